@@ -1,0 +1,12 @@
+#include <nanobind/nanobind.h>
+
+#include "cpu/features.hpp"
+
+namespace nb = nanobind;
+
+NB_MODULE(_core, module) {
+  module.doc() = "sglab's compiled core.";
+  module.def(
+      "active_isa", [] { return sglab::cpu::isa_name(sglab::cpu::active_isa()); },
+      "Instruction set the hot loops run with: baseline, avx2 or avx512 (SGLAB_ISA lowers it).");
+}
