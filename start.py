@@ -108,7 +108,7 @@ def build_inputs() -> str:
 
 
 def install() -> None:
-    if sys.version_info < (3, 10):
+    if sys.version_info < (3, 10):  # noqa: UP036  (this file may be started by any Python)
         stop(f"Python 3.10 or newer is needed, this is {platform.python_version()}.")
     make_environment()
     stamp, wanted = VENV / "sglab-built-from", build_inputs()
