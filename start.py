@@ -25,7 +25,7 @@ BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
 PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
 TORCH = "torch==2.13.0"
 TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
-EXTRAS = "kernels,lab,test"
+EXTRAS = "torch,kernels,lab,test"
 FIRST_NOTEBOOK = "notebooks/00_start_here.ipynb"
 
 
@@ -134,9 +134,33 @@ def lab(options: list[str]) -> None:
     sys.exit(code)
 
 
+def find_chromium() -> bool:
+    if os.environ.get("CHROMIUM") or any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))):
+        return True
+    code = "from playwright.sync_api import sync_playwright as p; b = p().start().chromium.executable_path; print(b)"
+    found = subprocess.run([PYTHON, "-c", code], capture_output=True, text=True)
+    return found.returncode == 0 and Path(found.stdout.strip()).exists()
+
+
+def install_chromium() -> None:
+    """The browser tests drive Chromium: the machine's own, the distribution's package, or playwright's build."""
+    if find_chromium():
+        return
+    say("no Chromium found; installing one for the browser tests")
+    if shutil.which("apt-get") and hasattr(os, "geteuid") and os.geteuid() == 0:
+        subprocess.run(["apt-get", "update", "-qq"])
+        subprocess.run(["apt-get", "install", "-y", "-qq", "--no-install-recommends", "chromium", "fonts-dejavu-core"])
+    else:
+        subprocess.run([str(PYTHON), "-m", "playwright", "install", "chromium"])
+    if not find_chromium():
+        say("Chromium could not be installed: the browser tests will be skipped. Install it and run this again.")
+
+
 def test(options: list[str]) -> None:
+    install_chromium()
     env = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}"}
-    sys.exit(subprocess.call([str(PYTHON), "-m", "pytest", *options], cwd=ROOT, env=env))
+    workers = ["-n", str(min(os.cpu_count() or 1, 8)), "--dist", "loadgroup"] if not options else []
+    sys.exit(subprocess.call([str(PYTHON), "-m", "pytest", *workers, *options], cwd=ROOT, env=env))
 
 
 def main() -> None:

