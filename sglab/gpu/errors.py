@@ -1,0 +1,23 @@
+"""What can go wrong between a Python call and a running kernel."""
+
+from __future__ import annotations
+
+
+class GpuError(Exception):
+    """Base of every error this package raises on purpose."""
+
+
+class LaunchError(GpuError, ValueError):
+    """A launch was refused before anything ran: an argument, a dimension or a device does not fit."""
+
+
+class KernelError(GpuError, RuntimeError):
+    """A kernel started and failed: a trap, an access outside its tensors, a deadlock, an unsupported operation."""
+
+
+class MissingDependencyError(GpuError, ImportError):
+    """An optional package is not installed; the message names the extra that brings it."""
+
+
+def missing(package: str, extra: str, purpose: str) -> MissingDependencyError:
+    return MissingDependencyError(f"{purpose} needs the package '{package}': pip install 'sglab[{extra}]'")
