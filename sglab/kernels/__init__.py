@@ -1,0 +1,22 @@
+"""Attention operators under their field names: contract, reference, implementations.
+
+Every operator takes `implementation="auto"` (or "reference", "triton", …); `last_choice()` and `record_choices()` tell
+which one ran, on which machine, and why. Importing this package needs torch; Triton only where a Triton kernel runs.
+"""
+
+from sglab.kernels.contract import ContractError
+from sglab.kernels.kv_buffer import set_mla_kv_buffer
+from sglab.kernels.kv_indices import create_flashinfer_kv_indices, create_flashmla_kv_indices
+from sglab.kernels.registry import Choice, Implementation, Operator, last_choice, record_choices
+
+__all__ = [
+    "Choice",
+    "ContractError",
+    "Implementation",
+    "Operator",
+    "create_flashinfer_kv_indices",
+    "create_flashmla_kv_indices",
+    "last_choice",
+    "record_choices",
+    "set_mla_kv_buffer",
+]

@@ -1,0 +1,132 @@
+"""Explaining what is wrong with an operator's arguments, before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, NoReturn
+
+import torch
+
+INT32 = (torch.int32,)
+INDEX = (torch.int32, torch.int64)
+FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+
+
+class ContractError(ValueError):
+    """An argument breaks an operator's contract; nothing was read or written.
+
+    Attributes: operator, argument, expected, got, remedy (all text, the message holds all five).
+    """
+
+    def __init__(self, operator: str, argument: str, expected: str, got: str, remedy: str) -> None:
+        super().__init__(f"{operator}: {argument} must be {expected}; got {got}. {remedy}")
+        self.operator, self.argument, self.expected, self.got, self.remedy = operator, argument, expected, got, remedy
+
+
+class Contract:
+    """Checks one call. Dimensions are named: the first tensor that has a dimension fixes its size for the others."""
+
+    def __init__(self, operator: str) -> None:
+        self.operator = operator
+        self.sizes: dict[str, int] = {}
+        self._fixed_by: dict[str, str] = {}
+        self._device: tuple[torch.device, str] | None = None
+
+    def fail(self, argument: str, expected: str, got: str, remedy: str) -> NoReturn:
+        raise ContractError(self.operator, argument, expected, got, remedy)
+
+    def require(self, holds: bool, argument: str, expected: str, got: object, remedy: str) -> None:
+        if not holds:
+            self.fail(argument, expected, str(got), remedy)
+
+    def size(self, dimension: str) -> int:
+        return self.sizes[dimension]
+
+    def fix(self, dimension: str, size: int, argument: str) -> None:
+        """Give a named dimension its size, as `argument` says."""
+        self.sizes[dimension] = size
+        self._fixed_by[dimension] = argument
+
+    def tensor(
+        self,
+        argument: str,
+        value: Any,
+        shape: str,
+        dtypes: Collection[torch.dtype] | None = None,
+        *,
+        dense: bool = True,
+    ) -> None:
+        """Require a tensor of this shape ("tokens heads 64"), of one of these dtypes, on the device of the others.
+
+        dense: the last dimension must be contiguous (stride 1), as every kernel here assumes.
+        """
+        if not isinstance(value, torch.Tensor):
+            self.fail(argument, "a torch.Tensor", f"{type(value).__name__}", "Pass a tensor.")
+        self._shape(argument, value, shape.split())
+        if dtypes is not None and value.dtype not in dtypes:
+            wanted = " or ".join(_name(dtype) for dtype in dtypes)
+            self.fail(argument, wanted, _name(value.dtype), f"Convert it: {argument}.to({next(iter(dtypes))}).")
+        if self._device is None:
+            self._device = value.device, argument
+        elif value.device != self._device[0]:
+            device, other = self._device
+            self.fail(
+                argument, f"on {device}, as {other} is", f"on {value.device}", f"Move it: {argument}.to('{device}')."
+            )
+        if dense and value.ndim and value.shape[-1] > 1 and value.stride(-1) != 1:
+            self.fail(
+                argument,
+                "contiguous in its last dimension",
+                f"strides {tuple(value.stride())}",
+                f"Pass {argument}.contiguous().",
+            )
+
+    def _shape(self, argument: str, value: torch.Tensor, dimensions: list[str]) -> None:
+        shape = tuple(value.shape)
+        named = "(" + ", ".join(dimensions) + ")"
+        if len(shape) != len(dimensions):
+            self.fail(argument, f"{len(dimensions)}-dimensional {named}", f"shape {shape}", "Reshape it.")
+        for dimension, size in zip(dimensions, shape, strict=True):
+            if dimension.isdecimal():
+                self.require(size == int(dimension), argument, f"of shape {named}", f"shape {shape}", "Reshape it.")
+            elif dimension not in self.sizes:
+                self.fix(dimension, size, argument)
+            elif size != self.sizes[dimension]:
+                source = self._fixed_by[dimension]
+                self.fail(
+                    argument,
+                    f"of shape {named} with {dimension} = {self.sizes[dimension]}, as {source} has",
+                    f"shape {shape}",
+                    f"Make the {dimension} of {argument} and {source} agree.",
+                )
+
+    def same_dtype(self, **tensors: torch.Tensor) -> None:
+        """Require one dtype of all, the first one's."""
+        (first, leader), *others = tensors.items()
+        for name, tensor in others:
+            self.require(
+                tensor.dtype == leader.dtype,
+                name,
+                f"{_name(leader.dtype)}, as {first} is",
+                _name(tensor.dtype),
+                f"Convert it: {name}.to({first}.dtype).",
+            )
+
+    def elements(self, argument: str, holds: torch.Tensor, expected: str, values: torch.Tensor, remedy: str) -> None:
+        """Require a condition of every element; `holds` and `values` have one shape. Reads the tensors' contents."""
+        if bool(holds.all()):
+            return
+        index = tuple(torch.nonzero(~holds)[0].tolist())
+        self.fail(argument, expected, f"{argument}[{', '.join(map(str, index))}] = {values[index].item()}", remedy)
+
+
+def reads_values(check_values: bool | None, device: torch.device) -> bool:
+    """Whether to check contents (indices in range, finite caches) and not only shapes.
+
+    By default on the CPU yes, on a GPU no: there it would wait for the device and break graph capture.
+    """
+    return device.type == "cpu" if check_values is None else check_values
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

@@ -1,0 +1,157 @@
+"""What the index kernels ask of their arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from sglab.kernels.contract import INDEX, INT32, Contract, reads_values
+
+TOKENS_PER_STEP = 4096
+"""Tokens that one vector step of the page-table kernel covers, whatever the page size."""
+
+
+@dataclass(frozen=True)
+class FlashInferArguments:
+    """Checked arguments of create_flashinfer_kv_indices; `kv_indices` is the output."""
+
+    req_to_token: torch.Tensor
+    req_pool_indices: torch.Tensor
+    page_kernel_lens: torch.Tensor
+    kv_indptr: torch.Tensor
+    kv_start_idx: torch.Tensor | None
+    kv_indices: torch.Tensor
+
+    @property
+    def device(self) -> torch.device:
+        return self.req_to_token.device
+
+
+@dataclass(frozen=True)
+class FlashMLAArguments:
+    """Checked arguments of create_flashmla_kv_indices; `kv_indices` is the output."""
+
+    req_to_token: torch.Tensor
+    req_pool_indices: torch.Tensor
+    page_kernel_lens: torch.Tensor
+    kv_start_idx: torch.Tensor | None
+    kv_indices: torch.Tensor
+    page_size: int
+
+    @property
+    def device(self) -> torch.device:
+        return self.req_to_token.device
+
+
+def check_flashinfer(arguments: FlashInferArguments, check_values: bool | None) -> None:
+    contract = Contract("create_flashinfer_kv_indices")
+    _check_requests(contract, arguments)
+    lens, indptr, indices = arguments.page_kernel_lens, arguments.kv_indptr, arguments.kv_indices
+    contract.tensor("kv_indptr", indptr, "indptr", INDEX)
+    contract.require(
+        len(indptr) > len(lens),
+        "kv_indptr",
+        f"at least batch + 1 = {len(lens) + 1} long",
+        f"length {len(indptr)}",
+        "Prepend 0 to the cumulative sum of page_kernel_lens.",
+    )
+    contract.tensor("kv_indices", indices, "indices", INDEX)
+    if reads_values(check_values, arguments.device):
+        _check_request_values(contract, arguments)
+        starts, ends = indptr[: len(lens)].long(), indptr[1 : len(lens) + 1].long()
+        remedy = "kv_indptr is the cumulative sum of page_kernel_lens with a 0 in front."
+        contract.elements("kv_indptr", starts >= 0, "0 or more", indptr, remedy)
+        room = f"such that request i's page_kernel_lens[i] entries fit before kv_indptr[i + 1] ({remedy[:-1]})"
+        contract.elements("page_kernel_lens", lens <= ends - starts, room, lens, "Recompute kv_indptr.")
+        contract.elements(
+            "kv_indptr",
+            ends <= len(indices),
+            f"at most len(kv_indices) = {len(indices)}",
+            ends,
+            "Allocate kv_indptr[-1].",
+        )
+
+
+def check_flashmla(arguments: FlashMLAArguments, check_values: bool | None) -> None:
+    contract = Contract("create_flashmla_kv_indices")
+    check_page_size(contract, arguments.page_size)
+    _check_requests(contract, arguments)
+    table, lens, page = arguments.kv_indices, arguments.page_kernel_lens, arguments.page_size
+    contract.tensor("kv_indices", table, "batch pages", INT32)
+    if reads_values(check_values, arguments.device):
+        _check_request_values(contract, arguments)
+        capacity = table.shape[1] * page
+        contract.elements(
+            "page_kernel_lens",
+            lens <= capacity,
+            f"at most {capacity} tokens, the {table.shape[1]} pages of {page} that a row of kv_indices holds",
+            lens,
+            "Allocate ceil(max(page_kernel_lens) / page_size) columns; a longer request would write into the next row.",
+        )
+        _check_page_alignment(contract, arguments)
+
+
+def check_page_size(contract: Contract, page_size: int) -> None:
+    contract.require(
+        1 <= page_size <= TOKENS_PER_STEP and page_size & (page_size - 1) == 0,
+        "page_size",
+        f"a power of two from 1 to {TOKENS_PER_STEP}",
+        page_size,
+        f"The kernel writes {TOKENS_PER_STEP} / page_size entries per step; use 1, 2, 4 … {TOKENS_PER_STEP}.",
+    )
+
+
+def _check_requests(contract: Contract, arguments: FlashInferArguments | FlashMLAArguments) -> None:
+    contract.tensor("req_to_token", arguments.req_to_token, "requests context", INT32)
+    contract.tensor("req_pool_indices", arguments.req_pool_indices, "batch", INDEX)
+    contract.tensor("page_kernel_lens", arguments.page_kernel_lens, "batch", INDEX)
+    if arguments.kv_start_idx is not None:
+        contract.tensor("kv_start_idx", arguments.kv_start_idx, "batch", INDEX)
+
+
+def _check_request_values(contract: Contract, arguments: FlashInferArguments | FlashMLAArguments) -> None:
+    requests, context = arguments.req_to_token.shape
+    rows, lens, start = arguments.req_pool_indices, arguments.page_kernel_lens, arguments.kv_start_idx
+    contract.elements(
+        "req_pool_indices",
+        (rows >= 0) & (rows < requests),
+        f"from 0 to {requests - 1}, the rows of req_to_token",
+        rows,
+        "Pass indices that ReqToTokenPool.alloc returned.",
+    )
+    contract.elements("page_kernel_lens", lens >= 0, "0 or more", lens, "Lengths count tokens.")
+    first = torch.zeros_like(lens) if start is None else start
+    contract.elements("kv_start_idx", first >= 0, "0 or more", first, "It is the first position to take.")
+    contract.elements(
+        "page_kernel_lens",
+        first + lens <= context,
+        f"such that kv_start_idx + page_kernel_lens is at most {context}, the width of req_to_token",
+        lens,
+        "Shorten the request or enlarge max_context_len.",
+    )
+
+
+def _check_page_alignment(contract: Contract, arguments: FlashMLAArguments) -> None:
+    """Position p of a request must sit in row p % page_size of its page, or slot // page_size names a wrong page."""
+    page = arguments.page_size
+    for request, (row, length, start) in enumerate(request_ranges(arguments)):
+        positions = torch.arange(start, start + length, page, device=arguments.device)
+        slots = arguments.req_to_token[row, start : start + length : page]
+        wrong = torch.nonzero(slots % page != positions % page)
+        if len(wrong):
+            position, slot = int(positions[wrong[0]]), int(slots[wrong[0]])
+            contract.fail(
+                "req_to_token",
+                f"page-aligned (slot % {page} == position % {page}) for request {request}",
+                f"slot {slot} at position {position}",
+                "Allocate slots page by page, with a paged allocator; pass check_values=False to see what the kernel "
+                "returns for an unaligned table.",
+            )
+
+
+def request_ranges(arguments: FlashInferArguments | FlashMLAArguments) -> list[tuple[int, int, int]]:
+    """(row of req_to_token, length, first position) of every request."""
+    lens = arguments.page_kernel_lens.tolist()
+    starts = [0] * len(lens) if arguments.kv_start_idx is None else arguments.kv_start_idx.tolist()
+    return list(zip(arguments.req_pool_indices.tolist(), lens, starts, strict=True))

@@ -1,0 +1,151 @@
+"""Implementations of an operator: how one is chosen, and the record of which one ran and why."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+
+from sglab.gpu.triton.record import LaunchRecord
+
+
+class Arguments(Protocol):
+    """The checked arguments of one call: a frozen dataclass per operator, outputs already allocated."""
+
+    @property
+    def device(self) -> torch.device: ...
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which implementation of an operator ran, and why that one.
+
+    reason: one sentence
+    passed_over: for implementation="auto", the better-ranked implementations that were not taken, each with its reason
+    launches: the kernels that ran, in order, each with the machine that it ran on; empty for a reference
+    """
+
+    operator: str
+    implementation: str
+    reason: str
+    passed_over: Mapping[str, str]
+    launches: tuple[LaunchRecord, ...] = ()
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """One way to compute an operator.
+
+    name: what callers pass as `implementation`
+    run: "module:function"; the function takes the operator's checked arguments, fills their output tensors and returns
+        the records of its launches. Imported at the first use, so that optional packages stay optional.
+    home: device types on which "auto" takes it; elsewhere it runs when asked for by name
+    refuses: says why it cannot run a call ("needs float16"), or None if it can
+    """
+
+    name: str
+    run: str
+    home: frozenset[str]
+    refuses: Callable[[Any], str | None] = lambda arguments: None
+
+    def function(self) -> Callable[[Any], tuple[LaunchRecord, ...]]:
+        module, function = self.run.split(":")
+        return getattr(importlib.import_module(module), function)
+
+
+def needs_triton(_: Arguments) -> str | None:
+    """Refusal of every Triton implementation where Triton is not installed."""
+    if importlib.util.find_spec("triton") is None:
+        return "Triton is not installed: pip install 'sglab[kernels]'"
+    return None
+
+
+EVERYWHERE = frozenset({"cpu", "cuda"})
+GPU = frozenset({"cuda"})
+
+
+class Operator:
+    """A named operator and its implementations, best first."""
+
+    def __init__(self, name: str, *implementations: Implementation) -> None:
+        self.name = name
+        self._implementations = list(implementations)
+
+    @property
+    def implementations(self) -> tuple[str, ...]:
+        """Names of the implementations, best first."""
+        return tuple(each.name for each in self._implementations)
+
+    def register(self, implementation: Implementation) -> None:
+        """Add an implementation ahead of the present ones."""
+        if implementation.name in self.implementations:
+            raise ValueError(f"{self.name}: an implementation named '{implementation.name}' is registered already")
+        self._implementations.insert(0, implementation)
+
+    def __call__(self, arguments: Arguments, implementation: str = "auto") -> Choice:
+        """Run the implementation asked for, or the first suitable one, and record the choice."""
+        chosen, reason, passed_over = self._choose(arguments, implementation)
+        launches = chosen.function()(arguments)
+        choice = Choice(self.name, chosen.name, reason, passed_over, launches)
+        _record(choice)
+        return choice
+
+    def _choose(self, arguments: Arguments, wanted: str) -> tuple[Implementation, str, dict[str, str]]:
+        if wanted != "auto":
+            chosen = self._named(wanted)
+            refusal = chosen.refuses(arguments)
+            if refusal:
+                raise ValueError(
+                    f"{self.name}: implementation '{wanted}' cannot run this call: {refusal}. "
+                    f"Use implementation='auto' or another of {', '.join(self.implementations)}"
+                )
+            return chosen, "asked for by name", {}
+        passed_over: dict[str, str] = {}
+        device = arguments.device.type
+        for each in self._implementations:
+            refusal = each.refuses(arguments)
+            if refusal is None and device in each.home:
+                return each, f"the first that is at home on {device} tensors", passed_over
+            passed_over[each.name] = refusal or f"on {device} tensors it runs only when asked for by name"
+        listed = "; ".join(f"{name}: {why}" for name, why in passed_over.items())
+        raise ValueError(f"{self.name}: no implementation can run this call on {device} ({listed})")
+
+    def _named(self, wanted: str) -> Implementation:
+        for each in self._implementations:
+            if each.name == wanted:
+                return each
+        known = ", ".join(repr(name) for name in ("auto", *self.implementations))
+        raise ValueError(f"{self.name}: implementation must be one of {known}; got {wanted!r}")
+
+
+_last = threading.local()
+_logs: ContextVar[tuple[list[Choice], ...]] = ContextVar("choice logs", default=())
+
+
+def _record(choice: Choice) -> None:
+    _last.choice = choice
+    for log in _logs.get():
+        log.append(choice)
+
+
+def last_choice() -> Choice | None:
+    """The choice that the most recent operator call of this thread made, or None before the first."""
+    return getattr(_last, "choice", None)
+
+
+@contextmanager
+def record_choices() -> Iterator[list[Choice]]:
+    """Collect the choice of every operator call inside the `with` block, in order."""
+    log: list[Choice] = []
+    token = _logs.set((*_logs.get(), log))
+    try:
+        yield log
+    finally:
+        _logs.reset(token)

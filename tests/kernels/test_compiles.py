@@ -1,0 +1,80 @@
+"""Every Triton kernel compiles for every generation of GPU that it is meant for, as it is really launched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+
+from sglab.kernels import create_flashinfer_kv_indices, create_flashmla_kv_indices, set_mla_kv_buffer
+
+triton = pytest.importorskip("triton")
+
+SHARED_MEMORY = {80: 166_912, 90: 232_448, 100: 232_448}
+"""Bytes of shared memory that a CTA may have, by compute capability."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    kernel: Any
+    arguments: dict[str, Any]
+    options: dict[str, Any]
+
+
+@contextmanager
+def captured_launches() -> Iterator[list[Launch]]:
+    """Collects launches instead of running them."""
+    from sglab.gpu.triton.kernel import _kernel_class
+
+    launches: list[Launch] = []
+
+    def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
+        options = {name: value for name, value in kwargs.items() if name not in self.arg_names}
+        launches.append(Launch(self, self._bind(args, kwargs), options))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_kernel_class(), "run", run)
+        yield launches
+
+
+def compiled(launch: Launch, capability: int) -> Any:
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    signature, constants = {}, {}
+    for parameter in launch.kernel.params:
+        value = launch.arguments[parameter.name]
+        if parameter.is_constexpr or value is None:
+            signature[parameter.name], constants[parameter.name] = "constexpr", value
+        else:
+            signature[parameter.name] = triton.runtime.jit.mangle_type(value)
+    source = ASTSource(fn=launch.kernel, signature=signature, constexprs=constants)
+    return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=launch.options)
+
+
+def index_kernels(dtype: torch.dtype) -> None:
+    table, rows, lens = torch.zeros(2, 300).int(), torch.tensor([0, 1]), torch.tensor([3, 2])
+    indptr, start = torch.tensor([0, 3, 5]), torch.tensor([0, 1])
+    for kv_start_idx in (None, start):
+        create_flashinfer_kv_indices(table, rows, lens, indptr, kv_start_idx, implementation="triton")
+    create_flashmla_kv_indices(table, rows, lens, start, page_size=64, implementation="triton", check_values=False)
+
+
+def mla_kv_buffer(dtype: torch.dtype) -> None:
+    nope, rope = torch.zeros(2, 512, dtype=dtype), torch.zeros(2, 64, dtype=dtype)
+    set_mla_kv_buffer(torch.zeros(9, 576, dtype=dtype), torch.tensor([1, 2]), nope, rope, implementation="triton")
+
+
+@pytest.mark.parametrize("capability", sorted(SHARED_MEMORY))
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("call", [index_kernels, mla_kv_buffer])
+def test_compiles(call: Callable[[torch.dtype], None], dtype: torch.dtype, capability: int) -> None:
+    with captured_launches() as launches:
+        call(dtype)
+    assert launches
+    for launch in launches:
+        assert compiled(launch, capability).metadata.shared <= SHARED_MEMORY[capability], launch.kernel.__name__
