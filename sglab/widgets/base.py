@@ -1,0 +1,124 @@
+"""What every widget has: named tensors that cross in slices, commands with answers, and a page that outlives Python."""
+
+from __future__ import annotations
+
+import logging
+import os
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import anywidget
+import traitlets
+
+from .page import html_page
+from .selection import selection
+from .wire import WireArray, pack
+
+STATIC = Path(__file__).parent / "static"
+SCOPE = uuid.uuid4().hex  # one Python process is one notebook: its widgets share a selection
+log = logging.getLogger(__name__)
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def command(method: Method) -> Method:
+    """Marks a method that the page may call by name; keyword arguments and the answer cross as JSON and tensors."""
+    method.__sglab_command__ = True  # type: ignore[attr-defined]
+    return method
+
+
+class Widget(anywidget.AnyWidget):
+    """Base of every sglab widget.
+
+    A subclass names its bundle (`bundle`, and `_esm`, `_css` from `STATIC`), counts the format of its traits and
+    tensors (`format`, equal to the number in the TypeScript definition), and calls `publish` whenever what it shows
+    has changed.
+    """
+
+    bundle: ClassVar[str]
+    format: ClassVar[int]
+    _commands: ClassVar[dict[str, Callable[..., Any]]] = {}
+
+    version = traitlets.Int().tag(sync=True)
+    scope = traitlets.Unicode(SCOPE).tag(sync=True)
+    revision = traitlets.Int(0).tag(sync=True)
+    selected = traitlets.Dict().tag(sync=True)
+    header = traitlets.Dict(help="title, subject, badge: {text, title}").tag(sync=True)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        members = {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items()}
+        cls._commands = {name: value for name, value in members.items() if hasattr(value, "__sglab_command__")}
+
+    def __init__(self, **kwargs: Any) -> None:
+        self._tensors: dict[str, WireArray] = {}
+        super().__init__(version=type(self).format, **kwargs)
+        selection.attach(self)
+        self.on_msg(self._receive)
+
+    def publish(self, tensors: Mapping[str, Any], **traits: Any) -> None:
+        """Replaces all named tensors (copied) and some traits in one step; the page then reads the slices it shows."""
+        arrays = {name: WireArray(value) for name, value in tensors.items()}
+        with self.hold_sync():
+            self._tensors = arrays
+            for name, value in traits.items():
+                self.set_trait(name, value)
+            self.revision += 1
+
+    @command
+    def slices(self, slices: list[dict[str, Any]]) -> list[WireArray]:
+        """Rows `start` to `stop` of each named tensor."""
+        return [self._tensor(each["name"]).rows(int(each["start"]), int(each["stop"])) for each in slices]
+
+    def _tensor(self, name: str) -> WireArray:
+        if name not in self._tensors:
+            raise KeyError(f"{type(self).__name__} has no tensor {name!r}; it has {', '.join(sorted(self._tensors))}")
+        return self._tensors[name]
+
+    def _receive(self, _: Any, content: Any, __: Any) -> None:
+        if not isinstance(content, dict) or content.get("kind") != "sglab:call":
+            return
+        answer: dict[str, Any] = {"kind": "sglab:answer", "id": content.get("id")}
+        buffers: list[bytes] = []
+        try:
+            answer["value"] = pack(self._run(str(content.get("command")), content.get("args") or {}), buffers)
+        except Exception as error:  # whatever happened belongs in the widget, where the reader asked for it
+            log.debug("command %s failed", content.get("command"), exc_info=True)
+            text = error.args[0] if isinstance(error, KeyError) and error.args else str(error)
+            answer["error"] = {"type": type(error).__name__, "message": str(text)}
+            buffers = []
+        self.send(answer, buffers)
+
+    def _run(self, name: str, arguments: dict[str, Any]) -> Any:
+        if name not in self._commands:
+            raise ValueError(f"{type(self).__name__} has no command {name!r}; it has {', '.join(self._commands)}")
+        return self._commands[name](self, **arguments)
+
+    def saved(self) -> dict[str, Any]:
+        """Everything a page needs to show this widget without Python: traits as JSON, tensors as gzip."""
+        from sglab import __version__
+
+        inherited = set(anywidget.AnyWidget.class_traits(sync=True)) | {"_esm", "_css", "_anywidget_id", "selected"}
+        state = {name: getattr(self, name) for name in self.trait_names(sync=True) if name not in inherited}
+        tensors = {name: tensor.saved() for name, tensor in self._tensors.items()}
+        return {
+            "widget": self.bundle,
+            "version": self.format,
+            "sglab": __version__,
+            "state": state,
+            "tensors": tensors,
+        }
+
+    def save(self, path: str | os.PathLike[str], title: str | None = None) -> Path:
+        """Writes one self-contained HTML file that shows this widget from the file system, with no kernel or network.
+
+        Returns its path. Several widgets in one page: `sglab.widgets.html_page`.
+        """
+        target = Path(path)
+        target.write_text(html_page([self], title or str(self.header.get("title", "sglab"))), encoding="utf-8")
+        return target
+
+    def __repr__(self) -> str:
+        return f"<sglab {self.header.get('title', type(self).__name__)}: {self.header.get('subject', '')}>"

@@ -1,0 +1,67 @@
+"""The one selection of a notebook, shared by all its widgets and readable from Python."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import traitlets
+
+if TYPE_CHECKING:
+    from .base import Widget
+
+FACETS = {
+    "request": int,
+    "page": int,
+    "slot": int,
+    "token": int,
+    "split": int,
+    "work": int,
+    "cta": int,
+    "sm": int,
+    "warp": int,
+    "barrier": str,
+    "address": str,
+    "moment": int,
+}
+
+
+class Selection(traitlets.HasTraits):
+    """What is selected, as a dict of facets: `{"request": 1, "page": 12}`. Observe `value` to hear of changes.
+
+    Facets: request, page, slot, token, split, work, cta, sm, warp, barrier, address, moment.
+    """
+
+    value = traitlets.Dict(read_only=True)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._widgets: weakref.WeakSet[Widget] = weakref.WeakSet()
+        self._turn = 0
+
+    def set(self, **facets: Any) -> None:
+        """Selects exactly these facets, in every widget of the notebook."""
+        for name, value in facets.items():
+            if name not in FACETS:
+                raise ValueError(f"a selection has the facets {', '.join(FACETS)}; got {name!r}")
+            if not isinstance(value, FACETS[name]) or isinstance(value, bool):
+                raise TypeError(f"selection facet {name} must be {FACETS[name].__name__}; got {value!r}")
+        self._turn += 1
+        self.set_trait("value", facets)
+        for widget in self._widgets:
+            widget.selected = {**facets, "by": "python", "turn": self._turn}
+
+    def clear(self) -> None:
+        self.set()
+
+    def attach(self, widget: Widget) -> None:
+        self._widgets.add(widget)
+        widget.observe(self._selected_on_page, "selected")
+
+    def _selected_on_page(self, change: dict[str, Any]) -> None:
+        value = change["new"]
+        if value.get("by") == "page":
+            self.set_trait("value", {name: value[name] for name in value if name in FACETS})
+
+
+selection = Selection()

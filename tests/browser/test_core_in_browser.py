@@ -1,0 +1,186 @@
+"""The widgets' shared core, in a real browser, through a widget that uses all of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+from probe_widget import Probe
+from widget_host import Host
+
+from sglab.widgets import html_page, selection
+
+
+@pytest.fixture(autouse=True)
+def nothing_selected() -> None:
+    selection.clear()
+
+
+def test_frame_shows_title_subject_and_provenance(host: Host) -> None:
+    host.show(Probe())
+    expect(host.page.locator(".sg-title")).to_have_text("Probe")
+    expect(host.page.locator(".sg-subject")).to_have_text("ten steps of nothing in particular")
+    expect(host.page.locator(".sg-badge")).to_have_text("measured")
+
+
+def test_slices_cross_as_binary(host: Host) -> None:
+    host.show(Probe())
+    expect(host.page.locator(".probe-values")).to_have_text("10")
+
+
+def test_a_call_is_answered_by_id_and_its_tensors_decoded(host: Host) -> None:
+    host.show(Probe([1, 2, 3]))
+    host.page.get_by_role("button", name="Double").click()
+    expect(host.page.locator(".probe-values")).to_have_text("2 4 6")
+
+
+def test_two_views_of_one_widget_each_get_their_own_answers(host: Host) -> None:
+    widget = Probe([1, 2, 3])
+    host.show(widget, "first")
+    host.show(widget, "second")
+    host.page.locator("#first").get_by_role("button", name="Double").click()
+    expect(host.page.locator("#first .probe-values")).to_have_text("2 4 6")
+    expect(host.page.locator("#second .probe-values")).to_have_text("3")
+
+
+def test_an_error_in_python_shows_inside_the_widget_and_loses_nothing(host: Host) -> None:
+    widget = Probe()
+    widget._commands = {"double": lambda self, by: Probe.double(self, by=3), "slices": Probe.slices}
+    host.show(widget)
+    host.page.get_by_role("button", name="Double").click()
+    expect(host.page.get_by_role("alert")).to_contain_text("by must be 2, got 3")
+    expect(host.page.locator(".probe-values")).to_have_text("10")
+    host.page.keyboard.press("Escape")
+    expect(host.page.get_by_role("alert")).to_have_count(0)
+
+
+@pytest.mark.parametrize(
+    ("keys", "position"),
+    [
+        (["ArrowRight"], 1),
+        (["ArrowRight", "ArrowRight", "ArrowLeft"], 1),
+        (["]"], 4),
+        (["]", "]", "["], 4),
+        (["End"], 10),
+        (["End", "Home"], 0),
+        (["Shift+ArrowRight"], 3),
+        (["End", "Shift+ArrowLeft"], 6),
+    ],
+)
+def test_keys_move_the_transport(host: Host, keys: list[str], position: int) -> None:
+    host.show(Probe())
+    expect(host.page.locator(".probe-values")).to_have_text("10")
+    host.page.locator(".sg-widget").focus()
+    for key in keys:
+        host.page.keyboard.press(key)
+    expect(host.page.locator(".sg-counter")).to_have_text(f"step {position} of 10")
+    spoken = f"Value {position - 1} was read." if position else "Nothing has happened."
+    expect(host.page.locator("output.sg-sentence")).to_have_text(spoken)
+
+
+def test_playing_reaches_the_end_and_stops(host: Host) -> None:
+    host.show(Probe())
+    host.page.get_by_label("Speed").select_option("60")
+    host.page.get_by_role("button", name="Play").click()
+    expect(host.page.locator(".sg-counter")).to_have_text("step 10 of 10")
+    expect(host.page.get_by_role("button", name="Play")).to_be_visible()
+
+
+def test_typing_in_a_field_does_not_move_the_transport(host: Host) -> None:
+    host.show(Probe())
+    host.page.evaluate("document.querySelector('.sg-toolbar').append(document.createElement('input'))")
+    host.page.locator(".sg-toolbar input").press("End")
+    expect(host.page.locator(".sg-counter")).to_have_text("step 0 of 10")
+
+
+def test_help_lists_the_keys_and_returns_the_focus(host: Host) -> None:
+    host.show(Probe())
+    host.page.locator(".sg-widget").focus()
+    host.page.keyboard.press("?")
+    expect(host.page.get_by_role("dialog")).to_contain_text("Shift+→")
+    host.page.keyboard.press("Escape")
+    expect(host.page.get_by_role("dialog")).to_have_count(0)
+    expect(host.page.locator(".sg-widget")).to_be_focused()
+
+
+def test_selecting_in_one_widget_selects_in_all_and_in_python(host: Host) -> None:
+    host.show(Probe(), "first")
+    host.show(Probe(), "second")
+    host.page.locator("#first .sg-widget").press("ArrowDown")
+    expect(host.page.locator("#second .sg-details")).to_have_text('{"request":0}')
+    assert selection.value == {"request": 0}
+
+
+def test_selecting_in_python_reaches_the_page_once(host: Host) -> None:
+    host.show(Probe())
+    selection.set(request=3, barrier="mbar_k")
+    host.flush()
+    expect(host.page.locator(".sg-details")).to_have_text('{"request":3,"barrier":"mbar_k"}')
+    assert selection.value == {"request": 3, "barrier": "mbar_k"}
+
+
+def test_a_silent_kernel_is_reported_as_waiting_and_a_closed_comm_as_lost(host: Host) -> None:
+    widget = Probe()
+    host.show(widget)
+    expect(host.page.locator(".probe-values")).to_have_text("10")
+    host.alive = False
+    host.page.get_by_role("button", name="Double").click()
+    expect(host.page.locator(".sg-widget")).to_have_attribute("data-connection", "waiting", timeout=6000)
+    host.page.evaluate("id => sglabHost.models.get(id).emit('comm:close')", widget.model_id)
+    expect(host.page.locator(".sg-widget")).to_have_attribute("data-connection", "lost")
+    expect(host.page.get_by_role("alert")).to_contain_text("kernel is gone")
+
+
+def test_a_disposed_view_leaves_no_listener(host: Host) -> None:
+    widget = Probe()
+    host.show(widget)
+    expect(host.page.locator(".probe-values")).to_have_text("10")
+    host.page.evaluate("document.getElementById('widget').sglabDispose()")
+    assert host.page.evaluate("id => sglabHost.models.get(id).listenerCount", widget.model_id) == 0
+
+
+def test_a_trace_of_another_version_says_so(host: Host) -> None:
+    widget = Probe()
+    widget.version = 99
+    host.show(widget)
+    expect(host.page.get_by_role("alert")).to_contain_text("format 99")
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"]
+)
+def test_every_dtype_arrives_exact(host: Host, dtype: str) -> None:
+    torch = pytest.importorskip("torch")
+    values = [0.0, 1.0, 1.0] if dtype in {"bool", "uint8"} else [0.0, 1.5, -96.0]
+    tensor = torch.tensor(values).to(getattr(torch, dtype))
+    widget = Probe()
+    widget.publish({"steps": tensor})
+    host.show(widget)
+    expect(host.page.locator(".probe-values")).to_have_text("3")
+    host.page.locator(".sg-widget").press("End")
+    expect(host.page.locator("output.sg-sentence")).to_have_text(f"Value {tensor[-1].item():g} was read.")
+
+
+def test_a_saved_page_works_from_the_file_system_without_python(page: Page, tmp_path: object) -> None:
+    path = Probe(np.arange(7) * 3).save(f"{tmp_path}/probe.html")
+    page.goto(path.as_uri())
+    page.locator(".sg-widget").press("End")
+    expect(page.locator("output.sg-sentence")).to_have_text("Value 18 was read.")
+    page.get_by_role("button", name="Double").click()
+    expect(page.get_by_role("alert")).to_contain_text("saved trace, without Python")
+
+
+def test_widgets_of_a_saved_page_share_a_selection(page: Page, tmp_path: object) -> None:
+    path = f"{tmp_path}/two.html"
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(html_page([Probe(), Probe()], "Two </script> & more"))
+    page.goto(f"file://{path}")
+    page.locator(".sg-widget").first.press("ArrowDown")
+    expect(page.locator(".sg-details").nth(1)).to_have_text('{"request":0}')
+
+
+def test_the_theme_button_of_a_saved_page_reaches_the_widgets(page: Page, tmp_path: object) -> None:
+    page.goto(Probe().save(f"{tmp_path}/probe.html").as_uri())
+    expect(page.locator(".sg-widget")).to_have_attribute("data-dark", "false")
+    page.get_by_role("button", name="Dark theme").click()
+    expect(page.locator(".sg-widget")).to_have_attribute("data-dark", "true")

@@ -1,0 +1,62 @@
+// Small helpers to build DOM and SVG.
+
+type Attributes = Record<string, string | number | boolean | undefined>;
+type Child = Node | string | undefined;
+
+function decorate<E extends Element>(element: E, attributes: Attributes, children: Child[]): E {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === undefined || value === false) continue;
+    element.setAttribute(name, value === true ? "" : String(value));
+  }
+  element.append(...children.filter((child) => child !== undefined));
+  return element;
+}
+
+/** An HTML element: `h("button", { class: "sg-button", type: "button" }, "Play")`. */
+export function h<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  attributes: Attributes = {},
+  ...children: Child[]
+): HTMLElementTagNameMap[K] {
+  return decorate(document.createElement(tag), attributes, children);
+}
+
+/** An SVG element. */
+export function s<K extends keyof SVGElementTagNameMap>(
+  tag: K,
+  attributes: Attributes = {},
+  ...children: Child[]
+): SVGElementTagNameMap[K] {
+  return decorate(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+}
+
+let counter = 0;
+
+/** An id no other element of this page has, not even one of another bundle. */
+export function uniqueId(prefix: string): string {
+  counter += 1;
+  return `sg-${prefix}-${counter}-${Math.random().toString(36).slice(2, 8)}`;
+}
+
+/** Runs `draw` at most once per frame; `now` runs a pending one at once. */
+export function framed(draw: () => void): { schedule: () => void; now: () => void; cancel: () => void } {
+  let handle = 0;
+  const cancel = () => {
+    cancelAnimationFrame(handle);
+    handle = 0;
+  };
+  const run = () => {
+    handle = 0;
+    draw();
+  };
+  return {
+    schedule: () => {
+      if (!handle) handle = requestAnimationFrame(run);
+    },
+    now: () => {
+      cancel();
+      run();
+    },
+    cancel,
+  };
+}

@@ -1,0 +1,22 @@
+export { type Connection, PythonError } from "./channel";
+export {
+  CanvasPaint,
+  cssBackground,
+  inkOn,
+  type Look,
+  lookOf,
+  OKABE_ITO,
+  ROLE_LOOKS,
+  SvgPaint,
+} from "./colors";
+export { framed, h, s, uniqueId } from "./dom";
+export { Disposer, Emitter } from "./emitter";
+export * as format from "./format";
+export { type Badge, type Frame, type Header, makeFrame, type Placeholder } from "./frame";
+export type { KeyBinding } from "./keys";
+export { type Facet, type Selection, type SelectionStore, sameSelection } from "./selection";
+export type { Source } from "./source";
+export { type DType, type Numbers, sliceTensor, type Tensor } from "./tensor";
+export { readTheme, reducedMotion, type Theme, watchTheme } from "./theme";
+export { countUpTo, type Granularity, type Mark, type Track, Transport } from "./transport";
+export { type Context, defineWidget } from "./widget";

@@ -1,0 +1,64 @@
+// The keyboard: Transport.keys() and the frame give the common map, a widget adds its own.
+
+export interface KeyBinding {
+  /** As in KeyboardEvent.key, with "Shift+" before arrows: ["ArrowRight"], ["Shift+ArrowLeft"], ["b"]. */
+  keys: string[];
+  /** How the help names the keys, where the plain names would not do. */
+  shown?: string;
+  label: string;
+  run: () => void;
+}
+
+const SHOWN: Record<string, string> = {
+  " ": "Space",
+  ArrowLeft: "←",
+  ArrowRight: "→",
+  ArrowUp: "↑",
+  ArrowDown: "↓",
+  Escape: "Esc",
+};
+
+export function keyName(binding: KeyBinding): string {
+  if (binding.shown) return binding.shown;
+  return binding.keys
+    .map((key) =>
+      key
+        .split("+")
+        .map((part) => SHOWN[part] ?? part)
+        .join("+"),
+    )
+    .join(" or ");
+}
+
+function pressed(event: KeyboardEvent): string {
+  return event.shiftKey && event.key.startsWith("Arrow") ? `Shift+${event.key}` : event.key;
+}
+
+/** Whether the focused element needs this key itself. */
+function keepsKey(target: EventTarget | null, key: string): boolean {
+  if (!(target instanceof Element)) return false;
+  if (target.closest("dialog")) return true;
+  if (key === "Escape") return false;
+  if (target instanceof HTMLInputElement) return target.type !== "range" && target.type !== "checkbox";
+  if (target.closest("textarea, select, [contenteditable]")) return true;
+  if (target.closest("[role=tab], [role=radio]") && key.startsWith("Arrow")) return true;
+  return (key === " " || key === "Enter") && target.closest("button, summary, a") !== null;
+}
+
+/** Handles keys while `root` or something in it has focus. Returns the function that stops. */
+export function attachKeys(root: HTMLElement, bindings: () => KeyBinding[]): () => void {
+  // JupyterLab reads keys in the capture phase, where `b` would insert a cell; this attribute is its opt-out.
+  root.dataset.lmSuppressShortcuts = "true";
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+    event.stopPropagation();
+    const key = pressed(event);
+    if (keepsKey(event.target, key)) return;
+    const binding = bindings().find((candidate) => candidate.keys.includes(key));
+    if (!binding) return;
+    event.preventDefault();
+    binding.run();
+  };
+  root.addEventListener("keydown", onKeyDown);
+  return () => root.removeEventListener("keydown", onKeyDown);
+}

@@ -1,0 +1,71 @@
+// One selection per notebook, shared by every widget on the page although each bundle carries its own core.
+// It therefore lives on the window, behind a symbol, in a form that later versions can still read.
+
+export interface Selection {
+  request?: number;
+  page?: number;
+  slot?: number;
+  token?: number;
+  split?: number;
+  work?: number;
+  cta?: number;
+  sm?: number;
+  warp?: number;
+  barrier?: string;
+  address?: string;
+  moment?: number;
+}
+
+export type Facet = keyof Selection;
+
+/** `origin` says who selected, so that a widget can tell its own selection from others'. */
+export interface SelectionStore {
+  readonly value: Selection;
+  set(next: Selection, origin?: unknown): void;
+  on(listener: (value: Selection, origin: unknown) => void): () => void;
+}
+
+const KEY = Symbol.for("sglab.selection.v1");
+
+type Registry = Map<string, SelectionStore>;
+
+function makeStore(): SelectionStore {
+  let value: Selection = {};
+  const listeners = new Set<(value: Selection, origin: unknown) => void>();
+  return {
+    get value() {
+      return value;
+    },
+    set(next, origin) {
+      const clean = withoutHoles(next);
+      if (sameSelection(clean, value)) return;
+      value = Object.freeze(clean);
+      for (const listener of [...listeners]) listener(value, origin);
+    },
+    on(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+  };
+}
+
+/** The store of one notebook; `scope` names its kernel, or the saved page. */
+export function selectionStore(scope: string): SelectionStore {
+  const page = globalThis as unknown as Record<symbol, Registry | undefined>;
+  const registry = page[KEY] ?? new Map<string, SelectionStore>();
+  page[KEY] = registry;
+  const store = registry.get(scope) ?? makeStore();
+  registry.set(scope, store);
+  return store;
+}
+
+function withoutHoles(selection: Selection): Selection {
+  return Object.fromEntries(
+    Object.entries(selection).filter(([, value]) => value !== undefined && value !== null),
+  );
+}
+
+export function sameSelection(a: Selection, b: Selection): boolean {
+  const keys = new Set([...Object.keys(a), ...Object.keys(b)]) as Set<Facet>;
+  return [...keys].every((key) => a[key] === b[key]);
+}

@@ -1,0 +1,80 @@
+// Light or dark, and the colours a canvas needs as strings. DOM and SVG use the CSS variables of core.css directly.
+
+import type { Disposer } from "./emitter";
+
+export interface Theme {
+  dark: boolean;
+  text: string;
+  muted: string;
+  background: string;
+  surface: string;
+  border: string;
+  focus: string;
+  error: string;
+  warning: string;
+  uiFont: string;
+  codeFont: string;
+}
+
+/** JupyterLab says it on the body, VS Code by a class; elsewhere the page's own choice or the system's. */
+function isDark(root: HTMLElement): boolean {
+  const { body } = document;
+  const lab = body.dataset.jpThemeLight;
+  if (lab !== undefined) return lab === "false";
+  if (body.dataset.vscodeThemeKind !== undefined)
+    return body.dataset.vscodeThemeKind.includes("dark") || body.matches(".vscode-high-contrast");
+  const chosen = root.closest<HTMLElement>("[data-sg-theme]")?.dataset.sgTheme;
+  if (chosen !== undefined) return chosen === "dark";
+  return matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+export function readTheme(root: HTMLElement): Theme {
+  const style = getComputedStyle(root);
+  const read = (name: string) => style.getPropertyValue(`--sg-${name}`).trim();
+  return {
+    dark: root.dataset.dark === "true",
+    text: read("text"),
+    muted: read("muted"),
+    background: read("background"),
+    surface: read("surface"),
+    border: read("border"),
+    focus: read("focus"),
+    error: read("error"),
+    warning: read("warning"),
+    uiFont: read("ui-font"),
+    codeFont: read("code-font"),
+  };
+}
+
+/** Keeps `root` in step with the page's theme and calls `changed` after each change. */
+export function watchTheme(root: HTMLElement, disposer: Disposer, changed: () => void): void {
+  const apply = () => {
+    root.dataset.dark = String(isDark(root));
+  };
+  const update = () => {
+    apply();
+    changed();
+  };
+  apply();
+  const observer = new MutationObserver(update);
+  const attributes = {
+    attributes: true,
+    attributeFilter: [
+      "data-jp-theme-light",
+      "data-jp-theme-name",
+      "data-vscode-theme-kind",
+      "data-sg-theme",
+      "class",
+    ],
+  };
+  observer.observe(document.body, attributes);
+  observer.observe(document.documentElement, attributes);
+  disposer.add(() => observer.disconnect());
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  system.addEventListener("change", update);
+  disposer.add(() => system.removeEventListener("change", update));
+}
+
+export function reducedMotion(): boolean {
+  return matchMedia("(prefers-reduced-motion: reduce)").matches;
+}

@@ -1,0 +1,201 @@
+// The stepper every widget shares. Positions run from 0 (nothing has happened) to `length` (everything has).
+
+import { Emitter } from "./emitter";
+import type { KeyBinding } from "./keys";
+
+/** A step size: `stops` are the positions one can stand at, ascending; without them, every position. */
+export interface Granularity {
+  id: string;
+  label: string;
+  stops?: ArrayLike<number>;
+}
+
+export interface Mark {
+  at: number;
+  label: string;
+}
+
+export interface Track {
+  length: number;
+  /** Finest first; [ and ] move by the next coarser one. */
+  granularities: Granularity[];
+  marks?: Mark[];
+  /** What just happened on the way to `position`, as a sentence that a screen reader speaks. */
+  describe: (position: number) => string;
+  /** The time at a position with its unit, where the trace has one. */
+  time?: (position: number) => string;
+  /** The moments that touch the current selection, ascending. */
+  eventsOfSelection?: () => ArrayLike<number> | undefined;
+}
+
+const NOTHING: Track = { length: 0, granularities: [{ id: "step", label: "step" }], describe: () => "" };
+
+/** Steps per second that the speed menu offers. */
+export const SPEEDS = [1, 2, 5, 20, 60];
+
+export class Transport {
+  readonly changed = new Emitter<void>();
+  #track = NOTHING;
+  #position = 0;
+  #granularity = "step";
+  #speed = 2;
+  #timer: ReturnType<typeof setInterval> | undefined;
+
+  /** Shows another run. The position stays where it can. */
+  load(track: Track, position = this.#position): void {
+    this.pause();
+    this.#track = track;
+    if (!track.granularities.some((each) => each.id === this.#granularity))
+      this.#granularity = track.granularities[0]?.id ?? "step";
+    this.#position = clamp(position, 0, track.length);
+    this.changed.emit();
+  }
+
+  get track(): Track {
+    return this.#track;
+  }
+
+  get position(): number {
+    return this.#position;
+  }
+
+  /** Where the last step at the current granularity began: what lies between it and `position` just happened. */
+  get previous(): number {
+    return neighbour(this.granularity.stops, this.#position, -1, this.#track.length);
+  }
+
+  get granularity(): Granularity {
+    const { granularities } = this.#track;
+    return granularities.find((each) => each.id === this.#granularity) ?? (granularities[0] as Granularity);
+  }
+
+  setGranularity(id: string): void {
+    this.#granularity = id;
+    this.changed.emit();
+  }
+
+  get speed(): number {
+    return this.#speed;
+  }
+
+  setSpeed(stepsPerSecond: number): void {
+    this.#speed = stepsPerSecond;
+    if (this.playing) this.#run();
+    this.changed.emit();
+  }
+
+  get playing(): boolean {
+    return this.#timer !== undefined;
+  }
+
+  goTo(position: number): void {
+    const next = clamp(Math.round(position), 0, this.#track.length);
+    if (next === this.#position) return;
+    this.#position = next;
+    this.changed.emit();
+  }
+
+  step(direction: 1 | -1, granularity = this.granularity): void {
+    this.goTo(neighbour(granularity.stops, this.#position, direction, this.#track.length));
+  }
+
+  stepCoarse(direction: 1 | -1): void {
+    const { granularities } = this.#track;
+    const here = granularities.indexOf(this.granularity);
+    const coarser = granularities[Math.min(here + 1, granularities.length - 1)];
+    if (coarser) this.step(direction, coarser);
+  }
+
+  stepSelection(direction: 1 | -1): void {
+    const events = this.#track.eventsOfSelection?.();
+    if (!events?.length) return;
+    const beyond = direction > 0 ? firstAbove(events, this.#position) : lastBelow(events, this.#position);
+    if (beyond !== undefined) this.goTo(beyond);
+  }
+
+  play(): void {
+    if (this.#track.length === 0) return;
+    if (this.#position >= this.#track.length) this.#position = 0;
+    this.#run();
+    this.changed.emit();
+  }
+
+  #run(): void {
+    clearInterval(this.#timer);
+    this.#timer = setInterval(() => {
+      this.step(1);
+      if (this.#position >= this.#track.length) this.pause();
+    }, 1000 / this.#speed);
+  }
+
+  pause(): void {
+    if (!this.playing) return;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+    this.changed.emit();
+  }
+
+  toggle(): void {
+    if (this.playing) this.pause();
+    else this.play();
+  }
+
+  dispose(): void {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+
+  /** The part of the common key map that moves in time. */
+  keys(): KeyBinding[] {
+    return [
+      { keys: [" "], label: "play or pause", run: () => this.toggle() },
+      { keys: ["ArrowLeft"], label: "step back", run: () => this.step(-1) },
+      { keys: ["ArrowRight"], label: "step forward", run: () => this.step(1) },
+      {
+        keys: ["Shift+ArrowLeft"],
+        label: "previous event of the selection",
+        run: () => this.stepSelection(-1),
+      },
+      { keys: ["Shift+ArrowRight"], label: "next event of the selection", run: () => this.stepSelection(1) },
+      { keys: ["["], label: "one coarser step back", run: () => this.stepCoarse(-1) },
+      { keys: ["]"], label: "one coarser step forward", run: () => this.stepCoarse(1) },
+      { keys: ["Home"], label: "to the beginning", run: () => this.goTo(0) },
+      { keys: ["End"], label: "to the end", run: () => this.goTo(this.#track.length) },
+    ];
+  }
+}
+
+function clamp(value: number, low: number, high: number): number {
+  return Math.max(low, Math.min(high, value));
+}
+
+function neighbour(
+  stops: ArrayLike<number> | undefined,
+  position: number,
+  direction: 1 | -1,
+  length: number,
+): number {
+  if (!stops) return clamp(position + direction, 0, length);
+  if (direction > 0) return firstAbove(stops, position) ?? length;
+  return lastBelow(stops, position) ?? 0;
+}
+
+/** How many entries of an ascending list are at most `value`. */
+export function countUpTo(sorted: ArrayLike<number>, value: number): number {
+  let low = 0;
+  let high = sorted.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((sorted[middle] as number) <= value) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+function firstAbove(sorted: ArrayLike<number>, value: number): number | undefined {
+  return sorted[countUpTo(sorted, value)];
+}
+
+function lastBelow(sorted: ArrayLike<number>, value: number): number | undefined {
+  return sorted[countUpTo(sorted, value - 1) - 1];
+}
