@@ -7,6 +7,7 @@ which one ran, on which machine, and why. Importing this package needs torch; Tr
 from sglab.kernels.contract import ContractError
 from sglab.kernels.kv_buffer import set_mla_kv_buffer
 from sglab.kernels.kv_indices import create_flashinfer_kv_indices, create_flashmla_kv_indices
+from sglab.kernels.merge import merge_state, merge_state_in_place, merge_state_v2, merge_states
 from sglab.kernels.registry import Choice, Implementation, Operator, last_choice, record_choices
 
 __all__ = [
@@ -17,6 +18,10 @@ __all__ = [
     "create_flashinfer_kv_indices",
     "create_flashmla_kv_indices",
     "last_choice",
+    "merge_state",
+    "merge_state_in_place",
+    "merge_state_v2",
+    "merge_states",
     "record_choices",
     "set_mla_kv_buffer",
 ]

@@ -10,7 +10,15 @@ from typing import Any
 import pytest
 import torch
 
-from sglab.kernels import create_flashinfer_kv_indices, create_flashmla_kv_indices, set_mla_kv_buffer
+from sglab.kernels import (
+    create_flashinfer_kv_indices,
+    create_flashmla_kv_indices,
+    merge_state,
+    merge_state_in_place,
+    merge_state_v2,
+    merge_states,
+    set_mla_kv_buffer,
+)
 
 triton = pytest.importorskip("triton")
 
@@ -45,14 +53,17 @@ def compiled(launch: Launch, capability: int) -> Any:
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    signature, constants = {}, {}
-    for parameter in launch.kernel.params:
+    signature, constants, attributes = {}, {}, {}
+    for index, parameter in enumerate(launch.kernel.params):
         value = launch.arguments[parameter.name]
-        if parameter.is_constexpr or value is None:
+        is_one = isinstance(value, int) and value == 1
+        if parameter.is_constexpr or value is None or is_one:
             signature[parameter.name], constants[parameter.name] = "constexpr", value
-        else:
-            signature[parameter.name] = triton.runtime.jit.mangle_type(value)
-    source = ASTSource(fn=launch.kernel, signature=signature, constexprs=constants)
+            continue
+        signature[parameter.name] = triton.runtime.jit.mangle_type(value)
+        if isinstance(value, torch.Tensor) or (isinstance(value, int) and value % 16 == 0):
+            attributes[(index,)] = [["tt.divisibility", 16]]  # a launch specialises on it; here buffers are aligned
+    source = ASTSource(fn=launch.kernel, signature=signature, constexprs=constants, attrs=attributes)
     return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=launch.options)
 
 
@@ -69,9 +80,18 @@ def mla_kv_buffer(dtype: torch.dtype) -> None:
     set_mla_kv_buffer(torch.zeros(9, 576, dtype=dtype), torch.tensor([1, 2]), nope, rope, implementation="triton")
 
 
+def merges(dtype: torch.dtype) -> None:
+    v, s = torch.zeros(2, 4, 128, dtype=dtype), torch.zeros(2, 4)
+    merge_state(v, s, v, s, implementation="triton")
+    merge_state_in_place(v, s, v.clone(), s.clone(), torch.tensor([True, False]), implementation="triton")
+    for guarded in (True, False):
+        merge_state_v2(v, s, v, s, guarded=guarded, implementation="triton")
+    merge_states(v.view(2, 2, 2, 128), s.view(2, 2, 2), implementation="triton")
+
+
 @pytest.mark.parametrize("capability", sorted(SHARED_MEMORY))
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-@pytest.mark.parametrize("call", [index_kernels, mla_kv_buffer])
+@pytest.mark.parametrize("call", [index_kernels, mla_kv_buffer, merges])
 def test_compiles(call: Callable[[torch.dtype], None], dtype: torch.dtype, capability: int) -> None:
     with captured_launches() as launches:
         call(dtype)
