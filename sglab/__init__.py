@@ -1,3 +1,21 @@
 """sglab: see LLM-serving attention kernels work on your own tensors."""
 
+from importlib import import_module
+from typing import Any
+
 __version__ = "0.1.0"
+
+_LAZY = {"decode_batch": "sglab.engine", "extend_batch": "sglab.engine"}
+"""Name -> module that is imported when the name is first used: `import sglab` stays fast and needs no torch."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'sglab' has no attribute {name!r}")
+    value = getattr(import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})

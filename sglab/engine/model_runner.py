@@ -1,0 +1,69 @@
+"""ModelConfig and ModelRunner: what an attention backend reads of the model and of the pools when it is made.
+
+SGLang's ModelRunner also loads weights and runs layers; a backend needs only this much of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from sglab.engine.allocator import BaseTokenToKVPoolAllocator
+from sglab.engine.kv_pool import KVCache
+from sglab.engine.req_to_token_pool import ReqToTokenPool
+
+Kind = Literal["mla", "mha"]
+
+H100_SMS = 132
+"""Planned for where there is no GPU to ask: an H100's streaming multiprocessors."""
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The attention shape of a model; the head dims are the attention layer's: 576 and 512 for absorbed MLA."""
+
+    kind: Kind
+    num_attention_heads: int
+    num_key_value_heads: int
+    head_dim: int
+    v_head_dim: int
+    scaling: float
+    context_len: int
+    kv_lora_rank: int = 0
+    qk_rope_head_dim: int = 0
+    num_hidden_layers: int = 1
+    logit_cap: float = 0.0
+    is_encoder_decoder: bool = False
+
+    def get_num_kv_heads(self, tensor_parallel_size: int = 1) -> int:
+        """KV heads per rank: at least one each, so a single MLA head is replicated."""
+        return max(1, self.num_key_value_heads // tensor_parallel_size)
+
+
+@dataclass
+class ModelRunner:
+    """The pools, the allocator and where they are."""
+
+    model_config: ModelConfig
+    req_to_token_pool: ReqToTokenPool
+    token_to_kv_pool: KVCache
+    token_to_kv_pool_allocator: BaseTokenToKVPoolAllocator
+    dtype: torch.dtype
+    device: torch.device
+    page_size: int
+    device_core_count: int = H100_SMS
+    """SMs that split planning counts on."""
+    tp_size: int = 1
+    triton_attention_num_kv_splits: int = 8
+    """At most so many splits of a request's KV in Triton decode (SGLang's default)."""
+    enable_deterministic_inference: bool = False
+
+    @property
+    def use_mla_backend(self) -> bool:
+        return self.model_config.kind == "mla"
+
+    @property
+    def kv_cache_dtype(self) -> torch.dtype:
+        return self.token_to_kv_pool.dtype

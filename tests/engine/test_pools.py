@@ -1,0 +1,92 @@
+"""ReqToTokenPool and the KV pools: shapes, writes, and what they refuse."""
+
+import pytest
+import torch
+
+from sglab.engine import BadArgumentError, MHATokenToKVPool, MLATokenToKVPool, RadixAttention, Req, ReqToTokenPool
+
+MLA = RadixAttention(tp_q_head_num=16, tp_k_head_num=1, head_dim=576, scaling=192**-0.5, v_head_dim=512)
+
+
+def test_rows_are_given_in_order_and_come_back_at_the_end() -> None:
+    pool = ReqToTokenPool(3, 8)
+    a, b, c, d = (Req(name, [1]) for name in "abcd")
+    assert pool.alloc([a, b]) == [0, 1]
+    assert pool.alloc([c, d]) is None and c.req_pool_idx is None
+    pool.free(a)
+    assert a.req_pool_idx is None and pool.free_slots == [2, 0]
+    assert pool.alloc([b, c]) == [1, 2]
+    assert pool.req_to_token.shape == (3, 8) and pool.req_to_token.dtype == torch.int32
+
+
+def test_a_row_is_freed_once() -> None:
+    pool = ReqToTokenPool(1, 8)
+    req = Req("a", [1])
+    pool.alloc([req])
+    pool.free(req)
+    with pytest.raises(ValueError, match="owns no row"):
+        pool.free(req)
+
+
+def test_mla_rows_are_512_latent_and_64_rope_side_by_side() -> None:
+    pool = MLATokenToKVPool(256, 64, torch.bfloat16, 512, 64, layer_num=2)
+    assert pool.get_key_buffer(1).shape == (256 + 64, 1, 576)
+    loc = torch.tensor([64, 200, 65])
+    latent, rope = torch.randn(3, 1, 512).bfloat16(), torch.randn(3, 1, 64).bfloat16()
+    pool.set_mla_kv_buffer(MLA, loc, latent, rope)
+    assert torch.equal(pool.get_key_buffer(0)[loc], torch.cat((latent, rope), -1))
+    assert torch.equal(pool.get_value_buffer(0)[loc], latent)
+    assert pool.get_key_buffer(0).count_nonzero() == latent.count_nonzero() + rope.count_nonzero()
+    assert not pool.get_key_buffer(1).any()
+    again = pool.get_mla_kv_buffer(MLA, loc, torch.float32)
+    assert torch.equal(again[0], latent.float()) and torch.equal(again[1], rope.float())
+    assert pool.get_kv_size_bytes() == 2 * 320 * 576 * 2
+
+
+def test_the_value_buffer_is_a_view_of_the_key_buffer() -> None:
+    pool = MLATokenToKVPool(128, 128, torch.float16, 512, 64, layer_num=1)
+    assert pool.get_value_buffer(0).data_ptr() == pool.get_key_buffer(0).data_ptr()
+
+
+def test_mha_keeps_k_and_v_apart_with_their_own_dims() -> None:
+    pool = MHATokenToKVPool(32, 1, torch.float16, head_num=2, head_dim=24, v_head_dim=16, layer_num=1)
+    layer = RadixAttention(8, 2, 24, 1.0, v_head_dim=16)
+    loc, k, v = torch.tensor([1, 32]), torch.randn(2, 2, 24).half(), torch.randn(2, 2, 16).half()
+    pool.set_kv_buffer(layer, loc, k, v)
+    assert torch.equal(pool.get_key_buffer(0)[loc], k) and torch.equal(pool.get_value_buffer(0)[loc], v)
+    assert pool.get_key_buffer(0).shape == (33, 2, 24)
+
+
+def test_fp8_pools_divide_by_the_scale_and_leave_the_input_alone() -> None:
+    pool = MHATokenToKVPool(4, 1, torch.float8_e4m3fn, head_num=1, head_dim=16, layer_num=1)
+    k = torch.randn(1, 1, 16)
+    kept = k.clone()
+    pool.set_kv_buffer(RadixAttention(1, 1, 16, 1.0), torch.tensor([2]), k, k, k_scale=2.0, v_scale=4.0)
+    assert torch.equal(pool.get_key_buffer(0)[2].float(), (kept[0] / 2).to(torch.float8_e4m3fn).float())
+    assert torch.equal(pool.get_value_buffer(0)[2].float(), (kept[0] / 4).to(torch.float8_e4m3fn).float())
+    assert torch.equal(k, kept)
+
+
+@pytest.mark.parametrize(
+    ("loc", "rows", "message"),
+    [
+        ([1, 2], (2, 1, 512), r"cache_k: expected shape \(2, 1, 576\), got \(2, 1, 512\)"),
+        ([1, 2], (3, 1, 576), r"cache_k: expected shape \(2, 1, 576\)"),
+        ([1, 256], (2, 1, 576), r"loc: expected slots 0\.\.255 of MLATokenToKVPool, got 256"),
+        ([-1, 3], (2, 1, 576), r"loc: .*got -1"),
+    ],
+)
+def test_a_refused_write_names_the_argument_and_writes_nothing(
+    loc: list[int], rows: tuple[int, ...], message: str
+) -> None:
+    pool = MLATokenToKVPool(128, 128, torch.float16, 512, 64, layer_num=1)
+    with pytest.raises(BadArgumentError, match=message):
+        pool.set_kv_buffer(MLA, torch.tensor(loc), torch.ones(rows).half(), torch.ones(rows).half())
+    assert not pool.get_key_buffer(0).any()
+
+
+def test_a_page_size_must_divide_the_pool_and_a_layer_must_exist() -> None:
+    with pytest.raises(BadArgumentError, match="size: expected a positive multiple of page_size 128, got 200"):
+        MLATokenToKVPool(200, 128, torch.float16, 512, 64, layer_num=1)
+    with pytest.raises(BadArgumentError, match=r"layer_id: expected 3\.\.4, got 2"):
+        MLATokenToKVPool(128, 128, torch.float16, 512, 64, layer_num=2, start_layer=3).get_key_buffer(2)
