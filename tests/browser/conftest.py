@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator
 
 import pytest
+from jupyterlab_host import LabNotebook, LabServer
 from playwright.sync_api import Browser, Page, sync_playwright
 from widget_host import Host
 
@@ -23,6 +25,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent.name == "browser":
             item.add_marker("browser")
+            if "open_lab" in getattr(item, "fixturenames", ()):
+                item.add_marker(pytest.mark.xdist_group("jupyterlab"))  # one server is enough
 
 
 @pytest.fixture(scope="session")
@@ -52,3 +56,26 @@ def page(browser: Browser) -> Iterator[Page]:
 @pytest.fixture
 def host(page: Page) -> Host:
     return Host(page)
+
+
+@pytest.fixture(scope="session")
+def lab_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
+    server = LabServer(tmp_path_factory.mktemp("lab"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def open_lab(browser: Browser, lab_server: LabServer) -> Iterator[Callable[..., LabNotebook]]:
+    """`open_lab([cell, …])` opens a notebook with these cells in JupyterLab."""
+    opened: list[LabNotebook] = []
+
+    def open_notebook(cells: list[str], **size: int) -> LabNotebook:
+        name = f"notebook{uuid.uuid4().hex[:8]}.ipynb"
+        lab_server.write(name, cells)
+        opened.append(LabNotebook(browser, lab_server, name, **size))
+        return opened[-1]
+
+    yield open_notebook
+    for notebook in opened:
+        notebook.close()
