@@ -5,6 +5,7 @@ which one ran, on which machine, and why. Importing this package needs torch; Tr
 """
 
 from sglab.kernels.contract import ContractError
+from sglab.kernels.decode_attention import decode_attention_fwd
 from sglab.kernels.kv_buffer import set_mla_kv_buffer
 from sglab.kernels.kv_indices import create_flashinfer_kv_indices, create_flashmla_kv_indices
 from sglab.kernels.merge import merge_state, merge_state_in_place, merge_state_v2, merge_states
@@ -17,6 +18,7 @@ __all__ = [
     "Operator",
     "create_flashinfer_kv_indices",
     "create_flashmla_kv_indices",
+    "decode_attention_fwd",
     "last_choice",
     "merge_state",
     "merge_state_in_place",

@@ -13,6 +13,7 @@ import torch
 from sglab.kernels import (
     create_flashinfer_kv_indices,
     create_flashmla_kv_indices,
+    decode_attention_fwd,
     merge_state,
     merge_state_in_place,
     merge_state_v2,
@@ -89,10 +90,25 @@ def merges(dtype: torch.dtype) -> None:
     merge_states(v.view(2, 2, 2, 128), s.view(2, 2, 2), implementation="triton")
 
 
+def decode(dtype: torch.dtype) -> None:
+    """MHA, GQA, and MLA with 16 and 128 heads."""
+    for heads, kv_heads, qk_dim, v_dim in ((8, 8, 64, 64), (32, 8, 128, 128), (16, 1, 576, 512), (128, 1, 576, 512)):
+        k = torch.zeros(9, kv_heads, qk_dim, dtype=dtype)
+        q, o = torch.zeros(1, heads, qk_dim, dtype=dtype), torch.zeros(1, heads, v_dim, dtype=dtype)
+        indptr, indices, splits = torch.tensor([0, 3]).int(), torch.tensor([4, 2, 3]), torch.tensor([1]).int()
+        partials, lse = torch.zeros(1, heads, 8, v_dim), torch.zeros(1, heads, 8)
+        decode_attention_fwd(
+            *(q, k, k[..., :v_dim], o, indptr, indices, partials, lse, splits, 8, 0.1), implementation="triton"
+        )
+
+
 @pytest.mark.parametrize("capability", sorted(SHARED_MEMORY))
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-@pytest.mark.parametrize("call", [index_kernels, mla_kv_buffer, merges])
-def test_compiles(call: Callable[[torch.dtype], None], dtype: torch.dtype, capability: int) -> None:
+@pytest.mark.parametrize("call", [index_kernels, mla_kv_buffer, merges, decode])
+def test_compiles(
+    call: Callable[[torch.dtype], None], dtype: torch.dtype, capability: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sglab.kernels.machine.capability", lambda device: (capability // 10, 0))
     with captured_launches() as launches:
         call(dtype)
     assert launches

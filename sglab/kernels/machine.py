@@ -1,0 +1,10 @@
+"""What a launch may assume about the machine that its tensors live on."""
+
+from __future__ import annotations
+
+import torch
+
+
+def capability(device: torch.device) -> tuple[int, int]:
+    """Compute capability of a GPU; for the CPU that of the GPU whose code the emulator runs best, an H100's."""
+    return torch.cuda.get_device_capability(device) if device.type == "cuda" else (9, 0)
