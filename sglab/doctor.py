@@ -1,0 +1,118 @@
+"""What this machine can run, and what each missing thing would need."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One capability: `detail` says what was found, `remedy` what a missing one would need."""
+
+    capability: str
+    present: bool
+    detail: str
+    remedy: str = ""
+
+
+def version_of(distribution: str) -> str | None:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def package(capability: str, distribution: str, extra: str) -> Finding:
+    version = version_of(distribution)
+    detail = f"{distribution} {version}" if version else f"{distribution} is not installed"
+    return Finding(capability, version is not None, detail, "" if version else f"pip install 'sglab[{extra}]'")
+
+
+def compiled_core() -> Finding:
+    if importlib.util.find_spec("sglab._core") is None:
+        return Finding("Compiled core", False, "sglab._core is not built", "python3 start.py install")
+    from sglab import _core
+
+    cores = os.cpu_count() or 1
+    return Finding("Compiled core", True, f"{_core.active_isa()} on {cores} CPU cores, {platform.machine()}")
+
+
+def nvidia_gpu() -> Finding:
+    smi = shutil.which("nvidia-smi")
+    query = "--query-gpu=name,compute_cap,memory.total,driver_version"
+    listed = ""
+    if smi:
+        ran = subprocess.run([smi, query, "--format=csv,noheader"], capture_output=True, text=True)
+        listed = "; ".join(ran.stdout.strip().splitlines()) if ran.returncode == 0 else ""
+    if listed:
+        return Finding("NVIDIA GPU", True, listed)
+    remedy = "a GPU and its driver; until then kernels run on the CPU"
+    return Finding("NVIDIA GPU", False, "none found", remedy)
+
+
+def torch_on_gpu() -> Finding:
+    name = "torch on the GPU"
+    if version_of("torch") is None:
+        return Finding(name, False, "torch is not installed", "pip install 'sglab[torch]'")
+    import torch
+
+    if torch.cuda.is_available():
+        return Finding(name, True, f"CUDA {torch.version.cuda}, {torch.cuda.get_device_name(0)}")
+    if torch.version.cuda is None:
+        return Finding(name, False, "a CPU build of torch", "on a machine with a GPU: the CUDA build of torch")
+    return Finding(name, False, f"built for CUDA {torch.version.cuda}, no GPU in reach", "a GPU and its driver")
+
+
+def nvcc() -> Finding:
+    found = shutil.which("nvcc") or shutil.which("nvcc", path=os.path.join(os.environ.get("CUDA_HOME", ""), "bin"))
+    if found:
+        told = subprocess.run([found, "--version"], capture_output=True, text=True).stdout.strip().splitlines()
+        return Finding("CUDA compiler (nvcc)", True, told[-1] if told else found)
+    if version_of("nvidia-cuda-nvcc"):
+        return Finding("CUDA compiler (nvcc)", True, f"nvidia-cuda-nvcc {version_of('nvidia-cuda-nvcc')}")
+    return Finding("CUDA compiler (nvcc)", False, "only needed to compile .cu files", "pip install 'sglab[nvcc]'")
+
+
+def chromium() -> Finding:
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        if shutil.which(name):
+            return Finding("Chromium", True, name)
+    return Finding("Chromium", False, "only needed by the browser tests", "your system's chromium package")
+
+
+CHECKS: tuple[Callable[[], Finding], ...] = (
+    compiled_core,
+    lambda: package("Tensors", "torch", "torch"),
+    lambda: package("Triton kernels", "triton", "kernels"),
+    lambda: package("Workbench", "jupyterlab", "lab"),
+    nvidia_gpu,
+    torch_on_gpu,
+    lambda: package("CUDA driver from Python", "cuda-bindings", "gpu"),
+    lambda: package("FlashInfer's kernels", "flashinfer-python", "gpu"),
+    nvcc,
+    chromium,
+)
+
+
+def examine() -> list[Finding]:
+    """Look at this machine. Takes a second or two: torch is imported."""
+    return [check() for check in CHECKS]
+
+
+def report(findings: list[Finding]) -> str:
+    """The findings as an aligned table of text."""
+    width = max(len(finding.capability) for finding in findings)
+    lines = [f"Python {platform.python_version()} on {platform.system()} {platform.machine()}", ""]
+    for finding in findings:
+        mark = "yes" if finding.present else "no "
+        lines.append(f"  {mark}  {finding.capability:<{width}}  {finding.detail}")
+        if finding.remedy:
+            lines.append(f"       {'':<{width}}  needs: {finding.remedy}")
+    return "\n".join(lines)

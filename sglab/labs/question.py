@@ -1,0 +1,95 @@
+"""A question about live objects: the right answer is computed from them when the reader answers, never stored."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of an answer. `right` is None while there is no answer (`...`)."""
+
+    right: bool | None
+    text: str
+
+    def __str__(self) -> str:
+        word = {True: "Right.", False: "Not yet.", None: "Your turn."}[self.right]
+        return f"{word} {self.text}"
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        colour, sign, word = {
+            True: ("var(--jp-success-color1, #2e7d32)", "✓", "Right."),
+            False: ("var(--jp-warn-color1, #b45309)", "△", "Not yet."),
+            None: ("var(--jp-info-color1, #1565c0)", "?", "Your turn."),
+        }[self.right]
+        return (
+            f'<div style="border-left:4px solid {colour};padding:6px 12px;margin:4px 0;'
+            'font-family:var(--jp-ui-font-family, sans-serif)">'
+            f"<strong>{sign} {word}</strong> {html.escape(self.text)}</div>"
+        )
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question with the means to judge an answer.
+
+    truth: computes the right answer from live objects.
+    because: what a right answer is told; `{truth}` stands for the answer.
+    hint: what a wrong answer is told.
+    tolerance: relative error allowed for numbers that are not integers.
+    """
+
+    truth: Callable[[], Any]
+    because: str
+    hint: str
+    tolerance: float = 0.01
+    _cache: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def answer(self) -> Any:
+        """The right answer, for those who gave up."""
+        if "truth" not in self._cache:
+            self._cache["truth"] = plain(self.truth())
+        return self._cache["truth"]
+
+    def check(self, given: Any = ...) -> Verdict:
+        """Judge `given`; `...` means that the reader has not answered yet."""
+        if given is ... or given is None:
+            return Verdict(None, "Replace the ... by your answer and run the cell again.")
+        truth = self.answer()
+        if same(plain(given), truth, self.tolerance):
+            return Verdict(True, self.because.format(truth=truth))
+        return Verdict(False, self.hint)
+
+
+def plain(value: Any) -> Any:
+    """Tensors, arrays and their scalars as Python numbers and lists."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, (str, bytes)) or not isinstance(value, (Sequence, set, frozenset)):
+        return value
+    return sorted(map(plain, value)) if isinstance(value, (set, frozenset)) else [plain(item) for item in value]
+
+
+def same(given: Any, truth: Any, tolerance: float) -> bool:
+    """Equal: text whatever its case, integers exactly, other numbers within `tolerance`, lists item by item."""
+    if isinstance(truth, list):
+        return (
+            isinstance(given, list)
+            and len(given) == len(truth)
+            and all(same(one, other, tolerance) for one, other in zip(given, truth, strict=True))
+        )
+    if isinstance(truth, str):
+        return isinstance(given, str) and given.strip().lower() == truth.strip().lower()
+    if isinstance(truth, bool) or isinstance(given, bool):
+        return given is truth
+    if isinstance(truth, float) and isinstance(given, Real):
+        return math.isclose(float(given), truth, rel_tol=tolerance) or (math.isnan(float(given)) and math.isnan(truth))
+    return bool(given == truth)

@@ -1,0 +1,54 @@
+"""A question judges answers against what it computes from live objects."""
+
+import numpy as np
+import pytest
+
+from sglab.labs import Question
+
+
+def ask(truth: object, tolerance: float = 0.01) -> Question:
+    return Question(lambda: truth, because="It is {truth}.", hint="Look again.", tolerance=tolerance)
+
+
+@pytest.mark.parametrize(
+    ("truth", "given", "right"),
+    [
+        (7, 7, True),
+        (7, np.int32(7), True),
+        (7, 7.0, True),
+        (7, 8, False),
+        (7, "7", False),
+        (1, True, False),
+        (True, True, True),
+        (True, False, False),
+        (0.25, 0.2501, True),
+        (0.25, 0.26, False),
+        (float("nan"), float("nan"), True),
+        (float("nan"), 0.0, False),
+        ("Triton", " triton ", True),
+        ("Triton", "cuda", False),
+        ([1, 2], np.array([1, 2]), True),
+        ([1, 2], (1, 2), True),
+        ([1, 2], [2, 1], False),
+        ([1, 2], [1], False),
+        ({3, 1}, {1, 3}, True),
+        ("yes", None, None),
+        (7, ..., None),
+    ],
+)
+def test_verdict(truth: object, given: object, right: bool | None) -> None:
+    assert ask(truth).check(given).right is right
+
+
+def test_right_answer_explains_and_wrong_answer_hints_without_telling() -> None:
+    question = ask(41)
+    assert "It is 41." in str(question.check(41))
+    assert "41" not in str(question.check(5))
+    assert "Look again." in question.check(5)._repr_html_()
+
+
+def test_truth_is_computed_when_answered_not_before() -> None:
+    live = [1]
+    question = Question(lambda: len(live), because="", hint="")
+    live.append(2)
+    assert question.check(2).right is True
