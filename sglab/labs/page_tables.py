@@ -1,0 +1,85 @@
+"""Questions of notebook 01: from a request's tokens to slots, pages and index arrays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from .question import Question
+
+if TYPE_CHECKING:
+    from sglab.engine.batch import Batch
+
+
+def slot_of_token(batch: Batch, request: int, position: int) -> Question:
+    """The slot that holds one token."""
+    return Question(
+        truth=lambda: batch.slots(request)[position],
+        because="Slot {truth}: one look into req_to_token, at the request's row and the token's position.",
+        hint="batch.req_to_token has one row per request; batch.req_pool_indices says which row is whose.",
+    )
+
+
+def page_and_row(batch: Batch, request: int, position: int) -> Question:
+    """The page of one token and its row inside that page."""
+    return Question(
+        truth=lambda: [
+            int(batch.slots(request)[position]) // batch.page_size,
+            int(batch.slots(request)[position]) % batch.page_size,
+        ],
+        because="[page, row] = {truth}: the slot's quotient and remainder by the page size.",
+        hint="A page is page_size neighbouring slots: divide the slot by the page size and keep the remainder too.",
+    )
+
+
+def can_hold(page_size: int, slot: int, position: int) -> Question:
+    """Whether a page-aligned allocator could have put this position into this slot."""
+    return Question(
+        truth=lambda: slot % page_size == position % page_size,
+        because=(
+            f"{{truth}}: {slot} % {page_size} = {slot % page_size}, {position} % {page_size} = {position % page_size}. "
+            "Whole pages are handed out, so a token's row in its page is its position modulo the page size."
+        ),
+        hint="Compare slot % page_size with position % page_size for a few tokens of the batch: what always holds?",
+    )
+
+
+def page_table_entries(batch: Batch) -> Question:
+    """Entries that a page-table kernel writes for the whole batch."""
+    return Question(
+        truth=lambda: sum(len(batch.pages(i)) for i in range(batch.batch_size)),
+        because="{truth} entries, one per page, the last page of each request counted even when it is not full.",
+        hint="Round each request's length up to whole pages, then add.",
+    )
+
+
+def tokens_before_new_page(batch: Batch, request: int) -> Question:
+    """How many more tokens fit before the request takes another page."""
+    return Question(
+        truth=lambda: -int(batch.seq_lens[request]) % batch.page_size,
+        because="{truth}: that many rows of its last page are still empty. The next token after them takes a page.",
+        hint="How many rows of the last page are in use?",
+    )
+
+
+def pages_for_shared_prefix(page_size: int, prefix: int, extra: int) -> Question:
+    """New pages that a request takes when it shares a prefix and adds tokens of its own."""
+    own = prefix % page_size + extra
+    return Question(
+        truth=lambda: -(-own // page_size),
+        because=(
+            f"{{truth}}: {prefix // page_size} whole pages are shared and cost nothing; the other "
+            f"{prefix % page_size} prefix tokens and the {extra} new ones need pages of their own."
+        ),
+        hint="Only whole pages can be shared. Which of the prefix's tokens lie in a page that is not full?",
+    )
+
+
+def poisoned_rows(probabilities: torch.Tensor, values: torch.Tensor) -> Question:
+    """How many output columns become NaN when one masked value row holds a NaN."""
+    return Question(
+        truth=lambda: int((probabilities.double() @ values.double()).isnan().sum()),
+        because="{truth}. 0 × NaN is NaN: masking the probability to zero does not keep a NaN out of the sum.",
+        hint="The masked row's probability is exactly 0. What is 0 × NaN?",
+    )
