@@ -14,6 +14,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "attention": {"engine", "kernels", "planning", "gpu"},
     "trace": {"gpu", "kernels", "engine", "attention", "planning"},
     "widgets": {"trace", "engine", "attention", "kernels", "planning", "gpu"},
+    "labs": {"widgets", "trace", "engine", "attention", "kernels", "planning", "gpu"},
 }
 
 
