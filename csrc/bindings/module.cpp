@@ -1,5 +1,6 @@
 #include <nanobind/nanobind.h>
 
+#include "bindings/tensor.hpp"
 #include "cpu/features.hpp"
 
 namespace nb = nanobind;
@@ -9,4 +10,6 @@ NB_MODULE(_core, module) {
   module.def(
       "active_isa", [] { return sglab::cpu::isa_name(sglab::cpu::active_isa()); },
       "Instruction set the hot loops run with: baseline, avx2 or avx512 (SGLAB_ISA lowers it).");
+  sglab::bindings::register_tensor(module);
+  sglab::bindings::register_tma(module);
 }

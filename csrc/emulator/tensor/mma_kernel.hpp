@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+
+namespace sglab::emu {
+
+// D[m, n] (+)= sum over k of A[m, k] * B[n, k] in fp32. Rows run fastest: A is a packed panel, D may be
+// strided.
+struct MmaPanels {
+  const float* a;  // A[m, k] at a[k * a_stride + m]
+  std::int64_t a_stride;
+  const float* b;  // B[n, k] at b[n * b_stride_n + k * b_stride_k]
+  std::int64_t b_stride_n;
+  std::int64_t b_stride_k;
+  float* d;  // D[m, n] at d[n * d_stride + m]
+  std::int64_t d_stride;
+  int m;  // a multiple of 16
+  int n;
+  int k;
+  bool accumulate;  // false: D starts at zero and its old contents are not read
+};
+
+// The loops that are compiled once per instruction set.
+//
+// Every element of D is one chain of fused multiply-adds in the order of k, starting from the old D: one
+// rounding to nearest per step. A tensor core rounds the sum of several products at once (toward zero, with a
+// few guard bits), so results agree to a few units in the last place of the largest partial sum, and exactly
+// wherever every partial sum is representable. Products of two 16-bit or narrower elements are exact in fp32,
+// hence the baseline build, which multiplies and adds, gives the same bits unless a bfloat16 or tf32 product
+// leaves fp32's normal range.
+struct MmaKernels {
+  void (*multiply)(const MmaPanels& panels);
+  // Eight rows of eight 16-bit elements, transposed and widened: out[k * out_stride + row].
+  void (*transpose_f16)(const std::uint8_t* const rows[8], float* out, std::int64_t out_stride);
+  void (*transpose_bf16)(const std::uint8_t* const rows[8], float* out, std::int64_t out_stride);
+  // `count` (a multiple of 8) contiguous elements, widened.
+  void (*widen_f16)(const std::uint8_t* source, float* out, int count);
+  void (*widen_bf16)(const std::uint8_t* source, float* out, int count);
+  // An accumulator fragment of one warp: 32 lanes hold 8 rows x 4 columns (row lane / 4, column lane % 4),
+  // `upper` rows 0-7 and `lower` rows 8-15. The four columns of sixteen rows lie `stride` floats apart. Bits
+  // are not changed.
+  void (*fragment_to_columns)(const std::uint32_t* upper, const std::uint32_t* lower, float* columns,
+                              std::int64_t stride);
+  void (*columns_to_fragment)(const float* columns, std::int64_t stride, std::uint32_t* upper,
+                              std::uint32_t* lower);
+};
+
+const MmaKernels& mma_kernels();
+
+extern const MmaKernels kMmaKernelsBaseline;
+extern const MmaKernels kMmaKernelsAvx2;
+extern const MmaKernels kMmaKernelsAvx512;
+
+}  // namespace sglab::emu

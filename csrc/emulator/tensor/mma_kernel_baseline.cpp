@@ -1,0 +1,5 @@
+#include "emulator/tensor/mma_kernel_impl.hpp"
+
+const MmaKernels kMmaKernelsBaseline = kKernels;
+
+}  // namespace sglab::emu

@@ -1,0 +1,105 @@
+#include "emulator/tensor/operand.hpp"
+
+#include <cstring>
+
+namespace sglab::emu {
+namespace {
+
+const std::uint8_t* chunk_at(SmemView smem, std::uint32_t address) {
+  if (address > smem.size() || smem.size() - address < 16) throw SmemOutOfBounds(address, smem.size());
+  return smem.data() + address;
+}
+
+std::uint32_t six_bits(const std::uint8_t* chunk, int index) {
+  const int bit = 6 * index;
+  std::uint32_t word = chunk[bit / 8];
+  if (bit % 8 > 2) word |= static_cast<std::uint32_t>(chunk[bit / 8 + 1]) << 8;
+  return (word >> (bit % 8)) & 0x3f;
+}
+
+bool is_sixteen_bit(ElementType type) {
+  return type == ElementType::kF16 || type == ElementType::kBf16;
+}
+
+// K-major 16-bit operands whose rows run fastest in the panel: the common case of A, eight rows at a time.
+void gather_transposed16(SmemView smem, const ChunkAddress& address, const OperandShape& shape,
+                         const PanelOut& out) {
+  const MmaKernels& kernels = mma_kernels();
+  const auto transpose = shape.type == ElementType::kF16 ? kernels.transpose_f16 : kernels.transpose_bf16;
+  for (int row = 0; row < shape.rows; row += 8) {
+    for (int chunk = 0; chunk * 8 < shape.k; ++chunk) {
+      const std::uint8_t* rows[8];
+      for (int i = 0; i < 8; ++i) rows[i] = chunk_at(smem, address(row + i, chunk));
+      transpose(rows, out.data + row + chunk * 8 * out.k_stride, out.k_stride);
+    }
+  }
+}
+
+}  // namespace
+
+int elements_per_chunk(ElementType type, bool packed_fp4) {
+  const int bits = element_bits(type);
+  if (bits >= 8) return 128 / bits;
+  return packed_fp4 ? 32 : 16;
+}
+
+void decode_chunk(ElementType type, bool packed_fp4, const std::uint8_t* chunk, float* out) {
+  switch (type) {
+    case ElementType::kF16:
+      return mma_kernels().widen_f16(chunk, out, 8);
+    case ElementType::kBf16:
+      return mma_kernels().widen_bf16(chunk, out, 8);
+    case ElementType::kTf32:
+    case ElementType::kF32:
+      for (int i = 0; i < 4; ++i) {
+        std::uint32_t raw;
+        std::memcpy(&raw, chunk + 4 * i, 4);
+        out[i] = decode_element(type, raw);
+      }
+      return;
+    case ElementType::kE2m1: {
+      const float* table = byte_decode_table(type);
+      for (int i = 0; i < (packed_fp4 ? 32 : 16); ++i) out[i] = table[(chunk[i / 2] >> (4 * (i % 2))) & 0xf];
+      return;
+    }
+    case ElementType::kE3m2:
+    case ElementType::kE2m3: {
+      const float* table = byte_decode_table(type);
+      for (int i = 0; i < 16; ++i) out[i] = table[six_bits(chunk, i)];
+      return;
+    }
+    default: {
+      const float* table = byte_decode_table(type);
+      for (int i = 0; i < 16; ++i) out[i] = table[chunk[i]];
+    }
+  }
+}
+
+void gather_operand(SmemView smem, const SmemDescriptor& descriptor, const OperandShape& shape,
+                    const PanelOut& out) {
+  const ChunkAddress address(descriptor, shape.major);
+  const bool k_major = shape.major == Major::kK;
+  if (k_major && is_sixteen_bit(shape.type) && out.row_stride == 1) {
+    return gather_transposed16(smem, address, shape, out);
+  }
+  const int per_chunk = elements_per_chunk(shape.type, shape.packed_fp4);
+  const int lines = k_major ? shape.rows : shape.k;
+  const int length = k_major ? shape.k : shape.rows;
+  const std::int64_t line_stride = k_major ? out.row_stride : out.k_stride;
+  const std::int64_t step = k_major ? out.k_stride : out.row_stride;
+  for (int line = 0; line < lines; ++line) {
+    for (int chunk = 0; chunk * per_chunk < length; ++chunk) {
+      const std::uint8_t* bytes = chunk_at(smem, address(line, chunk));
+      float* target = out.data + line * line_stride + chunk * per_chunk * step;
+      if (step == 1 && length - chunk * per_chunk >= per_chunk) {
+        decode_chunk(shape.type, shape.packed_fp4, bytes, target);
+        continue;
+      }
+      float values[32];
+      decode_chunk(shape.type, shape.packed_fp4, bytes, values);
+      for (int i = 0; i < per_chunk && chunk * per_chunk + i < length; ++i) target[i * step] = values[i];
+    }
+  }
+}
+
+}  // namespace sglab::emu

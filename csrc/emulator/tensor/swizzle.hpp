@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace sglab::emu {
+
+// Shared-memory swizzles of TMA and of the matrix descriptors. Each is an exclusive-or of address bits, a
+// function of the absolute address inside the CTA's shared window (whose base is a multiple of 1,024).
+enum class Swizzle : std::uint8_t {
+  kNone,
+  k32B,                // bit 4 ^= bit 7
+  k64B,                // bits 4-5 ^= bits 7-8
+  k128B,               // bits 4-6 ^= bits 7-9
+  k128BAtom32B,        // bits 5-6 ^= bits 7-8
+  k128BAtom32BFlip8B,  // as above, and bit 3 ^= bit 7 (the halves of each 16 bytes change places on odd rows)
+  k128BAtom64B,        // bit 6 ^= bit 7
+};
+
+constexpr std::uint32_t swizzle_address(Swizzle swizzle, std::uint32_t address) {
+  switch (swizzle) {
+    case Swizzle::kNone:
+      return address;
+    case Swizzle::k32B:
+      return address ^ ((address >> 3) & 0x10u);
+    case Swizzle::k64B:
+      return address ^ ((address >> 3) & 0x30u);
+    case Swizzle::k128B:
+      return address ^ ((address >> 3) & 0x70u);
+    case Swizzle::k128BAtom32B:
+      return address ^ ((address >> 2) & 0x60u);
+    case Swizzle::k128BAtom32BFlip8B:
+      return address ^ ((address >> 2) & 0x60u) ^ ((address >> 4) & 0x8u);
+    case Swizzle::k128BAtom64B:
+      return address ^ ((address >> 1) & 0x40u);
+  }
+  return address;
+}
+
+// Bytes of one row of the pattern: what a tensor map's inner box dimension may not exceed.
+constexpr std::uint32_t swizzle_span(Swizzle swizzle) {
+  switch (swizzle) {
+    case Swizzle::kNone:
+      return 16;
+    case Swizzle::k32B:
+      return 32;
+    case Swizzle::k64B:
+      return 64;
+    default:
+      return 128;
+  }
+}
+
+// Bytes after which the pattern repeats; an operand's first byte must be aligned so, or carry a base offset.
+constexpr std::uint32_t swizzle_period(Swizzle swizzle) {
+  switch (swizzle) {
+    case Swizzle::kNone:
+      return 16;
+    case Swizzle::k32B:
+    case Swizzle::k128BAtom64B:
+      return 256;
+    case Swizzle::k64B:
+    case Swizzle::k128BAtom32B:
+    case Swizzle::k128BAtom32BFlip8B:
+      return 512;
+    case Swizzle::k128B:
+      return 1024;
+  }
+  return 16;
+}
+
+constexpr std::string_view swizzle_name(Swizzle swizzle) {
+  constexpr std::string_view kNames[] = {
+      "none", "32B", "64B", "128B", "128B_atom_32B", "128B_atom_32B_flip_8B", "128B_atom_64B"};
+  return kNames[static_cast<int>(swizzle)];
+}
+
+}  // namespace sglab::emu
