@@ -1,0 +1,152 @@
+"""Python values to a kernel's parameter buffer, each checked against the PTX parameter it goes to."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sglab.gpu.errors import LaunchError
+from sglab.gpu.signature import Parameter, Signature
+from sglab.gpu.tensor_map import TensorMap, TiledEncoding
+
+_FLOATS = {2: "<e", 4: "<f", 8: "<d"}
+
+
+@dataclass(frozen=True)
+class Strided:
+    """Says that a kernel is meant to get a tensor that is not contiguous: it knows the strides."""
+
+    tensor: Any
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """Memory a launch may touch, in bytes, and the arguments it stands for."""
+
+    address: int
+    nbytes: int
+    name: str
+
+
+@dataclass(frozen=True)
+class Packed:
+    """The parameter buffer, and the memory that its pointers and tensor maps lead to."""
+
+    params: bytes
+    allocations: tuple[Allocation, ...]
+
+
+class Packer:
+    """Packs one launch's arguments for one device.
+
+    device: the torch device its tensors must be on, such as "cpu" or "cuda:0"
+    encode: the device's own encoding of a tensor map, 128 bytes
+    """
+
+    def __init__(self, signature: Signature, device: str, encode: Callable[[TiledEncoding], bytes]) -> None:
+        self._signature, self._device, self._encode = signature, device, encode
+        self._spans: list[Allocation] = []
+
+    def pack(self, arguments: Sequence[Any], extra: Sequence[Any] = ()) -> Packed:
+        """arguments: one per parameter, in order; extra: tensors that the kernel reaches through no argument."""
+        parameters = self._signature.parameters
+        if len(arguments) != len(parameters):
+            listed = ", ".join(map(str, parameters)) or "none"
+            raise LaunchError(
+                f"{self._signature.entry}: takes {len(parameters)} arguments ({listed}); got {len(arguments)}"
+            )
+        buffer = bytearray(self._signature.params_size)
+        for index, (parameter, value) in enumerate(zip(parameters, arguments, strict=True)):
+            data = self._bytes_of(index, parameter, value)
+            buffer[parameter.offset : parameter.offset + parameter.size] = data
+        for index, tensor in enumerate(extra):
+            self._span(f"extra tensor {index}", tensor)
+        return Packed(bytes(buffer), merged(self._spans))
+
+    def _bytes_of(self, index: int, parameter: Parameter, value: Any) -> bytes:
+        name = f"argument {index}, {parameter}"
+        if isinstance(value, TensorMap):
+            return self._map(name, parameter, value)
+        if isinstance(value, Strided) or hasattr(value, "data_ptr"):
+            return self._pointer(name, parameter, value)
+        if hasattr(value, "dtype") and hasattr(value, "item"):  # a numpy scalar
+            value = value.item()
+        if value is None and parameter.size == 8:
+            return bytes(8)
+        if isinstance(value, (bool, int)) and not parameter.is_struct:
+            return self._integer(name, parameter, int(value))
+        if isinstance(value, float) and not parameter.is_struct:
+            return self._float(name, parameter, value)
+        return self._raw(name, parameter, value)
+
+    def _pointer(self, name: str, parameter: Parameter, value: Any) -> bytes:
+        if parameter.size != 8 or parameter.kind == "float" or parameter.is_struct:
+            self._refuse(name, "a tensor needs a 64-bit pointer parameter; pass what this parameter holds")
+        tensor = value.tensor if isinstance(value, Strided) else value
+        if not isinstance(value, Strided) and not tensor.is_contiguous():
+            self._refuse(
+                name,
+                f"expected a contiguous tensor, got shape {tuple(tensor.shape)} with strides {tensor.stride()}. Call "
+                ".contiguous(), or pass gpu.Strided(tensor) if the kernel knows the strides",
+            )
+        self._span(name, tensor)
+        return struct.pack("<Q", tensor.data_ptr())
+
+    def _map(self, name: str, parameter: Parameter, value: TensorMap) -> bytes:
+        if parameter.size != 128:
+            self._refuse(name, "a tensor map needs a 128-byte parameter")
+        self._span(f"{name}, tensor map", value.tensor)
+        return self._encode(value.encoding)
+
+    def _integer(self, name: str, parameter: Parameter, value: int) -> bytes:
+        if parameter.kind == "float":
+            return self._float(name, parameter, float(value))
+        bits = 8 * parameter.size
+        low, high = -(1 << (bits - 1)), (1 << bits) - 1  # PTX writes signed parameters as .u32 too: take either reading
+        if not low <= value <= high:
+            self._refuse(name, f"expected an integer of {bits} bits ({low} to {high}), got {value}")
+        return (value & high).to_bytes(parameter.size, "little")
+
+    def _float(self, name: str, parameter: Parameter, value: float) -> bytes:
+        if parameter.kind == "integer" or parameter.size not in _FLOATS:
+            self._refuse(name, f"expected an integer, got the float {value}. Pass an int, or bytes for raw bits")
+        try:
+            return struct.pack(_FLOATS[parameter.size], value)
+        except OverflowError:
+            return self._refuse(name, f"{value} is beyond a {8 * parameter.size}-bit float")
+
+    def _raw(self, name: str, parameter: Parameter, value: Any) -> bytes:
+        try:
+            data = memoryview(value).tobytes()
+        except TypeError:
+            kinds = "bytes of this size" if parameter.is_struct else "a tensor, an integer, a float or bytes"
+            self._refuse(name, f"expected {kinds}, got {type(value).__name__}")
+        if len(data) != parameter.size:
+            self._refuse(name, f"expected {parameter.size} bytes, got {len(data)}")
+        return data
+
+    def _span(self, name: str, tensor: Any) -> None:
+        if str(tensor.device) != self._device:
+            self._refuse(
+                name, f"expected a tensor on {self._device}, got one on {tensor.device}; use .to('{self._device}')"
+            )
+        if tensor.numel():
+            last = sum((length - 1) * stride for length, stride in zip(tensor.shape, tensor.stride(), strict=True))
+            self._spans.append(Allocation(tensor.data_ptr(), (last + 1) * tensor.element_size(), name))
+
+    def _refuse(self, name: str, text: str) -> Any:
+        raise LaunchError(f"{self._signature.entry}, {name}: {text}")
+
+
+def merged(spans: Sequence[Allocation]) -> tuple[Allocation, ...]:
+    """Spans in order of address, those that overlap joined into one."""
+    out: list[Allocation] = []
+    for span in sorted(spans, key=lambda s: s.address):
+        if out and span.address < out[-1].address + out[-1].nbytes:
+            last = out.pop()
+            end = max(last.address + last.nbytes, span.address + span.nbytes)
+            span = Allocation(last.address, end - last.address, f"{last.name}; {span.name}")
+        out.append(span)
+    return tuple(out)

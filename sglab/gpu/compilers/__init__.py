@@ -1,0 +1,1 @@
+"""Compilers that produce PTX: nvcc and Triton, ahead of time, cached by content."""

@@ -1,0 +1,164 @@
+"""An NVIDIA GPU through the CUDA driver: the same PTX, compiled by the driver, launched on torch's current stream."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import Any
+
+from sglab.gpu.architecture import Architecture
+from sglab.gpu.device import Launch
+from sglab.gpu.errors import GpuError, KernelError, LaunchError, missing
+from sglab.gpu.geometry import check_smem
+from sglab.gpu.tensor_map import TiledEncoding
+
+_LOG_BYTES = 16_384
+
+
+@cache
+def driver() -> Any:
+    """cuda.bindings.driver, with a driver behind it."""
+    try:
+        from cuda.bindings import driver as bindings
+    except ImportError:
+        raise missing("cuda-bindings", "gpu", "CudaDevice") from None
+    try:
+        (status,) = bindings.cuInit(0)
+    except RuntimeError as error:  # libcuda.so is not there
+        raise GpuError(_no_gpu(str(error).splitlines()[0])) from None
+    if status != bindings.CUresult.CUDA_SUCCESS:
+        raise GpuError(_no_gpu(status.name))
+    return bindings
+
+
+def _no_gpu(reason: str) -> str:
+    return (
+        f"no NVIDIA GPU can be used here ({reason}): CudaDevice needs a GPU and its driver. "
+        "gpu.EmulatedDevice('sm_100a') runs the same PTX on this machine's CPU"
+    )
+
+
+class CudaDevice:
+    """GPU number `index`. It shares torch's context, so tensors on `cuda:index` can be passed as they are.
+
+    raises GpuError: there is no such GPU, or no driver; MissingDependencyError: cuda-bindings is not installed
+    """
+
+    def __init__(self, index: int = 0) -> None:
+        self._driver = driver()
+        count = self._call("cuDeviceGetCount")
+        if not 0 <= index < count:
+            raise GpuError(f"CudaDevice: index must be 0 to {count - 1}; got {index}")
+        self.index = index
+        self._handle = self._call("cuDeviceGet", index)
+        attribute = self._driver.CUdevice_attribute
+        major = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
+        minor = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
+        self.arch = Architecture.parse(f"sm_{major}{minor}{'a' if major >= 9 else ''}")
+        self.sms: int = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
+        self._context = self._call("cuDevicePrimaryCtxRetain", self._handle)
+        self._functions: dict[tuple[int, str], Any] = {}
+        self._modules: dict[int, tuple[Any, Any]] = {}  # id of our Module -> (it, the driver's)
+
+    @property
+    def torch_device(self) -> str:
+        return f"cuda:{self.index}"
+
+    @property
+    def name(self) -> str:
+        text = self._call("cuDeviceGetName", 128, self._handle).split(b"\0")[0].decode()
+        return f"{text} ({self.torch_device})"
+
+    def encode(self, encoding: TiledEncoding) -> bytes:
+        d, e = self._driver, encoding
+        tensor_map = self._call(
+            "cuTensorMapEncodeTiled",
+            d.CUtensorMapDataType(e.data_type),
+            len(e.global_dim),
+            e.address,
+            [d.cuuint64_t(value) for value in e.global_dim],
+            [d.cuuint64_t(value) for value in e.global_strides],
+            [d.cuuint32_t(value) for value in e.box_dim],
+            [d.cuuint32_t(value) for value in e.element_strides],
+            d.CUtensorMapInterleave(e.interleave),
+            d.CUtensorMapSwizzle(e.swizzle),
+            d.CUtensorMapL2promotion(e.l2_promotion),
+            d.CUtensorMapFloatOOBfill(e.oob_fill),
+        )
+        return b"".join(int(word).to_bytes(8, "little") for word in tensor_map.opaque)
+
+    def run(self, launch: Launch) -> None:
+        self._call("cuCtxSetCurrent", self._context)
+        function = self._function(launch)
+        buffer = ctypes.create_string_buffer(launch.params, max(1, len(launch.params)))
+        offsets = [parameter.offset for parameter in launch.kernel.params]
+        pointers = (ctypes.c_void_p * max(1, len(offsets)))(*(ctypes.addressof(buffer) + offset for offset in offsets))
+        self._call("cuLaunchKernelEx", self._configuration(launch), function, ctypes.addressof(pointers), 0)
+
+    def synchronize(self) -> None:
+        self._call("cuCtxSetCurrent", self._context)
+        self._call("cuCtxSynchronize", failure=KernelError)
+
+    def _configuration(self, launch: Launch) -> Any:
+        d, geometry = self._driver, launch.geometry
+        config = d.CUlaunchConfig()
+        config.gridDimX, config.gridDimY, config.gridDimZ = geometry.grid
+        config.blockDimX, config.blockDimY, config.blockDimZ = geometry.block
+        config.sharedMemBytes = geometry.smem
+        config.hStream = self._stream()
+        if geometry.cluster != (1, 1, 1):
+            attribute = d.CUlaunchAttribute()
+            attribute.id = d.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+            cluster = attribute.value.clusterDim
+            cluster.x, cluster.y, cluster.z = geometry.cluster
+            config.attrs, config.numAttrs = [attribute], 1
+        return config
+
+    def _stream(self) -> int:
+        import torch
+
+        return torch.cuda.current_stream(self.index).cuda_stream
+
+    def _function(self, launch: Launch) -> Any:
+        """The driver's function, its shared memory limit raised as far as the launch needs."""
+        kernel, d = launch.kernel, self._driver
+        key = (id(kernel.module), kernel.name)
+        if key not in self._functions:
+            self._functions[key] = self._call("cuModuleGetFunction", self._module(kernel.module), kernel.name.encode())
+        function, names = self._functions[key], d.CUfunction_attribute
+        static = self._call("cuFuncGetAttribute", names.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function)
+        check_smem(kernel.name, self.arch, static, launch.geometry.smem)
+        wanted = names.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        self._call("cuFuncSetAttribute", function, wanted, launch.geometry.smem)
+        x, y, z = launch.geometry.cluster
+        if x * y * z > 8:
+            self._call("cuFuncSetAttribute", function, names.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)
+        return function
+
+    def _module(self, module: Any) -> Any:
+        if id(module) not in self._modules:
+            log = ctypes.create_string_buffer(_LOG_BYTES)
+            option = self._driver.CUjit_option
+            options = [option.CU_JIT_ERROR_LOG_BUFFER, option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES]
+            try:
+                loaded = self._call(
+                    "cuModuleLoadDataEx", module.ptx.encode() + b"\0", 2, options, [ctypes.addressof(log), _LOG_BYTES]
+                )
+            except GpuError as error:
+                raise LaunchError(f"{module.name}: the driver refused the PTX: {error} {log.value.decode()}") from None
+            self._modules[id(module)] = (module, loaded)
+        return self._modules[id(module)][1]
+
+    def _attribute(self, attribute: Any) -> int:
+        return self._call("cuDeviceGetAttribute", attribute, self._handle)
+
+    def _call(self, function: str, *arguments: Any, failure: type[GpuError] = GpuError) -> Any:
+        """Calls the driver; its error becomes ours, its only result comes back bare."""
+        status, *results = getattr(self._driver, function)(*arguments)
+        if status != self._driver.CUresult.CUDA_SUCCESS:
+            _, text = self._driver.cuGetErrorString(status)
+            raise failure(f"{function}: {status.name}, {text.decode() if text else 'no description'}")
+        return results[0] if results else None
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"

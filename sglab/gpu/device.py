@@ -1,0 +1,56 @@
+"""What a device is: something that takes a checked launch and runs it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from sglab.gpu.architecture import Architecture
+from sglab.gpu.arguments import Allocation
+from sglab.gpu.geometry import Geometry
+from sglab.gpu.tensor_map import TiledEncoding
+
+if TYPE_CHECKING:
+    from sglab.gpu.module import Kernel
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A launch with nothing left to decide: arguments are packed, sizes complete and checked.
+
+    allocations: the memory the kernel may touch, as far as its arguments tell; an emulator holds it to them
+    """
+
+    kernel: Kernel
+    geometry: Geometry
+    params: bytes
+    allocations: tuple[Allocation, ...]
+
+
+class Device(Protocol):
+    """A GPU, real or emulated."""
+
+    @property
+    def name(self) -> str:
+        """For people: "H100 (cuda:0)", "emulated sm_100a, 148 SMs"."""
+
+    @property
+    def arch(self) -> Architecture:
+        """What PTX it runs."""
+
+    @property
+    def sms(self) -> int:
+        """Streaming multiprocessors."""
+
+    @property
+    def torch_device(self) -> str:
+        """Where its tensors live, as torch names it: "cpu", "cuda:0"."""
+
+    def encode(self, encoding: TiledEncoding) -> bytes:
+        """The 128 bytes of a tensor map, in the form that this device reads."""
+
+    def run(self, launch: Launch) -> Any:
+        """Runs the launch. Returns the emulator's LaunchReport; a GPU returns None at once and runs in stream order."""
+
+    def synchronize(self) -> None:
+        """Waits until everything launched has finished; raises what went wrong in it."""

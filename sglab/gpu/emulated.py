@@ -1,0 +1,98 @@
+"""The emulated GPU: PTX on the CPU, on CPU tensors in place."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from sglab.gpu.architecture import Architecture
+from sglab.gpu.device import Launch
+from sglab.gpu.errors import GpuError, KernelError, LaunchError
+from sglab.gpu.geometry import check_smem
+from sglab.gpu.tensor_map import TiledEncoding
+
+Scheduler = Literal["fair", "random", "adversarial", "in_order"]
+
+
+def core() -> Any:
+    """The compiled core, if it holds the emulator."""
+    try:
+        from sglab import _core
+    except ImportError as error:
+        raise GpuError(f"sglab's compiled core is missing ({error}); run `python3 start.py install`") from None
+    if not hasattr(_core, "Machine"):
+        raise GpuError("this build of sglab's compiled core has no emulator; run `python3 start.py install`")
+    return _core
+
+
+class EmulatedDevice:
+    """A GPU made of software.
+
+    arch: sm_100a, sm_90a, …: what PTX it runs and its limits
+    sms: streaming multiprocessors, which decide how many CTAs are resident; None takes the real product's
+    threads: CPU threads for independent clusters
+    scheduler: which warp runs next: fair, random, adversarial (stalls where it may hurt), in_order
+    seed: of every random choice; the same seed gives the same run
+    max_instructions: a launch that executes more warp-instructions is stopped; 0 for no limit
+    """
+
+    torch_device = "cpu"
+
+    def __init__(
+        self,
+        arch: str = "sm_100a",
+        sms: int | None = None,
+        threads: int = 1,
+        scheduler: Scheduler = "fair",
+        seed: int = 0,
+        max_instructions: int = 0,
+    ) -> None:
+        self.arch = Architecture.parse(arch)
+        self.sms = self.arch.limits.sms if sms is None else sms
+        self.max_instructions = max_instructions
+        if self.sms < 1:
+            raise LaunchError(f"EmulatedDevice: sms must be 1 or more; got {sms}")
+        self._core = core()
+        self._machine = self._core.Machine(str(self.arch), self.sms, threads, scheduler, seed)
+
+    @property
+    def name(self) -> str:
+        return f"emulated {self.arch}, {self.sms} SMs"
+
+    def encode(self, encoding: TiledEncoding) -> bytes:
+        e = encoding
+        return self._core.tma.encode_tiled(
+            e.data_type,
+            e.address,
+            e.global_dim,
+            e.global_strides,
+            e.box_dim,
+            e.element_strides,
+            e.interleave,
+            e.swizzle,
+            e.l2_promotion,
+            e.oob_fill,
+        )
+
+    def run(self, launch: Launch) -> Any:
+        kernel = launch.kernel.module.emulated.kernel(launch.kernel.name)
+        geometry = launch.geometry
+        check_smem(launch.kernel.name, self.arch, kernel.static_smem, geometry.smem)
+        try:
+            return self._machine.launch(
+                kernel,
+                geometry.grid,
+                geometry.block,
+                geometry.cluster,
+                geometry.smem,
+                launch.params,
+                [(a.address, a.nbytes, a.name) for a in launch.allocations],
+                self.max_instructions,
+            )
+        except self._core.LaunchError as error:
+            raise KernelError(str(error)) from None
+
+    def synchronize(self) -> None:
+        """Nothing to wait for: a launch returns when it is done."""
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"

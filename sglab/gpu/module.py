@@ -1,0 +1,121 @@
+"""PTX modules and their kernels: loaded once, launched on any device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+from sglab.gpu.arguments import Packer
+from sglab.gpu.device import Device, Launch
+from sglab.gpu.errors import GpuError, LaunchError
+from sglab.gpu.geometry import Dims, make_geometry
+from sglab.gpu.signature import Parameter, Signature, read_header
+
+
+class Module:
+    """PTX text. `module["entry"]` is a kernel; iterating gives the entries' names.
+
+    name: for messages, such as the file it came from
+    raises GpuError: the text is not PTX
+    """
+
+    def __init__(self, ptx: str, name: str = "<ptx>") -> None:
+        self.ptx, self.name = ptx, name
+        self._header = read_header(ptx, name)
+
+    @property
+    def target(self) -> str:
+        """The .target it was compiled for, such as sm_100a."""
+        return self._header.target
+
+    @property
+    def ptx_version(self) -> str:
+        """The PTX ISA version, such as 9.0."""
+        return self._header.version
+
+    @cached_property
+    def emulated(self) -> Any:
+        """The emulator's form of the module, made at the first launch on an emulated device."""
+        from sglab.gpu.emulated import core
+
+        return core().Module(self.ptx, self.name)
+
+    def __getitem__(self, entry: str) -> Kernel:
+        """The kernel of this name; a part of a (mangled) name will do where only one entry has it."""
+        entries = self._header.entries
+        found = [entry] if entry in entries else [name for name in entries if entry in name]
+        if len(found) != 1:
+            problem = "several entries match" if found else "no entry is called"
+            raise GpuError(f"{self.name}: {problem} '{entry}'; it has {', '.join(found or entries) or 'none'}")
+        return Kernel(self, entries[found[0]])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._header.entries)
+
+    def __len__(self) -> int:
+        return len(self._header.entries)
+
+    def __repr__(self) -> str:
+        return f"Module({self.name!r}, target={self.target}, entries={list(self)})"
+
+
+class Kernel:
+    """One entry of a module."""
+
+    def __init__(self, module: Module, signature: Signature) -> None:
+        self.module, self.signature = module, signature
+
+    @property
+    def name(self) -> str:
+        return self.signature.entry
+
+    @property
+    def params(self) -> tuple[Parameter, ...]:
+        return self.signature.parameters
+
+    def launch(
+        self,
+        device: Device,
+        grid: Dims,
+        block: Dims | None = None,
+        cluster: Dims | None = None,
+        smem: int = 0,
+        args: Sequence[Any] = (),
+        extra: Sequence[Any] = (),
+    ) -> Any:
+        """Runs the kernel on `device`; everything is checked first, and a refused launch changes nothing.
+
+        grid: CTAs along x, y, z
+        block: threads per CTA; None takes the kernel's .reqntid
+        cluster: CTAs per cluster; None takes the kernel's .reqnctapercluster, else one
+        smem: dynamic shared memory per CTA in bytes
+        args: one per parameter: a tensor (its address), int, float, None (a null pointer), bytes (a struct), TensorMap
+        extra: tensors that the kernel reaches through pointers inside structs or other tensors
+        returns: the device's report (Device.run)
+        raises LaunchError: an argument or a size does not fit; KernelError: the kernel failed
+        """
+        return device.run(self.prepare(device, grid, block, cluster, smem, args, extra))
+
+    def prepare(
+        self,
+        device: Device,
+        grid: Dims,
+        block: Dims | None = None,
+        cluster: Dims | None = None,
+        smem: int = 0,
+        args: Sequence[Any] = (),
+        extra: Sequence[Any] = (),
+    ) -> Launch:
+        """The launch, checked and packed but not run. Arguments as in `launch`."""
+        if not device.arch.runs(self.module.target):
+            raise LaunchError(
+                f"{self.name}: {self.module.name} was compiled for {self.module.target}, which {device.name} does not "
+                f"run. Compile it for {device.arch}"
+            )
+        geometry = make_geometry(self.signature, device.arch, grid, block, cluster, smem)
+        packed = Packer(self.signature, device.torch_device, device.encode).pack(args, extra)
+        return Launch(self, geometry, packed.params, packed.allocations)
+
+    def __repr__(self) -> str:
+        return f"Kernel({self.name}({', '.join(map(str, self.params))}))"
