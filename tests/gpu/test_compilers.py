@@ -117,7 +117,7 @@ def test_cuda_compiles_to_ptx_and_again_when_a_header_changes(tmp_path: Path) ->
 
 @needs_nvcc
 def test_what_nvcc_says_is_shown() -> None:
-    with pytest.raises(CompileError, match=r"nvcc could not compile wrong:\n.*expected a \";") as caught:
+    with pytest.raises(CompileError, match=r'nvcc could not compile wrong:\n.*expected a ";"') as caught:
         compile_cuda("__global__ void f() { int x }\n", name="wrong")
     assert "wrong.cu(1)" in str(caught.value)
 

@@ -44,7 +44,7 @@ def test_what_cannot_run_is_refused(signature: Signature, options: dict[str, Any
 def test_maxntid_bounds_the_product() -> None:
     signature = Signature("k", (), None, (64, 2, 1), None)
     assert make_geometry(signature, SM100, 1, 128).block == (128, 1, 1)
-    with pytest.raises(LaunchError, match="160 threads; the kernel's .maxntid allows 128"):
+    with pytest.raises(LaunchError, match=r"160 threads; the kernel's .maxntid allows 128"):
         make_geometry(signature, SM100, 1, 160)
 
 
