@@ -13,6 +13,7 @@ import torch
 from sglab.kernels import (
     create_flashinfer_kv_indices,
     create_flashmla_kv_indices,
+    cutlass_mla_decode,
     decode_attention_fwd,
     merge_state,
     merge_state_in_place,
@@ -102,9 +103,20 @@ def decode(dtype: torch.dtype) -> None:
         )
 
 
+def cutlass_mla(dtype: torch.dtype) -> None:
+    if dtype == torch.float32:
+        pytest.skip("the operator takes float16 and bfloat16")
+    for heads, page_size in ((16, 128), (128, 128), (128, 16)):
+        q_nope, q_pe = torch.zeros(1, heads, 512, dtype=dtype), torch.zeros(1, heads, 64, dtype=dtype)
+        cache, table = torch.zeros(3, page_size, 576, dtype=dtype), torch.ones(1, 128 // page_size).int()
+        workspace, lens = torch.empty(2 * 128 * 2052, dtype=torch.uint8), torch.tensor([3]).int()
+        for splits in (1, 2):
+            cutlass_mla_decode(*(q_nope, q_pe, cache, lens, table, workspace, 0.1, splits), implementation="triton")
+
+
 @pytest.mark.parametrize("capability", sorted(SHARED_MEMORY))
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-@pytest.mark.parametrize("call", [index_kernels, mla_kv_buffer, merges, decode])
+@pytest.mark.parametrize("call", [index_kernels, mla_kv_buffer, merges, decode, cutlass_mla])
 def test_compiles(
     call: Callable[[torch.dtype], None], dtype: torch.dtype, capability: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -257,7 +257,7 @@ def grouped_tile(group: int, qk_dim: int, element_size: int, major: int) -> Tile
 
     A block of heads reads the keys once, so many heads per block save L2 traffic; their accumulator (heads × v_dim
     float32) must fit the registers, their queries and the keys in flight the shared memory. One load stage goes to the
-    slot numbers, so double-buffered keys need more stages than usual. Chosen so that ptxas reports no spills.
+    slot numbers, so double-buffered keys need more stages than usual. Chosen so that ptxas reports next to no spills.
     """
     wide = qk_dim > 256
     if element_size == 4:

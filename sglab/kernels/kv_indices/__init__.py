@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from sglab.kernels.contract import Contract
-from sglab.kernels.kv_indices.contract import (
-    FlashInferArguments,
-    FlashMLAArguments,
-    check_flashinfer,
-    check_flashmla,
-    check_page_size,
-)
+from sglab.kernels.kv_indices.contract import check_flashinfer, check_flashmla
 from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator, needs_triton
 
 flashinfer_operator = Operator(
@@ -51,15 +44,11 @@ def create_flashinfer_kv_indices(
     check_values: also check contents (see `sglab.kernels.contract.reads_values`)
     Returns kv_indices. Raises ContractError. After SGLang's kernel create_flashinfer_kv_indices_triton.
     """
-    if kv_indices is None:
-        length = int(kv_indptr[len(page_kernel_lens)]) if len(kv_indptr) > len(page_kernel_lens) else 0
-        kv_indices = torch.empty(length, dtype=torch.int32, device=req_to_token.device)
-    arguments = FlashInferArguments(
-        req_to_token, req_pool_indices, page_kernel_lens, kv_indptr, kv_start_idx, kv_indices
+    arguments = check_flashinfer(
+        req_to_token, req_pool_indices, page_kernel_lens, kv_indptr, kv_start_idx, kv_indices, check_values
     )
-    check_flashinfer(arguments, check_values)
     flashinfer_operator(arguments, implementation)
-    return kv_indices
+    return arguments.kv_indices
 
 
 def create_flashmla_kv_indices(
@@ -86,12 +75,8 @@ def create_flashmla_kv_indices(
     check_values: also check contents, alignment included (see `sglab.kernels.contract.reads_values`)
     Returns kv_indices. Raises ContractError. After SGLang's kernel create_flashmla_kv_indices_triton.
     """
-    if kv_indices is None:
-        check_page_size(Contract("create_flashmla_kv_indices"), page_size)
-        longest = int(page_kernel_lens.max()) if page_kernel_lens.numel() else 0
-        shape = (len(page_kernel_lens), -(-longest // page_size))
-        kv_indices = torch.full(shape, -1, dtype=torch.int32, device=req_to_token.device)
-    arguments = FlashMLAArguments(req_to_token, req_pool_indices, page_kernel_lens, kv_start_idx, kv_indices, page_size)
-    check_flashmla(arguments, check_values)
+    arguments = check_flashmla(
+        req_to_token, req_pool_indices, page_kernel_lens, kv_start_idx, kv_indices, page_size, check_values
+    )
     flashmla_operator(arguments, implementation)
-    return kv_indices
+    return arguments.kv_indices

@@ -44,55 +44,83 @@ class FlashMLAArguments:
         return self.req_to_token.device
 
 
-def check_flashinfer(arguments: FlashInferArguments, check_values: bool | None) -> None:
+def check_flashinfer(
+    req_to_token: torch.Tensor,
+    req_pool_indices: torch.Tensor,
+    page_kernel_lens: torch.Tensor,
+    kv_indptr: torch.Tensor,
+    kv_start_idx: torch.Tensor | None,
+    kv_indices: torch.Tensor | None,
+    check_values: bool | None,
+) -> FlashInferArguments:
     contract = Contract("create_flashinfer_kv_indices")
-    _check_requests(contract, arguments)
-    lens, indptr, indices = arguments.page_kernel_lens, arguments.kv_indptr, arguments.kv_indices
-    contract.tensor("kv_indptr", indptr, "indptr", INDEX)
+    _check_requests(contract, req_to_token, req_pool_indices, page_kernel_lens, kv_start_idx)
+    contract.tensor("kv_indptr", kv_indptr, "indptr", INDEX)
+    batch = contract.size("batch")
     contract.require(
-        len(indptr) > len(lens),
+        len(kv_indptr) > batch,
         "kv_indptr",
-        f"at least batch + 1 = {len(lens) + 1} long",
-        f"length {len(indptr)}",
+        f"at least batch + 1 = {batch + 1} long",
+        f"length {len(kv_indptr)}",
         "Prepend 0 to the cumulative sum of page_kernel_lens.",
     )
-    contract.tensor("kv_indices", indices, "indices", INDEX)
+    if kv_indices is None:
+        kv_indices = torch.empty(max(int(kv_indptr[batch]), 0), dtype=torch.int32, device=req_to_token.device)
+    contract.tensor("kv_indices", kv_indices, "indices", INDEX)
+    arguments = FlashInferArguments(
+        req_to_token, req_pool_indices, page_kernel_lens, kv_indptr, kv_start_idx, kv_indices
+    )
     if reads_values(check_values, arguments.device):
         _check_request_values(contract, arguments)
-        starts, ends = indptr[: len(lens)].long(), indptr[1 : len(lens) + 1].long()
-        remedy = "kv_indptr is the cumulative sum of page_kernel_lens with a 0 in front."
-        contract.elements("kv_indptr", starts >= 0, "0 or more", indptr, remedy)
-        room = f"such that request i's page_kernel_lens[i] entries fit before kv_indptr[i + 1] ({remedy[:-1]})"
-        contract.elements("page_kernel_lens", lens <= ends - starts, room, lens, "Recompute kv_indptr.")
-        contract.elements(
-            "kv_indptr",
-            ends <= len(indices),
-            f"at most len(kv_indices) = {len(indices)}",
-            ends,
-            "Allocate kv_indptr[-1].",
-        )
+        _check_indptr(contract, arguments)
+    return arguments
 
 
-def check_flashmla(arguments: FlashMLAArguments, check_values: bool | None) -> None:
+def _check_indptr(contract: Contract, arguments: FlashInferArguments) -> None:
+    batch, lens, indices = contract.size("batch"), arguments.page_kernel_lens, arguments.kv_indices
+    starts, ends = arguments.kv_indptr[:batch].long(), arguments.kv_indptr[1 : batch + 1].long()
+    remedy = "It is the cumulative sum of page_kernel_lens with a 0 in front."
+    contract.elements("kv_indptr", starts >= 0, "0 or more", starts, remedy)
+    room = "such that request i's page_kernel_lens[i] entries fit between kv_indptr[i] and kv_indptr[i + 1]"
+    contract.elements("page_kernel_lens", lens <= ends - starts, room, lens, "Recompute kv_indptr.")
+    contract.elements(
+        "kv_indptr", ends <= len(indices), f"at most len(kv_indices) = {len(indices)}", ends, "Allocate kv_indptr[-1]."
+    )
+
+
+def check_flashmla(
+    req_to_token: torch.Tensor,
+    req_pool_indices: torch.Tensor,
+    page_kernel_lens: torch.Tensor,
+    kv_start_idx: torch.Tensor | None,
+    kv_indices: torch.Tensor | None,
+    page_size: int,
+    check_values: bool | None,
+) -> FlashMLAArguments:
     contract = Contract("create_flashmla_kv_indices")
-    check_page_size(contract, arguments.page_size)
-    _check_requests(contract, arguments)
-    table, lens, page = arguments.kv_indices, arguments.page_kernel_lens, arguments.page_size
-    contract.tensor("kv_indices", table, "batch pages", INT32)
+    _check_page_size(contract, page_size)
+    _check_requests(contract, req_to_token, req_pool_indices, page_kernel_lens, kv_start_idx)
+    if kv_indices is None:
+        longest = int(page_kernel_lens.max()) if len(page_kernel_lens) else 0
+        shape = (len(page_kernel_lens), -(-longest // page_size))
+        kv_indices = torch.full(shape, -1, dtype=torch.int32, device=req_to_token.device)
+    contract.tensor("kv_indices", kv_indices, "batch pages", INT32)
+    arguments = FlashMLAArguments(req_to_token, req_pool_indices, page_kernel_lens, kv_start_idx, kv_indices, page_size)
     if reads_values(check_values, arguments.device):
         _check_request_values(contract, arguments)
-        capacity = table.shape[1] * page
+        capacity = kv_indices.shape[1] * page_size
         contract.elements(
             "page_kernel_lens",
-            lens <= capacity,
-            f"at most {capacity} tokens, the {table.shape[1]} pages of {page} that a row of kv_indices holds",
-            lens,
+            page_kernel_lens <= capacity,
+            f"at most {capacity} tokens, the {kv_indices.shape[1]} pages of {page_size} that a row of kv_indices holds",
+            page_kernel_lens,
             "Allocate ceil(max(page_kernel_lens) / page_size) columns; a longer request would write into the next row.",
         )
         _check_page_alignment(contract, arguments)
+    return arguments
 
 
-def check_page_size(contract: Contract, page_size: int) -> None:
+def _check_page_size(contract: Contract, page_size: int) -> None:
     contract.require(
         1 <= page_size <= TOKENS_PER_STEP and page_size & (page_size - 1) == 0,
         "page_size",
@@ -102,12 +130,18 @@ def check_page_size(contract: Contract, page_size: int) -> None:
     )
 
 
-def _check_requests(contract: Contract, arguments: FlashInferArguments | FlashMLAArguments) -> None:
-    contract.tensor("req_to_token", arguments.req_to_token, "requests context", INT32)
-    contract.tensor("req_pool_indices", arguments.req_pool_indices, "batch", INDEX)
-    contract.tensor("page_kernel_lens", arguments.page_kernel_lens, "batch", INDEX)
-    if arguments.kv_start_idx is not None:
-        contract.tensor("kv_start_idx", arguments.kv_start_idx, "batch", INDEX)
+def _check_requests(
+    contract: Contract,
+    req_to_token: torch.Tensor,
+    req_pool_indices: torch.Tensor,
+    page_kernel_lens: torch.Tensor,
+    kv_start_idx: torch.Tensor | None,
+) -> None:
+    contract.tensor("req_to_token", req_to_token, "requests context", INT32)
+    contract.tensor("req_pool_indices", req_pool_indices, "batch", INDEX)
+    contract.tensor("page_kernel_lens", page_kernel_lens, "batch", INDEX)
+    if kv_start_idx is not None:
+        contract.tensor("kv_start_idx", kv_start_idx, "batch", INDEX)
 
 
 def _check_request_values(contract: Contract, arguments: FlashInferArguments | FlashMLAArguments) -> None:

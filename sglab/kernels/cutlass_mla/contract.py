@@ -1,0 +1,182 @@
+"""What cutlass_mla_decode asks of its arguments: the SM100 kernel's rules, which hold for every implementation."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from sglab.kernels import machine
+from sglab.kernels.contract import INT32, Contract, reads_values
+from sglab.kernels.scoring import Scoring
+from sglab.planning.cutlass_mla_workspace import cutlass_workspace_size
+from sglab.planning.set_split_kv import MAX_SPLITS, TILE_S, set_split_kv
+
+NUM_HEADS = 128
+"""Heads of one launch of the SM100 kernel; fewer are padded."""
+LATENT_DIM = 512
+ROPE_DIM = 64
+DTYPES = (torch.float16, torch.bfloat16)
+
+
+@dataclass(frozen=True)
+class MLAArguments:
+    """Checked arguments of cutlass_mla_decode; out and lse are outputs, split_kv is 1 or more."""
+
+    q_nope: torch.Tensor
+    q_pe: torch.Tensor
+    kv_c_and_k_pe_cache: torch.Tensor
+    seq_lens: torch.Tensor
+    page_table: torch.Tensor
+    workspace: torch.Tensor
+    sm_scale: float
+    split_kv: int
+    out: torch.Tensor
+    lse: torch.Tensor | None
+
+    @property
+    def device(self) -> torch.device:
+        return self.q_nope.device
+
+    @property
+    def page_size(self) -> int:
+        return self.kv_c_and_k_pe_cache.shape[1]
+
+    def partials(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """The workspace as the kernel lays it out: O (batch, 128, split_kv, 512), then LSE (batch, split_kv, 128)."""
+        batch, floats = len(self.seq_lens), self.workspace.view(torch.float32)
+        size = batch * NUM_HEADS * self.split_kv * LATENT_DIM
+        o = floats[:size].view(batch, NUM_HEADS, self.split_kv, LATENT_DIM)
+        lse = floats[size : size + batch * self.split_kv * NUM_HEADS].view(batch, self.split_kv, NUM_HEADS)
+        return o, lse
+
+
+def check(
+    q_nope: torch.Tensor,
+    q_pe: torch.Tensor,
+    kv_c_and_k_pe_cache: torch.Tensor,
+    seq_lens: torch.Tensor,
+    page_table: torch.Tensor,
+    workspace: torch.Tensor,
+    sm_scale: float,
+    num_kv_splits: int,
+    lse: torch.Tensor | None,
+    check_values: bool | None,
+) -> MLAArguments:
+    contract = Contract("cutlass_mla_decode")
+    contract.tensor("q_nope", q_nope, f"batch heads {LATENT_DIM}", DTYPES)
+    contract.tensor("q_pe", q_pe, f"batch heads {ROPE_DIM}", DTYPES)
+    heads = contract.size("heads")
+    contract.require(
+        1 <= heads <= NUM_HEADS,
+        "q_nope",
+        f"of 1 to {NUM_HEADS} heads",
+        f"{heads} heads",
+        "Shard the heads over more GPUs (tensor parallelism).",
+    )
+    contract.tensor("kv_c_and_k_pe_cache", kv_c_and_k_pe_cache, f"pages page_size {LATENT_DIM + ROPE_DIM}", DTYPES)
+    contract.same_dtype(q_nope=q_nope, q_pe=q_pe, kv_c_and_k_pe_cache=kv_c_and_k_pe_cache)
+    contract.tensor("seq_lens", seq_lens, "batch", INT32)
+    contract.tensor("page_table", page_table, "batch width", INT32)
+    contract.tensor("workspace", workspace, "bytes", (torch.uint8,))
+    if lse is not None:
+        contract.tensor("lse", lse, "batch heads", (torch.float32,))
+        contract.require(lse.is_contiguous(), "lse", "contiguous", f"strides {lse.stride()}", "Allocate it anew.")
+    _check_pages(contract)
+    Scoring(sm_scale).check(contract)
+    out = q_nope.new_empty(len(q_nope), heads, LATENT_DIM)
+    splits = _resolved(contract, q_nope.device, num_kv_splits)
+    arguments = MLAArguments(
+        q_nope, q_pe, kv_c_and_k_pe_cache, seq_lens, page_table, workspace, sm_scale, splits, out, lse
+    )
+    _check_splits(contract, arguments)
+    if reads_values(check_values, arguments.device):
+        _check_values(contract, arguments)
+    return arguments
+
+
+def _resolved(contract: Contract, device: torch.device, num_kv_splits: int) -> int:
+    """num_kv_splits, or below 1 what set_split_kv chooses for the longest request that the page table can hold."""
+    batch, longest = contract.size("batch"), contract.size("width") * contract.size("page_size")
+    if num_kv_splits >= 1 or batch == 0:
+        return max(num_kv_splits, 1)
+    return set_split_kv(longest, batch, machine.sm_count(device)).split_kv
+
+
+def _check_pages(contract: Contract) -> None:
+    page_size, width = contract.size("page_size"), contract.size("width")
+    contract.require(
+        1 <= page_size <= TILE_S and page_size & (page_size - 1) == 0,
+        "kv_c_and_k_pe_cache",
+        f"of pages of a power of two up to {TILE_S} tokens ({TILE_S} loads by TMA, less by cp.async)",
+        f"page size {page_size}",
+        "Choose such a page size for the pool.",
+    )
+    per_tile = TILE_S // page_size
+    contract.require(
+        width > 0 and width % per_tile == 0,
+        "page_table",
+        f"as wide as a positive multiple of {per_tile} pages (one {TILE_S}-token tile)",
+        f"width {width}",
+        "The kernel reads whole tiles of page numbers; widen the table and fill the rest with any valid page.",
+    )
+
+
+def _check_splits(contract: Contract, arguments: MLAArguments) -> None:
+    splits = arguments.split_kv
+    contract.require(
+        splits <= MAX_SPLITS,
+        "num_kv_splits",
+        f"at most {MAX_SPLITS}, what the reduction kernel merges",
+        splits,
+        "Pass fewer splits, or −1 to have them chosen.",
+    )
+    needed = cutlass_workspace_size(splits, max(contract.size("batch"), 1))
+    contract.require(
+        len(arguments.workspace) >= needed and arguments.workspace.data_ptr() % 16 == 0,
+        "workspace",
+        f"at least {needed} bytes, 16-byte aligned ((4 · {LATENT_DIM} + 4) · {NUM_HEADS} · splits · batch)",
+        f"{len(arguments.workspace)} bytes at {arguments.workspace.data_ptr():#x}",
+        "Allocate cutlass_mla_get_workspace_size(max_seq_len, batch, num_kv_splits=...) bytes.",
+    )
+
+
+def _check_values(contract: Contract, arguments: MLAArguments) -> None:
+    page_size, width, pages = arguments.page_size, contract.size("width"), contract.size("pages")
+    lens, table = arguments.seq_lens, arguments.page_table
+    contract.elements(
+        "seq_lens",
+        (lens >= 0) & (lens <= width * page_size),
+        f"from 0 to {width * page_size}, the {width} pages of {page_size} tokens of a page_table row",
+        lens,
+        "Widen the page table.",
+    )
+    tiles = (lens.long() + TILE_S - 1) // TILE_S
+    column = torch.arange(width, device=table.device)
+    read = column[None, :] < (tiles * (TILE_S // page_size))[:, None]
+    contract.elements(
+        "page_table",
+        ~read | ((table >= 0) & (table < pages)),
+        f"from 0 to {pages - 1} in every entry of a tile that is read ({TILE_S // page_size} per {TILE_S} tokens)",
+        table,
+        "Entries behind the last page are read too, to the end of the last tile: fill them with a valid page, not −1.",
+    )
+    touched = table[read].unique().long()
+    finite = arguments.kv_c_and_k_pe_cache[touched].isfinite().flatten(1).all(1)
+    if not finite.all():
+        contract.fail(
+            "kv_c_and_k_pe_cache",
+            "finite in every row of the pages that are read",
+            f"NaN or infinity in page {int(touched[~finite][0])}",
+            "Rows past a request's end get weight 0, but 0 · NaN is NaN: zero the pool when it is allocated.",
+        )
+
+
+def tile_ranges(length: int, split_kv: int) -> list[tuple[int, int]]:
+    """(first, end) token of every split that has work: whole 128-token tiles, rounded up per split."""
+    tiles = math.ceil(length / TILE_S)
+    if tiles == 0:
+        return []
+    per_split = math.ceil(tiles / split_kv) * TILE_S
+    return [(first, min(first + per_split, length)) for first in range(0, length, per_split)]

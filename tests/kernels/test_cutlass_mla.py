@@ -1,0 +1,225 @@
+"""cutlass_mla_decode: the wrapper's contract, and what the SM100 kernel reads and computes beyond the call."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from compare import ROUNDING, assert_close
+from hypothesis import given
+from hypothesis import strategies as st
+from paged import paged_slots
+
+from sglab.kernels import ContractError, cutlass_mla_decode, cutlass_mla_get_workspace_size
+from sglab.kernels.cutlass_mla import contract, operator, pad_heads, slice_heads, tile_ranges
+
+SCALE = 192**-0.5
+
+
+def call(lens, heads, page_size, splits, device, generator, dtype=torch.float16) -> dict:
+    """Arguments of one call. Pages that no request reads are NaN; rows past a request's end are finite."""
+    slots, pool = paged_slots(lens, page_size, generator)
+    per_tile = 128 // page_size
+    width = max(-(-max(lens) // 128), 1) * per_tile
+    table = torch.full((len(lens), width), -1, dtype=torch.int32)
+    cache = torch.full((pool // page_size, page_size, 576), torch.nan)
+    filler = pool // page_size - 1
+    cache[filler] = 1e4  # where padding entries point: finite, and it must not count
+    for row, (own, length) in enumerate(zip(slots, lens, strict=True)):
+        pages = own[::page_size] // page_size
+        table[row, : len(pages)] = pages
+        table[row, len(pages) : -(-length // 128) * per_tile] = filler
+        cache[pages] = 1e4
+        cache[pages[torch.arange(length) // page_size], own % page_size] = torch.randn(length, 576, generator=generator)
+    size = cutlass_mla_get_workspace_size(width * page_size, len(lens), num_kv_splits=splits)
+    return {
+        "q_nope": torch.randn(len(lens), heads, 512, generator=generator).to(device, dtype),
+        "q_pe": torch.randn(len(lens), heads, 64, generator=generator).to(device, dtype),
+        "kv_c_and_k_pe_cache": cache.to(device, dtype),
+        "seq_lens": torch.tensor(lens, dtype=torch.int32, device=device),
+        "page_table": table.to(device),
+        "workspace": torch.full((size,), 255, dtype=torch.uint8, device=device),
+        "sm_scale": SCALE,
+        "num_kv_splits": splits,
+    }
+
+
+def attention(arguments: dict) -> tuple[torch.Tensor, torch.Tensor]:
+    """O and natural LSE in float64, written without the operators' own reference."""
+    outputs, lses = [], []
+    page_size = arguments["kv_c_and_k_pe_cache"].shape[1]
+    for request, length in enumerate(arguments["seq_lens"].tolist()):
+        pages = arguments["page_table"][request, : -(-length // page_size)].long()
+        kv = arguments["kv_c_and_k_pe_cache"][pages].flatten(0, 1)[:length].double()
+        q = torch.cat([arguments["q_nope"][request], arguments["q_pe"][request]], dim=-1).double()
+        logits = q @ kv.T * SCALE
+        outputs.append(logits.softmax(-1) @ kv[:, :512])
+        lses.append(logits.logsumexp(-1))
+    return torch.stack(outputs), torch.stack(lses)
+
+
+def lengths(device: torch.device) -> list[int]:
+    return [1, 127, 0, 300] if device.type == "cpu" else [1, 127, 128, 129, 0, 1000, 5000, 64]
+
+
+@pytest.mark.parametrize("splits", [1, 2, 3])
+@pytest.mark.parametrize("heads", [16, 128])
+@pytest.mark.parametrize("page_size", [128, 32])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_matches_float64(splits, heads, page_size, dtype, implementation, device, generator) -> None:
+    arguments = call(lengths(device), heads, page_size, splits, device, generator, dtype)
+    lse = torch.full((len(arguments["seq_lens"]), heads), torch.nan, device=device)
+    o = cutlass_mla_decode(**arguments, lse=lse, implementation=implementation)
+    wanted_o, wanted_lse = attention(arguments)
+    assert_close(o, wanted_o, ROUNDING[dtype])
+    assert_close(lse, wanted_lse, 2e-5)
+
+
+@pytest.mark.parametrize("page_size", [1, 2, 4, 8, 16, 64])
+def test_every_page_size(page_size, implementation, device, generator) -> None:
+    arguments = call([130, 7], 8, page_size, 2, device, generator)
+    assert_close(cutlass_mla_decode(**arguments, implementation=implementation), attention(arguments)[0], 2e-3)
+
+
+@pytest.mark.parametrize("splits", [1, 2])
+def test_a_request_of_length_zero_gives_zero_and_minus_infinity(splits, implementation, device, generator) -> None:
+    arguments = call([0, 200], 16, 64, splits, device, generator)
+    lse = torch.full((2, 16), torch.nan, device=device)
+    o = cutlass_mla_decode(**arguments, lse=lse, implementation=implementation)
+    assert not o[0].any()
+    assert (lse[0] == -torch.inf).all()
+    assert o[1].any()
+
+
+def test_splits_are_chosen_when_asked_to(device, generator) -> None:
+    """On a B200: 3 tiles and 148 SMs for 2 requests give one split per tile."""
+    arguments = call([300, 5], 16, 128, -1, device, generator)
+    o = cutlass_mla_decode(**arguments, implementation="triton")
+    assert_close(o, attention(arguments)[0], 2e-3)
+    assert len(arguments["workspace"]) == (4 * 512 + 4) * 128 * 3 * 2
+
+
+def test_partials_lie_in_the_workspace_as_cutlass_lays_them_out(device, generator) -> None:
+    """O (batch, 128, splits, 512), then LSE (batch, splits, 128): each split attends to its own tiles."""
+    arguments = call([300], 16, 128, 2, device, generator)
+    cutlass_mla_decode(**arguments, implementation="triton")
+    checked = contract.check(**arguments, lse=None, check_values=False)
+    o, lse = checked.partials()
+    kv = arguments["kv_c_and_k_pe_cache"][arguments["page_table"][0].long()].flatten(0, 1).double()
+    q = torch.cat([arguments["q_nope"][0], arguments["q_pe"][0]], dim=-1).double()
+    for split, (first, end) in enumerate(tile_ranges(300, 2)):
+        logits = q @ kv[first:end].T * SCALE
+        assert_close(o[0, :16, split], logits.softmax(-1) @ kv[first:end, :512], 2e-3)
+        assert_close(lse[0, split, :16], logits.logsumexp(-1), 2e-5)
+
+
+class TestHeadPadding:
+    """The SM100 kernel computes 128 heads; heads are independent, so whatever fills the padding stays there."""
+
+    @pytest.mark.filterwarnings("ignore:All-NaN slice:RuntimeWarning")
+    @pytest.mark.parametrize("heads", [1, 16, 100])
+    def test_nan_in_padded_heads_stays_in_padded_heads(self, heads, implementation, device, generator) -> None:
+        arguments = call([200, 33], heads, 64, 2, device, generator)
+        lse = torch.empty(2, heads, device=device)
+        plain = contract.check(**arguments, lse=lse, check_values=True)
+        operator(plain, implementation)
+        padded = pad_heads(plain, fill=torch.nan)
+        operator(padded, implementation)
+        assert padded.out.shape == (2, 128, 512)
+        assert padded.out[:, heads:].isnan().all()
+        sliced = replace(plain, out=torch.empty_like(plain.out), lse=torch.empty_like(lse))
+        slice_heads(padded, sliced)
+        assert_close(sliced.out, plain.out, 1e-3)
+        assert_close(sliced.lse, lse, 1e-5)
+
+    def test_128_heads_need_no_copy(self, generator) -> None:
+        arguments = call([5], 128, 128, 1, torch.device("cpu"), generator)
+        checked = contract.check(**arguments, lse=None, check_values=None)
+        assert pad_heads(checked) is checked
+
+
+class TestWorkspace:
+    @pytest.mark.parametrize(
+        ("batch", "splits", "size"),
+        [(8, 4, 8_404_992), (32, 4, 33_619_968), (8, 1, 2_101_248), (64, 1, 16_809_984)],
+    )
+    def test_golden_sizes(self, batch: int, splits: int, size: int) -> None:
+        assert cutlass_mla_get_workspace_size(4096, batch, num_kv_splits=splits) == size
+
+    def test_splits_chosen_by_the_planner(self) -> None:
+        """B=4, K=8192 on 148 SMs: upstream's set_split_kv takes 32."""
+        size = cutlass_mla_get_workspace_size(8192, 4, sm_count=148, num_kv_splits=-1)
+        assert size == (4 * 512 + 4) * 128 * 32 * 4
+
+    def test_one_split_needs_none(self, implementation, device, generator) -> None:
+        arguments = call([40], 16, 128, 1, device, generator)
+        arguments["workspace"] = arguments["workspace"][:0]
+        o = cutlass_mla_decode(**arguments, implementation=implementation)
+        assert_close(o, attention(arguments)[0], 2e-3)
+
+
+@given(length=st.integers(0, 9000), splits=st.integers(1, 256))
+def test_splits_cover_every_token_once_in_whole_tiles(length: int, splits: int) -> None:
+    ranges = tile_ranges(length, splits)
+    assert [token for first, end in ranges for token in range(first, end)] == list(range(length))
+    assert len(ranges) <= splits
+    assert all(first % 128 == 0 for first, _ in ranges)
+
+
+class TestContract:
+    @pytest.mark.parametrize(
+        ("change", "words"),
+        [
+            ({"q_nope": torch.ones(2, 129, 512).half(), "q_pe": torch.ones(2, 129, 64).half()}, ["1 to 128 heads"]),
+            ({"q_nope": torch.ones(2, 4, 128).half()}, ["q_nope must be of shape (batch, heads, 512)", "(2, 4, 128)"]),
+            ({"q_pe": torch.ones(2, 5, 64).half()}, ["q_pe", "heads = 4, as q_nope has"]),
+            ({"q_nope": torch.ones(2, 4, 512)}, ["q_nope must be float16 or bfloat16", "float32"]),
+            ({"q_pe": torch.ones(2, 4, 64).bfloat16()}, ["q_pe must be float16, as q_nope is", "bfloat16"]),
+            ({"kv_c_and_k_pe_cache": torch.ones(9, 64, 1, 576).half()}, ["must be 3-dimensional"]),
+            ({"kv_c_and_k_pe_cache": torch.ones(9, 48, 576).half()}, ["a power of two up to 128", "page size 48"]),
+            ({"kv_c_and_k_pe_cache": torch.ones(9, 256, 576).half()}, ["page size 256"]),
+            ({"page_table": torch.ones(2, 3).int()}, ["page_table", "positive multiple of 2 pages", "width 3"]),
+            ({"page_table": torch.ones(2, 0).int()}, ["page_table", "positive multiple of 2", "width 0"]),
+            ({"page_table": torch.ones(3, 2).int()}, ["page_table", "batch = 2, as q_nope has"]),
+            ({"page_table": torch.ones(2, 2)}, ["page_table must be int32"]),
+            ({"seq_lens": torch.tensor([5, 6])}, ["seq_lens must be int32", "int64"]),
+            ({"seq_lens": torch.tensor([5, 129]).int()}, ["seq_lens", "from 0 to 128, the 2 pages of 64", "= 129"]),
+            ({"page_table": torch.tensor([[1, 2], [3, 9]]).int()}, ["page_table", "from 0 to 8", "[1, 1] = 9"]),
+            ({"page_table": torch.tensor([[1, 2], [3, -1]]).int()}, ["[1, 1] = -1", "valid page, not −1"]),
+            ({"num_kv_splits": 257}, ["num_kv_splits must be at most 256", "257"]),
+            ({"num_kv_splits": 2}, ["workspace must be at least 1050624 bytes", "0 bytes"]),
+            ({"workspace": torch.empty(4)}, ["workspace must be uint8"]),
+            ({"sm_scale": 0.0}, ["sm_scale must be finite and not 0"]),
+        ],
+    )
+    def test_explains_bad_input(self, change: dict, words: list[str]) -> None:
+        arguments = {
+            "q_nope": torch.ones(2, 4, 512).half(),
+            "q_pe": torch.ones(2, 4, 64).half(),
+            "kv_c_and_k_pe_cache": torch.ones(9, 64, 576).half(),
+            "seq_lens": torch.tensor([5, 100], dtype=torch.int32),
+            "page_table": torch.tensor([[1, 2], [3, 4]], dtype=torch.int32),
+            "workspace": torch.empty(0, dtype=torch.uint8),
+            "sm_scale": SCALE,
+        }
+        with pytest.raises(ContractError) as error:
+            cutlass_mla_decode(**{**arguments, **change})
+        assert all(word in str(error.value) for word in words), str(error.value)
+
+    def test_minus_one_is_harmless_behind_the_last_real_page_of_128(self, implementation, device, generator) -> None:
+        arguments = call([100, 300], 16, 128, 1, device, generator)
+        assert (arguments["page_table"][0, 1:] == -1).all()
+        o = cutlass_mla_decode(**arguments, implementation=implementation)
+        assert_close(o, attention(arguments)[0], 2e-3)
+
+    def test_nan_past_the_end_of_a_request_is_refused(self, generator) -> None:
+        """All 128 rows of V are multiplied on the SM100 kernel, and 0 · NaN is NaN: pools must stay finite."""
+        arguments = call([100], 16, 128, 1, torch.device("cpu"), generator)
+        arguments["kv_c_and_k_pe_cache"][arguments["page_table"][0, 0], 127] = torch.nan
+        with pytest.raises(ContractError, match=r"finite in every row of the pages that are read; got NaN .* page"):
+            cutlass_mla_decode(**arguments)
+        weights = torch.zeros(1, 128, dtype=torch.float16)
+        weights[0, 0] = 1
+        page = arguments["kv_c_and_k_pe_cache"][arguments["page_table"][0, 0]]
+        assert (weights @ page).isnan().all(), "what a kernel without predicates would compute"
+        o = cutlass_mla_decode(**arguments, check_values=False, implementation="triton")
+        assert o.isfinite().all(), "the Triton kernel does not load rows past the end"
