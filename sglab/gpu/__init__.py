@@ -12,7 +12,7 @@ from sglab.gpu.arguments import Allocation, Strided
 from sglab.gpu.cuda import CudaDevice
 from sglab.gpu.device import Device, Launch
 from sglab.gpu.emulated import EmulatedDevice
-from sglab.gpu.errors import GpuError, KernelError, LaunchError, MissingDependencyError
+from sglab.gpu.errors import CompileError, GpuError, KernelError, LaunchError, MissingDependencyError
 from sglab.gpu.load import load
 from sglab.gpu.module import Kernel, Module
 from sglab.gpu.tensor_map import TensorMap
@@ -20,6 +20,7 @@ from sglab.gpu.tensor_map import TensorMap
 __all__ = [
     "Allocation",
     "Architecture",
+    "CompileError",
     "CudaDevice",
     "Device",
     "EmulatedDevice",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from sglab.gpu.architecture import Architecture
 from sglab.gpu.device import Launch
 from sglab.gpu.errors import GpuError, KernelError, LaunchError
 from sglab.gpu.geometry import check_smem
 from sglab.gpu.tensor_map import TiledEncoding
+
+if TYPE_CHECKING:
+    from sglab.gpu.module import Kernel
 
 Scheduler = Literal["fair", "random", "adversarial", "in_order"]
 
@@ -73,8 +76,12 @@ class EmulatedDevice:
             e.oob_fill,
         )
 
+    def unsupported(self, kernel: Kernel) -> list[str]:
+        """What a kernel uses and this emulator lacks; such a kernel is refused when it is launched."""
+        return self._core_kernel(kernel).unsupported
+
     def run(self, launch: Launch) -> Any:
-        kernel = launch.kernel.module.emulated.kernel(launch.kernel.name)
+        kernel = self._core_kernel(launch.kernel)
         geometry = launch.geometry
         check_smem(launch.kernel.name, self.arch, kernel.static_smem, geometry.smem)
         try:
@@ -90,6 +97,9 @@ class EmulatedDevice:
             )
         except self._core.LaunchError as error:
             raise KernelError(str(error)) from None
+
+    def _core_kernel(self, kernel: Kernel) -> Any:
+        return kernel.module.emulated.kernel(kernel.name)
 
     def synchronize(self) -> None:
         """Nothing to wait for: a launch returns when it is done."""

@@ -15,6 +15,10 @@ class KernelError(GpuError, RuntimeError):
     """A kernel started and failed: a trap, an access outside its tensors, a deadlock, an unsupported operation."""
 
 
+class CompileError(GpuError):
+    """A compiler refused the source; the message holds what it said."""
+
+
 class MissingDependencyError(GpuError, ImportError):
     """An optional package is not installed; the message names the extra that brings it."""
 

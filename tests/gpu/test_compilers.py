@@ -8,9 +8,9 @@ import pytest
 
 from sglab import gpu
 from sglab.gpu.compilers.cache import cache_folder, cached, content_key
-from sglab.gpu.compilers.nvcc import CompileError, compile_cuda, find_nvcc
+from sglab.gpu.compilers.nvcc import compile_cuda, find_nvcc
 from sglab.gpu.compilers.progress import announced
-from sglab.gpu.errors import MissingDependencyError
+from sglab.gpu.errors import CompileError, MissingDependencyError
 
 SOURCE = '#include "factor.h"\nextern "C" __global__ void scale(float* x) {\n  x[threadIdx.x] *= FACTOR;\n}\n'
 

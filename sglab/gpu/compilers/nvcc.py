@@ -15,11 +15,7 @@ from pathlib import Path
 from sglab.gpu.architecture import Architecture
 from sglab.gpu.compilers.cache import cached, content_key
 from sglab.gpu.compilers.progress import announced
-from sglab.gpu.errors import GpuError, MissingDependencyError
-
-
-class CompileError(GpuError):
-    """A compiler refused the source; the message holds its output."""
+from sglab.gpu.errors import CompileError, MissingDependencyError
 
 
 def find_nvcc() -> Path:

@@ -6,10 +6,13 @@ import functools
 from collections.abc import Callable
 from typing import Any, overload
 
-from sglab.gpu.errors import LaunchError, missing
+from sglab.gpu.emulated import EmulatedDevice
+from sglab.gpu.errors import missing
+from sglab.gpu.triton.emulator import EmulatedLauncher, default_device
 from sglab.gpu.triton.interpreter import interpret
 from sglab.gpu.triton.record import LaunchRecord
 from sglab.gpu.triton.routing import canonical_grid, choose
+from sglab.gpu.triton.specialize import Specializer
 
 
 @overload
@@ -22,7 +25,8 @@ def triton_kernel(function: Callable | None = None, **options: Any) -> Any:
     The result is a `triton.JITFunction`: `kernel[grid](*arguments, **options)` launches it. CUDA tensors run on their
     GPU; CPU tensors run on the emulator, or under Triton's interpreter where the emulator cannot.
     `route="cuda" | "emulator" | "interpreter"`, or the environment variable SGLAB_TRITON, insists on one of them.
-    A launch returns a LaunchRecord, also kept as `kernel.last_launch`.
+    `device=EmulatedDevice(...)` chooses the emulated GPU. A launch returns a LaunchRecord, also kept as
+    `kernel.last_launch`.
 
     options: those of `triton.jit` (do_not_specialize, noinline, …)
     raises MissingDependencyError: Triton is not installed
@@ -36,29 +40,44 @@ def triton_kernel(function: Callable | None = None, **options: Any) -> Any:
 def _kernel_class() -> type:
     """TritonKernel, a subclass of Triton's JITFunction: other kernels may call it, and Triton can compile it."""
     try:
-        from triton.backends.nvidia.compiler import CUDAOptions
         from triton.runtime.jit import JITFunction
     except ImportError:
         raise missing("triton", "kernels", "A Triton kernel") from None
 
-    launch_options = frozenset(CUDAOptions.__dataclass_fields__)
-
     class TritonKernel(JITFunction):  # type: ignore[misc]
         last_launch: LaunchRecord | None = None
 
-        def run(self, *args: Any, grid: Any, warmup: bool, route: str | None = None, **kwargs: Any) -> Any:
+        def run(
+            self,
+            *args: Any,
+            grid: Any,
+            warmup: bool,
+            route: str | None = None,
+            device: EmulatedDevice | None = None,
+            **kwargs: Any,
+        ) -> Any:
             if warmup:
                 return super().run(*args, grid=grid, warmup=True, **kwargs)
-            arguments = self._bind(args, kwargs)
-            chosen, reason = choose(self.__name__, arguments, route, _emulator_refusal)
-            sizes = canonical_grid(self.__name__, grid, arguments)
-            compiled = None
+            emulated = device or default_device()
+            specializer = self._specializer(emulated.arch.capability if emulated else 100)
+            bound = specializer.bind(args, kwargs)
+
+            def refusal() -> str | None:
+                if emulated is None:
+                    return "this build of sglab has no emulator"
+                return self._launcher.refusal(emulated, specializer, bound)
+
+            chosen, reason = choose(self.__name__, bound.values, route, refusal)
+            sizes = canonical_grid(self.__name__, grid, bound.values)
+            report = None
             if chosen == "cuda":
-                compiled = super().run(*args, grid=sizes, warmup=False, **kwargs)
+                report = super().run(*args, grid=sizes, warmup=False, **kwargs)
+            elif chosen == "emulator" and emulated:
+                report = self._launcher.launch(emulated, specializer, bound, sizes)
             else:
-                remark = interpret(self, sizes, arguments)
+                remark = interpret(self, sizes, bound.values)
                 reason = f"{reason}; {remark}" if remark else reason
-            self.last_launch = LaunchRecord(self.__name__, chosen, reason, sizes, compiled)
+            self.last_launch = LaunchRecord(self.__name__, chosen, reason, sizes, report)
             return self.last_launch
 
         @property
@@ -66,22 +85,17 @@ def _kernel_class() -> type:
             """Route of the last launch; None before the first."""
             return self.last_launch.route if self.last_launch else None
 
-        def _bind(self, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
-            """Every parameter by name, in order. Launch options are left out, unknown names refused."""
-            names = set(self.arg_names)
-            unknown = [name for name in kwargs if name not in names and name not in launch_options]
-            if unknown:
-                expected = ", ".join(self.arg_names)
-                raise LaunchError(f"{self.__name__}: no parameter or option '{unknown[0]}'; parameters are {expected}")
-            try:
-                bound = self.signature.bind(*args, **{name: value for name, value in kwargs.items() if name in names})
-            except TypeError as error:
-                raise LaunchError(f"{self.__name__}({', '.join(self.arg_names)}): {error}") from None
-            bound.apply_defaults()
-            return dict(bound.arguments)
+        @functools.cached_property
+        def _launcher(self) -> EmulatedLauncher:
+            return EmulatedLauncher(self)
+
+        @functools.cached_property
+        def _specializers(self) -> dict[int, Specializer]:
+            return {}
+
+        def _specializer(self, capability: int) -> Specializer:
+            if capability not in self._specializers:
+                self._specializers[capability] = Specializer(self, capability)
+            return self._specializers[capability]
 
     return TritonKernel
-
-
-def _emulator_refusal() -> str | None:
-    return "this build of sglab has no emulator for Triton kernels"

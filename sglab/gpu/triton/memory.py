@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sglab.gpu.errors import KernelError
-from sglab.gpu.triton.routing import tensors
+from sglab.gpu.triton.routing import storages
 
 
 class CheckedMemory:
@@ -20,8 +20,7 @@ class CheckedMemory:
     def __init__(self, raw: Any, arguments: Mapping[str, Any]) -> None:
         self._raw = raw
         regions: dict[int, tuple[int, str]] = {}
-        for name, tensor in tensors(arguments):
-            storage = _storage(tensor)
+        for name, storage in storages(arguments):
             regions.setdefault(storage.data_ptr(), (storage.data_ptr() + storage.nbytes(), name))
         ordered = sorted(regions.items())
         self._starts = np.array([start for start, _ in ordered], dtype=np.uint64)
@@ -67,8 +66,3 @@ class CheckedMemory:
         if distances:
             message += f", {min(distances)[1]}"
         raise KernelError(f"{message} ({count} such accesses in this operation)")
-
-
-def _storage(tensor: Any) -> Any:
-    """The storage behind a torch tensor or behind Triton's reinterpreting wrapper around one."""
-    return tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.base.untyped_storage()

@@ -17,11 +17,11 @@ class LaunchRecord:
     route: cuda (the GPU), emulator (compiled PTX on the CPU), interpreter (Triton's own, in Python)
     reason: one sentence saying why this route was taken
     grid: programs along x, y, z
-    compiled: Triton's compiled kernel on the cuda route, the emulator's launch report on the emulator route, else None
+    report: the emulator's LaunchReport on the emulator route, Triton's compiled kernel on the cuda route, else None
     """
 
     kernel: str
     route: Route
     reason: str
     grid: tuple[int, int, int]
-    compiled: Any = None
+    report: Any = None

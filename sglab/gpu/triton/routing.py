@@ -28,6 +28,13 @@ def _tensors_of(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield name, value
 
 
+def storages(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """(name, storage) behind every tensor. A kernel may index from a view into the pool around it."""
+    for name, tensor in tensors(arguments):
+        # Triton's reinterpreting wrapper holds the tensor as its base.
+        yield name, (tensor if hasattr(tensor, "untyped_storage") else tensor.base).untyped_storage()
+
+
 def device_type(kernel: str, arguments: Mapping[str, Any]) -> str:
     """'cuda' or 'cpu': where all tensors of a launch live. A launch without tensors goes to the GPU if there is one."""
     found = {name: tensor.device.type for name, tensor in tensors(arguments)}
