@@ -9,6 +9,7 @@ from sglab.kernels.cutlass_mla import cutlass_mla_decode, cutlass_mla_get_worksp
 from sglab.kernels.decode_attention import decode_attention_fwd
 from sglab.kernels.kv_buffer import set_mla_kv_buffer
 from sglab.kernels.kv_indices import create_flashinfer_kv_indices, create_flashmla_kv_indices
+from sglab.kernels.kv_splits import get_num_kv_splits
 from sglab.kernels.merge import merge_state, merge_state_in_place, merge_state_v2, merge_states
 from sglab.kernels.registry import Choice, Implementation, Operator, last_choice, record_choices
 
@@ -22,6 +23,7 @@ __all__ = [
     "cutlass_mla_decode",
     "cutlass_mla_get_workspace_size",
     "decode_attention_fwd",
+    "get_num_kv_splits",
     "last_choice",
     "merge_state",
     "merge_state_in_place",

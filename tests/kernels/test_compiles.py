@@ -15,6 +15,7 @@ from sglab.kernels import (
     create_flashmla_kv_indices,
     cutlass_mla_decode,
     decode_attention_fwd,
+    get_num_kv_splits,
     merge_state,
     merge_state_in_place,
     merge_state_v2,
@@ -75,6 +76,7 @@ def index_kernels(dtype: torch.dtype) -> None:
     for kv_start_idx in (None, start):
         create_flashinfer_kv_indices(table, rows, lens, indptr, kv_start_idx, implementation="triton")
     create_flashmla_kv_indices(table, rows, lens, start, page_size=64, implementation="triton", check_values=False)
+    get_num_kv_splits(torch.zeros(2).int(), lens, 32, 8, 8, 132, implementation="triton")
 
 
 def mla_kv_buffer(dtype: torch.dtype) -> None:

@@ -5,12 +5,11 @@ from dataclasses import replace
 import pytest
 import torch
 from compare import ROUNDING, assert_close
-from hypothesis import given
-from hypothesis import strategies as st
 from paged import paged_slots
 
 from sglab.kernels import ContractError, cutlass_mla_decode, cutlass_mla_get_workspace_size
-from sglab.kernels.cutlass_mla import contract, operator, pad_heads, slice_heads, tile_ranges
+from sglab.kernels.cutlass_mla import contract, operator, pad_heads, slice_heads
+from sglab.planning import split_ranges
 
 SCALE = 192**-0.5
 
@@ -106,7 +105,8 @@ def test_partials_lie_in_the_workspace_as_cutlass_lays_them_out(device, generato
     o, lse = checked.partials()
     kv = arguments["kv_c_and_k_pe_cache"][arguments["page_table"][0].long()].flatten(0, 1).double()
     q = torch.cat([arguments["q_nope"][0], arguments["q_pe"][0]], dim=-1).double()
-    for split, (first, end) in enumerate(tile_ranges(300, 2)):
+    ranges = split_ranges([300], 2)
+    for split, (first, end) in enumerate(zip(ranges.token_start[0], ranges.token_end[0], strict=True)):
         logits = q @ kv[first:end].T * SCALE
         assert_close(o[0, :16, split], logits.softmax(-1) @ kv[first:end, :512], 2e-3)
         assert_close(lse[0, split, :16], logits.logsumexp(-1), 2e-5)
@@ -155,14 +155,6 @@ class TestWorkspace:
         arguments["workspace"] = arguments["workspace"][:0]
         o = cutlass_mla_decode(**arguments, implementation=implementation)
         assert_close(o, attention(arguments)[0], 2e-3)
-
-
-@given(length=st.integers(0, 9000), splits=st.integers(1, 256))
-def test_splits_cover_every_token_once_in_whole_tiles(length: int, splits: int) -> None:
-    ranges = tile_ranges(length, splits)
-    assert [token for first, end in ranges for token in range(first, end)] == list(range(length))
-    assert len(ranges) <= splits
-    assert all(first % 128 == 0 for first, _ in ranges)
 
 
 class TestContract:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from sglab.kernels import machine
-from sglab.kernels.cutlass_mla.contract import check, tile_ranges
+from sglab.kernels.cutlass_mla.contract import check
 from sglab.kernels.cutlass_mla.heads import pad_heads, slice_heads
 from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator, needs_triton
 from sglab.planning.cutlass_mla_workspace import cutlass_mla_get_workspace_size as planned_workspace_size
@@ -16,7 +16,6 @@ __all__ = [
     "operator",
     "pad_heads",
     "slice_heads",
-    "tile_ranges",
 ]
 
 operator = Operator(

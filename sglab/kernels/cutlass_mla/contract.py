@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -171,12 +170,3 @@ def _check_values(contract: Contract, arguments: MLAArguments) -> None:
             f"NaN or infinity in page {int(touched[~finite][0])}",
             "Rows past a request's end get weight 0, but 0 · NaN is NaN: zero the pool when it is allocated.",
         )
-
-
-def tile_ranges(length: int, split_kv: int) -> list[tuple[int, int]]:
-    """(first, end) token of every split that has work: whole 128-token tiles, rounded up per split."""
-    tiles = math.ceil(length / TILE_S)
-    if tiles == 0:
-        return []
-    per_split = math.ceil(tiles / split_kv) * TILE_S
-    return [(first, min(first + per_split, length)) for first in range(0, length, per_split)]

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
 
 from sglab.kernels.contract import FLOATS, INDEX, INT32, Contract, reads_values
 from sglab.kernels.scoring import Scoring
-
-MIN_BLOCK_KV = 32
-"""Splits are whole multiples of this many tokens, the last one excepted."""
+from sglab.planning.num_kv_splits import kv_len_per_split
 
 
 @dataclass(frozen=True)
@@ -51,7 +48,7 @@ def split_ranges(length: int, splits: int) -> list[tuple[int, int]]:
     """(first, end) token of every split of one request; splits that would be empty are left out."""
     if length == 0:
         return []
-    per_split = math.ceil(math.ceil(length / splits) / MIN_BLOCK_KV) * MIN_BLOCK_KV
+    per_split = int(kv_len_per_split([length], [splits])[0])
     return [(first, min(first + per_split, length)) for first in range(0, length, per_split)]
 
 

@@ -11,7 +11,7 @@ import triton.language as tl
 
 from sglab.gpu.triton import LaunchRecord, triton_kernel
 from sglab.kernels import machine
-from sglab.kernels.decode_attention.contract import MIN_BLOCK_KV, DecodeArguments
+from sglab.kernels.decode_attention.contract import DecodeArguments
 from sglab.kernels.scoring_triton import (
     LN_2,
     LOG2_E,
@@ -20,6 +20,7 @@ from sglab.kernels.scoring_triton import (
     split_range,
     xai_temperature,
 )
+from sglab.planning.num_kv_splits import MIN_BLOCK_KV
 
 
 @triton_kernel
@@ -336,7 +337,7 @@ def _stage2(arguments: DecodeArguments) -> LaunchRecord:
         V_DIM=v_dim,
         V_BLOCK=triton.next_power_of_2(v_dim),
         MIN_BLOCK_KV=MIN_BLOCK_KV,
-        num_warps=max(1, min(4, v_dim // 128)),
+        num_warps=1 if v_dim <= 128 else 4,
     )
 
 
