@@ -6,10 +6,10 @@ import torch
 
 
 def capability(device: torch.device) -> tuple[int, int]:
-    """Compute capability of a GPU; for the CPU that of the GPU whose code the emulator runs best, an H100's."""
-    return torch.cuda.get_device_capability(device) if device.type == "cuda" else (9, 0)
+    """Compute capability of a GPU; for the CPU that of a B200, which the emulator is by default."""
+    return torch.cuda.get_device_capability(device) if device.type == "cuda" else (10, 0)
 
 
 def sm_count(device: torch.device) -> int:
-    """Streaming multiprocessors of a GPU; for the CPU those of a B200, which the emulator models."""
+    """Streaming multiprocessors of a GPU; for the CPU a B200's."""
     return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 148

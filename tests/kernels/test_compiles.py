@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -29,45 +28,29 @@ SHARED_MEMORY = {80: 166_912, 90: 232_448, 100: 232_448}
 """Bytes of shared memory that a CTA may have, by compute capability."""
 
 
-@dataclass(frozen=True)
-class Launch:
-    kernel: Any
-    arguments: dict[str, Any]
-    options: dict[str, Any]
-
-
 @contextmanager
-def captured_launches() -> Iterator[list[Launch]]:
-    """Collects launches instead of running them."""
+def captured_launches(capability: int) -> Iterator[list[tuple[Any, Any]]]:
+    """Collects (kernel, specialization) of every launch instead of running it."""
     from sglab.gpu.triton.kernel import _kernel_class
 
-    launches: list[Launch] = []
+    launches = []
 
     def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
-        options = {name: value for name, value in kwargs.items() if name not in self.arg_names}
-        launches.append(Launch(self, self._bind(args, kwargs), options))
+        specializer = self._specializer(capability)
+        launches.append((self, specializer.specialization(specializer.bind(args, kwargs))))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_kernel_class(), "run", run)
         yield launches
 
 
-def compiled(launch: Launch, capability: int) -> Any:
+def compiled(kernel: Any, specialization: Any, capability: int) -> Any:
+    """Triton's whole pipeline, ptxas included."""
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    signature, constants, attributes = {}, {}, {}
-    for index, parameter in enumerate(launch.kernel.params):
-        value = launch.arguments[parameter.name]
-        is_one = isinstance(value, int) and value == 1
-        if parameter.is_constexpr or value is None or is_one:
-            signature[parameter.name], constants[parameter.name] = "constexpr", value
-            continue
-        signature[parameter.name] = triton.runtime.jit.mangle_type(value)
-        if isinstance(value, torch.Tensor) or (isinstance(value, int) and value % 16 == 0):
-            attributes[(index,)] = [["tt.divisibility", 16]]  # a launch specialises on it; here buffers are aligned
-    source = ASTSource(fn=launch.kernel, signature=signature, constexprs=constants, attrs=attributes)
-    return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=launch.options)
+    source = ASTSource(kernel, specialization.signature, specialization.constexprs, specialization.attrs)
+    return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=dict(specialization.options))
 
 
 def index_kernels(dtype: torch.dtype) -> None:
@@ -123,8 +106,9 @@ def test_compiles(
     call: Callable[[torch.dtype], None], dtype: torch.dtype, capability: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sglab.kernels.machine.capability", lambda device: (capability // 10, 0))
-    with captured_launches() as launches:
+    with captured_launches(capability) as launches:
         call(dtype)
     assert launches
-    for launch in launches:
-        assert compiled(launch, capability).metadata.shared <= SHARED_MEMORY[capability], launch.kernel.__name__
+    for kernel, specialization in launches:
+        program = compiled(kernel, specialization, capability)
+        assert program.metadata.shared <= SHARED_MEMORY[capability], kernel.__name__
