@@ -5,7 +5,7 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_LAZY = {"decode_batch": "sglab.engine", "extend_batch": "sglab.engine"}
+_LAZY = {"attend": "sglab.attention", "decode_batch": "sglab.engine", "extend_batch": "sglab.engine"}
 """Name -> module that is imported when the name is first used: `import sglab` stays fast and needs no torch."""
 
 

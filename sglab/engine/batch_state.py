@@ -124,6 +124,7 @@ class BatchState:
         checks.check_tensor("q", self.q, shape, (self.dtype,), self.device)
         checks.check_lengths(pass_.seq_lens, self.batch_size, pool.max_context_len, self.device)
         checks.check_page_table(pool, pass_.req_pool_indices, pass_.seq_lens, kv_pool)
+        checks.check_out_cache_loc(pass_.out_cache_loc, self._new_slots())
         rows = {req.req_pool_idx: (req.rid, req.kv_committed_len) for req in self.reqs if req.req_pool_idx is not None}
         checks.check_kv_finite(kv_pool, self.layer.layer_id, pool.req_to_token, rows)
 
@@ -135,17 +136,15 @@ class BatchState:
 
     def _worker_batch(self) -> ModelWorkerBatch:
         seq_lens = [req.kv_committed_len for req in self.reqs]
-        new_slots = [self.slots(i)[-count:] for i, count in enumerate(self.new_tokens)]
         new_ids = [token for req, n in zip(self.reqs, self.new_tokens, strict=True) for token in req.token_ids()[-n:]]
         seq_lens_cpu = torch.tensor(seq_lens, dtype=torch.int64)
         extend = self.forward_mode.is_extend() and bool(self.reqs)
-        empty = torch.empty(0, dtype=torch.int64, device=self.device)
         return ModelWorkerBatch(
             forward_mode=self.forward_mode if self.reqs else ForwardMode.IDLE,
             input_ids=torch.tensor(new_ids, dtype=torch.int64),
             req_pool_indices=torch.tensor([req.req_pool_idx for req in self.reqs], dtype=torch.int64),
             seq_lens=seq_lens_cpu,
-            out_cache_loc=torch.cat([empty, *new_slots]),
+            out_cache_loc=self._new_slots(),
             seq_lens_cpu=seq_lens_cpu,
             seq_lens_sum=sum(seq_lens),
             extend_num_tokens=sum(self.new_tokens) if extend else None,
@@ -153,6 +152,11 @@ class BatchState:
             extend_prefix_lens=[s - n for s, n in zip(seq_lens, self.new_tokens, strict=True)] if extend else None,
             orig_seq_lens=seq_lens_cpu.to(torch.int32),
         )
+
+    def _new_slots(self) -> torch.Tensor:
+        """int64 [tokens], the slots that the page table gives this pass's tokens."""
+        slots = [self.slots(i)[-count:] for i, count in enumerate(self.new_tokens)]
+        return torch.cat([torch.empty(0, dtype=torch.int64, device=self.device), *slots])
 
     def _req(self, i: int) -> Req:
         if not 0 <= i < self.batch_size:

@@ -90,6 +90,22 @@ def _refuse_slots(wrong: torch.Tensor, slots: torch.Tensor, expected: str, remed
         )
 
 
+def check_out_cache_loc(out_cache_loc: torch.Tensor, slots: torch.Tensor) -> None:
+    """New tokens are written where the page table has them.
+
+    Raises:
+        BadArgumentError, PageTableError: naming the token and both slots.
+    """
+    check_tensor("out_cache_loc", out_cache_loc, tuple(slots.shape), (torch.int64,), slots.device)
+    wrong = out_cache_loc != slots
+    if wrong.any():
+        t = int(wrong.nonzero()[0])
+        raise PageTableError(
+            f"out_cache_loc[{t}]: expected slot {int(slots[t])}, where req_to_token has this token, got "
+            f"{int(out_cache_loc[t])}. Its KV would be written elsewhere than it is read."
+        )
+
+
 def check_kv_finite(
     kv_pool: KVCache, layer_id: int, req_to_token: torch.Tensor, rids: dict[int, tuple[str, int]]
 ) -> None:

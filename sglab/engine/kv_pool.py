@@ -13,6 +13,7 @@ import torch
 
 from sglab.engine.errors import BadArgumentError
 from sglab.engine.layer import RadixAttention
+from sglab.kernels import set_mla_kv_buffer
 
 _FP8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 
@@ -226,17 +227,16 @@ class MLATokenToKVPool(KVCache):
     def set_mla_kv_buffer(
         self, layer: RadixAttention, loc: torch.Tensor, cache_k_nope: torch.Tensor, cache_k_rope: torch.Tensor
     ) -> None:
-        """Scatter latent [n, 1, 512] and rotary [n, 1, 64] parts into their rows, with no concatenation between.
+        """Scatter latent [n, 1, 512] and rotary [n, 1, 64] parts into their rows: the operator `set_mla_kv_buffer`.
 
         Raises:
-            BadArgumentError: a wrong shape, layer or slot; nothing was written.
+            BadArgumentError, ContractError: a wrong shape, layer or slot, or a slot twice; nothing was written.
         """
         self._check_loc(loc)
         self._check_rows("cache_k_nope", cache_k_nope, loc, (1, self.kv_lora_rank))
         self._check_rows("cache_k_rope", cache_k_rope, loc, (1, self.qk_rope_head_dim))
         buffer = self._buffer(self.kv_buffer, layer.layer_id)
-        buffer[loc, :, : self.kv_lora_rank] = self._stored(cache_k_nope)
-        buffer[loc, :, self.kv_lora_rank :] = self._stored(cache_k_rope)
+        set_mla_kv_buffer(buffer, loc, self._stored(cache_k_nope), self._stored(cache_k_rope))
 
     def get_mla_kv_buffer(
         self, layer: RadixAttention, loc: torch.Tensor, dst_dtype: torch.dtype | None = None

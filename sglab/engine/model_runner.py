@@ -59,6 +59,8 @@ class ModelRunner:
     triton_attention_num_kv_splits: int = 8
     """At most so many splits of a request's KV in Triton decode (SGLang's default)."""
     enable_deterministic_inference: bool = False
+    kernel_implementation: str = "auto"
+    """Which implementation of its operators a backend asks for; "auto": the backend's choice."""
 
     @property
     def use_mla_backend(self) -> bool:

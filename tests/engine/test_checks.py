@@ -83,3 +83,9 @@ def test_infinity_where_nobody_reads_is_refused_too(batch: Batch) -> None:
         NonFiniteKVError, match=r"K buffer of layer 0: slot 1 \(page 0, owned by no request\) holds inf"
     ):
         batch.check()
+
+
+def test_new_tokens_must_be_written_where_they_are_read(batch: Batch) -> None:
+    batch.forward_batch.out_cache_loc[1] += 1
+    with pytest.raises(PageTableError, match=r"out_cache_loc\[1\]: expected slot \d+, where req_to_token"):
+        batch.check()

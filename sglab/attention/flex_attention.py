@@ -1,0 +1,77 @@
+"""flex_attention: PyTorch's flex_attention with a mask and a score function, request by request.
+
+After SGLang 0.5.9 `torch_flex_backend.py`. On a GPU it is compiled into one fused kernel, as there; on a CPU it runs
+unfused, which materialises the score matrix.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+from sglab.attention.info import ran
+from sglab.attention.registry import register_attention_backend
+from sglab.attention.rows import Span
+from sglab.attention.torch_backend import PerRequestBackend
+from sglab.engine import RadixAttention
+
+Index = torch.Tensor
+ScoreMod = Callable[[torch.Tensor, Index, Index, Index, Index], torch.Tensor]
+
+
+@register_attention_backend("flex_attention")
+class TorchFlexAttnBackend(PerRequestBackend):
+    """Block masks are made per request; a logit cap or a temperature becomes the score function."""
+
+    name = "flex_attention"
+
+    def attend_one(
+        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, span: Span, layer: RadixAttention
+    ) -> torch.Tensor:
+        first, window = span.first_position, layer.sliding_window_size
+
+        def visible(b: Index, h: Index, q_idx: Index, kv_idx: Index) -> torch.Tensor:
+            seen = kv_idx <= q_idx + first
+            return seen & (kv_idx >= q_idx + first - window) if window >= 0 else seen
+
+        compiled = q.is_cuda
+        ran(
+            "flex_attention",
+            "torch.compile" if compiled else "torch, unfused",
+            q.device,
+            "PyTorch runs where the tensors are",
+        )
+        mask = create_block_mask(visible, None, None, q.shape[2], k.shape[2], device=str(q.device))
+        run = _compiled() if compiled else flex_attention
+        grouped = layer.tp_q_head_num != layer.tp_k_head_num
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="flex_attention called without torch.compile")
+            out = run(q, k, v, _score_mod(first, layer), mask, layer.scaling, grouped)
+        assert isinstance(out, torch.Tensor)
+        return out
+
+
+@functools.cache
+def _compiled() -> Any:
+    return torch.compile(flex_attention, dynamic=True)
+
+
+def _score_mod(first: int, layer: RadixAttention) -> ScoreMod | None:
+    cap, length = layer.logit_cap, layer.xai_temperature_len
+    if not cap and length <= 0:
+        return None
+
+    def score(s: torch.Tensor, b: Index, h: Index, q_idx: Index, kv_idx: Index) -> torch.Tensor:
+        s = cap * torch.tanh(s / cap) if cap else s
+        if length <= 0:
+            return s
+        position = q_idx + first
+        return torch.where(position > length, s * torch.log2(position.to(s.dtype)) / math.log2(length), s)
+
+    return score

@@ -1,0 +1,155 @@
+"""The CUDA graph methods: buffers allocated once, filled before each run, padded rows kept in the dummy page."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from sglab.attention import AttentionBackend, create_attention_backend, max_error, reference
+from sglab.engine import Batch, ForwardBatch, ForwardMode, decode_batch
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "triton": {"kind": "mha", "num_heads": 4, "num_kv_heads": 2, "head_dim": 16, "page_size": 4},
+    "cutlass_mla": {"num_heads": 4, "page_size": 128},
+}
+
+
+class Graph:
+    """What a CUDA graph runner keeps: static inputs of one captured size, copied into before each replay."""
+
+    def __init__(self, backend: AttentionBackend, batch: Batch, bs: int) -> None:
+        self.backend, self.batch, self.bs = backend, batch, bs
+        device, layer = batch.device, batch.layer
+        fill = backend.get_cuda_graph_seq_len_fill_value()
+        self.q = torch.zeros((bs, layer.tp_q_head_num, layer.head_dim), dtype=batch.dtype, device=device)
+        self.k = torch.zeros((bs, layer.tp_k_head_num, layer.head_dim), dtype=batch.dtype, device=device)
+        self.v = torch.zeros((bs, layer.tp_k_head_num, layer.v_head_dim), dtype=batch.dtype, device=device)
+        zeros = torch.zeros(bs, dtype=torch.int64, device=device)
+        self.forward_batch = ForwardBatch(
+            forward_mode=ForwardMode.DECODE,
+            batch_size=bs,
+            input_ids=zeros.clone(),
+            req_pool_indices=zeros.clone(),
+            seq_lens=torch.full_like(zeros, fill),
+            out_cache_loc=zeros.clone(),
+            seq_lens_sum=bs * fill,
+            req_to_token_pool=batch.runner.req_to_token_pool,
+            token_to_kv_pool=batch.runner.token_to_kv_pool,
+        )
+        fwd = self.forward_batch
+        backend.init_forward_metadata_capture_cuda_graph(
+            bs, bs, fwd.req_pool_indices, fwd.seq_lens, None, ForwardMode.DECODE, None
+        )
+        self.run = self._capture() if device.type == "cuda" else self._forward
+
+    def _forward(self) -> torch.Tensor:
+        return self.backend.forward(self.q, self.k, self.v, self.batch.layer, self.forward_batch)
+
+    def _capture(self) -> Any:
+        self._forward()
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            out = self._forward()
+
+        def replay() -> torch.Tensor:
+            graph.replay()
+            return out
+
+        return replay
+
+    def replay(self) -> torch.Tensor:
+        batch, fwd, real = self.batch, self.forward_batch, self.batch.forward_batch
+        n = batch.batch_size
+        fwd.seq_lens.fill_(self.backend.get_cuda_graph_seq_len_fill_value())
+        fwd.req_pool_indices.zero_()
+        fwd.out_cache_loc.zero_()
+        for static, live in (
+            (fwd.seq_lens, real.seq_lens),
+            (fwd.req_pool_indices, real.req_pool_indices),
+            (fwd.out_cache_loc, real.out_cache_loc),
+            (self.q, batch.q),
+            (self.k, batch.k),
+            (self.v, batch.v),
+        ):
+            static[:n] = live
+        self.k[n:] = 7.0
+        self.v[n:] = 7.0
+        self.backend.init_forward_metadata_replay_cuda_graph(
+            self.bs,
+            fwd.req_pool_indices,
+            fwd.seq_lens,
+            int(fwd.seq_lens.sum()),
+            None,
+            ForwardMode.DECODE,
+            None,
+            fwd.seq_lens.cpu(),
+        )
+        return self.run()[:n].view(n, batch.num_heads, -1)
+
+
+def metadata_addresses(backend: Any) -> list[int]:
+    return [value.data_ptr() for value in vars(backend.forward_metadata).values() if isinstance(value, torch.Tensor)]
+
+
+def devices() -> list[Any]:
+    gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+    return ["cpu", pytest.param("cuda", marks=[pytest.mark.gpu, gpu])]
+
+
+@pytest.mark.parametrize("device", devices())
+@pytest.mark.parametrize("name", SHAPES)
+def test_padded_replays_give_the_eager_answer_and_touch_only_the_dummy_page(name: str, device: str) -> None:
+    options = {"max_context_len": 256, "pool_tokens": 1024, "device": device, **SHAPES[name]}
+    batch = decode_batch([20, 5, 9], layout="fragmented", **options)
+    backend = create_attention_backend(name, batch.runner)
+    backend.init_cuda_graph_state(8, 8)
+    graph = Graph(backend, batch, 4)
+    addresses = metadata_addresses(backend)
+    page = batch.page_size
+    for _ in range(2):
+        pool = batch.runner.token_to_kv_pool
+        before = {key: buffer.clone() for key, buffer in pool.named_buffers(0).items()}
+        out = graph.replay()
+        assert max_error(out, reference(batch).o) <= 3e-3
+        assert metadata_addresses(backend) == addresses, "the graph keeps the addresses it captured"
+        for key, buffer in pool.named_buffers(0).items():
+            assert torch.equal(buffer[page:], before[key][page:]), "real slots hold what they held"
+            assert (buffer[0] == 7.0).all(), "the padded row wrote to slot 0"
+        batch.extend_by_token(0)
+        batch.free(1)
+        batch.allocate(130)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_smaller_graphs_reuse_the_buffers_of_the_largest(name: str) -> None:
+    batch = decode_batch([20, 5], max_context_len=256, **SHAPES[name])
+    backend = create_attention_backend(name, batch.runner)
+    backend.init_cuda_graph_state(8, 8)
+    addresses = []
+    for bs in (8, 4, 2):
+        graph = Graph(backend, batch, bs)
+        addresses.append(metadata_addresses(backend))
+        assert max_error(graph.replay(), reference(batch).o) <= 3e-3
+    assert addresses[0] == addresses[1] == addresses[2]
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_capture_needs_its_state_first_and_a_decode_batch(name: str) -> None:
+    batch = decode_batch([5], max_context_len=256, **SHAPES[name])
+    backend = create_attention_backend(name, batch.runner)
+    one = torch.ones(1, dtype=torch.int64)
+    with pytest.raises(RuntimeError, match="init_cuda_graph_state comes before"):
+        backend.init_forward_metadata_capture_cuda_graph(1, 1, one, one, None, ForwardMode.DECODE, None)
+    backend.init_cuda_graph_state(1, 1)
+    with pytest.raises(NotImplementedError, match="a CUDA graph of TARGET_VERIFY"):
+        backend.init_forward_metadata_capture_cuda_graph(1, 1, one, one, None, ForwardMode.TARGET_VERIFY, None)
+
+
+@pytest.mark.parametrize("name", ["torch_native", "flex_attention"])
+def test_the_torch_backends_have_no_graphs(name: str) -> None:
+    batch = decode_batch([5], num_heads=2, kind="mha", head_dim=8)
+    backend = create_attention_backend(name, batch.runner)
+    with pytest.raises(NotImplementedError, match=f"'{name}' does not support CUDA graphs"):
+        backend.init_cuda_graph_state(1, 1)
+    assert not backend.support_triton()

@@ -1,0 +1,88 @@
+"""cutlass_mla: decode through the operator with its page table and workspace, everything else through the fallback."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+import sglab
+from sglab.attention import create_attention_backend, max_error, reference
+from sglab.attention.cutlass_mla_backend import CutlassMLABackend
+from sglab.engine import BadArgumentError, Batch, decode_batch
+
+
+def backend_of(batch: Batch) -> CutlassMLABackend:
+    made = create_attention_backend("cutlass_mla", batch.runner)
+    assert isinstance(made, CutlassMLABackend)
+    return made
+
+
+@pytest.mark.parametrize("page_size", [16, 64, 128])
+@pytest.mark.parametrize("layout", ["contiguous", "fragmented"])
+def test_decode_agrees_with_the_reference(page_size: int, layout: Any) -> None:
+    batch = decode_batch([130, 1, 128, 257], num_heads=16, page_size=page_size, layout=layout, seed=page_size)
+    out = sglab.attend(batch, "cutlass_mla")
+    assert max_error(out, reference(batch).o) <= 2e-3
+    assert [run.operator for run in out.info.runs] == [
+        "create_flashmla_kv_indices",
+        "set_mla_kv_buffer",
+        "cutlass_mla_decode",
+    ]
+
+
+def test_the_triton_implementation_agrees_too() -> None:
+    batch = decode_batch([130, 5], num_heads=16, page_size=128)
+    out = sglab.attend(batch, "cutlass_mla", implementation="triton")
+    assert max_error(out, reference(batch).o) <= 2e-3
+    assert {run.implementation for run in out.info.runs if run.operator == "cutlass_mla_decode"} == {"triton"}
+
+
+def test_the_page_table_lists_each_requests_pages_and_pads_with_minus_one() -> None:
+    batch = decode_batch([300, 100, 129], num_heads=2, page_size=128, layout="fragmented")
+    backend = backend_of(batch)
+    backend.init_forward_metadata(batch.forward_batch)
+    table = backend.forward_metadata.block_kv_indices
+    assert table.dtype == torch.int32 and table.shape == (3, 3)
+    for i in range(3):
+        pages = batch.pages(i)
+        assert table[i].tolist() == pages + [-1] * (3 - len(pages))
+    assert len(backend.forward_metadata.workspace) == (4 * 512 + 4) * 128 * 3
+
+
+def test_small_pages_pad_whole_tiles_with_the_dummy_page() -> None:
+    batch = decode_batch([40, 20], num_heads=2, page_size=32)
+    backend = backend_of(batch)
+    backend.init_forward_metadata(batch.forward_batch)
+    table = backend.forward_metadata.block_kv_indices
+    assert table.shape == (2, 4), "whole 128-token tiles"
+    assert table[0].tolist() == [*batch.pages(0), 0, 0] and table[1].tolist() == [*batch.pages(1), 0, 0, 0]
+
+
+def test_speculation_goes_to_the_fallback() -> None:
+    batch = decode_batch([9], num_heads=2, page_size=128)
+    batch.forward_batch.spec_info = SimpleNamespace()
+    with pytest.raises(NotImplementedError, match="'triton' does not support DECODE with speculation"):
+        sglab.attend(batch, "cutlass_mla")
+
+
+def test_whole_and_split_queries_are_the_same() -> None:
+    batch = decode_batch([140, 3], num_heads=4, page_size=128)
+    backend = backend_of(batch)
+    backend.init_forward_metadata(batch.forward_batch)
+    whole = backend.forward(batch.q, batch.k, batch.v, batch.layer, batch.forward_batch)
+    assert torch.equal(whole.view(2, 4, 512), sglab.attend(batch, "cutlass_mla"))
+
+
+def test_what_it_cannot_serve_is_refused() -> None:
+    with pytest.raises(BadArgumentError, match=r"an MLA batch for cutlass_mla.*Build it with kind"):
+        sglab.attend(decode_batch([9], num_heads=2, kind="mha", page_size=128), "cutlass_mla")
+    with pytest.raises(BadArgumentError, match="page_size: expected at most 128"):
+        sglab.attend(decode_batch([9], num_heads=2, page_size=256), "cutlass_mla")
+    with pytest.raises(ValueError, match="q_nope must be float16 or bfloat16"):
+        sglab.attend(decode_batch([9], num_heads=2, page_size=128, dtype="float32"), "cutlass_mla")
+
+
+def test_other_page_sizes_are_noted() -> None:
+    out = sglab.attend(decode_batch([9], num_heads=2, page_size=64), "cutlass_mla")
+    assert any("cp.async" in note for note in out.info.notes)
