@@ -1,7 +1,24 @@
 """Interactive widgets: each draws a trace recorded from a real run."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from .base import Widget, command
 from .page import html_page
 from .selection import selection
 
-__all__ = ["Widget", "command", "html_page", "selection"]
+if TYPE_CHECKING:
+    from .page_table import PageTable
+
+__all__ = ["PageTable", "Widget", "command", "html_page", "selection"]
+
+_LAZY = {"PageTable": "page_table"}
+"""Widget -> its module, imported when it is first used: one widget's needs are not another's."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'sglab.widgets' has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+    globals()[name] = value
+    return value

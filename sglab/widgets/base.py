@@ -23,6 +23,11 @@ log = logging.getLogger(__name__)
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
+def asset(name: str, folder: Path = STATIC) -> str:
+    """The text of a built file. Subclasses take text, not paths: anywidget keeps every widget with a path alive."""
+    return (folder / name).read_text(encoding="utf-8")
+
+
 def command(method: Method) -> Method:
     """Marks a method that the page may call by name; keyword arguments and the answer cross as JSON and tensors."""
     method.__sglab_command__ = True  # type: ignore[attr-defined]
@@ -32,7 +37,7 @@ def command(method: Method) -> Method:
 class Widget(anywidget.AnyWidget):
     """Base of every sglab widget.
 
-    A subclass names its bundle (`bundle`, and `_esm`, `_css` from `STATIC`), counts the format of its traits and
+    A subclass names its bundle (`bundle`, with `_esm` and `_css` from `asset`), counts the format of its traits and
     tensors (`format`, equal to the number in the TypeScript definition), and calls `publish` whenever what it shows
     has changed.
     """

@@ -79,3 +79,16 @@ def open_lab(browser: Browser, lab_server: LabServer) -> Iterator[Callable[..., 
     yield open_notebook
     for notebook in opened:
         notebook.close()
+
+
+@pytest.fixture
+def axe() -> Callable[[Page], list[str]]:
+    """`axe(page)` lists every accessibility violation that axe-core finds in the page's widgets."""
+    axe_playwright = pytest.importorskip("axe_playwright_python.sync_playwright")
+
+    def violations(page: Page) -> list[str]:
+        results = axe_playwright.Axe().run(page, context=".sg-widget")
+        found = results.response["violations"]
+        return [f"{each['impact']} {each['id']}: {[node['html'] for node in each['nodes']]}" for each in found]
+
+    return violations

@@ -18,6 +18,20 @@ ROOT = Path(__file__).resolve().parents[2]
 TOKEN = "sglab-tests"
 START_S = 60
 
+FROM_END_OF_CELL = """([selector, number]) => new Promise((resolve) => {
+  window.jupyterapp.shell.currentWidget.content.activeCellIndex = number;
+  window.jupyterapp.commands.execute("notebook:run-cell");
+  const cell = document.querySelectorAll(".jp-Notebook .jp-Cell")[number];
+  let ended;
+  const look = () => {
+    const prompt = cell.querySelector(".jp-InputPrompt").textContent;
+    if (ended === undefined && /\\d/.test(prompt)) ended = performance.now();
+    if (ended !== undefined && cell.querySelector(selector)) resolve(performance.now() - ended);
+    else requestAnimationFrame(look);
+  };
+  look();
+})"""
+
 
 def free_port() -> int:
     with socket.socket() as probe:
@@ -112,6 +126,16 @@ class LabNotebook:
 
     def run_all(self) -> None:
         self.execute("notebook:run-all-cells")
+
+    def run(self, cell: int) -> None:
+        """Runs cell number `cell`, counted from 0, without waiting for it."""
+        self.page.evaluate("n => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = n }", cell)
+        self.execute("notebook:run-cell")
+
+    def milliseconds_to(self, selector: str, cell: int) -> float:
+        """Runs cell number `cell` anew; milliseconds from its end (its number shows) to `selector` in it."""
+        self.execute("notebook:clear-all-cell-outputs")
+        return float(self.page.evaluate(FROM_END_OF_CELL, [selector, cell]))
 
     def theme(self, dark: bool) -> None:
         name = "JupyterLab Dark" if dark else "JupyterLab Light"

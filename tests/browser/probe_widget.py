@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sglab.widgets import Widget, command
+from sglab.widgets.base import asset
 
 STATIC = Path(__file__).parent / "static"
 
@@ -15,8 +16,8 @@ STATIC = Path(__file__).parent / "static"
 class Probe(Widget):
     bundle = "probe"
     format = 1
-    _esm = STATIC / "probe.js"
-    _css = STATIC / "probe.css"
+    _esm = asset("probe.js", STATIC)
+    _css = asset("probe.css", STATIC)
 
     def __init__(self, steps: Any = range(10)) -> None:
         super().__init__()

@@ -20,6 +20,7 @@ function render({ el, source, selection, disposer }: Context): void {
   const transport = new Transport();
   const values = h("pre", { class: "probe-values" });
   const frame = makeFrame(el, disposer, {
+    source,
     transport,
     onEscape: () => selection.set({}),
     keys: () => [{ keys: ["ArrowDown"], label: "next request", run: () => select(1) }],
@@ -82,9 +83,6 @@ function render({ el, source, selection, disposer }: Context): void {
   frame.view.append(swatches, svg, canvas, values);
   frame.setPlaceholder({ kind: "loading", text: "Reading the steps." });
   source.onChange("revision", show);
-  source.onConnection((connection) => {
-    frame.root.dataset.connection = connection;
-  });
   show();
 }
 

@@ -3,6 +3,8 @@
 import { h, uniqueId } from "./dom";
 import type { Disposer } from "./emitter";
 import { attachKeys, type KeyBinding, keyName } from "./keys";
+import type { Source } from "./source";
+import { makeTooltip, type Tooltip } from "./tooltip";
 import type { Transport } from "./transport";
 import { transportView } from "./transport_view";
 
@@ -34,6 +36,7 @@ export interface Frame {
   readonly toolbar: HTMLElement;
   readonly view: HTMLElement;
   readonly details: HTMLElement;
+  readonly tooltip: Tooltip;
   setHeader(header: Header): void;
   /** Shows a sentence instead of the view, or the view again. */
   setPlaceholder(placeholder: Placeholder | null): void;
@@ -43,6 +46,8 @@ export interface Frame {
 }
 
 export interface FrameOptions {
+  /** Its connection is shown: waiting for Python, or Python gone. */
+  source?: Source;
   transport?: Transport;
   keys?: () => KeyBinding[];
   /** What Esc does besides closing messages. */
@@ -53,6 +58,7 @@ export function makeFrame(el: HTMLElement, disposer: Disposer, options: FrameOpt
   const title = h("strong", { class: "sg-title", id: uniqueId("title") });
   const subject = h("span", { class: "sg-subject" });
   const badge = h("span", { class: "sg-badge" });
+  const waiting = h("span", { class: "sg-waiting", role: "status" });
   const help = h(
     "button",
     { type: "button", class: "sg-button sg-help", "aria-label": "Keys (?)", title: "Keys (?)" },
@@ -67,7 +73,7 @@ export function makeFrame(el: HTMLElement, disposer: Disposer, options: FrameOpt
   const root = h(
     "section",
     { class: "sg-widget", tabindex: 0, "aria-labelledby": title.id },
-    h("header", { class: "sg-header" }, title, subject, badge, help),
+    h("header", { class: "sg-header" }, title, subject, waiting, badge, help),
     toolbar,
     notice,
     placeholder,
@@ -80,6 +86,7 @@ export function makeFrame(el: HTMLElement, disposer: Disposer, options: FrameOpt
     toolbar,
     view,
     details,
+    tooltip: makeTooltip(root),
     setHeader(header) {
       title.textContent = header.title;
       subject.textContent = header.subject;
@@ -116,11 +123,24 @@ export function makeFrame(el: HTMLElement, disposer: Disposer, options: FrameOpt
     },
     { keys: ["?"], label: "show these keys", run: () => showHelp(root, bindings()) },
   ];
+  if (options.source) disposer.add(showConnection(options.source, frame, waiting));
   disposer.listen(help, "click", () => showHelp(root, bindings()));
   disposer.add(attachKeys(root, bindings));
   disposer.add(() => root.remove());
   el.append(root);
   return frame;
+}
+
+function showConnection(source: Source, frame: Frame, waiting: HTMLElement): () => void {
+  return source.onConnection((connection) => {
+    frame.root.dataset.connection = connection;
+    waiting.textContent = connection === "waiting" ? "waiting for Python: busy or gone" : "";
+    if (connection === "lost")
+      frame.notify(
+        "error",
+        "Disconnected: the Python kernel was restarted or stopped. What was loaded stays; run the cell again to go on.",
+      );
+  });
 }
 
 const SIGNS = { empty: "∅", loading: "…", error: "▲" };

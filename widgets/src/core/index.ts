@@ -1,3 +1,4 @@
+export { type Cell, CellGrid, type Geometry, type Rect } from "./cell_grid";
 export { type Connection, PythonError } from "./channel";
 export {
   CanvasPaint,
@@ -17,6 +18,8 @@ export type { KeyBinding } from "./keys";
 export { type Facet, type Selection, type SelectionStore, sameSelection } from "./selection";
 export type { Source } from "./source";
 export { type DType, type Numbers, sliceTensor, type Tensor } from "./tensor";
-export { readTheme, reducedMotion, type Theme, watchTheme } from "./theme";
+export { reducedMotion, type Theme, watchTheme } from "./theme";
+export { makeTooltip, type Tooltip } from "./tooltip";
 export { countUpTo, type Granularity, type Mark, type Track, Transport } from "./transport";
 export { type Context, defineWidget } from "./widget";
+export { TensorWindow } from "./window";

@@ -28,7 +28,7 @@ function isDark(root: HTMLElement): boolean {
   return matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
-export function readTheme(root: HTMLElement): Theme {
+function readTheme(root: HTMLElement): Theme {
   const style = getComputedStyle(root);
   const read = (name: string) => style.getPropertyValue(`--sg-${name}`).trim();
   return {
@@ -46,33 +46,53 @@ export function readTheme(root: HTMLElement): Theme {
   };
 }
 
-/** Keeps `root` in step with the page's theme and calls `changed` after each change. */
-export function watchTheme(root: HTMLElement, disposer: Disposer, changed: () => void): void {
+const ATTRIBUTES = [
+  "data-jp-theme-light",
+  "data-jp-theme-name",
+  "data-vscode-theme-kind",
+  "data-sg-theme",
+  "class",
+];
+/** A host may announce a theme before its style sheet has arrived. */
+const SETTLE_MS = 300;
+
+/** Keeps `root` in step with the page's theme, calls `changed` after each change, and returns the theme to draw with. */
+export function watchTheme(root: HTMLElement, disposer: Disposer, changed: () => void): () => Theme {
+  let known: Theme | undefined;
+  let settled: ReturnType<typeof setTimeout> | undefined;
   const apply = () => {
+    known = undefined;
     root.dataset.dark = String(isDark(root));
   };
   const update = () => {
     apply();
     changed();
   };
-  apply();
-  const observer = new MutationObserver(update);
-  const attributes = {
-    attributes: true,
-    attributeFilter: [
-      "data-jp-theme-light",
-      "data-jp-theme-name",
-      "data-vscode-theme-kind",
-      "data-sg-theme",
-      "class",
-    ],
+  const updateTwice = () => {
+    update();
+    clearTimeout(settled);
+    settled = setTimeout(update, SETTLE_MS);
   };
-  observer.observe(document.body, attributes);
-  observer.observe(document.documentElement, attributes);
-  disposer.add(() => observer.disconnect());
+  apply();
+  const observer = new MutationObserver(updateTwice);
+  const watched = { attributes: true, attributeFilter: ATTRIBUTES };
+  observer.observe(document.body, watched);
+  observer.observe(document.documentElement, watched);
   const system = matchMedia("(prefers-color-scheme: dark)");
-  system.addEventListener("change", update);
-  disposer.add(() => system.removeEventListener("change", update));
+  system.addEventListener("change", updateTwice);
+  disposer.add(() => {
+    observer.disconnect();
+    clearTimeout(settled);
+    system.removeEventListener("change", updateTwice);
+  });
+  return () => {
+    if (known) return known;
+    if (root.isConnected) apply();
+    const theme = readTheme(root);
+    // JupyterLab renders before it attaches: until then there are no colours to keep.
+    if (root.isConnected) known = theme;
+    return theme;
+  };
 }
 
 export function reducedMotion(): boolean {

@@ -37,7 +37,7 @@ export class Transport {
   readonly changed = new Emitter<void>();
   #track = NOTHING;
   #position = 0;
-  #granularity = "step";
+  #granularity = "";
   #speed = 2;
   #timer: ReturnType<typeof setInterval> | undefined;
 
@@ -48,6 +48,11 @@ export class Transport {
     if (!track.granularities.some((each) => each.id === this.#granularity))
       this.#granularity = track.granularities[0]?.id ?? "step";
     this.#position = clamp(position, 0, track.length);
+    this.changed.emit();
+  }
+
+  /** Says everything again: what `describe` tells has become known. */
+  refresh(): void {
     this.changed.emit();
   }
 

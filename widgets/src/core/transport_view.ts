@@ -8,12 +8,12 @@ const SHOWN_MARKS = 200;
 
 /** Drawn, because few fonts have ⏮ and ⏭. */
 const ICONS = {
-  first: "M3,3 h2 v10 h-2 z M13,3 v10 l-8,-5 z",
+  first: "M2,3 h2 v10 h-2 z M9,3 v10 l-5,-5 z M14,3 v10 l-5,-5 z",
   back: "M11.5,3 v10 l-8,-5 z",
   play: "M4.5,3 v10 l8,-5 z",
   pause: "M4,3 h3 v10 h-3 z M9,3 h3 v10 h-3 z",
-  forward: "M3,3 v10 l7,-5 z M11,3 h2 v10 h-2 z",
-  last: "M11,3 h2 v10 h-2 z M3,3 v10 l8,-5 z",
+  forward: "M4,3 v10 l7,-5 z M11.5,3 h1.5 v10 h-1.5 z",
+  last: "M12,3 h2 v10 h-2 z M7,3 v10 l5,-5 z M2,3 v10 l5,-5 z",
 };
 type Icon = keyof typeof ICONS;
 
@@ -99,12 +99,9 @@ export function transportView(transport: Transport, disposer: Disposer): HTMLEle
   );
 }
 
-function button(text: string, label: string, run: () => void): HTMLButtonElement {
-  const element = h(
-    "button",
-    { type: "button", class: "sg-button", "aria-label": label, title: label },
-    text,
-  );
+function button(name: Icon, label: string, run: () => void): HTMLButtonElement {
+  const attributes = { type: "button", class: "sg-button sg-icon", "aria-label": label, title: label };
+  const element = h("button", attributes, icon(name));
   element.addEventListener("click", run);
   return element;
 }

@@ -1,0 +1,208 @@
+"""PageTable: requests → token slots → pages, and the kernel that builds the page table, access by access."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, Literal
+
+import traitlets
+
+from sglab.engine import Batch
+from sglab.trace.index_runs import IndexRun, Kernel, run_index_kernel
+from sglab.trace.page_pool import PagePool, read_pool
+
+from . import page_table_text as text
+from .base import Widget, asset, command
+
+KERNELS: tuple[Kernel, ...] = ("flashmla", "flashinfer")
+Action = Literal["allocate", "extend", "share", "free", "evict"]
+
+
+class PageTable(Widget):
+    """The page table of a live batch: step through its construction, edit the batch, watch the pool.
+
+    batch: what `sglab.decode_batch` or `sglab.extend_batch` returns. The widget edits it through its own methods
+    (allocate, extend_by_token, share_prefix, free), reruns the index kernel after every edit, and follows edits made in
+    other cells.
+    kernel: which index kernel to show first: "flashmla" builds block_kv_indices (one page per entry), "flashinfer"
+    builds kv_indices (one token slot per entry). Both run as Triton kernels under a recorder.
+    """
+
+    bundle = "page_table"
+    format = 1
+    _esm = asset("page_table.js")
+    _css = asset("page_table.css")
+
+    kernel = traitlets.Unicode("flashmla").tag(sync=True)
+    names = traitlets.List(traitlets.Unicode(), help="the requests' names").tag(sync=True)
+    pool = traitlets.Dict(help="see PagePool.summary").tag(sync=True)
+    runs = traitlets.Dict(help="kernel -> what there is to step through").tag(sync=True)
+    changed_pages = traitlets.List(traitlets.Int(), help="pages that the last edit took, gave back or grew into").tag(
+        sync=True
+    )
+
+    def __init__(self, batch: Batch, kernel: Kernel = "flashmla") -> None:
+        if not isinstance(batch, Batch):
+            raise TypeError(f"batch must be what sglab.decode_batch returns; got {type(batch).__name__}")
+        super().__init__(kernel=_kernel(kernel))
+        self.batch = batch
+        self._runs: dict[Kernel, IndexRun] = {}
+        self.refresh()
+        _follow_cells(self)
+
+    @property
+    def _shown(self) -> Kernel:
+        return _kernel(self.kernel)
+
+    def refresh(self) -> None:
+        """Reads the batch again and reruns the shown kernel. Notebooks do it by themselves, other code must."""
+        self._seen = self._witnesses()
+        self._page_pool = read_pool(self.batch)
+        self._runs = {self._shown: run_index_kernel(self._shown, self.batch)}
+        self._publish()
+
+    def refresh_if_changed(self) -> None:
+        if any(now is not then for now, then in zip(self._witnesses(), self._seen, strict=True)):
+            self.changed_pages = []
+            self.refresh()
+
+    def _witnesses(self) -> tuple[object, ...]:
+        """Objects that an edit replaces: every edit makes a new ForwardBatch, every eviction a new free list."""
+        allocator = self.batch.runner.token_to_kv_pool_allocator
+        return self.batch.forward_batch, allocator.free_pages, allocator.release_pages
+
+    @command
+    def show_kernel(self, kernel: Kernel) -> None:
+        """Shows the other index kernel, recording it on the batch as it is now."""
+        kernel = _kernel(kernel)
+        if kernel not in self._runs:
+            self._runs[kernel] = run_index_kernel(kernel, self.batch)
+        self.kernel = kernel
+        self._publish()
+
+    @command
+    def edit(self, action: Action, request: int = 0, tokens: int = 1) -> dict[str, Any]:
+        """Edits the batch with its real allocator and says what happened: `message`, and the request to look at.
+
+        An edit that the batch refuses raises what the batch raises, and nothing has changed.
+        """
+        before = self._page_pool
+        name, looked_at = self._apply(action, request, tokens)
+        self.refresh()
+        self.changed_pages = text.changed_pages(before, self._page_pool)
+        return {
+            "message": text.after_edit(action, name, looked_at, tokens, before, self._page_pool),
+            "request": looked_at,
+        }
+
+    def _apply(self, action: Action, request: int, tokens: int) -> tuple[str, int | None]:
+        """Does the edit. Returns the name to speak of and the index of the request to look at."""
+        batch = self.batch
+        if action == "allocate":
+            new = batch.allocate(tokens)
+            return batch.reqs[new].rid, new
+        if action == "evict":
+            batch.evict(batch.runner.token_to_kv_pool.size)
+            return "", None
+        name = self.names[request] if 0 <= request < len(self.names) else f"request {request}"
+        if action == "extend":
+            batch.extend_by_token(request)
+            return name, request
+        if action == "share":
+            new = batch.share_prefix(request, tokens)
+            return f"{batch.reqs[new].rid} (from {name})", new
+        if action == "free":
+            batch.free(request)
+            return name, None
+        raise ValueError(f"action must be allocate, extend, share, free or evict; got {action!r}")
+
+    def saved(self) -> dict[str, Any]:
+        for kernel in KERNELS:
+            if kernel not in self._runs:
+                self._runs[kernel] = run_index_kernel(kernel, self.batch)
+        self._publish()
+        return super().saved()
+
+    def _publish(self) -> None:
+        pool, runs = self._page_pool, self._runs
+        tensors: dict[str, Any] = {
+            "requests": pool.requests,
+            "request_pages": pool.request_pages,
+            "request_indptr": pool.request_indptr,
+            "pages": pool.pages,
+        }
+        for kernel, run in runs.items():
+            tensors |= {f"{kernel}.{name}": value for name, value in _run_tensors(run).items()}
+        names = [req.rid for req in self.batch.reqs]
+        self.publish(
+            tensors,
+            names=names,
+            pool=pool.summary(),
+            runs={kernel: _run_facts(run) for kernel, run in runs.items()},
+            header=_header(self.batch, runs[self._shown], pool),
+        )
+
+
+def _run_tensors(run: IndexRun) -> dict[str, Any]:
+    return {
+        **run.inputs,
+        run.output: run.after,
+        f"{run.output}.before": run.before,
+        **{f"{name}.touched_at": moments for name, moments in run.touched_at.items()},
+        "moments": run.moments,
+        "step_ends": run.step_ends,
+        "program_ends": run.program_ends,
+    }
+
+
+def _run_facts(run: IndexRun) -> dict[str, Any]:
+    source = run.trace.source
+    assert source is not None
+    arrays = {**run.inputs, run.output: run.after}
+    return {
+        "kernel": run.trace.kernel,
+        "moments": len(run.moments),
+        "output": run.output,
+        "tensors": [tensor.name for tensor in run.trace.tensors],
+        "arrays": [
+            {"name": name, "dtype": array.dtype.name, "shape": list(array.shape)} for name, array in arrays.items()
+        ],
+        "source": {"file": source.file, "first_line": source.first_line, "text": source.text},
+    }
+
+
+def _header(batch: Batch, run: IndexRun, pool: PagePool) -> dict[str, Any]:
+    tokens = int(pool.requests[:, 1].sum())
+    badge = {
+        "text": f"recorded · {run.trace.machine}",
+        "title": f"{run.trace.kernel} ran under {run.trace.machine} on this batch's own tensors; every access that "
+        "is drawn was recorded from that run.",
+    }
+    subject = text.subject(batch.batch_size, tokens, pool)
+    return {"title": "Page table", "subject": subject, "badge": badge}
+
+
+def _kernel(name: str) -> Kernel:
+    for kernel in KERNELS:
+        if name == kernel:
+            return kernel
+    raise ValueError(f"kernel must be one of {', '.join(KERNELS)}; got {name!r}")
+
+
+def _follow_cells(widget: PageTable) -> None:
+    """In a notebook, looks after every cell whether the batch was edited there; the widget may still be collected."""
+    from IPython import get_ipython
+
+    shell = get_ipython()
+    if shell is None:
+        return
+    reference = weakref.ref(widget)
+
+    def after_cell(*_: Any) -> None:
+        alive = reference()
+        if alive is None:
+            shell.events.unregister("post_run_cell", after_cell)
+        else:
+            alive.refresh_if_changed()
+
+    shell.events.register("post_run_cell", after_cell)

@@ -1,0 +1,81 @@
+"""A user's path through PageTable in a real JupyterLab."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from jupyterlab_host import LabNotebook
+from playwright.sync_api import expect
+
+pytest.importorskip("triton")
+
+CELLS = [
+    "import sglab, sglab.widgets\n"
+    "batch = sglab.decode_batch(seq_lens=[300, 1000, 77], page_size=64, layout='fragmented', seed=0)",
+    "sglab.widgets.PageTable(batch)",
+    "batch.extend_by_token(2)",
+    "print('selected', sglab.widgets.selection.value)",
+]
+FIRST_PAINT_MS = 300
+
+
+def keep(lab: LabNotebook, name: str) -> None:
+    """Leaves a screenshot in $SGLAB_SCREENSHOTS, for people to look at."""
+    folder = os.environ.get("SGLAB_SCREENSHOTS")
+    if folder:
+        lab.page.wait_for_timeout(300)
+        lab.page.screenshot(path=Path(folder) / f"{name}.png")
+
+
+def test_a_user_steps_edits_and_follows_other_cells(open_lab: Callable[..., LabNotebook]) -> None:
+    lab = open_lab(CELLS, height=1300)
+    lab.run(0)
+    expect(lab.page.locator(".jp-InputPrompt").first).to_have_text("[1]:", timeout=60_000)
+    took = min(lab.milliseconds_to(".sg-widget[data-ready]", cell=1) for _ in range(3))
+    assert took < FIRST_PAINT_MS, f"first paint {took:.0f} ms after the cell ran"
+
+    widget = lab.page.locator(".sg-widget")
+    widget.focus()
+    for _ in range(5):
+        lab.page.keyboard.press("ArrowRight")
+    expect(widget.locator(".sg-sentence")).to_contain_text("wrote")
+    keep(lab, "page_table_lab_light")
+
+    widget.get_by_label("Tokens of the new request").fill("150")
+    widget.get_by_role("button", name="Allocate").click()
+    expect(widget.get_by_role("alert")).to_contain_text("r3: 150 tokens in 3 pages")
+    expect(widget.locator(".sg-subject")).to_contain_text("4 requests")
+    lab.theme(dark=True)
+    keep(lab, "page_table_lab_dark")
+
+    widget.get_by_label("Tokens of the new request").fill("999999")
+    widget.get_by_role("button", name="Allocate").click()
+    expect(widget.get_by_role("alert")).to_contain_text("Nothing was changed")
+    expect(widget.locator(".sg-subject")).to_contain_text("4 requests · 1,527 tokens")
+
+    lab.run(2)
+    expect(widget.locator(".sg-subject")).to_contain_text("1,528 tokens")
+    widget.focus()
+    lab.page.keyboard.press("ArrowUp")
+    lab.run(3)
+    expect(lab.page.locator(".jp-OutputArea-output", has_text="selected")).to_have_text("selected {'request': 2}\n")
+
+
+def test_a_killed_kernel_shows_as_disconnected(open_lab: Callable[..., LabNotebook]) -> None:
+    lab = open_lab([*CELLS[:2], "import os; os._exit(1)"])
+    lab.run(0)
+    lab.run(1)
+    widget = lab.page.locator(".sg-widget")
+    expect(widget.locator(".sg-counter")).to_have_text("step 0 of 29", timeout=60_000)
+    lab.run(2)
+    expect(widget).to_have_attribute("data-connection", "lost", timeout=20_000)
+    lab.page.get_by_role("dialog").get_by_role("button", name="Ok").click()  # JupyterLab's own notice
+    expect(widget.get_by_role("alert")).to_contain_text("Disconnected")
+    expect(widget.get_by_role("button", name="Allocate")).to_be_disabled()
+    widget.focus()
+    lab.page.keyboard.press("ArrowRight")
+    expect(widget.locator(".sg-counter")).to_have_text("step 1 of 29")
+    keep(lab, "page_table_lab_lost")

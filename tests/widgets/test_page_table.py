@@ -1,0 +1,128 @@
+"""PageTable's Python side: edits go through the real allocator, refusals change nothing, other cells are followed."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("triton")
+
+import sglab
+from sglab.engine.errors import BadArgumentError, PoolExhaustedError
+from sglab.widgets import PageTable
+
+SMALL = {"kv_lora_rank": 16, "qk_rope_head_dim": 16, "num_heads": 16, "page_size": 16}
+
+
+def array(widget: PageTable, name: str) -> np.ndarray:
+    return widget._tensor(name).array
+
+
+@pytest.fixture
+def batch():
+    return sglab.decode_batch([30, 100, 7], max_context_len=400, pool_tokens=320, **SMALL)
+
+
+@pytest.fixture
+def widget(batch) -> PageTable:
+    return PageTable(batch)
+
+
+def test_one_line_shows_a_batch(widget: PageTable, batch) -> None:
+    assert widget.header["subject"] == "3 requests · 137 tokens · pages of 16 tokens · pool of 20"
+    assert widget.names == ["r0", "r1", "r2"]
+    assert array(widget, "flashmla.block_kv_indices")[1, :7].tolist() == batch.pages(1)
+
+
+@pytest.mark.parametrize("kernel", ["flashmla", "flashinfer"])
+def test_slices_carry_rows_of_the_real_tensors(widget: PageTable, batch, kernel: str) -> None:
+    widget.show_kernel(kernel)
+    (rows,) = widget.slices([{"name": f"{kernel}.req_to_token", "start": 1, "stop": 2}])
+    assert rows.array[0, :100].tolist() == batch.slots(1).tolist()
+
+
+def test_allocate_reruns_allocator_and_kernel(widget: PageTable, batch) -> None:
+    answer = widget.edit("allocate", tokens=40)
+    assert batch.batch_size == 4
+    assert answer["request"] == 3
+    assert answer["message"].startswith("r3: 40 tokens in 3 pages")
+    assert array(widget, "flashmla.block_kv_indices")[3, :3].tolist() == batch.pages(3)
+    assert widget.changed_pages == sorted(batch.pages(3))
+
+
+def test_extend_says_where_the_token_went(widget: PageTable, batch) -> None:
+    before = len(batch.pages(0))
+    for _ in range(2):
+        within = widget.edit("extend", request=0)
+    assert f"token 31 went to slot {int(batch.slots(0)[31])}, the next slot of its last page" in within["message"]
+    crossing = widget.edit("extend", request=0)
+    assert len(batch.pages(0)) == before + 1
+    assert "the first slot of a new page" in crossing["message"]
+
+
+def test_share_free_and_evict_tell_who_keeps_which_page(widget: PageTable, batch) -> None:
+    shared = widget.edit("share", request=1, tokens=40)
+    assert "2 pages shared" in shared["message"]
+    assert "the prefix ends inside a page" in shared["message"]
+    left = widget.edit("free", request=1)
+    assert "2 shared pages stayed with other requests" in left["message"]
+    assert "in the radix tree" in left["message"]
+    assert widget.pool["cached"] == len(batch.cached_pages()) - 2 > 0
+    cached = widget.pool["cached"]
+    assert widget.edit("evict")["message"] == f"The radix tree gave back {cached} pages."
+    assert widget.pool["cached"] == 0
+
+
+@pytest.mark.parametrize(
+    ("edit", "error"),
+    [
+        ({"action": "allocate", "tokens": 399}, PoolExhaustedError),
+        ({"action": "allocate", "tokens": 0}, BadArgumentError),
+        ({"action": "free", "request": 9}, BadArgumentError),
+        ({"action": "share", "request": 0, "tokens": 31}, BadArgumentError),
+        ({"action": "grow"}, ValueError),
+    ],
+)
+def test_a_refused_edit_changes_nothing(widget: PageTable, batch, edit: dict, error: type[Exception]) -> None:
+    revision, pages, free = widget.revision, [batch.pages(i) for i in range(3)], batch.free_pages()
+    with pytest.raises(error):
+        widget.edit(**edit)
+    assert [batch.pages(i) for i in range(3)] == pages
+    assert batch.free_pages() == free
+    assert widget.revision == revision
+
+
+def test_an_edit_made_elsewhere_is_followed_once(widget: PageTable, batch) -> None:
+    revision = widget.revision
+    widget.refresh_if_changed()
+    assert widget.revision == revision
+    batch.extend_by_token(2)
+    widget.refresh_if_changed()
+    assert widget.revision > revision
+    assert array(widget, "requests")[2, 1] == 8
+
+
+def test_a_saved_widget_holds_both_kernels(widget: PageTable) -> None:
+    saved = widget.saved()
+    assert {"flashmla.moments", "flashinfer.moments"} <= saved["tensors"].keys()
+    assert saved["state"]["runs"].keys() == {"flashmla", "flashinfer"}
+
+
+def test_bad_arguments_are_named() -> None:
+    with pytest.raises(TypeError, match=r"batch must be what sglab\.decode_batch returns; got list"):
+        PageTable([1, 2])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="kernel must be one of flashmla, flashinfer"):
+        PageTable(sglab.decode_batch([5], **SMALL), kernel="csr")  # type: ignore[arg-type]
+
+
+def test_a_closed_widget_is_not_kept_alive(batch) -> None:
+    widget = PageTable(batch)
+    reference = weakref.ref(widget)
+    widget.close()
+    del widget
+    gc.collect()
+    assert reference() is None

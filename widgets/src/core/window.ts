@@ -1,0 +1,58 @@
+// A tensor seen through the rows that are on screen: chunks are fetched as they are first looked at.
+
+import type { Source } from "./source";
+import type { Numbers, Tensor } from "./tensor";
+
+interface Chunk {
+  tensor: Tensor | undefined;
+  /** The revision it was asked for at; an older one is shown until the new one is there. */
+  revision: number;
+}
+
+export class TensorWindow {
+  #chunks = new Map<number, Chunk>();
+
+  /**
+   * @param rows rows per chunk: one screenful or so
+   * @param arrived called when rows that were looked at have come
+   */
+  constructor(
+    private source: Source,
+    readonly name: string,
+    private rows: number,
+    private arrived: () => void,
+    private failed: (error: unknown) => void,
+  ) {}
+
+  /** Row `row`, or undefined while it is on its way. */
+  row(row: number): Numbers | undefined {
+    const tensor = this.#chunk(Math.floor(row / this.rows));
+    const count = tensor?.shape[0] ?? 0;
+    if (!tensor || count === 0) return undefined;
+    const stride = tensor.data.length / count;
+    const at = (row % this.rows) * stride;
+    return at < tensor.data.length ? tensor.data.subarray(at, at + stride) : undefined;
+  }
+
+  value(row: number, column = 0): number | undefined {
+    const numbers = this.row(row);
+    return numbers?.[column];
+  }
+
+  #chunk(number: number): Tensor | undefined {
+    const revision = this.source.get<number>("revision");
+    const known = this.#chunks.get(number);
+    if (known?.revision === revision) return known.tensor;
+    const chunk: Chunk = { tensor: known?.tensor, revision };
+    this.#chunks.set(number, chunk);
+    this.source.slice(this.name, number * this.rows, (number + 1) * this.rows).then(
+      (tensor) => {
+        if (this.#chunks.get(number) !== chunk) return;
+        chunk.tensor = tensor;
+        this.arrived();
+      },
+      (error) => this.failed(error),
+    );
+    return chunk.tensor;
+  }
+}

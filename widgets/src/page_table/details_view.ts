@@ -1,0 +1,175 @@
+// The details pane: the selected request and page, the page's slots, and the pool in numbers.
+
+import { type Cell, CellGrid, type Disposer, type Frame, format, h, type Rect } from "../core";
+import type { Page, Request } from "./model";
+import type { Shared } from "./shared";
+import { pageStatus } from "./words";
+
+const { bytes, count, percent, plural } = format;
+const SLOT_COLUMNS = 16;
+
+export class DetailsView {
+  #selected = h("div");
+  #slotsTitle = h("div", { class: "sg-heading" });
+  #slots: CellGrid;
+  #slotsBox: HTMLElement;
+  #pool = h("div");
+  #page: number | undefined;
+
+  constructor(
+    private shared: Shared,
+    frame: Frame,
+    disposer: Disposer,
+  ) {
+    this.#slots = new CellGrid(
+      {
+        label: "Slots of the page",
+        theme: shared.theme,
+        tooltip: shared.tooltip,
+        paint: (context, cell, rect) => this.#paintSlot(context, cell, rect),
+        describe: (cell) => this.#describeSlot(cell),
+        select: (cell) => this.#selectSlot(cell),
+      },
+      disposer,
+    );
+    this.#slotsBox = h("div", {}, this.#slotsTitle, this.#slots.element);
+    frame.details.append(this.#selected, this.#slotsBox, this.#pool);
+  }
+
+  update(): void {
+    const { model, selected } = this.shared;
+    this.#page = selected.page ?? this.shared.nowPage;
+    const request = model.requests[selected.request ?? -1];
+    const page = this.#page === undefined ? undefined : model.page(this.#page);
+    const parts: Node[] = [];
+    if (request) parts.push(...this.#requestParts(request));
+    if (page && this.#page !== undefined) parts.push(...this.#pageParts(this.#page, page));
+    if (!parts.length)
+      parts.push(
+        h(
+          "p",
+          { class: "pt-hint" },
+          "Click a request, a page or an entry, or step with → and ←. Press ? for all keys.",
+        ),
+      );
+    this.#selected.replaceChildren(...parts);
+    this.#showSlots(page);
+    this.#pool.replaceChildren(h("div", { class: "sg-heading" }, "Pool"), this.#poolTable());
+  }
+
+  redraw(): void {
+    this.#slots.redraw();
+  }
+
+  #requestParts(request: Request): Node[] {
+    const { page_size: size, slot_bytes } = this.shared.model.pool;
+    const last = request.seqLen - (request.pages - 1) * size;
+    const rows: [string, string][] = [
+      ["length", plural(request.seqLen, "token")],
+      ["pages", count(request.pages)],
+      ["row of req_to_token", String(request.row)],
+      ["KV in the pool", bytes(request.seqLen * slot_bytes)],
+    ];
+    if (size > 1) rows.push(["last page", `${last} of ${size} slots used`]);
+    if (request.cachedTokens) rows.push(["owned by the radix tree", plural(request.cachedTokens, "token")]);
+    return [h("div", { class: "sg-heading" }, `Request ${request.name}`), table(rows)];
+  }
+
+  #pageParts(id: number, page: Page): Node[] {
+    const title =
+      this.shared.selected.page === undefined ? `Page ${count(id)}, just read` : `Page ${count(id)}`;
+    return [
+      h("div", { class: "sg-heading" }, title),
+      h("p", { class: "pt-status" }, pageStatus(this.shared.model, id, page)),
+    ];
+  }
+
+  #poolTable(): HTMLElement {
+    const { pool } = this.shared.model;
+    const total = pool.pages;
+    const held = pool.held * pool.page_size;
+    const rows: [string, string][] = [
+      ["pages", `${count(total)} × ${plural(pool.page_size, "token")}`],
+      ["held by requests", `${count(pool.held)} (${percent(pool.held / total)})`],
+      ["shared", count(pool.shared)],
+      ["only in the radix tree", count(pool.cached)],
+      ["free", `${count(pool.free)}, longest run ${count(pool.largest_free_run)}`],
+      [
+        "slots unused in last pages",
+        `${count(pool.unused_slots)} (${percent(held ? pool.unused_slots / held : 0)})`,
+      ],
+      ["next page is the neighbour", percent(pool.adjacent)],
+      ["size", bytes(total * pool.page_size * pool.slot_bytes)],
+    ];
+    return table(rows);
+  }
+
+  #showSlots(page: Page | undefined): void {
+    const size = this.shared.model.pool.page_size;
+    this.#slotsBox.hidden = !page || size === 1;
+    if (!page || this.#page === undefined || size === 1) return;
+    this.#slotsTitle.textContent = `Slots ${count(this.#page * size)} … ${count((this.#page + 1) * size - 1)}`;
+    const columns = Math.min(SLOT_COLUMNS, size);
+    this.#slots.setGeometry({
+      rows: Math.ceil(size / columns),
+      columns,
+      cellWidth: 15,
+      cellHeight: 15,
+      headerWidth: 0,
+      headerHeight: 0,
+      maxHeight: 122,
+    });
+  }
+
+  #slot({ row, column }: Cell): number {
+    return (this.#page ?? 0) * this.shared.model.pool.page_size + row * SLOT_COLUMNS + column;
+  }
+
+  /** The token in a slot of the shown page: [its request, its number], or undefined. */
+  #token(slot: number): { request: Request; token: number } | undefined {
+    const { model } = this.shared;
+    const page = this.#page === undefined ? undefined : model.page(this.#page);
+    const size = model.pool.page_size;
+    const request = page && model.requests[page.owner];
+    if (!page || !request || slot % size >= page.used) return undefined;
+    return { request, token: page.number * size + (slot % size) };
+  }
+
+  #paintSlot(context: CanvasRenderingContext2D, cell: Cell, rect: Rect): void {
+    const { painter, moment, selected } = this.shared;
+    const slot = this.#slot(cell);
+    const found = this.#token(slot);
+    const box = { x: rect.x + 1, y: rect.y + 1, width: rect.width - 1, height: rect.height - 1 };
+    if (found) {
+      context.fillStyle = painter.fill(context, painter.look(found.request.index));
+      context.fillRect(box.x, box.y, box.width, box.height);
+    } else painter.empty(context, box);
+    if (moment?.read?.array === "req_to_token" && moment.read.value === slot) painter.flag(context, box, "R");
+    if (selected.slot === slot) painter.outline(context, box, painter.theme().focus);
+  }
+
+  #describeSlot(cell: Cell): string {
+    const slot = this.#slot(cell);
+    const size = this.shared.model.pool.page_size;
+    const found = this.#token(slot);
+    const place = `slot ${count(slot)} = page ${this.#page} × ${size} + ${slot % size}`;
+    return `${place}\n${found ? `token ${count(found.token)} of ${found.request.name}` : "holds no token"}`;
+  }
+
+  #selectSlot(cell: Cell): void {
+    const slot = this.#slot(cell);
+    const found = this.#token(slot);
+    this.shared.select({
+      page: this.#page as number,
+      slot,
+      ...(found && { request: found.request.index, token: found.token }),
+    });
+  }
+}
+
+function table(rows: [string, string][]): HTMLElement {
+  const list = h("div", { class: "pt-facts", role: "list" });
+  for (const [name, value] of rows)
+    list.append(h("div", { role: "listitem" }, h("span", {}, name), h("span", {}, value)));
+  return list;
+}

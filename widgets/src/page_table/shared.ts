@@ -1,0 +1,88 @@
+// What the views of one widget have in common: the data, the selection, and the moment that the transport stands at.
+
+import type { Rect, Selection, SelectionStore, Theme, Tooltip, Transport } from "../core";
+import type { Moment, Page, PageTableModel } from "./model";
+import type { Painter } from "./paint";
+
+/** Opacity of what is not selected: dimmed, never hidden. */
+export const DIM = 0.42;
+
+export class Shared {
+  /** The moment that happened last, once its row of the trace is here. */
+  moment: Moment | undefined;
+
+  constructor(
+    readonly model: PageTableModel,
+    readonly painter: Painter,
+    readonly transport: Transport,
+    readonly tooltip: Tooltip,
+    private selection: SelectionStore,
+    /** Called after a view was drawn: lines between views move with it. */
+    readonly drawn: () => void,
+  ) {}
+
+  readonly theme = (): Theme => this.painter.theme();
+
+  get selected(): Selection {
+    return this.selection.value;
+  }
+
+  select(selection: Selection): void {
+    this.selection.set(selection, this);
+  }
+
+  updateMoment(): void {
+    const { position } = this.transport;
+    this.moment = position > 0 ? this.model.moment(position - 1) : undefined;
+  }
+
+  get nowPage(): number | undefined {
+    return this.moment && this.model.pageOfMoment(this.moment);
+  }
+
+  /** Whether the last moment dealt with this page of this request. */
+  isNow(request: number, number: number): boolean {
+    const { moment, model } = this;
+    return moment?.program === request && model.pageNumberOfMoment(moment) === number;
+  }
+
+  /** Dimmed: something else is selected. */
+  dimmed(request: number, page?: number): boolean {
+    const { selected } = this;
+    if (selected.request !== undefined) return selected.request !== request;
+    return selected.page !== undefined && page !== undefined && selected.page !== page;
+  }
+
+  dimmedPage(id: number, page: Page): boolean {
+    const { selected } = this;
+    if (selected.page === id) return false;
+    if (selected.request === undefined) return selected.page !== undefined;
+    return page.holders > 1 ? !this.#holds(selected.request, id) : page.owner !== selected.request;
+  }
+
+  /** Whether a request holds a page: shared pages are few and lead its pages. */
+  #holds(index: number, page: number): boolean {
+    const request = this.model.requests[index];
+    if (!request) return false;
+    for (let number = 0; number < request.pages; number++)
+      if (this.model.pageOf(request, number) === page) return true;
+    return false;
+  }
+
+  /** Outlines over a cell: changed by the last edit, selected, dealt with just now. */
+  paintMarks(
+    context: CanvasRenderingContext2D,
+    cell: Rect,
+    { page, request, now }: { page: number | undefined; request?: number; now: boolean },
+  ): void {
+    const { selected, painter } = this;
+    const theme = painter.theme();
+    if (page !== undefined && this.model.changedPages.has(page))
+      painter.outline(context, cell, theme.text, [3, 2]);
+    const chosen = page !== undefined && selected.page === page;
+    if (chosen && (request === undefined || selected.request === undefined || selected.request === request))
+      painter.outline(context, cell, theme.focus);
+    if (now && cell.width > 12) painter.flag(context, cell, "R");
+    else if (now) painter.outline(context, cell, theme.text);
+  }
+}
