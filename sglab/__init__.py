@@ -8,8 +8,12 @@ __version__ = "0.1.0"
 _LAZY = {"attend": "sglab.attention", "decode_batch": "sglab.engine", "extend_batch": "sglab.engine"}
 """Name -> module that is imported when the name is first used: `import sglab` stays fast and needs no torch."""
 
+_PACKAGES = {"attention", "engine", "gpu", "kernels", "planning", "trace", "widgets"}
+
 
 def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return import_module(f"{__name__}.{name}")
     if name not in _LAZY:
         raise AttributeError(f"module 'sglab' has no attribute {name!r}")
     value = getattr(import_module(_LAZY[name]), name)
@@ -18,4 +22,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    return sorted({*globals(), *_LAZY, *_PACKAGES})
