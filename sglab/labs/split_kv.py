@@ -1,0 +1,99 @@
+"""Questions of notebook 02: how planners cut requests, and how partials become the answer again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import torch
+
+from sglab.planning import PLANNERS, copied_workspace_size, set_split_kv, set_split_kv_cluster_aware, split_ranges
+
+from .question import Question
+
+
+def busy_sms(planner: str, seq_lens: Sequence[int], sm_count: int) -> Question:
+    """SMs that get any work."""
+
+    def truth() -> int:
+        plan = PLANNERS[planner](seq_lens, num_heads=128, num_kv_heads=1, sm_count=sm_count)
+        return len(np.unique(plan.work.sm))
+
+    return Question(
+        truth=truth,
+        because=f"{{truth}} of {sm_count}: one CTA pair per request and split, one CTA per SM.",
+        hint="One request, one split. How many CTAs does this kernel launch for it, and on how many SMs do they run?",
+    )
+
+
+def upstream_splits(K: int, B: int, sm_count: int) -> Question:
+    """What CUTLASS's set_split_kv answers."""
+    chosen = set_split_kv(K, B, sm_count)
+    return Question(
+        truth=lambda: chosen.split_kv,
+        because=(
+            f"{{truth}}: a budget of {sm_count} // {B} = {sm_count // B} splits, evened out over {-(-K // 128)} tiles. "
+            f"But a split is a pair of CTAs: {chosen.ctas} CTAs on {sm_count} SMs are {chosen.waves:.2f} waves."
+        ),
+        hint="tiles = ceil(K / 128); budget = min(tiles, SMs // B); per_split = ceil(tiles / budget); ceil again.",
+    )
+
+
+def cluster_aware_splits(K: int, B: int, sm_count: int) -> Question:
+    """What FlashInfer's set_split_kv answers."""
+    chosen = set_split_kv_cluster_aware(K, B, sm_count)
+    return Question(
+        truth=lambda: chosen.split_kv,
+        because=f"{{truth}}: half the budget, {chosen.ctas} CTAs, {chosen.waves:.2f} waves. Nothing runs a second turn.",
+        hint="The same steps, with a budget of SMs // (2 · B): a split takes two SMs.",
+    )
+
+
+def workspace_bytes(split_kv: int, B: int) -> Question:
+    """Bytes that hold the partials of one launch."""
+    return Question(
+        truth=lambda: copied_workspace_size(split_kv, B),
+        because="{truth} bytes: per request, split and head, 512 numbers of O and one LSE, in float32.",
+        hint="A partial is 512 float32 of O and 1 float32 of LSE. There is one per request, split and head (128).",
+    )
+
+
+def last_split_tokens(seq_len: int, split_kv: int) -> Question:
+    """Tokens left for the last split of a request."""
+
+    def truth() -> int:
+        ranges = np.asarray(split_ranges(seq_len, split_kv))
+        used = ranges[ranges[:, 1] > ranges[:, 0]]
+        return int(used[-1, 1] - used[-1, 0])
+
+    return Question(
+        truth=truth,
+        because="{truth}: whole tiles are dealt out, rounded up, and the last split takes what is left.",
+        hint="Count in tiles of 128 tokens, round tiles per split up, and see where the last split starts.",
+    )
+
+
+def wrong_merge_inflation(lse: torch.Tensor) -> Question:
+    """By which factor a merge that divides by exp(max LSE), instead of the sum of exps, inflates the output."""
+    return Question(
+        truth=lambda: float((lse.double() - lse.double().max()).exp().sum()),
+        because="{truth:.4f}: the weights exp(lse_i − max) add up to that, not to 1.",
+        hint="Weights that divide by exp(max) add up to the sum of exp(lse_i − max). What is that sum here?",
+    )
+
+
+def least_idle(planners: Iterable[str], seq_lens: Sequence[int], sm_count: int) -> Question:
+    """The planner whose plan leaves the SMs idle the least, by the model."""
+
+    def truth() -> str:
+        shares = {
+            name: PLANNERS[name](seq_lens, num_heads=128, num_kv_heads=1, sm_count=sm_count).idle_share
+            for name in planners
+        }
+        return min(shares, key=lambda name: shares[name])
+
+    return Question(
+        truth=truth,
+        because="{truth}: it deals out equal shares of all the work, and lets a CTA go on with the next request.",
+        hint="Compare the idle shares in the widget: choose a planner, look at the last wave.",
+    )
