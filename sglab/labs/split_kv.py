@@ -44,7 +44,7 @@ def cluster_aware_splits(K: int, B: int, sm_count: int) -> Question:
     chosen = set_split_kv_cluster_aware(K, B, sm_count)
     return Question(
         truth=lambda: chosen.split_kv,
-        because=f"{{truth}}: half the budget, {chosen.ctas} CTAs, {chosen.waves:.2f} waves. Nothing runs a second turn.",
+        because=f"{{truth}}: half the budget, {chosen.ctas} CTAs, {chosen.waves:.2f} waves. No second turn.",
         hint="The same steps, with a budget of SMs // (2 · B): a split takes two SMs.",
     )
 
@@ -62,9 +62,9 @@ def last_split_tokens(seq_len: int, split_kv: int) -> Question:
     """Tokens left for the last split of a request."""
 
     def truth() -> int:
-        ranges = np.asarray(split_ranges(seq_len, split_kv))
-        used = ranges[ranges[:, 1] > ranges[:, 0]]
-        return int(used[-1, 1] - used[-1, 0])
+        ranges = split_ranges([seq_len], split_kv)
+        tokens = ranges.token_end[0] - ranges.token_start[0]
+        return int(tokens[tokens > 0][-1])
 
     return Question(
         truth=truth,

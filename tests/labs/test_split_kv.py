@@ -1,0 +1,36 @@
+"""The questions of notebook 02 know their answers."""
+
+import math
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from sglab.labs import split_kv as lab  # noqa: E402
+from sglab.labs.question import Question  # noqa: E402
+
+
+@pytest.mark.parametrize(
+    ("question", "right", "wrong"),
+    [
+        (lab.busy_sms("sglang_cutlass_mla", [65536], 148), 2, 148),
+        (lab.upstream_splits(8192, 4, 148), 32, 37),
+        (lab.cluster_aware_splits(8192, 4, 148), 16, 32),
+        (lab.workspace_bytes(4, 32), 33_619_968, 16_777_216),
+        (lab.last_split_tokens(1000, 3), 232, 333),
+        (lab.wrong_merge_inflation(torch.log(torch.tensor([1.0, 1.0, 0.5]))), 2.5, 1.0),
+    ],
+)
+def test_answers(question: Question, right: float, wrong: float) -> None:
+    assert question.check(right).right is True
+    assert question.check(wrong).right is False
+
+
+def test_least_idle_is_one_of_the_named_planners() -> None:
+    names = ["sglang_cutlass_mla", "flashinfer_cutlass_mla", "flash_mla"]
+    assert lab.least_idle(names, [60000, 500, 800, 1200], 148).answer() in names
+
+
+def test_inflation_of_equal_splits_is_their_number() -> None:
+    question = lab.wrong_merge_inflation(torch.full((8,), math.pi))
+    assert question.check(8).right
