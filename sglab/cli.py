@@ -1,0 +1,93 @@
+"""The command line: `sglab doctor`, `sglab run decode`, `sglab lab`."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
+
+
+def lengths(text: str) -> list[int]:
+    """`300,1000,77` as numbers; refuses what is not a list of positive integers."""
+    try:
+        values = [int(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        values = []
+    if not values or min(values) < 1:
+        raise argparse.ArgumentTypeError(f"expected token counts such as 300,1000,77, each at least 1; got {text!r}")
+    return values
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="sglab", description="See LLM-serving attention kernels work.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+
+    commands.add_parser("doctor", help="what this machine can run, and what each missing thing would need")
+
+    lab = commands.add_parser("lab", help="open JupyterLab on the notebooks")
+    lab.add_argument("--no-browser", action="store_true", help="print the address instead of opening it")
+    lab.add_argument("--port", type=int, default=8888, help="default: %(default)s")
+
+    run = commands.add_parser("run", help="run attention over a batch")
+    kinds = run.add_subparsers(dest="what", required=True, metavar="what")
+    decode = kinds.add_parser("decode", help="one new token per request")
+    add_decode_options(decode)
+    return parser
+
+
+def add_decode_options(decode: argparse.ArgumentParser) -> None:
+    decode.add_argument("--seq-lens", type=lengths, required=True, metavar="N,N,…", help="KV tokens of each request")
+    decode.add_argument("--backend", help="attention backend; the one SGLang would choose here if not given")
+    decode.add_argument(
+        "--implementation", default="auto", help="of the backend's operators (auto, triton, reference…)"
+    )
+    decode.add_argument("--kind", choices=["mla", "mha"], default="mla", help="default: %(default)s")
+    decode.add_argument("--num-heads", type=int, default=128, help="query heads; default: %(default)s")
+    decode.add_argument("--num-kv-heads", type=int, help="KV heads of mha; as many as query heads if not given")
+    decode.add_argument("--page-size", type=int, default=128, help="slots per page; default: %(default)s")
+    decode.add_argument("--dtype", choices=["float16", "bfloat16", "float32"], default="float16")
+    decode.add_argument("--layout", choices=["contiguous", "fragmented"], default="contiguous")
+    decode.add_argument("--device", default="cpu", help="cpu or cuda; default: %(default)s")
+    decode.add_argument("--seed", type=int, default=0)
+    decode.add_argument("--planner", help="show this planner's plan; the backend's own if not given")
+    decode.add_argument("--sm-count", type=int, default=148, help="SMs to plan for; default: %(default)s, a B200")
+    decode.add_argument("--html", type=Path, metavar="FILE", help="also write a self-contained report")
+
+
+def open_lab(options: argparse.Namespace) -> int:
+    folder = NOTEBOOKS if NOTEBOOKS.is_dir() else Path.cwd()
+    command = [sys.executable, "-m", "jupyterlab", f"--port={options.port}", str(folder / "00_start_here.ipynb")]
+    if options.no_browser:
+        command.insert(3, "--no-browser")
+    try:
+        return subprocess.call(command, cwd=folder)
+    except KeyboardInterrupt:
+        return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point. Bad input ends with its error on one line and exit status 2."""
+    options = build_parser().parse_args(arguments)
+    if options.command == "doctor":
+        from sglab import doctor
+
+        print(doctor.report(doctor.examine()))
+        return 0
+    if options.command == "lab":
+        return open_lab(options)
+    from sglab.run import decode
+
+    try:
+        decode(options)
+    except (ValueError, ImportError) as error:
+        print(f"sglab: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,104 @@
+"""What `sglab run` does: build a batch, attend, compare with float64, show the plan."""
+
+from __future__ import annotations
+
+import argparse
+import html
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from sglab.engine.batch import Batch
+    from sglab.planning import Plan
+
+PLANNER_OF_BACKEND = {"cutlass_mla": "sglang_cutlass_mla", "triton": "sglang_triton"}
+"""The planner that a backend's decode really follows; other backends here do not split."""
+
+
+def decode(options: argparse.Namespace) -> None:
+    """Print shapes, plan and error of one decode step; write the report if asked to."""
+    from sglab import attend, decode_batch
+    from sglab.attention import reference
+
+    batch = decode_batch(
+        options.seq_lens,
+        options.num_heads,
+        options.num_kv_heads,
+        kind=options.kind,
+        page_size=options.page_size,
+        dtype=options.dtype,
+        seed=options.seed,
+        layout=options.layout,
+        device=options.device,
+    )
+    out = attend(batch, backend=options.backend, implementation=options.implementation)
+    expected = reference(batch).o
+    text = "\n\n".join([shapes(batch, out), accuracy(out, expected), story(out)])
+    plan = plan_of(batch, options.planner or PLANNER_OF_BACKEND.get(out.info.backend), options.sm_count)
+    if plan is not None:
+        text += "\n\n" + describe(plan)
+    print(text)
+    if options.html is not None:
+        write_report(batch, plan, options, text)
+        print(f"\nwrote {options.html}")
+
+
+def shapes(batch: Batch, out: Tensor) -> str:
+    kv_pool = batch.runner.token_to_kv_pool
+    rows = [
+        ("batch", repr(batch)),
+        ("q", tuple(batch.q.shape)),
+        ("KV pool", f"{tuple(kv_pool.get_key_buffer(0).shape)}, {kv_pool.num_pages} pages of {batch.page_size} slots"),
+        ("req_to_token", tuple(batch.req_to_token.shape)),
+        ("output", tuple(out.shape)),
+    ]
+    return "\n".join(f"{name:<13} {value}" for name, value in rows)
+
+
+def accuracy(out: Tensor, expected: Tensor) -> str:
+    error = (out.double() - expected).abs().max()
+    relative = (out.double() - expected).norm() / expected.norm()
+    return f"against float64: largest error {float(error):.2e}, relative error (norms) {float(relative):.2e}"
+
+
+def story(out: Tensor) -> str:
+    return f"what ran: {out.info}"  # type: ignore[attr-defined]
+
+
+def plan_of(batch: Batch, planner: str | None, sm_count: int) -> Plan | None:
+    from sglab.planning import PLANNERS
+
+    if planner is None:
+        return None
+    if planner not in PLANNERS:
+        raise ValueError(f"--planner: expected one of {', '.join(PLANNERS)}; got {planner!r}")
+    return PLANNERS[planner](
+        batch.seq_lens.tolist(),
+        num_heads=batch.num_heads,
+        num_kv_heads=batch.num_kv_heads,
+        head_dim_qk=batch.layer.head_dim,
+        head_dim_vo=batch.layer.v_head_dim,
+        sm_count=sm_count,
+    )
+
+
+def describe(plan: Plan) -> str:
+    lines = [
+        f"plan of {plan.planner} for {plan.launch.sm_count} SMs: grid {plan.grid}, cluster {plan.launch.cluster_size}, "
+        f"{plan.waves:.2f} waves, {plan.occupancy:.0%} of the SMs used, {plan.idle_share:.0%} idle (modelled)",
+        f"  workspace {plan.workspace_bytes:,} bytes, {plan.merge.partials:,} partials merged",
+    ]
+    lines += [f"  {name}: {value}" for name, value in plan.scalars.items()]
+    lines += [f"  {name} {tuple(array.shape)} {array.dtype}" for name, array in plan.arrays.items()]
+    return "\n".join(lines)
+
+
+def write_report(batch: Batch, plan: Plan | None, options: argparse.Namespace, text: str) -> None:
+    """One HTML file with both widgets that needs neither Python nor a network."""
+    from sglab.widgets import PageTable, SplitKV, html_page
+
+    planners = [plan.planner] if plan is not None else None
+    widgets = [PageTable(batch), SplitKV(batch, planners, sm_count=options.sm_count)]
+    body = f"<pre style='overflow-x:auto'>{html.escape(text)}</pre>"
+    options.html.write_text(html_page(widgets, "sglab: one decode step", body), encoding="utf-8")
