@@ -59,8 +59,9 @@ def add_decode_options(decode: argparse.ArgumentParser) -> None:
 
 
 def open_lab(options: argparse.Namespace) -> int:
-    folder = NOTEBOOKS if NOTEBOOKS.is_dir() else Path.cwd()
-    command = [sys.executable, "-m", "jupyterlab", f"--port={options.port}", str(folder / "00_start_here.ipynb")]
+    first = NOTEBOOKS / "00_start_here.ipynb"
+    folder, target = (NOTEBOOKS, first) if first.exists() else (Path.cwd(), Path.cwd())
+    command = [sys.executable, "-m", "jupyterlab", f"--port={options.port}", str(target)]
     if options.no_browser:
         command.insert(3, "--no-browser")
     try:
