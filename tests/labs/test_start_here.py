@@ -4,8 +4,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-import sglab  # noqa: E402
-from sglab.labs import start_here as lab  # noqa: E402
+import sglab
+from sglab.labs import start_here as lab
 
 
 def test_output_is_as_wide_as_the_latent() -> None:
