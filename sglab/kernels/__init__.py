@@ -7,6 +7,7 @@ which one ran, on which machine, and why. Importing this package needs torch; Tr
 from sglab.kernels.contract import ContractError
 from sglab.kernels.cutlass_mla import cutlass_mla_decode, cutlass_mla_get_workspace_size
 from sglab.kernels.decode_attention import decode_attention_fwd
+from sglab.kernels.extend_attention import extend_attention_fwd
 from sglab.kernels.kv_buffer import set_mla_kv_buffer
 from sglab.kernels.kv_indices import create_flashinfer_kv_indices, create_flashmla_kv_indices
 from sglab.kernels.kv_splits import get_num_kv_splits
@@ -23,6 +24,7 @@ __all__ = [
     "cutlass_mla_decode",
     "cutlass_mla_get_workspace_size",
     "decode_attention_fwd",
+    "extend_attention_fwd",
     "get_num_kv_splits",
     "last_choice",
     "merge_state",

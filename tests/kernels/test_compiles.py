@@ -14,6 +14,7 @@ from sglab.kernels import (
     create_flashmla_kv_indices,
     cutlass_mla_decode,
     decode_attention_fwd,
+    extend_attention_fwd,
     get_num_kv_splits,
     merge_state,
     merge_state_in_place,
@@ -99,9 +100,31 @@ def cutlass_mla(dtype: torch.dtype) -> None:
             cutlass_mla_decode(*(q_nope, q_pe, cache, lens, table, workspace, 0.1, splits), implementation="triton")
 
 
+def extend(dtype: torch.dtype) -> None:
+    indptr, prefix, slots = torch.tensor([0, 5]).int(), torch.tensor([0, 3]).int(), torch.tensor([1, 2, 3])
+    mask, mask_indptr = torch.ones(5 * 8, dtype=torch.bool), torch.tensor([0])
+    for qk_dim, v_dim, custom in ((64, 64, False), (128, 128, True), (192, 128, False), (256, 256, False)):
+        q, k, o = (torch.zeros(5, heads, dim, dtype=dtype) for heads, dim in ((8, qk_dim), (2, qk_dim), (8, v_dim)))
+        v, cache = k[..., :v_dim].contiguous(), torch.zeros(9, 2, qk_dim, dtype=dtype)
+        masks = (mask, True, mask_indptr) if custom else (None, True, None)
+        extend_attention_fwd(
+            *(q, k, v, o, cache, cache[..., :v_dim], indptr, prefix, slots, *masks, 5), implementation="triton"
+        )
+
+
+def extend_mla(dtype: torch.dtype) -> None:
+    indptr, prefix, slots = torch.tensor([0, 5]).int(), torch.tensor([0, 3]).int(), torch.tensor([1, 2, 3])
+    q, o = torch.zeros(5, 16, 576, dtype=dtype), torch.zeros(5, 16, 512, dtype=dtype)
+    k, cache = torch.zeros(5, 1, 576, dtype=dtype), torch.zeros(9, 1, 576, dtype=dtype)
+    extend_attention_fwd(
+        *(q, k, k[..., :512], o, cache, cache[..., :512], indptr, prefix, slots, None, True, None, 5),
+        implementation="triton",
+    )
+
+
 @pytest.mark.parametrize("capability", sorted(SHARED_MEMORY))
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-@pytest.mark.parametrize("call", [index_kernels, mla_kv_buffer, merges, decode, cutlass_mla])
+@pytest.mark.parametrize("call", [index_kernels, mla_kv_buffer, merges, decode, cutlass_mla, extend, extend_mla])
 def test_compiles(
     call: Callable[[torch.dtype], None], dtype: torch.dtype, capability: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,7 +56,7 @@ def check(arguments: DecodeArguments, check_values: bool | None) -> None:
     contract = Contract("decode_attention_fwd")
     contract.tensor("q", arguments.q, "batch heads qk_dim", FLOATS)
     contract.tensor("k_buffer", arguments.k_buffer, "slots kv_heads qk_dim", FLOATS)
-    check_groups(contract)
+    check_groups(contract, "q")
     contract.tensor("v_buffer", arguments.v_buffer, "slots kv_heads v_dim", FLOATS)
     contract.tensor("o", arguments.o, "batch heads v_dim", FLOATS)
     contract.same_dtype(q=arguments.q, k_buffer=arguments.k_buffer, v_buffer=arguments.v_buffer, o=arguments.o)
@@ -91,11 +91,11 @@ def check(arguments: DecodeArguments, check_values: bool | None) -> None:
         _check_values(contract, arguments)
 
 
-def check_groups(contract: Contract) -> None:
+def check_groups(contract: Contract, argument: str) -> None:
     heads, kv_heads = contract.size("heads"), contract.size("kv_heads")
     contract.require(
         kv_heads > 0 and heads % kv_heads == 0,
-        "q",
+        argument,
         f"of a number of heads divisible by the cache's {kv_heads} KV heads",
         f"{heads} heads",
         "Every KV head serves the same number of query heads.",
