@@ -9,10 +9,11 @@ from .selection import selection
 
 if TYPE_CHECKING:
     from .page_table import PageTable
+    from .split_kv import SplitKV
 
-__all__ = ["PageTable", "Widget", "command", "html_page", "selection"]
+__all__ = ["PageTable", "SplitKV", "Widget", "command", "html_page", "selection"]
 
-_LAZY = {"PageTable": "page_table"}
+_LAZY = {"PageTable": "page_table", "SplitKV": "split_kv"}
 """Widget -> its module, imported when it is first used: one widget's needs are not another's."""
 
 

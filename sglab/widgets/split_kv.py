@@ -1,0 +1,233 @@
+"""SplitKV: how planners divide a batch's KV among CTAs, and where those run, side by side."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import traitlets
+from numpy.typing import ArrayLike, NDArray
+
+from sglab.planning import PLANNERS, Plan
+from sglab.planning.check import lengths
+
+from .base import STATIC, Widget, command
+
+SM_COUNTS = {"H100": 132, "H200": 132, "B200": 148}
+WORK_COLUMNS = (
+    "request",
+    "head_block",
+    "split",
+    "token_start",
+    "token_end",
+    "cta",
+    "cluster",
+    "sm",
+    "slot",
+    "wave",
+    "start",
+    "end",
+)
+DRAWN = 65_536
+"""Pieces of work that a pane draws at most; plans with more show their arrays and totals."""
+MODEL = (
+    "Arrays and totals are what the planner computes. Where and when CTAs run is modelled: in launch order, each on "
+    "the slot that is free first, for as long as it has KV tokens. Nothing here was measured."
+)
+
+
+class SplitKV(Widget):
+    """Split-KV planners on one batch: which CTA on which SM does which part of which request.
+
+    seq_lens: KV tokens per request, or a decode batch (its lengths and heads are read once).
+    planners: names from `sglab.planning.PLANNERS`, shown side by side; by default two that suit the heads.
+    num_heads, num_kv_heads: of one rank; one KV head with 128 heads is absorbed MLA (576 and 512 dims).
+    sm_count: a number, or "H100", "H200", "B200".
+    page_size: in tokens; None lets every planner use its own.
+    enable_cuda_graph: plan as for a captured graph, where the planner makes a difference.
+
+    Raises:
+        ValueError or TypeError, naming the argument, for lengths, heads or planners that cannot be.
+    """
+
+    bundle = "split_kv"
+    format = 1
+    _esm = STATIC / "split_kv.js"
+    _css = STATIC / "split_kv.css"
+
+    question = traitlets.Dict(help="heads, SMs, page size, graph").tag(sync=True)
+    planners: traitlets.List[Any] = traitlets.List(help="every planner: name, title, attention").tag(sync=True)
+    panes: traitlets.List[Any] = traitlets.List(help="the shown planners' answers, see `_pane`").tag(sync=True)
+
+    def __init__(
+        self,
+        seq_lens: Any,
+        planners: Sequence[str] | None = None,
+        *,
+        num_heads: int | None = None,
+        num_kv_heads: int | None = None,
+        sm_count: int | str = "H100",
+        page_size: int | None = None,
+        enable_cuda_graph: bool = False,
+    ) -> None:
+        if hasattr(seq_lens, "seq_lens"):  # a live batch
+            batch = seq_lens
+            seq_lens = batch.seq_lens.tolist()
+            num_heads = batch.num_heads if num_heads is None else num_heads
+            num_kv_heads = batch.num_kv_heads if num_kv_heads is None else num_kv_heads
+        question = {
+            "num_heads": 128 if num_heads is None else num_heads,
+            "num_kv_heads": 1 if num_kv_heads is None else num_kv_heads,
+            "sm_count": _sm_count(sm_count),
+            "page_size": page_size,
+            "enable_cuda_graph": enable_cuda_graph,
+        }
+        if planners is None:
+            latent = question["num_kv_heads"] == 1
+            planners = (
+                ("cutlass_mla_individual", "flashinfer_mla") if latent else ("flashinfer_decode", "sglang_triton")
+            )
+        super().__init__(
+            planners=[
+                {"name": each.name, "title": each.title, "attention": each.attention} for each in PLANNERS.values()
+            ]
+        )
+        self._lens: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._answers: dict[str, Plan | str] = {}
+        self._ask(lengths("seq_lens", seq_lens, minimum=1), question, _known(planners))
+
+    @property
+    def seq_lens(self) -> NDArray[np.int64]:
+        """The lengths as they are now, after dragging."""
+        return self._lens.copy()
+
+    @property
+    def plans(self) -> dict[str, Plan]:
+        """The shown planners' plans; those that refuse this batch are missing."""
+        return {name: answer for name, answer in self._answers.items() if isinstance(answer, Plan)}
+
+    def replan(self, seq_lens: ArrayLike | None = None, planners: Sequence[str] | None = None, **question: Any) -> None:
+        """Plan again with other lengths, planners or constructor's keywords. A refused call changes nothing."""
+        unknown = set(question) - set(self.question)
+        if unknown:
+            raise TypeError(f"replan takes {', '.join(self.question)}; got {', '.join(sorted(unknown))}")
+        if "sm_count" in question:
+            question["sm_count"] = _sm_count(question["sm_count"])
+        lens = self._lens if seq_lens is None else lengths("seq_lens", seq_lens, minimum=1)
+        names = tuple(self._answers) if planners is None else _known(planners)
+        self._ask(lens, {**self.question, **question}, names)
+
+    @command
+    def edit(
+        self,
+        seq_lens: list[int] | None = None,
+        request: int | None = None,
+        length: int | None = None,
+        planners: list[str] | None = None,
+        question: dict[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """What the page asks for while a length is dragged or a control changes; answers with everything it draws."""
+        if request is not None and length is not None:
+            lens = self._lens.copy()
+            lens[request] = length
+            seq_lens = lens.tolist()
+        self.replan(seq_lens, planners, **(question or {}))
+        return {
+            "revision": self.revision,
+            "question": self.question,
+            "panes": self.panes,
+            "tensors": dict(self._tensors),
+        }
+
+    def _ask(self, lens: NDArray[np.int64], question: Mapping[str, Any], names: Sequence[str]) -> None:
+        answers: dict[str, Plan | str] = {}
+        tensors: dict[str, Any] = {"seq_lens": lens.astype(np.int32)}
+        panes = []
+        for name in names:
+            began = time.perf_counter()
+            try:
+                answers[name] = PLANNERS[name](lens, **question)
+            except ValueError as error:  # this planner refuses: its pane says why, the others go on
+                answers[name] = str(error)
+            panes.append(_pane(name, answers[name], (time.perf_counter() - began) * 1e3))
+            tensors |= _tensors(name, answers[name])
+        if answers and all(isinstance(answer, str) for answer in answers.values()) and not self._answers:
+            raise ValueError(f"no planner takes this batch; {names[0]} says: {answers[names[0]]}")
+        self._lens, self._answers = lens.copy(), answers
+        self.publish(tensors, question=dict(question), panes=panes, header=_header(lens, question))
+
+
+def _known(planners: Sequence[str]) -> tuple[str, ...]:
+    names = (planners,) if isinstance(planners, str) else tuple(dict.fromkeys(planners))
+    for name in names:
+        if name not in PLANNERS:
+            raise ValueError(f"planners: expected names among {', '.join(PLANNERS)}, got {name!r}; choose one of these")
+    if not names:
+        raise ValueError("planners: expected at least one name, got none; name one of sglab.planning.PLANNERS")
+    return names
+
+
+def _sm_count(value: int | str) -> int:
+    if isinstance(value, str):
+        if value not in SM_COUNTS:
+            known = ", ".join(SM_COUNTS)
+            raise ValueError(f"sm_count: expected a number or one of {known}, got {value!r}; pass the number of SMs")
+        return SM_COUNTS[value]
+    return value
+
+
+def _header(lens: NDArray[np.int64], question: Mapping[str, Any]) -> dict[str, Any]:
+    heads, kv_heads = question["num_heads"], question["num_kv_heads"]
+    subject = (
+        f"decode of {lens.size} request{'s' * (lens.size > 1)}, {int(lens.sum()):,} KV tokens, "
+        f"{heads} heads on {kv_heads} KV head{'s' * (kv_heads > 1)}, {question['sm_count']} SMs"
+    )
+    return {"title": "Split KV", "subject": subject, "badge": {"text": "planner · modelled time", "title": MODEL}}
+
+
+def _pane(name: str, answer: Plan | str, milliseconds: float) -> dict[str, Any]:
+    """What the page knows of one planner's answer besides its tensors."""
+    pane: dict[str, Any] = {"name": name, "title": PLANNERS[name].title, "planMs": round(milliseconds, 2)}
+    if isinstance(answer, str):
+        return {**pane, "error": answer}
+    launch, merge = answer.launch, answer.merge
+    return {
+        **pane,
+        "source": answer.source,
+        "pieces": len(answer.work),
+        "drawn": len(answer.work) <= DRAWN,
+        "grid": list(launch.grid),
+        "ctas": launch.num_ctas,
+        "clusterSize": launch.cluster_size,
+        "ctasPerSm": launch.ctas_per_sm,
+        "smCount": launch.sm_count,
+        "waves": answer.waves,
+        "occupancy": answer.occupancy,
+        "idleShare": answer.idle_share,
+        "makespan": answer.makespan,
+        "workspaceBytes": answer.workspace_bytes,
+        "partials": merge.partials,
+        "outputs": merge.outputs,
+        "mergeBytes": merge.bytes_read + merge.bytes_written,
+        "headBlockIs": answer.head_block_is,
+        "scalars": {key: _plain(value) for key, value in answer.scalars.items()},
+        "arrays": [
+            {"name": key, "dtype": array.dtype.name, "shape": list(array.shape)} for key, array in answer.arrays.items()
+        ],
+    }
+
+
+def _tensors(name: str, answer: Plan | str) -> dict[str, Any]:
+    if isinstance(answer, str):
+        return {}
+    tensors: dict[str, Any] = {f"{name}.{key}": array for key, array in answer.arrays.items()}
+    if len(answer.work) <= DRAWN:
+        work = np.stack([getattr(answer.work, column) for column in WORK_COLUMNS])
+        tensors[f"{name}.work"] = work.astype(np.int32) if answer.makespan < 2**31 else work
+    return tensors
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,65 @@
+// What is selected, in words: the request under the focused planner, and one piece of its work.
+
+import { format, h } from "../core";
+import type { Pane, Work } from "./data";
+
+export type Row = [term: string, text: string];
+
+/** One piece of work: also what the pointer's tooltip says. */
+export function pieceRows(pane: Pane, work: Work, i: number): Row[] {
+  const at = (column: keyof Omit<Work, "size">) => (work[column] as ArrayLike<number>)[i] as number;
+  const tokens = at("tokenEnd") - at("tokenStart");
+  const rows: Row[] = [
+    ["request", `r${at("request")}`],
+    ["split", String(at("split"))],
+    [
+      "KV tokens",
+      `[${format.count(at("tokenStart"))}, ${format.count(at("tokenEnd"))}): ${format.count(tokens)}`,
+    ],
+    ["head block", `${at("headBlock")}: ${pane.headBlockIs}`],
+    ["CTA", pane.clusterSize > 1 ? `${at("cta")} of cluster ${at("cluster")}` : String(at("cta"))],
+    ["SM", pane.ctasPerSm > 1 ? `${at("sm")}, slot ${at("slot")}` : String(at("sm"))],
+    ["wave", String(at("wave"))],
+    ["modelled time", `${format.count(at("start"))} to ${format.count(at("end"))} KV tokens`],
+  ];
+  return rows;
+}
+
+/** A request as the focused planner sees it. */
+export function requestRows(pane: Pane, work: Work, request: number, length: number): Row[] {
+  const splits = new Set<number>();
+  const blocks = new Set<number>();
+  const sms = new Set<number>();
+  let first = Number.POSITIVE_INFINITY;
+  let last = 0;
+  for (let i = 0; i < work.size; i++) {
+    if (work.request[i] !== request) continue;
+    splits.add(work.split[i] as number);
+    blocks.add(work.headBlock[i] as number);
+    sms.add(work.sm[i] as number);
+    first = Math.min(first, work.start[i] as number);
+    last = Math.max(last, work.end[i] as number);
+  }
+  return [
+    ["length", format.plural(length, "KV token")],
+    ["splits", String(splits.size)],
+    ["head blocks", `${blocks.size}, each ${pane.headBlockIs}`],
+    ["SMs", String(sms.size)],
+    ["modelled time", `${format.count(first)} to ${format.count(last)} KV tokens`],
+  ];
+}
+
+export function definitions(title: string, rows: Row[]): HTMLElement {
+  return h(
+    "div",
+    { class: "skv-definitions" },
+    h("h3", {}, title),
+    h("dl", {}, ...rows.flatMap(([term, text]) => [h("dt", {}, term), h("dd", {}, text)])),
+  );
+}
+
+export function tooltipText(pane: Pane, work: Work, i: number): string {
+  return pieceRows(pane, work, i)
+    .map(([term, text]) => `${term}  ${text}`)
+    .join("\n");
+}

@@ -1,0 +1,271 @@
+// SplitKV: planners side by side on one batch. Python plans; this page asks, draws and steps.
+
+import "./split_kv.css";
+import {
+  type Context,
+  defineWidget,
+  framed,
+  type Header,
+  makeFrame,
+  readTheme,
+  Transport,
+  watchTheme,
+} from "../core";
+import { arrayList } from "./arrays";
+import { type Edit, makeControls } from "./controls";
+import { type Answer, type PlannerName, type Plans, plansOf, readPlans } from "./data";
+import { definitions, pieceRows, requestRows } from "./details";
+import { lengthBars } from "./lengths";
+import { paneList } from "./panes";
+import { type Timeline, timelineOf } from "./timeline";
+import { caution, totalsTable } from "./totals";
+
+const HINT = "Press a bar or a piece of work, or the ↓ key, to select a request and see where it goes.";
+
+function render({ el, source, selection, disposer }: Context): void {
+  const planners = source.get<PlannerName[]>("planners");
+  let plans: Plans | undefined;
+  let timeline: Timeline | undefined;
+  let focused = 0;
+  let picked = -1;
+  let measured = "";
+
+  const transport = new Transport();
+  const frame = makeFrame(el, disposer, {
+    transport,
+    onEscape: () => selection.set({}),
+    keys: () => [
+      { keys: ["ArrowDown"], label: "select the next request", run: () => stepRequest(1) },
+      { keys: ["ArrowUp"], label: "select the previous request", run: () => stepRequest(-1) },
+      { keys: ["."], label: "next piece of the request's work", run: () => stepPiece(1) },
+      { keys: [","], label: "previous piece of the request's work", run: () => stepPiece(-1) },
+      {
+        keys: ["+", "="],
+        label: "lengthen the selected request by an eighth",
+        run: () => scaleLength(9 / 8),
+      },
+      { keys: ["-"], label: "shorten it by a ninth", run: () => scaleLength(8 / 9) },
+      ...(plans?.shown ?? []).map(({ pane }, i) => ({
+        keys: [String(i + 1)],
+        label: `focus ${pane.title}`,
+        run: () => focusOn(i),
+      })),
+    ],
+  });
+  frame.setHeader(source.get<Header>("header"));
+
+  const asker = makeAsker(
+    (edit) => source.call<Answer>("edit", edit),
+    (answer, milliseconds) => {
+      measured = `replanned in ${milliseconds.toFixed(0)} ms`;
+      frame.root.dataset.replanMs = milliseconds.toFixed(1);
+      knownRevision = answer.revision;
+      show(plansOf(answer));
+    },
+    (error) => {
+      frame.notify("error", (error as Error).message);
+      void reload();
+    },
+  );
+  let knownRevision = -1;
+
+  const change = (edit: Record<string, unknown>) => {
+    frame.clearNotice();
+    asker.ask(edit);
+  };
+  const setLength = (request: number, length: number) => {
+    if (!plans || !source.live) return;
+    plans.lens[request] = Math.max(1, Math.round(length));
+    draw.schedule();
+    change({ request, length: plans.lens[request] });
+  };
+
+  const controls = makeControls(
+    disposer,
+    planners,
+    (edit: Edit) => change({ ...edit }),
+    setLength,
+    (text) => frame.notify("error", text),
+  );
+  const bars = lengthBars(disposer, (request) => selection.set({ request }, frame), setLength, source.live);
+  const panes = paneList(disposer, planners, source.live, {
+    focus: (pane) => focusOn(pane),
+    pick: (pane, piece) => {
+      focusOn(pane);
+      if (piece < 0) selection.set({}, frame);
+      else pickPiece(piece);
+    },
+    replace: (pane, name) => {
+      const names = plans?.shown.map((each) => each.pane.name) ?? [];
+      change({ planners: names.flatMap((each, i) => (i === pane ? (name ?? []) : each)) });
+    },
+  });
+  const totals = h("div");
+  const arrays = arrayList(source, (error) => frame.notify("error", (error as Error).message));
+  if (source.live) frame.toolbar.append(...controls.parts);
+  else
+    frame.notify(
+      "info",
+      "A saved page: step, select and read the arrays here; open the notebook to change the batch.",
+    );
+  frame.view.append(bars.root, panes.root, totals, arrays.root);
+
+  const work = () => plans?.shown[focused]?.work ?? null;
+
+  function focusOn(pane: number): void {
+    if (!plans?.shown[pane] || pane === focused) return;
+    focused = pane;
+    picked = -1;
+    panes.load(plans, focused);
+    showArrays();
+    draw.schedule();
+  }
+
+  function pickPiece(piece: number): void {
+    const shown = work();
+    if (!shown) return;
+    picked = piece;
+    const [request, split, cta, sm] = [shown.request, shown.split, shown.cta, shown.sm].map(
+      (column) => column[piece],
+    );
+    selection.set({ request, split, cta, sm }, frame);
+    draw.schedule();
+  }
+
+  function stepRequest(step: number): void {
+    if (!plans) return;
+    const from = selection.value.request ?? (step > 0 ? -1 : plans.lens.length);
+    const request = Math.max(0, Math.min(plans.lens.length - 1, from + step));
+    selection.set({ request }, frame);
+  }
+
+  function stepPiece(step: number): void {
+    const shown = work();
+    const request = selection.value.request;
+    if (!shown) return;
+    const mine = Array.from({ length: shown.size }, (_, i) => i)
+      .filter((i) => request === undefined || shown.request[i] === request)
+      .sort((a, b) => (shown.start[a] as number) - (shown.start[b] as number) || a - b);
+    const next = mine[Math.max(0, Math.min(mine.length - 1, mine.indexOf(picked) + step))];
+    if (next !== undefined) pickPiece(next);
+  }
+
+  function scaleLength(factor: number): void {
+    const request = selection.value.request;
+    if (request !== undefined && plans) setLength(request, (plans.lens[request] as number) * factor);
+  }
+
+  function showArrays(): void {
+    const pane = plans?.shown[focused]?.pane;
+    if (!plans || !pane) return;
+    arrays.root.hidden = pane.error !== undefined;
+    if (pane.error === undefined) arrays.show(pane, plans.lens.length);
+  }
+
+  function showDetails(): void {
+    const shown = plans?.shown[focused];
+    const request = selection.value.request;
+    frame.details.replaceChildren(h("p", { class: "skv-note" }, HINT));
+    if (!plans || !shown?.work || request === undefined || request >= plans.lens.length) return;
+    const length = plans.lens[request] as number;
+    frame.details.append(
+      definitions(`Request r${request}`, requestRows(shown.pane, shown.work, request, length)),
+    );
+    if (picked >= 0)
+      frame.details.append(definitions("Piece of work", pieceRows(shown.pane, shown.work, picked)));
+  }
+
+  const draw = framed(() => {
+    if (!plans || !timeline) return;
+    const theme = readTheme(frame.root);
+    const request = selection.value.request;
+    showDetails();
+    controls.show(plans, request, measured);
+    bars.show(plans, work(), request, theme, frame.view.clientWidth);
+    panes.paint(theme, timeline.momentOf(transport.position), selection.value, picked);
+  });
+  disposer.add(() => draw.cancel());
+
+  function show(next: Plans): void {
+    const first = plans === undefined;
+    const atEnd = first || transport.position === transport.track.length;
+    plans = next;
+    focused = Math.min(focused, next.shown.length - 1);
+    picked = -1;
+    timeline = timelineOf(next, () => selection.value.request);
+    frame.setHeader(source.get<Header>("header"));
+    frame.setPlaceholder(null);
+    panes.load(next, focused);
+    totals.replaceChildren(totalsTable(next), h("p", { class: "skv-note" }, caution(next)));
+    showArrays();
+    transport.load(timeline.track, atEnd ? timeline.track.length : transport.position);
+    if (first) transport.setGranularity("wave");
+    draw.now();
+  }
+
+  async function reload(): Promise<void> {
+    try {
+      const read = await readPlans(source);
+      if (!asker.busy) show(read);
+    } catch (error) {
+      frame.setPlaceholder({ kind: "error", text: (error as Error).message, remedy: "Run the cell again." });
+    }
+  }
+
+  watchTheme(frame.root, disposer, () => draw.schedule());
+  disposer.add(transport.changed.on(() => draw.schedule()));
+  disposer.add(
+    selection.on((value, origin) => {
+      if (origin !== frame || value.cta === undefined) picked = -1;
+      arrays.highlight(value.request);
+      draw.schedule();
+    }),
+  );
+  const resized = new ResizeObserver(() => draw.schedule());
+  resized.observe(frame.view);
+  disposer.add(() => resized.disconnect());
+  source.onChange("revision", () => {
+    if (!asker.busy && source.get<number>("revision") !== knownRevision) void reload();
+  });
+  source.onConnection((connection) => {
+    frame.root.dataset.connection = connection;
+  });
+  frame.setPlaceholder({ kind: "loading", text: "Reading the plans." });
+  void reload();
+}
+
+/** One question at a time: while Python plans, only the latest change waits, so that a drag never queues up. */
+function makeAsker(
+  send: (edit: Record<string, unknown>) => Promise<Answer>,
+  answered: (answer: Answer, milliseconds: number) => void,
+  failed: (error: unknown) => void,
+) {
+  let waiting: Record<string, unknown> | undefined;
+  let busy = false;
+  const run = async (edit: Record<string, unknown>) => {
+    busy = true;
+    const began = performance.now();
+    try {
+      const answer = await send(edit);
+      busy = waiting !== undefined;
+      answered(answer, performance.now() - began);
+    } catch (error) {
+      busy = waiting !== undefined;
+      failed(error);
+    }
+    const next = waiting;
+    waiting = undefined;
+    if (next) await run(next);
+  };
+  return {
+    get busy() {
+      return busy;
+    },
+    ask(edit: Record<string, unknown>) {
+      if (busy) waiting = edit;
+      else void run(edit);
+    },
+  };
+}
+
+export default defineWidget({ name: "split_kv", version: 1, render });

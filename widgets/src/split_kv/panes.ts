@@ -1,0 +1,196 @@
+// One pane per planner: its name, what it says when it refuses, and its SMs over time.
+
+import { type Disposer, format, h, type Selection, type Theme } from "../core";
+import type { Pane, PlannerName, Plans, Work } from "./data";
+import { pieceRows, tooltipText } from "./details";
+import { type GanttLayout, ganttLayout, indexRows, pieceAt, rowHeightFor } from "./gantt";
+import { type Groups, groupItems } from "./grouping";
+import { type PaneView, paintPane } from "./paint";
+
+const TARGET = 530; // px that one pane's rows may fill
+const TARGET_COMPARED = 450;
+
+export interface PaneEvents {
+  focus(pane: number): void;
+  pick(pane: number, piece: number): void;
+  /** Another planner in this pane's place, or none. */
+  replace(pane: number, name: string | null): void;
+}
+
+export interface PaneList {
+  root: HTMLElement;
+  load(plans: Plans, focused: number): void;
+  paint(theme: Theme, now: number, selection: Selection, picked: number): void;
+}
+
+interface Entry {
+  pane: Pane;
+  work: Work | null;
+  byRequest: Int32Array;
+  index: Groups | null;
+  canvas: HTMLCanvasElement;
+  host: HTMLElement;
+  layout?: GanttLayout;
+}
+
+export function paneList(
+  disposer: Disposer,
+  planners: PlannerName[],
+  editable: boolean,
+  events: PaneEvents,
+): PaneList {
+  const root = h("div", { class: "skv-panes" });
+  const tooltip = h("div", { class: "skv-tooltip", role: "tooltip", hidden: true });
+  let entries: Entry[] = [];
+  let focused = 0;
+  let shownNames = "";
+  let domain = 1;
+
+  const hover = (entry: Entry, event: PointerEvent) => {
+    const { layout, work, index, pane } = entry;
+    const piece = layout && work && index ? pieceAt(layout, work, index, event.offsetX, event.offsetY) : -1;
+    tooltip.hidden = piece < 0 || !work;
+    if (tooltip.hidden || !work) return;
+    tooltip.textContent = tooltipText(pane, work, piece);
+    const box = root.getBoundingClientRect();
+    const x = event.clientX - box.left;
+    const right = x > box.width / 2;
+    tooltip.style.left = right ? "" : `${x + 14}px`;
+    tooltip.style.right = right ? `${box.width - x + 14}px` : "";
+    tooltip.style.top = `${event.clientY - box.top + 12}px`;
+  };
+
+  const build = (plans: Plans) => {
+    const names = plans.shown.map(({ pane }) => pane.name);
+    entries = plans.shown.map(({ pane, work }, i) => {
+      const canvas = h("canvas", { class: "skv-gantt", role: "img" });
+      const host = h("section", { class: "skv-pane", "aria-label": pane.title });
+      const entry: Entry = { pane, work, byRequest: new Int32Array(0), index: null, canvas, host };
+      canvas.addEventListener("pointermove", (event) => hover(entry, event));
+      canvas.addEventListener("pointerleave", () => {
+        tooltip.hidden = true;
+      });
+      canvas.addEventListener("pointerdown", (event) => {
+        const { layout, work: shown, index } = entry;
+        const piece =
+          layout && shown && index ? pieceAt(layout, shown, index, event.offsetX, event.offsetY) : -1;
+        events.pick(i, piece);
+      });
+      host.append(paneHead(pane, i, names, planners, editable, events));
+      return entry;
+    });
+    root.replaceChildren(...entries.map(({ host }) => host), tooltip);
+    root.dataset.count = String(entries.length);
+  };
+
+  disposer.add(() => root.replaceChildren());
+  return {
+    root,
+    load(plans, nextFocused) {
+      const names = plans.shown.map(({ pane }) => pane.name).join();
+      if (names !== shownNames) build(plans);
+      shownNames = names;
+      focused = nextFocused;
+      domain = plans.shown.reduce((most, { pane }) => Math.max(most, pane.makespan ?? 0), 1);
+      entries.forEach((entry, i) => {
+        const { pane, work } = plans.shown[i] as Plans["shown"][number];
+        Object.assign(entry, { pane, work });
+        entry.byRequest = work
+          ? groupItems(work.size, plans.lens.length, (i) => work.request[i] as number).items
+          : new Int32Array(0);
+        entry.index = work ? indexRows(work, pane.smCount * pane.ctasPerSm, pane.ctasPerSm) : null;
+        entry.host.dataset.focused = String(i === focused && entries.length > 1);
+        fill(entry);
+      });
+    },
+    paint(theme, now, selection, picked) {
+      const widths = entries.map(({ host }) => host.clientWidth - 2);
+      entries.forEach((entry, i) => {
+        const { pane, work, byRequest, canvas } = entry;
+        if (!work || pane.error !== undefined) return;
+        const rowHeight = rowHeightFor(
+          pane.smCount * pane.ctasPerSm,
+          entries.length > 1 ? TARGET_COMPARED : TARGET,
+        );
+        entry.layout = ganttLayout(pane, widths[i] as number, rowHeight, domain);
+        const view: PaneView = { pane, work, byRequest, layout: entry.layout };
+        paintPane(canvas, view, theme, now, selection, i === focused ? picked : -1);
+      });
+    },
+  };
+}
+
+/** The head names the planner and lets another take its place. */
+function paneHead(
+  pane: Pane,
+  i: number,
+  names: string[],
+  planners: PlannerName[],
+  editable: boolean,
+  events: PaneEvents,
+): HTMLElement {
+  const focus = h(
+    "button",
+    { type: "button", class: "sg-button skv-focus", title: `Show this plan's arrays and details (${i + 1})` },
+    String(i + 1),
+  );
+  focus.addEventListener("click", () => events.focus(i));
+  const head = h("header", { class: "skv-head" });
+  if (names.length > 1) head.append(focus);
+  if (!editable) {
+    head.append(h("strong", {}, pane.title));
+    return head;
+  }
+  const choose = h("select", { class: "sg-select", "aria-label": `Planner ${i + 1}` });
+  for (const { name, title, attention } of planners) {
+    const option = h("option", { value: name }, title + (attention === "mla" ? " · MLA" : ""));
+    option.disabled = name !== pane.name && names.includes(name);
+    choose.append(option);
+  }
+  choose.value = pane.name;
+  choose.addEventListener("change", () => events.replace(i, choose.value));
+  head.append(choose);
+  if (names.length > 1) {
+    const close = h(
+      "button",
+      { type: "button", class: "sg-button", "aria-label": `Close ${pane.title}` },
+      "✕",
+    );
+    close.title = "Close this pane";
+    close.addEventListener("click", () => events.replace(i, null));
+    head.append(close);
+  }
+  return head;
+}
+
+/** Below the head: the canvas, or a sentence in its place. */
+function fill({ pane, work, canvas, host }: Entry): void {
+  for (const sentence of host.querySelectorAll(".skv-sentence")) sentence.remove();
+  if (pane.error !== undefined || !work) {
+    canvas.remove();
+    host.append(
+      h("p", { class: "skv-sentence" }, h("span", { class: "skv-sign" }, "▲ "), pane.error ?? tooMany(pane)),
+    );
+    return;
+  }
+  canvas.setAttribute("aria-label", summary(pane, work));
+  if (!canvas.isConnected) host.append(canvas);
+}
+
+function tooMany(pane: Pane): string {
+  return (
+    `${format.count(pane.pieces)} pieces of work are too many to draw. The totals and arrays below are exact; ` +
+    "shorten the batch to see where the work goes."
+  );
+}
+
+function summary(pane: Pane, work: Work): string {
+  const last = Array.from(work.end).indexOf(pane.makespan);
+  const tail = work.size
+    ? ` The last to end: ${pieceRows(pane, work, last).slice(0, 2).flat().join(" ")}.`
+    : "";
+  return (
+    `${pane.title}: ${format.count(work.size)} pieces of work on ${pane.smCount} SMs over modelled time, ` +
+    `${format.percent(pane.idleShare)} idle until ${format.count(pane.makespan)} KV tokens.${tail}`
+  );
+}
