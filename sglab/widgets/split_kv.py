@@ -10,8 +10,8 @@ import numpy as np
 import traitlets
 from numpy.typing import ArrayLike, NDArray
 
-from sglab.planning import PLANNERS, Plan
-from sglab.planning.check import lengths
+from sglab.planning import PLANNERS, Plan, check
+from sglab.planning.num_kv_splits import check_heads
 
 from .base import STATIC, Widget, command
 
@@ -77,13 +77,15 @@ class SplitKV(Widget):
             seq_lens = batch.seq_lens.tolist()
             num_heads = batch.num_heads if num_heads is None else num_heads
             num_kv_heads = batch.num_kv_heads if num_kv_heads is None else num_kv_heads
-        question = {
-            "num_heads": 128 if num_heads is None else num_heads,
-            "num_kv_heads": 1 if num_kv_heads is None else num_kv_heads,
-            "sm_count": _sm_count(sm_count),
-            "page_size": page_size,
-            "enable_cuda_graph": enable_cuda_graph,
-        }
+        question = _checked(
+            {
+                "num_heads": 128 if num_heads is None else num_heads,
+                "num_kv_heads": 1 if num_kv_heads is None else num_kv_heads,
+                "sm_count": sm_count,
+                "page_size": page_size,
+                "enable_cuda_graph": enable_cuda_graph,
+            }
+        )
         if planners is None:
             latent = question["num_kv_heads"] == 1
             planners = (
@@ -96,7 +98,7 @@ class SplitKV(Widget):
         )
         self._lens: NDArray[np.int64] = np.zeros(0, np.int64)
         self._answers: dict[str, Plan | str] = {}
-        self._ask(lengths("seq_lens", seq_lens, minimum=1), question, _known(planners))
+        self._ask(check.lengths("seq_lens", seq_lens, minimum=1), question, _known(planners))
 
     @property
     def seq_lens(self) -> NDArray[np.int64]:
@@ -113,11 +115,9 @@ class SplitKV(Widget):
         unknown = set(question) - set(self.question)
         if unknown:
             raise TypeError(f"replan takes {', '.join(self.question)}; got {', '.join(sorted(unknown))}")
-        if "sm_count" in question:
-            question["sm_count"] = _sm_count(question["sm_count"])
-        lens = self._lens if seq_lens is None else lengths("seq_lens", seq_lens, minimum=1)
+        lens = self._lens if seq_lens is None else check.lengths("seq_lens", seq_lens, minimum=1)
         names = tuple(self._answers) if planners is None else _known(planners)
-        self._ask(lens, {**self.question, **question}, names)
+        self._ask(lens, _checked({**self.question, **question}), names)
 
     @command
     def edit(
@@ -138,7 +138,9 @@ class SplitKV(Widget):
             "revision": self.revision,
             "question": self.question,
             "panes": self.panes,
-            "tensors": dict(self._tensors),
+            "tensors": {
+                name: self._tensors[name] for name in self._tensors if name == "seq_lens" or name.endswith(".work")
+            },
         }
 
     def _ask(self, lens: NDArray[np.int64], question: Mapping[str, Any], names: Sequence[str]) -> None:
@@ -169,13 +171,22 @@ def _known(planners: Sequence[str]) -> tuple[str, ...]:
     return names
 
 
-def _sm_count(value: int | str) -> int:
-    if isinstance(value, str):
-        if value not in SM_COUNTS:
+def _checked(question: dict[str, Any]) -> dict[str, Any]:
+    """What no planner could answer is refused here; what only some refuse is theirs to say."""
+    sm_count, page_size = question["sm_count"], question["page_size"]
+    if isinstance(sm_count, str):
+        if sm_count not in SM_COUNTS:
             known = ", ".join(SM_COUNTS)
-            raise ValueError(f"sm_count: expected a number or one of {known}, got {value!r}; pass the number of SMs")
-        return SM_COUNTS[value]
-    return value
+            raise ValueError(f"sm_count: expected a number or one of {known}, got {sm_count!r}; pass the number of SMs")
+        sm_count = SM_COUNTS[sm_count]
+    heads, kv_heads = check_heads(question["num_heads"], question["num_kv_heads"])
+    return {
+        "num_heads": heads,
+        "num_kv_heads": kv_heads,
+        "sm_count": check.integer("sm_count", sm_count, minimum=2, maximum=2048, remedy="an H100 has 132, a B200 148"),
+        "page_size": None if page_size is None else check.integer("page_size", page_size, minimum=1),
+        "enable_cuda_graph": bool(question["enable_cuda_graph"]),
+    }
 
 
 def _header(lens: NDArray[np.int64], question: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,9 @@ export interface Edit {
 
 export interface Controls {
   parts: HTMLElement[];
-  show(plans: Plans, selected: number | undefined, measured: string): void;
+  show(plans: Plans, selected: number | undefined): void;
+  /** How long the last change took, from the question to the redrawn page. */
+  measured(milliseconds: number, requests: number): void;
 }
 
 const DEVICES: Record<string, number> = { "H100 · 132": 132, "H200 · 132": 132, "B200 · 148": 148 };
@@ -98,11 +100,11 @@ export function makeControls(
       add,
       measured,
     ],
-    show({ question, lens, shown: panes }, request, text) {
-      if (document.activeElement !== lengths) lengths.value = formatLengths(lens);
-      heads.input.value = String(question.num_heads);
-      kvHeads.input.value = String(question.num_kv_heads);
-      sms.input.value = String(question.sm_count);
+    show({ question, lens, shown: panes }, request) {
+      write(lengths, formatLengths(lens));
+      write(heads.input, question.num_heads);
+      write(kvHeads.input, question.num_kv_heads);
+      write(sms.input, question.sm_count);
       const known = Object.entries(DEVICES).find(([, count]) => count === question.sm_count);
       if (!known || DEVICES[device.value] !== question.sm_count) device.value = known?.[0] ?? "other";
       page.value = question.page_size === null ? "" : String(question.page_size);
@@ -113,11 +115,18 @@ export function makeControls(
       selected.label.hidden = request === undefined;
       if (request !== undefined) {
         selected.label.firstChild?.replaceWith(`r${request}`);
-        selected.input.value = String(lens[request]);
+        write(selected.input, lens[request] as number);
         selected.input.setAttribute("aria-label", `Tokens of request ${request}`);
       }
-      measured.textContent = text;
-      measured.title = `Measured here: from the change to the redrawn page, ${format.plural(lens.length, "request")}`;
+    },
+    measured(milliseconds, requests) {
+      measured.textContent = `replanned in ${milliseconds.toFixed(0)} ms`;
+      measured.title = `Measured here: from the change to the redrawn page, ${format.plural(requests, "request")}`;
     },
   };
+}
+
+/** Never over what is being typed. */
+function write(input: HTMLInputElement, value: string | number): void {
+  if (document.activeElement !== input) input.value = String(value);
 }

@@ -6,8 +6,10 @@ import {
   defineWidget,
   framed,
   type Header,
+  h,
   makeFrame,
   readTheme,
+  type Theme,
   Transport,
   watchTheme,
 } from "../core";
@@ -20,6 +22,7 @@ import { paneList } from "./panes";
 import { type Timeline, timelineOf } from "./timeline";
 import { caution, totalsTable } from "./totals";
 
+const ARRAYS_AFTER_MS = 150;
 const HINT = "Press a bar or a piece of work, or the ↓ key, to select a request and see where it goes.";
 
 function render({ el, source, selection, disposer }: Context): void {
@@ -28,7 +31,8 @@ function render({ el, source, selection, disposer }: Context): void {
   let timeline: Timeline | undefined;
   let focused = 0;
   let picked = -1;
-  let measured = "";
+  let theme: Theme | undefined;
+  let arraysTimer: ReturnType<typeof setTimeout> | undefined;
 
   const transport = new Transport();
   const frame = makeFrame(el, disposer, {
@@ -56,11 +60,12 @@ function render({ el, source, selection, disposer }: Context): void {
 
   const asker = makeAsker(
     (edit) => source.call<Answer>("edit", edit),
-    (answer, milliseconds) => {
-      measured = `replanned in ${milliseconds.toFixed(0)} ms`;
-      frame.root.dataset.replanMs = milliseconds.toFixed(1);
+    (answer, asked) => {
       knownRevision = answer.revision;
       show(plansOf(answer));
+      const milliseconds = performance.now() - asked;
+      frame.root.dataset.replanMs = milliseconds.toFixed(1);
+      if (plans) controls.measured(milliseconds, plans.lens.length);
     },
     (error) => {
       frame.notify("error", (error as Error).message);
@@ -76,7 +81,7 @@ function render({ el, source, selection, disposer }: Context): void {
   const setLength = (request: number, length: number) => {
     if (!plans || !source.live) return;
     plans.lens[request] = Math.max(1, Math.round(length));
-    draw.schedule();
+    drawBars.schedule();
     change({ request, length: plans.lens[request] });
   };
 
@@ -168,23 +173,34 @@ function render({ el, source, selection, disposer }: Context): void {
     frame.details.replaceChildren(h("p", { class: "skv-note" }, HINT));
     if (!plans || !shown?.work || request === undefined || request >= plans.lens.length) return;
     const length = plans.lens[request] as number;
-    frame.details.append(
+    frame.details.replaceChildren(
       definitions(`Request r${request}`, requestRows(shown.pane, shown.work, request, length)),
     );
     if (picked >= 0)
       frame.details.append(definitions("Piece of work", pieceRows(shown.pane, shown.work, picked)));
   }
 
-  const draw = framed(() => {
-    if (!plans || !timeline) return;
-    const theme = readTheme(frame.root);
+  const paintLengths = () => {
+    if (!plans || frame.view.clientWidth === 0) return; // not laid out: `visible` draws it when it is
     const request = selection.value.request;
-    showDetails();
-    controls.show(plans, request, measured);
+    theme ??= readTheme(frame.root);
+    controls.show(plans, request);
     bars.show(plans, work(), request, theme, frame.view.clientWidth);
+  };
+  const drawBars = framed(paintLengths);
+  const draw = framed(() => {
+    if (!plans || !timeline || frame.view.clientWidth === 0) return;
+    drawBars.cancel();
+    showDetails();
+    paintLengths();
+    theme ??= readTheme(frame.root);
     panes.paint(theme, timeline.momentOf(transport.position), selection.value, picked);
   });
-  disposer.add(() => draw.cancel());
+  disposer.add(() => {
+    draw.cancel();
+    drawBars.cancel();
+    clearTimeout(arraysTimer);
+  });
 
   function show(next: Plans): void {
     const first = plans === undefined;
@@ -197,7 +213,9 @@ function render({ el, source, selection, disposer }: Context): void {
     frame.setPlaceholder(null);
     panes.load(next, focused);
     totals.replaceChildren(totalsTable(next), h("p", { class: "skv-note" }, caution(next)));
-    showArrays();
+    clearTimeout(arraysTimer);
+    if (first) showArrays();
+    else arraysTimer = setTimeout(showArrays, ARRAYS_AFTER_MS); // not between two steps of a drag
     transport.load(timeline.track, atEnd ? timeline.track.length : transport.position);
     if (first) transport.setGranularity("wave");
     draw.now();
@@ -212,7 +230,11 @@ function render({ el, source, selection, disposer }: Context): void {
     }
   }
 
-  watchTheme(frame.root, disposer, () => draw.schedule());
+  const readColours = () => {
+    theme = readTheme(frame.root);
+    draw.schedule();
+  };
+  watchTheme(frame.root, disposer, readColours);
   disposer.add(transport.changed.on(() => draw.schedule()));
   disposer.add(
     selection.on((value, origin) => {
@@ -223,7 +245,12 @@ function render({ el, source, selection, disposer }: Context): void {
   );
   const resized = new ResizeObserver(() => draw.schedule());
   resized.observe(frame.view);
-  disposer.add(() => resized.disconnect());
+  const visible = new IntersectionObserver(readColours); // JupyterLab takes cells out of the page and puts them back
+  visible.observe(frame.view);
+  disposer.add(() => {
+    resized.disconnect();
+    visible.disconnect();
+  });
   source.onChange("revision", () => {
     if (!asker.busy && source.get<number>("revision") !== knownRevision) void reload();
   });
@@ -237,18 +264,18 @@ function render({ el, source, selection, disposer }: Context): void {
 /** One question at a time: while Python plans, only the latest change waits, so that a drag never queues up. */
 function makeAsker(
   send: (edit: Record<string, unknown>) => Promise<Answer>,
-  answered: (answer: Answer, milliseconds: number) => void,
+  answered: (answer: Answer, asked: number) => void,
   failed: (error: unknown) => void,
 ) {
   let waiting: Record<string, unknown> | undefined;
   let busy = false;
   const run = async (edit: Record<string, unknown>) => {
     busy = true;
-    const began = performance.now();
+    const asked = performance.now();
     try {
       const answer = await send(edit);
       busy = waiting !== undefined;
-      answered(answer, performance.now() - began);
+      answered(answer, asked);
     } catch (error) {
       busy = waiting !== undefined;
       failed(error);

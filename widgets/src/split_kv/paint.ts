@@ -5,8 +5,8 @@ import { type BarLayout, barOf, cutsOf, LABEL_HEIGHT } from "./bars";
 import type { Pane, Work } from "./data";
 import { type GanttLayout, rowOf, xOf } from "./gantt";
 
-const FUTURE = 0.13;
-const DIMMED = 0.22;
+const FUTURE = 0.2;
+const DIMMED = 0.38;
 const HATCHED_FROM = 3; // px: below this a hatch is noise
 const CUT_APART = 3.5; // px: closer cuts would hide the bar
 const PALER = 0.3; // every other split, so that neighbours of one request are told apart
@@ -27,6 +27,15 @@ export function sizeCanvas(
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   context.clearRect(0, 0, width, height);
   return context;
+}
+
+let shared: { ratio: number; paint: CanvasPaint } | undefined;
+
+/** Patterns are costly to make and serve every canvas of the page. */
+function sharedPaint(context: CanvasRenderingContext2D): CanvasPaint {
+  const ratio = devicePixelRatio || 1;
+  if (shared?.ratio !== ratio) shared = { ratio, paint: new CanvasPaint(context, ratio) };
+  return shared.paint;
 }
 
 export interface PaneView {
@@ -65,7 +74,7 @@ function paintWork(
   now: number,
   selection: Selection,
 ): void {
-  const paint = new CanvasPaint(context, devicePixelRatio || 1);
+  const paint = sharedPaint(context);
   const { rowHeight, plot } = layout;
   const height = rowHeight > 3 ? rowHeight - 1 : rowHeight;
   let request = -1;
@@ -226,7 +235,7 @@ export function paintBars(
 ): void {
   const { plot, top } = layout;
   const context = sizeCanvas(canvas, plot.x + plot.width + 10, plot.y + plot.height + LABEL_HEIGHT);
-  const paint = new CanvasPaint(context, devicePixelRatio || 1);
+  const paint = sharedPaint(context);
   const cuts = cutsOf(work, lens.length);
   context.fillStyle = theme.surface;
   context.fillRect(plot.x, plot.y, plot.width, plot.height);

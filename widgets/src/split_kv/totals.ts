@@ -19,7 +19,7 @@ const COLUMNS: Column[] = [
       `${format.plural(pane.ctas, "CTA")} in clusters of ${pane.clusterSize}, ${pane.ctasPerSm} at once on an SM`,
   },
   {
-    head: "CTAs per SM",
+    head: "CTAs/SM",
     title: "CTAs that run on an SM at once",
     text: (pane) => String(pane.ctasPerSm),
   },
@@ -42,9 +42,9 @@ const COLUMNS: Column[] = [
     exact: (pane) => `${(pane.idleShare * 100).toFixed(3)} %`,
   },
   {
-    head: "last CTA ends",
+    head: "last CTA ends at",
     title: "Modelled time at which the last CTA ends, in KV tokens that one CTA reads",
-    text: (pane) => `${format.count(pane.makespan)} tokens`,
+    text: (pane) => format.count(pane.makespan),
   },
   {
     head: "workspace",

@@ -1,0 +1,237 @@
+"""SplitKV in a real browser: panes, stepping, dragging, keys, arrays, a saved page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+from widget_host import Host
+
+from sglab.planning import PLANNERS
+from sglab.widgets import SplitKV, selection
+
+
+@pytest.fixture(autouse=True)
+def nothing_selected() -> None:
+    selection.clear()
+
+
+def show(host: Host, widget: SplitKV) -> Page:
+    host.show(widget)
+    expect(host.page.locator(".skv-gantt").first).to_be_visible()
+    return host.page
+
+
+def totals_row(page: Page, planner: str) -> str:
+    return page.locator(".skv-totals tr", has_text=planner).inner_text()
+
+
+def test_planners_stand_side_by_side_with_their_totals(host: Host) -> None:
+    page = show(host, SplitKV([8192] * 4, ("cutlass_mla_individual", "flashinfer_cutlass_mla"), sm_count="B200"))
+    expect(page.locator(".skv-gantt")).to_have_count(2)
+    expect(page.locator(".sg-badge")).to_have_text("planner · modelled time")
+    assert "2 × 4 × 32" in totals_row(page, "CUTLASS MLA, individual")
+    assert "1.73" in totals_row(page, "CUTLASS MLA, individual")
+    assert "16,384 rows" in totals_row(page, "CUTLASS MLA, individual")
+    assert "8,192 rows" in totals_row(page, "FlashInfer's CUTLASS MLA")
+
+
+def test_the_first_picture_comes_at_once(host: Host) -> None:
+    """Batch 256, from mounting to a drawn canvas; the bound is the product's."""
+    host.page.evaluate(
+        """() => {
+          const began = performance.now();
+          const drawn = () => [...document.querySelectorAll(".skv-gantt")].some((canvas) => canvas.width > 300);
+          new MutationObserver((_, observer) => {
+            if (!drawn()) return;
+            window.firstPaint = performance.now() - began;
+            observer.disconnect();
+          }).observe(document.body, { childList: true, subtree: true, attributes: true });
+        }"""
+    )
+    show(host, SplitKV([64 + 15 * i for i in range(256)]))
+    assert host.page.evaluate("window.firstPaint") < 300
+
+
+def test_stepping_through_waves_and_back(host: Host) -> None:
+    page = show(host, SplitKV([8192] * 4, "cutlass_mla_individual", sm_count="B200"))
+    sentence, widget = page.locator("output.sg-sentence"), page.locator(".sg-widget")
+    expect(sentence).to_contain_text("wave 2 of 2, 0 running, 256 of 256 done")
+    widget.press("Home")
+    expect(sentence).to_have_text("Nothing is launched yet.")
+    widget.press("ArrowRight")
+    expect(sentence).to_contain_text("wave 1 of 2, 148 running, 0 of 256 done")
+    widget.press("ArrowRight")
+    expect(sentence).to_contain_text("wave 2 of 2, 108 running, 148 of 256 done")
+    widget.press("ArrowLeft")
+    expect(sentence).to_contain_text("wave 1 of 2")
+
+
+def test_keys_select_requests_and_pieces_of_work(host: Host) -> None:
+    page = show(host, SplitKV([300, 9000], "flash_mla"))
+    widget, details = page.locator(".sg-widget"), page.locator(".sg-details")
+    widget.press("ArrowDown")
+    widget.press("ArrowDown")
+    expect(details).to_contain_text("Request r1")
+    assert selection.value == {"request": 1}
+    widget.press(".")
+    expect(details).to_contain_text("Piece of work")
+    assert selection.value["split"] == 0
+    widget.press("Escape")
+    expect(details).not_to_contain_text("Request r1")
+    assert selection.value == {}
+
+
+def test_a_length_can_be_changed_by_keys(host: Host) -> None:
+    widget = SplitKV([800, 9000], "flash_mla")
+    page = show(host, widget)
+    page.locator(".sg-widget").press("ArrowDown")
+    page.locator(".sg-widget").press("+")
+    expect(page.get_by_label("Tokens of request 0")).to_have_value("900")
+    page.get_by_label("Tokens of request 0").fill("1234")
+    page.get_by_label("Tokens of request 0").press("Enter")
+    expect(page.get_by_label("Lengths", exact=True)).to_have_value("1234, 9000")
+    assert widget.seq_lens.tolist() == [1234, 9000]
+
+
+def test_dragging_a_bar_replans(host: Host) -> None:
+    widget = SplitKV([1000, 4000, 2000], "flash_mla")
+    page = show(host, widget)
+    box = page.locator(".skv-bars").bounding_box()
+    assert box is not None
+    x, y = box["x"] + 46 + 20, box["y"] + 80
+    page.mouse.move(x, y)
+    page.mouse.down()
+    for step in range(1, 6):
+        page.mouse.move(x, y - 6 * step)
+    page.mouse.up()
+    expect(page.locator(".skv-measured")).to_contain_text("replanned in")
+    page.wait_for_function("document.querySelector('.skv-lengths').value.split(',')[0] > 2000")
+    dragged = widget.seq_lens
+    assert dragged[0] > 2000
+    assert dragged[1:].tolist() == [4000, 2000]
+    expected = PLANNERS["flash_mla"](dragged, num_heads=128, num_kv_heads=1, sm_count=132)
+    assert (widget.plans["flash_mla"].arrays["num_splits"] == expected.arrays["num_splits"]).all()
+    assert f"{expected.makespan:,}" in totals_row(page, "FlashMLA")
+
+
+def test_a_press_without_movement_only_selects(host: Host) -> None:
+    widget = SplitKV([1000, 4000], "flash_mla")
+    page = show(host, widget)
+    page.locator(".skv-bars").click(position={"x": 60, "y": 80})
+    expect(page.locator(".sg-details")).to_contain_text("Request r0")
+    assert widget.seq_lens.tolist() == [1000, 4000]
+
+
+def test_hovering_says_what_lies_under_the_pointer(host: Host) -> None:
+    page = show(host, SplitKV([1000] * 4, "flashinfer_decode", num_heads=8, num_kv_heads=8, sm_count=8))
+    page.locator(".skv-gantt").hover(position={"x": 60, "y": 8})
+    tooltip = page.get_by_role("tooltip")
+    expect(tooltip).to_contain_text("request  r0")
+    expect(tooltip).to_contain_text("SM  0, slot 0")
+    expect(tooltip).to_contain_text("modelled time  0 to")
+
+
+def test_pressing_a_piece_of_work_selects_it(host: Host) -> None:
+    page = show(host, SplitKV([1000] * 4, "flashinfer_decode", num_heads=8, num_kv_heads=8, sm_count=8))
+    page.locator(".skv-gantt").click(position={"x": 60, "y": 8})
+    expect(page.locator(".sg-details")).to_contain_text("Piece of work")
+    assert selection.value == {"request": 0, "split": 0, "cta": 0, "sm": 0}
+
+
+def test_planners_are_added_replaced_focused_and_closed(host: Host) -> None:
+    widget = SplitKV([300, 9000], "flash_mla")
+    page = show(host, widget)
+    page.get_by_role("button", name="+ compare").click()
+    expect(page.locator(".skv-gantt")).to_have_count(2)
+    page.get_by_label("Planner 2").select_option("flashinfer_mla")
+    expect(page.get_by_label("Planner 2")).to_have_value("flashinfer_mla")
+    assert list(widget.plans) == ["flash_mla", "flashinfer_mla"]
+    page.locator(".sg-widget").press("2")
+    expect(page.locator(".skv-arrays h3")).to_have_text("Plan arrays of FlashInfer MLA (fa2, fa3)")
+    page.get_by_role("button", name="Close FlashMLA").click()
+    expect(page.locator(".skv-gantt")).to_have_count(1)
+    assert list(widget.plans) == ["flashinfer_mla"]
+
+
+def test_arrays_are_the_plan_s_and_mark_the_selected_request(host: Host) -> None:
+    widget = SplitKV([300, 9000, 40], "flash_mla")
+    page = show(host, widget)
+    page.locator(".skv-arrays summary", has_text="num_splits").click()
+    values = page.locator(".skv-arrays details", has_text="num_splits").locator(".skv-values")
+    expected = widget.plans["flash_mla"].arrays["num_splits"].tolist()
+    expect(values).to_have_text(" ".join(map(str, expected)))
+    page.locator(".sg-widget").press("ArrowDown")
+    expect(values.locator("mark")).to_have_text(f"{expected[0]} {expected[1]}")
+
+
+def test_a_planner_that_refuses_says_why_beside_one_that_goes_on(host: Host) -> None:
+    page = show(host, SplitKV([300, 9000], ("flash_mla", "sglang_triton")))
+    page.get_by_label("KV heads").fill("8")
+    page.get_by_label("KV heads").press("Enter")
+    expect(page.locator(".skv-sentence")).to_contain_text("num_kv_heads: expected 1, since flash_mla plans MLA")
+    expect(page.locator(".skv-gantt")).to_have_count(1)
+    assert "refuses this batch" in totals_row(page, "FlashMLA")
+
+
+def test_bad_input_is_explained_and_changes_nothing(host: Host) -> None:
+    widget = SplitKV([300, 9000], "flash_mla")
+    page = show(host, widget)
+    page.get_by_label("Lengths", exact=True).fill("300, many")
+    page.get_by_label("Lengths", exact=True).press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text('such as 300, 1000, 77 or 4096×32; got "300, many"')
+    sms = page.get_by_role("spinbutton", name="SMs")
+    sms.fill("0")
+    sms.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("sm_count: expected an integer from 2 to 2048, got 0")
+    assert widget.question["sm_count"] == 132
+    assert widget.seq_lens.tolist() == [300, 9000]
+
+
+def test_lengths_are_written_in_runs(host: Host) -> None:
+    widget = SplitKV([300], "flash_mla")
+    page = show(host, widget)
+    page.get_by_label("Lengths", exact=True).fill("4096×3 77")
+    page.get_by_label("Lengths", exact=True).press("Enter")
+    expect(page.locator(".sg-subject")).to_contain_text("decode of 4 requests, 12,365 KV tokens")
+    assert widget.seq_lens.tolist() == [4096, 4096, 4096, 77]
+
+
+def test_planning_again_in_python_reaches_the_page(host: Host) -> None:
+    widget = SplitKV([300], "flash_mla")
+    page = show(host, widget)
+    widget.replan([4096] * 3)
+    host.flush()
+    expect(page.get_by_label("Lengths", exact=True)).to_have_value("4096×3")
+
+
+def test_a_saved_page_steps_and_shows_arrays_without_python(page: Page, tmp_path: Path) -> None:
+    widget = SplitKV([300, 9000], ("flash_mla", "flashinfer_mla"))
+    page.goto(widget.save(tmp_path / "split.html").as_uri())
+    expect(page.locator(".skv-gantt")).to_have_count(2)
+    expect(page.get_by_label("Lengths", exact=True)).to_have_count(0)
+    page.locator(".sg-widget").press("Home")
+    expect(page.locator("output.sg-sentence")).to_have_text("Nothing is launched yet.")
+    page.locator(".sg-widget").press("ArrowRight")
+    expect(page.locator("output.sg-sentence")).to_contain_text("FlashMLA: wave 1")
+    first = str(widget.plans["flash_mla"].arrays["begin_req_idx"].tolist()[0])
+    expect(page.locator(".skv-values").first).to_contain_text(first)
+    box = page.locator(".skv-bars").bounding_box()
+    assert box is not None
+    page.mouse.click(box["x"] + 60, box["y"] + 80)
+    expect(page.locator(".sg-details")).to_contain_text("Request r0")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_work_is_drawn_in_its_request_s_colour(host: Host, scheme: str) -> None:
+    host.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    page = show(host, SplitKV([4096], "flash_mla", num_heads=64, sm_count=2))
+    page.wait_for_function("document.querySelector('.skv-gantt').width > 300")
+    pixel = page.evaluate(
+        """() => {
+          const canvas = document.querySelector(".skv-gantt");
+          return [...canvas.getContext("2d").getImageData(200, 17, 1, 1).data];
+        }"""
+    )
+    assert pixel == [0xE6, 0x9F, 0x00, 255]
