@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sglab.planning import PLANNERS, Plan, check
 from sglab.planning.num_kv_splits import check_heads
 
-from .base import STATIC, Widget, command
+from .base import Widget, asset, command
 
 SM_COUNTS = {"H100": 132, "H200": 132, "B200": 148}
 WORK_COLUMNS = (
@@ -54,8 +54,8 @@ class SplitKV(Widget):
 
     bundle = "split_kv"
     format = 1
-    _esm = STATIC / "split_kv.js"
-    _css = STATIC / "split_kv.css"
+    _esm = asset("split_kv.js")
+    _css = asset("split_kv.css")
 
     question = traitlets.Dict(help="heads, SMs, page size, graph").tag(sync=True)
     planners: traitlets.List[Any] = traitlets.List(help="every planner: name, title, attention").tag(sync=True)

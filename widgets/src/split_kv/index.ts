@@ -8,8 +8,7 @@ import {
   type Header,
   h,
   makeFrame,
-  readTheme,
-  type Theme,
+  makeTooltip,
   Transport,
   watchTheme,
 } from "../core";
@@ -31,7 +30,6 @@ function render({ el, source, selection, disposer }: Context): void {
   let timeline: Timeline | undefined;
   let focused = 0;
   let picked = -1;
-  let theme: Theme | undefined;
   let arraysTimer: ReturnType<typeof setTimeout> | undefined;
 
   const transport = new Transport();
@@ -57,6 +55,7 @@ function render({ el, source, selection, disposer }: Context): void {
     ],
   });
   frame.setHeader(source.get<Header>("header"));
+  const theme = watchTheme(frame.root, disposer, () => draw.schedule());
 
   const asker = makeAsker(
     (edit) => source.call<Answer>("edit", edit),
@@ -93,7 +92,7 @@ function render({ el, source, selection, disposer }: Context): void {
     (text) => frame.notify("error", text),
   );
   const bars = lengthBars(disposer, (request) => selection.set({ request }, frame), setLength, source.live);
-  const panes = paneList(disposer, planners, source.live, {
+  const panes = paneList(disposer, planners, source.live, makeTooltip(frame.root), {
     focus: (pane) => focusOn(pane),
     pick: (pane, piece) => {
       focusOn(pane);
@@ -183,9 +182,8 @@ function render({ el, source, selection, disposer }: Context): void {
   const paintLengths = () => {
     if (!plans || frame.view.clientWidth === 0) return; // not laid out: `visible` draws it when it is
     const request = selection.value.request;
-    theme ??= readTheme(frame.root);
     controls.show(plans, request);
-    bars.show(plans, work(), request, theme, frame.view.clientWidth);
+    bars.show(plans, work(), request, theme(), frame.view.clientWidth);
   };
   const drawBars = framed(paintLengths);
   const draw = framed(() => {
@@ -193,8 +191,7 @@ function render({ el, source, selection, disposer }: Context): void {
     drawBars.cancel();
     showDetails();
     paintLengths();
-    theme ??= readTheme(frame.root);
-    panes.paint(theme, timeline.momentOf(transport.position), selection.value, picked);
+    panes.paint(theme(), timeline.momentOf(transport.position), selection.value, picked);
   });
   disposer.add(() => {
     draw.cancel();
@@ -230,11 +227,6 @@ function render({ el, source, selection, disposer }: Context): void {
     }
   }
 
-  const readColours = () => {
-    theme = readTheme(frame.root);
-    draw.schedule();
-  };
-  watchTheme(frame.root, disposer, readColours);
   disposer.add(transport.changed.on(() => draw.schedule()));
   disposer.add(
     selection.on((value, origin) => {
@@ -245,7 +237,7 @@ function render({ el, source, selection, disposer }: Context): void {
   );
   const resized = new ResizeObserver(() => draw.schedule());
   resized.observe(frame.view);
-  const visible = new IntersectionObserver(readColours); // JupyterLab takes cells out of the page and puts them back
+  const visible = new IntersectionObserver(() => draw.schedule()); // JupyterLab takes cells out of the page and puts them back
   visible.observe(frame.view);
   disposer.add(() => {
     resized.disconnect();

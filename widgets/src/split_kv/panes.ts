@@ -1,6 +1,6 @@
 // One pane per planner: its name, what it says when it refuses, and its SMs over time.
 
-import { type Disposer, format, h, type Selection, type Theme } from "../core";
+import { type Disposer, format, h, type Selection, type Theme, type Tooltip } from "../core";
 import type { Pane, PlannerName, Plans, Work } from "./data";
 import { pieceRows, tooltipText } from "./details";
 import { type GanttLayout, ganttLayout, indexRows, pieceAt, rowHeightFor } from "./gantt";
@@ -37,10 +37,10 @@ export function paneList(
   disposer: Disposer,
   planners: PlannerName[],
   editable: boolean,
+  tooltip: Tooltip,
   events: PaneEvents,
 ): PaneList {
   const root = h("div", { class: "skv-panes" });
-  const tooltip = h("div", { class: "skv-tooltip", role: "tooltip", hidden: true });
   let entries: Entry[] = [];
   let focused = 0;
   let shownNames = "";
@@ -49,15 +49,8 @@ export function paneList(
   const hover = (entry: Entry, event: PointerEvent) => {
     const { layout, work, index, pane } = entry;
     const piece = layout && work && index ? pieceAt(layout, work, index, event.offsetX, event.offsetY) : -1;
-    tooltip.hidden = piece < 0 || !work;
-    if (tooltip.hidden || !work) return;
-    tooltip.textContent = tooltipText(pane, work, piece);
-    const box = root.getBoundingClientRect();
-    const x = event.clientX - box.left;
-    const right = x > box.width / 2;
-    tooltip.style.left = right ? "" : `${x + 14}px`;
-    tooltip.style.right = right ? `${box.width - x + 14}px` : "";
-    tooltip.style.top = `${event.clientY - box.top + 12}px`;
+    const text = work && piece >= 0 ? tooltipText(pane, work, piece) : undefined;
+    tooltip.show(text, event.clientX, event.clientY);
   };
 
   const build = (plans: Plans) => {
@@ -67,9 +60,7 @@ export function paneList(
       const host = h("section", { class: "skv-pane", "aria-label": pane.title });
       const entry: Entry = { pane, work, byRequest: new Int32Array(0), index: null, canvas, host };
       canvas.addEventListener("pointermove", (event) => hover(entry, event));
-      canvas.addEventListener("pointerleave", () => {
-        tooltip.hidden = true;
-      });
+      canvas.addEventListener("pointerleave", tooltip.hide);
       canvas.addEventListener("pointerdown", (event) => {
         const { layout, work: shown, index } = entry;
         const piece =
@@ -79,7 +70,7 @@ export function paneList(
       host.append(paneHead(pane, i, names, planners, editable, events));
       return entry;
     });
-    root.replaceChildren(...entries.map(({ host }) => host), tooltip);
+    root.replaceChildren(...entries.map(({ host }) => host));
     root.dataset.count = String(entries.length);
   };
 
