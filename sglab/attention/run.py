@@ -17,8 +17,8 @@ from sglab.attention.registry import (
 from sglab.attention.selection import Model, select_attention_backend, this_machine
 from sglab.engine import Batch
 
-FALLBACK = "triton"
-"""Runs where SGLang would choose a backend that is not here."""
+FALLBACK = {"cuda": "triton", "cpu": "torch_native"}
+"""Device type -> what runs where SGLang would choose a backend that is not here."""
 
 
 def attend(
@@ -73,7 +73,8 @@ def _named(batch: Batch, backend: str | AttentionBackend | None) -> tuple[str, s
     if selection.decode in ATTENTION_BACKENDS:
         return selection.decode, f"SGLang's choice on {machine.name}: {'; '.join([selection.reason, *selection.notes])}"
     absent = f"SGLang would choose {selection.decode} on {machine.name} ({selection.reason}), which is not here"
-    return FALLBACK, f"{absent}: {FALLBACK} instead"
+    instead = FALLBACK[batch.device.type]
+    return instead, f"{absent}: {instead} instead"
 
 
 def _inputs(batch: Batch, name: str) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:

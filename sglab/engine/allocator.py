@@ -110,7 +110,10 @@ class BaseTokenToKVPoolAllocator(ABC):
                 f"page {int(pages[outside][0])}",
                 "Free only slots that this allocator handed out (page 0 is the dummy page).",
             )
-        twice = torch.isin(pages, torch.cat((self.free_pages, self.release_pages)))
+        is_free = torch.zeros(self.num_pages + 1, dtype=torch.bool, device=self.device)
+        is_free[self.free_pages] = True
+        is_free[self.release_pages] = True
+        twice = is_free[pages]
         if twice.any():
             raise BadArgumentError(
                 "free_index", "allocated slots", f"page {int(pages[twice][0])}, which is free", "A page is freed once."

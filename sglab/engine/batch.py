@@ -137,13 +137,13 @@ class Batch(BatchState):
         shared = self._fresh_tokens(shared_prefix)
         reqs = [Req(self._name(), shared + self._fresh_tokens(n - shared_prefix)) for n in seq_lens]
         with self._transaction():
-            first = 1 if shared_prefix else len(reqs)
-            self._admit(reqs[:first], new_tokens[:first])
-            if reqs[first:]:
+            donor, alone = self.batch_size, 1 if shared_prefix else len(reqs)
+            self._admit(reqs[:alone], new_tokens[:alone])
+            if reqs[alone:]:
                 self.tree_cache.cache_unfinished_req(reqs[0])
-                self._admit(reqs[first:], new_tokens[first:])
-                for i in range(1, len(reqs)):
-                    self._repeat_prefix(0, i, shared_prefix)
+                self._admit(reqs[alone:], new_tokens[alone:])
+                for i in range(donor + 1, self.batch_size):
+                    self._repeat_prefix(donor, i, shared_prefix)
 
     # How it is done.
 

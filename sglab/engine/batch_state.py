@@ -120,8 +120,7 @@ class BatchState:
             BadArgumentError, PageTableError, NonFiniteKVError: naming what is wrong, where, and what to do.
         """
         pool, kv_pool, pass_ = self.runner.req_to_token_pool, self.runner.token_to_kv_pool, self.forward_batch
-        shape = (sum(self.new_tokens), self.num_heads, self.layer.head_dim)
-        checks.check_tensor("q", self.q, shape, (self.dtype,), self.device)
+        self._check_q()
         checks.check_lengths(pass_.seq_lens, self.batch_size, pool.max_context_len, self.device)
         checks.check_page_table(pool, pass_.req_pool_indices, pass_.seq_lens, kv_pool)
         checks.check_out_cache_loc(pass_.out_cache_loc, self._new_slots())
@@ -165,5 +164,10 @@ class BatchState:
             )
         return self.reqs[i]
 
+    def _check_q(self) -> None:
+        shape = (sum(self.new_tokens), self.num_heads, self.layer.head_dim)
+        checks.check_tensor("q", self.q, shape, (self.dtype,), self.device)
+
     def _query_rows(self) -> list[torch.Tensor]:
+        self._check_q()
         return list(self.q.split(self.new_tokens)) if self.new_tokens else []

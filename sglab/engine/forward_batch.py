@@ -77,7 +77,7 @@ class ForwardBatch:
             out_cache_loc=batch.out_cache_loc.to(device),
             seq_lens_sum=batch.seq_lens_sum,
             seq_lens_cpu=batch.seq_lens_cpu,
-            orig_seq_lens=batch.orig_seq_lens,
+            orig_seq_lens=None if batch.orig_seq_lens is None else batch.orig_seq_lens.to(device),
             req_to_token_pool=model_runner.req_to_token_pool,
             token_to_kv_pool=model_runner.token_to_kv_pool,
             spec_info=batch.spec_info,

@@ -13,7 +13,6 @@ TOLERANCE = {torch.float32: 3e-6, torch.float16: 3e-3, torch.bfloat16: 3e-2}
 """Outputs are means of standard normal values; half precision rounds P and O."""
 
 ALL = ("torch_native", "flex_attention", "triton")
-EXTENDING = ("torch_native", "flex_attention")
 
 
 def gqa(heads: int, kv_heads: int, head_dim: int = 16, v_head_dim: int | None = None) -> dict[str, Any]:
@@ -87,7 +86,7 @@ EXTEND = [
 
 
 @pytest.mark.parametrize("layout", ["contiguous", "fragmented"])
-@pytest.mark.parametrize("backend", EXTENDING)
+@pytest.mark.parametrize("backend", ALL)
 @pytest.mark.parametrize(("seq_lens", "prefix_lens", "decoding", "shape", "page_size", "dtype"), EXTEND)
 def test_extend(
     seq_lens: list[int],
@@ -114,7 +113,7 @@ def test_shared_pages_are_read_by_every_owner(backend: str) -> None:
     assert_agrees(batch, backend)
 
 
-@pytest.mark.parametrize("backend", ["flex_attention"])
+@pytest.mark.parametrize("backend", ["flex_attention", "triton"])
 @pytest.mark.parametrize("option", [{"logit_cap": 2.0}, {"xai_temperature_len": 8}])
 def test_caps_and_temperatures(backend: str, option: dict[str, float]) -> None:
     for batch in (
@@ -188,7 +187,7 @@ def test_deterministic_triton_splits_a_request_alike_in_every_batch() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", EXTENDING)
+@pytest.mark.parametrize("backend", ALL)
 def test_long_requests(backend: str) -> None:
     batch = decode_batch([5000, 1, 2049], page_size=64, dtype="float32", layout="fragmented", **gqa(8, 2, 64))
     assert_agrees(batch, backend)

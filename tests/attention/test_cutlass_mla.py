@@ -9,7 +9,7 @@ import torch
 import sglab
 from sglab.attention import create_attention_backend, max_error, reference
 from sglab.attention.cutlass_mla_backend import CutlassMLABackend
-from sglab.engine import BadArgumentError, Batch, decode_batch
+from sglab.engine import BadArgumentError, Batch, decode_batch, extend_batch
 
 
 def backend_of(batch: Batch) -> CutlassMLABackend:
@@ -57,6 +57,14 @@ def test_small_pages_pad_whole_tiles_with_the_dummy_page() -> None:
     table = backend.forward_metadata.block_kv_indices
     assert table.shape == (2, 4), "whole 128-token tiles"
     assert table[0].tolist() == [*batch.pages(0), 0, 0] and table[1].tolist() == [*batch.pages(1), 0, 0, 0]
+
+
+def test_extend_goes_to_the_fallback_and_says_so() -> None:
+    batch = extend_batch([40, 9], [20, 0], num_heads=2, page_size=128)
+    out = sglab.attend(batch, "cutlass_mla")
+    assert max_error(out, reference(batch).o) <= 2e-3
+    assert any("EXTEND is served by triton" in note for note in out.info.notes)
+    assert "extend_attention_fwd" in [run.operator for run in out.info.runs]
 
 
 def test_speculation_goes_to_the_fallback() -> None:

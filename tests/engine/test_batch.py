@@ -127,6 +127,22 @@ def test_edits_of_q_survive_edits_of_the_batch() -> None:
     assert torch.equal(batch.q[0], torch.full_like(batch.q[0], 5.0)) and batch.q.shape[0] == 2
 
 
+def test_a_wrong_q_refuses_edits_too() -> None:
+    batch = decode_batch([7, 8], page_size=4, **SMALL)
+    batch.q = batch.q[:1]
+    with pytest.raises(BadArgumentError, match=r"q: expected shape \(2, 4, 16\), got \(1, 4, 16\)"):
+        batch.free(0)
+    assert batch.batch_size == 2 and len(batch.pages(0)) == 2
+
+
+def test_groups_admitted_later_share_their_own_prefix() -> None:
+    batch = decode_batch([20], page_size=8, pool_tokens=256, **SMALL)
+    batch.admit([18, 17], [1, 1], shared_prefix=17)
+    assert batch.pages(1)[:2] == batch.pages(2)[:2] and not set(batch.pages(0)) & set(batch.pages(1))
+    keys = batch.runner.token_to_kv_pool.get_key_buffer(0)
+    assert torch.equal(keys[batch.slots(1)[:17]], keys[batch.slots(2)[:17]])
+
+
 def test_sharing_a_prefix_later_takes_pages_over_into_the_tree() -> None:
     batch = decode_batch([20, 5], page_size=8, **SMALL)
     i = batch.share_prefix(0, 18, extra_tokens=3)

@@ -1,0 +1,184 @@
+"""The index arrays and scratch of the triton backend, for one pass or in the buffers of a CUDA graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from sglab.engine import ForwardBatch, ModelRunner
+from sglab.kernels import create_flashinfer_kv_indices, get_num_kv_splits
+
+SPLIT_TILE_SIZE = 256
+"""Tokens per split in deterministic mode, so that a request splits alike in every batch."""
+
+
+@dataclass
+class ForwardMetadata:
+    """What all layers of a pass share. Decode fills the first five, extend the indices and the last four."""
+
+    kv_indptr: torch.Tensor
+    """int32 [B + 1]: where each request's slots start in `kv_indices`; its whole KV in decode, else its prefix."""
+    kv_indices: torch.Tensor
+    """int64, token slots, request after request."""
+    attn_logits: torch.Tensor | None = None
+    """float32 [B, heads, max_kv_splits, v_head_dim]: each split's partial output."""
+    attn_lse: torch.Tensor | None = None
+    """float32 [B, heads, max_kv_splits], natural."""
+    num_kv_splits: torch.Tensor | None = None
+    """int32 [B]."""
+    qo_indptr: torch.Tensor | None = None
+    """int32 [B + 1]: where each request's new tokens start."""
+    custom_mask: torch.Tensor | None = None
+    """bool or uint8, flat: per request (draft tokens, prefix + draft tokens), what each draft token sees."""
+    mask_indptr: torch.Tensor | None = None
+    """int64 [B + 1]: where each request's mask starts."""
+    max_extend_len: int = 0
+
+
+@dataclass
+class TritonGraphState:
+    """Buffers a graph reads, allocated once for the largest: shapes as in ForwardMetadata, for `max_num_tokens` rows.
+
+    `kv_indices` starts as zeros (the dummy slot), `num_kv_splits` as the maximum, which a capture runs with.
+    """
+
+    attn_logits: torch.Tensor
+    attn_lse: torch.Tensor
+    num_kv_splits: torch.Tensor
+    kv_indices: torch.Tensor
+    custom_mask: torch.Tensor
+    qo_indptr: torch.Tensor
+    mask_indptr: torch.Tensor
+
+
+class TritonMetadata:
+    """Fills metadata from a batch. `kv_indptr` is one buffer for all passes: a graph has its address."""
+
+    def __init__(self, model_runner: ModelRunner, implementation: str) -> None:
+        config, pool = model_runner.model_config, model_runner.req_to_token_pool
+        self.device = model_runner.device
+        self.implementation = implementation
+        self.req_to_token = pool.req_to_token
+        self.max_context_len = pool.max_context_len
+        self.num_head = config.num_attention_heads // model_runner.tp_size
+        self.num_kv_head = config.get_num_kv_heads(model_runner.tp_size)
+        self.v_head_dim = config.v_head_dim
+        self.device_core_count = model_runner.device_core_count
+        self.deterministic = model_runner.enable_deterministic_inference
+        self.max_kv_splits = model_runner.triton_attention_num_kv_splits
+        if self.deterministic:
+            self.max_kv_splits = -(-self.max_context_len // SPLIT_TILE_SIZE)
+        self.kv_indptr = self._integers(pool.size + 1, torch.int32)
+
+    def decode(self, batch: ForwardBatch) -> ForwardMetadata:
+        bs = batch.batch_size
+        kv_indices = self._indices(batch.seq_lens_sum)
+        indptr = self._fill(bs, batch.req_pool_indices, batch.seq_lens, kv_indices)
+        num_kv_splits = self._integers(bs, torch.int32)
+        self.get_num_kv_splits(num_kv_splits, batch.seq_lens)
+        shape = (bs, self.num_head, self.max_kv_splits)
+        logits = torch.empty((*shape, self.v_head_dim), dtype=torch.float32, device=self.device)
+        lse = torch.empty(shape, dtype=torch.float32, device=self.device)
+        return ForwardMetadata(indptr, kv_indices, logits, lse, num_kv_splits)
+
+    def extend(self, batch: ForwardBatch) -> ForwardMetadata:
+        prefixes, new = batch.extend_prefix_lens, batch.extend_seq_lens
+        assert prefixes is not None
+        assert new is not None
+        assert batch.extend_prefix_lens_cpu is not None
+        assert batch.extend_seq_lens_cpu is not None
+        kv_indices = self._indices(sum(batch.extend_prefix_lens_cpu))
+        indptr = self._fill(batch.batch_size, batch.req_pool_indices, prefixes, kv_indices)
+        qo_indptr = self._integers(batch.batch_size + 1, torch.int32)
+        qo_indptr[1:] = torch.cumsum(new, 0)
+        return ForwardMetadata(indptr, kv_indices, qo_indptr=qo_indptr, max_extend_len=max(batch.extend_seq_lens_cpu))
+
+    def verify(self, batch: ForwardBatch) -> ForwardMetadata:
+        """TARGET_VERIFY: `seq_lens` are the prefixes; each request adds the same number of draft tokens."""
+        spec, bs = batch.spec_info, batch.batch_size
+        kv_indices = self._indices(batch.seq_lens_sum)
+        indptr = self._fill(bs, batch.req_pool_indices, batch.seq_lens, kv_indices)
+        qo_indptr, mask_indptr = self._integers(bs + 1, torch.int32), self._integers(bs + 1, torch.int64)
+        self._fill_tree(bs, batch.seq_lens, spec.draft_token_num, qo_indptr, mask_indptr)
+        return ForwardMetadata(
+            indptr,
+            kv_indices,
+            qo_indptr=qo_indptr,
+            custom_mask=spec.custom_mask,
+            mask_indptr=mask_indptr,
+            max_extend_len=spec.draft_token_num,
+        )
+
+    def graph_state(self, max_num_tokens: int) -> TritonGraphState:
+        shape, rows = (max_num_tokens, self.num_head, self.max_kv_splits), len(self.kv_indptr)
+        splits = torch.full((max_num_tokens,), self.max_kv_splits, dtype=torch.int32, device=self.device)
+        return TritonGraphState(
+            attn_logits=torch.zeros((*shape, self.v_head_dim), dtype=torch.float32, device=self.device),
+            attn_lse=torch.zeros(shape, dtype=torch.float32, device=self.device),
+            num_kv_splits=splits,
+            kv_indices=self._indices(max_num_tokens * self.max_context_len),
+            custom_mask=self._integers(max_num_tokens * self.max_context_len, torch.uint8),
+            qo_indptr=self._integers(rows, torch.int32),
+            mask_indptr=self._integers(rows, torch.int64),
+        )
+
+    def capture_decode(
+        self, graph: TritonGraphState, bs: int, req_pool_indices: torch.Tensor, seq_lens: torch.Tensor
+    ) -> ForwardMetadata:
+        """Fill the graph's buffers in place, for a capture or a replay."""
+        indptr = self._fill(bs, req_pool_indices, seq_lens, graph.kv_indices)
+        return ForwardMetadata(indptr, graph.kv_indices, graph.attn_logits, graph.attn_lse, graph.num_kv_splits)
+
+    def capture_verify(
+        self, graph: TritonGraphState, bs: int, req_pool_indices: torch.Tensor, seq_lens: torch.Tensor, spec_info: Any
+    ) -> ForwardMetadata:
+        """As `capture_decode`, for TARGET_VERIFY; the mask is copied into the graph's buffer."""
+        indptr = self._fill(bs, req_pool_indices, seq_lens, graph.kv_indices)
+        qo_indptr, mask_indptr = graph.qo_indptr[: bs + 1], graph.mask_indptr[: bs + 1]
+        self._fill_tree(bs, seq_lens, spec_info.draft_token_num, qo_indptr, mask_indptr)
+        graph.custom_mask[: len(spec_info.custom_mask)] = spec_info.custom_mask
+        return ForwardMetadata(
+            indptr,
+            graph.kv_indices,
+            qo_indptr=qo_indptr,
+            custom_mask=graph.custom_mask,
+            mask_indptr=mask_indptr,
+            max_extend_len=spec_info.draft_token_num,
+        )
+
+    def get_num_kv_splits(self, num_kv_splits: torch.Tensor, seq_lens: torch.Tensor) -> None:
+        """Fill `num_kv_splits`: by length alone in deterministic mode, else by SGLang's rule for this device."""
+        if self.deterministic:
+            num_kv_splits[:] = (seq_lens + SPLIT_TILE_SIZE - 1) // SPLIT_TILE_SIZE
+            return
+        get_num_kv_splits(
+            num_kv_splits,
+            seq_lens,
+            self.num_head,
+            self.num_kv_head,
+            self.max_kv_splits,
+            self.device_core_count,
+            implementation=self.implementation,
+        )
+
+    def _fill(self, bs: int, rows: torch.Tensor, lens: torch.Tensor, kv_indices: torch.Tensor) -> torch.Tensor:
+        indptr = self.kv_indptr[: bs + 1]
+        indptr[1:] = torch.cumsum(lens[:bs], 0)
+        create_flashinfer_kv_indices(
+            self.req_to_token, rows[:bs], lens[:bs], indptr, None, kv_indices, implementation=self.implementation
+        )
+        return indptr
+
+    def _fill_tree(
+        self, bs: int, prefixes: torch.Tensor, drafts: int, qo_indptr: torch.Tensor, mask_indptr: torch.Tensor
+    ) -> None:
+        qo_indptr[:] = torch.arange(0, (bs + 1) * drafts, drafts, device=self.device)
+        mask_indptr[1:] = torch.cumsum(drafts * (prefixes[:bs] + drafts), 0)
+
+    def _indices(self, length: int) -> torch.Tensor:
+        return self._integers(length, torch.int64)
+
+    def _integers(self, length: int, dtype: torch.dtype) -> torch.Tensor:
+        return torch.zeros(length, dtype=dtype, device=self.device)
