@@ -1,0 +1,189 @@
+// The device, errors and versions.
+#include <cstring>
+#include <utility>
+
+#include "runtime/state.hpp"
+
+using namespace sglab::runtime;
+
+namespace {
+
+constexpr int kCudaVersion = 13000;
+
+const std::pair<Status, std::pair<const char*, const char*>> kErrors[] = {
+    {kSuccess, {"cudaSuccess", "no error"}},
+    {kInvalidValue, {"cudaErrorInvalidValue", "invalid argument"}},
+    {kMemoryAllocation, {"cudaErrorMemoryAllocation", "out of memory"}},
+    {kInvalidConfiguration, {"cudaErrorInvalidConfiguration", "invalid configuration argument"}},
+    {kInvalidSymbol, {"cudaErrorInvalidSymbol", "invalid device symbol"}},
+    {kMissingConfiguration, {"cudaErrorMissingConfiguration", "missing launch configuration"}},
+    {kInvalidDeviceFunction, {"cudaErrorInvalidDeviceFunction", "invalid device function"}},
+    {kNoDevice, {"cudaErrorNoDevice", "no CUDA-capable device is detected"}},
+    {kInvalidDevice, {"cudaErrorInvalidDevice", "invalid device ordinal"}},
+    {kInvalidKernelImage, {"cudaErrorInvalidKernelImage", "device kernel image is invalid"}},
+    {kNoKernelImageForDevice,
+     {"cudaErrorNoKernelImageForDevice", "no kernel image is available for the device"}},
+    {kInvalidResourceHandle, {"cudaErrorInvalidResourceHandle", "invalid resource handle"}},
+    {kSymbolNotFound, {"cudaErrorSymbolNotFound", "named symbol not found"}},
+    {kLaunchFailure, {"cudaErrorLaunchFailure", "unspecified launch failure"}},
+    {kNotSupported, {"cudaErrorNotSupported", "operation not supported"}},
+    {kUnknown, {"cudaErrorUnknown", "unknown error"}},
+};
+
+std::pair<const char*, const char*> words_for(Status status) {
+  for (const auto& [known, words] : kErrors) {
+    if (known == status) return words;
+  }
+  return {"unrecognized error code", "unrecognized error code"};
+}
+
+// cudaDeviceAttr, by number. Returns -1 for one that the emulated GPU has no value for.
+int attribute_value(const SglabDevice& device, int attribute) {
+  switch (attribute) {
+    case 1:
+      return 1024;  // threads per block
+    case 2:
+    case 3:
+      return 1024;  // block x, y
+    case 4:
+      return 64;  // block z
+    case 5:
+      return 2147483647;  // grid x
+    case 6:
+    case 7:
+      return 65535;  // grid y, z
+    case 8:
+      return kSmemWithoutOptIn;  // shared memory per block
+    case 9:
+      return 65536;  // constant memory
+    case 10:
+      return 32;  // warp size
+    case 12:
+    case 82:
+      return 65536;  // registers per block, per multiprocessor
+    case 16:
+      return device.sms;  // multiprocessors
+    case 18:
+      return 0;  // integrated
+    case 19:
+    case 31:
+    case 41:
+      return 1;  // maps host memory, concurrent kernels, unified addressing
+    case 20:
+    case 32:
+      return 0;  // compute mode, ECC
+    case 39:
+      return 2048;  // threads per multiprocessor
+    case 75:
+      return device.major;  // compute capability
+    case 76:
+      return device.minor;
+    case 78:
+    case 83:
+      return 1;  // stream priorities, managed memory
+    case 81:
+      return device.smem_per_sm;  // shared memory per multiprocessor
+    case 95:
+      return 0;  // cooperative launch
+    case 97:
+      return device.smem_per_block;  // shared memory per block with the opt-in
+    case 106:
+      return 32;  // blocks per multiprocessor
+    case 111:
+      return 1024;  // reserved shared memory per block
+    case 115:
+      return 1;  // memory pools
+    case 120:
+      return device.max_cluster > 1;  // clusters
+    default:
+      return -1;
+  }
+}
+
+template <typename T>
+void put(DeviceProperties* properties, DeviceProperties::Place place, const T& value) {
+  std::memcpy(properties->bytes + place, &value, sizeof(value));
+}
+
+}  // namespace
+
+SGLAB_CUDA_API Status cudaGetDeviceCount(int* count) {
+  *count = 1;
+  return kSuccess;
+}
+SGLAB_CUDA_API Status cudaGetDevice(int* device) {
+  *device = 0;
+  return kSuccess;
+}
+SGLAB_CUDA_API Status cudaSetDevice(int device) {
+  return device == 0 ? kSuccess : fail(kInvalidDevice, "there is one emulated GPU, number 0");
+}
+SGLAB_CUDA_API Status cudaDeviceSynchronize() {
+  return kSuccess;
+}
+SGLAB_CUDA_API Status cudaDeviceReset() {
+  return kSuccess;
+}
+
+SGLAB_CUDA_API Status cudaDeviceGetAttribute(int* value, int attribute, int device) {
+  if (device != 0) return fail(kInvalidDevice, "there is one emulated GPU, number 0");
+  const int found = attribute_value(State::get().device, attribute);
+  if (found < 0)
+    return fail(kNotSupported, "device attribute " + std::to_string(attribute) + " has no value here");
+  *value = found;
+  return kSuccess;
+}
+
+SGLAB_CUDA_API Status cudaGetDeviceProperties(DeviceProperties* properties, int index) {
+  if (index != 0) return fail(kInvalidDevice, "there is one emulated GPU, number 0");
+  using P = DeviceProperties;
+  const State& state = State::get();
+  const SglabDevice& device = state.device;
+  *properties = {};
+  std::strncpy(reinterpret_cast<char*>(properties->bytes), state.device_name.c_str(), 255);
+  put(properties, P::kTotalGlobalMem, std::size_t{16} << 30);
+  put(properties, P::kSharedMemPerBlock, std::size_t{kSmemWithoutOptIn});
+  put(properties, P::kRegsPerBlock, 65536);
+  put(properties, P::kWarpSize, 32);
+  put(properties, P::kMaxThreadsPerBlock, 1024);
+  const int block[3] = {1024, 1024, 64}, grid[3] = {2147483647, 65535, 65535};
+  put(properties, P::kMaxThreadsDim, block);
+  put(properties, P::kMaxGridSize, grid);
+  put(properties, P::kTotalConstMem, std::size_t{65536});
+  put(properties, P::kMajor, device.major);
+  put(properties, P::kMinor, device.minor);
+  put(properties, P::kMultiProcessorCount, device.sms);
+  put(properties, P::kConcurrentKernels, 1);
+  put(properties, P::kUnifiedAddressing, 1);
+  put(properties, P::kMaxThreadsPerMultiProcessor, 2048);
+  put(properties, P::kSharedMemPerMultiprocessor, static_cast<std::size_t>(device.smem_per_sm));
+  put(properties, P::kRegsPerMultiprocessor, 65536);
+  put(properties, P::kSharedMemPerBlockOptin, static_cast<std::size_t>(device.smem_per_block));
+  put(properties, P::kMaxBlocksPerMultiProcessor, 32);
+  put(properties, P::kReservedSharedMemPerBlock, std::size_t{1024});
+  put(properties, P::kClusterLaunch, int{device.max_cluster > 1});
+  return kSuccess;
+}
+
+SGLAB_CUDA_API Status cudaDriverGetVersion(int* version) {
+  *version = kCudaVersion;
+  return kSuccess;
+}
+SGLAB_CUDA_API Status cudaRuntimeGetVersion(int* version) {
+  *version = kCudaVersion;
+  return kSuccess;
+}
+
+SGLAB_CUDA_API Status cudaGetLastError() {
+  return last_status(true);
+}
+SGLAB_CUDA_API Status cudaPeekAtLastError() {
+  return last_status(false);
+}
+SGLAB_CUDA_API const char* cudaGetErrorName(Status status) {
+  return words_for(status).first;
+}
+SGLAB_CUDA_API const char* cudaGetErrorString(Status status) {
+  const char* const explanation = explanation_of(status);
+  return explanation == nullptr ? words_for(status).second : explanation;
+}

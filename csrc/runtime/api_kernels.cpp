@@ -1,0 +1,163 @@
+// Registering and launching kernels: what nvcc's host code calls.
+#include <algorithm>
+#include <vector>
+
+#include "runtime/launch.hpp"
+
+using namespace sglab::runtime;
+
+namespace {
+
+struct Configuration {
+  Dim3 grid, block;
+  std::size_t smem = 0;
+  Stream stream = nullptr;
+};
+thread_local std::vector<Configuration> configurations;  // of <<<...>>> under way
+
+Function* find(const void* stub) {
+  State& state = State::get();
+  const auto found = state.functions.find(stub);
+  return found == state.functions.end() ? nullptr : &found->second;
+}
+
+}  // namespace
+
+SGLAB_CUDA_API void** __cudaRegisterFatBinary(void* wrapper) {
+  State& state = State::get();
+  const std::lock_guard lock(state.mutex);
+  state.modules.push_back({read_fatbin(wrapper)});
+  return reinterpret_cast<void**>(&state.modules.back());
+}
+
+SGLAB_CUDA_API void __cudaRegisterFatBinaryEnd(void**) {}
+
+SGLAB_CUDA_API void __cudaUnregisterFatBinary(void** handle) {
+  State& state = State::get();
+  const std::lock_guard lock(state.mutex);
+  std::erase_if(state.functions, [handle](const auto& entry) {
+    return entry.second.module == reinterpret_cast<Module*>(handle);
+  });
+}
+
+SGLAB_CUDA_API char __cudaInitModule(void**) {
+  return 1;
+}
+
+SGLAB_CUDA_API void __cudaRegisterFunction(void** handle, const char* stub, char*, const char* name, int,
+                                           void*, void*, void*, void*, int*) {
+  State& state = State::get();
+  const std::lock_guard lock(state.mutex);
+  state.functions[stub] = {reinterpret_cast<Module*>(handle), name};
+}
+
+SGLAB_CUDA_API void __cudaRegisterVar(void**, char*, char*, const char*, int, std::size_t, int, int) {}
+
+SGLAB_CUDA_API unsigned __cudaPushCallConfiguration(Dim3 grid, Dim3 block, std::size_t smem, Stream stream) {
+  configurations.push_back({grid, block, smem, stream});
+  return 0;
+}
+
+SGLAB_CUDA_API Status __cudaPopCallConfiguration(Dim3* grid, Dim3* block, std::size_t* smem, void* stream) {
+  if (configurations.empty())
+    return fail(kMissingConfiguration, "a kernel stub was called without <<<...>>>");
+  const Configuration top = configurations.back();
+  configurations.pop_back();
+  *grid = top.grid;
+  *block = top.block;
+  *smem = top.smem;
+  *static_cast<Stream*>(stream) = top.stream;
+  return kSuccess;
+}
+
+SGLAB_CUDA_API Status __cudaGetKernel(void** kernel, const void* stub) {
+  *kernel = const_cast<void*>(stub);
+  return kSuccess;
+}
+
+SGLAB_CUDA_API Status cudaLaunchKernel(const void* stub, Dim3 grid, Dim3 block, void** arguments,
+                                       std::size_t smem, Stream) {
+  return launch(stub, grid, block, Dim3{}, smem, arguments);
+}
+
+SGLAB_CUDA_API Status __cudaLaunchKernel(void* kernel, Dim3 grid, Dim3 block, void** arguments,
+                                         std::size_t smem, Stream) {
+  return launch(kernel, grid, block, Dim3{}, smem, arguments);
+}
+
+SGLAB_CUDA_API Status __cudaLaunchKernel_ptsz(void* kernel, Dim3 grid, Dim3 block, void** arguments,
+                                              std::size_t smem, Stream) {
+  return launch(kernel, grid, block, Dim3{}, smem, arguments);
+}
+
+SGLAB_CUDA_API Status cudaLaunchKernelExC(const LaunchConfig* config, const void* stub, void** arguments) {
+  Dim3 cluster;
+  for (std::uint32_t i = 0; i < config->attribute_count; ++i) {
+    const LaunchAttribute& attribute = config->attributes[i];
+    switch (attribute.id) {
+      case kAttributeClusterDimension:
+        cluster = attribute.cluster;
+        break;
+      case kAttributeIgnore:
+      case kAttributeProgrammaticStreamSerialization:  // launches follow one another: nothing to overlap
+      case kAttributePriority:
+      case kAttributePreferredClusterDimension:  // a wish that a device may leave unmet
+        break;
+      case kAttributeCooperative:
+        if (attribute.cooperative == 0) break;
+        [[fallthrough]];
+      default:
+        return fail(kNotSupported, "launch attribute " + std::to_string(attribute.id) + " is not supported");
+    }
+  }
+  return launch(stub, config->grid, config->block, cluster, config->dynamic_smem, arguments);
+}
+
+SGLAB_CUDA_API Status cudaFuncSetAttribute(const void* stub, int attribute, int value) {
+  State& state = State::get();
+  const std::lock_guard lock(state.mutex);
+  Function* const function = find(stub);
+  if (function == nullptr) return fail(kInvalidDeviceFunction, "this kernel was never registered");
+  if (attribute == kMaxDynamicSharedMemorySize) {
+    if (value < 0 || value > state.device.smem_per_block) {
+      return fail(kInvalidValue, function->name + ": " + std::to_string(value) +
+                                     " bytes of dynamic shared memory; " +
+                                     std::to_string(state.device.smem_per_block) + " exist");
+    }
+    function->max_dynamic_smem = value;
+  }
+  if (attribute == kNonPortableClusterSizeAllowed) function->non_portable_cluster = value != 0;
+  return kSuccess;
+}
+
+SGLAB_CUDA_API Status cudaFuncSetCacheConfig(const void*, int) {
+  return kSuccess;
+}
+
+SGLAB_CUDA_API Status cudaFuncGetAttributes(FunctionAttributes* attributes, const void* stub) {
+  const std::lock_guard lock(State::get().mutex);
+  const Function* const function = find(stub);
+  if (function == nullptr) return fail(kInvalidDeviceFunction, "this kernel was never registered");
+  *attributes = {};
+  attributes->max_threads = 1024;
+  attributes->max_dynamic_shared = function->max_dynamic_smem;
+  attributes->non_portable_cluster = function->non_portable_cluster;
+  return kSuccess;
+}
+
+// As many CTAs as shared memory and threads allow; the emulator has no register file to run out of.
+SGLAB_CUDA_API Status cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void*,
+                                                                             int threads, std::size_t smem,
+                                                                             unsigned) {
+  const SglabDevice& device = State::get().device;
+  if (threads < 1 || threads > 1024) return fail(kInvalidValue, "a block has 1 to 1024 threads");
+  const int by_threads = 2048 / ((threads + 31) / 32 * 32);
+  const int by_smem = static_cast<int>(device.smem_per_sm / (smem + 1024));
+  *blocks = std::min({by_threads, by_smem, 32});
+  return kSuccess;
+}
+
+SGLAB_CUDA_API Status cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* stub,
+                                                                    int threads, std::size_t smem) {
+  return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, stub, threads, smem, 0);
+}

@@ -1,0 +1,10 @@
+#pragma once
+
+#include "runtime/state.hpp"
+
+namespace sglab::runtime {
+
+// Checks a launch as the CUDA runtime does and hands it to the launcher.
+Status launch(const void* function, Dim3 grid, Dim3 block, Dim3 cluster, std::size_t smem, void** arguments);
+
+}  // namespace sglab::runtime

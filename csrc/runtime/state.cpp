@@ -1,0 +1,64 @@
+#include "runtime/state.hpp"
+
+namespace sglab::runtime {
+namespace {
+
+struct LastError {
+  Status pending = kSuccess;  // until cudaGetLastError
+  Status explained = kSuccess;
+  std::string explanation;
+};
+thread_local LastError last_error;
+
+// sm_90a PTX runs on 9.0 only, sm_100f PTX on 10.x; a plain target on everything not older.
+bool runs_on(const std::string& ptx, int target, int device) {
+  const std::size_t at = ptx.find(".target");
+  const std::size_t end = ptx.find_first_of(",\n", at);
+  const std::string name = at == std::string::npos ? "" : ptx.substr(at, end - at);
+  if (name.find('a', 7) != std::string::npos) return target == device;
+  if (name.find('f', 7) != std::string::npos) return target <= device && target / 10 == device / 10;
+  return target <= device;
+}
+
+}  // namespace
+
+State& State::get() {
+  static State* const state = new State;  // outlives every host program's destructors
+  return *state;
+}
+
+const FatbinPtx* State::ptx_for(const Module& module) {
+  const FatbinPtx* best = nullptr;
+  for (const FatbinPtx& ptx : module.fatbin.ptx) {
+    if (!runs_on(ptx.text, ptx.capability, capability())) continue;
+    if (best == nullptr || ptx.capability > best->capability) best = &ptx;
+  }
+  if (best != nullptr) return best;
+  const std::string number = std::to_string(capability());
+  std::string text = "the program holds no PTX that runs on sm_" + number;
+  if (!module.fatbin.problem.empty()) text += ": " + module.fatbin.problem;
+  if (module.fatbin.ptx.empty() && module.fatbin.machine_code_entries > 0) {
+    text += ": only machine code; compile it with -gencode arch=compute_" + number + "a,code=compute_" +
+            number + "a";
+  }
+  fail(kNoKernelImageForDevice, text);
+  return nullptr;
+}
+
+Status fail(Status status, std::string explanation) {
+  last_error = {status, status, std::move(explanation)};
+  return status;
+}
+
+Status last_status(bool clear) {
+  const Status status = last_error.pending;
+  if (clear) last_error.pending = kSuccess;
+  return status;
+}
+
+const char* explanation_of(Status status) {
+  const bool known = last_error.explained == status && !last_error.explanation.empty();
+  return known ? last_error.explanation.c_str() : nullptr;
+}
+
+}  // namespace sglab::runtime

@@ -1,0 +1,56 @@
+// What the runtime knows: the device it plays, registered modules and kernels, memory, the last error.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "runtime/abi.hpp"
+#include "runtime/fatbin.hpp"
+#include "runtime/launcher.hpp"
+
+namespace sglab::runtime {
+
+constexpr int kSmemWithoutOptIn = 48 * 1024;
+
+struct Module {
+  Fatbin fatbin;
+};
+
+struct Function {
+  Module* module;
+  std::string name;
+  int max_dynamic_smem = kSmemWithoutOptIn;
+  bool non_portable_cluster = false;
+};
+
+// One per process; every member is guarded by `mutex`. Launches run one at a time, like a single stream.
+class State {
+ public:
+  static State& get();
+
+  std::recursive_mutex mutex;
+  std::string device_name = "sglab's emulated GPU";
+  SglabDevice device{nullptr, 10, 0, 148, 232448, 233472, 16};
+  SglabLauncher launcher = nullptr;
+  void* launcher_data = nullptr;
+  std::deque<Module> modules;
+  std::map<const void*, Function> functions;           // by the address of the host stub
+  std::map<std::uint64_t, std::uint64_t> allocations;  // address to bytes
+
+  int capability() const { return device.major * 10 + device.minor; }
+  // The PTX of `module` for the device; null, with an error recorded, if there is none.
+  const FatbinPtx* ptx_for(const Module& module);
+};
+
+// Records an error of this thread, with an explanation for people, and returns it.
+Status fail(Status status, std::string explanation);
+Status last_status(bool clear);
+// The explanation if `status` is this thread's last error, else null.
+const char* explanation_of(Status status);
+
+}  // namespace sglab::runtime
