@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from sglab.gpu.architecture import Architecture
@@ -16,15 +17,28 @@ if TYPE_CHECKING:
 Scheduler = Literal["fair", "random", "adversarial", "in_order"]
 
 
+class NoEmulatorError(GpuError):
+    """The compiled core is missing, or was built without the emulator."""
+
+
 def core() -> Any:
-    """The compiled core, if it holds the emulator."""
+    """The compiled core with the emulator in it."""
     try:
         from sglab import _core
     except ImportError as error:
-        raise GpuError(f"sglab's compiled core is missing ({error}); run `python3 start.py install`") from None
+        raise NoEmulatorError(f"sglab's compiled core is missing ({error}); run `python3 start.py install`") from None
     if not hasattr(_core, "Machine"):
-        raise GpuError("this build of sglab's compiled core has no emulator; run `python3 start.py install`")
+        raise NoEmulatorError("this build of sglab's compiled core has no emulator; run `python3 start.py install`")
     return _core
+
+
+@cache
+def default_device() -> EmulatedDevice:
+    """The emulated B200 that CPU tensors run on where nothing else is said.
+
+    raises GpuError: the compiled core has no emulator
+    """
+    return EmulatedDevice("sm_100a")
 
 
 class EmulatedDevice:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,10 +11,9 @@ from typing import Any
 
 from sglab.gpu.architecture import Architecture
 from sglab.gpu.compilers.cache import cached, content_key
-from sglab.gpu.compilers.nvcc import find_nvcc, nvcc_version
+from sglab.gpu.compilers.nvcc import find_nvcc, nvcc_version, run_nvcc
 from sglab.gpu.compilers.progress import announced
 from sglab.gpu.emulated import EmulatedDevice
-from sglab.gpu.errors import CompileError
 from sglab.gpu.host_runtime import LIBRARY, Visit, host_runtime
 
 
@@ -70,8 +68,6 @@ def build_extension(
         linked = [f"-L{LIBRARY.parent}", f"-l{LIBRARY.stem.removeprefix('lib')}"]
         command = [str(nvcc), *flags, *paths, f"{name}.cu", "-o", f"{name}.so", *linked]
         with announced(f"compiling {name} for {arch} with nvcc{f' ({expect})' if expect else ''}"):
-            ran = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-        if ran.returncode:
-            raise CompileError(f"nvcc could not compile {name}:\n{(ran.stdout + ran.stderr).strip()}")
+            run_nvcc(command, name, folder)
 
     return HostExtension(cached("extension", key, build) / f"{name}.so")

@@ -17,6 +17,8 @@ from sglab.gpu.compilers.cache import cached, content_key
 from sglab.gpu.compilers.progress import announced
 from sglab.gpu.errors import CompileError, MissingDependencyError
 
+_SHOWN_LINES = 30  # of nvcc's output; a template error can fill thousands
+
 
 def find_nvcc() -> Path:
     """nvcc from $CUDA_HOME, the PATH, or the Python environment.
@@ -95,12 +97,21 @@ def _run(nvcc: Path, source: str, name: str, flags: Sequence[str], folder: Path)
     file.write_text(source)
     dependencies = folder / "kernel.d"
     command = [str(nvcc), *flags, "-ptx", file.name, "-o", "kernel.ptx", "-MD", "-MF", dependencies.name]
-    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    if ran.returncode:
-        raise CompileError(f"nvcc could not compile {name}:\n{(ran.stdout + ran.stderr).strip()}")
+    run_nvcc(command, name, folder)
     headers = [Path(p) for p in re.split(r"[\s\\]+", dependencies.read_text().split(":", 1)[1]) if p]
     stamps = {str(p): _stamp(p) for p in headers if p.is_absolute()}
     (folder / "headers.json").write_text(json.dumps(stamps))
+
+
+def run_nvcc(command: Sequence[str], name: str, folder: Path) -> None:
+    """Runs nvcc in `folder`. raises CompileError: with its errors, without its warnings."""
+    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    if ran.returncode:
+        lines = (ran.stdout + ran.stderr).strip().splitlines()
+        first = next((i for i, line in enumerate(lines) if "error" in line), 0)
+        shown = lines[first : first + _SHOWN_LINES]
+        more = [f"… and {len(lines) - first - len(shown)} more lines"] if first + len(shown) < len(lines) else []
+        raise CompileError("\n".join([f"nvcc could not compile {name}:", *shown, *more]))
 
 
 def _headers_unchanged(folder: Path) -> bool:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from math import prod
 from typing import Any
 
 from sglab.gpu.arguments import Allocation, merged
 from sglab.gpu.compilers.triton_aot import TritonProgram, compile_triton
 from sglab.gpu.device import Launch
-from sglab.gpu.emulated import EmulatedDevice, core
-from sglab.gpu.errors import GpuError, LaunchError
+from sglab.gpu.emulated import EmulatedDevice
+from sglab.gpu.errors import LaunchError
 from sglab.gpu.geometry import make_geometry
 from sglab.gpu.module import Kernel, Module
 from sglab.gpu.signature import Dim3
@@ -102,13 +101,3 @@ class _Kept(Allocation):
     """An allocation that keeps its memory alive as long as the launch."""
 
     memory: Any
-
-
-@cache
-def default_device() -> EmulatedDevice | None:
-    """The emulated device for CPU tensors; None where the compiled core has no emulator."""
-    try:
-        core()
-    except GpuError:
-        return None
-    return EmulatedDevice("sm_100a")

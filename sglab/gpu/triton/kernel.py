@@ -6,9 +6,9 @@ import functools
 from collections.abc import Callable
 from typing import Any, overload
 
-from sglab.gpu.emulated import EmulatedDevice
+from sglab.gpu.emulated import EmulatedDevice, NoEmulatorError, default_device
 from sglab.gpu.errors import missing
-from sglab.gpu.triton.emulator import EmulatedLauncher, default_device
+from sglab.gpu.triton.emulator import EmulatedLauncher
 from sglab.gpu.triton.interpreter import interpret
 from sglab.gpu.triton.record import LaunchRecord
 from sglab.gpu.triton.routing import canonical_grid, choose
@@ -58,22 +58,22 @@ def _kernel_class() -> type:
         ) -> Any:
             if warmup:
                 return super().run(*args, grid=grid, warmup=True, **kwargs)
-            emulated = device or default_device()
-            specializer = self._specializer(emulated.arch.capability if emulated else 100)
+            specializer = self._specializer(device.arch.capability if device else 100)
             bound = specializer.bind(args, kwargs)
 
             def refusal() -> str | None:
-                if emulated is None:
-                    return "this build of sglab has no emulator"
-                return self._launcher.refusal(emulated, specializer, bound)
+                try:
+                    return self._launcher.refusal(device or default_device(), specializer, bound)
+                except NoEmulatorError as error:
+                    return str(error)
 
             chosen, reason = choose(self.__name__, bound.values, route, refusal)
             sizes = canonical_grid(self.__name__, grid, bound.values)
             report = None
             if chosen == "cuda":
                 report = super().run(*args, grid=sizes, warmup=False, **kwargs)
-            elif chosen == "emulator" and emulated:
-                report = self._launcher.launch(emulated, specializer, bound, sizes)
+            elif chosen == "emulator":
+                report = self._launcher.launch(device or default_device(), specializer, bound, sizes)
             else:
                 remark = interpret(self, sizes, bound.values)
                 reason = f"{reason}; {remark}" if remark else reason

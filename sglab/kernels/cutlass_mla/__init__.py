@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from sglab.kernels import machine
+from sglab.kernels.cutlass_mla import flashinfer
 from sglab.kernels.cutlass_mla.contract import check
 from sglab.kernels.cutlass_mla.heads import pad_heads, slice_heads
 from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator, needs_triton
@@ -21,6 +22,7 @@ __all__ = [
 operator = Operator(
     "cutlass_mla_decode",
     Implementation("triton", "sglab.kernels.cutlass_mla.triton:run", GPU, needs_triton),
+    Implementation("flashinfer", "sglab.kernels.cutlass_mla.flashinfer:run", frozenset(), flashinfer.refuses),
     Implementation("reference", "sglab.kernels.cutlass_mla.reference:run", EVERYWHERE),
 )
 
