@@ -10,7 +10,8 @@ from sglab.engine.kv_pool import KVCache, MHATokenToKVPool, MLATokenToKVPool
 from sglab.engine.layer import AttentionType, RadixAttention
 from sglab.engine.model_runner import ModelConfig, ModelRunner
 from sglab.engine.paged_allocator import PagedTokenToKVPoolAllocator
-from sglab.engine.radix_cache import RadixCache, RadixKey
+from sglab.engine.radix_cache import RadixCache
+from sglab.engine.radix_node import RadixKey
 from sglab.engine.req import Req
 from sglab.engine.req_to_token_pool import ReqToTokenPool
 from sglab.engine.schedule_batch import ModelWorkerBatch, ScheduleBatch

@@ -8,65 +8,18 @@ Source: SGLang 0.5.9 `mem_cache/radix_cache.py`; time is counted in accesses, wh
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
 from sglab.engine.allocator import BaseTokenToKVPoolAllocator
 from sglab.engine.errors import BadArgumentError
+from sglab.engine.radix_node import RadixKey, TreeNode, TreeState
 from sglab.engine.req_to_token_pool import ReqToTokenPool
 
 if TYPE_CHECKING:
     from sglab.engine.req import Req
-
-ChildKey = tuple[str | None, tuple[int, ...]]
-
-
-class RadixKey:
-    """A token run and the namespace it lives in (a LoRA adapter, a cache salt): equal tokens match within one only."""
-
-    def __init__(self, token_ids: Sequence[int], extra_key: str | None = None) -> None:
-        self.token_ids = list(token_ids)
-        self.extra_key = extra_key
-
-    def __len__(self) -> int:
-        return len(self.token_ids)
-
-    def cut(self, start: int, stop: int | None = None) -> RadixKey:
-        return RadixKey(self.token_ids[start:stop], self.extra_key)
-
-    def child_key(self, page_size: int) -> ChildKey:
-        """The first page: what a parent finds a child by."""
-        return self.extra_key, tuple(self.token_ids[:page_size])
-
-    def match(self, other: RadixKey, page_size: int) -> int:
-        """Tokens of the longest common prefix, in whole pages."""
-        common = 0
-        for mine, theirs in zip(self.token_ids, other.token_ids, strict=False):
-            if mine != theirs:
-                break
-            common += 1
-        return common // page_size * page_size
-
-
-class TreeNode:
-    """One edge of the tree: a token run, its slots, how many requests lock it and when it was last used."""
-
-    def __init__(self, node_id: int, key: RadixKey, value: torch.Tensor, parent: TreeNode | None) -> None:
-        self.id = node_id
-        self.key = key
-        self.value = value
-        self.parent = parent
-        self.children: dict[ChildKey, TreeNode] = {}
-        self.lock_ref = 0
-        self.last_access_time = 0
-
-    def __lt__(self, other: TreeNode) -> bool:
-        return self.last_access_time < other.last_access_time
-
-
-TreeState = tuple[dict[str, Any], list[tuple[TreeNode, dict[str, Any]]]]
 
 
 class MatchResult(NamedTuple):

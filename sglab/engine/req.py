@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from sglab.engine.radix_cache import RadixKey
+from sglab.engine.radix_node import RadixKey
 
 if TYPE_CHECKING:
-    from sglab.engine.radix_cache import RadixCache, TreeNode
+    from sglab.engine.radix_cache import RadixCache
+    from sglab.engine.radix_node import TreeNode
 
 
 @dataclass(eq=False)
