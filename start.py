@@ -118,7 +118,15 @@ def install() -> None:
     install_torch()
     say("building the compiled core and installing sglab (a minute or two)")
     pip("--editable", f".[{EXTRAS}]", env=compiler_environment())
+    silence_announcements()
     stamp.write_text(wanted)
+
+
+def silence_announcements() -> None:
+    """JupyterLab would ask every new user about its newsletter, over the first notebook."""
+    extension = "@jupyterlab/apputils-extension:announcements"
+    command = [str(PYTHON), "-m", "jupyter", "labextension", "disable", "--level=sys_prefix", extension]
+    subprocess.run(command, capture_output=True)
 
 
 def lab(options: list[str]) -> None:

@@ -38,6 +38,11 @@ class Choice:
     passed_over: Mapping[str, str]
     launches: tuple[LaunchRecord, ...] = ()
 
+    def __str__(self) -> str:
+        lines = [f"{self.operator}: {self.implementation} ({self.reason})"]
+        lines += [f"{each.kernel}, grid {each.grid}, on {each.route} ({each.reason})" for each in self.launches]
+        return "\n  ".join(lines)
+
 
 @dataclass(frozen=True)
 class Implementation:
