@@ -87,7 +87,7 @@ def test_grids_are_walked_and_selected_with_the_keyboard(widget: Locator, batch:
     pool = widget.get_by_role("group", name="Pages of the KV pool")
     pool.focus()
     page = batch.pages(1)[0]
-    columns = pool.evaluate("grid => Math.round((grid.firstChild.offsetWidth - 45) / 40)")
+    columns = pool.evaluate("grid => Math.round((grid.firstChild.offsetWidth - 45) / 44)")
     for _ in range(page // columns):
         widget.page.keyboard.press("ArrowDown")
     for _ in range(page % columns):
@@ -213,3 +213,41 @@ def test_nothing_overflows_and_axe_finds_nothing(
     )
     assert overflowing == []
     assert axe(page) == []
+
+
+@pytest.mark.parametrize("kind", ["request", "page", "slot"])
+def test_slash_finds_requests_pages_and_slots(widget: Locator, batch: Any, kind: str) -> None:
+    page = batch.pages(1)[3]
+    typed, selected = {
+        "request": ("r2", {"request": 2}),
+        "page": (f"page {page}", {"request": 1, "page": page}),
+        "slot": (f"slot {page * 64 + 5}", {"request": 1, "page": page, "slot": page * 64 + 5}),
+    }[kind]
+    press(widget, "/")
+    widget.page.keyboard.type(typed)
+    widget.page.keyboard.press("Enter")
+    expect(widget.locator(".sg-details")).to_contain_text("Request r2" if kind == "request" else f"Page {page}")
+    assert selection.value == selected
+
+
+@pytest.mark.parametrize("typed", ["r9", "page 999", "tokens"])
+def test_what_is_not_there_is_not_found(widget: Locator, typed: str) -> None:
+    press(widget, "/")
+    widget.page.keyboard.type(typed)
+    widget.page.keyboard.press("Enter")
+    expect(widget.get_by_role("alert")).to_contain_text("pool has pages" if "page" in typed else "no request")
+    assert selection.value == {}
+
+
+def test_a_disposed_view_leaves_nothing_behind(host: Host, batch: Any) -> None:
+    widget = PageTable(batch)
+    listeners = "id => sglabHost.models.get(id).listenerCount"
+    for i in range(3):
+        host.show(widget, f"view{i}")
+        expect(host.page.locator(f"#view{i} .sg-widget[data-ready]")).to_be_visible()
+        press(host.page.locator(f"#view{i} .sg-widget"), "ArrowDown", "]", "]", "Space")
+        host.page.evaluate("id => document.getElementById(id).sglabDispose()", f"view{i}")
+    assert host.page.evaluate(listeners, widget.model_id) == 0
+    selection.set(request=0)
+    host.flush()
+    assert host.page.locator(".sg-widget").count() == 0

@@ -100,8 +100,16 @@ export class CanvasPaint {
   ) {}
 
   fill({ fill, hatch, ink }: Look): CanvasPattern | string {
-    if (hatch === "none") return fill;
-    const key = fill + hatch;
+    return hatch === "none" ? fill : this.#pattern(fill, hatch, ink);
+  }
+
+  /** Thin hatching in `ink` on whatever ground: room that holds nothing, padding, uninitialised values. */
+  empty(ink: string): CanvasPattern | string {
+    return this.#pattern("transparent", "forward", ink);
+  }
+
+  #pattern(fill: string, hatch: Hatch, ink: string): CanvasPattern | string {
+    const key = `${fill} ${hatch} ${ink}`;
     const known = this.#patterns.get(key);
     if (known) return known;
     const made = this.#make(fill, hatch, ink);

@@ -6,7 +6,8 @@ export interface KeyBinding {
   /** How the help names the keys, where the plain names would not do. */
   shown?: string;
   label: string;
-  run: () => void;
+  /** Absent where the keys are handled elsewhere and only the help needs them. */
+  run?: () => void;
 }
 
 const SHOWN: Record<string, string> = {
@@ -55,7 +56,7 @@ export function attachKeys(root: HTMLElement, bindings: () => KeyBinding[]): () 
     const key = pressed(event);
     if (keepsKey(event.target, key)) return;
     const binding = bindings().find((candidate) => candidate.keys.includes(key));
-    if (!binding) return;
+    if (!binding?.run) return;
     event.preventDefault();
     binding.run();
   };

@@ -64,7 +64,7 @@ export class DetailsView {
   #requestParts(request: Request): Node[] {
     const { page_size: size, slot_bytes } = this.shared.model.pool;
     const last = request.seqLen - (request.pages - 1) * size;
-    const rows: [string, string][] = [
+    const rows: Row[] = [
       ["length", plural(request.seqLen, "token")],
       ["pages", count(request.pages)],
       ["row of req_to_token", String(request.row)],
@@ -88,20 +88,36 @@ export class DetailsView {
     const { pool } = this.shared.model;
     const total = pool.pages;
     const held = pool.held * pool.page_size;
-    const rows: [string, string][] = [
-      ["pages", `${count(total)} × ${plural(pool.page_size, "token")}`],
+    return table([
+      ["pages", `${count(total)} × ${plural(pool.page_size, "token")}`, "without the dummy page 0"],
       ["held by requests", `${count(pool.held)} (${percent(pool.held / total)})`],
-      ["shared", count(pool.shared)],
-      ["only in the radix tree", count(pool.cached)],
-      ["free", `${count(pool.free)}, longest run ${count(pool.largest_free_run)}`],
+      ["shared", count(pool.shared), "pages that more than one request holds"],
       [
-        "slots unused in last pages",
-        `${count(pool.unused_slots)} (${percent(held ? pool.unused_slots / held : 0)})`,
+        "only in the radix tree",
+        count(pool.cached),
+        "cached prefixes that no running request uses; evictable",
       ],
-      ["next page is the neighbour", percent(pool.adjacent)],
-      ["size", bytes(total * pool.page_size * pool.slot_bytes)],
-    ];
-    return table(rows);
+      [
+        "free",
+        `${count(pool.free)}, longest run ${count(pool.largest_free_run)}`,
+        "longest run: neighbouring free pages",
+      ],
+      [
+        "unused slots",
+        `${count(pool.unused_slots)} (${percent(held ? pool.unused_slots / held : 0)})`,
+        "slots at the end of requests' last pages: internal fragmentation",
+      ],
+      [
+        "contiguous",
+        percent(pool.adjacent),
+        "share of a request's pages whose next page is the next page of the pool",
+      ],
+      [
+        "size",
+        bytes(total * pool.page_size * pool.slot_bytes),
+        `${count(pool.slot_bytes)} B per token, all layers`,
+      ],
+    ]);
   }
 
   #showSlots(page: Page | undefined): void {
@@ -167,9 +183,12 @@ export class DetailsView {
   }
 }
 
-function table(rows: [string, string][]): HTMLElement {
+/** Name, value, and what hovering says about it. */
+type Row = [string, string, string?];
+
+function table(rows: Row[]): HTMLElement {
   const list = h("div", { class: "pt-facts", role: "list" });
-  for (const [name, value] of rows)
-    list.append(h("div", { role: "listitem" }, h("span", {}, name), h("span", {}, value)));
+  for (const [name, value, title] of rows)
+    list.append(h("div", { role: "listitem", title }, h("span", {}, name), h("span", {}, value)));
   return list;
 }

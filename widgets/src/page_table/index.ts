@@ -15,6 +15,7 @@ import { ArraysView } from "./arrays_view";
 import { CommandRunner } from "./command_runner";
 import { DetailsView } from "./details_view";
 import { EditControls } from "./edit_controls";
+import { Finder } from "./finder";
 import { KernelSwitch } from "./kernel_switch";
 import { LinksView } from "./links_view";
 import { PageTableModel } from "./model";
@@ -36,6 +37,8 @@ function render({ el, source, selection, disposer }: Context): void {
     keys: () => [
       { keys: ["ArrowUp"], label: "select the previous request", run: () => selectRequest(-1) },
       { keys: ["ArrowDown"], label: "select the next request", run: () => selectRequest(1) },
+      { keys: ["/"], label: "find a request, a page or a slot", run: () => finder.focus() },
+      { keys: [], shown: "Tab", label: "into a grid: arrows walk its cells, Enter selects" },
     ],
     onEscape: () => shared.select({}),
   });
@@ -51,7 +54,8 @@ function render({ el, source, selection, disposer }: Context): void {
   const runner = new CommandRunner(source, frame);
   const kernels = new KernelSwitch(model, runner, disposer);
   const edits = new EditControls(shared, runner, frame, disposer);
-  frame.toolbar.append(kernels.element, ...(source.live ? edits.elements : []));
+  const finder = new Finder(shared, frame, disposer);
+  frame.toolbar.append(kernels.element, ...(source.live ? edits.elements : []), finder.element);
   links.attach(shared, requests, pool);
   disposer.add(() => arrays.dispose());
   disposer.add(() => links.dispose());
@@ -75,6 +79,11 @@ function render({ el, source, selection, disposer }: Context): void {
   const redraw = () => {
     requests.grid.redraw();
     pool.grid.redraw();
+    redrawStep();
+  };
+
+  /** What a step changes even where the page stays the same. */
+  const redrawStep = () => {
     arrays.redraw();
     details.redraw();
     links.redraw();
@@ -82,10 +91,12 @@ function render({ el, source, selection, disposer }: Context): void {
 
   /** After a step, or when the row of the trace it needs has arrived. */
   const showMoment = () => {
+    const pageBefore = shared.nowPage;
     shared.updateMoment();
     listing.update();
     details.update();
-    redraw();
+    if (shared.nowPage === pageBefore) redrawStep();
+    else redraw();
   };
 
   const follow = () => {
@@ -106,6 +117,7 @@ function render({ el, source, selection, disposer }: Context): void {
     model.arrived.on(() => {
       const missing = transport.position > 0 && !shared.moment;
       showMoment();
+      redraw();
       if (missing && shared.moment) transport.refresh();
     }),
   );

@@ -15,11 +15,15 @@ export class Painter {
   }
 
   fill(context: CanvasRenderingContext2D, look: Look): CanvasPattern | string {
+    return this.#paint(context).fill(look);
+  }
+
+  #paint(context: CanvasRenderingContext2D): CanvasPaint {
     const known = this.#paints.get(context);
-    if (known?.ratio === devicePixelRatio) return known.paint.fill(look);
+    if (known?.ratio === devicePixelRatio) return known.paint;
     const paint = new CanvasPaint(context, devicePixelRatio);
     this.#paints.set(context, { paint, ratio: devicePixelRatio });
-    return paint.fill(look);
+    return paint;
   }
 
   /** Neutral ground with a border: a free page, an empty cell. */
@@ -34,23 +38,8 @@ export class Painter {
 
   /** Thin grey hatching: room that holds nothing, or padding. */
   empty(context: CanvasRenderingContext2D, { x, y, width, height }: Rect): void {
-    const { muted } = this.theme();
-    context.save();
-    context.beginPath();
-    context.rect(x, y, width, height);
-    context.clip();
-    context.strokeStyle = muted;
-    context.globalAlpha *= 0.45;
-    context.lineWidth = 1;
-    context.beginPath();
-    // Hatching is anchored to the canvas, so that neighbours join.
-    const start = Math.floor((x - height) / 5) * 5;
-    for (let at = start; at < x + width; at += 5) {
-      context.moveTo(at, y + height);
-      context.lineTo(at + height, y);
-    }
-    context.stroke();
-    context.restore();
+    context.fillStyle = this.#paint(context).empty(this.theme().muted);
+    context.fillRect(x, y, width, height);
   }
 
   cross(context: CanvasRenderingContext2D, { x, y, width, height }: Rect): void {

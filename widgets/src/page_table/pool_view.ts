@@ -7,7 +7,7 @@ import { describePage } from "./words";
 
 /** Cell sizes, largest first: the first with which the pool fits is taken. */
 const SIZES = [
-  { width: 40, height: 28 },
+  { width: 44, height: 32 },
   { width: 30, height: 20 },
   { width: 16, height: 14 },
   { width: 9, height: 9 },
@@ -115,18 +115,27 @@ export class PoolView {
     const centre = { x: cell.x + cell.width / 2, y: cell.y + cell.height / 2 };
     const theme = painter.theme();
     const small = cell.height < 20 ? 10 : 12;
-    if (page.owner >= 0) {
-      const look = painter.look(page.owner);
-      painter.plated(context, String(id), centre, look.fill, look.ink, small, true);
-      if (page.holders > 1 && cell.height > 20) {
-        const corner = { x: cell.x + cell.width - 8, y: cell.y + 5 };
-        painter.plated(context, `×${page.holders}`, corner, look.fill, look.ink, 8, true);
-      }
-    } else if (page.owner === FREE) {
+    if (page.owner >= 0) this.#ownedLabel(context, id, page, cell);
+    else if (page.owner === FREE) {
       context.textAlign = "center";
       painter.text(context, String(id), centre.x, centre.y, theme.muted, small);
       if (page.rank === 0) this.#nextInLine(context, cell);
     } else painter.plated(context, String(id), centre, theme.surface, theme.text, small);
+  }
+
+  /** The page, and below it its request, which colour alone must not tell. */
+  #ownedLabel(context: CanvasRenderingContext2D, id: number, page: Page, cell: Rect): void {
+    const { painter, model } = this.shared;
+    const { fill, ink } = painter.look(page.owner);
+    const centre = { x: cell.x + cell.width / 2, y: cell.y + cell.height / 2 };
+    if (cell.height < 24) {
+      painter.plated(context, String(id), centre, fill, ink, 10, true);
+      return;
+    }
+    const owner = model.requests[page.owner]?.name ?? "";
+    const holders = page.holders > 1 ? `${owner} +${page.holders - 1}` : owner;
+    painter.plated(context, String(id), { ...centre, y: centre.y - 6 }, fill, ink, 12, true);
+    painter.plated(context, holders, { ...centre, y: centre.y + 7 }, fill, ink, 9);
   }
 
   /** A small triangle: the page that will be handed out next. */
