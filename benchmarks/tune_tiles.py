@@ -1,7 +1,7 @@
 """Which tile sizes are fastest on this GPU: python benchmarks/tune_tiles.py [--only SECTION ...]
 
-Replaces the tile that a kernel would choose by each candidate in turn. A candidate that does not compile or does not fit
-the shared memory is reported and passed over. The winners belong into `grouped_tile` and `extend_tile`.
+Replaces the tile that a kernel would choose by each candidate in turn. Candidates that do not compile or do not fit
+the shared memory are reported and passed over. The winners belong into `grouped_tile` and `extend_tile`.
 """
 
 from __future__ import annotations
