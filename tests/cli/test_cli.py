@@ -1,0 +1,82 @@
+"""`sglab`: doctor, run decode with a report, and errors on one line."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from sglab.cli import main
+
+
+def test_doctor_names_every_capability(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor"]) == 0
+    told = capsys.readouterr().out
+    for capability in ("Compiled core", "Tensors", "Triton kernels", "NVIDIA GPU", "CUDA compiler"):
+        assert capability in told
+    assert all(
+        "needs:" in after
+        for before, after in zip(told.splitlines(), told.splitlines()[1:], strict=False)
+        if "  no " in before
+    )
+
+
+@pytest.mark.parametrize("backend", ["cutlass_mla", "triton", "torch_native"])
+def test_run_decode_prints_shapes_error_and_what_ran(backend: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(f"run decode --seq-lens 70,1,33 --backend {backend} --num-heads 16 --page-size 32".split()) == 0
+    told = capsys.readouterr().out
+    assert "(3, 16, 576)" in told and "(3, 16, 512)" in told
+    assert f"what ran: {backend}, decode" in told
+    error = float(told.split("largest error ")[1].split(",")[0])
+    assert 0 <= error < 2e-3
+
+
+def test_plan_is_printed_with_its_exact_arrays(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        main(
+            [
+                "run",
+                "decode",
+                "--seq-lens",
+                "300,40",
+                "--num-heads",
+                "16",
+                "--planner",
+                "flash_mla",
+                "--sm-count",
+                "132",
+            ]
+        )
+        == 0
+    )
+    assert "tile_scheduler_metadata (132, 8) int32" in capsys.readouterr().out
+
+
+def test_report_is_self_contained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = tmp_path / "out.html"
+    assert main(["run", "decode", "--seq-lens", "70,33", "--num-heads", "16", "--html", str(report)]) == 0
+    page = report.read_text()
+    assert 'data-sglab="page_table"' in page and 'data-sglab="split_kv"' in page
+    assert "src=" not in page.replace("data-src=", "") and "https://" not in page.split("<script")[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        ("run decode --seq-lens 300 --backend cutlas_mla", "cutlass_mla"),
+        ("run decode --seq-lens 300 --page-size 96 --backend cutlass_mla", "page_size"),
+        ("run decode --seq-lens 300 --num-heads 0", "num_heads"),
+        ("run decode --seq-lens 300 --planner nobody", "--planner"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(arguments: str, names: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments.split()) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("sglab: ") and names in told and "Traceback" not in told
+
+
+def test_bad_lengths_are_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["run", "decode", "--seq-lens", "300,x"])
+    assert stopped.value.code == 2
+    assert "--seq-lens" in capsys.readouterr().err
