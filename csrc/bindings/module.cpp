@@ -1,5 +1,6 @@
 #include <nanobind/nanobind.h>
 
+#include "bindings/emulator.hpp"
 #include "bindings/tensor.hpp"
 #include "cpu/features.hpp"
 
@@ -12,4 +13,5 @@ NB_MODULE(_core, module) {
       "Instruction set the hot loops run with: baseline, avx2 or avx512 (SGLAB_ISA lowers it).");
   sglab::bindings::register_tensor(module);
   sglab::bindings::register_tma(module);
+  sglab::bindings::register_emulator(module);
 }

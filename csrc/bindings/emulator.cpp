@@ -1,0 +1,271 @@
+#include "bindings/emulator.hpp"
+
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <map>
+#include <mutex>
+
+#include "emulator/engine/machine.hpp"
+#include "emulator/front/error.hpp"
+#include "emulator/program/table.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace sglab::emu {
+namespace {
+
+PyObject* ptx_error = nullptr;
+PyObject* launch_error = nullptr;
+
+void set_error(PyObject* type, const std::string& message, const nb::dict& attributes) {
+  nb::object error = nb::steal(PyObject_CallFunction(type, "s", message.c_str()));
+  for (const auto& [name, value] : attributes) nb::setattr(error, name, value);
+  PyErr_SetObject(type, error.ptr());
+}
+
+// PTX text that failed to parse, with the name it goes by.
+struct NamedPtxError {
+  PtxError error;
+  std::string source;
+};
+
+void translate(const std::exception_ptr& pointer, void*) {
+  try {
+    std::rethrow_exception(pointer);
+  } catch (const NamedPtxError& caught) {
+    nb::dict attributes;
+    attributes["line"] = caught.error.line;
+    attributes["column"] = caught.error.column;
+    attributes["source"] = caught.source;
+    set_error(ptx_error, caught.source + ":" + std::to_string(caught.error.line) + ": " + caught.error.what(), attributes);
+  } catch (const LaunchFault& caught) {
+    const Fault& f = caught.fault;
+    if (f.kind == "interrupted") {
+      PyErr_SetNone(PyExc_KeyboardInterrupt);
+      return;
+    }
+    nb::dict attributes;
+    attributes["kind"] = f.kind;
+    attributes["kernel"] = f.kernel;
+    attributes["cta"] = nb::make_tuple(f.cta[0], f.cta[1], f.cta[2]);
+    attributes["warp"] = f.warp;
+    attributes["lane"] = f.lane;
+    attributes["pc"] = f.pc;
+    attributes["ptx_line"] = f.ptx_line;
+    attributes["source_file"] = f.source_file;
+    attributes["source_line"] = f.source_line;
+    std::string where;
+    if (f.warp >= 0) {
+      where = " [kernel " + f.kernel + ", CTA (" + std::to_string(f.cta[0]) + ", " + std::to_string(f.cta[1]) + ", " +
+              std::to_string(f.cta[2]) + "), warp " + std::to_string(f.warp) +
+              (f.lane >= 0 ? ", lane " + std::to_string(f.lane) : "") + ", PTX line " + std::to_string(f.ptx_line) +
+              (f.source_file.empty() ? "" : ", " + f.source_file + ":" + std::to_string(f.source_line)) + "]";
+    }
+    set_error(launch_error, f.message + where, attributes);
+  }
+}
+
+// A kernel is decoded when it is asked for.
+struct PyKernel {
+  std::shared_ptr<const Image> image;
+  std::shared_ptr<const Program> program;
+
+  const Function& source() const { return image->module().functions[program->source]; }
+};
+
+class PyModule {
+ public:
+  PyModule(std::string ptx, std::string name) {
+    nb::gil_scoped_release release;
+    try {
+      image_ = std::make_shared<Image>(parse_module(std::move(ptx), name));
+    } catch (const PtxError& error) {
+      throw NamedPtxError{error, name};
+    }
+  }
+
+  const Module& module() const { return image_->module(); }
+
+  std::vector<std::string> entries() const {
+    std::vector<std::string> names;
+    for (const Function& function : module().functions) {
+      if (function.entry && function.defined) names.emplace_back(function.name);
+    }
+    return names;
+  }
+
+  PyKernel kernel(const std::string& name) {
+    for (std::uint32_t i = 0; i < module().functions.size(); ++i) {
+      const Function& function = module().functions[i];
+      if (!function.entry || !function.defined || function.name != name) continue;
+      const std::lock_guard lock(mutex_);
+      std::shared_ptr<const Program>& program = programs_[i];
+      if (program == nullptr) {
+        try {
+          program = decode_kernel(image_, i);
+        } catch (const PtxError& error) {
+          throw NamedPtxError{error, module().name};
+        }
+      }
+      return {image_, program};
+    }
+    throw nb::key_error(("no kernel named " + name).c_str());
+  }
+
+ private:
+  std::shared_ptr<const Image> image_;
+  std::mutex mutex_;
+  std::map<std::uint32_t, std::shared_ptr<const Program>> programs_;
+};
+
+struct PyMachine {
+  std::string arch;
+  std::uint32_t sms, threads;
+  std::string scheduler;
+  std::uint64_t seed;
+
+  PyMachine(std::string arch_, std::uint32_t sms_, std::uint32_t threads_, std::string scheduler_, std::uint64_t seed_)
+      : arch(std::move(arch_)), sms(sms_), threads(threads_), scheduler(std::move(scheduler_)), seed(seed_) {
+    policy();
+    if (sms == 0) throw nb::value_error("sms must be at least 1");
+    if (threads == 0) throw nb::value_error("threads must be at least 1");
+  }
+
+  Policy policy() const {
+    if (scheduler == "fair") return Policy::kFair;
+    if (scheduler == "random") return Policy::kRandom;
+    if (scheduler == "adversarial") return Policy::kAdversarial;
+    if (scheduler == "in_order") return Policy::kInOrder;
+    throw nb::value_error("scheduler must be 'fair', 'random', 'adversarial' or 'in_order'");
+  }
+
+  LaunchReport launch(const PyKernel& kernel, std::array<std::uint32_t, 3> grid, std::array<std::uint32_t, 3> block,
+                      std::array<std::uint32_t, 3> cluster, std::uint32_t smem, const nb::bytes& params,
+                      const std::vector<std::tuple<std::uint64_t, std::uint64_t, std::string>>& allocations,
+                      std::uint64_t max_instructions) const {
+    LaunchConfig config;
+    config.grid = grid;
+    config.block = block;
+    config.cluster = cluster;
+    config.dynamic_shared = smem;
+    const auto* const bytes = static_cast<const std::uint8_t*>(params.data());
+    config.parameters.assign(bytes, bytes + params.size());
+    for (const auto& [address, size, name] : allocations) config.allocations.push_back({address, address + size, name});
+    config.max_instructions = max_instructions;
+    config.policy = policy();
+    config.seed = seed;
+    config.sms = sms;
+    config.threads = threads;
+    const std::shared_ptr<const Program> program = kernel.program;
+    const std::function<bool()> interrupted = [] {
+      nb::gil_scoped_acquire acquire;
+      return PyErr_CheckSignals() != 0;
+    };
+    nb::gil_scoped_release release;
+    return run_launch(*program, std::move(config), interrupted);
+  }
+};
+
+std::vector<std::tuple<std::string, std::uint32_t, std::uint32_t, std::string>> parameters(const PyKernel& kernel) {
+  std::vector<std::tuple<std::string, std::uint32_t, std::uint32_t, std::string>> result;
+  for (const std::uint32_t index : kernel.source().parameters) {
+    const Symbol& symbol = kernel.image->module().symbols[index];
+    result.emplace_back(std::string(symbol.name), static_cast<std::uint32_t>(symbol.bytes), symbol.align,
+                        std::string(type_name(symbol.type)));
+  }
+  return result;
+}
+
+nb::object extent_or_none(const Extent& extent) {
+  if (extent[0] == 0) return nb::none();
+  return nb::make_tuple(extent[0], extent[1], extent[2]);
+}
+
+std::vector<std::string> source_files(const PyKernel& kernel) {
+  std::map<std::uint32_t, std::string> sorted(kernel.image->module().files.begin(), kernel.image->module().files.end());
+  std::vector<std::string> names;
+  for (const auto& [index, name] : sorted) names.push_back(name);
+  return names;
+}
+
+std::size_t instruction_count(const PyKernel& kernel) {
+  std::size_t count = 0;
+  for (const Place& place : kernel.program->places) count += place.line != 0;
+  return count;
+}
+
+nb::dict by_class(const LaunchReport& report) {
+  nb::dict counts;
+  for (std::size_t i = 0; i < report.by_class.size(); ++i) {
+    if (report.by_class[i] != 0) counts[class_name(static_cast<InstClass>(i))] = report.by_class[i];
+  }
+  return counts;
+}
+
+std::vector<std::tuple<std::string, std::string>> coverage() {
+  std::vector<std::tuple<std::string, std::string>> rows;
+  for (const Row& row : instruction_table().rows()) rows.emplace_back(row.family, row.pattern);
+  return rows;
+}
+
+}  // namespace
+}  // namespace sglab::emu
+
+void sglab::bindings::register_emulator(nb::module_& module) {
+  using namespace sglab::emu;
+  ptx_error = PyErr_NewExceptionWithDoc("sglab._core.PtxError", "PTX that is not well formed: line, column, source.",
+                                        PyExc_ValueError, nullptr);
+  launch_error = PyErr_NewExceptionWithDoc(
+      "sglab._core.LaunchError",
+      "A launch that was refused or failed: kind, kernel, cta, warp, lane, pc, ptx_line, source_file, source_line.",
+      PyExc_RuntimeError, nullptr);
+  module.attr("PtxError") = nb::borrow(ptx_error);
+  module.attr("LaunchError") = nb::borrow(launch_error);
+  nb::register_exception_translator(translate);
+
+  nb::class_<PyModule>(module, "Module", "A parsed PTX module with memory for its variables.")
+      .def(nb::init<std::string, std::string>(), "ptx"_a, "name"_a = "<ptx>")
+      .def_prop_ro("name", [](const PyModule& m) { return m.module().name; })
+      .def_prop_ro("target", [](const PyModule& m) { return m.module().target; })
+      .def_prop_ro("ptx_version", [](const PyModule& m) { return nb::make_tuple(m.module().version[0], m.module().version[1]); })
+      .def_prop_ro("entries", &PyModule::entries)
+      .def("kernel", &PyModule::kernel, "name"_a);
+
+  nb::class_<PyKernel>(module, "Kernel", "One kernel of a module, decoded.")
+      .def_prop_ro("name", [](const PyKernel& k) { return k.program->name; })
+      .def_prop_ro("params", parameters, "(name, bytes, alignment, type) of each parameter.")
+      .def_prop_ro("static_smem", [](const PyKernel& k) { return k.program->shared_bytes; })
+      .def_prop_ro("reqntid", [](const PyKernel& k) { return extent_or_none(k.source().reqntid); })
+      .def_prop_ro("maxntid", [](const PyKernel& k) { return extent_or_none(k.source().maxntid); })
+      .def_prop_ro("reqnctapercluster", [](const PyKernel& k) { return extent_or_none(k.source().reqnctapercluster); })
+      .def_prop_ro("source_files", source_files)
+      .def_prop_ro("instruction_count", instruction_count)
+      .def_prop_ro("register_bytes", [](const PyKernel& k) { return k.program->register_bytes; }, "Per warp.")
+      .def_prop_ro("unsupported", [](const PyKernel& k) { return k.program->unsupported; },
+                   "What keeps the kernel from being launched, one line per cause.");
+
+  nb::class_<LaunchReport>(module, "LaunchReport")
+      .def_ro("warp_instructions", &LaunchReport::warp_instructions)
+      .def_prop_ro("by_class", by_class)
+      .def_ro("executions", &LaunchReport::executions, "How often each decoded instruction ran.")
+      .def_ro("output", &LaunchReport::output, "What the kernel printed.")
+      .def_ro("seconds", &LaunchReport::seconds);
+
+  nb::class_<PyMachine>(module, "Machine", "An emulated GPU.")
+      .def(nb::init<std::string, std::uint32_t, std::uint32_t, std::string, std::uint64_t>(), "arch"_a, "sms"_a,
+           "threads"_a = 1, "scheduler"_a = "fair", "seed"_a = 0)
+      .def_ro("arch", &PyMachine::arch)
+      .def_ro("sms", &PyMachine::sms)
+      .def_ro("threads", &PyMachine::threads)
+      .def_ro("scheduler", &PyMachine::scheduler)
+      .def_ro("seed", &PyMachine::seed)
+      .def("launch", &PyMachine::launch, "kernel"_a, "grid"_a, "block"_a, "cluster"_a, "smem"_a, "params"_a,
+           "allocations"_a, "max_instructions"_a = 0);
+
+  module.def("instruction_forms", coverage, "(family, pattern) of every instruction form the machine implements.");
+}

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "emulator/engine/fault.hpp"
+#include "emulator/engine/warp.hpp"
+#include "emulator/program/program.hpp"
+
+namespace sglab::emu {
+
+struct Launch;
+
+struct NamedBarrier {
+  std::uint32_t arrived = 0;   // lanes; a warp's last arrival counts the lanes it lacks as well
+  std::uint32_t expected = 0;  // 0: all live lanes of the CTA
+  std::uint64_t phase = 0;
+  std::uint32_t votes = 0, voters = 0;   // bar.red, this phase
+  std::uint32_t result = 0, result_voters = 0;  // bar.red, last complete phase
+  std::vector<std::uint32_t> lanes;      // per warp, arrived in this phase
+};
+
+struct Cta {
+  Cluster* cluster = nullptr;
+  std::uint32_t rank = 0;                // in the cluster
+  std::array<std::uint32_t, 3> index{};  // %ctaid
+  std::array<std::uint32_t, 3> in_cluster{};  // %cluster_ctaid
+  std::uint8_t* shared = nullptr;        // offset 0 of its window
+  std::uint32_t window = 0;              // rank << kSharedRankShift
+  std::uint32_t first_warp = 0, warp_count = 0;
+  std::uint32_t threads = 0;
+  std::uint32_t live_lanes = 0;
+  std::array<NamedBarrier, 16> barriers;
+};
+
+struct ClusterBarrier {
+  std::uint32_t arrived = 0;  // lanes
+  std::uint64_t phase = 0;
+};
+
+// The unit of execution: the CTAs of one cluster, run by one host thread.
+struct Cluster {
+  Launch* launch = nullptr;
+  const Program* program = nullptr;
+  FpState* fp = nullptr;
+  std::int64_t* profile = nullptr;  // by instruction: +1 where a run of instructions starts, -1 behind its end
+  std::uint64_t index = 0;
+  std::array<std::uint32_t, 3> position{};  // %clusterid
+  std::vector<Cta> ctas;
+  std::vector<Warp> warps;
+  std::vector<std::uint64_t> runnable;  // bits by Warp::slot
+  std::uint32_t live_warps = 0;
+  std::uint32_t live_lanes = 0;
+  std::uint32_t shared_bytes = 0;       // of one CTA's window that may be used, reserved kilobyte included
+  ClusterBarrier barrier;
+  std::uint64_t executed = 0;           // warp-instructions
+  std::uint64_t events = 0;             // anything that may end somebody's wait
+  std::uint64_t started = 0;            // steady clock, for %globaltimer
+  std::mt19937_64 random;
+  std::uint32_t next_warp = 0;          // round robin
+  std::uint32_t victim = 0;             // of the adversarial scheduler
+  std::uint64_t victim_until = 0;
+  AlignedBytes register_memory, shared_memory, local_memory;
+  std::vector<std::uint32_t> predicate_memory;
+
+  void start(Launch& launch, std::uint64_t index, FpState& fp, std::int64_t* profile);
+  // Runs about `budget` warp-instructions. True: all warps have exited.
+  bool run(std::uint64_t budget);
+
+ private:
+  std::int64_t pick();
+  std::uint64_t quantum();
+  void run_warp(Warp& warp, std::uint64_t limit);
+  void step_warp(Warp& warp, std::uint64_t limit);
+  bool resolve_idle();
+  [[noreturn]] void raise_deadlock();
+  std::uint64_t idle_events_ = 0;
+  std::uint32_t idle_rounds_ = 0;
+};
+
+void set_runnable(const Warp& warp);
+
+// Some lanes exited: barriers and .sync instructions may no longer wait for them.
+void lanes_left(Warp& warp);
+
+// Ends a phase: wakes everybody who waits for it.
+void complete_barrier(Cta& cta, std::uint32_t number);
+void complete_cluster_barrier(Cluster& cluster);
+
+// In words, for deadlock reports.
+std::string describe_wait(const Warp& warp, const Group& group);
+
+}  // namespace sglab::emu

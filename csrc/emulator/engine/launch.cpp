@@ -1,0 +1,226 @@
+#include "emulator/engine/launch.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <utility>
+
+#include "emulator/engine/cluster.hpp"
+
+namespace sglab::emu {
+namespace {
+
+constexpr std::uint64_t kSlice = 1u << 15;  // warp-instructions a cluster runs before another one has a turn
+constexpr std::uint32_t kSharedPerCta = 232448;
+constexpr std::uint32_t kSharedPerSm = 233472;
+constexpr std::uint32_t kThreadsPerSm = 2048;
+constexpr std::uint32_t kCtasPerSm = 32;
+
+using Extent3 = std::array<std::uint32_t, 3>;
+
+std::string shown(const Extent3& e) {
+  return "(" + std::to_string(e[0]) + ", " + std::to_string(e[1]) + ", " + std::to_string(e[2]) + ")";
+}
+
+std::uint64_t product(const Extent3& e) { return std::uint64_t{e[0]} * e[1] * e[2]; }
+
+[[noreturn]] void refuse(const Program& program, const std::string& message) {
+  Fault fault;
+  fault.kind = "launch";
+  fault.kernel = program.name;
+  fault.message = message;
+  throw LaunchFault(std::move(fault));
+}
+
+void check(const Program& program, const LaunchConfig& config) {
+  if (!program.unsupported.empty()) {
+    std::string text = "kernel " + program.name + " uses what the emulator does not know:";
+    for (const std::string& what : program.unsupported) text += "\n  " + what;
+    refuse(program, text);
+  }
+  const Function& source = program.image->module().functions[program.source];
+  const std::uint64_t threads = product(config.block), ctas = product(config.cluster);
+  if (threads == 0 || threads > 1024 || config.block[2] > 64) {
+    refuse(program, "block " + shown(config.block) + " must hold 1 to 1024 threads");
+  }
+  if (product(config.grid) == 0 || config.grid[0] > 0x7fffffffu || config.grid[1] > 65535 || config.grid[2] > 65535) {
+    refuse(program, "grid " + shown(config.grid) + " is out of range");
+  }
+  if (ctas == 0 || ctas > 16) refuse(program, "cluster " + shown(config.cluster) + " must hold 1 to 16 CTAs");
+  for (unsigned i = 0; i < 3; ++i) {
+    if (config.grid[i] % config.cluster[i] != 0) {
+      refuse(program, "cluster " + shown(config.cluster) + " does not divide grid " + shown(config.grid));
+    }
+  }
+  if (source.reqntid[0] != 0 && source.reqntid != config.block) {
+    refuse(program, "the kernel requires block " + shown(source.reqntid) + ", not " + shown(config.block));
+  }
+  if (source.maxntid[0] != 0 && threads > product(source.maxntid)) {
+    refuse(program, "block " + shown(config.block) + " exceeds the kernel's .maxntid " + shown(source.maxntid));
+  }
+  if (source.reqnctapercluster[0] != 0 && source.reqnctapercluster != config.cluster) {
+    refuse(program, "the kernel requires cluster " + shown(source.reqnctapercluster) + ", not " + shown(config.cluster));
+  }
+  const std::uint64_t shared = std::uint64_t{program.shared_bytes} + config.dynamic_shared;
+  if (shared > kSharedPerCta) {
+    refuse(program, "shared memory: " + std::to_string(program.shared_bytes) + " static + " +
+                        std::to_string(config.dynamic_shared) + " dynamic bytes exceed " + std::to_string(kSharedPerCta));
+  }
+  if (config.parameters.size() != program.parameter_bytes) {
+    refuse(program, "the kernel takes " + std::to_string(program.parameter_bytes) + " bytes of parameters, not " +
+                        std::to_string(config.parameters.size()));
+  }
+}
+
+std::uint32_t resident_clusters(const Program& program, const LaunchConfig& config) {
+  const auto threads = static_cast<std::uint32_t>(product(config.block));
+  const std::uint32_t shared = program.dynamic_shared + config.dynamic_shared;
+  const std::uint32_t per_sm =
+      std::max(1u, std::min({kCtasPerSm, kThreadsPerSm / threads, kSharedPerSm / std::max(shared, 1u)}));
+  const std::uint64_t ctas = std::uint64_t{std::max(config.sms, 1u)} * per_sm;
+  const std::uint64_t clusters = ctas / product(config.cluster);
+  return static_cast<std::uint32_t>(std::max<std::uint64_t>(1, clusters / std::max(config.threads, 1u)));
+}
+
+}  // namespace
+
+const Allocation* Launch::find(std::uint64_t address) const {
+  auto above = std::upper_bound(allocations.begin(), allocations.end(), address,
+                                [](std::uint64_t a, const Allocation& b) { return a < b.begin; });
+  if (above == allocations.begin()) return nullptr;
+  --above;
+  return address < above->end ? &*above : nullptr;
+}
+
+std::string Launch::nearest(std::uint64_t address) const {
+  const Allocation* best = nullptr;
+  std::uint64_t distance = 0;
+  for (const Allocation& a : allocations) {
+    const std::uint64_t d = address < a.begin ? a.begin - address : address >= a.end ? address - a.end : 0;
+    if (best == nullptr || d < distance) best = &a, distance = d;
+  }
+  if (best == nullptr) return "no memory was registered for this launch";
+  const std::string name = (best->name.empty() ? "an allocation" : "'" + best->name + "'") + std::string(" (") +
+                           hex(best->begin) + ", " + std::to_string(best->end - best->begin) + " bytes)";
+  if (address < best->begin) return std::to_string(distance) + " bytes before " + name;
+  if (address >= best->end) return std::to_string(distance) + " bytes behind the end of " + name;
+  return "across the end of " + name;
+}
+
+std::unique_ptr<Launch> prepare_launch(const Program& program, LaunchConfig config) {
+  check(program, config);
+  auto launch = std::make_unique<Launch>();
+  launch->program = &program;
+  launch->allocations = std::move(config.allocations);
+  const std::vector<Allocation>& own = program.image->allocations();
+  launch->allocations.insert(launch->allocations.end(), own.begin(), own.end());
+  std::erase_if(launch->allocations, [](const Allocation& a) { return a.begin >= a.end; });
+  std::sort(launch->allocations.begin(), launch->allocations.end(),
+            [](const Allocation& a, const Allocation& b) { return a.begin < b.begin; });
+  for (unsigned i = 0; i < 3; ++i) launch->clusters[i] = config.grid[i] / config.cluster[i];
+  launch->cluster_total = product(launch->clusters);
+  launch->resident = resident_clusters(program, config);
+  launch->concurrent = config.threads > 1;
+  launch->config = std::move(config);
+  return launch;
+}
+
+namespace {
+
+// One host thread's share of a launch.
+class Worker {
+ public:
+  Worker(Launch& launch, std::vector<std::int64_t>& profile, const std::function<bool()>* interrupted)
+      : launch_(launch), profile_(profile), interrupted_(interrupted) {
+    fp_.change(kNearest);
+  }
+  ~Worker() { fp_.change(kNearest); }
+
+  // A new cluster is only started when all running ones have had a turn and have not finished.
+  void run() {
+    while (!launch_.stop.load(std::memory_order_relaxed)) {
+      if (running_.size() < launch_.resident) start_next();
+      if (running_.empty()) return;
+      for (std::size_t turns = running_.size(); turns > 0; --turns) {
+        turn();
+        poll();
+        if (launch_.stop.load(std::memory_order_relaxed)) return;
+      }
+    }
+  }
+
+ private:
+  void start_next() {
+    if (launch_.next.load(std::memory_order_relaxed) >= launch_.cluster_total) return;
+    const std::uint64_t number = launch_.next.fetch_add(1);
+    if (number >= launch_.cluster_total) return;
+    if (idle_.empty()) idle_.push_back(std::make_unique<Cluster>());
+    running_.push_front(std::move(idle_.back()));
+    idle_.pop_back();
+    running_.front()->start(launch_, number, fp_, profile_.data());
+  }
+
+  void turn() {
+    std::unique_ptr<Cluster> cluster = std::move(running_.front());
+    running_.pop_front();
+    const std::uint64_t before = cluster->executed;
+    const bool finished = cluster->run(kSlice);
+    const std::uint64_t total = launch_.executed += cluster->executed - before;
+    if (launch_.config.max_instructions != 0 && total > launch_.config.max_instructions) raise_livelock(*cluster, total);
+    if (finished) {
+      idle_.push_back(std::move(cluster));
+    } else {
+      running_.push_back(std::move(cluster));
+    }
+  }
+
+  void poll() {
+    if (interrupted_ == nullptr) return;
+    const auto now = std::chrono::steady_clock::now();
+    if (now < next_poll_) return;
+    next_poll_ = now + kPollInterval;
+    if (!(*interrupted_)()) return;
+    Fault fault;
+    fault.kind = "interrupted";
+    fault.kernel = launch_.program->name;
+    fault.message = "the launch was interrupted";
+    throw LaunchFault(std::move(fault));
+  }
+
+  [[noreturn]] void raise_livelock(const Cluster& cluster, std::uint64_t total) {
+    Fault fault;
+    fault.kind = "livelock";
+    fault.kernel = launch_.program->name;
+    for (const Warp& w : cluster.warps) {
+      if (w.group_count != 0 && runnable(w)) locate(fault, w, w.groups[w.group].pc);
+    }
+    fault.message = "the launch has executed " + std::to_string(total) + " warp-instructions, more than its limit of " +
+                    std::to_string(launch_.config.max_instructions);
+    throw LaunchFault(std::move(fault));
+  }
+
+  static constexpr std::chrono::milliseconds kPollInterval{30};
+
+  Launch& launch_;
+  std::vector<std::int64_t>& profile_;
+  const std::function<bool()>* interrupted_;
+  std::chrono::steady_clock::time_point next_poll_ = std::chrono::steady_clock::now() + kPollInterval;
+  FpState fp_;
+  std::deque<std::unique_ptr<Cluster>> running_;
+  std::vector<std::unique_ptr<Cluster>> idle_;
+};
+
+}  // namespace
+
+void work(Launch& launch, std::vector<std::int64_t>& profile, const std::function<bool()>* interrupted) {
+  profile.assign(launch.program->code.size() + 1, 0);
+  try {
+    Worker(launch, profile, interrupted).run();
+  } catch (LaunchFault& caught) {
+    const std::lock_guard lock(launch.mutex);
+    if (launch.fault == nullptr) launch.fault = std::make_unique<Fault>(std::move(caught.fault));
+    launch.stop.store(true);
+  }
+}
+
+}  // namespace sglab::emu

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "emulator/engine/fault.hpp"
+#include "emulator/program/program.hpp"
+
+namespace sglab::emu {
+
+enum class Policy : std::uint8_t { kFair, kRandom, kAdversarial, kInOrder };
+
+struct LaunchConfig {
+  std::array<std::uint32_t, 3> grid{1, 1, 1};
+  std::array<std::uint32_t, 3> block{1, 1, 1};
+  std::array<std::uint32_t, 3> cluster{1, 1, 1};
+  std::uint32_t dynamic_shared = 0;
+  std::vector<std::uint8_t> parameters;
+  std::vector<Allocation> allocations;
+  std::uint64_t max_instructions = 0;  // 0: no limit
+  Policy policy = Policy::kFair;
+  std::uint64_t seed = 0;
+  std::uint32_t sms = 1;
+  std::uint32_t threads = 1;
+};
+
+struct LaunchReport {
+  std::uint64_t warp_instructions = 0;
+  std::array<std::uint64_t, static_cast<std::size_t>(InstClass::kCount)> by_class{};
+  std::vector<std::uint64_t> executions;  // by instruction
+  std::string output;                     // of printf
+  double seconds = 0;
+};
+
+// What the clusters of one launch share.
+struct Launch {
+  const Program* program = nullptr;
+  LaunchConfig config;
+  std::vector<Allocation> allocations;  // sorted; the module's variables included
+  std::array<std::uint32_t, 3> clusters{1, 1, 1};
+  std::uint64_t cluster_total = 1;
+  std::uint32_t resident = 1;  // clusters a worker may have started and not finished
+  std::atomic<std::uint64_t> next{0};
+  std::atomic<std::uint64_t> executed{0};
+  std::atomic<bool> stop{false};
+  bool concurrent = false;  // several host threads: atomics must be atomic
+  std::mutex mutex;         // output, fault
+  std::string output;
+  std::unique_ptr<Fault> fault;
+
+  // nullptr: no allocation holds the address.
+  const Allocation* find(std::uint64_t address) const;
+  // "… lies 16 bytes behind the end of 'out' (0x…, 1024 bytes)"
+  std::string nearest(std::uint64_t address) const;
+};
+
+// Throws LaunchFault (kind "launch") if the kernel cannot be launched like this.
+std::unique_ptr<Launch> prepare_launch(const Program& program, LaunchConfig config);
+
+// Runs clusters until none is left; any number of threads may do so at once. Fills `profile` (see Cluster::profile).
+// `interrupted`, if given, is asked now and then whether to stop the launch.
+void work(Launch& launch, std::vector<std::int64_t>& profile, const std::function<bool()>* interrupted);
+
+}  // namespace sglab::emu

@@ -1,0 +1,40 @@
+#include "emulator/engine/machine.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+namespace sglab::emu {
+
+LaunchReport run_launch(const Program& program, LaunchConfig config, const std::function<bool()>& interrupted) {
+  const auto start = std::chrono::steady_clock::now();
+  const std::unique_ptr<Launch> launch = prepare_launch(program, std::move(config));
+  const auto workers = static_cast<std::size_t>(
+      std::clamp<std::uint64_t>(launch->cluster_total, 1, std::max(launch->config.threads, 1u)));
+  std::vector<std::vector<std::int64_t>> profiles(workers);
+  std::vector<std::thread> threads;
+  for (std::size_t k = 1; k < workers; ++k) {
+    threads.emplace_back([&launch, &profiles, k] { work(*launch, profiles[k], nullptr); });
+  }
+  work(*launch, profiles[0], &interrupted);
+  for (std::thread& thread : threads) thread.join();
+  if (launch->fault != nullptr) throw LaunchFault(std::move(*launch->fault));
+
+  LaunchReport report;
+  report.output = std::move(launch->output);
+  report.executions.resize(program.code.size());
+  std::int64_t running = 0;
+  for (std::size_t pc = 0; pc < program.code.size(); ++pc) {
+    for (const std::vector<std::int64_t>& profile : profiles) running += profile[pc];
+    const auto times = static_cast<std::uint64_t>(running);
+    report.executions[pc] = times;
+    if (program.places[pc].line == 0) continue;  // added by the decoder
+    report.by_class[static_cast<std::size_t>(program.code[pc].kind)] += times;
+    report.warp_instructions += times;
+  }
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return report;
+}
+
+}  // namespace sglab::emu

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "emulator/front/types.hpp"
+
+namespace sglab::emu {
+
+// Special registers, in the order of kSpecialNames. Vector ones (%tid) are addressed by component.
+enum class Special : std::uint8_t {
+  kTidX, kTidY, kTidZ,
+  kNtidX, kNtidY, kNtidZ,
+  kCtaidX, kCtaidY, kCtaidZ,
+  kNctaidX, kNctaidY, kNctaidZ,
+  kClusteridX, kClusteridY, kClusteridZ,
+  kNclusteridX, kNclusteridY, kNclusteridZ,
+  kClusterCtaidX, kClusterCtaidY, kClusterCtaidZ,
+  kClusterNctaidX, kClusterNctaidY, kClusterNctaidZ,
+  kClusterCtarank, kClusterNctarank, kIsExplicitCluster,
+  kLaneid, kWarpid, kNwarpid, kSmid, kNsmid, kGridid,
+  kLanemaskEq, kLanemaskLe, kLanemaskLt, kLanemaskGe, kLanemaskGt,
+  kClock, kClockHi, kClock64, kGlobaltimer, kGlobaltimerLo, kGlobaltimerHi,
+  kDynamicSmemSize, kTotalSmemSize, kAggrSmemSize, kReservedSmemBegin, kReservedSmemEnd, kReservedSmemCap,
+  kCurrentGraphExec, kWarpSz,
+  kCount,
+};
+
+// kCount for an unknown name. Names come as PTX spells them: "%tid.x", "WARP_SZ".
+Special special_from_name(std::string_view name);
+std::string_view special_name(Special special);
+Type special_type(Special special);
+
+}  // namespace sglab::emu

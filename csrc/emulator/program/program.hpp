@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "emulator/program/image.hpp"
+#include "emulator/program/inst.hpp"
+
+namespace sglab::emu {
+
+// Where an instruction comes from.
+struct Place {
+  std::uint32_t line;      // in the PTX text; 0 for instructions the decoder added
+  std::uint32_t location;  // Module::locations, or kNoIndex
+  std::uint32_t function;  // Program::functions
+};
+
+// Lane-local bytes that hold a .func's parameter, or a copy made by a call.
+struct ParameterSlot {
+  std::uint32_t offset;
+  std::uint32_t bytes;
+};
+
+struct ProgramFunction {
+  std::uint32_t source;  // Module::functions
+  std::uint32_t begin = 0, end = 0;  // its code
+  std::uint32_t first_register = 0;  // its registers among Program::registers
+  std::vector<ParameterSlot> parameters, returns;
+};
+
+// Cache-line aligned bytes.
+class AlignedBytes {
+ public:
+  AlignedBytes() = default;
+  explicit AlignedBytes(std::size_t bytes);
+  std::uint8_t* data() const { return data_; }
+  std::size_t size() const { return bytes_; }
+
+ private:
+  std::unique_ptr<std::uint8_t[]> memory_;
+  std::uint8_t* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+// One kernel and the functions it calls, ready to run.
+struct Program {
+  std::shared_ptr<const Image> image;
+  std::uint32_t source = 0;  // Module::functions
+  std::string name;
+  std::vector<Inst> code;
+  std::vector<Place> places;            // by instruction
+  std::vector<std::uint32_t> order;     // by instruction: the lower, the sooner diverged lanes should run it
+  std::deque<Extra> extras;
+  AlignedBytes constants;
+  std::vector<ProgramFunction> functions;
+  std::vector<Ref> registers;           // by virtual register; kConstantRef: never used
+  std::uint32_t register_bytes = 0;     // per warp
+  std::uint32_t predicates = 3;         // per warp
+  std::uint32_t shared_bytes = 0;       // static, behind the reserved kilobyte
+  std::uint32_t dynamic_shared = 0;     // offset where dynamic shared memory starts
+  std::uint32_t local_bytes = 0;        // per lane
+  std::vector<ParameterSlot> parameters;
+  std::uint32_t parameter_bytes = 0;
+  std::vector<std::string> unsupported; // why it cannot be launched, one line per distinct cause
+};
+
+// Never throws for unknown instructions: they are listed in Program::unsupported.
+std::unique_ptr<Program> decode_kernel(std::shared_ptr<const Image> image, std::uint32_t function);
+
+// "file.cu:12" or empty.
+std::string source_of(const Module& module, std::uint32_t location);
+
+}  // namespace sglab::emu
