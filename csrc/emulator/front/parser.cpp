@@ -160,8 +160,7 @@ void Parser::function(bool entry, Linkage linkage) {
     } else {
       function_ids_[current().name] = function_;
     }
-    function_ = kNoIndex;
-    return;
+    return close_function();
   }
   if (linkage.external) scan_.fail("an .extern function has no body");
   const std::uint32_t declared = find_function(current().name);
@@ -271,6 +270,10 @@ void Parser::finish_function() {
     }
     if (!found) throw PtxError(pending.line, 1, "undefined name " + std::string(name));
   }
+  close_function();
+}
+
+void Parser::close_function() {
   pending_.clear();
   function_ = kNoIndex;
   location_ = kNoIndex;

@@ -51,6 +51,7 @@ class Parser {
   void parameters(std::vector<std::uint32_t>& into);
   Extent extent();
   void finish_function();
+  void close_function();
 
   // variables.cpp: declarations
   void registers();

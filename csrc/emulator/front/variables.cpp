@@ -114,6 +114,10 @@ void Parser::variable(Space space, Linkage linkage) {
 
 void Parser::declare(Symbol symbol) {
   const auto index = static_cast<std::uint32_t>(module_.symbols.size());
+  if (symbol.name == "_") {  // prototypes leave names out
+    module_.symbols.push_back(std::move(symbol));
+    return;
+  }
   const auto [entry, fresh] = scope().symbols.try_emplace(symbol.name, index);
   if (!fresh) {
     if (!module_.symbols[entry->second].external && !symbol.external) {
