@@ -23,7 +23,10 @@ PyObject* ptx_error = nullptr;
 PyObject* launch_error = nullptr;
 
 void set_error(PyObject* type, const std::string& message, const nb::dict& attributes) {
-  nb::object error = nb::steal(PyObject_CallFunction(type, "s", message.c_str()));
+  // PTX need not be UTF-8.
+  nb::object text = nb::steal(
+      PyUnicode_DecodeUTF8(message.data(), static_cast<Py_ssize_t>(message.size()), "backslashreplace"));
+  nb::object error = nb::steal(PyObject_CallOneArg(type, text.ptr()));
   for (const auto& [name, value] : attributes) nb::setattr(error, name, value);
   PyErr_SetObject(type, error.ptr());
 }
@@ -42,7 +45,8 @@ void translate(const std::exception_ptr& pointer, void*) {
     attributes["line"] = caught.error.line;
     attributes["column"] = caught.error.column;
     attributes["source"] = caught.source;
-    set_error(ptx_error, caught.source + ":" + std::to_string(caught.error.line) + ": " + caught.error.what(), attributes);
+    set_error(ptx_error, caught.source + ":" + std::to_string(caught.error.line) + ": " + caught.error.what(),
+              attributes);
   } catch (const LaunchFault& caught) {
     const Fault& f = caught.fault;
     if (f.kind == "interrupted") {
@@ -61,9 +65,10 @@ void translate(const std::exception_ptr& pointer, void*) {
     attributes["source_line"] = f.source_line;
     std::string where;
     if (f.warp >= 0) {
-      where = " [kernel " + f.kernel + ", CTA (" + std::to_string(f.cta[0]) + ", " + std::to_string(f.cta[1]) + ", " +
-              std::to_string(f.cta[2]) + "), warp " + std::to_string(f.warp) +
-              (f.lane >= 0 ? ", lane " + std::to_string(f.lane) : "") + ", PTX line " + std::to_string(f.ptx_line) +
+      where = " [kernel " + f.kernel + ", CTA (" + std::to_string(f.cta[0]) + ", " +
+              std::to_string(f.cta[1]) + ", " + std::to_string(f.cta[2]) + "), warp " +
+              std::to_string(f.warp) + (f.lane >= 0 ? ", lane " + std::to_string(f.lane) : "") +
+              ", PTX line " + std::to_string(f.ptx_line) +
               (f.source_file.empty() ? "" : ", " + f.source_file + ":" + std::to_string(f.source_line)) + "]";
     }
     set_error(launch_error, f.message + where, attributes);
@@ -129,7 +134,8 @@ struct PyMachine {
   std::string scheduler;
   std::uint64_t seed;
 
-  PyMachine(std::string arch_, std::uint32_t sms_, std::uint32_t threads_, std::string scheduler_, std::uint64_t seed_)
+  PyMachine(std::string arch_, std::uint32_t sms_, std::uint32_t threads_, std::string scheduler_,
+            std::uint64_t seed_)
       : arch(std::move(arch_)), sms(sms_), threads(threads_), scheduler(std::move(scheduler_)), seed(seed_) {
     policy();
     if (sms == 0) throw nb::value_error("sms must be at least 1");
@@ -144,8 +150,9 @@ struct PyMachine {
     throw nb::value_error("scheduler must be 'fair', 'random', 'adversarial' or 'in_order'");
   }
 
-  LaunchReport launch(const PyKernel& kernel, std::array<std::uint32_t, 3> grid, std::array<std::uint32_t, 3> block,
-                      std::array<std::uint32_t, 3> cluster, std::uint32_t smem, const nb::bytes& params,
+  LaunchReport launch(const PyKernel& kernel, std::array<std::uint32_t, 3> grid,
+                      std::array<std::uint32_t, 3> block, std::array<std::uint32_t, 3> cluster,
+                      std::uint32_t smem, const nb::bytes& params,
                       const std::vector<std::tuple<std::uint64_t, std::uint64_t, std::string>>& allocations,
                       std::uint64_t max_instructions) const {
     LaunchConfig config;
@@ -155,7 +162,8 @@ struct PyMachine {
     config.dynamic_shared = smem;
     const auto* const bytes = static_cast<const std::uint8_t*>(params.data());
     config.parameters.assign(bytes, bytes + params.size());
-    for (const auto& [address, size, name] : allocations) config.allocations.push_back({address, address + size, name});
+    for (const auto& [address, size, name] : allocations)
+      config.allocations.push_back({address, address + size, name});
     config.max_instructions = max_instructions;
     config.policy = policy();
     config.seed = seed;
@@ -171,7 +179,8 @@ struct PyMachine {
   }
 };
 
-std::vector<std::tuple<std::string, std::uint32_t, std::uint32_t, std::string>> parameters(const PyKernel& kernel) {
+std::vector<std::tuple<std::string, std::uint32_t, std::uint32_t, std::string>> parameters(
+    const PyKernel& kernel) {
   std::vector<std::tuple<std::string, std::uint32_t, std::uint32_t, std::string>> result;
   for (const std::uint32_t index : kernel.source().parameters) {
     const Symbol& symbol = kernel.image->module().symbols[index];
@@ -187,7 +196,8 @@ nb::object extent_or_none(const Extent& extent) {
 }
 
 std::vector<std::string> source_files(const PyKernel& kernel) {
-  std::map<std::uint32_t, std::string> sorted(kernel.image->module().files.begin(), kernel.image->module().files.end());
+  std::map<std::uint32_t, std::string> sorted(kernel.image->module().files.begin(),
+                                              kernel.image->module().files.end());
   std::vector<std::string> names;
   for (const auto& [index, name] : sorted) names.push_back(name);
   return names;
@@ -218,12 +228,13 @@ std::vector<std::tuple<std::string, std::string>> coverage() {
 
 void sglab::bindings::register_emulator(nb::module_& module) {
   using namespace sglab::emu;
-  ptx_error = PyErr_NewExceptionWithDoc("sglab._core.PtxError", "PTX that is not well formed: line, column, source.",
-                                        PyExc_ValueError, nullptr);
-  launch_error = PyErr_NewExceptionWithDoc(
-      "sglab._core.LaunchError",
-      "A launch that was refused or failed: kind, kernel, cta, warp, lane, pc, ptx_line, source_file, source_line.",
-      PyExc_RuntimeError, nullptr);
+  ptx_error =
+      PyErr_NewExceptionWithDoc("sglab._core.PtxError", "PTX that is not well formed: line, column, source.",
+                                PyExc_ValueError, nullptr);
+  launch_error = PyErr_NewExceptionWithDoc("sglab._core.LaunchError",
+                                           "A launch that was refused or failed: kind, kernel, cta, warp, "
+                                           "lane, pc, ptx_line, source_file, source_line.",
+                                           PyExc_RuntimeError, nullptr);
   module.attr("PtxError") = nb::borrow(ptx_error);
   module.attr("LaunchError") = nb::borrow(launch_error);
   nb::register_exception_translator(translate);
@@ -232,7 +243,9 @@ void sglab::bindings::register_emulator(nb::module_& module) {
       .def(nb::init<std::string, std::string>(), "ptx"_a, "name"_a = "<ptx>")
       .def_prop_ro("name", [](const PyModule& m) { return m.module().name; })
       .def_prop_ro("target", [](const PyModule& m) { return m.module().target; })
-      .def_prop_ro("ptx_version", [](const PyModule& m) { return nb::make_tuple(m.module().version[0], m.module().version[1]); })
+      .def_prop_ro(
+          "ptx_version",
+          [](const PyModule& m) { return nb::make_tuple(m.module().version[0], m.module().version[1]); })
       .def_prop_ro("entries", &PyModule::entries)
       .def("kernel", &PyModule::kernel, "name"_a);
 
@@ -242,12 +255,15 @@ void sglab::bindings::register_emulator(nb::module_& module) {
       .def_prop_ro("static_smem", [](const PyKernel& k) { return k.program->shared_bytes; })
       .def_prop_ro("reqntid", [](const PyKernel& k) { return extent_or_none(k.source().reqntid); })
       .def_prop_ro("maxntid", [](const PyKernel& k) { return extent_or_none(k.source().maxntid); })
-      .def_prop_ro("reqnctapercluster", [](const PyKernel& k) { return extent_or_none(k.source().reqnctapercluster); })
+      .def_prop_ro("reqnctapercluster",
+                   [](const PyKernel& k) { return extent_or_none(k.source().reqnctapercluster); })
       .def_prop_ro("source_files", source_files)
       .def_prop_ro("instruction_count", instruction_count)
-      .def_prop_ro("register_bytes", [](const PyKernel& k) { return k.program->register_bytes; }, "Per warp.")
-      .def_prop_ro("unsupported", [](const PyKernel& k) { return k.program->unsupported; },
-                   "What keeps the kernel from being launched, one line per cause.");
+      .def_prop_ro(
+          "register_bytes", [](const PyKernel& k) { return k.program->register_bytes; }, "Per warp.")
+      .def_prop_ro(
+          "unsupported", [](const PyKernel& k) { return k.program->unsupported; },
+          "What keeps the kernel from being launched, one line per cause.");
 
   nb::class_<LaunchReport>(module, "LaunchReport")
       .def_ro("warp_instructions", &LaunchReport::warp_instructions)
@@ -257,8 +273,8 @@ void sglab::bindings::register_emulator(nb::module_& module) {
       .def_ro("seconds", &LaunchReport::seconds);
 
   nb::class_<PyMachine>(module, "Machine", "An emulated GPU.")
-      .def(nb::init<std::string, std::uint32_t, std::uint32_t, std::string, std::uint64_t>(), "arch"_a, "sms"_a,
-           "threads"_a = 1, "scheduler"_a = "fair", "seed"_a = 0)
+      .def(nb::init<std::string, std::uint32_t, std::uint32_t, std::string, std::uint64_t>(), "arch"_a,
+           "sms"_a, "threads"_a = 1, "scheduler"_a = "fair", "seed"_a = 0)
       .def_ro("arch", &PyMachine::arch)
       .def_ro("sms", &PyMachine::sms)
       .def_ro("threads", &PyMachine::threads)
@@ -267,5 +283,6 @@ void sglab::bindings::register_emulator(nb::module_& module) {
       .def("launch", &PyMachine::launch, "kernel"_a, "grid"_a, "block"_a, "cluster"_a, "smem"_a, "params"_a,
            "allocations"_a, "max_instructions"_a = 0);
 
-  module.def("instruction_forms", coverage, "(family, pattern) of every instruction form the machine implements.");
+  module.def("instruction_forms", coverage,
+             "(family, pattern) of every instruction form the machine implements.");
 }

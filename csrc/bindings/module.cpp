@@ -8,6 +8,7 @@ namespace nb = nanobind;
 
 NB_MODULE(_core, module) {
   module.doc() = "sglab's compiled core.";
+  nb::set_leak_warnings(false);  // objects that exceptions and notebooks keep until exit are no leaks
   module.def(
       "active_isa", [] { return sglab::cpu::isa_name(sglab::cpu::active_isa()); },
       "Instruction set the hot loops run with: baseline, avx2 or avx512 (SGLAB_ISA lowers it).");

@@ -12,7 +12,8 @@ namespace sglab::emu {
 namespace {
 
 std::array<std::uint32_t, 3> unravel(std::uint64_t index, const std::array<std::uint32_t, 3>& extent) {
-  return {static_cast<std::uint32_t>(index % extent[0]), static_cast<std::uint32_t>(index / extent[0] % extent[1]),
+  return {static_cast<std::uint32_t>(index % extent[0]),
+          static_cast<std::uint32_t>(index / extent[0] % extent[1]),
           static_cast<std::uint32_t>(index / extent[0] / extent[1])};
 }
 
@@ -101,7 +102,9 @@ void Cluster::start(Launch& owner, std::uint64_t number, FpState& fp_state, std:
   }
 }
 
-void set_runnable(const Warp& warp) { warp.cluster->runnable[warp.slot / 64] |= std::uint64_t{1} << (warp.slot % 64); }
+void set_runnable(const Warp& warp) {
+  warp.cluster->runnable[warp.slot / 64] |= std::uint64_t{1} << (warp.slot % 64);
+}
 
 void lanes_left(Warp& w) {
   for (std::uint32_t i = 0; i < w.group_count; ++i) {
@@ -121,9 +124,11 @@ void lanes_left(Warp& w) {
   ++cluster.events;
   for (std::uint32_t number = 0; number < 16; ++number) {
     const NamedBarrier& named = cta.barriers[number];
-    if (named.arrived != 0 && named.expected == 0 && named.arrived >= cta.live_lanes) complete_barrier(cta, number);
+    if (named.arrived != 0 && named.expected == 0 && named.arrived >= cta.live_lanes)
+      complete_barrier(cta, number);
   }
-  if (cluster.barrier.arrived != 0 && cluster.barrier.arrived >= cluster.live_lanes) complete_cluster_barrier(cluster);
+  if (cluster.barrier.arrived != 0 && cluster.barrier.arrived >= cluster.live_lanes)
+    complete_cluster_barrier(cluster);
 }
 
 }  // namespace sglab::emu

@@ -17,18 +17,18 @@ struct NamedBarrier {
   std::uint32_t arrived = 0;   // lanes; a warp's last arrival counts the lanes it lacks as well
   std::uint32_t expected = 0;  // 0: all live lanes of the CTA
   std::uint64_t phase = 0;
-  std::uint32_t votes = 0, voters = 0;   // bar.red, this phase
+  std::uint32_t votes = 0, voters = 0;          // bar.red, this phase
   std::uint32_t result = 0, result_voters = 0;  // bar.red, last complete phase
-  std::vector<std::uint32_t> lanes;      // per warp, arrived in this phase
+  std::vector<std::uint32_t> lanes;             // per warp, arrived in this phase
 };
 
 struct Cta {
   Cluster* cluster = nullptr;
-  std::uint32_t rank = 0;                // in the cluster
-  std::array<std::uint32_t, 3> index{};  // %ctaid
+  std::uint32_t rank = 0;                     // in the cluster
+  std::array<std::uint32_t, 3> index{};       // %ctaid
   std::array<std::uint32_t, 3> in_cluster{};  // %cluster_ctaid
-  std::uint8_t* shared = nullptr;        // offset 0 of its window
-  std::uint32_t window = 0;              // rank << kSharedRankShift
+  std::uint8_t* shared = nullptr;             // offset 0 of its window
+  std::uint32_t window = 0;                   // rank << kSharedRankShift
   std::uint32_t first_warp = 0, warp_count = 0;
   std::uint32_t threads = 0;
   std::uint32_t live_lanes = 0;
@@ -45,7 +45,8 @@ struct Cluster {
   Launch* launch = nullptr;
   const Program* program = nullptr;
   FpState* fp = nullptr;
-  std::int64_t* profile = nullptr;  // by instruction: +1 where a run of instructions starts, -1 behind its end
+  std::int64_t* profile =
+      nullptr;  // by instruction: +1 where a run of instructions starts, -1 behind its end
   std::uint64_t index = 0;
   std::array<std::uint32_t, 3> position{};  // %clusterid
   std::vector<Cta> ctas;
@@ -53,14 +54,14 @@ struct Cluster {
   std::vector<std::uint64_t> runnable;  // bits by Warp::slot
   std::uint32_t live_warps = 0;
   std::uint32_t live_lanes = 0;
-  std::uint32_t shared_bytes = 0;       // of one CTA's window that may be used, reserved kilobyte included
+  std::uint32_t shared_bytes = 0;  // of one CTA's window that may be used, reserved kilobyte included
   ClusterBarrier barrier;
-  std::uint64_t executed = 0;           // warp-instructions
-  std::uint64_t events = 0;             // anything that may end somebody's wait
-  std::uint64_t started = 0;            // steady clock, for %globaltimer
+  std::uint64_t executed = 0;  // warp-instructions
+  std::uint64_t events = 0;    // anything that may end somebody's wait
+  std::uint64_t started = 0;   // steady clock, for %globaltimer
   std::mt19937_64 random;
-  std::uint32_t next_warp = 0;          // round robin
-  std::uint32_t victim = 0;             // of the adversarial scheduler
+  std::uint32_t next_warp = 0;  // round robin
+  std::uint32_t victim = 0;     // of the adversarial scheduler
   std::uint64_t victim_until = 0;
   AlignedBytes register_memory, shared_memory, local_memory;
   std::vector<std::uint32_t> predicate_memory;

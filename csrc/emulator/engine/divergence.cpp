@@ -11,7 +11,9 @@ namespace {
 constexpr std::uint32_t kStarved = 512;  // choices without a turn
 constexpr std::uint32_t kHold = 64;
 
-std::uint32_t depth_of(const Warp& w, const Group& g) { return g.frame == 0xffffffffu ? 0 : w.frames[g.frame].depth; }
+std::uint32_t depth_of(const Warp& w, const Group& g) {
+  return g.frame == 0xffffffffu ? 0 : w.frames[g.frame].depth;
+}
 
 // Deeper calls first, then program order.
 bool behind(const Warp& w, const Group& a, const Group& b) {
@@ -34,7 +36,9 @@ void remove(Warp& w, std::uint32_t group) {
   if (w.group == w.group_count) w.group = group;
 }
 
-bool same_place(const Group& a, const Group& b) { return a.pc == b.pc && a.frame == b.frame; }
+bool same_place(const Group& a, const Group& b) {
+  return a.pc == b.pc && a.frame == b.frame;
+}
 
 // Lanes of ready groups at the current group's instruction join it.
 void merge(Warp& w) {

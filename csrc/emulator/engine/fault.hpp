@@ -11,8 +11,8 @@ namespace sglab::emu {
 
 struct Warp;
 
-// Why a launch ended early. `kind` is a word a program can test: "out_of_bounds", "misaligned", "trap", "deadlock",
-// "livelock", "interrupted", "barrier", "launch".
+// Why a launch ended early. `kind` is a word a program can test: "out_of_bounds", "misaligned", "trap",
+// "deadlock", "livelock", "interrupted", "barrier", "launch".
 struct Fault {
   std::string kind;
   std::string message;
@@ -35,7 +35,8 @@ class LaunchFault : public std::exception {
 };
 
 // Raises LaunchFault for an instruction of a warp. lane < 0: the whole warp.
-[[noreturn]] void raise_fault(const Warp& warp, const Inst* inst, int lane, const char* kind, const std::string& message);
+[[noreturn]] void raise_fault(const Warp& warp, const Inst* inst, int lane, const char* kind,
+                              const std::string& message);
 
 // Fills in where an instruction comes from.
 void locate(Fault& fault, const Warp& warp, std::uint32_t pc);

@@ -22,7 +22,9 @@ std::string shown(const Extent3& e) {
   return "(" + std::to_string(e[0]) + ", " + std::to_string(e[1]) + ", " + std::to_string(e[2]) + ")";
 }
 
-std::uint64_t product(const Extent3& e) { return std::uint64_t{e[0]} * e[1] * e[2]; }
+std::uint64_t product(const Extent3& e) {
+  return std::uint64_t{e[0]} * e[1] * e[2];
+}
 
 [[noreturn]] void refuse(const Program& program, const std::string& message) {
   Fault fault;
@@ -43,7 +45,8 @@ void check(const Program& program, const LaunchConfig& config) {
   if (threads == 0 || threads > 1024 || config.block[2] > 64) {
     refuse(program, "block " + shown(config.block) + " must hold 1 to 1024 threads");
   }
-  if (product(config.grid) == 0 || config.grid[0] > 0x7fffffffu || config.grid[1] > 65535 || config.grid[2] > 65535) {
+  if (product(config.grid) == 0 || config.grid[0] > 0x7fffffffu || config.grid[1] > 65535 ||
+      config.grid[2] > 65535) {
     refuse(program, "grid " + shown(config.grid) + " is out of range");
   }
   if (ctas == 0 || ctas > 16) refuse(program, "cluster " + shown(config.cluster) + " must hold 1 to 16 CTAs");
@@ -56,19 +59,22 @@ void check(const Program& program, const LaunchConfig& config) {
     refuse(program, "the kernel requires block " + shown(source.reqntid) + ", not " + shown(config.block));
   }
   if (source.maxntid[0] != 0 && threads > product(source.maxntid)) {
-    refuse(program, "block " + shown(config.block) + " exceeds the kernel's .maxntid " + shown(source.maxntid));
+    refuse(program,
+           "block " + shown(config.block) + " exceeds the kernel's .maxntid " + shown(source.maxntid));
   }
   if (source.reqnctapercluster[0] != 0 && source.reqnctapercluster != config.cluster) {
-    refuse(program, "the kernel requires cluster " + shown(source.reqnctapercluster) + ", not " + shown(config.cluster));
+    refuse(program, "the kernel requires cluster " + shown(source.reqnctapercluster) + ", not " +
+                        shown(config.cluster));
   }
   const std::uint64_t shared = std::uint64_t{program.shared_bytes} + config.dynamic_shared;
   if (shared > kSharedPerCta) {
     refuse(program, "shared memory: " + std::to_string(program.shared_bytes) + " static + " +
-                        std::to_string(config.dynamic_shared) + " dynamic bytes exceed " + std::to_string(kSharedPerCta));
+                        std::to_string(config.dynamic_shared) + " dynamic bytes exceed " +
+                        std::to_string(kSharedPerCta));
   }
   if (config.parameters.size() != program.parameter_bytes) {
-    refuse(program, "the kernel takes " + std::to_string(program.parameter_bytes) + " bytes of parameters, not " +
-                        std::to_string(config.parameters.size()));
+    refuse(program, "the kernel takes " + std::to_string(program.parameter_bytes) +
+                        " bytes of parameters, not " + std::to_string(config.parameters.size()));
   }
 }
 
@@ -100,8 +106,9 @@ std::string Launch::nearest(std::uint64_t address) const {
     if (best == nullptr || d < distance) best = &a, distance = d;
   }
   if (best == nullptr) return "no memory was registered for this launch";
-  const std::string name = (best->name.empty() ? "an allocation" : "'" + best->name + "'") + std::string(" (") +
-                           hex(best->begin) + ", " + std::to_string(best->end - best->begin) + " bytes)";
+  const std::string name = (best->name.empty() ? "an allocation" : "'" + best->name + "'") +
+                           std::string(" (") + hex(best->begin) + ", " +
+                           std::to_string(best->end - best->begin) + " bytes)";
   if (address < best->begin) return std::to_string(distance) + " bytes before " + name;
   if (address >= best->end) return std::to_string(distance) + " bytes behind the end of " + name;
   return "across the end of " + name;
@@ -166,7 +173,8 @@ class Worker {
     const std::uint64_t before = cluster->executed;
     const bool finished = cluster->run(kSlice);
     const std::uint64_t total = launch_.executed += cluster->executed - before;
-    if (launch_.config.max_instructions != 0 && total > launch_.config.max_instructions) raise_livelock(*cluster, total);
+    if (launch_.config.max_instructions != 0 && total > launch_.config.max_instructions)
+      raise_livelock(*cluster, total);
     if (finished) {
       idle_.push_back(std::move(cluster));
     } else {
@@ -194,7 +202,8 @@ class Worker {
     for (const Warp& w : cluster.warps) {
       if (w.group_count != 0 && runnable(w)) locate(fault, w, w.groups[w.group].pc);
     }
-    fault.message = "the launch has executed " + std::to_string(total) + " warp-instructions, more than its limit of " +
+    fault.message = "the launch has executed " + std::to_string(total) +
+                    " warp-instructions, more than its limit of " +
                     std::to_string(launch_.config.max_instructions);
     throw LaunchFault(std::move(fault));
   }

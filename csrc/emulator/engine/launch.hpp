@@ -63,8 +63,8 @@ struct Launch {
 // Throws LaunchFault (kind "launch") if the kernel cannot be launched like this.
 std::unique_ptr<Launch> prepare_launch(const Program& program, LaunchConfig config);
 
-// Runs clusters until none is left; any number of threads may do so at once. Fills `profile` (see Cluster::profile).
-// `interrupted`, if given, is asked now and then whether to stop the launch.
+// Runs clusters until none is left; any number of threads may do so at once. Fills `profile` (see
+// Cluster::profile). `interrupted`, if given, is asked now and then whether to stop the launch.
 void work(Launch& launch, std::vector<std::int64_t>& profile, const std::function<bool()>* interrupted);
 
 }  // namespace sglab::emu

@@ -7,7 +7,8 @@
 
 namespace sglab::emu {
 
-LaunchReport run_launch(const Program& program, LaunchConfig config, const std::function<bool()>& interrupted) {
+LaunchReport run_launch(const Program& program, LaunchConfig config,
+                        const std::function<bool()>& interrupted) {
   const auto start = std::chrono::steady_clock::now();
   const std::unique_ptr<Launch> launch = prepare_launch(program, std::move(config));
   const auto workers = static_cast<std::size_t>(

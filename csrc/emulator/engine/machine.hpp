@@ -6,8 +6,9 @@
 
 namespace sglab::emu {
 
-// Runs a launch on config.threads host threads, the caller's among them, and returns when it is over. `interrupted` is
-// asked now and then on the caller's thread whether to stop. Throws LaunchFault.
-LaunchReport run_launch(const Program& program, LaunchConfig config, const std::function<bool()>& interrupted);
+// Runs a launch on config.threads host threads, the caller's among them, and returns when it is over.
+// `interrupted` is asked now and then on the caller's thread whether to stop. Throws LaunchFault.
+LaunchReport run_launch(const Program& program, LaunchConfig config,
+                        const std::function<bool()>& interrupted);
 
 }  // namespace sglab::emu

@@ -7,7 +7,8 @@ namespace sglab::emu {
 namespace {
 
 constexpr std::uint64_t kFairQuantum = 256;
-constexpr std::uint64_t kInOrderQuantum = 1u << 20;  // so that a spinning warp cannot starve the others for ever
+constexpr std::uint64_t kInOrderQuantum = 1u
+                                          << 20;  // so that a spinning warp cannot starve the others for ever
 constexpr std::uint64_t kRandomQuantum = 64;
 constexpr std::uint64_t kVictimInstructions = 20000;
 constexpr std::uint32_t kIdleRounds = 16;  // time-outs without any event before a deadlock is called
@@ -119,7 +120,8 @@ void Cluster::step_warp(Warp& w, std::uint64_t limit) {
 }
 
 bool Cluster::run(std::uint64_t budget) {
-  const bool exact = launch->config.policy == Policy::kRandom || launch->config.policy == Policy::kAdversarial;
+  const bool exact =
+      launch->config.policy == Policy::kRandom || launch->config.policy == Policy::kAdversarial;
   const std::uint64_t until = executed + budget;
   while (live_warps > 0) {
     if (executed >= until) return false;
@@ -173,7 +175,8 @@ std::string describe_wait(const Warp& w, const Group& g) {
     case Wait::kBarrier: {
       const NamedBarrier& named = w.cta->barriers[g.key];
       return "at barrier " + std::to_string(g.key) + " (" + std::to_string(named.arrived) + " of " +
-             std::to_string(named.expected != 0 ? named.expected : w.cta->live_lanes) + " threads have arrived)";
+             std::to_string(named.expected != 0 ? named.expected : w.cta->live_lanes) +
+             " threads have arrived)";
     }
     case Wait::kClusterBarrier:
       return "at the cluster barrier (" + std::to_string(w.cluster->barrier.arrived) + " of " +
@@ -201,8 +204,8 @@ void Cluster::raise_deadlock() {
       Fault at;
       locate(at, w, g.pc);
       text += "\n  CTA (" + std::to_string(w.cta->index[0]) + ", " + std::to_string(w.cta->index[1]) + ", " +
-              std::to_string(w.cta->index[2]) + ") warp " + std::to_string(w.index) + " lanes " + hex(g.mask) +
-              " waits " + describe_wait(w, g) + " at PTX line " + std::to_string(at.ptx_line) +
+              std::to_string(w.cta->index[2]) + ") warp " + std::to_string(w.index) + " lanes " +
+              hex(g.mask) + " waits " + describe_wait(w, g) + " at PTX line " + std::to_string(at.ptx_line) +
               (at.source_file.empty() ? "" : ", " + at.source_file + ":" + std::to_string(at.source_line));
     }
   }

@@ -9,9 +9,10 @@
 
 // A warp: 32 lanes, their registers, and the groups they have diverged into.
 //
-// Each live lane belongs to exactly one group; a group has one program counter. Mostly there is one group. When a
-// branch diverges, the group furthest behind in program order runs (Program::order), so lanes meet at the first common
-// instruction; a group that has waited for long gets its turn all the same, so that lanes may wait for each other.
+// Each live lane belongs to exactly one group; a group has one program counter. Mostly there is one group.
+// When a branch diverges, the group furthest behind in program order runs (Program::order), so lanes meet at
+// the first common instruction; a group that has waited for long gets its turn all the same, so that lanes
+// may wait for each other.
 namespace sglab::emu {
 
 struct Cta;
@@ -21,12 +22,12 @@ struct Program;
 
 enum class Wait : std::uint8_t {
   kReady,
-  kWarp,            // other lanes of the warp, for a .sync instruction
-  kBarrier,         // a named barrier; key: its number
+  kWarp,     // other lanes of the warp, for a .sync instruction
+  kBarrier,  // a named barrier; key: its number
   kClusterBarrier,
-  kMbarrier,        // key: shared address of the mbarrier
-  kAsync,           // asynchronous operations of its own; key: which
-  kResource,        // tensor-memory columns, registers
+  kMbarrier,  // key: shared address of the mbarrier
+  kAsync,     // asynchronous operations of its own; key: which
+  kResource,  // tensor-memory columns, registers
 };
 
 struct Group {
@@ -35,10 +36,10 @@ struct Group {
   std::uint32_t frame = 0xffffffffu;  // in Warp::frames; the kernel itself has none
   std::uint32_t last_turn = 0;
   Wait wait = Wait::kReady;
-  bool arrived = false;               // the blocked instruction has had its effect and only waits
-  bool released = false;              // the wait is over although its condition does not hold (time-out)
+  bool arrived = false;   // the blocked instruction has had its effect and only waits
+  bool released = false;  // the wait is over although its condition does not hold (time-out)
   std::uint64_t key = 0;
-  std::uint64_t ticket = 0;           // the barrier's phase when the group arrived
+  std::uint64_t ticket = 0;  // the barrier's phase when the group arrived
 };
 
 // A call in progress, for the lanes that made it.
@@ -46,7 +47,7 @@ struct Frame {
   std::uint32_t caller = 0xffffffffu;  // frame
   std::uint32_t return_pc = 0;
   std::uint32_t depth = 0;
-  std::uint32_t mask = 0;              // lanes that have not returned; 0: free
+  std::uint32_t mask = 0;  // lanes that have not returned; 0: free
 };
 
 struct Warp {
@@ -65,18 +66,18 @@ struct Warp {
   std::uint8_t* local = nullptr;  // 32 lanes' local memory, one behind the other
   // The allocation that served the last global access.
   std::uint64_t allocation_begin = 0, allocation_end = 0;
-  std::uint32_t index = 0;        // in the CTA
-  std::uint32_t slot = 0;         // in the cluster
-  std::uint32_t group = 0;        // current
+  std::uint32_t index = 0;  // in the CTA
+  std::uint32_t slot = 0;   // in the cluster
+  std::uint32_t group = 0;  // current
   std::uint32_t group_count = 0;
-  std::uint32_t turns = 0;        // choices among groups so far
-  std::uint32_t hold = 0;         // choices for which a starved group keeps its turn
+  std::uint32_t turns = 0;           // choices among groups so far
+  std::uint32_t hold = 0;            // choices for which a starved group keeps its turn
   std::uint64_t cluster_ticket = 0;  // the cluster barrier's phase at the last arrival
-  std::uint32_t carry = 0;        // CC.CF by lane
-  bool retry = false;             // the last instruction blocked: it has not been executed
-  bool yield = false;             // give other warps a turn (nanosleep)
-  bool hurry = false;             // run groups that would rather wait for one further behind
-  std::uint64_t executed = 0;     // warp-instructions
+  std::uint32_t carry = 0;           // CC.CF by lane
+  bool retry = false;                // the last instruction blocked: it has not been executed
+  bool yield = false;                // give other warps a turn (nanosleep)
+  bool hurry = false;                // run groups that would rather wait for one further behind
+  std::uint64_t executed = 0;        // warp-instructions
   std::array<Group, 32> groups;
   std::vector<Frame> frames;
 
@@ -97,8 +98,8 @@ const Inst* meet(Warp& warp, std::uint32_t pc);
 // The lanes exit.
 const Inst* leave(Warp& warp, const Inst* inst, std::uint32_t lanes);
 
-// For .sync instructions: collects lanes of `members` that wait at `inst` into the current group. False: not all are
-// there; the caller returns warp_blocked(...).
+// For .sync instructions: collects lanes of `members` that wait at `inst` into the current group. False: not
+// all are there; the caller returns warp_blocked(...).
 bool gather(Warp& warp, const Inst* inst, std::uint32_t members);
 const Inst* block_for_lanes(Warp& warp, const Inst* inst, std::uint32_t members);
 

@@ -63,13 +63,14 @@ void Parser::statement() {
   const std::string_view name = scan_.opcode();
   if (!scan_.accept(':')) return instruction(name, kNoIndex, false, line);
   const auto label = static_cast<std::uint32_t>(current().labels.size());
-  if (!scope().labels.try_emplace(name, label).second) scan_.fail("label " + std::string(name) + " is defined twice");
+  if (!scope().labels.try_emplace(name, label).second)
+    scan_.fail("label " + std::string(name) + " is defined twice");
   current().labels.push_back({name, static_cast<std::uint32_t>(current().body.size())});
   if (scan_.peek() == '.') label_directive(label);
 }
 
-// `label: .branchtargets a, b;`, `label: .calltargets f;`, `label: .callprototype (…) _ (…);`; any other directive
-// just follows the label.
+// `label: .branchtargets a, b;`, `label: .calltargets f;`, `label: .callprototype (…) _ (…);`; any other
+// directive just follows the label.
 void Parser::label_directive(std::uint32_t label) {
   const Scanner saved = scan_;
   const std::string_view name = scan_.dotted();
@@ -124,7 +125,8 @@ void Parser::instruction(std::string_view opcode, std::uint32_t guard, bool nega
   current().body.push_back({opcode_id(opcode), all.index, all.count, negated, guard, line, location_});
 }
 
-// Appends compound children so that they lie side by side. Children are complete, so their own index stays valid.
+// Appends compound children so that they lie side by side. Children are complete, so their own index stays
+// valid.
 Operand Parser::adopt(OperandKind kind, const std::vector<Operand>& children) {
   if (children.size() > 0xffff) scan_.fail("too many operands");
   std::vector<Operand>& all = current().operands;
@@ -170,7 +172,8 @@ Operand Parser::simple_operand() {
   }
   if (scan_.at_word()) {
     Operand result = named(scan_.word());
-    if (result.kind == OperandKind::kSymbol && (scan_.peek() == '+' || scan_.peek() == '-')) result.value = constant();
+    if (result.kind == OperandKind::kSymbol && (scan_.peek() == '+' || scan_.peek() == '-'))
+      result.value = constant();
     return result;
   }
   Operand result;
@@ -206,7 +209,8 @@ Operand Parser::address() {
   std::int64_t offset = 0;
   if (scan_.at_word()) {
     parts.push_back(named(scan_.word()));
-    if (parts[0].kind == OperandKind::kName) scan_.fail("undefined name " + std::string(current().names[parts[0].index]));
+    if (parts[0].kind == OperandKind::kName)
+      scan_.fail("undefined name " + std::string(current().names[parts[0].index]));
     if (scan_.accept('+')) {
       offset = constant();
     } else if (scan_.peek() == '-') {
@@ -275,7 +279,8 @@ std::uint32_t Parser::find_register(std::string_view name) const {
   while (digits > 0 && name[digits - 1] >= '0' && name[digits - 1] <= '9') --digits;
   std::uint64_t number = 0;
   for (std::size_t i = digits; i < name.size() && i < digits + 8; ++i) number = number * 10 + (name[i] - '0');
-  const bool canonical = digits < name.size() && name.size() - digits < 8 && (name[digits] != '0' || name.size() - digits == 1);
+  const bool canonical =
+      digits < name.size() && name.size() - digits < 8 && (name[digits] != '0' || name.size() - digits == 1);
   for (auto open = open_.rbegin(); open != open_.rend(); ++open) {
     const Scope& scope = scopes_[*open];
     if (!scope.registers.empty()) {
@@ -306,7 +311,8 @@ std::uint32_t Parser::find_function(std::string_view name) const {
 }
 
 std::uint32_t Parser::opcode_id(std::string_view opcode) {
-  const auto [entry, fresh] = opcode_ids_.try_emplace(opcode, static_cast<std::uint32_t>(module_.opcodes.size()));
+  const auto [entry, fresh] =
+      opcode_ids_.try_emplace(opcode, static_cast<std::uint32_t>(module_.opcodes.size()));
   if (fresh) module_.opcodes.push_back(opcode);
   return entry->second;
 }

@@ -9,7 +9,8 @@
 
 #include "emulator/front/types.hpp"
 
-// What the parser makes of PTX text: names resolved, instructions still spelt as text. Views point into Module::text.
+// What the parser makes of PTX text: names resolved, instructions still spelt as text. Views point into
+// Module::text.
 namespace sglab::emu {
 
 constexpr std::uint32_t kNoIndex = 0xffffffffu;
@@ -33,9 +34,9 @@ enum class OperandKind : std::uint8_t {
 
 struct Operand {
   OperandKind kind = OperandKind::kSink;
-  bool negated = false;         // !p
-  std::uint16_t count = 0;      // children
-  std::uint32_t index = 0;      // see OperandKind; first child for compound operands
+  bool negated = false;     // !p
+  std::uint16_t count = 0;  // children
+  std::uint32_t index = 0;  // see OperandKind; first child for compound operands
   std::int64_t value = 0;
 };
 
@@ -44,9 +45,9 @@ struct Statement {
   std::uint32_t first_operand;  // Function::operands
   std::uint16_t operand_count;
   bool guard_negated;
-  std::uint32_t guard;          // register, or kNoIndex
+  std::uint32_t guard;  // register, or kNoIndex
   std::uint32_t line;
-  std::uint32_t location;       // Module::locations, or kNoIndex
+  std::uint32_t location;  // Module::locations, or kNoIndex
 };
 
 // An address stored by an initialiser: `value` is added to the symbol's address.
@@ -64,7 +65,7 @@ struct Symbol {
   Space space = Space::kGlobal;
   Type type = Type::kB8;
   std::uint32_t align = 1;
-  std::uint64_t bytes = 0;      // 0: an unsized extern array
+  std::uint64_t bytes = 0;  // 0: an unsized extern array
   bool external = false;
   std::uint32_t function = kNoIndex;  // owner of a variable declared inside a function
   std::vector<std::uint8_t> initial;
@@ -114,7 +115,7 @@ struct Function {
   std::vector<Statement> body;
   std::vector<Operand> operands;
   std::vector<Label> labels;
-  std::unordered_map<std::uint32_t, TargetTable> tables;  // by label
+  std::unordered_map<std::uint32_t, TargetTable> tables;        // by label
   std::unordered_map<std::uint32_t, std::uint32_t> prototypes;  // label -> Module::functions
   std::vector<std::string_view> names;
   Extent maxntid{0, 0, 0};

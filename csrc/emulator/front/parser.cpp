@@ -48,7 +48,9 @@ void Parser::directive() {
       scan_.string();
       return scan_.expect(';');
     } else if (name == "global" || name == "const" || name == "shared") {
-      const Space space = name == "global" ? Space::kGlobal : name == "const" ? Space::kConst : Space::kShared;
+      const Space space = name == "global"  ? Space::kGlobal
+                          : name == "const" ? Space::kConst
+                                            : Space::kShared;
       return variable(space, linkage);
     } else if (name == "loc") {
       return location();
@@ -111,7 +113,8 @@ void Parser::location() {
       place.function_label = scan_.word();
       if (scan_.accept('+')) scan_.number();
     } else if (what == "inlined_at") {
-      const std::uint64_t file = scan_.number().bits, line = scan_.number().bits, column = scan_.number().bits;
+      const std::uint64_t file = scan_.number().bits, line = scan_.number().bits,
+                          column = scan_.number().bits;
       const auto found = latest_location_.find(location_key(file, line, column));
       if (found != latest_location_.end()) place.inlined_at = found->second;
     } else {

@@ -10,8 +10,8 @@
 
 namespace sglab::emu {
 
-// One pass over the text: declarations become symbols, statements keep their opcode's spelling. Names that may be
-// declared later (labels) are resolved when their function ends.
+// One pass over the text: declarations become symbols, statements keep their opcode's spelling. Names that
+// may be declared later (labels) are resolved when their function ends.
 class Parser {
  public:
   explicit Parser(Module& module) : module_(module), scan_(module.text) {}

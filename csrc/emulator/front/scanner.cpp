@@ -19,7 +19,9 @@ constexpr std::array<std::uint8_t, 256> kClasses = [] {
   return table;
 }();
 
-bool is(char c, std::uint8_t mask) { return kClasses[static_cast<unsigned char>(c)] & mask; }
+bool is(char c, std::uint8_t mask) {
+  return kClasses[static_cast<unsigned char>(c)] & mask;
+}
 
 std::string shown(char c) {
   if (c == '\0') return "the end of the text";
@@ -66,7 +68,9 @@ void Scanner::expect(char c) {
   if (!accept(c)) fail(std::string("expected '") + c + "', found " + shown(peek()));
 }
 
-bool Scanner::at_word() { return is(peek(), kWordStart); }
+bool Scanner::at_word() {
+  return is(peek(), kWordStart);
+}
 
 std::string_view Scanner::word() {
   if (!at_word()) fail("expected a name, found " + shown(peek()));
@@ -110,7 +114,9 @@ std::string_view Scanner::string() {
   return text_.substr(start, at_ - start - 1);
 }
 
-bool Scanner::at_number() { return is(peek(), kDigit); }
+bool Scanner::at_number() {
+  return is(peek(), kDigit);
+}
 
 Number Scanner::number() {
   if (!at_number()) fail("expected a number, found " + shown(peek()));

@@ -25,20 +25,22 @@ class Scanner {
     return at_ < text_.size() ? text_[at_] : '\0';
   }
   // The character right behind the last thing read, blanks included.
-  char adjacent(std::size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
+  char adjacent(std::size_t ahead = 0) const {
+    return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0';
+  }
   bool accept(char c);
   void expect(char c);
   bool at_word();
 
-  std::string_view word();              // identifier; throws if there is none
-  std::string_view dotted();            // ".name", without its dot; "shared::cta" counts as one name
-  std::string_view opcode();            // "ld.global.v4.f32": the whole run
-  std::string_view component();         // ".x" if it is adjacent, with its dot; else empty
-  std::string_view string();            // "…", without quotes
+  std::string_view word();       // identifier; throws if there is none
+  std::string_view dotted();     // ".name", without its dot; "shared::cta" counts as one name
+  std::string_view opcode();     // "ld.global.v4.f32": the whole run
+  std::string_view component();  // ".x" if it is adjacent, with its dot; else empty
+  std::string_view string();     // "…", without quotes
   Number number();
   bool at_number();
-  void skip_line();                     // to the end of the line
-  void skip_braces();                   // over a balanced { … }
+  void skip_line();    // to the end of the line
+  void skip_braces();  // over a balanced { … }
 
   std::size_t offset() const { return at_; }
   std::string_view since(std::size_t start) const { return text_.substr(start, at_ - start); }

@@ -83,9 +83,12 @@ void Parser::variable(Space space, Linkage linkage) {
     } else if (word == "attribute") {
       scan_.expect('(');
       while (!scan_.accept(')')) {
-        if (scan_.peek() == '.') scan_.dotted();
-        else if (scan_.at_number()) scan_.number();
-        else if (!scan_.accept(',')) scan_.fail("malformed .attribute");
+        if (scan_.peek() == '.')
+          scan_.dotted();
+        else if (scan_.at_number())
+          scan_.number();
+        else if (!scan_.accept(','))
+          scan_.fail("malformed .attribute");
       }
     } else {
       shape.type = type_from_name(word);
@@ -181,7 +184,7 @@ void Parser::initial_value(Symbol& symbol, unsigned element, std::uint64_t& at) 
   std::uint64_t bits = 0;
   if (scan_.at_word()) {
     std::string_view name = scan_.word();
-    Relocation relocation{static_cast<std::uint32_t>(at), kNoIndex, kNoIndex, 0, false,
+    Relocation relocation{static_cast<std::uint32_t>(at),    kNoIndex, kNoIndex, 0, false,
                           static_cast<std::uint8_t>(element)};
     if (name == "generic") {
       relocation.generic = true;
@@ -219,11 +222,14 @@ void Parser::initial_value(Symbol& symbol, unsigned element, std::uint64_t& at) 
       if (minus) bits = ~bits + 1;
     }
   }
-  for (unsigned i = 0; i < element; ++i) symbol.initial[at + i] = static_cast<std::uint8_t>(i < 8 ? bits >> 8 * i : 0);
+  for (unsigned i = 0; i < element; ++i)
+    symbol.initial[at + i] = static_cast<std::uint8_t>(i < 8 ? bits >> 8 * i : 0);
   at += element;
 }
 
-std::int64_t Parser::constant() { return constant_binary(1); }
+std::int64_t Parser::constant() {
+  return constant_binary(1);
+}
 
 std::int64_t Parser::constant_binary(int precedence) {
   std::int64_t left = constant_unary();

@@ -10,9 +10,11 @@
 namespace sglab::emu {
 namespace {
 
-[[noreturn]] void misaligned(const Warp& w, const Inst* i, int lane, const char* space, std::uint64_t address, unsigned align) {
-  raise_fault(w, i, lane, "misaligned",
-              std::string(space) + " address " + hex(address) + " is not a multiple of " + std::to_string(align));
+[[noreturn]] void misaligned(const Warp& w, const Inst* i, int lane, const char* space, std::uint64_t address,
+                             unsigned align) {
+  raise_fault(
+      w, i, lane, "misaligned",
+      std::string(space) + " address " + hex(address) + " is not a multiple of " + std::to_string(align));
 }
 
 int first_misaligned(const std::uint64_t* addresses, std::uint32_t lanes, unsigned align) {
@@ -44,7 +46,8 @@ std::uint8_t* global_bytes(Warp& w, const Inst* i, int lane, std::uint64_t addre
   return reinterpret_cast<std::uint8_t*>(address);
 }
 
-std::uint8_t* shared_bytes(const Warp& w, const Inst* i, int lane, std::uint64_t address, std::uint64_t bytes) {
+std::uint8_t* shared_bytes(const Warp& w, const Inst* i, int lane, std::uint64_t address,
+                           std::uint64_t bytes) {
   const std::uint64_t rank = address >> kSharedRankShift;
   const std::uint64_t offset = address & kSharedOffsetMask;
   Cluster& cluster = *w.cluster;
@@ -96,8 +99,8 @@ void lane_addresses(const Warp& w, const Inst* i, std::uint64_t* addresses) {
   }
 }
 
-void global_places(Warp& w, const Inst* i, const std::uint64_t* addresses, std::uint32_t lanes, unsigned bytes,
-                   unsigned align, Places& places) {
+void global_places(Warp& w, const Inst* i, const std::uint64_t* addresses, std::uint32_t lanes,
+                   unsigned bytes, unsigned align, Places& places) {
   std::uint64_t low = ~std::uint64_t{0}, high = 0, all = 0;
   for_lanes(lanes, [&](int l) {
     low = addresses[l] < low ? addresses[l] : low;
@@ -114,8 +117,8 @@ void global_places(Warp& w, const Inst* i, const std::uint64_t* addresses, std::
   for (int l = 0; l < 32; ++l) places.at[l] = reinterpret_cast<std::uint8_t*>(addresses[l]);
 }
 
-void shared_places(Warp& w, const Inst* i, const std::uint64_t* addresses, std::uint32_t lanes, unsigned bytes,
-                   unsigned align, Places& places) {
+void shared_places(Warp& w, const Inst* i, const std::uint64_t* addresses, std::uint32_t lanes,
+                   unsigned bytes, unsigned align, Places& places) {
   const std::uint64_t window = w.cta->window;
   const std::uint64_t limit = w.cluster->shared_bytes - kSharedReserved;
   std::uint64_t all = 0;
@@ -156,15 +159,16 @@ void param_places(Warp& w, const Inst* i, const std::uint64_t* addresses, std::u
     if (offset & (align - 1)) misaligned(w, i, l, "parameter", offset, align);
     if (offset >= parameters.size() || offset + bytes > parameters.size()) {
       raise_fault(w, i, l, "out_of_bounds",
-                  "access to " + std::to_string(bytes) + " bytes at parameter offset " + std::to_string(offset) +
-                      "; the kernel has " + std::to_string(parameters.size()) + " bytes of parameters");
+                  "access to " + std::to_string(bytes) + " bytes at parameter offset " +
+                      std::to_string(offset) + "; the kernel has " + std::to_string(parameters.size()) +
+                      " bytes of parameters");
     }
     places.at[l] = parameters.data() + offset;
   });
 }
 
-void generic_places(Warp& w, const Inst* i, const std::uint64_t* addresses, std::uint32_t lanes, unsigned bytes,
-                    unsigned align, Places& places) {
+void generic_places(Warp& w, const Inst* i, const std::uint64_t* addresses, std::uint32_t lanes,
+                    unsigned bytes, unsigned align, Places& places) {
   std::uint64_t inside[32];
   for (int l = 0; l < 32; ++l) inside[l] = addresses[l] & ~kApertureMask;
   while (lanes != 0) {
@@ -188,7 +192,8 @@ void generic_places(Warp& w, const Inst* i, const std::uint64_t* addresses, std:
         break;
       default: {
         const int lane = std::countr_zero(same);
-        raise_fault(w, i, lane, "out_of_bounds", "generic address " + hex(addresses[lane]) + " lies in no address space");
+        raise_fault(w, i, lane, "out_of_bounds",
+                    "generic address " + hex(addresses[lane]) + " lies in no address space");
       }
     }
     for_lanes(same, [&](int l) { places.at[l] = part.at[l]; });

@@ -16,20 +16,21 @@ void lane_addresses(const Warp& w, const Inst* i, std::uint64_t* addresses);
 
 // Checks and translates the addresses of the lanes in `lanes`. Alignment to `align` is checked, too.
 // They throw LaunchFault naming the first offending lane.
-void global_places(Warp& w, const Inst* i, const std::uint64_t* addresses, std::uint32_t lanes, unsigned bytes,
-                   unsigned align, Places& places);
-void shared_places(Warp& w, const Inst* i, const std::uint64_t* addresses, std::uint32_t lanes, unsigned bytes,
-                   unsigned align, Places& places);
+void global_places(Warp& w, const Inst* i, const std::uint64_t* addresses, std::uint32_t lanes,
+                   unsigned bytes, unsigned align, Places& places);
+void shared_places(Warp& w, const Inst* i, const std::uint64_t* addresses, std::uint32_t lanes,
+                   unsigned bytes, unsigned align, Places& places);
 void local_places(Warp& w, const Inst* i, const std::uint64_t* addresses, std::uint32_t lanes, unsigned bytes,
                   unsigned align, Places& places);
 void param_places(Warp& w, const Inst* i, const std::uint64_t* addresses, std::uint32_t lanes, unsigned bytes,
                   unsigned align, Places& places);
 // Each lane's own window, by aperture.
-void generic_places(Warp& w, const Inst* i, const std::uint64_t* addresses, std::uint32_t lanes, unsigned bytes,
-                    unsigned align, Places& places);
+void generic_places(Warp& w, const Inst* i, const std::uint64_t* addresses, std::uint32_t lanes,
+                    unsigned bytes, unsigned align, Places& places);
 
 // One address, for instructions that work on a block of memory.
-std::uint8_t* shared_bytes(const Warp& w, const Inst* i, int lane, std::uint64_t address, std::uint64_t bytes);
+std::uint8_t* shared_bytes(const Warp& w, const Inst* i, int lane, std::uint64_t address,
+                           std::uint64_t bytes);
 std::uint8_t* global_bytes(Warp& w, const Inst* i, int lane, std::uint64_t address, std::uint64_t bytes);
 std::uint8_t* generic_bytes(Warp& w, const Inst* i, int lane, std::uint64_t address, std::uint64_t bytes);
 

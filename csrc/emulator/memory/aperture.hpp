@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-// How a 64-bit generic address tells its space. Global addresses are host addresses, which need 47 bits; the other
-// windows lie above them.
+// How a 64-bit generic address tells its space. Global addresses are host addresses, which need 47 bits; the
+// other windows lie above them.
 namespace sglab::emu {
 
 constexpr std::uint64_t kSharedAperture = std::uint64_t{1} << 56;
@@ -12,8 +12,8 @@ constexpr std::uint64_t kParamAperture = std::uint64_t{3} << 56;
 constexpr std::uint64_t kFunctionAperture = std::uint64_t{4} << 56;
 constexpr std::uint64_t kApertureMask = std::uint64_t{0xff} << 56;
 
-// A shared-memory address carries the CTA's rank in its cluster above the byte offset. The first kilobyte is the
-// system's, as on sm_90 and later.
+// A shared-memory address carries the CTA's rank in its cluster above the byte offset. The first kilobyte is
+// the system's, as on sm_90 and later.
 constexpr unsigned kSharedRankShift = 24;
 constexpr std::uint32_t kSharedOffsetMask = (1u << kSharedRankShift) - 1;
 constexpr std::uint32_t kSharedReserved = 0x400;

@@ -35,10 +35,16 @@ T floating(Op op, T x, T y) {
   }
 }
 
-float half_result(Op op, float x, float y) { return op == kMin ? extreme<false>(x, y) : op == kMax ? extreme<true>(x, y) : x + y; }
+float half_result(Op op, float x, float y) {
+  return op == kMin ? extreme<false>(x, y) : op == kMax ? extreme<true>(x, y) : x + y;
+}
 
-u16 f16_result(Op op, u16 x, u16 y) { return f16_from_f32(half_result(op, f32_from_f16(x), f32_from_f16(y))); }
-u16 bf16_result(Op op, u16 x, u16 y) { return bf16_from_f32(half_result(op, f32_from_bf16(x), f32_from_bf16(y))); }
+u16 f16_result(Op op, u16 x, u16 y) {
+  return f16_from_f32(half_result(op, f32_from_f16(x), f32_from_f16(y)));
+}
+u16 bf16_result(Op op, u16 x, u16 y) {
+  return bf16_from_f32(half_result(op, f32_from_bf16(x), f32_from_bf16(y)));
+}
 
 template <class U, class S>
 U integral(Op op, bool is_signed, U x, U y) {
@@ -90,7 +96,8 @@ u64 combine(Op op, Type type, u64 x, u64 y) {
   return integral<u64, std::int64_t>(op, type == Type::kS64, x, y);
 }
 
-// Returns what was there. Compare-and-swap only writes when it matches, so that it never undoes a plain store.
+// Returns what was there. Compare-and-swap only writes when it matches, so that it never undoes a plain
+// store.
 template <class T>
 T update(bool concurrent, std::uint8_t* bytes, Op op, Type type, T operand, T desired) {
   T* const p = reinterpret_cast<T*>(bytes);
@@ -115,8 +122,10 @@ u128 update128(Launch& launch, std::uint8_t* bytes, Op op, u128 operand, u128 de
   const std::lock_guard lock(launch.mutex);
   u128* const p = reinterpret_cast<u128*>(bytes);
   const u128 old = *p;
-  if (op == kExch) *p = operand;
-  else if (old == operand) *p = desired;
+  if (op == kExch)
+    *p = operand;
+  else if (old == operand)
+    *p = desired;
   return old;
 }
 
@@ -124,7 +133,8 @@ u128 update128(Launch& launch, std::uint8_t* bytes, Op op, u128 operand, u128 de
 struct Kind {
   u32 bits;
   static Kind pack(Op op, Type type, Space space, unsigned count, bool result) {
-    return {static_cast<u32>(op) | static_cast<u32>(type) << 4 | static_cast<u32>(space) << 12 | count << 16 | (result ? 1u : 0u) << 24};
+    return {static_cast<u32>(op) | static_cast<u32>(type) << 4 | static_cast<u32>(space) << 12 | count << 16 |
+            (result ? 1u : 0u) << 24};
   }
   Op op() const { return static_cast<Op>(bits & 0xf); }
   Type type() const { return static_cast<Type>(bits >> 4 & 0xff); }
@@ -143,7 +153,9 @@ const Inst* atomic(Warp& w, const Inst* i) {
   Places places;
   lane_addresses(w, i, addresses);
   const unsigned bytes = sizeof(T) * k.count();
-  const auto find = k.space() == Space::kGlobal ? global_places : k.space() == Space::kShared ? shared_places : generic_places;
+  const auto find = k.space() == Space::kGlobal   ? global_places
+                    : k.space() == Space::kShared ? shared_places
+                                                  : generic_places;
   find(w, i, addresses, w.mask, bytes, bytes, places);
   const Ref* const refs = i->extra->refs.data();
   const unsigned first = k.result() ? k.count() : 0;
@@ -153,8 +165,11 @@ const Inst* atomic(Warp& w, const Inst* i) {
       const T operand = in<T>(w, refs[first + e])[l];
       const T desired = k.op() == kCas ? in<T>(w, refs[first + 1])[l] : T{};
       T old;
-      if constexpr (sizeof(T) == 16) old = update128(*w.launch, places.at[l], k.op(), operand, desired);
-      else old = update<T>(w.launch->concurrent, places.at[l] + e * sizeof(T), k.op(), k.type(), operand, desired);
+      if constexpr (sizeof(T) == 16)
+        old = update128(*w.launch, places.at[l], k.op(), operand, desired);
+      else
+        old =
+            update<T>(w.launch->concurrent, places.at[l] + e * sizeof(T), k.op(), k.type(), operand, desired);
       if (k.result()) out<T>(w, refs[e])[l] = old;
     }
   }
@@ -163,8 +178,9 @@ const Inst* atomic(Warp& w, const Inst* i) {
 }
 
 Op op_of(const Builder& b) {
-  constexpr std::pair<const char*, Op> kOps[] = {{"exch", kExch}, {"cas", kCas}, {"add", kAddOp}, {"inc", kInc}, {"dec", kDec},
-                                                 {"min", kMin},   {"max", kMax}, {"and", kAnd},   {"or", kOr}};
+  constexpr std::pair<const char*, Op> kOps[] = {{"exch", kExch}, {"cas", kCas}, {"add", kAddOp},
+                                                 {"inc", kInc},   {"dec", kDec}, {"min", kMin},
+                                                 {"max", kMax},   {"and", kAnd}, {"or", kOr}};
   for (const auto& [name, op] : kOps) {
     if (b.has(name)) return op;
   }
@@ -185,10 +201,11 @@ void build(Builder& b) {
   const Operand* const desired = op == kCas ? &b.operand(at++) : nullptr;
   b.expect_count(at + hint, at + hint);
   const Space named = b.address(address);
-  const Space space = b.has("global") || named == Space::kGlobal ? Space::kGlobal
-                      : b.has("shared") || b.has("shared::cta") || b.has("shared::cluster") || named == Space::kShared
-                          ? Space::kShared
-                          : Space::kGeneric;
+  const Space space =
+      b.has("global") || named == Space::kGlobal ? Space::kGlobal
+      : b.has("shared") || b.has("shared::cta") || b.has("shared::cluster") || named == Space::kShared
+          ? Space::kShared
+          : Space::kGeneric;
   const unsigned count = value.kind == OperandKind::kVector ? value.count : 1;
   const unsigned wanted = b.has("v2") ? 2 : b.has("v4") ? 4 : b.has("v8") ? 8 : 1;
   if (count != wanted) b.refuse("the vector has the wrong number of elements");
@@ -226,13 +243,17 @@ void register_atomics(Table& t) {
   t.row("atom" SGLAB_ORDER SGLAB_SPACE ".{inc|dec}[.L2::cache_hint].u32", build);
   t.row("atom" SGLAB_ORDER SGLAB_SPACE ".{min|max}[.L2::cache_hint].{u32|s32|u64|s64}", build);
   t.row("atom" SGLAB_ORDER SGLAB_SPACE ".add.noftz[.L2::cache_hint].{f16|f16x2|bf16|bf16x2}", build);
-  t.row("atom" SGLAB_ORDER "[.global].{add|min|max}[.noftz][.L2::cache_hint].{v2|v4|v8}.{f16|bf16|f16x2|bf16x2|f32}", build);
+  t.row("atom" SGLAB_ORDER
+        "[.global].{add|min|max}[.noftz][.L2::cache_hint].{v2|v4|v8}.{f16|bf16|f16x2|bf16x2|f32}",
+        build);
   t.row("red" SGLAB_ORDER SGLAB_SPACE ".{and|or|xor}[.L2::cache_hint].{b32|b64}", build);
   t.row("red" SGLAB_ORDER SGLAB_SPACE ".add[.L2::cache_hint].{u32|s32|u64|s64|f32|f64}", build);
   t.row("red" SGLAB_ORDER SGLAB_SPACE ".{inc|dec}[.L2::cache_hint].u32", build);
   t.row("red" SGLAB_ORDER SGLAB_SPACE ".{min|max}[.L2::cache_hint].{u32|s32|u64|s64}", build);
   t.row("red" SGLAB_ORDER SGLAB_SPACE ".add.noftz[.L2::cache_hint].{f16|f16x2|bf16|bf16x2}", build);
-  t.row("red" SGLAB_ORDER "[.global].{add|min|max}[.noftz][.L2::cache_hint].{v2|v4|v8}.{f16|bf16|f16x2|bf16x2|f32}", build);
+  t.row("red" SGLAB_ORDER
+        "[.global].{add|min|max}[.noftz][.L2::cache_hint].{v2|v4|v8}.{f16|bf16|f16x2|bf16x2|f32}",
+        build);
 }
 
 }  // namespace sglab::emu

@@ -14,11 +14,19 @@ std::uint32_t lane_value(const Warp& w, Ref ref) {
   return a[std::countr_zero(w.mask)];
 }
 
-// Inst::a: the barrier. Inst::b: how many threads, unless Inst::imm has kNoCount. Inst::c: bar.red's predicate.
-enum Mode : std::int64_t { kNoCount = 1, kAndOp = 2, kOrOp = 4, kPopc = 8, kReductions = kAndOp | kOrOp | kPopc };
+// Inst::a: the barrier. Inst::b: how many threads, unless Inst::imm has kNoCount. Inst::c: bar.red's
+// predicate.
+enum Mode : std::int64_t {
+  kNoCount = 1,
+  kAndOp = 2,
+  kOrOp = 4,
+  kPopc = 8,
+  kReductions = kAndOp | kOrOp | kPopc
+};
 
 NamedBarrier& barrier(const Warp& w, const Inst* i, std::uint32_t number) {
-  if (number >= 16) raise_fault(w, i, std::countr_zero(w.mask), "barrier", "there is no barrier " + std::to_string(number));
+  if (number >= 16)
+    raise_fault(w, i, std::countr_zero(w.mask), "barrier", "there is no barrier " + std::to_string(number));
   return w.cta->barriers[number];
 }
 
@@ -34,20 +42,21 @@ void arrive(Warp& w, const Inst* i, std::uint32_t number) {
   if (b.lanes.empty()) b.lanes.assign(w.cta->warp_count, 0);
   if (b.arrived != 0 && b.expected != expected) {
     raise_fault(w, i, std::countr_zero(w.mask), "barrier",
-                "barrier " + std::to_string(number) + " is in use for " + std::to_string(b.expected) + " threads, not " +
-                    std::to_string(expected));
+                "barrier " + std::to_string(number) + " is in use for " + std::to_string(b.expected) +
+                    " threads, not " + std::to_string(expected));
   }
   b.expected = expected;
   b.arrived += static_cast<std::uint32_t>(std::popcount(w.mask));
   b.lanes[w.index] |= w.mask;
-  if (counted && (w.live & ~b.lanes[w.index]) == 0) b.arrived += 32u - static_cast<std::uint32_t>(std::popcount(w.live));
+  if (counted && (w.live & ~b.lanes[w.index]) == 0)
+    b.arrived += 32u - static_cast<std::uint32_t>(std::popcount(w.live));
   ++w.cluster->events;
   const std::uint32_t wanted = counted ? expected : w.cta->live_lanes;
   if (b.arrived < wanted) return;
   if (counted && b.arrived > wanted) {
     raise_fault(w, i, std::countr_zero(w.mask), "barrier",
-                std::to_string(b.arrived) + " threads arrived at barrier " + std::to_string(number) + ", which expects " +
-                    std::to_string(wanted));
+                std::to_string(b.arrived) + " threads arrived at barrier " + std::to_string(number) +
+                    ", which expects " + std::to_string(wanted));
   }
   complete_barrier(*w.cta, number);
 }
@@ -147,7 +156,9 @@ const Inst* cluster_wait(Warp& w, const Inst* i) {
   return block(w, i, Wait::kClusterBarrier, 0);
 }
 
-void build_plain(Builder& b) { b.expect_count(0, 0); }
+void build_plain(Builder& b) {
+  b.expect_count(0, 0);
+}
 
 }  // namespace
 
@@ -160,7 +171,8 @@ void complete_barrier(Cta& cta, std::uint32_t number) {
   b.result_voters = b.voters;
   b.votes = b.voters = 0;
   b.lanes.assign(b.lanes.size(), 0);
-  for (std::uint32_t k = 0; k < cta.warp_count; ++k) wake(cta.cluster->warps[cta.first_warp + k], Wait::kBarrier, number);
+  for (std::uint32_t k = 0; k < cta.warp_count; ++k)
+    wake(cta.cluster->warps[cta.first_warp + k], Wait::kBarrier, number);
 }
 
 void complete_cluster_barrier(Cluster& cluster) {

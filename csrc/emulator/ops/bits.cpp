@@ -16,12 +16,16 @@ constexpr int kBits = 8 * sizeof(T);
 
 // Shift amounts are clamped to the width.
 template <class T>
-constexpr T shift_left(T a, u32 n) { return n < kBits<T> ? static_cast<T>(a << (n & (kBits<T> - 1))) : T{0}; }
+constexpr T shift_left(T a, u32 n) {
+  return n < kBits<T> ? static_cast<T>(a << (n & (kBits<T> - 1))) : T{0};
+}
 template <class T>
 constexpr T shift_right(T a, u32 n) {
   const u32 most = kBits<T> - 1;
-  if constexpr (static_cast<T>(-1) < 0) return static_cast<T>(a >> (n < most ? n : most));
-  else return n <= most ? static_cast<T>(a >> (n & most)) : T{0};
+  if constexpr (static_cast<T>(-1) < 0)
+    return static_cast<T>(a >> (n < most ? n : most));
+  else
+    return n <= most ? static_cast<T>(a >> (n & most)) : T{0};
 }
 
 template <class T>
@@ -112,9 +116,9 @@ constexpr u32 permute(u32 a, u32 b, u32 selector) {
 enum PermuteMode { kF4e, kB4e, kRc8, kEcl, kEcr, kRc16 };
 template <int Mode>
 constexpr u32 permute_mode(u32 a, u32 b, u32 c) {
-  constexpr u16 kSelectors[6][4] = {
-      {0x3210, 0x4321, 0x5432, 0x6543}, {0x5670, 0x6701, 0x7012, 0x0123}, {0x0000, 0x1111, 0x2222, 0x3333},
-      {0x3210, 0x3211, 0x3222, 0x3333}, {0x0000, 0x1110, 0x2210, 0x3210}, {0x1010, 0x3232, 0x1010, 0x3232}};
+  constexpr u16 kSelectors[6][4] = {{0x3210, 0x4321, 0x5432, 0x6543}, {0x5670, 0x6701, 0x7012, 0x0123},
+                                    {0x0000, 0x1111, 0x2222, 0x3333}, {0x3210, 0x3211, 0x3222, 0x3333},
+                                    {0x0000, 0x1110, 0x2210, 0x3210}, {0x1010, 0x3232, 0x1010, 0x3232}};
   return permute(a, b, kSelectors[Mode][c & 3]);
 }
 
@@ -124,9 +128,13 @@ constexpr u32 reverse32(u32 v) {
   v = (v >> 4 & 0x0f0f0f0f) | (v & 0x0f0f0f0f) << 4;
   return __builtin_bswap32(v);
 }
-constexpr u64 reverse64(u64 v) { return u64{reverse32(static_cast<u32>(v))} << 32 | reverse32(static_cast<u32>(v >> 32)); }
+constexpr u64 reverse64(u64 v) {
+  return u64{reverse32(static_cast<u32>(v))} << 32 | reverse32(static_cast<u32>(v >> 32));
+}
 
-constexpr u32 leading(u64 v, int bits) { return v == 0 ? bits : __builtin_clzll(v) - (64 - bits); }
+constexpr u32 leading(u64 v, int bits) {
+  return v == 0 ? bits : __builtin_clzll(v) - (64 - bits);
+}
 
 // Position of the most significant bit that is not a copy of the sign; all ones if there is none.
 template <class T, bool ShiftAmount>
@@ -156,8 +164,12 @@ constexpr u32 nth_set(u32 mask, u32 base, s32 offset) {
   return 0xffffffffu;
 }
 
-constexpr u32 funnel_left(u32 a, u32 b, u32 n) { return static_cast<u32>((u64{b} << 32 | a) << n >> 32); }
-constexpr u32 funnel_right(u32 a, u32 b, u32 n) { return static_cast<u32>((u64{b} << 32 | a) >> n); }
+constexpr u32 funnel_left(u32 a, u32 b, u32 n) {
+  return static_cast<u32>((u64{b} << 32 | a) << n >> 32);
+}
+constexpr u32 funnel_right(u32 a, u32 b, u32 n) {
+  return static_cast<u32>((u64{b} << 32 | a) >> n);
+}
 constexpr s32 sign_extend(u32 a, u32 bits) {
   return bits == 0 ? 0 : bits > 31 ? static_cast<s32>(a) : static_cast<s32>(a << (32 - bits)) >> (32 - bits);
 }
@@ -189,23 +201,37 @@ void register_bits(Table& t) {
   t.type("s64", 'l');
   shift_right_rows<s64>(t);
   t.alu("lop3.b32", "wwwwi", lop3);
-  t.alu("shf.l.wrap.b32", "wwww", ternary<[](u32 a, u32 b, u32 c) { return funnel_left(a, b, c & 31); }, u32, u32>);
-  t.alu("shf.r.wrap.b32", "wwww", ternary<[](u32 a, u32 b, u32 c) { return funnel_right(a, b, c & 31); }, u32, u32>);
-  t.alu("shf.l.clamp.b32", "wwww", ternary<[](u32 a, u32 b, u32 c) { return 31 < c ? a : funnel_left(a, b, c & 31); }, u32, u32>);
-  t.alu("shf.r.clamp.b32", "wwww", ternary<[](u32 a, u32 b, u32 c) { return funnel_right(a, b, c < 32 ? c : 32); }, u32, u32>);
-  t.alu("bfe.u32", "wwww", ternary<[](u32 a, u32 b, u32 c) { return bit_field<u32, u32>(a, b, c); }, u32, u32>);
-  t.alu("bfe.s32", "wwww", ternary<[](s32 a, u32 b, u32 c) { return bit_field<s32, u32>(a, b, c); }, s32, s32, u32, u32>);
-  t.alu("bfe.u64", "llww", ternary<[](u64 a, u32 b, u32 c) { return bit_field<u64, u64>(a, b, c); }, u64, u64, u32, u32>);
-  t.alu("bfe.s64", "llww", ternary<[](s64 a, u32 b, u32 c) { return bit_field<s64, u64>(a, b, c); }, s64, s64, u32, u32>);
+  t.alu("shf.l.wrap.b32", "wwww",
+        ternary<[](u32 a, u32 b, u32 c) { return funnel_left(a, b, c & 31); }, u32, u32>);
+  t.alu("shf.r.wrap.b32", "wwww",
+        ternary<[](u32 a, u32 b, u32 c) { return funnel_right(a, b, c & 31); }, u32, u32>);
+  t.alu("shf.l.clamp.b32", "wwww",
+        ternary<[](u32 a, u32 b, u32 c) { return 31 < c ? a : funnel_left(a, b, c & 31); }, u32, u32>);
+  t.alu("shf.r.clamp.b32", "wwww",
+        ternary<[](u32 a, u32 b, u32 c) { return funnel_right(a, b, c < 32 ? c : 32); }, u32, u32>);
+  t.alu("bfe.u32", "wwww",
+        ternary<[](u32 a, u32 b, u32 c) { return bit_field<u32, u32>(a, b, c); }, u32, u32>);
+  t.alu("bfe.s32", "wwww",
+        ternary<[](s32 a, u32 b, u32 c) { return bit_field<s32, u32>(a, b, c); }, s32, s32, u32, u32>);
+  t.alu("bfe.u64", "llww",
+        ternary<[](u64 a, u32 b, u32 c) { return bit_field<u64, u64>(a, b, c); }, u64, u64, u32, u32>);
+  t.alu("bfe.s64", "llww",
+        ternary<[](s64 a, u32 b, u32 c) { return bit_field<s64, u64>(a, b, c); }, s64, s64, u32, u32>);
   t.alu("bfi.b32", "wwwww", bit_insert<u32>);
   t.alu("bfi.b64", "lllww", bit_insert<u64>);
   t.alu("prmt.b32", "wwww", ternary<[](u32 a, u32 b, u32 c) { return permute(a, b, c); }, u32, u32>);
-  t.alu("prmt.b32.f4e", "wwww", ternary<[](u32 a, u32 b, u32 c) { return permute_mode<kF4e>(a, b, c); }, u32, u32>);
-  t.alu("prmt.b32.b4e", "wwww", ternary<[](u32 a, u32 b, u32 c) { return permute_mode<kB4e>(a, b, c); }, u32, u32>);
-  t.alu("prmt.b32.rc8", "wwww", ternary<[](u32 a, u32 b, u32 c) { return permute_mode<kRc8>(a, b, c); }, u32, u32>);
-  t.alu("prmt.b32.ecl", "wwww", ternary<[](u32 a, u32 b, u32 c) { return permute_mode<kEcl>(a, b, c); }, u32, u32>);
-  t.alu("prmt.b32.ecr", "wwww", ternary<[](u32 a, u32 b, u32 c) { return permute_mode<kEcr>(a, b, c); }, u32, u32>);
-  t.alu("prmt.b32.rc16", "wwww", ternary<[](u32 a, u32 b, u32 c) { return permute_mode<kRc16>(a, b, c); }, u32, u32>);
+  t.alu("prmt.b32.f4e", "wwww",
+        ternary<[](u32 a, u32 b, u32 c) { return permute_mode<kF4e>(a, b, c); }, u32, u32>);
+  t.alu("prmt.b32.b4e", "wwww",
+        ternary<[](u32 a, u32 b, u32 c) { return permute_mode<kB4e>(a, b, c); }, u32, u32>);
+  t.alu("prmt.b32.rc8", "wwww",
+        ternary<[](u32 a, u32 b, u32 c) { return permute_mode<kRc8>(a, b, c); }, u32, u32>);
+  t.alu("prmt.b32.ecl", "wwww",
+        ternary<[](u32 a, u32 b, u32 c) { return permute_mode<kEcl>(a, b, c); }, u32, u32>);
+  t.alu("prmt.b32.ecr", "wwww",
+        ternary<[](u32 a, u32 b, u32 c) { return permute_mode<kEcr>(a, b, c); }, u32, u32>);
+  t.alu("prmt.b32.rc16", "wwww",
+        ternary<[](u32 a, u32 b, u32 c) { return permute_mode<kRc16>(a, b, c); }, u32, u32>);
   t.alu("brev.b32", "ww", unary<[](u32 a) { return reverse32(a); }, u32, u32>);
   t.alu("brev.b64", "ll", unary<[](u64 a) { return reverse64(a); }, u64, u64>);
   t.alu("popc.b32", "ww", unary<[](u32 a) { return static_cast<u32>(__builtin_popcount(a)); }, u32, u32>);
@@ -221,9 +247,13 @@ void register_bits(Table& t) {
   t.type("s64", 'l');
   find_rows<s64>(t);
   t.alu("fns.b32", "wwww", ternary<[](u32 a, u32 b, s32 c) { return nth_set(a, b, c); }, u32, u32, u32, s32>);
-  t.alu("bmsk.clamp.b32", "www", binary<[](u32 a, u32 b) { return 31 < a ? 0u : (31 < b ? 0xffffffffu : (1u << b) - 1) << a; }, u32, u32>);
-  t.alu("bmsk.wrap.b32", "www", binary<[](u32 a, u32 b) { return ((1u << (b & 31)) - 1) << (a & 31); }, u32, u32>);
-  t.alu("szext.clamp.u32", "www", binary<[](u32 a, u32 b) { return 31 < b ? a : a & ((1u << b) - 1); }, u32, u32>);
+  t.alu("bmsk.clamp.b32", "www",
+        binary<[](u32 a, u32 b) { return 31 < a ? 0u : (31 < b ? 0xffffffffu : (1u << b) - 1) << a; }, u32,
+               u32>);
+  t.alu("bmsk.wrap.b32", "www",
+        binary<[](u32 a, u32 b) { return ((1u << (b & 31)) - 1) << (a & 31); }, u32, u32>);
+  t.alu("szext.clamp.u32", "www",
+        binary<[](u32 a, u32 b) { return 31 < b ? a : a & ((1u << b) - 1); }, u32, u32>);
   t.alu("szext.wrap.u32", "www", binary<[](u32 a, u32 b) { return a & ((1u << (b & 31)) - 1); }, u32, u32>);
   t.alu("szext.clamp.s32", "www", binary<[](u32 a, u32 b) { return sign_extend(a, b); }, s32, u32>);
   t.alu("szext.wrap.s32", "www", binary<[](u32 a, u32 b) { return sign_extend(a, b & 31); }, s32, u32>);

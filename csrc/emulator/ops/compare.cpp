@@ -1,6 +1,5 @@
 #include "emulator/ops/floating.hpp"
 #include "emulator/ops/register.hpp"
-
 #include "emulator/program/builder.hpp"
 
 // setp, set, selp, slct.
@@ -15,7 +14,8 @@ using s32 = std::int32_t;
 using s64 = std::int64_t;
 
 enum class Compare { kEq, kNe, kLt, kLe, kGt, kGe, kEqu, kNeu, kLtu, kLeu, kGtu, kGeu, kNum, kNan, kCount };
-constexpr const char* kNames[] = {"eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"};
+constexpr const char* kNames[] = {"eq",  "ne",  "lt",  "le",  "gt",  "ge",  "equ",
+                                  "neu", "ltu", "leu", "gtu", "geu", "num", "nan"};
 
 template <class T>
 struct Plain {
@@ -136,7 +136,9 @@ void build_set(Builder& b) {
   b.expect_count(b.inst.imm != 0 ? 4 : 3, b.inst.imm != 0 ? 4 : 3);
   const Type source = b.type(1);
   const char letter = letter_of(source);
-  const char wanted = is_float(source) && letter == 'w' ? 'f' : is_float(source) && letter == 'l' ? 'd' : letter;
+  const char wanted = is_float(source) && letter == 'w'   ? 'f'
+                      : is_float(source) && letter == 'l' ? 'd'
+                                                          : letter;
   b.use(Field::kA, b.operand(1), wanted);
   b.use(Field::kB, b.operand(2), wanted);
   if (b.inst.imm != 0) b.use(Field::kC, b.operand(3), 'p');
@@ -162,8 +164,11 @@ void row(Table& t, const char* type) {
   const char* const name = kNames[static_cast<int>(C)];
   constexpr bool flushes = __is_same(typename K::Store, float);
   t.type(type, ' ');
-  t.row(Pattern("setp.", name, flushes ? "[.and|.or|.xor][.ftz].$" : "[.and|.or|.xor].$").text, build_setp, setp<K, C>);
-  t.row(Pattern("set.", name, flushes ? "[.and|.or|.xor][.ftz].{u32|s32|f32}.$" : "[.and|.or|.xor].{u32|s32|f32}.$").text,
+  t.row(Pattern("setp.", name, flushes ? "[.and|.or|.xor][.ftz].$" : "[.and|.or|.xor].$").text, build_setp,
+        setp<K, C>);
+  t.row(Pattern("set.", name,
+                flushes ? "[.and|.or|.xor][.ftz].{u32|s32|f32}.$" : "[.and|.or|.xor].{u32|s32|f32}.$")
+            .text,
         build_set, set<K, C>);
 }
 

@@ -19,14 +19,18 @@ std::uint32_t guard_lanes(const Warp& w, const Inst* i) {
   return w.mask & (w.predicates[i->guard >> 1] ^ (0u - (i->guard & 1u)));
 }
 
-const Inst* go(Warp& w, std::uint32_t pc) { return w.group_count == 1 ? w.code + pc : meet(w, pc); }
+const Inst* go(Warp& w, std::uint32_t pc) {
+  return w.group_count == 1 ? w.code + pc : meet(w, pc);
+}
 
 const Inst* join(Warp& w, const Inst* i) {
   if (w.group_count == 1) return i + 1;
   return meet(w, static_cast<std::uint32_t>(i - w.code) + 1);
 }
 
-const Inst* branch_always(Warp& w, const Inst* i) { return go(w, i->target); }
+const Inst* branch_always(Warp& w, const Inst* i) {
+  return go(w, i->target);
+}
 
 const Inst* branch(Warp& w, const Inst* i) {
   const std::uint32_t taken = guard_lanes(w, i);
@@ -45,11 +49,13 @@ void build_bra(Builder& b) {
 const Inst* branch_indexed(Warp& w, const Inst* i) {
   const std::uint32_t lanes = guard_lanes(w, i);
   if (lanes == 0) return i + 1;
-  const auto* const index = reinterpret_cast<const std::uint32_t*>(w.bank[i->a >> 31] + (i->a & ~kConstantRef));
+  const auto* const index =
+      reinterpret_cast<const std::uint32_t*>(w.bank[i->a >> 31] + (i->a & ~kConstantRef));
   const int first = std::countr_zero(lanes);
   if (index[first] >= i->extra->values.size()) {
-    raise_fault(w, i, first, "branch", "brx.idx index " + std::to_string(index[first]) + " is outside its table of " +
-                                           std::to_string(i->extra->values.size()));
+    raise_fault(w, i, first, "branch",
+                "brx.idx index " + std::to_string(index[first]) + " is outside its table of " +
+                    std::to_string(i->extra->values.size()));
   }
   std::uint32_t same = 0;
   for (std::uint32_t m = lanes; m != 0; m &= m - 1) {
@@ -131,8 +137,8 @@ std::uint32_t new_frame(Warp& w, std::uint32_t return_pc, std::uint32_t lanes) {
   return id;
 }
 
-// Inst::target: the callee (Program::functions). Inst::imm: how many of Extra::values copy arguments; behind the call
-// stands an instruction that copies results back.
+// Inst::target: the callee (Program::functions). Inst::imm: how many of Extra::values copy arguments; behind
+// the call stands an instruction that copies results back.
 const Inst* call(Warp& w, const Inst* i) {
   copy_parameters(w, i->extra->values, 0, i->extra->values.size(), w.mask);
   const auto return_pc = static_cast<std::uint32_t>(i - w.code) + 1;
@@ -164,7 +170,8 @@ const Inst* call_printf(Warp& w, const Inst* i) {
     print(w, i, lane, format, arguments);
     if (i->extra->values[2] >= 0) {
       const std::uint32_t zero = 0;
-      std::memcpy(w.local + static_cast<std::uint64_t>(lane) * w.program->local_bytes + i->extra->values[2], &zero, 4);
+      std::memcpy(w.local + static_cast<std::uint64_t>(lane) * w.program->local_bytes + i->extra->values[2],
+                  &zero, 4);
     }
   }
   return i + 1;
@@ -179,8 +186,8 @@ const Inst* call_assertfail(Warp& w, const Inst* i) {
   std::memcpy(&file, local + i->extra->values[1], 8);
   std::memcpy(&line, local + i->extra->values[2], 4);
   raise_fault(w, i, lane, "trap",
-              "assertion failed: " + read_string(w, i, lane, message) + " (" + read_string(w, i, lane, file) + ":" +
-                  std::to_string(line) + ")");
+              "assertion failed: " + read_string(w, i, lane, message) + " (" + read_string(w, i, lane, file) +
+                  ":" + std::to_string(line) + ")");
 }
 
 std::int64_t parameter_offset(Builder& b, const Operand& operand) {
@@ -213,7 +220,8 @@ void build_call(Builder& b) {
     }
     b.refuse("function " + std::string(callee.name) + " has no body");
   }
-  if (callee.entry || callee.register_parameters) b.refuse("only functions with .param parameters can be called");
+  if (callee.entry || callee.register_parameters)
+    b.refuse("only functions with .param parameters can be called");
   const std::uint32_t id = b.decoder().called(target.index);
   const ProgramFunction shape = b.decoder().program().functions[id];
   if (shape.parameters.size() != arguments.size() || shape.returns.size() != results.size()) {
@@ -236,11 +244,17 @@ void build_call(Builder& b) {
   b.decoder().follow(copy_results, &back);
 }
 
-const Inst* trap(Warp& w, const Inst* i) { raise_fault(w, i, std::countr_zero(w.mask), "trap", "the kernel executed trap"); }
+const Inst* trap(Warp& w, const Inst* i) {
+  raise_fault(w, i, std::countr_zero(w.mask), "trap", "the kernel executed trap");
+}
 
-void build_plain(Builder& b) { b.expect_count(0, 0); }
+void build_plain(Builder& b) {
+  b.expect_count(0, 0);
+}
 
-const Inst* nothing(Warp&, const Inst* i) { return i + 1; }
+const Inst* nothing(Warp&, const Inst* i) {
+  return i + 1;
+}
 
 }  // namespace
 

@@ -1,6 +1,5 @@
-#include "emulator/ops/small_float.hpp"
 #include "emulator/ops/register.hpp"
-
+#include "emulator/ops/small_float.hpp"
 #include "emulator/program/builder.hpp"
 
 namespace sglab::emu::SGLAB_ISA {
@@ -23,12 +22,18 @@ struct Kind {
 
   s64 pack() const {
     return static_cast<s64>(to) | static_cast<s64>(from) << 8 | static_cast<s64>(to_letter) << 16 |
-           static_cast<s64>(from_letter) << 24 | static_cast<s64>(saturate) << 32 | static_cast<s64>(integral) << 33 |
-           static_cast<s64>(relu) << 34 | static_cast<s64>(finite) << 35;
+           static_cast<s64>(from_letter) << 24 | static_cast<s64>(saturate) << 32 |
+           static_cast<s64>(integral) << 33 | static_cast<s64>(relu) << 34 | static_cast<s64>(finite) << 35;
   }
   static Kind unpack(s64 v) {
-    return {static_cast<Type>(v & 0xff), static_cast<Type>(v >> 8 & 0xff), static_cast<char>(v >> 16 & 0xff),
-            static_cast<char>(v >> 24 & 0xff), (v >> 32 & 1) != 0, (v >> 33 & 1) != 0, (v >> 34 & 1) != 0, (v >> 35 & 1) != 0};
+    return {static_cast<Type>(v & 0xff),
+            static_cast<Type>(v >> 8 & 0xff),
+            static_cast<char>(v >> 16 & 0xff),
+            static_cast<char>(v >> 24 & 0xff),
+            (v >> 32 & 1) != 0,
+            (v >> 33 & 1) != 0,
+            (v >> 34 & 1) != 0,
+            (v >> 35 & 1) != 0};
   }
 };
 
@@ -123,8 +128,10 @@ const Inst* integer_to_integer(Warp& w, const Inst* i) {
     const Range range = range_of(k.to);
     const bool big = k.from == Type::kU64;
     for (s64& x : v) {
-      if ((big || x >= 0) && static_cast<u64>(x) > range.high) x = static_cast<s64>(range.high);
-      else if (!big && x < range.low) x = range.low;
+      if ((big || x >= 0) && static_cast<u64>(x) > range.high)
+        x = static_cast<s64>(range.high);
+      else if (!big && x < range.low)
+        x = range.low;
     }
   }
   store_integers(w, i, k, v);
@@ -179,10 +186,16 @@ const Inst* float_to_integer(Warp& w, const Inst* i) {
   const bool high_half = k.to == Type::kU64;
   for (int l = 0; l < kLanes; ++l) {
     const double r = integral(f[l], i->mode);
-    if (r != r) v[l] = nan;
-    else if (r >= most) v[l] = static_cast<s64>(range.high);
-    else if (r <= least) v[l] = range.low;
-    else v[l] = high_half && r >= 0x1p63 ? static_cast<s64>(static_cast<u64>(static_cast<s64>(r - 0x1p63)) + (u64{1} << 63)) : static_cast<s64>(r);
+    if (r != r)
+      v[l] = nan;
+    else if (r >= most)
+      v[l] = static_cast<s64>(range.high);
+    else if (r <= least)
+      v[l] = range.low;
+    else
+      v[l] = high_half && r >= 0x1p63
+                 ? static_cast<s64>(static_cast<u64>(static_cast<s64>(r - 0x1p63)) + (u64{1} << 63))
+                 : static_cast<s64>(r);
   }
   store_integers(w, i, k, v);
   return i + 1;
@@ -228,7 +241,8 @@ const Inst* float_to_float(Warp& w, const Inst* i) {
   return i + 1;
 }
 
-// 64-bit integers do not fit a double: it is made odd when bits are lost, which keeps the second rounding right.
+// 64-bit integers do not fit a double: it is made odd when bits are lost, which keeps the second rounding
+// right.
 inline double odd_double(s64 v, bool is_unsigned) {
   const bool negative = !is_unsigned && v < 0;
   u64 magnitude = negative ? 0 - static_cast<u64>(v) : static_cast<u64>(v);
@@ -252,7 +266,8 @@ const Inst* integer_to_float(Warp& w, const Inst* i) {
       for (int l = 0; l < kLanes; ++l) {
         const auto x = static_cast<u64>(v[l]);
         // Two exact halves; one rounding when they are added.
-        d[l] = static_cast<double>(static_cast<s64>(x >> 32)) * 4294967296.0 + static_cast<double>(static_cast<s64>(x & 0xffffffff));
+        d[l] = static_cast<double>(static_cast<s64>(x >> 32)) * 4294967296.0 +
+               static_cast<double>(static_cast<s64>(x & 0xffffffff));
       }
     } else {
       each(d, [&](int l) { return static_cast<double>(v[l]); });
@@ -277,8 +292,10 @@ const Inst* halves_from_f32(Warp& w, const Inst* i, F narrow) {
 
 template <bool Bf>
 inline u16 narrow_nearest(float f) {
-  if constexpr (Bf) return bf16_from_f32(f);
-  else return f16_from_f32(f);
+  if constexpr (Bf)
+    return bf16_from_f32(f);
+  else
+    return f16_from_f32(f);
 }
 
 template <bool Bf>
@@ -339,7 +356,8 @@ const Inst* fp8_from_halves(Warp& w, const Inst* i) {
   u16* const d = out<u16>(w, i->d);
   const u32* const a = in<u32>(w, i->a);
   const auto one = [&](u32 h) {
-    const double f = static_cast<double>(Bf ? f32_from_bf16(static_cast<u16>(h)) : f32_from_f16(static_cast<u16>(h)));
+    const double f =
+        static_cast<double>(Bf ? f32_from_bf16(static_cast<u16>(h)) : f32_from_f16(static_cast<u16>(h)));
     return encode(format, (i->imm & kRelu8) && f <= 0.0 ? 0.0 : f, kNearest, true);
   };
   for (int l = 0; l < kLanes; ++l) d[l] = static_cast<u16>(one(a[l] & 0xffff) | one(a[l] >> 16) << 8);
@@ -383,10 +401,13 @@ void build_cvt(Builder& b) {
   k.integral = b.has("rni") || b.has("rzi") || b.has("rmi") || b.has("rpi");
   const bool to_float = is_float(k.to), from_float = is_float(k.from);
   const char source = letter_of(k.from);
-  k.from_letter = b.use(Field::kA, b.operand(1), b.operand(1).kind == OperandKind::kRegister && !from_float ? '*' : source);
-  if (letter_bytes(k.from_letter) < type_bytes(k.from)) b.refuse("the source register is narrower than its type");
+  k.from_letter = b.use(Field::kA, b.operand(1),
+                        b.operand(1).kind == OperandKind::kRegister && !from_float ? '*' : source);
+  if (letter_bytes(k.from_letter) < type_bytes(k.from))
+    b.refuse("the source register is narrower than its type");
   k.to_letter = b.def(Field::kD, b.operand(0), to_float ? letter_of(k.to) : '*');
-  if (letter_bytes(k.to_letter) < type_bytes(k.to)) b.refuse("the destination register is narrower than its type");
+  if (letter_bytes(k.to_letter) < type_bytes(k.to))
+    b.refuse("the destination register is narrower than its type");
   b.set_rounding();
   b.inst.imm = k.pack();
   Handler body = b.form.row->handler;

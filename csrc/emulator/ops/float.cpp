@@ -1,7 +1,7 @@
+#include <cmath>
+
 #include "emulator/ops/floating.hpp"
 #include "emulator/ops/register.hpp"
-
-#include <cmath>
 
 namespace sglab::emu::SGLAB_ISA {
 namespace {
@@ -62,8 +62,8 @@ constexpr auto kDiv = [](auto a, auto b) { return a / b; };
 constexpr auto kFma32 = [](float a, float b, float c) { return __builtin_fmaf(a, b, c); };
 constexpr auto kFma64 = [](double a, double b, double c) { return __builtin_fma(a, b, c); };
 
-// One source, result canonical; flushing of inputs and results is done here, so the host's mode does not matter
-// beyond its direction.
+// One source, result canonical; flushing of inputs and results is done here, so the host's mode does not
+// matter beyond its direction.
 template <auto F>
 const Inst* approximate(Warp& w, const Inst* i) {
   w.fp->set(i->mode & kRoundMask);
@@ -92,20 +92,29 @@ const Inst* upper_word(Warp& w, const Inst* i) {
   w.fp->set(kNearest);
   double* const d = out<double>(w, i->d);
   const double* const a = in<double>(w, i->a);
-  each(d, [=](int l) { return double_of(bits_of(F(double_of(bits_of(a[l]) & 0xffffffff00000000ull))) & 0xffffffff00000000ull); });
+  each(d, [=](int l) {
+    return double_of(bits_of(F(double_of(bits_of(a[l]) & 0xffffffff00000000ull))) & 0xffffffff00000000ull);
+  });
   return i + 1;
 }
 
-inline float sine(float f) { return static_cast<float>(std::sin(static_cast<double>(f))); }
-inline float cosine(float f) { return static_cast<float>(std::cos(static_cast<double>(f))); }
-inline float hyperbolic(float f) { return static_cast<float>(std::tanh(static_cast<double>(f))); }
+inline float sine(float f) {
+  return static_cast<float>(std::sin(static_cast<double>(f)));
+}
+inline float cosine(float f) {
+  return static_cast<float>(std::cos(static_cast<double>(f)));
+}
+inline float hyperbolic(float f) {
+  return static_cast<float>(std::tanh(static_cast<double>(f)));
+}
 
 enum ExtremeFlags { kPropagate = 1, kXorsign = 2, kAbs = 4 };
 
 template <bool Max, int Flags>
 inline float pick(float a, float b) {
   const u32 sign = (bits_of(a) ^ bits_of(b)) & 0x80000000u;
-  if (Flags & (kXorsign | kAbs)) a = float_of(bits_of(a) & 0x7fffffffu), b = float_of(bits_of(b) & 0x7fffffffu);
+  if (Flags & (kXorsign | kAbs))
+    a = float_of(bits_of(a) & 0x7fffffffu), b = float_of(bits_of(b) & 0x7fffffffu);
   float r = extreme<Max>(a, b);
   if (Flags & kXorsign) r = r == r ? float_of(bits_of(r) | sign) : r;
   if (Flags & kPropagate) r = a == a && b == b ? r : float_of(kNan32);
@@ -192,7 +201,8 @@ const Inst* test_property(Warp& w, const Inst* i) {
 }
 
 template <auto F>
-void binary_rows(Table& t, const char* name32, const char* saturating, const char* name64, const char* pairs) {
+void binary_rows(Table& t, const char* name32, const char* saturating, const char* name64,
+                 const char* pairs) {
   t.alu(name32, "wff", rounded2<F, false>);
   t.alu(saturating, "wff", rounded2<F, true>);
   t.alu(name64, "ldd", rounded2<F, false, double>);
@@ -213,8 +223,8 @@ void register_extremes(Table& t) {
 }
 
 void register_properties(Table& t) {
-  static constexpr const char* kNames[] = {"testp.finite.$", "testp.infinite.$", "testp.number.$",
-                                           "testp.notanumber.$", "testp.normal.$", "testp.subnormal.$"};
+  static constexpr const char* kNames[] = {"testp.finite.$",     "testp.infinite.$", "testp.number.$",
+                                           "testp.notanumber.$", "testp.normal.$",   "testp.subnormal.$"};
   t.type("f32", 'f');
   for (int p = 0; p < 6; ++p) t.alu(kNames[p], "pn", test_property<float, u32, 0x7f800000u, 0x00800000u>, p);
   t.type("f64", 'd');
@@ -227,12 +237,12 @@ void register_properties(Table& t) {
 
 void register_float(Table& t) {
   t.family("f32 and f64 arithmetic", InstClass::kFloat);
-  binary_rows<kAdd>(t, "add[.rn|.rz|.rm|.rp][.ftz].f32", "add[.rn|.rz|.rm|.rp][.ftz].sat.f32", "add[.rn|.rz|.rm|.rp].f64",
-                    "add[.rn|.rz|.rm|.rp][.ftz].f32x2");
-  binary_rows<kSub>(t, "sub[.rn|.rz|.rm|.rp][.ftz].f32", "sub[.rn|.rz|.rm|.rp][.ftz].sat.f32", "sub[.rn|.rz|.rm|.rp].f64",
-                    "sub[.rn|.rz|.rm|.rp][.ftz].f32x2");
-  binary_rows<kMul>(t, "mul[.rn|.rz|.rm|.rp][.ftz].f32", "mul[.rn|.rz|.rm|.rp][.ftz].sat.f32", "mul[.rn|.rz|.rm|.rp].f64",
-                    "mul[.rn|.rz|.rm|.rp][.ftz].f32x2");
+  binary_rows<kAdd>(t, "add[.rn|.rz|.rm|.rp][.ftz].f32", "add[.rn|.rz|.rm|.rp][.ftz].sat.f32",
+                    "add[.rn|.rz|.rm|.rp].f64", "add[.rn|.rz|.rm|.rp][.ftz].f32x2");
+  binary_rows<kSub>(t, "sub[.rn|.rz|.rm|.rp][.ftz].f32", "sub[.rn|.rz|.rm|.rp][.ftz].sat.f32",
+                    "sub[.rn|.rz|.rm|.rp].f64", "sub[.rn|.rz|.rm|.rp][.ftz].f32x2");
+  binary_rows<kMul>(t, "mul[.rn|.rz|.rm|.rp][.ftz].f32", "mul[.rn|.rz|.rm|.rp][.ftz].sat.f32",
+                    "mul[.rn|.rz|.rm|.rp].f64", "mul[.rn|.rz|.rm|.rp][.ftz].f32x2");
   t.alu("fma.{rn|rz|rm|rp}[.ftz].f32", "wfff", rounded3<kFma32, false>);
   t.alu("fma.{rn|rz|rm|rp}[.ftz].sat.f32", "wfff", rounded3<kFma32, true>);
   t.alu("mad[.rn|.rz|.rm|.rp][.ftz].f32", "wfff", rounded3<kFma32, false>);
@@ -244,7 +254,9 @@ void register_float(Table& t) {
   t.alu("div.{rn|rz|rm|rp}.f64", "ldd", rounded2<kDiv, false, double>);
   t.alu("rcp.{approx|rn|rz|rm|rp}[.ftz].f32", "wf", approximate<[](float a) { return 1.0f / a; }>);
   t.alu("sqrt.{approx|rn|rz|rm|rp}[.ftz].f32", "wf", approximate<[](float a) { return __builtin_sqrtf(a); }>);
-  t.alu("rsqrt.approx[.ftz].f32", "wf", approximate<[](float a) { return static_cast<float>(1.0 / __builtin_sqrt(static_cast<double>(a))); }>);
+  t.alu(
+      "rsqrt.approx[.ftz].f32", "wf",
+      approximate<[](float a) { return static_cast<float>(1.0 / __builtin_sqrt(static_cast<double>(a))); }>);
   t.alu("rcp.{rn|rz|rm|rp}.f64", "ld", unary64<[](double a) { return 1.0 / a; }>);
   t.alu("sqrt.{rn|rz|rm|rp}.f64", "ld", unary64<[](double a) { return __builtin_sqrt(a); }>);
   t.alu("rcp.approx.ftz.f64", "ld", upper_word<[](double a) { return 1.0 / a; }>);
@@ -259,8 +271,11 @@ void register_float(Table& t) {
   t.alu("neg[.ftz].f32", "wf", negated);
   t.alu("abs.f64", "ld", unary<[](u64 a) { return a & 0x7fffffffffffffffull; }, u64, u64>);
   t.alu("neg.f64", "ld", unary<[](u64 a) { return a ^ 0x8000000000000000ull; }, u64, u64>);
-  t.alu("copysign.f32", "wff", binary<[](u32 a, u32 b) { return (a & 0x80000000u) | (b & 0x7fffffffu); }, u32, u32>);
-  t.alu("copysign.f64", "ldd", binary<[](u64 a, u64 b) { return (a & 0x8000000000000000ull) | (b & 0x7fffffffffffffffull); }, u64, u64>);
+  t.alu("copysign.f32", "wff",
+        binary<[](u32 a, u32 b) { return (a & 0x80000000u) | (b & 0x7fffffffu); }, u32, u32>);
+  t.alu("copysign.f64", "ldd",
+        binary<[](u64 a, u64 b) { return (a & 0x8000000000000000ull) | (b & 0x7fffffffffffffffull); }, u64,
+               u64>);
   register_extremes(t);
   register_properties(t);
 }

@@ -2,25 +2,39 @@
 
 #include "emulator/ops/lanes.hpp"
 
-// Floating-point pieces shared by the families. All are branch-free, so that loops over lanes vectorise, and give the
-// same bits whatever instruction set they are compiled for.
+// Floating-point pieces shared by the families. All are branch-free, so that loops over lanes vectorise, and
+// give the same bits whatever instruction set they are compiled for.
 namespace sglab::emu::SGLAB_ISA {
 
-inline std::uint32_t bits_of(float f) { return __builtin_bit_cast(std::uint32_t, f); }
-inline std::uint64_t bits_of(double f) { return __builtin_bit_cast(std::uint64_t, f); }
-inline float float_of(std::uint32_t b) { return __builtin_bit_cast(float, b); }
-inline double double_of(std::uint64_t b) { return __builtin_bit_cast(double, b); }
+inline std::uint32_t bits_of(float f) {
+  return __builtin_bit_cast(std::uint32_t, f);
+}
+inline std::uint64_t bits_of(double f) {
+  return __builtin_bit_cast(std::uint64_t, f);
+}
+inline float float_of(std::uint32_t b) {
+  return __builtin_bit_cast(float, b);
+}
+inline double double_of(std::uint64_t b) {
+  return __builtin_bit_cast(double, b);
+}
 
 constexpr std::uint32_t kNan32 = 0x7fffffff;
 constexpr std::uint64_t kNan64 = 0x7ff8000000000000;
 constexpr std::uint16_t kNan16 = 0x7fff;
 
 // f32 arithmetic returns one NaN, whatever its operands' payloads.
-inline float canonical(float f) { return f == f ? f : float_of(kNan32); }
+inline float canonical(float f) {
+  return f == f ? f : float_of(kNan32);
+}
 
-inline double canonical(double f) { return f == f ? f : double_of(kNan64); }
+inline double canonical(double f) {
+  return f == f ? f : double_of(kNan64);
+}
 
-inline float flush(float f) { return (bits_of(f) & 0x7f800000) == 0 ? float_of(bits_of(f) & 0x80000000) : f; }
+inline float flush(float f) {
+  return (bits_of(f) & 0x7f800000) == 0 ? float_of(bits_of(f) & 0x80000000) : f;
+}
 
 // NaN gives +0.
 inline float clamp01(float f) {
@@ -30,7 +44,8 @@ inline float clamp01(float f) {
 
 inline float f32_from_f16(std::uint16_t h) {
   const std::uint32_t sign = (h & 0x8000u) << 16, magnitude = h & 0x7fffu;
-  const std::uint32_t subnormal = bits_of(static_cast<float>(static_cast<std::int32_t>(magnitude)) * 0x1p-24f);
+  const std::uint32_t subnormal =
+      bits_of(static_cast<float>(static_cast<std::int32_t>(magnitude)) * 0x1p-24f);
   std::uint32_t bits = (magnitude << 13) + (112u << 23);
   bits = magnitude >= 0x7c00 ? bits + (112u << 23) : bits;
   bits = magnitude < 0x0400 ? subnormal : bits;
@@ -47,7 +62,9 @@ inline std::uint16_t f16_from_f32(float f) {
   return static_cast<std::uint16_t>(magnitude > 0x7f800000u ? kNan16 : (sign | result));
 }
 
-inline float f32_from_bf16(std::uint16_t h) { return float_of(static_cast<std::uint32_t>(h) << 16); }
+inline float f32_from_bf16(std::uint16_t h) {
+  return float_of(static_cast<std::uint32_t>(h) << 16);
+}
 
 inline std::uint16_t bf16_from_f32(float f) {
   const std::uint32_t bits = bits_of(f);

@@ -1,9 +1,10 @@
+#include <cmath>
+
 #include "emulator/ops/floating.hpp"
 #include "emulator/ops/register.hpp"
 
-#include <cmath>
-
-// f16 and bf16, alone and in pairs. A pair register is 64 halves in a row, so pairs are just twice as many lanes.
+// f16 and bf16, alone and in pairs. A pair register is 64 halves in a row, so pairs are just twice as many
+// lanes.
 namespace sglab::emu::SGLAB_ISA {
 namespace {
 
@@ -33,7 +34,9 @@ struct Bf16 {
 enum Flags { kFlush = 1, kSat = 2, kRelu = 4, kPropagate = 8, kXorsign = 16 };
 
 template <class H>
-inline bool is_nan(u16 h) { return (h & 0x7fff) > H::kInfinity; }
+inline bool is_nan(u16 h) {
+  return (h & 0x7fff) > H::kInfinity;
+}
 
 // .sat and .relu turn NaN into +0 and canonical NaN respectively.
 template <class H, int Options>
@@ -48,7 +51,9 @@ inline u16 finish(u16 r) {
 }
 
 template <class H, int Options>
-inline u16 load(u16 h) { return Options & kFlush ? H::flush(h) : h; }
+inline u16 load(u16 h) {
+  return Options & kFlush ? H::flush(h) : h;
+}
 
 enum Op { kAdd, kSub, kMul };
 
@@ -115,11 +120,14 @@ const Inst* approximate(Warp& w, const Inst* i) {
   u16* const d = out<u16>(w, i->d);
   const u16* const a = in<u16>(w, i->a);
   SGLAB_LANEWISE
-  for (int l = 0; l < Width * kLanes; ++l) d[l] = finish<H, Options>(H::narrow(F(H::widen(load<H, Options>(a[l])))));
+  for (int l = 0; l < Width * kLanes; ++l)
+    d[l] = finish<H, Options>(H::narrow(F(H::widen(load<H, Options>(a[l])))));
   return i + 1;
 }
 
-inline float hyperbolic(float f) { return static_cast<float>(std::tanh(static_cast<double>(f))); }
+inline float hyperbolic(float f) {
+  return static_cast<float>(std::tanh(static_cast<double>(f)));
+}
 
 template <class H, int Width>
 void common_rows(Table& t) {

@@ -10,8 +10,9 @@
 #include <immintrin.h>
 #endif
 
-// Files that include this header are compiled once per instruction set, each time into its own namespace. They must
-// not instantiate standard-library templates that could stay out of line: the linker keeps only one copy of those.
+// Files that include this header are compiled once per instruction set, each time into its own namespace.
+// They must not instantiate standard-library templates that could stay out of line: the linker keeps only one
+// copy of those.
 #ifndef SGLAB_ISA
 #error "compile with -DSGLAB_ISA=baseline|avx2|avx512"
 #endif
@@ -71,7 +72,9 @@ inline std::uint32_t mask_of(F f) {
 #endif
 }
 
-inline bool bit(std::uint32_t mask, int lane) { return mask >> lane & 1u; }
+inline bool bit(std::uint32_t mask, int lane) {
+  return mask >> lane & 1u;
+}
 
 // d[l] = saved[l] for lanes that are not in mask.
 template <class T>
@@ -83,7 +86,8 @@ inline void keep(T* d, const T* saved, std::uint32_t mask) {
     return;
   } else if constexpr (sizeof(T) == 8) {
     for (int i = 0; i < 4; ++i) {
-      _mm512_mask_storeu_epi64(d + 8 * i, static_cast<__mmask8>(~mask >> 8 * i), _mm512_load_si512(saved + 8 * i));
+      _mm512_mask_storeu_epi64(d + 8 * i, static_cast<__mmask8>(~mask >> 8 * i),
+                               _mm512_load_si512(saved + 8 * i));
     }
     return;
   }

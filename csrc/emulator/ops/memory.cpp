@@ -1,7 +1,6 @@
+#include "emulator/memory/access.hpp"
 #include "emulator/ops/lanes.hpp"
 #include "emulator/ops/register.hpp"
-
-#include "emulator/memory/access.hpp"
 #include "emulator/program/builder.hpp"
 
 // ld and st. An instruction first finds each lane's bytes, then moves elements between them and registers.
@@ -23,7 +22,8 @@ struct alignas(16) u128 {
 struct Kind {
   u32 bits;
   static Kind pack(Space space, unsigned log_bytes, bool is_signed, char letter, unsigned count) {
-    return {static_cast<u32>(space) | log_bytes << 4 | (is_signed ? 1u : 0u) << 8 | count << 12 | static_cast<u32>(letter) << 16};
+    return {static_cast<u32>(space) | log_bytes << 4 | (is_signed ? 1u : 0u) << 8 | count << 12 |
+            static_cast<u32>(letter) << 16};
   }
   Space space() const { return static_cast<Space>(bits & 0xf); }
   unsigned bytes() const { return 1u << (bits >> 4 & 0xf); }
@@ -56,7 +56,8 @@ bool consecutive(const Places& p, u32 lanes, unsigned bytes) {
   if (lanes != 0xffffffffu) return false;
   u64 off = 0;
   const u64 base = reinterpret_cast<u64>(p.at[0]);
-  for (int l = 0; l < kLanes; ++l) off |= reinterpret_cast<u64>(p.at[l]) ^ (base + static_cast<u64>(l) * bytes);
+  for (int l = 0; l < kLanes; ++l)
+    off |= reinterpret_cast<u64>(p.at[l]) ^ (base + static_cast<u64>(l) * bytes);
   return off == 0;
 }
 
@@ -78,8 +79,10 @@ void load_element(Warp& w, Ref ref, const Places& p, unsigned offset, u32 lanes,
     const int l = __builtin_ctz(m);
     M value;
     std::memcpy(&value, p.at[l] + offset, sizeof value);
-    if constexpr (sizeof(M) == sizeof(R)) std::memcpy(&d[l], &value, sizeof value);
-    else d[l] = static_cast<R>(value);
+    if constexpr (sizeof(M) == sizeof(R))
+      std::memcpy(&d[l], &value, sizeof value);
+    else
+      d[l] = static_cast<R>(value);
   }
 }
 
@@ -99,8 +102,10 @@ void store_element(Warp& w, Ref ref, const Places& p, unsigned offset, u32 lanes
   for (u32 m = lanes; m != 0; m &= m - 1) {
     const int l = __builtin_ctz(m);
     M value;
-    if constexpr (sizeof(M) == sizeof(R)) std::memcpy(&value, &a[l], sizeof value);
-    else value = static_cast<M>(a[l]);
+    if constexpr (sizeof(M) == sizeof(R))
+      std::memcpy(&value, &a[l], sizeof value);
+    else
+      value = static_cast<M>(a[l]);
     std::memcpy(p.at[l] + offset, &value, sizeof value);
   }
 }
@@ -126,14 +131,17 @@ constexpr Mover kStores[4][3] = {
     {nullptr, nullptr, store_element<u64, u64>},
 };
 
-int column(char letter) { return letter == 'h' ? 0 : letter == 'w' ? 1 : 2; }
+int column(char letter) {
+  return letter == 'h' ? 0 : letter == 'w' ? 1 : 2;
+}
 
 Mover mover(const Kind& k, bool store) {
   const unsigned row = k.bits >> 4 & 0xf;
   if (k.letter() == 'x') return store ? store_element<u128, u128> : load_element<u128, u128>;
   if (k.letter() == 'b') return store ? store_element<u8, u8> : load_element<u8, u8>;
   if (store) return kStores[row][column(k.letter())];
-  return k.is_signed() && row < 3 ? kSignedLoads[row][column(k.letter())] : kUnsignedLoads[row][column(k.letter())];
+  return k.is_signed() && row < 3 ? kSignedLoads[row][column(k.letter())]
+                                  : kUnsignedLoads[row][column(k.letter())];
 }
 
 template <bool Store>
@@ -179,7 +187,9 @@ InstClass class_of(Space space) {
   }
 }
 
-unsigned log2_of(unsigned bytes) { return static_cast<unsigned>(__builtin_ctz(bytes)); }
+unsigned log2_of(unsigned bytes) {
+  return static_cast<unsigned>(__builtin_ctz(bytes));
+}
 
 template <bool Store>
 void build(Builder& b) {
@@ -191,15 +201,21 @@ void build(Builder& b) {
   const Space named = b.address(address);
   Space space = space_of(b);
   // A .param variable that is not the kernel's own parameter lives in local memory.
-  if (space == Space::kParam && (named == Space::kParam ? b.local_parameter(address) : !b.entry())) space = Space::kLocal;
-  if (space == Space::kGeneric && named != Space::kGeneric) space = named == Space::kParam && b.local_parameter(address) ? Space::kLocal : named;
+  if (space == Space::kParam && (named == Space::kParam ? b.local_parameter(address) : !b.entry()))
+    space = Space::kLocal;
+  if (space == Space::kGeneric && named != Space::kGeneric)
+    space = named == Space::kParam && b.local_parameter(address) ? Space::kLocal : named;
   const unsigned count = b.has("v2") ? 2 : b.has("v4") ? 4 : b.has("v8") ? 8 : 1;
   const unsigned given = value.kind == OperandKind::kVector ? value.count : 1;
   if (given != count) b.refuse("the vector has the wrong number of elements");
   char letter = 0;
   const auto element = [&](const Operand& operand) {
     const bool constant = operand.kind != OperandKind::kRegister;
-    const char wanted = constant ? (type == Type::kF32 ? 'f' : type == Type::kF64 ? 'd' : type_bytes(type) == 1 ? 'h' : letter_of(type)) : '*';
+    const char wanted = constant ? (type == Type::kF32      ? 'f'
+                                    : type == Type::kF64    ? 'd'
+                                    : type_bytes(type) == 1 ? 'h'
+                                                            : letter_of(type))
+                                 : '*';
     const char found = b.element(operand, wanted, Store, count > 1);
     if (letter != 0 && found != letter) b.refuse("the vector's registers differ in size");
     letter = found;
@@ -217,23 +233,34 @@ void build(Builder& b) {
 }
 
 #define SGLAB_TYPES "{b8|b16|b32|b64|b128|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64}"
-#define SGLAB_EVICTION "[.L1::evict_normal|.L1::evict_unchanged|.L1::evict_first|.L1::evict_last|.L1::no_allocate]"
-#define SGLAB_L2 "[.L2::evict_normal|.L2::evict_first|.L2::evict_last][.L2::cache_hint][.L2::64B|.L2::128B|.L2::256B]"
+#define SGLAB_EVICTION \
+  "[.L1::evict_normal|.L1::evict_unchanged|.L1::evict_first|.L1::evict_last|.L1::no_allocate]"
+#define SGLAB_L2 \
+  "[.L2::evict_normal|.L2::evict_first|.L2::evict_last][.L2::cache_hint][.L2::64B|.L2::128B|.L2::256B]"
 
 }  // namespace
 
 void register_memory(Table& t) {
   t.family("Loads and stores", InstClass::kGlobal);
-  t.row("ld[.weak|.volatile][.global|.shared|.shared::cta|.shared::cluster|.local|.param|.param::entry|.param::func|.const]"
-        "[.ca|.cg|.cs|.lu|.cv]" SGLAB_EVICTION SGLAB_L2 "[.v2|.v4|.v8]." SGLAB_TYPES, build<false>);
-  t.row("ld.{relaxed|acquire}.{cta|cluster|gpu|sys}[.global|.shared|.shared::cta|.shared::cluster]" SGLAB_EVICTION SGLAB_L2
-        "[.v2|.v4|.v8]." SGLAB_TYPES, build<false>);
+  t.row(
+      "ld[.weak|.volatile][.global|.shared|.shared::cta|.shared::cluster|.local|.param|.param::entry|.param::"
+      "func|.const]"
+      "[.ca|.cg|.cs|.lu|.cv]" SGLAB_EVICTION SGLAB_L2 "[.v2|.v4|.v8]." SGLAB_TYPES,
+      build<false>);
+  t.row(
+      "ld.{relaxed|acquire}.{cta|cluster|gpu|sys}[.global|.shared|.shared::cta|.shared::"
+      "cluster]" SGLAB_EVICTION SGLAB_L2 "[.v2|.v4|.v8]." SGLAB_TYPES,
+      build<false>);
   t.row("ld.global[.ca|.cg|.cs].nc" SGLAB_EVICTION SGLAB_L2 "[.v2|.v4|.v8]." SGLAB_TYPES, build<false>);
   t.row("ldu[.global][.v2|.v4]." SGLAB_TYPES, build<false>);
-  t.row("st[.weak|.volatile][.global|.shared|.shared::cta|.shared::cluster|.local|.param|.param::func]"
-        "[.wb|.cg|.cs|.wt]" SGLAB_EVICTION SGLAB_L2 "[.v2|.v4|.v8]." SGLAB_TYPES, build<true>);
-  t.row("st.{relaxed|release}.{cta|cluster|gpu|sys}[.global|.shared|.shared::cta|.shared::cluster]" SGLAB_EVICTION SGLAB_L2
-        "[.v2|.v4|.v8]." SGLAB_TYPES, build<true>);
+  t.row(
+      "st[.weak|.volatile][.global|.shared|.shared::cta|.shared::cluster|.local|.param|.param::func]"
+      "[.wb|.cg|.cs|.wt]" SGLAB_EVICTION SGLAB_L2 "[.v2|.v4|.v8]." SGLAB_TYPES,
+      build<true>);
+  t.row(
+      "st.{relaxed|release}.{cta|cluster|gpu|sys}[.global|.shared|.shared::cta|.shared::"
+      "cluster]" SGLAB_EVICTION SGLAB_L2 "[.v2|.v4|.v8]." SGLAB_TYPES,
+      build<true>);
 }
 
 }  // namespace sglab::emu::SGLAB_ISA

@@ -1,7 +1,6 @@
+#include "emulator/front/special.hpp"
 #include "emulator/ops/lanes.hpp"
 #include "emulator/ops/register.hpp"
-
-#include "emulator/front/special.hpp"
 #include "emulator/program/builder.hpp"
 #include "emulator/program/decoder.hpp"
 

@@ -69,15 +69,20 @@ void print(Warp& w, const Inst* i, int lane, std::uint64_t format_address, std::
     switch (kind) {
       case 'd':
       case 'i':
-        if (longs > 0) append(out, directive + "lld", static_cast<long long>(fetch<std::int64_t>(w, i, lane, at)));
-        else append(out, directive + "d", fetch<std::int32_t>(w, i, lane, at));
+        if (longs > 0)
+          append(out, directive + "lld", static_cast<long long>(fetch<std::int64_t>(w, i, lane, at)));
+        else
+          append(out, directive + "d", fetch<std::int32_t>(w, i, lane, at));
         break;
       case 'u':
       case 'x':
       case 'X':
       case 'o':
-        if (longs > 0) append(out, directive + "ll" + kind, static_cast<unsigned long long>(fetch<std::uint64_t>(w, i, lane, at)));
-        else append(out, directive + kind, fetch<std::uint32_t>(w, i, lane, at));
+        if (longs > 0)
+          append(out, directive + "ll" + kind,
+                 static_cast<unsigned long long>(fetch<std::uint64_t>(w, i, lane, at)));
+        else
+          append(out, directive + kind, fetch<std::uint32_t>(w, i, lane, at));
         break;
       case 'c':
         append(out, directive + "c", fetch<std::int32_t>(w, i, lane, at));

@@ -9,7 +9,7 @@ namespace sglab::emu::SGLAB_ISA {
 struct SmallFormat {
   int exponent_bits;
   int mantissa_bits;
-  bool infinities;      // IEEE style; otherwise the top exponent holds numbers
+  bool infinities;  // IEEE style; otherwise the top exponent holds numbers
   bool nan;
   std::uint32_t nan_code;
   constexpr int bias() const { return (1 << (exponent_bits - 1)) - 1; }
@@ -27,8 +27,10 @@ constexpr SmallFormat kFormatE2m1{2, 1, false, false, 0x7};
 constexpr SmallFormat kFormatE2m3{2, 3, false, false, 0x1f};
 constexpr SmallFormat kFormatE3m2{3, 2, false, false, 0x1f};
 
-// `away` additionally rounds halfway cases away from zero (.rna). With satfinite, overflow gives the largest number.
-inline std::uint32_t encode(const SmallFormat& f, double value, unsigned mode, bool satfinite, bool away = false) {
+// `away` additionally rounds halfway cases away from zero (.rna). With satfinite, overflow gives the largest
+// number.
+inline std::uint32_t encode(const SmallFormat& f, double value, unsigned mode, bool satfinite,
+                            bool away = false) {
   const std::uint64_t bits = bits_of(value);
   const bool negative = bits >> 63;
   const std::uint32_t sign = negative ? f.sign() : 0;
@@ -38,7 +40,8 @@ inline std::uint32_t encode(const SmallFormat& f, double value, unsigned mode, b
   const bool infinite = magnitude == 0x7ff0000000000000ull;
   const bool down = (mode & kRoundMask) == kTowardZero || (mode & kRoundMask) == (negative ? kUp : kDown);
   const bool up = (mode & kRoundMask) == (negative ? kDown : kUp);
-  const std::uint32_t top = satfinite || (down && !infinite && f.infinities) || !f.infinities ? f.most() : f.infinity();
+  const std::uint32_t top =
+      satfinite || (down && !infinite && f.infinities) || !f.infinities ? f.most() : f.infinity();
   const std::uint32_t overflow = satfinite || f.infinities ? top : f.nan_code;
   if (infinite) return sign | overflow;
   int exponent = static_cast<int>(magnitude >> 52) - 1023;

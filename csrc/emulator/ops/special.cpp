@@ -1,10 +1,11 @@
+#include "emulator/front/special.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <chrono>
 
 #include "emulator/engine/cluster.hpp"
 #include "emulator/engine/launch.hpp"
-#include "emulator/front/special.hpp"
 #include "emulator/memory/aperture.hpp"
 #include "emulator/ops/register.hpp"
 #include "emulator/program/builder.hpp"
@@ -25,35 +26,54 @@ const T* in(const Warp& w, Ref ref) {
 
 std::uint64_t nanoseconds(const Warp& w) {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count()) - w.cluster->started;
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count()) -
+         w.cluster->started;
 }
 
 std::uint32_t thread_index(const Warp& w, int lane, unsigned dimension) {
   const auto& block = w.launch->config.block;
   const std::uint32_t linear = w.index * 32 + static_cast<std::uint32_t>(lane);
-  return dimension == 0 ? linear % block[0] : dimension == 1 ? linear / block[0] % block[1] : linear / block[0] / block[1];
+  return dimension == 0   ? linear % block[0]
+         : dimension == 1 ? linear / block[0] % block[1]
+                          : linear / block[0] / block[1];
 }
 
 // A value that all lanes share. A clock tick is a warp-instruction of the cluster.
 std::uint64_t uniform(const Warp& w, Special special) {
   const LaunchConfig& config = w.launch->config;
   const Cta& cta = *w.cta;
-  const auto at = [&](Special first) { return static_cast<unsigned>(special) - static_cast<unsigned>(first); };
+  const auto at = [&](Special first) {
+    return static_cast<unsigned>(special) - static_cast<unsigned>(first);
+  };
   const std::uint32_t shared = w.cluster->shared_bytes;
   switch (special) {
-    case Special::kNtidX: case Special::kNtidY: case Special::kNtidZ:
+    case Special::kNtidX:
+    case Special::kNtidY:
+    case Special::kNtidZ:
       return config.block[at(Special::kNtidX)];
-    case Special::kCtaidX: case Special::kCtaidY: case Special::kCtaidZ:
+    case Special::kCtaidX:
+    case Special::kCtaidY:
+    case Special::kCtaidZ:
       return cta.index[at(Special::kCtaidX)];
-    case Special::kNctaidX: case Special::kNctaidY: case Special::kNctaidZ:
+    case Special::kNctaidX:
+    case Special::kNctaidY:
+    case Special::kNctaidZ:
       return config.grid[at(Special::kNctaidX)];
-    case Special::kClusteridX: case Special::kClusteridY: case Special::kClusteridZ:
+    case Special::kClusteridX:
+    case Special::kClusteridY:
+    case Special::kClusteridZ:
       return w.cluster->position[at(Special::kClusteridX)];
-    case Special::kNclusteridX: case Special::kNclusteridY: case Special::kNclusteridZ:
+    case Special::kNclusteridX:
+    case Special::kNclusteridY:
+    case Special::kNclusteridZ:
       return w.launch->clusters[at(Special::kNclusteridX)];
-    case Special::kClusterCtaidX: case Special::kClusterCtaidY: case Special::kClusterCtaidZ:
+    case Special::kClusterCtaidX:
+    case Special::kClusterCtaidY:
+    case Special::kClusterCtaidZ:
       return cta.in_cluster[at(Special::kClusterCtaidX)];
-    case Special::kClusterNctaidX: case Special::kClusterNctaidY: case Special::kClusterNctaidZ:
+    case Special::kClusterNctaidX:
+    case Special::kClusterNctaidY:
+    case Special::kClusterNctaidZ:
       return config.cluster[at(Special::kClusterNctaidX)];
     case Special::kClusterCtarank:
       return cta.rank;
@@ -94,7 +114,9 @@ std::uint64_t uniform(const Warp& w, Special special) {
 
 std::uint32_t by_lane(const Warp& w, Special special, int lane) {
   switch (special) {
-    case Special::kTidX: case Special::kTidY: case Special::kTidZ:
+    case Special::kTidX:
+    case Special::kTidY:
+    case Special::kTidZ:
       return thread_index(w, lane, static_cast<unsigned>(special) - static_cast<unsigned>(Special::kTidX));
     case Special::kLaneid:
       return static_cast<std::uint32_t>(lane);
@@ -217,7 +239,9 @@ const Inst* getctarank(Warp& w, const Inst* i) {
   return i + 1;
 }
 
-const Inst* nothing(Warp&, const Inst* i) { return i + 1; }
+const Inst* nothing(Warp&, const Inst* i) {
+  return i + 1;
+}
 
 const Inst* sleep(Warp& w, const Inst* i) {
   w.yield = true;
@@ -252,10 +276,14 @@ void register_without_effect(Table& t) {
   t.row("prefetchu.L1", ignore_operands, nothing);
   t.row("applypriority[.global].L2::evict_normal", ignore_operands, nothing);
   t.row("discard[.global].L2", ignore_operands, nothing);
-  t.row("createpolicy.fractional.{L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged}"
-        "[.L2::evict_first|.L2::evict_unchanged].b64", build_policy);
-  t.row("createpolicy.range[.global].{L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged}"
-        "[.L2::evict_first|.L2::evict_unchanged].b64", build_policy);
+  t.row(
+      "createpolicy.fractional.{L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged}"
+      "[.L2::evict_first|.L2::evict_unchanged].b64",
+      build_policy);
+  t.row(
+      "createpolicy.range[.global].{L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged}"
+      "[.L2::evict_first|.L2::evict_unchanged].b64",
+      build_policy);
   t.row("createpolicy.cvt.L2.b64", build_policy);
   t.row("membar.{cta|gl|sys}", ignore_operands, nothing);
   t.row("fence[.sc|.acq_rel|.acquire|.release].{cta|cluster|gpu|sys}", ignore_operands, nothing);
@@ -263,8 +291,10 @@ void register_without_effect(Table& t) {
   t.row("fence.proxy.async[.global|.shared::cta|.shared::cluster]", ignore_operands, nothing);
   t.row("fence.proxy.tensormap::generic.{acquire|release}.{cta|cluster|gpu|sys}", ignore_operands, nothing);
   t.row("fence.mbarrier_init.release.cluster", ignore_operands, nothing);
-  t.row("fence.{acquire|release}.sync_restrict::{shared::cta|shared::cluster}.cluster", ignore_operands, nothing);
-  t.row("fence.proxy.async::generic.{acquire|release}.sync_restrict::{shared::cta|shared::cluster}.cluster", ignore_operands, nothing);
+  t.row("fence.{acquire|release}.sync_restrict::{shared::cta|shared::cluster}.cluster", ignore_operands,
+        nothing);
+  t.row("fence.proxy.async::generic.{acquire|release}.sync_restrict::{shared::cta|shared::cluster}.cluster",
+        ignore_operands, nothing);
   t.row("griddepcontrol.{launch_dependents|wait}", ignore_operands, nothing);
   t.row("setmaxnreg.{inc|dec}.sync.aligned.u32", ignore_operands, nothing);
   t.row("nanosleep.u32", build_sleep);
@@ -279,7 +309,8 @@ void register_special(Table& t) {
   t.support.window64 = window<std::uint64_t>;
   t.support.explicit_cluster = explicit_cluster;
   t.family("Address windows", InstClass::kMove);
-  t.row("cvta[.to].{global|shared|shared::cta|shared::cluster|local|const|param|param::entry}.u64", build_cvta);
+  t.row("cvta[.to].{global|shared|shared::cta|shared::cluster|local|const|param|param::entry}.u64",
+        build_cvta);
   t.row("isspacep.{global|shared|shared::cta|shared::cluster|local|const|param}", build_isspacep);
   t.alu("mapa[.shared::cluster].u32", "www", mapa<std::uint32_t>);
   t.alu("mapa[.shared::cluster].u64", "llw", mapa<std::uint64_t>);

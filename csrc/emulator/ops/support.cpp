@@ -56,9 +56,13 @@ inline const Inst* merge_predicates(Warp& w, const Inst* i, std::uint32_t lanes)
   return i + 1;
 }
 
-const Inst* merged_predicates(Warp& w, const Inst* i) { return merge_predicates(w, i, w.mask); }
+const Inst* merged_predicates(Warp& w, const Inst* i) {
+  return merge_predicates(w, i, w.mask);
+}
 
-const Inst* guarded_predicates(Warp& w, const Inst* i) { return merge_predicates(w, i, guard_mask(w, i)); }
+const Inst* guarded_predicates(Warp& w, const Inst* i) {
+  return merge_predicates(w, i, guard_mask(w, i));
+}
 
 }  // namespace
 

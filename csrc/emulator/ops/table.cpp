@@ -4,17 +4,17 @@
 namespace sglab::emu {
 namespace {
 
-#define SGLAB_REGISTER_FAMILIES(isa)     \
-  do {                                   \
+#define SGLAB_REGISTER_FAMILIES(isa)      \
+  do {                                    \
     isa::register_support(table.support); \
-    isa::register_integer(table);        \
-    isa::register_bits(table);           \
-    isa::register_float(table);          \
-    isa::register_half(table);           \
-    isa::register_compare(table);        \
-    isa::register_convert(table);        \
-    isa::register_move(table);           \
-    isa::register_memory(table);         \
+    isa::register_integer(table);         \
+    isa::register_bits(table);            \
+    isa::register_float(table);           \
+    isa::register_half(table);            \
+    isa::register_compare(table);         \
+    isa::register_convert(table);         \
+    isa::register_move(table);            \
+    isa::register_memory(table);          \
   } while (false)
 
 Table build() {

@@ -17,15 +17,20 @@ template <class T>
 const T* in(const Warp& w, Ref ref) {
   return reinterpret_cast<const T*>(w.bank[ref >> 31] + (ref & ~kConstantRef));
 }
-std::uint32_t predicate(const Warp& w, Ref ref) { return w.predicates[ref & ~kNegatedRef] ^ (0u - (ref >> 31)); }
+std::uint32_t predicate(const Warp& w, Ref ref) {
+  return w.predicates[ref & ~kNegatedRef] ^ (0u - (ref >> 31));
+}
 
 // The member mask, as the lowest executing lane has it.
-std::uint32_t members(const Warp& w, Ref ref) { return in<std::uint32_t>(w, ref)[std::countr_zero(w.mask)]; }
+std::uint32_t members(const Warp& w, Ref ref) {
+  return in<std::uint32_t>(w, ref)[std::countr_zero(w.mask)];
+}
 
 // Collects the members; false means that the caller must return block_for_lanes.
 bool assemble(Warp& w, const Inst* i, std::uint32_t member_mask) {
   if ((member_mask & w.mask) == 0) {
-    raise_fault(w, i, std::countr_zero(w.mask), "warp", "the executing lane is not in its member mask " + hex(member_mask));
+    raise_fault(w, i, std::countr_zero(w.mask), "warp",
+                "the executing lane is not in its member mask " + hex(member_mask));
   }
   return gather(w, i, member_mask);
 }
@@ -46,7 +51,8 @@ const Inst* shfl(Warp& w, const Inst* i) {
   const std::uint32_t all = members(w, i->extra->refs[0]);
   if (!assemble(w, i, all)) return block_for_lanes(w, i, all);
   const std::uint32_t lanes = w.mask & all;
-  const auto *const a = in<std::uint32_t>(w, i->a), *const b = in<std::uint32_t>(w, i->b), *const c = in<std::uint32_t>(w, i->c);
+  const auto *const a = in<std::uint32_t>(w, i->a), *const b = in<std::uint32_t>(w, i->b),
+                    *const c = in<std::uint32_t>(w, i->c);
   std::uint32_t values[32], inside = 0;
   for_lanes(lanes, [&](int l) {
     const int step = static_cast<int>(b[l] & 0x1f), clamp = static_cast<int>(c[l] & 0x1f);
@@ -112,7 +118,9 @@ const Inst* vote(Warp& w, const Inst* i) {
     for_lanes(lanes, [&](int l) { d[l] = votes; });
     return i + 1;
   }
-  const bool result = i->imm == kAll ? votes == lanes : i->imm == kAny ? votes != 0 : votes == lanes || votes == 0;
+  const bool result = i->imm == kAll   ? votes == lanes
+                      : i->imm == kAny ? votes != 0
+                                       : votes == lanes || votes == 0;
   merge_predicate(w, i->d, result ? lanes : 0, lanes);
   return i + 1;
 }
@@ -197,7 +205,8 @@ const Inst* redux(Warp& w, const Inst* i) {
   const std::uint32_t lanes = w.mask & all;
   const auto* const a = in<std::uint32_t>(w, i->a);
   std::uint32_t result = a[std::countr_zero(lanes)];
-  for_lanes(lanes & (lanes - 1), [&](int l) { result = reduce(static_cast<Reduction>(i->imm), result, a[l]); });
+  for_lanes(lanes & (lanes - 1),
+            [&](int l) { result = reduce(static_cast<Reduction>(i->imm), result, a[l]); });
   auto* const d = out<std::uint32_t>(w, i->d);
   for_lanes(lanes, [&](int l) { d[l] = result; });
   return i + 1;
@@ -214,7 +223,9 @@ const Inst* redux_float(Warp& w, const Inst* i) {
   std::uint32_t best = kCanonical;
   bool any_nan = false, found = false;
   // Ordered as integers, with negative numbers reversed below zero.
-  const auto key = [](std::uint32_t v) { return v >> 31 ? static_cast<std::int32_t>(0x80000000u - v - 1) : static_cast<std::int32_t>(v); };
+  const auto key = [](std::uint32_t v) {
+    return v >> 31 ? static_cast<std::int32_t>(0x80000000u - v - 1) : static_cast<std::int32_t>(v);
+  };
   for_lanes(lanes, [&](int l) {
     const std::uint32_t v = i->imm & kAbs ? a[l] & 0x7fffffffu : a[l];
     if ((v & 0x7fffffffu) > 0x7f800000u) {

@@ -28,7 +28,9 @@ unsigned width_index(char letter) {
 }
 
 // Float letters share their width's registers.
-char storage(char letter) { return letter == 'f' ? 'w' : letter == 'd' ? 'l' : letter == 'P' ? 'p' : letter; }
+char storage(char letter) {
+  return letter == 'f' ? 'w' : letter == 'd' ? 'l' : letter == 'P' ? 'p' : letter;
+}
 
 }  // namespace
 
@@ -65,8 +67,12 @@ unsigned letter_bytes(char letter) {
   }
 }
 
-const Module& Builder::module() const { return decoder_.module(); }
-bool Builder::entry() const { return function_.entry; }
+const Module& Builder::module() const {
+  return decoder_.module();
+}
+bool Builder::entry() const {
+  return function_.entry;
+}
 
 void Builder::refuse(const std::string& why) const {
   throw PtxError(statement.line, 1, std::string(form.mnemonic) + ": " + why);
@@ -77,7 +83,9 @@ const Operand& Builder::operand(unsigned index) const {
   return function_.operands[statement.first_operand + index];
 }
 
-void Builder::refuse(const char* why) const { refuse(std::string(why)); }
+void Builder::refuse(const char* why) const {
+  refuse(std::string(why));
+}
 
 std::span<const Operand> Builder::children(const Operand& parent) const {
   return {function_.operands.data() + parent.index, parent.count};
@@ -148,7 +156,8 @@ Ref Builder::resolve(const Operand& operand, char letter, char& found, bool defi
       if (wide && letter_bytes(found) == 4) {
         value = std::bit_cast<std::uint32_t>(static_cast<float>(std::bit_cast<double>(value)));
       } else if (operand.kind == OperandKind::kFloat32 && letter == 'd') {
-        value = std::bit_cast<std::uint64_t>(static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(value))));
+        value = std::bit_cast<std::uint64_t>(
+            static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(value))));
       } else if (operand.kind == OperandKind::kInteger && (letter == 'f' || letter == 'd')) {
         refuse("an integer constant cannot be a floating-point operand");
       }
@@ -158,7 +167,8 @@ Ref Builder::resolve(const Operand& operand, char letter, char& found, bool defi
       if (definition) break;
       if (wanted != 'w' && wanted != 'l') refuse("an address needs a 32- or 64-bit operand");
       const Symbol& symbol = module().symbols[operand.index];
-      const std::uint64_t value = decoder_.symbol_offset(operand.index) + static_cast<std::uint64_t>(operand.value);
+      const std::uint64_t value =
+          decoder_.symbol_offset(operand.index) + static_cast<std::uint64_t>(operand.value);
       if (symbol.space != Space::kShared) return decoder_.constant(wanted, value);
       const std::uint32_t reg = decoder_.temporary(wanted);
       const Support& support = instruction_table().support;
@@ -218,7 +228,8 @@ std::uint32_t Builder::def_extra(const Operand& operand, char letter) {
   const auto index = static_cast<std::uint32_t>(extra().refs.size());
   const Ref reference = resolve(operand, letter, found, true, is_register);
   extra().refs.push_back(reference);
-  if (is_register) decoder_.site(static_cast<std::uint16_t>(static_cast<unsigned>(Field::kExtra) + index), reference, true);
+  if (is_register)
+    decoder_.site(static_cast<std::uint16_t>(static_cast<unsigned>(Field::kExtra) + index), reference, true);
   return index;
 }
 
@@ -228,7 +239,8 @@ std::uint32_t Builder::use_extra(const Operand& operand, char letter) {
   const auto index = static_cast<std::uint32_t>(extra().refs.size());
   const Ref reference = resolve(operand, letter, found, false, is_register);
   extra().refs.push_back(operand.negated ? reference | kNegatedRef : reference);
-  if (is_register) decoder_.site(static_cast<std::uint16_t>(static_cast<unsigned>(Field::kExtra) + index), reference, false);
+  if (is_register)
+    decoder_.site(static_cast<std::uint16_t>(static_cast<unsigned>(Field::kExtra) + index), reference, false);
   return index;
 }
 
@@ -320,7 +332,8 @@ char Builder::element(const Operand& operand, char letter, bool read, bool in_ex
   const auto index = static_cast<unsigned>(extra().refs.size());
   const Ref reference = resolve(operand, letter, found, !read, is_register);
   extra().refs.push_back(reference);
-  if (is_register) decoder_.site(static_cast<std::uint16_t>(static_cast<unsigned>(Field::kExtra) + index), reference, !read);
+  if (is_register)
+    decoder_.site(static_cast<std::uint16_t>(static_cast<unsigned>(Field::kExtra) + index), reference, !read);
   return found;
 }
 

@@ -36,8 +36,8 @@ class Builder {
   Inst inst{};
 
   static void build_alu(Builder& builder);  // the build function behind Table::alu
-  // For build functions of lane-local instructions whose destination width varies: chooses Inst::fn for a body that
-  // may write all lanes of the register that Inst::d names.
+  // For build functions of lane-local instructions whose destination width varies: chooses Inst::fn for a
+  // body that may write all lanes of the register that Inst::d names.
   void lanewise(char letter, Handler body);
 
   unsigned count() const { return statement.operand_count; }
@@ -47,7 +47,8 @@ class Builder {
   bool has(std::string_view part) const { return form.has(part); }
   Type type(unsigned n = 0) const { return type_from_name(form.type(n)); }
 
-  // A destination register. `letter` as in Table::alu; '*': any register of at least 16 bits, whose letter is returned.
+  // A destination register. `letter` as in Table::alu; '*': any register of at least 16 bits, whose letter is
+  // returned.
   char def(Field field, const Operand& operand, char letter);
   // A source: register, constant or symbol address.
   char use(Field field, const Operand& operand, char letter);
@@ -64,8 +65,8 @@ class Builder {
 
   // [base+offset] into a, imm and mode; returns the symbol's space if the base is a symbol, else kGeneric.
   Space address(const Operand& operand);
-  // The same with the base kept in Extra::refs: returns its index there; the offset goes to Extra::values, and the
-  // AddressMode behind it.
+  // The same with the base kept in Extra::refs: returns its index there; the offset goes to Extra::values,
+  // and the AddressMode behind it.
   std::uint32_t address_extra(const Operand& operand);
   // Whether an address's base is a .param variable of a call or of a .func, which lies in local memory.
   bool local_parameter(const Operand& address) const;

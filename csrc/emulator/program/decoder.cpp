@@ -11,7 +11,9 @@ namespace {
 
 constexpr std::uint32_t kUnplaced = 0xffffffffu;
 
-std::uint64_t aligned(std::uint64_t value, std::uint64_t align) { return (value + align - 1) / align * align; }
+std::uint64_t aligned(std::uint64_t value, std::uint64_t align) {
+  return (value + align - 1) / align * align;
+}
 
 }  // namespace
 
@@ -40,7 +42,8 @@ Ref Decoder::constant(char letter, std::uint64_t value) {
   if (!fresh) return entry->second;
   const std::size_t at = aligned(constants_.size(), 64);
   constants_.resize(at + std::size_t{32} * bytes);
-  for (unsigned lane = 0; lane < 32; ++lane) std::memcpy(&constants_[at + lane * bytes], &value, std::min(bytes, 8u));
+  for (unsigned lane = 0; lane < 32; ++lane)
+    std::memcpy(&constants_[at + lane * bytes], &value, std::min(bytes, 8u));
   entry->second = static_cast<Ref>(at) | kConstantRef;
   return entry->second;
 }
@@ -109,7 +112,8 @@ std::uint32_t Decoder::local(std::uint64_t bytes, std::uint32_t align) {
 
 std::uint32_t Decoder::static_shared(const Symbol& symbol) {
   const std::uint64_t at = aligned(shared_, std::max(symbol.align, 1u));
-  if (at + symbol.bytes > kSharedOffsetMask) throw PtxError(1, 1, "shared variables exceed the shared-memory window");
+  if (at + symbol.bytes > kSharedOffsetMask)
+    throw PtxError(1, 1, "shared variables exceed the shared-memory window");
   shared_ = static_cast<std::uint32_t>(at + symbol.bytes);
   return static_cast<std::uint32_t>(at);
 }
@@ -117,7 +121,8 @@ std::uint32_t Decoder::static_shared(const Symbol& symbol) {
 std::uint64_t Decoder::symbol_offset(std::uint32_t index) {
   const Symbol& symbol = module().symbols[index];
   if (symbol.space == Space::kGlobal || symbol.space == Space::kConst) {
-    if (symbol.external) throw PtxError(1, 1, "external variable " + std::string(symbol.name) + " is not defined");
+    if (symbol.external)
+      throw PtxError(1, 1, "external variable " + std::string(symbol.name) + " is not defined");
     return image_.address(index);
   }
   const auto known = offsets_.find(index);
@@ -132,7 +137,8 @@ std::uint64_t Decoder::symbol_offset(std::uint32_t index) {
   return offset;
 }
 
-// Static shared variables come first, in order of declaration; dynamic shared memory starts behind all of them.
+// Static shared variables come first, in order of declaration; dynamic shared memory starts behind all of
+// them.
 void Decoder::place_shared() {
   shared_ = kSharedReserved;
   std::uint32_t align = 16;
@@ -168,7 +174,8 @@ void Decoder::layout_parameters(std::uint32_t kernel) {
     const Symbol& parameter = module().symbols[symbol];
     at = aligned(at, parameter.align);
     offsets_[symbol] = at;
-    program_.parameters.push_back({static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(parameter.bytes)});
+    program_.parameters.push_back(
+        {static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(parameter.bytes)});
     at += parameter.bytes;
   }
   program_.parameter_bytes = static_cast<std::uint32_t>(at);
@@ -236,7 +243,8 @@ void Decoder::function(std::uint32_t id) {
   // Falling off the end returns.
   if (program_.code.size() == begin || flows_.back() == Flow::kNext || flows_.back() == Flow::kBranch ||
       std::find(label_pc_.begin(), label_pc_.end(), program_.code.size()) != label_pc_.end()) {
-    const auto last = static_cast<std::uint32_t>(function.body.empty() ? function.line : function.body.back().line);
+    const auto last =
+        static_cast<std::uint32_t>(function.body.empty() ? function.line : function.body.back().line);
     const Form form = instruction_table().match("ret");
     const Statement ret{0, 0, 0, false, kNoIndex, last, kNoIndex};
     Builder builder(*this, function, ret, form);
@@ -264,7 +272,8 @@ void Decoder::function(std::uint32_t id) {
 void Decoder::place_labels(const Function& function, std::uint32_t index, std::size_t& next) {
   bool join = false;
   const std::size_t first = next;
-  for (; next < function.labels.size() && function.labels[next].statement == index; ++next) join = join || joins_[next];
+  for (; next < function.labels.size() && function.labels[next].statement == index; ++next)
+    join = join || joins_[next];
   if (join && !flows_.empty() && (flows_.back() == Flow::kNext || flows_.back() == Flow::kBranch)) {
     Inst inst{};
     inst.body = inst.fn[0] = inst.fn[1] = instruction_table().support.join;
@@ -285,7 +294,8 @@ const Form& Decoder::form(std::uint32_t opcode) {
 
 void Decoder::statement(const Function& function, const Statement& statement) {
   const Form& matched = form(statement.opcode);
-  if (matched.row == nullptr) return refuse(statement, "unknown instruction " + std::string(matched.mnemonic));
+  if (matched.row == nullptr)
+    return refuse(statement, "unknown instruction " + std::string(matched.mnemonic));
   const std::size_t sites = sites_.size(), fixups = fixups_.size(), code = program_.code.size();
   Builder builder(*this, function, statement, matched);
   try {

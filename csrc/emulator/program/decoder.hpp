@@ -31,7 +31,9 @@ class Decoder {
   // For Builder:
   const Module& module() const { return image_.module(); }
   Program& program() { return program_; }
-  std::uint32_t register_index(std::uint32_t function_register) const { return first_register_ + function_register; }
+  std::uint32_t register_index(std::uint32_t function_register) const {
+    return first_register_ + function_register;
+  }
   std::uint32_t temporary(char letter);
   char letter(std::uint32_t reg) const { return letters_[reg]; }
   Ref constant(char letter, std::uint64_t value);
@@ -44,7 +46,7 @@ class Decoder {
   void follow(Handler body, const Extra* extra) { followers_.push_back({body, extra}); }
   // Offset of a .shared, .local or .param variable in its space; a host address for .global and .const.
   std::uint64_t symbol_offset(std::uint32_t symbol);
-  std::uint32_t called(std::uint32_t function);      // index in Program::functions
+  std::uint32_t called(std::uint32_t function);  // index in Program::functions
   std::uint32_t current_function() const { return function_; }
   void table_targets(const Function& function, std::uint32_t label, Extra& extra);
 
@@ -97,8 +99,7 @@ class Decoder {
 void allocate_registers(Decoder& decoder, std::uint32_t begin, std::uint32_t end);
 
 // program/order.cpp: in which order diverged lanes should run, so that they meet again as early as possible.
-void order_blocks(Program& program, std::uint32_t begin, std::uint32_t end,
-                  const std::vector<Flow>& flows,
+void order_blocks(Program& program, std::uint32_t begin, std::uint32_t end, const std::vector<Flow>& flows,
                   const std::vector<std::pair<std::uint32_t, std::uint32_t>>& edges);
 
 }  // namespace sglab::emu

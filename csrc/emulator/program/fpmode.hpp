@@ -8,8 +8,8 @@
 #include <cfenv>
 #endif
 
-// The host's rounding direction and denormal handling stand in for PTX's .rn/.rz/.rm/.rp and .ftz. Changing them is
-// slow and rarely needed, so a worker remembers what it has set.
+// The host's rounding direction and denormal handling stand in for PTX's .rn/.rz/.rm/.rp and .ftz. Changing
+// them is slow and rarely needed, so a worker remembers what it has set.
 namespace sglab::emu {
 
 enum FpMode : std::uint8_t {

@@ -12,7 +12,9 @@ namespace {
 
 constexpr std::uint64_t kLargestImage = std::uint64_t{1} << 32;
 
-bool in_image(const Symbol& symbol) { return symbol.space == Space::kGlobal || symbol.space == Space::kConst; }
+bool in_image(const Symbol& symbol) {
+  return symbol.space == Space::kGlobal || symbol.space == Space::kConst;
+}
 
 }  // namespace
 
@@ -44,12 +46,14 @@ Image::Image(Module module) : module_(std::move(module)), addresses_(module_.sym
 void Image::initialise(std::uint32_t index) {
   const Symbol& symbol = module_.symbols[index];
   auto* const bytes = reinterpret_cast<std::uint8_t*>(addresses_[index]);
-  if (!symbol.initial.empty()) std::memcpy(bytes, symbol.initial.data(), std::min(symbol.bytes, symbol.initial.size()));
+  if (!symbol.initial.empty())
+    std::memcpy(bytes, symbol.initial.data(), std::min(symbol.bytes, symbol.initial.size()));
   for (const Relocation& relocation : symbol.relocations) {
     std::uint64_t value = static_cast<std::uint64_t>(relocation.value);
     if (relocation.symbol != kNoIndex) {
       if (!in_image(module_.symbols[relocation.symbol])) {
-        throw PtxError(1, 1, std::string(symbol.name) + " is initialised with the address of a variable that has none");
+        throw PtxError(
+            1, 1, std::string(symbol.name) + " is initialised with the address of a variable that has none");
       }
       value += addresses_[relocation.symbol];
     } else {
@@ -59,6 +63,8 @@ void Image::initialise(std::uint32_t index) {
   }
 }
 
-std::uint64_t Image::function_address(std::uint32_t function) { return kFunctionAperture | function; }
+std::uint64_t Image::function_address(std::uint32_t function) {
+  return kFunctionAperture | function;
+}
 
 }  // namespace sglab::emu

@@ -24,7 +24,8 @@ class Image {
   // Host address of a .global or .const symbol.
   std::uint64_t address(std::uint32_t symbol) const { return addresses_[symbol]; }
   const std::vector<Allocation>& allocations() const { return allocations_; }
-  // Value of an initialiser that refers to a function: an index into Module::functions behind kFunctionAperture.
+  // Value of an initialiser that refers to a function: an index into Module::functions behind
+  // kFunctionAperture.
   static std::uint64_t function_address(std::uint32_t function);
 
  private:

@@ -9,12 +9,12 @@ namespace sglab::emu {
 struct Warp;
 struct Inst;
 
-// Executes one decoded instruction for the lanes in Warp::mask and returns the next one, or nullptr when the warp's
-// current group of lanes stops here (blocked, exited, or set aside); see engine/warp.hpp.
+// Executes one decoded instruction for the lanes in Warp::mask and returns the next one, or nullptr when the
+// warp's current group of lanes stops here (blocked, exited, or set aside); see engine/warp.hpp.
 using Handler = const Inst* (*)(Warp&, const Inst*);
 
-// Where an operand lies: a byte offset into the warp's registers, or with kConstant into the program's constants.
-// Predicates: an index into Warp::preds, with kNegated for !p.
+// Where an operand lies: a byte offset into the warp's registers, or with kConstant into the program's
+// constants. Predicates: an index into Warp::preds, with kNegated for !p.
 using Ref = std::uint32_t;
 constexpr Ref kConstantRef = 0x80000000u;
 constexpr Ref kNegatedRef = 0x80000000u;
@@ -54,10 +54,10 @@ struct Extra {
 };
 
 struct alignas(64) Inst {
-  Handler fn[2];       // [0]: all live lanes run together; [1]: the warp has diverged
-  Handler body;        // what a guarded or diverged instruction does once its lanes are known
+  Handler fn[2];  // [0]: all live lanes run together; [1]: the warp has diverged
+  Handler body;   // what a guarded or diverged instruction does once its lanes are known
   Ref d, a, b, c;
-  std::int64_t imm;    // address offset, or an instruction's own use
+  std::int64_t imm;  // address offset, or an instruction's own use
   const Extra* extra;
   std::uint32_t target;  // branch target, or an instruction's own use
   std::uint16_t guard;   // predicate << 1 | negated; kNoGuard

@@ -2,9 +2,10 @@
 
 #include "emulator/program/blocks.hpp"
 
-// Diverged lanes meet again at the earliest possible point if those furthest behind always run first, where "behind"
-// follows a topological order that keeps each loop in one piece (Diamos et al., "SIMD re-convergence at thread
-// frontiers", MICRO 2011). Compilers mostly lay code out that way; blocks put out of line are moved to where they belong.
+// Diverged lanes meet again at the earliest possible point if those furthest behind always run first, where
+// "behind" follows a topological order that keeps each loop in one piece (Diamos et al., "SIMD re-convergence
+// at thread frontiers", MICRO 2011). Compilers mostly lay code out that way; blocks put out of line are moved
+// to where they belong.
 namespace sglab::emu {
 namespace {
 
@@ -13,11 +14,12 @@ constexpr std::uint32_t kNone = 0xffffffffu;
 struct Graph {
   const std::vector<Block>& blocks;
   std::vector<std::uint32_t> reverse_postorder;
-  std::vector<std::uint32_t> position;   // in reverse_postorder
+  std::vector<std::uint32_t> position;  // in reverse_postorder
   std::vector<std::uint32_t> dominator;
-  std::vector<std::uint32_t> depth;      // loops around a block
+  std::vector<std::uint32_t> depth;  // loops around a block
 
-  explicit Graph(const std::vector<Block>& b) : blocks(b), position(b.size(), kNone), dominator(b.size(), kNone), depth(b.size(), 0) {}
+  explicit Graph(const std::vector<Block>& b)
+      : blocks(b), position(b.size(), kNone), dominator(b.size(), kNone), depth(b.size(), 0) {}
 
   // Depth first; successors in fewer loops are visited first, so that they end up later.
   void walk() {

@@ -25,7 +25,7 @@ struct ParameterSlot {
 };
 
 struct ProgramFunction {
-  std::uint32_t source;  // Module::functions
+  std::uint32_t source;              // Module::functions
   std::uint32_t begin = 0, end = 0;  // its code
   std::uint32_t first_register = 0;  // its registers among Program::registers
   std::vector<ParameterSlot> parameters, returns;
@@ -51,20 +51,20 @@ struct Program {
   std::uint32_t source = 0;  // Module::functions
   std::string name;
   std::vector<Inst> code;
-  std::vector<Place> places;            // by instruction
-  std::vector<std::uint32_t> order;     // by instruction: the lower, the sooner diverged lanes should run it
+  std::vector<Place> places;         // by instruction
+  std::vector<std::uint32_t> order;  // by instruction: the lower, the sooner diverged lanes should run it
   std::deque<Extra> extras;
   AlignedBytes constants;
   std::vector<ProgramFunction> functions;
-  std::vector<Ref> registers;           // by virtual register; kConstantRef: never used
-  std::uint32_t register_bytes = 0;     // per warp
-  std::uint32_t predicates = 3;         // per warp
-  std::uint32_t shared_bytes = 0;       // static, behind the reserved kilobyte
-  std::uint32_t dynamic_shared = 0;     // offset where dynamic shared memory starts
-  std::uint32_t local_bytes = 0;        // per lane
+  std::vector<Ref> registers;        // by virtual register; kConstantRef: never used
+  std::uint32_t register_bytes = 0;  // per warp
+  std::uint32_t predicates = 3;      // per warp
+  std::uint32_t shared_bytes = 0;    // static, behind the reserved kilobyte
+  std::uint32_t dynamic_shared = 0;  // offset where dynamic shared memory starts
+  std::uint32_t local_bytes = 0;     // per lane
   std::vector<ParameterSlot> parameters;
   std::uint32_t parameter_bytes = 0;
-  std::vector<std::string> unsupported; // why it cannot be launched, one line per distinct cause
+  std::vector<std::string> unsupported;  // why it cannot be launched, one line per distinct cause
 };
 
 // Never throws for unknown instructions: they are listed in Program::unsupported.

@@ -4,8 +4,9 @@
 
 #include "emulator/program/blocks.hpp"
 
-// Registers that are never alive at the same time share storage. Only registers of one width share, so that a lane's
-// bytes stay the same whatever the slot holds: diverged lanes may use one slot for different registers.
+// Registers that are never alive at the same time share storage. Only registers of one width share, so that a
+// lane's bytes stay the same whatever the slot holds: diverged lanes may use one slot for different
+// registers.
 namespace sglab::emu {
 namespace {
 
@@ -34,10 +35,16 @@ struct Mention {
   bool several = false;
 };
 
-bool test(const Bits& bits, std::uint32_t i) { return bits[i / 64] >> (i % 64) & 1; }
-void set(Bits& bits, std::uint32_t i) { bits[i / 64] |= std::uint64_t{1} << (i % 64); }
+bool test(const Bits& bits, std::uint32_t i) {
+  return bits[i / 64] >> (i % 64) & 1;
+}
+void set(Bits& bits, std::uint32_t i) {
+  bits[i / 64] |= std::uint64_t{1} << (i % 64);
+}
 
-unsigned slot_bytes(char letter) { return std::max(64u, 32u * letter_bytes(letter)); }
+unsigned slot_bytes(char letter) {
+  return std::max(64u, 32u * letter_bytes(letter));
+}
 
 }  // namespace
 
@@ -61,7 +68,8 @@ void allocate_registers(Decoder& d, std::uint32_t begin, std::uint32_t end) {
     }
   }
 
-  // Reads of a register before any full write in the same block also need a bit: their value comes round a loop.
+  // Reads of a register before any full write in the same block also need a bit: their value comes round a
+  // loop.
   std::vector<std::uint32_t> written_in(registers, kNever), index(registers, kNever);
   std::vector<std::uint32_t> globals;
   const auto guarded = [&](const Site& s) { return d.program_.code[s.inst].guard != kNoGuard; };
@@ -87,8 +95,8 @@ void allocate_registers(Decoder& d, std::uint32_t begin, std::uint32_t end) {
   }
 
   const std::size_t words = (globals.size() + 63) / 64;
-  std::vector<Bits> reads(blocks.size(), Bits(words)), kills(blocks.size(), Bits(words)), live_in(blocks.size(), Bits(words)),
-      live_out(blocks.size(), Bits(words));
+  std::vector<Bits> reads(blocks.size(), Bits(words)), kills(blocks.size(), Bits(words)),
+      live_in(blocks.size(), Bits(words)), live_out(blocks.size(), Bits(words));
   for (std::uint32_t id = 0; id < blocks.size(); ++id) {
     std::size_t i = site_at[id];
     while (i < site_at[id + 1]) {
@@ -163,7 +171,8 @@ void allocate_registers(Decoder& d, std::uint32_t begin, std::uint32_t end) {
   for (const std::uint32_t r : by_start) {
     while (!active.empty() && active.top().first < intervals[r].start) {
       const std::uint32_t done = active.top().second;
-      free_slots[static_cast<unsigned char>(d.letters_[base + done])].push_back(d.program_.registers[base + done]);
+      free_slots[static_cast<unsigned char>(d.letters_[base + done])].push_back(
+          d.program_.registers[base + done]);
       active.pop();
     }
     const char letter = d.letters_[base + r];

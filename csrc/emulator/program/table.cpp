@@ -11,8 +11,8 @@ namespace sglab::emu {
 namespace {
 
 constexpr std::array<const char*, static_cast<std::size_t>(InstClass::kCount)> kClassNames{
-    "integer", "float",  "half",   "convert", "move",    "compare", "control", "global",        "shared",
-    "local",   "param",  "atomic", "warp",    "barrier", "async",   "matrix",  "tensor_memory", "other",
+    "integer", "float", "half",   "convert", "move",    "compare", "control", "global",        "shared",
+    "local",   "param", "atomic", "warp",    "barrier", "async",   "matrix",  "tensor_memory", "other",
 };
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
@@ -27,9 +27,13 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
 
 }  // namespace
 
-const char* class_name(InstClass value) { return kClassNames[static_cast<std::size_t>(value)]; }
+const char* class_name(InstClass value) {
+  return kClassNames[static_cast<std::size_t>(value)];
+}
 
-bool Form::has(std::string_view part) const { return std::find(parts.begin(), parts.end(), part) != parts.end(); }
+bool Form::has(std::string_view part) const {
+  return std::find(parts.begin(), parts.end(), part) != parts.end();
+}
 
 std::string_view Form::type(unsigned n) const {
   for (const std::string_view part : parts) {
@@ -61,7 +65,8 @@ void Table::row(const char* pattern, Build build, Handler handler, std::int64_t 
 }
 
 void Table::add(Row row) {
-  if (const std::size_t at = row.pattern.find('$'); at != std::string::npos) row.pattern.replace(at, 1, type_);
+  if (const std::size_t at = row.pattern.find('$'); at != std::string::npos)
+    row.pattern.replace(at, 1, type_);
   Pattern pattern = compile(row.pattern);
   pattern.row = static_cast<std::uint32_t>(rows_.size());
   by_opcode_[pattern.opcode].push_back(std::move(pattern));
@@ -101,7 +106,8 @@ Table::Pattern Table::compile(std::string_view text) {
 bool Table::match(std::span<const Item> items, std::span<const std::string_view> parts) {
   if (items.empty()) return parts.empty();
   const Item& item = items.front();
-  if (!parts.empty() && std::find(item.choices.begin(), item.choices.end(), parts.front()) != item.choices.end() &&
+  if (!parts.empty() &&
+      std::find(item.choices.begin(), item.choices.end(), parts.front()) != item.choices.end() &&
       match(items.subspan(1), parts.subspan(1))) {
     return true;
   }

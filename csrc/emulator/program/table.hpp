@@ -10,7 +10,8 @@
 
 #include "emulator/program/inst.hpp"
 
-// The strict table: every instruction form the machine knows is a row. A mnemonic that matches no row is refused.
+// The strict table: every instruction form the machine knows is a row. A mnemonic that matches no row is
+// refused.
 //
 // A row's pattern spells the mnemonic in PTX order:
 //   add[.sat].s32                         [ ] may be left out
@@ -40,23 +41,24 @@ struct Support {
   Handler guarded;                        // runs Inst::body for the lanes whose guard holds
   Handler merged[kWidths];                // runs an alu body, keeping what inactive lanes had in Inst::d
   Handler guarded_merged[kWidths];
-  Handler join;                           // start of a block that lanes may reach on several ways
-  Handler special32, special64;           // d = special register Inst::imm
-  Handler explicit_cluster;               // d = %is_explicit_cluster
-  Handler window32, window64;             // d = shared-memory address Inst::imm of the own CTA
+  Handler join;                  // start of a block that lanes may reach on several ways
+  Handler special32, special64;  // d = special register Inst::imm
+  Handler explicit_cluster;      // d = %is_explicit_cluster
+  Handler window32, window64;    // d = shared-memory address Inst::imm of the own CTA
 };
 
 struct Row {
   std::string pattern;
-  std::string family;      // heading in the coverage table
+  std::string family;  // heading in the coverage table
   InstClass kind = InstClass::kOther;
   Build build = nullptr;
-  std::string signature;   // of rows made by Table::alu; see Builder::alu
+  std::string signature;  // of rows made by Table::alu; see Builder::alu
   Handler handler = nullptr;
   std::int64_t argument = 0;  // for the builder and, as Inst::imm, for the handler
 };
 
-// Callers may be compiled for any instruction set, so their side of the interface has no standard-library templates.
+// Callers may be compiled for any instruction set, so their side of the interface has no standard-library
+// templates.
 class Table {
  public:
   // Rows added from here on belong to this family and class.
@@ -65,7 +67,8 @@ class Table {
   // From here on '$' in patterns stands for `type`, and 'n' and 'N' in signatures for `narrow` and `wide`.
   void type(const char* type, char narrow, char wide = ' ');
 
-  // An instruction whose lanes do not see each other: `signature` has one letter per operand, destination first:
+  // An instruction whose lanes do not see each other: `signature` has one letter per operand, destination
+  // first:
   //   b 8-bit, h 16-bit, w 32-bit, l 64-bit, x 128-bit register or constant; f, d: w and l holding floats
   //   p predicate (a destination may be written p|q); i an integer constant, which goes to Inst::imm
   // Sources go to Inst::a, b, c and, without a predicate destination, Inst::target.
