@@ -115,51 +115,35 @@ def mla_plan(
     packed = qo_lens * num_heads
     cluster_size = 2 if int(packed.sum()) // packed.size > CTA_TILE_Q else 1
     num_clusters = sm_count // cluster_size
-    tile_q = cluster_size * CTA_TILE_Q
+    tiles = _query_tiles(qo_lens, kv_lens, num_heads, cluster_size * CTA_TILE_Q, causal)
+    limit = kv_len_limit(max(ceil_div(int(tiles.kv_end.sum()), num_clusters), 1))
+    pieces = np.maximum(ceil_div(tiles.kv_end, limit), 1)
+    split = tiles.kv_end > limit
+    partial_start = exclusive_cumsum(np.where(split, pieces * tiles.rows, 0))
 
-    # query tiles, last to first within a request
-    tiles = ceil_div(packed, tile_q)
-    batch = np.repeat(np.arange(qo_lens.size), tiles)
-    num_tiles = np.repeat(tiles, tiles)
-    tile = num_tiles - 1 - index_within_group(tiles)
-    kv_end = kv_lens[batch]
-    if causal:
-        kv_end = packed_causal_kv_end(qo_lens[batch], kv_end, tile, tile_q, num_tiles, num_heads)
-    limit = kv_len_limit(max(ceil_div(int(kv_end.sum()), num_clusters), 1))
-    rows = np.minimum(tile_q, packed[batch] - tile * tile_q)
-    pieces = np.maximum(ceil_div(kv_end, limit), 1)
-    split = kv_end > limit
-    partial_start = exclusive_cumsum(np.where(split, pieces * rows, 0))
-
-    # works: the pieces of every tile
     total_works = int(pieces.sum())
     if total_works > MAX_TOTAL_NUM_WORKS:
         remedy = "plan fewer requests or query tokens at once"
         raise check.fail("qo_indptr", f"at most {MAX_TOTAL_NUM_WORKS} works", f"{total_works}", remedy)
-    source = np.repeat(np.arange(batch.size), pieces)
+    tile = np.repeat(np.arange(pieces.size), pieces)
     piece = index_within_group(pieces)
     work_start = piece * limit
-    work_end = np.minimum(work_start + limit, kv_end[source])
-    partial = np.where(split[source], partial_start[source] + piece * rows[source], -1)
-    cluster = charge_cheapest(num_clusters, (2 * tile_q + work_end - work_start).tolist())
+    work_end = np.minimum(work_start + limit, tiles.kv_end[tile])
+    partial = np.where(split[tile], partial_start[tile] + piece * tiles.rows[tile], -1)
+    cluster = charge_cheapest(num_clusters, (2 * tiles.tile_q + work_end - work_start).tolist())
     order = np.argsort(cluster, kind="stable")
-    source = source[order]
-    request = batch[source]
+    tile = tile[order]
+    request = tiles.batch[tile]
 
     merges = _merge_slices(
-        first_row=(qo_start[batch] * num_heads + tile * tile_q)[split],
-        rows=rows[split],
+        first_row=(qo_start[tiles.batch] * num_heads + tiles.first_row)[split],
+        rows=tiles.rows[split],
         partial_start=partial_start[:-1][split],
         pieces=pieces[split],
-        slices=np.maximum(kv_end[split] * cluster_size // limit, 1),
+        slices=np.maximum(tiles.kv_end[split] * cluster_size // limit, 1),
         sm_count=sm_count,
     )
-
-    ints, floats = AlignedAllocator(), AlignedAllocator()
-    works, per_sm = 4 * MAX_TOTAL_NUM_WORKS, 4 * sm_count
-    offsets = [ints.aligned_alloc_offset(size) for size in (*[works] * 3, *[per_sm] * 5, *[works] * 6)]
-    offsets.append(floats.aligned_alloc_offset(2 * num_clusters * tile_q * 2 * head_dim_o))
-    offsets.append(floats.aligned_alloc_offset(2 * num_clusters * tile_q * 4))
+    offsets, float_bytes, int_bytes = _workspace(sm_count, num_clusters * tiles.tile_q, head_dim_o)
     return MLAPlan(
         num_blks_x=cluster_size,
         num_blks_y=num_clusters,
@@ -177,14 +161,49 @@ def mla_plan(
         merge_partial_stride=merges[4],
         q_len=qo_lens[request].astype(np.int32),
         kv_len=kv_lens[request].astype(np.int32),
-        q_start=(tile[source] * tile_q).astype(np.int32),
+        q_start=tiles.first_row[tile].astype(np.int32),
         kv_start=work_start[order].astype(np.int32),
         kv_end=work_end[order].astype(np.int32),
         batch_indices=request.astype(np.int32),
         plan_info=np.array([cluster_size, num_clusters, *offsets], np.int64),
-        float_workspace_bytes=floats.num_allocated_bytes,
-        int_workspace_bytes=ints.num_allocated_bytes,
+        float_workspace_bytes=float_bytes,
+        int_workspace_bytes=int_bytes,
     )
+
+
+@dataclass(frozen=True)
+class _QueryTiles:
+    """Tiles of `tile_q` packed rows, request by request, last to first within one; int64 columns of one length."""
+
+    tile_q: int
+    batch: Int64Array
+    first_row: Int64Array
+    """Within the request."""
+    rows: Int64Array
+    kv_end: Int64Array
+
+
+def _query_tiles(qo_lens: Int64Array, kv_lens: Int64Array, num_heads: int, tile_q: int, causal: bool) -> _QueryTiles:
+    packed = qo_lens * num_heads
+    tiles = ceil_div(packed, tile_q)
+    batch = np.repeat(np.arange(qo_lens.size), tiles)
+    num_tiles = np.repeat(tiles, tiles)
+    index = num_tiles - 1 - index_within_group(tiles)
+    kv_end = kv_lens[batch]
+    if causal:
+        kv_end = packed_causal_kv_end(qo_lens[batch], kv_end, index, tile_q, num_tiles, num_heads)
+    first_row = index * tile_q
+    return _QueryTiles(tile_q, batch, first_row, np.minimum(tile_q, packed[batch] - first_row), kv_end)
+
+
+def _workspace(sm_count: int, rows_at_once: int, head_dim_o: int) -> tuple[list[int], int, int]:
+    """Offsets in the order of `PLAN_INFO_FIELDS`, then the bytes of the float and the int workspace."""
+    ints, floats = AlignedAllocator(), AlignedAllocator()
+    works, per_sm = 4 * MAX_TOTAL_NUM_WORKS, 4 * sm_count
+    offsets = [ints.aligned_alloc_offset(size) for size in (*[works] * 3, *[per_sm] * 5, *[works] * 6)]
+    offsets.append(floats.aligned_alloc_offset(2 * rows_at_once * 2 * head_dim_o))
+    offsets.append(floats.aligned_alloc_offset(2 * rows_at_once * 4))
+    return offsets, floats.num_allocated_bytes, ints.num_allocated_bytes
 
 
 def _merge_slices(

@@ -127,43 +127,28 @@ def prefill_plan(
     total_rows = int(rows.sum()) if total_num_rows is None else total_num_rows
     total_rows = check.integer("total_num_rows", total_rows, minimum=int(rows.sum()))
     max_if_split = max(0, BLOCKS_PER_SM * sm_count - num_colocated_ctas) // num_kv_heads
-    head_dims = (head_dim_vo, head_dim_qk)
 
-    packed = rows * group
-    if not enable_cuda_graph:
-        cta_tile_q = fa2_determine_cta_tile_q(int(packed.sum()) // rows.size, *head_dims, kv_dtype_bytes=kv_dtype_bytes)
-        total_tiles_q = int(ceil_div(packed, cta_tile_q).sum())
-    elif uniform_q_len > 0:
-        if np.any(rows != uniform_q_len):
-            request = int(np.flatnonzero(rows != uniform_q_len)[0])
-            expected = f"{uniform_q_len} rows in every request, as uniform_q_len promises"
-            raise check.fail("qo_indptr", expected, f"{rows[request]} in request {request}", "pass uniform_q_len=0")
-        cta_tile_q = fa2_determine_cta_tile_q(uniform_q_len * group, *head_dims, kv_dtype_bytes=kv_dtype_bytes)
-        total_tiles_q = rows.size * ceil_div(uniform_q_len * group, cta_tile_q)
+    shape = _Shape(rows, group, (head_dim_vo, head_dim_qk), kv_dtype_bytes)
+    if enable_cuda_graph:
+        cta_tile_q, total_tiles_q = _graph_tiles(shape, total_rows, uniform_q_len)
     else:
-        longest = (total_rows - rows.size + 1) * group
-        if longest < 0:
-            expected = f"at least batch size - 1 = {rows.size - 1} rows under a CUDA graph"
-            raise check.fail("total_num_rows", expected, total_rows, "give every request a query token")
-        cta_tile_q = fa2_determine_cta_tile_q(longest, *head_dims, kv_dtype_bytes=kv_dtype_bytes)
-        total_tiles_q = ceil_div(total_rows * group, cta_tile_q) + rows.size - 1
+        cta_tile_q = shape.tile_for(int(shape.packed.sum()) // rows.size)
+        total_tiles_q = int(ceil_div(shape.packed, cta_tile_q).sum())
 
     effective = np.minimum(pages, ceil_div(window_left + cta_tile_q, page_size)) if window_left >= 0 else pages
-    split_kv = False
     if disable_split_kv:
-        chunk = 2**63 - 1
+        split_kv, chunk, chunks = False, 2**63 - 1, np.ones_like(pages)
     elif fixed_split_size > 0:
         chunk = fixed_split_size
-    else:
-        min_chunk = max(128 // page_size, 1)
-        split_kv, chunk = prefill_binary_search_kv_chunk_size(
-            enable_cuda_graph, max_if_split, packed, effective, cta_tile_q, min_chunk
-        )
-    tiles_q = ceil_div(packed, cta_tile_q)
-    chunks = np.ones_like(pages) if disable_split_kv else ceil_div(np.maximum(effective, 1), chunk)
-    if fixed_split_size > 0 and not disable_split_kv:
+        chunks = ceil_div(np.maximum(effective, 1), chunk)
         split_kv = bool(np.any(chunks > 1))
-    blocks = tiles_q * chunks
+    else:
+        split_kv, chunk = prefill_binary_search_kv_chunk_size(
+            enable_cuda_graph, max_if_split, shape.packed, effective, cta_tile_q, max(128 // page_size, 1)
+        )
+        chunks = ceil_div(np.maximum(effective, 1), chunk)
+
+    blocks = ceil_div(shape.packed, cta_tile_q) * chunks
     new_batch_size = int(blocks.sum())
     padded = max(max_if_split, total_tiles_q) if enable_cuda_graph else new_batch_size
     if new_batch_size > padded:
@@ -173,22 +158,12 @@ def prefill_plan(
 
     within = index_within_group(blocks)
     chunks_of_block = np.repeat(chunks, blocks)
-    ints, floats = AlignedAllocator(), AlignedAllocator()
-    tile_bytes = 4 * padded
-    request_offset, qo_offset, kv_offset = (ints.aligned_alloc_offset(tile_bytes) for _ in range(3))
-    o_indptr_offset = ints.aligned_alloc_offset(4 * (rows.size + 1))
-    chunk_offset = ints.aligned_alloc_offset(4, alignment=1)
-    rows_offset = ints.aligned_alloc_offset(4) if enable_cuda_graph else 0
-    v_offset = s_offset = merge_offset = mask_offset = 0
-    if split_kv:
-        partial_rows = ceil_div(padded * cta_tile_q, group)
-        v_offset = floats.aligned_alloc_offset(num_qo_heads * partial_rows * head_dim_vo * 4)
-        s_offset = floats.aligned_alloc_offset(num_qo_heads * partial_rows * 4)
-        merge_offset = ints.aligned_alloc_offset(4 * (total_rows + 1))
-    if enable_cuda_graph:
-        mask_offset = ints.aligned_alloc_offset(padded)
-    offsets = (request_offset, qo_offset, kv_offset, merge_offset, o_indptr_offset, chunk_offset, v_offset, s_offset)
-    info = (padded, total_rows, rows_offset, cta_tile_q, *offsets, mask_offset, enable_cuda_graph, split_kv)
+    partial_rows = ceil_div(padded * cta_tile_q, group) * num_qo_heads if split_kv else None
+    offsets, float_bytes, int_bytes = _workspace(
+        padded, rows.size, total_rows, partial_rows, head_dim_vo, enable_cuda_graph
+    )
+    info = {**offsets, "padded_batch_size": padded, "total_num_rows": total_rows, "cta_tile_q": cta_tile_q}
+    info |= {"enable_cuda_graph": enable_cuda_graph, "split_kv": split_kv}
     return PrefillPlan(
         split_kv=split_kv,
         cta_tile_q=cta_tile_q,
@@ -204,10 +179,67 @@ def prefill_plan(
         kv_chunk_size_ptr=_int32_bits(chunk * page_size),
         total_num_rows=np.array([rows.sum()], np.uint32) if enable_cuda_graph else None,
         block_valid_mask=np.arange(padded) < new_batch_size if enable_cuda_graph else None,
-        plan_info=np.array(info, np.int64),
-        float_workspace_bytes=floats.num_allocated_bytes,
-        int_workspace_bytes=ints.num_allocated_bytes,
+        plan_info=np.array([info[field] for field in PLAN_INFO_FIELDS], np.int64),
+        float_workspace_bytes=float_bytes,
+        int_workspace_bytes=int_bytes,
     )
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """Query rows per request, the GQA group, head dims (VO, QK) and the KV dtype: what the tile depends on."""
+
+    rows: Int64Array
+    group: int
+    head_dims: tuple[int, int]
+    kv_dtype_bytes: int
+
+    @property
+    def packed(self) -> Int64Array:
+        return self.rows * self.group
+
+    def tile_for(self, packed_len: int) -> int:
+        return fa2_determine_cta_tile_q(packed_len, *self.head_dims, kv_dtype_bytes=self.kv_dtype_bytes)
+
+
+def _graph_tiles(shape: _Shape, total_rows: int, uniform_q_len: int) -> tuple[int, int]:
+    """(cta_tile_q, an upper bound of the query tiles) for every batch that a graph of `total_rows` may replay."""
+    rows, batch = shape.rows, shape.rows.size
+    if uniform_q_len > 0:
+        if np.any(rows != uniform_q_len):
+            request = int(np.flatnonzero(rows != uniform_q_len)[0])
+            expected = f"{uniform_q_len} rows in every request, as uniform_q_len promises"
+            raise check.fail("qo_indptr", expected, f"{rows[request]} in request {request}", "pass uniform_q_len=0")
+        packed_len = uniform_q_len * shape.group
+        tile = shape.tile_for(packed_len)
+        return tile, batch * ceil_div(packed_len, tile)
+    longest = total_rows - batch + 1
+    if longest < 0:
+        expected = f"at least batch size - 1 = {batch - 1} rows under a CUDA graph"
+        raise check.fail("total_num_rows", expected, total_rows, "give every request a query token")
+    tile = shape.tile_for(longest * shape.group)
+    return tile, ceil_div(total_rows * shape.group, tile) + batch - 1
+
+
+def _workspace(
+    padded: int, batch: int, total_rows: int, partial_rows: int | None, head_dim_vo: int, enable_cuda_graph: bool
+) -> tuple[dict[str, int], int, int]:
+    """Offsets by field name, then the bytes of the float and the int workspace; no split, no `partial_rows`."""
+    ints, floats = AlignedAllocator(), AlignedAllocator()
+    offsets = dict.fromkeys((field for field in PLAN_INFO_FIELDS if field.endswith("_offset")), 0)
+    for field in ("request_indices_offset", "qo_tile_indices_offset", "kv_tile_indices_offset"):
+        offsets[field] = ints.aligned_alloc_offset(4 * padded)
+    offsets["o_indptr_offset"] = ints.aligned_alloc_offset(4 * (batch + 1))
+    offsets["kv_chunk_size_ptr_offset"] = ints.aligned_alloc_offset(4, alignment=1)
+    if enable_cuda_graph:
+        offsets["total_num_rows_offset"] = ints.aligned_alloc_offset(4)
+    if partial_rows is not None:
+        offsets["v_offset"] = floats.aligned_alloc_offset(partial_rows * head_dim_vo * 4)
+        offsets["s_offset"] = floats.aligned_alloc_offset(partial_rows * 4)
+        offsets["merge_indptr_offset"] = ints.aligned_alloc_offset(4 * (total_rows + 1))
+    if enable_cuda_graph:
+        offsets["block_valid_mask_offset"] = ints.aligned_alloc_offset(padded)
+    return offsets, floats.num_allocated_bytes, ints.num_allocated_bytes
 
 
 def _int32_bits(value: int) -> Int32Array:

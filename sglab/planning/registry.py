@@ -9,7 +9,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from sglab.planning.plan import Plan
-from sglab.planning.views import cutlass, flash_attention_3, flash_mla, flashinfer, sglang_triton
+from sglab.planning.views import cutlass, flash_attention_3, flash_mla, flashinfer, flashinfer_mla, sglang_triton
 from sglab.planning.workload import Workload
 
 
@@ -69,7 +69,7 @@ _ALL = (
     ),
     Planner("flashinfer_cutlass_mla", "FlashInfer's CUTLASS MLA", "mla", 128, 1, cutlass.flashinfer),
     Planner("sglang_cutlass_mla", "SGLang's CUTLASS MLA", "mla", 128, 1, cutlass.sglang),
-    Planner("flashinfer_mla", "FlashInfer MLA (fa2, fa3)", "mla", 64, 1, flashinfer.mla),
+    Planner("flashinfer_mla", "FlashInfer MLA (fa2, fa3)", "mla", 64, 1, flashinfer_mla.mla),
     Planner("flash_mla", "FlashMLA", "mla", 64, 1, flash_mla.flash_mla),
     Planner("flash_attention_3", "FlashAttention-3", "any", 128, 1, flash_attention_3.fa3),
     Planner("sglang_triton", "SGLang Triton", "any", 1, 1, sglang_triton.dynamic),

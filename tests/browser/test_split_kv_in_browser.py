@@ -155,6 +155,18 @@ def test_planners_are_added_replaced_focused_and_closed(host: Host) -> None:
     assert list(widget.plans) == ["flashinfer_mla"]
 
 
+def test_all_planners_that_fit_the_heads_stand_side_by_side(host: Host) -> None:
+    widget = SplitKV([300, 9000], "flash_mla")
+    page = show(host, widget)
+    page.get_by_role("button", name="all", exact=True).click()
+    expect(page.locator(".skv-pane")).to_have_count(len(PLANNERS))
+    refused = page.locator(".skv-totals tr", has_text="refuses this batch")
+    expect(refused).to_have_count(len(PLANNERS) - len(widget.plans))
+    page.get_by_label("KV heads").fill("16")
+    page.get_by_label("KV heads").press("Enter")
+    expect(page.locator(".skv-totals tr", has_text="FlashInfer decode")).not_to_contain_text("refuses")
+
+
 def test_arrays_are_the_plan_s_and_mark_the_selected_request(host: Host) -> None:
     widget = SplitKV([300, 9000, 40], "flash_mla")
     page = show(host, widget)

@@ -18,7 +18,6 @@ export interface Controls {
 
 const DEVICES: Record<string, number> = { "H100 · 132": 132, "H200 · 132": 132, "B200 · 148": 148 };
 const PAGE_SIZES = [1, 2, 4, 8, 16, 32, 64, 128];
-const MOST_PANES = 4;
 
 export function makeControls(
   disposer: Disposer,
@@ -80,12 +79,16 @@ export function makeControls(
   let shownRequest: number | undefined;
 
   const add = h("button", { type: "button", class: "sg-button" }, "+ compare");
-  add.title = `Another planner beside these, up to ${MOST_PANES}`;
+  add.title = "Another planner beside these";
+  const all = h("button", { type: "button", class: "sg-button" }, "all");
+  all.title = "All planners for these heads, side by side";
   let shown: string[] = [];
+  let fitting: string[] = [];
   disposer.listen(add, "click", () => {
     const next = planners.find(({ name }) => !shown.includes(name));
     if (next) ask({ planners: [...shown, next.name] });
   });
+  disposer.listen(all, "click", () => ask({ planners: fitting }));
   const measured = h("span", { class: "skv-measured" });
 
   return {
@@ -97,7 +100,7 @@ export function makeControls(
       h("span", { class: "skv-pair" }, device, sms.label),
       h("label", { title: page.title }, "page", page),
       h("label", { title: graphTitle }, graph, "CUDA graph"),
-      add,
+      h("span", { class: "skv-pair" }, add, all),
       measured,
     ],
     show({ question, lens, shown: panes }, request) {
@@ -110,7 +113,11 @@ export function makeControls(
       page.value = question.page_size === null ? "" : String(question.page_size);
       graph.checked = question.enable_cuda_graph;
       shown = panes.map(({ pane }) => pane.name);
-      add.disabled = shown.length >= MOST_PANES;
+      fitting = planners
+        .filter(({ attention }) => attention === "any" || question.num_kv_heads === 1)
+        .map(({ name }) => name);
+      add.disabled = shown.length === planners.length;
+      all.disabled = fitting.every((name) => shown.includes(name));
       shownRequest = request;
       selected.label.hidden = request === undefined;
       if (request !== undefined) {

@@ -29,7 +29,7 @@ export const AXIS_HEIGHT = 20;
 
 /** Row heights that keep a pane of `rows` near `target` pixels. */
 export function rowHeightFor(rows: number, target: number): number {
-  return Math.max(2, Math.min(22, Math.floor(target / rows)));
+  return Math.max(1, Math.min(22, Math.floor(target / rows)));
 }
 
 export function ganttLayout(pane: Pane, width: number, rowHeight: number, domain: number): GanttLayout {

@@ -47,7 +47,7 @@ function render({ el, source, selection, disposer }: Context): void {
         run: () => scaleLength(9 / 8),
       },
       { keys: ["-"], label: "shorten it by a ninth", run: () => scaleLength(8 / 9) },
-      ...(plans?.shown ?? []).map(({ pane }, i) => ({
+      ...(plans?.shown ?? []).slice(0, 9).map(({ pane }, i) => ({
         keys: [String(i + 1)],
         label: `focus ${pane.title}`,
         run: () => focusOn(i),
@@ -122,7 +122,7 @@ function render({ el, source, selection, disposer }: Context): void {
     picked = -1;
     panes.load(plans, focused);
     showArrays();
-    draw.schedule();
+    if (timeline) transport.load(timeline.track); // its sentence is about the focused plan
   }
 
   function pickPiece(piece: number): void {
@@ -205,7 +205,11 @@ function render({ el, source, selection, disposer }: Context): void {
     plans = next;
     focused = Math.min(focused, next.shown.length - 1);
     picked = -1;
-    timeline = timelineOf(next, () => selection.value.request);
+    timeline = timelineOf(
+      next,
+      () => selection.value.request,
+      () => focused,
+    );
     frame.setHeader(source.get<Header>("header"));
     frame.setPlaceholder(null);
     panes.load(next, focused);

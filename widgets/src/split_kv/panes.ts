@@ -7,8 +7,10 @@ import { type GanttLayout, ganttLayout, indexRows, pieceAt, rowHeightFor } from 
 import { type Groups, groupItems } from "./grouping";
 import { type PaneView, paintPane } from "./paint";
 
-const TARGET = 530; // px that one pane's rows may fill
-const TARGET_COMPARED = 450;
+/** Pixels that the rows of one of so many panes may fill. */
+function targetHeight(panes: number): number {
+  return panes === 1 ? 530 : panes <= 4 ? 450 : 300;
+}
 
 export interface PaneEvents {
   focus(pane: number): void;
@@ -71,7 +73,6 @@ export function paneList(
       return entry;
     });
     root.replaceChildren(...entries.map(({ host }) => host));
-    root.dataset.count = String(entries.length);
   };
 
   disposer.add(() => root.replaceChildren());
@@ -99,10 +100,7 @@ export function paneList(
       entries.forEach((entry, i) => {
         const { pane, work, byRequest, canvas } = entry;
         if (!work || pane.error !== undefined) return;
-        const rowHeight = rowHeightFor(
-          pane.smCount * pane.ctasPerSm,
-          entries.length > 1 ? TARGET_COMPARED : TARGET,
-        );
+        const rowHeight = rowHeightFor(pane.smCount * pane.ctasPerSm, targetHeight(entries.length));
         entry.layout = ganttLayout(pane, widths[i] as number, rowHeight, domain);
         const view: PaneView = { pane, work, byRequest, layout: entry.layout };
         paintPane(canvas, view, theme, now, selection, i === focused ? picked : -1);

@@ -11,7 +11,14 @@ export interface Timeline {
   momentOf(position: number): number;
 }
 
-export function timelineOf(plans: Plans, selectedRequest: () => number | undefined): Timeline {
+const SPOKEN = 2; // plans that one sentence can describe
+
+/** `focused` is the pane that the sentence is about when there are many. */
+export function timelineOf(
+  plans: Plans,
+  selectedRequest: () => number | undefined,
+  focused: () => number,
+): Timeline {
   const works = plans.shown.map(({ work }) => work).filter((work) => work !== null);
   const moments = sortedUnique(works.flatMap((work) => [work.start, work.end]));
   const momentOf = (position: number) => (position > 0 ? (moments[position - 1] as number) : -1);
@@ -29,7 +36,9 @@ export function timelineOf(plans: Plans, selectedRequest: () => number | undefin
   const describe = (position: number): string => {
     if (position === 0) return "Nothing is launched yet.";
     const moment = momentOf(position);
-    return counts
+    const name = plans.shown[focused()]?.pane.name;
+    const spoken = counts.length > SPOKEN ? counts.filter(({ pane }) => pane.name === name) : counts;
+    return spoken
       .map(({ pane, starts, ends, waves }) => {
         const wave = `wave ${countUpTo(waves, moment)} of ${waves.length}`;
         const done = countUpTo(ends, moment);
