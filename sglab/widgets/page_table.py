@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import traitlets
@@ -41,30 +42,40 @@ class PageTable(Widget):
         sync=True
     )
 
+    stale = traitlets.Int(0, help="grows when the batch was edited elsewhere").tag(sync=True)
+
     def __init__(self, batch: Batch, kernel: Kernel = "flashmla") -> None:
         if not isinstance(batch, Batch):
             raise TypeError(f"batch must be what sglab.decode_batch returns; got {type(batch).__name__}")
         super().__init__(kernel=_kernel(kernel))
         self.batch = batch
-        self._runs: dict[Kernel, IndexRun] = {}
         self.refresh()
         _follow_cells(self)
 
-    @property
-    def _shown(self) -> Kernel:
-        return _kernel(self.kernel)
-
     def refresh(self) -> None:
         """Reads the batch again and reruns the shown kernel. Notebooks do it by themselves, other code must."""
-        self._seen = self._witnesses()
-        self._page_pool = read_pool(self.batch)
-        self._runs = {self._shown: run_index_kernel(self._shown, self.batch)}
-        self._publish()
+        self._reread(())
 
-    def refresh_if_changed(self) -> None:
-        if any(now is not then for now, then in zip(self._witnesses(), self._seen, strict=True)):
-            self.changed_pages = []
+    def _reread(self, changed_pages: Sequence[int], pool: PagePool | None = None) -> None:
+        kernel = _kernel(self.kernel)
+        self._runs = {kernel: run_index_kernel(kernel, self.batch)}
+        self._page_pool = pool or read_pool(self.batch)
+        self._seen = self._witnesses()
+        self._publish(kernel, changed_pages)
+
+    def look(self) -> None:
+        """Tells the pages that show this widget if the batch was edited elsewhere; they then ask to `catch_up`."""
+        if self._outdated():
+            self.stale += 1
+
+    @command
+    def catch_up(self) -> None:
+        """Reads the batch again if it was edited since."""
+        if self._outdated():
             self.refresh()
+
+    def _outdated(self) -> bool:
+        return any(now is not then for now, then in zip(self._witnesses(), self._seen, strict=True))
 
     def _witnesses(self) -> tuple[object, ...]:
         """Objects that an edit replaces: every edit makes a new ForwardBatch, every eviction a new free list."""
@@ -74,11 +85,14 @@ class PageTable(Widget):
     @command
     def show_kernel(self, kernel: Kernel) -> None:
         """Shows the other index kernel, recording it on the batch as it is now."""
+        self.catch_up()
         kernel = _kernel(kernel)
+        self._record(kernel)
+        self._publish(kernel, self.changed_pages)
+
+    def _record(self, kernel: Kernel) -> None:
         if kernel not in self._runs:
             self._runs[kernel] = run_index_kernel(kernel, self.batch)
-        self.kernel = kernel
-        self._publish()
 
     @command
     def edit(self, action: Action, request: int = 0, tokens: int = 1) -> dict[str, Any]:
@@ -86,14 +100,11 @@ class PageTable(Widget):
 
         An edit that the batch refuses raises what the batch raises, and nothing has changed.
         """
-        before = self._page_pool
+        before = read_pool(self.batch)
         name, looked_at = self._apply(action, request, tokens)
-        self.refresh()
-        self.changed_pages = text.changed_pages(before, self._page_pool)
-        return {
-            "message": text.after_edit(action, name, looked_at, tokens, before, self._page_pool),
-            "request": looked_at,
-        }
+        after = read_pool(self.batch)
+        self._reread(text.changed_pages(before, after), after)
+        return {"message": text.after_edit(action, name, looked_at, tokens, before, after), "request": looked_at}
 
     def _apply(self, action: Action, request: int, tokens: int) -> tuple[str, int | None]:
         """Does the edit. Returns the name to speak of and the index of the request to look at."""
@@ -117,13 +128,13 @@ class PageTable(Widget):
         raise ValueError(f"action must be allocate, extend, share, free or evict; got {action!r}")
 
     def saved(self) -> dict[str, Any]:
+        self.catch_up()
         for kernel in KERNELS:
-            if kernel not in self._runs:
-                self._runs[kernel] = run_index_kernel(kernel, self.batch)
-        self._publish()
+            self._record(kernel)
+        self._publish(_kernel(self.kernel), self.changed_pages)
         return super().saved()
 
-    def _publish(self) -> None:
+    def _publish(self, kernel: Kernel, changed_pages: Sequence[int]) -> None:
         pool, runs = self._page_pool, self._runs
         tensors: dict[str, Any] = {
             "requests": pool.requests,
@@ -131,15 +142,16 @@ class PageTable(Widget):
             "request_indptr": pool.request_indptr,
             "pages": pool.pages,
         }
-        for kernel, run in runs.items():
-            tensors |= {f"{kernel}.{name}": value for name, value in _run_tensors(run).items()}
-        names = [req.rid for req in self.batch.reqs]
+        for each, run in runs.items():
+            tensors |= {f"{each}.{name}": value for name, value in _run_tensors(run).items()}
         self.publish(
             tensors,
-            names=names,
+            kernel=kernel,
+            names=[req.rid for req in self.batch.reqs],
             pool=pool.summary(),
-            runs={kernel: _run_facts(run) for kernel, run in runs.items()},
-            header=_header(self.batch, runs[self._shown], pool),
+            runs={each: _run_facts(run) for each, run in runs.items()},
+            changed_pages=list(changed_pages),
+            header=_header(self.batch, runs[kernel], pool),
         )
 
 
@@ -203,6 +215,6 @@ def _follow_cells(widget: PageTable) -> None:
         if alive is None:
             shell.events.unregister("post_run_cell", after_cell)
         else:
-            alive.refresh_if_changed()
+            alive.look()
 
     shell.events.register("post_run_cell", after_cell)

@@ -96,14 +96,26 @@ def test_a_refused_edit_changes_nothing(widget: PageTable, batch, edit: dict, er
     assert widget.revision == revision
 
 
-def test_an_edit_made_elsewhere_is_followed_once(widget: PageTable, batch) -> None:
-    revision = widget.revision
-    widget.refresh_if_changed()
-    assert widget.revision == revision
-    batch.extend_by_token(2)
-    widget.refresh_if_changed()
-    assert widget.revision > revision
-    assert array(widget, "requests")[2, 1] == 8
+@pytest.mark.parametrize("edit", ["extend_by_token", "free"])
+def test_an_edit_made_elsewhere_is_told_once_and_read_when_asked_for(widget: PageTable, batch, edit: str) -> None:
+    widget.look()
+    assert widget.stale == 0
+    getattr(batch, edit)(2)
+    widget.look()
+    assert widget.stale == 1
+    assert widget.revision == 1
+    widget.catch_up()
+    widget.catch_up()
+    assert widget.revision == 2
+    assert len(array(widget, "requests")) == batch.batch_size
+    widget.look()
+    assert widget.stale == 1
+
+
+def test_an_edit_of_the_widget_counts_only_its_own_changes(widget: PageTable, batch) -> None:
+    batch.allocate(20)
+    widget.edit("extend", request=2)
+    assert widget.changed_pages == [batch.pages(2)[-1]]
 
 
 def test_a_saved_widget_holds_both_kernels(widget: PageTable) -> None:

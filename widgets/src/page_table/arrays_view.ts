@@ -1,7 +1,7 @@
 // The tensors themselves, entry by entry: what the kernel has read and written up to where the transport stands.
 
 import { type Cell, CellGrid, type Disposer, h, type Rect } from "../core";
-import { type ArrayFacts, FREE, type Request } from "./model";
+import type { ArrayFacts, Request } from "./model";
 import { DIM, type Shared } from "./shared";
 
 const ROW = 22;
@@ -238,7 +238,7 @@ export class ArraysView {
       );
     else if (!used)
       lines.push(
-        `padding: ${request?.name} has only ${request?.pages} pages; the kernel leaves ${FREE} here`,
+        `padding: ${request?.name} has only ${request?.pages} pages; the kernel leaves what was here`,
       );
     else if (facts.name === "req_to_token" || facts.name === "kv_indices")
       lines.push(this.#slotMeaning(value, size, request));

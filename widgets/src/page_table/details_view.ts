@@ -15,6 +15,7 @@ export class DetailsView {
   #slotsBox: HTMLElement;
   #pool = h("div");
   #page: number | undefined;
+  #columns = SLOT_COLUMNS;
 
   constructor(
     private shared: Shared,
@@ -125,10 +126,10 @@ export class DetailsView {
     this.#slotsBox.hidden = !page || size === 1;
     if (!page || this.#page === undefined || size === 1) return;
     this.#slotsTitle.textContent = `Slots ${count(this.#page * size)} … ${count((this.#page + 1) * size - 1)}`;
-    const columns = Math.min(SLOT_COLUMNS, size);
+    this.#columns = Math.min(SLOT_COLUMNS, size);
     this.#slots.setGeometry({
-      rows: Math.ceil(size / columns),
-      columns,
+      rows: Math.ceil(size / this.#columns),
+      columns: this.#columns,
       cellWidth: 15,
       cellHeight: 15,
       headerWidth: 0,
@@ -138,7 +139,7 @@ export class DetailsView {
   }
 
   #slot({ row, column }: Cell): number {
-    return (this.#page ?? 0) * this.shared.model.pool.page_size + row * SLOT_COLUMNS + column;
+    return (this.#page ?? 0) * this.shared.model.pool.page_size + row * this.#columns + column;
   }
 
   /** The token in a slot of the shown page: [its request, its number], or undefined. */

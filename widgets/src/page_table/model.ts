@@ -85,53 +85,58 @@ export class PageTableModel {
   readonly loaded = new Emitter<void>();
   readonly failed = new Emitter<unknown>();
   requests: Request[] = [];
+  kernel!: Kernel;
+  run!: RunFacts;
+  pool!: PoolSummary;
+  changedPages = new Set<number>();
   stepEnds: Numbers = new Int32Array();
   programEnds: Numbers = new Int32Array();
   #windows = new Map<string, TensorWindow>();
   #rowOwner = new Map<number, Request>();
   #loading = 0;
+  #ready = false;
 
   constructor(readonly source: Source) {
+    this.#takeTraits();
     source.onChange("revision", () => this.load());
   }
 
-  get kernel(): Kernel {
-    return this.source.get<Kernel>("kernel");
+  /** Whether a batch has been read. */
+  get ready(): boolean {
+    return this.#ready;
   }
 
-  get pool(): PoolSummary {
-    return this.source.get<PoolSummary>("pool");
-  }
-
-  get run(): RunFacts {
-    return this.source.get<Record<Kernel, RunFacts>>("runs")[this.kernel];
-  }
-
-  get changedPages(): Set<number> {
-    return new Set(this.source.get<number[]>("changed_pages"));
-  }
-
-  /** Reads what is small; everything else is read as it is looked at. */
+  /** Reads what is small; everything else is read as it is looked at. Until all of it is here, the old batch stands. */
   async load(): Promise<void> {
     this.#loading += 1;
     const turn = this.#loading;
+    const kernel = this.source.get<Kernel>("kernel");
     const whole = (name: string) => this.source.slice(name, 0, Number.MAX_SAFE_INTEGER);
     try {
       const [requests, indptr, stepEnds, programEnds] = (await Promise.all([
         whole("requests"),
         whole("request_indptr"),
-        whole(`${this.kernel}.step_ends`),
-        whole(`${this.kernel}.program_ends`),
+        whole(`${kernel}.step_ends`),
+        whole(`${kernel}.program_ends`),
       ])) as [Tensor, Tensor, Tensor, Tensor];
       if (turn !== this.#loading) return;
+      this.#takeTraits();
       this.#takeRequests(requests, indptr);
       this.stepEnds = stepEnds.data;
       this.programEnds = programEnds.data;
+      this.#ready = true;
       if (this.run.moments) this.moment(0); // so that the first steps need no wait
       this.loaded.emit();
     } catch (error) {
       if (turn === this.#loading) this.failed.emit(error);
     }
+  }
+
+  #takeTraits(): void {
+    this.kernel = this.source.get<Kernel>("kernel");
+    this.run = this.source.get<Record<Kernel, RunFacts>>("runs")[this.kernel];
+    this.pool = this.source.get<PoolSummary>("pool");
+    this.changedPages = new Set(this.source.get<number[]>("changed_pages"));
   }
 
   #takeRequests(table: Tensor, indptr: Tensor): void {
