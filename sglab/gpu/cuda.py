@@ -106,12 +106,19 @@ class CudaDevice:
         config.blockDimX, config.blockDimY, config.blockDimZ = geometry.block
         config.sharedMemBytes = geometry.smem
         config.hStream = self._stream()
+        attributes = []
         if geometry.cluster != (1, 1, 1):
             attribute = d.CUlaunchAttribute()
             attribute.id = d.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
             cluster = attribute.value.clusterDim
             cluster.x, cluster.y, cluster.z = geometry.cluster
-            config.attrs, config.numAttrs = [attribute], 1
+            attributes.append(attribute)
+        if launch.overlaps:
+            attribute = d.CUlaunchAttribute()
+            attribute.id = d.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+            attribute.value.programmaticStreamSerializationAllowed = 1
+            attributes.append(attribute)
+        config.attrs, config.numAttrs = attributes, len(attributes)
         return config
 
     def _stream(self) -> int:
@@ -137,15 +144,15 @@ class CudaDevice:
 
     def _module(self, module: Any) -> Any:
         if id(module) not in self._modules:
-            log = ctypes.create_string_buffer(_LOG_BYTES)
+            log = bytes(_LOG_BYTES)  # cuda-bindings wants bytes, and the driver writes into them
             option = self._driver.CUjit_option
             options = [option.CU_JIT_ERROR_LOG_BUFFER, option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES]
             try:
-                loaded = self._call(
-                    "cuModuleLoadDataEx", module.ptx.encode() + b"\0", 2, options, [ctypes.addressof(log), _LOG_BYTES]
-                )
+                loaded = self._call("cuModuleLoadDataEx", module.ptx.encode() + b"\0", 2, options, [log, _LOG_BYTES])
             except GpuError as error:
-                raise LaunchError(f"{module.name}: the driver refused the PTX: {error} {log.value.decode()}") from None
+                raise LaunchError(
+                    f"{module.name}: the driver refused the PTX: {error} {log.rstrip(bytes(1)).decode()}"
+                ) from None
             self._modules[id(module)] = (module, loaded)
         return self._modules[id(module)][1]
 

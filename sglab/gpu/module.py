@@ -83,6 +83,7 @@ class Kernel:
         smem: int = 0,
         args: Sequence[Any] = (),
         extra: Sequence[Any] = (),
+        overlaps: bool = False,
     ) -> Any:
         """Runs the kernel on `device`; everything is checked first, and a refused launch changes nothing.
 
@@ -92,10 +93,11 @@ class Kernel:
         smem: dynamic shared memory per CTA in bytes
         args: one per parameter: a tensor (its address), int, float, None (a null pointer), bytes (a struct), TensorMap
         extra: tensors that the kernel reaches through pointers inside structs or other tensors
+        overlaps: a programmatic dependent launch (see Launch)
         returns: the device's report (Device.run)
         raises LaunchError: an argument or a size does not fit; KernelError: the kernel failed
         """
-        return device.run(self.prepare(device, grid, block, cluster, smem, args, extra))
+        return device.run(self.prepare(device, grid, block, cluster, smem, args, extra, overlaps))
 
     def prepare(
         self,
@@ -106,6 +108,7 @@ class Kernel:
         smem: int = 0,
         args: Sequence[Any] = (),
         extra: Sequence[Any] = (),
+        overlaps: bool = False,
     ) -> Launch:
         """The launch, checked and packed but not run. Arguments as in `launch`."""
         if not device.arch.runs(self.module.target):
@@ -115,7 +118,7 @@ class Kernel:
             )
         geometry = make_geometry(self.signature, device.arch, grid, block, cluster, smem)
         packed = Packer(self.signature, device.torch_device, device.encode).pack(args, extra)
-        return Launch(self, geometry, packed.params, packed.allocations)
+        return Launch(self, geometry, packed.params, packed.allocations, overlaps)
 
     def __repr__(self) -> str:
         return f"Kernel({self.name}({', '.join(map(str, self.params))}))"

@@ -1,0 +1,630 @@
+// MLA decode attention for Hopper (sm_90a): one query token per request, 1 to 128 heads, one shared KV head.
+//
+//   S = scale · [q_latent q_rope] · KVᵀ     64 heads × 64 tokens, over 576 columns
+//   O = softmax(S) · KV[:, :512]            64 heads × 512 columns
+//
+// A CTA owns 64 heads and walks its work items, each a range of one request's tokens, 64 tokens (a tile) at a
+// time. Keys and values are the same bytes: a tile is loaded once and read twice.
+//
+// Three warpgroups, three roles:
+//   loader           one thread; TMA brings Q and the tiles in
+//   even attention   S and P of tiles 0, 2, 4, …; O columns 0–255 of every tile
+//   odd attention    S and P of tiles 1, 3, 5, …; O columns 256–511 of every tile
+// O (64 × 512 floats) fills half of the SM's registers, so no warpgroup can hold it alone, and there is no
+// room for a second one to switch to while a softmax runs. So the two halve O by columns and take turns with
+// the softmax: while one turns its S into P, the other's matrix products keep the tensor cores busy. Each P
+// goes to the other through shared memory.
+//
+// A tile is 9 chunks of 64 columns; a chunk is 64 rows of 128 bytes (8 KiB) with the 128-byte swizzle, which
+// both wgmma and TMA understand. Buffer 0 holds even tiles, buffer 1 odd ones. The rope chunk of a tile is
+// needed for S only, so its 8 KiB take the tile's P afterwards.
+//
+// Softmax without rescaling every tile: each row has a reference r, at first its first tile's maximum. P =
+// 2^(s − r). r moves, and O is rescaled, only when a tile's maximum is more than 8 above r; until then P
+// stays below 2^8, which 16-bit floats hold as precisely as they hold 1. The result is exact for any r.
+#include <cuda.h>
+
+#include "ptx.cuh"
+
+namespace {
+
+constexpr int kHeads = 64;         // rows of a CTA's tile; fewer heads are padded
+constexpr int kTile = 64;          // tokens
+constexpr int kChunkColumns = 64;  // 128 bytes: the swizzle's width
+constexpr int kLatentChunks = 8;   // 512 columns: keys and values
+constexpr int kChunks = 9;         // + 64 rope columns: keys only
+constexpr int kLatent = 512;
+constexpr int kHalf = kLatent / 2;
+
+constexpr uint32_t kRowBytes = 128;
+constexpr uint32_t kAtomBytes = 1024;  // 8 rows: the swizzle's period
+constexpr uint32_t kChunkBytes = kTile * kRowBytes;
+constexpr uint32_t kTileBytes = kChunks * kChunkBytes;
+constexpr uint32_t kHalfBytes = kLatentChunks / 2 * kChunkBytes;
+
+constexpr float kSlack = 8.0f;  // how far a maximum may exceed the reference, in powers of two
+
+constexpr int kWarpgroup = 128;
+constexpr int kThreads = 3 * kWarpgroup;
+
+// Registers per thread. All start with the same number; attention gets what the loader gives up, and would
+// wait forever for more than that.
+constexpr int kEntryRegisters = 168;
+constexpr int kAttentionRegisters = 232;
+constexpr int kLoaderRegisters = 40;
+static_assert(2 * (kAttentionRegisters - kEntryRegisters) <= kEntryRegisters - kLoaderRegisters);
+
+// Shared memory, in bytes from a 1,024-byte boundary.
+constexpr uint32_t kQ = 0;                 // [9 chunks]
+constexpr uint32_t kKv = kQ + kTileBytes;  // [2 buffers][9 chunks]
+constexpr uint32_t kScale =
+    kKv + 2 * kTileBytes;  // float [2 buffers][64 rows]: 2^(old r − new r) of the buffer's tile
+constexpr uint32_t kReference = kScale + 2 * 4 * kHeads;  // float [64 rows]: r
+constexpr uint32_t kSum = kReference + 4 * kHeads;        // float [2 items' turns][2 warpgroups][64 rows]
+constexpr uint32_t kBarriers = kSum + 4 * 4 * kHeads;
+
+// mbarriers. "Full": bytes have arrived. "Empty": nobody reads any more.
+__device__ constexpr uint32_t full(int buffer, int chunk) {
+  return kBarriers + 8 * (buffer * kChunks + chunk);
+}
+// half: columns 0–255, which only even attention multiplies with P, or 256–511, which only odd attention
+// does.
+__device__ constexpr uint32_t empty(int buffer, int half) {
+  return kBarriers + 8 * (18 + buffer * 2 + half);
+}
+// P, scale and reference of the buffer's tile are in shared memory.
+__device__ constexpr uint32_t p_ready(int buffer) {
+  return kBarriers + 8 * (22 + buffer);
+}
+constexpr uint32_t kQFull = kBarriers + 8 * 24;
+constexpr uint32_t kQEmpty = kBarriers + 8 * 25;
+
+enum NamedBarrier { kEvenOnly = 1, kOddOnly = 2, kBothAttention = 3 };
+
+struct Work {
+  int request;
+  int begin;  // tokens; a multiple of 64
+  int end;    // tokens; begin == end only for a request of length 0
+  int slot;   // row of the partial buffers, or −1: the only split, writes the result itself
+};
+
+struct Arguments {
+  const CUtensorMap *q_latent, *q_rope, *kv;
+  const int* block_table;
+  long long block_table_stride;
+  int page_size;
+  const Work* works;
+  const int* work_indptr;
+  void* out;
+  long long out_stride_request, out_stride_head;
+  float *lse, *partial_out, *partial_lse;
+  int num_heads;
+  float scale_log2;  // softmax scale · log2(e)
+  float lse_unit;    // 1: LSE in base 2; ln 2: natural
+};
+
+// One parity bit per buffer, flipped with every use: which phase of the buffer's barriers comes next.
+struct Phases {
+  uint32_t bits = 0;
+  __device__ uint32_t of(int buffer) const { return bits >> buffer & 1; }
+  __device__ void next(int buffer) { bits ^= 1u << buffer; }
+};
+
+__device__ int first_head() {
+  return blockIdx.x * kHeads;
+}
+
+__device__ int first_work(const Arguments& a) {
+  return a.work_indptr[blockIdx.y];
+}
+__device__ int last_work(const Arguments& a) {
+  return a.work_indptr[blockIdx.y + 1];
+}
+
+__device__ int tiles_of(const Work& work) {
+  return (work.end - work.begin + kTile - 1) / kTile;
+}
+
+// ---- the loader
+// -------------------------------------------------------------------------------------------------------
+
+struct Loader {
+  const Arguments& a;
+  uint32_t smem;
+  int box_rows = min(a.page_size, kTile);  // rows one copy brings
+
+  __device__ void load_q(int request) const {
+    ptx::mbarrier_arrive_expect_tx(smem + kQFull, kTileBytes);
+    for (int c = 0; c < kChunks; ++c) {
+      const bool rope = c == kLatentChunks;
+      ptx::tma_load_3d(smem + kQ + c * kChunkBytes, rope ? a.q_rope : a.q_latent, smem + kQFull,
+                       rope ? 0 : c * kChunkColumns, first_head(), request, ptx::kEvictFirst);
+    }
+  }
+
+  // Chunks [first, last) of a tile, page by page. Pages past the request's end are not touched.
+  __device__ void load_chunks(int buffer, int first, int last, int token, int boxes,
+                              const int (&pages)[4]) const {
+    const int row = token % a.page_size;
+    for (int c = first; c < last; ++c) {
+      const uint32_t barrier = smem + full(buffer, c);
+      const uint32_t target = smem + kKv + buffer * kTileBytes + c * kChunkBytes;
+      ptx::mbarrier_arrive_expect_tx(barrier, boxes * box_rows * kRowBytes);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        if (i < boxes) {
+          ptx::tma_load_3d(target + i * box_rows * kRowBytes, a.kv, barrier, c * kChunkColumns, row, pages[i],
+                           ptx::kEvictFirst);
+        }
+      }
+    }
+  }
+
+  __device__ int boxes_of(const Work& work, int token) const {
+    return (min(work.end - token, kTile) + box_rows - 1) / box_rows;
+  }
+
+  __device__ void read_pages(const Work& work, int token, int (&pages)[4]) const {
+    const int* row = a.block_table + work.request * a.block_table_stride;
+    const int boxes = token < work.end ? boxes_of(work, token) : 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) pages[i] = i < boxes ? row[(token + i * box_rows) / a.page_size] : 0;
+  }
+
+  __device__ void run() const {
+    Phases phases;
+    uint32_t q_phase = 0;
+    for (int w = first_work(a); w < last_work(a); ++w) {
+      const Work work = a.works[w];
+      if (work.begin == work.end) continue;
+      int pages[4], next_pages[4];
+      read_pages(work, work.begin, pages);
+      // Q of the work before is no longer read
+      ptx::mbarrier_wait(smem + kQEmpty, q_phase ^ 1);
+      q_phase ^= 1;
+      load_q(work.request);
+      int buffer = 0;
+      for (int token = work.begin; token < work.end; token += kTile, buffer ^= 1) {
+        read_pages(work, token + kTile, next_pages);  // early: the latency hides behind the waits below
+        const int boxes = boxes_of(work, token);
+        const uint32_t parity = phases.of(buffer) ^ 1;
+        // Buffer b belongs to attention b, which is done with its half first, and reads it first.
+        ptx::mbarrier_wait(smem + empty(buffer, buffer), parity);
+        load_chunks(buffer, 4 * buffer, 4 * buffer + 4, token, boxes, pages);
+        ptx::mbarrier_wait(smem + empty(buffer, buffer ^ 1), parity);
+        load_chunks(buffer, 4 * (buffer ^ 1), 4 * (buffer ^ 1) + 4, token, boxes, pages);
+        // The rope chunk holds the old tile's P, which both halves' products have now read.
+        load_chunks(buffer, kLatentChunks, kChunks, token, boxes, pages);
+        phases.next(buffer);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) pages[i] = next_pages[i];
+      }
+    }
+  }
+};
+
+// ---- attention
+// --------------------------------------------------------------------------------------------------------
+
+// What a thread of the two attention warpgroups holds, and the steps they share. Self: 0 even, 1 odd.
+// Fragments as wgmma lays them out: a thread has rows `row` and `row + 8` of its warpgroup's 64, and of every
+// 8 columns two neighbours.
+template <class Element, int Self>
+struct Attention {
+  static constexpr int kOther = 1 - Self;
+
+  const Arguments& a;
+  uint32_t smem;
+  char* shared;
+  int lane, row, column;  // column: the first of its two
+  Phases phases;
+  uint32_t q_phase = 0, turn = 0;
+
+  float o[128];    // O[row + 8·(i/2%2), 256·Self + 8·(i/4) + column + i%2], in units of 2^r
+  float s[32];     // S of its own tile, same arrangement
+  uint32_t p[16];  // P, two neighbours per register
+  float sum[2];    // this thread's part of the rows' sums over its own tiles, in units of 2^r
+  float scale[2];  // 2^(old r − new r) of the tile at hand
+
+  __device__ Attention(const Arguments& arguments, uint32_t smem, char* shared)
+      : a(arguments), smem(smem), shared(shared) {
+    lane = threadIdx.x % 32;
+    row = threadIdx.x % kWarpgroup / 32 * 16 + lane / 4;
+    column = lane % 4 * 2;
+  }
+
+  __device__ float& shared_float(uint32_t offset, int index) const {
+    return reinterpret_cast<float*>(shared + offset)[index];
+  }
+
+  __device__ void begin_work() {
+#pragma unroll
+    for (int i = 0; i < 128; ++i) o[i] = 0.0f;
+    sum[0] = sum[1] = 0.0f;
+  }
+
+  // -- matrix products; none of them waits for the tensor cores
+
+  // S += Q · Kᵀ over chunks [first, last), each as soon as TMA has brought it. Its own half comes first.
+  __device__ void multiply_qk(int first, int last) {
+    const uint64_t q = ptx::smem_descriptor(smem + kQ, 0, kAtomBytes);
+    const uint64_t k = ptx::smem_descriptor(smem + kKv + Self * kTileBytes, 0, kAtomBytes);
+#pragma unroll
+    for (int i = first; i < last; ++i) {
+      const int c = i < kLatentChunks ? i ^ (4 * Self) : i;
+      ptx::mbarrier_wait(smem + full(Self, c), phases.of(Self));
+      ptx::wgmma_fence();
+#pragma unroll
+      for (int step = 0; step < 4; ++step) {
+        const uint64_t offset = (c * kChunkBytes + step * 32) >> 4;
+        ptx::wgmma_64x64(Element{}, s, q + offset, k + offset, i + step > 0);
+      }
+    }
+    ptx::wgmma_commit();
+  }
+
+  __device__ uint64_t v_descriptor(int buffer) const {
+    return ptx::smem_descriptor(smem + kKv + buffer * kTileBytes + Self * kHalfBytes, kChunkBytes,
+                                kAtomBytes);
+  }
+
+  // O += P · V, P from this warpgroup's registers
+  __device__ void multiply_own_pv() {
+    const uint64_t v = v_descriptor(Self);
+    ptx::registers_change(o);
+    ptx::wgmma_fence();
+#pragma unroll
+    for (int step = 0; step < 4; ++step) {
+      ptx::wgmma_64x256(Element{}, o, p + 4 * step, v + (step * 16 * kRowBytes >> 4));
+    }
+    ptx::wgmma_commit();
+  }
+
+  // O += P · V, P from the other warpgroup through shared memory
+  __device__ void multiply_other_pv() {
+    const uint64_t v = v_descriptor(kOther);
+    const uint32_t p_address = smem + kKv + kOther * kTileBytes + kLatentChunks * kChunkBytes;
+    const uint64_t p_matrix = ptx::smem_descriptor(p_address, 0, kAtomBytes);
+    ptx::registers_change(o);
+    ptx::wgmma_fence();
+#pragma unroll
+    for (int step = 0; step < 4; ++step) {
+      ptx::wgmma_64x256(Element{}, o, p_matrix + (step * 32 >> 4), v + (step * 16 * kRowBytes >> 4));
+    }
+    ptx::wgmma_commit();
+  }
+
+  // -- softmax
+
+  __device__ void mask(int tokens) {
+#pragma unroll
+    for (int i = 0; i < 32; ++i) {
+      if (i / 4 * 8 + column + i % 2 >= tokens) s[i] = -INFINITY;
+    }
+  }
+
+  // S to P, with the reference moved where it must be. tokens: how many of the tile's 64 exist.
+  __device__ void softmax(int tokens, bool first) {
+    if (tokens < kTile) mask(tokens);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      float top = -INFINITY;
+#pragma unroll
+      for (int i = 2 * h; i < 32; i += 4) top = fmaxf(top, fmaxf(s[i], s[i + 1]));
+      top = fmaxf(top, __shfl_xor_sync(0xffffffff, top, 1));
+      top = fmaxf(top, __shfl_xor_sync(0xffffffff, top, 2));
+      top *= a.scale_log2;
+
+      float& shared_reference = shared_float(kReference, row + 8 * h);
+      const float old = first ? top : shared_reference;
+      const float reference = top > old + kSlack ? top : old;
+      scale[h] = first ? 1.0f : ptx::ex2(old - reference);
+      __syncwarp();  // all four threads of the row have read the old reference
+      if (lane % 4 == 0) {
+        shared_reference = reference;
+        shared_float(kScale, Self * kHeads + row + 8 * h) = scale[h];
+      }
+
+      float part = 0.0f;
+#pragma unroll
+      for (int i = 2 * h; i < 32; i += 4) {
+        const float low = ptx::ex2(fmaf(s[i], a.scale_log2, -reference));
+        const float high = ptx::ex2(fmaf(s[i + 1], a.scale_log2, -reference));
+        part += low + high;
+        p[i / 2] = ptx::pack(Element{}, low, high);
+      }
+      sum[h] = sum[h] * scale[h] + part;
+    }
+  }
+
+  // P, scale and reference to the other warpgroup. S of this tile is complete, so its rope chunk is free for
+  // P.
+  __device__ void publish_p() {
+    const int p_row = threadIdx.x % kWarpgroup / 32 * 16 + lane % 16;
+    const uint32_t address = smem + kKv + Self * kTileBytes + kLatentChunks * kChunkBytes + p_row * kRowBytes;
+#pragma unroll
+    for (int step = 0; step < 4; ++step) {
+      const int unit = (2 * step + lane / 16) ^ (p_row % 8);  // of 16 bytes, swizzled
+      ptx::stmatrix_16x16(address + unit * 16, p + 4 * step);
+    }
+    ptx::fence_proxy_async();  // the other warpgroup's wgmma reads P through the async proxy
+    ptx::mbarrier_arrive(smem + p_ready(Self));
+  }
+
+  // The other warpgroup's P, scale and reference are there, and its tile with them: it has waited for the
+  // chunks.
+  __device__ void wait_for_other_p() {
+    ptx::mbarrier_wait(smem + p_ready(kOther), phases.of(kOther));
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      scale[h] = shared_float(kScale, kOther * kHeads + row + 8 * h);
+      sum[h] *= scale[h];
+    }
+  }
+
+  // Brings O to the tile's reference. Most tiles leave every row's reference as it was.
+  __device__ void rescale_o() {
+    if (!__any_sync(0xffffffff, scale[0] != 1.0f || scale[1] != 1.0f)) return;
+#pragma unroll
+    for (int i = 0; i < 128; ++i) o[i] *= scale[i / 2 % 2];
+  }
+
+  // Zeros where the tile's last tokens would be: P is 0 there, but 0 · NaN would not be.
+  __device__ void clear_missing_values(int buffer, int tokens) {
+    if (tokens >= kTile) return;
+    char* half = shared + kKv + buffer * kTileBytes + Self * kHalfBytes;
+    const int per_row = kRowBytes / 16;
+    const int missing = (kTile - tokens) * per_row;
+    for (int i = threadIdx.x % kWarpgroup; i < 4 * missing; i += kWarpgroup) {
+      const int chunk = i / missing, unit = i % missing;
+      *reinterpret_cast<int4*>(half + chunk * kChunkBytes + tokens * kRowBytes + unit * 16) = int4{};
+    }
+    ptx::fence_proxy_async();  // wgmma reads the zeros through the async proxy
+    ptx::bar_sync(Self == 0 ? kEvenOnly : kOddOnly, kWarpgroup);  // all 128 threads' zeros are in place
+  }
+
+  // This warpgroup has read its half of the buffer for the last time: the loader may fill it.
+  __device__ void release(int buffer) {
+    if (lane == 0) ptx::mbarrier_arrive(smem + empty(buffer, Self));
+  }
+  __device__ void release_q() {
+    if (lane == 0) ptx::mbarrier_arrive(smem + kQEmpty);
+  }
+
+  // -- results
+
+  __device__ void end_work(const Work& work, bool last) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      sum[h] += __shfl_xor_sync(0xffffffff, sum[h], 1);
+      sum[h] += __shfl_xor_sync(0xffffffff, sum[h], 2);
+      if (lane % 4 == 0) shared_float(kSum, (turn * 2 + Self) * kHeads + row + 8 * h) = sum[h];
+    }
+    // Both warpgroups' sums, and the last tile's reference, are in shared memory. The sums alternate between
+    // two places, so that the next work's cannot overtake a reader of these.
+    ptx::bar_sync(kBothAttention, 2 * kWarpgroup);
+    if (last) ptx::griddepcontrol_launch_dependents();
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int r = row + 8 * h, head = first_head() + r;
+      const float total =
+          shared_float(kSum, turn * 2 * kHeads + r) + shared_float(kSum, (turn * 2 + 1) * kHeads + r);
+      const float inverse = work.end > work.begin ? 1.0f / total : 0.0f;
+      if (Self == 0 && lane % 4 == 0 && head < a.num_heads) store_lse(work, head, r, total);
+      store_o(work, head, h, inverse);
+    }
+    turn ^= 1;
+  }
+
+  __device__ void store_lse(const Work& work, int head, int r, float total) const {
+    const float lse = work.end > work.begin ? shared_float(kReference, r) + ptx::lg2(total) : -INFINITY;
+    if (work.slot >= 0) {
+      a.partial_lse[static_cast<long long>(work.slot) * a.num_heads + head] = lse;
+    } else {
+      a.lse[static_cast<long long>(work.request) * a.num_heads + head] = lse * a.lse_unit;
+    }
+  }
+
+  __device__ void store_o(const Work& work, int head, int h, float inverse) const {
+    if (work.slot >= 0) {
+      if (head >= a.num_heads) return;
+      float* target = a.partial_out + (static_cast<long long>(work.slot) * a.num_heads + head) * kLatent +
+                      Self * kHalf + column;
+#pragma unroll
+      for (int j = 0; j < 32; ++j) {  // four threads fill one 32-byte sector
+        const int i = 4 * j + 2 * h;
+        *reinterpret_cast<float2*>(target + 8 * j) = float2{o[i] * inverse, o[i + 1] * inverse};
+      }
+      return;
+    }
+    // Two neighbouring threads swap, so that each has 4 columns in a row, and four of them a 32-byte sector.
+    const bool odd = lane % 2;
+    uint16_t* target = static_cast<uint16_t*>(a.out) + work.request * a.out_stride_request +
+                       head * a.out_stride_head + Self * kHalf + lane % 4 / 2 * 4 + (odd ? 8 : 0);
+#pragma unroll
+    for (int j = 0; j < 32; j += 2) {
+      const int i = 4 * j + 2 * h;
+      const uint32_t left = ptx::pack(Element{}, o[i] * inverse, o[i + 1] * inverse);
+      const uint32_t right = ptx::pack(Element{}, o[i + 4] * inverse, o[i + 5] * inverse);
+      const uint32_t swapped = __shfl_xor_sync(0xffffffff, odd ? left : right, 1);
+      const uint2 four = odd ? uint2{swapped, right} : uint2{left, swapped};
+      if (head < a.num_heads) *reinterpret_cast<uint2*>(target + 8 * j) = four;
+    }
+  }
+};
+
+template <class Element>
+__device__ void attend_even(const Arguments& a, uint32_t smem, char* shared) {
+  Attention<Element, 0> self(a, smem, shared);
+  for (int w = first_work(a); w < last_work(a); ++w) {
+    const Work work = a.works[w];
+    const int tiles = tiles_of(work);
+    self.begin_work();
+    if (tiles > 0) {
+      ptx::mbarrier_wait(smem + kQFull, self.q_phase);  // Q has arrived
+      self.q_phase ^= 1;
+      self.multiply_qk(0, kChunks);
+      ptx::wgmma_wait<0>();
+      ptx::registers_change(self.s);
+    }
+#pragma unroll 1
+    for (int t = 0; t < tiles; t += 2) {
+      const int tokens = work.end - work.begin - t * kTile;
+      if (t + 2 >= tiles) self.release_q();
+
+      // tile t: P from its own S
+      self.softmax(tokens, t == 0);
+      self.publish_p();
+      self.phases.next(0);
+      self.rescale_o();
+      self.clear_missing_values(0, tokens);
+      self.multiply_own_pv();
+      ptx::wgmma_wait<0>();
+      ptx::registers_change(self.o);
+      self.release(0);
+      if (t + 1 >= tiles) break;
+
+      // tile t + 1: P from odd attention. The next S goes to the tensor cores right behind.
+      self.wait_for_other_p();
+      self.phases.next(1);
+      self.rescale_o();
+      self.clear_missing_values(1, tokens - kTile);
+      self.multiply_other_pv();
+      if (t + 2 < tiles) {
+        self.multiply_qk(0, 4);
+        ptx::wgmma_wait<1>();  // O is complete, S is not
+        self.release(1);
+        self.multiply_qk(4, kChunks);
+        ptx::wgmma_wait<0>();
+        ptx::registers_change(self.s);
+      } else {
+        ptx::wgmma_wait<0>();
+        self.release(1);
+      }
+      ptx::registers_change(self.o);
+    }
+    self.end_work(work, w + 1 == last_work(a));
+  }
+}
+
+template <class Element>
+__device__ void attend_odd(const Arguments& a, uint32_t smem, char* shared) {
+  Attention<Element, 1> self(a, smem, shared);
+  for (int w = first_work(a); w < last_work(a); ++w) {
+    const Work work = a.works[w];
+    const int tiles = tiles_of(work);
+    self.begin_work();
+    if (tiles > 0) {
+      ptx::mbarrier_wait(smem + kQFull, self.q_phase);  // Q has arrived
+      self.q_phase ^= 1;
+    }
+    if (tiles == 1) self.release_q();
+    int t = 0;
+#pragma unroll 1
+    for (; t + 1 < tiles; t += 2) {
+      const int tokens = work.end - work.begin - t * kTile;
+
+      // tile t: P from even attention. The S of tile t + 1 is on its way before.
+      self.multiply_qk(0, kChunks);
+      self.wait_for_other_p();
+      self.phases.next(0);
+      self.rescale_o();
+      self.multiply_other_pv();
+
+      // tile t + 1: P from its own S, made while tile t's product runs
+      ptx::wgmma_wait<1>();  // S is complete, O is not
+      ptx::registers_change(self.s);
+      if (t + 3 >= tiles) self.release_q();
+      self.softmax(tokens - kTile, false);
+      self.publish_p();
+      self.phases.next(1);
+      ptx::wgmma_wait<0>();
+      ptx::registers_change(self.o);
+      self.release(0);
+      self.rescale_o();
+      self.clear_missing_values(1, tokens - kTile);
+      self.multiply_own_pv();
+      ptx::wgmma_wait<0>();
+      ptx::registers_change(self.o);
+      self.release(1);
+    }
+    if (t < tiles) {  // an even tile is the last
+      self.wait_for_other_p();
+      self.phases.next(0);
+      self.rescale_o();
+      self.clear_missing_values(0, work.end - work.begin - t * kTile);
+      self.multiply_other_pv();
+      ptx::wgmma_wait<0>();
+      ptx::registers_change(self.o);
+      self.release(0);
+    }
+    self.end_work(work, w + 1 == last_work(a));
+  }
+}
+
+// ---- the kernel
+// -------------------------------------------------------------------------------------------------------
+
+__device__ void init_barriers(uint32_t smem) {
+  constexpr int kWarps = kWarpgroup / 32;
+  for (int buffer = 0; buffer < 2; ++buffer) {
+    for (int c = 0; c < kChunks; ++c) ptx::mbarrier_init(smem + full(buffer, c), 1);
+    for (int half = 0; half < 2; ++half) ptx::mbarrier_init(smem + empty(buffer, half), kWarps);
+    ptx::mbarrier_init(smem + p_ready(buffer), kWarpgroup);
+  }
+  ptx::mbarrier_init(smem + kQFull, 1);
+  ptx::mbarrier_init(smem + kQEmpty, 2 * kWarps);
+  ptx::fence_mbarrier_init();  // TMA, too, must see them
+}
+
+template <class Element>
+__device__ void mla_decode(const Arguments& a) {
+  extern __shared__ char dynamic[];
+  const uint32_t smem = (ptx::smem_address(dynamic) + kAtomBytes - 1) / kAtomBytes * kAtomBytes;
+  char* shared = dynamic + (smem - ptx::smem_address(dynamic));
+  if (threadIdx.x == 0) init_barriers(smem);
+  __syncthreads();  // the barriers exist
+
+  const int warpgroup = __shfl_sync(0xffffffff, threadIdx.x / kWarpgroup, 0);
+  ptx::griddepcontrol_wait();  // below, memory is read that the kernel before may have written
+  if (warpgroup == 0) {
+    ptx::setmaxnreg_inc<kAttentionRegisters>();
+    attend_even<Element>(a, smem, shared);
+  } else if (warpgroup == 1) {
+    ptx::setmaxnreg_inc<kAttentionRegisters>();
+    attend_odd<Element>(a, smem, shared);
+  } else {
+    ptx::setmaxnreg_dec<kLoaderRegisters>();
+    if (threadIdx.x == 2 * kWarpgroup) Loader{a, smem}.run();
+  }
+}
+
+}  // namespace
+
+// grid (ceil(num_heads / 64), parts), 384 threads, 224,208 bytes of dynamic shared memory: what is laid out
+// above, and 1,024 bytes to align it.
+//
+// q_latent      tensor map [batch, num_heads, 512], box [1, 64, 64], 128-byte swizzle, zeros out of bounds
+// q_rope        tensor map [batch, num_heads, 64], the same box
+// kv            tensor map [pages, page_size, 576], box [1, min(page_size, 64), 64], 128-byte swizzle
+// block_table   [batch, block_table_stride]: page numbers; entries past a request's last page are not read
+// page_size     16, 32, 64 or 128
+// works         [works]: what to do; part i of the grid does works work_indptr[i] … work_indptr[i + 1]
+// out           [batch, num_heads, 512] 16-bit, strides in elements, multiples of 4
+// lse           float [batch, num_heads], in units of lse_unit · log2
+// partial_out   float [slots, num_heads, 512], normalised
+// partial_lse   float [slots, num_heads], base 2
+#define SGLAB_MLA_DECODE(NAME, ELEMENT)                                                                  \
+  extern "C" __global__ void __launch_bounds__(kThreads, 1)                                              \
+      NAME(const __grid_constant__ CUtensorMap q_latent, const __grid_constant__ CUtensorMap q_rope,     \
+           const __grid_constant__ CUtensorMap kv, const int* block_table, long long block_table_stride, \
+           int page_size, const void* works, const int* work_indptr, void* out,                          \
+           long long out_stride_request, long long out_stride_head, float* lse, float* partial_out,      \
+           float* partial_lse, int num_heads, float scale_log2, float lse_unit) {                        \
+    mla_decode<ELEMENT>(Arguments{&q_latent, &q_rope, &kv, block_table, block_table_stride, page_size,   \
+                                  static_cast<const Work*>(works), work_indptr, out, out_stride_request, \
+                                  out_stride_head, lse, partial_out, partial_lse, num_heads, scale_log2, \
+                                  lse_unit});                                                            \
+  }
+SGLAB_MLA_DECODE(mla_decode_sm90_f16, ptx::F16)
+SGLAB_MLA_DECODE(mla_decode_sm90_bf16, ptx::Bf16)

@@ -1,0 +1,80 @@
+"""What the SM90 MLA decode kernel asks of its arguments."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from sglab.kernels.contract import INT32, Contract
+
+LATENT_DIM = 512
+ROPE_DIM = 64
+MAX_HEADS = 128
+PAGE_SIZES = (16, 32, 64, 128)
+DTYPES = {torch.float16: "f16", torch.bfloat16: "bf16"}
+LSE_UNITS = {"2": 1.0, "e": math.log(2.0)}
+"""One unit of log2, in the base's own units."""
+
+LseBase = Literal["2", "e"]
+
+
+@dataclass(frozen=True)
+class DecodeArguments:
+    """Checked arguments of one decode step. out and lse are outputs."""
+
+    q_nope: torch.Tensor
+    q_pe: torch.Tensor
+    kv_cache: torch.Tensor
+    page_table: torch.Tensor
+    sm_scale: float
+    out: torch.Tensor
+    lse: torch.Tensor
+    lse_base: LseBase
+
+    @property
+    def num_heads(self) -> int:
+        return self.q_nope.shape[1]
+
+    @property
+    def page_size(self) -> int:
+        return self.kv_cache.shape[1]
+
+
+def check(
+    q_nope: torch.Tensor,
+    q_pe: torch.Tensor,
+    kv_cache: torch.Tensor,
+    page_table: torch.Tensor,
+    sm_scale: float,
+    out: torch.Tensor | None,
+    lse: torch.Tensor | None,
+    lse_base: LseBase,
+) -> DecodeArguments:
+    contract = Contract("mla_decode_sm90")
+    contract.tensor("q_nope", q_nope, f"batch heads {LATENT_DIM}", DTYPES)
+    contract.tensor("q_pe", q_pe, f"batch heads {ROPE_DIM}", DTYPES)
+    contract.tensor("kv_cache", kv_cache, f"pages page_size {LATENT_DIM + ROPE_DIM}", DTYPES)
+    contract.tensor("page_table", page_table, "batch width", INT32)
+    contract.same_dtype(q_nope=q_nope, q_pe=q_pe, kv_cache=kv_cache)
+    heads, page_size = contract.size("heads"), contract.size("page_size")
+    contract.require(1 <= heads <= MAX_HEADS, "q_nope", f"of 1 to {MAX_HEADS} heads", heads, "Split the heads.")
+    sizes = ", ".join(map(str, PAGE_SIZES))
+    contract.require(page_size in PAGE_SIZES, "kv_cache", f"of page size {sizes}", page_size, "Use another page size.")
+    contract.require(
+        sm_scale > 0 and math.isfinite(sm_scale), "sm_scale", "positive and finite", sm_scale, "Pass 192 ** -0.5, say."
+    )
+    contract.require(lse_base in LSE_UNITS, "lse_base", "'2' or 'e'", repr(lse_base), "Choose one.")
+    if out is None:
+        out = q_nope.new_empty(q_nope.shape)
+    if lse is None:
+        lse = torch.empty(q_nope.shape[:2], dtype=torch.float32, device=q_nope.device)
+    contract.tensor("out", out, f"batch heads {LATENT_DIM}", DTYPES)
+    contract.tensor("lse", lse, "batch heads", (torch.float32,))
+    contract.same_dtype(q_nope=q_nope, out=out)
+    contract.require(lse.is_contiguous(), "lse", "contiguous", f"strides {tuple(lse.stride())}", "Pass a fresh one.")
+    aligned = out.data_ptr() % 16 == 0 and all(stride % 8 == 0 for stride in out.stride()[:2])
+    contract.require(aligned, "out", "16-byte aligned in every row", f"strides {tuple(out.stride())}", "Clone it.")
+    return DecodeArguments(q_nope, q_pe, kv_cache, page_table, float(sm_scale), out, lse, lse_base)

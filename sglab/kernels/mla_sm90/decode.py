@@ -1,0 +1,150 @@
+"""Launching the SM90 MLA decode kernel: a plan, put on a device once, then run for every layer of the step."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from sglab.gpu import Device, Kernel, Launch, Strided, TensorMap
+from sglab.kernels import ptx
+from sglab.kernels.contract import Contract
+from sglab.kernels.mla_sm90.contract import DTYPES, LATENT_DIM, LSE_UNITS, DecodeArguments, LseBase, check
+from sglab.planning.mla_sm90 import HEADS_PER_CTA, MlaSm90Plan, mla_sm90_plan
+
+THREADS = 384
+SHARED_BYTES = 224_208
+TILE = 64
+COMBINE_THREADS = 128
+
+
+class MlaSm90:
+    """One plan on one device, with the buffers that its splits need.
+
+    plan: for these lengths, these heads and this device's SMs; see mla_sm90_plan
+    num_heads: 1 to 128, as the plan was made for
+    """
+
+    def __init__(self, device: Device, plan: MlaSm90Plan, num_heads: int) -> None:
+        self.device, self.plan, self.num_heads = device, plan, num_heads
+        place = device.torch_device
+        self._works = torch.from_numpy(plan.works).to(place)
+        self._work_indptr = torch.from_numpy(plan.work_indptr).to(place)
+        self._split_requests = torch.from_numpy(plan.split_requests).to(place)
+        self._slot_indptr = torch.from_numpy(plan.slot_indptr).to(place)
+        self.partial_out = torch.empty(plan.slots, num_heads, LATENT_DIM, dtype=torch.float32, device=place)
+        self.partial_lse = torch.empty(plan.slots, num_heads, dtype=torch.float32, device=place)
+
+    def run(
+        self,
+        q_nope: torch.Tensor,
+        q_pe: torch.Tensor,
+        kv_cache: torch.Tensor,
+        page_table: torch.Tensor,
+        *,
+        sm_scale: float,
+        out: torch.Tensor | None = None,
+        lse: torch.Tensor | None = None,
+        lse_base: LseBase = "e",
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Attend. Arguments and results as in mla_decode_sm90; lengths are the plan's."""
+        arguments = check(q_nope, q_pe, kv_cache, page_table, sm_scale, out, lse, lse_base)
+        for launch in self.prepare(arguments):
+            self.device.run(launch)
+        return arguments.out, arguments.lse
+
+    def prepare(self, a: DecodeArguments) -> list[Launch]:
+        """The launches of one run: attention, and the combine where a request is split."""
+        Contract("mla_decode_sm90").require(
+            a.num_heads == self.num_heads,
+            "q_nope",
+            f"of {self.num_heads} heads, as the plan",
+            a.num_heads,
+            "Plan again.",
+        )
+        return [self._attention(a), *([self._combine(a)] if self.plan.slots else [])]
+
+    def _attention(self, a: DecodeArguments) -> Launch:
+        return self._kernel("mla_decode_sm90", a).prepare(
+            self.device,
+            grid=(-(-self.num_heads // HEADS_PER_CTA), self.plan.parts),
+            block=THREADS,
+            smem=SHARED_BYTES,
+            args=[
+                TensorMap(a.q_nope, (1, HEADS_PER_CTA, 64), swizzle=128, l2_promotion=256),
+                TensorMap(a.q_pe, (1, HEADS_PER_CTA, 64), swizzle=128, l2_promotion=128),
+                TensorMap(a.kv_cache, (1, min(a.page_size, TILE), 64), swizzle=128, l2_promotion=256),
+                Strided(a.page_table),
+                a.page_table.stride(0),
+                a.page_size,
+                self._works,
+                self._work_indptr,
+                Strided(a.out),
+                a.out.stride(0),
+                a.out.stride(1),
+                a.lse,
+                self.partial_out,
+                self.partial_lse,
+                self.num_heads,
+                a.sm_scale * math.log2(math.e),
+                LSE_UNITS[a.lse_base],
+            ],
+            overlaps=True,
+        )
+
+    def _combine(self, a: DecodeArguments) -> Launch:
+        return self._kernel("split_kv_combine", a).prepare(
+            self.device,
+            grid=(self.num_heads, self.plan.split_requests.size),
+            block=COMBINE_THREADS,
+            args=[
+                self.partial_out,
+                self.partial_lse,
+                self._split_requests,
+                self._slot_indptr,
+                Strided(a.out),
+                a.out.stride(0),
+                a.out.stride(1),
+                a.lse,
+                self.num_heads,
+                LSE_UNITS[a.lse_base],
+            ],
+            overlaps=True,
+        )
+
+    def _kernel(self, name: str, a: DecodeArguments) -> Kernel:
+        return ptx.module(name)[f"{name}_{DTYPES[a.q_nope.dtype]}"]
+
+
+def mla_decode_sm90(
+    device: Device,
+    q_nope: torch.Tensor,
+    q_pe: torch.Tensor,
+    kv_cache: torch.Tensor,
+    seq_lens: Any,
+    page_table: torch.Tensor,
+    *,
+    sm_scale: float,
+    out: torch.Tensor | None = None,
+    lse: torch.Tensor | None = None,
+    lse_base: LseBase = "e",
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Absorbed MLA decode on Hopper: all heads attend to one KV head of 576 dims, whose first 512 are also the value.
+
+    q_nope: (batch, heads, 512), heads ≤ 128, float16 or bfloat16; q_pe: (batch, heads, 64), same dtype
+    kv_cache: (pages, page_size, 576), same dtype; page size 16, 32, 64 or 128
+    seq_lens: KV tokens per request, on the host; 0 gives O = 0 and LSE = −inf
+    page_table: (batch, width) int32. Only the pages that hold a request's tokens are read, and rows of the last page
+        behind the last token may hold anything
+    sm_scale: (qk_nope_head_dim + qk_rope_head_dim) ** −0.5 times YaRN's factor
+    out, lse: outputs (batch, heads, 512) and (batch, heads) float32, allocated if None
+    lse_base: "e" or "2"
+    Returns out and lse. Plans anew at each call; MlaSm90 keeps a plan. Raises ContractError, LaunchError.
+    """
+    plan = mla_sm90_plan(seq_lens, num_heads=q_nope.shape[1], sm_count=device.sms)
+    Contract("mla_decode_sm90").require(
+        len(seq_lens) == len(q_nope), "seq_lens", f"{len(q_nope)} lengths", len(seq_lens), "One per request."
+    )
+    decode = MlaSm90(device, plan, q_nope.shape[1])
+    return decode.run(q_nope, q_pe, kv_cache, page_table, sm_scale=sm_scale, out=out, lse=lse, lse_base=lse_base)

@@ -1,0 +1,60 @@
+"""Our CUDA C++ kernels as PTX, compiled ahead of time: no nvcc is needed to run them.
+
+NAME.ptx.xz is the PTX; NAME.json says which sources, compiler and flags it came from. `csrc/kernels/build_ptx.py` makes
+both.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from sglab.gpu.errors import GpuError
+from sglab.gpu.module import Module
+
+FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a kernel's PTX came from.
+
+    source: the .cu file, from the repository's root; arch: what it was compiled for; compiler: such as "nvcc 13.0.88"
+    flags: of the compiler
+    sha256: of every file of ours that went in, by its path from the repository's root
+    """
+
+    source: str
+    arch: str
+    compiler: str
+    flags: tuple[str, ...]
+    sha256: dict[str, str]
+
+
+def names() -> tuple[str, ...]:
+    """The kernels that come with the package."""
+    return tuple(sorted(path.name.removesuffix(".ptx.xz") for path in FOLDER.glob("*.ptx.xz")))
+
+
+def text(name: str) -> str:
+    """The PTX of a kernel. Raises GpuError: no kernel has this name."""
+    path = FOLDER / f"{name}.ptx.xz"
+    if not path.exists():
+        raise GpuError(f"ptx: no kernel is called '{name}'; there are {', '.join(names())}")
+    return lzma.decompress(path.read_bytes()).decode()
+
+
+def provenance(name: str) -> Provenance:
+    """Where the PTX of a kernel came from."""
+    text(name)
+    found = json.loads((FOLDER / f"{name}.json").read_text())
+    return Provenance(**{**found, "flags": tuple(found["flags"])})
+
+
+@cache
+def module(name: str) -> Module:
+    """A kernel's module, the same object each time, so that a device compiles it once."""
+    return Module(text(name), f"{name}.ptx")

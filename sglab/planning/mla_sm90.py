@@ -1,0 +1,175 @@
+"""The plan of our own SM90 MLA decode kernel: which part of the grid attends to which tokens of which request.
+
+A part is one CTA per 64 heads. Requests are cut into works of at most `limit` tiles, as equal as they can be, and dealt
+out, longest first, to the part with the least to do. Which limit is best depends on what a work, a tile and a partial
+result cost; `Cost` says that in microseconds, and the limit with the lowest modelled time wins.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sglab.planning import check
+from sglab.planning.arith import ceil_div
+
+Int32Array = NDArray[np.int32]
+TILE = 64
+"""KV tokens per tile."""
+HEADS_PER_CTA = 64
+MAX_SPLITS = 256
+"""What the combine kernel can merge."""
+NO_SLOT = -1
+"""In place of a slot: the work is its request's only one and writes the result itself."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Modelled times in µs, fitted to an H100 SXM.
+
+    tile: what a CTA needs for 64 tokens when it computes all the time
+    tile_bytes: what the whole device needs to read 64 tokens once
+    work: what starting and ending a work adds
+    combine: the combine kernel with next to nothing to do
+    slot: writing and reading a partial result of 64 heads
+    """
+
+    tile: float = 1.55
+    tile_bytes: float = 0.0255
+    work: float = 2.0
+    combine: float = 2.0
+    slot: float = 0.05
+
+
+@dataclass(frozen=True)
+class MlaSm90Plan:
+    """works int32 (works, 4): request, first token, end token, slot or −1, in order of parts.
+
+    work_indptr int32 (parts + 1,): part p does works work_indptr[p] to work_indptr[p + 1]
+    split_requests int32 (n,): the requests with several works, whose partial results must be combined
+    slot_indptr int32 (n + 1,): entry i's partial results lie in slots slot_indptr[i] to slot_indptr[i + 1]
+    microseconds: the modelled time
+    """
+
+    works: Int32Array
+    work_indptr: Int32Array
+    split_requests: Int32Array
+    slot_indptr: Int32Array
+    limit: int
+    microseconds: float
+
+    @property
+    def parts(self) -> int:
+        return self.work_indptr.size - 1
+
+    @property
+    def slots(self) -> int:
+        return int(self.slot_indptr[-1])
+
+
+def mla_sm90_plan(
+    seq_lens: ArrayLike,
+    *,
+    num_heads: int,
+    sm_count: int,
+    cost: Cost | None = None,
+    limit: int | None = None,
+) -> MlaSm90Plan:
+    """Plan one decode step of `seq_lens` KV tokens per request.
+
+    limit: the most tiles per work; None chooses it by modelled time
+    raises ValueError: a length is negative, or a limit would cut a request into more than 256 splits
+    """
+    lengths = check.lengths("seq_lens", seq_lens).tolist()
+    heads = check.integer("num_heads", num_heads, minimum=1, maximum=128)
+    head_blocks = ceil_div(heads, HEADS_PER_CTA)
+    parts = max(check.integer("sm_count", sm_count, minimum=1) // head_blocks, 1)
+    tiles = [ceil_div(length, TILE) for length in lengths]
+    least = max(1, ceil_div(max(tiles), MAX_SPLITS))
+    if limit is not None:
+        candidates = [check.integer("limit", limit, minimum=least)]
+    else:
+        candidates = _candidates(tiles, parts, least)
+    model = _Model(tiles, parts, head_blocks, cost or Cost())
+    best = min(candidates, key=model.microseconds)
+    return _plan(lengths, tiles, parts, best, model.microseconds(best))
+
+
+def _candidates(tiles: list[int], parts: int, least: int) -> list[int]:
+    """Limits worth a look: those that cut the longest request evenly, and the mean load of a part."""
+    longest = max(max(tiles), 1)
+    limits = {ceil_div(longest, splits) for splits in range(1, min(longest, MAX_SPLITS, 2 * parts) + 1)}
+    limits.add(ceil_div(sum(tiles), parts))
+    return sorted(limit for limit in limits if limit >= least)
+
+
+def _pieces(tiles: list[int], limit: int) -> list[list[int]]:
+    """Per request the tiles of each of its works, which differ by one at most. A request of length 0 has one of 0."""
+    pieces = []
+    for count in tiles:
+        works = max(ceil_div(count, limit), 1)
+        pieces.append([(i + 1) * count // works - i * count // works for i in range(works)])
+    return pieces
+
+
+class _Model:
+    """The modelled time of a limit."""
+
+    def __init__(self, tiles: list[int], parts: int, head_blocks: int, cost: Cost) -> None:
+        self.tiles, self.parts, self.head_blocks, self.cost = tiles, parts, head_blocks, cost
+        self._known: dict[int, float] = {}
+
+    def microseconds(self, limit: int) -> float:
+        if limit not in self._known:
+            self._known[limit] = self._estimate(limit)
+        return self._known[limit]
+
+    def _estimate(self, limit: int) -> float:
+        cost = self.cost
+        pieces = _pieces(self.tiles, limit)
+        flat = [piece for request in pieces for piece in request]
+        compute = max(_deal([piece * cost.tile + cost.work for piece in flat], self.parts)[1])
+        slots = sum(len(request) for request in pieces if len(request) > 1)
+        combine = cost.combine + slots * self.head_blocks * cost.slot if slots else 0.0
+        return max(compute, sum(self.tiles) * cost.tile_bytes + cost.work) + combine
+
+
+def _deal(loads: list[float], parts: int) -> tuple[list[int], list[float]]:
+    """Which part does each, the heaviest first to the least loaded part; and what each part ends up with."""
+    heap = [(0.0, part) for part in range(parts)]
+    where = [0] * len(loads)
+    for index in sorted(range(len(loads)), key=lambda i: (-loads[i], i)):
+        load, part = heap[0]
+        where[index] = part
+        heapq.heapreplace(heap, (load + loads[index], part))
+    return where, [load for load, _ in heap]
+
+
+def _plan(lengths: list[int], tiles: list[int], parts: int, limit: int, microseconds: float) -> MlaSm90Plan:
+    works: list[tuple[int, int, int, int]] = []
+    split_requests: list[int] = []
+    slot_indptr = [0]
+    for request, pieces in enumerate(_pieces(tiles, limit)):
+        slot = slot_indptr[-1] if len(pieces) > 1 else NO_SLOT
+        ends = [min(end * TILE, lengths[request]) for end in accumulate(pieces)]
+        for begin, end in zip([0, *ends], ends, strict=False):
+            works.append((request, begin, end, slot))
+            slot += slot != NO_SLOT
+        if len(pieces) > 1:
+            split_requests.append(request)
+            slot_indptr.append(slot)
+    where, _ = _deal([float(ceil_div(end - begin, TILE)) + 1.0 for _, begin, end, _ in works], parts)
+    order = sorted(range(len(works)), key=lambda i: (where[i], i))
+    counts = np.bincount(where, minlength=parts)
+    return MlaSm90Plan(
+        works=np.array([works[i] for i in order], np.int32),
+        work_indptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int32),
+        split_requests=np.array(split_requests, np.int32),
+        slot_indptr=np.array(slot_indptr, np.int32),
+        limit=limit,
+        microseconds=microseconds,
+    )

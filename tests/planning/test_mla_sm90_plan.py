@@ -1,0 +1,75 @@
+"""The plan of our SM90 kernel: every token is attended to once, and the parts are loaded evenly."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sglab.planning.mla_sm90 import MAX_SPLITS, NO_SLOT, TILE, Cost, mla_sm90_plan
+
+LENGTHS = st.lists(st.integers(0, 20_000), min_size=1, max_size=40)
+
+
+@given(LENGTHS, st.integers(1, 128), st.integers(1, 148))
+def test_every_token_is_in_exactly_one_work(lengths: list[int], heads: int, sms: int) -> None:
+    plan = mla_sm90_plan(lengths, num_heads=heads, sm_count=sms)
+    for request, length in enumerate(lengths):
+        ranges = sorted((begin, end) for r, begin, end, _ in plan.works.tolist() if r == request)
+        assert ranges[0][0] == 0 and ranges[-1][1] == length
+        assert all(end == begin for (_, end), (begin, _) in pairwise(ranges))
+        assert all(begin % TILE == 0 for begin, _ in ranges)
+        assert length == 0 or all(begin < end for begin, end in ranges)
+
+
+@given(LENGTHS, st.integers(1, 128))
+def test_each_split_has_a_slot_of_its_own_in_order_of_its_tokens(lengths: list[int], heads: int) -> None:
+    plan = mla_sm90_plan(lengths, num_heads=heads, sm_count=132)
+    works = plan.works.tolist()
+    for i, request in enumerate(plan.split_requests.tolist()):
+        splits = sorted(work[1:] for work in works if work[0] == request)
+        assert [slot for _, _, slot in splits] == list(range(plan.slot_indptr[i], plan.slot_indptr[i + 1]))
+        assert 2 <= len(splits) <= MAX_SPLITS
+    whole = set(range(len(lengths))) - set(plan.split_requests.tolist())
+    assert all(slot == NO_SLOT for request, _, _, slot in works if request in whole)
+
+
+@pytest.mark.parametrize(("heads", "parts"), [(16, 132), (64, 132), (65, 66), (128, 66)])
+def test_a_part_is_one_cta_per_64_heads(heads: int, parts: int) -> None:
+    assert mla_sm90_plan([1000], num_heads=heads, sm_count=132).parts == parts
+
+
+def test_a_full_batch_is_not_split() -> None:
+    plan = mla_sm90_plan([4096] * 128, num_heads=128, sm_count=132)
+    assert plan.slots == 0 and len(plan.works) == 128
+
+
+def test_one_long_request_is_split_over_the_parts() -> None:
+    plan = mla_sm90_plan([65_536], num_heads=128, sm_count=132)
+    assert 33 <= plan.slots <= 66
+
+
+def test_costly_partial_results_make_fewer_splits() -> None:
+    slots = [mla_sm90_plan([8192], num_heads=128, sm_count=132, cost=Cost(slot=cost)).slots for cost in (0.01, 0.1, 1)]
+    assert slots == sorted(slots, reverse=True) and slots[0] > slots[-1]
+
+
+def test_a_limit_cuts_evenly() -> None:
+    plan = mla_sm90_plan([79 * TILE], num_heads=128, sm_count=132, limit=20)
+    sizes = np.diff(np.sort(plan.works[:, 1:3].ravel()))[::2]
+    assert sorted(sizes // TILE) == [19, 20, 20, 20]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"seq_lens": [-1]},
+        {"seq_lens": []},
+        {"seq_lens": [100], "num_heads": 129},
+        {"seq_lens": [64 * 300], "limit": 1},
+    ],
+)
+def test_bad_arguments_are_refused(bad: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        mla_sm90_plan(**{"num_heads": 128, "sm_count": 132, **bad})  # type: ignore[arg-type]
