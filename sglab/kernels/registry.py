@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol
 
 import torch
@@ -67,9 +68,12 @@ class Implementation:
 
 def needs_triton(_: Arguments) -> str | None:
     """Refusal of every Triton implementation where Triton is not installed."""
-    if importlib.util.find_spec("triton") is None:
-        return "Triton is not installed: pip install 'sglab[kernels]'"
-    return None
+    return None if _triton_is_installed() else "Triton is not installed: pip install 'sglab[kernels]'"
+
+
+@cache
+def _triton_is_installed() -> bool:
+    return importlib.util.find_spec("triton") is not None
 
 
 EVERYWHERE = frozenset({"cpu", "cuda"})
