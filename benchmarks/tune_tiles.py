@@ -15,7 +15,7 @@ import cases
 import torch
 from timing import Case, difference, microseconds
 
-from sglab.kernels.decode_attention.triton import Tile as DecodeTile
+from sglab.kernels.decode_attention.tiles import Tile as DecodeTile
 from sglab.kernels.extend_attention.triton import Tile as ExtendTile
 
 GROUPED = "sglab.kernels.decode_attention.triton.grouped_tile"

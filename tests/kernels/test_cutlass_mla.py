@@ -60,11 +60,13 @@ def lengths(device: torch.device) -> list[int]:
     return [1, 127, 0, 300] if device.type == "cpu" else [1, 127, 128, 129, 0, 1000, 5000, 64]
 
 
-@pytest.mark.parametrize("splits", [1, 2, 3])
+@pytest.mark.parametrize("splits", [1, 3])
 @pytest.mark.parametrize("heads", [16, 128])
 @pytest.mark.parametrize("page_size", [128, 32])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_matches_float64(splits, heads, page_size, dtype, implementation, device, generator) -> None:
+    if device.type == "cpu":
+        heads = min(heads, 40)  # one full block of heads and a part of one
     arguments = call(lengths(device), heads, page_size, splits, device, generator, dtype)
     lse = torch.full((len(arguments["seq_lens"]), heads), torch.nan, device=device)
     o = cutlass_mla_decode(**arguments, lse=lse, implementation=implementation)

@@ -81,7 +81,7 @@ def problem(
 
 
 def lengths(device: torch.device) -> list[int]:
-    return [1, 33, 0, 150] if device.type == "cpu" else [1, 33, 0, 150, 4096, 5000, 129, 2048]
+    return [1, 33, 0, 140] if device.type == "cpu" else [1, 33, 0, 150, 4096, 5000, 129, 2048]
 
 
 HEADS = [
@@ -103,6 +103,8 @@ def test_triton_matches_the_reference(
     heads: int, kv_heads: int, qk_dim: int, v_dim: int, mla: bool, dtype: torch.dtype, device, generator
 ) -> None:
     lens = lengths(device)
+    if device.type == "cpu":
+        heads = min(heads, 40)  # one full block of heads and a part of one
     given = problem(lens, heads, kv_heads, qk_dim, v_dim, dtype, device, generator, mla=mla)
     wanted, actual = given.run("reference"), given.run("triton")
     assert_close(actual[0], wanted[0], ROUNDING[dtype])
