@@ -123,16 +123,10 @@ class SplitKV(Widget):
     def edit(
         self,
         seq_lens: list[int] | None = None,
-        request: int | None = None,
-        length: int | None = None,
         planners: list[str] | None = None,
         question: dict[str, Any] | None = None,
     ) -> dict[str, Any]:
         """What the page asks for while a length is dragged or a control changes; answers with everything it draws."""
-        if request is not None and length is not None:
-            lens = self._lens.copy()
-            lens[request] = length
-            seq_lens = lens.tolist()
         self.replan(seq_lens, planners, **(question or {}))
         return {
             "revision": self.revision,

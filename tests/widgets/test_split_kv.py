@@ -49,7 +49,7 @@ def test_a_live_batch_gives_lengths_and_heads() -> None:
 
 def test_an_edit_answers_with_everything_the_page_draws() -> None:
     widget = SplitKV([100, 5000], "flash_mla")
-    answer = widget.edit(request=0, length=9000)
+    answer = widget.edit(seq_lens=[9000, 5000])
     assert widget.seq_lens.tolist() == [9000, 5000]
     assert answer["revision"] == widget.revision
     assert answer["panes"] == widget.panes

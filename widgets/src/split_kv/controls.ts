@@ -1,13 +1,8 @@
 // The toolbar: lengths, heads, device, pages, graph, and which planners are compared.
 
 import { type Disposer, format, h } from "../core";
-import { formatLengths, type PlannerName, type Plans, parseLengths, type Question } from "./data";
-
-export interface Edit {
-  seq_lens?: number[];
-  planners?: string[];
-  question?: Partial<Question>;
-}
+import type { Edit } from "./asker";
+import { formatLengths, type PlannerName, type Plans, parseLengths } from "./data";
 
 export interface Controls {
   parts: HTMLElement[];

@@ -13,7 +13,8 @@ import {
   watchTheme,
 } from "../core";
 import { arrayList } from "./arrays";
-import { type Edit, makeControls } from "./controls";
+import { type Edit, makeAsker } from "./asker";
+import { makeControls } from "./controls";
 import { type Answer, type PlannerName, type Plans, plansOf, readPlans } from "./data";
 import { definitions, pieceRows, requestRows } from "./details";
 import { lengthBars } from "./lengths";
@@ -58,10 +59,13 @@ function render({ el, source, selection, disposer }: Context): void {
   const theme = watchTheme(frame.root, disposer, () => draw.schedule());
 
   const asker = makeAsker(
-    (edit) => source.call<Answer>("edit", edit),
-    (answer, asked) => {
+    (edit) => source.call<Answer>("edit", { ...edit }),
+    (answer, asked, waiting) => {
       knownRevision = answer.revision;
-      show(plansOf(answer));
+      const next = plansOf(answer);
+      // what was dragged meanwhile stays as it is: Python hears of it next
+      if (waiting?.seq_lens?.length === next.lens.length) next.lens.set(waiting.seq_lens);
+      show(next);
       const milliseconds = performance.now() - asked;
       frame.root.dataset.replanMs = milliseconds.toFixed(1);
       if (plans) controls.measured(milliseconds, plans.lens.length);
@@ -73,7 +77,7 @@ function render({ el, source, selection, disposer }: Context): void {
   );
   let knownRevision = -1;
 
-  const change = (edit: Record<string, unknown>) => {
+  const change = (edit: Edit) => {
     frame.clearNotice();
     asker.ask(edit);
   };
@@ -81,16 +85,10 @@ function render({ el, source, selection, disposer }: Context): void {
     if (!plans || !source.live) return;
     plans.lens[request] = Math.max(1, Math.round(length));
     drawBars.schedule();
-    change({ request, length: plans.lens[request] });
+    change({ seq_lens: Array.from(plans.lens) });
   };
 
-  const controls = makeControls(
-    disposer,
-    planners,
-    (edit: Edit) => change({ ...edit }),
-    setLength,
-    (text) => frame.notify("error", text),
-  );
+  const controls = makeControls(disposer, planners, change, setLength, (text) => frame.notify("error", text));
   const bars = lengthBars(disposer, (request) => selection.set({ request }, frame), setLength, source.live);
   const panes = paneList(disposer, planners, source.live, makeTooltip(frame.root), {
     focus: (pane) => focusOn(pane),
@@ -241,7 +239,8 @@ function render({ el, source, selection, disposer }: Context): void {
   );
   const resized = new ResizeObserver(() => draw.schedule());
   resized.observe(frame.view);
-  const visible = new IntersectionObserver(() => draw.schedule()); // JupyterLab takes cells out of the page and puts them back
+  // JupyterLab takes cells out of the page and puts them back
+  const visible = new IntersectionObserver(() => draw.schedule());
   visible.observe(frame.view);
   disposer.add(() => {
     resized.disconnect();
@@ -255,40 +254,6 @@ function render({ el, source, selection, disposer }: Context): void {
   });
   frame.setPlaceholder({ kind: "loading", text: "Reading the plans." });
   void reload();
-}
-
-/** One question at a time: while Python plans, only the latest change waits, so that a drag never queues up. */
-function makeAsker(
-  send: (edit: Record<string, unknown>) => Promise<Answer>,
-  answered: (answer: Answer, asked: number) => void,
-  failed: (error: unknown) => void,
-) {
-  let waiting: Record<string, unknown> | undefined;
-  let busy = false;
-  const run = async (edit: Record<string, unknown>) => {
-    busy = true;
-    const asked = performance.now();
-    try {
-      const answer = await send(edit);
-      busy = waiting !== undefined;
-      answered(answer, asked);
-    } catch (error) {
-      busy = waiting !== undefined;
-      failed(error);
-    }
-    const next = waiting;
-    waiting = undefined;
-    if (next) await run(next);
-  };
-  return {
-    get busy() {
-      return busy;
-    },
-    ask(edit: Record<string, unknown>) {
-      if (busy) waiting = edit;
-      else void run(edit);
-    },
-  };
 }
 
 export default defineWidget({ name: "split_kv", version: 1, render });
