@@ -8,7 +8,7 @@ from compare import ROUNDING, assert_close
 from paged import paged_slots
 
 from sglab.kernels import ContractError, cutlass_mla_decode, cutlass_mla_get_workspace_size
-from sglab.kernels.cutlass_mla import contract, operator, pad_heads, slice_heads
+from sglab.kernels.cutlass_mla import contract, dispatch, operator, pad_heads, slice_heads
 from sglab.planning import split_ranges
 
 SCALE = 192**-0.5
@@ -157,6 +157,31 @@ class TestWorkspace:
         arguments["workspace"] = arguments["workspace"][:0]
         o = cutlass_mla_decode(**arguments, implementation=implementation)
         assert_close(o, attention(arguments)[0], 2e-3)
+
+
+class TestDispatch:
+    @pytest.mark.parametrize(
+        ("dtype", "page_size", "splits", "loader", "scheduler", "out", "shared"),
+        [
+            (torch.float16, 128, 1, "TMA", "persistent", torch.float16, 210_944),
+            (torch.bfloat16, 128, -1, "TMA", "persistent", torch.bfloat16, 210_944),
+            (torch.bfloat16, 128, 2, "TMA", "individual", torch.bfloat16, 210_944),
+            (torch.float16, 64, 1, "cp.async", "persistent", torch.float16, 217_088),
+            (torch.float16, 1, 8, "cp.async", "individual", torch.float16, 217_088),
+            (torch.float8_e4m3fn, 128, 1, "TMA", "persistent", torch.bfloat16, 174_080),
+            (torch.float8_e4m3fn, 16, 1, "cp.async", "persistent", torch.bfloat16, 186_368),
+        ],
+    )
+    def test_table(self, dtype, page_size, splits, loader, scheduler, out, shared) -> None:
+        variant = dispatch(dtype, page_size, splits)
+        assert (variant.loader, variant.scheduler) == (loader, scheduler)
+        assert (variant.out_dtype, variant.shared_storage) == (out, shared)
+
+    def test_explains_what_has_no_kernel(self) -> None:
+        with pytest.raises(ContractError, match=r"float16, bfloat16 or float8_e4m3fn; got float32"):
+            dispatch(torch.float32, 128)
+        with pytest.raises(ContractError, match=r"power of two up to 128 .* got page size 96"):
+            dispatch(torch.float16, 96)
 
 
 class TestContract:

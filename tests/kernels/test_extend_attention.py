@@ -227,6 +227,7 @@ def test_tokens_outside_every_request_keep_their_output(small, implementation) -
 @pytest.mark.parametrize(
     ("change", "words"),
     [
+        ({"q_extend": [1.0]}, ["q_extend must be a torch.Tensor", "list"]),
         ({"k_extend": torch.ones(6, 3, 16)}, ["q_extend", "divisible by the cache's 3 KV heads", "4 heads"]),
         ({"v_extend": torch.ones(5, 2, 16)}, ["v_extend", "tokens = 6, as q_extend has", "(5, 2, 16)"]),
         ({"k_buffer": torch.ones(9, 2, 32)}, ["k_buffer", "qk_dim = 16, as q_extend has"]),

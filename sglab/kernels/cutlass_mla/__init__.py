@@ -7,13 +7,16 @@ import torch
 from sglab.kernels import machine
 from sglab.kernels.cutlass_mla import flashinfer
 from sglab.kernels.cutlass_mla.contract import check
+from sglab.kernels.cutlass_mla.dispatch import KernelVariant, dispatch
 from sglab.kernels.cutlass_mla.heads import pad_heads, slice_heads
 from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator, needs_triton
 from sglab.planning.cutlass_mla_workspace import cutlass_mla_get_workspace_size as planned_workspace_size
 
 __all__ = [
+    "KernelVariant",
     "cutlass_mla_decode",
     "cutlass_mla_get_workspace_size",
+    "dispatch",
     "operator",
     "pad_heads",
     "slice_heads",

@@ -8,6 +8,7 @@ import torch
 
 from sglab.kernels import machine
 from sglab.kernels.contract import INT32, Contract, reads_values
+from sglab.kernels.cutlass_mla.dispatch import check_page_size
 from sglab.kernels.scoring import Scoring
 from sglab.planning.cutlass_mla_workspace import cutlass_workspace_size
 from sglab.planning.set_split_kv import MAX_SPLITS, TILE_S, set_split_kv
@@ -105,13 +106,7 @@ def _resolved(contract: Contract, device: torch.device, num_kv_splits: int) -> i
 
 def _check_pages(contract: Contract) -> None:
     page_size, width = contract.size("page_size"), contract.size("width")
-    contract.require(
-        1 <= page_size <= TILE_S and page_size & (page_size - 1) == 0,
-        "kv_c_and_k_pe_cache",
-        f"of pages of a power of two up to {TILE_S} tokens ({TILE_S} loads by TMA, less by cp.async)",
-        f"page size {page_size}",
-        "Choose such a page size for the pool.",
-    )
+    check_page_size(contract, page_size)
     per_tile = TILE_S // page_size
     contract.require(
         width > 0 and width % per_tile == 0,

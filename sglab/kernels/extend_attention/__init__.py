@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from sglab.kernels.contract import Contract
 from sglab.kernels.extend_attention.contract import ExtendArguments, Visibility, check
 from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator, needs_triton
 from sglab.kernels.scoring import Scoring
@@ -63,7 +64,9 @@ def extend_attention_fwd(
     visibility = Visibility(
         is_causal, custom_mask, mask_indptr, skip_prefix_custom_mask, sliding_window_size, window_kv_offsets
     )
-    scale = q_extend.shape[-1] ** -0.5 if sm_scale is None else sm_scale
+    if sm_scale is None:
+        Contract("extend_attention_fwd").tensor("q_extend", q_extend, "tokens heads qk_dim")
+        sm_scale = q_extend.shape[-1] ** -0.5
     arguments = ExtendArguments(
         q_extend,
         k_extend,
@@ -75,7 +78,7 @@ def extend_attention_fwd(
         kv_indptr,
         kv_indices,
         max_len_extend,
-        Scoring(scale, logit_cap, xai_temperature_len, sinks),
+        Scoring(sm_scale, logit_cap, xai_temperature_len, sinks),
         visibility,
         lse,
     )
