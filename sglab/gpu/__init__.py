@@ -12,7 +12,7 @@ from sglab.gpu.arguments import Allocation, Strided
 from sglab.gpu.cuda import CudaDevice
 from sglab.gpu.device import Device, Launch
 from sglab.gpu.emulated import EmulatedDevice
-from sglab.gpu.errors import CompileError, GpuError, KernelError, LaunchError, MissingDependencyError
+from sglab.gpu.errors import CompileError, Fault, GpuError, KernelError, LaunchError, MissingDependencyError
 from sglab.gpu.load import load
 from sglab.gpu.module import Kernel, Module
 from sglab.gpu.tensor_map import TensorMap
@@ -24,6 +24,7 @@ __all__ = [
     "CudaDevice",
     "Device",
     "EmulatedDevice",
+    "Fault",
     "GpuError",
     "Kernel",
     "KernelError",

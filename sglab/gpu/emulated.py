@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from sglab.gpu.architecture import Architecture
 from sglab.gpu.device import Launch
-from sglab.gpu.errors import GpuError, KernelError, LaunchError
+from sglab.gpu.errors import Fault, GpuError, KernelError, LaunchError
 from sglab.gpu.geometry import check_smem
 from sglab.gpu.tensor_map import TiledEncoding
 
@@ -95,10 +96,10 @@ class EmulatedDevice:
         return self._core_kernel(kernel).unsupported
 
     def run(self, launch: Launch) -> Any:
-        kernel = self._core_kernel(launch.kernel)
         geometry = launch.geometry
-        check_smem(launch.kernel.name, self.arch, kernel.static_smem, geometry.smem)
         try:
+            kernel = self._core_kernel(launch.kernel)
+            check_smem(launch.kernel.name, self.arch, kernel.static_smem, geometry.smem)
             return self._machine.launch(
                 kernel,
                 geometry.grid,
@@ -110,7 +111,12 @@ class EmulatedDevice:
                 self.max_instructions,
             )
         except self._core.LaunchError as error:
-            raise KernelError(str(error)) from None
+            if error.kind == "launch":  # refused: nothing ran
+                raise LaunchError(str(error)) from None
+            places = {place.name: getattr(error, place.name) for place in fields(Fault)}
+            raise KernelError(str(error), Fault(**places)) from None
+        except self._core.PtxError as error:
+            raise LaunchError(f"{launch.kernel.module.name}: {error}") from None
 
     def _core_kernel(self, kernel: Kernel) -> Any:
         return kernel.module.emulated.kernel(kernel.name)

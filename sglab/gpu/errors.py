@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 
 class GpuError(Exception):
     """Base of every error this package raises on purpose."""
@@ -11,8 +13,34 @@ class LaunchError(GpuError, ValueError):
     """A launch was refused before anything ran: an argument, a dimension or a device does not fit."""
 
 
+@dataclass(frozen=True)
+class Fault:
+    """Where and why a kernel failed.
+
+    kind: trap, out_of_bounds, misaligned, deadlock, livelock, …: a word that programs can test
+    cta: along x, y, z; warp, lane: within it, -1 where the fault is nobody's in particular
+    ptx_line, source_file, source_line: of the instruction; 0 and "" where unknown
+    """
+
+    kind: str
+    kernel: str
+    cta: tuple[int, int, int]
+    warp: int
+    lane: int
+    ptx_line: int
+    source_file: str
+    source_line: int
+
+
 class KernelError(GpuError, RuntimeError):
-    """A kernel started and failed: a trap, an access outside its tensors, a deadlock, an unsupported operation."""
+    """A kernel started and failed: a trap, an access outside its tensors, a deadlock.
+
+    fault: where and why, if the device can tell; a GPU cannot
+    """
+
+    def __init__(self, message: str, fault: Fault | None = None) -> None:
+        super().__init__(message)
+        self.fault = fault
 
 
 class CompileError(GpuError):

@@ -157,6 +157,23 @@ def test_a_launch_arrives_with_its_parameters_and_memory(host: HostExtension) ->
     assert (visit.launches, visit.reports) == ([launch], ["heard"])
 
 
+def test_host_code_computes_on_the_emulator(host: HostExtension) -> None:
+    x, ranks = torch.randn(300), torch.zeros(4, dtype=torch.int32)
+    before = x.clone()
+    with on(host, gpu.EmulatedDevice("sm_100a"), x) as visit:
+        assert host.library.run_scale(ctypes.c_void_p(x.data_ptr()), 300, ctypes.c_float(1.5), -3, 512) == 0
+        assert host.library.run_pairs(ctypes.c_void_p(ranks.data_ptr())) == 0
+    torch.testing.assert_close(x, before * 1.5 - 3)
+    assert ranks.tolist() == [0, 1, 2, 3]
+    assert [report.warp_instructions > 0 for report in visit.reports] == [True, True]
+
+
+def test_an_access_outside_its_memory_is_an_error(host: HostExtension) -> None:
+    x = torch.randn(300)
+    with pytest.raises(gpu.KernelError, match="behind the end of 'tensor 0'"), on(host, gpu.EmulatedDevice(), x):
+        host.library.run_scale(ctypes.c_void_p(x.data_ptr()), 301, ctypes.c_float(1), 0, 512)
+
+
 def test_memory_from_cudamalloc_counts_and_is_set_and_copied(host: HostExtension) -> None:
     x, device = torch.zeros(4, dtype=torch.int32), Listener()
     with on(host, device):

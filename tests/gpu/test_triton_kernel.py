@@ -1,5 +1,8 @@
 """triton_kernel launches like Triton, on the machine its tensors call for, and says which one that was."""
 
+import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +11,7 @@ torch = pytest.importorskip("torch")
 triton = pytest.importorskip("triton")
 import triton.language as tl  # noqa: E402
 
+from sglab.gpu import EmulatedDevice  # noqa: E402
 from sglab.gpu.errors import KernelError, LaunchError  # noqa: E402
 from sglab.gpu.triton import triton_kernel  # noqa: E402
 
@@ -67,44 +71,57 @@ def interpreted(kernel: Any, grid: Any, *arguments: Any, **options: Any) -> Any:
     return kernel[grid](*arguments, route="interpreter", **options)
 
 
+@pytest.fixture(params=["emulator", "interpreter"])
+def run(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """Launches on one of the routes for CPU tensors, and sees that it was that one."""
+
+    def launch(kernel: Any, grid: Any, *arguments: Any, **options: Any) -> Any:
+        record = kernel[grid](*arguments, route=request.param, **options)
+        assert (record.route, record.reason.split(";")[0]) == (request.param, "route argument asks for it")
+        assert (record.report is not None) == (request.param == "emulator")
+        return record
+
+    return launch
+
+
 @pytest.mark.parametrize("n", [1, 64, 65, 1000])
-def test_add_matches_torch(n: int) -> None:
-    x, y = torch.randn(n), torch.randn(n)
-    out = torch.full((n,), float("nan"))
-    record = interpreted(_add, (triton.cdiv(n, 64),), x, y, out, n)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_add_matches_torch(run: Callable[..., Any], n: int, dtype: Any) -> None:
+    x, y = torch.randn(n).to(dtype), torch.randn(n).to(dtype)
+    out = torch.full((n,), float("nan"), dtype=dtype)
+    record = run(_add, (triton.cdiv(n, 64),), x, y, out, n)
     assert torch.equal(out, x + y)
-    assert (record.route, record.grid) == ("interpreter", (triton.cdiv(n, 64), 1, 1))
+    assert record.grid == (triton.cdiv(n, 64), 1, 1)
     assert _add.last_launch is record
-    assert _add.last_route == "interpreter"
+    assert _add.last_route == record.route
 
 
-def test_grid_may_be_a_function_of_the_arguments() -> None:
+def test_grid_may_be_a_function_of_the_arguments(run: Callable[..., Any]) -> None:
     x = torch.randn(300)
     out = torch.empty(300)
-    record = interpreted(
-        _add, lambda meta: (triton.cdiv(meta["n"], meta["BLOCK"]),), x, x, out, n=300, BLOCK=128, num_warps=8
-    )
+    record = run(_add, lambda meta: (triton.cdiv(meta["n"], meta["BLOCK"]),), x, x, out, n=300, BLOCK=128, num_warps=8)
     assert record.grid == (3, 1, 1)
     assert torch.equal(out, x + x)
 
 
-def test_helpers_may_be_triton_jit_or_triton_kernel_functions() -> None:
-    x = torch.randn(5, 33, dtype=torch.float64).float()
+def test_helpers_may_be_triton_jit_or_triton_kernel_functions(run: Callable[..., Any]) -> None:
+    x = torch.randn(5, 33)
     out = torch.empty_like(x)
-    interpreted(_softmax, (5,), x, out, x.stride(0), 33, BLOCK=64)
+    run(_softmax, (5,), x, out, x.stride(0), 33, BLOCK=64)
     torch.testing.assert_close(out.double(), torch.softmax(x.double(), dim=1), rtol=1e-6, atol=1e-7)
 
 
-def test_scalars_loops_and_branches() -> None:
+@pytest.mark.parametrize("negate", [True, False])
+def test_scalars_loops_and_branches(run: Callable[..., Any], negate: bool) -> None:
     x, out = torch.randn(9), torch.zeros(9)
-    interpreted(_scaled_copy, (1,), x, out, 0.5, True, 1, 9, STEP=2)
+    run(_scaled_copy, (1,), x, out, 0.5, negate, 1, 9, STEP=2)
     expected = torch.zeros(9)
-    expected[1::2] = -0.5 * x[1::2]
+    expected[1::2] = (-0.5 if negate else 0.5) * x[1::2]
     expected[0] = expected[1::2].sum()
     torch.testing.assert_close(out, expected)
 
 
-def test_kernels_see_their_closure() -> None:
+def test_kernels_see_their_closure(run: Callable[..., Any]) -> None:
     factor = tl.constexpr(3)
 
     @triton_kernel
@@ -113,15 +130,21 @@ def test_kernels_see_their_closure() -> None:
         tl.store(x_ptr + offsets, tl.load(x_ptr + offsets) * factor)
 
     x = torch.arange(8.0)
-    interpreted(triple, (1,), x, BLOCK=8)
+    run(triple, (1,), x, BLOCK=8)
     assert torch.equal(x, 3 * torch.arange(8.0))
 
 
-def test_cpu_tensors_run_and_the_reason_is_given() -> None:
+def test_an_empty_grid_runs_nothing() -> None:
+    x, out = torch.randn(4), torch.zeros(4)
+    for route in ("emulator", "interpreter"):
+        _add[(0,)](x, x, out, 4, route=route)
+    assert torch.equal(out, torch.zeros(4))
+
+
+def test_cpu_tensors_run_on_the_emulator() -> None:
     x = torch.randn(10)
     record = _add[(1,)](x, x, torch.empty(10), 10)
-    assert record.route in {"emulator", "interpreter"}
-    assert "CPU" in record.reason
+    assert (record.route, record.reason) == ("emulator", "the tensors are on the CPU")
 
 
 def test_environment_chooses_the_route(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,12 +157,12 @@ def test_environment_chooses_the_route(monkeypatch: pytest.MonkeyPatch) -> None:
         _add[(1,)](x, x, torch.empty(10), 10)
 
 
-def test_bfloat16_is_computed_exactly_and_rounded_once() -> None:
+def test_bfloat16_is_computed_exactly_and_rounded_once(run: Callable[..., Any]) -> None:
     x, y = torch.randn(200).bfloat16(), torch.randn(200).bfloat16()
     out = torch.empty(200, dtype=torch.bfloat16)
-    record = interpreted(_add, (4,), x, y, out, 200)
+    record = run(_add, (4,), x, y, out, 200)
     assert torch.equal(out, (x.float() + y.float()).bfloat16())
-    assert "float32" in record.reason
+    assert ("float32" in record.reason) == (record.route == "interpreter")
 
 
 def test_bfloat16_views_of_one_pool_stay_one_pool() -> None:
@@ -164,7 +187,16 @@ def test_bfloat16_sharing_memory_with_another_type_is_refused() -> None:
         interpreted(_add, (1,), x, x.view(torch.float16), torch.empty(8), 8)
 
 
-def test_access_outside_the_tensors_is_an_error_not_a_crash() -> None:
+def test_access_outside_the_tensors_names_tensor_and_source_line() -> None:
+    x, out = torch.randn(16), torch.zeros(1000)
+    with pytest.raises(KernelError, match=r"behind the end of 'x_ptr'") as caught:
+        _add[(1,)](x, torch.randn(1000), out, 64, route="emulator")
+    assert caught.value.fault is not None
+    line = Path(__file__).read_text().splitlines()[caught.value.fault.source_line - 1]
+    assert "tl.load(x_ptr + offsets" in line
+
+
+def test_access_outside_the_tensors_is_an_error_under_the_interpreter_too() -> None:
     x = torch.randn(16)
     with pytest.raises(KernelError, match=r"_add, program \(0, 0, 0\): load .* 0 bytes past the end of x_ptr"):
         interpreted(_add, (1,), x, torch.randn(1000), torch.empty(1000), 64)
@@ -215,10 +247,28 @@ def test_wrong_grids_are_refused(grid: tuple, message: str) -> None:
         interpreted(_add, grid, x, x, x, 4)
 
 
-def test_an_empty_grid_runs_nothing() -> None:
-    x, out = torch.randn(4), torch.zeros(4)
-    interpreted(_add, (0,), x, x, out, 4)
-    assert torch.equal(out, torch.zeros(4))
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])
+def test_the_emulated_device_may_be_chosen(arch: str) -> None:
+    x, out = torch.randn(50), torch.empty(50)
+    record = _add[(1,)](x, x, out, 50, device=EmulatedDevice(arch, sms=1))
+    assert record.route == "emulator"
+    assert torch.equal(out, x + x)
+
+
+SCALE = tl.constexpr(2)
+
+
+@triton_kernel
+def _scaled(x_ptr, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    offsets = tl.arange(0, BLOCK)
+    tl.store(x_ptr + offsets, tl.load(x_ptr + offsets) * SCALE)
+
+
+def test_a_global_that_changed_since_compiling_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    _scaled[(1,)](torch.ones(8), BLOCK=8, route="emulator")
+    monkeypatch.setattr(sys.modules[__name__], "SCALE", tl.constexpr(3))
+    with pytest.raises(LaunchError, match=r"_scaled: the global SCALE was constexpr\[2\] .* is now constexpr\[3\]"):
+        _scaled[(1,)](torch.ones(8), BLOCK=8, route="emulator")
 
 
 def test_cuda_is_refused_for_cpu_tensors() -> None:
