@@ -45,9 +45,12 @@ struct Group {
 // A call in progress, for the lanes that made it.
 struct Frame {
   std::uint32_t caller = 0xffffffffu;  // frame
-  std::uint32_t return_pc = 0;
+  std::uint32_t call = 0;              // the call instruction
+  std::uint32_t callee = 0;            // Program::functions
   std::uint32_t depth = 0;
-  std::uint32_t mask = 0;  // lanes that have not returned; 0: free
+  std::uint32_t mask = 0;              // lanes that have not returned; 0: free
+  std::uint32_t saved_mask = 0;        // lanes that called
+  std::vector<std::uint8_t> saved;     // what a recursive caller keeps
 };
 
 struct Warp {

@@ -6,6 +6,8 @@ namespace sglab::emu {
 
 // Families compiled once.
 void register_control(Table& table);
+void register_calls(Table& table);
+void build_exit(Builder& builder);  // exit, and ret in a kernel
 void register_special(Table& table);
 void register_warp(Table& table);
 void register_barriers(Table& table);

@@ -179,7 +179,7 @@ Ref Builder::resolve(const Operand& operand, char letter, char& found, bool defi
     }
     case OperandKind::kFunction:
       if (definition || wanted != 'l') break;
-      decoder_.called(operand.index);
+      decoder_.takes_address(operand.index);
       return decoder_.constant('l', Image::function_address(operand.index));
     default:
       break;

@@ -181,6 +181,46 @@ void Decoder::layout_parameters(std::uint32_t kernel) {
   program_.parameter_bytes = static_cast<std::uint32_t>(at);
 }
 
+// Functions that variables point to can be called indirectly.
+void Decoder::address_tables() {
+  if (tables_done_) return;
+  tables_done_ = true;
+  for (const Symbol& symbol : module().symbols) {
+    for (const Relocation& relocation : symbol.relocations) {
+      if (relocation.function != kNoIndex) takes_address(relocation.function);
+    }
+  }
+}
+
+// A function is recursive if calls lead from it back to it.
+void Decoder::find_recursion() {
+  for (const std::uint32_t caller : indirect_callers_) {
+    for (const std::uint32_t callee : addressed_) calls_.emplace_back(caller, callee);
+  }
+  for (std::uint32_t id = 0; id < program_.functions.size(); ++id) {
+    std::vector<bool> reached(program_.functions.size(), false);
+    std::vector<std::uint32_t> work{id};
+    while (!work.empty()) {
+      const std::uint32_t at = work.back();
+      work.pop_back();
+      for (const auto& [caller, callee] : calls_) {
+        if (caller != at || reached[callee]) continue;
+        reached[callee] = true;
+        work.push_back(callee);
+      }
+    }
+    program_.functions[id].recursive = reached[id];
+  }
+  for (const auto& [symbol, offset] : offsets_) {
+    const Symbol& variable = module().symbols[symbol];
+    if (variable.space != Space::kLocal && variable.space != Space::kParam) continue;
+    for (ProgramFunction& function : program_.functions) {
+      if (function.source != variable.function || function.source == program_.source) continue;
+      function.locals.push_back({static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(variable.bytes)});
+    }
+  }
+}
+
 std::uint32_t Decoder::called(std::uint32_t index) {
   const auto known = function_ids_.find(index);
   if (known != function_ids_.end()) return known->second;
@@ -210,7 +250,9 @@ void Decoder::decode(std::uint32_t kernel) {
   called(kernel);
   for (std::uint32_t i = 0; i < program_.functions.size(); ++i) {
     if (module().functions[program_.functions[i].source].defined) function(i);
+    if (!indirect_callers_.empty()) address_tables();
   }
+  find_recursion();
   program_.constants = AlignedBytes(std::max<std::size_t>(constants_.size(), 64));
   if (!constants_.empty()) std::memcpy(program_.constants.data(), constants_.data(), constants_.size());
   program_.register_bytes = static_cast<std::uint32_t>(aligned(std::max(program_.register_bytes, 64u), 64));
@@ -308,7 +350,6 @@ void Decoder::statement(const Function& function, const Statement& statement) {
     program_.code.resize(code);
     program_.places.resize(code);
     flows_.resize(code);
-    followers_.clear();
     refuse(statement, error.what());
   }
 }
@@ -329,17 +370,6 @@ void Decoder::emit(Builder& builder) {
   program_.code.push_back(inst);
   program_.places.push_back({builder.statement.line, builder.statement.location, function_});
   flows_.resize(program_.code.size(), Flow::kNext);
-  for (const auto& [body, extra] : followers_) {
-    Inst follower{};
-    follower.body = follower.fn[0] = follower.fn[1] = body;
-    follower.extra = extra;
-    follower.guard = kNoGuard;
-    follower.kind = InstClass::kControl;
-    program_.code.push_back(follower);
-    program_.places.push_back(program_.places.back());
-    flows_.resize(program_.code.size(), Flow::kNext);
-  }
-  followers_.clear();
 }
 
 // Each cause is listed once, with the place where it was seen first.

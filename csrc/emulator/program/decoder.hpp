@@ -42,11 +42,12 @@ class Decoder {
   void branch_to(std::uint32_t label, Flow flow);
   void leave(Flow flow);  // the instruction being built leaves the straight line
   void emit_support(Handler handler, std::uint32_t destination, std::int64_t imm);
-  // An instruction without operands to stand behind the one being built.
-  void follow(Handler body, const Extra* extra) { followers_.push_back({body, extra}); }
   // Offset of a .shared, .local or .param variable in its space; a host address for .global and .const.
   std::uint64_t symbol_offset(std::uint32_t symbol);
   std::uint32_t called(std::uint32_t function);  // index in Program::functions
+  void calls(std::uint32_t callee) { calls_.emplace_back(function_, callee); }
+  void calls_indirectly() { indirect_callers_.push_back(function_); }
+  void takes_address(std::uint32_t function) { addressed_.push_back(called(function)); }
   std::uint32_t current_function() const { return function_; }
   void table_targets(const Function& function, std::uint32_t label, Extra& extra);
 
@@ -73,6 +74,8 @@ class Decoder {
   std::uint32_t static_shared(const Symbol& symbol);
   std::uint32_t local(std::uint64_t bytes, std::uint32_t align);
   void place_shared();
+  void address_tables();
+  void find_recursion();
 
   Program& program_;
   const Image& image_;
@@ -91,8 +94,10 @@ class Decoder {
   std::unordered_map<std::uint32_t, std::uint32_t> function_ids_;
   std::unordered_map<std::uint32_t, Form> forms_;
   std::map<std::string, Refusal> refused_;  // by cause
-  std::vector<std::pair<Handler, const Extra*>> followers_;
   std::uint32_t shared_ = 0;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> calls_;  // caller, callee; Program::functions
+  std::vector<std::uint32_t> indirect_callers_, addressed_;
+  bool tables_done_ = false;
 };
 
 // program/registers.cpp: gives the registers of instructions [begin, end) their places in the register file.

@@ -165,6 +165,8 @@ void allocate_registers(Decoder& d, std::uint32_t begin, std::uint32_t end) {
   std::sort(by_start.begin(), by_start.end(), [&](std::uint32_t x, std::uint32_t y) {
     return intervals[x].start != intervals[y].start ? intervals[x].start < intervals[y].start : x < y;
   });
+  ProgramFunction& function = d.program_.functions[d.function_];
+  function.first_predicate = d.program_.predicates;
   using Ending = std::pair<std::uint32_t, std::uint32_t>;
   std::priority_queue<Ending, std::vector<Ending>, std::greater<>> active;
   std::vector<Ref> free_slots[128];
@@ -186,10 +188,12 @@ void allocate_registers(Decoder& d, std::uint32_t begin, std::uint32_t end) {
     } else {
       place = d.program_.register_bytes;
       d.program_.register_bytes += slot_bytes(letter);
+      function.slots.push_back({place, letter_bytes(letter)});
     }
     d.program_.registers[base + r] = place;
     active.emplace(intervals[r].end, r);
   }
+  function.end_predicate = d.program_.predicates;
 
   for (std::size_t i = first_site; i < d.sites_.size(); ++i) {
     const Site& s = d.sites_[i];
