@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -35,6 +34,18 @@ struct Cta {
   std::array<NamedBarrier, 16> barriers;
 };
 
+// SplitMix64: small, quick to seed.
+struct Random {
+  std::uint64_t state = 0;
+  void seed(std::uint64_t value) { state = value; }
+  std::uint64_t operator()() {
+    std::uint64_t z = (state += 0x9e3779b97f4a7c15ull);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return z ^ (z >> 31);
+  }
+};
+
 struct ClusterBarrier {
   std::uint32_t arrived = 0;  // lanes
   std::uint64_t phase = 0;
@@ -59,7 +70,7 @@ struct Cluster {
   std::uint64_t executed = 0;  // warp-instructions
   std::uint64_t events = 0;    // anything that may end somebody's wait
   std::uint64_t started = 0;   // steady clock, for %globaltimer
-  std::mt19937_64 random;
+  Random random;
   std::uint32_t next_warp = 0;  // round robin
   std::uint32_t victim = 0;     // of the adversarial scheduler
   std::uint64_t victim_until = 0;

@@ -48,9 +48,9 @@ struct Frame {
   std::uint32_t call = 0;              // the call instruction
   std::uint32_t callee = 0;            // Program::functions
   std::uint32_t depth = 0;
-  std::uint32_t mask = 0;              // lanes that have not returned; 0: free
-  std::uint32_t saved_mask = 0;        // lanes that called
-  std::vector<std::uint8_t> saved;     // what a recursive caller keeps
+  std::uint32_t mask = 0;           // lanes that have not returned; 0: free
+  std::uint32_t saved_mask = 0;     // lanes that called
+  std::vector<std::uint8_t> saved;  // what a recursive caller keeps
 };
 
 struct Warp {
@@ -66,7 +66,10 @@ struct Warp {
   Cta* cta = nullptr;
   Cluster* cluster = nullptr;
   Launch* launch = nullptr;
-  std::uint8_t* local = nullptr;  // 32 lanes' local memory, one behind the other
+  std::uint8_t* local = nullptr;             // 32 lanes' local memory, one behind the other
+  const std::uint8_t* parameters = nullptr;  // of the kernel
+  // The CTA's own shared memory: addresses [begin, end) lie at host address + base.
+  std::uint64_t shared_begin = 0, shared_end = 0, shared_base = 0;
   // The allocation that served the last global access.
   std::uint64_t allocation_begin = 0, allocation_end = 0;
   std::uint32_t index = 0;  // in the CTA

@@ -111,7 +111,7 @@ void global_places(Warp& w, const Inst* i, const std::uint64_t* addresses, std::
     const int lane = first_misaligned(addresses, lanes, align);
     misaligned(w, i, lane, "global", addresses[lane], align);
   }
-  if (low < w.allocation_begin || high + bytes > w.allocation_end || high + bytes < high) {
+  if (low < w.allocation_begin || high >= w.allocation_end || high + bytes > w.allocation_end) {
     for_lanes(lanes, [&](int l) { global_bytes(w, i, l, addresses[l], bytes); });
   }
   for (int l = 0; l < 32; ++l) places.at[l] = reinterpret_cast<std::uint8_t*>(addresses[l]);

@@ -9,8 +9,8 @@
 #include "emulator/program/builder.hpp"
 #include "emulator/program/decoder.hpp"
 
-// Calls and returns. Each function has registers and local memory of its own, laid out once; a function that may be
-// called again before it returns saves them around its calls.
+// Calls and returns. Each function has registers and local memory of its own, laid out once; a function that
+// may be called again before it returns saves them around its calls.
 namespace sglab::emu {
 namespace {
 
@@ -33,8 +33,11 @@ void for_each_slot(Warp& w, const ProgramFunction& function, F f) {
 
 void save(Warp& w, const ProgramFunction& function, std::uint32_t lanes, std::vector<std::uint8_t>& saved) {
   saved.clear();
-  const auto append = [&](const std::uint8_t* bytes, std::size_t count) { saved.insert(saved.end(), bytes, bytes + count); };
-  for_each_slot(w, function, [&](const std::uint8_t* at, unsigned bytes) { append(at, std::size_t{32} * bytes); });
+  const auto append = [&](const std::uint8_t* bytes, std::size_t count) {
+    saved.insert(saved.end(), bytes, bytes + count);
+  };
+  for_each_slot(w, function,
+                [&](const std::uint8_t* at, unsigned bytes) { append(at, std::size_t{32} * bytes); });
   append(reinterpret_cast<const std::uint8_t*>(w.predicates + function.first_predicate),
          sizeof(std::uint32_t) * (function.end_predicate - function.first_predicate));
   for_lanes(lanes, [&](int l) {
@@ -50,7 +53,8 @@ void restore(Warp& w, const ProgramFunction& function, std::uint32_t saved_lanes
     for_lanes(lanes, [&](int l) { std::memcpy(at + l * bytes, from + l * bytes, bytes); });
     from += std::size_t{32} * bytes;
   });
-  for (std::uint32_t p = function.first_predicate; p < function.end_predicate; ++p, from += sizeof(std::uint32_t)) {
+  for (std::uint32_t p = function.first_predicate; p < function.end_predicate;
+       ++p, from += sizeof(std::uint32_t)) {
     std::uint32_t old;
     std::memcpy(&old, from, sizeof old);
     w.predicates[p] = (w.predicates[p] & ~lanes) | (old & lanes);
@@ -74,7 +78,9 @@ std::uint32_t new_frame(Warp& w, const Inst* i) {
 }
 
 // Extra::values of a call: how many arguments, then their local offsets, then those of the results.
-std::int64_t argument_count(const Inst* i) { return i->extra->values[0]; }
+std::int64_t argument_count(const Inst* i) {
+  return i->extra->values[0];
+}
 
 // The current group, which consists of w.mask alone, enters a function.
 const Inst* enter(Warp& w, const Inst* i, std::uint32_t callee_id) {
@@ -93,7 +99,8 @@ const Inst* enter(Warp& w, const Inst* i, std::uint32_t callee_id) {
   for_lanes(w.mask, [&](int l) {
     std::uint8_t* const local = local_of(w, l);
     for (std::size_t k = 0; k < callee.parameters.size(); ++k) {
-      std::memcpy(local + callee.parameters[k].offset, local + i->extra->values[1 + k], callee.parameters[k].bytes);
+      std::memcpy(local + callee.parameters[k].offset, local + i->extra->values[1 + k],
+                  callee.parameters[k].bytes);
     }
   });
   w.current().frame = id;
@@ -117,11 +124,14 @@ const Inst* call(Warp& w, const Inst* i) {
 
 const Inst* call_indirect(Warp& w, const Inst* i) {
   const auto pc = static_cast<std::uint32_t>(i - w.code);
-  const auto* const target = reinterpret_cast<const std::uint64_t*>(w.bank[i->a >> 31] + (i->a & ~kConstantRef));
+  const auto* const target =
+      reinterpret_cast<const std::uint64_t*>(w.bank[i->a >> 31] + (i->a & ~kConstantRef));
   const int first = std::countr_zero(w.mask);
   const std::uint64_t wanted = target[first];
   std::uint32_t id = 0;
-  while (id < w.program->functions.size() && Image::function_address(w.program->functions[id].source) != wanted) ++id;
+  while (id < w.program->functions.size() &&
+         Image::function_address(w.program->functions[id].source) != wanted)
+    ++id;
   if (id == w.program->functions.size()) {
     raise_fault(w, i, first, "call", "there is no function at " + hex(wanted));
   }
@@ -190,8 +200,8 @@ const Inst* call_assertfail(Warp& w, const Inst* i) {
   std::memcpy(&file, local_of(w, lane) + i->extra->values[2], sizeof file);
   std::memcpy(&line, local_of(w, lane) + i->extra->values[3], sizeof line);
   raise_fault(w, i, lane, "trap",
-              "assertion failed: " + read_string(w, i, lane, message) + " (" + read_string(w, i, lane, file) + ":" +
-                  std::to_string(line) + ")");
+              "assertion failed: " + read_string(w, i, lane, message) + " (" + read_string(w, i, lane, file) +
+                  ":" + std::to_string(line) + ")");
 }
 
 std::int64_t parameter_offset(Builder& b, const Operand& operand) {
@@ -215,7 +225,8 @@ void build_direct(Builder& b, std::uint32_t target, std::size_t arguments, std::
     if (b.inst.body == nullptr) b.refuse("function " + std::string(callee.name) + " has no body");
     return;
   }
-  if (callee.entry || callee.register_parameters) b.refuse("only functions with .param parameters can be called");
+  if (callee.entry || callee.register_parameters)
+    b.refuse("only functions with .param parameters can be called");
   b.inst.target = b.decoder().called(target);
   b.decoder().calls(b.inst.target);
   const ProgramFunction& shape = b.decoder().program().functions[b.inst.target];
@@ -236,7 +247,8 @@ void build_call(Builder& b) {
   values.push_back(static_cast<std::int64_t>(arguments.size()));
   for (const Operand& argument : arguments) values.push_back(parameter_offset(b, argument));
   for (const Operand& result : results) values.push_back(parameter_offset(b, result));
-  if (target.kind == OperandKind::kFunction) return build_direct(b, target.index, arguments.size(), results.size());
+  if (target.kind == OperandKind::kFunction)
+    return build_direct(b, target.index, arguments.size(), results.size());
   b.use(Field::kA, target, 'l');
   b.decoder().calls_indirectly();
   b.inst.body = call_indirect;

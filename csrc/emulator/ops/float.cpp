@@ -108,6 +108,48 @@ inline float hyperbolic(float f) {
   return static_cast<float>(std::tanh(static_cast<double>(f)));
 }
 
+// add, sub and fma of a half with f32: the half widens exactly, then one rounding.
+template <bool Bf>
+inline float widened(std::uint16_t h) {
+  return Bf ? f32_from_bf16(h) : f32_from_f16(h);
+}
+
+template <auto F, bool Bf, bool Saturate>
+const Inst* mixed2(Warp& w, const Inst* i) {
+  w.fp->set(i->mode);
+  float* const d = out<float>(w, i->d);
+  const auto* const a = in<std::uint16_t>(w, i->a);
+  const float* const b = in<float>(w, i->b);
+  each(d, [=](int l) {
+    const float r = canonical(F(widened<Bf>(a[l]), b[l]));
+    return Saturate ? clamp01(r) : r;
+  });
+  return i + 1;
+}
+
+template <bool Bf, bool Saturate>
+const Inst* mixed3(Warp& w, const Inst* i) {
+  w.fp->set(i->mode);
+  float* const d = out<float>(w, i->d);
+  const auto *const a = in<std::uint16_t>(w, i->a), *const b = in<std::uint16_t>(w, i->b);
+  const float* const c = in<float>(w, i->c);
+  each(d, [=](int l) {
+    const float r = canonical(kFma32(widened<Bf>(a[l]), widened<Bf>(b[l]), c[l]));
+    return Saturate ? clamp01(r) : r;
+  });
+  return i + 1;
+}
+
+template <bool Bf>
+void mixed_rows(Table& t) {
+  t.alu("add[.rn|.rz|.rm|.rp].f32.$", "whf", mixed2<kAdd, Bf, false>);
+  t.alu("add[.rn|.rz|.rm|.rp].sat.f32.$", "whf", mixed2<kAdd, Bf, true>);
+  t.alu("sub[.rn|.rz|.rm|.rp].f32.$", "whf", mixed2<kSub, Bf, false>);
+  t.alu("sub[.rn|.rz|.rm|.rp].sat.f32.$", "whf", mixed2<kSub, Bf, true>);
+  t.alu("fma.{rn|rz|rm|rp}.f32.$", "whhf", mixed3<Bf, false>);
+  t.alu("fma.{rn|rz|rm|rp}.sat.f32.$", "whhf", mixed3<Bf, true>);
+}
+
 enum ExtremeFlags { kPropagate = 1, kXorsign = 2, kAbs = 4 };
 
 template <bool Max, int Flags>
@@ -218,6 +260,14 @@ void register_extremes(Table& t) {
   t.alu("max[.ftz].xorsign.abs.f32", "wff", extreme2<true, kXorsign>);
   t.alu("min[.ftz].NaN.xorsign.abs.f32", "wff", extreme2<false, kXorsign | kPropagate>);
   t.alu("max[.ftz].NaN.xorsign.abs.f32", "wff", extreme2<true, kXorsign | kPropagate>);
+  t.alu("min[.ftz].f32", "wfff", extreme3<false, 0>);
+  t.alu("max[.ftz].f32", "wfff", extreme3<true, 0>);
+  t.alu("min[.ftz].NaN.f32", "wfff", extreme3<false, kPropagate>);
+  t.alu("max[.ftz].NaN.f32", "wfff", extreme3<true, kPropagate>);
+  t.alu("min[.ftz].abs.f32", "wfff", extreme3<false, kAbs>);
+  t.alu("max[.ftz].abs.f32", "wfff", extreme3<true, kAbs>);
+  t.alu("min[.ftz].NaN.abs.f32", "wfff", extreme3<false, kPropagate | kAbs>);
+  t.alu("max[.ftz].NaN.abs.f32", "wfff", extreme3<true, kPropagate | kAbs>);
   t.alu("min.f64", "ldd", binary<[](double a, double b) { return extreme64<false>(a, b); }, double, double>);
   t.alu("max.f64", "ldd", binary<[](double a, double b) { return extreme64<true>(a, b); }, double, double>);
 }
@@ -277,6 +327,10 @@ void register_float(Table& t) {
         binary<[](u64 a, u64 b) { return (a & 0x8000000000000000ull) | (b & 0x7fffffffffffffffull); }, u64,
                u64>);
   register_extremes(t);
+  t.type("f16", 'h');
+  mixed_rows<false>(t);
+  t.type("bf16", 'h');
+  mixed_rows<true>(t);
   register_properties(t);
 }
 

@@ -32,33 +32,93 @@ struct Kind {
   char letter() const { return static_cast<char>(bits >> 16); }
 };
 
-void find_places(Warp& w, const Inst* i, const Kind& k, Places& places) {
-  alignas(64) u64 addresses[kLanes];
-  lane_addresses(w, i, addresses);
-  const unsigned bytes = k.bytes() * k.count();
-  switch (k.space()) {
-    case Space::kGlobal:
-    case Space::kConst:
-      return global_places(w, i, addresses, w.mask, bytes, bytes, places);
-    case Space::kShared:
-      return shared_places(w, i, addresses, w.mask, bytes, bytes, places);
-    case Space::kLocal:
-      return local_places(w, i, addresses, w.mask, bytes, bytes, places);
-    case Space::kParam:
-      return param_places(w, i, addresses, w.mask, bytes, bytes, places);
+// What the lanes' addresses have in common, seen all at once.
+struct Spread {
+  u64 low, high;     // of the active lanes
+  u64 any;           // or of all active addresses: misalignment shows in it
+  bool consecutive;  // all lanes active, one right behind the other
+};
+
+Spread spread_of(const u64* addresses, u32 lanes, unsigned bytes) {
+  alignas(64) u64 a[kLanes];
+  const u64 fill = addresses[__builtin_ctz(lanes)];
+  each(a, [=](int l) { return bit(lanes, l) ? addresses[l] : fill; });
+  Spread s{fill, fill, 0, false};
+  u64 off = 0;
+  for (int l = 0; l < kLanes; ++l) {
+    s.low = a[l] < s.low ? a[l] : s.low;
+    s.high = a[l] < s.high ? s.high : a[l];
+    s.any |= a[l];
+    off |= a[l] ^ (fill + static_cast<u64>(l) * bytes);
+  }
+  s.consecutive = lanes == 0xffffffffu && off == 0;
+  return s;
+}
+
+void addresses_of(const Warp& w, const Inst* i, u64* addresses) {
+  const u64 offset = static_cast<u64>(i->imm);
+  switch (static_cast<AddressMode>(i->mode)) {
+    case AddressMode::kReg64: {
+      const u64* const a = in<u64>(w, i->a);
+      return each(addresses, [=](int l) { return a[l] + offset; });
+    }
+    case AddressMode::kReg32: {
+      const u32 *const a = in<u32>(w, i->a), low = static_cast<u32>(offset);
+      return each(addresses, [=](int l) { return static_cast<u64>(a[l] + low); });
+    }
     default:
-      return generic_places(w, i, addresses, w.mask, bytes, bytes, places);
+      return lane_addresses(w, i, addresses);
   }
 }
 
-// All lanes active, one behind the other?
-bool consecutive(const Places& p, u32 lanes, unsigned bytes) {
-  if (lanes != 0xffffffffu) return false;
-  u64 off = 0;
-  const u64 base = reinterpret_cast<u64>(p.at[0]);
-  for (int l = 0; l < kLanes; ++l)
-    off |= reinterpret_cast<u64>(p.at[l]) ^ (base + static_cast<u64>(l) * bytes);
-  return off == 0;
+// Fills `places`; true if the lanes' bytes lie side by side.
+bool find_places(Warp& w, const Inst* i, const Kind& k, Places& places) {
+  alignas(64) u64 addresses[kLanes];
+  addresses_of(w, i, addresses);
+  const unsigned bytes = k.bytes() * k.count();
+  const Spread s = spread_of(addresses, w.mask, bytes);
+  const bool aligned = (s.any & (bytes - 1)) == 0;
+  const auto host = [&](u64 base) {
+    each(reinterpret_cast<u64*>(places.at), [=](int l) { return addresses[l] + base; });
+    return s.consecutive;
+  };
+  const Space space = k.space();
+  if (aligned && (space == Space::kGlobal || space == Space::kGeneric || space == Space::kConst)) {
+    const bool inside = s.high < w.allocation_end && s.high + bytes <= w.allocation_end;
+    if (inside && s.low >= w.allocation_begin) return host(0);
+  }
+  if (aligned && space == Space::kShared && s.low >= w.shared_begin && s.high < w.shared_end &&
+      s.high + bytes <= w.shared_end) {
+    return host(w.shared_base);
+  }
+  switch (space) {
+    case Space::kGlobal:
+    case Space::kConst:
+      global_places(w, i, addresses, w.mask, bytes, bytes, places);
+      break;
+    case Space::kShared:
+      shared_places(w, i, addresses, w.mask, bytes, bytes, places);
+      break;
+    case Space::kLocal:
+      local_places(w, i, addresses, w.mask, bytes, bytes, places);
+      return false;
+    case Space::kParam:
+      param_places(w, i, addresses, w.mask, bytes, bytes, places);
+      return false;
+    default:
+      generic_places(w, i, addresses, w.mask, bytes, bytes, places);
+      return false;
+  }
+  return s.consecutive;
+}
+
+// One address for all lanes, known when the program was decoded: kernel parameters, mostly.
+template <class M, class R>
+const Inst* broadcast_parameter(Warp& w, const Inst* i) {
+  M value;
+  std::memcpy(&value, w.parameters + i->imm, sizeof value);
+  each(out<R>(w, i->d), [=](int) { return static_cast<R>(value); });
+  return i + 1;
 }
 
 template <class M, class R>
@@ -148,8 +208,8 @@ template <bool Store>
 const Inst* one(Warp& w, const Inst* i) {
   const Kind k{i->target};
   Places places;
-  find_places(w, i, k, places);
-  mover(k, Store)(w, i->d, places, 0, w.mask, consecutive(places, w.mask, k.bytes()));
+  const bool packed = find_places(w, i, k, places);
+  mover(k, Store)(w, i->d, places, 0, w.mask, packed);
   return i + 1;
 }
 
@@ -230,6 +290,12 @@ void build(Builder& b) {
   b.inst.target = Kind::pack(space, log2_of(type_bytes(type)), is_signed(type), letter, count).bits;
   b.inst.kind = class_of(space);
   b.inst.body = count > 1 ? vector<Store> : one<Store>;
+  const bool fixed = b.inst.mode == static_cast<std::uint8_t>(AddressMode::kAbsolute);
+  if (!Store && space == Space::kParam && count == 1 && fixed && b.in_parameters(type_bytes(type))) {
+    const unsigned bytes = type_bytes(type);
+    if (bytes == 4 && letter == 'w') b.lanewise('w', broadcast_parameter<u32, u32>);
+    if (bytes == 8 && letter == 'l') b.lanewise('l', broadcast_parameter<u64, u64>);
+  }
 }
 
 #define SGLAB_TYPES "{b8|b16|b32|b64|b128|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64}"

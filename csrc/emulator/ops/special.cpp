@@ -142,7 +142,9 @@ template <class T>
 const Inst* special(Warp& w, const Inst* i) {
   T* const d = out<T>(w, i->d);
   const auto which = static_cast<Special>(i->imm);
-  if (differs_by_lane(which)) {
+  if (which == Special::kTidX && w.launch->config.block[1] * w.launch->config.block[2] == 1) {
+    for (std::uint32_t l = 0; l < 32; ++l) d[l] = w.index * 32 + l;
+  } else if (differs_by_lane(which)) {
     for (int l = 0; l < 32; ++l) d[l] = by_lane(w, which, l);
   } else {
     const T value = static_cast<T>(uniform(w, which));

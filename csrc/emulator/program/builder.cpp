@@ -325,6 +325,12 @@ bool Builder::local_parameter(const Operand& address) const {
   return true;
 }
 
+bool Builder::in_parameters(unsigned bytes) const {
+  return inst.imm >= 0 &&
+         static_cast<std::uint64_t>(inst.imm) + bytes <= decoder_.program().parameter_bytes &&
+         inst.imm % bytes == 0;
+}
+
 char Builder::element(const Operand& operand, char letter, bool read, bool in_extra) {
   if (!in_extra) return read ? use(Field::kD, operand, letter) : def(Field::kD, operand, letter);
   char found;
@@ -365,12 +371,16 @@ void Builder::lanewise(char letter, Handler body) {
 }
 
 void Builder::build_alu(Builder& b) {
-  const std::string& signature = b.form.row->signature;
+  const Row* row = b.form.row;
+  for (const Row* other : b.form.others) {
+    if (row->signature.size() != b.count() && other->signature.size() == b.count()) row = other;
+  }
+  const std::string& signature = row->signature;
   const auto operands = static_cast<unsigned>(signature.size());
   b.expect_count(operands, operands);
   const char width = storage(signature[0]);
   if (width == 'p') b.inst.target = 2;
-  b.inst.imm = b.form.row->argument;
+  b.inst.imm = row->argument;
   unsigned field = static_cast<unsigned>(Field::kA);
   for (unsigned i = 1; i < operands; ++i) {
     if (signature[i] == 'i') {
@@ -387,7 +397,7 @@ void Builder::build_alu(Builder& b) {
     b.def(Field::kD, destination, width);
   }
   b.set_rounding();
-  b.lanewise(width, b.form.row->handler);
+  b.lanewise(width, row->handler);
 }
 
 }  // namespace sglab::emu

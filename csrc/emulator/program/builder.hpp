@@ -70,6 +70,8 @@ class Builder {
   std::uint32_t address_extra(const Operand& operand);
   // Whether an address's base is a .param variable of a call or of a .func, which lies in local memory.
   bool local_parameter(const Operand& address) const;
+  // Whether [imm, imm + bytes) lies within the kernel's parameters.
+  bool in_parameters(unsigned bytes) const;
   // The register of a load (or, `read`, a store): Inst::d, or the next of Extra::refs. Returns its letter.
   char element(const Operand& operand, char letter, bool read, bool in_extra);
   std::int64_t integer(const Operand& operand) const;  // must be an integer constant

@@ -216,7 +216,8 @@ void Decoder::find_recursion() {
     if (variable.space != Space::kLocal && variable.space != Space::kParam) continue;
     for (ProgramFunction& function : program_.functions) {
       if (function.source != variable.function || function.source == program_.source) continue;
-      function.locals.push_back({static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(variable.bytes)});
+      function.locals.push_back(
+          {static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(variable.bytes)});
     }
   }
 }

@@ -35,8 +35,8 @@ struct ProgramFunction {
   std::uint32_t begin = 0, end = 0;  // its code
   std::uint32_t first_register = 0;  // its registers among Program::registers
   std::vector<ParameterSlot> parameters, returns;
-  bool recursive = false;            // may be called again before it returns
-  std::vector<RegisterSlot> slots;   // everything it keeps: registers,
+  bool recursive = false;           // may be called again before it returns
+  std::vector<RegisterSlot> slots;  // everything it keeps: registers,
   std::uint32_t first_predicate = 0, end_predicate = 0;
   std::vector<ParameterSlot> locals;  // and its part of local memory
 };

@@ -124,8 +124,11 @@ Form Table::match(std::string_view mnemonic) const {
   if (candidates == by_opcode_.end()) return form;
   for (const Pattern& pattern : candidates->second) {
     if (!match(pattern.items, form.parts)) continue;
-    form.row = &rows_[pattern.row];
-    return form;
+    if (form.row == nullptr) {
+      form.row = &rows_[pattern.row];
+    } else {
+      form.others.push_back(&rows_[pattern.row]);
+    }
   }
   return form;
 }

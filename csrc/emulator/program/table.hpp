@@ -25,6 +25,7 @@ struct Row;
 // A mnemonic matched with its row; made once per distinct mnemonic.
 struct Form {
   const Row* row = nullptr;
+  std::vector<const Row*> others;  // further rows that match; they take different numbers of operands
   std::string_view mnemonic;
   std::vector<std::string_view> parts;  // after the opcode, in order: "global", "f32"
 
