@@ -24,7 +24,7 @@ FROM_END_OF_CELL = """([selector, number]) => new Promise((resolve) => {
   const cell = document.querySelectorAll(".jp-Notebook .jp-Cell")[number];
   let ended;
   const look = () => {
-    const prompt = cell.querySelector(".jp-InputPrompt").textContent;
+    const prompt = cell.querySelector(".jp-InputPrompt").textContent; // "[ ]:", then "[*]:", then "[3]:"
     if (ended === undefined && /\\d/.test(prompt)) ended = performance.now();
     if (ended !== undefined && cell.querySelector(selector)) resolve(performance.now() - ended);
     else requestAnimationFrame(look);
@@ -134,7 +134,8 @@ class LabNotebook:
 
     def milliseconds_to(self, selector: str, cell: int) -> float:
         """Runs cell number `cell` anew; milliseconds from its end (its number shows) to `selector` in it."""
-        self.execute("notebook:clear-all-cell-outputs")
+        self.page.evaluate("window.jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
+        self.page.wait_for_function("s => document.querySelector(s) === null", arg=f".jp-Notebook {selector}")
         return float(self.page.evaluate(FROM_END_OF_CELL, [selector, cell]))
 
     def theme(self, dark: bool) -> None:

@@ -9,7 +9,7 @@ export class Finder {
   readonly element = h("input", {
     type: "search",
     class: "sg-field pt-find",
-    placeholder: "Find r12, page 37, slot 1600",
+    placeholder: "Find r12, page 37 …",
     "aria-label": HELP,
     title: `${HELP} (/)`,
   });

@@ -120,7 +120,7 @@ export class RequestsView {
     context.textAlign = "right";
     painter.text(
       context,
-      `${format.count(request.seqLen)} tokens`,
+      format.plural(request.seqLen, "token"),
       rect.x + rect.width - 8,
       y,
       theme.muted,
