@@ -35,4 +35,4 @@ def test_widget_works_in_jupyterlab(open_lab: Callable[..., LabNotebook]) -> Non
     lab.page.get_by_role("button", name="Confirm Kernel Restart").click()
     expect(widget).to_have_attribute("data-connection", "lost", timeout=20_000)
     widget.get_by_role("button", name="Double").click()
-    expect(widget.get_by_role("alert")).to_contain_text("kernel is gone")
+    expect(widget.get_by_role("alert")).to_contain_text("Disconnected: the Python kernel was restarted")

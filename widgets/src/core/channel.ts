@@ -32,7 +32,8 @@ interface Pending {
 }
 
 const PATIENCE_MS = 4000;
-const LOST = "The Python kernel is gone: it was restarted or stopped. Run the cell again.";
+export const DISCONNECTED =
+  "Disconnected: the Python kernel was restarted or stopped. What was loaded stays; run the cell again to go on.";
 
 export class Channel {
   readonly connectionChanged = new Emitter<Connection>();
@@ -52,7 +53,7 @@ export class Channel {
   }
 
   call<T>(command: string, args: Record<string, unknown>): Promise<T> {
-    if (this.#connection === "lost") return Promise.reject(new Error(LOST));
+    if (this.#connection === "lost") return Promise.reject(new Error(DISCONNECTED));
     const id = uniqueId("call");
     return new Promise<T>((resolve, reject) => {
       this.#pending.set(id, { resolve: resolve as (value: unknown) => void, reject });
@@ -89,7 +90,7 @@ export class Channel {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     this.#become("lost");
-    for (const { reject } of this.#pending.values()) reject(new Error(LOST));
+    for (const { reject } of this.#pending.values()) reject(new Error(DISCONNECTED));
     this.#pending.clear();
   };
 

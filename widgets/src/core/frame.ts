@@ -1,5 +1,6 @@
 // The frame of every widget: header, toolbar, view, details, transport; and what it says when there is nothing to show.
 
+import { DISCONNECTED } from "./channel";
 import { h, uniqueId } from "./dom";
 import type { Disposer } from "./emitter";
 import { attachKeys, type KeyBinding, keyName } from "./keys";
@@ -135,11 +136,7 @@ function showConnection(source: Source, frame: Frame, waiting: HTMLElement): () 
   return source.onConnection((connection) => {
     frame.root.dataset.connection = connection;
     waiting.textContent = connection === "waiting" ? "waiting for Python: busy or gone" : "";
-    if (connection === "lost")
-      frame.notify(
-        "error",
-        "Disconnected: the Python kernel was restarted or stopped. What was loaded stays; run the cell again to go on.",
-      );
+    if (connection === "lost") frame.notify("error", DISCONNECTED);
   });
 }
 
