@@ -20,7 +20,9 @@ std::uint64_t enabled_state() {
   return (std::uint64_t{high} << 32) | low;
 }
 
-bool bit(std::uint32_t word, int index) { return (word >> index) & 1u; }
+bool bit(std::uint32_t word, int index) {
+  return (word >> index) & 1u;
+}
 
 }  // namespace
 #endif
