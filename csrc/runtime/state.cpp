@@ -1,5 +1,10 @@
 #include "runtime/state.hpp"
 
+#include <cstdio>
+#include <cstdlib>
+
+#include "runtime/emulator_launcher.hpp"
+
 namespace sglab::runtime {
 namespace {
 
@@ -25,6 +30,22 @@ bool runs_on(const std::string& ptx, int target, int device) {
 State& State::get() {
   static State* const state = new State;  // outlives every host program's destructors
   return *state;
+}
+
+State::State() : launcher(launch_on_emulator), launcher_data(&threads) {
+  const char* const wish = std::getenv("SGLAB_DEVICE");
+  if (wish == nullptr) return;
+  SglabDevice d = device;
+  int name_at = 0;
+  const int found = std::sscanf(wish, "%d.%d %d %d %d %d %d %n", &d.major, &d.minor, &d.sms,
+                                &d.smem_per_block, &d.smem_per_sm, &d.max_cluster, &threads, &name_at);
+  if (found != 7) {
+    std::fprintf(stderr, "sglab: SGLAB_DEVICE='%s' is not understood; the device is a B200\n", wish);
+    threads = 1;
+    return;
+  }
+  device = d;
+  device_name = wish + name_at;
 }
 
 const FatbinPtx* State::ptx_for(const Module& module) {

@@ -28,16 +28,20 @@ struct Function {
   bool non_portable_cluster = false;
 };
 
-// One per process; every member is guarded by `mutex`. Launches run one at a time, like a single stream.
+// One per process. The device is a B200, or what SGLAB_DEVICE says ("10.0 148 232448 233472 16 1 a name":
+// capability, SMs, shared memory per CTA and per SM, largest cluster, threads, name). Every member is guarded
+// by `mutex`. Launches run one at a time, like a single stream.
 class State {
  public:
   static State& get();
+  State();
 
   std::recursive_mutex mutex;
   std::string device_name = "sglab's emulated GPU";
   SglabDevice device{nullptr, 10, 0, 148, 232448, 233472, 16};
-  SglabLauncher launcher = nullptr;
-  void* launcher_data = nullptr;
+  int threads = 1;
+  SglabLauncher launcher;
+  void* launcher_data;
   std::deque<Module> modules;
   std::map<const void*, Function> functions;           // by the address of the host stub
   std::map<std::uint64_t, std::uint64_t> allocations;  // address to bytes

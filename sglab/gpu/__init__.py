@@ -13,6 +13,8 @@ from sglab.gpu.cuda import CudaDevice
 from sglab.gpu.device import Device, Launch
 from sglab.gpu.emulated import EmulatedDevice
 from sglab.gpu.errors import CompileError, Fault, GpuError, KernelError, LaunchError, MissingDependencyError
+from sglab.gpu.extension import HostExtension, build_extension
+from sglab.gpu.host_program import run_program
 from sglab.gpu.load import load
 from sglab.gpu.module import Kernel, Module
 from sglab.gpu.tensor_map import TensorMap
@@ -26,6 +28,7 @@ __all__ = [
     "EmulatedDevice",
     "Fault",
     "GpuError",
+    "HostExtension",
     "Kernel",
     "KernelError",
     "Launch",
@@ -34,5 +37,7 @@ __all__ = [
     "Module",
     "Strided",
     "TensorMap",
+    "build_extension",
     "load",
+    "run_program",
 ]

@@ -23,7 +23,13 @@ from sglab.gpu.geometry import make_geometry
 from sglab.gpu.module import Kernel, Module
 
 LIBRARY = Path(__file__).parent.parent / "lib" / "libsglab_cudart.so"
-_RESERVED_SMEM = 1024  # per CTA, on top of what it asks for
+RESERVED_SMEM = 1024  # per CTA, on top of what it asks for
+
+
+def require_library() -> None:
+    """raises GpuError: this build of sglab has no CUDA runtime"""
+    if not LIBRARY.exists():
+        raise GpuError(f"{LIBRARY.name} is missing from this build of sglab; it is built on Linux only")
 
 
 class _Device(ctypes.Structure):
@@ -78,8 +84,7 @@ class HostRuntime:
     """libsglab_cudart in this process. One device at a time is the GPU that host code sees."""
 
     def __init__(self) -> None:
-        if not LIBRARY.exists():
-            raise GpuError(f"{LIBRARY.name} is missing from this build of sglab; it is built on Linux only")
+        require_library()
         self.library = ctypes.CDLL(str(LIBRARY), mode=os.RTLD_NOW | os.RTLD_GLOBAL)
         self._visit: Visit | None = None
         self._modules: dict[tuple[int, int], Module] = {}  # by address and size of the PTX
@@ -102,7 +107,7 @@ class HostRuntime:
             *divmod(device.arch.capability, 10),
             device.sms,
             limits.smem,
-            limits.smem + _RESERVED_SMEM,
+            limits.smem + RESERVED_SMEM,
             limits.cluster,
         )
         self.library.sglab_runtime_set_device(ctypes.byref(description))

@@ -16,6 +16,7 @@ from sglab import gpu  # noqa: E402
 from sglab.gpu.compilers.nvcc import find_nvcc  # noqa: E402
 from sglab.gpu.errors import MissingDependencyError  # noqa: E402
 from sglab.gpu.extension import HostExtension, build_extension  # noqa: E402
+from sglab.gpu.host_program import run_program  # noqa: E402
 from sglab.gpu.host_runtime import LIBRARY  # noqa: E402
 
 SOURCE = r"""
@@ -245,6 +246,42 @@ def test_a_launch_without_a_device_is_refused(host: HostExtension) -> None:
     host.library.last_words.restype = ctypes.c_char_p
     failed = host.library.run_scale(ctypes.c_void_p(x.data_ptr()), 1, ctypes.c_float(1), 0, 0)
     assert b"launched a kernel outside of" in host.library.last_words(failed)
+
+
+PROGRAM = r"""
+#include <cstdio>
+#include <cuda_runtime.h>
+__global__ void squares(int* x, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) x[i] = i * i;
+  if (i == 5) printf("thread %d says hello\n", i);
+}
+int main(int argc, char** argv) {
+  const int n = 1000, launched = argc > 1 ? 2000 : n;
+  int *x, host[n];
+  cudaMalloc(&x, sizeof(host));
+  squares<<<8, 256>>>(x, launched);
+  const cudaError_t error = cudaDeviceSynchronize() ? cudaDeviceSynchronize() : cudaGetLastError();
+  cudaMemcpy(host, x, sizeof(host), cudaMemcpyDeviceToHost);
+  cudaDeviceProp device;
+  cudaGetDeviceProperties(&device, 0);
+  printf("%s: %s, x[31] = %d\n", device.name, cudaGetErrorString(error), host[31]);
+  return error;
+}
+"""
+
+
+def test_a_whole_program_runs_as_it_is(cache: Path, tmp_path: Path) -> None:
+    (tmp_path / "squares.cu").write_text(PROGRAM)
+    shared = ["-cudart", "shared", "-gencode", "arch=compute_90,code=compute_90"]
+    subprocess.run([str(find_nvcc()), "-lineinfo", *shared, "squares.cu", "-o", "squares"], cwd=tmp_path, check=True)
+    ran = run_program([tmp_path / "squares"], arch="sm_90a", sms=3)
+    assert ran.stdout == "thread 5 says hello\nemulated sm_90a, 3 SMs: no error, x[31] = 961\n"
+    assert (ran.returncode, ran.stderr) == (0, "")
+    ran = run_program([tmp_path / "squares", "too", "far"])
+    assert ran.returncode == 719 % 256  # cudaErrorLaunchFailure, as far as an exit status holds it
+    assert "squares.cu:6" in ran.stdout
+    assert "behind the end of 'cudaMalloc'" in ran.stdout
 
 
 @pytest.mark.skipif(not ctypes.util.find_library("zstd"), reason="needs libzstd, to unpack what nvcc compresses")
