@@ -51,7 +51,8 @@ std::uint64_t swizzle_mode_of(Swizzle swizzle) {
 }  // namespace
 
 void replace_tensor_map_field(TensorMapBytes& bytes, TensorMapField field, int ordinal, std::uint64_t value) {
-  TensorMap map = decode_tensor_map(bytes);
+  // A kernel may build a map from 128 zero bytes, field by field.
+  TensorMap map = bytes.words == TensorMapBytes{}.words ? TensorMap{} : decode_tensor_map(bytes);
   const bool indexed = field >= TensorMapField::kBoxDim && field <= TensorMapField::kElementStride;
   const int last = field == TensorMapField::kGlobalStride ? TensorMap::kMaxRank - 2 : TensorMap::kMaxRank - 1;
   if (indexed && (ordinal < 0 || ordinal > last)) {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "emulator/async/engine.hpp"
 #include "emulator/engine/launch.hpp"
 #include "emulator/memory/aperture.hpp"
 
@@ -82,6 +83,7 @@ void Cluster::start(Launch& owner, std::uint64_t number, FpState& fp_state, std:
   executed = events = next_warp = victim = 0;
   victim_until = idle_events_ = idle_rounds_ = 0;
   started = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+  if (async != nullptr) async->reset();
   random.seed(config.seed * 0x9e3779b97f4a7c15ull + number);
   for (std::uint32_t rank = 0; rank < cta_count; ++rank) {
     Cta& cta = ctas[rank];

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 namespace sglab::emu {
 
 struct Launch;
+class AsyncEngine;
 
 struct NamedBarrier {
   std::uint32_t arrived = 0;   // lanes; a warp's last arrival counts the lanes it lacks as well
@@ -76,6 +78,7 @@ struct Cluster {
   std::uint64_t victim_until = 0;
   AlignedBytes register_memory, shared_memory, local_memory;
   std::vector<std::uint32_t> predicate_memory;
+  std::shared_ptr<AsyncEngine> async;   // asynchronous operations, mbarriers, tensor memory; made on first use
 
   void start(Launch& launch, std::uint64_t index, FpState& fp, std::int64_t* profile);
   // Runs about `budget` warp-instructions. True: all warps have exited.

@@ -1,5 +1,6 @@
 #include <bit>
 
+#include "emulator/async/engine.hpp"
 #include "emulator/engine/cluster.hpp"
 #include "emulator/engine/launch.hpp"
 
@@ -11,6 +12,7 @@ constexpr std::uint64_t kInOrderQuantum = 1u
                                           << 20;  // so that a spinning warp cannot starve the others for ever
 constexpr std::uint64_t kRandomQuantum = 64;
 constexpr std::uint64_t kVictimInstructions = 20000;
+constexpr std::uint64_t kEarlyCompletion = 16;  // turns per asynchronous operation that the random scheduler completes
 constexpr std::uint32_t kIdleRounds = 16;  // time-outs without any event before a deadlock is called
 
 }  // namespace
@@ -126,6 +128,7 @@ bool Cluster::run(std::uint64_t budget) {
   while (live_warps > 0) {
     if (executed >= until) return false;
     if (launch->stop.load(std::memory_order_relaxed)) return false;
+    if (exact && async != nullptr && random() % kEarlyCompletion == 0) async->advance(random());
     const std::int64_t warp = pick();
     if (warp < 0) {
       if (!resolve_idle()) raise_deadlock();
@@ -137,6 +140,7 @@ bool Cluster::run(std::uint64_t budget) {
       run_warp(warps[static_cast<std::size_t>(warp)], quantum());
     }
   }
+  if (async != nullptr) async->finish();
   return true;
 }
 
@@ -150,6 +154,8 @@ bool Cluster::resolve_idle() {
     any = true;
   }
   if (any) return true;
+  // Asynchronous operations are completed as late as this, one at a time.
+  if (async != nullptr && async->advance(0)) return true;
   if (events != idle_events_) idle_rounds_ = 0;
   idle_events_ = events;
   if (++idle_rounds_ > kIdleRounds) return false;

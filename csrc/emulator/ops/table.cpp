@@ -1,5 +1,6 @@
 #include "cpu/features.hpp"
 #include "emulator/ops/register.hpp"
+#include "emulator/ops/tensor_families.hpp"
 
 namespace sglab::emu {
 namespace {
@@ -37,6 +38,15 @@ Table build() {
   register_warp(table);
   register_barriers(table);
   register_atomics(table);
+  register_mbarrier(table);
+  register_cp_async(table);
+  register_bulk_copy(table);
+  register_tensor_copy(table);
+  register_tensor_maps(table);
+  register_matrix(table);
+  register_wgmma(table);
+  register_tensor_memory(table);
+  register_tcgen05(table);
   return table;
 }
 

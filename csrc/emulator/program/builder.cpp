@@ -353,6 +353,9 @@ void Builder::branch(const Operand& operand) {
   decoder_.branch_to(operand.index, statement.guard == kNoIndex ? Flow::kJump : Flow::kBranch);
 }
 
+void Builder::fills_later() { decoder_.fills_later(); }
+void Builder::filled_here(bool all) { decoder_.filled_here(all); }
+
 void Builder::set_rounding() {
   inst.mode = kNearest;
   if (has("rz") || has("rzi")) inst.mode = kTowardZero;

@@ -79,6 +79,41 @@ void Decoder::table_targets(const Function& function, std::uint32_t label, Extra
   leave(Flow::kTable);
 }
 
+// The registers that the instruction being built defines.
+void Decoder::fills_later() {
+  const auto at = static_cast<std::uint32_t>(program_.code.size());
+  for (std::size_t i = sites_.size(); i > 0 && sites_[i - 1].inst == at; --i) {
+    if (sites_[i - 1].definition) late_.push_back(sites_[i - 1].reg);
+  }
+}
+
+// A wait reads and writes what it fills, so the registers are nobody else's until then.
+void Decoder::filled_here(bool all) {
+  const auto at = static_cast<std::uint32_t>(program_.code.size());
+  std::sort(late_.begin(), late_.end());
+  late_.erase(std::unique(late_.begin(), late_.end()), late_.end());
+  for (const std::uint32_t reg : late_) mention_wait(at, reg);
+  waits_.push_back(at);
+  if (all) late_.clear();
+}
+
+void Decoder::mention_wait(std::uint32_t wait, std::uint32_t reg) {
+  sites_.push_back({wait, reg, kNoField, false});
+  sites_.push_back({wait, reg, kNoField, true});
+}
+
+// What is still to be filled at the end of the text is filled by a wait above it, in a loop.
+void Decoder::keep_late_registers() {
+  for (const std::uint32_t reg : late_) {
+    for (const std::uint32_t wait : waits_) mention_wait(wait, reg);
+  }
+  if (!late_.empty()) {
+    std::stable_sort(sites_.begin(), sites_.end(), [](const Site& a, const Site& b) { return a.inst < b.inst; });
+  }
+  late_.clear();
+  waits_.clear();
+}
+
 // An instruction without operands but a destination, in front of the one being built.
 void Decoder::emit_support(Handler handler, std::uint32_t destination, std::int64_t imm) {
   // Sites already recorded belong to the instruction that comes after this one.
@@ -308,6 +343,7 @@ void Decoder::function(std::uint32_t id) {
   program_.functions[id].begin = begin;
   program_.functions[id].end = end;
   program_.functions[id].first_register = first_register_;
+  keep_late_registers();
   allocate_registers(*this, begin, end);
   order_blocks(program_, begin, end, flows_, edges_);
 }

@@ -19,6 +19,8 @@ struct Site {
   bool definition;
 };
 
+constexpr std::uint16_t kNoField = 0xffff;  // a mention that no operand shows
+
 // How control leaves an instruction.
 enum class Flow : std::uint8_t { kNext, kBranch, kJump, kTable, kExit };
 
@@ -49,6 +51,8 @@ class Decoder {
   void calls_indirectly() { indirect_callers_.push_back(function_); }
   void takes_address(std::uint32_t function) { addressed_.push_back(called(function)); }
   std::uint32_t current_function() const { return function_; }
+  void fills_later();
+  void filled_here(bool all);
   void table_targets(const Function& function, std::uint32_t label, Extra& extra);
 
  private:
@@ -76,6 +80,8 @@ class Decoder {
   void place_shared();
   void address_tables();
   void find_recursion();
+  void keep_late_registers();
+  void mention_wait(std::uint32_t wait, std::uint32_t reg);
 
   Program& program_;
   const Image& image_;
@@ -84,6 +90,8 @@ class Decoder {
   std::vector<char> letters_;
   std::vector<Site> sites_;
   std::vector<Flow> flows_;
+  std::vector<std::uint32_t> late_;   // registers that an asynchronous operation is still to fill
+  std::vector<std::uint32_t> waits_;  // the function's waits so far
   std::vector<std::uint32_t> label_pc_;
   std::vector<bool> joins_;  // labels that some branch names
   std::vector<Fixup> fixups_;

@@ -197,6 +197,7 @@ void allocate_registers(Decoder& d, std::uint32_t begin, std::uint32_t end) {
 
   for (std::size_t i = first_site; i < d.sites_.size(); ++i) {
     const Site& s = d.sites_[i];
+    if (s.field == kNoField) continue;
     Inst& inst = d.program_.code[s.inst];
     const Ref place = d.program_.registers[s.reg];
     if (s.field == static_cast<std::uint16_t>(Field::kGuard)) {

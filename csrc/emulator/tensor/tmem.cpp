@@ -19,6 +19,14 @@ std::uint64_t bit_range(std::int64_t low, std::int64_t count) {
 
 }  // namespace
 
+void TensorMemory::reset() {
+  written_.fill({});
+  owner_.fill(0);
+  allocations_ = 0;
+  last_columns_ = kColumns;
+  permit_ = true;
+}
+
 TensorMemory::Allocation TensorMemory::allocate(std::uint32_t columns) {
   if (!valid_count(columns)) return {AllocStatus::kBadCount, 0};
   if (!permit_) return {AllocStatus::kPermitRelinquished, 0};

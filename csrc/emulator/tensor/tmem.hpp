@@ -42,6 +42,8 @@ class TensorMemory {
   };
 
   TensorMemory() : cells_(kLanes * kColumns) {}
+  // Everything free and unwritten, as for a new CTA; the cells keep their bits.
+  void reset();
 
   // tcgen05.alloc: the lowest free range of `columns` (a power of two, 32 to 512), aligned to its size.
   Allocation allocate(std::uint32_t columns);

@@ -15,7 +15,7 @@ struct Wgmma {
   int n;
   int k;
   ElementType a_type, b_type;
-  ElementType d_type;  // f32, f16 or s32
+  ElementType d_type = ElementType::kF32;  // or f16, s32
   Major a_major = Major::kK;
   Major b_major = Major::kK;
   bool negate_a = false;

@@ -1,0 +1,352 @@
+#include "emulator/async/engine.hpp"
+
+#include <algorithm>
+
+#include "emulator/async/warpgroup.hpp"
+#include "emulator/engine/cluster.hpp"
+#include "emulator/engine/fault.hpp"
+#include "emulator/engine/launch.hpp"
+#include "emulator/memory/aperture.hpp"
+
+namespace sglab::emu {
+namespace {
+
+// cp.async instructions of one warp.
+constexpr std::size_t kCopiesInFlight = 64;
+
+std::uint32_t rank_of(std::uint32_t address) {
+  return address >> kSharedRankShift;
+}
+std::uint32_t offset_of(std::uint32_t address) {
+  return address & kSharedOffsetMask;
+}
+
+// Whether a signal sent to `sent`, multicast to the CTAs of `multicast`, reaches the object at `address`.
+bool reaches(std::uint32_t sent, std::uint32_t multicast, std::uint32_t address) {
+  if (multicast == 0) return sent == address;
+  return offset_of(sent) == offset_of(address) && (multicast >> rank_of(address) & 1u) != 0;
+}
+
+}  // namespace
+
+AsyncEngine& async_engine(Warp& warp) {
+  Cluster& cluster = *warp.cluster;
+  if (cluster.async == nullptr) cluster.async = std::make_shared<AsyncEngine>(cluster);
+  return *cluster.async;
+}
+
+AsyncEngine::AsyncEngine(Cluster& cluster) : cluster_(cluster) {
+  reset();
+}
+AsyncEngine::~AsyncEngine() = default;
+
+void AsyncEngine::reset() {
+  for (auto& memory : tmem_) {
+    if (memory != nullptr) memory->reset();
+  }
+  tmem_.resize(cluster_.ctas.size());
+  mbarriers_.clear();
+  bulk_.clear();
+  tensor_.assign(cluster_.ctas.size(), {});
+  pairs_.assign((cluster_.ctas.size() + 1) / 2, {});
+  warps_.assign(cluster_.warps.size(), {});
+  warpgroups_.clear();
+  warpgroups_.resize(cluster_.warps.size());
+  tmem_stores_.assign(cluster_.warps.size(), {});
+}
+
+TensorMemory& AsyncEngine::tmem(std::uint32_t rank) {
+  if (tmem_[rank] == nullptr) tmem_[rank] = std::make_unique<TensorMemory>();
+  return *tmem_[rank];
+}
+
+TensorMemory::Allocation AsyncEngine::allocate_tmem(std::uint32_t rank, int cta_group,
+                                                    std::uint32_t columns) {
+  using Status = TensorMemory::AllocStatus;
+  if (cta_group == 1) return tmem(rank).allocate(columns);
+  PairAllocation& pair = pairs_[rank / 2];
+  const std::uint32_t side = rank % 2, even = rank & ~1u;
+  if (pair.granted[side]) {
+    pair.granted[side] = false;
+    return pair.result;
+  }
+  pair.asked[side] = true;
+  if (!pair.asked[0] || !pair.asked[1]) return {Status::kMustWait, 0};
+  // Both CTAs allocate and release alike, so what one has free the other has free as well.
+  pair.result = tmem(even).allocate(columns);
+  if (pair.result.status == Status::kMustWait) return pair.result;
+  const auto other = tmem(even + 1).allocate(columns);
+  if (other.status != pair.result.status) pair.result.status = other.status;
+  pair.asked = {};
+  pair.granted[1 - side] = true;
+  ++cluster_.events;
+  for (Warp& warp : cluster_.warps) wake(warp, Wait::kResource, even);
+  return pair.result;
+}
+
+Warpgroup& AsyncEngine::warpgroup(const Warp& warp) {
+  auto& group = warpgroups_[warp.slot - warp.index % 4];
+  if (group == nullptr) group = std::make_unique<Warpgroup>();
+  return *group;
+}
+
+std::size_t AsyncEngine::slot_of(const Warp& warp) {
+  return warp.slot;
+}
+
+AsyncEngine::WarpQueue& AsyncEngine::queue(const Warp& warp) {
+  return warps_[warp.slot];
+}
+
+std::span<std::uint8_t> AsyncEngine::smem(std::uint32_t rank) const {
+  return {cluster_.ctas[rank].shared, cluster_.shared_bytes};
+}
+
+std::uint64_t& AsyncEngine::mbarrier_word(const Issuer& issuer, std::uint32_t address) {
+  const std::uint32_t rank = rank_of(address), offset = offset_of(address);
+  const Warp& warp = cluster_.warps[issuer.warp];
+  if (offset % 8 != 0) {
+    raise_fault(warp, issuer.inst, issuer.lane, "misaligned",
+                "mbarrier at shared address " + hex(address) + " is not aligned to 8 bytes");
+  }
+  if (rank >= cluster_.ctas.size() || offset + 8 > cluster_.shared_bytes) {
+    raise_fault(warp, issuer.inst, issuer.lane, "out_of_bounds",
+                "mbarrier at " + hex(address) + " lies outside shared memory");
+  }
+  return *reinterpret_cast<std::uint64_t*>(cluster_.ctas[rank].shared + offset);
+}
+
+void AsyncEngine::settle(const Issuer& issuer, std::uint32_t address, MbarrierStatus status) {
+  ++cluster_.events;
+  if (status == MbarrierStatus::kPhaseComplete) {
+    for (Warp& warp : cluster_.warps) wake(warp, Wait::kMbarrier, address);
+    return;
+  }
+  // Memory that held something else may look like a live object: initialising it is not refused.
+  if (status == MbarrierStatus::kDone || status == MbarrierStatus::kInitOfLiveObject) return;
+  const Mbarrier state = Mbarrier::load(mbarrier_word(issuer, address));
+  raise_fault(cluster_.warps[issuer.warp], issuer.inst, issuer.lane, "mbarrier",
+              std::string(mbarrier_status_name(status)) + ": mbarrier at shared address " + hex(address) +
+                  " has pending " + std::to_string(state.pending) + " of " + std::to_string(state.expected) +
+                  ", tx-count " + std::to_string(state.tx_count) + ", phase " + std::to_string(state.phase));
+}
+
+void AsyncEngine::note_init(std::uint32_t address) {
+  if (std::find(mbarriers_.begin(), mbarriers_.end(), address) == mbarriers_.end())
+    mbarriers_.push_back(address);
+}
+
+void AsyncEngine::note_inval(std::uint32_t address) {
+  std::erase(mbarriers_, address);
+}
+
+void AsyncEngine::submit(BulkOperation operation) {
+  bulk_.push_back(std::move(operation));
+}
+
+void AsyncEngine::submit_grouped(Warp& warp, BulkOperation operation) {
+  WarpQueue& own = queue(warp);
+  const std::uint32_t group = own.bulk_groups[static_cast<std::size_t>(operation.issuer.lane)];
+  own.bulk.push_back({std::move(operation), group});
+}
+
+void AsyncEngine::submit(TensorOperation operation) {
+  tensor_[operation.cta].operations.push_back(std::move(operation));
+}
+
+void AsyncEngine::commit(const TensorCommit& commit, std::uint32_t cta) {
+  TensorQueue& queue = tensor_[cta];
+  TensorCommit marked = commit;
+  marked.after = queue.done + queue.operations.size();
+  queue.commits.push_back(marked);
+}
+
+void AsyncEngine::submit(Warp& warp, SmallCopy copy) {
+  WarpQueue& own = queue(warp);
+  // Lanes of one record are in one group; lanes that have committed differently get records of their own.
+  while (copy.mask != 0) {
+    const std::uint32_t group = own.small_groups[static_cast<std::size_t>(std::countr_zero(copy.mask))];
+    std::uint32_t same = 0;
+    for (std::uint32_t rest = copy.mask; rest != 0; rest &= rest - 1) {
+      const int lane = std::countr_zero(rest);
+      if (own.small_groups[static_cast<std::size_t>(lane)] == group) same |= 1u << lane;
+    }
+    SmallCopy part = copy;
+    part.mask = same;
+    part.group = group;
+    own.small.push_back(part);
+    copy.mask &= ~same;
+  }
+  // A GPU has room for so many copies in flight and no more; only the adversarial scheduler stretches that.
+  if (cluster_.launch->config.policy == Policy::kAdversarial) return;
+  while (own.small.size() > kCopiesInFlight) run_small_until(own, 0);
+}
+
+void AsyncEngine::commit_bulk_group(Warp& warp) {
+  for (std::uint32_t rest = warp.mask; rest != 0; rest &= rest - 1)
+    ++queue(warp).bulk_groups[std::countr_zero(rest)];
+}
+
+void AsyncEngine::wait_bulk_group(Warp& warp, std::uint32_t pending) {
+  WarpQueue& own = queue(warp);
+  for (std::size_t i = 0; i < own.bulk.size();) {
+    const Grouped& entry = own.bulk[i];
+    const auto lane = static_cast<std::uint32_t>(entry.operation.issuer.lane);
+    const std::uint32_t committed = own.bulk_groups[lane];
+    if ((warp.mask >> lane & 1u) == 0 || std::uint64_t{entry.group} + pending >= committed) {
+      ++i;
+      continue;
+    }
+    const BulkOperation operation = entry.operation;
+    own.bulk.erase(own.bulk.begin() + static_cast<std::ptrdiff_t>(i));
+    perform(operation);
+  }
+}
+
+void AsyncEngine::commit_small_group(Warp& warp) {
+  for (std::uint32_t rest = warp.mask; rest != 0; rest &= rest - 1)
+    ++queue(warp).small_groups[std::countr_zero(rest)];
+}
+
+void AsyncEngine::wait_small_group(Warp& warp, std::uint32_t pending) {
+  WarpQueue& own = queue(warp);
+  const bool all = pending == 0xffffffffu;
+  for (SmallCopy& copy : own.small) {
+    const std::uint32_t lanes = copy.mask & warp.mask;
+    if (lanes == 0) continue;
+    const std::uint32_t committed = own.small_groups[static_cast<std::size_t>(std::countr_zero(lanes))];
+    if (!all && std::uint64_t{copy.group} + pending >= committed) continue;
+    perform(copy, lanes);
+    copy.mask &= ~lanes;
+  }
+  std::erase_if(own.small, [](const SmallCopy& copy) { return copy.mask == 0; });
+}
+
+// Carries out the record at `index` and, before it, what its lanes issued earlier.
+bool AsyncEngine::run_small_until(WarpQueue& queue, std::size_t index) {
+  const std::uint32_t lanes = queue.small[index].mask;
+  for (std::size_t i = 0; i <= index; ++i) {
+    SmallCopy& copy = queue.small[i];
+    const std::uint32_t now = copy.mask & lanes;
+    if (now == 0) continue;
+    copy.mask &= ~now;
+    perform(copy, now);
+  }
+  std::erase_if(queue.small, [](const SmallCopy& copy) { return copy.mask == 0; });
+  return true;
+}
+
+void AsyncEngine::run_tensor_queue(TensorQueue& queue, std::uint64_t until) {
+  while (queue.done < until) {
+    const TensorOperation operation = std::move(queue.operations.front());
+    queue.operations.pop_front();
+    ++queue.done;
+    perform(operation);
+  }
+}
+
+// Up to and including the first commit, or all operations when there is none.
+bool AsyncEngine::advance_tensor(TensorQueue& queue) {
+  if (queue.commits.empty()) {
+    if (queue.operations.empty()) return false;
+    run_tensor_queue(queue, queue.done + queue.operations.size());
+    return true;
+  }
+  const TensorCommit commit = queue.commits.front();
+  queue.commits.pop_front();
+  run_tensor_queue(queue, commit.after);
+  const auto arrive = [&](std::uint32_t address) {
+    settle(commit.issuer, address, mbarrier_arrive(mbarrier_word(commit.issuer, address), {}));
+  };
+  if (commit.multicast == 0) {
+    arrive(commit.mbarrier);
+    return true;
+  }
+  for (std::uint32_t rank = 0; rank < cluster_.ctas.size(); ++rank) {
+    if (commit.multicast >> rank & 1u) arrive(rank << kSharedRankShift | offset_of(commit.mbarrier));
+  }
+  return true;
+}
+
+bool AsyncEngine::advance_mbarrier(std::uint32_t address) {
+  for (std::size_t i = 0; i < bulk_.size(); ++i) {
+    if (!reaches(bulk_[i].mbarrier, bulk_[i].signalled, address)) continue;
+    const BulkOperation operation = std::move(bulk_[i]);
+    bulk_.erase(bulk_.begin() + static_cast<std::ptrdiff_t>(i));
+    perform(operation);
+    return true;
+  }
+  for (TensorQueue& queue : tensor_) {
+    for (const TensorCommit& commit : queue.commits) {
+      if (reaches(commit.mbarrier, commit.multicast, address)) return advance_tensor(queue);
+    }
+  }
+  for (WarpQueue& own : warps_) {
+    for (std::size_t i = 0; i < own.small.size(); ++i) {
+      if (own.small[i].bytes != 0) continue;
+      for (std::uint32_t rest = own.small[i].mask; rest != 0; rest &= rest - 1) {
+        if (own.small[i].shared[static_cast<std::size_t>(std::countr_zero(rest))] == address) {
+          return run_small_until(own, i);
+        }
+      }
+    }
+  }
+  return false;
+}
+
+bool AsyncEngine::advance(std::uint64_t choice) {
+  for (unsigned kind = 0; kind < 3; ++kind) {
+    switch ((kind + choice) % 3) {
+      case 0:
+        if (!bulk_.empty()) {
+          const BulkOperation operation = std::move(bulk_.front());
+          bulk_.pop_front();
+          perform(operation);
+          return true;
+        }
+        break;
+      case 1:
+        for (TensorQueue& queue : tensor_) {
+          if (advance_tensor(queue)) return true;
+        }
+        break;
+      default:
+        for (WarpQueue& own : warps_) {
+          if (!own.small.empty()) return run_small_until(own, 0);
+          if (own.bulk.empty()) continue;
+          const BulkOperation operation = std::move(own.bulk.front().operation);
+          own.bulk.pop_front();
+          perform(operation);
+          return true;
+        }
+    }
+  }
+  return false;
+}
+
+void AsyncEngine::drain() {
+  while (advance(0)) {
+  }
+}
+
+void AsyncEngine::finish() {
+  drain();
+  for (std::uint32_t rank = 0; rank < tmem_.size(); ++rank) {
+    if (tmem_[rank] == nullptr || !tmem_[rank]->anything_allocated()) continue;
+    Fault fault;
+    fault.kind = "tensor_memory";
+    fault.kernel = cluster_.program->name;
+    fault.cta = cluster_.ctas[rank].index;
+    fault.message = "the CTA exited without releasing its tensor memory (tcgen05.dealloc)";
+    throw LaunchFault(std::move(fault));
+  }
+}
+
+std::size_t AsyncEngine::pending() const {
+  std::size_t total = bulk_.size();
+  for (const TensorQueue& queue : tensor_) total += queue.operations.size() + queue.commits.size();
+  for (const WarpQueue& own : warps_) total += own.bulk.size() + own.small.size();
+  return total;
+}
+
+}  // namespace sglab::emu

@@ -1,0 +1,125 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "emulator/async/operations.hpp"
+#include "emulator/async/tmem_pending.hpp"
+#include "emulator/sync/mbarrier.hpp"
+#include "emulator/tensor/tmem.hpp"
+
+namespace sglab::emu {
+
+struct Cluster;
+struct Warp;
+class Warpgroup;
+
+// The asynchronous operations of one cluster that were issued and not carried out yet, its tensor memories
+// and its mbarriers.
+//
+// Operations are carried out as late as the programming model allows: when somebody waits for what they
+// signal, when nothing else can run, when the random scheduler says so, or when the cluster ends. A missing
+// wait so reads old data.
+class AsyncEngine {
+ public:
+  explicit AsyncEngine(Cluster& cluster);
+  ~AsyncEngine();
+  // Forgets everything; for the next cluster in the same memory.
+  void reset();
+
+  TensorMemory& tmem(std::uint32_t rank);
+  bool has_tmem(std::uint32_t rank) const { return rank < tmem_.size() && tmem_[rank] != nullptr; }
+
+  // The mbarrier object at a shared::cluster address; faults if it is misaligned or outside.
+  std::uint64_t& mbarrier_word(const Issuer& issuer, std::uint32_t address);
+  // Applies the outcome of an operation on it: faults on misuse, wakes waiters on a completed phase.
+  void settle(const Issuer& issuer, std::uint32_t address, MbarrierStatus status);
+  // Live objects, for debuggers: shared::cluster addresses in order of initialisation.
+  const std::vector<std::uint32_t>& mbarriers() const { return mbarriers_; }
+  void note_init(std::uint32_t address);
+  void note_inval(std::uint32_t address);
+
+  void submit(BulkOperation operation);  // signals an mbarrier
+  void submit_grouped(Warp& warp,
+                      BulkOperation operation);  // belongs to the issuing lane's current bulk group
+  void submit(TensorOperation operation);
+  void commit(const TensorCommit& commit, std::uint32_t cta);
+  void submit(Warp& warp, SmallCopy copy);
+
+  void commit_bulk_group(Warp& warp);
+  void wait_bulk_group(Warp& warp, std::uint32_t pending);
+  void commit_small_group(Warp& warp);
+  void wait_small_group(Warp& warp, std::uint32_t pending);  // UINT32_MAX: cp.async.wait_all
+
+  // Carries out the first pending operation that signals this mbarrier. False: there is none.
+  bool advance_mbarrier(std::uint32_t address);
+  // Carries out the oldest pending operation of some kind; `choice` picks among kinds. False: none is
+  // pending.
+  bool advance(std::uint64_t choice);
+  // Carries out everything.
+  void drain();
+  // The same at the end of the cluster; faults if tensor memory is still allocated.
+  void finish();
+  std::size_t pending() const;
+
+  Warpgroup& warpgroup(const Warp& warp);
+  // tcgen05.alloc for a warp of CTA `rank`. With cta_group 2 both CTAs of the pair must ask before either
+  // gets its columns. kMustWait: ask again when woken (Wait::kResource, the CTA's or pair's even rank).
+  TensorMemory::Allocation allocate_tmem(std::uint32_t rank, int cta_group, std::uint32_t columns);
+  // tcgen05.st of a warp since its last tcgen05.wait::st.
+  std::vector<PendingStore>& tmem_stores(const Warp& warp) { return tmem_stores_[slot_of(warp)]; }
+
+ private:
+  struct Grouped {
+    BulkOperation operation;
+    std::uint32_t group;
+  };
+  // A tcgen05.alloc.cta_group::2 in progress.
+  struct PairAllocation {
+    std::array<bool, 2> asked{};
+    std::array<bool, 2> granted{};
+    TensorMemory::Allocation result{};
+  };
+  struct TensorQueue {
+    std::deque<TensorOperation> operations;
+    std::deque<TensorCommit> commits;
+    std::uint64_t done = 0;  // operations carried out
+  };
+  // What the lanes of one warp have issued in groups.
+  struct WarpQueue {
+    std::deque<Grouped> bulk;
+    std::array<std::uint32_t, 32> bulk_groups{};  // committed, by lane
+    std::deque<SmallCopy> small;
+    std::array<std::uint32_t, 32> small_groups{};  // committed, by lane
+  };
+
+  WarpQueue& queue(const Warp& warp);
+  static std::size_t slot_of(const Warp& warp);
+  void perform(const BulkOperation& operation);
+  void perform(const TensorOperation& operation);
+  void perform(const SmallCopy& copy, std::uint32_t lanes);
+  void run_tensor_queue(TensorQueue& queue, std::uint64_t until);
+  bool advance_tensor(TensorQueue& queue);
+  bool run_small_until(WarpQueue& queue, std::size_t index);
+  void signal(const Issuer& issuer, std::uint32_t address, std::uint32_t bytes);
+  std::span<std::uint8_t> smem(std::uint32_t rank) const;
+
+  Cluster& cluster_;
+  std::vector<std::unique_ptr<TensorMemory>> tmem_;
+  std::vector<std::uint32_t> mbarriers_;
+  std::deque<BulkOperation> bulk_;
+  std::vector<TensorQueue> tensor_;    // by CTA rank
+  std::vector<PairAllocation> pairs_;  // by CTA rank / 2
+  std::vector<WarpQueue> warps_;       // by slot
+  std::vector<std::unique_ptr<Warpgroup>> warpgroups_;
+  std::vector<std::vector<PendingStore>> tmem_stores_;  // by slot
+};
+
+// The engine of a warp's cluster, made on first use.
+AsyncEngine& async_engine(Warp& warp);
+
+}  // namespace sglab::emu

@@ -1,0 +1,246 @@
+"""mbarriers, bulk and tensor copies, cp.async as instructions: right when waited for, old data when not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tensor_ptx import Map, aligned, kernel_text, launch
+
+from sglab import _core
+
+THREAD = "mov.u32 %r0, %tid.x; ld.param.u64 %rd0, [out]; mul.wide.u32 %rd1, %r0, 4; add.s64 %rd0, %rd0, %rd1;\n"
+BARRIER = ".shared .align 8 .b64 full;\n.shared .align 1024 .b8 tile[4096];"
+INIT = "setp.eq.u32 %p0, %r0, 0; @%p0 mbarrier.init.shared::cta.b64 [full], 1; bar.sync 0;\n"
+WAIT = "WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p1, [full], 0; @!%p1 bra WAIT;\n"
+MINE = "mov.u32 %r1, tile; shl.b32 %r2, %r0, 2; add.u32 %r1, %r1, %r2;\n"
+READ = MINE + "ld.shared.u32 %r3, [%r1]; st.global.u32 [%rd0], %r3;"
+
+
+def bulk_kernel(wait: str) -> str:
+    load = (
+        "ld.param.u64 %rd2, [src];"
+        "@%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [full], 128;"
+        "@%p0 cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [tile], [%rd2], 128, [full];"
+    )
+    return kernel_text(THREAD + INIT + load + wait + READ, ".param .u64 out, .param .u64 src", shared=BARRIER)
+
+
+@pytest.mark.parametrize("scheduler", ["fair", "random", "adversarial", "in_order"])
+def test_bulk_copy_arrives_by_its_mbarrier(scheduler: str) -> None:
+    source = aligned((32,), np.uint32)
+    source[:] = np.arange(32) + 100
+    out = np.zeros(32, np.uint32)
+    launch(bulk_kernel(WAIT), out, source, scheduler=scheduler, seed=5)
+    np.testing.assert_array_equal(out, source)
+
+
+def test_bulk_copy_without_a_wait_is_not_there_yet() -> None:
+    source = aligned((32,), np.uint32)
+    source[:] = 7
+    out = np.ones(32, np.uint32)
+    launch(bulk_kernel(""), out, source)
+    np.testing.assert_array_equal(out, 0)
+
+
+@pytest.mark.parametrize(("shift", "size", "kind"), [(4, 32, "misaligned"), (0, 30, "out_of_bounds")])
+def test_bulk_copy_of_bad_global_memory_is_refused(shift: int, size: int, kind: str) -> None:
+    memory = aligned((64,), np.uint32)
+    with pytest.raises(_core.LaunchError) as caught:
+        launch(bulk_kernel(WAIT), np.zeros(32, np.uint32), memory[shift // 4 : shift // 4 + size])
+    assert caught.value.kind == kind
+    assert caught.value.lane == 0
+
+
+def test_missing_bytes_are_a_deadlock_that_names_the_mbarrier() -> None:
+    text = bulk_kernel(WAIT).replace("_, [full], 128", "_, [full], 144")
+    with pytest.raises(_core.LaunchError, match="mbarrier") as caught:
+        launch(text, np.zeros(32, np.uint32), aligned((32,), np.uint32))
+    assert caught.value.kind == "deadlock"
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ("mbarrier.arrive.shared::cta.b64 _, [full];", "uninitialised"),
+        ("mbarrier.init.shared::cta.b64 [full], 1; mbarrier.arrive.shared::cta.b64 _, [full], 2;", "arrival_underflow"),
+        ("mbarrier.init.shared::cta.b64 [full], 0;", "count_out_of_range"),
+        (
+            "mbarrier.init.shared::cta.b64 [full], 1; mbarrier.expect_tx.shared::cta.b64 [full], 0x100000;",
+            "tx_overflow",
+        ),
+    ],
+)
+def test_mbarrier_misuse_is_a_fault_with_its_line(body: str, status: str) -> None:
+    text = kernel_text(
+        f"mov.u32 %r0, %tid.x; setp.eq.u32 %p0, %r0, 0; @!%p0 bra OUT;\n{body}\nOUT:", "", shared=BARRIER
+    )
+    with pytest.raises(_core.LaunchError, match=status) as caught:
+        launch(text)
+    assert caught.value.kind == "mbarrier"
+    assert caught.value.ptx_line == text[: text.index(body)].count("\n") + 1
+
+
+def test_a_warp_arrives_together_and_state_waits_see_it() -> None:
+    body = """
+    mov.u32 %r0, %tid.x; ld.param.u64 %rd0, [out]; mul.wide.u32 %rd1, %r0, 4; add.s64 %rd0, %rd0, %rd1;
+    setp.eq.u32 %p0, %r0, 0; @%p0 mbarrier.init.shared::cta.b64 [full], 64; bar.sync 0;
+    mbarrier.arrive.shared::cta.b64 %rd3, [full];
+    WAIT: mbarrier.test_wait.shared::cta.b64 %p1, [full], %rd3; @!%p1 bra WAIT;
+    mbarrier.pending_count.b64 %r5, %rd3;
+    st.global.u32 [%rd0], %r5;
+    """
+    out = np.zeros(64, np.uint32)
+    launch(kernel_text(body, ".param .u64 out", shared=BARRIER), out, block=64)
+    assert sorted(set(out.tolist()))[-1] <= 64
+    assert np.all(out >= 1)
+
+
+TMA = (
+    "mov.b64 %rd2, map; cvta.param.u64 %rd2, %rd2;"
+    "@%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [full], {bytes};"
+    "@%p0 cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+    " [tile], [%rd2, {{{x}, {y}}}], [full];"
+)
+
+
+def test_tensor_copy_swizzles_and_fills() -> None:
+    rng = np.random.default_rng()
+    array = aligned((20, 64), np.float16)
+    array[:] = rng.normal(size=array.shape)
+    out = np.zeros(512, np.uint32)
+    body = THREAD + INIT + TMA.format(bytes=2048, x=32, y=8) + WAIT + READ
+    text = kernel_text(body, ".param .u64 out, .param .align 64 .b8 map[128]", shared=BARRIER)
+    launch(text, out, Map(array, (64, 16), 3), block=512)
+    want = np.zeros((16, 64), np.float16)
+    want[:12, :32] = array[8:20, 32:64]
+    raw = want.view(np.uint8).reshape(-1)
+    address = np.arange(2048)
+    np.testing.assert_array_equal(out.view(np.uint8), raw[address ^ (address >> 7 & 7) << 4])
+
+
+def test_tensor_store_happens_at_the_wait_and_not_before() -> None:
+    body = """
+    mov.u32 %r0, %tid.x; mov.u32 %r1, tile; shl.b32 %r2, %r0, 2; add.u32 %r1, %r1, %r2; add.u32 %r3, %r0, 1;
+    st.shared.u32 [%r1], %r3; fence.proxy.async.shared::cta; bar.sync 0;
+    mov.b64 %rd2, map; cvta.param.u64 %rd2, %rd2; setp.eq.u32 %p0, %r0, 0;
+    @%p0 cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd2, {0, 0}], [tile];
+    @%p0 cp.async.bulk.commit_group;
+    WAITING
+    bar.sync 0; st.shared.u32 [%r1], 0;
+    """
+    array = aligned((4, 16), np.uint32)
+    parameters = ".param .align 64 .b8 map[128]"
+    good = kernel_text(body.replace("WAITING", "@%p0 cp.async.bulk.wait_group.read 0;"), parameters, shared=BARRIER)
+    launch(good, Map(array, (16, 4)), block=64)
+    np.testing.assert_array_equal(array.reshape(-1), np.arange(64) + 1)
+    launch(kernel_text(body.replace("WAITING", ""), parameters, shared=BARRIER), Map(array, (16, 4)), block=64)
+    np.testing.assert_array_equal(array, 0)  # the copy read what was written over its source
+
+
+def test_reduction_adds_across_host_threads() -> None:
+    body = """
+    mov.u32 %r0, %tid.x; mov.u32 %r1, tile; shl.b32 %r2, %r0, 2; add.u32 %r1, %r1, %r2;
+    st.shared.u32 [%r1], 1; fence.proxy.async.shared::cta; bar.sync 0;
+    ld.param.u64 %rd2, [out]; setp.eq.u32 %p0, %r0, 0;
+    @%p0 cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd2], [tile], 128;
+    """
+    out = aligned((32,), np.uint32)
+    launch(kernel_text(body, ".param .u64 out", shared=BARRIER), out, grid=500, threads=2)
+    np.testing.assert_array_equal(out, 500)
+
+
+@pytest.mark.parametrize("scheduler", ["fair", "random"])
+def test_multicast_reaches_every_cta_of_the_mask(scheduler: str) -> None:
+    body = (
+        THREAD + "mov.u32 %r9, %ctaid.x; mul.wide.u32 %rd4, %r9, 128; add.s64 %rd0, %rd0, %rd4;" + INIT
+        + "@%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [full], 128;"
+        + "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"
+        + "mov.b64 %rd2, map; cvta.param.u64 %rd2, %rd2; mov.u16 %h0, 0xd;"
+        + "setp.eq.u32 %p2, %r9, 2; and.pred %p2, %p2, %p0;"
+        + "@%p2 cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
+        + " [tile], [%rd2, {32}], [full], %h0;"
+        + "setp.eq.u32 %p3, %r9, 1; @%p3 bra DONE;" + WAIT + "DONE:" + READ
+    )  # fmt: skip
+    array = aligned((64,), np.uint32)
+    array[:] = np.arange(64)
+    out = np.zeros((4, 32), np.uint32)
+    text = kernel_text(body, ".param .u64 out, .param .align 64 .b8 map[128]", shared=BARRIER)
+    launch(text, out, Map(array, (32,)), grid=4, cluster=4, scheduler=scheduler, seed=2)
+    for cta in range(4):
+        np.testing.assert_array_equal(out[cta], 0 if cta == 1 else array[32:])
+
+
+@pytest.mark.parametrize(("bytes_read", "word"), [(16, 4), (8, 2), (0, 0)])
+def test_cp_async_fills_with_zeros_and_completes_by_group(bytes_read: int, word: int) -> None:
+    body = f"""
+    mov.u32 %r0, %tid.x; ld.param.u64 %rd0, [out]; ld.param.u64 %rd2, [src]; mul.wide.u32 %rd1, %r0, 16;
+    add.s64 %rd0, %rd0, %rd1; add.s64 %rd2, %rd2, %rd1;
+    mov.u32 %r1, tile; shl.b32 %r2, %r0, 4; add.u32 %r1, %r1, %r2; mov.u32 %r3, {bytes_read};
+    st.shared.v4.u32 [%r1], {{%r0, %r0, %r0, %r0}};
+    cp.async.cg.shared.global [%r1], [%rd2], 16, %r3;
+    cp.async.commit_group;
+    WAITING
+    ld.shared.v4.u32 {{%r4, %r5, %r6, %r7}}, [%r1]; st.global.v4.u32 [%rd0], {{%r4, %r5, %r6, %r7}};
+    """
+    source = aligned((32, 4), np.uint32)
+    source[:] = np.arange(128).reshape(32, 4) + 1000
+    for wait, fresh in (("cp.async.wait_group 0;", True), ("cp.async.wait_group 1;", False)):
+        out = aligned((32, 4), np.uint32)
+        text = kernel_text(body.replace("WAITING", wait), ".param .u64 out, .param .u64 src", shared=BARRIER)
+        launch(text, out, source)
+        want = source.copy()
+        want[:, word:] = 0
+        np.testing.assert_array_equal(out, want if fresh else np.arange(32)[:, None].repeat(4, 1))
+
+
+@pytest.mark.parametrize(("noinc", "count"), [("", 32), (".noinc", 32)])
+def test_cp_async_signals_an_mbarrier(noinc: str, count: int) -> None:
+    body = (
+        THREAD + f"setp.eq.u32 %p0, %r0, 0; @%p0 mbarrier.init.shared::cta.b64 [full], {count}; bar.sync 0;"
+        + "ld.param.u64 %rd2, [src]; add.s64 %rd2, %rd2, %rd1;" + MINE
+        + "cp.async.ca.shared.global [%r1], [%rd2], 4;"
+        + f"cp.async.mbarrier.arrive{noinc}.shared::cta.b64 [full];"
+        + ("" if noinc else "mbarrier.arrive.shared::cta.b64 _, [full];") + WAIT + READ
+    )  # fmt: skip
+    source = aligned((32,), np.uint32)
+    source[:] = np.arange(32) + 5
+    out = np.zeros(32, np.uint32)
+    launch(kernel_text(body, ".param .u64 out, .param .u64 src", shared=BARRIER), out, source)
+    np.testing.assert_array_equal(out, source)
+
+
+def test_a_kernel_edits_a_tensor_map() -> None:
+    body = THREAD + INIT + """
+    ld.param.u64 %rd3, [where]; mov.b64 %rd2, scratch_map;
+    mov.b64 %rd5, map; @%p0 bra EDIT; bra READY;
+    EDIT: mov.u32 %r8, 0;
+    LOOP: cvt.u64.u32 %rd6, %r8; add.s64 %rd7, %rd5, %rd6; ld.param.u64 %rd8, [map];
+    mov.u32 %r10, scratch_map; add.u32 %r10, %r10, %r8;
+    ld.u64 %rd8, [%rd7]; st.shared.u64 [%r10], %rd8; add.u32 %r8, %r8, 8; setp.lt.u32 %p4, %r8, 128; @%p4 bra LOOP;
+    mov.u32 %r10, scratch_map;
+    tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%r10], %rd3;
+    mov.u32 %r11, 16; tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [%r10], 0, %r11;
+    READY: bar.sync 0;
+    ld.param.u64 %rd9, [global_map]; mov.u32 %r10, scratch_map;
+    tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%rd9], [%r10], 128;
+    fence.proxy.tensormap::generic.acquire.gpu [%rd9], 128;
+    @%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [full], 128;
+    @%p0 cp.async.bulk.tensor.1d.shared::cta.global.mbarrier::complete_tx::bytes [tile], [%rd9, {0}], [full];
+    """ + WAIT + READ  # fmt: skip
+    body = body.replace("mov.b64 %rd2, scratch_map;", "").replace("ld.param.u64 %rd8, [map];", "")
+    body = body.replace("mov.b64 %rd5, map;", "mov.b64 %rd5, map; cvta.param.u64 %rd5, %rd5;")
+    parameters = ".param .u64 out, .param .u64 where, .param .u64 global_map, .param .align 64 .b8 map[128]"
+    first, second = aligned((32,), np.uint32), aligned((32,), np.uint32)
+    second[:] = np.arange(32) + 1
+    out = np.zeros(32, np.uint32)
+    shared = BARRIER + ".shared .align 128 .b8 scratch_map[128];"
+    launch(kernel_text(body, parameters, shared=shared), out, second, aligned((128,), np.uint8), Map(first, (32,)))
+    np.testing.assert_array_equal(out, np.where(np.arange(32) < 16, second, 0))
+
+
+def test_a_wrong_tensor_map_is_a_fault() -> None:
+    body = THREAD + INIT + TMA.format(bytes=2048, x=0, y=0) + WAIT
+    text = kernel_text(body, ".param .u64 out, .param .align 64 .b8 map[128]", shared=BARRIER)
+    with pytest.raises(_core.LaunchError, match="rank 1") as caught:
+        launch(text, np.zeros(32, np.uint32), Map(aligned((64,), np.uint32), (32,)))
+    assert caught.value.kind == "tensor_map"
