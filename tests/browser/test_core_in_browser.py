@@ -161,6 +161,50 @@ def test_every_dtype_arrives_exact(host: Host, dtype: str) -> None:
     expect(host.page.locator("output.sg-sentence")).to_have_text(f"Value {tensor[-1].item():g} was read.")
 
 
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        ("count(14823)", "14,823"),
+        ("plural(1, 'page')", "1 page"),
+        ("plural(1200, 'access', 'accesses')", "1,200 accesses"),
+        ("bytes(1023)", "1023 B"),
+        ("bytes(210944)", "206 KiB"),
+        ("bytes(1536)", "1.5 KiB"),
+        ("percent(0.0712)", "7.1 %"),
+        ("percent(1)", "100 %"),
+        ("duration(850)", "850 ns"),
+        ("duration(36900)", "36.90 µs"),
+        ("address('smem', 0x1a00)", "smem+0x1a00"),
+    ],
+)
+def test_numbers_are_written_with_their_units(host: Host, call: str, text: str) -> None:
+    host.show(Probe())
+    assert host.page.evaluate(f"sglabHost.modules.get('probe').core.format.{call}") == text
+
+
+def test_forty_requests_look_different_and_their_ink_is_legible(host: Host) -> None:
+    host.show(Probe())
+    looks = host.page.evaluate(
+        "() => { const { lookOf } = sglabHost.modules.get('probe').core;"
+        " return [true, false].map((dark) => Array.from({ length: 40 }, (_, i) => lookOf(i, dark))) }"
+    )
+    for theme in looks:
+        assert len({(look["fill"], look["hatch"]) for look in theme}) == 40
+        assert all(contrast(look["fill"], look["ink"]) >= 4.5 for look in theme)
+
+
+def contrast(one: str, other: str) -> float:
+    """Contrast ratio of two #rrggbb colours, WCAG 2."""
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def luminance(color: str) -> float:
+    channels = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return float(np.dot(linear, (0.2126, 0.7152, 0.0722)))
+
+
 def test_a_saved_page_works_from_the_file_system_without_python(page: Page, tmp_path: object) -> None:
     path = Probe(np.arange(7) * 3).save(f"{tmp_path}/probe.html")
     page.goto(path.as_uri())

@@ -96,11 +96,6 @@ export class CellGrid {
     return this.#geometry;
   }
 
-  /** Width that cells can use; 0 before the grid is on the page. */
-  get roomForCells(): number {
-    return Math.max(0, this.#scroller.clientWidth - this.#geometry.headerWidth);
-  }
-
   setLabel(label: string): void {
     this.#scroller.setAttribute("aria-label", label);
   }

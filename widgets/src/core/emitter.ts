@@ -10,10 +10,6 @@ export class Emitter<T = void> {
   emit(value: T): void {
     for (const listener of [...this.#listeners]) listener(value);
   }
-
-  get size(): number {
-    return this.#listeners.size;
-  }
 }
 
 /** Things to undo when a view goes, last first. */

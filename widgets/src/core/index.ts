@@ -18,7 +18,7 @@ export type { KeyBinding } from "./keys";
 export { type Facet, type Selection, type SelectionStore, sameSelection } from "./selection";
 export type { Source } from "./source";
 export { type DType, type Numbers, sliceTensor, type Tensor } from "./tensor";
-export { reducedMotion, type Theme, watchTheme } from "./theme";
+export { type Theme, watchTheme } from "./theme";
 export { makeTooltip, type Tooltip } from "./tooltip";
 export { countUpTo, type Granularity, type Mark, type Track, Transport } from "./transport";
 export { type Context, defineWidget } from "./widget";

@@ -94,7 +94,3 @@ export function watchTheme(root: HTMLElement, disposer: Disposer, changed: () =>
     return theme;
   };
 }
-
-export function reducedMotion(): boolean {
-  return matchMedia("(prefers-reduced-motion: reduce)").matches;
-}

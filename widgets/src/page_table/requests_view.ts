@@ -4,7 +4,7 @@ import { type Cell, CellGrid, type Disposer, format, type Rect } from "../core";
 import { DIM, type Shared } from "./shared";
 import { describeRequestPage } from "./words";
 
-const HEADER = 134;
+const HEADER = 148;
 
 export class RequestsView {
   readonly grid: CellGrid;
@@ -90,7 +90,9 @@ export class RequestsView {
     const { painter, model } = this.shared;
     const x = cell.x + cell.width / 2;
     const size = model.pool.page_size;
-    const two = cell.height >= 28 && cell.width >= 58 && size > 1;
+    const first = number * size;
+    const tokens = `${first}–${first + size - 1}`;
+    const two = cell.height >= 28 && cell.width >= 8 + 5.5 * tokens.length && size > 1;
     const y = cell.y + cell.height / 2;
     painter.plated(
       context,
@@ -102,8 +104,7 @@ export class RequestsView {
       true,
     );
     if (!two) return;
-    const first = number * size;
-    painter.plated(context, `${first}–${first + size - 1}`, { x, y: y + 7 }, plate, ink, 9);
+    painter.plated(context, tokens, { x, y: y + 7 }, plate, ink, 9);
   }
 
   #paintHeader(context: CanvasRenderingContext2D, row: number, rect: Rect): void {
