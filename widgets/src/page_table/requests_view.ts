@@ -8,6 +8,8 @@ const HEADER = 148;
 
 export class RequestsView {
   readonly grid: CellGrid;
+  /** Whether every cell has room for its token range below its page. */
+  #tokensFit = false;
 
   constructor(
     private shared: Shared,
@@ -39,10 +41,13 @@ export class RequestsView {
     const fitting = Math.floor(room / columns);
     const many = requests.length > 12;
     const least = Math.max(30, 8 + 7 * String(this.shared.model.pool.pages).length);
+    const cellWidth = Math.max(least, Math.min(88, fitting));
+    const longest = 2 * String(Math.max(0, ...requests.map(({ seqLen }) => seqLen))).length + 1;
+    this.#tokensFit = !many && cellWidth >= 10 + 5.5 * longest && this.shared.model.pool.page_size > 1;
     this.grid.setGeometry({
       rows: requests.length,
       columns,
-      cellWidth: Math.max(least, Math.min(88, fitting)),
+      cellWidth,
       cellHeight: many ? 20 : 34,
       headerWidth: HEADER,
       headerHeight: 0,
@@ -92,7 +97,7 @@ export class RequestsView {
     const size = model.pool.page_size;
     const first = number * size;
     const tokens = `${first}–${first + size - 1}`;
-    const two = cell.height >= 28 && cell.width >= 8 + 5.5 * tokens.length && size > 1;
+    const two = this.#tokensFit;
     const y = cell.y + cell.height / 2;
     painter.plated(
       context,
