@@ -84,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     try:
         decode(options)
-    except (ValueError, ImportError, RuntimeError) as error:
+    except (ValueError, ImportError, RuntimeError, OSError) as error:
         print(f"sglab: {error}", file=sys.stderr)
         return 2
     return 0

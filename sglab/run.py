@@ -21,6 +21,7 @@ def decode(options: argparse.Namespace) -> None:
     from sglab import attend, decode_batch
     from sglab.attention import reference
 
+    check_options(options)
     batch = decode_batch(
         options.seq_lens,
         options.num_heads,
@@ -35,13 +36,24 @@ def decode(options: argparse.Namespace) -> None:
     out = attend(batch, backend=options.backend, implementation=options.implementation)
     expected = reference(batch).o
     text = "\n\n".join([shapes(batch, out), accuracy(out, expected), story(out)])
-    plan = plan_of(batch, options.planner or PLANNER_OF_BACKEND.get(out.info.backend), options.sm_count)
-    if plan is not None:
-        text += "\n\n" + describe(plan)
+    plan = plan_of(batch, options.planner, out.info.backend, options.sm_count)
+    text += "\n\n" + (f"{out.info.backend} does not split: no plan" if plan is None else describe(plan))
     print(text)
     if options.html is not None:
         write_report(batch, plan, options, text)
         print(f"\nwrote {options.html}")
+
+
+def check_options(options: argparse.Namespace) -> None:
+    """What would only be found wrong after the run is refused before it."""
+    from sglab.planning import PLANNERS
+
+    if options.planner not in (None, *PLANNERS):
+        raise ValueError(f"--planner: expected one of {', '.join(PLANNERS)}; got {options.planner!r}")
+    if not 2 <= options.sm_count <= 2048:
+        raise ValueError(f"--sm-count: expected 2..2048, got {options.sm_count}; an H100 has 132, a B200 148")
+    if options.html is not None and (options.html.is_dir() or not options.html.absolute().parent.is_dir()):
+        raise ValueError(f"--html: expected a file in a folder that exists, got {str(options.html)!r}")
 
 
 def shapes(batch: Batch, out: Tensor) -> str:
@@ -66,19 +78,21 @@ def story(out: Tensor) -> str:
     return f"what ran: {out.info}"  # type: ignore[attr-defined]
 
 
-def plan_of(batch: Batch, planner: str | None, sm_count: int) -> Plan | None:
+def plan_of(batch: Batch, planner: str | None, backend: str, sm_count: int) -> Plan | None:
+    """The plan asked for, or that of the backend that ran, with the batch's own page size."""
     from sglab.planning import PLANNERS
 
-    if planner is None:
+    own = PLANNER_OF_BACKEND.get(backend)
+    name = planner or own
+    if name is None:
         return None
-    if planner not in PLANNERS:
-        raise ValueError(f"--planner: expected one of {', '.join(PLANNERS)}; got {planner!r}")
-    return PLANNERS[planner](
+    return PLANNERS[name](
         batch.seq_lens.tolist(),
         num_heads=batch.num_heads,
         num_kv_heads=batch.num_kv_heads,
         head_dim_qk=batch.layer.head_dim,
         head_dim_vo=batch.layer.v_head_dim,
+        page_size=batch.page_size if name == own else None,
         sm_count=sm_count,
     )
 

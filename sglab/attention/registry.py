@@ -70,14 +70,16 @@ def create_attention_backend(name: str, runner: ModelRunner) -> AttentionBackend
     Raises:
         UnknownBackendError: it is not registered here.
     """
-    factory = ATTENTION_BACKENDS.get(name)
+    factory = ATTENTION_BACKENDS.get(name) if isinstance(name, str) else None
     if factory is None:
         raise UnknownBackendError(_unknown(name))
     return factory(runner)
 
 
-def _unknown(name: str) -> str:
+def _unknown(name: object) -> str:
     known = ", ".join(sorted(ATTENTION_BACKENDS))
+    if not isinstance(name, str):
+        return f"backend: expected the name of one, got {name!r}; choose one of {known}"
     if name in SGLANG_BACKENDS["0.5.9"]:
         return f"backend {name!r} is one of SGLang's, but sglab does not have it; choose one of {known}"
     near = difflib.get_close_matches(name.lower().replace("-", "_"), ATTENTION_BACKENDS, n=1, cutoff=0.5)

@@ -15,7 +15,7 @@ from sglab.attention.registry import (
     create_attention_backend,
 )
 from sglab.attention.selection import Model, select_attention_backend, this_machine
-from sglab.engine import Batch
+from sglab.engine import BadArgumentError, Batch
 
 FALLBACK = {"cuda": "triton", "cpu": "torch_native"}
 """Device type -> what runs where SGLang would choose a backend that is not here."""
@@ -45,6 +45,9 @@ def attend(
         UnknownBackendError: no such backend. BadArgumentError, PageTableError, NonFiniteKVError, ContractError: the
         batch or its use is wrong; nothing ran.
     """
+    if not isinstance(batch, Batch):
+        remedy = "Make one with sglab.decode_batch or sglab.extend_batch."
+        raise BadArgumentError("batch", "a Batch", type(batch).__name__, remedy)
     name, reason = _named(batch, backend)
     if check and batch.batch_size:
         batch.check()

@@ -9,13 +9,17 @@ import torch
 
 from sglab.attention.base import AttentionBackend
 from sglab.attention.rows import Span, save_and_get_kv, spans
-from sglab.engine import ForwardBatch, ModelRunner, RadixAttention
+from sglab.engine import BadArgumentError, ForwardBatch, ModelRunner, RadixAttention
 
 
 class PerRequestBackend(AttentionBackend):
     """One call per request on contiguous copies of its keys and values; no CUDA graph (SGLang disables it)."""
 
     def __init__(self, model_runner: ModelRunner) -> None:
+        asked = model_runner.kernel_implementation
+        if asked not in ("auto", "torch"):
+            remedy = "Leave it out, or choose the backend triton or cutlass_mla."
+            raise BadArgumentError("implementation", f"'auto' or 'torch' for {self.name}", repr(asked), remedy)
         self.device = model_runner.device
 
     def init_forward_metadata(self, forward_batch: ForwardBatch) -> None:

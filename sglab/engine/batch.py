@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import torch
 
+from sglab.engine import arguments
 from sglab.engine.batch_state import BatchState
 from sglab.engine.errors import BadArgumentError
 from sglab.engine.forward_mode import ForwardMode
@@ -55,8 +56,7 @@ class Batch(BatchState):
         Raises:
             PoolExhaustedError: too few free pages (after eviction) or rows. BadArgumentError: a length no row can hold.
         """
-        if seq_len < 1:
-            raise BadArgumentError("seq_len", "at least 1", seq_len, "A request has tokens.")
+        arguments.integer("seq_len", seq_len, 1, remedy="A request has tokens.")
         if token_ids is not None and len(token_ids) != seq_len:
             raise BadArgumentError("token_ids", f"{seq_len} tokens", len(token_ids), "Pass one per position.")
         with self._transaction():
@@ -115,12 +115,8 @@ class Batch(BatchState):
             PoolExhaustedError, BadArgumentError: as `allocate`.
         """
         donor = self._req(i)
-        if not 1 <= tokens <= donor.kv_committed_len:
-            raise BadArgumentError(
-                "tokens", f"1..{donor.kv_committed_len}", tokens, f"Request {i} has no more to share."
-            )
-        if extra_tokens < 0:
-            raise BadArgumentError("extra_tokens", "at least 0", extra_tokens, "Ask for fewer shared tokens instead.")
+        arguments.integer("tokens", tokens, 1, donor.kv_committed_len, f"Request {i} has no more to share.")
+        arguments.integer("extra_tokens", extra_tokens, 0, remedy="Ask for fewer shared tokens instead.")
         with self._transaction():
             self.tree_cache.cache_unfinished_req(donor)
             req = Req(self._name(), donor.token_ids()[:tokens] + self._fresh_tokens(extra_tokens))
@@ -130,7 +126,7 @@ class Batch(BatchState):
 
     def evict(self, num_tokens: int) -> int:
         """Evict unlocked prefixes from the radix tree, least recently used first. Returns the tokens freed."""
-        return self.tree_cache.evict(num_tokens)
+        return self.tree_cache.evict(arguments.integer("num_tokens", num_tokens, 0))
 
     def admit(self, seq_lens: list[int], new_tokens: Sequence[int | None], shared_prefix: int = 0) -> None:
         """Admit many requests at once, all beginning with the same `shared_prefix` tokens. See `allocate`."""

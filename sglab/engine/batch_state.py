@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from sglab.engine import checks
+from sglab.engine import arguments, checks
 from sglab.engine.errors import BadArgumentError
 from sglab.engine.forward_batch import ForwardBatch
 from sglab.engine.forward_mode import ForwardMode
@@ -158,11 +158,9 @@ class BatchState:
         return torch.cat([torch.empty(0, dtype=torch.int64, device=self.device), *slots])
 
     def _req(self, i: int) -> Req:
-        if not 0 <= i < self.batch_size:
-            raise BadArgumentError(
-                "i", f"a request 0..{self.batch_size - 1}", i, "Requests are numbered in batch order."
-            )
-        return self.reqs[i]
+        if not self.reqs:
+            raise BadArgumentError("i", "a request", f"{i!r} for an empty batch", "Allocate a request first.")
+        return self.reqs[arguments.integer("i", i, 0, self.batch_size - 1, "Requests are numbered in batch order.")]
 
     def _check_q(self) -> None:
         shape = (sum(self.new_tokens), self.num_heads, self.layer.head_dim)

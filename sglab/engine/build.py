@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
+from sglab.engine import arguments
 from sglab.engine.batch import Batch
 from sglab.engine.errors import BadArgumentError
 from sglab.engine.forward_mode import ForwardMode
@@ -80,7 +81,8 @@ def decode_batch(
         layer_num=layer_num,
         device=device,
     )
-    return options.build(_lengths("seq_lens", seq_lens, 1), [1] * len(seq_lens), ForwardMode.DECODE)
+    lengths = arguments.lengths("seq_lens", seq_lens, 1)
+    return options.build(lengths, [1] * len(lengths), ForwardMode.DECODE)
 
 
 def extend_batch(
@@ -116,9 +118,10 @@ def extend_batch(
 
     The other arguments and the errors are those of `decode_batch`.
     """
-    lengths = _lengths("seq_lens", seq_lens, 1)
-    prefixes = _lengths("prefix_lens", [prefix_lens] * len(lengths) if isinstance(prefix_lens, int) else prefix_lens, 0)
-    decoding = _lengths("decode_seq_lens", decode_seq_lens, 1) if len(decode_seq_lens) else []
+    lengths = arguments.lengths("seq_lens", seq_lens, 1)
+    same = isinstance(prefix_lens, int)
+    prefixes = arguments.lengths("prefix_lens", [prefix_lens] * len(lengths) if same else prefix_lens, 0)
+    decoding = arguments.lengths("decode_seq_lens", decode_seq_lens, 1) if len(decode_seq_lens) else []
     if len(prefixes) != len(lengths) or any(p >= s for p, s in zip(prefixes, lengths, strict=True)):
         raise BadArgumentError(
             "prefix_lens",
@@ -150,12 +153,3 @@ def extend_batch(
         device=device,
     )
     return options.build(lengths + decoding, new_tokens, mode)
-
-
-def _lengths(name: str, values: Sequence[int], least: int) -> list[int]:
-    lengths = [int(value) for value in values]
-    if not lengths or min(lengths) < least:
-        raise BadArgumentError(
-            name, f"one or more lengths, each at least {least}", lengths, "Give every request a length."
-        )
-    return lengths

@@ -70,9 +70,14 @@ def check_page_table(
         live & ((slots < 0) | (slots >= kv_pool.size + page_size)),
         slots,
         f"a slot {page_size}..{kv_pool.size + page_size - 1} of the pool",
-        "The page table points outside the pool.",
+        "The page table points outside the pool: take slots from the allocator (batch.allocate, extend_by_token).",
     )
-    _refuse_slots(live & (slots < page_size), slots, "a slot outside page 0", "Page 0 is the dummy page.")
+    _refuse_slots(
+        live & (slots < page_size),
+        slots,
+        "a slot outside page 0",
+        "Page 0 is the dummy page: the row is too short for this length, or was never filled. Extend the request.",
+    )
     first_of_page = slots[:, position // page_size * page_size]
     _refuse_slots(
         live & (slots != first_of_page // page_size * page_size + position % page_size),
@@ -102,7 +107,7 @@ def check_out_cache_loc(out_cache_loc: torch.Tensor, slots: torch.Tensor) -> Non
         t = int(wrong.nonzero()[0])
         raise PageTableError(
             f"out_cache_loc[{t}]: expected slot {int(slots[t])}, where req_to_token has this token, got "
-            f"{int(out_cache_loc[t])}. Its KV would be written elsewhere than it is read."
+            f"{int(out_cache_loc[t])}. Its KV would be written elsewhere than it is read: set it to that slot."
         )
 
 

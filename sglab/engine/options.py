@@ -7,6 +7,7 @@ from typing import Literal
 
 import torch
 
+from sglab.engine import arguments
 from sglab.engine.allocator import BaseTokenToKVPoolAllocator, TokenToKVPoolAllocator
 from sglab.engine.batch import Batch
 from sglab.engine.errors import BadArgumentError
@@ -20,7 +21,6 @@ from sglab.engine.req_to_token_pool import ReqToTokenPool
 
 Layout = Literal["contiguous", "fragmented"]
 
-DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
 MLA_QK_NOPE_HEAD_DIM = 128
 """DeepSeek's, before absorption: the softmax scale is that of the 128 + 64 dims the scores stand for, not of 576."""
 
@@ -51,12 +51,7 @@ class BatchOptions:
 
     def build(self, seq_lens: list[int], new_tokens: list[int], mode: ForwardMode) -> Batch:
         """Make the pools, admit the requests and return the batch."""
-        _choice("kind", self.kind, ("mla", "mha"))
-        _choice("layout", self.layout, ("contiguous", "fragmented"))
-        if not 0 <= self.shared_prefix <= min(seq_lens):
-            raise BadArgumentError(
-                "shared_prefix", f"0..{min(seq_lens)}, the shortest length", self.shared_prefix, "Share fewer tokens."
-            )
+        self._check(min(seq_lens))
         runner = self._runner(seq_lens)
         if self.layout == "fragmented":
             fragment(runner.token_to_kv_pool_allocator, self.seed)
@@ -65,14 +60,37 @@ class BatchOptions:
         batch.admit(seq_lens, new_tokens, self.shared_prefix)
         return batch
 
+    def _check(self, shortest: int) -> None:
+        """Refuse what no batch could have; the pools and the heads check themselves."""
+        arguments.choice("kind", self.kind, ("mla", "mha"))
+        arguments.choice("layout", self.layout, ("contiguous", "fragmented"))
+        remedy = f"The shortest request has {shortest} tokens."
+        arguments.integer("shared_prefix", self.shared_prefix, 0, shortest, remedy)
+        arguments.integer("seed", self.seed, -(2**63), 2**63 - 1, "Any whole number will do, such as 0.")
+        arguments.integer("qk_rope_head_dim", self.qk_rope_head_dim, 0)
+        for name in ("num_heads", "head_dim", "kv_lora_rank", "layer_num"):
+            arguments.integer(name, getattr(self, name), 1)
+        for name in ("num_kv_heads", "v_head_dim", "max_context_len", "max_running_requests"):
+            if getattr(self, name) is not None:
+                arguments.integer(name, getattr(self, name), 1, remedy="Leave it out for the default.")
+        if self.pool_tokens is not None:
+            page = arguments.power_of_two("page_size", self.page_size)
+            tokens = arguments.integer("pool_tokens", self.pool_tokens, page)
+            if tokens % page:
+                remedy = f"{tokens // page * page} or {-(-tokens // page) * page} would do."
+                raise BadArgumentError("pool_tokens", f"a multiple of page_size {page}", tokens, remedy)
+        if self.sm_scale is not None:
+            arguments.finite("sm_scale", self.sm_scale)
+        arguments.finite("logit_cap", self.logit_cap, 0.0)
+
     def _runner(self, seq_lens: list[int]) -> ModelRunner:
-        page = _power_of_two("page_size", self.page_size)
+        page = arguments.power_of_two("page_size", self.page_size)
         need = sum(ceil_div(seq_len, page) for seq_len in seq_lens)
         size = self.pool_tokens if self.pool_tokens is not None else (need + max(8, need // 4)) * page
         context = self.max_context_len or ceil_div(max(seq_lens), page) * page + max(2 * page, 64)
-        device, dtype = torch.device(self.device), _dtype(self.dtype)
+        device, dtype = arguments.device("device", self.device), arguments.dtype("dtype", self.dtype)
         config = self._config(context)
-        kv_pool = self._kv_pool(size, config, dtype, device)
+        kv_pool = self._fitting_kv_pool(size, config, dtype, device)
         allocator: BaseTokenToKVPoolAllocator
         if page == 1:
             allocator = TokenToKVPoolAllocator(size, device, kv_pool)
@@ -83,7 +101,7 @@ class BatchOptions:
 
     def _config(self, context_len: int) -> ModelConfig:
         kv_heads = self._kv_heads()
-        if self.num_heads < 1 or kv_heads < 1 or self.num_heads % kv_heads:
+        if self.num_heads % kv_heads:
             raise BadArgumentError(
                 "num_heads",
                 f"a multiple of num_kv_heads {kv_heads}",
@@ -114,6 +132,18 @@ class BatchOptions:
                 "num_kv_heads", "1 for MLA: one latent row per token", self.num_kv_heads, 'For GQA pass kind="mha".'
             )
         return 1
+
+    def _fitting_kv_pool(self, size: int, config: ModelConfig, dtype: torch.dtype, device: torch.device) -> KVCache:
+        """The KV pool, or a refusal in our words where the memory does not suffice."""
+        try:
+            return self._kv_pool(size, config, dtype, device)
+        except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+            if isinstance(error, RuntimeError) and "memory" not in str(error):
+                raise
+            width = config.head_dim + (config.v_head_dim if config.kind == "mha" else 0)
+            gib = size * config.num_key_value_heads * width * dtype.itemsize * self.layer_num / 2**30
+            remedy = "Shorten seq_lens, or pass fewer heads or layers."
+            raise BadArgumentError("seq_lens", f"a KV pool that fits {device}", f"{gib:,.0f} GiB", remedy) from None
 
     def _kv_pool(self, size: int, config: ModelConfig, dtype: torch.dtype, device: torch.device) -> KVCache:
         if config.kind == "mla":
@@ -154,24 +184,6 @@ def fragment(allocator: BaseTokenToKVPoolAllocator, seed: int, requests: int = 2
         held.append(slots)
     for i in torch.randperm(len(held), generator=generator).tolist():
         allocator.free(held[i])
-
-
-def _choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise BadArgumentError(name, " or ".join(map(repr, choices)), repr(value), "Choose one of them.")
-
-
-def _power_of_two(name: str, value: int) -> int:
-    if value < 1 or value & (value - 1):
-        raise BadArgumentError(name, "a power of two", value, "Kernels use 1, 16, 32, 64 or 128.")
-    return value
-
-
-def _dtype(dtype: str | torch.dtype) -> torch.dtype:
-    found = DTYPES.get(str(dtype).removeprefix("torch."))
-    if found is None:
-        raise BadArgumentError("dtype", " or ".join(DTYPES), repr(dtype), "Choose one of them.")
-    return found
 
 
 def _sm_count(device: torch.device) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -46,6 +47,11 @@ class Planner:
         Head dims default to 576 and 512 with one KV head and 128 heads (MLA), otherwise to 128 each. `ctas_per_sm`
         is what the driver's occupancy query would answer. Options are the planner's own, such as max_kv_splits.
         """
+        known = list(inspect.signature(self.function).parameters)[1:]
+        for name in options:
+            if name not in known:
+                remedy = f"its own options are {', '.join(known)}" if known else "it has no options of its own"
+                raise TypeError(f"{name}: expected an option of {self.name}, got an unknown one; {remedy}")
         latent = self.attention == "mla" or (num_kv_heads == 1 and head_dim_qk is None and head_dim_vo is None)
         workload = Workload.checked(
             seq_lens,

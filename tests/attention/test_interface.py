@@ -16,6 +16,7 @@ from sglab.attention import (
     register_attention_backend,
 )
 from sglab.engine import (
+    BadArgumentError,
     Batch,
     ForwardBatch,
     ForwardMode,
@@ -124,6 +125,7 @@ def test_sglangs_seventeen_backends_are_listed() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
+        (5, "backend: expected the name of one, got 5; choose one of cutlass_mla"),
         ("tritn", r"unknown attention backend 'tritn'; known are cutlass_mla, .*Did you mean 'triton'\?"),
         ("torch-native", r"Did you mean 'torch_native'\?"),
         ("zebra", "known are cutlass_mla, flex_attention, torch_native, triton.$"),
@@ -188,3 +190,15 @@ def test_metadata_comes_before_forward(batch: Batch) -> None:
 def test_a_layer_knows_its_dims() -> None:
     layer = RadixAttention(8, 2, 64, 0.125)
     assert (layer.v_head_dim, layer.qk_head_dim, layer.tp_v_head_num) == (64, 64, 2)
+
+
+def test_attend_refuses_what_is_no_batch_and_implementations_a_backend_does_not_have(batch: Batch) -> None:
+    with pytest.raises(BadArgumentError, match="batch: expected a Batch, got list"):
+        attend([batch])  # type: ignore[arg-type]
+    for backend in ("torch_native", "flex_attention"):
+        with pytest.raises(
+            BadArgumentError, match=f"implementation: expected 'auto' or 'torch' for {backend}, got 'triton'"
+        ):
+            attend(batch, backend, implementation="triton")
+    with pytest.raises(ValueError, match="implementation must be one of 'auto', 'triton', 'reference'; got 'cuda'"):
+        attend(batch, "triton", implementation="cuda")

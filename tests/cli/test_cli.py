@@ -67,6 +67,11 @@ def test_report_is_self_contained(tmp_path: Path, capsys: pytest.CaptureFixture[
         ("run decode --seq-lens 300 --page-size 96 --backend cutlass_mla", "page_size"),
         ("run decode --seq-lens 300 --num-heads 0", "num_heads"),
         ("run decode --seq-lens 300 --planner nobody", "--planner"),
+        ("run decode --seq-lens 300 --sm-count 0", "--sm-count"),
+        ("run decode --seq-lens 300 --html no/such/folder/out.html", "--html"),
+        ("run decode --seq-lens 300 --device xpu", "device"),
+        ("run decode --seq-lens 99999999999", "seq_lens"),
+        ("run decode --seq-lens 300 --backend torch_native --implementation triton", "implementation"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(arguments: str, names: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
 """decode_batch, extend_batch and the edits of a live Batch."""
 
+import math
 import subprocess
 import sys
 from typing import Any
@@ -204,6 +205,9 @@ def test_a_refused_request_length_changes_nothing() -> None:
     for edit in (lambda: batch.free(1), lambda: batch.extend_by_token(-1), lambda: batch.share_prefix(0, 6)):
         with pytest.raises(BadArgumentError):
             edit()
+    for edit in (lambda: batch.allocate(2.5), lambda: batch.free("0"), lambda: batch.evict(-1)):  # type: ignore[arg-type]
+        with pytest.raises(BadArgumentError):
+            edit()
     assert snapshot(batch) == before
 
 
@@ -211,15 +215,34 @@ def test_a_refused_request_length_changes_nothing() -> None:
     ("change", "message"),
     [
         ({"seq_lens": []}, "seq_lens: expected one or more lengths"),
-        ({"seq_lens": [5, 0]}, r"seq_lens: .*each at least 1, got \[5, 0\]"),
+        (
+            {"seq_lens": [5, 0]},
+            r"seq_lens\[1\]: expected an integer of at least 1, got 0\. Give every request a length",
+        ),
         ({"page_size": 24}, "page_size: expected a power of two, got 24"),
-        ({"pool_tokens": 100}, "size: expected a positive multiple of page_size 64, got 100"),
+        ({"pool_tokens": 100}, r"pool_tokens: expected a multiple of page_size 64, got 100\. 64 or 128 would do"),
         ({"dtype": "int8"}, r"dtype: expected float16 or bfloat16 or float32, got 'int8'"),
         ({"num_kv_heads": 8}, r'num_kv_heads: expected 1 for MLA.*got 8. For GQA pass kind="mha"'),
         ({"kind": "gqa"}, "kind: expected 'mla' or 'mha', got 'gqa'"),
         ({"kind": "mha", "num_heads": 6, "num_kv_heads": 4}, "num_heads: expected a multiple of num_kv_heads 4, got 6"),
         ({"layout": "random"}, "layout: expected 'contiguous' or 'fragmented'"),
-        ({"shared_prefix": 9}, r"shared_prefix: expected 0\.\.5, the shortest length, got 9"),
+        ({"shared_prefix": 9}, r"shared_prefix: expected an integer 0\.\.5, got 9\. The shortest request has 5 tokens"),
+        ({"seq_lens": "300"}, r"seq_lens: expected a list of lengths, got '300'"),
+        ({"seq_lens": 5}, "seq_lens: expected a list of lengths, got 5"),
+        ({"seq_lens": [5, 6.5]}, r"seq_lens\[1\]: expected an integer of at least 1, got 6\.5"),
+        ({"seq_lens": [2**40, 5]}, r"seq_lens\[0\]: expected an integer 1\.\.2147483647"),
+        ({"seq_lens": [2**31 - 1] * 64}, r"seq_lens: expected a KV pool that fits cpu, got [\d,]+ GiB\. Shorten"),
+        ({"page_size": 1.5}, r"page_size: expected a power of two, got 1\.5"),
+        ({"pool_tokens": 0}, "pool_tokens: expected an integer of at least 64, got 0"),
+        ({"num_heads": "8"}, "num_heads: expected an integer of at least 1, got '8'"),
+        ({"kind": "mha", "head_dim": 0}, "head_dim: expected an integer of at least 1, got 0"),
+        ({"qk_rope_head_dim": -1}, "qk_rope_head_dim: expected an integer of at least 0, got -1"),
+        ({"max_running_requests": -2}, "max_running_requests: expected an integer of at least 1, got -2"),
+        ({"sm_scale": math.nan}, "sm_scale: expected a finite number, got nan"),
+        ({"logit_cap": -1.0}, r"logit_cap: expected a finite number of at least 0, got -1\.0"),
+        ({"seed": "a"}, "seed: expected an integer .* got 'a'"),
+        ({"device": "xyz"}, "device: expected 'cpu', 'cuda' or 'cuda:N', got 'xyz'"),
+        ({"device": "cuda:99"}, "device: expected a device of this machine, got 'cuda:99' where there is"),
         ({"max_context_len": 4}, r"seq_lens: expected at most max_context_len 4, got 5"),
     ],
 )

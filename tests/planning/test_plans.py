@@ -133,6 +133,14 @@ def test_lengths_must_be_integers() -> None:
         PLANNERS["sglang_triton"]([1], num_heads="many", num_kv_heads=1, sm_count=132)  # type: ignore[arg-type]
 
 
+def test_an_unknown_option_is_named_with_the_planners_own() -> None:
+    arguments: dict[str, int] = {"num_heads": 8, "num_kv_heads": 1, "sm_count": 132, "splits": 3}
+    with pytest.raises(TypeError, match=r"splits: .* option of sglang_triton.*its own options are max_kv_splits"):
+        PLANNERS["sglang_triton"]([5], **arguments)
+    with pytest.raises(TypeError, match=r"splits: .* option of flash_mla.*it has no options of its own"):
+        PLANNERS["flash_mla"]([5], **arguments)
+
+
 @pytest.mark.parametrize("name", PLANNERS)
 def test_replanning_a_batch_of_256_is_quick(name: str) -> None:
     """The widget replans while a length is dragged; the bound leaves room for a busy machine."""
