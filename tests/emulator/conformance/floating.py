@@ -1,0 +1,230 @@
+"""f32, f64, f16 and bf16 arithmetic, alone and packed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+
+import numpy as np
+
+from . import exact
+from .case import Bits, Case, mapped
+from .exact import BF16, F16, F32, F64, Format, Number
+from .values import floats
+
+MODES = ("rn", "rz", "rm", "rp")
+
+
+def _rounded(f: Format, function: Callable[..., Number], mode: str, flush: bool, sat: bool) -> Callable[..., int]:
+    """From bits to bits, with one rounding at the end."""
+
+    def evaluate(*raw: int) -> int:
+        bits = f.encode(function(*(f.decode(v, flush) for v in raw)), mode, flush)
+        if sat:
+            value = f.decode(bits)
+            if value != value or value < 0:
+                return 0
+            return f.encode(Fraction(1)) if value > 1 else bits & (f.sign - 1) if value == 0 else bits
+        return bits
+
+    return evaluate
+
+
+def _operations(mode: str) -> dict[str, tuple[int, Callable[..., Number]]]:
+    return {
+        "add": (2, lambda a, b: exact.add(a, b, mode)),
+        "sub": (2, lambda a, b: exact.add(a, exact.negate(b), mode)),
+        "mul": (2, exact.multiply),
+        "div": (2, exact.divide),
+        "fma": (3, lambda a, b, c: exact.fused(a, b, c, mode)),
+        "sqrt": (1, exact.square_root),
+        "rcp": (1, lambda a: exact.divide(Fraction(1), a)),
+    }
+
+
+def _case(f: Format, type_name: str, op: str, mode: str, flush: bool = False, sat: bool = False) -> Case:
+    operands, function = _operations(mode)[op]
+    names = ", ".join(["{a}", "{b}", "{c}"][:operands])
+    form = f"{op}.{mode}{'.ftz' if flush else ''}{'.sat' if sat else ''}.{type_name} {{d}}, {names};"
+    evaluate = _rounded(f, function, mode, flush, sat)
+    inputs = floats(*(f,) * operands, count=80)
+    return Case(form, f.bits, (f.bits,) * operands, mapped(f.bits, evaluate), inputs)
+
+
+def single_and_double() -> Iterator[Case]:
+    for mode in MODES:
+        for op in ("add", "sub", "mul", "div", "fma", "sqrt", "rcp"):
+            yield _case(F32, "f32", op, mode)
+            yield _case(F64, "f64", op, mode)
+        for op in ("add", "mul", "fma", "div", "sqrt"):
+            yield _case(F32, "f32", op, mode, flush=True)
+    for op in ("add", "sub", "mul", "fma"):
+        yield _case(F32, "f32", op, "rn", sat=True)
+
+
+def _pairs(form: str, f: Format, evaluate: Callable[..., int], operands: int, width: int, target: str) -> Case:
+    """The same on both halves of registers twice as wide."""
+    half = width // 2
+    mask = (1 << half) - 1
+
+    def both(*raw: int) -> int:
+        return evaluate(*(v & mask for v in raw)) | evaluate(*(v >> half for v in raw)) << half
+
+    single = floats(*(f,) * operands, count=60)
+
+    def inputs(rng: np.random.Generator) -> tuple[Bits, ...]:
+        columns = single(rng)
+        order = rng.permutation(len(columns[0]))
+        kind = np.uint32 if width == 32 else np.uint64
+        return tuple(c.astype(kind) | c[order].astype(kind) << kind(half) for c in columns)
+
+    return Case(form, width, (width,) * operands, mapped(width, both), inputs, target=target)
+
+
+def packed_single() -> Iterator[Case]:
+    for mode in MODES:
+        for op in ("add", "sub", "mul", "fma"):
+            operands, function = _operations(mode)[op]
+            names = ", ".join(["{a}", "{b}", "{c}"][:operands])
+            form = f"{op}.{mode}.f32x2 {{d}}, {names};"
+            yield _pairs(form, F32, _rounded(F32, function, mode, False, False), operands, 64, "sm_100")
+
+
+def halves() -> Iterator[Case]:
+    for f, name, target in ((F16, "f16", "sm_80"), (BF16, "bf16", "sm_90")):
+        for op in ("add", "sub", "mul", "fma"):
+            operands, function = _operations("rn")[op]
+            names = ", ".join(["{a}", "{b}", "{c}"][:operands])
+            evaluate = _rounded(f, function, "rn", False, False)
+            form = f"{op}.rn.{name} {{d}}, {names};"
+            inputs = floats(*(f,) * operands, count=150)
+            yield Case(form, 16, (16,) * operands, mapped(16, evaluate), inputs, target=target)
+            yield _pairs(f"{op}.rn.{name}x2 {{d}}, {names};", f, evaluate, operands, 32, target)
+
+            def relu(*raw: int, f: Format = f, evaluate=evaluate) -> int:
+                bits = evaluate(*raw)
+                return 0 if bits & f.sign and bits & (f.sign - 1) <= f.infinity else bits
+
+            if op == "fma":
+                form = f"fma.rn.relu.{name} {{d}}, {names};"
+                yield Case(form, 16, (16,) * 3, mapped(16, relu), inputs)
+        if f is F16:
+            for op in ("add", "mul", "fma"):
+                operands, function = _operations("rn")[op]
+                names = ", ".join(["{a}", "{b}", "{c}"][:operands])
+                for suffix, flush, sat in ((".ftz", True, False), (".sat", False, True)):
+                    evaluate = _rounded(f, function, "rn", flush, sat)
+                    form = f"{op}.rn{suffix}.f16 {{d}}, {names};"
+                    yield Case(form, 16, (16,) * operands, mapped(16, evaluate), floats(*(f,) * operands, count=100))
+
+
+def extremes() -> Iterator[Case]:
+    for f, name in ((F32, "f32"), (F64, "f64"), (F16, "f16"), (BF16, "bf16")):
+        for largest in (False, True):
+            for propagate in (False, True):
+                if name == "f64" and propagate:
+                    continue
+
+                def pick(a: int, b: int, f: Format = f, largest=largest, propagate=propagate) -> int:
+                    return f.encode(exact.minimum(f.decode(a), f.decode(b), largest, propagate))
+
+                op = ("max" if largest else "min") + (".NaN" if propagate else "")
+                yield Case(
+                    f"{op}.{name} {{d}}, {{a}}, {{b}};", f.bits, (f.bits,) * 2, mapped(f.bits, pick), floats(f, f)
+                )
+                if f is F32:
+
+                    def three(a: int, b: int, c: int, pick=pick) -> int:
+                        return pick(pick(a, b), c)
+
+                    yield Case(
+                        f"{op}.f32 {{d}}, {{a}}, {{b}}, {{c}};",
+                        32,
+                        (32,) * 3,
+                        mapped(32, three),
+                        floats(f, f, f),
+                        target="sm_100",
+                    )
+                if f in (F16, BF16):
+                    target = "sm_80" if f is F16 else "sm_90"
+                    yield _pairs(f"{op}.{name}x2 {{d}}, {{a}}, {{b}};", f, pick, 2, 32, target)
+
+
+def signs() -> Iterator[Case]:
+    for f, name in ((F32, "f32"), (F64, "f64"), (F16, "f16"), (BF16, "bf16")):
+
+        def number(make):
+            """NaN results are unspecified bits, so they are left out."""
+
+            def inputs(rng: np.random.Generator) -> tuple[Bits, ...]:
+                (column,) = make(rng)
+                return (column[(column & type(column[0])(f.sign - 1)) <= f.infinity],)
+
+            return inputs
+
+        yield Case(
+            f"neg.{name} {{d}}, {{a}};", f.bits, (f.bits,), mapped(f.bits, lambda a, f=f: a ^ f.sign), number(floats(f))
+        )
+        yield Case(
+            f"abs.{name} {{d}}, {{a}};",
+            f.bits,
+            (f.bits,),
+            mapped(f.bits, lambda a, f=f: a & ~f.sign),
+            number(floats(f)),
+        )
+    yield Case(
+        "copysign.f32 {d}, {a}, {b};",
+        32,
+        (32, 32),
+        mapped(32, lambda a, b: a & 0x80000000 | b & 0x7FFFFFFF),
+        floats(F32, F32),
+    )
+
+
+def _approximate(function: Callable[[np.ndarray], np.ndarray], flush: bool) -> Callable[[Bits], Bits]:
+    """In double precision, then rounded to f32; NaN is canonical."""
+
+    def expected(bits: Bits) -> Bits:
+        x = bits.view(np.float32).astype(np.float64)
+        tiny = np.finfo(np.float32).tiny
+        if flush:
+            x = np.where(np.abs(x) < tiny, np.copysign(0, x), x)
+        with np.errstate(all="ignore"):
+            y = function(x).astype(np.float32)
+        if flush:
+            y = np.where(np.abs(y) < tiny, np.copysign(np.float32(0), y), y)
+        return np.where(np.isnan(y), np.uint32(F32.nan), y.view(np.uint32))
+
+    return expected
+
+
+def approximations() -> Iterator[Case]:
+    forms: list[tuple[str, Callable[[np.ndarray], np.ndarray], float]] = [
+        ("ex2.approx", np.exp2, 2),
+        ("lg2.approx", np.log2, 2),
+        ("rcp.approx", lambda x: 1 / x, 1),
+        ("sqrt.approx", np.sqrt, 1),
+        ("rsqrt.approx", lambda x: 1 / np.sqrt(x), 2),
+    ]
+    for name, function, ulps in forms:
+        for flush in (False, True):
+            form = f"{name}{'.ftz' if flush else ''}.f32 {{d}}, {{a}};"
+            yield Case(form, 32, (32,), _approximate(function, flush), floats(F32, count=2000), ulps=ulps)
+
+    def moderate(rng: np.random.Generator) -> tuple[Bits, ...]:
+        return (rng.uniform(-3, 3, 2000).astype(np.float32).view(np.uint32),)
+
+    # Their error is absolute: 2^-20.9 near zero crossings, 2^-10.987 relative for tanh.
+    yield Case("sin.approx.f32 {d}, {a};", 32, (32,), _approximate(np.sin, False), moderate, ulps=math.inf)
+    yield Case("cos.approx.f32 {d}, {a};", 32, (32,), _approximate(np.cos, False), moderate, ulps=math.inf)
+    yield Case("tanh.approx.f32 {d}, {a};", 32, (32,), _approximate(np.tanh, False), moderate, ulps=8192)
+
+
+def cases() -> Iterator[Case]:
+    yield from single_and_double()
+    yield from packed_single()
+    yield from halves()
+    yield from extremes()
+    yield from signs()
+    yield from approximations()
