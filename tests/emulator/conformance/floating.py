@@ -151,27 +151,27 @@ def extremes() -> Iterator[Case]:
                     yield _pairs(f"{op}.{name}x2 {{d}}, {{a}}, {{b}};", f, pick, 2, 32, target)
 
 
+def _numbers(f: Format) -> Callable[[np.random.Generator], tuple[Bits, ...]]:
+    """Without NaN, whose sign operations leave unspecified bits."""
+
+    def inputs(rng: np.random.Generator) -> tuple[Bits, ...]:
+        (column,) = floats(f)(rng)
+        return (column[(column & type(column[0])(f.sign - 1)) <= f.infinity],)
+
+    return inputs
+
+
 def signs() -> Iterator[Case]:
     for f, name in ((F32, "f32"), (F64, "f64"), (F16, "f16"), (BF16, "bf16")):
-
-        def number(make):
-            """NaN results are unspecified bits, so they are left out."""
-
-            def inputs(rng: np.random.Generator) -> tuple[Bits, ...]:
-                (column,) = make(rng)
-                return (column[(column & type(column[0])(f.sign - 1)) <= f.infinity],)
-
-            return inputs
-
         yield Case(
-            f"neg.{name} {{d}}, {{a}};", f.bits, (f.bits,), mapped(f.bits, lambda a, f=f: a ^ f.sign), number(floats(f))
+            f"neg.{name} {{d}}, {{a}};", f.bits, (f.bits,), mapped(f.bits, lambda a, f=f: a ^ f.sign), _numbers(f)
         )
         yield Case(
             f"abs.{name} {{d}}, {{a}};",
             f.bits,
             (f.bits,),
             mapped(f.bits, lambda a, f=f: a & ~f.sign),
-            number(floats(f)),
+            _numbers(f),
         )
     yield Case(
         "copysign.f32 {d}, {a}, {b};",
