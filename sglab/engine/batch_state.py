@@ -121,11 +121,21 @@ class BatchState:
         """
         pool, kv_pool, pass_ = self.runner.req_to_token_pool, self.runner.token_to_kv_pool, self.forward_batch
         self._check_q()
-        checks.check_lengths(pass_.seq_lens, self.batch_size, pool.max_context_len, self.device)
-        checks.check_page_table(pool, pass_.req_pool_indices, pass_.seq_lens, kv_pool)
+        self.check_page_table()
         checks.check_out_cache_loc(pass_.out_cache_loc, self._new_slots())
         rows = {req.req_pool_idx: (req.rid, req.kv_committed_len) for req in self.reqs if req.req_pool_idx is not None}
         checks.check_kv_finite(kv_pool, self.layer.layer_id, pool.req_to_token, rows)
+
+    def check_page_table(self) -> None:
+        """The part of `check` that an index kernel depends on: lengths, rows and slots.
+
+        Raises:
+            BadArgumentError, PageTableError.
+        """
+        pool, pass_ = self.runner.req_to_token_pool, self.forward_batch
+        checks.check_lengths(pass_.seq_lens, self.batch_size, pool.max_context_len, self.device)
+        if self.batch_size:
+            checks.check_page_table(pool, pass_.req_pool_indices, pass_.seq_lens, self.runner.token_to_kv_pool)
 
     def _refresh(self, query_rows: list[torch.Tensor] | None = None) -> None:
         """Make `q` and `forward_batch` anew from the requests."""

@@ -58,6 +58,7 @@ class PageTable(Widget):
 
     def _reread(self, changed_pages: Sequence[int], pool: PagePool | None = None) -> None:
         kernel = _kernel(self.kernel)
+        self.batch.check_page_table()
         self._runs = {kernel: run_index_kernel(kernel, self.batch)}
         self._page_pool = pool or read_pool(self.batch)
         self._seen = self._witnesses()
@@ -100,6 +101,7 @@ class PageTable(Widget):
 
         An edit that the batch refuses raises what the batch raises, and nothing has changed.
         """
+        self.batch.check_page_table()
         before = read_pool(self.batch)
         name, looked_at = self._apply(action, request, tokens)
         after = read_pool(self.batch)

@@ -12,7 +12,7 @@ pytest.importorskip("torch")
 pytest.importorskip("triton")
 
 import sglab
-from sglab.engine.errors import BadArgumentError, PoolExhaustedError
+from sglab.engine.errors import BadArgumentError, PageTableError, PoolExhaustedError
 from sglab.widgets import PageTable
 
 SMALL = {"kv_lora_rank": 16, "qk_rope_head_dim": 16, "num_heads": 16, "page_size": 16}
@@ -129,6 +129,18 @@ def test_bad_arguments_are_named() -> None:
         PageTable([1, 2])  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="kernel must be one of flashmla, flashinfer"):
         PageTable(sglab.decode_batch([5], **SMALL), kernel="csr")  # type: ignore[arg-type]
+
+
+def test_a_page_table_that_points_outside_the_pool_is_refused(widget: PageTable, batch) -> None:
+    batch.req_to_token[batch.reqs[1].req_pool_idx, 3] = 10**6
+    before = batch.free_pages()
+    for act in (lambda: PageTable(batch), widget.refresh, lambda: widget.edit("extend", request=1)):
+        with pytest.raises(
+            PageTableError, match=r"request 1, token 3: expected a slot 16\.\.335 of the pool, got 1000000"
+        ):
+            act()
+    assert batch.free_pages() == before
+    assert widget.revision == 1
 
 
 def test_a_closed_widget_is_not_kept_alive(batch) -> None:
