@@ -82,7 +82,7 @@ class Packer:
         return self._raw(name, parameter, value)
 
     def _pointer(self, name: str, parameter: Parameter, value: Any) -> bytes:
-        if parameter.size != 8 or parameter.kind == "float" or parameter.is_struct:
+        if parameter.size != 8 or parameter.kind == "float":
             self._refuse(name, "a tensor needs a 64-bit pointer parameter; pass what this parameter holds")
         tensor = value.tensor if isinstance(value, Strided) else value
         if not isinstance(value, Strided) and not tensor.is_contiguous():

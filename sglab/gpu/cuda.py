@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ctypes
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sglab.gpu.architecture import Architecture
 from sglab.gpu.device import Launch
 from sglab.gpu.errors import GpuError, KernelError, LaunchError, missing
 from sglab.gpu.geometry import check_smem
 from sglab.gpu.tensor_map import TiledEncoding
+
+if TYPE_CHECKING:
+    from sglab.gpu.module import Kernel
 
 _LOG_BYTES = 16_384
 
@@ -57,7 +60,7 @@ class CudaDevice:
         self.arch = Architecture.parse(f"sm_{major}{minor}{'a' if major >= 9 else ''}")
         self.sms: int = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
         self._context = self._call("cuDevicePrimaryCtxRetain", self._handle)
-        self._functions: dict[tuple[int, str], Any] = {}
+        self._functions: dict[tuple[int, str], tuple[Any, int]] = {}
         self._modules: dict[int, tuple[Any, Any]] = {}  # id of our Module -> (it, the driver's)
 
     @property
@@ -127,20 +130,26 @@ class CudaDevice:
         return torch.cuda.current_stream(self.index).cuda_stream
 
     def _function(self, launch: Launch) -> Any:
-        """The driver's function, its shared memory limit raised as far as the launch needs."""
-        kernel, d = launch.kernel, self._driver
+        """The driver's function for a launch whose shared memory fits."""
+        kernel = launch.kernel
         key = (id(kernel.module), kernel.name)
         if key not in self._functions:
-            self._functions[key] = self._call("cuModuleGetFunction", self._module(kernel.module), kernel.name.encode())
-        function, names = self._functions[key], d.CUfunction_attribute
-        static = self._call("cuFuncGetAttribute", names.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function)
+            self._functions[key] = self._prepared(kernel)
+        function, static = self._functions[key]
         check_smem(kernel.name, self.arch, static, launch.geometry.smem)
-        wanted = names.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-        self._call("cuFuncSetAttribute", function, wanted, launch.geometry.smem)
-        x, y, z = launch.geometry.cluster
-        if x * y * z > 8:
-            self._call("cuFuncSetAttribute", function, names.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)
         return function
+
+    def _prepared(self, kernel: Kernel) -> tuple[Any, int]:
+        """(function, bytes of static shared memory); it may use all shared memory and clusters of any size."""
+        names = self._driver.CUfunction_attribute
+        function = self._call("cuModuleGetFunction", self._module(kernel.module), kernel.name.encode())
+        static = self._call("cuFuncGetAttribute", names.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function)
+        opted_in = names.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        self._call("cuFuncSetAttribute", function, opted_in, self.arch.limits.smem - static)
+        if self.arch.limits.cluster > 1:
+            any_size = names.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+            self._call("cuFuncSetAttribute", function, any_size, 1)
+        return function, static
 
     def _module(self, module: Any) -> Any:
         if id(module) not in self._modules:
