@@ -68,8 +68,6 @@ def test_clusters(device: Device, module: gpu.Module, size: int) -> None:
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.uint8])
 def test_tensor_maps(device: Device, module: gpu.Module, dtype: Any, swizzle: int) -> None:
     """A tile of 16 rows lands in shared memory swizzled, out-of-bounds elements as zero, and is stored back whole."""
-    if isinstance(device, gpu.EmulatedDevice) and device.unsupported(module["copy_tile"]):
-        pytest.skip("the emulator lacks tensor copies")
     columns = (swizzle or 128) // dtype.itemsize
     source = on(device, torch.randint(0, 100, (40, 160)).to(dtype))
     target = torch.zeros_like(source)

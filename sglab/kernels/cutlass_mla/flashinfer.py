@@ -40,7 +40,7 @@ def refuses(arguments: MLAArguments) -> str | None:
     """Why this machine cannot run the kernel, or None."""
     if arguments.device.type != "cpu":
         return "it runs on the emulator, and these tensors are on a GPU"
-    if _headers() is None:
+    if headers() is None:
         return "FlashInfer is not installed: pip install 'sglab[gpu]'"
     try:
         default_device()
@@ -61,6 +61,7 @@ def run(arguments: MLAArguments) -> tuple[LaunchRecord, ...]:
         status = extension.library.sglab_flashinfer_mla(ctypes.byref(_call(padded, tensors, device.sms)))
     if status:
         raise KernelError(f"FlashInfer's MLA kernel refused the call in its step {_STEPS[status]}")
+    _settle_empty_requests(padded)
     slice_heads(padded, arguments)
     reason = "FlashInfer's PTX for sm_100a runs on the emulated device"
     return tuple(
@@ -105,6 +106,14 @@ def _call(a: MLAArguments, tensors: dict[str, torch.Tensor], sms: int) -> _Call:
     )
 
 
+def _settle_empty_requests(a: MLAArguments) -> None:
+    """Without keys the kernel leaves NaN (one split) or an LSE of +infinity (several); the contract says 0 and −inf."""
+    empty = a.seq_lens == 0
+    a.out[empty] = 0
+    if a.lse is not None:
+        a.lse[empty] = -torch.inf
+
+
 def _innermost_contiguous(tensor: torch.Tensor) -> torch.Tensor:
     return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
 
@@ -112,21 +121,21 @@ def _innermost_contiguous(tensor: torch.Tensor) -> torch.Tensor:
 @cache
 def _extension(dtype: torch.dtype) -> HostExtension:
     """The kernel for one dtype, compiled at its first use."""
-    headers = _headers()
-    assert headers is not None
-    cutlass = headers / "cutlass"
+    sources = headers()
+    assert sources is not None
+    cutlass = sources / "cutlass"
     fast = ["--expt-relaxed-constexpr", "-use_fast_math", "-static-global-template-stub=false"]
     return build_extension(
         f"flashinfer_mla_{str(dtype).removeprefix('torch.')}",
         Path(__file__).with_name("flashinfer_mla.cu").read_text(),
         options=[*fast, f"-DSGLAB_MLA_ELEMENT={_ELEMENTS[dtype]}"],
-        include=[headers / "include", cutlass / "include", cutlass / "tools" / "util" / "include"],
+        include=[sources / "include", cutlass / "include", cutlass / "tools" / "util" / "include"],
         depends={"flashinfer-python": _version()},
         expect="about 50 s and 4 GB, once",
     )
 
 
-def _headers() -> Path | None:
+def headers() -> Path | None:
     """FlashInfer's packaged sources; found without importing it."""
     spec = importlib.util.find_spec("flashinfer")
     folders = [Path(root) / "data" for root in (spec.submodule_search_locations or ())] if spec else []
