@@ -23,6 +23,8 @@ TILE = 64
 HEADS_PER_CTA = 64
 MAX_SPLITS = 256
 """What the combine kernel can merge."""
+NO_WORK = -1
+"""Request number where a part has no further work."""
 NO_SLOT = -1
 """In place of a slot: the work is its request's only one and writes the result itself."""
 
@@ -36,27 +38,28 @@ class Cost:
     work: what starting and ending a work adds
     combine: the combine kernel with next to nothing to do
     slot: writing and reading a partial result of 64 heads
+    split: what every split of the request that has the most adds, since a row's splits are read one after the other
     """
 
     tile: float = 1.55
     tile_bytes: float = 0.0255
     work: float = 2.0
     combine: float = 2.0
-    slot: float = 0.05
+    slot: float = 0.016
+    split: float = 0.12
 
 
 @dataclass(frozen=True)
 class MlaSm90Plan:
-    """works int32 (works, 4): request, first token, end token, slot or −1, in order of parts.
+    """works int32 (rounds, parts, 4): request, first token, end token, slot or −1. Part p does works[:, p], the longest
+    first, up to the first whose request is −1.
 
-    work_indptr int32 (parts + 1,): part p does works work_indptr[p] to work_indptr[p + 1]
     split_requests int32 (n,): the requests with several works, whose partial results must be combined
     slot_indptr int32 (n + 1,): entry i's partial results lie in slots slot_indptr[i] to slot_indptr[i + 1]
     microseconds: the modelled time
     """
 
     works: Int32Array
-    work_indptr: Int32Array
     split_requests: Int32Array
     slot_indptr: Int32Array
     limit: int
@@ -64,7 +67,7 @@ class MlaSm90Plan:
 
     @property
     def parts(self) -> int:
-        return self.work_indptr.size - 1
+        return self.works.shape[1]
 
     @property
     def slots(self) -> int:
@@ -134,7 +137,10 @@ class _Model:
         flat = [piece for request in pieces for piece in request]
         compute = max(_deal([piece * cost.tile + cost.work for piece in flat], self.parts)[1])
         slots = sum(len(request) for request in pieces if len(request) > 1)
-        combine = cost.combine + slots * self.head_blocks * cost.slot if slots else 0.0
+        combine = 0.0
+        if slots:
+            most = max(len(request) for request in pieces)
+            combine = cost.combine + slots * self.head_blocks * cost.slot + most * cost.split
         return max(compute, sum(self.tiles) * cost.tile_bytes + cost.work) + combine
 
 
@@ -163,13 +169,22 @@ def _plan(lengths: list[int], tiles: list[int], parts: int, limit: int, microsec
             split_requests.append(request)
             slot_indptr.append(slot)
     where, _ = _deal([float(ceil_div(end - begin, TILE)) + 1.0 for _, begin, end, _ in works], parts)
-    order = sorted(range(len(works)), key=lambda i: (where[i], i))
-    counts = np.bincount(where, minlength=parts)
     return MlaSm90Plan(
-        works=np.array([works[i] for i in order], np.int32),
-        work_indptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int32),
+        works=_rounds(works, where, parts),
         split_requests=np.array(split_requests, np.int32),
         slot_indptr=np.array(slot_indptr, np.int32),
         limit=limit,
         microseconds=microseconds,
     )
+
+
+def _rounds(works: list[tuple[int, int, int, int]], where: list[int], parts: int) -> Int32Array:
+    """The works of each part below each other, the longest first."""
+    columns: list[list[tuple[int, int, int, int]]] = [[] for _ in range(parts)]
+    for work, part in sorted(zip(works, where, strict=True), key=lambda pair: pair[0][1] - pair[0][2]):
+        columns[part].append(work)
+    rounds = np.full((max(map(len, columns)), parts, 4), NO_WORK, np.int32)
+    for part, column in enumerate(columns):
+        for turn, work in enumerate(column):
+            rounds[turn, part] = work
+    return rounds

@@ -2,21 +2,25 @@
 
 from itertools import pairwise
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sglab.planning.mla_sm90 import MAX_SPLITS, NO_SLOT, TILE, Cost, mla_sm90_plan
+from sglab.planning.mla_sm90 import MAX_SPLITS, NO_SLOT, NO_WORK, TILE, Cost, MlaSm90Plan, mla_sm90_plan
 
+Work = tuple[int, int, int, int]
 LENGTHS = st.lists(st.integers(0, 20_000), min_size=1, max_size=40)
+
+
+def works_of(plan: MlaSm90Plan) -> list[Work]:
+    return [tuple(work) for work in plan.works.reshape(-1, 4).tolist() if work[0] != NO_WORK]
 
 
 @given(LENGTHS, st.integers(1, 128), st.integers(1, 148))
 def test_every_token_is_in_exactly_one_work(lengths: list[int], heads: int, sms: int) -> None:
     plan = mla_sm90_plan(lengths, num_heads=heads, sm_count=sms)
     for request, length in enumerate(lengths):
-        ranges = sorted((begin, end) for r, begin, end, _ in plan.works.tolist() if r == request)
+        ranges = sorted((begin, end) for r, begin, end, _ in works_of(plan) if r == request)
         assert ranges[0][0] == 0 and ranges[-1][1] == length
         assert all(end == begin for (_, end), (begin, _) in pairwise(ranges))
         assert all(begin % TILE == 0 for begin, _ in ranges)
@@ -26,7 +30,7 @@ def test_every_token_is_in_exactly_one_work(lengths: list[int], heads: int, sms:
 @given(LENGTHS, st.integers(1, 128))
 def test_each_split_has_a_slot_of_its_own_in_order_of_its_tokens(lengths: list[int], heads: int) -> None:
     plan = mla_sm90_plan(lengths, num_heads=heads, sm_count=132)
-    works = plan.works.tolist()
+    works = works_of(plan)
     for i, request in enumerate(plan.split_requests.tolist()):
         splits = sorted(work[1:] for work in works if work[0] == request)
         assert [slot for _, _, slot in splits] == list(range(plan.slot_indptr[i], plan.slot_indptr[i + 1]))
@@ -42,7 +46,7 @@ def test_a_part_is_one_cta_per_64_heads(heads: int, parts: int) -> None:
 
 def test_a_full_batch_is_not_split() -> None:
     plan = mla_sm90_plan([4096] * 128, num_heads=128, sm_count=132)
-    assert plan.slots == 0 and len(plan.works) == 128
+    assert plan.slots == 0 and len(works_of(plan)) == 128
 
 
 def test_one_long_request_is_split_over_the_parts() -> None:
@@ -57,8 +61,14 @@ def test_costly_partial_results_make_fewer_splits() -> None:
 
 def test_a_limit_cuts_evenly() -> None:
     plan = mla_sm90_plan([79 * TILE], num_heads=128, sm_count=132, limit=20)
-    sizes = np.diff(np.sort(plan.works[:, 1:3].ravel()))[::2]
-    assert sorted(sizes // TILE) == [19, 20, 20, 20]
+    assert sorted((end - begin) // TILE for _, begin, end, _ in works_of(plan)) == [19, 20, 20, 20]
+
+
+@given(LENGTHS)
+def test_a_part_does_its_works_round_by_round_without_a_gap(lengths: list[int]) -> None:
+    plan = mla_sm90_plan(lengths, num_heads=128, sm_count=8)
+    exists = plan.works[:, :, 0] != NO_WORK
+    assert (exists[:-1] >= exists[1:]).all()
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ namespace {
 enum class Rule { kBase2, kV2, kV2Guarded };
 
 constexpr int kThreads = 128;
+constexpr int kCtasPerSm = 6;  // of merge_states: enough loads in flight, at 80 registers per thread
 
 template <Rule kRule>
 __device__ float read_lse(float s) {
@@ -93,49 +94,63 @@ __device__ void merge_pair(const T* v_a, const float* s_a, const T* v_b, const f
   if (merges && group.lane == 0) s_out[group.row] = lse_of<kRule>(top, total);
 }
 
-// v [tokens, states, heads, head_dim], s [tokens, states, heads]
+// Loads one column vector of states first … first + kInFlight, and their LSE.
+template <class T, int N, int kInFlight>
+struct States {
+  portable::Pack<T, N> v[kInFlight];
+  float s[kInFlight];
+
+  __device__ void load(const T* v_column, const float* s_row, int first, int states, long long heads,
+                       int head_dim) {
+#pragma unroll
+    for (int j = 0; j < kInFlight; ++j) {
+      s[j] = -INFINITY;
+      v[j] = {};
+      if (first + j >= states) continue;
+      s[j] = s_row[(first + j) * heads];
+      v[j] = *reinterpret_cast<const portable::Pack<T, N>*>(v_column + (first + j) * heads * head_dim);
+    }
+  }
+};
+
+// v [tokens, states, heads, head_dim], s [tokens, states, heads]. The states are walked once, with a running
+// maximum.
 template <class T, int N>
 __device__ void merge_states(const T* v, const float* s, T* v_out, float* s_out, long long rows, int states,
                              int heads, int head_dim, int lanes) {
-  using Vector = portable::Pack<T, N>;
   constexpr int kInFlight = 4;
   const Group group(lanes);
   if (group.row >= rows) return;
   const long long first = (group.row / heads) * states * heads + group.row % heads;  // row of state 0
-  float top = -INFINITY, total = 0.0f;
-  for (int i = 0; i < states; ++i) top = fmaxf(top, s[first + static_cast<long long>(i) * heads]);
-  for (int i = 0; i < states; ++i) {
-    total += weight_of<Rule::kBase2>(s[first + static_cast<long long>(i) * heads], top);
-  }
-  const float inverse = inverse_of<Rule::kBase2>(total);
   for (int column = group.lane * N; column < head_dim; column += lanes * N) {
-    float sum[N] = {};
+    float sum[N] = {}, total = 0.0f, top = -INFINITY;
     for (int i = 0; i < states; i += kInFlight) {
-      Vector x[kInFlight];
-      float weight[kInFlight];
+      States<T, N, kInFlight> at;
+      at.load(v + first * head_dim + column, s + first, i, states, heads, head_dim);
+      float higher = top;
+#pragma unroll
+      for (int j = 0; j < kInFlight; ++j) higher = fmaxf(higher, at.s[j]);
+      const float scale = weight_of<Rule::kBase2>(top, higher);
+      top = higher;
+      total *= scale;
+#pragma unroll
+      for (int k = 0; k < N; ++k) sum[k] *= scale;
 #pragma unroll
       for (int j = 0; j < kInFlight; ++j) {
-        if (i + j < states) {
-          const long long row = first + static_cast<long long>(i + j) * heads;
-          weight[j] = s[row];
-          x[j] = *reinterpret_cast<const Vector*>(v + row * head_dim + column);
-        }
-      }
+        if (i + j >= states) break;
+        const float weight = weight_of<Rule::kBase2>(at.s[j], top);
+        total += weight;
 #pragma unroll
-      for (int j = 0; j < kInFlight; ++j) {
-        if (i + j < states) {
-          const float share = weight_of<Rule::kBase2>(weight[j], top) * inverse;
-#pragma unroll
-          for (int k = 0; k < N; ++k) sum[k] = fmaf(share, portable::to_float(x[j].element[k]), sum[k]);
-        }
+        for (int k = 0; k < N; ++k) sum[k] = fmaf(weight, portable::to_float(at.v[j].element[k]), sum[k]);
       }
     }
-    Vector merged;
+    const float inverse = inverse_of<Rule::kBase2>(total);
+    portable::Pack<T, N> merged;
 #pragma unroll
-    for (int k = 0; k < N; ++k) merged.element[k] = portable::from_float<T>(sum[k]);
-    *reinterpret_cast<Vector*>(v_out + group.row * head_dim + column) = merged;
+    for (int k = 0; k < N; ++k) merged.element[k] = portable::from_float<T>(sum[k] * inverse);
+    *reinterpret_cast<portable::Pack<T, N>*>(v_out + group.row * head_dim + column) = merged;
+    if (column == 0) s_out[group.row] = lse_of<Rule::kBase2>(top, total);
   }
-  if (group.lane == 0) s_out[group.row] = lse_of<Rule::kBase2>(top, total);
 }
 
 }  // namespace
@@ -150,7 +165,7 @@ __device__ void merge_states(const T* v, const float* s, T* v_out, float* s_out,
     merge_pair<T, N, RULE>(v_a, s_a, v_b, s_b, mask, v_out, s_out, rows, heads, head_dim, lanes);      \
   }
 #define SGLAB_MERGE_STATES(NAME, T, N)                                                                \
-  extern "C" __global__ void __launch_bounds__(kThreads)                                              \
+  extern "C" __global__ void __launch_bounds__(kThreads, kCtasPerSm)                                  \
       NAME(const T* v, const float* s, T* v_out, float* s_out, long long rows, int states, int heads, \
            int head_dim, int lanes) {                                                                 \
     merge_states<T, N>(v, s, v_out, s_out, rows, states, heads, head_dim, lanes);                     \

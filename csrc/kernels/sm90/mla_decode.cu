@@ -86,6 +86,7 @@ struct Work {
   int begin;  // tokens; a multiple of 64
   int end;    // tokens; begin == end only for a request of length 0
   int slot;   // row of the partial buffers, or −1: the only split, writes the result itself
+  __device__ bool exists() const { return request >= 0; }
 };
 
 struct Arguments {
@@ -93,8 +94,8 @@ struct Arguments {
   const int* block_table;
   long long block_table_stride;
   int page_size;
-  const Work* works;
-  const int* work_indptr;
+  const Work* works;  // [rounds][parts]; a part whose round has no work for it is done
+  int rounds;
   void* out;
   long long out_stride_request, out_stride_head;
   float *lse, *partial_out, *partial_lse;
@@ -114,19 +115,15 @@ __device__ int first_head() {
   return blockIdx.x * kHeads;
 }
 
-__device__ int first_work(const Arguments& a) {
-  return a.work_indptr[blockIdx.y];
-}
-__device__ int last_work(const Arguments& a) {
-  return a.work_indptr[blockIdx.y + 1];
+__device__ Work work_of(const Arguments& a, int round) {
+  return round < a.rounds ? a.works[round * gridDim.y + blockIdx.y] : Work{-1};
 }
 
 __device__ int tiles_of(const Work& work) {
   return (work.end - work.begin + kTile - 1) / kTile;
 }
 
-// ---- the loader
-// -------------------------------------------------------------------------------------------------------
+// ---- the loader ----
 
 struct Loader {
   const Arguments& a;
@@ -174,8 +171,9 @@ struct Loader {
   __device__ void run() const {
     Phases phases;
     uint32_t q_phase = 0;
-    for (int w = first_work(a); w < last_work(a); ++w) {
-      const Work work = a.works[w];
+    for (int round = 0;; ++round) {
+      const Work work = work_of(a, round);
+      if (!work.exists()) return;
       if (work.begin == work.end) continue;
       int pages[4], next_pages[4];
       read_pages(work, work.begin, pages);
@@ -203,8 +201,7 @@ struct Loader {
   }
 };
 
-// ---- attention
-// --------------------------------------------------------------------------------------------------------
+// ---- attention ----
 
 // What a thread of the two attention warpgroups holds, and the steps they share. Self: 0 even, 1 odd.
 // Fragments as wgmma lays them out: a thread has rows `row` and `row + 8` of its warpgroup's 64, and of every
@@ -245,12 +242,12 @@ struct Attention {
 
   // -- matrix products; none of them waits for the tensor cores
 
-  // S += Q · Kᵀ over chunks [first, last), each as soon as TMA has brought it. Its own half comes first.
-  __device__ void multiply_qk(int first, int last) {
+  // S = Q · Kᵀ, chunk by chunk, each as soon as TMA has brought it; its own half comes first.
+  __device__ void multiply_qk() {
     const uint64_t q = ptx::smem_descriptor(smem + kQ, 0, kAtomBytes);
     const uint64_t k = ptx::smem_descriptor(smem + kKv + Self * kTileBytes, 0, kAtomBytes);
 #pragma unroll
-    for (int i = first; i < last; ++i) {
+    for (int i = 0; i < kChunks; ++i) {
       const int c = i < kLatentChunks ? i ^ (4 * Self) : i;
       ptx::mbarrier_wait(smem + full(Self, c), phases.of(Self));
       ptx::wgmma_fence();
@@ -386,6 +383,12 @@ struct Attention {
   // This warpgroup has read its half of the buffer for the last time: the loader may fill it.
   __device__ void release(int buffer) {
     if (lane == 0) ptx::mbarrier_arrive(smem + empty(buffer, Self));
+    phases.next(buffer);
+  }
+
+  __device__ void wait_for_q() {
+    ptx::mbarrier_wait(smem + kQFull, q_phase);
+    q_phase ^= 1;
   }
   __device__ void release_q() {
     if (lane == 0) ptx::mbarrier_arrive(smem + kQEmpty);
@@ -403,7 +406,7 @@ struct Attention {
     // Both warpgroups' sums, and the last tile's reference, are in shared memory. The sums alternate between
     // two places, so that the next work's cannot overtake a reader of these.
     ptx::bar_sync(kBothAttention, 2 * kWarpgroup);
-    if (last) ptx::griddepcontrol_launch_dependents();
+    if (last) ptx::griddepcontrol_launch_dependents();  // the combine may settle where SMs are free
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int r = row + 8 * h, head = first_head() + r;
@@ -453,117 +456,46 @@ struct Attention {
   }
 };
 
-template <class Element>
-__device__ void attend_even(const Arguments& a, uint32_t smem, char* shared) {
-  Attention<Element, 0> self(a, smem, shared);
-  for (int w = first_work(a); w < last_work(a); ++w) {
-    const Work work = a.works[w];
+// Even attention (Self 0) and odd attention (Self 1): the same steps, one tile out of step with each other.
+template <class Element, int Self>
+__device__ void attend(const Arguments& a, uint32_t smem, char* shared) {
+  Attention<Element, Self> self(a, smem, shared);
+  Work work = work_of(a, 0);
+  for (int round = 1; work.exists(); ++round) {
+    const Work next = work_of(a, round);  // early: the latency hides behind this work
     const int tiles = tiles_of(work);
     self.begin_work();
-    if (tiles > 0) {
-      ptx::mbarrier_wait(smem + kQFull, self.q_phase);  // Q has arrived
-      self.q_phase ^= 1;
-      self.multiply_qk(0, kChunks);
-      ptx::wgmma_wait<0>();
-      ptx::registers_change(self.s);
-    }
+    if (tiles > 0) self.wait_for_q();
+    if (Self >= tiles && tiles > 0) self.release_q();  // no tile is its own
 #pragma unroll 1
-    for (int t = 0; t < tiles; t += 2) {
+    for (int t = 0; t < tiles; ++t) {
       const int tokens = work.end - work.begin - t * kTile;
-      if (t + 2 >= tiles) self.release_q();
-
-      // tile t: P from its own S
-      self.softmax(tokens, t == 0);
-      self.publish_p();
-      self.phases.next(0);
-      self.rescale_o();
-      self.clear_missing_values(0, tokens);
-      self.multiply_own_pv();
-      ptx::wgmma_wait<0>();
-      ptx::registers_change(self.o);
-      self.release(0);
-      if (t + 1 >= tiles) break;
-
-      // tile t + 1: P from odd attention. The next S goes to the tensor cores right behind.
-      self.wait_for_other_p();
-      self.phases.next(1);
-      self.rescale_o();
-      self.clear_missing_values(1, tokens - kTile);
-      self.multiply_other_pv();
-      if (t + 2 < tiles) {
-        self.multiply_qk(0, 4);
-        ptx::wgmma_wait<1>();  // O is complete, S is not
-        self.release(1);
-        self.multiply_qk(4, kChunks);
+      if (t % 2 == Self) {
+        self.multiply_qk();
         ptx::wgmma_wait<0>();
         ptx::registers_change(self.s);
+        if (t + 2 >= tiles) self.release_q();
+        self.softmax(tokens, t == 0);
+        self.publish_p();
+        self.rescale_o();
+        self.clear_missing_values(Self, tokens);
+        self.multiply_own_pv();
       } else {
-        ptx::wgmma_wait<0>();
-        self.release(1);
+        self.wait_for_other_p();
+        self.rescale_o();
+        self.clear_missing_values(1 - Self, tokens);
+        self.multiply_other_pv();
       }
+      ptx::wgmma_wait<0>();
       ptx::registers_change(self.o);
+      self.release(t % 2);
     }
-    self.end_work(work, w + 1 == last_work(a));
+    self.end_work(work, !next.exists());
+    work = next;
   }
 }
 
-template <class Element>
-__device__ void attend_odd(const Arguments& a, uint32_t smem, char* shared) {
-  Attention<Element, 1> self(a, smem, shared);
-  for (int w = first_work(a); w < last_work(a); ++w) {
-    const Work work = a.works[w];
-    const int tiles = tiles_of(work);
-    self.begin_work();
-    if (tiles > 0) {
-      ptx::mbarrier_wait(smem + kQFull, self.q_phase);  // Q has arrived
-      self.q_phase ^= 1;
-    }
-    if (tiles == 1) self.release_q();
-    int t = 0;
-#pragma unroll 1
-    for (; t + 1 < tiles; t += 2) {
-      const int tokens = work.end - work.begin - t * kTile;
-
-      // tile t: P from even attention. The S of tile t + 1 is on its way before.
-      self.multiply_qk(0, kChunks);
-      self.wait_for_other_p();
-      self.phases.next(0);
-      self.rescale_o();
-      self.multiply_other_pv();
-
-      // tile t + 1: P from its own S, made while tile t's product runs
-      ptx::wgmma_wait<1>();  // S is complete, O is not
-      ptx::registers_change(self.s);
-      if (t + 3 >= tiles) self.release_q();
-      self.softmax(tokens - kTile, false);
-      self.publish_p();
-      self.phases.next(1);
-      ptx::wgmma_wait<0>();
-      ptx::registers_change(self.o);
-      self.release(0);
-      self.rescale_o();
-      self.clear_missing_values(1, tokens - kTile);
-      self.multiply_own_pv();
-      ptx::wgmma_wait<0>();
-      ptx::registers_change(self.o);
-      self.release(1);
-    }
-    if (t < tiles) {  // an even tile is the last
-      self.wait_for_other_p();
-      self.phases.next(0);
-      self.rescale_o();
-      self.clear_missing_values(0, work.end - work.begin - t * kTile);
-      self.multiply_other_pv();
-      ptx::wgmma_wait<0>();
-      ptx::registers_change(self.o);
-      self.release(0);
-    }
-    self.end_work(work, w + 1 == last_work(a));
-  }
-}
-
-// ---- the kernel
-// -------------------------------------------------------------------------------------------------------
+// ---- the kernel ----
 
 __device__ void init_barriers(uint32_t smem) {
   constexpr int kWarps = kWarpgroup / 32;
@@ -583,16 +515,21 @@ __device__ void mla_decode(const Arguments& a) {
   const uint32_t smem = (ptx::smem_address(dynamic) + kAtomBytes - 1) / kAtomBytes * kAtomBytes;
   char* shared = dynamic + (smem - ptx::smem_address(dynamic));
   if (threadIdx.x == 0) init_barriers(smem);
+  if (threadIdx.x == 2 * kWarpgroup) {
+    ptx::prefetch_tensor_map(a.q_latent);
+    ptx::prefetch_tensor_map(a.q_rope);
+    ptx::prefetch_tensor_map(a.kv);
+  }
   __syncthreads();  // the barriers exist
 
   const int warpgroup = __shfl_sync(0xffffffff, threadIdx.x / kWarpgroup, 0);
   ptx::griddepcontrol_wait();  // below, memory is read that the kernel before may have written
   if (warpgroup == 0) {
     ptx::setmaxnreg_inc<kAttentionRegisters>();
-    attend_even<Element>(a, smem, shared);
+    attend<Element, 0>(a, smem, shared);
   } else if (warpgroup == 1) {
     ptx::setmaxnreg_inc<kAttentionRegisters>();
-    attend_odd<Element>(a, smem, shared);
+    attend<Element, 1>(a, smem, shared);
   } else {
     ptx::setmaxnreg_dec<kLoaderRegisters>();
     if (threadIdx.x == 2 * kWarpgroup) Loader{a, smem}.run();
@@ -609,7 +546,7 @@ __device__ void mla_decode(const Arguments& a) {
 // kv            tensor map [pages, page_size, 576], box [1, min(page_size, 64), 64], 128-byte swizzle
 // block_table   [batch, block_table_stride]: page numbers; entries past a request's last page are not read
 // page_size     16, 32, 64 or 128
-// works         [works]: what to do; part i of the grid does works work_indptr[i] … work_indptr[i + 1]
+// works         [rounds, parts]: what each part does, round by round; request −1 where a part has no more
 // out           [batch, num_heads, 512] 16-bit, strides in elements, multiples of 4
 // lse           float [batch, num_heads], in units of lse_unit · log2
 // partial_out   float [slots, num_heads, 512], normalised
@@ -618,11 +555,11 @@ __device__ void mla_decode(const Arguments& a) {
   extern "C" __global__ void __launch_bounds__(kThreads, 1)                                              \
       NAME(const __grid_constant__ CUtensorMap q_latent, const __grid_constant__ CUtensorMap q_rope,     \
            const __grid_constant__ CUtensorMap kv, const int* block_table, long long block_table_stride, \
-           int page_size, const void* works, const int* work_indptr, void* out,                          \
-           long long out_stride_request, long long out_stride_head, float* lse, float* partial_out,      \
-           float* partial_lse, int num_heads, float scale_log2, float lse_unit) {                        \
+           int page_size, const void* works, int rounds, void* out, long long out_stride_request,        \
+           long long out_stride_head, float* lse, float* partial_out, float* partial_lse, int num_heads, \
+           float scale_log2, float lse_unit) {                                                           \
     mla_decode<ELEMENT>(Arguments{&q_latent, &q_rope, &kv, block_table, block_table_stride, page_size,   \
-                                  static_cast<const Work*>(works), work_indptr, out, out_stride_request, \
+                                  static_cast<const Work*>(works), rounds, out, out_stride_request,      \
                                   out_stride_head, lse, partial_out, partial_lse, num_heads, scale_log2, \
                                   lse_unit});                                                            \
   }

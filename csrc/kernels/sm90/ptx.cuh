@@ -5,8 +5,7 @@
 
 namespace ptx {
 
-// ---- shared memory addresses and ordering
-// -------------------------------------------------------------------------
+// ---- shared memory addresses and ordering ----
 
 __device__ inline uint32_t smem_address(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
@@ -21,8 +20,7 @@ __device__ inline void fence_mbarrier_init() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-// ---- barriers
-// -----------------------------------------------------------------------------------------------------
+// ---- barriers ----
 
 __device__ inline void bar_sync(int barrier, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
@@ -55,8 +53,7 @@ __device__ inline void mbarrier_wait(uint32_t barrier, uint32_t parity) {
       : "memory");
 }
 
-// ---- TMA
-// ----------------------------------------------------------------------------------------------------------
+// ---- TMA ----
 
 constexpr uint64_t kEvictFirst = 0x12F0000000000000;  // an L2 policy, as createpolicy.fractional encodes it
 
@@ -73,8 +70,7 @@ __device__ inline void prefetch_tensor_map(const void* tensor_map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(tensor_map) : "memory");
 }
 
-// ---- programmatic dependent launch
-// ----------------------------------------------------------------------------------
+// ---- programmatic dependent launch ----
 
 // Waits until the kernel that this one was launched to overlap with has ended and its writes can be seen.
 __device__ inline void griddepcontrol_wait() {
@@ -86,8 +82,7 @@ __device__ inline void griddepcontrol_launch_dependents() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 
-// ---- registers
-// ------------------------------------------------------------------------------------------------------
+// ---- registers ----
 
 template <int N>
 __device__ inline void setmaxnreg_inc() {
@@ -99,8 +94,7 @@ __device__ inline void setmaxnreg_dec() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
 }
 
-// ---- arithmetic
-// -----------------------------------------------------------------------------------------------------
+// ---- arithmetic ----
 
 __device__ inline float ex2(float x) {
   float y;
@@ -129,8 +123,7 @@ __device__ inline uint32_t pack(Bf16, float low, float high) {
   return packed;
 }
 
-// ---- wgmma: matrix products by a warpgroup, B from shared memory, the accumulator in registers
-// --------------------------
+// ---- wgmma: matrix products by a warpgroup, B from shared memory, the accumulator in registers ----
 
 // A shared memory matrix with the 128-byte swizzle, as a wgmma operand: rows of 128 bytes, 8 rows per swizzle
 // atom. Strides in bytes. K-major: `stride` from one 8-row group to the next, `leading` unused. MN-major:

@@ -17,6 +17,13 @@ THREADS = 384
 SHARED_BYTES = 224_208
 TILE = 64
 COMBINE_THREADS = 128
+MANY_SPLITS = 8
+"""Splits per request, on average, above which the combine gives a row to four warps."""
+SPREADING_BYTES = 100_000
+"""Shared memory that the combine of many splits asks for and leaves alone: no more than two of its CTAs fit on an SM,
+so that those which start before the last attention CTA has ended do not crowd on the few SMs that were idle."""
+ROWS_OF_FEW = 4
+"""Rows that its CTA has otherwise."""
 
 
 class MlaSm90:
@@ -30,7 +37,6 @@ class MlaSm90:
         self.device, self.plan, self.num_heads = device, plan, num_heads
         place = device.torch_device
         self._works = torch.from_numpy(plan.works).to(place)
-        self._work_indptr = torch.from_numpy(plan.work_indptr).to(place)
         self._split_requests = torch.from_numpy(plan.split_requests).to(place)
         self._slot_indptr = torch.from_numpy(plan.slot_indptr).to(place)
         self.partial_out = torch.empty(plan.slots, num_heads, LATENT_DIM, dtype=torch.float32, device=place)
@@ -66,7 +72,7 @@ class MlaSm90:
         return [self._attention(a), *([self._combine(a)] if self.plan.slots else [])]
 
     def _attention(self, a: DecodeArguments) -> Launch:
-        return self._kernel("mla_decode_sm90", a).prepare(
+        return self._kernel("mla_decode_sm90", "", a).prepare(
             self.device,
             grid=(-(-self.num_heads // HEADS_PER_CTA), self.plan.parts),
             block=THREADS,
@@ -79,7 +85,7 @@ class MlaSm90:
                 a.page_table.stride(0),
                 a.page_size,
                 self._works,
-                self._work_indptr,
+                len(self.plan.works),
                 Strided(a.out),
                 a.out.stride(0),
                 a.out.stride(1),
@@ -94,10 +100,13 @@ class MlaSm90:
         )
 
     def _combine(self, a: DecodeArguments) -> Launch:
-        return self._kernel("split_kv_combine", a).prepare(
+        requests = self.plan.split_requests.size
+        many = self.plan.slots > MANY_SPLITS * requests
+        return self._kernel("split_kv_combine", "_many" if many else "_few", a).prepare(
             self.device,
-            grid=(self.num_heads, self.plan.split_requests.size),
+            grid=(self.num_heads if many else -(-self.num_heads // ROWS_OF_FEW), requests),
             block=COMBINE_THREADS,
+            smem=SPREADING_BYTES if many else 0,
             args=[
                 self.partial_out,
                 self.partial_lse,
@@ -113,8 +122,8 @@ class MlaSm90:
             overlaps=True,
         )
 
-    def _kernel(self, name: str, a: DecodeArguments) -> Kernel:
-        return ptx.module(name)[f"{name}_{DTYPES[a.q_nope.dtype]}"]
+    def _kernel(self, name: str, variant: str, a: DecodeArguments) -> Kernel:
+        return ptx.module(name)[f"{name}{variant}_{DTYPES[a.q_nope.dtype]}"]
 
 
 def mla_decode_sm90(

@@ -1,0 +1,69 @@
+"""The merges as CUDA C++: csrc/kernels/portable/merge.cu, launched from the PTX that ships."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+import torch
+
+from sglab.gpu import CudaDevice, Kernel
+from sglab.gpu.triton.record import LaunchRecord
+from sglab.kernels import ptx
+from sglab.kernels.merge.contract import PairArguments, Rule, StatesArguments
+
+THREADS = 128
+VECTOR_BYTES = 16
+WARP = 32
+_RULES = {Rule.BASE2: "merge_state", Rule.V2: "merge_state_v2", Rule.V2_GUARDED: "merge_state_v2_guarded"}
+_DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
+
+
+def refuses(arguments: PairArguments | StatesArguments) -> str | None:
+    """Why these kernels cannot run a call, or None."""
+    if arguments.device.type != "cuda":
+        return "needs tensors on an NVIDIA GPU"
+    if arguments.rule not in _RULES or (isinstance(arguments, StatesArguments) and arguments.rule is not Rule.BASE2):
+        return f"has no kernel for the rule '{arguments.rule.value}'"
+    return None
+
+
+def pair(a: PairArguments) -> tuple[LaunchRecord, ...]:
+    """Merge two states. One group of lanes owns a row, so an output may be an input."""
+    tokens, heads, head_dim = a.v_a.shape
+    kernel, lanes = _kernel(_RULES[a.rule], (a.v_a, a.v_b, a.v_merged))
+    arguments = [a.v_a, a.s_a, a.v_b, a.s_b, a.mask, a.v_merged, a.s_merged, tokens * heads, heads, head_dim, lanes]
+    return _launch(kernel, tokens * heads, lanes, arguments, a.device)
+
+
+def states(a: StatesArguments) -> tuple[LaunchRecord, ...]:
+    """Merge n states."""
+    tokens, n, heads, head_dim = a.v.shape
+    kernel, lanes = _kernel("merge_states", (a.v, a.v_merged))
+    arguments = [a.v, a.s, a.v_merged, a.s_merged, tokens * heads, n, heads, head_dim, lanes]
+    return _launch(kernel, tokens * heads, lanes, arguments, a.device)
+
+
+def _kernel(name: str, vectors: tuple[torch.Tensor, ...]) -> tuple[Kernel, int]:
+    """The kernel, and how many lanes a row gets: as many as it has vectors, rounded up to a power of two."""
+    head_dim, size = vectors[0].shape[-1], vectors[0].element_size()
+    whole = head_dim * size % VECTOR_BYTES == 0 and all(v.data_ptr() % VECTOR_BYTES == 0 for v in vectors)
+    steps = head_dim * size // VECTOR_BYTES if whole else head_dim
+    lanes = min(WARP, 1 << max(steps - 1, 0).bit_length())
+    suffix = _DTYPES[vectors[0].dtype] + ("" if whole else "_1")
+    return ptx.module("merge")[f"{name}_{suffix}"], lanes
+
+
+def _launch(
+    kernel: Kernel, rows: int, lanes: int, arguments: Sequence[object], device: torch.device
+) -> tuple[LaunchRecord, ...]:
+    if rows == 0:
+        return ()
+    grid = -(-rows * lanes // THREADS)
+    kernel.launch(_device(device.index or 0), grid=grid, block=THREADS, args=arguments)
+    return (LaunchRecord(kernel.name, "cuda", "its tensors live on the GPU", (grid, 1, 1)),)
+
+
+@cache
+def _device(index: int) -> CudaDevice:
+    return CudaDevice(index)
