@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,16 @@ def _no_gpu(reason: str) -> str:
         f"no NVIDIA GPU can be used here ({reason}): CudaDevice needs a GPU and its driver. "
         "gpu.EmulatedDevice('sm_100a') runs the same PTX on this machine's CPU"
     )
+
+
+@dataclass(frozen=True)
+class _Bound:
+    """A launch as the driver takes it: `pointers` lead to each parameter's place in `buffer`."""
+
+    function: Any
+    configuration: Any
+    pointers: Any
+    buffer: Any
 
 
 class CudaDevice:
@@ -92,15 +103,21 @@ class CudaDevice:
 
     def run(self, launch: Launch) -> None:
         self._call("cuCtxSetCurrent", self._context)
-        function = self._function(launch)
-        buffer = ctypes.create_string_buffer(launch.params, max(1, len(launch.params)))
-        offsets = [parameter.offset for parameter in launch.kernel.params]
-        pointers = (ctypes.c_void_p * max(1, len(offsets)))(*(ctypes.addressof(buffer) + offset for offset in offsets))
-        self._call("cuLaunchKernelEx", self._configuration(launch), function, ctypes.addressof(pointers), 0)
+        if self not in launch.bound:
+            launch.bound[self] = self._bind(launch)
+        bound = launch.bound[self]
+        bound.configuration.hStream = self._stream()
+        self._call("cuLaunchKernelEx", bound.configuration, bound.function, ctypes.addressof(bound.pointers), 0)
 
     def synchronize(self) -> None:
         self._call("cuCtxSetCurrent", self._context)
         self._call("cuCtxSynchronize", failure=KernelError)
+
+    def _bind(self, launch: Launch) -> _Bound:
+        buffer = ctypes.create_string_buffer(launch.params, max(1, len(launch.params)))
+        offsets = [parameter.offset for parameter in launch.kernel.params]
+        pointers = (ctypes.c_void_p * max(1, len(offsets)))(*(ctypes.addressof(buffer) + offset for offset in offsets))
+        return _Bound(self._function(launch), self._configuration(launch), pointers, buffer)
 
     def _configuration(self, launch: Launch) -> Any:
         d, geometry = self._driver, launch.geometry
@@ -108,7 +125,6 @@ class CudaDevice:
         config.gridDimX, config.gridDimY, config.gridDimZ = geometry.grid
         config.blockDimX, config.blockDimY, config.blockDimZ = geometry.block
         config.sharedMemBytes = geometry.smem
-        config.hStream = self._stream()
         attributes = []
         if geometry.cluster != (1, 1, 1):
             attribute = d.CUlaunchAttribute()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sglab.gpu.architecture import Architecture
@@ -28,6 +28,8 @@ class Launch:
     params: bytes
     allocations: tuple[Allocation, ...]
     overlaps: bool = False
+    bound: dict[Device, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What a device has made of the launch, so that running it again is cheap."""
 
 
 class Device(Protocol):
