@@ -1,25 +1,17 @@
-"""The merges in CUDA C++ against the float64 rules, on an NVIDIA GPU."""
+"""The merges and the combine in CUDA C++ against the float64 rules, emulated and on an NVIDIA GPU."""
 
 import math
 
 import pytest
 import torch
 
-from sglab.gpu import CudaDevice
 from sglab.kernels import ptx
 from sglab.kernels.merge import cuda, reference
 from sglab.kernels.merge.contract import FLOATS, Rule, StatesArguments, check_pair
 
-pytestmark = pytest.mark.gpu
 RULES = [Rule.BASE2, Rule.V2, Rule.V2_GUARDED]
 LSES = [0.3, -4.0, 100.0, 88.8, math.inf, -math.inf, math.nan]
 ROUNDING = {torch.float32: 2e-6, torch.float16: 1e-3, torch.bfloat16: 8e-3}
-
-
-@pytest.fixture(autouse=True)
-def needs_gpu() -> None:
-    if not torch.cuda.is_available():
-        pytest.skip("no NVIDIA GPU")
 
 
 def close(ours: torch.Tensor, expected: torch.Tensor) -> None:
@@ -34,9 +26,9 @@ def pair_of(v_a, s_a, v_b, s_b, rule, mask=None, outputs=(None, None)):
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("head_dim", [1, 3, 24, 64, 128, 256, 512, 576])
-def test_pair(rule: Rule, dtype: torch.dtype, head_dim: int) -> None:
-    v_a, v_b = (torch.randn(37, 5, head_dim, device="cuda", dtype=dtype) for _ in range(2))
-    s_a, s_b = (torch.randn(37, 5, device="cuda") * 5 for _ in range(2))
+def test_pair(device: torch.device, rule: Rule, dtype: torch.dtype, head_dim: int) -> None:
+    v_a, v_b = (torch.randn(37, 5, head_dim, device=device, dtype=dtype) for _ in range(2))
+    s_a, s_b = (torch.randn(37, 5, device=device) * 5 for _ in range(2))
     ours = pair_of(v_a, s_a, v_b, s_b, rule, outputs=(torch.full_like(v_a, math.nan), torch.full_like(s_a, math.nan)))
     theirs = pair_of(v_a, s_a, v_b, s_b, rule)
     cuda.pair(ours)
@@ -46,10 +38,10 @@ def test_pair(rule: Rule, dtype: torch.dtype, head_dim: int) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_every_pair_of_extreme_lse(rule: Rule) -> None:
-    pairs = torch.cartesian_prod(torch.tensor(LSES), torch.tensor(LSES)).cuda()
+def test_every_pair_of_extreme_lse(device: torch.device, rule: Rule) -> None:
+    pairs = torch.cartesian_prod(torch.tensor(LSES), torch.tensor(LSES)).to(device)
     s_a, s_b = pairs[:, :1].contiguous(), pairs[:, 1:].contiguous()
-    v_a, v_b = (torch.randn(len(pairs), 1, 128, device="cuda") for _ in range(2))
+    v_a, v_b = (torch.randn(len(pairs), 1, 128, device=device) for _ in range(2))
     ours, theirs = pair_of(v_a, s_a, v_b, s_b, rule), pair_of(v_a, s_a, v_b, s_b, rule)
     cuda.pair(ours)
     reference.pair(theirs)
@@ -58,10 +50,10 @@ def test_every_pair_of_extreme_lse(rule: Rule) -> None:
 
 
 @pytest.mark.parametrize("head_dim", [128, 576])
-def test_in_place_and_masked(head_dim: int) -> None:
-    v_a, v_b = (torch.randn(3000, 16, head_dim, device="cuda", dtype=torch.bfloat16) for _ in range(2))
-    s_a, s_b = (torch.randn(3000, 16, device="cuda") for _ in range(2))
-    mask = torch.rand(3000, device="cuda") < 0.5
+def test_in_place_and_masked(device: torch.device, head_dim: int) -> None:
+    v_a, v_b = (torch.randn(3000, 16, head_dim, device=device, dtype=torch.bfloat16) for _ in range(2))
+    s_a, s_b = (torch.randn(3000, 16, device=device) for _ in range(2))
+    mask = torch.rand(3000, device=device) < 0.5
     theirs = pair_of(v_a, s_a, v_b, s_b, Rule.BASE2, mask, (v_a.clone(), s_a.clone()))
     reference.pair(theirs)
     ours = pair_of(v_a, s_a, v_b, s_b, Rule.BASE2, mask, (v_a, s_a))
@@ -73,14 +65,14 @@ def test_in_place_and_masked(head_dim: int) -> None:
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("n", [1, 2, 5, 33])
 @pytest.mark.parametrize("head_dim", [7, 128, 512])
-def test_states(dtype: torch.dtype, n: int, head_dim: int) -> None:
-    v = torch.randn(29, n, 6, head_dim, device="cuda", dtype=dtype)
-    s = torch.randn(29, n, 6, device="cuda") * 5
+def test_states(device: torch.device, dtype: torch.dtype, n: int, head_dim: int) -> None:
+    v = torch.randn(29, n, 6, head_dim, device=device, dtype=dtype)
+    s = torch.randn(29, n, 6, device=device) * 5
     s[0], s[1, 0], s[2, -1] = -math.inf, math.inf, -math.inf
 
     def arguments() -> StatesArguments:
-        out = torch.full((29, 6, head_dim), math.nan, device="cuda", dtype=dtype)
-        return StatesArguments(v, s, out, torch.full((29, 6), math.nan, device="cuda"), Rule.BASE2)
+        out = torch.full((29, 6, head_dim), math.nan, device=device, dtype=dtype)
+        return StatesArguments(v, s, out, torch.full((29, 6), math.nan, device=device), Rule.BASE2)
 
     ours, theirs = arguments(), arguments()
     cuda.states(ours)
@@ -91,21 +83,21 @@ def test_states(dtype: torch.dtype, n: int, head_dim: int) -> None:
 
 @pytest.mark.parametrize("variant", ["few", "many"])
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_combine(variant: str, dtype: torch.dtype) -> None:
+def test_combine(device: torch.device, variant: str, dtype: torch.dtype) -> None:
     """1 to 256 splits; those without a token hold NaN, and a row without any gives 0 and −inf."""
     suffix = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}[dtype]
     heads, splits = 13, [1, 2, 7, 8, 9, 31, 32, 33, 256, 3]
-    indptr = torch.tensor([0, *splits]).cumsum(0).int().cuda()
-    out_of = torch.randn(int(indptr[-1]), heads, 512, device="cuda")
-    lse_of = torch.randn(int(indptr[-1]), heads, device="cuda") * 5
+    indptr = torch.tensor([0, *splits]).cumsum(0).int().to(device)
+    out_of = torch.randn(int(indptr[-1]), heads, 512, device=device)
+    lse_of = torch.randn(int(indptr[-1]), heads, device=device) * 5
     lse_of[torch.rand_like(lse_of) < 0.3] = -math.inf
     lse_of[indptr[-2] :] = -math.inf
     out_of[lse_of == -math.inf] = math.nan
-    requests = torch.randperm(len(splits)).int().cuda()
-    out = torch.full((len(splits), heads, 512), math.nan, device="cuda", dtype=dtype)
-    lse = torch.full((len(splits), heads), math.nan, device="cuda")
+    requests = torch.randperm(len(splits)).int().to(device)
+    out = torch.full((len(splits), heads, 512), math.nan, device=device, dtype=dtype)
+    lse = torch.full((len(splits), heads), math.nan, device=device)
     ptx.module("split_kv_combine")[f"split_kv_combine_{variant}_{suffix}"].launch(
-        CudaDevice(0),
+        cuda._device(device),
         grid=(heads if variant == "many" else -(-heads // 4), len(splits)),
         block=128,
         args=[out_of, lse_of, requests, indptr, out, heads * 512, 512, lse, heads, 1.0],

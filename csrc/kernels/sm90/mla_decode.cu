@@ -57,18 +57,17 @@ static_assert(2 * (kAttentionRegisters - kEntryRegisters) <= kEntryRegisters - k
 // Shared memory, in bytes from a 1,024-byte boundary.
 constexpr uint32_t kQ = 0;                 // [9 chunks]
 constexpr uint32_t kKv = kQ + kTileBytes;  // [2 buffers][9 chunks]
-constexpr uint32_t kScale =
-    kKv + 2 * kTileBytes;  // float [2 buffers][64 rows]: 2^(old r − new r) of the buffer's tile
+// float [2 buffers][64 rows]: 2^(old r − new r) of the buffer's tile
+constexpr uint32_t kScale = kKv + 2 * kTileBytes;
 constexpr uint32_t kReference = kScale + 2 * 4 * kHeads;  // float [64 rows]: r
-constexpr uint32_t kSum = kReference + 4 * kHeads;        // float [2 items' turns][2 warpgroups][64 rows]
+constexpr uint32_t kSum = kReference + 4 * kHeads;        // float [2 turns][2 warpgroups][64 rows]
 constexpr uint32_t kBarriers = kSum + 4 * 4 * kHeads;
 
 // mbarriers. "Full": bytes have arrived. "Empty": nobody reads any more.
 __device__ constexpr uint32_t full(int buffer, int chunk) {
   return kBarriers + 8 * (buffer * kChunks + chunk);
 }
-// half: columns 0–255, which only even attention multiplies with P, or 256–511, which only odd attention
-// does.
+// half: columns 0–255, which only even attention multiplies with P, or 256–511, which only odd does.
 __device__ constexpr uint32_t empty(int buffer, int half) {
   return kBarriers + 8 * (18 + buffer * 2 + half);
 }
@@ -334,8 +333,7 @@ struct Attention {
     }
   }
 
-  // P, scale and reference to the other warpgroup. S of this tile is complete, so its rope chunk is free for
-  // P.
+  // P, scale and reference to the other warpgroup. S is complete, so the tile's rope chunk is free for P.
   __device__ void publish_p() {
     const int p_row = threadIdx.x % kWarpgroup / 32 * 16 + lane % 16;
     const uint32_t address = smem + kKv + Self * kTileBytes + kLatentChunks * kChunkBytes + p_row * kRowBytes;
@@ -348,8 +346,7 @@ struct Attention {
     ptx::mbarrier_arrive(smem + p_ready(Self));
   }
 
-  // The other warpgroup's P, scale and reference are there, and its tile with them: it has waited for the
-  // chunks.
+  // The other warpgroup's P, scale and reference are there, and its tile: it has waited for the chunks.
   __device__ void wait_for_other_p() {
     ptx::mbarrier_wait(smem + p_ready(kOther), phases.of(kOther));
 #pragma unroll

@@ -1,4 +1,4 @@
-"""The merges as CUDA C++: csrc/kernels/portable/merge.cu, launched from the PTX that ships."""
+"""The merges as CUDA C++: csrc/kernels/portable/merge.cu, from the PTX that ships, on a GPU or emulated."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import cache
 
 import torch
 
-from sglab.gpu import CudaDevice, Kernel
+from sglab.gpu import CudaDevice, Device, EmulatedDevice, Kernel
 from sglab.gpu.triton.record import LaunchRecord
 from sglab.kernels import ptx
 from sglab.kernels.merge.contract import PairArguments, Rule, StatesArguments
@@ -21,8 +21,6 @@ _DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 
 def refuses(arguments: PairArguments | StatesArguments) -> str | None:
     """Why these kernels cannot run a call, or None."""
-    if arguments.device.type != "cuda":
-        return "needs tensors on an NVIDIA GPU"
     if arguments.rule not in _RULES or (isinstance(arguments, StatesArguments) and arguments.rule is not Rule.BASE2):
         return f"has no kernel for the rule '{arguments.rule.value}'"
     return None
@@ -60,10 +58,13 @@ def _launch(
     if rows == 0:
         return ()
     grid = -(-rows * lanes // THREADS)
-    kernel.launch(_device(device.index or 0), grid=grid, block=THREADS, args=arguments)
-    return (LaunchRecord(kernel.name, "cuda", "its tensors live on the GPU", (grid, 1, 1)),)
+    on_gpu = device.type == "cuda"
+    report = kernel.launch(_device(device), grid=grid, block=THREADS, args=arguments)
+    reason = "its tensors live on the GPU" if on_gpu else "its tensors live on the CPU"
+    return (LaunchRecord(kernel.name, "cuda" if on_gpu else "emulator", reason, (grid, 1, 1), report),)
 
 
 @cache
-def _device(index: int) -> CudaDevice:
-    return CudaDevice(index)
+def _device(device: torch.device) -> Device:
+    """The GPU that a tensor is on; for the CPU an emulated H100."""
+    return CudaDevice(device.index or 0) if device.type == "cuda" else EmulatedDevice("sm_90a")
