@@ -105,6 +105,7 @@ class AttentionBackend(ABC):
         save_kv_cache: bool = True,
         **kwargs: Any,
     ) -> torch.Tensor:
+        """One new token per request. Arguments as `forward`."""
         self._unsupported("decode")
 
     def forward_extend(
@@ -117,6 +118,7 @@ class AttentionBackend(ABC):
         save_kv_cache: bool = True,
         **kwargs: Any,
     ) -> torch.Tensor:
+        """New tokens after a cached prefix, causal among themselves. Arguments as `forward`."""
         self._unsupported("extend")
 
     def forward_mixed(

@@ -17,6 +17,7 @@ from sglab.attention.registry import create_attention_backend, register_attentio
 from sglab.engine import ForwardBatch, ForwardMode, MLATokenToKVPool, ModelRunner, RadixAttention
 from sglab.engine.errors import BadArgumentError
 from sglab.kernels import create_flashmla_kv_indices, cutlass_mla_decode, cutlass_mla_get_workspace_size
+from sglab.kernels.registry import triton_is_installed
 
 TILE = 128
 """Tokens of one K tile: the kernel reads the page table tile by tile, so a row holds whole tiles."""
@@ -53,9 +54,14 @@ class CutlassMLABackend(AttentionBackend):
         self.kv_cache_dim = model_runner.model_config.head_dim
         self.q_data_type = model_runner.dtype
         self.device = model_runner.device
-        self.implementation = model_runner.kernel_implementation
+        self.implementation = self._implementation(model_runner.kernel_implementation)
         self.forward_metadata: CutlassMLADecodeMetadata | None = None
         self._graph: CutlassMLADecodeMetadata | None = None
+
+    def _implementation(self, asked: str) -> str:
+        """On the CPU Triton kernels on the emulator, not the operators' references, which "auto" takes there."""
+        on_cpu = self.device.type == "cpu"
+        return "triton" if asked == "auto" and on_cpu and triton_is_installed() else asked
 
     def init_forward_metadata(self, forward_batch: ForwardBatch) -> None:
         if not self._decodes(forward_batch.forward_mode, forward_batch.spec_info):

@@ -68,11 +68,12 @@ class Implementation:
 
 def needs_triton(_: Arguments) -> str | None:
     """Refusal of every Triton implementation where Triton is not installed."""
-    return None if _triton_is_installed() else "Triton is not installed: pip install 'sglab[kernels]'"
+    return None if triton_is_installed() else "Triton is not installed: pip install 'sglab[kernels]'"
 
 
 @cache
-def _triton_is_installed() -> bool:
+def triton_is_installed() -> bool:
+    """Whether Triton kernels can be compiled here, for a GPU or for the emulator."""
     return importlib.util.find_spec("triton") is not None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -10,6 +11,12 @@ import torch
 from sglab.planning import PLANNERS, copied_workspace_size, set_split_kv, set_split_kv_cluster_aware, split_ranges
 
 from .question import Question
+
+if TYPE_CHECKING:
+    from sglab.planning.flashinfer_decode import DecodePlan
+
+NUM_HEADS = 128
+"""What the CUTLASS MLA kernel computes."""
 
 
 def busy_sms(planner: str, seq_lens: Sequence[int], sm_count: int) -> Question:
@@ -96,4 +103,22 @@ def least_idle(planners: Iterable[str], seq_lens: Sequence[int], sm_count: int) 
         truth=truth,
         because="{truth}: it deals out equal shares of all the work, and lets a CTA go on with the next request.",
         hint="Compare the idle shares in the widget: choose a planner, look at the last wave.",
+    )
+
+
+def partials_of(plan: DecodePlan, request: int) -> Question:
+    """Partials per head that the merge of one request reads, by FlashInfer's decode plan."""
+    return Question(
+        truth=lambda: int(plan.o_indptr[request + 1] - plan.o_indptr[request]),
+        because="{truth}: its chunks, each a row of partial output, from o_indptr[i] up to o_indptr[i + 1].",
+        hint="o_indptr is a running total: where do the request's rows start, and where the next one's?",
+    )
+
+
+def wasted_head_share(num_heads: int) -> Question:
+    """The share of the 128 computed heads that nobody asked for."""
+    return Question(
+        truth=lambda: 1 - num_heads / NUM_HEADS,
+        because=f"{{truth:.3f}}: {NUM_HEADS - num_heads} of {NUM_HEADS} rows, {NUM_HEADS // num_heads}-fold work.",
+        hint=f"The kernel computes {NUM_HEADS} heads, always.",
     )

@@ -94,3 +94,10 @@ def test_what_it_cannot_serve_is_refused() -> None:
 def test_other_page_sizes_are_noted() -> None:
     out = sglab.attend(decode_batch([9], num_heads=2, page_size=64), "cutlass_mla")
     assert any("cp.async" in note for note in out.info.notes)
+
+
+def test_on_the_cpu_decode_runs_a_kernel_on_the_emulator_rather_than_the_reference() -> None:
+    pytest.importorskip("triton")
+    info = sglab.attend(decode_batch([200, 9], num_heads=8, page_size=128), "cutlass_mla").info
+    ran = {run.operator: (run.implementation, run.machine) for run in info.runs}
+    assert ran["cutlass_mla_decode"] == ran["create_flashmla_kv_indices"] == ("triton", "emulator")

@@ -8,6 +8,7 @@ torch = pytest.importorskip("torch")
 
 from sglab.labs import split_kv as lab  # noqa: E402
 from sglab.labs.question import Question  # noqa: E402
+from sglab.planning import decode_plan  # noqa: E402
 
 
 @pytest.mark.parametrize(
@@ -18,6 +19,7 @@ from sglab.labs.question import Question  # noqa: E402
         (lab.cluster_aware_splits(8192, 4, 148), 16, 32),
         (lab.workspace_bytes(4, 32), 33_619_968, 16_777_216),
         (lab.last_split_tokens(1000, 3), 232, 333),
+        (lab.wasted_head_share(16), 0.875, 0.125),
         (lab.wrong_merge_inflation(torch.log(torch.tensor([1.0, 1.0, 0.5]))), 2.5, 1.0),
     ],
 )
@@ -34,3 +36,11 @@ def test_least_idle_is_one_of_the_named_planners() -> None:
 def test_inflation_of_equal_splits_is_their_number() -> None:
     question = lab.wrong_merge_inflation(torch.full((8,), math.pi))
     assert question.check(8).right
+
+
+def test_partials_are_the_chunks_of_the_plan() -> None:
+    plan = decode_plan([0, 64, 96, 224, 240], num_qo_heads=32, num_kv_heads=4, page_size=16, sm_count=132)
+    assert plan.kv_chunk_size_in_pages == 8
+    for request, pages in enumerate((64, 32, 128, 16)):
+        assert lab.partials_of(plan, request).check(-(-pages // 8)).right
+        assert lab.partials_of(plan, request).check(pages).right is False
