@@ -8,12 +8,13 @@ from .page import html_page
 from .selection import selection
 
 if TYPE_CHECKING:
+    from .online_softmax import OnlineSoftmax
     from .page_table import PageTable
     from .split_kv import SplitKV
 
-__all__ = ["PageTable", "SplitKV", "Widget", "command", "html_page", "selection"]
+__all__ = ["OnlineSoftmax", "PageTable", "SplitKV", "Widget", "command", "html_page", "selection"]
 
-_LAZY = {"PageTable": "page_table", "SplitKV": "split_kv"}
+_LAZY = {"OnlineSoftmax": "online_softmax", "PageTable": "page_table", "SplitKV": "split_kv"}
 """Widget -> its module, imported when it is first used: one widget's needs are not another's."""
 
 

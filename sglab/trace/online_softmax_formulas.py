@@ -1,0 +1,109 @@
+"""The recurrence of online softmax, right and as it has been published wrong, in float32 and base 2.
+
+Every formula sees the same tiles. Running values before a split's first tile: m = −inf, d = 0 (or 1), O = 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True)
+class Formula:
+    """What one version of the recurrence does with a tile.
+
+    first_total: d before the first tile
+    shifts: subtracts the running maximum before exponentiating
+    rescales: multiplies d and O by exp2(m_old − m_new) when the maximum grows
+    divides: what it divides the weights by too early: nothing, the running d, or a full softmax on top of the weights
+    """
+
+    first_total: float = 0.0
+    shifts: bool = True
+    rescales: bool = True
+    divides: str = ""
+
+
+FORMULAS = {
+    "online": Formula(),
+    "d_starts_at_1": Formula(first_total=1.0),
+    "no_rescale": Formula(rescales=False),
+    "unshifted": Formula(shifts=False),
+    "divides_each_tile": Formula(divides="running d"),
+    "softmax_times_exp": Formula(divides="softmax"),
+}
+"""`online` is right, and so is `d_starts_at_1`: FlashInfer's state_t begins so."""
+
+
+@dataclass(frozen=True)
+class States:
+    """Values after each step, float32, all (steps,) but o (steps, v_dim), the accumulator before any division.
+
+    tile_top: the tile's largest logit; top: m; rescale: what d and O were multiplied by; tile_total: the sum that the
+    tile added; total: d. error: ‖O / d − truth‖ / ‖truth‖, truth being float64 attention over the split's keys so far
+    """
+
+    tile_top: torch.Tensor
+    top: torch.Tensor
+    rescale: torch.Tensor
+    tile_total: torch.Tensor
+    total: torch.Tensor
+    error: torch.Tensor
+    o: torch.Tensor
+
+    def columns(self) -> torch.Tensor:
+        """(steps, 6), without o."""
+        return torch.stack([self.tile_top, self.top, self.rescale, self.tile_total, self.total, self.error], 1)
+
+
+def follow(
+    formula: Formula,
+    scores: torch.Tensor,
+    exact: torch.Tensor,
+    v: torch.Tensor,
+    tiles: Sequence[tuple[int, int, int]],
+    weight: Callable[[torch.Tensor], torch.Tensor],
+) -> States:
+    """Run one formula over all tiles.
+
+    scores, exact: (tokens,) base-2 logits in float32, and in float64 for the truth
+    v: (tokens, v_dim); tiles: (split, first token, end token); weight: how weights are rounded before they meet V
+    """
+    rows, accumulators = [], []
+    split = -1
+    for this_split, first, end in tiles:
+        if this_split != split:
+            split, begin = this_split, first
+            top, total = torch.tensor(-math.inf), torch.tensor(formula.first_total)
+            o = torch.zeros(v.shape[-1])
+        tile = scores[first:end]
+        new_top = torch.maximum(top, tile.max()) if formula.shifts else torch.tensor(0.0)
+        rescale = torch.exp2(top - new_top) if formula.rescales and formula.shifts else torch.tensor(1.0)
+        p = torch.exp2(tile - new_top)
+        total = total * rescale + p.sum()
+        o = o * rescale + _divided(formula, p, tile, total, weight) @ v[first:end].float()
+        top = new_top
+        truth = torch.softmax(exact[begin:end] * math.log(2), 0) @ v[begin:end].double()
+        error = (o.double() / total.double() - truth).norm() / truth.norm()
+        rows.append(torch.stack([tile.max(), top, rescale, p.sum(), total, error.float()]))
+        accumulators.append(o)
+    tile_top, tops, rescales, tile_total, totals, errors = torch.stack(rows, 1)
+    return States(tile_top, tops, rescales, tile_total, totals, errors, torch.stack(accumulators))
+
+
+def _divided(
+    formula: Formula,
+    p: torch.Tensor,
+    tile: torch.Tensor,
+    total: torch.Tensor,
+    weight: Callable[[torch.Tensor], torch.Tensor],
+) -> torch.Tensor:
+    if formula.divides == "running d":
+        return weight(p / total)
+    if formula.divides == "softmax":
+        return weight(torch.softmax(tile * math.log(2), 0) * p)
+    return weight(p)

@@ -1,0 +1,307 @@
+"""OnlineSoftmax in a real browser: steps, merges in any order, wrong formulas, empty partials, keys, a saved page."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+from widget_host import Host
+
+torch = pytest.importorskip("torch")
+
+import sglab  # noqa: E402
+from sglab.kernels import merge_state, merge_state_v2  # noqa: E402
+from sglab.widgets import OnlineSoftmax, selection  # noqa: E402
+
+SMALL = {"kv_lora_rank": 64, "qk_rope_head_dim": 16}
+Part = tuple[Any, Any]
+
+
+@pytest.fixture(autouse=True)
+def nothing_selected() -> None:
+    selection.clear()
+
+
+@pytest.fixture
+def widget() -> OnlineSoftmax:
+    batch = sglab.decode_batch([150, 400], num_heads=4, page_size=16, seed=3, **SMALL)  # type: ignore[arg-type]
+    return OnlineSoftmax(batch, 1, num_splits=4, tile=32, implementation="reference")
+
+
+def show(host: Host, widget: OnlineSoftmax) -> Page:
+    host.show(widget)
+    expect(host.page.locator(".sgs-equations")).to_be_visible()
+    return host.page
+
+
+def node(page: Page, number: int) -> str:
+    return page.locator(f"[data-node='{number}']").get_attribute("aria-label") or ""
+
+
+def lse_and_error(page: Page, number: int) -> tuple[float, float]:
+    """What the tree says of a node, once everything asked for is drawn."""
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    found = re.search(r"LSE (\S+), error (\S+)( %)?", node(page, number))
+    assert found, node(page, number)
+    lse, error = (float(text.replace("−", "-")) for text in found.group(1, 2))
+    return lse, error / 100 if found.group(3) else error
+
+
+def hold(page: Page, split: int, what: str) -> None:
+    page.locator(f"[data-node='{split}']").click()
+    page.get_by_label(f"Partial s{split} holds").select_option(what)
+
+
+def test_a_tile_is_four_operations(host: Host, widget: OnlineSoftmax) -> None:
+    page = show(host, widget)
+    sentence, frame = page.locator("output.sg-sentence"), page.locator(".sg-widget")
+    frame.press("Home")
+    expect(sentence).to_have_text("No score has arrived: m = −inf, O = 0.")
+    page.locator(".sg-buttons select").first.select_option("operation")
+    states, ln2 = widget.recorded.states["online"], math.log(2)
+    frame.press("ArrowRight")
+    expect(sentence).to_contain_text(f"Split 0, tokens 0 to 31: 32 scores, the largest {states.top[0] * ln2:.4g}")
+    frame.press("ArrowRight")
+    expect(sentence).to_contain_text("the maximum grows from −inf")
+    frame.press("ArrowRight")
+    expect(sentence).to_contain_text("d and O are multiplied by 0.")
+    frame.press("ArrowRight")
+    expect(sentence).to_contain_text(f"d = {states.total[0]:.4g}")
+    expect(page.locator(".sgs-equations [aria-current=step]")).to_contain_text("sum")
+    frame.press("ArrowLeft")
+    expect(sentence).to_contain_text("multiplied by 0.")
+
+
+def test_tiles_and_splits_are_coarser_steps(host: Host, widget: OnlineSoftmax) -> None:
+    page = show(host, widget)
+    sentence, frame = page.locator("output.sg-sentence"), page.locator(".sg-widget")
+    frame.press("ArrowRight")
+    expect(sentence).to_contain_text("tokens 32 to 63: the weights add")
+    frame.press("]")
+    expect(sentence).to_contain_text("Split 0 is done")
+    frame.press("End")
+    expect(sentence).to_have_text("Merge 3 of 3: s0…s2 with s3.")
+
+
+RULES: dict[str, tuple[Callable[..., Part], float]] = {
+    "merge_state": (merge_state, math.log2(math.e)),
+    "merge_state_v2": (merge_state_v2, 1.0),
+    "v2_guarded": (lambda *parts: merge_state_v2(*parts, guarded=True), 1.0),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("held", [{}, {0: "empty"}, {0: "empty", 1: "empty"}, {1: "garbage"}, {2: "infinite"}])
+def test_the_page_merges_as_the_operators_do(
+    host: Host, widget: OnlineSoftmax, rule: str, held: dict[int, str]
+) -> None:
+    page = show(host, widget)
+    page.locator(".sg-widget").press("End")
+    page.get_by_label("Merge", exact=True).select_option(rule)
+    for split, what in held.items():
+        hold(page, split, what)
+
+    merge, unit = RULES[rule]
+    parts, truths = [], []
+    run = widget.recorded
+    for split in range(4):
+        o, lse = run.partial_o[split].clone(), run.partial_lse[split].clone()
+        if split in held:
+            o.fill_(math.nan if held[split] == "garbage" else 0.0)
+            lse.fill_(math.inf if held[split] == "infinite" else -math.inf)
+        parts.append((o[None, None], (lse * unit)[None, None]))
+        truths.append(-math.inf if split in held else run.true_lse[split].item())
+    o, lse = reduce(lambda a, b: merge(*a, *b), parts)
+    whole = torch.tensor(truths).double()
+    truth = torch.softmax(whole, 0) @ run.true_o
+    error = ((o[0, 0].double() - truth).norm() / truth.norm()).item()
+
+    page_lse, page_error = lse_and_error(page, 6)
+    assert page_lse == pytest.approx(lse.item() / unit, rel=1e-3, nan_ok=True)
+    if math.isnan(error):
+        assert math.isnan(page_error)
+    else:
+        assert max(error, page_error) < 1e-5 or page_error == pytest.approx(error, rel=0.02)
+
+
+def published(rule: str, lse: Any, o: Any) -> Any:
+    """The wrong merges as they were published, in float64, over all partials at once."""
+    shifted = (lse - lse.max()).exp()
+    if rule == "divide_by_max":
+        return shifted @ o
+    if rule == "base2_in_natural":
+        return torch.softmax(lse * math.log2(math.e), 0) @ o
+    if rule == "unshifted":
+        return torch.softmax(lse, 0) @ o
+    top, total, sums = lse[0], torch.tensor(1.0).double(), o[0]
+    for one_lse, one_o in zip(lse[1:], o[1:], strict=True):
+        new = torch.maximum(top, one_lse)
+        sums = sums * (top - new).exp() + one_o
+        total = total * (top - new).exp() + (one_lse - new).exp()
+        top = new
+    return sums / total
+
+
+@pytest.mark.parametrize("rule", ["divide_by_max", "base2_in_natural", "unshifted", "newcomer_unweighted"])
+def test_wrong_merges_make_the_error_that_their_formula_makes(host: Host, widget: OnlineSoftmax, rule: str) -> None:
+    page = show(host, widget)
+    page.get_by_label("Order of merges").select_option("once")
+    page.get_by_label("Merge", exact=True).select_option(rule)
+    page.locator(".sg-widget").press("End")
+    run = widget.recorded
+    truth = torch.softmax(run.true_lse, 0) @ run.true_o
+    wrong = published(rule, run.true_lse, run.true_o)
+    expected = ((wrong - truth).norm() / truth.norm()).item()
+    _, error = lse_and_error(page, 4)
+    assert max(error, expected) < 1e-5 if rule == "unshifted" else error == pytest.approx(expected, rel=0.01)
+
+
+@pytest.mark.parametrize("order", ["fold", "reverse", "tree", "once"])
+def test_every_order_gives_the_same_answer(host: Host, widget: OnlineSoftmax, order: str) -> None:
+    page = show(host, widget)
+    page.get_by_label("Order of merges").select_option(order)
+    page.locator(".sg-widget").press("End")
+    lse, error = lse_and_error(page, page.locator(".sgs-node").count() - 1)
+    assert error < 1e-6
+    assert lse == pytest.approx(widget.recorded.true_lse.logsumexp(0).item(), rel=1e-3)
+
+
+def test_partials_are_merged_by_hand_and_unmerged(host: Host, widget: OnlineSoftmax) -> None:
+    page = show(host, widget)
+    page.get_by_label("Order of merges").select_option("hand")
+    for pair in ((3, 1), (4, 0), (2, 5)):
+        for number in pair:
+            page.locator(f"[data-node='{number}']").click()
+    expect(page.locator(".sgs-conclusion")).to_contain_text("against float64")
+    assert lse_and_error(page, 6)[1] < 1e-6
+    page.get_by_role("button", name="undo").click()
+    expect(page.locator(".sgs-node")).to_have_count(6)
+    page.get_by_role("button", name="start over").click()
+    expect(page.locator(".sgs-node")).to_have_count(4)
+
+
+def test_hand_merges_need_no_pointer(host: Host, widget: OnlineSoftmax) -> None:
+    page = show(host, widget)
+    page.get_by_label("Order of merges").select_option("hand")
+    page.locator("[data-node='0']").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("[data-node='0']")).to_have_attribute("aria-pressed", "true")
+    page.locator("[data-node='2']").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".sgs-node")).to_have_count(5)
+
+
+@pytest.mark.parametrize("formula", ["no_rescale", "divides_each_tile", "softmax_times_exp"])
+def test_a_wrong_recurrence_shows_its_recorded_error(host: Host, widget: OnlineSoftmax, formula: str) -> None:
+    page = show(host, widget)
+    page.get_by_label("Recurrence").select_option(formula)
+    page.locator(".sg-widget").press("End")
+    run = widget.recorded
+    for split, step in enumerate(run.last_steps):
+        assert lse_and_error(page, split)[1] == pytest.approx(run.states[formula].error[step].item(), rel=0.06)
+    expect(page.locator(".sgs-formula").first).to_contain_text("✗ wrong")
+
+
+def test_base_2_changes_units_and_nothing_else(host: Host, widget: OnlineSoftmax) -> None:
+    page = show(host, widget)
+    page.locator(".sg-widget").press("End")
+    lse, error = lse_and_error(page, 6)
+    page.locator(".sg-widget").press("2")
+    expect(page.get_by_role("button", name="base 2")).to_have_attribute("aria-pressed", "true")
+    assert lse_and_error(page, 6) == (pytest.approx(lse * math.log2(math.e), rel=1e-3), error)
+
+
+def test_keys_choose_formulas_and_splits(host: Host, widget: OnlineSoftmax) -> None:
+    page = show(host, widget)
+    frame = page.locator(".sg-widget")
+    frame.press("End")
+    frame.press("r")
+    expect(page.get_by_label("Recurrence")).to_have_value("d_starts_at_1")
+    frame.press("m")
+    expect(page.get_by_label("Merge", exact=True)).to_have_value("merge_state")
+    frame.press("o")
+    expect(page.get_by_label("Order of merges")).to_have_value("reverse")
+    frame.press("ArrowDown")
+    assert selection.value == {"request": 1, "split": 0}
+    frame.press("e")
+    expect(page.get_by_label("Partial s0 holds")).to_have_value("empty")
+    frame.press("Escape")
+    assert selection.value == {}
+
+
+def test_selecting_elsewhere_marks_the_split_or_offers_the_request(host: Host, widget: OnlineSoftmax) -> None:
+    page = show(host, widget)
+    selection.set(request=1, split=2)
+    host.flush()
+    expect(page.locator("[data-node='2']")).to_have_attribute("aria-pressed", "true")
+    selection.set(request=0, split=2)
+    host.flush()
+    expect(page.locator(".sgs-node[aria-pressed=true]")).to_have_count(0)
+    page.get_by_role("button", name="show request 0").click()
+    expect(page.locator(".sg-subject")).to_contain_text("request 0, head 0 of 4, 150 keys")
+    assert widget.question["request"] == 0
+
+
+def test_another_head_is_recorded_from_the_page(host: Host, widget: OnlineSoftmax) -> None:
+    page = show(host, widget)
+    page.get_by_label("head").fill("3")
+    page.get_by_label("head").press("Enter")
+    expect(page.locator(".sg-subject")).to_contain_text("head 3 of 4")
+    page.get_by_label("splits").fill("40")
+    page.get_by_label("splits").press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("num_splits: expected an integer from 1 to 32, got 40")
+    expect(page.get_by_label("splits")).to_have_value("4")
+
+
+def test_sharper_scores_overflow_without_the_maximum(host: Host, widget: OnlineSoftmax) -> None:
+    page = show(host, widget)
+    page.get_by_label("Recurrence").select_option("unshifted")
+    page.get_by_label("Scores times").select_option("64")
+    expect(page.locator(".sgs-axis").first).not_to_have_text("4.3")
+    page.locator(".sg-widget").press("End")
+    expect(page.locator(".sgs-conclusion")).to_contain_text("Error of O NaN")
+
+
+def test_splits_without_keys_are_shown_empty(host: Host) -> None:
+    batch = sglab.decode_batch([77], num_heads=4, page_size=16, **SMALL)  # type: ignore[arg-type]
+    page = show(host, OnlineSoftmax(batch, num_splits=8, implementation="reference"))
+    page.locator(".sg-widget").press("End")
+    expect(page.locator(".sgs-node[data-empty]")).to_have_count(5)
+    assert lse_and_error(page, 7)[0] == -math.inf
+    assert lse_and_error(page, 14)[1] < 1e-6
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [900, 1800])
+def test_it_is_accessible(
+    host: Host, widget: OnlineSoftmax, axe: Callable[[Page], list[str]], scheme: str, width: int
+) -> None:
+    host.page.set_viewport_size({"width": width, "height": 1000})
+    host.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    page = show(host, widget)
+    page.add_style_tag(content=f"body {{ background: {'#15181c' if scheme == 'dark' else 'white'} }}")
+    page.get_by_label("Merge", exact=True).select_option("divide_by_max")
+    page.locator(".sg-widget").press("End")
+    page.locator(".sg-widget").press("ArrowDown")
+    expect(page.get_by_label("Partial s0 holds")).to_be_visible()
+    assert axe(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_saved_page_steps_and_merges_without_python(page: Page, widget: OnlineSoftmax, tmp_path: Path) -> None:
+    saved = widget.save(tmp_path / "softmax.html")
+    assert saved.stat().st_size < 5_000_000
+    page.goto(saved.as_uri())
+    expect(page.locator(".sgs-equations")).to_be_visible()
+    expect(page.get_by_label("head")).to_have_count(0)
+    page.locator(".sg-widget").press("End")
+    assert lse_and_error(page, 6)[1] < 1e-6
+    hold(page, 0, "garbage")
+    page.get_by_label("Merge", exact=True).select_option("merge_state")
+    expect(page.locator(".sgs-conclusion")).to_contain_text("Error of O NaN")

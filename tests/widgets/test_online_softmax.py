@@ -1,0 +1,90 @@
+"""OnlineSoftmax's Python side: what it records, sends and refuses."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import sglab  # noqa: E402
+from sglab.widgets import OnlineSoftmax  # noqa: E402
+
+BATCH = sglab.decode_batch([150, 400], num_heads=4, page_size=16, seed=3, kv_lora_rank=64, qk_rope_head_dim=16)
+
+
+def make(**options: Any) -> OnlineSoftmax:
+    return OnlineSoftmax(BATCH, **{"implementation": "reference", **options})
+
+
+def test_the_page_reads_what_was_recorded() -> None:
+    widget = make(request=1, head=2, num_splits=3)
+    run = widget.recorded
+    read = {name: widget.slices([{"name": name, "start": 0, "stop": 999}])[0].array for name in widget._tensors}
+    assert read["scores"].tolist() == run.scores.tolist()
+    assert read["partial_lse"].tolist() == run.partial_lse.tolist()
+    assert read["online.state"][:, 4].tolist() == run.states["online"].total.tolist()
+    assert read["online.o"].shape == (len(run.tiles), 64)
+    assert read["true_o"].dtype == "float64"
+
+
+def test_the_badge_says_what_ran() -> None:
+    assert make().header["badge"]["text"] == "decode_attention_fwd: float64 reference · tiles: torch"
+    assert "in torch, float32" in make().header["badge"]["title"]
+    assert make(request=1).header["subject"] == "request 1, head 0 of 4, 400 keys, 4 splits, tiles of 64"
+
+
+def test_triton_runs_where_it_is_installed() -> None:
+    pytest.importorskip("triton")
+    widget = OnlineSoftmax(BATCH)
+    assert widget.recorded.choice.implementation == "triton"
+    assert widget.run["machine"] in widget.header["badge"]["text"]
+
+
+def test_an_edit_records_again() -> None:
+    widget = make()
+    before = widget.revision
+    assert widget.edit(request=1, num_splits=2, scale_by=4.0) == before + 1
+    assert widget.question == {"request": 1, "head": 0, "num_splits": 2, "tile": 64, "scale_by": 4.0}
+    run = widget.recorded
+    q, slots = BATCH.q[1, 0].double(), BATCH.slots(1)
+    keys = BATCH.runner.token_to_kv_pool.get_key_buffer(0)[slots, 0].double()
+    expected = keys @ q * BATCH.sm_scale * 4 / math.log(2)
+    assert torch.allclose(run.scores.double(), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"request": 2}, "request: expected an integer from 0 to 1, got 2"),
+        ({"head": -1}, "head: expected an integer from 0 to 3, got -1"),
+        ({"num_splits": 33}, "num_splits: expected an integer from 1 to 32, got 33"),
+        ({"tile": 0}, "tile: expected an integer from 1"),
+        ({"tile": 1, "request": 1}, "tile: expected an integer from 2 .*400 keys are shown in at most 256 steps"),
+        ({"scale_by": 0.0}, "scale_by: expected a factor above 0"),
+        ({"base": 2}, "edit takes request, head, num_splits, tile, scale_by; got base"),
+    ],
+)
+def test_a_refused_edit_changes_nothing(change: dict[str, Any], message: str) -> None:
+    widget = make()
+    before = (widget.question, widget.revision, widget.recorded)
+    with pytest.raises((ValueError, TypeError), match=message):
+        widget.edit(**change)
+    assert (widget.question, widget.revision, widget.recorded) == before
+
+
+def test_only_a_decode_batch_is_taken() -> None:
+    with pytest.raises(TypeError, match=r"batch must be what sglab\.decode_batch returns; got list"):
+        OnlineSoftmax([300])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="batch: expected a decode batch"):
+        OnlineSoftmax(sglab.extend_batch([20], num_heads=4))
+
+
+def test_a_long_request_gets_larger_tiles_by_default() -> None:
+    long = sglab.decode_batch([40_000], num_heads=1, kind="mha", head_dim=32, page_size=64)
+    widget = OnlineSoftmax(long, implementation="reference")
+    assert widget.question["tile"] == 256
+    assert len(widget.recorded.tiles) <= 256
+    assert sum(tensor.array.nbytes for tensor in widget._tensors.values()) < 5_000_000

@@ -1,0 +1,179 @@
+// The head's scores along the request: stems as they arrive, the running maximum, the splits' band below.
+
+import { format, lookOf, type SvgPaint, s, type Theme } from "../core";
+import type { Recorded } from "./data";
+import { type Base, number } from "./numbers";
+
+const HEIGHT = 132;
+const LEFT = 44;
+const RIGHT = 8;
+const TOP = 8;
+const BAND = 16;
+
+export interface ScoresShown {
+  recorded: Recorded;
+  base: Base;
+  /** Tiles whose scores have arrived; the last of them is the current one while `current`. */
+  seen: number;
+  current: number | undefined;
+  /** Base-2 running maximum after each tile, NaN where the formula keeps none. */
+  tops: number[];
+  selectedSplit: number | undefined;
+}
+
+export function tokenAt(recorded: Recorded, width: number, x: number): number {
+  const share = (x - LEFT) / Math.max(1, width - LEFT - RIGHT);
+  return Math.max(0, Math.min(recorded.scores.length - 1, Math.floor(share * recorded.scores.length)));
+}
+
+export function drawScores(
+  svg: SVGSVGElement,
+  shown: ScoresShown,
+  paint: SvgPaint,
+  theme: Theme,
+  width: number,
+): void {
+  const { recorded, seen, base } = shown;
+  const { scores, tiles } = recorded;
+  const unit = base === "2" ? 1 : Math.LN2;
+  const [low, high] = extent(scores);
+  const x = (token: number) => LEFT + ((width - LEFT - RIGHT) * token) / scores.length;
+  const bottom = HEIGHT - BAND - 6;
+  const y = (score: number) => TOP + ((bottom - TOP) * (high - score)) / (high - low);
+  svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
+  svg.setAttribute("width", String(width));
+  svg.setAttribute("height", String(HEIGHT));
+  svg.replaceChildren(...[...svg.children].filter((child) => child.tagName === "defs"));
+
+  for (const value of [low, (low + high) / 2, high]) {
+    svg.append(
+      s("line", { x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value), class: "sgs-grid" }),
+      s(
+        "text",
+        { x: LEFT - 5, y: y(value) + 4, "text-anchor": "end", class: "sgs-axis" },
+        number(Number((value * unit).toFixed(1))),
+      ),
+    );
+  }
+  const arrivedUntil = seen > 0 ? (tiles[seen - 1]?.end ?? 0) : 0;
+  if (arrivedUntil < scores.length)
+    svg.append(
+      s("rect", {
+        x: x(arrivedUntil),
+        y: TOP,
+        width: width - RIGHT - x(arrivedUntil),
+        height: bottom - TOP,
+        class: "sgs-future",
+      }),
+    );
+  const tile = shown.current === undefined ? undefined : tiles[shown.current];
+  if (tile)
+    svg.append(
+      s("rect", {
+        x: x(tile.start),
+        y: TOP - 4,
+        width: Math.max(2, x(tile.end) - x(tile.start)),
+        height: bottom - TOP + 8,
+        class: "sgs-tile",
+      }),
+    );
+  const upTo = tile ? tile.start : arrivedUntil;
+  svg.append(s("path", { d: stems(scores, 0, upTo, x, y, y(low)), class: "sgs-stems" }));
+  if (tile)
+    svg.append(
+      s("path", { d: stems(scores, tile.start, tile.end, x, y, y(low)), class: "sgs-stems sgs-now" }),
+    );
+  svg.append(s("path", { d: staircase(shown, x, y), class: "sgs-maximum" }));
+
+  recorded.steps.forEach((steps, split) => {
+    if (!steps) return;
+    const from = x(tiles[steps.first]?.start ?? 0);
+    const to = x(tiles[steps.last]?.end ?? 0);
+    const look = lookOf(split, theme.dark);
+    const selected = shown.selectedSplit === split;
+    const dimmed = shown.selectedSplit !== undefined && !selected;
+    svg.append(
+      s("rect", {
+        x: from + 0.5,
+        y: HEIGHT - BAND,
+        width: Math.max(1, to - from - 1),
+        height: BAND - 2,
+        fill: paint.fill(look),
+        class: selected ? "sgs-selected" : "sgs-band",
+        opacity: dimmed ? 0.35 : 1,
+      }),
+    );
+    if (to - from > 26)
+      svg.append(
+        s(
+          "text",
+          {
+            x: (from + to) / 2,
+            y: HEIGHT - 5,
+            "text-anchor": "middle",
+            fill: dimmed ? theme.text : look.ink,
+            class: "sgs-split",
+          },
+          `s${split}`,
+        ),
+      );
+  });
+  svg.append(s("text", { x: LEFT - 5, y: HEIGHT - 5, "text-anchor": "end", class: "sgs-axis" }, "split"));
+  svg.setAttribute(
+    "aria-label",
+    `Scores of ${format.count(scores.length)} keys, ${format.count(arrivedUntil)} arrived, from ${number(low * unit)} to ${number(high * unit)}`,
+  );
+}
+
+function extent(scores: ArrayLike<number>): [number, number] {
+  let [low, high] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
+  for (let i = 0; i < scores.length; i++) {
+    low = Math.min(low, scores[i] as number);
+    high = Math.max(high, scores[i] as number);
+  }
+  return low < high ? [low, high] : [low - 1, high + 1];
+}
+
+type Scale = (value: number) => number;
+
+/** One stem per key, or per pixel the largest of its keys. */
+function stems(
+  scores: ArrayLike<number>,
+  from: number,
+  to: number,
+  x: Scale,
+  y: Scale,
+  floor: number,
+): string {
+  const parts: string[] = [];
+  let pixel = Number.NaN;
+  let high = Number.NEGATIVE_INFINITY;
+  const flush = () => {
+    if (!Number.isNaN(pixel)) parts.push(`M${pixel + 0.5},${floor.toFixed(1)}V${y(high).toFixed(1)}`);
+  };
+  for (let token = from; token < to; token++) {
+    const at = Math.floor(x(token + 0.5));
+    if (at !== pixel) {
+      flush();
+      pixel = at;
+      high = Number.NEGATIVE_INFINITY;
+    }
+    high = Math.max(high, scores[token] as number);
+  }
+  flush();
+  return parts.join("");
+}
+
+/** The running maximum over the tiles that have been taken in, anew in every split. */
+function staircase({ recorded, tops }: ScoresShown, x: Scale, y: Scale): string {
+  let split = -1;
+  return tops
+    .map((value, step) => {
+      const tile = recorded.tiles[step];
+      if (!tile || Number.isNaN(value)) return "";
+      const move = tile.split === split ? "L" : "M";
+      split = tile.split;
+      return `${move}${x(tile.start).toFixed(1)},${y(value).toFixed(1)}H${x(tile.end).toFixed(1)}`;
+    })
+    .join("");
+}
