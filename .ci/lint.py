@@ -43,7 +43,7 @@ def check_cpp() -> list[bool]:
 
 
 def check_widgets() -> list[bool]:
-    """Type check and lint; `fresh` rebuilds the bundles and compares: the committed ones must be what the sources give."""
+    """Type check, lint, and `fresh`: the committed bundles must be what the sources give."""
     widgets = ROOT / "widgets"
     steps = ["ci --no-audit --no-fund", "run check", "run lint", "run fresh"]
     return [run("npm", *step.split(), cwd=widgets) for step in steps]
