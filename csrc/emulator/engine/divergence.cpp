@@ -55,6 +55,7 @@ void merge(Warp& w) {
 const Inst* choose(Warp& w) {
   if (w.group_count == 0) return nullptr;
   if (w.group_count == 1) {
+    w.hurry = false;
     if (w.groups[0].wait != Wait::kReady) return nullptr;
     select(w, 0);
     return w.code + w.groups[0].pc;

@@ -8,12 +8,17 @@ namespace sglab::emu {
 namespace {
 
 constexpr std::uint64_t kFairQuantum = 256;
-constexpr std::uint64_t kInOrderQuantum = 1u
-                                          << 20;  // so that a spinning warp cannot starve the others for ever
+// So that a spinning warp cannot starve the others for ever.
+constexpr std::uint64_t kInOrderQuantum = 1u << 16;
 constexpr std::uint64_t kRandomQuantum = 64;
 constexpr std::uint64_t kVictimInstructions = 20000;
-constexpr std::uint64_t kEarlyCompletion = 16;  // turns per asynchronous operation that the random scheduler completes
+constexpr std::uint64_t kEarlyCompletion =
+    16;  // turns per asynchronous operation that the random scheduler completes
 constexpr std::uint32_t kIdleRounds = 16;  // time-outs without any event before a deadlock is called
+
+bool is_runnable(const Warp& w) {
+  return w.cluster->runnable[w.slot / 64] >> (w.slot % 64) & 1;
+}
 
 }  // namespace
 
@@ -31,7 +36,7 @@ std::int64_t Cluster::pick() {
   };
   switch (launch->config.policy) {
     case Policy::kInOrder:
-      return from(0);
+      return from(next_warp);
     case Policy::kRandom:
       return from(static_cast<std::uint32_t>(random() % total));
     case Policy::kAdversarial: {
@@ -134,11 +139,14 @@ bool Cluster::run(std::uint64_t budget) {
       if (!resolve_idle()) raise_deadlock();
       continue;
     }
+    Warp& chosen = warps[static_cast<std::size_t>(warp)];
     if (exact) {
-      step_warp(warps[static_cast<std::size_t>(warp)], quantum());
+      step_warp(chosen, quantum());
     } else {
-      run_warp(warps[static_cast<std::size_t>(warp)], quantum());
+      run_warp(chosen, quantum());
     }
+    if (launch->config.policy == Policy::kInOrder)
+      next_warp = is_runnable(chosen) ? (chosen.slot + 1) % warps.size() : 0;
   }
   if (async != nullptr) async->finish();
   return true;
