@@ -1,0 +1,126 @@
+"""Named barriers and the cluster barrier."""
+
+import numpy as np
+import pytest
+from launching import launch
+
+from sglab import _core
+
+SCHEDULERS = ["fair", "random", "adversarial", "in_order"]
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+@pytest.mark.parametrize("block", [64, 100, 1024])
+def test_sync_orders_stores_before_loads(block: int, scheduler: str) -> None:
+    ptx = """
+.extern .shared .align 16 .b8 buffer[];
+.entry k(.param .u64 out) {
+  .reg .b32 %r<8>; .reg .b64 %rd<3>;
+  mov.u32 %r1, %tid.x; mov.u32 %r2, %ntid.x; mov.u32 %r3, buffer;
+  mad.lo.u32 %r4, %r1, 4, %r3;
+  st.shared.u32 [%r4], %r1;
+  bar.sync 0;
+  sub.u32 %r5, %r2, %r1; sub.u32 %r5, %r5, 1;
+  mad.lo.u32 %r6, %r5, 4, %r3;
+  ld.shared.u32 %r7, [%r6];
+  ld.param.u64 %rd1, [out]; mad.wide.u32 %rd1, %r1, 4, %rd1;
+  st.global.u32 [%rd1], %r7;
+  ret;
+}"""
+    out = np.zeros(block, np.uint32)
+    launch(ptx, [out], block=(block, 1, 1), smem=4 * block, scheduler=scheduler)
+    assert out.tolist() == list(range(block))[::-1]
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_producer_arrives_and_consumer_waits(scheduler: str) -> None:
+    """Two barriers hand a slot to and fro between two warps."""
+    ptx = """
+.shared .align 4 .b8 slot[4];
+.entry k(.param .u64 out) {
+  .reg .pred %p<3>; .reg .b32 %r<8>; .reg .b64 %rd<3>;
+  ld.param.u64 %rd1, [out];
+  mov.u32 %r1, %tid.x; mov.u32 %r2, 0; mov.u32 %r3, 0;
+  setp.ge.u32 %p1, %r1, 32;
+  @%p1 bra CONSUME;
+PRODUCE:
+  bar.sync 1, 64;
+  st.shared.u32 [slot], %r2;
+  bar.arrive 2, 64;
+  add.u32 %r2, %r2, 1;
+  setp.lt.u32 %p2, %r2, 50;
+  @%p2 bra PRODUCE;
+  ret;
+CONSUME:
+  bar.arrive 1, 64;
+  bar.sync 2, 64;
+  ld.shared.u32 %r4, [slot];
+  add.u32 %r3, %r3, %r4;
+  add.u32 %r2, %r2, 1;
+  setp.lt.u32 %p2, %r2, 50;
+  @%p2 bra CONSUME;
+  st.global.u32 [%rd1], %r3;
+  ret;
+}"""
+    out = np.zeros(1, np.uint32)
+    launch(ptx, [out], block=(64, 1, 1), scheduler=scheduler)
+    assert out[0] == sum(range(50))
+
+
+def test_reductions_over_a_barrier() -> None:
+    ptx = """
+.entry k(.param .u64 out) {
+  .reg .pred %p<4>; .reg .b32 %r<8>; .reg .b64 %rd<3>;
+  mov.u32 %r1, %tid.x;
+  setp.lt.u32 %p1, %r1, 77;
+  barrier.cta.red.popc.aligned.u32 %r2, 0, %p1;
+  bar.red.and.pred %p2, 0, %p1;
+  bar.red.or.pred %p3, 0, 128, %p1;
+  selp.b32 %r3, 1000, 0, %p2; selp.b32 %r4, 2000, 0, %p3;
+  add.u32 %r2, %r2, %r3; add.u32 %r2, %r2, %r4;
+  ld.param.u64 %rd1, [out]; mad.wide.u32 %rd1, %r1, 4, %rd1;
+  st.global.u32 [%rd1], %r2;
+  ret;
+}"""
+    out = np.zeros(128, np.uint32)
+    launch(ptx, [out], block=(128, 1, 1))
+    assert (out == 77 + 2000).all()
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+@pytest.mark.parametrize("size", [1, 2, 8, 16])
+def test_cluster_reads_its_neighbours_shared_memory(size: int, scheduler: str) -> None:
+    ptx = """
+.shared .align 4 .b8 word[4];
+.entry k(.param .u64 out) {
+  .reg .b32 %r<10>; .reg .b64 %rd<3>;
+  mov.u32 %r1, %cluster_ctarank; mov.u32 %r2, %cluster_nctarank; mov.u32 %r3, %ctaid.x;
+  st.shared.u32 [word], %r3;
+  barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;
+  add.u32 %r4, %r1, 1; rem.u32 %r4, %r4, %r2;
+  mov.u32 %r5, word;
+  mapa.shared::cluster.u32 %r6, %r5, %r4;
+  ld.shared::cluster.u32 %r7, [%r6];
+  ld.param.u64 %rd1, [out]; mad.wide.u32 %rd1, %r3, 4, %rd1;
+  st.global.u32 [%rd1], %r7;
+  barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+  ret;
+}"""
+    out = np.zeros(32, np.uint32)
+    launch(ptx, [out], grid=(32, 1, 1), block=(64, 1, 1), cluster=(size, 1, 1), scheduler=scheduler)
+    assert out.tolist() == [c // size * size + (c + 1) % size for c in range(32)]
+
+
+def test_barrier_misuse_is_named() -> None:
+    ptx = """
+.entry k() {
+  .reg .pred %p<2>; .reg .b32 %r<2>;
+  mov.u32 %r1, %tid.x; setp.lt.u32 %p1, %r1, 32;
+  @%p1 bra A;
+  bar.sync 3, 96;
+A: bar.sync 3, 64;
+  ret;
+}"""
+    with pytest.raises(_core.LaunchError, match="barrier 3 is in use for") as caught:
+        launch(ptx, [], block=(64, 1, 1))
+    assert caught.value.kind == "barrier"
