@@ -48,12 +48,11 @@ void fill(std::array<T, N>& target, const std::vector<std::int64_t>& values, std
   }
 }
 
-// The arguments of cuTensorMapEncodeTiled, by the driver's numbers.
-nb::bytes encode_tiled(int data_type, std::uint64_t address, const std::vector<std::int64_t>& global_dim,
-                       const std::vector<std::int64_t>& global_strides,
-                       const std::vector<std::int64_t>& box_dim,
-                       const std::vector<std::int64_t>& element_strides, int interleave, int swizzle,
-                       int l2_promotion, int oob_fill) {
+// What cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col share, by the driver's numbers.
+TensorMap common_map(int data_type, std::uint64_t address, const std::vector<std::int64_t>& global_dim,
+                     const std::vector<std::int64_t>& global_strides,
+                     const std::vector<std::int64_t>& element_strides, int interleave, int swizzle,
+                     int l2_promotion, int oob_fill) {
   const std::size_t rank = global_dim.size();
   if (data_type < 0 || data_type > 15) throw TensorMapError("tensor map: tensorDataType must be 0 to 15");
   if (interleave < 0 || interleave > 2) throw TensorMapError("tensor map: interleave must be 0 to 2");
@@ -61,9 +60,8 @@ nb::bytes encode_tiled(int data_type, std::uint64_t address, const std::vector<s
   if (l2_promotion < 0 || l2_promotion > 3) throw TensorMapError("tensor map: l2Promotion must be 0 to 3");
   if (oob_fill < 0 || oob_fill > 1) throw TensorMapError("tensor map: oobFill must be 0 or 1");
   if (rank < 1 || rank > 5) throw TensorMapError("tensor map: tensorRank must be 1 to 5");
-  if (global_strides.size() + 1 != rank || box_dim.size() != rank || element_strides.size() != rank) {
-    throw TensorMapError(
-        "tensor map: globalStrides needs rank - 1 entries, boxDim and elementStrides rank entries");
+  if (global_strides.size() + 1 != rank || element_strides.size() != rank) {
+    throw TensorMapError("tensor map: globalStrides needs rank - 1 entries, elementStrides rank entries");
   }
   TensorMap map;
   map.global_address = address;
@@ -75,8 +73,38 @@ nb::bytes encode_tiled(int data_type, std::uint64_t address, const std::vector<s
   map.nan_fill = oob_fill == 1;
   fill(map.global_dim, global_dim, 0, "globalDim");
   fill(map.global_stride, global_strides, 1, "globalStrides");
-  fill(map.box_dim, box_dim, 0, "boxDim");
   fill(map.element_stride, element_strides, 0, "elementStrides");
+  return map;
+}
+
+nb::bytes encode_tiled(int data_type, std::uint64_t address, const std::vector<std::int64_t>& global_dim,
+                       const std::vector<std::int64_t>& global_strides,
+                       const std::vector<std::int64_t>& box_dim,
+                       const std::vector<std::int64_t>& element_strides, int interleave, int swizzle,
+                       int l2_promotion, int oob_fill) {
+  TensorMap map = common_map(data_type, address, global_dim, global_strides, element_strides, interleave,
+                             swizzle, l2_promotion, oob_fill);
+  if (box_dim.size() != map.rank) throw TensorMapError("tensor map: boxDim needs rank entries");
+  fill(map.box_dim, box_dim, 0, "boxDim");
+  return to_bytes(encode_tensor_map(map));
+}
+
+nb::bytes encode_im2col(int data_type, std::uint64_t address, const std::vector<std::int64_t>& global_dim,
+                        const std::vector<std::int64_t>& global_strides,
+                        const std::vector<std::int16_t>& lower_corner,
+                        const std::vector<std::int16_t>& upper_corner, std::uint16_t channels_per_pixel,
+                        std::uint16_t pixels_per_column, const std::vector<std::int64_t>& element_strides,
+                        int interleave, int swizzle, int l2_promotion, int oob_fill) {
+  TensorMap map = common_map(data_type, address, global_dim, global_strides, element_strides, interleave,
+                             swizzle, l2_promotion, oob_fill);
+  if (map.rank < 3) throw TensorMapError("tensor map: im2col needs a rank of 3 to 5");
+  if (lower_corner.size() + 2 != map.rank || upper_corner.size() + 2 != map.rank)
+    throw TensorMapError("tensor map: pixelBoxLowerCorner and pixelBoxUpperCorner need rank - 2 entries");
+  map.im2col = true;
+  std::copy(lower_corner.begin(), lower_corner.end(), map.lower_corner.begin());
+  std::copy(upper_corner.begin(), upper_corner.end(), map.upper_corner.begin());
+  map.channels_per_pixel = channels_per_pixel;
+  map.pixels_per_column = pixels_per_column;
   return to_bytes(encode_tensor_map(map));
 }
 
@@ -136,12 +164,23 @@ class ArrayGlobal final : public GlobalAccess {
   std::size_t size_;
 };
 
+BoxRequest request_for(const TensorMap& map, bool gather) {
+  BoxRequest request;
+  request.mode = gather       ? BoxRequest::Mode::kGather4
+                 : map.im2col ? BoxRequest::Mode::kIm2col
+                              : BoxRequest::Mode::kTile;
+  return request;
+}
+
 void copy_box(const std::string& action, const nb::bytes& map_bytes,
               const std::vector<std::int32_t>& coordinates, Bytes global, std::uint64_t global_base,
-              Bytes smem, std::uint32_t smem_base, bool gather, const std::string& op) {
+              Bytes smem, std::uint32_t smem_base, bool gather, const std::string& op,
+              const std::vector<std::uint16_t>& im2col_offsets) {
   const TensorMap map = decode_tensor_map(bytes_of(map_bytes));
-  BoxRequest request;
-  request.mode = gather ? BoxRequest::Mode::kGather4 : BoxRequest::Mode::kTile;
+  BoxRequest request = request_for(map, gather);
+  if (im2col_offsets.size() > request.im2col_offsets.size())
+    throw std::invalid_argument("wrong number of im2col offsets");
+  std::copy(im2col_offsets.begin(), im2col_offsets.end(), request.im2col_offsets.begin());
   if (coordinates.size() != (gather ? 5u : map.rank))
     throw std::invalid_argument("wrong number of coordinates");
   std::copy(coordinates.begin(), coordinates.end(), request.coordinates.begin());
@@ -157,9 +196,8 @@ void copy_box(const std::string& action, const nb::bytes& map_bytes,
 }
 
 std::uint32_t box_size(const nb::bytes& map_bytes, bool gather) {
-  BoxRequest request;
-  request.mode = gather ? BoxRequest::Mode::kGather4 : BoxRequest::Mode::kTile;
-  return box_bytes(decode_tensor_map(bytes_of(map_bytes)), request);
+  const TensorMap map = decode_tensor_map(bytes_of(map_bytes));
+  return box_bytes(map, request_for(map, gather));
 }
 
 // One mbarrier object; operations return the name of their status.
@@ -199,10 +237,14 @@ void register_tma(nb::module_& module) {
   m.def("encode_tiled", &encode_tiled, "data_type"_a, "address"_a, "global_dim"_a, "global_strides"_a,
         "box_dim"_a, "element_strides"_a, "interleave"_a = 0, "swizzle"_a = 0, "l2_promotion"_a = 0,
         "oob_fill"_a = 0);
+  m.def("encode_im2col", &encode_im2col, "data_type"_a, "address"_a, "global_dim"_a, "global_strides"_a,
+        "lower_corner"_a, "upper_corner"_a, "channels_per_pixel"_a, "pixels_per_column"_a,
+        "element_strides"_a, "interleave"_a = 0, "swizzle"_a = 0, "l2_promotion"_a = 0, "oob_fill"_a = 0);
   m.def("decode", &decode, "tensor_map"_a);
   m.def("replace", &replace, "tensor_map"_a, "field"_a, "value"_a, "ordinal"_a = 0);
   m.def("copy_box", &copy_box, "action"_a, "tensor_map"_a, "coordinates"_a, "global_memory"_a,
-        "global_base"_a, "smem"_a, "smem_base"_a = 0, "gather"_a = false, "op"_a = "");
+        "global_base"_a, "smem"_a, "smem_base"_a = 0, "gather"_a = false, "op"_a = "",
+        "im2col_offsets"_a = std::vector<std::uint16_t>{});
   m.def("box_bytes", &box_size, "tensor_map"_a, "gather"_a = false);
   m.def(
       "swizzle_address",

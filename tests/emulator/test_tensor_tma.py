@@ -281,3 +281,30 @@ def test_replaced_rank_counts_from_zero() -> None:
     assert tma.decode(tma.replace(bits, "rank", 0))["global_dim"] == [64]
     with pytest.raises(tma.TensorMapError, match="rank"):
         tma.replace(bits, "rank", 5)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("tap", [(0, 0), (2, 1)])
+def test_im2col_walks_the_pixels_of_a_filter_tap(stride: int, tap: tuple[int, int]) -> None:
+    rng = np.random.default_rng()
+    images, height, width, channels, pixels, pad, reach = 2, 5, 7, 16, 20, 1, 3
+    array = rng.normal(size=(images, height, width, channels)).astype(np.float32)
+    encoded = tma.encode_im2col(
+        F32, BASE, [channels, width, height, images], [64, 64 * width, 64 * width * height],
+        [-pad, -pad], [pad - (reach - 1)] * 2, channels, pixels, [1, stride, stride, 1],
+    )  # fmt: skip
+    assert tma.box_bytes(encoded) == 4 * channels * pixels
+    smem = np.zeros(4 * channels * pixels, np.uint8)
+    where = [0, -pad + stride, -pad, 0]  # the second output pixel of the first image
+    memory = array.view(np.uint8).reshape(-1)
+    tma.copy_box("load", encoded, where, memory, BASE, smem, im2col_offsets=list(tap))
+    padded = np.pad(array, ((0, 0), (pad, pad), (pad, pad), (0, 0)))
+    taps = [
+        padded[n, y + tap[1], x + tap[0]]
+        for n in range(images)
+        for y in range(0, height + 2 * pad - reach + 1, stride)
+        for x in range(0, width + 2 * pad - reach + 1, stride)
+    ]
+    want = np.zeros((pixels, channels), np.float32)
+    want[: len(taps) - 1] = taps[1 : pixels + 1]
+    np.testing.assert_array_equal(smem.view(np.float32).reshape(pixels, channels), want)
