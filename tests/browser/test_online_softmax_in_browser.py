@@ -17,6 +17,7 @@ torch = pytest.importorskip("torch")
 
 import sglab  # noqa: E402
 from sglab.kernels import merge_state, merge_state_v2  # noqa: E402
+from sglab.labs.online_softmax import wrong_merges  # noqa: E402
 from sglab.widgets import OnlineSoftmax, selection  # noqa: E402
 
 SMALL = {"kv_lora_rank": 64, "qk_rope_head_dim": 16}
@@ -130,25 +131,7 @@ def test_the_page_merges_as_the_operators_do(
         assert max(error, page_error) < 1e-5 or page_error == pytest.approx(error, rel=0.02)
 
 
-def published(rule: str, lse: Any, o: Any) -> Any:
-    """The wrong merges as they were published, in float64, over all partials at once."""
-    shifted = (lse - lse.max()).exp()
-    if rule == "divide_by_max":
-        return shifted @ o
-    if rule == "base2_in_natural":
-        return torch.softmax(lse * math.log2(math.e), 0) @ o
-    if rule == "unshifted":
-        return torch.softmax(lse, 0) @ o
-    top, total, sums = lse[0], torch.tensor(1.0).double(), o[0]
-    for one_lse, one_o in zip(lse[1:], o[1:], strict=True):
-        new = torch.maximum(top, one_lse)
-        sums = sums * (top - new).exp() + one_o
-        total = total * (top - new).exp() + (one_lse - new).exp()
-        top = new
-    return sums / total
-
-
-@pytest.mark.parametrize("rule", ["divide_by_max", "base2_in_natural", "unshifted", "newcomer_unweighted"])
+@pytest.mark.parametrize("rule", ["divide_by_max", "base2_in_natural", "newcomer_unweighted"])
 def test_wrong_merges_make_the_error_that_their_formula_makes(host: Host, widget: OnlineSoftmax, rule: str) -> None:
     page = show(host, widget)
     page.get_by_label("Order of merges").select_option("once")
@@ -156,10 +139,9 @@ def test_wrong_merges_make_the_error_that_their_formula_makes(host: Host, widget
     page.locator(".sg-widget").press("End")
     run = widget.recorded
     truth = torch.softmax(run.true_lse, 0) @ run.true_o
-    wrong = published(rule, run.true_lse, run.true_o)
+    wrong = wrong_merges(run.true_lse, run.true_o)[rule]
     expected = ((wrong - truth).norm() / truth.norm()).item()
-    _, error = lse_and_error(page, 4)
-    assert max(error, expected) < 1e-5 if rule == "unshifted" else error == pytest.approx(expected, rel=0.01)
+    assert lse_and_error(page, 4)[1] == pytest.approx(expected, rel=0.01)
 
 
 @pytest.mark.parametrize("order", ["fold", "reverse", "tree", "once"])

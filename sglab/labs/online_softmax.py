@@ -1,0 +1,212 @@
+"""Questions of notebook 03: one pass over the scores, partials and their merges, and what goes wrong."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+import torch
+
+from sglab.kernels import merge_state, merge_state_v2
+from sglab.trace.online_softmax_formulas import FORMULAS, follow
+
+from .question import Question
+
+if TYPE_CHECKING:
+    from sglab.engine.batch import Batch
+
+LOG2_E = math.log2(math.e)
+NEARLY_RIGHT = 1e-3
+MERGES: dict[str, Callable[..., tuple[torch.Tensor, torch.Tensor]]] = {
+    "merge_state": merge_state,
+    "merge_state_v2": merge_state_v2,
+    "guarded": partial(merge_state_v2, guarded=True),
+}
+"""The three merges of two partials; `guarded` is merge_state_v2(..., guarded=True)."""
+
+
+def scores_of(batch: Batch, request: int, head: int) -> torch.Tensor:
+    """Scaled scores of all keys for one head, float64, natural."""
+    keys, _ = batch.runner.token_to_kv_pool.get_kv_buffer(batch.layer.layer_id)
+    kv_head = head * batch.num_kv_heads // batch.num_heads
+    return keys[batch.slots(request), kv_head].double() @ batch.q[request, head].double() * batch.sm_scale
+
+
+def values_of(batch: Batch, request: int, head: int) -> torch.Tensor:
+    """The values that belong to `scores_of`, (tokens, v_dim)."""
+    _, values = batch.runner.token_to_kv_pool.get_kv_buffer(batch.layer.layer_id)
+    return values[batch.slots(request), head * batch.num_kv_heads // batch.num_heads]
+
+
+def largest_exponents() -> Question:
+    """The largest whole numbers whose exp is finite in float32 and in float16."""
+
+    def truth() -> list[int]:
+        whole = torch.arange(200.0)
+        return [int(whole.exp().to(dtype).isfinite().sum()) - 1 for dtype in (torch.float32, torch.float16)]
+
+    return Question(
+        truth=truth,
+        because="{truth}: float32 ends at 3.4e38 = exp(88.72), float16 at 65504 = exp(11.09).",
+        hint="Print torch.tensor(x).exp() and the same .half() for growing x, until you see inf.",
+    )
+
+
+def times_the_maximum_grew(scores: torch.Tensor, tile: int) -> Question:
+    """How often a later tile raises the running maximum."""
+
+    def truth() -> int:
+        running = torch.stack([each.max() for each in scores.split(tile)]).cummax(0).values
+        return int((running.diff() > 0).sum())
+
+    return Question(
+        truth=truth,
+        because="{truth}: only there is α below 1. Each time, all that was summed before is multiplied once.",
+        hint="Count the steps of the black line in the widget, or the tiles whose maximum exceeds all before them.",
+    )
+
+
+def rescale_factor(old: float, new: float) -> Question:
+    """α when the maximum grows."""
+    return Question(
+        truth=lambda: math.exp(old - new),
+        because=f"{{truth:.4f}} = exp({old:g} − {new:g}): weights relative to {old:g} become relative to {new:g}.",
+        hint="What turns exp(s − old) into exp(s − new), whatever s is?",
+    )
+
+
+def d_starts_at_1(batch: Batch, request: int, head: int) -> Question:
+    """Whether a d that starts at 1 spoils the result: "myth" or "fact"."""
+
+    def truth() -> str:
+        right, other = (_error(batch, request, head, name) for name in ("online", "d_starts_at_1"))
+        return "fact" if other > right + NEARLY_RIGHT else "myth"
+
+    return Question(
+        truth=truth,
+        because=(
+            "{truth}: m starts at −inf, so the first α is exp(−inf) = 0, and 0 · 1 = 0. The 1 only matters for a state "
+            "that never sees a key: 0 / 1 = 0 instead of 0 / 0."
+        ),
+        hint="What is α at the first tile? What does it do to the 1? Choose this recurrence in the widget.",
+    )
+
+
+def heads_that_do_not_notice(batch: Batch, request: int) -> Question:
+    """Heads of a request whose output is right although the rescale is left out."""
+
+    def truth() -> int:
+        errors = [_error(batch, request, head, "no_rescale") for head in range(batch.num_heads)]
+        return sum(error < NEARLY_RIGHT for error in errors)
+
+    return Question(
+        truth=truth,
+        because=(
+            f"{{truth}} of {batch.num_heads}: their largest score lies in the first tile, so no α is below 1. "
+            "A test on such data passes; a test needs a maximum that grows."
+        ),
+        hint="For which heads does no later tile exceed the maximum of the first 64 scores?",
+    )
+
+
+def to_base_2(lse: float) -> Question:
+    """A natural LSE in base 2."""
+    return Question(
+        truth=lambda: float(lse) * LOG2_E,
+        because="{truth:.4f}: log2(x) = ln(x) · log2(e), and log2(e) = 1.4427.",
+        hint="Both are the logarithm of the same sum of exponentials.",
+    )
+
+
+def weights_in_the_wrong_base(lse: torch.Tensor) -> Question:
+    """The weights that a natural merge gives to partials whose LSE are in base 2."""
+    return Question(
+        truth=lambda: torch.softmax(lse.double() * LOG2_E, 0),
+        because="{truth}: every difference of LSE is stretched by 1.44, so the heavier partial gets too much.",
+        hint="Convert the LSE to base 2, then weigh them with exp as if they were natural: a softmax.",
+    )
+
+
+def wrong_merges(lse: torch.Tensor, o: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Merges of all partials at once that can be found in print, in float64. lse (n,) natural, o (n, v_dim)."""
+    lse, o = lse.double(), o.double()
+    top, total, accumulated = lse[0], torch.tensor(1.0).double(), o[0]
+    for one_lse, one_o in zip(lse[1:], o[1:], strict=True):
+        new_top = torch.maximum(top, one_lse)
+        accumulated = accumulated * (top - new_top).exp() + one_o  # exp(one_lse − new_top) is missing
+        total = total * (top - new_top).exp() + (one_lse - new_top).exp()
+        top = new_top
+    return {
+        "divide_by_max": (lse - lse.max()).exp() @ o,
+        "newcomer_unweighted": accumulated / total,
+        "base2_in_natural": torch.softmax(lse * LOG2_E, 0) @ o,
+    }
+
+
+def worst_merge(lse: torch.Tensor, o: torch.Tensor) -> Question:
+    """The name of the wrong merge with the largest error."""
+
+    def truth() -> str:
+        right = torch.softmax(lse.double(), 0) @ o.double()
+        errors = {name: float((wrong - right).norm()) for name, wrong in wrong_merges(lse, o).items()}
+        return max(errors, key=lambda name: errors[name])
+
+    return Question(
+        truth=truth,
+        because="{truth}: its weights add up to far more than 1, so the output is not a mean any more, it is inflated.",
+        hint="Choose each wrong merge in the widget, order 'all at once', go to the end and read the error.",
+    )
+
+
+def nan_for_two_empty() -> Question:
+    """Which of MERGES makes NaN of two empty partials."""
+    return Question(
+        truth=lambda: next(name for name in MERGES if bool(_merge(name, 0.0, -math.inf, 0.0, -math.inf)[0].isnan())),
+        because="{truth}: its maximum is −inf, and exp(−inf − (−inf)) is exp(NaN).",
+        hint="Read the first row of the table.",
+    )
+
+
+def safe_with_garbage() -> Question:
+    """Which of MERGES survives an empty partial whose O was never written."""
+    return Question(
+        truth=lambda: next(name for name in MERGES if not bool(_merge(name, math.nan, -math.inf, 1.0, 2.0)[0].isnan())),
+        because="{truth}: it does not read an O whose LSE is −inf. The others multiply it by 0, and 0 · NaN is NaN.",
+        hint="Read the row with the NaN. Which column is a number?",
+    )
+
+
+def merge_table() -> str:
+    """What MERGES make of infinities, run here: one row per case, "O, LSE" (natural) per merge."""
+    inf, nan = math.inf, math.nan
+    cases = {
+        "both empty": (0.0, -inf, 0.0, -inf),
+        "one empty": (0.0, -inf, 1.0, 2.0),
+        "one empty, O never written": (nan, -inf, 1.0, 2.0),
+        "one with LSE = +inf": (0.0, inf, 1.0, 2.0),
+    }
+    lines = [f"{'O, LSE':28}" + "".join(f"{name:>18}" for name in MERGES)]
+    for case, parts in cases.items():
+        cells = [", ".join(f"{float(x):.3g}" for x in _merge(name, *parts)) for name in MERGES]
+        lines.append(f"{case:28}" + "".join(f"{cell:>18}" for cell in cells))
+    return "\n".join(lines)
+
+
+def _merge(name: str, o_a: float, lse_a: float, o_b: float, lse_b: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """One row, one dimension; natural LSE in and out, whatever the merge's base."""
+    unit = LOG2_E if name == "merge_state" else 1.0
+    v_a, v_b = (torch.full((1, 1, 1), o) for o in (o_a, o_b))
+    s_a, s_b = (torch.full((1, 1), lse * unit) for lse in (lse_a, lse_b))
+    v, s = MERGES[name](v_a, s_a, v_b, s_b)
+    return v.flatten()[0], s.flatten()[0] / unit
+
+
+def _error(batch: Batch, request: int, head: int, formula: str, tile: int = 64) -> float:
+    """Error of a whole request's output, in one split, against float64."""
+    exact = scores_of(batch, request, head) * LOG2_E
+    tiles = [(0, start, min(start + tile, len(exact))) for start in range(0, len(exact), tile)]
+    values = values_of(batch, request, head)
+    states = follow(FORMULAS[formula], exact.float(), exact, values, tiles, lambda weight: weight)
+    return float(states.error[-1])
