@@ -109,6 +109,8 @@ def _call(a: MLAArguments, tensors: dict[str, torch.Tensor], sms: int) -> _Call:
 def _settle_empty_requests(a: MLAArguments) -> None:
     """Without keys the kernel leaves NaN (one split) or an LSE of +infinity (several); the contract says 0 and −inf."""
     empty = a.seq_lens == 0
+    if not empty.any():
+        return
     a.out[empty] = 0
     if a.lse is not None:
         a.lse[empty] = -torch.inf
