@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 
 import torch
 
+from sglab.engine import arguments
 from sglab.engine.errors import BadArgumentError
 from sglab.engine.kv_pool import KVCache
 
@@ -140,7 +141,7 @@ class TokenToKVPoolAllocator(BaseTokenToKVPoolAllocator):
 
     def alloc(self, need_size: int) -> torch.Tensor | None:
         """`need_size` slots, int64 [need_size], or None."""
-        return self._take_pages(need_size)
+        return self._take_pages(arguments.integer("need_size", need_size, 0))
 
     def free(self, free_index: torch.Tensor) -> None:
         """Give slots back; the free list grows at its end.
@@ -148,12 +149,12 @@ class TokenToKVPoolAllocator(BaseTokenToKVPoolAllocator):
         Raises:
             BadArgumentError: a slot is outside the pool, free already or named twice.
         """
-        if free_index.numel() == 0:
+        slots = arguments.indices("free_index", free_index, "Free slots as the allocator returned them.")
+        if slots.numel() == 0:
             return
         if not self.is_not_in_free_group:
-            self.free_group.append(free_index)
+            self.free_group.append(slots)
             return
-        slots = free_index.to(torch.int64)
         self._check_freeable(slots)
         if len(torch.unique(slots)) != len(slots):
             raise BadArgumentError("free_index", "distinct slots", "a slot twice", "A slot is freed once.")

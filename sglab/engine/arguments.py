@@ -41,6 +41,14 @@ def lengths(name: str, values: object, least: int) -> list[int]:
     return [integer(f"{name}[{i}]", value, least, remedy=example) for i, value in enumerate(listed)]
 
 
+def indices(name: str, value: object, remedy: str) -> torch.Tensor:
+    """`value` as an int64 tensor, if it is an integer tensor."""
+    if not isinstance(value, torch.Tensor) or value.dtype not in (torch.int32, torch.int64):
+        got = value.dtype if isinstance(value, torch.Tensor) else type(value).__name__
+        raise BadArgumentError(name, "an int32 or int64 tensor", got, remedy)
+    return value.to(torch.int64)
+
+
 def finite(name: str, value: object, least: float = -math.inf) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < least:
         expected = "a finite number" if least == -math.inf else f"a finite number of at least {least:g}"

@@ -115,7 +115,8 @@ class Batch(BatchState):
             PoolExhaustedError, BadArgumentError: as `allocate`.
         """
         donor = self._req(i)
-        arguments.integer("tokens", tokens, 1, donor.kv_committed_len, f"Request {i} has no more to share.")
+        most = donor.kv_committed_len
+        arguments.integer("tokens", tokens, 1, most, f"Request {i} has {most} tokens to share.")
         arguments.integer("extra_tokens", extra_tokens, 0, remedy="Ask for fewer shared tokens instead.")
         with self._transaction():
             self.tree_cache.cache_unfinished_req(donor)

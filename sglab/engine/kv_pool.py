@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 
 import torch
 
+from sglab.engine import arguments
 from sglab.engine.errors import BadArgumentError
 from sglab.engine.layer import RadixAttention
 from sglab.kernels import set_mla_kv_buffer
@@ -103,6 +104,8 @@ class KVCache(ABC):
         return rows if self.store_dtype == self.dtype else rows.view(self.store_dtype)
 
     def _check_rows(self, name: str, rows: torch.Tensor, loc: torch.Tensor, row_shape: tuple[int, ...]) -> None:
+        if not rows.is_floating_point():
+            raise BadArgumentError(name, "floating-point rows", rows.dtype, f"Convert them with .to({self.dtype}).")
         if tuple(rows.shape) != (loc.numel(), *row_shape):
             raise BadArgumentError(
                 name, f"shape {(loc.numel(), *row_shape)}", tuple(rows.shape), "Pass one row per slot of loc."
@@ -111,6 +114,7 @@ class KVCache(ABC):
     def _check_loc(self, loc: torch.Tensor) -> None:
         if loc.is_cuda and torch.cuda.is_current_stream_capturing():
             return  # a graph capture must not read device values; the runner checked them
+        arguments.indices("loc", loc, "Take slots from the pool's allocator.")
         outside = (loc < 0) | (loc >= self.size + self.page_size)
         if outside.any():
             raise BadArgumentError(

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import torch
 
+from sglab.engine import arguments
 from sglab.engine.allocator import BaseTokenToKVPoolAllocator
 from sglab.engine.errors import BadArgumentError
 
@@ -42,7 +43,7 @@ class PagedTokenToKVPoolAllocator(BaseTokenToKVPoolAllocator):
 
     def alloc(self, need_size: int) -> torch.Tensor | None:
         """`need_size` slots (a multiple of page_size) in whole pages, int64 [need_size], or None."""
-        if need_size % self.page_size:
+        if arguments.integer("need_size", need_size, 0) % self.page_size:
             raise BadArgumentError(
                 "need_size",
                 f"a multiple of page_size {self.page_size}",
@@ -116,6 +117,7 @@ class PagedTokenToKVPoolAllocator(BaseTokenToKVPoolAllocator):
         Raises:
             BadArgumentError: a page is outside the pool or free already.
         """
+        free_index = arguments.indices("free_index", free_index, "Free slots as the allocator returned them.")
         if free_index.numel() == 0:
             return
         if not self.is_not_in_free_group:

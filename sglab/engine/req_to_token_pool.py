@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from sglab.engine import arguments
+
 if TYPE_CHECKING:
     from sglab.engine.req import Req
 
@@ -23,6 +25,8 @@ class ReqToTokenPool:
     """
 
     def __init__(self, size: int, max_context_len: int, device: str | torch.device = "cpu") -> None:
+        arguments.integer("size", size, 1)
+        arguments.integer("max_context_len", max_context_len, 1)
         self.size = size
         self.max_context_len = max_context_len
         self.device = torch.device(device)

@@ -24,6 +24,8 @@ from .triton_recorder import record_triton
 Kernel = Literal["flashmla", "flashinfer"]
 OUTPUTS: dict[Kernel, str] = {"flashmla": "block_kv_indices", "flashinfer": "kv_indices"}
 TILE_TOKENS = 128
+SHOWN_WHOLE = 2**20
+"""Entries of req_to_token up to which a run records all of it (4 MiB)."""
 
 COLUMNS = (
     "program", "lane", "read_line", "read_tensor", "read_row", "read_column", "read_value",
@@ -159,7 +161,9 @@ def run_index_kernel(kernel: Kernel, batch: Batch) -> IndexRun:
 
 
 def _used_columns(batch: Batch) -> torch.Tensor:
-    """All rows of req_to_token, as wide as the longest request and its last page: the rest of a row is never read."""
+    """The whole of req_to_token; of a very large one the columns in use: no kernel reads the rest."""
+    if batch.req_to_token.numel() <= SHOWN_WHOLE:
+        return batch.req_to_token.cpu().clone()
     longest = int(batch.seq_lens.max()) if batch.batch_size else 1
     width = -(-longest // batch.page_size) * batch.page_size
     return batch.req_to_token[:, :width].cpu().contiguous().clone()

@@ -1,5 +1,7 @@
 """The allocators: what they hand out, what they refuse, and that nothing is ever lost."""
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import settings
@@ -123,6 +125,22 @@ def test_wrong_arguments_are_refused_by_name() -> None:
         allocator.alloc_extend(ints(0), ints(0), ints(5), ints(5), ints(-1), 6)
     with pytest.raises(BadArgumentError, match="need_size"):
         allocator.alloc(6)
+    assert allocator.available_size() == 16
+
+
+@pytest.mark.parametrize("make", [lambda: PagedTokenToKVPoolAllocator(16, 4), lambda: TokenToKVPoolAllocator(16)])
+def test_negative_sizes_and_slots_that_are_no_integers_change_nothing(make: Any) -> None:
+    allocator = make()
+    held = allocator.alloc(8)
+    before = allocator.free_pages.tolist()
+    for size in (-4, 4.0, "4", None):
+        with pytest.raises(BadArgumentError, match="need_size: expected an integer of at least 0"):
+            allocator.alloc(size)
+    for slots in (held.float(), held.tolist(), held > 4, None):
+        with pytest.raises(BadArgumentError, match="free_index: expected an int32 or int64 tensor"):
+            allocator.free(slots)
+    assert allocator.free_pages.tolist() == before
+    allocator.free(held.to(torch.int32))
     assert allocator.available_size() == 16
 
 

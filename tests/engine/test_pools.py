@@ -85,6 +85,18 @@ def test_a_refused_write_names_the_argument_and_writes_nothing(
     assert not pool.get_key_buffer(0).any()
 
 
+def test_a_write_takes_integer_slots_and_floating_point_rows() -> None:
+    pool = MLATokenToKVPool(128, 128, torch.float16, 512, 64, layer_num=1)
+    slots, rows = torch.tensor([3]), torch.ones(1, 1, 576)
+    with pytest.raises(BadArgumentError, match=r"loc: expected an int32 or int64 tensor, got torch\.float32"):
+        pool.set_kv_buffer(MLA, slots.float(), rows, rows)
+    with pytest.raises(BadArgumentError, match=r"cache_k: expected floating-point rows, got torch\.int32"):
+        pool.set_kv_buffer(MLA, slots, rows.int(), rows)
+    with pytest.raises(BadArgumentError, match="max_context_len: expected an integer of at least 1, got 0"):
+        ReqToTokenPool(4, 0)
+    assert not pool.get_key_buffer(0).any()
+
+
 def test_a_page_size_must_divide_the_pool_and_a_layer_must_exist() -> None:
     with pytest.raises(BadArgumentError, match="size: expected a positive multiple of page_size 128, got 200"):
         MLATokenToKVPool(200, 128, torch.float16, 512, 64, layer_num=1)

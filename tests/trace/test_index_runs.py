@@ -101,3 +101,9 @@ def test_the_run_leaves_the_batch_alone(batch) -> None:
     assert torch.equal(batch.req_to_token, before[0])
     assert torch.equal(batch.seq_lens, before[1])
     assert batch.free_pages() == before[2]
+
+
+def test_req_to_token_is_recorded_as_it_is(batch) -> None:
+    run = run_index_kernel("flashinfer", batch)
+    assert run.inputs["req_to_token"].shape == tuple(batch.req_to_token.shape)
+    assert np.array_equal(run.inputs["req_to_token"], batch.req_to_token.numpy())
