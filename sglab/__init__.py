@@ -8,7 +8,7 @@ __version__ = "0.1.0"
 _LAZY = {"attend": "sglab.attention", "decode_batch": "sglab.engine", "extend_batch": "sglab.engine"}
 """Name -> module that is imported when the name is first used: `import sglab` stays fast and needs no torch."""
 
-_PACKAGES = {"attention", "engine", "gpu", "kernels", "planning", "trace", "widgets"}
+_PACKAGES = {"attention", "engine", "gpu", "kernels", "labs", "planning", "trace", "widgets"}
 
 
 def __getattr__(name: str) -> Any:
