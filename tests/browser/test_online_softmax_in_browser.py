@@ -287,3 +287,30 @@ def test_a_saved_page_steps_and_merges_without_python(page: Page, widget: Online
     hold(page, 0, "garbage")
     page.get_by_label("Merge", exact=True).select_option("merge_state")
     expect(page.locator(".sgs-conclusion")).to_contain_text("Error of O NaN")
+
+
+def test_a_disposed_view_leaves_nothing_behind(host: Host, widget: OnlineSoftmax) -> None:
+    for i in range(3):
+        host.show(widget, f"view{i}")
+        expect(host.page.locator(f"#view{i} .sgs-equations")).to_be_visible()
+        frame = host.page.locator(f"#view{i} .sg-widget")
+        for key in ("ArrowDown", "End", "r", "m", "o", " "):
+            frame.press(key)
+        host.page.evaluate("id => document.getElementById(id).sglabDispose()", f"view{i}")
+    assert host.page.evaluate("id => sglabHost.models.get(id).listenerCount", widget.model_id) == 0
+    selection.set(request=0)
+    host.flush()
+    assert host.page.locator(".sg-widget").count() == 0
+
+
+def test_a_partial_says_where_it_comes_from(host: Host, widget: OnlineSoftmax) -> None:
+    page = show(host, widget)
+    details = page.locator(".sg-details")
+    page.locator(".sg-widget").press("ArrowDown")
+    expect(details).to_contain_text("stage 1 of decode_attention_fwd")
+    page.get_by_label("Recurrence").select_option("no_rescale")
+    expect(details).to_contain_text("the recurrence above, run in torch")
+    page.get_by_label("Partial s0 holds").focus()
+    page.get_by_label("Partial s0 holds").select_option("empty")
+    expect(details).to_contain_text("comes fromyou")
+    expect(page.get_by_label("Partial s0 holds")).to_be_focused()

@@ -3,7 +3,7 @@
 import { format, h } from "../core";
 import type { Choices } from "./controls";
 import type { Recorded } from "./data";
-import { FORMULAS, type Formula, RULES } from "./formulas";
+import { FORMULAS, type Formula, type FormulaName, RULES } from "./formulas";
 import { type Base, errorText, lse, number } from "./numbers";
 import { HELD, type Held, type Result } from "./results";
 
@@ -28,6 +28,7 @@ function verdict(right: boolean): HTMLElement {
 
 export function splitDetails(
   recorded: Recorded,
+  formula: FormulaName,
   split: number,
   result: Result,
   share: number,
@@ -45,6 +46,7 @@ export function splitDetails(
         : "none: there are fewer keys than the splits before it could hold",
     ],
     ["tiles", steps ? String(steps.last - steps.first + 1) : "0"],
+    ["comes from", origin(formula, held, steps !== undefined)],
     ["LSE", lse(result.computed.lse, "e")],
     ["", lse(result.computed.lse, "2")],
     ["its weight", `exp(LSE − LSE of all) = ${number(share)}, by float64`],
@@ -65,6 +67,13 @@ export function splitDetails(
     ),
     h("label", { class: "sgs-holds" }, "it holds", select),
   );
+}
+
+/** Which run a partial was taken from. */
+function origin(formula: FormulaName, held: Held, hasKeys: boolean): string {
+  if (held !== "kernel") return "you";
+  if (!hasKeys) return "nobody: what the buffer was filled with";
+  return formula === "online" ? "stage 1 of decode_attention_fwd" : "the recurrence above, run in torch";
 }
 
 /** The last sentence: how far the result is from the float64 answer. */

@@ -8,45 +8,38 @@ import {
   type Header,
   h,
   makeFrame,
-  SvgPaint,
-  s,
   Transport,
-  uniqueId,
   watchTheme,
 } from "../core";
-import { type Choices, makeControls } from "./controls";
-import { type Question, type Recorded, readRun } from "./data";
-import { conclusion, formulaNotes, splitDetails } from "./details";
+import { makeControls } from "./controls";
+import { type Question, readRun } from "./data";
 import { FORMULAS, RULES } from "./formulas";
-import { historyView } from "./history_view";
-import { ORDERS, type Plan, planOf, relativeError, roots } from "./merge";
-import { mergeTable } from "./merge_table";
-import { treeView } from "./merge_view";
-import { top as topText } from "./numbers";
-import { outputView } from "./output_view";
-import { registersAt, tilesDone, tilesSeen } from "./registers";
-import { registersView } from "./registers_view";
-import { exactWhole, HELD, type Held, nodesOf, type Result, resultsOf, shareOf } from "./results";
-import { drawScores, tokenAt } from "./scores_view";
-import { type Moment, PHASES, type Steps, stepsOf } from "./steps";
-import { stripsAt } from "./strips";
+import { ORDERS } from "./merge";
+import { Model } from "./model";
+import { HELD } from "./results";
+import { makeView } from "./view";
 
 function render({ el, source, selection, disposer }: Context): void {
-  let recorded: Recorded | undefined;
-  let steps: Steps | undefined;
-  let results: Result[] = [];
-  let plan: Plan = [];
-  let armed: number | undefined;
-  let held = new Map<number, Held>();
   let asking = false;
-  const choices: Choices = { formula: "online", rule: "v2_guarded", order: "fold", base: "e" };
-
   const transport = new Transport();
+
+  const selectedSplit = (): number | undefined => {
+    const { request, split } = selection.value;
+    const { recorded } = model;
+    const mine = request === undefined || request === recorded?.question.request;
+    return mine && split !== undefined && split < (recorded?.splits ?? 0) ? split : undefined;
+  };
+  const model = new Model(transport, selectedSplit, () => {
+    if (model.recorded) controls.show(model.choices, model.recorded);
+    draw.schedule();
+  });
+  const { choices } = model;
+
   const frame = makeFrame(el, disposer, {
     source,
     transport,
     onEscape: () => {
-      armed = undefined;
+      model.armed = undefined;
       selection.set({});
       draw.schedule();
     },
@@ -56,102 +49,51 @@ function render({ el, source, selection, disposer }: Context): void {
       {
         keys: ["r"],
         label: "next recurrence",
-        run: () => choose({ formula: next(FORMULAS, choices.formula) }),
+        run: () => model.choose({ formula: next(FORMULAS, choices.formula) }),
       },
-      { keys: ["m"], label: "next merge rule", run: () => choose({ rule: next(RULES, choices.rule) }) },
+      { keys: ["m"], label: "next merge rule", run: () => model.choose({ rule: next(RULES, choices.rule) }) },
       {
         keys: ["o"],
         label: "next order of merges",
-        run: () => choose({ order: next(ORDERS, choices.order) }),
+        run: () => model.choose({ order: next(ORDERS, choices.order) }),
       },
       {
         keys: ["2"],
         label: "natural or base 2",
-        run: () => choose({ base: choices.base === "e" ? "2" : "e" }),
+        run: () => model.choose({ base: choices.base === "e" ? "2" : "e" }),
       },
       { keys: ["e"], label: "what the selected partial holds", run: () => cycleHeld() },
-      { keys: ["u"], label: "undo the last merge by hand", run: () => undo() },
+      { keys: ["u"], label: "undo the last merge by hand", run: () => model.undo() },
     ],
   });
   const theme = watchTheme(frame.root, disposer, () => draw.schedule());
-  const controls = makeControls(disposer, source.live, choose, ask);
-  frame.toolbar.append(...controls.parts);
+  const controls = makeControls(disposer, source.live, (change) => model.choose(change), ask);
+  const other = h("button", { type: "button", class: "sg-button", hidden: true });
+  disposer.listen(other, "click", () => void ask({ request: selection.value.request as number }));
+  frame.toolbar.append(...controls.parts, other);
   if (!source.live)
     frame.notify(
       "info",
       "A saved page: step, merge and break it here; open the notebook for another head or tile.",
     );
 
-  const defs = s("defs");
-  const scores = s("svg", { class: "sgs-scores", role: "img" }, defs);
-  const paint = new SvgPaint(defs, uniqueId("scores"));
-  const registers = h("div", { class: "sgs-registers" });
-  const history = h("div");
-  const output = outputView();
-  const tree = h("div", { class: "sgs-tree-box" });
-  const result = h("div", { "aria-live": "polite" });
-  const reset = h("button", { type: "button", class: "sg-button" }, "start over");
-  const undoButton = h("button", { type: "button", class: "sg-button" }, "undo");
-  const other = h("button", { type: "button", class: "sg-button", hidden: true });
-  const byHand = h("span", { class: "sgs-hand" }, "Press two partials to merge them.", undoButton, reset);
-  disposer.listen(undoButton, "click", () => undo());
-  disposer.listen(reset, "click", () => choose({ order: "hand" }));
-  disposer.listen(other, "click", () => ask({ request: selection.value.request as number }));
-  frame.toolbar.append(other);
-  const heading = (text: string, ...more: HTMLElement[]) =>
-    h("div", { class: "sg-heading sgs-heading" }, text, ...more);
-  frame.view.append(
-    heading("Scores of the keys, in tiles"),
-    scores,
-    registers,
-    history,
-    heading("O, one cell per dimension"),
-    output.root,
-    heading("Partials and merges", byHand),
-    tree,
-    result,
-  );
-
-  scores.addEventListener("click", (event) => {
-    if (!recorded || !steps) return;
-    const token = tokenAt(recorded, frame.view.clientWidth, event.offsetX);
-    transport.goTo(steps.endOfTile(recorded.tiles.findIndex((tile) => token < tile.end)));
+  const view = makeView(frame, model, {
+    goToTile: (step) => transport.goTo(model.steps?.endOfTile(step) ?? 0),
+    press: (node) => {
+      if (model.joins(node)) model.join(node);
+      else if (node < (model.recorded?.splits ?? 0)) selectSplit(node);
+      else transport.goTo(model.endOf(node));
+    },
   });
-  scores.addEventListener("pointermove", (event) => {
-    if (!recorded) return;
-    const token = tokenAt(recorded, frame.view.clientWidth, event.offsetX);
-    const step = recorded.tiles.findIndex((tile) => token < tile.end);
-    const text = `key ${token}, split s${recorded.tiles[step]?.split}, tile ${step + 1}\nscore ${topText(recorded.scores[token] as number, choices.base)}`;
-    frame.tooltip.show(text, event.clientX, event.clientY);
+  const draw = framed(() => {
+    const width = frame.view.clientWidth;
+    const { recorded } = model;
+    if (!recorded || width === 0) return; // not laid out: `visible` draws it when it is
+    view.draw(transport.position, selectedSplit(), theme(), width);
+    const asked = selection.value.request ?? recorded.question.request;
+    other.hidden = !source.live || asked === recorded.question.request || asked >= recorded.info.batchSize;
+    other.textContent = `show request ${asked}`;
   });
-  scores.addEventListener("pointerleave", () => frame.tooltip.hide());
-
-  const selectedSplit = (): number | undefined => {
-    const { request, split } = selection.value;
-    const mine = request === undefined || request === recorded?.question.request;
-    return mine && split !== undefined && split < (recorded?.splits ?? 0) ? split : undefined;
-  };
-
-  function choose(change: Partial<Choices>): void {
-    Object.assign(choices, change);
-    armed = undefined;
-    if (change.order !== undefined) plan = planOf(choices.order, recorded?.splits ?? 0);
-    restate();
-    if (change.order && steps && recorded) {
-      const allSplits = steps.endOfSplit(recorded.splits - 1);
-      transport.goTo(change.order === "hand" ? allSplits : transport.track.length);
-    }
-  }
-
-  /** Everything that follows from the recording and the choices; the position stays where it can. */
-  function restate(): void {
-    if (!recorded) return;
-    results = resultsOf(recorded, choices.formula, choices.rule, plan, held);
-    steps = stepsOf({ recorded, formula: choices.formula, plan, base: choices.base, selectedSplit });
-    controls.show(choices, recorded);
-    transport.load(steps.track);
-    draw.schedule();
-  }
 
   async function ask(change: Partial<Question>): Promise<void> {
     if (asking) return;
@@ -162,186 +104,34 @@ function render({ el, source, selection, disposer }: Context): void {
       await source.call<number>("edit", { ...change });
     } catch (error) {
       frame.notify("error", (error as Error).message);
-      if (recorded) controls.show(choices, recorded);
+      if (model.recorded) controls.show(choices, model.recorded);
     } finally {
       asking = false;
       frame.root.removeAttribute("aria-busy");
     }
   }
 
-  function press(node: number): void {
-    if (!recorded || !steps) return;
-    const open = roots(plan, recorded.splits);
-    if (choices.order !== "hand" || !open.includes(node)) {
-      if (node < recorded.splits) selectSplit(node);
-      else transport.goTo(steps.endOfMerge(node - recorded.splits));
-      return;
-    }
-    if (armed === undefined || armed === node) {
-      armed = armed === node ? undefined : node;
-      draw.schedule();
-      return;
-    }
-    plan = [...plan, [armed, node]];
-    armed = undefined;
-    restate();
-    transport.goTo(transport.track.length);
-  }
-
-  function undo(): void {
-    if (choices.order !== "hand" || plan.length === 0) return;
-    plan = plan.slice(0, -1);
-    armed = undefined;
-    restate();
-  }
-
   function selectSplit(split: number): void {
-    if (!recorded) return;
-    selection.set({ request: recorded.question.request, split }, frame);
+    if (model.recorded) selection.set({ request: model.recorded.question.request, split }, frame);
   }
 
   function stepSplit(step: number): void {
-    if (!recorded) return;
-    const from = selectedSplit() ?? (step > 0 ? -1 : recorded.splits);
-    selectSplit(Math.max(0, Math.min(recorded.splits - 1, from + step)));
-  }
-
-  function hold(split: number, what: Held): void {
-    if (what === "kernel") held.delete(split);
-    else held.set(split, what);
-    restate();
+    const splits = model.recorded?.splits ?? 0;
+    const from = selectedSplit() ?? (step > 0 ? -1 : splits);
+    selectSplit(Math.max(0, Math.min(splits - 1, from + step)));
   }
 
   function cycleHeld(): void {
     const split = selectedSplit();
-    if (split !== undefined) hold(split, next(HELD, held.get(split) ?? "kernel"));
-  }
-
-  function ready(node: number): boolean {
-    if (!recorded || !steps) return false;
-    const end = node < recorded.splits ? steps.endOfSplit(node) : steps.endOfMerge(node - recorded.splits);
-    return end <= transport.position;
-  }
-
-  const draw = framed(() => {
-    const width = frame.view.clientWidth;
-    if (!recorded || !steps || width === 0) return;
-    const run = recorded;
-    const moment = steps.at(transport.position);
-    const now = registersAt(run, choices.formula, moment);
-    const { formula, base } = choices;
-    const done = tilesDone(run, moment);
-    const summed = Array.from({ length: done }, (_, step) => run.state(formula, step).top);
-    if (now && now.done >= 2 && now.done < 4) summed.push(now.top);
-    drawScores(
-      scores,
-      {
-        recorded: run,
-        base,
-        seen: tilesSeen(run, moment),
-        current: moment.kind === "tile" ? moment.step : undefined,
-        tops: formula === "unshifted" ? [] : summed,
-        selectedSplit: selectedSplit(),
-      },
-      paint,
-      theme(),
-      width,
-    );
-    registers.replaceChildren(registersView(run, formula, base, now, () => resting(run, moment)));
-    history.replaceChildren(historyView({ recorded: run, formula, base, done }, width));
-    output.paint(stripsAt(run, results, moment, now, exactWhole(run, held).o), theme(), width);
-    drawTree(run, width);
-    drawDetails(run);
-    const asked = selection.value.request;
-    other.hidden =
-      !source.live || asked === undefined || asked === run.question.request || asked >= run.info.batchSize;
-    other.textContent = `show request ${asked}`;
-  });
-
-  function drawTree(run: Recorded, width: number): void {
-    const focused = (tree.getRootNode() as Document | ShadowRoot).activeElement;
-    const node = focused && tree.contains(focused) ? (focused as HTMLElement).dataset.node : undefined;
-    const open = roots(plan, run.splits);
-    const view = treeView(
-      {
-        nodes: nodesOf(results, held, ready),
-        plan,
-        splits: run.splits,
-        base: choices.base,
-        order: choices.order,
-        open,
-        armed,
-        selectedSplit: selectedSplit(),
-      },
-      theme(),
-      width,
-      press,
-    );
-    tree.replaceChildren(view);
-    if (node !== undefined)
-      view.querySelector<HTMLElement>(`[data-node="${node}"]`)?.focus({ preventScroll: true });
-    byHand.hidden = choices.order !== "hand";
-    undoButton.disabled = plan.length === 0;
-    const final =
-      open.length === 1 && transport.position === transport.track.length
-        ? results[open[0] as number]
-        : undefined;
-    const truth = exactWhole(run, new Map()).o;
-    result.replaceChildren(
-      conclusion(run, choices.base, final, relativeError(run.kernelO, truth), held.size > 0),
-    );
-  }
-
-  function drawDetails(run: Recorded): void {
-    const split = selectedSplit();
-    const parts = formulaNotes(choices);
-    if (split === undefined)
-      parts.push(
-        h(
-          "p",
-          { class: "sgs-note" },
-          "Press a partial, or the ↓ key, to see it and to change what it holds.",
-        ),
-      );
-    else
-      parts.push(
-        splitDetails(
-          run,
-          split,
-          results[split] as Result,
-          shareOf((results[split] as Result).truth, exactWhole(run, held)),
-          held.get(split) ?? "kernel",
-          (what) => hold(split, what),
-        ),
-      );
-    frame.details.replaceChildren(...parts);
-  }
-
-  function resting(run: Recorded, moment: Moment): HTMLElement {
-    if (moment.kind === "merge") return mergeTable(results, plan, run.splits, moment.index, choices.base);
-    const text =
-      moment.kind === "partial"
-        ? `Split s${moment.split} got no keys: no CTA writes its partial.`
-        : "Nothing has arrived. Step with → or press play.";
-    return h("p", { class: "sgs-note" }, text);
+    if (split !== undefined) model.hold(split, next(HELD, model.held.get(split) ?? "kernel"));
   }
 
   async function reload(): Promise<void> {
     try {
-      const before = recorded;
       const read = await readRun(source);
-      recorded = read;
-      if (before?.splits !== read.splits || before.question.request !== read.question.request) {
-        held = new Map();
-        plan = planOf(choices.order, read.splits);
-      }
       frame.setHeader(source.get<Header>("header"));
       frame.setPlaceholder(null);
-      restate();
-      if (!before) {
-        transport.setGranularity("tile");
-        transport.goTo(PHASES.length);
-      }
+      model.load(read);
       draw.now();
     } catch (error) {
       frame.setPlaceholder({ kind: "error", text: (error as Error).message, remedy: "Run the cell again." });

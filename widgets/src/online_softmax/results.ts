@@ -8,7 +8,7 @@ import type { Node } from "./merge_view";
 
 /** What the reader put into a partial instead of what the kernel wrote. */
 export const HELD = {
-  kernel: "what the kernel wrote",
+  kernel: "what its split computed",
   empty: "nothing: LSE = −inf, O = 0",
   garbage: "nothing: LSE = −inf, O never written (NaN)",
   infinite: "nothing, FlashAttention 2's way: LSE = +inf, O = 0",
