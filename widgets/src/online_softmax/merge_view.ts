@@ -112,6 +112,7 @@ function nodeButton(shown: TreeShown, node: Node, i: number, wide: number, theme
       class: "sgs-node",
       "data-node": i,
       "data-bad": bad,
+      "data-narrow": wide < 44,
       "data-empty": isEmpty,
       "data-ready": node.ready ? "true" : "false",
       "data-armed": shown.armed === i,

@@ -3,8 +3,8 @@
 import type { Transport } from "../core";
 import type { Choices } from "./controls";
 import type { Recorded } from "./data";
-import { type Plan, planOf, roots } from "./merge";
-import { type Held, type Result, resultsOf } from "./results";
+import { type Partial as Merged, type Plan, planOf, relativeError, roots } from "./merge";
+import { exactWhole, type Held, type Result, resultsOf } from "./results";
 import { PHASES, type Steps, stepsOf } from "./steps";
 
 export class Model {
@@ -16,6 +16,11 @@ export class Model {
   /** By hand: the first of two nodes to merge. */
   armed: number | undefined;
   held = new Map<number, Held>();
+  /** The float64 answer over what the partials stand for, and the error of the kernel's own output. */
+  whole: Merged | undefined;
+  kernelError = Number.NaN;
+  /** Counts what changes the tree besides the moment. */
+  turn = 0;
 
   constructor(
     private transport: Transport,
@@ -100,6 +105,9 @@ export class Model {
     const { recorded, plan, selectedSplit } = this;
     if (!recorded) return;
     const { formula, rule, base } = this.choices;
+    this.turn += 1;
+    this.whole = exactWhole(recorded, this.held);
+    this.kernelError = relativeError(recorded.kernelO, exactWhole(recorded, new Map()).o);
     this.results = resultsOf(recorded, formula, rule, plan, this.held);
     this.steps = stepsOf({ recorded, formula, plan, base, selectedSplit });
     this.transport.load(this.steps.track);

@@ -103,7 +103,7 @@ export function drawScores(
         opacity: dimmed ? 0.35 : 1,
       }),
     );
-    if (to - from > 26)
+    if (to - from > (look.hatch === "none" ? 26 : 60))
       svg.append(
         s(
           "text",

@@ -4,7 +4,6 @@ import { type Frame, h, SvgPaint, s, type Theme, uniqueId } from "../core";
 import type { Recorded } from "./data";
 import { conclusion, formulaNotes, splitDetails } from "./details";
 import { historyView } from "./history_view";
-import { relativeError } from "./merge";
 import { mergeTable } from "./merge_table";
 import { treeView } from "./merge_view";
 import type { Model } from "./model";
@@ -12,7 +11,7 @@ import { top as topText } from "./numbers";
 import { outputView } from "./output_view";
 import { registersAt, tilesDone, tilesSeen } from "./registers";
 import { registersView } from "./registers_view";
-import { exactWhole, nodesOf, type Result, shareOf } from "./results";
+import { nodesOf, type Result, shareOf } from "./results";
 import { drawScores, tokenAt } from "./scores_view";
 import type { Moment } from "./steps";
 import { stripsAt } from "./strips";
@@ -55,6 +54,7 @@ export function makeView(frame: Frame, model: Model, actions: Actions): View {
   );
   hearPointer(scores, frame, model, actions);
   let shownDetails = "";
+  let shownTree = "";
 
   function drawTop(
     run: Recorded,
@@ -79,7 +79,7 @@ export function makeView(frame: Frame, model: Model, actions: Actions): View {
     drawScores(scores, shown, paint, theme, width);
     registers.replaceChildren(registersView(run, formula, base, now, () => resting(model, run, moment)));
     history.replaceChildren(historyView({ recorded: run, formula, base, done }, width));
-    output.paint(stripsAt(run, model.results, moment, now, exactWhole(run, model.held).o), theme, width);
+    output.paint(stripsAt(run, model.results, moment, now, model.whole?.o ?? run.kernelO), theme, width);
   }
 
   function drawTree(
@@ -89,10 +89,14 @@ export function makeView(frame: Frame, model: Model, actions: Actions): View {
     theme: Theme,
     width: number,
   ): void {
+    const ready = model.results.map((_, node) => model.endOf(node) <= position);
+    const key = JSON.stringify([model.turn, ready, model.armed, selectedSplit, theme.dark, width]);
+    if (key === shownTree) return;
+    shownTree = key;
     const focused = (tree.getRootNode() as Document | ShadowRoot).activeElement;
     const node = focused && tree.contains(focused) ? (focused as HTMLElement).dataset.node : undefined;
     const shown = {
-      nodes: nodesOf(model.results, model.held, (each) => model.endOf(each) <= position),
+      nodes: nodesOf(model.results, model.held, (each) => ready[each] === true),
       plan: model.plan,
       splits: run.splits,
       base: model.choices.base,
@@ -107,9 +111,8 @@ export function makeView(frame: Frame, model: Model, actions: Actions): View {
       drawn.querySelector<HTMLElement>(`[data-node="${node}"]`)?.focus({ preventScroll: true });
     byHand.hidden = model.choices.order !== "hand";
     undo.disabled = model.plan.length === 0;
-    const kernelError = relativeError(run.kernelO, exactWhole(run, new Map()).o);
     result.replaceChildren(
-      conclusion(run, model.choices.base, model.final, kernelError, model.held.size > 0),
+      conclusion(run, model.choices.base, model.final, model.kernelError, model.held.size > 0),
     );
   }
 
@@ -125,7 +128,7 @@ export function makeView(frame: Frame, model: Model, actions: Actions): View {
     const parts = formulaNotes(model.choices);
     if (split === undefined || !result) parts.push(h("p", { class: "sgs-note" }, HINT));
     else {
-      const share = shareOf(result.truth, exactWhole(run, model.held));
+      const share = model.whole ? shareOf(result.truth, model.whole) : Number.NaN;
       const held = model.held.get(split) ?? "kernel";
       parts.push(
         splitDetails(run, model.choices.formula, split, result, share, held, (what) =>
