@@ -31,6 +31,7 @@ T floating(Op op, T x, T y) {
     case kMax:
       return x > y || y != y ? x : y;
     default:
+      if constexpr (sizeof(T) == 8) return propagated(x + y, x, y);
       return canonical(x + y);
   }
 }

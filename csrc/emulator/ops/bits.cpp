@@ -65,10 +65,18 @@ const Inst* lop3(Warp& w, const Inst* i) {
   return i + 1;
 }
 
+// The 32-bit bfe and bfi look at eight bits of position and length. The 64-bit ones are code that looks at
+// all of them; the smaller number here leaves room for a sum.
+template <class T>
+constexpr u32 field_operand(u32 v) {
+  if constexpr (sizeof(T) == 4) return v & 0xff;
+  return v < 0xff ? v : 0xff;
+}
+
 template <class T, class U>
 constexpr T bit_field(T a, u32 position, u32 length) {
-  position &= 0xff;
-  length &= 0xff;
+  position = field_operand<T>(position);
+  length = field_operand<T>(length);
   constexpr u32 most = kBits<T> - 1;
   if (length == 0) return 0;
   constexpr bool is_signed = static_cast<T>(-1) < 0;
@@ -92,7 +100,7 @@ const Inst* bit_insert(Warp& w, const Inst* i) {
   const T *const a = in<T>(w, i->a), *const b = in<T>(w, i->b);
   const u32 *const c = in<u32>(w, i->c), *const n = in<u32>(w, i->target);
   each(d, [=](int l) {
-    const u32 position = c[l] & 0xff, length = n[l] & 0xff;
+    const u32 position = field_operand<T>(c[l]), length = field_operand<T>(n[l]);
     const T ones = length >= kBits<T> ? ~T{0} : (T{1} << (length & (kBits<T> - 1))) - 1;
     const T mask = shift_left<T>(ones, position);
     return (b[l] & ~mask) | (shift_left<T>(a[l], position) & mask);

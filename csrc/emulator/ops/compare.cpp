@@ -122,6 +122,8 @@ void build_setp(Builder& b) {
   b.set_rounding();  // comparisons in the host's flush mode treat subnormals as zero
   b.inst.target = 2;
   if (destination.kind == OperandKind::kPair) {
+    if (b.type() == Type::kF16 || b.type() == Type::kBf16)
+      b.refuse("a single half has no second predicate; negate the first one");
     b.def(Field::kD, b.children(destination)[0], 'p');
     b.def(Field::kTarget, b.children(destination)[1], 'p');
   } else {
@@ -163,13 +165,14 @@ template <class K, Compare C>
 void row(Table& t, const char* type) {
   const char* const name = kNames[static_cast<int>(C)];
   constexpr bool flushes = __is_same(typename K::Store, float);
+  constexpr bool half = __is_same(K, F16) || __is_same(K, Bf16);
   t.type(type, ' ');
   t.row(Pattern("setp.", name, flushes ? "[.and|.or|.xor][.ftz].$" : "[.and|.or|.xor].$").text, build_setp,
         setp<K, C>);
-  t.row(Pattern("set.", name,
-                flushes ? "[.and|.or|.xor][.ftz].{u32|s32|f32}.$" : "[.and|.or|.xor].{u32|s32|f32}.$")
-            .text,
-        build_set, set<K, C>);
+  const char* const results = flushes ? "[.and|.or|.xor][.ftz].{u32|s32|f32}.$"
+                              : half  ? "[.and|.or|.xor].{u32|s32}.$"
+                                      : "[.and|.or|.xor].{u32|s32|f32}.$";
+  t.row(Pattern("set.", name, results).text, build_set, set<K, C>);
 }
 
 template <class K>

@@ -120,6 +120,12 @@ Range range_of(Type type) {
   return {0, bits == 64 ? ~u64{0} : (u64{1} << bits) - 1};
 }
 
+// Whether the destination has every value of the source, so that .sat could never do anything.
+bool contains(Type to, Type from) {
+  const Range wide = range_of(to), narrow = range_of(from);
+  return wide.low <= narrow.low && wide.high >= narrow.high;
+}
+
 const Inst* integer_to_integer(Warp& w, const Inst* i) {
   const Kind k = Kind::unpack(i->imm);
   alignas(64) s64 v[kLanes];
@@ -201,17 +207,29 @@ const Inst* float_to_integer(Warp& w, const Inst* i) {
   return i + 1;
 }
 
+// The NaN that a f64 NaN becomes: quiet, with its sign and as much of its payload as there is room for.
+inline u32 narrowed_nan(double nan, u32 sign, u32 infinity, u32 mantissa_bits) {
+  const u64 bits = bits_of(quieted(nan));
+  const auto payload = static_cast<u32>((bits & 0xfffffffffffffull) >> (52 - mantissa_bits));
+  return (bits >> 63 != 0 ? sign : 0) | infinity | payload;
+}
+
 // Stores with one rounding, in the instruction's mode.
 void store_floats(Warp& w, const Inst* i, const Kind& k, const double* v) {
+  const bool payloads = k.from == Type::kF64;
+  const bool saturate = k.saturate;
   switch (k.to) {
     case Type::kF64:
-      return each(out<double>(w, i->d), [=](int l) { return canonical(v[l]); });
+      return each(out<double>(w, i->d), [=](int l) {
+        if (saturate) return v[l] > 0.0 ? (v[l] < 1.0 ? v[l] : 1.0) : 0.0;
+        return propagated(v[l], v[l]);
+      });
     case Type::kF32: {
       w.fp->set(i->mode);
-      const bool saturate = k.saturate;
       each(out<float>(w, i->d), [=](int l) {
-        const float r = canonical(static_cast<float>(v[l]));
-        return saturate ? clamp01(r) : r;
+        const float r = static_cast<float>(v[l]);
+        if (saturate) return clamp01(r);
+        return payloads && r != r ? float_of(narrowed_nan(v[l], 0x80000000u, 0x7f800000u, 23)) : canonical(r);
       });
       return;
     }
@@ -220,9 +238,11 @@ void store_floats(Warp& w, const Inst* i, const Kind& k, const double* v) {
       u16* const d = out<u16>(w, i->d);
       for (int l = 0; l < kLanes; ++l) {
         double x = v[l];
-        if (k.saturate) x = x > 0.0 ? (x < 1.0 ? x : 1.0) : 0.0;
+        if (saturate) x = x > 0.0 ? (x < 1.0 ? x : 1.0) : 0.0;
         if (k.relu) x = x < 0.0 || (x == 0.0 && x == x) ? 0.0 : x;
-        d[l] = static_cast<u16>(encode(format, x, i->mode, k.finite));
+        d[l] = static_cast<u16>(payloads && x != x
+                                    ? narrowed_nan(x, format.sign(), format.infinity(), format.mantissa_bits)
+                                    : encode(format, x, i->mode, k.finite));
       }
       return;
     }
@@ -328,11 +348,17 @@ const Inst* half_nearest(Warp& w, const Inst* i) {
   return i + 1;
 }
 
-template <bool Bf>
-const Inst* widen_half(Warp& w, const Inst* i) {
+const Inst* widen_f16(Warp& w, const Inst* i) {
   w.fp->set(kNearest);
   const u16* const a = in<u16>(w, i->a);
-  each(out<float>(w, i->d), [=](int l) { return canonical(Bf ? f32_from_bf16(a[l]) : f32_from_f16(a[l])); });
+  each(out<float>(w, i->d), [=](int l) { return canonical(f32_from_f16(a[l])); });
+  return i + 1;
+}
+
+// A shift on the hardware: a signalling NaN stays one.
+const Inst* widen_bf16(Warp& w, const Inst* i) {
+  const u16* const a = in<u16>(w, i->a);
+  each(out<u32>(w, i->d), [=](int l) { return static_cast<u32>(a[l]) << 16; });
   return i + 1;
 }
 
@@ -376,16 +402,16 @@ const Inst* halves_from_fp8(Warp& w, const Inst* i) {
   return i + 1;
 }
 
-// tf32 keeps ten fraction bits.
+// tf32 keeps ten fraction bits. .rna is integer code that only cuts a NaN.
 enum Tf32 { kAway, kEven, kZero };
 template <Tf32 Rounding, bool Relu>
 inline u32 tf32(u32 bits) {
   const u32 magnitude = bits & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) return kNan32;
+  if (Rounding != kAway && magnitude > 0x7f800000u) return kNan32;
   u32 r = bits;
   if (Rounding == kAway) r += 0x1000u;
   if (Rounding == kEven) r += 0xfffu + (bits >> 13 & 1u);
-  r = magnitude == 0x7f800000u ? bits : r;
+  r = magnitude >= 0x7f800000u ? bits : r;
   if (Relu && (bits & 0x80000000u)) return 0;
   return r & 0xffffe000u;
 }
@@ -400,6 +426,8 @@ void build_cvt(Builder& b) {
   k.relu = b.has("relu");
   k.integral = b.has("rni") || b.has("rzi") || b.has("rmi") || b.has("rpi");
   const bool to_float = is_float(k.to), from_float = is_float(k.from);
+  if (k.saturate && !to_float && !from_float && contains(k.to, k.from))
+    b.refuse(".sat is not allowed where the destination has every value of the source");
   const char source = letter_of(k.from);
   k.from_letter = b.use(Field::kA, b.operand(1),
                         b.operand(1).kind == OperandKind::kRegister && !from_float ? '*' : source);
@@ -449,8 +477,8 @@ void register_convert(Table& t) {
   t.family("Conversion", InstClass::kConvert);
   t.row("cvt.rn.f16.f32", build_cvt, half_nearest<false>);
   t.row("cvt.rn.bf16.f32", build_cvt, half_nearest<true>);
-  t.row("cvt.f32.f16", build_cvt, widen_half<false>);
-  t.row("cvt.f32.bf16", build_cvt, widen_half<true>);
+  t.row("cvt.f32.f16", build_cvt, widen_f16);
+  t.row("cvt.f32.bf16", build_cvt, widen_bf16);
   t.row("cvt.rn.f16x2.f32", build_pair, pair_nearest<false>);
   t.row("cvt.rn.bf16x2.f32", build_pair, pair_nearest<true>);
   t.row("cvt.{rn|rz}[.relu][.satfinite].f16x2.f32", build_pair, pair_general<false>);
@@ -462,11 +490,13 @@ void register_convert(Table& t) {
   t.row("cvt.{rn|rz|rm|rp}.bf16.{u8|u16|u32|u64|s8|s16|s32|s64}", build_cvt);
   t.row("cvt.{rn|rz|rm|rp}[.ftz][.sat].f32.f64", build_cvt);
   t.row("cvt[.ftz][.sat].f64.f32", build_cvt);
-  t.row("cvt.{rn|rz|rm|rp}[.sat].{f16|bf16}.f64", build_cvt);
+  t.row("cvt.{rn|rz|rm|rp}[.sat].f16.f64", build_cvt);
+  t.row("cvt.{rn|rz|rm|rp}.bf16.f64", build_cvt);
   t.row("cvt.{rn|rz|rm|rp}[.ftz][.sat].f16.f32", build_cvt);
   t.row("cvt.{rn|rz}[.relu][.satfinite].{f16|bf16}.f32", build_cvt);
   t.row("cvt[.ftz][.sat].f32.f16", build_cvt);
-  t.row("cvt[.sat].f64.{f16|bf16}", build_cvt);
+  t.row("cvt[.sat].f64.f16", build_cvt);
+  t.row("cvt.f64.bf16", build_cvt);
   t.row("cvt.{rni|rzi|rmi|rpi}[.sat].f16.f16", build_cvt);
   t.row("cvt.{rni|rzi|rmi|rpi}[.sat].f64.f64", build_cvt);
   t.row("cvt[.rni|.rzi|.rmi|.rpi][.ftz][.sat].f32.f32", build_cvt);

@@ -10,27 +10,43 @@ using u32 = std::uint32_t;
 using u64 = std::uint64_t;
 
 // Arithmetic that rounds: the host does it in the mode that the instruction asks for.
-template <auto F, bool Saturate, class T = float>
+template <auto F, bool Saturate>
 const Inst* rounded2(Warp& w, const Inst* i) {
   w.fp->set(i->mode);
-  T* const d = out<T>(w, i->d);
-  const T *const a = in<T>(w, i->a), *const b = in<T>(w, i->b);
+  float* const d = out<float>(w, i->d);
+  const float *const a = in<float>(w, i->a), *const b = in<float>(w, i->b);
   each(d, [=](int l) {
-    const T r = canonical(F(a[l], b[l]));
+    const float r = canonical(F(a[l], b[l]));
     return Saturate ? clamp01(r) : r;
   });
   return i + 1;
 }
 
-template <auto F, bool Saturate, class T = float>
+template <auto F, bool Saturate>
 const Inst* rounded3(Warp& w, const Inst* i) {
   w.fp->set(i->mode);
-  T* const d = out<T>(w, i->d);
-  const T *const a = in<T>(w, i->a), *const b = in<T>(w, i->b), *const c = in<T>(w, i->c);
+  float* const d = out<float>(w, i->d);
+  const float *const a = in<float>(w, i->a), *const b = in<float>(w, i->b), *const c = in<float>(w, i->c);
   each(d, [=](int l) {
-    const T r = canonical(F(a[l], b[l], c[l]));
+    const float r = canonical(F(a[l], b[l], c[l]));
     return Saturate ? clamp01(r) : r;
   });
+  return i + 1;
+}
+
+template <auto F>
+const Inst* double2(Warp& w, const Inst* i) {
+  w.fp->set(i->mode);
+  const double *const a = in<double>(w, i->a), *const b = in<double>(w, i->b);
+  each(out<double>(w, i->d), [=](int l) { return F(a[l], b[l]); });
+  return i + 1;
+}
+
+template <auto F>
+const Inst* double3(Warp& w, const Inst* i) {
+  w.fp->set(i->mode);
+  const double *const a = in<double>(w, i->a), *const b = in<double>(w, i->b), *const c = in<double>(w, i->c);
+  each(out<double>(w, i->d), [=](int l) { return F(a[l], b[l], c[l]); });
   return i + 1;
 }
 
@@ -60,7 +76,16 @@ constexpr auto kSub = [](auto a, auto b) { return a - b; };
 constexpr auto kMul = [](auto a, auto b) { return a * b; };
 constexpr auto kDiv = [](auto a, auto b) { return a / b; };
 constexpr auto kFma32 = [](float a, float b, float c) { return __builtin_fmaf(a, b, c); };
-constexpr auto kFma64 = [](double a, double b, double c) { return __builtin_fma(a, b, c); };
+
+// Which NaN wins: an addend before a factor, a dividend before a divisor. A subtrahend has its sign turned
+// first.
+constexpr auto kAdd64 = [](double a, double b) { return propagated(a + b, a, b); };
+constexpr auto kSub64 = [](double a, double b) { return propagated(a - b, a, -b); };
+constexpr auto kMul64 = [](double a, double b) { return propagated(a * b, b, a); };
+constexpr auto kDiv64 = [](double a, double b) { return propagated(a / b, b, a); };
+constexpr auto kFma64 = [](double a, double b, double c) {
+  return propagated(__builtin_fma(a, b, c), b, a, c);
+};
 
 // One source, result canonical; flushing of inputs and results is done here, so the host's mode does not
 // matter beyond its direction.
@@ -82,7 +107,7 @@ const Inst* unary64(Warp& w, const Inst* i) {
   w.fp->set(i->mode & kRoundMask);
   double* const d = out<double>(w, i->d);
   const double* const a = in<double>(w, i->a);
-  each(d, [=](int l) { return canonical(F(a[l])); });
+  each(d, [=](int l) { return propagated(F(a[l]), a[l]); });
   return i + 1;
 }
 
@@ -196,7 +221,7 @@ inline double extreme64(double a, double b) {
   double r = a == b ? double_of(same) : first ? a : b;
   r = b == b ? r : a;
   r = a == a ? r : b;
-  return canonical(r);
+  return propagated(r, b);
 }
 
 const Inst* absolute(Warp& w, const Inst* i) {
@@ -242,13 +267,13 @@ const Inst* test_property(Warp& w, const Inst* i) {
   return i + 1;
 }
 
-template <auto F>
+template <auto F, auto F64>
 void binary_rows(Table& t, const char* name32, const char* saturating, const char* name64,
                  const char* pairs) {
   t.alu(name32, "wff", rounded2<F, false>);
   t.alu(saturating, "wff", rounded2<F, true>);
-  t.alu(name64, "ldd", rounded2<F, false, double>);
-  if (pairs != nullptr) t.alu(pairs, "lll", pairs2<F>);
+  t.alu(name64, "ldd", double2<F64>);
+  t.alu(pairs, "lll", pairs2<F>);
 }
 
 void register_extremes(Table& t) {
@@ -287,21 +312,21 @@ void register_properties(Table& t) {
 
 void register_float(Table& t) {
   t.family("f32 and f64 arithmetic", InstClass::kFloat);
-  binary_rows<kAdd>(t, "add[.rn|.rz|.rm|.rp][.ftz].f32", "add[.rn|.rz|.rm|.rp][.ftz].sat.f32",
-                    "add[.rn|.rz|.rm|.rp].f64", "add[.rn|.rz|.rm|.rp][.ftz].f32x2");
-  binary_rows<kSub>(t, "sub[.rn|.rz|.rm|.rp][.ftz].f32", "sub[.rn|.rz|.rm|.rp][.ftz].sat.f32",
-                    "sub[.rn|.rz|.rm|.rp].f64", "sub[.rn|.rz|.rm|.rp][.ftz].f32x2");
-  binary_rows<kMul>(t, "mul[.rn|.rz|.rm|.rp][.ftz].f32", "mul[.rn|.rz|.rm|.rp][.ftz].sat.f32",
-                    "mul[.rn|.rz|.rm|.rp].f64", "mul[.rn|.rz|.rm|.rp][.ftz].f32x2");
+  binary_rows<kAdd, kAdd64>(t, "add[.rn|.rz|.rm|.rp][.ftz].f32", "add[.rn|.rz|.rm|.rp][.ftz].sat.f32",
+                            "add[.rn|.rz|.rm|.rp].f64", "add[.rn|.rz|.rm|.rp][.ftz].f32x2");
+  binary_rows<kSub, kSub64>(t, "sub[.rn|.rz|.rm|.rp][.ftz].f32", "sub[.rn|.rz|.rm|.rp][.ftz].sat.f32",
+                            "sub[.rn|.rz|.rm|.rp].f64", "sub[.rn|.rz|.rm|.rp][.ftz].f32x2");
+  binary_rows<kMul, kMul64>(t, "mul[.rn|.rz|.rm|.rp][.ftz].f32", "mul[.rn|.rz|.rm|.rp][.ftz].sat.f32",
+                            "mul[.rn|.rz|.rm|.rp].f64", "mul[.rn|.rz|.rm|.rp][.ftz].f32x2");
   t.alu("fma.{rn|rz|rm|rp}[.ftz].f32", "wfff", rounded3<kFma32, false>);
   t.alu("fma.{rn|rz|rm|rp}[.ftz].sat.f32", "wfff", rounded3<kFma32, true>);
   t.alu("mad[.rn|.rz|.rm|.rp][.ftz].f32", "wfff", rounded3<kFma32, false>);
   t.alu("mad[.rn|.rz|.rm|.rp][.ftz].sat.f32", "wfff", rounded3<kFma32, true>);
   t.alu("fma.{rn|rz|rm|rp}[.ftz].f32x2", "llll", pairs3<kFma32>);
-  t.alu("fma.{rn|rz|rm|rp}.f64", "lddd", rounded3<kFma64, false, double>);
-  t.alu("mad.{rn|rz|rm|rp}.f64", "lddd", rounded3<kFma64, false, double>);
+  t.alu("fma.{rn|rz|rm|rp}.f64", "lddd", double3<kFma64>);
+  t.alu("mad.{rn|rz|rm|rp}.f64", "lddd", double3<kFma64>);
   t.alu("div.{approx|full|rn|rz|rm|rp}[.ftz].f32", "wff", rounded2<kDiv, false>);
-  t.alu("div.{rn|rz|rm|rp}.f64", "ldd", rounded2<kDiv, false, double>);
+  t.alu("div.{rn|rz|rm|rp}.f64", "ldd", double2<kDiv64>);
   t.alu("rcp.{approx|rn|rz|rm|rp}[.ftz].f32", "wf", approximate<[](float a) { return 1.0f / a; }>);
   t.alu("sqrt.{approx|rn|rz|rm|rp}[.ftz].f32", "wf", approximate<[](float a) { return __builtin_sqrtf(a); }>);
   t.alu(

@@ -20,7 +20,8 @@ inline double double_of(std::uint64_t b) {
 }
 
 constexpr std::uint32_t kNan32 = 0x7fffffff;
-constexpr std::uint64_t kNan64 = 0x7ff8000000000000;
+constexpr std::uint64_t kNan64 = 0xfff8000000000000;
+constexpr std::uint64_t kQuiet64 = 0x0008000000000000;
 constexpr std::uint16_t kNan16 = 0x7fff;
 
 // f32 arithmetic returns one NaN, whatever its operands' payloads.
@@ -28,8 +29,17 @@ inline float canonical(float f) {
   return f == f ? f : float_of(kNan32);
 }
 
-inline double canonical(double f) {
-  return f == f ? f : double_of(kNan64);
+inline double quieted(double f) {
+  return double_of(bits_of(f) | kQuiet64);
+}
+
+// f64 arithmetic, unlike f32, hands on an operand's NaN, quieted: the last one here that is a NaN. Where none
+// is, a new one is negative.
+template <class... Operands>
+inline double propagated(double result, Operands... operands) {
+  double nan = double_of(kNan64);
+  ((nan = operands == operands ? nan : quieted(operands)), ...);
+  return result == result ? result : nan;
 }
 
 inline float flush(float f) {

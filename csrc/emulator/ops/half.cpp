@@ -15,18 +15,19 @@ struct F16 {
   static float widen(u16 h) { return f32_from_f16(h); }
   static u16 narrow(float f) { return f16_from_f32(f); }
   static u16 flush(u16 h) { return (h & 0x7c00) == 0 ? h & 0x8000 : h; }
+  // What f16 would round below its smallest normal number if exponents had no lower limit becomes zero.
+  static float flush_result(float f) { return __builtin_fabsf(f) < 0x1.ffep-15f ? f * 0.0f : f; }
   // The product of two f16 is exact in f32.
-  static u16 fma(u16 a, u16 b, u16 c) { return narrow(fma_to_odd(widen(a), widen(b), widen(c))); }
+  static float fma(u16 a, u16 b, u16 c) { return fma_to_odd(widen(a), widen(b), widen(c)); }
   static constexpr u16 kInfinity = 0x7c00, kOne = 0x3c00;
 };
 
 struct Bf16 {
   static float widen(u16 h) { return f32_from_bf16(h); }
   static u16 narrow(float f) { return bf16_from_f32(f); }
-  static u16 flush(u16 h) { return h; }
-  static u16 fma(u16 a, u16 b, u16 c) {
-    return narrow(f32_to_odd(fma_to_odd(static_cast<double>(widen(a)), static_cast<double>(widen(b)),
-                                        static_cast<double>(widen(c)))));
+  static float fma(u16 a, u16 b, u16 c) {
+    return f32_to_odd(fma_to_odd(static_cast<double>(widen(a)), static_cast<double>(widen(b)),
+                                 static_cast<double>(widen(c))));
   }
   static constexpr u16 kInfinity = 0x7f80, kOne = 0x3f80;
 };
@@ -38,10 +39,11 @@ inline bool is_nan(u16 h) {
   return (h & 0x7fff) > H::kInfinity;
 }
 
-// .sat and .relu turn NaN into +0 and canonical NaN respectively.
+// Rounds once. .sat and .relu turn NaN into +0 and canonical NaN respectively.
 template <class H, int Options>
-inline u16 finish(u16 r) {
-  if (Options & kFlush) r = H::flush(r);
+inline u16 finish(float exact) {
+  if constexpr ((Options & kFlush) != 0) exact = H::flush_result(exact);
+  u16 r = H::narrow(exact);
   if (Options & kSat) {
     r = (r & 0x8000) || is_nan<H>(r) ? 0 : r;
     r = r > H::kOne ? H::kOne : r;
@@ -52,7 +54,8 @@ inline u16 finish(u16 r) {
 
 template <class H, int Options>
 inline u16 load(u16 h) {
-  return Options & kFlush ? H::flush(h) : h;
+  if constexpr ((Options & kFlush) != 0) return H::flush(h);
+  return h;
 }
 
 enum Op { kAdd, kSub, kMul };
@@ -65,7 +68,7 @@ const Inst* arithmetic(Warp& w, const Inst* i) {
   SGLAB_LANEWISE
   for (int l = 0; l < Width * kLanes; ++l) {
     const float x = H::widen(load<H, Options>(a[l])), y = H::widen(load<H, Options>(b[l]));
-    d[l] = finish<H, Options>(H::narrow(Operation == kAdd ? x + y : Operation == kSub ? x - y : x * y));
+    d[l] = finish<H, Options>(Operation == kAdd ? x + y : Operation == kSub ? x - y : x * y);
   }
   return i + 1;
 }
@@ -120,8 +123,7 @@ const Inst* approximate(Warp& w, const Inst* i) {
   u16* const d = out<u16>(w, i->d);
   const u16* const a = in<u16>(w, i->a);
   SGLAB_LANEWISE
-  for (int l = 0; l < Width * kLanes; ++l)
-    d[l] = finish<H, Options>(H::narrow(F(H::widen(load<H, Options>(a[l])))));
+  for (int l = 0; l < Width * kLanes; ++l) d[l] = finish<H, Options>(F(H::widen(load<H, Options>(a[l]))));
   return i + 1;
 }
 

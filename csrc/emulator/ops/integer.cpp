@@ -91,7 +91,8 @@ constexpr s32 saturate(s64 v) {
   return v > 2147483647 ? 2147483647 : v < -2147483648ll ? -2147483648ll : static_cast<s32>(v);
 }
 
-// Division by zero gives all ones, as the hardware's code does; INT_MIN / -1 wraps.
+// Division by zero gives all ones, and so does its remainder, as the hardware's code does; INT_MIN / -1
+// wraps.
 template <class T>
 constexpr T divide(T a, T b) {
   if (b == 0) return static_cast<T>(-1);
@@ -100,7 +101,7 @@ constexpr T divide(T a, T b) {
 }
 template <class T>
 constexpr T remainder(T a, T b) {
-  if (b == 0) return a;
+  if (b == 0) return static_cast<T>(-1);
   if (static_cast<T>(-1) < 0 && b == static_cast<T>(-1)) return 0;
   return static_cast<T>(a % b);
 }

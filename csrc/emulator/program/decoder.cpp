@@ -108,7 +108,8 @@ void Decoder::keep_late_registers() {
     for (const std::uint32_t wait : waits_) mention_wait(wait, reg);
   }
   if (!late_.empty()) {
-    std::stable_sort(sites_.begin(), sites_.end(), [](const Site& a, const Site& b) { return a.inst < b.inst; });
+    std::stable_sort(sites_.begin(), sites_.end(),
+                     [](const Site& a, const Site& b) { return a.inst < b.inst; });
   }
   late_.clear();
   waits_.clear();
@@ -173,10 +174,11 @@ std::uint64_t Decoder::symbol_offset(std::uint32_t index) {
 }
 
 // Static shared variables come first, in order of declaration; dynamic shared memory starts behind all of
-// them.
+// them. Like ptxas, the static size counts the gap up to where the module's dynamic shared memory may start.
 void Decoder::place_shared() {
   shared_ = kSharedReserved;
   std::uint32_t align = 16;
+  bool dynamic = false;
   std::vector<bool> used(module().symbols.size(), false);
   std::vector<std::uint32_t> work{program_.source};
   std::vector<bool> seen(module().functions.size(), false);
@@ -192,15 +194,17 @@ void Decoder::place_shared() {
   }
   for (std::uint32_t i = 0; i < module().symbols.size(); ++i) {
     const Symbol& symbol = module().symbols[i];
-    if (symbol.space != Space::kShared || !used[i]) continue;
+    if (symbol.space != Space::kShared) continue;
     if (symbol.external) {
       align = std::max(align, symbol.align);
-    } else {
+      dynamic = true;
+    } else if (used[i]) {
       offsets_[i] = static_shared(symbol);
     }
   }
-  program_.shared_bytes = shared_ - kSharedReserved;
   program_.dynamic_shared = static_cast<std::uint32_t>(aligned(shared_, align));
+  const bool gap = dynamic && shared_ != kSharedReserved;
+  program_.shared_bytes = (gap ? program_.dynamic_shared : shared_) - kSharedReserved;
 }
 
 void Decoder::layout_parameters(std::uint32_t kernel) {

@@ -22,6 +22,7 @@ class Case:
     expected: from the sources' bits to the result's bits, computed independently of the emulator
     inputs: makes the sources' bits from a random generator
     ulps: how far an approximate f32 result may be from the expected one
+    error: or how far in absolute terms, from the sources' bits, where the bound of the form is not in ulps
     target: the oldest architecture that has the form
     declare: further registers that the form uses
     """
@@ -32,6 +33,7 @@ class Case:
     expected: Callable[..., Bits]
     inputs: Callable[[np.random.Generator], tuple[Bits, ...]]
     ulps: float = 0
+    error: Callable[..., np.ndarray] | None = None
     target: str = "sm_80"
     declare: str = ""
 
@@ -51,7 +53,7 @@ class Case:
         registers = " ".join(f".reg .b{bits} %{letter};" for letter, bits in zip("abcefg", self.sources, strict=False))
         names = {letter: f"%{letter}" for letter in "abcefg"} | {"d": "%d"}
         body = "\n".join(loads)
-        return f""".version 8.7
+        return f""".version 8.8
 .target {self.target}
 .address_size 64
 .visible .entry conform({", ".join(parameters)}, .param .u64 p_d, .param .u32 p_n)

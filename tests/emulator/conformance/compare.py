@@ -22,8 +22,11 @@ RESULT = " selp.b32 {d}, 1, 0, %p; @%q or.b32 {d}, {d}, 2;"
 
 
 def _setp(form: str, bits: int, holds: Callable[[int, int], bool], inputs, target: str = "sm_80") -> Case:
+    half = form.endswith("f16")  # these have one predicate only
     return Case(
-        f"setp.{form} %p|%q, {{a}}, {{b}};" + RESULT,
+        f"setp.{form} %p, {{a}}, {{b}}; selp.b32 {{d}}, 1, 2, %p;"
+        if half
+        else f"setp.{form} %p|%q, {{a}}, {{b}};" + RESULT,
         32,
         (bits, bits),
         mapped(32, lambda a, b: 1 if holds(a, b) else 2),

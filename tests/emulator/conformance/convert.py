@@ -30,7 +30,9 @@ def between_integers() -> Iterator[Case]:
         for target in (16, 32, 64):
             for ks in "us":
                 for kt in "us":
-                    for sat in (False, True):
+                    low, high = _range(ks, source)
+                    exceeds = low < _range(kt, target)[0] or high > _range(kt, target)[1]
+                    for sat in (False, True) if exceeds else (False,):  # ptxas takes .sat only where it can act
 
                         def convert(a: int, ks=ks, kt=kt, source=source, target=target, sat=sat) -> int:
                             value = signed(a, source) if ks == "s" else a
@@ -132,6 +134,10 @@ def integer_to_float() -> Iterator[Case]:
 def between_floats() -> Iterator[Case]:
     def narrow(form: str, to: Format, source: Format, mode: str, target: str = "sm_80", relu: bool = False) -> Case:
         def convert(a: int) -> int:
+            if source.is_nan(a) and F64 in (source, to):
+                return source.hand_on(a, to)
+            if source.is_nan(a) and (source, to) == (BF16, F32):
+                return a << 16
             bits = to.encode(source.decode(a), mode)
             return 0 if relu and bits & to.sign and bits & ~to.sign <= to.infinity else bits
 
@@ -143,6 +149,7 @@ def between_floats() -> Iterator[Case]:
         yield narrow(f"cvt.{mode}.f32.f64", F32, F64, mode)
         yield narrow(f"cvt.{mode}.f16.f32", F16, F32, mode)
         yield narrow(f"cvt.{mode}.f16.f64", F16, F64, mode)
+        yield narrow(f"cvt.{mode}.bf16.f64", BF16, F64, mode, "sm_90")
     for mode in ("rn", "rz"):
         yield narrow(f"cvt.{mode}.bf16.f32", BF16, F32, mode)
         yield narrow(f"cvt.{mode}.relu.f16.f32", F16, F32, mode, relu=True)
@@ -151,11 +158,14 @@ def between_floats() -> Iterator[Case]:
     yield narrow("cvt.f32.bf16", F32, BF16, "rn", "sm_90")
     yield narrow("cvt.f64.f32", F64, F32, "rn")
     yield narrow("cvt.f64.f16", F64, F16, "rn")
+    yield narrow("cvt.f64.bf16", F64, BF16, "rn", "sm_90")
     for mode, rounding in ROUND.items():
         for name, f in (("f32", F32), ("f64", F64), ("f16", F16)):
 
             def whole(a: int, f=f, rounding=rounding) -> int:
                 value = f.decode(a)
+                if f is F64 and f.is_nan(a):
+                    return f.hand_on(a, f)
                 if not isinstance(value, Fraction):
                     return f.encode(value)
                 result = integral(value, rounding)
@@ -269,9 +279,8 @@ def eight_bits() -> Iterator[Case]:
 
 def tensor_float() -> Iterator[Case]:
     def away(a: int) -> int:
-        if a & 0x7FFFFFFF > 0x7F800000:
-            return 0x7FFFFFFF
-        return a if a & 0x7FFFFFFF == 0x7F800000 else (a + 0x1000) & 0xFFFFE000
+        finite = a & 0x7FFFFFFF < 0x7F800000
+        return (a + 0x1000 if finite else a) & 0xFFFFE000  # a NaN is only cut
 
     yield Case("cvt.rna.tf32.f32 {d}, {a};", 32, (32,), mapped(32, away), floats(F32, count=1000))
 

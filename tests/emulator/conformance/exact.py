@@ -15,8 +15,7 @@ class Format:
 
     bits: int
     mantissa: int
-    nan: int
-    flushes_rounded: bool = False  # .ftz looks at the rounded result, not at what it would be without a lower limit
+    nan: int  # that operations make, and in all formats but f64 also hand on
 
     @property
     def exponent_bits(self) -> int:
@@ -33,6 +32,16 @@ class Format:
     @property
     def sign(self) -> int:
         return 1 << (self.bits - 1)
+
+    def is_nan(self, bits: int) -> bool:
+        return bits & (self.sign - 1) > self.infinity
+
+    def hand_on(self, bits: int, target: Format) -> int:
+        """What a NaN becomes in another format: quiet, with its sign and as much of its payload as fits."""
+        payload = bits & ((1 << self.mantissa) - 1)
+        shift = target.mantissa - self.mantissa
+        payload = payload << shift if shift >= 0 else payload >> -shift
+        return (target.sign if bits & self.sign else 0) | target.infinity | 1 << (target.mantissa - 1) | payload
 
     def decode(self, bits: int, flush: bool = False) -> Number:
         negative, magnitude = bits & self.sign, bits & (self.sign - 1)
@@ -83,8 +92,6 @@ class Format:
         smallest = Fraction(2) ** (1 - self.bias)
         if magnitude >= smallest:
             return False
-        if self.flushes_rounded:
-            return self.encode(magnitude, mode) < 1 << self.mantissa
         unit = smallest * Fraction(2) ** (-self.mantissa - 1)  # spacing right below the smallest normal number
         short = smallest - magnitude
         away = (mode == "rm" and sign) or (mode == "rp" and not sign)
@@ -92,10 +99,10 @@ class Format:
         return not reaches
 
 
-F16 = Format(16, 10, 0x7FFF, flushes_rounded=True)
+F16 = Format(16, 10, 0x7FFF)
 BF16 = Format(16, 7, 0x7FFF)
 F32 = Format(32, 23, 0x7FFFFFFF)
-F64 = Format(64, 52, 0x7FF8000000000000)
+F64 = Format(64, 52, 0xFFF8000000000000)
 
 
 def _floor_log2(value: Fraction) -> int:

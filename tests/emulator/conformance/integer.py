@@ -14,7 +14,7 @@ def _divide(a: int, b: int) -> int:
 
 
 def _remainder(a: int, b: int) -> int:
-    return a if b == 0 else a - b * _divide(a, b)
+    return -1 if b == 0 else a - b * _divide(a, b)
 
 
 def _as(kind: str, value: int, bits: int) -> int:
@@ -171,9 +171,15 @@ def _funnel(a: int, b: int, n: int, left: bool) -> int:
     return both << n >> 32 if left else both >> n
 
 
+def _place(position: int, length: int, bits: int) -> tuple[int, int]:
+    """The 32-bit instructions look at eight bits of each; the 64-bit ones, which are code, at all of them."""
+    return (position & 255, length & 255) if bits == 32 else (position, length)
+
+
 def _field(a: int, position: int, length: int, bits: int, kind: str) -> int:
     """bfe as the ISA's pseudo-code has it."""
-    position, length, top = position & 255, length & 255, bits - 1
+    position, length = _place(position, length, bits)
+    top = bits - 1
     sign = 0 if kind == "u" or length == 0 else a >> min(position + length - 1, top) & 1
     result = 0
     for k in range(bits):
@@ -183,8 +189,8 @@ def _field(a: int, position: int, length: int, bits: int, kind: str) -> int:
 
 
 def _insert(a: int, b: int, position: int, length: int, bits: int) -> int:
-    position, length = position & 255, length & 255
-    for k in range(length):
+    position, length = _place(position, length, bits)
+    for k in range(min(length, bits)):
         if position + k >= bits:
             break
         b = b & ~(1 << (position + k)) | (a >> k & 1) << (position + k)

@@ -1,0 +1,87 @@
+"""ptxas takes every form that conformance cases use, and the emulator refuses by name what ptxas refuses."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from conformance import compare, convert, floating, integer
+from conformance.case import Case
+from launching import HEADER
+
+from sglab import _core
+
+CASES = [case for family in (integer, floating, convert, compare) for case in family.cases()]
+TARGETS = {"sm_90": ("sm_80", "sm_89", "sm_90"), "sm_100": ("sm_100",)}
+INTEGERS = [f"{kind}{bits}" for bits in (8, 16, 32, 64) for kind in "us"]
+REGISTERS = {8: "%w", 16: "%h", 32: "%w", 64: "%l"}
+
+
+def assembled(ptx: str, arch: str, folder: Path) -> str:
+    """What ptxas has to say; nothing if it takes the text."""
+    ptxas = shutil.which("ptxas")
+    if ptxas is None:
+        pytest.skip("ptxas is not on PATH")
+    source = folder / "forms.ptx"
+    source.write_text(ptx)
+    command = [ptxas, f"-arch={arch}", "-O0", "-o", str(folder / "forms.cubin"), str(source)]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stderr
+
+
+def together(cases: list[Case], arch: str) -> str:
+    """One module with a kernel per case."""
+    kernels = []
+    for k, case in enumerate(cases):
+        kernel = case.ptx()[case.ptx().index(".visible") :]
+        kernels.append(re.sub(r"\bconform\b", f"conform_{k}", kernel))
+    return f".version 8.8\n.target {arch}\n.address_size 64\n" + "\n".join(kernels)
+
+
+@pytest.mark.parametrize("arch", TARGETS)
+def test_ptxas_takes_every_conformance_form(arch: str, tmp_path: Path) -> None:
+    cases = [case for case in CASES if case.target in TARGETS[arch]]
+    assert cases
+    assert assembled(together(cases, arch), arch, tmp_path) == ""
+
+
+def kernel_of(form: str) -> str:
+    return (
+        HEADER
+        + ".visible .entry k() { .reg .pred %p, %q; .reg .b16 %h, %g; .reg .b32 %w, %v; .reg .b64 %l, %m;"
+        + f" .reg .f32 %f; .reg .f64 %d;\n {form}\n ret; }}\n"
+    )
+
+
+def limits(kind: str) -> range:
+    bits = int(kind[1:])
+    return range(1 << bits) if kind[0] == "u" else range(-(1 << (bits - 1)), 1 << (bits - 1))
+
+
+def saturating() -> list[str]:
+    """cvt.sat to types that have every value of the source."""
+    forms = []
+    for to in INTEGERS:
+        for source in INTEGERS:
+            low, high = limits(source)[0], limits(source)[-1]
+            if low in limits(to) and high in limits(to):
+                d, a = REGISTERS[int(to[1:])], REGISTERS[int(source[1:])]
+                forms.append(f"cvt.sat.{to}.{source} {d}, {a};")
+    return forms
+
+
+REFUSED = [
+    *saturating(),
+    "setp.lt.f16 %p|%q, %h, %g;",
+    "setp.nan.bf16 %p|%q, %h, %g;",
+    "set.lt.f32.f16 %f, %h, %g;",
+    "cvt.sat.f64.bf16 %d, %h;",
+    "cvt.rn.sat.bf16.f64 %h, %d;",
+]
+
+
+@pytest.mark.parametrize("form", REFUSED)
+def test_what_ptxas_refuses_is_refused_by_name(form: str, tmp_path: Path) -> None:
+    (complaint,) = _core.Module(kernel_of(form), "k.ptx").kernel("k").unsupported
+    assert form.split()[0] in complaint
+    assert "error" in assembled(kernel_of(form), "sm_100a", tmp_path)
