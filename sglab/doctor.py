@@ -35,13 +35,16 @@ def package(capability: str, distribution: str, extra: str) -> Finding:
     return Finding(capability, version is not None, detail, "" if version else f"pip install 'sglab[{extra}]'")
 
 
-def compiled_core() -> Finding:
+def emulator() -> Finding:
     if importlib.util.find_spec("sglab._core") is None:
-        return Finding("Compiled core", False, "sglab._core is not built", "python3 start.py install")
+        return Finding("Emulator", False, "sglab._core is not built", "python3 start.py install")
     from sglab import _core
 
     cores = os.cpu_count() or 1
-    return Finding("Compiled core", True, f"{_core.active_isa()} on {cores} CPU cores, {platform.machine()}")
+    detail = (
+        f"{_core.active_isa()} on {cores} CPU cores; emulates {len(_core.instruction_forms())} PTX instruction forms"
+    )
+    return Finding("Emulator", True, detail)
 
 
 def nvidia_gpu() -> Finding:
@@ -53,7 +56,7 @@ def nvidia_gpu() -> Finding:
         listed = "; ".join(ran.stdout.strip().splitlines()) if ran.returncode == 0 else ""
     if listed:
         return Finding("NVIDIA GPU", True, listed)
-    remedy = "a GPU and its driver; until then kernels run on the CPU"
+    remedy = "a GPU and its driver; until then kernels run as PTX on the emulator"
     return Finding("NVIDIA GPU", False, "none found", remedy)
 
 
@@ -88,7 +91,7 @@ def chromium() -> Finding:
 
 
 CHECKS: tuple[Callable[[], Finding], ...] = (
-    compiled_core,
+    emulator,
     lambda: package("Tensors", "torch", "torch"),
     lambda: package("Triton kernels", "triton", "kernels"),
     lambda: package("Workbench", "jupyterlab", "lab"),

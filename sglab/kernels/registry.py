@@ -116,7 +116,7 @@ class Operator:
                     f"{self.name}: implementation '{wanted}' cannot run this call: {refusal}. "
                     f"Use implementation='auto' or another of {', '.join(self.implementations)}"
                 )
-            return chosen, "asked for by name", {}
+            return chosen, "named by the caller", {}
         passed_over: dict[str, str] = {}
         device = arguments.device.type
         for each in self._implementations:

@@ -12,7 +12,7 @@ from sglab.cli import main
 def test_doctor_names_every_capability(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor"]) == 0
     told = capsys.readouterr().out
-    for capability in ("Compiled core", "Tensors", "Triton kernels", "NVIDIA GPU", "CUDA compiler"):
+    for capability in ("Emulator", "Tensors", "Triton kernels", "NVIDIA GPU", "CUDA compiler"):
         assert capability in told
     assert all(
         "needs:" in after
