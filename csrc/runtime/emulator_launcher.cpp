@@ -1,6 +1,7 @@
 #include "runtime/emulator_launcher.hpp"
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -76,6 +77,18 @@ std::string text_of(const emu::Fault& fault) {
   return text;
 }
 
+// SGLAB_VERBOSE=1: a line for every launch.
+bool verbose() {
+  return std::getenv("SGLAB_VERBOSE") != nullptr;
+}
+
+void announce(const SglabLaunch& r) {
+  std::fprintf(stderr, "sglab: %.*s grid (%u, %u, %u) block (%u, %u, %u) cluster (%u, %u, %u): ", 200,
+               r.kernel, r.grid[0], r.grid[1], r.grid[2], r.block[0], r.block[1], r.block[2], r.cluster[0],
+               r.cluster[1], r.cluster[2]);
+  std::fflush(stderr);
+}
+
 }  // namespace
 
 const char* launch_on_emulator(const SglabLaunch* request, void* user) {
@@ -83,9 +96,14 @@ const char* launch_on_emulator(const SglabLaunch* request, void* user) {
   try {
     const emu::Program& program = program_for(*request);
     const int threads = *static_cast<const int*>(user);
+    if (verbose()) announce(*request);
     const emu::LaunchReport report =
         emu::run_launch(program, config_of(program, *request, threads), [] { return false; });
     std::fputs(report.output.c_str(), stdout);
+    if (verbose()) {
+      std::fprintf(stderr, "%llu warp-instructions, %.1f ms\n",
+                   static_cast<unsigned long long>(report.warp_instructions), report.seconds * 1e3);
+    }
     return nullptr;
   } catch (const emu::LaunchFault& fault) {
     problem = text_of(fault.fault);
