@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 
+#include "bindings/session.hpp"
 #include "emulator/engine/machine.hpp"
 #include "emulator/front/error.hpp"
 #include "emulator/program/table.hpp"
@@ -150,11 +151,10 @@ struct PyMachine {
     throw nb::value_error("scheduler must be 'fair', 'random', 'adversarial' or 'in_order'");
   }
 
-  LaunchReport launch(const PyKernel& kernel, std::array<std::uint32_t, 3> grid,
-                      std::array<std::uint32_t, 3> block, std::array<std::uint32_t, 3> cluster,
-                      std::uint32_t smem, const nb::bytes& params,
-                      const std::vector<std::tuple<std::uint64_t, std::uint64_t, std::string>>& allocations,
-                      std::uint64_t max_instructions) const {
+  using Allocations = std::vector<std::tuple<std::uint64_t, std::uint64_t, std::string>>;
+  LaunchConfig configure(Extent grid, Extent block, Extent cluster, std::uint32_t smem,
+                         const nb::bytes& params, const Allocations& allocations,
+                         std::uint64_t max_instructions) const {
     LaunchConfig config;
     config.grid = grid;
     config.block = block;
@@ -169,6 +169,13 @@ struct PyMachine {
     config.seed = seed;
     config.sms = sms;
     config.threads = threads;
+    return config;
+  }
+
+  LaunchReport launch(const PyKernel& kernel, Extent grid, Extent block, Extent cluster, std::uint32_t smem,
+                      const nb::bytes& params, const Allocations& allocations,
+                      std::uint64_t max_instructions) const {
+    LaunchConfig config = configure(grid, block, cluster, smem, params, allocations, max_instructions);
     const std::shared_ptr<const Program> program = kernel.program;
     const std::function<bool()> interrupted = [] {
       nb::gil_scoped_acquire acquire;
@@ -176,6 +183,13 @@ struct PyMachine {
     };
     nb::gil_scoped_release release;
     return run_launch(*program, std::move(config), interrupted);
+  }
+
+  nb::object session(const PyKernel& kernel, Extent grid, Extent block, Extent cluster, std::uint32_t smem,
+                     const nb::bytes& params, const Allocations& allocations,
+                     std::uint64_t max_instructions) const {
+    return bindings::make_session(
+        kernel.program, configure(grid, block, cluster, smem, params, allocations, max_instructions));
   }
 };
 
@@ -281,7 +295,10 @@ void sglab::bindings::register_emulator(nb::module_& module) {
       .def_ro("scheduler", &PyMachine::scheduler)
       .def_ro("seed", &PyMachine::seed)
       .def("launch", &PyMachine::launch, "kernel"_a, "grid"_a, "block"_a, "cluster"_a, "smem"_a, "params"_a,
-           "allocations"_a, "max_instructions"_a = 0);
+           "allocations"_a, "max_instructions"_a = 0)
+      .def("session", &PyMachine::session, "kernel"_a, "grid"_a, "block"_a, "cluster"_a, "smem"_a, "params"_a,
+           "allocations"_a, "max_instructions"_a = 0, "The launch, not run but under control.");
+  bindings::register_session(module);
 
   module.def("instruction_forms", coverage,
              "(family, pattern) of every instruction form the machine implements.");

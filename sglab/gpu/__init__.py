@@ -12,11 +12,20 @@ from sglab.gpu.arguments import Allocation, Strided
 from sglab.gpu.cuda import CudaDevice
 from sglab.gpu.device import Device, Launch
 from sglab.gpu.emulated import EmulatedDevice
-from sglab.gpu.errors import CompileError, Fault, GpuError, KernelError, LaunchError, MissingDependencyError
+from sglab.gpu.errors import (
+    CompileError,
+    Fault,
+    GpuError,
+    KernelError,
+    LaunchError,
+    MissingDependencyError,
+    SessionError,
+)
 from sglab.gpu.extension import HostExtension, build_extension
 from sglab.gpu.host_program import run_program
 from sglab.gpu.load import load
 from sglab.gpu.module import Kernel, Module
+from sglab.gpu.session import Session
 from sglab.gpu.tensor_map import TensorMap
 
 __all__ = [
@@ -35,6 +44,8 @@ __all__ = [
     "LaunchError",
     "MissingDependencyError",
     "Module",
+    "Session",
+    "SessionError",
     "Strided",
     "TensorMap",
     "build_extension",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,6 +10,7 @@ from sglab.gpu.architecture import Architecture
 from sglab.gpu.device import Launch
 from sglab.gpu.errors import Fault, GpuError, KernelError, LaunchError
 from sglab.gpu.geometry import check_smem
+from sglab.gpu.session import Session
 from sglab.gpu.tensor_map import TiledEncoding
 
 if TYPE_CHECKING:
@@ -96,11 +97,18 @@ class EmulatedDevice:
         return self._core_kernel(kernel).unsupported
 
     def run(self, launch: Launch) -> Any:
+        return self._start(self._machine.launch, launch)
+
+    def session(self, launch: Launch) -> Session:
+        """The launch, not run but under control."""
+        return Session(launch, self._start(self._machine.session, launch), self._core.LaunchError)
+
+    def _start(self, call: Callable[..., Any], launch: Launch) -> Any:
         geometry = launch.geometry
         try:
             kernel = self._core_kernel(launch.kernel)
             check_smem(launch.kernel.name, self.arch, kernel.static_smem, geometry.smem)
-            return self._machine.launch(
+            return call(
                 kernel,
                 geometry.grid,
                 geometry.block,
@@ -113,8 +121,7 @@ class EmulatedDevice:
         except self._core.LaunchError as error:
             if error.kind == "launch":  # refused: nothing ran
                 raise LaunchError(str(error)) from None
-            places = {place.name: getattr(error, place.name) for place in fields(Fault)}
-            raise KernelError(str(error), Fault(**places)) from None
+            raise KernelError(str(error), Fault.of(error)) from None
         except self._core.PtxError as error:
             raise LaunchError(f"{launch.kernel.module.name}: {error}") from None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 
 class GpuError(Exception):
@@ -30,6 +30,16 @@ class Fault:
     ptx_line: int
     source_file: str
     source_line: int
+
+    @classmethod
+    def of(cls, error: Exception) -> Fault:
+        """The same, as the compiled core's LaunchError tells it."""
+        return cls(**{place.name: getattr(error, place.name) for place in fields(cls)})
+
+
+class SessionError(GpuError, ValueError):
+    """A session was asked for what is not there: a line without code, a CTA that is not running, a position behind the
+    end."""
 
 
 class KernelError(GpuError, RuntimeError):

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sglab.gpu.arguments import Packer
 from sglab.gpu.device import Device, Launch
 from sglab.gpu.errors import GpuError, LaunchError
 from sglab.gpu.geometry import Dims, make_geometry
 from sglab.gpu.signature import Parameter, Signature, read_header
+
+if TYPE_CHECKING:
+    from sglab.gpu.emulated import EmulatedDevice
+    from sglab.gpu.session import Session
 
 
 class Module:
@@ -98,6 +102,22 @@ class Kernel:
         raises LaunchError: an argument or a size does not fit; KernelError: the kernel failed
         """
         return device.run(self.prepare(device, grid, block, cluster, smem, args, extra, overlaps))
+
+    def session(
+        self,
+        device: EmulatedDevice,
+        grid: Dims,
+        block: Dims | None = None,
+        cluster: Dims | None = None,
+        smem: int = 0,
+        args: Sequence[Any] = (),
+        extra: Sequence[Any] = (),
+    ) -> Session:
+        """The launch under control: nothing has run yet; see Session. Arguments as in `launch`; only an emulated device
+        can do this."""
+        if not hasattr(device, "session"):
+            raise LaunchError(f"{self.name}: {device.name} cannot be stepped; use gpu.EmulatedDevice('{device.arch}')")
+        return device.session(self.prepare(device, grid, block, cluster, smem, args, extra))
 
     def prepare(
         self,

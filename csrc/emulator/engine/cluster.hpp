@@ -53,8 +53,8 @@ struct ClusterBarrier {
   std::uint64_t phase = 0;
 };
 
-// The unit of execution: the CTAs of one cluster, run by one host thread.
-struct Cluster {
+// What a checkpoint of a cluster copies; the bytes that its pointers lead to are in Cluster.
+struct ClusterState {
   Launch* launch = nullptr;
   const Program* program = nullptr;
   FpState* fp = nullptr;
@@ -76,6 +76,10 @@ struct Cluster {
   std::uint32_t next_warp = 0;  // round robin
   std::uint32_t victim = 0;     // of the adversarial scheduler
   std::uint64_t victim_until = 0;
+};
+
+// The unit of execution: the CTAs of one cluster, run by one host thread.
+struct Cluster : ClusterState {
   AlignedBytes register_memory, shared_memory, local_memory;
   std::vector<std::uint32_t> predicate_memory;
   std::shared_ptr<AsyncEngine> async;   // asynchronous operations, mbarriers, tensor memory; made on first use
@@ -85,6 +89,7 @@ struct Cluster {
   bool run(std::uint64_t budget);
 
  private:
+  friend class Stepper;  // debug/stepper.hpp
   std::int64_t pick();
   std::uint64_t quantum();
   void run_warp(Warp& warp, std::uint64_t limit);

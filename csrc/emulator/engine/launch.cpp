@@ -10,7 +10,6 @@
 namespace sglab::emu {
 namespace {
 
-constexpr std::uint64_t kSlice = 1u << 15;  // warp-instructions a cluster runs before another one has a turn
 constexpr std::uint32_t kSharedPerCta = 232448;
 constexpr std::uint32_t kSharedPerSm = 233472;
 constexpr std::uint32_t kThreadsPerSm = 2048;

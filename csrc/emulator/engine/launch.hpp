@@ -30,6 +30,8 @@ struct LaunchConfig {
   std::uint32_t threads = 1;
 };
 
+constexpr std::uint64_t kSlice = 1u << 15;  // warp-instructions a cluster runs before another one has a turn
+
 struct LaunchReport {
   std::uint64_t warp_instructions = 0;
   std::array<std::uint64_t, static_cast<std::size_t>(InstClass::kCount)> by_class{};
@@ -49,6 +51,7 @@ struct Launch {
   std::atomic<std::uint64_t> next{0};
   std::atomic<std::uint64_t> executed{0};
   std::atomic<bool> stop{false};
+  bool replayed = false;    // clocks count instructions, so that running again gives the same
   bool concurrent = false;  // several host threads: atomics must be atomic
   std::mutex mutex;         // output, fault
   std::string output;

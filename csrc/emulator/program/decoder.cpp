@@ -328,7 +328,7 @@ void Decoder::function(std::uint32_t id) {
     const auto last =
         static_cast<std::uint32_t>(function.body.empty() ? function.line : function.body.back().line);
     const Form form = instruction_table().match("ret");
-    const Statement ret{0, 0, 0, false, kNoIndex, last, kNoIndex};
+    const Statement ret{kNoIndex, 0, 0, false, kNoIndex, last, kNoIndex};
     Builder builder(*this, function, ret, form);
     form.row->build(builder);
     emit(builder);
@@ -409,7 +409,8 @@ void Decoder::emit(Builder& builder) {
     inst.fn[0] = inst.fn[1] = inst.guard == kNoGuard ? inst.body : instruction_table().support.guarded;
   }
   program_.code.push_back(inst);
-  program_.places.push_back({builder.statement.line, builder.statement.location, function_});
+  program_.places.push_back(
+      {builder.statement.line, builder.statement.location, function_, builder.statement.opcode});
   flows_.resize(program_.code.size(), Flow::kNext);
 }
 

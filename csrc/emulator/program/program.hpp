@@ -13,9 +13,15 @@ namespace sglab::emu {
 
 // Where an instruction comes from.
 struct Place {
-  std::uint32_t line;      // in the PTX text; 0 for instructions the decoder added
-  std::uint32_t location;  // Module::locations, or kNoIndex
-  std::uint32_t function;  // Program::functions
+  std::uint32_t line;               // in the PTX text; 0 for instructions the decoder added
+  std::uint32_t location;           // Module::locations, or kNoIndex
+  std::uint32_t function;           // Program::functions
+  std::uint32_t opcode = kNoIndex;  // Module::opcodes; kNoIndex for instructions the decoder added
+};
+
+// When a register's place is its own, in half steps: instruction i reads at 2i and writes at 2i+1.
+struct Lifetime {
+  std::uint32_t start = 0xffffffffu, end = 0;
 };
 
 // Lane-local bytes that hold a .func's parameter, or a copy made by a call.
@@ -67,6 +73,7 @@ struct Program {
   AlignedBytes constants;
   std::vector<ProgramFunction> functions;
   std::vector<Ref> registers;        // by virtual register; kConstantRef: never used
+  std::vector<Lifetime> lifetimes;   // by virtual register
   std::uint32_t register_bytes = 0;  // per warp
   std::uint32_t predicates = 3;      // per warp
   std::uint32_t shared_bytes = 0;    // static, behind the reserved kilobyte

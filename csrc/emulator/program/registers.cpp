@@ -158,6 +158,7 @@ void allocate_registers(Decoder& d, std::uint32_t begin, std::uint32_t end) {
     if (s.definition) intervals[s.reg - base].cover(2 * s.inst + 1);
   }
 
+  d.program_.lifetimes.resize(d.letters_.size());
   std::vector<std::uint32_t> by_start;
   for (std::uint32_t r = 0; r < registers; ++r) {
     if (intervals[r].start != kNever) by_start.push_back(r);
@@ -191,6 +192,7 @@ void allocate_registers(Decoder& d, std::uint32_t begin, std::uint32_t end) {
       function.slots.push_back({place, letter_bytes(letter)});
     }
     d.program_.registers[base + r] = place;
+    d.program_.lifetimes[base + r] = {intervals[r].start, intervals[r].end};
     active.emplace(intervals[r].end, r);
   }
   function.end_predicate = d.program_.predicates;

@@ -1,0 +1,282 @@
+#include "bindings/session.hpp"
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstring>
+#include <utility>
+
+#include "emulator/debug/inspect.hpp"
+#include "emulator/debug/session.hpp"
+#include "emulator/program/builder.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace sglab::emu {
+namespace {
+
+const char* reason_name(StopReason reason) {
+  switch (reason) {
+    case StopReason::kReached:
+      return "reached";
+    case StopReason::kBreakpoint:
+      return "breakpoint";
+    case StopReason::kEnd:
+      return "end";
+    case StopReason::kExited:
+      return "exited";
+    case StopReason::kInterrupted:
+      return "interrupted";
+  }
+  return "";
+}
+
+const char* wait_name(Wait wait) {
+  constexpr const char* kNames[] = {"ready",    "warp",  "barrier", "cluster_barrier",
+                                    "mbarrier", "async", "resource"};
+  return kNames[static_cast<unsigned>(wait)];
+}
+
+nb::object text(std::string_view value) {
+  return nb::steal(PyUnicode_DecodeUTF8(value.data(), static_cast<Py_ssize_t>(value.size()), "replace"));
+}
+
+bool check_signals() {
+  const nb::gil_scoped_acquire acquire;
+  return PyErr_CheckSignals() != 0;
+}
+
+class PySession {
+ public:
+  PySession(std::shared_ptr<const Program> program, LaunchConfig config)
+      : program_(program), session_(std::move(program), std::move(config), check_signals) {}
+
+  template <class F>
+  std::tuple<std::string, std::uint32_t> moved(F f) {
+    Stop stop;
+    {
+      const nb::gil_scoped_release release;
+      stop = f();
+    }
+    if (stop.reason == StopReason::kInterrupted) {
+      if (PyErr_Occurred() == nullptr) PyErr_SetNone(PyExc_KeyboardInterrupt);
+      throw nb::python_error();
+    }
+    return {reason_name(stop.reason), stop.breakpoint};
+  }
+  auto step(std::uint64_t count) {
+    return moved([&] { return session_.step(count); });
+  }
+  auto step_warp(std::int64_t cta, std::uint32_t warp, std::uint64_t count) {
+    warp_of(cta, warp);
+    return moved([&] { return session_.step_warp(cta, warp, count); });
+  }
+  auto run() {
+    return moved([&] { return session_.run(); });
+  }
+  auto seek(std::uint64_t position) {
+    return moved([&] { return session_.seek(position); });
+  }
+
+  std::uint64_t now() const { return session_.stepper().now(); }
+  bool over() const { return session_.stepper().over(); }
+  bool failed() const { return session_.fault().has_value(); }
+  std::string output() const { return session_.stepper().launch().output; }
+  std::vector<std::uint64_t> executions() const { return session_.stepper().executions(); }
+  std::tuple<std::size_t, std::size_t> checkpoints() const {
+    return {session_.checkpoints(), session_.checkpoint_bytes()};
+  }
+
+  // (linear index, position in the grid, cluster, rank in it, warps)
+  nb::list ctas() const {
+    nb::list all;
+    for (const Cluster* const cluster : session_.stepper().clusters()) {
+      for (const Cta& cta : cluster->ctas) {
+        all.append(nb::make_tuple(linear_index(cta), nb::make_tuple(cta.index[0], cta.index[1], cta.index[2]),
+                                  cluster->index, cta.rank, cta.warp_count));
+      }
+    }
+    return all;
+  }
+
+  // (live lanes, executed instructions, [(pc, mask, wait, key, since, sentence)])
+  nb::tuple warp(std::int64_t cta, std::uint32_t index) const {
+    const Warp& w = warp_of(cta, index);
+    nb::list groups;
+    for (std::uint32_t i = 0; i < w.group_count; ++i) {
+      const Group& g = w.groups[i];
+      const Stepper::Waiting* const waiting = session_.stepper().waiting(w, w.code + g.pc);
+      const bool blocked = g.wait != Wait::kReady;
+      groups.append(nb::make_tuple(shown_pc(*program_, g.pc), g.mask, wait_name(g.wait), g.key,
+                                   blocked && waiting != nullptr ? nb::cast(waiting->since) : nb::none(),
+                                   blocked ? "waits " + describe_wait(w, g) : std::string()));
+    }
+    return nb::make_tuple(w.live, session_.stepper().executed(w), groups);
+  }
+
+  // (name, type, bytes per lane or 0, the 32 lanes' bytes or the mask) of live registers
+  nb::list registers(std::int64_t cta, std::uint32_t index, std::uint32_t group) const {
+    const Warp& w = warp_of(cta, index);
+    if (group >= w.group_count)
+      throw nb::index_error(("the warp has " + std::to_string(w.group_count) + " groups").c_str());
+    nb::list all;
+    for (const RegisterView& view : live_registers(w, w.groups[group])) {
+      const unsigned bytes = view.letter == 'p' ? 0 : letter_bytes(view.letter);
+      all.append(nb::make_tuple(
+          view.name, text(type_name(view.type)), bytes,
+          nb::bytes(reinterpret_cast<const char*>(view.bytes), bytes == 0 ? 4 : std::size_t{32} * bytes)));
+    }
+    return all;
+  }
+
+  // (arrived, expected, phase, lanes arrived by warp) of the 16 named barriers
+  nb::list barriers(std::int64_t index) const {
+    const Cta& cta = cta_of(index);
+    nb::list all;
+    for (const NamedBarrier& b : cta.barriers) {
+      const std::uint32_t expected = b.expected != 0 ? b.expected : b.arrived != 0 ? cta.live_lanes : 0;
+      all.append(nb::make_tuple(b.arrived, expected, b.phase, b.lanes));
+    }
+    return all;
+  }
+
+  // The CTA's window: index i is shared address i (or rank << 24 | i for its peers).
+  nb::ndarray<nb::numpy, const std::uint8_t, nb::ndim<1>> shared(nb::handle self, std::int64_t index) const {
+    const Cta& cta = cta_of(index);
+    return {cta.shared, {cta.cluster->shared_bytes}, self};
+  }
+
+  // (CTA, warp, pc, lanes) of the instruction executed last, and of the one that the scheduler runs next
+  nb::object last() const {
+    const Stepper::Last& last = session_.stepper().last();
+    if (last.warp == nullptr || now() == 0) return nb::none();
+    return place_of(*last.warp, last.inst, last.mask);
+  }
+  nb::object next() const {
+    const Stepper& stepper = session_.stepper();
+    if (stepper.next() == nullptr) return nb::none();
+    return place_of(*stepper.turn_of(), stepper.next(), stepper.turn_of()->group_mask);
+  }
+
+  std::uint32_t break_code(const std::vector<std::uint32_t>& pcs, std::int64_t cta, std::int64_t warp) {
+    Breakpoint b;
+    b.filter = {cta, warp};
+    b.code.resize(program_->code.size());
+    for (const std::uint32_t pc : pcs) b.code.at(pc) = true;
+    return session_.breakpoints().add(std::move(b));
+  }
+  std::uint32_t break_watch(const std::string& space, std::uint64_t begin, std::uint64_t bytes, bool reads,
+                            bool writes, std::int64_t cta) {
+    Breakpoint b;
+    b.kind = Breakpoint::Kind::kWatch;
+    b.filter.cta = cta;
+    b.watch = {space == "shared" ? Space::kShared : Space::kGlobal, begin, begin + bytes, reads, writes};
+    if (space == "shared") {
+      check_window(cta, begin, bytes);
+    } else {
+      const Launch& launch = session_.stepper().launch();
+      const Allocation* const found = launch.find(begin);
+      if (found == nullptr || begin + bytes > found->end)
+        throw nb::value_error(("the watched memory is not the launch's: " + launch.nearest(begin)).c_str());
+    }
+    return session_.breakpoints().add(std::move(b));
+  }
+  std::uint32_t break_barrier(const std::string& kind, std::uint32_t which, std::int64_t cta) {
+    Breakpoint b;
+    b.kind = kind == "mbarrier" ? Breakpoint::Kind::kMbarrier : Breakpoint::Kind::kNamedBarrier;
+    b.filter.cta = cta;
+    b.barrier = which;
+    if (kind == "mbarrier") {
+      check_window(cta, which, 8);
+    } else if (which >= 16) {
+      throw nb::index_error("named barriers are numbered 0 to 15");
+    }
+    return session_.breakpoints().add(std::move(b));
+  }
+  bool unbreak(std::uint32_t id) { return session_.breakpoints().remove(id); }
+
+  // (PTX line, mnemonic, class, [(file, line, column)]) of every decoded instruction
+  nb::list code() const {
+    const Module& module = program_->image->module();
+    nb::list all;
+    for (std::uint32_t pc = 0; pc < program_->code.size(); ++pc) {
+      nb::list chain;
+      for (const Location* const at : source_chain(*program_, pc)) {
+        const auto file = module.files.find(at->file);
+        chain.append(
+            nb::make_tuple(text(file == module.files.end() ? "" : file->second), at->line, at->column));
+      }
+      all.append(nb::make_tuple(program_->places[pc].line, text(opcode_of(*program_, pc)),
+                                class_name(program_->code[pc].kind), chain));
+    }
+    return all;
+  }
+
+ private:
+  static nb::object place_of(const Warp& w, const Inst* inst, std::uint32_t mask) {
+    const auto pc = shown_pc(*w.program, static_cast<std::uint32_t>(inst - w.code));
+    return nb::make_tuple(linear_index(*w.cta), w.index, pc, mask);
+  }
+  const Cta& cta_of(std::int64_t index) const {
+    const Cta* const cta = find_cta(session_.stepper(), index);
+    if (cta == nullptr) throw nb::index_error(("CTA " + std::to_string(index) + " is not running").c_str());
+    return *cta;
+  }
+  const Warp& warp_of(std::int64_t cta_index, std::uint32_t index) const {
+    const Cta& cta = cta_of(cta_index);
+    if (index >= cta.warp_count)
+      throw nb::index_error(("the CTA has " + std::to_string(cta.warp_count) + " warps").c_str());
+    return cta.cluster->warps[cta.first_warp + index];
+  }
+  void check_window(std::int64_t cta, std::uint64_t begin, std::uint64_t bytes) const {
+    const std::uint32_t limit = cta_of(cta).cluster->shared_bytes;
+    if (begin > limit || bytes > limit - begin)
+      throw nb::value_error(("shared memory ends at offset " + std::to_string(limit)).c_str());
+  }
+
+  std::shared_ptr<const Program> program_;
+  Session session_;
+};
+
+}  // namespace
+}  // namespace sglab::emu
+
+nb::object sglab::bindings::make_session(std::shared_ptr<const emu::Program> program,
+                                         emu::LaunchConfig config) {
+  return nb::cast(new emu::PySession(std::move(program), std::move(config)), nb::rv_policy::take_ownership);
+}
+
+void sglab::bindings::register_session(nb::module_& module) {
+  using sglab::emu::PySession;
+  nb::class_<PySession>(module, "Session",
+                        "A launch that goes forwards and backwards; see sglab.gpu.session.")
+      .def("step", &PySession::step, "count"_a)
+      .def("step_warp", &PySession::step_warp, "cta"_a, "warp"_a, "count"_a)
+      .def("run", &PySession::run)
+      .def("seek", &PySession::seek, "position"_a)
+      .def_prop_ro("now", &PySession::now)
+      .def_prop_ro("over", &PySession::over)
+      .def_prop_ro("failed", &PySession::failed)
+      .def_prop_ro("output", &PySession::output)
+      .def_prop_ro("executions", &PySession::executions)
+      .def_prop_ro("checkpoints", &PySession::checkpoints, "(how many, about how many bytes).")
+      .def("ctas", &PySession::ctas)
+      .def("warp", &PySession::warp, "cta"_a, "warp"_a)
+      .def("registers", &PySession::registers, "cta"_a, "warp"_a, "group"_a)
+      .def("barriers", &PySession::barriers, "cta"_a)
+      .def(
+          "shared",
+          [](nb::handle self, std::int64_t cta) { return nb::cast<PySession&>(self).shared(self, cta); },
+          "cta"_a)
+      .def("last", &PySession::last)
+      .def("next", &PySession::next)
+      .def("break_code", &PySession::break_code, "pcs"_a, "cta"_a, "warp"_a)
+      .def("break_watch", &PySession::break_watch, "space"_a, "begin"_a, "bytes"_a, "reads"_a, "writes"_a,
+           "cta"_a)
+      .def("break_barrier", &PySession::break_barrier, "kind"_a, "which"_a, "cta"_a)
+      .def("unbreak", &PySession::unbreak, "id"_a)
+      .def("code", &PySession::code);
+}

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <memory>
+
+#include "emulator/engine/launch.hpp"
+
+namespace sglab::bindings {
+
+void register_session(nanobind::module_& module);
+
+// A Python Session at the launch's first instruction.
+nanobind::object make_session(std::shared_ptr<const emu::Program> program, emu::LaunchConfig config);
+
+}  // namespace sglab::bindings

@@ -1,0 +1,273 @@
+#include "emulator/debug/stepper.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace sglab::emu {
+namespace {
+
+LaunchConfig alone(LaunchConfig config) {
+  config.threads = 1;
+  return config;
+}
+
+MemoryImage::Region bytes_of(const AlignedBytes& memory) {
+  return {memory.data(), memory.size()};
+}
+
+}  // namespace
+
+Stepper::Stepper(const Program& program, LaunchConfig config)
+    : launch_(prepare_launch(program, alone(std::move(config)))),
+      executions_(program.code.size()),
+      unused_profile_(program.code.size() + 1) {
+  launch_->replayed = true;
+  next_cluster();
+}
+
+Stepper::~Stepper() = default;
+
+bool Stepper::one_by_one() const {
+  return launch_->config.policy == Policy::kRandom || launch_->config.policy == Policy::kAdversarial;
+}
+
+bool Stepper::over() const {
+  return round_.active == nullptr && running_.empty() && next_ >= launch_->cluster_total;
+}
+
+void Stepper::tick() {
+  ++ticks_;
+  if (turn_.warp != nullptr) return attempt();
+  if (round_.active == nullptr) return next_cluster();
+  next_turn();
+}
+
+// A new cluster is only started when all running ones have had a turn and have not finished; see Worker.
+void Stepper::next_cluster() {
+  if (round_.turns == 0) {
+    if (running_.size() < launch_->resident && next_ < launch_->cluster_total) {
+      if (idle_.empty()) {
+        owned_.push_back(std::make_unique<Cluster>());
+        idle_.push_back(owned_.back().get());
+      }
+      running_.push_front(idle_.back());
+      idle_.pop_back();
+      running_.front()->start(*launch_, next_++, fp_, unused_profile_.data());
+    }
+    round_.turns = running_.size();
+  }
+  if (running_.empty()) return;
+  round_.active = running_.front();
+  running_.pop_front();
+  --round_.turns;
+  round_.until = round_.active->executed + kSlice;
+}
+
+// One round of the loop in Cluster::run.
+void Stepper::next_turn() {
+  Cluster& cluster = *round_.active;
+  if (cluster.executed >= round_.until) {
+    running_.push_back(std::exchange(round_.active, nullptr));
+    return;
+  }
+  const std::int64_t slot = cluster.pick();
+  if (slot < 0) {
+    if (!cluster.resolve_idle()) cluster.raise_deadlock();
+    return;
+  }
+  begin(cluster.warps[static_cast<std::size_t>(slot)], cluster.quantum(), false);
+}
+
+void Stepper::begin(Warp& w, std::uint64_t limit, bool forced) {
+  turn_ = {&w, choose(w), 0, limit, forced};
+  if (turn_.inst != nullptr) return;
+  stall(w);
+  turn_ = {};
+}
+
+bool Stepper::force(Warp& w) {
+  end_turn();
+  ++ticks_;
+  begin(w, 1, true);
+  if (turn_.warp == nullptr) return false;
+  attempt();
+  return true;
+}
+
+void Stepper::attempt() {
+  Warp& w = *turn_.warp;
+  const Inst* const at = turn_.inst;
+  const auto pc = static_cast<std::size_t>(at - w.code);
+  last_ = {&w, at, w.group_mask, false};
+  const Inst* const next = at->fn[w.partial](w, at);
+  last_.done = !w.retry;
+  if (last_.done) {
+    ++executions_[pc];
+    ++turn_.done;
+    now_ += program().places[pc].line != 0;
+  }
+  note_wait(w, at);
+  if (turn_.forced || one_by_one()) {
+    attempted_alone(w, next);
+  } else {
+    attempted_in_run(w, next);
+  }
+  if (w.cluster->live_warps == 0) retire(*w.cluster);
+}
+
+const Stepper::Waiting* Stepper::waiting(const Warp& w, const Inst* inst) const {
+  for (const Waiting& one : waiting_) {
+    if (one.warp == &w && one.inst == inst) return &one;
+  }
+  return nullptr;
+}
+
+void Stepper::note_wait(const Warp& w, const Inst* inst) {
+  if (last_.done) {
+    if (!waiting_.empty())
+      std::erase_if(waiting_, [&](const Waiting& one) { return one.warp == &w && one.inst == inst; });
+  } else if (waiting(w, inst) == nullptr) {
+    waiting_.push_back({&w, inst, now_});
+  }
+}
+
+// As Cluster::step_warp goes on.
+void Stepper::attempted_alone(Warp& w, const Inst* next) {
+  if (last_.done) {
+    ++w.cluster->executed;
+    ++w.executed;
+  }
+  turn_.done = 0;
+  if (next == nullptr) {
+    w.retry = false;
+    next = choose(w);
+  }
+  if (w.yield) turn_.limit = 1;
+  w.yield = false;
+  --turn_.limit;
+  if (next == nullptr) {
+    stall(w);
+    turn_ = {};
+    return;
+  }
+  w.current().pc = static_cast<std::uint32_t>(next - w.code);
+  turn_.inst = next;
+  if (turn_.limit == 0) turn_ = {};
+}
+
+// As Cluster::run_warp goes on: the quantum is only checked where control turns.
+void Stepper::attempted_in_run(Warp& w, const Inst* next) {
+  const bool straight = next == turn_.inst + 1;
+  if (next == nullptr) {
+    w.retry = false;
+    next = choose(w);
+  }
+  if (next == nullptr) {
+    end_turn();
+    stall(w);
+    return;
+  }
+  w.current().pc = static_cast<std::uint32_t>(next - w.code);
+  turn_.inst = next;
+  if (!straight && (turn_.done >= turn_.limit || w.yield)) end_turn();
+}
+
+void Stepper::end_turn() {
+  if (turn_.warp == nullptr) return;
+  turn_.warp->yield = false;
+  turn_.warp->executed += turn_.done;
+  turn_.warp->cluster->executed += turn_.done;
+  turn_ = {};
+}
+
+void Stepper::stall(Warp& w) {
+  w.cluster->runnable[w.slot / 64] &= ~(std::uint64_t{1} << (w.slot % 64));
+}
+
+void Stepper::retire(Cluster& cluster) {
+  end_turn();
+  if (round_.active == &cluster) {
+    round_.active = nullptr;
+  } else {
+    std::erase(running_, &cluster);
+    round_.turns = std::min(round_.turns, running_.size());
+  }
+  idle_.push_back(&cluster);
+}
+
+std::vector<Cluster*> Stepper::clusters() const {
+  std::vector<Cluster*> all(running_.begin(), running_.end());
+  if (round_.active != nullptr) all.push_back(round_.active);
+  std::sort(all.begin(), all.end(), [](const Cluster* a, const Cluster* b) { return a->index < b->index; });
+  return all;
+}
+
+Cluster* Stepper::cluster(std::uint64_t index) const {
+  for (Cluster* const cluster : clusters()) {
+    if (cluster->index == index) return cluster;
+  }
+  return nullptr;
+}
+
+std::vector<MemoryImage::Region> Stepper::regions() const {
+  std::vector<MemoryImage::Region> all;
+  for (const Allocation& a : launch_->allocations)
+    all.emplace_back(reinterpret_cast<std::uint8_t*>(a.begin), static_cast<std::size_t>(a.end - a.begin));
+  for (Cluster* const cluster : clusters()) {
+    for (const AlignedBytes* const memory :
+         {&cluster->register_memory, &cluster->shared_memory, &cluster->local_memory})
+      all.push_back(bytes_of(*memory));
+    all.emplace_back(reinterpret_cast<std::uint8_t*>(cluster->predicate_memory.data()),
+                     cluster->predicate_memory.size() * sizeof(std::uint32_t));
+  }
+  std::erase_if(all, [](const MemoryImage::Region& region) { return region.empty(); });
+  return all;
+}
+
+std::size_t Stepper::memory_bytes() const {
+  std::size_t bytes = 0;
+  for (const MemoryImage::Region& region : regions()) bytes += region.size();
+  return bytes;
+}
+
+std::shared_ptr<const Stepper::Saved> Stepper::save(const Saved* before) const {
+  auto saved = std::make_shared<Saved>();
+  saved->now = now_;
+  saved->ticks = ticks_;
+  saved->turn = turn_;
+  saved->round = round_;
+  saved->last = last_;
+  saved->waiting = waiting_;
+  saved->next = next_;
+  saved->running = running_;
+  for (Cluster* const cluster : clusters())
+    saved->held.push_back({cluster, *cluster, cluster->idle_events_, cluster->idle_rounds_});
+  saved->executions = executions_;
+  saved->output = launch_->output.size();
+  saved->memory = MemoryImage::take(regions(), before == nullptr ? nullptr : &before->memory);
+  return saved;
+}
+
+void Stepper::restore(const Saved& saved) {
+  now_ = saved.now;
+  ticks_ = saved.ticks;
+  turn_ = saved.turn;
+  round_ = saved.round;
+  last_ = saved.last;
+  waiting_ = saved.waiting;
+  next_ = saved.next;
+  running_ = saved.running;
+  executions_ = saved.executions;
+  launch_->output.resize(saved.output);
+  idle_.clear();
+  for (const std::unique_ptr<Cluster>& cluster : owned_) idle_.push_back(cluster.get());
+  for (const Saved::Held& held : saved.held) {
+    std::erase(idle_, held.cluster);
+    static_cast<ClusterState&>(*held.cluster) = held.state;
+    held.cluster->idle_events_ = held.idle_events;
+    held.cluster->idle_rounds_ = held.idle_rounds;
+  }
+  saved.memory.restore();
+}
+
+}  // namespace sglab::emu

@@ -1,0 +1,142 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "emulator/debug/pages.hpp"
+#include "emulator/engine/cluster.hpp"
+#include "emulator/engine/launch.hpp"
+
+namespace sglab::emu {
+
+// A launch on one host thread that can be stopped after every instruction, saved and put back. Left alone, it
+// does exactly what work() does with one thread, in the same order.
+//
+// It moves in ticks: the start of a cluster, the choice of a warp, the attempt at one instruction. Those of
+// PTX lines that succeed are counted; `now` is their number.
+class Stepper {
+ public:
+  Stepper(const Program& program, LaunchConfig config);
+  ~Stepper();
+  Stepper(const Stepper&) = delete;
+  Stepper& operator=(const Stepper&) = delete;
+
+  bool over() const;
+  std::uint64_t now() const { return now_; }
+  std::uint64_t ticks() const { return ticks_; }
+  void tick();
+  // One attempt by this warp, whose turn it need not be. False: none of its lanes can go on.
+  bool force(Warp& warp);
+
+  // The instruction that the next tick attempts, if it attempts one.
+  const Inst* next() const { return turn_.inst; }
+  Warp* turn_of() const { return turn_.warp; }
+  // Who attempted the last instruction, which, and whether it succeeded.
+  struct Last {
+    Warp* warp = nullptr;
+    const Inst* inst = nullptr;
+    std::uint32_t mask = 0;
+    bool done = false;
+  };
+  const Last& last() const { return last_; }
+  // Lanes whose last attempt at an instruction failed: they wait there, since `since` instructions of the
+  // launch.
+  struct Waiting {
+    const Warp* warp;
+    const Inst* inst;
+    std::uint64_t since;
+  };
+  const Waiting* waiting(const Warp& warp, const Inst* inst) const;
+
+  // Warp-instructions of a warp, those of a turn in progress included.
+  std::uint64_t executed(const Warp& warp) const {
+    return warp.executed + (turn_.warp == &warp ? turn_.done : 0);
+  }
+
+  // Clusters that have started and not finished.
+  std::vector<Cluster*> clusters() const;
+  Cluster* cluster(std::uint64_t index) const;
+  const Launch& launch() const { return *launch_; }
+  const Program& program() const { return *launch_->program; }
+  const std::vector<std::uint64_t>& executions() const { return executions_; }
+
+  struct Saved;
+  std::shared_ptr<const Saved> save(const Saved* before) const;
+  void restore(const Saved& saved);
+  std::size_t memory_bytes() const;  // that save() looks at
+
+  // While one lives, the host's floating-point mode is the kernel's.
+  class Running {
+   public:
+    explicit Running(Stepper& stepper) : fp_(stepper.fp_) { fp_.change(kNearest); }
+    ~Running() { fp_.change(kNearest); }
+
+   private:
+    FpState& fp_;
+  };
+
+ private:
+  struct Turn {
+    Warp* warp = nullptr;
+    const Inst* inst = nullptr;
+    std::uint64_t done = 0, limit = 0;
+    bool forced = false;
+  };
+  struct Round {
+    Cluster* active = nullptr;  // taken from running_
+    std::uint64_t until = 0;
+    std::size_t turns = 0;  // clusters that still have a turn before another one may start
+  };
+  void next_cluster();
+  void next_turn();
+  void attempt();
+  void begin(Warp& warp, std::uint64_t limit, bool forced);
+  void attempted_alone(Warp& warp, const Inst* next);
+  void attempted_in_run(Warp& warp, const Inst* next);
+  void end_turn();
+  void stall(Warp& warp);
+  void retire(Cluster& cluster);
+  void note_wait(const Warp& warp, const Inst* inst);
+  std::vector<MemoryImage::Region> regions() const;
+  bool one_by_one() const;
+
+  std::unique_ptr<Launch> launch_;
+  FpState fp_;
+  std::uint64_t now_ = 0, ticks_ = 0;
+  Turn turn_;
+  Round round_;
+  Last last_;
+  std::vector<Waiting> waiting_;
+  std::uint64_t next_ = 0;  // cluster to start
+  std::deque<Cluster*> running_;
+  std::vector<Cluster*> idle_;
+  std::vector<std::unique_ptr<Cluster>> owned_;
+  std::vector<std::uint64_t> executions_;
+  std::vector<std::int64_t> unused_profile_;
+};
+
+// All there is to know about a launch at one moment.
+struct Stepper::Saved {
+  struct Held {
+    Cluster* cluster;
+    ClusterState state;
+    std::uint64_t idle_events;
+    std::uint32_t idle_rounds;
+  };
+  std::uint64_t now, ticks;
+  Turn turn;
+  Round round;
+  Last last;
+  std::vector<Waiting> waiting;
+  std::uint64_t next;
+  std::deque<Cluster*> running;
+  std::vector<Held> held;
+  std::vector<std::uint64_t> executions;
+  std::size_t output;
+  MemoryImage memory;
+};
+
+}  // namespace sglab::emu

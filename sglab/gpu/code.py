@@ -1,0 +1,122 @@
+"""A kernel's decoded instructions and where they stand: in the PTX text and in the source it was compiled from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from sglab.gpu.errors import SessionError
+
+
+@dataclass(frozen=True)
+class SourceLine:
+    file: str
+    line: int
+    column: int
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One decoded instruction.
+
+    pc: its number in the kernel
+    opcode: mnemonic with modifiers; kind: its class, as in a report's by_class
+    text: its line of PTX
+    chain: its source line, then the lines at which the function around it was inlined, innermost first
+    """
+
+    pc: int
+    ptx_line: int
+    opcode: str
+    kind: str
+    text: str
+    chain: tuple[SourceLine, ...]
+
+    @property
+    def source(self) -> tuple[str, int] | None:
+        """File and line, if the PTX was compiled with line information."""
+        return (self.chain[0].file, self.chain[0].line) if self.chain else None
+
+    def __str__(self) -> str:
+        source = f" ({self.source[0]}:{self.source[1]})" if self.source else ""
+        return f"{self.ptx_line}: {self.text}{source}"
+
+
+class Code(Sequence[Instruction]):
+    """The instructions of one kernel, by pc."""
+
+    def __init__(self, kernel: str, ptx: str, rows: Sequence[Any]) -> None:
+        self._kernel, self._rows = kernel, rows
+        self._text = ptx.splitlines()
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, pc: Any) -> Any:
+        if isinstance(pc, slice):
+            return [self[one] for one in range(*pc.indices(len(self)))]
+        line, opcode, kind, chain = self._rows[pc]
+        text = self._text[line - 1].strip() if 0 < line <= len(self._text) else ""
+        return Instruction(pc, line, opcode, kind, text, tuple(SourceLine(*place) for place in chain))
+
+    def __iter__(self) -> Iterator[Instruction]:
+        return (self[pc] for pc in range(len(self)))
+
+    @cached_property
+    def source_lines(self) -> dict[str, list[int]]:
+        """Files and the lines of theirs that have instructions, those that were inlined included."""
+        lines: dict[str, set[int]] = {}
+        for _, _, _, chain in self._rows:
+            for file, line, _ in chain:
+                lines.setdefault(file, set()).add(line)
+        return {file: sorted(found) for file, found in lines.items()}
+
+    def find(
+        self,
+        line: int | None = None,
+        ptx_line: int | None = None,
+        file: str | None = None,
+        opcode: str | None = None,
+    ) -> list[int]:
+        """pcs of the instructions that match all of what is given; see Session.break_at.
+
+        raises SessionError: none does; the message lists what is near
+        """
+        if line is None and ptx_line is None and opcode is None:
+            raise SessionError(f"{self._kernel}: give a line, a ptx_line or an opcode to stop at")
+        pcs = [pc for pc, row in enumerate(self._rows) if row[0] and self._matches(row, line, ptx_line, file, opcode)]
+        if not pcs:
+            raise SessionError(f"{self._kernel}: {self._nothing(line, ptx_line, file, opcode)}")
+        return pcs
+
+    @staticmethod
+    def _matches(row: Any, line: int | None, ptx_line: int | None, file: str | None, opcode: str | None) -> bool:
+        at, name, _, chain = row
+        if ptx_line is not None and at != ptx_line:
+            return False
+        if opcode is not None and not name.startswith(opcode):
+            return False
+        if line is None:
+            return True
+        return any(place[1] == line and (file is None or place[0].endswith(file)) for place in chain)
+
+    def _nothing(self, line: int | None, ptx_line: int | None, file: str | None, opcode: str | None) -> str:
+        if line is not None:
+            known = {name: found for name, found in self.source_lines.items() if file is None or name.endswith(file)}
+            if not known:
+                listed = ", ".join(self.source_lines) or "none; compile it with -lineinfo"
+                return f"no source file {file or ''} has code (files: {listed})"
+            near = [f"{name}:{at}" for name, found in known.items() for at in _nearest(found, line)]
+            return f"no instruction of line {line} matches; near it are {', '.join(near)}"
+        if ptx_line is not None:
+            lines = sorted({row[0] for row in self._rows if row[0]})
+            listed = ", ".join(map(str, _nearest(lines, ptx_line)))
+            return f"no instruction on PTX line {ptx_line} matches; near it are {listed}"
+        names = sorted({row[1].split(".")[0] for row in self._rows if row[1]})
+        return f"no instruction starts with '{opcode}'; the kernel uses {', '.join(names)}"
+
+
+def _nearest(lines: Sequence[int], wanted: int) -> list[int]:
+    return sorted(sorted(lines, key=lambda line: abs(line - wanted))[:4])

@@ -1,0 +1,131 @@
+"""What a session shows: plain records of a launch at one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from sglab.gpu.code import Instruction
+
+Reason = Literal["reached", "breakpoint", "end", "exited"]
+_FLOATS = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
+_UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+_SIGNED = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
+
+
+def lanes(mask: int) -> list[int]:
+    """The numbers of the lanes in a mask."""
+    return [lane for lane in range(32) if mask >> lane & 1]
+
+
+@dataclass(frozen=True)
+class Cta:
+    """A running CTA: linear index in the grid, coordinates, its cluster and its rank there."""
+
+    linear: int
+    index: tuple[int, int, int]
+    cluster: int
+    rank: int
+    warp_count: int
+
+
+@dataclass(frozen=True)
+class Group:
+    """Lanes of a warp that run together.
+
+    at: the instruction they execute next, or wait at
+    wait: ready, warp, barrier, cluster_barrier, mbarrier, async or resource
+    key: what they wait for: lanes, a barrier's number, a shared address
+    since: the position at which they began to wait
+    blocked: the same as a sentence; empty if they can go on
+    """
+
+    at: Instruction
+    mask: int
+    wait: str
+    key: int
+    since: int | None
+    blocked: str
+
+
+@dataclass(frozen=True)
+class Warp:
+    """A warp: its lanes that have not exited, and the groups they have diverged into."""
+
+    cta: Cta
+    index: int
+    live: int
+    executed: int
+    groups: tuple[Group, ...]
+
+    @property
+    def exited(self) -> bool:
+        return not self.groups
+
+    @property
+    def blocked(self) -> bool:
+        return bool(self.groups) and all(group.blocked for group in self.groups)
+
+
+@dataclass(frozen=True)
+class Place:
+    """An instruction and who executes it: CTA (linear index), warp, lanes as a mask."""
+
+    cta: int
+    warp: int
+    instruction: Instruction
+    mask: int
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Where a session has come to rest.
+
+    reason: reached (what was asked for), breakpoint, end (of the launch), exited (the warp)
+    at: the instruction in front of which a breakpoint stopped, or else the one executed last
+    breakpoint: the number of the breakpoint
+    """
+
+    reason: Reason
+    position: int
+    at: Place | None
+    breakpoint: int | None = None
+
+
+@dataclass(frozen=True)
+class Register:
+    """A virtual register. values: 32 lanes, in the dtype of its PTX type (bool for predicates, unsigned for .b types,
+    pairs of uint64 for .b128)."""
+
+    name: str
+    type: str
+    values: npt.NDArray[Any]
+
+    @classmethod
+    def read(cls, name: str, kind: str, size: int, data: bytes) -> Register:
+        if size == 0:
+            mask = int.from_bytes(data, "little")
+            return cls(name, kind, np.array([bool(mask >> lane & 1) for lane in range(32)]))
+        if size == 16:
+            return cls(name, kind, np.frombuffer(data, np.uint64).reshape(32, 2))
+        dtype: Any = _FLOATS.get(kind) or (_SIGNED if kind.startswith("s") else _UNSIGNED)[size]
+        return cls(name, kind, np.frombuffer(data, dtype))
+
+
+@dataclass(frozen=True)
+class NamedBarrier:
+    """A barrier of bar.sync. arrived, expected: threads in this phase; waiting: warp -> mask of its lanes there."""
+
+    number: int
+    arrived: int
+    expected: int
+    phase: int
+    waiting: dict[int, int]
+
+    @classmethod
+    def read(cls, number: int, arrived: int, expected: int, phase: int, masks: Sequence[int]) -> NamedBarrier:
+        return cls(number, arrived, expected, phase, {warp: mask for warp, mask in enumerate(masks) if mask})
