@@ -8,8 +8,10 @@
 #include <cstring>
 #include <utility>
 
+#include "emulator/async/engine.hpp"
 #include "emulator/debug/inspect.hpp"
 #include "emulator/debug/session.hpp"
+#include "emulator/memory/aperture.hpp"
 #include "emulator/program/builder.hpp"
 
 namespace nb = nanobind;
@@ -143,6 +145,51 @@ class PySession {
     return all;
   }
 
+  // (offset, pending, expected, tx-count, phase) of the live mbarriers, in order of initialisation
+  nb::list mbarriers(std::int64_t index) const {
+    const Cta& cta = cta_of(index);
+    nb::list all;
+    if (cta.cluster->async == nullptr) return all;
+    for (const std::uint32_t address : cta.cluster->async->mbarriers()) {
+      if (address >> kSharedRankShift != cta.rank) continue;
+      const std::uint32_t offset = address & kSharedOffsetMask;
+      std::uint64_t word;
+      std::memcpy(&word, cta.shared + offset, sizeof word);
+      const Mbarrier state = Mbarrier::load(word);
+      all.append(nb::make_tuple(offset, state.pending, state.expected, state.tx_count, int{state.phase}));
+    }
+    return all;
+  }
+
+  // (kind, CTA, warp, lane, pc, shared address, bytes, mbarrier or None) of operations of the CTA's cluster
+  nb::list in_flight(std::int64_t index) const {
+    const Cluster& cluster = *cta_of(index).cluster;
+    nb::list all;
+    if (cluster.async == nullptr) return all;
+    for (const InFlight& one : cluster.async->in_flight()) {
+      const Warp& w = cluster.warps[one.issuer.warp];
+      const nb::object signalled = one.mbarrier == kNoMbarrier ? nb::none() : nb::cast(one.mbarrier);
+      all.append(nb::make_tuple(one.kind, linear_index(*w.cta), w.index, one.issuer.lane,
+                                static_cast<std::uint32_t>(one.issuer.inst - w.code), one.shared, one.bytes,
+                                signalled));
+    }
+    return all;
+  }
+
+  // (cells [512 columns][128 lanes] or None if there was no allocation yet, the owner of each 32 columns)
+  nb::object tmem(nb::handle self, std::int64_t index) const {
+    const Cta& cta = cta_of(index);
+    const auto& async = cta.cluster->async;
+    if (async == nullptr || !async->has_tmem(cta.rank)) return nb::none();
+    const TensorMemory& memory = async->tmem(cta.rank);
+    std::vector<std::uint32_t> owners;
+    for (std::uint32_t c = 0; c < TensorMemory::kColumns; c += TensorMemory::kUnit)
+      owners.push_back(memory.owner(c));
+    const nb::ndarray<nb::numpy, const std::uint32_t, nb::ndim<2>> cells(
+        memory.column(0), {TensorMemory::kColumns, TensorMemory::kLanes}, self);
+    return nb::make_tuple(cells, owners);
+  }
+
   // The CTA's window: index i is shared address i (or rank << 24 | i for its peers).
   nb::ndarray<nb::numpy, const std::uint8_t, nb::ndim<1>> shared(nb::handle self, std::int64_t index) const {
     const Cta& cta = cta_of(index);
@@ -270,6 +317,12 @@ void sglab::bindings::register_session(nb::module_& module) {
       .def(
           "shared",
           [](nb::handle self, std::int64_t cta) { return nb::cast<PySession&>(self).shared(self, cta); },
+          "cta"_a)
+      .def("mbarriers", &PySession::mbarriers, "cta"_a)
+      .def("in_flight", &PySession::in_flight, "cta"_a)
+      .def(
+          "tmem",
+          [](nb::handle self, std::int64_t cta) { return nb::cast<PySession&>(self).tmem(self, cta); },
           "cta"_a)
       .def("last", &PySession::last)
       .def("next", &PySession::next)

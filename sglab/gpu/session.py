@@ -16,7 +16,18 @@ import numpy.typing as npt
 
 from sglab.gpu.code import Code, Instruction
 from sglab.gpu.errors import Fault, KernelError, SessionError
-from sglab.gpu.state import Cta, Group, NamedBarrier, Place, Register, Stop, Warp
+from sglab.gpu.state import (
+    Cta,
+    Group,
+    InFlight,
+    MBarrier,
+    NamedBarrier,
+    Place,
+    Register,
+    Stop,
+    TensorMemory,
+    Warp,
+)
 
 if TYPE_CHECKING:
     from sglab.gpu.device import Launch
@@ -228,6 +239,33 @@ class Session:
         rows = self._session.barriers(self._cta(cta))
         made = (NamedBarrier.read(number, *row) for number, row in enumerate(rows))
         return [barrier for barrier in made if barrier.phase or barrier.arrived]
+
+    def mbarriers(self, cta: CtaName | None = None) -> list[MBarrier]:
+        """The live mbarriers of a CTA, in order of initialisation, with who waits for them."""
+        found = self._running(self._cta(cta))
+        waiting: dict[int, list[tuple[int, int, int | None]]] = {}
+        for warp in self.warps:
+            for group in warp.groups:
+                if group.wait == "mbarrier" and warp.cta.cluster == found.cluster:
+                    waiting.setdefault(group.key, []).append((warp.cta.linear, warp.index, group.since))
+        return [
+            MBarrier(offset, pending, expected, tx, phase, tuple(waiting.get(found.rank << 24 | offset, ())))
+            for offset, pending, expected, tx, phase in self._session.mbarriers(found.linear)
+        ]
+
+    def in_flight(self, cta: CtaName | None = None) -> list[InFlight]:
+        """Asynchronous operations of a CTA's cluster that were issued and not carried out yet. They are carried out as
+        late as the programming model allows."""
+        rows = self._session.in_flight(self._cta(cta))
+        return [
+            InFlight(kind, issuer, warp, lane, self.code[pc], shared, nbytes, mbarrier)
+            for kind, issuer, warp, lane, pc, shared, nbytes, mbarrier in rows
+        ]
+
+    def tensor_memory(self, cta: CtaName | None = None) -> TensorMemory | None:
+        """A CTA's tensor memory; None if it has not allocated any."""
+        found = self._session.tmem(self._cta(cta))
+        return None if found is None else TensorMemory(found[0], np.asarray(found[1]))
 
     @property
     def checkpoints(self) -> tuple[int, int]:

@@ -117,6 +117,52 @@ class Register:
 
 
 @dataclass(frozen=True)
+class MBarrier:
+    """An mbarrier in shared memory, at `offset` in its CTA.
+
+    phase: parity of the current phase; pending: arrivals it still lacks; expected: arrivals of the phases to come
+    tx_count: bytes expected less bytes arrived
+    waiting: warps (of any CTA of the cluster) that wait for it, as (CTA, warp, since which position)
+    """
+
+    offset: int
+    pending: int
+    expected: int
+    tx_count: int
+    phase: int
+    waiting: tuple[tuple[int, int, int | None], ...]
+
+
+@dataclass(frozen=True)
+class InFlight:
+    """An asynchronous operation that was issued and not carried out yet.
+
+    kind: load box, store box, mma, commit, cp.async, …; at: the instruction that issued it; cta, warp, lane: who (lane
+    -1: the warp)
+    shared: shared::cluster address (rank << 24 | offset), 0 where there is none
+    mbarrier: shared::cluster address of the one it signals
+    """
+
+    kind: str
+    cta: int
+    warp: int
+    lane: int
+    at: Instruction
+    shared: int
+    nbytes: int
+    mbarrier: int | None
+
+
+@dataclass(frozen=True)
+class TensorMemory:
+    """A CTA's tensor memory. cells: (512 columns, 128 lanes) of 32 bits, a read-only view; owner: per 32 columns, 0 for
+    free, else the number of the allocation."""
+
+    cells: npt.NDArray[np.uint32]
+    owner: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
 class NamedBarrier:
     """A barrier of bar.sync. arrived, expected: threads in this phase; waiting: warp -> mask of its lanes there."""
 

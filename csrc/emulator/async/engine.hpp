@@ -18,6 +18,15 @@ struct Cluster;
 struct Warp;
 class Warpgroup;
 
+// One pending operation, for people. Shared addresses are shared::cluster addresses.
+struct InFlight {
+  const char* kind;
+  Issuer issuer;
+  std::uint32_t shared;
+  std::uint32_t bytes;
+  std::uint32_t mbarrier;  // signalled; kNoMbarrier: none
+};
+
 // The asynchronous operations of one cluster that were issued and not carried out yet, its tensor memories
 // and its mbarriers.
 //
@@ -65,6 +74,12 @@ class AsyncEngine {
   // The same at the end of the cluster; faults if tensor memory is still allocated.
   void finish();
   std::size_t pending() const;
+  // For debuggers: what was issued and not carried out, in the order of each queue.
+  std::vector<InFlight> in_flight() const;
+  // Everything but shared memory; restore() takes what this engine saved.
+  struct Saved;
+  std::shared_ptr<const Saved> save() const;
+  void restore(const Saved& saved);
 
   Warpgroup& warpgroup(const Warp& warp);
   // tcgen05.alloc for a warp of CTA `rank`. With cta_group 2 both CTAs of the pair must ask before either

@@ -30,6 +30,7 @@ class Warpgroup {
   bool wait_group(Warp& warp, std::uint32_t pending);
   // Whether a warp has operations that no wait has covered.
   bool in_flight(const Warp& warp) const;
+  std::unique_ptr<Warpgroup> copy() const;
 
  private:
   struct Chain {

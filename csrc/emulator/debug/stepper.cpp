@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "emulator/async/engine.hpp"
+
 namespace sglab::emu {
 namespace {
 
@@ -70,6 +72,7 @@ void Stepper::next_turn() {
     running_.push_back(std::exchange(round_.active, nullptr));
     return;
   }
+  if (one_by_one()) cluster.complete_early();
   const std::int64_t slot = cluster.pick();
   if (slot < 0) {
     if (!cluster.resolve_idle()) cluster.raise_deadlock();
@@ -186,6 +189,7 @@ void Stepper::stall(Warp& w) {
 
 void Stepper::retire(Cluster& cluster) {
   end_turn();
+  if (cluster.async != nullptr) cluster.async->finish();
   if (round_.active == &cluster) {
     round_.active = nullptr;
   } else {
@@ -241,7 +245,8 @@ std::shared_ptr<const Stepper::Saved> Stepper::save(const Saved* before) const {
   saved->next = next_;
   saved->running = running_;
   for (Cluster* const cluster : clusters())
-    saved->held.push_back({cluster, *cluster, cluster->idle_events_, cluster->idle_rounds_});
+    saved->held.push_back({cluster, *cluster, cluster->idle_events_, cluster->idle_rounds_,
+                           cluster->async == nullptr ? nullptr : cluster->async->save()});
   saved->executions = executions_;
   saved->output = launch_->output.size();
   saved->memory = MemoryImage::take(regions(), before == nullptr ? nullptr : &before->memory);
@@ -266,6 +271,12 @@ void Stepper::restore(const Saved& saved) {
     static_cast<ClusterState&>(*held.cluster) = held.state;
     held.cluster->idle_events_ = held.idle_events;
     held.cluster->idle_rounds_ = held.idle_rounds;
+    if (held.async == nullptr) {
+      held.cluster->async = nullptr;
+    } else {
+      if (held.cluster->async == nullptr) held.cluster->async = std::make_shared<AsyncEngine>(*held.cluster);
+      held.cluster->async->restore(*held.async);
+    }
   }
   saved.memory.restore();
 }

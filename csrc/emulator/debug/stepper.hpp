@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "emulator/async/engine.hpp"
 #include "emulator/debug/pages.hpp"
 #include "emulator/engine/cluster.hpp"
 #include "emulator/engine/launch.hpp"
@@ -125,6 +126,7 @@ struct Stepper::Saved {
     ClusterState state;
     std::uint64_t idle_events;
     std::uint32_t idle_rounds;
+    std::shared_ptr<const AsyncEngine::Saved> async;
   };
   std::uint64_t now, ticks;
   Turn turn;

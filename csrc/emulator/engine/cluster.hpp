@@ -94,6 +94,7 @@ struct Cluster : ClusterState {
   std::uint64_t quantum();
   void run_warp(Warp& warp, std::uint64_t limit);
   void step_warp(Warp& warp, std::uint64_t limit);
+  void complete_early();  // an asynchronous operation, now and then
   bool resolve_idle();
   [[noreturn]] void raise_deadlock();
   std::uint64_t idle_events_ = 0;

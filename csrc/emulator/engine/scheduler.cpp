@@ -133,7 +133,7 @@ bool Cluster::run(std::uint64_t budget) {
   while (live_warps > 0) {
     if (executed >= until) return false;
     if (launch->stop.load(std::memory_order_relaxed)) return false;
-    if (exact && async != nullptr && random() % kEarlyCompletion == 0) async->advance(random());
+    if (exact) complete_early();
     const std::int64_t warp = pick();
     if (warp < 0) {
       if (!resolve_idle()) raise_deadlock();
@@ -150,6 +150,10 @@ bool Cluster::run(std::uint64_t budget) {
   }
   if (async != nullptr) async->finish();
   return true;
+}
+
+void Cluster::complete_early() {
+  if (async != nullptr && random() % kEarlyCompletion == 0) async->advance(random());
 }
 
 // No warp can run. Lets lanes pass siblings they would rather have met, then lets timed waits run out.
