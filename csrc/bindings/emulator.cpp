@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 
+#include "bindings/events.hpp"
 #include "bindings/session.hpp"
 #include "emulator/engine/machine.hpp"
 #include "emulator/front/error.hpp"
@@ -185,6 +186,23 @@ struct PyMachine {
     return run_launch(*program, std::move(config), interrupted);
   }
 
+  nb::tuple record(const PyKernel& kernel, Extent grid, Extent block, Extent cluster, std::uint32_t smem,
+                   const nb::bytes& params, const Allocations& allocations, std::uint64_t max_instructions,
+                   bool details) const {
+    LaunchConfig config = configure(grid, block, cluster, smem, params, allocations, max_instructions);
+    const std::function<bool()> interrupted = [] {
+      const nb::gil_scoped_acquire acquire;
+      return PyErr_CheckSignals() != 0;
+    };
+    EventLog log;
+    LaunchReport report;
+    {
+      const nb::gil_scoped_release release;
+      report = record_launch(*kernel.program, std::move(config), details, interrupted, log);
+    }
+    return nb::make_tuple(nb::cast(std::move(report)), bindings::event_columns(*kernel.program, log));
+  }
+
   nb::object session(const PyKernel& kernel, Extent grid, Extent block, Extent cluster, std::uint32_t smem,
                      const nb::bytes& params, const Allocations& allocations,
                      std::uint64_t max_instructions) const {
@@ -273,6 +291,9 @@ void sglab::bindings::register_emulator(nb::module_& module) {
                    [](const PyKernel& k) { return extent_or_none(k.source().reqnctapercluster); })
       .def_prop_ro("source_files", source_files)
       .def_prop_ro("instruction_count", instruction_count)
+      .def(
+          "code", [](const PyKernel& k) { return bindings::code_rows(*k.program); },
+          "(PTX line, mnemonic, class, [(file, line, column)]) of every decoded instruction.")
       .def_prop_ro(
           "register_bytes", [](const PyKernel& k) { return k.program->register_bytes; }, "Per warp.")
       .def_prop_ro(
@@ -296,6 +317,9 @@ void sglab::bindings::register_emulator(nb::module_& module) {
       .def_ro("seed", &PyMachine::seed)
       .def("launch", &PyMachine::launch, "kernel"_a, "grid"_a, "block"_a, "cluster"_a, "smem"_a, "params"_a,
            "allocations"_a, "max_instructions"_a = 0)
+      .def("record", &PyMachine::record, "kernel"_a, "grid"_a, "block"_a, "cluster"_a, "smem"_a, "params"_a,
+           "allocations"_a, "max_instructions"_a, "details"_a,
+           "Launches on one host thread; returns the report and the columns of the event log.")
       .def("session", &PyMachine::session, "kernel"_a, "grid"_a, "block"_a, "cluster"_a, "smem"_a, "params"_a,
            "allocations"_a, "max_instructions"_a = 0, "The launch, not run but under control.");
   bindings::register_session(module);

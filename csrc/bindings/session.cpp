@@ -245,23 +245,6 @@ class PySession {
   }
   bool unbreak(std::uint32_t id) { return session_.breakpoints().remove(id); }
 
-  // (PTX line, mnemonic, class, [(file, line, column)]) of every decoded instruction
-  nb::list code() const {
-    const Module& module = program_->image->module();
-    nb::list all;
-    for (std::uint32_t pc = 0; pc < program_->code.size(); ++pc) {
-      nb::list chain;
-      for (const Location* const at : source_chain(*program_, pc)) {
-        const auto file = module.files.find(at->file);
-        chain.append(
-            nb::make_tuple(text(file == module.files.end() ? "" : file->second), at->line, at->column));
-      }
-      all.append(nb::make_tuple(program_->places[pc].line, text(opcode_of(*program_, pc)),
-                                class_name(program_->code[pc].kind), chain));
-    }
-    return all;
-  }
-
  private:
   static nb::object place_of(const Warp& w, const Inst* inst, std::uint32_t mask) {
     const auto pc = shown_pc(*w.program, static_cast<std::uint32_t>(inst - w.code));
@@ -290,6 +273,23 @@ class PySession {
 
 }  // namespace
 }  // namespace sglab::emu
+
+nb::list sglab::bindings::code_rows(const emu::Program& program) {
+  using namespace sglab::emu;
+  const Module& module = program.image->module();
+  nb::list all;
+  for (std::uint32_t pc = 0; pc < program.code.size(); ++pc) {
+    nb::list chain;
+    for (const Location* const at : source_chain(program, pc)) {
+      const auto file = module.files.find(at->file);
+      chain.append(
+          nb::make_tuple(text(file == module.files.end() ? "" : file->second), at->line, at->column));
+    }
+    all.append(nb::make_tuple(program.places[pc].line, text(opcode_of(program, pc)),
+                              class_name(program.code[pc].kind), chain));
+  }
+  return all;
+}
 
 nb::object sglab::bindings::make_session(std::shared_ptr<const emu::Program> program,
                                          emu::LaunchConfig config) {
@@ -330,6 +330,5 @@ void sglab::bindings::register_session(nb::module_& module) {
       .def("break_watch", &PySession::break_watch, "space"_a, "begin"_a, "bytes"_a, "reads"_a, "writes"_a,
            "cta"_a)
       .def("break_barrier", &PySession::break_barrier, "kind"_a, "which"_a, "cta"_a)
-      .def("unbreak", &PySession::unbreak, "id"_a)
-      .def("code", &PySession::code);
+      .def("unbreak", &PySession::unbreak, "id"_a);
 }

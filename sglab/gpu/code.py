@@ -48,16 +48,16 @@ class Code(Sequence[Instruction]):
     """The instructions of one kernel, by pc."""
 
     def __init__(self, kernel: str, ptx: str, rows: Sequence[Any]) -> None:
-        self._kernel, self._rows = kernel, rows
+        self._kernel, self.rows = kernel, rows
         self._text = ptx.splitlines()
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self.rows)
 
     def __getitem__(self, pc: Any) -> Any:
         if isinstance(pc, slice):
             return [self[one] for one in range(*pc.indices(len(self)))]
-        line, opcode, kind, chain = self._rows[pc]
+        line, opcode, kind, chain = self.rows[pc]
         text = self._text[line - 1].strip() if 0 < line <= len(self._text) else ""
         return Instruction(pc, line, opcode, kind, text, tuple(SourceLine(*place) for place in chain))
 
@@ -68,7 +68,7 @@ class Code(Sequence[Instruction]):
     def source_lines(self) -> dict[str, list[int]]:
         """Files and the lines of theirs that have instructions, those that were inlined included."""
         lines: dict[str, set[int]] = {}
-        for _, _, _, chain in self._rows:
+        for _, _, _, chain in self.rows:
             for file, line, _ in chain:
                 lines.setdefault(file, set()).add(line)
         return {file: sorted(found) for file, found in lines.items()}
@@ -86,7 +86,7 @@ class Code(Sequence[Instruction]):
         """
         if line is None and ptx_line is None and opcode is None:
             raise SessionError(f"{self._kernel}: give a line, a ptx_line or an opcode to stop at")
-        pcs = [pc for pc, row in enumerate(self._rows) if row[0] and self._matches(row, line, ptx_line, file, opcode)]
+        pcs = [pc for pc, row in enumerate(self.rows) if row[0] and self._matches(row, line, ptx_line, file, opcode)]
         if not pcs:
             raise SessionError(f"{self._kernel}: {self._nothing(line, ptx_line, file, opcode)}")
         return pcs
@@ -111,10 +111,10 @@ class Code(Sequence[Instruction]):
             near = [f"{name}:{at}" for name, found in known.items() for at in _nearest(found, line)]
             return f"no instruction of line {line} matches; near it are {', '.join(near)}"
         if ptx_line is not None:
-            lines = sorted({row[0] for row in self._rows if row[0]})
+            lines = sorted({row[0] for row in self.rows if row[0]})
             listed = ", ".join(map(str, _nearest(lines, ptx_line)))
             return f"no instruction on PTX line {ptx_line} matches; near it are {listed}"
-        names = sorted({row[1].split(".")[0] for row in self._rows if row[1]})
+        names = sorted({row[1].split(".")[0] for row in self.rows if row[1]})
         return f"no instruction starts with '{opcode}'; the kernel uses {', '.join(names)}"
 
 

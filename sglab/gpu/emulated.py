@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from sglab.gpu.architecture import Architecture
 from sglab.gpu.device import Launch
 from sglab.gpu.errors import Fault, GpuError, KernelError, LaunchError
+from sglab.gpu.events import EventLog
 from sglab.gpu.geometry import check_smem
 from sglab.gpu.session import Session
 from sglab.gpu.tensor_map import TiledEncoding
@@ -99,11 +100,20 @@ class EmulatedDevice:
     def run(self, launch: Launch) -> Any:
         return self._start(self._machine.launch, launch)
 
-    def session(self, launch: Launch) -> Session:
-        """The launch, not run but under control."""
-        return Session(launch, self._start(self._machine.session, launch), self._core.LaunchError)
+    def session(self, launch: Launch, keep: Any = None) -> Session:
+        """The launch, not run but under control.
 
-    def _start(self, call: Callable[..., Any], launch: Launch) -> Any:
+        keep: what must live as long as the session: the tensors whose addresses the launch holds
+        """
+        return Session(launch, self._start(self._machine.session, launch), self._core.LaunchError, keep)
+
+    def record(self, launch: Launch, details: bool = True) -> EventLog:
+        """Runs the launch and keeps its events; on one CPU thread, so that they have an order. Clocks that the kernel
+        reads count instructions."""
+        report, columns = self._start(self._machine.record, launch, details)
+        return EventLog(launch.kernel.name, launch.geometry, launch.kernel.code, report, columns)
+
+    def _start(self, call: Callable[..., Any], launch: Launch, *more: Any) -> Any:
         geometry = launch.geometry
         try:
             kernel = self._core_kernel(launch.kernel)
@@ -117,6 +127,7 @@ class EmulatedDevice:
                 launch.params,
                 [(a.address, a.nbytes, a.name) for a in launch.allocations],
                 self.max_instructions,
+                *more,
             )
         except self._core.LaunchError as error:
             if error.kind == "launch":  # refused: nothing ran

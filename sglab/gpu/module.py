@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from sglab.gpu.arguments import Packer
+from sglab.gpu.code import Code
 from sglab.gpu.device import Device, Launch
 from sglab.gpu.errors import GpuError, LaunchError
 from sglab.gpu.geometry import Dims, make_geometry
@@ -14,6 +15,7 @@ from sglab.gpu.signature import Parameter, Signature, read_header
 
 if TYPE_CHECKING:
     from sglab.gpu.emulated import EmulatedDevice
+    from sglab.gpu.events import EventLog
     from sglab.gpu.session import Session
 
 
@@ -78,6 +80,11 @@ class Kernel:
     def params(self) -> tuple[Parameter, ...]:
         return self.signature.parameters
 
+    @cached_property
+    def code(self) -> Code:
+        """The instructions as the emulator decodes them, with their lines in the PTX and in the source."""
+        return Code(self.name, self.module.ptx, self.module.emulated.kernel(self.name).code())
+
     def launch(
         self,
         device: Device,
@@ -103,6 +110,29 @@ class Kernel:
         """
         return device.run(self.prepare(device, grid, block, cluster, smem, args, extra, overlaps))
 
+    def record(
+        self,
+        device: EmulatedDevice,
+        grid: Dims,
+        block: Dims | None = None,
+        cluster: Dims | None = None,
+        smem: int = 0,
+        args: Sequence[Any] = (),
+        extra: Sequence[Any] = (),
+        details: bool = True,
+    ) -> EventLog:
+        """Launches the kernel on an emulated device and keeps what every instruction did; see EventLog. Arguments as in
+        `launch`.
+
+        details: memory accesses, barriers and waits, too; without, recording costs little time
+        """
+        self._require(device, "record", "recorded")
+        return device.record(self.prepare(device, grid, block, cluster, smem, args, extra), details)
+
+    def _require(self, device: Any, ability: str, done: str) -> None:
+        if not hasattr(device, ability):
+            raise LaunchError(f"{self.name}: {device.name} cannot be {done}; use gpu.EmulatedDevice('{device.arch}')")
+
     def session(
         self,
         device: EmulatedDevice,
@@ -115,9 +145,8 @@ class Kernel:
     ) -> Session:
         """The launch under control: nothing has run yet; see Session. Arguments as in `launch`; only an emulated device
         can do this."""
-        if not hasattr(device, "session"):
-            raise LaunchError(f"{self.name}: {device.name} cannot be stepped; use gpu.EmulatedDevice('{device.arch}')")
-        return device.session(self.prepare(device, grid, block, cluster, smem, args, extra))
+        self._require(device, "session", "stepped")
+        return device.session(self.prepare(device, grid, block, cluster, smem, args, extra), keep=(args, extra))
 
     def prepare(
         self,

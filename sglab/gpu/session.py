@@ -8,7 +8,6 @@ again passes through the same states.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -46,7 +45,8 @@ class Session:
     raises KernelError: the kernel failed; the session stays at the faulty instruction, can be inspected and go back
     """
 
-    def __init__(self, launch: Launch, core_session: Any, core_error: type[Exception]) -> None:
+    def __init__(self, launch: Launch, core_session: Any, core_error: type[Exception], keep: Any = None) -> None:
+        self._keep = keep
         self._launch, self._session, self._core_error = launch, core_session, core_error
         self.fault: Fault | None = None
         self._focus = 0
@@ -78,11 +78,10 @@ class Session:
         """The instruction that the scheduler executes next; None between two turns."""
         return self._place(self._session.next())
 
-    @cached_property
+    @property
     def code(self) -> Code:
         """The kernel's instructions, with their lines in the PTX and in the source."""
-        kernel = self._launch.kernel
-        return Code(kernel.name, kernel.module.ptx, self._session.code())
+        return self._launch.kernel.code
 
     # Moving
 

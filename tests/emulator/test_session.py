@@ -354,3 +354,15 @@ def test_a_session_that_is_over_says_how_to_look_at_it() -> None:
     session.run()
     with pytest.raises(gpu.SessionError, match=r"go back\(\) or seek\(\)"):
         session.warp(0)
+
+
+def test_a_session_keeps_its_arguments_alive() -> None:
+    session = KERNELS["collatz"].session(
+        gpu.EmulatedDevice("sm_90a"), grid=2, block=64, args=CASES["collatz"].arguments()
+    )
+    overwritten = [torch.full((128,), -1, dtype=torch.int32) for _ in range(64)]
+    session.run_to(opcode="ld.global", warp=1)
+    session.step(warp=1)
+    name = session.last.instruction.text.split()[1].rstrip(",")
+    assert session.registers(1)[name].values.tolist() == list(range(33, 65))
+    del overwritten

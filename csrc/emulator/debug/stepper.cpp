@@ -21,8 +21,10 @@ MemoryImage::Region bytes_of(const AlignedBytes& memory) {
 
 Stepper::Stepper(const Program& program, LaunchConfig config)
     : launch_(prepare_launch(program, alone(std::move(config)))),
-      executions_(program.code.size()),
-      unused_profile_(program.code.size() + 1) {
+      profile_(program.code.size() + 1),
+      counted_(program.code.size() + 1) {
+  for (std::size_t pc = 0; pc < program.code.size(); ++pc)
+    counted_[pc + 1] = counted_[pc] + (program.places[pc].line != 0 ? 1 : 0);
   launch_->replayed = true;
   next_cluster();
 }
@@ -54,7 +56,7 @@ void Stepper::next_cluster() {
       }
       running_.push_front(idle_.back());
       idle_.pop_back();
-      running_.front()->start(*launch_, next_++, fp_, unused_profile_.data());
+      running_.front()->start(*launch_, next_++, fp_, profile_.data());
     }
     round_.turns = running_.size();
   }
@@ -78,7 +80,9 @@ void Stepper::next_turn() {
     if (!cluster.resolve_idle()) cluster.raise_deadlock();
     return;
   }
-  begin(cluster.warps[static_cast<std::size_t>(slot)], cluster.quantum(), false);
+  Warp& chosen = cluster.warps[static_cast<std::size_t>(slot)];
+  begin(chosen, cluster.quantum(), false);
+  if (turn_.warp == nullptr) cluster.turn_over(chosen);
 }
 
 void Stepper::begin(Warp& w, std::uint64_t limit, bool forced) {
@@ -100,22 +104,48 @@ bool Stepper::force(Warp& w) {
 void Stepper::attempt() {
   Warp& w = *turn_.warp;
   const Inst* const at = turn_.inst;
-  const auto pc = static_cast<std::size_t>(at - w.code);
-  last_ = {&w, at, w.group_mask, false};
-  const Inst* const next = at->fn[w.partial](w, at);
+  const bool forced = turn_.forced;
+  last_ = {&w, at, at, w.group_mask, false, {}};
+  attempted(at->fn[w.partial](w, at), forced);
+}
+
+void Stepper::stretch() {
+  if (turn_.warp == nullptr || turn_.forced || one_by_one()) return tick();
+  Warp& w = *turn_.warp;
+  last_ = {&w, turn_.inst, turn_.inst, w.group_mask, false, {}};
+  const Inst*& inst = turn_.inst;
+  const Inst* next;
+  while ((next = inst->fn[w.partial](w, inst)) == inst + 1 && w.group_mask == last_.mask) ++inst, ++ticks_;
+  last_.inst = inst;
+  ++ticks_;
+  attempted(next, false);
+}
+
+// The last of the instructions in last_ has returned `next`.
+void Stepper::attempted(const Inst* next, bool forced) {
+  Warp& w = *last_.warp;
   last_.done = !w.retry;
-  if (last_.done) {
-    ++executions_[pc];
-    ++turn_.done;
-    now_ += program().places[pc].line != 0;
-  }
-  note_wait(w, at);
-  if (turn_.forced || one_by_one()) {
+  const auto begin = last_.first - w.code, end = last_.inst - w.code + (last_.done ? 1 : 0);
+  ++profile_[static_cast<std::size_t>(begin)];
+  --profile_[static_cast<std::size_t>(end)];
+  turn_.done += static_cast<std::uint64_t>(end - begin);
+  now_ += counted_[static_cast<std::size_t>(end)] - counted_[static_cast<std::size_t>(begin)];
+  note_wait(w, w.code + end);
+  if (forced || one_by_one()) {
     attempted_alone(w, next);
   } else {
     attempted_in_run(w, next);
   }
+  if (turn_.warp == nullptr && !forced) w.cluster->turn_over(w);
   if (w.cluster->live_warps == 0) retire(*w.cluster);
+}
+
+std::vector<std::uint64_t> Stepper::executions() const {
+  std::vector<std::uint64_t> times(profile_.size() - 1);
+  std::int64_t running = 0;
+  for (std::size_t pc = 0; pc < times.size(); ++pc)
+    times[pc] = static_cast<std::uint64_t>(running += profile_[pc]);
+  return times;
 }
 
 const Stepper::Waiting* Stepper::waiting(const Warp& w, const Inst* inst) const {
@@ -125,13 +155,14 @@ const Stepper::Waiting* Stepper::waiting(const Warp& w, const Inst* inst) const 
   return nullptr;
 }
 
-void Stepper::note_wait(const Warp& w, const Inst* inst) {
-  if (last_.done) {
-    if (!waiting_.empty())
-      std::erase_if(waiting_, [&](const Waiting& one) { return one.warp == &w && one.inst == inst; });
-  } else if (waiting(w, inst) == nullptr) {
-    waiting_.push_back({&w, inst, now_});
+// `end`: behind the last instruction that was carried out.
+void Stepper::note_wait(const Warp& w, const Inst* end) {
+  for (std::size_t i = 0; i < waiting_.size(); ++i) {
+    if (waiting_[i].warp != &w || waiting_[i].inst < last_.first || waiting_[i].inst >= end) continue;
+    last_.waited = waiting_[i];
+    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i--));
   }
+  if (!last_.done && waiting(w, end) == nullptr) waiting_.push_back({&w, end, now_});
 }
 
 // As Cluster::step_warp goes on.
@@ -247,7 +278,7 @@ std::shared_ptr<const Stepper::Saved> Stepper::save(const Saved* before) const {
   for (Cluster* const cluster : clusters())
     saved->held.push_back({cluster, *cluster, cluster->idle_events_, cluster->idle_rounds_,
                            cluster->async == nullptr ? nullptr : cluster->async->save()});
-  saved->executions = executions_;
+  saved->profile = profile_;
   saved->output = launch_->output.size();
   saved->memory = MemoryImage::take(regions(), before == nullptr ? nullptr : &before->memory);
   return saved;
@@ -262,7 +293,7 @@ void Stepper::restore(const Saved& saved) {
   waiting_ = saved.waiting;
   next_ = saved.next;
   running_ = saved.running;
-  executions_ = saved.executions;
+  profile_ = saved.profile;
   launch_->output.resize(saved.output);
   idle_.clear();
   for (const std::unique_ptr<Cluster>& cluster : owned_) idle_.push_back(cluster.get());

@@ -29,27 +29,31 @@ class Stepper {
   std::uint64_t now() const { return now_; }
   std::uint64_t ticks() const { return ticks_; }
   void tick();
+  // What the next ticks do, up to where control turns or the lanes that run together change; one attempt at
+  // least.
+  void stretch();
   // One attempt by this warp, whose turn it need not be. False: none of its lanes can go on.
   bool force(Warp& warp);
 
   // The instruction that the next tick attempts, if it attempts one.
   const Inst* next() const { return turn_.inst; }
   Warp* turn_of() const { return turn_.warp; }
-  // Who attempted the last instruction, which, and whether it succeeded.
-  struct Last {
-    Warp* warp = nullptr;
-    const Inst* inst = nullptr;
-    std::uint32_t mask = 0;
-    bool done = false;
-  };
-  const Last& last() const { return last_; }
   // Lanes whose last attempt at an instruction failed: they wait there, since `since` instructions of the
   // launch.
   struct Waiting {
-    const Warp* warp;
-    const Inst* inst;
-    std::uint64_t since;
+    const Warp* warp = nullptr;
+    const Inst* inst = nullptr;
+    std::uint64_t since = 0;
   };
+  // Who attempted the last instructions, which (one, but for stretch()), and whether the last one succeeded.
+  struct Last {
+    Warp* warp = nullptr;
+    const Inst *first = nullptr, *inst = nullptr;
+    std::uint32_t mask = 0;
+    bool done = false;
+    Waiting waited;  // a wait that this ended; warp is nullptr if there was none
+  };
+  const Last& last() const { return last_; }
   const Waiting* waiting(const Warp& warp, const Inst* inst) const;
 
   // Warp-instructions of a warp, those of a turn in progress included.
@@ -62,7 +66,7 @@ class Stepper {
   Cluster* cluster(std::uint64_t index) const;
   const Launch& launch() const { return *launch_; }
   const Program& program() const { return *launch_->program; }
-  const std::vector<std::uint64_t>& executions() const { return executions_; }
+  std::vector<std::uint64_t> executions() const;  // by instruction
 
   struct Saved;
   std::shared_ptr<const Saved> save(const Saved* before) const;
@@ -94,13 +98,14 @@ class Stepper {
   void next_cluster();
   void next_turn();
   void attempt();
+  void attempted(const Inst* next, bool forced);
   void begin(Warp& warp, std::uint64_t limit, bool forced);
   void attempted_alone(Warp& warp, const Inst* next);
   void attempted_in_run(Warp& warp, const Inst* next);
   void end_turn();
   void stall(Warp& warp);
   void retire(Cluster& cluster);
-  void note_wait(const Warp& warp, const Inst* inst);
+  void note_wait(const Warp& warp, const Inst* end);
   std::vector<MemoryImage::Region> regions() const;
   bool one_by_one() const;
 
@@ -115,8 +120,8 @@ class Stepper {
   std::deque<Cluster*> running_;
   std::vector<Cluster*> idle_;
   std::vector<std::unique_ptr<Cluster>> owned_;
-  std::vector<std::uint64_t> executions_;
-  std::vector<std::int64_t> unused_profile_;
+  std::vector<std::int64_t> profile_;   // as Cluster::profile
+  std::vector<std::uint32_t> counted_;  // instructions of PTX lines in front of each
 };
 
 // All there is to know about a launch at one moment.
@@ -136,7 +141,7 @@ struct Stepper::Saved {
   std::uint64_t next;
   std::deque<Cluster*> running;
   std::vector<Held> held;
-  std::vector<std::uint64_t> executions;
+  std::vector<std::int64_t> profile;
   std::size_t output;
   MemoryImage memory;
 };

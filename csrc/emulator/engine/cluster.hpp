@@ -82,7 +82,7 @@ struct ClusterState {
 struct Cluster : ClusterState {
   AlignedBytes register_memory, shared_memory, local_memory;
   std::vector<std::uint32_t> predicate_memory;
-  std::shared_ptr<AsyncEngine> async;   // asynchronous operations, mbarriers, tensor memory; made on first use
+  std::shared_ptr<AsyncEngine> async;  // asynchronous operations, mbarriers, tensor memory; made on first use
 
   void start(Launch& launch, std::uint64_t index, FpState& fp, std::int64_t* profile);
   // Runs about `budget` warp-instructions. True: all warps have exited.
@@ -95,6 +95,7 @@ struct Cluster : ClusterState {
   void run_warp(Warp& warp, std::uint64_t limit);
   void step_warp(Warp& warp, std::uint64_t limit);
   void complete_early();  // an asynchronous operation, now and then
+  void turn_over(const Warp& chosen);
   bool resolve_idle();
   [[noreturn]] void raise_deadlock();
   std::uint64_t idle_events_ = 0;

@@ -7,6 +7,17 @@
 
 namespace sglab::emu {
 
+LaunchReport make_report(const Program& program, std::vector<std::uint64_t> executions) {
+  LaunchReport report;
+  for (std::size_t pc = 0; pc < program.code.size(); ++pc) {
+    if (program.places[pc].line == 0) continue;  // added by the decoder
+    report.by_class[static_cast<std::size_t>(program.code[pc].kind)] += executions[pc];
+    report.warp_instructions += executions[pc];
+  }
+  report.executions = std::move(executions);
+  return report;
+}
+
 LaunchReport run_launch(const Program& program, LaunchConfig config,
                         const std::function<bool()>& interrupted) {
   const auto start = std::chrono::steady_clock::now();
@@ -22,18 +33,14 @@ LaunchReport run_launch(const Program& program, LaunchConfig config,
   for (std::thread& thread : threads) thread.join();
   if (launch->fault != nullptr) throw LaunchFault(std::move(*launch->fault));
 
-  LaunchReport report;
-  report.output = std::move(launch->output);
-  report.executions.resize(program.code.size());
+  std::vector<std::uint64_t> executions(program.code.size());
   std::int64_t running = 0;
   for (std::size_t pc = 0; pc < program.code.size(); ++pc) {
     for (const std::vector<std::int64_t>& profile : profiles) running += profile[pc];
-    const auto times = static_cast<std::uint64_t>(running);
-    report.executions[pc] = times;
-    if (program.places[pc].line == 0) continue;  // added by the decoder
-    report.by_class[static_cast<std::size_t>(program.code[pc].kind)] += times;
-    report.warp_instructions += times;
+    executions[pc] = static_cast<std::uint64_t>(running);
   }
+  LaunchReport report = make_report(program, std::move(executions));
+  report.output = std::move(launch->output);
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return report;
 }

@@ -145,11 +145,15 @@ bool Cluster::run(std::uint64_t budget) {
     } else {
       run_warp(chosen, quantum());
     }
-    if (launch->config.policy == Policy::kInOrder)
-      next_warp = is_runnable(chosen) ? (chosen.slot + 1) % warps.size() : 0;
+    turn_over(chosen);
   }
   if (async != nullptr) async->finish();
   return true;
+}
+
+void Cluster::turn_over(const Warp& chosen) {
+  if (launch->config.policy != Policy::kInOrder) return;
+  next_warp = is_runnable(chosen) ? static_cast<std::uint32_t>((chosen.slot + 1) % warps.size()) : 0;
 }
 
 void Cluster::complete_early() {
