@@ -13,7 +13,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from sglab import gpu  # noqa: E402
-from sglab.gpu.compilers.nvcc import find_nvcc  # noqa: E402
+from sglab.gpu.compilers.nvcc import find_nvcc, nvcc_version  # noqa: E402
 from sglab.gpu.errors import MissingDependencyError  # noqa: E402
 from sglab.gpu.extension import HostExtension, build_extension  # noqa: E402
 from sglab.gpu.host_program import run_program  # noqa: E402
@@ -269,6 +269,14 @@ int main(int argc, char** argv) {
   return error;
 }
 """
+
+
+def test_the_interface_is_the_one_in_nvidias_headers(tmp_path: Path) -> None:
+    if not nvcc_version(find_nvcc()).startswith("13."):
+        pytest.skip("the interface is CUDA 13's")
+    here = Path(__file__).parent
+    command = [str(find_nvcc()), "-std=c++20", f"-I{here.parent.parent / 'csrc'}", "-c", str(here / "abi_check.cu")]
+    subprocess.run([*command, "-o", str(tmp_path / "abi_check.o")], check=True)
 
 
 def test_a_whole_program_runs_as_it_is(cache: Path, tmp_path: Path) -> None:
