@@ -27,6 +27,9 @@ nb::object column(const std::vector<Row>& rows, T Row::* field) {
 
 nb::dict event_rows(const Program& program, const EventLog& log) {
   std::vector<std::uint32_t> cta, warp, pc, mask;
+  std::size_t most = 0;
+  for (const EventLog::Run& run : log.runs) most += run.end - run.begin;
+  for (std::vector<std::uint32_t>* const values : {&cta, &warp, &pc, &mask}) values->reserve(most);
   for (const EventLog::Run& run : log.runs) {
     for (std::uint32_t at = run.begin; at < run.end; ++at) {
       if (program.places[at].line == 0) continue;
