@@ -7,7 +7,7 @@ import numpy as np
 
 from sglab import _core
 
-HEADER = ".version 8.7\n.target sm_100a\n.address_size 64\n"
+HEADER = ".version 8.8\n.target sm_100a\n.address_size 64\n"
 _SCALARS = {"i": "<i", "u": "<I", "q": "<q", "Q": "<Q", "f": "<f", "d": "<d"}
 
 

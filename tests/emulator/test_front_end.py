@@ -31,7 +31,7 @@ $L_1:
 
 def test_module_says_what_it_holds() -> None:
     module = _core.Module(KERNEL, "k.ptx")
-    assert (module.target, module.ptx_version, module.entries) == ("sm_100a", (8, 7), ["k"])
+    assert (module.target, module.ptx_version, module.entries) == ("sm_100a", (8, 8), ["k"])
     kernel = module.kernel("k")
     assert kernel.params == [("k_param_0", 8, 8, "u64")]
     assert (kernel.reqntid, kernel.maxntid, kernel.unsupported) == ((32, 1, 1), None, [])
@@ -50,7 +50,7 @@ def test_unknown_kernel_is_a_key_error() -> None:
         ("mov.f32 %f1, 0f3F800000;", "mov.f32 %f1, 0f3F8;", 15, "0f literal has 8"),
         ("@!%p1", "@!%r1", 14, "%r1 is not a predicate"),
         ("ret;\n}", "ret;", 19, "never closed"),
-        (".version 8.7", ".versoin 8.7", 1, "unknown directive .versoin"),
+        (".version 8.8", ".versoin 8.8", 1, "unknown directive .versoin"),
         ("table[8]", "table[3]", 5, "more initial values"),
         ("$L_1:", "$L_1: $L_1:", 17, "defined twice"),
     ],

@@ -199,7 +199,7 @@ def test_float_and_packed_reductions() -> None:
         ("ld.global.u32 %r2, [%rd1+2];", "misaligned", "not a multiple of 4"),
         ("ld.global.u32 %r2, [%rd1+-4];", "out_of_bounds", "4 bytes before 'out'"),
         ("ld.global.v4.u32 {%r2, %r2, %r2, %r2}, [%rd1+128];", "out_of_bounds", "behind the end of 'out'"),
-        ("ld.shared.u32 %r2, [0];", "out_of_bounds", "shared address 0x0"),
+        ("mov.u32 %r3, 0; ld.shared.u32 %r2, [%r3];", "out_of_bounds", "shared address 0x0"),
         ("mov.u32 %r3, 100000; ld.shared.u32 %r2, [%r3];", "out_of_bounds", "shared memory spans"),
         ("mov.u32 %r3, 0x5000400; ld.shared::cluster.u32 %r2, [%r3];", "out_of_bounds", "shared address 0x5000400"),
         ("ld.local.u32 %r2, [64];", "out_of_bounds", "local address"),

@@ -302,42 +302,12 @@ const Inst* integer_to_float(Warp& w, const Inst* i) {
   return i + 1;
 }
 
-template <class F>
-const Inst* halves_from_f32(Warp& w, const Inst* i, F narrow) {
-  u32* const d = out<u32>(w, i->d);
-  const float *const a = in<float>(w, i->a), *const b = in<float>(w, i->b);
-  each(d, [=](int l) { return static_cast<u32>(narrow(b[l])) | static_cast<u32>(narrow(a[l])) << 16; });
-  return i + 1;
-}
-
 template <bool Bf>
 inline u16 narrow_nearest(float f) {
   if constexpr (Bf)
     return bf16_from_f32(f);
   else
     return f16_from_f32(f);
-}
-
-template <bool Bf>
-const Inst* pair_nearest(Warp& w, const Inst* i) {
-  w.fp->set(kNearest);
-  return halves_from_f32(w, i, [](float f) { return narrow_nearest<Bf>(f); });
-}
-
-template <bool Bf>
-const Inst* pair_general(Warp& w, const Inst* i) {
-  w.fp->set(kNearest);
-  const unsigned mode = i->mode;
-  const bool relu = i->imm & 1, finite = i->imm & 2;
-  const SmallFormat& format = Bf ? kFormatBf16 : kFormatF16;
-  u32* const d = out<u32>(w, i->d);
-  const float *const a = in<float>(w, i->a), *const b = in<float>(w, i->b);
-  const auto one = [&](float f) {
-    const double x = relu && f <= 0.0f ? 0.0 : static_cast<double>(f);
-    return encode(format, x, mode, finite);
-  };
-  for (int l = 0; l < kLanes; ++l) d[l] = one(b[l]) | one(a[l]) << 16;
-  return i + 1;
 }
 
 template <bool Bf>
@@ -360,60 +330,6 @@ const Inst* widen_bf16(Warp& w, const Inst* i) {
   const u16* const a = in<u16>(w, i->a);
   each(out<u32>(w, i->d), [=](int l) { return static_cast<u32>(a[l]) << 16; });
   return i + 1;
-}
-
-// e4m3 and e5m2 come in pairs in 16 bits; of two f32 sources the first goes to the upper half.
-enum Fp8Flags { kE5m2 = 1, kRelu8 = 2 };
-
-const Inst* fp8_from_f32(Warp& w, const Inst* i) {
-  const SmallFormat& format = i->imm & kE5m2 ? kFormatE5m2 : kFormatE4m3;
-  u16* const d = out<u16>(w, i->d);
-  const float *const a = in<float>(w, i->a), *const b = in<float>(w, i->b);
-  const auto one = [&](float f) {
-    return encode(format, (i->imm & kRelu8) && f <= 0.0f ? 0.0 : static_cast<double>(f), kNearest, true);
-  };
-  for (int l = 0; l < kLanes; ++l) d[l] = static_cast<u16>(one(b[l]) | one(a[l]) << 8);
-  return i + 1;
-}
-
-template <bool Bf>
-const Inst* fp8_from_halves(Warp& w, const Inst* i) {
-  const SmallFormat& format = i->imm & kE5m2 ? kFormatE5m2 : kFormatE4m3;
-  u16* const d = out<u16>(w, i->d);
-  const u32* const a = in<u32>(w, i->a);
-  const auto one = [&](u32 h) {
-    const double f =
-        static_cast<double>(Bf ? f32_from_bf16(static_cast<u16>(h)) : f32_from_f16(static_cast<u16>(h)));
-    return encode(format, (i->imm & kRelu8) && f <= 0.0 ? 0.0 : f, kNearest, true);
-  };
-  for (int l = 0; l < kLanes; ++l) d[l] = static_cast<u16>(one(a[l] & 0xffff) | one(a[l] >> 16) << 8);
-  return i + 1;
-}
-
-const Inst* halves_from_fp8(Warp& w, const Inst* i) {
-  const SmallFormat& format = i->imm & kE5m2 ? kFormatE5m2 : kFormatE4m3;
-  u32* const d = out<u32>(w, i->d);
-  const u16* const a = in<u16>(w, i->a);
-  const auto one = [&](u32 code) {
-    const double v = decode(format, code);
-    return encode(kFormatF16, (i->imm & kRelu8) && v <= 0.0 ? 0.0 : v, kNearest, false);
-  };
-  for (int l = 0; l < kLanes; ++l) d[l] = one(a[l] & 0xff) | one(a[l] >> 8) << 16;
-  return i + 1;
-}
-
-// tf32 keeps ten fraction bits. .rna is integer code that only cuts a NaN.
-enum Tf32 { kAway, kEven, kZero };
-template <Tf32 Rounding, bool Relu>
-inline u32 tf32(u32 bits) {
-  const u32 magnitude = bits & 0x7fffffffu;
-  if (Rounding != kAway && magnitude > 0x7f800000u) return kNan32;
-  u32 r = bits;
-  if (Rounding == kAway) r += 0x1000u;
-  if (Rounding == kEven) r += 0xfffu + (bits >> 13 & 1u);
-  r = magnitude >= 0x7f800000u ? bits : r;
-  if (Relu && (bits & 0x80000000u)) return 0;
-  return r & 0xffffe000u;
 }
 
 void build_cvt(Builder& b) {
@@ -446,31 +362,6 @@ void build_cvt(Builder& b) {
   b.lanewise(k.to_letter, body);
 }
 
-void build_pair(Builder& b) {
-  b.expect_count(3, 3);
-  b.use(Field::kA, b.operand(1), 'f');
-  b.use(Field::kB, b.operand(2), 'f');
-  b.def(Field::kD, b.operand(0), 'w');
-  b.set_rounding();
-  b.inst.imm = (b.has("relu") ? 1 : 0) | (b.has("satfinite") ? 2 : 0);
-  b.lanewise('w', b.form.row->handler);
-}
-
-void register_fp8(Table& t) {
-  for (const bool wide : {false, true}) {
-    const int e5m2 = wide ? kE5m2 : 0;
-    t.type(wide ? "e5m2x2" : "e4m3x2", ' ');
-    t.alu("cvt.rn.satfinite.$.f32", "hff", fp8_from_f32, e5m2);
-    t.alu("cvt.rn.satfinite.relu.$.f32", "hff", fp8_from_f32, e5m2 | kRelu8);
-    t.alu("cvt.rn.satfinite.$.f16x2", "hw", fp8_from_halves<false>, e5m2);
-    t.alu("cvt.rn.satfinite.relu.$.f16x2", "hw", fp8_from_halves<false>, e5m2 | kRelu8);
-    t.alu("cvt.rn.satfinite.$.bf16x2", "hw", fp8_from_halves<true>, e5m2);
-    t.alu("cvt.rn.satfinite.relu.$.bf16x2", "hw", fp8_from_halves<true>, e5m2 | kRelu8);
-    t.alu("cvt.rn.f16x2.$", "wh", halves_from_fp8, e5m2);
-    t.alu("cvt.rn.relu.f16x2.$", "wh", halves_from_fp8, e5m2 | kRelu8);
-  }
-}
-
 }  // namespace
 
 void register_convert(Table& t) {
@@ -479,10 +370,6 @@ void register_convert(Table& t) {
   t.row("cvt.rn.bf16.f32", build_cvt, half_nearest<true>);
   t.row("cvt.f32.f16", build_cvt, widen_f16);
   t.row("cvt.f32.bf16", build_cvt, widen_bf16);
-  t.row("cvt.rn.f16x2.f32", build_pair, pair_nearest<false>);
-  t.row("cvt.rn.bf16x2.f32", build_pair, pair_nearest<true>);
-  t.row("cvt.{rn|rz}[.relu][.satfinite].f16x2.f32", build_pair, pair_general<false>);
-  t.row("cvt.{rn|rz}[.relu][.satfinite].bf16x2.f32", build_pair, pair_general<true>);
   t.row("cvt[.sat].{u8|u16|u32|u64|s8|s16|s32|s64}.{u8|u16|u32|u64|s8|s16|s32|s64}", build_cvt);
   t.row("cvt.{rni|rzi|rmi|rpi}[.ftz][.sat].{u8|u16|u32|u64|s8|s16|s32|s64}.f32", build_cvt);
   t.row("cvt.{rni|rzi|rmi|rpi}[.sat].{u8|u16|u32|u64|s8|s16|s32|s64}.{f16|bf16|f64}", build_cvt);
@@ -500,12 +387,7 @@ void register_convert(Table& t) {
   t.row("cvt.{rni|rzi|rmi|rpi}[.sat].f16.f16", build_cvt);
   t.row("cvt.{rni|rzi|rmi|rpi}[.sat].f64.f64", build_cvt);
   t.row("cvt[.rni|.rzi|.rmi|.rpi][.ftz][.sat].f32.f32", build_cvt);
-  t.alu("cvt.rna.tf32.f32", "ww", unary<[](u32 a) { return tf32<kAway, false>(a); }, u32, u32>);
-  t.alu("cvt.rn.tf32.f32", "ww", unary<[](u32 a) { return tf32<kEven, false>(a); }, u32, u32>);
-  t.alu("cvt.rz.tf32.f32", "ww", unary<[](u32 a) { return tf32<kZero, false>(a); }, u32, u32>);
-  t.alu("cvt.rn.relu.tf32.f32", "ww", unary<[](u32 a) { return tf32<kEven, true>(a); }, u32, u32>);
-  t.alu("cvt.rz.relu.tf32.f32", "ww", unary<[](u32 a) { return tf32<kZero, true>(a); }, u32, u32>);
-  register_fp8(t);
+  register_packed_conversions(t);
 }
 
 }  // namespace sglab::emu::SGLAB_ISA

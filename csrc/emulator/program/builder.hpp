@@ -77,7 +77,8 @@ class Builder {
   std::int64_t integer(const Operand& operand) const;  // must be an integer constant
   void branch(const Operand& operand);                 // Inst::target becomes the label's instruction
   void set_rounding();                                 // Inst::mode from .rn/.rz/.rm/.rp and .ftz
-  // The registers this instruction defines are filled by the next wait (wgmma): they keep their places until then.
+  // The registers this instruction defines are filled by the next wait (wgmma): they keep their places until
+  // then.
   void fills_later();
   // This instruction is such a wait. `all`: nothing is left to be filled behind it.
   void filled_here(bool all);

@@ -66,7 +66,7 @@ class Decoder {
     std::string where;
     std::uint32_t times = 0;
   };
-  friend void allocate_registers(Decoder&, std::uint32_t begin, std::uint32_t end);
+  friend class RegisterAllocator;
 
   void layout_parameters(std::uint32_t kernel);
   void function(std::uint32_t index);
@@ -107,6 +107,10 @@ class Decoder {
   std::vector<std::uint32_t> indirect_callers_, addressed_;
   bool tables_done_ = false;
 };
+
+inline std::uint64_t round_up(std::uint64_t value, std::uint64_t align) {
+  return (value + align - 1) / align * align;
+}
 
 // program/registers.cpp: gives the registers of instructions [begin, end) their places in the register file.
 void allocate_registers(Decoder& decoder, std::uint32_t begin, std::uint32_t end);

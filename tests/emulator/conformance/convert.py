@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -189,92 +190,138 @@ def packed() -> Iterator[Case]:
                 yield Case(form, 32, (32, 32), mapped(32, convert), floats(F32, F32))
 
 
-def _tiny(value: Number, exponent_bits: int, mantissa: int, top: int, nan: int, infinities: bool) -> int:
-    """e4m3 and e5m2 with saturation, by looking for the nearest of all codes."""
-    if value != value:
-        return nan
-    negative = math.copysign(1, value) < 0 if isinstance(value, float) else value < 0
-    sign = 0x80 if negative else 0
-    magnitude = abs(value)
-    if isinstance(magnitude, float) and math.isinf(magnitude):
-        return sign | top
-    bias = (1 << (exponent_bits - 1)) - 1
-    table = []
-    for code in range(top + 1):
-        e, m = code >> mantissa, code & ((1 << mantissa) - 1)
-        whole = m if e == 0 else m | 1 << mantissa
-        table.append(whole * Fraction(2) ** (max(e, 1) - bias - mantissa))
-    x = Fraction(magnitude)
-    if x >= table[-1]:
-        return sign | top
-    above = next(k for k, v in enumerate(table) if v > x)
-    below = above - 1
-    low, high = x - table[below], table[above] - x
-    return sign | (above if high < low or (high == low and above % 2 == 0) else below)
+@dataclass(frozen=True)
+class Tiny:
+    """A format of at most 8 bits: its largest finite code, and which codes are NaN and infinity."""
+
+    exponent_bits: int
+    mantissa: int
+    top: int
+    nan: int
+    infinity: int | None
+    width: int  # bits that a code takes in a pair
+    target: str
+
+    @property
+    def sign(self) -> int:
+        return 1 << (self.exponent_bits + self.mantissa)
+
+    def value(self, code: int) -> Fraction:
+        exponent, fraction = code >> self.mantissa, code & ((1 << self.mantissa) - 1)
+        whole = fraction if exponent == 0 else fraction | 1 << self.mantissa
+        bias = (1 << (self.exponent_bits - 1)) - 1
+        return whole * Fraction(2) ** (max(exponent, 1) - bias - self.mantissa)
+
+    def encode(self, value: Number) -> int:
+        """With saturation, by looking for the nearest of all codes."""
+        if value != value:
+            return self.nan
+        negative = math.copysign(1, value) < 0 if isinstance(value, float) else value < 0
+        sign = self.sign if negative else 0
+        if isinstance(value, float) and math.isinf(value):
+            return sign | self.top
+        x = abs(Fraction(value))
+        codes = [self.value(code) for code in range(self.top + 1)]
+        if x >= codes[-1]:
+            return sign | self.top
+        above = next(code for code, v in enumerate(codes) if v > x)
+        low, high = x - codes[above - 1], codes[above] - x
+        return sign | (above if high < low or (high == low and above % 2 == 0) else above - 1)
+
+    def widen(self, code: int) -> int:
+        """As f16 bits."""
+        sign = 0x8000 if code & self.sign else 0
+        magnitude = code & (self.sign - 1)
+        if magnitude <= self.top:
+            return sign | F16.encode(self.value(magnitude))
+        return sign | F16.infinity if magnitude == self.infinity else F16.nan
 
 
-def eight_bits() -> Iterator[Case]:
-    kinds = {"e4m3": (4, 3, 0x7E, 0x7F, False), "e5m2": (5, 2, 0x7B, 0x7F, True)}
-    for name, shape in kinds.items():
+TINY = {
+    "e4m3": Tiny(4, 3, 0x7E, 0x7F, None, 8, "sm_89"),
+    "e5m2": Tiny(5, 2, 0x7B, 0x7F, 0x7C, 8, "sm_89"),
+    "e2m3": Tiny(2, 3, 0x1F, 0x1F, None, 8, "sm_100a"),
+    "e3m2": Tiny(3, 2, 0x1F, 0x1F, None, 8, "sm_100a"),
+    "e2m1": Tiny(2, 1, 0x7, 0x7, None, 4, "sm_100a"),
+}
 
-        def one(value: Number, shape=shape) -> int:
-            return _tiny(value, *shape)
 
-        def from_singles(a: int, b: int, one=one) -> int:
-            return one(F32.decode(b)) | one(F32.decode(a)) << 8
+def _two_reaches(rng: np.random.Generator) -> tuple[Bits, ...]:
+    columns = [_reach(F32)(rng)[0] for _ in range(2)]
+    return columns[0], rng.permutation(columns[1])
 
-        def from_halves(a: int, one=one) -> int:
-            return one(F16.decode(a & 0xFFFF)) | one(F16.decode(a >> 16)) << 8
 
-        def reach(rng: np.random.Generator) -> tuple[Bits, ...]:
-            columns = [_reach(F32)(rng)[0] for _ in range(2)]
-            return columns[0], rng.permutation(columns[1])
+def _half_pairs(rng: np.random.Generator) -> tuple[Bits, ...]:
+    low = _reach(F16)(rng)[0].astype(np.uint32)
+    return (low | rng.permutation(low) << np.uint32(16),)
 
-        def half_pairs(rng: np.random.Generator) -> tuple[Bits, ...]:
-            low = _reach(F16)(rng)[0].astype(np.uint32)
-            return (low | rng.permutation(low) << np.uint32(16),)
 
-        yield Case(
-            f"cvt.rn.satfinite.{name}x2.f32 {{d}}, {{a}}, {{b}};",
-            16,
-            (32, 32),
-            mapped(16, from_singles),
-            reach,
-            target="sm_89",
-        )
-        yield Case(
-            f"cvt.rn.satfinite.{name}x2.f16x2 {{d}}, {{a}};",
-            16,
-            (32,),
-            mapped(16, from_halves),
-            half_pairs,
-            target="sm_89",
-        )
-        exponent_bits, mantissa, top, _, infinities = shape
+def narrow_formats() -> Iterator[Case]:
+    for name, f in TINY.items():
+        mask = (1 << f.width) - 1
 
-        def widen(code: int, exponent_bits=exponent_bits, mantissa=mantissa, top=top, infinities=infinities) -> int:
-            magnitude = code & 0x7F
-            if magnitude > top:
-                if infinities and magnitude == 0x7C:
-                    return F16.infinity | (0x8000 if code & 0x80 else 0)
-                return F16.nan
-            e, m = magnitude >> mantissa, magnitude & ((1 << mantissa) - 1)
-            bias = (1 << (exponent_bits - 1)) - 1
-            whole = m if e == 0 else m | 1 << mantissa
-            value = F16.encode(whole * Fraction(2) ** (max(e, 1) - bias - mantissa))
-            return value | (0x8000 if code & 0x80 else 0)
+        def from_singles(a: int, b: int, f=f) -> int:
+            return f.encode(F32.decode(b)) | f.encode(F32.decode(a)) << f.width
 
-        def all_codes(rng: np.random.Generator) -> tuple[Bits, ...]:
-            return (np.arange(1 << 16, dtype=np.uint16)[rng.permutation(1 << 16)[:4096]],)
+        def from_halves(a: int, f=f) -> int:
+            return f.encode(F16.decode(a & 0xFFFF)) | f.encode(F16.decode(a >> 16)) << 8
 
-        yield Case(
-            f"cvt.rn.f16x2.{name}x2 {{d}}, {{a}};",
-            32,
-            (16,),
-            mapped(32, lambda a, widen=widen: widen(a & 255) | widen(a >> 8) << 16),
-            all_codes,
-            target="sm_89",
-        )
+        def widened(a: int, f=f, mask=mask) -> int:
+            return f.widen(a & mask) | f.widen(a >> f.width & mask) << 16
+
+        def codes(rng: np.random.Generator, f=f) -> tuple[Bits, ...]:
+            inside = f.sign | (f.sign - 1)
+            pairs = rng.integers(0, 1 << 16, 3000)
+            return ((pairs & inside | (pairs >> 8 & inside) << f.width).astype(np.uint16),)
+
+        narrow = f"cvt.rn.satfinite.{name}x2.f32"
+        if f.width == 4:
+            bytes4 = mapped(32, lambda a, b, g=from_singles: g(a, b) * 0x01010101)
+            form = narrow + " t, {a}, {b}; mov.b32 {d}, {{t, t, t, t}};"
+            yield Case(form, 32, (32, 32), bytes4, _two_reaches, target=f.target, declare=".reg .b8 t;")
+            form = f"mov.b16 {{{{t, u}}}}, {{a}}; cvt.rn.f16x2.{name}x2 {{d}}, t;"
+            yield Case(form, 32, (16,), mapped(32, widened), codes, target=f.target, declare=".reg .b8 t, u;")
+            continue
+        yield Case(narrow + " {d}, {a}, {b};", 16, (32, 32), mapped(16, from_singles), _two_reaches, target=f.target)
+        yield Case(f"cvt.rn.f16x2.{name}x2 {{d}}, {{a}};", 32, (16,), mapped(32, widened), codes, target=f.target)
+        if f.target == "sm_89":
+            form = f"cvt.rn.satfinite.{name}x2.f16x2 {{d}}, {{a}};"
+            yield Case(form, 16, (32,), mapped(16, from_halves), _half_pairs, target=f.target)
+
+
+def exponents() -> Iterator[Case]:
+    """ue8m0: a power of two from 2^-127 to 2^127, or NaN (0xff); the sign is dropped."""
+
+    def code(value: Number, up: bool, finite: bool) -> int:
+        if value != value:
+            return 0xFF
+        if isinstance(value, float) and math.isinf(value):
+            return 0xFE if finite else 0xFF
+        x = abs(Fraction(value))
+        for exponent in range(-127, 128):
+            power = Fraction(2) ** exponent
+            if x < 2 * power or (up and x == 2 * power):
+                rounded = exponent + (1 if up and x > power else 0)
+                return rounded + 127 if rounded < 128 else (0xFE if finite else 0xFF)
+        return 0xFE if finite else 0xFF
+
+    for up in (False, True):
+        for finite in (False, True):
+
+            def convert(a: int, b: int, up=up, finite=finite) -> int:
+                return code(F32.decode(b), up, finite) | code(F32.decode(a), up, finite) << 8
+
+            form = f"cvt.{'rp' if up else 'rz'}{'.satfinite' if finite else ''}.ue8m0x2.f32 {{d}}, {{a}}, {{b}};"
+            yield Case(form, 16, (32, 32), mapped(16, convert), floats(F32, F32, count=60), target="sm_100a")
+
+    def widen(c: int) -> int:
+        return BF16.nan if c == 0xFF else BF16.encode(Fraction(2) ** (c - 127))
+
+    def all_pairs(rng: np.random.Generator) -> tuple[Bits, ...]:
+        return (rng.permutation(1 << 16)[:4096].astype(np.uint16),)
+
+    both = mapped(32, lambda a: widen(a & 255) | widen(a >> 8) << 16)
+    yield Case("cvt.rn.bf16x2.ue8m0x2 {d}, {a};", 32, (16,), both, all_pairs, target="sm_100a")
 
 
 def tensor_float() -> Iterator[Case]:
@@ -291,5 +338,6 @@ def cases() -> Iterator[Case]:
     yield from integer_to_float()
     yield from between_floats()
     yield from packed()
-    yield from eight_bits()
+    yield from narrow_formats()
+    yield from exponents()
     yield from tensor_float()
