@@ -77,14 +77,14 @@ constexpr auto kMul = [](auto a, auto b) { return a * b; };
 constexpr auto kDiv = [](auto a, auto b) { return a / b; };
 constexpr auto kFma32 = [](float a, float b, float c) { return __builtin_fmaf(a, b, c); };
 
-// Which NaN wins: an addend before a factor, a dividend before a divisor. A subtrahend has its sign turned
-// first.
+// Which NaN wins, as on an H100 (the last argument of `propagated` first): the second operand, a dividend
+// before a divisor; of a fused multiply-add the second factor, the addend, the first factor.
 constexpr auto kAdd64 = [](double a, double b) { return propagated(a + b, a, b); };
-constexpr auto kSub64 = [](double a, double b) { return propagated(a - b, a, -b); };
-constexpr auto kMul64 = [](double a, double b) { return propagated(a * b, b, a); };
+constexpr auto kSub64 = [](double a, double b) { return propagated(a - b, a, b); };
+constexpr auto kMul64 = [](double a, double b) { return propagated(a * b, a, b); };
 constexpr auto kDiv64 = [](double a, double b) { return propagated(a / b, b, a); };
 constexpr auto kFma64 = [](double a, double b, double c) {
-  return propagated(__builtin_fma(a, b, c), b, a, c);
+  return propagated(__builtin_fma(a, b, c), a, c, b);
 };
 
 // One source, result canonical; flushing of inputs and results is done here, so the host's mode does not

@@ -31,10 +31,8 @@ def _rounded(f: Format, function: Callable[..., Number], mode: str, flush: bool,
 
 
 def _inherited(op: str, raw: tuple[int, ...]) -> int | None:
-    """The NaN that f64 operations hand on: an addend's before a factor's, a dividend's before a divisor's."""
-    if op == "sub":
-        raw = raw[0], raw[1] ^ F64.sign
-    order = {"add": (1, 0), "sub": (1, 0), "fma": (2, 0, 1)}.get(op, range(len(raw)))
+    """The NaN that f64 operations hand on, as an H100 does: mostly the second operand's."""
+    order = {"add": (1, 0), "sub": (1, 0), "mul": (1, 0), "fma": (1, 2, 0)}.get(op, range(len(raw)))
     return next((F64.hand_on(raw[k], F64) for k in order if F64.is_nan(raw[k])), None)
 
 
