@@ -131,7 +131,7 @@ def silence_announcements() -> None:
 
 def lab(options: list[str]) -> None:
     say("opening JupyterLab; stop it with Ctrl-C")
-    command = [str(PYTHON), "-m", "jupyterlab", *options, FIRST_NOTEBOOK]
+    command = [str(PYTHON), "-m", "jupyterlab", f"--LabApp.default_url=/lab/tree/{FIRST_NOTEBOOK}", *options]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command.append("--allow-root")
     os.chdir(ROOT)
