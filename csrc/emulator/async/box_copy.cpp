@@ -40,14 +40,20 @@ void check_smem(const TensorMap& map, const BoxRequest& request, std::size_t siz
   }
 }
 
+template <std::uint32_t kStep, typename Byte, typename Move>
+void walk_pieces(Swizzle swizzle, Byte* smem, std::uint32_t address, std::uint32_t bytes, Move move) {
+  for (std::uint32_t at = 0; at < bytes; at += kStep) {
+    move(smem + swizzle_address(swizzle, address + at), at, kStep);
+  }
+}
+
 // Shared memory and the box row change places 16 bytes at a time (8 under the 8-byte flip).
 template <typename Byte, typename Move>
 void walk_row(const TensorMap& map, Byte* smem, std::uint32_t address, std::uint32_t bytes, Move move) {
   if (map.swizzle == Swizzle::kNone) return move(smem + address, 0u, bytes);
-  const std::uint32_t step = map.swizzle == Swizzle::k128BAtom32BFlip8B ? 8 : 16;
-  for (std::uint32_t at = 0; at < bytes; at += step) {
-    move(smem + swizzle_address(map.swizzle, address + at), at, step);
-  }
+  if (map.swizzle == Swizzle::k128BAtom32BFlip8B)
+    return walk_pieces<8>(map.swizzle, smem, address, bytes, move);
+  walk_pieces<16>(map.swizzle, smem, address, bytes, move);
 }
 
 void fill(const TensorMap& map, std::uint8_t* row, int count) {

@@ -161,25 +161,12 @@ void AsyncEngine::commit(const TensorCommit& commit, std::uint32_t cta) {
   queue.commits.push_back(marked);
 }
 
-void AsyncEngine::submit(Warp& warp, SmallCopy copy) {
-  WarpQueue& own = queue(warp);
-  // Lanes of one record are in one group; lanes that have committed differently get records of their own.
-  while (copy.mask != 0) {
-    const std::uint32_t group = own.small_groups[static_cast<std::size_t>(std::countr_zero(copy.mask))];
-    std::uint32_t same = 0;
-    for (std::uint32_t rest = copy.mask; rest != 0; rest &= rest - 1) {
-      const int lane = std::countr_zero(rest);
-      if (own.small_groups[static_cast<std::size_t>(lane)] == group) same |= 1u << lane;
-    }
-    SmallCopy part = copy;
-    part.mask = same;
-    part.group = group;
-    own.small.push_back(part);
-    copy.mask &= ~same;
-  }
+void AsyncEngine::submit(Warp& warp, const SmallCopy& copy) {
+  SmallCopies& small = queue(warp).small;
+  small.push(copy);
   // A GPU has room for so many copies in flight and no more; only the adversarial scheduler stretches that.
   if (cluster_.launch->config.policy == Policy::kAdversarial) return;
-  while (own.small.size() > kCopiesInFlight) run_small_until(own, 0);
+  while (small.size() > kCopiesInFlight) small.run_oldest(performer());
 }
 
 void AsyncEngine::commit_bulk_group(Warp& warp) {
@@ -204,36 +191,15 @@ void AsyncEngine::wait_bulk_group(Warp& warp, std::uint32_t pending) {
 }
 
 void AsyncEngine::commit_small_group(Warp& warp) {
-  for (std::uint32_t rest = warp.mask; rest != 0; rest &= rest - 1)
-    ++queue(warp).small_groups[std::countr_zero(rest)];
+  queue(warp).small.commit_group(warp.mask);
 }
 
 void AsyncEngine::wait_small_group(Warp& warp, std::uint32_t pending) {
-  WarpQueue& own = queue(warp);
-  const bool all = pending == 0xffffffffu;
-  for (SmallCopy& copy : own.small) {
-    const std::uint32_t lanes = copy.mask & warp.mask;
-    if (lanes == 0) continue;
-    const std::uint32_t committed = own.small_groups[static_cast<std::size_t>(std::countr_zero(lanes))];
-    if (!all && std::uint64_t{copy.group} + pending >= committed) continue;
-    perform(copy, lanes);
-    copy.mask &= ~lanes;
-  }
-  std::erase_if(own.small, [](const SmallCopy& copy) { return copy.mask == 0; });
+  queue(warp).small.wait_group(warp.mask, pending, performer());
 }
 
-// Carries out the record at `index` and, before it, what its lanes issued earlier.
-bool AsyncEngine::run_small_until(WarpQueue& queue, std::size_t index) {
-  const std::uint32_t lanes = queue.small[index].mask;
-  for (std::size_t i = 0; i <= index; ++i) {
-    SmallCopy& copy = queue.small[i];
-    const std::uint32_t now = copy.mask & lanes;
-    if (now == 0) continue;
-    copy.mask &= ~now;
-    perform(copy, now);
-  }
-  std::erase_if(queue.small, [](const SmallCopy& copy) { return copy.mask == 0; });
-  return true;
+void AsyncEngine::wait_all_small(Warp& warp) {
+  queue(warp).small.wait_all(warp.mask, performer());
 }
 
 void AsyncEngine::run_tensor_queue(TensorQueue& queue, std::uint64_t until) {
@@ -282,14 +248,7 @@ bool AsyncEngine::advance_mbarrier(std::uint32_t address) {
     }
   }
   for (WarpQueue& own : warps_) {
-    for (std::size_t i = 0; i < own.small.size(); ++i) {
-      if (own.small[i].bytes != 0) continue;
-      for (std::uint32_t rest = own.small[i].mask; rest != 0; rest &= rest - 1) {
-        if (own.small[i].shared[static_cast<std::size_t>(std::countr_zero(rest))] == address) {
-          return run_small_until(own, i);
-        }
-      }
-    }
+    if (own.small.run_arrival(address, performer())) return true;
   }
   return false;
 }
@@ -312,7 +271,10 @@ bool AsyncEngine::advance(std::uint64_t choice) {
         break;
       default:
         for (WarpQueue& own : warps_) {
-          if (!own.small.empty()) return run_small_until(own, 0);
+          if (!own.small.empty()) {
+            own.small.run_oldest(performer());
+            return true;
+          }
           if (own.bulk.empty()) continue;
           const BulkOperation operation = std::move(own.bulk.front().operation);
           own.bulk.pop_front();

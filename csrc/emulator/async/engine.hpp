@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "emulator/async/operations.hpp"
+#include "emulator/async/small_copies.hpp"
 #include "emulator/async/tmem_pending.hpp"
 #include "emulator/sync/mbarrier.hpp"
 #include "emulator/tensor/tmem.hpp"
@@ -57,12 +58,13 @@ class AsyncEngine {
                       BulkOperation operation);  // belongs to the issuing lane's current bulk group
   void submit(TensorOperation operation);
   void commit(const TensorCommit& commit, std::uint32_t cta);
-  void submit(Warp& warp, SmallCopy copy);
+  void submit(Warp& warp, const SmallCopy& copy);
 
   void commit_bulk_group(Warp& warp);
   void wait_bulk_group(Warp& warp, std::uint32_t pending);
   void commit_small_group(Warp& warp);
-  void wait_small_group(Warp& warp, std::uint32_t pending);  // UINT32_MAX: cp.async.wait_all
+  void wait_small_group(Warp& warp, std::uint32_t pending);
+  void wait_all_small(Warp& warp);
 
   // Carries out the first pending operation that signals this mbarrier. False: there is none.
   bool advance_mbarrier(std::uint32_t address);
@@ -108,8 +110,7 @@ class AsyncEngine {
   struct WarpQueue {
     std::deque<Grouped> bulk;
     std::array<std::uint32_t, 32> bulk_groups{};  // committed, by lane
-    std::deque<SmallCopy> small;
-    std::array<std::uint32_t, 32> small_groups{};  // committed, by lane
+    SmallCopies small;
   };
 
   WarpQueue& queue(const Warp& warp);
@@ -119,7 +120,9 @@ class AsyncEngine {
   void perform(const SmallCopy& copy, std::uint32_t lanes);
   void run_tensor_queue(TensorQueue& queue, std::uint64_t until);
   bool advance_tensor(TensorQueue& queue);
-  bool run_small_until(WarpQueue& queue, std::size_t index);
+  auto performer() {
+    return [this](const SmallCopy& copy, std::uint32_t lanes) { perform(copy, lanes); };
+  }
   void signal(const Issuer& issuer, std::uint32_t address, std::uint32_t bytes);
   std::span<std::uint8_t> smem(std::uint32_t rank) const;
 

@@ -175,11 +175,16 @@ void AsyncEngine::perform(const SmallCopy& copy, std::uint32_t lanes) {
   }
   for (; lanes != 0; lanes &= lanes - 1) {
     const auto lane = static_cast<std::size_t>(std::countr_zero(lanes));
-    std::uint8_t* target =
-        cluster_.ctas[copy.shared[lane] >> kSharedRankShift].shared + (copy.shared[lane] & kSharedOffsetMask);
+    const std::uint32_t address = copy.shared[lane];
+    std::uint8_t* target = cluster_.ctas[address >> kSharedRankShift].shared + (address & kSharedOffsetMask);
+    const auto* source = reinterpret_cast<const std::uint8_t*>(copy.global[lane]);
     const std::size_t read = copy.source_bytes[lane];
-    std::memcpy(target, reinterpret_cast<const std::uint8_t*>(copy.global[lane]), read);
-    std::memset(target + read, 0, copy.bytes - read);
+    if (read == 16) {
+      std::memcpy(target, source, 16);
+    } else {
+      std::memcpy(target, source, read);
+      std::memset(target + read, 0, copy.bytes - read);
+    }
   }
 }
 

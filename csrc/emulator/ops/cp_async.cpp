@@ -85,6 +85,11 @@ const Inst* wait_group(Warp& w, const Inst* i) {
   return i + 1;
 }
 
+const Inst* wait_all(Warp& w, const Inst* i) {
+  async_engine(w).wait_all_small(w);
+  return i + 1;
+}
+
 void build_nothing(Builder& b) {
   b.expect_count(0, 0);
 }
@@ -92,11 +97,6 @@ void build_nothing(Builder& b) {
 void build_wait_group(Builder& b) {
   b.expect_count(1, 1);
   b.inst.imm = b.integer(b.operand(0));
-}
-
-void build_wait_all(Builder& b) {
-  b.expect_count(0, 0);
-  b.inst.imm = 0xffffffffll;
 }
 
 }  // namespace
@@ -107,7 +107,7 @@ void register_cp_async(Table& t) {
         build_copy, copy);
   t.row("cp.async.commit_group", build_nothing, commit_group);
   t.row("cp.async.wait_group", build_wait_group, wait_group);
-  t.row("cp.async.wait_all", build_wait_all, wait_group);
+  t.row("cp.async.wait_all", build_nothing, wait_all);
 }
 
 }  // namespace sglab::emu

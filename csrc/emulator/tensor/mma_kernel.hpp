@@ -36,6 +36,11 @@ struct MmaKernels {
   // `count` (a multiple of 8) contiguous elements, widened.
   void (*widen_f16)(const std::uint8_t* source, float* out, int count);
   void (*widen_bf16)(const std::uint8_t* source, float* out, int count);
+  // Sixteen contiguous elements.
+  void (*widen_e4m3)(const std::uint8_t* source, float* out);
+  void (*widen_e5m2)(const std::uint8_t* source, float* out);
+  // Sixteen rows of sixteen bytes, transposed.
+  void (*transpose_bytes)(const std::uint8_t* const rows[16], std::uint8_t* out);
   // An accumulator fragment of one warp: 32 lanes hold 8 rows x 4 columns (row lane / 4, column lane % 4),
   // `upper` rows 0-7 and `lower` rows 8-15. The four columns of sixteen rows lie `stride` floats apart. Bits
   // are not changed.

@@ -160,6 +160,78 @@ void widen(const std::uint8_t* source, float* out, int count) {
   }
 }
 
+#if defined(__AVX2__)
+void store_halves(__m256i halves, __m256 scale, float* out) {
+  _mm256_storeu_ps(out, _mm256_mul_ps(_mm256_cvtph_ps(_mm256_castsi256_si128(halves)), scale));
+  _mm256_storeu_ps(out + 8, _mm256_mul_ps(_mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1)), scale));
+}
+
+__m256i load_bytes(const std::uint8_t* source) {
+  return _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(source)));
+}
+
+// By way of fp16, whose exponent is eight further on; the one NaN becomes fp16's.
+void widen_e4m3(const std::uint8_t* source, float* out) {
+  const __m256i raw = load_bytes(source), all = _mm256_set1_epi16(0x7f);
+  const __m256i magnitude = _mm256_and_si256(raw, all);
+  const __m256i sign = _mm256_slli_epi16(_mm256_andnot_si256(all, raw), 8);
+  const __m256i nan = _mm256_and_si256(_mm256_cmpeq_epi16(magnitude, all), _mm256_set1_epi16(0x7e00));
+  const __m256i halves = _mm256_or_si256(_mm256_or_si256(sign, nan), _mm256_slli_epi16(magnitude, 7));
+  store_halves(halves, _mm256_set1_ps(256.0f), out);
+}
+
+void widen_e5m2(const std::uint8_t* source, float* out) {
+  store_halves(_mm256_slli_epi16(load_bytes(source), 8), _mm256_set1_ps(1.0f), out);
+}
+#else
+// The exponent and mantissa bits land in fp32's places, a product with a power of two rebiases and normalises
+// them; codes from `special` on (without the sign) are infinity or NaN.
+template <int kMantissa, std::uint32_t kRebias, std::uint32_t kSpecial>
+void widen_small(const std::uint8_t* source, float* out) {
+  for (int i = 0; i < 16; ++i) {
+    const std::uint32_t raw = source[i], magnitude = raw & 0x7fu, rebias_bits = kRebias << 23;
+    std::uint32_t bits = magnitude << (23 - kMantissa);
+    float value, rebias;
+    std::memcpy(&value, &bits, 4);
+    std::memcpy(&rebias, &rebias_bits, 4);
+    value *= rebias;
+    std::memcpy(&bits, &value, 4);
+    const bool infinite = kMantissa == 2 && magnitude == kSpecial;
+    if (magnitude >= kSpecial) bits = infinite ? 0x7f800000u : 0x7fc00000u;
+    bits |= (raw & 0x80u) << 24;
+    std::memcpy(out + i, &bits, 4);
+  }
+}
+
+void widen_e4m3(const std::uint8_t* source, float* out) {
+  widen_small<3, 254 - 7, 0x7f>(source, out);
+}
+
+void widen_e5m2(const std::uint8_t* source, float* out) {
+  widen_small<2, 254 - 15, 0x7c>(source, out);
+}
+#endif
+
+void transpose_bytes(const std::uint8_t* const rows[16], std::uint8_t* out) {
+#if defined(__SSE2__)
+  // Four perfect shuffles of the rows.
+  __m128i r[16], s[16];
+  for (int i = 0; i < 16; ++i) r[i] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows[i]));
+  for (int round = 0; round < 4; ++round) {
+    for (int i = 0; i < 8; ++i) {
+      s[2 * i] = _mm_unpacklo_epi8(r[i], r[i + 8]);
+      s[2 * i + 1] = _mm_unpackhi_epi8(r[i], r[i + 8]);
+    }
+    std::memcpy(r, s, sizeof(r));
+  }
+  std::memcpy(out, r, sizeof(r));
+#else
+  for (int row = 0; row < 16; ++row) {
+    for (int k = 0; k < 16; ++k) out[16 * k + row] = rows[row][k];
+  }
+#endif
+}
+
 #if defined(__AVX512F__)
 // Transposes a 4 x 4 block of 4-float groups' inner quads: the low and high column pairs of two 4-row
 // vectors.
@@ -216,9 +288,15 @@ void columns_to_fragment(const float* columns, std::int64_t stride, std::uint32_
 #endif
 }
 
-constexpr MmaKernels kKernels = {
-    multiply,           transpose_widen<HalfFormat>, transpose_widen<BfloatFormat>,
-    widen<HalfFormat>,  widen<BfloatFormat>,         fragment_to_columns,
-    columns_to_fragment};
+constexpr MmaKernels kKernels = {multiply,
+                                 transpose_widen<HalfFormat>,
+                                 transpose_widen<BfloatFormat>,
+                                 widen<HalfFormat>,
+                                 widen<BfloatFormat>,
+                                 widen_e4m3,
+                                 widen_e5m2,
+                                 transpose_bytes,
+                                 fragment_to_columns,
+                                 columns_to_fragment};
 
 }  // namespace

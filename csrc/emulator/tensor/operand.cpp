@@ -21,6 +21,77 @@ bool is_sixteen_bit(ElementType type) {
   return type == ElementType::kF16 || type == ElementType::kBf16;
 }
 
+// Decodes the elements of one 16-byte chunk.
+using Decode = void (*)(const std::uint8_t* chunk, float* out);
+
+template <ElementType kType>
+void decode_words(const std::uint8_t* chunk, float* out) {
+  for (int i = 0; i < 4; ++i) {
+    std::uint32_t raw;
+    std::memcpy(&raw, chunk + 4 * i, 4);
+    out[i] = decode_element(kType, raw);
+  }
+}
+
+template <ElementType kType>
+void decode_bytes(const std::uint8_t* chunk, float* out) {
+  const float* table = byte_decode_table(kType);
+  for (int i = 0; i < 16; ++i) out[i] = table[chunk[i]];
+}
+
+template <int kCount>
+void decode_e2m1(const std::uint8_t* chunk, float* out) {
+  const float* table = byte_decode_table(ElementType::kE2m1);
+  for (int i = 0; i < kCount; ++i) out[i] = table[(chunk[i / 2] >> (4 * (i % 2))) & 0xf];
+}
+
+template <ElementType kType>
+void decode_six_bits(const std::uint8_t* chunk, float* out) {
+  const float* table = byte_decode_table(kType);
+  for (int i = 0; i < 16; ++i) out[i] = table[six_bits(chunk, i)];
+}
+
+template <ElementType kType>
+void decode_halves(const std::uint8_t* chunk, float* out) {
+  const MmaKernels& kernels = mma_kernels();
+  (kType == ElementType::kF16 ? kernels.widen_f16 : kernels.widen_bf16)(chunk, out, 8);
+}
+
+Decode decoder(ElementType type, bool packed_fp4) {
+  using enum ElementType;
+  switch (type) {
+    case kF16:
+      return decode_halves<kF16>;
+    case kBf16:
+      return decode_halves<kBf16>;
+    case kTf32:
+      return decode_words<kTf32>;
+    case kF32:
+      return decode_words<kF32>;
+    case kE4m3:
+      return mma_kernels().widen_e4m3;
+    case kE5m2:
+      return mma_kernels().widen_e5m2;
+    case kE2m1:
+      return packed_fp4 ? decode_e2m1<32> : decode_e2m1<16>;
+    case kE3m2:
+      return decode_six_bits<kE3m2>;
+    case kE2m3:
+      return decode_six_bits<kE2m3>;
+    case kS8:
+      return decode_bytes<kS8>;
+    case kU8:
+      return decode_bytes<kU8>;
+    default:
+      throw std::invalid_argument(std::string("matrix operand of type ") + std::string(element_name(type)) +
+                                  " in shared memory");
+  }
+}
+
+bool is_eight_bit(ElementType type) {
+  return element_bits(type) == 8;
+}
+
 // K-major 16-bit operands whose rows run fastest in the panel: the common case of A, eight rows at a time.
 void gather_transposed16(SmemView smem, const ChunkAddress& address, const OperandShape& shape,
                          const PanelOut& out) {
@@ -35,44 +106,30 @@ void gather_transposed16(SmemView smem, const ChunkAddress& address, const Opera
   }
 }
 
+// The same for 8-bit operands, sixteen rows at a time.
+void gather_transposed8(SmemView smem, const ChunkAddress& address, const OperandShape& shape,
+                        const PanelOut& out) {
+  const auto transpose = mma_kernels().transpose_bytes;
+  const Decode decode = decoder(shape.type, false);
+  std::uint8_t columns[16 * 16];
+  for (int row = 0; row < shape.rows; row += 16) {
+    for (int chunk = 0; chunk * 16 < shape.k; ++chunk) {
+      const std::uint8_t* rows[16];
+      for (int i = 0; i < 16; ++i) rows[i] = chunk_at(smem, address(row + i, chunk));
+      transpose(rows, columns);
+      for (int k = 0; k < 16 && chunk * 16 + k < shape.k; ++k) {
+        decode(columns + 16 * k, out.data + row + (chunk * 16 + k) * out.k_stride);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 int elements_per_chunk(ElementType type, bool packed_fp4) {
   const int bits = element_bits(type);
   if (bits >= 8) return 128 / bits;
   return packed_fp4 ? 32 : 16;
-}
-
-void decode_chunk(ElementType type, bool packed_fp4, const std::uint8_t* chunk, float* out) {
-  switch (type) {
-    case ElementType::kF16:
-      return mma_kernels().widen_f16(chunk, out, 8);
-    case ElementType::kBf16:
-      return mma_kernels().widen_bf16(chunk, out, 8);
-    case ElementType::kTf32:
-    case ElementType::kF32:
-      for (int i = 0; i < 4; ++i) {
-        std::uint32_t raw;
-        std::memcpy(&raw, chunk + 4 * i, 4);
-        out[i] = decode_element(type, raw);
-      }
-      return;
-    case ElementType::kE2m1: {
-      const float* table = byte_decode_table(type);
-      for (int i = 0; i < (packed_fp4 ? 32 : 16); ++i) out[i] = table[(chunk[i / 2] >> (4 * (i % 2))) & 0xf];
-      return;
-    }
-    case ElementType::kE3m2:
-    case ElementType::kE2m3: {
-      const float* table = byte_decode_table(type);
-      for (int i = 0; i < 16; ++i) out[i] = table[six_bits(chunk, i)];
-      return;
-    }
-    default: {
-      const float* table = byte_decode_table(type);
-      for (int i = 0; i < 16; ++i) out[i] = table[chunk[i]];
-    }
-  }
 }
 
 void gather_operand(SmemView smem, const SmemDescriptor& descriptor, const OperandShape& shape,
@@ -82,6 +139,10 @@ void gather_operand(SmemView smem, const SmemDescriptor& descriptor, const Opera
   if (k_major && is_sixteen_bit(shape.type) && out.row_stride == 1) {
     return gather_transposed16(smem, address, shape, out);
   }
+  if (k_major && is_eight_bit(shape.type) && out.row_stride == 1 && shape.rows % 16 == 0) {
+    return gather_transposed8(smem, address, shape, out);
+  }
+  const Decode decode = decoder(shape.type, shape.packed_fp4);
   const int per_chunk = elements_per_chunk(shape.type, shape.packed_fp4);
   const int lines = k_major ? shape.rows : shape.k;
   const int length = k_major ? shape.k : shape.rows;
@@ -92,11 +153,11 @@ void gather_operand(SmemView smem, const SmemDescriptor& descriptor, const Opera
       const std::uint8_t* bytes = chunk_at(smem, address(line, chunk));
       float* target = out.data + line * line_stride + chunk * per_chunk * step;
       if (step == 1 && length - chunk * per_chunk >= per_chunk) {
-        decode_chunk(shape.type, shape.packed_fp4, bytes, target);
+        decode(bytes, target);
         continue;
       }
       float values[32];
-      decode_chunk(shape.type, shape.packed_fp4, bytes, values);
+      decode(bytes, values);
       for (int i = 0; i < per_chunk && chunk * per_chunk + i < length; ++i) target[i * step] = values[i];
     }
   }

@@ -59,7 +59,4 @@ void for_each_operand_chunk(const SmemDescriptor& descriptor, const OperandShape
   }
 }
 
-// Decodes the elements of one 16-byte chunk.
-void decode_chunk(ElementType type, bool packed_fp4, const std::uint8_t* chunk, float* out);
-
 }  // namespace sglab::emu

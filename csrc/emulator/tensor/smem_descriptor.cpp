@@ -1,5 +1,6 @@
 #include "emulator/tensor/smem_descriptor.hpp"
 
+#include <bit>
 #include <stdexcept>
 #include <string>
 
@@ -60,20 +61,21 @@ SmemDescriptor decode_wgmma_descriptor(std::uint64_t bits) {
 }
 
 ChunkAddress::ChunkAddress(const SmemDescriptor& descriptor, Major major)
-    : start_(descriptor.start), swizzle_(descriptor.swizzle) {
+    : start_(descriptor.start), pattern_(swizzle_pattern(descriptor.swizzle)) {
   if (descriptor.leading_is_absolute) {
     throw std::invalid_argument(
         "shared-memory descriptor: absolute leading-dimension addresses (bit 52, sm_103a) are not "
         "implemented");
   }
-  const bool plain = swizzle_ == Swizzle::kNone;
-  const std::uint32_t span = swizzle_span(swizzle_);
+  const Swizzle swizzle = descriptor.swizzle;
+  const bool plain = swizzle == Swizzle::kNone;
+  const std::uint32_t span = swizzle_span(swizzle);
   phase_ = (descriptor.base_offset & 7u) << 7;
   row_pitch_ = span;
-  chunks_ = span / 16;
-  rows_ = 8;
+  chunk_bits_ = static_cast<std::uint32_t>(std::countr_zero(span / 16));
+  row_bits_ = 3;
   if (major == Major::kK) {
-    if (swizzle_ == Swizzle::k128BAtom32B) {
+    if (swizzle == Swizzle::k128BAtom32B) {
       throw std::invalid_argument(
           "shared-memory descriptor: 128B swizzle with 32B atoms needs an MN-major operand");
     }
@@ -84,7 +86,7 @@ ChunkAddress::ChunkAddress(const SmemDescriptor& descriptor, Major major)
     row_group_ = descriptor.leading_offset;
     chunk_group_ = descriptor.stride_offset;
   } else {
-    if (swizzle_ == Swizzle::k128BAtom32B) rows_ = 4;
+    if (swizzle == Swizzle::k128BAtom32B) row_bits_ = 2;
     row_group_ = descriptor.stride_offset;
     chunk_group_ = descriptor.leading_offset;
   }

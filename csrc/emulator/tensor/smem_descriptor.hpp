@@ -33,20 +33,21 @@ class ChunkAddress {
   ChunkAddress(const SmemDescriptor& descriptor, Major major);
 
   std::uint32_t operator()(std::uint32_t row, std::uint32_t chunk) const {
-    const std::uint32_t linear = start_ + (row / rows_) * row_group_ + (row % rows_) * row_pitch_ +
-                                 (chunk / chunks_) * chunk_group_ + (chunk % chunks_) * 16;
-    return swizzle_address(swizzle_, linear - phase_) + phase_;
+    const std::uint32_t linear =
+        start_ + (row >> row_bits_) * row_group_ + (row & ((1u << row_bits_) - 1)) * row_pitch_ +
+        (chunk >> chunk_bits_) * chunk_group_ + (chunk & ((1u << chunk_bits_) - 1)) * 16 - phase_;
+    return (linear ^ ((linear >> pattern_.shift) & pattern_.mask)) + phase_;
   }
 
  private:
   std::uint32_t start_;
-  std::uint32_t rows_;         // rows of one swizzle atom
+  std::uint32_t row_bits_;     // log2 of the rows of one swizzle atom
   std::uint32_t row_pitch_;    // bytes between rows of an atom
   std::uint32_t row_group_;    // bytes between atoms along the rows
-  std::uint32_t chunks_;       // chunks in one row of an atom
+  std::uint32_t chunk_bits_;   // log2 of the chunks in one row of an atom
   std::uint32_t chunk_group_;  // bytes between atoms along the chunks
   std::uint32_t phase_;        // where the pattern starts when it does not start on its own boundary
-  Swizzle swizzle_;
+  SwizzlePattern pattern_;
 };
 
 }  // namespace sglab::emu

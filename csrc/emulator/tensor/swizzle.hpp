@@ -17,24 +17,23 @@ enum class Swizzle : std::uint8_t {
   k128BAtom64B,        // bit 6 ^= bit 7
 };
 
+// address ^= (address >> shift) & mask.
+struct SwizzlePattern {
+  std::uint32_t shift;
+  std::uint32_t mask;
+};
+
+// The 8-byte flip is a second pattern on top.
+constexpr SwizzlePattern swizzle_pattern(Swizzle swizzle) {
+  constexpr SwizzlePattern kPatterns[] = {{0, 0},    {3, 0x10}, {3, 0x30}, {3, 0x70},
+                                          {2, 0x60}, {2, 0x60}, {1, 0x40}};
+  return kPatterns[static_cast<int>(swizzle)];
+}
+
 constexpr std::uint32_t swizzle_address(Swizzle swizzle, std::uint32_t address) {
-  switch (swizzle) {
-    case Swizzle::kNone:
-      return address;
-    case Swizzle::k32B:
-      return address ^ ((address >> 3) & 0x10u);
-    case Swizzle::k64B:
-      return address ^ ((address >> 3) & 0x30u);
-    case Swizzle::k128B:
-      return address ^ ((address >> 3) & 0x70u);
-    case Swizzle::k128BAtom32B:
-      return address ^ ((address >> 2) & 0x60u);
-    case Swizzle::k128BAtom32BFlip8B:
-      return address ^ ((address >> 2) & 0x60u) ^ ((address >> 4) & 0x8u);
-    case Swizzle::k128BAtom64B:
-      return address ^ ((address >> 1) & 0x40u);
-  }
-  return address;
+  const SwizzlePattern pattern = swizzle_pattern(swizzle);
+  const std::uint32_t flip = swizzle == Swizzle::k128BAtom32BFlip8B ? (address >> 4) & 0x8u : 0;
+  return address ^ ((address >> pattern.shift) & pattern.mask) ^ flip;
 }
 
 // Bytes of one row of the pattern: what a tensor map's inner box dimension may not exceed.

@@ -166,7 +166,7 @@ class Operation {
       p.d = reinterpret_cast<float*>(tmem.column(mma_.d.column) + lane);
       p.d_stride = TensorMemory::kLanes;
       mma_kernels().multiply(p);
-      for (int n = 0; n < p.n; ++n) tmem.mark_written(mma_.d.column + n, lane, p.m);
+      tmem.mark_written(mma_.d.column, p.n, lane, p.m);
       return;
     }
     multiply_converted(block.cta, p, tmem, lane);

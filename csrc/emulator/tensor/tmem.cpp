@@ -59,9 +59,14 @@ bool TensorMemory::anything_allocated() const {
   return std::any_of(owner_.begin(), owner_.end(), [](std::uint32_t owner) { return owner != 0; });
 }
 
-void TensorMemory::mark_written(std::uint32_t index, std::uint32_t lane, std::uint32_t lanes) {
-  written_[index][0] |= bit_range(lane, lanes);
-  written_[index][1] |= bit_range(static_cast<std::int64_t>(lane) - 64, lanes);
+void TensorMemory::mark_written(std::uint32_t index, std::uint32_t columns, std::uint32_t lane,
+                                std::uint32_t lanes) {
+  const std::uint64_t low = bit_range(lane, lanes);
+  const std::uint64_t high = bit_range(static_cast<std::int64_t>(lane) - 64, lanes);
+  for (std::uint32_t c = index; c < index + columns; ++c) {
+    written_[c][0] |= low;
+    written_[c][1] |= high;
+  }
 }
 
 const char* alloc_status_name(TensorMemory::AllocStatus status) {

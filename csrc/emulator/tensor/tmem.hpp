@@ -64,7 +64,10 @@ class TensorMemory {
   // Which cells were written since their column was allocated: bit l of word l / 64.
   using LaneMask = std::array<std::uint64_t, 2>;
   const LaneMask& written(std::uint32_t index) const { return written_[index]; }
-  void mark_written(std::uint32_t index, std::uint32_t lane, std::uint32_t lanes);
+  void mark_written(std::uint32_t index, std::uint32_t lane, std::uint32_t lanes) {
+    mark_written(index, 1, lane, lanes);
+  }
+  void mark_written(std::uint32_t index, std::uint32_t columns, std::uint32_t lane, std::uint32_t lanes);
   bool was_written(std::uint32_t lane, std::uint32_t index) const {
     return written_[index][lane / 64] >> (lane % 64) & 1;
   }
