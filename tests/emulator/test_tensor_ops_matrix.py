@@ -147,3 +147,33 @@ def test_diverged_lanes_meet_at_a_warp_wide_instruction() -> None:
     out = aligned((8, 4), np.uint32)
     launch(kernel_text(body, ".param .u64 out"), out)
     np.testing.assert_array_equal(out.view(np.uint16), np.repeat([[0, 1]], 4, 1).repeat(8, 0))
+
+
+@pytest.mark.parametrize("before", ["add.rz.f32", "add.rp.f32", "add.rm.f32", "mul.ftz.f32"])
+@pytest.mark.parametrize(
+    ("a", "b", "c", "want"),
+    [
+        (2.0**-13, 2.0**-13, -1.0, -1.0),  # every product is lost to rounding to nearest
+        (2.0**-13, -(2.0**-13), 1.0, 1.0),
+        (2.0**-133, 2.0**100, 0.0, 2.0**-30),  # a subnormal counts
+    ],
+)
+def test_matrices_keep_their_rounding_whatever_scalar_code_ran(
+    before: str, a: float, b: float, c: float, want: float
+) -> None:
+    def word(value: float) -> str:
+        half = int(np.float32(value).view(np.uint32)) >> 16
+        return hex(half << 16 | half)
+
+    body = f"""
+    mov.u32 %r0, %tid.x; ld.param.u64 %rd0, [out]; mul.wide.u32 %rd4, %r0, 4; add.s64 %rd0, %rd0, %rd4;
+    mov.f32 %f1, 0f33333333; mov.f32 %f2, 0f40400000; mov.b32 %f0, {hex(int(np.float32(c).view(np.uint32)))};
+    mov.u32 %r10, {word(a)}; mov.u32 %r11, {word(b)};
+    {before} %f3, %f1, %f2;
+    mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32
+      {{%f4, %f5, %f6, %f7}}, {{%r10, %r10}}, {{%r11}}, {{%f0, %f0, %f0, %f0}};
+    st.global.f32 [%rd0], %f4;
+    """
+    out = np.zeros(32, np.float32)
+    launch(kernel_text(body, ".param .u64 out"), out)
+    np.testing.assert_array_equal(out, np.float32(want))

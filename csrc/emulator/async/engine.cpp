@@ -161,12 +161,17 @@ void AsyncEngine::commit(const TensorCommit& commit, std::uint32_t cta) {
   queue.commits.push_back(marked);
 }
 
-void AsyncEngine::submit(Warp& warp, const SmallCopy& copy) {
+SmallCopy& AsyncEngine::new_small(Warp& warp) {
   SmallCopies& small = queue(warp).small;
-  small.push(copy);
   // A GPU has room for so many copies in flight and no more; only the adversarial scheduler stretches that.
-  if (cluster_.launch->config.policy == Policy::kAdversarial) return;
-  while (small.size() > kCopiesInFlight) small.run_oldest(performer());
+  if (cluster_.launch->config.policy != Policy::kAdversarial) {
+    while (small.size() >= kCopiesInFlight) small.run_oldest(performer());
+  }
+  return small.append();
+}
+
+void AsyncEngine::submit_small(Warp& warp) {
+  queue(warp).small.enter();
 }
 
 void AsyncEngine::commit_bulk_group(Warp& warp) {

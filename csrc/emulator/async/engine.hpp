@@ -58,7 +58,9 @@ class AsyncEngine {
                       BulkOperation operation);  // belongs to the issuing lane's current bulk group
   void submit(TensorOperation operation);
   void commit(const TensorCommit& commit, std::uint32_t cta);
-  void submit(Warp& warp, const SmallCopy& copy);
+  // cp.async: a record to fill, and its entry into the queue.
+  SmallCopy& new_small(Warp& warp);
+  void submit_small(Warp& warp);
 
   void commit_bulk_group(Warp& warp);
   void wait_bulk_group(Warp& warp, std::uint32_t pending);

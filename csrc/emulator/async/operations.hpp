@@ -75,13 +75,15 @@ struct TensorCommit {
 
 // cp.async of a warp, and cp.async.mbarrier.arrive behind it: a copy has bytes, an arrival none.
 struct SmallCopy {
+  SmallCopy() {}  // leaves the arrays as they are: only lanes of the mask count
+
   Issuer issuer;
   std::uint32_t mask = 0;
-  std::uint32_t group = 0;                      // cp.async group of the warp's lanes
-  std::uint8_t bytes = 0;                       // written; 0: an arrival
-  std::array<std::uint8_t, 32> source_bytes{};  // read; the rest is zero
-  std::array<std::uint32_t, 32> shared{};       // destination, or mbarrier
-  std::array<std::uint64_t, 32> global{};
+  std::uint32_t group = 0;                    // cp.async group of the warp's lanes
+  std::uint8_t bytes = 0;                     // written; 0: an arrival
+  std::array<std::uint8_t, 32> source_bytes;  // read; the rest is zero
+  std::array<std::uint32_t, 32> shared;       // destination, or mbarrier
+  std::array<std::uint64_t, 32> global;
 };
 
 }  // namespace sglab::emu

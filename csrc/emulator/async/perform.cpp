@@ -67,6 +67,7 @@ void AsyncEngine::signal(const Issuer& issuer, std::uint32_t address, std::uint3
 
 void AsyncEngine::perform(const BulkOperation& op) {
   using Kind = BulkOperation::Kind;
+  cluster_.fp->set(kNearest);
   const Warp& warp = cluster_.warps[op.issuer.warp];
   LaunchGlobal global(cluster_, op.issuer);
   const std::uint32_t offset = op.shared & kSharedOffsetMask, own = op.shared >> kSharedRankShift;
@@ -137,6 +138,7 @@ void AsyncEngine::perform(const BulkOperation& op) {
 }
 
 void AsyncEngine::perform(const TensorOperation& op) {
+  cluster_.fp->set(kNearest);
   const Warp& warp = cluster_.warps[op.issuer.warp];
   ++cluster_.events;
   try {

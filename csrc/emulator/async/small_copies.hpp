@@ -16,13 +16,19 @@ class SmallCopies {
   bool empty() const { return first_ == records_.size(); }
   std::size_t size() const { return records_.size() - first_; }
 
-  void push(SmallCopy copy) {
-    const std::uint32_t lanes = copy.mask;
-    // Lanes of one record are in one group; lanes that have committed differently get records of their own.
-    for (std::uint32_t rest = lanes; rest != 0; rest &= ~copy.mask) {
+  // A new record for the caller to fill; enter() follows.
+  SmallCopy& append() { return records_.emplace_back(); }
+  // Puts the new record into its lanes' groups: lanes that have committed differently get records of their
+  // own.
+  void enter() {
+    const std::uint32_t lanes = records_.back().mask;
+    for (std::uint32_t rest = lanes;;) {
+      SmallCopy& copy = records_.back();
       copy.group = groups_[static_cast<std::size_t>(std::countr_zero(rest))];
       copy.mask = lanes_in(copy.group) & lanes;
-      records_.push_back(copy);
+      rest &= ~copy.mask;
+      if (rest == 0) return;
+      records_.push_back(SmallCopy(copy));
     }
   }
 

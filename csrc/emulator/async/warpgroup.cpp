@@ -46,7 +46,7 @@ void Warpgroup::issue(Warp& warp, const Inst* inst, const Wgmma& op, const std::
   Chain& chain = *operation.chain;
   if ((chain.holding >> index & 1u) != 0) return;
   chain.holding |= 1u << index;
-  chain.sums.load_warp(static_cast<int>(index), read_registers(warp, registers).data());
+  if (op.scale_d) chain.sums.load_warp(static_cast<int>(index), read_registers(warp, registers).data());
   for (const Ref ref : registers) std::fill_n(write32(warp, ref), 32, kPoison);
 }
 
@@ -63,6 +63,7 @@ bool Warpgroup::wait_group(Warp& warp, std::uint32_t pending) {
   for (std::uint64_t number = done_; number < until; ++number) {
     if (operations_[number - done_].issued != 0xfu) return false;
   }
+  warp.fp->set(kNearest);
   const std::span<const std::uint8_t> smem(warp.cta->shared, warp.cluster->shared_bytes);
   while (done_ < until) {
     Operation& operation = operations_.front();

@@ -24,15 +24,11 @@ void check_global(Warp& w, const Inst* i, int lane, std::uint64_t address, std::
   w.allocation_end = found->end;
 }
 
-const Inst* copy(Warp& w, const Inst* i) {
-  SmallCopy op;
-  op.issuer = {w.slot, -1, i};
-  op.mask = w.mask;
-  op.bytes = static_cast<std::uint8_t>(i->target);
-  const AddressOperand destination = extra_address(i, 0, 0), source = extra_address(i, 1, 2);
+void read_sizes(const Warp& w, const Inst* i, SmallCopy& op) {
+  op.source_bytes.fill(op.bytes);
+  if (i->imm == kWhole) return;
   for (std::uint32_t rest = w.mask; rest != 0; rest &= rest - 1) {
     const int lane = first_lane(rest);
-    const auto at = static_cast<std::size_t>(lane);
     std::uint32_t read = op.bytes;
     if (i->imm == kRegister) read = lanes32(w, i->extra->refs[2])[lane];
     if (i->imm == kIgnored && (predicate_lanes(w, i->extra->refs[2]) >> lane & 1u) != 0) read = 0;
@@ -40,10 +36,27 @@ const Inst* copy(Warp& w, const Inst* i) {
       raise_fault(w, i, lane, "launch",
                   "cp.async reads " + std::to_string(read) + " bytes but writes " + std::to_string(op.bytes));
     }
-    op.shared[at] = shared_address(w, i, destination, lane);
-    op.global[at] = address_of(w, source, lane);
-    op.source_bytes[at] = static_cast<std::uint8_t>(read);
-    if (op.shared[at] % op.bytes != 0 || (read != 0 && op.global[at] % op.bytes != 0)) {
+    op.source_bytes[static_cast<std::size_t>(lane)] = static_cast<std::uint8_t>(read);
+  }
+}
+
+const Inst* copy(Warp& w, const Inst* i) {
+  AsyncEngine& engine = async_engine(w);
+  SmallCopy& op = engine.new_small(w);
+  op.issuer = {w.slot, -1, i};
+  op.mask = w.mask;
+  op.bytes = static_cast<std::uint8_t>(i->target);
+  read_sizes(w, i, op);
+  std::uint64_t destinations[32];
+  addresses_of(w, extra_address(i, 0, 0), destinations);
+  addresses_of(w, extra_address(i, 1, 2), op.global.data());
+  const std::uint32_t low_bits = op.bytes - 1u;
+  for (std::uint32_t rest = w.mask; rest != 0; rest &= rest - 1) {
+    const int lane = first_lane(rest);
+    const auto at = static_cast<std::size_t>(lane);
+    op.shared[at] = checked_shared(w, i, lane, destinations[at]);
+    const std::uint32_t read = op.source_bytes[at];
+    if ((op.shared[at] & low_bits) != 0 || (read != 0 && (op.global[at] & low_bits) != 0)) {
       raise_fault(w, i, lane, "misaligned",
                   "cp.async of " + std::to_string(op.bytes) + " bytes from " + hex(op.global[at]) + " to " +
                       hex(op.shared[at]));
@@ -51,7 +64,7 @@ const Inst* copy(Warp& w, const Inst* i) {
     shared_bytes(w, i, lane, op.shared[at], op.bytes);
     if (read != 0) check_global(w, i, lane, op.global[at], read);
   }
-  async_engine(w).submit(w, op);
+  engine.submit_small(w);
   return i + 1;
 }
 

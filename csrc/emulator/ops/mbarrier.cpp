@@ -161,7 +161,7 @@ const Inst* pending_count(Warp& w, const Inst* i) {
 
 const Inst* cp_async_arrive(Warp& w, const Inst* i) {
   AsyncEngine& engine = async_engine(w);
-  SmallCopy arrival;
+  SmallCopy& arrival = engine.new_small(w);
   arrival.issuer = {w.slot, -1, i};
   arrival.mask = w.mask;
   const bool counted = i->target != 0;  // .noinc: the arrival is already in the expected count
@@ -170,7 +170,7 @@ const Inst* cp_async_arrive(Warp& w, const Inst* i) {
         if (!counted) engine.settle(issuer, address, mbarrier_add_pending(word));
         arrival.shared[static_cast<std::size_t>(lane)] = address;
       });
-  engine.submit(w, arrival);
+  engine.submit_small(w);
   return i + 1;
 }
 

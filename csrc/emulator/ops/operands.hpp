@@ -66,14 +66,31 @@ inline std::uint64_t address_of(const Warp& w, const AddressOperand& at, int lan
   return offset;
 }
 
+// The same for all lanes, active or not.
+inline void addresses_of(const Warp& w, const AddressOperand& at, std::uint64_t* out) {
+  if (at.mode == AddressMode::kReg64) {
+    const std::uint64_t* base = lanes64(w, at.base);
+    for (int lane = 0; lane < 32; ++lane) out[lane] = base[lane] + static_cast<std::uint64_t>(at.offset);
+    return;
+  }
+  if (at.mode == AddressMode::kReg32) {
+    const std::uint32_t* base = lanes32(w, at.base);
+    for (int lane = 0; lane < 32; ++lane) out[lane] = base[lane] + static_cast<std::uint32_t>(at.offset);
+    return;
+  }
+  for (int lane = 0; lane < 32; ++lane) out[lane] = address_of(w, at, lane);
+}
+
 // A shared::cluster address: rank << 24 | offset. Takes .shared addresses and generic ones that point to
 // shared memory.
-inline std::uint32_t shared_address(const Warp& w, const Inst* i, const AddressOperand& at, int lane) {
-  const std::uint64_t address = address_of(w, at, lane);
+inline std::uint32_t checked_shared(const Warp& w, const Inst* i, int lane, std::uint64_t address) {
   if (address >> 32 != 0 && (address & kApertureMask) != kSharedAperture) {
     raise_fault(w, i, lane, "out_of_bounds", "address " + hex(address) + " does not lie in shared memory");
   }
   return static_cast<std::uint32_t>(address);
+}
+inline std::uint32_t shared_address(const Warp& w, const Inst* i, const AddressOperand& at, int lane) {
+  return checked_shared(w, i, lane, address_of(w, at, lane));
 }
 
 // Bytes [address, address + bytes) of a CTA's shared memory, or a fault.

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "emulator/tensor/mma_kernel.hpp"
+#include "emulator/tensor/operand.hpp"
 
 namespace sglab::emu {
 namespace {
@@ -14,57 +14,62 @@ int elements_per_register(ElementType type) {
   return std::max(1, 32 / std::max(element_bits(type) == 6 ? 8 : element_bits(type), 1));
 }
 
-// Decodes the E elements of one register.
-void decode_register(ElementType type, std::uint32_t word, float* out) {
+// Four columns of sixteen words, split into the columns of their elements: out[column][16].
+void expand_columns(ElementType type, const std::uint32_t* words, float* out) {
+  const MmaKernels& kernels = mma_kernels();
   const int per = elements_per_register(type);
   if (per == 1) {
-    out[0] = decode_element(type, word);
+    for (int i = 0; i < 64; ++i) out[i] = decode_element(type, words[i]);
     return;
   }
-  if (per == 2) {
-    out[0] = decode_element(type, word & 0xffffu);
-    out[1] = decode_element(type, word >> 16);
-    return;
-  }
-  const float* table = byte_decode_table(type);
-  const int bits = 32 / per;
-  const std::uint32_t mask = (1u << bits) - 1;
-  for (int e = 0; e < per; ++e) out[e] = table[(word >> (bits * e)) & mask];
-}
-
-bool is_sixteen_bit(ElementType type) {
-  return type == ElementType::kF16 || type == ElementType::kBf16;
-}
-
-// All 32 lanes of a register at once, split into low and high halves.
-void widen_register(ElementType type, const std::uint32_t* lanes, float* low, float* high) {
-  std::uint16_t halves[2][32];
-  for (int lane = 0; lane < 32; ++lane) {
-    halves[0][lane] = static_cast<std::uint16_t>(lanes[lane]);
-    halves[1][lane] = static_cast<std::uint16_t>(lanes[lane] >> 16);
-  }
-  const auto widen = type == ElementType::kF16 ? mma_kernels().widen_f16 : mma_kernels().widen_bf16;
-  widen(reinterpret_cast<const std::uint8_t*>(halves[0]), low, 32);
-  widen(reinterpret_cast<const std::uint8_t*>(halves[1]), high, 32);
-}
-
-// Calls place(lane, first k, elements) for register r of an operand.
-template <typename Place>
-void for_each_lane(ElementType type, const std::uint32_t* lanes, Place place) {
-  float values[32];
-  if (is_sixteen_bit(type)) {
-    float low[32], high[32];
-    widen_register(type, lanes, low, high);
-    for (int lane = 0; lane < 32; ++lane) {
-      values[0] = low[lane], values[1] = high[lane];
-      place(lane, values, 2);
+  const float* table = per > 2 ? byte_decode_table(type) : nullptr;
+  const auto widen = type == ElementType::kF16 ? kernels.widen_f16 : kernels.widen_bf16;
+  const std::uint32_t mask = (1u << (32 / per)) - 1;
+  for (int column = 0; column < 4; ++column, words += 16) {
+    for (int e = 0; e < per; ++e, out += 16) {
+      if (per > 2) {
+        for (int row = 0; row < 16; ++row) out[row] = table[words[row] >> (32 / per * e) & mask];
+        continue;
+      }
+      std::uint16_t halves[16];
+      for (int row = 0; row < 16; ++row) halves[row] = static_cast<std::uint16_t>(words[row] >> (16 * e));
+      widen(reinterpret_cast<const std::uint8_t*>(halves), out, 16);
     }
-    return;
   }
-  const int per = elements_per_register(type);
-  for (int lane = 0; lane < 32; ++lane) {
-    decode_register(type, lanes[lane], values);
-    place(lane, values, per);
+}
+
+constexpr std::uint32_t kZeroRegister[32] = {};
+
+// Accumulators, [column 0-7][row 0-15]: f32 and s32 as their bits, f16 widened.
+void load_accumulators(const WarpMma& mma, const std::uint32_t* registers, float* columns) {
+  const MmaKernels& kernels = mma_kernels();
+  if (mma.c_type == ElementType::kF16) {
+    std::uint32_t words[64];
+    kernels.fragment_to_columns(registers, registers + 32, reinterpret_cast<float*>(words), 16);
+    return expand_columns(ElementType::kF16, words, columns);
+  }
+  for (int parity = 0; parity < 2; ++parity) {
+    const std::uint32_t* upper = registers + 32 * parity;
+    kernels.fragment_to_columns(upper, mma.m == 16 ? upper + 64 : kZeroRegister, columns + 16 * parity, 32);
+  }
+}
+
+void store_accumulators(const WarpMma& mma, const float* columns, std::uint32_t* registers) {
+  const MmaKernels& kernels = mma_kernels();
+  if (mma.d_type == ElementType::kF16) {
+    std::uint16_t halves[128];
+    kernels.narrow_f16(columns, halves, 128);
+    std::uint32_t words[64];
+    for (int i = 0; i < 64; ++i) {
+      const int at = i / 16 * 32 + i % 16;
+      words[i] = halves[at] | static_cast<std::uint32_t>(halves[at + 16]) << 16;
+    }
+    return kernels.columns_to_fragment(reinterpret_cast<const float*>(words), 16, registers, registers + 32);
+  }
+  for (int parity = 0; parity < 2; ++parity) {
+    std::uint32_t unused[32];
+    std::uint32_t* upper = registers + 32 * parity;
+    kernels.columns_to_fragment(columns + 16 * parity, 32, upper, mma.m == 16 ? upper + 64 : unused);
   }
 }
 
@@ -73,20 +78,6 @@ int accumulator_row(int lane, int i) {
 }
 int accumulator_column(int lane, int i) {
   return 2 * (lane % 4) + i % 2;
-}
-
-std::uint32_t accumulator_bits(ElementType type, const std::uint32_t* registers, int lane, int i) {
-  if (type != ElementType::kF16) return registers[32 * i + lane];
-  return registers[32 * (i / 2) + lane] >> (16 * (i % 2)) & 0xffffu;
-}
-
-void set_accumulator(ElementType type, std::uint32_t* registers, int lane, int i, std::uint32_t bits) {
-  if (type != ElementType::kF16) {
-    registers[32 * i + lane] = bits;
-    return;
-  }
-  std::uint32_t& word = registers[32 * (i / 2) + lane];
-  word = i % 2 ? (word & 0xffffu) | bits << 16 : (word & 0xffff0000u) | bits;
 }
 
 std::uint32_t add_integer(std::uint32_t old, std::int64_t value, bool saturate) {
@@ -125,53 +116,44 @@ int b_registers(ElementType type, int k) {
 }
 
 void unpack_a(ElementType type, int rows, int k, const std::uint32_t* registers, float* panel) {
-  if (rows < 16) std::memset(panel, 0, sizeof(float) * 16 * k);
-  const int per = elements_per_register(type), count = a_registers(type, rows, k), row_blocks = rows / 8;
-  for (int r = 0; r < count; ++r) {
-    const int row = 8 * (r % row_blocks), column = 4 * per * (r / row_blocks);
-    for_each_lane(type, registers + 32 * r, [&](int lane, const float* values, int n) {
-      float* out = panel + (column + lane % 4 * n) * 16 + row + lane / 4;
-      for (int e = 0; e < n; ++e) out[16 * e] = values[e];
-    });
+  const int columns = 4 * elements_per_register(type);
+  for (int first = 0; first < k; first += columns) {
+    std::uint32_t words[64];
+    const std::uint32_t* lower = rows == 16 ? registers + 32 : kZeroRegister;
+    mma_kernels().fragment_to_columns(registers, lower, reinterpret_cast<float*>(words), 16);
+    expand_columns(type, words, panel + 16 * first);
+    registers += 4 * rows;
   }
 }
 
+// The four lanes of a column hold sixteen bytes of consecutive elements.
 void unpack_b(ElementType type, int k, const std::uint32_t* registers, float* panel) {
-  const int per = elements_per_register(type), count = b_registers(type, k);
-  for (int r = 0; r < count; ++r) {
-    for_each_lane(type, registers + 32 * r, [&](int lane, const float* values, int n) {
-      float* out = panel + lane / 4 * k + 4 * per * r + lane % 4 * n;
-      for (int e = 0; e < n; ++e) out[e] = values[e];
-    });
+  const ChunkDecoder decode = chunk_decoder(type, false);
+  const int rows = 4 * elements_per_register(type);
+  for (int first = 0; first < k; first += rows, registers += 32) {
+    for (int column = 0; column < 8; ++column) {
+      decode(reinterpret_cast<const std::uint8_t*>(registers + 4 * column), panel + column * k + first);
+    }
   }
 }
 
 void run_warp_mma(const WarpMma& mma, const std::uint32_t* a, const std::uint32_t* b, const std::uint32_t* c,
                   std::uint32_t* d) {
   if (mma.bit_op != WarpMma::BitOp::kNone) return run_bits(mma, a, b, c, d);
-  float a_panel[64 * 16], b_panel[8 * 64], sum[8 * 16] = {};
+  float a_panel[64 * 16], b_panel[8 * 64], sum[8 * 16], product[8 * 16];
   unpack_a(mma.a_type, mma.m, mma.k, a, a_panel);
   unpack_b(mma.b_type, mma.k, b, b_panel);
+  load_accumulators(mma, c, sum);
   const bool integer = mma.d_type == ElementType::kS32;
-  const int count = mma.m / 4;
-  if (!integer) {
-    for (int i = 0; i < count; ++i) {
-      for (int lane = 0; lane < 32; ++lane) {
-        sum[16 * accumulator_column(lane, i) + accumulator_row(lane, i)] =
-            decode_element(mma.c_type, accumulator_bits(mma.c_type, c, lane, i));
-      }
+  mma_kernels().multiply(
+      {a_panel, 16, b_panel, mma.k, 1, integer ? product : sum, 16, 16, 8, mma.k, !integer});
+  if (integer) {
+    for (int i = 0; i < 128; ++i) {
+      const auto value = static_cast<std::int64_t>(product[i]);
+      sum[i] = bits_to_float(add_integer(float_to_bits(sum[i]), value, mma.saturate));
     }
   }
-  mma_kernels().multiply({a_panel, 16, b_panel, mma.k, 1, sum, 16, 16, 8, mma.k, true});
-  for (int i = 0; i < count; ++i) {
-    for (int lane = 0; lane < 32; ++lane) {
-      const float value = sum[16 * accumulator_column(lane, i) + accumulator_row(lane, i)];
-      const std::uint32_t bits =
-          integer ? add_integer(c[32 * i + lane], static_cast<std::int64_t>(value), mma.saturate)
-                  : encode_element(mma.d_type, value, false);
-      set_accumulator(mma.d_type, d, lane, i, bits);
-    }
-  }
+  store_accumulators(mma, sum, d);
 }
 
 void run_warp_mma_f64(int m, int k, const double* a, const double* b, const double* c, double* d) {

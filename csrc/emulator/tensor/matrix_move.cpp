@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "emulator/tensor/mma_kernel.hpp"
+
 namespace sglab::emu {
 namespace {
 
@@ -33,6 +35,30 @@ Place place_of(const MatrixMove& move, int lane, int reg, int b) {
   return {0, 0};
 }
 
+// The usual case: a row is four lanes' words as they are, or transposed.
+bool is_plain(const MatrixMove& move) {
+  return move.shape == MatrixShape::k8x8B16 && move.format == CopyFormat::kNone;
+}
+
+void load_plain(const std::uint8_t* const* rows, bool transposed, std::uint32_t* words) {
+  if (transposed) {
+    std::uint16_t halves[64];
+    mma_kernels().transpose_halves(rows, halves);
+    std::memcpy(words, halves, sizeof(halves));
+    return;
+  }
+  for (int row = 0; row < 8; ++row) std::memcpy(words + 4 * row, rows[row], 16);
+}
+
+void store_plain(std::uint8_t* const* rows, bool transposed, const std::uint32_t* words) {
+  std::uint32_t turned[32];
+  if (transposed) {
+    transpose_matrix(words, turned);
+    words = turned;
+  }
+  for (int row = 0; row < 8; ++row) std::memcpy(rows[row], words + 4 * row, 16);
+}
+
 }  // namespace
 
 int matrix_registers(const MatrixMove& move) {
@@ -45,6 +71,10 @@ int matrix_rows(const MatrixMove& move) {
 void load_matrices(const MatrixMove& move, const std::uint8_t* const* rows, std::uint32_t* registers) {
   const int per = registers_per_matrix(move.shape), height = rows_per_matrix(move.shape);
   for (int matrix = 0; matrix < move.count; ++matrix) {
+    if (is_plain(move)) {
+      load_plain(rows + 8 * matrix, move.transposed, registers + 32 * matrix);
+      continue;
+    }
     std::uint8_t bytes[16][16];
     for (int row = 0; row < height; ++row) expand_chunk(move.format, rows[matrix * height + row], bytes[row]);
     for (int reg = 0; reg < per; ++reg) {
@@ -63,6 +93,10 @@ void load_matrices(const MatrixMove& move, const std::uint8_t* const* rows, std:
 
 void store_matrices(const MatrixMove& move, std::uint8_t* const* rows, const std::uint32_t* registers) {
   for (int matrix = 0; matrix < move.count; ++matrix) {
+    if (is_plain(move)) {
+      store_plain(rows + 8 * matrix, move.transposed, registers + 32 * matrix);
+      continue;
+    }
     for (int lane = 0; lane < 32; ++lane) {
       const std::uint32_t word = registers[32 * matrix + lane];
       for (int b = 0; b < 4; ++b) {
@@ -74,15 +108,11 @@ void store_matrices(const MatrixMove& move, std::uint8_t* const* rows, const std
 }
 
 void transpose_matrix(const std::uint32_t* source, std::uint32_t* target) {
-  const auto element = [source](int row, int column) {
-    return source[4 * row + column / 2] >> (16 * (column % 2)) & 0xffffu;
-  };
-  std::uint32_t out[32];
-  for (int lane = 0; lane < 32; ++lane) {
-    const int row = lane / 4, column = 2 * (lane % 4);
-    out[lane] = element(column, row) | element(column + 1, row) << 16;
-  }
-  std::memcpy(target, out, sizeof(out));
+  const std::uint8_t* rows[8];
+  for (int row = 0; row < 8; ++row) rows[row] = reinterpret_cast<const std::uint8_t*>(source + 4 * row);
+  std::uint16_t halves[64];
+  mma_kernels().transpose_halves(rows, halves);
+  std::memcpy(target, halves, sizeof(halves));
 }
 
 }  // namespace sglab::emu

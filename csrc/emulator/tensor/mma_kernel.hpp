@@ -36,10 +36,15 @@ struct MmaKernels {
   // `count` (a multiple of 8) contiguous elements, widened.
   void (*widen_f16)(const std::uint8_t* source, float* out, int count);
   void (*widen_bf16)(const std::uint8_t* source, float* out, int count);
-  // Sixteen contiguous elements.
+  // The elements of sixteen bytes.
+  void (*widen_f16_chunk)(const std::uint8_t* source, float* out);
+  void (*widen_bf16_chunk)(const std::uint8_t* source, float* out);
   void (*widen_e4m3)(const std::uint8_t* source, float* out);
   void (*widen_e5m2)(const std::uint8_t* source, float* out);
-  // Sixteen rows of sixteen bytes, transposed.
+  // Rounds `count` (a multiple of 8) values to fp16, to nearest even; every NaN becomes 0x7fff.
+  void (*narrow_f16)(const float* source, std::uint16_t* out, int count);
+  // Eight rows of eight 16-bit elements, or sixteen of sixteen bytes, transposed.
+  void (*transpose_halves)(const std::uint8_t* const rows[8], std::uint16_t* out);
   void (*transpose_bytes)(const std::uint8_t* const rows[16], std::uint8_t* out);
   // An accumulator fragment of one warp: 32 lanes hold 8 rows x 4 columns (row lane / 4, column lane % 4),
   // `upper` rows 0-7 and `lower` rows 8-15. The four columns of sixteen rows lie `stride` floats apart. Bits

@@ -72,6 +72,10 @@ inline void multiply_block(const MmaPanels& p, int row, int column) {
 template <int Rows>
 void multiply_rows(const MmaPanels& p, int row) {
   int column = 0;
+  // More columns at once where few rows would leave the multipliers waiting for each other.
+  for (; Rows == 1 && column + 2 * kColumns <= p.n; column += 2 * kColumns) {
+    multiply_block<Rows, 2 * kColumns>(p, row, column);
+  }
   for (; column + kColumns <= p.n; column += kColumns) multiply_block<Rows, kColumns>(p, row, column);
   for (; column < p.n; ++column) multiply_block<Rows, 1>(p, row, column);
 }
@@ -104,6 +108,36 @@ struct HalfFormat {
   }
 };
 
+void narrow_f16(const float* source, std::uint16_t* out, int count) {
+#if defined(__AVX2__)
+  for (int i = 0; i < count; i += 8) {
+    const __m256 value = _mm256_loadu_ps(source + i);
+    const __m128i halves = _mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(value, value, _CMP_UNORD_Q));
+    const __m128i nan16 = _mm_packs_epi32(_mm256_castsi256_si128(nan), _mm256_extracti128_si256(nan, 1));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i),
+                     _mm_blendv_epi8(halves, _mm_set1_epi16(0x7fff), nan16));
+  }
+#else
+  for (int i = 0; i < count; ++i) {
+    std::uint32_t bits;
+    std::memcpy(&bits, source + i, 4);
+    const std::uint32_t magnitude = bits & 0x7fffffffu, sign = bits >> 16 & 0x8000u;
+    // Subnormal results round by adding the power of two whose unit in the last place is theirs.
+    float value;
+    std::memcpy(&value, &magnitude, 4);
+    value += 0.5f;
+    std::uint32_t small;
+    std::memcpy(&small, &value, 4);
+    std::uint32_t code = magnitude < 0x38800000u
+                             ? small - 0x3f000000u
+                             : ((magnitude + 0xfffu + (magnitude >> 13 & 1u)) >> 13) - (112u << 10);
+    if (magnitude >= 0x47800000u || code > 0x7c00u) code = 0x7c00u;
+    out[i] = static_cast<std::uint16_t>(magnitude > 0x7f800000u ? 0x7fffu : code | sign);
+  }
+#endif
+}
+
 struct BfloatFormat {
   static void widen8(const std::uint16_t* source, float* out) {
     for (int i = 0; i < 8; ++i) {
@@ -113,7 +147,7 @@ struct BfloatFormat {
   }
 };
 
-void transpose_words(const std::uint8_t* const rows[8], std::uint16_t (*out)[8]) {
+void transpose_halves(const std::uint8_t* const rows[8], std::uint16_t* out) {
 #if defined(__SSE2__)
   __m128i r[8], s[8];
   for (int i = 0; i < 8; ++i) r[i] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows[i]));
@@ -131,33 +165,36 @@ void transpose_words(const std::uint8_t* const rows[8], std::uint16_t (*out)[8])
     for (int pair = 0; pair < 2; ++pair) {
       const __m128i low = r[4 * half + pair], high = r[4 * half + 2 + pair];
       const int k = 4 * half + 2 * pair;
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(out[k]), _mm_unpacklo_epi64(low, high));
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(out[k + 1]), _mm_unpackhi_epi64(low, high));
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + 8 * k), _mm_unpacklo_epi64(low, high));
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + 8 * k + 8), _mm_unpackhi_epi64(low, high));
     }
   }
 #else
   for (int row = 0; row < 8; ++row) {
     std::uint16_t words[8];
     std::memcpy(words, rows[row], 16);
-    for (int k = 0; k < 8; ++k) out[k][row] = words[k];
+    for (int k = 0; k < 8; ++k) out[8 * k + row] = words[k];
   }
 #endif
 }
 
 template <typename Format>
 void transpose_widen(const std::uint8_t* const rows[8], float* out, std::int64_t out_stride) {
-  std::uint16_t words[8][8];
-  transpose_words(rows, words);
-  for (int k = 0; k < 8; ++k) Format::widen8(words[k], out + k * out_stride);
+  std::uint16_t words[64];
+  transpose_halves(rows, words);
+  for (int k = 0; k < 8; ++k) Format::widen8(words + 8 * k, out + k * out_stride);
+}
+
+template <typename Format>
+void widen_chunk(const std::uint8_t* source, float* out) {
+  std::uint16_t words[8];
+  std::memcpy(words, source, 16);
+  Format::widen8(words, out);
 }
 
 template <typename Format>
 void widen(const std::uint8_t* source, float* out, int count) {
-  std::uint16_t words[8];
-  for (int i = 0; i < count; i += 8) {
-    std::memcpy(words, source + 2 * i, 16);
-    Format::widen8(words, out + i);
-  }
+  for (int i = 0; i < count; i += 8) widen_chunk<Format>(source + 2 * i, out + i);
 }
 
 #if defined(__AVX2__)
@@ -293,8 +330,12 @@ constexpr MmaKernels kKernels = {multiply,
                                  transpose_widen<BfloatFormat>,
                                  widen<HalfFormat>,
                                  widen<BfloatFormat>,
+                                 widen_chunk<HalfFormat>,
+                                 widen_chunk<BfloatFormat>,
                                  widen_e4m3,
                                  widen_e5m2,
+                                 narrow_f16,
+                                 transpose_halves,
                                  transpose_bytes,
                                  fragment_to_columns,
                                  columns_to_fragment};

@@ -21,16 +21,11 @@ bool is_sixteen_bit(ElementType type) {
   return type == ElementType::kF16 || type == ElementType::kBf16;
 }
 
-// Decodes the elements of one 16-byte chunk.
-using Decode = void (*)(const std::uint8_t* chunk, float* out);
-
-template <ElementType kType>
-void decode_words(const std::uint8_t* chunk, float* out) {
-  for (int i = 0; i < 4; ++i) {
-    std::uint32_t raw;
-    std::memcpy(&raw, chunk + 4 * i, 4);
-    out[i] = decode_element(kType, raw);
-  }
+void decode_tf32(const std::uint8_t* chunk, float* out) {
+  std::uint32_t words[4];
+  std::memcpy(words, chunk, 16);
+  for (std::uint32_t& word : words) word &= 0xffffe000u;
+  std::memcpy(out, words, 16);
 }
 
 template <ElementType kType>
@@ -39,9 +34,9 @@ void decode_bytes(const std::uint8_t* chunk, float* out) {
   for (int i = 0; i < 16; ++i) out[i] = table[chunk[i]];
 }
 
-template <int kCount>
-void decode_e2m1(const std::uint8_t* chunk, float* out) {
-  const float* table = byte_decode_table(ElementType::kE2m1);
+template <ElementType kType, int kCount>
+void decode_nibbles(const std::uint8_t* chunk, float* out) {
+  const float* table = byte_decode_table(kType);
   for (int i = 0; i < kCount; ++i) out[i] = table[(chunk[i / 2] >> (4 * (i % 2))) & 0xf];
 }
 
@@ -49,43 +44,6 @@ template <ElementType kType>
 void decode_six_bits(const std::uint8_t* chunk, float* out) {
   const float* table = byte_decode_table(kType);
   for (int i = 0; i < 16; ++i) out[i] = table[six_bits(chunk, i)];
-}
-
-template <ElementType kType>
-void decode_halves(const std::uint8_t* chunk, float* out) {
-  const MmaKernels& kernels = mma_kernels();
-  (kType == ElementType::kF16 ? kernels.widen_f16 : kernels.widen_bf16)(chunk, out, 8);
-}
-
-Decode decoder(ElementType type, bool packed_fp4) {
-  using enum ElementType;
-  switch (type) {
-    case kF16:
-      return decode_halves<kF16>;
-    case kBf16:
-      return decode_halves<kBf16>;
-    case kTf32:
-      return decode_words<kTf32>;
-    case kF32:
-      return decode_words<kF32>;
-    case kE4m3:
-      return mma_kernels().widen_e4m3;
-    case kE5m2:
-      return mma_kernels().widen_e5m2;
-    case kE2m1:
-      return packed_fp4 ? decode_e2m1<32> : decode_e2m1<16>;
-    case kE3m2:
-      return decode_six_bits<kE3m2>;
-    case kE2m3:
-      return decode_six_bits<kE2m3>;
-    case kS8:
-      return decode_bytes<kS8>;
-    case kU8:
-      return decode_bytes<kU8>;
-    default:
-      throw std::invalid_argument(std::string("matrix operand of type ") + std::string(element_name(type)) +
-                                  " in shared memory");
-  }
 }
 
 bool is_eight_bit(ElementType type) {
@@ -110,7 +68,7 @@ void gather_transposed16(SmemView smem, const ChunkAddress& address, const Opera
 void gather_transposed8(SmemView smem, const ChunkAddress& address, const OperandShape& shape,
                         const PanelOut& out) {
   const auto transpose = mma_kernels().transpose_bytes;
-  const Decode decode = decoder(shape.type, false);
+  const ChunkDecoder decode = chunk_decoder(shape.type, false);
   std::uint8_t columns[16 * 16];
   for (int row = 0; row < shape.rows; row += 16) {
     for (int chunk = 0; chunk * 16 < shape.k; ++chunk) {
@@ -125,6 +83,39 @@ void gather_transposed8(SmemView smem, const ChunkAddress& address, const Operan
 }
 
 }  // namespace
+
+ChunkDecoder chunk_decoder(ElementType type, bool packed_fp4) {
+  using enum ElementType;
+  switch (type) {
+    case kF16:
+      return mma_kernels().widen_f16_chunk;
+    case kBf16:
+      return mma_kernels().widen_bf16_chunk;
+    case kTf32:
+      return decode_tf32;
+    case kE4m3:
+      return mma_kernels().widen_e4m3;
+    case kE5m2:
+      return mma_kernels().widen_e5m2;
+    case kE2m1:
+      return packed_fp4 ? decode_nibbles<kE2m1, 32> : decode_nibbles<kE2m1, 16>;
+    case kE3m2:
+      return decode_six_bits<kE3m2>;
+    case kE2m3:
+      return decode_six_bits<kE2m3>;
+    case kS8:
+      return decode_bytes<kS8>;
+    case kU8:
+      return decode_bytes<kU8>;
+    case kS4:
+      return decode_nibbles<kS4, 32>;
+    case kU4:
+      return decode_nibbles<kU4, 32>;
+    default:
+      throw std::invalid_argument("no matrix operand has elements of type " +
+                                  std::string(element_name(type)));
+  }
+}
 
 int elements_per_chunk(ElementType type, bool packed_fp4) {
   const int bits = element_bits(type);
@@ -142,7 +133,7 @@ void gather_operand(SmemView smem, const SmemDescriptor& descriptor, const Opera
   if (k_major && is_eight_bit(shape.type) && out.row_stride == 1 && shape.rows % 16 == 0) {
     return gather_transposed8(smem, address, shape, out);
   }
-  const Decode decode = decoder(shape.type, shape.packed_fp4);
+  const ChunkDecoder decode = chunk_decoder(shape.type, shape.packed_fp4);
   const int per_chunk = elements_per_chunk(shape.type, shape.packed_fp4);
   const int lines = k_major ? shape.rows : shape.k;
   const int length = k_major ? shape.k : shape.rows;

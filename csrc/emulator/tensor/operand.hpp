@@ -40,6 +40,11 @@ struct OperandShape {
       packed_fp4;  // two e2m1 per byte (kind::mxf4*); otherwise sub-byte elements sit in padded 16-byte units
 };
 
+// Decodes the elements of sixteen bytes.
+using ChunkDecoder = void (*)(const std::uint8_t* chunk, float* out);
+// Throws std::invalid_argument for types that are no operands in shared memory.
+ChunkDecoder chunk_decoder(ElementType type, bool packed_fp4);
+
 // Elements held by one 16-byte chunk of shared memory.
 int elements_per_chunk(ElementType type, bool packed_fp4);
 

@@ -80,8 +80,11 @@ void WgmmaAccumulators::multiply(const Wgmma& w, SmemView smem,
   if (type_ != ElementType::kS32) {
     mma_kernels().multiply(panels);
     if (type_ == ElementType::kF16) {
-      for (float& cell : cells_)
-        cell = decode_element(ElementType::kF16, encode_element(ElementType::kF16, cell, false));
+      std::uint16_t halves[64];
+      for (std::size_t at = 0; at < cells_.size(); at += 64) {
+        mma_kernels().narrow_f16(&cells_[at], halves, 64);
+        mma_kernels().widen_f16(reinterpret_cast<const std::uint8_t*>(halves), &cells_[at], 64);
+      }
     }
     return;
   }
