@@ -81,7 +81,8 @@ std::vector<InFlight> AsyncEngine::in_flight() const {
   }
   for (const WarpQueue& own : warps_) {
     for (const Grouped& grouped : own.bulk) all.push_back(seen(grouped.operation));
-    for (const SmallCopy& copy : own.small) {
+    for (const SmallCopy& copy : own.small.records()) {
+      if (copy.mask == 0) continue;
       const auto lanes = static_cast<std::uint32_t>(std::popcount(copy.mask));
       const std::uint32_t first = copy.shared[static_cast<std::size_t>(std::countr_zero(copy.mask))];
       const bool arrival = copy.bytes == 0;

@@ -3,6 +3,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "emulator/async/operations.hpp"
@@ -15,6 +16,8 @@ class SmallCopies {
  public:
   bool empty() const { return first_ == records_.size(); }
   std::size_t size() const { return records_.size() - first_; }
+  // The oldest first; one without lanes is done.
+  std::span<const SmallCopy> records() const { return std::span(records_).subspan(first_); }
 
   // A new record for the caller to fill; enter() follows.
   SmallCopy& append() { return records_.emplace_back(); }

@@ -111,6 +111,36 @@ const Inst* halves_from_codes(Warp& w, const Inst* i) {
   return i + 1;
 }
 
+// The same for the two formats of attention kernels, on the bits: normal results round on the fraction,
+// subnormal ones by adding the power of two whose unit in the last place is theirs. Too large becomes the
+// largest finite value.
+template <bool E5m2>
+inline u32 fp8_nearest(float f) {
+  constexpr u32 cut = E5m2 ? 21 : 20, bias = E5m2 ? 15 : 7, largest = E5m2 ? 0x7b : 0x7e;
+  constexpr u32 least_normal = (128 - bias) << 23;
+  constexpr float shift = E5m2 ? 0x1p7f : 0x1p14f;
+  const u32 bits = bits_of(f), magnitude = bits & 0x7fffffffu;
+  const u32 normal =
+      ((magnitude + (1u << (cut - 1)) - 1 + (magnitude >> cut & 1u)) >> cut) - ((127 - bias) << (23 - cut));
+  const u32 subnormal = bits_of(float_of(magnitude) + shift) - bits_of(shift);
+  u32 code = magnitude < least_normal ? subnormal : normal;
+  code = code > largest ? largest : code;
+  code = magnitude > 0x7f800000u ? 0x7fu : code;
+  return code | (magnitude > 0x7f800000u ? 0u : bits >> 24 & 0x80u);
+}
+
+template <bool E5m2>
+const Inst* fp8_from_f32(Warp& w, const Inst* i) {
+  w.fp->set(kNearest);
+  const bool relu = i->imm & kRelu;
+  const float *const a = in<float>(w, i->a), *const b = in<float>(w, i->b);
+  each(out<u16>(w, i->d), [=](int l) {
+    const float low = relu && b[l] <= 0.0f ? 0.0f : b[l], high = relu && a[l] <= 0.0f ? 0.0f : a[l];
+    return static_cast<u16>(fp8_nearest<E5m2>(low) | fp8_nearest<E5m2>(high) << 8);
+  });
+  return i + 1;
+}
+
 // ue8m0 is an f32's exponent field alone; the sign is dropped. 0xff is NaN.
 template <bool Up, bool Finite>
 inline u32 exponent_code(u32 bits) {
@@ -193,8 +223,11 @@ void register_eight_bits(Table& t) {
   for (const auto& [pair, code] : {CodeName{"e4m3x2", kE4m3}, CodeName{"e5m2x2", kE5m2},
                                    CodeName{"e2m3x2", kE2m3}, CodeName{"e3m2x2", kE3m2}}) {
     t.type(pair, ' ');
-    t.alu("cvt.rn.satfinite.$.f32", "hff", codes_from_f32<u16>, code);
-    t.alu("cvt.rn.satfinite.relu.$.f32", "hff", codes_from_f32<u16>, code | kRelu);
+    const auto from_f32 = code == kE4m3   ? fp8_from_f32<false>
+                          : code == kE5m2 ? fp8_from_f32<true>
+                                          : codes_from_f32<u16>;
+    t.alu("cvt.rn.satfinite.$.f32", "hff", from_f32, code);
+    t.alu("cvt.rn.satfinite.relu.$.f32", "hff", from_f32, code | kRelu);
     t.alu("cvt.rn.f16x2.$", "wh", halves_from_codes<u16>, code);
     t.alu("cvt.rn.relu.f16x2.$", "wh", halves_from_codes<u16>, code | kRelu);
   }
