@@ -31,7 +31,8 @@ def install_linters() -> None:
 
 
 def cpp_files() -> list[Path]:
-    return [path for path in sorted((ROOT / "csrc").rglob("*")) if path.suffix in {".cpp", ".hpp", ".cu", ".cuh"}]
+    sources = (path for top in ("csrc", "tests", "benchmarks") for path in sorted((ROOT / top).rglob("*")))
+    return [path for path in sources if path.suffix in {".cpp", ".hpp", ".cu", ".cuh"}]
 
 
 def check_python() -> list[bool]:

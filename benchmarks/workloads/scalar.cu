@@ -22,7 +22,8 @@ extern "C" __global__ void alu_loop(float* out, uint32_t seed, int iterations) {
 }
 
 // Online softmax over S keys, a thread per query. q, k, v, o: [S, 64].
-extern "C" __global__ void scalar_attention(const float* q, const float* k, const float* v, float* o, int S, float scale) {
+extern "C" __global__ void scalar_attention(const float* q, const float* k, const float* v, float* o, int S,
+                                            float scale) {
   constexpr int D = 64;
   const int row = blockIdx.x * blockDim.x + threadIdx.x;
   if (row >= S) return;

@@ -1,4 +1,4 @@
-"""What conformance tests run on: `--device cuda` holds them against a GPU, `--fuzz-seed N` draws other random inputs."""
+"""Conformance tests: `--device cuda` holds them against a GPU, `--fuzz-seed N` draws other random inputs."""
 
 import pytest
 

@@ -1,17 +1,16 @@
-// Host side of FlashInfer's packaged CUTLASS SM100 MLA kernel, with a C interface. FlashInfer's own wrapper fixes the
-// scale, the splits and the missing LSE; here they are arguments. As there: cp.async loads, persistent scheduler.
-// SGLAB_MLA_ELEMENT: cutlass::half_t or cutlass::bfloat16_t.
+// Host side of FlashInfer's packaged CUTLASS SM100 MLA kernel, with a C interface. FlashInfer's own wrapper
+// fixes the scale, the splits and the missing LSE; here they are arguments. As there: cp.async loads,
+// persistent scheduler. SGLAB_MLA_ELEMENT: cutlass::half_t or cutlass::bfloat16_t.
 #include <cuda_fp8.h>
-
-#include <cute/tensor.hpp>
 #include <cutlass/cutlass.h>
-#include <cutlass/epilogue/collective/collective_builder.hpp>
 #include <cutlass/epilogue/thread/linear_combination.h>
-#include <cutlass/gemm/collective/collective_builder.hpp>
 #include <cutlass/gemm/device/gemm_universal_adapter.h>
 #include <cutlass/kernel_hardware_info.h>
-#include <cutlass/util/packed_stride.hpp>
 
+#include <cute/tensor.hpp>
+#include <cutlass/epilogue/collective/collective_builder.hpp>
+#include <cutlass/gemm/collective/collective_builder.hpp>
+#include <cutlass/util/packed_stride.hpp>
 #include <flashinfer/attention/blackwell/device/sm100_mla.hpp>
 #include <flashinfer/attention/blackwell/kernel/sm100_mla_tile_scheduler.hpp>
 
@@ -44,8 +43,9 @@ static Mla::Arguments arguments_of(const MlaCall& c) {
   return {
       make_tuple(_128{}, c.page_size * c.table_width, Shape<_512, _64>{}, c.batch),
       {c.scale, static_cast<Element*>(c.q_nope), make_tuple(c.nope_stride_head, _1{}, c.nope_stride_batch),
-       static_cast<Element*>(c.q_pe), make_tuple(c.pe_stride_head, _1{}, c.pe_stride_batch), kv, kv_stride, kv + 512,
-       kv_stride, c.seq_lens, c.page_table, make_stride(_1{}, c.table_stride), c.pages, c.page_size},
+       static_cast<Element*>(c.q_pe), make_tuple(c.pe_stride_head, _1{}, c.pe_stride_batch), kv, kv_stride,
+       kv + 512, kv_stride, c.seq_lens, c.page_table, make_stride(_1{}, c.table_stride), c.pages,
+       c.page_size},
       {static_cast<Element*>(c.out), make_tuple(std::int64_t{512}, _1{}, std::int64_t{128 * 512}), c.lse,
        make_tuple(_1{}, 128), 1.0f},
       hardware,
