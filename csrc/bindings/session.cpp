@@ -32,6 +32,8 @@ const char* reason_name(StopReason reason) {
       return "exited";
     case StopReason::kInterrupted:
       return "interrupted";
+    case StopReason::kLimit:
+      return "limit";
   }
   return "";
 }
@@ -72,18 +74,22 @@ class PySession {
   auto step(std::uint64_t count) {
     return moved([&] { return session_.step(count); });
   }
-  auto step_warp(std::int64_t cta, std::uint32_t warp, std::uint64_t count) {
+  auto step_warp(std::int64_t cta, std::uint32_t warp, std::uint64_t count, std::uint64_t most) {
     warp_of(cta, warp);
-    return moved([&] { return session_.step_warp(cta, warp, count); });
+    return moved([&] { return session_.step_warp(cta, warp, count, most); });
   }
-  auto run() {
-    return moved([&] { return session_.run(); });
+  auto run(std::uint64_t most) {
+    return moved([&] { return session_.run(most); });
+  }
+  auto return_to(std::uint64_t ticks) {
+    return moved([&] { return session_.return_to(ticks); });
   }
   auto seek(std::uint64_t position) {
     return moved([&] { return session_.seek(position); });
   }
 
   std::uint64_t now() const { return session_.stepper().now(); }
+  std::uint64_t ticks() const { return session_.stepper().ticks(); }
   bool over() const { return session_.stepper().over(); }
   bool failed() const { return session_.fault().has_value(); }
   std::string output() const { return session_.stepper().launch().output; }
@@ -298,12 +304,15 @@ nb::object sglab::bindings::make_session(std::shared_ptr<const emu::Program> pro
 
 void sglab::bindings::register_session(nb::module_& module) {
   using sglab::emu::PySession;
+  using sglab::emu::Session;
   nb::class_<PySession>(module, "Session",
                         "A launch that goes forwards and backwards; see sglab.gpu.session.")
       .def("step", &PySession::step, "count"_a)
-      .def("step_warp", &PySession::step_warp, "cta"_a, "warp"_a, "count"_a)
-      .def("run", &PySession::run)
+      .def("step_warp", &PySession::step_warp, "cta"_a, "warp"_a, "count"_a, "most"_a = Session::kNoLimit)
+      .def("run", &PySession::run, "most"_a = Session::kNoLimit)
       .def("seek", &PySession::seek, "position"_a)
+      .def("return_to", &PySession::return_to, "ticks"_a)
+      .def_prop_ro("ticks", &PySession::ticks)
       .def_prop_ro("now", &PySession::now)
       .def_prop_ro("over", &PySession::over)
       .def_prop_ro("failed", &PySession::failed)

@@ -7,7 +7,7 @@ again passes through the same states.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -50,6 +50,7 @@ class Session:
         self._launch, self._session, self._core_error = launch, core_session, core_error
         self.fault: Fault | None = None
         self._focus = 0
+        self._listeners: list[Callable[[], None]] = []
 
     # Where the session is
 
@@ -83,15 +84,29 @@ class Session:
         """The kernel's instructions, with their lines in the PTX and in the source."""
         return self._launch.kernel.code
 
+    @property
+    def moment(self) -> int:
+        """Names this very moment for `return_to`. A position is coarser: between two instructions warps take turns and
+        begin to wait."""
+        return self._session.ticks
+
+    def on_move(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Calls `listener` whenever the session has moved, until the function that this returns is called."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener) if listener in self._listeners else None
+
     # Moving
 
-    def step(self, warp: WarpName | None = None, count: int = 1, cta: CtaName | None = None) -> Stop:
+    def step(
+        self, warp: WarpName | None = None, count: int = 1, cta: CtaName | None = None, limit: int | None = None
+    ) -> Stop:
         """Executes warp-instructions: `count` of this warp, or of whichever the scheduler picks. While the warp waits,
-        others run."""
+        others run: `limit` instructions in all at most."""
         if warp is None:
             return self._move(self._session.step, _positive("count", count))
         cta_index, number = self._warp(warp, cta)
-        return self._move(self._session.step_warp, cta_index, number, _positive("count", count))
+        count = _positive("count", count)
+        return self._move(self._session.step_warp, cta_index, number, count, *_limit(limit))
 
     def step_line(self, warp: WarpName, cta: CtaName | None = None) -> Stop:
         """Steps a warp until it stands at another source line (or has exited)."""
@@ -102,9 +117,9 @@ class Session:
             if stop.reason != "reached" or self._source(cta_index, number) not in (start, None):
                 return stop
 
-    def run(self) -> Stop:
-        """Runs to the next breakpoint, or to the end."""
-        return self._move(self._session.run)
+    def run(self, limit: int | None = None) -> Stop:
+        """Runs to the next breakpoint, or to the end, or until `limit` instructions were executed."""
+        return self._move(self._session.run, *_limit(limit))
 
     def run_to(
         self,
@@ -135,6 +150,11 @@ class Session:
         """Goes back by `count` warp-instructions, at most to the start."""
         return self.seek(max(0, self.now - _positive("count", count)))
 
+    def return_to(self, moment: int) -> Stop:
+        """Goes to a moment at which the session was before, exactly; see `moment`. After another warp was stepped than
+        then, later moments are others."""
+        return self._move(self._session.return_to, moment)
+
     # Breakpoints
 
     def break_at(
@@ -152,7 +172,10 @@ class Session:
         file: where several source files have the line: the end of its path
         returns: a number for `unbreak`
         """
-        pcs = self.code.find(line=line, ptx_line=ptx_line, file=file, opcode=opcode)
+        return self.break_code(self.code.find(line=line, ptx_line=ptx_line, file=file, opcode=opcode), warp, cta)
+
+    def break_code(self, pcs: Sequence[int], warp: WarpName | None = None, cta: CtaName | None = None) -> int:
+        """Stops in front of these instructions, given by pc; see `break_at`."""
         if warp is None:
             return self._session.break_code(pcs, -1 if cta is None else self._cta(cta, running=False), -1)
         if isinstance(warp, Warp):
@@ -337,8 +360,11 @@ class Session:
         except self._core_error as error:
             self.fault = Fault.of(error)
             raise KernelError(str(error), self.fault) from None
-        if not self._session.failed:
-            self.fault = None
+        finally:
+            if not self._session.failed:
+                self.fault = None
+            for listener in [*self._listeners]:
+                listener()
         at = self.next if reason == "breakpoint" else self.last
         return Stop(reason, self.now, at or self.last, breakpoint or None)
 
@@ -355,6 +381,10 @@ class Session:
             if stop.reason != "reached" or stop.at is None:
                 return
             yield stop.at.instruction
+
+
+def _limit(limit: int | None) -> tuple[int, ...]:
+    return () if limit is None else (_positive("limit", limit),)
 
 
 def _positive(name: str, value: int) -> int:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from sglab.gpu.code import Instruction
 
-Reason = Literal["reached", "breakpoint", "end", "exited"]
+Reason = Literal["reached", "breakpoint", "end", "exited", "limit"]
 _FLOATS = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 _SIGNED = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
@@ -85,7 +85,8 @@ class Place:
 class Stop:
     """Where a session has come to rest.
 
-    reason: reached (what was asked for), breakpoint, end (of the launch), exited (the warp)
+    reason: reached (what was asked for), breakpoint, end (of the launch), exited (the warp), limit (as many
+        instructions as were allowed)
     at: the instruction in front of which a breakpoint stopped, or else the one executed last
     breakpoint: the number of the breakpoint
     """

@@ -366,3 +366,53 @@ def test_a_session_keeps_its_arguments_alive() -> None:
     name = session.last.instruction.text.split()[1].rstrip(",")
     assert session.registers(1)[name].values.tolist() == list(range(33, 65))
     del overwritten
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_a_run_in_slices_stops_where_a_run_does(case: Case, scheduler: Any) -> None:
+    whole, _ = case.session(scheduler=scheduler, seed=4)
+    sliced, _ = case.session(scheduler=scheduler, seed=4)
+    for session in (whole, sliced):
+        session.break_at(opcode="bra", warp=1, cta=0)
+    for _ in range(5):
+        start, expected = whole.now, whole.run()
+        while (stop := sliced.run(limit=7)).reason == "limit":
+            assert sliced.now == (start := start + 7)
+        assert (stop.reason, stop.position, stop.at) == (expected.reason, expected.position, expected.at)
+        assert sliced.moment == whole.moment
+
+
+def test_a_warp_that_waits_lets_others_run_up_to_a_limit() -> None:
+    session, _ = CASES["reduce"].session()
+    session.run_to(opcode="bar.sync", warp=0)
+    before = session.now
+    stop = session.step(warp=0, limit=3)  # nobody else has come to the barrier
+    assert (stop.reason, session.now) == ("limit", before + 3)
+    assert session.step(warp=0).reason == "reached"
+    assert session.now > before + 3
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_a_moment_is_returned_to_exactly(case: Case, scheduler: Any) -> None:
+    session, arguments = case.session(scheduler=scheduler, seed=5)
+    session.break_at(opcode="bra")
+    seen = []
+    for _ in range(6):
+        session.run()
+        seen.append((session.moment, session.next, state(session, arguments)))
+    session.step(warp=0)
+    for moment, following, expected in reversed(seen):
+        session.return_to(moment)
+        assert (session.moment, session.next) == (moment, following)
+        assert state(session, arguments) == expected
+
+
+def test_listeners_hear_of_every_move_until_they_leave() -> None:
+    session, _ = CASES["reduce"].session()
+    heard: list[int] = []
+    leave = session.on_move(lambda: heard.append(session.now))
+    session.step(count=3)
+    session.back()
+    leave()
+    session.step()
+    assert heard == [3, 2]

@@ -120,10 +120,13 @@ Stop Session::step(std::uint64_t count) {
   return stop;
 }
 
-Stop Session::step_warp(std::int64_t cta_index, std::uint32_t index, std::uint64_t count) {
+Stop Session::step_warp(std::int64_t cta_index, std::uint32_t index, std::uint64_t count,
+                        std::uint64_t most) {
   Stop stop;
+  const std::uint64_t begin = stepper_.now();
   guarded([&] {
     while (count > 0) {
+      if (stepper_.now() - begin >= most) return void(stop.reason = StopReason::kLimit);
       const Cta* const cta = find_cta(stepper_, cta_index);
       if (cta == nullptr) return void(stop.reason = StopReason::kExited);
       Warp& w = cta->cluster->warps[cta->first_warp + index];
@@ -143,14 +146,16 @@ Stop Session::step_warp(std::int64_t cta_index, std::uint32_t index, std::uint64
   return stop;
 }
 
-Stop Session::run() {
+Stop Session::run(std::uint64_t most) {
   Stop stop;
+  const std::uint64_t begin = stepper_.now();
   guarded([&] {
     breakpoints_.arm(stepper_);
     const std::uint64_t start = stepper_.ticks();
     while (!stepper_.over()) {
       if (stepper_.ticks() != start && (stop.breakpoint = breakpoints_.before(stepper_)) != 0)
         return void(stop.reason = StopReason::kBreakpoint);
+      if (stepper_.now() - begin >= most) return void(stop.reason = StopReason::kLimit);
       advance();
       check_limit();
       if ((stop.breakpoint = breakpoints_.after(stepper_)) != 0)
@@ -169,6 +174,24 @@ Stop Session::seek(std::uint64_t position) {
   const Checkpoint nearest = *(above - 1);
   if (position < stepper_.now() || fault_ || nearest->ticks > stepper_.ticks()) go_back(nearest);
   return step(position - stepper_.now());
+}
+
+Stop Session::return_to(std::uint64_t ticks) {
+  const auto above =
+      std::upper_bound(checkpoints_.begin(), checkpoints_.end(), ticks,
+                       [](std::uint64_t at, const Checkpoint& checkpoint) { return at < checkpoint->ticks; });
+  const Checkpoint nearest = *(above - 1);
+  if (ticks < stepper_.ticks() || fault_ || nearest->ticks > stepper_.ticks()) go_back(nearest);
+  Stop stop;
+  guarded([&] {
+    while (stepper_.ticks() < ticks) {
+      if (stepper_.over()) return void(stop.reason = StopReason::kEnd);
+      advance();
+      check_limit();
+      if (interrupted()) return void(stop.reason = StopReason::kInterrupted);
+    }
+  });
+  return stop;
 }
 
 }  // namespace sglab::emu

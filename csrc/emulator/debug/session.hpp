@@ -11,7 +11,7 @@
 
 namespace sglab::emu {
 
-enum class StopReason : std::uint8_t { kReached, kBreakpoint, kEnd, kExited, kInterrupted };
+enum class StopReason : std::uint8_t { kReached, kBreakpoint, kEnd, kExited, kInterrupted, kLimit };
 
 struct Stop {
   StopReason reason = StopReason::kReached;
@@ -30,12 +30,17 @@ class Session {
 
   // Executes `count` warp-instructions, or up to the end.
   Stop step(std::uint64_t count);
-  // `count` instructions of one warp. While it cannot go on, others run.
-  Stop step_warp(std::int64_t cta, std::uint32_t warp, std::uint64_t count);
-  // Up to a breakpoint or the end.
-  Stop run();
+  // `count` instructions of one warp. While it cannot go on, others run. kLimit: `most` were executed in all.
+  Stop step_warp(std::int64_t cta, std::uint32_t warp, std::uint64_t count, std::uint64_t most = kNoLimit);
+  // Up to a breakpoint or the end. kLimit: `most` were executed.
+  Stop run(std::uint64_t most = kNoLimit);
   // To any position, back or forth. kEnd: the launch is shorter than that.
   Stop seek(std::uint64_t position);
+  // To the very moment at which the stepper had made so many ticks. Positions are coarser: attempts that fail
+  // and choices of warps lie between them.
+  Stop return_to(std::uint64_t ticks);
+
+  static constexpr std::uint64_t kNoLimit = ~std::uint64_t{0};
 
   // A fault during any of these is thrown as LaunchFault and stays until the session goes back.
   const std::optional<Fault>& fault() const { return fault_; }
