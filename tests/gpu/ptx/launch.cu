@@ -1,6 +1,6 @@
 // Kernels for the launch tests. launch.ptx was made from this file:
-//   nvcc -std=c++20 -O3 -lineinfo -arch=sm_90a -ptx launch.cu && sed -i 's,"/.*/launch.cu","launch.cu",'
-//   launch.ptx
+//   nvcc -std=c++20 -O3 -lineinfo -arch=sm_90a -ptx launch.cu
+//   sed -i 's,"/.*/launch.cu","launch.cu",' launch.ptx
 #include <cuda.h>
 
 #include <cstdint>
