@@ -1,10 +1,10 @@
-"""Real kernels of nvcc and Triton, for Ampere, Hopper and Blackwell: right on the emulator, and the same on a GPU."""
+"""Real kernels of nvcc, Triton and CuTe DSL, for Ampere, Hopper and Blackwell: right on the emulator, and the same on a GPU."""
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from corpus import scalar_launches, sm80_launches, sm90_launches, sm100_launches, triton_launches  # noqa: E402
+from corpus import cute_launches, scalar_launches, sm80_launches, sm90_launches, sm100_launches, triton_launches  # noqa: E402
 from corpus.launch import ARCHITECTURES, Draw, Launch, tensors  # noqa: E402
 
 from sglab import gpu  # noqa: E402
@@ -15,6 +15,7 @@ LAUNCHES = [
     *sm90_launches.launches(),
     *sm100_launches.launches(),
     *triton_launches.launches(),
+    *cute_launches.launches(),
 ]
 RIGHT = [launch for launch in LAUNCHES if launch.fails is None]
 

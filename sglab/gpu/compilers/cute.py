@@ -22,7 +22,7 @@ def compile_cute(function: Any, *arguments: Any, arch: str = "sm_100a") -> Modul
     try:
         import cutlass.cute as cute
     except ImportError:
-        raise missing("nvidia-cutlass-dsl", "kernels", "Compiling a CuTe DSL function") from None
+        raise missing("nvidia-cutlass-dsl", "cute", "Compiling a CuTe DSL function") from None
     name = getattr(function, "__name__", "function")
     with tempfile.TemporaryDirectory() as folder, announced(f"compiling the CuTe DSL function {name} for {target}"):
         try:

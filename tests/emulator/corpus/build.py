@@ -1,4 +1,4 @@
-"""Compiles the corpus anew, with nvcc and Triton: python tests/emulator/corpus/build.py"""
+"""Compiles the corpus anew, with nvcc, Triton and CuTe DSL: PYTHONPATH=. python tests/emulator/corpus/build.py"""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ from triton.compiler import ASTSource
 
 FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER / "sources"))
+import cutlass  # noqa: E402
 import triton_kernels as kernels  # noqa: E402
+from cute_scores import scores_with_lse  # noqa: E402
+from cutlass.cute.runtime import make_fake_compact_tensor  # noqa: E402
+
+from sglab.gpu.compilers.cute import compile_cute  # noqa: E402
 
 CUDA = {
     "scalar": ("sm_80", "sm_90", "sm_100a"),
@@ -138,7 +143,16 @@ def build_triton(name: str, capability: int) -> None:
     (FOLDER / "ptx" / f"{name}.sm_{capability}.json").write_text(json.dumps(facts) + "\n")
 
 
+def build_cute() -> None:
+    """For 256 queries and 384 keys of depth 192."""
+    shapes = ((256, 192), (384, 192), (256, 384))
+    halves = [make_fake_compact_tensor(cutlass.Float16, shape, stride_order=(1, 0)) for shape in shapes]
+    lse = make_fake_compact_tensor(cutlass.Float32, (256, 3), stride_order=(1, 0))
+    write("cute_scores.sm_100a", compile_cute(scores_with_lse, *halves, lse, cutlass.Float32(1.0)).ptx)
+
+
 if __name__ == "__main__":
+    build_cute()
     for cuda_name, architectures in CUDA.items():
         for architecture in architectures:
             build_cuda(cuda_name, architecture)
