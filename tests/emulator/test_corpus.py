@@ -1,4 +1,4 @@
-"""Real kernels of nvcc, Triton and CuTe DSL, for Ampere, Hopper and Blackwell: right on the emulator, and the same on a GPU."""
+"""Real kernels of nvcc, Triton and CuTe DSL for three architectures: right on the emulator, the same on a GPU."""
 
 import pytest
 
