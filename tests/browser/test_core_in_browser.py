@@ -228,3 +228,43 @@ def test_the_theme_button_of_a_saved_page_reaches_the_widgets(page: Page, tmp_pa
     expect(page.locator(".sg-widget")).to_have_attribute("data-dark", "false")
     page.get_by_role("button", name="Dark theme").click()
     expect(page.locator(".sg-widget")).to_have_attribute("data-dark", "true")
+
+
+def test_a_transport_waits_for_whoever_really_moves(host: Host) -> None:
+    """Steps asked for during a motion add up to one; another kind of motion replaces them; an error is told."""
+    host.show(Probe())
+    heard = host.page.evaluate(
+        """async () => {
+          const { Transport } = sglabHost.modules.get("probe").core;
+          const asked = [], failures = [], transport = new Transport();
+          const tick = () => new Promise((resolve) => setTimeout(resolve, 5));
+          const answers = [{ position: 1 }, { position: 4 }, { position: 9, length: 9, open: false }];
+          transport.failed.on((error) => failures.push(error.message));
+          transport.load({
+            length: 0,
+            open: true,
+            granularities: [{ id: "line", label: "line" }],
+            describe: () => "",
+            move: async (motion) => {
+              asked.push(motion);
+              await tick();
+              if (!answers.length) throw new Error("no kernel");
+              return answers.shift();
+            },
+          });
+          for (let i = 0; i < 4; i++) transport.step(1);
+          const during = [transport.moving, transport.position];
+          await tick(), await tick(), await tick();
+          transport.goTo(1e9);
+          await tick(), await tick();
+          transport.goTo(3);
+          await tick(), await tick();
+          const { position, moving, track } = transport;
+          return { asked, failures, during, position, moving, length: track.length, open: track.open };
+        }"""
+    )
+    step = {"kind": "step", "direction": 1, "granularity": "line"}
+    assert heard["asked"] == [{**step, "count": 1}, {**step, "count": 3}, {"kind": "end"}, {"kind": "to", "position": 3}]
+    assert heard["during"] == [True, 0]
+    assert heard["failures"] == ["no kernel"]
+    assert (heard["position"], heard["moving"], heard["length"], heard["open"]) == (9, False, 9, False)

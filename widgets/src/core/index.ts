@@ -20,6 +20,14 @@ export type { Source } from "./source";
 export { type DType, type Numbers, sliceTensor, type Tensor } from "./tensor";
 export { type Theme, watchTheme } from "./theme";
 export { makeTooltip, type Tooltip } from "./tooltip";
-export { countUpTo, type Granularity, type Mark, type Track, Transport } from "./transport";
+export {
+  type Arrival,
+  countUpTo,
+  type Granularity,
+  type Mark,
+  type Motion,
+  type Track,
+  Transport,
+} from "./transport";
 export { type Context, defineWidget } from "./widget";
 export { TensorWindow } from "./window";

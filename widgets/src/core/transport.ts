@@ -15,8 +15,24 @@ export interface Mark {
   label: string;
 }
 
+/** Where to move, for a track whose positions somebody else has to reach. */
+export type Motion =
+  | { kind: "to"; position: number }
+  | { kind: "end" }
+  | { kind: "step"; direction: 1 | -1; granularity: string; count: number }
+  | { kind: "selection"; direction: 1 | -1 };
+
+/** Where a motion has led; `length` and `open` where they have become known. */
+export interface Arrival {
+  position: number;
+  length?: number;
+  open?: boolean;
+}
+
 export interface Track {
   length: number;
+  /** The end is not known yet: `length` is the furthest position reached so far. */
+  open?: boolean;
   /** Finest first; [ and ] move by the next coarser one. */
   granularities: Granularity[];
   marks?: Mark[];
@@ -26,6 +42,11 @@ export interface Track {
   time?: (position: number) => string;
   /** The moments that touch the current selection, ascending. */
   eventsOfSelection?: () => ArrayLike<number> | undefined;
+  /**
+   * Moves what lies behind the picture, such as a live session in Python; without it, moving is only looking elsewhere.
+   * One motion at a time: what is asked for meanwhile follows when it has arrived, equal steps added up.
+   */
+  move?: (motion: Motion) => Promise<Arrival>;
 }
 
 const NOTHING: Track = { length: 0, granularities: [{ id: "step", label: "step" }], describe: () => "" };
@@ -35,7 +56,11 @@ export const SPEEDS = [1, 2, 5, 20, 60];
 
 export class Transport {
   readonly changed = new Emitter<void>();
+  /** A motion failed; the position is where it was. */
+  readonly failed = new Emitter<unknown>();
   #track = NOTHING;
+  #moving = false;
+  #next: Motion | undefined;
   #position = 0;
   #granularity = "";
   #speed = 2;
@@ -45,6 +70,8 @@ export class Transport {
   load(track: Track, position = this.#position): void {
     this.pause();
     this.#track = track;
+    this.#moving = false;
+    this.#next = undefined;
     if (!track.granularities.some((each) => each.id === this.#granularity))
       this.#granularity = track.granularities[0]?.id ?? "step";
     this.#position = clamp(position, 0, track.length);
@@ -93,15 +120,57 @@ export class Transport {
     return this.#timer !== undefined;
   }
 
+  /** Whether a motion is under way. */
+  get moving(): boolean {
+    return this.#moving;
+  }
+
   goTo(position: number): void {
+    if (this.#track.move) {
+      const beyond = position >= this.#track.length && this.#track.open;
+      this.#ask(beyond ? { kind: "end" } : { kind: "to", position: Math.max(0, Math.round(position)) });
+    } else this.#arrive(position);
+  }
+
+  #arrive(position: number): void {
     const next = clamp(Math.round(position), 0, this.#track.length);
     if (next === this.#position) return;
     this.#position = next;
     this.changed.emit();
   }
 
+  #ask(motion: Motion): void {
+    const { move } = this.#track;
+    if (this.#moving) this.#next = added(this.#next, motion);
+    else if (move) void this.#follow(move(motion));
+  }
+
+  async #follow(motion: Promise<Arrival>): Promise<void> {
+    const track = this.#track;
+    this.#moving = true;
+    this.changed.emit();
+    try {
+      const { position, length = track.length, open = track.open } = await motion;
+      if (track !== this.#track) return; // another run is shown
+      track.length = Math.max(length, position);
+      track.open = open ?? false;
+      this.#position = position;
+    } catch (error) {
+      if (track !== this.#track) return;
+      this.#next = undefined;
+      this.pause();
+      this.failed.emit(error);
+    }
+    this.#moving = false;
+    const next = this.#next;
+    this.#next = undefined;
+    this.changed.emit();
+    if (next) this.#ask(next);
+  }
+
   step(direction: 1 | -1, granularity = this.granularity): void {
-    this.goTo(neighbour(granularity.stops, this.#position, direction, this.#track.length));
+    if (this.#track.move) this.#ask({ kind: "step", direction, granularity: granularity.id, count: 1 });
+    else this.goTo(neighbour(granularity.stops, this.#position, direction, this.#track.length));
   }
 
   stepCoarse(direction: 1 | -1): void {
@@ -112,6 +181,10 @@ export class Transport {
   }
 
   stepSelection(direction: 1 | -1): void {
+    if (this.#track.move) {
+      this.#ask({ kind: "selection", direction });
+      return;
+    }
     const events = this.#track.eventsOfSelection?.();
     if (!events?.length) return;
     const beyond = direction > 0 ? firstAbove(events, this.#position) : lastBelow(events, this.#position);
@@ -119,8 +192,9 @@ export class Transport {
   }
 
   play(): void {
-    if (this.#track.length === 0) return;
-    if (this.#position >= this.#track.length) this.#position = 0;
+    const { length, open } = this.#track;
+    if (length === 0 && !open) return;
+    if (this.#position >= length && !open) this.goTo(0);
     this.#run();
     this.changed.emit();
   }
@@ -128,8 +202,9 @@ export class Transport {
   #run(): void {
     clearInterval(this.#timer);
     this.#timer = setInterval(() => {
-      this.step(1);
-      if (this.#position >= this.#track.length) this.pause();
+      if (this.#moving) return;
+      if (this.#position >= this.#track.length && !this.#track.open) this.pause();
+      else this.step(1);
     }, 1000 / this.#speed);
   }
 
@@ -148,6 +223,7 @@ export class Transport {
   dispose(): void {
     clearInterval(this.#timer);
     this.#timer = undefined;
+    this.#track = NOTHING;
   }
 
   /** The part of the common key map that moves in time. */
@@ -168,6 +244,14 @@ export class Transport {
       { keys: ["End"], label: "to the end", run: () => this.goTo(this.#track.length) },
     ];
   }
+}
+
+/** What is to be done of a motion that waits and one asked for later: the later one, equal steps added up. */
+function added(waiting: Motion | undefined, motion: Motion): Motion {
+  const both = waiting?.kind === "step" && motion.kind === "step";
+  if (!both || waiting.direction !== motion.direction || waiting.granularity !== motion.granularity)
+    return motion;
+  return { ...motion, count: waiting.count + motion.count };
 }
 
 function clamp(value: number, low: number, high: number): number {

@@ -73,30 +73,33 @@ export function transportView(transport: Transport, disposer: Disposer): HTMLEle
     const { position, playing, track } = transport;
     if (playing !== shownPlaying) showPlay(playing);
     for (const control of [first, back]) control.disabled = position === 0;
-    for (const control of [forward, last]) control.disabled = position >= track.length;
-    for (const control of [play, slider]) control.disabled = track.length === 0;
+    for (const control of [forward, last]) control.disabled = position >= track.length && !track.open;
+    for (const control of [play, slider]) control.disabled = track.length === 0 && !track.open;
+    slider.max = String(track.length);
+    bar.setAttribute("aria-busy", String(transport.moving));
     size.value = transport.granularity.id;
     speed.value = String(transport.speed);
     slider.value = String(position);
     const text = track.describe(position);
-    slider.setAttribute("aria-valuetext", `step ${position} of ${track.length}: ${text}`);
     const time = track.time?.(position);
-    counter.textContent = `step ${position} of ${track.length}${time ? ` · ${time}` : ""}`;
+    const end = track.open ? "" : ` of ${track.length}`;
+    counter.textContent = `step ${position}${end}${time ? ` · ${time}` : ""}`;
+    slider.setAttribute("aria-valuetext", `step ${position}${end}: ${text}`);
     // A screen reader cannot keep up with playback: it hears the last sentence when playback stops.
     sentence.setAttribute("aria-live", playing ? "off" : "polite");
     sentence.textContent = text;
   };
-  disposer.add(transport.changed.on(update));
-  disposer.add(() => transport.dispose());
-  update();
-
-  return h(
+  const bar = h(
     "div",
     { class: "sg-transport", role: "group", "aria-label": "Transport" },
     h("div", { class: "sg-buttons" }, first, back, play, forward, last, size, speed),
     h("div", { class: "sg-slider-box" }, slider, marks),
     h("div", { class: "sg-readout" }, counter, sentence),
   );
+  disposer.add(transport.changed.on(update));
+  disposer.add(() => transport.dispose());
+  update();
+  return bar;
 }
 
 function button(name: Icon, label: string, run: () => void): HTMLButtonElement {
