@@ -264,7 +264,8 @@ def test_a_transport_waits_for_whoever_really_moves(host: Host) -> None:
         }"""
     )
     step = {"kind": "step", "direction": 1, "granularity": "line"}
-    assert heard["asked"] == [{**step, "count": 1}, {**step, "count": 3}, {"kind": "end"}, {"kind": "to", "position": 3}]
+    steps = [{**step, "count": 1}, {**step, "count": 3}]
+    assert heard["asked"] == [*steps, {"kind": "end"}, {"kind": "to", "position": 3}]
     assert heard["during"] == [True, 0]
     assert heard["failures"] == ["no kernel"]
     assert (heard["position"], heard["moving"], heard["length"], heard["open"]) == (9, False, 9, False)
