@@ -10,10 +10,12 @@
 #include <mutex>
 
 #include "bindings/events.hpp"
+#include "bindings/sanitize.hpp"
 #include "bindings/session.hpp"
 #include "emulator/engine/machine.hpp"
 #include "emulator/front/error.hpp"
 #include "emulator/program/table.hpp"
+#include "emulator/sanitize/sanitizer.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -155,7 +157,7 @@ struct PyMachine {
   using Allocations = std::vector<std::tuple<std::uint64_t, std::uint64_t, std::string>>;
   LaunchConfig configure(Extent grid, Extent block, Extent cluster, std::uint32_t smem,
                          const nb::bytes& params, const Allocations& allocations,
-                         std::uint64_t max_instructions) const {
+                         std::uint64_t max_instructions, std::shared_ptr<Sanitizer> sanitizer) const {
     LaunchConfig config;
     config.grid = grid;
     config.block = block;
@@ -170,13 +172,15 @@ struct PyMachine {
     config.seed = seed;
     config.sms = sms;
     config.threads = threads;
+    config.sanitizer = std::move(sanitizer);
     return config;
   }
 
   LaunchReport launch(const PyKernel& kernel, Extent grid, Extent block, Extent cluster, std::uint32_t smem,
-                      const nb::bytes& params, const Allocations& allocations,
-                      std::uint64_t max_instructions) const {
-    LaunchConfig config = configure(grid, block, cluster, smem, params, allocations, max_instructions);
+                      const nb::bytes& params, const Allocations& allocations, std::uint64_t max_instructions,
+                      std::shared_ptr<Sanitizer> sanitizer) const {
+    LaunchConfig config =
+        configure(grid, block, cluster, smem, params, allocations, max_instructions, std::move(sanitizer));
     const std::shared_ptr<const Program> program = kernel.program;
     const std::function<bool()> interrupted = [] {
       nb::gil_scoped_acquire acquire;
@@ -188,8 +192,9 @@ struct PyMachine {
 
   nb::tuple record(const PyKernel& kernel, Extent grid, Extent block, Extent cluster, std::uint32_t smem,
                    const nb::bytes& params, const Allocations& allocations, std::uint64_t max_instructions,
-                   bool details) const {
-    LaunchConfig config = configure(grid, block, cluster, smem, params, allocations, max_instructions);
+                   std::shared_ptr<Sanitizer> sanitizer, bool details) const {
+    LaunchConfig config =
+        configure(grid, block, cluster, smem, params, allocations, max_instructions, std::move(sanitizer));
     const std::function<bool()> interrupted = [] {
       const nb::gil_scoped_acquire acquire;
       return PyErr_CheckSignals() != 0;
@@ -204,10 +209,10 @@ struct PyMachine {
   }
 
   nb::object session(const PyKernel& kernel, Extent grid, Extent block, Extent cluster, std::uint32_t smem,
-                     const nb::bytes& params, const Allocations& allocations,
-                     std::uint64_t max_instructions) const {
-    return bindings::make_session(
-        kernel.program, configure(grid, block, cluster, smem, params, allocations, max_instructions));
+                     const nb::bytes& params, const Allocations& allocations, std::uint64_t max_instructions,
+                     std::shared_ptr<Sanitizer> sanitizer) const {
+    return bindings::make_session(kernel.program, configure(grid, block, cluster, smem, params, allocations,
+                                                            max_instructions, std::move(sanitizer)));
   }
 };
 
@@ -300,13 +305,14 @@ void sglab::bindings::register_emulator(nb::module_& module) {
           "unsupported", [](const PyKernel& k) { return k.program->unsupported; },
           "What keeps the kernel from being launched, one line per cause.");
 
-  nb::class_<LaunchReport>(module, "LaunchReport")
+  nb::class_<LaunchReport>(module, "LaunchReport", nb::dynamic_attr())
       .def_ro("warp_instructions", &LaunchReport::warp_instructions)
       .def_prop_ro("by_class", by_class)
       .def_ro("executions", &LaunchReport::executions, "How often each decoded instruction ran.")
       .def_ro("output", &LaunchReport::output, "What the kernel printed.")
       .def_ro("seconds", &LaunchReport::seconds);
 
+  bindings::register_sanitizer(module);
   nb::class_<PyMachine>(module, "Machine", "An emulated GPU.")
       .def(nb::init<std::string, std::uint32_t, std::uint32_t, std::string, std::uint64_t>(), "arch"_a,
            "sms"_a, "threads"_a = 1, "scheduler"_a = "fair", "seed"_a = 0)
@@ -316,12 +322,13 @@ void sglab::bindings::register_emulator(nb::module_& module) {
       .def_ro("scheduler", &PyMachine::scheduler)
       .def_ro("seed", &PyMachine::seed)
       .def("launch", &PyMachine::launch, "kernel"_a, "grid"_a, "block"_a, "cluster"_a, "smem"_a, "params"_a,
-           "allocations"_a, "max_instructions"_a = 0)
+           "allocations"_a, "max_instructions"_a = 0, "sanitizer"_a = nb::none())
       .def("record", &PyMachine::record, "kernel"_a, "grid"_a, "block"_a, "cluster"_a, "smem"_a, "params"_a,
-           "allocations"_a, "max_instructions"_a, "details"_a,
+           "allocations"_a, "max_instructions"_a, "sanitizer"_a.none(), "details"_a,
            "Launches on one host thread; returns the report and the columns of the event log.")
       .def("session", &PyMachine::session, "kernel"_a, "grid"_a, "block"_a, "cluster"_a, "smem"_a, "params"_a,
-           "allocations"_a, "max_instructions"_a = 0, "The launch, not run but under control.");
+           "allocations"_a, "max_instructions"_a = 0, "sanitizer"_a = nb::none(),
+           "The launch, not run but under control.");
   bindings::register_session(module);
 
   module.def("instruction_forms", coverage,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,6 +10,7 @@ from sglab.gpu.architecture import Architecture
 from sglab.gpu.device import Launch
 from sglab.gpu.errors import Fault, GpuError, KernelError, LaunchError
 from sglab.gpu.events import EventLog
+from sglab.gpu.findings import chosen, read_findings
 from sglab.gpu.geometry import check_smem
 from sglab.gpu.session import Session
 from sglab.gpu.tensor_map import TiledEncoding
@@ -53,6 +54,9 @@ class EmulatedDevice:
     scheduler: which warp runs next: fair, random, adversarial (stalls where it may hurt), in_order
     seed: of every random choice; the same seed gives the same run
     max_instructions: a launch that executes more warp-instructions is stopped; 0 for no limit
+    sanitize: what to look for while launches run: True for all, or some of memory, races, tensor, barriers. The
+        findings are in the launch's report and in KernelError.findings. A sanitized launch runs on one CPU thread
+    on_finding: "collect" them, or "raise" KernelError at the first
     """
 
     torch_device = "cpu"
@@ -65,12 +69,18 @@ class EmulatedDevice:
         scheduler: Scheduler = "fair",
         seed: int = 0,
         max_instructions: int = 0,
+        sanitize: bool | Collection[str] = False,
+        on_finding: Literal["collect", "raise"] = "collect",
     ) -> None:
         self.arch = Architecture.parse(arch)
         self.sms = self.arch.limits.sms if sms is None else sms
         self.max_instructions = max_instructions
         if self.sms < 1:
             raise LaunchError(f"EmulatedDevice: sms must be 1 or more; got {sms}")
+        self.sanitize = chosen(sanitize)
+        if on_finding not in ("collect", "raise"):
+            raise LaunchError(f"EmulatedDevice: on_finding must be 'collect' or 'raise'; got {on_finding!r}")
+        self.on_finding = on_finding
         self._core = core()
         self._machine = self._core.Machine(str(self.arch), self.sms, threads, scheduler, seed)
 
@@ -98,22 +108,32 @@ class EmulatedDevice:
         return self._core_kernel(kernel).unsupported
 
     def run(self, launch: Launch) -> Any:
-        return self._start(self._machine.launch, launch)
+        sanitizer = self._sanitizer()
+        report = self._start(self._machine.launch, launch, sanitizer)
+        report.findings = () if sanitizer is None else read_findings(sanitizer, launch)
+        return report
+
+    def _sanitizer(self) -> Any:
+        return self._core.sanitizer(list(self.sanitize), self.on_finding == "raise") if self.sanitize else None
 
     def session(self, launch: Launch, keep: Any = None) -> Session:
         """The launch, not run but under control.
 
         keep: what must live as long as the session: the tensors whose addresses the launch holds
         """
-        return Session(launch, self._start(self._machine.session, launch), self._core.LaunchError, keep)
+        sanitizer = self._sanitizer()
+        session = self._start(self._machine.session, launch, sanitizer)
+        return Session(launch, session, self._core.LaunchError, keep, sanitizer)
 
     def record(self, launch: Launch, details: bool = True) -> EventLog:
         """Runs the launch and keeps its events; on one CPU thread, so that they have an order. Clocks that the kernel
         reads count instructions."""
-        report, columns = self._start(self._machine.record, launch, details)
+        sanitizer = self._sanitizer()
+        report, columns = self._start(self._machine.record, launch, sanitizer, details)
+        report.findings = () if sanitizer is None else read_findings(sanitizer, launch)
         return EventLog(launch.kernel.name, launch.geometry, launch.kernel.code, report, columns)
 
-    def _start(self, call: Callable[..., Any], launch: Launch, *more: Any) -> Any:
+    def _start(self, call: Callable[..., Any], launch: Launch, sanitizer: Any, *more: Any) -> Any:
         geometry = launch.geometry
         try:
             kernel = self._core_kernel(launch.kernel)
@@ -127,12 +147,14 @@ class EmulatedDevice:
                 launch.params,
                 [(a.address, a.nbytes, a.name) for a in launch.allocations],
                 self.max_instructions,
+                sanitizer,
                 *more,
             )
         except self._core.LaunchError as error:
             if error.kind == "launch":  # refused: nothing ran
                 raise LaunchError(str(error)) from None
-            raise KernelError(str(error), Fault.of(error)) from None
+            findings = () if sanitizer is None else read_findings(sanitizer, launch)
+            raise KernelError(str(error), Fault.of(error), findings) from None
         except self._core.PtxError as error:
             raise LaunchError(f"{launch.kernel.module.name}: {error}") from None
 

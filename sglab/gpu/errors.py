@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sglab.gpu.findings import Finding
 
 
 class GpuError(Exception):
@@ -46,11 +50,12 @@ class KernelError(GpuError, RuntimeError):
     """A kernel started and failed: a trap, an access outside its tensors, a deadlock.
 
     fault: where and why, if the device can tell; a GPU cannot
+    findings: of an emulated device's sanitizers, the failure among them
     """
 
-    def __init__(self, message: str, fault: Fault | None = None) -> None:
+    def __init__(self, message: str, fault: Fault | None = None, findings: tuple[Finding, ...] = ()) -> None:
         super().__init__(message)
-        self.fault = fault
+        self.fault, self.findings = fault, findings
 
 
 class CompileError(GpuError):

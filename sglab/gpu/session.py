@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from sglab.gpu.code import Code, Instruction
 from sglab.gpu.errors import Fault, KernelError, SessionError
+from sglab.gpu.findings import Finding, read_findings
 from sglab.gpu.state import (
     Cta,
     Group,
@@ -45,8 +46,10 @@ class Session:
     raises KernelError: the kernel failed; the session stays at the faulty instruction, can be inspected and go back
     """
 
-    def __init__(self, launch: Launch, core_session: Any, core_error: type[Exception], keep: Any = None) -> None:
-        self._keep = keep
+    def __init__(
+        self, launch: Launch, core_session: Any, core_error: type[Exception], keep: Any = None, sanitizer: Any = None
+    ) -> None:
+        self._keep, self._sanitizer = keep, sanitizer
         self._launch, self._session, self._core_error = launch, core_session, core_error
         self.fault: Fault | None = None
         self._focus = 0
@@ -68,6 +71,13 @@ class Session:
     def output(self) -> str:
         """What the kernel has printed."""
         return self._session.output
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What the device's sanitizers have found in the instructions executed so far; see EmulatedDevice."""
+        if self._sanitizer is None:
+            return ()
+        return read_findings(self._sanitizer, self._launch, self.now + self._session.failed)
 
     @property
     def last(self) -> Place | None:
@@ -359,7 +369,7 @@ class Session:
             reason, breakpoint = call(*arguments)
         except self._core_error as error:
             self.fault = Fault.of(error)
-            raise KernelError(str(error), self.fault) from None
+            raise KernelError(str(error), self.fault, self.findings) from None
         finally:
             if not self._session.failed:
                 self.fault = None

@@ -7,6 +7,8 @@
 #include "emulator/engine/fault.hpp"
 #include "emulator/engine/launch.hpp"
 #include "emulator/memory/aperture.hpp"
+#include "emulator/sanitize/footprint.hpp"
+#include "emulator/sanitize/sanitizer.hpp"
 
 namespace sglab::emu {
 namespace {
@@ -46,6 +48,7 @@ void AsyncEngine::reset() {
   }
   tmem_.resize(cluster_.ctas.size());
   mbarriers_.clear();
+  operations_ = 0;
   bulk_.clear();
   tensor_.assign(cluster_.ctas.size(), {});
   pairs_.assign((cluster_.ctas.size() + 1) / 2, {});
@@ -116,8 +119,11 @@ std::uint64_t& AsyncEngine::mbarrier_word(const Issuer& issuer, std::uint32_t ad
   return *reinterpret_cast<std::uint64_t*>(cluster_.ctas[rank].shared + offset);
 }
 
-void AsyncEngine::settle(const Issuer& issuer, std::uint32_t address, MbarrierStatus status) {
+void AsyncEngine::settle(const Issuer& issuer, std::uint32_t address, MbarrierStatus status,
+                         const MbarrierUse& use, std::uint32_t lanes) {
   ++cluster_.events;
+  if (Sanitizer* const sanitizer = cluster_.launch->sanitizer)
+    sanitizer->mbarrier(cluster_, issuer, lanes, address, status, use);
   if (status == MbarrierStatus::kPhaseComplete) {
     for (Warp& warp : cluster_.warps) wake(warp, Wait::kMbarrier, address);
     return;
@@ -140,17 +146,28 @@ void AsyncEngine::note_inval(std::uint32_t address) {
   std::erase(mbarriers_, address);
 }
 
+// Operations are numbered whether anybody watches or not: a replay gives the same numbers.
+template <typename Operation>
+void AsyncEngine::number(Operation& operation, std::uint32_t lanes) {
+  operation.issuer.operation = ++operations_;
+  if (Sanitizer* const sanitizer = cluster_.launch->sanitizer)
+    sanitizer->issued(cluster_, operation.issuer, lanes, async_op(operation));
+}
+
 void AsyncEngine::submit(BulkOperation operation) {
+  number(operation, 1u << operation.issuer.lane);
   bulk_.push_back(std::move(operation));
 }
 
 void AsyncEngine::submit_grouped(Warp& warp, BulkOperation operation) {
   WarpQueue& own = queue(warp);
   const std::uint32_t group = own.bulk_groups[static_cast<std::size_t>(operation.issuer.lane)];
+  number(operation, 1u << operation.issuer.lane);
   own.bulk.push_back({std::move(operation), group});
 }
 
 void AsyncEngine::submit(TensorOperation operation) {
+  number(operation, 1u << operation.issuer.lane);
   tensor_[operation.cta].operations.push_back(std::move(operation));
 }
 
@@ -158,6 +175,7 @@ void AsyncEngine::commit(const TensorCommit& commit, std::uint32_t cta) {
   TensorQueue& queue = tensor_[cta];
   TensorCommit marked = commit;
   marked.after = queue.done + queue.operations.size();
+  number(marked, 1u << commit.issuer.lane);
   queue.commits.push_back(marked);
 }
 
@@ -171,7 +189,9 @@ SmallCopy& AsyncEngine::new_small(Warp& warp) {
 }
 
 void AsyncEngine::submit_small(Warp& warp) {
-  queue(warp).small.enter();
+  SmallCopies& small = queue(warp).small;
+  number(small.newest(), small.newest().mask);
+  small.enter();
 }
 
 void AsyncEngine::commit_bulk_group(Warp& warp) {
@@ -227,7 +247,9 @@ bool AsyncEngine::advance_tensor(TensorQueue& queue) {
   queue.commits.pop_front();
   run_tensor_queue(queue, commit.after);
   const auto arrive = [&](std::uint32_t address) {
-    settle(commit.issuer, address, mbarrier_arrive(mbarrier_word(commit.issuer, address), {}));
+    std::uint64_t& word = mbarrier_word(commit.issuer, address);
+    const MbarrierUse use{MbarrierUse::Op::kArrive, word, 1};
+    settle(commit.issuer, address, mbarrier_arrive(word, {}), use);
   };
   if (commit.multicast == 0) {
     arrive(commit.mbarrier);

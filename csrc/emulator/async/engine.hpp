@@ -46,8 +46,10 @@ class AsyncEngine {
 
   // The mbarrier object at a shared::cluster address; faults if it is misaligned or outside.
   std::uint64_t& mbarrier_word(const Issuer& issuer, std::uint32_t address);
-  // Applies the outcome of an operation on it: faults on misuse, wakes waiters on a completed phase.
-  void settle(const Issuer& issuer, std::uint32_t address, MbarrierStatus status);
+  // Applies the outcome of an operation on it: faults on misuse, wakes waiters on a completed phase. `lanes`:
+  // several, when they act at once.
+  void settle(const Issuer& issuer, std::uint32_t address, MbarrierStatus status, const MbarrierUse& use,
+              std::uint32_t lanes = 0);
   // Live objects, for debuggers: shared::cluster addresses in order of initialisation.
   const std::vector<std::uint32_t>& mbarriers() const { return mbarriers_; }
   void note_init(std::uint32_t address);
@@ -115,11 +117,15 @@ class AsyncEngine {
     SmallCopies small;
   };
 
+  template <typename Operation>
+  void number(Operation& operation, std::uint32_t lanes);
   WarpQueue& queue(const Warp& warp);
   static std::size_t slot_of(const Warp& warp);
   void perform(const BulkOperation& operation);
   void perform(const TensorOperation& operation);
   void perform(const SmallCopy& copy, std::uint32_t lanes);
+  template <typename Operation>
+  void tell(const Operation& operation, std::uint32_t lanes);
   void run_tensor_queue(TensorQueue& queue, std::uint64_t until);
   bool advance_tensor(TensorQueue& queue);
   auto performer() {
@@ -131,6 +137,7 @@ class AsyncEngine {
   Cluster& cluster_;
   std::vector<std::unique_ptr<TensorMemory>> tmem_;
   std::vector<std::uint32_t> mbarriers_;
+  std::uint64_t operations_ = 0;  // issued so far
   std::deque<BulkOperation> bulk_;
   std::vector<TensorQueue> tensor_;    // by CTA rank
   std::vector<PairAllocation> pairs_;  // by CTA rank / 2

@@ -11,6 +11,7 @@ namespace sglab::emu {
 struct AsyncEngine::Saved {
   std::vector<std::unique_ptr<TensorMemory>> tmem;
   std::vector<std::uint32_t> mbarriers;
+  std::uint64_t operations;
   std::deque<BulkOperation> bulk;
   std::vector<TensorQueue> tensor;
   std::vector<PairAllocation> pairs;
@@ -47,13 +48,14 @@ InFlight seen(const BulkOperation& operation) {
 }  // namespace
 
 std::shared_ptr<const AsyncEngine::Saved> AsyncEngine::save() const {
-  return std::make_shared<Saved>(
-      Saved{copies(tmem_), mbarriers_, bulk_, tensor_, pairs_, warps_, copies(warpgroups_), tmem_stores_});
+  return std::make_shared<Saved>(Saved{copies(tmem_), mbarriers_, operations_, bulk_, tensor_, pairs_, warps_,
+                                       copies(warpgroups_), tmem_stores_});
 }
 
 void AsyncEngine::restore(const Saved& saved) {
   tmem_ = copies(saved.tmem);
   mbarriers_ = saved.mbarriers;
+  operations_ = saved.operations;
   bulk_ = saved.bulk;
   tensor_ = saved.tensor;
   pairs_ = saved.pairs;

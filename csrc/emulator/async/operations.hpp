@@ -19,6 +19,7 @@ struct Issuer {
   std::uint32_t warp = 0;  // slot in the cluster
   std::int32_t lane = -1;
   const Inst* inst = nullptr;
+  std::uint64_t operation = 0;  // its number in the cluster; 0: the instruction itself acts
 };
 
 constexpr std::uint32_t kNoMbarrier = 0xffffffffu;

@@ -8,6 +8,8 @@
 #include "emulator/engine/fault.hpp"
 #include "emulator/engine/launch.hpp"
 #include "emulator/memory/aperture.hpp"
+#include "emulator/sanitize/footprint.hpp"
+#include "emulator/sanitize/sanitizer.hpp"
 
 namespace sglab::emu {
 namespace {
@@ -62,7 +64,17 @@ class ReduceLock {
 }  // namespace
 
 void AsyncEngine::signal(const Issuer& issuer, std::uint32_t address, std::uint32_t bytes) {
-  settle(issuer, address, mbarrier_complete_tx(mbarrier_word(issuer, address), bytes));
+  std::uint64_t& word = mbarrier_word(issuer, address);
+  const MbarrierUse use{MbarrierUse::Op::kCompleteTx, word, 0, bytes};
+  settle(issuer, address, mbarrier_complete_tx(word, bytes), use);
+}
+
+template <typename Operation>
+void AsyncEngine::tell(const Operation& operation, std::uint32_t lanes) {
+  Sanitizer* const sanitizer = cluster_.launch->sanitizer;
+  if (sanitizer == nullptr) return;
+  sanitizer->performed(cluster_, operation.issuer, lanes, async_op(operation),
+                       footprint_of(cluster_, operation, lanes));
 }
 
 void AsyncEngine::perform(const BulkOperation& op) {
@@ -127,6 +139,7 @@ void AsyncEngine::perform(const BulkOperation& op) {
     raise_fault(warp, op.issuer.inst, op.issuer.lane, "tensor_map", error.what());
   }
   ++cluster_.events;
+  tell(op, 0);
   if (op.mbarrier == kNoMbarrier) return;
   const std::uint32_t bytes = op.kind == Kind::kLoadBox ? box_bytes(op.map, op.box) : op.bytes;
   if (op.signalled == 0) return signal(op.issuer, op.mbarrier, bytes);
@@ -141,6 +154,7 @@ void AsyncEngine::perform(const TensorOperation& op) {
   cluster_.fp->set(kNearest);
   const Warp& warp = cluster_.warps[op.issuer.warp];
   ++cluster_.events;
+  tell(op, 0);
   try {
     std::array<MmaCta, 2> ctas;
     for (std::uint32_t i = 0; i < op.cta_group; ++i) ctas[i] = {smem(op.cta + i), &tmem(op.cta + i)};
@@ -166,12 +180,15 @@ void AsyncEngine::perform(const TensorOperation& op) {
 }
 
 void AsyncEngine::perform(const SmallCopy& copy, std::uint32_t lanes) {
+  tell(copy, lanes);
   if (copy.bytes == 0) {
     for (; lanes != 0; lanes &= lanes - 1) {
       const auto lane = static_cast<std::size_t>(std::countr_zero(lanes));
       Issuer issuer = copy.issuer;
       issuer.lane = static_cast<std::int32_t>(lane);
-      settle(issuer, copy.shared[lane], mbarrier_arrive(mbarrier_word(issuer, copy.shared[lane]), {}));
+      std::uint64_t& word = mbarrier_word(issuer, copy.shared[lane]);
+      const MbarrierUse use{MbarrierUse::Op::kArrive, word, 1};
+      settle(issuer, copy.shared[lane], mbarrier_arrive(word, {}), use);
     }
     return;
   }

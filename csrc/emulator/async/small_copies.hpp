@@ -21,6 +21,7 @@ class SmallCopies {
 
   // A new record for the caller to fill; enter() follows.
   SmallCopy& append() { return records_.emplace_back(); }
+  SmallCopy& newest() { return records_.back(); }
   // Puts the new record into its lanes' groups: lanes that have committed differently get records of their
   // own.
   void enter() {

@@ -5,6 +5,8 @@
 #include "emulator/engine/cluster.hpp"
 #include "emulator/engine/fault.hpp"
 #include "emulator/ops/operands.hpp"
+#include "emulator/sanitize/footprint.hpp"
+#include "emulator/sanitize/sanitizer.hpp"
 
 namespace sglab::emu {
 namespace {
@@ -14,6 +16,12 @@ std::vector<std::uint32_t> read_registers(const Warp& warp, const std::vector<Re
   std::vector<std::uint32_t> values(32 * refs.size());
   for (std::size_t r = 0; r < refs.size(); ++r) std::copy_n(lanes32(warp, refs[r]), 32, &values[32 * r]);
   return values;
+}
+
+// Operation `number` of a warp's warpgroup, numbered apart from the cluster's other operations.
+AsyncOp async_op(const Warp& warp, std::uint64_t number) {
+  const std::uint64_t warpgroup = (warp.slot - warp.index % 4) / 4 + 1;
+  return {warpgroup << 48 | (number + 1), AsyncOp::Kind::kWgmma, Proxy::kAsync, kNoMbarrier};
 }
 
 }  // namespace
@@ -42,6 +50,8 @@ void Warpgroup::issue(Warp& warp, const Inst* inst, const Wgmma& op, const std::
     raise_fault(warp, inst, -1, "tensor_core", "the warps of a warpgroup issue different wgmma instructions");
   }
   operation.issued |= 1u << index;
+  if (Sanitizer* const sanitizer = warp.launch->sanitizer)
+    sanitizer->issued(*warp.cluster, {warp.slot, -1, inst}, warp.group_mask, async_op(warp, number));
   operation.a[index] = std::move(a);
   Chain& chain = *operation.chain;
   if ((chain.holding >> index & 1u) != 0) return;
@@ -74,6 +84,9 @@ bool Warpgroup::wait_group(Warp& warp, std::uint32_t pending) {
     } catch (const SmemOutOfBounds& error) {
       raise_fault(warp, operation.inst, -1, "out_of_bounds", error.what());
     }
+    if (Sanitizer* const sanitizer = warp.launch->sanitizer)
+      sanitizer->performed(*warp.cluster, {warp.slot, -1, operation.inst}, warp.group_mask,
+                           async_op(warp, done_), footprint_of(warp.cta->rank, operation.op));
     operations_.pop_front();
     ++done_;
   }

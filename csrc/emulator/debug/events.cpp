@@ -12,6 +12,7 @@
 #include "emulator/engine/machine.hpp"
 #include "emulator/memory/access.hpp"
 #include "emulator/memory/aperture.hpp"
+#include "emulator/sanitize/sanitizer.hpp"
 
 namespace sglab::emu {
 namespace {
@@ -143,14 +144,7 @@ void check(const Stepper& stepper, const std::function<bool()>& interrupted) {
   }
 }
 
-}  // namespace
-
-LaunchReport record_launch(const Program& program, LaunchConfig config, bool details,
-                           const std::function<bool()>& interrupted, EventLog& log) {
-  const auto start = std::chrono::steady_clock::now();
-  Stepper stepper(program, std::move(config));
-  const Stepper::Running running(stepper);
-  Recorder recorder(stepper, log);
+void record(Stepper& stepper, Recorder& recorder, bool details, const std::function<bool()>& interrupted) {
   for (std::uint32_t round = 1; !stepper.over(); ++round) {
     const bool attempts = stepper.turn_of() != nullptr;
     const std::uint64_t before = stepper.now();
@@ -165,6 +159,22 @@ LaunchReport record_launch(const Program& program, LaunchConfig config, bool det
       if (details) recorder.keep_details();
     }
     if (round % kPollRuns == 0) check(stepper, interrupted);
+  }
+}
+
+}  // namespace
+
+LaunchReport record_launch(const Program& program, LaunchConfig config, bool details,
+                           const std::function<bool()>& interrupted, EventLog& log) {
+  const auto start = std::chrono::steady_clock::now();
+  Stepper stepper(program, std::move(config));
+  const Stepper::Running running(stepper);
+  Recorder recorder(stepper, log);
+  try {
+    record(stepper, recorder, details, interrupted);
+  } catch (const LaunchFault& caught) {
+    if (Sanitizer* const sanitizer = stepper.launch().sanitizer) sanitizer->failed(caught.fault);
+    throw;
   }
   LaunchReport report = make_report(program, stepper.executions());
   report.output = stepper.launch().output;

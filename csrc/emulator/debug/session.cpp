@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "emulator/sanitize/sanitizer.hpp"
+
 namespace sglab::emu {
 namespace {
 
@@ -33,6 +35,7 @@ void Session::guarded(F f) {
     f();
   } catch (const LaunchFault& caught) {
     fault_ = caught.fault;
+    if (Sanitizer* const sanitizer = stepper_.launch().sanitizer) sanitizer->failed(caught.fault);
     throw;
   }
 }
@@ -85,6 +88,11 @@ void Session::rest_of_history_is_other(const Choice& choice) {
   choices_.resize(choice_);
   choices_.push_back(choice);
   std::erase_if(checkpoints_, [&](const Checkpoint& c) { return c->ticks > choice.ticks; });
+  if (stepper_.told() <= choice.ticks) return;
+  // The sanitizer knows the other history: it is told this one from the start.
+  stepper_.tell_again(*checkpoints_.front());
+  choice_ = 0;
+  while (stepper_.ticks() < choice.ticks) advance();
 }
 
 bool Session::interrupted() {

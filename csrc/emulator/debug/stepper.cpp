@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "emulator/async/engine.hpp"
+#include "emulator/sanitize/sanitizer.hpp"
 
 namespace sglab::emu {
 namespace {
@@ -39,7 +40,28 @@ bool Stepper::over() const {
   return round_.active == nullptr && running_.empty() && next_ >= launch_->cluster_total;
 }
 
+// Whether the sanitizer is told of the tick that begins.
+void Stepper::watch() {
+  if (launch_->config.sanitizer == nullptr) return;
+  launch_->sanitizer = ticks_ >= told_ ? launch_->config.sanitizer.get() : nullptr;
+  told_ = std::max(told_, ticks_ + 1);
+}
+
+void Stepper::tell_again(const Saved& start) {
+  Sanitizer* const sanitizer = launch_->config.sanitizer.get();
+  if (sanitizer == nullptr) return;
+  restore(start);
+  told_ = ticks_;
+  sanitizer->launched(*launch_);
+  for (const Cluster* const cluster : clusters()) sanitizer->cluster_started(*cluster);
+}
+
+const Inst* Stepper::execute(Warp& w, const Inst* inst) const {
+  return launch_->sanitizer == nullptr ? inst->fn[w.partial](w, inst) : launch_->sanitizer->execute(w, inst);
+}
+
 void Stepper::tick() {
+  watch();
   ++ticks_;
   if (turn_.warp != nullptr) return attempt();
   if (round_.active == nullptr) return next_cluster();
@@ -94,6 +116,7 @@ void Stepper::begin(Warp& w, std::uint64_t limit, bool forced) {
 
 bool Stepper::force(Warp& w) {
   end_turn();
+  watch();
   ++ticks_;
   begin(w, 1, true);
   if (turn_.warp == nullptr) return false;
@@ -106,18 +129,20 @@ void Stepper::attempt() {
   const Inst* const at = turn_.inst;
   const bool forced = turn_.forced;
   last_ = {&w, at, at, w.group_mask, false, {}};
-  attempted(at->fn[w.partial](w, at), forced);
+  attempted(execute(w, at), forced);
 }
 
 void Stepper::stretch() {
   if (turn_.warp == nullptr || turn_.forced || one_by_one()) return tick();
+  watch();
   Warp& w = *turn_.warp;
   last_ = {&w, turn_.inst, turn_.inst, w.group_mask, false, {}};
   const Inst*& inst = turn_.inst;
   const Inst* next;
-  while ((next = inst->fn[w.partial](w, inst)) == inst + 1 && w.group_mask == last_.mask) ++inst, ++ticks_;
+  while ((next = execute(w, inst)) == inst + 1 && w.group_mask == last_.mask) ++inst, ++ticks_;
   last_.inst = inst;
   ++ticks_;
+  told_ = std::max(told_, ticks_);
   attempted(next, false);
 }
 
@@ -221,6 +246,7 @@ void Stepper::stall(Warp& w) {
 void Stepper::retire(Cluster& cluster) {
   end_turn();
   if (cluster.async != nullptr) cluster.async->finish();
+  if (launch_->sanitizer != nullptr) launch_->sanitizer->cluster_finished(cluster);
   if (round_.active == &cluster) {
     round_.active = nullptr;
   } else {

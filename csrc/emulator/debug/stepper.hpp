@@ -25,6 +25,8 @@ class Stepper {
   Stepper(const Stepper&) = delete;
   Stepper& operator=(const Stepper&) = delete;
 
+  struct Saved;
+
   bool over() const;
   std::uint64_t now() const { return now_; }
   std::uint64_t ticks() const { return ticks_; }
@@ -65,10 +67,13 @@ class Stepper {
   std::vector<Cluster*> clusters() const;
   Cluster* cluster(std::uint64_t index) const;
   const Launch& launch() const { return *launch_; }
+  // Ticks up to which the launch's sanitizer has been told all; what lies before is repeated in silence.
+  std::uint64_t told() const { return told_; }
+  // From `start`, the state of the first tick, on: all is told once more.
+  void tell_again(const Saved& start);
   const Program& program() const { return *launch_->program; }
   std::vector<std::uint64_t> executions() const;  // by instruction
 
-  struct Saved;
   std::shared_ptr<const Saved> save(const Saved* before) const;
   void restore(const Saved& saved);
   std::size_t memory_bytes() const;  // that save() looks at
@@ -106,12 +111,14 @@ class Stepper {
   void stall(Warp& warp);
   void retire(Cluster& cluster);
   void note_wait(const Warp& warp, const Inst* end);
+  void watch();
+  const Inst* execute(Warp& warp, const Inst* inst) const;
   std::vector<MemoryImage::Region> regions() const;
   bool one_by_one() const;
 
   std::unique_ptr<Launch> launch_;
   FpState fp_;
-  std::uint64_t now_ = 0, ticks_ = 0;
+  std::uint64_t now_ = 0, ticks_ = 0, told_ = 0;
   Turn turn_;
   Round round_;
   Last last_;

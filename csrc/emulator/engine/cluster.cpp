@@ -8,6 +8,7 @@
 #include "emulator/async/engine.hpp"
 #include "emulator/engine/launch.hpp"
 #include "emulator/memory/aperture.hpp"
+#include "emulator/sanitize/sanitizer.hpp"
 
 namespace sglab::emu {
 namespace {
@@ -106,6 +107,7 @@ void Cluster::start(Launch& owner, std::uint64_t number, FpState& fp_state, std:
       set_runnable(warps[cta.first_warp + i]);
     }
   }
+  if (owner.sanitizer != nullptr) owner.sanitizer->cluster_started(*this);
 }
 
 void set_runnable(const Warp& warp) {

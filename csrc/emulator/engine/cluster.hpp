@@ -94,6 +94,10 @@ struct Cluster : ClusterState {
   std::uint64_t quantum();
   void run_warp(Warp& warp, std::uint64_t limit);
   void step_warp(Warp& warp, std::uint64_t limit);
+  template <class Execute>
+  void run_stretches(Warp& warp, std::uint64_t limit, Execute execute);
+  template <class Execute>
+  void run_steps(Warp& warp, std::uint64_t limit, Execute execute);
   void complete_early();  // an asynchronous operation, now and then
   void turn_over(const Warp& chosen);
   bool resolve_idle();

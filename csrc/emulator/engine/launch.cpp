@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "emulator/engine/cluster.hpp"
+#include "emulator/sanitize/sanitizer.hpp"
 
 namespace sglab::emu {
 namespace {
@@ -115,6 +116,7 @@ std::string Launch::nearest(std::uint64_t address) const {
 
 std::unique_ptr<Launch> prepare_launch(const Program& program, LaunchConfig config) {
   check(program, config);
+  if (config.sanitizer != nullptr) config.threads = 1;
   auto launch = std::make_unique<Launch>();
   launch->program = &program;
   launch->allocations = std::move(config.allocations);
@@ -128,6 +130,8 @@ std::unique_ptr<Launch> prepare_launch(const Program& program, LaunchConfig conf
   launch->resident = resident_clusters(program, config);
   launch->concurrent = config.threads > 1;
   launch->config = std::move(config);
+  launch->sanitizer = launch->config.sanitizer.get();
+  if (launch->sanitizer != nullptr) launch->sanitizer->launched(*launch);
   return launch;
 }
 
@@ -226,6 +230,7 @@ void work(Launch& launch, std::vector<std::int64_t>& profile, const std::functio
     Worker(launch, profile, interrupted).run();
   } catch (LaunchFault& caught) {
     const std::lock_guard lock(launch.mutex);
+    if (launch.sanitizer != nullptr) launch.sanitizer->failed(caught.fault);
     if (launch.fault == nullptr) launch.fault = std::make_unique<Fault>(std::move(caught.fault));
     launch.stop.store(true);
   }

@@ -16,6 +16,8 @@ namespace sglab::emu {
 
 enum class Policy : std::uint8_t { kFair, kRandom, kAdversarial, kInOrder };
 
+class Sanitizer;
+
 struct LaunchConfig {
   std::array<std::uint32_t, 3> grid{1, 1, 1};
   std::array<std::uint32_t, 3> block{1, 1, 1};
@@ -28,6 +30,7 @@ struct LaunchConfig {
   std::uint64_t seed = 0;
   std::uint32_t sms = 1;
   std::uint32_t threads = 1;
+  std::shared_ptr<Sanitizer> sanitizer;  // nullptr: none; otherwise the launch runs on one host thread
 };
 
 constexpr std::uint64_t kSlice = 1u << 15;  // warp-instructions a cluster runs before another one has a turn
@@ -44,6 +47,7 @@ struct LaunchReport {
 struct Launch {
   const Program* program = nullptr;
   LaunchConfig config;
+  Sanitizer* sanitizer = nullptr;       // who is to be told what happens; nullptr: nobody, for now
   std::vector<Allocation> allocations;  // sorted; the module's variables included
   std::array<std::uint32_t, 3> clusters{1, 1, 1};
   std::uint64_t cluster_total = 1;

@@ -3,6 +3,7 @@
 #include "emulator/async/engine.hpp"
 #include "emulator/engine/cluster.hpp"
 #include "emulator/engine/launch.hpp"
+#include "emulator/sanitize/sanitizer.hpp"
 
 namespace sglab::emu {
 namespace {
@@ -15,6 +16,15 @@ constexpr std::uint64_t kVictimInstructions = 20000;
 constexpr std::uint64_t kEarlyCompletion =
     16;  // turns per asynchronous operation that the random scheduler completes
 constexpr std::uint32_t kIdleRounds = 16;  // time-outs without any event before a deadlock is called
+
+// How an instruction is executed: with nobody to tell of it, or with a sanitizer.
+struct Untold {
+  const Inst* operator()(Warp& w, const Inst* inst) const { return inst->fn[w.partial](w, inst); }
+};
+struct Told {
+  Sanitizer& sanitizer;
+  const Inst* operator()(Warp& w, const Inst* inst) const { return sanitizer.execute(w, inst); }
+};
 
 bool is_runnable(const Warp& w) {
   return w.cluster->runnable[w.slot / 64] >> (w.slot % 64) & 1;
@@ -71,12 +81,18 @@ std::uint64_t Cluster::quantum() {
 
 // Runs whole stretches of straight code: the quantum is only checked where control turns.
 void Cluster::run_warp(Warp& w, std::uint64_t limit) {
+  if (launch->sanitizer != nullptr) return run_stretches(w, limit, Told{*launch->sanitizer});
+  run_stretches(w, limit, Untold{});
+}
+
+template <class Execute>
+void Cluster::run_stretches(Warp& w, std::uint64_t limit, Execute execute) {
   std::uint64_t done = 0;
   const Inst* inst = choose(w);
   while (inst != nullptr) {
     const Inst* const start = inst;
     const Inst* next;
-    while ((next = inst->fn[w.partial](w, inst)) == inst + 1) ++inst;
+    while ((next = execute(w, inst)) == inst + 1) ++inst;
     const Inst* const end = w.retry ? inst : inst + 1;
     ++profile[start - w.code];
     --profile[end - w.code];
@@ -102,10 +118,16 @@ void Cluster::run_warp(Warp& w, std::uint64_t limit) {
 
 // The same, one instruction at a time.
 void Cluster::step_warp(Warp& w, std::uint64_t limit) {
+  if (launch->sanitizer != nullptr) return run_steps(w, limit, Told{*launch->sanitizer});
+  run_steps(w, limit, Untold{});
+}
+
+template <class Execute>
+void Cluster::run_steps(Warp& w, std::uint64_t limit, Execute execute) {
   const Inst* inst = choose(w);
   for (; inst != nullptr && limit > 0; --limit) {
     const Inst* const at = inst;
-    inst = at->fn[w.partial](w, at);
+    inst = execute(w, at);
     if (!w.retry) {
       ++profile[at - w.code];
       --profile[at + 1 - w.code];
@@ -148,6 +170,7 @@ bool Cluster::run(std::uint64_t budget) {
     turn_over(chosen);
   }
   if (async != nullptr) async->finish();
+  if (launch->sanitizer != nullptr) launch->sanitizer->cluster_finished(*this);
   return true;
 }
 

@@ -37,8 +37,9 @@ const Inst* init(Warp& w, const Inst* i) {
   return for_each_object(
       w, i,
       [&](AsyncEngine& engine, const Issuer& issuer, std::uint32_t address, std::uint64_t& word, int lane) {
+        const MbarrierUse use{MbarrierUse::Op::kInit, word, counts[lane]};
         const MbarrierStatus status = mbarrier_init(word, counts[lane]);
-        engine.settle(issuer, address, status);
+        engine.settle(issuer, address, status, use);
         engine.note_init(address);
       });
 }
@@ -46,7 +47,8 @@ const Inst* init(Warp& w, const Inst* i) {
 const Inst* inval(Warp& w, const Inst* i) {
   return for_each_object(
       w, i, [](AsyncEngine& engine, const Issuer& issuer, std::uint32_t address, std::uint64_t& word, int) {
-        engine.settle(issuer, address, mbarrier_inval(word));
+        const MbarrierUse use{MbarrierUse::Op::kInval, word};
+        engine.settle(issuer, address, mbarrier_inval(word), use);
         engine.note_inval(address);
       });
 }
@@ -56,7 +58,8 @@ const Inst* expect_tx(Warp& w, const Inst* i) {
   return for_each_object(
       w, i,
       [&](AsyncEngine& engine, const Issuer& issuer, std::uint32_t address, std::uint64_t& word, int lane) {
-        engine.settle(issuer, address, mbarrier_expect_tx(word, bytes[lane]));
+        const MbarrierUse use{MbarrierUse::Op::kExpect, word, 0, bytes[lane]};
+        engine.settle(issuer, address, mbarrier_expect_tx(word, bytes[lane]), use);
       });
 }
 
@@ -65,7 +68,8 @@ const Inst* complete_tx(Warp& w, const Inst* i) {
   return for_each_object(
       w, i,
       [&](AsyncEngine& engine, const Issuer& issuer, std::uint32_t address, std::uint64_t& word, int lane) {
-        engine.settle(issuer, address, mbarrier_complete_tx(word, bytes[lane]));
+        const MbarrierUse use{MbarrierUse::Op::kCompleteTx, word, 0, bytes[lane]};
+        engine.settle(issuer, address, mbarrier_complete_tx(word, bytes[lane]), use);
       });
 }
 
@@ -85,7 +89,8 @@ bool arrive_together(Warp& w, const Inst* i, AsyncEngine& engine) {
   if (!mbarrier_is_valid(word) || total > Mbarrier::load(word).pending) return false;
   ArriveOptions options;
   options.count = total;
-  engine.settle(issuer, first, mbarrier_arrive(word, options));
+  const MbarrierUse use{MbarrierUse::Op::kArrive, word, total};
+  engine.settle(issuer, first, mbarrier_arrive(word, options), use, w.mask);
   return true;
 }
 
@@ -104,7 +109,8 @@ const Inst* arrive(Warp& w, const Inst* i) {
         if (has_count) options.count = values[lane];
         if (options.expect_tx) options.tx_bytes = values[lane];
         if ((flags & kReturnsState) != 0) write64(w, i->d)[lane] = word;
-        engine.settle(issuer, address, mbarrier_arrive(word, options));
+        const MbarrierUse use{MbarrierUse::Op::kArrive, word, options.count, options.tx_bytes, options.drop};
+        engine.settle(issuer, address, mbarrier_arrive(word, options), use);
       });
 }
 
@@ -112,7 +118,8 @@ const Inst* arrive(Warp& w, const Inst* i) {
 bool phase_done(AsyncEngine& engine, Warp& w, const Inst* i, int lane, std::uint32_t address) {
   const Issuer issuer{w.slot, lane, i};
   const std::uint64_t& word = engine.mbarrier_word(issuer, address);
-  if (!mbarrier_is_valid(word)) engine.settle(issuer, address, MbarrierStatus::kUninitialised);
+  if (!mbarrier_is_valid(word))
+    engine.settle(issuer, address, MbarrierStatus::kUninitialised, {MbarrierUse::Op::kWait, word});
   const auto over = [&] {
     if ((i->target & kParity) != 0) return mbarrier_parity_done(word, (lanes32(w, i->b)[lane] & 1u) != 0);
     return mbarrier_state_done(word, lanes64(w, i->b)[lane]);
@@ -167,7 +174,8 @@ const Inst* cp_async_arrive(Warp& w, const Inst* i) {
   const bool counted = i->target != 0;  // .noinc: the arrival is already in the expected count
   for_each_object(
       w, i, [&](AsyncEngine&, const Issuer& issuer, std::uint32_t address, std::uint64_t& word, int lane) {
-        if (!counted) engine.settle(issuer, address, mbarrier_add_pending(word));
+        const MbarrierUse use{MbarrierUse::Op::kAddPending, word, 1};
+        if (!counted) engine.settle(issuer, address, mbarrier_add_pending(word), use);
         arrival.shared[static_cast<std::size_t>(lane)] = address;
       });
   engine.submit_small(w);

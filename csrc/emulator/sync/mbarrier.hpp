@@ -37,6 +37,17 @@ enum class MbarrierStatus : std::uint8_t {
 };
 
 const char* mbarrier_status_name(MbarrierStatus status);
+
+// What an operation did to an object, for those who watch.
+struct MbarrierUse {
+  enum class Op : std::uint8_t { kInit, kInval, kExpect, kCompleteTx, kArrive, kAddPending, kWait };
+  Op op;
+  std::uint64_t before;     // the object as it was
+  std::uint32_t count = 0;  // arrivals, or those that kInit expects
+  std::uint32_t tx = 0;     // bytes expected or completed
+  bool drop = false;
+};
+
 constexpr bool is_misuse(MbarrierStatus status) {
   return status > MbarrierStatus::kPhaseComplete;
 }

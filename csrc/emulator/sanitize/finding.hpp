@@ -1,0 +1,66 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace sglab::emu {
+
+struct Warp;
+struct Fault;
+
+// Somebody who takes part in a finding: some lanes of a warp at an instruction.
+struct Party {
+  std::int64_t cta = -1;  // linear index in the grid; -1: nobody
+  std::uint32_t warp = 0;
+  std::uint32_t lanes = 0;
+  std::int64_t pc = -1;        // -1: no instruction in particular
+  std::uint64_t position = 0;  // instructions of the launch executed before
+  bool asynchronous = false;   // the operation that the instruction issued, rather than the instruction
+};
+
+// What a sanitizer has found. `kind` is a word that programs can test.
+struct Finding {
+  std::string detector;  // "memory", "races", "tensor", "barriers"; "launch" for faults
+  std::string kind;
+  std::string message;  // one sentence, without the parties' places
+  bool error = true;    // false: legal, but hardly meant
+  Party at;
+  Party other;
+  std::string other_did;  // what the other party did: "wrote it", "released it"
+  std::string space;      // of the address: "global", "shared", "local", "tensor"; empty: there is none
+  std::uint64_t address =
+      0;  // shared: rank of the CTA << 24 | offset; tensor: rank << 32 | lane << 16 | column
+  std::uint64_t bytes = 0;
+};
+
+// All findings of a launch. The same kind at the same instructions is one finding that was made several
+// times.
+class Findings {
+ public:
+  struct Kept {
+    Finding first;
+    std::vector<std::uint64_t> positions;  // of all times, up to kMostPositions
+    std::uint64_t count = 0;
+  };
+  static constexpr std::size_t kMostPositions = 1u << 16;
+
+  // Whether the first finding is to end the launch.
+  bool stops = false;
+
+  // Throws LaunchFault if findings are to end the launch.
+  void report(Finding finding);
+  // The same, but never throws.
+  void add(Finding finding);
+  void clear();
+  const std::vector<Kept>& all() const { return all_; }
+
+ private:
+  std::vector<Kept> all_;
+  std::map<std::tuple<std::string, std::int64_t, std::int64_t>, std::size_t> known_;
+};
+
+}  // namespace sglab::emu

@@ -1,0 +1,195 @@
+#include "emulator/sanitize/meaning.hpp"
+
+#include <utility>
+
+#include "emulator/debug/accesses.hpp"
+#include "emulator/program/builder.hpp"
+#include "emulator/tensor/matrix_move.hpp"
+
+namespace sglab::emu {
+namespace {
+
+using Kind = Meaning::Kind;
+
+// Whether a mnemonic has a part, such as ".read".
+bool has(std::string_view opcode, std::string_view part) {
+  for (std::size_t at = opcode.find(part); at != std::string_view::npos; at = opcode.find(part, at + 1)) {
+    const std::size_t end = at + part.size();
+    if (at > 0 && opcode[at - 1] == '.' && (end == opcode.size() || opcode[end] == '.')) return true;
+  }
+  return false;
+}
+
+Meaning access_meaning(const Inst& inst, const AccessForm& form, std::string_view opcode) {
+  Meaning m;
+  m.kind = Kind::kAccess;
+  m.space = form.space;
+  m.bytes = form.bytes;
+  m.reads = form.reads;
+  m.writes = form.writes;
+  m.atomic = form.reads && form.writes;
+  m.order = order_of(opcode, m.atomic                  ? Order::kRelaxed
+                             : has(opcode, "volatile") ? Order::kVolatile
+                                                       : Order::kWeak);
+  m.scope = scope_of(opcode, Scope::kGpu);
+  // A variable named in the address tells the space of a generic one.
+  if (!m.atomic) m.space = static_cast<Space>(inst.target & 0xf);
+  if (m.atomic && m.space == Space::kGeneric && inst.mode == static_cast<std::uint8_t>(AddressMode::kOwnCta))
+    m.space = Space::kShared;
+  if (m.space == Space::kParam || m.space == Space::kConst) m.kind = Kind::kPlain;
+  return m;
+}
+
+Meaning fence_meaning(std::string_view opcode) {
+  Meaning m;
+  m.kind = Kind::kFence;
+  m.order = order_of(opcode, Order::kAcqRel);
+  m.scope = scope_of(opcode, Scope::kGpu);
+  m.space = Space::kGeneric;
+  if (opcode.starts_with("membar")) {
+    m.order = Order::kSc;
+    m.scope = has(opcode, "cta") ? Scope::kCta : has(opcode, "gl") ? Scope::kGpu : Scope::kSys;
+  } else if (opcode.starts_with("fence.proxy.async")) {
+    m.fence = Fence::Kind::kProxyAsync;
+    if (has(opcode, "global")) m.space = Space::kGlobal;
+    if (opcode.find("shared::") != std::string_view::npos) m.space = Space::kShared;
+  } else if (opcode.starts_with("fence.proxy.tensormap")) {
+    m.fence = Fence::Kind::kProxyTensormap;
+  } else if (opcode.starts_with("fence.proxy.alias")) {
+    m.fence = Fence::Kind::kProxyAlias;
+  } else if (opcode.starts_with("fence.mbarrier_init")) {
+    m.fence = Fence::Kind::kMbarrierInit;
+    m.order = Order::kRelease;
+  }
+  return m;
+}
+
+Meaning group_meaning(Kind kind, GroupKind group, bool read_only = false) {
+  Meaning m;
+  m.kind = kind;
+  m.group = group;
+  m.waits = read_only;
+  return m;
+}
+
+Meaning simple(Fence::Kind fence) {
+  Meaning m;
+  m.kind = Kind::kFence;
+  m.fence = fence;
+  return m;
+}
+
+Meaning of_kind(Kind kind, bool waits = false) {
+  Meaning m;
+  m.kind = kind;
+  m.waits = waits;
+  return m;
+}
+
+Meaning tcgen05_meaning(std::string_view rest) {
+  if (rest.starts_with("alloc")) return of_kind(Kind::kAlloc);
+  if (rest.starts_with("dealloc")) return of_kind(Kind::kDealloc);
+  if (rest.starts_with("relinquish")) return of_kind(Kind::kRelinquish);
+  if (rest.starts_with("ld.")) return of_kind(Kind::kTmemLoad);
+  if (rest.starts_with("st.")) return of_kind(Kind::kTmemStore);
+  if (rest.starts_with("wait::ld")) return simple(Fence::Kind::kTcgenWaitLoad);
+  if (rest.starts_with("wait::st")) return simple(Fence::Kind::kTcgenWaitStore);
+  if (rest.starts_with("fence::before")) return simple(Fence::Kind::kTcgenBefore);
+  if (rest.starts_with("fence::after")) return simple(Fence::Kind::kTcgenAfter);
+  return {};
+}
+
+Meaning barrier_meaning(std::string_view opcode) {
+  Meaning m;
+  if (opcode.starts_with("bar.warp")) return of_kind(Kind::kWarpSync, true);
+  if (opcode.starts_with("barrier.cluster.arrive")) {
+    m.kind = Kind::kClusterArrive;
+    m.order = has(opcode, "relaxed") ? Order::kRelaxed : Order::kRelease;
+    return m;
+  }
+  if (opcode.starts_with("barrier.cluster.wait")) return of_kind(Kind::kClusterWait);
+  return of_kind(Kind::kNamedBarrier, !has(opcode, "arrive"));
+}
+
+Meaning matrix_meaning(const Inst& inst, bool loads) {
+  const std::int64_t* v = inst.extra->values.data();
+  Meaning m = of_kind(Kind::kMatrixRows);
+  m.rows = static_cast<std::uint8_t>(matrix_rows(
+      {static_cast<MatrixShape>(v[0]), static_cast<int>(v[1]), v[2] != 0, static_cast<CopyFormat>(v[3])}));
+  m.bytes = 16;
+  m.space = Space::kShared;
+  m.reads = loads;
+  m.writes = !loads;
+  return m;
+}
+
+Meaning cp_async_meaning(std::string_view opcode) {
+  if (opcode == "cp.async.commit_group") return group_meaning(Kind::kCommitGroup, GroupKind::kCpAsync);
+  if (opcode.starts_with("cp.async.wait")) return group_meaning(Kind::kWaitGroup, GroupKind::kCpAsync);
+  if (opcode == "cp.async.bulk.commit_group") return group_meaning(Kind::kCommitGroup, GroupKind::kBulk);
+  if (opcode.starts_with("cp.async.bulk.wait_group"))
+    return group_meaning(Kind::kWaitGroup, GroupKind::kBulk, has(opcode, "read"));
+  return {};
+}
+
+Meaning meaning_of(const Inst& inst, const AccessForm& form, std::string_view opcode) {
+  if (form.space != Space::kReg || form.reads || form.writes) return access_meaning(inst, form, opcode);
+  const auto starts = [&](std::string_view prefix) { return opcode.starts_with(prefix); };
+  if (starts("tcgen05.")) return tcgen05_meaning(opcode.substr(8));
+  if (starts("mbarrier.test_wait") || starts("mbarrier.try_wait")) {
+    Meaning m = of_kind(Kind::kMbarrierWait);
+    m.order = order_of(opcode, Order::kAcquire);
+    m.scope = scope_of(opcode, Scope::kCta);
+    return m;
+  }
+  if (starts("cp.async.")) return cp_async_meaning(opcode);
+  if (starts("bar.") || starts("barrier.")) return barrier_meaning(opcode);
+  if (starts("fence.") || starts("membar.")) return fence_meaning(opcode);
+  if (starts("griddepcontrol.wait")) return simple(Fence::Kind::kGridDependency);
+  if (starts("wgmma.fence")) return simple(Fence::Kind::kWgmma);
+  if (starts("wgmma.commit")) return group_meaning(Kind::kCommitGroup, GroupKind::kWgmma);
+  if (starts("wgmma.wait")) return group_meaning(Kind::kWaitGroup, GroupKind::kWgmma);
+  if (starts("ldmatrix") || starts("stmatrix")) return matrix_meaning(inst, starts("ldmatrix"));
+  if (starts("tensormap.replace")) return of_kind(Kind::kReplaceMap);
+  if (starts("tensormap.cp_fenceproxy")) return of_kind(Kind::kCopyMap);
+  if (starts("shfl.sync") || starts("vote.sync") || starts("match.") || starts("redux.") ||
+      starts("elect.sync"))
+    return of_kind(Kind::kWarpSync);
+  if (opcode == "exit" || opcode == "ret") return of_kind(Kind::kExit);
+  return {};
+}
+
+}  // namespace
+
+Order order_of(std::string_view opcode, Order otherwise) {
+  constexpr std::pair<std::string_view, Order> kNames[] = {
+      {"relaxed", Order::kRelaxed}, {"acquire", Order::kAcquire}, {"release", Order::kRelease},
+      {"acq_rel", Order::kAcqRel},  {"sc", Order::kSc},
+  };
+  for (const auto& [name, order] : kNames) {
+    if (has(opcode, name)) return order;
+  }
+  return otherwise;
+}
+
+Scope scope_of(std::string_view opcode, Scope otherwise) {
+  constexpr std::pair<std::string_view, Scope> kNames[] = {
+      {"cta", Scope::kCta}, {"cluster", Scope::kCluster}, {"gpu", Scope::kGpu}, {"sys", Scope::kSys}};
+  for (const auto& [name, scope] : kNames) {
+    if (has(opcode, name)) return scope;
+  }
+  return otherwise;
+}
+
+std::vector<Meaning> meanings(const Program& program) {
+  const std::vector<AccessForm> forms = access_forms(program);
+  std::vector<Meaning> all(program.code.size());
+  for (std::uint32_t pc = 0; pc < all.size(); ++pc) {
+    const std::string_view opcode = opcode_of(program, pc);
+    if (!opcode.empty()) all[pc] = meaning_of(program.code[pc], forms[pc], opcode);
+    all[pc].counts = program.places[pc].line != 0;
+  }
+  return all;
+}
+
+}  // namespace sglab::emu
