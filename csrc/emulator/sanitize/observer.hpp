@@ -160,8 +160,6 @@ class Observer {
   virtual void cluster_started(const Cluster&) {}
   virtual void cluster_finished(const Cluster&) {}  // nothing is in flight any more
 
-  // Every instruction, in front of its other events.
-  virtual void executed(const Actor&) {}
   virtual void exited(const Actor&) {}  // the lanes
   virtual void accessed(const Actor&, const Access&) {}
   virtual void fenced(const Actor&, const Fence&) {}

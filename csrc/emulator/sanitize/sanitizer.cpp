@@ -76,8 +76,13 @@ void Sanitizer::cluster_finished(const Cluster& cluster) {
 
 const Inst* Sanitizer::execute(Warp& w, const Inst* inst) {
   const Meaning& meaning = meanings_[static_cast<std::size_t>(inst - w.code)];
+  if (meaning.kind == Kind::kPlain) {
+    const Inst* const next = inst->fn[w.partial](w, inst);
+    if (!w.retry && meaning.counts) ++position_;
+    return next;
+  }
   std::uint32_t lanes = active_lanes(w, inst);
-  if (meaning.kind != Kind::kPlain) look(w, inst, meaning, lanes);
+  look(w, inst, meaning, lanes);
   const Inst* const next = inst->fn[w.partial](w, inst);
   // Lanes that waited there for a .sync instruction have joined.
   if (next == inst + 1 && inst->guard == kNoGuard) lanes = w.group_mask;
@@ -218,7 +223,6 @@ void Sanitizer::tell(const Actor& actor, const Meaning& m) {
       break;
     }
   }
-  if (!w.retry) all([&](Observer& o) { o.executed(actor); });
 }
 
 void Sanitizer::tell_one_access(const Actor& actor, Space space, const std::uint64_t* address,
