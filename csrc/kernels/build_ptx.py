@@ -6,23 +6,43 @@ With --check it writes nothing and fails where what is shipped is not what the s
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
+import importlib.util
 import json
 import lzma
 import re
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = ROOT / "sglab" / "kernels" / "ptx"
 FLAGS = ("-std=c++20", "-O3", "-lineinfo")
+CUTLASS = "nvidia-cutlass"
+"""The package on PyPI whose headers are CuTe's; install it with --no-deps."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What nvcc makes PTX of.
+
+    source: from the repository's root; arch: its target; cutlass: whether it includes CuTe
+    """
+
+    source: str
+    arch: str
+    cutlass: bool = False
+
+
 KERNELS = {
-    "mla_decode_sm90": ("csrc/kernels/sm90/mla_decode.cu", "sm_90a"),
-    "split_kv_combine": ("csrc/kernels/portable/combine.cu", "sm_90"),
-    "merge": ("csrc/kernels/portable/merge.cu", "sm_90"),
+    "mla_decode_sm100": Kernel("csrc/kernels/sm100/mla_decode.cu", "sm_100a", cutlass=True),
+    "mla_decode_sm90": Kernel("csrc/kernels/sm90/mla_decode.cu", "sm_90a"),
+    "split_kv_combine": Kernel("csrc/kernels/portable/combine.cu", "sm_90"),
+    "merge": Kernel("csrc/kernels/portable/merge.cu", "sm_90"),
 }
-"""Name: source, target. A portable kernel's PTX runs on its target and everything newer."""
+"""A portable kernel's PTX runs on its target and everything newer."""
 
 
 def compiler() -> str:
@@ -33,35 +53,55 @@ def compiler() -> str:
     return f"nvcc {found[1]}"
 
 
+def cutlass_headers() -> Path | None:
+    """Where CuTe's headers are, if their package is installed; found without importing it."""
+    spec = importlib.util.find_spec("cutlass_library")
+    folders = [Path(root) / "source" / "include" for root in (spec.submodule_search_locations or ())] if spec else []
+    return next((folder for folder in folders if (folder / "cute").is_dir()), None)
+
+
+def headers(kernel: Kernel) -> dict[str, str]:
+    """The packages of headers that a kernel needs, with their versions."""
+    return {CUTLASS: importlib.metadata.version(CUTLASS)} if kernel.cutlass else {}
+
+
 def sources(name: str) -> list[Path]:
-    """The .cu file and the headers of ours beside it."""
-    source = ROOT / KERNELS[name][0]
-    return [source, *sorted(source.parent.glob("*.cuh"))]
+    """The .cu file and the headers of ours beside it that it includes."""
+    source = ROOT / KERNELS[name].source
+    return [source, *(path for path in sorted(source.parent.glob("*.cuh")) if f'"{path.name}"' in source.read_text())]
 
 
 def digests(name: str) -> dict[str, str]:
-    return {
-        str(path.relative_to(ROOT)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sources(name)
-        if path.suffix == ".cu" or f'"{path.name}"' in (ROOT / KERNELS[name][0]).read_text()
-    }
+    return {str(path.relative_to(ROOT)): hashlib.sha256(path.read_bytes()).hexdigest() for path in sources(name)}
 
 
 def ptx(name: str) -> str:
     """PTX whose source lines name the repository's own files, wherever it was compiled."""
-    source, arch = KERNELS[name]
+    kernel = KERNELS[name]
+    include = cutlass_headers() if kernel.cutlass else None
+    if kernel.cutlass and include is None:
+        sys.exit(f"{name} needs CuTe's headers: pip install --no-deps {CUTLASS}")
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "kernel.ptx"
-        command = ["nvcc", *FLAGS, f"-arch={arch}", "-ptx", source, "-o", str(target)]
-        subprocess.run(command, cwd=ROOT, check=True)
+        options = [*FLAGS, f"-arch={kernel.arch}", *([f"-I{include}"] if include else [])]
+        subprocess.run(["nvcc", *options, "-ptx", kernel.source, "-o", str(target)], cwd=ROOT, check=True)
         text = target.read_text()
     text = text.replace(f"{ROOT}/", "")
+    if include:
+        text = text.replace(f"{include}/", "cutlass/")
     return re.sub(r'"[^"]*/(targets|include)/', r'"cuda/\1/', text)
 
 
 def provenance(name: str) -> str:
-    source, arch = KERNELS[name]
-    content = {"source": source, "arch": arch, "compiler": compiler(), "flags": FLAGS, "sha256": digests(name)}
+    kernel = KERNELS[name]
+    content = {
+        "source": kernel.source,
+        "arch": kernel.arch,
+        "compiler": compiler(),
+        "flags": FLAGS,
+        "headers": headers(kernel),
+        "sha256": digests(name),
+    }
     return json.dumps(content, indent=2) + "\n"
 
 

@@ -100,7 +100,7 @@ def test_combine(device: torch.device, variant: str, dtype: torch.dtype) -> None
         cuda._device(device),
         grid=(heads if variant == "many" else -(-heads // 4), len(splits)),
         block=128,
-        args=[out_of, lse_of, requests, indptr, out, heads * 512, 512, lse, heads, 1.0],
+        args=[out_of, lse_of, requests, indptr, None, out, heads * 512, 512, lse, heads, 1.0],
     )
     for entry, request in enumerate(requests.tolist()):
         rows = slice(int(indptr[entry]), int(indptr[entry + 1]))

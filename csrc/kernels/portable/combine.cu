@@ -80,8 +80,9 @@ struct Columns {
 
 template <class Element, int kWarpsPerRow>
 __device__ void combine(const float* partial_out, const float* partial_lse, const int* requests,
-                        const int* slot_indptr, Element* out, long long out_stride_request,
-                        long long out_stride_head, float* lse, int num_heads, float lse_unit) {
+                        const int* slot_indptr, const int* partial_count, Element* out,
+                        long long out_stride_request, long long out_stride_head, float* lse, int num_heads,
+                        float lse_unit) {
   constexpr int kVectors = kWarps / kWarpsPerRow;
   constexpr int kInFlight = 8 / kVectors;
   __shared__ float weights[kWarps][kMaxSplits];
@@ -89,17 +90,20 @@ __device__ void combine(const float* partial_out, const float* partial_lse, cons
   const int head = blockIdx.x * (kWarps / kWarpsPerRow) + warp / kWarpsPerRow;
   const int column = (warp % kWarpsPerRow * 32 + lane) * 4;
   const int request = requests[blockIdx.y];
-  const int first = slot_indptr[blockIdx.y], splits = slot_indptr[blockIdx.y + 1] - first;
+  const int first = slot_indptr[blockIdx.y];
+  int splits = slot_indptr[blockIdx.y + 1] - first;
   if (head >= num_heads) return;
   // The plan, read above, is older than the attention kernel; the partials, read below, are its work.
   asm volatile("griddepcontrol.wait;" ::: "memory");
+  if (partial_count) splits = partial_count[request];
+  if (splits == 0) return;
 
   const long long first_row = static_cast<long long>(first) * num_heads + head;
   Columns<kVectors, kInFlight> columns{partial_out + first_row * kColumns + column,
                                        static_cast<long long>(num_heads) * kColumns, splits};
   columns.load(0);  // on their way while the weights are made
   const float total = weigh(partial_lse + first_row, num_heads, splits, weights[warp]);
-  if (threadIdx.x % (32 * kWarpsPerRow) == 0) {
+  if (lse && threadIdx.x % (32 * kWarpsPerRow) == 0) {
     lse[static_cast<long long>(request) * num_heads + head] = total * lse_unit;
   }
   for (int i = 0;;) {
@@ -127,16 +131,17 @@ __device__ void combine(const float* partial_out, const float* partial_lse, cons
 //
 // partial_out   float [slots, num_heads, 512]; partial_lse float [slots, num_heads], base 2
 // requests      [split requests]: which request each is
-// slot_indptr   [split requests + 1]: entry i's splits are slots slot_indptr[i] … slot_indptr[i + 1], 1 to
-// 256 out           [batch, num_heads, 512], strides in elements, multiples of 4 lse           float [batch,
-// num_heads], in units of lse_unit · log2
-#define SGLAB_COMBINE(NAME, ELEMENT, WARPS_PER_ROW)                                                          \
-  extern "C" __global__ void __launch_bounds__(32 * kWarps)                                                  \
-      NAME(const float* partial_out, const float* partial_lse, const int* requests, const int* slot_indptr,  \
-           ELEMENT* out, long long out_stride_request, long long out_stride_head, float* lse, int num_heads, \
-           float lse_unit) {                                                                                 \
-    combine<ELEMENT, WARPS_PER_ROW>(partial_out, partial_lse, requests, slot_indptr, out,                    \
-                                    out_stride_request, out_stride_head, lse, num_heads, lse_unit);          \
+// slot_indptr   [split requests + 1]: entry i's 1 to 256 splits are slots slot_indptr[i] … slot_indptr[i+1]
+// partial_count [batch]: how many of its slots a request has filled, 0: its result is in out. Null: all
+// out           [batch, num_heads, 512], strides in elements, multiples of 4
+// lse           float [batch, num_heads], in units of lse_unit · log2; may be null
+#define SGLAB_COMBINE(NAME, ELEMENT, WARPS_PER_ROW)                                                         \
+  extern "C" __global__ void __launch_bounds__(32 * kWarps)                                                 \
+      NAME(const float* partial_out, const float* partial_lse, const int* requests, const int* slot_indptr, \
+           const int* partial_count, ELEMENT* out, long long out_stride_request, long long out_stride_head, \
+           float* lse, int num_heads, float lse_unit) {                                                     \
+    combine<ELEMENT, WARPS_PER_ROW>(partial_out, partial_lse, requests, slot_indptr, partial_count, out,    \
+                                    out_stride_request, out_stride_head, lse, num_heads, lse_unit);         \
   }
 SGLAB_COMBINE(split_kv_combine_few_f16, __half, 1)
 SGLAB_COMBINE(split_kv_combine_few_bf16, __nv_bfloat16, 1)

@@ -1,4 +1,4 @@
-"""What the SM90 MLA decode kernel asks of its arguments."""
+"""What our MLA decode kernels, SM90 and SM100, ask of their arguments."""
 
 from __future__ import annotations
 
@@ -44,6 +44,7 @@ class DecodeArguments:
 
 
 def check(
+    operator: str,
     q_nope: torch.Tensor,
     q_pe: torch.Tensor,
     kv_cache: torch.Tensor,
@@ -53,10 +54,11 @@ def check(
     lse: torch.Tensor | None,
     lse_base: LseBase,
 ) -> DecodeArguments:
-    contract = Contract("mla_decode_sm90")
+    contract = Contract(operator)
     contract.tensor("q_nope", q_nope, f"batch heads {LATENT_DIM}", DTYPES)
     contract.tensor("q_pe", q_pe, f"batch heads {ROPE_DIM}", DTYPES)
     contract.tensor("kv_cache", kv_cache, f"pages page_size {LATENT_DIM + ROPE_DIM}", DTYPES)
+    contract.require(contract.size("pages") > 0, "kv_cache", "of at least one page", "none", "Allocate a pool.")
     contract.tensor("page_table", page_table, "batch width", INT32)
     contract.same_dtype(q_nope=q_nope, q_pe=q_pe, kv_cache=kv_cache)
     heads, page_size = contract.size("heads"), contract.size("page_size")

@@ -13,6 +13,7 @@ from sglab.kernels.contract import Contract
 from sglab.kernels.mla_sm90.contract import DTYPES, LATENT_DIM, LSE_UNITS, DecodeArguments, LseBase, check
 from sglab.planning.mla_sm90 import HEADS_PER_CTA, MlaSm90Plan, mla_sm90_plan
 
+OPERATOR = "mla_decode_sm90"
 THREADS = 384
 SHARED_BYTES = 224_208
 TILE = 64
@@ -55,14 +56,14 @@ class MlaSm90:
         lse_base: LseBase = "e",
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Attend. Arguments and results as in mla_decode_sm90; lengths are the plan's."""
-        arguments = check(q_nope, q_pe, kv_cache, page_table, sm_scale, out, lse, lse_base)
+        arguments = check(OPERATOR, q_nope, q_pe, kv_cache, page_table, sm_scale, out, lse, lse_base)
         for launch in self.prepare(arguments):
             self.device.run(launch)
         return arguments.out, arguments.lse
 
     def prepare(self, a: DecodeArguments) -> list[Launch]:
         """The launches of one run: attention, and the combine where a request is split."""
-        Contract("mla_decode_sm90").require(
+        Contract(OPERATOR).require(
             a.num_heads == self.num_heads,
             "q_nope",
             f"of {self.num_heads} heads, as the plan",
@@ -72,7 +73,7 @@ class MlaSm90:
         return [self._attention(a), *([self._combine(a)] if self.plan.slots else [])]
 
     def _attention(self, a: DecodeArguments) -> Launch:
-        return self._kernel("mla_decode_sm90", "", a).prepare(
+        return self._kernel(OPERATOR, "", a).prepare(
             self.device,
             grid=(-(-self.num_heads // HEADS_PER_CTA), self.plan.parts),
             block=THREADS,
@@ -112,6 +113,7 @@ class MlaSm90:
                 self.partial_lse,
                 self._split_requests,
                 self._slot_indptr,
+                None,
                 Strided(a.out),
                 a.out.stride(0),
                 a.out.stride(1),
@@ -152,7 +154,7 @@ def mla_decode_sm90(
     Returns out and lse. Plans anew at each call; MlaSm90 keeps a plan. Raises ContractError, LaunchError.
     """
     plan = mla_sm90_plan(seq_lens, num_heads=q_nope.shape[1], sm_count=device.sms)
-    Contract("mla_decode_sm90").require(
+    Contract(OPERATOR).require(
         len(seq_lens) == len(q_nope), "seq_lens", f"{len(q_nope)} lengths", len(seq_lens), "One per request."
     )
     decode = MlaSm90(device, plan, q_nope.shape[1])

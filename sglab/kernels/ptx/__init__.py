@@ -24,6 +24,7 @@ class Provenance:
 
     source: the .cu file, from the repository's root; arch: what it was compiled for; compiler: such as "nvcc 13.0.88"
     flags: of the compiler
+    headers: packages of headers that are not the compiler's own, with their versions
     sha256: of every file of ours that went in, by its path from the repository's root
     """
 
@@ -31,6 +32,7 @@ class Provenance:
     arch: str
     compiler: str
     flags: tuple[str, ...]
+    headers: dict[str, str]
     sha256: dict[str, str]
 
 

@@ -1,0 +1,748 @@
+// MLA decode attention for Blackwell (sm_100a): one query token per request, 1 to 128 heads, one shared KV
+// head.
+//
+//   S = scale · [q_latent q_rope] · KVᵀ     128 heads × 128 tokens, over 576 columns
+//   O = softmax(S) · KV[:, :512]            128 heads × 512 columns
+//
+// A CTA pair works on one unit at a time: a range of one request's tokens, 128 tokens (a tile) after the
+// other. Keys and values are the same bytes, but a pair multiplies them in two ways:
+//
+//   S = Q·Kᵀ  M 128 × N 128   each CTA brings its 64 heads of Q and 64 of the tile's 128 tokens
+//   O = P·V   M 128 × N 256   (twice) each CTA brings its 64 heads of P and 128 of the 256 columns
+//
+// so a tile passes through shared memory twice, as K and as V; the second time it comes from L2. The tensor
+// cores of both SMs then have the right operands side by side, and one thread of the even CTA, the leader,
+// starts every product for both.
+//
+// Tensor memory, columns     0–63 S of even tiles   64–127 S of odd tiles   128–255, 256–383 O
+//   A CTA has 64 heads and tensor memory 128 lanes, so a head has two lanes: lane h has the left half of the
+//   product's columns, lane h + 64 the right half. Threads t and t + 64 therefore share a head.
+//
+// Roles, by warp:
+//   0–3  softmax     S from tensor memory, P to shared memory
+//   4–7  epilogue    rescales O where a maximum has grown, at the end divides and stores it
+//   8    mma         starts the matrix products (the leader's)
+//   9    load        TMA: Q, K blocks, V blocks
+//   10   page table  turns a tile's tokens into page numbers, some tiles ahead
+//
+// Barriers, and the order of products, S0 S1 O0 S2 O1 … Sn On−1 On. That order alone frees most buffers:
+// "S(i) is there" tells the softmax that O(i − 2) is complete, so that P and the scales of tile i − 2 have
+// been read; "P(i) is there" tells the mma warp that S(i) has been read. Each barrier's own line says what it
+// tells.
+//
+// Softmax without rescaling every tile: each head has a reference r, at first its first tile's maximum. P =
+// 2^(s − r). r moves, and O is rescaled, only when a tile's maximum is more than 8 above r; until then P
+// stays below 2^8, which 16-bit floats hold as precisely as they hold 1. The result is exact for any r.
+#include <cuda.h>
+
+#include <cute/arch/mma_sm100_desc.hpp>
+#include <cute/swizzle_layout.hpp>
+
+#include "ptx.cuh"
+
+namespace {
+
+constexpr int kPairHeads = 128;  // of a unit; fewer are padded with zeros
+constexpr int kHeads = 64;       // of a CTA
+constexpr int kTile = 128;       // tokens
+constexpr int kHalfTile = 64;    // tokens of a K or V block
+constexpr int kLatent = 512;
+constexpr int kBlockColumns = 256;  // of O, per product
+constexpr int kBlocks = kLatent / kBlockColumns;
+
+// Everything the tensor cores read lies in chunks: 64 rows of 128 bytes (64 columns) with the 128-byte
+// swizzle.
+constexpr int kChunkColumns = 64;
+constexpr int kRowBytes = 128;
+constexpr int kAtomBytes = 8 * kRowBytes;  // the swizzle's period
+constexpr int kChunkBytes = 64 * kRowBytes;
+constexpr int kLatentChunks = kLatent / kChunkColumns;
+constexpr int kChunks = kLatentChunks + 1;  // the last one is rope, keys only
+constexpr int kStep = 16;                   // of one tcgen05.mma along its inner dimension
+
+constexpr int kStages = 7;     // K and V blocks: as many as fit
+constexpr int kPageSlots = 4;  // tiles whose page numbers are known
+constexpr int kMaxPages = 8;   // of a tile: 128 / 16
+
+constexpr int kSColumn = 0;  // tensor memory
+constexpr int kSColumns = kTile / 2;
+constexpr int kOColumn = kSColumn + 2 * kSColumns;
+constexpr int kOColumns = kBlockColumns / 2;
+constexpr int kTensorColumns = 512;  // allocated: a power of two
+
+constexpr float kSlack = 8.0f;  // how far a maximum may exceed the reference, in powers of two
+
+enum Warp { kEpilogueWarp = 4, kMmaWarp = 8, kLoadWarp = 9, kPageTableWarp = 10, kWarps = 11 };
+constexpr int kThreads = 32 * kWarps;
+constexpr int kGroup = 128;  // threads of softmax, of epilogue
+constexpr int kGroupWarps = kGroup / 32;
+enum NamedBarrier { kSoftmaxOnly = 1 };
+
+struct alignas(kAtomBytes) Shared {
+  char q[kChunks][kChunkBytes];
+  char stage[kStages][2][kChunkBytes];  // a block of K or V: 64 tokens × 128 columns; of rope: × 64
+  char p[2][2][kChunkBytes];            // by tile parity: 64 heads × 2 · 64 tokens
+  float top[2][kGroup];                 // by tile parity: maxima, for the thread of the same head
+  float scale[2][kHeads];               // by tile parity: 2^(old r − new r)
+  float sum[kGroup];                    // of P, in units of 2^r
+  float reference[kHeads];              // r
+  int page[kPageSlots][kMaxPages];
+
+  // Barriers of the leader, at which both CTAs arrive; the other CTA's own are not used.
+  uint64_t q_full;         // Q of the unit is in shared memory, of both CTAs
+  uint64_t full[kStages];  // the block is in shared memory, of both CTAs
+  uint64_t p_full[2];      // P of the tile is in shared memory, S of the tile has been read, in both CTAs
+  uint64_t o_ready;        // O may be added to: rescaled for the tile, or at a unit's start stored, in both
+  // Barriers of each CTA, at which a commit of the leader's mma arrives.
+  uint64_t q_empty;         // no product reads Q any more: load may bring the next unit's
+  uint64_t empty[kStages];  // no product reads the block any more: load may overwrite it
+  uint64_t s_full[2];       // S of the tile is in tensor memory, and O of the tile before the last complete
+  uint64_t o_full;          // O includes the tile
+  // Barriers within each CTA.
+  uint64_t page_full[kPageSlots];   // the tile's page numbers are there
+  uint64_t page_empty[kPageSlots];  // … and have been used for K and V
+  uint64_t v_tail;                  // a last tile's V rows have arrived: load may clear those past the end
+  uint64_t scale_full[2];           // scale[] of the tile is there
+  uint64_t sum_full, sum_empty;     // sum[] and reference[] of the unit are there; … have been read
+  uint32_t tensor_memory;           // its first column's address
+};
+constexpr int kSharedBytes = sizeof(Shared) + kAtomBytes;  // with room to align it
+static_assert(kSharedBytes <= 232448);
+
+struct Arguments {
+  const CUtensorMap *q_latent, *q_rope, *kv;
+  const int* page_table;
+  long long page_table_stride;
+  int page_size;
+  const int* seq_lens;
+  const int* num_splits;  // per request, or null: max_splits for all
+  int max_splits, batch;
+  void* out;
+  long long out_stride_request, out_stride_head;
+  float *lse, *partial_out, *partial_lse;
+  int* partial_count;
+  int num_heads;
+  float scale_log2;  // softmax scale · log2(e)
+  float lse_unit;    // 1: LSE in base 2; ln 2: natural
+};
+
+// ---- units of work ----
+
+// Every role asks for the same units in the same order and so takes the same turns at every barrier; a unit
+// without tiles touches none.
+struct Unit {
+  int request, split;
+  int splits;      // of this request that have tokens; 1: this unit writes the result itself
+  int begin, end;  // tokens
+  __device__ bool exists() const { return split < splits; }
+  __device__ int tiles() const { return (end - begin + kTile - 1) / kTile; }
+};
+
+struct Units {
+  const Arguments& a;
+  int next = blockIdx.y + gridDim.y * blockIdx.z;  // grid (2, batch, splits): one unit each. Smaller: several
+
+  __device__ bool take(Unit& unit) {
+    const int total = a.batch * a.max_splits;
+    for (; next < total; next += gridDim.y * gridDim.z) {
+      unit = at(next % a.batch, next / a.batch);
+      if (unit.exists()) break;
+    }
+    const bool found = next < total;
+    next += gridDim.y * gridDim.z;
+    return found;
+  }
+
+ private:
+  __device__ Unit at(int request, int split) const {
+    const int length = a.seq_lens[request];
+    const int tiles = (length + kTile - 1) / kTile;
+    const int wanted = a.num_splits ? max(min(a.num_splits[request], a.max_splits), 1) : a.max_splits;
+    const int share = max((tiles + wanted - 1) / wanted, 1);  // tiles per split, the last one's may be fewer
+    const int splits = max((tiles + share - 1) / share, 1);
+    return {request, split, splits, split * share * kTile, min((split + 1) * share * kTile, length)};
+  }
+};
+
+// A place in a ring of buffers, and the parity of the phase that comes next there.
+template <int N>
+struct Ring {
+  int index = 0;
+  uint32_t parity = 0;
+  __device__ void advance() {
+    if (++index == N) index = 0, parity ^= 1;
+  }
+};
+
+// Byte offset of (row, byte) in a chunk.
+__device__ int swizzled(int row, int byte) {
+  using Rows = cute::Layout<cute::Shape<cute::_64, cute::_128>, cute::Stride<cute::_128, cute::_1>>;
+  return cute::composition(cute::Swizzle<3, 4, 3>{}, Rows{})(row, byte);
+}
+
+// ---- page table ----
+
+__device__ void page_table(const Arguments& a, Shared& shared) {
+  const int lane = threadIdx.x % 32;
+  const int per_tile = kTile / a.page_size;
+  Ring<kPageSlots> slot;
+  Units units{a};
+  for (Unit unit; units.take(unit);) {
+    const int* row = a.page_table + unit.request * a.page_table_stride;
+    const int last = (unit.end - 1) / a.page_size;
+    for (int token = unit.begin; token < unit.end; token += kTile, slot.advance()) {
+      // Past the request's end its last page is repeated: the row may end here, or hold anything.
+      const int page = lane < per_tile ? row[min(token / a.page_size + lane, last)] : 0;
+      ptx::mbarrier_wait(shared.page_empty[slot.index], slot.parity ^ 1);
+      if (lane < per_tile) shared.page[slot.index][lane] = page;
+      __syncwarp();  // all lanes' numbers are written
+      if (lane == 0) ptx::mbarrier_arrive(shared.page_full[slot.index]);
+    }
+  }
+  ptx::griddepcontrol_launch_dependents();  // the combine may settle where SMs are free
+}
+
+// ---- load ----
+
+struct Loader {
+  const Arguments& a;
+  Shared& shared;
+  const uint32_t cta = ptx::cluster_ctarank();
+  const int lane = threadIdx.x % 32;
+  const int box_rows = min(a.page_size, kHalfTile);  // tokens one copy brings
+  Ring<kStages> stage;
+  Ring<1> tail, q;
+  Ring<kPageSlots> k_slot, v_slot;
+
+  // 64 tokens × 64 columns, page by page.
+  __device__ void load_chunk(char* target, uint32_t barrier, const int* pages, int first_token, int column) {
+    for (int row = 0; row < kHalfTile; row += box_rows) {
+      const int token = first_token + row;
+      ptx::tma_load_3d(target + row * kRowBytes, a.kv, barrier, column, token % a.page_size,
+                       pages[token / a.page_size], ptx::kEvictFirst);
+    }
+  }
+
+  __device__ void load_q(const Unit& unit) {
+    ptx::mbarrier_wait(shared.q_empty, q.parity ^ 1);
+    q.advance();
+    if (lane != 0) return;
+    const uint32_t barrier = ptx::mapa(&shared.q_full, 0);
+    ptx::mbarrier_arrive_expect_tx_cluster(barrier, kChunks * kChunkBytes);
+    for (int c = 0; c < kChunks; ++c) {
+      const bool rope = c == kLatentChunks;
+      ptx::tma_load_3d(shared.q[c], rope ? a.q_rope : a.q_latent, barrier, rope ? 0 : c * kChunkColumns,
+                       cta * kHeads, unit.request, ptx::kEvictFirst);
+    }
+  }
+
+  // This CTA's 64 tokens of a tile, 128 columns at a time; rope last. Rows past the request's end are copied
+  // as they are: the softmax masks their S.
+  __device__ void load_k() {
+    ptx::mbarrier_wait(shared.page_full[k_slot.index], k_slot.parity);
+    for (int c = 0; c < kChunks; c += 2, stage.advance()) {
+      ptx::mbarrier_wait(shared.empty[stage.index], stage.parity ^ 1);
+      if (lane != 0) continue;
+      const int chunks = min(kChunks - c, 2);
+      const uint32_t barrier = ptx::mapa(&shared.full[stage.index], 0);
+      ptx::mbarrier_arrive_expect_tx_cluster(barrier, chunks * kChunkBytes);
+      for (int i = 0; i < chunks; ++i) {
+        load_chunk(shared.stage[stage.index][i], barrier, shared.page[k_slot.index], cta * kHalfTile,
+                   (c + i) * kChunkColumns);
+      }
+    }
+    k_slot.advance();
+  }
+
+  // This CTA's columns of a tile, 64 tokens at a time. A half tile without tokens is left out.
+  __device__ void load_v(int tokens) {
+    for (int first = 0; first < min(tokens, kTile); first += kHalfTile) {
+      const int missing = max(first + kHalfTile - tokens, 0);
+      const Ring<kStages> start = stage;
+      for (int block = 0; block < kBlocks; ++block, stage.advance()) {
+        ptx::mbarrier_wait(shared.empty[stage.index], stage.parity ^ 1);
+        if (lane == 0) load_v_block(first, block, missing > 0);
+      }
+      if (missing > 0) clear_v(start, kHalfTile - missing);
+    }
+    __syncwarp();  // lane 0 has read the page numbers
+    if (lane == 0) ptx::mbarrier_arrive(shared.page_empty[v_slot.index]);
+    v_slot.advance();
+  }
+
+  __device__ void load_v_block(int first_token, int block, bool is_tail) {
+    const int column = block * kBlockColumns + cta * (kBlockColumns / 2);
+    uint32_t barrier;
+    if (is_tail) {
+      barrier = ptx::smem_address(&shared.v_tail);
+      if (block == 0) ptx::mbarrier_arrive_expect_tx(shared.v_tail, kBlocks * 2 * kChunkBytes);
+    } else {
+      barrier = ptx::mapa(&shared.full[stage.index], 0);
+      ptx::mbarrier_arrive_expect_tx_cluster(barrier, 2 * kChunkBytes);
+    }
+    for (int i = 0; i < 2; ++i) {
+      load_chunk(shared.stage[stage.index][i], barrier, shared.page[v_slot.index], first_token,
+                 column + i * kChunkColumns);
+    }
+  }
+
+  // Zeros in rows [tokens, 64) of the last two blocks: P is 0 there, but 0 · NaN would not be.
+  __device__ void clear_v(Ring<kStages> at, int tokens) {
+    ptx::mbarrier_wait(shared.v_tail, tail.parity);
+    tail.advance();
+    constexpr int kUnits = kRowBytes / 16;
+    for (int block = 0; block < kBlocks; ++block, at.advance()) {
+      for (int i = lane; i < 2 * (kHalfTile - tokens) * kUnits; i += 32) {
+        char* chunk = shared.stage[at.index][i % 2];
+        const int row = tokens + i / 2 / kUnits, unit = i / 2 % kUnits;
+        *reinterpret_cast<int4*>(chunk + row * kRowBytes + unit * 16) = int4{};
+      }
+      ptx::fence_proxy_async();  // the products read the zeros through the async proxy
+      __syncwarp();              // all lanes' zeros are written
+      if (lane == 0) ptx::mbarrier_arrive_cluster(ptx::mapa(&shared.full[at.index], 0));
+    }
+  }
+
+  __device__ void run() {
+    Units units{a};
+    for (Unit unit; units.take(unit);) {
+      const int tiles = unit.tiles(), tokens = unit.end - unit.begin;
+      if (tiles == 0) continue;
+      load_q(unit);
+      for (int t = 0; t <= tiles; ++t) {  // K0 K1 V0 K2 V1 … as the products read them
+        if (t < tiles) load_k();
+        if (t > 0) load_v(tokens - (t - 1) * kTile);
+      }
+    }
+  }
+};
+
+// ---- mma: one thread of the leader ----
+
+template <class Element>
+struct Multiplier {
+  const Arguments& a;
+  Shared& shared;
+  uint32_t tensor_memory = shared.tensor_memory;
+  Ring<kStages> stage;
+  Ring<2> s, p;
+  Ring<1> q, o;
+
+  // A matrix of 128-byte rows. K-major: a row per row of the matrix. MN-major: a row per inner index, and the
+  // next 64 outer ones one chunk further.
+  __device__ static uint64_t matrix(const char* address) {
+    cute::UMMA::SmemDescriptor descriptor;
+    descriptor.start_address_ = ptx::smem_address(address) >> 4;
+    descriptor.leading_byte_offset_ = kChunkBytes >> 4;
+    descriptor.stride_byte_offset_ = kAtomBytes >> 4;
+    descriptor.version_ = 1;
+    descriptor.layout_type_ = static_cast<uint8_t>(cute::UMMA::LayoutType::SWIZZLE_128B);
+    return descriptor;
+  }
+
+  __device__ void wait_for_stage() { ptx::mbarrier_wait_cluster(shared.full[stage.index], stage.parity); }
+  __device__ void release_stage() {
+    ptx::tcgen05_commit(shared.empty[stage.index]);
+    stage.advance();
+  }
+
+  // S = Q · Kᵀ
+  __device__ void multiply_qk() {
+    const uint32_t instruction(cute::UMMA::make_instr_desc<Element, Element, float, kPairHeads, kTile,
+                                                           cute::UMMA::Major::K, cute::UMMA::Major::K>());
+    for (int c = 0; c < kChunks; c += 2) {
+      wait_for_stage();
+      for (int i = 0; i < min(kChunks - c, 2); ++i) {
+        for (int k = 0; k < kChunkColumns; k += kStep) {
+          ptx::tcgen05_mma(tensor_memory + kSColumn + s.index * kSColumns, matrix(shared.q[c + i] + 2 * k),
+                           matrix(shared.stage[stage.index][i] + 2 * k), instruction, c + i + k > 0);
+        }
+      }
+      release_stage();
+    }
+    ptx::tcgen05_commit(shared.s_full[s.index]);
+    s.advance();
+  }
+
+  // O += P · V
+  __device__ void multiply_pv(int tokens, bool first_tile) {
+    const uint32_t instruction(cute::UMMA::make_instr_desc<Element, Element, float, kPairHeads, kBlockColumns,
+                                                           cute::UMMA::Major::K, cute::UMMA::Major::MN>());
+    ptx::mbarrier_wait_cluster(shared.p_full[p.index], p.parity);
+    ptx::mbarrier_wait_cluster(shared.o_ready, o.parity);
+    ptx::tcgen05_fence_after_thread_sync();  // others have read S and O, and written O
+    for (int half = 0; half < 2 && half * kHalfTile < tokens; ++half) {
+      for (int block = 0; block < kBlocks; ++block) {
+        wait_for_stage();
+        for (int k = 0; k < kHalfTile; k += kStep) {
+          ptx::tcgen05_mma(
+              tensor_memory + kOColumn + block * kOColumns, matrix(shared.p[p.index][half] + 2 * k),
+              matrix(shared.stage[stage.index][0] + k * kRowBytes), instruction, !first_tile || half + k > 0);
+        }
+        release_stage();
+      }
+    }
+    ptx::tcgen05_commit(shared.o_full);
+    p.advance();
+    o.advance();
+  }
+
+  __device__ void run() {
+    Units units{a};
+    for (Unit unit; units.take(unit);) {
+      const int tiles = unit.tiles(), tokens = unit.end - unit.begin;
+      if (tiles == 0) continue;
+      ptx::mbarrier_wait_cluster(shared.q_full, q.parity);
+      q.advance();
+      for (int t = 0; t <= tiles; ++t) {  // S0 S1 O0 S2 O1 …
+        if (t < tiles) multiply_qk();
+        if (t == tiles - 1) ptx::tcgen05_commit(shared.q_empty);
+        if (t > 0) multiply_pv(tokens - (t - 1) * kTile, t == 1);
+      }
+    }
+  }
+};
+
+// ---- what softmax and epilogue have in common: a thread per lane of tensor memory ----
+
+struct Lane {
+  const int thread = threadIdx.x % kGroup;
+  const int row = thread % kHeads;   // head, of this CTA's
+  const int half = thread / kHeads;  // which half of the product's columns
+  __device__ bool leads_warp() const { return threadIdx.x % 32 == 0; }
+  // Tensor memory of the warp's 32 lanes.
+  __device__ uint32_t columns(const Shared& shared, int column) const {
+    return shared.tensor_memory + (thread / 32 * 32 << 16) + column;
+  }
+};
+
+// ---- softmax ----
+
+template <class Element>
+__device__ uint32_t pack(float low, float high) {
+  if constexpr (cute::is_same_v<Element, cute::half_t>) return ptx::pack_f16(low, high);
+  return ptx::pack_bf16(low, high);
+}
+
+template <class Element>
+struct Softmax : Lane {
+  const Arguments& a;
+  Shared& shared;
+  Ring<2> tile;
+  Ring<1> unit_turn;
+  float reference = 0.0f, sum = 0.0f;
+
+  __device__ Softmax(const Arguments& arguments, Shared& shared) : a(arguments), shared(shared) {}
+
+  // S of this thread's 64 tokens; those past the end are −inf.
+  __device__ void load_s(float (&s)[kSColumns], int tokens) {
+    ptx::mbarrier_wait(shared.s_full[tile.index], tile.parity);
+    ptx::tcgen05_fence_after_thread_sync();
+    const uint32_t column = columns(shared, kSColumn + tile.index * kSColumns);
+    ptx::tcgen05_ld_32(s, column);
+    ptx::tcgen05_ld_32(s + 32, column + 32);
+    ptx::tcgen05_wait_ld(s);
+    if (tokens >= kTile) return;
+#pragma unroll
+    for (int i = 0; i < kSColumns; ++i) {
+      if (half * kHalfTile + i >= tokens) s[i] = -INFINITY;
+    }
+  }
+
+  // The maximum over all 128 tokens, half of which the thread 64 further has.
+  __device__ float row_maximum(const float (&s)[kSColumns]) {
+    float top = s[0];
+#pragma unroll
+    for (int i = 1; i < kSColumns; ++i) top = fmaxf(top, s[i]);
+    shared.top[tile.index][thread] = top;
+    // Both threads' maxima are there. The next tile writes to the other place, so that nobody overtakes a
+    // reader: two tiles later this barrier has been passed once more.
+    ptx::bar_sync(kSoftmaxOnly, kGroup);
+    return fmaxf(top, shared.top[tile.index][thread ^ kHeads]);
+  }
+
+  // Moves the reference if it must, and tells the epilogue by how much.
+  __device__ void update_reference(float top, bool first) {
+    const float old = first ? top : reference;
+    reference = top > old + kSlack ? top : old;
+    const float scale = first ? 1.0f : ptx::ex2(old - reference);
+    sum *= scale;
+    if (half != 0) return;
+    shared.scale[tile.index][row] = scale;
+    __syncwarp();  // all lanes' scales are written
+    if (leads_warp()) ptx::mbarrier_arrive(shared.scale_full[tile.index]);
+  }
+
+  // P of this thread's 64 tokens: one row of its half's chunk.
+  __device__ void store_p(const float (&s)[kSColumns]) {
+    char* chunk = shared.p[tile.index][half];
+#pragma unroll
+    for (int i = 0; i < kSColumns; i += 8) {
+      uint32_t packed[4];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const float low = ptx::ex2(fmaf(s[i + 2 * j], a.scale_log2, -reference));
+        const float high = ptx::ex2(fmaf(s[i + 2 * j + 1], a.scale_log2, -reference));
+        sum += low + high;
+        packed[j] = pack<Element>(low, high);
+      }
+      *reinterpret_cast<uint4*>(chunk + swizzled(row, 2 * i)) = {packed[0], packed[1], packed[2], packed[3]};
+    }
+    ptx::fence_proxy_async();                 // the products read P through the async proxy
+    ptx::tcgen05_fence_before_thread_sync();  // S has been read
+    __syncwarp();                             // both hold for all lanes
+    if (leads_warp()) ptx::mbarrier_arrive_cluster(ptx::mapa(&shared.p_full[tile.index], 0));
+  }
+
+  __device__ void publish_sum() {
+    ptx::mbarrier_wait(shared.sum_empty, unit_turn.parity ^ 1);
+    unit_turn.advance();
+    shared.sum[thread] = sum;
+    if (half == 0) shared.reference[row] = reference;
+    __syncwarp();  // all lanes' sums are written
+    if (leads_warp()) ptx::mbarrier_arrive(shared.sum_full);
+  }
+
+  __device__ void run() {
+    Units units{a};
+    for (Unit unit; units.take(unit);) {
+      sum = 0.0f;
+      for (int token = unit.begin; token < unit.end; token += kTile, tile.advance()) {
+        float s[kSColumns];
+        load_s(s, unit.end - token);
+        update_reference(row_maximum(s) * a.scale_log2, token == unit.begin);
+        store_p(s);
+      }
+      if (unit.tiles() > 0) publish_sum();
+    }
+  }
+};
+
+// ---- epilogue ----
+
+template <class Element>
+struct Epilogue : Lane {
+  const Arguments& a;
+  Shared& shared;
+  const int head = ptx::cluster_ctarank() * kHeads + row;
+  Ring<2> tile;
+  Ring<1> unit_turn, o;
+
+  __device__ Epilogue(const Arguments& arguments, Shared& shared) : a(arguments), shared(shared) {}
+
+  __device__ void wait_for_o() {
+    ptx::mbarrier_wait(shared.o_full, o.parity);
+    o.advance();
+    ptx::tcgen05_fence_after_thread_sync();
+  }
+
+  // Brings O to the tile's reference. Most tiles leave every head's reference as it was.
+  __device__ void rescale(float scale) {
+    if (!__any_sync(0xffffffff, scale != 1.0f)) return;
+    for (int column = 0; column < kBlocks * kOColumns; column += 32) {
+      float o[32];
+      const uint32_t address = columns(shared, kOColumn + column);
+      ptx::tcgen05_ld_32(o, address);
+      ptx::tcgen05_wait_ld(o);
+#pragma unroll
+      for (int i = 0; i < 32; ++i) o[i] *= scale;
+      ptx::tcgen05_st_32(address, o);
+    }
+    ptx::tcgen05_wait_st();
+  }
+
+  __device__ void let_products_add() {
+    ptx::tcgen05_fence_before_thread_sync();  // O has been read or rescaled
+    __syncwarp();                             // by all lanes
+    if (leads_warp()) ptx::mbarrier_arrive_cluster(ptx::mapa(&shared.o_ready, 0));
+  }
+
+  // Before each tile's product: O as the unit before left it has been stored, or O has the tile's reference.
+  __device__ void follow_tiles(const Unit& unit) {
+    for (int token = unit.begin; token < unit.end; token += kTile, tile.advance()) {
+      ptx::mbarrier_wait(shared.scale_full[tile.index], tile.parity);
+      if (token > unit.begin) {
+        wait_for_o();
+        rescale(shared.scale[tile.index][row]);
+      }
+      let_products_add();
+    }
+  }
+
+  // Divides by the sum of both halves' P and stores.
+  __device__ void finish(const Unit& unit) {
+    ptx::mbarrier_wait(shared.sum_full, unit_turn.parity);
+    unit_turn.advance();
+    const float total = shared.sum[row] + shared.sum[row + kHeads];
+    const float lse = shared.reference[row] + ptx::lg2(total);
+    __syncwarp();  // all lanes have read
+    if (leads_warp()) ptx::mbarrier_arrive(shared.sum_empty);
+    store_lse(unit, lse);
+    wait_for_o();
+    for (int column = 0; column < kBlocks * kOColumns; column += 32) {
+      float o[32];
+      ptx::tcgen05_ld_32(o, columns(shared, kOColumn + column));
+      ptx::tcgen05_wait_ld(o);
+#pragma unroll
+      for (int i = 0; i < 32; ++i) o[i] /= total;
+      store_o(unit, column, o);
+    }
+  }
+
+  __device__ void store_lse(const Unit& unit, float lse) const {
+    if (thread == 0 && unit.split == 0 && a.partial_count && ptx::cluster_ctarank() == 0) {
+      a.partial_count[unit.request] = unit.splits > 1 ? unit.splits : 0;
+    }
+    if (half != 0 || head >= a.num_heads) return;
+    if (unit.splits > 1) {
+      a.partial_lse[slot(unit) * a.num_heads + head] = lse;
+    } else if (a.lse) {
+      a.lse[static_cast<long long>(unit.request) * a.num_heads + head] = lse * a.lse_unit;
+    }
+  }
+
+  // Where the unit's partial result goes.
+  __device__ long long slot(const Unit& unit) const {
+    return static_cast<long long>(unit.request) * a.max_splits + unit.split;
+  }
+
+  // 32 columns of O, from this tensor memory column on: of its block's 256, this thread has one half.
+  __device__ void store_o(const Unit& unit, int tensor_column, const float (&o)[32]) const {
+    if (head >= a.num_heads) return;
+    const int column =
+        tensor_column / kOColumns * kBlockColumns + half * kOColumns + tensor_column % kOColumns;
+    if (unit.splits > 1) {
+      float* target = a.partial_out + (slot(unit) * a.num_heads + head) * kLatent + column;
+#pragma unroll
+      for (int i = 0; i < 32; i += 4) {
+        *reinterpret_cast<float4*>(target + i) = {o[i], o[i + 1], o[i + 2], o[i + 3]};
+      }
+      return;
+    }
+    uint16_t* target = static_cast<uint16_t*>(a.out) + unit.request * a.out_stride_request +
+                       head * a.out_stride_head + column;
+#pragma unroll
+    for (int i = 0; i < 32; i += 8) {
+      *reinterpret_cast<uint4*>(target + i) = {
+          pack<Element>(o[i], o[i + 1]), pack<Element>(o[i + 2], o[i + 3]), pack<Element>(o[i + 4], o[i + 5]),
+          pack<Element>(o[i + 6], o[i + 7])};
+    }
+  }
+
+  // A request without tokens: O = 0, LSE = −inf.
+  __device__ void store_nothing(const Unit& unit) const {
+    const float zeros[32] = {};
+    store_lse(unit, -INFINITY);
+    for (int column = 0; column < kBlocks * kOColumns; column += 32) store_o(unit, column, zeros);
+  }
+
+  __device__ void run() {
+    Units units{a};
+    for (Unit unit; units.take(unit);) {
+      if (unit.tiles() == 0) {
+        store_nothing(unit);
+      } else {
+        follow_tiles(unit);
+        finish(unit);
+      }
+    }
+  }
+};
+
+// ---- the kernel ----
+
+__device__ void init_barriers(Shared& shared) {
+  constexpr int kPair = 2;
+  ptx::mbarrier_init(shared.q_full, kPair);
+  ptx::mbarrier_init(shared.q_empty, 1);
+  for (int i = 0; i < kStages; ++i) {
+    ptx::mbarrier_init(shared.full[i], kPair);
+    ptx::mbarrier_init(shared.empty[i], 1);
+  }
+  for (int i = 0; i < 2; ++i) {
+    ptx::mbarrier_init(shared.s_full[i], 1);
+    ptx::mbarrier_init(shared.p_full[i], kPair * kGroupWarps);
+    ptx::mbarrier_init(shared.scale_full[i], kHeads / 32);
+  }
+  ptx::mbarrier_init(shared.o_ready, kPair * kGroupWarps);
+  ptx::mbarrier_init(shared.o_full, 1);
+  for (int i = 0; i < kPageSlots; ++i) {
+    ptx::mbarrier_init(shared.page_full[i], 1);
+    ptx::mbarrier_init(shared.page_empty[i], 1);
+  }
+  ptx::mbarrier_init(shared.v_tail, 1);
+  ptx::mbarrier_init(shared.sum_full, kGroupWarps);
+  ptx::mbarrier_init(shared.sum_empty, kGroupWarps);
+  ptx::fence_mbarrier_init();  // TMA, tensor cores and the other CTA, too, must see them
+}
+
+template <class Element>
+__device__ void mla_decode(const Arguments& a) {
+  extern __shared__ char dynamic[];
+  const uint32_t address = ptx::smem_address(dynamic);
+  Shared& shared = *reinterpret_cast<Shared*>(dynamic + (-address & (kAtomBytes - 1)));
+  const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
+  if (warp == kMmaWarp) ptx::tcgen05_alloc(shared.tensor_memory, kTensorColumns);
+  if (warp == kLoadWarp && lane == 0) {
+    init_barriers(shared);
+    ptx::prefetch_tensor_map(a.q_latent);
+    ptx::prefetch_tensor_map(a.q_rope);
+    ptx::prefetch_tensor_map(a.kv);
+  }
+  __syncwarp();
+  ptx::tcgen05_fence_before_thread_sync();
+  ptx::cluster_sync();  // both CTAs' barriers exist, and their tensor memory
+  ptx::tcgen05_fence_after_thread_sync();
+  ptx::griddepcontrol_wait();  // below, memory is read that the kernel before may have written
+
+  if (warp < kEpilogueWarp) {
+    Softmax<Element>(a, shared).run();
+  } else if (warp < kMmaWarp) {
+    Epilogue<Element>(a, shared).run();
+  } else if (warp == kMmaWarp) {
+    if (lane == 0 && ptx::cluster_ctarank() == 0) Multiplier<Element>{a, shared}.run();
+  } else if (warp == kLoadWarp) {
+    Loader{a, shared}.run();
+  } else {
+    page_table(a, shared);
+  }
+
+  __syncwarp();
+  ptx::tcgen05_fence_before_thread_sync();
+  ptx::cluster_sync();  // neither CTA uses the other's memory or barriers any more, nor tensor memory
+  ptx::tcgen05_fence_after_thread_sync();
+  if (warp == kMmaWarp) ptx::tcgen05_dealloc(shared.tensor_memory, kTensorColumns);
+}
+
+}  // namespace
+
+// cluster (2, 1, 1), 352 threads, kSharedBytes of dynamic shared memory. Grid:
+//   (2, batch, max_splits)   individual: a unit per CTA pair
+//   (2, pairs, 1)            persistent: each pair takes every pairs-th unit
+//
+// q_latent      tensor map [batch, num_heads, 512], box [1, 64, 64], 128-byte swizzle, zeros out of bounds
+// q_rope        tensor map [batch, num_heads, 64], the same box
+// kv            tensor map [pages, page_size, 576], box [1, min(page_size, 64), 64], 128-byte swizzle
+// page_table    [batch, page_table_stride]: page numbers; entries past a request's last page are not read
+// page_size     16, 32, 64 or 128
+// seq_lens      [batch]: tokens
+// num_splits    [batch]: into how many parts each request is cut at most; null: max_splits each
+// out           [batch, num_heads, 512] 16-bit, strides in elements, multiples of 8
+// lse           float [batch, num_heads], in units of lse_unit · log2; may be null
+// partial_out   float [batch · max_splits, num_heads, 512], normalised; null where max_splits is 1
+// partial_lse   float [batch · max_splits, num_heads], base 2; likewise
+// partial_count [batch]: how many partial results a request has; 0: its result is in out already
+#define SGLAB_MLA_DECODE(NAME, ELEMENT)                                                                     \
+  extern "C" __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(2, 1, 1)                       \
+      NAME(const __grid_constant__ CUtensorMap q_latent, const __grid_constant__ CUtensorMap q_rope,        \
+           const __grid_constant__ CUtensorMap kv, const int* page_table, long long page_table_stride,      \
+           int page_size, const int* seq_lens, const int* num_splits, int max_splits, int batch, void* out, \
+           long long out_stride_request, long long out_stride_head, float* lse, float* partial_out,         \
+           float* partial_lse, int* partial_count, int num_heads, float scale_log2, float lse_unit) {       \
+    mla_decode<ELEMENT>(Arguments{                                                                          \
+        &q_latent,   &q_rope,     &kv,           page_table, page_table_stride,  page_size,       seq_lens, \
+        num_splits,  max_splits,  batch,         out,        out_stride_request, out_stride_head, lse,      \
+        partial_out, partial_lse, partial_count, num_heads,  scale_log2,         lse_unit});                \
+  }
+SGLAB_MLA_DECODE(mla_decode_sm100_f16, cute::half_t)
+SGLAB_MLA_DECODE(mla_decode_sm100_bf16, cute::bfloat16_t)

@@ -1,0 +1,5 @@
+"""Our own MLA decode on Blackwell: csrc/kernels/sm100/mla_decode.cu and the split-KV combine behind it."""
+
+from sglab.kernels.mla_sm100.decode import MlaSm100, mla_decode_sm100
+
+__all__ = ["MlaSm100", "mla_decode_sm100"]

@@ -1,0 +1,200 @@
+"""Launching the SM100 MLA decode kernel and its combine. Nothing here reads a length on the host: the kernel does."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from sglab.gpu import Device, Kernel, Launch, Strided, TensorMap
+from sglab.kernels import ptx
+from sglab.kernels.contract import Contract
+from sglab.kernels.mla_sm90.contract import DTYPES, LATENT_DIM, LSE_UNITS, LseBase
+from sglab.kernels.mla_sm100.contract import OPERATOR, Scheduler, Sm100Arguments, check, check_sizes
+
+CTAS = 2
+"""Of a cluster: a CTA pair works on one split."""
+HEADS_PER_CTA = 64
+HALF_TILE = 64
+"""Tokens that one copy brings, if a page holds as many."""
+THREADS = 352
+SHARED_BYTES = 225_280
+COMBINE_THREADS = 128
+MANY_SPLITS = 8
+"""Splits above which the combine gives a row to four warps."""
+ROWS_OF_FEW = 4
+"""Rows that its CTA has otherwise."""
+
+
+class MlaSm100:
+    """One launch's shape on one device, with the buffers that its splits need.
+
+    batch: requests; num_heads: 1 to 128, fewer than 128 are padded; max_splits: 1 to 256, the most of any request
+    scheduler: individual, a CTA pair per split; persistent, as many pairs as are resident, each for several splits;
+        auto takes the first where all pairs are resident at once
+    partial_out, partial_lse, partial_count: buffers of these sizes from elsewhere, such as a workspace; None allocates
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        batch: int,
+        num_heads: int,
+        max_splits: int = 1,
+        scheduler: Scheduler = "auto",
+        partial_out: torch.Tensor | None = None,
+        partial_lse: torch.Tensor | None = None,
+    ) -> None:
+        check_sizes(num_heads, max_splits, scheduler)
+        self.device, self.batch, self.num_heads, self.max_splits = device, batch, num_heads, max_splits
+        pairs = max(device.sms // CTAS, 1)
+        persistent = scheduler == "persistent" or (scheduler == "auto" and batch * max_splits > pairs)
+        self.scheduler: Scheduler = "persistent" if persistent else "individual"
+        self.grid = (CTAS, min(pairs, batch * max_splits), 1) if persistent else (CTAS, batch, max_splits)
+        place, slots = device.torch_device, batch * max_splits if max_splits > 1 else 0
+        if partial_out is None or partial_lse is None:
+            partial_out = torch.empty(slots, num_heads, LATENT_DIM, dtype=torch.float32, device=place)
+            partial_lse = torch.empty(slots, num_heads, dtype=torch.float32, device=place)
+        self.partial_out, self.partial_lse = partial_out, partial_lse
+        self.partial_count = torch.empty(batch, dtype=torch.int32, device=place)
+        self._requests = torch.arange(batch, dtype=torch.int32, device=place)
+        self._slot_indptr = torch.arange(batch + 1, dtype=torch.int32, device=place) * max_splits
+
+    def run(
+        self,
+        q_nope: torch.Tensor,
+        q_pe: torch.Tensor,
+        kv_cache: torch.Tensor,
+        seq_lens: torch.Tensor,
+        page_table: torch.Tensor,
+        *,
+        sm_scale: float,
+        num_splits: torch.Tensor | None = None,
+        out: torch.Tensor | None = None,
+        lse: torch.Tensor | None = None,
+        lse_base: LseBase = "e",
+        check_values: bool | None = None,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Attend. Arguments and results as in mla_decode_sm100."""
+        decode = (q_nope, q_pe, kv_cache, page_table, sm_scale, out, lse, lse_base)
+        arguments = check(seq_lens, num_splits, self.max_splits, check_values, *decode)
+        for launch in self.prepare(arguments):
+            self.device.run(launch)
+        return arguments.decode.out, arguments.decode.lse
+
+    def prepare(self, a: Sm100Arguments) -> list[Launch]:
+        """The launches of one run: attention, and the combine where requests may be split. None for an empty batch."""
+        expected = (self.batch, self.num_heads)
+        got = tuple(a.decode.q_nope.shape[:2])
+        Contract(OPERATOR).require(got == expected, "q_nope", f"of (batch, heads) {expected}", got, "Make another.")
+        if self.batch == 0:
+            return []
+        return [self._attention(a), *([self._combine(a)] if self.max_splits > 1 else [])]
+
+    def _attention(self, a: Sm100Arguments) -> Launch:
+        d = a.decode
+        return self._kernel(OPERATOR, "", d.q_nope.dtype).prepare(
+            self.device,
+            grid=self.grid,
+            block=THREADS,
+            smem=SHARED_BYTES,
+            args=[
+                TensorMap(d.q_nope, (1, HEADS_PER_CTA, 64), swizzle=128, l2_promotion=256),
+                TensorMap(d.q_pe, (1, HEADS_PER_CTA, 64), swizzle=128, l2_promotion=128),
+                TensorMap(d.kv_cache, (1, min(d.page_size, HALF_TILE), 64), swizzle=128, l2_promotion=256),
+                Strided(d.page_table),
+                d.page_table.stride(0),
+                d.page_size,
+                a.seq_lens,
+                a.num_splits,
+                self.max_splits,
+                self.batch,
+                Strided(d.out),
+                d.out.stride(0),
+                d.out.stride(1),
+                d.lse,
+                self.partial_out,
+                self.partial_lse,
+                self.partial_count,
+                self.num_heads,
+                d.sm_scale * math.log2(math.e),
+                LSE_UNITS[d.lse_base],
+            ],
+            overlaps=True,
+        )
+
+    def _combine(self, a: Sm100Arguments) -> Launch:
+        many, d = self.max_splits > MANY_SPLITS, a.decode
+        return self._kernel("split_kv_combine", "_many" if many else "_few", d.q_nope.dtype).prepare(
+            self.device,
+            grid=(self.num_heads if many else -(-self.num_heads // ROWS_OF_FEW), self.batch),
+            block=COMBINE_THREADS,
+            args=[
+                self.partial_out,
+                self.partial_lse,
+                self._requests,
+                self._slot_indptr,
+                self.partial_count,
+                Strided(d.out),
+                d.out.stride(0),
+                d.out.stride(1),
+                d.lse,
+                self.num_heads,
+                LSE_UNITS[d.lse_base],
+            ],
+            overlaps=True,
+        )
+
+    def _kernel(self, name: str, variant: str, dtype: torch.dtype) -> Kernel:
+        return ptx.module(name)[f"{name}{variant}_{DTYPES[dtype]}"]
+
+
+def mla_decode_sm100(
+    device: Device,
+    q_nope: torch.Tensor,
+    q_pe: torch.Tensor,
+    kv_cache: torch.Tensor,
+    seq_lens: torch.Tensor,
+    page_table: torch.Tensor,
+    *,
+    sm_scale: float,
+    max_splits: int = 1,
+    num_splits: torch.Tensor | None = None,
+    scheduler: Scheduler = "auto",
+    out: torch.Tensor | None = None,
+    lse: torch.Tensor | None = None,
+    lse_base: LseBase = "e",
+    check_values: bool | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Absorbed MLA decode on Blackwell: all heads attend to one KV head of 576 dims, its first 512 are the value too.
+
+    device: of sm_100a, real or emulated
+    q_nope: (batch, heads, 512), heads ≤ 128, float16 or bfloat16; q_pe: (batch, heads, 64), same dtype
+    kv_cache: (pages, page_size, 576), same dtype; page size 16, 32, 64 or 128
+    seq_lens: (batch,) int32, KV tokens per request; 0 gives O = 0 and LSE = −inf
+    page_table: (batch, width) int32. Only the pages that hold a request's tokens are read, and rows of the last page
+        behind the last token may hold anything
+    sm_scale: (qk_nope_head_dim + qk_rope_head_dim) ** −0.5 times YaRN's factor
+    max_splits: into how many parts, of whole 128-token tiles, a request may be cut, at most 256
+    num_splits: (batch,) int32, the same per request, each at most max_splits; see planning.mla_sm100
+    scheduler: see MlaSm100
+    out, lse: outputs (batch, heads, 512) and (batch, heads) float32, allocated if None
+    lse_base: "e" or "2"
+    check_values: also check lengths, page numbers and splits; by default only on the CPU, for it waits for a GPU
+    Returns out and lse. Raises ContractError, LaunchError. MlaSm100 keeps the buffers for the next step.
+    """
+    batch, num_heads = q_nope.shape[:2]
+    decode = MlaSm100(device, batch, num_heads, max_splits, scheduler)
+    return decode.run(
+        q_nope,
+        q_pe,
+        kv_cache,
+        seq_lens,
+        page_table,
+        sm_scale=sm_scale,
+        num_splits=num_splits,
+        out=out,
+        lse=lse,
+        lse_base=lse_base,
+        check_values=check_values,
+    )
