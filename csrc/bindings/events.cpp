@@ -1,6 +1,7 @@
 #include "bindings/events.hpp"
 
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
 
 #include <utility>
 #include <vector>
@@ -17,59 +18,215 @@ nb::object array(std::vector<T> values) {
   return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(held->data(), {held->size()}, owner));
 }
 
-template <class Row, class T>
-nb::object column(const std::vector<Row>& rows, T Row::* field) {
-  std::vector<T> values;
-  values.reserve(rows.size());
-  for (const Row& row : rows) values.push_back(row.*field);
-  return array(std::move(values));
+// Columns of a table, by name.
+template <class Row>
+class Columns {
+ public:
+  explicit Columns(const std::vector<Row>& rows) : rows_(rows) {}
+
+  template <class T>
+  Columns& add(const char* name, T Row::* field) {
+    std::vector<T> values;
+    values.reserve(rows_.size());
+    for (const Row& row : rows_) values.push_back(row.*field);
+    dict_[name] = array(std::move(values));
+    return *this;
+  }
+  Columns& add(const char* name, bool Row::* field) {
+    std::vector<std::uint8_t> values;
+    values.reserve(rows_.size());
+    for (const Row& row : rows_) values.push_back(row.*field ? 1 : 0);
+    dict_[name] = array(std::move(values)).attr("view")("bool");
+    return *this;
+  }
+  template <class T, std::size_t N>
+  Columns& add(const char* name, std::array<T, N> Row::* field) {
+    std::vector<T> values;
+    values.reserve(N * rows_.size());
+    for (const Row& row : rows_) values.insert(values.end(), (row.*field).begin(), (row.*field).end());
+    dict_[name] = array(std::move(values)).attr("reshape")(-1, N);
+    return *this;
+  }
+  nb::dict done() { return std::move(dict_); }
+
+ private:
+  const std::vector<Row>& rows_;
+  nb::dict dict_;
+};
+
+using Log = EventLog;
+
+// Instructions that the decoder added are no events: runs count those of PTX lines, and `shown` lists these.
+nb::dict run_columns(const Program& program, const Log& log) {
+  std::vector<std::uint32_t> before(program.places.size() + 1), shown;
+  for (std::uint32_t pc = 0; pc < program.places.size(); ++pc) {
+    before[pc] = static_cast<std::uint32_t>(shown.size());
+    if (program.places[pc].line != 0) shown.push_back(pc);
+  }
+  before.back() = static_cast<std::uint32_t>(shown.size());
+  std::vector<std::uint32_t> first, length;
+  first.reserve(log.runs.size());
+  length.reserve(log.runs.size());
+  for (const Log::Run& run : log.runs) {
+    first.push_back(before[run.begin]);
+    length.push_back(before[run.end] - before[run.begin]);
+  }
+  nb::dict columns = Columns(log.runs)
+                         .add("cta", &Log::Run::cta)
+                         .add("warp", &Log::Run::warp)
+                         .add("mask", &Log::Run::mask)
+                         .add("times", &Log::Run::times)
+                         .done();
+  columns["first"] = array(std::move(first));
+  columns["length"] = array(std::move(length));
+  columns["shown"] = array(std::move(shown));
+  return columns;
 }
 
-nb::dict event_rows(const Program& program, const EventLog& log) {
-  std::vector<std::uint32_t> cta, warp, pc, mask;
-  std::size_t most = 0;
-  for (const EventLog::Run& run : log.runs) most += run.end - run.begin;
-  for (std::vector<std::uint32_t>* const values : {&cta, &warp, &pc, &mask}) values->reserve(most);
-  for (const EventLog::Run& run : log.runs) {
-    for (std::uint32_t at = run.begin; at < run.end; ++at) {
-      if (program.places[at].line == 0) continue;
-      cta.push_back(run.cta);
-      warp.push_back(run.warp);
-      pc.push_back(at);
-      mask.push_back(run.mask);
-    }
-  }
-  nb::dict columns;
-  columns["cta"] = array(std::move(cta));
-  columns["warp"] = array(std::move(warp));
-  columns["pc"] = array(std::move(pc));
-  columns["mask"] = array(std::move(mask));
-  return columns;
+nb::dict access_columns(const Log& log) {
+  using Row = Log::Access;
+  return Columns(log.accesses)
+      .add("event", &Row::event)
+      .add("address", &Row::address)
+      .add("span", &Row::span)
+      .add("nbytes", &Row::bytes)
+      .add("lanes", &Row::lanes)
+      .add("space", &Row::space)
+      .add("kind", &Row::kind)
+      .done();
+}
+
+nb::dict barrier_columns(const Log& log) {
+  using Row = Log::Barrier;
+  return Columns(log.barriers)
+      .add("event", &Row::event)
+      .add("phase", &Row::phase)
+      .add("object", &Row::object)
+      .add("kind", &Row::kind)
+      .add("passed", &Row::passed)
+      .done();
+}
+
+nb::dict wait_columns(const Log& log) {
+  using Row = Log::WaitEnd;
+  return Columns(log.waits)
+      .add("event", &Row::event)
+      .add("since", &Row::since)
+      .add("kind", &Row::kind)
+      .add("object", &Row::object)
+      .add("phase", &Row::phase)
+      .done();
+}
+
+nb::dict phase_columns(const Log& log) {
+  using Row = Log::Phase;
+  return Columns(log.phases)
+      .add("position", &Row::position)
+      .add("event", &Row::event)
+      .add("cta", &Row::cta)
+      .add("kind", &Row::kind)
+      .add("object", &Row::object)
+      .add("number", &Row::number)
+      .add("asynchronous", &Row::asynchronous)
+      .done();
+}
+
+nb::dict copy_columns(const Log& log) {
+  using Row = Log::Copy;
+  return Columns(log.copies)
+      .add("event", &Row::event)
+      .add("done", &Row::done)
+      .add("kind", &Row::kind)
+      .add("map", &Row::map)
+      .add("mode", &Row::mode)
+      .add("coordinates", &Row::coordinates)
+      .add("nbytes", &Row::bytes)
+      .add("address", &Row::global)
+      .add("shared", &Row::shared)
+      .add("source", &Row::source)
+      .add("mbarrier", &Row::mbarrier)
+      .add("multicast", &Row::multicast)
+      .done();
+}
+
+nb::dict mma_columns(const Log& log) {
+  using Row = Log::Mma;
+  return Columns(log.mmas)
+      .add("event", &Row::event)
+      .add("done", &Row::done)
+      .add("kind", &Row::kind)
+      .add("m", &Row::m)
+      .add("n", &Row::n)
+      .add("k", &Row::k)
+      .add("a", &Row::a)
+      .add("b", &Row::b)
+      .add("d", &Row::d)
+      .add("a_space", &Row::a_space)
+      .add("a_type", &Row::a_type)
+      .add("b_type", &Row::b_type)
+      .add("d_type", &Row::d_type)
+      .add("a_major", &Row::a_major)
+      .add("b_major", &Row::b_major)
+      .add("idesc", &Row::idesc)
+      .add("accumulate", &Row::accumulate)
+      .add("cta_group", &Row::cta_group)
+      .done();
+}
+
+nb::dict tmem_columns(const Log& log) {
+  using Row = Log::Tmem;
+  return Columns(log.tmem)
+      .add("event", &Row::event)
+      .add("done", &Row::done)
+      .add("kind", &Row::kind)
+      .add("address", &Row::address)
+      .add("columns", &Row::columns)
+      .add("lanes", &Row::lanes)
+      .add("cta_group", &Row::cta_group)
+      .done();
+}
+
+template <class T, std::size_t N>
+nb::tuple first_of(const std::array<T, N>& values, std::size_t count) {
+  nb::list listed;
+  for (std::size_t i = 0; i < count; ++i) listed.append(values[i]);
+  return nb::tuple(listed);
+}
+
+nb::dict map_fields(const TensorMap& map) {
+  const std::size_t rank = map.rank;
+  nb::dict fields;
+  fields["address"] = map.global_address;
+  fields["element"] = std::string(tensor_map_type_name(map.type));
+  fields["dims"] = first_of(map.global_dim, rank);
+  fields["box"] = first_of(map.box_dim, rank);
+  nb::list strides;
+  for (std::size_t i = 1; i < rank; ++i) strides.append(map.global_stride[i]);
+  fields["strides"] = nb::tuple(strides);
+  fields["element_strides"] = first_of(map.element_stride, rank);
+  fields["swizzle"] = static_cast<int>(map.swizzle);
+  fields["interleave"] = static_cast<int>(map.interleave);
+  fields["nan_fill"] = map.nan_fill;
+  fields["im2col"] = map.im2col;
+  return fields;
 }
 
 }  // namespace
 }  // namespace sglab::emu
 
 nb::dict sglab::bindings::event_columns(const emu::Program& program, const emu::EventLog& log) {
-  using sglab::emu::EventLog;
   using namespace sglab::emu;
-  nb::dict accesses, barriers, waits, all;
-  accesses["event"] = column(log.accesses, &EventLog::Access::event);
-  accesses["address"] = column(log.accesses, &EventLog::Access::address);
-  accesses["span"] = column(log.accesses, &EventLog::Access::span);
-  accesses["nbytes"] = column(log.accesses, &EventLog::Access::bytes);
-  accesses["lanes"] = column(log.accesses, &EventLog::Access::lanes);
-  accesses["space"] = column(log.accesses, &EventLog::Access::space);
-  accesses["kind"] = column(log.accesses, &EventLog::Access::kind);
-  barriers["event"] = column(log.barriers, &EventLog::Barrier::event);
-  barriers["phase"] = column(log.barriers, &EventLog::Barrier::phase);
-  barriers["object"] = column(log.barriers, &EventLog::Barrier::object);
-  barriers["kind"] = column(log.barriers, &EventLog::Barrier::kind);
-  waits["event"] = column(log.waits, &EventLog::Wait::event);
-  waits["since"] = column(log.waits, &EventLog::Wait::from);
-  all["events"] = event_rows(program, log);
-  all["accesses"] = accesses;
-  all["barriers"] = barriers;
-  all["waits"] = waits;
+  nb::list maps;
+  for (const TensorMap& map : log.maps) maps.append(map_fields(map));
+  nb::dict all;
+  all["runs"] = run_columns(program, log);
+  all["accesses"] = access_columns(log);
+  all["barriers"] = barrier_columns(log);
+  all["waits"] = wait_columns(log);
+  all["phases"] = phase_columns(log);
+  all["copies"] = copy_columns(log);
+  all["maps"] = maps;
+  all["mmas"] = mma_columns(log);
+  all["tmem"] = tmem_columns(log);
   return all;
 }

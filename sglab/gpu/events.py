@@ -2,85 +2,117 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sglab.gpu.code import Code
+from sglab.gpu.event_tables import (
+    CLUSTER,
+    COPY_KINDS,
+    COPY_MODES,
+    ELEMENT_TYPES,
+    GLOBAL,
+    MBARRIER,
+    MMA_KINDS,
+    MMA_SPACES,
+    NAMED,
+    READ,
+    SHARED,
+    TMEM_KINDS,
+    WAIT_KINDS,
+    WRITE,
+    Accesses,
+    Array,
+    BarrierEvents,
+    Copies,
+    Mmas,
+    Phases,
+    TensorMapInfo,
+    TmemEvents,
+    Waits,
+)
+from sglab.gpu.mma_sync import with_mma_sync
 
 if TYPE_CHECKING:
     from sglab.gpu.geometry import Geometry
 
-Array = npt.NDArray[Any]
-
-GLOBAL, SHARED = 0, 1
-READ, WRITE = 1, 2
-NAMED, MBARRIER, CLUSTER = 0, 1, 2
-
-
-@dataclass(frozen=True)
-class Accesses:
-    """Loads, stores, atomics and reductions of global and shared memory; not what asynchronous operations move.
-
-    event: the instruction; address: the lowest byte (of shared memory: rank of the CTA << 24 | offset); span: bytes
-    from there to behind the highest; nbytes: moved by all lanes; space: GLOBAL or SHARED; kind: READ, WRITE or both
-    """
-
-    event: Array
-    address: Array
-    span: Array
-    nbytes: Array
-    lanes: Array
-    space: Array
-    kind: Array
-
-
-@dataclass(frozen=True)
-class BarrierEvents:
-    """Instructions on barriers.
-
-    kind: NAMED, MBARRIER or CLUSTER; object: the barrier's number in its CTA, or the mbarrier's shared::cluster address
-    phase: when the instruction was executed (the parity, of an mbarrier)
-    """
-
-    event: Array
-    phase: Array
-    object: Array
-    kind: Array
-
-
-@dataclass(frozen=True)
-class Waits:
-    """Instructions at which lanes had to wait. since: the position at which they began to; event: the instruction."""
-
-    event: Array
-    since: Array
+__all__ = [
+    "CLUSTER",
+    "COPY_KINDS",
+    "COPY_MODES",
+    "ELEMENT_TYPES",
+    "GLOBAL",
+    "MBARRIER",
+    "MMA_KINDS",
+    "MMA_SPACES",
+    "NAMED",
+    "READ",
+    "SHARED",
+    "TMEM_KINDS",
+    "WAIT_KINDS",
+    "WRITE",
+    "EventLog",
+]
 
 
 class EventLog:
     """Every executed warp-instruction of a launch, in order of execution: event n is the n-th.
 
     cta: linear index in the grid; warp: in the CTA; pc: in `code`; mask: the lanes that ran together (a guard may
-    exclude some of them). All are arrays of one entry per event.
+    exclude some of them). All are arrays of one entry per event, made when first asked for.
     report: the launch's LaunchReport
+    accesses, barriers, waits, phases, copies (with `maps`), mmas, tmem: tables; see sglab.gpu.event_tables
     """
 
     def __init__(self, kernel: str, geometry: Geometry, code: Code, report: Any, columns: dict[str, Any]) -> None:
         self.kernel, self.geometry, self.code, self.report = kernel, geometry, code, report
-        events = columns["events"]
-        self.cta: Array = events["cta"]
-        self.warp: Array = events["warp"]
-        self.pc: Array = events["pc"]
-        self.mask: Array = events["mask"]
+        self._runs: dict[str, Array] = columns["runs"]
         self.accesses = Accesses(**columns["accesses"])
         self.barriers = BarrierEvents(**columns["barriers"])
         self.waits = Waits(**columns["waits"])
+        self.phases = Phases(**columns["phases"])
+        self.copies = Copies(**columns["copies"])
+        self.maps = [TensorMapInfo(**fields) for fields in columns["maps"]]
+        self.tmem = TmemEvents(**columns["tmem"])
+        self._mmas = columns["mmas"]
 
     def __len__(self) -> int:
-        return len(self.pc)
+        return int(self.report.warp_instructions)
+
+    # Events are kept as runs: instructions of consecutive lines by the same lanes, several times over.
+
+    @cached_property
+    def _events_of_run(self) -> Array:
+        return self._runs["length"] * self._runs["times"]
+
+    def _of_run(self, name: str) -> Array:
+        return np.repeat(self._runs[name], self._events_of_run)
+
+    @cached_property
+    def cta(self) -> Array:
+        return self._of_run("cta")
+
+    @cached_property
+    def warp(self) -> Array:
+        return self._of_run("warp")
+
+    @cached_property
+    def mask(self) -> Array:
+        return self._of_run("mask")
+
+    @cached_property
+    def pc(self) -> Array:
+        events = self._events_of_run
+        start = np.repeat(np.cumsum(events, dtype=np.uint32) - events, events)
+        offset = (np.arange(len(start), dtype=np.uint32) - start) % self._of_run("length")
+        pcs: Array = self._runs["shown"][self._of_run("first") + offset]
+        return pcs
+
+    @cached_property
+    def mmas(self) -> Mmas:
+        return Mmas(**with_mma_sync(self._mmas, self.code, self.pc))
 
     @cached_property
     def ptx_line(self) -> Array:
@@ -104,7 +136,9 @@ class EventLog:
         return np.array([number[kind] for _, _, kind, _ in self.code.rows], np.uint8)[self.pc]
 
     def __repr__(self) -> str:
-        return f"<EventLog of {self.kernel}: {len(self)} instructions, {len(self.accesses.event)} accesses>"
+        counts = {name: len(getattr(self, name).event) for name in ("accesses", "copies", "phases")}
+        listed = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+        return f"<EventLog of {self.kernel}: {len(self)} instructions{', ' if listed else ''}{listed}>"
 
 
 _BITS = np.array([bin(byte).count("1") for byte in range(256)], np.uint8)

@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from sglab import gpu  # noqa: E402
-from sglab.gpu.events import CLUSTER, MBARRIER, NAMED, READ, SHARED, WRITE, EventLog  # noqa: E402
+from sglab.gpu.events import CLUSTER, MBARRIER, NAMED, READ, SHARED, WAIT_KINDS, WRITE, EventLog  # noqa: E402
 from sglab.trace.perfetto import save_perfetto  # noqa: E402
 
 KERNELS = gpu.load(Path(__file__).parent / "ptx" / "session.ptx")
@@ -90,6 +90,26 @@ def test_barriers_have_numbers_and_phases_and_what_waited_says_since_when() -> N
     assert (log.waits.since < log.waits.event).all()
     assert set(log.waits.event.tolist()) <= set(log.barriers.event.tolist())
     assert {MBARRIER, CLUSTER}.isdisjoint(log.barriers.kind.tolist())
+
+
+def test_phases_say_which_arrival_released_which_wait() -> None:
+    log, _ = record("reduce")
+    phases, waits = log.phases, log.waits
+    assert len(phases.event) == 3 * 8
+    assert phases.parity.tolist() == (phases.number % 2).tolist()
+    for cta in range(3):
+        assert phases.number[phases.cta == cta].tolist() == list(range(8))
+    opcodes = {log.code[pc].opcode for pc in log.pc[phases.event].tolist()}
+    assert opcodes == {"bar.sync"}
+    assert {WAIT_KINDS[kind] for kind in waits.kind.tolist()} == {"barrier"}
+    released = waits.phase
+    assert (log.cta[phases.event[released]] == log.cta[waits.event]).all()
+    assert (waits.since <= phases.position[released]).all()
+    assert (phases.position[released] < waits.event).all()
+    # Of four warps one ends each phase, and the other three have waited for it.
+    assert np.bincount(released).tolist() == [3] * 24
+    assert set(phases.event.tolist()) | set(waits.event.tolist()) == set(log.barriers.event.tolist())
+    assert np.bincount(log.barriers.passed).tolist() == [4] * 24
 
 
 def test_without_details_there_are_only_instructions() -> None:

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "emulator/async/warpgroup.hpp"
+#include "emulator/async/watcher.hpp"
 #include "emulator/engine/cluster.hpp"
 #include "emulator/engine/fault.hpp"
 #include "emulator/engine/launch.hpp"
@@ -125,6 +126,7 @@ void AsyncEngine::settle(const Issuer& issuer, std::uint32_t address, MbarrierSt
   if (Sanitizer* const sanitizer = cluster_.launch->sanitizer)
     sanitizer->mbarrier(cluster_, issuer, lanes, address, status, use);
   if (status == MbarrierStatus::kPhaseComplete) {
+    if (AsyncWatcher* const watcher = cluster_.launch->watcher) watcher->completed(cluster_, address, issuer);
     for (Warp& warp : cluster_.warps) wake(warp, Wait::kMbarrier, address);
     return;
   }
@@ -138,6 +140,7 @@ void AsyncEngine::settle(const Issuer& issuer, std::uint32_t address, MbarrierSt
 }
 
 void AsyncEngine::note_init(std::uint32_t address) {
+  if (AsyncWatcher* const watcher = cluster_.launch->watcher) watcher->initialised(cluster_, address);
   if (std::find(mbarriers_.begin(), mbarriers_.end(), address) == mbarriers_.end())
     mbarriers_.push_back(address);
 }
@@ -152,6 +155,20 @@ void AsyncEngine::number(Operation& operation, std::uint32_t lanes) {
   operation.issuer.operation = ++operations_;
   if (Sanitizer* const sanitizer = cluster_.launch->sanitizer)
     sanitizer->issued(cluster_, operation.issuer, lanes, async_op(operation));
+  if (AsyncWatcher* const watcher = cluster_.launch->watcher) watcher->issued(cluster_, operation);
+}
+
+void AsyncEngine::submit(Issuer& issuer, const Wgmma& operation) {
+  issuer.operation = ++operations_;
+  if (AsyncWatcher* const watcher = cluster_.launch->watcher) watcher->issued(cluster_, issuer, operation);
+}
+
+void AsyncEngine::note_prefetch(const BulkOperation& operation) {
+  if (AsyncWatcher* const watcher = cluster_.launch->watcher) watcher->prefetched(cluster_, operation);
+}
+
+void AsyncEngine::note_performed(const Issuer& issuer) {
+  if (AsyncWatcher* const watcher = cluster_.launch->watcher) watcher->performed(cluster_, issuer);
 }
 
 void AsyncEngine::submit(BulkOperation operation) {

@@ -17,6 +17,7 @@ namespace sglab::emu {
 
 struct Cluster;
 struct Warp;
+struct Wgmma;
 class Warpgroup;
 
 // One pending operation, for people. Shared addresses are shared::cluster addresses.
@@ -63,6 +64,10 @@ class AsyncEngine {
   // cp.async: a record to fill, and its entry into the queue.
   SmallCopy& new_small(Warp& warp);
   void submit_small(Warp& warp);
+  // wgmma operations wait in their warpgroup; they get a number here.
+  void submit(Issuer& issuer, const Wgmma& operation);
+  void note_prefetch(const BulkOperation& operation);
+  void note_performed(const Issuer& issuer);
 
   void commit_bulk_group(Warp& warp);
   void wait_bulk_group(Warp& warp, std::uint32_t pending);

@@ -61,6 +61,8 @@ struct TensorOperation {
   std::uint8_t cta_group = 1;
   std::uint32_t cta = 0;  // rank of the CTA, or of the pair's even CTA
   Tcgen05Mma mma;
+  std::uint64_t a = 0, b = 0;  // of an mma, as the instruction has them: a descriptor or an address, a
+  std::uint32_t idesc = 0;     // descriptor, the instruction descriptor
   TmemAddress address{};
   SmemDescriptor source;
   CopyShape shape = CopyShape::k128x256b;

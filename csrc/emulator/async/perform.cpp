@@ -71,6 +71,7 @@ void AsyncEngine::signal(const Issuer& issuer, std::uint32_t address, std::uint3
 
 template <typename Operation>
 void AsyncEngine::tell(const Operation& operation, std::uint32_t lanes) {
+  note_performed(operation.issuer);
   Sanitizer* const sanitizer = cluster_.launch->sanitizer;
   if (sanitizer == nullptr) return;
   sanitizer->performed(cluster_, operation.issuer, lanes, async_op(operation),

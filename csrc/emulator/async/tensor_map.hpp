@@ -56,6 +56,8 @@ struct TensorMap {
   std::array<std::int16_t, 3> upper_corner{};
   std::uint16_t channels_per_pixel = 0;
   std::uint16_t pixels_per_column = 0;
+
+  bool operator==(const TensorMap&) const = default;
 };
 
 // The 128 bytes that a kernel gets. An own encoding: CUTLASS clears bit 21 of qword 1 for small tensors, so

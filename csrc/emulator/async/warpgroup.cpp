@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "emulator/async/engine.hpp"
 #include "emulator/engine/cluster.hpp"
 #include "emulator/engine/fault.hpp"
 #include "emulator/ops/operands.hpp"
@@ -42,11 +43,12 @@ void Warpgroup::issue(Warp& warp, const Inst* inst, const Wgmma& op, const std::
   Progress& progress = warps_[index];
   const std::uint64_t number = progress.issued++;
   if (number == done_ + operations_.size()) {
-    operations_.push_back({inst, op, chain_of(index, op, registers), {}, 0});
+    operations_.push_back({{warp.slot, -1, inst}, op, chain_of(index, op, registers), {}, 0});
+    async_engine(warp).submit(operations_.back().issuer, op);
     operations_.back().chain->last = number;
   }
   Operation& operation = operations_[number - done_];
-  if (operation.inst != inst) {
+  if (operation.issuer.inst != inst) {
     raise_fault(warp, inst, -1, "tensor_core", "the warps of a warpgroup issue different wgmma instructions");
   }
   operation.issued |= 1u << index;
@@ -79,13 +81,14 @@ bool Warpgroup::wait_group(Warp& warp, std::uint32_t pending) {
     Operation& operation = operations_.front();
     std::array<const std::uint32_t*, 4> a{};
     for (unsigned i = 0; i < 4; ++i) a[i] = operation.a[i].data();
+    async_engine(warp).note_performed(operation.issuer);
     try {
       operation.chain->sums.multiply(operation.op, smem, a);
     } catch (const SmemOutOfBounds& error) {
-      raise_fault(warp, operation.inst, -1, "out_of_bounds", error.what());
+      raise_fault(warp, operation.issuer.inst, -1, "out_of_bounds", error.what());
     }
     if (Sanitizer* const sanitizer = warp.launch->sanitizer)
-      sanitizer->performed(*warp.cluster, {warp.slot, -1, operation.inst}, warp.group_mask,
+      sanitizer->performed(*warp.cluster, {warp.slot, -1, operation.issuer.inst}, warp.group_mask,
                            async_op(warp, done_), footprint_of(warp.cta->rank, operation.op));
     operations_.pop_front();
     ++done_;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "emulator/async/operations.hpp"
 #include "emulator/program/inst.hpp"
 #include "emulator/tensor/wgmma.hpp"
 
@@ -41,7 +42,7 @@ class Warpgroup {
     std::uint64_t last = 0;  // sequence number of the last operation
   };
   struct Operation {
-    const Inst* inst;
+    Issuer issuer;
     Wgmma op;
     std::shared_ptr<Chain> chain;
     std::array<std::vector<std::uint32_t>, 4> a;

@@ -132,16 +132,16 @@ void Stepper::attempt() {
   attempted(execute(w, at), forced);
 }
 
-void Stepper::stretch() {
+void Stepper::stretch(const Inst* stop) {
   if (turn_.warp == nullptr || turn_.forced || one_by_one()) return tick();
   watch();
   Warp& w = *turn_.warp;
   last_ = {&w, turn_.inst, turn_.inst, w.group_mask, false, {}};
   const Inst*& inst = turn_.inst;
   const Inst* next;
-  while ((next = execute(w, inst)) == inst + 1 && w.group_mask == last_.mask) ++inst, ++ticks_;
+  while ((next = execute(w, inst)) == inst + 1 && next != stop && w.group_mask == last_.mask) ++inst;
   last_.inst = inst;
-  ++ticks_;
+  ticks_ += static_cast<std::uint64_t>(inst - last_.first) + 1;
   told_ = std::max(told_, ticks_);
   attempted(next, false);
 }
@@ -187,7 +187,8 @@ void Stepper::note_wait(const Warp& w, const Inst* end) {
     last_.waited = waiting_[i];
     waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i--));
   }
-  if (!last_.done && waiting(w, end) == nullptr) waiting_.push_back({&w, end, now_});
+  if (!last_.done && waiting(w, end) == nullptr)
+    waiting_.push_back({&w, end, now_, w.groups[w.group].wait, w.groups[w.group].key});
 }
 
 // As Cluster::step_warp goes on.

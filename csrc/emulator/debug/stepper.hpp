@@ -30,10 +30,15 @@ class Stepper {
   bool over() const;
   std::uint64_t now() const { return now_; }
   std::uint64_t ticks() const { return ticks_; }
+  // The same in the midst of a tick or stretch: what the instruction being attempted will be, if it succeeds.
+  std::uint64_t position() const {
+    if (turn_.warp == nullptr) return now_;
+    return now_ + counted_to(turn_.inst) - counted_to(last_.first);
+  }
   void tick();
-  // What the next ticks do, up to where control turns or the lanes that run together change; one attempt at
-  // least.
-  void stretch();
+  // What the next ticks do, up to where control turns, the lanes that run together change, or the next
+  // instruction is `stop`; one attempt at least.
+  void stretch(const Inst* stop = nullptr);
   // One attempt by this warp, whose turn it need not be. False: none of its lanes can go on.
   bool force(Warp& warp);
 
@@ -46,6 +51,8 @@ class Stepper {
     const Warp* warp = nullptr;
     const Inst* inst = nullptr;
     std::uint64_t since = 0;
+    Wait wait = Wait::kReady;  // for what; see Group
+    std::uint64_t key = 0;
   };
   // Who attempted the last instructions, which (one, but for stretch()), and whether the last one succeeded.
   struct Last {
@@ -61,6 +68,13 @@ class Stepper {
   // Warp-instructions of a warp, those of a turn in progress included.
   std::uint64_t executed(const Warp& warp) const {
     return warp.executed + (turn_.warp == &warp ? turn_.done : 0);
+  }
+
+  // Told of asynchronous operations from now on.
+  void set_watcher(AsyncWatcher* watcher) { launch_->watcher = watcher; }
+  // Instructions of PTX lines in front of this one in the program.
+  std::uint32_t counted_to(const Inst* inst) const {
+    return counted_[static_cast<std::size_t>(inst - launch_->program->code.data())];
   }
 
   // Clusters that have started and not finished.

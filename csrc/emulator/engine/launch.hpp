@@ -14,6 +14,8 @@
 
 namespace sglab::emu {
 
+class AsyncWatcher;
+
 enum class Policy : std::uint8_t { kFair, kRandom, kAdversarial, kInOrder };
 
 class Sanitizer;
@@ -56,6 +58,7 @@ struct Launch {
   std::atomic<std::uint64_t> executed{0};
   std::atomic<bool> stop{false};
   bool replayed = false;    // clocks count instructions, so that running again gives the same
+  AsyncWatcher* watcher = nullptr;  // told of asynchronous operations; only with one host thread
   bool concurrent = false;  // several host threads: atomics must be atomic
   std::mutex mutex;         // output, fault
   std::string output;

@@ -1,7 +1,9 @@
 #include <bit>
 
+#include "emulator/async/watcher.hpp"
 #include "emulator/engine/cluster.hpp"
 #include "emulator/engine/fault.hpp"
+#include "emulator/engine/launch.hpp"
 #include "emulator/ops/register.hpp"
 #include "emulator/program/builder.hpp"
 
@@ -164,6 +166,8 @@ void build_plain(Builder& b) {
 
 void complete_barrier(Cta& cta, std::uint32_t number) {
   NamedBarrier& b = cta.barriers[number];
+  if (AsyncWatcher* const watcher = cta.cluster->launch->watcher)
+    watcher->completed(cta, BarrierKind::kNamed, number, b.phase);
   ++b.phase;
   ++cta.cluster->events;
   b.arrived = b.expected = 0;
@@ -176,6 +180,8 @@ void complete_barrier(Cta& cta, std::uint32_t number) {
 }
 
 void complete_cluster_barrier(Cluster& cluster) {
+  if (AsyncWatcher* const watcher = cluster.launch->watcher)
+    watcher->completed(cluster.ctas[0], BarrierKind::kCluster, 0, cluster.barrier.phase);
   ++cluster.barrier.phase;
   ++cluster.events;
   cluster.barrier.arrived = 0;

@@ -146,6 +146,11 @@ const Inst* prefetch(Warp& w, const Inst* i) {
       raise_fault(w, i, lane, "misaligned",
                   "a bulk prefetch at " + hex(address) + " is not aligned to 16 bytes");
     }
+    BulkOperation op;
+    op.issuer = {w.slot, lane, i};
+    op.global = address;
+    op.bytes = lanes32(w, i->b)[lane];
+    async_engine(w).note_prefetch(op);
   }
   return i + 1;
 }

@@ -161,6 +161,9 @@ const Inst* mma(Warp& w, const Inst* i) {
     } catch (const std::invalid_argument& error) {
       raise_fault(w, i, lane, "tensor_core", error.what());
     }
+    op.a = plan.a_value < 0 ? word64(w, i, plan.a, lane) : op.mma.a_tmem.encode();
+    op.b = word64(w, i, plan.b, lane);
+    op.idesc = word32(w, i, plan.idesc, lane);
     require_allocated(w, i, lane, op.cta, plan.cta_group, "matrix D", op.mma.d, accumulator_columns(op.mma));
     async_engine(w).submit(std::move(op));
   }

@@ -80,7 +80,11 @@ const Inst* copy(Warp& w, const Inst* i) {
     op.map = read_tensor_map(w, i, extra_address(i, 0, 0), lane);
     check_rank(w, i, lane, plan, op.map);
     op.box = request_of(w, i, plan, lane);
-    if ((plan.flags & kPrefetch) != 0) continue;
+    if ((plan.flags & kPrefetch) != 0) {
+      op.kind = Kind::kLoadBox;
+      engine.note_prefetch(op);
+      continue;
+    }
     op.shared = shared_address(
         w, i, extra_address(i, static_cast<unsigned>(plan.shared), static_cast<unsigned>(plan.shared_value)),
         lane);

@@ -64,10 +64,12 @@ const Inst* mma_async(Warp& w, const Inst* i) {
     a.resize(32 * a_count);
     for (std::size_t r = 0; r < a_count; ++r) std::memcpy(&a[32 * r], lanes32(w, extra.refs[count + r]), 128);
   } else {
-    op.a_smem = decode_wgmma_descriptor(lanes64(w, extra.refs[count])[lane]);
+    op.a = lanes64(w, extra.refs[count])[lane];
+    op.a_smem = decode_wgmma_descriptor(op.a);
   }
   const std::size_t b_ref = count + (a_count > 0 ? a_count : 1);
-  op.b_smem = decode_wgmma_descriptor(lanes64(w, extra.refs[b_ref])[lane]);
+  op.b = lanes64(w, extra.refs[b_ref])[lane];
+  op.b_smem = decode_wgmma_descriptor(op.b);
   const std::vector<Ref> registers(extra.refs.begin(),
                                    extra.refs.begin() + static_cast<std::ptrdiff_t>(count));
   async_engine(w).warpgroup(w).issue(w, i, op, registers, std::move(a));

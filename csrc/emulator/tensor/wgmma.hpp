@@ -24,6 +24,7 @@ struct Wgmma {
   bool scale_d = true;                   // false: D = A B
   std::optional<SmemDescriptor> a_smem;  // else A is in registers
   SmemDescriptor b_smem;
+  std::uint64_t a = 0, b = 0;  // the descriptors as the instruction has them
 };
 
 // A warpgroup's accumulators as a matrix of 64 rows, [n][64]: fp32 values, or s32 bit patterns.
