@@ -1,0 +1,81 @@
+"""The timing model beside a GPU: PYTHONPATH=. python benchmarks/timing_model.py --measure OUT.json, on an H100
+
+Measuring runs every case of benchmarks/calibration/cases.py through CudaDevice, and the microbenchmarks, and writes one
+JSON, which it prints, too. Times are per launch, from launch to launch in a CUDA graph of equal ones, medians:
+warm: the launch before has just touched the same memory; cold: 256 MiB of other memory were read in between, whose time
+is taken off.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import torch
+from calibration.cases import CASES
+
+from sglab.gpu import CudaDevice
+
+FLUSH_BYTES = 2**28
+
+
+def measure(device: CudaDevice) -> Iterator[dict[str, Any]]:
+    """What has been measured so far, after each step."""
+    from calibration.gpu_time import launch_seconds, occupancy
+    from microbench.run import PARTS, Bench
+
+    bench = Bench(device)
+    memory = torch.zeros(FLUSH_BYTES, dtype=torch.uint8, device=device.torch_device)
+    sink = torch.zeros(4, dtype=torch.int32, device=device.torch_device)
+    arguments = [memory, FLUSH_BYTES // 16, 1, sink]
+    flush = bench.named("read_stream").prepare(device, 2 * device.sms, 1024, args=arguments)
+    result: dict[str, Any] = {
+        "device": torch.cuda.get_device_name(device.index),
+        "driver": driver_version(),
+        "torch": torch.__version__,
+        "date": str(date.today()),
+        "cases": [],
+        "microbenchmarks": {},
+    }
+    for case in CASES:
+        prepared = case.prepare(device)
+        result["cases"].append(
+            {
+                "kernel": case.kernel,
+                "shape": case.shape,
+                "warm_us": 1e6 * launch_seconds(device, prepared.launch),
+                "cold_us": 1e6 * launch_seconds(device, prepared.launch, before=[flush]),
+                **occupancy(device, prepared.launch),
+            }
+        )
+        yield result
+    for part in PARTS:
+        result["microbenchmarks"][part.__name__.removesuffix("_figures")] = part(bench)
+        yield result
+
+
+def driver_version() -> str:
+    from cuda.bindings import driver
+
+    version = int(driver.cuDriverGetVersion()[1])
+    return f"CUDA {version // 1000}.{version % 1000 // 10}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--measure", type=Path, metavar="OUT.json", required=True, help="measure on this machine's GPU")
+    options = parser.parse_args()
+    start = time.perf_counter()
+    for result in measure(CudaDevice(0)):
+        result["seconds"] = time.perf_counter() - start
+        options.measure.write_text(json.dumps(result))
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
