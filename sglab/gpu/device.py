@@ -21,6 +21,7 @@ class Launch:
     allocations: the memory the kernel may touch, as far as its arguments tell; an emulator holds it to them
     overlaps: the launch may start while the one before it in the stream ends (programmatic dependent launch); the
         kernel itself waits, with griddepcontrol.wait, before it touches the other's results
+    keep: the tensors behind the addresses; they live as long as the launch
     """
 
     kernel: Kernel
@@ -28,6 +29,7 @@ class Launch:
     params: bytes
     allocations: tuple[Allocation, ...]
     overlaps: bool = False
+    keep: Any = field(default=None, repr=False, compare=False)
     bound: dict[Device, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     """What a device has made of the launch, so that running it again is cheap."""
 

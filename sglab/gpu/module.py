@@ -167,7 +167,7 @@ class Kernel:
             )
         geometry = make_geometry(self.signature, device.arch, grid, block, cluster, smem)
         packed = Packer(self.signature, device.torch_device, device.encode).pack(args, extra)
-        return Launch(self, geometry, packed.params, packed.allocations, overlaps)
+        return Launch(self, geometry, packed.params, packed.allocations, overlaps, keep=(args, extra))
 
     def __repr__(self) -> str:
         return f"Kernel({self.name}({', '.join(map(str, self.params))}))"

@@ -1,6 +1,7 @@
 """One launch, several machines: the same PTX and the same call on the emulator and on a GPU."""
 
 import struct
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -145,3 +146,12 @@ def test_without_a_gpu_cudadevice_says_what_to_do_instead() -> None:
         pytest.skip("there is a GPU")
     with pytest.raises(gpu.GpuError, match=r"EmulatedDevice\('sm_100a'\)|pip install 'sglab\[gpu\]'"):
         gpu.CudaDevice(0)
+
+
+def test_a_prepared_launch_keeps_its_tensors_alive(module: gpu.Module) -> None:
+    x = torch.zeros(1 << 20)
+    died = weakref.ref(x)
+    launch = module["store_behind"].prepare(gpu.EmulatedDevice("sm_90a"), grid=1, block=32, args=[x, 0])
+    del x
+    assert died() is not None
+    gpu.EmulatedDevice("sm_90a").run(launch)
