@@ -1,7 +1,8 @@
 """cutlass_mla: MLA decode through the SM100 kernel's operator; every other mode through a fallback backend.
 
 After SGLang 0.5.9 `cutlass_mla_backend.py`, whose fallback (and base class) is FlashInfer's MLA backend; here it is
-triton. The operator decides what runs: the SM100 kernel needs a B200; other machines have other implementations.
+triton. The operator decides what runs: our own kernel on a Blackwell or Hopper GPU and, for CPU tensors, on the
+emulator; other GPUs have Triton's.
 """
 
 from __future__ import annotations
@@ -47,21 +48,26 @@ class CutlassMLABackend(AttentionBackend):
                 "page_size", f"at most {TILE} for cutlass_mla", self.page_size, "SGLang sets 128 for this backend."
             )
         if self.page_size != TILE:
-            note(f"page size {self.page_size}: the kernel's cp.async path; SGLang runs this backend with 128 only")
+            note(
+                f"page size {self.page_size}: SGLang runs this backend with 128 only, where CUTLASS's kernel loads by "
+                "TMA; smaller pages take its cp.async path"
+            )
         self.fallback = create_attention_backend(FALLBACK, model_runner)
         self.req_to_token = model_runner.req_to_token_pool.req_to_token
         self.max_context_len = model_runner.req_to_token_pool.max_context_len
         self.kv_cache_dim = model_runner.model_config.head_dim
         self.q_data_type = model_runner.dtype
         self.device = model_runner.device
-        self.implementation = self._implementation(model_runner.kernel_implementation)
+        self.implementation = model_runner.kernel_implementation
+        self.index_implementation = self._index_implementation()
         self.forward_metadata: CutlassMLADecodeMetadata | None = None
         self._graph: CutlassMLADecodeMetadata | None = None
 
-    def _implementation(self, asked: str) -> str:
-        """On the CPU Triton kernels on the emulator, not the operators' references, which "auto" takes there."""
-        on_cpu = self.device.type == "cpu"
-        return "triton" if asked == "auto" and on_cpu and triton_is_installed() else asked
+    def _index_implementation(self) -> str:
+        """The index kernel is Triton's, on the CPU too, where "auto" would take the reference."""
+        if self.implementation in {"triton", "reference"}:
+            return self.implementation
+        return "triton" if self.device.type == "cpu" and triton_is_installed() else "auto"
 
     def init_forward_metadata(self, forward_batch: ForwardBatch) -> None:
         if not self._decodes(forward_batch.forward_mode, forward_batch.spec_info):
@@ -224,7 +230,7 @@ class CutlassMLABackend(AttentionBackend):
             None,
             table,
             page_size=self.page_size,
-            implementation=self.implementation,
+            implementation=self.index_implementation,
         )
 
     def _graph_state(self) -> CutlassMLADecodeMetadata:

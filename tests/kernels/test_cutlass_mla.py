@@ -7,11 +7,16 @@ import torch
 from compare import ROUNDING, assert_close
 from paged import paged_slots
 
-from sglab.kernels import ContractError, cutlass_mla_decode, cutlass_mla_get_workspace_size
+from sglab.kernels import ContractError, cutlass_mla_decode, cutlass_mla_get_workspace_size, last_choice
 from sglab.kernels.cutlass_mla import contract, dispatch, operator, pad_heads, slice_heads
 from sglab.planning import split_ranges
 
 SCALE = 192**-0.5
+
+
+@pytest.fixture(params=["reference", "triton", "sglab"])
+def implementation(request: pytest.FixtureRequest) -> str:
+    return request.param
 
 
 def call(lens, heads, page_size, splits, device, generator, dtype=torch.float16) -> dict:
@@ -78,6 +83,10 @@ def test_matches_float64(splits, heads, page_size, dtype, implementation, device
 @pytest.mark.parametrize("page_size", [1, 2, 4, 8, 16, 64])
 def test_every_page_size(page_size, implementation, device, generator) -> None:
     arguments = call([130, 7], 8, page_size, 2, device, generator)
+    if implementation == "sglab" and page_size < 16:
+        with pytest.raises(ValueError, match=f"no kernel for page size {page_size}, only for 16, 32, 64, 128"):
+            cutlass_mla_decode(**arguments, implementation=implementation)
+        return
     assert_close(cutlass_mla_decode(**arguments, implementation=implementation), attention(arguments)[0], 2e-3)
 
 
@@ -89,6 +98,32 @@ def test_a_request_of_length_zero_gives_zero_and_minus_infinity(splits, implemen
     assert not o[0].any()
     assert (lse[0] == -torch.inf).all()
     assert o[1].any()
+
+
+def test_on_the_cpu_our_own_kernel_runs_on_the_emulator_and_says_why(generator) -> None:
+    arguments = call([300, 5], 16, 128, 2, torch.device("cpu"), generator)
+    cutlass_mla_decode(**arguments)
+    choice = last_choice()
+    assert choice is not None and choice.implementation == "sglab"
+    assert [each.kernel for each in choice.launches] == ["mla_decode_sm100_f16", "split_kv_combine_few_f16"]
+    assert {each.route for each in choice.launches} == {"emulator"}
+    assert "our kernel for Blackwell, on an emulated sm_100a" in str(choice)
+
+
+def test_what_our_own_kernel_cannot_do_goes_to_the_next_implementation(generator) -> None:
+    arguments = call([30], 4, 8, 1, torch.device("cpu"), generator)
+    cutlass_mla_decode(**arguments)
+    choice = last_choice()
+    assert choice is not None and choice.implementation == "reference"
+    assert "no kernel for page size 8" in choice.passed_over["sglab"]
+    arguments = call([30], 4, 128, 1, torch.device("cpu"), generator)
+    arguments["sm_scale"] = -SCALE
+    with pytest.raises(ValueError, match="it needs a positive sm_scale"):
+        cutlass_mla_decode(**arguments, implementation="sglab")
+    joint = torch.randn(1, 4, 580, dtype=torch.float16)
+    arguments["q_nope"] = joint[..., 1:513]
+    with pytest.raises(ValueError, match="TMA needs every row of q_nope"):
+        cutlass_mla_decode(**{**arguments, "sm_scale": SCALE}, implementation="sglab")
 
 
 def test_splits_are_chosen_when_asked_to(device, generator) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from sglab.kernels import machine
-from sglab.kernels.cutlass_mla import flashinfer
+from sglab.kernels.cutlass_mla import flashinfer, own
 from sglab.kernels.cutlass_mla.contract import check
 from sglab.kernels.cutlass_mla.dispatch import KernelVariant, dispatch
 from sglab.kernels.cutlass_mla.heads import pad_heads, slice_heads
@@ -24,6 +24,7 @@ __all__ = [
 
 operator = Operator(
     "cutlass_mla_decode",
+    Implementation("sglab", "sglab.kernels.cutlass_mla.own:run", EVERYWHERE, own.refuses),
     Implementation("triton", "sglab.kernels.cutlass_mla.triton:run", GPU, needs_triton),
     Implementation("flashinfer", "sglab.kernels.cutlass_mla.flashinfer:run", frozenset(), flashinfer.refuses),
     Implementation("reference", "sglab.kernels.cutlass_mla.reference:run", EVERYWHERE),
@@ -54,7 +55,8 @@ def cutlass_mla_decode(
         128-token tile must name a page of the pool (with page_size 128 that is every real entry and no other)
     workspace: (bytes,) uint8, for the partial results; see cutlass_mla_get_workspace_size
     sm_scale: (qk_nope_head_dim + qk_rope_head_dim) ** −0.5 times YaRN's factor, not 576 ** −0.5
-    num_kv_splits: splits per request, at most 256; below 1 lets CUTLASS's set_split_kv choose by the table's width
+    num_kv_splits: splits per request, at most 256; below 1 lets CUTLASS's set_split_kv choose by the table's width. On
+        Hopper our own kernel plans by the lengths instead
     lse: output (batch, heads) float32, natural; None if not wanted
     check_values: also check contents: lengths, page numbers, and that every row of the pages read is finite
     Returns O (batch, heads, 512) in the dtype of q_nope. Raises ContractError. After sgl_kernel.cutlass_mla_decode.

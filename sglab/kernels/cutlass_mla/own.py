@@ -1,0 +1,97 @@
+"""MLA decode by our own kernels: the one for Blackwell or Hopper, whichever the GPU is; for CPU tensors the one for
+Blackwell, on the emulator."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from functools import lru_cache
+from typing import Any, cast
+
+import torch
+
+from sglab.gpu import Device, Launch
+from sglab.gpu.errors import GpuError
+from sglab.gpu.triton.record import LaunchRecord, Route
+from sglab.kernels import machine, ptx
+from sglab.kernels.cutlass_mla.contract import MLAArguments
+from sglab.kernels.mla_sm90 import MlaSm90
+from sglab.kernels.mla_sm90.contract import LATENT_DIM, PAGE_SIZES
+from sglab.kernels.mla_sm90.contract import check as check_sm90
+from sglab.kernels.mla_sm100 import MlaSm100
+from sglab.kernels.mla_sm100.contract import check as check_sm100
+from sglab.planning.mla_sm90 import mla_sm90_plan
+
+NAMES = {"mla_decode_sm100": "Blackwell", "mla_decode_sm90": "Hopper"}
+"""Our kernels, and the GPUs that they are for."""
+
+
+def refuses(arguments: MLAArguments) -> str | None:
+    """Why none of our kernels can run a call, or None."""
+    if arguments.page_size not in PAGE_SIZES:
+        return f"it has no kernel for page size {arguments.page_size}, only for {', '.join(map(str, PAGE_SIZES))}"
+    if arguments.sm_scale <= 0:
+        return "it needs a positive sm_scale"
+    for name in ("q_nope", "q_pe", "kv_c_and_k_pe_cache"):
+        tensor: torch.Tensor = getattr(arguments, name)
+        if tensor.data_ptr() % 16 or any(stride % 8 for stride in tensor.stride()[:-1]):
+            return f"TMA needs every row of {name} at a multiple of 16 bytes"
+    try:
+        device = machine.device_of(arguments.device)
+    except GpuError as error:
+        return str(error)
+    return (
+        None if kernel_for(device) else f"it has no kernel for {device.name}, only for Blackwell (sm_100a) and Hopper"
+    )
+
+
+def kernel_for(device: Device) -> str | None:
+    """The name of our kernel for a device."""
+    return next((name for name in NAMES if device.arch.runs(ptx.module(name).target)), None)
+
+
+def run(arguments: MLAArguments) -> tuple[LaunchRecord, ...]:
+    device = machine.device_of(arguments.device)
+    name = kernel_for(device) or ""
+    prepare = _blackwell if name == "mla_decode_sm100" else _hopper
+    launches, _keep = prepare(device, arguments)  # launches hold addresses: what lies there must stay alive
+    on_gpu = arguments.device.type == "cuda"
+    where = "the tensors' GPU" if on_gpu else f"an {device.name}: the tensors are on the CPU"
+    route: Route = "cuda" if on_gpu else "emulator"
+    reason = f"our kernel for {NAMES[name]}, on {where}"
+    return tuple(
+        LaunchRecord(launch.kernel.name, route, reason, launch.geometry.grid, device.run(launch)) for launch in launches
+    )
+
+
+def _blackwell(device: Device, a: MLAArguments) -> tuple[list[Launch], Any]:
+    batch, heads = a.q_nope.shape[:2]
+    decode = MlaSm100(device, batch, heads, a.split_kv, "auto", *_partials(a, batch, heads))
+    tensors = (a.q_nope, a.q_pe, a.kv_c_and_k_pe_cache, a.page_table, a.sm_scale, a.out, a.lse, "e")
+    checked = check_sm100(a.seq_lens.contiguous(), None, a.split_kv, False, *tensors)
+    return decode.prepare(checked), (decode, checked)
+
+
+def _partials(a: MLAArguments, batch: int, heads: int) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+    """Room for the splits' results in the workspace."""
+    if a.split_kv == 1:
+        return None, None
+    slots, floats = batch * a.split_kv, a.workspace.view(torch.float32)
+    size = slots * heads * LATENT_DIM
+    return floats[:size].view(slots, heads, LATENT_DIM), floats[size : size + slots * heads].view(slots, heads)
+
+
+def _hopper(device: Device, a: MLAArguments) -> tuple[list[Launch], Any]:
+    """Here a plan made on the host decides about splits: it reads the lengths, and so waits for them."""
+    if len(a.q_nope) == 0:
+        return [], None
+    decode = _hopper_decode(cast(Hashable, device), tuple(a.seq_lens.tolist()), a.q_nope.shape[1])
+    tensors = (a.q_nope, a.q_pe, a.kv_c_and_k_pe_cache, a.page_table, a.sm_scale, a.out, a.lse)
+    checked = check_sm90("mla_decode_sm90", *tensors, "e")
+    return decode.prepare(checked), (decode, checked)
+
+
+@lru_cache(maxsize=4)
+def _hopper_decode(device: Hashable, lengths: tuple[int, ...], heads: int) -> MlaSm90:
+    """The same for all layers of a step."""
+    gpu = cast(Device, device)
+    return MlaSm90(gpu, mla_sm90_plan(lengths, num_heads=heads, sm_count=gpu.sms), heads)
