@@ -1,7 +1,7 @@
 """How fast the emulator is, on this machine: PYTHONPATH=. python benchmarks/emulator.py
 
-One run, medians of repeated launches after loading. The last line is JSON. MLA is sglab's SM100 decode, fp16, 128 heads,
-page 128, one split: 128 tokens a tile.
+One run, medians of repeated launches after loading. The last line is JSON. MLA is sglab's SM100 decode, fp16, 128
+heads, page 128, one split: 128 tokens a tile.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def ours(batch: Batch) -> Run:
     plan = mla_sm90_plan([batch.tokens] * batch.size, num_heads=batch.heads, sm_count=device.sms)
     decode = MlaSm90(device, plan, batch.heads)
     q_nope, q_pe = batch.q.split([512, 64], -1)
-    arguments = check(q_nope, q_pe, batch.kv, batch.page_table, SCALE, None, None, "e")
+    arguments = check("mla_decode_sm90", q_nope, q_pe, batch.kv, batch.page_table, SCALE, None, None, "e")
     launches = decode.prepare(arguments)
 
     def run(keeps_buffers: MlaSm90 = decode) -> torch.Tensor:

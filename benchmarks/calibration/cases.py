@@ -185,7 +185,7 @@ def mla(batch: int, tokens: int, heads: int, number: int) -> Prepare:
         # The plan for an H100 whatever the device: the same launch everywhere.
         decode = MlaSm90(device, mla_sm90_plan([tokens] * batch, num_heads=heads, sm_count=132), heads)
         table = table.to(device.torch_device)
-        arguments = check(q[..., :512], q[..., 512:], cache, table, 192**-0.5, None, None, "e")
+        arguments = check("mla_decode_sm90", q[..., :512], q[..., 512:], cache, table, 192**-0.5, None, None, "e")
         launch = replace(decode.prepare(arguments)[number], overlaps=False)
         return Prepared(launch, (q, cache, table, decode, arguments))
 
