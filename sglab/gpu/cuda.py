@@ -126,7 +126,8 @@ class CudaDevice:
         config.blockDimX, config.blockDimY, config.blockDimZ = geometry.block
         config.sharedMemBytes = geometry.smem
         attributes = []
-        if geometry.cluster != (1, 1, 1):
+        # st.async is an illegal instruction where the launch names no cluster, even one of a single CTA.
+        if geometry.cluster != (1, 1, 1) or "st.async" in launch.kernel.module.ptx:
             attribute = d.CUlaunchAttribute()
             attribute.id = d.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
             cluster = attribute.value.clusterDim

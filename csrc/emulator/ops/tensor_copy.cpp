@@ -70,6 +70,28 @@ void check_rank(const Warp& w, const Inst* i, int lane, const Plan& plan, const 
   }
 }
 
+// What the ISA does not say and Hopper holds a tile to, or the copy is an illegal instruction: its innermost
+// coordinate is a multiple of 16 bytes, and a store begins inside the tensor's positive half. Loads may begin
+// at negative coordinates. Measured on H100 and H200.
+void check_coordinates(const Warp& w, const Inst* i, int lane, const Plan& plan, const BulkOperation& op) {
+  if (op.box.mode != BoxRequest::Mode::kTile || op.map.interleave != Interleave::kNone) return;
+  const std::int64_t bits = std::int64_t{op.box.coordinates[0]} * tensor_map_element_bits(op.map.type);
+  if (bits % 128 != 0) {
+    raise_fault(w, i, lane, "tensor_map",
+                "the innermost coordinate " + std::to_string(op.box.coordinates[0]) +
+                    " is not at a multiple of 16 bytes: an illegal instruction on hardware");
+  }
+  if ((plan.flags & (kLoad | kPrefetch)) != 0) return;
+  for (int n = 0; n < plan.coordinate_count; ++n) {
+    const std::int32_t coordinate = op.box.coordinates[static_cast<std::size_t>(n)];
+    if (coordinate < 0) {
+      raise_fault(w, i, lane, "tensor_map",
+                  "a store to the negative coordinate " + std::to_string(coordinate) + " in dimension " +
+                      std::to_string(n) + ": an illegal instruction on hardware");
+    }
+  }
+}
+
 const Inst* copy(Warp& w, const Inst* i) {
   AsyncEngine& engine = async_engine(w);
   const Plan plan = plan_of(i);
@@ -80,6 +102,7 @@ const Inst* copy(Warp& w, const Inst* i) {
     op.map = read_tensor_map(w, i, extra_address(i, 0, 0), lane);
     check_rank(w, i, lane, plan, op.map);
     op.box = request_of(w, i, plan, lane);
+    check_coordinates(w, i, lane, plan, op);
     if ((plan.flags & kPrefetch) != 0) {
       op.kind = Kind::kLoadBox;
       engine.note_prefetch(op);

@@ -46,6 +46,13 @@ class Map:
     swizzle: int = 0
 
 
+@dataclass(frozen=True)
+class Scratch:
+    """Memory for the kernel alone; what it leaves there (tensor maps in the machine's own form) is not compared."""
+
+    nbytes: int
+
+
 Arguments = list[Any]
 
 
@@ -82,7 +89,8 @@ class Launch:
         args = [_argument(argument) for argument in placed]
         kernel.launch(device, self.grid, self.block, self.cluster, self.smem, args)
         device.synchronize()
-        return [_placed(argument, "cpu") for argument in placed]
+        after = zip(arguments, placed, strict=True)
+        return [given if isinstance(given, Scratch) else _placed(argument, "cpu") for given, argument in after]
 
 
 @cache
@@ -111,6 +119,8 @@ def tensors(arguments: Arguments) -> list[torch.Tensor]:
 def _placed(argument: Any, device: str) -> Any:
     if isinstance(argument, Map):
         return Map(_copy(argument.tensor, device), argument.box, argument.swizzle)
+    if isinstance(argument, Scratch):
+        return torch.zeros(argument.nbytes, dtype=torch.uint8, device=device)
     return _copy(argument, device) if isinstance(argument, torch.Tensor) else argument
 
 

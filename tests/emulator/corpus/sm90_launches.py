@@ -21,6 +21,9 @@ def _launch(entry: str, grid: tuple[int, int, int], threads: int, make: Any, che
 def launches() -> Iterator[Launch]:
     yield from _tma_copies()
     yield _launch("tma_load_3d_image", (1, 1, 1), 64, _image_3d, _check_image_3d, smem=1024)
+    yield _launch(
+        "tma_load_3d_image", (1, 1, 1), 64, _before_3d, _check_before_3d, smem=1024, name="tma_load_3d_negative"
+    )
     yield _launch("tma_reduce", (4, 1, 1), 256, lambda draw: [Map(torch.zeros(20, 64), (32, 8))], _check_reduce)
     yield _launch("bulk_copy", (3, 1, 1), 256, _bulk, _check_bulk)
     yield from _clusters()
@@ -69,20 +72,18 @@ def _tma_copies() -> Iterator[Launch]:
         name = f"tma_copy_2d_swizzle{swizzle}"
         yield _launch("tma_copy_2d", (across, 3, 1), 64, make, check, name=name, smem=32 * width)
 
-    def negative(draw: Draw) -> Arguments:
+    def corner(draw: Draw) -> Arguments:
         tensors = draw.floats(40, 200, dtype=torch.float16), torch.zeros(40, 200).half()
         image = torch.zeros(512, dtype=torch.int32)
-        return [*(Map(tensor, (64, 16), 128) for tensor in tensors), image, 64, 16, 2048, -3, -5]
+        return [*(Map(tensor, (64, 16), 128) for tensor in tensors), image, 64, 16, 2048, 176, 29]
 
-    def check_negative(a: Arguments) -> None:
-        tile = torch.zeros(16, 64).half()
-        tile[5:, 3:] = a[0].tensor[:11, :61]
+    def check_corner(a: Arguments) -> None:
+        tile, copied = torch.zeros(16, 64).half(), torch.zeros(40, 200).half()
+        tile[:11, :24] = copied[29:, 176:] = a[0].tensor[29:, 176:]
         equal(unswizzled(a[2], 128).view(torch.float16).view(16, 64), tile)
-        expected = torch.zeros(40, 200).half()
-        expected[:11, :61] = a[0].tensor[:11, :61]
-        equal(a[1].tensor, expected)
+        equal(a[1].tensor, copied)
 
-    yield _launch("tma_copy_2d", (1, 1, 1), 64, negative, check_negative, name="tma_copy_2d_negative", smem=2048)
+    yield _launch("tma_copy_2d", (1, 1, 1), 64, corner, check_corner, name="tma_copy_2d_corner", smem=2048)
 
 
 def _clusters() -> Iterator[Launch]:
@@ -130,6 +131,16 @@ def _image_3d(draw: Draw) -> Arguments:
 def _check_image_3d(a: Arguments) -> None:
     expected = torch.zeros(2, 4, 32)
     expected[:1] = a[0].tensor[4:5, 2:6, 16:48]
+    equal(a[1].view(torch.float32).view(2, 4, 32), expected)
+
+
+def _before_3d(draw: Draw) -> Arguments:
+    return [Map(draw.floats(5, 6, 48), (32, 4, 2)), torch.zeros(256, dtype=torch.int32), 1024, -4, -1, -1]
+
+
+def _check_before_3d(a: Arguments) -> None:
+    expected = torch.zeros(2, 4, 32)
+    expected[1, 1:, 4:] = a[0].tensor[0, :3, :28]
     equal(a[1].view(torch.float32).view(2, 4, 32), expected)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from corpus.launch import PTX, Arguments, Draw, Launch, Map, cdiv, close, equal
+from corpus.launch import PTX, Arguments, Draw, Launch, Map, Scratch, cdiv, close, equal
 
 Make, Check = Callable[[Draw], Arguments], Callable[[Arguments], None]
 
@@ -25,8 +25,7 @@ def _launch(name: str, arch: str, grid: tuple[int, int, int], make: Make, check:
     meta = json.loads((PTX / f"{name}.{arch}.json").read_text())
 
     def whole(draw: Draw) -> Arguments:
-        scratch = torch.zeros(meta["scratch"] * math.prod(grid), dtype=torch.uint8) if meta["scratch"] else None
-        return [*make(draw), scratch, None]
+        return [*make(draw), Scratch(meta["scratch"] * math.prod(grid)) if meta["scratch"] else None, None]
 
     block = (32 * meta["warps"], 1, 1)
     full = f"triton.{name}.{arch}"
