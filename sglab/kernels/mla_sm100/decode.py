@@ -83,10 +83,7 @@ class MlaSm100:
         return arguments.decode.out, arguments.decode.lse
 
     def prepare(self, a: Sm100Arguments) -> list[Launch]:
-        """The launches of one run: attention, and the combine where requests may be split. None for an empty batch.
-
-        They hold addresses: self and the arguments must outlive them.
-        """
+        """The launches of one run: attention, and the combine where requests may be split. None for an empty batch."""
         expected = (self.batch, self.num_heads)
         got = tuple(a.decode.q_nope.shape[:2])
         Contract(OPERATOR).require(got == expected, "q_nope", f"of (batch, heads) {expected}", got, "Make another.")
