@@ -14,7 +14,7 @@ import torch
 from sglab.gpu import EmulatedDevice
 from sglab.kernels import ptx
 from sglab.kernels.contract import ContractError
-from sglab.kernels.mla_sm100 import MlaSm100, mla_decode_sm100
+from sglab.kernels.mla_sm100 import MlaSm100, mla_decode_sm100, tensor_work
 from sglab.planning.mla_sm100 import mla_sm100_plan
 
 SCALE = 192**-0.5
@@ -211,6 +211,20 @@ def test_arguments_are_refused_by_name() -> None:
     assert "max_splits must be from 1 to 256" in refused(max_splits=257)
     assert "num_splits[0] = 3" in refused(max_splits=2, num_splits=torch.tensor([3, 1], dtype=torch.int32))
     assert "scheduler must be" in refused(scheduler="greedy")
+
+
+@pytest.mark.parametrize("heads", [16, 32, 64, 128])
+def test_the_tensor_cores_work_for_128_heads_whatever_was_asked_for(heads: int) -> None:
+    """Per tile of 128 tokens 36 products of 128 × 128 × 16 for S and 16 of 128 × 256 × 16 for O."""
+    work = tensor_work(heads, 256)
+    assert work.mma_instructions == 2 * (36 + 16)
+    assert work.flop == 2 * 2 * 128 * 128 * (576 + 512)
+    assert work.useful == heads / 128
+    assert (work.allocated_columns, work.written_columns) == (512, 2 * 64 + 2 * 128)
+
+
+def test_a_half_tile_without_tokens_is_not_multiplied_with_p() -> None:
+    assert tensor_work(128, 64).mma_instructions == 36 + 8
 
 
 @pytest.mark.skipif(shutil.which("ptxas") is None, reason="no ptxas")
