@@ -14,6 +14,7 @@
 #include "bindings/session.hpp"
 #include "emulator/engine/machine.hpp"
 #include "emulator/front/error.hpp"
+#include "emulator/program/shared_layout.hpp"
 #include "emulator/program/table.hpp"
 #include "emulator/sanitize/sanitizer.hpp"
 
@@ -246,6 +247,13 @@ std::size_t instruction_count(const PyKernel& kernel) {
   return count;
 }
 
+nb::list shared_rows(const PyKernel& kernel) {
+  nb::list all;
+  for (const SharedVariable& v : shared_variables(*kernel.program))
+    all.append(nb::make_tuple(std::string(v.name), v.offset, v.bytes));
+  return all;
+}
+
 nb::dict by_class(const LaunchReport& report) {
   nb::dict counts;
   for (std::size_t i = 0; i < report.by_class.size(); ++i) {
@@ -290,6 +298,11 @@ void sglab::bindings::register_emulator(nb::module_& module) {
       .def_prop_ro("name", [](const PyKernel& k) { return k.program->name; })
       .def_prop_ro("params", parameters, "(name, bytes, alignment, type) of each parameter.")
       .def_prop_ro("static_smem", [](const PyKernel& k) { return k.program->shared_bytes; })
+      .def_prop_ro("shared_variables", shared_rows,
+                   "(name, offset, bytes) of variables in shared memory; the dynamic array has 0 bytes.")
+      .def_prop_ro(
+          "dynamic_smem", [](const PyKernel& k) { return k.program->dynamic_shared; },
+          "Where dynamic shared memory starts.")
       .def_prop_ro("reqntid", [](const PyKernel& k) { return extent_or_none(k.source().reqntid); })
       .def_prop_ro("maxntid", [](const PyKernel& k) { return extent_or_none(k.source().maxntid); })
       .def_prop_ro("reqnctapercluster",

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "emulator/async/engine.hpp"
+#include "emulator/debug/accesses.hpp"
 #include "emulator/debug/inspect.hpp"
 #include "emulator/debug/session.hpp"
 #include "emulator/memory/aperture.hpp"
@@ -138,6 +139,35 @@ class PySession {
           nb::bytes(reinterpret_cast<const char*>(view.bytes), bytes == 0 ? 4 : std::size_t{32} * bytes)));
     }
     return all;
+  }
+
+  // (pc, lanes, bytes per lane, reads, writes, the 32 lanes' addresses) of the shared-memory access that a
+  // group of a warp is about to make; None if its next instruction makes none
+  nb::object shared_access(std::int64_t cta, std::uint32_t index, std::uint32_t group) const {
+    const Warp& w = warp_of(cta, index);
+    if (group >= w.group_count) return nb::none();
+    const std::uint32_t pc = shown_pc(*program_, w.groups[group].pc);
+    const Inst* const inst = w.code + pc;
+    const std::string_view opcode = opcode_of(*program_, pc);
+    AccessForm form = access_form(*program_, pc);
+    LaneAccess access;
+    if (opcode.starts_with("ldmatrix") || opcode.starts_with("stmatrix")) {
+      form = {Space::kShared, 16, opcode[0] == 'l', opcode[0] == 's'};
+      access = lane_access(w, inst, form, Space::kShared);
+      const unsigned matrices = opcode.find(".x4") != opcode.npos   ? 4
+                                : opcode.find(".x2") != opcode.npos ? 2
+                                                                    : 1;
+      const unsigned rows = opcode.find("m16n") != opcode.npos ? 16 * matrices : 8 * matrices;
+      access.lanes = rows >= 32 ? 0xffffffffu : (1u << rows) - 1;
+    } else if (form.space == Space::kReg) {
+      return nb::none();
+    } else {
+      access = lane_access(w, inst, form, Space::kShared);
+      access.lanes &= w.groups[group].mask;
+    }
+    if (access.lanes == 0) return nb::none();
+    return nb::make_tuple(pc, access.lanes, form.bytes, form.reads, form.writes,
+                          std::vector<std::uint64_t>(access.address, access.address + 32));
   }
 
   // (arrived, expected, phase, lanes arrived by warp) of the 16 named barriers
@@ -322,6 +352,7 @@ void sglab::bindings::register_session(nb::module_& module) {
       .def("ctas", &PySession::ctas)
       .def("warp", &PySession::warp, "cta"_a, "warp"_a)
       .def("registers", &PySession::registers, "cta"_a, "warp"_a, "group"_a)
+      .def("shared_access", &PySession::shared_access, "cta"_a, "warp"_a, "group"_a)
       .def("barriers", &PySession::barriers, "cta"_a)
       .def(
           "shared",

@@ -123,7 +123,7 @@ class EmulatedDevice:
         """
         sanitizer = self._sanitizer()
         session = self._start(self._machine.session, launch, sanitizer)
-        return Session(launch, session, self._core.LaunchError, keep, sanitizer)
+        return Session(launch, session, self._core.LaunchError, keep, sanitizer, self)
 
     def record(self, launch: Launch, details: bool = True) -> EventLog:
         """Runs the launch and keeps its events; on one CPU thread, so that they have an order. Clocks that the kernel

@@ -7,6 +7,7 @@ again passes through the same states.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -31,6 +32,8 @@ from sglab.gpu.state import (
 
 if TYPE_CHECKING:
     from sglab.gpu.device import Launch
+    from sglab.gpu.emulated import EmulatedDevice
+    from sglab.gpu.events import EventLog
 
 CtaName = int | Sequence[int] | Cta
 WarpName = int | Warp
@@ -47,8 +50,15 @@ class Session:
     """
 
     def __init__(
-        self, launch: Launch, core_session: Any, core_error: type[Exception], keep: Any = None, sanitizer: Any = None
+        self,
+        launch: Launch,
+        core_session: Any,
+        core_error: type[Exception],
+        keep: Any = None,
+        sanitizer: Any = None,
+        device: EmulatedDevice | None = None,
     ) -> None:
+        self.device = device
         self._keep, self._sanitizer = keep, sanitizer
         self._launch, self._session, self._core_error = launch, core_session, core_error
         self.fault: Fault | None = None
@@ -88,6 +98,11 @@ class Session:
     def next(self) -> Place | None:
         """The instruction that the scheduler executes next; None between two turns."""
         return self._place(self._session.next())
+
+    @property
+    def launch(self) -> Launch:
+        """What is being executed."""
+        return self._launch
 
     @property
     def code(self) -> Code:
@@ -164,6 +179,24 @@ class Session:
         """Goes to a moment at which the session was before, exactly; see `moment`. After another warp was stepped than
         then, later moments are others."""
         return self._move(self._session.return_to, moment)
+
+    def record(self) -> EventLog:
+        """The events of the whole launch, in the scheduler's own order from the start; see EventLog. Afterwards the
+        session and its tensors are what they were.
+
+        raises KernelError: the kernel fails
+        """
+        if self.device is None:
+            raise SessionError("this session cannot be recorded: it was not made by an EmulatedDevice")
+        moment, spans = self.moment, self._launch.allocations
+        self.seek(0)
+        kept = [ctypes.string_at(span.address, span.nbytes) for span in spans]
+        try:
+            return self.device.record(self._launch)
+        finally:
+            for span, data in zip(spans, kept, strict=True):
+                ctypes.memmove(span.address, data, span.nbytes)
+            self.return_to(moment)
 
     # Breakpoints
 

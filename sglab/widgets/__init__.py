@@ -11,10 +11,16 @@ if TYPE_CHECKING:
     from .online_softmax import OnlineSoftmax
     from .page_table import PageTable
     from .split_kv import SplitKV
+    from .tensor_memory import TensorMemory
 
-__all__ = ["OnlineSoftmax", "PageTable", "SplitKV", "Widget", "command", "html_page", "selection"]
+__all__ = ["OnlineSoftmax", "PageTable", "SplitKV", "TensorMemory", "Widget", "command", "html_page", "selection"]
 
-_LAZY = {"OnlineSoftmax": "online_softmax", "PageTable": "page_table", "SplitKV": "split_kv"}
+_LAZY = {
+    "OnlineSoftmax": "online_softmax",
+    "PageTable": "page_table",
+    "SplitKV": "split_kv",
+    "TensorMemory": "tensor_memory",
+}
 """Widget -> its module, imported when it is first used: one widget's needs are not another's."""
 
 

@@ -53,11 +53,15 @@ std::string_view opcode_of(const Program& program, std::uint32_t pc) {
   return opcode == kNoIndex ? std::string_view{} : program.image->module().opcodes[opcode];
 }
 
+AccessForm access_form(const Program& program, std::uint32_t pc) {
+  const std::string_view opcode = opcode_of(program, pc);
+  return opcode.empty() ? AccessForm{} : form_of(opcode, program.code[pc].kind);
+}
+
 std::vector<AccessForm> access_forms(const Program& program) {
   std::vector<AccessForm> forms(program.code.size());
   for (std::uint32_t pc = 0; pc < forms.size(); ++pc) {
-    const std::string_view opcode = opcode_of(program, pc);
-    if (!opcode.empty()) forms[pc] = form_of(opcode, program.code[pc].kind);
+    forms[pc] = access_form(program, pc);
   }
   return forms;
 }

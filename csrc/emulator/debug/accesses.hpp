@@ -20,6 +20,7 @@ struct AccessForm {
 // By instruction. Loads, stores, atomics and reductions; what asynchronous operations do is not in their
 // instruction's operands.
 std::vector<AccessForm> access_forms(const Program& program);
+AccessForm access_form(const Program& program, std::uint32_t pc);
 
 // Lanes that an instruction will run for: the group's, less those that its guard excludes.
 std::uint32_t active_lanes(const Warp& warp, const Inst* inst);

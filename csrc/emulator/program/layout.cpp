@@ -4,9 +4,50 @@
 #include "emulator/front/error.hpp"
 #include "emulator/memory/aperture.hpp"
 #include "emulator/program/decoder.hpp"
+#include "emulator/program/shared_layout.hpp"
 
 // Where a kernel's variables and parameters lie, and which functions it can reach.
 namespace sglab::emu {
+namespace {
+
+// Which variables a function and those it may call name.
+std::vector<bool> used_symbols(const Module& module, std::uint32_t function) {
+  std::vector<bool> used(module.symbols.size(), false);
+  std::vector<std::uint32_t> work{function};
+  std::vector<bool> seen(module.functions.size(), false);
+  while (!work.empty()) {
+    const std::uint32_t index = work.back();
+    work.pop_back();
+    if (seen[index]) continue;
+    seen[index] = true;
+    for (const Operand& operand : module.functions[index].operands) {
+      if (operand.kind == OperandKind::kSymbol) used[operand.index] = true;
+      if (operand.kind == OperandKind::kFunction) work.push_back(operand.index);
+    }
+  }
+  return used;
+}
+
+}  // namespace
+
+std::vector<SharedVariable> shared_variables(const Program& program) {
+  const Module& module = program.image->module();
+  const std::vector<bool> used = used_symbols(module, program.source);
+  std::vector<SharedVariable> all;
+  std::uint32_t at = kSharedReserved;
+  for (std::uint32_t i = 0; i < module.symbols.size(); ++i) {
+    const Symbol& symbol = module.symbols[i];
+    if (symbol.space != Space::kShared || !used[i]) continue;
+    if (symbol.external) {
+      all.push_back({symbol.name, program.dynamic_shared, 0});
+      continue;
+    }
+    at = static_cast<std::uint32_t>(round_up(at, std::max(symbol.align, 1u)));
+    all.push_back({symbol.name, at, static_cast<std::uint32_t>(symbol.bytes)});
+    at += static_cast<std::uint32_t>(symbol.bytes);
+  }
+  return all;
+}
 
 std::uint32_t Decoder::local(std::uint64_t bytes, std::uint32_t align) {
   const std::uint64_t at = round_up(program_.local_bytes, std::max(align, 1u));
@@ -48,19 +89,7 @@ void Decoder::place_shared() {
   shared_ = kSharedReserved;
   std::uint32_t align = 16;
   bool dynamic = false;
-  std::vector<bool> used(module().symbols.size(), false);
-  std::vector<std::uint32_t> work{program_.source};
-  std::vector<bool> seen(module().functions.size(), false);
-  while (!work.empty()) {
-    const std::uint32_t index = work.back();
-    work.pop_back();
-    if (seen[index]) continue;
-    seen[index] = true;
-    for (const Operand& operand : module().functions[index].operands) {
-      if (operand.kind == OperandKind::kSymbol) used[operand.index] = true;
-      if (operand.kind == OperandKind::kFunction) work.push_back(operand.index);
-    }
-  }
+  const std::vector<bool> used = used_symbols(module(), program_.source);
   for (std::uint32_t i = 0; i < module().symbols.size(); ++i) {
     const Symbol& symbol = module().symbols[i];
     if (symbol.space != Space::kShared) continue;

@@ -1,0 +1,169 @@
+"""What TensorMemory and SharedMemory share: a session that they follow, its recorded events, its CTAs and its code."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import traitlets
+
+from sglab.gpu import GpuError, KernelError
+from sglab.gpu.events import EventLog
+from sglab.gpu.session import Session
+
+from .base import Widget, command
+
+Ints = npt.NDArray[np.int64]
+
+
+class MemoryWidget(Widget):
+    """A widget that looks at one cluster's memory through a live session, moment by moment.
+
+    Moments are the events of the launch that concern this memory; after moment m of n the first m have happened.
+    A subclass sets `_moments` (ascending events) and publishes what there is to see in `_show`.
+    """
+
+    launch = traitlets.Dict(help="kernel, CTAs, why there is nothing to show").tag(sync=True)
+    launch_key = traitlets.Unicode(help="changes with everything that does not depend on the moment").tag(sync=True)
+    code = traitlets.Dict(help="pc -> line, opcode, text, source").tag(sync=True)
+    frames: traitlets.List[Any] = traitlets.List(help="what is shown, moment by moment").tag(sync=True)
+    stale = traitlets.Int(0, help="grows when the session was moved elsewhere").tag(sync=True)
+
+    _moments: Ints
+
+    def __init__(self, session: Session, log: EventLog | None, saved_moments: int) -> None:
+        if not isinstance(session, Session):
+            raise TypeError(f"session must be what Kernel.session returns; got {type(session).__name__}")
+        if not isinstance(saved_moments, int) or saved_moments < 1:
+            raise ValueError(f"saved_moments must be 1 or more; got {saved_moments!r}")
+        super().__init__()
+        self.session, self.saved_moments = session, saved_moments
+        self.failure = ""
+        self.recording = log or self._recorded()
+        self._cta = 0
+        self._moving = self._told = False
+        _follow(self, session)
+
+    def _recorded(self) -> EventLog | None:
+        try:
+            return self.session.record()
+        except KernelError as error:
+            self.failure = f"The launch fails, so its events could not be recorded: {error}"
+            return None
+
+    # Moving
+
+    @command
+    def go(self, moment: int) -> None:
+        """Moves the session to behind the first `moment` of the moments."""
+        if not 0 <= moment <= len(self._moments):
+            raise ValueError(f"moment must be 0 to {len(self._moments)}; got {moment}")
+        self._seek(int(self._moments[moment - 1]) + 1 if moment else 0)
+        self._show()
+
+    @command
+    def catch_up(self) -> None:
+        """Shows the session where it is now."""
+        self._told = False
+        self._show()
+
+    def _seek(self, position: int) -> None:
+        if position == self.session.now:
+            return
+        self._moving = True
+        try:
+            self.session.seek(position)
+        finally:
+            self._moving = False
+
+    def session_moved(self) -> None:
+        """Tells the pages that the session is elsewhere; they then ask to `catch_up`."""
+        if not self._moving and not self._told:
+            self._told = True
+            self.stale += 1
+
+    @property
+    def moment(self) -> int:
+        """How many moments have happened."""
+        return int(np.searchsorted(self._moments, self.session.now, side="left"))
+
+    def _show(self) -> None:
+        """Publishes the session's state."""
+        raise NotImplementedError
+
+    def _frames(self, moments: Sequence[int]) -> None:
+        """Publishes several moments, for a page without Python; the session may move."""
+        raise NotImplementedError
+
+    def saved(self) -> dict[str, Any]:
+        """The page holds at most `saved_moments` moments, the shown one among them, evenly spread over the launch."""
+        position, count = self.session.now, len(self._moments)
+        spread = np.linspace(0, count, min(self.saved_moments, count + 1) + 1).round().astype(int)[1:]
+        moments = sorted({*spread.tolist(), self.moment})
+        try:
+            self._frames(moments)
+            return super().saved()
+        finally:
+            self._seek(position)
+            self._show()
+
+    # Names
+
+    def pair_of(self, cta: int, group: int) -> list[int]:
+        """The CTA alone (group 1), or the pair that it forms with its neighbour in the cluster, by rank."""
+        geometry = self.session.launch.geometry
+        (gx, gy, _), (cx, cy, cz) = geometry.grid, geometry.cluster
+        x, y, z = cta % gx, cta // gx % gy, cta // (gx * gy)
+        rank = x % cx + cx * (y % cy + cy * (z % cz))
+        first = rank - rank % group
+        out = []
+        for each in range(first, first + group):
+            ex, ey, ez = each % cx, each // cx % cy, each // (cx * cy)
+            out.append((x - x % cx + ex) + gx * ((y - y % cy + ey) + gy * (z - z % cz + ez)))
+        return out
+
+    def code_of(self, pcs: Sequence[int]) -> dict[str, Any]:
+        table = {}
+        for pc in sorted(set(pcs)):
+            instruction = self.session.code[pc]
+            source = instruction.source
+            table[str(pc)] = {
+                "line": instruction.ptx_line,
+                "opcode": instruction.opcode,
+                "text": instruction.text,
+                "source": f"{source[0].rsplit('/', 1)[-1]}:{source[1]}" if source else "",
+            }
+        return table
+
+    def badge(self) -> dict[str, str]:
+        device = self.session.device
+        name = str(device.arch) if device else self.session.launch.kernel.module.target
+        return {
+            "text": f"emulated {name}",
+            "title": "Everything drawn is the state of this launch on the emulator, on the tensors it was given. "
+            "Asynchronous operations are carried out there as late as the programming model allows.",
+        }
+
+    def attempt(self, call: Any, *arguments: Any) -> Any:
+        """What a call of the session returns; None where the CTA has not started or has finished."""
+        try:
+            return call(*arguments)
+        except GpuError:
+            return None
+
+
+def _follow(widget: MemoryWidget, session: Session) -> None:
+    """The session outlives its widgets and must not keep them alive."""
+    reference = weakref.ref(widget)
+
+    def moved() -> None:
+        alive = reference()
+        if alive is None:
+            forget()
+        else:
+            alive.session_moved()
+
+    forget = session.on_move(moved)

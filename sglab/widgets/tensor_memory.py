@@ -1,0 +1,190 @@
+"""TensorMemory: the 128 lanes × 512 columns of a CTA or a pair, moment by moment, in a live session."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import traitlets
+
+from sglab.gpu.events import EventLog
+from sglab.gpu.session import Session
+
+from .base import asset, command
+from .memory import MemoryWidget
+from .tensor_memory_events import Tile, TmemRun, cta_group, read_run, uses_tensor_memory
+from .tensor_memory_state import COLUMNS, LANES, History
+
+UNIT = 32  # columns per allocation unit
+EMPTY = np.zeros((0, 10), np.int32)
+
+
+class TensorMemory(MemoryWidget):
+    """Tensor memory of a launch under control: who owns, wrote and will read every cell, and what it holds.
+
+    session: what `Kernel.session` returns. The widget moves it, and follows when it is moved elsewhere.
+    log: the events of the same launch, if they were recorded already; otherwise the launch is recorded now, which runs
+        it once and leaves session and tensors as they were.
+    cta: whose tensor memory, as a linear index in the grid; with cta_group::2 its pair is shown.
+    saved_moments: how many moments `save` puts into a page.
+
+    Raises:
+        TypeError, ValueError: the argument is none of these.
+    """
+
+    bundle = "tensor_memory"
+    format = 1
+    _esm = asset("tensor_memory.js")
+    _css = asset("tensor_memory.css")
+
+    tiles: traitlets.List[Any] = traitlets.List(help="the matrices that MMAs keep in tensor memory").tag(sync=True)
+
+    def __init__(self, session: Session, log: EventLog | None = None, *, cta: int = 0, saved_moments: int = 6) -> None:
+        super().__init__(session, log, saved_moments)
+        self._look_at(cta)
+
+    @command
+    def show_cluster(self, cta: int) -> None:
+        """Shows another CTA (or pair) of the launch."""
+        self._look_at(cta)
+
+    def _look_at(self, cta: int) -> None:
+        log = self.recording
+        group = cta_group(log) if log else 1
+        total = int(np.prod(self.session.launch.geometry.grid))
+        if not 0 <= cta < total:
+            raise ValueError(f"cta must be 0 to {total - 1}, a linear index in the grid; got {cta}")
+        self._ctas = self.pair_of(cta, group)
+        if log and uses_tensor_memory(log):
+            self._traffic = read_run(log, self._ctas)
+        else:
+            self._traffic = TmemRun(self._ctas, np.zeros(0, np.int64), np.zeros((0, 11), np.int32), [], [])
+        self._moments = self._traffic.events
+        self._history = History(self._traffic.touches, len(self._ctas))
+        self._clusters = list(dict.fromkeys(tuple(self.pair_of(each, group)) for each in range(min(total, 4096))))
+        self._show()
+
+    def _empty(self) -> str:
+        if self.failure:
+            return self.failure
+        name = self.session.launch.kernel.name
+        if self.recording and not uses_tensor_memory(self.recording):
+            return f"{name} uses no tensor memory: it executes no tcgen05 instruction."
+        if not len(self._moments):
+            return f"CTA {self._ctas[0]} of {name} never touches tensor memory."
+        return ""
+
+    def _show(self) -> None:
+        self._publish([self._frame()])
+
+    def _frames(self, moments: Sequence[int]) -> None:
+        frames = []
+        for moment in moments:
+            self._seek(int(self._moments[moment - 1]) + 1 if moment else 0)
+            frames.append(self._frame())
+        self._publish(frames)
+
+    def _frame(self) -> dict[str, Any]:
+        """What there is to see where the session stands."""
+        cells = np.zeros((len(self._ctas), COLUMNS, LANES), np.int32)
+        allocated = np.zeros((len(self._ctas), COLUMNS), bool)
+        allocations, in_flight = [], []
+        for rank, cta in enumerate(self._ctas):
+            memory = self.attempt(self.session.tensor_memory, cta)
+            allocations.append([] if memory is None else _allocations(memory.owner))
+            if memory is not None:
+                allocated[rank] = np.repeat(memory.owner != 0, UNIT)
+                cells[rank] = np.where(allocated[rank][:, None], memory.cells, 0).view(np.int32)
+        for one in self.attempt(self.session.in_flight, self._ctas[0]) or []:
+            if one.at.opcode.startswith("tcgen05"):
+                in_flight.append(f"{one.at.opcode}, warp {one.warp} of CTA {one.cta}, PTX line {one.at.ptx_line}")
+        return {
+            "moment": self.moment,
+            "position": self.session.now,
+            "allocations": allocations,
+            "in_flight": in_flight,
+            "cells": cells,
+            "regions": self._history.regions(self.session.now, allocated) if allocated.any() else EMPTY,
+        }
+
+    def _publish(self, frames: list[dict[str, Any]]) -> None:
+        ends = np.cumsum([len(frame["regions"]) for frame in frames]).tolist()
+        shown = [
+            {
+                "moment": frame["moment"],
+                "position": frame["position"],
+                "allocations": frame["allocations"],
+                "regions": [end - len(frame["regions"]), end],
+                "inFlight": _counted(frame["in_flight"]),
+            }
+            for frame, end in zip(frames, ends, strict=True)
+        ]
+        launch = self.session.launch
+        warps = -(-int(np.prod(launch.geometry.block)) // 32)
+        self.publish(
+            {
+                "cells": np.concatenate([frame["cells"].reshape(-1, LANES) for frame in frames]),
+                "regions": np.concatenate([frame["regions"] for frame in frames]),
+                "moments": self._traffic.moments,
+            },
+            frames=shown,
+            launch={
+                "kernel": launch.kernel.name,
+                "warpsPerCta": warps,
+                "ctas": self._ctas,
+                "clusters": [list(each) for each in self._clusters],
+                "empty": self._empty(),
+                "note": "",
+            },
+            launch_key=f"{id(self)} {self._ctas}",
+            code=self.code_of(self._traffic.moments[:, 3].tolist()),
+            tiles=_tiles(self._traffic.tiles),
+            header=self._header(),
+        )
+
+    def _header(self) -> dict[str, Any]:
+        who = f"CTA {self._ctas[0]}" if len(self._ctas) == 1 else f"CTAs {self._ctas[0]} and {self._ctas[1]}, a pair"
+        subject = f"{self.session.launch.kernel.name} · {who} · 128 lanes × 512 columns of 32 bits each"
+        return {"title": "Tensor memory", "subject": subject, "badge": self.badge()}
+
+
+def _allocations(owner: npt.NDArray[np.int64]) -> list[dict[str, int]]:
+    """Runs of columns with one owner."""
+    edges = [0, *(np.flatnonzero(owner[1:] != owner[:-1]) + 1).tolist(), len(owner)]
+    return [
+        {"number": int(owner[first]), "column": first * UNIT, "columns": (last - first) * UNIT}
+        for first, last in itertools.pairwise(edges)
+        if owner[first]
+    ]
+
+
+def _tiles(tiles: Sequence[Tile]) -> list[dict[str, Any]]:
+    """D0, D1, …, A0, …: every role counts for itself."""
+    shown: list[dict[str, Any]] = []
+    for number, tile in enumerate(tiles):
+        before = sum(other.role == tile.role for other in tiles[:number])
+        shown.append(
+            {
+                "id": number,
+                "name": f"{tile.role}{before}",
+                "role": tile.role,
+                "type": tile.type,
+                "rows": tile.rows,
+                "columns": tile.columns,
+                "ctaGroup": tile.cta_group,
+                "packed": tile.packed,
+                "blocks": [list(block) for block in tile.blocks],
+            }
+        )
+    return shown
+
+
+def _counted(texts: list[str]) -> list[str]:
+    """Equal texts once, with their number."""
+    counts: dict[str, int] = {}
+    for text in texts:
+        counts[text] = counts.get(text, 0) + 1
+    return [text if count == 1 else f"{count} × {text}" for text, count in counts.items()]

@@ -1,0 +1,241 @@
+"""TensorMemory in a real browser: modes, cells, zoom, keys, stepping, a saved page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+from memory_sessions import mla_sm100, no_tensor_memory, product
+from playwright.sync_api import Page, expect
+from widget_host import Host
+
+from sglab.widgets import TensorMemory, selection
+from sglab.widgets.tensor_memory_events import KINDS
+
+LEFT, TOP = 58, 40  # the heads of lanes and columns
+
+
+@pytest.fixture(autouse=True)
+def nothing_selected() -> None:
+    selection.clear()
+
+
+def moment_after(widget: TensorMemory, kind: str, number: int = 0) -> int:
+    return int(np.flatnonzero(widget._traffic.moments[:, 4] == KINDS.index(kind))[number]) + 1
+
+
+def show(host: Host, widget: TensorMemory) -> Page:
+    host.show(widget)
+    expect(host.page.locator(".stm-map canvas").first).to_be_visible()
+    return host.page
+
+
+def pixel(page: Page, lane: int, column: int, rank: int = 0) -> list[int]:
+    """The colour of a cell in the overview."""
+    found: list[int] = page.evaluate(
+        """([rank, lane, column, left, top]) => {
+          const canvas = document.querySelectorAll(".stm-map canvas")[rank];
+          const x = left + ((column + 0.5) / 512) * (canvas.width - left);
+          const y = top + ((lane + 0.5) / 128) * (canvas.height - top);
+          return [...canvas.getContext("2d").getImageData(x, y, 1, 1).data.slice(0, 3)];
+        }""",
+        [rank, lane, column, LEFT, TOP],
+    )
+    return found
+
+
+def test_a_pair_stands_side_by_side_with_its_allocation_and_matrices(host: Host) -> None:
+    widget = TensorMemory(mla_sm100(256))
+    widget.go(moment_after(widget, "mma", 95))
+    page = show(host, widget)
+    expect(page.locator(".stm-map")).to_have_count(2)
+    expect(page.locator(".sg-badge")).to_have_text("emulated sm_100a")
+    expect(page.locator(".stm-legend")).to_contain_text("D0 (128×128 f32)")
+    expect(page.locator(".sg-details")).to_contain_text("D2 (128×256 f32) at tmem[0,128]")
+    page.get_by_role("button", name=re.compile(r"D2 \(128×256 f32\)")).click()
+    expect(page.locator(".sg-details")).to_contain_text(
+        "rows 64–127, columns 128–255: CTA 1, lanes 64–127, columns 128–255"
+    )
+
+
+def test_a_cell_tells_its_value_its_place_in_the_matrix_and_its_writer(host: Host) -> None:
+    made = product(128, pair=True)
+    widget = TensorMemory(made.session)
+    widget.go(moment_after(widget, "ld"))
+    page = show(host, widget)
+    go = page.get_by_label("Go to a cell")
+    go.fill("tmem[70,5]")
+    go.press("Enter")
+    details = page.locator(".sg-details")
+    expect(details).to_contain_text("tmem[70,5] of CTA 0")
+    expect(details).to_contain_text("row 6, column 37 of D0 (128×64 f32)")
+    value = f"{made.expected[6, 37]:g}".replace("-", "−")
+    expect(details.locator("dt:text-is('f32') + dd")).to_have_text(value)
+    expect(details).to_contain_text("tcgen05.mma.cta_group::2.kind::f16 by warp 0 of CTA 0")
+    expect(details.locator("dt:text-is('ld and st by') + dd")).to_have_text("warp 2")
+    assert selection.value["address"] == "tmem[70,5]"
+    assert selection.value["cta"] == 0
+
+
+def test_stepping_moves_the_session_and_back(host: Host) -> None:
+    made = product()
+    widget = TensorMemory(made.session)
+    page = show(host, widget)
+    sentence, frame = page.locator("output.sg-sentence"), page.locator(".sg-widget")
+    frame.press("Home")
+    expect(sentence).to_have_text("Nothing has touched tensor memory yet.")
+    frame.press("ArrowRight")
+    expect(sentence).to_have_text("Warp 0 of CTA 0 allocates columns 0–127.")
+    assert made.session.now == widget._moments[0] + 1
+    page.get_by_label("Step size").select_option("mma")
+    frame.press("ArrowRight")
+    expect(sentence).to_contain_text("issues tcgen05.mma.cta_group::1.kind::f16: D0 (128×64 f32) in columns 0–63.")
+    expect(page.locator(".sg-details")).to_contain_text("Issued, not carried out yet")
+    frame.press("ArrowLeft")
+    expect(sentence).to_have_text("Nothing has touched tensor memory yet.")
+    assert made.session.now == 0
+    made.session.run()
+    host.flush()
+    expect(page.locator(".sg-counter")).to_contain_text(f"step {len(widget._moments)} of")
+
+
+def test_values_are_cividis_and_nan_is_magenta(host: Host) -> None:
+    made = product(nan_row=40)
+    widget = TensorMemory(made.session)
+    widget.go(moment_after(widget, "ld"))
+    host.page.emulate_media(color_scheme="light")
+    host.page.set_viewport_size({"width": 1800, "height": 1000})
+    page = show(host, widget)
+    page.get_by_role("button", name="values").click()
+    expect(page.locator(".stm-legend")).not_to_contain_text("≤ 0")  # the words have come
+    page.wait_for_timeout(100)
+    low = np.unravel_index(np.nanargmin(made.expected), made.expected.shape)
+    high = np.unravel_index(np.nanargmax(made.expected), made.expected.shape)
+    assert sum(pixel(page, *map(int, low))) < sum(pixel(page, *map(int, high)))
+    assert pixel(page, 40, 20) == [0xE6, 0x00, 0x7E]
+
+
+def test_the_map_is_walked_with_the_keyboard_and_speaks(host: Host) -> None:
+    made = product()
+    widget = TensorMemory(made.session)
+    widget.go(moment_after(widget, "ld"))
+    page = show(host, widget)
+    grid = page.locator(".stm-map")
+    grid.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".sg-spoken")).to_contain_text("tmem[1,1], CTA 0")
+    expect(page.locator(".sg-spoken")).to_contain_text("row 1, column 1 of D0")
+    page.keyboard.press("Enter")
+    assert selection.value["address"] == "tmem[1,1]"
+    counter = page.locator(".sg-counter").inner_text()
+    assert counter.startswith(f"step {widget.moment} ")  # arrows in the map do not step
+    page.keyboard.press("Escape")
+    assert selection.value == {}
+
+
+def test_zoom_keeps_the_pointers_cell_and_shows_values(host: Host) -> None:
+    widget = TensorMemory(product().session)
+    widget.go(moment_after(widget, "ld"))
+    page = show(host, widget)
+    page.get_by_role("button", name="values").click()
+    grid = page.locator(".stm-map")
+    box = grid.bounding_box()
+    assert box is not None
+    x, y = box["x"] + LEFT + 31, box["y"] + TOP + 101.9
+    page.mouse.move(x, y)
+    tooltip = page.get_by_role("tooltip")
+    expect(tooltip).to_contain_text("tmem[")
+    before = re.search(r"tmem\[\d+,\d+\]", tooltip.inner_text())
+    page.keyboard.down("Control")
+    for _ in range(4):
+        page.mouse.wheel(0, -300)
+    page.keyboard.up("Control")
+    page.mouse.move(x + 0.2, y)
+    assert before is not None
+    expect(tooltip).to_contain_text(before.group())
+
+
+def test_panning_and_zooming_stay_below_33_milliseconds_a_frame(host: Host) -> None:
+    widget = TensorMemory(mla_sm100(256))
+    widget.go(moment_after(widget, "mma", 60))
+    host.page.set_viewport_size({"width": 1800, "height": 1000})
+    page = show(host, widget)
+    page.get_by_role("button", name="values").click()
+    expect(page.locator(".stm-legend")).to_contain_text("f32")
+    page.wait_for_timeout(300)
+    worst = page.evaluate(
+        """async () => {
+          const map = document.querySelector(".stm-map");
+          const box = map.getBoundingClientRect();
+          const at = { clientX: box.left + 200, clientY: box.top + 150, bubbles: true, cancelable: true };
+          const times = [];
+          const frame = () => new Promise((resolve) => requestAnimationFrame(resolve));
+          let last = await frame();
+          for (let i = 0; i < 90; i++) {
+            map.dispatchEvent(new WheelEvent("wheel", { ...at, ctrlKey: true, deltaY: i < 45 ? -16 : 16 }));
+            const now = await frame();
+            times.push(now - last);
+            last = now;
+          }
+          return times.sort((a, b) => a - b)[Math.floor(times.length * 0.97)];
+        }"""
+    )
+    assert worst < 33.4
+
+
+def test_a_saved_page_steps_through_its_moments_without_python(page: Page, tmp_path: Path) -> None:
+    widget = TensorMemory(mla_sm100(256), saved_moments=4)
+    widget.go(moment_after(widget, "mma", 60))
+    path = widget.save(tmp_path / "tmem.html")
+    assert path.stat().st_size < 5 << 20
+    page.goto(path.as_uri())
+    expect(page.locator(".stm-map")).to_have_count(2)
+    page.locator(".sg-widget").press("Home")
+    page.locator(".sg-widget").press("ArrowRight")
+    expect(page.locator(".sg-counter")).to_contain_text("event")
+    page.get_by_role("button", name="liveness").click()
+    expect(page.locator(".stm-legend")).to_contain_text("uninitialised")
+
+
+def test_a_kernel_without_tensor_memory_and_another_version_are_told_in_sentences(host: Host) -> None:
+    host.show(TensorMemory(no_tensor_memory()))
+    expect(host.page.locator(".sg-placeholder")).to_contain_text("uses no tensor memory")
+    other = TensorMemory(product().session)
+    other.version = 99
+    host.show(other, "other")
+    expect(host.page.locator("#other").get_by_role("alert")).to_contain_text("format 99")
+
+
+def test_a_dead_kernel_is_told(host: Host) -> None:
+    widget = TensorMemory(product().session)
+    page = show(host, widget)
+    page.evaluate("id => sglabHost.models.get(id).emit('comm:close')", widget.model_id)
+    expect(page.get_by_role("alert")).to_contain_text("Disconnected")
+    page.locator(".sg-widget").press("ArrowRight")
+    expect(page.locator(".sg-counter")).to_contain_text("step 0 of")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_serious_for_axe(host: Host, axe: Callable[[Page], list[str]], scheme: str) -> None:
+    host.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    widget = TensorMemory(product(pair=True, m=256).session)
+    widget.go(moment_after(widget, "ld"))
+    page = show(host, widget)
+    page.get_by_label("Go to a cell").fill("3, 4")
+    page.get_by_label("Go to a cell").press("Enter")
+    expect(page.locator(".sg-details")).to_contain_text("tmem[3,4]")
+    assert [each for each in axe(page) if each.startswith(("serious", "critical"))] == []
+
+
+def test_a_disposed_view_leaves_nothing_behind(host: Host) -> None:
+    widget = TensorMemory(product().session)
+    page = show(host, widget)
+    page.evaluate("document.getElementById('widget').sglabDispose()")
+    assert page.evaluate("id => sglabHost.models.get(id).listenerCount", widget.model_id) == 0

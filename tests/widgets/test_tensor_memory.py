@@ -1,0 +1,200 @@
+"""TensorMemory's Python side: who owns a cell, what it holds, who wrote it and whether it is needed again."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from memory_sessions import COLUMNS, N, Product, mla_sm100, no_tensor_memory, product, trapping
+
+from sglab.widgets import TensorMemory
+from sglab.widgets.tensor_memory_events import KINDS
+from sglab.widgets.tensor_memory_state import READ, RESET, WRITE, History, Touch
+
+UNWRITTEN, WRITTEN, LIVE, DEAD = range(4)
+
+
+def rows(widget: TensorMemory, name: str) -> np.ndarray:
+    (tensor,) = widget.slices([{"name": name, "start": 0, "stop": 1 << 30}])
+    return tensor.array
+
+
+def moments_of(widget: TensorMemory, kind: str) -> list[int]:
+    """How far to go so that an event of this kind is the last."""
+    return (np.flatnonzero(rows(widget, "moments")[:, 4] == KINDS.index(kind)) + 1).tolist()
+
+
+def state(widget: TensorMemory, column: int, lane: int = 0, rank: int = 0) -> dict[str, int]:
+    names = ("rank", "lane", "lanes", "column", "columns", "state", "writer", "reader", "next", "tile")
+    for row in rows(widget, "regions").tolist():
+        region = dict(zip(names, row, strict=True))
+        inside = region["lane"] <= lane < region["lane"] + region["lanes"]
+        if region["rank"] == rank and inside and region["column"] <= column < region["column"] + region["columns"]:
+            return region
+    raise AssertionError(f"no region holds column {column}, lane {lane} of rank {rank}")
+
+
+@pytest.mark.parametrize(("m", "pair"), [(128, False), (64, False), (128, True), (256, True)])
+def test_every_cell_of_d_holds_the_element_that_its_layout_names(m: int, pair: bool) -> None:
+    made = product(m, pair)
+    widget = TensorMemory(made.session)
+    widget.go(moments_of(widget, "ld")[0])
+    cells = rows(widget, "cells").reshape(-1, 512, 128).view(np.float32)
+    (tile,) = widget.tiles
+    assert (tile["name"], tile["rows"], tile["columns"]) == ("D0", m, N)
+    seen = np.zeros((m, N), bool)
+    for rank, lane, lanes, column, columns, row, first in tile["blocks"]:
+        block = cells[rank, column : column + columns, lane : lane + lanes].T
+        np.testing.assert_array_equal(block, made.expected[row : row + lanes, first : first + columns])
+        seen[row : row + lanes, first : first + columns] = True
+    assert seen.all()
+
+
+def test_cells_live_from_their_store_to_their_last_load() -> None:
+    widget = TensorMemory(product().session)
+    widget.go(moments_of(widget, "alloc")[0])
+    assert state(widget, 0)["state"] == UNWRITTEN
+    mma = moments_of(widget, "mma")[0]
+    widget.go(mma)
+    before = state(widget, 3)
+    assert (before["state"], before["next"]) == (WRITTEN, mma - 1)
+    assert rows(widget, "moments")[before["writer"], 4] == KINDS.index("st")
+    assert before["tile"] == 0  # what the warps stored is D: the MMA adds to it
+    assert state(widget, N)["state"] == UNWRITTEN
+    loads = moments_of(widget, "ld")
+    widget.go(loads[0])
+    assert state(widget, 3, lane=127)["writer"] == mma - 1
+    widget.go(moments_of(widget, "dealloc")[0] - 1)
+    assert {state(widget, column)["state"] for column in range(N)} == {DEAD}
+
+
+def test_an_mma_writes_when_it_is_carried_out_not_when_it_is_issued() -> None:
+    widget = TensorMemory(product().session)
+    widget.go(moments_of(widget, "mma")[0])
+    assert any("tcgen05.mma" in text for text in widget.frames[0]["inFlight"])
+    cells = rows(widget, "cells").view(np.float32)
+    assert (cells[:N] == 1).all()
+    carried = np.flatnonzero(rows(widget, "moments")[:, 10]) + 1
+    assert len(carried)
+    widget.go(int(carried[-1]))
+    assert not widget.frames[0]["inFlight"]
+
+
+def test_going_back_shows_the_same_again() -> None:
+    widget = TensorMemory(product(pair=True, m=256).session)
+    count = len(rows(widget, "moments"))
+    there = {}
+    for moment in (count // 3, count // 2, count, count // 2, count // 3, 0):
+        widget.go(moment)
+        assert widget.moment == moment
+        seen = rows(widget, "cells").tobytes(), rows(widget, "regions").tobytes(), json.dumps(widget.frames)
+        assert there.setdefault(moment, seen) == seen
+
+
+def test_the_pages_hear_once_that_the_session_was_moved() -> None:
+    made = product()
+    widget = TensorMemory(made.session)
+    told = widget.stale
+    made.session.step(count=200)
+    made.session.step(count=20)
+    assert widget.stale == told + 1
+    widget.catch_up()
+    assert widget.frames[0]["position"] == made.session.now
+    widget.go(3)
+    assert widget.stale == told + 1
+
+
+def test_a_saved_page_holds_moments_and_leaves_the_session_where_it_was() -> None:
+    session = mla_sm100()
+    widget = TensorMemory(session, saved_moments=6)
+    widget.go(300)
+    position = session.now
+    saved = widget.saved()
+    assert session.now == position
+    assert widget.frames[0]["moment"] == 300
+    assert 300 in [frame["moment"] for frame in saved["state"]["frames"]]
+    assert len(json.dumps(saved)) < 5 << 20
+
+
+def test_recording_leaves_tensors_and_session_as_they_were() -> None:
+    made = product()
+    made.session.step(count=500)
+    position, shared = made.session.now, made.session.shared().tobytes()
+    log = made.session.record()
+    assert (made.session.now, made.session.shared().tobytes()) == (position, shared)
+    assert len(log) > position
+
+
+def test_a_kernel_without_tensor_memory_says_so() -> None:
+    widget = TensorMemory(no_tensor_memory())
+    assert "uses no tensor memory" in widget.launch["empty"]
+
+
+def test_a_kernel_that_fails_says_why() -> None:
+    widget = TensorMemory(trapping())
+    assert "trap" in widget.launch["empty"]
+
+
+def test_wrong_arguments_are_named() -> None:
+    made: Product = product()
+    with pytest.raises(TypeError, match="session must be"):
+        TensorMemory(object())  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="cta must be 0 to 0"):
+        TensorMemory(made.session, cta=7)
+    widget = TensorMemory(made.session)
+    with pytest.raises(ValueError, match="moment must be 0 to"):
+        widget.go(1 << 20)
+
+
+def touches() -> st.SearchStrategy[list[Touch]]:
+    def touch(when: int, values: tuple[Any, ...]) -> Touch:
+        rank, lane, lanes, column, columns, access, tile = values
+        return Touch(when, when, rank, lane * 16, lanes * 16, column, columns, access, tile)
+
+    access = st.sampled_from([READ, WRITE, READ | WRITE, RESET])
+    one = st.tuples(
+        st.integers(0, 1), st.integers(0, 3), st.integers(1, 4), st.integers(0, 4), st.integers(1, 4), access,
+        st.integers(-1, 2),
+    )  # fmt: skip
+    return st.lists(one, min_size=1, max_size=30).map(lambda all: [touch(i, each) for i, each in enumerate(all)])
+
+
+@given(touches(), st.integers(0, 30), st.integers(0, 1), st.integers(0, 7), st.integers(0, 7))
+@settings(max_examples=200, deadline=None)
+def test_the_story_of_a_cell_is_that_of_its_touches(
+    all_touches: list[Touch], position: int, rank: int, column: int, granule: int
+) -> None:
+    lane = granule * 16
+    mine = [
+        t
+        for t in all_touches
+        if t.rank == rank and t.lane <= lane < t.lane + t.lanes and t.column <= column < t.column + t.columns
+    ]
+    writer = reader = -1
+    for t in (t for t in mine if t.when < position):
+        if t.access & RESET:
+            writer = reader = -1
+        elif t.access & WRITE:
+            writer, reader = t.when, -1
+        else:
+            reader = t.when
+    later = [t for t in mine if t.when >= position]
+    needed = bool(later) and bool(later[0].access & READ)
+    expected = UNWRITTEN if writer < 0 else DEAD if not needed else LIVE if reader >= 0 else WRITTEN
+    allocated = np.zeros((2, 512), bool)
+    allocated[:, :COLUMNS] = True
+    history = History(all_touches, ranks=2)
+    history._block = 4  # states are kept and continued from in every way
+    for row in history.regions(position, allocated).tolist():
+        if row[0] == rank and row[1] <= lane < row[1] + row[2] and row[3] <= column < row[3] + row[4]:
+            assert row[5] == expected
+            assert row[6:9] == [writer, reader, later[0].when if later else -1]
+            return
+    raise AssertionError("the cell is in no region")

@@ -1,0 +1,65 @@
+// Small pieces of the memory widgets' panes.
+
+import { h } from "../core";
+
+export type Row = [term: string, text: string | HTMLElement];
+
+export function definitions(title: string, rows: Row[]): HTMLElement {
+  return h(
+    "div",
+    { class: "smv-definitions" },
+    h("div", { class: "sg-heading" }, title),
+    h("dl", {}, ...rows.flatMap(([term, text]) => [h("dt", {}, term), h("dd", {}, text)])),
+  );
+}
+
+export interface Choice<T extends string> {
+  root: HTMLElement;
+  show(value: T): void;
+}
+
+/** A labelled menu. */
+export function menu<T extends string>(
+  label: string,
+  options: readonly (readonly [value: T, text: string])[],
+  picked: (value: T) => void,
+): Choice<T> {
+  const select = h(
+    "select",
+    { class: "sg-select", "aria-label": label },
+    ...options.map(([value, text]) => h("option", { value }, text)),
+  );
+  select.addEventListener("change", () => picked(select.value as T));
+  return {
+    root: h("label", { class: "smv-label" }, `${label} `, select),
+    show: (value) => {
+      select.value = value;
+    },
+  };
+}
+
+/** Buttons of which one is pressed. */
+export function switcher<T extends string>(
+  label: string,
+  options: readonly (readonly [value: T, text: string])[],
+  picked: (value: T) => void,
+): Choice<T> {
+  const buttons = options.map(([value, text]) => {
+    const button = h("button", { type: "button", class: "sg-button", "data-value": value }, text);
+    button.addEventListener("click", () => picked(value));
+    return button;
+  });
+  return {
+    root: h("div", { class: "smv-switch", role: "group", "aria-label": label }, ...buttons),
+    show: (value) => {
+      for (const button of buttons)
+        button.setAttribute("aria-pressed", String(button.dataset.value === value));
+    },
+  };
+}
+
+export function button(text: string, title: string, run: () => void): HTMLButtonElement {
+  const element = h("button", { type: "button", class: "sg-button", title, "aria-label": title }, text);
+  element.addEventListener("click", run);
+  return element;
+}

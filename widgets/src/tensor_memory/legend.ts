@@ -1,0 +1,72 @@
+// What the colours and hatches of the current mode mean.
+
+import { cssBackground, h } from "../core";
+import { cssGradient, type Range } from "../memory/cividis";
+import { FORMAT_LABELS, type Format, short } from "../memory/words";
+import type { Region } from "./data";
+import { categoryOf, type Mode } from "./looks";
+import { type Facts, tileName } from "./words";
+
+const LABELS: Record<string, string> = {
+  written: "written, not read yet",
+  read: "read, needed again",
+  dead: "dead: not read again before it is overwritten or freed",
+  stored: "stored by warps, no MMA takes it",
+};
+
+function key(swatch: HTMLElement, text: string): HTMLElement {
+  return h("span", { class: "stm-key" }, swatch, text);
+}
+
+function plain(kind: string): HTMLElement {
+  return h("span", { class: "stm-swatch", "data-kind": kind, "aria-hidden": "true" });
+}
+
+export function legendParts(
+  facts: Facts,
+  mode: Mode,
+  regions: readonly Region[],
+  format: Format,
+  range: Range,
+  dark: boolean,
+): HTMLElement[] {
+  const parts: HTMLElement[] = [];
+  if (mode === "values") {
+    const scale = h("span", { class: "stm-scale", "aria-hidden": "true" });
+    scale.style.background = cssGradient();
+    const names = format === "f32" || format === "s32" || format === "hex" ? "" : " (colour: the lowest)";
+    parts.push(
+      h(
+        "span",
+        {
+          class: "stm-key",
+          title: "From the 2nd to the 98th percentile; values beyond take the outermost colours.",
+        },
+        `≤ ${short(range.low)}`,
+        scale,
+        `≥ ${short(range.high)}`,
+      ),
+      h("span", {}, `${FORMAT_LABELS[format]}${names}`),
+      key(plain("nan"), "NaN"),
+    );
+  } else {
+    const seen = new Map<string, HTMLElement>();
+    for (const region of regions) {
+      const category = categoryOf(facts, mode, region, dark);
+      if (!category || seen.has(category.key)) continue;
+      const swatch = h("span", { class: "stm-swatch", "aria-hidden": "true" });
+      swatch.style.background = cssBackground(category.look);
+      const tile = mode === "owner" ? facts.tiles[region.tile] : undefined;
+      const label =
+        mode === "writer" && category.key !== "nobody"
+          ? category.key
+          : tile
+            ? tileName(tile)
+            : (LABELS[category.label] ?? category.label);
+      seen.set(category.key, key(swatch, label));
+    }
+    parts.push(...seen.values());
+  }
+  parts.push(key(plain("empty"), "allocated, uninitialised"), key(plain("free"), "free"));
+  return parts;
+}

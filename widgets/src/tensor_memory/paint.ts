@@ -1,0 +1,311 @@
+// Drawing one CTA's tensor memory. What is drawn follows from the arguments alone.
+
+import { CanvasPaint, type Theme } from "../core";
+import { colorOf, inkFor, NAN_COLOR, type Range } from "../memory/cividis";
+import { type Format, firstNumber, textOf } from "../memory/words";
+import { type Allocation, COLUMNS, LANES, QUARTER, type Region, type Tile } from "./data";
+import { type Category, categoryOf, type Mode } from "./looks";
+import { type Size, scaleOf, type Viewport } from "./viewport";
+import type { Facts } from "./words";
+
+export const LEFT = 58;
+export const TOP = 40;
+const TEXT_FROM = 30; // px of cell width from which values are written
+const CROSS_FROM = 7;
+
+export interface Scene {
+  facts: Facts;
+  theme: Theme;
+  rank: number;
+  mode: Mode;
+  format: Format;
+  range: Range;
+  regions: readonly Region[];
+  allocations: readonly Allocation[];
+  written: Uint8Array;
+  image: HTMLCanvasElement | undefined;
+  word: (lane: number, column: number) => number | undefined;
+  viewport: Viewport;
+  /** What just happened touches these: [lane, lanes, column, columns] */
+  touched: readonly number[][];
+  selected: { lane: number; column: number } | undefined;
+  cursor: { lane: number; column: number } | undefined;
+  selectedTile: Tile | undefined;
+}
+
+interface Box {
+  x: number;
+  y: number;
+  width: number;
+  height: number;
+}
+
+let shared: { ratio: number; paint: CanvasPaint } | undefined;
+
+/** Patterns are costly to make and serve every canvas of the page. */
+function patterns(context: CanvasRenderingContext2D): CanvasPaint {
+  const ratio = devicePixelRatio || 1;
+  if (shared?.ratio !== ratio) shared = { ratio, paint: new CanvasPaint(context, ratio) };
+  return shared.paint;
+}
+
+export function paintMap(context: CanvasRenderingContext2D, scene: Scene, size: Size): void {
+  const plot = { width: size.width - LEFT, height: size.height - TOP };
+  const scale = scaleOf(scene.viewport, plot);
+  // Whole pixels, so that neighbours leave no seam.
+  const x = (column: number) => Math.round(LEFT + (column - scene.viewport.column) * scale.width);
+  const y = (lane: number) => Math.round(TOP + (lane - scene.viewport.lane) * scale.height);
+  const boxOf = (lane: number, lanes: number, column: number, columns: number): Box => ({
+    x: x(column),
+    y: y(lane),
+    width: x(column + columns) - x(column),
+    height: y(lane + lanes) - y(lane),
+  });
+  context.clearRect(0, 0, size.width, size.height);
+  context.save();
+  context.beginPath();
+  context.rect(LEFT, TOP, plot.width, plot.height);
+  context.clip();
+  paintGround(context, scene, boxOf);
+  if (scene.mode === "values") paintValues(context, scene, boxOf, scale, plot);
+  else paintCategories(context, scene, boxOf);
+  paintQuarters(context, scene, boxOf);
+  paintMarks(context, scene, boxOf);
+  context.restore();
+  paintLanes(context, scene, boxOf, size);
+  paintColumns(context, scene, boxOf, size);
+}
+
+type BoxOf = (lane: number, lanes: number, column: number, columns: number) => Box;
+
+function fill(context: CanvasRenderingContext2D, { x, y, width, height }: Box): void {
+  context.fillRect(x, y, width, height);
+}
+
+function outline(context: CanvasRenderingContext2D, box: Box, color: string, width: number): void {
+  context.strokeStyle = color;
+  context.lineWidth = width;
+  const inset = width / 2;
+  context.strokeRect(
+    box.x + inset,
+    box.y + inset,
+    Math.max(1, box.width - width),
+    Math.max(1, box.height - width),
+  );
+}
+
+/** Free columns are plain, allocated ones hatched until something is written there. */
+function paintGround(context: CanvasRenderingContext2D, scene: Scene, boxOf: BoxOf): void {
+  context.fillStyle = scene.theme.surface;
+  fill(context, boxOf(0, LANES, 0, COLUMNS));
+  for (const { column, columns } of scene.allocations) {
+    const box = boxOf(0, LANES, column, columns);
+    context.fillStyle = scene.theme.background;
+    fill(context, box);
+    context.fillStyle = patterns(context).empty(scene.theme.muted);
+    fill(context, box);
+  }
+}
+
+function paintCategories(context: CanvasRenderingContext2D, scene: Scene, boxOf: BoxOf): void {
+  const labels = new Map<string, { category: Category; box: Box }>();
+  for (const r of scene.regions) {
+    if (r.cta !== scene.rank) continue;
+    const category = categoryOf(scene.facts, scene.mode, r, scene.theme.dark);
+    if (!category) continue;
+    const box = boxOf(r.lane, r.lanes, r.column, r.columns);
+    context.fillStyle = patterns(context).fill(category.look);
+    fill(context, box);
+    const known = labels.get(category.key);
+    if (!known || box.width * box.height > known.box.width * known.box.height)
+      labels.set(category.key, { category, box });
+  }
+  for (const { category, box } of labels.values()) paintLabel(context, scene.theme, category, box);
+}
+
+function paintLabel(context: CanvasRenderingContext2D, theme: Theme, category: Category, box: Box): void {
+  context.font = `11px ${theme.uiFont}`;
+  const width = context.measureText(category.label).width + 8;
+  if (width > box.width || box.height < 16) return;
+  const x = Math.max(LEFT + 2, box.x + 2);
+  const y = Math.max(TOP + 2, box.y + 2);
+  context.fillStyle = theme.background;
+  context.fillRect(x, y, width, 14);
+  context.fillStyle = theme.text;
+  context.textAlign = "left";
+  context.textBaseline = "middle";
+  context.fillText(category.label, x + 4, y + 7.5);
+}
+
+function paintValues(
+  context: CanvasRenderingContext2D,
+  scene: Scene,
+  boxOf: BoxOf,
+  scale: Size,
+  plot: Size,
+): void {
+  if (scene.image) {
+    const x = LEFT - scene.viewport.column * scale.width;
+    const y = TOP - scene.viewport.lane * scale.height;
+    context.imageSmoothingEnabled = scale.width < 1 || scale.height < 1;
+    context.drawImage(scene.image, x, y, COLUMNS * scale.width, LANES * scale.height);
+  }
+  if (scale.width < CROSS_FROM) return;
+  const { viewport } = scene;
+  const lastColumn = Math.min(COLUMNS, Math.ceil(viewport.column + plot.width / scale.width));
+  const lastLane = Math.min(LANES, Math.ceil(viewport.lane + plot.height / scale.height));
+  context.font = `11px ${scene.theme.codeFont}`;
+  context.textAlign = "center";
+  context.textBaseline = "middle";
+  for (let column = Math.floor(viewport.column); column < lastColumn; column++)
+    for (let lane = Math.floor(viewport.lane); lane < lastLane; lane++) {
+      const word = scene.written[column * LANES + lane] ? scene.word(lane, column) : undefined;
+      if (word !== undefined) paintCell(context, scene, boxOf(lane, 1, column, 1), word);
+    }
+}
+
+function paintCell(context: CanvasRenderingContext2D, scene: Scene, box: Box, word: number): void {
+  const value = firstNumber(word, scene.format);
+  if (Number.isNaN(value)) {
+    context.fillStyle = NAN_COLOR;
+    fill(context, box);
+    context.strokeStyle = "#ffffff";
+    context.lineWidth = 1;
+    context.beginPath();
+    context.moveTo(box.x + 1, box.y + 1);
+    context.lineTo(box.x + box.width - 1, box.y + box.height - 1);
+    context.moveTo(box.x + box.width - 1, box.y + 1);
+    context.lineTo(box.x + 1, box.y + box.height - 1);
+    context.stroke();
+    return;
+  }
+  if (box.width < TEXT_FROM || box.height < 11) return;
+  const text = textOf(word, scene.format);
+  if (context.measureText(text).width > box.width - 2) {
+    context.fillStyle = colorOf(value, scene.range);
+    fill(context, box);
+  }
+  context.fillStyle = inkFor(value, scene.range);
+  context.fillText(text, box.x + box.width / 2, box.y + box.height / 2 + 0.5, box.width - 2);
+}
+
+/** The quarter of the lanes that a warp may access: warp % 4. */
+function paintQuarters(context: CanvasRenderingContext2D, scene: Scene, boxOf: BoxOf): void {
+  context.strokeStyle = scene.theme.text;
+  context.lineWidth = 1;
+  context.setLineDash([5, 4]);
+  for (let lane = QUARTER; lane < LANES; lane += QUARTER) {
+    const { x, y, width } = boxOf(lane, 1, 0, COLUMNS);
+    context.beginPath();
+    context.moveTo(x, Math.round(y) + 0.5);
+    context.lineTo(x + width, Math.round(y) + 0.5);
+    context.stroke();
+  }
+  context.setLineDash([]);
+}
+
+function paintMarks(context: CanvasRenderingContext2D, scene: Scene, boxOf: BoxOf): void {
+  const { theme } = scene;
+  for (const [lane, lanes, column, columns] of scene.touched as [number, number, number, number][]) {
+    const box = boxOf(lane, lanes, column, columns);
+    outline(context, box, theme.background, 4);
+    outline(context, box, theme.text, 2);
+  }
+  const tile = scene.selectedTile;
+  if (tile)
+    for (const [rank, lane, lanes, column, columns] of tile.blocks as [
+      number,
+      number,
+      number,
+      number,
+      number,
+    ][]) {
+      if (rank !== scene.rank) continue;
+      context.setLineDash([6, 3]);
+      outline(context, boxOf(lane, lanes, column, columns), theme.focus, 2);
+      context.setLineDash([]);
+    }
+  if (scene.selected)
+    outlineCell(context, boxOf(scene.selected.lane, 1, scene.selected.column, 1), theme, []);
+  if (scene.cursor) outlineCell(context, boxOf(scene.cursor.lane, 1, scene.cursor.column, 1), theme, [3, 2]);
+}
+
+/** Tiny cells are marked by a frame around them. */
+function outlineCell(context: CanvasRenderingContext2D, box: Box, theme: Theme, dash: number[]): void {
+  const width = Math.max(8, box.width + 4);
+  const height = Math.max(8, box.height + 4);
+  const around = { x: box.x + (box.width - width) / 2, y: box.y + (box.height - height) / 2, width, height };
+  outline(context, around, theme.background, 4);
+  context.setLineDash(dash);
+  outline(context, around, theme.focus, 2);
+  context.setLineDash([]);
+}
+
+function paintLanes(context: CanvasRenderingContext2D, scene: Scene, boxOf: BoxOf, size: Size): void {
+  const { theme } = scene;
+  context.save();
+  context.beginPath();
+  context.rect(0, TOP, LEFT, size.height - TOP);
+  context.clip();
+  context.textBaseline = "middle";
+  context.textAlign = "right";
+  const high = boxOf(0, 1, 0, 1).height;
+  const every = [1, 2, 4, 8, 16, 32].find((step) => step * high >= 13) ?? 32;
+  context.font = `11px ${theme.uiFont}`;
+  context.fillStyle = theme.muted;
+  for (let lane = 0; lane < LANES; lane += every) {
+    const { y, height } = boxOf(lane, 1, 0, 1);
+    const middle = every === 1 ? y + height / 2 : y + 6;
+    if (middle > TOP + 5 && middle < size.height - 5) context.fillText(String(lane), LEFT - 4, middle);
+  }
+  for (let quarter = 0; quarter < 4; quarter++) {
+    const { y, height } = boxOf(quarter * QUARTER, QUARTER, 0, 1);
+    const top = Math.max(TOP, y);
+    const bottom = Math.min(size.height, y + height);
+    if (bottom - top < 40) continue;
+    context.save();
+    context.translate(9, (top + bottom) / 2);
+    context.rotate(-Math.PI / 2);
+    context.textAlign = "center";
+    context.fillStyle = theme.text;
+    context.fillText(bottom - top > 74 ? `warp % 4 = ${quarter}` : `w%4=${quarter}`, 0, 0);
+    context.restore();
+  }
+  context.restore();
+}
+
+function paintColumns(context: CanvasRenderingContext2D, scene: Scene, boxOf: BoxOf, size: Size): void {
+  const { theme } = scene;
+  context.save();
+  context.beginPath();
+  context.rect(LEFT, 0, size.width - LEFT, TOP);
+  context.clip();
+  context.font = `11px ${theme.uiFont}`;
+  context.textBaseline = "middle";
+  for (const { number, column, columns } of scene.allocations) {
+    const { x, width } = boxOf(0, 1, column, columns);
+    context.strokeStyle = theme.text;
+    context.lineWidth = 1;
+    context.strokeRect(Math.round(x) + 1.5, 1.5, Math.round(width) - 3, 15);
+    context.fillStyle = theme.text;
+    context.textAlign = "left";
+    const from = Math.max(LEFT, x) + 5;
+    const label = `allocation ${number}: ${columns} columns`;
+    const short = `#${number}`;
+    const room = Math.min(size.width, x + width) - from - 4;
+    const text = [label, short].find((each) => context.measureText(each).width <= room);
+    if (text) context.fillText(text, from, 9.5);
+  }
+  const wide = boxOf(0, 1, 0, 1).width;
+  const every = [1, 2, 4, 8, 16, 32, 64, 128].find((step) => step * wide >= 36) ?? 128;
+  context.textAlign = "left";
+  context.fillStyle = theme.muted;
+  context.strokeStyle = theme.border;
+  for (let column = 0; column < COLUMNS; column += every) {
+    const { x } = boxOf(0, 1, column, 1);
+    if (x < LEFT - 1 || x > size.width) continue;
+    context.fillRect(Math.round(x), TOP - 5, 1, 5);
+    context.fillText(String(column), x + 3, TOP - 12);
+  }
+  context.restore();
+}
