@@ -1,5 +1,6 @@
 #include "emulator/sanitize/meaning.hpp"
 
+#include <optional>
 #include <utility>
 
 #include "emulator/debug/accesses.hpp"
@@ -20,7 +21,7 @@ bool has(std::string_view opcode, std::string_view part) {
   return false;
 }
 
-Meaning access_meaning(const Inst& inst, const AccessForm& form, std::string_view opcode) {
+Meaning access_meaning(const AccessForm& form, std::string_view opcode) {
   Meaning m;
   m.kind = Kind::kAccess;
   m.space = form.space;
@@ -28,16 +29,25 @@ Meaning access_meaning(const Inst& inst, const AccessForm& form, std::string_vie
   m.reads = form.reads;
   m.writes = form.writes;
   m.atomic = form.reads && form.writes;
-  m.order = order_of(opcode, m.atomic                  ? Order::kRelaxed
-                             : has(opcode, "volatile") ? Order::kVolatile
-                                                       : Order::kWeak);
+  const Order plain = has(opcode, "volatile") ? Order::kVolatile : Order::kWeak;
+  m.order = order_of(opcode, m.atomic ? Order::kRelaxed : plain);
   m.scope = scope_of(opcode, Scope::kGpu);
-  // A variable named in the address tells the space of a generic one.
+  return m;
+}
+
+// What the mnemonic leaves open: a variable named in the address tells the space of a generic one.
+void complete(Meaning& m, const Inst& inst) {
+  if (m.kind == Kind::kMatrixRows) {
+    const std::int64_t* v = inst.extra->values.data();
+    m.rows = static_cast<std::uint8_t>(matrix_rows({static_cast<MatrixShape>(v[0]), static_cast<int>(v[1]),
+                                                    v[2] != 0, static_cast<CopyFormat>(v[3])}));
+  }
+  if (m.kind != Kind::kAccess) return;
   if (!m.atomic) m.space = static_cast<Space>(inst.target & 0xf);
-  if (m.atomic && m.space == Space::kGeneric && inst.mode == static_cast<std::uint8_t>(AddressMode::kOwnCta))
+  if (m.atomic && m.space == Space::kGeneric &&
+      inst.mode == static_cast<std::uint8_t>(AddressMode::kOwnCta))
     m.space = Space::kShared;
   if (m.space == Space::kParam || m.space == Space::kConst) m.kind = Kind::kPlain;
-  return m;
 }
 
 Meaning fence_meaning(std::string_view opcode) {
@@ -111,11 +121,8 @@ Meaning barrier_meaning(std::string_view opcode) {
   return of_kind(Kind::kNamedBarrier, !has(opcode, "arrive"));
 }
 
-Meaning matrix_meaning(const Inst& inst, bool loads) {
-  const std::int64_t* v = inst.extra->values.data();
+Meaning matrix_meaning(bool loads) {
   Meaning m = of_kind(Kind::kMatrixRows);
-  m.rows = static_cast<std::uint8_t>(matrix_rows(
-      {static_cast<MatrixShape>(v[0]), static_cast<int>(v[1]), v[2] != 0, static_cast<CopyFormat>(v[3])}));
   m.bytes = 16;
   m.space = Space::kShared;
   m.reads = loads;
@@ -132,8 +139,8 @@ Meaning cp_async_meaning(std::string_view opcode) {
   return {};
 }
 
-Meaning meaning_of(const Inst& inst, const AccessForm& form, std::string_view opcode) {
-  if (form.space != Space::kReg || form.reads || form.writes) return access_meaning(inst, form, opcode);
+Meaning meaning_of(const AccessForm& form, std::string_view opcode) {
+  if (form.space != Space::kReg || form.reads || form.writes) return access_meaning(form, opcode);
   const auto starts = [&](std::string_view prefix) { return opcode.starts_with(prefix); };
   if (starts("tcgen05.")) return tcgen05_meaning(opcode.substr(8));
   if (starts("mbarrier.test_wait") || starts("mbarrier.try_wait")) {
@@ -149,7 +156,7 @@ Meaning meaning_of(const Inst& inst, const AccessForm& form, std::string_view op
   if (starts("wgmma.fence")) return simple(Fence::Kind::kWgmma);
   if (starts("wgmma.commit")) return group_meaning(Kind::kCommitGroup, GroupKind::kWgmma);
   if (starts("wgmma.wait")) return group_meaning(Kind::kWaitGroup, GroupKind::kWgmma);
-  if (starts("ldmatrix") || starts("stmatrix")) return matrix_meaning(inst, starts("ldmatrix"));
+  if (starts("ldmatrix") || starts("stmatrix")) return matrix_meaning(starts("ldmatrix"));
   if (starts("tensormap.replace")) return of_kind(Kind::kReplaceMap);
   if (starts("tensormap.cp_fenceproxy")) return of_kind(Kind::kCopyMap);
   if (starts("shfl.sync") || starts("vote.sync") || starts("match.") || starts("redux.") ||
@@ -182,11 +189,17 @@ Scope scope_of(std::string_view opcode, Scope otherwise) {
 }
 
 std::vector<Meaning> meanings(const Program& program) {
-  const std::vector<AccessForm> forms = access_forms(program);
+  const auto& opcodes = program.image->module().opcodes;
+  std::vector<std::optional<Meaning>> known(opcodes.size());
   std::vector<Meaning> all(program.code.size());
   for (std::uint32_t pc = 0; pc < all.size(); ++pc) {
-    const std::string_view opcode = opcode_of(program, pc);
-    if (!opcode.empty()) all[pc] = meaning_of(program.code[pc], forms[pc], opcode);
+    const std::uint32_t opcode = program.places[pc].opcode;
+    if (opcode != kNoIndex) {
+      if (!known[opcode])
+        known[opcode] = meaning_of(access_form(program, pc), opcodes[opcode]);
+      all[pc] = *known[opcode];
+      complete(all[pc], program.code[pc]);
+    }
     all[pc].counts = program.places[pc].line != 0;
   }
   return all;
