@@ -35,7 +35,7 @@ AccessForm form_of(std::string_view opcode, InstClass kind) {
   form.reads = name == "ld" || name == "ldu" || name == "atom";
   form.writes = name == "st" || name == "atom" || name == "red";
   if (!form.reads && !form.writes) return {};
-  if (name == "red" && parts.size() > 1 && parts[1] == "async") return {};
+  if (parts.size() > 1 && parts[1] == "async") return {};
   form.reads = form.reads || name == "red";
   form.space = space_of(parts, kind);
   unsigned bytes = type_bytes(type_from_name(parts.back()));

@@ -24,6 +24,15 @@ struct Lifetime {
   std::uint32_t start = 0xffffffffu, end = 0;
 };
 
+// A register that an instruction reads or writes.
+struct Mention {
+  std::uint32_t inst;
+  Ref place;            // as in Program::registers
+  std::uint16_t field;  // of Inst; see Field
+  bool definition;
+  bool predicate;
+};
+
 // Lane-local bytes that hold a .func's parameter, or a copy made by a call.
 struct ParameterSlot {
   std::uint32_t offset;
@@ -74,6 +83,8 @@ struct Program {
   std::vector<ProgramFunction> functions;
   std::vector<Ref> registers;        // by virtual register; kConstantRef: never used
   std::vector<Lifetime> lifetimes;   // by virtual register
+  std::vector<Mention> mentions;     // in the order of the code
+  std::vector<Mention> unset;        // registers that the kernel may read before it writes them
   std::uint32_t register_bytes = 0;  // per warp
   std::uint32_t predicates = 3;      // per warp
   std::uint32_t shared_bytes = 0;    // static, behind the reserved kilobyte

@@ -57,6 +57,7 @@ class RegisterAllocator {
     find_intervals();
     assign();
     patch();
+    if (d_.function_ == 0) note_unset();
   }
 
  private:
@@ -232,6 +233,7 @@ class RegisterAllocator {
       if (s.field == kNoField) continue;
       Inst& inst = d_.program_.code[s.inst];
       const Ref place = d_.program_.registers[s.reg];
+      d_.program_.mentions.push_back({s.inst, place, s.field, s.definition, d_.letters_[s.reg] == 'p'});
       if (s.field == static_cast<std::uint16_t>(Field::kGuard)) {
         inst.guard = static_cast<std::uint16_t>(place << 1 | (inst.guard & 1));
         continue;
@@ -241,6 +243,14 @@ class RegisterAllocator {
       Ref& ref =
           s.field >= extra ? const_cast<Extra*>(inst.extra)->refs[s.field - extra] : inst.*fields[s.field];
       ref = place | (ref & kNegatedRef);
+    }
+  }
+
+  void note_unset() {
+    for (std::size_t bit = 0; bit < globals_.size(); ++bit) {
+      if (!test(live_in_[0], static_cast<std::uint32_t>(bit))) continue;
+      const std::uint32_t r = globals_[bit];
+      d_.program_.unset.push_back({0, d_.program_.registers[base_ + r], 0, true, letter(r) == 'p'});
     }
   }
 

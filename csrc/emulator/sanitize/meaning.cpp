@@ -29,6 +29,8 @@ Meaning access_meaning(const AccessForm& form, std::string_view opcode) {
   m.reads = form.reads;
   m.writes = form.writes;
   m.atomic = form.reads && form.writes;
+  // Parameters of calls, which lie in local memory and are copied by the call itself, are nobody's business.
+  if (has(opcode, "param") || has(opcode, "param::func")) m.kind = Kind::kPlain;
   const Order plain = has(opcode, "volatile") ? Order::kVolatile : Order::kWeak;
   m.order = order_of(opcode, m.atomic ? Order::kRelaxed : plain);
   m.scope = scope_of(opcode, Scope::kGpu);

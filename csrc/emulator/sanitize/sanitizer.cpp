@@ -10,6 +10,7 @@
 #include "emulator/memory/access.hpp"
 #include "emulator/memory/aperture.hpp"
 #include "emulator/ops/operands.hpp"
+#include "emulator/sanitize/memory.hpp"
 #include "emulator/tensor/tmem_transfer.hpp"
 
 namespace sglab::emu {
@@ -49,7 +50,13 @@ Party party(const Actor& actor) {
   return p;
 }
 
-Sanitizer::Sanitizer(Detectors) {}
+Sanitizer::Sanitizer(Detectors detectors, std::shared_ptr<MarkedMemory> marked) {
+  if (detectors.memory) {
+    auto memory = std::make_unique<MemorySanitizer>(findings_, std::move(marked));
+    memory_ = memory.get();
+    observers_.push_back(std::move(memory));
+  }
+}
 Sanitizer::~Sanitizer() = default;
 
 void Sanitizer::launched(const Launch& launch) {
@@ -76,11 +83,12 @@ void Sanitizer::cluster_finished(const Cluster& cluster) {
 
 const Inst* Sanitizer::execute(Warp& w, const Inst* inst) {
   const Meaning& meaning = meanings_[static_cast<std::size_t>(inst - w.code)];
-  if (meaning.kind == Kind::kPlain) {
+  if (meaning.kind == Kind::kPlain && (memory_ == nullptr || !memory_->follows(w))) {
     const Inst* const next = inst->fn[w.partial](w, inst);
     if (!w.retry && meaning.counts) ++position_;
     return next;
   }
+  const std::uint32_t group = w.group_mask;
   std::uint32_t lanes = active_lanes(w, inst);
   look(w, inst, meaning, lanes);
   const Inst* const next = inst->fn[w.partial](w, inst);
@@ -89,6 +97,7 @@ const Inst* Sanitizer::execute(Warp& w, const Inst* inst) {
   const Actor actor{&w, inst, lanes, position_};
   if (!w.retry || (meaning.kind == Kind::kNamedBarrier && before_.arriving && w.current().arrived))
     if (lanes != 0) tell(actor, meaning);
+  if (memory_ != nullptr && !w.retry && memory_->follows(w)) memory_->flow(actor, group);
   if (!w.retry && meaning.counts) ++position_;
   return next;
 }

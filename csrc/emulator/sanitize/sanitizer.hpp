@@ -11,13 +11,16 @@
 
 namespace sglab::emu {
 
+class MarkedMemory;
+class MemorySanitizer;
+
 // Tells observers what happens in a launch; see observer.hpp. LaunchConfig::sanitizer attaches one.
 class Sanitizer {
  public:
   struct Detectors {
     bool memory = false, races = false, tensor = false, barriers = false;
   };
-  explicit Sanitizer(Detectors detectors);
+  explicit Sanitizer(Detectors detectors, std::shared_ptr<MarkedMemory> marked = nullptr);
   ~Sanitizer();
   Sanitizer(const Sanitizer&) = delete;
 
@@ -71,6 +74,7 @@ class Sanitizer {
 
   Findings findings_;
   std::vector<std::unique_ptr<Observer>> observers_;
+  MemorySanitizer* memory_ = nullptr;  // among them
   const Launch* launch_ = nullptr;
   const Program* program_ = nullptr;
   std::vector<Meaning> meanings_;
