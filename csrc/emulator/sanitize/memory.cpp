@@ -1,0 +1,379 @@
+#include "emulator/sanitize/memory.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "emulator/memory/aperture.hpp"
+#include "emulator/ops/operands.hpp"
+#include "emulator/program/builder.hpp"
+#include "emulator/tensor/matrix_move.hpp"
+#include "emulator/tensor/tmem_transfer.hpp"
+
+namespace sglab::emu {
+namespace {
+
+using Rule = Taint::Rule;
+
+std::uint32_t rank_of(std::uint64_t address) {
+  return static_cast<std::uint32_t>(address >> kSharedRankShift);
+}
+std::uint64_t offset_of(std::uint64_t address) {
+  return address & kSharedOffsetMask;
+}
+
+const char* name_of(Space space) {
+  return space == Space::kShared ? "shared" : space == Space::kLocal ? "local" : "global";
+}
+
+bool is_value(const Mention& m) {
+  return !m.definition && m.field != static_cast<std::uint16_t>(Field::kGuard) &&
+         m.field != static_cast<std::uint16_t>(Field::kA);
+}
+
+LdStForm form_of(const Inst* i) {
+  const std::int64_t* v = i->extra->values.data();
+  return {static_cast<LdStShape>(v[0]), static_cast<int>(v[1]), v[2] != 0, static_cast<int>(v[3])};
+}
+
+}  // namespace
+
+MemorySanitizer::MemorySanitizer(Findings& findings, std::shared_ptr<MarkedMemory> marked)
+    : Observer(findings), marked_(std::move(marked)), taint_(findings) {}
+
+void MemorySanitizer::launched(const Launch& launch) {
+  launch_ = &launch;
+  memories_.clear();
+  seen_.clear();
+  found_bad_ = false;
+  taint_.launched(*launch.program);
+}
+
+void MemorySanitizer::cluster_started(const Cluster& cluster) {
+  Memories& m = memories_[cluster.index];
+  m = {};
+  const Program& program = *cluster.program;
+  for (std::size_t rank = 0; rank < cluster.ctas.size(); ++rank) {
+    m.shared.emplace_back(cluster.shared_bytes);
+    m.shared.back().set(0, kSharedReserved);
+  }
+  m.tensor.resize(cluster.ctas.size());
+  for (std::size_t slot = 0; slot < cluster.warps.size() && program.local_bytes != 0; ++slot) {
+    ByteFlags& flags = m.local.emplace_back(std::size_t{32} * program.local_bytes);
+    // Calls copy parameters and results without being seen.
+    for (const ProgramFunction& function : program.functions) {
+      for (const auto* const slots : {&function.parameters, &function.returns}) {
+        for (const ParameterSlot& one : *slots) {
+          for (std::uint64_t lane = 0; lane < 32; ++lane) flags.set(lane * program.local_bytes + one.offset, one.bytes);
+        }
+      }
+    }
+  }
+  taint_.cluster_started(cluster);
+}
+
+void MemorySanitizer::cluster_finished(const Cluster& cluster) {
+  memories_.erase(cluster.index);
+  taint_.cluster_finished(cluster);
+}
+
+CellFlags& MemorySanitizer::cells(const Cluster& cluster, std::uint32_t rank) {
+  std::unique_ptr<CellFlags>& flags = memories_[cluster.index].tensor[rank];
+  if (flags == nullptr) flags = std::make_unique<CellFlags>();
+  return *flags;
+}
+
+bool MemorySanitizer::initialised(const Warp& w, Space space, int lane, std::uint64_t address, std::uint32_t bytes) {
+  switch (space) {
+    case Space::kShared:
+      return of(w).shared[rank_of(address)].all(offset_of(address), bytes);
+    case Space::kLocal:
+      return local_of(w).all(static_cast<std::uint64_t>(lane) * w.program->local_bytes + address, bytes);
+    case Space::kGlobal:
+      return marked_ == nullptr || marked_->empty() || marked_->initialised(address, bytes);
+    default:
+      return true;
+  }
+}
+
+void MemorySanitizer::written(const Warp& w, Space space, int lane, std::uint64_t address, std::uint32_t bytes) {
+  switch (space) {
+    case Space::kShared:
+      return of(w).shared[rank_of(address)].set(offset_of(address), bytes);
+    case Space::kLocal:
+      return local_of(w).set(static_cast<std::uint64_t>(lane) * w.program->local_bytes + address, bytes);
+    case Space::kGlobal:
+      if (marked_ != nullptr && !marked_->empty()) marked_->written(address, bytes);
+      return;
+    default:
+      return;
+  }
+}
+
+void MemorySanitizer::accessed(const Actor& actor, const Access& access) {
+  if (access.space == Space::kGlobal && (marked_ == nullptr || marked_->empty()) && !taint_.follows(*actor.warp))
+    return;
+  if (access.reads) find_bad(actor, access);
+  if (access.writes) {
+    for (std::uint32_t rest = access.lanes; rest != 0; rest &= rest - 1) {
+      const int lane = first_lane(rest);
+      written(*actor.warp, access.space, lane, access.address[lane], access.bytes);
+    }
+  }
+  if (!follows(*actor.warp)) return;
+  SeenAccess& seen = seen_.emplace_back(SeenAccess{access, {}});
+  std::copy_n(access.address, 32, seen.address);
+}
+
+void MemorySanitizer::find_bad(const Actor& actor, const Access& access) {
+  const Warp& w = *actor.warp;
+  for (std::uint32_t rest = access.lanes; rest != 0; rest &= rest - 1) {
+    const int lane = first_lane(rest);
+    const std::uint64_t address = access.address[lane];
+    if (initialised(w, access.space, lane, address, access.bytes)) continue;
+    if (!found_bad_) std::fill_n(bad_, 32, 0u);
+    found_bad_ = true;
+    for (std::uint32_t byte = 0; byte < access.bytes && byte < 32; ++byte) {
+      if (!initialised(w, access.space, lane, address + byte, 1)) bad_[lane] |= 1u << byte;
+    }
+  }
+}
+
+void MemorySanitizer::performed(const Actor& actor, const AsyncOp& op, const Footprint& footprint) {
+  judge(actor, op, footprint);
+  const Cluster& cluster = *actor.warp->cluster;
+  for (const Range& range : footprint.writes) written(*actor.warp, range.space, 0, range.address, range.bytes);
+  for (const TmemRange& range : footprint.tmem_writes) {
+    CellFlags& flags = cells(cluster, range.rank);
+    for (std::uint32_t c = range.column; c < range.column + range.columns; ++c) flags.set(c, range.lane, range.lanes);
+  }
+}
+
+void MemorySanitizer::judge(const Actor& actor, const AsyncOp& op, const Footprint& footprint) {
+  Finding finding;
+  finding.detector = "memory";
+  finding.kind = "uninitialised_read";
+  finding.at = party(actor);
+  for (const Range& range : footprint.reads) {
+    if (initialised(*actor.warp, range.space, 0, range.address, range.bytes)) continue;
+    finding.space = name_of(range.space);
+    finding.address = range.address;
+    finding.bytes = range.bytes;
+    finding.message = "an asynchronous operation reads " + std::to_string(range.bytes) + " bytes of " +
+                      finding.space + " memory at " + hex(range.address) + ", not all of which were written";
+    return findings.report(std::move(finding));
+  }
+  for (const TmemRange& range : footprint.tmem_reads) {
+    CellFlags& flags = cells(*actor.warp->cluster, range.rank);
+    for (std::uint32_t c = range.column; c < range.column + range.columns; ++c) {
+      if (flags.all(c, range.lane, range.lanes)) continue;
+      finding.space = "tensor";
+      finding.address = std::uint64_t{range.rank} << 32 | range.lane << 16 | c;
+      finding.message = std::string(op.kind == AsyncOp::Kind::kMma ? "tcgen05.mma" : "the operation") +
+                        " reads column " + std::to_string(c) + " of tensor memory, lanes " +
+                        std::to_string(range.lane) + " to " + std::to_string(range.lane + range.lanes - 1) +
+                        ", which was not written since its allocation";
+      return findings.report(std::move(finding));
+    }
+  }
+}
+
+// Objects are words of shared memory like others; that they are initialised is the barrier sanitizer's business.
+void MemorySanitizer::mbarrier(const Actor& actor, const MbarrierEvent& event) {
+  written(*actor.warp, Space::kShared, 0, event.address, 8);
+}
+
+void MemorySanitizer::tensor_memory(const Actor& actor, const TmemUse& use) {
+  tmem_use_ = use;
+  CellFlags& flags = cells(*actor.warp->cluster, use.range.rank);
+  const TmemRange& r = use.range;
+  switch (use.op) {
+    case TmemUse::Op::kAlloc:
+      for (std::uint32_t c = r.column; c < r.column + r.columns; ++c) flags.clear(c, 0, TensorMemory::kLanes);
+      return;
+    case TmemUse::Op::kStore: {
+      const LdStForm form = form_of(actor.inst);
+      for (int reg = 0; reg < ld_st_registers(form); ++reg) {
+        if (form.shape == LdStShape::k32x32b && !form.sixteen_bit) {
+          flags.set(r.column + static_cast<std::uint32_t>(reg), r.lane, 32);
+          continue;
+        }
+        for (int thread = 0; thread < 32; ++thread) {
+          const TmemOffset at = ld_st_cell(form, thread, reg);
+          const auto lane = r.lane + static_cast<std::uint32_t>(at.lane);
+          const auto column = r.column + static_cast<std::uint32_t>(at.column);
+          flags.set(column, lane, 1);
+          if (form.sixteen_bit) flags.set(column + 1, lane, 1);
+        }
+      }
+      return;
+    }
+    case TmemUse::Op::kLoad:
+      for (std::uint32_t c = r.column; c < r.column + r.columns && !found_bad_; ++c)
+        found_bad_ = !flags.all(c, r.lane, r.lanes);
+      return;
+    default:
+      return;
+  }
+}
+
+void MemorySanitizer::flow(const Actor& actor, std::uint32_t group) {
+  switch (taint_.rule(static_cast<std::uint32_t>(actor.inst - actor.warp->code))) {
+    case Rule::kAccess:
+      flow_access(actor, group);
+      break;
+    case Rule::kMatrixRows:
+      flow_matrix_rows(actor);
+      break;
+    case Rule::kTmemLoad:
+    case Rule::kTmemStore:
+      flow_tmem(actor, taint_.rule(static_cast<std::uint32_t>(actor.inst - actor.warp->code)) == Rule::kTmemLoad);
+      break;
+    default:
+      taint_.flow(actor, group);
+  }
+  seen_.clear();
+  if (found_bad_) std::fill_n(bad_, 32, 0u);
+  found_bad_ = false;
+}
+
+void MemorySanitizer::flow_access(const Actor& actor, std::uint32_t group) {
+  const Warp& w = *actor.warp;
+  const auto [first, last] = taint_.mentions(static_cast<std::uint32_t>(actor.inst - w.code));
+  for (const Mention* m = first; m != last; ++m) {
+    if (m->definition) continue;
+    if (m->field == static_cast<std::uint16_t>(Field::kGuard)) {
+      taint_.decides(actor, *m, group, "decides whether memory is accessed");
+    } else if (m->field == static_cast<std::uint16_t>(Field::kA)) {
+      taint_.decides(actor, *m, actor.lanes, "is used as an address");
+    }
+  }
+  unsigned element = 0;
+  for (const Mention* m = first; m != last; ++m) {
+    if (!is_value(*m)) continue;
+    for (const SeenAccess& seen : seen_) {
+      const bool kept = !seen.access.atomic && (seen.access.space == Space::kShared || seen.access.space == Space::kLocal);
+      if (!kept) {
+        taint_.decides(actor, *m, seen.access.lanes, "is written to global memory");
+      } else if (const Taint::Mask mask = taint_.of(w, *m); mask.lanes() != 0) {
+        taint_stored(actor, element, mask);
+      }
+    }
+    ++element;
+  }
+  Taint::Mask in;
+  unsigned definitions = 0;
+  for (const Mention* m = first; m != last; ++m) definitions += m->definition ? 1 : 0;
+  if (definitions == 0) return;
+  if (found_bad_) {
+    const Access& access = seen_.front().access;
+    const int lane = first_lane(access.lanes);
+    int bad_lane = lane;
+    while (bad_lane < 31 && bad_[bad_lane] == 0) ++bad_lane;
+    in.origin = taint_.loaded(actor, name_of(access.space), seen_.front().address[bad_lane], access.bytes);
+  }
+  const std::uint32_t each = seen_.empty() ? 0 : seen_.front().access.bytes / definitions;
+  std::uint32_t begin = 0;
+  for (const Mention* m = first; m != last; ++m) {
+    if (!m->definition) continue;
+    const std::uint32_t middle = begin + each / 2, end = begin + each;
+    in.low = found_bad_ ? bad_lanes(begin, each > 1 ? middle : end) : 0;
+    in.high = found_bad_ ? bad_lanes(middle, end) : 0;
+    taint_.assign(w, *m, actor.lanes, in);
+    begin = end;
+  }
+}
+
+// Lanes that loaded a byte of [begin, end) of their access that was never written.
+std::uint32_t MemorySanitizer::bad_lanes(std::uint32_t begin, std::uint32_t end) const {
+  std::uint32_t lanes = 0;
+  for (std::uint32_t lane = 0; lane < 32; ++lane) {
+    for (std::uint32_t byte = begin; byte < end && byte < 32; ++byte) lanes |= (bad_[lane] >> byte & 1u) << lane;
+  }
+  return lanes;
+}
+
+// A tainted value makes the bytes that it is stored to uninitialised again.
+void MemorySanitizer::taint_stored(const Actor& actor, unsigned element, Taint::Mask mask) {
+  const Warp& w = *actor.warp;
+  const auto [first, last] = taint_.mentions(static_cast<std::uint32_t>(actor.inst - w.code));
+  const auto values = static_cast<std::uint32_t>(std::count_if(first, last, is_value));
+  for (const SeenAccess& seen : seen_) {
+    const std::uint32_t each = seen.access.bytes / std::max(values, 1u);
+    for (std::uint32_t rest = seen.access.lanes & mask.lanes(); rest != 0; rest &= rest - 1) {
+      const int lane = first_lane(rest);
+      const bool low = (mask.low >> lane & 1u) != 0, high = (mask.high >> lane & 1u) != 0;
+      const std::uint64_t address = seen.address[lane] + std::uint64_t{element} * each + (low ? 0 : each / 2);
+      const std::uint32_t bytes = low && high ? each : low ? (each + 1) / 2 : each - each / 2;
+      if (seen.access.space == Space::kShared)
+        of(w).shared[rank_of(address)].clear(offset_of(address), bytes);
+      else if (seen.access.space == Space::kLocal)
+        local_of(w).clear(static_cast<std::uint64_t>(lane) * w.program->local_bytes + address, bytes);
+    }
+  }
+}
+
+// Which lanes get a matrix row's elements: four for rows as they are, eight or all when transposed.
+void MemorySanitizer::flow_matrix_rows(const Actor& actor) {
+  const Warp& w = *actor.warp;
+  const auto [first, last] = taint_.mentions(static_cast<std::uint32_t>(actor.inst - w.code));
+  for (const Mention* m = first; m != last; ++m) {
+    if (!m->definition && m->field == static_cast<std::uint16_t>(Field::kA))
+      taint_.decides(actor, *m, actor.lanes, "is used as an address");
+  }
+  Taint::Mask in;
+  if (found_bad_) {
+    int row = 0;
+    while (row < 31 && bad_[row] == 0) ++row;
+    in.origin = taint_.loaded(actor, "shared", seen_.front().address[row], 16);
+  }
+  const std::int64_t* v = actor.inst->extra->values.data();
+  const bool plain = static_cast<MatrixShape>(v[0]) == MatrixShape::k8x8B16, transposed = v[2] != 0;
+  std::uint32_t any = 0;
+  for (int row = 0; row < 32 && found_bad_; ++row) any |= (bad_[row] != 0 ? 1u : 0u) << row;
+  unsigned matrix = 0;
+  for (const Mention* m = first; m != last; ++m) {
+    if (!m->definition) continue;
+    std::uint32_t lanes = any != 0 && !plain ? 0xffffffffu : 0;
+    for (unsigned row = 0; row < 8 && plain; ++row) {
+      if ((any >> (8 * matrix + row) & 1u) != 0) lanes |= transposed ? 0x11111111u << row / 2 : 0xfu << 4 * row;
+    }
+    taint_.assign(w, *m, 0xffffffffu, Taint::Mask::both(lanes, in.origin));
+    ++matrix;
+  }
+}
+
+void MemorySanitizer::flow_tmem(const Actor& actor, bool loads) {
+  const Warp& w = *actor.warp;
+  const auto [first, last] = taint_.mentions(static_cast<std::uint32_t>(actor.inst - w.code));
+  const LdStForm form = form_of(actor.inst);
+  CellFlags& flags = cells(*w.cluster, w.cta->rank);
+  const TmemRange& r = tmem_use_.range;
+  int reg = 0;
+  for (const Mention* m = first; m != last; ++m) {
+    if (!m->definition && m->field < static_cast<std::uint16_t>(Field::kExtra)) {
+      taint_.decides(actor, *m, actor.lanes, "is used as an address");
+      continue;
+    }
+    if (m->definition != loads) continue;
+    Taint::Mask mask = loads ? Taint::Mask{} : taint_.of(w, *m);
+    for (int thread = 0; thread < 32; ++thread) {
+      const TmemOffset at = ld_st_cell(form, thread, reg);
+      const auto lane = r.lane + static_cast<std::uint32_t>(at.lane);
+      const auto column = r.column + static_cast<std::uint32_t>(at.column);
+      if (!loads) {
+        if ((mask.lanes() >> thread & 1u) != 0) flags.clear(column, lane, 1);
+      } else if (!flags.at(column, lane) || (form.sixteen_bit && !flags.at(column + 1, lane))) {
+        mask.low |= 1u << thread;
+      }
+    }
+    if (loads) {
+      mask.high = mask.low;
+      if (mask.low != 0)
+        mask.origin = taint_.loaded(actor, "tensor", std::uint64_t{r.rank} << 32 | r.lane << 16 | r.column, 4);
+      taint_.assign(w, *m, 0xffffffffu, mask);
+    }
+    ++reg;
+  }
+}
+
+}  // namespace sglab::emu

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "emulator/async/operations.hpp"
+#include "emulator/sanitize/observer.hpp"
+#include "emulator/sanitize/shadow.hpp"
+#include "emulator/sanitize/taint.hpp"
+
+namespace sglab::emu {
+
+// Finds reads of what nobody has written: registers, local, shared and tensor memory, and global memory that the
+// user has marked.
+//
+// Reading is no error by itself: compilers load what they will not use, kernels compute on padding and mask the
+// result. So a value that was never written taints the register that it is loaded into, taint follows
+// the data (Taint), and a finding is made where it decides something: a branch, an address, a store to global
+// memory, a barrier, an asynchronous operation. Bytes that an asynchronous operation itself reads are
+// judged at once.
+class MemorySanitizer final : public Observer {
+ public:
+  MemorySanitizer(Findings& findings, std::shared_ptr<MarkedMemory> marked);
+
+  void launched(const Launch& launch) override;
+  void cluster_started(const Cluster& cluster) override;
+  void cluster_finished(const Cluster& cluster) override;
+  void accessed(const Actor& actor, const Access& access) override;
+  void performed(const Actor& actor, const AsyncOp& op, const Footprint& footprint) override;
+  void mbarrier(const Actor& actor, const MbarrierEvent& event) override;
+  void tensor_memory(const Actor& actor, const TmemUse& use) override;
+
+  // Whether flow() must be told of the warp's instructions.
+  bool follows(const Warp& w) { return found_bad_ || taint_.follows(w); }
+  // An instruction has been executed, its other events told. `group`: its lanes before the guard.
+  void flow(const Actor& actor, std::uint32_t group);
+
+ private:
+  struct Memories {
+    std::vector<ByteFlags> shared;                   // by CTA rank
+    std::vector<ByteFlags> local;                    // by warp, 32 lanes one behind the other
+    std::vector<std::unique_ptr<CellFlags>> tensor;  // by CTA rank; made by the first allocation
+  };
+  struct SeenAccess {
+    Access access;
+    std::uint64_t address[32];
+  };
+  Memories& of(const Warp& w) { return memories_[w.cluster->index]; }
+  CellFlags& cells(const Cluster& cluster, std::uint32_t rank);
+  ByteFlags& local_of(const Warp& w) { return of(w).local[w.slot]; }
+  void find_bad(const Actor& actor, const Access& access);
+  bool initialised(const Warp& w, Space space, int lane, std::uint64_t address, std::uint32_t bytes);
+  void written(const Warp& w, Space space, int lane, std::uint64_t address, std::uint32_t bytes);
+  void judge(const Actor& actor, const AsyncOp& op, const Footprint& footprint);
+  void flow_access(const Actor& actor, std::uint32_t group);
+  void flow_matrix_rows(const Actor& actor);
+  void flow_tmem(const Actor& actor, bool loads);
+  void taint_stored(const Actor& actor, unsigned element, Taint::Mask mask);
+  std::uint32_t bad_lanes(std::uint32_t begin, std::uint32_t end) const;
+
+  std::shared_ptr<MarkedMemory> marked_;
+  const Launch* launch_ = nullptr;
+  std::unordered_map<std::uint64_t, Memories> memories_;  // by Cluster::index
+  Taint taint_;
+  std::vector<SeenAccess> seen_;   // of the instruction being told
+  std::uint32_t bad_[32]{};        // bytes of each lane's access that were never written
+  bool found_bad_ = false;         // there are some
+  TmemUse tmem_use_{};
+};
+
+}  // namespace sglab::emu

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "emulator/sanitize/observer.hpp"
+
+namespace sglab::emu {
+
+// Which registers hold a value that comes from something that was never written, by lane.
+//
+// Registers that the kernel may read before it has written them are tainted from the start; data flow analysis
+// tells which those are, and most kernels have none. A warp without tainted registers costs nothing.
+class Taint {
+ public:
+  // Where a tainted value was read.
+  struct Origin {
+    Party at;  // nobody: the register itself was never written
+    std::string space;
+    std::uint64_t address = 0, bytes = 0;
+    std::string register_name;
+  };
+  // How an instruction treats it.
+  enum class Rule : std::uint8_t {
+    kCompute,   // results are tainted where a source is
+    kHalves,    // the same for each half of the registers: packed arithmetic, bitwise logic, copies
+    kPack,      // mov between registers and vectors of narrower ones
+    kDecide,    // a branch or exit
+    kSelect,    // selp: only the chosen source counts
+    kShuffle,   // shfl: the lane read counts
+    kWarpWide,  // any lane's taint is all lanes'
+    kWgmma,
+    kAccess,
+    kMatrixRows,
+    kTmemLoad,
+    kTmemStore,
+    kControl,  // barriers and asynchronous operations: any source decides something
+    kNothing,  // hints
+  };
+  // Tainted lanes, for the lower and the upper half of a register: compilers pack values with nothing.
+  struct Mask {
+    std::uint32_t low = 0, high = 0;
+    std::uint32_t origin = 0;
+    std::uint32_t lanes() const { return low | high; }
+    void add(const Mask& other) {
+      if (other.lanes() == 0) return;
+      low |= other.low;
+      high |= other.high;
+      origin = other.origin;
+    }
+    static Mask both(std::uint32_t lanes, std::uint32_t origin) { return {lanes, lanes, origin}; }
+  };
+
+  explicit Taint(Findings& findings) : findings_(findings) {}
+  void launched(const Program& program);
+  void cluster_started(const Cluster& cluster);
+  void cluster_finished(const Cluster& cluster) { clusters_.erase(cluster.index), cached_ = nullptr; }
+  bool follows(const Warp& w) { return !warp(w).empty(); }
+
+  Rule rule(std::uint32_t pc) const { return rules_[pc]; }
+  // What the instruction mentions, in the order of its fields.
+  std::pair<const Mention*, const Mention*> mentions(std::uint32_t pc) const {
+    return {program_->mentions.data() + first_[pc], program_->mentions.data() + first_[pc + 1]};
+  }
+  Mask of(const Warp& w, const Mention& mention);
+  // The destination's lanes in `lanes` become tainted where `mask` says, clean elsewhere.
+  void assign(const Warp& w, const Mention& destination, std::uint32_t lanes, Mask mask);
+  // The rules that need no memory.
+  void flow(const Actor& actor, std::uint32_t group);
+  // A tainted value decides something: a finding, if any of its lanes does. `how`: "decides where control goes".
+  void decides(const Actor& actor, const Mention& source, std::uint32_t lanes, const char* how);
+  // The value that the instruction loads was never written.
+  std::uint32_t loaded(const Actor& actor, const char* space, std::uint64_t address, std::uint64_t bytes);
+
+ private:
+  using Registers = std::unordered_map<std::uint32_t, Mask>;
+  Registers& warp(const Warp& w);
+  std::uint32_t shuffled(const Actor& actor, std::uint32_t source) const;
+  void compute(const Actor& actor, std::uint32_t group);
+  void select(const Actor& actor, std::uint32_t group);
+  void pack(const Actor& actor);
+  void wgmma(const Actor& actor);
+  std::string name_of(const Mention& mention) const;
+
+  Findings& findings_;
+  const Program* program_ = nullptr;
+  std::vector<Rule> rules_;
+  std::vector<std::uint32_t> first_;  // by instruction: its mentions
+  std::vector<Origin> origins_;       // by instruction that loaded, then by register in Program::unset
+  std::unordered_map<std::uint64_t, std::vector<Registers>> clusters_;  // by Cluster::index; by Warp::slot
+  const Cluster* cached_ = nullptr;
+  std::vector<Registers>* cached_warps_ = nullptr;
+};
+
+}  // namespace sglab::emu
