@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "emulator/sanitize/sanitizer.hpp"
+#include "emulator/sanitize/shadow.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -14,7 +15,8 @@ using namespace nb::literals;
 namespace sglab::emu {
 namespace {
 
-std::shared_ptr<Sanitizer> make(const std::vector<std::string>& names, bool stops) {
+std::shared_ptr<Sanitizer> make(const std::vector<std::string>& names, bool stops,
+                                std::shared_ptr<MarkedMemory> marked) {
   Sanitizer::Detectors detectors;
   for (const std::string& name : names) {
     if (name == "memory") {
@@ -29,7 +31,7 @@ std::shared_ptr<Sanitizer> make(const std::vector<std::string>& names, bool stop
       throw nb::value_error(("there is no sanitizer '" + name + "'").c_str());
     }
   }
-  auto sanitizer = std::make_shared<Sanitizer>(detectors);
+  auto sanitizer = std::make_shared<Sanitizer>(detectors, std::move(marked));
   sanitizer->findings().stops = stops;
   return sanitizer;
 }
@@ -56,5 +58,8 @@ void sglab::bindings::register_sanitizer(nb::module_& module) {
   using sglab::emu::Sanitizer;
   nb::class_<Sanitizer>(module, "Sanitizer", "Watches one launch at a time; see sglab.gpu.findings.")
       .def("findings", emu::findings);
-  module.def("sanitizer", emu::make, "detectors"_a, "stops"_a = false);
+  nb::class_<emu::MarkedMemory>(module, "MarkedMemory", "Global memory that counts as not initialised.")
+      .def(nb::init<>())
+      .def("mark", &emu::MarkedMemory::mark, "address"_a, "nbytes"_a);
+  module.def("sanitizer", emu::make, "detectors"_a, "stops"_a = false, "marked"_a = nb::none());
 }

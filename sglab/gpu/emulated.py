@@ -82,6 +82,7 @@ class EmulatedDevice:
             raise LaunchError(f"EmulatedDevice: on_finding must be 'collect' or 'raise'; got {on_finding!r}")
         self.on_finding = on_finding
         self._core = core()
+        self._marked = self._core.MarkedMemory()
         self._machine = self._core.Machine(str(self.arch), self.sms, threads, scheduler, seed)
 
     @property
@@ -114,7 +115,22 @@ class EmulatedDevice:
         return report
 
     def _sanitizer(self) -> Any:
-        return self._core.sanitizer(list(self.sanitize), self.on_finding == "raise") if self.sanitize else None
+        if not self.sanitize:
+            return None
+        return self._core.sanitizer(list(self.sanitize), self.on_finding == "raise", self._marked)
+
+    def mark_uninitialized(self, tensor: Any) -> None:
+        """From now on the memory sanitizer takes what `tensor` holds for garbage, as torch.empty leaves it, until a
+        launch on this device writes it. Without this, tensors count as initialized.
+
+        raises LaunchError: the tensor is not on the CPU, or its elements do not lie side by side
+        """
+        if tensor.device.type != "cpu" or not tensor.is_contiguous():
+            raise LaunchError(
+                f"mark_uninitialized: expected a contiguous CPU tensor; got {tuple(tensor.shape)} with strides "
+                f"{tensor.stride()} on {tensor.device}. Mark tensor.contiguous(), or the tensor that it is a view of"
+            )
+        self._marked.mark(tensor.data_ptr(), tensor.numel() * tensor.element_size())
 
     def session(self, launch: Launch, keep: Any = None) -> Session:
         """The launch, not run but under control.

@@ -41,13 +41,12 @@ Meaning access_meaning(const AccessForm& form, std::string_view opcode) {
 void complete(Meaning& m, const Inst& inst) {
   if (m.kind == Kind::kMatrixRows) {
     const std::int64_t* v = inst.extra->values.data();
-    m.rows = static_cast<std::uint8_t>(matrix_rows({static_cast<MatrixShape>(v[0]), static_cast<int>(v[1]),
-                                                    v[2] != 0, static_cast<CopyFormat>(v[3])}));
+    m.rows = static_cast<std::uint8_t>(matrix_rows(
+        {static_cast<MatrixShape>(v[0]), static_cast<int>(v[1]), v[2] != 0, static_cast<CopyFormat>(v[3])}));
   }
   if (m.kind != Kind::kAccess) return;
   if (!m.atomic) m.space = static_cast<Space>(inst.target & 0xf);
-  if (m.atomic && m.space == Space::kGeneric &&
-      inst.mode == static_cast<std::uint8_t>(AddressMode::kOwnCta))
+  if (m.atomic && m.space == Space::kGeneric && inst.mode == static_cast<std::uint8_t>(AddressMode::kOwnCta))
     m.space = Space::kShared;
   if (m.space == Space::kParam || m.space == Space::kConst) m.kind = Kind::kPlain;
 }

@@ -63,7 +63,8 @@ void MemorySanitizer::cluster_started(const Cluster& cluster) {
     for (const ProgramFunction& function : program.functions) {
       for (const auto* const slots : {&function.parameters, &function.returns}) {
         for (const ParameterSlot& one : *slots) {
-          for (std::uint64_t lane = 0; lane < 32; ++lane) flags.set(lane * program.local_bytes + one.offset, one.bytes);
+          for (std::uint64_t lane = 0; lane < 32; ++lane)
+            flags.set(lane * program.local_bytes + one.offset, one.bytes);
         }
       }
     }
@@ -82,7 +83,8 @@ CellFlags& MemorySanitizer::cells(const Cluster& cluster, std::uint32_t rank) {
   return *flags;
 }
 
-bool MemorySanitizer::initialised(const Warp& w, Space space, int lane, std::uint64_t address, std::uint32_t bytes) {
+bool MemorySanitizer::initialised(const Warp& w, Space space, int lane, std::uint64_t address,
+                                  std::uint32_t bytes) {
   switch (space) {
     case Space::kShared:
       return of(w).shared[rank_of(address)].all(offset_of(address), bytes);
@@ -95,7 +97,8 @@ bool MemorySanitizer::initialised(const Warp& w, Space space, int lane, std::uin
   }
 }
 
-void MemorySanitizer::written(const Warp& w, Space space, int lane, std::uint64_t address, std::uint32_t bytes) {
+void MemorySanitizer::written(const Warp& w, Space space, int lane, std::uint64_t address,
+                              std::uint32_t bytes) {
   switch (space) {
     case Space::kShared:
       return of(w).shared[rank_of(address)].set(offset_of(address), bytes);
@@ -110,7 +113,8 @@ void MemorySanitizer::written(const Warp& w, Space space, int lane, std::uint64_
 }
 
 void MemorySanitizer::accessed(const Actor& actor, const Access& access) {
-  if (access.space == Space::kGlobal && (marked_ == nullptr || marked_->empty()) && !taint_.follows(*actor.warp))
+  if (access.space == Space::kGlobal && (marked_ == nullptr || marked_->empty()) &&
+      !taint_.follows(*actor.warp))
     return;
   if (access.reads) find_bad(actor, access);
   if (access.writes) {
@@ -141,10 +145,12 @@ void MemorySanitizer::find_bad(const Actor& actor, const Access& access) {
 void MemorySanitizer::performed(const Actor& actor, const AsyncOp& op, const Footprint& footprint) {
   judge(actor, op, footprint);
   const Cluster& cluster = *actor.warp->cluster;
-  for (const Range& range : footprint.writes) written(*actor.warp, range.space, 0, range.address, range.bytes);
+  for (const Range& range : footprint.writes)
+    written(*actor.warp, range.space, 0, range.address, range.bytes);
   for (const TmemRange& range : footprint.tmem_writes) {
     CellFlags& flags = cells(cluster, range.rank);
-    for (std::uint32_t c = range.column; c < range.column + range.columns; ++c) flags.set(c, range.lane, range.lanes);
+    for (std::uint32_t c = range.column; c < range.column + range.columns; ++c)
+      flags.set(c, range.lane, range.lanes);
   }
 }
 
@@ -177,7 +183,8 @@ void MemorySanitizer::judge(const Actor& actor, const AsyncOp& op, const Footpri
   }
 }
 
-// Objects are words of shared memory like others; that they are initialised is the barrier sanitizer's business.
+// Objects are words of shared memory like others; that they are initialised is the barrier sanitizer's
+// business.
 void MemorySanitizer::mbarrier(const Actor& actor, const MbarrierEvent& event) {
   written(*actor.warp, Space::kShared, 0, event.address, 8);
 }
@@ -226,7 +233,8 @@ void MemorySanitizer::flow(const Actor& actor, std::uint32_t group) {
       break;
     case Rule::kTmemLoad:
     case Rule::kTmemStore:
-      flow_tmem(actor, taint_.rule(static_cast<std::uint32_t>(actor.inst - actor.warp->code)) == Rule::kTmemLoad);
+      flow_tmem(actor,
+                taint_.rule(static_cast<std::uint32_t>(actor.inst - actor.warp->code)) == Rule::kTmemLoad);
       break;
     default:
       taint_.flow(actor, group);
@@ -251,7 +259,8 @@ void MemorySanitizer::flow_access(const Actor& actor, std::uint32_t group) {
   for (const Mention* m = first; m != last; ++m) {
     if (!is_value(*m)) continue;
     for (const SeenAccess& seen : seen_) {
-      const bool kept = !seen.access.atomic && (seen.access.space == Space::kShared || seen.access.space == Space::kLocal);
+      const bool kept =
+          !seen.access.atomic && (seen.access.space == Space::kShared || seen.access.space == Space::kLocal);
       if (!kept) {
         taint_.decides(actor, *m, seen.access.lanes, "is written to global memory");
       } else if (const Taint::Mask mask = taint_.of(w, *m); mask.lanes() != 0) {
@@ -287,7 +296,8 @@ void MemorySanitizer::flow_access(const Actor& actor, std::uint32_t group) {
 std::uint32_t MemorySanitizer::bad_lanes(std::uint32_t begin, std::uint32_t end) const {
   std::uint32_t lanes = 0;
   for (std::uint32_t lane = 0; lane < 32; ++lane) {
-    for (std::uint32_t byte = begin; byte < end && byte < 32; ++byte) lanes |= (bad_[lane] >> byte & 1u) << lane;
+    for (std::uint32_t byte = begin; byte < end && byte < 32; ++byte)
+      lanes |= (bad_[lane] >> byte & 1u) << lane;
   }
   return lanes;
 }
@@ -335,7 +345,8 @@ void MemorySanitizer::flow_matrix_rows(const Actor& actor) {
     if (!m->definition) continue;
     std::uint32_t lanes = any != 0 && !plain ? 0xffffffffu : 0;
     for (unsigned row = 0; row < 8 && plain; ++row) {
-      if ((any >> (8 * matrix + row) & 1u) != 0) lanes |= transposed ? 0x11111111u << row / 2 : 0xfu << 4 * row;
+      if ((any >> (8 * matrix + row) & 1u) != 0)
+        lanes |= transposed ? 0x11111111u << row / 2 : 0xfu << 4 * row;
     }
     taint_.assign(w, *m, 0xffffffffu, Taint::Mask::both(lanes, in.origin));
     ++matrix;
@@ -369,7 +380,8 @@ void MemorySanitizer::flow_tmem(const Actor& actor, bool loads) {
     if (loads) {
       mask.high = mask.low;
       if (mask.low != 0)
-        mask.origin = taint_.loaded(actor, "tensor", std::uint64_t{r.rank} << 32 | r.lane << 16 | r.column, 4);
+        mask.origin =
+            taint_.loaded(actor, "tensor", std::uint64_t{r.rank} << 32 | r.lane << 16 | r.column, 4);
       taint_.assign(w, *m, 0xffffffffu, mask);
     }
     ++reg;

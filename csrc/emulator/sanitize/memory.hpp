@@ -11,12 +11,12 @@
 
 namespace sglab::emu {
 
-// Finds reads of what nobody has written: registers, local, shared and tensor memory, and global memory that the
-// user has marked.
+// Finds reads of what nobody has written: registers, local, shared and tensor memory, and global memory that
+// the user has marked.
 //
-// Reading is no error by itself: compilers load what they will not use, kernels compute on padding and mask the
-// result. So a value that was never written taints the register that it is loaded into, taint follows
-// the data (Taint), and a finding is made where it decides something: a branch, an address, a store to global
+// Reading is no error by itself: compilers load what they will not use, kernels compute on padding and mask
+// the result. So a value that was never written taints the register that it is loaded into, taint follows the
+// data (Taint), and a finding is made where it decides something: a branch, an address, a store to global
 // memory, a barrier, an asynchronous operation. Bytes that an asynchronous operation itself reads are
 // judged at once.
 class MemorySanitizer final : public Observer {
@@ -63,9 +63,9 @@ class MemorySanitizer final : public Observer {
   const Launch* launch_ = nullptr;
   std::unordered_map<std::uint64_t, Memories> memories_;  // by Cluster::index
   Taint taint_;
-  std::vector<SeenAccess> seen_;   // of the instruction being told
-  std::uint32_t bad_[32]{};        // bytes of each lane's access that were never written
-  bool found_bad_ = false;         // there are some
+  std::vector<SeenAccess> seen_;  // of the instruction being told
+  std::uint32_t bad_[32]{};       // bytes of each lane's access that were never written
+  bool found_bad_ = false;        // there are some
   TmemUse tmem_use_{};
 };
 

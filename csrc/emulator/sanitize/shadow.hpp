@@ -79,8 +79,8 @@ class CellFlags {
   std::array<std::array<std::uint64_t, 2>, TensorMemory::kColumns> cells_{};
 };
 
-// Bytes of global memory that the user has marked as not initialised; whoever writes them makes them so. Lasts
-// longer than a launch.
+// Bytes of global memory that the user has marked as not initialised; whoever writes them makes them so.
+// Lasts longer than a launch.
 class MarkedMemory {
  public:
   void mark(std::uint64_t address, std::uint64_t bytes);

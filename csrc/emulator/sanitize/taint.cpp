@@ -20,18 +20,24 @@ std::uint32_t key_of(const Mention& m) {
 
 Rule rule_of(std::string_view opcode) {
   constexpr std::pair<std::string_view, Rule> kPrefixes[] = {
-      {"bra", Rule::kDecide},           {"brx", Rule::kDecide},          {"exit", Rule::kDecide},
-      {"ret", Rule::kDecide},           {"call", Rule::kDecide},         {"trap", Rule::kDecide},
-      {"selp", Rule::kSelect},          {"shfl", Rule::kShuffle},        {"vote", Rule::kWarpWide},
-      {"match", Rule::kWarpWide},       {"redux", Rule::kWarpWide},      {"elect", Rule::kControl},
-      {"mma", Rule::kWarpWide},         {"movmatrix", Rule::kWarpWide},  {"wgmma.mma", Rule::kWgmma},
-      {"ldmatrix", Rule::kMatrixRows},  {"stmatrix", Rule::kMatrixRows}, {"ld", Rule::kAccess},
-      {"st.async", Rule::kControl},     {"st", Rule::kAccess},           {"atom", Rule::kAccess},
-      {"red.async", Rule::kControl},    {"redux", Rule::kWarpWide},      {"red", Rule::kAccess},
-      {"tcgen05.ld", Rule::kTmemLoad},  {"tcgen05.st", Rule::kTmemStore}, {"tcgen05", Rule::kControl},
-      {"mbarrier", Rule::kControl},     {"bar", Rule::kControl},         {"cp.async.bulk.prefetch", Rule::kNothing},
-      {"cp.", Rule::kControl},          {"tensormap", Rule::kControl},   {"prefetch", Rule::kNothing},
-      {"nanosleep", Rule::kNothing},    {"setmaxnreg", Rule::kNothing},  {"discard", Rule::kNothing},
+      {"bra", Rule::kDecide},           {"brx", Rule::kDecide},
+      {"exit", Rule::kDecide},          {"ret", Rule::kDecide},
+      {"call", Rule::kDecide},          {"trap", Rule::kDecide},
+      {"selp", Rule::kSelect},          {"shfl", Rule::kShuffle},
+      {"vote", Rule::kWarpWide},        {"match", Rule::kWarpWide},
+      {"redux", Rule::kWarpWide},       {"elect", Rule::kControl},
+      {"mma", Rule::kWarpWide},         {"movmatrix", Rule::kWarpWide},
+      {"wgmma.mma", Rule::kWgmma},      {"ldmatrix", Rule::kMatrixRows},
+      {"stmatrix", Rule::kMatrixRows},  {"ld", Rule::kAccess},
+      {"st.async", Rule::kControl},     {"st", Rule::kAccess},
+      {"atom", Rule::kAccess},          {"red.async", Rule::kControl},
+      {"redux", Rule::kWarpWide},       {"red", Rule::kAccess},
+      {"tcgen05.ld", Rule::kTmemLoad},  {"tcgen05.st", Rule::kTmemStore},
+      {"tcgen05", Rule::kControl},      {"mbarrier", Rule::kControl},
+      {"bar", Rule::kControl},          {"cp.async.bulk.prefetch", Rule::kNothing},
+      {"cp.", Rule::kControl},          {"tensormap", Rule::kControl},
+      {"prefetch", Rule::kNothing},     {"nanosleep", Rule::kNothing},
+      {"setmaxnreg", Rule::kNothing},   {"discard", Rule::kNothing},
       {"applypriority", Rule::kNothing}};
   for (const auto& [prefix, rule] : kPrefixes) {
     if (opcode.starts_with(prefix)) return rule;
@@ -89,7 +95,8 @@ void Taint::cluster_started(const Cluster& cluster) {
   warps.assign(cluster.warps.size(), {});
   for (std::size_t i = 0; i < program_->unset.size(); ++i) {
     const auto origin = static_cast<std::uint32_t>(program_->code.size() + i);
-    for (Registers& registers : warps) registers[key_of(program_->unset[i])] = Mask::both(0xffffffffu, origin);
+    for (Registers& registers : warps)
+      registers[key_of(program_->unset[i])] = Mask::both(0xffffffffu, origin);
   }
 }
 
@@ -123,7 +130,8 @@ void Taint::assign(const Warp& w, const Mention& destination, std::uint32_t lane
   if (found->second.lanes() == 0) registers.erase(found);
 }
 
-std::uint32_t Taint::loaded(const Actor& actor, const char* space, std::uint64_t address, std::uint64_t bytes) {
+std::uint32_t Taint::loaded(const Actor& actor, const char* space, std::uint64_t address,
+                            std::uint64_t bytes) {
   const std::uint32_t origin = pc_of(actor);
   origins_[origin] = {party(actor), space, address, bytes, {}};
   return origin;
@@ -166,7 +174,8 @@ void Taint::flow(const Actor& actor, std::uint32_t group) {
       return;
     case Rule::kControl:
       for (const Mention* m = first; m != last; ++m) {
-        if (!m->definition) decides(actor, *m, actor.lanes, "is an operand of a barrier or of an asynchronous operation");
+        if (!m->definition)
+          decides(actor, *m, actor.lanes, "is an operand of a barrier or of an asynchronous operation");
       }
       return compute(actor, group);
     case Rule::kSelect:

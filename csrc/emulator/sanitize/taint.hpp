@@ -10,8 +10,8 @@ namespace sglab::emu {
 
 // Which registers hold a value that comes from something that was never written, by lane.
 //
-// Registers that the kernel may read before it has written them are tainted from the start; data flow analysis
-// tells which those are, and most kernels have none. A warp without tainted registers costs nothing.
+// Registers that the kernel may read before it has written them are tainted from the start; data flow
+// analysis tells which those are, and most kernels have none. A warp without tainted registers costs nothing.
 class Taint {
  public:
   // Where a tainted value was read.
@@ -68,7 +68,8 @@ class Taint {
   void assign(const Warp& w, const Mention& destination, std::uint32_t lanes, Mask mask);
   // The rules that need no memory.
   void flow(const Actor& actor, std::uint32_t group);
-  // A tainted value decides something: a finding, if any of its lanes does. `how`: "decides where control goes".
+  // A tainted value decides something: a finding, if any of its lanes does. `how`: "decides where control
+  // goes".
   void decides(const Actor& actor, const Mention& source, std::uint32_t lanes, const char* how);
   // The value that the instruction loads was never written.
   std::uint32_t loaded(const Actor& actor, const char* space, std::uint64_t address, std::uint64_t bytes);
