@@ -4,6 +4,7 @@ Every operator takes `implementation="auto"` (or "reference", "triton", …); `l
 which one ran, on which machine, and why. Importing this package needs torch; Triton only where a Triton kernel runs.
 """
 
+from sglab.kernels.combine import split_kv_combine
 from sglab.kernels.contract import ContractError
 from sglab.kernels.cutlass_mla import cutlass_mla_decode, cutlass_mla_get_workspace_size
 from sglab.kernels.decode_attention import decode_attention_fwd
@@ -35,4 +36,5 @@ __all__ = [
     "merge_states",
     "record_choices",
     "set_mla_kv_buffer",
+    "split_kv_combine",
 ]

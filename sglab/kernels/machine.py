@@ -6,8 +6,11 @@ from functools import cache
 
 import torch
 
-from sglab.gpu import CudaDevice, Device
+from sglab.gpu import CudaDevice, Device, Launch
 from sglab.gpu.emulated import default_device
+from sglab.gpu.errors import GpuError
+from sglab.gpu.triton.record import LaunchRecord, Route
+from sglab.kernels import ptx
 
 
 def capability(device: torch.device) -> tuple[int, int]:
@@ -28,3 +31,25 @@ def device_of(device: torch.device) -> Device:
 @cache
 def _gpu(index: int) -> Device:
     return CudaDevice(index)
+
+
+def refuses_ptx(name: str, device: torch.device) -> str | None:
+    """Why a kernel that ships as PTX cannot run where these tensors are, or None."""
+    try:
+        where = device_of(device)
+    except GpuError as error:
+        return str(error)
+    target = ptx.module(name).target
+    return None if where.arch.runs(target) else f"it was compiled for {target}, which {where.name} does not run"
+
+
+def run(device: Device, launch: Launch, why: str) -> LaunchRecord:
+    """Run a launch and record where and why.
+
+    why: what kernel it is: "our kernel for Hopper"
+    """
+    on_gpu = device.torch_device != "cpu"
+    where = "the tensors' GPU" if on_gpu else f"an {device.name}: the tensors are on the CPU"
+    report = device.run(launch)
+    route: Route = "cuda" if on_gpu else "emulator"
+    return LaunchRecord(launch.kernel.name, route, f"{why} on {where}", launch.geometry.grid, report)

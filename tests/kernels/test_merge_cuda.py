@@ -1,11 +1,11 @@
-"""The merges and the combine in CUDA C++ against the float64 rules, emulated and on an NVIDIA GPU."""
+"""The merges in CUDA C++ against the float64 rules, emulated and on an NVIDIA GPU."""
 
 import math
 
 import pytest
 import torch
 
-from sglab.kernels import ptx
+from sglab.kernels import last_choice, merge_state, merge_states
 from sglab.kernels.merge import cuda, reference
 from sglab.kernels.merge.contract import FLOATS, Rule, StatesArguments, check_pair
 
@@ -81,31 +81,21 @@ def test_states(device: torch.device, dtype: torch.dtype, n: int, head_dim: int)
     close(ours.s_merged, theirs.s_merged)
 
 
-@pytest.mark.parametrize("variant", ["few", "many"])
-@pytest.mark.parametrize("dtype", FLOATS)
-def test_combine(device: torch.device, variant: str, dtype: torch.dtype) -> None:
-    """1 to 256 splits; those without a token hold NaN, and a row without any gives 0 and −inf."""
-    suffix = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}[dtype]
-    heads, splits = 13, [1, 2, 7, 8, 9, 31, 32, 33, 256, 3]
-    indptr = torch.tensor([0, *splits]).cumsum(0).int().to(device)
-    out_of = torch.randn(int(indptr[-1]), heads, 512, device=device)
-    lse_of = torch.randn(int(indptr[-1]), heads, device=device) * 5
-    lse_of[torch.rand_like(lse_of) < 0.3] = -math.inf
-    lse_of[indptr[-2] :] = -math.inf
-    out_of[lse_of == -math.inf] = math.nan
-    requests = torch.randperm(len(splits)).int().to(device)
-    out = torch.full((len(splits), heads, 512), math.nan, device=device, dtype=dtype)
-    lse = torch.full((len(splits), heads), math.nan, device=device)
-    ptx.module("split_kv_combine")[f"split_kv_combine_{variant}_{suffix}"].launch(
-        cuda._device(device),
-        grid=(heads if variant == "many" else -(-heads // 4), len(splits)),
-        block=128,
-        args=[out_of, lse_of, requests, indptr, None, out, heads * 512, 512, lse, heads, 1.0],
-    )
-    for entry, request in enumerate(requests.tolist()):
-        rows = slice(int(indptr[entry]), int(indptr[entry + 1]))
-        arguments = (out_of[rows].double().nan_to_num(), lse_of[rows].double() * math.log(2))
-        expected_lse = torch.logsumexp(arguments[1], 0)
-        weights = (arguments[1] - expected_lse).exp().nan_to_num()
-        close(out[request], (weights.unsqueeze(-1) * arguments[0]).sum(0).to(dtype))
-        torch.testing.assert_close(lse[request], (expected_lse / math.log(2)).float(), rtol=1e-5, atol=1e-5)
+def test_as_an_implementation_of_the_operators() -> None:
+    v, s = torch.randn(3, 2, 64), torch.randn(3, 2)
+    ours, lse = merge_state(v, s, v + 1, s, implementation="cuda")
+    choice = last_choice()
+    assert choice is not None and choice.implementation == "cuda"
+    assert [(each.kernel, each.route) for each in choice.launches] == [("merge_state_f32", "emulator")]
+    close(ours, v + 0.5)
+    close(lse, s + 1)
+    states, _ = merge_states(torch.stack([v, v + 1], 1), torch.stack([s, s], 1), implementation="cuda")
+    close(states, v + 0.5)
+
+
+def test_what_it_has_no_kernel_for_is_refused() -> None:
+    v, s = torch.randn(3, 2, 64), torch.randn(3, 2)
+    with pytest.raises(ValueError, match="has no kernel for the rule 'base 2 rule, natural'"):
+        merge_states(v.unsqueeze(1), s.unsqueeze(1), base="e", implementation="cuda")
+    with pytest.raises(ValueError, match=r"has no kernel that merges torch\.float32 into torch\.float16"):
+        merge_state(v, s, v, s, v_merged=torch.empty_like(v, dtype=torch.float16), implementation="cuda")

@@ -11,7 +11,7 @@ import torch
 
 from sglab.gpu import Device, Launch
 from sglab.gpu.errors import GpuError
-from sglab.gpu.triton.record import LaunchRecord, Route
+from sglab.gpu.triton.record import LaunchRecord
 from sglab.kernels import machine, ptx
 from sglab.kernels.cutlass_mla.contract import MLAArguments
 from sglab.kernels.mla_sm90 import MlaSm90
@@ -54,13 +54,7 @@ def run(arguments: MLAArguments) -> tuple[LaunchRecord, ...]:
     name = kernel_for(device) or ""
     prepare = _blackwell if name == "mla_decode_sm100" else _hopper
     launches = prepare(device, arguments)
-    on_gpu = arguments.device.type == "cuda"
-    where = "the tensors' GPU" if on_gpu else f"an {device.name}: the tensors are on the CPU"
-    route: Route = "cuda" if on_gpu else "emulator"
-    reason = f"our kernel for {NAMES[name]}, on {where}"
-    return tuple(
-        LaunchRecord(launch.kernel.name, route, reason, launch.geometry.grid, device.run(launch)) for launch in launches
-    )
+    return tuple(machine.run(device, launch, f"our kernel for {NAMES[name]},") for launch in launches)
 
 
 def _blackwell(device: Device, a: MLAArguments) -> list[Launch]:

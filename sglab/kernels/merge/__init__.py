@@ -10,6 +10,7 @@ from typing import Literal
 
 import torch
 
+from sglab.kernels.merge import cuda
 from sglab.kernels.merge.contract import PairArguments, Rule, check_pair, check_states
 from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator, needs_triton
 
@@ -18,6 +19,7 @@ def _operator(name: str, function: str) -> Operator:
     return Operator(
         name,
         Implementation("triton", f"sglab.kernels.merge.triton:{function}", GPU, needs_triton),
+        Implementation("cuda", f"sglab.kernels.merge.cuda:{function}", GPU, cuda.refuses),
         Implementation("reference", f"sglab.kernels.merge.reference:{function}", EVERYWHERE),
     )
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 
 import torch
 
-from sglab.gpu import CudaDevice, Device, EmulatedDevice, Kernel
+from sglab.gpu import Kernel
 from sglab.gpu.triton.record import LaunchRecord
-from sglab.kernels import ptx
+from sglab.kernels import machine, ptx
 from sglab.kernels.merge.contract import PairArguments, Rule, StatesArguments
 
 THREADS = 128
@@ -23,7 +22,10 @@ def refuses(arguments: PairArguments | StatesArguments) -> str | None:
     """Why these kernels cannot run a call, or None."""
     if arguments.rule not in _RULES or (isinstance(arguments, StatesArguments) and arguments.rule is not Rule.BASE2):
         return f"has no kernel for the rule '{arguments.rule.value}'"
-    return None
+    inputs = arguments.v if isinstance(arguments, StatesArguments) else arguments.v_a
+    if arguments.v_merged.dtype != inputs.dtype:
+        return f"has no kernel that merges {inputs.dtype} into {arguments.v_merged.dtype}"
+    return machine.refuses_ptx("merge", arguments.device)
 
 
 def pair(a: PairArguments) -> tuple[LaunchRecord, ...]:
@@ -57,14 +59,6 @@ def _launch(
 ) -> tuple[LaunchRecord, ...]:
     if rows == 0:
         return ()
-    grid = -(-rows * lanes // THREADS)
-    on_gpu = device.type == "cuda"
-    report = kernel.launch(_device(device), grid=grid, block=THREADS, args=arguments)
-    reason = "its tensors live on the GPU" if on_gpu else "its tensors live on the CPU"
-    return (LaunchRecord(kernel.name, "cuda" if on_gpu else "emulator", reason, (grid, 1, 1), report),)
-
-
-@cache
-def _device(device: torch.device) -> Device:
-    """The GPU that a tensor is on; for the CPU an emulated H100."""
-    return CudaDevice(device.index or 0) if device.type == "cuda" else EmulatedDevice("sm_90a")
+    where = machine.device_of(device)
+    launch = kernel.prepare(where, grid=-(-rows * lanes // THREADS), block=THREADS, args=arguments)
+    return (machine.run(where, launch, "our CUDA kernel"),)

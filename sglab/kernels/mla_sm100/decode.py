@@ -6,10 +6,12 @@ import math
 
 import torch
 
-from sglab.gpu import Device, Kernel, Launch, Strided, TensorMap
+from sglab.gpu import Device, Launch, Strided, TensorMap
 from sglab.kernels import ptx
+from sglab.kernels.combine import cuda as combine
+from sglab.kernels.combine.contract import LSE_UNITS, MANY_SPLITS, CombineArguments, LseBase
 from sglab.kernels.contract import Contract
-from sglab.kernels.mla_sm90.contract import DTYPES, LATENT_DIM, LSE_UNITS, LseBase
+from sglab.kernels.mla_sm90.contract import DTYPES, LATENT_DIM, DecodeArguments
 from sglab.kernels.mla_sm100.contract import OPERATOR, Scheduler, Sm100Arguments, check, check_sizes
 
 CTAS = 2
@@ -19,11 +21,6 @@ HALF_TILE = 64
 """Tokens that one copy brings, if a page holds as many."""
 THREADS = 352
 SHARED_BYTES = 225_280
-COMBINE_THREADS = 128
-MANY_SPLITS = 8
-"""Splits above which the combine gives a row to four warps."""
-ROWS_OF_FEW = 4
-"""Rows that its CTA has otherwise."""
 
 
 class MlaSm100:
@@ -89,11 +86,11 @@ class MlaSm100:
         Contract(OPERATOR).require(got == expected, "q_nope", f"of (batch, heads) {expected}", got, "Make another.")
         if self.batch == 0:
             return []
-        return [self._attention(a), *([self._combine(a)] if self.max_splits > 1 else [])]
+        return [self._attention(a), *([self._combine(a.decode)] if self.max_splits > 1 else [])]
 
     def _attention(self, a: Sm100Arguments) -> Launch:
         d = a.decode
-        return self._kernel(OPERATOR, "", d.q_nope.dtype).prepare(
+        return ptx.module(OPERATOR)[f"{OPERATOR}_{DTYPES[d.q_nope.dtype]}"].prepare(
             self.device,
             grid=self.grid,
             block=THREADS,
@@ -123,30 +120,11 @@ class MlaSm100:
             overlaps=True,
         )
 
-    def _combine(self, a: Sm100Arguments) -> Launch:
-        many, d = self.max_splits > MANY_SPLITS, a.decode
-        return self._kernel("split_kv_combine", "_many" if many else "_few", d.q_nope.dtype).prepare(
-            self.device,
-            grid=(self.num_heads if many else -(-self.num_heads // ROWS_OF_FEW), self.batch),
-            block=COMBINE_THREADS,
-            args=[
-                self.partial_out,
-                self.partial_lse,
-                self._requests,
-                self._slot_indptr,
-                self.partial_count,
-                Strided(d.out),
-                d.out.stride(0),
-                d.out.stride(1),
-                d.lse,
-                self.num_heads,
-                LSE_UNITS[d.lse_base],
-            ],
-            overlaps=True,
-        )
-
-    def _kernel(self, name: str, variant: str, dtype: torch.dtype) -> Kernel:
-        return ptx.module(name)[f"{name}{variant}_{DTYPES[dtype]}"]
+    def _combine(self, d: DecodeArguments) -> Launch:
+        many = self.max_splits > MANY_SPLITS
+        partials = (self.partial_out, self.partial_lse, self._slot_indptr, self._requests)
+        arguments = CombineArguments(*partials, d.out, d.lse, self.partial_count, d.lse_base, many)
+        return combine.prepare(self.device, arguments)
 
 
 def mla_decode_sm100(

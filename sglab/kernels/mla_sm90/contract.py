@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 
+from sglab.kernels.combine.contract import LSE_UNITS, LseBase
 from sglab.kernels.contract import INT32, Contract
 
 LATENT_DIM = 512
@@ -15,10 +15,6 @@ ROPE_DIM = 64
 MAX_HEADS = 128
 PAGE_SIZES = (16, 32, 64, 128)
 DTYPES = {torch.float16: "f16", torch.bfloat16: "bf16"}
-LSE_UNITS = {"2": 1.0, "e": math.log(2.0)}
-"""One unit of log2, in the base's own units."""
-
-LseBase = Literal["2", "e"]
 
 
 @dataclass(frozen=True)

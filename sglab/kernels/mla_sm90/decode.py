@@ -7,24 +7,18 @@ from typing import Any
 
 import torch
 
-from sglab.gpu import Device, Kernel, Launch, Strided, TensorMap
+from sglab.gpu import Device, Launch, Strided, TensorMap
 from sglab.kernels import ptx
+from sglab.kernels.combine import cuda as combine
+from sglab.kernels.combine.contract import LSE_UNITS, MANY_SPLITS, CombineArguments, LseBase
 from sglab.kernels.contract import Contract
-from sglab.kernels.mla_sm90.contract import DTYPES, LATENT_DIM, LSE_UNITS, DecodeArguments, LseBase, check
+from sglab.kernels.mla_sm90.contract import DTYPES, LATENT_DIM, DecodeArguments, check
 from sglab.planning.mla_sm90 import HEADS_PER_CTA, MlaSm90Plan, mla_sm90_plan
 
 OPERATOR = "mla_decode_sm90"
 THREADS = 384
 SHARED_BYTES = 224_208
 TILE = 64
-COMBINE_THREADS = 128
-MANY_SPLITS = 8
-"""Splits per request, on average, above which the combine gives a row to four warps."""
-SPREADING_BYTES = 100_000
-"""Shared memory that the combine of many splits asks for and leaves alone: no more than two of its CTAs fit on an SM,
-so that those which start before the last attention CTA has ended do not crowd on the few SMs that were idle."""
-ROWS_OF_FEW = 4
-"""Rows that its CTA has otherwise."""
 
 
 class MlaSm90:
@@ -73,7 +67,7 @@ class MlaSm90:
         return [self._attention(a), *([self._combine(a)] if self.plan.slots else [])]
 
     def _attention(self, a: DecodeArguments) -> Launch:
-        return self._kernel(OPERATOR, "", a).prepare(
+        return ptx.module(OPERATOR)[f"{OPERATOR}_{DTYPES[a.q_nope.dtype]}"].prepare(
             self.device,
             grid=(-(-self.num_heads // HEADS_PER_CTA), self.plan.parts),
             block=THREADS,
@@ -101,31 +95,9 @@ class MlaSm90:
         )
 
     def _combine(self, a: DecodeArguments) -> Launch:
-        requests = self.plan.split_requests.size
-        many = self.plan.slots > MANY_SPLITS * requests
-        return self._kernel("split_kv_combine", "_many" if many else "_few", a).prepare(
-            self.device,
-            grid=(self.num_heads if many else -(-self.num_heads // ROWS_OF_FEW), requests),
-            block=COMBINE_THREADS,
-            smem=SPREADING_BYTES if many else 0,
-            args=[
-                self.partial_out,
-                self.partial_lse,
-                self._split_requests,
-                self._slot_indptr,
-                None,
-                Strided(a.out),
-                a.out.stride(0),
-                a.out.stride(1),
-                a.lse,
-                self.num_heads,
-                LSE_UNITS[a.lse_base],
-            ],
-            overlaps=True,
-        )
-
-    def _kernel(self, name: str, variant: str, a: DecodeArguments) -> Kernel:
-        return ptx.module(name)[f"{name}{variant}_{DTYPES[a.q_nope.dtype]}"]
+        many = self.plan.slots > MANY_SPLITS * self.plan.split_requests.size
+        partials = (self.partial_out, self.partial_lse, self._slot_indptr, self._split_requests)
+        return combine.prepare(self.device, CombineArguments(*partials, a.out, a.lse, None, a.lse_base, many))
 
 
 def mla_decode_sm90(
