@@ -52,7 +52,7 @@ def test_a_request_without_pages_gives_0_and_minus_infinity() -> None:
 
 def test_keys_behind_the_last_token_are_not_read_as_numbers() -> None:
     tensors = inputs([5], group=8)
-    q, k, v, _, indices, _ = tensors
+    _, k, v, _, indices, _ = tensors
     k[indices.long(), 5:], v[indices.long(), 5:] = math.nan, math.inf
     out, _ = batch_decode_with_paged_kv_cache(*tensors)
     assert out.isfinite().all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import torch
 
@@ -11,7 +12,7 @@ from sglab.kernels.paged_decode.contract import PagedDecodeArguments
 
 def run(a: PagedDecodeArguments) -> tuple[()]:
     starts = a.kv_indptr.tolist()
-    for request, (first, end) in enumerate(zip(starts, starts[1:], strict=False)):
+    for request, (first, end) in enumerate(pairwise(starts)):
         pages = a.kv_indices[first:end].long()
         length = (end - first - 1) * a.k.shape[1] + int(a.kv_last_page_len[request]) if end > first else 0
         k, v = (cache[pages].flatten(0, 1)[:length].double().repeat_interleave(a.group, 1) for cache in (a.k, a.v))
