@@ -19,10 +19,8 @@ std::vector<std::uint32_t> read_registers(const Warp& warp, const std::vector<Re
   return values;
 }
 
-// Operation `number` of a warp's warpgroup, numbered apart from the cluster's other operations.
-AsyncOp async_op(const Warp& warp, std::uint64_t number) {
-  const std::uint64_t warpgroup = (warp.slot - warp.index % 4) / 4 + 1;
-  return {warpgroup << 48 | (number + 1), AsyncOp::Kind::kWgmma, Proxy::kAsync, kNoMbarrier};
+AsyncOp async_op(const Issuer& issuer) {
+  return {issuer.operation, AsyncOp::Kind::kWgmma, Proxy::kAsync, kNoMbarrier};
 }
 
 }  // namespace
@@ -52,8 +50,10 @@ void Warpgroup::issue(Warp& warp, const Inst* inst, const Wgmma& op, const std::
     raise_fault(warp, inst, -1, "tensor_core", "the warps of a warpgroup issue different wgmma instructions");
   }
   operation.issued |= 1u << index;
-  if (Sanitizer* const sanitizer = warp.launch->sanitizer)
-    sanitizer->issued(*warp.cluster, {warp.slot, -1, inst}, warp.group_mask, async_op(warp, number));
+  if (Sanitizer* const sanitizer = warp.launch->sanitizer) {
+    const Issuer issuer{warp.slot, -1, inst, operation.issuer.operation};
+    sanitizer->issued(*warp.cluster, issuer, warp.group_mask, async_op(issuer));
+  }
   operation.a[index] = std::move(a);
   Chain& chain = *operation.chain;
   if ((chain.holding >> index & 1u) != 0) return;
@@ -88,8 +88,8 @@ bool Warpgroup::wait_group(Warp& warp, std::uint32_t pending) {
       raise_fault(warp, operation.issuer.inst, -1, "out_of_bounds", error.what());
     }
     if (Sanitizer* const sanitizer = warp.launch->sanitizer)
-      sanitizer->performed(*warp.cluster, {warp.slot, -1, operation.issuer.inst}, warp.group_mask,
-                           async_op(warp, done_), footprint_of(warp.cta->rank, operation.op));
+      sanitizer->performed(*warp.cluster, operation.issuer, 0, async_op(operation.issuer),
+                           footprint_of(warp.cta->rank, operation.op));
     operations_.pop_front();
     ++done_;
   }

@@ -196,8 +196,7 @@ std::vector<Meaning> meanings(const Program& program) {
   for (std::uint32_t pc = 0; pc < all.size(); ++pc) {
     const std::uint32_t opcode = program.places[pc].opcode;
     if (opcode != kNoIndex) {
-      if (!known[opcode])
-        known[opcode] = meaning_of(access_form(program, pc), opcodes[opcode]);
+      if (!known[opcode]) known[opcode] = meaning_of(access_form(program, pc), opcodes[opcode]);
       all[pc] = *known[opcode];
       complete(all[pc], program.code[pc]);
     }

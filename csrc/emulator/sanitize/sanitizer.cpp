@@ -10,7 +10,9 @@
 #include "emulator/memory/access.hpp"
 #include "emulator/memory/aperture.hpp"
 #include "emulator/ops/operands.hpp"
+#include "emulator/sanitize/barriers.hpp"
 #include "emulator/sanitize/memory.hpp"
+#include "emulator/sanitize/tensor.hpp"
 #include "emulator/tensor/tmem_transfer.hpp"
 
 namespace sglab::emu {
@@ -55,6 +57,12 @@ Sanitizer::Sanitizer(Detectors detectors, std::shared_ptr<MarkedMemory> marked) 
     auto memory = std::make_unique<MemorySanitizer>(findings_, std::move(marked));
     memory_ = memory.get();
     observers_.push_back(std::move(memory));
+  }
+  if (detectors.tensor) observers_.push_back(std::make_unique<TensorSanitizer>(findings_));
+  if (detectors.barriers) {
+    auto barriers = std::make_unique<BarrierSanitizer>(findings_);
+    barriers_ = barriers.get();
+    observers_.push_back(std::move(barriers));
   }
 }
 Sanitizer::~Sanitizer() = default;
@@ -336,15 +344,14 @@ Actor Sanitizer::actor_of(const Cluster& cluster, const Issuer& issuer, std::uin
 
 void Sanitizer::issued(const Cluster& cluster, const Issuer& issuer, std::uint32_t lanes, AsyncOp op) {
   const Actor actor{&cluster.warps[issuer.warp], issuer.inst, lanes, position_, op.id};
-  if (op.kind != AsyncOp::Kind::kWgmma) clusters_[cluster.index].operations.push_back(actor);
+  std::vector<Actor>& known = clusters_[cluster.index].operations;
+  if (known.size() < op.id) known.resize(op.id, actor);  // of a wgmma, its first warp
   all([&](Observer& o) { o.issued(actor, op); });
 }
 
 void Sanitizer::performed(const Cluster& cluster, const Issuer& issuer, std::uint32_t lanes, AsyncOp op,
                           const Footprint& footprint) {
-  const Actor actor = op.kind == AsyncOp::Kind::kWgmma
-                          ? Actor{&cluster.warps[issuer.warp], issuer.inst, lanes, position_, op.id}
-                          : actor_of(cluster, issuer, lanes);
+  const Actor actor = actor_of(cluster, issuer, lanes);
   all([&](Observer& o) { o.performed(actor, op, footprint); });
 }
 

@@ -11,6 +11,7 @@
 
 namespace sglab::emu {
 
+class BarrierSanitizer;
 class MarkedMemory;
 class MemorySanitizer;
 
@@ -25,6 +26,8 @@ class Sanitizer {
   Sanitizer(const Sanitizer&) = delete;
 
   Findings& findings() { return findings_; }
+  // nullptr: it is not attached.
+  const BarrierSanitizer* barriers() const { return barriers_; }
 
   // For the launch loop.
   void launched(const Launch& launch);
@@ -75,6 +78,7 @@ class Sanitizer {
   Findings findings_;
   std::vector<std::unique_ptr<Observer>> observers_;
   MemorySanitizer* memory_ = nullptr;  // among them
+  BarrierSanitizer* barriers_ = nullptr;
   const Launch* launch_ = nullptr;
   const Program* program_ = nullptr;
   std::vector<Meaning> meanings_;
