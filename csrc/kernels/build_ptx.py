@@ -41,6 +41,7 @@ KERNELS = {
     "mla_decode_sm90": Kernel("csrc/kernels/sm90/mla_decode.cu", "sm_90a"),
     "split_kv_combine": Kernel("csrc/kernels/portable/combine.cu", "sm_90"),
     "merge": Kernel("csrc/kernels/portable/merge.cu", "sm_90"),
+    "tma_pipeline": Kernel("csrc/kernels/lessons/tma_pipeline.cu", "sm_90a"),
     "paged_decode": Kernel("csrc/kernels/portable/paged_decode.cu", "sm_80"),
 }
 """A portable kernel's PTX runs on its target and everything newer."""
