@@ -4,6 +4,7 @@
 #include "emulator/engine/launch.hpp"
 #include "emulator/ops/operands.hpp"
 #include "emulator/ops/tensor_families.hpp"
+#include "emulator/sanitize/observer.hpp"
 
 namespace sglab::emu {
 namespace {
@@ -107,6 +108,11 @@ void build_nothing(Builder& b) {
   b.expect_count(0, 0);
 }
 
+void build_wait_all(Builder& b) {
+  b.expect_count(0, 0);
+  b.inst.imm = kWaitAll;
+}
+
 void build_wait_group(Builder& b) {
   b.expect_count(1, 1);
   b.inst.imm = b.integer(b.operand(0));
@@ -120,7 +126,7 @@ void register_cp_async(Table& t) {
         build_copy, copy);
   t.row("cp.async.commit_group", build_nothing, commit_group);
   t.row("cp.async.wait_group", build_wait_group, wait_group);
-  t.row("cp.async.wait_all", build_nothing, wait_all);
+  t.row("cp.async.wait_all", build_wait_all, wait_all);
 }
 
 }  // namespace sglab::emu

@@ -12,6 +12,7 @@
 #include "emulator/ops/operands.hpp"
 #include "emulator/sanitize/barriers.hpp"
 #include "emulator/sanitize/memory.hpp"
+#include "emulator/sanitize/races/detector.hpp"
 #include "emulator/sanitize/tensor.hpp"
 #include "emulator/tensor/tmem_transfer.hpp"
 
@@ -64,6 +65,7 @@ Sanitizer::Sanitizer(Detectors detectors, std::shared_ptr<MarkedMemory> marked) 
     barriers_ = barriers.get();
     observers_.push_back(std::move(barriers));
   }
+  if (detectors.races) observers_.push_back(std::make_unique<races::RaceDetector>(findings_));
 }
 Sanitizer::~Sanitizer() = default;
 

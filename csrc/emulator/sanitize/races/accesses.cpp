@@ -1,0 +1,124 @@
+#include <algorithm>
+#include <bit>
+
+#include "emulator/debug/breakpoints.hpp"
+#include "emulator/memory/aperture.hpp"
+#include "emulator/sanitize/races/detector.hpp"
+
+namespace sglab::emu::races {
+
+void RaceDetector::launched(const Launch&) {
+  clusters_.clear();
+  global_.forget();
+  left_.clear();
+}
+
+void RaceDetector::cluster_started(const Cluster& cluster) {
+  clusters_[cluster.index] = std::make_unique<ClusterRaces>(cluster);
+}
+
+void RaceDetector::cluster_finished(const Cluster& cluster) {
+  clusters_.erase(cluster.index);
+}
+
+Record RaceDetector::record_of(const Actor& actor, const Strand& strand) const {
+  const Warp& warp = *actor.warp;
+  Record record;
+  record.position = actor.position;
+  record.cluster = warp.cluster->index;
+  record.slot = record.issue_slot = strand.slot;
+  record.clock = record.issue_clock = strand.clock;
+  record.pc = static_cast<std::uint32_t>(actor.inst - warp.code);
+  record.lanes = actor.lanes;
+  record.cta = static_cast<std::uint32_t>(linear_index(*warp.cta));
+  record.warp = static_cast<std::uint16_t>(warp.index);
+  return record;
+}
+
+void RaceDetector::accessed(const Actor& actor, const Access& access) {
+  if (access.space != Space::kGlobal && access.space != Space::kShared) return;
+  ClusterRaces& cluster = state(actor);
+  Shadow& shadow = access.space == Space::kGlobal ? global_ : cluster.shared;
+  const bool strong = access.atomic || access.order != Order::kWeak;
+  cluster.threads.each_part(*actor.warp, access.lanes, [&](Strand& strand, std::uint32_t lanes) {
+    cluster.threads.tick(strand);
+    Record record = record_of(actor, strand);
+    record.lanes = lanes;
+    record.strong = strong;
+    // tcgen05.alloc: "same-address ordering with respect to non-tcgen05 instructions", of any proxy.
+    record.async_proxy = actor.inst->kind == InstClass::kTensorMemory;
+    record.scope = access.order == Order::kVolatile ? Scope::kSys : access.scope;
+    const ViewPtr view = strand.view;
+    Judgement judgement(findings, actor, record, {&view, 1});
+    judgement.met = strand.met;
+    judgement.writes = access.writes;
+    Shadow::Touch touch{.record = shadow.enter(record), .writes = access.writes};
+    touch_lanes(cluster, judgement, touch, access, lanes);
+  });
+  if (strong) synchronise(actor, access);
+}
+
+// Lanes that write one word together, or read the same, count as the first of them.
+void RaceDetector::touch_lanes(ClusterRaces& cluster, Judgement& judgement, Shadow::Touch& touch,
+                               const Access& access, std::uint32_t lanes) {
+  const std::uint32_t together = access.bytes < 4 ? 4 / access.bytes : 1;
+  std::uint64_t previous = ~std::uint64_t{0};
+  for (std::uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
+    const auto lane = static_cast<std::uint32_t>(std::countr_zero(rest));
+    const std::uint64_t address = access.address[lane];
+    if (address == previous && !access.writes) continue;
+    previous = address;
+    std::uint32_t bytes = access.bytes;
+    if (together > 1 && address % 4 == 0 && lane + together <= 32) {
+      const std::uint32_t group = ((1u << together) - 1) << lane;
+      bool side_by_side = (lanes & group) == group;
+      for (std::uint32_t i = 1; side_by_side && i < together; ++i)
+        side_by_side = access.address[lane + i] == address + i * access.bytes;
+      if (side_by_side) bytes = 4, rest &= ~(group & (group - 1));
+    }
+    touch.lane = judgement.lane = lane;
+    touch_bytes(cluster, judgement, touch, {access.space, address, bytes});
+  }
+}
+
+void RaceDetector::touch_bytes(ClusterRaces& cluster, Judgement& judgement, Shadow::Touch& touch,
+                               const Range& range) {
+  judgement.space = range.space;
+  const bool global = range.space == Space::kGlobal;
+  Shadow& shadow = global ? global_ : cluster.shared;
+  std::uint64_t begin = range.address;
+  const std::uint64_t end = begin + range.bytes;
+  while (begin < end) {
+    const std::uint64_t word = begin / 4;
+    Shadow::Cell* const cell =
+        global ? global_.page(begin) + word % (GlobalShadow::kPageBytes / 4)
+               : &cluster.shared_cells[begin >> kSharedRankShift][(begin & kSharedOffsetMask) / 4];
+    judgement.address = begin;
+    if (begin % 4 != 0 || end - begin < 4) {
+      const std::uint64_t stop = std::min(end, 4 * word + 4);
+      const unsigned bytes = (1u << (stop - 4 * word)) - (1u << (begin - 4 * word));
+      shadow.touch_bytes(*cell, bytes, touch, judgement);
+      begin = stop;
+      continue;
+    }
+    std::uint64_t count = (end - begin) / 4;
+    if (global) count = std::min(count, GlobalShadow::kPageBytes / 4 - word % (GlobalShadow::kPageBytes / 4));
+    shadow.touch(cell, count, touch, judgement);
+    begin += 4 * count;
+  }
+}
+
+void RaceDetector::touch_tensor(ClusterRaces& cluster, Judgement& judgement, Shadow::Touch& touch,
+                                const TmemRange& range) {
+  judgement.space = Space::kReg;
+  std::vector<Shadow::Cell>& cells = cluster.tensor_of(range.rank);
+  constexpr std::uint32_t kLanes = ClusterRaces::kTensorLanes, kColumns = ClusterRaces::kTensorColumns;
+  const std::uint32_t columns = std::min(range.columns, kColumns - std::min(range.column, kColumns));
+  for (std::uint32_t part = range.lane / kLanes;
+       part * kLanes < range.lane + range.lanes && part < 128 / kLanes; ++part) {
+    judgement.address = std::uint64_t{range.rank} << 32 | part * kLanes << 16 | range.column;
+    cluster.tensor.touch(&cells[part * kColumns + range.column], columns, touch, judgement);
+  }
+}
+
+}  // namespace sglab::emu::races

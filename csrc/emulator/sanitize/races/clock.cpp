@@ -1,0 +1,67 @@
+#include "emulator/sanitize/races/clock.hpp"
+
+#include <algorithm>
+
+namespace sglab::emu::races {
+namespace {
+
+void join_own(View& mine, const View& other) {
+  mine.seen.join(other.seen);
+  for (unsigned i = 0; i < 2; ++i) mine.fenced[i].join(other.fenced[i]);
+  mine.initialised.join(other.initialised);
+  mine.weak.join(other.weak);
+}
+
+View& entry(Foreign& all, std::uint64_t cluster) {
+  const auto at = std::lower_bound(all.clusters.begin(), all.clusters.end(), cluster,
+                                   [](const auto& one, std::uint64_t number) { return one.first < number; });
+  if (at != all.clusters.end() && at->first == cluster) return at->second;
+  return all.clusters.insert(at, {cluster, View{}})->second;
+}
+
+// A copy to change, or the view's own if nobody shares it.
+std::shared_ptr<Foreign> changeable(const std::shared_ptr<const Foreign>& all) {
+  if (all == nullptr) return std::make_shared<Foreign>();
+  if (all.use_count() == 1) return std::const_pointer_cast<Foreign>(all);
+  return std::make_shared<Foreign>(*all);
+}
+
+}  // namespace
+
+void View::join(const View& other) {
+  join_own(*this, other);
+  if (other.foreign == nullptr || other.foreign == foreign) return;
+  if (foreign == nullptr) {
+    foreign = other.foreign;
+    return;
+  }
+  const std::shared_ptr<Foreign> all = changeable(foreign);
+  for (const auto& [cluster, view] : other.foreign->clusters) join_own(entry(*all, cluster), view);
+  foreign = all;
+}
+
+void View::join_from(std::uint64_t mine, const View& other, std::uint64_t theirs) {
+  if (mine == theirs) return join(other);
+  const std::shared_ptr<Foreign> all = changeable(foreign);
+  join_own(entry(*all, theirs), other);
+  if (other.foreign != nullptr) {
+    for (const auto& [cluster, view] : other.foreign->clusters) {
+      if (cluster == mine) {
+        join_own(*this, view);
+      } else {
+        join_own(entry(*all, cluster), view);
+      }
+    }
+  }
+  foreign = all;
+}
+
+const View* View::of(std::uint64_t cluster) const {
+  if (foreign == nullptr) return nullptr;
+  const auto& all = foreign->clusters;
+  const auto at = std::lower_bound(all.begin(), all.end(), cluster,
+                                   [](const auto& one, std::uint64_t number) { return one.first < number; });
+  return at != all.end() && at->first == cluster ? &at->second : nullptr;
+}
+
+}  // namespace sglab::emu::races

@@ -1,0 +1,263 @@
+#include "emulator/sanitize/races/judgement.hpp"
+
+#include "emulator/engine/cluster.hpp"
+#include "emulator/sanitize/races/stored.hpp"
+
+// References are to the PTX ISA 9.x: "Memory consistency model" (causality order, proxy-preserved base
+// causality order), "Asynchronous operations", and of tcgen05 "Memory consistency model for 5th generation of
+// TensorCore operations".
+namespace sglab::emu::races {
+namespace {
+
+bool includes(Scope scope, const Record& a, const Record& b) {
+  switch (scope) {
+    case Scope::kCta:
+      return a.cta == b.cta;
+    case Scope::kCluster:
+      return a.cluster == b.cluster;
+    default:
+      return true;
+  }
+}
+
+// Morally strong: each names a scope that includes the other, so the two do not race.
+bool morally_strong(const Record& a, const Record& b) {
+  return a.strong && b.strong && includes(a.scope, a, b) && includes(b.scope, b, a);
+}
+
+const char* space_name(Space space) {
+  return space == Space::kGlobal ? "global" : space == Space::kShared ? "shared" : "tensor";
+}
+
+struct Hint {
+  const char* kind;
+  const char* why;
+};
+
+// What observes the completion of an asynchronous access.
+Hint missing_completion(Role role) {
+  switch (role) {
+    case Role::kCopy:
+      return {"missing_mbarrier_wait", "nobody has waited for the mbarrier phase that the copy completes"};
+    case Role::kGroupedRead:
+      return {"missing_bulk_wait", "cp.async.bulk.wait_group.read is missing between"};
+    case Role::kGroupedWrite:
+      return {"missing_bulk_wait", "cp.async.bulk.wait_group is missing between"};
+    case Role::kCpAsync:
+      return {"missing_cp_async_wait", "cp.async.wait_group is missing between"};
+    case Role::kWgmma:
+      return {"missing_wgmma_wait", "wgmma.wait_group is missing between"};
+    case Role::kTensor:
+      return {"missing_commit_wait", "tcgen05.commit and a wait for its mbarrier are missing between"};
+    case Role::kTensorLoad:
+      return {"missing_tensor_wait", "tcgen05.wait::ld is missing between"};
+    case Role::kTensorStore:
+      return {"missing_tensor_wait", "tcgen05.wait::st is missing between"};
+    case Role::kThread:
+      break;
+  }
+  return {"", ""};
+}
+
+Party party_of(const Record& record, std::uint32_t lane) {
+  Party party;
+  party.cta = record.cta;
+  party.warp = record.warp;
+  party.lanes = lane != kNoLane && record.role == Role::kThread ? 1u << lane : record.lanes;
+  party.pc = record.pc;
+  party.position = record.position;
+  party.asynchronous =
+      record.role != Role::kThread && record.role != Role::kTensorLoad && record.role != Role::kTensorStore;
+  return party;
+}
+
+}  // namespace
+
+bool Judgement::ordered(const View& view, const Record& earlier) const {
+  if (view.seen.covers(earlier.slot, earlier.clock)) return true;
+  if (space != Space::kReg) return false;
+  if (view.tensor.covers(earlier.slot, earlier.clock)) return true;
+  // "Register dependencies, same thread": a store in place waits for the values that it was made from. The
+  // machine does not see which registers those are: a warp's tcgen05.st counts as ordered behind its own
+  // tcgen05.ld.
+  if (earlier.role == Role::kTensorLoad && record_.role == Role::kTensorStore && earlier.cta == record_.cta &&
+      earlier.warp == record_.warp) {
+    return true;
+  }
+  if (earlier.role != Role::kTensor || record_.role != Role::kTensor) return false;
+  // "Pipelined tcgen05 instructions": one thread's mma, cp and shift run in the order of their issue; so do
+  // those of two threads with fence::before_thread_sync and ::after_thread_sync around their synchronisation.
+  // The ISA lists pairs; mma then cp is not among them, but kernels for block-scaled formats (CUTLASS) rely
+  // on it.
+  return earlier.slot == record_.slot || view.tensor.covers(earlier.slot + 1, earlier.clock);
+}
+
+// A write through the generic proxy is seen through the async proxy behind a fence.proxy.async anywhere on
+// the way. The other direction needs none: an asynchronous operation's completion has such a fence. Nor do
+// reads that a copy overwrites: pipelines of TMA copies rest on that. Nor does cp.async, whose proxy the ISA
+// leaves open: CUTLASS's collective mainloops feed wgmma and tcgen05.mma with it without a fence.
+bool Judgement::fenced(const View& view, const Record& earlier) const {
+  return !record_.async_proxy || earlier.async_proxy || earlier.role == Role::kCpAsync ||
+         space == Space::kReg || view.fenced[space == Space::kShared].covers(earlier.slot, earlier.clock);
+}
+
+bool Judgement::past(const Record& earlier) {
+  for (const ViewPtr& view : views_) {
+    const View* const known = earlier.cluster == record_.cluster ? view.get() : view->of(earlier.cluster);
+    if (known == nullptr || !ordered(*known, earlier)) return false;
+  }
+  return true;
+}
+
+Judge::Verdict Judgement::judge(const Record& earlier, bool earlier_writes, std::uint32_t earlier_lane) {
+  if (!writes && !earlier_writes) return Verdict::kOrdered;
+  if (morally_strong(record_, earlier)) return Verdict::kOrdered;
+  if (earlier.cluster != record_.cluster) return judge_foreign(earlier, earlier_writes);
+  const bool thread = record_.role == Role::kThread;
+  if (thread && earlier.role == Role::kThread && earlier.slot == record_.slot)
+    return judge_lanes(earlier, earlier_writes, earlier_lane);
+  if (thread && earlier.role == Role::kThread && earlier_writes && same_value(earlier, earlier_lane))
+    return Verdict::kOrderedForLane;
+  for (const ViewPtr& view : views_) {
+    if (!ordered(*view, earlier)) {
+      race(earlier, earlier_writes, earlier_lane, *view);
+      return Verdict::kRace;
+    }
+    if (earlier_writes && !fenced(*view, earlier)) {
+      report(earlier, true, earlier_lane, "missing_proxy_fence",
+             "fence.proxy.async is missing behind the write; all else orders the two");
+      return Verdict::kRace;
+    }
+  }
+  return Verdict::kOrdered;
+}
+
+// Lanes of one strand: each in its own order, and ordered with each other where they have synchronised.
+Judge::Verdict Judgement::judge_lanes(const Record& earlier, bool earlier_writes,
+                                      std::uint32_t earlier_lane) {
+  if (earlier.clock < met) return Verdict::kOrdered;
+  if (earlier_lane == kNoLane || lane == kNoLane || earlier_lane == lane) return Verdict::kOrderedForLane;
+  if (earlier_writes && same_value(earlier, earlier_lane)) return Verdict::kOrderedForLane;
+  if (earlier.pc == record_.pc) {
+    report(earlier, earlier_writes, earlier_lane, "lanes_collide",
+           "lanes of one instruction write different values to one address");
+  } else {
+    report(earlier, earlier_writes, earlier_lane, "missing_warp_sync",
+           "bar.warp.sync is missing between the lanes");
+  }
+  return Verdict::kRace;
+}
+
+Judge::Verdict Judgement::judge_foreign(const Record& earlier, bool earlier_writes) {
+  for (const ViewPtr& view : views_) {
+    const View* const known = view->of(earlier.cluster);
+    if (known == nullptr || !known->seen.covers(earlier.slot, earlier.clock)) {
+      static const View kNothing;
+      race(earlier, earlier_writes, kNoLane, known == nullptr ? kNothing : *known);
+      return Verdict::kRace;
+    }
+    if (earlier_writes && !fenced(*known, earlier)) {
+      report(earlier, true, kNoLane, "missing_proxy_fence",
+             "fence.proxy.async is missing behind the write; all else orders the two");
+      return Verdict::kRace;
+    }
+  }
+  return Verdict::kOrdered;
+}
+
+// Whether the two are lanes of one store that write the same.
+bool Judgement::same_value(const Record& earlier, std::uint32_t earlier_lane) const {
+  return earlier.pc == record_.pc && earlier.warp == record_.warp && earlier.cta == record_.cta &&
+         !record_.strong && earlier_lane != kNoLane && lane != kNoLane &&
+         stores_alike(*actor_.warp, actor_.inst, lane, earlier_lane);
+}
+
+void Judgement::race(const Record& earlier, bool earlier_writes, std::uint32_t earlier_lane,
+                     const View& view) {
+  const bool issue_ordered = view.seen.covers(earlier.issue_slot, earlier.issue_clock);
+  const bool tensor = space == Space::kReg;
+  if (tensor && tensor_found != nullptr &&
+      (tensor_found->covers(earlier.slot, earlier.clock) ||
+       tensor_found->covers(earlier.slot + 1, earlier.clock))) {
+    return report(earlier, earlier_writes, earlier_lane, "missing_tensor_fence",
+                  "tcgen05.fence::after_thread_sync is missing behind the synchronisation");
+  }
+  if (tensor && !issue_ordered && view.weak.covers(earlier.slot, earlier.clock)) {
+    return report(
+        earlier, earlier_writes, earlier_lane, "missing_tensor_fence",
+        "tcgen05.fence::before_thread_sync is missing before the synchronisation, which is relaxed");
+  }
+  if (overtaken(earlier)) return report_overtaken(earlier, earlier_writes, earlier_lane);
+  if (earlier.role == Role::kTensor && record_.role == Role::kTensor && issue_ordered) {
+    return report(
+        earlier, earlier_writes, earlier_lane, "missing_tensor_fence",
+        "two threads issue to one place without tcgen05.fence::before_thread_sync and ::after_thread_sync");
+  }
+  if (earlier.role != Role::kThread && issue_ordered) {
+    const Hint hint = missing_completion(earlier.role);
+    return report(earlier, earlier_writes, earlier_lane, hint.kind, hint.why);
+  }
+  if (view.weak.covers(earlier.slot, earlier.clock) || (record_.strong && earlier.strong)) {
+    return report(earlier, earlier_writes, earlier_lane, "weak_synchronisation",
+                  "what synchronises the two is relaxed or of too narrow a scope");
+  }
+  // A plain read beside an atomic, as in front of a compare-and-swap loop: undefined by the ISA's letter, and
+  // harmless as long as nothing but the atomic relies on the value.
+  const bool plain_read = record_.strong != earlier.strong && (record_.strong ? !earlier_writes : !writes);
+  if (plain_read && record_.role == Role::kThread && earlier.role == Role::kThread) {
+    return report(earlier, earlier_writes, earlier_lane, "plain_read_beside_atomic",
+                  "nothing orders the two, and only one of them is atomic or has an order");
+  }
+  const char* const kind = !writes          ? "read_after_write_race"
+                           : earlier_writes ? "write_after_write_race"
+                                            : "write_after_read_race";
+  report(earlier, earlier_writes, earlier_lane, kind, "nothing orders the two");
+}
+
+// Whether the thread knew of this operation's issue and did not wait for its completion, and the machine has
+// only carried it out late. (It may have learned of it since; but then, mostly, by waiting.)
+bool Judgement::overtaken(const Record& earlier) const {
+  const bool at_once = earlier.role == Role::kThread || earlier.role == Role::kTensorLoad ||
+                       earlier.role == Role::kTensorStore;
+  if (record_.role == Role::kThread || !at_once || threads == nullptr) return false;
+  const View* const known = threads->knowledge(earlier.issue_slot);
+  return known != nullptr && known->seen.covers(record_.issue_slot, record_.issue_clock);
+}
+
+Finding Judgement::finding(const char* kind, const char* why) const {
+  Finding made;
+  made.detector = "races";
+  made.kind = kind;
+  made.message = why;
+  made.space = space_name(space);
+  made.address = space == Space::kReg ? address + word : address / 4 * 4 + 4 * word;
+  made.bytes = 4;
+  return made;
+}
+
+void Judgement::report(const Record& earlier, bool earlier_writes, std::uint32_t earlier_lane,
+                       const char* kind, const char* why) {
+  Finding made = finding(kind, why);
+  made.error = made.kind != "plain_read_beside_atomic";
+  made.message = std::string(space_name(space)) + " memory is " + (writes ? "written" : "read") +
+                 " while another party " + (earlier_writes ? "writes" : "reads") + " it: " + why;
+  made.at = party(actor_);
+  if (lane != kNoLane && record_.role == Role::kThread) made.at.lanes = 1u << lane;
+  made.other = party_of(earlier, earlier_lane);
+  made.other_did = earlier_writes ? "wrote it" : "read it";
+  findings_.report(std::move(made));
+}
+
+// The thread's access is what went wrong, although it came first here.
+void Judgement::report_overtaken(const Record& earlier, bool earlier_writes, std::uint32_t earlier_lane) {
+  const Hint hint = missing_completion(record_.role);
+  Finding made = finding(hint.kind, hint.why);
+  made.message = std::string(space_name(space)) + " memory is " + (earlier_writes ? "written" : "read") +
+                 " while another party " + (writes ? "writes" : "reads") + " it: " + hint.why;
+  made.at = party_of(earlier, earlier_lane);
+  made.other = party(actor_);
+  made.other_did = writes ? "wrote it" : "read it";
+  findings_.report(std::move(made));
+}
+
+}  // namespace sglab::emu::races

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "emulator/sanitize/races/shadow.hpp"
+#include "emulator/sanitize/races/strand.hpp"
+
+namespace sglab::emu::races {
+
+// One access by some lanes, or by an asynchronous operation, and what comes before it: tells whether an
+// earlier access is ordered before it and reports a race if not.
+class Judgement final : public Judge {
+ public:
+  Judgement(Findings& findings, const Actor& actor, const Record& record, std::span<const ViewPtr> views)
+      : record_(record), findings_(findings), actor_(actor), views_(views) {}
+
+  // Of the access to come: where it is and what it does.
+  Space space = Space::kGlobal;  // kReg: tensor memory
+  std::uint64_t address = 0;
+  std::uint32_t lane = kNoLane;
+  bool writes = false;
+  // When the accessing strand's lanes last synchronised with each other.
+  std::uint32_t met = 0;
+  // What the accessing strand would know after tcgen05.fence::after_thread_sync.
+  const Clock* tensor_found = nullptr;
+  // Of an asynchronous operation: the threads of its cluster.
+  const Threads* threads = nullptr;
+
+  Verdict judge(const Record& earlier, bool earlier_writes, std::uint32_t earlier_lane) override;
+  bool past(const Record& earlier) override;
+
+ private:
+  bool ordered(const View& view, const Record& earlier) const;
+  bool fenced(const View& view, const Record& earlier) const;
+  bool same_value(const Record& earlier, std::uint32_t earlier_lane) const;
+  Verdict judge_lanes(const Record& earlier, bool earlier_writes, std::uint32_t earlier_lane);
+  Verdict judge_foreign(const Record& earlier, bool earlier_writes);
+  void race(const Record& earlier, bool earlier_writes, std::uint32_t earlier_lane, const View& view);
+  bool overtaken(const Record& earlier) const;
+  Finding finding(const char* kind, const char* why) const;
+  void report(const Record& earlier, bool earlier_writes, std::uint32_t earlier_lane, const char* kind,
+              const char* why);
+  void report_overtaken(const Record& earlier, bool earlier_writes, std::uint32_t earlier_lane);
+
+  const Record& record_;
+  Findings& findings_;
+  const Actor& actor_;
+  std::span<const ViewPtr> views_;
+};
+
+}  // namespace sglab::emu::races

@@ -1,0 +1,46 @@
+#include "emulator/sanitize/races/state.hpp"
+
+namespace sglab::emu::races {
+
+ClusterRaces::ClusterRaces(const Cluster& cluster)
+    : threads(cluster),
+      shared_cells(cluster.ctas.size(), std::vector<Shadow::Cell>((cluster.shared_bytes + 3) / 4)),
+      tensor_cells(cluster.ctas.size()),
+      barriers(cluster.ctas.size()) {}
+
+MbarrierViews& ClusterRaces::mbarrier(std::uint32_t address) {
+  const auto [at, fresh] = mbarriers.try_emplace(address);
+  if (fresh) at->second.slot = threads.new_slot();
+  return at->second;
+}
+
+std::vector<Shadow::Cell>& ClusterRaces::tensor_of(std::uint32_t rank) {
+  std::vector<Shadow::Cell>& cells = tensor_cells[rank];
+  if (cells.empty()) cells.resize(128 / kTensorLanes * kTensorColumns);
+  return cells;
+}
+
+void ClusterRaces::forget_tensor(const TmemRange& range) {
+  std::vector<Shadow::Cell>& cells = tensor_of(range.rank);
+  for (std::uint32_t at = 0; at < cells.size(); ++at) {
+    const std::uint32_t column = at % kTensorColumns;
+    if (column >= range.column && column < range.column + range.columns) cells[at] = {};
+  }
+}
+
+void GlobalShadow::forget() {
+  clear();
+  pages_.clear();
+  last_ = ~std::uint64_t{0};
+}
+
+Shadow::Cell* GlobalShadow::page(std::uint64_t address) {
+  const std::uint64_t number = address / kPageBytes;
+  if (number == last_) return last_page_;
+  std::unique_ptr<Cell[]>& cells = pages_[number];
+  if (cells == nullptr) cells = std::make_unique<Cell[]>(kPageBytes / 4);
+  last_ = number;
+  return last_page_ = cells.get();
+}
+
+}  // namespace sglab::emu::races
