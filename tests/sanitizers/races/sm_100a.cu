@@ -1,4 +1,5 @@
-// Kernels with one race each around tensor memory, and the same without it. The lines of the two parties are marked.
+// Kernels with one race each around tensor memory, and the same without it. The lines of the two parties are
+// marked.
 #include "ptx.cuh"
 
 #define TENSOR_STORE(at, value) \
@@ -9,22 +10,25 @@
 #define WAIT_LOAD() asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory")
 #define FENCE_BEFORE() asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory")
 #define FENCE_AFTER() asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory")
-#define COMMIT(barrier)                                                                                        \
-  asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(ADDRESS(barrier)) \
-               : "memory")
+#define COMMIT(barrier)                                                                                     \
+  asm volatile(                                                                                             \
+      "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(ADDRESS(barrier)) \
+      : "memory")
 // 128 x 8 x 16, f16 into f32.
-#define MMA(d, a, b)                                                                                           \
-  asm volatile("{ .reg .pred p; setp.ne.u32 p, 0, 1;\n tcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, p; }" ::"r"( \
-                   d),                                                                                         \
-               "l"(operand(a, 1)), "l"(operand(b, 1)), "r"(1u << 4 | (8u >> 3) << 17 | (128u >> 4) << 24)      \
-               : "memory")
+#define MMA(d, a, b)                                                                                        \
+  asm volatile(                                                                                             \
+      "{ .reg .pred p; setp.ne.u32 p, 0, 1;\n tcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, p; }" :: \
+          "r"(d),                                                                                           \
+      "l"(operand(a, 1)), "l"(operand(b, 1)), "r"(1u << 4 | (8u >> 3) << 17 | (128u >> 4) << 24)            \
+      : "memory")
 
 // 32 columns of tensor memory, from the start of a kernel to its end.
 struct TensorMemory {
   __device__ __forceinline__ TensorMemory() {
     __shared__ uint32_t place;
     if (threadIdx.x < 32) {
-      asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], 32;" ::"r"(ADDRESS(&place)) : "memory");
+      asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], 32;" ::"r"(ADDRESS(&place))
+                   : "memory");
       asm volatile("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;" ::: "memory");
     }
     __syncthreads();

@@ -150,10 +150,10 @@ KERNEL(cp_async_wait_too_short) {
 }
 
 #define WGMMA_FENCE() asm volatile("wgmma.fence.sync.aligned;" ::: "memory")
-#define WGMMA(d, a, b)                                                                                        \
+#define WGMMA(d, a, b)                                                                                      \
   asm volatile("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%0, %1, %2, %3}, %4, %5, 1, 1, 1, 0, 0;" \
-               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                               \
-               : "l"(operand(a, 0)), "l"(operand(b, 0))                                                       \
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                             \
+               : "l"(operand(a, 0)), "l"(operand(b, 0))                                                     \
                : "memory")
 #define WGMMA_COMMIT() asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory")
 #define WGMMA_WAIT() asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory")
@@ -196,7 +196,7 @@ KERNEL(wgmma_operand_overwritten) {
 
 KERNEL(cluster_barrier_relaxed) {
   __shared__ uint32_t words[32];
-  asm volatile("st.shared::cluster.u32 [%0], %1;" ::"r"(peer_address(&words[threadIdx.x])), "r"(in[threadIdx.x]) : "memory");  // cluster_barrier_relaxed: other
+  STORE_IN_PEER(&words[threadIdx.x], in[threadIdx.x]);  // cluster_barrier_relaxed: other
   if (kRight) {
     CLUSTER_ARRIVE();
   } else {
@@ -210,7 +210,7 @@ KERNEL(cluster_barrier_relaxed) {
 
 KERNEL(cluster_without_barrier) {
   __shared__ uint32_t words[32];
-  asm volatile("st.shared::cluster.u32 [%0], %1;" ::"r"(peer_address(&words[threadIdx.x])), "r"(in[threadIdx.x]) : "memory");  // cluster_without_barrier: other
+  STORE_IN_PEER(&words[threadIdx.x], in[threadIdx.x]);  // cluster_without_barrier: other
   if (kRight) {
     CLUSTER_ARRIVE();
     CLUSTER_WAIT();
@@ -233,9 +233,7 @@ KERNEL(mbarrier_init_without_fence) {
   __syncwarp();
   CLUSTER_ARRIVE_RELAXED();
   CLUSTER_WAIT();
-  if (threadIdx.x == 0) {
-    asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(peer_address(&barrier)) : "memory");  // mbarrier_init_without_fence: at
-  }
+  if (threadIdx.x == 0) ARRIVE_IN_PEER(&barrier);  // mbarrier_init_without_fence: at
   WAIT(&barrier, 0);
   CLUSTER_ARRIVE();
   CLUSTER_WAIT();
@@ -243,15 +241,15 @@ KERNEL(mbarrier_init_without_fence) {
 }
 
 // out[0]: flag, out[32...]: what it announces.
-#define ANNOUNCE(store, fence_before, load, fence_behind)                                     \
-  if (blockIdx.x == 0) {                                                                            \
-    out[32 + threadIdx.x] = in[threadIdx.x];                                                        \
-    __syncthreads();                                                                                \
-    if (threadIdx.x == 0) asm volatile(fence_before store " [%0], 1;" ::"l"(out) : "memory");       \
-  } else {                                                                                          \
-    uint32_t flag = 0;                                                                              \
+#define ANNOUNCE(store, fence_before, load, fence_behind)                                              \
+  if (blockIdx.x == 0) {                                                                               \
+    out[32 + threadIdx.x] = in[threadIdx.x];                                                           \
+    __syncthreads();                                                                                   \
+    if (threadIdx.x == 0) asm volatile(fence_before store " [%0], 1;" ::"l"(out) : "memory");          \
+  } else {                                                                                             \
+    uint32_t flag = 0;                                                                                 \
     while (flag == 0) asm volatile(load " %0, [%1];" fence_behind : "=r"(flag) : "l"(out) : "memory"); \
-    out[64 + threadIdx.x] = out[32 + threadIdx.x];                                                  \
+    out[64 + threadIdx.x] = out[32 + threadIdx.x];                                                     \
   }
 
 KERNEL(flag_without_fence) {
