@@ -26,6 +26,7 @@ from sglab.gpu.event_tables import (
     Accesses,
     Array,
     BarrierEvents,
+    BarrierStates,
     Copies,
     Mmas,
     Phases,
@@ -63,7 +64,8 @@ class EventLog:
     cta: linear index in the grid; warp: in the CTA; pc: in `code`; mask: the lanes that ran together (a guard may
     exclude some of them). All are arrays of one entry per event, made when first asked for.
     report: the launch's LaunchReport
-    accesses, barriers, waits, phases, copies (with `maps`), mmas, tmem: tables; see sglab.gpu.event_tables
+    accesses, barriers, barrier_states, waits, phases, copies (with `maps`), mmas, tmem: tables; see
+        sglab.gpu.event_tables
     """
 
     def __init__(self, kernel: str, geometry: Geometry, code: Code, report: Any, columns: dict[str, Any]) -> None:
@@ -73,6 +75,7 @@ class EventLog:
         self.barriers = BarrierEvents(**columns["barriers"])
         self.waits = Waits(**columns["waits"])
         self.phases = Phases(**columns["phases"])
+        self.barrier_states = BarrierStates(**columns["states"])
         self.copies = Copies(**columns["copies"])
         self.maps = [TensorMapInfo(**fields) for fields in columns["maps"]]
         self.tmem = TmemEvents(**columns["tmem"])
