@@ -21,9 +21,7 @@ def latest(log: Any, before: int, kind: int, rank: int) -> dict[int, tuple[int, 
     states = log.barrier_states
     rows = np.flatnonzero((states.position < before) & (states.kind == kind) & (states.cta == rank))
     columns = (states.phase, states.pending, states.expected, states.tx_count)
-    return {
-        int(states.object[row]) & 0xFFFFFF: tuple(int(column[row]) for column in columns) for row in rows
-    }
+    return {int(states.object[row]) & 0xFFFFFF: tuple(int(column[row]) for column in columns) for row in rows}
 
 
 def test_states_of_mbarriers_are_those_that_a_session_shows() -> None:
@@ -33,17 +31,14 @@ def test_states_of_mbarriers_are_those_that_a_session_shows() -> None:
         session.seek(position)
         for cta in session.ctas:
             shown = {
-                each.offset: (each.phase, each.pending, each.expected, each.tx_count)
-                for each in session.mbarriers(cta)
+                each.offset: (each.phase, each.pending, each.expected, each.tx_count) for each in session.mbarriers(cta)
             }
             assert latest(log, position, MBARRIER, cta.linear) == shown, (position, cta)
 
 
 def test_named_barriers_count_threads_up_to_what_ends_a_phase() -> None:
     values = torch.from_numpy(np.random.default_rng(0).standard_normal(2000, np.float32))
-    log = KERNELS["reduce"].record(
-        gpu.EmulatedDevice("sm_90a"), grid=3, block=128, args=[values, torch.zeros(1), 2000]
-    )
+    log = KERNELS["reduce"].record(gpu.EmulatedDevice("sm_90a"), grid=3, block=128, args=[values, torch.zeros(1), 2000])
     states = log.barrier_states
     assert (states.kind == NAMED).all()
     for cta in range(3):
