@@ -6,8 +6,10 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstring>
+#include <map>
 #include <utility>
 
+#include "bindings/events.hpp"
 #include "emulator/async/engine.hpp"
 #include "emulator/debug/accesses.hpp"
 #include "emulator/debug/inspect.hpp"
@@ -33,6 +35,8 @@ const char* reason_name(StopReason reason) {
       return "exited";
     case StopReason::kInterrupted:
       return "interrupted";
+    case StopReason::kStart:
+      return "start";
     case StopReason::kLimit:
       return "limit";
   }
@@ -85,13 +89,29 @@ class PySession {
   auto return_to(std::uint64_t ticks) {
     return moved([&] { return session_.return_to(ticks); });
   }
+  auto run_back() {
+    return moved([&] { return session_.run_back(); });
+  }
   auto seek(std::uint64_t position) {
     return moved([&] { return session_.seek(position); });
+  }
+
+  nb::tuple record() {
+    EventLog log;
+    std::optional<Fault> fault;
+    LaunchReport report;
+    {
+      const nb::gil_scoped_release release;
+      report = session_.record(log, fault);
+    }
+    return nb::make_tuple(nb::cast(std::move(report)), bindings::event_columns(*program_, log),
+                          text(fault ? fault->message : std::string()));
   }
 
   std::uint64_t now() const { return session_.stepper().now(); }
   std::uint64_t ticks() const { return session_.stepper().ticks(); }
   bool over() const { return session_.stepper().over(); }
+  std::uint64_t digest() const { return session_.stepper().digest(); }
   bool failed() const { return session_.fault().has_value(); }
   std::string output() const { return session_.stepper().launch().output; }
   std::vector<std::uint64_t> executions() const { return session_.stepper().executions(); }
@@ -197,7 +217,8 @@ class PySession {
     return all;
   }
 
-  // (kind, CTA, warp, lane, pc, shared address, bytes, mbarrier or None) of operations of the CTA's cluster
+  // (kind, CTA, warp, lane, pc, shared address, bytes, mbarrier or None, position) of operations of the CTA's
+  // cluster
   nb::list in_flight(std::int64_t index) const {
     const Cluster& cluster = *cta_of(index).cluster;
     nb::list all;
@@ -207,12 +228,13 @@ class PySession {
       const nb::object signalled = one.mbarrier == kNoMbarrier ? nb::none() : nb::cast(one.mbarrier);
       all.append(nb::make_tuple(one.kind, linear_index(*w.cta), w.index, one.issuer.lane,
                                 static_cast<std::uint32_t>(one.issuer.inst - w.code), one.shared, one.bytes,
-                                signalled));
+                                signalled, one.issuer.position));
     }
     return all;
   }
 
-  // (cells [512 columns][128 lanes] or None if there was no allocation yet, the owner of each 32 columns)
+  // (cells [512 columns][128 lanes], the owner of each 32 columns, which cells are written [512][128 bits as
+  // bytes], the positions, CTAs, warps and pcs of the last writers [512][8]); None: nothing was allocated yet
   nb::object tmem(nb::handle self, std::int64_t index) const {
     const Cta& cta = cta_of(index);
     const auto& async = cta.cluster->async;
@@ -223,7 +245,24 @@ class PySession {
       owners.push_back(memory.owner(c));
     const nb::ndarray<nb::numpy, const std::uint32_t, nb::ndim<2>> cells(
         memory.column(0), {TensorMemory::kColumns, TensorMemory::kLanes}, self);
-    return nb::make_tuple(cells, owners);
+    std::vector<std::uint64_t> written;
+    for (std::uint32_t c = 0; c < TensorMemory::kColumns; ++c)
+      written.insert(written.end(), memory.written(c).begin(), memory.written(c).end());
+    std::vector<std::int64_t> writers;
+    for (const TensorMemory::Writer& by : memory.writers()) {
+      const Warp& w = cta.cluster->warps[by.warp];
+      const auto put = [&](std::uint64_t value) {
+        writers.push_back(by.known ? static_cast<std::int64_t>(value) : -1);
+      };
+      put(by.position);
+      put(static_cast<std::uint64_t>(linear_index(*w.cta)));
+      put(w.index);
+      put(by.pc);
+    }
+    const auto bytes_of = [](const auto& values) {
+      return nb::bytes(reinterpret_cast<const char*>(values.data()), 8 * values.size());
+    };
+    return nb::make_tuple(cells, owners, bytes_of(written), bytes_of(writers));
   }
 
   // The CTA's window: index i is shared address i (or rank << 24 | i for its peers).
@@ -269,7 +308,9 @@ class PySession {
   }
   std::uint32_t break_barrier(const std::string& kind, std::uint32_t which, std::int64_t cta) {
     Breakpoint b;
-    b.kind = kind == "mbarrier" ? Breakpoint::Kind::kMbarrier : Breakpoint::Kind::kNamedBarrier;
+    b.kind = kind == "mbarrier"  ? Breakpoint::Kind::kMbarrier
+             : kind == "cluster" ? Breakpoint::Kind::kClusterBarrier
+                                 : Breakpoint::Kind::kNamedBarrier;
     b.filter.cta = cta;
     b.barrier = which;
     if (kind == "mbarrier") {
@@ -277,6 +318,17 @@ class PySession {
     } else if (which >= 16) {
       throw nb::index_error("named barriers are numbered 0 to 15");
     }
+    return session_.breakpoints().add(std::move(b));
+  }
+  // Instructions among `pcs`, of a warp or of all (-1), about a barrier of a CTA.
+  std::uint32_t break_use(const std::string& kind, std::uint32_t which, const std::vector<std::uint32_t>& pcs,
+                          std::int64_t cta, std::int64_t warp) {
+    Breakpoint b;
+    b.kind = kind == "mbarrier" ? Breakpoint::Kind::kMbarrierUse : Breakpoint::Kind::kBarrierUse;
+    b.filter = {cta, warp};
+    b.barrier = which;
+    b.code.resize(program_->code.size());
+    for (const std::uint32_t pc : pcs) b.code.at(pc) = true;
     return session_.breakpoints().add(std::move(b));
   }
   bool unbreak(std::uint32_t id) { return session_.breakpoints().remove(id); }
@@ -313,13 +365,19 @@ class PySession {
 nb::list sglab::bindings::code_rows(const emu::Program& program) {
   using namespace sglab::emu;
   const Module& module = program.image->module();
+  std::map<std::string_view, nb::object> functions;  // by label
+  const auto function_of = [&](const Location& at) {
+    nb::object& name = functions[at.function_label];
+    if (!name.is_valid()) name = text(function_at(module, at));
+    return name;
+  };
   nb::list all;
   for (std::uint32_t pc = 0; pc < program.code.size(); ++pc) {
     nb::list chain;
     for (const Location* const at : source_chain(program, pc)) {
       const auto file = module.files.find(at->file);
-      chain.append(
-          nb::make_tuple(text(file == module.files.end() ? "" : file->second), at->line, at->column));
+      chain.append(nb::make_tuple(text(file == module.files.end() ? "" : file->second), at->line, at->column,
+                                  function_of(*at)));
     }
     all.append(nb::make_tuple(program.places[pc].line, text(opcode_of(program, pc)),
                               class_name(program.code[pc].kind), chain));
@@ -340,12 +398,15 @@ void sglab::bindings::register_session(nb::module_& module) {
       .def("step", &PySession::step, "count"_a)
       .def("step_warp", &PySession::step_warp, "cta"_a, "warp"_a, "count"_a, "most"_a = Session::kNoLimit)
       .def("run", &PySession::run, "most"_a = Session::kNoLimit)
+      .def("record", &PySession::record)
+      .def("run_back", &PySession::run_back)
       .def("seek", &PySession::seek, "position"_a)
       .def("return_to", &PySession::return_to, "ticks"_a)
       .def_prop_ro("ticks", &PySession::ticks)
       .def_prop_ro("now", &PySession::now)
       .def_prop_ro("over", &PySession::over)
       .def_prop_ro("failed", &PySession::failed)
+      .def_prop_ro("digest", &PySession::digest)
       .def_prop_ro("output", &PySession::output)
       .def_prop_ro("executions", &PySession::executions)
       .def_prop_ro("checkpoints", &PySession::checkpoints, "(how many, about how many bytes).")
@@ -370,5 +431,6 @@ void sglab::bindings::register_session(nb::module_& module) {
       .def("break_watch", &PySession::break_watch, "space"_a, "begin"_a, "bytes"_a, "reads"_a, "writes"_a,
            "cta"_a)
       .def("break_barrier", &PySession::break_barrier, "kind"_a, "which"_a, "cta"_a)
+      .def("break_use", &PySession::break_use, "kind"_a, "which"_a, "pcs"_a, "cta"_a, "warp"_a)
       .def("unbreak", &PySession::unbreak, "id"_a);
 }

@@ -12,9 +12,12 @@ from sglab.gpu.errors import SessionError
 
 @dataclass(frozen=True)
 class SourceLine:
+    """A place in a source file. function: the one inlined there that the place lies in; empty for the kernel itself."""
+
     file: str
     line: int
     column: int
+    function: str = ""
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ class Code(Sequence[Instruction]):
         """Files and the lines of theirs that have instructions, those that were inlined included."""
         lines: dict[str, set[int]] = {}
         for _, _, _, chain in self.rows:
-            for file, line, _ in chain:
+            for file, line, *_ in chain:
                 lines.setdefault(file, set()).add(line)
         return {file: sorted(found) for file, found in lines.items()}
 

@@ -19,6 +19,7 @@ Array = npt.NDArray[Any]
 GLOBAL, SHARED = 0, 1
 READ, WRITE = 1, 2
 NAMED, MBARRIER, CLUSTER = 0, 1, 2
+FAILED = -2
 
 WAIT_KINDS = ("ready", "warp", "barrier", "cluster_barrier", "mbarrier", "async", "resource")
 COPY_KINDS = (
@@ -68,8 +69,8 @@ class BarrierEvents:
 
     kind: NAMED, MBARRIER or CLUSTER; object: the barrier's number in its CTA, or the mbarrier's shared::cluster address
     phase: when the instruction was executed (the parity, of an mbarrier)
-    passed: row in `phases` of the phase whose end let the instruction's lanes go on; -1 for arrivals, for tests that
-        failed, and for a producer's first wait, which no phase precedes
+    passed: row in `phases` of the phase whose end let the instruction's lanes go on; FAILED: a test that failed; -1 for
+        arrivals, and for a producer's first wait, which no phase precedes
     """
 
     event: Array
@@ -117,25 +118,6 @@ class Phases:
     def parity(self) -> Array:
         """The phase bit that an mbarrier had until then: what a wait for this phase names."""
         return (self.number & 1).astype(np.uint8)
-
-
-@dataclass(frozen=True)
-class BarrierStates:
-    """Barriers as they were behind each change: by an instruction, or by an asynchronous operation's signal.
-
-    position: when; cta: whose barrier it is, kind, object: as in Phases
-    phase: its parity; pending: arrivals (of named barriers and the cluster's: threads) that it still lacks; expected:
-        of how many, 0 of a named barrier that nobody has come to; tx_count: bytes expected less bytes arrived
-    """
-
-    position: Array
-    cta: Array
-    kind: Array
-    object: Array
-    phase: Array
-    pending: Array
-    expected: Array
-    tx_count: Array
 
 
 @dataclass(frozen=True)

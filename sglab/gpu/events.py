@@ -26,7 +26,6 @@ from sglab.gpu.event_tables import (
     Accesses,
     Array,
     BarrierEvents,
-    BarrierStates,
     Copies,
     Mmas,
     Phases,
@@ -35,6 +34,7 @@ from sglab.gpu.event_tables import (
     Waits,
 )
 from sglab.gpu.mma_sync import with_mma_sync
+from sglab.gpu.roles import Roles
 
 if TYPE_CHECKING:
     from sglab.gpu.geometry import Geometry
@@ -63,19 +63,19 @@ class EventLog:
 
     cta: linear index in the grid; warp: in the CTA; pc: in `code`; mask: the lanes that ran together (a guard may
     exclude some of them). All are arrays of one entry per event, made when first asked for.
-    report: the launch's LaunchReport
-    accesses, barriers, barrier_states, waits, phases, copies (with `maps`), mmas, tmem: tables; see
-        sglab.gpu.event_tables
+    report: the launch's LaunchReport; fault: what ended the launch early, if that did not keep it from being recorded
+    accesses, barriers, waits, phases, copies (with `maps`), mmas, tmem: tables; see sglab.gpu.event_tables
     """
 
-    def __init__(self, kernel: str, geometry: Geometry, code: Code, report: Any, columns: dict[str, Any]) -> None:
-        self.kernel, self.geometry, self.code, self.report = kernel, geometry, code, report
+    def __init__(
+        self, kernel: str, geometry: Geometry, code: Code, report: Any, columns: dict[str, Any], fault: str = ""
+    ) -> None:
+        self.kernel, self.geometry, self.code, self.report, self.fault = kernel, geometry, code, report, fault
         self._runs: dict[str, Array] = columns["runs"]
         self.accesses = Accesses(**columns["accesses"])
         self.barriers = BarrierEvents(**columns["barriers"])
         self.waits = Waits(**columns["waits"])
         self.phases = Phases(**columns["phases"])
-        self.barrier_states = BarrierStates(**columns["states"])
         self.copies = Copies(**columns["copies"])
         self.maps = [TensorMapInfo(**fields) for fields in columns["maps"]]
         self.tmem = TmemEvents(**columns["tmem"])
@@ -116,6 +116,11 @@ class EventLog:
     @cached_property
     def mmas(self) -> Mmas:
         return Mmas(**with_mma_sync(self._mmas, self.code, self.pc))
+
+    @cached_property
+    def roles(self) -> Roles:
+        """What each warp does, and names for the barriers."""
+        return Roles(self)
 
     @cached_property
     def ptx_line(self) -> Array:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from sglab.gpu.code import Instruction
 
-Reason = Literal["reached", "breakpoint", "end", "exited", "limit"]
+Reason = Literal["reached", "breakpoint", "end", "exited", "start", "limit"]
 _FLOATS = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 _SIGNED = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
@@ -142,6 +142,7 @@ class InFlight:
     -1: the warp)
     shared: shared::cluster address (rank << 24 | offset), 0 where there is none
     mbarrier: shared::cluster address of the one it signals
+    since: the position at which it was issued
     """
 
     kind: str
@@ -152,15 +153,33 @@ class InFlight:
     shared: int
     nbytes: int
     mbarrier: int | None
+    since: int
 
 
 @dataclass(frozen=True)
 class TensorMemory:
-    """A CTA's tensor memory. cells: (512 columns, 128 lanes) of 32 bits, a read-only view; owner: per 32 columns, 0 for
-    free, else the number of the allocation."""
+    """A CTA's tensor memory.
+
+    cells: (512 columns, 128 lanes) of 32 bits, a read-only view of the cells as the session goes on
+    owner: per 32 columns, 0 for free, else the number of the allocation
+    written: (512, 128) bool: cells that were written since their column was allocated
+    The last writer of each column's lanes, by 16: arrays (512, 8) of the position at which the writing instruction was
+    executed, its CTA (linear index), its warp and its pc; -1 where nobody has written.
+    """
 
     cells: npt.NDArray[np.uint32]
     owner: npt.NDArray[np.int64]
+    written: npt.NDArray[np.bool_]
+    writer_position: npt.NDArray[np.int64]
+    writer_cta: npt.NDArray[np.int64]
+    writer_warp: npt.NDArray[np.int64]
+    writer_pc: npt.NDArray[np.int64]
+
+    @classmethod
+    def read(cls, cells: npt.NDArray[np.uint32], owner: Sequence[int], written: bytes, writers: bytes) -> TensorMemory:
+        bits = np.unpackbits(np.frombuffer(written, np.uint8), bitorder="little")
+        by = np.frombuffer(writers, np.int64).reshape(512, 8, 4)
+        return cls(cells, np.asarray(owner), bits.reshape(512, 128).astype(bool), *np.moveaxis(by, 2, 0))
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,12 @@ std::uint32_t offset_of(std::uint32_t address) {
   return address & kSharedOffsetMask;
 }
 
+// What a stepped launch starts with, however often it starts again.
+const TensorMemory& unused_tmem() {
+  static const TensorMemory unused(true);
+  return unused;
+}
+
 // Whether a signal sent to `sent`, multicast to the CTAs of `multicast`, reaches the object at `address`.
 bool reaches(std::uint32_t sent, std::uint32_t multicast, std::uint32_t address) {
   if (multicast == 0) return sent == address;
@@ -45,6 +51,7 @@ AsyncEngine::~AsyncEngine() = default;
 
 void AsyncEngine::reset() {
   for (auto& memory : tmem_) {
+    if (memory != nullptr && cluster_.launch->replayed) *memory = unused_tmem();
     if (memory != nullptr) memory->reset();
   }
   tmem_.resize(cluster_.ctas.size());
@@ -60,8 +67,14 @@ void AsyncEngine::reset() {
 }
 
 TensorMemory& AsyncEngine::tmem(std::uint32_t rank) {
-  if (tmem_[rank] == nullptr) tmem_[rank] = std::make_unique<TensorMemory>();
-  return *tmem_[rank];
+  std::unique_ptr<TensorMemory>& memory = tmem_[rank];
+  if (memory == nullptr && !spare_tmem_.empty()) {
+    memory = std::move(spare_tmem_.back());
+    spare_tmem_.pop_back();
+    *memory = unused_tmem();
+  }
+  if (memory == nullptr) memory = std::make_unique<TensorMemory>(cluster_.launch->replayed);
+  return *memory;
 }
 
 TensorMemory::Allocation AsyncEngine::allocate_tmem(std::uint32_t rank, int cta_group,
@@ -125,14 +138,13 @@ void AsyncEngine::settle(const Issuer& issuer, std::uint32_t address, MbarrierSt
   ++cluster_.events;
   if (Sanitizer* const sanitizer = cluster_.launch->sanitizer)
     sanitizer->mbarrier(cluster_, issuer, lanes, address, status, use);
-  if (AsyncWatcher* const watcher = cluster_.launch->watcher; watcher != nullptr && !is_refused(status))
-    watcher->changed(cluster_, address, mbarrier_word(issuer, address));
   if (status == MbarrierStatus::kPhaseComplete) {
     if (AsyncWatcher* const watcher = cluster_.launch->watcher) watcher->completed(cluster_, address, issuer);
     for (Warp& warp : cluster_.warps) wake(warp, Wait::kMbarrier, address);
     return;
   }
-  if (!is_refused(status)) return;
+  // Memory that held something else may look like a live object: initialising it is not refused.
+  if (status == MbarrierStatus::kDone || status == MbarrierStatus::kInitOfLiveObject) return;
   const Mbarrier state = Mbarrier::load(mbarrier_word(issuer, address));
   raise_fault(cluster_.warps[issuer.warp], issuer.inst, issuer.lane, "mbarrier",
               std::string(mbarrier_status_name(status)) + ": mbarrier at shared address " + hex(address) +
@@ -154,6 +166,7 @@ void AsyncEngine::note_inval(std::uint32_t address) {
 template <typename Operation>
 void AsyncEngine::number(Operation& operation, std::uint32_t lanes) {
   operation.issuer.operation = ++operations_;
+  operation.issuer.position = cluster_.launch->position;
   if (Sanitizer* const sanitizer = cluster_.launch->sanitizer)
     sanitizer->issued(cluster_, operation.issuer, lanes, async_op(operation));
   if (AsyncWatcher* const watcher = cluster_.launch->watcher) watcher->issued(cluster_, operation);
@@ -161,6 +174,7 @@ void AsyncEngine::number(Operation& operation, std::uint32_t lanes) {
 
 void AsyncEngine::submit(Issuer& issuer, const Wgmma& operation) {
   issuer.operation = ++operations_;
+  issuer.position = cluster_.launch->position;
   if (AsyncWatcher* const watcher = cluster_.launch->watcher) watcher->issued(cluster_, issuer, operation);
 }
 

@@ -16,6 +16,7 @@
 namespace sglab::emu {
 
 struct Cluster;
+class Digest;
 struct Warp;
 struct Wgmma;
 class Warpgroup;
@@ -91,6 +92,7 @@ class AsyncEngine {
   struct Saved;
   std::shared_ptr<const Saved> save() const;
   void restore(const Saved& saved);
+  void add_to(Digest& digest) const;
 
   Warpgroup& warpgroup(const Warp& warp);
   // tcgen05.alloc for a warp of CTA `rank`. With cta_group 2 both CTAs of the pair must ask before either
@@ -138,9 +140,11 @@ class AsyncEngine {
   }
   void signal(const Issuer& issuer, std::uint32_t address, std::uint32_t bytes);
   std::span<std::uint8_t> smem(std::uint32_t rank) const;
+  void restore_tmem(const std::vector<std::unique_ptr<TensorMemory>>& saved);
 
   Cluster& cluster_;
   std::vector<std::unique_ptr<TensorMemory>> tmem_;
+  std::vector<std::unique_ptr<TensorMemory>> spare_tmem_;  // debuggers may look at them, so they stay
   std::vector<std::uint32_t> mbarriers_;
   std::uint64_t operations_ = 0;  // issued so far
   std::deque<BulkOperation> bulk_;

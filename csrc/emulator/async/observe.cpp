@@ -42,7 +42,9 @@ const char* kind_name(const BulkOperation& operation) {
 }
 
 InFlight seen(const BulkOperation& operation) {
-  return {kind_name(operation), operation.issuer, operation.shared, operation.bytes, operation.mbarrier};
+  const bool box = operation.kind <= BulkOperation::Kind::kReduceBox;
+  return {kind_name(operation), operation.issuer, operation.shared,
+          box ? box_bytes(operation.map, operation.box) : operation.bytes, operation.mbarrier};
 }
 
 }  // namespace
@@ -52,8 +54,19 @@ std::shared_ptr<const AsyncEngine::Saved> AsyncEngine::save() const {
                                        copies(warpgroups_), tmem_stores_});
 }
 
+// In place: whoever looks at tensor memory has its address.
+void AsyncEngine::restore_tmem(const std::vector<std::unique_ptr<TensorMemory>>& saved) {
+  for (std::uint32_t rank = 0; rank < saved.size(); ++rank) {
+    if (saved[rank] != nullptr) {
+      tmem(rank) = *saved[rank];
+    } else if (tmem_[rank] != nullptr) {
+      spare_tmem_.push_back(std::move(tmem_[rank]));
+    }
+  }
+}
+
 void AsyncEngine::restore(const Saved& saved) {
-  tmem_ = copies(saved.tmem);
+  restore_tmem(saved.tmem);
   mbarriers_ = saved.mbarriers;
   operations_ = saved.operations;
   bulk_ = saved.bulk;

@@ -20,6 +20,7 @@ struct Issuer {
   std::int32_t lane = -1;
   const Inst* inst = nullptr;
   std::uint64_t operation = 0;  // its number in the cluster; 0: the instruction itself acts
+  std::uint64_t position = 0;   // Launch::position when it was issued
 };
 
 constexpr std::uint32_t kNoMbarrier = 0xffffffffu;

@@ -158,7 +158,11 @@ void AsyncEngine::perform(const TensorOperation& op) {
   tell(op, 0);
   try {
     std::array<MmaCta, 2> ctas;
-    for (std::uint32_t i = 0; i < op.cta_group; ++i) ctas[i] = {smem(op.cta + i), &tmem(op.cta + i)};
+    for (std::uint32_t i = 0; i < op.cta_group; ++i) {
+      ctas[i] = {smem(op.cta + i), &tmem(op.cta + i)};
+      ctas[i].tmem->set_writer(
+          {op.issuer.position, op.issuer.warp, static_cast<std::uint32_t>(op.issuer.inst - warp.code), true});
+    }
     switch (op.kind) {
       case TensorOperation::Kind::kMma:
         return run_tcgen05_mma(op.mma, {ctas.data(), op.cta_group});

@@ -12,6 +12,7 @@
 
 namespace sglab::emu {
 
+class Digest;
 struct Warp;
 
 // The wgmma operations of four consecutive warps.
@@ -32,6 +33,7 @@ class Warpgroup {
   // Whether a warp has operations that no wait has covered.
   bool in_flight(const Warp& warp) const;
   std::unique_ptr<Warpgroup> copy() const;
+  void add_to(Digest& digest) const;
 
  private:
   struct Chain {

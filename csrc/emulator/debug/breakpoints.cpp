@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "emulator/memory/access.hpp"
 #include "emulator/memory/aperture.hpp"
 
 namespace sglab::emu {
@@ -27,6 +28,35 @@ bool WarpFilter::passes(const Warp& w) const {
   return (warp < 0 || warp == w.index) && (cta < 0 || cta == linear_index(*w.cta));
 }
 
+namespace {
+
+bool only_in_front(const Breakpoint& b) {
+  using Kind = Breakpoint::Kind;
+  return b.kind == Kind::kCode || b.kind == Kind::kBarrierUse || b.kind == Kind::kMbarrierUse;
+}
+
+// Whether lanes about to execute a barrier instruction mean this barrier. The filter's CTA is the barrier's.
+bool uses_barrier(const Breakpoint& b, const Warp& w, const Inst* inst) {
+  const std::uint32_t lanes = active_lanes(w, inst);
+  if (lanes == 0 || (b.filter.warp >= 0 && b.filter.warp != w.index)) return false;
+  if (b.kind == Breakpoint::Kind::kBarrierUse) {
+    const auto* const number =
+        reinterpret_cast<const std::uint32_t*>(w.bank[inst->a >> 31] + (inst->a & ~kConstantRef));
+    return b.filter.cta == linear_index(*w.cta) && number[std::countr_zero(lanes)] == b.barrier;
+  }
+  std::uint64_t addresses[32];
+  lane_addresses(w, inst, addresses);
+  for (std::uint32_t m = lanes; m != 0; m &= m - 1) {
+    const auto address = static_cast<std::uint32_t>(addresses[std::countr_zero(m)]);
+    const std::uint32_t rank = address >> kSharedRankShift;
+    if (rank >= w.cluster->ctas.size() || (address & kSharedOffsetMask) != b.barrier) continue;
+    if (linear_index(w.cluster->ctas[rank]) == b.filter.cta) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 std::uint32_t Breakpoints::add(Breakpoint breakpoint) {
   breakpoint.id = next_id_++;
   all_.push_back(std::move(breakpoint));
@@ -44,11 +74,11 @@ void Breakpoints::refresh() {
   interesting_.assign(interesting_.size(), false);
   looks_after_ = false;
   for (const Breakpoint& b : all_) {
-    looks_after_ = looks_after_ || b.kind != Breakpoint::Kind::kCode;
+    looks_after_ = looks_after_ || !only_in_front(b);
     for (std::size_t pc = 0; pc < interesting_.size(); ++pc) {
       const bool watched = b.kind == Breakpoint::Kind::kWatch &&
                            ((b.watch.reads && forms_[pc].reads) || (b.watch.writes && forms_[pc].writes));
-      if (watched || (b.kind == Breakpoint::Kind::kCode && b.code[pc])) interesting_[pc] = true;
+      if (watched || (only_in_front(b) && b.code[pc])) interesting_[pc] = true;
     }
   }
 }
@@ -56,6 +86,7 @@ void Breakpoints::refresh() {
 bool Breakpoints::meets(const Breakpoint& b, const Warp& w, const Inst* inst) const {
   const auto pc = static_cast<std::size_t>(inst - w.code);
   if (b.kind == Breakpoint::Kind::kCode) return b.code[pc] && b.filter.passes(w);
+  if (only_in_front(b)) return b.code[pc] && uses_barrier(b, w, inst);
   if (b.kind != Breakpoint::Kind::kWatch) return false;
   const AccessForm& form = forms_[pc];
   if (!((b.watch.reads && form.reads) || (b.watch.writes && form.writes))) return false;
@@ -78,12 +109,14 @@ Breakpoints::Remembered Breakpoints::look(const Breakpoint& b, const Stepper& st
     const auto* const bytes = reinterpret_cast<const std::uint8_t*>(b.watch.begin);
     return {0, true, {bytes, bytes + (b.watch.end - b.watch.begin)}};
   }
-  if (b.kind == Breakpoint::Kind::kCode) return now;
+  if (only_in_front(b)) return now;
   const Cta* const cta = find_cta(stepper, b.filter.cta);
   if (cta == nullptr) return now;
   now.known = true;
   if (b.kind == Breakpoint::Kind::kNamedBarrier) {
     now.phase = cta->barriers[b.barrier].phase;
+  } else if (b.kind == Breakpoint::Kind::kClusterBarrier) {
+    now.phase = cta->cluster->barrier.phase;
   } else if (b.kind == Breakpoint::Kind::kMbarrier) {
     std::uint64_t word;
     std::memcpy(&word, cta->shared + b.barrier, sizeof word);
@@ -99,14 +132,11 @@ void Breakpoints::arm(const Stepper& stepper) {
   for (const Breakpoint& b : all_) remembered_.push_back(look(b, stepper));
 }
 
-std::uint32_t Breakpoints::before(const Stepper& stepper) {
-  const Inst* const inst = stepper.next();
-  if (inst == nullptr || !interesting_[static_cast<std::size_t>(inst - stepper.program().code.data())])
-    return 0;
-  const Warp& w = *stepper.turn_of();
+std::uint32_t Breakpoints::before(const Stepper& stepper, const Warp& w, const Warp& seen, const Inst* inst) {
+  if (!interesting_[static_cast<std::size_t>(inst - stepper.program().code.data())]) return 0;
   if (stepper.waiting(w, inst) != nullptr) return 0;  // it stopped here before its first attempt
   for (const Breakpoint& b : all_) {
-    if (meets(b, w, inst)) return b.id;
+    if (meets(b, seen, inst)) return b.id;
   }
   return 0;
 }
@@ -116,8 +146,7 @@ std::uint32_t Breakpoints::after(const Stepper& stepper) {
   std::uint32_t id = 0;
   for (std::size_t i = 0; i < all_.size(); ++i) {
     const Breakpoint& b = all_[i];
-    if (b.kind == Breakpoint::Kind::kCode || (b.kind == Breakpoint::Kind::kWatch && !b.watch.writes))
-      continue;
+    if (only_in_front(b) || (b.kind == Breakpoint::Kind::kWatch && !b.watch.writes)) continue;
     Remembered now = look(b, stepper);
     const Remembered& old = remembered_[i];
     const bool changed = old.known && now.known && (old.phase != now.phase || old.bytes != now.bytes);

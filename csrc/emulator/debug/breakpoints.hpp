@@ -22,14 +22,23 @@ struct Watch {
   bool reads = false, writes = true;
 };
 
-// Stops a run: in front of an instruction, in front of an access to watched bytes or right behind a change of
-// theirs by an asynchronous operation, or right behind the end of a barrier's phase.
+// Stops a run: in front of an instruction (perhaps only if it is about a certain barrier), in front of an
+// access to watched bytes or right behind a change of theirs by an asynchronous operation, or right behind
+// the end of a barrier's phase.
 struct Breakpoint {
-  enum class Kind : std::uint8_t { kCode, kWatch, kNamedBarrier, kMbarrier };
+  enum class Kind : std::uint8_t {
+    kCode,
+    kWatch,
+    kNamedBarrier,
+    kMbarrier,
+    kClusterBarrier,
+    kBarrierUse,
+    kMbarrierUse
+  };
   std::uint32_t id = 0;
   Kind kind = Kind::kCode;
   WarpFilter filter;
-  std::vector<bool> code;     // kCode, by instruction
+  std::vector<bool> code;     // kCode, k…Use, by instruction
   Watch watch;                // kWatch
   std::uint32_t barrier = 0;  // number, or shared offset of the mbarrier, in the CTA that the filter names
 };
@@ -46,8 +55,9 @@ class Breakpoints {
 
   // Before a run: remembers phases and bytes as they are.
   void arm(const Stepper& stepper);
-  // Whether the next attempt meets a breakpoint; its id, or 0.
-  std::uint32_t before(const Stepper& stepper);
+  // Whether the next attempt meets a breakpoint; its id, or 0. `warp` attempts `inst`, with the lanes that
+  // `seen`, the same warp or a copy of it, has chosen.
+  std::uint32_t before(const Stepper& stepper, const Warp& warp, const Warp& seen, const Inst* inst);
   // The same for what the last tick has done. `passed`: before() was not heeded for it.
   std::uint32_t after(const Stepper& stepper);
 

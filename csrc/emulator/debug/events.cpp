@@ -64,6 +64,8 @@ class Recorder {
     }
     if (details) stepper.set_watcher(&async_);
   }
+  ~Recorder() { stepper_.set_watcher(nullptr); }
+  Recorder(const Recorder&) = delete;
 
   // The next few instructions.
   void go_on() {
@@ -166,7 +168,7 @@ class Recorder {
   // A test or wait that failed let nobody pass.
   std::int64_t passed(const Warp& w, const Inst* inst, const EventLog::Barrier& barrier) const {
     const auto kind = static_cast<BarrierKind>(barrier.kind);
-    if (kind == BarrierKind::kMbarrier && (w.predicates[inst->d] & tested_) == 0) return -1;
+    if (kind == BarrierKind::kMbarrier && (w.predicates[inst->d] & tested_) == 0) return -2;
     return async_.last_phase(*w.cta, kind, barrier.object);
   }
 
@@ -303,23 +305,23 @@ void check(const Stepper& stepper, const std::function<bool()>& interrupted) {
   }
 }
 
-void record(Stepper& stepper, Recorder& recorder, const std::function<bool()>& interrupted) {
+}  // namespace
+
+void record(Stepper& stepper, bool details, const std::function<bool()>& interrupted, EventLog& log) {
+  Recorder recorder(stepper, log, details);
   for (std::uint32_t round = 1; !stepper.over(); ++round) {
     recorder.go_on();
     if (round % kPollRuns == 0) check(stepper, interrupted);
   }
 }
 
-}  // namespace
-
 LaunchReport record_launch(const Program& program, LaunchConfig config, bool details,
                            const std::function<bool()>& interrupted, EventLog& log) {
   const auto start = std::chrono::steady_clock::now();
   Stepper stepper(program, std::move(config));
   const Stepper::Running running(stepper);
-  Recorder recorder(stepper, log, details);
   try {
-    record(stepper, recorder, interrupted);
+    record(stepper, details, interrupted, log);
   } catch (const LaunchFault& caught) {
     if (Sanitizer* const sanitizer = stepper.launch().sanitizer) sanitizer->failed(caught.fault);
     throw;

@@ -34,7 +34,7 @@ struct EventLog {
   struct Barrier {
     std::uint64_t event;
     std::uint64_t phase;   // before the event; of an mbarrier, its parity
-    std::int64_t passed;   // row of phases whose end let the lanes go on
+    std::int64_t passed;   // row of phases whose end let the lanes go on; -2: a test that failed
     std::uint32_t object;  // number, or address
     std::uint8_t kind;     // BarrierKind
   };
@@ -54,15 +54,6 @@ struct EventLog {
     std::uint32_t object;  // number, or address
     std::uint8_t kind;     // BarrierKind
     bool asynchronous;     // an operation's signal ended it
-  };
-  // A barrier behind a change.
-  struct State {
-    std::uint64_t position;
-    std::int64_t cta;      // whose barrier it is
-    std::uint32_t object;  // number, or address
-    std::int32_t pending, expected, tx_count;
-    std::uint8_t kind;   // BarrierKind
-    std::uint8_t phase;  // parity
   };
   struct Copy {
     enum Kind : std::uint8_t {  // the first as in BulkOperation
@@ -109,15 +100,17 @@ struct EventLog {
   std::vector<Barrier> barriers;
   std::vector<WaitEnd> waits;
   std::vector<Phase> phases;
-  std::vector<State> states;
   std::vector<Copy> copies;
   std::vector<TensorMap> maps;
   std::vector<Mma> mmas;
   std::vector<Tmem> tmem;
 };
 
-// Runs a launch on one host thread, in the order of an unrecorded one, and keeps its events; `details`:
-// everything but runs, too.
+// Runs to the end of a launch and keeps its events; `details`: everything but runs, too. Throws LaunchFault;
+// the log is right up to there.
+void record(Stepper& stepper, bool details, const std::function<bool()>& interrupted, EventLog& log);
+
+// Runs a launch on one host thread, in the order of an unrecorded one, and keeps its events.
 LaunchReport record_launch(const Program& program, LaunchConfig config, bool details,
                            const std::function<bool()>& interrupted, EventLog& log);
 

@@ -1,8 +1,44 @@
 #include "emulator/debug/inspect.hpp"
 
+#include <cxxabi.h>
+
+#include <cstdlib>
+#include <memory>
+
 #include "emulator/program/builder.hpp"
 
 namespace sglab::emu {
+
+namespace {
+
+std::string demangled(const std::string& name) {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> text(
+      abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), &std::free);
+  return status == 0 ? text.get() : name;
+}
+
+// "void a::(anonymous namespace)::load<int>(b<c>&)" is "load".
+std::string short_name(std::string name) {
+  constexpr std::string_view kAnonymous = "(anonymous namespace)";
+  for (std::size_t at; (at = name.find(kAnonymous)) != std::string::npos;) name.erase(at, kAnonymous.size());
+  std::string last;
+  int depth = 0;
+  for (const char c : name) {
+    if (c == '(' && depth == 0 && last != "operator") return last;
+    if (c == '<' || c == '(') ++depth;
+    if (depth == 0) last = c == ' ' || c == ':' ? "" : last + c;
+    if ((c == '>' || c == ')') && depth > 0) --depth;
+  }
+  return last;
+}
+
+}  // namespace
+
+std::string function_at(const Module& module, const Location& location) {
+  const auto found = module.debug_strings.find(location.function_label);
+  return found == module.debug_strings.end() ? "" : short_name(demangled(found->second));
+}
 
 std::vector<RegisterView> live_registers(const Warp& w, const Group& g) {
   const Program& program = *w.program;

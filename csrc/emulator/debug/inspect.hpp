@@ -26,4 +26,8 @@ std::uint32_t shown_pc(const Program& program, std::uint32_t pc);
 // An instruction's source line, then the lines its function was inlined at, innermost first.
 std::vector<const Location*> source_chain(const Program& program, std::uint32_t pc);
 
+// The name of the inlined function that a location lies in, without scopes and arguments; empty for the
+// function itself.
+std::string function_at(const Module& module, const Location& location);
+
 }  // namespace sglab::emu

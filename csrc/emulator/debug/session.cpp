@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "emulator/engine/machine.hpp"
 #include "emulator/sanitize/sanitizer.hpp"
 
 namespace sglab::emu {
@@ -66,10 +67,29 @@ void Session::go_back(const Checkpoint& checkpoint) {
       choices_.begin());
 }
 
+// Whether the next tick is somebody's choice.
+bool Session::chosen() const {
+  return choice_ < choices_.size() && choices_[choice_].ticks == stepper_.ticks();
+}
+
+// The breakpoint that the next attempt meets, or 0.
+std::uint32_t Session::met() {
+  if (!chosen()) {
+    if (stepper_.next() == nullptr) return 0;
+    const Warp& w = *stepper_.turn_of();
+    return breakpoints_.before(stepper_, w, w, stepper_.next());
+  }
+  const Choice& choice = choices_[choice_];
+  const Warp& w = stepper_.cluster(choice.cluster)->warps[choice.slot];
+  Warp trial = w;
+  const Inst* const inst = choose(trial);
+  return inst == nullptr ? 0 : breakpoints_.before(stepper_, w, trial, inst);
+}
+
 // One tick of the history as it is known, or as the scheduler goes on.
 void Session::advance() {
   const std::uint64_t before = stepper_.now();
-  if (choice_ < choices_.size() && choices_[choice_].ticks == stepper_.ticks()) {
+  if (chosen()) {
     const Choice& choice = choices_[choice_++];
     stepper_.force(stepper_.cluster(choice.cluster)->warps[choice.slot]);
   } else {
@@ -161,7 +181,7 @@ Stop Session::run(std::uint64_t most) {
     breakpoints_.arm(stepper_);
     const std::uint64_t start = stepper_.ticks();
     while (!stepper_.over()) {
-      if (stepper_.ticks() != start && (stop.breakpoint = breakpoints_.before(stepper_)) != 0)
+      if (stepper_.ticks() != start && (stop.breakpoint = met()) != 0)
         return void(stop.reason = StopReason::kBreakpoint);
       if (stepper_.now() - begin >= most) return void(stop.reason = StopReason::kLimit);
       advance();
@@ -173,6 +193,69 @@ Stop Session::run(std::uint64_t most) {
     stop.reason = StopReason::kEnd;
   });
   return stop;
+}
+
+// Replays from a checkpoint up to `end` ticks and finds the last moment at which a breakpoint is met;
+// `inclusive`: also what has just happened at the end.
+Stop Session::last_stop_before(const Checkpoint& checkpoint, std::uint64_t end, bool inclusive,
+                               std::uint64_t& ticks) {
+  Stop found;
+  go_back(checkpoint);
+  breakpoints_.arm(stepper_);
+  guarded([&] {
+    while (stepper_.ticks() < end) {
+      if (const std::uint32_t id = met()) {
+        found = {StopReason::kBreakpoint, id};
+        ticks = stepper_.ticks();
+      }
+      advance();
+      const std::uint32_t id = breakpoints_.after(stepper_);
+      if (id != 0 && (inclusive || stepper_.ticks() < end)) {
+        found = {StopReason::kBreakpoint, id};
+        ticks = stepper_.ticks();
+      }
+      if (interrupted()) return void(found = {StopReason::kInterrupted, 0});
+    }
+  });
+  return found;
+}
+
+Stop Session::run_back() {
+  std::uint64_t end = stepper_.ticks(), ticks = 0;
+  bool inclusive = false;
+  const std::vector<Checkpoint> checkpoints = checkpoints_;
+  for (auto at = checkpoints.rbegin(); at != checkpoints.rend(); ++at) {
+    if ((*at)->ticks >= end) continue;
+    const Stop found = last_stop_before(*at, end, inclusive, ticks);
+    if (found.reason == StopReason::kBreakpoint) return_to(ticks);
+    if (found.reason != StopReason::kReached) return found;
+    end = (*at)->ticks;
+    inclusive = true;
+  }
+  go_back(checkpoints.front());
+  return {StopReason::kStart, 0};
+}
+
+LaunchReport Session::record(EventLog& log, std::optional<Fault>& fault) {
+  const std::uint64_t ticks = stepper_.ticks();
+  go_back(checkpoints_.front());
+  stepper_.mute(true);
+  try {
+    const Stepper::Running running(stepper_);
+    emu::record(stepper_, true, interrupted_, log);
+  } catch (const LaunchFault& caught) {
+    fault = caught.fault;
+  }
+  LaunchReport report = make_report(*program_, stepper_.executions());
+  stepper_.mute(false);
+  go_back(checkpoints_.front());
+  try {
+    return_to(ticks);
+  } catch (const LaunchFault&) {
+    // The session stands at this fault.
+  }
+  if (fault && fault->kind == "interrupted") throw LaunchFault(std::move(*fault));
+  return report;
 }
 
 Stop Session::seek(std::uint64_t position) {

@@ -7,11 +7,12 @@
 #include <vector>
 
 #include "emulator/debug/breakpoints.hpp"
+#include "emulator/debug/events.hpp"
 #include "emulator/debug/stepper.hpp"
 
 namespace sglab::emu {
 
-enum class StopReason : std::uint8_t { kReached, kBreakpoint, kEnd, kExited, kInterrupted, kLimit };
+enum class StopReason : std::uint8_t { kReached, kBreakpoint, kEnd, kExited, kInterrupted, kLimit, kStart };
 
 struct Stop {
   StopReason reason = StopReason::kReached;
@@ -34,6 +35,8 @@ class Session {
   Stop step_warp(std::int64_t cta, std::uint32_t warp, std::uint64_t count, std::uint64_t most = kNoLimit);
   // Up to a breakpoint or the end. kLimit: `most` were executed.
   Stop run(std::uint64_t most = kNoLimit);
+  // Back to the last moment at which run() would have stopped, or to the start.
+  Stop run_back();
   // To any position, back or forth. kEnd: the launch is shorter than that.
   Stop seek(std::uint64_t position);
   // To the very moment at which the stepper had made so many ticks. Positions are coarser: attempts that fail
@@ -41,6 +44,10 @@ class Session {
   Stop return_to(std::uint64_t ticks);
 
   static constexpr std::uint64_t kNoLimit = ~std::uint64_t{0};
+
+  // The events of the whole launch as it goes by itself, whatever warps were chosen; up to a fault if it has
+  // one. The session stays where it is.
+  LaunchReport record(EventLog& log, std::optional<Fault>& fault);
 
   // A fault during any of these is thrown as LaunchFault and stays until the session goes back.
   const std::optional<Fault>& fault() const { return fault_; }
@@ -62,10 +69,14 @@ class Session {
   void guarded(F f);
   void advance();
   void force(Warp& warp);
+  bool chosen() const;
+  std::uint32_t met();
   void rest_of_history_is_other(const Choice& choice);
   void keep();
   void thin();
   void go_back(const Checkpoint& checkpoint);
+  Stop last_stop_before(const Checkpoint& checkpoint, std::uint64_t end, bool inclusive,
+                        std::uint64_t& ticks);
   bool interrupted();
   void check_limit();
 

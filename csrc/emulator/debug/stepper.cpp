@@ -43,6 +43,8 @@ bool Stepper::over() const {
 // Whether the sanitizer is told of the tick that begins.
 void Stepper::watch() {
   if (launch_->config.sanitizer == nullptr) return;
+  launch_->sanitizer = nullptr;
+  if (muted_) return;
   launch_->sanitizer = ticks_ >= told_ ? launch_->config.sanitizer.get() : nullptr;
   told_ = std::max(told_, ticks_ + 1);
 }
@@ -128,6 +130,7 @@ void Stepper::attempt() {
   Warp& w = *turn_.warp;
   const Inst* const at = turn_.inst;
   const bool forced = turn_.forced;
+  launch_->position = now_;
   last_ = {&w, at, at, w.group_mask, false, {}};
   attempted(execute(w, at), forced);
 }
@@ -142,7 +145,7 @@ void Stepper::stretch(const Inst* stop) {
   while ((next = execute(w, inst)) == inst + 1 && next != stop && w.group_mask == last_.mask) ++inst;
   last_.inst = inst;
   ticks_ += static_cast<std::uint64_t>(inst - last_.first) + 1;
-  told_ = std::max(told_, ticks_);
+  if (!muted_) told_ = std::max(told_, ticks_);
   attempted(next, false);
 }
 

@@ -71,6 +71,8 @@ class Stepper {
   }
 
   // Told of asynchronous operations from now on.
+  // Nothing is told to sanitizers meanwhile.
+  void mute(bool muted) { muted_ = muted; }
   void set_watcher(AsyncWatcher* watcher) { launch_->watcher = watcher; }
   // Instructions of PTX lines in front of this one in the program.
   std::uint32_t counted_to(const Inst* inst) const {
@@ -91,6 +93,7 @@ class Stepper {
   std::shared_ptr<const Saved> save(const Saved* before) const;
   void restore(const Saved& saved);
   std::size_t memory_bytes() const;  // that save() looks at
+  std::uint64_t digest() const;      // of everything that a kernel could notice
 
   // While one lives, the host's floating-point mode is the kernel's.
   class Running {
@@ -133,6 +136,7 @@ class Stepper {
   std::unique_ptr<Launch> launch_;
   FpState fp_;
   std::uint64_t now_ = 0, ticks_ = 0, told_ = 0;
+  bool muted_ = false;
   Turn turn_;
   Round round_;
   Last last_;

@@ -4,6 +4,7 @@
 
 #include "emulator/async/engine.hpp"
 #include "emulator/async/tmem_pending.hpp"
+#include "emulator/engine/launch.hpp"
 #include "emulator/ops/cluster_operands.hpp"
 #include "emulator/ops/tensor_families.hpp"
 
@@ -127,7 +128,7 @@ const Inst* wait_load(Warp& w, const Inst* i) {
 const Inst* store(Warp& w, const Inst* i) {
   if (!gather_warp(w, i)) return block_for_lanes(w, i, 0xffffffffu);
   const LdStForm form = form_of(i);
-  PendingStore entry{i, checked_address(w, i, form), {}};
+  PendingStore entry{i, w.launch->position, checked_address(w, i, form), {}};
   entry.values.resize(32 * i->extra->refs.size());
   for (std::size_t r = 0; r < i->extra->refs.size(); ++r) {
     std::memcpy(&entry.values[32 * r], lanes32(w, i->extra->refs[r]), 128);
@@ -140,8 +141,10 @@ const Inst* wait_store(Warp& w, const Inst* i) {
   if (!gather_warp(w, i)) return block_for_lanes(w, i, 0xffffffffu);
   AsyncEngine& engine = async_engine(w);
   std::vector<PendingStore>& pending = engine.tmem_stores(w);
+  TensorMemory& tmem = engine.tmem(w.cta->rank);
   for (const PendingStore& entry : pending) {
-    tmem_store(engine.tmem(w.cta->rank), form_of(entry.inst), entry.address, entry.values.data());
+    tmem.set_writer({entry.position, w.slot, static_cast<std::uint32_t>(entry.inst - w.code), true});
+    tmem_store(tmem, form_of(entry.inst), entry.address, entry.values.data());
   }
   pending.clear();
   return i + 1;

@@ -67,6 +67,12 @@ void TensorMemory::mark_written(std::uint32_t index, std::uint32_t columns, std:
     written_[c][0] |= low;
     written_[c][1] |= high;
   }
+  if (writers_.empty()) return;
+  constexpr std::uint32_t kPerColumn = kLanes / kWriterLanes;
+  const std::uint32_t first = lane / kWriterLanes, last = (lane + lanes - 1) / kWriterLanes;
+  for (std::uint32_t c = index; c < index + columns; ++c) {
+    for (std::uint32_t i = first; i <= last; ++i) writers_[c * kPerColumn + i] = writer_;
+  }
 }
 
 const char* alloc_status_name(TensorMemory::AllocStatus status) {

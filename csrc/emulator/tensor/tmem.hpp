@@ -41,7 +41,9 @@ class TensorMemory {
     std::uint32_t column;
   };
 
-  TensorMemory() : cells_(kLanes * kColumns) {}
+  // `follows`: keeps who wrote each cell last.
+  explicit TensorMemory(bool follows = false)
+      : cells_(kLanes * kColumns), writers_(follows ? kColumns * kLanes / kWriterLanes : 0) {}
   // Everything free and unwritten, as for a new CTA; the cells keep their bits.
   void reset();
 
@@ -61,6 +63,18 @@ class TensorMemory {
   std::uint32_t& cell(std::uint32_t lane, std::uint32_t index) { return column(index)[lane]; }
   std::uint32_t cell(std::uint32_t lane, std::uint32_t index) const { return column(index)[lane]; }
 
+  // Who writes: an instruction of a warp, and the position in the launch at which it was issued.
+  struct Writer {
+    std::uint64_t position = 0;
+    std::uint32_t warp = 0;  // slot in the cluster
+    std::uint32_t pc = 0;
+    bool known = false;
+  };
+  static constexpr std::uint32_t kWriterLanes = 16;  // lanes that share what is kept
+  void set_writer(const Writer& writer) { writer_ = writer; }
+  // By column, then by 16 lanes; empty if this memory does not follow it.
+  const std::vector<Writer>& writers() const { return writers_; }
+
   // Which cells were written since their column was allocated: bit l of word l / 64.
   using LaneMask = std::array<std::uint64_t, 2>;
   const LaneMask& written(std::uint32_t index) const { return written_[index]; }
@@ -75,6 +89,8 @@ class TensorMemory {
  private:
   std::vector<std::uint32_t> cells_;
   std::array<LaneMask, kColumns> written_{};
+  Writer writer_;
+  std::vector<Writer> writers_;
   std::array<std::uint32_t, kColumns / kUnit> owner_{};
   std::uint32_t allocations_ = 0;
   std::uint32_t last_columns_ = kColumns;

@@ -1,0 +1,142 @@
+"""Names for barriers: who arrives, who waits, and which place in a ring of stages they have."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sglab.gpu.event_kinds import event_kind
+from sglab.gpu.event_tables import CLUSTER, FAILED, MBARRIER, NAMED, Array
+
+if TYPE_CHECKING:
+    from sglab.gpu.events import EventLog
+    from sglab.gpu.roles import Roles
+
+_RANK_SHIFT = 24
+
+
+@dataclass(frozen=True)
+class BarrierName:
+    """A barrier of a launch.
+
+    name: such as "load→mma full[1]"
+    cta, kind, object: as in EventLog.phases
+    producers: roles that arrive at it, or issue the operations that do; consumers: roles that wait for it
+    purpose: of an mbarrier: full (its first wait waits), empty (its first wait finds it free) or, unwaited for, nothing
+    stage: its place in a ring of `stages` such mbarriers that lie one after the other; 0 of 1 if there is no ring
+    """
+
+    name: str
+    cta: int
+    kind: int
+    object: int
+    producers: tuple[str, ...]
+    consumers: tuple[str, ...]
+    purpose: str
+    stage: int
+    stages: int
+
+
+@dataclass
+class _Use:
+    producers: set[str]
+    consumers: set[str]
+    purpose: str = ""
+
+
+def name_barriers(log: EventLog, roles: Roles) -> list[BarrierName]:
+    """All barriers that the launch used, by CTA, kind and object."""
+    uses = _uses(log, roles)
+    order = {name: index for index, name in enumerate(roles.names)}
+
+    def sort(names: set[str]) -> tuple[str, ...]:
+        return tuple(sorted(names, key=lambda name: order[name]))
+
+    made = []
+    for ring in _rings(uses):
+        for stage, key in enumerate(ring):
+            use = uses[key]
+            producers, consumers = sort(use.producers), sort(use.consumers)
+            name = _name(key[1], key[2], producers, consumers, use.purpose, stage, len(ring))
+            made.append(BarrierName(name, *key, producers, consumers, use.purpose, stage, len(ring)))
+    return sorted(made, key=lambda one: (one.cta, one.kind, one.object))
+
+
+def _name(
+    kind: int,
+    number: int,
+    producers: tuple[str, ...],
+    consumers: tuple[str, ...],
+    purpose: str,
+    stage: int,
+    stages: int,
+) -> str:
+    if kind == CLUSTER:
+        return "cluster barrier"
+    if kind == NAMED:
+        return f"{'+'.join(dict.fromkeys(producers + consumers))} barrier {number}"
+    if not producers and not consumers:
+        return "unused"
+    ends = f"{'+'.join(producers) or '?'}→{'+'.join(consumers) or '?'}"
+    place = f"[{stage}]" if stages > 1 else ""
+    return f"{ends} {purpose}{place}".rstrip()
+
+
+def _uses(log: EventLog, roles: Roles) -> dict[tuple[int, int, int], _Use]:
+    """By (CTA, kind, object)."""
+    barriers, phases = log.barriers, log.phases
+    kind_of = np.array([_ACTS.get(event_kind(at.opcode), 0) for at in log.code])
+    act = kind_of[log.pc[barriers.event]]
+    owner = _owner(log, barriers.event, barriers.kind, barriers.object)
+    table = np.stack([owner, barriers.kind, barriers.object, roles.event[barriers.event], act]).astype(np.int64)
+    uses: dict[tuple[int, int, int], _Use] = defaultdict(lambda: _Use(set(), set()))
+    for cta, kind, number, role, did in np.unique(table, axis=1).T.tolist():
+        use = uses[cta, kind, number]
+        if did == _WAITS:
+            use.consumers.add(roles.names[role])
+        if did == _ARRIVES or (did == _WAITS and kind == NAMED):
+            use.producers.add(roles.names[role])
+    ends = np.stack([phases.cta, phases.kind, phases.object, roles.event[phases.event]]).astype(np.int64)
+    for cta, kind, number, role in np.unique(ends, axis=1).T.tolist():
+        uses[cta, kind, number].producers.add(roles.names[role])
+    passes = np.flatnonzero((barriers.kind == MBARRIER) & (act == _WAITS) & (barriers.passed != FAILED))
+    _, first = np.unique(table[:3, passes], axis=1, return_index=True)
+    for row in passes[first].tolist():
+        cta, kind, number = table[:3, row].tolist()
+        uses[cta, kind, number].purpose = "full" if barriers.passed[row] >= 0 else "empty"
+    return uses
+
+
+_WAITS, _ARRIVES = 1, 2
+_ACTS = {"wait": _WAITS, "arrive": _ARRIVES}
+
+
+def _owner(log: EventLog, event: Array, kind: Array, number: Array) -> Array:
+    """Linear index of the CTA whose barrier each instruction was about."""
+    grid, cluster = log.geometry.grid, log.geometry.cluster
+    linear = log.cta[event].astype(np.int64)
+    place = [linear % grid[0], linear // grid[0] % grid[1], linear // grid[0] // grid[1]]
+    rank = np.where(kind == MBARRIER, number.astype(np.int64) >> _RANK_SHIFT, 0)
+    inside = [rank % cluster[0], rank // cluster[0] % cluster[1], rank // cluster[0] // cluster[1]]
+    x, y, z = (at - at % size + step for at, size, step in zip(place, cluster, inside, strict=True))
+    return np.asarray(np.where(kind == NAMED, linear, x + grid[0] * (y + grid[1] * z)))
+
+
+def _rings(uses: dict[tuple[int, int, int], _Use]) -> list[list[tuple[int, int, int]]]:
+    """Barriers in rings: mbarriers of one CTA with the same ends and purpose, at equal distances. All others alone."""
+    alike: dict[object, list[tuple[int, int, int]]] = defaultdict(list)
+    for key in sorted(uses):
+        use = uses[key]
+        alone = key if key[1] != MBARRIER else None
+        alike[key[0], alone, frozenset(use.producers), frozenset(use.consumers), use.purpose].append(key)
+    rings = []
+    for keys in alike.values():
+        offsets = np.array([key[2] for key in keys])
+        gaps = np.diff(offsets)
+        distance = 8 if not len(gaps) else int(gaps.min())
+        cuts = np.flatnonzero(gaps != distance) + 1
+        rings += [keys[begin:end] for begin, end in zip([0, *cuts.tolist()], [*cuts.tolist(), len(keys)], strict=True)]
+    return rings

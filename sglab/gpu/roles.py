@@ -1,0 +1,191 @@
+"""Warp roles and the names of barriers, from a launch's event log.
+
+A warp's role is what the function that it runs is called (load, mma, softmax, …), where the PTX names inlined
+functions; else it follows from what the warp does: issue TMA or cp.async, issue wgmma or tcgen05.mma, take
+exponentials, …
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sglab.gpu.barrier_names import BarrierName, name_barriers
+from sglab.gpu.event_kinds import event_kind
+
+if TYPE_CHECKING:
+    from sglab.gpu.events import EventLog
+
+# Words in the names of functions, and the roles that they tell of. The first that matches counts.
+_WORDS = (
+    ("page table", r"page_?table"),
+    ("correction", r"correction|rescale"),
+    ("softmax", r"softmax"),
+    ("epilogue", r"epilogue|store_o|writeback"),
+    ("load", r"load|producer|fetch"),
+    ("mma", r"mma(?!_async)|multiply|gemm|umma"),
+    ("", r"^compute|^attend|consumer|^math"),  # what it does tells more
+)
+# Wrappers of single instructions are called like roles as well.
+_INSTRUCTION = re.compile(
+    r"^(tma|ld|st|cp|tcgen05|tmem|wgmma|umma|mbarrier|copy)_|_(tile|async|ldsm|fragment|2d|3d|4d|5d)$"
+)
+_LEAST_SHARE = 0.2  # of the instructions that a warp executes
+
+
+@dataclass(frozen=True)
+class Role:
+    """What a warp does in a launch.
+
+    name: load, page table, mma, math (multiplies and takes exponentials), softmax, correction, epilogue, compute, idle
+    does: what it was seen to do: load, mma, softmax, correction, epilogue, store, compute
+    function: the function of the source that it runs, if the name comes from there
+    """
+
+    name: str
+    does: tuple[str, ...]
+    function: str = ""
+
+
+class Roles:
+    """The roles of a launch's warps. names: the roles there are, in the order of their first warps."""
+
+    def __init__(self, log: EventLog) -> None:
+        self._log = log
+        self._of = _roles(log)
+        self.names: tuple[str, ...] = tuple(dict.fromkeys(role.name for role in self._of.values()))
+
+    def of(self, cta: int, warp: int) -> Role:
+        """The role of a warp of a CTA, given by its linear index in the grid. A warp that executed nothing is idle."""
+        return self._of.get((cta, warp), Role("idle", ()))
+
+    def warps(self, role: str) -> list[tuple[int, int]]:
+        """The warps with a role, as (CTA, warp)."""
+        return [place for place, found in self._of.items() if found.name == role]
+
+    def __iter__(self) -> Iterator[tuple[tuple[int, int], Role]]:
+        """((CTA, warp), role), by CTA and warp."""
+        return iter(self._of.items())
+
+    @cached_property
+    def event(self) -> npt.NDArray[np.uint8]:
+        """The role of every event's warp, as an index into `names`."""
+        log = self._log
+        warps = int(log.warp.max()) + 1 if len(log) else 1
+        table = np.zeros((int(log.cta.max()) + 1 if len(log) else 1) * warps, np.uint8)
+        for (cta, warp), role in self._of.items():
+            table[cta * warps + warp] = self.names.index(role.name)
+        return table[log.cta * np.uint32(warps) + log.warp]
+
+    @cached_property
+    def barriers(self) -> list[BarrierName]:
+        """The barriers of the launch, with names; by CTA, kind and object."""
+        return name_barriers(self._log, self)
+
+    def barrier(self, cta: int, kind: int, object_: int) -> str:
+        """The name of a barrier: cta, kind and object as in EventLog.phases. Empty: the launch did not use it."""
+        return self._barrier_names.get((cta, kind, object_), "")
+
+    @cached_property
+    def _barrier_names(self) -> dict[tuple[int, int, int], str]:
+        return {(one.cta, one.kind, one.object): one.name for one in self.barriers}
+
+
+def _roles(log: EventLog) -> dict[tuple[int, int], Role]:
+    """Warps of the same index in CTAs of the same rank play the same role; so do those of other ranks, unless they do
+    something else: the odd CTA of a pair issues no multiplications, but its warp is there for them."""
+    ranks = log.geometry.cluster[0] * log.geometry.cluster[1] * log.geometry.cluster[2]
+    ctas, warps = (int(log.cta.max()) + 1, int(log.warp.max()) + 1) if len(log) else (0, 0)
+    times = np.bincount(
+        (log.cta.astype(np.int64) * warps + log.warp) * len(log.code) + log.pc, minlength=ctas * warps * len(log.code)
+    ).reshape(ctas, warps, len(log.code))
+    rank_of = _ranks(log, ctas, ranks)
+    roles: dict[tuple[int, int], Role] = {}
+    functions = _outer_functions(log)
+    for warp in range(warps):
+        found = [_role(log, times[rank_of == rank, warp].sum(axis=0), functions) for rank in range(ranks)]
+        busy = [role for role in found if role.name not in ("idle", "compute")]
+        for cta in range(ctas):
+            role = found[rank_of[cta]]
+            roles[cta, warp] = busy[0] if busy and role.name in ("idle", "compute") else role
+    return dict(sorted(roles.items()))
+
+
+def _ranks(log: EventLog, ctas: int, ranks: int) -> npt.NDArray[np.int64]:
+    """The rank in its cluster of each CTA."""
+    grid, cluster = log.geometry.grid, log.geometry.cluster
+    linear = np.arange(ctas)
+    x, y, z = linear % grid[0], linear // grid[0] % grid[1], linear // grid[0] // grid[1]
+    inside = x % cluster[0] + cluster[0] * (y % cluster[1] + cluster[1] * (z % cluster[2]))
+    return np.asarray(inside if ranks > 1 else np.zeros(ctas, np.int64))
+
+
+def _outer_functions(log: EventLog) -> list[tuple[str, str]]:
+    """For each instruction, the outermost inlined function around it whose name tells of a role: (role, function)."""
+
+    def told(name: str) -> tuple[str, str]:
+        if not name or _INSTRUCTION.search(name):
+            return ("", "")
+        return next(((role, name) for role, words in _WORDS if re.search(words, name)), ("", ""))
+
+    names = {place.function for at in log.code for place in at.chain}
+    roles = {name: told(name) for name in names}
+    return [
+        next((roles[place.function] for place in reversed(at.chain) if roles[place.function][1]), ("", ""))
+        for at in log.code
+    ]
+
+
+def _role(log: EventLog, mine: Any, functions: list[tuple[str, str]]) -> Role:
+    """mine: how often each instruction was executed by the warps in question."""
+    does = _behaviour(log, mine)
+    executed = np.flatnonzero(mine)
+    share: Counter[tuple[str, str]] = Counter()
+    for pc in executed.tolist():
+        share[functions[pc]] += int(mine[pc])
+    function = ""
+    told = [(count, found) for found, count in share.items() if found[1]]
+    if told and max(told)[0] >= _LEAST_SHARE * sum(share.values()):
+        name, function = max(told)[1]
+        if name:
+            return Role(name, does, function)
+    if not does:
+        return Role("idle", does)
+    if "mma" in does:
+        return Role("math" if "softmax" in does else "mma", does, function)
+    return Role(next((name for name in ("softmax", "load", "epilogue") if name in does), "compute"), does, function)
+
+
+def _behaviour(log: EventLog, mine: Any) -> tuple[str, ...]:
+    opcodes = {log.code[pc].opcode for pc in np.flatnonzero(mine).tolist()}
+    kinds = {event_kind(opcode) for opcode in opcodes}
+    loads = any(event_kind(name) == "copy" and not name.startswith(_STORES) for name in opcodes)
+    stores = any(name.startswith(("st.global", "red.global", "st.v", *_STORES)) for name in opcodes)
+    reads_tmem = any(name.startswith("tcgen05.ld") for name in opcodes)
+    seen = {
+        "load": loads,
+        "mma": "mma" in kinds,
+        "softmax": any(name.startswith("ex2") for name in opcodes),
+        "epilogue": reads_tmem and stores,
+        "store": stores,
+        "compute": any(log.code[pc].kind in ("float", "half") for pc in np.flatnonzero(mine).tolist()),
+    }
+    return tuple(name for name, holds in seen.items() if holds)
+
+
+_STORES = (
+    "cp.async.bulk.tensor.1d.global",
+    "cp.async.bulk.tensor.2d.global",
+    "cp.async.bulk.tensor.3d.global",
+    "cp.async.bulk.tensor.4d.global",
+    "cp.async.bulk.tensor.5d.global",
+    "cp.async.bulk.global",
+    "cp.reduce.async.bulk",
+)

@@ -1,0 +1,274 @@
+"""What can be seen of a launch under control; see Session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sglab.gpu.code import Code
+from sglab.gpu.errors import Fault, KernelError, SessionError
+from sglab.gpu.events import EventLog
+from sglab.gpu.findings import Finding, read_findings
+from sglab.gpu.roles import Roles
+from sglab.gpu.state import (
+    Cta,
+    Group,
+    InFlight,
+    MBarrier,
+    NamedBarrier,
+    Place,
+    Register,
+    TensorMemory,
+    Warp,
+)
+
+if TYPE_CHECKING:
+    from sglab.gpu.device import Launch
+    from sglab.gpu.emulated import EmulatedDevice
+
+CtaName = int | Sequence[int] | Cta
+WarpName = int | Warp
+
+
+class SessionState:
+    """A launch at one moment: where it is, its warps, barriers and memories, and the whole launch's events."""
+
+    def __init__(
+        self,
+        launch: Launch,
+        core_session: Any,
+        core_error: type[Exception],
+        keep: Any = None,
+        sanitizer: Any = None,
+        device: EmulatedDevice | None = None,
+    ) -> None:
+        self.device = device
+        self._keep, self._sanitizer = keep, sanitizer
+        self._launch, self._session, self._core_error = launch, core_session, core_error
+        self.fault: Fault | None = None
+        self._focus = 0
+        self._listeners: list[Callable[[], None]] = []
+
+    # Where the session is
+
+    @property
+    def now(self) -> int:
+        """Warp-instructions executed so far."""
+        return self._session.now
+
+    @property
+    def over(self) -> bool:
+        """Whether the launch has ended."""
+        return self._session.over
+
+    @property
+    def digest(self) -> int:
+        """A number that stands for the whole state: registers, memories, barriers, operations in flight. It is the same
+        whenever the session is at the same moment of the same history."""
+        digest: int = self._session.digest
+        return digest
+
+    @property
+    def output(self) -> str:
+        """What the kernel has printed."""
+        return self._session.output
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What the device's sanitizers have found in the instructions executed so far; see EmulatedDevice."""
+        if self._sanitizer is None:
+            return ()
+        return read_findings(self._sanitizer, self._launch, self.now + self._session.failed)
+
+    @property
+    def last(self) -> Place | None:
+        """The instruction executed last, and by whom."""
+        return self._place(self._session.last())
+
+    @property
+    def next(self) -> Place | None:
+        """The instruction that the scheduler executes next; None between two turns."""
+        return self._place(self._session.next())
+
+    @property
+    def launch(self) -> Launch:
+        """What is being executed."""
+        return self._launch
+
+    @property
+    def code(self) -> Code:
+        """The kernel's instructions, with their lines in the PTX and in the source."""
+        return self._launch.kernel.code
+
+    @property
+    def moment(self) -> int:
+        """Names this very moment for `return_to`. A position is coarser: between two instructions warps take turns and
+        begin to wait."""
+        return self._session.ticks
+
+    @property
+    def focus(self) -> int:
+        """The CTA meant where none is named, as a linear index in the grid."""
+        return self._focus
+
+    @focus.setter
+    def focus(self, cta: CtaName) -> None:
+        self._focus = self._cta(cta, running=False)
+
+    @property
+    def ctas(self) -> list[Cta]:
+        """The CTAs that have started and not finished."""
+        return [Cta(*row) for row in self._session.ctas()]
+
+    @property
+    def warps(self) -> list[Warp]:
+        """All warps of the running CTAs."""
+        return [self._look(cta, index) for cta in self.ctas for index in range(cta.warp_count)]
+
+    def warp(self, warp: WarpName, cta: CtaName | None = None) -> Warp:
+        """A warp as it is now: its groups of lanes, where they stand and why they wait."""
+        cta_index, number = self._warp(warp, cta)
+        return self._look(self._running(cta_index), number)
+
+    def registers(self, warp: WarpName, group: int = 0, cta: CtaName | None = None) -> dict[str, Register]:
+        """The virtual registers, by name, whose values a group of a warp will still read. A register that is not
+        listed has no value here: it was not written yet, or is read no more."""
+        cta_index, number = self._warp(warp, cta)
+        rows = self._ask(self._session.registers, cta_index, number, group)
+        return {name: Register.read(name, kind, size, data) for name, kind, size, data in rows}
+
+    def shared(self, cta: CtaName | None = None) -> npt.NDArray[np.uint8]:
+        """The bytes of a CTA's shared memory as they are now: a read-only view, indexed by address within the CTA. The
+        first kilobyte is the system's."""
+        array: npt.NDArray[np.uint8] = self._session.shared(self._cta(cta))
+        return array
+
+    def barriers(self, cta: CtaName | None = None) -> list[NamedBarrier]:
+        """The named barriers that a CTA has used, with who has arrived."""
+        rows = self._session.barriers(self._cta(cta))
+        made = (NamedBarrier.read(number, *row) for number, row in enumerate(rows))
+        return [barrier for barrier in made if barrier.phase or barrier.arrived]
+
+    def mbarriers(self, cta: CtaName | None = None) -> list[MBarrier]:
+        """The live mbarriers of a CTA, in order of initialisation, with who waits for them."""
+        found = self._running(self._cta(cta))
+        waiting: dict[int, list[tuple[int, int, int | None]]] = {}
+        for warp in self.warps:
+            for group in warp.groups:
+                if group.wait == "mbarrier" and warp.cta.cluster == found.cluster:
+                    waiting.setdefault(group.key, []).append((warp.cta.linear, warp.index, group.since))
+        return [
+            MBarrier(offset, pending, expected, tx, phase, tuple(waiting.get(found.rank << 24 | offset, ())))
+            for offset, pending, expected, tx, phase in self._session.mbarriers(found.linear)
+        ]
+
+    def in_flight(self, cta: CtaName | None = None) -> list[InFlight]:
+        """Asynchronous operations of a CTA's cluster that were issued and not carried out yet. They are carried out as
+        late as the programming model allows."""
+        rows = self._session.in_flight(self._cta(cta))
+        return [
+            InFlight(kind, issuer, warp, lane, self.code[pc], shared, nbytes, mbarrier, since)
+            for kind, issuer, warp, lane, pc, shared, nbytes, mbarrier, since in rows
+        ]
+
+    def tensor_memory(self, cta: CtaName | None = None) -> TensorMemory | None:
+        """A CTA's tensor memory; None if it has not allocated any."""
+        found = self._session.tmem(self._cta(cta))
+        return None if found is None else TensorMemory.read(*found)
+
+    @cached_property
+    def log(self) -> EventLog:
+        """The events of the whole launch as it goes by itself, future ones included, and whatever warps were chosen
+        here; up to the fault if it has one (EventLog.fault). Recorded when first asked for; the session and the tensors
+        stay as they are."""
+        report, columns, fault = self._session.record()
+        return EventLog(self._launch.kernel.name, self._launch.geometry, self.code, report, columns, fault)
+
+    def record(self) -> EventLog:
+        """The same.
+
+        raises KernelError: the kernel fails
+        """
+        if self.log.fault:
+            raise KernelError(self.log.fault)
+        return self.log
+
+    @property
+    def roles(self) -> Roles:
+        """What each warp does in the launch, and names for its barriers."""
+        return self.log.roles
+
+    @property
+    def checkpoints(self) -> tuple[int, int]:
+        """How many checkpoints are kept, and about how many bytes they take."""
+        count, size = self._session.checkpoints
+        return count, size
+
+    def __repr__(self) -> str:
+        where = "over" if self.over else f"{len(self.ctas)} CTAs running"
+        return f"<Session of {self._launch.kernel.name}: position {self.now}, {where}>"
+
+    # Names to numbers
+
+    def _cta(self, cta: CtaName | None, running: bool = True) -> int:
+        grid = self._launch.geometry.grid
+        if cta is None:
+            index = self._focus
+        elif isinstance(cta, Cta):
+            index = cta.linear
+        elif isinstance(cta, int):
+            index = cta
+        else:
+            x, y, z = (*cta, 0, 0)[:3]
+            inside = 0 <= x < grid[0] and 0 <= y < grid[1] and 0 <= z < grid[2]
+            index = x + grid[0] * (y + grid[1] * z) if inside else -1
+        if not 0 <= index < grid[0] * grid[1] * grid[2]:
+            raise SessionError(f"there is no CTA {cta}: the grid is {grid}")
+        if running:
+            self._running(index)
+        return index
+
+    def _running(self, index: int) -> Cta:
+        running = self.ctas
+        for cta in running:
+            if cta.linear == index:
+                return cta
+        if not running:
+            raise SessionError("the launch is over; go back() or seek() to look at it")
+        listed = ", ".join(str(cta.linear) for cta in running[:8]) + (", …" if len(running) > 8 else "")
+        raise SessionError(f"CTA {index} has not started or has finished; running: {listed}")
+
+    def _warp(self, warp: WarpName, cta: CtaName | None) -> tuple[int, int]:
+        if isinstance(warp, Warp):
+            cta, warp = warp.cta.linear, warp.index
+        found = self._running(self._cta(cta))
+        if not 0 <= warp < found.warp_count:
+            raise SessionError(f"there is no warp {warp}: CTAs have warps 0 to {found.warp_count - 1}")
+        return found.linear, warp
+
+    def _look(self, cta: Cta, index: int) -> Warp:
+        live, executed, rows = self._session.warp(cta.linear, index)
+        groups = tuple(
+            Group(self.code[pc], mask, wait, key, since, sentence) for pc, mask, wait, key, since, sentence in rows
+        )
+        return Warp(cta, index, live, executed, groups)
+
+    def _source(self, cta: int, warp: int) -> tuple[str, int] | None:
+        """The line at which a warp's foremost group stands; None where it has none."""
+        if not any(running.linear == cta for running in self.ctas):
+            return None
+        groups = self._look(self._running(cta), warp).groups
+        return groups[0].at.source if groups else None
+
+    def _place(self, row: Any) -> Place | None:
+        return None if row is None else Place(row[0], row[1], self.code[row[2]], row[3])
+
+    def _ask(self, call: Any, *arguments: Any) -> Any:
+        try:
+            return call(*arguments)
+        except (ValueError, IndexError) as error:
+            raise SessionError(str(error)) from None
