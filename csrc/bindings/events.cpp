@@ -131,6 +131,20 @@ nb::dict phase_columns(const Log& log) {
       .done();
 }
 
+nb::dict state_columns(const Log& log) {
+  using Row = Log::State;
+  return Columns(log.states)
+      .add("position", &Row::position)
+      .add("cta", &Row::cta)
+      .add("kind", &Row::kind)
+      .add("object", &Row::object)
+      .add("phase", &Row::phase)
+      .add("pending", &Row::pending)
+      .add("expected", &Row::expected)
+      .add("tx_count", &Row::tx_count)
+      .done();
+}
+
 nb::dict copy_columns(const Log& log) {
   using Row = Log::Copy;
   return Columns(log.copies)
@@ -224,6 +238,7 @@ nb::dict sglab::bindings::event_columns(const emu::Program& program, const emu::
   all["barriers"] = barrier_columns(log);
   all["waits"] = wait_columns(log);
   all["phases"] = phase_columns(log);
+  all["states"] = state_columns(log);
   all["copies"] = copy_columns(log);
   all["maps"] = maps;
   all["mmas"] = mma_columns(log);

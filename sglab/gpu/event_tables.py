@@ -121,6 +121,25 @@ class Phases:
 
 
 @dataclass(frozen=True)
+class BarrierStates:
+    """Barriers as they were behind each change: by an instruction, or by an asynchronous operation's signal.
+
+    position: when; cta: whose barrier it is, kind, object: as in Phases
+    phase: its parity; pending: arrivals (of named barriers and the cluster's: threads) that it still lacks; expected:
+        of how many, 0 of a named barrier that nobody has come to; tx_count: bytes expected less bytes arrived
+    """
+
+    position: Array
+    cta: Array
+    kind: Array
+    object: Array
+    phase: Array
+    pending: Array
+    expected: Array
+    tx_count: Array
+
+
+@dataclass(frozen=True)
 class TensorMapInfo:
     """A tensor map that copies used. Dimension 0 is the contiguous one.
 

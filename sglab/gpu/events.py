@@ -26,6 +26,7 @@ from sglab.gpu.event_tables import (
     Accesses,
     Array,
     BarrierEvents,
+    BarrierStates,
     Copies,
     Mmas,
     Phases,
@@ -64,7 +65,8 @@ class EventLog:
     cta: linear index in the grid; warp: in the CTA; pc: in `code`; mask: the lanes that ran together (a guard may
     exclude some of them). All are arrays of one entry per event, made when first asked for.
     report: the launch's LaunchReport; fault: what ended the launch early, if that did not keep it from being recorded
-    accesses, barriers, waits, phases, copies (with `maps`), mmas, tmem: tables; see sglab.gpu.event_tables
+    accesses, barriers, barrier_states, waits, phases, copies (with `maps`), mmas, tmem: tables; see
+        sglab.gpu.event_tables
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class EventLog:
         self.barriers = BarrierEvents(**columns["barriers"])
         self.waits = Waits(**columns["waits"])
         self.phases = Phases(**columns["phases"])
+        self.barrier_states = BarrierStates(**columns["states"])
         self.copies = Copies(**columns["copies"])
         self.maps = [TensorMapInfo(**fields) for fields in columns["maps"]]
         self.tmem = TmemEvents(**columns["tmem"])

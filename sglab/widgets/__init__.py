@@ -12,14 +12,26 @@ if TYPE_CHECKING:
     from .page_table import PageTable
     from .split_kv import SplitKV
     from .tensor_memory import TensorMemory
+    from .warp_roles import WarpRoles
 
-__all__ = ["OnlineSoftmax", "PageTable", "SplitKV", "TensorMemory", "Widget", "command", "html_page", "selection"]
+__all__ = [
+    "OnlineSoftmax",
+    "PageTable",
+    "SplitKV",
+    "TensorMemory",
+    "WarpRoles",
+    "Widget",
+    "command",
+    "html_page",
+    "selection",
+]
 
 _LAZY = {
     "OnlineSoftmax": "online_softmax",
     "PageTable": "page_table",
     "SplitKV": "split_kv",
     "TensorMemory": "tensor_memory",
+    "WarpRoles": "warp_roles",
 }
 """Widget -> its module, imported when it is first used: one widget's needs are not another's."""
 

@@ -138,13 +138,14 @@ void AsyncEngine::settle(const Issuer& issuer, std::uint32_t address, MbarrierSt
   ++cluster_.events;
   if (Sanitizer* const sanitizer = cluster_.launch->sanitizer)
     sanitizer->mbarrier(cluster_, issuer, lanes, address, status, use);
+  if (AsyncWatcher* const watcher = cluster_.launch->watcher; watcher != nullptr && !is_refused(status))
+    watcher->changed(cluster_, address, mbarrier_word(issuer, address));
   if (status == MbarrierStatus::kPhaseComplete) {
     if (AsyncWatcher* const watcher = cluster_.launch->watcher) watcher->completed(cluster_, address, issuer);
     for (Warp& warp : cluster_.warps) wake(warp, Wait::kMbarrier, address);
     return;
   }
-  // Memory that held something else may look like a live object: initialising it is not refused.
-  if (status == MbarrierStatus::kDone || status == MbarrierStatus::kInitOfLiveObject) return;
+  if (!is_refused(status)) return;
   const Mbarrier state = Mbarrier::load(mbarrier_word(issuer, address));
   raise_fault(cluster_.warps[issuer.warp], issuer.inst, issuer.lane, "mbarrier",
               std::string(mbarrier_status_name(status)) + ": mbarrier at shared address " + hex(address) +

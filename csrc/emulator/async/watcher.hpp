@@ -32,6 +32,12 @@ class AsyncWatcher {
   // The operation's bytes move now; those of a cp.async may do so lane by lane.
   virtual void performed(const Cluster& cluster, const Issuer& issuer) = 0;
 
+  // An mbarrier is not as it was: its word now.
+  virtual void changed(const Cluster& cluster, std::uint32_t mbarrier, std::uint64_t word) = 0;
+  // `arrived` of the `wanted` threads that end a phase have come to a named barrier or to the cluster's; 0 of
+  // 0 when a phase has ended.
+  virtual void changed(const Cta& cta, BarrierKind kind, std::uint32_t number, std::uint32_t arrived,
+                       std::uint32_t wanted) = 0;
   virtual void initialised(const Cluster& cluster, std::uint32_t mbarrier) = 0;
   // A phase of an mbarrier (its shared::cluster address) is complete; Issuer::operation is 0 if an
   // instruction completed it itself.

@@ -6,6 +6,7 @@
 #include "emulator/async/operations.hpp"
 #include "emulator/debug/breakpoints.hpp"
 #include "emulator/memory/aperture.hpp"
+#include "emulator/sync/mbarrier.hpp"
 #include "emulator/tensor/wgmma.hpp"
 
 namespace sglab::emu {
@@ -201,6 +202,23 @@ void AsyncRecorder::performed(const Cluster& cluster, const Issuer& issuer) {
     case Table::kNone:
       return;
   }
+}
+
+void AsyncRecorder::changed(const Cluster& cluster, std::uint32_t mbarrier, std::uint64_t word) {
+  const Mbarrier now = Mbarrier::load(word);
+  log_.states.push_back({stepper_.position(), linear_index(cluster.ctas[mbarrier >> kSharedRankShift]),
+                         mbarrier, static_cast<std::int32_t>(now.pending),
+                         static_cast<std::int32_t>(now.expected), now.tx_count,
+                         static_cast<std::uint8_t>(BarrierKind::kMbarrier), now.phase});
+}
+
+void AsyncRecorder::changed(const Cta& cta, BarrierKind kind, std::uint32_t number, std::uint32_t arrived,
+                            std::uint32_t wanted) {
+  const std::uint64_t phase =
+      kind == BarrierKind::kNamed ? cta.barriers[number].phase : cta.cluster->barrier.phase;
+  log_.states.push_back({stepper_.position(), linear_index(cta), number,
+                         static_cast<std::int32_t>(wanted - arrived), static_cast<std::int32_t>(wanted), 0,
+                         static_cast<std::uint8_t>(kind), static_cast<std::uint8_t>(phase & 1)});
 }
 
 void AsyncRecorder::initialised(const Cluster& cluster, std::uint32_t mbarrier) {

@@ -24,6 +24,9 @@ class AsyncRecorder final : public AsyncWatcher {
   void issued(const Cluster& cluster, const Issuer& issuer, const Wgmma& operation) override;
   void prefetched(const Cluster& cluster, const BulkOperation& operation) override;
   void performed(const Cluster& cluster, const Issuer& issuer) override;
+  void changed(const Cluster& cluster, std::uint32_t mbarrier, std::uint64_t word) override;
+  void changed(const Cta& cta, BarrierKind kind, std::uint32_t number, std::uint32_t arrived,
+               std::uint32_t wanted) override;
   void initialised(const Cluster& cluster, std::uint32_t mbarrier) override;
   void completed(const Cluster& cluster, std::uint32_t mbarrier, const Issuer& issuer) override;
   void completed(const Cta& cta, BarrierKind kind, std::uint32_t number, std::uint64_t phase) override;

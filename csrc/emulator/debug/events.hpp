@@ -55,6 +55,15 @@ struct EventLog {
     std::uint8_t kind;     // BarrierKind
     bool asynchronous;     // an operation's signal ended it
   };
+  // A barrier behind a change.
+  struct State {
+    std::uint64_t position;
+    std::int64_t cta;      // whose barrier it is
+    std::uint32_t object;  // number, or address
+    std::int32_t pending, expected, tx_count;
+    std::uint8_t kind;   // BarrierKind
+    std::uint8_t phase;  // parity
+  };
   struct Copy {
     enum Kind : std::uint8_t {  // the first as in BulkOperation
       kPrefetchBox = 9,
@@ -100,6 +109,7 @@ struct EventLog {
   std::vector<Barrier> barriers;
   std::vector<WaitEnd> waits;
   std::vector<Phase> phases;
+  std::vector<State> states;
   std::vector<Copy> copies;
   std::vector<TensorMap> maps;
   std::vector<Mma> mmas;

@@ -54,6 +54,8 @@ void arrive(Warp& w, const Inst* i, std::uint32_t number) {
     b.arrived += 32u - static_cast<std::uint32_t>(std::popcount(w.live));
   ++w.cluster->events;
   const std::uint32_t wanted = counted ? expected : w.cta->live_lanes;
+  if (AsyncWatcher* const watcher = w.cluster->launch->watcher)
+    watcher->changed(*w.cta, BarrierKind::kNamed, number, b.arrived, wanted);
   if (b.arrived < wanted) return;
   if (counted && b.arrived > wanted) {
     raise_fault(w, i, std::countr_zero(w.mask), "barrier",
@@ -149,6 +151,8 @@ const Inst* cluster_arrive(Warp& w, const Inst* i) {
   w.cluster_ticket = cluster.barrier.phase;
   cluster.barrier.arrived += static_cast<std::uint32_t>(std::popcount(w.mask));
   ++cluster.events;
+  if (AsyncWatcher* const watcher = cluster.launch->watcher)
+    watcher->changed(cluster.ctas[0], BarrierKind::kCluster, 0, cluster.barrier.arrived, cluster.live_lanes);
   if (cluster.barrier.arrived >= cluster.live_lanes) complete_cluster_barrier(cluster);
   return i + 1;
 }
@@ -171,6 +175,8 @@ void complete_barrier(Cta& cta, std::uint32_t number) {
   ++b.phase;
   ++cta.cluster->events;
   b.arrived = b.expected = 0;
+  if (AsyncWatcher* const watcher = cta.cluster->launch->watcher)
+    watcher->changed(cta, BarrierKind::kNamed, number, 0, 0);
   b.result = b.votes;
   b.result_voters = b.voters;
   b.votes = b.voters = 0;
@@ -185,6 +191,8 @@ void complete_cluster_barrier(Cluster& cluster) {
   ++cluster.barrier.phase;
   ++cluster.events;
   cluster.barrier.arrived = 0;
+  if (AsyncWatcher* const watcher = cluster.launch->watcher)
+    watcher->changed(cluster.ctas[0], BarrierKind::kCluster, 0, 0, 0);
   for (Warp& w : cluster.warps) wake(w, Wait::kClusterBarrier, 0);
 }
 

@@ -52,6 +52,12 @@ constexpr bool is_misuse(MbarrierStatus status) {
   return status > MbarrierStatus::kPhaseComplete;
 }
 
+// Misuse that changes nothing and ends the launch. Memory that held something else may look like a live
+// object: initialising it is not refused.
+constexpr bool is_refused(MbarrierStatus status) {
+  return is_misuse(status) && status != MbarrierStatus::kInitOfLiveObject;
+}
+
 // Phase token that mbarrier.arrive returns: the object before the arrival.
 using MbarrierState = std::uint64_t;
 

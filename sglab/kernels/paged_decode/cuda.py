@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from sglab.gpu import Launch
 from sglab.gpu.triton.record import LaunchRecord
@@ -22,20 +23,15 @@ def prepare(a: PagedDecodeArguments) -> Launch:
         device_of(a.device),
         grid=(batch, kv_heads),
         block=(LANES, group, THREADS // (LANES * group)),
-        args=[
-            a.q,
-            a.k,
-            a.v,
-            a.kv_indptr,
-            a.kv_indices,
-            a.kv_last_page_len,
-            a.out,
-            a.lse,
-            a.k.shape[1],
-            kv_heads,
-            a.sm_scale * math.log2(math.e),
-        ],
+        args=arguments(a),
     )
+
+
+def arguments(a: PagedDecodeArguments) -> list[Any]:
+    """The kernel's parameters in order."""
+    pages = [a.kv_indptr, a.kv_indices, a.kv_last_page_len]
+    sizes = [a.k.shape[1], a.k.shape[2], a.sm_scale * math.log2(math.e)]
+    return [a.q, a.k, a.v, *pages, a.out, a.lse, *sizes]
 
 
 def run(a: PagedDecodeArguments) -> tuple[LaunchRecord, ...]:

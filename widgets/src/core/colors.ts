@@ -38,7 +38,16 @@ export const ROLE_LOOKS = {
   mma: role("#E69F00", "cross"),
   softmax: role("#009E73", "horizontal"),
   epilogue: role("#17A2A2", "backward"),
+  /** Matrix products and softmax by the same warps, as on Hopper. */
+  compute: role("#D55E00", "grid"),
   idle: role("#999999", "none"),
+} satisfies Record<string, Look>;
+
+/** Asynchronous operations; the first two as the roles that issue them. */
+export const OPERATION_LOOKS = {
+  copy: ROLE_LOOKS.load,
+  mma: ROLE_LOOKS.mma,
+  tmem: role("#CC79A7", "vertical"),
 } satisfies Record<string, Look>;
 
 function role(fill: string, hatch: Hatch): Look {

@@ -7,6 +7,7 @@ export {
   type Look,
   lookOf,
   OKABE_ITO,
+  OPERATION_LOOKS,
   ROLE_LOOKS,
   SvgPaint,
 } from "./colors";
@@ -19,6 +20,21 @@ export { type Facet, type Selection, type SelectionStore, sameSelection } from "
 export type { Source } from "./source";
 export { type DType, type Numbers, sliceTensor, type Tensor } from "./tensor";
 export { type Theme, watchTheme } from "./theme";
+export {
+  type Hit,
+  type Links,
+  NO_SPANS,
+  Pyramid,
+  packLanes,
+  pick,
+  type Range,
+  type Spans,
+  spanAt,
+  Timeline,
+  type TimelineModel,
+  type TimelineOptions,
+  type TimelineRow,
+} from "./timeline";
 export { makeTooltip, type Tooltip } from "./tooltip";
 export {
   type Arrival,

@@ -1,0 +1,249 @@
+"""WarpRoles in a real browser: rows, stepping, cause and effect, search, zoom, rings, a saved page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+from widget_host import Host
+
+pytest.importorskip("torch")
+
+from recorded_launches import mla_sm90, mla_sm100
+
+from sglab.widgets import WarpRoles, selection
+
+
+@pytest.fixture(autouse=True)
+def nothing_selected() -> None:
+    selection.clear()
+
+
+@pytest.fixture(scope="module")
+def widget() -> WarpRoles:
+    return WarpRoles(mla_sm100())
+
+
+def show(host: Host, widget: WarpRoles) -> Page:
+    host.show(widget)
+    expect(host.page.locator(".sg-timeline-label").first).to_be_visible()
+    return host.page
+
+
+def visible_range(page: Page) -> tuple[int, int]:
+    start, end = page.locator(".sg-timeline").get_attribute("data-range").split()  # type: ignore[union-attr]
+    return int(start), int(end)
+
+
+def row_y(page: Page, label: str, nth: int = 0) -> float:
+    """The middle of a row, from the canvas' top."""
+    row = page.locator(".sg-timeline-label", has_text=label).nth(nth).bounding_box()
+    canvas = page.locator(".sg-timeline-canvas").bounding_box()
+    assert row is not None
+    assert canvas is not None
+    return row["y"] + row["height"] / 2 - canvas["y"]
+
+
+def search(page: Page, text: str) -> None:
+    page.locator(".sg-widget").press("/")
+    page.get_by_role("searchbox").fill(text)
+    page.get_by_role("searchbox").press("Enter")
+
+
+def test_every_warp_of_the_pair_has_a_row_with_its_role(host: Host, widget: WarpRoles) -> None:
+    page = show(host, widget)
+    expect(page.locator(".sg-badge")).to_have_text("emulated · issue order")
+    labels = page.locator(".sg-timeline-label").all_inner_texts()
+    assert [label.strip() for label in labels[:14]] == [
+        *(f"{warp} softmax" for warp in range(4)),
+        *(f"{warp} epilogue" for warp in range(4, 8)),
+        *("8 mma", "9 load", "10 page table"),
+        *("copies", "matrix products", "tensor memory"),
+    ]
+    expect(page.locator(".sg-timeline-group")).to_have_text(["CTA 0", "CTA 1"])
+
+
+def test_steps_go_by_instruction_line_event_and_role_and_back(host: Host, widget: WarpRoles) -> None:
+    page = show(host, widget)
+    frame, counter, size = page.locator(".sg-widget"), page.locator(".sg-counter"), page.get_by_label("Step size")
+    total = len(mla_sm100())
+    expect(counter).to_contain_text(f"step 0 of {total}")
+    size.select_option("instruction")
+    frame.press("ArrowRight")
+    expect(counter).to_contain_text(f"step 1 of {total}")
+    for step in ("line", "event", "role"):
+        size.select_option(step)
+        frame.press("Home")
+        frame.press("ArrowRight")
+        first = counter.inner_text()
+        frame.press("ArrowRight")
+        expect(counter).not_to_have_text(first)
+        frame.press("ArrowLeft")
+        expect(counter).to_have_text(first)
+    frame.press("End")
+    expect(counter).to_contain_text(f"step {total} of {total}")
+
+
+def test_a_wait_names_its_cause_and_the_link_goes_there_and_back(host: Host, widget: WarpRoles) -> None:
+    page = show(host, widget)
+    search(page, "mbarrier.try_wait softmax→mma")
+    details = page.locator(".sg-details")
+    expect(details).to_contain_text("CTA 0 warp 8 (mma)")
+    expect(details).to_contain_text("softmax→mma full")
+    details.get_by_role("button", name="(softmax)").click()
+    expect(details).to_contain_text("mbarrier.arrive")
+    expect(details).to_contain_text("ended phase 0 of softmax→mma full")
+    details.get_by_role("button", name="CTA 0 warp 8 (mma)").click()
+    expect(details).to_contain_text("mbarrier.try_wait")
+    page.locator(".sg-widget").press("c")
+    expect(details).to_contain_text("mbarrier.arrive")
+    page.locator(".sg-widget").press("e")
+    expect(details).to_contain_text("mbarrier.try_wait")
+
+
+def test_pressing_an_operation_shows_what_is_in_flight(host: Host, widget: WarpRoles) -> None:
+    page = show(host, widget)
+    search(page, "cp.async.bulk.tensor")
+    details = page.locator(".sg-details")
+    expect(details).to_contain_text("In flight")
+    expect(details).to_contain_text("72.0 KiB (73,728)")
+    expect(details).to_contain_text("load→mma #2 full")
+
+
+def test_searching_finds_source_lines_and_counts(host: Host, widget: WarpRoles) -> None:
+    page = show(host, widget)
+    search(page, "bar.sync")
+    expect(page.locator(".swr-answer")).to_have_text("1 of 16")
+    page.get_by_role("searchbox").press("Enter")
+    expect(page.locator(".swr-answer")).to_have_text("2 of 16")
+    page.get_by_role("searchbox").press("Shift+Enter")
+    expect(page.locator(".swr-answer")).to_have_text("1 of 16")
+    search(page, "no such thing")
+    expect(page.locator(".swr-answer")).to_have_text("nothing found")
+    search(page, "mla_decode.cu")
+    expect(page.locator(".swr-answer")).to_contain_text(" of ")
+
+
+def test_zooming_and_panning_keep_the_place(host: Host, widget: WarpRoles) -> None:
+    page = show(host, widget)
+    total = len(mla_sm100())
+    assert visible_range(page) == (0, total)
+    box = page.locator(".sg-timeline-canvas").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] / 4, box["y"] + 60)
+    page.keyboard.down("Control")
+    for _ in range(6):
+        page.mouse.wheel(0, -100)
+    page.keyboard.up("Control")
+    page.wait_for_function(f"!document.querySelector('.sg-timeline').dataset.range.endsWith(' {total}')")
+    start, end = visible_range(page)
+    assert abs(start + (end - start) / 4 - total / 4) < total / 200
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] / 4 - 100, box["y"] + 60)
+    page.mouse.up()
+    assert visible_range(page)[0] > start
+    page.locator(".sg-widget").press("0")
+    expect(page.locator(".sg-timeline")).to_have_attribute("data-range", f"0 {total}")
+    page.locator(".sg-minimap").click(position={"x": 10, "y": 10})
+    expect(page.locator(".sg-timeline")).to_have_attribute("data-range", f"0 {total}")
+
+
+def test_the_page_scrolls_over_the_timeline(host: Host, widget: WarpRoles) -> None:
+    page = show(host, widget)
+    before = visible_range(page)
+    page.locator(".sg-timeline-canvas").hover()
+    page.mouse.wheel(0, 120)
+    page.wait_for_function("scrollY > 0")
+    assert visible_range(page) == before
+
+
+def test_rings_follow_the_steps(host: Host, widget: WarpRoles) -> None:
+    """K and V blocks: empty at first; some are read in the middle; at the end every filled one was freed."""
+    page = show(host, widget)
+    ring = page.locator(".swr-ring", has_text="load→mma ×7")
+    sectors = ring.locator(".swr-sector")
+    expect(sectors).to_have_count(7)
+
+    def states() -> set[str | None]:
+        return {sectors.nth(i).get_attribute("data-state") for i in range(7)}
+
+    assert states() == {"empty"}
+    search(page, "tcgen05.mma")
+    expect(sectors.first).to_have_attribute("data-state", "read")
+    page.locator(".sg-widget").press("End")
+    expect(sectors.first).to_have_attribute("data-state", "empty")
+    assert "stage 0 empty, filled" in (ring.locator("svg").get_attribute("aria-label") or "")
+
+
+def test_selecting_a_warp_stresses_it_everywhere(host: Host, widget: WarpRoles) -> None:
+    page = show(host, widget)
+    page.locator(".sg-timeline-label", has_text="8 mma").first.click()
+    assert selection.value == {"cta": 0, "warp": 8}
+    page.locator(".sg-widget").press("ArrowDown")
+    assert selection.value == {"cta": 0, "warp": 9}
+    selection.set(cta=1)
+    host.flush()
+    expect(page.locator(".sg-timeline-label[aria-pressed=true]")).to_have_count(11)
+    page.locator(".sg-widget").press("Escape")
+    expect(page.locator(".sg-timeline-label[aria-pressed=true]")).to_have_count(0)
+
+
+def test_a_selected_moment_moves_the_transport(host: Host, widget: WarpRoles) -> None:
+    page = show(host, widget)
+    selection.set(moment=4321)
+    host.flush()
+    expect(page.locator(".sg-counter")).to_contain_text("step 4321 of")
+
+
+def test_hovering_says_what_lies_under_the_pointer(host: Host, widget: WarpRoles) -> None:
+    page = show(host, widget)
+    y = row_y(page, "tensor memory")
+    page.locator(".sg-timeline-canvas").hover(position={"x": 400, "y": y - 6})
+    expect(page.get_by_role("tooltip")).to_contain_text("tensor memory: alloc")
+
+
+def test_another_cluster_is_chosen_in_the_toolbar(host: Host) -> None:
+    page = show(host, WarpRoles(mla_sm100(128, 3)))
+    page.get_by_label("Cluster").select_option("2")
+    expect(page.locator(".sg-timeline-group")).to_have_text(["CTA 4", "CTA 5"])
+    expect(page.locator(".sg-subject")).to_contain_text("CTA 4, 5")
+
+
+def test_a_launch_without_clusters_shows_one_cta(host: Host) -> None:
+    page = show(host, WarpRoles(mla_sm90()))
+    expect(page.locator(".sg-timeline-group")).to_have_text(["CTA 0"])
+    expect(page.locator(".sg-timeline-label", has_text="compute")).to_have_count(8)
+
+
+def test_a_saved_page_is_small_and_works_alone(page: Page, tmp_path: Path) -> None:
+    path = WarpRoles(mla_sm100(512)).save(tmp_path / "roles.html")
+    assert path.stat().st_size < 5_000_000
+    page.goto(path.as_uri())
+    expect(page.locator(".sg-timeline-label").first).to_be_visible()
+    search(page, "bar.sync")
+    expect(page.locator(".sg-details")).to_contain_text("bar.sync")
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 900), ("dark", 1800)])
+def test_nothing_overflows_and_axe_finds_nothing(
+    host: Host, widget: WarpRoles, axe: Callable[[Page], list[str]], scheme: str, width: int
+) -> None:
+    host.page.set_viewport_size({"width": width, "height": 1000})
+    host.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    page = show(host, widget)
+    search(page, "mbarrier.try_wait")
+    expect(page.locator(".sg-details")).to_contain_text("Barrier")
+    assert axe(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_disposed_view_leaves_nothing_behind(host: Host, widget: WarpRoles) -> None:
+    page = show(host, widget)
+    host.show(widget, "second")
+    expect(page.locator("#second .sg-timeline-label").first).to_be_visible()
+    for place in ("widget", "second"):
+        page.evaluate("place => document.getElementById(place).sglabDispose()", place)
+    assert page.evaluate("id => sglabHost.models.get(id).listenerCount", widget.model_id) == 0
+    expect(page.locator(".sg-widget")).to_have_count(0)

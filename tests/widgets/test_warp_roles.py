@@ -1,0 +1,144 @@
+"""WarpRoles' Python side: rows, roles, waits and who ended them, operations in flight, barriers with names."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+from recorded_launches import mla_sm90, mla_sm100, mla_sm100_session
+
+from sglab.gpu.event_tables import WAIT_KINDS
+from sglab.widgets import WarpRoles
+from sglab.widgets.launch_trace import cluster_ctas
+
+
+def table(widget: WarpRoles, name: str) -> np.ndarray:
+    (tensor,) = widget.slices([{"name": name, "start": 0, "stop": 1 << 30}])
+    return tensor.array
+
+
+def code(widget: WarpRoles) -> dict[str, Any]:
+    return json.loads(table(widget, "code").tobytes())
+
+
+@pytest.fixture(scope="module")
+def sm100() -> WarpRoles:
+    return WarpRoles(mla_sm100(512))
+
+
+def test_every_event_of_the_pair_is_there_in_order_with_its_warp(sm100: WarpRoles) -> None:
+    log = mla_sm100(512)
+    position, row, pc, mask = table(sm100, "events")
+    assert position.tolist() == list(range(len(log)))
+    assert row.tolist() == (log.cta * 11 + log.warp).tolist()
+    assert pc.tolist() == log.pc.tolist()
+    assert mask.view(np.uint32).tolist() == log.mask.tolist()
+
+
+def test_roles_are_those_of_the_source(sm100: WarpRoles) -> None:
+    groups = ["softmax"] * 4 + ["epilogue"] * 4
+    assert sm100.launch["roles"] == [*groups, "mma", "load", "page_table", *groups, "idle", "load", "page_table"]
+
+
+def test_hopper_s_consumers_compute_and_its_producer_loads() -> None:
+    assert WarpRoles(mla_sm90()).launch["roles"] == ["compute"] * 8 + ["load"] + ["idle"] * 3
+
+
+def test_barriers_are_named_as_the_pipelines_of_the_source(sm100: WarpRoles) -> None:
+    """Shared in csrc/kernels/sm100/mla_decode.cu lists them: names, stages, who arrives and who waits."""
+    rings = {
+        (each["name"], each["rank"]): (len(each["full"]), len(each["empty"])) for each in sm100.launch["pipelines"]
+    }
+    assert rings[("load→mma", 0)] == (7, 7)
+    assert rings[("load→mma #2", 0)] == (1, 1)  # Q
+    assert rings[("page table→load", 1)] == (4, 4)
+    assert rings[("mma→softmax", 1)] == (2, 0)
+    assert rings[("softmax→mma", 0)] == (2, 0)
+    names = {each["name"] for each in sm100.launch["barriers"]}
+    assert {"load→mma full[6]", "load→mma empty[0]", "softmax barrier 1", "cluster barrier"} <= names
+
+
+def test_waits_name_the_arrival_that_released_them(sm100: WarpRoles) -> None:
+    log = mla_sm100(512)
+    since, event, row, kind, barrier, phase, cause = table(sm100, "waits")
+    position, phase_barrier, _, ended_by, _ = table(sm100, "phases")
+    released = phase >= 0
+    assert released.sum() > 20
+    assert (barrier[released] == phase_barrier[phase[released]]).all()
+    assert (cause[released] == ended_by[phase[released]]).all()
+    assert (position[phase[released]] <= event[released]).all()
+    assert (since < event).all()
+    assert row.tolist() == (log.cta[event] * 11 + log.warp[event]).tolist()
+    asynchronous = kind == WAIT_KINDS.index("async")
+    assert (barrier[asynchronous] == -1).all()
+
+
+def test_copies_for_one_phase_are_one_span(sm100: WarpRoles) -> None:
+    first, done, row, track, kind, barrier, nbytes, count, last, _ = table(sm100, "operations")
+    copies = track == 0
+    assert count[copies].sum() == len(mla_sm100(512).copies.event)
+    assert nbytes[copies].sum() == mla_sm100(512).copies.nbytes.sum()
+    assert (first <= last).all()
+    assert (last < done).all()
+    assert {sm100.launch["operationKinds"][each] for each in kind[copies]} == {"tensor load"}
+    assert {sm100.launch["barriers"][each]["name"].split(" ")[0] for each in barrier[copies]} == {"load→mma"}
+    assert {sm100.launch["roles"][each] for each in row[copies]} == {"load"}
+
+
+def test_states_end_where_phases_do(sm100: WarpRoles) -> None:
+    """A complete phase has no pending arrivals and no bytes under way: the next state starts anew, the parity turns."""
+    position, barrier, parity, pending, expected, tx = table(sm100, "states")
+    ended_at, ended, number, *_ = table(sm100, "phases")
+    for at, which, phase in zip(ended_at, ended, number, strict=True):
+        if sm100.launch["barriers"][which]["kind"] != "mbarrier":
+            continue
+        rows = np.flatnonzero((barrier == which) & (position <= at))
+        assert parity[rows[-1]] == (phase + 1) % 2
+        assert pending[rows[-1]] == expected[rows[-1]]
+        assert tx[rows[-1]] == 0
+
+
+def test_code_holds_what_ran_and_where_it_comes_from(sm100: WarpRoles) -> None:
+    log, known = mla_sm100(512), code(sm100)
+    assert known["pc"] == np.unique(log.pc).tolist()
+    at = known["pc"].index(int(log.pc[1000]))
+    instruction = log.code[int(log.pc[1000])]
+    assert known["text"][at] == instruction.text
+    chain = [(known["files"][file], line) for file, line in known["chains"][known["chain"][at]]]
+    assert chain == [(place.file, place.line) for place in instruction.chain]
+
+
+def test_another_cluster_is_shown_on_request() -> None:
+    log = mla_sm100(128, 3)
+    widget = WarpRoles(log, cluster=1)
+    assert widget.launch["ctas"] == [2, 3]
+    widget.show(2)
+    assert widget.launch["ctas"] == [4, 5]
+    assert set(log.cta[table(widget, "events")[0]].tolist()) == {4, 5}
+    with pytest.raises(ValueError, match="cluster: expected an integer from 0 to 2, got 3"):
+        widget.show(3)
+    assert widget.launch["ctas"] == [4, 5]
+
+
+def test_clusters_are_boxes_of_the_grid() -> None:
+    assert cluster_ctas((4, 2, 1), (2, 2, 1), 0) == [0, 1, 4, 5]
+    assert cluster_ctas((4, 2, 1), (2, 2, 1), 1) == [2, 3, 6, 7]
+    assert cluster_ctas((2, 1, 3), (2, 1, 1), 2) == [4, 5]
+
+
+def test_a_session_is_recorded_and_left_as_it_was() -> None:
+    session = mla_sm100_session(128)
+    session.step(count=500)
+    widget = WarpRoles(session)
+    assert session.now == 500
+    assert table(widget, "events").shape[1] > 5000
+
+
+def test_something_else_is_refused_by_name() -> None:
+    with pytest.raises(TypeError, match=r"launch must be what Kernel.record or Kernel.session returns; got str"):
+        WarpRoles("kernel")  # type: ignore[arg-type]

@@ -1,0 +1,315 @@
+// A zoomable timeline: rows with labels on a canvas, an axis, a cursor and a strip of the whole. It shows a TimelineModel
+// and knows nothing of what the rows mean.
+
+import { CanvasPaint, cssBackground, type Look } from "../colors";
+import { framed, h } from "../dom";
+import type { Disposer } from "../emitter";
+import type { KeyBinding } from "../keys";
+import type { Theme } from "../theme";
+import type { Tooltip } from "../tooltip";
+import { Gestures } from "./gestures";
+import { type Layout, layoutOf, rowAtY } from "./layout";
+import { fit, Minimap } from "./minimap";
+import type { Hit, TimelineModel, TimelineRow } from "./model";
+import { paintTimeline } from "./paint";
+import { Pyramid } from "./pyramid";
+import { clampRange, panned, type Range, showing, span, zoomed } from "./range";
+import { NO_SPANS, spanAt } from "./spans";
+
+export interface TimelineOptions {
+  label: string;
+  theme: () => Theme;
+  tooltip: Tooltip;
+  /** Hover text of a span, or of a row where there is none. */
+  describe: (hit: Hit | undefined, row: number, x: number) => string | undefined;
+  /** A span was pressed; undefined: nothing was there, at this place of the axis. */
+  select: (hit: Hit | undefined, row: number, x: number) => void;
+  selectRow: (row: number) => void;
+}
+
+const EMPTY: TimelineModel = {
+  length: 1,
+  rows: [],
+  looks: [],
+  links: {
+    size: 0,
+    fromRow: new Int32Array(0),
+    fromX: new Float64Array(0),
+    toRow: new Int32Array(0),
+    toX: new Float64Array(0),
+  },
+  least: 1,
+  format: String,
+  axis: "",
+  barLabel: () => "",
+};
+const MOTION_MS = 120;
+const REACH = 3; // px
+
+export class Timeline {
+  readonly element: HTMLElement;
+  #model = EMPTY;
+  #layout: Layout = layoutOf(EMPTY);
+  #pyramids: Pyramid[][] = [];
+  #range: Range = { start: 0, end: 1 };
+  #cursor = 0;
+  #selected: Hit | undefined;
+  #stressed: ReadonlySet<number> = new Set();
+  #canvas = h("canvas", { class: "sg-timeline-canvas", "aria-hidden": "true" });
+  #labels = h("div", { class: "sg-timeline-labels" });
+  #plot: HTMLElement;
+  #minimap: Minimap;
+  #frame = framed(() => this.draw());
+  #motion = 0;
+  #paint: CanvasPaint | undefined;
+  #paintRatio = 0;
+
+  constructor(
+    private options: TimelineOptions,
+    disposer: Disposer,
+  ) {
+    this.#plot = h(
+      "div",
+      { class: "sg-timeline-plot", role: "group", "aria-label": options.label },
+      this.#canvas,
+    );
+    this.#minimap = new Minimap(disposer, (middle) => this.centre(middle * this.#model.length));
+    this.element = h(
+      "div",
+      { class: "sg-timeline" },
+      this.#labels,
+      this.#plot,
+      h("div", { class: "sg-timeline-corner" }),
+      this.#minimap.canvas,
+    );
+    new Gestures(this.#canvas, disposer, {
+      zoom: (factor, x) => this.zoom(factor, this.#unitAt(x)),
+      pan: (pixels) => this.setRange(panned(this.#range, (pixels * span(this.#range)) / this.#width)),
+      hover: (event, x, y) => this.#hover(event, x, y),
+      leave: () => options.tooltip.hide(),
+      press: (x, y) => options.select(this.#hit(x, y), rowAtY(this.#layout, y), this.#unitAt(x)),
+      open: (x, y) => this.reveal(this.#hit(x, y)),
+    });
+    const resized = new ResizeObserver(() => this.redraw());
+    resized.observe(this.#plot);
+    disposer.add(() => {
+      resized.disconnect();
+      this.#frame.cancel();
+      cancelAnimationFrame(this.#motion);
+    });
+  }
+
+  get range(): Range {
+    return this.#range;
+  }
+
+  get model(): TimelineModel {
+    return this.#model;
+  }
+
+  get #width(): number {
+    return Math.max(1, this.#plot.clientWidth);
+  }
+
+  /** Shows another model; `keepRange` where its axis is the same. */
+  load(model: TimelineModel, keepRange = false): void {
+    this.#model = model;
+    this.#layout = layoutOf(model);
+    this.#pyramids = model.rows.map((row) => row.lanes.map((lane) => new Pyramid(lane, model.length)));
+    this.#selected = undefined;
+    this.#minimap.forget();
+    this.setRange(keepRange ? this.#range : { start: 0, end: model.length });
+    this.#showLabels();
+  }
+
+  setCursor(x: number, follow: boolean): void {
+    this.#cursor = x;
+    if (follow) this.setRange(showing(this.#range, x));
+    this.redraw();
+  }
+
+  setSelected(hit: Hit | undefined): void {
+    this.#selected = hit;
+    this.redraw();
+  }
+
+  /** Rows to stress; none: all alike. */
+  stress(rows: ReadonlySet<number>): void {
+    this.#stressed = rows;
+    for (const [row, label] of [...this.#labels.querySelectorAll("button")].entries())
+      label.setAttribute("aria-pressed", String(rows.has(row)));
+    this.redraw();
+  }
+
+  setRange(range: Range): void {
+    this.#range = clampRange(range, this.#model.length, this.#model.least);
+    this.element.dataset.range = `${Math.round(this.#range.start)} ${Math.round(this.#range.end)}`;
+    this.redraw();
+  }
+
+  zoom(factor: number, at = (this.#range.start + this.#range.end) / 2): void {
+    this.setRange(zoomed(this.#range, factor, at));
+  }
+
+  centre(x: number): void {
+    this.setRange(panned(this.#range, x - (this.#range.start + this.#range.end) / 2));
+  }
+
+  /** Moves to a range within 120 ms; at once where motion is unwelcome. */
+  glide(range: Range): void {
+    const from = this.#range;
+    const to = clampRange(range, this.#model.length, this.#model.least);
+    cancelAnimationFrame(this.#motion);
+    if (matchMedia("(prefers-reduced-motion: reduce)").matches) {
+      this.setRange(to);
+      return;
+    }
+    const began = performance.now();
+    const step = (now: number) => {
+      const part = Math.min(1, Math.max(0, (now - began) / MOTION_MS));
+      this.setRange({
+        start: from.start + (to.start - from.start) * part,
+        end: from.end + (to.end - from.end) * part,
+      });
+      if (part < 1) this.#motion = requestAnimationFrame(step);
+    };
+    this.#motion = requestAnimationFrame(step);
+  }
+
+  /** Zooms so that a span fills a third of the view. */
+  reveal(hit: Hit | undefined): void {
+    const row = hit && this.#model.rows[hit.row];
+    if (!hit || !row) return;
+    const spans = hit.layer === "wait" ? row.waits : row.lanes[hit.lane];
+    const start = spans?.start[hit.index];
+    const end = spans?.end[hit.index];
+    if (start === undefined || end === undefined) return;
+    this.glide({ start: start - (end - start), end: end + (end - start) });
+  }
+
+  /** The bar of a row with this id, found by the place where it starts. */
+  find(row: number, id: number, x: number): Hit | undefined {
+    const lanes = this.#model.rows[row]?.lanes ?? [];
+    for (const [lane, spans] of lanes.entries()) {
+      const index = spanAt(spans, x, 0.5);
+      if (index >= 0 && spans.id[index] === id) return { row, layer: "bar", lane, index, id };
+    }
+    return undefined;
+  }
+
+  redraw(): void {
+    this.#frame.schedule();
+  }
+
+  /** Draws now, instead of with the next frame. */
+  draw(): void {
+    const width = this.#plot.clientWidth;
+    if (!width || !this.#model.rows.length) return;
+    const context = fit(this.#canvas, width, this.#layout.height);
+    if (!context) return;
+    if (!this.#paint || this.#paintRatio !== devicePixelRatio) {
+      this.#paint = new CanvasPaint(context, devicePixelRatio);
+      this.#paintRatio = devicePixelRatio;
+    }
+    const theme = this.options.theme();
+    paintTimeline(context, this.#paint, {
+      model: this.#model,
+      layout: this.#layout,
+      pyramids: this.#pyramids,
+      range: this.#range,
+      cursor: this.#cursor,
+      selected: this.#selected,
+      stressed: this.#stressed,
+      width,
+      theme,
+    });
+    this.#minimap.draw(this.#model, this.#pyramids, this.#range, this.#cursor, theme, width);
+  }
+
+  keys(): KeyBinding[] {
+    return [
+      { keys: ["+", "="], shown: "+", label: "zoom in", run: () => this.#zoomAtCursor(0.5) },
+      { keys: ["-"], label: "zoom out", run: () => this.#zoomAtCursor(2) },
+      { keys: ["0"], label: "show the whole", run: () => this.glide({ start: 0, end: this.#model.length }) },
+      { keys: ["<", ","], shown: ",", label: "pan left", run: () => this.#panBy(-0.3) },
+      { keys: [">", "."], shown: ".", label: "pan right", run: () => this.#panBy(0.3) },
+    ];
+  }
+
+  #zoomAtCursor(factor: number): void {
+    const { start, end } = this.#range;
+    const inside = this.#cursor >= start && this.#cursor <= end;
+    this.glide(zoomed(this.#range, factor, inside ? this.#cursor : (start + end) / 2));
+  }
+
+  #panBy(part: number): void {
+    this.glide(panned(this.#range, part * span(this.#range)));
+  }
+
+  #unitAt(x: number): number {
+    return this.#range.start + (x / this.#width) * span(this.#range);
+  }
+
+  #hit(x: number, y: number): Hit | undefined {
+    const row = rowAtY(this.#layout, y);
+    const box = this.#layout.rows[row];
+    const shown = this.#model.rows[row];
+    if (!box || !shown) return undefined;
+    const unit = this.#unitAt(x);
+    const reach = (REACH * span(this.#range)) / this.#width;
+    const lane = Math.min(
+      shown.lanes.length - 1,
+      Math.floor(((y - box.y) / box.height) * shown.lanes.length),
+    );
+    const bars = shown.lanes[lane] ?? NO_SPANS;
+    const waits = shown.waits ?? NO_SPANS;
+    for (const [layer, spans, within] of [
+      ["bar", bars, 0],
+      ["wait", waits, 0],
+      ["bar", bars, reach],
+    ] as const) {
+      const index = spanAt(spans, unit, within);
+      if (index >= 0) return { row, layer, lane, index, id: spans.id[index] as number };
+    }
+    return undefined;
+  }
+
+  #hover(event: PointerEvent, x: number, y: number): void {
+    const row = rowAtY(this.#layout, y);
+    const text = row < 0 ? undefined : this.options.describe(this.#hit(x, y), row, this.#unitAt(x));
+    this.options.tooltip.show(text, event.clientX, event.clientY);
+  }
+
+  #showLabels(): void {
+    const { rows, looks } = this.#model;
+    const parts: HTMLElement[] = [];
+    for (const { name, y } of this.#layout.groups) {
+      const heading = h("div", { class: "sg-timeline-group" }, name);
+      heading.style.top = `${y}px`;
+      parts.push(heading);
+    }
+    rows.forEach((row, i) => {
+      parts.push(this.#label(row, i, looks));
+    });
+    this.#labels.replaceChildren(...parts);
+    this.#labels.style.height = `${this.#layout.height}px`;
+  }
+
+  #label(row: TimelineRow, index: number, looks: Look[]): HTMLElement {
+    const box = this.#layout.rows[index] as { y: number; height: number };
+    const swatch = h("span", { class: "sg-swatch", "aria-hidden": "true" });
+    if (row.look !== undefined) swatch.style.background = cssBackground(looks[row.look] as Look);
+    const attributes = {
+      type: "button",
+      class: "sg-timeline-label",
+      tabindex: -1,
+      title: row.title,
+      "aria-pressed": "false",
+    };
+    const label = h("button", attributes, swatch, h("span", {}, row.label));
+    label.style.top = `${box.y}px`;
+    label.style.height = `${box.height}px`;
+    label.addEventListener("click", () => this.options.selectRow(index));
+    return label;
+  }
+}

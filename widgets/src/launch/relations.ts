@@ -1,0 +1,83 @@
+// Who released whom: which arrival ended which phase, and which waits that ended.
+
+import type { Launch } from "./data";
+
+export interface Released {
+  /** The waiting event. */
+  event: number;
+  /** The position at which it had begun to wait; undefined where it found the phase complete. */
+  since: number | undefined;
+}
+
+export class Relations {
+  #phasesOfEvent = new Map<number, number[]>();
+  #releasedBy: Released[][];
+  #actionOfEvent = new Map<number, number>();
+  #waitOfEvent = new Map<number, number>();
+  #operationsOfEvent = new Map<number, number>();
+
+  constructor(private launch: Launch) {
+    const { phases, actions, waits, operations } = launch;
+    this.#releasedBy = Array.from({ length: phases.size }, () => []);
+    for (let i = 0; i < phases.size; i++) push(this.#phasesOfEvent, phases.event[i] as number, i);
+    for (let i = 0; i < waits.size; i++) {
+      const event = waits.event[i] as number;
+      this.#waitOfEvent.set(event, i);
+      this.#releasedBy[waits.phase[i] as number]?.push({ event, since: waits.since[i] });
+    }
+    for (let i = 0; i < actions.size; i++) {
+      const event = actions.event[i] as number;
+      this.#actionOfEvent.set(event, i);
+      if (!this.#waitOfEvent.has(event))
+        this.#releasedBy[actions.passed[i] as number]?.push({ event, since: undefined });
+    }
+    for (let i = 0; i < operations.size; i++) {
+      this.#operationsOfEvent.set(operations.event[i] as number, i);
+      this.#operationsOfEvent.set(operations.last[i] as number, i);
+    }
+  }
+
+  /** The phases that an event's arrival, or that of the operation it issued, ended. */
+  phasesEndedBy(event: number): readonly number[] {
+    return this.#phasesOfEvent.get(event) ?? [];
+  }
+
+  /** Who went on when a phase ended, those that had waited first. */
+  releasedBy(phase: number): readonly Released[] {
+    return this.#releasedBy[phase] ?? [];
+  }
+
+  /** What an event did to a barrier: a row of `actions`. */
+  actionOf(event: number): number | undefined {
+    return this.#actionOfEvent.get(event);
+  }
+
+  /** The wait that an event ended: a row of `waits`. */
+  waitOf(event: number): number | undefined {
+    return this.#waitOfEvent.get(event);
+  }
+
+  /** The operation that an event issued: a row of `operations`. */
+  operationOf(event: number): number | undefined {
+    return this.#operationsOfEvent.get(event);
+  }
+
+  /** The event to which an event owes that it could go on; undefined where it did not depend on another. */
+  causeOf(event: number): number | undefined {
+    const { waits, actions, phases } = this.launch;
+    const wait = this.waitOf(event);
+    if (wait !== undefined) {
+      const cause = waits.cause[wait] as number;
+      return cause >= 0 ? cause : undefined;
+    }
+    const action = this.actionOf(event);
+    const phase = action === undefined ? -1 : (actions.passed[action] as number);
+    return phase >= 0 ? phases.event[phase] : undefined;
+  }
+}
+
+function push(map: Map<number, number[]>, key: number, value: number): void {
+  const list = map.get(key);
+  if (list) list.push(value);
+  else map.set(key, [value]);
+}

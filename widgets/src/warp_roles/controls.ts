@@ -1,0 +1,76 @@
+// The toolbar: which cluster, zoom, search.
+
+import { type Disposer, h } from "../core";
+import type { LaunchMeta } from "../launch/data";
+
+export interface ControlActions {
+  zoom: (factor: number) => void;
+  whole: () => void;
+  /** Goes to the next match and says which of how many it is. */
+  search: (query: string, direction: 1 | -1) => string;
+  show: (cluster: number) => void;
+}
+
+const LISTED = 512; // clusters; more are reached by number from Python
+
+export function makeControls(disposer: Disposer, actions: ControlActions) {
+  const cluster = h("select", {
+    class: "sg-select",
+    "aria-label": "Cluster",
+    title: "Cluster of the grid",
+    hidden: true,
+  });
+  disposer.listen(cluster, "change", () => actions.show(Number(cluster.value)));
+
+  const zoomIn = button("+", "Zoom in (+)", () => actions.zoom(0.5));
+  const zoomOut = button("−", "Zoom out (-)", () => actions.zoom(2));
+  const whole = button("whole", "Show the whole (0)", actions.whole);
+
+  const field = h("input", {
+    type: "search",
+    class: "sg-field swr-search",
+    placeholder: "Search: mbarrier.arrive, mla_decode.cu:263, full[1]",
+    "aria-label": "Search instructions, source lines and barriers (/)",
+  });
+  const answer = h("output", { class: "swr-answer", "aria-live": "polite" });
+  disposer.listen(field, "keydown", (event) => {
+    if (event.key === "Enter") answer.textContent = actions.search(field.value, event.shiftKey ? -1 : 1);
+    else if (event.key === "Escape") {
+      field.value = "";
+      answer.textContent = "";
+      field.closest<HTMLElement>(".sg-widget")?.focus({ preventScroll: true });
+    } else return;
+    event.preventDefault();
+    event.stopPropagation();
+  });
+  const zoom = h("span", { class: "swr-zoom", role: "group", "aria-label": "Zoom" }, zoomOut, zoomIn, whole);
+
+  return {
+    parts: [cluster, zoom, field, answer],
+    focusSearch: () => field.focus(),
+    load(meta: LaunchMeta, live: boolean) {
+      const count = Math.min(meta.clusters, LISTED);
+      cluster.hidden = !live || meta.clusters < 2;
+      if (cluster.options.length !== count)
+        cluster.replaceChildren(
+          ...Array.from({ length: count }, (_, i) => h("option", { value: i }, clusterName(meta, i))),
+        );
+      cluster.value = String(meta.cluster);
+    },
+  };
+}
+
+function clusterName({ ctas, clusters }: LaunchMeta, index: number): string {
+  const what = ctas.length === 2 ? "CTA pair" : ctas.length === 1 ? "CTA" : "cluster";
+  return `${what} ${index} of ${clusters}`;
+}
+
+function button(text: string, label: string, run: () => void): HTMLButtonElement {
+  const element = h(
+    "button",
+    { type: "button", class: "sg-button", "aria-label": label, title: label },
+    text,
+  );
+  element.addEventListener("click", run);
+  return element;
+}

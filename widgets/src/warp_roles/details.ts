@@ -1,0 +1,188 @@
+// The details pane: one event with its text, its lanes, its cause and its effect; links go there.
+
+import { format, h } from "../core";
+import { placeText } from "../launch/code";
+import type { Launch } from "../launch/data";
+import { barrierPlace, warpAndRole } from "../launch/names";
+import type { Relations } from "../launch/relations";
+import { TRACKS } from "./model";
+import { waitedFor } from "./sentences";
+
+const LISTED = 8;
+
+export interface Jumps {
+  toEvent: (event: number) => void;
+  toBarrier: (barrier: number) => void;
+}
+
+export function hint(): HTMLElement {
+  return h(
+    "p",
+    { class: "swr-note" },
+    "Press an instruction, a wait or an operation in flight to see what caused it and what it caused.",
+  );
+}
+
+export function eventDetails(
+  launch: Launch,
+  relations: Relations,
+  index: number,
+  jumps: Jumps,
+): HTMLElement[] {
+  const { events, code } = launch;
+  const event = events.at[index] as number;
+  const { text, chain, ptxLine, kind } = code.at(events.pc[index] as number);
+  const rows: [string, Node | string][] = [
+    ["event", format.count(event)],
+    ["PTX", `line ${ptxLine} · ${kind}`],
+    ["lanes", lanes(events.mask[index] as number)],
+  ];
+  if (chain[0]) rows.splice(1, 0, ["source", placeText(chain[0])]);
+  if (chain.length > 1) rows.splice(2, 0, ["inlined at", chain.slice(1).map(placeText).join(", ")]);
+  return [
+    h("div", { class: "sg-heading" }, warpAndRole(launch, events.row[index] as number)),
+    h("code", { class: "swr-code" }, text),
+    list(rows),
+    ...barrierPart(launch, relations, event, jumps),
+    ...causePart(launch, relations, event, jumps),
+    ...effectPart(launch, relations, event, jumps),
+    ...operationPart(launch, relations.operationOf(event), jumps),
+  ];
+}
+
+export function operationDetails(launch: Launch, operation: number, jumps: Jumps): HTMLElement[] {
+  const kind = launch.meta.operationKinds[launch.operations.kind[operation] as number] as string;
+  return [h("div", { class: "sg-heading" }, kind), ...operationPart(launch, operation, jumps)];
+}
+
+function operationPart(launch: Launch, operation: number | undefined, jumps: Jumps): HTMLElement[] {
+  if (operation === undefined) return [];
+  const { operations, meta } = launch;
+  const [first, last] = [operations.event[operation] as number, operations.last[operation] as number];
+  const done = operations.done[operation] as number;
+  const rows: [string, Node | string][] = [
+    ["track", TRACKS[operations.track[operation] as number] as string],
+    ["operations", format.count(operations.count[operation] as number)],
+    ["issued by", link(warpAndRole(launch, operations.row[operation] as number), () => jumps.toEvent(first))],
+    ["issued", first === last ? format.count(first) : `${format.count(first)} to ${format.count(last)}`],
+    [
+      "carried out",
+      done < meta.length ? link(`at ${format.count(done)}`, () => jumps.toEvent(done)) : "never",
+    ],
+  ];
+  const bytes = operations.bytes[operation] as number;
+  if (bytes) rows.push(["bytes", `${format.bytes(bytes)} (${format.count(bytes)})`]);
+  const detail = operations.detail[operation] as number;
+  if (detail >= 0) rows.push(["at", `tmem[${detail >> 16},${detail & 0xffff}]`]);
+  const barrier = operations.barrier[operation] as number;
+  if (barrier >= 0)
+    rows.push(["signals", link(meta.barriers[barrier]?.name as string, () => jumps.toBarrier(barrier))]);
+  return [part("In flight"), list(rows)];
+}
+
+function barrierPart(launch: Launch, relations: Relations, event: number, jumps: Jumps): HTMLElement[] {
+  const action = relations.actionOf(event);
+  if (action === undefined) return [];
+  const { actions, meta } = launch;
+  const index = actions.barrier[action] as number;
+  const barrier = meta.barriers[index];
+  if (!barrier) return [];
+  return [
+    part("Barrier"),
+    list([
+      ["name", link(barrier.name, () => jumps.toBarrier(index))],
+      ["place", `${barrierPlace(barrier)} of CTA ${meta.ctas[barrier.rank]}`],
+      ["does", meta.actions[actions.action[action] as number] as string],
+      ["phase bit", String(actions.parity[action])],
+    ]),
+  ];
+}
+
+function causePart(launch: Launch, relations: Relations, event: number, jumps: Jumps): HTMLElement[] {
+  const wait = relations.waitOf(event);
+  const cause = relations.causeOf(event);
+  if (wait === undefined && cause === undefined) return [];
+  const rows: [string, Node | string][] = [];
+  if (wait !== undefined) {
+    const length = event - (launch.waits.since[wait] as number);
+    rows.push([
+      "waited",
+      `${waitedFor(launch, wait)}, ${format.plural(length, "instruction")} of others long`,
+    ]);
+  } else rows.push(["waited", "not at all: the phase was complete"]);
+  if (cause !== undefined) rows.push(["released by", eventLink(launch, cause, jumps)]);
+  return [part("Cause"), list(rows)];
+}
+
+function effectPart(launch: Launch, relations: Relations, event: number, jumps: Jumps): HTMLElement[] {
+  const { phases, meta } = launch;
+  return relations.phasesEndedBy(event).flatMap((phase) => {
+    const barrier = meta.barriers[phases.barrier[phase] as number];
+    const released = relations.releasedBy(phase);
+    const how = phases.asynchronous[phase] ? "the operation it issued ended" : "it ended";
+    const more = released.length - LISTED;
+    return [
+      part("Effect"),
+      h(
+        "p",
+        { class: "swr-note" },
+        `At ${format.count(phases.position[phase] as number)} ${how} phase ${phases.number[phase]} of ${barrier?.name}. ` +
+          (released.length ? "Who went on:" : "Nobody waited for it."),
+      ),
+      h(
+        "ul",
+        { class: "swr-links" },
+        ...released
+          .slice(0, LISTED)
+          .map(({ event: to, since }) =>
+            h(
+              "li",
+              {},
+              eventLink(launch, to, jumps),
+              since === undefined ? " came later" : ` had waited ${format.count(to - since)}`,
+            ),
+          ),
+        more > 0 ? h("li", {}, `and ${more} more`) : undefined,
+      ),
+    ];
+  });
+}
+
+function eventLink(launch: Launch, event: number, jumps: Jumps): HTMLElement {
+  const index = launch.places.indexOf(event);
+  if (index < 0) return h("span", {}, `event ${format.count(event)} of another cluster`);
+  return link(warpAndRole(launch, launch.events.row[index] as number), () => jumps.toEvent(event));
+}
+
+function link(text: string, go: () => void): HTMLElement {
+  const button = h("button", { type: "button", class: "swr-link" }, text);
+  button.addEventListener("click", go);
+  return button;
+}
+
+function part(text: string): HTMLElement {
+  return h("div", { class: "sg-heading swr-part" }, text);
+}
+
+function list(rows: [string, Node | string][]): HTMLElement {
+  return h(
+    "dl",
+    { class: "swr-list" },
+    ...rows.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]),
+  );
+}
+
+/** 32 little squares; the mask in hex for who wants it. */
+function lanes(mask: number): HTMLElement {
+  const bits = mask >>> 0;
+  const squares = Array.from({ length: 32 }, (_, lane) =>
+    h("i", { class: (bits >>> lane) & 1 ? "swr-lane swr-on" : "swr-lane" }),
+  );
+  const count = squares.filter((each) => each.classList.contains("swr-on")).length;
+  const text = `0x${bits.toString(16).padStart(8, "0")}`;
+  return h(
+    "span",
+    { class: "swr-lanes", role: "img", "aria-label": `${count} of 32 lanes, mask ${text}`, title: text },
+    ...squares,
+  );
+}

@@ -1,0 +1,322 @@
+// WarpRoles: every warp of a CTA pair on a timeline, what runs beside them, and who released whom.
+
+import "./warp_roles.css";
+import {
+  type Context,
+  defineWidget,
+  framed,
+  type Header,
+  type Hit,
+  makeFrame,
+  type Selection,
+  Timeline,
+  Transport,
+  watchTheme,
+} from "../core";
+import { type Launch, readLaunch } from "../launch/data";
+import { barrierKey, barrierOf, rowsOf } from "../launch/names";
+import { Relations } from "../launch/relations";
+import { makeControls } from "./controls";
+import { eventDetails, hint, type Jumps, operationDetails } from "./details";
+import { type WarpTimeline, warpTimeline } from "./model";
+import { RingsView } from "./rings_view";
+import { Search } from "./search";
+import { eventText, operationText, waitText } from "./sentences";
+import { trackOf } from "./stops";
+import { touching } from "./touching";
+
+interface Shown {
+  launch: Launch;
+  relations: Relations;
+  timeline: WarpTimeline;
+  search: Search;
+}
+
+function render({ el, source, selection, disposer }: Context): void {
+  let shown: Shown | undefined;
+  let picked: { event: number } | { operation: number } | undefined;
+  const transport = new Transport();
+
+  const frame = makeFrame(el, disposer, {
+    source,
+    transport,
+    onEscape: () => {
+      picked = undefined;
+      selection.set({}, frame);
+      update.schedule();
+    },
+    keys: () => [
+      ...timeline.keys(),
+      { keys: ["ArrowDown"], label: "select the next warp", run: () => stepWarp(1) },
+      { keys: ["ArrowUp"], label: "select the previous warp", run: () => stepWarp(-1) },
+      {
+        keys: ["Enter"],
+        label: "select what was just executed",
+        run: () => pickEvent(transport.position - 1),
+      },
+      { keys: ["c"], label: "go to the cause of the selected event", run: () => goToCause() },
+      { keys: ["e"], label: "go to the first effect of the selected event", run: () => goToEffect() },
+      {
+        keys: ["/"],
+        label: "search instructions, source lines and barriers",
+        run: () => controls.focusSearch(),
+      },
+    ],
+  });
+  const theme = watchTheme(frame.root, disposer, () => {
+    timeline.redraw();
+    update.schedule();
+  });
+  const timeline = new Timeline(
+    {
+      label: "Warps over issue order",
+      theme,
+      tooltip: frame.tooltip,
+      describe: (hit, row) => describe(hit, row),
+      select: (hit, row, x) => press(hit, row, x),
+      selectRow: (row) => selectRow(row),
+    },
+    disposer,
+  );
+  const controls = makeControls(disposer, {
+    zoom: (factor) => timeline.glide(zoomedAround(factor)),
+    whole: () => timeline.glide({ start: 0, end: timeline.model.length }),
+    search: (query, direction) => find(query, direction),
+    show: (cluster) => void show(cluster),
+  });
+  const rings = new RingsView((barrier) => selectBarrier(barrier));
+  frame.toolbar.append(...controls.parts);
+  frame.view.append(timeline.element, rings.element);
+
+  const jumps: Jumps = {
+    toEvent: (event) => {
+      const index = shown?.launch.places.indexOf(event) ?? -1;
+      if (index >= 0) pickEvent(index);
+    },
+    toBarrier: (barrier) => selectBarrier(barrier),
+  };
+
+  function zoomedAround(factor: number) {
+    const { start, end } = timeline.range;
+    const at = Math.max(start, Math.min(end, transport.position));
+    return { start: at - (at - start) * factor, end: at + (end - at) * factor };
+  }
+
+  function describe(hit: Hit | undefined, row: number): string | undefined {
+    if (!shown) return undefined;
+    const { launch, relations } = shown;
+    if (!hit) return timeline.model.rows[row]?.title;
+    if (hit.layer === "wait") return waitText(launch, hit.id);
+    const subject = shown.timeline.subjects[hit.row];
+    return subject && "warp" in subject
+      ? eventText(launch, relations, hit.id)
+      : operationText(launch, hit.id);
+  }
+
+  function press(hit: Hit | undefined, row: number, x: number): void {
+    if (!shown) return;
+    if (!hit) {
+      if (row < 0) transport.goTo(x);
+      else selectRow(row);
+      return;
+    }
+    const subject = shown.timeline.subjects[hit.row];
+    if (hit.layer === "wait") {
+      const event = shown.launch.waits.event[hit.id] as number;
+      pickEvent(shown.launch.places.indexOf(event));
+    } else if (subject && "warp" in subject) pickEvent(hit.id);
+    else pickOperation(hit.id);
+  }
+
+  /** Selects an event and goes to the moment behind it. */
+  function pickEvent(index: number): void {
+    if (!shown || index < 0) return;
+    const { launch, relations } = shown;
+    const { meta, events, actions } = launch;
+    picked = { event: index };
+    const row = events.row[index] as number;
+    const action = relations.actionOf(events.at[index] as number);
+    const barrier = action === undefined ? -1 : (actions.barrier[action] as number);
+    const chosen: Selection = {
+      cta: meta.ctas[Math.floor(row / meta.warps)] as number,
+      warp: row % meta.warps,
+      moment: launch.places.positionAt(index + 1),
+    };
+    if (barrier >= 0) chosen.barrier = barrierKey(launch, barrier);
+    transport.goTo(index + 1);
+    selection.set(chosen, frame);
+    update.schedule();
+  }
+
+  function pickOperation(operation: number): void {
+    if (!shown) return;
+    const { launch } = shown;
+    const { meta, operations, places } = launch;
+    picked = { operation };
+    const row = operations.row[operation] as number;
+    const barrier = operations.barrier[operation] as number;
+    const chosen: Selection = {
+      cta: meta.ctas[Math.floor(row / meta.warps)] as number,
+      warp: row % meta.warps,
+      moment: places.positionAt(places.stepAt(operations.done[operation] as number)),
+    };
+    if (barrier >= 0) chosen.barrier = barrierKey(launch, barrier);
+    transport.goTo(places.stepAt(operations.done[operation] as number));
+    selection.set(chosen, frame);
+    update.schedule();
+  }
+
+  function selectRow(row: number): void {
+    const subject = shown?.timeline.subjects[row];
+    if (!shown || !subject) return;
+    const { ctas, warps } = shown.launch.meta;
+    picked = undefined;
+    if ("warp" in subject)
+      selection.set(
+        { cta: ctas[Math.floor(subject.warp / warps)] as number, warp: subject.warp % warps },
+        frame,
+      );
+    else selection.set({ cta: ctas[subject.rank] as number }, frame);
+    update.schedule();
+  }
+
+  function selectBarrier(barrier: number): void {
+    if (!shown) return;
+    const { launch } = shown;
+    const rank = launch.meta.barriers[barrier]?.rank ?? 0;
+    selection.set({ cta: launch.meta.ctas[rank] as number, barrier: barrierKey(launch, barrier) }, frame);
+  }
+
+  function stepWarp(step: number): void {
+    if (!shown) return;
+    const { meta } = shown.launch;
+    const rows = rowsOf(shown.launch, selection.value);
+    const from = rows.length === 1 ? (rows[0] as number) : step > 0 ? -1 : meta.ctas.length * meta.warps;
+    const row = Math.max(0, Math.min(meta.ctas.length * meta.warps - 1, from + step));
+    selectRow(shown.timeline.rowOfWarp[row] as number);
+  }
+
+  function goToCause(): void {
+    if (!shown || !picked || !("event" in picked)) return;
+    const cause = shown.relations.causeOf(shown.launch.events.at[picked.event] as number);
+    if (cause !== undefined) jumps.toEvent(cause);
+  }
+
+  function goToEffect(): void {
+    if (!shown || !picked || !("event" in picked)) return;
+    const { relations, launch } = shown;
+    const ended = relations.phasesEndedBy(launch.events.at[picked.event] as number);
+    const first = ended.flatMap((phase) => relations.releasedBy(phase))[0];
+    if (first) jumps.toEvent(first.event);
+  }
+
+  function find(query: string, direction: 1 | -1): string {
+    const found = shown?.search.next(query, transport.position - 1, direction);
+    if (!found) return query.trim() ? "nothing found" : "";
+    pickEvent(found.index);
+    return `${found.number} of ${found.count}`;
+  }
+
+  const update = framed(() => {
+    if (!shown) return;
+    const { launch, relations } = shown;
+    frame.details.replaceChildren(
+      ...(picked === undefined
+        ? [hint()]
+        : "event" in picked
+          ? eventDetails(launch, relations, picked.event, jumps)
+          : operationDetails(launch, picked.operation, jumps)),
+    );
+    timeline.stress(
+      new Set(rowsOf(launch, selection.value).map((row) => shown?.timeline.rowOfWarp[row] as number)),
+    );
+    timeline.setSelected(hitOf(shown, picked));
+    rings.show(launch, transport.position, barrierOf(launch, selection.value));
+  });
+
+  function hitOf({ launch, timeline: { rowOfWarp, subjects } }: Shown, what: typeof picked): Hit | undefined {
+    if (!what) return undefined;
+    if ("event" in what) {
+      const row = rowOfWarp[launch.events.row[what.event] as number] as number;
+      return timeline.find(row, what.event, what.event + 0.5);
+    }
+    const { row, track, event } = launch.operations;
+    const rank = Math.floor((row[what.operation] as number) / launch.meta.warps);
+    const line = subjects.findIndex(
+      (each) => "track" in each && each.rank === rank && each.track === track[what.operation],
+    );
+    const x = launch.places.stepAt(event[what.operation] as number) + 0.5;
+    return timeline.find(line, what.operation, x);
+  }
+
+  async function show(cluster: number): Promise<void> {
+    frame.clearNotice();
+    try {
+      await source.call<number>("show", { cluster });
+    } catch (error) {
+      frame.notify("error", (error as Error).message);
+    }
+  }
+
+  async function reload(): Promise<void> {
+    try {
+      const launch = await readLaunch(source);
+      if (!launch) return;
+      load(launch);
+    } catch (error) {
+      frame.setPlaceholder({ kind: "error", text: (error as Error).message, remedy: "Run the cell again." });
+    }
+  }
+
+  function load(launch: Launch): void {
+    frame.setHeader(source.get<Header>("header"));
+    controls.load(launch.meta, source.live);
+    if (launch.meta.error) frame.notify("error", launch.meta.error);
+    if (launch.events.size === 0) {
+      frame.setPlaceholder({
+        kind: "empty",
+        text: "This cluster has executed nothing.",
+        remedy: "Choose another cluster, or record a launch that does some work.",
+      });
+      return;
+    }
+    frame.setPlaceholder(null);
+    const relations = new Relations(launch);
+    const built = warpTimeline(launch);
+    shown = { launch, relations, timeline: built, search: new Search(launch) };
+    picked = undefined;
+    timeline.load(built.model);
+    rings.load(launch);
+    transport.load(
+      trackOf(launch, relations, () => touching(launch, selection.value)),
+      0,
+    );
+    transport.setGranularity("event");
+    const { moment } = selection.value;
+    if (moment !== undefined) transport.goTo(launch.places.stepAt(moment));
+    update.schedule();
+  }
+
+  disposer.add(() => update.cancel());
+  disposer.add(
+    transport.changed.on(() => {
+      timeline.setCursor(transport.position, true);
+      update.schedule();
+    }),
+  );
+  disposer.add(
+    selection.on((value, origin) => {
+      if (origin !== frame) {
+        picked = undefined;
+        if (shown && value.moment !== undefined) transport.goTo(shown.launch.places.stepAt(value.moment));
+      }
+      update.schedule();
+    }),
+  );
+  source.onChange("revision", () => void reload());
+  frame.setHeader(source.get<Header>("header"));
+  frame.setPlaceholder({ kind: "loading", text: "Reading what was recorded." });
+  void reload();
+}
+
+export default defineWidget({ name: "warp_roles", version: 1, render });
