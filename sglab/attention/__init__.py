@@ -3,7 +3,7 @@
 Importing this package registers the backends that run here.
 """
 
-from sglab.attention import cutlass_mla_backend, flex_attention, torch_native, triton_backend
+from sglab.attention import cutlass_mla_backend, flashmla_backend, flex_attention, torch_native, triton_backend
 from sglab.attention.base import AttentionBackend
 from sglab.attention.float64 import Reference, max_error, reference
 from sglab.attention.info import AttendInfo, Run
@@ -33,6 +33,7 @@ __all__ = [
     "attend",
     "create_attention_backend",
     "cutlass_mla_backend",
+    "flashmla_backend",
     "flex_attention",
     "max_error",
     "reference",

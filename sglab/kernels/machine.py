@@ -6,7 +6,7 @@ from functools import cache
 
 import torch
 
-from sglab.gpu import CudaDevice, Device, Launch
+from sglab.gpu import CudaDevice, Device, EmulatedDevice, Launch
 from sglab.gpu.emulated import default_device
 from sglab.gpu.errors import GpuError
 from sglab.gpu.triton.record import LaunchRecord, Route
@@ -26,6 +26,16 @@ def sm_count(device: torch.device) -> int:
 def device_of(device: torch.device) -> Device:
     """The GPU that tensors are on; for the CPU the emulated B200. Raises GpuError: there is none."""
     return _gpu(device.index or 0) if device.type == "cuda" else default_device()
+
+
+def hopper_of(device: torch.device) -> Device:
+    """The GPU that tensors are on; for the CPU an emulated H100. Raises GpuError: there is none."""
+    return _gpu(device.index or 0) if device.type == "cuda" else _emulated_hopper()
+
+
+@cache
+def _emulated_hopper() -> Device:
+    return EmulatedDevice("sm_90a")
 
 
 @cache

@@ -11,6 +11,7 @@ from sglab.engine import Batch, ForwardBatch, ForwardMode, decode_batch
 SHAPES: dict[str, dict[str, Any]] = {
     "triton": {"kind": "mha", "num_heads": 4, "num_kv_heads": 2, "head_dim": 16, "page_size": 4},
     "cutlass_mla": {"num_heads": 4, "page_size": 128},
+    "flashmla": {"num_heads": 4, "page_size": 64},
 }
 
 

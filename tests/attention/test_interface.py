@@ -128,7 +128,7 @@ def test_sglangs_seventeen_backends_are_listed() -> None:
         (5, "backend: expected the name of one, got 5; choose one of cutlass_mla"),
         ("tritn", r"unknown attention backend 'tritn'; known are cutlass_mla, .*Did you mean 'triton'\?"),
         ("torch-native", r"Did you mean 'torch_native'\?"),
-        ("zebra", "known are cutlass_mla, flex_attention, torch_native, triton.$"),
+        ("zebra", "known are cutlass_mla, flashmla, flex_attention, torch_native, triton.$"),
         ("wave", "'wave' is one of SGLang's, but sglab does not have it; choose one of cutlass_mla"),
     ],
 )

@@ -17,6 +17,7 @@ from sglab.kernels.cutlass_mla.contract import MLAArguments
 from sglab.kernels.mla_sm90 import MlaSm90
 from sglab.kernels.mla_sm90.contract import LATENT_DIM, PAGE_SIZES
 from sglab.kernels.mla_sm90.contract import check as check_sm90
+from sglab.kernels.mla_sm90.works import evenly_split
 from sglab.kernels.mla_sm100 import MlaSm100
 from sglab.kernels.mla_sm100.contract import check as check_sm100
 from sglab.planning.mla_sm90 import mla_sm90_plan
@@ -75,17 +76,24 @@ def _partials(a: MLAArguments, batch: int, heads: int) -> tuple[torch.Tensor | N
 
 
 def _hopper(device: Device, a: MLAArguments) -> list[Launch]:
-    """Here a plan made on the host decides about splits: it reads the lengths, and so waits for them."""
     if len(a.q_nope) == 0:
         return []
-    decode = _hopper_decode(cast(Hashable, device), tuple(a.seq_lens.tolist()), a.q_nope.shape[1])
+    decode = _hopper_decode(device, a)
     tensors = (a.q_nope, a.q_pe, a.kv_c_and_k_pe_cache, a.page_table, a.sm_scale, a.out, a.lse)
-    checked = check_sm90("mla_decode_sm90", *tensors, "e")
-    return decode.prepare(checked)
+    return decode.prepare(check_sm90("mla_decode_sm90", *tensors, "e"))
+
+
+def _hopper_decode(device: Device, a: MLAArguments) -> MlaSm90:
+    """With a plan that the host makes from the lengths, and so waits for; while a graph is captured, and nothing may
+    wait, with the splits that were asked for."""
+    heads = a.q_nope.shape[1]
+    if a.device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+        return MlaSm90(device, evenly_split(a.seq_lens, a.split_kv), heads)
+    return _planned(cast(Hashable, device), tuple(a.seq_lens.tolist()), heads)
 
 
 @lru_cache(maxsize=4)
-def _hopper_decode(device: Hashable, lengths: tuple[int, ...], heads: int) -> MlaSm90:
+def _planned(device: Hashable, lengths: tuple[int, ...], heads: int) -> MlaSm90:
     """The same for all layers of a step."""
     gpu = cast(Device, device)
     return MlaSm90(gpu, mla_sm90_plan(lengths, num_heads=heads, sm_count=gpu.sms), heads)

@@ -10,9 +10,10 @@ import torch
 from sglab.gpu import Device, Launch, Strided, TensorMap
 from sglab.kernels import ptx
 from sglab.kernels.combine import cuda as combine
-from sglab.kernels.combine.contract import LSE_UNITS, MANY_SPLITS, CombineArguments, LseBase
+from sglab.kernels.combine.contract import LSE_UNITS, CombineArguments, LseBase
 from sglab.kernels.contract import Contract
 from sglab.kernels.mla_sm90.contract import DTYPES, LATENT_DIM, DecodeArguments, check
+from sglab.kernels.mla_sm90.works import Works, planned
 from sglab.planning.mla_sm90 import HEADS_PER_CTA, MlaSm90Plan, mla_sm90_plan
 
 OPERATOR = "mla_decode_sm90"
@@ -24,18 +25,16 @@ TILE = 64
 class MlaSm90:
     """One plan on one device, with the buffers that its splits need.
 
-    plan: for these lengths, these heads and this device's SMs; see mla_sm90_plan
+    plan: for these lengths, these heads and this device's SMs, see mla_sm90_plan; or what a plan says, on the device
     num_heads: 1 to 128, as the plan was made for
     """
 
-    def __init__(self, device: Device, plan: MlaSm90Plan, num_heads: int) -> None:
-        self.device, self.plan, self.num_heads = device, plan, num_heads
-        place = device.torch_device
-        self._works = torch.from_numpy(plan.works).to(place)
-        self._split_requests = torch.from_numpy(plan.split_requests).to(place)
-        self._slot_indptr = torch.from_numpy(plan.slot_indptr).to(place)
-        self.partial_out = torch.empty(plan.slots, num_heads, LATENT_DIM, dtype=torch.float32, device=place)
-        self.partial_lse = torch.empty(plan.slots, num_heads, dtype=torch.float32, device=place)
+    def __init__(self, device: Device, plan: MlaSm90Plan | Works, num_heads: int) -> None:
+        self.device, self.num_heads, place = device, num_heads, device.torch_device
+        self.works = planned(plan, place) if isinstance(plan, MlaSm90Plan) else plan
+        slots = self.works.slots
+        self.partial_out = torch.empty(slots, num_heads, LATENT_DIM, dtype=torch.float32, device=place)
+        self.partial_lse = torch.empty(slots, num_heads, dtype=torch.float32, device=place)
 
     def run(
         self,
@@ -64,12 +63,12 @@ class MlaSm90:
             a.num_heads,
             "Plan again.",
         )
-        return [self._attention(a), *([self._combine(a)] if self.plan.slots else [])]
+        return [self._attention(a), *([self._combine(a)] if self.works.slots else [])]
 
     def _attention(self, a: DecodeArguments) -> Launch:
         return ptx.module(OPERATOR)[f"{OPERATOR}_{DTYPES[a.q_nope.dtype]}"].prepare(
             self.device,
-            grid=(-(-self.num_heads // HEADS_PER_CTA), self.plan.parts),
+            grid=(-(-self.num_heads // HEADS_PER_CTA), self.works.parts),
             block=THREADS,
             smem=SHARED_BYTES,
             args=[
@@ -79,8 +78,8 @@ class MlaSm90:
                 Strided(a.page_table),
                 a.page_table.stride(0),
                 a.page_size,
-                self._works,
-                len(self.plan.works),
+                self.works.works,
+                len(self.works.works),
                 Strided(a.out),
                 a.out.stride(0),
                 a.out.stride(1),
@@ -95,9 +94,10 @@ class MlaSm90:
         )
 
     def _combine(self, a: DecodeArguments) -> Launch:
-        many = self.plan.slots > MANY_SPLITS * self.plan.split_requests.size
-        partials = (self.partial_out, self.partial_lse, self._slot_indptr, self._split_requests)
-        return combine.prepare(self.device, CombineArguments(*partials, a.out, a.lse, None, a.lse_base, many))
+        w = self.works
+        partials = (self.partial_out, self.partial_lse, w.slot_indptr, w.requests)
+        arguments = CombineArguments(*partials, a.out, a.lse, w.partial_count, a.lse_base, w.many)
+        return combine.prepare(self.device, arguments)
 
 
 def mla_decode_sm90(

@@ -1,0 +1,81 @@
+"""MLA decode under the contract of FlashMLA's dense kernel for Hopper, in the form that SGLang calls it."""
+
+from __future__ import annotations
+
+import torch
+
+from sglab.kernels import machine
+from sglab.kernels.flash_mla import sm90
+from sglab.kernels.flash_mla.contract import PAGE_SIZE, check, check_metadata_arguments
+from sglab.kernels.registry import EVERYWHERE, Implementation, Operator
+from sglab.planning import flash_mla as planner
+
+__all__ = ["PAGE_SIZE", "flash_mla_with_kvcache", "get_mla_metadata", "operator"]
+
+HOPPER_SMS = 132
+
+operator = Operator(
+    "flash_mla_with_kvcache",
+    Implementation("sglab", "sglab.kernels.flash_mla.sm90:run", EVERYWHERE, sm90.refuses),
+    Implementation("reference", "sglab.kernels.flash_mla.reference:run", EVERYWHERE),
+)
+
+
+def get_mla_metadata(
+    cache_seqlens: torch.Tensor, num_heads_per_head_k: int, num_heads_k: int = 1, *, sm_count: int = 0
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Deal the requests' blocks of 64 tokens out to the SMs, for flash_mla_with_kvcache.
+
+    cache_seqlens: (batch,) int32; read on the host
+    num_heads_per_head_k: query rows per KV head: query tokens · heads / num_heads_k; num_heads_k: 1 for MLA
+    sm_count: streaming multiprocessors; 0 asks the GPU that cache_seqlens is on, or for the CPU takes an H100's 132
+    Returns tile_scheduler_metadata (parts, 8) and num_splits (batch + 1,), int32, where cache_seqlens is. Raises
+    ContractError. After FlashMLA's function of this name, in its form before 2026, which SGLang calls.
+    """
+    check_metadata_arguments(cache_seqlens, num_heads_per_head_k, num_heads_k)
+    if sm_count == 0:
+        sm_count = machine.sm_count(cache_seqlens.device) if cache_seqlens.device.type == "cuda" else HOPPER_SMS
+    heads = num_heads_per_head_k * num_heads_k
+    made = planner.get_mla_metadata(cache_seqlens.tolist(), h_q=heads, h_k=num_heads_k, sm_count=sm_count)
+    place = cache_seqlens.device
+    metadata, num_splits = torch.from_numpy(made.tile_scheduler_metadata), torch.from_numpy(made.num_splits)
+    return metadata.to(place), num_splits.to(place)
+
+
+def flash_mla_with_kvcache(
+    q: torch.Tensor,
+    k_cache: torch.Tensor,
+    block_table: torch.Tensor,
+    cache_seqlens: torch.Tensor,
+    head_dim_v: int,
+    tile_scheduler_metadata: torch.Tensor,
+    num_splits: torch.Tensor,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    *,
+    implementation: str = "auto",
+    check_values: bool | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Absorbed MLA decode: every head attends to one shared KV head of 576 dims, whose first 512 are also the value.
+
+    q: (batch, query tokens, heads, 576) float16 or bfloat16; k_cache: (pages, 64, 1, 576), same dtype
+    block_table: (batch, width) int32, page numbers; entries behind a request's last page are not read
+    cache_seqlens: (batch,) int32, KV tokens, the query tokens included; 0 gives O = 0 and LSE = −inf
+    head_dim_v: 512
+    tile_scheduler_metadata, num_splits: from get_mla_metadata for these very lengths and heads
+    softmax_scale: for MLA (qk_nope_head_dim + qk_rope_head_dim) ** −0.5 times YaRN's factor; None takes 576 ** −0.5, as
+        FlashMLA does, which is wrong for absorbed MLA
+    causal: whether query token i of n sees all but the last n − 1 − i tokens
+    check_values: also check contents: lengths, page numbers, and that the metadata covers every token
+    Returns O (batch, query tokens, heads, 512) and the natural LSE (batch, heads, query tokens) float32. Raises
+    ContractError. After FlashMLA's function of this name, dense form.
+    """
+    arguments = check(
+        *(q, k_cache, block_table, cache_seqlens, tile_scheduler_metadata, num_splits),
+        head_dim_v,
+        softmax_scale,
+        causal,
+        check_values,
+    )
+    operator(arguments, implementation)
+    return arguments.out, arguments.lse

@@ -1,0 +1,66 @@
+"""flashmla: decode under FlashMLA's plan by our Hopper kernel, everything else through the fallback."""
+
+from typing import Any
+
+import pytest
+import torch
+
+import sglab
+from sglab.attention import create_attention_backend, max_error, reference
+from sglab.attention.flashmla_backend import FlashMLABackend
+from sglab.engine import BadArgumentError, Batch, decode_batch, extend_batch
+from sglab.planning.flash_mla import get_mla_metadata
+
+TOLERANCE = {torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
+
+
+def backend_of(batch: Batch) -> FlashMLABackend:
+    made = create_attention_backend("flashmla", batch.runner)
+    assert isinstance(made, FlashMLABackend)
+    return made
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("layout", ["contiguous", "fragmented"])
+def test_decode_agrees_with_the_reference(layout: Any, dtype: str) -> None:
+    batch = decode_batch([130, 1, 64, 257], num_heads=16, page_size=64, layout=layout, dtype=dtype)
+    out = sglab.attend(batch, "flashmla")
+    assert max_error(out, reference(batch).o) <= TOLERANCE[batch.dtype]
+    ran = [(run.operator, run.implementation, run.machine) for run in out.info.runs]
+    assert ran[-1] == ("flash_mla_with_kvcache", "sglab", "emulator")
+    assert "for Hopper, by FlashMLA's plan, on an emulated sm_90a" in str(out.info)
+
+
+def test_the_reference_on_request() -> None:
+    batch = decode_batch([130, 5], num_heads=16, page_size=64)
+    out = sglab.attend(batch, "flashmla", implementation="reference")
+    assert max_error(out, reference(batch).o) <= 2e-3
+    assert {run.implementation for run in out.info.runs} == {"reference"}
+
+
+def test_its_metadata_is_flash_mlas_plan_and_a_page_table() -> None:
+    batch = decode_batch([300, 100, 129], num_heads=128, page_size=64, layout="fragmented")
+    backend = backend_of(batch)
+    backend.init_forward_metadata(batch.forward_batch)
+    meta = backend.forward_metadata
+    assert meta is not None
+    for i in range(3):
+        pages = batch.pages(i)
+        assert meta.block_kv_indices[i].tolist() == pages + [-1] * (5 - len(pages))
+    expected = get_mla_metadata([300, 100, 129], h_q=128, sm_count=132)
+    assert meta.flashmla_metadata.tolist() == expected.tile_scheduler_metadata.tolist()
+    assert meta.num_splits.tolist() == expected.num_splits.tolist()
+
+
+def test_extend_goes_to_the_fallback_and_says_so() -> None:
+    batch = extend_batch([40, 9], [20, 0], num_heads=2, page_size=64)
+    out = sglab.attend(batch, "flashmla")
+    assert max_error(out, reference(batch).o) <= 2e-3
+    assert any("EXTEND is served by triton: flashmla decodes only" in note for note in out.info.notes)
+
+
+def test_what_it_cannot_serve_is_refused() -> None:
+    with pytest.raises(BadArgumentError, match=r"an MLA batch for flashmla.*Build it with kind"):
+        sglab.attend(decode_batch([9], num_heads=2, kind="mha", page_size=64), "flashmla")
+    with pytest.raises(BadArgumentError, match="page_size: expected 64 for flashmla, got 128"):
+        sglab.attend(decode_batch([9], num_heads=2, page_size=128), "flashmla")
