@@ -1,0 +1,47 @@
+"""The questions of notebook 09 know their answers."""
+
+import math
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import sglab  # noqa: E402
+from sglab.gpu.events import EventLog  # noqa: E402
+from sglab.labs import mla_sm100 as lab  # noqa: E402
+
+
+def batch(num_heads: int) -> sglab.engine.Batch:
+    return sglab.decode_batch(seq_lens=[300, 1000, 77], num_heads=num_heads, page_size=128, dtype="float16", seed=0)
+
+
+@pytest.fixture(scope="module")
+def launched() -> lab.Launched:
+    return lab.Launched(batch(128))
+
+
+@pytest.fixture(scope="module")
+def log(launched: lab.Launched) -> EventLog:
+    return launched.record()
+
+
+def test_the_launch_is_right_on_the_batch(launched: lab.Launched, log: EventLog) -> None:
+    assert lab.largest_error(launched) < 2e-3
+
+
+def test_answers(launched: lab.Launched, log: EventLog) -> None:
+    assert lab.who_multiplies(log).answer() == [0, 8]
+    assert lab.products_per_tile(log).answer() == 52
+    assert lab.order_of_products(log, request=1).answer() == "S0 S1 O0 S2 O1"
+    assert lab.columns_used(log).answer() == 384
+    assert lab.page_loaded(log, launched, request=1, token=300).answer() == int(launched.page_table[1, 2])
+    assert lab.cache_read_twice(log, launched).check((576 + 512) / 576).right is True
+    assert lab.empty_request().answer() == -math.inf
+
+
+def test_sixteen_heads_cost_as_much_as_128(log: EventLog) -> None:
+    assert lab.same_for_16_heads(batch(16), log).check(1.0).right is True
+
+
+def test_a_question_refuses_a_wrong_answer(log: EventLog) -> None:
+    assert lab.products_per_tile(log).check(36).right is False
