@@ -42,6 +42,17 @@ struct NamedPtxError {
   std::string source;
 };
 
+nb::list cycle_rows(const std::vector<WaitLink>& cycle) {
+  nb::list rows;
+  for (const WaitLink& link : cycle) {
+    const nb::object next = link.next < 0 ? nb::none() : nb::cast(link.next);
+    rows.append(nb::make_tuple(nb::make_tuple(link.cta[0], link.cta[1], link.cta[2]), link.warp, link.lanes,
+                               link.ptx_line, link.source_file, link.source_line, link.kind, link.object,
+                               link.phase, link.waits, next, link.next_line));
+  }
+  return rows;
+}
+
 void translate(const std::exception_ptr& pointer, void*) {
   try {
     std::rethrow_exception(pointer);
@@ -68,6 +79,7 @@ void translate(const std::exception_ptr& pointer, void*) {
     attributes["ptx_line"] = f.ptx_line;
     attributes["source_file"] = f.source_file;
     attributes["source_line"] = f.source_line;
+    attributes["cycle"] = cycle_rows(f.cycle);
     std::string where;
     if (f.warp >= 0) {
       where = " [kernel " + f.kernel + ", CTA (" + std::to_string(f.cta[0]) + ", " +

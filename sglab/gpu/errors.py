@@ -18,12 +18,39 @@ class LaunchError(GpuError, ValueError):
 
 
 @dataclass(frozen=True)
+class Wait:
+    """One party of a deadlock: who waits, at which line, for what, and who was to end that.
+
+    kind: mbarrier, barrier, cluster_barrier, lanes, wgmma or tensor_memory
+    object: the mbarrier's shared address, the barrier's number, a mask of lanes
+    phase: that is waited for; of an mbarrier, its parity
+    waits: the same in words
+    next: index in the cycle of the party that was to end the wait, by the instruction on `next_line` of the PTX; None
+        if nobody is left
+    """
+
+    cta: tuple[int, int, int]
+    warp: int
+    lanes: int
+    ptx_line: int
+    source_file: str
+    source_line: int
+    kind: str
+    object: int
+    phase: int
+    waits: str
+    next: int | None
+    next_line: int
+
+
+@dataclass(frozen=True)
 class Fault:
     """Where and why a kernel failed.
 
     kind: trap, out_of_bounds, misaligned, deadlock, livelock, …: a word that programs can test
     cta: along x, y, z; warp, lane: within it, -1 where the fault is nobody's in particular
     ptx_line, source_file, source_line: of the instruction; 0 and "" where unknown
+    cycle: of a deadlock, who waits for whom: a circle, or a chain at whose end nobody is left
     """
 
     kind: str
@@ -34,11 +61,14 @@ class Fault:
     ptx_line: int
     source_file: str
     source_line: int
+    cycle: tuple[Wait, ...] = ()
 
     @classmethod
     def of(cls, error: Exception) -> Fault:
         """The same, as the compiled core's LaunchError tells it."""
-        return cls(**{place.name: getattr(error, place.name) for place in fields(cls)})
+        values = {place.name: getattr(error, place.name) for place in fields(cls)}
+        values["cycle"] = tuple(Wait(*row) for row in values["cycle"])
+        return cls(**values)
 
 
 class SessionError(GpuError, ValueError):
@@ -56,6 +86,11 @@ class KernelError(GpuError, RuntimeError):
     def __init__(self, message: str, fault: Fault | None = None, findings: tuple[Finding, ...] = ()) -> None:
         super().__init__(message)
         self.fault, self.findings = fault, findings
+
+    @property
+    def cycle(self) -> tuple[Wait, ...]:
+        """Of a deadlock on an emulated device, who waits for whom; see Fault."""
+        return self.fault.cycle if self.fault else ()
 
 
 class CompileError(GpuError):

@@ -4,12 +4,29 @@
 #include <cstdint>
 #include <exception>
 #include <string>
+#include <vector>
 
 #include "emulator/program/inst.hpp"
 
 namespace sglab::emu {
 
 struct Warp;
+
+// One party of a deadlock: who waits, for what, and who was to end that.
+struct WaitLink {
+  std::array<std::uint32_t, 3> cta{0, 0, 0};
+  std::uint32_t warp = 0;
+  std::uint32_t lanes = 0;
+  std::uint32_t pc = 0, ptx_line = 0;
+  std::string source_file;
+  std::uint32_t source_line = 0;
+  std::string kind;          // "mbarrier", "barrier", "cluster_barrier", "lanes", "wgmma", "tensor_memory"
+  std::uint64_t object = 0;  // shared address of the mbarrier, number of the barrier, mask of the lanes
+  std::int64_t phase = 0;    // that is waited for; of an mbarrier, its parity
+  std::string waits;         // in words
+  std::int64_t next = -1;    // in the chain; -1: nobody
+  std::uint32_t next_pc = 0, next_line = 0;  // the instruction by which that party would end the wait
+};
 
 // Why a launch ended early. `kind` is a word a program can test: "out_of_bounds", "misaligned", "trap",
 // "deadlock", "livelock", "interrupted", "barrier", "launch".
@@ -25,6 +42,7 @@ struct Fault {
   std::string source_file;
   std::uint32_t source_line = 0;
   std::string instruction;
+  std::vector<WaitLink> cycle;  // of a deadlock
 };
 
 class LaunchFault : public std::exception {

@@ -3,6 +3,7 @@
 #include "emulator/async/engine.hpp"
 #include "emulator/engine/cluster.hpp"
 #include "emulator/engine/launch.hpp"
+#include "emulator/sanitize/deadlock.hpp"
 #include "emulator/sanitize/sanitizer.hpp"
 
 namespace sglab::emu {
@@ -255,6 +256,9 @@ void Cluster::raise_deadlock() {
     }
   }
   if (listed > 24) text += "\n  and " + std::to_string(listed - 24) + " more";
+  const BarrierSanitizer* const history = launch->sanitizer == nullptr ? nullptr : launch->sanitizer->barriers();
+  fault.cycle = find_deadlock(*this, history);
+  if (!fault.cycle.empty()) text += "\nwho waits for whom:" + describe(fault.cycle);
   fault.message = text;
   throw LaunchFault(std::move(fault));
 }

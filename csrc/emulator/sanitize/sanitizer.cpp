@@ -374,6 +374,17 @@ void Sanitizer::mbarrier(const Cluster& cluster, const Issuer& issuer, std::uint
   all([&](Observer& o) { o.mbarrier(actor, event); });
 }
 
+Party Sanitizer::party(const WaitLink& link) const {
+  const auto& grid = launch_->config.grid;
+  Party p;
+  p.cta = link.cta[0] + std::int64_t{grid[0]} * (link.cta[1] + std::int64_t{grid[1]} * link.cta[2]);
+  p.warp = link.warp;
+  p.lanes = link.lanes;
+  p.pc = link.pc;
+  p.position = position_;
+  return p;
+}
+
 // A fault is a finding, too; observers may know more about it.
 void Sanitizer::failed(const Fault& fault) {
   if (fault.kind == "finding" || fault.kind == "interrupted" || fault.kind == "launch") return;
@@ -388,6 +399,14 @@ void Sanitizer::failed(const Fault& fault) {
     finding.at.warp = static_cast<std::uint32_t>(fault.warp);
     finding.at.lanes = fault.lane >= 0 ? 1u << fault.lane : 0;
     finding.at.pc = fault.pc;
+  }
+  if (!fault.cycle.empty()) {
+    const WaitLink& first = fault.cycle.front();
+    finding.at = party(first);
+    if (first.next > 0) {
+      finding.other = party(fault.cycle[static_cast<std::size_t>(first.next)]);
+      finding.other_did = "was to end the wait";
+    }
   }
   finding.at.position = position_;
   all([&](Observer& o) { o.explain(fault, finding); });

@@ -69,6 +69,7 @@ class Sanitizer {
   void tell_mbarrier_wait(const Actor& actor, const Meaning& meaning);
   void tell_maps(const Actor& actor, const Meaning& meaning);
   void tell_tmem(const Actor& actor, const Meaning& meaning);
+  Party party(const WaitLink& link) const;
   Actor actor_of(const Cluster& cluster, const Issuer& issuer, std::uint32_t lanes);
   template <class Event>
   void all(Event event) {
