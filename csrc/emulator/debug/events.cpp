@@ -14,6 +14,7 @@
 #include "emulator/memory/access.hpp"
 #include "emulator/memory/aperture.hpp"
 #include "emulator/ops/operands.hpp"
+#include "emulator/sanitize/hot_loop.hpp"
 #include "emulator/sanitize/sanitizer.hpp"
 #include "emulator/tensor/tmem_transfer.hpp"
 
@@ -296,6 +297,9 @@ void check(const Stepper& stepper, const std::function<bool()>& interrupted) {
     fault.kind = "livelock";
     fault.message = "the launch has executed " + std::to_string(stepper.now()) +
                     " warp-instructions, more than its limit of " + std::to_string(limit);
+    const std::vector<Cluster*> running = stepper.clusters();
+    fault.message +=
+        describe_hot_loop(stepper.program(), stepper.executions(), {running.begin(), running.end()});
     throw LaunchFault(std::move(fault));
   }
   if (interrupted && interrupted()) {

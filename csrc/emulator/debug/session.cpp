@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "emulator/engine/machine.hpp"
+#include "emulator/sanitize/hot_loop.hpp"
 #include "emulator/sanitize/sanitizer.hpp"
 
 namespace sglab::emu {
@@ -131,6 +132,8 @@ void Session::check_limit() {
            static_cast<std::uint32_t>(stepper_.last().inst - program_->code.data()));
   fault.message = "the launch has executed " + std::to_string(stepper_.now()) +
                   " warp-instructions, more than its limit of " + std::to_string(limit);
+  const std::vector<Cluster*> running = stepper_.clusters();
+  fault.message += describe_hot_loop(*program_, stepper_.executions(), {running.begin(), running.end()});
   throw LaunchFault(std::move(fault));
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "emulator/engine/cluster.hpp"
+#include "emulator/sanitize/hot_loop.hpp"
 #include "emulator/sanitize/sanitizer.hpp"
 
 namespace sglab::emu {
@@ -208,6 +209,11 @@ class Worker {
     fault.message = "the launch has executed " + std::to_string(total) +
                     " warp-instructions, more than its limit of " +
                     std::to_string(launch_.config.max_instructions);
+    std::vector<std::uint64_t> executions(launch_.program->code.size());
+    std::int64_t running = 0;
+    for (std::size_t pc = 0; pc < executions.size(); ++pc)
+      executions[pc] = static_cast<std::uint64_t>(running += profile_[pc]);
+    fault.message += describe_hot_loop(*launch_.program, executions, {&cluster});
     throw LaunchFault(std::move(fault));
   }
 

@@ -57,11 +57,11 @@ struct Launch {
   std::atomic<std::uint64_t> next{0};
   std::atomic<std::uint64_t> executed{0};
   std::atomic<bool> stop{false};
-  bool replayed = false;    // clocks count instructions, so that running again gives the same
+  bool replayed = false;            // clocks count instructions, so that running again gives the same
   AsyncWatcher* watcher = nullptr;  // told of asynchronous operations; only with one host thread
-  std::uint64_t position = 0;  // instructions executed so far, kept up where the launch is stepped
-  bool concurrent = false;  // several host threads: atomics must be atomic
-  std::mutex mutex;         // output, fault
+  std::uint64_t position = 0;       // instructions executed so far, kept up where the launch is stepped
+  bool concurrent = false;          // several host threads: atomics must be atomic
+  std::mutex mutex;                 // output, fault
   std::string output;
   std::unique_ptr<Fault> fault;
 

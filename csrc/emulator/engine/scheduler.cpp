@@ -256,7 +256,8 @@ void Cluster::raise_deadlock() {
     }
   }
   if (listed > 24) text += "\n  and " + std::to_string(listed - 24) + " more";
-  const BarrierSanitizer* const history = launch->sanitizer == nullptr ? nullptr : launch->sanitizer->barriers();
+  const BarrierSanitizer* const history =
+      launch->sanitizer == nullptr ? nullptr : launch->sanitizer->barriers();
   fault.cycle = find_deadlock(*this, history);
   if (!fault.cycle.empty()) text += "\nwho waits for whom:" + describe(fault.cycle);
   fault.message = text;

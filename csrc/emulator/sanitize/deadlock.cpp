@@ -65,9 +65,8 @@ class Search {
       path.push_back(at);
       const std::vector<Candidate> all = candidates(at);
       if (all.empty()) return links(path, chosen, false);
-      chosen.push_back(*std::max_element(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
-        return a.score < b.score;
-      }));
+      chosen.push_back(*std::max_element(
+          all.begin(), all.end(), [](const Candidate& a, const Candidate& b) { return a.score < b.score; }));
       at = chosen.back().node;
     }
   }
@@ -188,18 +187,21 @@ class Search {
     const Node& other = nodes_[node];
     const NamedBarrier& named = waiting.warp->cta->barriers[waiting.group->key];
     if (other.warp->cta != waiting.warp->cta) return;
-    if (other.warp->index < named.lanes.size() && (named.lanes[other.warp->index] & other.group->mask) != 0) return;
+    if (other.warp->index < named.lanes.size() && (named.lanes[other.warp->index] & other.group->mask) != 0)
+      return;
     for (const std::uint32_t pc : future(other, kArrivesAtBarrier)) {
       const Inst& inst = cluster_.program->code[pc];
       const bool known = (inst.a & kConstantRef) != 0;
-      if (!known || lanes32(*other.warp, inst.a)[0] == waiting.group->key) all.push_back({node, pc, known ? 2 : 1});
+      if (!known || lanes32(*other.warp, inst.a)[0] == waiting.group->key)
+        all.push_back({node, pc, known ? 2 : 1});
     }
   }
 
   void add_mbarrier(const Node& waiting, std::size_t node, std::vector<Candidate>& all) const {
     const Node& other = nodes_[node];
     const auto address = static_cast<std::uint32_t>(waiting.group->key);
-    const std::set<Arriver>* const before = history_ == nullptr ? nullptr : history_->arrivers(cluster_, address);
+    const std::set<Arriver>* const before =
+        history_ == nullptr ? nullptr : history_->arrivers(cluster_, address);
     const bool same = other.warp == waiting.warp;
     for (const std::uint32_t pc : future(other, kArrivesAtMbarrier)) {
       int score = same ? 0 : 2;
@@ -209,6 +211,8 @@ class Search {
         score -= 1;
       }
       score += named(other, pc, address);
+      // Who waits for the same is in the same position.
+      if (other.group->wait == Wait::kMbarrier && other.group->key == address) score -= 6;
       all.push_back({node, pc, score});
     }
   }
@@ -241,9 +245,11 @@ std::vector<WaitLink> find_deadlock(const Cluster& cluster, const BarrierSanitiz
 std::string describe(const std::vector<WaitLink>& chain) {
   std::string text;
   for (const WaitLink& link : chain) {
-    text += "\n  " + who(link) + " waits at PTX line " + std::to_string(link.ptx_line) +
-            (link.source_file.empty() ? "" : " (" + link.source_file + ":" + std::to_string(link.source_line) + ")") +
-            " " + link.waits + "; ";
+    text +=
+        "\n  " + who(link) + " waits at PTX line " + std::to_string(link.ptx_line) +
+        (link.source_file.empty() ? ""
+                                  : " (" + link.source_file + ":" + std::to_string(link.source_line) + ")") +
+        " " + link.waits + "; ";
     if (link.next < 0) {
       text += "nobody is left who could end that";
     } else {

@@ -19,8 +19,8 @@ enum Releases : std::uint8_t {
 };
 Releases releases(std::string_view opcode);
 
-// Instructions with one of the bits in `what` that may be executed from `pc` on, that of `pc` itself included,
-// along branches and into calls.
+// Instructions with one of the bits in `what` that may be executed from `pc` on, that of `pc` itself
+// included, along branches and into calls.
 std::vector<std::uint32_t> reachable(const Program& program, std::uint32_t pc, std::uint8_t what);
 
 }  // namespace sglab::emu

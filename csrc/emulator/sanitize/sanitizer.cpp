@@ -11,6 +11,7 @@
 #include "emulator/memory/aperture.hpp"
 #include "emulator/ops/operands.hpp"
 #include "emulator/sanitize/barriers.hpp"
+#include "emulator/sanitize/deadlock.hpp"
 #include "emulator/sanitize/memory.hpp"
 #include "emulator/sanitize/races/detector.hpp"
 #include "emulator/sanitize/tensor.hpp"
@@ -401,6 +402,7 @@ void Sanitizer::failed(const Fault& fault) {
     finding.at.pc = fault.pc;
   }
   if (!fault.cycle.empty()) {
+    finding.message = "no warp can go on:" + describe(fault.cycle);
     const WaitLink& first = fault.cycle.front();
     finding.at = party(first);
     if (first.next > 0) {
