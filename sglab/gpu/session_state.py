@@ -22,6 +22,7 @@ from sglab.gpu.state import (
     NamedBarrier,
     Place,
     Register,
+    SharedAccess,
     TensorMemory,
     Warp,
 )
@@ -146,6 +147,15 @@ class SessionState:
         first kilobyte is the system's."""
         array: npt.NDArray[np.uint8] = self._session.shared(self._cta(cta))
         return array
+
+    def shared_access(self, warp: WarpName, group: int = 0, cta: CtaName | None = None) -> SharedAccess | None:
+        """The access to shared memory that a group of a warp is about to make; None if it makes none."""
+        cta_index, number = self._warp(warp, cta)
+        row = self._session.shared_access(cta_index, number, group)
+        if row is None:
+            return None
+        pc, lanes, nbytes, reads, writes, addresses = row
+        return SharedAccess(self.code[pc], lanes, nbytes, reads, writes, np.array(addresses, np.uint64))
 
     def barriers(self, cta: CtaName | None = None) -> list[NamedBarrier]:
         """The named barriers that a CTA has used, with who has arrived."""

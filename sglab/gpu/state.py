@@ -118,6 +118,22 @@ class Register:
 
 
 @dataclass(frozen=True)
+class SharedAccess:
+    """A load, store, atomic or matrix move about to access shared memory.
+
+    lanes: mask of those that give an address (ldmatrix and stmatrix: one per row); nbytes: per lane
+    addresses: (32,) uint64 shared::cluster addresses, rank << 24 | offset
+    """
+
+    at: Instruction
+    lanes: int
+    nbytes: int
+    reads: bool
+    writes: bool
+    addresses: npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
 class MBarrier:
     """An mbarrier in shared memory, at `offset` in its CTA.
 

@@ -10,6 +10,7 @@ from .selection import selection
 if TYPE_CHECKING:
     from .online_softmax import OnlineSoftmax
     from .page_table import PageTable
+    from .shared_memory import SharedMemory
     from .split_kv import SplitKV
     from .tensor_memory import TensorMemory
     from .warp_roles import WarpRoles
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "OnlineSoftmax",
     "PageTable",
+    "SharedMemory",
     "SplitKV",
     "TensorMemory",
     "WarpRoles",
@@ -29,6 +31,7 @@ __all__ = [
 _LAZY = {
     "OnlineSoftmax": "online_softmax",
     "PageTable": "page_table",
+    "SharedMemory": "shared_memory",
     "SplitKV": "split_kv",
     "TensorMemory": "tensor_memory",
     "WarpRoles": "warp_roles",

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import traitlets
 
-from sglab.gpu import GpuError, KernelError
+from sglab.gpu import GpuError
 from sglab.gpu.events import EventLog
 from sglab.gpu.session import Session
 
@@ -41,18 +41,10 @@ class MemoryWidget(Widget):
             raise ValueError(f"saved_moments must be 1 or more; got {saved_moments!r}")
         super().__init__()
         self.session, self.saved_moments = session, saved_moments
-        self.failure = ""
-        self.recording = log or self._recorded()
+        self.recording = log or session.log
         self._cta = 0
         self._moving = self._told = False
         _follow(self, session)
-
-    def _recorded(self) -> EventLog | None:
-        try:
-            return self.session.record()
-        except KernelError as error:
-            self.failure = f"The launch fails, so its events could not be recorded: {error}"
-            return None
 
     # Moving
 
@@ -146,6 +138,13 @@ class MemoryWidget(Widget):
             "title": "Everything drawn is the state of this launch on the emulator, on the tensors it was given. "
             "Asynchronous operations are carried out there as late as the programming model allows.",
         }
+
+    @property
+    def note(self) -> str:
+        """What the reader has to know about the whole launch."""
+        return (
+            f"The launch fails; shown is what happened before: {self.recording.fault}" if self.recording.fault else ""
+        )
 
     def attempt(self, call: Any, *arguments: Any) -> Any:
         """What a call of the session returns; None where the CTA has not started or has finished."""

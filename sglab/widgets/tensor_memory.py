@@ -15,7 +15,7 @@ from sglab.gpu.session import Session
 
 from .base import asset, command
 from .memory import MemoryWidget
-from .tensor_memory_events import Tile, TmemRun, cta_group, read_run, uses_tensor_memory
+from .tensor_memory_events import Tile, cta_group, read_run, uses_tensor_memory
 from .tensor_memory_state import COLUMNS, LANES, History
 
 UNIT = 32  # columns per allocation unit
@@ -53,25 +53,20 @@ class TensorMemory(MemoryWidget):
 
     def _look_at(self, cta: int) -> None:
         log = self.recording
-        group = cta_group(log) if log else 1
+        group = cta_group(log)
         total = int(np.prod(self.session.launch.geometry.grid))
         if not 0 <= cta < total:
             raise ValueError(f"cta must be 0 to {total - 1}, a linear index in the grid; got {cta}")
         self._ctas = self.pair_of(cta, group)
-        if log and uses_tensor_memory(log):
-            self._traffic = read_run(log, self._ctas)
-        else:
-            self._traffic = TmemRun(self._ctas, np.zeros(0, np.int64), np.zeros((0, 11), np.int32), [], [])
+        self._traffic = read_run(log, self._ctas)
         self._moments = self._traffic.events
         self._history = History(self._traffic.touches, len(self._ctas))
         self._clusters = list(dict.fromkeys(tuple(self.pair_of(each, group)) for each in range(min(total, 4096))))
         self._show()
 
     def _empty(self) -> str:
-        if self.failure:
-            return self.failure
         name = self.session.launch.kernel.name
-        if self.recording and not uses_tensor_memory(self.recording):
+        if not uses_tensor_memory(self.recording):
             return f"{name} uses no tensor memory: it executes no tcgen05 instruction."
         if not len(self._moments):
             return f"CTA {self._ctas[0]} of {name} never touches tensor memory."
@@ -137,7 +132,7 @@ class TensorMemory(MemoryWidget):
                 "ctas": self._ctas,
                 "clusters": [list(each) for each in self._clusters],
                 "empty": self._empty(),
-                "note": "",
+                "note": self.note,
             },
             launch_key=f"{id(self)} {self._ctas}",
             code=self.code_of(self._traffic.moments[:, 3].tolist()),

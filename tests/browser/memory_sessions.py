@@ -85,8 +85,13 @@ def no_tensor_memory() -> Session:
     return gpu.Module(text, "plain.ptx")["kernel"].session(gpu.EmulatedDevice("sm_100a"), grid=2, block=32)
 
 
-def trapping() -> Session:
-    text = kernel_text("mov.u32 %r0, 1;\ntrap;", "")
+def failing() -> Session:
+    """Allocates tensor memory, stores to shared memory, then traps."""
+    text = kernel_text(
+        "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [slot], 32;\nst.shared.u32 [other], 7;\ntrap;",
+        "",
+        shared=SHARED,
+    )
     return gpu.Module(text, "trap.ptx")["kernel"].session(gpu.EmulatedDevice("sm_100a"), grid=1, block=32)
 
 
@@ -108,3 +113,34 @@ def mla_sm100(seq_len: int = 512, batch: int = 1) -> Session:
     kernel = MlaSm100(device, batch, 128)
     arguments = check(lengths, None, 1, None, *tensors, 192**-0.5, None, None, "e")
     return device.session(kernel.prepare(arguments)[0], keep=(tensors, lengths, kernel, arguments))
+
+
+def corpus(name: str, seed: int = 0) -> Session:
+    """A launch of the emulator's corpus under control: "cp_async_copy.sm_80", "wgmma….sm_90a"."""
+    from corpus import sm80_launches, sm90_launches
+    from corpus.launch import Draw, _argument, module
+
+    found = {one.name: one for one in (*sm80_launches.launches("sm_80"), *sm90_launches.launches())}
+    launch = found[name]
+    device = gpu.EmulatedDevice("sm_90a" if name.endswith("sm_90a") else "sm_80")
+    arguments = [_argument(argument) for argument in launch.make(Draw(seed))]
+    kernel = module(launch.module)[launch.entry]
+    return kernel.session(device, launch.grid, launch.block, launch.cluster, launch.smem, arguments)
+
+
+def mla_sm90(seq_len: int = 128) -> Session:
+    """The shipped SM90 MLA decode: wgmma on swizzled tiles."""
+    from sglab.kernels.mla_sm90 import MlaSm90
+    from sglab.kernels.mla_sm90.contract import check
+    from sglab.kernels.mla_sm90.decode import OPERATOR
+    from sglab.planning.mla_sm90 import mla_sm90_plan
+
+    torch.manual_seed(seq_len)
+    pages = -(-seq_len // 64)
+    device = gpu.EmulatedDevice("sm_90a")
+    q_nope, q_pe = torch.randn(1, 64, 512).half(), torch.randn(1, 64, 64).half()
+    kv_cache = torch.randn(pages, 64, 576).half()
+    page_table = torch.arange(pages, dtype=torch.int32).view(1, pages)
+    kernel = MlaSm90(device, mla_sm90_plan([seq_len], num_heads=64, sm_count=device.sms), 64)
+    arguments = check(OPERATOR, q_nope, q_pe, kv_cache, page_table, 192**-0.5, None, None, "e")
+    return device.session(kernel.prepare(arguments)[0], keep=(kernel, arguments))

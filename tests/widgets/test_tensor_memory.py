@@ -12,7 +12,7 @@ pytest.importorskip("torch")
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memory_sessions import COLUMNS, N, Product, mla_sm100, no_tensor_memory, product, trapping
+from memory_sessions import COLUMNS, N, Product, failing, mla_sm100, no_tensor_memory, product
 
 from sglab.widgets import TensorMemory
 from sglab.widgets.tensor_memory_events import KINDS
@@ -137,9 +137,11 @@ def test_a_kernel_without_tensor_memory_says_so() -> None:
     assert "uses no tensor memory" in widget.launch["empty"]
 
 
-def test_a_kernel_that_fails_says_why() -> None:
-    widget = TensorMemory(trapping())
-    assert "trap" in widget.launch["empty"]
+def test_a_kernel_that_fails_shows_what_came_before() -> None:
+    widget = TensorMemory(failing())
+    assert "trap" in widget.launch["note"]
+    widget.go(1)
+    assert widget.frames[0]["allocations"] == [[{"number": 1, "column": 0, "columns": 32}]]
 
 
 def test_wrong_arguments_are_named() -> None:

@@ -63,3 +63,8 @@ export function button(text: string, title: string, run: () => void): HTMLButton
   element.addEventListener("click", run);
   return element;
 }
+
+/** What to know about the whole launch, such as that it fails. */
+export function noteParts(text: string): HTMLElement[] {
+  return text ? [h("p", { class: "smv-warning" }, `▲ ${text}`)] : [];
+}

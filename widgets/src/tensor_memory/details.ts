@@ -1,7 +1,7 @@
 // The pane at the right: the selected cell in words, the matrices of this moment, what is in flight.
 
 import { cssBackground, h, lookOf } from "../core";
-import { definitions, type Row } from "../memory/parts";
+import { definitions, noteParts, type Row } from "../memory/parts";
 import { FORMAT_LABELS, FORMATS, textOf } from "../memory/words";
 import { addressText, type FrameInfo, logicalOf, type Region, regionAt, type Tile } from "./data";
 import {
@@ -118,8 +118,7 @@ export function detailParts(
         h("ul", { class: "stm-list" }, ...frame.inFlight.map((text) => h("li", {}, text))),
       ),
     );
-  if (facts.launch.note) parts.push(h("p", { class: "smv-note" }, facts.launch.note));
-  return parts;
+  return [...parts, ...noteParts(facts.launch.note)];
 }
 
 function tileList(tiles: Tile[], selected: number, dark: boolean, pick: (id: number) => void): HTMLElement {

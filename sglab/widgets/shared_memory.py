@@ -1,0 +1,213 @@
+"""SharedMemory: a CTA's shared memory as bytes and as tiles, its swizzles, descriptors, banks and cp.async groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import traitlets
+
+from sglab.gpu.events import EventLog
+from sglab.gpu.session import Session
+
+from .base import asset, command
+from .memory import MemoryWidget
+from .shared_memory_events import (
+    KINDS,
+    element_bits,
+    pipelines,
+    read_run,
+    tile_dict,
+    window_areas,
+)
+
+LINE = 128
+"""Bytes of a row of the tensor `bytes`: all 32 banks once."""
+NO_BYTES = np.zeros((0, LINE), np.uint8)
+
+
+class SharedMemory(MemoryWidget):
+    """Shared memory of a launch under control: what lies where, as bytes and in logical coordinates side by side.
+
+    session: what `Kernel.session` returns. The widget moves it, and follows when it is moved elsewhere.
+    log: the events of the same launch, if they were recorded already; otherwise the launch is recorded now, which runs
+        it once and leaves session and tensors as they were.
+    cta: whose shared memory, as a linear index in the grid.
+    saved_moments: how many moments `save` puts into a page.
+
+    Raises:
+        TypeError, ValueError: the argument is none of these.
+    """
+
+    bundle = "shared_memory"
+    format = 1
+    _esm = asset("shared_memory.js")
+    _css = asset("shared_memory.css")
+
+    areas: traitlets.List[Any] = traitlets.List(help="named parts of the window").tag(sync=True)
+    tiles: traitlets.List[Any] = traitlets.List(help="boxes and operands: bytes with a logical shape").tag(sync=True)
+    maps: traitlets.List[Any] = traitlets.List(help="the tensor maps that copies used").tag(sync=True)
+
+    def __init__(self, session: Session, log: EventLog | None = None, *, cta: int = 0, saved_moments: int = 4) -> None:
+        super().__init__(session, log, saved_moments)
+        self._look_at(cta)
+
+    @command
+    def show_cta(self, cta: int) -> None:
+        """Shows another CTA of the launch."""
+        self._look_at(cta)
+
+    def _look_at(self, cta: int) -> None:
+        geometry = self.session.launch.geometry
+        total = int(np.prod(geometry.grid))
+        if not 0 <= cta < total:
+            raise ValueError(f"cta must be 0 to {total - 1}, a linear index in the grid; got {cta}")
+        self._cta, self._total = cta, total
+        cluster = self.pair_of(cta, int(np.prod(geometry.cluster)))
+        self._traffic = read_run(self.recording, cluster, cta)
+        self._moments = self._traffic.events
+        self._show()
+
+    def _window(self) -> int:
+        """Bytes of a CTA's window, the reserved ones included."""
+        kernel = self.session.launch.kernel.module.emulated.kernel(self.session.launch.kernel.name)
+        smem = self.session.launch.geometry.smem
+        return kernel.dynamic_smem + smem if smem else 1024 + kernel.static_smem
+
+    def _empty(self) -> str:
+        name = self.session.launch.kernel.name
+        if self._window() <= 1024:
+            return f"{name} has no shared memory: no variable in it, and none asked for at launch."
+        if not len(self._moments):
+            return f"CTA {self._cta} of {name} never touches shared memory."
+        return ""
+
+    def _show(self) -> None:
+        self._publish([self._frame()])
+
+    def _frames(self, moments: Sequence[int]) -> None:
+        frames = []
+        for moment in moments:
+            self._seek(int(self._moments[moment - 1]) + 1 if moment else 0)
+            frames.append(self._frame())
+        self._publish(frames)
+
+    def _frame(self) -> dict[str, Any]:
+        """What there is to see where the session stands."""
+        accesses = [*self._last_access(), *self._next_accesses()]
+        shared = self.attempt(self.session.shared, self._cta)
+        window = self._window()
+        data = NO_BYTES
+        if shared is not None:
+            padded = np.zeros(-(-window // LINE) * LINE, np.uint8)
+            padded[: min(window, len(shared))] = shared[:window]
+            data = padded.reshape(-1, LINE)
+        barriers = self.attempt(self.session.mbarriers, self._cta) or []
+        flying = self.attempt(self.session.in_flight, self._cta) or []
+        position = self.session.now
+        return {
+            "moment": self.moment,
+            "position": position,
+            "alive": shared is not None,
+            "accesses": accesses,
+            "pipelines": pipelines(self.recording, self._cta, position),
+            "mbarriers": [
+                {"offset": b.offset, "phase": b.phase, "pending": b.pending, "expected": b.expected, "tx": b.tx_count}
+                for b in barriers
+            ],
+            "inFlight": [
+                {"text": one.at.opcode, "warp": one.warp, "cta": one.cta, "start": one.shared, "bytes": one.nbytes}
+                for one in flying
+                if one.shared
+            ][:200],
+            "data": data,
+        }
+
+    def _last_access(self) -> list[dict[str, Any]]:
+        """The lanes' addresses of the access that just happened: the session steps back in front of it and on again."""
+        number = self.moment
+        if not number or int(self._moments[number - 1]) + 1 != self.session.now:
+            return []
+        event, cta, warp, _, kind = self._traffic.moments[number - 1, :5].tolist()
+        if KINDS[kind] not in ("ld", "st") or cta != self._cta:
+            return []
+        self._seek(event)
+        found = self._access(warp, 0)
+        self._seek(event + 1)
+        return [{**found, "when": "just made"}] if found else []
+
+    def _next_accesses(self) -> list[dict[str, Any]]:
+        """Those that warps are about to make."""
+        found = []
+        for warp in self.session.warps:
+            if warp.cta.linear == self._cta:
+                found += [self._access(warp.index, group) for group in range(len(warp.groups))]
+        return [{**one, "when": "about to be made"} for one in found if one]
+
+    def _access(self, warp: int, group: int) -> dict[str, Any] | None:
+        found = self.session.shared_access(warp, group, self._cta)
+        if found is None:
+            return None
+        return {
+            "pc": found.at.pc,
+            "warp": warp,
+            "lanes": found.lanes,
+            "bytes": found.nbytes,
+            "reads": found.reads,
+            "writes": found.writes,
+            "addresses": (found.addresses & 0xFFFFFF).tolist(),
+        }
+
+    def _publish(self, frames: list[dict[str, Any]]) -> None:
+        ends = np.cumsum([len(frame["data"]) for frame in frames]).tolist()
+        data = [frame.pop("data") for frame in frames]
+        shown = [{**frame, "rows": [end - len(rows), end]} for frame, rows, end in zip(frames, data, ends, strict=True)]
+        launch = self.session.launch
+        kernel = launch.kernel.module.emulated.kernel(launch.kernel.name)
+        pcs = [*self._traffic.moments[:, 3].tolist(), *(one["pc"] for frame in shown for one in frame["accesses"])]
+        areas = window_areas(kernel.shared_variables, kernel.dynamic_smem, self._window())
+        self.publish(
+            {"bytes": np.concatenate(data), "moments": self._traffic.moments},
+            frames=shown,
+            launch={
+                "kernel": launch.kernel.name,
+                "arch": str(self.session.device.arch) if self.session.device else launch.kernel.module.target,
+                "warpsPerCta": -(-int(np.prod(launch.geometry.block)) // 32),
+                "cta": self._cta,
+                "ctas": list(range(min(self._total, 4096))),
+                "bytes": self._window(),
+                "dynamic": kernel.dynamic_smem,
+                "empty": self._empty(),
+                "note": self.note,
+            },
+            launch_key=f"{id(self)} {self._cta}",
+            code=self.code_of(pcs),
+            areas=[asdict(area) for area in (*areas, *self._traffic.areas)],
+            tiles=[tile_dict(number, tile) for number, tile in enumerate(self._traffic.tiles)],
+            maps=[_map(number, info) for number, info in enumerate(self.recording.maps)],
+            header=self._header(),
+        )
+
+    def _header(self) -> dict[str, Any]:
+        nbytes = self._window() - 1024
+        subject = f"{self.session.launch.kernel.name} · CTA {self._cta} · {nbytes:,} bytes, {nbytes / 1024:.1f} KiB"
+        return {"title": "Shared memory", "subject": subject, "badge": self.badge()}
+
+
+def _map(number: int, info: Any) -> dict[str, Any]:
+    return {
+        "name": f"map {number}",
+        "address": hex(info.address),
+        "element": info.element,
+        "elementBits": element_bits(info.element),
+        "dims": list(info.dims),
+        "strides": list(info.strides),
+        "box": list(info.box),
+        "elementStrides": list(info.element_strides),
+        "swizzle": info.swizzle,
+        "interleave": info.interleave,
+        "nanFill": info.nan_fill,
+        "im2col": info.im2col,
+    }

@@ -1,0 +1,382 @@
+"""SharedMemory in a real browser: both sides of a tile, decoders, banks, cp.async groups, a saved page.
+
+The page's own address arithmetic is held against the emulator's on random descriptors, swizzles and tensor maps.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+from memory_sessions import corpus, mla_sm90, mla_sm100, no_tensor_memory, product
+from playwright.sync_api import Page, expect
+from widget_host import Host
+
+from sglab._core import tensor, tma
+from sglab.widgets import SharedMemory, selection
+from sglab.widgets.shared_memory_events import KINDS, SWIZZLES
+
+MMA_KINDS = ("f16", "tf32", "f8f6f4", "i8", "mxf8f6f4", "mxf4", "mxf4nvf4")
+ARITHMETIC = "sglabHost.modules.get('shared_memory').arithmetic"
+
+
+@pytest.fixture(autouse=True)
+def nothing_selected() -> None:
+    selection.clear()
+
+
+def moments_of(widget: SharedMemory, kind: str) -> list[int]:
+    return (np.flatnonzero(widget._traffic.moments[:, 4] == KINDS.index(kind)) + 1).tolist()
+
+
+def show(host: Host, widget: SharedMemory) -> Page:
+    host.show(widget)
+    expect(host.page.locator(".sg-cells canvas").first).to_be_visible()
+    return host.page
+
+
+@pytest.fixture
+def arithmetic(host: Host) -> Page:
+    return show(host, SharedMemory(corpus("wgmma_gemm.sm_90a")))
+
+
+def refusing(call: Callable[[], Any]) -> Any:
+    try:
+        return call()
+    except ValueError:
+        return None
+
+
+def random_descriptor(draw: random.Random, flavour: str) -> int:
+    bits = draw.getrandbits(14) | draw.getrandbits(14) << 16 | draw.getrandbits(14) << 32
+    bits |= draw.choice([0, 0, 0, draw.getrandbits(3)]) << 49
+    if flavour == "wgmma":
+        return bits | draw.getrandbits(2) << 62
+    version = draw.choice([1] * 9 + [draw.getrandbits(3)])
+    return bits | version << 46 | draw.choice([0, 1, 2, 4, 6, 2, 4, 6, 3]) << 61
+
+
+def test_shared_memory_descriptors_are_decoded_as_the_emulator_does(arithmetic: Page) -> None:
+    draw = random.Random()
+    cases = []
+    for _ in range(400):
+        flavour, major = draw.choice(["tcgen05", "wgmma"]), draw.choice(["K", "MN"])
+        places = [(draw.randrange(256), draw.randrange(32)) for _ in range(8)]
+        cases.append((random_descriptor(draw, flavour), flavour, major, places))
+    found = arithmetic.evaluate(
+        f"""(cases) => cases.map(([bits, flavour, major, places]) => {{
+          try {{
+            const decoded = {ARITHMETIC}.decodeSmemDescriptor(BigInt(bits), flavour);
+            const address = {ARITHMETIC}.chunkAddresses(decoded, major);
+            return places.map(([line, chunk]) => address(line, chunk));
+          }} catch {{ return null; }}
+        }})""",
+        [[str(bits), flavour, major, places] for bits, flavour, major, places in cases],
+    )
+    accepted = 0
+    for (bits, flavour, major, places), got in zip(cases, found, strict=True):
+        expected = refusing(
+            lambda b=bits, f=flavour, m=major, p=places: [tensor.chunk_address(b, m == "MN", *at, f) for at in p]
+        )
+        assert got == expected, (hex(bits), flavour, major)
+        accepted += got is not None
+    assert accepted > 200
+
+
+def test_instruction_descriptors_are_decoded_as_the_emulator_does(arithmetic: Page) -> None:
+    draw = random.Random()
+    cases = []
+    for _ in range(1500):
+        kind = draw.choice(MMA_KINDS)
+        types = {"f16": (0, 1), "tf32": (2, 2), "i8": (0, 1)}.get(kind, (0, 1))
+        bits = draw.choice([draw.getrandbits(32), draw.getrandbits(32) & ~0xC0001FFF])
+        bits = bits & ~0x1FF0 | draw.choice(types) << 7 | draw.choice(types) << 10 | draw.choice([0, 1, 2]) << 4
+        cases.append((bits & ~0x800000 | draw.getrandbits(1) << 23, kind, draw.choice([1, 2])))
+    found = arithmetic.evaluate(
+        f"""(cases) => cases.map(([bits, kind, group]) => {{
+          try {{
+            const d = {ARITHMETIC}.decodeInstructionDescriptor(bits, kind);
+            const types = [d.aType, d.bType, d.dType, d.aMajor, d.bMajor];
+            const values = [d.m, d.n, d.k, ...types, d.negateA, d.negateB, d.sparse];
+            return [values, {ARITHMETIC}.shapeProblem(d, kind, group) === ""];
+          }} catch {{ return null; }}
+        }})""",
+        cases,
+    )
+    names = ("m", "n", "k", "a_type", "b_type", "d_type", "a_major", "b_major", "negate_a", "negate_b", "sparse")
+    accepted = 0
+    for (bits, kind, group), got in zip(cases, found, strict=True):
+        decoded = refusing(lambda b=bits, k=kind: tensor.instruction_descriptor(k, b))
+        expected = decoded and [
+            [decoded[name] for name in names],
+            tensor.check_mma_shape(kind, bits, group) == "",
+        ]
+        assert got == expected, (hex(bits), kind, group)
+        accepted += got is not None
+    assert accepted > 200
+
+
+def test_swizzles_permute_as_the_emulators(arithmetic: Page) -> None:
+    draw = random.Random()
+    cases = [(draw.randrange(len(SWIZZLES)), draw.randrange(1 << 18)) for _ in range(1000)]
+    found = arithmetic.evaluate(
+        f"([names, cases]) => cases.map(([s, a]) => {ARITHMETIC}.swizzleAddress(names[s], a))", [SWIZZLES, cases]
+    )
+    assert found == [tma.swizzle_address(swizzle, address) for swizzle, address in cases]
+
+
+def random_map(draw: random.Random) -> dict[str, Any]:
+    """Of 16-bit elements in memory that begins at 0; now and then one that the encoder refuses."""
+    rank = draw.randint(1, 4)
+    dims = [draw.randint(8, 80), *(draw.randint(1, 6) for _ in range(rank - 1))]
+    strides, packed = [], -(-dims[0] * 2 // 16) * 16
+    for dim in dims[1:]:
+        strides.append(packed if draw.random() < 0.95 else packed + 8)
+        packed *= dim
+    swizzle = draw.randint(0, 3)
+    inner = draw.choice([8, 16, 24, 32, 64, 12]) if draw.random() < 0.3 else min(64, (8, 16, 32, 64)[swizzle])
+    return {
+        "dims": dims,
+        "strides": strides,
+        "box": [inner, *(draw.randint(1, 5) for _ in range(rank - 1))],
+        "elementStrides": [1, *(draw.choice([1, 1, 2]) for _ in range(rank - 1))],
+        "elementBits": 16,
+        "swizzle": swizzle,
+    }
+
+
+def test_boxes_take_and_leave_the_bytes_that_the_emulator_moves(arithmetic: Page) -> None:
+    draw = random.Random()
+    cases = []
+    for _ in range(120):
+        fields = random_map(draw)
+        at = [draw.randint(-12, 60), *(draw.randint(-2, 5) for _ in fields["dims"][1:])]
+        cases.append((fields, at, draw.randrange(8) * 1024 + draw.choice([0, 128, 512])))
+    found = arithmetic.evaluate(
+        f"""(cases) => cases.map(([map, at, base]) =>
+          {ARITHMETIC}.mapProblems(map).length ? null : {ARITHMETIC}.boxChunks(map, at, base))""",
+        cases,
+    )
+    moved = 0
+    for (fields, at, base), chunks in zip(cases, found, strict=True):
+        encode = [fields[name] for name in ("dims", "strides", "box", "elementStrides")]
+        encoded = refusing(lambda e=encode, f=fields: tma.encode_tiled(6, 0x10000, *e, swizzle=f["swizzle"]))
+        assert (encoded is None) == (chunks is None), fields
+        if chunks is None:
+            continue
+        size = 16 + sum(s * (d - 1) for s, d in zip(fields["strides"], fields["dims"][1:], strict=True))
+        size += fields["dims"][0] * 2
+        memory = np.random.default_rng(draw.getrandbits(30)).integers(1, 255, size, dtype=np.uint8)
+        smem = np.zeros(1 << 17, np.uint8)
+        tma.copy_box("load", encoded, at, memory, 0x10000, smem, base)
+        expected = np.zeros_like(smem)
+        for chunk in chunks:
+            first = at[0] + chunk["chunk"] * 8
+            skipped = max(0, -first)
+            if chunk["inside"]:
+                begin = chunk["global"]
+                part = memory[begin : begin + 2 * chunk["inside"]]
+                expected[chunk["address"] + 2 * skipped : chunk["address"] + 2 * skipped + len(part)] = part
+        np.testing.assert_array_equal(smem, expected, err_msg=str((fields, at, base)))
+        moved += 1
+    assert moved > 40
+
+
+def test_bank_conflicts_of_known_accesses(arithmetic: Page) -> None:
+    lanes = range(32)
+    patterns = {
+        "a row": ([4 * lane for lane in lanes], 4, (1, 1)),
+        "one word for all": ([64] * 32, 4, (1, 1)),
+        "a column of 128-byte rows": ([128 * lane for lane in lanes], 4, (32, 1)),
+        "every other word": ([8 * lane for lane in lanes], 4, (2, 1)),
+        "padded rows": ([132 * lane for lane in lanes], 4, (1, 1)),
+        "16 bytes a lane": ([16 * lane for lane in lanes], 16, (4, 4)),
+        "ldmatrix without a swizzle": ([128 * lane for lane in lanes], 16, (32, 4)),
+        "ldmatrix with the 128-byte swizzle": ([tma.swizzle_address(3, 128 * lane) for lane in lanes], 16, (4, 4)),
+    }
+    for name, (addresses, size, expected) in patterns.items():
+        use = arithmetic.evaluate(f"([a, b]) => {ARITHMETIC}.bankUse(a, -1, b)", [addresses, size])
+        assert (use["passes"], use["least"]) == expected, name
+
+
+def test_a_box_stands_in_memory_and_in_the_matrix(host: Host) -> None:
+    widget = SharedMemory(mla_sm100(128))
+    widget.go(moments_of(widget, "mma")[0])
+    page = show(host, widget)
+    expect(page.locator(".sg-badge")).to_have_text("emulated sm_100a")
+    expect(page.get_by_label("Tile", exact=True)).to_have_value("0")
+    go = page.get_by_label("Go to an address in shared memory")
+    go.fill("smem+0x490")
+    go.press("Enter")
+    details = page.locator(".sg-details")
+    expect(details).to_contain_text("smem+0x490")
+    expect(details).to_contain_text("row 1, x 0–7")  # row 1 of the pattern: chunks 0 and 1 change places
+    expect(details).to_contain_text("bits 4–6 ^= bits 7–9: …0010000000 → …0010010000")
+    expect(details).to_contain_text("(tensor + 1,024 B), at (…, 1, 0)")
+    assert selection.value == {"address": "smem+0x490", "cta": 0}
+
+
+def test_a_descriptor_is_edited_field_by_field_and_lights_up_other_bytes(host: Host) -> None:
+    widget = SharedMemory(product().session)
+    page = show(host, widget)
+    whole = page.get_by_label("Descriptor, hexadecimal", exact=True)
+    before = whole.input_value()
+    assert int(before, 16) == int(widget.tiles[0]["bits"], 16)
+    start = page.get_by_label("start address in bytes")
+    start.fill("4096")
+    start.press("Enter")
+    expect(whole).to_have_value(f"{(int(before, 16) & ~0x3FFF) | 4096 >> 4:#018x}")
+    expect(page.locator(".ssm-sides")).to_contain_text("smem+0x1000")
+    whole.fill(f"{int(before, 16) | 3 << 61:#x}")
+    whole.press("Enter")
+    expect(page.get_by_role("alert").filter(has_text="Swizzle (bits 61–63) 3 is reserved")).to_be_visible()
+    page.locator("[data-panel=descriptor]").get_by_label("swizzle").select_option("2")
+    expect(page.get_by_role("alert").filter(has_text="reserved")).to_have_count(0)
+    whole.fill("0x12345zz")
+    whole.press("Enter")
+    expect(page.get_by_role("alert").filter(has_text="is not a hexadecimal number")).to_be_visible()
+    start.fill("17")
+    start.press("Enter")
+    expect(page.get_by_role("alert").filter(has_text="multiple of 16")).to_be_visible()
+
+
+def test_the_instruction_descriptor_shapes_the_operand(host: Host) -> None:
+    page = show(host, SharedMemory(product().session))
+    page.get_by_role("tab", name="instruction descriptor").click()
+    panel = page.locator("[data-panel=instruction]")
+    expect(panel).to_contain_text("D (128×64 f32) += A (128×16 f16) · B (16×64 f16).")
+    page.get_by_label("M / 16").fill("4")
+    page.get_by_label("M / 16").press("Enter")
+    expect(panel).to_contain_text("D (64×64 f32)")
+    expect(page.locator(".ssm-row output")).to_have_text("128 of 128 chunks of 16 bytes")
+    page.get_by_label("M / 16").fill("6")
+    page.get_by_label("M / 16").press("Enter")
+    expect(panel).to_contain_text("M = 96; expected 64 or 128 with cta_group::1")
+
+
+def test_chunks_light_up_in_the_order_in_which_they_are_read(host: Host) -> None:
+    host.page.emulate_media(reduced_motion="no-preference")
+    page = show(host, SharedMemory(product().session))
+    order = page.get_by_label("Chunks read so far")
+    expect(order).to_have_value("256")
+    page.get_by_role("button", name="Light up the chunks in the order").click()
+    page.wait_for_function("Number(document.querySelector('.ssm-order').value) < 250")
+    expect(order).to_have_value("256", timeout=15_000)
+    order.fill("3")
+    expect(page.locator(".ssm-row output")).to_have_text("3 of 256 chunks of 16 bytes")
+
+
+def test_a_box_beyond_the_edge_says_what_is_filled_in(host: Host) -> None:
+    page = show(host, SharedMemory(corpus("tma_copy_2d_corner.sm_90a")))
+    page.get_by_role("tab", name="tensor map").click()
+    x = page.get_by_label("coordinate 0")
+    x.fill("-8")
+    x.press("Enter")
+    expect(page.locator(".sg-details")).to_contain_text("reach outside the tensor: they are filled in")
+    page.get_by_label("boxDim[0]").fill("65")
+    page.get_by_label("boxDim[0]").press("Enter")
+    expect(page.get_by_role("alert").filter(has_text="boxDim[0] spans 130 bytes")).to_be_visible()
+
+
+def test_banks_of_an_ldmatrix_that_just_ran(host: Host) -> None:
+    widget = SharedMemory(corpus("mma_gemm_f16.sm_80"))
+    opcodes = [widget.code[str(pc)]["opcode"] for pc in widget._traffic.moments[:, 3].tolist()]
+    widget.go(next(i for i, name in enumerate(opcodes) if name.startswith("ldmatrix")) + 1)
+    page = show(host, widget)
+    page.get_by_role("tab", name="banks").click()
+    expect(page.locator(".ssm-verdict")).to_have_text("A 2-way bank conflict: 8 passes instead of 4.")
+    expect(page.locator(".ssm-banks tbody tr")).to_have_count(4)
+
+
+def test_cp_async_groups_are_listed_by_warp(host: Host) -> None:
+    widget = SharedMemory(corpus("cp_async_copy.sm_80"))
+    opcodes = [widget.code[str(pc)]["opcode"] for pc in widget._traffic.moments[:, 3].tolist()]
+    widget.go(next(i for i, name in enumerate(opcodes) if name.startswith("cp.async.wait_group")) + 1)
+    page = show(host, widget)
+    page.get_by_role("tab", name="cp.async groups").click()
+    table = page.locator(".ssm-pipeline").first
+    expect(table).to_contain_text("Warp 0: 1 committed group in flight")
+    expect(table.locator("tr[data-state=complete]")).to_have_count(1)
+    page.locator(".sg-widget").press("Home")
+    expect(page.locator("[data-panel=pipelines]")).to_contain_text("No warp of this CTA has executed cp.async")
+
+
+def test_stepping_tiles_and_moments_with_keys(host: Host) -> None:
+    widget = SharedMemory(mla_sm90())
+    page = show(host, widget)
+    frame, tile = page.locator(".sg-widget"), page.get_by_label("Tile", exact=True)
+    frame.press("n")
+    expect(tile).to_have_value("1")
+    frame.press("p")
+    expect(tile).to_have_value("0")
+    frame.press("ArrowRight")
+    expect(page.locator(".sg-counter")).to_contain_text("step 1 of")
+    assert widget.session.now == widget._moments[0] + 1
+    page.get_by_label("Step size").select_option("mma")
+    frame.press("ArrowRight")
+    expect(page.locator("output.sg-sentence")).to_contain_text("issues wgmma.mma_async")
+    expect(page.locator("output.sg-sentence")).to_contain_text("which reads A at smem+")
+    frame.press("v")
+    expect(page.get_by_role("button", name="values")).to_have_attribute("aria-pressed", "true")
+
+
+def test_grids_are_walked_with_the_keyboard(host: Host) -> None:
+    page = show(host, SharedMemory(product().session))
+    grid = page.locator(".sg-cells").first
+    grid.focus()
+    page.keyboard.press("ArrowDown")
+    expect(page.locator(".sg-spoken").first).to_contain_text("m 1, k 8–15")
+    page.keyboard.press("Enter")
+    assert selection.value["address"].startswith("smem+0x")
+    page.keyboard.press("Escape")
+    assert selection.value == {}
+
+
+def test_a_saved_page_decodes_and_steps_without_python(page: Page, tmp_path: Path) -> None:
+    widget = SharedMemory(mla_sm100(256), saved_moments=3)
+    widget.go(moments_of(widget, "mma")[0])
+    path = widget.save(tmp_path / "smem.html")
+    assert path.stat().st_size < 5 << 20
+    page.goto(path.as_uri())
+    expect(page.locator(".sg-cells canvas").first).to_be_visible()
+    page.locator(".sg-widget").press("End")
+    expect(page.locator(".sg-counter")).to_contain_text("event")
+    page.get_by_role("tab", name="smem descriptor").click()
+    start = page.get_by_label("start address in bytes")
+    start.fill("2048")
+    start.press("Enter")
+    expect(page.locator(".ssm-sides")).to_contain_text("smem+0x800")
+
+
+def test_a_kernel_without_shared_memory_and_another_version_are_told_in_sentences(host: Host) -> None:
+    host.show(SharedMemory(no_tensor_memory()))
+    expect(host.page.locator(".sg-placeholder")).to_contain_text("has no shared memory")
+    other = SharedMemory(product().session)
+    other.version = 99
+    host.show(other, "other")
+    expect(host.page.locator("#other").get_by_role("alert")).to_contain_text("format 99")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_serious_for_axe(host: Host, axe: Callable[[Page], list[str]], scheme: str) -> None:
+    host.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    widget = SharedMemory(corpus("mma_gemm_f16.sm_80"))
+    widget.go(20)
+    page = show(host, widget)
+    for name in ("smem descriptor", "instruction descriptor", "tensor map", "banks", "cp.async groups"):
+        page.get_by_role("tab", name=name).click()
+        assert [each for each in axe(page) if each.startswith(("serious", "critical"))] == [], name
+
+
+def test_a_disposed_view_leaves_nothing_behind(host: Host) -> None:
+    widget = SharedMemory(product().session)
+    page = show(host, widget)
+    page.evaluate("document.getElementById('widget').sglabDispose()")
+    assert page.evaluate("id => sglabHost.models.get(id).listenerCount", widget.model_id) == 0

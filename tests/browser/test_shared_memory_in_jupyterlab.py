@@ -1,0 +1,40 @@
+"""SharedMemory in a real JupyterLab: it steps a session together with TensorMemory, and descriptors are edited."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from jupyterlab_host import LabNotebook
+from playwright.sync_api import expect
+
+pytest.importorskip("torch")
+
+TESTS = Path(__file__).parent.parent
+CELLS = [
+    f"import sys; sys.path[:0] = [{str(TESTS / 'browser')!r}, {str(TESTS / 'emulator')!r}]\n"
+    "from memory_sessions import product\nimport sglab\nsession = product().session\nlog = session.record()",
+    "sglab.widgets.SharedMemory(session, log)",
+    "sglab.widgets.TensorMemory(session, log)",
+]
+
+
+def test_two_views_of_one_session_in_jupyterlab(open_lab: Callable[..., LabNotebook]) -> None:
+    lab = open_lab(CELLS, height=2200)
+    page = lab.page
+    for cell in range(3):
+        lab.run(cell)
+    shared, tensor = page.locator(".sg-widget").first, page.locator(".sg-widget").nth(1)
+    expect(tensor.locator(".stm-map")).to_have_count(1, timeout=60_000)
+    expect(shared.locator(".sg-cells canvas").first).to_be_visible()
+    shared.get_by_label("Step size").select_option("mma")
+    shared.press("ArrowRight")
+    expect(shared.locator("output.sg-sentence")).to_contain_text("issues tcgen05.mma")
+    expect(tensor.locator("output.sg-sentence")).to_contain_text("issues tcgen05.mma")
+    start = shared.get_by_label("start address in bytes")
+    start.fill("2048")
+    start.press("Enter")
+    expect(shared.locator(".ssm-sides")).to_contain_text("smem+0x800")
+    lab.theme(dark=True)
+    expect(shared).to_have_attribute("data-dark", "true")

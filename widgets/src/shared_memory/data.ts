@@ -1,0 +1,190 @@
+// What Python sends about shared memory, as the views read it.
+
+import type { Numbers, Source } from "../core";
+import type { MmaKind } from "../memory/instruction_descriptor";
+import type { Flavour, Major } from "../memory/smem_descriptor";
+import type { Swizzle } from "../memory/swizzle";
+
+export type Kind = "copy" | "mma" | "ld" | "st" | "commit" | "wait";
+export const KINDS: Kind[] = ["copy", "mma", "ld", "st", "commit", "wait"];
+export const LINE = 128;
+
+export interface Launch {
+  kernel: string;
+  arch: string;
+  warpsPerCta: number;
+  cta: number;
+  ctas: number[];
+  /** Bytes of the window; the first 1,024 are the system's. */
+  bytes: number;
+  dynamic: number;
+  empty: string;
+  /** What to know about the whole launch. */
+  note: string;
+}
+
+export interface Code {
+  line: number;
+  opcode: string;
+  text: string;
+  source: string;
+}
+
+/** Part of the window that something names. */
+export interface Area {
+  /** "symbol", "dynamic", "tile", "operand", "mbarrier", "reserved" */
+  kind: "reserved" | "symbol" | "dynamic" | "tile" | "operand" | "copy" | "mbarrier";
+  name: string;
+  start: number;
+  bytes: number;
+  /** Number of the tile it opens, or -1. */
+  tile: number;
+}
+
+/** Bytes with a logical shape: a TMA box, or an operand of an MMA. */
+export interface Tile {
+  id: number;
+  name: string;
+  source: "map" | "descriptor";
+  start: number;
+  bytes: number;
+  swizzle: Swizzle;
+  /** M or N, and K, in elements; of a box: its rows, and its inner dimension. */
+  rows: number;
+  k: number;
+  element: string;
+  elementBits: number;
+  /** Of a descriptor: hexadecimal. */
+  bits: string;
+  flavour: Flavour;
+  major: Major;
+  /** Of tcgen05: kind, instruction descriptor. */
+  kind: MmaKind | "";
+  idesc: number;
+  ctaGroup: 1 | 2;
+  operand: "A" | "B" | "";
+  /** Of a box: which tensor map. */
+  map: number;
+}
+
+export interface TensorMap {
+  address: string;
+  element: string;
+  elementBits: number;
+  dims: number[];
+  strides: number[];
+  box: number[];
+  elementStrides: number[];
+  swizzle: number;
+  interleave: number;
+  nanFill: boolean;
+  im2col: boolean;
+  name: string;
+}
+
+export interface Access {
+  pc: number;
+  warp: number;
+  lanes: number;
+  bytes: number;
+  reads: boolean;
+  writes: boolean;
+  addresses: number[];
+  /** "just made" or "about to be made" */
+  when: string;
+}
+
+export interface Pipeline {
+  warp: number;
+  /** Each group of cp.async of this warp, oldest first. */
+  groups: Group[];
+}
+
+export interface Group {
+  number: number;
+  copies: number;
+  bytes: number;
+  start: number;
+  end: number;
+  state: "open" | "committed" | "complete";
+}
+
+export interface Barrier {
+  offset: number;
+  phase: number;
+  pending: number;
+  expected: number;
+  tx: number;
+}
+
+export interface Flying {
+  text: string;
+  warp: number;
+  cta: number;
+  start: number;
+  bytes: number;
+}
+
+export interface FrameInfo {
+  moment: number;
+  position: number;
+  /** Rows of the tensor `bytes`. */
+  rows: [number, number];
+  alive: boolean;
+  accesses: Access[];
+  pipelines: Pipeline[];
+  mbarriers: Barrier[];
+  inFlight: Flying[];
+}
+
+export interface Moments {
+  length: number;
+  position: Numbers;
+  cta: Numbers;
+  warp: Numbers;
+  pc: Numbers;
+  kind: Numbers;
+  /** Tiles involved: of a copy its box, of an MMA its A and B; -1 for none. */
+  tile: Numbers;
+  other: Numbers;
+  start: Numbers;
+  bytes: Numbers;
+  carried: Numbers;
+  /** Five per moment: where a box begins in its tensor. */
+  coordinates: Numbers;
+}
+
+const COLUMNS = 15;
+
+export async function readMoments(source: Source): Promise<Moments> {
+  const { shape, data } = await source.slice("moments", 0, 1e9);
+  const length = shape[0] as number;
+  const column = (index: number) =>
+    Int32Array.from({ length }, (_, i) => data[i * COLUMNS + index] as number);
+  return {
+    length,
+    position: column(0),
+    cta: column(1),
+    warp: column(2),
+    pc: column(3),
+    kind: column(4),
+    tile: column(5),
+    other: column(6),
+    start: column(7),
+    bytes: column(8),
+    carried: column(9),
+    coordinates: Int32Array.from(
+      { length: 5 * length },
+      (_, i) => data[Math.floor(i / 5) * COLUMNS + 10 + (i % 5)] as number,
+    ),
+  };
+}
+
+export function smem(offset: number): string {
+  return `smem+0x${offset.toString(16)}`;
+}
+
+export function parseSmem(text: string): number | undefined {
+  const found = /^\s*(?:smem\s*\+?\s*)?(0x[0-9a-f]+|\d+)\s*$/i.exec(text);
+  return found ? Number(found[1]) : undefined;
+}

@@ -1,0 +1,119 @@
+// The pane at the right: the selected chunk, the tile it is part of, and what else lies there.
+
+import { h } from "../core";
+import { definitions, type Row } from "../memory/parts";
+import { type Area, type FrameInfo, LINE, smem } from "./data";
+import type { Layout, MapQuestion } from "./layout";
+import { boxRow } from "./layout";
+import { numbersIn, numbersText, pieceText, swizzleText } from "./words";
+
+export interface Looked {
+  layout: Layout;
+  frame: FrameInfo | undefined;
+  areas: readonly Area[];
+  bytes: (address: number) => ArrayLike<number> | undefined;
+  /** Of a box: the map and where it starts. */
+  box: MapQuestion | undefined;
+  /** Where the tensor map's memory begins, as hexadecimal. */
+  globalBase: string;
+}
+
+function globalText(looked: Looked, line: number, global: number | undefined, inside: number): string {
+  const { box, layout, globalBase } = looked;
+  const elements = 128 / layout.elementBits;
+  if (global === undefined) return "outside the tensor: filled in";
+  const where = `0x${(BigInt(globalBase) + BigInt(global)).toString(16)} (tensor + ${global.toLocaleString("en-US")} B)`;
+  const outer = box ? boxRow(box, line) : [];
+  const at = outer.length ? `, at (…, ${outer.join(", ")})` : "";
+  return `${where}${at}${inside < elements ? `; ${elements - inside} of ${elements} elements outside` : ""}`;
+}
+
+export function chunkRows(looked: Looked, address: number): Row[] {
+  const { layout } = looked;
+  const piece = layout.byAddress.get(address);
+  const bytes = looked.bytes(address);
+  const bank = (address % LINE) / 4;
+  const rows: Row[] = [["banks", `${bank}–${bank + 3}`]];
+  if (piece) {
+    rows.unshift(
+      ["in the tile", pieceText(layout, piece)],
+      ["read as", `number ${piece.order + 1} of ${layout.pieces.length}`],
+    );
+    rows.push(["swizzle", swizzleText(layout, address)]);
+    if (looked.box) rows.push(["global memory", globalText(looked, piece.line, piece.global, piece.inside)]);
+  }
+  if (bytes) {
+    const element = layout.element || "u8";
+    rows.push([`as ${element}`, numbersText(numbersIn(bytes, element))]);
+    rows.push([
+      "bytes",
+      h(
+        "span",
+        { class: "smv-code" },
+        Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join(" "),
+      ),
+    ]);
+  }
+  const here = looked.areas.filter(
+    (area) => area.kind !== "operand" && address + 16 > area.start && address < area.start + area.bytes,
+  );
+  rows.push(["part of", here.map((area) => area.name).join("; ") || "nothing named"]);
+  return rows;
+}
+
+export function chunkText(looked: Looked, address: number): string {
+  const { layout } = looked;
+  const piece = layout.byAddress.get(address);
+  const bytes = looked.bytes(address);
+  const lines = [`${smem(address)}, banks ${(address % LINE) / 4}–${(address % LINE) / 4 + 3}`];
+  if (piece) lines.push(pieceText(layout, piece), `number ${piece.order + 1} of ${layout.pieces.length}`);
+  else lines.push("no part of this tile");
+  if (piece && looked.box) lines.push(globalText(looked, piece.line, piece.global, piece.inside));
+  if (bytes) lines.push(numbersText(numbersIn(bytes, layout.element || "u8")));
+  return lines.join("\n");
+}
+
+function barrierRows(frame: FrameInfo, areas: readonly Area[], address: number | undefined): Row[] {
+  if (address === undefined) return [];
+  return frame.mbarriers
+    .filter(({ offset }) => offset >= address && offset < address + 16)
+    .filter(({ offset }) => areas.some((area) => area.kind === "mbarrier" && area.start === offset))
+    .map(({ offset, phase, pending, expected, tx }) => [
+      smem(offset),
+      `phase ${phase}, ${pending} of ${expected} arrivals pending, tx-count ${tx.toLocaleString("en-US")} B`,
+    ]);
+}
+
+export function detailParts(looked: Looked, selected: number | undefined): HTMLElement[] {
+  const { layout, frame, areas } = looked;
+  const parts: HTMLElement[] = [];
+  if (selected === undefined)
+    parts.push(
+      h(
+        "p",
+        { class: "smv-note" },
+        "Press a chunk of 16 bytes, in memory or in the matrix, to see it in both.",
+      ),
+    );
+  else parts.push(definitions(smem(selected), chunkRows(looked, selected)));
+  const barriers = frame ? barrierRows(frame, areas, selected) : [];
+  if (barriers.length) parts.push(definitions("mbarriers here", barriers));
+  if (layout.remarks.length)
+    parts.push(
+      h("div", { class: "sg-heading" }, "Worth knowing"),
+      h("ul", { class: "ssm-list" }, ...layout.remarks.map((text) => h("li", {}, text))),
+    );
+  if (frame?.inFlight.length) {
+    const counted = new Map<string, number>();
+    for (const { text, warp, cta } of frame.inFlight) {
+      const key = `${text}, warp ${warp} of CTA ${cta}`;
+      counted.set(key, (counted.get(key) ?? 0) + 1);
+    }
+    const items = [...counted].map(([text, count]) => h("li", {}, count > 1 ? `${count} × ${text}` : text));
+    parts.push(
+      h("div", { class: "sg-heading" }, "Issued, not carried out yet"),
+      h("ul", { class: "ssm-list" }, ...items),
+    );
+  }
+  return parts;
+}

@@ -1,0 +1,253 @@
+// The two sides of a tile: its bytes as they lie in shared memory, and its logical rows; one colour per logical chunk.
+
+import {
+  CanvasPaint,
+  type Cell,
+  CellGrid,
+  type Disposer,
+  lookOf,
+  type Rect,
+  type Theme,
+  type Tooltip,
+} from "../core";
+import { colorOf, inkFor, type Range } from "../memory/cividis";
+import { swizzlePeriod } from "../memory/swizzle";
+import { LINE, smem } from "./data";
+import type { Layout, Piece } from "./layout";
+
+export interface Scene {
+  layout: Layout;
+  /** Pieces with a smaller turn are lit. */
+  lit: number;
+  selected: number | undefined;
+  /** Bytes touched by what just happened: [start, end) */
+  touched: [number, number] | undefined;
+  content: "places" | "values";
+  range: Range;
+  values: (address: number) => number[] | undefined;
+}
+
+export interface GridOptions {
+  theme: () => Theme;
+  tooltip: Tooltip;
+  scene: () => Scene;
+  describe: (address: number) => string;
+  select: (address: number) => void;
+}
+
+export interface Grids {
+  bytes: CellGrid;
+  logical: CellGrid;
+  resize(): void;
+  redraw(): void;
+  revealPiece(piece: Piece | undefined, address: number): void;
+}
+
+const ROW = 20;
+const MAX_HEIGHT = 340;
+const WIDEST = 104;
+const CHUNKS_PER_LINE = LINE / 16;
+
+let shared: { ratio: number; paint: CanvasPaint } | undefined;
+
+function patterns(context: CanvasRenderingContext2D): CanvasPaint {
+  const ratio = devicePixelRatio || 1;
+  if (shared?.ratio !== ratio) shared = { ratio, paint: new CanvasPaint(context, ratio) };
+  return shared.paint;
+}
+
+/** Row (or k index) and 16-byte chunk of the matrix: "r12·c3". */
+export function pieceName({ down }: Layout, { line, chunk }: Piece): string {
+  return `${down[0]}${line}·c${chunk}`;
+}
+
+function text(
+  context: CanvasRenderingContext2D,
+  rect: Rect,
+  label: string,
+  align: CanvasTextAlign = "center",
+): void {
+  context.textAlign = align;
+  const x = align === "center" ? rect.x + rect.width / 2 : rect.x + rect.width - 5;
+  context.fillText(label, x, rect.y + rect.height / 2 + 0.5, rect.width - 4);
+}
+
+function paintPiece(
+  context: CanvasRenderingContext2D,
+  options: GridOptions,
+  rect: Rect,
+  piece: Piece,
+  label: string,
+): void {
+  const { layout, lit, selected, content, range, values, touched } = options.scene();
+  const theme = options.theme();
+  const look = lookOf(piece.chunk % 8, theme.dark);
+  const inner = { ...rect, x: rect.x + 0.5, y: rect.y + 0.5, width: rect.width - 1, height: rect.height - 1 };
+  const numbers = content === "values" ? values(piece.address) : undefined;
+  const first = numbers?.[0];
+  const shown = piece.order < lit;
+  context.globalAlpha = shown ? 1 : 0.22;
+  context.fillStyle = first === undefined ? look.fill : colorOf(first, range);
+  context.fillRect(inner.x, inner.y, inner.width, inner.height);
+  if (piece.inside < 128 / layout.elementBits) {
+    context.fillStyle = patterns(context).empty(look.ink);
+    context.fillRect(inner.x, inner.y, inner.width, inner.height);
+  }
+  context.globalAlpha = shown ? 1 : 0.5;
+  context.fillStyle = !shown ? theme.text : first === undefined ? look.ink : inkFor(first, range);
+  context.font = `11px ${theme.codeFont}`;
+  text(context, rect, numbers ? numbers.slice(0, 2).map(shortNumber).join(" ") : label);
+  context.globalAlpha = 1;
+  if (touched && piece.address >= touched[0] && piece.address < touched[1]) {
+    context.fillStyle = theme.text;
+    context.fillRect(rect.x + 1, rect.y + rect.height - 3, rect.width - 2, 2);
+  }
+  if (piece.address === selected) outline(context, rect, theme);
+}
+
+function shortNumber(value: number): string {
+  return Number.isNaN(value) ? "NaN" : Math.abs(value) >= 100 ? value.toFixed(0) : value.toPrecision(2);
+}
+
+function outline(context: CanvasRenderingContext2D, rect: Rect, theme: Theme): void {
+  for (const [color, width] of [
+    [theme.background, 5],
+    [theme.focus, 3],
+  ] as const) {
+    context.strokeStyle = color;
+    context.lineWidth = width;
+    context.strokeRect(rect.x + 1.5, rect.y + 1.5, rect.width - 3, rect.height - 3);
+  }
+}
+
+export function makeGrids(options: GridOptions, disposer: Disposer): Grids {
+  const { theme, tooltip, scene } = options;
+  const addressAt = ({ row, column }: Cell) => scene().layout.start + row * LINE + column * 16;
+  let places = new Map<number, Piece>();
+  let known: Layout | undefined;
+  const pieceAt = ({ row, column }: Cell): Piece | undefined => {
+    const { layout } = scene();
+    if (layout !== known) {
+      known = layout;
+      places = new Map(layout.pieces.map((piece) => [piece.line * layout.chunks + piece.chunk, piece]));
+    }
+    return places.get(row * layout.chunks + column);
+  };
+  const label = (context: CanvasRenderingContext2D) => {
+    context.font = `11px ${theme().codeFont}`;
+    context.fillStyle = theme().muted;
+  };
+
+  const bytes: CellGrid = new CellGrid(
+    {
+      label: "The tile's bytes in shared memory: lines of 128 bytes, in 8 chunks of 16 bytes",
+      theme,
+      tooltip,
+      resized: () => resize(),
+      paint(context, cell, rect) {
+        const address = addressAt(cell);
+        const { layout, selected } = scene();
+        const piece = layout.byAddress.get(address);
+        if (piece) paintPiece(context, options, rect, piece, pieceName(layout, piece));
+        else {
+          context.fillStyle = theme().surface;
+          context.fillRect(rect.x + 0.5, rect.y + 0.5, rect.width - 1, rect.height - 1);
+          if (address === selected) outline(context, rect, theme());
+        }
+        // Where the swizzle's pattern begins again.
+        if (layout.swizzle === "none" || address % swizzlePeriod(layout.swizzle) >= LINE) return;
+        context.fillStyle = theme().text;
+        context.fillRect(rect.x, rect.y - 0.5, rect.width, 1.5);
+      },
+      paintRowHeader(context, row, rect) {
+        label(context);
+        text(context, rect, `0x${(scene().layout.start + row * LINE).toString(16)}`, "right");
+      },
+      paintColumnHeader(context, column, rect) {
+        label(context);
+        text(context, { ...rect, height: 17 }, `+${column * 16}`);
+        text(context, { ...rect, y: 15, height: 17 }, `${column * 4}–${column * 4 + 3}`);
+      },
+      describe: (cell) => options.describe(addressAt(cell)),
+      select: (cell) => options.select(addressAt(cell)),
+    },
+    disposer,
+  );
+  const logical: CellGrid = new CellGrid(
+    {
+      label: "The same tile by logical coordinates: a row of the matrix per line, 16 bytes per cell",
+      theme,
+      tooltip,
+      resized: () => resize(),
+      paint(context, cell, rect) {
+        const piece = pieceAt(cell);
+        if (piece) paintPiece(context, options, rect, piece, `0x${piece.address.toString(16)}`);
+      },
+      paintRowHeader(context, row, rect) {
+        label(context);
+        text(context, rect, `${scene().layout.down} ${row}`, "right");
+      },
+      paintColumnHeader(context, column, rect) {
+        label(context);
+        const { across, elementBits } = scene().layout;
+        const per = 128 / elementBits;
+        text(context, { ...rect, height: 17 }, `c${column}`);
+        text(context, { ...rect, y: 15, height: 17 }, `${across} ${column * per}–${column * per + per - 1}`);
+      },
+      describe: (cell) => {
+        const piece = pieceAt(cell);
+        return piece && options.describe(piece.address);
+      },
+      select: (cell) => {
+        const piece = pieceAt(cell);
+        if (piece) options.select(piece.address);
+      },
+    },
+    disposer,
+  );
+
+  const width = (grid: CellGrid, header: number, columns: number) => {
+    const room = (grid.element.clientWidth || 400) - header - 18;
+    return Math.max(44, Math.min(WIDEST, Math.floor(room / Math.max(1, columns))));
+  };
+  function resize(): void {
+    const { layout } = scene();
+    bytes.setGeometry({
+      rows: Math.max(0, layout.end - layout.start) / LINE,
+      columns: layout.pieces.length ? CHUNKS_PER_LINE : 0,
+      cellWidth: width(bytes, 66, CHUNKS_PER_LINE),
+      cellHeight: ROW,
+      headerWidth: 66,
+      headerHeight: 34,
+      maxHeight: MAX_HEIGHT,
+    });
+    logical.setGeometry({
+      rows: layout.lines,
+      columns: layout.chunks,
+      cellWidth: width(logical, 56, layout.chunks),
+      cellHeight: ROW,
+      headerWidth: 56,
+      headerHeight: 34,
+      maxHeight: MAX_HEIGHT,
+    });
+  }
+
+  return {
+    bytes,
+    logical,
+    resize,
+    redraw() {
+      bytes.redraw();
+      logical.redraw();
+    },
+    revealPiece(piece, address) {
+      const { start } = scene().layout;
+      bytes.reveal({ row: Math.floor((address - start) / LINE), column: ((address % LINE) / 16) | 0 });
+      if (piece) logical.reveal({ row: piece.line, column: piece.chunk });
+    },
+  };
+}
+
+export function gridTitle(layout: Layout): string {
+  return layout.pieces.length ? `${smem(layout.start)} to ${smem(layout.end)}` : "";
+}

@@ -1,0 +1,169 @@
+// A tile as pairs of a place in memory and a place in the matrix, 16 bytes at a time.
+
+import {
+  decodeSmemDescriptor,
+  type Flavour,
+  type OperandShape,
+  operandChunks,
+  smemDescriptorRemarks,
+} from "../memory/smem_descriptor";
+import type { Swizzle } from "../memory/swizzle";
+import { boxChunks, extent, type MapFields, mapProblems, swizzleOf } from "../memory/tensor_map";
+
+export interface Piece {
+  /** Its turn: pieces are read in this order. */
+  order: number;
+  line: number;
+  chunk: number;
+  address: number;
+  /** Elements that exist; fewer than `elements` at a tensor's edge. */
+  inside: number;
+  /** Offset in the tensor's bytes, of boxes. */
+  global?: number;
+}
+
+export interface Layout {
+  swizzle: Swizzle;
+  lines: number;
+  chunks: number;
+  /** The lines of 128 bytes that it touches: addresses, multiples of 128. */
+  start: number;
+  end: number;
+  pieces: Piece[];
+  byAddress: Map<number, Piece>;
+  element: string;
+  elementBits: number;
+  /** What runs down and across: rows and k, k and n, … */
+  down: string;
+  across: string;
+  problems: string[];
+  remarks: string[];
+}
+
+const LINE = 128;
+const NOTHING: Omit<Layout, "problems"> = {
+  swizzle: "none",
+  lines: 0,
+  chunks: 0,
+  start: 0,
+  end: 0,
+  pieces: [],
+  byAddress: new Map(),
+  element: "",
+  elementBits: 16,
+  down: "row",
+  across: "k",
+  remarks: [],
+};
+
+export function refused(problems: string[]): Layout {
+  return { ...NOTHING, problems };
+}
+
+function finish(layout: Omit<Layout, "start" | "end" | "byAddress" | "lines" | "chunks">): Layout {
+  let [lines, chunks, start, end] = [0, 0, Number.POSITIVE_INFINITY, 0];
+  for (const piece of layout.pieces) {
+    lines = Math.max(lines, piece.line + 1);
+    chunks = Math.max(chunks, piece.chunk + 1);
+    start = Math.min(start, piece.address);
+    end = Math.max(end, piece.address + 16);
+  }
+  return {
+    ...layout,
+    lines,
+    chunks,
+    start: Math.floor(start / LINE) * LINE,
+    end: Math.ceil(end / LINE) * LINE,
+    byAddress: new Map(layout.pieces.map((piece) => [piece.address, piece])),
+  };
+}
+
+export interface DescriptorQuestion extends OperandShape {
+  bits64: bigint;
+  flavour: Flavour;
+  element: string;
+  /** "A": rows are M; "B": rows are N. */
+  operand: "A" | "B" | "";
+}
+
+export function layoutOfDescriptor(question: DescriptorQuestion, windowBytes: number): Layout {
+  try {
+    const descriptor = decodeSmemDescriptor(question.bits64, question.flavour);
+    const { rows, k, bits, major } = question;
+    if (rows < 1 || k < 1) throw new Error("The operand's shape must be at least 1 × 1.");
+    const pieces = operandChunks(descriptor, question).map((each, order) => ({
+      ...each,
+      order,
+      inside: 128 / bits,
+    }));
+    const last = Math.max(...pieces.map((piece) => piece.address));
+    const side = question.operand === "A" ? "m" : "n";
+    const remarks = smemDescriptorRemarks(descriptor, major);
+    if (last + 16 > windowBytes)
+      remarks.push(
+        `The operand reaches smem+0x${(last + 15).toString(16)}, behind the CTA's 0x${windowBytes.toString(16)}: ` +
+          "the MMA would fault.",
+      );
+    return finish({
+      swizzle: descriptor.swizzle,
+      pieces,
+      element: question.element,
+      elementBits: bits,
+      down: major === "K" ? side : "k",
+      across: major === "K" ? "k" : side,
+      problems: [],
+      remarks,
+    });
+  } catch (error) {
+    return refused([(error as Error).message]);
+  }
+}
+
+export interface MapQuestion extends MapFields {
+  element: string;
+  coordinates: number[];
+  base: number;
+}
+
+export function layoutOfMap(question: MapQuestion): Layout {
+  const problems = mapProblems(question);
+  if (question.base % 128)
+    problems.push(`The shared address 0x${question.base.toString(16)} must be a multiple of 128.`);
+  if (problems.length) return refused(problems);
+  const pieces = boxChunks(question, question.coordinates, question.base).map(
+    ({ row, chunk, address, inside, global }, order) => ({
+      order,
+      line: row,
+      chunk,
+      address,
+      inside,
+      ...(global === undefined ? {} : { global }),
+    }),
+  );
+  const outside = pieces.filter((piece) => piece.inside < 128 / question.elementBits).length;
+  const remarks = outside
+    ? [`${outside} of ${pieces.length} pieces of 16 bytes reach outside the tensor: they are filled in.`]
+    : [];
+  return finish({
+    swizzle: swizzleOf(question.swizzle),
+    pieces,
+    element: question.element,
+    elementBits: question.elementBits,
+    down: "row",
+    across: "x",
+    problems: [],
+    remarks,
+  });
+}
+
+/** The rows of a box as coordinates of its outer dimensions. */
+export function boxRow(question: MapQuestion, line: number): number[] {
+  const out = [];
+  let rest = line;
+  for (let i = 1; i < question.dims.length; i++) {
+    const size = extent(question, i);
+    out.push((question.coordinates[i] as number) + (rest % size) * (question.elementStrides[i] as number));
+    rest = Math.floor(rest / size);
+  }
+  return out;
+}

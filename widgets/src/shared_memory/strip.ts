@@ -1,0 +1,146 @@
+// The whole window from end to end: variables, boxes, operands, barriers, and what warps are about to access.
+
+import { cssBackground, h, inkOn, type Look, lookOf, SvgPaint, s, uniqueId } from "../core";
+import { type Area, type FrameInfo, smem } from "./data";
+
+const BANDS: { kinds: Area["kind"][]; label: string }[] = [
+  { kinds: ["reserved", "symbol", "dynamic"], label: "variables" },
+  { kinds: ["tile", "copy"], label: "copies" },
+  { kinds: ["operand"], label: "operands" },
+  { kinds: ["mbarrier"], label: "mbarriers" },
+];
+const LEFT = 70;
+const BAND = 19;
+const TOP = 18;
+
+const LOOKS: Record<Area["kind"], Look> = {
+  reserved: { fill: "#999999", hatch: "forward", ink: "#000000" },
+  symbol: look("#CC79A7", "none"),
+  dynamic: look("#dddddd", "none"),
+  tile: look("#56B4E9", "none"),
+  copy: look("#56B4E9", "dots"),
+  operand: look("#E69F00", "none"),
+  mbarrier: look("#D55E00", "none"),
+};
+
+function look(fill: string, hatch: Look["hatch"]): Look {
+  return { fill, hatch, ink: inkOn(fill) };
+}
+
+export interface StripOptions {
+  areas: readonly Area[];
+  bytes: number;
+  width: number;
+  frame: FrameInfo | undefined;
+  /** Bytes that the grids show. */
+  shown: [number, number];
+  /** Of what just happened. */
+  touched: readonly [number, number][];
+  pick: (area: Area) => void;
+}
+
+/** Operands of one tile lie on top of each other: the widest first. */
+export function strip({ areas, bytes, width, frame, shown, touched, pick }: StripOptions): SVGSVGElement {
+  const height = TOP + (BANDS.length + 1) * BAND + 4;
+  const x = (offset: number) => LEFT + (offset / Math.max(1, bytes)) * (width - LEFT - 8);
+  const defs = s("defs");
+  const paint = new SvgPaint(defs, uniqueId("strip"));
+  const svg = s("svg", {
+    class: "ssm-strip",
+    width,
+    height,
+    viewBox: `0 0 ${width} ${height}`,
+    role: "img",
+    "aria-label": `The CTA's ${bytes.toLocaleString("en-US")} bytes of shared memory and what lies in them`,
+  });
+  svg.append(defs);
+  const step = [1, 2, 4, 8, 16, 32, 64].find((kib) => (width - LEFT) / (bytes / 1024 / kib) > 52) ?? 64;
+  for (let at = 0; at <= bytes; at += step * 1024)
+    svg.append(
+      s("line", { x1: x(at), x2: x(at), y1: TOP - 4, y2: height, class: "ssm-tick" }),
+      s("text", { x: x(at) + 3, y: 11, class: "ssm-axis" }, `${at / 1024} KiB`),
+    );
+  BANDS.forEach(({ kinds, label }, i) => {
+    const y = TOP + i * BAND;
+    svg.append(s("text", { x: 2, y: y + 13, class: "ssm-axis" }, label));
+    const mine = areas.filter((area) => kinds.includes(area.kind)).sort((a, b) => b.bytes - a.bytes);
+    for (const area of mine) svg.append(mark(area, x, y, paint, pick));
+  });
+  const now = TOP + BANDS.length * BAND;
+  svg.append(s("text", { x: 2, y: now + 13, class: "ssm-axis" }, "now"));
+  for (const [from, to] of touched) svg.append(bar(x, now, from, to, "ssm-touched", "just happened"));
+  for (const access of frame?.accesses ?? []) {
+    const mine = access.addresses.filter((_, lane) => (access.lanes >>> lane) & 1);
+    const title = `warp ${access.warp}: access ${access.when}`;
+    svg.append(bar(x, now, Math.min(...mine), Math.max(...mine) + access.bytes, "ssm-access", title));
+  }
+  for (const one of frame?.inFlight ?? []) {
+    const from = one.start & 0xffffff;
+    svg.append(bar(x, now, from, from + Math.max(16, one.bytes), "ssm-flying", `in flight: ${one.text}`));
+  }
+  const [from, to] = shown;
+  if (to > from)
+    svg.append(
+      s("rect", {
+        x: x(from) - 1.5,
+        y: TOP - 3,
+        width: Math.max(4, x(to) - x(from) + 3),
+        height: height - TOP + 2,
+        class: "ssm-shown",
+      }),
+    );
+  return svg;
+}
+
+function mark(
+  area: Area,
+  x: (offset: number) => number,
+  y: number,
+  paint: SvgPaint,
+  pick: (area: Area) => void,
+): SVGElement {
+  const left = x(area.start);
+  const wide = Math.max(2, x(area.start + area.bytes) - left);
+  const group = s("g", { class: "ssm-area" });
+  const end = area.start + area.bytes;
+  group.append(
+    s(
+      "title",
+      {},
+      `${area.name}\n${smem(area.start)} to ${smem(end)}, ${area.bytes.toLocaleString("en-US")} bytes`,
+    ),
+    s("rect", { x: left, y: y + 2, width: wide, height: BAND - 4, fill: paint.fill(LOOKS[area.kind]) }),
+  );
+  if (wide > 7 * area.name.length + 8)
+    group.append(
+      s("text", { x: left + 4, y: y + 13, class: "ssm-name", fill: LOOKS[area.kind].ink }, area.name),
+    );
+  group.addEventListener("click", () => pick(area));
+  return group;
+}
+
+function bar(
+  x: (offset: number) => number,
+  y: number,
+  from: number,
+  to: number,
+  name: string,
+  title: string,
+): SVGElement {
+  const group = s("g", {}, s("title", {}, `${title}: ${smem(from)} to ${smem(to)}`));
+  group.append(
+    s("rect", { x: x(from), y: y + 3, width: Math.max(3, x(to) - x(from)), height: BAND - 6, class: name }),
+  );
+  return group;
+}
+
+export function chunkKey(dark: boolean): HTMLElement {
+  const swatches = Array.from({ length: 8 }, (_, i) => {
+    const look = lookOf(i, dark);
+    const swatch = h("span", { class: "ssm-swatch" }, String(i));
+    swatch.style.background = cssBackground(look);
+    swatch.style.color = look.ink;
+    return swatch;
+  });
+  return h("span", { class: "ssm-key" }, "16-byte chunk of the matrix row:", ...swatches);
+}

@@ -1,0 +1,43 @@
+// The moments of a launch as the transport steps through them.
+
+import type { Granularity } from "../core";
+import { KINDS, type Kind, type Moments } from "./data";
+
+function stopsOf(moments: Moments, kinds: readonly Kind[]): Int32Array {
+  const found = [];
+  for (let i = 0; i < moments.length; i++)
+    if (kinds.includes(KINDS[moments.kind[i] as number] as Kind)) found.push(i + 1);
+  return Int32Array.from(found);
+}
+
+export function granularitiesOf(moments: Moments): Granularity[] {
+  const sizes: Granularity[] = [
+    { id: "event", label: "shared-memory event" },
+    { id: "access", label: "ld, st", stops: stopsOf(moments, ["ld", "st"]) },
+    { id: "copy", label: "copy", stops: stopsOf(moments, ["copy"]) },
+    { id: "mma", label: "mma", stops: stopsOf(moments, ["mma"]) },
+    { id: "group", label: "commit or wait", stops: stopsOf(moments, ["commit", "wait"]) },
+  ];
+  return sizes.filter(({ stops }) => stops === undefined || stops.length > 0);
+}
+
+/** Moments that touch an address, or use a tile. */
+export function eventsOf(
+  moments: Moments,
+  address: number | undefined,
+  tile: number,
+  tiles: readonly { start: number; bytes: number }[],
+): Int32Array | undefined {
+  if (address === undefined && tile < 0) return undefined;
+  const found = [];
+  const inside = (start: number, bytes: number) =>
+    address !== undefined && address + 16 > start && address < start + bytes;
+  for (let i = 0; i < moments.length; i++) {
+    const used = [moments.tile[i], moments.other[i]] as number[];
+    const uses = used.includes(tile) && tile >= 0;
+    const boxes = used.map((id) => tiles[id]).filter((each) => each !== undefined);
+    const touches = inside(moments.start[i] as number, moments.bytes[i] as number);
+    if (uses || touches || boxes.some((box) => inside(box.start, box.bytes))) found.push(i + 1);
+  }
+  return Int32Array.from(found);
+}
