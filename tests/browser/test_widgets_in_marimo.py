@@ -1,0 +1,108 @@
+"""The widgets in marimo, a host that shares nothing with Jupyter but the anywidget contract."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from jupyterlab_host import ROOT, free_port
+from playwright.sync_api import Browser, Page, expect
+
+START_S = 60
+APP = """
+import marimo
+
+app = marimo.App()
+
+
+@app.cell
+def _():
+    import sglab
+
+    return (sglab,)
+
+
+@app.cell
+def _(sglab):
+    sglab.widgets.SplitKV([300, 1000, 77])
+    return
+
+
+@app.cell
+def _(sglab):
+    batch = sglab.decode_batch(seq_lens=[300, 1000, 77], num_heads=16, page_size=64)
+    sglab.widgets.PageTable(batch)
+    return (batch,)
+
+
+@app.cell
+def _(sglab, batch):
+    sglab.widgets.OnlineSoftmax(batch, request=0, head=0)
+    return
+
+
+@app.cell
+def _(sglab):
+    from sglab.labs.pipelines import Pipeline
+
+    log = Pipeline("2_stages").record()
+    sglab.widgets.WarpRoles(log)
+    return
+"""
+WIDGETS = APP.count("sglab.widgets.")
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder: Path = tmp_path_factory.mktemp("marimo")
+    (folder / "app.py").write_text(APP)
+    address = f"http://127.0.0.1:{free_port()}"
+    options = ["--headless", "--no-token", "--port", address.rsplit(":", 1)[1]]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    with (folder / "server.log").open("wb") as log:
+        command = [sys.executable, "-m", "marimo", "run", "app.py", *options]
+        server = subprocess.Popen(command, cwd=folder, env=env, stdout=log, stderr=subprocess.STDOUT)
+    try:
+        wait_for(address, server)
+        yield address
+    finally:
+        server.terminate()
+        server.wait(timeout=10)
+
+
+def wait_for(address: str, server: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + START_S
+    while time.monotonic() < deadline and server.poll() is None:
+        try:
+            urllib.request.urlopen(address, timeout=2).close()
+            return
+        except (OSError, urllib.error.URLError):
+            time.sleep(0.2)
+    raise RuntimeError("marimo did not start")
+
+
+@pytest.fixture
+def page(browser: Browser, url: str) -> Iterator[Page]:
+    context = browser.new_context(viewport={"width": 1400, "height": 1200})
+    opened = context.new_page()
+    opened.goto(url)
+    yield opened
+    context.close()
+
+
+def test_every_widget_is_drawn_and_the_kernel_answers(page: Page) -> None:
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    expect(page.locator(".sg-widget")).to_have_count(WIDGETS, timeout=90_000)
+    lengths = page.get_by_label("Lengths", exact=True)
+    lengths.fill("64, 4096")
+    lengths.press("Enter")
+    expect(page.locator(".sg-widget").first).to_contain_text("2 requests, 4,160 KV tokens")  # planned in Python
+    assert errors == []
