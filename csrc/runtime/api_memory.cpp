@@ -30,7 +30,11 @@ Status release(void* pointer) {
   if (state.allocations.erase(reinterpret_cast<std::uint64_t>(pointer)) == 0) {
     return fail(kInvalidValue, "this pointer did not come from cudaMalloc, or was freed before");
   }
-  std::free(pointer);
+  if (state.keeps_freed) {
+    state.kept.push_back(pointer);
+  } else {
+    std::free(pointer);
+  }
   return kSuccess;
 }
 

@@ -45,6 +45,8 @@ class State {
   std::deque<Module> modules;
   std::map<const void*, Function> functions;           // by the address of the host stub
   std::map<std::uint64_t, std::uint64_t> allocations;  // address to bytes
+  bool keeps_freed = false;                            // cudaFree leaves the memory where it is,
+  std::vector<void*> kept;                             // here
 
   int capability() const { return device.major * 10 + device.minor; }
   // The PTX of `module` for the device; null, with an error recorded, if there is none.

@@ -9,6 +9,7 @@ Importing this package needs neither torch nor Triton nor a GPU; each of them is
 
 from sglab.gpu.architecture import Architecture
 from sglab.gpu.arguments import Allocation, Strided
+from sglab.gpu.captures import Capture, CapturedLaunch, capture
 from sglab.gpu.cuda import CudaDevice
 from sglab.gpu.device import Device, Launch
 from sglab.gpu.emulated import EmulatedDevice
@@ -31,6 +32,8 @@ from sglab.gpu.tensor_map import TensorMap
 __all__ = [
     "Allocation",
     "Architecture",
+    "Capture",
+    "CapturedLaunch",
     "CompileError",
     "CudaDevice",
     "Device",
@@ -49,6 +52,7 @@ __all__ = [
     "Strided",
     "TensorMap",
     "build_extension",
+    "capture",
     "load",
     "run_program",
 ]

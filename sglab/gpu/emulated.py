@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from sglab.gpu.architecture import Architecture
+from sglab.gpu.captures import captured
 from sglab.gpu.device import Launch
 from sglab.gpu.errors import Fault, GpuError, KernelError, LaunchError
 from sglab.gpu.events import EventLog
@@ -109,9 +110,11 @@ class EmulatedDevice:
         return self._core_kernel(kernel).unsupported
 
     def run(self, launch: Launch) -> Any:
-        sanitizer = self._sanitizer()
-        report = self._start(self._machine.launch, launch, sanitizer)
-        report.findings = () if sanitizer is None else read_findings(sanitizer, launch)
+        with captured(self, launch) as told:
+            sanitizer = self._sanitizer()
+            report = self._start(self._machine.launch, launch, sanitizer)
+            report.findings = () if sanitizer is None else read_findings(sanitizer, launch)
+            told(report)
         return report
 
     def _sanitizer(self) -> Any:
@@ -139,7 +142,7 @@ class EmulatedDevice:
         """
         sanitizer = self._sanitizer()
         session = self._start(self._machine.session, launch, sanitizer)
-        return Session(launch, session, self._core.LaunchError, keep, sanitizer, self)
+        return Session(launch, session, self._core.LaunchError, (keep, launch.keep), sanitizer, self)
 
     def record(self, launch: Launch, details: bool = True) -> EventLog:
         """Runs the launch and keeps its events; on one CPU thread, so that they have an order. Clocks that the kernel

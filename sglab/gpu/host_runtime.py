@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sglab.gpu.arguments import Allocation, merged
+from sglab.gpu.captures import capturing
 from sglab.gpu.device import Launch
 from sglab.gpu.emulated import EmulatedDevice
 from sglab.gpu.errors import GpuError
@@ -23,6 +25,7 @@ from sglab.gpu.geometry import make_geometry
 from sglab.gpu.module import Kernel, Module
 
 LIBRARY = Path(__file__).parent.parent / "lib" / "libsglab_cudart.so"
+CUDA_MALLOC = "cudaMalloc"  # the name of such memory among a launch's allocations
 RESERVED_SMEM = 1024  # per CTA, on top of what it asks for
 
 
@@ -66,6 +69,31 @@ class _Launch(ctypes.Structure):
 _Launcher = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(_Launch), ctypes.c_void_p)
 
 
+class HostMemory:
+    """What the launches of a visit may touch: tensors, and memory that host code had from cudaMalloc. Where launches
+    are captured, that memory lives as long as this object, even if host code frees it."""
+
+    def __init__(self, library: Any, tensors: Sequence[Any]) -> None:
+        self._library, self.tensors = library, tuple(tensors)
+        self._kept: set[int] = set()
+
+    def take(self) -> None:
+        """Takes over what host code has freed."""
+        address = (ctypes.c_uint64 * 1)()
+        while self._library.sglab_runtime_take_kept(address, ctypes.c_uint64(1)):
+            self._kept.add(address[0])
+            weakref.finalize(self, self._library.sglab_runtime_free_kept, ctypes.c_uint64(address[0]))
+
+    def lacks(self, spans: Sequence[Allocation]) -> Allocation | None:
+        """The first span from cudaMalloc whose memory is gone."""
+        holds = self._library.sglab_runtime_holds
+        for span in spans:
+            wanted = ctypes.c_uint64(span.address), ctypes.c_uint64(span.nbytes)
+            if span.name == CUDA_MALLOC and span.address not in self._kept and not holds(*wanted):
+                return span
+        return None
+
+
 @dataclass
 class Visit:
     """What host code did while a device was its GPU.
@@ -75,6 +103,7 @@ class Visit:
 
     device: EmulatedDevice
     tensors: tuple[Allocation, ...]
+    memory: HostMemory
     launches: list[Launch] = field(default_factory=list)
     reports: list[Any] = field(default_factory=list)
     error: BaseException | None = None
@@ -91,6 +120,7 @@ class HostRuntime:
         self._launcher = _Launcher(self._on_launch)
         self._said = ctypes.create_string_buffer(b"")
         self.library.sglab_runtime_set_launcher(self._launcher, None)
+        self.library.sglab_runtime_take_kept.restype = ctypes.c_uint64
 
     @contextmanager
     def gpu_is(self, device: EmulatedDevice, tensors: Sequence[Any] = ()) -> Iterator[Visit]:
@@ -112,11 +142,15 @@ class HostRuntime:
         )
         self.library.sglab_runtime_set_device(ctypes.byref(description))
         spans = [Allocation(t.data_ptr(), t.untyped_storage().nbytes(), f"tensor {i}") for i, t in enumerate(tensors)]
-        self._visit = visit = Visit(device, tuple(spans))
+        memory = HostMemory(self.library, tensors)
+        self._visit = visit = Visit(device, tuple(spans), memory)
+        self.library.sglab_runtime_keep_freed(int(capturing()))
         try:
             yield visit
         finally:
             self._visit = None
+            self.library.sglab_runtime_keep_freed(0)
+            memory.take()
         if visit.error is not None:
             raise visit.error
 
@@ -156,8 +190,8 @@ class HostRuntime:
         for index, parameter in enumerate(signature.parameters):
             value = ctypes.string_at(request.arguments[index], parameter.size)
             params[parameter.offset : parameter.offset + parameter.size] = value
-        own = [Allocation(a.address, a.nbytes, "cudaMalloc") for a in request.allocations[: request.allocation_count]]
-        return Launch(kernel, geometry, bytes(params), merged([*visit.tensors, *own]))
+        own = [Allocation(a.address, a.nbytes, CUDA_MALLOC) for a in request.allocations[: request.allocation_count]]
+        return Launch(kernel, geometry, bytes(params), merged([*visit.tensors, *own]), keep=visit.memory)
 
     def _kernel(self, request: Any) -> Kernel:
         key = (request.ptx, request.ptx_bytes)

@@ -186,6 +186,22 @@ def test_memory_from_cudamalloc_counts_and_is_set_and_copied(host: HostExtension
     assert x.tolist() == [0x07070707] * 4
 
 
+def test_captured_launches_of_host_code_run_again_on_memory_that_it_has_freed(host: HostExtension) -> None:
+    x = torch.zeros(4, dtype=torch.int32)
+
+    def run() -> None:
+        with host.on(gpu.EmulatedDevice("sm_100a")):
+            assert host.library.run_pairs(ctypes.c_void_p(x.data_ptr())) == 0
+
+    launches = gpu.capture(run)
+    assert x.tolist() == [0, 1, 2, 3]
+    assert [one.name.find("in_pairs") >= 0 for one in launches] == [True]
+    assert launches[0].geometry.cluster == (2, 1, 1)
+    session = launches[0].session()
+    session.run()
+    assert session.now == launches[0].report.warp_instructions == launches[0].run().warp_instructions
+
+
 def test_a_cluster_asked_for_at_the_launch_is_checked(host: HostExtension) -> None:
     x, device = torch.zeros(8, dtype=torch.int32), Listener()
     with on(host, device, x):

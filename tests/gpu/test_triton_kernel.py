@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 triton = pytest.importorskip("triton")
 import triton.language as tl  # noqa: E402
 
-from sglab.gpu import EmulatedDevice  # noqa: E402
+from sglab.gpu import EmulatedDevice, capture  # noqa: E402
 from sglab.gpu.errors import KernelError, LaunchError  # noqa: E402
 from sglab.gpu.triton import triton_kernel  # noqa: E402
 
@@ -291,3 +291,16 @@ def test_cuda_tensors_run_on_their_gpu() -> None:
     record = _add[(16,)](x, y, out, 1000)
     assert (record.route, record.reason) == ("cuda", "the tensors are on a GPU")
     assert torch.equal(out, x + y)
+
+
+def test_captured_launches_can_be_stepped_on_the_values_they_had() -> None:
+    n = 300
+    x, y, out = torch.randn(n), torch.randn(n), torch.zeros(n)
+    launches = capture(lambda: _add[(triton.cdiv(n, 128),)](x, y, out, n, BLOCK=128, num_warps=4))
+    expected = x + y
+    assert torch.equal(out, expected)
+    x.zero_()
+    session = launches[0].session()
+    assert not torch.equal(out, expected)
+    session.run()
+    assert torch.equal(out, expected)

@@ -60,7 +60,8 @@ class EmulatedLauncher:
         ctas = (grid[0] * program.num_ctas, *grid[1:])
         signature = compiled.kernel.signature
         geometry = make_geometry(signature, device.arch, ctas, 32 * program.num_warps, cluster, program.smem)
-        return device.run(Launch(compiled.kernel, geometry, params, merged(spans)))
+        kept = [*bound.values.values(), *spans]
+        return device.run(Launch(compiled.kernel, geometry, params, merged(spans), keep=kept))
 
     def _get(self, device: EmulatedDevice, specializer: Specializer, bound: Bound) -> Compiled:
         key = (device.arch.capability, bound.key)

@@ -1,0 +1,21 @@
+"""The kernel launches behind one attention call, each of which can be stepped and recorded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sglab import gpu
+from sglab.attention.base import AttentionBackend
+from sglab.attention.run import attend
+from sglab.engine.batch import Batch
+
+
+def trace(batch: Batch, backend: str | AttentionBackend | None = None, **options: Any) -> gpu.Capture:
+    """Runs one attention layer over a batch, as sglab.attend does, and keeps the kernel launches that it makes.
+
+    options: of sglab.attend
+    returns: the launches; `.result` is what attend returned, `.session()` and `.record()` are of the main one
+    raises LaunchError: no kernel ran on the emulator: the batch is on a GPU, or the backend's implementation is torch;
+        and what sglab.attend raises
+    """
+    return gpu.capture(lambda: attend(batch, backend, **options))
