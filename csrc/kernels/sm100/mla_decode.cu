@@ -265,8 +265,7 @@ struct Loader {
       }
       if (missing > 0) clear_v(start, kHalfTile - missing);
     }
-    __syncwarp();  // lane 0 has read the page numbers
-    if (lane == 0) ptx::mbarrier_arrive(shared.page_empty[v_slot.index]);
+    if (lane == 0) ptx::mbarrier_arrive(shared.page_empty[v_slot.index]);  // lane 0 alone reads them
     v_slot.advance();
   }
 
@@ -689,7 +688,7 @@ __device__ void mla_decode(const Arguments& a) {
     ptx::prefetch_tensor_map(a.q_rope);
     ptx::prefetch_tensor_map(a.kv);
   }
-  __syncwarp();
+  __syncwarp();  // the barrier takes whole warps
   ptx::tcgen05_fence_before_thread_sync();
   ptx::cluster_sync();  // both CTAs' barriers exist, and their tensor memory
   ptx::tcgen05_fence_after_thread_sync();

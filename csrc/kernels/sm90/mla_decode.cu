@@ -128,6 +128,7 @@ struct Loader {
   const Arguments& a;
   uint32_t smem;
   int box_rows = min(a.page_size, kTile);  // rows one copy brings
+  int boxes = kTile / box_rows;            // copies of a tile's chunk
 
   __device__ void load_q(int request) const {
     ptx::mbarrier_arrive_expect_tx(smem + kQFull, kTileBytes);
@@ -138,14 +139,13 @@ struct Loader {
     }
   }
 
-  // Chunks [first, last) of a tile, page by page. Pages past the request's end are not touched.
-  __device__ void load_chunks(int buffer, int first, int last, int token, int boxes,
-                              const int (&pages)[4]) const {
+  // Chunks [first, last) of a tile, page by page.
+  __device__ void load_chunks(int buffer, int first, int last, int token, const int (&pages)[4]) const {
     const int row = token % a.page_size;
     for (int c = first; c < last; ++c) {
       const uint32_t barrier = smem + full(buffer, c);
       const uint32_t target = smem + kKv + buffer * kTileBytes + c * kChunkBytes;
-      ptx::mbarrier_arrive_expect_tx(barrier, boxes * box_rows * kRowBytes);
+      ptx::mbarrier_arrive_expect_tx(barrier, kChunkBytes);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         if (i < boxes) {
@@ -156,15 +156,15 @@ struct Loader {
     }
   }
 
-  __device__ int boxes_of(const Work& work, int token) const {
-    return (min(work.end - token, kTile) + box_rows - 1) / box_rows;
-  }
-
+  // Past the request's end its last page is repeated: the row may end there, or hold anything.
   __device__ void read_pages(const Work& work, int token, int (&pages)[4]) const {
     const int* row = a.block_table + work.request * a.block_table_stride;
-    const int boxes = token < work.end ? boxes_of(work, token) : 0;
+    const int last = (work.end - 1) / a.page_size;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) pages[i] = i < boxes ? row[(token + i * box_rows) / a.page_size] : 0;
+    for (int i = 0; i < 4; ++i) {
+      const bool needed = token < work.end && i < boxes;
+      pages[i] = needed ? row[min((token + i * box_rows) / a.page_size, last)] : 0;
+    }
   }
 
   __device__ void run() const {
@@ -183,15 +183,14 @@ struct Loader {
       int buffer = 0;
       for (int token = work.begin; token < work.end; token += kTile, buffer ^= 1) {
         read_pages(work, token + kTile, next_pages);  // early: the latency hides behind the waits below
-        const int boxes = boxes_of(work, token);
         const uint32_t parity = phases.of(buffer) ^ 1;
         // Buffer b belongs to attention b, which is done with its half first, and reads it first.
         ptx::mbarrier_wait(smem + empty(buffer, buffer), parity);
-        load_chunks(buffer, 4 * buffer, 4 * buffer + 4, token, boxes, pages);
+        load_chunks(buffer, 4 * buffer, 4 * buffer + 4, token, pages);
         ptx::mbarrier_wait(smem + empty(buffer, buffer ^ 1), parity);
-        load_chunks(buffer, 4 * (buffer ^ 1), 4 * (buffer ^ 1) + 4, token, boxes, pages);
+        load_chunks(buffer, 4 * (buffer ^ 1), 4 * (buffer ^ 1) + 4, token, pages);
         // The rope chunk holds the old tile's P, which both halves' products have now read.
-        load_chunks(buffer, kLatentChunks, kChunks, token, boxes, pages);
+        load_chunks(buffer, kLatentChunks, kChunks, token, pages);
         phases.next(buffer);
 #pragma unroll
         for (int i = 0; i < 4; ++i) pages[i] = next_pages[i];
