@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,9 +42,12 @@ class BarrierName:
 
 @dataclass
 class _Use:
+    """sites: the source lines at which it is waited for, as numbers"""
+
     producers: set[str]
     consumers: set[str]
     purpose: str = ""
+    sites: set[int] = field(default_factory=set)
 
 
 def name_barriers(log: EventLog, roles: Roles) -> list[BarrierName]:
@@ -99,6 +102,11 @@ def _uses(log: EventLog, roles: Roles) -> dict[tuple[int, int, int], _Use]:
             use.consumers.add(roles.names[role])
         if did == _ARRIVES or (did == _WAITS and kind == NAMED):
             use.producers.add(roles.names[role])
+    chains: dict[object, int] = {(): 0}
+    site_of = np.array([chains.setdefault(at.chain, len(chains)) for at in log.code])[log.pc[barriers.event]]
+    waited = np.flatnonzero((act == _WAITS) & (site_of > 0))
+    for cta, kind, number, site in np.unique(np.vstack([table[:3], site_of])[:, waited], axis=1).T.tolist():
+        uses[cta, kind, number].sites.add(site)
     ends = np.stack([phases.cta, phases.kind, phases.object, roles.event[phases.event]]).astype(np.int64)
     for cta, kind, number, role in np.unique(ends, axis=1).T.tolist():
         uses[cta, kind, number].producers.add(roles.names[role])
@@ -126,7 +134,8 @@ def _owner(log: EventLog, event: Array, kind: Array, number: Array) -> Array:
 
 
 def _rings(uses: dict[tuple[int, int, int], _Use]) -> list[list[tuple[int, int, int]]]:
-    """Barriers in rings: mbarriers of one CTA with the same ends and purpose, at equal distances. All others alone."""
+    """Barriers in rings: mbarriers of one CTA with the same ends and purpose, at equal distances, waited for at some
+    line in common (a barrier of Q may lie before the ring of K). All others alone."""
     alike: dict[object, list[tuple[int, int, int]]] = defaultdict(list)
     for key in sorted(uses):
         use = uses[key]
@@ -138,5 +147,22 @@ def _rings(uses: dict[tuple[int, int, int], _Use]) -> list[list[tuple[int, int, 
         gaps = np.diff(offsets)
         distance = 8 if not len(gaps) else int(gaps.min())
         cuts = np.flatnonzero(gaps != distance) + 1
-        rings += [keys[begin:end] for begin, end in zip([0, *cuts.tolist()], [*cuts.tolist(), len(keys)], strict=True)]
+        for begin, end in zip([0, *cuts.tolist()], [*cuts.tolist(), len(keys)], strict=True):
+            rings += _by_site(keys[begin:end], uses)
+    return rings
+
+
+def _by_site(
+    keys: list[tuple[int, int, int]], uses: dict[tuple[int, int, int], _Use]
+) -> list[list[tuple[int, int, int]]]:
+    """Cut where a barrier is waited for at other source lines than all before it."""
+    rings = [keys[:1]]
+    sites = set(uses[keys[0]].sites)
+    for key in keys[1:]:
+        own = uses[key].sites
+        if sites and own and sites.isdisjoint(own):
+            rings.append([])
+            sites = set()
+        rings[-1].append(key)
+        sites |= own
     return rings
