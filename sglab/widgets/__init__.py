@@ -8,6 +8,7 @@ from .page import html_page
 from .selection import selection
 
 if TYPE_CHECKING:
+    from .barriers import Barriers
     from .online_softmax import OnlineSoftmax
     from .page_table import PageTable
     from .shared_memory import SharedMemory
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from .warp_roles import WarpRoles
 
 __all__ = [
+    "Barriers",
     "OnlineSoftmax",
     "PageTable",
     "SharedMemory",
@@ -29,6 +31,7 @@ __all__ = [
 ]
 
 _LAZY = {
+    "Barriers": "barriers",
     "OnlineSoftmax": "online_softmax",
     "PageTable": "page_table",
     "SharedMemory": "shared_memory",

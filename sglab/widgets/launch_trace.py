@@ -185,6 +185,10 @@ class Barriers:
         at = np.minimum(at, max(0, len(self._keys) - 1))
         return np.where(self._keys[at] == keys, at, -1) if len(self._keys) else np.full(len(keys), -1)
 
+    def find(self, kind: int, rank: int, number: int) -> list[int]:
+        found = np.flatnonzero((self.kind == kind) & (self.rank == rank) & (self.object == number))
+        return [int(each) for each in found]
+
     def __len__(self) -> int:
         return len(self.kind)
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import traitlets
 
-from sglab.gpu.event_tables import CLUSTER, MBARRIER, WAIT_KINDS
+from sglab.gpu.event_tables import WAIT_KINDS
 from sglab.gpu.events import EventLog
 from sglab.gpu.session import Session
 
 from .base import Widget, command
 from .launch_code import code_table
 from .launch_operations import KINDS, operations
-from .launch_pipelines import names, pipelines, uses
-from .launch_roles import warp_roles
+from .launch_pipelines import barrier_rows, pipelines, role_key
 from .launch_trace import ACTIONS, ClusterTrace, cluster_count
 
 ISSUE_ORDER = (
@@ -29,15 +29,22 @@ class LaunchWidget(Widget):
     title = ""
 
     launch = traitlets.Dict(help="geometry, rows, names: see `_launch`").tag(sync=True)
+    now = traitlets.Int(-1, help="where the session stands; -1 without one").tag(sync=True)
 
     def __init__(self, launch: EventLog | Session, cluster: int = 0) -> None:
         super().__init__()
-        if isinstance(launch, Session):
-            launch = launch.record()
-        if not isinstance(launch, EventLog):
-            raise TypeError(f"launch must be what Kernel.record or Kernel.session returns; got {type(launch).__name__}")
-        self.recording = launch
+        self.session = launch if isinstance(launch, Session) else None
+        self.recording = _recording(launch)
         self.show(cluster)
+        if self.session:
+            self.now = self.session.now
+            _follow(self, self.session)
+
+    @command
+    def seek(self, position: int) -> None:
+        """Moves the session, if the widget has one, to behind the launch's first `position` instructions."""
+        if self.session and position != self.session.now:
+            self.session.seek(position)
 
     @command
     def show(self, cluster: int) -> int:
@@ -64,6 +71,28 @@ class LaunchWidget(Widget):
         }
 
 
+def _recording(launch: Any) -> EventLog:
+    if isinstance(launch, Session):
+        return launch.log
+    if not isinstance(launch, EventLog):
+        raise TypeError(f"launch must be what Kernel.record or Kernel.session returns; got {type(launch).__name__}")
+    return launch
+
+
+def _follow(widget: LaunchWidget, session: Session) -> None:
+    """The session outlives its widgets and must not keep them alive."""
+    reference = weakref.ref(widget)
+
+    def moved() -> None:
+        alive = reference()
+        if alive is None:
+            forget()
+        else:
+            alive.now = session.now
+
+    forget = session.on_move(moved)
+
+
 def _tensors(trace: ClusterTrace) -> dict[str, Any]:
     return {
         "events": trace.events(),
@@ -78,46 +107,19 @@ def _tensors(trace: ClusterTrace) -> dict[str, Any]:
 
 def _launch(trace: ClusterTrace) -> dict[str, Any]:
     """What the page knows of the launch besides its tensors."""
-    log, barriers = trace.log, trace.barriers
-    roles = warp_roles(trace)
-    used = uses(trace, roles)
-    found = pipelines(trace, used)
+    log = trace.log
     return {
         "kernel": log.kernel,
         "length": len(log),
+        "error": log.fault and f"The kernel failed; these are the instructions executed until then. {log.fault}",
         "cluster": trace.cluster,
         "clusters": cluster_count(log.geometry.grid, log.geometry.cluster),
         "ctas": trace.ctas,
         "warps": trace.warps,
-        "roles": roles,
+        "roles": [role_key(log.roles.of(cta, warp).name) for cta in trace.ctas for warp in range(trace.warps)],
         "waitKinds": list(WAIT_KINDS),
         "operationKinds": list(KINDS),
         "actions": list(ACTIONS),
-        "barriers": [
-            {
-                "kind": {MBARRIER: "mbarrier", CLUSTER: "cluster"}.get(kind, "named"),
-                "rank": rank,
-                "object": number,
-                "name": name,
-            }
-            for kind, rank, number, name in zip(
-                barriers.kind.tolist(),
-                barriers.rank.tolist(),
-                barriers.object.tolist(),
-                names(trace, used, found, roles),
-                strict=True,
-            )
-        ],
-        "pipelines": [
-            {
-                "name": each.name,
-                "rank": each.rank,
-                "producers": list(each.producers),
-                "consumers": list(each.consumers),
-                "full": list(each.full),
-                "empty": list(each.empty),
-            }
-            for each in found
-            if each.full
-        ],
+        "barriers": barrier_rows(trace),
+        "pipelines": pipelines(trace),
     }

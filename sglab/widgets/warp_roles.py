@@ -10,12 +10,12 @@ class WarpRoles(LaunchWidget):
     """Every warp of one cluster of a recorded launch on a timeline, with copies, matrix products, tensor memory, waits
     and the pipelines between roles.
 
-    launch: what `Kernel.record` returns; or a session, whose launch is then recorded once, which leaves it as it was.
+    launch: what `Kernel.record` returns; or a session, which the widget then moves and follows. If its kernel fails,
+        what happened until then is shown.
     cluster: which of the grid's clusters (CTA pairs, or CTAs where the launch has no clusters).
 
     Raises:
         TypeError, ValueError: naming the argument.
-        KernelError: the session's launch fails.
     """
 
     bundle = "warp_roles"

@@ -109,7 +109,7 @@ def test_pressing_an_operation_shows_what_is_in_flight(host: Host, widget: WarpR
     details = page.locator(".sg-details")
     expect(details).to_contain_text("In flight")
     expect(details).to_contain_text("72.0 KiB (73,728)")
-    expect(details).to_contain_text("load→mma #2 full")
+    expect(details).to_contain_text("load→mma full")
 
 
 def test_searching_finds_source_lines_and_counts(host: Host, widget: WarpRoles) -> None:
@@ -214,7 +214,7 @@ def test_another_cluster_is_chosen_in_the_toolbar(host: Host) -> None:
 def test_a_launch_without_clusters_shows_one_cta(host: Host) -> None:
     page = show(host, WarpRoles(mla_sm90()))
     expect(page.locator(".sg-timeline-group")).to_have_text(["CTA 0"])
-    expect(page.locator(".sg-timeline-label", has_text="compute")).to_have_count(8)
+    expect(page.locator(".sg-timeline-label", has_text="math")).to_have_count(8)
 
 
 def test_a_saved_page_is_small_and_works_alone(page: Page, tmp_path: Path) -> None:

@@ -38,8 +38,11 @@ export const ROLE_LOOKS = {
   mma: role("#E69F00", "cross"),
   softmax: role("#009E73", "horizontal"),
   epilogue: role("#17A2A2", "backward"),
+  correction: role("#7F9A2E", "vertical"),
   /** Matrix products and softmax by the same warps, as on Hopper. */
-  compute: role("#D55E00", "grid"),
+  math: role("#D55E00", "grid"),
+  /** Warps without a role of their own. */
+  compute: role("#D55E00", "dots"),
   idle: role("#999999", "none"),
 } satisfies Record<string, Look>;
 

@@ -24,6 +24,7 @@ export {
   type Hit,
   type Links,
   NO_SPANS,
+  type Profile,
   Pyramid,
   packLanes,
   pick,

@@ -3,18 +3,11 @@
 import { format, type Selection } from "../core";
 import type { Barrier, Launch } from "./data";
 
-export const ROLE_NAMES: Record<string, string> = {
-  page_table: "page table",
-  load: "load",
-  mma: "mma",
-  softmax: "softmax",
-  epilogue: "epilogue",
-  compute: "compute",
-  idle: "idle",
-};
+/** Of asynchronous operations. */
+export const TRACKS = ["copies", "matrix products", "tensor memory"] as const;
 
 export function roleName(role: string): string {
-  return ROLE_NAMES[role] ?? role;
+  return role.replace("_", " ");
 }
 
 export function warpName({ meta }: Launch, row: number): string {

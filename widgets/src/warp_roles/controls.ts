@@ -1,6 +1,7 @@
 // The toolbar: which cluster, zoom, search.
 
 import { type Disposer, h } from "../core";
+import { ClusterChoice } from "../launch/cluster_choice";
 import type { LaunchMeta } from "../launch/data";
 
 export interface ControlActions {
@@ -11,17 +12,8 @@ export interface ControlActions {
   show: (cluster: number) => void;
 }
 
-const LISTED = 512; // clusters; more are reached by number from Python
-
 export function makeControls(disposer: Disposer, actions: ControlActions) {
-  const cluster = h("select", {
-    class: "sg-select",
-    "aria-label": "Cluster",
-    title: "Cluster of the grid",
-    hidden: true,
-  });
-  disposer.listen(cluster, "change", () => actions.show(Number(cluster.value)));
-
+  const cluster = new ClusterChoice(disposer, actions.show);
   const zoomIn = button("+", "Zoom in (+)", () => actions.zoom(0.5));
   const zoomOut = button("−", "Zoom out (-)", () => actions.zoom(2));
   const whole = button("whole", "Show the whole (0)", actions.whole);
@@ -46,23 +38,10 @@ export function makeControls(disposer: Disposer, actions: ControlActions) {
   const zoom = h("span", { class: "swr-zoom", role: "group", "aria-label": "Zoom" }, zoomOut, zoomIn, whole);
 
   return {
-    parts: [cluster, zoom, field, answer],
+    parts: [cluster.element, zoom, field, answer],
     focusSearch: () => field.focus(),
-    load(meta: LaunchMeta, live: boolean) {
-      const count = Math.min(meta.clusters, LISTED);
-      cluster.hidden = !live || meta.clusters < 2;
-      if (cluster.options.length !== count)
-        cluster.replaceChildren(
-          ...Array.from({ length: count }, (_, i) => h("option", { value: i }, clusterName(meta, i))),
-        );
-      cluster.value = String(meta.cluster);
-    },
+    load: (meta: LaunchMeta, live: boolean) => cluster.load(meta, live),
   };
-}
-
-function clusterName({ ctas, clusters }: LaunchMeta, index: number): string {
-  const what = ctas.length === 2 ? "CTA pair" : ctas.length === 1 ? "CTA" : "cluster";
-  return `${what} ${index} of ${clusters}`;
 }
 
 function button(text: string, label: string, run: () => void): HTMLButtonElement {

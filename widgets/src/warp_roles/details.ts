@@ -3,10 +3,10 @@
 import { format, h } from "../core";
 import { placeText } from "../launch/code";
 import type { Launch } from "../launch/data";
-import { barrierPlace, warpAndRole } from "../launch/names";
+import { barrierPlace, TRACKS, warpAndRole } from "../launch/names";
+import { definitions, eventLink, linkTo, part } from "../launch/parts";
 import type { Relations } from "../launch/relations";
-import { TRACKS } from "./model";
-import { waitedFor } from "./sentences";
+import { waitedFor } from "../launch/sentences";
 
 const LISTED = 8;
 
@@ -18,7 +18,7 @@ export interface Jumps {
 export function hint(): HTMLElement {
   return h(
     "p",
-    { class: "swr-note" },
+    { class: "sg-note" },
     "Press an instruction, a wait or an operation in flight to see what caused it and what it caused.",
   );
 }
@@ -42,7 +42,7 @@ export function eventDetails(
   return [
     h("div", { class: "sg-heading" }, warpAndRole(launch, events.row[index] as number)),
     h("code", { class: "swr-code" }, text),
-    list(rows),
+    definitions(rows),
     ...barrierPart(launch, relations, event, jumps),
     ...causePart(launch, relations, event, jumps),
     ...effectPart(launch, relations, event, jumps),
@@ -63,11 +63,14 @@ function operationPart(launch: Launch, operation: number | undefined, jumps: Jum
   const rows: [string, Node | string][] = [
     ["track", TRACKS[operations.track[operation] as number] as string],
     ["operations", format.count(operations.count[operation] as number)],
-    ["issued by", link(warpAndRole(launch, operations.row[operation] as number), () => jumps.toEvent(first))],
+    [
+      "issued by",
+      linkTo(warpAndRole(launch, operations.row[operation] as number), () => jumps.toEvent(first)),
+    ],
     ["issued", first === last ? format.count(first) : `${format.count(first)} to ${format.count(last)}`],
     [
       "carried out",
-      done < meta.length ? link(`at ${format.count(done)}`, () => jumps.toEvent(done)) : "never",
+      done < meta.length ? linkTo(`at ${format.count(done)}`, () => jumps.toEvent(done)) : "never",
     ],
   ];
   const bytes = operations.bytes[operation] as number;
@@ -76,8 +79,8 @@ function operationPart(launch: Launch, operation: number | undefined, jumps: Jum
   if (detail >= 0) rows.push(["at", `tmem[${detail >> 16},${detail & 0xffff}]`]);
   const barrier = operations.barrier[operation] as number;
   if (barrier >= 0)
-    rows.push(["signals", link(meta.barriers[barrier]?.name as string, () => jumps.toBarrier(barrier))]);
-  return [part("In flight"), list(rows)];
+    rows.push(["signals", linkTo(meta.barriers[barrier]?.name as string, () => jumps.toBarrier(barrier))]);
+  return [part("In flight"), definitions(rows)];
 }
 
 function barrierPart(launch: Launch, relations: Relations, event: number, jumps: Jumps): HTMLElement[] {
@@ -89,8 +92,8 @@ function barrierPart(launch: Launch, relations: Relations, event: number, jumps:
   if (!barrier) return [];
   return [
     part("Barrier"),
-    list([
-      ["name", link(barrier.name, () => jumps.toBarrier(index))],
+    definitions([
+      ["name", linkTo(barrier.name, () => jumps.toBarrier(index))],
       ["place", `${barrierPlace(barrier)} of CTA ${meta.ctas[barrier.rank]}`],
       ["does", meta.actions[actions.action[action] as number] as string],
       ["phase bit", String(actions.parity[action])],
@@ -110,8 +113,8 @@ function causePart(launch: Launch, relations: Relations, event: number, jumps: J
       `${waitedFor(launch, wait)}, ${format.plural(length, "instruction")} of others long`,
     ]);
   } else rows.push(["waited", "not at all: the phase was complete"]);
-  if (cause !== undefined) rows.push(["released by", eventLink(launch, cause, jumps)]);
-  return [part("Cause"), list(rows)];
+  if (cause !== undefined) rows.push(["released by", eventLink(launch, cause, jumps.toEvent)]);
+  return [part("Cause"), definitions(rows)];
 }
 
 function effectPart(launch: Launch, relations: Relations, event: number, jumps: Jumps): HTMLElement[] {
@@ -125,20 +128,20 @@ function effectPart(launch: Launch, relations: Relations, event: number, jumps: 
       part("Effect"),
       h(
         "p",
-        { class: "swr-note" },
+        { class: "sg-note" },
         `At ${format.count(phases.position[phase] as number)} ${how} phase ${phases.number[phase]} of ${barrier?.name}. ` +
           (released.length ? "Who went on:" : "Nobody waited for it."),
       ),
       h(
         "ul",
-        { class: "swr-links" },
+        { class: "sg-list" },
         ...released
           .slice(0, LISTED)
           .map(({ event: to, since }) =>
             h(
               "li",
               {},
-              eventLink(launch, to, jumps),
+              eventLink(launch, to, jumps.toEvent),
               since === undefined ? " came later" : ` had waited ${format.count(to - since)}`,
             ),
           ),
@@ -146,30 +149,6 @@ function effectPart(launch: Launch, relations: Relations, event: number, jumps: 
       ),
     ];
   });
-}
-
-function eventLink(launch: Launch, event: number, jumps: Jumps): HTMLElement {
-  const index = launch.places.indexOf(event);
-  if (index < 0) return h("span", {}, `event ${format.count(event)} of another cluster`);
-  return link(warpAndRole(launch, launch.events.row[index] as number), () => jumps.toEvent(event));
-}
-
-function link(text: string, go: () => void): HTMLElement {
-  const button = h("button", { type: "button", class: "swr-link" }, text);
-  button.addEventListener("click", go);
-  return button;
-}
-
-function part(text: string): HTMLElement {
-  return h("div", { class: "sg-heading swr-part" }, text);
-}
-
-function list(rows: [string, Node | string][]): HTMLElement {
-  return h(
-    "dl",
-    { class: "swr-list" },
-    ...rows.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]),
-  );
 }
 
 /** 32 little squares; the mask in hex for who wants it. */

@@ -1,5 +1,6 @@
 // WarpRoles: every warp of a CTA pair on a timeline, what runs beside them, and who released whom.
 
+import "../launch/launch.css";
 import "./warp_roles.css";
 import {
   type Context,
@@ -14,16 +15,17 @@ import {
   watchTheme,
 } from "../core";
 import { type Launch, readLaunch } from "../launch/data";
+import { followSession } from "../launch/follow";
 import { barrierKey, barrierOf, rowsOf } from "../launch/names";
 import { Relations } from "../launch/relations";
+import { Search } from "../launch/search";
+import { eventText, operationText, waitText } from "../launch/sentences";
+import { trackOf } from "../launch/stops";
+import { touching } from "../launch/touching";
 import { makeControls } from "./controls";
 import { eventDetails, hint, type Jumps, operationDetails } from "./details";
 import { type WarpTimeline, warpTimeline } from "./model";
 import { RingsView } from "./rings_view";
-import { Search } from "./search";
-import { eventText, operationText, waitText } from "./sentences";
-import { trackOf } from "./stops";
-import { touching } from "./touching";
 
 interface Shown {
   launch: Launch;
@@ -313,6 +315,7 @@ function render({ el, source, selection, disposer }: Context): void {
       update.schedule();
     }),
   );
+  followSession(source, transport, disposer, () => shown?.launch.places);
   source.onChange("revision", () => void reload());
   frame.setHeader(source.get<Header>("header"));
   frame.setPlaceholder({ kind: "loading", text: "Reading what was recorded." });

@@ -12,10 +12,9 @@ import {
   type TimelineRow,
 } from "../core";
 import type { Launch } from "../launch/data";
-import { roleName, warpName } from "../launch/names";
+import { roleName, TRACKS, warpName } from "../launch/names";
 import { LOOKS, lookOfRole, lookOfTrack } from "./looks";
 
-export const TRACKS = ["copies", "matrix products", "tensor memory"] as const;
 const WARP_HEIGHT = 17;
 const LANE_HEIGHT = 6;
 const MOST_LANES = 14;

@@ -152,7 +152,7 @@ function circle(radius: number, sweep: 0 | 1): string {
 function legend(): HTMLElement {
   return h(
     "p",
-    { class: "swr-note" },
+    { class: "sg-note" },
     "A sector is a stage; its number counts how often it was filled. Plain: empty. Light: being filled. In the producer's " +
       "look: full. In the consumer's: being read. The outer arrow is the producer's turn, the inner one the consumer's.",
   );

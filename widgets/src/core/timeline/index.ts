@@ -1,4 +1,4 @@
-export type { Hit, Links, TimelineModel, TimelineRow } from "./model";
+export type { Hit, Links, Profile, TimelineModel, TimelineRow } from "./model";
 export { Pyramid } from "./pyramid";
 export type { Range } from "./range";
 export { NO_SPANS, packLanes, pick, type Spans, spanAt } from "./spans";

@@ -4,7 +4,7 @@ import type { Look } from "../colors";
 import { h } from "../dom";
 import type { Disposer } from "../emitter";
 import type { Theme } from "../theme";
-import type { TimelineModel } from "./model";
+import type { TimelineModel, TimelineRow } from "./model";
 import type { Pyramid } from "./pyramid";
 import { type Range, span } from "./range";
 
@@ -73,7 +73,22 @@ export class Minimap {
     if (!context) return;
     const lines = Math.max(1, pyramids.length);
     const each = (HEIGHT - 2) / lines;
+    const scale = width / model.length;
     pyramids.forEach((lanes, row) => {
+      const { alive, look } = model.rows[row] as TimelineRow;
+      if (!lanes.length && alive) {
+        context.globalAlpha = 0.5;
+        context.fillStyle = (model.looks[look ?? 0] as Look).fill;
+        for (let i = 0; i < alive.size; i++) {
+          const from = (alive.start[i] as number) * scale;
+          context.fillRect(
+            from,
+            1 + row * each,
+            Math.max(0.5, (alive.end[i] as number) * scale - from),
+            Math.max(0.8, each - 0.3),
+          );
+        }
+      }
       for (const pyramid of lanes) {
         const level = pyramid.levelFor(model.length / width) ?? pyramid.levels[0];
         if (!level) continue;

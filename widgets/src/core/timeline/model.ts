@@ -17,7 +17,19 @@ export interface TimelineRow {
   alive?: Spans;
   /** Drawn as thin dashed lines. */
   waits?: Spans;
+  /** Step functions from 0 to 1 over the axis, as an area or a line. */
+  profiles?: Profile[];
+  /** Stands beside the label. */
+  extra?: HTMLElement;
   height: number;
+}
+
+/** y[i] holds from x[i] to x[i + 1]. */
+export interface Profile {
+  readonly x: Float64Array;
+  readonly y: Float32Array;
+  readonly look: number;
+  readonly line?: boolean;
 }
 
 /** From what released to who had waited: parallel columns, ascending by `toX`. */
@@ -40,6 +52,8 @@ export interface TimelineModel {
   format: (x: number, step: number) => string;
   /** What the axis counts. */
   axis: string;
+  /** Stands above the labels. */
+  heading?: HTMLElement;
   /** Short text inside a bar that has room. */
   barLabel: (row: number, id: number) => string;
 }

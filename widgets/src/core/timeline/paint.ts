@@ -4,7 +4,7 @@
 import type { CanvasPaint, Look } from "../colors";
 import type { Theme } from "../theme";
 import { AXIS_HEIGHT, type Layout, type RowBox } from "./layout";
-import type { Hit, TimelineModel } from "./model";
+import type { Hit, Profile, TimelineModel } from "./model";
 import type { Level, Pyramid } from "./pyramid";
 import { type Range, span, ticks } from "./range";
 import { firstEndingAfter, firstStartingFrom, type Spans } from "./spans";
@@ -24,7 +24,7 @@ export interface Scene {
 }
 
 const DIMMED = 0.4;
-const ALIVE = 0.16;
+const ALIVE = 0.2;
 const LINKS_AT_MOST = 160;
 const SEPARATED = 4; // px per span from which neighbours get a gap
 const LABELLED = 26;
@@ -77,7 +77,7 @@ function paintAxis(context: CanvasRenderingContext2D, scene: Scene): void {
 
 function paintRow(context: CanvasRenderingContext2D, paint: CanvasPaint, scene: Scene, row: number): void {
   const { model, layout, pyramids } = scene;
-  const { lanes, alive, waits, look } = model.rows[row] as TimelineModel["rows"][number];
+  const { lanes, alive, waits, look, profiles } = model.rows[row] as TimelineModel["rows"][number];
   const box = layout.rows[row] as RowBox;
   const before = context.globalAlpha;
   if (alive) {
@@ -86,6 +86,7 @@ function paintRow(context: CanvasRenderingContext2D, paint: CanvasPaint, scene: 
     eachVisible(alive, scene, (from, to) => context.fillRect(from, box.y, to - from, box.height));
     context.globalAlpha = before;
   }
+  for (const profile of profiles ?? []) paintProfile(context, paint, scene, profile, box);
   if (waits) paintWaits(context, scene, waits, box);
   const height = box.height / lanes.length;
   lanes.forEach((lane, i) => {
@@ -213,6 +214,43 @@ function paintLevel(
     context.lineTo(x + perBin, top);
   }
   if (open >= 0) close(Math.min(width + 2, ((last * level.width - range.start) / span(range)) * width));
+}
+
+/** Of the values that share a pixel, the highest is drawn. */
+function paintProfile(
+  context: CanvasRenderingContext2D,
+  paint: CanvasPaint,
+  scene: Scene,
+  { x: xs, y: ys, look, line }: Profile,
+  { y, height }: RowBox,
+): void {
+  const { range, width, model } = scene;
+  const scale = width / span(range);
+  const bottom = y + height;
+  const yOf = (value: number) => bottom - value * (height - 1);
+  const edge = (k: number) => (k < xs.length ? ((xs[k] as number) - range.start) * scale : width);
+  let i = Math.max(0, firstAtLeast(xs, range.start) - 1); // what holds at the left edge
+  let from = Math.max(0, edge(i));
+  context.beginPath();
+  context.moveTo(from, bottom);
+  while (i < xs.length && edge(i) < width) {
+    let highest = ys[i] as number;
+    // a value that lasts beyond this pixel is drawn by itself
+    for (i += 1; i < xs.length && edge(i + 1) < from + 1; i++) highest = Math.max(highest, ys[i] as number);
+    const to = Math.min(width, edge(i));
+    context.lineTo(from, yOf(highest));
+    context.lineTo(to, yOf(highest));
+    from = to;
+  }
+  if (line) {
+    context.strokeStyle = scene.theme.text;
+    context.lineWidth = 1;
+    context.stroke();
+    return;
+  }
+  context.lineTo(from, bottom);
+  context.fillStyle = paint.fill(model.looks[look] as Look);
+  context.fill();
 }
 
 function paintWaits(context: CanvasRenderingContext2D, scene: Scene, waits: Spans, box: RowBox): void {

@@ -136,7 +136,7 @@ export class Timeline {
   /** Rows to stress; none: all alike. */
   stress(rows: ReadonlySet<number>): void {
     this.#stressed = rows;
-    for (const [row, label] of [...this.#labels.querySelectorAll("button")].entries())
+    for (const [row, label] of [...this.#labels.querySelectorAll(".sg-timeline-label")].entries())
       label.setAttribute("aria-pressed", String(rows.has(row)));
     this.redraw();
   }
@@ -291,6 +291,7 @@ export class Timeline {
     rows.forEach((row, i) => {
       parts.push(this.#label(row, i, looks));
     });
+    if (this.#model.heading) parts.push(this.#model.heading);
     this.#labels.replaceChildren(...parts);
     this.#labels.style.height = `${this.#layout.height}px`;
   }
@@ -307,9 +308,10 @@ export class Timeline {
       "aria-pressed": "false",
     };
     const label = h("button", attributes, swatch, h("span", {}, row.label));
-    label.style.top = `${box.y}px`;
-    label.style.height = `${box.height}px`;
     label.addEventListener("click", () => this.options.selectRow(index));
-    return label;
+    const line = h("div", { class: "sg-timeline-line" }, label, row.extra);
+    line.style.top = `${box.y}px`;
+    line.style.height = `${box.height}px`;
+    return line;
   }
 }

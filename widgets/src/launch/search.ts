@@ -1,7 +1,7 @@
 // Finding events by their text: instruction, source place, barrier.
 
-import { placeText } from "../launch/code";
-import type { Launch } from "../launch/data";
+import { placeText } from "./code";
+import type { Launch } from "./data";
 
 export interface Found {
   /** How many of the cluster's events match, and which of them `index` is, from 1. */

@@ -1,8 +1,8 @@
 // The steps that have to do with what is selected.
 
 import type { Selection } from "../core";
-import type { Launch } from "../launch/data";
-import { barrierOf, rowsOf } from "../launch/names";
+import type { Launch } from "./data";
+import { barrierOf, rowsOf } from "./names";
 
 /** Ascending; undefined where nothing of this cluster is selected. */
 export function touching(launch: Launch, selection: Selection): Int32Array | undefined {

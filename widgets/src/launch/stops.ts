@@ -1,8 +1,8 @@
 // The steps of a launch: every instruction, or the moments at which something of interest happens.
 
 import { format, type Mark, type Track } from "../core";
-import type { Launch } from "../launch/data";
-import type { Relations } from "../launch/relations";
+import type { Launch } from "./data";
+import type { Relations } from "./relations";
 import { sentenceOf } from "./sentences";
 
 const MARKS = 160;
@@ -70,7 +70,7 @@ function eventStops({ waits, actions, operations, places }: Launch): Int32Array 
   return Int32Array.from(steps).sort();
 }
 
-function marksOf({ phases, places, meta }: Launch): Mark[] {
+export function marksOf({ phases, places, meta }: Launch): Mark[] {
   const every = Math.max(1, Math.ceil(phases.size / MARKS));
   const marks: Mark[] = [];
   for (let i = 0; i < phases.size; i += every)

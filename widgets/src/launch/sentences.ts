@@ -1,11 +1,10 @@
 // What happened, in words: for the readout, for hover, for screen readers.
 
 import { format } from "../core";
-import { placeText } from "../launch/code";
-import type { Launch } from "../launch/data";
-import { warpAndRole, warpName } from "../launch/names";
-import type { Relations } from "../launch/relations";
-import { TRACKS } from "./model";
+import { placeText } from "./code";
+import type { Launch } from "./data";
+import { TRACKS, warpAndRole, warpName } from "./names";
+import type { Relations } from "./relations";
 
 export function sentenceOf(launch: Launch, relations: Relations, step: number): string {
   if (step === 0) return "Nothing has been executed yet.";

@@ -1,0 +1,229 @@
+"""Barriers in a real browser: the table at any step, waiting warps, history, a session, failures, a saved page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+from widget_host import Host
+
+pytest.importorskip("torch")
+
+import torch
+from recorded_launches import mla_sm100, mla_sm100_session
+
+from sglab import gpu
+from sglab.gpu.event_tables import MBARRIER
+from sglab.widgets import Barriers, WarpRoles, selection
+
+TESTS = Path(__file__).parent.parent
+
+
+@pytest.fixture(autouse=True)
+def nothing_selected() -> None:
+    selection.clear()
+
+
+@pytest.fixture(scope="module")
+def widget() -> Barriers:
+    return Barriers(mla_sm100())
+
+
+def show(host: Host, widget: Barriers) -> Page:
+    host.show(widget)
+    expect(host.page.locator(".sg-timeline-label").first).to_be_visible()
+    return host.page
+
+
+def line(page: Page, name: str) -> dict[str, str]:
+    """What stands beside a barrier's name."""
+    cells = page.locator(".sg-timeline-line").filter(has=page.get_by_role("button", name=name, exact=True))
+    return {part: cells.locator(f".sbr-{part}").inner_text() for part in ("phase", "pending", "tx", "waiting")}
+
+
+def test_every_used_barrier_of_a_cta_has_a_line(host: Host, widget: Barriers) -> None:
+    page = show(host, widget)
+    names = [each.strip() for each in page.locator(".sg-timeline-label").all_inner_texts()]
+    assert [f"load→mma full[{stage}]" for stage in range(7)] == [name for name in names if "load→mma full[" in name]
+    assert names[-1] == "cluster barrier"
+    page.get_by_label("unused ones, too").check()
+    assert page.locator(".sg-timeline-label").count() > len(names)
+    page.get_by_label("Barriers of").select_option("all")
+    expect(page.locator(".sg-timeline-group")).to_have_text(["CTA 0", "CTA 1", "cluster"])
+
+
+def test_the_table_agrees_with_a_session_at_random_positions(host: Host, widget: Barriers) -> None:
+    page, session = show(host, widget), mla_sm100_session()
+    objects = {each["object"]: each["name"] for each in widget.launch["barriers"] if each["rank"] == 0}
+    shown = {each.strip() for each in page.locator(".sg-timeline-label").all_inner_texts()}
+    total = len(mla_sm100())
+    for position in sorted(np.random.default_rng().integers(1200, total - 1, 6).tolist()):
+        session.seek(position)
+        selection.set(moment=position)
+        host.flush()
+        expect(page.locator(".sg-counter")).to_have_text(f"step {position} of {total}")
+        page.wait_for_timeout(50)
+        for barrier in session.mbarriers(0):
+            if objects[barrier.offset] not in shown:
+                continue
+            cells = line(page, objects[barrier.offset])
+            assert cells["pending"].split()[-1] == f"{barrier.pending}/{barrier.expected}", (position, barrier)
+            assert int(cells["phase"]) % 2 == barrier.phase
+            kib = barrier.tx_count / 1024
+            assert cells["tx"] == ("" if not barrier.tx_count else f"{kib:.{0 if kib >= 100 else 1}f} KiB")
+
+
+def test_who_waits_and_since_when(host: Host, widget: Barriers) -> None:
+    """The longest wait of the tensor cores' warp at a full barrier, looked at in its middle."""
+    page, log = show(host, widget), mla_sm100()
+    waits, names = log.waits, {}
+    for each in log.roles.barriers:
+        names[each.cta, each.kind, each.object] = each.name
+    rows = [
+        row
+        for row in range(len(waits.event))
+        if waits.phase[row] >= 0
+        and log.warp[waits.event[row]] == 8
+        and log.cta[waits.event[row]] == 0
+        and log.phases.kind[waits.phase[row]] == MBARRIER
+    ]
+    row = max(rows, key=lambda each: int(waits.event[each]) - int(waits.since[each]))
+    phase = int(waits.phase[row])
+    name = names[int(log.phases.cta[phase]), MBARRIER, int(log.phases.object[phase])]
+    middle = (int(waits.since[row]) + int(waits.event[row])) // 2
+    selection.set(moment=middle)
+    host.flush()
+    page.get_by_role("button", name=name, exact=True).click()
+    expect(page.locator(".sg-details")).to_contain_text(f"CTA 0 warp 8 (mma) since {int(waits.since[row]):,}")
+    assert line(page, name)["waiting"].split() == ["w8", f"{middle - int(waits.since[row]):,}"]
+
+
+def test_steps_go_from_phase_to_phase_and_say_who_ended_it(host: Host, widget: Barriers) -> None:
+    page = show(host, widget)
+    frame, sentence = page.locator(".sg-widget"), page.locator("output.sg-sentence")
+    frame.press("ArrowRight")
+    expect(sentence).to_contain_text("Phase 0 of cluster barrier ended by CTA")
+    frame.press("ArrowRight")
+    expect(sentence).to_contain_text("Phase 0 of page table→load full[0] ended by CTA 0 warp 10 (page table)")
+    frame.press("ArrowLeft")
+    expect(sentence).to_contain_text("Phase 0 of cluster barrier ended")
+
+
+def test_a_selected_barrier_is_stepped_by_its_own_changes(host: Host, widget: Barriers) -> None:
+    page = show(host, widget)
+    page.get_by_role("button", name="load→mma full[0]", exact=True).click()
+    assert selection.value["cta"] == 0
+    assert selection.value["barrier"].startswith("0/mbarrier/0x")
+    page.locator(".sg-widget").press("Shift+ArrowRight")
+    page.locator(".sg-widget").press("Shift+ArrowRight")
+    expect(page.locator(".sg-details")).to_contain_text("arrive CTA 0 warp 9 (load)")
+    link = page.locator(".sg-details").get_by_role("button", name="CTA 0 warp 9 (load)").first
+    link.click()
+    assert selection.value["warp"] == 9
+    assert selection.value["barrier"].startswith("0/mbarrier/0x")
+
+
+def test_a_barrier_of_another_cta_selected_elsewhere_is_shown(host: Host, widget: Barriers) -> None:
+    page = show(host, widget)
+    other = next(each for each in widget.launch["barriers"] if each["rank"] == 1 and "mma→load" in each["name"])
+    selection.set(cta=1, barrier=f"1/mbarrier/{other['object']:#x}")
+    host.flush()
+    expect(page.get_by_label("Barriers of")).to_have_value("1")
+    expect(page.locator(".sg-timeline-label[aria-pressed=true]")).to_have_text(other["name"])
+
+
+def test_selecting_a_warp_stresses_what_it_waits_for(host: Host, widget: Barriers) -> None:
+    page, log = show(host, widget), mla_sm100()
+    row = next(
+        each
+        for each in range(len(log.waits.event))
+        if log.waits.phase[each] >= 0
+        and log.phases.kind[log.waits.phase[each]] == MBARRIER
+        and log.cta[log.waits.event[each]] == 0
+    )
+    event = int(log.waits.event[row])
+    phase = int(log.waits.phase[row])
+    name = log.roles.barrier(int(log.phases.cta[phase]), MBARRIER, int(log.phases.object[phase]))
+    selection.set(cta=0, warp=int(log.warp[event]), moment=int(log.waits.since[row]) + 1)
+    host.flush()
+    expect(page.locator(".sg-timeline-label[aria-pressed=true]")).to_have_text(name)
+
+
+def test_hovering_the_history_tells_the_state_there(host: Host, widget: Barriers) -> None:
+    page = show(host, widget)
+    label = page.get_by_role("button", name="load→mma full[2]", exact=True).bounding_box()
+    canvas = page.locator(".sg-timeline-canvas").bounding_box()
+    assert label is not None
+    assert canvas is not None
+    y = label["y"] + label["height"] / 2 - canvas["y"]
+    page.locator(".sg-timeline-canvas").hover(position={"x": canvas["width"] / 2, "y": y})
+    expect(page.get_by_role("tooltip")).to_contain_text("load→mma full[2]")
+    expect(page.get_by_role("tooltip")).to_contain_text("of 2 pending")
+
+
+def test_a_session_moves_with_the_widget_and_the_widget_with_it(host: Host) -> None:
+    session = mla_sm100_session(128)
+    widget = Barriers(session)
+    page = show(host, widget)
+    session.seek(3000)
+    host.flush()
+    expect(page.locator(".sg-counter")).to_contain_text("step 3000 of")
+    page.locator(".sg-widget").press("ArrowRight")
+    expect(page.locator(".sg-counter")).not_to_contain_text("step 3000 of")
+    position = int(page.locator(".sg-counter").inner_text().split()[1])
+    for _ in range(40):
+        page.wait_for_timeout(25)
+        if session.now == position:
+            break
+    assert session.now == position
+
+
+def test_a_kernel_that_failed_shows_why_and_what_happened_until_then(host: Host) -> None:
+    kernel = gpu.load(TESTS / "emulator" / "ptx" / "session.ptx")["clock_and_out_of_bounds"]
+    device = gpu.EmulatedDevice("sm_90a")
+    session = kernel.session(device, grid=1, block=32, args=[torch.zeros(32, dtype=torch.int64), 1])
+    host.show(WarpRoles(session), "roles")
+    expect(host.page.get_by_role("alert").first).to_contain_text("The kernel failed; these are the instructions")
+    expect(host.page.get_by_role("alert").first).to_contain_text("behind the end")
+    expect(host.page.locator("#roles .sg-timeline-label")).to_have_count(1)
+    host.show(Barriers(session), "barriers")
+    expect(host.page.locator("#barriers .sg-placeholder")).to_contain_text("uses no barriers here")
+
+
+def test_a_saved_page_is_small_and_works_alone(page: Page, tmp_path: Path) -> None:
+    path = Barriers(mla_sm100(512)).save(tmp_path / "barriers.html")
+    assert path.stat().st_size < 5_000_000
+    page.goto(path.as_uri())
+    expect(page.locator(".sg-timeline-label").first).to_be_visible()
+    page.locator(".sg-widget").press("End")
+    first = page.get_by_role("button", name="load→mma full[0]", exact=True)
+    ended = page.locator(".sg-timeline-line").filter(has=first).locator(".sbr-phase")
+    log = mla_sm100(512)
+    (barrier,) = (each for each in log.roles.barriers if each.name == "load→mma full[0]")
+    expect(ended).to_have_text(str((log.phases.object == barrier.object).sum()))
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 900), ("dark", 1800)])
+def test_nothing_overflows_and_axe_finds_nothing(
+    host: Host, widget: Barriers, axe: Callable[[Page], list[str]], scheme: str, width: int
+) -> None:
+    host.page.set_viewport_size({"width": width, "height": 1000})
+    host.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    page = show(host, widget)
+    page.locator(".sg-widget").press("ArrowDown")
+    expect(page.locator(".sg-details")).to_contain_text("pending")
+    assert axe(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_disposed_view_leaves_nothing_behind(host: Host, widget: Barriers) -> None:
+    page = show(host, widget)
+    host.show(widget, "second")
+    expect(page.locator("#second .sg-timeline-label").first).to_be_visible()
+    for place in ("widget", "second"):
+        page.evaluate("place => document.getElementById(place).sglabDispose()", place)
+    assert page.evaluate("id => sglabHost.models.get(id).listenerCount", widget.model_id) == 0
+    expect(page.locator(".sg-widget")).to_have_count(0)

@@ -1,0 +1,246 @@
+// Barriers: every mbarrier and named barrier of a cluster at any step of a recorded launch, and its history.
+
+import "../launch/launch.css";
+import "./barriers.css";
+import {
+  type Context,
+  defineWidget,
+  framed,
+  type Header,
+  h,
+  makeFrame,
+  Timeline,
+  Transport,
+  watchTheme,
+} from "../core";
+import { type Barrier, type Launch, readLaunch } from "../launch/data";
+import { followSession } from "../launch/follow";
+import { barrierKey, barrierOf, rowsOf } from "../launch/names";
+import { Relations } from "../launch/relations";
+import { BarrierStates } from "../launch/states";
+import { type Cells, cellsHeading, makeCells, stateText } from "./cells";
+import { makeControls } from "./controls";
+import { barrierDetails, hint } from "./details";
+import { barrierTimeline } from "./model";
+import { trackOf } from "./track";
+
+interface Shown {
+  launch: Launch;
+  relations: Relations;
+  states: BarrierStates;
+  /** The barriers that have rows. */
+  rows: number[];
+  cells: Cells[];
+}
+
+function render({ el, source, selection, disposer }: Context): void {
+  let shown: Shown | undefined;
+  const transport = new Transport();
+  const frame = makeFrame(el, disposer, {
+    source,
+    transport,
+    onEscape: () => selection.set({}, frame),
+    keys: () => [
+      ...timeline.keys(),
+      { keys: ["ArrowDown"], label: "select the next barrier", run: () => stepBarrier(1) },
+      { keys: ["ArrowUp"], label: "select the previous barrier", run: () => stepBarrier(-1) },
+    ],
+  });
+  const theme = watchTheme(frame.root, disposer, () => timeline.redraw());
+  const timeline = new Timeline(
+    {
+      label: "Barriers over issue order",
+      theme,
+      tooltip: frame.tooltip,
+      describe: (_, row, x) => describe(row, x),
+      select: (_, row, x) => {
+        if (row >= 0) selectRow(row);
+        transport.goTo(x);
+      },
+      selectRow: (row) => selectRow(row),
+    },
+    disposer,
+  );
+  const controls = makeControls(disposer, {
+    filter: () => arrange(),
+    show: (cluster) => void show(cluster),
+  });
+  frame.toolbar.append(...controls.parts);
+  frame.view.append(h("div", { class: "sbr-view" }, timeline.element));
+
+  const chosen = () => (shown ? barrierOf(shown.launch, selection.value) : undefined);
+
+  function describe(row: number, x: number): string | undefined {
+    const index = shown?.rows[row];
+    if (!shown || index === undefined) return undefined;
+    const step = Math.max(0, Math.floor(x));
+    return stateText(shown.launch, index, shown.states.at(index, step), shown.launch.places.positionAt(step));
+  }
+
+  function selectRow(row: number): void {
+    const index = shown?.rows[row];
+    if (index !== undefined) selectBarrier(index);
+  }
+
+  function selectBarrier(index: number): void {
+    if (!shown) return;
+    const { meta } = shown.launch;
+    const rank = meta.barriers[index]?.rank ?? 0;
+    selection.set({ cta: meta.ctas[rank] as number, barrier: barrierKey(shown.launch, index) }, frame);
+  }
+
+  function stepBarrier(step: number): void {
+    if (!shown?.rows.length) return;
+    const at = shown.rows.indexOf(chosen() ?? -1);
+    const from = at >= 0 ? at : step > 0 ? -1 : shown.rows.length;
+    selectRow(Math.max(0, Math.min(shown.rows.length - 1, from + step)));
+  }
+
+  function toEvent(event: number): void {
+    const index = shown?.launch.places.indexOf(event) ?? -1;
+    if (!shown || index < 0) return;
+    const { launch } = shown;
+    transport.goTo(index + 1);
+    const row = launch.events.row[index] as number;
+    const { barrier } = selection.value;
+    selection.set(
+      {
+        cta: launch.meta.ctas[Math.floor(row / launch.meta.warps)] as number,
+        warp: row % launch.meta.warps,
+        moment: launch.places.positionAt(index + 1),
+        ...(barrier === undefined ? {} : { barrier }),
+      },
+      frame,
+    );
+  }
+
+  const update = framed(() => {
+    if (!shown) return;
+    const { launch, states, relations, rows, cells } = shown;
+    const step = transport.position;
+    const position = launch.places.positionAt(step);
+    rows.forEach((barrier, i) => {
+      cells[i]?.show(launch, states.at(barrier, step), position);
+    });
+    const index = chosen();
+    frame.details.replaceChildren(
+      ...(index === undefined
+        ? [hint()]
+        : barrierDetails(launch, relations, index, states.at(index, step), position, toEvent)),
+    );
+    timeline.stress(stressed(shown, index));
+  });
+
+  /** The selected barrier; or those at which the selected warp or CTA waits now. */
+  function stressed({ launch, states, rows }: Shown, index: number | undefined): Set<number> {
+    if (index !== undefined) return new Set([rows.indexOf(index)].filter((row) => row >= 0));
+    const warps = new Set(rowsOf(launch, selection.value));
+    if (!warps.size) return new Set();
+    const waits = (barrier: number) =>
+      states.waitingAt(barrier, transport.position).some(({ row }) => warps.has(row));
+    return new Set(rows.flatMap((barrier, row) => (waits(barrier) ? [row] : [])));
+  }
+
+  /** Which barriers have rows, by the toolbar; a selected one always has. */
+  function arrange(): void {
+    if (!shown) return;
+    const { launch, states } = shown;
+    const { meta } = launch;
+    const index = chosen();
+    controls.reveal(index === undefined ? undefined : meta.barriers[index]?.rank);
+    const rows = inOrder(meta.barriers).filter(
+      (i) => controls.shows(meta.barriers[i], states.used(i)) || i === index,
+    );
+    const cells = rows.map(makeCells);
+    shown = { ...shown, rows, cells };
+    const extras = cells.map(({ element }) => element);
+    timeline.load(
+      barrierTimeline(launch, states, rows, extras, cellsHeading()),
+      timeline.model.rows.length > 0,
+    );
+    timeline.setCursor(transport.position, false);
+    update.schedule();
+  }
+
+  async function show(cluster: number): Promise<void> {
+    frame.clearNotice();
+    try {
+      await source.call<number>("show", { cluster });
+    } catch (error) {
+      frame.notify("error", (error as Error).message);
+    }
+  }
+
+  async function reload(): Promise<void> {
+    try {
+      const launch = await readLaunch(source);
+      if (launch) load(launch);
+    } catch (error) {
+      frame.setPlaceholder({ kind: "error", text: (error as Error).message, remedy: "Run the cell again." });
+    }
+  }
+
+  function load(launch: Launch): void {
+    frame.setHeader(source.get<Header>("header"));
+    controls.load(launch.meta, source.live);
+    if (launch.meta.error) frame.notify("error", launch.meta.error);
+    if (!launch.meta.barriers.length) {
+      frame.setPlaceholder({
+        kind: "empty",
+        text: `${launch.meta.kernel} uses no barriers here.`,
+        remedy: "Choose another cluster, or record a kernel whose warps wait for each other.",
+      });
+      return;
+    }
+    frame.setPlaceholder(null);
+    const states = new BarrierStates(launch);
+    const relations = new Relations(launch);
+    const first = shown === undefined;
+    shown = { launch, relations, states, rows: [], cells: [] };
+    arrange();
+    transport.load(
+      trackOf(launch, relations, states, () => chosen()),
+      0,
+    );
+    if (first) transport.setGranularity("phase");
+    const { moment } = selection.value;
+    if (moment !== undefined) transport.goTo(launch.places.stepAt(moment));
+  }
+
+  disposer.add(() => update.cancel());
+  disposer.add(
+    transport.changed.on(() => {
+      timeline.setCursor(transport.position, true);
+      update.schedule();
+    }),
+  );
+  disposer.add(
+    selection.on((value, origin) => {
+      if (!shown) return;
+      if (origin !== frame && value.moment !== undefined)
+        transport.goTo(shown.launch.places.stepAt(value.moment));
+      const index = chosen();
+      if (index !== undefined && !shown.rows.includes(index)) arrange();
+      transport.refresh();
+    }),
+  );
+  followSession(source, transport, disposer, () => shown?.launch.places);
+  source.onChange("revision", () => void reload());
+  frame.setHeader(source.get<Header>("header"));
+  frame.setPlaceholder({ kind: "loading", text: "Reading what was recorded." });
+  void reload();
+}
+
+/** By CTA; the cluster's own at the end. */
+function inOrder(barriers: readonly Barrier[]): number[] {
+  const place = ({ kind, rank }: Barrier) => (kind === "cluster" ? Number.POSITIVE_INFINITY : rank);
+  return barriers
+    .map((_, i) => i)
+    .sort((a, b) => compare(place(barriers[a] as Barrier), place(barriers[b] as Barrier)) || a - b);
+}
+
+function compare(a: number, b: number): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+export default defineWidget({ name: "barriers", version: 1, render });
