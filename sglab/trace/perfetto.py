@@ -8,21 +8,27 @@ from typing import Any
 
 import numpy as np
 
-from sglab.gpu.events import EventLog
+from sglab.gpu.event_tables import Array
+from sglab.gpu.events import COPY_KINDS, MMA_KINDS, TMEM_KINDS, EventLog
 
 TIME = "issue order: one microsecond on this axis is one executed warp-instruction of the launch, not time"
 
 
 def trace_events(log: EventLog) -> list[dict[str, Any]]:
     """The `traceEvents` of a log: a process per CTA, a thread per warp, and on it slices of consecutive instructions of
-    one source line and spans of waiting. The axis is issue order."""
+    one source line and spans of waiting; beside the warps, tracks of asynchronous operations from issue until they
+    are carried out; and arrows from what ended a barrier's phase to the waits that it ended. The axis is issue order.
+    """
     events: list[dict[str, Any]] = []
     for cta, warp in np.unique(np.stack([log.cta, log.warp]), axis=1).T.tolist():
         name = f"CTA {cta}"
         events.append({"ph": "M", "name": "process_name", "pid": cta, "tid": 0, "args": {"name": name}})
-        events.append({"ph": "M", "name": "thread_name", "pid": cta, "tid": warp, "args": {"name": f"warp {warp}"}})
+        name = f"warp {warp}: {log.roles.of(cta, warp).name}"
+        events.append({"ph": "M", "name": "thread_name", "pid": cta, "tid": warp, "args": {"name": name}})
         events += _warp_slices(log, cta, warp)
     events += _wait_slices(log)
+    events += _operations(log)
+    events += _releases(log)
     return events
 
 
@@ -78,6 +84,44 @@ def _wait_slices(log: EventLog) -> list[dict[str, Any]]:
         for event, since in zip(waits.event.tolist(), waits.since.tolist(), strict=True)
         if event > since
     ]
+
+
+def _operations(log: EventLog) -> list[dict[str, Any]]:
+    copies, mmas, tmem = log.copies, log.mmas, log.tmem
+    moved = zip(copies.kind.tolist(), copies.nbytes.tolist(), strict=True)
+    shapes = zip(mmas.kind.tolist(), mmas.m.tolist(), mmas.n.tolist(), mmas.k.tolist(), strict=True)
+    reached = zip(tmem.kind.tolist(), tmem.columns.tolist(), strict=True)
+    names = [
+        ("TMA and copies", copies, [f"{COPY_KINDS[kind]}, {nbytes} B" for kind, nbytes in moved]),
+        ("MMA", mmas, [f"{MMA_KINDS[kind]} {m}x{n}x{k}" for kind, m, n, k in shapes]),
+        ("TMEM", tmem, [f"{TMEM_KINDS[kind]}, {columns} columns" for kind, columns in reached]),
+    ]
+    return [event for track, table, labels in names for event in _spans(log, track, table.event, table.done, labels)]
+
+
+def _spans(log: EventLog, track: str, issued: Array, done: Array, labels: list[str]) -> list[dict[str, Any]]:
+    events: list[dict[str, Any]] = []
+    for number, (event, end, label) in enumerate(zip(issued.tolist(), done.tolist(), labels, strict=True)):
+        common = {"cat": track, "name": track, "id": f"{track} {number}", "pid": int(log.cta[event])}
+        place = {"ptx_line": log.code[int(log.pc[event])].ptx_line, "warp": int(log.warp[event]), "operation": label}
+        events.append({"ph": "b", "ts": event, "args": place, **common})
+        events.append({"ph": "e", "ts": max(end, event + 1), **common})
+    return events
+
+
+def _releases(log: EventLog) -> list[dict[str, Any]]:
+    """Arrows from the last arrival (of an operation: from its issue) to the instruction that waited."""
+    waits, phases = log.waits, log.phases
+    events: list[dict[str, Any]] = []
+    for number, (event, phase) in enumerate(zip(waits.event.tolist(), waits.phase.tolist(), strict=True)):
+        if phase < 0:
+            continue
+        by = int(phases.event[phase])
+        common = {"cat": "release", "name": "release", "id": number}
+        events.append({"ph": "s", "ts": by, "pid": int(log.cta[by]), "tid": int(log.warp[by]), **common})
+        end = {"pid": int(log.cta[event]), "tid": int(log.warp[event])}
+        events.append({"ph": "f", "bp": "e", "ts": event, **end, **common})
+    return events
 
 
 def _labels(log: EventLog) -> np.ndarray[Any, np.dtype[np.int64]]:

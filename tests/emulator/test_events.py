@@ -10,8 +10,24 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from pipelines import PIPELINES  # noqa: E402
+
 from sglab import gpu  # noqa: E402
-from sglab.gpu.events import CLUSTER, MBARRIER, NAMED, READ, SHARED, WAIT_KINDS, WRITE, EventLog  # noqa: E402
+from sglab.gpu.event_tables import FAILED  # noqa: E402
+from sglab.gpu.events import (  # noqa: E402
+    CLUSTER,
+    COPY_KINDS,
+    ELEMENT_TYPES,
+    MBARRIER,
+    MMA_KINDS,
+    NAMED,
+    READ,
+    SHARED,
+    TMEM_KINDS,
+    WAIT_KINDS,
+    WRITE,
+    EventLog,
+)
 from sglab.trace.perfetto import save_perfetto  # noqa: E402
 
 KERNELS = gpu.load(Path(__file__).parent / "ptx" / "session.ptx")
@@ -128,6 +144,133 @@ def test_a_perfetto_trace_holds_every_instruction_once(tmp_path: Path) -> None:
     assert threads == {(cta, warp) for cta in range(3) for warp in range(2)}
     for event in slices[:100]:
         assert log.code[int(log.pc[event["ts"]])].ptx_line == event["args"]["ptx_line"]
+
+
+def test_a_perfetto_trace_shows_operations_from_issue_to_effect_and_what_released_waits(tmp_path: Path) -> None:
+    pipeline = PIPELINES["tcgen05"]
+    log = pipeline.kernel.record(gpu.EmulatedDevice(pipeline.arch), **pipeline.arguments().launch())
+    save_perfetto(log, tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    names = {(one["tid"], one["args"]["name"]) for one in events if one["name"] == "thread_name"}
+    assert {(4, "warp 4: load"), (5, "warp 5: mma")} <= names
+    for track, table in (("TMA and copies", log.copies), ("MMA", log.mmas), ("TMEM", log.tmem)):
+        begins = {one["id"]: one["ts"] for one in events if one["ph"] == "b" and one["cat"] == track}
+        ends = {one["id"]: one["ts"] for one in events if one["ph"] == "e" and one["cat"] == track}
+        assert sorted(begins.values()) == sorted(table.event.tolist())
+        assert begins.keys() == ends.keys()
+        assert all(begins[name] < ends[name] for name in begins)
+    starts = {one["id"]: one for one in events if one["ph"] == "s"}
+    released = {one["id"]: one for one in events if one["ph"] == "f"}
+    assert len(starts) == (log.waits.phase >= 0).sum() > 0
+    assert starts.keys() == released.keys()
+    assert all(starts[name]["ts"] <= released[name]["ts"] for name in starts)
+
+
+# Asynchronous operations
+
+
+def test_copies_say_what_they_move_where() -> None:
+    pipeline = PIPELINES["tcgen05"]
+    arguments = pipeline.arguments(k=256)
+    log = pipeline.kernel.record(gpu.EmulatedDevice(pipeline.arch), **arguments.launch())
+    copies = log.copies
+    assert {COPY_KINDS[kind] for kind in copies.kind.tolist()} == {"tensor load"}
+    assert [one.dims for one in log.maps] == [(256, 128), (256, 64)]
+    assert [one.box for one in log.maps] == [(64, 128), (64, 64)]
+    assert [(one.element, one.swizzle, one.strides) for one in log.maps] == [("f16", 3, (512,))] * 2
+    assert log.maps[0].address == arguments.a.data_ptr()
+    assert copies.map.tolist() == [0, 1] * 4
+    assert copies.nbytes.tolist() == [16384, 8192] * 4
+    assert copies.coordinates.tolist() == [[64 * (row // 2), 0, 0, 0, 0] for row in range(8)]
+    full = [one.object for one in log.roles.barriers if one.name.startswith("load→mma")]
+    assert copies.mbarrier.tolist() == [full[row // 2 % 2] for row in range(8)]
+    assert (copies.event < copies.done).all()
+    assert {log.roles.of(0, warp).name for warp in log.warp[copies.event].tolist()} == {"load"}
+
+
+@pytest.mark.parametrize(
+    ("name", "m", "n", "kind"),
+    [("wgmma", 64, 32, "wgmma"), ("tcgen05", 128, 64, "f16"), ("tcgen05 pair", 256, 64, "f16")],
+)
+def test_multiplications_have_operands_and_run_before_the_phase_that_frees_them(
+    name: str, m: int, n: int, kind: str
+) -> None:
+    pipeline = PIPELINES[name]
+    log = pipeline.kernel.record(gpu.EmulatedDevice(pipeline.arch), **pipeline.arguments(k=256).launch())
+    mmas = log.mmas
+    assert len(mmas.event) == 16
+    assert {(MMA_KINDS[k], mm, nn, kk) for k, mm, nn, kk in zip(mmas.kind, mmas.m, mmas.n, mmas.k, strict=True)} == {
+        (kind, m, n, 16)
+    }
+    assert {ELEMENT_TYPES[one] for one in mmas.a_type.tolist()} == {"f16"}
+    assert {ELEMENT_TYPES[one] for one in mmas.d_type.tolist()} == {"f32"}
+    assert (mmas.cta_group == pipeline.ctas).all()
+    # Descriptors hold addresses in units of 16 bytes; k advances by 32 bytes.
+    starts = ((mmas.a & np.uint64(0x3FFF)) << np.uint64(4)).tolist()
+    loads = {int(shared) & 0xFFFFFF for shared in log.copies.shared.tolist()}
+    assert [start - start % 1024 for start in starts[::4]] == [0x400, 0x400 + 1024 * (16 if m > 64 else 8)] * 2
+    assert {start - start % 1024 for start in starts} <= loads
+    assert [start % 1024 for start in starts] == [0, 32, 64, 96] * 4
+    assert mmas.accumulate.tolist() == ([True] * 16 if name == "wgmma" else [False] + [True] * 15)
+    assert (mmas.event < mmas.done).all()
+
+
+def test_tensor_memory_traffic_has_addresses_and_extents() -> None:
+    pipeline = PIPELINES["tcgen05"]
+    log = pipeline.kernel.record(gpu.EmulatedDevice(pipeline.arch), **pipeline.arguments().launch())
+    rows = [
+        (TMEM_KINDS[kind], *rest)
+        for kind, *rest in zip(
+            log.tmem.kind.tolist(),
+            log.warp[log.tmem.event].tolist(),
+            log.tmem.address.tolist(),
+            log.tmem.columns.tolist(),
+            log.tmem.lanes.tolist(),
+            strict=True,
+        )
+    ]
+    assert rows[0] == ("alloc", 5, 0, 64, 128)
+    assert rows[-1] == ("dealloc", 5, 0, 64, 128)
+    loads = sorted(row for row in rows if row[0] == "ld")
+    assert loads == [("ld", warp, 32 * warp << 16 | 8 * c, 8, 32) for warp in range(4) for c in range(8)]
+
+
+def test_a_wait_is_released_by_the_commit_or_copy_whose_signal_ended_the_phase() -> None:
+    pipeline = PIPELINES["tcgen05"]
+    log = pipeline.kernel.record(gpu.EmulatedDevice(pipeline.arch), **pipeline.arguments(k=512).launch())
+    phases = log.phases
+    for row in np.flatnonzero(phases.kind == MBARRIER).tolist():
+        name = log.roles.barrier(0, MBARRIER, int(phases.object[row]))
+        opcode = log.code[int(log.pc[phases.event[row]])].opcode
+        assert phases.asynchronous[row]
+        assert opcode.startswith("cp.async.bulk.tensor" if name.startswith("load") else "tcgen05.commit")
+    passes = log.barriers.passed
+    empty = [one.object for one in log.roles.barriers if "empty" in one.name]
+    first = {int(log.barriers.object[row]): int(passes[row]) for row in np.flatnonzero(passes != FAILED)[::-1].tolist()}
+    assert [first[offset] for offset in empty] == [-1, -1]  # a producer finds the stages free
+    waited = phases.object[passes[(passes >= 0) & (log.barriers.kind == MBARRIER)]]
+    assert (waited == log.barriers.object[(passes >= 0) & (log.barriers.kind == MBARRIER)]).all()
+
+
+def test_mma_sync_is_among_the_multiplications() -> None:
+    ptx = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 out) {
+  .reg .b32 a<4>, b<2>, d<2>;
+  .reg .b64 p;
+  ld.param.u64 p, [out];
+  mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {d0, d1}, {a0, a1, a2, a3}, {b0, b1}, {d0, d1};
+  st.global.b32 [p], d0;
+  ret;
+}"""
+    log = gpu.load(ptx)["k"].record(gpu.EmulatedDevice("sm_80"), grid=2, block=64, args=[torch.zeros(1)])
+    mmas = log.mmas
+    assert [MMA_KINDS[kind] for kind in mmas.kind.tolist()] == ["mma.sync"] * 4
+    assert {(int(m), int(n), int(k)) for m, n, k in zip(mmas.m, mmas.n, mmas.k, strict=True)} == {(16, 8, 16)}
+    assert (mmas.event == mmas.done).all()
+    assert {log.code[pc].opcode.split(".")[0] for pc in log.pc[mmas.event].tolist()} == {"mma"}
+    assert log.roles.names == ("mma",)
 
 
 def test_a_fault_during_recording_is_the_launchs() -> None:
