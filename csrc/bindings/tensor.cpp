@@ -64,6 +64,18 @@ nb::dict smem_descriptor(std::uint64_t bits, const std::string& flavour) {
   return out;
 }
 
+// [rows][chunks]
+nb::object chunk_addresses(std::uint64_t bits, bool mn_major, std::uint32_t rows, std::uint32_t chunks,
+                           const std::string& flavour) {
+  const ChunkAddress address(descriptor_of(bits, flavour), mn_major ? Major::kMn : Major::kK);
+  auto* const held = new std::vector<std::int64_t>;
+  for (std::uint32_t row = 0; row < rows; ++row) {
+    for (std::uint32_t chunk = 0; chunk < chunks; ++chunk) held->push_back(address(row, chunk));
+  }
+  const nb::capsule owner(held, [](void* p) noexcept { delete static_cast<std::vector<std::int64_t>*>(p); });
+  return nb::cast(nb::ndarray<nb::numpy, std::int64_t, nb::ndim<2>>(held->data(), {rows, chunks}, owner));
+}
+
 nb::dict instruction_descriptor(const std::string& kind, std::uint32_t bits) {
   const InstructionDescriptor d = decode_instruction_descriptor(kind_of(kind), bits);
   nb::dict out;
@@ -306,6 +318,8 @@ void register_tensor(nb::module_& module) {
         return ChunkAddress(descriptor_of(bits, flavour), mn_major ? Major::kMn : Major::kK)(row, chunk);
       },
       "bits"_a, "mn_major"_a, "row"_a, "chunk"_a, "flavour"_a = "tcgen05");
+  m.def("chunk_addresses", &chunk_addresses, "bits"_a, "mn_major"_a, "rows"_a, "chunks"_a,
+        "flavour"_a = "tcgen05");
   m.def("datapath", &datapath, "m"_a, "n"_a, "cta_group"_a = 1, "weight_stationary"_a = false,
         "sparse"_a = false);
   m.def(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sglab.gpu.event_tables import Array
+from sglab.gpu.event_tables import Array, Copies, Mmas, TmemEvents
 from sglab.gpu.events import COPY_KINDS, MMA_KINDS, TMEM_KINDS, EventLog
 
 TIME = "issue order: one microsecond on this axis is one executed warp-instruction of the launch, not time"
@@ -91,7 +91,7 @@ def _operations(log: EventLog) -> list[dict[str, Any]]:
     moved = zip(copies.kind.tolist(), copies.nbytes.tolist(), strict=True)
     shapes = zip(mmas.kind.tolist(), mmas.m.tolist(), mmas.n.tolist(), mmas.k.tolist(), strict=True)
     reached = zip(tmem.kind.tolist(), tmem.columns.tolist(), strict=True)
-    names = [
+    names: list[tuple[str, Copies | Mmas | TmemEvents, list[str]]] = [
         ("TMA and copies", copies, [f"{COPY_KINDS[kind]}, {nbytes} B" for kind, nbytes in moved]),
         ("MMA", mmas, [f"{MMA_KINDS[kind]} {m}x{n}x{k}" for kind, m, n, k in shapes]),
         ("TMEM", tmem, [f"{TMEM_KINDS[kind]}, {columns} columns" for kind, columns in reached]),
