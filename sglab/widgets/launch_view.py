@@ -7,6 +7,7 @@ from typing import Any
 
 import traitlets
 
+from sglab.gpu.captures import Capture, CapturedLaunch
 from sglab.gpu.event_tables import WAIT_KINDS
 from sglab.gpu.events import EventLog
 from sglab.gpu.session import Session
@@ -31,8 +32,10 @@ class LaunchWidget(Widget):
     launch = traitlets.Dict(help="geometry, rows, names: see `_launch`").tag(sync=True)
     now = traitlets.Int(-1, help="where the session stands; -1 without one").tag(sync=True)
 
-    def __init__(self, launch: EventLog | Session, cluster: int = 0) -> None:
+    def __init__(self, launch: EventLog | Session | Capture | CapturedLaunch, cluster: int = 0) -> None:
         super().__init__()
+        if isinstance(launch, Capture | CapturedLaunch):
+            launch = launch.session()
         self.session = launch if isinstance(launch, Session) else None
         self.recording = _recording(launch)
         self.show(cluster)
@@ -75,7 +78,9 @@ def _recording(launch: Any) -> EventLog:
     if isinstance(launch, Session):
         return launch.log
     if not isinstance(launch, EventLog):
-        raise TypeError(f"launch must be what Kernel.record or Kernel.session returns; got {type(launch).__name__}")
+        raise TypeError(
+            f"launch must be what sglab.trace, Kernel.record or Kernel.session returns; got {type(launch).__name__}"
+        )
     return launch
 
 

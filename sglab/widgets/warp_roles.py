@@ -10,8 +10,8 @@ class WarpRoles(LaunchWidget):
     """Every warp of one cluster of a recorded launch on a timeline, with copies, matrix products, tensor memory, waits
     and the pipelines between roles.
 
-    launch: what `Kernel.record` returns; or a session, which the widget then moves and follows. If its kernel fails,
-        what happened until then is shown.
+    launch: what `sglab.trace` or `Kernel.record` returns; or a session, which the widget then moves and follows. If its
+        kernel fails, what happened until then is shown.
     cluster: which of the grid's clusters (CTA pairs, or CTAs where the launch has no clusters).
 
     Raises:

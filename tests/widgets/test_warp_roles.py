@@ -12,6 +12,7 @@ pytest.importorskip("torch")
 
 from recorded_launches import mla_sm90, mla_sm100, mla_sm100_session
 
+import sglab
 from sglab.gpu.event_tables import WAIT_KINDS
 from sglab.widgets import WarpRoles
 from sglab.widgets.launch_trace import cluster_ctas
@@ -138,6 +139,13 @@ def test_a_session_is_recorded_and_left_as_it_was() -> None:
     assert table(widget, "events").shape[1] > 5000
 
 
+def test_a_traced_batch_is_shown_by_its_main_launch() -> None:
+    batch = sglab.decode_batch([200, 70], num_heads=128, page_size=128, dtype="float16", seed=0)
+    widget = WarpRoles(sglab.trace(batch, "cutlass_mla"))
+    assert "mla" in widget.launch["kernel"]
+    assert {"load", "mma", "softmax"} <= set(widget.launch["roles"])
+
+
 def test_something_else_is_refused_by_name() -> None:
-    with pytest.raises(TypeError, match=r"launch must be what Kernel.record or Kernel.session returns; got str"):
+    with pytest.raises(TypeError, match=r"launch must be what sglab.trace, Kernel.record or .*; got str"):
         WarpRoles("kernel")  # type: ignore[arg-type]

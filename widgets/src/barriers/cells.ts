@@ -29,14 +29,23 @@ export function makeCells(): Cells {
   const pending = h("span", { class: "sbr-pending" });
   const tx = h("span", { class: "sbr-tx" });
   const waiting = h("span", { class: "sbr-waiting" });
+  let shown = "";
+  let shownWaiting = "";
   return {
     element: h("div", { class: "sbr-cells" }, phase, pending, tx, waiting),
     show(launch, state, position) {
+      const { waiting: waiters, ...rest } = state;
+      const key = Object.values(rest).join();
+      const first = waiters[0];
+      const waitingKey = first ? `${position} ${waiters.map(({ row }) => row).join()}` : "";
+      if (waitingKey !== shownWaiting) waiting.replaceChildren(...waitingParts(launch, waiters, position));
+      shownWaiting = waitingKey;
+      if (key === shown) return;
+      shown = key;
       phase.replaceChildren(...phaseParts(state));
       pending.replaceChildren(...pendingParts(state));
       tx.textContent = state.tx ? format.bytes(state.tx) : "";
       tx.title = state.tx ? `${format.count(state.tx)} bytes still to come` : "";
-      waiting.replaceChildren(...waitingParts(launch, state.waiting, position));
     },
   };
 }

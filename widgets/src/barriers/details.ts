@@ -67,40 +67,57 @@ function history(
   position: number,
   toEvent: (event: number) => void,
 ): HTMLElement[] {
-  const { actions, phases, meta } = launch;
-  const found: { at: number; entry: () => HTMLElement }[] = [];
-  for (let i = actions.size - 1; i >= 0; i--) {
-    const event = actions.event[i] as number;
-    if (actions.barrier[i] !== index || event >= position) continue;
-    const does = meta.actions[actions.action[i] as number] as string;
-    found.push({
-      at: event,
-      entry: () => h("li", {}, `${does} `, eventLink(launch, event, toEvent), ` at ${format.count(event)}`),
-    });
-    if (found.length === LISTED) break;
-  }
-  for (let i = phases.size - 1, ends = 0; i >= 0 && ends < LISTED; i--) {
-    const at = phases.position[i] as number;
-    if (phases.barrier[i] !== index || at >= position) continue;
-    ends += 1;
-    const released = relations.releasedBy(i).filter(({ since }) => since !== undefined).length;
-    const whom = released ? `, released ${format.plural(released, "warp")}` : "";
-    const cause = phases.event[i] as number;
-    const by = phases.asynchronous[i] ? " by what it issued: " : " by ";
-    found.push({
-      at: at + 0.5,
-      entry: () =>
-        h(
-          "li",
-          { class: "sbr-end" },
-          `phase ${phases.number[i]} ended at ${format.count(at)}${by}`,
-          eventLink(launch, cause, toEvent),
-          whom,
-        ),
-    });
-  }
-  return found
+  const { actions, phases } = launch;
+  const did = lastBefore(relations.actionsOn(index), actions.event, position);
+  const ended = lastBefore(relations.phasesOf(index), phases.position, position);
+  return [
+    ...did.map((row) => ({
+      at: actions.event[row] as number,
+      entry: () => actionEntry(launch, row, toEvent),
+    })),
+    ...ended.map((row) => ({
+      at: (phases.position[row] as number) + 0.5,
+      entry: () => phaseEntry(launch, relations, row, toEvent),
+    })),
+  ]
     .sort((a, b) => b.at - a.at)
     .slice(0, LISTED)
     .map(({ entry }) => entry());
+}
+
+/** The last few of `rows`, which ascend by `at`, that lie before a position. */
+function lastBefore(rows: readonly number[], at: Int32Array, position: number): readonly number[] {
+  let low = 0;
+  let high = rows.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((at[rows[middle] as number] as number) < position) low = middle + 1;
+    else high = middle;
+  }
+  return rows.slice(Math.max(0, low - LISTED), low);
+}
+
+function actionEntry(launch: Launch, row: number, toEvent: (event: number) => void): HTMLElement {
+  const { actions, meta } = launch;
+  const event = actions.event[row] as number;
+  const does = meta.actions[actions.action[row] as number] as string;
+  return h("li", {}, `${does} `, eventLink(launch, event, toEvent), ` at ${format.count(event)}`);
+}
+
+function phaseEntry(
+  launch: Launch,
+  relations: Relations,
+  row: number,
+  toEvent: (event: number) => void,
+): HTMLElement {
+  const { phases } = launch;
+  const released = relations.releasedBy(row).filter(({ since }) => since !== undefined).length;
+  const by = phases.asynchronous[row] ? " by what it issued: " : " by ";
+  return h(
+    "li",
+    { class: "sbr-end" },
+    `phase ${phases.number[row]} ended at ${format.count(phases.position[row] as number)}${by}`,
+    eventLink(launch, phases.event[row] as number, toEvent),
+    released ? `, released ${format.plural(released, "warp")}` : "",
+  );
 }

@@ -15,9 +15,15 @@ export class Relations {
   #actionOfEvent = new Map<number, number>();
   #waitOfEvent = new Map<number, number>();
   #operationsOfEvent = new Map<number, number>();
+  #actionsOn: number[][];
+  #phasesOf: number[][];
 
   constructor(private launch: Launch) {
-    const { phases, actions, waits, operations } = launch;
+    const { phases, actions, waits, operations, meta } = launch;
+    this.#actionsOn = meta.barriers.map(() => []);
+    this.#phasesOf = meta.barriers.map(() => []);
+    for (let i = 0; i < actions.size; i++) this.#actionsOn[actions.barrier[i] as number]?.push(i);
+    for (let i = 0; i < phases.size; i++) this.#phasesOf[phases.barrier[i] as number]?.push(i);
     this.#releasedBy = Array.from({ length: phases.size }, () => []);
     for (let i = 0; i < phases.size; i++) push(this.#phasesOfEvent, phases.event[i] as number, i);
     for (let i = 0; i < waits.size; i++) {
@@ -45,6 +51,16 @@ export class Relations {
   /** Who went on when a phase ended, those that had waited first. */
   releasedBy(phase: number): readonly Released[] {
     return this.#releasedBy[phase] ?? [];
+  }
+
+  /** Rows of `actions` on a barrier, in order. */
+  actionsOn(barrier: number): readonly number[] {
+    return this.#actionsOn[barrier] ?? [];
+  }
+
+  /** Rows of `phases` of a barrier, in order. */
+  phasesOf(barrier: number): readonly number[] {
+    return this.#phasesOf[barrier] ?? [];
   }
 
   /** What an event did to a barrier: a row of `actions`. */

@@ -34,6 +34,7 @@ export class BarrierStates {
   readonly changes: Changes[];
   readonly progress: BarrierSteps[];
   #waits: number[][];
+  #waitEnds: Int32Array[];
 
   constructor(private launch: Launch) {
     const { meta, states, waits, places } = launch;
@@ -46,6 +47,9 @@ export class BarrierStates {
     }));
     this.#waits = meta.barriers.map(() => []);
     for (let i = 0; i < waits.size; i++) this.#waits[waits.barrier[i] as number]?.push(i);
+    for (const mine of this.#waits)
+      mine.sort((a, b) => (waits.event[a] as number) - (waits.event[b] as number));
+    this.#waitEnds = this.#waits.map((mine) => Int32Array.from(mine, (i) => waits.event[i] as number));
   }
 
   at(barrier: number, step: number): BarrierState {
@@ -69,17 +73,20 @@ export class BarrierStates {
 
   /** Who waits, those that came first before the others. */
   waitingAt(barrier: number, step: number): Waiter[] {
-    const { waits, places } = this.launch;
+    if (step === 0) return [];
+    const { waits, places, meta } = this.launch;
     const now = places.positionAt(step);
-    return (this.#waits[barrier] ?? [])
-      .filter((i) => (waits.since[i] as number) <= now && now <= (waits.event[i] as number))
-      .filter(() => step > 0)
-      .map((i) => ({
-        row: waits.row[i] as number,
-        since: waits.since[i] as number,
-        event: waits.event[i] as number,
-      }))
-      .sort((a, b) => a.since - b.since);
+    const rows = this.#waits[barrier] ?? [];
+    const found: Waiter[] = [];
+    // By the event that ends them: a warp that waits now is among the next few.
+    const first = countUpTo(this.#waitEnds[barrier] as Int32Array, now - 1);
+    const last = Math.min(rows.length, first + 4 * meta.ctas.length * meta.warps);
+    for (let k = first; k < last; k++) {
+      const i = rows[k] as number;
+      const since = waits.since[i] as number;
+      if (since <= now) found.push({ row: waits.row[i] as number, since, event: waits.event[i] as number });
+    }
+    return found.sort((a, b) => a.since - b.since);
   }
 
   /** Rows of the log's waits at this barrier. */

@@ -119,6 +119,7 @@ export class Timeline {
     this.#selected = undefined;
     this.#minimap.forget();
     this.setRange(keepRange ? this.#range : { start: 0, end: model.length });
+    this.#stressed = new Set();
     this.#showLabels();
   }
 
@@ -135,6 +136,7 @@ export class Timeline {
 
   /** Rows to stress; none: all alike. */
   stress(rows: ReadonlySet<number>): void {
+    if (rows.size === this.#stressed.size && [...rows].every((row) => this.#stressed.has(row))) return;
     this.#stressed = rows;
     for (const [row, label] of [...this.#labels.querySelectorAll(".sg-timeline-label")].entries())
       label.setAttribute("aria-pressed", String(rows.has(row)));
