@@ -29,7 +29,7 @@ def load(
         return Module(compile_cuda(source, arch, options, include), "<cuda>")
     path = Path(source)
     if path.suffix == ".ptx":
-        return Module(path.read_text(), path.name)
+        return Module(path.read_text(), path.name, path.parent)
     if path.suffix == ".cu":
-        return Module(compile_cuda(path, arch, options, include), path.name)
+        return Module(compile_cuda(path, arch, options, include), path.name, path.parent)
     raise GpuError(f"load: expected a .ptx or .cu file, or the text of one; got '{source}'")

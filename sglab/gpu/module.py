@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sglab.gpu.arguments import Packer
@@ -22,12 +23,12 @@ if TYPE_CHECKING:
 class Module:
     """PTX text. `module["entry"]` is a kernel; iterating gives the entries' names.
 
-    name: for messages, such as the file it came from
+    name: for messages, such as the file it came from; folder: where that file is
     raises GpuError: the text is not PTX
     """
 
-    def __init__(self, ptx: str, name: str = "<ptx>") -> None:
-        self.ptx, self.name = ptx, name
+    def __init__(self, ptx: str, name: str = "<ptx>", folder: Path | None = None) -> None:
+        self.ptx, self.name, self.folder = ptx, name, folder
         self._header = read_header(ptx, name)
 
     @property

@@ -8,6 +8,7 @@ again passes through the same states.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from sglab.gpu.code import Instruction
@@ -31,6 +32,15 @@ class Session(SessionBreakpoints):
         """Calls `listener` whenever the session has moved, until the function that this returns is called."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener) if listener in self._listeners else None
+
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """While it lasts, listeners do not hear of moves: for those that end where they began."""
+        self._held += 1
+        try:
+            yield
+        finally:
+            self._held -= 1
 
     def step(
         self, warp: WarpName | None = None, count: int = 1, cta: CtaName | None = None, limit: int | None = None
@@ -156,7 +166,7 @@ class Session(SessionBreakpoints):
         finally:
             if not self._session.failed:
                 self.fault = None
-            for listener in [*self._listeners]:
+            for listener in [] if self._held else [*self._listeners]:
                 listener()
         at = self.next if reason == "breakpoint" else self.last
         return Stop(reason, self.now, at or self.last, breakpoint or None)

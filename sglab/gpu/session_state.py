@@ -55,6 +55,7 @@ class SessionState:
         self.fault: Fault | None = None
         self._focus = 0
         self._listeners: list[Callable[[], None]] = []
+        self._held = 0
 
     # Where the session is
 

@@ -9,6 +9,7 @@ from .selection import selection
 
 if TYPE_CHECKING:
     from .barriers import Barriers
+    from .kernel_debugger import KernelDebugger
     from .online_softmax import OnlineSoftmax
     from .page_table import PageTable
     from .shared_memory import SharedMemory
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Barriers",
+    "KernelDebugger",
     "OnlineSoftmax",
     "PageTable",
     "SharedMemory",
@@ -32,6 +34,7 @@ __all__ = [
 
 _LAZY = {
     "Barriers": "barriers",
+    "KernelDebugger": "kernel_debugger",
     "OnlineSoftmax": "online_softmax",
     "PageTable": "page_table",
     "SharedMemory": "shared_memory",

@@ -413,6 +413,9 @@ def test_listeners_hear_of_every_move_until_they_leave() -> None:
     leave = session.on_move(lambda: heard.append(session.now))
     session.step(count=3)
     session.back()
+    with session.quiet():
+        session.step(count=5)
+        session.seek(2)
     leave()
     session.step()
     assert heard == [3, 2]

@@ -1,0 +1,128 @@
+"""A kernel's code as the page reads it: texts by line, and which instruction stands on which line of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sglab.gpu import Kernel
+
+from .source import SourceFinder, SourceText
+
+KINDS = (
+    *("integer", "float", "half", "convert", "move", "compare", "control", "global", "shared"),
+    *("local", "param", "atomic", "warp", "barrier", "async", "matrix", "tensor_memory", "other"),
+)
+EVENTS = frozenset({"barrier", "async", "matrix", "tensor_memory", "atomic"})
+"""Classes of instructions through which warps meet each other or the asynchronous units."""
+LANGUAGES = {".py": "python", ".cu": "cuda", ".cuh": "cuda", ".h": "cuda", ".hpp": "cuda", ".cpp": "cuda"}
+
+
+class CodeTables:
+    """What the page needs of a kernel's code, as named tensors and a list of files.
+
+    ptx.text, ptx.start: the PTX and where each line begins; file<n>.text, file<n>.start: likewise
+    code.ptx_line, code.kind, code.chain: by pc; kinds are indices of KINDS
+    chain.start: row n of the chains is chain.place[start[n] : start[n + 1]], pairs of file and line, innermost first
+    """
+
+    def __init__(self, kernel: Kernel, folders: Sequence[str | Path], digests: Mapping[str, str]) -> None:
+        self.kernel = kernel
+        rows = kernel.code.rows
+        self.paths = _files_by_use(rows)
+        self.numbers = {path: number for number, path in enumerate(self.paths)}
+        finder = SourceFinder(folders, digests)
+        self.sources = [finder.find(path) for path in self.paths]
+        self._rows = rows
+
+    def tensors(self) -> dict[str, Any]:
+        chains: dict[Any, int] = {}
+        of_pc = [chains.setdefault(tuple((file, line) for file, line, _ in row[3]), len(chains)) for row in self._rows]
+        places = [(self.numbers[file], line) for chain in chains for file, line in chain]
+        number = {kind: index for index, kind in enumerate(KINDS)}
+        named: dict[str, Any] = {
+            "code.ptx_line": np.array([row[0] for row in self._rows], np.int32),
+            "code.kind": np.array([number[row[2]] for row in self._rows], np.uint8),
+            "code.chain": np.array(of_pc, np.int32),
+            "chain.start": np.cumsum([0, *map(len, chains)], dtype=np.int32),
+            "chain.place": np.array(places, np.int32).reshape(-1, 2),
+            **_text("ptx", _without_debug_sections(self.kernel.module.ptx)),
+        }
+        for index, source in enumerate(self.sources):
+            if source.text is not None:
+                named |= _text(f"file{index}", source.text)
+        return named
+
+    def description(self) -> dict[str, Any]:
+        counts = dict.fromkeys(self.paths, 0)
+        for row in self._rows:
+            for file in {file for file, *_ in row[3]}:
+                counts[file] += 1
+        return {
+            "entry": self.kernel.name,
+            "target": self.kernel.module.target,
+            "module": self.kernel.module.name,
+            "instructions": sum(1 for row in self._rows if row[0]),
+            "kinds": list(KINDS),
+            "events": sorted(EVENTS),
+            "files": [_file(source, counts[source.path]) for source in self.sources],
+        }
+
+    def pcs_of_ptx_line(self, line: int) -> list[int]:
+        return [pc for pc, row in enumerate(self._rows) if row[0] == line]
+
+    def pcs_where_line_begins(self, file: int, line: int) -> list[int]:
+        """Instructions of a source line that do not follow another one of the same line: where one would stop."""
+        path = self.paths[file]
+        inside = [bool(row[0]) and any(at[0] == path and at[1] == line for at in row[3]) for row in self._rows]
+        return [pc for pc, here in enumerate(inside) if here and not (pc and inside[pc - 1])]
+
+    def pcs_of_events(self) -> list[int]:
+        return [pc for pc, row in enumerate(self._rows) if row[0] and row[2] in EVENTS]
+
+    def shown(self) -> list[int]:
+        """Instructions that stand in the PTX text."""
+        return [pc for pc, row in enumerate(self._rows) if row[0]]
+
+    def place(self, pc: int) -> str:
+        """Where an instruction stands, for a sentence: its source line, else its line of PTX."""
+        line, _, _, chain = self._rows[pc]
+        return f"{Path(chain[0][0]).name}:{chain[0][1]}" if chain else f"PTX line {line}"
+
+
+def _files_by_use(rows: Sequence[Any]) -> list[str]:
+    """Files with code, the one that most instructions lead to first."""
+    uses: dict[str, int] = {}
+    for row in rows:
+        for file in {file for file, *_ in row[3]}:
+            uses[file] = uses.get(file, 0) + 1
+    return sorted(uses, key=lambda file: -uses[file])
+
+
+def _file(source: SourceText, instructions: int) -> dict[str, Any]:
+    path = Path(source.path)
+    return {
+        "path": source.path,
+        "name": path.name,
+        "language": LANGUAGES.get(path.suffix, "python" if "ipykernel" in source.path else "cuda"),
+        "instructions": instructions,
+        "available": source.text is not None,
+        "toolkit": source.path.startswith("cuda/") or "/cuda" in source.path,
+        "note": source.note,
+    }
+
+
+def _without_debug_sections(ptx: str) -> str:
+    found = re.search(r"^\s*\.section\s+\.debug", ptx, re.MULTILINE)
+    return ptx[: found.start()] if found else ptx
+
+
+def _text(name: str, text: str) -> dict[str, Any]:
+    """UTF-8 bytes, and where each line begins: one entry more than lines. Line ends are part of their lines."""
+    lines = [line.encode() for line in text.splitlines(keepends=True)]
+    starts = np.cumsum([0, *map(len, lines)], dtype=np.int32)
+    return {f"{name}.text": np.frombuffer(b"".join(lines), np.uint8), f"{name}.start": starts}

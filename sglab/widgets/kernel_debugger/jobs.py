@@ -1,0 +1,151 @@
+"""The move under way, and what is known of the launch from the moves so far."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from sglab.gpu import KernelError, SessionError
+from sglab.gpu.session import Session
+
+from .code import CodeTables
+from .moves import Mover, Moves, Name
+from .sentences import capitalised, failure, sentence
+from .stops import StopPoints
+
+BUDGET_S = 0.04
+"""One command's share of a move."""
+KEPT_VISITS = 200
+
+
+class Jobs:
+    """At most one move at a time.
+
+    length: the position up to which the launch is known; complete: whether that is its end
+    failure: what the launch ends with, if it is known to fail; see sentences.failure
+    visits: the last positions at which moves ended, for saved pages
+    """
+
+    def __init__(self, session: Session, code: CodeTables, stops: StopPoints) -> None:
+        self._session, self._code, self._stops = session, code, stops
+        self._mover = Mover(session)
+        self._job: Moves | None = None
+        self._action, self._origin = "", 0
+        self.length, self.complete = session.now, False
+        self.failure: dict[str, Any] | None = None
+        self.sentence, self.stopped_by = sentence(session, None, None), 0
+        self.visits: list[int] = [session.now]
+
+    @property
+    def progress(self) -> dict[str, Any] | None:
+        """Of the move under way: its action, and from where it started."""
+        return None if self._job is None else {"action": self._action, "from": self._origin}
+
+    def start(self, action: str, warp: Name | None, options: dict[str, Any]) -> None:
+        """raises SessionError, ValueError: it cannot be done; nothing has changed"""
+        self._job = self._made(action, warp, options)
+        self._action, self._origin = action, self._session.now
+        if action == "force":
+            self.complete, self.failure = False, None
+
+    def advance(self) -> None:
+        """Goes on with the move for a while; to its end, if that comes."""
+        if self._job is None:
+            return
+        deadline = time.perf_counter() + BUDGET_S
+        try:
+            while time.perf_counter() < deadline:
+                next(self._job)
+            self._note(None)
+            return
+        except StopIteration as done:
+            self._job = None
+            self._note(done.value)
+        except KernelError as error:
+            self._job = None
+            self._failed(error)
+        except BaseException:
+            self._job = None
+            self._note(None)
+            raise
+        self.visits = [*self.visits, self._session.now][-KEPT_VISITS:]
+
+    def halt(self) -> None:
+        """Ends the move where it is; a search backwards ends where it began."""
+        if self._job is not None:
+            self._job.close()
+            self._job = None
+            self._note(None)
+
+    def moved_by_python(self) -> None:
+        if self._job is not None:  # a search would go on from elsewhere
+            self._job = None
+        if self._session.now > self.length:
+            self.complete = False
+        self._note(None)
+
+    def measure(self, seconds: float) -> None:
+        """Learns how long the launch is, if it can be found out in this time."""
+        if self.complete or self._job is not None:
+            return
+        reach = self._mover.measure(seconds)
+        self.length, self.complete = reach.position, reach.complete
+        if reach.failure is not None:
+            self.failure = failure(reach.failure, reach.position)
+
+    def _note(self, stop: Any) -> None:
+        session = self._session
+        point = self._stops.of_number(stop.breakpoint) if stop is not None else None
+        self.stopped_by = 0 if point is None else point.id
+        self.sentence = capitalised(sentence(session, stop, point))
+        self.length = max(self.length, session.now) if not session.over else session.now
+        self.complete = self.complete or session.over
+
+    def _failed(self, error: KernelError) -> None:
+        self.failure = failure(error, self._session.now)
+        self.length, self.complete = self._session.now, True
+        self.sentence, self.stopped_by = f"The kernel failed: {self.failure['kind']}.", 0
+
+    def _made(self, action: str, warp: Name | None, options: dict[str, Any]) -> Moves:
+        mover, code = self._mover, self._code
+        alone: dict[str, Callable[[], Moves]] = {
+            "step": mover.step,
+            "back": mover.step_back,
+            "run": mover.run,
+            "run_back": mover.run_back,
+            "event": lambda: mover.run_to(code.pcs_of_events(), None),
+            "event_back": lambda: mover.back_to(code.pcs_of_events(), None),
+            "end": mover.to_end,
+            "seek": lambda: mover.seek(self._reachable(int(options["position"]))),
+            "to": lambda: mover.run_to(self._pcs(options), None),
+            "back_to": lambda: mover.back_to(self._pcs(options), None),
+        }
+        if action in alone:
+            return alone[action]()
+        if warp is None:
+            raise SessionError("no warp is running: go back first")
+        of_warp: dict[str, Callable[[], Moves]] = {
+            "warp": lambda: mover.step_warp(warp, code.shown()),
+            "warp_back": lambda: mover.back_to(code.shown(), warp),
+            "line": lambda: mover.step_line(warp, code.shown()),
+            "line_back": lambda: mover.line_back(warp, code.shown()),
+            "warp_event": lambda: mover.run_to(code.pcs_of_events(), warp),
+            "warp_event_back": lambda: mover.back_to(code.pcs_of_events(), warp),
+            "force": lambda: mover.force(warp),
+        }
+        if action not in of_warp:
+            raise ValueError(f"there is no action {action!r}; there are {', '.join([*alone, *of_warp])}")
+        return of_warp[action]()
+
+    def _reachable(self, position: int) -> int:
+        return min(position, self.length) if self.complete else position
+
+    def _pcs(self, options: dict[str, Any]) -> list[int]:
+        if "ptx" in options:
+            pcs = self._code.pcs_of_ptx_line(int(options["ptx"]))
+        else:
+            pcs = self._code.pcs_where_line_begins(int(options["file"]), int(options["line"]))
+        if not pcs:
+            raise SessionError("no instruction stands on this line")
+        return pcs

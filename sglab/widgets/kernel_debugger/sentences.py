@@ -1,0 +1,64 @@
+"""Why the session is where it is, as a sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sglab.gpu import KernelError
+from sglab.gpu.session import Session
+from sglab.gpu.state import Place, Stop
+
+from .stops import StopPoint
+
+
+def sentence(session: Session, stop: Stop | None, point: StopPoint | None) -> str:
+    """Of a stop; None: nothing has been asked for yet, or Python moved the session."""
+    if session.over:
+        return f"The launch has ended after {session.now:,} warp-instructions."
+    if stop is not None and stop.reason == "breakpoint" and point is not None:
+        return _at_breakpoint(session, stop, point)
+    if session.now == 0:
+        return "Nothing has run yet."
+    if stop is not None and stop.reason == "exited":
+        return "The warp has exited: it executes nothing more."
+    ahead = stop.at if stop is not None and stop.reason == "breakpoint" else None
+    if ahead is not None:
+        return f"{_who(ahead)} is about to execute {_what(ahead)}."
+    return f"{_who(session.last)} executed {_what(session.last)}." if session.last is not None else ""
+
+
+def failure(error: KernelError, where: int) -> dict[str, Any]:
+    """A kernel's failure, for the page: what happened, where, and at which position."""
+    fault = error.fault
+    found: dict[str, Any] = {"message": str(error), "position": where, "kind": "fault"}
+    if fault is not None:
+        found |= {"kind": fault.kind, "cta": list(fault.cta), "warp": fault.warp, "lane": fault.lane}
+        found |= {"ptxLine": fault.ptx_line, "file": fault.source_file, "line": fault.source_line}
+    return found
+
+
+def _at_breakpoint(session: Session, stop: Stop, point: StopPoint) -> str:
+    ahead = session.next
+    if point.kind in ("line", "ptx") and ahead is not None:
+        return f"Breakpoint {point.id}, {point.label}: {_who(ahead)} is about to execute {_what(ahead)}."
+    name = f"{'Watch' if point.kind == 'watch' else 'Breakpoint'} {point.id}: {point.label}"
+    if point.kind == "watch" and ahead is not None:
+        return f"{name}: {_who(ahead)} is about to execute {_what(ahead)}."
+    return f"{name}: {_who(stop.at)} executed {_what(stop.at)}." if stop.at is not None else f"{name}."
+
+
+def _who(place: Place | None) -> str:
+    return "" if place is None else f"warp {place.warp} of CTA {place.cta}"
+
+
+def _what(place: Place | None) -> str:
+    if place is None:
+        return ""
+    at = place.instruction
+    where = f"{Path(at.source[0]).name}:{at.source[1]}" if at.source else f"PTX line {at.ptx_line}"
+    return f"{at.opcode} ({where})"
+
+
+def capitalised(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,169 @@
+"""A session at one moment, as the page shows it: plain values, and registers and memory as bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sglab.gpu import SessionError
+from sglab.gpu.findings import Finding, Party
+from sglab.gpu.session import Session
+from sglab.gpu.state import Cta, Place, Warp
+
+MOST_IN_FLIGHT = 64
+MOST_FINDINGS = 100
+MOST_OUTPUT = 20_000
+"""Characters of printf output that cross: its end."""
+
+
+class Focus:
+    """The warp whose registers are shown: the reader's, while it is there, else the one that ran last."""
+
+    def __init__(self, session: Session, cta: int | None, warp: int | None, group: int) -> None:
+        self.ctas = {each.linear: each for each in session.ctas}
+        place = session.last or session.next
+        wanted = (cta, warp) if cta is not None and warp is not None else None
+        if wanted is None or wanted[0] not in self.ctas or wanted[1] >= self.ctas[wanted[0]].warp_count:
+            wanted = (place.cta, place.warp) if place is not None and place.cta in self.ctas else None
+        if wanted is None and self.ctas:
+            wanted = (next(iter(self.ctas)), 0)
+        self.cta = None if wanted is None else self.ctas[wanted[0]]
+        self.warp = 0 if wanted is None else wanted[1]
+        self.group = group
+
+    @property
+    def name(self) -> tuple[int, int] | None:
+        return None if self.cta is None else (self.cta.linear, self.warp)
+
+    @property
+    def cluster(self) -> list[Cta]:
+        """The CTAs of its cluster."""
+        if self.cta is None:
+            return []
+        return [each for each in self.ctas.values() if each.cluster == self.cta.cluster]
+
+
+def snapshot(session: Session, focus: Focus) -> dict[str, Any]:
+    """Everything but registers and watches."""
+    shown = [session.warp(warp, cta) for cta in focus.cluster for warp in range(cta.warp_count)]
+    if focus.cta is not None:
+        own = next(w for w in shown if (w.cta.linear, w.index) == focus.name)
+        focus.group = min(focus.group, max(0, len(own.groups) - 1))
+    return {
+        "position": session.now,
+        "over": session.over,
+        "last": _place(session.last),
+        "next": _place(session.next),
+        "focus": None if focus.cta is None else [focus.cta.linear, focus.warp, focus.group],
+        "ctas": [[cta.linear, *cta.index, cta.cluster, cta.rank, cta.warp_count] for cta in focus.ctas.values()],
+        "warps": [_warp(warp) for warp in shown],
+        "mbarriers": [row for cta in focus.cluster for row in _mbarriers(session, cta)],
+        "barriers": [row for cta in focus.cluster for row in _barriers(session, cta)],
+        "inFlight": [] if focus.cta is None else _in_flight(session, focus.cta),
+        "output": session.output[-MOST_OUTPUT:],
+        "findings": [_finding(session, finding) for finding in session.findings[:MOST_FINDINGS]],
+    }
+
+
+def registers(session: Session, cta: int, warp: int, group: int) -> tuple[list[list[Any]], list[bytes]]:
+    """([name, type, bytes per lane], its bytes) of the registers that a group of a warp will still read. A predicate
+    has 0 bytes per lane and one mask."""
+    try:
+        found = session.registers(warp, group, cta)
+    except SessionError:
+        return [], []
+    rows, data = [], []
+    for register in found.values():
+        values = register.values
+        if values.dtype == bool:
+            mask = int(sum(1 << lane for lane in range(32) if values[lane]))
+            rows.append([register.name, register.type, 0])
+            data.append(mask.to_bytes(4, "little"))
+        else:
+            rows.append([register.name, register.type, values.nbytes // 32])
+            data.append(values.tobytes())
+    return rows, data
+
+
+def _place(place: Place | None) -> list[int] | None:
+    return None if place is None else [place.cta, place.warp, place.instruction.pc, place.mask]
+
+
+def _warp(warp: Warp) -> dict[str, Any]:
+    groups = [[g.at.pc, g.mask, g.wait, g.key, g.since, g.blocked] for g in warp.groups]
+    return {
+        "cta": warp.cta.linear,
+        "rank": warp.cta.rank,
+        "warp": warp.index,
+        "executed": warp.executed,
+        "groups": groups,
+    }
+
+
+def _mbarriers(session: Session, cta: Cta) -> list[dict[str, Any]]:
+    return [
+        {
+            "cta": cta.linear,
+            "offset": each.offset,
+            "pending": each.pending,
+            "expected": each.expected,
+            "tx": each.tx_count,
+            "phase": each.phase,
+            "waiting": [list(who) for who in each.waiting],
+        }
+        for each in session.mbarriers(cta)
+    ]
+
+
+def _barriers(session: Session, cta: Cta) -> list[dict[str, Any]]:
+    return [
+        {
+            "cta": cta.linear,
+            "number": each.number,
+            "arrived": each.arrived,
+            "expected": each.expected,
+            "phase": each.phase,
+            "waiting": sorted(each.waiting),
+        }
+        for each in session.barriers(cta)
+    ]
+
+
+def _finding(session: Session, finding: Finding) -> dict[str, Any]:
+    return {
+        "detector": finding.detector,
+        "kind": finding.kind,
+        "message": finding.message,
+        "severity": finding.severity,
+        "count": finding.count,
+        "memory": f"{finding.space}+0x{finding.address:x}, {finding.nbytes} bytes" if finding.space else "",
+        "at": _party(session, finding.at),
+        "other": _party(session, finding.other),
+        "otherDid": finding.other_did,
+    }
+
+
+def _party(session: Session, party: Party | None) -> dict[str, Any] | None:
+    if party is None:
+        return None
+    x, y, _ = session.launch.geometry.grid
+    return {
+        "cta": party.cta[0] + x * (party.cta[1] + y * party.cta[2]),
+        "warp": party.warp,
+        "lanes": party.lanes,
+        "pc": party.instruction.pc if party.instruction else -1,
+        "position": party.position,
+        "asynchronous": party.asynchronous,
+    }
+
+
+def _in_flight(session: Session, cta: Cta) -> list[list[Any]]:
+    return [
+        [each.kind, each.cta, each.warp, each.lane, each.at.pc, each.shared, each.nbytes, each.mbarrier]
+        for each in session.in_flight(cta)[:MOST_IN_FLIGHT]
+    ]
+
+
+def joined(parts: list[bytes]) -> np.ndarray:
+    return np.frombuffer(b"".join(parts), np.uint8)

@@ -1,0 +1,146 @@
+"""Where a run stops: the reader's breakpoints, watched memory, phases of mbarriers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from sglab.gpu.session import Session
+
+from .code import CodeTables
+from .watch import Watch
+
+
+@dataclass
+class StopPoint:
+    """One of them.
+
+    kind: line, ptx, watch or phase
+    label: for people; place: for the page: a file and line, a PTX line, or nothing
+    cta, warp: limit it to a CTA, and to a warp; None for all
+    arm: makes it in the session and returns its number there
+    """
+
+    id: int
+    kind: str
+    label: str
+    arm: Callable[[], int]
+    place: dict[str, int] = field(default_factory=dict)
+    cta: int | None = None
+    warp: int | None = None
+    enabled: bool = True
+    number: int | None = None
+
+    def row(self) -> dict[str, Any]:
+        shown = ("id", "kind", "label", "place", "cta", "warp", "enabled")
+        return {name: getattr(self, name) for name in shown}
+
+
+class StopPoints:
+    """The reader's own, in the order in which they were made. Those that are made in Python are not among them."""
+
+    def __init__(self, session: Session, code: CodeTables) -> None:
+        self._session, self._code = session, code
+        self._all: dict[int, StopPoint] = {}
+        self._next = 1
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [point.row() for point in self._all.values()]
+
+    def of_number(self, number: int | None) -> StopPoint | None:
+        """By its number in the session."""
+        return next((each for each in self._all.values() if number is not None and each.number == number), None)
+
+    def toggle_line(self, file: int, line: int) -> None:
+        """A breakpoint at a source line: set, or taken away where there is one."""
+        place = {"file": file, "line": line}
+        if self._taken(place):
+            return
+        path = self._code.paths[file]
+        pcs = self._code.pcs_where_line_begins(file, line)
+        if not pcs:
+            self._session.code.find(line=line, file=path)  # says which lines are near
+        self._add("line", f"{path.rsplit('/', 1)[-1]}:{line}", pcs, place)
+
+    def toggle_ptx(self, line: int) -> None:
+        place = {"ptx": line}
+        if self._taken(place):
+            return
+        pcs = self._code.pcs_of_ptx_line(line)
+        if not pcs:
+            self._session.code.find(ptx_line=line)
+        self._add("ptx", f"PTX line {line}", pcs, place)
+
+    def add_watch(self, watch: Watch, access: str) -> None:
+        words = {"write": "is written", "read": "is read", "any": "is accessed"}
+        if access not in words:
+            raise ValueError(f"access must be 'write', 'read' or 'any'; got {access!r}")
+
+        def arm() -> int:
+            return watch.arm(self._session, access)
+
+        self._insert(StopPoint(self._next, "watch", f"{watch.expression} {words[access]}", arm))
+
+    def add_phase(self, cta: int, offset: int) -> None:
+        def arm() -> int:
+            return self._session.break_phase(mbarrier=offset, cta=cta)
+
+        label = f"a phase of mbarrier smem+0x{offset:x} ends"
+        self._insert(StopPoint(self._next, "phase", label, arm, cta=cta))
+
+    def limit(self, id: int, cta: int | None, warp: int | None) -> None:
+        """Has a breakpoint stop for one warp only, or for all again."""
+        point = self._get(id)
+        before = (point.cta, point.warp)
+        self._disarm(point)
+        point.cta, point.warp = cta, warp
+        try:
+            self._arm(point)
+        except Exception:
+            point.cta, point.warp = before
+            self._arm(point)
+            raise
+
+    def enable(self, id: int, enabled: bool) -> None:
+        point = self._get(id)
+        self._disarm(point)
+        point.enabled = enabled
+        self._arm(point)
+
+    def remove(self, id: int) -> None:
+        self._disarm(self._get(id))
+        del self._all[id]
+
+    def clear(self) -> None:
+        for id in [*self._all]:
+            self.remove(id)
+
+    def _taken(self, place: dict[str, int]) -> bool:
+        found = [point.id for point in self._all.values() if point.place == place]
+        for id in found:
+            self.remove(id)
+        return bool(found)
+
+    def _add(self, kind: str, label: str, pcs: list[int], place: dict[str, int]) -> None:
+        point = StopPoint(self._next, kind, label, lambda: 0, place)
+        point.arm = lambda: self._session.break_code(pcs, point.warp, point.cta)
+        self._insert(point)
+
+    def _insert(self, point: StopPoint) -> None:
+        self._arm(point)
+        self._all[point.id] = point
+        self._next += 1
+
+    def _get(self, id: int) -> StopPoint:
+        if id not in self._all:
+            raise ValueError(f"there is no breakpoint {id}; there are {', '.join(map(str, self._all)) or 'none'}")
+        return self._all[id]
+
+    def _arm(self, point: StopPoint) -> None:
+        point.number = point.arm() if point.enabled else None
+
+    def _disarm(self, point: StopPoint) -> None:
+        if point.number is not None:
+            self._session.unbreak(point.number)
+            point.number = None

@@ -1,0 +1,244 @@
+"""The widget: the page's commands move the session, and every answer is the moment that the page then shows."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import traitlets
+
+from sglab.gpu import SessionError
+from sglab.gpu.session import Session
+
+from ..base import Widget, asset, command
+from .code import CodeTables
+from .jobs import Jobs
+from .provenance import compiled_digests
+from .saved import saved_moments
+from .state import Focus, joined, registers, snapshot
+from .stops import StopPoints
+from .watch import HELP, Watch, WatchParser
+
+LOOK_AHEAD_S = 0.3
+"""How long the widget runs ahead, when it is made, to learn how long the launch is."""
+
+
+class KernelDebugger(Widget):
+    """Steps a launch on the emulator: source beside PTX, warps, registers, memory, barriers, breakpoints, findings.
+
+    session: of `Kernel.session` or `EmulatedDevice.session`. The widget moves it, and follows when Python does.
+    tensors: names for watches, such as {"out": out}; without them memory is watched as arg0, arg1, …
+    source_paths: folders with source files that are not where the compiler saw them.
+
+    Raises:
+        TypeError: naming the argument.
+    """
+
+    bundle = "kernel_debugger"
+    format = 1
+    _esm = asset("kernel_debugger.js")
+    _css = asset("kernel_debugger.css")
+
+    code = traitlets.Dict(help="entry, target, files: what the code's tensors are about").tag(sync=True)
+    moved = traitlets.Int(0, help="counts changes of what is shown").tag(sync=True)
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        tensors: Mapping[str, Any] | None = None,
+        source_paths: Sequence[str] = (),
+    ) -> None:
+        if not isinstance(session, Session):
+            raise TypeError(
+                "session must be a Session, such as gpu.load(...)['kernel'].session(device, grid=..., args=...); "
+                f"got {type(session).__name__}"
+            )
+        super().__init__()
+        self.session = session
+        kernel = session.launch.kernel
+        digests = compiled_digests(kernel.module)
+        folders = [kernel.module.folder] if kernel.module.folder else []
+        self._tables = CodeTables(kernel, [*source_paths, *folders], digests)
+        self._stops = StopPoints(session, self._tables)
+        self._jobs = Jobs(session, self._tables, self._stops)
+        self._parser = WatchParser(session, tensors or {})
+        self._watches: list[Watch] = []
+        self._busy = False
+        self._follow()
+        self.publish(self._tables.tensors(), code=self._tables.description(), header=self._header())
+        self._jobs.measure(LOOK_AHEAD_S)
+
+    # What the page asks for
+
+    @command
+    def look(self, look: dict[str, Any]) -> dict[str, Any]:
+        """The present moment. look: cta, warp, group of the warp whose registers are wanted; None: the last to run."""
+        return self._answer(look)
+
+    @command
+    def go(self, action: str, look: dict[str, Any], **options: Any) -> dict[str, Any]:
+        """Starts a move; what takes longer is continued by `go_on` and ended by `halt`."""
+        focus = self._focus(look)
+        self._stop_job()
+        self._jobs.start(action, focus.name, options)
+        return self._continue(look)
+
+    @command
+    def go_on(self, look: dict[str, Any]) -> dict[str, Any]:
+        return self._continue(look)
+
+    @command
+    def halt(self, look: dict[str, Any]) -> dict[str, Any]:
+        self._stop_job()
+        self._changed()
+        return self._answer(look)
+
+    @command
+    def measure(self, look: dict[str, Any], seconds: float = LOOK_AHEAD_S) -> dict[str, Any]:
+        """Runs ahead to find the end of the launch, and returns."""
+        self._jobs.measure(seconds)
+        return self._answer(look)
+
+    @command
+    def edit_stops(self, edit: str, look: dict[str, Any], **options: Any) -> dict[str, Any]:
+        """edit: toggle_line, toggle_ptx, limit, enable, remove, clear, add_phase, add_watch; see StopPoints."""
+        if edit == "add_watch":
+            self._stops.add_watch(self._bound(self._parser.parse(options["expression"]), look), options["access"])
+        elif edit in ("toggle_line", "toggle_ptx", "limit", "enable", "remove", "clear", "add_phase"):
+            getattr(self._stops, edit)(**options)
+        else:
+            raise ValueError(f"edit_stops knows no edit {edit!r}")
+        self._changed()
+        return self._answer(look)
+
+    @command
+    def watch(self, expression: str, look: dict[str, Any]) -> dict[str, Any]:
+        """Shows some memory at every stop."""
+        made = self._parser.parse(expression)
+        if all(made.expression != each.expression for each in self._watches):
+            self._watches.append(made)
+        self._changed()
+        return self._answer(look)
+
+    @command
+    def unwatch(self, expression: str, look: dict[str, Any]) -> dict[str, Any]:
+        self._watches = [each for each in self._watches if each.expression != expression]
+        self._changed()
+        return self._answer(look)
+
+    # What is shown
+
+    def saved(self) -> dict[str, Any]:
+        """As Widget.saved; with the moments around the present one, between which the page can step."""
+        self._stop_job()
+
+        def watches(focus: Focus) -> list[dict[str, Any]]:
+            return [self._read(watch, focus) for watch in self._watches]
+
+        page = super().saved()
+        page["tensors"] |= saved_moments(self.session, self._jobs.visits, self._common(), watches)
+        return page
+
+    def _answer(self, look: dict[str, Any]) -> dict[str, Any]:
+        focus = self._focus(look)
+        state = snapshot(self.session, focus)
+        rows: list[list[Any]] = []
+        data: list[bytes] = []
+        if focus.cta is not None:
+            rows, data = registers(self.session, focus.cta.linear, focus.warp, focus.group)
+        state["registers"] = {"rows": rows, "bytes": joined(data)}
+        state["watches"] = [self._read(watch, focus) for watch in self._watches]
+        return {**self._common(), **state}
+
+    def _common(self) -> dict[str, Any]:
+        """What is so at every moment, or is about the way here."""
+        return {
+            "moved": self.moved,
+            "sentence": self._jobs.sentence,
+            "stoppedBy": self._jobs.stopped_by,
+            "length": self._jobs.length,
+            "complete": self._jobs.complete,
+            "failure": self._jobs.failure,
+            "failed": self.session.fault is not None,
+            "job": self._jobs.progress,
+            "stops": self._stops.rows(),
+            "names": self._parser.names(),
+            "help": HELP,
+        }
+
+    def _read(self, watch: Watch, focus: Focus) -> dict[str, Any]:
+        row = watch.row()
+        try:
+            values = watch.read(self.session, None if focus.cta is None else focus.cta.linear)
+        except SessionError as error:
+            return {**row, "error": str(error)}
+        return {**row, "bytes": values.reshape(-1)}
+
+    def _focus(self, look: dict[str, Any]) -> Focus:
+        return Focus(self.session, look.get("cta"), look.get("warp"), int(look.get("group") or 0))
+
+    def _bound(self, watch: Watch, look: dict[str, Any]) -> Watch:
+        """To stop at shared memory, one must say whose."""
+        if watch.space != "shared" or watch.cta is not None:
+            return watch
+        focus = self._focus(look)
+        return watch if focus.cta is None else Watch(**{**vars(watch), "cta": focus.cta.linear})
+
+    def _header(self) -> dict[str, Any]:
+        kernel, geometry = self.session.launch.kernel, self.session.launch.geometry
+        sizes = [f"grid {_dims(geometry.grid)}", f"block {_dims(geometry.block)}"]
+        if geometry.cluster != (1, 1, 1):
+            sizes.append(f"cluster {_dims(geometry.cluster)}")
+        target = kernel.module.target
+        return {
+            "title": "Kernel debugger",
+            "subject": f"{kernel.name}, {', '.join(sizes)}",
+            "badge": {
+                "text": f"emulated {target}",
+                "title": (
+                    "This launch runs on the emulator, on the notebook's own tensors. A position counts executed "
+                    "warp-instructions; the order of warps is the emulator's scheduler's, not a GPU's timing."
+                ),
+            },
+        }
+
+    # Moving
+
+    def _continue(self, look: dict[str, Any]) -> dict[str, Any]:
+        self._busy = True
+        try:
+            self._jobs.advance()
+        finally:
+            self._busy = False
+        self._changed()
+        return self._answer(look)
+
+    def _stop_job(self) -> None:
+        self._busy = True
+        try:
+            self._jobs.halt()
+        finally:
+            self._busy = False
+
+    def _changed(self) -> None:
+        self.moved += 1
+
+    def _follow(self) -> None:
+        """Shows what Python does with the session; the session does not keep the widget alive."""
+        here = weakref.ref(self)
+
+        def listener() -> None:
+            widget = here()
+            if widget is None:
+                leave()
+            elif not widget._busy:
+                widget._jobs.moved_by_python()
+                widget._changed()
+
+        leave = self.session.on_move(listener)
+
+
+def _dims(sizes: Sequence[int]) -> str:
+    return "×".join(map(str, sizes))

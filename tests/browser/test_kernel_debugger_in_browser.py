@@ -1,0 +1,345 @@
+"""KernelDebugger in a real browser: stepping, linked lines, breakpoints, registers, failures, keys, a saved page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+from widget_host import Host
+
+torch = pytest.importorskip("torch")
+
+from sglab import gpu  # noqa: E402
+from sglab.widgets import KernelDebugger, selection  # noqa: E402
+
+PTX = Path(__file__).parents[1] / "emulator" / "ptx" / "session.ptx"
+
+
+@pytest.fixture(autouse=True)
+def nothing_selected() -> None:
+    selection.clear()
+
+
+def make(name: str = "reduce", grid: int = 2, **device: Any) -> KernelDebugger:
+    out = torch.zeros(1)
+    arguments = {
+        "reduce": [torch.arange(2000, dtype=torch.float32), out, 2000],
+        "clock_and_out_of_bounds": [torch.zeros(128, dtype=torch.int64), 1000],
+    }
+    emulated = gpu.EmulatedDevice("sm_90a", **device)
+    session = gpu.load(PTX)[name].session(emulated, grid=grid, block=128, args=arguments[name])
+    return KernelDebugger(session, tensors={"out": out})
+
+
+@pytest.fixture
+def widget() -> KernelDebugger:
+    return make()
+
+
+def show(host: Host, widget: KernelDebugger, place: str = "widget") -> Page:
+    host.show(widget, place)
+    expect(host.page.locator(f"#{place} .kd-line").first).to_be_visible()
+    return host.page
+
+
+def frame(page: Page) -> Locator:
+    return page.locator(".sg-widget")
+
+
+def at(page: Page, position: int) -> None:
+    expect(frame(page)).to_have_attribute("data-position", str(position))
+
+
+def source_line(page: Page, line: int) -> Locator:
+    return page.get_by_role("listbox", name="Source").locator(f"[data-line='{line}']")
+
+
+def ptx_line(page: Page, line: int) -> Locator:
+    return page.get_by_role("listbox", name="PTX").locator(f"[data-line='{line}']")
+
+
+def here(widget: KernelDebugger, warp: int = 0, cta: int = 0) -> Any:
+    return widget.session.warp(warp, cta).groups[0].at
+
+
+def test_a_step_moves_both_listings_and_says_what_happened(host: Host, widget: KernelDebugger) -> None:
+    page = show(host, widget)
+    for position in range(1, 4):
+        frame(page).press("ArrowRight")
+        at(page, position)
+    last = widget.session.last
+    assert last is not None
+    expect(page.locator("output.sg-sentence")).to_have_text(
+        f"Warp 0 of CTA 0 executed {last.instruction.opcode} (session.cu:{last.instruction.source[1]})."
+    )
+    expect(ptx_line(page, here(widget).ptx_line)).to_have_attribute("data-current", "now")
+    expect(source_line(page, here(widget).source[1])).to_have_attribute("data-current", "now")
+    frame(page).press("ArrowLeft")
+    at(page, 2)
+
+
+@pytest.mark.parametrize("size", ["warp", "line", "event"])
+def test_step_sizes_are_the_sessions(host: Host, widget: KernelDebugger, size: str) -> None:
+    page = show(host, widget)
+    page.get_by_label("Step size").select_option(size)
+    other = make()
+    expected = [other.go(size, {"cta": 0, "warp": 0})["position"] for _ in range(4)]
+    page.locator(".kd-warp").first.click()
+    for position in expected:
+        frame(page).press("ArrowRight")
+        at(page, position)
+
+
+def test_lines_are_linked_both_ways(host: Host, widget: KernelDebugger) -> None:
+    page = show(host, widget)
+    source_line(page, 8).locator(".kd-text").hover()
+    linked = page.get_by_role("listbox", name="PTX").locator("[data-linked]")
+    source_line(page, 8).locator(".kd-text").click()
+    expect(linked.first).to_be_visible()
+    pcs = widget.session.code.find(line=8)
+    shown = {int(row.get_attribute("data-line") or 0) for row in linked.all()}
+    assert shown <= {widget.session.code[pc].ptx_line for pc in pcs}
+    first = min(shown)
+    ptx_line(page, first).locator(".kd-text").hover()
+    expect(source_line(page, 8)).to_have_attribute("data-linked", "")
+
+
+def test_a_breakpoint_is_set_by_click_and_by_key_and_stops_the_run(host: Host, widget: KernelDebugger) -> None:
+    page = show(host, widget)
+    source_line(page, 8).locator(".kd-number").click()
+    expect(source_line(page, 8).locator(".kd-stop")).to_have_text("●")
+    expect(page.get_by_role("tab", name="Breakpoints 1")).to_be_visible()
+    frame(page).press("r")
+    expect(page.locator("output.sg-sentence")).to_contain_text("Breakpoint 1, session.cu:8: warp 0 of CTA 0 is about")
+    first = widget.session.now
+    frame(page).press("r")
+    expect(page.locator("output.sg-sentence")).to_contain_text("warp 1 of CTA 0 is about")
+    frame(page).press("R")
+    at(page, first)
+    source_line(page, 8).locator(".kd-text").click()
+    frame(page).press("b")
+    expect(source_line(page, 8).locator(".kd-stop")).to_have_text("")
+    page.get_by_role("listbox", name="PTX").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("b")
+    expect(page.get_by_role("tab", name="Breakpoints 1").or_(page.get_by_role("alert"))).to_be_visible()
+
+
+def test_a_breakpoint_is_limited_to_a_warp_and_removed(host: Host, widget: KernelDebugger) -> None:
+    page = show(host, widget)
+    source_line(page, 8).locator(".kd-number").click()
+    page.get_by_label("Warps that breakpoint 1 stops").select_option(label="warp 2 of CTA 0")
+    expect(page.get_by_label("Warps that breakpoint 1 stops")).to_have_value("1")
+    frame(page).press("r")
+    expect(page.locator("output.sg-sentence")).to_contain_text("warp 2 of CTA 0 is about")
+    page.get_by_role("button", name="Remove breakpoint 1").click()
+    expect(page.get_by_role("tab", name="Breakpoints", exact=True)).to_be_visible()
+
+
+def test_the_slider_seeks_and_the_end_is_reached(host: Host, widget: KernelDebugger) -> None:
+    page = show(host, widget)
+    page.get_by_label("Position").fill("300")
+    at(page, 300)
+    frame(page).press("End")
+    expect(page.locator("output.sg-sentence")).to_contain_text("The launch has ended after")
+    frame(page).press("Home")
+    at(page, 0)
+
+
+def test_warps_are_focused_by_press_key_and_selection(host: Host, widget: KernelDebugger) -> None:
+    page = show(host, widget)
+    page.locator(".kd-warp").nth(2).click()
+    expect(page.locator(".kd-registers")).to_contain_text("Registers of warp 2 of CTA 0")
+    assert selection.value == {"cta": 0, "warp": 2, "moment": 0}
+    frame(page).press("ArrowDown")
+    expect(page.locator(".kd-registers")).to_contain_text("Registers of warp 3 of CTA 0")
+    selection.set(cta=0, warp=1)
+    host.flush()
+    expect(page.locator(".kd-warp[aria-pressed=true]")).to_contain_text("1")
+    frame(page).press("Escape")
+    assert selection.value == {}
+    expect(page.locator(".kd-warps")).to_contain_text("focus follows")
+
+
+def test_a_moment_selected_elsewhere_is_gone_to(host: Host, widget: KernelDebugger) -> None:
+    page = show(host, widget)
+    selection.set(cta=0, warp=3, moment=123)
+    host.flush()
+    at(page, 123)
+    assert widget.session.now == 123
+    frame(page).press("ArrowRight")
+    at(page, 124)
+    assert selection.value["moment"] == 124
+
+
+def test_registers_show_values_and_what_changed(host: Host, widget: KernelDebugger) -> None:
+    page = show(host, widget)
+    page.get_by_label("Position").fill("40")
+    at(page, 40)
+    grid = page.get_by_role("group", name="Registers by lane")
+    grid.focus()
+    page.keyboard.press("ArrowRight")
+    spoken = page.locator(".kd-registers .sg-spoken")
+    expect(spoken).to_contain_text(", lane 1: ")
+    name, values = spoken.inner_text().split(" ")[0], widget.session.registers(0)
+    shown = spoken.inner_text().split("lane 1: ")[1].split("(0x")[1].split(")")[0]
+    assert int(shown, 16) == int(values[name].values.view(values[name].values.dtype)[1])
+    page.keyboard.press("Enter")
+    expect(page.locator(".kd-lane")).to_have_count(32)
+    page.get_by_label("Filter registers").fill("no such register")
+    expect(page.locator(".kd-registers")).to_contain_text("No register matches.")
+
+
+def test_memory_is_watched_and_a_wrong_expression_explained(host: Host, widget: KernelDebugger) -> None:
+    page = show(host, widget)
+    frame(page).press("w")
+    page.keyboard.type("nothing")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("'nothing' names nothing here")
+    page.get_by_label("Memory to watch").fill("out")
+    page.keyboard.press("Enter")
+    expect(page.locator(".kd-value")).to_have_text("0")
+    frame(page).press("End")
+    expect(page.locator(".kd-value")).to_have_text(
+        f"{widget._parser._tensors['out'].item():.0f}".replace("1999000", "1.999e+6")
+    )
+    expect(page.locator(".kd-value")).to_have_attribute("data-changed", "")
+
+
+def test_search_and_go_to_line(host: Host, widget: KernelDebugger) -> None:
+    page = show(host, widget)
+    page.get_by_role("listbox", name="PTX").click(position={"x": 300, "y": 30})
+    frame(page).press("/")
+    page.get_by_label("Search in PTX").fill("atom.global.add")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("listbox", name="PTX").locator("[aria-selected=true]")).to_contain_text("atom.global.add")
+    page.get_by_label("Search in PTX").fill("30")
+    page.keyboard.press("Enter")
+    expect(ptx_line(page, 30)).to_have_count(1)
+    page.keyboard.press("Escape")
+    expect(page.get_by_label("Search in PTX")).to_be_hidden()
+
+
+def test_run_to_the_cursor(host: Host, widget: KernelDebugger) -> None:
+    page = show(host, widget)
+    source_line(page, 13).locator(".kd-text").click()
+    frame(page).press("t")
+    expect(page.locator("output.sg-sentence")).to_contain_text("(session.cu:13)")
+    assert here(widget).source[1] == 13
+
+
+def test_a_failure_is_shown_and_stepped_back_from(host: Host) -> None:
+    widget = make("clock_and_out_of_bounds", grid=1)
+    page = show(host, widget)
+    frame(page).press("r")
+    expect(page.get_by_role("alert")).to_contain_text("Step back (←)")
+    expect(page.locator("output.sg-sentence")).to_have_text("The kernel failed: out of bounds.")
+    expect(page.locator(".kd-finding").first).to_contain_text("out of bounds")
+    expect(page.locator(".kd-line[data-failed]").first).to_be_visible()
+    frame(page).press("ArrowLeft")
+    expect(page.locator(".kd-line[data-failed]")).to_have_count(0)
+    expect(page.locator("output.sg-sentence")).to_contain_text("executed")
+
+
+def test_python_moves_the_session_and_the_page_follows(host: Host, widget: KernelDebugger) -> None:
+    page = show(host, widget)
+    widget.session.step(count=7)
+    host.flush()
+    at(page, 7)
+
+
+def test_two_views_show_the_same_moment(host: Host, widget: KernelDebugger) -> None:
+    show(host, widget, "one")
+    page = show(host, widget, "two")
+    page.locator("#one .sg-widget").press("ArrowRight")
+    for view in ("one", "two"):
+        expect(page.locator(f"#{view} .sg-widget")).to_have_attribute("data-position", "1")
+
+
+def test_a_step_is_on_the_screen_within_50_ms(host: Host, widget: KernelDebugger) -> None:
+    page = show(host, widget)
+    times = []
+    for position in range(1, 21):
+        frame(page).press("ArrowRight")
+        at(page, position)
+        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        times.append(float(frame(page).get_attribute("data-step-ms") or "inf"))
+    assert sorted(times)[len(times) // 2] < 50
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [900, 1800])
+def test_it_is_accessible(host: Host, axe: Callable[[Page], list[str]], scheme: str, width: int) -> None:
+    host.page.set_viewport_size({"width": width, "height": 1000})
+    host.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    widget = make("clock_and_out_of_bounds", grid=1)
+    widget.edit_stops("toggle_line", {}, file=0, line=44)
+    widget.watch("arg0*4:u64", {})
+    page = show(host, widget)
+    page.add_style_tag(content=f"body {{ background: {'#15181c' if scheme == 'dark' else 'white'} }}")
+    for tab in ("Memory", "Barriers", "In flight", "Output", "Breakpoints"):
+        page.get_by_role("tab", name=tab).click()
+        assert axe(page) == []
+    frame(page).press("End")
+    expect(page.locator(".kd-finding").first).to_be_visible()
+    assert axe(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_saved_page_steps_between_its_moments(page: Page, widget: KernelDebugger, tmp_path: Path) -> None:
+    widget.edit_stops("toggle_line", {}, file=0, line=8)
+    widget.watch("out", {})
+    widget.go("seek", {}, position=300)
+    saved = widget.save(tmp_path / "debugger.html")
+    assert saved.stat().st_size < 5_000_000
+    page.goto(saved.as_uri())
+    expect(page.locator(".kd-line").first).to_be_visible()
+    at(page, 300)
+    frame(page).press("ArrowRight")
+    at(page, 301)
+    widget.session.seek(301)
+    expect(
+        ptx_line(
+            page,
+            here(
+                widget, *reversed(widget.session.last and (widget.session.last.cta, widget.session.last.warp))
+            ).ptx_line,  # type: ignore[arg-type]
+        )
+    ).to_have_attribute("data-current", "now")
+    page.get_by_label("Step size").select_option("line")
+    frame(page).press("ArrowLeft")
+    expect(frame(page)).not_to_have_attribute("data-position", "301")
+    page.locator(".kd-warp").nth(3).click()
+    expect(page.locator(".kd-registers")).to_contain_text("Registers of warp 3")
+    frame(page).press("Home")
+    at(page, 0)
+    frame(page).press("End")
+    expect(page.locator("output.sg-sentence")).to_contain_text("The launch has ended")
+    expect(page.get_by_role("button", name="Run ▸")).to_have_count(0)
+
+
+def test_a_disposed_view_leaves_nothing_behind(host: Host, widget: KernelDebugger) -> None:
+    for i in range(3):
+        page = show(host, widget, f"view{i}")
+        view = page.locator(f"#view{i} .sg-widget")
+        for key in ("ArrowRight", "ArrowDown", "r", "Home", " "):
+            view.press(key)
+        page.evaluate("id => document.getElementById(id).sglabDispose()", f"view{i}")
+    assert host.page.evaluate("id => sglabHost.models.get(id).listenerCount", widget.model_id) == 0
+    selection.set(cta=0, warp=1)
+    host.flush()
+    assert host.page.locator(".sg-widget").count() == 0
+
+
+def test_without_python_what_is_shown_stays(host: Host, widget: KernelDebugger) -> None:
+    page = show(host, widget)
+    frame(page).press("ArrowRight")
+    at(page, 1)
+    host.alive = False
+    page.evaluate("id => sglabHost.models.get(id).emit('comm_live_update')", widget.model_id)
+    frame(page).press("ArrowRight")
+    expect(page.get_by_role("alert")).to_contain_text("Disconnected: the Python kernel")
+    at(page, 1)

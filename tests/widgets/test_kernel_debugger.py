@@ -1,0 +1,340 @@
+"""KernelDebugger's Python side: what moves the session, what is answered, what is refused."""
+
+from __future__ import annotations
+
+import gc
+import json
+import weakref
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from sglab import gpu  # noqa: E402
+from sglab.widgets import KernelDebugger  # noqa: E402
+from sglab.widgets.kernel_debugger.source import SourceFinder  # noqa: E402
+from sglab.widgets.kernel_debugger.watch import WatchParser  # noqa: E402
+
+PTX = Path(__file__).parents[1] / "emulator" / "ptx" / "session.ptx"
+FOLLOW: dict[str, Any] = {}
+
+
+def make(name: str = "reduce", **options: Any) -> KernelDebugger:
+    kernel = gpu.load(PTX)[name]
+    out = torch.zeros(1)
+    arguments: dict[str, list[Any]] = {
+        "reduce": [torch.arange(2000, dtype=torch.float32), out, 2000],
+        "collatz": [torch.arange(1, 129, dtype=torch.int32), torch.zeros(128, dtype=torch.int32)],
+        "clock_and_out_of_bounds": [torch.zeros(128, dtype=torch.int64), 1000],
+    }
+    session = kernel.session(
+        gpu.EmulatedDevice("sm_90a"), grid=2, block=64 if name == "collatz" else 128, args=arguments[name]
+    )
+    return KernelDebugger(session, tensors={"out": out}, **options)
+
+
+def go(widget: KernelDebugger, action: str, look: dict[str, Any] = FOLLOW, **options: Any) -> dict[str, Any]:
+    """A move to its end."""
+    state = widget.go(action, look, **options)
+    while state["job"]:
+        state = widget.go_on(look)
+    return state
+
+
+def tensor(widget: KernelDebugger, name: str) -> np.ndarray:
+    return widget.slices([{"name": name, "start": 0, "stop": 1 << 30}])[0].array
+
+
+def line(widget: KernelDebugger, text: str, number: int) -> str:
+    start = tensor(widget, f"{text}.start")
+    return bytes(tensor(widget, f"{text}.text")[start[number - 1] : start[number]]).decode().strip()
+
+
+def test_the_launch_is_measured_before_anything_runs() -> None:
+    widget = make()
+    state = widget.look(FOLLOW)
+    assert (state["position"], state["complete"], state["sentence"]) == (0, True, "Nothing has run yet.")
+    assert state["length"] == go(widget, "end")["position"]
+    assert go(widget, "seek", position=0)["sentence"] == "Nothing has run yet."
+
+
+def test_lines_of_ptx_and_source_come_with_the_instructions_on_them() -> None:
+    widget = make()
+    code = widget.session.code
+    assert widget.code["entry"] == "reduce"
+    assert widget.code["files"][0]["name"] == "session.cu"
+    assert line(widget, "file0", 8) == "__syncthreads();"
+    chains, places = tensor(widget, "chain.start"), tensor(widget, "chain.place")
+    for pc, instruction in enumerate(code):
+        if not instruction.ptx_line:
+            continue
+        assert line(widget, "ptx", int(tensor(widget, "code.ptx_line")[pc])) == instruction.text
+        chain = int(tensor(widget, "code.chain")[pc])
+        found = places[chains[chain] : chains[chain + 1]].tolist()
+        paths = [file["path"] for file in widget.code["files"]]
+        assert [(paths[file], at) for file, at in found] == [(place.file, place.line) for place in instruction.chain]
+
+
+@pytest.mark.parametrize("forth", ["step", "warp", "line", "event", "warp_event"])
+def test_every_step_is_undone_by_its_opposite(forth: str) -> None:
+    widget = make()
+    back = {"step": "back"}.get(forth, f"{forth}_back")
+    look = {"cta": 0, "warp": 1}
+    positions = [go(widget, forth, look)["position"] for _ in range(6)]
+    assert positions == sorted(set(positions))
+    for expected in reversed(positions[:-1]):
+        state = go(widget, back, look)
+        # forth stands behind what the warp executed, back in front of what it executes: others may run in between
+        assert state["position"] <= positions[positions.index(expected) + 1]
+    again = [go(widget, forth, look)["position"] for _ in range(3)]
+    assert set(again) <= set(positions) | {again[-1]}
+
+
+def test_a_line_step_ends_at_another_line_of_the_same_warp() -> None:
+    widget = make()
+    look = {"cta": 0, "warp": 2}
+    lines = []
+    for _ in range(8):
+        go(widget, "line", look)
+        lines.append(widget.session.warp(2, 0).groups[0].at.source)
+    assert all(a != b for a, b in pairwise(lines))
+    before = widget.session.warp(2, 0).executed
+    state = go(widget, "warp", look)
+    assert widget.session.warp(2, 0).executed == before + 1
+    assert state["sentence"].startswith("Warp 2 of CTA 0 executed")
+
+
+def test_runs_stop_at_breakpoints_in_both_directions() -> None:
+    widget = make()
+    file_line = {"file": 0, "line": 11}  # the barrier of the loop
+    state = widget.edit_stops("toggle_line", FOLLOW, **file_line)
+    assert state["stops"][0]["label"] == "session.cu:11"
+    forth = [go(widget, "run") for _ in range(5)]
+    assert all(state["stoppedBy"] == 1 for state in forth)
+    assert forth[0]["sentence"].startswith("Breakpoint 1, session.cu:11: warp")
+    back = [go(widget, "run_back") for _ in range(5)]
+    assert [s["position"] for s in back] == [*[s["position"] for s in forth[-2::-1]], 0]
+    assert back[0]["next"] == forth[-2]["next"]
+    assert widget.edit_stops("toggle_line", FOLLOW, **file_line)["stops"] == []
+    assert go(widget, "run")["over"]
+
+
+def test_a_breakpoint_limited_to_a_warp_lets_others_pass() -> None:
+    widget = make()
+    widget.edit_stops("toggle_line", FOLLOW, file=0, line=8)
+    widget.edit_stops("limit", FOLLOW, id=1, cta=1, warp=3)
+    state = go(widget, "run")
+    assert state["next"][:2] == [1, 3]
+    widget.edit_stops("enable", FOLLOW, id=1, enabled=False)
+    assert go(widget, "run")["over"]
+
+
+def test_a_watch_shows_memory_and_stops_where_it_is_written() -> None:
+    widget = make()
+    state = widget.watch("out", FOLLOW)
+    assert (state["watches"][0]["dtype"], state["watches"][0]["shape"]) == ("f32", [1])
+    widget.edit_stops("add_watch", FOLLOW, expression="out", access="write")
+    state = go(widget, "run")
+    assert state["sentence"].startswith("Watch 1: out is written: warp 0 of CTA")
+    assert state["watches"][0]["bytes"].view(np.float32)[0] == 0
+    state = go(widget, "step")
+    assert state["watches"][0]["bytes"].view(np.float32)[0] > 0
+    assert widget.unwatch("out", FOLLOW)["watches"] == []
+
+
+@pytest.mark.parametrize(
+    ("expression", "space", "shape", "dtype"),
+    [
+        ("out", "global", (1,), "f32"),
+        ("out[0:1]", "global", (1,), "f32"),
+        ("arg0*8:s32", "global", (8,), "s32"),
+        ("arg0+0x10", "global", (1,), "u32"),
+        ("smem+0x400*16:f16", "shared", (16,), "f16"),
+        ("smem@1+1024", "shared", (1,), "u32"),
+    ],
+)
+def test_watch_expressions(expression: str, space: str, shape: tuple[int, ...], dtype: str) -> None:
+    watch = make()._parser.parse(expression)
+    assert (watch.space, watch.shape, watch.dtype) == (space, shape, dtype)
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("nothing", "'nothing' names nothing here.*Names: out, arg0, arg1, smem"),
+        ("smem+0x400*9999", "1 to 256 elements are shown; got 9999"),
+        ("smem:q7", "q7 is no dtype"),
+        ("arg9", "no pointer argument is arg9; there are arg0, arg1"),
+        ("arg0+99999999", "outside the launch's memory"),
+        ("out[exit()]", "a subscript has integers and slices"),
+    ],
+)
+def test_a_refused_watch_changes_nothing(expression: str, message: str) -> None:
+    widget = make()
+    with pytest.raises(ValueError, match=message):
+        widget.watch(expression, FOLLOW)
+    assert widget.look(FOLLOW)["watches"] == []
+
+
+def test_views_of_strided_tensors_are_read_by_their_strides() -> None:
+    widget = make()
+    memory = torch.arange(64, dtype=torch.int16).view(8, 8)
+    kernel = gpu.load(PTX)["collatz"]
+    arguments = [memory.view(torch.int32).view(-1), torch.zeros(128, dtype=torch.int32)]
+    session = kernel.session(gpu.EmulatedDevice("sm_90a"), grid=1, block=32, args=arguments)
+    watch = WatchParser(session, {"m": memory}).parse("m[::2, 3]")
+    assert watch.read(session, 0).reshape(-1).view(np.int16).tolist() == [3, 19, 35, 51]
+    assert widget.session.now == 0
+
+
+def test_registers_of_the_warp_looked_at() -> None:
+    widget = make()
+    go(widget, "event", {"cta": 0, "warp": 1})
+    state = widget.look({"cta": 0, "warp": 1})
+    assert state["focus"] == [0, 1, 0]
+    expected = widget.session.registers(1, 0, 0)
+    rows = state["registers"]["rows"]
+    assert [row[0] for row in rows] == list(expected)
+    at = 0
+    for name, _, size in rows:
+        length = 32 * size or 4
+        if size:
+            assert state["registers"]["bytes"][at : at + length].tobytes() == expected[name].values.tobytes()
+        at += length
+    assert at == len(state["registers"]["bytes"])
+
+
+def test_an_answer_is_small() -> None:
+    widget = make()
+    state = go(widget, "seek", position=500)
+    registers = state.pop("registers")
+    assert len(json.dumps(state)) < 8_000
+    assert registers["bytes"].nbytes < 32_000
+
+
+def test_a_kernel_that_fails_can_be_stepped_back() -> None:
+    widget = make("clock_and_out_of_bounds")
+    known = widget.look(FOLLOW)
+    assert (known["failure"]["kind"], known["failed"], known["position"]) == ("out_of_bounds", False, 0)
+    state = go(widget, "run")
+    assert state["failed"]
+    assert state["failure"]["position"] == state["position"] == known["length"]
+    assert "outside" in state["failure"]["message"] or "bounds" in state["failure"]["message"]
+    state = go(widget, "back")
+    assert not state["failed"]
+    assert state["position"] == known["length"] - 1
+    assert go(widget, "end")["failed"]
+    assert go(widget, "run_back")["position"] == 0
+
+
+def test_going_first_makes_another_history() -> None:
+    widget = make()
+    state = go(widget, "force", {"cta": 0, "warp": 3})
+    assert state["last"][:2] == [0, 3]
+    assert not state["complete"]
+    assert widget.measure(FOLLOW)["complete"]
+
+
+def test_python_moves_and_the_page_follows() -> None:
+    widget = make()
+    before = widget.moved
+    widget.session.step(count=10)
+    assert widget.moved == before + 1
+    assert widget.look(FOLLOW)["position"] == 10
+
+
+def test_a_long_move_goes_in_slices_and_stops_when_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sglab.widgets.kernel_debugger import jobs
+
+    widget = make()
+    monkeypatch.setattr(jobs, "BUDGET_S", 0.0)
+    widget._jobs._mover.slices.size = 64
+    state = widget.go("end", FOLLOW)
+    assert state["job"] == {"action": "end", "from": 0}
+    state = widget.halt(FOLLOW)
+    assert state["job"] is None
+    assert state["position"] == widget.session.now < state["length"]
+
+
+def test_a_search_backwards_that_is_given_up_ends_where_it_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sglab.widgets.kernel_debugger import jobs
+
+    widget = make()
+    go(widget, "seek", position=800)
+    moment = widget.session.moment
+    monkeypatch.setattr(jobs, "BUDGET_S", 0.0)
+    widget._jobs._mover.slices.size = 64
+    widget._jobs.start("run_back", None, {})
+    next(widget._jobs._job)  # type: ignore[arg-type]
+    assert widget.session.moment != moment
+    widget.halt(FOLLOW)
+    assert widget.session.moment == moment
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda w: w.go("fly", FOLLOW), "there is no action 'fly'; there are step, back"),
+        (lambda w: w.edit_stops("toggle_line", FOLLOW, file=0, line=1), "no instruction of line 1 matches"),
+        (lambda w: w.edit_stops("toggle_ptx", FOLLOW, line=1), "no instruction on PTX line 1 matches"),
+        (lambda w: w.edit_stops("remove", FOLLOW, id=7), "there is no breakpoint 7; there are none"),
+        (lambda w: w.edit_stops("explode", FOLLOW), "edit_stops knows no edit 'explode'"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(call: Any, message: str) -> None:
+    widget = make()
+    with pytest.raises(ValueError, match=message):
+        call(widget)
+    assert widget.look(FOLLOW)["stops"] == []
+
+
+def test_only_a_session_is_taken() -> None:
+    with pytest.raises(TypeError, match=r"session must be a Session.*got str"):
+        KernelDebugger("session")  # type: ignore[arg-type]
+    session = make().session
+    with pytest.raises(TypeError, match=r"tensors\['q'\] must be a CPU tensor"):
+        KernelDebugger(session, tensors={"q": 3})
+
+
+def test_a_saved_page_leaves_the_session_as_it_was(tmp_path: Path) -> None:
+    widget = make()
+    go(widget, "seek", position=300)
+    widget.watch("out", FOLLOW)
+    moment, moved = widget.session.moment, widget.moved
+    page = widget.save(tmp_path / "page.html")
+    assert (widget.session.moment, widget.moved) == (moment, moved)
+    assert page.stat().st_size < 5_000_000
+
+
+def test_a_failed_session_is_saved_as_failed(tmp_path: Path) -> None:
+    widget = make("clock_and_out_of_bounds")
+    go(widget, "run")
+    widget.save(tmp_path / "page.html")
+    assert widget.session.fault is not None
+    assert widget.look(FOLLOW)["failed"]
+
+
+def test_sources_are_found_and_their_absence_is_explained(tmp_path: Path) -> None:
+    shipped = SourceFinder().find("csrc/kernels/sm90/ptx.cuh")
+    assert shipped.text is not None
+    assert shipped.note == ""
+    (tmp_path / "mine.cu").write_text("// mine\n")
+    assert SourceFinder().find("mine.cu").text is None
+    assert "source_paths" in SourceFinder().find("mine.cu").note
+    assert SourceFinder([tmp_path]).find("elsewhere/mine.cu").text == "// mine\n"
+    changed = SourceFinder([tmp_path], {"mine.cu": "0" * 64}).find("mine.cu")
+    assert "has changed since" in changed.note
+
+
+def test_the_session_does_not_keep_the_widget_alive() -> None:
+    widget = make()
+    session, gone = widget.session, weakref.ref(widget)
+    widget.close()
+    del widget
+    gc.collect()
+    assert gone() is None
+    session.step()

@@ -1,0 +1,226 @@
+// A listing of any length: only the lines in sight are in the page. Line numbers count from 1.
+
+import { type Disposer, framed, h, uniqueId } from "../core";
+import type { Piece } from "./highlight";
+
+export const LINE_HEIGHT = 18;
+const BEYOND = 6; // lines drawn outside of the window
+
+export interface LineLook {
+  /** Marks of the warps that stand here. */
+  marks: HTMLElement[];
+  /** "": nobody in focus stands here; "now": the focused warp; "call": it is inside a call made here. */
+  current: "" | "now" | "call";
+  linked: boolean;
+  stop: "" | "on" | "off";
+  hasCode: boolean;
+  failed: boolean;
+  /** What a screen reader hears besides number and text. */
+  spoken: string;
+}
+
+export interface PaneOptions {
+  label: string;
+  /** Whether a thin rule tells where lines are hidden. */
+  showGaps: boolean;
+  pieces: (line: number) => Piece[] | undefined;
+  look: (line: number) => LineLook;
+  hover: (line: number | undefined) => void;
+  cursor: (line: number) => void;
+  /** A click in the gutter, or b. */
+  toggle: (line: number) => void;
+}
+
+export class CodePane {
+  readonly element: HTMLElement;
+  #rows = h("div", { class: "kd-rows", role: "presentation" });
+  #space = h("div", { class: "kd-space", role: "presentation" }, this.#rows);
+  #box: HTMLElement;
+  #id = uniqueId("code");
+  #lines: Int32Array | undefined;
+  #count = 0;
+  #cursor = 0;
+  #hovered: number | undefined;
+  #frame = framed(() => this.#draw());
+
+  constructor(
+    private options: PaneOptions,
+    disposer: Disposer,
+  ) {
+    this.#box = h(
+      "div",
+      { class: "kd-code", tabindex: 0, role: "listbox", "aria-label": options.label },
+      this.#space,
+    );
+    this.element = this.#box;
+    const box = this.#box;
+    disposer.listen(box, "scroll", () => this.redraw());
+    disposer.listen(box, "pointermove", (event) => this.#hover(event));
+    disposer.listen(box, "pointerleave", () => this.#hoverLine(undefined));
+    disposer.listen(box, "click", (event) => this.#click(event));
+    disposer.listen(box, "keydown", (event) => this.#key(event));
+    const observer = new ResizeObserver(() => this.redraw());
+    observer.observe(box);
+    disposer.add(() => observer.disconnect());
+    disposer.add(() => this.#frame.cancel());
+  }
+
+  /** Shows a text of `count` lines; `lines`, where given, are the only ones shown, ascending. */
+  setLines(count: number, lines: Int32Array | undefined): void {
+    this.#count = count;
+    this.#lines = lines;
+    this.#space.style.height = `${this.rowCount * LINE_HEIGHT}px`;
+    this.redraw();
+  }
+
+  get rowCount(): number {
+    return this.#lines?.length ?? this.#count;
+  }
+
+  /** Whether a line is not hidden. */
+  shows(line: number): boolean {
+    return this.#lineAt(this.#rowOf(line)) === line;
+  }
+
+  get cursor(): number {
+    return this.#cursor;
+  }
+
+  set cursor(line: number) {
+    this.#cursor = line;
+    this.redraw();
+  }
+
+  redraw(): void {
+    this.#frame.schedule();
+  }
+
+  drawNow(): void {
+    this.#frame.now();
+  }
+
+  /** Scrolls only where the line is out of sight, and then to the middle. */
+  reveal(line: number): void {
+    const row = this.#rowOf(line);
+    const box = this.#box;
+    const top = row * LINE_HEIGHT;
+    if (top < box.scrollTop + LINE_HEIGHT || top + 2 * LINE_HEIGHT > box.scrollTop + box.clientHeight)
+      box.scrollTop = Math.max(0, top - (box.clientHeight - LINE_HEIGHT) / 2);
+    this.redraw();
+  }
+
+  focus(): void {
+    this.#box.focus({ preventScroll: true });
+  }
+
+  #lineAt(row: number): number {
+    return this.#lines ? (this.#lines[row] ?? 0) : row + 1;
+  }
+
+  /** The row of a line; of a hidden line, the one that precedes it. */
+  #rowOf(line: number): number {
+    if (!this.#lines) return line - 1;
+    let low = 0;
+    let high = this.#lines.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((this.#lines[middle] as number) <= line) low = middle + 1;
+      else high = middle;
+    }
+    return Math.max(0, low - 1);
+  }
+
+  #draw(): void {
+    const box = this.#box;
+    if (!box.clientHeight) return;
+    const first = Math.max(0, Math.floor(box.scrollTop / LINE_HEIGHT) - BEYOND);
+    const last = Math.min(
+      this.rowCount,
+      Math.ceil((box.scrollTop + box.clientHeight) / LINE_HEIGHT) + BEYOND,
+    );
+    const rows: HTMLElement[] = [];
+    for (let row = first; row < last; row++) rows.push(this.#row(this.#lineAt(row), row));
+    this.#rows.style.top = `${first * LINE_HEIGHT}px`;
+    this.#rows.replaceChildren(...rows);
+    const active = `${this.#id}-${this.#cursor}`;
+    if (rows.some(({ id }) => id === active)) box.setAttribute("aria-activedescendant", active);
+    else box.removeAttribute("aria-activedescendant");
+  }
+
+  #row(line: number, row: number): HTMLElement {
+    const look = this.options.look(line);
+    const pieces = this.options.pieces(line);
+    const text = h("code", { class: "kd-text" });
+    for (const { text: part, kind } of pieces ?? [])
+      text.append(kind ? h("span", { class: `kd-${kind}` }, part) : part);
+    const stop = h("span", { class: "kd-stop", "data-stop": look.stop }, look.stop ? "●" : "");
+    const gutter = h(
+      "span",
+      { class: "kd-gutter" },
+      stop,
+      h("span", { class: "kd-number" }, String(line)),
+      h("span", { class: "kd-marks" }, ...look.marks),
+    );
+    const previous = row > 0 ? this.#lineAt(row - 1) : line - 1;
+    return h(
+      "div",
+      {
+        class: "kd-line",
+        id: `${this.#id}-${line}`,
+        role: "option",
+        "aria-selected": String(line === this.#cursor),
+        "aria-posinset": row + 1,
+        "aria-setsize": this.rowCount,
+        "data-line": line,
+        "data-current": look.current,
+        "data-linked": look.linked,
+        "data-code": String(look.hasCode),
+        "data-failed": look.failed,
+        "data-gap": this.options.showGaps && previous !== line - 1,
+      },
+      gutter,
+      text,
+      look.spoken ? h("span", { class: "sg-spoken" }, look.spoken) : undefined,
+    );
+  }
+
+  #lineOf(event: Event): number | undefined {
+    const row = (event.target as Element).closest<HTMLElement>(".kd-line");
+    return row ? Number(row.dataset.line) : undefined;
+  }
+
+  #hover(event: PointerEvent): void {
+    this.#hoverLine(this.#lineOf(event));
+  }
+
+  #hoverLine(line: number | undefined): void {
+    if (line === this.#hovered) return;
+    this.#hovered = line;
+    this.options.hover(line);
+  }
+
+  #click(event: MouseEvent): void {
+    const line = this.#lineOf(event);
+    if (line === undefined) return;
+    const inGutter = (event.target as Element).closest(".kd-stop, .kd-number");
+    this.#cursor = line;
+    if (inGutter) this.options.toggle(line);
+    else this.options.cursor(line);
+    this.redraw();
+  }
+
+  #key(event: KeyboardEvent): void {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
+    const page = Math.max(1, Math.floor(this.#box.clientHeight / LINE_HEIGHT) - 2);
+    const moves: Record<string, number> = { ArrowUp: -1, ArrowDown: 1, PageUp: -page, PageDown: page };
+    const move = moves[event.key];
+    if (move === undefined) return;
+    event.preventDefault();
+    event.stopPropagation();
+    const row = Math.max(0, Math.min(this.rowCount - 1, this.#rowOf(this.#cursor || 1) + move));
+    this.#cursor = this.#lineAt(row);
+    this.reveal(this.#cursor);
+    this.#frame.now();
+    this.options.cursor(this.#cursor);
+  }
+}

@@ -1,0 +1,305 @@
+// What the widget shows of a moment, and what its controls, keys and the notebook's selection do.
+
+import type { Disposer, Frame, KeyBinding, SelectionStore, Source, Theme } from "../core";
+import { h } from "../core";
+import type { CodeModel } from "./code_model";
+import { CodeView } from "./code_view";
+import { Controls } from "./controls";
+import type { Driver } from "./driver";
+import { findingsPanel } from "./findings_view";
+import { barriersPanel, flightPanel, outputPanel, stopsPanel } from "./panels";
+import type { Party, State, StopPoint } from "./protocol";
+import { RegistersView } from "./registers_view";
+import type { SessionTransport } from "./session_transport";
+import { Tabs } from "./tabs";
+import { warpName } from "./warp_looks";
+import { WarpsView } from "./warps_view";
+import { WatchesView } from "./watches_view";
+import { barrierKey, maskText } from "./words";
+
+export interface ViewParts {
+  frame: Frame;
+  source: Source;
+  selection: SelectionStore;
+  disposer: Disposer;
+  transport: SessionTransport;
+  driver: Driver;
+  code: CodeModel;
+  theme: () => Theme;
+}
+
+export interface View {
+  open(): Promise<void>;
+  keys(): KeyBinding[];
+  escape(): void;
+  repaint(): void;
+}
+
+export function makeView({
+  frame,
+  source,
+  selection,
+  disposer,
+  transport,
+  driver,
+  code,
+  theme,
+}: ViewParts): View {
+  const { live } = driver.backend;
+  const look = driver.look;
+  let shownPc: string | undefined;
+  let hadFailed = false;
+  let asked = 0;
+
+  const edit = (name: string, options: Record<string, unknown>) =>
+    void driver.ask("edit_stops", { edit: name, ...options });
+
+  const codes = new CodeView(
+    source,
+    code,
+    {
+      toggleSource: (file, line) => edit("toggle_line", { file, line }),
+      togglePtx: (line) => edit("toggle_ptx", { line }),
+      failed: (error) => frame.notify("error", (error as Error).message),
+    },
+    disposer,
+  );
+  const warps = new WarpsView(code, {
+    focus: (cta, warp, group) => focus(cta, warp, group, true),
+    other: (cta) => focus(cta, 0, 0, true),
+  });
+  const registers = new RegistersView(disposer, theme, frame.tooltip);
+  const watches = new WatchesView(
+    live,
+    {
+      add: (expression) => driver.ask("watch", { expression }),
+      remove: (expression) => void driver.ask("unwatch", { expression }),
+      stop: (expression) => edit("add_watch", { expression, access: "write" }),
+      select: (address) => selection.set({ ...selection.value, address }, frame),
+    },
+    disposer,
+  );
+  const panel = () => h("div", { class: "kd-panel" });
+  const panels = {
+    findings: panel(),
+    stops: panel(),
+    memory: panel(),
+    barriers: panel(),
+    flight: panel(),
+    output: panel(),
+  };
+  panels.memory.append(watches.element);
+  const tabs = new Tabs(
+    [
+      { id: "stops", label: "Breakpoints", panel: panels.stops },
+      { id: "memory", label: "Memory", panel: panels.memory },
+      { id: "barriers", label: "Barriers", panel: panels.barriers },
+      { id: "flight", label: "In flight", panel: panels.flight },
+      { id: "findings", label: "Findings", panel: panels.findings },
+      { id: "output", label: "Output", panel: panels.output },
+    ],
+    "What else there is",
+    disposer,
+  );
+  const controls = new Controls(live, {
+    run: () => driver.go("run"),
+    runBack: () => driver.go("run_back"),
+    toCursor: () => toCursor("to"),
+    force: () => driver.go("force"),
+    search: () => codes.active.openFinder(),
+    halt: () => driver.halt(),
+    measure: () => void driver.ask("measure", { seconds: 5 }),
+  });
+  frame.toolbar.append(...controls.parts);
+  frame.view.append(codes.element, h("div", { class: "kd-lower" }, registers.element, tabs.element));
+  frame.details.append(warps.element);
+
+  /** Looks at a warp; `pinned` until Esc. */
+  function focus(cta: number, warp: number, group: number, publish: boolean): void {
+    Object.assign(look, { cta, warp, group });
+    shownPc = undefined;
+    if (publish) selection.set({ ...selection.value, cta, warp, moment: driver.state?.position }, frame);
+    driver.refresh();
+  }
+
+  function unpin(): void {
+    for (const name of ["cta", "warp", "group"] as const) delete look[name];
+    shownPc = undefined;
+  }
+
+  function nextWarp(step: number): void {
+    const state = driver.state;
+    if (!state?.warps.length) return;
+    const here = state.warps.findIndex(
+      ({ cta, warp }) => cta === state.focus?.[0] && warp === state.focus[1],
+    );
+    const next = state.warps[(here + step + state.warps.length) % state.warps.length];
+    if (next) focus(next.cta, next.warp, 0, true);
+  }
+
+  function toCursor(action: "to" | "back_to"): void {
+    const { cursor } = codes;
+    if (cursor) driver.go(action, cursor);
+    else frame.notify("info", "Press a line of the source or the PTX first: that is where the run goes to.");
+  }
+
+  function fold(): void {
+    codes.active.folded = !codes.active.folded;
+  }
+
+  function showParty(party: Party, other: Party | null): void {
+    codes.markParties([party, other]);
+    Object.assign(look, { cta: party.cta, warp: party.warp, group: 0 });
+    driver.go("seek", { position: party.position });
+    if (party.pc >= 0) void codes.reveal(party.pc);
+  }
+
+  function showStop(stop: StopPoint): void {
+    void codes.revealPlace(stop.place);
+  }
+
+  function show(state: State): void {
+    const focusOf = state.focus;
+    const warp = state.warps.find((each) => each.cta === focusOf?.[0] && each.warp === focusOf[1]);
+    const group = warp?.groups[focusOf?.[2] ?? 0];
+    const pc = group?.[0] ?? state.last?.[2];
+    const at = `${focusOf} ${pc}`;
+    codes.show(state, at !== shownPc && !state.job);
+    shownPc = at;
+    transport.settle(state, sentenceOf(state));
+    controls.show(state, live);
+    warps.show(state, look.cta !== undefined);
+    const lanes = group ? ` · ${maskText(group[1])}` : "";
+    const instruction = pc === undefined ? "" : (codes.ptx.textOf(code.ptxLine(pc)) ?? "");
+    registers.show(state, warp ? `Registers of ${warpName(warp)}${lanes}` : "Registers", instruction);
+    watches.show(state);
+    showPanels(state);
+    if (state.failed && !hadFailed) {
+      tabs.open("findings");
+      const [first] = state.failure?.message.split("\n") ?? [""];
+      frame.notify("error", `${first} Step back (←) to see how it came to this.`);
+    } else if (!state.failed && hadFailed) frame.clearNotice();
+    hadFailed = state.failed;
+  }
+
+  function sentenceOf(state: State): string {
+    if (state.job) return "";
+    return state.failed ? `The kernel failed: ${state.failure?.kind.replaceAll("_", " ")}.` : state.sentence;
+  }
+
+  function showPanels(state: State): void {
+    panels.stops.replaceChildren(...stopsPanel(state, live, edit, showStop));
+    panels.barriers.replaceChildren(
+      ...barriersPanel(state, live, selection.value.barrier, edit, ({ cta, offset }) =>
+        selection.set({ ...selection.value, cta, barrier: barrierKey(cta, offset) }, frame),
+      ),
+    );
+    panels.flight.replaceChildren(...flightPanel(state, code, (pc) => void codes.reveal(pc)));
+    panels.findings.replaceChildren(
+      ...findingsPanel(state, code, {
+        show: showParty,
+        seek: (position) => transport.goTo(position),
+        focus: (cta, warp) => focus(cta, warp, 0, true),
+      }),
+    );
+    panels.output.replaceChildren(...outputPanel(state));
+    tabs.count("stops", state.stops.length);
+    tabs.count("memory", state.watches.length);
+    tabs.count("barriers", state.mbarriers.length + state.barriers.length);
+    tabs.count("flight", state.inFlight.length);
+    tabs.count("findings", state.findings.length + (state.failure ? 1 : 0), true);
+    tabs.count("output", state.output ? state.output.split("\n").length - 1 : 0);
+  }
+
+  disposer.add(
+    driver.changed.on((state) => {
+      show(state);
+      codes.drawNow();
+      frame.root.dataset.position = String(state.position);
+      frame.root.dataset.answerMs = driver.latency.toFixed(1);
+      if (selection.value.moment !== undefined && !state.job && asked !== state.position) {
+        asked = state.position;
+        selection.set({ ...selection.value, moment: state.position }, frame);
+      }
+      const begin = performance.now() - driver.latency;
+      requestAnimationFrame(() => {
+        frame.root.dataset.stepMs = (performance.now() - begin).toFixed(1);
+      });
+    }),
+  );
+  disposer.add(driver.failed.on((error) => frame.notify("error", (error as Error).message)));
+  disposer.add(
+    selection.on((value, origin) => {
+      if (origin === frame) return;
+      const { cta, warp, moment } = value;
+      if (cta !== undefined && warp !== undefined) Object.assign(look, { cta, warp, group: 0 });
+      else unpin();
+      if (moment !== undefined && moment !== driver.state?.position) {
+        asked = moment;
+        driver.go("seek", { position: Math.min(moment, driver.state?.length ?? moment) });
+      } else driver.refresh();
+    }),
+  );
+
+  return {
+    async open() {
+      const { cta, warp } = selection.value;
+      if (cta !== undefined && warp !== undefined) Object.assign(look, { cta, warp });
+      await codes.open();
+      if (!live)
+        frame.notify(
+          "info",
+          `A saved page: it holds ${driver.backend.positions?.length ?? 0} moments and steps between them. Open the notebook to run the launch.`,
+        );
+    },
+    keys: () => [
+      ...(live
+        ? [
+            { keys: ["r"], label: "run to the next breakpoint, or the end", run: () => driver.go("run") },
+            {
+              keys: ["R"],
+              shown: "Shift+R",
+              label: "run back to the last breakpoint",
+              run: () => driver.go("run_back"),
+            },
+            { keys: ["b"], label: "breakpoint at the cursor's line", run: () => codes.toggleAtCursor() },
+            { keys: ["t"], label: "run to the cursor's line", run: () => toCursor("to") },
+            {
+              keys: ["T"],
+              shown: "Shift+T",
+              label: "back to the cursor's line",
+              run: () => toCursor("back_to"),
+            },
+            { keys: ["f"], label: "let the focused warp go first", run: () => driver.go("force") },
+            { keys: ["x"], label: "stop a long run", run: () => driver.halt() },
+            {
+              keys: ["w"],
+              label: "watch memory",
+              run: () => {
+                tabs.open("memory");
+                watches.focus();
+              },
+            },
+          ]
+        : []),
+      { keys: ["ArrowDown"], label: "next warp; in a listing, next line", run: () => nextWarp(1) },
+      { keys: ["ArrowUp"], label: "previous warp; in a listing, previous line", run: () => nextWarp(-1) },
+      { keys: ["z"], label: "hide lines without code in the listing, or show them", run: fold },
+      {
+        keys: ["/", "g"],
+        label: "search in the listing, or go to a line by its number",
+        run: () => codes.active.openFinder(),
+      },
+    ],
+    escape() {
+      unpin();
+      codes.markParties([]);
+      selection.set({}, frame);
+      driver.refresh();
+    },
+    repaint() {
+      registers.redraw();
+      codes.redraw();
+    },
+  };
+}

@@ -1,0 +1,118 @@
+// Who waits for whom: from warps to what they wait for, and from there to those who still have to come.
+
+import type { State, Warp } from "./protocol";
+import { sharedAddress } from "./words";
+
+export interface WaitNode {
+  id: string;
+  kind: "warp" | "barrier";
+  label: string;
+  detail: string;
+  warp?: Warp;
+}
+
+export interface WaitGraph {
+  nodes: WaitNode[];
+  /** Pairs of ids; the first waits for the second. */
+  edges: [string, string][];
+  /** Ids along a cycle, if there is one. */
+  cycle: string[];
+}
+
+const warpId = (cta: number, warp: number) => `w${cta}.${warp}`;
+
+/** Of a state in which warps wait. Arrivals at a named barrier are owed by every live warp that is not there. */
+export function waitGraph(state: State, placeOf: (pc: number) => string): WaitGraph {
+  const nodes = new Map<string, WaitNode>();
+  const edges: [string, string][] = [];
+  const add = (node: WaitNode) => {
+    if (!nodes.has(node.id)) nodes.set(node.id, node);
+  };
+  for (const warp of state.warps) {
+    const group = warp.groups.find(([, , wait]) => wait !== "ready");
+    if (!group) continue;
+    const [pc, , wait, key] = group;
+    const id = warpId(warp.cta, warp.warp);
+    add({ id, kind: "warp", label: `w${warp.warp}`, detail: `CTA ${warp.cta}, ${placeOf(pc)}`, warp });
+    const target = awaited(state, warp, wait, key);
+    add(target.node);
+    edges.push([id, target.node.id]);
+    for (const { cta, warp: owing } of target.owing) {
+      const other = state.warps.find((each) => each.cta === cta && each.warp === owing);
+      if (!other?.groups.length) continue;
+      const at = other.groups[0]?.[0] ?? 0;
+      add({
+        id: warpId(cta, owing),
+        kind: "warp",
+        label: `w${owing}`,
+        detail: `CTA ${cta}, ${placeOf(at)}`,
+        warp: other,
+      });
+      const edge: [string, string] = [target.node.id, warpId(cta, owing)];
+      if (!edges.some(([a, b]) => a === edge[0] && b === edge[1])) edges.push(edge);
+    }
+  }
+  return { nodes: [...nodes.values()], edges, cycle: shortestCycle([...nodes.keys()], edges) };
+}
+
+interface Awaited {
+  node: WaitNode;
+  owing: { cta: number; warp: number }[];
+}
+
+function awaited(state: State, warp: Warp, wait: string, key: number): Awaited {
+  if (wait === "barrier") {
+    const found = state.barriers.find((each) => each.cta === warp.cta && each.number === key);
+    const there = new Set(found?.waiting ?? []);
+    const owing = state.warps
+      .filter((each) => each.cta === warp.cta && each.groups.length > 0 && !there.has(each.warp))
+      .map(({ cta, warp: number }) => ({ cta, warp: number }));
+    const detail = found ? `${found.arrived} of ${found.expected} threads came` : "";
+    return { node: { id: `b${warp.cta}.${key}`, kind: "barrier", label: `barrier ${key}`, detail }, owing };
+  }
+  if (wait === "mbarrier") {
+    const rank = key >>> 24;
+    const offset = key & 0xffffff;
+    const found = state.mbarriers.find((each) => each.offset === offset && rankOf(state, each.cta) === rank);
+    const bytes = found?.tx ? `, ${found.tx} bytes` : "";
+    const detail = found ? `lacks ${found.pending} of ${found.expected} arrivals${bytes}` : "";
+    return {
+      node: { id: `m${key}`, kind: "barrier", label: sharedAddress(key, warp.rank), detail },
+      owing: [],
+    };
+  }
+  if (wait === "cluster_barrier") {
+    const owing = state.warps
+      .filter(({ groups }) => groups.length > 0 && groups.every(([, , kind]) => kind !== "cluster_barrier"))
+      .map(({ cta, warp: number }) => ({ cta, warp: number }));
+    return { node: { id: "cluster", kind: "barrier", label: "cluster barrier", detail: "" }, owing };
+  }
+  const label = { warp: "other lanes", async: "its operations", resource: "a resource" }[wait] ?? wait;
+  return { node: { id: `${wait}${warp.cta}.${warp.warp}`, kind: "barrier", label, detail: "" }, owing: [] };
+}
+
+function rankOf(state: State, cta: number): number {
+  return state.ctas.find(([linear]) => linear === cta)?.[5] ?? 0;
+}
+
+function shortestCycle(ids: string[], edges: [string, string][]): string[] {
+  let best: string[] = [];
+  for (const start of ids) {
+    const from = new Map<string, string>();
+    const queue = [start];
+    for (let at = queue.shift(); at !== undefined; at = queue.shift()) {
+      for (const [a, b] of edges) {
+        if (a !== at) continue;
+        if (b === start) {
+          const path = [at];
+          for (let back = from.get(at); back !== undefined; back = from.get(back)) path.unshift(back);
+          if (!best.length || path.length < best.length) best = path;
+        } else if (!from.has(b)) {
+          from.set(b, a);
+          queue.push(b);
+        }
+      }
+    }
+  }
+  return best;
+}
