@@ -16,6 +16,13 @@ from sglab import gpu  # noqa: E402
 from sglab.widgets import KernelDebugger, selection  # noqa: E402
 
 PTX = Path(__file__).parents[1] / "emulator" / "ptx" / "session.ptx"
+SOURCE = PTX.with_suffix(".cu").read_text().splitlines()
+LINES = {
+    name: 1 + next(i for i, text in enumerate(SOURCE) if name in text)
+    for name in ("__syncthreads", "k >>= 1", "atomicAdd", "clock64")
+}
+SYNC, ATOMIC, CLOCK = LINES["__syncthreads"], LINES["atomicAdd"], LINES["clock64"]
+LOOP_SYNC = LINES["k >>= 1"] + 2
 
 
 @pytest.fixture(autouse=True)
@@ -95,33 +102,35 @@ def test_step_sizes_are_the_sessions(host: Host, widget: KernelDebugger, size: s
 
 def test_lines_are_linked_both_ways(host: Host, widget: KernelDebugger) -> None:
     page = show(host, widget)
-    source_line(page, 8).locator(".kd-text").hover()
+    source_line(page, SYNC).locator(".kd-text").hover()
     linked = page.get_by_role("listbox", name="PTX").locator("[data-linked]")
-    source_line(page, 8).locator(".kd-text").click()
+    source_line(page, SYNC).locator(".kd-text").click()
     expect(linked.first).to_be_visible()
-    pcs = widget.session.code.find(line=8)
+    pcs = widget.session.code.find(line=SYNC)
     shown = {int(row.get_attribute("data-line") or 0) for row in linked.all()}
     assert shown <= {widget.session.code[pc].ptx_line for pc in pcs}
     first = min(shown)
     ptx_line(page, first).locator(".kd-text").hover()
-    expect(source_line(page, 8)).to_have_attribute("data-linked", "")
+    expect(source_line(page, SYNC)).to_have_attribute("data-linked", "")
 
 
 def test_a_breakpoint_is_set_by_click_and_by_key_and_stops_the_run(host: Host, widget: KernelDebugger) -> None:
     page = show(host, widget)
-    source_line(page, 8).locator(".kd-number").click()
-    expect(source_line(page, 8).locator(".kd-stop")).to_have_text("●")
+    source_line(page, SYNC).locator(".kd-line-number").click()
+    expect(source_line(page, SYNC).locator(".kd-stop")).to_have_text("●")
     expect(page.get_by_role("tab", name="Breakpoints 1")).to_be_visible()
     frame(page).press("r")
-    expect(page.locator("output.sg-sentence")).to_contain_text("Breakpoint 1, session.cu:8: warp 0 of CTA 0 is about")
+    expect(page.locator("output.sg-sentence")).to_contain_text(
+        f"Breakpoint 1, session.cu:{SYNC}: warp 0 of CTA 0 is about"
+    )
     first = widget.session.now
     frame(page).press("r")
     expect(page.locator("output.sg-sentence")).to_contain_text("warp 1 of CTA 0 is about")
     frame(page).press("R")
     at(page, first)
-    source_line(page, 8).locator(".kd-text").click()
+    source_line(page, SYNC).locator(".kd-text").click()
     frame(page).press("b")
-    expect(source_line(page, 8).locator(".kd-stop")).to_have_text("")
+    expect(source_line(page, SYNC).locator(".kd-stop")).to_have_text("")
     page.get_by_role("listbox", name="PTX").focus()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("b")
@@ -130,7 +139,7 @@ def test_a_breakpoint_is_set_by_click_and_by_key_and_stops_the_run(host: Host, w
 
 def test_a_breakpoint_is_limited_to_a_warp_and_removed(host: Host, widget: KernelDebugger) -> None:
     page = show(host, widget)
-    source_line(page, 8).locator(".kd-number").click()
+    source_line(page, SYNC).locator(".kd-line-number").click()
     page.get_by_label("Warps that breakpoint 1 stops").select_option(label="warp 2 of CTA 0")
     expect(page.get_by_label("Warps that breakpoint 1 stops")).to_have_value("1")
     frame(page).press("r")
@@ -225,10 +234,10 @@ def test_search_and_go_to_line(host: Host, widget: KernelDebugger) -> None:
 
 def test_run_to_the_cursor(host: Host, widget: KernelDebugger) -> None:
     page = show(host, widget)
-    source_line(page, 13).locator(".kd-text").click()
+    source_line(page, ATOMIC).locator(".kd-text").click()
     frame(page).press("t")
-    expect(page.locator("output.sg-sentence")).to_contain_text("(session.cu:13)")
-    assert here(widget).source[1] == 13
+    expect(page.locator("output.sg-sentence")).to_contain_text(f"(session.cu:{ATOMIC})")
+    assert here(widget).source[1] == ATOMIC
 
 
 def test_a_failure_is_shown_and_stepped_back_from(host: Host) -> None:
@@ -276,7 +285,7 @@ def test_it_is_accessible(host: Host, axe: Callable[[Page], list[str]], scheme: 
     host.page.set_viewport_size({"width": width, "height": 1000})
     host.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
     widget = make("clock_and_out_of_bounds", grid=1)
-    widget.edit_stops("toggle_line", {}, file=0, line=44)
+    widget.edit_stops("toggle_line", {}, file=0, line=CLOCK)
     widget.watch("arg0*4:u64", {})
     page = show(host, widget)
     page.add_style_tag(content=f"body {{ background: {'#15181c' if scheme == 'dark' else 'white'} }}")
@@ -290,7 +299,7 @@ def test_it_is_accessible(host: Host, axe: Callable[[Page], list[str]], scheme: 
 
 
 def test_a_saved_page_steps_between_its_moments(page: Page, widget: KernelDebugger, tmp_path: Path) -> None:
-    widget.edit_stops("toggle_line", {}, file=0, line=8)
+    widget.edit_stops("toggle_line", {}, file=0, line=SYNC)
     widget.watch("out", {})
     widget.go("seek", {}, position=300)
     saved = widget.save(tmp_path / "debugger.html")

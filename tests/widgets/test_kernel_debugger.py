@@ -20,6 +20,13 @@ from sglab.widgets.kernel_debugger.source import SourceFinder  # noqa: E402
 from sglab.widgets.kernel_debugger.watch import WatchParser  # noqa: E402
 
 PTX = Path(__file__).parents[1] / "emulator" / "ptx" / "session.ptx"
+SOURCE = PTX.with_suffix(".cu").read_text().splitlines()
+LINES = {
+    name: 1 + next(i for i, text in enumerate(SOURCE) if name in text)
+    for name in ("__syncthreads", "k >>= 1", "atomicAdd", "clock64")
+}
+SYNC, ATOMIC, CLOCK = LINES["__syncthreads"], LINES["atomicAdd"], LINES["clock64"]
+LOOP_SYNC = LINES["k >>= 1"] + 2
 FOLLOW: dict[str, Any] = {}
 
 
@@ -67,7 +74,7 @@ def test_lines_of_ptx_and_source_come_with_the_instructions_on_them() -> None:
     code = widget.session.code
     assert widget.code["entry"] == "reduce"
     assert widget.code["files"][0]["name"] == "session.cu"
-    assert line(widget, "file0", 8) == "__syncthreads();"
+    assert line(widget, "file0", SYNC) == "__syncthreads();"
     chains, places = tensor(widget, "chain.start"), tensor(widget, "chain.place")
     for pc, instruction in enumerate(code):
         if not instruction.ptx_line:
@@ -110,12 +117,12 @@ def test_a_line_step_ends_at_another_line_of_the_same_warp() -> None:
 
 def test_runs_stop_at_breakpoints_in_both_directions() -> None:
     widget = make()
-    file_line = {"file": 0, "line": 11}  # the barrier of the loop
+    file_line = {"file": 0, "line": LOOP_SYNC}  # the barrier of the loop
     state = widget.edit_stops("toggle_line", FOLLOW, **file_line)
-    assert state["stops"][0]["label"] == "session.cu:11"
+    assert state["stops"][0]["label"] == f"session.cu:{LOOP_SYNC}"
     forth = [go(widget, "run") for _ in range(5)]
     assert all(state["stoppedBy"] == 1 for state in forth)
-    assert forth[0]["sentence"].startswith("Breakpoint 1, session.cu:11: warp")
+    assert forth[0]["sentence"].startswith(f"Breakpoint 1, session.cu:{LOOP_SYNC}: warp")
     back = [go(widget, "run_back") for _ in range(5)]
     assert [s["position"] for s in back] == [*[s["position"] for s in forth[-2::-1]], 0]
     assert back[0]["next"] == forth[-2]["next"]
@@ -125,7 +132,7 @@ def test_runs_stop_at_breakpoints_in_both_directions() -> None:
 
 def test_a_breakpoint_limited_to_a_warp_lets_others_pass() -> None:
     widget = make()
-    widget.edit_stops("toggle_line", FOLLOW, file=0, line=8)
+    widget.edit_stops("toggle_line", FOLLOW, file=0, line=SYNC)
     widget.edit_stops("limit", FOLLOW, id=1, cta=1, warp=3)
     state = go(widget, "run")
     assert state["next"][:2] == [1, 3]
@@ -268,8 +275,8 @@ def test_a_search_backwards_that_is_given_up_ends_where_it_began(monkeypatch: py
     moment = widget.session.moment
     monkeypatch.setattr(jobs, "BUDGET_S", 0.0)
     widget._jobs._mover.slices.size = 64
-    widget._jobs.start("run_back", None, {})
-    next(widget._jobs._job)  # type: ignore[arg-type]
+    state = widget.go("run_back", FOLLOW)
+    assert state["job"] == {"action": "run_back", "from": 800}
     assert widget.session.moment != moment
     widget.halt(FOLLOW)
     assert widget.session.moment == moment

@@ -41,7 +41,7 @@ class CodeTables:
 
     def tensors(self) -> dict[str, Any]:
         chains: dict[Any, int] = {}
-        of_pc = [chains.setdefault(tuple((file, line) for file, line, _ in row[3]), len(chains)) for row in self._rows]
+        of_pc = [chains.setdefault(tuple((file, line) for file, line, *_ in row[3]), len(chains)) for row in self._rows]
         places = [(self.numbers[file], line) for chain in chains for file, line in chain]
         number = {kind: index for index, kind in enumerate(KINDS)}
         named: dict[str, Any] = {

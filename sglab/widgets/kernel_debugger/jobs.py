@@ -55,6 +55,7 @@ class Jobs:
             return
         deadline = time.perf_counter() + BUDGET_S
         try:
+            next(self._job)
             while time.perf_counter() < deadline:
                 next(self._job)
             self._note(None)

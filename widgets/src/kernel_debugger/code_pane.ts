@@ -158,7 +158,7 @@ export class CodePane {
       "span",
       { class: "kd-gutter" },
       stop,
-      h("span", { class: "kd-number" }, String(line)),
+      h("span", { class: "kd-line-number" }, String(line)),
       h("span", { class: "kd-marks" }, ...look.marks),
     );
     const previous = row > 0 ? this.#lineAt(row - 1) : line - 1;
@@ -202,7 +202,7 @@ export class CodePane {
   #click(event: MouseEvent): void {
     const line = this.#lineOf(event);
     if (line === undefined) return;
-    const inGutter = (event.target as Element).closest(".kd-stop, .kd-number");
+    const inGutter = (event.target as Element).closest(".kd-stop, .kd-line-number");
     this.#cursor = line;
     if (inGutter) this.options.toggle(line);
     else this.options.cursor(line);

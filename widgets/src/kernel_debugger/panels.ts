@@ -21,7 +21,11 @@ function table(headings: string[], rows: HTMLElement[][]): HTMLElement {
   return h(
     "table",
     { class: "kd-table" },
-    h("thead", {}, h("tr", {}, ...headings.map((text) => (text ? h("th", { scope: "col" }, text) : h("td"))))),
+    h(
+      "thead",
+      {},
+      h("tr", {}, ...headings.map((text) => (text ? h("th", { scope: "col" }, text) : h("td")))),
+    ),
     h("tbody", {}, ...rows.map((cells) => h("tr", {}, ...cells))),
   );
 }
