@@ -1,4 +1,5 @@
-// What sessions are tested on. session.ptx was made by make.sh.
+// What sessions are tested on. session.ptx was made by make.sh, with line information:
+// tests name lines of this file.
 extern "C" __global__ void reduce(const float* a, float* out, int n) {
   __shared__ float partial[128];
   float sum = 0;
