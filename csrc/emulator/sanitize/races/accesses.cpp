@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 #include "emulator/debug/breakpoints.hpp"
 #include "emulator/memory/aperture.hpp"
@@ -52,6 +53,7 @@ void RaceDetector::accessed(const Actor& actor, const Access& access) {
     Judgement judgement(findings, actor, record, {&view, 1});
     judgement.met = strand.met;
     judgement.writes = access.writes;
+    judgement.stores = access.writes && !access.atomic;
     Shadow::Touch touch{.record = shadow.enter(record), .writes = access.writes};
     touch_lanes(cluster, judgement, touch, access, lanes);
   });
@@ -94,18 +96,40 @@ void RaceDetector::touch_bytes(ClusterRaces& cluster, Judgement& judgement, Shad
         global ? global_.page(begin) + word % (GlobalShadow::kPageBytes / 4)
                : &cluster.shared_cells[begin >> kSharedRankShift][(begin & kSharedOffsetMask) / 4];
     judgement.address = begin;
-    if (begin % 4 != 0 || end - begin < 4) {
-      const std::uint64_t stop = std::min(end, 4 * word + 4);
-      const unsigned bytes = (1u << (stop - 4 * word)) - (1u << (begin - 4 * word));
-      shadow.touch_bytes(*cell, bytes, touch, judgement);
-      begin = stop;
-      continue;
+    std::uint64_t stop = std::min(end, 4 * word + 4);
+    const bool part = begin % 4 != 0 || stop - begin < 4;
+    if (!part) {
+      stop = end / 4 * 4;
+      if (global) stop = std::min(stop, (begin / GlobalShadow::kPageBytes + 1) * GlobalShadow::kPageBytes);
     }
-    std::uint64_t count = (end - begin) / 4;
-    if (global) count = std::min(count, GlobalShadow::kPageBytes / 4 - word % (GlobalShadow::kPageBytes / 4));
-    shadow.touch(cell, count, touch, judgement);
-    begin += 4 * count;
+    const auto span = static_cast<std::uint32_t>(stop - begin);
+    std::uint8_t* const copy = judgement.stores ? written(cluster, judgement, range.space, begin) : nullptr;
+    if (part) {
+      judgement.span = span;
+      shadow.touch_bytes(*cell, (1u << (stop - 4 * word)) - (1u << (begin - 4 * word)), touch, judgement);
+      judgement.span = 4;
+    } else {
+      shadow.touch(cell, span / 4, touch, judgement);
+    }
+    if (copy != nullptr) std::memcpy(copy, judgement.now, span);
+    begin = stop;
   }
+}
+
+// Where the copy of what threads have written lies; lets the judgement compare.
+std::uint8_t* RaceDetector::written(ClusterRaces& cluster, Judgement& judgement, Space space,
+                                    std::uint64_t address) {
+  std::uint8_t* copy;
+  if (space == Space::kGlobal) {
+    judgement.now = reinterpret_cast<const std::uint8_t*>(address);
+    copy = global_.values(address) + address % GlobalShadow::kPageBytes;
+  } else {
+    const std::uint64_t rank = address >> kSharedRankShift, offset = address & kSharedOffsetMask;
+    judgement.now = cluster.cluster.ctas[rank].shared + offset;
+    copy = cluster.shared_values[rank].data() + offset;
+  }
+  judgement.then = copy;
+  return copy;
 }
 
 void RaceDetector::touch_tensor(ClusterRaces& cluster, Judgement& judgement, Shadow::Touch& touch,

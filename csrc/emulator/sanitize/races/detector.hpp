@@ -45,6 +45,7 @@ class RaceDetector final : public Observer {
   void touch_lanes(ClusterRaces& cluster, Judgement& judgement, Shadow::Touch& touch, const Access& access,
                    std::uint32_t lanes);
   void touch_bytes(ClusterRaces& cluster, Judgement& judgement, Shadow::Touch& touch, const Range& range);
+  std::uint8_t* written(ClusterRaces& cluster, Judgement& judgement, Space space, std::uint64_t address);
   void touch_tensor(ClusterRaces& cluster, Judgement& judgement, Shadow::Touch& touch,
                     const TmemRange& range);
 

@@ -1,5 +1,7 @@
 #include "emulator/sanitize/races/judgement.hpp"
 
+#include <cstring>
+
 #include "emulator/engine/cluster.hpp"
 #include "emulator/sanitize/races/stored.hpp"
 
@@ -116,10 +118,10 @@ Judge::Verdict Judgement::judge(const Record& earlier, bool earlier_writes, std:
   const bool thread = record_.role == Role::kThread;
   if (thread && earlier.role == Role::kThread && earlier.slot == record_.slot)
     return judge_lanes(earlier, earlier_writes, earlier_lane);
-  if (thread && earlier.role == Role::kThread && earlier_writes && same_value(earlier, earlier_lane))
-    return Verdict::kOrderedForLane;
   for (const ViewPtr& view : views_) {
     if (!ordered(*view, earlier)) {
+      if (earlier_writes && (same_value(earlier, earlier_lane) || unchanged()))
+        return Verdict::kOrderedForLane;
       race(earlier, earlier_writes, earlier_lane, *view);
       return Verdict::kRace;
     }
@@ -137,7 +139,8 @@ Judge::Verdict Judgement::judge_lanes(const Record& earlier, bool earlier_writes
                                       std::uint32_t earlier_lane) {
   if (earlier.clock < met) return Verdict::kOrdered;
   if (earlier_lane == kNoLane || lane == kNoLane || earlier_lane == lane) return Verdict::kOrderedForLane;
-  if (earlier_writes && same_value(earlier, earlier_lane)) return Verdict::kOrderedForLane;
+  if (earlier_writes && (same_value(earlier, earlier_lane) || (earlier.pc != record_.pc && unchanged())))
+    return Verdict::kOrderedForLane;
   if (earlier.pc == record_.pc) {
     report(earlier, earlier_writes, earlier_lane, "lanes_collide",
            "lanes of one instruction write different values to one address");
@@ -152,6 +155,7 @@ Judge::Verdict Judgement::judge_foreign(const Record& earlier, bool earlier_writ
   for (const ViewPtr& view : views_) {
     const View* const known = view->of(earlier.cluster);
     if (known == nullptr || !known->seen.covers(earlier.slot, earlier.clock)) {
+      if (earlier_writes && unchanged()) return Verdict::kOrderedForLane;
       static const View kNothing;
       race(earlier, earlier_writes, kNoLane, known == nullptr ? kNothing : *known);
       return Verdict::kRace;
@@ -168,8 +172,16 @@ Judge::Verdict Judgement::judge_foreign(const Record& earlier, bool earlier_writ
 // Whether the two are lanes of one store that write the same.
 bool Judgement::same_value(const Record& earlier, std::uint32_t earlier_lane) const {
   return earlier.pc == record_.pc && earlier.warp == record_.warp && earlier.cta == record_.cta &&
-         !record_.strong && earlier_lane != kNoLane && lane != kNoLane &&
+         !record_.strong && writes && earlier_lane != kNoLane && lane != kNoLane &&
          stores_alike(*actor_.warp, actor_.inst, lane, earlier_lane);
+}
+
+// Whether this write has left what the other had written. Threads that hold copies of a value (as layouts of
+// Triton's do) may all write it.
+bool Judgement::unchanged() {
+  if (!stores || std::memcmp(now + 4 * word, then + 4 * word, span) != 0) return false;
+  each_word = true;
+  return true;
 }
 
 void Judgement::race(const Record& earlier, bool earlier_writes, std::uint32_t earlier_lane,

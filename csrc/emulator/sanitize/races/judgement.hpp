@@ -20,6 +20,10 @@ class Judgement final : public Judge {
   std::uint64_t address = 0;
   std::uint32_t lane = kNoLane;
   bool writes = false;
+  // A plain store: then the memory from `address` on, behind it and behind the last store of a thread to it.
+  bool stores = false;
+  const std::uint8_t *now = nullptr, *then = nullptr;
+  std::uint32_t span = 4;  // bytes of a word that are written
   // When the accessing strand's lanes last synchronised with each other.
   std::uint32_t met = 0;
   // What the accessing strand would know after tcgen05.fence::after_thread_sync.
@@ -34,6 +38,7 @@ class Judgement final : public Judge {
   bool ordered(const View& view, const Record& earlier) const;
   bool fenced(const View& view, const Record& earlier) const;
   bool same_value(const Record& earlier, std::uint32_t earlier_lane) const;
+  bool unchanged();
   Verdict judge_lanes(const Record& earlier, bool earlier_writes, std::uint32_t earlier_lane);
   Verdict judge_foreign(const Record& earlier, bool earlier_writes);
   void race(const Record& earlier, bool earlier_writes, std::uint32_t earlier_lane, const View& view);

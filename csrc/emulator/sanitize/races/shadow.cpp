@@ -128,8 +128,8 @@ void Shadow::touch(Cell* cells, std::size_t count, Touch& touch, Judge& judge) {
       touch_split(cell, 0xfu, touch, judge);
     } else {
       touch_one(cell, touch, judge);
-      touch.before = found;
-      touch.after = cell;
+      if (!judge.each_word) touch.before = found, touch.after = cell;
+      judge.each_word = false;
     }
   }
 }

@@ -19,8 +19,9 @@ class Judge {
   virtual Verdict judge(const Record& earlier, bool earlier_writes, std::uint32_t earlier_lane) = 0;
   // The same, without looking for a race: is it in this access's past?
   virtual bool past(const Record& earlier) = 0;
-  // Which of the touched words is asked about.
+  // Which of the touched words is asked about; whether the last verdict is for that one alone.
   std::size_t word = 0;
+  bool each_word = false;
 };
 
 constexpr std::uint32_t kNoLane = 32;

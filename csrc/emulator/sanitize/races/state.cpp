@@ -3,9 +3,11 @@
 namespace sglab::emu::races {
 
 ClusterRaces::ClusterRaces(const Cluster& cluster)
-    : threads(cluster),
+    : cluster(cluster),
+      threads(cluster),
       shared_cells(cluster.ctas.size(), std::vector<Shadow::Cell>((cluster.shared_bytes + 3) / 4)),
       tensor_cells(cluster.ctas.size()),
+      shared_values(cluster.ctas.size(), std::vector<std::uint8_t>(cluster.shared_bytes)),
       barriers(cluster.ctas.size()) {}
 
 MbarrierViews& ClusterRaces::mbarrier(std::uint32_t address) {
@@ -34,13 +36,20 @@ void GlobalShadow::forget() {
   last_ = ~std::uint64_t{0};
 }
 
-Shadow::Cell* GlobalShadow::page(std::uint64_t address) {
+GlobalShadow::Page& GlobalShadow::find(std::uint64_t address) {
   const std::uint64_t number = address / kPageBytes;
-  if (number == last_) return last_page_;
-  std::unique_ptr<Cell[]>& cells = pages_[number];
-  if (cells == nullptr) cells = std::make_unique<Cell[]>(kPageBytes / 4);
+  if (number == last_) return *last_page_;
+  Page& page = pages_[number];
+  if (page.cells == nullptr) page.cells = std::make_unique<Cell[]>(kPageBytes / 4);
   last_ = number;
-  return last_page_ = cells.get();
+  last_page_ = &page;
+  return page;
+}
+
+std::uint8_t* GlobalShadow::values(std::uint64_t address) {
+  Page& page = find(address);
+  if (page.values == nullptr) page.values = std::make_unique<std::uint8_t[]>(kPageBytes);
+  return page.values.get();
 }
 
 }  // namespace sglab::emu::races

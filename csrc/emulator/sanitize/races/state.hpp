@@ -56,9 +56,11 @@ using Leavings = std::vector<Left>;
 struct ClusterRaces {
   explicit ClusterRaces(const Cluster& cluster);
 
+  const Cluster& cluster;
   Threads threads;
   Shadow shared, tensor;
   std::vector<std::vector<Shadow::Cell>> shared_cells, tensor_cells;  // by rank
+  std::vector<std::vector<std::uint8_t>> shared_values;               // as threads have written them
   std::vector<std::array<BarrierViews, 16>> barriers;                 // by rank
   BarrierViews cluster_barrier;
   std::unordered_map<std::uint32_t, MbarrierViews> mbarriers;  // by shared::cluster address
@@ -78,12 +80,20 @@ class GlobalShadow : public Shadow {
   static constexpr std::uint64_t kPageBytes = 4096;
   void forget();
   // The cells of the page that holds this address.
-  Cell* page(std::uint64_t address);
+  Cell* page(std::uint64_t address) { return find(address).cells.get(); }
+  // What threads have written to that page.
+  std::uint8_t* values(std::uint64_t address);
 
  private:
-  std::unordered_map<std::uint64_t, std::unique_ptr<Cell[]>> pages_;
+  struct Page {
+    std::unique_ptr<Cell[]> cells;
+    std::unique_ptr<std::uint8_t[]> values;
+  };
+  Page& find(std::uint64_t address);
+
+  std::unordered_map<std::uint64_t, Page> pages_;
   std::uint64_t last_ = ~std::uint64_t{0};
-  Cell* last_page_ = nullptr;
+  Page* last_page_ = nullptr;
 };
 
 }  // namespace sglab::emu::races
