@@ -53,6 +53,7 @@ SM90 = (
     Fault("cp_async_without_wait", "missing_cp_async_wait", 64),
     Fault("cp_async_wait_too_short", "missing_cp_async_wait", 64),
     Fault("wgmma_without_proxy_fence", "missing_proxy_fence", 128),
+    Fault("wgmma_operand_of_another_warp", "race", 128),
     Fault("wgmma_operand_overwritten", "missing_wgmma_wait", 128),
     Fault("cluster_barrier_relaxed", "weak_synchronisation", 32, grid=2, cluster=2),
     Fault("cluster_without_barrier", "race", 32, grid=2, cluster=2),

@@ -13,7 +13,7 @@ namespace {
 // Appends a range; ranges that follow each other become one.
 void add(std::vector<Range>& ranges, Space space, std::uint64_t address, std::uint32_t bytes) {
   if (bytes == 0) return;
-  if (!ranges.empty() && ranges.back().space == space &&
+  if (!ranges.empty() && ranges.back().space == space && ranges.back().warps == 0xf &&
       ranges.back().address + ranges.back().bytes == address) {
     ranges.back().bytes += bytes;
     return;
@@ -207,7 +207,21 @@ Footprint footprint_of(const Cluster&, const SmallCopy& copy, std::uint32_t lane
 
 Footprint footprint_of(std::uint32_t rank, const Wgmma& op) {
   Footprint f;
-  if (op.a_smem) add_operand(f.reads, rank, *op.a_smem, {op.a_type, op.a_major, 64, op.k, false});
+  if (op.a_smem) {
+    // Each warp reads the sixteen rows of A that its own rows of D need.
+    const ChunkAddress address(*op.a_smem, op.a_major);
+    const bool k_major = op.a_major == Major::kK;
+    const int per_chunk = elements_per_chunk(op.a_type, false);
+    for (int warp = 0; warp < 4; ++warp) {
+      const std::size_t first = f.reads.size();
+      for (int line = k_major ? 16 * warp : 0; line < (k_major ? 16 * warp + 16 : op.k); ++line) {
+        const int begin = k_major ? 0 : 16 * warp, end = k_major ? op.k : 16 * warp + 16;
+        for (int chunk = begin / per_chunk; chunk * per_chunk < end; ++chunk)
+          f.reads.push_back({Space::kShared, window(rank) + address(count(line), count(chunk)), 16});
+      }
+      for (std::size_t i = first; i < f.reads.size(); ++i) f.reads[i].warps = static_cast<std::uint8_t>(1 << warp);
+    }
+  }
   add_operand(f.reads, rank, op.b_smem, {op.b_type, op.b_major, op.n, op.k, false});
   return f;
 }

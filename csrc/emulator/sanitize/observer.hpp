@@ -109,6 +109,7 @@ struct Range {
   Space space;  // kGlobal or kShared
   std::uint64_t address;
   std::uint32_t bytes;
+  std::uint8_t warps = 0xf;  // of a wgmma: those of its warpgroup that read it
 };
 struct TmemRange {
   std::uint32_t rank;  // of the CTA

@@ -177,6 +177,25 @@ KERNEL(wgmma_without_proxy_fence) {
   out[threadIdx.x] = __float_as_uint(d[0] + d[1] + d[2] + d[3]);
 }
 
+// Each warp stores the sixteen rows of A that it reads itself: bar.warp.sync is enough for those, and not for B.
+KERNEL(wgmma_operand_of_another_warp) {
+  __shared__ alignas(128) uint32_t a[512], b[64];
+  uint32_t* const rows = a + threadIdx.x / 32 * 128;
+  for (uint32_t i = threadIdx.x % 32; i < 128; i += 32) rows[i] = in[i];
+  if (threadIdx.x < 64) STORE(&b[threadIdx.x], in[threadIdx.x]);  // wgmma_operand_of_another_warp: other
+  FENCE_PROXY();
+  if (kRight) __syncthreads();
+  for (uint32_t i = threadIdx.x % 32; i < 128; i += 32) rows[i] += 1;
+  FENCE_PROXY();
+  __syncwarp();
+  float d[4] = {};
+  WGMMA_FENCE();
+  WGMMA(d, a, b);  // wgmma_operand_of_another_warp: at
+  WGMMA_COMMIT();
+  WGMMA_WAIT();
+  out[threadIdx.x] = __float_as_uint(d[0] + d[1] + d[2] + d[3]);
+}
+
 KERNEL(wgmma_operand_overwritten) {
   __shared__ alignas(128) uint32_t a[512], b[64];
   for (uint32_t i = threadIdx.x; i < 512; i += 128) a[i] = 0x3c003c00;

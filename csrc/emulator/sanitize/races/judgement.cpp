@@ -82,6 +82,8 @@ bool Judgement::ordered(const View& view, const Record& earlier) const {
   // "Register dependencies, same thread": a store in place waits for the values that it was made from. The
   // machine does not see which registers those are: a warp's tcgen05.st counts as ordered behind its own
   // tcgen05.ld.
+  // Nor is tcgen05.dealloc held against loads: by then their values have been used.
+  if (earlier.role == Role::kTensorLoad && record_.role == Role::kThread) return true;
   if (earlier.role == Role::kTensorLoad && record_.role == Role::kTensorStore && earlier.cta == record_.cta &&
       earlier.warp == record_.warp) {
     return true;
@@ -118,7 +120,9 @@ Judge::Verdict Judgement::judge(const Record& earlier, bool earlier_writes, std:
   const bool thread = record_.role == Role::kThread;
   if (thread && earlier.role == Role::kThread && earlier.slot == record_.slot)
     return judge_lanes(earlier, earlier_writes, earlier_lane);
-  for (const ViewPtr& view : views_) {
+  for (std::size_t i = 0; i < views_.size(); ++i) {
+    if (!counts(i)) continue;
+    const ViewPtr& view = views_[i];
     if (!ordered(*view, earlier)) {
       if (earlier_writes && (same_value(earlier, earlier_lane) || unchanged()))
         return Verdict::kOrderedForLane;
@@ -232,6 +236,7 @@ bool Judgement::overtaken(const Record& earlier) const {
   const bool at_once = earlier.role == Role::kThread || earlier.role == Role::kTensorLoad ||
                        earlier.role == Role::kTensorStore;
   if (record_.role == Role::kThread || !at_once || threads == nullptr) return false;
+  if (earlier.issue_slot == record_.issue_slot) return earlier.issue_clock > record_.issue_clock;
   const View* const known = threads->knowledge(earlier.issue_slot);
   return known != nullptr && known->seen.covers(record_.issue_slot, record_.issue_clock);
 }

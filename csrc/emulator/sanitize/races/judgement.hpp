@@ -28,6 +28,9 @@ class Judgement final : public Judge {
   std::uint32_t met = 0;
   // What the accessing strand would know after tcgen05.fence::after_thread_sync.
   const Clock* tensor_found = nullptr;
+  // Of a wgmma: which warp each view is of, and the warps whose views count.
+  std::span<const std::uint8_t> issuers;
+  std::uint8_t warps = 0xf;
   // Of an asynchronous operation: the threads of its cluster.
   const Threads* threads = nullptr;
 
@@ -35,6 +38,7 @@ class Judgement final : public Judge {
   bool past(const Record& earlier) override;
 
  private:
+  bool counts(std::size_t view) const { return issuers.empty() || (issuers[view] & warps) != 0; }
   bool ordered(const View& view, const Record& earlier) const;
   bool fenced(const View& view, const Record& earlier) const;
   bool same_value(const Record& earlier, std::uint32_t earlier_lane) const;

@@ -49,6 +49,7 @@ void RaceDetector::issued(const Actor& actor, const AsyncOp& op) {
     threads.tick(strand);
     if (first && made.views.empty()) made.record = record_of(actor, strand);
     made.views.push_back(threads.tell(strand));
+    made.warps.push_back(static_cast<std::uint8_t>(1u << actor.warp->index % 4));
   });
   made.record.role = role_of(op);
   made.record.async_proxy = op.proxy == Proxy::kAsync;
@@ -114,11 +115,14 @@ void RaceDetector::performed(const Actor& actor, const AsyncOp& op, const Footpr
     Judgement judgement(findings, issuer, record, made.views);
     judgement.writes = writes;
     judgement.threads = &cluster.threads;
+    if (op.kind == Kind::kWgmma) judgement.issuers = made.warps;
     Shadow::Touch touch{.record = 0};
     std::uint64_t last = ~std::uint64_t{0};
     for (const Range& range : ranges) {
-      const std::uint64_t where = range.space == Space::kShared ? range.address >> kSharedRankShift : ~0u;
+      const std::uint64_t place = range.space == Space::kShared ? range.address >> kSharedRankShift : 0xffu;
+      const std::uint64_t where = place << 8 | range.warps;
       if (where != last) {
+        judgement.warps = range.warps;
         if (made.record.role == Role::kCopy) place_copy(cluster, op, range, record);
         touch = {.record = (range.space == Space::kGlobal ? global_ : cluster.shared).enter(record),
                  .writes = writes};

@@ -6,8 +6,8 @@
 namespace sglab::emu::races {
 namespace {
 
-// Readers of one word that are remembered. More are rare, and the newest are the likeliest to clash.
-constexpr std::size_t kMostReaders = 64;
+// Readers of one word that are remembered; any of them shows that a write is not ordered behind all.
+constexpr std::size_t kMostReaders = 8;
 
 // Whether four cells are all like this one.
 bool alike(const Shadow::Cell* cells, const Shadow::Cell& one) {
@@ -24,7 +24,8 @@ void Shadow::clear() {
   splits_.clear();
   free_splits_.clear();
   sets_.clear();
-  with_.clear();
+  joins_.clear();
+  recent_joins_.fill({});
 }
 
 // `known`: a record that was found ordered, whichever lane.
@@ -51,18 +52,28 @@ std::uint32_t Shadow::with_reader(std::uint32_t reads, const Touch& touch, Judge
   const bool set = (reads & kFlag) != 0;
   const std::uint32_t before = set ? reads : reads >> 5;
   if (before == 0 || before == touch.record) return 0;
-  if (!set) {
-    if (judge.past(records_[before])) return 0;
-  }
+  if (!set && judge.past(records_[before])) return 0;
   const std::uint64_t key = std::uint64_t{before} << 32 | touch.record;
-  if (const auto found = with_.find(key); found != with_.end()) return found->second;
+  Joined& recent = recent_joins_[(before * 31u + touch.record) % recent_joins_.size()];
+  if (recent.key == key) return recent.after;
+  if (const auto found = joins_.find(key); found != joins_.end()) {
+    recent = {key, found->second};
+    return found->second;
+  }
+  if (set && sets_[reads & ~kFlag].size() == kMostReaders) {
+    const std::vector<std::uint32_t>& full = sets_[reads & ~kFlag];
+    if (std::none_of(full.begin(), full.end(),
+                     [&](std::uint32_t number) { return judge.past(records_[number]); })) {
+      recent = {key, reads};
+      return reads;
+    }
+  }
   std::vector<std::uint32_t> readers = set ? sets_[reads & ~kFlag] : std::vector{before};
   std::erase_if(readers, [&](std::uint32_t number) { return judge.past(records_[number]); });
   std::uint32_t after = 0;
   if (!readers.empty()) {
     const auto at = std::lower_bound(readers.begin(), readers.end(), touch.record);
     if (at == readers.end() || *at != touch.record) readers.insert(at, touch.record);
-    if (readers.size() > kMostReaders) readers.erase(readers.begin());
     if (set && readers == sets_[reads & ~kFlag]) {
       after = reads;
     } else {
@@ -70,7 +81,8 @@ std::uint32_t Shadow::with_reader(std::uint32_t reads, const Touch& touch, Judge
       sets_.push_back(std::move(readers));
     }
   }
-  with_.emplace(key, after);
+  joins_.emplace(key, after);
+  recent = {key, after};
   return after;
 }
 

@@ -36,6 +36,7 @@ class Shadow {
     bool operator==(const Cell&) const = default;
   };
 
+  Shadow() { clear(); }
   void clear();
   std::uint32_t enter(const Record& record) { return records_.enter(record); }
   const Record& record(std::uint32_t number) const { return records_[number]; }
@@ -67,8 +68,13 @@ class Shadow {
   Records records_;
   std::vector<std::array<Cell, 4>> splits_;
   std::vector<std::uint32_t> free_splits_;
-  std::vector<std::vector<std::uint32_t>> sets_;           // of records, rising
-  std::unordered_map<std::uint64_t, std::uint32_t> with_;  // set or record << 32 | record
+  std::vector<std::vector<std::uint32_t>> sets_;  // of records, rising
+  struct Joined {
+    std::uint64_t key;
+    std::uint32_t after;
+  };
+  std::array<Joined, 4096> recent_joins_;                   // of those below
+  std::unordered_map<std::uint64_t, std::uint32_t> joins_;  // what with_reader() made, by set << 32 | record
 };
 
 }  // namespace sglab::emu::races

@@ -33,16 +33,13 @@ void ClusterRaces::forget_tensor(const TmemRange& range) {
 void GlobalShadow::forget() {
   clear();
   pages_.clear();
-  last_ = ~std::uint64_t{0};
+  recent_.fill({});
 }
 
-GlobalShadow::Page& GlobalShadow::find(std::uint64_t address) {
-  const std::uint64_t number = address / kPageBytes;
-  if (number == last_) return *last_page_;
+GlobalShadow::Page& GlobalShadow::find_page(std::uint64_t number) {
   Page& page = pages_[number];
   if (page.cells == nullptr) page.cells = std::make_unique<Cell[]>(kPageBytes / 4);
-  last_ = number;
-  last_page_ = &page;
+  recent_[number % recent_.size()] = {number, &page};
   return page;
 }
 

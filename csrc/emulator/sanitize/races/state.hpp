@@ -43,7 +43,8 @@ struct MbarrierViews {
 
 // An operation between its issue and its completion.
 struct Issued {
-  std::vector<ViewPtr> views;  // of the issuing threads
+  std::vector<ViewPtr> views;       // of the issuing threads,
+  std::vector<std::uint8_t> warps;  // whose warp in its warpgroup is that of this bit
   Record record;
   std::uint32_t write_slot = 0;  // of its writes, if not the record's
   std::uint32_t signals = 0;     // still to come: cp.async: lanes, others: mbarriers
@@ -89,11 +90,19 @@ class GlobalShadow : public Shadow {
     std::unique_ptr<Cell[]> cells;
     std::unique_ptr<std::uint8_t[]> values;
   };
-  Page& find(std::uint64_t address);
+  struct Recent {
+    std::uint64_t number = ~std::uint64_t{0};
+    Page* page = nullptr;
+  };
+  Page& find(std::uint64_t address) {
+    const std::uint64_t number = address / kPageBytes;
+    const Recent& recent = recent_[number % recent_.size()];
+    return recent.number == number ? *recent.page : find_page(number);
+  }
+  Page& find_page(std::uint64_t number);
 
   std::unordered_map<std::uint64_t, Page> pages_;
-  std::uint64_t last_ = ~std::uint64_t{0};
-  Page* last_page_ = nullptr;
+  std::array<Recent, 256> recent_;
 };
 
 }  // namespace sglab::emu::races
