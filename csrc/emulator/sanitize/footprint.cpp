@@ -219,7 +219,8 @@ Footprint footprint_of(std::uint32_t rank, const Wgmma& op) {
         for (int chunk = begin / per_chunk; chunk * per_chunk < end; ++chunk)
           f.reads.push_back({Space::kShared, window(rank) + address(count(line), count(chunk)), 16});
       }
-      for (std::size_t i = first; i < f.reads.size(); ++i) f.reads[i].warps = static_cast<std::uint8_t>(1 << warp);
+      for (std::size_t i = first; i < f.reads.size(); ++i)
+        f.reads[i].warps = static_cast<std::uint8_t>(1 << warp);
     }
   }
   add_operand(f.reads, rank, op.b_smem, {op.b_type, op.b_major, op.n, op.k, false});

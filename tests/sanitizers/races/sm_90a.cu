@@ -177,7 +177,7 @@ KERNEL(wgmma_without_proxy_fence) {
   out[threadIdx.x] = __float_as_uint(d[0] + d[1] + d[2] + d[3]);
 }
 
-// Each warp stores the sixteen rows of A that it reads itself: bar.warp.sync is enough for those, and not for B.
+// Each warp stores the sixteen rows of A that it reads itself: bar.warp.sync is enough for those, not for B.
 KERNEL(wgmma_operand_of_another_warp) {
   __shared__ alignas(128) uint32_t a[512], b[64];
   uint32_t* const rows = a + threadIdx.x / 32 * 128;
