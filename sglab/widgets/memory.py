@@ -130,6 +130,10 @@ class MemoryWidget(Widget):
             }
         return table
 
+    def roles_of(self, ctas: Sequence[int]) -> dict[str, str]:
+        """ "CTA warp" -> what the warp does, of these CTAs."""
+        return {f"{cta} {warp}": role.name for (cta, warp), role in self.recording.roles if cta in ctas and role.name}
+
     def badge(self) -> dict[str, str]:
         device = self.session.device
         name = str(device.arch) if device else self.session.launch.kernel.module.target

@@ -17,11 +17,11 @@ from .memory import MemoryWidget
 from .shared_memory_events import (
     KINDS,
     element_bits,
-    pipelines,
     read_run,
     tile_dict,
     window_areas,
 )
+from .shared_memory_groups import AsyncGroups
 
 LINE = 128
 """Bytes of a row of the tensor `bytes`: all 32 banks once."""
@@ -67,7 +67,9 @@ class SharedMemory(MemoryWidget):
         self._cta, self._total = cta, total
         cluster = self.pair_of(cta, int(np.prod(geometry.cluster)))
         self._traffic = read_run(self.recording, cluster, cta)
+        self._groups = AsyncGroups(self.recording, cta)
         self._moments = self._traffic.events
+        self._roles = self.roles_of(cluster)
         self._show()
 
     def _window(self) -> int:
@@ -112,7 +114,7 @@ class SharedMemory(MemoryWidget):
             "position": position,
             "alive": shared is not None,
             "accesses": accesses,
-            "pipelines": pipelines(self.recording, self._cta, position),
+            "pipelines": self._groups.at(position),
             "mbarriers": [
                 {"offset": b.offset, "phase": b.phase, "pending": b.pending, "expected": b.expected, "tx": b.tx_count}
                 for b in barriers
@@ -175,6 +177,7 @@ class SharedMemory(MemoryWidget):
                 "kernel": launch.kernel.name,
                 "arch": str(self.session.device.arch) if self.session.device else launch.kernel.module.target,
                 "warpsPerCta": -(-int(np.prod(launch.geometry.block)) // 32),
+                "roles": self._roles,
                 "cta": self._cta,
                 "ctas": list(range(min(self._total, 4096))),
                 "bytes": self._window(),

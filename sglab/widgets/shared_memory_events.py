@@ -22,6 +22,8 @@ from sglab.gpu.events import (
     EventLog,
 )
 
+from .shared_memory_groups import GROUPS
+
 KINDS = ("copy", "mma", "ld", "st", "commit", "wait")
 """Kinds of moments, as the page counts them."""
 COLUMNS = 15
@@ -29,7 +31,6 @@ OFFSET, RANK = 0xFFFFFF, 24
 SWIZZLES = ("none", "32B", "64B", "128B", "128B_atom_32B", "128B_atom_32B_flip_8B", "128B_atom_64B")
 ELEMENT_BITS = {"u16": 16, "f16": 16, "bf16": 16, "u64": 64, "s64": 64, "f64": 64, "b4x16": 4}
 NARROW = {"u8", "s8", "e4m3", "e5m2", "e2m3", "e3m2", "e2m1", "b4x16_p64", "b6x16_p32"}
-_GROUPS = re.compile(r"cp\.async\.(commit_group|wait_group|wait_all)\b")
 
 
 @dataclass(frozen=True)
@@ -220,7 +221,7 @@ class _Reader:
         """cp.async groups and warp matrices: what the tables of copies and accesses do not list."""
         kinds = {}
         for pc, (_, opcode, *_) in enumerate(self.log.code.rows):
-            group = _GROUPS.match(opcode)
+            group = GROUPS.match(opcode)
             if group:
                 kinds[pc] = "commit" if group[1] == "commit_group" else "wait"
             elif opcode.startswith(("ldmatrix", "stmatrix")):
@@ -240,7 +241,8 @@ class _Reader:
         mine = (barriers.kind == MBARRIER) & (barriers.object >> RANK == self.rank)
         mine &= np.isin(self.log.cta[barriers.event.astype(np.int64)], self.cluster)
         for offset in np.unique(barriers.object[mine] & OFFSET).tolist():
-            areas.setdefault(Area("mbarrier", f"mbarrier smem+{offset:#x}", offset, 8))
+            name = self.log.roles.barrier(self.cta, MBARRIER, self.rank << RANK | offset)
+            areas.setdefault(Area("mbarrier", f"mbarrier {name}".strip(), offset, 8))
         return list(areas)
 
 
@@ -270,56 +272,6 @@ def short_name(symbol: str) -> str:
         if begin < end <= len(symbol) and symbol[end:] in ("", "E") and symbol[begin].isidentifier():
             return symbol[begin:end]
     return symbol
-
-
-def pipelines(log: EventLog, cta: int, position: int) -> list[dict[str, Any]]:
-    """The cp.async groups of every warp before event `position`, oldest first, and how far each has come.
-
-    A group is open until commit_group closes it; wait_group N completes all but the N latest, wait_all everything.
-    """
-    copies = log.copies
-    moved = {int(e): row for row, e in enumerate(copies.event.tolist()) if COPY_KINDS[copies.kind[row]] == "cp.async"}
-    marks = {pc: m for pc, (_, op, *_) in enumerate(log.code.rows) if (m := _GROUPS.match(op)) is not None}
-    inside = np.isin(log.pc[:position], list(marks))
-    inside |= np.isin(np.arange(min(position, len(log))), list(moved))
-    warps: dict[int, list[dict[str, Any]]] = {}
-    for event in np.flatnonzero(inside & (log.cta[:position] == cta)).tolist():
-        groups = warps.setdefault(int(log.warp[event]), [_group(0)])
-        if event in moved:
-            _add_copy(groups[-1], copies, moved[event])
-            continue
-        what = marks[int(log.pc[event])][1]
-        if what == "commit_group":
-            groups[-1]["state"] = "committed"
-            groups.append(_group(len(groups)))
-        elif what == "wait_all":
-            _complete(groups, 0)
-        else:
-            line = log.code[int(log.pc[event])].text
-            left = re.search(r"wait_group\s+(\w+)", line)
-            _complete(groups, int(left[1], 0) if left else 0)
-    return [
-        {"warp": warp, "groups": [g for g in groups if g["copies"] or g["state"] != "open"][-12:]}
-        for warp, groups in sorted(warps.items())
-    ]
-
-
-def _group(number: int) -> dict[str, Any]:
-    return {"number": number, "copies": 0, "bytes": 0, "start": -1, "end": -1, "state": "open"}
-
-
-def _add_copy(group: dict[str, Any], copies: Any, row: int) -> None:
-    start, nbytes = int(copies.shared[row]) & OFFSET, int(copies.nbytes[row])
-    group["copies"] += 1
-    group["bytes"] += nbytes
-    group["start"] = start if group["start"] < 0 else min(group["start"], start)
-    group["end"] = max(group["end"], start + nbytes)
-
-
-def _complete(groups: list[dict[str, Any]], left: int) -> None:
-    closed = [group for group in groups if group["state"] != "open"]
-    for group in closed[: len(closed) - left] if left else closed:
-        group["state"] = "complete"
 
 
 def tile_dict(number: int, tile: Tile) -> dict[str, Any]:

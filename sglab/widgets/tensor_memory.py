@@ -60,6 +60,8 @@ class TensorMemory(MemoryWidget):
         self._ctas = self.pair_of(cta, group)
         self._traffic = read_run(log, self._ctas)
         self._moments = self._traffic.events
+        self._roles = self.roles_of(self._ctas)
+        self._code = self.code_of(self._traffic.moments[:, 3].tolist())
         self._history = History(self._traffic.touches, len(self._ctas))
         self._clusters = list(dict.fromkeys(tuple(self.pair_of(each, group)) for each in range(min(total, 4096))))
         self._show()
@@ -95,7 +97,7 @@ class TensorMemory(MemoryWidget):
                 cells[rank] = np.where(allocated[rank][:, None], memory.cells, 0).view(np.int32)
         for one in self.attempt(self.session.in_flight, self._ctas[0]) or []:
             if one.at.opcode.startswith("tcgen05"):
-                in_flight.append(f"{one.at.opcode}, warp {one.warp} of CTA {one.cta}, PTX line {one.at.ptx_line}")
+                in_flight.append(f"{one.at.opcode}, warp {one.warp} of CTA {one.cta}")
         return {
             "moment": self.moment,
             "position": self.session.now,
@@ -129,13 +131,14 @@ class TensorMemory(MemoryWidget):
             launch={
                 "kernel": launch.kernel.name,
                 "warpsPerCta": warps,
+                "roles": self._roles,
                 "ctas": self._ctas,
                 "clusters": [list(each) for each in self._clusters],
                 "empty": self._empty(),
                 "note": self.note,
             },
             launch_key=f"{id(self)} {self._ctas}",
-            code=self.code_of(self._traffic.moments[:, 3].tolist()),
+            code=self._code,
             tiles=_tiles(self._traffic.tiles),
             header=self._header(),
         )

@@ -285,6 +285,22 @@ def test_a_box_beyond_the_edge_says_what_is_filled_in(host: Host) -> None:
     expect(page.get_by_role("alert").filter(has_text="boxDim[0] spans 130 bytes")).to_be_visible()
 
 
+def test_a_plain_array_is_read_in_rows_of_its_pitch(host: Host) -> None:
+    widget = SharedMemory(corpus("mma_gemm_f16.sm_80"))
+    page = show(host, widget)
+    expect(page.locator(".ssm-sides")).to_contain_text("In the matrix: a_tile")
+    page.get_by_label("row pitch in bytes").fill("32")
+    page.get_by_label("row pitch in bytes").press("Enter")
+    go = page.get_by_label("Go to an address in shared memory")
+    (start,) = [area["start"] for area in widget.areas if area["name"] == "a_tile"]
+    go.fill(f"smem+{start + 3 * 32 + 16:#x}")
+    go.press("Enter")
+    expect(page.locator(".sg-details")).to_contain_text("row 3, x 8–15")
+    page.get_by_label("row pitch in bytes").fill("40")
+    page.get_by_label("row pitch in bytes").press("Enter")
+    expect(page.get_by_role("alert").filter(has_text="multiple of 16 bytes; got 40")).to_be_visible()
+
+
 def test_banks_of_an_ldmatrix_that_just_ran(host: Host) -> None:
     widget = SharedMemory(corpus("mma_gemm_f16.sm_80"))
     opcodes = [widget.code[str(pc)]["opcode"] for pc in widget._traffic.moments[:, 3].tolist()]
@@ -370,7 +386,7 @@ def test_nothing_serious_for_axe(host: Host, axe: Callable[[Page], list[str]], s
     widget = SharedMemory(corpus("mma_gemm_f16.sm_80"))
     widget.go(20)
     page = show(host, widget)
-    for name in ("smem descriptor", "instruction descriptor", "tensor map", "banks", "cp.async groups"):
+    for name in ("smem descriptor", "instruction descriptor", "tensor map", "plain array", "banks", "cp.async groups"):
         page.get_by_role("tab", name=name).click()
         assert [each for each in axe(page) if each.startswith(("serious", "critical"))] == [], name
 

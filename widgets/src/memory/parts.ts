@@ -68,3 +68,9 @@ export function button(text: string, title: string, run: () => void): HTMLButton
 export function noteParts(text: string): HTMLElement[] {
   return text ? [h("p", { class: "smv-warning" }, `▲ ${text}`)] : [];
 }
+
+/** "warp 8 (mma) of CTA 0"; `roles` maps "CTA warp" to the name of what the warp does. */
+export function whoName(roles: Record<string, string>, cta: number, warp: number): string {
+  const role = roles[`${cta} ${warp}`];
+  return `warp ${warp}${role ? ` (${role})` : ""} of CTA ${cta}`;
+}

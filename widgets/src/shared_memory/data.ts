@@ -13,6 +13,8 @@ export interface Launch {
   kernel: string;
   arch: string;
   warpsPerCta: number;
+  /** "CTA warp" → what the warp does, where its code tells. */
+  roles: Record<string, string>;
   cta: number;
   ctas: number[];
   /** Bytes of the window; the first 1,024 are the system's. */

@@ -10,12 +10,13 @@ import {
   h,
   makeFrame,
   TensorWindow,
+  type Theme,
   Transport,
   watchTheme,
 } from "../core";
 import type { Range } from "../memory/cividis";
-import { mover } from "../memory/motion";
-import { button, noteParts, switcher } from "../memory/parts";
+import { followSession } from "../memory/following";
+import { noteParts } from "../memory/parts";
 import { accessPanel } from "./access_panel";
 import {
   type Area,
@@ -29,20 +30,29 @@ import {
   type TensorMap,
   type Tile,
 } from "./data";
-import { COMMON, type Descriptor, descriptorOf, descriptorPanel, layoutOf } from "./descriptor_panel";
+import { descriptorPanel } from "./descriptor_panel";
 import { chunkText, detailParts, type Looked } from "./details";
+import { Editor, type From, tileAt } from "./editor";
 import { gridTitle, makeGrids } from "./grids";
-import { type Layout, refused } from "./layout";
-import { layoutOfEdit, type MapEdit, mapPanel, questionOfMap } from "./map_panel";
+import type { Layout } from "./layout";
+import { type MapEdit, mapPanel, questionOfMap } from "./map_panel";
+import { orderControl } from "./order_control";
 import { pipelineTable } from "./pipeline_view";
+import { rawPanel } from "./raw_panel";
 import { chunkKey, strip } from "./strip";
 import { tabs } from "./tabs";
-import { eventsOf, granularitiesOf } from "./track";
+import { type Content, makeToolbar } from "./toolbar";
+import { eventsOf, granularitiesOf, touchedBy } from "./track";
 import { type Facts, momentSentence, numbersIn } from "./words";
 
-const PLAY_MS = 40;
 const SAMPLED = 400; // pieces, for the range of colours
-type Content = "places" | "values";
+/** Which panel edits what the sides show. */
+const EDITS: Record<string, From> = {
+  descriptor: "descriptor",
+  instruction: "descriptor",
+  map: "map",
+  raw: "raw",
+};
 
 function render({ el, source, selection, disposer }: Context): void {
   const transport = new Transport();
@@ -51,15 +61,15 @@ function render({ el, source, selection, disposer }: Context): void {
     transport,
     onEscape: () => selection.set({}),
     keys: () => [
-      { keys: ["PageDown", "n"], label: "next tile", run: () => stepTile(1) },
-      { keys: ["PageUp", "p"], label: "previous tile", run: () => stepTile(-1) },
-      { keys: ["/"], label: "go to an address", run: () => go.focus() },
+      { keys: ["n"], label: "next tile", run: () => stepTile(1) },
+      { keys: ["p"], label: "previous tile", run: () => stepTile(-1) },
+      { keys: ["/"], label: "go to an address", run: () => toolbar.focusAddress() },
       {
         keys: ["v"],
         label: "places or values in the cells",
         run: () => setContent(content === "places" ? "values" : "places"),
       },
-      { keys: ["o"], label: "light up the chunks in their order", run: () => play() },
+      { keys: ["o"], label: "light up the chunks in their order", run: () => order.play() },
       { keys: ["Enter"], shown: "arrows, Enter", label: "in a grid: walk to a chunk, select it" },
     ],
   });
@@ -71,116 +81,80 @@ function render({ el, source, selection, disposer }: Context): void {
   let areas: Area[] = [];
   let maps: TensorMap[] = [];
   let info: FrameInfo | undefined;
-  let tile = -1;
-  let descriptor: Descriptor = COMMON;
-  let mapEdit: MapEdit | undefined;
-  let layout: Layout = refused([]);
-  let from: "descriptor" | "map" = "descriptor";
-  let lit = 0;
   let selected: number | undefined;
   let content: Content = "places";
   let range: Range = { low: 0, high: 0 };
-  let factsKey = "";
-  let drawn = Promise.resolve();
-  let playing: ReturnType<typeof setInterval> | undefined;
-  disposer.add(() => clearInterval(playing));
+  const editor = new Editor();
 
-  const window = new TensorWindow(source, "bytes", 64, () => redraw(), fail);
+  const rows = new TensorWindow(source, "bytes", 64, () => redraw(), fail);
   const bytesAt = (address: number): ArrayLike<number> | undefined => {
     if (!info?.alive || !launch || address + 16 > launch.bytes) return undefined;
-    const row = window.row(info.rows[0] + Math.floor(address / LINE));
-    return row ? Array.from({ length: 16 }, (_, i) => row[(address % LINE) + i] as number) : undefined;
+    const row = rows.row(info.rows[0] + Math.floor(address / LINE));
+    return row && Array.from({ length: 16 }, (_, i) => row[(address % LINE) + i] as number);
   };
-
-  // Controls
-  const tilePicker = h("select", { class: "sg-select ssm-tile", "aria-label": "Tile" });
-  disposer.listen(tilePicker, "change", () => openTile(Number(tilePicker.value)));
-  const ctaPicker = h("select", { class: "sg-select", "aria-label": "CTA" });
-  disposer.listen(ctaPicker, "change", () => {
-    source.call("show_cta", { cta: Number(ctaPicker.value) }).catch(fail);
-  });
-  const ctaBox = h("label", { class: "smv-label" }, "CTA ", ctaPicker);
-  const go = h("input", {
-    class: "sg-field ssm-go",
-    type: "text",
-    placeholder: "smem+0x…",
-    "aria-label": "Go to an address in shared memory",
-    spellcheck: "false",
-  });
-  disposer.listen(go, "keydown", (event) => {
-    if (event.key === "Enter") goTo(go.value);
-  });
-  const contents = switcher<Content>(
-    "In the cells",
-    [
-      ["places", "places"],
-      ["values", "values"],
-    ],
-    (picked) => setContent(picked),
-  );
-  frame.toolbar.append(
-    ctaBox,
-    h("label", { class: "smv-label" }, "tile ", tilePicker),
-    button("◂", "Previous tile (PageUp)", () => stepTile(-1)),
-    button("▸", "Next tile (PageDown)", () => stepTile(1)),
-    contents.root,
-    go,
-  );
+  const valuesAt = (address: number) => {
+    const bytes = bytesAt(address);
+    return bytes && numbersIn(bytes, editor.layout.element);
+  };
+  const touched = () => (facts && info ? touchedBy(facts, info.moment) : []);
 
   // The picture
-  const stripBox = h("div");
+  const order = orderControl(disposer, () => redraw());
+  const toolbar = makeToolbar(source, disposer, { openTile, stepTile, setContent, goTo, failed: fail });
   const grids = makeGrids(
     {
       theme,
       tooltip: frame.tooltip,
-      scene: () => ({ layout, lit, selected, touched: touched()[0], content, range, values: valuesAt }),
+      scene: () => ({
+        layout: editor.layout,
+        lit: order.lit,
+        selected,
+        touched: touched()[0],
+        content,
+        range,
+        values: valuesAt,
+      }),
       describe: (address) => chunkText(looked(), address),
-      select: (address) => select(address),
+      select,
     },
     disposer,
   );
+  const stripBox = h("div");
+  const key = h("div", { class: "ssm-row" });
+  const problem = h("p", { class: "ssm-error", role: "alert" });
   const bytesTitle = h("div", { class: "sg-heading" });
   const logicalTitle = h("div", { class: "sg-heading" });
-  const problem = h("p", { class: "ssm-error", role: "alert" });
-  const order = h("input", { type: "range", class: "ssm-order", min: 0, "aria-label": "Chunks read so far" });
-  const orderText = h("output");
-  disposer.listen(order, "input", () => light(Number(order.value)));
-  const orderRow = h(
-    "div",
-    { class: "ssm-row" },
-    h("span", { class: "smv-label" }, "read so far", order),
-    orderText,
-    button("▶ in order", "Light up the chunks in the order in which they are read (o)", () => play()),
-    button("all", "Light up all chunks", () => light(layout.pieces.length)),
-  );
-  const key = h("div", { class: "ssm-row" });
-  const panel = descriptorPanel((next) => editDescriptor(next));
+  const descriptors = descriptorPanel((descriptor) => edited({ descriptor }));
   const mapView = mapPanel(
-    (next) => editMap(next),
+    (map) => edited({ map }),
     (number) => {
       const map = maps[number];
-      if (map)
-        editMap({ map, coordinates: map.dims.map(() => 0), base: mapEdit?.base ?? launch?.dynamic ?? 1024 });
+      const base = editor.map?.base ?? launch?.dynamic ?? 1024;
+      if (map) edited({ map: { map, coordinates: map.dims.map(() => 0), base } });
     },
   );
-  const noMaps = h("p", { class: "smv-note" }, "No copy of this launch used a tensor map.");
   const mapBox = h("div");
+  const noMaps = h("p", { class: "smv-note" }, "No copy of this launch used a tensor map.");
+  const raw = rawPanel((next) => edited({ raw: next }));
   const access = accessPanel();
   const pipelineBox = h("div");
   const board = tabs(
     [
-      ["descriptor", "smem descriptor", panel.smem],
-      ["instruction", "instruction descriptor", panel.instruction],
+      ["descriptor", "smem descriptor", descriptors.smem],
+      ["instruction", "instruction descriptor", descriptors.instruction],
       ["map", "tensor map", mapBox],
+      ["raw", "plain array", raw.root],
       ["banks", "banks", access.root],
       ["pipelines", "cp.async groups", pipelineBox],
     ],
     (picked) => {
-      if (picked === "map" && mapEdit) from = "map";
-      if (picked === "descriptor" || picked === "instruction") from = "descriptor";
-      relayout(false);
+      const from = EDITS[picked];
+      if (from === undefined || from === editor.from) return;
+      editor.show(from);
+      relayout();
     },
   );
+  frame.toolbar.append(...toolbar.parts);
   frame.view.append(
     stripBox,
     key,
@@ -191,31 +165,14 @@ function render({ el, source, selection, disposer }: Context): void {
       h("div", {}, bytesTitle, grids.bytes.element),
       h("div", {}, logicalTitle, grids.logical.element),
     ),
-    orderRow,
+    order.root,
     h("div", { class: "ssm-panel" }, board.root),
   );
 
-  const valuesAt = (address: number) => {
-    const bytes = bytesAt(address);
-    return bytes && numbersIn(bytes, layout.element);
-  };
-
   function looked(): Looked {
-    const box = from === "map" && mapEdit ? questionOfMap(mapEdit) : undefined;
-    return { layout, frame: info, areas, bytes: bytesAt, box, globalBase: mapEdit?.map.address ?? "0x0" };
-  }
-
-  /** Byte ranges that the last moment touched. */
-  function touched(): [number, number][] {
-    if (!facts || !info || info.moment === 0) return [];
-    const last = info.moment - 1;
-    const { moments, tiles } = facts;
-    const start = moments.start[last] as number;
-    if (moments.bytes[last]) return [[start, start + (moments.bytes[last] as number)]];
-    return [moments.tile[last], moments.other[last]]
-      .map((id) => tiles[id as number])
-      .filter((each) => each !== undefined)
-      .map((each) => [each.start, each.start + each.bytes]);
+    const box = editor.from === "map" && editor.map ? questionOfMap(editor.map) : undefined;
+    const globalBase = editor.map?.map.address ?? "0x0";
+    return { layout: editor.layout, frame: info, areas, bytes: bytesAt, box, globalBase };
   }
 
   function setContent(next: Content): void {
@@ -223,128 +180,85 @@ function render({ el, source, selection, disposer }: Context): void {
     redraw();
   }
 
-  function light(count: number): void {
-    clearInterval(playing);
-    playing = undefined;
-    lit = count;
-    redraw();
-  }
-
-  function play(): void {
-    const all = layout.pieces.length;
-    if (playing !== undefined || matchMedia("(prefers-reduced-motion: reduce)").matches) {
-      light(all);
-      return;
-    }
-    light(lit >= all ? 0 : lit);
-    const step = Math.max(1, Math.round(all / 128));
-    playing = setInterval(() => {
-      lit = Math.min(layout.pieces.length, lit + step);
-      redraw();
-      if (lit >= layout.pieces.length) light(layout.pieces.length);
-    }, PLAY_MS);
-  }
-
-  function relayout(fresh: boolean): void {
-    const bytes = launch?.bytes ?? 0;
-    layout = from === "map" && mapEdit ? layoutOfEdit(mapEdit) : layoutOf(descriptor, bytes);
-    if (fresh || playing === undefined) {
-      clearInterval(playing);
-      playing = undefined;
-      lit = layout.pieces.length;
-    }
+  function relayout(): void {
+    order.reset(editor.layout.pieces.length);
     grids.resize();
     redraw();
   }
 
-  function editDescriptor(next: Descriptor): void {
-    descriptor = next;
-    from = "descriptor";
-    relayout(true);
+  function edited(change: Parameters<Editor["edit"]>[0]): void {
+    editor.edit(change);
+    relayout();
   }
 
-  function editMap(next: MapEdit): void {
-    mapEdit = next;
-    from = "map";
-    relayout(true);
+  /** The panel of what is open comes to the front, unless banks or groups are being looked at. */
+  function opened(): void {
+    const now = EDITS[board.current];
+    if (now !== undefined && now !== editor.from) board.show(editor.from);
+    relayout();
   }
 
   function openTile(id: number): void {
-    const chosen = facts?.tiles[id];
-    if (!chosen) return;
-    tile = id;
-    if (chosen.source === "map") {
-      const map = maps[chosen.map];
-      if (map) mapEdit = { map, coordinates: coordinatesOf(id, map), base: chosen.start };
-      from = "map";
-      if (["descriptor", "instruction"].includes(board.current)) board.show("map");
-    } else {
-      descriptor = descriptorOf(chosen);
-      from = "descriptor";
-      if (board.current === "map") board.show("descriptor");
-    }
-    relayout(true);
-  }
-
-  /** Where the box was loaded from last. */
-  function coordinatesOf(id: number, map: TensorMap): number[] {
-    const { moments } = facts as Facts;
-    let found = -1;
-    for (let i = 0; i < moments.length; i++)
-      if (moments.tile[i] === id && (found < 0 || i < (info?.moment ?? 0))) found = i;
-    return map.dims.map((_, i) => (found < 0 ? 0 : (moments.coordinates[found * 5 + i] as number)));
+    if (!facts) return;
+    editor.openTile(id, facts, maps, info);
+    opened();
   }
 
   function stepTile(by: number): void {
     const count = facts?.tiles.length ?? 0;
-    if (count) openTile((tile + by + count) % count);
+    if (count) openTile((editor.tile + by + count) % count);
   }
 
   function goTo(text: string): void {
     const address = parseSmem(text);
     if (address === undefined || !launch || address >= launch.bytes) {
-      frame.notify(
-        "error",
-        `“${text}” is no address here: write smem+0x… below 0x${(launch?.bytes ?? 0).toString(16)}.`,
-      );
+      const most = `0x${(launch?.bytes ?? 0).toString(16)}`;
+      frame.notify("error", `“${text}” is no address here: write smem+0x… below ${most}.`);
       return;
     }
     frame.clearNotice();
     const chunk = address - (address % 16);
-    if (!layout.byAddress.has(chunk)) openAt(chunk);
+    openAt(chunk);
     select(chunk);
-    grids.revealPiece(layout.byAddress.get(chunk), chunk);
   }
 
-  /** The tile that an address is part of: a box if there is one. */
   function openAt(address: number): void {
-    const inside = (facts?.tiles ?? []).filter(
-      (each) => address >= each.start && address < each.start + each.bytes,
-    );
-    const found = inside.find((each) => each.source === "map") ?? inside[0];
+    if (editor.layout.byAddress.has(address)) return;
+    const found = tileAt(facts?.tiles ?? [], address);
     if (found) openTile(found.id);
+    else
+      openArea(
+        areas.find((area) => address >= area.start && address < area.start + area.bytes),
+        address,
+      );
+  }
+
+  function openArea(area: Area | undefined, address: number): void {
+    const begin = address - (address % 1024);
+    const whole = area && area.kind !== "dynamic" && area.bytes >= 16;
+    editor.openArea(whole ? area : { name: area?.name ?? "", start: begin, bytes: 4096 });
+    opened();
   }
 
   function select(address: number): void {
     selection.set({ ...selection.value, address: smem(address), cta: launch?.cta }, frame);
-    const piece = layout.byAddress.get(address);
-    if (piece) grids.revealPiece(piece, address);
+    grids.revealPiece(editor.layout.byAddress.get(address), address);
   }
 
   function pickArea(area: Area): void {
     if (area.tile >= 0) openTile(area.tile);
     else {
-      const chunk = area.start - (area.start % 16);
-      openAt(chunk);
-      select(chunk);
+      openArea(area, area.start);
+      select(area.start - (area.start % 16));
     }
   }
 
   function measureRange(): void {
     if (content !== "values") return;
-    const every = Math.ceil(layout.pieces.length / SAMPLED);
-    const values = layout.pieces
-      .filter((_, i) => i % Math.max(1, every) === 0)
+    const { pieces } = editor.layout;
+    const every = Math.max(1, Math.ceil(pieces.length / SAMPLED));
+    const values = pieces
+      .filter((_, i) => i % every === 0)
       .flatMap((piece) => valuesAt(piece.address) ?? [])
       .filter(Number.isFinite)
       .sort((a, b) => a - b);
@@ -352,40 +266,54 @@ function render({ el, source, selection, disposer }: Context): void {
     range = { low: at(0.02), high: at(0.98) };
   }
 
+  // What has not changed is left alone: a menu that is open stays open.
+  let stripKey = "";
+  function drawStrip(bytes: number): void {
+    const width = stripBox.clientWidth;
+    const { start, end } = editor.layout;
+    const key = [factsKey, source.get("revision"), info?.moment, start, end, width].join(" ");
+    if (!width || key === stripKey) return;
+    stripKey = key;
+    const shown: [number, number] = [start, end];
+    const drawn = strip({ areas, bytes, width, frame: info, shown, touched: touched(), pick: pickArea });
+    stripBox.replaceChildren(drawn);
+  }
+
+  const drawDescriptor = onChange(descriptors.show);
+  const drawRaw = onChange(raw.show);
+  const drawMap = onChange((edit: MapEdit | undefined) => {
+    mapBox.replaceChildren(edit ? mapView.root : noMaps);
+    if (edit) mapView.show(edit, maps);
+  });
+  const drawGroups = onChange((frame: FrameInfo | undefined) =>
+    pipelineBox.replaceChildren(pipelineTable(frame?.pipelines ?? [])),
+  );
+  const drawAccess = onChange(
+    (frame: FrameInfo | undefined, layout: Layout, code: Facts["code"], now: Theme) =>
+      access.show(frame, code, layout, now),
+  );
+
+  function drawPanels(now: Facts): void {
+    drawDescriptor(editor.descriptor);
+    drawRaw(editor.raw);
+    drawMap(editor.map);
+    drawGroups(info);
+    drawAccess(info, editor.layout, now.code, theme());
+  }
+
   const redrawFrame = framed(() => {
     if (!launch || !facts) return;
     measureRange();
-    contents.show(content);
-    tilePicker.value = String(tile);
-    const width = stripBox.clientWidth;
-    if (width)
-      stripBox.replaceChildren(
-        strip({
-          areas,
-          bytes: launch.bytes,
-          width,
-          frame: info,
-          shown: [layout.start, layout.end],
-          touched: touched(),
-          pick: pickArea,
-        }),
-      );
+    const { layout, tile, from } = editor;
+    toolbar.show(tile, content);
+    drawStrip(launch.bytes);
     key.replaceChildren(chunkKey(theme().dark));
     problem.textContent = layout.problems.map((text) => `▲ ${text}`).join(" ");
-    const name = facts.tiles[tile]?.name ?? "descriptor";
+    const name = from === "raw" ? editor.raw.name || "plain rows" : (facts.tiles[tile]?.name ?? "descriptor");
     bytesTitle.textContent = `In memory ${gridTitle(layout)}`;
     logicalTitle.textContent = `In the matrix: ${name}`;
-    order.max = String(layout.pieces.length);
-    order.value = String(lit);
-    orderText.textContent = `${lit} of ${layout.pieces.length} chunks of 16 bytes`;
     grids.redraw();
-    panel.show(descriptor);
-    if (mapEdit) {
-      if (!mapBox.contains(mapView.root)) mapBox.replaceChildren(mapView.root);
-      mapView.show(mapEdit, maps);
-    } else mapBox.replaceChildren(noMaps);
-    access.show(info, facts.code, layout, theme());
-    pipelineBox.replaceChildren(pipelineTable(info?.pipelines ?? []));
+    drawPanels(facts);
     frame.details.replaceChildren(...detailParts(looked(), selected), ...noteParts(launch.note));
   });
   const redraw = () => redrawFrame.schedule();
@@ -394,150 +322,72 @@ function render({ el, source, selection, disposer }: Context): void {
   resized.observe(frame.view);
   disposer.add(() => resized.disconnect());
 
-  // Following Python
+  let factsKey = "";
+
   async function load(): Promise<void> {
-    const next = source.get<Launch>("launch");
+    launch = source.get<Launch>("launch");
     frame.setHeader(source.get<Header>("header"));
-    launch = next;
-    if (next.empty) {
-      frame.setPlaceholder({ kind: "empty", text: next.empty });
+    if (launch.empty) {
+      frame.setPlaceholder({ kind: "empty", text: launch.empty });
       transport.load({ length: 0, granularities: [{ id: "event", label: "event" }], describe: () => "" });
       return;
     }
+    if (source.get<string>("launch_key") !== factsKey) await loadLaunch(launch);
+    else if (facts) facts = { ...facts, code: source.get<Record<string, Code>>("code") };
+    frame.setPlaceholder(null);
+    showFrame();
+  }
+
+  async function loadLaunch(next: Launch): Promise<void> {
+    factsKey = source.get<string>("launch_key");
     areas = source.get<Area[]>("areas");
     maps = source.get<TensorMap[]>("maps");
-    const code = source.get<Record<string, Code>>("code");
     const tiles = source.get<Tile[]>("tiles");
-    const fresh = source.get<string>("launch_key") !== factsKey;
-    if (fresh) {
-      factsKey = source.get<string>("launch_key");
-      facts = { moments: await readMoments(source), code, tiles };
-      showChoices(next, tiles);
-      loadTrack();
-    } else if (facts) facts = { ...facts, code };
-    frame.setPlaceholder(null);
-    const frames = source.get<FrameInfo[]>("frames");
-    info = frames[source.live ? 0 : transport.position];
-    if (fresh) firstTile(tiles);
-    if (source.live && info && !transport.moving && info.moment !== transport.position)
-      transport.load(transport.track, info.moment);
+    const moments = await readMoments(source);
+    facts = { moments, tiles, roles: next.roles, code: source.get<Record<string, Code>>("code") };
+    toolbar.showLaunch(next, tiles);
+    editor.reset(next, facts, maps, areas);
+    board.show(editor.from);
+    relayout();
+    following.steps({
+      moments,
+      granularities: granularitiesOf(moments),
+      describe: (position) =>
+        position === 0 || !facts
+          ? "Nothing has touched shared memory yet."
+          : momentSentence(facts, position - 1),
+      eventsOfSelection: () => eventsOf(moments, selected, editor.tile, tiles),
+    });
+  }
+
+  function showFrame(): void {
+    info = source.get<FrameInfo[]>("frames")[following.frame];
     redraw();
   }
 
-  function firstTile(tiles: Tile[]): void {
-    tile = -1;
-    mapEdit = undefined;
-    const map = maps.find((each) => !each.im2col);
-    if (map) mapEdit = { map, coordinates: map.dims.map(() => 0), base: launch?.dynamic ?? 1024 };
-    if (launch?.arch.startsWith("sm_9"))
-      descriptor = { ...COMMON, flavour: "wgmma", bits: (1n << 62n) | 0x404000010040n };
-    if (tiles.length) openTile(0);
-    else relayout(true);
-  }
-
-  function showChoices(next: Launch, tiles: Tile[]): void {
-    ctaBox.hidden = next.ctas.length < 2 || !source.live;
-    ctaPicker.replaceChildren(...next.ctas.map((cta) => h("option", { value: cta }, String(cta))));
-    ctaPicker.value = String(next.cta);
-    tilePicker.replaceChildren(
-      ...tiles.map((each) => h("option", { value: each.id }, `${smem(each.start)}: ${each.name}`)),
-    );
-    tilePicker.disabled = !tiles.length;
-  }
-
-  const sentence = (at: number) =>
-    at === 0 || !facts ? "Nothing has touched shared memory yet." : momentSentence(facts, at - 1);
-  const timeAt = (at: number) =>
-    `instruction ${at === 0 || !facts ? 0 : (facts.moments.position[at - 1] as number).toLocaleString("en-US")}`;
-
-  function loadTrack(): void {
-    if (!facts) return;
-    const { moments, tiles } = facts;
-    const frames = source.get<FrameInfo[]>("frames");
-    if (!source.live) {
-      const at = (index: number) => frames[index]?.moment ?? 0;
-      transport.load({
-        length: frames.length - 1,
-        granularities: [{ id: "moment", label: "recorded moment" }],
-        describe: (index) => sentence(at(index)),
-        time: (index) => `${timeAt(at(index))}, event ${at(index)} of ${moments.length}`,
-      });
-      return;
-    }
-    const granularities = granularitiesOf(moments);
-    const events = () => eventsOf(moments, selected, tile, tiles);
-    transport.load(
-      {
-        length: moments.length,
-        granularities,
-        describe: sentence,
-        time: timeAt,
-        eventsOfSelection: events,
-        move: mover(
-          () => transport.position,
-          moments.length,
-          granularities,
-          events,
-          async (target) => {
-            await source.call("go", { moment: target });
-            await drawn;
-          },
-        ),
-      },
-      frames[0]?.moment ?? 0,
-    );
-  }
-
-  function announce(): void {
-    if (!facts || !info || info.moment === 0) return;
-    selection.set({ ...selection.value, moment: facts.moments.position[info.moment - 1] as number }, frame);
-  }
-
-  function follow(event: number): void {
-    if (!facts || transport.moving) return;
-    const { moments } = facts;
-    let moment = 0;
-    while (moment < moments.length && (moments.position[moment] as number) <= event) moment += 1;
-    if (source.live) transport.goTo(moment);
-    else
-      transport.goTo(
-        Math.max(
-          0,
-          source.get<FrameInfo[]>("frames").findLastIndex((each) => each.moment <= moment),
-        ),
-      );
-  }
-
-  const reload = () => {
-    drawn = load().catch((error: unknown) => {
-      frame.setPlaceholder({ kind: "error", text: (error as Error).message, remedy: "Run the cell again." });
-    });
-  };
-  source.onChange("revision", reload);
-  source.onChange("stale", () => {
-    if (source.live) source.call("catch_up").catch(fail);
-  });
-  disposer.add(transport.failed.on(fail));
-  disposer.add(
-    transport.changed.on(() => {
-      if (!source.live) info = source.get<FrameInfo[]>("frames")[transport.position];
-      if (!transport.moving) announce();
-      redraw();
-    }),
-  );
+  const following = followSession({ source, selection, disposer, transport, frame, load, show: showFrame });
   disposer.add(
     selection.on((value, origin) => {
       const mine = value.cta === undefined || value.cta === launch?.cta;
-      selected = mine && value.address?.startsWith("smem") ? parseSmem(value.address) : undefined;
-      if (selected !== undefined) selected -= selected % 16;
-      if (origin !== frame && selected !== undefined && !layout.byAddress.has(selected)) openAt(selected);
-      if (origin !== frame && value.moment !== undefined) follow(value.moment);
+      const address = mine && value.address?.startsWith("smem") ? parseSmem(value.address) : undefined;
+      selected = address === undefined ? undefined : address - (address % 16);
+      if (origin !== frame && selected !== undefined) openAt(selected);
       redraw();
     }),
   );
   frame.setHeader(source.get<Header>("header"));
   frame.setPlaceholder({ kind: "loading", text: "Reading shared memory." });
-  reload();
+  following.reload();
+}
+
+/** `draw`, skipped while its arguments are the same objects. */
+function onChange<T extends unknown[]>(draw: (...values: T) => void): (...values: T) => void {
+  let last: T | undefined;
+  return (...values) => {
+    if (last && values.every((value, i) => value === last?.[i])) return;
+    last = values;
+    draw(...values);
+  };
 }
 
 /** The address arithmetic of this page, for the tests that hold it against the emulator's. */

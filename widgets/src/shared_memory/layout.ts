@@ -119,6 +119,33 @@ export function layoutOfDescriptor(question: DescriptorQuestion, windowBytes: nu
   }
 }
 
+/** Rows that follow each other without a swizzle. */
+export function layoutOfRows(
+  start: number,
+  bytes: number,
+  pitch: number,
+  element: string,
+  elementBits: number,
+): Layout {
+  const pieces = Array.from({ length: Math.ceil(bytes / 16) }, (_, order) => ({
+    order,
+    line: Math.floor((order * 16) / pitch),
+    chunk: ((order * 16) % pitch) / 16,
+    address: start + order * 16,
+    inside: 128 / elementBits,
+  }));
+  return finish({
+    swizzle: "none",
+    pieces,
+    element,
+    elementBits,
+    down: "row",
+    across: "x",
+    problems: [],
+    remarks: [],
+  });
+}
+
 export interface MapQuestion extends MapFields {
   element: string;
   coordinates: number[];

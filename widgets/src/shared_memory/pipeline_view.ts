@@ -25,7 +25,7 @@ export function pipelineTable(pipelines: readonly Pipeline[]): HTMLElement {
         h("td", { class: "smv-code" }, copies ? `${smem(start)} – ${smem(end)}` : "empty"),
       ),
     );
-    const head = ["group", "state", "instructions", "bytes", "stage in shared memory"].map((name) =>
+    const head = ["group", "state", "instructions", "bytes", "stage"].map((name) =>
       h("th", { scope: "col" }, name),
     );
     return h(

@@ -2,6 +2,7 @@
 
 import type { Granularity } from "../core";
 import { KINDS, type Kind, type Moments } from "./data";
+import type { Facts } from "./words";
 
 function stopsOf(moments: Moments, kinds: readonly Kind[]): Int32Array {
   const found = [];
@@ -40,4 +41,17 @@ export function eventsOf(
     if (uses || touches || boxes.some((box) => inside(box.start, box.bytes))) found.push(i + 1);
   }
   return Int32Array.from(found);
+}
+
+/** Byte ranges that the last of the first `moment` moments touched: [start, end) each. */
+export function touchedBy({ moments, tiles }: Facts, moment: number): [number, number][] {
+  if (moment === 0) return [];
+  const last = moment - 1;
+  const start = moments.start[last] as number;
+  const bytes = moments.bytes[last] as number;
+  if (bytes) return [[start, start + bytes]];
+  return [moments.tile[last], moments.other[last]]
+    .map((id) => tiles[id as number])
+    .filter((each) => each !== undefined)
+    .map((each) => [each.start, each.start + each.bytes]);
 }

@@ -1,18 +1,20 @@
 // Sentences about moments, chunks and swizzles.
 
+import { whoName } from "../memory/parts";
 import { swizzleAddress, swizzlePeriod, swizzleWords } from "../memory/swizzle";
 import { e4m3, f16, f32, short } from "../memory/words";
 import { type Code, KINDS, type Moments, smem, type Tile } from "./data";
 import type { Layout, Piece } from "./layout";
 
 export interface Facts {
+  roles: Record<string, string>;
   moments: Moments;
   code: Record<string, Code>;
   tiles: Tile[];
 }
 
-export function whoAt({ moments }: Facts, moment: number): string {
-  return `warp ${moments.warp[moment]} of CTA ${moments.cta[moment]}`;
+function whoAt({ moments, roles }: Facts, moment: number): string {
+  return whoName(roles, moments.cta[moment] as number, moments.warp[moment] as number);
 }
 
 export function momentSentence(facts: Facts, moment: number): string {

@@ -54,19 +54,27 @@ function anyWritten(mask: Uint8Array, column: number): boolean {
   return mask.subarray(column * LANES, (column + 1) * LANES).includes(1);
 }
 
-/** A picture of one CTA's cells, one pixel each; made again only when something it shows has changed. */
+export interface Picture {
+  /** One pixel per cell; cells that were never written are transparent. */
+  canvas: HTMLCanvasElement;
+  /** Cells that hold NaN: lane, column, lane, column, … */
+  nans: number[];
+}
+
+/** A picture of one CTA's cells; made again only when something it shows has changed. */
 export class CellImage {
-  #canvas = document.createElement("canvas");
+  #picture: Picture = { canvas: document.createElement("canvas"), nans: [] };
   #key = "";
 
   constructor(private cells: Cells) {}
 
-  /** Cells that were never written are transparent. `key` names the frame. */
-  of(key: string, base: number, written: Uint8Array, format: Format, range: Range): HTMLCanvasElement {
+  /** `key` names the frame. */
+  of(key: string, base: number, written: Uint8Array, format: Format, range: Range): Picture {
     const full = `${key} ${base} ${format} ${range.low} ${range.high} ${this.cells.arrivals}`;
-    if (this.#key === full) return this.#canvas;
+    if (this.#key === full) return this.#picture;
     this.#key = full;
-    const canvas = this.#canvas;
+    const { canvas } = this.#picture;
+    const nans: number[] = [];
     canvas.width = COLUMNS;
     canvas.height = LANES;
     const context = canvas.getContext("2d") as CanvasRenderingContext2D;
@@ -75,12 +83,16 @@ export class CellImage {
     for (let column = 0; column < COLUMNS; column++) {
       const words = anyWritten(written, column) ? this.cells.column(base, column) : undefined;
       if (!words) continue;
-      for (let lane = 0; lane < LANES; lane++)
-        if (written[column * LANES + lane])
-          pixels[lane * COLUMNS + column] = pixelOf(firstNumber(words[lane] as number, format), range);
+      for (let lane = 0; lane < LANES; lane++) {
+        if (!written[column * LANES + lane]) continue;
+        const value = firstNumber(words[lane] as number, format);
+        pixels[lane * COLUMNS + column] = pixelOf(value, range);
+        if (Number.isNaN(value)) nans.push(lane, column);
+      }
     }
     context.putImageData(image, 0, 0);
-    return canvas;
+    this.#picture = { canvas, nans };
+    return this.#picture;
   }
 }
 

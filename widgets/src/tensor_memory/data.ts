@@ -14,6 +14,8 @@ export const STATES = ["uninitialised", "written, not read yet", "read, needed a
 export interface Launch {
   kernel: string;
   warpsPerCta: number;
+  /** "CTA warp" → what the warp does, where its code tells. */
+  roles: Record<string, string>;
   /** Linear indices of the CTAs shown, by rank in the cluster: one, or a pair. */
   ctas: number[];
   /** The first CTA of every cluster that can be shown. */

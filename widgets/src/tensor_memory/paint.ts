@@ -1,8 +1,9 @@
 // Drawing one CTA's tensor memory. What is drawn follows from the arguments alone.
 
 import { CanvasPaint, type Theme } from "../core";
-import { colorOf, inkFor, NAN_COLOR, type Range } from "../memory/cividis";
+import { inkFor, type Range } from "../memory/cividis";
 import { type Format, firstNumber, textOf } from "../memory/words";
+import type { Picture } from "./cells";
 import { type Allocation, COLUMNS, LANES, QUARTER, type Region, type Tile } from "./data";
 import { type Category, categoryOf, type Mode } from "./looks";
 import { type Size, scaleOf, type Viewport } from "./viewport";
@@ -23,12 +24,15 @@ export interface Scene {
   regions: readonly Region[];
   allocations: readonly Allocation[];
   written: Uint8Array;
-  image: HTMLCanvasElement | undefined;
-  word: (lane: number, column: number) => number | undefined;
+  picture: Picture | undefined;
+  /** The words of a column's 128 lanes, once they have arrived. */
+  words: (column: number) => ArrayLike<number> | undefined;
   viewport: Viewport;
   /** What just happened touches these: [lane, lanes, column, columns] */
   touched: readonly number[][];
   selected: { lane: number; column: number } | undefined;
+  /** The quarter of the lanes that the selected warp may access. */
+  quarter: number | undefined;
   cursor: { lane: number; column: number } | undefined;
   selectedTile: Tile | undefined;
 }
@@ -144,49 +148,60 @@ function paintValues(
   scale: Size,
   plot: Size,
 ): void {
-  if (scene.image) {
-    const x = LEFT - scene.viewport.column * scale.width;
-    const y = TOP - scene.viewport.lane * scale.height;
+  const { picture, viewport } = scene;
+  if (picture) {
+    const x = LEFT - viewport.column * scale.width;
+    const y = TOP - viewport.lane * scale.height;
     context.imageSmoothingEnabled = scale.width < 1 || scale.height < 1;
-    context.drawImage(scene.image, x, y, COLUMNS * scale.width, LANES * scale.height);
+    context.drawImage(picture.canvas, x, y, COLUMNS * scale.width, LANES * scale.height);
   }
-  if (scale.width < CROSS_FROM) return;
-  const { viewport } = scene;
+  if (scale.width >= CROSS_FROM) paintNans(context, picture?.nans ?? [], boxOf);
+  if (scale.width >= TEXT_FROM && scale.height >= 11) paintTexts(context, scene, boxOf, scale, plot);
+}
+
+function paintNans(context: CanvasRenderingContext2D, nans: readonly number[], boxOf: BoxOf): void {
+  context.strokeStyle = "#ffffff";
+  context.lineWidth = 1;
+  context.beginPath();
+  for (let i = 0; i < nans.length; i += 2) {
+    const { x, y, width, height } = boxOf(nans[i] as number, 1, nans[i + 1] as number, 1);
+    context.moveTo(x + 1, y + 1);
+    context.lineTo(x + width - 1, y + height - 1);
+    context.moveTo(x + width - 1, y + 1);
+    context.lineTo(x + 1, y + height - 1);
+  }
+  context.stroke();
+}
+
+function paintTexts(
+  context: CanvasRenderingContext2D,
+  scene: Scene,
+  boxOf: BoxOf,
+  scale: Size,
+  plot: Size,
+): void {
+  const { viewport, written, format, range } = scene;
   const lastColumn = Math.min(COLUMNS, Math.ceil(viewport.column + plot.width / scale.width));
   const lastLane = Math.min(LANES, Math.ceil(viewport.lane + plot.height / scale.height));
   context.font = `11px ${scene.theme.codeFont}`;
   context.textAlign = "center";
   context.textBaseline = "middle";
-  for (let column = Math.floor(viewport.column); column < lastColumn; column++)
-    for (let lane = Math.floor(viewport.lane); lane < lastLane; lane++) {
-      const word = scene.written[column * LANES + lane] ? scene.word(lane, column) : undefined;
-      if (word !== undefined) paintCell(context, scene, boxOf(lane, 1, column, 1), word);
+  for (let column = Math.floor(viewport.column); column < lastColumn; column++) {
+    const words = scene.words(column);
+    for (let lane = Math.floor(viewport.lane); words && lane < lastLane; lane++) {
+      const word = words[lane] as number;
+      const value = firstNumber(word, format);
+      if (!written[column * LANES + lane] || Number.isNaN(value)) continue;
+      const box = boxOf(lane, 1, column, 1);
+      context.fillStyle = inkFor(value, range);
+      context.fillText(
+        textOf(word, format),
+        box.x + box.width / 2,
+        box.y + box.height / 2 + 0.5,
+        box.width - 2,
+      );
     }
-}
-
-function paintCell(context: CanvasRenderingContext2D, scene: Scene, box: Box, word: number): void {
-  const value = firstNumber(word, scene.format);
-  if (Number.isNaN(value)) {
-    context.fillStyle = NAN_COLOR;
-    fill(context, box);
-    context.strokeStyle = "#ffffff";
-    context.lineWidth = 1;
-    context.beginPath();
-    context.moveTo(box.x + 1, box.y + 1);
-    context.lineTo(box.x + box.width - 1, box.y + box.height - 1);
-    context.moveTo(box.x + box.width - 1, box.y + 1);
-    context.lineTo(box.x + 1, box.y + box.height - 1);
-    context.stroke();
-    return;
   }
-  if (box.width < TEXT_FROM || box.height < 11) return;
-  const text = textOf(word, scene.format);
-  if (context.measureText(text).width > box.width - 2) {
-    context.fillStyle = colorOf(value, scene.range);
-    fill(context, box);
-  }
-  context.fillStyle = inkFor(value, scene.range);
-  context.fillText(text, box.x + box.width / 2, box.y + box.height / 2 + 0.5, box.width - 2);
 }
 
 /** The quarter of the lanes that a warp may access: warp % 4. */
@@ -205,7 +220,14 @@ function paintQuarters(context: CanvasRenderingContext2D, scene: Scene, boxOf: B
 }
 
 function paintMarks(context: CanvasRenderingContext2D, scene: Scene, boxOf: BoxOf): void {
-  const { theme } = scene;
+  const { theme, quarter } = scene;
+  if (quarter !== undefined) {
+    context.globalAlpha = 0.55;
+    context.fillStyle = theme.background;
+    for (let other = 0; other < 4; other++)
+      if (other !== quarter) fill(context, boxOf(other * QUARTER, QUARTER, 0, COLUMNS));
+    context.globalAlpha = 1;
+  }
   for (const [lane, lanes, column, columns] of scene.touched as [number, number, number, number][]) {
     const box = boxOf(lane, lanes, column, columns);
     outline(context, box, theme.background, 4);

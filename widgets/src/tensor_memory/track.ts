@@ -51,9 +51,3 @@ export function describe(facts: Facts, position: number): string {
   if (position === 0) return "Nothing has touched tensor memory yet.";
   return momentSentence(facts, position - 1);
 }
-
-export function timeAt({ moments }: Facts, position: number): string {
-  return position === 0
-    ? "instruction 0"
-    : `instruction ${(moments.position[position - 1] as number).toLocaleString("en-US")}`;
-}

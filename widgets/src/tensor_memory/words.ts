@@ -1,5 +1,6 @@
 // Sentences about moments, cells and matrices.
 
+import { whoName } from "../memory/parts";
 import {
   addressText,
   type Code,
@@ -36,8 +37,9 @@ export function codeOf({ moments, code }: Facts, moment: number): Code | undefin
   return code[String(moments.pc[moment])];
 }
 
-export function whoAt({ moments }: Facts, moment: number): string {
-  return `warp ${moments.warp[moment]} of CTA ${moments.cta[moment]}`;
+/** "warp 8 (mma) of CTA 0" */
+export function whoAt({ moments, launch }: Facts, moment: number): string {
+  return whoName(launch.roles, moments.cta[moment] as number, moments.warp[moment] as number);
 }
 
 function placeText({ moments }: Facts, moment: number): string {

@@ -1,0 +1,63 @@
+// Bytes without a descriptor: an array whose rows are so many bytes apart.
+
+import { h } from "../core";
+import { menu } from "../memory/parts";
+import { numberInput } from "./field_table";
+import { type Layout, layoutOfRows, refused } from "./layout";
+
+export const ELEMENTS = ["f16", "bf16", "f32", "e4m3", "u8", "u16", "u32", "s32"] as const;
+export type Element = (typeof ELEMENTS)[number];
+const BITS: Record<Element, number> = {
+  f16: 16,
+  bf16: 16,
+  f32: 32,
+  e4m3: 8,
+  u8: 8,
+  u16: 16,
+  u32: 32,
+  s32: 32,
+};
+const MOST = 1 << 16; // bytes drawn at once
+
+export interface RawEdit {
+  name: string;
+  start: number;
+  bytes: number;
+  pitch: number;
+  element: Element;
+}
+
+export function layoutOfRaw({ start, bytes, pitch, element }: RawEdit): Layout {
+  if (pitch < 16 || pitch % 16)
+    return refused([`The row pitch must be a multiple of 16 bytes; got ${pitch}.`]);
+  return layoutOfRows(start - (start % 16), Math.min(bytes, MOST), pitch, element, BITS[element]);
+}
+
+export interface RawPanel {
+  root: HTMLElement;
+  show(edit: RawEdit): void;
+}
+
+export function rawPanel(changed: (edit: RawEdit) => void): RawPanel {
+  let now: RawEdit = { name: "", start: 1024, bytes: 1024, pitch: 128, element: "f16" };
+  const pitch = numberInput("row pitch in bytes", { min: 16, step: 16 }, (value) =>
+    changed({ ...now, pitch: value }),
+  );
+  const element = menu<Element>(
+    "elements",
+    ELEMENTS.map((each) => [each, each] as const),
+    (picked) => changed({ ...now, element: picked }),
+  );
+  const what = h("p", { class: "smv-note" });
+  return {
+    root: h("div", {}, h("div", { class: "ssm-row" }, pitch.root, element.root), what),
+    show(edit) {
+      now = edit;
+      pitch.show(edit.pitch);
+      element.show(edit.element);
+      what.textContent =
+        `${edit.name || "Bytes"}: ${edit.bytes.toLocaleString("en-US")} bytes from smem+0x${edit.start.toString(16)}, ` +
+        "read as rows of this many bytes. Press a variable above, or go to an address, to read others.";
+    },
+  };
+}
