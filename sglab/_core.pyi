@@ -4,6 +4,13 @@ tma: Any
 
 def active_isa() -> str: ...
 def instruction_forms() -> list[tuple[str, str]]: ...
+def time_launch(
+    tables: dict[str, Any],
+    costs: dict[str, Any],
+    mentions: dict[str, Any],
+    launch: dict[str, int],
+    figures: dict[str, Any],
+) -> dict[str, Any]: ...
 
 class PtxError(ValueError):
     line: int

@@ -3,6 +3,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -200,6 +201,25 @@ nb::dict tmem_columns(const Log& log) {
       .done();
 }
 
+// Registers that instructions read and write, numbered by their places.
+nb::dict mention_columns(const Program& program) {
+  std::map<std::pair<bool, Ref>, std::uint16_t> places;
+  std::vector<std::uint32_t> pc;
+  std::vector<std::uint16_t> slot;
+  std::vector<std::uint8_t> definition;
+  for (const Mention& m : program.mentions) {
+    const auto number = static_cast<std::uint16_t>(places.size());
+    pc.push_back(m.inst);
+    slot.push_back(places.try_emplace({m.predicate, m.place & ~kConstantRef}, number).first->second);
+    definition.push_back(m.definition ? 1 : 0);
+  }
+  nb::dict columns;
+  columns["pc"] = array(std::move(pc));
+  columns["slot"] = array(std::move(slot));
+  columns["definition"] = array(std::move(definition));
+  return columns;
+}
+
 template <class T, std::size_t N>
 nb::tuple first_of(const std::array<T, N>& values, std::size_t count) {
   nb::list listed;
@@ -243,5 +263,8 @@ nb::dict sglab::bindings::event_columns(const emu::Program& program, const emu::
   all["maps"] = maps;
   all["mmas"] = mma_columns(log);
   all["tmem"] = tmem_columns(log);
+  all["mentions"] = mention_columns(program);
+  all["shared_bytes"] = program.shared_bytes;
+  all["register_bytes"] = program.register_bytes;
   return all;
 }

@@ -2,6 +2,7 @@
 
 #include "bindings/emulator.hpp"
 #include "bindings/tensor.hpp"
+#include "bindings/timing.hpp"
 #include "cpu/features.hpp"
 
 namespace nb = nanobind;
@@ -15,4 +16,5 @@ NB_MODULE(_core, module) {
   sglab::bindings::register_tensor(module);
   sglab::bindings::register_tma(module);
   sglab::bindings::register_emulator(module);
+  sglab::bindings::register_timing(module);
 }

@@ -61,11 +61,14 @@ class Code(Sequence[Instruction]):
         if isinstance(pc, slice):
             return [self[one] for one in range(*pc.indices(len(self)))]
         line, opcode, kind, chain = self.rows[pc]
-        text = self._text[line - 1].strip() if 0 < line <= len(self._text) else ""
-        return Instruction(pc, line, opcode, kind, text, tuple(SourceLine(*place) for place in chain))
+        return Instruction(pc, line, opcode, kind, self.text(line), tuple(SourceLine(*place) for place in chain))
 
     def __iter__(self) -> Iterator[Instruction]:
         return (self[pc] for pc in range(len(self)))
+
+    def text(self, line: int) -> str:
+        """A line of the PTX, from 1; empty where there is none."""
+        return self._text[line - 1].strip() if 0 < line <= len(self._text) else ""
 
     @cached_property
     def source_lines(self) -> dict[str, list[int]]:

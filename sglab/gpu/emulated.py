@@ -150,7 +150,7 @@ class EmulatedDevice:
         sanitizer = self._sanitizer()
         report, columns = self._start(self._machine.record, launch, sanitizer, details)
         report.findings = () if sanitizer is None else read_findings(sanitizer, launch)
-        return EventLog(launch.kernel.name, launch.geometry, launch.kernel.code, report, columns)
+        return EventLog(launch.kernel.name, launch.geometry, launch.kernel.code, report, columns | {"details": details})
 
     def _start(self, call: Callable[..., Any], launch: Launch, sanitizer: Any, *more: Any) -> Any:
         geometry = launch.geometry

@@ -39,6 +39,7 @@ from sglab.gpu.roles import Roles
 
 if TYPE_CHECKING:
     from sglab.gpu.geometry import Geometry
+    from sglab.gpu.timing import TimedLog
 
 __all__ = [
     "CLUSTER",
@@ -65,14 +66,18 @@ class EventLog:
     cta: linear index in the grid; warp: in the CTA; pc: in `code`; mask: the lanes that ran together (a guard may
     exclude some of them). All are arrays of one entry per event, made when first asked for.
     report: the launch's LaunchReport; fault: what ended the launch early, if that did not keep it from being recorded
+    details: whether the tables were recorded
     accesses, barriers, barrier_states, waits, phases, copies (with `maps`), mmas, tmem: tables; see
         sglab.gpu.event_tables
+    mentions: registers that the kernel's instructions read and write: columns pc, slot, definition
+    shared_bytes: static shared memory per CTA; register_bytes: the emulator's registers per warp
     """
 
     def __init__(
         self, kernel: str, geometry: Geometry, code: Code, report: Any, columns: dict[str, Any], fault: str = ""
     ) -> None:
         self.kernel, self.geometry, self.code, self.report, self.fault = kernel, geometry, code, report, fault
+        self.details = bool(columns.get("details", True))
         self._runs: dict[str, Array] = columns["runs"]
         self.accesses = Accesses(**columns["accesses"])
         self.barriers = BarrierEvents(**columns["barriers"])
@@ -83,6 +88,8 @@ class EventLog:
         self.maps = [TensorMapInfo(**fields) for fields in columns["maps"]]
         self.tmem = TmemEvents(**columns["tmem"])
         self._mmas = columns["mmas"]
+        self.mentions: dict[str, Array] = columns["mentions"]
+        self.shared_bytes, self.register_bytes = int(columns["shared_bytes"]), int(columns["register_bytes"])
 
     def __len__(self) -> int:
         return int(self.report.warp_instructions)
@@ -145,6 +152,18 @@ class EventLog:
         """The class of each event, as an index into `kinds`."""
         number = {kind: index for index, kind in enumerate(self.kinds)}
         return np.array([number[kind] for _, _, kind, _ in self.code.rows], np.uint8)[self.pc]
+
+    def timed(self, arch: str, l2: str = "warm", registers: int | None = None) -> TimedLog:
+        """The launch on a model of a GPU: modelled times for every event and every asynchronous operation, in ns.
+
+        arch: sm_90 (H100 SXM) or sm_100 (B200), with or without a suffix
+        l2: "warm": the launch before has just touched the same memory; "cold": the L2 cache holds none of it
+        registers: 32-bit registers per thread, which decide how many CTAs an SM holds; None: an estimate
+        raises LaunchError: no figures for `arch`, the log has no details, or another argument is wrong
+        """
+        from sglab.gpu.timing import timed
+
+        return timed(self, arch, l2, registers)
 
     def __repr__(self) -> str:
         counts = {name: len(getattr(self, name).event) for name in ("accesses", "copies", "phases")}

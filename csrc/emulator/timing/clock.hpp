@@ -1,0 +1,119 @@
+#pragma once
+
+#include <cstdint>
+#include <queue>
+#include <vector>
+
+#include "emulator/timing/contributions.hpp"
+#include "emulator/timing/memory.hpp"
+#include "emulator/timing/trace.hpp"
+
+namespace sglab::emu::timing {
+
+// Replays a trace on a model of a GPU. Warps issue their recorded instructions in order; the queue holds, for
+// every warp that knows, the earliest time of its next one. Every unit serves requests in the order in which
+// they come.
+class Clock {
+ public:
+  Clock(const Trace& trace, const Machine& machine);
+  Times run();
+
+ private:
+  static constexpr std::uint32_t kParts = 4;  // sub-partitions of an SM
+
+  struct Groups {
+    std::vector<double> done, read;  // of the committed ones, oldest first
+    double open = 0, open_read = 0;
+  };
+  struct Warp {
+    std::uint32_t cta = 0, sm = 0, part = 0;
+    std::uint32_t at = 0, last = 0;           // its runs: a range of order_
+    std::uint32_t offset = 0, iteration = 0;  // in the run
+    std::uint64_t event = 0;
+    double next = 0, key = 0, end = 0;            // of the next instruction; the last end so far
+    double copies = 0, tensor = 0, tmem[2] = {};  // when all issued so far is done
+    std::uint32_t registers = 0;                  // first of its places in ready_
+    Stall why = Stall::kNone;
+    Groups groups[static_cast<int>(Group::kCount)];
+  };
+  struct Phase {
+    double time = 0;
+    std::uint32_t missing = 0;
+    std::vector<std::uint32_t> parked;
+  };
+  struct Part {
+    Server issue;
+    Server units[static_cast<int>(Unit::kTensor) + 1];
+  };
+  struct Sm {
+    Part parts[kParts];
+    Server lsu, async, tensor, barrier;
+    std::uint32_t warps = 0;  // that started here, to spread them over the parts
+  };
+  struct Entry {
+    double key;
+    std::uint32_t warp;
+    bool operator>(const Entry& other) const {
+      return key != other.key ? key > other.key : warp > other.warp;
+    }
+  };
+  struct Issued {
+    double time, served;  // when the instruction issued, and when its unit had taken it in
+  };
+
+  void sort_runs();
+  void place_first();
+  void place(std::uint32_t cluster, std::uint32_t slot, double time);
+  void finish(std::uint32_t warp);
+  void start_event(Warp& w);
+  std::uint32_t pc(const Warp& w) const;
+  void find_key(Warp& w);
+  void play(std::uint32_t warp);
+  bool step(std::uint32_t warp);
+  void move_on(std::uint32_t warp);
+  bool unstick();
+
+  // Executes the next instruction of a warp; false if its end is not known yet.
+  bool execute(std::uint32_t warp);
+  Issued issue(Warp& w, const Cost& cost, double busy);
+  void rename(Warp& w, std::uint32_t pc);
+  double global(Warp& w, const Cost& cost, std::uint64_t event, double time);
+  double shared_cycles(const Warp& w, std::uint64_t event, bool& remote) const;
+  double lsu_cycles(std::uint64_t event) const;
+  double copy(Warp& w, std::uint64_t event, double time);
+  double wait(Warp& w, const Cost& cost);
+  double tcgen05(Warp& w, const Cost& cost, std::uint64_t event, double time);
+  void commit(Warp& w, std::uint64_t event, double time);
+  std::int64_t barrier_row(std::uint64_t event) const;
+  double arrival(Warp& w, std::int64_t row, double time);
+  bool hold(std::uint32_t warp, std::int64_t phase);
+  void end_event(Warp& w, const Cost& cost, double issued, double end, bool blocks, Stall why);
+  void contribute(std::uint32_t phase, double time);
+  void wake(std::uint32_t phase);
+  double released(const Warp& w, std::uint32_t phase) const;
+  void fill(Warp& w, std::uint32_t pc, double time, Stall producer);
+
+  const Trace& t_;
+  const Machine& m_;
+  Contributions contributions_;
+  Memory memory_;
+  Times out_;
+  std::vector<std::uint64_t> run_begin_;
+  std::vector<std::uint32_t> order_, warp_begin_;  // runs by warp
+  std::vector<std::uint32_t> mention_begin_;       // by pc
+  std::vector<Warp> warps_;
+  std::vector<double> ready_;
+  std::vector<Stall> producer_;
+  std::vector<std::uint32_t> free_registers_;
+  std::vector<Phase> phases_;
+  std::vector<Sm> sms_;
+  std::vector<std::uint32_t> members_;  // CTAs by cluster and rank
+  std::vector<std::uint32_t> slot_of_;  // by cluster
+  std::vector<std::uint32_t> cta_left_, cluster_left_;
+  std::uint32_t next_cluster_ = 0, clusters_ = 0;
+  double next_start_ = 0;
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
+  std::uint64_t unfinished_ = 0;
+};
+
+}  // namespace sglab::emu::timing

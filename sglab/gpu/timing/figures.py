@@ -1,0 +1,222 @@
+"""The figures of the timing model: one table per architecture, every row with its unit and its source.
+
+Sources: `measured: KEY` is that entry of benchmarks/calibration/measured/h100.json (NVIDIA H100 80GB HBM3, 2026-11-21);
+`published: …` cites a document; `fitted` was chosen so that the launches that benchmarks/calibration/cases.py does not
+hold out come closest; `assumed` says what was assumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from sglab.gpu.errors import LaunchError
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One number of the model. name: as the compiled core knows it, or of a peak rate"""
+
+    name: str
+    value: float
+    unit: str
+    meaning: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What the model knows of one GPU.
+
+    rates, latencies: by name. Cycles are those of the SM clock, `clock` in GHz
+    """
+
+    arch: str
+    product: str
+    rows: tuple[Figure, ...]
+
+    def __getitem__(self, name: str) -> float:
+        return self.by_name[name].value
+
+    @property
+    def by_name(self) -> Mapping[str, Figure]:
+        return {row.name: row for row in self.rows}
+
+
+_GUIDE = "published: CUDA C++ Programming Guide, Compute Capabilities"
+_H100 = "published: NVIDIA H100 Tensor Core GPU Architecture white paper"
+
+_SM_90 = (
+    Figure("clock", 1.98, "GHz", "SM clock", "measured: launch.clock_ghz_all_sms"),
+    Figure("sms", 132, "", "SMs", _H100),
+    Figure("registers", 65_536, "", "32-bit registers per SM", _GUIDE),
+    Figure("threads", 2048, "", "resident threads per SM", _GUIDE),
+    Figure("ctas", 32, "", "resident CTAs per SM", _GUIDE),
+    Figure("shared", 233_472, "B", "shared memory per SM", _GUIDE),
+    Figure(
+        "launch", 1400, "cycles", "from one launch to the next when nothing runs", "measured: launch.empty_kernel_us"
+    ),
+    Figure(
+        "cta_start",
+        300,
+        "cycles",
+        "from a CTA's place becoming free to its first instruction",
+        "measured: launch.waves_of_528_ctas_ns",
+    ),
+    Figure(
+        "cta_interval",
+        1.2,
+        "cycles",
+        "between CTAs that start anywhere on the GPU",
+        "measured: launch.empty_kernel_us, 8448 × 256",
+    ),
+    Figure("l1_capacity", 262_144, "B", "L1 cache and shared memory of an SM", _GUIDE),
+    Figure("l1_latency", 40, "cycles", "load that hits L1", "measured: latency.l1_load_cycles"),
+    Figure("l2_capacity", 50e6, "B", "L2 cache", _H100),
+    Figure("l2_latency", 285, "cycles", "load that hits L2", "measured: latency.l2_load_cycles"),
+    Figure("hbm_latency", 708, "cycles", "load from memory", "measured: latency.hbm_load_cycles"),
+    Figure("atomic_latency", 519, "cycles", "atomic on global memory", "measured: latency.atom_global_cycles"),
+    Figure("load_port", 62, "B/cycle", "loads, into one SM", "measured: bandwidth.l2_read_gbs_by_ctas, 1 CTA"),
+    Figure(
+        "load_rate", 1850, "B/cycle", "loads, all SMs, from L2", "measured: bandwidth.l2_read_gbs_by_ctas, 132 CTAs"
+    ),
+    Figure("store_port", 62, "B/cycle", "stores, from one SM", "assumed: as loads"),
+    Figure("store_rate", 2670, "B/cycle", "stores, all SMs, into L2", "measured: bandwidth.write_gbs_by_bytes, 16 MiB"),
+    Figure(
+        "hbm_rate", 1576, "B/cycle", "memory, reads and writes", "measured: bandwidth.hbm_read_gbs_by_ctas, 132 CTAs"
+    ),
+    Figure(
+        "copy_latency",
+        290,
+        "cycles",
+        "bulk copy into shared memory, from issue to arrival of the first byte",
+        "measured: latency.bulk_load_cycles_by_bytes",
+    ),
+    Figure(
+        "tensor_copy_latency",
+        300,
+        "cycles",
+        "the same through a tensor map",
+        "measured: latency.tensor_load_64x64_bf16_cycles_by_bytes",
+    ),
+    Figure(
+        "copy_port",
+        107,
+        "B/cycle",
+        "asynchronous copies, into one SM",
+        "measured: latency.bulk_load_cycles_by_bytes, 16 to 64 KiB",
+    ),
+    Figure(
+        "copy_rate",
+        3850,
+        "B/cycle",
+        "asynchronous copies, all SMs, from L2",
+        "measured: bandwidth.bulk_stream_l2_bytes_per_cycle_per_sm, 132 CTAs",
+    ),
+    Figure(
+        "copy_store_port",
+        32,
+        "B/cycle",
+        "bulk copies out of one SM",
+        "measured: latency.bulk_store_read_cycles_by_bytes",
+    ),
+    Figure(
+        "copy_store_latency",
+        30,
+        "cycles",
+        "until a bulk copy out of shared memory reads",
+        "measured: latency.bulk_store_read_cycles_by_bytes",
+    ),
+    Figure("cp_async_latency", 370, "cycles", "cp.async", "measured: latency.cp_async_cycles, 32 threads × 1"),
+    Figure(
+        "barrier_latency",
+        12,
+        "cycles",
+        "from the last arrival at a named barrier to what follows",
+        "measured: instruction.bar_sync",
+    ),
+    Figure(
+        "barrier_arrive",
+        2,
+        "cycles",
+        "an SM's named barriers take one warp per",
+        "measured: instruction.bar_sync, 1 to 32 warps",
+    ),
+    Figure(
+        "mbarrier_latency",
+        26,
+        "cycles",
+        "from an mbarrier's arrival to what follows the wait",
+        "measured: latency.mbarrier_ping_pong_round_cycles",
+    ),
+    Figure(
+        "cluster_latency",
+        190,
+        "cycles",
+        "from the last arrival at a cluster's barrier to what follows",
+        "assumed: as remote_latency",
+    ),
+    Figure(
+        "remote_latency",
+        160,
+        "cycles",
+        "another CTA's shared memory, beyond one's own",
+        "measured: latency.dsmem_load_32_threads_cycles",
+    ),
+    Figure("wgmma_latency", 32, "cycles", "wgmma, beyond its time in the tensor core", "measured: wgmma, groups of 1"),
+    Figure(
+        "tensor_macs", 512, "MAC/cycle", "f16 and bf16, tensor core of one sub-partition", "measured: wgmma, N = 256"
+    ),
+    Figure("shared_rate", 128, "B/cycle", "shared memory, one SM", "measured: instruction.ld_shared_v4"),
+)
+
+_SM_100_CHANGES = {
+    "clock": (1.85, "assumed: 2250 TFLOPS published for the B200 at 8192 FLOP per cycle and SM"),
+    "sms": (148, "published: NVIDIA Blackwell Tuning Guide"),
+    "l2_capacity": (126e6, "published: chipsandcheese.com, Nvidia's B200"),
+    "hbm_rate": (4320, "published: 8 TB/s, NVIDIA B200 data sheet"),
+}
+_SM_100_NEW = (
+    Figure(
+        "tcgen05_macs",
+        4096,
+        "MAC/cycle",
+        "f16 and bf16, tensor core of one SM",
+        "published: 2250 TFLOPS dense, NVIDIA B200 data sheet",
+    ),
+    Figure("tcgen05_latency", 40, "cycles", "tcgen05.mma, beyond its time in the tensor core", "assumed"),
+    Figure("tmem_load_rate", 128, "B/cycle", "tensor memory into the registers of one sub-partition", "assumed"),
+    Figure("tmem_store_rate", 128, "B/cycle", "registers into tensor memory, one sub-partition", "assumed"),
+    Figure("tmem_latency", 16, "cycles", "tcgen05.ld and tcgen05.st, beyond that", "assumed"),
+    Figure("tmem_copy_rate", 128, "B/cycle", "tcgen05.cp from shared memory", "assumed: as shared_rate"),
+)
+
+
+def _changed(row: Figure) -> Figure:
+    if row.name not in _SM_100_CHANGES:
+        return (
+            row
+            if row.source.startswith("published: CUDA")
+            else replace(row, source=f"assumed: as sm_90 ({row.source})")
+        )
+    value, source = _SM_100_CHANGES[row.name]
+    return replace(row, value=value, source=source)
+
+
+FIGURES = {
+    "sm_90": Figures("sm_90", "H100 SXM", _SM_90),
+    "sm_100": Figures("sm_100", "B200", (*map(_changed, _SM_90), *_SM_100_NEW)),
+}
+
+
+def figures_of(arch: str) -> Figures:
+    """arch: sm_90 or sm_100, with or without a suffix
+
+    raises LaunchError: there is no table for it
+    """
+    found = FIGURES.get(arch.rstrip("af"))
+    if found is None:
+        raise LaunchError(
+            f"the timing model has figures for {' and '.join(FIGURES)}; got arch '{arch}'. Name one of these"
+        )
+    return found
