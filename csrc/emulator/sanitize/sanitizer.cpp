@@ -128,6 +128,9 @@ void Sanitizer::look(const Warp& w, const Inst* inst, const Meaning& m, std::uin
     case Kind::kAlloc:
       lane_addresses(w, inst, before_.address);
       return look_at_tmem(w, inst, m, lanes);
+    case Kind::kRelinquish:
+      before_.tmem = {w.cta->rank, 0, 0, 0, 0};
+      return;
     case Kind::kDealloc:
     case Kind::kTmemLoad:
     case Kind::kTmemStore:

@@ -59,7 +59,8 @@ void TensorSanitizer::check_group(const Actor& actor) {
   if (!pair && opcode.find("cta_group::1") == std::string_view::npos) return;
   CtaState& cta = of(actor).ctas[actor.warp->cta->rank];
   Party& own = cta.group[pair ? 1 : 0];
-  if (own.cta < 0) own = party(actor);
+  if (own.cta >= 0) return;
+  own = party(actor);
   const Party& other = cta.group[pair ? 0 : 1];
   if (other.cta < 0) return;
   report("cta_group_mixed", "a CTA uses tcgen05 instructions of both group sizes", party(actor), other,

@@ -1,0 +1,57 @@
+"""Memory that nobody has written, barriers and tensor memory misused: each fault of the catalogue is found and named;
+right kernels have none."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from misuse_catalogue import FAULTS, SCHEDULERS, Fault  # noqa: E402
+
+CASES = [(fault, scheduler) for fault in FAULTS for scheduler in fault.schedulers]
+
+
+@pytest.mark.parametrize(("fault", "scheduler"), CASES, ids=[f"{fault.name}-{name}" for fault, name in CASES])
+def test_a_fault_is_found_and_named(fault: Fault, scheduler: str) -> None:
+    findings, error = fault.launch(fault.name, scheduler)
+    assert (error is not None) == fault.fails, error
+    found = [finding for finding in findings if finding.kind == fault.kind]
+    assert found, findings
+    for finding, parties in ((finding, (finding.at, finding.other)) for finding in found):
+        for party, name, warp in zip(parties, ("at", "other"), fault.warps, strict=True):
+            if not fault.lines(name):
+                assert party is None or name == "at", str(finding)
+                continue
+            assert party is not None and party.source is not None, str(finding)
+            assert party.source[1] in fault.lines(name), str(finding)
+            assert warp is None or party.warp == warp, str(finding)
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_without_the_fault_nothing_is_found(fault: Fault, scheduler: str) -> None:
+    for seed in range(3):
+        findings, error = fault.launch(f"{fault.name}_right", scheduler, seed)
+        assert findings == () and error is None, "\n".join(map(str, findings))
+
+
+def test_a_deadlock_is_a_circle_of_who_waits_for_whom() -> None:
+    fault = next(fault for fault in FAULTS if fault.name == "crossed_waits")
+    _, error = fault.launch(fault.name)
+    cycle = error.cycle
+    assert {(wait.warp, wait.kind, wait.phase) for wait in cycle} == {(0, "mbarrier", 0), (1, "mbarrier", 0)}
+    assert [wait.next for wait in cycle] == [1, 0]
+    assert all("32 of 32 arrivals missing" in wait.waits for wait in cycle)
+    first, second = cycle
+    assert first.object != second.object
+    for wait in cycle:
+        assert wait.source_line in fault.lines("at")
+    assert "which closes the circle" in str(error)
+
+
+def test_a_chain_may_end_where_nobody_is_left() -> None:
+    fault = next(fault for fault in FAULTS if fault.name == "nobody_left")
+    _, error = fault.launch(fault.name)
+    (wait,) = error.cycle
+    assert (wait.kind, wait.object, wait.warp, wait.next) == ("barrier", 1, 0, None)
+    assert "32 of 64 threads have arrived" in wait.waits
+    assert "nobody is left who could end that" in str(error)
