@@ -57,7 +57,7 @@ class EmulatedDevice:
     max_instructions: a launch that executes more warp-instructions is stopped; 0 for no limit
     sanitize: what to look for while launches run: True for all, or some of memory, races, tensor, barriers. The
         findings are in the launch's report and in KernelError.findings. A sanitized launch runs on one CPU thread
-    on_finding: "collect" them, or "raise" KernelError at the first
+    on_finding: "collect" them, or "raise" KernelError at the first that is an error
     """
 
     torch_device = "cpu"
@@ -173,7 +173,8 @@ class EmulatedDevice:
             if error.kind == "launch":  # refused: nothing ran
                 raise LaunchError(str(error)) from None
             findings = () if sanitizer is None else read_findings(sanitizer, launch)
-            raise KernelError(str(error), Fault.of(error), findings) from None
+            message = str(findings[-1]) if error.kind == "finding" else str(error)
+            raise KernelError(message, Fault.of(error), findings) from None
         except self._core.PtxError as error:
             raise LaunchError(f"{launch.kernel.module.name}: {error}") from None
 

@@ -63,6 +63,7 @@ class Finding:
     space, address, nbytes: the memory in question; shared: rank of the CTA << 24 | offset; tensor: rank << 32 |
         lane << 16 | column
     count: how often it happened
+    position: warp-instructions of the launch executed when it was found first
     """
 
     detector: str
@@ -77,11 +78,7 @@ class Finding:
     address: int
     nbytes: int
     count: int
-
-    @property
-    def position(self) -> int:
-        """Warp-instructions of the launch executed before it was found first."""
-        return self.at.position if self.at else 0
+    position: int
 
     @property
     def warp(self) -> int:
@@ -139,7 +136,9 @@ def read_findings(sanitizer: Any, launch: Launch, before: int | None = None) -> 
         severity = "error" if error else "warning"
         parties = (_party(at, launch), _party(other, launch))
         name = launch.kernel.name
-        found.append(Finding(detector, kind, message, severity, name, *parties, did, space, address, nbytes, count))
+        found.append(
+            Finding(detector, kind, message, severity, name, *parties, did, space, address, nbytes, count, positions[0])
+        )
     return tuple(found)
 
 

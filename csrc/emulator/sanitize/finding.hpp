@@ -48,8 +48,9 @@ class Findings {
   };
   static constexpr std::size_t kMostPositions = 1u << 16;
 
-  // Whether the first finding is to end the launch.
+  // Whether the first error is to end the launch.
   bool stops = false;
+  std::uint64_t now = 0;  // instructions of the launch executed: the position of what is added
 
   // Throws LaunchFault if findings are to end the launch.
   void report(Finding finding);

@@ -78,7 +78,7 @@ void Sanitizer::launched(const Launch& launch) {
   }
   findings_.clear();
   clusters_.clear();
-  position_ = 0;
+  position_ = findings_.now = 0;
   all([&](Observer& o) { o.launched(launch); });
 }
 
@@ -96,7 +96,7 @@ const Inst* Sanitizer::execute(Warp& w, const Inst* inst) {
   const Meaning& meaning = meanings_[static_cast<std::size_t>(inst - w.code)];
   if (meaning.kind == Kind::kPlain && (memory_ == nullptr || !memory_->follows(w))) {
     const Inst* const next = inst->fn[w.partial](w, inst);
-    if (!w.retry && meaning.counts) ++position_;
+    if (!w.retry && meaning.counts) findings_.now = ++position_;
     return next;
   }
   const std::uint32_t group = w.group_mask;
@@ -109,7 +109,7 @@ const Inst* Sanitizer::execute(Warp& w, const Inst* inst) {
   if (!w.retry || (meaning.kind == Kind::kNamedBarrier && before_.arriving && w.current().arrived))
     if (lanes != 0) tell(actor, meaning);
   if (memory_ != nullptr && !w.retry && memory_->follows(w)) memory_->flow(actor, group);
-  if (!w.retry && meaning.counts) ++position_;
+  if (!w.retry && meaning.counts) findings_.now = ++position_;
   return next;
 }
 

@@ -1,0 +1,101 @@
+"""One line of our MLA kernels' PTX changed: what comes of it is named, with who was to do what."""
+
+import re
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from mla_batch import decode  # noqa: E402
+
+from sglab import gpu  # noqa: E402
+
+ARRIVE = r"mbarrier\.arrive\.shared::cta\.b64 _, \[%r\d+\];"
+EXPECT = r"mbarrier\.arrive\.expect_tx\.shared::cta\.b64 _, \[(%r\d+)\], %r\d+;"
+INIT = r"mbarrier\.init\.shared::cta\.b64 \[%r\d+\], %r\d+;"
+CONSUMERS, PRODUCER = range(8), 8
+
+
+class Change:
+    """Replaces the n-th occurrence of a pattern, and keeps its line."""
+
+    def __init__(self, pattern: str, number: int, replacement: str) -> None:
+        self.pattern, self.number, self.replacement, self.line = pattern, number, replacement, 0
+
+    def __call__(self, ptx: str) -> str:
+        found = list(re.finditer(self.pattern, ptx))[self.number]
+        self.line = ptx.count("\n", 0, found.start()) + 1
+        return ptx[: found.start()] + found.expand(self.replacement) + ptx[found.end() :]
+
+
+def broken(change: Change) -> gpu.KernelError:
+    """The SM90 kernel's launch with three requests on one SM, so that all its rings go round."""
+    _, error = decode("sm_90a", [400, 100, 200], change, sms=1, sanitize={"memory", "tensor", "barriers"})
+    assert error is not None
+    assert error.fault is not None
+    return error
+
+
+def test_bytes_that_nobody_expected() -> None:
+    change = Change(EXPECT, 0, r"mbarrier.arrive.shared::cta.b64 _, [\1];")
+    error = broken(change)
+    assert error.fault and error.fault.kind == "deadlock"
+    consumer, producer = error.cycle
+    assert consumer.warp in CONSUMERS and producer.warp == PRODUCER
+    assert "bytes too many" in consumer.waits
+    assert (consumer.next, consumer.next_line) == (1, change.line)
+    assert producer.next == 0
+
+
+def test_an_arrival_left_out() -> None:
+    """The consumers' release of Q, by four of the eight warps."""
+    change = Change(ARRIVE, 1, "")
+    error = broken(change)
+    assert error.fault and error.fault.kind == "deadlock"
+    producer = next(wait for wait in error.cycle if wait.warp == PRODUCER)
+    assert "4 of 8 arrivals missing" in producer.waits
+    consumer = next(wait for wait in error.cycle if wait.warp in CONSUMERS)
+    assert consumer.object != producer.object
+    assert {consumer.next, producer.next} == {0, 1}
+    finding = error.findings[-1]
+    assert (finding.kind, finding.detector) == ("deadlock", "launch")
+    assert finding.at is not None and finding.other is not None
+    assert {finding.at.warp, finding.other.warp} == {consumer.warp, producer.warp}
+    assert finding.at.source is not None and finding.at.source[0].endswith("ptx.cuh")
+
+
+def test_an_arrival_made_twice() -> None:
+    """A phase ends before its time: one side reads what is not there yet, and the two lose step for ever."""
+    change = Change(f"({ARRIVE})", 2, r"\1 \1")
+    error = broken(change)
+    assert error.fault and error.fault.kind == "deadlock"
+    waits = {wait.object for wait in error.cycle}
+    assert len(waits) == len(error.cycle) == 2
+    assert change.line in [wait.next_line for wait in error.cycle]
+    early = [finding for finding in error.findings if finding.kind == "uninitialised_read"]
+    assert early and all(finding.space == "shared" and finding.warp in CONSUMERS for finding in early)
+
+
+def test_a_barrier_never_initialised() -> None:
+    error = broken(Change(INIT, 3, ""))
+    finding = error.findings[-1]
+    assert (finding.kind, finding.warp) == ("mbarrier_uninitialised", PRODUCER)
+    assert finding.at is not None and finding.at.instruction is not None
+    assert finding.at.instruction.opcode.startswith("mbarrier.arrive.expect_tx")
+
+
+def test_a_copy_left_out() -> None:
+    change = Change(r"cp\.async\.bulk\.tensor\.3d\.shared::cluster[^;]*;", 0, "")
+    error = broken(change)
+    assert error.fault and error.fault.kind == "deadlock"
+    waits = next(wait for wait in error.cycle if " bytes missing" in wait.waits)
+    assert waits.warp in CONSUMERS
+    assert "0 of 1 arrivals and 8192 bytes missing" in waits.waits
+
+
+@pytest.mark.parametrize("detectors", [False, True])
+def test_the_chain_needs_no_sanitizer(detectors: bool) -> None:
+    _, error = decode("sm_90a", [400, 100, 200], Change(ARRIVE, 1, ""), sms=1, sanitize=detectors)
+    assert error is not None
+    assert PRODUCER in {wait.warp for wait in error.cycle}
+    assert "which closes the circle" in str(error)
