@@ -16,6 +16,9 @@ from sglab.planning.arith import ceil_div
 from sglab.planning.set_split_kv import CLUSTER_SIZE, MAX_SPLITS, TILE_S
 
 Int32Array = NDArray[np.int32]
+NUM_HEADS = 128
+"""Of a tile; fewer are padded."""
+PAGE_SIZES = (16, 32, 64, 128)
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,18 @@ def mla_sm100_plan(seq_lens: ArrayLike, *, sm_count: int) -> MlaSm100Plan:
             low = middle + 1
     splits = _splits(tiles, low)
     return MlaSm100Plan(splits.astype(np.int32), int(splits.max()), low)
+
+
+def launch_grid(batch: int, max_splits: int, *, sm_count: int, persistent: bool | None = None) -> tuple[int, int, int]:
+    """CTAs of the launch. Individual, (2, batch, max_splits): a CTA pair per split. Persistent, (2, pairs, 1): each
+    pair takes every pairs-th of the splits that have tokens, request by request.
+
+    persistent: None takes it where not all splits can be resident at once
+    """
+    pairs = max(sm_count // CLUSTER_SIZE, 1)
+    if persistent is None:
+        persistent = batch * max_splits > pairs
+    return (CLUSTER_SIZE, min(pairs, batch * max_splits), 1) if persistent else (CLUSTER_SIZE, batch, max_splits)
 
 
 def _splits(tiles: NDArray[np.int64], limit: int) -> NDArray[np.int64]:

@@ -10,7 +10,15 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from sglab.planning.plan import Plan
-from sglab.planning.views import cutlass, flash_attention_3, flash_mla, flashinfer, flashinfer_mla, sglang_triton
+from sglab.planning.views import (
+    cutlass,
+    flash_attention_3,
+    flash_mla,
+    flashinfer,
+    flashinfer_mla,
+    sglab,
+    sglang_triton,
+)
 from sglab.planning.workload import Workload
 
 
@@ -75,6 +83,7 @@ _ALL = (
     ),
     Planner("flashinfer_cutlass_mla", "FlashInfer's CUTLASS MLA", "mla", 128, 1, cutlass.flashinfer),
     Planner("sglang_cutlass_mla", "SGLang's CUTLASS MLA", "mla", 128, 1, cutlass.sglang),
+    Planner("sglab_mla_sm100", "sglab's MLA for Blackwell", "mla", 128, 1, sglab.mla_sm100),
     Planner("flashinfer_mla", "FlashInfer MLA (fa2, fa3)", "mla", 64, 1, flashinfer_mla.mla),
     Planner("flash_mla", "FlashMLA", "mla", 64, 1, flash_mla.flash_mla),
     Planner("flash_attention_3", "FlashAttention-3", "any", 128, 1, flash_attention_3.fa3),

@@ -140,21 +140,29 @@ struct Unit {
 
 struct Units {
   const Arguments& a;
-  int next = blockIdx.y + gridDim.y * blockIdx.z;  // grid (2, batch, splits): one unit each. Smaller: several
+  int taken = 0;
+  int request = 0, before = 0;  // persistent: where the search stands, and the units of earlier requests
 
+  // The next unit of this CTA pair. Individual: the only one, if its split has tokens. Persistent: of the
+  // units that exist, request by request, pair p takes numbers p, p + pairs, …
   __device__ bool take(Unit& unit) {
-    const int total = a.batch * a.max_splits;
-    for (; next < total; next += gridDim.y * gridDim.z) {
-      unit = at(next % a.batch, next / a.batch);
-      if (unit.exists()) break;
+    const int turn = taken++;
+    if (gridDim.y == a.batch && gridDim.z == a.max_splits) {
+      unit = split_of(blockIdx.y, blockIdx.z);
+      return turn == 0 && unit.exists();
     }
-    const bool found = next < total;
-    next += gridDim.y * gridDim.z;
-    return found;
+    const int number = blockIdx.y + turn * gridDim.y;
+#pragma unroll 1
+    for (; request < a.batch; ++request) {
+      unit = split_of(request, number - before);
+      if (unit.exists()) return true;
+      before += unit.splits;
+    }
+    return false;
   }
 
  private:
-  __device__ Unit at(int request, int split) const {
+  __device__ Unit split_of(int request, int split) const {
     const int length = a.seq_lens[request];
     const int tiles = (length + kTile - 1) / kTile;
     const int wanted = a.num_splits ? max(min(a.num_splits[request], a.max_splits), 1) : a.max_splits;
@@ -717,7 +725,7 @@ __device__ void mla_decode(const Arguments& a) {
 
 // cluster (2, 1, 1), 352 threads, kSharedBytes of dynamic shared memory. Grid:
 //   (2, batch, max_splits)   individual: a unit per CTA pair
-//   (2, pairs, 1)            persistent: each pair takes every pairs-th unit
+//   (2, pairs, 1)            persistent: each pair takes every pairs-th unit of those that have tokens
 //
 // q_latent      tensor map [batch, num_heads, 512], box [1, 64, 64], 128-byte swizzle, zeros out of bounds
 // q_rope        tensor map [batch, num_heads, 64], the same box

@@ -13,9 +13,8 @@ from sglab.kernels.combine.contract import LSE_UNITS, MANY_SPLITS, CombineArgume
 from sglab.kernels.contract import Contract
 from sglab.kernels.mla_sm90.contract import DTYPES, LATENT_DIM, DecodeArguments
 from sglab.kernels.mla_sm100.contract import OPERATOR, Scheduler, Sm100Arguments, check, check_sizes
+from sglab.planning.mla_sm100 import launch_grid
 
-CTAS = 2
-"""Of a cluster: a CTA pair works on one split."""
 HEADS_PER_CTA = 64
 HALF_TILE = 64
 """Tokens that one copy brings, if a page holds as many."""
@@ -44,10 +43,8 @@ class MlaSm100:
     ) -> None:
         check_sizes(num_heads, max_splits, scheduler)
         self.device, self.batch, self.num_heads, self.max_splits = device, batch, num_heads, max_splits
-        pairs = max(device.sms // CTAS, 1)
-        persistent = scheduler == "persistent" or (scheduler == "auto" and batch * max_splits > pairs)
-        self.scheduler: Scheduler = "persistent" if persistent else "individual"
-        self.grid = (CTAS, min(pairs, batch * max_splits), 1) if persistent else (CTAS, batch, max_splits)
+        wanted = None if scheduler == "auto" else scheduler == "persistent"
+        self.grid = launch_grid(batch, max_splits, sm_count=device.sms, persistent=wanted)
         place, slots = device.torch_device, batch * max_splits if max_splits > 1 else 0
         if partial_out is None or partial_lse is None:
             partial_out = torch.empty(slots, num_heads, LATENT_DIM, dtype=torch.float32, device=place)

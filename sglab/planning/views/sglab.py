@@ -1,0 +1,55 @@
+"""Our own MLA decode kernel for Blackwell."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sglab.planning import check
+from sglab.planning.arith import index_within_group
+from sglab.planning.cutlass_mla_splits import split_ranges
+from sglab.planning.mla_sm100 import NUM_HEADS, PAGE_SIZES, launch_grid, mla_sm100_plan
+from sglab.planning.plan import Launch, Merge, Plan, Units, assemble
+from sglab.planning.set_split_kv import CLUSTER_SIZE
+from sglab.planning.workload import Workload
+
+LATENT_DIM = 512
+
+
+def mla_sm100(w: Workload) -> Plan:
+    """Splits per request, of as many tiles as lets all of them run at once; a CTA pair per split, or persistent."""
+    w.require_latent_kv("sglab_mla_sm100")
+    w.require_page_size("sglab_mla_sm100", PAGE_SIZES)
+    if w.num_heads > NUM_HEADS:
+        remedy = "shard the heads over more ranks"
+        raise check.fail("num_heads", f"at most {NUM_HEADS}, to which heads are padded", w.num_heads, remedy)
+    plan = mla_sm100_plan(w.seq_lens, sm_count=w.sm_count)
+    grid = launch_grid(w.batch_size, plan.max_splits, sm_count=w.sm_count)
+    ranges = split_ranges(w.seq_lens, plan.max_splits, plan.num_splits)
+    used = np.maximum(ranges.local_split_kv, 1)
+    request, split = np.repeat(np.arange(w.batch_size), used), index_within_group(used)
+    individual = grid[1:] == (w.batch_size, plan.max_splits)
+    units = Units(
+        launch=request + w.batch_size * split if individual else np.arange(request.size) % grid[1],
+        request=request,
+        head_block=np.zeros_like(request),
+        split=split,
+        token_start=ranges.token_start[request, split],
+        token_end=ranges.token_end[request, split],
+    )
+    units = units.select(units.token_end > units.token_start)
+    partials = int(used[used > 1].sum()) * w.num_heads
+    return assemble(
+        "sglab_mla_sm100",
+        "csrc/kernels/sm100/mla_decode.cu",
+        Launch(grid, CLUSTER_SIZE, 1, w.sm_count),
+        units,
+        head_block_is="64 query heads: one CTA of the pair",
+        arrays={"num_splits": plan.num_splits},
+        scalars={
+            "max_splits": plan.max_splits,
+            "tiles_per_split": plan.tiles_per_split,
+            "padded_heads": NUM_HEADS,
+        },
+        workspace_bytes=(w.batch_size * plan.max_splits * w.num_heads * (LATENT_DIM + 1) * 4) * (plan.max_splits > 1),
+        merge=Merge.of(partials, int(np.count_nonzero(used > 1)) * w.num_heads, LATENT_DIM),
+    )
