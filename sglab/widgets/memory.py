@@ -11,12 +11,14 @@ import numpy.typing as npt
 import traitlets
 
 from sglab.gpu import GpuError
+from sglab.gpu.captures import Capture, CapturedLaunch
 from sglab.gpu.events import EventLog
 from sglab.gpu.session import Session
 
 from .base import Widget, command
 
 Ints = npt.NDArray[np.int64]
+Launched = Session | Capture | CapturedLaunch | EventLog
 
 
 class MemoryWidget(Widget):
@@ -34,17 +36,41 @@ class MemoryWidget(Widget):
 
     _moments: Ints
 
-    def __init__(self, session: Session, log: EventLog | None, saved_moments: int) -> None:
-        if not isinstance(session, Session):
-            raise TypeError(f"session must be what Kernel.session returns; got {type(session).__name__}")
+    def __init__(self, launch: Launched, log: EventLog | None, saved_moments: int, needs_session: bool) -> None:
+        if isinstance(launch, Capture | CapturedLaunch):
+            launch = launch.session()
+        if not isinstance(launch, Session if needs_session else Session | EventLog):
+            made = "sglab.trace or Kernel.session" + ("" if needs_session else ", or Kernel.record,")
+            raise TypeError(f"launch must be what {made} returns; got {type(launch).__name__}")
         if not isinstance(saved_moments, int) or saved_moments < 1:
             raise ValueError(f"saved_moments must be 1 or more; got {saved_moments!r}")
         super().__init__()
-        self.session, self.saved_moments = session, saved_moments
-        self.recording = log or session.log
-        self._cta = 0
+        self.session = launch if isinstance(launch, Session) else None
+        self.recording = launch if isinstance(launch, EventLog) else log or launch.log
+        self.saved_moments = saved_moments
+        self._position = 0
         self._moving = self._told = False
-        _follow(self, session)
+        if self.session:
+            _follow(self, self.session)
+
+    @property
+    def position(self) -> int:
+        """Where the session stands, or the recording is looked at: instructions executed."""
+        return self.session.now if self.session else self._position
+
+    def ask(self, what: str, *arguments: Any) -> Any:
+        """What a method of the session returns; None without a session, and where the CTA does not run."""
+        try:
+            return getattr(self.session, what)(*arguments) if self.session else None
+        except GpuError:
+            return None
+
+    def cta_count(self, cta: int) -> int:
+        """How many CTAs the grid has. raises ValueError: `cta` is none of them"""
+        total = int(np.prod(self.recording.geometry.grid))
+        if not 0 <= cta < total:
+            raise ValueError(f"cta must be 0 to {total - 1}, a linear index in the grid; got {cta}")
+        return total
 
     # Moving
 
@@ -63,7 +89,8 @@ class MemoryWidget(Widget):
         self._show()
 
     def _seek(self, position: int) -> None:
-        if position == self.session.now:
+        self._position = position
+        if self.session is None or position == self.session.now:
             return
         self._moving = True
         try:
@@ -80,7 +107,7 @@ class MemoryWidget(Widget):
     @property
     def moment(self) -> int:
         """How many moments have happened."""
-        return int(np.searchsorted(self._moments, self.session.now, side="left"))
+        return int(np.searchsorted(self._moments, self.position, side="left"))
 
     def _show(self) -> None:
         """Publishes the session's state."""
@@ -92,7 +119,7 @@ class MemoryWidget(Widget):
 
     def saved(self) -> dict[str, Any]:
         """The page holds at most `saved_moments` moments, the shown one among them, evenly spread over the launch."""
-        position, count = self.session.now, len(self._moments)
+        position, count = self.position, len(self._moments)
         spread = np.linspace(0, count, min(self.saved_moments, count + 1) + 1).round().astype(int)[1:]
         moments = sorted({*spread.tolist(), self.moment})
         try:
@@ -106,7 +133,7 @@ class MemoryWidget(Widget):
 
     def pair_of(self, cta: int, group: int) -> list[int]:
         """The CTA alone (group 1), or the pair that it forms with its neighbour in the cluster, by rank."""
-        geometry = self.session.launch.geometry
+        geometry = self.recording.geometry
         (gx, gy, _), (cx, cy, cz) = geometry.grid, geometry.cluster
         x, y, z = cta % gx, cta // gx % gy, cta // (gx * gy)
         rank = x % cx + cx * (y % cy + cy * (z % cz))
@@ -120,7 +147,7 @@ class MemoryWidget(Widget):
     def code_of(self, pcs: Sequence[int]) -> dict[str, Any]:
         table = {}
         for pc in sorted(set(pcs)):
-            instruction = self.session.code[pc]
+            instruction = self.recording.code[pc]
             source = instruction.source
             table[str(pc)] = {
                 "line": instruction.ptx_line,
@@ -135,13 +162,12 @@ class MemoryWidget(Widget):
         return {f"{cta} {warp}": role.name for (cta, warp), role in self.recording.roles if cta in ctas and role.name}
 
     def badge(self) -> dict[str, str]:
-        device = self.session.device
-        name = str(device.arch) if device else self.session.launch.kernel.module.target
-        return {
-            "text": f"emulated {name}",
-            "title": "Everything drawn is the state of this launch on the emulator, on the tensors it was given. "
-            "Asynchronous operations are carried out there as late as the programming model allows.",
-        }
+        device = self.session.device if self.session else None
+        title = (
+            "Everything drawn is the state of this launch on the emulator, on the tensors it was given. "
+            "Asynchronous operations are carried out there as late as the programming model allows."
+        )
+        return {"text": f"emulated {device.arch}" if device else "emulated", "title": title}
 
     @property
     def note(self) -> str:
@@ -149,13 +175,6 @@ class MemoryWidget(Widget):
         return (
             f"The launch fails; shown is what happened before: {self.recording.fault}" if self.recording.fault else ""
         )
-
-    def attempt(self, call: Any, *arguments: Any) -> Any:
-        """What a call of the session returns; None where the CTA has not started or has finished."""
-        try:
-            return call(*arguments)
-        except GpuError:
-            return None
 
 
 def _follow(widget: MemoryWidget, session: Session) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import traitlets
 
+from sglab.gpu.captures import Capture, CapturedLaunch
 from sglab.gpu.events import EventLog
 from sglab.gpu.session import Session
 
@@ -31,9 +32,9 @@ NO_BYTES = np.zeros((0, LINE), np.uint8)
 class SharedMemory(MemoryWidget):
     """Shared memory of a launch under control: what lies where, as bytes and in logical coordinates side by side.
 
-    session: what `Kernel.session` returns. The widget moves it, and follows when it is moved elsewhere.
-    log: the events of the same launch, if they were recorded already; otherwise the launch is recorded now, which runs
-        it once and leaves session and tensors as they were.
+    launch: what `sglab.trace` or `Kernel.session` returns. The widget moves the session, and follows when it is moved
+        elsewhere.
+    log: the events of the session's launch, where they were recorded already.
     cta: whose shared memory, as a linear index in the grid.
     saved_moments: how many moments `save` puts into a page.
 
@@ -50,8 +51,17 @@ class SharedMemory(MemoryWidget):
     tiles: traitlets.List[Any] = traitlets.List(help="boxes and operands: bytes with a logical shape").tag(sync=True)
     maps: traitlets.List[Any] = traitlets.List(help="the tensor maps that copies used").tag(sync=True)
 
-    def __init__(self, session: Session, log: EventLog | None = None, *, cta: int = 0, saved_moments: int = 4) -> None:
-        super().__init__(session, log, saved_moments)
+    session: Session
+
+    def __init__(
+        self,
+        launch: Session | Capture | CapturedLaunch,
+        log: EventLog | None = None,
+        *,
+        cta: int = 0,
+        saved_moments: int = 4,
+    ) -> None:
+        super().__init__(launch, log, saved_moments, needs_session=True)
         self._look_at(cta)
 
     @command
@@ -61,10 +71,7 @@ class SharedMemory(MemoryWidget):
 
     def _look_at(self, cta: int) -> None:
         geometry = self.session.launch.geometry
-        total = int(np.prod(geometry.grid))
-        if not 0 <= cta < total:
-            raise ValueError(f"cta must be 0 to {total - 1}, a linear index in the grid; got {cta}")
-        self._cta, self._total = cta, total
+        self._cta, self._total = cta, self.cta_count(cta)
         cluster = self.pair_of(cta, int(np.prod(geometry.cluster)))
         self._traffic = read_run(self.recording, cluster, cta)
         self._groups = AsyncGroups(self.recording, cta)
@@ -99,15 +106,15 @@ class SharedMemory(MemoryWidget):
     def _frame(self) -> dict[str, Any]:
         """What there is to see where the session stands."""
         accesses = [*self._last_access(), *self._next_accesses()]
-        shared = self.attempt(self.session.shared, self._cta)
+        shared = self.ask("shared", self._cta)
         window = self._window()
         data = NO_BYTES
         if shared is not None:
             padded = np.zeros(-(-window // LINE) * LINE, np.uint8)
             padded[: min(window, len(shared))] = shared[:window]
             data = padded.reshape(-1, LINE)
-        barriers = self.attempt(self.session.mbarriers, self._cta) or []
-        flying = self.attempt(self.session.in_flight, self._cta) or []
+        barriers = self.ask("mbarriers", self._cta) or []
+        flying = self.ask("in_flight", self._cta) or []
         position = self.session.now
         return {
             "moment": self.moment,

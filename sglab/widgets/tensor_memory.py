@@ -11,23 +11,21 @@ import numpy.typing as npt
 import traitlets
 
 from sglab.gpu.events import EventLog
-from sglab.gpu.session import Session
 
 from .base import asset, command
-from .memory import MemoryWidget
-from .tensor_memory_events import Tile, cta_group, read_run, uses_tensor_memory
+from .memory import Launched, MemoryWidget
+from .tensor_memory_events import UNIT, Tile, cta_group, read_run, uses_tensor_memory
 from .tensor_memory_state import COLUMNS, LANES, History
 
-UNIT = 32  # columns per allocation unit
 EMPTY = np.zeros((0, 10), np.int32)
 
 
 class TensorMemory(MemoryWidget):
     """Tensor memory of a launch under control: who owns, wrote and will read every cell, and what it holds.
 
-    session: what `Kernel.session` returns. The widget moves it, and follows when it is moved elsewhere.
-    log: the events of the same launch, if they were recorded already; otherwise the launch is recorded now, which runs
-        it once and leaves session and tensors as they were.
+    launch: what `sglab.trace` or `Kernel.session` returns: the widget moves the session, and follows when it is moved
+        elsewhere. Or what `Kernel.record` returns: everything but what cells hold.
+    log: the events of the session's launch, where they were recorded already.
     cta: whose tensor memory, as a linear index in the grid; with cta_group::2 its pair is shown.
     saved_moments: how many moments `save` puts into a page.
 
@@ -42,8 +40,8 @@ class TensorMemory(MemoryWidget):
 
     tiles: traitlets.List[Any] = traitlets.List(help="the matrices that MMAs keep in tensor memory").tag(sync=True)
 
-    def __init__(self, session: Session, log: EventLog | None = None, *, cta: int = 0, saved_moments: int = 6) -> None:
-        super().__init__(session, log, saved_moments)
+    def __init__(self, launch: Launched, log: EventLog | None = None, *, cta: int = 0, saved_moments: int = 6) -> None:
+        super().__init__(launch, log, saved_moments, needs_session=False)
         self._look_at(cta)
 
     @command
@@ -54,9 +52,7 @@ class TensorMemory(MemoryWidget):
     def _look_at(self, cta: int) -> None:
         log = self.recording
         group = cta_group(log)
-        total = int(np.prod(self.session.launch.geometry.grid))
-        if not 0 <= cta < total:
-            raise ValueError(f"cta must be 0 to {total - 1}, a linear index in the grid; got {cta}")
+        total = self.cta_count(cta)
         self._ctas = self.pair_of(cta, group)
         self._traffic = read_run(log, self._ctas)
         self._moments = self._traffic.events
@@ -67,7 +63,7 @@ class TensorMemory(MemoryWidget):
         self._show()
 
     def _empty(self) -> str:
-        name = self.session.launch.kernel.name
+        name = self.recording.kernel
         if not uses_tensor_memory(self.recording):
             return f"{name} uses no tensor memory: it executes no tcgen05 instruction."
         if not len(self._moments):
@@ -87,24 +83,22 @@ class TensorMemory(MemoryWidget):
     def _frame(self) -> dict[str, Any]:
         """What there is to see where the session stands."""
         cells = np.zeros((len(self._ctas), COLUMNS, LANES), np.int32)
-        allocated = np.zeros((len(self._ctas), COLUMNS), bool)
-        allocations, in_flight = [], []
+        owner = self._traffic.owner(self.position)
         for rank, cta in enumerate(self._ctas):
-            memory = self.attempt(self.session.tensor_memory, cta)
-            allocations.append([] if memory is None else _allocations(memory.owner))
+            memory = self.ask("tensor_memory", cta)
+            if self.session:
+                owner[rank] = 0 if memory is None else memory.owner
             if memory is not None:
-                allocated[rank] = np.repeat(memory.owner != 0, UNIT)
-                cells[rank] = np.where(allocated[rank][:, None], memory.cells, 0).view(np.int32)
-        for one in self.attempt(self.session.in_flight, self._ctas[0]) or []:
-            if one.at.opcode.startswith("tcgen05"):
-                in_flight.append(f"{one.at.opcode}, warp {one.warp} of CTA {one.cta}")
+                cells[rank] = np.where(memory.owner.repeat(UNIT)[:, None] != 0, memory.cells, 0).view(np.int32)
+        flying = [one for one in self.ask("in_flight", self._ctas[0]) or [] if one.at.opcode.startswith("tcgen05")]
+        allocated = owner.repeat(UNIT, axis=1) != 0
         return {
             "moment": self.moment,
-            "position": self.session.now,
-            "allocations": allocations,
-            "in_flight": in_flight,
+            "position": self.position,
+            "allocations": [_allocations(each) for each in owner],
+            "in_flight": [f"{one.at.opcode}, warp {one.warp} of CTA {one.cta}" for one in flying],
             "cells": cells,
-            "regions": self._history.regions(self.session.now, allocated) if allocated.any() else EMPTY,
+            "regions": self._history.regions(self.position, allocated) if allocated.any() else EMPTY,
         }
 
     def _publish(self, frames: list[dict[str, Any]]) -> None:
@@ -119,8 +113,7 @@ class TensorMemory(MemoryWidget):
             }
             for frame, end in zip(frames, ends, strict=True)
         ]
-        launch = self.session.launch
-        warps = -(-int(np.prod(launch.geometry.block)) // 32)
+        warps = -(-int(np.prod(self.recording.geometry.block)) // 32)
         self.publish(
             {
                 "cells": np.concatenate([frame["cells"].reshape(-1, LANES) for frame in frames]),
@@ -129,12 +122,13 @@ class TensorMemory(MemoryWidget):
             },
             frames=shown,
             launch={
-                "kernel": launch.kernel.name,
+                "kernel": self.recording.kernel,
                 "warpsPerCta": warps,
                 "roles": self._roles,
                 "ctas": self._ctas,
                 "clusters": [list(each) for each in self._clusters],
                 "empty": self._empty(),
+                "values": self.session is not None,
                 "note": self.note,
             },
             launch_key=f"{id(self)} {self._ctas}",
@@ -145,7 +139,7 @@ class TensorMemory(MemoryWidget):
 
     def _header(self) -> dict[str, Any]:
         who = f"CTA {self._ctas[0]}" if len(self._ctas) == 1 else f"CTAs {self._ctas[0]} and {self._ctas[1]}, a pair"
-        subject = f"{self.session.launch.kernel.name} · {who} · 128 lanes × 512 columns of 32 bits each"
+        subject = f"{self.recording.kernel} · {who} · 128 lanes × 512 columns of 32 bits each"
         return {"title": "Tensor memory", "subject": subject, "badge": self.badge()}
 
 

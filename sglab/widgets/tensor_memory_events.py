@@ -11,10 +11,12 @@ import numpy.typing as npt
 from sglab.gpu.emulated import core
 from sglab.gpu.events import ELEMENT_TYPES, MMA_KINDS, MMA_SPACES, TMEM_KINDS, EventLog
 
-from .tensor_memory_state import LANES, READ, RESET, WRITE, Touch
+from .tensor_memory_state import COLUMNS, LANES, READ, RESET, WRITE, Touch
 
 KINDS = ("alloc", "dealloc", "st", "ld", "mma", "cp", "shift", "commit", "wait")
 """Kinds of moments, as the page counts them."""
+UNIT = 32
+"""Columns per allocation unit."""
 BITS = {"f16": 16, "bf16": 16, "tf32": 32, "f32": 32, "s32": 32}  # the others take 8, or 4 in kind::mxf4*
 _ACCESS = {"alloc": RESET, "dealloc": RESET, "ld": READ, "st": WRITE, "cp": WRITE, "shift": READ | WRITE}
 
@@ -44,6 +46,19 @@ class TmemRun:
     moments: npt.NDArray[np.int32]
     touches: list[Touch]
     tiles: list[Tile]
+
+    def owner(self, position: int) -> npt.NDArray[np.int64]:
+        """(CTAs, 16): the number of the allocation that holds each 32 columns before event `position`; 0 for free."""
+        owner = np.zeros((len(self.ctas), COLUMNS // UNIT), np.int64)
+        numbers = [0] * len(self.ctas)
+        for touch in self.touches:
+            if not touch.access & RESET or touch.when >= position:
+                continue
+            allocates = KINDS[self.moments[touch.moment, 4]] == "alloc"
+            numbers[touch.rank] += allocates
+            units = slice(touch.column // UNIT, (touch.column + touch.columns) // UNIT)
+            owner[touch.rank, units] = numbers[touch.rank] if allocates else 0
+        return owner
 
 
 def uses_tensor_memory(log: EventLog) -> bool:
@@ -165,12 +180,18 @@ class _Reader:
 
     def _waits(self) -> None:
         """Commits, and waits for loads and stores."""
-        rows = self.log.code.rows
         kinds = {
             pc: KINDS.index("commit" if "commit" in opcode else "wait")
-            for pc, (_, opcode, *_) in enumerate(rows)
+            for pc, (_, opcode, *_) in enumerate(self.log.code.rows)
             if opcode.startswith(("tcgen05.commit", "tcgen05.wait"))
         }
         found = np.flatnonzero(np.isin(self.log.pc, list(kinds)) & np.isin(self.log.cta, self.ctas))
+        issuers = {self._who(event) for event, row in self.rows.items() if KINDS[row[0]] in ("mma", "cp", "shift")}
         for event in found.tolist():
-            self.rows.setdefault(event, [kinds[int(self.log.pc[event])], -1, 0, 0, 0, 0])
+            kind = kinds[int(self.log.pc[event])]
+            # Other warps pass a guarded commit by.
+            if KINDS[kind] == "wait" or self._who(event) in issuers:
+                self.rows.setdefault(event, [kind, -1, 0, 0, 0, 0])
+
+    def _who(self, event: int) -> tuple[int, int]:
+        return int(self.log.cta[event]), int(self.log.warp[event])

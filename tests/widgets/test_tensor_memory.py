@@ -87,6 +87,18 @@ def test_an_mma_writes_when_it_is_carried_out_not_when_it_is_issued() -> None:
     assert not widget.frames[0]["inFlight"]
 
 
+def test_what_a_guard_excludes_is_no_moment() -> None:
+    widget = TensorMemory(product(pair=True, m=256).session)
+    for kind, warps in {
+        "alloc": [(0, 0), (1, 0)],
+        "mma": [(0, 0)],
+        "commit": [(0, 0)],
+        "dealloc": [(0, 0), (1, 0)],
+    }.items():
+        who = [tuple(rows(widget, "moments")[moment - 1, 1:3].tolist()) for moment in moments_of(widget, kind)]
+        assert sorted(who) == warps, kind
+
+
 def test_going_back_shows_the_same_again() -> None:
     widget = TensorMemory(product(pair=True, m=256).session)
     count = len(rows(widget, "moments"))
@@ -132,6 +144,17 @@ def test_recording_leaves_tensors_and_session_as_they_were() -> None:
     assert len(log) > position
 
 
+def test_a_recording_shows_everything_but_values() -> None:
+    session = product(pair=True, m=256).session
+    live, recorded = TensorMemory(session), TensorMemory(session.log)
+    for moment in range(0, len(rows(live, "moments")) + 1, 7):
+        live.go(moment)
+        recorded.go(moment)
+        assert rows(recorded, "regions").tolist() == rows(live, "regions").tolist()
+        assert recorded.frames[0]["allocations"] == live.frames[0]["allocations"]
+    assert (live.launch["values"], recorded.launch["values"]) == (True, False)
+
+
 def test_a_kernel_without_tensor_memory_says_so() -> None:
     widget = TensorMemory(no_tensor_memory())
     assert "uses no tensor memory" in widget.launch["empty"]
@@ -146,7 +169,7 @@ def test_a_kernel_that_fails_shows_what_came_before() -> None:
 
 def test_wrong_arguments_are_named() -> None:
     made: Product = product()
-    with pytest.raises(TypeError, match="session must be"):
+    with pytest.raises(TypeError, match="launch must be"):
         TensorMemory(object())  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="cta must be 0 to 0"):
         TensorMemory(made.session, cta=7)

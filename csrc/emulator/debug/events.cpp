@@ -243,7 +243,9 @@ class Recorder {
 
   void look_at_tensor_memory(const Warp& w, const Inst* inst, Detail detail) {
     if (detail == Detail::kTmemWait) return;
-    const int lane = first_lane(w.group_mask);
+    const std::uint32_t lanes = active_lanes(w, inst);
+    if (lanes == 0) return;
+    const int lane = first_lane(lanes);
     EventLog::Tmem made{};
     made.event = stepper_.now();
     made.done = -1;

@@ -65,6 +65,10 @@ export function makeControls(source: Source, disposer: Disposer, actions: Action
       formats.show(format);
     },
     showLaunch(launch) {
+      modes.root
+        .querySelector<HTMLButtonElement>("[data-value=values]")
+        ?.toggleAttribute("disabled", !launch.values);
+      formats.root.hidden = !launch.values;
       clusterBox.hidden = launch.clusters.length < 2 || !source.live;
       clusters.replaceChildren(
         ...launch.clusters.map((ctas) => h("option", { value: ctas[0] as number }, ctas.join(" and "))),

@@ -20,6 +20,8 @@ export interface Launch {
   ctas: number[];
   /** The first CTA of every cluster that can be shown. */
   clusters: number[][];
+  /** Whether cells' words are known: a recording has none. */
+  values: boolean;
   /** Why there is nothing to show; empty otherwise. */
   empty: string;
   /** What to know about the picture: shown beside it. */

@@ -93,6 +93,7 @@ function render({ el, source, selection, disposer }: Context): void {
   frame.view.append(stage.root, legend);
 
   function setMode(next: Mode): void {
+    if (next === "values" && facts?.launch.values === false) return;
     mode = next;
     redraw();
   }

@@ -69,7 +69,7 @@ export function wordOf(
   cells: Cells,
   { rank, lane, column }: CellPlace,
 ): number | undefined {
-  if (!state.shown.written[rank]?.[column * LANES + lane]) return undefined;
+  if (!state.facts.launch.values || !state.shown.written[rank]?.[column * LANES + lane]) return undefined;
   return cells.word(baseOf(state, rank), lane, column);
 }
 
