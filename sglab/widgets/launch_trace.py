@@ -98,19 +98,19 @@ class ClusterTrace:
         return cause
 
     @cached_property
-    def _phase_rows(self) -> Array:
+    def phase_rows(self) -> Array:
         phases = self.log.phases
         return np.flatnonzero(self.ranks[phases.cta] >= 0)
 
     def _own_phase(self, phase: Array) -> Array:
         """Rows in the log's phases as rows in `phases()`."""
         numbers = np.full(len(self.log.phases.event) + 1, -1, np.int64)
-        numbers[self._phase_rows] = np.arange(len(self._phase_rows))
+        numbers[self.phase_rows] = np.arange(len(self.phase_rows))
         return np.asarray(numbers[phase])
 
     def phases(self) -> Array:
         """(5, n): position, barrier, number, the event that ended it, whether an operation that it issued did."""
-        phases, rows = self.log.phases, self._phase_rows
+        phases, rows = self.log.phases, self.phase_rows
         barrier = self.barriers.number(phases.kind[rows], self.ranks[phases.cta[rows]], phases.object[rows])
         return np.stack(
             [phases.position[rows], barrier, phases.number[rows], phases.event[rows], phases.asynchronous[rows]]

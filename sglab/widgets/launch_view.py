@@ -5,16 +5,18 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+import numpy as np
 import traitlets
 
 from sglab.gpu.captures import Capture, CapturedLaunch
 from sglab.gpu.event_tables import WAIT_KINDS
 from sglab.gpu.events import EventLog
 from sglab.gpu.session import Session
+from sglab.gpu.timing import TimedLog
 
 from .base import Widget, command
 from .launch_code import code_table
-from .launch_operations import KINDS, operations
+from .launch_operations import KINDS, Operations
 from .launch_pipelines import barrier_rows, pipelines, role_key
 from .launch_trace import ACTIONS, ClusterTrace, cluster_count
 
@@ -38,10 +40,15 @@ class LaunchWidget(Widget):
             launch = launch.session()
         self.session = launch if isinstance(launch, Session) else None
         self.recording = _recording(launch)
+        self.timed = None if self.recording.fault else self._model(self.recording)
         self.show(cluster)
         if self.session:
             self.now = self.session.now
             _follow(self, self.session)
+
+    def _model(self, log: EventLog) -> TimedLog | None:
+        """The same launch on a modelled GPU, for widgets that draw time."""
+        return None
 
     @command
     def seek(self, position: int) -> None:
@@ -56,7 +63,12 @@ class LaunchWidget(Widget):
         if isinstance(cluster, bool) or not isinstance(cluster, int) or not 0 <= cluster < count:
             raise ValueError(f"cluster: expected an integer from 0 to {count - 1}, got {cluster!r}")
         trace = ClusterTrace(self.recording, cluster)
-        self.publish(_tensors(trace), launch=_launch(trace), header=self._header(trace))
+        operations = Operations.of(trace)
+        tensors, launch = _tensors(trace, operations), _launch(trace)
+        if self.timed:
+            tensors |= _times(trace, operations, self.timed)
+            launch["timed"] = {"product": self.timed.figures.product, "total": self.timed.total_ns}
+        self.publish(tensors, launch=launch, header=self._header(trace))
         return self.revision
 
     def _header(self, trace: ClusterTrace) -> dict[str, Any]:
@@ -98,15 +110,24 @@ def _follow(widget: LaunchWidget, session: Session) -> None:
     forget = session.on_move(moved)
 
 
-def _tensors(trace: ClusterTrace) -> dict[str, Any]:
+def _tensors(trace: ClusterTrace, operations: Operations) -> dict[str, Any]:
     return {
         "events": trace.events(),
         "waits": trace.waits(),
         "phases": trace.phases(),
         "states": trace.states(),
         "actions": trace.actions(),
-        "operations": operations(trace),
+        "operations": operations.table,
         "code": code_table(trace.log.code, trace.log.pc[trace.positions]),
+    }
+
+
+def _times(trace: ClusterTrace, operations: Operations, timed: TimedLog) -> dict[str, Any]:
+    """Modelled ns, aligned with the tensors of these names."""
+    return {
+        "times.events": np.stack([timed.start[trace.positions], timed.end[trace.positions]]).astype(np.float32),
+        "times.phases": timed.phases[trace.phase_rows][None].astype(np.float32),
+        "times.operations": operations.times(timed).astype(np.float32),
     }
 
 

@@ -197,6 +197,42 @@ def test_a_selected_moment_moves_the_transport(host: Host, widget: WarpRoles) ->
     expect(page.locator(".sg-counter")).to_contain_text("step 4321 of")
 
 
+def test_modelled_time_is_an_axis_of_its_own(host: Host, widget: WarpRoles) -> None:
+    """Its badge says so, steps go forward in time, and the moment stays when the axis changes."""
+    page = show(host, widget)
+    search(page, "tcgen05.mma")
+    page.get_by_label("Axis").select_option("timed")
+    expect(page.locator(".sg-badge")).to_have_text("emulated · modelled time, B200")
+    assert visible_range(page) == (0, round(widget.launch["timed"]["total"]))
+    expect(page.locator("output.sg-sentence")).to_contain_text("tcgen05.mma")
+    times = []
+    for _ in range(8):
+        page.locator(".sg-widget").press("ArrowRight")
+        text = page.locator(".sg-counter").inner_text().split(" · ")[1]
+        number, unit = text.split()
+        times.append(float(number) * {"ns": 1, "µs": 1000}[unit])
+    assert times == sorted(times)
+    assert times[-1] > 1000
+    page.get_by_label("Axis").select_option("issue")
+    expect(page.locator(".sg-badge")).to_have_text("emulated · issue order")
+    page.get_by_label("Axis").select_option("timed")
+    search(page, "tcgen05.mma")
+    page.get_by_label("Axis").select_option("issue")
+    expect(page.locator("output.sg-sentence")).to_contain_text("tcgen05.mma")
+
+
+def test_waits_in_modelled_time_name_their_cause(host: Host, widget: WarpRoles) -> None:
+    page = show(host, widget)
+    page.get_by_label("Axis").select_option("timed")
+    expect(page.locator(".sg-badge")).to_contain_text("modelled time")
+    search(page, "mbarrier.try_wait softmax→mma")
+    details = page.locator(".sg-details")
+    expect(details).to_contain_text("released by")
+    expect(details).to_contain_text("ns")
+    page.locator(".sg-widget").press("c")
+    expect(details).to_contain_text("mbarrier.arrive")
+
+
 def test_hovering_says_what_lies_under_the_pointer(host: Host, widget: WarpRoles) -> None:
     page = show(host, widget)
     y = row_y(page, "tensor memory")

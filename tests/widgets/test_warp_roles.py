@@ -131,6 +131,27 @@ def test_clusters_are_boxes_of_the_grid() -> None:
     assert cluster_ctas((2, 1, 3), (2, 1, 1), 2) == [4, 5]
 
 
+def test_modelled_times_are_those_of_the_timed_log(sm100: WarpRoles) -> None:
+    timed = mla_sm100(512).timed("sm_100")
+    assert sm100.launch["timed"] == {"product": "B200", "total": timed.total_ns}
+    start, end = table(sm100, "times.events")
+    np.testing.assert_allclose(start, timed.start, rtol=1e-6)
+    np.testing.assert_allclose(end, timed.end, rtol=1e-6)
+    np.testing.assert_allclose(table(sm100, "times.phases")[0], timed.phases, rtol=1e-6)
+    issued, over = table(sm100, "times.operations")
+    assert (issued <= over).all()
+    assert not np.isnan(over).any()
+    copies = table(sm100, "operations")[3] == 0
+    assert issued[copies].min() == pytest.approx(timed.copies.start.min(), rel=1e-6)
+    assert over[copies].max() == pytest.approx(timed.copies.end.max(), rel=1e-6)
+
+
+def test_hopper_s_kernel_is_timed_for_hopper() -> None:
+    assert WarpRoles(mla_sm90()).launch["timed"]["product"].startswith("H100")
+    with pytest.raises(ValueError, match="sm_75"):
+        WarpRoles(mla_sm90(), arch="sm_75")
+
+
 def test_a_session_is_recorded_and_left_as_it_was() -> None:
     session = mla_sm100_session(128)
     session.step(count=500)

@@ -224,7 +224,7 @@ function render({ el, source, selection, disposer }: Context): void {
       transport.refresh();
     }),
   );
-  followSession(source, transport, disposer, () => shown?.launch.places);
+  followSession(source, transport, disposer, () => shown?.launch.clock);
   source.onChange("revision", () => void reload());
   frame.setHeader(source.get<Header>("header"));
   frame.setPlaceholder({ kind: "loading", text: "Reading what was recorded." });

@@ -1,6 +1,7 @@
 // One cluster of a recorded launch, as sglab/widgets/launch_view.py sends it: columns, and what they are called.
 
 import type { Source, Tensor } from "../core";
+import { type Clock, issueClock } from "./clock";
 import { type Code, decodeCode } from "./code";
 import { Places } from "./places";
 
@@ -43,6 +44,8 @@ export interface LaunchMeta {
   barriers: Barrier[];
   pipelines: Pipeline[];
   error?: string;
+  /** There are modelled times, of this GPU. */
+  timed?: { product: string; total: number };
 }
 
 type Column = Int32Array;
@@ -109,16 +112,20 @@ export interface OperationTable {
   detail: Column;
 }
 
-export interface Launch {
-  meta: LaunchMeta;
-  code: Code;
+export interface LaunchTables {
   events: Events;
   waits: WaitTable;
   phases: PhaseTable;
   states: StateTable;
   actions: ActionTable;
   operations: OperationTable;
+}
+
+export interface Launch extends LaunchTables {
+  meta: LaunchMeta;
+  code: Code;
   places: Places;
+  clock: Clock;
 }
 
 const NAMES = ["events", "waits", "phases", "states", "actions", "operations", "code"] as const;
@@ -157,7 +164,14 @@ export async function readLaunch(source: Source): Promise<Launch | undefined> {
       "detail",
     ]),
   };
-  return { meta, code: decodeCode(code.data as Uint8Array), ...read, places: new Places(read.events.at) };
+  const places = new Places(read.events.at);
+  return {
+    meta,
+    code: decodeCode(code.data as Uint8Array),
+    ...read,
+    places,
+    clock: issueClock(read, places),
+  };
 }
 
 function table<const Name extends string>(

@@ -1,7 +1,7 @@
 // A widget made from a session and that session go together: moving one moves the other.
 
 import type { Disposer, Source, Transport } from "../core";
-import type { Places } from "./places";
+import type { Clock } from "./clock";
 
 const SETTLE_MS = 80;
 
@@ -9,25 +9,25 @@ export function followSession(
   source: Source,
   transport: Transport,
   disposer: Disposer,
-  places: () => Places | undefined,
+  clock: () => Clock | undefined,
 ): void {
   if (!source.live) return;
   let timer: ReturnType<typeof setTimeout> | undefined;
   let at: number | undefined; // where the session is, as far as this page knows
   const fromPython = () => {
     const now = source.get<number>("now");
-    const known = places();
+    const known = clock();
     if (now < 0 || now === at || !known) return;
     at = now;
-    transport.goTo(known.stepAt(now));
+    transport.goTo(known.stepOf(now));
   };
   const toPython = () => {
-    const known = places();
+    const known = clock();
     const now = source.get<number>("now");
-    if (now < 0 || !known || known.stepAt(at ?? now) === transport.position) return;
+    if (now < 0 || !known || known.stepOf(at ?? now) === transport.position) return;
     clearTimeout(timer);
     timer = setTimeout(() => {
-      at = known.positionAt(transport.position);
+      at = known.momentAt(transport.position);
       source.call("seek", { position: at }).catch(() => {}); // the connection's state is shown elsewhere
     }, SETTLE_MS);
   };

@@ -22,8 +22,8 @@ export function effectOf(launch: Launch, relations: Relations, event: number): s
   const parts: string[] = [];
   const wait = relations.waitOf(event);
   if (wait !== undefined) {
-    const length = event - (waits.since[wait] as number);
-    parts.push(` It had waited ${waitedFor(launch, wait)} for ${format.plural(length, "instruction")}.`);
+    const length = launch.clock.between(waits.since[wait] as number, event);
+    parts.push(` It had waited ${waitedFor(launch, wait)} for ${length}.`);
   }
   const ended = relations.phasesEndedBy(event);
   for (const phase of ended.slice(0, 2)) {
@@ -54,7 +54,7 @@ export function eventText(launch: Launch, relations: Relations, index: number): 
   return [
     warpAndRole(launch, events.row[index] as number),
     text,
-    `PTX line ${ptxLine} · ${place} · event ${format.count(events.at[index] as number)}`,
+    `PTX line ${ptxLine} · ${place} · event ${format.count(launch.clock.numberOf(index))}`,
     ...(effect ? [effect] : []),
   ].join("\n");
 }
@@ -64,8 +64,8 @@ export function waitText(launch: Launch, wait: number): string {
   const event = waits.event[wait] as number;
   const cause = places.indexOf(waits.cause[wait] as number);
   const by = cause >= 0 ? `\nreleased by ${warpAndRole(launch, events.row[cause] as number)}` : "";
-  const length = format.plural(event - (waits.since[wait] as number), "instruction");
-  return `${warpAndRole(launch, waits.row[wait] as number)}\nwaits ${waitedFor(launch, wait)}, ${length} of others long${by}`;
+  const length = launch.clock.between(waits.since[wait] as number, event);
+  return `${warpAndRole(launch, waits.row[wait] as number)}\nwaits ${waitedFor(launch, wait)}, for ${length}${by}`;
 }
 
 export function operationText(launch: Launch, operation: number): string {
@@ -77,7 +77,7 @@ export function operationText(launch: Launch, operation: number): string {
   return [
     `${TRACKS[operations.track[operation] as number]}: ${count > 1 ? `${count} × ` : ""}${kind}`,
     `issued by ${warpName(launch, operations.row[operation] as number)}`,
-    `in flight from ${format.count(operations.event[operation] as number)} to ${format.count(operations.done[operation] as number)}`,
+    `in flight from ${launch.clock.at(operations.event[operation] as number)} to ${launch.clock.at(operations.done[operation] as number)}`,
     ...(bytes ? [format.bytes(bytes)] : []),
     ...(barrier ? [`signals ${barrier.name}`] : []),
   ].join("\n");

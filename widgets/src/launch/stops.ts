@@ -23,8 +23,12 @@ export function trackOf(
     ],
     marks: marksOf(launch),
     describe: (step) => sentenceOf(launch, relations, step),
-    time: (step) =>
-      places.size === meta.length ? "" : `position ${format.count(places.positionAt(step))} of the launch`,
+    time: (step) => {
+      if (launch.clock.timed) return step > 0 ? launch.clock.at(step - 1) : "0 ns";
+      return places.size === meta.length
+        ? ""
+        : `position ${format.count(places.positionAt(step))} of the launch`;
+    },
     eventsOfSelection,
   };
 }

@@ -10,10 +10,15 @@ export interface ControlActions {
   /** Goes to the next match and says which of how many it is. */
   search: (query: string, direction: 1 | -1) => string;
   show: (cluster: number) => void;
+  /** Over modelled time, or over issue order. */
+  axis: (timed: boolean) => void;
 }
 
 export function makeControls(disposer: Disposer, actions: ControlActions) {
   const cluster = new ClusterChoice(disposer, actions.show);
+  const axis = h("select", { class: "sg-select", "aria-label": "Axis", title: "Axis", hidden: true });
+  disposer.listen(axis, "change", () => actions.axis(axis.value === "timed"));
+
   const zoomIn = button("+", "Zoom in (+)", () => actions.zoom(0.5));
   const zoomOut = button("−", "Zoom out (-)", () => actions.zoom(2));
   const whole = button("whole", "Show the whole (0)", actions.whole);
@@ -38,9 +43,16 @@ export function makeControls(disposer: Disposer, actions: ControlActions) {
   const zoom = h("span", { class: "swr-zoom", role: "group", "aria-label": "Zoom" }, zoomOut, zoomIn, whole);
 
   return {
-    parts: [cluster.element, zoom, field, answer],
+    parts: [cluster.element, axis, zoom, field, answer],
     focusSearch: () => field.focus(),
-    load: (meta: LaunchMeta, live: boolean) => cluster.load(meta, live),
+    load(meta: LaunchMeta, live: boolean) {
+      cluster.load(meta, live);
+      axis.hidden = !meta.timed;
+      axis.replaceChildren(
+        h("option", { value: "issue" }, "issue order"),
+        h("option", { value: "timed" }, `modelled time, ${meta.timed?.product}`),
+      );
+    },
   };
 }
 

@@ -33,7 +33,8 @@ export function eventDetails(
   const event = events.at[index] as number;
   const { text, chain, ptxLine, kind } = code.at(events.pc[index] as number);
   const rows: [string, Node | string][] = [
-    ["event", format.count(event)],
+    ["event", format.count(launch.clock.numberOf(index))],
+    ...(launch.clock.timed ? ([["time", launch.clock.at(event)]] as [string, string][]) : []),
     ["PTX", `line ${ptxLine} · ${kind}`],
     ["lanes", lanes(events.mask[index] as number)],
   ];
@@ -57,7 +58,7 @@ export function operationDetails(launch: Launch, operation: number, jumps: Jumps
 
 function operationPart(launch: Launch, operation: number | undefined, jumps: Jumps): HTMLElement[] {
   if (operation === undefined) return [];
-  const { operations, meta } = launch;
+  const { operations, meta, clock } = launch;
   const [first, last] = [operations.event[operation] as number, operations.last[operation] as number];
   const done = operations.done[operation] as number;
   const rows: [string, Node | string][] = [
@@ -67,11 +68,8 @@ function operationPart(launch: Launch, operation: number | undefined, jumps: Jum
       "issued by",
       linkTo(warpAndRole(launch, operations.row[operation] as number), () => jumps.toEvent(first)),
     ],
-    ["issued", first === last ? format.count(first) : `${format.count(first)} to ${format.count(last)}`],
-    [
-      "carried out",
-      done < meta.length ? linkTo(`at ${format.count(done)}`, () => jumps.toEvent(done)) : "never",
-    ],
+    ["issued", first === last ? clock.at(first) : `${clock.at(first)} to ${clock.at(last)}`],
+    ["carried out", done < meta.length ? linkTo(`at ${clock.at(done)}`, () => jumps.toEvent(done)) : "never"],
   ];
   const bytes = operations.bytes[operation] as number;
   if (bytes) rows.push(["bytes", `${format.bytes(bytes)} (${format.count(bytes)})`]);
@@ -107,11 +105,8 @@ function causePart(launch: Launch, relations: Relations, event: number, jumps: J
   if (wait === undefined && cause === undefined) return [];
   const rows: [string, Node | string][] = [];
   if (wait !== undefined) {
-    const length = event - (launch.waits.since[wait] as number);
-    rows.push([
-      "waited",
-      `${waitedFor(launch, wait)}, ${format.plural(length, "instruction")} of others long`,
-    ]);
+    const length = launch.clock.between(launch.waits.since[wait] as number, event);
+    rows.push(["waited", `${waitedFor(launch, wait)}, for ${length}`]);
   } else rows.push(["waited", "not at all: the phase was complete"]);
   if (cause !== undefined) rows.push(["released by", eventLink(launch, cause, jumps.toEvent)]);
   return [part("Cause"), definitions(rows)];
@@ -129,7 +124,7 @@ function effectPart(launch: Launch, relations: Relations, event: number, jumps: 
       h(
         "p",
         { class: "sg-note" },
-        `At ${format.count(phases.position[phase] as number)} ${how} phase ${phases.number[phase]} of ${barrier?.name}. ` +
+        `At ${launch.clock.at(phases.position[phase] as number)} ${how} phase ${phases.number[phase]} of ${barrier?.name}. ` +
           (released.length ? "Who went on:" : "Nobody waited for it."),
       ),
       h(
@@ -142,7 +137,7 @@ function effectPart(launch: Launch, relations: Relations, event: number, jumps: 
               "li",
               {},
               eventLink(launch, to, jumps.toEvent),
-              since === undefined ? " came later" : ` had waited ${format.count(to - since)}`,
+              since === undefined ? " came later" : ` had waited ${launch.clock.between(since, to)}`,
             ),
           ),
         more > 0 ? h("li", {}, `and ${more} more`) : undefined,

@@ -5,6 +5,7 @@ import "./warp_roles.css";
 import {
   type Context,
   defineWidget,
+  format,
   framed,
   type Header,
   type Hit,
@@ -21,6 +22,7 @@ import { Relations } from "../launch/relations";
 import { Search } from "../launch/search";
 import { eventText, operationText, waitText } from "../launch/sentences";
 import { trackOf } from "../launch/stops";
+import { readTimes, timedLaunch } from "../launch/timed";
 import { touching } from "../launch/touching";
 import { makeControls } from "./controls";
 import { eventDetails, hint, type Jumps, operationDetails } from "./details";
@@ -36,6 +38,7 @@ interface Shown {
 
 function render({ el, source, selection, disposer }: Context): void {
   let shown: Shown | undefined;
+  let issued: Launch | undefined;
   let picked: { event: number } | { operation: number } | undefined;
   const transport = new Transport();
 
@@ -85,6 +88,7 @@ function render({ el, source, selection, disposer }: Context): void {
     whole: () => timeline.glide({ start: 0, end: timeline.model.length }),
     search: (query, direction) => find(query, direction),
     show: (cluster) => void show(cluster),
+    axis: (timed) => void switchAxis(timed),
   });
   const rings = new RingsView((barrier) => selectBarrier(barrier));
   frame.toolbar.append(...controls.parts);
@@ -100,7 +104,8 @@ function render({ el, source, selection, disposer }: Context): void {
 
   function zoomedAround(factor: number) {
     const { start, end } = timeline.range;
-    const at = Math.max(start, Math.min(end, transport.position));
+    const cursor = shown?.launch.clock.x(transport.position) ?? 0;
+    const at = Math.max(start, Math.min(end, cursor));
     return { start: at - (at - start) * factor, end: at + (end - at) * factor };
   }
 
@@ -118,7 +123,7 @@ function render({ el, source, selection, disposer }: Context): void {
   function press(hit: Hit | undefined, row: number, x: number): void {
     if (!shown) return;
     if (!hit) {
-      if (row < 0) transport.goTo(x);
+      if (row < 0) transport.goTo(shown.launch.clock.stepAt(x));
       else selectRow(row);
       return;
     }
@@ -142,7 +147,7 @@ function render({ el, source, selection, disposer }: Context): void {
     const chosen: Selection = {
       cta: meta.ctas[Math.floor(row / meta.warps)] as number,
       warp: row % meta.warps,
-      moment: launch.places.positionAt(index + 1),
+      moment: launch.clock.momentAt(index + 1),
     };
     if (barrier >= 0) chosen.barrier = barrierKey(launch, barrier);
     transport.goTo(index + 1);
@@ -160,7 +165,7 @@ function render({ el, source, selection, disposer }: Context): void {
     const chosen: Selection = {
       cta: meta.ctas[Math.floor(row / meta.warps)] as number,
       warp: row % meta.warps,
-      moment: places.positionAt(places.stepAt(operations.done[operation] as number)),
+      moment: launch.clock.momentAt(places.stepAt(operations.done[operation] as number)),
     };
     if (barrier >= 0) chosen.barrier = barrierKey(launch, barrier);
     transport.goTo(places.stepAt(operations.done[operation] as number));
@@ -240,15 +245,14 @@ function render({ el, source, selection, disposer }: Context): void {
     if (!what) return undefined;
     if ("event" in what) {
       const row = rowOfWarp[launch.events.row[what.event] as number] as number;
-      return timeline.find(row, what.event, what.event + 0.5);
+      return timeline.find(row, what.event);
     }
-    const { row, track, event } = launch.operations;
+    const { row, track } = launch.operations;
     const rank = Math.floor((row[what.operation] as number) / launch.meta.warps);
     const line = subjects.findIndex(
       (each) => "track" in each && each.rank === rank && each.track === track[what.operation],
     );
-    const x = launch.places.stepAt(event[what.operation] as number) + 0.5;
-    return timeline.find(line, what.operation, x);
+    return timeline.find(line, what.operation);
   }
 
   async function show(cluster: number): Promise<void> {
@@ -260,10 +264,27 @@ function render({ el, source, selection, disposer }: Context): void {
     }
   }
 
+  /** Draws the launch over modelled time, or over issue order again. The moment stays. */
+  async function switchAxis(timed: boolean): Promise<void> {
+    if (!issued) return;
+    const revision = source.get<number>("revision");
+    const moment = shown?.launch.clock.momentAt(transport.position) ?? 0;
+    try {
+      const launch = timed ? timedLaunch(issued, await readTimes(source)) : issued;
+      if (source.get<number>("revision") !== revision) return;
+      load(launch);
+      transport.goTo(launch.clock.stepOf(moment));
+    } catch (error) {
+      frame.notify("error", (error as Error).message);
+    }
+  }
+
   async function reload(): Promise<void> {
     try {
       const launch = await readLaunch(source);
       if (!launch) return;
+      issued = launch;
+      controls.load(launch.meta, source.live);
       load(launch);
     } catch (error) {
       frame.setPlaceholder({ kind: "error", text: (error as Error).message, remedy: "Run the cell again." });
@@ -271,8 +292,7 @@ function render({ el, source, selection, disposer }: Context): void {
   }
 
   function load(launch: Launch): void {
-    frame.setHeader(source.get<Header>("header"));
-    controls.load(launch.meta, source.live);
+    frame.setHeader(headerFor(source.get<Header>("header"), launch));
     if (launch.meta.error) frame.notify("error", launch.meta.error);
     if (launch.events.size === 0) {
       frame.setPlaceholder({
@@ -295,14 +315,14 @@ function render({ el, source, selection, disposer }: Context): void {
     );
     transport.setGranularity("event");
     const { moment } = selection.value;
-    if (moment !== undefined) transport.goTo(launch.places.stepAt(moment));
+    if (moment !== undefined) transport.goTo(launch.clock.stepOf(moment));
     update.schedule();
   }
 
   disposer.add(() => update.cancel());
   disposer.add(
     transport.changed.on(() => {
-      timeline.setCursor(transport.position, true);
+      timeline.setCursor(shown?.launch.clock.x(transport.position) ?? 0, true);
       update.schedule();
     }),
   );
@@ -310,16 +330,26 @@ function render({ el, source, selection, disposer }: Context): void {
     selection.on((value, origin) => {
       if (origin !== frame) {
         picked = undefined;
-        if (shown && value.moment !== undefined) transport.goTo(shown.launch.places.stepAt(value.moment));
+        if (shown && value.moment !== undefined) transport.goTo(shown.launch.clock.stepOf(value.moment));
       }
       update.schedule();
     }),
   );
-  followSession(source, transport, disposer, () => shown?.launch.places);
+  followSession(source, transport, disposer, () => shown?.launch.clock);
   source.onChange("revision", () => void reload());
   frame.setHeader(source.get<Header>("header"));
   frame.setPlaceholder({ kind: "loading", text: "Reading what was recorded." });
   void reload();
+}
+
+/** The badge says what the axis is. */
+function headerFor(header: Header, { clock, meta }: Launch): Header {
+  if (!clock.timed || !meta.timed) return header;
+  const { product, total } = meta.timed;
+  const title =
+    `Events and values are those of the emulator; when they happened was not measured but modelled, for a ${product}: ` +
+    `${format.duration(total)} for the launch. Steps go in the order of modelled time.`;
+  return { ...header, badge: { text: `emulated · modelled time, ${product}`, title } };
 }
 
 export default defineWidget({ name: "warp_roles", version: 1, render });

@@ -32,7 +32,7 @@ export interface WarpTimeline {
 }
 
 export function warpTimeline(launch: Launch): WarpTimeline {
-  const { meta, places } = launch;
+  const { meta, clock } = launch;
   const warpSpans = spansOfWarps(launch);
   const waitSpans = spansOfWaits(launch);
   const rows: TimelineRow[] = [];
@@ -56,13 +56,13 @@ export function warpTimeline(launch: Launch): WarpTimeline {
     }
   });
   const model: TimelineModel = {
-    length: Math.max(1, places.size),
+    length: clock.length,
     rows,
     looks: LOOKS,
     links: linksOf(launch, rowOfWarp, rowOfTrack),
-    least: 8,
-    format: (x) => format.count(Math.round(x)),
-    axis: "warp-instructions",
+    least: clock.least,
+    format: clock.format,
+    axis: clock.axis,
     barLabel: (row, id) => barLabel(launch, subjects[row] as Subject, id),
   };
   return { model, subjects, rowOfWarp, rowOfTrack };
@@ -109,8 +109,7 @@ function one(start: number, end: number, look: number): Spans {
   };
 }
 
-/** Every event takes one unit of the axis. */
-function spansOfWarps({ meta, events }: Launch): Spans[] {
+function spansOfWarps({ meta, events, clock }: Launch): Spans[] {
   const rows = meta.ctas.length * meta.warps;
   const counts = new Uint32Array(rows);
   for (let i = 0; i < events.size; i++)
@@ -130,21 +129,22 @@ function spansOfWarps({ meta, events }: Launch): Spans[] {
     const row = events.row[i] as number;
     const spans = made[row] as Spans;
     const at = filled[row] as number;
-    spans.start[at] = i;
-    spans.end[at] = i + 1;
+    const [start, end] = clock.bar(i);
+    spans.start[at] = start;
+    spans.end[at] = end;
     spans.id[at] = i;
     filled[row] = at + 1;
   }
   return made;
 }
 
-function spansOfWaits({ meta, waits, places }: Launch): Spans[] {
+function spansOfWaits({ meta, waits, clock }: Launch): Spans[] {
   const byRow: number[][] = Array.from({ length: meta.ctas.length * meta.warps }, () => []);
   for (let i = 0; i < waits.size; i++) byRow[waits.row[i] as number]?.push(i);
   const all: Spans = {
     size: waits.size,
-    start: Float64Array.from(waits.since, (position) => places.stepAt(position)),
-    end: Float64Array.from(waits.event, (event) => places.stepAt(event)),
+    start: Float64Array.from(waits.event, (_, i) => clock.wait(i)[0]),
+    end: Float64Array.from(waits.event, (_, i) => clock.wait(i)[1]),
     look: new Uint8Array(waits.size),
     id: Uint32Array.from(waits.event, (_, i) => i),
   };
@@ -156,19 +156,19 @@ function spansOfWaits({ meta, waits, places }: Launch): Spans[] {
   );
 }
 
-function spansOfTrack({ meta, operations, places }: Launch, rank: number, track: number): Spans {
+function spansOfTrack({ meta, operations, clock }: Launch, rank: number, track: number): Spans {
   const mine: number[] = [];
   for (let i = 0; i < operations.size; i++) {
     const of = Math.floor((operations.row[i] as number) / meta.warps);
     if (of === rank && operations.track[i] === track) mine.push(i);
   }
-  const start = Float64Array.from(mine, (i) => places.stepAt(operations.event[i] as number));
+  const spans = new Map(mine.map((i) => [i, clock.operation(i)]));
+  const ends = (i: number) => spans.get(i) as readonly [number, number];
+  mine.sort((a, b) => ends(a)[0] - ends(b)[0]);
   return {
     size: mine.length,
-    start,
-    end: Float64Array.from(mine, (i, k) =>
-      Math.max((start[k] as number) + 1, places.stepAt(operations.done[i] as number)),
-    ),
+    start: Float64Array.from(mine, (i) => ends(i)[0]),
+    end: Float64Array.from(mine, (i) => ends(i)[1]),
     look: new Uint8Array(mine.length).fill(lookOfTrack(track)),
     id: Uint32Array.from(mine),
   };
@@ -176,7 +176,7 @@ function spansOfTrack({ meta, operations, places }: Launch, rank: number, track:
 
 /** From the moment a phase ended, at the warp or track that ended it, to the warp that had waited. */
 function linksOf(launch: Launch, rowOfWarp: Int32Array, rowOfTrack: Int32Array): Links {
-  const { meta, waits, phases, events, places, operations } = launch;
+  const { meta, waits, phases, events, places, operations, clock } = launch;
   const track = new Map<number, number>();
   for (let i = 0; i < operations.size; i++)
     for (const event of [operations.event[i], operations.last[i]])
@@ -190,12 +190,11 @@ function linksOf(launch: Launch, rowOfWarp: Int32Array, rowOfTrack: Int32Array):
     const of = phase < 0 || phases.asynchronous[phase] ? track.get(waits.cause[i] as number) : undefined;
     const rank = Math.floor(row / meta.warps);
     const fromTrack = of === undefined ? -1 : (rowOfTrack[rank * TRACKS.length + of] as number);
-    const when = phase < 0 ? (waits.event[i] as number) : (phases.position[phase] as number);
     found.push([
       fromTrack >= 0 ? fromTrack : (rowOfWarp[row] as number),
-      places.stepAt(when) + (fromTrack >= 0 || phase < 0 ? 0 : 0.5),
+      phase < 0 ? clock.wait(i)[1] : clock.phase(phase),
       rowOfWarp[waits.row[i] as number] as number,
-      places.stepAt(waits.event[i] as number),
+      clock.wait(i)[1],
     ]);
   }
   found.sort((a, b) => a[3] - b[3]);

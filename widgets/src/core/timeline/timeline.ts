@@ -189,12 +189,12 @@ export class Timeline {
     this.glide({ start: start - (end - start), end: end + (end - start) });
   }
 
-  /** The bar of a row with this id, found by the place where it starts. */
-  find(row: number, id: number, x: number): Hit | undefined {
+  /** The bar of a row with this id. */
+  find(row: number, id: number): Hit | undefined {
     const lanes = this.#model.rows[row]?.lanes ?? [];
     for (const [lane, spans] of lanes.entries()) {
-      const index = spanAt(spans, x, 0.5);
-      if (index >= 0 && spans.id[index] === id) return { row, layer: "bar", lane, index, id };
+      const index = spans.id.indexOf(id);
+      if (index >= 0) return { row, layer: "bar", lane, index, id };
     }
     return undefined;
   }
