@@ -14,7 +14,7 @@ def named(path: Path) -> str:
 
 
 def test_there_are_notebooks() -> None:
-    assert {"00_start_here", "01_page_tables", "02_split_kv"} <= set(map(named, NOTEBOOKS))
+    assert {"00_start_here", "01_page_tables", "02_split_kv", "03_online_softmax"} <= set(map(named, NOTEBOOKS))
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=named)
