@@ -723,7 +723,7 @@ __device__ void mla_decode(const Arguments& a) {
 
 }  // namespace
 
-// cluster (2, 1, 1), 352 threads, kSharedBytes of dynamic shared memory. Grid:
+// cluster (2, 1, 1), 352 threads, 225,280 bytes of dynamic shared memory. Grid:
 //   (2, batch, max_splits)   individual: a unit per CTA pair
 //   (2, pairs, 1)            persistent: each pair takes every pairs-th unit of those that have tokens
 //
