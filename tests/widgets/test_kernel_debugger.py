@@ -15,6 +15,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from sglab import gpu  # noqa: E402
+from sglab.labs.pipelines import Pipeline  # noqa: E402
 from sglab.widgets import KernelDebugger  # noqa: E402
 from sglab.widgets.kernel_debugger.source import SourceFinder  # noqa: E402
 from sglab.widgets.kernel_debugger.watch import WatchParser  # noqa: E402
@@ -345,3 +346,32 @@ def test_the_session_does_not_keep_the_widget_alive() -> None:
     gc.collect()
     assert gone() is None
     session.step()
+
+
+def test_a_deadlock_is_told_as_a_circle_of_waits() -> None:
+    state = go(KernelDebugger(Pipeline("one_arrival").session()), "run")
+    assert (state["failed"], state["failure"]["kind"]) == (True, "deadlock")
+    waits = state["failure"]["cycle"]
+    assert [wait["kind"] for wait in waits] == ["mbarrier"] * len(waits)
+    at, seen = 0, []
+    while at not in seen:
+        seen.append(at)
+        at = waits[at]["next"]
+    assert at == 0
+    assert waits[0]["warp"] == 0  # the load warp waits for a sum warp, which waits for it
+    assert {row["role"] for row in state["warps"]} == {"load", "compute"}
+    assert any("empty" in row["name"] for row in state["mbarriers"])
+
+
+def test_findings_ahead_are_known_and_stay_known() -> None:
+    widget = KernelDebugger(Pipeline("early_arrival").session(sanitize=True))
+    ahead = widget.look(FOLLOW)
+    assert ahead["position"] == 0
+    [finding, *_] = ahead["findings"]
+    assert finding["detector"] == "races"
+    party, other = finding["at"], finding["other"]
+    assert party["position"] != other["position"]
+    state = go(widget, "seek", {"cta": party["cta"], "warp": party["warp"]}, position=party["position"])
+    assert state["findings"] == ahead["findings"]
+    assert widget.session.code[party["pc"]].ptx_line
+    assert go(widget, "force", {"cta": 0, "warp": 1})["findings"] != ahead["findings"]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sglab.gpu import KernelError, SessionError
+from sglab.gpu.findings import Finding
 from sglab.gpu.session import Session
 
 from .code import CodeTables
@@ -24,15 +25,19 @@ class Jobs:
 
     length: the position up to which the launch is known; complete: whether that is its end
     failure: what the launch ends with, if it is known to fail; see sentences.failure
+    findings: of the sanitizers, up to there
     visits: the last positions at which moves ended, for saved pages
     """
 
     def __init__(self, session: Session, code: CodeTables, stops: StopPoints) -> None:
         self._session, self._code, self._stops = session, code, stops
         self._mover = Mover(session)
+        self._grid = session.launch.geometry.grid
         self._job: Moves | None = None
         self._action, self._origin = "", 0
         self.length, self.complete = session.now, False
+        self.findings: tuple[Finding, ...] = ()
+        self._looked_at = 0
         self.failure: dict[str, Any] | None = None
         self.sentence, self.stopped_by = sentence(session, None, None), 0
         self.visits: list[int] = [session.now]
@@ -47,7 +52,7 @@ class Jobs:
         self._job = self._made(action, warp, options)
         self._action, self._origin = action, self._session.now
         if action == "force":
-            self.complete, self.failure = False, None
+            self.complete, self.failure, self.findings, self._looked_at = False, None, (), 0
 
     def advance(self) -> None:
         """Goes on with the move for a while; to its end, if that comes."""
@@ -92,21 +97,29 @@ class Jobs:
             return
         reach = self._mover.measure(seconds)
         self.length, self.complete = reach.position, reach.complete
+        self.findings, self._looked_at = reach.findings, reach.position
         if reach.failure is not None:
-            self.failure = failure(reach.failure, reach.position)
+            self.failure = failure(reach.failure, reach.position, self._grid)
 
     def _note(self, stop: Any) -> None:
         session = self._session
         point = self._stops.of_number(stop.breakpoint) if stop is not None else None
         self.stopped_by = 0 if point is None else point.id
         self.sentence = capitalised(sentence(session, stop, point))
+        self._look_for_findings()
         self.length = max(self.length, session.now) if not session.over else session.now
         self.complete = self.complete or session.over
 
     def _failed(self, error: KernelError) -> None:
-        self.failure = failure(error, self._session.now)
+        self.failure = failure(error, self._session.now, self._grid)
+        self._look_for_findings()
         self.length, self.complete = self._session.now, True
         self.sentence, self.stopped_by = f"The kernel failed: {self.failure['kind']}.", 0
+
+    def _look_for_findings(self) -> None:
+        """A session tells only what lies behind it; what was found further on stays known."""
+        if self._session.now >= self._looked_at:
+            self.findings, self._looked_at = self._session.findings, self._session.now
 
     def _made(self, action: str, warp: Name | None, options: dict[str, Any]) -> Moves:
         mover, code = self._mover, self._code

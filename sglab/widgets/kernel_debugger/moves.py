@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from sglab.gpu import KernelError
+from sglab.gpu.findings import Finding
 from sglab.gpu.session import Session
 from sglab.gpu.state import Stop
 
@@ -28,10 +29,14 @@ SLICE_S = 0.02
 
 @dataclass(frozen=True)
 class Reach:
-    """How far a launch goes. complete: whether `position` is its end; failure: what it ends with, if it fails."""
+    """How far a launch goes.
+
+    complete: whether `position` is its end; failure: what it ends with, if it fails; findings: of the sanitizers
+    """
 
     position: int
     complete: bool
+    findings: tuple[Finding, ...]
     failure: KernelError | None = None
 
 
@@ -212,7 +217,7 @@ class Mover:
         """Runs ahead, at most this long, and returns to this moment. Nobody hears of it."""
         session = self.session
         if session.over or session.fault is not None:
-            return Reach(session.now, True)
+            return Reach(session.now, True, session.findings)
         origin, deadline = session.moment, time.perf_counter() + budget_s
         complete, failure = False, None
         with session.quiet():
@@ -222,9 +227,9 @@ class Mover:
             except KernelError as error:
                 complete, failure = True, error
             finally:
-                reached = session.now
+                reached, findings = session.now, session.findings
                 session.return_to(origin)
-        return Reach(reached, complete, failure)
+        return Reach(reached, complete, findings, failure)
 
     # Parts
 

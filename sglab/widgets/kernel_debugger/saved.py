@@ -12,6 +12,7 @@ from sglab.gpu import KernelError
 from sglab.gpu.session import Session
 
 from ..wire import WireArray
+from .names import Names
 from .sentences import capitalised, sentence
 from .state import Focus, registers, snapshot
 
@@ -45,8 +46,8 @@ class Interned:
 class Recorder:
     """Collects moments. A moment's registers are a set per group of lanes, a set is pairs of (register, values)."""
 
-    def __init__(self, session: Session, read_watches: ReadWatches) -> None:
-        self._session, self._read_watches = session, read_watches
+    def __init__(self, session: Session, names: Names, read_watches: ReadWatches) -> None:
+        self._session, self._names_of, self._read_watches = session, names, read_watches
         self._values, self._sets = Interned(), Interned()
         self._names: dict[tuple[Any, ...], int] = {}
         self.rows: dict[int, dict[str, Any]] = {}
@@ -59,7 +60,7 @@ class Recorder:
         """The session's present moment."""
         session = self._session
         focus = Focus(session, None, None, 0)
-        row = snapshot(session, focus)
+        row = snapshot(session, focus, self._names_of)
         row["sentence"], row["failed"] = words, failed
         row["watches"] = self._read_watches(focus)
         row["sets"] = [
@@ -91,11 +92,11 @@ class Recorder:
 
 
 def saved_moments(
-    session: Session, visits: Sequence[int], common: dict[str, Any], read_watches: ReadWatches
+    session: Session, names: Names, visits: Sequence[int], common: dict[str, Any], read_watches: ReadWatches
 ) -> dict[str, Any]:
     """Tensors with the moments around the present one and those visited. The session is left as it was found."""
     here, origin, failed = session.now, session.moment, session.fault is not None
-    recorder = Recorder(session, read_watches)
+    recorder = Recorder(session, names, read_watches)
     recorder.keep(common["sentence"], failed)
     length = common["length"]
     near = sorted(range(max(0, here - AROUND), min(length, here + AROUND) + 1), key=lambda at: abs(at - here))

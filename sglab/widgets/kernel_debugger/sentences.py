@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from sglab.gpu import KernelError
+from sglab.gpu.errors import Wait
 from sglab.gpu.session import Session
 from sglab.gpu.state import Place, Stop
 
@@ -28,14 +30,28 @@ def sentence(session: Session, stop: Stop | None, point: StopPoint | None) -> st
     return f"{_who(session.last)} executed {_what(session.last)}." if session.last is not None else ""
 
 
-def failure(error: KernelError, where: int) -> dict[str, Any]:
+def failure(error: KernelError, where: int, grid: Sequence[int]) -> dict[str, Any]:
     """A kernel's failure, for the page: what happened, where, and at which position."""
     fault = error.fault
     found: dict[str, Any] = {"message": str(error), "position": where, "kind": "fault"}
     if fault is not None:
         found |= {"kind": fault.kind, "cta": list(fault.cta), "warp": fault.warp, "lane": fault.lane}
         found |= {"ptxLine": fault.ptx_line, "file": fault.source_file, "line": fault.source_line}
+        found["cycle"] = [_wait(wait, grid) for wait in fault.cycle]
     return found
+
+
+def _wait(wait: Wait, grid: Sequence[int]) -> dict[str, Any]:
+    return {
+        "cta": wait.cta[0] + grid[0] * (wait.cta[1] + grid[1] * wait.cta[2]),
+        "warp": wait.warp,
+        "ptxLine": wait.ptx_line,
+        "kind": wait.kind,
+        "object": wait.object,
+        "waits": wait.waits,
+        "next": wait.next,
+        "nextLine": wait.next_line,
+    }
 
 
 def _at_breakpoint(session: Session, stop: Stop, point: StopPoint) -> str:

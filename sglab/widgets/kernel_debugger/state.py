@@ -11,6 +11,8 @@ from sglab.gpu.findings import Finding, Party
 from sglab.gpu.session import Session
 from sglab.gpu.state import Cta, Place, Warp
 
+from .names import Names
+
 MOST_IN_FLIGHT = 64
 MOST_FINDINGS = 100
 MOST_OUTPUT = 20_000
@@ -44,7 +46,7 @@ class Focus:
         return [each for each in self.ctas.values() if each.cluster == self.cta.cluster]
 
 
-def snapshot(session: Session, focus: Focus) -> dict[str, Any]:
+def snapshot(session: Session, focus: Focus, names: Names) -> dict[str, Any]:
     """Everything but registers and watches."""
     shown = [session.warp(warp, cta) for cta in focus.cluster for warp in range(cta.warp_count)]
     if focus.cta is not None:
@@ -57,12 +59,11 @@ def snapshot(session: Session, focus: Focus) -> dict[str, Any]:
         "next": _place(session.next),
         "focus": None if focus.cta is None else [focus.cta.linear, focus.warp, focus.group],
         "ctas": [[cta.linear, *cta.index, cta.cluster, cta.rank, cta.warp_count] for cta in focus.ctas.values()],
-        "warps": [_warp(warp) for warp in shown],
-        "mbarriers": [row for cta in focus.cluster for row in _mbarriers(session, cta)],
-        "barriers": [row for cta in focus.cluster for row in _barriers(session, cta)],
+        "warps": [_warp(warp, names) for warp in shown],
+        "mbarriers": [row for cta in focus.cluster for row in _mbarriers(session, cta, names)],
+        "barriers": [row for cta in focus.cluster for row in _barriers(session, cta, names)],
         "inFlight": [] if focus.cta is None else _in_flight(session, focus.cta),
         "output": session.output[-MOST_OUTPUT:],
-        "findings": [_finding(session, finding) for finding in session.findings[:MOST_FINDINGS]],
     }
 
 
@@ -90,7 +91,7 @@ def _place(place: Place | None) -> list[int] | None:
     return None if place is None else [place.cta, place.warp, place.instruction.pc, place.mask]
 
 
-def _warp(warp: Warp) -> dict[str, Any]:
+def _warp(warp: Warp, names: Names) -> dict[str, Any]:
     groups = [[g.at.pc, g.mask, g.wait, g.key, g.since, g.blocked] for g in warp.groups]
     return {
         "cta": warp.cta.linear,
@@ -98,14 +99,16 @@ def _warp(warp: Warp) -> dict[str, Any]:
         "warp": warp.index,
         "executed": warp.executed,
         "groups": groups,
+        "role": names.roles.get((warp.cta.linear, warp.index)),
     }
 
 
-def _mbarriers(session: Session, cta: Cta) -> list[dict[str, Any]]:
+def _mbarriers(session: Session, cta: Cta, names: Names) -> list[dict[str, Any]]:
     return [
         {
             "cta": cta.linear,
             "offset": each.offset,
+            "name": names.mbarriers.get((cta.linear, each.offset), ""),
             "pending": each.pending,
             "expected": each.expected,
             "tx": each.tx_count,
@@ -116,11 +119,12 @@ def _mbarriers(session: Session, cta: Cta) -> list[dict[str, Any]]:
     ]
 
 
-def _barriers(session: Session, cta: Cta) -> list[dict[str, Any]]:
+def _barriers(session: Session, cta: Cta, names: Names) -> list[dict[str, Any]]:
     return [
         {
             "cta": cta.linear,
             "number": each.number,
+            "name": names.barriers.get((cta.linear, each.number), ""),
             "arrived": each.arrived,
             "expected": each.expected,
             "phase": each.phase,
@@ -128,6 +132,11 @@ def _barriers(session: Session, cta: Cta) -> list[dict[str, Any]]:
         }
         for each in session.barriers(cta)
     ]
+
+
+def findings(session: Session, found: tuple[Finding, ...]) -> list[dict[str, Any]]:
+    """Those of sanitizers; the failure that ended the launch is told apart from them."""
+    return [_finding(session, each) for each in found[:MOST_FINDINGS] if each.detector != "launch"]
 
 
 def _finding(session: Session, finding: Finding) -> dict[str, Any]:

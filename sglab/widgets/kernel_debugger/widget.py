@@ -14,9 +14,10 @@ from sglab.gpu.session import Session
 from ..base import Widget, asset, command
 from .code import CodeTables
 from .jobs import Jobs
+from .names import Names
 from .provenance import compiled_digests
 from .saved import saved_moments
-from .state import Focus, joined, registers, snapshot
+from .state import Focus, findings, joined, registers, snapshot
 from .stops import StopPoints
 from .watch import HELP, Watch, WatchParser
 
@@ -69,6 +70,7 @@ class KernelDebugger(Widget):
         self._follow()
         self.publish(self._tables.tensors(), code=self._tables.description(), header=self._header())
         self._jobs.measure(LOOK_AHEAD_S)
+        self._names = Names.of(session, self._jobs.length, self._jobs.complete)
 
     # What the page asks for
 
@@ -138,12 +140,12 @@ class KernelDebugger(Widget):
             return [self._read(watch, focus) for watch in self._watches]
 
         page = super().saved()
-        page["tensors"] |= saved_moments(self.session, self._jobs.visits, self._common(), watches)
+        page["tensors"] |= saved_moments(self.session, self._names, self._jobs.visits, self._common(), watches)
         return page
 
     def _answer(self, look: dict[str, Any]) -> dict[str, Any]:
         focus = self._focus(look)
-        state = snapshot(self.session, focus)
+        state = snapshot(self.session, focus, self._names)
         rows: list[list[Any]] = []
         data: list[bytes] = []
         if focus.cta is not None:
@@ -161,6 +163,7 @@ class KernelDebugger(Widget):
             "length": self._jobs.length,
             "complete": self._jobs.complete,
             "failure": self._jobs.failure,
+            "findings": findings(self.session, self._jobs.findings),
             "failed": self.session.fault is not None,
             "job": self._jobs.progress,
             "stops": self._stops.rows(),

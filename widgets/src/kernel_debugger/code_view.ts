@@ -331,7 +331,8 @@ export class CodeView {
   #marks(standing: Standing[]): HTMLElement[] {
     const size = this.#clusterSize;
     const sorted = [...standing].sort((a, b) => Number(b.focused) - Number(a.focused));
-    const shown = sorted.length > SHOWN_MARKS ? sorted.slice(0, SHOWN_MARKS - 1) : sorted;
+    const room = size > 1 ? SHOWN_MARKS - 1 : SHOWN_MARKS; // their labels are longer
+    const shown = sorted.length > room ? sorted.slice(0, room - 1) : sorted;
     const marks = shown.map(({ warp, inner, focused }) => {
       const mark = warpMark(warp, size);
       mark.dataset.inner = String(inner);

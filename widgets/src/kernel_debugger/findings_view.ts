@@ -4,7 +4,7 @@ import { format, h } from "../core";
 import type { CodeModel } from "./code_model";
 import type { Finding, Party, State } from "./protocol";
 import { ringOf, waitList } from "./ring";
-import { waitGraph } from "./wait_graph";
+import { graphOfCycle, waitGraph } from "./wait_graph";
 
 export interface FindingEvents {
   /** Goes to a moment and shows a party there; the other's line is marked too. */
@@ -16,7 +16,7 @@ export interface FindingEvents {
 export function findingsPanel(state: State, code: CodeModel, events: FindingEvents): HTMLElement[] {
   const parts: HTMLElement[] = [];
   if (state.failure) parts.push(...failurePart(state, code, events));
-  for (const finding of state.findings) parts.push(findingPart(finding, code, events));
+  for (const finding of state.findings) parts.push(findingPart(state, finding, code, events));
   if (!parts.length)
     parts.push(
       h(
@@ -54,7 +54,9 @@ function failurePart(state: State, code: CodeModel, events: FindingEvents): HTML
       ),
     );
   if (!state.failed) return [card];
-  const graph = waitGraph(state, (pc) => code.placeName(pc));
+  const graph = failure.cycle?.length
+    ? graphOfCycle(failure.cycle, state, (line) => nameOf(code, line))
+    : waitGraph(state, (pc) => code.placeName(pc));
   const focus = ({ warp }: { warp?: { cta: number; warp: number } }) => {
     if (warp) events.focus(warp.cta, warp.warp);
   };
@@ -63,7 +65,12 @@ function failurePart(state: State, code: CodeModel, events: FindingEvents): HTML
   return [card];
 }
 
-function findingPart(finding: Finding, code: CodeModel, events: FindingEvents): HTMLElement {
+function nameOf(code: CodeModel, ptxLine: number): string {
+  const pc = code.pcAt(ptxLine);
+  return pc === undefined ? `PTX line ${ptxLine}` : code.placeName(pc);
+}
+
+function findingPart(state: State, finding: Finding, code: CodeModel, events: FindingEvents): HTMLElement {
   const { at, other } = finding;
   const error = finding.severity === "error";
   const card = h(
@@ -82,6 +89,8 @@ function findingPart(finding: Finding, code: CodeModel, events: FindingEvents): 
     ),
     h("p", {}, finding.message, finding.memory ? h("span", { class: "kd-hint" }, ` ${finding.memory}`) : ""),
   );
+  if (at && at.position >= state.position)
+    card.append(h("p", { class: "kd-hint" }, "It lies ahead of this moment."));
   if (at) card.append(partyPart("", at, other, code, events));
   if (other) card.append(partyPart(finding.otherDid || "other party", other, at, code, events));
   return card;

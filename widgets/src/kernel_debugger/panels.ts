@@ -122,7 +122,7 @@ export function barriersPanel(
           name.setAttribute("aria-pressed", String(barrierKey(each.cta, each.offset) === selected));
           const stop = () => edit("add_phase", { cta: each.cta, offset: each.offset });
           return [
-            cell(several ? `CTA ${each.cta} ` : "", name),
+            cell(several ? `CTA ${each.cta} ` : "", name, each.name ? ` ${each.name}` : ""),
             cell(String(each.phase)),
             cell(`${each.pending} of ${each.expected}`),
             cell(each.tx ? format.count(each.tx) : "–"),
@@ -141,7 +141,7 @@ export function barriersPanel(
       table(
         ["bar", "phase", "arrived", "warps there"],
         state.barriers.map((each) => [
-          cell(`${several ? `CTA ${each.cta} ` : ""}${each.number}`),
+          cell(`${several ? `CTA ${each.cta} ` : ""}${each.number} ${each.name}`),
           cell(String(each.phase)),
           cell(`${each.arrived} of ${each.expected} threads`),
           cell(each.waiting.map((warp) => `w${warp}`).join(" ") || "–"),

@@ -35,12 +35,14 @@ export interface Warp {
   warp: number;
   executed: number;
   groups: Group[];
-  role?: string;
+  /** What it does in the launch, where that is known. */
+  role: string | null;
 }
 
 export interface MBarrier {
   cta: number;
   offset: number;
+  name: string;
   pending: number;
   expected: number;
   tx: number;
@@ -52,6 +54,7 @@ export interface MBarrier {
 export interface NamedBarrier {
   cta: number;
   number: number;
+  name: string;
   arrived: number;
   expected: number;
   phase: number;
@@ -80,6 +83,18 @@ export interface Watch {
   error?: string;
 }
 
+/** One party of a deadlock; `next` is the index of who was to end its wait, at `nextLine` of the PTX. */
+export interface Wait {
+  cta: number;
+  warp: number;
+  ptxLine: number;
+  kind: string;
+  object: number;
+  waits: string;
+  next: number | null;
+  nextLine: number;
+}
+
 export interface Failure {
   kind: string;
   message: string;
@@ -88,6 +103,7 @@ export interface Failure {
   warp?: number;
   lane?: number;
   ptxLine?: number;
+  cycle?: Wait[];
 }
 
 /** Who takes part in a finding. pc: -1 where no instruction is meant; asynchronous: the operation that it issued. */

@@ -176,7 +176,7 @@ export class RegistersView {
     let high = Number.NEGATIVE_INFINITY;
     for (let lane = 0; lane < LANES; lane++) {
       const value = numberOf(register, lane, format);
-      if (!Number.isFinite(value)) continue;
+      if (!((this.#mask >>> lane) & 1) || !Number.isFinite(value)) continue;
       low = Math.min(low, value);
       high = Math.max(high, value);
     }

@@ -6,7 +6,7 @@ import { roleLook } from "./warp_looks";
 
 const SIZE = 330;
 const RADIUS = 112;
-const BOX = { width: 108, height: 38 };
+const BOX = { width: 118, height: 38 };
 
 export function ringOf(graph: WaitGraph, focus: (node: WaitNode) => void): HTMLElement {
   const { cycle } = graph;
@@ -88,9 +88,9 @@ function box(node: WaitNode, { x, y }: Point, focus: (node: WaitNode) => void): 
       transform: `translate(${x - BOX.width / 2},${y - BOX.height / 2})`,
       role: isWarp ? "button" : "img",
       tabindex: isWarp ? 0 : undefined,
-      "aria-label": `${node.label}: ${node.detail}`,
+      "aria-label": `${node.label}: ${node.title || node.detail}`,
     },
-    s("title", {}, `${node.label}: ${node.detail}`),
+    s("title", {}, node.title || node.detail),
     s("rect", { ...BOX, rx: isWarp ? 4 : 19 }),
     s("text", { x: BOX.width / 2, y: 16 }, node.label),
     s("text", { x: BOX.width / 2, y: 30, class: "kd-node-detail" }, shortened(node.detail)),
@@ -109,7 +109,7 @@ function box(node: WaitNode, { x, y }: Point, focus: (node: WaitNode) => void): 
 }
 
 function shortened(text: string): string {
-  return text.length > 21 ? `${text.slice(0, 20)}…` : text;
+  return text.length > 20 ? `${text.slice(0, 19)}…` : text;
 }
 
 /** Who waits for what, where nobody is left who could bring it. */
@@ -124,7 +124,7 @@ export function waitList(graph: WaitGraph, focus: (node: WaitNode) => void): HTM
       const names = (ids: string[]) =>
         ids.flatMap((id) => {
           const node = graph.nodes.find((each) => each.id === id) as WaitNode;
-          const made = h("button", { type: "button", class: "kd-link", title: node.detail }, node.label);
+          const made = h("button", { type: "button", class: "kd-link", title: node.title }, node.label);
           made.addEventListener("click", () => focus(node));
           return [made, " "];
         });

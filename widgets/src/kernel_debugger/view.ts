@@ -176,8 +176,8 @@ export function makeView({
     showPanels(state);
     if (state.failed && !hadFailed) {
       tabs.open("findings");
-      const [first] = state.failure?.message.split("\n") ?? [""];
-      frame.notify("error", `${first} Step back (←) to see how it came to this.`);
+      const [first = ""] = state.failure?.message.split("\n") ?? [];
+      frame.notify("error", `${first.replace(/[.]?$/, ".")} Step back (←) to see how it came to this.`);
     } else if (!state.failed && hadFailed) frame.clearNotice();
     hadFailed = state.failed;
   }

@@ -1,13 +1,16 @@
 // Who waits for whom: from warps to what they wait for, and from there to those who still have to come.
 
-import type { State, Warp } from "./protocol";
-import { sharedAddress } from "./words";
+import type { State, Wait, Warp } from "./protocol";
+import { warpName } from "./warp_looks";
+import { mbarrierName, sharedAddress } from "./words";
 
 export interface WaitNode {
   id: string;
   kind: "warp" | "barrier";
   label: string;
   detail: string;
+  /** All there is to say, for hover. */
+  title: string;
   warp?: Warp;
 }
 
@@ -33,7 +36,7 @@ export function waitGraph(state: State, placeOf: (pc: number) => string): WaitGr
     if (!group) continue;
     const [pc, , wait, key] = group;
     const id = warpId(warp.cta, warp.warp);
-    add({ id, kind: "warp", label: `w${warp.warp}`, detail: `CTA ${warp.cta}, ${placeOf(pc)}`, warp });
+    add({ id, kind: "warp", label: `w${warp.warp}`, detail: placeOf(pc), title: warpName(warp), warp });
     const target = awaited(state, warp, wait, key);
     add(target.node);
     edges.push([id, target.node.id]);
@@ -45,7 +48,8 @@ export function waitGraph(state: State, placeOf: (pc: number) => string): WaitGr
         id: warpId(cta, owing),
         kind: "warp",
         label: `w${owing}`,
-        detail: `CTA ${cta}, ${placeOf(at)}`,
+        detail: placeOf(at),
+        title: warpName(other),
         warp: other,
       });
       const edge: [string, string] = [target.node.id, warpId(cta, owing)];
@@ -53,6 +57,48 @@ export function waitGraph(state: State, placeOf: (pc: number) => string): WaitGr
     }
   }
   return { nodes: [...nodes.values()], edges, cycle: shortestCycle([...nodes.keys()], edges) };
+}
+
+/** Of a deadlock whose parties are known: warp, what it waits for, the warp that was to bring it, and so on. */
+export function graphOfCycle(waits: Wait[], state: State, placeOf: (ptxLine: number) => string): WaitGraph {
+  const nodes: WaitNode[] = [];
+  const edges: [string, string][] = [];
+  waits.forEach(({ cta, warp, kind, object, ptxLine, waits: sentence, next, nextLine }, i) => {
+    const found = state.warps.find((each) => each.cta === cta && each.warp === warp);
+    const barrier = kind === "mbarrier" ? sharedAddress(object, found?.rank) : named(kind, object);
+    const name = kind === "mbarrier" ? mbarrierName(state, object) : "";
+    const end = nextLine ? `ended at ${placeOf(nextLine)}` : "";
+    nodes.push({
+      id: `w${i}`,
+      kind: "warp",
+      label: `w${warp}`,
+      detail: placeOf(ptxLine),
+      title: `warp ${warp} of CTA ${cta} ${sentence}`,
+      warp: found,
+    });
+    nodes.push({
+      id: `b${i}`,
+      kind: "barrier",
+      label: barrier,
+      detail: name || end,
+      title: [sentence, name, end].filter(Boolean).join("; "),
+    });
+    edges.push([`w${i}`, `b${i}`]);
+    if (next !== null) edges.push([`b${i}`, `w${next}`]);
+  });
+  return {
+    nodes,
+    edges,
+    cycle: shortestCycle(
+      nodes.map(({ id }) => id),
+      edges,
+    ),
+  };
+}
+
+function named(kind: string, object: number): string {
+  if (kind === "barrier") return `barrier ${object}`;
+  return kind.replaceAll("_", " ");
 }
 
 interface Awaited {
@@ -68,7 +114,10 @@ function awaited(state: State, warp: Warp, wait: string, key: number): Awaited {
       .filter((each) => each.cta === warp.cta && each.groups.length > 0 && !there.has(each.warp))
       .map(({ cta, warp: number }) => ({ cta, warp: number }));
     const detail = found ? `${found.arrived} of ${found.expected} threads came` : "";
-    return { node: { id: `b${warp.cta}.${key}`, kind: "barrier", label: `barrier ${key}`, detail }, owing };
+    return {
+      node: { id: `b${warp.cta}.${key}`, kind: "barrier", label: `barrier ${key}`, detail, title: detail },
+      owing,
+    };
   }
   if (wait === "mbarrier") {
     const rank = key >>> 24;
@@ -77,7 +126,13 @@ function awaited(state: State, warp: Warp, wait: string, key: number): Awaited {
     const bytes = found?.tx ? `, ${found.tx} bytes` : "";
     const detail = found ? `lacks ${found.pending} of ${found.expected} arrivals${bytes}` : "";
     return {
-      node: { id: `m${key}`, kind: "barrier", label: sharedAddress(key, warp.rank), detail },
+      node: {
+        id: `m${key}`,
+        kind: "barrier",
+        label: sharedAddress(key, warp.rank),
+        detail: mbarrierName(state, key) || detail,
+        title: detail,
+      },
       owing: [],
     };
   }
@@ -85,10 +140,16 @@ function awaited(state: State, warp: Warp, wait: string, key: number): Awaited {
     const owing = state.warps
       .filter(({ groups }) => groups.length > 0 && groups.every(([, , kind]) => kind !== "cluster_barrier"))
       .map(({ cta, warp: number }) => ({ cta, warp: number }));
-    return { node: { id: "cluster", kind: "barrier", label: "cluster barrier", detail: "" }, owing };
+    return {
+      node: { id: "cluster", kind: "barrier", label: "cluster barrier", detail: "", title: "" },
+      owing,
+    };
   }
   const label = { warp: "other lanes", async: "its operations", resource: "a resource" }[wait] ?? wait;
-  return { node: { id: `${wait}${warp.cta}.${warp.warp}`, kind: "barrier", label, detail: "" }, owing: [] };
+  return {
+    node: { id: `${wait}${warp.cta}.${warp.warp}`, kind: "barrier", label, detail: "", title: "" },
+    owing: [],
+  };
 }
 
 function rankOf(state: State, cta: number): number {

@@ -8,12 +8,15 @@ const LETTERS: Record<string, string> = {
   load: "L",
   mma: "M",
   softmax: "S",
+  math: "X",
+  correction: "C",
+  compute: "K",
   epilogue: "E",
   idle: "I",
 };
 
-export function roleLook(role: string | undefined): Look | undefined {
-  return role === undefined ? undefined : (ROLE_LOOKS as Record<string, Look>)[role];
+export function roleLook(role: string | null | undefined): Look | undefined {
+  return role ? (ROLE_LOOKS as Record<string, Look>)[role] : undefined;
 }
 
 export function roleName(role: string): string {
@@ -22,7 +25,7 @@ export function roleName(role: string): string {
 
 /** "L5"; in a cluster the rank of its CTA comes first: "1·L5". */
 export function warpLabel(warp: Warp, clusterSize: number): string {
-  const letter = warp.role === undefined ? "" : (LETTERS[warp.role] ?? (warp.role[0] ?? "").toUpperCase());
+  const letter = warp.role ? (LETTERS[warp.role] ?? (warp.role[0] ?? "").toUpperCase()) : "";
   return `${clusterSize > 1 ? `${warp.rank}·` : ""}${letter}${warp.warp}`;
 }
 

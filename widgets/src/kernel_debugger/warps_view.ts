@@ -74,10 +74,11 @@ export class WarpsView {
     const group = warp.groups[number];
     const [focusCta, focusWarp, focusGroup] = state.focus ?? [];
     const isFocus = focusCta === warp.cta && focusWarp === warp.warp && focusGroup === number;
-    const ran = state.last?.[0] === warp.cta && state.last[1] === warp.warp;
+    const ofWarp = state.last?.[0] === warp.cta && state.last[1] === warp.warp;
+    const ran = ofWarp && (warp.groups.length < 2 || ((state.last?.[3] ?? 0) & (group?.[1] ?? 0)) !== 0);
     const lanes = warp.groups.length > 1 && group ? ` lanes 0x${(group[1] >>> 0).toString(16)}` : "";
     const where = group ? this.code.placeName(group[0]) : "";
-    const doing = !group ? "exited" : group[5] ? duringWait(group[5], group[4]) : "ready";
+    const doing = !group ? "exited" : group[5] ? duringWait(state, warp, group) : "ready";
     const button = h(
       "button",
       {

@@ -1,10 +1,24 @@
 // Sentences and numbers that several views share.
 
 import { format } from "../core";
+import type { Group, State, Warp } from "./protocol";
 
-/** "waits for mbarrier …" with how long. */
-export function duringWait(sentence: string, since: number | null): string {
-  return since === null ? sentence : `${sentence}, since ${format.count(since)}`;
+/** What a group of lanes waits for and since when; an mbarrier by its name, where it has one. */
+export function duringWait(state: State, warp: Warp, [, , wait, key, since, sentence]: Group): string {
+  const from = since === null ? "" : `, since ${format.count(since)}`;
+  if (wait !== "mbarrier") return `${sentence}${from}`;
+  const name = mbarrierName(state, key);
+  return `waits for ${name || "mbarrier"} ${sharedAddress(key, warp.rank)}${from}`;
+}
+
+/** The name of the mbarrier at a shared::cluster address, such as "load→mma full[1]". */
+export function mbarrierName(state: State, address: number): string {
+  const cta = state.ctas.find(([linear, , , , , rank]) => {
+    const shown = state.warps.some((warp) => warp.cta === linear);
+    return shown && rank === address >>> 24;
+  })?.[0];
+  const found = state.mbarriers.find((each) => each.cta === cta && each.offset === (address & 0xffffff));
+  return found?.name ?? "";
 }
 
 /** A shared::cluster address: "smem+0x430", of another CTA "smem of rank 1+0x430". */
