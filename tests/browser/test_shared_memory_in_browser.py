@@ -339,6 +339,12 @@ def test_stepping_tiles_and_moments_with_keys(host: Host) -> None:
     frame.press("ArrowRight")
     expect(page.locator("output.sg-sentence")).to_contain_text("issues wgmma.mma_async")
     expect(page.locator("output.sg-sentence")).to_contain_text("which reads A at smem+")
+    mma = widget._traffic.moments[widget.moment - 1]
+    expect(tile).to_have_value(str(mma[5]))  # each step opens the tile that it reads
+    page.get_by_label("follow steps").uncheck()
+    frame.press("ArrowRight")
+    expect(page.locator(".sg-counter")).to_contain_text(f"step {widget.moment} of")
+    expect(tile).to_have_value(str(mma[5]))
     frame.press("v")
     expect(page.get_by_role("button", name="values")).to_have_attribute("aria-pressed", "true")
 

@@ -83,6 +83,7 @@ function render({ el, source, selection, disposer }: Context): void {
   let info: FrameInfo | undefined;
   let selected: number | undefined;
   let content: Content = "places";
+  let follows = true;
   let range: Range = { low: 0, high: 0 };
   const editor = new Editor();
 
@@ -100,7 +101,17 @@ function render({ el, source, selection, disposer }: Context): void {
 
   // The picture
   const order = orderControl(disposer, () => redraw());
-  const toolbar = makeToolbar(source, disposer, { openTile, stepTile, setContent, goTo, failed: fail });
+  const toolbar = makeToolbar(source, disposer, {
+    openTile,
+    stepTile,
+    setContent,
+    setFollow: (next) => {
+      follows = next;
+      openUsed();
+    },
+    goTo,
+    failed: fail,
+  });
   const grids = makeGrids(
     {
       theme,
@@ -311,7 +322,7 @@ function render({ el, source, selection, disposer }: Context): void {
     problem.textContent = layout.problems.map((text) => `▲ ${text}`).join(" ");
     const name = from === "raw" ? editor.raw.name || "plain rows" : (facts.tiles[tile]?.name ?? "descriptor");
     bytesTitle.textContent = `In memory ${gridTitle(layout)}`;
-    logicalTitle.textContent = `In the matrix: ${name}`;
+    logicalTitle.textContent = `${from === "map" ? "In the box" : "In the matrix"}: ${name}`;
     grids.redraw();
     drawPanels(facts);
     frame.details.replaceChildren(...detailParts(looked(), selected), ...noteParts(launch.note));
@@ -340,6 +351,7 @@ function render({ el, source, selection, disposer }: Context): void {
 
   async function loadLaunch(next: Launch): Promise<void> {
     factsKey = source.get<string>("launch_key");
+    info = undefined;
     areas = source.get<Area[]>("areas");
     maps = source.get<TensorMap[]>("maps");
     const tiles = source.get<Tile[]>("tiles");
@@ -361,8 +373,20 @@ function render({ el, source, selection, disposer }: Context): void {
   }
 
   function showFrame(): void {
+    const before = info?.moment;
     info = source.get<FrameInfo[]>("frames")[following.frame];
+    if (before !== undefined && info?.moment !== before) openUsed();
     redraw();
+  }
+
+  /** Opens the tile that the last moment copied or read: of two operands, the one that was looked at. */
+  function openUsed(): void {
+    if (!follows || !facts || !info || info.moment === 0) return;
+    const { tile, other } = facts.moments;
+    const used = [tile[info.moment - 1], other[info.moment - 1]].filter((id) => id !== undefined && id >= 0);
+    const same = used.find((id) => facts?.tiles[id as number]?.operand === editor.descriptor.operand);
+    const next = same ?? used[0];
+    if (next !== undefined && next !== editor.tile) openTile(next);
   }
 
   const following = followSession({ source, selection, disposer, transport, frame, load, show: showFrame });

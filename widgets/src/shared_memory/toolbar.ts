@@ -10,6 +10,7 @@ export interface Actions {
   openTile: (id: number) => void;
   stepTile: (by: number) => void;
   setContent: (content: Content) => void;
+  setFollow: (follow: boolean) => void;
   goTo: (text: string) => void;
   failed: (error: unknown) => void;
 }
@@ -54,13 +55,21 @@ export function makeToolbar(source: Source, disposer: Disposer, actions: Actions
     ],
     actions.setContent,
   );
+  const follow = h("input", { type: "checkbox", checked: true });
+  disposer.listen(follow, "change", () => actions.setFollow(follow.checked));
+  const followBox = h(
+    "label",
+    { class: "smv-label", title: "Each step opens the tile that it copies or reads" },
+    follow,
+    "follow steps",
+  );
   return {
-    parts: [ctaBox, tileBox, contents.root, address],
+    parts: [ctaBox, tileBox, followBox, contents.root, address],
     showLaunch(launch, all) {
       ctaBox.hidden = launch.ctas.length < 2 || !source.live;
       ctas.replaceChildren(...launch.ctas.map((cta) => h("option", { value: cta }, String(cta))));
       ctas.value = String(launch.cta);
-      tileBox.hidden = !all.length;
+      tileBox.hidden = followBox.hidden = !all.length;
       tiles.replaceChildren(
         h("option", { value: -1, hidden: true }, "–"),
         ...all.map((each) => h("option", { value: each.id }, `${smem(each.start)}: ${each.name}`)),

@@ -290,7 +290,7 @@ function paintLanes(context: CanvasRenderingContext2D, scene: Scene, boxOf: BoxO
     context.rotate(-Math.PI / 2);
     context.textAlign = "center";
     context.fillStyle = theme.text;
-    context.fillText(bottom - top > 74 ? `warp % 4 = ${quarter}` : `w%4=${quarter}`, 0, 0);
+    context.fillText(bottom - top > 96 ? `warp % 4 = ${quarter}` : `w%4=${quarter}`, 0, 0);
     context.restore();
   }
   context.restore();
