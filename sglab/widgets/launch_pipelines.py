@@ -17,13 +17,14 @@ def barrier_rows(trace: ClusterTrace) -> list[dict[str, Any]]:
     """By number: kind, rank of the CTA it belongs to, object (number, or offset in shared memory), name."""
     barriers = trace.barriers
     found = _names(trace)
-    rows = []
+    rows: list[dict[str, Any]] = []
+    times: dict[tuple[int, str], int] = {}
     for key in zip(barriers.kind.tolist(), barriers.rank.tolist(), barriers.object.tolist(), strict=True):
         kind, rank, number = key
         name = found[key].name if key in found else "unused"
         if name == "unused":
             name = f"mbarrier 0x{number:x}" if kind == MBARRIER else f"barrier {number}"
-        rows.append({"kind": KINDS[kind], "rank": rank, "object": number, "name": name})
+        rows.append({"kind": KINDS[kind], "rank": rank, "object": number, "name": _told_apart(rank, name, times)})
     return rows
 
 
@@ -32,7 +33,7 @@ def pipelines(trace: ClusterTrace) -> list[dict[str, Any]]:
 
     full, empty: barriers by stage; empty: none where nothing but the order of the work frees a stage
     """
-    rings = _rings(trace)
+    rings, times = _rings(trace), dict[tuple[int, str], int]()
     full = sorted((ring for ring in rings if ring[0].purpose == "full"), key=len, reverse=True)
     empty = [ring for ring in rings if ring[0].purpose == "empty"]
     made = []
@@ -43,10 +44,11 @@ def pipelines(trace: ClusterTrace) -> list[dict[str, Any]]:
         back = answers[0] if answers else []
         if back:
             empty.remove(back)
+        name, rank = f"{'+'.join(first.producers)}→{'+'.join(first.consumers)}", int(trace.ranks[first.cta])
         made.append(
             {
-                "name": f"{'+'.join(first.producers)}→{'+'.join(first.consumers)}",
-                "rank": int(trace.ranks[first.cta]),
+                "name": _told_apart(rank, name, times),
+                "rank": rank,
                 "producers": [role_key(name) for name in first.producers],
                 "consumers": [role_key(name) for name in first.consumers],
                 "full": [_number(trace, each) for each in ring],
@@ -54,6 +56,12 @@ def pipelines(trace: ClusterTrace) -> list[dict[str, Any]]:
             }
         )
     return made
+
+
+def _told_apart(rank: int, name: str, times: dict[tuple[int, str], int]) -> str:
+    """The second of a name in a CTA gets a number."""
+    times[rank, name] = times.get((rank, name), 0) + 1
+    return name if times[rank, name] == 1 else f"{name} #{times[rank, name]}"
 
 
 def role_key(name: str) -> str:

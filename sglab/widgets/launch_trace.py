@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -218,3 +219,32 @@ def cluster_ctas(grid: tuple[int, int, int], cluster: tuple[int, int, int], inde
         for y in range(cluster[1])
         for x in range(cluster[0])
     ]
+
+
+def cluster_of(grid: tuple[int, int, int], cluster: tuple[int, int, int], cta: int) -> int:
+    """The linear index of a CTA's cluster."""
+    across = [extent // size for extent, size in zip(grid, cluster, strict=True)]
+    place = (cta % grid[0], cta // grid[0] % grid[1], cta // (grid[0] * grid[1]))
+    x, y, z = (at // size for at, size in zip(place, cluster, strict=True))
+    return x + across[0] * (y + across[1] * z)
+
+
+def readable(kernel: str) -> str:
+    """A kernel's name for people: of a mangled C++ name, what it is called and which kernel it launches."""
+    if not kernel.startswith("_Z"):
+        return kernel
+    names: list[str] = []
+    at, nested = 0, 0
+    while found := re.compile(r"\d+").search(kernel, at):
+        begin = found.end()
+        name = kernel[begin : begin + int(found[0])]
+        at = begin + len(name)
+        if not name.isidentifier():
+            at = begin
+            continue
+        names.append(name)
+        if not nested and kernel[at : at + 1] in ("I", "E"):
+            nested = len(names)
+    outer = "::".join(names[: nested or 1])
+    inner = next((name for name in names[nested:] if "kernel" in name.lower() and len(name) > 12), "")
+    return f"{outer}<{inner}, …>" if inner else outer

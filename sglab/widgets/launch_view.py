@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from .base import Widget, command
 from .launch_code import code_table
 from .launch_operations import KINDS, Operations
 from .launch_pipelines import barrier_rows, pipelines, role_key
-from .launch_trace import ACTIONS, ClusterTrace, cluster_count
+from .launch_trace import ACTIONS, ClusterTrace, cluster_count, cluster_of, readable
 
 ISSUE_ORDER = (
     "The emulator ran this launch and kept every warp-instruction. The axis is the order in which they were executed: "
@@ -71,12 +72,20 @@ class LaunchWidget(Widget):
         self.publish(tensors, launch=launch, header=self._header(trace))
         return self.revision
 
+    @command
+    def show_cta(self, cta: int) -> int:
+        """Shows the cluster of a CTA, given by its linear index in the grid; returns the revision that does."""
+        grid, cluster = self.recording.geometry.grid, self.recording.geometry.cluster
+        if isinstance(cta, bool) or not isinstance(cta, int) or not 0 <= cta < prod(grid):
+            raise ValueError(f"cta: expected an integer from 0 to {prod(grid) - 1}, got {cta!r}")
+        return self.show(cluster_of(grid, cluster, cta))
+
     def _header(self, trace: ClusterTrace) -> dict[str, Any]:
         geometry = self.recording.geometry
         grid, block = "×".join(map(str, geometry.grid)), geometry.block
         ctas = ", ".join(map(str, trace.ctas))
         subject = (
-            f"{self.recording.kernel} · grid {grid}, {block[0] * block[1] * block[2]} threads · CTA {ctas} · "
+            f"{readable(self.recording.kernel)} · grid {grid}, {block[0] * block[1] * block[2]} threads · CTA {ctas} · "
             f"{len(trace.positions):,} warp-instructions"
         )
         return {
@@ -141,6 +150,7 @@ def _launch(trace: ClusterTrace) -> dict[str, Any]:
         "cluster": trace.cluster,
         "clusters": cluster_count(log.geometry.grid, log.geometry.cluster),
         "ctas": trace.ctas,
+        "gridCtas": prod(log.geometry.grid),
         "warps": trace.warps,
         "roles": [role_key(log.roles.of(cta, warp).name) for cta in trace.ctas for warp in range(trace.warps)],
         "waitKinds": list(WAIT_KINDS),

@@ -247,6 +247,16 @@ def test_another_cluster_is_chosen_in_the_toolbar(host: Host) -> None:
     expect(page.locator(".sg-subject")).to_contain_text("CTA 4, 5")
 
 
+def test_a_cta_of_another_cluster_selected_elsewhere_is_offered(host: Host) -> None:
+    page = show(host, WarpRoles(mla_sm100(128, 3)))
+    selection.set(request=1, cta=3)
+    host.flush()
+    page.get_by_role("button", name="show CTA 3").click()
+    expect(page.locator(".sg-timeline-group")).to_have_text(["CTA 2", "CTA 3"])
+    expect(page.locator(".sg-timeline-label[aria-pressed=true]")).to_have_count(11)
+    expect(page.get_by_role("button", name="show CTA 3")).to_be_hidden()
+
+
 def test_a_launch_without_clusters_shows_one_cta(host: Host) -> None:
     page = show(host, WarpRoles(mla_sm90()))
     expect(page.locator(".sg-timeline-group")).to_have_text(["CTA 0"])

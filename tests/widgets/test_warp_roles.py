@@ -15,7 +15,7 @@ from recorded_launches import mla_sm90, mla_sm100, mla_sm100_session
 import sglab
 from sglab.gpu.event_tables import WAIT_KINDS
 from sglab.widgets import WarpRoles
-from sglab.widgets.launch_trace import cluster_ctas
+from sglab.widgets.launch_trace import cluster_ctas, cluster_of, readable
 
 
 def table(widget: WarpRoles, name: str) -> np.ndarray:
@@ -54,7 +54,7 @@ def test_pipelines_are_those_of_the_source(sm100: WarpRoles) -> None:
     """Shared in csrc/kernels/sm100/mla_decode.cu lists them: stages, who arrives and who waits."""
     rings = [(each["name"], each["rank"], len(each["full"]), len(each["empty"])) for each in sm100.launch["pipelines"]]
     assert ("load→mma", 0, 7, 7) in rings  # K and V
-    assert ("load→mma", 0, 1, 1) in rings  # Q
+    assert ("load→mma #2", 0, 1, 1) in rings  # Q
     for rank in range(2):
         assert ("page table→load", rank, 4, 4) in rings
         assert ("mma→softmax", rank, 2, 0) in rings
@@ -150,6 +150,34 @@ def test_hopper_s_kernel_is_timed_for_hopper() -> None:
     assert WarpRoles(mla_sm90()).launch["timed"]["product"].startswith("H100")
     with pytest.raises(ValueError, match="sm_75"):
         WarpRoles(mla_sm90(), arch="sm_75")
+
+
+def test_a_cta_names_its_cluster() -> None:
+    grid, cluster = (4, 2, 3), (2, 2, 1)
+    for index in range(6):
+        for cta in cluster_ctas(grid, cluster, index):
+            assert cluster_of(grid, cluster, cta) == index
+    widget = WarpRoles(mla_sm100(128, 3))
+    widget.show_cta(5)
+    assert widget.launch["ctas"] == [4, 5]
+    with pytest.raises(ValueError, match="cta: expected an integer from 0 to 5, got 6"):
+        widget.show_cta(6)
+
+
+@pytest.mark.parametrize(
+    ("mangled", "name"),
+    [
+        ("mla_decode_sm100_f16", "mla_decode_sm100_f16"),
+        ("_Z10vector_addPfS_i", "vector_add"),
+        ("_ZN2at6native29vectorized_elementwise_kernelILi4EfEEvv", "at::native::vectorized_elementwise_kernel"),
+        (
+            "_ZN7cutlass13device_kernelINS_4fmha6kernel36Sm100FmhaMlaKernelTmaWarpspecializedIN4cute5tupleEEEEEvv",
+            "cutlass::device_kernel<Sm100FmhaMlaKernelTmaWarpspecialized, …>",
+        ),
+    ],
+)
+def test_mangled_names_are_readable(mangled: str, name: str) -> None:
+    assert readable(mangled) == name
 
 
 def test_a_session_is_recorded_and_left_as_it_was() -> None:

@@ -1,14 +1,11 @@
 // The toolbar: which cluster, which CTA's barriers, and whether those that nobody used are listed.
 
-import { type Disposer, h } from "../core";
-import { ClusterChoice } from "../launch/cluster_choice";
+import { type Disposer, h, type Selection } from "../core";
+import { type ClusterActions, ClusterChoice } from "../launch/cluster_choice";
 import type { Barrier, LaunchMeta } from "../launch/data";
 
-export function makeControls(
-  disposer: Disposer,
-  actions: { filter: () => void; show: (cluster: number) => void },
-) {
-  const cluster = new ClusterChoice(disposer, actions.show);
+export function makeControls(disposer: Disposer, actions: { filter: () => void } & ClusterActions) {
+  const cluster = new ClusterChoice(disposer, actions);
   const cta = h("select", {
     class: "sg-select",
     "aria-label": "Barriers of",
@@ -22,7 +19,7 @@ export function makeControls(
   let ctas: number[] = [];
 
   return {
-    parts: [cluster.element, cta, unusedLabel],
+    parts: [cluster.element, cluster.other, cta, unusedLabel],
     load(meta: LaunchMeta, live: boolean) {
       cluster.load(meta, live);
       if (meta.ctas.join() === ctas.join()) return;
@@ -34,6 +31,7 @@ export function makeControls(
       );
       cta.value = "0";
     },
+    offer: (meta: LaunchMeta, selection: Selection, live: boolean) => cluster.offer(meta, selection, live),
     /** Shows another CTA's barriers where the shown ones do not include `rank`'s. */
     reveal(rank: number | undefined) {
       if (rank !== undefined && cta.value !== "all") cta.value = String(rank);

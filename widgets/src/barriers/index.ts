@@ -63,7 +63,8 @@ function render({ el, source, selection, disposer }: Context): void {
   );
   const controls = makeControls(disposer, {
     filter: () => arrange(),
-    show: (cluster) => void show(cluster),
+    show: (cluster) => void ask("show", { cluster }),
+    showCta: (cta) => void ask("show_cta", { cta }),
   });
   frame.toolbar.append(...controls.parts);
   frame.view.append(h("div", { class: "sbr-view" }, timeline.element));
@@ -129,6 +130,7 @@ function render({ el, source, selection, disposer }: Context): void {
         : barrierDetails(launch, relations, index, states.at(index, step), position, toEvent)),
     );
     timeline.stress(stressed(shown, index));
+    controls.offer(launch.meta, selection.value, source.live);
   });
 
   /** The selected barrier; or those at which the selected warp or CTA waits now. */
@@ -162,10 +164,10 @@ function render({ el, source, selection, disposer }: Context): void {
     update.schedule();
   }
 
-  async function show(cluster: number): Promise<void> {
+  async function ask(command: string, args: Record<string, unknown>): Promise<void> {
     frame.clearNotice();
     try {
-      await source.call<number>("show", { cluster });
+      await source.call<number>(command, args);
     } catch (error) {
       frame.notify("error", (error as Error).message);
     }

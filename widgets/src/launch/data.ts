@@ -35,6 +35,8 @@ export interface LaunchMeta {
   cluster: number;
   clusters: number;
   ctas: number[];
+  /** CTAs of the whole grid. */
+  gridCtas: number;
   warps: number;
   /** By row: rank · warps + warp. */
   roles: string[];

@@ -1,21 +1,20 @@
 // The toolbar: which cluster, zoom, search.
 
-import { type Disposer, h } from "../core";
-import { ClusterChoice } from "../launch/cluster_choice";
+import { type Disposer, h, type Selection } from "../core";
+import { type ClusterActions, ClusterChoice } from "../launch/cluster_choice";
 import type { LaunchMeta } from "../launch/data";
 
-export interface ControlActions {
+export interface ControlActions extends ClusterActions {
   zoom: (factor: number) => void;
   whole: () => void;
   /** Goes to the next match and says which of how many it is. */
   search: (query: string, direction: 1 | -1) => string;
-  show: (cluster: number) => void;
   /** Over modelled time, or over issue order. */
   axis: (timed: boolean) => void;
 }
 
 export function makeControls(disposer: Disposer, actions: ControlActions) {
-  const cluster = new ClusterChoice(disposer, actions.show);
+  const cluster = new ClusterChoice(disposer, actions);
   const axis = h("select", { class: "sg-select", "aria-label": "Axis", title: "Axis", hidden: true });
   disposer.listen(axis, "change", () => actions.axis(axis.value === "timed"));
 
@@ -43,7 +42,8 @@ export function makeControls(disposer: Disposer, actions: ControlActions) {
   const zoom = h("span", { class: "swr-zoom", role: "group", "aria-label": "Zoom" }, zoomOut, zoomIn, whole);
 
   return {
-    parts: [cluster.element, axis, zoom, field, answer],
+    parts: [cluster.element, cluster.other, axis, zoom, field, answer],
+    offer: (meta: LaunchMeta, selection: Selection, live: boolean) => cluster.offer(meta, selection, live),
     focusSearch: () => field.focus(),
     load(meta: LaunchMeta, live: boolean) {
       cluster.load(meta, live);

@@ -87,7 +87,8 @@ function render({ el, source, selection, disposer }: Context): void {
     zoom: (factor) => timeline.glide(zoomedAround(factor)),
     whole: () => timeline.glide({ start: 0, end: timeline.model.length }),
     search: (query, direction) => find(query, direction),
-    show: (cluster) => void show(cluster),
+    show: (cluster) => void ask("show", { cluster }),
+    showCta: (cta) => void ask("show_cta", { cta }),
     axis: (timed) => void switchAxis(timed),
   });
   const rings = new RingsView((barrier) => selectBarrier(barrier));
@@ -238,6 +239,7 @@ function render({ el, source, selection, disposer }: Context): void {
       new Set(rowsOf(launch, selection.value).map((row) => shown?.timeline.rowOfWarp[row] as number)),
     );
     timeline.setSelected(hitOf(shown, picked));
+    controls.offer(launch.meta, selection.value, source.live);
     rings.show(launch, transport.position, barrierOf(launch, selection.value));
   });
 
@@ -255,10 +257,10 @@ function render({ el, source, selection, disposer }: Context): void {
     return timeline.find(line, what.operation);
   }
 
-  async function show(cluster: number): Promise<void> {
+  async function ask(command: string, args: Record<string, unknown>): Promise<void> {
     frame.clearNotice();
     try {
-      await source.call<number>("show", { cluster });
+      await source.call<number>(command, args);
     } catch (error) {
       frame.notify("error", (error as Error).message);
     }
