@@ -14,7 +14,7 @@ import {
   watchTheme,
 } from "../core";
 import { type Barrier, type Launch, readLaunch } from "../launch/data";
-import { followSession } from "../launch/follow";
+import { firstStep, followSession } from "../launch/follow";
 import { barrierKey, barrierOf, rowsOf } from "../launch/names";
 import { Relations } from "../launch/relations";
 import { BarrierStates } from "../launch/states";
@@ -202,11 +202,11 @@ function render({ el, source, selection, disposer }: Context): void {
     arrange();
     transport.load(
       trackOf(launch, relations, states, () => chosen()),
-      0,
+      firstStep(source, launch.clock),
     );
     if (first) transport.setGranularity("phase");
     const { moment } = selection.value;
-    if (moment !== undefined) transport.goTo(launch.places.stepAt(moment));
+    if (moment !== undefined && source.get<number>("now") < 0) transport.goTo(launch.places.stepAt(moment));
   }
 
   disposer.add(() => update.cancel());

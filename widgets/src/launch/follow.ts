@@ -5,6 +5,12 @@ import type { Clock } from "./clock";
 
 const SETTLE_MS = 80;
 
+/** Where a widget opens: at its session's position, or at the start. */
+export function firstStep(source: Source, clock: Clock): number {
+  const now = source.live ? source.get<number>("now") : -1;
+  return now < 0 ? 0 : clock.stepOf(now);
+}
+
 export function followSession(
   source: Source,
   transport: Transport,

@@ -16,7 +16,7 @@ import {
   watchTheme,
 } from "../core";
 import { type Launch, readLaunch } from "../launch/data";
-import { followSession } from "../launch/follow";
+import { firstStep, followSession } from "../launch/follow";
 import { barrierKey, barrierOf, rowsOf } from "../launch/names";
 import { Relations } from "../launch/relations";
 import { Search } from "../launch/search";
@@ -313,11 +313,11 @@ function render({ el, source, selection, disposer }: Context): void {
     rings.load(launch);
     transport.load(
       trackOf(launch, relations, () => touching(launch, selection.value)),
-      0,
+      firstStep(source, launch.clock),
     );
     transport.setGranularity("event");
     const { moment } = selection.value;
-    if (moment !== undefined) transport.goTo(launch.clock.stepOf(moment));
+    if (moment !== undefined && source.get<number>("now") < 0) transport.goTo(launch.clock.stepOf(moment));
     update.schedule();
   }
 
