@@ -91,7 +91,7 @@ def _name(
 def _uses(log: EventLog, roles: Roles) -> dict[tuple[int, int, int], _Use]:
     """By (CTA, kind, object)."""
     barriers, phases = log.barriers, log.phases
-    kind_of = np.array([_ACTS.get(event_kind(at.opcode), 0) for at in log.code])
+    kind_of = np.array([_ACTS.get(event_kind(opcode), 0) for _, opcode, _, _ in log.code.rows])
     act = kind_of[log.pc[barriers.event]]
     owner = _owner(log, barriers.event, barriers.kind, barriers.object)
     table = np.stack([owner, barriers.kind, barriers.object, roles.event[barriers.event], act]).astype(np.int64)
@@ -103,7 +103,7 @@ def _uses(log: EventLog, roles: Roles) -> dict[tuple[int, int, int], _Use]:
         if did == _ARRIVES or (did == _WAITS and kind == NAMED):
             use.producers.add(roles.names[role])
     chains: dict[object, int] = {(): 0}
-    site_of = np.array([chains.setdefault(at.chain, len(chains)) for at in log.code])[log.pc[barriers.event]]
+    site_of = np.array([chains.setdefault(tuple(row[3]), len(chains)) for row in log.code.rows])[log.pc[barriers.event]]
     waited = np.flatnonzero((act == _WAITS) & (site_of > 0))
     for cta, kind, number, site in np.unique(np.vstack([table[:3], site_of])[:, waited], axis=1).T.tolist():
         uses[cta, kind, number].sites.add(site)

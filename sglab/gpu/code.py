@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from sglab.gpu.errors import SessionError
+from sglab.gpu.event_kinds import event_kind
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,29 @@ class Code(Sequence[Instruction]):
             for file, line, *_ in chain:
                 lines.setdefault(file, set()).add(line)
         return {file: sorted(found) for file, found in lines.items()}
+
+    def source(self, pc: int) -> tuple[str, int] | None:
+        """File and line of an instruction."""
+        chain = self.rows[pc][3]
+        return (chain[0][0], chain[0][1]) if chain else None
+
+    @cached_property
+    def shown(self) -> list[int]:
+        """pcs of the instructions that stand in the PTX text."""
+        return [pc for pc, row in enumerate(self.rows) if row[0]]
+
+    @cached_property
+    def by_kind(self) -> dict[str, list[int]]:
+        """pcs by kind of event (see sglab.gpu.event_kinds) and by class; "" has those that are events of any kind."""
+        found: dict[str, list[int]] = {"": []}
+        for pc in self.shown:
+            opcode, kind = self.rows[pc][1:3]
+            event = event_kind(opcode)
+            for name in {event, kind} - {""}:
+                found.setdefault(name, []).append(pc)
+            if event:
+                found[""].append(pc)
+        return found
 
     def find(
         self,

@@ -103,14 +103,13 @@ def _roles(log: EventLog) -> dict[tuple[int, int], Role]:
     something else: the odd CTA of a pair issues no multiplications, but its warp is there for them."""
     ranks = log.geometry.cluster[0] * log.geometry.cluster[1] * log.geometry.cluster[2]
     ctas, warps = (int(log.cta.max()) + 1, int(log.warp.max()) + 1) if len(log) else (0, 0)
-    times = np.bincount(
-        (log.cta.astype(np.int64) * warps + log.warp) * len(log.code) + log.pc, minlength=ctas * warps * len(log.code)
-    ).reshape(ctas, warps, len(log.code))
     rank_of = _ranks(log, ctas, ranks)
+    place = (rank_of[log.cta] * warps + log.warp) * len(log.code) + log.pc
+    times = np.bincount(place, minlength=ranks * warps * len(log.code)).reshape(ranks, warps, len(log.code))
     roles: dict[tuple[int, int], Role] = {}
     functions = _outer_functions(log)
     for warp in range(warps):
-        found = [_role(log, times[rank_of == rank, warp].sum(axis=0), functions) for rank in range(ranks)]
+        found = [_role(log, times[rank, warp], functions) for rank in range(ranks)]
         busy = [role for role in found if role.name not in ("idle", "compute")]
         for cta in range(ctas):
             role = found[rank_of[cta]]
@@ -135,12 +134,9 @@ def _outer_functions(log: EventLog) -> list[tuple[str, str]]:
             return ("", "")
         return next(((role, name) for role, words in _WORDS if re.search(words, name)), ("", ""))
 
-    names = {place.function for at in log.code for place in at.chain}
-    roles = {name: told(name) for name in names}
-    return [
-        next((roles[place.function] for place in reversed(at.chain) if roles[place.function][1]), ("", ""))
-        for at in log.code
-    ]
+    chains = [row[3] for row in log.code.rows]
+    roles = {name: told(name) for name in {place[3] for chain in chains for place in chain}}
+    return [next((roles[place[3]] for place in reversed(chain) if roles[place[3]][1]), ("", "")) for chain in chains]
 
 
 def _role(log: EventLog, mine: Any, functions: list[tuple[str, str]]) -> Role:
@@ -164,7 +160,8 @@ def _role(log: EventLog, mine: Any, functions: list[tuple[str, str]]) -> Role:
 
 
 def _behaviour(log: EventLog, mine: Any) -> tuple[str, ...]:
-    opcodes = {log.code[pc].opcode for pc in np.flatnonzero(mine).tolist()}
+    executed = [log.code.rows[pc] for pc in np.flatnonzero(mine).tolist()]
+    opcodes = {opcode for _, opcode, _, _ in executed}
     kinds = {event_kind(opcode) for opcode in opcodes}
     loads = any(event_kind(name) == "copy" and not name.startswith(_STORES) for name in opcodes)
     stores = any(name.startswith(("st.global", "red.global", "st.v", *_STORES)) for name in opcodes)
@@ -175,7 +172,7 @@ def _behaviour(log: EventLog, mine: Any) -> tuple[str, ...]:
         "softmax": any(name.startswith("ex2") for name in opcodes),
         "epilogue": reads_tmem and stores,
         "store": stores,
-        "compute": any(log.code[pc].kind in ("float", "half") for pc in np.flatnonzero(mine).tolist()),
+        "compute": any(kind in ("float", "half") for _, _, kind, _ in executed),
     }
     return tuple(name for name, holds in seen.items() if holds)
 

@@ -67,7 +67,7 @@ class Session(SessionBreakpoints):
         cta_index, number = self._warp(warp, cta)
         for _ in range(2):
             line = self._source(cta_index, number)
-            others = [at.pc for at in self.code if at.ptx_line and at.source not in (line, None)]
+            others = [pc for pc in self.code.shown if self.code.source(pc) not in (line, None)]
             with self._temporary([self._session.break_code(others, cta_index, number)]):
                 stop = self.run_back()
             if stop.reason == "start":
@@ -145,7 +145,7 @@ class Session(SessionBreakpoints):
         if warp is None:
             return self.seek(max(0, self.now - count))
         cta_index, number = self._warp(warp, cta)
-        with self._temporary([self.break_code([at.pc for at in self.code if at.ptx_line], number, cta_index)]):
+        with self._temporary([self.break_code(self.code.shown, number, cta_index)]):
             for _ in range(count):
                 stop = self.run_back()
                 if stop.reason == "start":

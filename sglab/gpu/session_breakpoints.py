@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from sglab.gpu.errors import SessionError
-from sglab.gpu.event_kinds import event_kind
-from sglab.gpu.session_state import CtaName, SessionState, WarpName
+from sglab.gpu.session_log import SessionLog
+from sglab.gpu.session_state import CtaName, WarpName
 from sglab.gpu.state import Warp
 
 
-class SessionBreakpoints(SessionState):
+class SessionBreakpoints(SessionLog):
     """Breakpoints: on instructions, on memory, on the phases of barriers. Each has a number, for `unbreak`."""
 
     def break_at(
@@ -103,7 +103,7 @@ class SessionBreakpoints(SessionState):
             return [self._session.break_code(pcs, of_cta, number) for of_cta, number in warps]
         name, which = ("barrier", barrier) if mbarrier is None else ("mbarrier", mbarrier)
         owner = self._cta(cta)
-        pcs = [pc for pc in pcs if self.code[pc].opcode.startswith(_BARRIER_OPCODES[name])]
+        pcs = [pc for pc in pcs if self.code.rows[pc][1].startswith(_BARRIER_OPCODES[name])]
         numbers = sorted({number for _, number in warps})
         made = [self._ask(self._session.break_use, name, which, pcs, owner, number) for number in numbers]
         if warp is None and role is None and kind is None:
@@ -111,14 +111,11 @@ class SessionBreakpoints(SessionState):
         return made
 
     def _event_pcs(self, kind: str | None) -> list[int]:
-        shown = [at for at in self.code if at.ptx_line]
-        if kind is None:
-            return [at.pc for at in shown if event_kind(at.opcode)]
-        found = [at.pc for at in shown if kind in (event_kind(at.opcode), at.kind)]
-        if not found:
-            known = sorted({at.kind for at in shown} | {event_kind(at.opcode) for at in shown} - {""})
-            raise SessionError(f"the kernel has no instruction of the kind {kind!r}; it has {', '.join(known)}")
-        return found
+        by_kind = self.code.by_kind
+        if kind is not None and (not kind or kind not in by_kind):
+            known = ", ".join(sorted(by_kind.keys() - {""}))
+            raise SessionError(f"the kernel has no instruction of the kind {kind!r}; it has {known}")
+        return by_kind[kind or ""]
 
     def _chosen_warps(self, warp: WarpName | None, role: str | None, cta: CtaName | None) -> list[tuple[int, int]]:
         """(CTA, warp) pairs; -1 for all."""

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sglab.gpu.code import Code
-from sglab.gpu.errors import Fault, KernelError, SessionError
-from sglab.gpu.event_tables import ELEMENT_TYPES, MMA_KINDS, MMA_SPACES, TensorMapInfo
-from sglab.gpu.events import EventLog
+from sglab.gpu.errors import Fault, SessionError
 from sglab.gpu.findings import Finding, read_findings
-from sglab.gpu.roles import Roles
 from sglab.gpu.state import (
     Cta,
     Group,
@@ -27,7 +23,6 @@ from sglab.gpu.state import (
     TensorMemory,
     Warp,
 )
-from sglab.gpu.tile import Tile, box_offsets, operand_offsets, read_tile
 
 if TYPE_CHECKING:
     from sglab.gpu.device import Launch
@@ -38,7 +33,7 @@ WarpName = int | Warp
 
 
 class SessionState:
-    """A launch at one moment: where it is, its warps, barriers and memories, and the whole launch's events."""
+    """A launch at one moment: where it is, its warps, barriers and memories."""
 
     def __init__(
         self,
@@ -160,55 +155,6 @@ class SessionState:
         pc, lanes, nbytes, reads, writes, addresses = row
         return SharedAccess(self.code[pc], lanes, nbytes, reads, writes, np.array(addresses, np.uint64))
 
-    def tile(
-        self,
-        what: TensorMapInfo | int,
-        shared: int | None = None,
-        rows: int | None = None,
-        k: int | None = None,
-        element: str = "f16",
-        major: Literal["K", "MN"] = "K",
-        instruction: Literal["tcgen05", "wgmma"] = "tcgen05",
-        cta: CtaName | None = None,
-    ) -> Tile:
-        """A tile of shared memory with the swizzle undone.
-
-        what: a tensor map (one of log.maps), whose box lies at the offset `shared`; or the 64-bit descriptor of a
-            matrix operand of `instruction`, with so many `rows` (M of A, N of B) and elements along K of type `element`
-        """
-        index = self._cta(cta)
-        if isinstance(what, TensorMapInfo):
-            if shared is None:
-                raise SessionError("tile: a tensor map's box needs shared=, its offset in shared memory")
-            return read_tile(self.shared(index), box_offsets(what, shared & 0xFFFFFF), what.element)
-        if rows is None or k is None:
-            raise SessionError("tile: a descriptor needs rows= and k=, the operand's size in elements")
-        offsets = operand_offsets(what, rows, k, element, major, instruction)
-        return read_tile(self.shared(index), offsets, element)
-
-    def operand(self, row: int, which: Literal["a", "b"], cta: CtaName | None = None) -> Tile:
-        """A matrix operand of the multiplication in this row of log.mmas, as it lies in shared memory now, by (M or N,
-        K). Of a CTA pair's, the half that the issuing CTA (or `cta`) has."""
-        mmas = self.log.mmas
-        if not 0 <= row < len(mmas.event):
-            raise SessionError(f"log.mmas has {len(mmas.event)} rows; got {row}")
-        kind, space = MMA_KINDS[mmas.kind[row]], MMA_SPACES[mmas.a_space[row]]
-        if kind == "mma.sync" or (which == "a" and space != "shared"):
-            raise SessionError(f"operand {which} of this {kind} is not in shared memory but in {space}")
-        sizes, types, majors, bits = {
-            "a": (mmas.m, mmas.a_type, mmas.a_major, mmas.a),
-            "b": (mmas.n, mmas.b_type, mmas.b_major, mmas.b),
-        }[which]
-        return self.tile(
-            int(bits[row]),
-            rows=int(sizes[row]) // int(mmas.cta_group[row]),
-            k=int(mmas.k[row]),
-            element=ELEMENT_TYPES[types[row]],
-            major="MN" if majors[row] else "K",
-            instruction="wgmma" if kind == "wgmma" else "tcgen05",
-            cta=int(self.log.cta[mmas.event[row]]) if cta is None else cta,
-        )
-
     def barriers(self, cta: CtaName | None = None) -> list[NamedBarrier]:
         """The named barriers that a CTA has used, with who has arrived."""
         rows = self._session.barriers(self._cta(cta))
@@ -241,28 +187,6 @@ class SessionState:
         """A CTA's tensor memory; None if it has not allocated any."""
         found = self._session.tmem(self._cta(cta))
         return None if found is None else TensorMemory.read(*found)
-
-    @cached_property
-    def log(self) -> EventLog:
-        """The events of the whole launch as it goes by itself, future ones included, and whatever warps were chosen
-        here; up to the fault if it has one (EventLog.fault). Recorded when first asked for; the session and the tensors
-        stay as they are."""
-        report, columns, fault = self._session.record()
-        return EventLog(self._launch.kernel.name, self._launch.geometry, self.code, report, columns, fault)
-
-    def record(self) -> EventLog:
-        """The same.
-
-        raises KernelError: the kernel fails
-        """
-        if self.log.fault:
-            raise KernelError(self.log.fault)
-        return self.log
-
-    @property
-    def roles(self) -> Roles:
-        """What each warp does in the launch, and names for its barriers."""
-        return self.log.roles
 
     @property
     def checkpoints(self) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <unordered_map>
 
 #include "emulator/memory/access.hpp"
 #include "emulator/memory/aperture.hpp"
@@ -60,8 +61,13 @@ AccessForm access_form(const Program& program, std::uint32_t pc) {
 
 std::vector<AccessForm> access_forms(const Program& program) {
   std::vector<AccessForm> forms(program.code.size());
+  std::unordered_map<std::uint32_t, AccessForm> known;  // by mnemonic
   for (std::uint32_t pc = 0; pc < forms.size(); ++pc) {
-    forms[pc] = access_form(program, pc);
+    const std::uint32_t opcode = program.places[pc].opcode;
+    if (opcode == kNoIndex) continue;
+    const auto [found, fresh] = known.try_emplace(opcode);
+    if (fresh) found->second = access_form(program, pc);
+    forms[pc] = found->second;
   }
   return forms;
 }

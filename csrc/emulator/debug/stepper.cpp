@@ -142,7 +142,12 @@ void Stepper::stretch(const Inst* stop) {
   last_ = {&w, turn_.inst, turn_.inst, w.group_mask, false, {}};
   const Inst*& inst = turn_.inst;
   const Inst* next;
-  while ((next = execute(w, inst)) == inst + 1 && next != stop && w.group_mask == last_.mask) ++inst;
+  const auto goes_on = [&] { return next == inst + 1 && next != stop && w.group_mask == last_.mask; };
+  if (launch_->sanitizer == nullptr) {
+    while (next = inst->fn[w.partial](w, inst), goes_on()) ++inst;
+  } else {
+    while (next = execute(w, inst), goes_on()) ++inst;
+  }
   last_.inst = inst;
   ticks_ += static_cast<std::uint64_t>(inst - last_.first) + 1;
   if (!muted_) told_ = std::max(told_, ticks_);
@@ -185,6 +190,9 @@ const Stepper::Waiting* Stepper::waiting(const Warp& w, const Inst* inst) const 
 
 // `end`: behind the last instruction that was carried out.
 void Stepper::note_wait(const Warp& w, const Inst* end) {
+  const std::uint64_t bit = std::uint64_t{1} << (w.slot % 64);
+  if (last_.done && (waits_ & bit) == 0) return;
+  waits_ |= bit;
   for (std::size_t i = 0; i < waiting_.size(); ++i) {
     if (waiting_[i].warp != &w || waiting_[i].inst < last_.first || waiting_[i].inst >= end) continue;
     last_.waited = waiting_[i];
@@ -192,6 +200,8 @@ void Stepper::note_wait(const Warp& w, const Inst* end) {
   }
   if (!last_.done && waiting(w, end) == nullptr)
     waiting_.push_back({&w, end, now_, w.groups[w.group].wait, w.groups[w.group].key});
+  const auto same = [&](const Waiting& one) { return one.warp->slot % 64 == w.slot % 64; };
+  if (std::none_of(waiting_.begin(), waiting_.end(), same)) waits_ &= ~bit;
 }
 
 // As Cluster::step_warp goes on.
@@ -321,6 +331,7 @@ void Stepper::restore(const Saved& saved) {
   round_ = saved.round;
   last_ = saved.last;
   waiting_ = saved.waiting;
+  waits_ = ~std::uint64_t{0};
   next_ = saved.next;
   running_ = saved.running;
   profile_ = saved.profile;

@@ -141,7 +141,8 @@ class Stepper {
   Round round_;
   Last last_;
   std::vector<Waiting> waiting_;
-  std::uint64_t next_ = 0;  // cluster to start
+  std::uint64_t waits_ = 0;  // slots, modulo 64, of warps that may be in there
+  std::uint64_t next_ = 0;   // cluster to start
   std::deque<Cluster*> running_;
   std::vector<Cluster*> idle_;
   std::vector<std::unique_ptr<Cluster>> owned_;
