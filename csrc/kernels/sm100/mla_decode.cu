@@ -223,11 +223,12 @@ struct Loader {
   Ring<kPageSlots> k_slot, v_slot;
 
   // 64 tokens × 64 columns, page by page.
-  __device__ void load_chunk(char* target, uint32_t barrier, const int* pages, int first_token, int column) {
+  __device__ void load_chunk(char* target, uint32_t barrier, const int* pages, int first_token, int column,
+                             uint64_t l2_policy) {
     for (int row = 0; row < kHalfTile; row += box_rows) {
       const int token = first_token + row;
       ptx::tma_load_3d(target + row * kRowBytes, a.kv, barrier, column, token % a.page_size,
-                       pages[token / a.page_size], ptx::kEvictFirst);
+                       pages[token / a.page_size], l2_policy);
     }
   }
 
@@ -256,7 +257,7 @@ struct Loader {
       ptx::mbarrier_arrive_expect_tx_cluster(barrier, chunks * kChunkBytes);
       for (int i = 0; i < chunks; ++i) {
         load_chunk(shared.stage[stage.index][i], barrier, shared.page[k_slot.index], cta * kHalfTile,
-                   (c + i) * kChunkColumns);
+                   (c + i) * kChunkColumns, ptx::kEvictNormal);  // V comes from L2, soon
       }
     }
     k_slot.advance();
@@ -289,7 +290,7 @@ struct Loader {
     }
     for (int i = 0; i < 2; ++i) {
       load_chunk(shared.stage[stage.index][i], barrier, shared.page[v_slot.index], first_token,
-                 column + i * kChunkColumns);
+                 column + i * kChunkColumns, ptx::kEvictFirst);
     }
   }
 

@@ -99,7 +99,7 @@ __device__ inline void mbarrier_wait_cluster(uint64_t& barrier, uint32_t parity)
 // ---- TMA ----
 
 constexpr uint64_t kEvictFirst = 0x12F0000000000000;  // L2 policies, as createpolicy.fractional encodes them
-constexpr uint64_t kEvictLast = 0x14F0000000000000;
+constexpr uint64_t kEvictNormal = 0x1000000000000000;
 
 // To this CTA's shared memory; the barrier, by its mapa address, may be the other CTA's of the pair.
 __device__ inline void tma_load_3d(void* smem, const void* tensor_map, uint32_t barrier, int x, int y, int z,
