@@ -109,6 +109,20 @@ class MemoryWidget(Widget):
         """How many moments have happened."""
         return int(np.searchsorted(self._moments, self.position, side="left"))
 
+    def frame_note(self) -> str:
+        """Empty where the session is at a moment of the recorded launch."""
+        last = self.session.last if self.session else None
+        if last is None or self.position == 0:
+            return ""
+        log, event = self.recording, self.position - 1
+        same = event < len(log) and (log.cta[event], log.warp[event]) == (last.cta, last.warp)
+        if same and log.pc[event] == last.instruction.pc:
+            return ""
+        return (
+            "This session was stepped by hand into another order than the recorded one: what cells hold is right, what "
+            "happens when is the recording's. Stepping here goes on from the session's own history."
+        )
+
     def _show(self) -> None:
         """Publishes the session's state."""
         raise NotImplementedError

@@ -119,6 +119,7 @@ class SharedMemory(MemoryWidget):
         return {
             "moment": self.moment,
             "position": position,
+            "note": self.frame_note(),
             "alive": shared is not None,
             "accesses": accesses,
             "pipelines": self._groups.at(position),

@@ -95,6 +95,7 @@ class TensorMemory(MemoryWidget):
         return {
             "moment": self.moment,
             "position": self.position,
+            "note": self.frame_note(),
             "allocations": [_allocations(each) for each in owner],
             "in_flight": [f"{one.at.opcode}, warp {one.warp} of CTA {one.cta}" for one in flying],
             "cells": cells,
@@ -107,6 +108,7 @@ class TensorMemory(MemoryWidget):
             {
                 "moment": frame["moment"],
                 "position": frame["position"],
+                "note": frame["note"],
                 "allocations": frame["allocations"],
                 "regions": [end - len(frame["regions"]), end],
                 "inFlight": _counted(frame["in_flight"]),

@@ -87,6 +87,36 @@ def test_an_mma_writes_when_it_is_carried_out_not_when_it_is_issued() -> None:
     assert not widget.frames[0]["inFlight"]
 
 
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
+def test_writers_are_those_that_the_emulator_remembers(share: float) -> None:
+    session = mla_sm100(384)
+    widget = TensorMemory(session)
+    widget.go(int(share * len(rows(widget, "moments"))))
+    events = rows(widget, "moments")[:, 0]
+    for rank in range(2):
+        memory = session.tensor_memory(rank)
+        assert memory is not None
+        writer = np.full((512, 128), -1)
+        written = np.zeros((512, 128), bool)
+        for row in rows(widget, "regions").tolist():
+            if row[0] == rank and row[5] != UNWRITTEN:
+                cells = (slice(row[3], row[3] + row[4]), slice(row[1], row[1] + row[2]))
+                writer[cells], written[cells] = events[row[6]], True
+        np.testing.assert_array_equal(written, memory.written)
+        np.testing.assert_array_equal(writer[:, ::16], memory.writer_position)
+
+
+def test_a_session_stepped_by_hand_is_told_from_the_recording() -> None:
+    made = product()
+    widget = TensorMemory(made.session)
+    made.session.step(count=300)
+    widget.catch_up()
+    assert widget.frames[0]["note"] == ""
+    made.session.step(warp=3, count=40)
+    widget.catch_up()
+    assert "stepped by hand" in widget.frames[0]["note"]
+
+
 def test_what_a_guard_excludes_is_no_moment() -> None:
     widget = TensorMemory(product(pair=True, m=256).session)
     for kind, warps in {

@@ -130,6 +130,8 @@ export interface Flying {
 export interface FrameInfo {
   moment: number;
   position: number;
+  /** What to know about this moment. */
+  note: string;
   /** Rows of the tensor `bytes`. */
   rows: [number, number];
   alive: boolean;

@@ -325,7 +325,11 @@ function render({ el, source, selection, disposer }: Context): void {
     logicalTitle.textContent = `${from === "map" ? "In the box" : "In the matrix"}: ${name}`;
     grids.redraw();
     drawPanels(facts);
-    frame.details.replaceChildren(...detailParts(looked(), selected), ...noteParts(launch.note));
+    frame.details.replaceChildren(
+      ...detailParts(looked(), selected),
+      ...noteParts(info?.note ?? ""),
+      ...noteParts(launch.note),
+    );
   });
   const redraw = () => redrawFrame.schedule();
   disposer.add(() => redrawFrame.cancel());

@@ -61,6 +61,8 @@ export interface FrameInfo {
   /** Moments that have happened. */
   moment: number;
   position: number;
+  /** What to know about this moment. */
+  note: string;
   allocations: Allocation[][];
   /** Rows of the tensor `regions`. */
   regions: [number, number];

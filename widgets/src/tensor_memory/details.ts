@@ -118,7 +118,7 @@ export function detailParts(
         h("ul", { class: "stm-list" }, ...frame.inFlight.map((text) => h("li", {}, text))),
       ),
     );
-  return [...parts, ...noteParts(facts.launch.note)];
+  return [...parts, ...noteParts(frame.note), ...noteParts(facts.launch.note)];
 }
 
 function tileList(tiles: Tile[], selected: number, dark: boolean, pick: (id: number) => void): HTMLElement {
