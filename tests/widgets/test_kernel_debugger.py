@@ -301,7 +301,7 @@ def test_what_cannot_be_done_is_refused(call: Any, message: str) -> None:
 
 
 def test_only_a_session_is_taken() -> None:
-    with pytest.raises(TypeError, match=r"session must be a Session.*got str"):
+    with pytest.raises(TypeError, match=r"session must be a Session or a captured launch.*got str"):
         KernelDebugger("session")  # type: ignore[arg-type]
     session = make().session
     with pytest.raises(TypeError, match=r"tensors\['q'\] must be a CPU tensor"):
@@ -375,3 +375,24 @@ def test_findings_ahead_are_known_and_stay_known() -> None:
     assert state["findings"] == ahead["findings"]
     assert widget.session.code[party["pc"]].ptx_line
     assert go(widget, "force", {"cta": 0, "warp": 1})["findings"] != ahead["findings"]
+
+
+def test_a_captured_triton_launch_is_stepped_by_the_lines_of_its_author(tmp_path: Path) -> None:
+    triton = pytest.importorskip("triton")
+    tl = triton.language
+    from sglab.gpu.triton import triton_kernel
+
+    @triton_kernel
+    def largest(x_ptr, y_ptr, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+        x = tl.load(x_ptr + tl.arange(0, BLOCK))
+        tl.store(y_ptr, tl.max(x, 0))
+
+    x, y = torch.arange(128.0), torch.zeros(1)
+    widget = KernelDebugger(gpu.capture(lambda: largest[(1,)](x, y, BLOCK=128, num_warps=1)), tensors={"y": y})
+    files = widget.code["files"]
+    assert (files[0]["name"], files[0]["language"]) == (Path(__file__).name, "python")
+    assert [file["library"] for file in files] == [False, *[True] * (len(files) - 1)]
+    sentences = [go(widget, "line", {"cta": 0, "warp": 0})["sentence"] for _ in range(2)]
+    assert all(Path(__file__).name in sentence for sentence in sentences)
+    assert go(widget, "end")["over"]
+    assert y.item() == 127

@@ -11,7 +11,7 @@ import numpy as np
 
 from sglab.gpu import Kernel
 
-from .source import SourceFinder, SourceText
+from .source import SourceFinder, SourceText, is_library, own_place
 
 KINDS = (
     *("integer", "float", "half", "convert", "move", "compare", "control", "global", "shared"),
@@ -88,19 +88,18 @@ class CodeTables:
         """Instructions that stand in the PTX text."""
         return [pc for pc, row in enumerate(self._rows) if row[0]]
 
-    def place(self, pc: int) -> str:
-        """Where an instruction stands, for a sentence: its source line, else its line of PTX."""
-        line, _, _, chain = self._rows[pc]
-        return f"{Path(chain[0][0]).name}:{chain[0][1]}" if chain else f"PTX line {line}"
+    def line_of(self, pc: int) -> tuple[str, int] | None:
+        """The source line that an instruction belongs to; where a library was inlined, the line that called it."""
+        return own_place([(place[0], place[1]) for place in self._rows[pc][3]])
 
 
 def _files_by_use(rows: Sequence[Any]) -> list[str]:
-    """Files with code, the one that most instructions lead to first."""
+    """Files with code: the author's before those of libraries, the one that most instructions lead to first."""
     uses: dict[str, int] = {}
     for row in rows:
         for file in {file for file, *_ in row[3]}:
             uses[file] = uses.get(file, 0) + 1
-    return sorted(uses, key=lambda file: -uses[file])
+    return sorted(uses, key=lambda file: (is_library(file), -uses[file]))
 
 
 def _file(source: SourceText, instructions: int) -> dict[str, Any]:
@@ -111,7 +110,7 @@ def _file(source: SourceText, instructions: int) -> dict[str, Any]:
         "language": LANGUAGES.get(path.suffix, "python" if "ipykernel" in source.path else "cuda"),
         "instructions": instructions,
         "available": source.text is not None,
-        "toolkit": source.path.startswith("cuda/") or "/cuda" in source.path,
+        "library": is_library(source.path),
         "note": source.note,
     }
 

@@ -31,7 +31,7 @@ class Jobs:
 
     def __init__(self, session: Session, code: CodeTables, stops: StopPoints) -> None:
         self._session, self._code, self._stops = session, code, stops
-        self._mover = Mover(session)
+        self._mover = Mover(session, code.line_of)
         self._grid = session.launch.geometry.grid
         self._job: Moves | None = None
         self._action, self._origin = "", 0

@@ -59,10 +59,13 @@ class Slices:
 
 
 class Mover:
-    """Moves of one session. After each, and between slices, the session stands where its methods say it does."""
+    """Moves of one session. After each, and between slices, the session stands where its methods say it does.
 
-    def __init__(self, session: Session) -> None:
-        self.session, self.slices = session, Slices()
+    line_of: the source line of an instruction
+    """
+
+    def __init__(self, session: Session, line_of: Callable[[int], Line]) -> None:
+        self.session, self.slices, self._line_of = session, Slices(), line_of
 
     # Forward
 
@@ -178,7 +181,7 @@ class Mover:
                 while (stop := self._replay(end)) is not None and session.moment < origin:
                     if stop.reason == "breakpoint" and wanted(stop):
                         moments.append((session.moment, stop.breakpoint))
-                        lines.append(stop.at.instruction.source if stop.at else None)
+                        lines.append(self._line_of(stop.at.instruction.pc) if stop.at else None)
                     elif stop.reason == "limit":
                         yield
                 picked = pick(lines) if lines else None
@@ -260,7 +263,7 @@ class Mover:
         if all(cta.linear != warp[0] for cta in self.session.ctas):
             return None
         groups = self.session.warp(warp[1], warp[0]).groups
-        return groups[0].at.source if groups else None
+        return self._line_of(groups[0].at.pc) if groups else None
 
     def _break(self, pcs: Sequence[int], warp: Name | None) -> int:
         if warp is None:

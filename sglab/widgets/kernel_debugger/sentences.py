@@ -11,6 +11,7 @@ from sglab.gpu.errors import Wait
 from sglab.gpu.session import Session
 from sglab.gpu.state import Place, Stop
 
+from .source import own_place
 from .stops import StopPoint
 
 
@@ -72,7 +73,8 @@ def _what(place: Place | None) -> str:
     if place is None:
         return ""
     at = place.instruction
-    where = f"{Path(at.source[0]).name}:{at.source[1]}" if at.source else f"PTX line {at.ptx_line}"
+    line = own_place([(place.file, place.line) for place in at.chain])
+    where = f"{Path(line[0]).name}:{line[1]}" if line else f"PTX line {at.ptx_line}"
     return f"{at.opcode} ({where})"
 
 

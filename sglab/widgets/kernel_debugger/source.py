@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import linecache
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from sglab.gpu.compilers.nvcc import find_nvcc
 from sglab.gpu.errors import GpuError
 
 PACKAGE = Path(sglab.__file__).parent
+LIBRARIES = re.compile(r"(^|/)(cuda[^/]*/(targets/|include/)|(cute|cutlass|triton|nvidia_cutlass_dsl)/)")
 LARGEST = 4 << 20
 """Bytes; nobody steps through a longer source file."""
 
@@ -28,6 +30,16 @@ class SourceText:
     path: str
     text: str | None
     note: str = ""
+
+
+def is_library(path: str) -> bool:
+    """Whether a file belongs to the toolkit or a library that kernels call, rather than to whoever wrote the kernel."""
+    return LIBRARIES.search(path) is not None
+
+
+def own_place(chain: Sequence[tuple[str, int]]) -> tuple[str, int] | None:
+    """Of an instruction's line and the lines it was inlined at: the innermost that its author wrote."""
+    return next((place for place in chain if not is_library(place[0])), chain[0] if chain else None)
 
 
 class SourceFinder:

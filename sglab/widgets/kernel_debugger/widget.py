@@ -9,6 +9,7 @@ from typing import Any
 import traitlets
 
 from sglab.gpu import SessionError
+from sglab.gpu.captures import Capture, CapturedLaunch
 from sglab.gpu.session import Session
 
 from ..base import Widget, asset, command
@@ -28,7 +29,8 @@ LOOK_AHEAD_S = 0.3
 class KernelDebugger(Widget):
     """Steps a launch on the emulator: source beside PTX, warps, registers, memory, barriers, breakpoints, findings.
 
-    session: of `Kernel.session` or `EmulatedDevice.session`. The widget moves it, and follows when Python does.
+    session: of `Kernel.session` or `EmulatedDevice.session`, or a launch that `gpu.capture` has caught. The widget
+        moves it, and follows when Python does.
     tensors: names for watches, such as {"out": out}; without them memory is watched as arg0, arg1, …
     source_paths: folders with source files that are not where the compiler saw them.
 
@@ -46,14 +48,17 @@ class KernelDebugger(Widget):
 
     def __init__(
         self,
-        session: Session,
+        session: Session | Capture | CapturedLaunch,
         *,
         tensors: Mapping[str, Any] | None = None,
         source_paths: Sequence[str] = (),
     ) -> None:
+        if isinstance(session, (Capture, CapturedLaunch)):
+            session = session.session()
         if not isinstance(session, Session):
             raise TypeError(
-                "session must be a Session, such as gpu.load(...)['kernel'].session(device, grid=..., args=...); "
+                "session must be a Session or a captured launch, such as "
+                "gpu.load(...)['kernel'].session(device, grid=..., args=...); "
                 f"got {type(session).__name__}"
             )
         super().__init__()

@@ -88,9 +88,10 @@ export class CodeModel {
     return this.#ptxOfSource.get(file)?.has(line) ?? false;
   }
 
-  /** "mla_decode.cu:448", or the line of PTX. */
+  /** "mla_decode.cu:448", of a library's code the line that called it; or the line of PTX. */
   placeName(pc: number): string {
-    const [inner] = this.chain(pc);
+    const chain = this.chain(pc);
+    const inner = chain.find(({ file }) => !this.info.files[file]?.library) ?? chain[0];
     return inner ? `${this.fileName(inner.file)}:${inner.line}` : `PTX line ${this.ptxLine(pc)}`;
   }
 

@@ -170,8 +170,8 @@ export class CodeView {
     // a file that the reader chose stays while the warp is inside a call made there
     const inChosen = this.#chosenFile ? chain.find(({ file }) => file === this.#file) : undefined;
     const available = chain.filter(({ file }) => this.code.info.files[file]?.available);
-    // the reader's code rather than a header of the toolkit that it calls
-    const own = available.find(({ file }) => !this.code.info.files[file]?.toolkit);
+    // the reader's code rather than the library that it calls
+    const own = available.find(({ file }) => !this.code.info.files[file]?.library);
     const place = inChosen ?? own ?? available[0] ?? chain[0];
     if (moveCursor) this.ptx.pane.cursor = line;
     this.ptx.reveal(line);

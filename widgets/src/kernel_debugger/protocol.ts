@@ -8,8 +8,8 @@ export interface SourceFile {
   language: "cuda" | "python";
   instructions: number;
   available: boolean;
-  /** Whether it is a header of the CUDA toolkit. */
-  toolkit: boolean;
+  /** Whether it belongs to the toolkit or a library that the kernel calls. */
+  library: boolean;
   /** Why there is no text, or why it may not fit. */
   note: string;
 }
