@@ -1,4 +1,8 @@
-"""The timing model beside a GPU: PYTHONPATH=. python benchmarks/timing_model.py --measure OUT.json, on an H100
+"""The timing model beside a GPU.
+
+PYTHONPATH=. python benchmarks/timing_model.py                     modelled beside measured times, on any machine
+PYTHONPATH=. python benchmarks/timing_model.py --docs              the same, and writes them into docs/emulator.md
+PYTHONPATH=. python benchmarks/timing_model.py --measure OUT.json  measures, on an H100
 
 Measuring runs every case of benchmarks/calibration/cases.py through CudaDevice, and the microbenchmarks, and writes one
 JSON, which it prints, too. Times are per launch, from launch to launch in a CUDA graph of equal ones, medians:
@@ -18,9 +22,14 @@ from typing import Any
 
 import torch
 from calibration.cases import CASES
+from calibration.compare import compare, families, figure_tables, table
 
-from sglab.gpu import CudaDevice
+from sglab.gpu import CudaDevice, EmulatedDevice
 
+HERE = Path(__file__).parent
+MEASURED = HERE / "calibration" / "measured" / "h100.json"
+PAGE = HERE.parent / "docs" / "emulator.md"
+BEGIN, END = "<!-- timing: begin -->", "<!-- timing: end -->"
 FLUSH_BYTES = 2**28
 
 
@@ -66,15 +75,44 @@ def driver_version() -> str:
     return f"CUDA {version // 1000}.{version % 1000 // 10}"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--measure", type=Path, metavar="OUT.json", required=True, help="measure on this machine's GPU")
-    options = parser.parse_args()
+def model() -> str:
+    """Tables in Markdown, of all cases."""
+    measured = json.loads(MEASURED.read_text())
+    by_name = {f"{row['kernel']} {row['shape']}": row for row in measured["cases"]}
+    device = EmulatedDevice("sm_90a")
+    rows = [compare(case, device, by_name[case.name]) for case in CASES]
+    source = (
+        f"Measured: {measured['device']}, {measured['driver']}, {measured['date']}. Warm L2 cache unless it says cold."
+    )
+    return f"{source}\n\n{families(rows)}\n\n{table(rows)}"
+
+
+def write_page(tables: str) -> None:
+    text = PAGE.read_text("utf-8")
+    begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
+    PAGE.write_text(f"{text[:begin]}\n{tables}\n\n{figure_tables()}\n{text[end:]}", "utf-8")
+
+
+def write_measured(path: Path) -> None:
     start = time.perf_counter()
     for result in measure(CudaDevice(0)):
         result["seconds"] = time.perf_counter() - start
-        options.measure.write_text(json.dumps(result))
+        path.write_text(json.dumps(result))
     print(json.dumps(result))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--measure", type=Path, metavar="OUT.json", help="measure on this machine's GPU instead")
+    parser.add_argument("--docs", action="store_true", help="write the tables into docs/emulator.md")
+    options = parser.parse_args()
+    if options.measure:
+        write_measured(options.measure)
+    else:
+        tables = model()
+        print(tables)
+        if options.docs:
+            write_page(tables)
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ void Memory::measure_footprint() {
       touch(t_.copies.address[i] + row * t_.copies.pitch[i], t_.copies.row_bytes[i]);
   }
   const double footprint = static_cast<double>(pages.size() * kPage);
-  resident_ = std::clamp(3 - 2 * footprint / m_.l2_capacity, 0.0, 1.0);
+  resident_ = std::clamp(3 - 2.5 * footprint / m_.l2_capacity, 0.0, 1.0);
 }
 
 Memory::Shape Memory::shape(std::size_t access) const {

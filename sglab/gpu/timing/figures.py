@@ -108,10 +108,10 @@ _SM_90 = (
     ),
     Figure(
         "copy_rate",
-        3850,
+        4600,
         "B/cycle",
         "asynchronous copies, all SMs, from L2",
-        "measured: bandwidth.bulk_stream_l2_bytes_per_cycle_per_sm, 132 CTAs",
+        "fitted; measured at least 3850: bandwidth.bulk_stream_l2_bytes_per_cycle_per_sm, 132 CTAs",
     ),
     Figure(
         "copy_store_port",
@@ -170,23 +170,26 @@ _SM_90 = (
     Figure("shared_rate", 128, "B/cycle", "shared memory, one SM", "measured: instruction.ld_shared_v4"),
 )
 
+_B200 = "published: NVIDIA B200 data sheet"
+_CHIPS = "published: https://chipsandcheese.com/p/nvidias-b200-keeping-the-cuda-juggernaut"
+_DISSECTED = "published: https://newsletter.semianalysis.com/p/dissecting-nvidia-blackwell-tensor"
+
 _SM_100_CHANGES = {
-    "clock": (1.85, "assumed: 2250 TFLOPS published for the B200 at 8192 FLOP per cycle and SM"),
-    "sms": (148, "published: NVIDIA Blackwell Tuning Guide"),
-    "l2_capacity": (126e6, "published: chipsandcheese.com, Nvidia's B200"),
-    "hbm_rate": (4320, "published: 8 TB/s, NVIDIA B200 data sheet"),
+    "clock": (1.86, f"{_B200}: the clock at which 148 SMs of 8192 FLOP per cycle reach 2250 TFLOPS"),
+    "sms": (148, _CHIPS),
+    "l2_capacity": (126e6, _CHIPS),
+    "hbm_rate": (4030, f"{_B200}: 8 TB/s, of which the share that an H100 reaches, 94 %"),
+    "shared_rate": (128, _DISSECTED),
 }
 _SM_100_NEW = (
+    Figure("tcgen05_macs", 4096, "MAC/cycle", "f16 and bf16, tensor core of one SM", f"{_B200}: 2250 TFLOPS dense"),
+    Figure("tcgen05_latency", 32, "cycles", "tcgen05.mma, beyond its time in the tensor core", "assumed: as wgmma"),
     Figure(
-        "tcgen05_macs",
-        4096,
-        "MAC/cycle",
-        "f16 and bf16, tensor core of one SM",
-        "published: 2250 TFLOPS dense, NVIDIA B200 data sheet",
+        "tmem_load_rate", 128, "B/cycle", "tensor memory into registers, one sub-partition", "assumed: a word per lane"
     ),
-    Figure("tcgen05_latency", 40, "cycles", "tcgen05.mma, beyond its time in the tensor core", "assumed"),
-    Figure("tmem_load_rate", 128, "B/cycle", "tensor memory into the registers of one sub-partition", "assumed"),
-    Figure("tmem_store_rate", 128, "B/cycle", "registers into tensor memory, one sub-partition", "assumed"),
+    Figure(
+        "tmem_store_rate", 128, "B/cycle", "registers into tensor memory, one sub-partition", "assumed: a word per lane"
+    ),
     Figure("tmem_latency", 16, "cycles", "tcgen05.ld and tcgen05.st, beyond that", "assumed"),
     Figure("tmem_copy_rate", 128, "B/cycle", "tcgen05.cp from shared memory", "assumed: as shared_rate"),
 )

@@ -1,0 +1,102 @@
+"""Modelled beside measured times, as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from calibration.cases import Case
+
+from sglab.gpu import EmulatedDevice
+from sglab.gpu.events import GLOBAL, WRITE, EventLog
+from sglab.gpu.timing import Figure, Figures, figures_of
+
+ARCH = "sm_90"
+
+
+@dataclass(frozen=True)
+class Row:
+    """us. cold: with the writing back of what the launch wrote, which the measurement contains, too"""
+
+    case: Case
+    warm: float
+    cold: float
+    measured_warm: float
+    measured_cold: float
+
+    @property
+    def warm_error(self) -> float:
+        return self.warm / self.measured_warm - 1
+
+    @property
+    def cold_error(self) -> float:
+        return self.cold / self.measured_cold - 1
+
+
+def compare(case: Case, device: EmulatedDevice, measured: dict[str, Any]) -> Row:
+    """Runs a case on the emulator and times it with the registers that the GPU's compiler gave it."""
+    log = device.record(case.prepare(device).launch)
+    warm = log.timed(ARCH, registers=measured["registers"])
+    cold = log.timed(ARCH, "cold", measured["registers"])
+    figures = warm.figures
+    write_back = written_bytes(log) / figures["hbm_rate"] / figures["clock"]
+    return Row(case, warm.total_ns / 1e3, (cold.total_ns + write_back) / 1e3, measured["warm_us"], measured["cold_us"])
+
+
+def written_bytes(log: EventLog) -> int:
+    accesses, copies = log.accesses, log.copies
+    stores = (accesses.space == GLOBAL) & (accesses.kind & WRITE != 0)
+    out = np.isin(copies.kind, (1, 2, 4, 6))
+    return int(accesses.nbytes[stores].sum()) + int(copies.nbytes[out].sum())
+
+
+def table(rows: Sequence[Row]) -> str:
+    """A launch per line; * marks those that no figure was fitted to."""
+    lines = ["| Kernel | Launch | Measured, µs | Modelled, µs | Error | Cold: measured | modelled | error |"]
+    lines.append("|---|---|---|---|---|---|---|---|")
+    for row in rows:
+        star = " *" if row.case.held_out else ""
+        lines.append(
+            f"| {row.case.kernel} | {row.case.shape}{star} | {row.measured_warm:.2f} | {row.warm:.2f} | "
+            f"{row.warm_error:+.0%} | {row.measured_cold:.2f} | {row.cold:.2f} | {row.cold_error:+.0%} |"
+        )
+    return "\n".join(lines)
+
+
+def families(rows: Sequence[Row]) -> str:
+    """Mean absolute error by kernel, of warm launches."""
+    lines = ["| Kernel | Mean error, fitted | Mean error, held out (*) | Largest |", "|---|---|---|---|"]
+    for kernel, group in groupby(rows, key=lambda row: row.case.kernel):
+        lines.append(f"| {kernel} | {_means(list(group))} |")
+    lines.append(f"| all | {_means(rows)} |")
+    return "\n".join(lines)
+
+
+def _means(rows: Sequence[Row]) -> str:
+    parts = [[abs(row.warm_error) for row in rows if row.case.held_out == held] for held in (False, True)]
+    means = [f"{np.mean(part):.0%}" if part else "–" for part in parts]
+    return " | ".join([*means, f"{max(abs(row.warm_error) for row in rows):.0%}"])
+
+
+def figure_table(figures: Figures) -> str:
+    lines = [f"| {figures.product} | Value | Source |", "|---|---|---|"]
+    for row in figures.rows:
+        lines.append(f"| {row.meaning} (`{row.name}`) | {_shown(row)} | {row.source} |")
+    return "\n".join(lines)
+
+
+def _shown(row: Figure) -> str:
+    value = f"{row.value:,.0f}" if row.value >= 1000 else f"{row.value:g}"
+    return f"{value} {row.unit}".strip()
+
+
+def figure_tables() -> str:
+    """Those of the H100, and what differs on a B200."""
+    hopper, blackwell = figures_of("sm_90"), figures_of("sm_100")
+    same = {row.name for row in blackwell.rows if row.source.startswith("assumed: as sm_90")}
+    same |= {row.name for row in blackwell.rows if row in hopper.rows}
+    changed = Figures("sm_100", blackwell.product, tuple(row for row in blackwell.rows if row.name not in same))
+    return f"{figure_table(hopper)}\n\nAssumed as on the H100, but for:\n\n{figure_table(changed)}"
