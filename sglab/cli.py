@@ -60,7 +60,7 @@ def add_decode_options(decode: argparse.ArgumentParser) -> None:
     decode.add_argument("--device", default="cpu", help="cpu or cuda; default: %(default)s")
     decode.add_argument("--seed", type=int, default=0)
     decode.add_argument("--planner", help="show this planner's plan; the backend's own if not given")
-    decode.add_argument("--sm-count", type=int, default=148, help="SMs to plan for; default: %(default)s, a B200")
+    decode.add_argument("--sm-count", type=int, help="SMs to plan for: by default a B200's 148, for flashmla 132")
     decode.add_argument("--html", type=Path, metavar="FILE", help="also write a self-contained report")
 
 

@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from sglab.engine.batch import Batch
     from sglab.planning import Plan
 
-PLANNER_OF_BACKEND = {"cutlass_mla": "sglang_cutlass_mla", "triton": "sglang_triton"}
+PLANNER_OF_BACKEND = {"cutlass_mla": "sglang_cutlass_mla", "flashmla": "flash_mla", "triton": "sglang_triton"}
 """The planner that a backend's decode really follows; other backends here do not split."""
+
+B200_SMS, H100_SMS = 148, 132
 
 
 def decode(options: argparse.Namespace) -> None:
@@ -21,6 +23,8 @@ def decode(options: argparse.Namespace) -> None:
     from sglab import attend, decode_batch
     from sglab.attention import reference
 
+    if options.sm_count is None:
+        options.sm_count = H100_SMS if options.backend == "flashmla" else B200_SMS
     check_options(options)
     batch = decode_batch(
         options.seq_lens,

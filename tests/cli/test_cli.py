@@ -52,6 +52,18 @@ def test_plan_is_printed_with_its_exact_arrays(capsys: pytest.CaptureFixture[str
     assert "tile_scheduler_metadata (132, 8) int32" in capsys.readouterr().out
 
 
+def test_flashmla_is_planned_for_the_h100_that_it_runs_on(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        main(
+            ["run", "decode", "--seq-lens", "300,40", "--backend", "flashmla", "--num-heads", "16", "--page-size", "64"]
+        )
+        == 0
+    )
+    told = capsys.readouterr().out
+    assert "plan of flash_mla for 132 SMs" in told and "tile_scheduler_metadata (132, 8) int32" in told
+    assert "our kernel for Hopper, by FlashMLA's plan" in told
+
+
 def test_report_is_self_contained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = tmp_path / "out.html"
     assert main(["run", "decode", "--seq-lens", "70,33", "--num-heads", "16", "--html", str(report)]) == 0
