@@ -396,3 +396,11 @@ def test_a_captured_triton_launch_is_stepped_by_the_lines_of_its_author(tmp_path
     assert all(Path(__file__).name in sentence for sentence in sentences)
     assert go(widget, "end")["over"]
     assert y.item() == 127
+
+
+def test_a_session_that_failed_before_still_tells_how() -> None:
+    session = Pipeline("one_arrival").session()
+    with pytest.raises(gpu.KernelError):
+        session.run()
+    state = KernelDebugger(session).look(FOLLOW)
+    assert state["failed"] and state["failure"]["kind"] == "deadlock" and state["failure"]["cycle"]

@@ -219,8 +219,10 @@ class Mover:
     def measure(self, budget_s: float) -> Reach:
         """Runs ahead, at most this long, and returns to this moment. Nobody hears of it."""
         session = self.session
-        if session.over or session.fault is not None:
+        if session.over:
             return Reach(session.now, True, session.findings)
+        if session.fault is not None:
+            return Reach(session.now, True, session.findings, self._failed_before())
         origin, deadline = session.moment, time.perf_counter() + budget_s
         complete, failure = False, None
         with session.quiet():
@@ -233,6 +235,15 @@ class Mover:
                 reached, findings = session.now, session.findings
                 session.return_to(origin)
         return Reach(reached, complete, findings, failure)
+
+    def _failed_before(self) -> KernelError | None:
+        """What a session that has failed says when it is asked to go on: the same again."""
+        try:
+            with self.session.quiet():
+                self.session.step()
+        except KernelError as error:
+            return error
+        return None
 
     # Parts
 
