@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import traitlets
 
-from sglab.gpu.events import EventLog
+from sglab.gpu.events import MMA_KINDS, EventLog
 
 from .base import asset, command
 from .memory import Launched, MemoryWidget
@@ -69,6 +69,14 @@ class TensorMemory(MemoryWidget):
         if not len(self._moments):
             return f"CTA {self._ctas[0]} of {name} never touches tensor memory."
         return ""
+
+    @property
+    def note(self) -> str:
+        """Block-scaled MMAs read scales, and sparse ones metadata, that the recording does not place."""
+        mmas = self.recording.mmas
+        scaled = bool(np.isin(mmas.kind, [MMA_KINDS.index(kind) for kind in MMA_KINDS if kind.startswith("mx")]).any())
+        extra = "Not listed: where block-scaled MMAs read their scales in tensor memory." if scaled else ""
+        return " ".join(filter(None, (super().note, extra)))
 
     def _show(self) -> None:
         self._publish([self._frame()])

@@ -115,17 +115,22 @@ def mla_sm100(seq_len: int = 512, batch: int = 1) -> Session:
     return device.session(kernel.prepare(arguments)[0], keep=(tensors, lengths, kernel, arguments))
 
 
-def corpus(name: str, seed: int = 0) -> Session:
-    """A launch of the emulator's corpus under control: "cp_async_copy.sm_80", "wgmma….sm_90a"."""
-    from corpus import sm80_launches, sm90_launches
+def corpus_with_arguments(name: str, seed: int = 0) -> tuple[Session, list[Any]]:
+    """A launch of the emulator's corpus under control: "cp_async_copy.sm_80", "wgmma_gemm.sm_90a"; its arguments."""
+    from corpus import sm80_launches, sm90_launches, sm100_launches
     from corpus.launch import Draw, _argument, module
 
-    found = {one.name: one for one in (*sm80_launches.launches("sm_80"), *sm90_launches.launches())}
-    launch = found[name]
-    device = gpu.EmulatedDevice("sm_90a" if name.endswith("sm_90a") else "sm_80")
+    known = (*sm80_launches.launches("sm_80"), *sm90_launches.launches(), *sm100_launches.launches())
+    (launch,) = [one for one in known if one.name == name]
+    device = gpu.EmulatedDevice(name.rpartition(".")[2])
     arguments = [_argument(argument) for argument in launch.make(Draw(seed))]
     kernel = module(launch.module)[launch.entry]
-    return kernel.session(device, launch.grid, launch.block, launch.cluster, launch.smem, arguments)
+    session = kernel.session(device, launch.grid, launch.block, launch.cluster, launch.smem, arguments)
+    return session, arguments
+
+
+def corpus(name: str, seed: int = 0) -> Session:
+    return corpus_with_arguments(name, seed)[0]
 
 
 def mla_sm90(seq_len: int = 128) -> Session:

@@ -12,7 +12,7 @@ pytest.importorskip("torch")
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memory_sessions import COLUMNS, N, Product, failing, mla_sm100, no_tensor_memory, product
+from memory_sessions import COLUMNS, N, Product, corpus_with_arguments, failing, mla_sm100, no_tensor_memory, product
 
 from sglab.widgets import TensorMemory
 from sglab.widgets.tensor_memory_events import KINDS
@@ -55,6 +55,21 @@ def test_every_cell_of_d_holds_the_element_that_its_layout_names(m: int, pair: b
         np.testing.assert_array_equal(block, made.expected[row : row + lanes, first : first + columns])
         seen[row : row + lanes, first : first + columns] = True
     assert seen.all()
+
+
+def test_an_operand_in_tensor_memory_is_a_matrix_of_packed_elements() -> None:
+    session, (a, *_) = corpus_with_arguments("tcgen05_a_in_tmem.sm_100a")
+    widget = TensorMemory(session)
+    mma = moments_of(widget, "mma")[0]
+    widget.go(mma)
+    (tile,) = [each for each in widget.tiles if each["role"] == "A"]
+    assert (tile["rows"], tile["columns"], tile["type"], tile["packed"]) == (128, 16, "f16", 2)
+    (rank, lane, lanes, column, columns, row, first) = tile["blocks"][0]
+    assert (rank, lane, lanes, columns, row, first) == (0, 0, 128, 8, 0, 0)
+    cells = np.ascontiguousarray(rows(widget, "cells")[column : column + columns].T)
+    np.testing.assert_array_equal(cells.view(np.float16), a.numpy())
+    before = state(widget, column)
+    assert (before["state"], before["tile"], before["next"]) == (WRITTEN, tile["id"], mma - 1)
 
 
 def test_cells_live_from_their_store_to_their_last_load() -> None:

@@ -66,7 +66,7 @@ export function button(text: string, title: string, run: () => void): HTMLButton
 
 /** What to know about the whole launch, such as that it fails. */
 export function noteParts(text: string): HTMLElement[] {
-  return text ? [h("p", { class: "smv-warning" }, `▲ ${text}`)] : [];
+  return text ? [h("p", { class: "smv-warning" }, `△ ${text}`)] : [];
 }
 
 /** "warp 8 (mma) of CTA 0"; `roles` maps "CTA warp" to the name of what the warp does. */
