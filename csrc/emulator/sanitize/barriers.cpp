@@ -204,9 +204,13 @@ void BarrierSanitizer::issued(const Actor& actor, const AsyncOp& op) {
 }
 
 void BarrierSanitizer::performed(const Actor& actor, const AsyncOp&, const Footprint& footprint) {
+  // One look at each CTA will do.
+  std::uint32_t seen = 0;
   for (const auto* const ranges : {&footprint.reads, &footprint.writes}) {
     for (const Range& range : *ranges) {
-      if (range.space == Space::kShared) check_alive(actor, range.address, true);
+      if (range.space != Space::kShared || (seen >> rank_of(range.address) & 1u) != 0) continue;
+      seen |= 1u << rank_of(range.address);
+      check_alive(actor, range.address, true);
     }
   }
 }

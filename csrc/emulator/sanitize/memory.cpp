@@ -43,6 +43,7 @@ MemorySanitizer::MemorySanitizer(Findings& findings, std::shared_ptr<MarkedMemor
 void MemorySanitizer::launched(const Launch& launch) {
   launch_ = &launch;
   memories_.clear();
+  cached_index_ = ~std::uint64_t{0};
   seen_.clear();
   found_bad_ = false;
   taint_.launched(*launch.program);
@@ -74,11 +75,12 @@ void MemorySanitizer::cluster_started(const Cluster& cluster) {
 
 void MemorySanitizer::cluster_finished(const Cluster& cluster) {
   memories_.erase(cluster.index);
+  cached_index_ = ~std::uint64_t{0};
   taint_.cluster_finished(cluster);
 }
 
 CellFlags& MemorySanitizer::cells(const Cluster& cluster, std::uint32_t rank) {
-  std::unique_ptr<CellFlags>& flags = memories_[cluster.index].tensor[rank];
+  std::unique_ptr<CellFlags>& flags = of(cluster).tensor[rank];
   if (flags == nullptr) flags = std::make_unique<CellFlags>();
   return *flags;
 }
@@ -159,7 +161,11 @@ void MemorySanitizer::judge(const Actor& actor, const AsyncOp& op, const Footpri
   finding.detector = "memory";
   finding.kind = "uninitialised_read";
   finding.at = party(actor);
+  std::vector<ByteFlags>& shared = of(*actor.warp).shared;
   for (const Range& range : footprint.reads) {
+    if (range.space == Space::kShared &&
+        shared[rank_of(range.address)].all(offset_of(range.address), range.bytes))
+      continue;
     if (initialised(*actor.warp, range.space, 0, range.address, range.bytes)) continue;
     finding.space = name_of(range.space);
     finding.address = range.address;

@@ -46,7 +46,14 @@ class MemorySanitizer final : public Observer {
     Access access;
     std::uint64_t address[32];
   };
-  Memories& of(const Warp& w) { return memories_[w.cluster->index]; }
+  Memories& of(const Cluster& cluster) {
+    if (cached_index_ != cluster.index) {
+      cached_index_ = cluster.index;
+      cached_ = &memories_[cluster.index];
+    }
+    return *cached_;
+  }
+  Memories& of(const Warp& w) { return of(*w.cluster); }
   CellFlags& cells(const Cluster& cluster, std::uint32_t rank);
   ByteFlags& local_of(const Warp& w) { return of(w).local[w.slot]; }
   void find_bad(const Actor& actor, const Access& access);
@@ -62,6 +69,8 @@ class MemorySanitizer final : public Observer {
   std::shared_ptr<MarkedMemory> marked_;
   const Launch* launch_ = nullptr;
   std::unordered_map<std::uint64_t, Memories> memories_;  // by Cluster::index
+  std::uint64_t cached_index_ = ~std::uint64_t{0};
+  Memories* cached_ = nullptr;  // those of cached_index_
   Taint taint_;
   std::vector<SeenAccess> seen_;  // of the instruction being told
   std::uint32_t bad_[32]{};       // bytes of each lane's access that were never written

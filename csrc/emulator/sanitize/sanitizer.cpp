@@ -78,18 +78,20 @@ void Sanitizer::launched(const Launch& launch) {
   }
   findings_.clear();
   clusters_.clear();
+  held_index_ = ~std::uint64_t{0};
   position_ = findings_.now = 0;
   all([&](Observer& o) { o.launched(launch); });
 }
 
 void Sanitizer::cluster_started(const Cluster& cluster) {
-  clusters_[cluster.index] = {};
+  held(cluster) = {};
   all([&](Observer& o) { o.cluster_started(cluster); });
 }
 
 void Sanitizer::cluster_finished(const Cluster& cluster) {
   all([&](Observer& o) { o.cluster_finished(cluster); });
   clusters_.erase(cluster.index);
+  held_index_ = ~std::uint64_t{0};
 }
 
 const Inst* Sanitizer::execute(Warp& w, const Inst* inst) {
@@ -298,7 +300,7 @@ void Sanitizer::tell_maps(const Actor& actor, const Meaning& m) {
 
 void Sanitizer::tell_mbarrier_wait(const Actor& actor, const Meaning& m) {
   const Warp& w = *actor.warp;
-  const auto& phases = clusters_[w.cluster->index].phases;
+  const auto& phases = held(*w.cluster).phases;
   for (std::uint64_t& address : before_.address) address = without_aperture(address);
   std::uint32_t rest = actor.lanes & w.predicates[actor.inst->d];
   while (rest != 0) {
@@ -343,14 +345,14 @@ Actor Sanitizer::actor_of(const Cluster& cluster, const Issuer& issuer, std::uin
   if (lanes == 0 && issuer.lane >= 0) lanes = 1u << issuer.lane;
   const Warp& w = cluster.warps[issuer.warp];
   if (issuer.operation == 0) return {&w, issuer.inst, lanes, position_};
-  Actor actor = clusters_[cluster.index].operations.at(issuer.operation - 1);
+  Actor actor = held(cluster).operations.at(issuer.operation - 1);
   if (lanes != 0) actor.lanes = lanes;
   return actor;
 }
 
 void Sanitizer::issued(const Cluster& cluster, const Issuer& issuer, std::uint32_t lanes, AsyncOp op) {
   const Actor actor{&cluster.warps[issuer.warp], issuer.inst, lanes, position_, op.id};
-  std::vector<Actor>& known = clusters_[cluster.index].operations;
+  std::vector<Actor>& known = held(cluster).operations;
   if (known.size() < op.id) known.resize(op.id, actor);  // of a wgmma, its first warp
   all([&](Observer& o) { o.issued(actor, op); });
 }
@@ -364,7 +366,7 @@ void Sanitizer::performed(const Cluster& cluster, const Issuer& issuer, std::uin
 void Sanitizer::mbarrier(const Cluster& cluster, const Issuer& issuer, std::uint32_t lanes,
                          std::uint32_t address, MbarrierStatus status, const MbarrierUse& use) {
   const Actor actor = actor_of(cluster, issuer, lanes);
-  std::uint64_t& phase = clusters_[cluster.index].phases[address];
+  std::uint64_t& phase = held(cluster).phases[address];
   if (use.op == MbarrierUse::Op::kInit && !is_misuse(status)) phase = 0;
   if (status == MbarrierStatus::kInitOfLiveObject) phase = 0;
   MbarrierEvent event{use, address, phase, status, Order::kRelease, Scope::kCta};

@@ -83,7 +83,16 @@ class Sanitizer {
   const Launch* launch_ = nullptr;
   const Program* program_ = nullptr;
   std::vector<Meaning> meanings_;
+  Held& held(const Cluster& cluster) {
+    if (held_index_ != cluster.index) {
+      held_index_ = cluster.index;
+      held_ = &clusters_[cluster.index];
+    }
+    return *held_;
+  }
   std::unordered_map<std::uint64_t, Held> clusters_;  // by Cluster::index
+  std::uint64_t held_index_ = ~std::uint64_t{0};
+  Held* held_ = nullptr;  // of the cluster held_index_
   std::uint64_t position_ = 0;
   Before before_;
 };

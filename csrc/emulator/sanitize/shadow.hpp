@@ -22,6 +22,11 @@ class ByteFlags {
     for_each_word(begin, bytes, [](std::uint64_t& word, std::uint64_t mask) { word &= ~mask; });
   }
   bool all(std::uint64_t begin, std::uint64_t bytes) const {
+    const std::uint64_t bit = begin % 64;
+    if (bytes < 64 && bit + bytes <= 64) {
+      const std::uint64_t mask = ((std::uint64_t{1} << bytes) - 1) << bit;
+      return (words_[begin / 64] & mask) == mask;
+    }
     bool found = true;
     const_cast<ByteFlags*>(this)->for_each_word(
         begin, bytes, [&](const std::uint64_t& word, std::uint64_t mask) { found &= (word & mask) == mask; });

@@ -58,8 +58,15 @@ std::uint32_t pc_of(const Actor& actor) {
 void Taint::launched(const Program& program) {
   clusters_.clear();
   cached_ = nullptr;
+  origins_.clear();
   if (program_ == &program) return;
   program_ = &program;
+  rules_.clear();
+}
+
+// What is only needed once something is tainted.
+void Taint::prepare() {
+  const Program& program = *program_;
   const auto& opcodes = program.image->module().opcodes;
   std::vector<std::optional<Rule>> known(opcodes.size());
   rules_.assign(program.code.size(), Rule::kCompute);
@@ -72,9 +79,6 @@ void Taint::launched(const Program& program) {
   first_.assign(program.code.size() + 1, 0);
   for (const Mention& m : program.mentions) ++first_[m.inst + 1];
   for (std::size_t pc = 0; pc < program.code.size(); ++pc) first_[pc + 1] += first_[pc];
-  origins_.assign(program.code.size() + program.unset.size(), {});
-  for (std::size_t i = 0; i < program.unset.size(); ++i)
-    origins_[program.code.size() + i].register_name = name_of(program.unset[i]);
 }
 
 std::string Taint::name_of(const Mention& mention) const {
@@ -133,7 +137,7 @@ void Taint::assign(const Warp& w, const Mention& destination, std::uint32_t lane
 std::uint32_t Taint::loaded(const Actor& actor, const char* space, std::uint64_t address,
                             std::uint64_t bytes) {
   const std::uint32_t origin = pc_of(actor);
-  origins_[origin] = {party(actor), space, address, bytes, {}};
+  origins_[origin] = {party(actor), space, address, bytes};
   return origin;
 }
 
@@ -141,14 +145,16 @@ void Taint::decides(const Actor& actor, const Mention& source, std::uint32_t lan
   const Mask mask = of(*actor.warp, source);
   if ((mask.lanes() & lanes) == 0) return;
   assign(*actor.warp, source, 0xffffffffu, {});
+  const auto code = static_cast<std::uint32_t>(program_->code.size());
   const Origin& origin = origins_[mask.origin];
   Finding finding;
   finding.detector = "memory";
   Actor some = actor;
   some.lanes = mask.lanes() & lanes;
-  if (origin.at.cta < 0) {
+  if (mask.origin >= code) {
     finding.kind = "uninitialised_register";
-    finding.message = "register " + origin.register_name + " was never written, but its value " + how;
+    finding.message = "register " + name_of(program_->unset[mask.origin - code]) +
+                      " was never written, but its value " + how;
     finding.at = party(some);
   } else {
     finding.kind = "uninitialised_read";

@@ -16,10 +16,9 @@ class Taint {
  public:
   // Where a tainted value was read.
   struct Origin {
-    Party at;  // nobody: the register itself was never written
+    Party at;
     std::string space;
     std::uint64_t address = 0, bytes = 0;
-    std::string register_name;
   };
   // How an instruction treats it.
   enum class Rule : std::uint8_t {
@@ -41,7 +40,7 @@ class Taint {
   // Tainted lanes, for the lower and the upper half of a register: compilers pack values with nothing.
   struct Mask {
     std::uint32_t low = 0, high = 0;
-    std::uint32_t origin = 0;
+    std::uint32_t origin = 0;  // the instruction that loaded it; behind the last: registers of Program::unset
     std::uint32_t lanes() const { return low | high; }
     void add(const Mask& other) {
       if (other.lanes() == 0) return;
@@ -58,9 +57,13 @@ class Taint {
   void cluster_finished(const Cluster& cluster) { clusters_.erase(cluster.index), cached_ = nullptr; }
   bool follows(const Warp& w) { return !warp(w).empty(); }
 
-  Rule rule(std::uint32_t pc) const { return rules_[pc]; }
+  Rule rule(std::uint32_t pc) {
+    if (rules_.empty()) prepare();
+    return rules_[pc];
+  }
   // What the instruction mentions, in the order of its fields.
-  std::pair<const Mention*, const Mention*> mentions(std::uint32_t pc) const {
+  std::pair<const Mention*, const Mention*> mentions(std::uint32_t pc) {
+    if (rules_.empty()) prepare();
     return {program_->mentions.data() + first_[pc], program_->mentions.data() + first_[pc + 1]};
   }
   Mask of(const Warp& w, const Mention& mention);
@@ -76,6 +79,7 @@ class Taint {
 
  private:
   using Registers = std::unordered_map<std::uint32_t, Mask>;
+  void prepare();
   Registers& warp(const Warp& w);
   std::uint32_t shuffled(const Actor& actor, std::uint32_t source) const;
   void compute(const Actor& actor, std::uint32_t group);
@@ -87,8 +91,8 @@ class Taint {
   Findings& findings_;
   const Program* program_ = nullptr;
   std::vector<Rule> rules_;
-  std::vector<std::uint32_t> first_;  // by instruction: its mentions
-  std::vector<Origin> origins_;       // by instruction that loaded, then by register in Program::unset
+  std::vector<std::uint32_t> first_;                                    // by instruction: its mentions
+  std::unordered_map<std::uint32_t, Origin> origins_;                   // by instruction that loaded
   std::unordered_map<std::uint64_t, std::vector<Registers>> clusters_;  // by Cluster::index; by Warp::slot
   const Cluster* cached_ = nullptr;
   std::vector<Registers>* cached_warps_ = nullptr;

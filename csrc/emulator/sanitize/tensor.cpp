@@ -83,7 +83,9 @@ void TensorSanitizer::performed(const Actor& actor, const AsyncOp& op, const Foo
 // Whether the columns that an operation touches are still allocated when it does so.
 void TensorSanitizer::check_block(const Actor& actor, const TmemRange& range) {
   const TensorMemory& memory = actor.warp->cluster->async->tmem(range.rank);
-  for (std::uint32_t c = range.column; c < range.column + range.columns; ++c) {
+  // Whole units are allocated.
+  constexpr std::uint32_t kUnit = TensorMemory::kUnit;
+  for (std::uint32_t c = range.column; c < range.column + range.columns; c = (c / kUnit + 1) * kUnit) {
     if (memory.is_allocated(c)) continue;
     const std::vector<Block>& blocks = of(actor).ctas[range.rank].blocks;
     const auto freed = std::find_if(blocks.rbegin(), blocks.rend(), [&](const Block& block) {
