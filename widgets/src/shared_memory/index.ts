@@ -10,14 +10,13 @@ import {
   h,
   makeFrame,
   TensorWindow,
-  type Theme,
   Transport,
   watchTheme,
 } from "../core";
 import type { Range } from "../memory/cividis";
 import { followSession } from "../memory/following";
 import { noteParts } from "../memory/parts";
-import { accessPanel } from "./access_panel";
+import { makeBoard } from "./board";
 import {
   type Area,
   type Code,
@@ -30,29 +29,17 @@ import {
   type TensorMap,
   type Tile,
 } from "./data";
-import { descriptorPanel } from "./descriptor_panel";
 import { chunkText, detailParts, type Looked } from "./details";
-import { Editor, type From, tileAt } from "./editor";
+import { Editor, tileAt } from "./editor";
 import { gridTitle, makeGrids } from "./grids";
-import type { Layout } from "./layout";
-import { type MapEdit, mapPanel, questionOfMap } from "./map_panel";
+import { questionOfMap } from "./map_panel";
 import { orderControl } from "./order_control";
-import { pipelineTable } from "./pipeline_view";
-import { rawPanel } from "./raw_panel";
 import { chunkKey, strip } from "./strip";
-import { tabs } from "./tabs";
 import { type Content, makeToolbar } from "./toolbar";
 import { eventsOf, granularitiesOf, touchedBy } from "./track";
 import { type Facts, momentSentence, numbersIn } from "./words";
 
 const SAMPLED = 400; // pieces, for the range of colours
-/** Which panel edits what the sides show. */
-const EDITS: Record<string, From> = {
-  descriptor: "descriptor",
-  instruction: "descriptor",
-  map: "map",
-  raw: "raw",
-};
 
 function render({ el, source, selection, disposer }: Context): void {
   const transport = new Transport();
@@ -135,36 +122,13 @@ function render({ el, source, selection, disposer }: Context): void {
   const problem = h("p", { class: "ssm-error", role: "alert" });
   const bytesTitle = h("div", { class: "sg-heading" });
   const logicalTitle = h("div", { class: "sg-heading" });
-  const descriptors = descriptorPanel((descriptor) => edited({ descriptor }));
-  const mapView = mapPanel(
-    (map) => edited({ map }),
-    (number) => {
-      const map = maps[number];
-      const base = editor.map?.base ?? launch?.dynamic ?? 1024;
-      if (map) edited({ map: { map, coordinates: map.dims.map(() => 0), base } });
-    },
-  );
-  const mapBox = h("div");
-  const noMaps = h("p", { class: "smv-note" }, "No copy of this launch used a tensor map.");
-  const raw = rawPanel((next) => edited({ raw: next }));
-  const access = accessPanel();
-  const pipelineBox = h("div");
-  const board = tabs(
-    [
-      ["descriptor", "smem descriptor", descriptors.smem],
-      ["instruction", "instruction descriptor", descriptors.instruction],
-      ["map", "tensor map", mapBox],
-      ["raw", "plain array", raw.root],
-      ["banks", "banks", access.root],
-      ["pipelines", "cp.async groups", pipelineBox],
-    ],
-    (picked) => {
-      const from = EDITS[picked];
-      if (from === undefined || from === editor.from) return;
-      editor.show(from);
-      relayout();
-    },
-  );
+  const board = makeBoard({
+    edited,
+    maps: () => maps,
+    editor,
+    base: () => launch?.dynamic ?? 1024,
+    relayout,
+  });
   frame.toolbar.append(...toolbar.parts);
   frame.view.append(
     stripBox,
@@ -202,10 +166,8 @@ function render({ el, source, selection, disposer }: Context): void {
     relayout();
   }
 
-  /** The panel of what is open comes to the front, unless banks or groups are being looked at. */
   function opened(): void {
-    const now = EDITS[board.current];
-    if (now !== undefined && now !== editor.from) board.show(editor.from);
+    board.showOpened();
     relayout();
   }
 
@@ -290,28 +252,6 @@ function render({ el, source, selection, disposer }: Context): void {
     stripBox.replaceChildren(drawn);
   }
 
-  const drawDescriptor = onChange(descriptors.show);
-  const drawRaw = onChange(raw.show);
-  const drawMap = onChange((edit: MapEdit | undefined) => {
-    mapBox.replaceChildren(edit ? mapView.root : noMaps);
-    if (edit) mapView.show(edit, maps);
-  });
-  const drawGroups = onChange((frame: FrameInfo | undefined) =>
-    pipelineBox.replaceChildren(pipelineTable(frame?.pipelines ?? [])),
-  );
-  const drawAccess = onChange(
-    (frame: FrameInfo | undefined, layout: Layout, code: Facts["code"], now: Theme) =>
-      access.show(frame, code, layout, now),
-  );
-
-  function drawPanels(now: Facts): void {
-    drawDescriptor(editor.descriptor);
-    drawRaw(editor.raw);
-    drawMap(editor.map);
-    drawGroups(info);
-    drawAccess(info, editor.layout, now.code, theme());
-  }
-
   const redrawFrame = framed(() => {
     if (!launch || !facts) return;
     measureRange();
@@ -324,7 +264,7 @@ function render({ el, source, selection, disposer }: Context): void {
     bytesTitle.textContent = `In memory ${gridTitle(layout)}`;
     logicalTitle.textContent = `${from === "map" ? "In the box" : "In the matrix"}: ${name}`;
     grids.redraw();
-    drawPanels(facts);
+    board.draw(info, facts.code, theme());
     frame.details.replaceChildren(
       ...detailParts(looked(), selected),
       ...noteParts(info?.note ?? ""),
@@ -363,7 +303,7 @@ function render({ el, source, selection, disposer }: Context): void {
     facts = { moments, tiles, roles: next.roles, code: source.get<Record<string, Code>>("code") };
     toolbar.showLaunch(next, tiles);
     editor.reset(next, facts, maps, areas);
-    board.show(editor.from);
+    board.reset();
     relayout();
     following.steps({
       moments,
@@ -406,16 +346,6 @@ function render({ el, source, selection, disposer }: Context): void {
   frame.setHeader(source.get<Header>("header"));
   frame.setPlaceholder({ kind: "loading", text: "Reading shared memory." });
   following.reload();
-}
-
-/** `draw`, skipped while its arguments are the same objects. */
-function onChange<T extends unknown[]>(draw: (...values: T) => void): (...values: T) => void {
-  let last: T | undefined;
-  return (...values) => {
-    if (last && values.every((value, i) => value === last?.[i])) return;
-    last = values;
-    draw(...values);
-  };
 }
 
 /** The address arithmetic of this page, for the tests that hold it against the emulator's. */

@@ -2,7 +2,8 @@
 
 import { type Disposer, framed, h } from "../core";
 import { COLUMNS, LANES } from "./data";
-import { LEFT, paintMap, type Scene, TOP } from "./paint";
+import { LEFT, TOP } from "./heads";
+import { paintMap, type Scene } from "./paint";
 import { panBy, type Size, scaleOf, type Viewport, zoomAt } from "./viewport";
 
 export interface Cell {

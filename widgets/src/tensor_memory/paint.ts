@@ -5,12 +5,11 @@ import { inkFor, type Range } from "../memory/cividis";
 import { type Format, firstNumber, textOf } from "../memory/words";
 import type { Picture } from "./cells";
 import { type Allocation, COLUMNS, LANES, QUARTER, type Region, type Tile } from "./data";
+import { LEFT, paintHeads, TOP } from "./heads";
 import { type Category, categoryOf, type Mode } from "./looks";
 import { type Size, scaleOf, type Viewport } from "./viewport";
 import type { Facts } from "./words";
 
-export const LEFT = 58;
-export const TOP = 40;
 const TEXT_FROM = 30; // px of cell width from which values are written
 const CROSS_FROM = 7;
 
@@ -37,7 +36,7 @@ export interface Scene {
   selectedTile: Tile | undefined;
 }
 
-interface Box {
+export interface Box {
   x: number;
   y: number;
   width: number;
@@ -76,11 +75,10 @@ export function paintMap(context: CanvasRenderingContext2D, scene: Scene, size: 
   paintQuarters(context, scene, boxOf);
   paintMarks(context, scene, boxOf);
   context.restore();
-  paintLanes(context, scene, boxOf, size);
-  paintColumns(context, scene, boxOf, size);
+  paintHeads(context, scene, boxOf, size);
 }
 
-type BoxOf = (lane: number, lanes: number, column: number, columns: number) => Box;
+export type BoxOf = (lane: number, lanes: number, column: number, columns: number) => Box;
 
 function fill(context: CanvasRenderingContext2D, { x, y, width, height }: Box): void {
   context.fillRect(x, y, width, height);
@@ -261,73 +259,4 @@ function outlineCell(context: CanvasRenderingContext2D, box: Box, theme: Theme, 
   context.setLineDash(dash);
   outline(context, around, theme.focus, 2);
   context.setLineDash([]);
-}
-
-function paintLanes(context: CanvasRenderingContext2D, scene: Scene, boxOf: BoxOf, size: Size): void {
-  const { theme } = scene;
-  context.save();
-  context.beginPath();
-  context.rect(0, TOP, LEFT, size.height - TOP);
-  context.clip();
-  context.textBaseline = "middle";
-  context.textAlign = "right";
-  const high = boxOf(0, 1, 0, 1).height;
-  const every = [1, 2, 4, 8, 16, 32].find((step) => step * high >= 13) ?? 32;
-  context.font = `11px ${theme.uiFont}`;
-  context.fillStyle = theme.muted;
-  for (let lane = 0; lane < LANES; lane += every) {
-    const { y, height } = boxOf(lane, 1, 0, 1);
-    const middle = every === 1 ? y + height / 2 : y + 6;
-    if (middle > TOP + 5 && middle < size.height - 5) context.fillText(String(lane), LEFT - 4, middle);
-  }
-  for (let quarter = 0; quarter < 4; quarter++) {
-    const { y, height } = boxOf(quarter * QUARTER, QUARTER, 0, 1);
-    const top = Math.max(TOP, y);
-    const bottom = Math.min(size.height, y + height);
-    if (bottom - top < 40) continue;
-    context.save();
-    context.translate(9, (top + bottom) / 2);
-    context.rotate(-Math.PI / 2);
-    context.textAlign = "center";
-    context.fillStyle = theme.text;
-    context.fillText(bottom - top > 96 ? `warp % 4 = ${quarter}` : `w%4=${quarter}`, 0, 0);
-    context.restore();
-  }
-  context.restore();
-}
-
-function paintColumns(context: CanvasRenderingContext2D, scene: Scene, boxOf: BoxOf, size: Size): void {
-  const { theme } = scene;
-  context.save();
-  context.beginPath();
-  context.rect(LEFT, 0, size.width - LEFT, TOP);
-  context.clip();
-  context.font = `11px ${theme.uiFont}`;
-  context.textBaseline = "middle";
-  for (const { number, column, columns } of scene.allocations) {
-    const { x, width } = boxOf(0, 1, column, columns);
-    context.strokeStyle = theme.text;
-    context.lineWidth = 1;
-    context.strokeRect(Math.round(x) + 1.5, 1.5, Math.round(width) - 3, 15);
-    context.fillStyle = theme.text;
-    context.textAlign = "left";
-    const from = Math.max(LEFT, x) + 5;
-    const label = `allocation ${number}: ${columns} columns`;
-    const short = `#${number}`;
-    const room = Math.min(size.width, x + width) - from - 4;
-    const text = [label, short].find((each) => context.measureText(each).width <= room);
-    if (text) context.fillText(text, from, 9.5);
-  }
-  const wide = boxOf(0, 1, 0, 1).width;
-  const every = [1, 2, 4, 8, 16, 32, 64, 128].find((step) => step * wide >= 36) ?? 128;
-  context.textAlign = "left";
-  context.fillStyle = theme.muted;
-  context.strokeStyle = theme.border;
-  for (let column = 0; column < COLUMNS; column += every) {
-    const { x } = boxOf(0, 1, column, 1);
-    if (x < LEFT - 1 || x > size.width) continue;
-    context.fillRect(Math.round(x), TOP - 5, 1, 5);
-    context.fillText(String(column), x + 3, TOP - 12);
-  }
-  context.restore();
 }
