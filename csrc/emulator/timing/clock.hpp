@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <queue>
+#include <span>
 #include <vector>
 
 #include "emulator/timing/contributions.hpp"
@@ -9,6 +11,11 @@
 #include "emulator/timing/trace.hpp"
 
 namespace sglab::emu::timing {
+
+// The first row of a table, sorted by events, at an event or behind it.
+inline std::size_t first_row(std::span<const std::uint64_t> events, std::uint64_t event) {
+  return static_cast<std::size_t>(std::lower_bound(events.begin(), events.end(), event) - events.begin());
+}
 
 // Replays a trace on a model of a GPU. Warps issue their recorded instructions in order; the queue holds, for
 // every warp that knows, the earliest time of its next one. Every unit serves requests in the order in which
@@ -80,12 +87,12 @@ class Clock {
   double global(Warp& w, const Cost& cost, std::uint64_t event, double time);
   double shared_cycles(const Warp& w, std::uint64_t event, bool& remote) const;
   double lsu_cycles(std::uint64_t event) const;
-  double copy(Warp& w, std::uint64_t event, double time);
+  void copy(Warp& w, std::uint64_t event, double time);
   double wait(Warp& w, const Cost& cost);
   double tcgen05(Warp& w, const Cost& cost, std::uint64_t event, double time);
-  void commit(Warp& w, std::uint64_t event, double time);
+  void commit(std::uint64_t event, double time);
   std::int64_t barrier_row(std::uint64_t event) const;
-  double arrival(Warp& w, std::int64_t row, double time);
+  void arrival(Warp& w, std::int64_t row, double time);
   bool hold(std::uint32_t warp, std::int64_t phase);
   void end_event(Warp& w, const Cost& cost, double issued, double end, bool blocks, Stall why);
   void contribute(std::uint32_t phase, double time);

@@ -7,9 +7,6 @@
 namespace sglab::emu::timing {
 namespace {
 
-constexpr std::uint32_t kRankShift = 24;
-constexpr std::uint8_t kNamed = 0, kMbarrier = 1;
-
 class Objects {
  public:
   explicit Objects(const Trace& trace) : t_(trace) {

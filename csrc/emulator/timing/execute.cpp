@@ -6,29 +6,7 @@
 namespace sglab::emu::timing {
 namespace {
 
-constexpr std::uint32_t kRankShift = 24;
-constexpr double kWavefront = 128;  // bytes that shared memory or the L1 cache moves per cycle
-constexpr double kQueue = 24;       // cycles of work that may wait at an SM's unit before warps stall
-constexpr std::uint8_t kNamed = 0, kMbarrier = 1;
-constexpr std::uint8_t kWrites = 2, kBoth = 3;
-enum CopyKind : std::uint8_t {
-  kTensorLoad,
-  kTensorStore,
-  kTensorReduce,
-  kBulkLoad,
-  kBulkStore,
-  kSharedToShared,
-  kBulkReduce,
-  kReduceToShared,
-  kStoreWords,
-  kTensorPrefetch,
-  kBulkPrefetch,
-  kSmallCopy,
-};
-
-std::size_t first_row(std::span<const std::uint64_t> events, std::uint64_t event) {
-  return static_cast<std::size_t>(std::lower_bound(events.begin(), events.end(), event) - events.begin());
-}
+constexpr double kQueue = 24;  // cycles of work that may wait at an SM's unit before warps stall
 
 Stall producer_of(const Cost& cost) {
   switch (cost.action) {
@@ -206,7 +184,7 @@ bool Clock::execute(std::uint32_t warp) {
     case Action::kTcgen05Commit:
       issued = issue(w, cost, cost.busy);
       end = issued.served + cost.latency;
-      commit(w, event, std::max(issued.served, w.tensor) + cost.latency);
+      commit(event, std::max(issued.served, w.tensor) + cost.latency);
       break;
     case Action::kTmemWait:
       issued = issue(w, cost, cost.busy);
@@ -221,189 +199,6 @@ bool Clock::execute(std::uint32_t warp) {
   fill(w, at, end, producer_of(cost));
   end_event(w, cost, issued.time, end, blocks, why);
   return true;
-}
-
-double Clock::lsu_cycles(std::uint64_t event) const {
-  double bytes = 0;
-  for (std::size_t row = first_row(t_.accesses.event, event);
-       row < t_.accesses.event.size() && t_.accesses.event[row] == event; ++row)
-    bytes += t_.accesses.bytes[row];
-  return std::max(1.0, bytes / kWavefront);
-}
-
-double Clock::shared_cycles(const Warp& w, std::uint64_t event, bool& remote) const {
-  const std::size_t row = first_row(t_.accesses.event, event);
-  if (row == t_.accesses.event.size() || t_.accesses.event[row] != event) return 1;
-  remote = t_.accesses.address[row] >> kRankShift != t_.rank_of[w.cta];
-  return std::max(1.0, t_.accesses.bytes[row] / kWavefront);
-}
-
-// Generic instructions may reach shared memory, too.
-double Clock::global(Warp& w, const Cost& cost, std::uint64_t event, double time) {
-  double end = time + 1;
-  for (std::size_t row = first_row(t_.accesses.event, event);
-       row < t_.accesses.event.size() && t_.accesses.event[row] == event; ++row) {
-    double done;
-    if (t_.accesses.space[row] != 0) {
-      done = time + cost.latency;
-    } else if (t_.accesses.kind[row] == kBoth) {
-      done = memory_.atomic(w.sm, time, row);
-    } else if (t_.accesses.kind[row] == kWrites) {
-      done = memory_.store(w.sm, time, row);
-    } else {
-      done = memory_.load(w.sm, time, row, cost.cached);
-    }
-    end = std::max(end, done);
-  }
-  return end;
-}
-
-double Clock::copy(Warp& w, std::uint64_t event, double time) {
-  double last = time;
-  for (std::size_t row = first_row(t_.copies.event, event);
-       row < t_.copies.event.size() && t_.copies.event[row] == event; ++row) {
-    double done = time, read = time;
-    const std::uint8_t kind = t_.copies.kind[row];
-    Groups& bulk = w.groups[static_cast<int>(Group::kBulk)];
-    switch (kind) {
-      case kTensorLoad:
-      case kTensorPrefetch:
-        done = memory_.copy_in(w.sm, time, row, m_.tensor_copy_latency);
-        break;
-      case kBulkLoad:
-      case kBulkPrefetch:
-        done = memory_.copy_in(w.sm, time, row, m_.copy_latency);
-        break;
-      case kSmallCopy: {
-        done = memory_.copy_in(w.sm, time, row, m_.cp_async_latency);
-        Groups& small = w.groups[static_cast<int>(Group::kCpAsync)];
-        small.open = std::max(small.open, done);
-        w.copies = std::max(w.copies, done);
-        break;
-      }
-      case kSharedToShared:
-      case kReduceToShared:
-      case kStoreWords:
-        done = time + m_.remote_latency + t_.copies.bytes[row] / m_.copy_store_port;
-        break;
-      default:
-        done = memory_.copy_out(w.sm, time, row, read);
-        bulk.open = std::max(bulk.open, done);
-        bulk.open_read = std::max(bulk.open_read, read);
-    }
-    out_.copy_start[row] = time;
-    out_.copy_end[row] = done;
-    for (std::uint32_t i = contributions_.copy_begin[row]; i < contributions_.copy_begin[row + 1]; ++i)
-      contribute(contributions_.copy_phases[i], done);
-    last = std::max(last, done);
-  }
-  return last;
-}
-
-// When all but the youngest `argument` groups are complete. A negative argument waits for uncommitted copies,
-// too.
-double Clock::wait(Warp& w, const Cost& cost) {
-  Groups& groups = w.groups[static_cast<int>(cost.group)];
-  std::vector<double>& of = cost.read_only ? groups.read : groups.done;
-  double time = cost.argument < 0 ? groups.open : 0;
-  const std::size_t stay = static_cast<std::size_t>(std::max(cost.argument, 0));
-  const std::size_t leave = of.size() > stay ? of.size() - stay : 0;
-  for (std::size_t i = 0; i < leave; ++i) time = std::max(time, of[i]);
-  if (!cost.read_only) {
-    groups.done.erase(groups.done.begin(), groups.done.begin() + static_cast<std::ptrdiff_t>(leave));
-    groups.read.erase(groups.read.begin(), groups.read.begin() + static_cast<std::ptrdiff_t>(leave));
-  }
-  return time;
-}
-
-double Clock::tcgen05(Warp& w, const Cost& cost, std::uint64_t event, double time) {
-  double end = time + cost.latency;
-  for (std::size_t row = first_row(t_.tcgen05.event, event);
-       row < t_.tcgen05.event.size() && t_.tcgen05.event[row] == event; ++row) {
-    const double busy = t_.tcgen05.busy[row], latency = t_.tcgen05.latency[row];
-    double start;
-    if (cost.action == Action::kTcgen05) {
-      Server& own = sms_[w.sm].tensor;
-      start = own.serve(time, busy) - busy;
-      if (t_.tcgen05.cta_group[row] == 2) {
-        const std::uint32_t peer =
-            members_[std::size_t{t_.cluster_of[w.cta]} * t_.cluster_size + (t_.rank_of[w.cta] ^ 1u)];
-        start = std::max(start, sms_[out_.cta_sm[peer]].tensor.free);
-        own.free = sms_[out_.cta_sm[peer]].tensor.free = start + busy;
-      }
-      w.tensor = std::max(w.tensor, start + busy + latency);
-    } else {
-      const bool stores = cost.action == Action::kTmemStore;
-      Server& port = sms_[w.sm].parts[w.part].units[static_cast<int>(Unit::kTensor)];
-      start = port.serve(time, busy) - busy;
-      w.tmem[stores] = std::max(w.tmem[stores], start + busy + latency);
-    }
-    out_.tcgen05_start[row] = start;
-    out_.tcgen05_end[row] = start + busy + latency;
-    end = std::max(end, start + busy + latency);
-  }
-  return end;
-}
-
-void Clock::commit(Warp&, std::uint64_t event, double time) {
-  const auto& commits = contributions_.commits;
-  auto at =
-      std::lower_bound(commits.begin(), commits.end(), event,
-                       [](const Contributions::Asynchronous& c, std::uint64_t e) { return c.event < e; });
-  for (; at != commits.end() && at->event == event; ++at) contribute(at->phase, time);
-}
-
-std::int64_t Clock::barrier_row(std::uint64_t event) const {
-  const std::size_t row = first_row(t_.barriers.event, event);
-  const bool found = row < t_.barriers.event.size() && t_.barriers.event[row] == event;
-  return found ? static_cast<std::int64_t>(row) : -1;
-}
-
-double Clock::arrival(Warp& w, std::int64_t row, double time) {
-  const auto at = static_cast<std::size_t>(row);
-  if (t_.barriers.kind[at] == kNamed) time = sms_[w.sm].barrier.serve(time, m_.barrier_arrive);
-  const std::int64_t phase = contributions_.of_barrier[at];
-  if (phase != kNoPhase) contribute(static_cast<std::uint32_t>(phase), time);
-  return time;
-}
-
-// When a warp that waits for a phase goes on.
-double Clock::released(const Warp& w, std::uint32_t phase) const {
-  const std::uint8_t kind = t_.phases.kind[phase];
-  if (kind == kNamed) return phases_[phase].time + m_.barrier_latency;
-  if (kind != kMbarrier) return phases_[phase].time + m_.cluster_latency;
-  const bool remote = t_.phases.object[phase] >> kRankShift != t_.rank_of[w.cta];
-  return phases_[phase].time + m_.mbarrier_latency + (remote ? m_.remote_latency : 0);
-}
-
-bool Clock::hold(std::uint32_t warp, std::int64_t phase) {
-  Phase& p = phases_[static_cast<std::size_t>(phase)];
-  if (p.missing == 0) return false;
-  p.parked.push_back(warp);
-  return true;
-}
-
-void Clock::contribute(std::uint32_t phase, double time) {
-  Phase& p = phases_[phase];
-  p.time = std::max(p.time, time);
-  if (p.missing == 0 || --p.missing != 0) return;
-  wake(phase);
-}
-
-void Clock::wake(std::uint32_t phase) {
-  std::vector<std::uint32_t> parked;
-  parked.swap(phases_[phase].parked);
-  for (const std::uint32_t warp : parked) {
-    Warp& w = warps_[warp];
-    const std::uint32_t at = pc(w);
-    const Cost& cost = t_.costs[at];
-    const double issued = out_.issue[w.event];
-    const double end = std::max(issued + cost.latency, released(w, phase));
-    fill(w, at, end, producer_of(cost));
-    end_event(w, cost, issued, end, true,
-              t_.phases.kind[phase] == kMbarrier ? Stall::kMbarrier : Stall::kBarrier);
-    move_on(warp);
-  }
 }
 
 }  // namespace sglab::emu::timing

@@ -7,6 +7,9 @@
 
 namespace sglab::emu::timing {
 
+constexpr std::uint32_t kRankShift = 24;           // of the CTA's rank in a shared::cluster address
+constexpr std::uint8_t kNamed = 0, kMbarrier = 1;  // kinds of barriers
+
 // Which unit an instruction keeps busy. Those up to kTensor exist once per sub-partition of an SM, the others
 // once per SM.
 enum class Unit : std::uint8_t { kNone, kFma, kAlu, kXu, kFp64, kTensor, kLsu, kAsync, kCount };
