@@ -219,6 +219,26 @@ def test_memory_is_watched_and_a_wrong_expression_explained(host: Host, widget: 
     expect(page.locator(".kd-value")).to_have_attribute("data-changed", "")
 
 
+def test_playing_steps_on_until_it_is_paused(host: Host, widget: KernelDebugger) -> None:
+    page = show(host, widget)
+    page.get_by_label("Speed").select_option("20")
+    frame(page).press(" ")
+    page.wait_for_function("document.querySelector('.sg-widget').dataset.position >= 3")
+    frame(page).press(" ")
+    expect(page.get_by_role("button", name="Play (Space)")).to_be_visible()
+    assert widget.session.now >= 3
+
+
+def test_an_address_selected_elsewhere_is_offered_to_be_watched(host: Host, widget: KernelDebugger) -> None:
+    page = show(host, widget)
+    selection.set(address="smem+0x400")
+    host.flush()
+    page.get_by_role("tab", name="Memory").click()
+    expect(page.get_by_label("Memory to watch")).to_have_value("smem+0x400")
+    page.get_by_label("Memory to watch").press("Enter")
+    expect(page.locator(".kd-watch")).to_contain_text("u32 at smem+0x400")
+
+
 def test_search_and_go_to_line(host: Host, widget: KernelDebugger) -> None:
     page = show(host, widget)
     page.get_by_role("listbox", name="PTX").click(position={"x": 300, "y": 30})

@@ -231,7 +231,8 @@ export function makeView({
   disposer.add(
     selection.on((value, origin) => {
       if (origin === frame) return;
-      const { cta, warp, moment } = value;
+      const { cta, warp, moment, address } = value;
+      if (address !== undefined) watches.offer(address);
       if (cta !== undefined && warp !== undefined) Object.assign(look, { cta, warp, group: 0 });
       else unpin();
       if (moment !== undefined && moment !== driver.state?.position) {

@@ -15,6 +15,7 @@ export class WarpsView {
   readonly element = h("section", { class: "kd-warps", "aria-label": "Warps" });
   #choose = h("select", { class: "sg-select", "aria-label": "CTA" });
   #listed = "";
+  #focus = "";
 
   constructor(
     private code: CodeModel,
@@ -42,9 +43,23 @@ export class WarpsView {
     }
     if (ctas.length === 0)
       parts.push(h("p", { class: "kd-note" }, "No CTA is running. Step back to look at one."));
+    const scrolled = this.element.scrollTop;
     this.element.replaceChildren(...parts);
+    this.element.scrollTop = scrolled;
     if (focused)
       this.element.querySelector<HTMLElement>(`[data-key="${focused}"]`)?.focus({ preventScroll: true });
+    const focus = String(state.focus);
+    if (focus !== this.#focus) this.#revealFocus();
+    this.#focus = focus;
+  }
+
+  /** Scrolls the list, and only the list, to the warp in focus. */
+  #revealFocus(): void {
+    const row = this.element.querySelector<HTMLElement>("[aria-pressed=true]");
+    if (!row) return;
+    const [box, place] = [this.element.getBoundingClientRect(), row.getBoundingClientRect()];
+    if (place.top < box.top) this.element.scrollTop -= box.top - place.top + place.height;
+    else if (place.bottom > box.bottom) this.element.scrollTop += place.bottom - box.bottom + place.height;
   }
 
   #heading(state: State, pinned: boolean): HTMLElement {

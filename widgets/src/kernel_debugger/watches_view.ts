@@ -43,6 +43,11 @@ export class WatchesView {
     });
   }
 
+  /** Offers an address that was selected elsewhere. */
+  offer(address: string): void {
+    if (/^[sg]mem(@\d+)?\+(0x[0-9a-f]+|\d+)$/i.test(address)) this.#input.value = address;
+  }
+
   focus(): void {
     this.#input.focus();
   }
