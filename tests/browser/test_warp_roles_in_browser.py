@@ -177,6 +177,19 @@ def test_rings_follow_the_steps(host: Host, widget: WarpRoles) -> None:
     assert "stage 0 empty, filled" in (ring.locator("svg").get_attribute("aria-label") or "")
 
 
+def test_the_stages_of_rings_are_selected_by_key_or_press(host: Host, widget: WarpRoles) -> None:
+    page = show(host, widget)
+    sectors = page.locator(".swr-ring", has_text="load→mma ×7").locator(".swr-sector")
+    page.locator(".sg-widget").press("p")
+    page.locator(".sg-widget").press("p")
+    expect(sectors.nth(1)).to_have_class("swr-sector swr-chosen")
+    page.locator(".sg-widget").press("P")
+    expect(sectors.nth(0)).to_have_class("swr-sector swr-chosen")
+    sectors.nth(4).click()
+    names = {f"0/mbarrier/{each['object']:#x}": each["name"] for each in widget.launch["barriers"] if not each["rank"]}
+    assert names[selection.value["barrier"]] == "load→mma full[4]"
+
+
 def test_selecting_a_warp_stresses_it_everywhere(host: Host, widget: WarpRoles) -> None:
     page = show(host, widget)
     page.locator(".sg-timeline-label", has_text="8 mma").first.click()

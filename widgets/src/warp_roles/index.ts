@@ -59,6 +59,8 @@ function render({ el, source, selection, disposer }: Context): void {
         label: "select what was just executed",
         run: () => pickEvent(transport.position - 1),
       },
+      { keys: ["p"], label: "select the next barrier of a pipeline", run: () => stepBarrier(1) },
+      { keys: ["P"], label: "select the previous barrier of a pipeline", run: () => stepBarrier(-1) },
       { keys: ["c"], label: "go to the cause of the selected event", run: () => goToCause() },
       { keys: ["e"], label: "go to the first effect of the selected event", run: () => goToEffect() },
       {
@@ -202,6 +204,16 @@ function render({ el, source, selection, disposer }: Context): void {
     const from = rows.length === 1 ? (rows[0] as number) : step > 0 ? -1 : meta.ctas.length * meta.warps;
     const row = Math.max(0, Math.min(meta.ctas.length * meta.warps - 1, from + step));
     selectRow(shown.timeline.rowOfWarp[row] as number);
+  }
+
+  /** Stage by stage, ring by ring: what pressing a sector does. */
+  function stepBarrier(step: number): void {
+    if (!shown) return;
+    const all = shown.launch.meta.pipelines.flatMap(({ full, empty }) => [...full, ...empty]);
+    const at = all.indexOf(barrierOf(shown.launch, selection.value) ?? -1);
+    const from = at >= 0 ? at : step > 0 ? -1 : all.length;
+    const next = all[Math.max(0, Math.min(all.length - 1, from + step))];
+    if (next !== undefined) selectBarrier(next);
   }
 
   function goToCause(): void {
