@@ -55,11 +55,11 @@ export function strip({ areas, bytes, width, frame, shown, touched, pick }: Stri
   });
   svg.append(defs);
   const step = [1, 2, 4, 8, 16, 32, 64].find((kib) => (width - LEFT) / (bytes / 1024 / kib) > 52) ?? 64;
-  for (let at = 0; at <= bytes; at += step * 1024)
-    svg.append(
-      s("line", { x1: x(at), x2: x(at), y1: TOP - 4, y2: height, class: "ssm-tick" }),
-      s("text", { x: x(at) + 3, y: 11, class: "ssm-axis" }, `${at / 1024} KiB`),
-    );
+  for (let at = 0; at <= bytes; at += step * 1024) {
+    svg.append(s("line", { x1: x(at), x2: x(at), y1: TOP - 4, y2: height, class: "ssm-tick" }));
+    if (x(at) + 46 < width)
+      svg.append(s("text", { x: x(at) + 3, y: 11, class: "ssm-axis" }, `${at / 1024} KiB`));
+  }
   BANDS.forEach(({ kinds, label }, i) => {
     const y = TOP + i * BAND;
     svg.append(s("text", { x: 2, y: y + 13, class: "ssm-axis" }, label));
