@@ -115,8 +115,9 @@ void MemorySanitizer::written(const Warp& w, Space space, int lane, std::uint64_
 }
 
 void MemorySanitizer::accessed(const Actor& actor, const Access& access) {
+  const auto pc = static_cast<std::uint32_t>(actor.inst - actor.warp->code);
   if (access.space == Space::kGlobal && (marked_ == nullptr || marked_->empty()) &&
-      !taint_.follows(*actor.warp))
+      !taint_.follows(*actor.warp, pc))
     return;
   if (access.reads) find_bad(actor, access);
   if (access.writes) {
@@ -125,7 +126,7 @@ void MemorySanitizer::accessed(const Actor& actor, const Access& access) {
       written(*actor.warp, access.space, lane, access.address[lane], access.bytes);
     }
   }
-  if (!follows(*actor.warp)) return;
+  if (!follows(*actor.warp, pc)) return;
   SeenAccess& seen = seen_.emplace_back(SeenAccess{access, {}});
   std::copy_n(access.address, 32, seen.address);
 }

@@ -32,7 +32,7 @@ class MemorySanitizer final : public Observer {
   void tensor_memory(const Actor& actor, const TmemUse& use) override;
 
   // Whether flow() must be told of the warp's instructions.
-  bool follows(const Warp& w) { return found_bad_ || taint_.follows(w); }
+  bool follows(const Warp& w, std::uint32_t pc) { return found_bad_ || taint_.follows(w, pc); }
   // An instruction has been executed, its other events told. `group`: its lanes before the guard.
   void flow(const Actor& actor, std::uint32_t group);
 

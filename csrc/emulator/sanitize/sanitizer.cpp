@@ -95,8 +95,9 @@ void Sanitizer::cluster_finished(const Cluster& cluster) {
 }
 
 const Inst* Sanitizer::execute(Warp& w, const Inst* inst) {
-  const Meaning& meaning = meanings_[static_cast<std::size_t>(inst - w.code)];
-  if (meaning.kind == Kind::kPlain && (memory_ == nullptr || !memory_->follows(w))) {
+  const auto pc = static_cast<std::uint32_t>(inst - w.code);
+  const Meaning& meaning = meanings_[pc];
+  if (meaning.kind == Kind::kPlain && (memory_ == nullptr || !memory_->follows(w, pc))) {
     const Inst* const next = inst->fn[w.partial](w, inst);
     if (!w.retry && meaning.counts) findings_.now = ++position_;
     return next;
@@ -110,7 +111,7 @@ const Inst* Sanitizer::execute(Warp& w, const Inst* inst) {
   const Actor actor{&w, inst, lanes, position_};
   if (!w.retry || (meaning.kind == Kind::kNamedBarrier && before_.arriving && w.current().arrived))
     if (lanes != 0) tell(actor, meaning);
-  if (memory_ != nullptr && !w.retry && memory_->follows(w)) memory_->flow(actor, group);
+  if (memory_ != nullptr && !w.retry && memory_->follows(w, pc)) memory_->flow(actor, group);
   if (!w.retry && meaning.counts) findings_.now = ++position_;
   return next;
 }

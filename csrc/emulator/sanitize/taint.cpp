@@ -62,6 +62,17 @@ void Taint::launched(const Program& program) {
   if (program_ == &program) return;
   program_ = &program;
   rules_.clear();
+  find_unset();
+}
+
+void Taint::find_unset() {
+  unset_.clear();
+  mentions_unset_.assign(program_->code.size(), false);
+  for (const Mention& m : program_->unset) unset_.insert(key_of(m));
+  if (unset_.empty()) return;
+  for (const Mention& m : program_->mentions) {
+    if (unset_.contains(key_of(m))) mentions_unset_[m.inst] = true;
+  }
 }
 
 // What is only needed once something is tainted.
@@ -100,7 +111,7 @@ void Taint::cluster_started(const Cluster& cluster) {
   for (std::size_t i = 0; i < program_->unset.size(); ++i) {
     const auto origin = static_cast<std::uint32_t>(program_->code.size() + i);
     for (Registers& registers : warps)
-      registers[key_of(program_->unset[i])] = Mask::both(0xffffffffu, origin);
+      registers.tainted[key_of(program_->unset[i])] = Mask::both(0xffffffffu, origin);
   }
 }
 
@@ -113,25 +124,29 @@ Taint::Registers& Taint::warp(const Warp& w) {
 }
 
 Taint::Mask Taint::of(const Warp& w, const Mention& mention) {
-  const Registers& registers = warp(w);
-  const auto found = registers.find(key_of(mention));
-  return found == registers.end() ? Mask{} : found->second;
+  const auto& tainted = warp(w).tainted;
+  const auto found = tainted.find(key_of(mention));
+  return found == tainted.end() ? Mask{} : found->second;
 }
 
 void Taint::assign(const Warp& w, const Mention& destination, std::uint32_t lanes, Mask mask) {
   Registers& registers = warp(w);
   const std::uint32_t key = key_of(destination);
-  const auto found = registers.find(key);
+  const auto found = registers.tainted.find(key);
   mask.low &= lanes;
   mask.high &= lanes;
-  if (found == registers.end()) {
-    if (mask.lanes() != 0) registers[key] = mask;
+  if (found == registers.tainted.end()) {
+    if (mask.lanes() == 0) return;
+    registers.tainted[key] = mask;
+    if (!unset_.contains(key)) ++registers.derived;
     return;
   }
   found->second.low &= ~lanes;
   found->second.high &= ~lanes;
   found->second.add(mask);
-  if (found->second.lanes() == 0) registers.erase(found);
+  if (found->second.lanes() != 0) return;
+  registers.tainted.erase(found);
+  if (!unset_.contains(key)) --registers.derived;
 }
 
 std::uint32_t Taint::loaded(const Actor& actor, const char* space, std::uint64_t address,

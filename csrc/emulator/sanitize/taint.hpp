@@ -2,6 +2,7 @@
 
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "emulator/sanitize/observer.hpp"
@@ -55,7 +56,12 @@ class Taint {
   void launched(const Program& program);
   void cluster_started(const Cluster& cluster);
   void cluster_finished(const Cluster& cluster) { clusters_.erase(cluster.index), cached_ = nullptr; }
-  bool follows(const Warp& w) { return !warp(w).empty(); }
+  // Whether an instruction may read or write something tainted. While only registers are tainted that were so
+  // from the start, those that mention none of them need not be looked at.
+  bool follows(const Warp& w, std::uint32_t pc) {
+    const Registers& registers = warp(w);
+    return !registers.tainted.empty() && (registers.derived != 0 || mentions_unset_[pc]);
+  }
 
   Rule rule(std::uint32_t pc) {
     if (rules_.empty()) prepare();
@@ -78,8 +84,12 @@ class Taint {
   std::uint32_t loaded(const Actor& actor, const char* space, std::uint64_t address, std::uint64_t bytes);
 
  private:
-  using Registers = std::unordered_map<std::uint32_t, Mask>;
+  struct Registers {
+    std::unordered_map<std::uint32_t, Mask> tainted;
+    std::uint32_t derived = 0;  // of these, that are not registers of Program::unset
+  };
   void prepare();
+  void find_unset();
   Registers& warp(const Warp& w);
   std::uint32_t shuffled(const Actor& actor, std::uint32_t source) const;
   void compute(const Actor& actor, std::uint32_t group);
@@ -90,6 +100,8 @@ class Taint {
 
   Findings& findings_;
   const Program* program_ = nullptr;
+  std::vector<bool> mentions_unset_;         // by instruction
+  std::unordered_set<std::uint32_t> unset_;  // keys of Program::unset
   std::vector<Rule> rules_;
   std::vector<std::uint32_t> first_;                                    // by instruction: its mentions
   std::unordered_map<std::uint32_t, Origin> origins_;                   // by instruction that loaded
