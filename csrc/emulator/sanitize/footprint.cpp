@@ -1,5 +1,6 @@
 #include "emulator/sanitize/footprint.hpp"
 
+#include <algorithm>
 #include <bit>
 
 #include "emulator/async/box_rows.hpp"
@@ -10,13 +11,16 @@
 namespace sglab::emu {
 namespace {
 
-// Appends a range; ranges that follow each other become one.
+// Appends a range; ranges side by side become one, in whichever order a swizzle leads through them.
 void add(std::vector<Range>& ranges, Space space, std::uint64_t address, std::uint32_t bytes) {
   if (bytes == 0) return;
-  if (!ranges.empty() && ranges.back().space == space && ranges.back().warps == 0xf &&
-      ranges.back().address + ranges.back().bytes == address) {
-    ranges.back().bytes += bytes;
-    return;
+  if (!ranges.empty() && ranges.back().space == space && ranges.back().warps == 0xf) {
+    Range& last = ranges.back();
+    if (last.address + last.bytes == address || address + bytes == last.address) {
+      last.address = std::min(last.address, address);
+      last.bytes += bytes;
+      return;
+    }
   }
   ranges.push_back({space, address, bytes});
 }

@@ -1,21 +1,12 @@
 #include "emulator/sanitize/races/shadow.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 namespace sglab::emu::races {
 namespace {
 
 // Readers of one word that are remembered; any of them shows that a write is not ordered behind all.
 constexpr std::size_t kMostReaders = 8;
-
-// Whether four cells are all like this one.
-bool alike(const Shadow::Cell* cells, const Shadow::Cell& one) {
-  std::uint64_t wanted, found[4];
-  std::memcpy(&wanted, &one, sizeof wanted);
-  std::memcpy(found, cells, sizeof found);
-  return ((found[0] ^ wanted) | (found[1] ^ wanted) | (found[2] ^ wanted) | (found[3] ^ wanted)) == 0;
-}
 
 }  // namespace
 
@@ -124,10 +115,9 @@ void Shadow::touch_split(Cell& cell, unsigned bytes, Touch& touch, Judge& judge)
   free_splits_.push_back(index);
 }
 
-// Cells that were alike become alike: four at once, since most accesses are of sixteen bytes or more.
-void Shadow::touch(Cell* cells, std::size_t count, Touch& touch, Judge& judge) {
+void Shadow::touch_rest(Cell* cells, std::size_t done, std::size_t count, Touch& touch, Judge& judge) {
   if (touch.cell_lane != touch.lane) touch.before = {kFlag, kFlag}, touch.cell_lane = touch.lane;
-  for (std::size_t i = 0; i < count;) {
+  for (std::size_t i = done; i < count;) {
     const Cell before = touch.before, after = touch.after;
     for (; i + 4 <= count && alike(cells + i, before); i += 4) std::fill_n(cells + i, 4, after);
     if (i == count) return;
