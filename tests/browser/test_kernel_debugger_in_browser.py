@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch")
 from sglab import gpu  # noqa: E402
 from sglab.labs.pipelines import Pipeline  # noqa: E402
 from sglab.widgets import KernelDebugger, selection  # noqa: E402
+from sglab.widgets.kernel_debugger import jobs, moves  # noqa: E402
 
 PTX = Path(__file__).parents[1] / "emulator" / "ptx" / "session.ptx"
 SOURCE = PTX.with_suffix(".cu").read_text().splitlines()
@@ -227,6 +228,20 @@ def test_playing_steps_on_until_it_is_paused(host: Host, widget: KernelDebugger)
     frame(page).press(" ")
     expect(page.get_by_role("button", name="Play (Space)")).to_be_visible()
     assert widget.session.now >= 3
+
+
+def test_a_long_run_shows_how_far_it_is_and_can_be_stopped(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    widget = make(grid=200)
+    monkeypatch.setattr(jobs, "BUDGET_S", 0.0)
+    monkeypatch.setattr(moves, "SLICE_S", 0.0)  # slices stay as short as they are
+    widget._jobs._mover.slices.size = 64
+    page = show(host, widget)
+    frame(page).press("r")
+    expect(page.locator(".sg-toolbar [role=status]")).to_contain_text("Running: at")
+    page.get_by_role("button", name="Stop", exact=True).click()
+    expect(page.get_by_role("button", name="Stop", exact=True)).to_be_hidden()
+    assert 0 < widget.session.now < widget._jobs.length
+    at(page, widget.session.now)
 
 
 def test_an_address_selected_elsewhere_is_offered_to_be_watched(host: Host, widget: KernelDebugger) -> None:

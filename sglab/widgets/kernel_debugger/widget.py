@@ -199,7 +199,8 @@ class KernelDebugger(Widget):
         sizes = [f"grid {_dims(geometry.grid)}", f"block {_dims(geometry.block)}"]
         if geometry.cluster != (1, 1, 1):
             sizes.append(f"cluster {_dims(geometry.cluster)}")
-        target = kernel.module.target
+        device = self.session.device
+        target = device.arch if device is not None else kernel.module.target
         return {
             "title": "Kernel debugger",
             "subject": f"{kernel.name}, {', '.join(sizes)}",
