@@ -49,7 +49,7 @@ function render({ el, source, selection, disposer }: Context): void {
   const theme = watchTheme(frame.root, disposer, () => timeline.redraw());
   const timeline = new Timeline(
     {
-      label: "Barriers over issue order",
+      label: "Barriers",
       theme,
       tooltip: frame.tooltip,
       describe: (_, row, x) => describe(row, x),

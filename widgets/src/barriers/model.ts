@@ -45,7 +45,7 @@ export function barrierTimeline(
     links: NO_LINKS,
     least: 8,
     format: (x) => format.count(Math.round(x)),
-    axis: "warp-instructions",
+    axis: "issue order",
     heading,
     barLabel: () => "",
   };

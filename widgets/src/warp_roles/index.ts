@@ -76,7 +76,7 @@ function render({ el, source, selection, disposer }: Context): void {
   });
   const timeline = new Timeline(
     {
-      label: "Warps over issue order",
+      label: "Warps",
       theme,
       tooltip: frame.tooltip,
       describe: (hit, row) => describe(hit, row),
@@ -252,7 +252,7 @@ function render({ el, source, selection, disposer }: Context): void {
     );
     timeline.setSelected(hitOf(shown, picked));
     controls.offer(launch.meta, selection.value, source.live);
-    rings.show(launch, transport.position, barrierOf(launch, selection.value));
+    rings.show(transport.position, barrierOf(launch, selection.value));
   });
 
   function hitOf({ launch, timeline: { rowOfWarp, subjects } }: Shown, what: typeof picked): Hit | undefined {

@@ -48,7 +48,7 @@ export class RingsView {
     this.element.append(shared, legend());
   }
 
-  show(_: Launch, step: number, selected: number | undefined): void {
+  show(step: number, selected: number | undefined): void {
     for (const drawn of this.#drawn) this.#update(drawn, ringAt(drawn.pipeline, this.#steps, step), selected);
   }
 

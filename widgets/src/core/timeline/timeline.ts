@@ -118,6 +118,7 @@ export class Timeline {
     this.#pyramids = model.rows.map((row) => row.lanes.map((lane) => new Pyramid(lane, model.length)));
     this.#selected = undefined;
     this.#minimap.forget();
+    this.#plot.setAttribute("aria-label", `${this.options.label} over ${model.axis}`);
     this.setRange(keepRange ? this.#range : { start: 0, end: model.length });
     this.#stressed = new Set();
     this.#showLabels();
