@@ -306,6 +306,16 @@ class PySession {
     }
     return session_.breakpoints().add(std::move(b));
   }
+  std::uint32_t break_tensor_watch(std::uint32_t column, std::uint32_t columns, std::int64_t cta) {
+    if (columns == 0 || column + columns > TensorMemory::kColumns)
+      throw nb::value_error("tensor memory has columns 0 to 511");
+    Breakpoint b;
+    b.kind = Breakpoint::Kind::kTensorWatch;
+    b.filter.cta = linear_index(cta_of(cta));
+    b.watch.begin = column;
+    b.watch.end = column + columns;
+    return session_.breakpoints().add(std::move(b));
+  }
   std::uint32_t break_barrier(const std::string& kind, std::uint32_t which, std::int64_t cta) {
     Breakpoint b;
     b.kind = kind == "mbarrier"  ? Breakpoint::Kind::kMbarrier
@@ -430,6 +440,7 @@ void sglab::bindings::register_session(nb::module_& module) {
       .def("break_code", &PySession::break_code, "pcs"_a, "cta"_a, "warp"_a)
       .def("break_watch", &PySession::break_watch, "space"_a, "begin"_a, "bytes"_a, "reads"_a, "writes"_a,
            "cta"_a)
+      .def("break_tensor_watch", &PySession::break_tensor_watch, "column"_a, "columns"_a, "cta"_a)
       .def("break_barrier", &PySession::break_barrier, "kind"_a, "which"_a, "cta"_a)
       .def("break_use", &PySession::break_use, "kind"_a, "which"_a, "pcs"_a, "cta"_a, "warp"_a)
       .def("unbreak", &PySession::unbreak, "id"_a);

@@ -61,6 +61,13 @@ class SessionBreakpoints(SessionLog):
         index = self._cta(cta)
         return self._ask(self._session.break_watch, "shared", int(memory), nbytes or 4, reads, writes, index)
 
+    def watch_tensor_memory(self, column: int, columns: int = 1, cta: CtaName | None = None) -> int:
+        """Stops behind every change of some columns of a CTA's tensor memory: by tcgen05.mma, cp, shift, or st at its
+        wait. The first allocation is no change."""
+        if column < 0 or columns < 1:
+            raise SessionError(f"tensor memory has columns 0 to 511; got {columns} columns from {column}")
+        return self._ask(self._session.break_tensor_watch, column, columns, self._cta(cta))
+
     def break_phase(
         self,
         barrier: int | None = None,

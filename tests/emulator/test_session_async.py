@@ -119,6 +119,20 @@ def test_a_watch_on_shared_memory_stops_behind_the_tma_copy_that_fills_it(name: 
     assert stop.position - first in (0, 1)
 
 
+@pytest.mark.parametrize("cta", [0, 1])
+def test_a_watch_on_tensor_memory_stops_behind_the_multiplication_that_changes_it(cta: int) -> None:
+    session, _ = opened("tcgen05 pair")
+    session.watch_tensor_memory(3, cta=cta)
+    ends = sorted(set(session.log.mmas.done.tolist()))
+    visited = [(session.moment, stop.position) for stop in stops(session)]
+    assert {min(ends, key=lambda end: abs(position - end)) for _, position in visited} == set(ends)
+    assert all(min(abs(position - end) for end in ends) <= 1 for _, position in visited)
+    back = []
+    while session.run_back().reason == "breakpoint":
+        back.append(session.moment)
+    assert back == [moment for moment, _ in visited][::-1]
+
+
 def test_an_accumulator_in_tensor_memory_says_who_wrote_it_last() -> None:
     session, arguments = opened("tcgen05")
     session.run_to(opcode="tcgen05.ld", warp=2)
@@ -268,6 +282,7 @@ def test_the_log_of_a_session_is_that_of_a_recording_and_leaves_the_session_alon
         (lambda s: s.next_event(warp=1, role="mma"), "warp= or role="),
         (lambda s: s.next_event(barrier=1, mbarrier=0x400), "barrier= or mbarrier="),
         (lambda s: s.break_phase(), "give one of"),
+        (lambda s: s.watch_tensor_memory(511, 2), "columns 0 to 511"),
         (lambda s: s.break_phase(mbarrier=10**7), "shared memory ends"),
     ],
 )

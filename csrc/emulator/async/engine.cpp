@@ -40,6 +40,10 @@ bool reaches(std::uint32_t sent, std::uint32_t multicast, std::uint32_t address)
 
 AsyncEngine& async_engine(Warp& warp) {
   Cluster& cluster = *warp.cluster;
+  if (cluster.async == nullptr && cluster.spare_async != nullptr) {
+    cluster.async = std::move(cluster.spare_async);
+    cluster.async->reset();
+  }
   if (cluster.async == nullptr) cluster.async = std::make_shared<AsyncEngine>(cluster);
   return *cluster.async;
 }
@@ -50,11 +54,12 @@ AsyncEngine::AsyncEngine(Cluster& cluster) : cluster_(cluster) {
 AsyncEngine::~AsyncEngine() = default;
 
 void AsyncEngine::reset() {
-  for (auto& memory : tmem_) {
-    if (memory != nullptr && cluster_.launch->replayed) *memory = unused_tmem();
-    if (memory != nullptr) memory->reset();
-  }
   tmem_.resize(cluster_.ctas.size());
+  spare_tmem_.resize(cluster_.ctas.size());
+  for (std::uint32_t rank = 0; rank < tmem_.size(); ++rank) {
+    if (cluster_.launch->replayed) set_aside_tmem(rank);
+    if (tmem_[rank] != nullptr) tmem_[rank]->reset();
+  }
   mbarriers_.clear();
   operations_ = 0;
   bulk_.clear();
@@ -66,11 +71,14 @@ void AsyncEngine::reset() {
   tmem_stores_.assign(cluster_.warps.size(), {});
 }
 
+void AsyncEngine::set_aside_tmem(std::uint32_t rank) {
+  if (tmem_[rank] != nullptr) spare_tmem_[rank] = std::move(tmem_[rank]);
+}
+
 TensorMemory& AsyncEngine::tmem(std::uint32_t rank) {
   std::unique_ptr<TensorMemory>& memory = tmem_[rank];
-  if (memory == nullptr && !spare_tmem_.empty()) {
-    memory = std::move(spare_tmem_.back());
-    spare_tmem_.pop_back();
+  if (memory == nullptr && spare_tmem_[rank] != nullptr) {
+    memory = std::move(spare_tmem_[rank]);
     *memory = unused_tmem();
   }
   if (memory == nullptr) memory = std::make_unique<TensorMemory>(cluster_.launch->replayed);

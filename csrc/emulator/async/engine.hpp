@@ -140,6 +140,7 @@ class AsyncEngine {
   }
   void signal(const Issuer& issuer, std::uint32_t address, std::uint32_t bytes);
   std::span<std::uint8_t> smem(std::uint32_t rank) const;
+  void set_aside_tmem(std::uint32_t rank);
   void restore_tmem(const std::vector<std::unique_ptr<TensorMemory>>& saved);
 
   Cluster& cluster_;

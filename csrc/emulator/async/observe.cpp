@@ -59,8 +59,8 @@ void AsyncEngine::restore_tmem(const std::vector<std::unique_ptr<TensorMemory>>&
   for (std::uint32_t rank = 0; rank < saved.size(); ++rank) {
     if (saved[rank] != nullptr) {
       tmem(rank) = *saved[rank];
-    } else if (tmem_[rank] != nullptr) {
-      spare_tmem_.push_back(std::move(tmem_[rank]));
+    } else {
+      set_aside_tmem(rank);
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "emulator/async/engine.hpp"
 #include "emulator/memory/access.hpp"
 #include "emulator/memory/aperture.hpp"
 
@@ -113,6 +114,16 @@ Breakpoints::Remembered Breakpoints::look(const Breakpoint& b, const Stepper& st
   const Cta* const cta = find_cta(stepper, b.filter.cta);
   if (cta == nullptr) return now;
   now.known = true;
+  if (b.kind == Breakpoint::Kind::kTensorWatch) {
+    const auto& async = cta->cluster->async;
+    now.known = async != nullptr && async->has_tmem(cta->rank);
+    if (!now.known) return now;
+    const TensorMemory& memory = async->tmem(cta->rank);
+    const auto* const cells =
+        reinterpret_cast<const std::uint8_t*>(memory.column(static_cast<std::uint32_t>(b.watch.begin)));
+    now.bytes.assign(cells, cells + 4 * TensorMemory::kLanes * (b.watch.end - b.watch.begin));
+    return now;
+  }
   if (b.kind == Breakpoint::Kind::kNamedBarrier) {
     now.phase = cta->barriers[b.barrier].phase;
   } else if (b.kind == Breakpoint::Kind::kClusterBarrier) {

@@ -18,7 +18,7 @@ struct WarpFilter {
 
 struct Watch {
   Space space = Space::kGlobal;
-  std::uint64_t begin = 0, end = 0;  // shared: offsets in the window of `cta`
+  std::uint64_t begin = 0, end = 0;  // shared: offsets in the window of `cta`; kTensorWatch: columns
   bool reads = false, writes = true;
 };
 
@@ -33,7 +33,8 @@ struct Breakpoint {
     kMbarrier,
     kClusterBarrier,
     kBarrierUse,
-    kMbarrierUse
+    kMbarrierUse,
+    kTensorWatch
   };
   std::uint32_t id = 0;
   Kind kind = Kind::kCode;

@@ -343,12 +343,14 @@ void Stepper::restore(const Saved& saved) {
     static_cast<ClusterState&>(*held.cluster) = held.state;
     held.cluster->idle_events_ = held.idle_events;
     held.cluster->idle_rounds_ = held.idle_rounds;
+    std::shared_ptr<AsyncEngine>& async = held.cluster->async;
     if (held.async == nullptr) {
-      held.cluster->async = nullptr;
-    } else {
-      if (held.cluster->async == nullptr) held.cluster->async = std::make_shared<AsyncEngine>(*held.cluster);
-      held.cluster->async->restore(*held.async);
+      if (async != nullptr) held.cluster->spare_async = std::move(async);
+      continue;
     }
+    if (async == nullptr) async = std::move(held.cluster->spare_async);
+    if (async == nullptr) async = std::make_shared<AsyncEngine>(*held.cluster);
+    async->restore(*held.async);
   }
   saved.memory.restore();
 }

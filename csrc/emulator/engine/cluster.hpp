@@ -82,6 +82,8 @@ struct ClusterState {
 struct Cluster : ClusterState {
   AlignedBytes register_memory, shared_memory, local_memory;
   std::vector<std::uint32_t> predicate_memory;
+  // Set aside by a debugger that went back to before its first use; whoever looks into it still may.
+  std::shared_ptr<AsyncEngine> spare_async;
   std::shared_ptr<AsyncEngine> async;  // asynchronous operations, mbarriers, tensor memory; made on first use
 
   void start(Launch& launch, std::uint64_t index, FpState& fp, std::int64_t* profile);
