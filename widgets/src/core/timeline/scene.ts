@@ -1,0 +1,28 @@
+// What a frame of a timeline is drawn from.
+
+import type { Theme } from "../theme";
+import type { Layout } from "./layout";
+import type { Hit, TimelineModel } from "./model";
+import type { Pyramid } from "./pyramid";
+import { type Range, span } from "./range";
+
+export interface Scene {
+  model: TimelineModel;
+  layout: Layout;
+  /** By row and lane. */
+  pyramids: Pyramid[][];
+  range: Range;
+  cursor: number;
+  selected: Hit | undefined;
+  /** Rows to stress; the others are dimmed. Empty: all alike. */
+  stressed: ReadonlySet<number>;
+  width: number;
+  theme: Theme;
+}
+
+/** Opacity of what is not stressed. */
+export const DIMMED = 0.4;
+
+export function xOf({ range, width }: Pick<Scene, "range" | "width">, at: number): number {
+  return ((at - range.start) / span(range)) * width;
+}
