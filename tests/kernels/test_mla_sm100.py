@@ -1,10 +1,12 @@
 """The SM100 MLA decode kernel, from the PTX that ships, on the emulator against float64."""
 
+import itertools
 import random
 import re
 import shutil
 import subprocess
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +57,7 @@ class Batch:
     def arguments(self) -> tuple[torch.Tensor, ...]:
         return self.q_nope, self.q_pe, self.kv_cache, self.seq_lens, self.page_table
 
+    @cache  # noqa: B019 (batches are few)
     def reference(self, base: str) -> tuple[torch.Tensor, torch.Tensor]:
         """O and LSE in float64."""
         out = torch.zeros(self.q_nope.shape, dtype=torch.float64)
@@ -234,6 +237,21 @@ def test_it_assembles_without_spills(tmp_path: Path) -> None:
     command = ["ptxas", "-arch=sm_100a", "-v", source, "-o", tmp_path / "kernel.cubin"]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
     assert re.findall(r"(\d+) bytes spill", said) == ["0"] * 4, said  # stores and loads of both kernels
+
+
+GRID = [[0], [1], [127], [128], [129], [1000], [0, 1, 127, 128, 129, 1000], [129, 0, 5000, 1], [1, 0, 64, 200] * 4]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("page_size", [16, 32, 64, 128])
+def test_grid(page_size: int, dtype: torch.dtype) -> None:
+    """Lengths × splits × schedulers of the kernel × schedulers of the emulator."""
+    for lengths in GRID:
+        batch = Batch(lengths, page_size=page_size, dtype=dtype)
+        for (number, splits), how in itertools.product(enumerate([1, 2, 3, 5, 8]), ["individual", "persistent"]):
+            device = EmulatedDevice(sms=8, scheduler=SCHEDULERS[number % 4])
+            attend(batch, device, splits, scheduler=how)
 
 
 def random_case(generator: random.Random) -> dict[str, Any]:
