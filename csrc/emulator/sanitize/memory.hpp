@@ -4,12 +4,32 @@
 #include <unordered_map>
 #include <vector>
 
-#include "emulator/async/operations.hpp"
+#include "emulator/memory/aperture.hpp"
 #include "emulator/sanitize/observer.hpp"
 #include "emulator/sanitize/shadow.hpp"
 #include "emulator/sanitize/taint.hpp"
+#include "emulator/tensor/tmem_transfer.hpp"
 
 namespace sglab::emu {
+
+// Parts of a shared::cluster address.
+inline std::uint32_t rank_of(std::uint64_t address) {
+  return static_cast<std::uint32_t>(address >> kSharedRankShift);
+}
+inline std::uint64_t offset_of(std::uint64_t address) {
+  return address & kSharedOffsetMask;
+}
+
+// For messages.
+inline const char* name_of(Space space) {
+  return space == Space::kShared ? "shared" : space == Space::kLocal ? "local" : "global";
+}
+
+// The form of a tcgen05.ld or .st.
+inline LdStForm form_of(const Inst* i) {
+  const std::int64_t* v = i->extra->values.data();
+  return {static_cast<LdStShape>(v[0]), static_cast<int>(v[1]), v[2] != 0, static_cast<int>(v[3])};
+}
 
 // Finds reads of what nobody has written: registers, local, shared and tensor memory, and global memory that
 // the user has marked.
