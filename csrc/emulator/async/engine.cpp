@@ -25,9 +25,9 @@ std::uint32_t offset_of(std::uint32_t address) {
 }
 
 // What a stepped launch starts with, however often it starts again.
-const TensorMemory& unused_tmem() {
-  static const TensorMemory unused(true);
-  return unused;
+const TensorMemory& unused_tmem(bool follows_writers) {
+  static const TensorMemory unused, followed(true);
+  return follows_writers ? followed : unused;
 }
 
 // Whether a signal sent to `sent`, multicast to the CTAs of `multicast`, reaches the object at `address`.
@@ -79,9 +79,9 @@ TensorMemory& AsyncEngine::tmem(std::uint32_t rank) {
   std::unique_ptr<TensorMemory>& memory = tmem_[rank];
   if (memory == nullptr && spare_tmem_[rank] != nullptr) {
     memory = std::move(spare_tmem_[rank]);
-    *memory = unused_tmem();
+    *memory = unused_tmem(cluster_.launch->follows_writers);
   }
-  if (memory == nullptr) memory = std::make_unique<TensorMemory>(cluster_.launch->replayed);
+  if (memory == nullptr) memory = std::make_unique<TensorMemory>(cluster_.launch->follows_writers);
   return *memory;
 }
 

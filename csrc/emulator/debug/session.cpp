@@ -25,6 +25,7 @@ Session::Session(std::shared_ptr<const Program> program, LaunchConfig config,
       interrupted_(std::move(interrupted)),
       stepper_(*program_, std::move(config)),
       breakpoints_(*program_) {
+  stepper_.follow_writers();
   interval_ = std::max<std::uint64_t>(kShortestInterval, stepper_.memory_bytes() / kBytesPerInstruction);
   keep();
 }

@@ -71,6 +71,8 @@ class Stepper {
   }
 
   // Told of asynchronous operations from now on.
+  // Tensor memory keeps who wrote it; before the first instruction.
+  void follow_writers() { launch_->follows_writers = true; }
   // Nothing is told to sanitizers meanwhile.
   void mute(bool muted) { muted_ = muted; }
   void set_watcher(AsyncWatcher* watcher) { launch_->watcher = watcher; }

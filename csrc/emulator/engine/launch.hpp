@@ -57,6 +57,7 @@ struct Launch {
   std::atomic<std::uint64_t> next{0};
   std::atomic<std::uint64_t> executed{0};
   std::atomic<bool> stop{false};
+  bool follows_writers = false;     // tensor memory keeps who wrote it
   bool replayed = false;            // clocks count instructions, so that running again gives the same
   AsyncWatcher* watcher = nullptr;  // told of asynchronous operations; only with one host thread
   std::uint64_t position = 0;       // instructions executed so far, kept up where the launch is stepped
