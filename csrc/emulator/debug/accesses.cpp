@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <unordered_map>
+#include <optional>
 
 #include "emulator/memory/access.hpp"
 #include "emulator/memory/aperture.hpp"
@@ -61,13 +61,12 @@ AccessForm access_form(const Program& program, std::uint32_t pc) {
 
 std::vector<AccessForm> access_forms(const Program& program) {
   std::vector<AccessForm> forms(program.code.size());
-  std::unordered_map<std::uint32_t, AccessForm> known;  // by mnemonic
+  std::vector<std::optional<AccessForm>> known(program.image->module().opcodes.size());  // by mnemonic
   for (std::uint32_t pc = 0; pc < forms.size(); ++pc) {
     const std::uint32_t opcode = program.places[pc].opcode;
     if (opcode == kNoIndex) continue;
-    const auto [found, fresh] = known.try_emplace(opcode);
-    if (fresh) found->second = access_form(program, pc);
-    forms[pc] = found->second;
+    if (!known[opcode]) known[opcode] = access_form(program, pc);
+    forms[pc] = *known[opcode];
   }
   return forms;
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <unordered_map>
 
 #include "emulator/memory/access.hpp"
 #include "emulator/memory/aperture.hpp"
@@ -114,11 +113,12 @@ void look_at_tensor_memory(const Warp& w, const Inst* inst, Detail detail, std::
 
 std::vector<Detail> details_of(const Program& program, const std::vector<AccessForm>& forms) {
   std::vector<Detail> details(forms.size());
-  std::unordered_map<std::uint32_t, Detail> known;  // by mnemonic
+  std::vector<std::optional<Detail>> known(program.image->module().opcodes.size());  // by mnemonic
   for (std::uint32_t pc = 0; pc < details.size(); ++pc) {
-    const auto [found, fresh] = known.try_emplace(program.places[pc].opcode);
-    if (fresh) found->second = detail_of(program, pc, forms[pc]);
-    details[pc] = found->second;
+    const std::uint32_t opcode = program.places[pc].opcode;
+    if (opcode == kNoIndex) continue;
+    if (!known[opcode]) known[opcode] = detail_of(program, pc, forms[pc]);
+    details[pc] = *known[opcode];
   }
   return details;
 }
