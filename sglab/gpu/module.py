@@ -30,6 +30,7 @@ class Module:
     def __init__(self, ptx: str, name: str = "<ptx>", folder: Path | None = None) -> None:
         self.ptx, self.name, self.folder = ptx, name, folder
         self._header = read_header(ptx, name)
+        self._kernels: dict[str, Kernel] = {}
 
     @property
     def target(self) -> str:
@@ -55,7 +56,10 @@ class Module:
         if len(found) != 1:
             problem = "several entries match" if found else "no entry is called"
             raise GpuError(f"{self.name}: {problem} '{entry}'; it has {', '.join(found or entries) or 'none'}")
-        return Kernel(self, entries[found[0]])
+        name = found[0]
+        if name not in self._kernels:
+            self._kernels[name] = Kernel(self, entries[name])
+        return self._kernels[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._header.entries)
