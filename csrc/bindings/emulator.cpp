@@ -323,7 +323,8 @@ void sglab::bindings::register_emulator(nb::module_& module) {
       .def_prop_ro("instruction_count", instruction_count)
       .def(
           "code", [](const PyKernel& k) { return bindings::code_rows(*k.program); },
-          "(PTX line, mnemonic, class, [(file, line, column, inlined function)]) of every decoded instruction.")
+          "(PTX line, mnemonic, class, [(file, line, column, inlined function)]) of every decoded "
+          "instruction.")
       .def_prop_ro(
           "register_bytes", [](const PyKernel& k) { return k.program->register_bytes; }, "Per warp.")
       .def_prop_ro(

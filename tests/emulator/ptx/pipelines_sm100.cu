@@ -22,12 +22,13 @@ __device__ inline uint64_t descriptor(const void* p) {  // K-major, 128-byte swi
 template <int kCtas>
 __device__ inline void commit(uint64_t* bar) {
   if constexpr (kCtas == 1)
-    asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(smem(bar))
-                 : "memory");
+    asm volatile(
+        "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(smem(bar))
+        : "memory");
   else
     asm volatile(
-        "tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;" ::"r"(
-            smem(bar)),
+        "tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], "
+        "%1;" ::"r"(smem(bar)),
         "h"(uint16_t{3})
         : "memory");
 }
@@ -35,12 +36,14 @@ template <int kCtas>
 __device__ inline void mma_f16(uint32_t d, uint64_t a, uint64_t b, uint32_t idesc, int accumulate) {
   if constexpr (kCtas == 1)
     asm volatile(
-        "{ .reg .pred p; setp.ne.u32 p, %4, 0; tcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, p; }" ::"r"(d),
+        "{ .reg .pred p; setp.ne.u32 p, %4, 0; tcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, p; }" ::
+            "r"(d),
         "l"(a), "l"(b), "r"(idesc), "r"(accumulate)
         : "memory");
   else
     asm volatile(
-        "{ .reg .pred p; setp.ne.u32 p, %4, 0; tcgen05.mma.cta_group::2.kind::f16 [%0], %1, %2, %3, p; }" ::"r"(d),
+        "{ .reg .pred p; setp.ne.u32 p, %4, 0; tcgen05.mma.cta_group::2.kind::f16 [%0], %1, %2, %3, p; }" ::
+            "r"(d),
         "l"(a), "l"(b), "r"(idesc), "r"(accumulate)
         : "memory");
 }
@@ -61,7 +64,8 @@ __device__ void load(Shared<kCtas>& s, const CUtensorMap* map_a, const CUtensorM
     for (int j = 0; j < 2; ++j) {
       if constexpr (kCtas == 1)
         asm volatile(
-            "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], "
+            "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, "
+            "%4}], "
             "[%2];" ::"r"(targets[j]),
             "l"(maps[j]), "r"(full), "r"(i * 64), "r"(rows[j])
             : "memory");
@@ -83,7 +87,8 @@ __device__ void mma(Shared<kCtas>& s, uint32_t tmem, int k) {
     const int stage = i % kStages, round = i / kStages & 1;
     wait(&s.full[stage], round);
     for (int j = 0; j < 4; ++j)
-      mma_f16<kCtas>(tmem, descriptor(s.a[stage] + 32 * j), descriptor(s.b[stage] + 32 * j), idesc, i + j > 0);
+      mma_f16<kCtas>(tmem, descriptor(s.a[stage] + 32 * j), descriptor(s.b[stage] + 32 * j), idesc,
+                     i + j > 0);
     commit<kCtas>(&s.empty[stage]);
   }
   commit<kCtas>(&s.done);
@@ -98,7 +103,8 @@ __device__ void epilogue(Shared<kCtas>& s, uint32_t tmem, float* out, int n) {
   for (int c = 0; c < kColumns; c += 8) {
     uint32_t r[8];
     asm volatile("tcgen05.ld.sync.aligned.32x32b.x8.b32 {%0,%1,%2,%3,%4,%5,%6,%7}, [%8];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]), "=r"(r[4]), "=r"(r[5]), "=r"(r[6]), "=r"(r[7])
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]), "=r"(r[4]), "=r"(r[5]), "=r"(r[6]),
+                   "=r"(r[7])
                  : "r"(tmem + (warp * 32 << 16) + c));
     asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
     for (int j = 0; j < 8; ++j) out[row * n + blockIdx.y * kColumns + c + j] = __uint_as_float(r[j]);
@@ -115,14 +121,16 @@ __device__ inline void sync() {
 }
 
 template <int kCtas>
-__device__ void product(Shared<kCtas>& s, const CUtensorMap* map_a, const CUtensorMap* map_b, float* out, int n,
-                        int k) {
+__device__ void product(Shared<kCtas>& s, const CUtensorMap* map_a, const CUtensorMap* map_b, float* out,
+                        int n, int k) {
   const int warp = threadIdx.x / 32;
   if (warp == 5) {
     if constexpr (kCtas == 1)
-      asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], 64;" ::"r"(smem(&s.tmem)) : "memory");
+      asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], 64;" ::"r"(smem(&s.tmem))
+                   : "memory");
     else
-      asm volatile("tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%0], 64;" ::"r"(smem(&s.tmem)) : "memory");
+      asm volatile("tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%0], 64;" ::"r"(smem(&s.tmem))
+                   : "memory");
   }
   if (threadIdx.x == 0) {
     for (int i = 0; i < kStages; ++i) init(&s.full[i], 1), init(&s.empty[i], 1);
@@ -151,18 +159,18 @@ __device__ void product(Shared<kCtas>& s, const CUtensorMap* map_a, const CUtens
   }
 }
 
-// out[m, n] = A[m, k] B[n, k]^T, half to float. Grid (m / 128, n / 64), 192 threads: warps 0-3 store, 4 loads, 5 issues
-// the multiplications. Boxes: A 64 x 128, B 64 x 64.
+// out[m, n] = A[m, k] B[n, k]^T, half to float. Grid (m / 128, n / 64), 192 threads: warps 0-3 store, 4
+// loads, 5 issues the multiplications. Boxes: A 64 x 128, B 64 x 64.
 extern "C" __global__ void __launch_bounds__(192)
-    tcgen05_pipeline(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b, float* out,
-                     int n, int k) {
+    tcgen05_pipeline(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
+                     float* out, int n, int k) {
   __shared__ Shared<1> s;
   product<1>(s, &map_a, &map_b, out, n, k);
 }
 // The same by pairs of CTAs: m a multiple of 256. Box of B: 64 x 32.
 extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(192)
-    tcgen05_pair_pipeline(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
-                          float* out, int n, int k) {
+    tcgen05_pair_pipeline(const __grid_constant__ CUtensorMap map_a,
+                          const __grid_constant__ CUtensorMap map_b, float* out, int n, int k) {
   __shared__ Shared<2> s;
   product<2>(s, &map_a, &map_b, out, n, k);
 }

@@ -1,4 +1,5 @@
-// A warp-specialised matrix product with TMA, a ring of mbarriers and wgmma. pipelines_sm90.ptx was made by make.sh.
+// A warp-specialised matrix product with TMA, a ring of mbarriers and wgmma. pipelines_sm90.ptx was made by
+// make.sh.
 #include "pipelines.cuh"
 
 struct Shared {
@@ -32,7 +33,8 @@ __device__ void multiply(Shared& s, float (&d)[16], int k) {
           "wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 "
           "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15}, %16, %17, 1, 1, 1, 0, 0;"
           : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
-            "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
+            "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]),
+            "+f"(d[15])
           : "l"(descriptor(s.a[stage] + 32 * j)), "l"(descriptor(s.b[stage] + 32 * j)));
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
@@ -50,11 +52,11 @@ __device__ void epilogue(float* out, int n, const float (&d)[16]) {
   }
 }
 
-// out[m, n] = A[m, k] B[n, k]^T, half to float. Grid (n / 32, m / 64), 160 threads: warps 0-3 multiply, 4 loads.
-// Boxes: A 64 x 64, B 64 x 32.
+// out[m, n] = A[m, k] B[n, k]^T, half to float. Grid (n / 32, m / 64), 160 threads: warps 0-3 multiply, 4
+// loads. Boxes: A 64 x 64, B 64 x 32.
 extern "C" __global__ void __launch_bounds__(160)
-    wgmma_pipeline(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b, float* out,
-                   int n, int k) {
+    wgmma_pipeline(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
+                   float* out, int n, int k) {
   __shared__ Shared s;
   if (threadIdx.x == 0) {
     for (int i = 0; i < kStages; ++i) init(&s.full[i], 1), init(&s.empty[i], 4);

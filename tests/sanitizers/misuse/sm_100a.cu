@@ -2,9 +2,11 @@
 // marked.
 #include "../races/ptx.cuh"
 
-#define ALLOC(place) \
-  asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], 32;" ::"r"(ADDRESS(place)) : "memory")
-#define DEALLOC(base) asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, 32;" ::"r"(base) : "memory")
+#define ALLOC(place)                                                                                     \
+  asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], 32;" ::"r"(ADDRESS(place)) \
+               : "memory")
+#define DEALLOC(base) \
+  asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, 32;" ::"r"(base) : "memory")
 #define RELINQUISH(group) \
   asm volatile("tcgen05.relinquish_alloc_permit.cta_group::" #group ".sync.aligned;" ::: "memory")
 #define TENSOR_STORE(at, value) \
@@ -18,16 +20,17 @@
       "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(ADDRESS(barrier)) \
       : "memory")
 // 128 x 8 x 16, f16 into f32; adds to D if `adds` says so.
-#define MMA(d, a, b, adds)                                                                                       \
-  asm volatile("{ .reg .pred p; setp.ne.u32 p, %4, 0;\n tcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, p; }" \
-               ::"r"(d),                                                                                         \
-               "l"(a), "l"(b), "r"(1u << 4 | (8u >> 3) << 17 | (128u >> 4) << 24), "r"(adds)                     \
-               : "memory")
+#define MMA(d, a, b, adds)                                                                                   \
+  asm volatile(                                                                                              \
+      "{ .reg .pred p; setp.ne.u32 p, %4, 0;\n tcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, p; }" :: \
+          "r"(d),                                                                                            \
+      "l"(a), "l"(b), "r"(1u << 4 | (8u >> 3) << 17 | (128u >> 4) << 24), "r"(adds)                          \
+      : "memory")
 
 // One warp's columns, allocated and released by itself.
-#define OWN_COLUMNS        \
+#define OWN_COLUMNS          \
   __shared__ uint32_t place; \
-  ALLOC(&place);           \
+  ALLOC(&place);             \
   const uint32_t base = place
 
 KERNEL(tmem_not_allocated) {
@@ -108,7 +111,7 @@ KERNEL(tmem_store_not_waited_for) {  // tmem_store_not_waited_for: other
 }
 
 KERNEL(tmem_group_sizes_mixed) {
-  OWN_COLUMNS;  // tmem_group_sizes_mixed: other
+  OWN_COLUMNS;                 // tmem_group_sizes_mixed: other
   if (!kRight) RELINQUISH(2);  // tmem_group_sizes_mixed: at
   out[threadIdx.x] = in[threadIdx.x];
   DEALLOC(base);

@@ -4,8 +4,9 @@
 
 #define INVALIDATE(barrier) \
   asm volatile("mbarrier.inval.shared::cta.b64 [%0];" ::"r"(ADDRESS(barrier)) : "memory")
-#define EXPECT_ONLY(barrier, bytes)                                                                          \
-  asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(ADDRESS(barrier)), "r"(bytes) \
+#define EXPECT_ONLY(barrier, bytes)                                                                \
+  asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(ADDRESS(barrier)), \
+               "r"(bytes)                                                                          \
                : "memory")
 #define BARRIER(number, threads) asm volatile("bar.sync %0, %1;" ::"n"(number), "r"(threads) : "memory")
 #define BARRIER_ARRIVE(number, threads) \
@@ -28,10 +29,10 @@ KERNEL(shared_never_written_decides) {
   uint32_t value;
   LOAD(value, &words[threadIdx.x]);  // shared_never_written_decides: at
   value = kRight && threadIdx.x >= 32 ? 0 : value;
-  asm volatile(
-      "{ .reg .pred p; setp.eq.u32 p, %1, 7; @p bra done; st.global.u32 [%0], 1; done: }" ::"l"(out + threadIdx.x),
-      "r"(value)  // shared_never_written_decides: other
-      : "memory");
+  asm volatile("{ .reg .pred p; setp.eq.u32 p, %1, 7; @p bra done; st.global.u32 [%0], 1; done: }" ::"l"(
+                   out + threadIdx.x),
+               "r"(value)  // shared_never_written_decides: other
+               : "memory");
 }
 
 KERNEL(local_never_written) {
@@ -49,7 +50,9 @@ KERNEL(register_never_written) {
   if (kRight) {
     out[threadIdx.x] = in[threadIdx.x];
   } else {
+    // clang-format off
     asm volatile("{ .reg .u32 nothing; st.global.u32 [%0], nothing; }" ::"l"(out + threadIdx.x) : "memory");  // register_never_written: at
+    // clang-format on
   }
 }
 
@@ -178,8 +181,8 @@ KERNEL(barrier_counts_differ) {
 
 KERNEL(barrier_arrived_twice) {
   if (threadIdx.x < 32) {
-    BARRIER_ARRIVE(1, 96);                 // barrier_arrived_twice: other
-    if (!kRight) BARRIER_ARRIVE(1, 96);    // barrier_arrived_twice: at
+    BARRIER_ARRIVE(1, 96);               // barrier_arrived_twice: other
+    if (!kRight) BARRIER_ARRIVE(1, 96);  // barrier_arrived_twice: at
   } else if (kRight || threadIdx.x < 64) {
     BARRIER(1, 96);
   }
@@ -196,8 +199,8 @@ KERNEL(crossed_waits) {
   __syncthreads();
   if (threadIdx.x < 32) {
     if (kRight) ARRIVE(&barriers[1]);
-    WAIT(&barriers[0], 0);               // crossed_waits: at other
-    if (!kRight) ARRIVE(&barriers[1]);   // crossed_waits: next
+    WAIT(&barriers[0], 0);              // crossed_waits: at other
+    if (!kRight) ARRIVE(&barriers[1]);  // crossed_waits: next
   } else {
     WAIT(&barriers[1], 0);  // crossed_waits: at other
     ARRIVE(&barriers[0]);   // crossed_waits: next
