@@ -11,6 +11,7 @@ pytest.importorskip("torch")
 from timing_kernels import chain, events_of, kernel, record
 
 from sglab.gpu.errors import LaunchError
+from sglab.gpu.event_tables import FAILED
 from sglab.gpu.timing import STALLS, figures_of
 
 CYCLE = 1 / figures_of("sm_90")["clock"]
@@ -119,6 +120,26 @@ def test_the_model_is_deterministic() -> None:
     first, second = log.timed("sm_90"), log.timed("sm_90")
     np.testing.assert_array_equal(first.start, second.start)
     np.testing.assert_array_equal(first.end, second.end)
+
+
+def test_tests_of_an_mbarrier_that_fail_wait_for_nothing() -> None:
+    body = """
+  mov.u32 %m, memory; setp.ne.u32 %p, %t, 0;
+  @!%p mbarrier.init.shared.b64 [%m], 1;
+  bar.sync 0;
+  @%p bra done;
+spin:
+  mbarrier.test_wait.parity.shared.b64 %q, [%m], 0;
+  add.u32 %i, %i, 1; setp.eq.u32 %p, %i, 20;
+  @%p mbarrier.arrive.shared.b64 %state, [%m];
+  @!%q bra spin;
+done:"""
+    log = record(kernel(body, ".reg .b32 %m, %i; .reg .pred %q; .reg .b64 %state;", 8), block=64)
+    assert (log.barriers.passed == FAILED).sum() >= 19
+    timed = log.timed("sm_90")
+    assert timed.unresolved == 0
+    assert (timed.end >= timed.start).all()
+    assert (timed.end > 0).all()
 
 
 def test_half_a_million_events_take_less_than_a_second() -> None:

@@ -78,7 +78,7 @@ Contributions::Contributions(const Trace& t) : missing(t.phases.position.size())
     std::int64_t phase = kNoPhase;
     switch (t.costs[events.pc(event)].action) {
       case Action::kNamedWait:
-        phase = t.barriers.passed[row];
+        phase = passed_phase(t, row);
         break;
       case Action::kArrive:
       case Action::kCpAsyncArrive:

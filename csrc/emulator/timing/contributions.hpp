@@ -9,6 +9,13 @@ namespace sglab::emu::timing {
 
 constexpr std::int64_t kNoPhase = -1;
 
+// The phase that a row of barriers waited for; none for arrivals, tests that failed and first waits.
+inline std::int64_t passed_phase(const Trace& trace, std::size_t row) {
+  const std::int64_t phase = trace.barriers.passed[row];
+  const bool known = phase >= 0 && static_cast<std::size_t>(phase) < trace.phases.position.size();
+  return known ? phase : kNoPhase;
+}
+
 // Which events end which phases of barriers.
 //
 // An arrival belongs to the first phase of its barrier that ends at the arrival's position or behind it; a

@@ -39,7 +39,8 @@ Clock::Issued Clock::issue(Warp& w, const Cost& cost, double busy) {
   if (cost.unit == Unit::kNone) return {time, time};
   if (cost.unit <= Unit::kTensor) {
     Server& unit = part.units[static_cast<int>(cost.unit)];
-    const double taken = unit.serve(time, busy) - busy;
+    const double taken = std::max(time, unit.free);
+    unit.serve(time, busy);
     if (cost.action == Action::kWgmma) return {time, taken + busy};
     if (taken > time) w.why = Stall::kUnit;
     return {taken, taken};
@@ -124,7 +125,7 @@ bool Clock::execute(std::uint32_t warp) {
       issued = issue(w, cost, cost.busy);
       out_.issue[event] = issued.time;
       const std::int64_t row = barrier_row(event);
-      const std::int64_t phase = row < 0 ? kNoPhase : t_.barriers.passed[static_cast<std::size_t>(row)];
+      const std::int64_t phase = row < 0 ? kNoPhase : passed_phase(t_, static_cast<std::size_t>(row));
       if (row >= 0 && cost.action == Action::kNamedWait) arrival(w, row, issued.time);
       if (phase != kNoPhase && hold(warp, phase)) return false;
       end = issued.served + cost.latency;
