@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from sglab.gpu.architecture import Architecture
+from sglab.gpu.compilers.progress import announced
 from sglab.gpu.device import Launch
 from sglab.gpu.errors import GpuError, KernelError, LaunchError, missing
 from sglab.gpu.geometry import check_smem
@@ -174,7 +175,9 @@ class CudaDevice:
             option = self._driver.CUjit_option
             options = [option.CU_JIT_ERROR_LOG_BUFFER, option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES]
             try:
-                loaded = self._call("cuModuleLoadDataEx", module.ptx.encode() + b"\0", 2, options, [log, _LOG_BYTES])
+                with announced(f"the driver compiles {module.name} for {self.arch}"):  # and keeps the result
+                    text = module.ptx.encode() + b"\0"
+                    loaded = self._call("cuModuleLoadDataEx", text, 2, options, [log, _LOG_BYTES])
             except GpuError as error:
                 raise LaunchError(
                     f"{module.name}: the driver refused the PTX: {error} {log.rstrip(bytes(1)).decode()}"

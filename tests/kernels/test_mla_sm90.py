@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 import torch
 
-from sglab.gpu import CudaDevice, GpuError
+from sglab.gpu import CudaDevice, EmulatedDevice, GpuError
 from sglab.kernels.contract import ContractError
 from sglab.kernels.mla_sm90 import MlaSm90, mla_decode_sm90
 from sglab.planning.mla_sm90 import mla_sm90_plan
@@ -173,3 +173,29 @@ def test_arguments_are_refused_by_name() -> None:
     assert "q_nope" in refused(
         q_nope=torch.zeros(1, 64, 512, dtype=torch.float16), q_pe=torch.zeros(1, 64, 64, dtype=torch.float16)
     )
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("lengths", [[1, 64, 65, 300], [1000, 77], [0, 2000]])
+def test_the_emulator_computes_what_a_gpu_computes(
+    hopper: CudaDevice, lengths: list[int], dtype: torch.dtype, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Under one plan. What may differ: the last bits of ex2.approx and lg2.approx, and the order and width in which a
+    tensor core sums. Where such a bit decides how P is rounded to the element type, one weight of a row changes by eps,
+    and O by eps times that weight and value; else an output is the same or its neighbour."""
+    batch = Batch(lengths, 128, 64, dtype)
+    plan = mla_sm90_plan(lengths, num_heads=128, sm_count=132)
+    tensors = (batch.q_nope, batch.q_pe, batch.kv_cache, batch.page_table)
+    out, lse = (x.cpu() for x in MlaSm90(hopper, plan, 128).run(*tensors, sm_scale=SCALE))
+    emulator = MlaSm90(EmulatedDevice("sm_90a"), plan, 128)
+    ours, our_lse = emulator.run(*(tensor.cpu() for tensor in tensors), sm_scale=SCALE)
+    equal = (out == ours).double().mean()
+    worst = float((out.double() - ours.double()).abs().max())
+    with capsys.disabled():
+        print(f"\n{dtype} {lengths}: {equal:.4%} of outputs equal, largest difference {worst:.1e}", end="")
+    torch.testing.assert_close(
+        ours.double(), out.double(), rtol=2 * torch.finfo(dtype).eps, atol=torch.finfo(dtype).eps / 4
+    )
+    torch.testing.assert_close(our_lse, lse, rtol=1e-5, atol=1e-5)
+    assert equal > 0.9
