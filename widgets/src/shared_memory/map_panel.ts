@@ -71,7 +71,7 @@ export function mapPanel(changed: (edit: MapEdit) => void, pickMap: (number: num
 
   const cell = (label: string, value: number, set: (value: number) => void) => {
     const input = h("input", { class: "sg-field ssm-number", type: "number", "aria-label": label });
-    input.value = String(value);
+    input.value = input.dataset.shown = String(value);
     input.addEventListener("change", () => Number.isInteger(Number(input.value)) && set(Number(input.value)));
     return h("td", {}, input);
   };
@@ -109,6 +109,10 @@ export function mapPanel(changed: (edit: MapEdit) => void, pickMap: (number: num
       table,
     ),
     show(edit, maps) {
+      const active = document.activeElement;
+      const typing =
+        active instanceof HTMLInputElement && table.contains(active) && active.value !== active.dataset.shown;
+      const drawnBefore = typing && JSON.stringify(now) === JSON.stringify(edit);
       now = edit;
       const { map, coordinates } = edit;
       picker.replaceChildren(
@@ -124,6 +128,7 @@ export function mapPanel(changed: (edit: MapEdit) => void, pickMap: (number: num
       facts.textContent =
         `${map.element} at global ${map.address}; dimension 0 is contiguous. ` +
         (mapProblems(map).length ? "" : `A box brings ${boxBytes(map).toLocaleString("en-US")} bytes.`);
+      if (drawnBefore) return; // what is half typed stays
       const focused = table.contains(document.activeElement)
         ? document.activeElement?.getAttribute("aria-label")
         : undefined;
