@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import weakref
+from abc import ABCMeta, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import traitlets
+from traitlets.traitlets import MetaHasTraits
 
 from sglab.gpu import GpuError
 from sglab.gpu.captures import Capture, CapturedLaunch
@@ -21,7 +23,11 @@ Ints = npt.NDArray[np.int64]
 Launched = Session | Capture | CapturedLaunch | EventLog
 
 
-class MemoryWidget(Widget):
+class _AbstractWidget(ABCMeta, MetaHasTraits):
+    """Classes with traits and abstract methods."""
+
+
+class MemoryWidget(Widget, metaclass=_AbstractWidget):
     """A widget that looks at one cluster's memory through a live session, moment by moment.
 
     Moments are the events of the launch that concern this memory; after moment m of n the first m have happened.
@@ -123,13 +129,13 @@ class MemoryWidget(Widget):
             "happens when is the recording's. Stepping here goes on from the session's own history."
         )
 
+    @abstractmethod
     def _show(self) -> None:
         """Publishes the session's state."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _frames(self, moments: Sequence[int]) -> None:
         """Publishes several moments, for a page without Python; the session may move."""
-        raise NotImplementedError
 
     def saved(self) -> dict[str, Any]:
         """The page holds at most `saved_moments` moments, the shown one among them, evenly spread over the launch."""

@@ -153,7 +153,13 @@ function placeholderParts({ kind, text, remedy, progress }: Placeholder): HTMLEl
 
 function showHelp(root: HTMLElement, bindings: KeyBinding[]): void {
   if (root.querySelector(":scope > dialog")) return;
-  const rows = bindings.map((binding) =>
+  const taken = new Set<string>();
+  const heard = bindings.filter(({ keys }) => {
+    const free = keys.some((key) => !taken.has(key));
+    for (const key of keys) taken.add(key);
+    return free; // a widget's own meaning of a key comes first
+  });
+  const rows = heard.map((binding) =>
     h("tr", {}, h("td", {}, h("kbd", {}, keyName(binding))), h("td", {}, binding.label)),
   );
   const close = h("button", { type: "button", class: "sg-button" }, "Close");

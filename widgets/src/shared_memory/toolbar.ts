@@ -34,8 +34,8 @@ export function makeToolbar(source: Source, disposer: Disposer, actions: Actions
     "span",
     { class: "ssm-row" },
     h("label", { class: "smv-label" }, "tile ", tiles),
-    button("◂", "Previous tile (p)", () => actions.stepTile(-1)),
-    button("▸", "Next tile (n)", () => actions.stepTile(1)),
+    button("◂", "Previous tile ([)", () => actions.stepTile(-1)),
+    button("▸", "Next tile (])", () => actions.stepTile(1)),
   );
   const address = h("input", {
     class: "sg-field ssm-go",

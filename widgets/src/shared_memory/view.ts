@@ -1,0 +1,136 @@
+// The picture: the window as a strip, the open tile in memory and in the matrix, the decoders below them.
+
+import { type Disposer, type Frame, h, type Theme } from "../core";
+import { noteParts } from "../memory/parts";
+import { makeBoard } from "./board";
+import type { Area } from "./data";
+import { chunkText, detailParts } from "./details";
+import { gridTitle, makeGrids } from "./grids";
+import type { Model } from "./model";
+import { orderControl } from "./order_control";
+import { chunkKey, strip } from "./strip";
+
+export interface ViewOptions {
+  frame: Frame;
+  model: Model;
+  theme: () => Theme;
+  disposer: Disposer;
+  select: (address: number) => void;
+  pickArea: (area: Area) => void;
+  redraw: () => void;
+}
+
+export interface View {
+  draw(): void;
+  /** The editor shows something else. */
+  relayout(): void;
+  /** A tile or an area was opened. */
+  opened(): void;
+  /** Another launch. */
+  reset(): void;
+  /** Scrolls to a chunk, on both sides. */
+  reveal(address: number): void;
+  playOrder(): void;
+}
+
+export function makeView({ frame, model, theme, disposer, select, pickArea, redraw }: ViewOptions): View {
+  const { editor } = model;
+  const order = orderControl(disposer, redraw);
+  const grids = makeGrids(
+    {
+      theme,
+      tooltip: frame.tooltip,
+      scene: () => ({
+        layout: editor.layout,
+        lit: order.lit,
+        selected: model.selected,
+        touched: model.touched[0],
+        content: model.content,
+        range: model.range,
+        values: model.valuesAt,
+      }),
+      describe: (address) => chunkText(model.looked, address),
+      select,
+    },
+    disposer,
+  );
+  const stripBox = h("div");
+  const key = h("div", { class: "ssm-row" });
+  const problem = h("p", { class: "ssm-error", role: "alert" });
+  const bytesTitle = h("div", { class: "sg-heading" });
+  const logicalTitle = h("div", { class: "sg-heading" });
+  const board = makeBoard({
+    edited: model.edit,
+    maps: () => model.maps,
+    editor,
+    base: () => model.launch?.dynamic ?? 1024,
+    relayout,
+  });
+  frame.view.append(
+    stripBox,
+    key,
+    problem,
+    h(
+      "div",
+      { class: "ssm-sides" },
+      h("div", {}, bytesTitle, grids.bytes.element),
+      h("div", {}, logicalTitle, grids.logical.element),
+    ),
+    order.root,
+    h("div", { class: "ssm-panel" }, board.root),
+  );
+
+  function relayout(): void {
+    order.reset(editor.layout.pieces.length);
+    grids.resize();
+    redraw();
+  }
+
+  // What has not changed is left alone: a menu that is open stays open.
+  let stripKey = "";
+  function drawStrip(bytes: number): void {
+    const width = stripBox.clientWidth;
+    const now = `${model.picture} ${width}`;
+    if (!width || now === stripKey) return;
+    stripKey = now;
+    const { start, end } = editor.layout;
+    const { areas, info, touched } = model;
+    stripBox.replaceChildren(
+      strip({ areas, bytes, width, frame: info, shown: [start, end], touched, pick: pickArea }),
+    );
+  }
+
+  return {
+    relayout,
+    opened() {
+      board.showOpened();
+      relayout();
+    },
+    reset() {
+      board.reset();
+      relayout();
+    },
+    reveal: (address) => grids.revealPiece(editor.layout.byAddress.get(address), address),
+    playOrder: () => order.play(),
+    draw() {
+      const { launch, facts, info } = model;
+      if (!launch || !facts) return;
+      model.measureRange();
+      const { layout, tile, from } = editor;
+      drawStrip(launch.bytes);
+      key.replaceChildren(chunkKey(theme().dark));
+      problem.textContent = layout.problems.map((text) => `▲ ${text}`).join(" ");
+      const name =
+        from === "raw" ? editor.raw.name || "plain rows" : (facts.tiles[tile]?.name ?? "descriptor");
+      bytesTitle.textContent = `In memory ${gridTitle(layout)}`;
+      logicalTitle.textContent = `${from === "map" ? "In the box" : "In the matrix"}: ${name}`;
+      grids.redraw();
+      board.draw(info, facts.code, theme());
+      frame.details.replaceChildren(
+        ...detailParts(model.looked, model.selected),
+        ...noteParts(info?.note ?? ""),
+        ...noteParts(launch.note),
+      );
+    },
+  };
+}
