@@ -1,4 +1,4 @@
-"""flash_mla_with_kvcache: FlashMLA's contract, and our Hopper kernel under FlashMLA's plan."""
+"""flash_mla_with_kvcache: FlashMLA's contract, our Hopper kernel under FlashMLA's plan, and our Blackwell kernel."""
 
 from typing import Any
 
@@ -13,8 +13,15 @@ SCALE = 192**-0.5
 PAGE = 64
 
 
-@pytest.fixture(params=["reference", "sglab"])
-def implementation(request: pytest.FixtureRequest) -> str:
+KERNELS = {"sglab": (9, 0), "sglab_sm100": (10, 0)}
+"""What runs them; CPU tensors get an emulated one."""
+
+
+@pytest.fixture(params=["reference", *KERNELS])
+def implementation(request: pytest.FixtureRequest, device: torch.device) -> str:
+    wanted = KERNELS.get(request.param)
+    if wanted and device.type == "cuda" and torch.cuda.get_device_capability() != wanted:
+        pytest.skip(f"no GPU of compute capability {wanted}")
     return request.param
 
 
@@ -60,7 +67,7 @@ def attention(given: dict[str, Any], causal: bool = False) -> tuple[torch.Tensor
         scores = torch.einsum("thd,kd->htk", given["q"][request].double(), kv) * given["softmax_scale"]
         if causal:
             scores += torch.full((tokens, length), -torch.inf).triu(length - tokens + 1).to(scores)
-        outputs.append(torch.einsum("htk,kd->thd", scores.softmax(-1), kv[:, :512]))
+        outputs.append(torch.einsum("htk,kd->thd", scores.softmax(-1).nan_to_num(0), kv[:, :512]))
         lses.append(scores.logsumexp(-1))
     return torch.stack(outputs), torch.stack(lses)
 
@@ -82,15 +89,30 @@ def test_matches_float64(sm_count, heads, dtype, implementation, device, generat
     )
 
 
-def test_several_query_tokens(implementation, device, generator) -> None:
-    assert_agrees(call([300, 70], 16, device, generator, tokens=3), implementation)
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("tokens", "heads"), [(3, 16), (2, 128)])
+def test_several_query_tokens(tokens, heads, causal, implementation, device, generator) -> None:
+    """2 × 128 rows are more than a tile of our kernels has."""
+    assert_agrees(call([300, 70, 1000], heads, device, generator, tokens=tokens), implementation, causal)
 
 
-def test_causal_query_tokens(device, generator) -> None:
-    given = call([300, 70], 16, device, generator, tokens=3)
-    assert_agrees(given, "reference", causal=True)
-    with pytest.raises(ValueError, match="it cannot mask several query tokens causally"):
-        flash_mla_with_kvcache(**given, causal=True, implementation="sglab")
+@pytest.mark.parametrize("sm_count", [2, 132])
+def test_causal_query_tokens_at_every_edge(sm_count, implementation, device, generator) -> None:
+    """Lengths around a block's and a tile's end, so that for some tokens a part, or a split, holds nothing at all."""
+    lens = [64, 65, 66, 67, 128, 129, 130, 131, 0, 700]
+    given = call(lens, 16, device, generator, tokens=4, dtype=torch.float16, sm_count=sm_count)
+    assert_agrees(given, implementation, causal=True)
+
+
+def test_a_causal_query_token_that_sees_nothing_gives_zero_and_minus_infinity(
+    implementation, device, generator
+) -> None:
+    given = call([2, 0, 3], 16, device, generator, tokens=3)
+    out, lse = flash_mla_with_kvcache(**given, causal=True, implementation=implementation)
+    assert_agrees(given, implementation, causal=True)
+    blind = torch.tensor([[True, False, False], [True, True, True], [False, False, False]], device=device)
+    assert not out[blind].any() and (lse.transpose(1, 2)[blind] == -torch.inf).all()
+    assert lse.transpose(1, 2)[~blind].isfinite().all()
 
 
 def test_a_request_of_length_zero_gives_zero_and_minus_infinity(implementation, device, generator) -> None:

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sglab.kernels.mla_sm90.works import Works, evenly_split, of_flash_mla
+from sglab.kernels.mla_sm90.works import Works, evenly_split, of_flash_mla, per_query_token
 from sglab.planning import split_ranges
 from sglab.planning.flash_mla import get_mla_metadata
 
@@ -50,3 +50,29 @@ def test_flash_mla_metadata(lengths: list[int], heads: int, sm_count: int) -> No
     made = get_mla_metadata(lengths, h_q=heads, sm_count=sm_count)
     metadata, num_splits = torch.from_numpy(made.tile_scheduler_metadata), torch.from_numpy(made.num_splits)
     check(of_flash_mla(metadata, num_splits, torch.tensor(lengths, dtype=torch.int32)), lengths)
+
+
+@given(LENGTHS, st.integers(1, 4), st.integers(0, 200), st.integers(1, 148))
+def test_query_tokens_as_requests(lengths: list[int], tokens: int, hidden: int, sm_count: int) -> None:
+    """Each sees the first tokens of its request, in its request's ranges, and has slots that nobody else has."""
+    made = get_mla_metadata(lengths, h_q=128, sm_count=sm_count)
+    metadata, num_splits = torch.from_numpy(made.tile_scheduler_metadata), torch.from_numpy(made.num_splits)
+    whole = of_flash_mla(metadata, num_splits, torch.tensor(lengths, dtype=torch.int32))
+    each = [max(length - hidden * token, 0) for length in lengths for token in range(tokens)]
+    works = per_query_token(whole, tokens, torch.tensor(each, dtype=torch.int32))
+    covered, slots = [0] * len(each), []
+    for part, original in zip(works.works.transpose(0, 1).tolist(), whole.works.transpose(0, 1).tolist(), strict=True):
+        does = part[: next((i for i, work in enumerate(part) if work[0] < 0), len(part))]
+        assert len(does) == tokens * sum(work[0] >= 0 for work in original)
+        for (request, begin, end, slot), source in zip(
+            does, [w for w in original for _ in range(tokens)], strict=False
+        ):
+            assert request // tokens == source[0]
+            assert [begin, end] == [min(edge, each[request]) for edge in source[1:3]]
+            assert (slot < 0) == (source[3] < 0)
+            covered[request] += end - begin
+            if slot >= 0:
+                assert works.slot_indptr[request] <= slot < works.slot_indptr[request + 1]
+                slots.append(slot)
+    assert covered == each and len(set(slots)) == len(slots)
+    assert not slots or max(slots) < works.slots

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 
 from sglab.kernels import machine
-from sglab.kernels.flash_mla import sm90
+from sglab.kernels.flash_mla import sm90, sm100
 from sglab.kernels.flash_mla.contract import PAGE_SIZE, check, check_metadata_arguments
-from sglab.kernels.registry import EVERYWHERE, Implementation, Operator
+from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator
 from sglab.planning import flash_mla as planner
 
 __all__ = ["PAGE_SIZE", "flash_mla_with_kvcache", "get_mla_metadata", "operator"]
@@ -17,6 +17,7 @@ HOPPER_SMS = 132
 operator = Operator(
     "flash_mla_with_kvcache",
     Implementation("sglab", "sglab.kernels.flash_mla.sm90:run", EVERYWHERE, sm90.refuses),
+    Implementation("sglab_sm100", "sglab.kernels.flash_mla.sm100:run", GPU, sm100.refuses),
     Implementation("reference", "sglab.kernels.flash_mla.reference:run", EVERYWHERE),
 )
 
@@ -65,7 +66,9 @@ def flash_mla_with_kvcache(
     tile_scheduler_metadata, num_splits: from get_mla_metadata for these very lengths and heads
     softmax_scale: for MLA (qk_nope_head_dim + qk_rope_head_dim) ** −0.5 times YaRN's factor; None takes 576 ** −0.5, as
         FlashMLA does, which is wrong for absorbed MLA
-    causal: whether query token i of n sees all but the last n − 1 − i tokens
+    causal: whether query token i of n sees all but the last n − 1 − i tokens; if that is none, O = 0 and LSE = −inf
+    implementation: "auto", "sglab" (our kernel for Hopper, which follows the metadata), "sglab_sm100" (ours for
+        Blackwell, which splits by itself) or "reference". For CPU tensors the kernels run on the emulator
     check_values: also check contents: lengths, page numbers, and that the metadata covers every token
     Returns O (batch, query tokens, heads, 512) and the natural LSE (batch, heads, query tokens) float32. Raises
     ContractError. After FlashMLA's function of this name, dense form.

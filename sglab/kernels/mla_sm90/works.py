@@ -91,3 +91,38 @@ def of_flash_mla(tile_scheduler_metadata: torch.Tensor, num_splits: torch.Tensor
         batch + len(tile_scheduler_metadata),
         len(tile_scheduler_metadata) > MANY_SPLITS * batch,
     )
+
+
+def per_query_token(works: Works, tokens: int, lengths: torch.Tensor) -> Works:
+    """Each request as `tokens` requests with lengths of their own, no longer than its: request r's are r · tokens + i.
+
+    lengths: (batch · tokens,) int32. A part does a work's range for one after the other; where a range begins behind a
+    length, nothing is left of it, and its partial result is empty.
+    """
+    batch, place = len(lengths) // tokens, lengths.device
+    token = torch.arange(tokens, device=place).unsqueeze(-1)
+    request, begin, end, slot = works.works.long().unsqueeze(1).unbind(-1)  # (rounds, 1, parts)
+    known = request.clamp(min=0)
+    length = lengths.long()[known * tokens + token]
+    first, splits = works.slot_indptr[:-1].long(), works.slot_indptr.diff().long()
+    own = first[known] * (tokens - 1) + token * splits[known] + slot
+    split_up = torch.stack(
+        torch.broadcast_tensors(
+            torch.where(request == NO_WORK, NO_WORK, request * tokens + token),
+            torch.minimum(begin, length),
+            torch.minimum(end, length),
+            torch.where(slot == NO_SLOT, NO_SLOT, own),
+        ),
+        -1,
+    )
+    each = splits.repeat_interleave(tokens)
+    slot_indptr = torch.zeros(batch * tokens + 1, dtype=torch.int32, device=place)
+    slot_indptr[1:] = each.cumsum(0)
+    return Works(
+        split_up.flatten(0, 1).int(),
+        torch.arange(batch * tokens, dtype=torch.int32, device=place),
+        slot_indptr,
+        works.partial_count.repeat_interleave(tokens) if works.partial_count is not None else None,
+        works.slots * tokens,
+        works.many,
+    )
