@@ -256,8 +256,9 @@ void Cluster::raise_deadlock() {
     }
   }
   if (listed > 24) text += "\n  and " + std::to_string(listed - 24) + " more";
-  const BarrierSanitizer* const history =
-      launch->sanitizer == nullptr ? nullptr : launch->sanitizer->barriers();
+  // A session that comes here again does not tell the sanitizer what it knows already.
+  const Sanitizer* const told = launch->config.sanitizer.get();
+  const BarrierSanitizer* const history = told == nullptr ? nullptr : told->barriers();
   fault.cycle = find_deadlock(*this, history);
   if (!fault.cycle.empty()) text += "\nwho waits for whom:" + describe(fault.cycle);
   fault.message = text;
