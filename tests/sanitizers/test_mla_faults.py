@@ -28,9 +28,12 @@ class Change:
         return ptx[: found.start()] + found.expand(self.replacement) + ptx[found.end() :]
 
 
-def broken(change: Change) -> gpu.KernelError:
-    """The SM90 kernel's launch with three requests on one SM, so that all its rings go round."""
-    _, error = decode("sm_90a", [400, 100, 200], change, sms=1, sanitize={"memory", "tensor", "barriers"})
+# Three requests on one SM, so that all rings of the SM90 kernel go round.
+LENGTHS, CHECKED = [400, 100, 200], {"memory", "tensor", "barriers"}
+
+
+def broken(change: Change, scheduler: str = "fair") -> gpu.KernelError:
+    _, error = decode("sm_90a", LENGTHS, change, sms=1, sanitize=CHECKED, scheduler=scheduler)
     assert error is not None
     assert error.fault is not None
     return error
@@ -38,13 +41,23 @@ def broken(change: Change) -> gpu.KernelError:
 
 def test_bytes_that_nobody_expected() -> None:
     change = Change(EXPECT, 0, r"mbarrier.arrive.shared::cta.b64 _, [\1];")
-    error = broken(change)
+    error = broken(change, scheduler="random")
     assert error.fault and error.fault.kind == "deadlock"
     consumer, producer = error.cycle
     assert consumer.warp in CONSUMERS and producer.warp == PRODUCER
     assert "bytes too many" in consumer.waits
     assert (consumer.next, consumer.next_line) == (1, change.line)
     assert producer.next == 0
+
+
+def test_copies_that_stay_in_flight_because_nobody_expects_their_bytes() -> None:
+    """The same where copies are as late as can be: the phases end without them, and Q is read before it is there."""
+    change = Change(EXPECT, 0, r"mbarrier.arrive.shared::cta.b64 _, [\1];")
+    (report, *_), error = decode("sm_90a", LENGTHS, change, sms=1, sanitize=CHECKED)
+    assert error is None
+    assert {"uninitialised_read", "mbarrier_tx_count"} <= {finding.kind for finding in report.findings}
+    counted = next(finding for finding in report.findings if finding.kind == "mbarrier_tx_count")
+    assert counted.at is not None and counted.at.asynchronous and counted.warp == PRODUCER
 
 
 def test_an_arrival_left_out() -> None:

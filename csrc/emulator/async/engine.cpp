@@ -1,6 +1,8 @@
 #include "emulator/async/engine.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <utility>
 
 #include "emulator/async/warpgroup.hpp"
 #include "emulator/async/watcher.hpp"
@@ -28,6 +30,13 @@ std::uint32_t offset_of(std::uint32_t address) {
 const TensorMemory& unused_tmem(bool follows_writers) {
   static const TensorMemory unused, followed(true);
   return follows_writers ? followed : unused;
+}
+
+template <typename Entry>
+Entry take_first(std::deque<Entry>& queue) {
+  Entry first = std::move(queue.front());
+  queue.pop_front();
+  return first;
 }
 
 // Whether a signal sent to `sent`, multicast to the CTAs of `multicast`, reaches the object at `address`.
@@ -61,7 +70,7 @@ void AsyncEngine::reset() {
     if (tmem_[rank] != nullptr) tmem_[rank]->reset();
   }
   mbarriers_.clear();
-  operations_ = 0;
+  operations_ = overdue_ = 0;
   bulk_.clear();
   tensor_.assign(cluster_.ctas.size(), {});
   pairs_.assign((cluster_.ctas.size() + 1) / 2, {});
@@ -197,7 +206,17 @@ void AsyncEngine::note_performed(const Issuer& issuer) {
 
 void AsyncEngine::submit(BulkOperation operation) {
   number(operation, 1u << operation.issuer.lane);
+  wake_waiters(operation.mbarrier, operation.signalled);
   bulk_.push_back(std::move(operation));
+}
+
+void AsyncEngine::wake_waiters(std::uint32_t mbarrier, std::uint32_t multicast) {
+  if (multicast == 0) multicast = 1u << rank_of(mbarrier);
+  for (; multicast != 0; multicast &= multicast - 1) {
+    const auto rank = static_cast<std::uint32_t>(std::countr_zero(multicast));
+    const std::uint32_t address = rank << kSharedRankShift | offset_of(mbarrier);
+    for (Warp& warp : cluster_.warps) wake(warp, Wait::kMbarrier, address);
+  }
 }
 
 void AsyncEngine::submit_grouped(Warp& warp, BulkOperation operation) {
@@ -218,6 +237,7 @@ void AsyncEngine::commit(const TensorCommit& commit, std::uint32_t cta) {
   marked.after = queue.done + queue.operations.size();
   number(marked, 1u << commit.issuer.lane);
   queue.commits.push_back(marked);
+  wake_waiters(commit.mbarrier, commit.multicast);
 }
 
 SmallCopy& AsyncEngine::new_small(Warp& warp) {
@@ -231,7 +251,14 @@ SmallCopy& AsyncEngine::new_small(Warp& warp) {
 
 void AsyncEngine::submit_small(Warp& warp) {
   SmallCopies& small = queue(warp).small;
-  number(small.newest(), small.newest().mask);
+  const SmallCopy& copy = small.newest();
+  number(small.newest(), copy.mask);
+  if (copy.bytes == 0) {
+    for (std::uint32_t rest = copy.mask, last = kNoMbarrier; rest != 0; rest &= rest - 1) {
+      const std::uint32_t mbarrier = copy.shared[static_cast<std::size_t>(std::countr_zero(rest))];
+      if (mbarrier != std::exchange(last, mbarrier)) wake_waiters(mbarrier);
+    }
+  }
   small.enter();
 }
 
@@ -270,10 +297,8 @@ void AsyncEngine::wait_all_small(Warp& warp) {
 
 void AsyncEngine::run_tensor_queue(TensorQueue& queue, std::uint64_t until) {
   while (queue.done < until) {
-    const TensorOperation operation = std::move(queue.operations.front());
-    queue.operations.pop_front();
     ++queue.done;
-    perform(operation);
+    perform(take_first(queue.operations));
   }
 }
 
@@ -284,8 +309,7 @@ bool AsyncEngine::advance_tensor(TensorQueue& queue) {
     run_tensor_queue(queue, queue.done + queue.operations.size());
     return true;
   }
-  const TensorCommit commit = queue.commits.front();
-  queue.commits.pop_front();
+  const TensorCommit commit = take_first(queue.commits);
   run_tensor_queue(queue, commit.after);
   const auto arrive = [&](std::uint32_t address) {
     std::uint64_t& word = mbarrier_word(commit.issuer, address);
@@ -326,9 +350,7 @@ bool AsyncEngine::advance(std::uint64_t choice) {
     switch ((kind + choice) % 3) {
       case 0:
         if (!bulk_.empty()) {
-          const BulkOperation operation = std::move(bulk_.front());
-          bulk_.pop_front();
-          perform(operation);
+          perform(take_first(bulk_));
           return true;
         }
         break;
@@ -344,14 +366,28 @@ bool AsyncEngine::advance(std::uint64_t choice) {
             return true;
           }
           if (own.bulk.empty()) continue;
-          const BulkOperation operation = std::move(own.bulk.front().operation);
-          own.bulk.pop_front();
-          perform(operation);
+          perform(take_first(own.bulk).operation);
           return true;
         }
     }
   }
   return false;
+}
+
+void AsyncEngine::complete_overdue() {
+  const auto due = [&](const auto& queue) {
+    return !queue.empty() && queue.front().issuer.operation <= overdue_;
+  };
+  while (due(bulk_)) perform(take_first(bulk_));
+  for (TensorQueue& queue : tensor_) {
+    while (due(queue.operations) || due(queue.commits)) advance_tensor(queue);
+  }
+  for (WarpQueue& own : warps_) {
+    while (due(own.small.records())) own.small.run_oldest(performer());
+    while (!own.bulk.empty() && own.bulk.front().operation.issuer.operation <= overdue_)
+      perform(take_first(own.bulk).operation);
+  }
+  overdue_ = operations_;
 }
 
 void AsyncEngine::drain() {

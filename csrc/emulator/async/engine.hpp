@@ -34,8 +34,8 @@ struct InFlight {
 // and its mbarriers.
 //
 // Operations are carried out as late as the programming model allows: when somebody waits for what they
-// signal, when nothing else can run, when the random scheduler says so, or when the cluster ends. A missing
-// wait so reads old data.
+// signal, when nothing else can run, when the random scheduler says so, when they have been in flight for
+// very long, or when the cluster ends. A missing wait so reads old data.
 class AsyncEngine {
  public:
   explicit AsyncEngine(Cluster& cluster);
@@ -81,6 +81,8 @@ class AsyncEngine {
   // Carries out the oldest pending operation of some kind; `choice` picks among kinds. False: none is
   // pending.
   bool advance(std::uint64_t choice);
+  // Carries out what was issued before the last call: a GPU would be done with it, waited for or not.
+  void complete_overdue();
   // Carries out everything.
   void drain();
   // The same at the end of the cluster; faults if tensor memory is still allocated.
@@ -139,6 +141,8 @@ class AsyncEngine {
     return [this](const SmallCopy& copy, std::uint32_t lanes) { perform(copy, lanes); };
   }
   void signal(const Issuer& issuer, std::uint32_t address, std::uint32_t bytes);
+  // Whoever is blocked at an object that a new operation will signal asks again, and so has it carried out.
+  void wake_waiters(std::uint32_t mbarrier, std::uint32_t multicast = 0);
   std::span<std::uint8_t> smem(std::uint32_t rank) const;
   void set_aside_tmem(std::uint32_t rank);
   void restore_tmem(const std::vector<std::unique_ptr<TensorMemory>>& saved);
@@ -148,6 +152,7 @@ class AsyncEngine {
   std::vector<std::unique_ptr<TensorMemory>> spare_tmem_;  // debuggers may look at them, so they stay
   std::vector<std::uint32_t> mbarriers_;
   std::uint64_t operations_ = 0;  // issued so far
+  std::uint64_t overdue_ = 0;     // issued before the last complete_overdue()
   std::deque<BulkOperation> bulk_;
   std::vector<TensorQueue> tensor_;    // by CTA rank
   std::vector<PairAllocation> pairs_;  // by CTA rank / 2

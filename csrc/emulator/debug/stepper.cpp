@@ -98,6 +98,7 @@ void Stepper::next_turn() {
     running_.push_back(std::exchange(round_.active, nullptr));
     return;
   }
+  if (cluster.executed >= cluster.relief_at) cluster.relieve();
   if (one_by_one()) cluster.complete_early();
   const std::int64_t slot = cluster.pick();
   if (slot < 0) {

@@ -76,7 +76,11 @@ struct ClusterState {
   std::uint32_t next_warp = 0;  // round robin
   std::uint32_t victim = 0;     // of the adversarial scheduler
   std::uint64_t victim_until = 0;
+  std::uint64_t relief_at = 0;  // warp-instructions executed by then: relieve()
 };
+
+// Warp-instructions of a cluster after which nobody may have to wait for what happens by itself on a GPU.
+constexpr std::uint64_t kReliefPeriod = 1u << 18;
 
 // The unit of execution: the CTAs of one cluster, run by one host thread.
 struct Cluster : ClusterState {
@@ -103,6 +107,10 @@ struct Cluster : ClusterState {
   void complete_early();  // an asynchronous operation, now and then
   void turn_over(const Warp& chosen);
   bool resolve_idle();
+  // What happens in time on a GPU, whatever the other warps do: who waits is not starved by one who polls.
+  void relieve();
+  bool part_siblings();   // lanes pass siblings that they would rather have met
+  bool time_out_waits();  // of mbarrier.try_wait
   [[noreturn]] void raise_deadlock();
   std::uint64_t idle_events_ = 0;
   std::uint32_t idle_rounds_ = 0;

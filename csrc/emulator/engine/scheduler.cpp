@@ -156,6 +156,7 @@ bool Cluster::run(std::uint64_t budget) {
   while (live_warps > 0) {
     if (executed >= until) return false;
     if (launch->stop.load(std::memory_order_relaxed)) return false;
+    if (executed >= relief_at) relieve();
     if (exact) complete_early();
     const std::int64_t warp = pick();
     if (warp < 0) {
@@ -184,21 +185,26 @@ void Cluster::complete_early() {
   if (async != nullptr && random() % kEarlyCompletion == 0) async->advance(random());
 }
 
-// No warp can run. Lets lanes pass siblings they would rather have met, then lets timed waits run out.
-bool Cluster::resolve_idle() {
+void Cluster::relieve() {
+  relief_at = executed + kReliefPeriod;
+  part_siblings();
+  if (async != nullptr) async->complete_overdue();
+  time_out_waits();
+}
+
+bool Cluster::part_siblings() {
   bool any = false;
   for (Warp& w : warps) {
-    if (w.hurry || w.group_count < 2 || !emu::runnable(w)) continue;
+    if (w.hurry || w.group_count < 2 || is_runnable(w) || !emu::runnable(w)) continue;
     w.hurry = true;
     set_runnable(w);
     any = true;
   }
-  if (any) return true;
-  // Asynchronous operations are completed as late as this, one at a time.
-  if (async != nullptr && async->advance(0)) return true;
-  if (events != idle_events_) idle_rounds_ = 0;
-  idle_events_ = events;
-  if (++idle_rounds_ > kIdleRounds) return false;
+  return any;
+}
+
+bool Cluster::time_out_waits() {
+  bool any = false;
   for (Warp& w : warps) {
     for (std::uint32_t i = 0; i < w.group_count; ++i) {
       Group& g = w.groups[i];
@@ -210,6 +216,16 @@ bool Cluster::resolve_idle() {
     }
   }
   return any;
+}
+
+// No warp can run. Lets lanes pass siblings they would rather have met, then lets timed waits run out.
+bool Cluster::resolve_idle() {
+  if (part_siblings()) return true;
+  // Asynchronous operations are completed as late as this, one at a time.
+  if (async != nullptr && async->advance(0)) return true;
+  if (events != idle_events_) idle_rounds_ = 0;
+  idle_events_ = events;
+  return ++idle_rounds_ <= kIdleRounds && time_out_waits();
 }
 
 std::string describe_wait(const Warp& w, const Group& g) {
