@@ -15,11 +15,9 @@ from sglab.gpu.triton.record import LaunchRecord
 from sglab.kernels import machine, ptx
 from sglab.kernels.cutlass_mla.contract import MLAArguments
 from sglab.kernels.mla_sm90 import MlaSm90
-from sglab.kernels.mla_sm90.contract import LATENT_DIM, PAGE_SIZES
-from sglab.kernels.mla_sm90.contract import check as check_sm90
+from sglab.kernels.mla_sm90.contract import LATENT_DIM, PAGE_SIZES, outputs
 from sglab.kernels.mla_sm90.works import evenly_split
 from sglab.kernels.mla_sm100 import MlaSm100
-from sglab.kernels.mla_sm100.contract import check as check_sm100
 from sglab.planning.mla_sm90 import mla_sm90_plan
 
 NAMES = {"mla_decode_sm100": "Blackwell", "mla_decode_sm90": "Hopper"}
@@ -58,12 +56,12 @@ def run(arguments: MLAArguments) -> tuple[LaunchRecord, ...]:
     return tuple(machine.run(device, launch, f"our kernel for {NAMES[name]},") for launch in launches)
 
 
-def _blackwell(device: Device, a: MLAArguments) -> list[Launch]:
+def _blackwell(device: Device, a: MLAArguments) -> tuple[Launch, ...]:
     batch, heads = a.q_nope.shape[:2]
     decode = MlaSm100(device, batch, heads, a.split_kv, "auto", *_partials(a, batch, heads))
-    tensors = (a.q_nope, a.q_pe, a.kv_c_and_k_pe_cache, a.page_table, a.sm_scale, a.out, a.lse, "e")
-    checked = check_sm100(a.seq_lens.contiguous(), None, a.split_kv, False, *tensors)
-    return decode.prepare(checked)
+    out, lse = outputs("mla_decode_sm100", a.q_nope, a.out, a.lse)
+    tensors = (a.q_nope, a.q_pe, a.kv_c_and_k_pe_cache, a.page_table, a.sm_scale, out, lse)
+    return decode.launches(a.seq_lens.contiguous(), None, *tensors, check_values=False)
 
 
 def _partials(a: MLAArguments, batch: int, heads: int) -> tuple[torch.Tensor | None, torch.Tensor | None]:
@@ -75,12 +73,12 @@ def _partials(a: MLAArguments, batch: int, heads: int) -> tuple[torch.Tensor | N
     return floats[:size].view(slots, heads, LATENT_DIM), floats[size : size + slots * heads].view(slots, heads)
 
 
-def _hopper(device: Device, a: MLAArguments) -> list[Launch]:
+def _hopper(device: Device, a: MLAArguments) -> tuple[Launch, ...]:
     if len(a.q_nope) == 0:
-        return []
-    decode = _hopper_decode(device, a)
-    tensors = (a.q_nope, a.q_pe, a.kv_c_and_k_pe_cache, a.page_table, a.sm_scale, a.out, a.lse)
-    return decode.prepare(check_sm90("mla_decode_sm90", *tensors, "e"))
+        return ()
+    out, lse = outputs("mla_decode_sm90", a.q_nope, a.out, a.lse)
+    tensors = (a.q_nope, a.q_pe, a.kv_c_and_k_pe_cache, a.page_table, a.sm_scale, out, lse)
+    return _hopper_decode(device, a).launches(*tensors)
 
 
 def _hopper_decode(device: Device, a: MLAArguments) -> MlaSm90:

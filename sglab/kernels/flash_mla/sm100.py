@@ -10,7 +10,7 @@ from sglab.kernels.flash_mla.contract import PAGE_SIZE, FlashMLAArguments
 from sglab.kernels.flash_mla.requests import deliver_lse, requests_of
 from sglab.kernels.flash_mla.sm90 import refuses_tensors
 from sglab.kernels.mla_sm100 import MlaSm100
-from sglab.kernels.mla_sm100.contract import OPERATOR, check
+from sglab.kernels.mla_sm100.contract import OPERATOR
 from sglab.planning.flash_mla import HEAD_DIM_V
 from sglab.planning.set_split_kv import set_split_kv_cluster_aware
 
@@ -35,8 +35,8 @@ def run(a: FlashMLAArguments) -> tuple[LaunchRecord, ...]:
     longest = max(r.block_table.shape[1] * PAGE_SIZE, 1)  # of the table: to know the lengths would mean to wait
     splits = set_split_kv_cluster_aware(longest, count, device.sms).split_kv
     q_nope, q_pe = r.q.split([HEAD_DIM_V, r.q.shape[-1] - HEAD_DIM_V], -1)
-    tensors = (q_nope, q_pe, a.k_cache.squeeze(2), r.block_table, a.softmax_scale, r.out, r.lse, "e")
-    launches = MlaSm100(device, count, r.rows, splits).prepare(check(r.lengths, None, splits, False, *tensors))
+    tensors = (q_nope, q_pe, a.k_cache.squeeze(2), r.block_table, a.softmax_scale, r.out, r.lse)
+    launches = MlaSm100(device, count, r.rows, splits).launches(r.lengths, None, *tensors, check_values=False)
     records = tuple(machine.run(device, launch, "our kernel for Blackwell") for launch in launches)
     deliver_lse(a, r)
     return records

@@ -10,7 +10,7 @@ from sglab.kernels import machine, ptx
 from sglab.kernels.flash_mla.contract import FlashMLAArguments
 from sglab.kernels.flash_mla.requests import deliver_lse, requests_of
 from sglab.kernels.mla_sm90 import MlaSm90
-from sglab.kernels.mla_sm90.contract import MAX_HEADS, check
+from sglab.kernels.mla_sm90.contract import MAX_HEADS
 from sglab.kernels.mla_sm90.works import of_flash_mla, per_query_token
 from sglab.planning.flash_mla import HEAD_DIM_V
 
@@ -50,7 +50,7 @@ def run(a: FlashMLAArguments) -> tuple[LaunchRecord, ...]:
         works = per_query_token(works, r.per_request, r.lengths)
     q_nope, q_pe = r.q.split([HEAD_DIM_V, r.q.shape[-1] - HEAD_DIM_V], -1)
     tensors = (q_nope, q_pe, a.k_cache.squeeze(2), r.block_table, a.softmax_scale, r.out, r.lse)
-    launches = MlaSm90(device, works, r.rows).prepare(check(OPERATOR, *tensors, "e"))
+    launches = MlaSm90(device, works, r.rows).launches(*tensors)
     records = tuple(machine.run(device, launch, "our kernel for Hopper, by FlashMLA's plan,") for launch in launches)
     deliver_lse(a, r)
     return records

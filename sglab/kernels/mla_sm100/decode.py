@@ -10,8 +10,9 @@ from sglab.gpu import Device, Launch, Strided, TensorMap
 from sglab.kernels import ptx
 from sglab.kernels.combine import cuda as combine
 from sglab.kernels.combine.contract import LSE_UNITS, MANY_SPLITS, CombineArguments, LseBase
-from sglab.kernels.contract import Contract
-from sglab.kernels.mla_sm90.contract import DTYPES, LATENT_DIM, DecodeArguments
+from sglab.kernels.contract import Contract, reads_values
+from sglab.kernels.launches import described, kept
+from sglab.kernels.mla_sm90.contract import DTYPES, LATENT_DIM, DecodeArguments, outputs
 from sglab.kernels.mla_sm100.contract import OPERATOR, Scheduler, Sm100Arguments, check, check_sizes
 from sglab.planning.mla_sm100 import launch_grid
 
@@ -53,6 +54,8 @@ class MlaSm100:
         self.partial_count = torch.empty(batch, dtype=torch.int32, device=place)
         self._requests = torch.arange(batch, dtype=torch.int32, device=place)
         self._slot_indptr = torch.arange(batch + 1, dtype=torch.int32, device=place) * max_splits
+        buffers = (self.partial_out, self.partial_lse, self.partial_count, self._requests, self._slot_indptr)
+        self._key = (OPERATOR, num_heads, max_splits, self.grid, described(*buffers))
 
     def run(
         self,
@@ -69,12 +72,42 @@ class MlaSm100:
         lse_base: LseBase = "e",
         check_values: bool | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Attend. Arguments and results as in mla_decode_sm100."""
+        """Attend. Arguments and results as in mla_decode_sm100.
+
+        Arguments that were checked in an earlier call are not checked again, but their contents are.
+        """
+        out, lse = outputs(OPERATOR, q_nope, out, lse)
         decode = (q_nope, q_pe, kv_cache, page_table, sm_scale, out, lse, lse_base)
-        arguments = check(seq_lens, num_splits, self.max_splits, check_values, *decode)
-        for launch in self.prepare(arguments):
+        for launch in self.launches(seq_lens, num_splits, *decode, check_values=check_values):
             self.device.run(launch)
-        return arguments.decode.out, arguments.decode.lse
+        return out, lse
+
+    def launches(
+        self,
+        seq_lens: torch.Tensor,
+        num_splits: torch.Tensor | None,
+        q_nope: torch.Tensor,
+        q_pe: torch.Tensor,
+        kv_cache: torch.Tensor,
+        page_table: torch.Tensor,
+        sm_scale: float,
+        out: torch.Tensor,
+        lse: torch.Tensor,
+        lse_base: LseBase = "e",
+        *,
+        check_values: bool | None = None,
+    ) -> tuple[Launch, ...]:
+        """What `run` launches: its arguments checked and packed, or recognised."""
+        tensors = (q_nope, q_pe, kv_cache, page_table, out, lse, seq_lens, num_splits)
+        key = (self._key, described(*tensors), float(sm_scale), lse_base)
+
+        def make() -> list[Launch]:
+            decode = (q_nope, q_pe, kv_cache, page_table, sm_scale, out, lse, lse_base)
+            return self.prepare(check(seq_lens, num_splits, self.max_splits, check_values, *decode))
+
+        if isinstance(seq_lens, torch.Tensor) and reads_values(check_values, seq_lens.device):
+            return tuple(make())
+        return kept(self.device, key, make, (tensors, self))
 
     def prepare(self, a: Sm100Arguments) -> list[Launch]:
         """The launches of one run: attention, and the combine where requests may be split. None for an empty batch."""

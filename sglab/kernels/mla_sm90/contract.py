@@ -39,6 +39,19 @@ class DecodeArguments:
         return self.kv_cache.shape[1]
 
 
+def outputs(
+    operator: str, q_nope: torch.Tensor, out: torch.Tensor | None, lse: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Those given, or new ones."""
+    if out is None or lse is None:
+        Contract(operator).tensor("q_nope", q_nope, f"batch heads {LATENT_DIM}", DTYPES)
+    if out is None:
+        out = torch.empty(q_nope.shape, dtype=q_nope.dtype, device=q_nope.device)
+    if lse is None:
+        lse = torch.empty(q_nope.shape[:2], dtype=torch.float32, device=q_nope.device)
+    return out, lse
+
+
 def check(
     operator: str,
     q_nope: torch.Tensor,
@@ -65,10 +78,7 @@ def check(
         sm_scale > 0 and math.isfinite(sm_scale), "sm_scale", "positive and finite", sm_scale, "Pass 192 ** -0.5, say."
     )
     contract.require(lse_base in LSE_UNITS, "lse_base", "'2' or 'e'", repr(lse_base), "Choose one.")
-    if out is None:
-        out = q_nope.new_empty(q_nope.shape)
-    if lse is None:
-        lse = torch.empty(q_nope.shape[:2], dtype=torch.float32, device=q_nope.device)
+    out, lse = outputs(operator, q_nope, out, lse)
     contract.tensor("out", out, f"batch heads {LATENT_DIM}", DTYPES)
     contract.tensor("lse", lse, "batch heads", (torch.float32,))
     contract.same_dtype(q_nope=q_nope, out=out)

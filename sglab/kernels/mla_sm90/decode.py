@@ -12,7 +12,8 @@ from sglab.kernels import ptx
 from sglab.kernels.combine import cuda as combine
 from sglab.kernels.combine.contract import LSE_UNITS, CombineArguments, LseBase
 from sglab.kernels.contract import Contract
-from sglab.kernels.mla_sm90.contract import DTYPES, LATENT_DIM, DecodeArguments, check
+from sglab.kernels.launches import described, kept
+from sglab.kernels.mla_sm90.contract import DTYPES, LATENT_DIM, DecodeArguments, check, outputs
 from sglab.kernels.mla_sm90.works import Works, planned
 from sglab.planning.mla_sm90 import HEADS_PER_CTA, MlaSm90Plan, mla_sm90_plan
 
@@ -35,6 +36,9 @@ class MlaSm90:
         slots = self.works.slots
         self.partial_out = torch.empty(slots, num_heads, LATENT_DIM, dtype=torch.float32, device=place)
         self.partial_lse = torch.empty(slots, num_heads, dtype=torch.float32, device=place)
+        w = self.works
+        own = described(w.works, w.requests, w.slot_indptr, w.partial_count, self.partial_out, self.partial_lse)
+        self._key = (OPERATOR, num_heads, slots, w.many, own)
 
     def run(
         self,
@@ -48,11 +52,34 @@ class MlaSm90:
         lse: torch.Tensor | None = None,
         lse_base: LseBase = "e",
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Attend. Arguments and results as in mla_decode_sm90; lengths are the plan's."""
-        arguments = check(OPERATOR, q_nope, q_pe, kv_cache, page_table, sm_scale, out, lse, lse_base)
-        for launch in self.prepare(arguments):
+        """Attend. Arguments and results as in mla_decode_sm90; lengths are the plan's, so that nothing waits for a GPU.
+
+        Arguments that were checked in an earlier call, here or under another plan, are not checked again.
+        """
+        out, lse = outputs(OPERATOR, q_nope, out, lse)
+        for launch in self.launches(q_nope, q_pe, kv_cache, page_table, sm_scale, out, lse, lse_base):
             self.device.run(launch)
-        return arguments.out, arguments.lse
+        return out, lse
+
+    def launches(
+        self,
+        q_nope: torch.Tensor,
+        q_pe: torch.Tensor,
+        kv_cache: torch.Tensor,
+        page_table: torch.Tensor,
+        sm_scale: float,
+        out: torch.Tensor,
+        lse: torch.Tensor,
+        lse_base: LseBase = "e",
+    ) -> tuple[Launch, ...]:
+        """What `run` launches: its arguments checked and packed, or recognised."""
+        tensors = (q_nope, q_pe, kv_cache, page_table, out, lse)
+        key = (self._key, described(*tensors), float(sm_scale), lse_base)
+
+        def make() -> list[Launch]:
+            return self.prepare(check(OPERATOR, q_nope, q_pe, kv_cache, page_table, sm_scale, out, lse, lse_base))
+
+        return kept(self.device, key, make, (tensors, self))
 
     def prepare(self, a: DecodeArguments) -> list[Launch]:
         """The launches of one run: attention, and the combine where a request is split."""
