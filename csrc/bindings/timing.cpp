@@ -80,22 +80,24 @@ void read_tables(const nb::dict& tables, Trace& t) {
 }
 
 void read_costs(const nb::dict& costs, Trace& t) {
-  std::span<const std::uint8_t> action, unit, group, cached, read_only;
+  std::span<const std::uint8_t> action, unit, group, cached, streaming, read_only, order;
   std::span<const std::int32_t> argument;
   std::span<const float> slots, busy, latency;
   column(costs, "action", action);
   column(costs, "unit", unit);
   column(costs, "group", group);
   column(costs, "cached", cached);
+  column(costs, "streaming", streaming);
   column(costs, "read_only", read_only);
+  column(costs, "order", order);
   column(costs, "argument", argument);
   column(costs, "slots", slots);
   column(costs, "busy", busy);
   column(costs, "latency", latency);
   for (std::size_t i = 0; i < action.size(); ++i) {
     t.costs.push_back({static_cast<Action>(action[i]), static_cast<Unit>(unit[i]),
-                       static_cast<Group>(group[i]), cached[i] != 0, read_only[i] != 0, argument[i], slots[i],
-                       busy[i], latency[i]});
+                       static_cast<Group>(group[i]), cached[i] != 0, streaming[i] != 0, read_only[i] != 0,
+                       order[i], argument[i], slots[i], busy[i], latency[i]});
   }
 }
 
@@ -120,6 +122,7 @@ Machine read_machine(const nb::dict& figures) {
       {"launch", &Machine::launch},
       {"cta_start", &Machine::cta_start},
       {"cta_interval", &Machine::cta_interval},
+      {"branch", &Machine::branch},
       {"l1_latency", &Machine::l1_latency},
       {"l2_latency", &Machine::l2_latency},
       {"hbm_latency", &Machine::hbm_latency},
@@ -128,6 +131,7 @@ Machine read_machine(const nb::dict& figures) {
       {"load_rate", &Machine::load_rate},
       {"store_port", &Machine::store_port},
       {"store_rate", &Machine::store_rate},
+      {"l2_rate", &Machine::l2_rate},
       {"hbm_rate", &Machine::hbm_rate},
       {"l1_capacity", &Machine::l1_capacity},
       {"l2_capacity", &Machine::l2_capacity},

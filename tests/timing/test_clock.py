@@ -23,17 +23,22 @@ def span(timed: Any, events: np.ndarray) -> float:
     return float((timed.end[events].max() - timed.start[events].min()) / CYCLE)
 
 
+def lasted(timed: Any, events: np.ndarray) -> float:
+    """Cycles from the first CTA's start to the last result."""
+    return float((timed.end[events].max() - timed.cta_start.min()) / CYCLE)
+
+
 @pytest.mark.parametrize(("count", "chains"), [(50, 1), (200, 1), (50, 2), (50, 4), (50, 16)])
 def test_a_chain_takes_its_latency_and_chains_share_the_issue_slots(count: int, chains: int) -> None:
     log = record(chain("fma.rn.f32", count, chains))
-    cycles = span(log.timed("sm_90"), events_of(log, "fma"))
-    assert cycles == pytest.approx(count * max(4, chains), abs=chains + 4)
+    cycles = lasted(log.timed("sm_90"), events_of(log, "fma"))
+    assert cycles == pytest.approx(count * max(4, chains), abs=chains + 6)  # and the address's few
 
 
 @pytest.mark.parametrize("warps", [4, 8, 32])
 def test_a_sub_partition_issues_one_instruction_per_cycle(warps: int) -> None:
     log = record(chain("fma.rn.f32", 64, 4), block=32 * warps)
-    cycles = span(log.timed("sm_90"), events_of(log, "fma"))
+    cycles = lasted(log.timed("sm_90"), events_of(log, "fma"))
     assert cycles == pytest.approx(256 * warps / 4, rel=0.05)
 
 
@@ -41,7 +46,7 @@ def test_a_sub_partition_issues_one_instruction_per_cycle(warps: int) -> None:
 def test_special_functions_take_eight_cycles_of_a_sub_partition(warps: int) -> None:
     body = "\n".join(f"  ex2.approx.ftz.f32 %f{i % 8}, %f{i % 8};" for i in range(64))
     log = record(kernel(body, ".reg .f32 %f<8>;"), block=32 * warps)
-    assert span(log.timed("sm_90"), events_of(log, "ex2")) == pytest.approx(64 * 8 * warps / 4, rel=0.05)
+    assert lasted(log.timed("sm_90"), events_of(log, "ex2")) == pytest.approx(64 * 8 * warps / 4, rel=0.05)
 
 
 def test_shared_memory_moves_128_bytes_per_cycle() -> None:

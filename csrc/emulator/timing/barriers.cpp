@@ -46,11 +46,10 @@ void Clock::wake(std::uint32_t phase) {
   parked.swap(phases_[phase].parked);
   for (const std::uint32_t warp : parked) {
     Warp& w = warps_[warp];
-    const std::uint32_t at = pc(w);
-    const Cost& cost = t_.costs[at];
+    const Cost& cost = t_.costs[w.pc];
     const double issued = out_.issue[w.event];
     const double end = std::max(issued + cost.latency, released(w, phase));
-    fill(w, at, end, Stall::kShared);
+    fill(w, end, Stall::kShared);
     end_event(w, cost, issued, end, true,
               t_.phases.kind[phase] == kMbarrier ? Stall::kMbarrier : Stall::kBarrier);
     move_on(warp);

@@ -9,11 +9,13 @@ Clock::Clock(const Trace& trace, const Machine& machine)
       m_(machine),
       contributions_(trace),
       memory_(trace, machine),
+      mention_begin_(trace.costs.size() + 1),
+      scheduler_(trace, mention_begin_, machine.l2_latency),
       phases_(trace.phases.position.size()),
       sms_(machine.sms) {
   for (std::size_t i = 0; i < phases_.size(); ++i) phases_[i].missing = contributions_.missing[i];
   sort_runs();
-  mention_begin_.assign(t_.costs.size() + 1, 0);
+  find_leaders();
   for (const Mention& mention : t_.mentions) ++mention_begin_[mention.pc + 1];
   std::partial_sum(mention_begin_.begin(), mention_begin_.end(), mention_begin_.begin());
 }
@@ -104,7 +106,7 @@ void Clock::place(std::uint32_t cluster, std::uint32_t slot, double time) {
       w.cta = cta;
       w.sm = sm;
       w.part = sms_[sm].warps++ % kParts;
-      w.at = warp_begin_[index];
+      w.cursor.run = warp_begin_[index];
       w.last = warp_begin_[index + 1];
       w.next = start;
       if (free_registers_.empty()) {
@@ -117,11 +119,10 @@ void Clock::place(std::uint32_t cluster, std::uint32_t slot, double time) {
         std::fill_n(ready_.begin() + w.registers, t_.slots, 0.0);
       }
       ++unfinished_;
-      if (w.at == w.last) {
+      if (!start_window(w)) {
         empty.push_back(index);
         continue;
       }
-      start_event(w);
       find_key(w);
       queue_.push({w.key, index});
     }
@@ -134,6 +135,10 @@ void Clock::finish(std::uint32_t warp) {
   const std::uint32_t cta = w.cta, cluster = t_.cluster_of[cta];
   --unfinished_;
   free_registers_.push_back(w.registers);
+  w.pcs = {};
+  w.events = {};
+  w.done = {};
+  w.filled_by = {};
   out_.cta_end[cta] = std::max({out_.cta_end[cta], w.next, w.end});
   if (--cta_left_[cta] != 0 || --cluster_left_[cluster] != 0) return;
   if (next_cluster_ == clusters_) return;
@@ -161,35 +166,22 @@ bool Clock::unstick() {
   return false;
 }
 
-void Clock::start_event(Warp& w) {
-  const std::uint32_t run = order_[w.at];
-  w.event = run_begin_[run] + std::uint64_t{w.iteration} * t_.runs.length[run] + w.offset;
-}
-
-std::uint32_t Clock::pc(const Warp& w) const {
-  return t_.runs.shown[t_.runs.first[order_[w.at]] + w.offset];
-}
-
 // The earliest time at which the next instruction can issue, and what it then waited for.
 void Clock::find_key(Warp& w) {
-  const std::uint32_t at = pc(w);
   w.key = w.next;
   w.why = Stall::kNone;
-  if (t_.costs[at].action == Action::kMove) return;
-  for (std::uint32_t i = mention_begin_[at]; i < mention_begin_[at + 1]; ++i) {
-    const Mention& mention = t_.mentions[i];
-    if (mention.definition) continue;
-    const std::size_t place = w.registers + mention.slot;
-    if (ready_[place] <= w.key) continue;
-    w.key = ready_[place];
-    w.why = producer_[place];
-  }
+  if (removed(w)) return;
+  visit_sources(w, [&](double ready, Stall producer) {
+    if (ready <= w.key) return;
+    w.key = ready;
+    w.why = producer;
+  });
 }
 
 // Executes instructions of a warp until another one's turn comes first.
 void Clock::play(std::uint32_t warp) {
   while (execute(warp)) {
-    if (!step(warp)) return finish(warp);
+    if (!step(warps_[warp])) return finish(warp);
     const Entry entry{warps_[warp].key, warp};
     if (queue_.empty() || queue_.top() > entry) continue;
     queue_.push(entry);
@@ -197,25 +189,8 @@ void Clock::play(std::uint32_t warp) {
   }
 }
 
-// To the warp's next event; false if there is none.
-bool Clock::step(std::uint32_t warp) {
-  Warp& w = warps_[warp];
-  const std::uint32_t run = order_[w.at];
-  if (++w.offset == t_.runs.length[run]) {
-    w.offset = 0;
-    if (++w.iteration == t_.runs.times[run]) {
-      w.iteration = 0;
-      ++w.at;
-    }
-  }
-  if (w.at == w.last) return false;
-  start_event(w);
-  find_key(w);
-  return true;
-}
-
 void Clock::move_on(std::uint32_t warp) {
-  if (!step(warp)) return finish(warp);
+  if (!step(warps_[warp])) return finish(warp);
   queue_.push({warps_[warp].key, warp});
 }
 

@@ -53,7 +53,7 @@ double Clock::global(Warp& w, const Cost& cost, std::uint64_t event, double time
     } else if (t_.accesses.kind[row] == kWrites) {
       done = memory_.store(w.sm, time, row);
     } else {
-      done = memory_.load(w.sm, time, row, cost.cached);
+      done = memory_.load(w.sm, time, row, cost);
     }
     end = std::max(end, done);
   }

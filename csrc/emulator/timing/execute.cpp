@@ -53,26 +53,21 @@ Clock::Issued Clock::issue(Warp& w, const Cost& cost, double busy) {
   return {time, unit.serve(time, busy)};
 }
 
-void Clock::fill(Warp& w, std::uint32_t pc, double time, Stall producer) {
-  for (std::uint32_t i = mention_begin_[pc]; i < mention_begin_[pc + 1]; ++i) {
-    if (!t_.mentions[i].definition) continue;
-    const std::size_t place = w.registers + t_.mentions[i].slot;
-    ready_[place] = time;
-    producer_[place] = producer;
-  }
+void Clock::fill(Warp& w, double time, Stall producer) {
+  w.done[w.position] = time;
+  w.filled_by[w.position] = producer;
 }
 
 // A move costs nothing; its destination is ready when its sources are.
-void Clock::rename(Warp& w, std::uint32_t pc) {
+void Clock::rename(Warp& w) {
   double time = w.next;
-  Stall producer = Stall::kArithmetic;
-  for (std::uint32_t i = mention_begin_[pc]; i < mention_begin_[pc + 1]; ++i) {
-    const std::size_t place = w.registers + t_.mentions[i].slot;
-    if (t_.mentions[i].definition || ready_[place] <= time) continue;
-    time = ready_[place];
-    producer = producer_[place];
-  }
-  fill(w, pc, time, producer);
+  Stall from = Stall::kArithmetic;
+  visit_sources(w, [&](double ready, Stall producer) {
+    if (ready <= time) return;
+    time = ready;
+    from = producer;
+  });
+  fill(w, time, from);
   out_.issue[w.event] = w.next;
   out_.end[w.event] = w.next;
 }
@@ -91,17 +86,17 @@ void Clock::end_event(Warp& w, const Cost& cost, double issued, double end, bool
 
 bool Clock::execute(std::uint32_t warp) {
   Warp& w = warps_[warp];
-  const std::uint32_t at = pc(w);
-  const Cost& cost = t_.costs[at];
+  const Cost& cost = t_.costs[w.pc];
   const std::uint64_t event = w.event;
   double end;
   bool blocks = false;
   Stall why = Stall::kNone;
   Issued issued{w.key, w.key};
+  if (removed(w)) {
+    rename(w);
+    return true;
+  }
   switch (cost.action) {
-    case Action::kMove:
-      rename(w, at);
-      return true;
     case Action::kGlobal:
       issued = issue(w, cost, lsu_cycles(event));
       end = global(w, cost, event, issued.time);
@@ -197,7 +192,7 @@ bool Clock::execute(std::uint32_t warp) {
       issued = issue(w, cost, cost.busy);
       end = issued.served + cost.latency;
   }
-  fill(w, at, end, producer_of(cost));
+  fill(w, end, producer_of(cost));
   end_event(w, cost, issued.time, end, blocks, why);
   return true;
 }

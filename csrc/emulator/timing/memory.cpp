@@ -109,12 +109,16 @@ double Memory::misses(const Shape& s) {
   return missed;
 }
 
+double Memory::through_l2(double time, double bytes) {
+  return l2_.serve(time, bytes / m_.l2_rate);
+}
+
 double Memory::from_hbm(double time, double bytes) {
   bytes_hbm_ += bytes;
   return hbm_.serve(time, bytes / m_.hbm_rate);
 }
 
-double Memory::load(std::uint32_t sm, double time, std::size_t access, bool cached) {
+double Memory::load(std::uint32_t sm, double time, std::size_t access, const Cost& cost) {
   const Shape s = shape(access);
   Sm& here = sms_[sm];
   double done = time + m_.l1_latency;
@@ -124,7 +128,7 @@ double Memory::load(std::uint32_t sm, double time, std::size_t access, bool cach
   std::uint32_t fills = 0;
   for (std::uint32_t i = 0; i < s.lines; ++i) {
     const std::uint64_t line = (s.first + i * s.stride) / kLine;
-    if (cached) {
+    if (cost.cached) {
       Tag& tag = l1[mix(line) % l1.size()];
       if (tag.line == line) {
         done = std::max(done, tag.filled);
@@ -139,8 +143,8 @@ double Memory::load(std::uint32_t sm, double time, std::size_t access, bool cach
   const double bytes = static_cast<double>(s.sectors) / s.lines * kSector * fetched;
   bytes_l2_ += bytes;
   double got = here.lsu.serve(time, bytes / m_.load_port);
-  got = std::max(got, loads_.serve(time, bytes / m_.load_rate)) + m_.l2_latency;
-  const double missed = misses(s);
+  got = std::max({got, loads_.serve(time, bytes / m_.load_rate), through_l2(time, bytes)}) + m_.l2_latency;
+  const double missed = cost.streaming ? bytes : misses(s);
   if (missed > 0) got = std::max(got, from_hbm(time, missed) + m_.hbm_latency);
   for (std::uint32_t i = 0; i < fills; ++i) filled[i]->filled = got;
   return std::max(done, got);
@@ -151,7 +155,7 @@ double Memory::store(std::uint32_t sm, double time, std::size_t access) {
   const double bytes = static_cast<double>(s.sectors) * kSector;
   bytes_l2_ += bytes;
   double done = sms_[sm].stores.serve(time, bytes / m_.store_port);
-  done = std::max(done, stores_.serve(time, bytes / m_.store_rate));
+  done = std::max({done, stores_.serve(time, bytes / m_.store_rate), through_l2(time, bytes)});
   const double missed = misses(s);
   if (missed > 0) done = std::max(done, from_hbm(time, missed));
   last_write_ = std::max(last_write_, done);

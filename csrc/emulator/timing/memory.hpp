@@ -34,7 +34,7 @@ class Memory {
 
   // When the row's bytes have been loaded, stored, or exchanged. A store's end is when the warp may forget
   // it.
-  double load(std::uint32_t sm, double time, std::size_t access, bool cached);
+  double load(std::uint32_t sm, double time, std::size_t access, const Cost& cost);
   double store(std::uint32_t sm, double time, std::size_t access);
   double atomic(std::uint32_t sm, double time, std::size_t access);
   double copy_in(std::uint32_t sm, double time, std::size_t copy, double latency);
@@ -72,7 +72,8 @@ class Memory {
   const Trace& t_;
   const Machine& m_;
   std::vector<Sm> sms_;
-  Server loads_, copy_loads_, stores_, hbm_;
+  double through_l2(double time, double bytes);
+  Server loads_, copy_loads_, stores_, l2_, hbm_;
   Lines touched_;
   double resident_ = 1;  // the part of the footprint that the L2 cache holds at the start
   double last_write_ = 0, bytes_l2_ = 0, bytes_hbm_ = 0;

@@ -55,13 +55,26 @@ enum class Stall : std::uint8_t {
   kFence,
 };
 
+// What keeps ptxas from moving an instruction within straight-line code.
+enum Order : std::uint8_t {
+  kReadsShared = 1,
+  kWritesShared = 2,
+  kReadsGlobal = 4,
+  kWritesGlobal = 8,
+  kBranch = 16,    // the code ends with it
+  kFixed = 32,     // nothing moves across it
+  kNoUnroll = 64,  // its loop is not to be unrolled
+};
+
 // An instruction of the kernel.
 struct Cost {
   Action action = Action::kPlain;
   Unit unit = Unit::kNone;
   Group group = Group::kCpAsync;
   bool cached = false;     // a load that the L1 cache may serve
+  bool streaming = false;  // evicted from the L2 cache first
   bool read_only = false;  // a bulk wait that waits for the reading only
+  std::uint8_t order = 0;  // of Order
   std::int32_t argument = 0;
   float slots = 0, busy = 0, latency = 0;  // cycles
 };
@@ -122,9 +135,9 @@ struct Trace {
 struct Machine {
   std::uint32_t sms;
   bool warm;  // what the launch touches lies in the L2 cache, as far as it fits
-  double launch, cta_start, cta_interval;
+  double launch, cta_start, cta_interval, branch;
   double l1_latency, l2_latency, hbm_latency, atomic_latency;
-  double load_port, load_rate, store_port, store_rate, hbm_rate, l1_capacity, l2_capacity;
+  double load_port, load_rate, store_port, store_rate, l2_rate, hbm_rate, l1_capacity, l2_capacity;
   double copy_latency, tensor_copy_latency, copy_port, copy_rate, copy_store_port, copy_store_latency;
   double cp_async_latency;
   double barrier_latency, barrier_arrive, mbarrier_latency, cluster_latency, remote_latency;

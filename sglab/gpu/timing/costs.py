@@ -8,7 +8,7 @@ until its result can be used. Figures are those measured on an H100 (h100.json, 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -43,7 +43,9 @@ class Cost:
     group: str = "cp.async"
     argument: int = 0
     cached: bool = False
+    streaming: bool = False
     read_only: bool = False
+    order: int = 0
 
 
 def _float(slots: float = 1, latency: float = 4) -> Cost:
@@ -70,7 +72,8 @@ def _shared(latency: float, busy: float = 0) -> Cost:
 
 def _global(opcode: str) -> Cost:
     cached = opcode.startswith("ld") and not re.search(r"\.(cg|cv|volatile|relaxed|acquire|L1::no_allocate)\b", opcode)
-    return Cost(_LSU, 1, 0, 30, "global", cached=cached)
+    streaming = bool(re.search(r"\.(cs|L2::evict_first)\b", opcode))
+    return Cost(_LSU, 1, 0, 30, "global", cached=cached, streaming=streaming)
 
 
 Rule = tuple[str, Cost | Callable[[str], Cost]]
@@ -186,9 +189,27 @@ _WGMMA = re.compile(r"wgmma\.mma_async\S*\.m64n(\d+)k(\d+)")
 _MMA_SYNC = re.compile(r"mma\.sync\S*\.m(\d+)n(\d+)k(\d+)\S*?\.(f16|bf16|tf32|e4m3|e5m2|s8|u8|s4|u4|f64)")
 
 
-def instruction_cost(opcode: str, text: str, figures: Figures, a_in_registers: bool) -> Cost:
-    """The cost of an instruction. text: its line of PTX; a_in_registers: of wgmma"""
+_FROM_INTEGER = re.compile(r"cvt\.r[nzmp]\S*\.f32\.(s|u)(8|16|32)\s+\S+\s*(%\w+)")
+_SHORT = re.compile(
+    r"(?:shr\.u32\s+(%\w+),[^,]*,\s*(?:0x)?(?:1[6-9]|2\d|3[01])|and\.b32\s+(%\w+),[^,]*,\s*(?:65535|0xffff)|cvt\.u32\.u16\s+(%\w+))\b",
+    re.I,
+)
+
+
+def short_registers(texts: Iterable[str]) -> frozenset[str]:
+    """Registers that hold 16-bit integers, as ptxas sees from what fills them: it converts these by I2F.U16, on XU."""
+    found = (_SHORT.match(text) for text in texts)
+    return frozenset(one[one.lastindex or 0] for one in found if one)
+
+
+def instruction_cost(
+    opcode: str, text: str, figures: Figures, a_in_registers: bool, shorts: frozenset[str] = frozenset()
+) -> Cost:
+    """The cost of an instruction. text: its line of PTX; a_in_registers: of wgmma; shorts: see short_registers"""
     cost = cost_of(opcode)
+    converted = _FROM_INTEGER.match(text)
+    if converted and (converted[2] != "32" or converted[3] in shorts):
+        return _SPECIAL
     if cost is _FREE and opcode.startswith("mov") and _SPECIAL_REGISTER.search(text):
         return _alu(latency=20)
     if cost.action == "wait" and cost.argument == 0:
@@ -209,6 +230,32 @@ def instruction_cost(opcode: str, text: str, figures: Figures, a_in_registers: b
     return cost
 
 
+# What keeps ptxas from moving an instruction, as the core's Order has it.
+_SHARED_SPACE, _GLOBAL_SPACE = 1, 4  # to read them; twice that, to write
+BRANCH, FIXED, NO_UNROLL = 16, 32, 64
+_IS_BRANCH = re.compile(r"bra|ret|exit|call|brx|trap")
+_IS_FIXED = re.compile(
+    r"wgmma|tcgen05|griddep|setmaxnreg|nanosleep|fence|membar|mbarrier|bar|cp\.|(red|st)\.async|activemask|discard"
+    r"|prefetch|(ld|st|atom|red|multimem)\S*\.(volatile|relaxed|acquire|release|acq_rel|mmio)"
+)
+_CLOCK = re.compile(r"%(clock|globaltimer)")
+
+
+def order_of(opcode: str, text: str) -> int:
+    """Where an instruction may go in straight-line code. text: its line of PTX"""
+    if _IS_BRANCH.match(opcode):
+        return BRANCH
+    if _IS_FIXED.match(opcode) or _CLOCK.search(text):
+        return FIXED
+    found = re.match(r"(ld|st|atom|red)", opcode)
+    if not found or re.search(r"\.(param|const|nc)\b", opcode):
+        return 0
+    spaces = _GLOBAL_SPACE if re.search(r"\.(global|local)\b", opcode) else 0
+    spaces |= _SHARED_SPACE if ".shared" in opcode else 0
+    spaces = spaces or _GLOBAL_SPACE | _SHARED_SPACE
+    return spaces if found[1] == "ld" else 2 * spaces
+
+
 def cost_columns(rows: list[Cost]) -> dict[str, Array]:
     """By pc, as the core takes them."""
     return {
@@ -216,7 +263,9 @@ def cost_columns(rows: list[Cost]) -> dict[str, Array]:
         "unit": np.array([row.unit for row in rows], np.uint8),
         "group": np.array([_GROUP[row.group] for row in rows], np.uint8),
         "cached": np.array([row.cached for row in rows], np.uint8),
+        "streaming": np.array([row.streaming for row in rows], np.uint8),
         "read_only": np.array([row.read_only for row in rows], np.uint8),
+        "order": np.array([row.order for row in rows], np.uint8),
         "argument": np.array([row.argument for row in rows], np.int32),
         "slots": np.array([row.slots for row in rows], np.float32),
         "busy": np.array([row.busy for row in rows], np.float32),

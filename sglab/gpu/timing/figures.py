@@ -70,6 +70,13 @@ _SM_90 = (
         "between CTAs that start anywhere on the GPU",
         "measured: launch.empty_kernel_us, 8448 × 256",
     ),
+    Figure(
+        "branch",
+        9,
+        "cycles",
+        "from a branch that is taken to what follows, beyond its issue slot",
+        "measured: instruction.fma_f32, one warp: 12 cycles more per trip of 128, of which the loop itself issues 3",
+    ),
     Figure("l1_capacity", 262_144, "B", "L1 cache and shared memory of an SM", _GUIDE),
     Figure("l1_latency", 40, "cycles", "load that hits L1", "measured: latency.l1_load_cycles"),
     Figure("l2_capacity", 50e6, "B", "L2 cache", _H100),
@@ -82,6 +89,7 @@ _SM_90 = (
     ),
     Figure("store_port", 62, "B/cycle", "stores, from one SM", "assumed: as loads"),
     Figure("store_rate", 2670, "B/cycle", "stores, all SMs, into L2", "measured: bandwidth.write_gbs_by_bytes, 16 MiB"),
+    Figure("l2_rate", 3170, "B/cycle", "loads and stores together, all SMs, L2", "fitted: copy, 16 MiB"),
     Figure(
         "hbm_rate", 1576, "B/cycle", "memory, reads and writes", "measured: bandwidth.hbm_read_gbs_by_ctas, 132 CTAs"
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,16 @@ import numpy as np
 
 from sglab.gpu.errors import LaunchError
 from sglab.gpu.event_tables import MMA_KINDS, MMA_SPACES, Array
-from sglab.gpu.timing.costs import STALLS, UNITS, Cost, cost_columns, instruction_cost
+from sglab.gpu.timing.costs import (
+    NO_UNROLL,
+    STALLS,
+    UNITS,
+    Cost,
+    cost_columns,
+    instruction_cost,
+    order_of,
+    short_registers,
+)
 from sglab.gpu.timing.figures import Figures, figures_of
 from sglab.gpu.timing.tables import cluster_columns, copy_columns, tensor_operations
 
@@ -34,7 +43,8 @@ class TimedLog:
     ctas_per_sm: resident at once, by registers, shared memory and threads
     total_ns: until the next launch can start
     start, end: of each event: when it issued, and when its result could be used (of a wait: when it let go; of an
-        asynchronous operation's instruction: of the instruction, not the operation)
+        asynchronous operation's instruction: of the instruction, not the operation). What ptxas puts ahead of the
+        program's order counts as starting with what stands before it there: starts of a warp never go back
     stall: index into STALLS: what kept the event from following the one before, or what it waited for itself
     stalled: ns that this took
     cta_sm, cta_start, cta_end: by CTA
@@ -83,10 +93,15 @@ class TimedLog:
         wgmma = np.flatnonzero(log.mmas.kind == MMA_KINDS.index("wgmma"))
         from_registers = log.mmas.a_space[wgmma] == MMA_SPACES.index("registers")
         in_registers = set(log.pc[log.mmas.event[wgmma[from_registers]]].tolist())
-        return [
-            instruction_cost(row[1], log.code.text(row[0]), self.figures, pc in in_registers)
-            for pc, row in enumerate(log.code.rows)
-        ]
+        shorts = short_registers(log.code.text(row[0]) for row in log.code.rows)
+        costs, behind = [], 1  # the line behind the last instruction's
+        for pc, (line, opcode, *_) in enumerate(log.code.rows):
+            text = log.code.text(line)
+            cost = instruction_cost(opcode, text, self.figures, pc in in_registers, shorts)
+            kept = any("nounroll" in log.code.text(other) for other in range(behind, line))
+            costs.append(replace(cost, order=order_of(opcode, text) | (NO_UNROLL if kept else 0)))
+            behind = line + 1
+        return costs
 
     def _replay(self, tcgen05: dict[str, Array]) -> dict[str, Any]:
         from sglab.gpu.emulated import core
