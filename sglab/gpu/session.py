@@ -29,7 +29,8 @@ class Session(SessionBreakpoints):
     """
 
     def on_move(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Calls `listener` whenever the session has moved, until the function that this returns is called."""
+        """Calls `listener` whenever the session has moved or its breakpoints have changed, until the function that this
+        returns is called."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener) if listener in self._listeners else None
 
@@ -88,7 +89,8 @@ class Session(SessionBreakpoints):
         cta: CtaName | None = None,
     ) -> Stop:
         """Runs until a warp is about to execute such an instruction; see `break_at`. Breakpoints stop it, too."""
-        with self._temporary([self.break_at(line, ptx_line, warp, file, opcode, cta)]):
+        pcs = self.code.find(line=line, ptx_line=ptx_line, file=file, opcode=opcode)
+        with self._temporary([self.break_code(pcs, warp, cta, listed=False)]):
             return self.run()
 
     def run_back(self) -> Stop:
@@ -145,7 +147,7 @@ class Session(SessionBreakpoints):
         if warp is None:
             return self.seek(max(0, self.now - count))
         cta_index, number = self._warp(warp, cta)
-        with self._temporary([self.break_code(self.code.shown, number, cta_index)]):
+        with self._temporary([self.break_code(self.code.shown, number, cta_index, listed=False)]):
             for _ in range(count):
                 stop = self.run_back()
                 if stop.reason == "start":
@@ -166,8 +168,7 @@ class Session(SessionBreakpoints):
         finally:
             if not self._session.failed:
                 self.fault = None
-            for listener in [] if self._held else [*self._listeners]:
-                listener()
+            self._tell()
         at = self.next if reason == "breakpoint" else self.last
         return Stop(reason, self.now, at or self.last, breakpoint or None)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
 from sglab.gpu.errors import SessionError
 from sglab.gpu.session_log import SessionLog
 from sglab.gpu.session_state import CtaName, WarpName
-from sglab.gpu.state import Warp
+from sglab.gpu.state import Breakpoint, Warp
 
 
 class SessionBreakpoints(SessionLog):
@@ -30,15 +30,43 @@ class SessionBreakpoints(SessionLog):
         file: where several source files have the line: the end of its path
         returns: a number for `unbreak`
         """
-        return self.break_code(self.code.find(line=line, ptx_line=ptx_line, file=file, opcode=opcode), warp, cta)
+        pcs = self.code.find(line=line, ptx_line=ptx_line, file=file, opcode=opcode)
+        source = None if line is None else self._place_of(line, file, pcs)
+        at_line = f"{source[0].rsplit('/', 1)[-1]}:{line}" if source else ""
+        at_ptx = "" if ptx_line is None else f"PTX line {ptx_line}"
+        label = ", ".join(filter(None, (at_line, at_ptx, opcode)))
+        return self.break_code(pcs, warp, cta, label=label, source=source)
 
-    def break_code(self, pcs: Sequence[int], warp: WarpName | None = None, cta: CtaName | None = None) -> int:
-        """Stops in front of these instructions, given by pc; see `break_at`."""
-        if warp is None:
-            return self._session.break_code(pcs, -1 if cta is None else self._cta(cta, running=False), -1)
+    def break_code(
+        self,
+        pcs: Sequence[int],
+        warp: WarpName | None = None,
+        cta: CtaName | None = None,
+        *,
+        label: str = "",
+        source: tuple[str, int] | None = None,
+        listed: bool = True,
+    ) -> int:
+        """Stops in front of these instructions, given by pc; see `break_at`.
+
+        label, source: how `breakpoints` has it; listed: whether it does
+        """
         if isinstance(warp, Warp):
-            return self._session.break_code(pcs, warp.cta.linear, warp.index)
-        return self._session.break_code(pcs, self._cta(cta, running=False), warp)
+            of_cta: int | None = warp.cta.linear
+            warp = warp.index
+        else:
+            of_cta = None if cta is None and warp is None else self._cta(cta, running=False)
+        pcs = tuple(pcs)
+
+        def arm() -> int:
+            number: int = self._session.break_code(pcs, *(-1 if name is None else name for name in (of_cta, warp)))
+            return number
+
+        if not listed:
+            return arm()
+        lines = sorted({self.code.rows[pc][0] for pc in pcs})
+        label = label or (f"PTX line {lines[0]}" if len(lines) == 1 else f"{len(lines)} PTX lines")
+        return self._list(arm, "code", label, pcs=pcs, source=source, cta=of_cta, warp=warp)
 
     def watch(
         self,
@@ -54,19 +82,27 @@ class SessionBreakpoints(SessionLog):
         """
         if access not in ("write", "read", "any"):
             raise SessionError(f"access must be 'write', 'read' or 'any'; got {access!r}")
-        reads, writes = access != "write", access != "read"
+        done = {"write": "written", "read": "read", "any": "accessed"}[access]
+        wanted = access != "write", access != "read"
         if hasattr(memory, "data_ptr"):
             size = memory.numel() * memory.element_size() if nbytes is None else nbytes
-            return self._ask(self._session.break_watch, "global", memory.data_ptr(), size, reads, writes, -1)
-        index = self._cta(cta)
-        return self._ask(self._session.break_watch, "shared", int(memory), nbytes or 4, reads, writes, index)
+            begin = memory.data_ptr()
+            label = f"{self._name_of(begin)}, {size} bytes, is {done}"
+            arm = self._asked(self._session.break_watch, "global", begin, size, *wanted, -1)
+            return self._list(arm, "watch", label)
+        index, size = self._cta(cta), nbytes or 4
+        arm = self._asked(self._session.break_watch, "shared", int(memory), size, *wanted, index)
+        return self._list(arm, "watch", f"smem+0x{int(memory):x}, {size} bytes, is {done}", cta=index)
 
     def watch_tensor_memory(self, column: int, columns: int = 1, cta: CtaName | None = None) -> int:
         """Stops behind every change of some columns of a CTA's tensor memory: by tcgen05.mma, cp, shift, or st at its
         wait. The first allocation is no change."""
         if column < 0 or columns < 1:
             raise SessionError(f"tensor memory has columns 0 to 511; got {columns} columns from {column}")
-        return self._ask(self._session.break_tensor_watch, column, columns, self._cta(cta))
+        index = self._cta(cta)
+        label = f"tensor memory, columns {column} to {column + columns - 1}, changes"
+        arm = self._asked(self._session.break_tensor_watch, column, columns, index)
+        return self._list(arm, "watch", label, cta=index)
 
     def break_phase(
         self,
@@ -81,16 +117,58 @@ class SessionBreakpoints(SessionLog):
             raise SessionError(
                 "give one of barrier=, a number from 0 to 15, mbarrier=, a shared-memory offset, and cluster=True"
             )
+        index = self._cta(cta)
+        kind, which, name = "mbarrier", mbarrier, f"mbarrier smem+0x{mbarrier or 0:x}"
         if cluster:
-            return self._ask(self._session.break_barrier, "cluster", 0, self._cta(cta))
-        if barrier is not None:
-            return self._ask(self._session.break_barrier, "barrier", barrier, self._cta(cta))
-        return self._ask(self._session.break_barrier, "mbarrier", mbarrier, self._cta(cta))
+            kind, which, name = "cluster", 0, "the cluster's barrier"
+        elif barrier is not None:
+            kind, which, name = "barrier", barrier, f"barrier {barrier}"
+        arm = self._asked(self._session.break_barrier, kind, which, index)
+        return self._list(arm, "phase", f"a phase of {name} ends", cta=index)
+
+    @property
+    def breakpoints(self) -> tuple[Breakpoint, ...]:
+        """All that are set, watches too, whoever set them: this notebook's cells or a widget."""
+        return tuple(self._breakpoints.values())
 
     def unbreak(self, number: int) -> None:
         """Takes a breakpoint or watch away."""
         if not self._session.unbreak(number):
-            raise SessionError(f"there is no breakpoint {number}")
+            numbers = ", ".join(map(str, self._breakpoints)) or "none"
+            raise SessionError(f"there is no breakpoint {number}; there are {numbers}")
+        if self._breakpoints.pop(number, None) is not None:
+            self._tell()
+
+    def rebreak(self, breakpoint: Breakpoint) -> int:
+        """Sets a breakpoint like this one, which was taken away, perhaps. Returns its number."""
+        if breakpoint.number not in self._arms:
+            raise SessionError(f"{breakpoint} is none of this session's")
+        told = {name: value for name, value in vars(breakpoint).items() if name != "number"}
+        return self._list(self._arms[breakpoint.number], **told)
+
+    def _list(self, arm: Callable[[], int], kind: Any, label: str, **told: Any) -> int:
+        number = arm()
+        self._arms[number] = arm
+        self._breakpoints[number] = Breakpoint(number, kind, label, **told)
+        self._tell()
+        return number
+
+    def _asked(self, call: Any, *arguments: Any) -> Callable[[], int]:
+        return lambda: self._ask(call, *arguments)
+
+    def _place_of(self, line: int, file: str | None, pcs: Sequence[int]) -> tuple[str, int]:
+        """The source file of a line, as the line table has it."""
+        places = (place for pc in pcs for place in self.code.rows[pc][3])
+        return next((path, at) for path, at, *_ in places if at == line and path.endswith(file or ""))
+
+    def _name_of(self, address: int) -> str:
+        """Of global memory: which argument's, and how far into it."""
+        for each in self.launch.allocations:
+            if each.address <= address < each.address + each.nbytes:
+                offset = address - each.address
+                name = each.name.partition(",")[0]
+                return f"{name}+0x{offset:x}" if offset else name
+        return f"gmem+0x{address:x}"
 
     def _break_events(
         self,

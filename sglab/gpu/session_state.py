@@ -12,6 +12,7 @@ from sglab.gpu.code import Code
 from sglab.gpu.errors import Fault, SessionError
 from sglab.gpu.findings import Finding, read_findings
 from sglab.gpu.state import (
+    Breakpoint,
     Cta,
     Group,
     InFlight,
@@ -51,6 +52,8 @@ class SessionState:
         self._focus = 0
         self._listeners: list[Callable[[], None]] = []
         self._held = 0
+        self._breakpoints: dict[int, Breakpoint] = {}
+        self._arms: dict[int, Callable[[], int]] = {}
 
     # Where the session is
 
@@ -252,6 +255,10 @@ class SessionState:
 
     def _place(self, row: Any) -> Place | None:
         return None if row is None else Place(row[0], row[1], self.code[row[2]], row[3])
+
+    def _tell(self) -> None:
+        for listener in [] if self._held else [*self._listeners]:
+            listener()
 
     def _ask(self, call: Any, *arguments: Any) -> Any:
         try:

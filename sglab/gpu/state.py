@@ -98,6 +98,26 @@ class Stop:
 
 
 @dataclass(frozen=True)
+class Breakpoint:
+    """Where a session stops.
+
+    number: for Session.unbreak
+    kind: code (in front of instructions), watch (at accesses to memory) or phase (behind the end of a barrier's)
+    label: the same for people, such as "mla_decode.cu:448"
+    pcs: of a code breakpoint; source: its file and line, if it was set by line
+    cta, warp: whom it stops; None for all
+    """
+
+    number: int
+    kind: Literal["code", "watch", "phase"]
+    label: str
+    pcs: tuple[int, ...] = ()
+    source: tuple[str, int] | None = None
+    cta: int | None = None
+    warp: int | None = None
+
+
+@dataclass(frozen=True)
 class Register:
     """A virtual register. values: 32 lanes, in the dtype of its PTX type (bool for predicates, unsigned for .b types,
     pairs of uint64 for .b128)."""

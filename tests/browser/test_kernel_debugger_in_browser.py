@@ -150,6 +150,28 @@ def test_a_breakpoint_is_limited_to_a_warp_and_removed(host: Host, widget: Kerne
     expect(page.get_by_role("tab", name="Breakpoints", exact=True)).to_be_visible()
 
 
+def test_breakpoints_of_cells_show_in_the_page_and_the_other_way_round(host: Host, widget: KernelDebugger) -> None:
+    page = show(host, widget)
+    session = widget.session
+    number = session.break_at(line=SYNC)
+    session.break_at(opcode="atom.")
+    host.flush()
+    expect(source_line(page, SYNC).locator(".kd-stop")).to_have_text("●")
+    expect(page.get_by_role("tab", name="Breakpoints 2")).to_be_visible()
+    page.get_by_role("button", name="Show atom.").click()
+    expect(
+        ptx_line(page, session.code[session.code.find(opcode="atom.")[0]].ptx_line).locator(".kd-stop")
+    ).to_have_text("●")
+    frame(page).press("r")
+    expect(page.locator("output.sg-sentence")).to_contain_text(f"Breakpoint 1, session.cu:{SYNC}: warp")
+    session.unbreak(number)
+    host.flush()
+    expect(source_line(page, SYNC).locator(".kd-stop")).to_have_text("")
+    source_line(page, LOOP_SYNC).locator(".kd-line-number").click()
+    expect(page.get_by_role("tab", name="Breakpoints 2")).to_be_visible()
+    assert [each.label for each in session.breakpoints] == ["atom.", f"session.cu:{LOOP_SYNC}"]
+
+
 def test_the_slider_seeks_and_the_end_is_reached(host: Host, widget: KernelDebugger) -> None:
     page = show(host, widget)
     page.get_by_label("Position").fill("300")

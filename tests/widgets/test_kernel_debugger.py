@@ -141,6 +141,90 @@ def test_a_breakpoint_limited_to_a_warp_lets_others_pass() -> None:
     assert go(widget, "run")["over"]
 
 
+def test_breakpoints_of_cells_are_listed_and_taken_away() -> None:
+    widget = make()
+    session = widget.session
+    moved = widget.moved
+    by_line = session.break_at(line=SYNC)
+    by_opcode = session.break_at(opcode="atom.", warp=2, cta=1)
+    session.watch(widget._parser._tensors["out"])
+    assert widget.moved > moved
+    line, opcode, watch = widget.look(FOLLOW)["stops"]
+    assert (line["kind"], line["place"], line["label"]) == ("line", {"file": 0, "line": SYNC}, f"session.cu:{SYNC}")
+    assert (opcode["label"], opcode["cta"], opcode["warp"]) == ("atom.", 1, 2)
+    assert opcode["lines"] == [session.code[pc].ptx_line for pc in session.code.find(opcode="atom.")]
+    assert (watch["kind"], watch["label"]) == ("watch", "argument 1, 4 bytes, is written")
+    state = go(widget, "run")
+    assert state["stoppedBy"] == line["id"]
+    assert state["sentence"].startswith(f"Breakpoint {line['id']}, session.cu:{SYNC}: warp")
+    session.unbreak(by_line)
+    assert [row["id"] for row in widget.look(FOLLOW)["stops"]] == [opcode["id"], watch["id"]]
+    assert widget.edit_stops("remove", FOLLOW, id=opcode["id"])["stops"] == [watch]
+    with pytest.raises(gpu.SessionError, match=f"there is no breakpoint {by_opcode}; there are"):
+        session.unbreak(by_opcode)
+
+
+def test_breakpoints_of_the_page_are_the_sessions() -> None:
+    widget = make()
+    session = widget.session
+    widget.edit_stops("toggle_line", FOLLOW, file=0, line=SYNC)
+    widget.edit_stops("add_watch", FOLLOW, expression="out", access="any")
+    line, watch = session.breakpoints
+    assert (line.kind, line.label, line.source[1], line.warp) == ("code", f"session.cu:{SYNC}", SYNC, None)
+    assert all(session.code[pc].ptx_line for pc in line.pcs)
+    assert (watch.kind, watch.label) == ("watch", "argument 1, 4 bytes, is accessed")
+    widget.edit_stops("enable", FOLLOW, id=1, enabled=False)
+    assert session.breakpoints == (watch,)
+    widget.edit_stops("limit", FOLLOW, id=1, cta=0, warp=1)
+    widget.edit_stops("enable", FOLLOW, id=1, enabled=True)
+    assert (session.breakpoints[-1].cta, session.breakpoints[-1].warp) == (0, 1)
+    session.unbreak(session.breakpoints[-1].number)
+    assert [row["kind"] for row in widget.look(FOLLOW)["stops"]] == ["watch"]
+
+
+def test_a_cells_breakpoint_is_switched_off_and_on_and_toggled_by_its_line() -> None:
+    widget = make()
+    session = widget.session
+    session.break_at(line=SYNC)
+    session.break_phase(barrier=0)
+    line, phase = widget.look(FOLLOW)["stops"]
+    for row in (line, phase):
+        assert not widget.edit_stops("enable", FOLLOW, id=row["id"], enabled=False)["stops"][row["id"] - 1]["enabled"]
+    assert session.breakpoints == ()
+    for row in (line, phase):
+        widget.edit_stops("enable", FOLLOW, id=row["id"], enabled=True)
+    assert [each.label for each in session.breakpoints] == [line["label"], "a phase of barrier 0 ends"]
+    assert go(widget, "run")["stoppedBy"] == line["id"]
+    rows = widget.edit_stops("toggle_line", FOLLOW, file=0, line=SYNC)["stops"]
+    assert [row["id"] for row in rows] == [phase["id"]]
+    assert go(widget, "run")["stoppedBy"] == phase["id"]
+
+
+def test_steps_and_runs_to_a_line_leave_no_breakpoint_behind() -> None:
+    widget = make()
+    moved: list[int] = []
+    widget.session.on_move(lambda: moved.append(len(widget.session.breakpoints)))
+    for action in ("step", "warp", "line", "event", "warp_event", "line_back", "run_back"):
+        go(widget, action, {"cta": 0, "warp": 1})
+    widget.session.run_to(line=SYNC)
+    widget.session.back(2, warp=0)
+    assert set(moved) == {0}
+
+
+def test_breakpoints_set_while_a_move_is_under_way_do_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sglab.widgets.kernel_debugger import jobs
+
+    widget = make()
+    monkeypatch.setattr(jobs, "BUDGET_S", 0.0)
+    widget._jobs._mover.slices.size = 64
+    assert widget.go("run", FOLLOW)["job"]
+    widget.session.break_at(line=ATOMIC)
+    state = widget.go_on(FOLLOW)
+    while state["job"]:
+        state = widget.go_on(FOLLOW)
+    assert state["stoppedBy"] == 1
+
+
 def test_a_watch_shows_memory_and_stops_where_it_is_written() -> None:
     widget = make()
     state = widget.watch("out", FOLLOW)

@@ -81,6 +81,10 @@ class CodeTables:
         inside = [bool(row[0]) and any(at[0] == path and at[1] == line for at in row[3]) for row in self._rows]
         return [pc for pc, here in enumerate(inside) if here and not (pc and inside[pc - 1])]
 
+    def ptx_lines(self, pcs: Sequence[int]) -> list[int]:
+        """Of instructions, ascending."""
+        return sorted({self._rows[pc][0] for pc in pcs} - {0})
+
     def pcs_of_events(self) -> list[int]:
         return [pc for pc, row in enumerate(self._rows) if row[0] and row[2] in EVENTS]
 

@@ -35,6 +35,7 @@ class Jobs:
         self._grid = session.launch.geometry.grid
         self._job: Moves | None = None
         self._action, self._origin = "", 0
+        self._moment = session.moment
         self.length, self.complete = session.now, False
         self.findings: tuple[Finding, ...] = ()
         self._looked_at = 0
@@ -84,7 +85,10 @@ class Jobs:
             self._job = None
             self._note(None)
 
-    def moved_by_python(self) -> None:
+    def changed_by_python(self) -> None:
+        """A cell has moved the session, or only set breakpoints, which a move under way does not mind."""
+        if self._session.moment == self._moment:
+            return
         if self._job is not None:  # a search would go on from elsewhere
             self._job = None
         if self._session.now > self.length:
@@ -103,6 +107,7 @@ class Jobs:
 
     def _note(self, stop: Any) -> None:
         session = self._session
+        self._moment = session.moment
         point = self._stops.of_number(stop.breakpoint) if stop is not None else None
         self.stopped_by = 0 if point is None else point.id
         self.sentence = capitalised(sentence(session, stop, point))
@@ -111,6 +116,7 @@ class Jobs:
         self.complete = self.complete or session.over
 
     def _failed(self, error: KernelError) -> None:
+        self._moment = self._session.moment
         self.failure = failure(error, self._session.now, self._grid)
         self._look_for_findings()
         self.length, self.complete = self._session.now, True

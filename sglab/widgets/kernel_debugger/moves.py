@@ -278,8 +278,8 @@ class Mover:
 
     def _break(self, pcs: Sequence[int], warp: Name | None) -> int:
         if warp is None:
-            return self.session.break_code(pcs)
-        return self.session.break_code(pcs, warp[1], warp[0])
+            return self.session.break_code(pcs, listed=False)
+        return self.session.break_code(pcs, warp[1], warp[0], listed=False)
 
     @staticmethod
     def _wanted(pcs: Sequence[int], warp: Name | None) -> Callable[[Stop], bool]:

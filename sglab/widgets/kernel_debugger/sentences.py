@@ -57,7 +57,7 @@ def _wait(wait: Wait, grid: Sequence[int]) -> dict[str, Any]:
 
 def _at_breakpoint(session: Session, stop: Stop, point: StopPoint) -> str:
     ahead = session.next
-    if point.kind in ("line", "ptx") and ahead is not None:
+    if point.kind in ("line", "ptx", "code") and ahead is not None:
         return f"Breakpoint {point.id}, {point.label}: {_who(ahead)} is about to execute {_what(ahead)}."
     name = f"{'Watch' if point.kind == 'watch' else 'Breakpoint'} {point.id}: {point.label}"
     if point.kind == "watch" and ahead is not None:

@@ -1,4 +1,4 @@
-"""Where a run stops: the reader's breakpoints, watched memory, phases of mbarriers."""
+"""Where a run stops: breakpoints, watched memory, phases of barriers, whether the page set them or a cell."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sglab.gpu.session import Session
+from sglab.gpu.state import Breakpoint
 
 from .code import CodeTables
 from .watch import Watch
@@ -16,8 +17,9 @@ from .watch import Watch
 class StopPoint:
     """One of them.
 
-    kind: line, ptx, watch or phase
+    kind: line, ptx, code (instructions that are not those of one line), watch or phase
     label: for people; place: for the page: a file and line, a PTX line, or nothing
+    lines: PTX lines in front of which it stops
     cta, warp: limit it to a CTA, and to a warp; None for all
     arm: makes it in the session and returns its number there
     """
@@ -27,18 +29,19 @@ class StopPoint:
     label: str
     arm: Callable[[], int]
     place: dict[str, int] = field(default_factory=dict)
+    lines: list[int] = field(default_factory=list)
     cta: int | None = None
     warp: int | None = None
     enabled: bool = True
     number: int | None = None
 
     def row(self) -> dict[str, Any]:
-        shown = ("id", "kind", "label", "place", "cta", "warp", "enabled")
+        shown = ("id", "kind", "label", "place", "lines", "cta", "warp", "enabled", "number")
         return {name: getattr(self, name) for name in shown}
 
 
 class StopPoints:
-    """The reader's own, in the order in which they were made. Those that are made in Python are not among them."""
+    """All of the session's, in the order in which they were made, and those that are switched off."""
 
     def __init__(self, session: Session, code: CodeTables) -> None:
         self._session, self._code = session, code
@@ -46,10 +49,12 @@ class StopPoints:
         self._next = 1
 
     def rows(self) -> list[dict[str, Any]]:
+        self._follow()
         return [point.row() for point in self._all.values()]
 
     def of_number(self, number: int | None) -> StopPoint | None:
         """By its number in the session."""
+        self._follow()
         return next((each for each in self._all.values() if number is not None and each.number == number), None)
 
     def toggle_line(self, file: int, line: int) -> None:
@@ -58,10 +63,11 @@ class StopPoints:
         if self._taken(place):
             return
         path = self._code.paths[file]
+        label = f"{path.rsplit('/', 1)[-1]}:{line}"
         pcs = self._code.pcs_where_line_begins(file, line)
         if not pcs:
             self._session.code.find(line=line, file=path)  # says which lines are near
-        self._add("line", f"{path.rsplit('/', 1)[-1]}:{line}", pcs, place)
+        self._add("line", label, pcs, place, (path, line))
 
     def toggle_ptx(self, line: int) -> None:
         place = {"ptx": line}
@@ -113,19 +119,53 @@ class StopPoints:
         del self._all[id]
 
     def clear(self) -> None:
+        self._follow()
         for id in [*self._all]:
             self.remove(id)
 
+    def _follow(self) -> None:
+        """What cells have set and taken away since."""
+        there = {each.number: each for each in self._session.breakpoints}
+        for point in [*self._all.values()]:
+            if point.number is not None and point.number not in there:
+                del self._all[point.id]
+        known = {point.number for point in self._all.values()}
+        for number, breakpoint in there.items():
+            if number not in known:
+                self._adopt(breakpoint)
+
+    def _adopt(self, breakpoint: Breakpoint) -> None:
+        lines = self._code.ptx_lines(breakpoint.pcs)
+        place: dict[str, int] = {}
+        kind: str = breakpoint.kind
+        if breakpoint.source is not None:
+            kind, place = "line", {"file": self._code.numbers[breakpoint.source[0]], "line": breakpoint.source[1]}
+        elif len(lines) == 1:
+            kind, place = "ptx", {"ptx": lines[0]}
+        limits = breakpoint.cta, breakpoint.warp
+        point = StopPoint(self._next, kind, breakpoint.label, lambda: 0, place, lines, *limits)
+        point.number, point.arm = breakpoint.number, lambda: self._session.rebreak(breakpoint)
+        if breakpoint.pcs:
+            point.arm = self._armed_at(point, list(breakpoint.pcs), breakpoint.source)
+        self._all[point.id] = point
+        self._next += 1
+
     def _taken(self, place: dict[str, int]) -> bool:
+        self._follow()
         found = [point.id for point in self._all.values() if point.place == place]
         for id in found:
             self.remove(id)
         return bool(found)
 
-    def _add(self, kind: str, label: str, pcs: list[int], place: dict[str, int]) -> None:
-        point = StopPoint(self._next, kind, label, lambda: 0, place)
-        point.arm = lambda: self._session.break_code(pcs, point.warp, point.cta)
+    def _add(
+        self, kind: str, label: str, pcs: list[int], place: dict[str, int], source: tuple[str, int] | None = None
+    ) -> None:
+        point = StopPoint(self._next, kind, label, lambda: 0, place, self._code.ptx_lines(pcs))
+        point.arm = self._armed_at(point, pcs, source)
         self._insert(point)
+
+    def _armed_at(self, point: StopPoint, pcs: list[int], source: tuple[str, int] | None) -> Callable[[], int]:
+        return lambda: self._session.break_code(pcs, point.warp, point.cta, label=point.label, source=source)
 
     def _insert(self, point: StopPoint) -> None:
         self._arm(point)
@@ -133,6 +173,7 @@ class StopPoints:
         self._next += 1
 
     def _get(self, id: int) -> StopPoint:
+        self._follow()
         if id not in self._all:
             raise ValueError(f"there is no breakpoint {id}; there are {', '.join(map(str, self._all)) or 'none'}")
         return self._all[id]

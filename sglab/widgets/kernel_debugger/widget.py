@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import traitlets
@@ -22,6 +23,7 @@ from .state import Focus, findings, joined, registers, snapshot
 from .stops import StopPoints
 from .watch import HELP, Watch, WatchParser
 
+STOP_EDITS = ("toggle_line", "toggle_ptx", "limit", "enable", "remove", "clear", "add_phase", "add_watch")
 LOOK_AHEAD_S = 0.3
 """How long the widget runs ahead, when it is made, to learn how long the launch is."""
 
@@ -110,13 +112,13 @@ class KernelDebugger(Widget):
 
     @command
     def edit_stops(self, edit: str, look: dict[str, Any], **options: Any) -> dict[str, Any]:
-        """edit: toggle_line, toggle_ptx, limit, enable, remove, clear, add_phase, add_watch; see StopPoints."""
-        if edit == "add_watch":
-            self._stops.add_watch(self._bound(self._parser.parse(options["expression"]), look), options["access"])
-        elif edit in ("toggle_line", "toggle_ptx", "limit", "enable", "remove", "clear", "add_phase"):
-            getattr(self._stops, edit)(**options)
-        else:
+        """edit: one of STOP_EDITS, a method of StopPoints."""
+        if edit not in STOP_EDITS:
             raise ValueError(f"edit_stops knows no edit {edit!r}")
+        if edit == "add_watch":
+            options["watch"] = self._bound(self._parser.parse(options.pop("expression")), look)
+        with self._heard():
+            getattr(self._stops, edit)(**options)
         self._changed()
         return self._answer(look)
 
@@ -216,18 +218,21 @@ class KernelDebugger(Widget):
     # Moving
 
     def _continue(self, look: dict[str, Any]) -> dict[str, Any]:
-        self._busy = True
-        try:
+        with self._heard():
             self._jobs.advance()
-        finally:
-            self._busy = False
         self._changed()
         return self._answer(look)
 
     def _stop_job(self) -> None:
+        with self._heard():
+            self._jobs.halt()
+
+    @contextmanager
+    def _heard(self) -> Iterator[None]:
+        """While it lasts, what happens to the session is this widget's own doing."""
         self._busy = True
         try:
-            self._jobs.halt()
+            yield
         finally:
             self._busy = False
 
@@ -243,7 +248,7 @@ class KernelDebugger(Widget):
             if widget is None:
                 leave()
             elif not widget._busy:
-                widget._jobs.moved_by_python()
+                widget._jobs.changed_by_python()
                 widget._changed()
 
         leave = self.session.on_move(listener)

@@ -1,28 +1,19 @@
 // Source and PTX side by side: the same place in both, who stands where, and where runs stop.
 
 import { type Disposer, h, type Source } from "../core";
+import { ChainView } from "./chain_view";
 import type { CodeModel, SourcePlace } from "./code_model";
 import type { LineLook } from "./code_pane";
+import { Links, type Side } from "./links";
 import { Listing } from "./listing";
-import type { Party, State, Warp } from "./protocol";
-import { warpLabel, warpMark, warpName } from "./warp_looks";
-
-const SHOWN_MARKS = 3;
+import type { Party, State, StopPoint } from "./protocol";
+import { Standings } from "./standing";
 
 export interface CodeEvents {
   toggleSource: (file: number, line: number) => void;
   togglePtx: (line: number) => void;
   failed: (error: unknown) => void;
 }
-
-interface Standing {
-  warp: Warp;
-  /** Whether the line is the instruction's own, or that of a call it is inside of. */
-  inner: boolean;
-  focused: boolean;
-}
-
-type Side = "source" | "ptx";
 
 export class CodeView {
   readonly element: HTMLElement;
@@ -31,14 +22,13 @@ export class CodeView {
   #active: Side;
   #file = 0;
   #hovered: { side: Side; line: number } | undefined;
-  #linkedSource = new Set<number>();
-  #linkedPtx = new Set<number>();
-  #onPtx = new Map<number, Standing[]>();
-  #onSource = new Map<number, Standing[]>();
+  #links: Links;
+  #onPtx = new Standings();
+  #onSource = new Standings();
   #parties: { pc: number; label: string }[] = [];
   #state: State | undefined;
   #chosenFile = false;
-  #chain = h("nav", { class: "kd-chain", "aria-label": "Inlined calls" });
+  #chain: ChainView;
   #files = h("select", { class: "sg-select", "aria-label": "Source file" });
 
   constructor(
@@ -47,6 +37,8 @@ export class CodeView {
     private events: CodeEvents,
     disposer: Disposer,
   ) {
+    this.#links = new Links(code);
+    this.#chain = new ChainView(code, (place) => void this.revealPlace(place));
     this.source = new Listing(
       source,
       disposer,
@@ -87,7 +79,11 @@ export class CodeView {
       void this.showFile(Number(this.#files.value));
     });
     const only = files.length === 1 ? h("strong", {}, files[0]?.name ?? "") : undefined;
-    this.source.head.append(h("span", { class: "kd-side-name" }, "Source"), only ?? this.#files, this.#chain);
+    this.source.head.append(
+      h("span", { class: "kd-side-name" }, "Source"),
+      only ?? this.#files,
+      this.#chain.element,
+    );
     this.ptx.head.append(
       h("span", { class: "kd-side-name" }, "PTX"),
       h("span", { class: "kd-hint" }, `${module} · ${target} · ${instructions} instructions`),
@@ -140,7 +136,7 @@ export class CodeView {
     this.#files.value = String(file);
     const name = info.available ? `file${file}` : undefined;
     this.#stand();
-    this.#link();
+    this.#links.link(this.#hovered, this.#file);
     await this.source.show(name, info.language, info.note && `${info.path}: ${info.note}`);
     this.redraw();
   }
@@ -150,7 +146,7 @@ export class CodeView {
     this.#state = state;
     this.#stand();
     const pc = this.#focusedPc;
-    this.#showChain(pc);
+    this.#chain.show(pc);
     if (follow && pc !== undefined) void this.reveal(pc, false);
     this.redraw();
   }
@@ -217,48 +213,24 @@ export class CodeView {
   }
 
   #stand(): void {
-    this.#onPtx.clear();
-    this.#onSource.clear();
-    const state = this.#state;
-    for (const warp of state?.warps ?? []) {
-      warp.groups.forEach(([pc], group) => {
-        const focused =
-          state?.focus?.[0] === warp.cta && state.focus[1] === warp.warp && state.focus[2] === group;
-        add(this.#onPtx, this.code.ptxLine(pc), { warp, inner: true, focused });
-        const chain = this.code.chain(pc);
-        const level = chain.findIndex(({ file }) => file === this.#file);
-        const place = chain[level];
-        if (place) add(this.#onSource, place.line, { warp, inner: level === 0, focused });
-      });
-    }
-  }
-
-  #showChain(pc: number | undefined): void {
-    const chain = pc === undefined ? [] : this.code.chain(pc);
-    this.#chain.hidden = chain.length < 2;
-    this.#chain.replaceChildren(
-      ...chain.flatMap((place, i) => {
-        const name = `${i && place.file === chain[i - 1]?.file ? "" : this.code.fileName(place.file)}:${place.line}`;
-        const title = i
-          ? `inlined at ${this.code.fileName(place.file)}:${place.line}`
-          : "the instruction's own line";
-        const button = h("button", { type: "button", class: "kd-link", title }, name);
-        button.addEventListener("click", () => void this.revealPlace(place));
-        return i ? [h("span", { "aria-hidden": "true" }, " ‹ "), button] : [button];
-      }),
-    );
+    this.#onPtx.show(this.#state, (pc) => ({ line: this.code.ptxLine(pc), inner: true }));
+    this.#onSource.show(this.#state, (pc) => {
+      const chain = this.code.chain(pc);
+      const place = chain.find(({ file }) => file === this.#file);
+      return place && { line: place.line, inner: place === chain[0] };
+    });
   }
 
   #hover(side: Side, line: number | undefined): void {
     this.#hovered = line === undefined ? undefined : { side, line };
-    this.#link();
+    this.#links.link(this.#hovered, this.#file);
     this.redraw();
   }
 
   /** A line was chosen: the other listing scrolls to what belongs to it. */
   #chose(side: Side, line: number): void {
     this.#active = side;
-    this.#link({ side, line });
+    this.#links.link({ side, line }, this.#file);
     if (side === "source") {
       const [first] = this.code.ptxOf({ file: this.#file, line });
       if (first !== undefined) this.ptx.reveal(first);
@@ -266,7 +238,7 @@ export class CodeView {
       const pc = this.code.pcAt(line);
       const place = pc === undefined ? undefined : this.#placeInSight(pc);
       if (place) this.source.reveal(place.line);
-      if (pc !== undefined) this.#showChain(pc);
+      if (pc !== undefined) this.#chain.show(pc);
     }
     this.redraw();
   }
@@ -275,77 +247,36 @@ export class CodeView {
     return this.code.chain(pc).find(({ file }) => file === this.#file);
   }
 
-  #link(place = this.#hovered): void {
-    this.#linkedSource.clear();
-    this.#linkedPtx.clear();
-    if (!place) return;
-    if (place.side === "source") {
-      for (const line of this.code.ptxOf({ file: this.#file, line: place.line })) this.#linkedPtx.add(line);
-      if (this.#linkedPtx.size) this.#linkedSource.add(place.line);
-      return;
-    }
-    const pc = this.code.pcAt(place.line);
-    if (pc === undefined) return;
-    this.#linkedPtx.add(place.line);
-    for (const { file, line } of this.code.chain(pc)) if (file === this.#file) this.#linkedSource.add(line);
-  }
-
   #lookOfPtx(line: number): LineLook {
-    const standing = this.#onPtx.get(line) ?? [];
-    const stop = this.#state?.stops.find(({ place }) => place.ptx === line);
     const pc = this.code.pcAt(line);
     return {
-      ...this.#standing(standing),
-      linked: this.#linkedPtx.has(line),
-      stop: stop ? (stop.enabled ? "on" : "off") : "",
+      ...this.#onPtx.look(line),
+      linked: this.#links.ptx.has(line),
+      stop: this.#stopAt(
+        ({ place, kind, lines }) => place.ptx === line || (kind === "code" && lines.includes(line)),
+      ),
       hasCode: pc !== undefined,
       failed: Boolean(this.#state?.failed && this.#state.failure?.ptxLine === line),
-      marks: [...this.#partyMarks(({ pc }) => this.code.ptxLine(pc) === line), ...this.#marks(standing)],
+      marks: [...this.#partyMarks(({ pc }) => this.code.ptxLine(pc) === line), ...this.#onPtx.marks(line)],
     };
   }
 
   #lookOfSource(line: number): LineLook {
-    const standing = this.#onSource.get(line) ?? [];
-    const stop = this.#state?.stops.find(({ place }) => place.file === this.#file && place.line === line);
     const here = ({ pc }: { pc: number }) => this.#placeInSight(pc)?.line === line;
     const failedPc = this.#state?.failed ? this.code.pcAt(this.#state.failure?.ptxLine ?? 0) : undefined;
     return {
-      ...this.#standing(standing),
-      linked: this.#linkedSource.has(line),
-      stop: stop ? (stop.enabled ? "on" : "off") : "",
+      ...this.#onSource.look(line),
+      linked: this.#links.source.has(line),
+      stop: this.#stopAt(({ place }) => place.file === this.#file && place.line === line),
       hasCode: this.code.hasCode(this.#file, line),
       failed: failedPc !== undefined && here({ pc: failedPc }),
-      marks: [...this.#partyMarks(here), ...this.#marks(standing)],
+      marks: [...this.#partyMarks(here), ...this.#onSource.marks(line)],
     };
   }
 
-  #standing(standing: Standing[]): Pick<LineLook, "current" | "spoken"> {
-    const focused = standing.find((each) => each.focused);
-    return {
-      current: focused ? (focused.inner ? "now" : "call") : "",
-      spoken: standing.length ? `here: ${standing.map(({ warp }) => warpName(warp)).join(", ")}` : "",
-    };
-  }
-
-  /** The focused warp first; of many, how many more. */
-  #marks(standing: Standing[]): HTMLElement[] {
-    const size = this.#clusterSize;
-    const sorted = [...standing].sort((a, b) => Number(b.focused) - Number(a.focused));
-    const room = size > 1 ? SHOWN_MARKS - 1 : SHOWN_MARKS; // their labels are longer
-    const shown = sorted.length > room ? sorted.slice(0, room - 1) : sorted;
-    const marks = shown.map(({ warp, inner, focused }) => {
-      const mark = warpMark(warp, size);
-      mark.dataset.inner = String(inner);
-      mark.dataset.focused = String(focused);
-      mark.title = `${warpName(warp)}${inner ? "" : ", in a call made here"}`;
-      return mark;
-    });
-    if (shown.length < sorted.length) {
-      const rest = sorted.slice(shown.length).map(({ warp }) => warpLabel(warp, size));
-      const more = h("span", { class: "kd-more", title: `also here: ${rest.join(", ")}` }, `+${rest.length}`);
-      marks.push(more);
-    }
-    return marks;
+  #stopAt(here: (stop: StopPoint) => boolean): LineLook["stop"] {
+    const found = this.#state?.stops.filter(here) ?? [];
+    return found.length ? (found.some(({ enabled }) => enabled) ? "on" : "off") : "";
   }
 
   #partyMarks(here: (party: { pc: number }) => boolean): HTMLElement[] {
@@ -355,14 +286,4 @@ export class CodeView {
         h("span", { class: "kd-party-mark", title: `party ${label} of the finding` }, label),
       );
   }
-
-  get #clusterSize(): number {
-    return new Set(this.#state?.warps.map(({ cta }) => cta)).size;
-  }
-}
-
-function add(map: Map<number, Standing[]>, line: number, standing: Standing): void {
-  const list = map.get(line);
-  if (list) list.push(standing);
-  else map.set(line, [standing]);
 }

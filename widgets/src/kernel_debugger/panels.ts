@@ -59,7 +59,10 @@ export function stopsPanel(
     place.className = "kd-link";
     return [
       cell(on),
-      cell(String(stop.id), state.stoppedBy === stop.id ? " ◀" : ""),
+      cell(
+        h("span", { title: stop.number ? `session.unbreak(${stop.number})` : "" }, String(stop.id)),
+        state.stoppedBy === stop.id ? " ◀" : "",
+      ),
       cell(place),
       cell(live ? warpChoice(state, stop, edit) : warpWords(stop)),
       cell(
@@ -79,7 +82,7 @@ function warpWords({ cta, warp }: StopPoint): string {
 
 /** All warps, the one a breakpoint is limited to, or the one in focus. */
 function warpChoice(state: State, stop: StopPoint, edit: Edit): HTMLElement {
-  if (stop.kind !== "line" && stop.kind !== "ptx")
+  if (stop.kind === "watch" || stop.kind === "phase")
     return h("span", {}, stop.cta === null ? "all" : `CTA ${stop.cta}`);
   const choose = h("select", { class: "sg-select", "aria-label": `Warps that breakpoint ${stop.id} stops` });
   const options: [number | null, number | null][] = [[null, null]];

@@ -66,12 +66,16 @@ export type InFlight = [string, number, number, number, number, number, number, 
 
 export interface StopPoint {
   id: number;
-  kind: "line" | "ptx" | "watch" | "phase";
+  kind: "line" | "ptx" | "code" | "watch" | "phase";
   label: string;
   place: { file?: number; line?: number; ptx?: number };
+  /** PTX lines in front of which it stops. */
+  lines: number[];
   cta: number | null;
   warp: number | null;
   enabled: boolean;
+  /** What Session.unbreak takes. */
+  number: number | null;
 }
 
 export interface Watch {

@@ -133,3 +133,15 @@ export function summary(register: Register, mask: number, format: NumberFormat):
   const nan = known.length < values.length ? `, ${values.length - known.length} NaN` : "";
   return known.length ? `${short(Math.min(...known))} … ${short(Math.max(...known))}${nan}` : "NaN";
 }
+
+/** %r2 before %r10. */
+export function byName(a: string, b: string): number {
+  const [prefixA, numberA] = split(a);
+  const [prefixB, numberB] = split(b);
+  return prefixA === prefixB ? numberA - numberB : prefixA < prefixB ? -1 : 1;
+}
+
+function split(name: string): [string, number] {
+  const digits = /\d+$/.exec(name)?.[0] ?? "";
+  return [name.slice(0, name.length - digits.length), Number(digits || 0)];
+}

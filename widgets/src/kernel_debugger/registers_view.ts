@@ -1,9 +1,11 @@
 // The live registers of the focused warp: a row per register, a column per lane, colour or numbers in the cells.
 
-import { CanvasPaint, CellGrid, type Disposer, h, type Rect, type Theme, type Tooltip } from "../core";
-import { colorOf, inkFor, NAN_COLOR, type Range } from "../memory/cividis";
+import { CellGrid, type Disposer, h, type Theme, type Tooltip } from "../core";
+import type { Range } from "../memory/cividis";
 import type { State } from "./protocol";
+import { paintCell, paintLane, paintName, type RegisterLine, type RegistersLook } from "./register_paint";
 import {
+  byName,
   LANES,
   type NumberFormat,
   numberOf,
@@ -25,13 +27,6 @@ const HEAT_CELL = 15;
 const CHARACTER = 7.3;
 const HEADER_HEIGHT = 18;
 
-interface Row {
-  register: Register;
-  operand: boolean;
-  range: Range;
-  summary: string;
-}
-
 export class RegistersView {
   readonly element: HTMLElement;
   #grid: CellGrid;
@@ -43,9 +38,10 @@ export class RegistersView {
   #lanes = h("div", { class: "kd-lanes" });
   #empty = h("p", { class: "kd-note", hidden: true });
   #all: Register[] = [];
-  #rows: Row[] = [];
+  #rows: RegisterLine[] = [];
   #operands = new Set<string>();
   #mask = 0;
+  #nameWidth = 0;
   #picked: string | undefined;
   #owner = "";
   #before = new Map<string, DataView>();
@@ -64,9 +60,15 @@ export class RegistersView {
         label: "Registers by lane",
         theme,
         tooltip,
-        paint: (context, { row, column }, rect) => this.#paint(context, row, column, rect),
-        paintRowHeader: (context, row, rect) => this.#paintName(context, row, rect),
-        paintColumnHeader: (context, column, rect) => this.#paintLane(context, column, rect),
+        paint: (context, { row, column }, rect) => {
+          const shown = this.#rows[row];
+          if (shown) paintCell(context, shown, column, rect, this.#look);
+        },
+        paintRowHeader: (context, row, rect) => {
+          const shown = this.#rows[row];
+          if (shown) paintName(context, shown, rect, this.#look);
+        },
+        paintColumnHeader: (context, column, rect) => paintLane(context, column, rect, this.#look),
         describe: ({ row, column }) => this.#describe(row, column),
         select: ({ row }) => this.#pick(this.#rows[row]?.register.name),
         resized: () => this.#measure(),
@@ -118,6 +120,18 @@ export class RegistersView {
     this.#grid.redraw();
   }
 
+  get #look(): RegistersLook {
+    const values = this.#cells.value === "values";
+    return {
+      theme: this.theme(),
+      mask: this.#mask,
+      format: this.#numbers,
+      values,
+      picked: this.#picked,
+      nameWidth: this.#nameWidth,
+    };
+  }
+
   get #numbers(): NumberFormat {
     return this.#format.value as NumberFormat;
   }
@@ -159,13 +173,14 @@ export class RegistersView {
           longest = Math.max(longest, textOf(register, lane, this.#numbers).length);
       cellWidth = Math.ceil(longest * CHARACTER) + 8;
     }
-    const widest = this.#rows.reduce((most, { register }) => Math.max(most, register.name.length), 8);
+    const longestName = this.#rows.reduce((most, { register }) => Math.max(most, register.name.length), 8);
+    this.#nameWidth = Math.ceil(longestName * CHARACTER);
     this.#grid.setGeometry({
       rows: this.#rows.length,
       columns: LANES,
       cellWidth,
       cellHeight: ROW,
-      headerWidth: Math.ceil(widest * CHARACTER) + (values ? 62 : 232),
+      headerWidth: this.#nameWidth + (values ? 62 : 232),
       headerHeight: HEADER_HEIGHT,
       maxHeight: 330,
     });
@@ -181,79 +196,6 @@ export class RegistersView {
       high = Math.max(high, value);
     }
     return { low, high };
-  }
-
-  #paint(context: CanvasRenderingContext2D, row: number, lane: number, rect: Rect): void {
-    const shown = this.#rows[row];
-    if (!shown) return;
-    const { register, range } = shown;
-    const theme = this.theme();
-    const { x, y, width, height } = rect;
-    const active = (this.#mask >>> lane) & 1;
-    const value = numberOf(register, lane, this.#numbers);
-    const values = this.#cells.value === "values";
-    const inner = [x + 0.5, y + 1, width - 1, height - 2] as const;
-    if (!active) {
-      context.fillStyle = new CanvasPaint(context, devicePixelRatio).empty(theme.border);
-      context.fillRect(...inner);
-      if (!values) return;
-    } else if (register.size === 0) {
-      context.strokeStyle = theme.muted;
-      context.strokeRect(x + 2.5, y + 4.5, width - 5, height - 9);
-      context.fillStyle = theme.text;
-      if (value) context.fillRect(x + 3, y + 5, width - 6, height - 10);
-      return;
-    } else if (!values || register.changed) {
-      const plain = values || range.low === range.high; // one value everywhere needs no colour
-      context.fillStyle = plain && !Number.isNaN(value) ? theme.surface : colorOf(value, range);
-      context.fillRect(...inner);
-      if (Number.isNaN(value) && !values) cross(context, rect);
-    }
-    if (!values) return;
-    context.font = `12px ${theme.codeFont}`;
-    context.textAlign = "right";
-    context.fillStyle = active ? (Number.isNaN(value) ? NAN_COLOR : theme.text) : theme.muted;
-    context.fillText(textOf(register, lane, this.#numbers), x + width - 4, y + height / 2);
-  }
-
-  #paintName(context: CanvasRenderingContext2D, row: number, { x, y, width, height }: Rect): void {
-    const shown = this.#rows[row];
-    if (!shown) return;
-    const theme = this.theme();
-    const middle = y + height / 2;
-    context.textAlign = "left";
-    context.fillStyle = theme.text;
-    if (shown.register.name === this.#picked) {
-      context.fillStyle = theme.surface;
-      context.fillRect(x, y, width, height);
-      context.fillStyle = theme.text;
-    }
-    if (shown.register.changed) {
-      context.beginPath();
-      context.moveTo(x + 2, middle - 4);
-      context.lineTo(x + 8, middle);
-      context.lineTo(x + 2, middle + 4);
-      context.fill();
-    }
-    context.font = `${shown.operand || shown.register.changed ? "bold " : ""}12px ${theme.codeFont}`;
-    context.fillText(shown.register.name, x + 12, middle);
-    const widest = this.#grid.geometry.headerWidth - (this.#cells.value === "values" ? 62 : 232) + 12;
-    context.fillStyle = theme.muted;
-    context.font = `11px ${theme.codeFont}`;
-    context.fillText(shown.register.type, x + widest, middle);
-    if (this.#cells.value === "values") return;
-    context.fillStyle = theme.text;
-    context.fillText(shown.summary, x + widest + 34, middle, width - widest - 40);
-  }
-
-  #paintLane(context: CanvasRenderingContext2D, lane: number, { x, y, width, height }: Rect): void {
-    const theme = this.theme();
-    if (this.#cells.value === "heat" && lane % 4 !== 0) return;
-    context.font = `11px ${theme.uiFont}`;
-    context.textAlign = this.#cells.value === "heat" ? "left" : "right";
-    context.fillStyle = theme.muted;
-    const at = this.#cells.value === "heat" ? x + 2 : x + width - 4;
-    context.fillText(String(lane), at, y + height / 2);
   }
 
   #describe(row: number, lane: number): string | undefined {
@@ -293,25 +235,4 @@ export class RegistersView {
       close,
     );
   }
-}
-
-function cross(context: CanvasRenderingContext2D, { x, y, width, height }: Rect): void {
-  context.strokeStyle = inkFor(Number.NaN, { low: 0, high: 1 });
-  context.beginPath();
-  context.moveTo(x + 4, y + 5);
-  context.lineTo(x + width - 4, y + height - 5);
-  context.moveTo(x + width - 4, y + 5);
-  context.lineTo(x + 4, y + height - 5);
-  context.stroke();
-}
-
-function byName(a: string, b: string): number {
-  const [prefixA, numberA] = split(a);
-  const [prefixB, numberB] = split(b);
-  return prefixA === prefixB ? numberA - numberB : prefixA < prefixB ? -1 : 1;
-}
-
-function split(name: string): [string, number] {
-  const digits = /\d+$/.exec(name)?.[0] ?? "";
-  return [name.slice(0, name.length - digits.length), Number(digits || 0)];
 }

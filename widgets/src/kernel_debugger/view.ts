@@ -7,6 +7,7 @@ import { CodeView } from "./code_view";
 import { Controls } from "./controls";
 import type { Driver } from "./driver";
 import { findingsPanel } from "./findings_view";
+import { keyBindings } from "./key_bindings";
 import { barriersPanel, flightPanel, outputPanel, stopsPanel } from "./panels";
 import type { Party, State, StopPoint } from "./protocol";
 import { RegistersView } from "./registers_view";
@@ -155,7 +156,9 @@ export function makeView({
   }
 
   function showStop(stop: StopPoint): void {
-    void codes.revealPlace(stop.place);
+    const [line] = stop.lines;
+    if (stop.place.line !== undefined) void codes.revealPlace(stop.place);
+    else if (line !== undefined) void codes.revealPlace({ ptx: line });
   }
 
   function show(state: State): void {
@@ -253,45 +256,19 @@ export function makeView({
           `A saved page: it holds ${driver.backend.positions?.length ?? 0} moments and steps between them. Open the notebook to run the launch.`,
         );
     },
-    keys: () => [
-      ...(live
-        ? [
-            { keys: ["r"], label: "run to the next breakpoint, or the end", run: () => driver.go("run") },
-            {
-              keys: ["R"],
-              shown: "Shift+R",
-              label: "run back to the last breakpoint",
-              run: () => driver.go("run_back"),
-            },
-            { keys: ["b"], label: "breakpoint at the cursor's line", run: () => codes.toggleAtCursor() },
-            { keys: ["t"], label: "run to the cursor's line", run: () => toCursor("to") },
-            {
-              keys: ["T"],
-              shown: "Shift+T",
-              label: "back to the cursor's line",
-              run: () => toCursor("back_to"),
-            },
-            { keys: ["f"], label: "let the focused warp go first", run: () => driver.go("force") },
-            { keys: ["x"], label: "stop a long run", run: () => driver.halt() },
-            {
-              keys: ["w"],
-              label: "watch memory",
-              run: () => {
-                tabs.open("memory");
-                watches.focus();
-              },
-            },
-          ]
-        : []),
-      { keys: ["ArrowDown"], label: "next warp; in a listing, next line", run: () => nextWarp(1) },
-      { keys: ["ArrowUp"], label: "previous warp; in a listing, previous line", run: () => nextWarp(-1) },
-      { keys: ["z"], label: "hide lines without code in the listing, or show them", run: fold },
-      {
-        keys: ["/", "g"],
-        label: "search in the listing, or go to a line by its number",
-        run: () => codes.active.openFinder(),
-      },
-    ],
+    keys: () =>
+      keyBindings(live, {
+        driver,
+        toCursor,
+        toggle: () => codes.toggleAtCursor(),
+        watch() {
+          tabs.open("memory");
+          watches.focus();
+        },
+        nextWarp,
+        fold,
+        search: () => codes.active.openFinder(),
+      }),
     escape() {
       unpin();
       codes.markParties([]);
