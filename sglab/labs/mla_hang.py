@@ -138,8 +138,8 @@ def threads_missing() -> Question:
     return Question(
         truth=truth,
         because=(
-            "{truth}, a warp's. The softmax warps came four times, once for each unit, with 128 threads; the load warp "
-            "has come three times with 32. Phases of 160 took what came, from whomever."
+            "{truth}. The softmax warps came four times with 128 threads, once a request, and phases of 160 took "
+            "what came, from whomever. Those who are missing are softmax warps, for whom the load warp should load."
         ),
         hint="Barriers lists named barrier 2 with how many threads have arrived, and how many it takes.",
     )
@@ -159,8 +159,8 @@ def first_arrival_too_many() -> Question:
     return Question(
         truth=truth,
         because=(
-            "Warp {truth}: with its second arrival the phase had its 160 threads, four softmax warps' and one of them "
-            "again, and ended without the load warp."
+            "Warp {truth}: it came for the next request without tokens while the phase of the one before was open. So "
+            "that phase had its 160 threads too early, and ended without the load warp."
         ),
         hint="The list of findings has an arrival that was made twice; pressing its party goes there.",
     )

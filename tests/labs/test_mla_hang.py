@@ -84,7 +84,6 @@ def test_only_the_barrier_is_put_in() -> None:
 @pytest.mark.parametrize(
     ("question", "right", "wrong"),
     [
-        (lab.threads_missing(), 32, 128),
         (lab.first_arrival_too_many(), 3, 9),
         (lab.what_ends(), {"bar.sync"}, {"bar.sync", "nothing"}),
     ],
@@ -92,6 +91,21 @@ def test_only_the_barrier_is_put_in() -> None:
 def test_answers(question: Question, right: object, wrong: object) -> None:
     assert question.check(right).right is True
     assert question.check(wrong).right is False
+
+
+def test_as_many_threads_are_missing_as_did_not_come() -> None:
+    session = lab.GuardedDecode().session()
+    session.break_at(opcode="bar.sync", cta=0)
+    session.break_at(opcode="bar.arrive", cta=0)
+    came = 0
+    with pytest.raises(KernelError):
+        while (stop := session.run()).reason == "breakpoint":
+            assert stop.at is not None
+            came += 32 * (f"{lab.BARRIER}, {lab.THREADS};" in stop.at.instruction.text)
+            session.step()
+    question = lab.threads_missing()
+    assert question.check(lab.THREADS - came % lab.THREADS).right is True
+    assert question.check(lab.THREADS).right is False
 
 
 def test_the_devices_options_are_passed_on() -> None:
