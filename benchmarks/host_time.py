@@ -73,10 +73,14 @@ def _operators(batch: Batch) -> Iterator[tuple[str, Callable[[], Any]]]:
     workspace = torch.empty(
         cutlass_mla_get_workspace_size(batch.tokens, batch.size), dtype=torch.uint8, device=batch.q.device
     )
+    arguments = (q_nope, q_pe, batch.kv, lengths, batch.page_table, workspace, SCALE)
+    on_host = [batch.tokens] * batch.size
     yield (
-        "cutlass_mla_decode, which plans by lengths that it waits for",
-        lambda: cutlass_mla_decode(q_nope, q_pe, batch.kv, lengths, batch.page_table, workspace, SCALE),
+        "cutlass_mla_decode with seq_lens_cpu, planned once per step",
+        lambda: cutlass_mla_decode(*arguments, seq_lens_cpu=on_host),
     )
+    yield "cutlass_mla_decode without, planned on the GPU at every call", lambda: cutlass_mla_decode(*arguments)
+    yield "get_mla_metadata", lambda: get_mla_metadata(lengths, batch.heads)
     metadata = get_mla_metadata(lengths, batch.heads)
     q, kv = batch.q.unsqueeze(1), batch.kv.unsqueeze(2)
     yield (

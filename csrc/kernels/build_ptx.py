@@ -1,10 +1,11 @@
-"""Compiles our kernels to the PTX that the package ships. Run it after a change: python csrc/kernels/build_ptx.py
+"""Compiles our kernels to the PTX that the package ships. After a change: python csrc/kernels/build_ptx.py [NAME ...]
 
 With --check it writes nothing and fails where what is shipped is not what the sources give.
 """
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -14,6 +15,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,6 +42,7 @@ KERNELS = {
     "mla_decode_sm100": Kernel("csrc/kernels/sm100/mla_decode.cu", "sm_100a", cutlass=True),
     "mla_decode_sm90": Kernel("csrc/kernels/sm90/mla_decode.cu", "sm_90a"),
     "split_kv_combine": Kernel("csrc/kernels/portable/combine.cu", "sm_90"),
+    "flash_mla_plan": Kernel("csrc/kernels/portable/flash_mla_plan.cu", "sm_80"),
     "merge": Kernel("csrc/kernels/portable/merge.cu", "sm_90"),
     "tma_pipeline": Kernel("csrc/kernels/lessons/tma_pipeline.cu", "sm_90a"),
     "paged_decode": Kernel("csrc/kernels/portable/paged_decode.cu", "sm_80"),
@@ -137,16 +140,26 @@ def stale(name: str) -> str | None:
     return None if code(text(shipped)) == code(ptx(name)) else "the shipped PTX is not what its sources give"
 
 
-def build() -> None:
+def build(names: Iterable[str]) -> None:
     SHIPPED.mkdir(exist_ok=True)
-    for name in KERNELS:
+    for name in names:
         (SHIPPED / f"{name}.ptx.xz").write_bytes(lzma.compress(ptx(name).encode(), preset=9))
         (SHIPPED / f"{name}.json").write_text(provenance(name))
         print(f"{name}: {(SHIPPED / f'{name}.ptx.xz').stat().st_size:,} bytes")
 
 
-if __name__ == "__main__":
-    if "--check" not in sys.argv:
-        build()
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(KERNELS)}; none: all")
+    parser.add_argument("--check", action="store_true", help="compare all with what is shipped")
+    options = parser.parse_args()
+    if unknown := set(options.names) - set(KERNELS):
+        parser.error(f"no kernel is called {', '.join(sorted(unknown))}; there are {', '.join(KERNELS)}")
+    if not options.check:
+        build(options.names or KERNELS)
     elif problems := check():
         sys.exit("\n".join([*problems, "Run python csrc/kernels/build_ptx.py and commit what it writes."]))
+
+
+if __name__ == "__main__":
+    main()

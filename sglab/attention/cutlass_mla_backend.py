@@ -83,5 +83,6 @@ class CutlassMLABackend(PagedMLABackend[CutlassMLADecodeMetadata]):
             metadata.workspace,
             layer.scaling,
             num_kv_splits=1,
+            seq_lens_cpu=forward_batch.seq_lens_cpu,
             implementation=self.implementation,
         )

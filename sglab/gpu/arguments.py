@@ -58,15 +58,14 @@ class Packer:
                 f"{self._signature.entry}: takes {len(parameters)} arguments ({listed}); got {len(arguments)}"
             )
         buffer = bytearray(self._signature.params_size)
-        for index, (parameter, value) in enumerate(zip(parameters, arguments, strict=True)):
-            data = self._bytes_of(index, parameter, value)
+        for name, parameter, value in zip(self._signature.labels, parameters, arguments, strict=True):
+            data = self._bytes_of(name, parameter, value)
             buffer[parameter.offset : parameter.offset + parameter.size] = data
         for index, tensor in enumerate(extra):
             self._span(f"extra tensor {index}", tensor)
         return Packed(bytes(buffer), merged(self._spans))
 
-    def _bytes_of(self, index: int, parameter: Parameter, value: Any) -> bytes:
-        name = f"argument {index}, {parameter}"
+    def _bytes_of(self, name: str, parameter: Parameter, value: Any) -> bytes:
         if isinstance(value, TensorMap):
             return self._map(name, parameter, value)
         if isinstance(value, Strided) or hasattr(value, "data_ptr"):

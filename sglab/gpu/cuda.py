@@ -110,6 +110,11 @@ class CudaDevice:
         bound.configuration.hStream = self._stream()
         self._call("cuLaunchKernelEx", bound.configuration, bound.function, ctypes.addressof(bound.pointers), 0)
 
+    def load(self, kernel: Kernel) -> None:
+        """Has the driver compile the kernel now, as it cannot while a CUDA graph is captured."""
+        self._call("cuCtxSetCurrent", self._context)
+        self._loaded(kernel)
+
     def synchronize(self) -> None:
         self._call("cuCtxSetCurrent", self._context)
         self._call("cuCtxSynchronize", failure=KernelError)
@@ -149,13 +154,16 @@ class CudaDevice:
 
     def _function(self, launch: Launch) -> Any:
         """The driver's function for a launch whose shared memory fits."""
-        kernel = launch.kernel
+        function, static = self._loaded(launch.kernel)
+        check_smem(launch.kernel.name, self.arch, static, launch.geometry.smem)
+        return function
+
+    def _loaded(self, kernel: Kernel) -> tuple[Any, int]:
+        """(function, bytes of static shared memory)"""
         key = (id(kernel.module), kernel.name)
         if key not in self._functions:
             self._functions[key] = self._prepared(kernel)
-        function, static = self._functions[key]
-        check_smem(kernel.name, self.arch, static, launch.geometry.smem)
-        return function
+        return self._functions[key]
 
     def _prepared(self, kernel: Kernel) -> tuple[Any, int]:
         """(function, bytes of static shared memory); it may use all shared memory and clusters of any size."""

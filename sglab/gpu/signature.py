@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from sglab.gpu.errors import GpuError
@@ -32,11 +33,11 @@ class Parameter:
     align: int
     offset: int
 
-    @property
+    @cached_property
     def kind(self) -> Kind:
         return {"s": "integer", "u": "integer", "f": "float"}.get(self.type[0], "bits")  # type: ignore[return-value]
 
-    @property
+    @cached_property
     def is_struct(self) -> bool:
         return self.size not in {1, 2, 4, 8} or (self.type == "b8" and self.size > 1)
 
@@ -54,9 +55,14 @@ class Signature:
     maxntid: Dim3 | None
     reqnctapercluster: Dim3 | None
 
-    @property
+    @cached_property
     def params_size(self) -> int:
         return max((parameter.offset + parameter.size for parameter in self.parameters), default=0)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The parameters as messages name them."""
+        return tuple(f"argument {index}, {parameter}" for index, parameter in enumerate(self.parameters))
 
 
 @dataclass(frozen=True)

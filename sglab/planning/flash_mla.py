@@ -56,6 +56,11 @@ class MlaMetadata:
     workspace_bytes: int
 
 
+def num_sm_parts(*, h_q: int, sm_count: int, h_k: int = 1, s_q: int = 1) -> int:
+    """Into how many parts the work is dealt: one per SM, KV head and 64 query rows."""
+    return max(sm_count // h_k // ceil_div(s_q * h_q // h_k, BLOCK_SIZE_M), 1)
+
+
 def get_mla_metadata(
     seqlens_k: ArrayLike,
     *,
@@ -74,7 +79,7 @@ def get_mla_metadata(
     s_q = check.integer("s_q", s_q, minimum=1)
     sm_count = check.integer("sm_count", sm_count, minimum=1)
     num_m_blocks = ceil_div(s_q * h_q // h_k, BLOCK_SIZE_M)
-    parts = max(sm_count // h_k // num_m_blocks, 1)
+    parts = num_sm_parts(h_q=h_q, h_k=h_k, s_q=s_q, sm_count=sm_count)
 
     last_block = np.maximum(seqlens - 1, 0) // BLOCK_SIZE_N
     total = int((last_block + 1 + FIXED_OVERHEAD_NUM_BLOCKS).sum())

@@ -7,7 +7,7 @@ import torch
 from compare import ROUNDING, assert_close
 from paged import paged_slots
 
-from sglab.kernels import ContractError, cutlass_mla_decode, cutlass_mla_get_workspace_size, last_choice
+from sglab.kernels import ContractError, cutlass_mla_decode, cutlass_mla_get_workspace_size, last_choice, machine
 from sglab.kernels.cutlass_mla import contract, dispatch, operator, pad_heads, slice_heads
 from sglab.planning import split_ranges
 
@@ -108,6 +108,45 @@ def test_on_the_cpu_our_own_kernel_runs_on_the_emulator_and_says_why(generator) 
     assert [each.kernel for each in choice.launches] == ["mla_decode_sm100_f16", "split_kv_combine_few_f16"]
     assert {each.route for each in choice.launches} == {"emulator"}
     assert "our kernel for Blackwell, on an emulated sm_100a" in str(choice)
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("lens", [[300, 0, 5, 64], [5000]])
+def test_our_hopper_kernel_is_planned_by_the_host_or_on_the_device(lens, known, generator, monkeypatch) -> None:
+    """On the host where it knows the lengths; nothing waits for a GPU to learn them."""
+    monkeypatch.setattr(machine, "device_of", machine.hopper_of)
+    arguments = call(lens, 16, 64, 1, torch.device("cpu"), generator)
+    lse = torch.full((len(lens), 16), torch.nan)
+    o = cutlass_mla_decode(**arguments, lse=lse, seq_lens_cpu=lens if known else None)
+    wanted_o, wanted_lse = attention(arguments)
+    assert_close(o, wanted_o, 2e-3)
+    assert_close(lse, wanted_lse, 2e-5)
+    choice = last_choice()
+    assert choice is not None and "our kernel for Hopper, on an emulated sm_90a" in str(choice)
+    planned = [] if known else ["get_mla_metadata", "flash_mla_works"]
+    assert [each.kernel for each in choice.launches][: len(planned) + 1] == [*planned, "mla_decode_sm90_f16"]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no NVIDIA GPU")
+def test_a_captured_graph_follows_the_lengths_of_each_replay(generator) -> None:
+    """Lengths that the host knew at capture must not be planned into the graph."""
+    if torch.cuda.get_device_capability() not in {(9, 0), (10, 0)}:
+        pytest.skip("no GPU that our kernels are for")
+    arguments = call([5000, 1000, 64], 128, 64, 2, torch.device("cuda"), generator)
+    lse = torch.empty(3, 128, device="cuda")
+    lens = arguments["seq_lens"].tolist()
+    cutlass_mla_decode(**arguments, lse=lse, seq_lens_cpu=lens, implementation="sglab")
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        o = cutlass_mla_decode(**arguments, lse=lse, seq_lens_cpu=lens, implementation="sglab")
+    for changed in ([5000, 1000, 64], [17, 999, 0], [4999, 1, 63]):
+        arguments["seq_lens"].copy_(torch.tensor(changed, dtype=torch.int32))
+        graph.replay()
+        wanted_o, wanted_lse = attention(arguments)
+        assert_close(o, wanted_o, ROUNDING[torch.float16])
+        assert_close(lse, wanted_lse, 2e-5)
 
 
 def test_what_our_own_kernel_cannot_do_goes_to_the_next_implementation(generator) -> None:
@@ -243,6 +282,8 @@ class TestContract:
             ({"num_kv_splits": 2}, ["workspace must be at least 1050624 bytes", "0 bytes"]),
             ({"workspace": torch.empty(4)}, ["workspace must be uint8"]),
             ({"sm_scale": 0.0}, ["sm_scale must be finite and not 0"]),
+            ({"seq_lens_cpu": [5]}, ["seq_lens_cpu must be 2 lengths; got 1"]),
+            ({"seq_lens_cpu": torch.tensor([5, 99])}, ["seq_lens_cpu must be equal to seq_lens, (5, 100)", "(5, 99)"]),
         ],
     )
     def test_explains_bad_input(self, change: dict, words: list[str]) -> None:

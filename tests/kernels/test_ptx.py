@@ -12,7 +12,15 @@ from sglab.gpu import GpuError
 from sglab.kernels import ptx
 
 ROOT = Path(__file__).resolve().parents[2]
-NAMES = ["merge", "mla_decode_sm100", "mla_decode_sm90", "paged_decode", "split_kv_combine", "tma_pipeline"]
+NAMES = [
+    "flash_mla_plan",
+    "merge",
+    "mla_decode_sm100",
+    "mla_decode_sm90",
+    "paged_decode",
+    "split_kv_combine",
+    "tma_pipeline",
+]
 
 
 def test_the_kernels_that_ship() -> None:

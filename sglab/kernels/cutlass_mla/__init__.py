@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from sglab.kernels import machine
@@ -42,6 +44,7 @@ def cutlass_mla_decode(
     num_kv_splits: int = 1,
     *,
     lse: torch.Tensor | None = None,
+    seq_lens_cpu: torch.Tensor | Sequence[int] | None = None,
     implementation: str = "auto",
     check_values: bool | None = None,
 ) -> torch.Tensor:
@@ -56,8 +59,11 @@ def cutlass_mla_decode(
     workspace: (bytes,) uint8, for the partial results; see cutlass_mla_get_workspace_size
     sm_scale: (qk_nope_head_dim + qk_rope_head_dim) ** −0.5 times YaRN's factor, not 576 ** −0.5
     num_kv_splits: splits per request, at most 256; below 1 lets CUTLASS's set_split_kv choose by the table's width. On
-        Hopper our own kernel plans by the lengths instead
+        Hopper our own kernel plans by the lengths instead: see seq_lens_cpu
     lse: output (batch, heads) float32, natural; None if not wanted
+    seq_lens_cpu: the same lengths on the host, as a ForwardBatch has them. With them our Hopper kernel is planned once
+        per step, for all layers; without, and while a CUDA graph is captured, two small kernels plan at every call.
+        Nothing waits for the GPU either way
     check_values: also check contents: lengths, page numbers, and that every row of the pages read is finite
     Returns O (batch, heads, 512) in the dtype of q_nope. Raises ContractError. After sgl_kernel.cutlass_mla_decode.
     """
@@ -72,6 +78,7 @@ def cutlass_mla_decode(
         num_kv_splits,
         lse,
         check_values,
+        seq_lens_cpu,
     )
     operator(arguments, implementation)
     return arguments.out

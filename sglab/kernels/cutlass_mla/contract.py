@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -22,7 +23,8 @@ DTYPES = (torch.float16, torch.bfloat16)
 
 @dataclass(frozen=True)
 class MLAArguments:
-    """Checked arguments of cutlass_mla_decode; out and lse are outputs, split_kv is 1 or more."""
+    """Checked arguments of cutlass_mla_decode; out and lse are outputs, split_kv is 1 or more, seq_lens_cpu the lengths
+    where the host knows them."""
 
     q_nope: torch.Tensor
     q_pe: torch.Tensor
@@ -34,6 +36,7 @@ class MLAArguments:
     split_kv: int
     out: torch.Tensor
     lse: torch.Tensor | None
+    seq_lens_cpu: tuple[int, ...] | None = None
 
     @property
     def device(self) -> torch.device:
@@ -63,6 +66,7 @@ def check(
     num_kv_splits: int,
     lse: torch.Tensor | None,
     check_values: bool | None,
+    seq_lens_cpu: torch.Tensor | Sequence[int] | None = None,
 ) -> MLAArguments:
     contract = Contract("cutlass_mla_decode")
     contract.tensor("q_nope", q_nope, f"batch heads {LATENT_DIM}", DTYPES)
@@ -87,13 +91,26 @@ def check(
     Scoring(sm_scale).check(contract)
     out = q_nope.new_empty(len(q_nope), heads, LATENT_DIM)
     splits = _resolved(contract, q_nope.device, num_kv_splits)
-    arguments = MLAArguments(
-        q_nope, q_pe, kv_c_and_k_pe_cache, seq_lens, page_table, workspace, sm_scale, splits, out, lse
-    )
+    tensors = (q_nope, q_pe, kv_c_and_k_pe_cache, seq_lens, page_table, workspace)
+    on_host = _on_host(contract, seq_lens_cpu)
+    arguments = MLAArguments(*tensors, sm_scale, splits, out, lse, on_host)
     _check_splits(contract, arguments)
     if reads_values(check_values, arguments.device):
         _check_values(contract, arguments)
     return arguments
+
+
+def _on_host(contract: Contract, seq_lens_cpu: torch.Tensor | Sequence[int] | None) -> tuple[int, ...] | None:
+    if seq_lens_cpu is None:
+        return None
+    if isinstance(seq_lens_cpu, torch.Tensor):
+        place = seq_lens_cpu.device
+        contract.require(place.type == "cpu", "seq_lens_cpu", "on the CPU", f"on {place}", "Pass None, or a copy.")
+        seq_lens_cpu = seq_lens_cpu.tolist()
+    lengths, batch = tuple(map(int, seq_lens_cpu)), contract.size("batch")
+    remedy = "They are seq_lens, on the host."
+    contract.require(len(lengths) == batch, "seq_lens_cpu", f"{batch} lengths", len(lengths), remedy)
+    return lengths
 
 
 def _resolved(contract: Contract, device: torch.device, num_kv_splits: int) -> int:
@@ -146,6 +163,12 @@ def _check_values(contract: Contract, arguments: MLAArguments) -> None:
         lens,
         "Widen the page table.",
     )
+    if arguments.seq_lens_cpu is not None:
+        same = tuple(lens.tolist()) == arguments.seq_lens_cpu
+        given = str(arguments.seq_lens_cpu)
+        contract.require(
+            same, "seq_lens_cpu", f"equal to seq_lens, {tuple(lens.tolist())}", given, "Pass None if in doubt."
+        )
     tiles = (lens.long() + TILE_S - 1) // TILE_S
     column = torch.arange(width, device=table.device)
     read = column[None, :] < (tiles * (TILE_S // page_size))[:, None]

@@ -4,20 +4,20 @@ Blackwell, on the emulator."""
 from __future__ import annotations
 
 from collections.abc import Hashable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import cast
 
 import torch
 
-from sglab.gpu import Device, Launch
+from sglab.gpu import CudaDevice, Device, Launch
 from sglab.gpu.errors import GpuError
 from sglab.gpu.triton.record import LaunchRecord
 from sglab.kernels import machine, ptx
 from sglab.kernels.cutlass_mla.contract import MLAArguments
-from sglab.kernels.mla_sm90 import MlaSm90
-from sglab.kernels.mla_sm90.contract import LATENT_DIM, PAGE_SIZES, outputs
-from sglab.kernels.mla_sm90.works import evenly_split
+from sglab.kernels.mla_sm90 import MlaSm90, device_plan
+from sglab.kernels.mla_sm90.contract import DTYPES, LATENT_DIM, PAGE_SIZES, outputs
 from sglab.kernels.mla_sm100 import MlaSm100
+from sglab.planning.flash_mla import num_sm_parts
 from sglab.planning.mla_sm90 import mla_sm90_plan
 
 NAMES = {"mla_decode_sm100": "Blackwell", "mla_decode_sm90": "Hopper"}
@@ -76,18 +76,32 @@ def _partials(a: MLAArguments, batch: int, heads: int) -> tuple[torch.Tensor | N
 def _hopper(device: Device, a: MLAArguments) -> tuple[Launch, ...]:
     if len(a.q_nope) == 0:
         return ()
+    planned, decode = _hopper_decode(device, a)
     out, lse = outputs("mla_decode_sm90", a.q_nope, a.out, a.lse)
     tensors = (a.q_nope, a.q_pe, a.kv_c_and_k_pe_cache, a.page_table, a.sm_scale, out, lse)
-    return _hopper_decode(device, a).launches(*tensors)
+    return (*planned, *decode.launches(*tensors))
 
 
-def _hopper_decode(device: Device, a: MLAArguments) -> MlaSm90:
-    """With a plan that the host makes from the lengths, and so waits for; while a graph is captured, and nothing may
-    wait, with the splits that were asked for."""
-    heads = a.q_nope.shape[1]
-    if a.device.type == "cuda" and torch.cuda.is_current_stream_capturing():
-        return MlaSm90(device, evenly_split(a.seq_lens, a.split_kv), heads)
-    return _planned(cast(Hashable, device), tuple(a.seq_lens.tolist()), heads)
+def _hopper_decode(device: Device, a: MLAArguments) -> tuple[tuple[Launch, ...], MlaSm90]:
+    """The launches that plan, and the kernel with its plan: the host's where it knows the lengths, else FlashMLA's,
+    made on the device. A captured graph is replayed with other lengths, so there only the device may plan."""
+    heads, on_gpu = a.q_nope.shape[1], a.device.type == "cuda"
+    if a.seq_lens_cpu is not None and not (on_gpu and torch.cuda.is_current_stream_capturing()):
+        _load_for_capture(cast(Hashable, device), DTYPES[a.q_nope.dtype])
+        return (), _planned(cast(Hashable, device), a.seq_lens_cpu, heads)
+    dealt, plan = device_plan.metadata(device, a.seq_lens, num_sm_parts(h_q=heads, sm_count=device.sms))
+    laid_out, works = device_plan.works(device, plan, a.seq_lens)
+    return (dealt, laid_out), MlaSm90(device, works, heads)
+
+
+@cache
+def _load_for_capture(device: Hashable, dtype: str) -> None:
+    """What a warm-up planned by the host may leave unloaded, and a capture after it launches."""
+    if isinstance(device, CudaDevice):
+        for kernel in ptx.module(device_plan.MODULE):
+            device.load(ptx.module(device_plan.MODULE)[kernel])
+        for amount in ("few", "many"):
+            device.load(ptx.module("split_kv_combine")[f"split_kv_combine_{amount}_{dtype}"])
 
 
 @lru_cache(maxsize=4)

@@ -7,6 +7,7 @@ import torch
 from sglab.kernels import machine
 from sglab.kernels.flash_mla import sm90, sm100
 from sglab.kernels.flash_mla.contract import PAGE_SIZE, check, check_metadata_arguments
+from sglab.kernels.mla_sm90 import device_plan
 from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator
 from sglab.planning import flash_mla as planner
 
@@ -27,18 +28,24 @@ def get_mla_metadata(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Deal the requests' blocks of 64 tokens out to the SMs, for flash_mla_with_kvcache.
 
-    cache_seqlens: (batch,) int32; read on the host
+    cache_seqlens: (batch,) int32. On a GPU a kernel reads them, and nothing waits
     num_heads_per_head_k: query rows per KV head: query tokens · heads / num_heads_k; num_heads_k: 1 for MLA
     sm_count: streaming multiprocessors; 0 asks the GPU that cache_seqlens is on, or for the CPU takes an H100's 132
     Returns tile_scheduler_metadata (parts, 8) and num_splits (batch + 1,), int32, where cache_seqlens is. Raises
     ContractError. After FlashMLA's function of this name, in its form before 2026, which SGLang calls.
     """
     check_metadata_arguments(cache_seqlens, num_heads_per_head_k, num_heads_k)
-    if sm_count == 0:
-        sm_count = machine.sm_count(cache_seqlens.device) if cache_seqlens.device.type == "cuda" else HOPPER_SMS
-    heads = num_heads_per_head_k * num_heads_k
-    made = planner.get_mla_metadata(cache_seqlens.tolist(), h_q=heads, h_k=num_heads_k, sm_count=sm_count)
     place = cache_seqlens.device
+    if sm_count == 0:
+        sm_count = machine.sm_count(place) if place.type == "cuda" else HOPPER_SMS
+    heads = {"h_q": num_heads_per_head_k * num_heads_k, "h_k": num_heads_k}
+    if place.type == "cuda" and len(cache_seqlens) and not machine.refuses_ptx(device_plan.MODULE, place):
+        device = machine.device_of(place)
+        parts = planner.num_sm_parts(**heads, sm_count=sm_count)
+        launch, made_there = device_plan.metadata(device, cache_seqlens, parts)
+        device.run(launch)
+        return made_there.tile_scheduler_metadata, made_there.num_splits
+    made = planner.get_mla_metadata(cache_seqlens.tolist(), **heads, sm_count=sm_count)
     metadata, num_splits = torch.from_numpy(made.tile_scheduler_metadata), torch.from_numpy(made.num_splits)
     return metadata.to(place), num_splits.to(place)
 

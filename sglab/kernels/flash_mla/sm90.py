@@ -9,9 +9,9 @@ from sglab.gpu.triton.record import LaunchRecord
 from sglab.kernels import machine, ptx
 from sglab.kernels.flash_mla.contract import FlashMLAArguments
 from sglab.kernels.flash_mla.requests import deliver_lse, requests_of
-from sglab.kernels.mla_sm90 import MlaSm90
+from sglab.kernels.mla_sm90 import MlaSm90, device_plan
 from sglab.kernels.mla_sm90.contract import MAX_HEADS
-from sglab.kernels.mla_sm90.works import of_flash_mla, per_query_token
+from sglab.kernels.mla_sm90.device_plan import Metadata
 from sglab.planning.flash_mla import HEAD_DIM_V
 
 OPERATOR = "mla_decode_sm90"
@@ -45,12 +45,12 @@ def run(a: FlashMLAArguments) -> tuple[LaunchRecord, ...]:
     if a.q.shape[0] * a.q.shape[1] == 0:
         return ()
     device, r = machine.hopper_of(a.device), requests_of(a)
-    works = of_flash_mla(a.tile_scheduler_metadata, a.num_splits, a.cache_seqlens)
-    if r.per_request > 1:
-        works = per_query_token(works, r.per_request, r.lengths)
+    plan = Metadata(a.tile_scheduler_metadata, a.num_splits)
+    planned, works = device_plan.works(device, plan, a.cache_seqlens, r.per_request, a.causal)
     q_nope, q_pe = r.q.split([HEAD_DIM_V, r.q.shape[-1] - HEAD_DIM_V], -1)
     tensors = (q_nope, q_pe, a.k_cache.squeeze(2), r.block_table, a.softmax_scale, r.out, r.lse)
     launches = MlaSm90(device, works, r.rows).launches(*tensors)
-    records = tuple(machine.run(device, launch, "our kernel for Hopper, by FlashMLA's plan,") for launch in launches)
+    why = "our kernel for Hopper, by FlashMLA's plan,"
+    records = tuple(machine.run(device, launch, why) for launch in (planned, *launches))
     deliver_lse(a, r)
     return records
