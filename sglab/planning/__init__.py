@@ -18,6 +18,7 @@ from sglab.planning.flashinfer_decode import decode_plan
 from sglab.planning.flashinfer_mla import mla_plan
 from sglab.planning.flashinfer_prefill import prefill_plan
 from sglab.planning.flashinfer_prefill_sm90 import prefill_sm90_plan
+from sglab.planning.flashinfer_shared_storage import fa2_kv_tile, shared_storage_qkvo
 from sglab.planning.mla_tile_scheduler import individual_schedule, persistent_schedule
 from sglab.planning.num_kv_splits import deterministic_num_kv_splits, get_num_kv_splits, static_num_kv_splits
 from sglab.planning.paged_kv import PagedKV
@@ -42,6 +43,7 @@ __all__ = [
     "decode_plan",
     "deterministic_num_kv_splits",
     "fa2_determine_cta_tile_q",
+    "fa2_kv_tile",
     "fixed_split_kv",
     "get_mla_metadata",
     "get_num_kv_splits",
@@ -56,6 +58,7 @@ __all__ = [
     "replay_batch_size",
     "set_split_kv",
     "set_split_kv_cluster_aware",
+    "shared_storage_qkvo",
     "split_ranges",
     "static_num_kv_splits",
 ]

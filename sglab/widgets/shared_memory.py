@@ -12,6 +12,8 @@ import traitlets
 from sglab.gpu.captures import Capture, CapturedLaunch
 from sglab.gpu.events import EventLog
 from sglab.gpu.session import Session
+from sglab.trace.async_groups import AsyncPipeline, async_groups
+from sglab.trace.bank_conflicts import InstructionBanks, bank_conflicts
 
 from .base import asset, command
 from .memory import MemoryWidget
@@ -22,10 +24,11 @@ from .shared_memory_events import (
     tile_dict,
     window_areas,
 )
-from .shared_memory_groups import AsyncGroups
 
 LINE = 128
 """Bytes of a row of the tensor `bytes`: all 32 banks once."""
+GROUPS = 1000
+"""Groups of cp.async that are listed per warp: the first."""
 NO_BYTES = np.zeros((0, LINE), np.uint8)
 
 
@@ -50,6 +53,8 @@ class SharedMemory(MemoryWidget):
     areas: traitlets.List[Any] = traitlets.List(help="named parts of the window").tag(sync=True)
     tiles: traitlets.List[Any] = traitlets.List(help="boxes and operands: bytes with a logical shape").tag(sync=True)
     maps: traitlets.List[Any] = traitlets.List(help="the tensor maps that copies used").tag(sync=True)
+    pipelines: traitlets.List[Any] = traitlets.List(help="cp.async groups, by warp and lanes").tag(sync=True)
+    banks: traitlets.List[Any] = traitlets.List(help="passes through the banks, by instruction").tag(sync=True)
 
     session: Session
 
@@ -74,7 +79,8 @@ class SharedMemory(MemoryWidget):
         self._cta, self._total = cta, self.cta_count(cta)
         cluster = self.pair_of(cta, int(np.prod(geometry.cluster)))
         self._traffic = read_run(self.recording, cluster, cta)
-        self._groups = AsyncGroups(self.recording, cta)
+        self._pipelines = [_pipeline(one) for one in async_groups(self.recording, cta)]
+        self._banks = [_banks(one) for one in bank_conflicts(self.session, cta, self.recording)]
         self._moments = self._traffic.events
         self._roles = self.roles_of(cluster)
         self._show()
@@ -122,7 +128,6 @@ class SharedMemory(MemoryWidget):
             "note": self.frame_note(),
             "alive": shared is not None,
             "accesses": accesses,
-            "pipelines": self._groups.at(position),
             "mbarriers": [
                 {"offset": b.offset, "phase": b.phase, "pending": b.pending, "expected": b.expected, "tx": b.tx_count}
                 for b in barriers
@@ -177,6 +182,7 @@ class SharedMemory(MemoryWidget):
         launch = self.session.launch
         kernel = launch.kernel.module.emulated.kernel(launch.kernel.name)
         pcs = [*self._traffic.moments[:, 3].tolist(), *(one["pc"] for frame in shown for one in frame["accesses"])]
+        pcs += [one["pc"] for one in self._banks]
         areas = window_areas(kernel.shared_variables, kernel.dynamic_smem, self._window())
         self.publish(
             {"bytes": np.concatenate(data), "moments": self._traffic.moments},
@@ -197,6 +203,8 @@ class SharedMemory(MemoryWidget):
             code=self.code_of(pcs),
             areas=[asdict(area) for area in (*areas, *self._traffic.areas)],
             tiles=[tile_dict(number, tile) for number, tile in enumerate(self._traffic.tiles)],
+            pipelines=self._pipelines,
+            banks=self._banks,
             maps=[_map(number, info) for number, info in enumerate(self.recording.maps)],
             header=self._header(),
         )
@@ -222,3 +230,19 @@ def _map(number: int, info: Any) -> dict[str, Any]:
         "nanFill": info.nan_fill,
         "im2col": info.im2col,
     }
+
+
+def _pipeline(pipeline: AsyncPipeline) -> dict[str, Any]:
+    groups, last = pipeline.groups[:GROUPS], pipeline.groups[:GROUPS][-1].number
+    return {
+        "warp": pipeline.warp,
+        "lanes": pipeline.lanes,
+        "total": len(pipeline.groups),
+        "groups": [asdict(group) for group in groups],
+        "waits": [asdict(wait) for wait in pipeline.waits if not wait.completed or wait.completed[-1] <= last],
+    }
+
+
+def _banks(one: InstructionBanks) -> dict[str, Any]:
+    fields = {key: value for key, value in vars(one).items() if key != "instruction"}
+    return {"pc": one.instruction.pc, **fields}

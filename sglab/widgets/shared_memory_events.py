@@ -21,8 +21,7 @@ from sglab.gpu.events import (
     WRITE,
     EventLog,
 )
-
-from .shared_memory_groups import GROUPS
+from sglab.trace.async_groups import MARKS
 
 KINDS = ("copy", "mma", "ld", "st", "commit", "wait")
 """Kinds of moments, as the page counts them."""
@@ -221,7 +220,7 @@ class _Reader:
         """cp.async groups and warp matrices: what the tables of copies and accesses do not list."""
         kinds = {}
         for pc, (_, opcode, *_) in enumerate(self.log.code.rows):
-            group = GROUPS.match(opcode)
+            group = MARKS.match(opcode)
             if group:
                 kinds[pc] = "commit" if group[1] == "commit_group" else "wait"
             elif opcode.startswith(("ldmatrix", "stmatrix")):

@@ -20,6 +20,8 @@ from playwright.sync_api import Page, expect
 from widget_host import Host
 
 from sglab._core import tensor, tma
+from sglab.labs.shared_memory import PagedDecode, Prefill
+from sglab.trace.bank_conflicts import PERMUTATIONS, permute
 from sglab.widgets import SharedMemory, selection
 from sglab.widgets.shared_memory_events import KINDS, SWIZZLES
 
@@ -307,21 +309,79 @@ def test_banks_of_an_ldmatrix_that_just_ran(host: Host) -> None:
     widget.go(next(i for i, name in enumerate(opcodes) if name.startswith("ldmatrix")) + 1)
     page = show(host, widget)
     page.get_by_role("tab", name="banks").click()
-    expect(page.locator(".ssm-verdict")).to_have_text("A 2-way bank conflict: 8 passes instead of 4.")
+    expect(page.locator(".ssm-verdict").first).to_have_text("A 2-way bank conflict: 8 passes instead of 4.")
     expect(page.locator(".ssm-banks tbody tr")).to_have_count(4)
 
 
-def test_cp_async_groups_are_listed_by_warp(host: Host) -> None:
-    widget = SharedMemory(corpus("cp_async_copy.sm_80"))
-    opcodes = [widget.code[str(pc)]["opcode"] for pc in widget._traffic.moments[:, 3].tolist()]
-    widget.go(next(i for i, name in enumerate(opcodes) if name.startswith("cp.async.wait_group")) + 1)
+def test_every_instruction_is_counted_as_it_ran_and_permuted(host: Host) -> None:
+    """The linear prefill: 32 passes for an ldmatrix, 4 had its rows been permuted, on the page as in Python."""
+    widget = SharedMemory(Prefill("linear", keys=64).session())
+    page = show(host, widget)
+    page.get_by_role("tab", name="banks").click()
+    rows = page.locator(".ssm-instructions tbody tr")
+    expect(rows).to_have_count(len(widget.banks))
+    expect(rows.first).to_contain_text("ldmatrix.m8n8.x4.shared.b16")
+    expect(rows.first.locator("td").nth(4)).to_have_text("▲ 128")
+    page.get_by_label("Beside it, permuted by").select_option("256B_rows")
+    expect(rows.first.locator("td").nth(6)).to_have_text("16")
+    rows.first.get_by_role("button").click()
+    expect(page.locator("output.sg-sentence")).to_contain_text("reads shared memory: ldmatrix")
+    verdicts = page.locator("[data-panel=banks] .ssm-verdict")
+    expect(verdicts.first).to_have_text("An 8-way bank conflict: 32 passes instead of 4.")
+    expect(verdicts.last).to_have_text("No bank conflict: 4 passes through the 32 banks.")
+    assert widget.session.now == widget.banks[0]["first"] + 1
+    expect(page.locator(".ssm-instructions tr.ssm-present")).to_have_count(1)
+
+
+def test_the_page_permutes_as_python_does(arithmetic: Page) -> None:
+    draw = random.Random()
+    cases = [(draw.choice([*PERMUTATIONS]), draw.randrange(1 << 18)) for _ in range(500)]
+    found = arithmetic.evaluate(f"(cases) => cases.map(([s, a]) => {ARITHMETIC}.swizzleAddress(s, a))", cases)
+    assert found == [int(permute(np.array([address]), name)[0]) for name, address in cases]
+
+
+def test_a_plain_array_shows_the_permutation_that_the_kernel_made(host: Host) -> None:
+    prefill = Prefill("permuted", keys=64)
+    widget = SharedMemory(prefill.session())
+    widget.go(len(widget._moments))
+    page = show(host, widget)
+    page.get_by_role("tab", name="plain array").click()
+    page.get_by_label("row pitch in bytes").fill("256")
+    page.get_by_label("row pitch in bytes").press("Enter")
+    page.get_by_label("chunks", exact=True).select_option("256B_rows")
+    go = page.get_by_label("Go to an address in shared memory")
+    go.fill(f"smem+{0x400 + 5 * 256 + 6 * 16:#x}")  # row 5, place 6
+    go.press("Enter")
+    expect(page.locator(".sg-details")).to_contain_text("row 5, x 24–31")  # chunk 3
+    expect(page.locator(".sg-details")).to_contain_text("chunk ^= row mod 8 in rows of 256 B")
+
+
+def test_cp_async_groups_are_followed_from_commit_to_wait(host: Host) -> None:
+    widget = SharedMemory(PagedDecode(tokens=40).session())
     page = show(host, widget)
     page.get_by_role("tab", name="cp.async groups").click()
-    table = page.locator(".ssm-pipeline").first
-    expect(table).to_contain_text("Warp 0: 1 committed group in flight")
-    expect(table.locator("tr[data-state=complete]")).to_have_count(1)
+    panel = page.locator("[data-panel=pipelines]")
+    expect(panel.locator(".ssm-verdict")).to_have_text("These threads have closed no group yet.")
+    first = panel.get_by_role("button", name="wait 3").first
+    first.click()
+    expect(panel.locator(".ssm-verdict")).to_contain_text("Group 0 is done now, 512 bytes.")
+    expect(panel.locator(".ssm-verdict")).to_contain_text("May still be in flight: 1, 2, 3, 1,536 bytes.")
+    expect(panel.locator("th[aria-current=step]")).to_have_text("wait 3")
+    assert widget.session.now == widget.pipelines[0]["waits"][0]["event"] + 1
+    present = panel.locator("tbody td.ssm-present")
+    states = ["done", "flying", "flying", "flying"]
+    assert present.evaluate_all("all => all.map(one => one.dataset.state)")[:4] == states
+    expect(panel.locator("tfoot td.ssm-present")).to_have_text("3")
+    panel.get_by_label("Threads").select_option(label="warp 3, lanes 0–31")
+    expect(panel.locator("caption")).to_contain_text("warp 3, lanes 0–31")
     page.locator(".sg-widget").press("Home")
-    expect(page.locator("[data-panel=pipelines]")).to_contain_text("No warp of this CTA has executed cp.async")
+    expect(panel.locator(".ssm-verdict")).to_have_text("These threads have closed no group yet.")
+
+
+def test_without_cp_async_the_tab_says_so(host: Host) -> None:
+    page = show(host, SharedMemory(product().session))
+    page.get_by_role("tab", name="cp.async groups").click()
+    expect(page.locator("[data-panel=pipelines]")).to_contain_text("No warp of this CTA executes cp.async.")
 
 
 def test_stepping_tiles_and_moments_with_keys(host: Host) -> None:
@@ -389,8 +449,8 @@ def test_a_kernel_without_shared_memory_and_another_version_are_told_in_sentence
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nothing_serious_for_axe(host: Host, axe: Callable[[Page], list[str]], scheme: str) -> None:
     host.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-    widget = SharedMemory(corpus("mma_gemm_f16.sm_80"))
-    widget.go(20)
+    widget = SharedMemory(PagedDecode(tokens=40).session())
+    widget.go(60)
     page = show(host, widget)
     for name in ("smem descriptor", "instruction descriptor", "tensor map", "plain array", "banks", "cp.async groups"):
         page.get_by_role("tab", name=name).click()

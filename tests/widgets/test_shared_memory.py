@@ -14,7 +14,6 @@ from memory_sessions import corpus, failing, mla_sm90, mla_sm100, no_tensor_memo
 from sglab._core import tensor
 from sglab.widgets import SharedMemory
 from sglab.widgets.shared_memory_events import KINDS, short_name
-from sglab.widgets.shared_memory_groups import AsyncGroups
 
 
 def rows(widget: SharedMemory, name: str) -> np.ndarray:
@@ -85,26 +84,6 @@ def test_an_access_shows_the_address_of_every_lane() -> None:
     widget.go(matrices[1])
     (second,) = [one for one in widget.frames[0]["accesses"] if one["when"] == "just made"]
     assert second["lanes"] == 0xFFFF  # .x2: sixteen rows
-
-
-def test_groups_of_cp_async_are_counted_as_the_isa_does() -> None:
-    """Two stages: after the wait for all but one, the group before the latest is done."""
-    session = corpus("cp_async_copy.sm_80")
-    widget = SharedMemory(session)
-    opcodes = [widget.code[str(pc)]["opcode"] for pc in rows(widget, "moments")[:, 3].tolist()]
-    mine = rows(widget, "moments")[:, 2] == 0
-    first_wait = next(i for i, name in enumerate(opcodes) if name.startswith("cp.async.wait_group") and mine[i])
-    widget.go(first_wait)
-    (warp, *_) = widget.frames[0]["pipelines"]
-    assert [group["state"] for group in warp["groups"]] == ["committed", "committed"]
-    assert [group["bytes"] for group in warp["groups"]] == [512, 512]
-    assert warp["groups"][0]["start"] != warp["groups"][1]["start"]
-    widget.go(first_wait + 1)
-    states = [group["state"] for group in widget.frames[0]["pipelines"][0]["groups"]]
-    assert states == ["complete", "committed"]
-    widget.go(len(opcodes))
-    for warp in AsyncGroups(widget.recording, 0).at(len(widget.recording)):
-        assert {group["state"] for group in warp["groups"]} == {"complete"}
 
 
 def test_a_copy_arrives_when_it_is_waited_for() -> None:

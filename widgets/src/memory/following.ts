@@ -39,6 +39,8 @@ export interface Following {
   steps(next: Steps): void;
   /** Number of the frame that is shown: the only one of a live session. */
   readonly frame: number;
+  /** Goes behind an event of the launch, or as near as there are moments. */
+  goToEvent(event: number): void;
   reload(): void;
 }
 
@@ -129,6 +131,7 @@ export function followSession(options: FollowOptions): Following {
       return shown();
     },
     reload,
+    goToEvent: follow,
     steps(next) {
       known = next;
       loading = true;

@@ -10,7 +10,12 @@ export const SWIZZLES = [
   "128B_atom_32B_flip_8B",
   "128B_atom_64B",
 ] as const;
-export type Swizzle = (typeof SWIZZLES)[number];
+/** Of kernels that permute by themselves: chunk c of row r lies at c ^ (r mod 8), as in FlashInfer. */
+export const ROW_SWIZZLES = ["256B_rows", "512B_rows", "1024B_rows"] as const;
+export type Swizzle = (typeof SWIZZLES)[number] | (typeof ROW_SWIZZLES)[number];
+
+/** Those that move 16-byte chunks inside their row; Python counts bank conflicts under each. */
+export const CHUNK_SWIZZLES: Swizzle[] = ["32B", "64B", "128B", ...ROW_SWIZZLES];
 
 interface Rule {
   /** Bytes of one row of the pattern, and bytes after which the pattern repeats. */
@@ -38,8 +43,16 @@ const RULES: Record<Swizzle, Rule> = {
     words: "bits 5–6 ^= bits 7–8, bit 3 ^= bit 7",
     move: (a) => a ^ ((a >>> 2) & 0x60) ^ ((a >>> 4) & 0x8),
   },
+  "256B_rows": rows(256, 8),
+  "512B_rows": rows(512, 9),
+  "1024B_rows": rows(1024, 10),
   "128B_atom_64B": { span: 128, period: 256, words: "bit 6 ^= bit 7", move: (a) => a ^ ((a >>> 1) & 0x40) },
 };
+
+function rows(span: number, bit: number): Rule {
+  const words = `chunk ^= row mod 8 in rows of ${span} B: bits 4–6 ^= bits ${bit}–${bit + 2}`;
+  return { span, period: 8 * span, words, move: (a) => a ^ ((a >>> (bit - 4)) & 0x70) };
+}
 
 export function swizzleAddress(swizzle: Swizzle, address: number): number {
   return RULES[swizzle].move(address);

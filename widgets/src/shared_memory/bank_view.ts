@@ -4,7 +4,7 @@ import { h, type Theme } from "../core";
 import { BANKS, type BankUse, bankSentence } from "./banks";
 
 /** One row per phase, one column per bank; the number is how many distinct words the bank must deliver. */
-export function bankTable(use: BankUse, theme: Theme): HTMLElement {
+export function bankTable(title: string, use: BankUse, theme: Theme): HTMLElement {
   const head = h("tr", {}, h("th", { scope: "col" }, "lanes"));
   for (let bank = 0; bank < BANKS; bank++) head.append(h("th", { scope: "col" }, String(bank)));
   head.append(h("th", { scope: "col" }, "passes"));
@@ -24,7 +24,7 @@ export function bankTable(use: BankUse, theme: Theme): HTMLElement {
   const table = h(
     "table",
     { class: "ssm-banks" },
-    h("caption", {}, "Distinct 4-byte words that each bank must deliver, phase by phase"),
+    h("caption", {}, `${title}: different 4-byte words that each bank must deliver, phase by phase`),
     h("thead", {}, head),
     h("tbody", {}, ...rows),
   );

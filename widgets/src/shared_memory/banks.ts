@@ -56,5 +56,5 @@ export function bankSentence(use: BankUse): string {
   const times = (count: number) => `${count} pass${count === 1 ? "" : "es"}`;
   if (use.passes === use.least) return `No bank conflict: ${times(use.passes)} through the 32 banks.`;
   const worst = Math.max(...use.phases.map((phase) => phase.passes));
-  return `A ${worst}-way bank conflict: ${times(use.passes)} instead of ${use.least}.`;
+  return `${worst === 8 || worst === 11 || worst === 18 ? "An" : "A"} ${worst}-way bank conflict: ${times(use.passes)} instead of ${use.least}.`;
 }

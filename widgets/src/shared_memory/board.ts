@@ -2,12 +2,12 @@
 
 import { h, type Theme } from "../core";
 import { accessPanel } from "./access_panel";
-import type { Code, FrameInfo, TensorMap } from "./data";
+import type { TensorMap } from "./data";
 import { descriptorPanel } from "./descriptor_panel";
 import type { Editor, From } from "./editor";
-import type { Layout } from "./layout";
 import { type MapEdit, mapPanel } from "./map_panel";
-import { pipelineTable } from "./pipeline_view";
+import type { Model } from "./model";
+import { pipelinePanel } from "./pipeline_view";
 import { rawPanel } from "./raw_panel";
 import { tabs } from "./tabs";
 
@@ -27,6 +27,8 @@ export interface BoardOptions {
   base: () => number;
   /** The editor shows something else. */
   relayout: () => void;
+  /** To behind an event of the launch. */
+  goToEvent: (event: number) => void;
 }
 
 export interface Board {
@@ -35,10 +37,10 @@ export interface Board {
   reset(): void;
   /** The panel of what is open comes to the front, unless banks or groups are being looked at. */
   showOpened(): void;
-  draw(frame: FrameInfo | undefined, code: Record<string, Code>, theme: Theme): void;
+  draw(model: Pick<Model, "banks" | "pipelines" | "info" | "facts">, theme: Theme): void;
 }
 
-export function makeBoard({ editor, edited, maps, base, relayout }: BoardOptions): Board {
+export function makeBoard({ editor, edited, maps, base, relayout, goToEvent }: BoardOptions): Board {
   const descriptors = descriptorPanel((descriptor) => edited({ descriptor }));
   const mapView = mapPanel(
     (map) => edited({ map }),
@@ -50,8 +52,8 @@ export function makeBoard({ editor, edited, maps, base, relayout }: BoardOptions
   const mapBox = h("div");
   const noMaps = h("p", { class: "smv-note" }, "No copy of this launch used a tensor map.");
   const raw = rawPanel((next) => edited({ raw: next }));
-  const access = accessPanel();
-  const groups = h("div");
+  const access = accessPanel(goToEvent);
+  const groups = pipelinePanel(goToEvent);
   const board = tabs(
     [
       ["descriptor", "smem descriptor", descriptors.smem],
@@ -59,7 +61,7 @@ export function makeBoard({ editor, edited, maps, base, relayout }: BoardOptions
       ["map", "tensor map", mapBox],
       ["raw", "plain array", raw.root],
       ["banks", "banks", access.root],
-      ["pipelines", "cp.async groups", groups],
+      ["pipelines", "cp.async groups", groups.root],
     ],
     (picked) => {
       const from = EDITS[picked];
@@ -76,13 +78,8 @@ export function makeBoard({ editor, edited, maps, base, relayout }: BoardOptions
     mapBox.replaceChildren(edit ? mapView.root : noMaps);
     if (edit) mapView.show(edit, maps());
   });
-  const drawGroups = onChange((frame: FrameInfo | undefined) =>
-    groups.replaceChildren(pipelineTable(frame?.pipelines ?? [])),
-  );
-  const drawAccess = onChange(
-    (frame: FrameInfo | undefined, layout: Layout, code: Record<string, Code>, theme: Theme) =>
-      access.show(frame, code, layout, theme),
-  );
+  const drawGroups = onChange(groups.show);
+  const drawAccess = onChange(access.show);
 
   return {
     root: board.root,
@@ -91,12 +88,12 @@ export function makeBoard({ editor, edited, maps, base, relayout }: BoardOptions
       const now = EDITS[board.current];
       if (now !== undefined && now !== editor.from) board.show(editor.from);
     },
-    draw(frame, code, theme) {
+    draw({ banks, pipelines, info, facts }, theme) {
       drawDescriptor(editor.descriptor);
       drawRaw(editor.raw);
       drawMap(editor.map);
-      drawGroups(frame);
-      drawAccess(frame, editor.layout, code, theme);
+      drawGroups(pipelines, info?.position ?? 0);
+      if (facts) drawAccess(banks, info, facts.code, editor.layout, theme);
     },
   };
 }

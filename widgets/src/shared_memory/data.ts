@@ -96,19 +96,53 @@ export interface Access {
   when: string;
 }
 
+/** Threads of one warp that count the same groups of cp.async; numbers of events, -1 for never. */
 export interface Pipeline {
   warp: number;
-  /** Each group of cp.async of this warp, oldest first. */
+  /** Mask. */
+  lanes: number;
+  /** Of which `groups` are the first. */
+  total: number;
+  /** Oldest first. */
   groups: Group[];
+  waits: Wait[];
 }
 
 export interface Group {
   number: number;
   copies: number;
-  bytes: number;
+  nbytes: number;
   start: number;
   end: number;
-  state: "open" | "committed" | "complete";
+  /** First copy, commit_group, the wait that saw it done. */
+  opened: number;
+  committed: number;
+  completed: number;
+}
+
+export interface Wait {
+  event: number;
+  /** How many closed groups it lets be in flight. */
+  left: number;
+  completed: number[];
+  in_flight: number[];
+}
+
+/** All executions of one instruction that accesses shared memory, of all warps of the CTA. */
+export interface InstructionBanks {
+  pc: number;
+  executions: number;
+  /** Of a lane. */
+  nbytes: number;
+  reads: boolean;
+  passes: number;
+  least: number;
+  /** Passes had every address been permuted so, by name. */
+  permuted: Record<string, number>;
+  /** Event of its first execution. */
+  first: number;
+  start: number;
+  end: number;
 }
 
 export interface Barrier {
@@ -136,7 +170,6 @@ export interface FrameInfo {
   rows: [number, number];
   alive: boolean;
   accesses: Access[];
-  pipelines: Pipeline[];
   mbarriers: Barrier[];
   inFlight: Flying[];
 }

@@ -16,7 +16,7 @@ export class Editor {
   from: From = "raw";
   descriptor: Descriptor = COMMON;
   map: MapEdit | undefined;
-  raw: RawEdit = { name: "", start: 1024, bytes: 1024, pitch: 128, element: "f16" };
+  raw: RawEdit = { name: "", start: 1024, bytes: 1024, pitch: 128, element: "f16", swizzle: "none" };
   layout: Layout = refused([]);
   #bytes = 0;
 

@@ -155,7 +155,8 @@ export function makeGrids(options: GridOptions, disposer: Disposer): Grids {
           if (address === selected) outline(context, rect, theme());
         }
         // Where the swizzle's pattern begins again.
-        if (layout.swizzle === "none" || address % swizzlePeriod(layout.swizzle) >= LINE) return;
+        if (layout.swizzle === "none" || (address - layout.origin) % swizzlePeriod(layout.swizzle) >= LINE)
+          return;
         context.fillStyle = theme().text;
         context.fillRect(rect.x, rect.y - 0.5, rect.width, 1.5);
       },

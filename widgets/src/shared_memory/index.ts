@@ -44,7 +44,16 @@ function render({ el, source, selection, disposer }: Context): void {
   const { openTile, stepTile, setContent, setFollow } = model;
   const toolbar = makeToolbar(source, disposer, { openTile, stepTile, setContent, setFollow, goTo, failed });
   frame.toolbar.append(...toolbar.parts);
-  const view = makeView({ frame, model, theme, disposer, select, pickArea, redraw });
+  const view = makeView({
+    frame,
+    model,
+    theme,
+    disposer,
+    select,
+    pickArea,
+    redraw,
+    goToEvent: (event) => following.goToEvent(event),
+  });
   const resized = new ResizeObserver(redraw);
   resized.observe(frame.view);
   disposer.add(() => resized.disconnect());

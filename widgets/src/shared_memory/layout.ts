@@ -7,7 +7,7 @@ import {
   operandChunks,
   smemDescriptorRemarks,
 } from "../memory/smem_descriptor";
-import type { Swizzle } from "../memory/swizzle";
+import { ROW_SWIZZLES, type Swizzle, swizzleAddress } from "../memory/swizzle";
 import { boxChunks, extent, type MapFields, mapProblems, swizzleOf } from "../memory/tensor_map";
 
 export interface Piece {
@@ -24,6 +24,8 @@ export interface Piece {
 
 export interface Layout {
   swizzle: Swizzle;
+  /** Where the swizzle's pattern begins: 0 of the hardware's, which permute addresses. */
+  origin: number;
   lines: number;
   chunks: number;
   /** The lines of 128 bytes that it touches: addresses, multiples of 128. */
@@ -43,6 +45,7 @@ export interface Layout {
 const LINE = 128;
 const NOTHING: Omit<Layout, "problems"> = {
   swizzle: "none",
+  origin: 0,
   lines: 0,
   chunks: 0,
   start: 0,
@@ -106,6 +109,7 @@ export function layoutOfDescriptor(question: DescriptorQuestion, windowBytes: nu
       );
     return finish({
       swizzle: descriptor.swizzle,
+      origin: 0,
       pieces,
       element: question.element,
       elementBits: bits,
@@ -119,23 +123,26 @@ export function layoutOfDescriptor(question: DescriptorQuestion, windowBytes: nu
   }
 }
 
-/** Rows that follow each other without a swizzle. */
+/** Rows that follow each other, their chunks permuted: by address, or by the kernel from the first row on. */
 export function layoutOfRows(
   start: number,
   bytes: number,
   pitch: number,
   element: string,
   elementBits: number,
+  swizzle: Swizzle,
 ): Layout {
+  const origin = (ROW_SWIZZLES as readonly Swizzle[]).includes(swizzle) ? start : 0;
   const pieces = Array.from({ length: Math.ceil(bytes / 16) }, (_, order) => ({
     order,
     line: Math.floor((order * 16) / pitch),
     chunk: ((order * 16) % pitch) / 16,
-    address: start + order * 16,
+    address: origin + swizzleAddress(swizzle, start - origin + order * 16),
     inside: 128 / elementBits,
   }));
   return finish({
-    swizzle: "none",
+    swizzle,
+    origin,
     pieces,
     element,
     elementBits,
@@ -173,6 +180,7 @@ export function layoutOfMap(question: MapQuestion): Layout {
     : [];
   return finish({
     swizzle: swizzleOf(question.swizzle),
+    origin: 0,
     pieces,
     element: question.element,
     elementBits: question.elementBits,

@@ -6,8 +6,10 @@ import {
   type Area,
   type Code,
   type FrameInfo,
+  type InstructionBanks,
   type Launch,
   LINE,
+  type Pipeline,
   readMoments,
   type TensorMap,
   type Tile,
@@ -37,6 +39,8 @@ export class Model {
   facts: Facts | undefined;
   areas: Area[] = [];
   maps: TensorMap[] = [];
+  banks: InstructionBanks[] = [];
+  pipelines: Pipeline[] = [];
   info: FrameInfo | undefined;
   /** Address of the selected chunk of 16 bytes. */
   selected: number | undefined;
@@ -69,6 +73,8 @@ export class Model {
     this.info = undefined;
     this.areas = source.get<Area[]>("areas");
     this.maps = source.get<TensorMap[]>("maps");
+    this.banks = source.get<InstructionBanks[]>("banks");
+    this.pipelines = source.get<Pipeline[]>("pipelines");
     const moments = await readMoments(source);
     this.facts = { moments, tiles: source.get<Tile[]>("tiles"), roles: launch.roles, code };
     this.editor.reset(launch, this.facts, this.maps, this.areas);

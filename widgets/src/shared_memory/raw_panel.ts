@@ -2,6 +2,7 @@
 
 import { h } from "../core";
 import { menu } from "../memory/parts";
+import { CHUNK_SWIZZLES, type Swizzle, swizzleWords } from "../memory/swizzle";
 import { numberInput } from "./field_table";
 import { type Layout, layoutOfRows, refused } from "./layout";
 
@@ -25,12 +26,13 @@ export interface RawEdit {
   bytes: number;
   pitch: number;
   element: Element;
+  swizzle: Swizzle;
 }
 
-export function layoutOfRaw({ start, bytes, pitch, element }: RawEdit): Layout {
+export function layoutOfRaw({ start, bytes, pitch, element, swizzle }: RawEdit): Layout {
   if (pitch < 16 || pitch % 16)
     return refused([`The row pitch must be a multiple of 16 bytes; got ${pitch}.`]);
-  return layoutOfRows(start - (start % 16), Math.min(bytes, MOST), pitch, element, BITS[element]);
+  return layoutOfRows(start - (start % 16), Math.min(bytes, MOST), pitch, element, BITS[element], swizzle);
 }
 
 export interface RawPanel {
@@ -39,7 +41,7 @@ export interface RawPanel {
 }
 
 export function rawPanel(changed: (edit: RawEdit) => void): RawPanel {
-  let now: RawEdit = { name: "", start: 1024, bytes: 1024, pitch: 128, element: "f16" };
+  let now: RawEdit = { name: "", start: 1024, bytes: 1024, pitch: 128, element: "f16", swizzle: "none" };
   const pitch = numberInput("row pitch in bytes", { min: 16, step: 16 }, (value) =>
     changed({ ...now, pitch: value }),
   );
@@ -48,16 +50,22 @@ export function rawPanel(changed: (edit: RawEdit) => void): RawPanel {
     ELEMENTS.map((each) => [each, each] as const),
     (picked) => changed({ ...now, element: picked }),
   );
+  const swizzle = menu<Swizzle>(
+    "chunks",
+    (["none", ...CHUNK_SWIZZLES] as const).map((each) => [each, swizzleWords(each)] as const),
+    (picked) => changed({ ...now, swizzle: picked }),
+  );
   const what = h("p", { class: "smv-note" });
   return {
-    root: h("div", {}, h("div", { class: "ssm-row" }, pitch.root, element.root), what),
+    root: h("div", {}, h("div", { class: "ssm-row" }, pitch.root, element.root, swizzle.root), what),
     show(edit) {
       now = edit;
       pitch.show(edit.pitch);
       element.show(edit.element);
+      swizzle.show(edit.swizzle);
       what.textContent =
         `${edit.name || "Bytes"}: ${edit.bytes.toLocaleString("en-US")} bytes from smem+0x${edit.start.toString(16)}, ` +
-        "read as rows of this many bytes. Press a variable above, or go to an address, to read others.";
+        "read as rows of this many bytes, and of chunks that the kernel permuted so. Press a variable above, or go to an address, to read others.";
     },
   };
 }

@@ -17,6 +17,7 @@ export interface ViewOptions {
   disposer: Disposer;
   select: (address: number) => void;
   pickArea: (area: Area) => void;
+  goToEvent: (event: number) => void;
   redraw: () => void;
 }
 
@@ -33,7 +34,8 @@ export interface View {
   playOrder(): void;
 }
 
-export function makeView({ frame, model, theme, disposer, select, pickArea, redraw }: ViewOptions): View {
+export function makeView(options: ViewOptions): View {
+  const { frame, model, theme, disposer, select, pickArea, goToEvent, redraw } = options;
   const { editor } = model;
   const order = orderControl(disposer, redraw);
   const grids = makeGrids(
@@ -65,6 +67,7 @@ export function makeView({ frame, model, theme, disposer, select, pickArea, redr
     editor,
     base: () => model.launch?.dynamic ?? 1024,
     relayout,
+    goToEvent,
   });
   frame.view.append(
     stripBox,
@@ -125,7 +128,7 @@ export function makeView({ frame, model, theme, disposer, select, pickArea, redr
       bytesTitle.textContent = `In memory ${gridTitle(layout)}`;
       logicalTitle.textContent = `${from === "map" ? "In the box" : "In the matrix"}: ${name}`;
       grids.redraw();
-      board.draw(info, facts.code, theme());
+      board.draw(model, theme());
       frame.details.replaceChildren(
         ...detailParts(model.looked, model.selected),
         ...noteParts(info?.note ?? ""),

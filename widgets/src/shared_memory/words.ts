@@ -93,9 +93,10 @@ export function pieceText(layout: Layout, piece: Piece): string {
 /** The swizzle at one address, in bits: what the pattern does there. */
 export function swizzleText(layout: Layout, address: number): string {
   if (layout.swizzle === "none") return "no swizzle: bytes lie as they are counted";
-  const linear = swizzleAddress(layout.swizzle, address); // an exclusive-or undoes itself
+  const place = address - layout.origin;
+  const linear = swizzleAddress(layout.swizzle, place); // an exclusive-or undoes itself
   const period = swizzlePeriod(layout.swizzle);
   const bits = Math.log2(period);
   const show = (value: number) => (value % period).toString(2).padStart(bits, "0");
-  return `${swizzleWords(layout.swizzle)}: …${show(linear)} → …${show(address)}`;
+  return `${swizzleWords(layout.swizzle)}: …${show(linear)} → …${show(place)}`;
 }
