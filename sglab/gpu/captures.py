@@ -94,11 +94,16 @@ class CapturedLaunch:
 
 
 class Capture(Sequence[CapturedLaunch]):
-    """The launches that were made, in order. result: what the captured function returned."""
+    """The launches that were made, in order.
+
+    result: what the captured function returned
+    subject: what the launches work on, such as a batch, where whoever captured them says so
+    """
 
     def __init__(self) -> None:
         self._launches: list[CapturedLaunch] = []
         self.result: Any = None
+        self.subject: Any = None
 
     @property
     def main(self) -> CapturedLaunch:

@@ -15,6 +15,7 @@ from sglab.gpu.session import Session
 from sglab.kernels import ptx
 from sglab.kernels.mla_sm100 import MlaSm100
 from sglab.kernels.mla_sm100.contract import check
+from sglab.planning.mla_sm100 import mla_sm100_plan
 
 from .question import Question
 
@@ -30,13 +31,15 @@ KV_MAP = 2
 
 
 class Launched:
-    """One launch of mla_decode_sm100 on a batch's own tensors, on the emulated B200, unsplit unless told.
+    """One launch of mla_decode_sm100 on a batch's own tensors, on the emulated B200.
 
-    out (batch, heads, 512) and lse (batch, heads), natural: what it writes
+    sms: split the requests as planner sglab_mla_sm100 does for a GPU with so many SMs; None: not at all
+    out (batch, heads, 512) and lse (batch, heads), natural: what it writes; the partials of splits are merged by a
+        launch of its own, which is not among these
     """
 
-    def __init__(self, batch: Batch, max_splits: int = 1) -> None:
-        self.batch, self.max_splits = batch, max_splits
+    def __init__(self, batch: Batch, sms: int | None = None) -> None:
+        self.batch, self.sms = batch, sms
         pool = batch.runner.token_to_kv_pool.get_key_buffer(batch.layer.layer_id)
         page_size = batch.page_size
         cache = pool.view(-1, page_size, LATENT + ROPE)
@@ -50,23 +53,30 @@ class Launched:
         q_nope, q_pe = batch.q[..., :LATENT], batch.q[..., LATENT:]
         self.page_table = table
         tensors = (q_nope, q_pe, cache, table, batch.sm_scale, None, None, "e")
-        self._arguments = check(lengths, None, max_splits, None, *tensors)
+        plan = None if sms is None else mla_sm100_plan(lengths.numpy(), sm_count=sms)
+        splits = None if plan is None else torch.from_numpy(plan.num_splits)
+        self.max_splits = 1 if plan is None else plan.max_splits
+        self._arguments = check(lengths, splits, self.max_splits, None, *tensors)
         self.out, self.lse = self._arguments.decode.out, self._arguments.decode.lse
 
     def run(self, **device: object) -> object:
         """Launches; `device` are options of EmulatedDevice."""
-        emulated = EmulatedDevice("sm_100a", **device)  # type: ignore[arg-type]
+        emulated = self._device(device)
         return emulated.run(self._prepared(emulated))
 
     def record(self) -> EventLog:
         """Launches and keeps every event."""
-        device = EmulatedDevice("sm_100a")
+        device = self._device({})
         return device.record(self._prepared(device))
 
     def session(self, **device: object) -> Session:
         """The launch, to be stepped."""
-        emulated = EmulatedDevice("sm_100a", **device)  # type: ignore[arg-type]
+        emulated = self._device(device)
         return emulated.session(self._prepared(emulated))
+
+    def _device(self, options: dict[str, object]) -> EmulatedDevice:
+        sms = {} if self.sms is None else {"sms": self.sms}
+        return EmulatedDevice("sm_100a", **{**sms, **options})  # type: ignore[arg-type]
 
     def _prepared(self, device: EmulatedDevice) -> Launch:
         heads = self._arguments.decode.num_heads

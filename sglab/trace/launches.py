@@ -14,8 +14,11 @@ def trace(batch: Batch, backend: str | AttentionBackend | None = None, **options
     """Runs one attention layer over a batch, as sglab.attend does, and keeps the kernel launches that it makes.
 
     options: of sglab.attend
-    returns: the launches; `.result` is what attend returned, `.session()` and `.record()` are of the main one
+    returns: the launches; `.result` is what attend returned, `.subject` the batch, `.session()` and `.record()` are of
+        the main one
     raises LaunchError: no kernel ran on the emulator: the batch is on a GPU, or the backend's implementation is torch;
         and what sglab.attend raises
     """
-    return gpu.capture(lambda: attend(batch, backend, **options))
+    launches = gpu.capture(lambda: attend(batch, backend, **options))
+    launches.subject = batch
+    return launches

@@ -7,18 +7,12 @@ from .launch_view import LaunchWidget
 
 
 class Barriers(LaunchWidget):
-    """Phase, pending arrivals, tx-count and waiting warps of every barrier of one cluster, with its history.
-
-    launch: what `sglab.trace` or `Kernel.record` returns; or a session, which the widget then moves and follows. If its
-        kernel fails, what happened until then is shown.
-    cluster: which of the grid's clusters (CTA pairs, or CTAs where the launch has no clusters).
-
-    Raises:
-        TypeError, ValueError: naming the argument.
+    """Phase, pending arrivals, tx-count and waiting warps of every barrier of one cluster, with its history. Arguments:
+    those of LaunchWidget.
     """
 
     bundle = "barriers"
-    format = 1
+    format = 2
     title = "Barriers"
     _esm = asset("barriers.js")
     _css = asset("barriers.css")

@@ -9,16 +9,21 @@ from typing import Any
 import numpy as np
 import traitlets
 
+from sglab.engine import Batch
 from sglab.gpu.captures import Capture, CapturedLaunch
-from sglab.gpu.event_tables import WAIT_KINDS
+from sglab.gpu.event_tables import COPY_KINDS, WAIT_KINDS
 from sglab.gpu.events import EventLog
 from sglab.gpu.session import Session
 from sglab.gpu.timing import TimedLog
+from sglab.trace.page_reads import PageReads
 
 from .base import Widget, command
+from .launch_clock import modelled
 from .launch_code import code_table
+from .launch_copies import copies, map_rows, page_ctas, page_reads
 from .launch_operations import KINDS, Operations
 from .launch_pipelines import barrier_rows, pipelines, role_key
+from .launch_states import timed_states
 from .launch_trace import ACTIONS, ClusterTrace, cluster_count, cluster_of, readable
 
 ISSUE_ORDER = (
@@ -28,28 +33,48 @@ ISSUE_ORDER = (
 
 
 class LaunchWidget(Widget):
-    """Base of the widgets that show one cluster of a recorded launch."""
+    """Base of the widgets that show one cluster of a recorded launch.
+
+    launch: what `sglab.trace`, `gpu.capture` or `Kernel.record` returns; or a session, which the widget then moves and
+        follows. If its kernel fails, what happened until then is shown.
+    cluster: which of the grid's clusters (CTA pairs, or CTAs where the launch has no clusters).
+    batch: whose KV pool the launch reads: its copies then name pages and requests, and selecting those selects the CTAs
+        that read them. What `sglab.trace` returns knows its batch.
+    arch: whose modelled clock the reader may switch to: "sm_90" (H100), "sm_100" (B200); None takes the one that the
+        PTX was compiled for, and where the model knows none, issue order is all there is.
+
+    Raises:
+        TypeError, ValueError: naming the argument.
+    """
 
     title = ""
 
     launch = traitlets.Dict(help="geometry, rows, names: see `_launch`").tag(sync=True)
     now = traitlets.Int(-1, help="where the session stands; -1 without one").tag(sync=True)
 
-    def __init__(self, launch: EventLog | Session | Capture | CapturedLaunch, cluster: int = 0) -> None:
+    def __init__(
+        self,
+        launch: EventLog | Session | Capture | CapturedLaunch,
+        cluster: int = 0,
+        *,
+        batch: Batch | None = None,
+        arch: str | None = None,
+    ) -> None:
+        if batch is not None and not isinstance(batch, Batch):
+            raise TypeError(f"batch must be what sglab.decode_batch returns; got {type(batch).__name__}")
         super().__init__()
+        if isinstance(launch, Capture):
+            batch = batch or launch.subject
         if isinstance(launch, Capture | CapturedLaunch):
             launch = launch.session()
         self.session = launch if isinstance(launch, Session) else None
         self.recording = _recording(launch)
-        self.timed = None if self.recording.fault else self._model(self.recording)
+        self.timed = modelled(self.recording, arch)
+        self.reads = None if batch is None else PageReads.of(self.recording, batch)
         self.show(cluster)
         if self.session:
             self.now = self.session.now
             _follow(self, self.session)
-
-    def _model(self, log: EventLog) -> TimedLog | None:
-        """The same launch on a modelled GPU, for widgets that draw time."""
-        return None
 
     @command
     def seek(self, position: int) -> None:
@@ -65,7 +90,7 @@ class LaunchWidget(Widget):
             raise ValueError(f"cluster: expected an integer from 0 to {count - 1}, got {cluster!r}")
         trace = ClusterTrace(self.recording, cluster)
         operations = Operations.of(trace)
-        tensors, launch = _tensors(trace, operations), _launch(trace)
+        tensors, launch = _tensors(trace, operations, self.reads), _launch(trace)
         if self.timed:
             tensors |= _times(trace, operations, self.timed)
             launch["timed"] = {"product": self.timed.figures.product, "total": self.timed.total_ns}
@@ -119,7 +144,7 @@ def _follow(widget: LaunchWidget, session: Session) -> None:
     forget = session.on_move(moved)
 
 
-def _tensors(trace: ClusterTrace, operations: Operations) -> dict[str, Any]:
+def _tensors(trace: ClusterTrace, operations: Operations, reads: PageReads | None) -> dict[str, Any]:
     return {
         "events": trace.events(),
         "waits": trace.waits(),
@@ -127,16 +152,22 @@ def _tensors(trace: ClusterTrace, operations: Operations) -> dict[str, Any]:
         "states": trace.states(),
         "actions": trace.actions(),
         "operations": operations.table,
+        "copies": copies(trace),
+        "page_reads": page_reads(trace, reads),
+        "page_ctas": page_ctas(trace, reads),
         "code": code_table(trace.log.code, trace.log.pc[trace.positions]),
     }
 
 
 def _times(trace: ClusterTrace, operations: Operations, timed: TimedLog) -> dict[str, Any]:
-    """Modelled ns, aligned with the tensors of these names."""
+    """Modelled ns, aligned with the tensors of these names; the barriers' states are tables of their own."""
+    states, changed = timed_states(trace, timed)
     return {
         "times.events": np.stack([timed.start[trace.positions], timed.end[trace.positions]]).astype(np.float32),
         "times.phases": timed.phases[trace.phase_rows][None].astype(np.float32),
         "times.operations": operations.times(timed).astype(np.float32),
+        "times.states": changed,
+        "timed.states": states,
     }
 
 
@@ -156,6 +187,8 @@ def _launch(trace: ClusterTrace) -> dict[str, Any]:
         "waitKinds": list(WAIT_KINDS),
         "operationKinds": list(KINDS),
         "actions": list(ACTIONS),
+        "copyKinds": list(COPY_KINDS),
+        "maps": map_rows(log),
         "barriers": barrier_rows(trace),
         "pipelines": pipelines(trace),
     }

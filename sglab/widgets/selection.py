@@ -15,6 +15,7 @@ FACETS = {
     "page": int,
     "slot": int,
     "token": int,
+    "tokens": int,
     "split": int,
     "work": int,
     "cta": int,
@@ -29,7 +30,8 @@ FACETS = {
 class Selection(traitlets.HasTraits):
     """What is selected, as a dict of facets: `{"request": 1, "page": 12}`. Observe `value` to hear of changes.
 
-    Facets: request, page, slot, token, split, work, cta, sm, warp, barrier, address, moment.
+    Facets: request, page, slot, token (with tokens: how many from there on), split, work, cta, sm, warp, barrier,
+    address, moment.
     """
 
     value = traitlets.Dict(read_only=True)

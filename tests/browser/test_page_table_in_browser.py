@@ -97,7 +97,7 @@ def test_grids_are_walked_and_selected_with_the_keyboard(widget: Locator, batch:
     widget.page.keyboard.press("Enter")
     expect(widget.locator(".sg-details")).to_contain_text(f"Slots {page * 64:,} … {page * 64 + 63:,}")
     expect(widget.locator(".sg-counter")).to_have_text("step 0 of 29")
-    assert selection.value == {"page": page, "request": 1}
+    assert selection.value == {"page": page, "request": 1, "token": 0, "tokens": 64}
 
 
 def test_edits_run_the_real_allocator(widget: Locator, batch: Any) -> None:

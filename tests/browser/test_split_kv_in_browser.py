@@ -135,11 +135,26 @@ def test_hovering_says_what_lies_under_the_pointer(host: Host) -> None:
     expect(tooltip).to_contain_text("modelled time  0 to")
 
 
+def test_a_page_selected_elsewhere_shows_the_piece_of_work_that_attends_to_it(host: Host) -> None:
+    page = show(host, SplitKV([1000, 300], "sglab_mla_sm100", sm_count=8))
+    selection.set(request=0, page=9, token=512, tokens=128)
+    host.flush()
+    details = page.locator(".sg-details")
+    expect(details).to_contain_text("[384, 768): 384")
+    page.locator(".sg-widget").press(".")
+    assert selection.value["page"] == 9
+    assert selection.value["split"] == 1
+    assert selection.value["token"] == 512
+    page.locator(".sg-widget").press(",")  # another split does not hold the page
+    assert "page" not in selection.value
+    assert (selection.value["split"], selection.value["token"], selection.value["tokens"]) == (0, 0, 384)
+
+
 def test_pressing_a_piece_of_work_selects_it(host: Host) -> None:
     page = show(host, SplitKV([1000] * 4, "flashinfer_decode", num_heads=8, num_kv_heads=8, sm_count=8))
     page.locator(".skv-gantt").click(position={"x": 60, "y": 8})
     expect(page.locator(".sg-details")).to_contain_text("Piece of work")
-    assert selection.value == {"request": 0, "split": 0, "cta": 0, "sm": 0}
+    assert selection.value == {"request": 0, "split": 0, "cta": 0, "sm": 0, "token": 0, "tokens": 1000}
 
 
 def test_planners_are_added_replaced_focused_and_closed(host: Host) -> None:

@@ -260,14 +260,21 @@ def test_another_cluster_is_chosen_in_the_toolbar(host: Host) -> None:
     expect(page.locator(".sg-subject")).to_contain_text("CTA 4, 5")
 
 
-def test_a_cta_of_another_cluster_selected_elsewhere_is_offered(host: Host) -> None:
+def test_a_cta_of_another_cluster_selected_elsewhere_is_shown(host: Host) -> None:
     page = show(host, WarpRoles(mla_sm100(128, 3)))
     selection.set(request=1, cta=3)
     host.flush()
-    page.get_by_role("button", name="show CTA 3").click()
     expect(page.locator(".sg-timeline-group")).to_have_text(["CTA 2", "CTA 3"])
     expect(page.locator(".sg-timeline-label[aria-pressed=true]")).to_have_count(11)
-    expect(page.get_by_role("button", name="show CTA 3")).to_be_hidden()
+
+
+def test_a_cta_that_the_grid_lacks_changes_nothing(host: Host) -> None:
+    page = show(host, WarpRoles(mla_sm100(128, 3)))
+    selection.set(cta=6)
+    host.flush()
+    page.wait_for_timeout(200)
+    expect(page.locator(".sg-timeline-group")).to_have_text(["CTA 0", "CTA 1"])
+    expect(page.locator(".sg-notice")).to_have_count(0)
 
 
 def test_a_launch_without_clusters_shows_one_cta(host: Host) -> None:

@@ -81,15 +81,20 @@ function waitingParts(launch: Launch, waiting: Waiter[], position: number): HTML
     const swatch = h("i", { class: "sg-swatch" });
     swatch.style.background = cssBackground((ROLE_LOOKS as Record<string, Look>)[role] ?? ROLE_LOOKS.idle);
     const title = mine
-      .map(({ row, since }) => `${warpAndRole(launch, row)} since ${format.count(since)}`)
+      .map(({ row, since }) => `${warpAndRole(launch, row)} since ${launch.clock.at(since)}`)
       .join("\n");
     const [first] = mine as [Waiter];
     const text = mine.length === 1 ? `w${first.row % launch.meta.warps}` : `×${mine.length}`;
     return h("span", { class: "sbr-chip", title }, swatch, text);
   });
   const [first] = waiting;
-  if (first) chips.push(h("span", { class: "sbr-since" }, format.count(Math.max(0, position - first.since))));
+  if (first) chips.push(h("span", { class: "sbr-since" }, waited(launch, first, position)));
   return chips;
+}
+
+/** For how long: in little room, instructions go without saying. */
+export function waited({ clock }: Launch, { since }: Waiter, position: number): string {
+  return clock.timed ? clock.between(since, position - 1) : format.count(Math.max(0, position - since));
 }
 
 /** The same as a sentence, for hover and screen readers. */
@@ -103,9 +108,9 @@ export function stateText(launch: Launch, index: number, state: BarrierState, po
     lines.push(`${format.plural(state.pending, unit)} of ${format.count(state.expected)} pending`);
   }
   if (state.tx) lines.push(`${format.bytes(state.tx)} still to come`);
-  for (const { row, since } of state.waiting)
+  for (const waiter of state.waiting)
     lines.push(
-      `${warpAndRole(launch, row)} waits, for ${format.plural(Math.max(0, position - since), "instruction")}`,
+      `${warpAndRole(launch, waiter.row)} waits, for ${launch.clock.between(waiter.since, position - 1)}`,
     );
   return lines.join("\n");
 }

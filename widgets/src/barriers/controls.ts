@@ -1,11 +1,17 @@
 // The toolbar: which cluster, which CTA's barriers, and whether those that nobody used are listed.
 
-import { type Disposer, h, type Selection } from "../core";
-import { type ClusterActions, ClusterChoice } from "../launch/cluster_choice";
+import { type Disposer, h } from "../core";
+import type { AxisChoice } from "../launch/axis_choice";
+import { ClusterChoice } from "../launch/cluster_choice";
 import type { Barrier, LaunchMeta } from "../launch/data";
 
-export function makeControls(disposer: Disposer, actions: { filter: () => void } & ClusterActions) {
-  const cluster = new ClusterChoice(disposer, actions);
+export interface ControlActions {
+  show: (cluster: number) => void;
+  filter: () => void;
+}
+
+export function makeControls(disposer: Disposer, axis: AxisChoice, actions: ControlActions) {
+  const cluster = new ClusterChoice(disposer, actions.show);
   const cta = h("select", {
     class: "sg-select",
     "aria-label": "Barriers of",
@@ -19,7 +25,7 @@ export function makeControls(disposer: Disposer, actions: { filter: () => void }
   let ctas: number[] = [];
 
   return {
-    parts: [cluster.element, cluster.other, cta, unusedLabel],
+    parts: [cluster.element, axis.element, cta, unusedLabel],
     load(meta: LaunchMeta, live: boolean) {
       cluster.load(meta, live);
       if (meta.ctas.join() === ctas.join()) return;
@@ -31,7 +37,6 @@ export function makeControls(disposer: Disposer, actions: { filter: () => void }
       );
       cta.value = "0";
     },
-    offer: (meta: LaunchMeta, selection: Selection, live: boolean) => cluster.offer(meta, selection, live),
     /** Shows another CTA's barriers where the shown ones do not include `rank`'s. */
     reveal(rank: number | undefined) {
       if (rank !== undefined && cta.value !== "all") cta.value = String(rank);

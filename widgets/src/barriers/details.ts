@@ -6,6 +6,7 @@ import { barrierPlace, warpAndRole } from "../launch/names";
 import { definitions, eventLink, linkTo, part } from "../launch/parts";
 import type { Relations } from "../launch/relations";
 import type { BarrierState } from "../launch/states";
+import { waited } from "./cells";
 
 const LISTED = 10;
 
@@ -41,12 +42,12 @@ export function barrierDetails(
   ];
   if (barrier.kind === "mbarrier")
     rows.push(["tx-count", state.tx ? `${format.bytes(state.tx)} (${format.count(state.tx)})` : "0"]);
-  const waiting = state.waiting.map(({ row, since, event }) =>
+  const waiting = state.waiting.map((waiter) =>
     h(
       "li",
       {},
-      linkTo(warpAndRole(launch, row), () => toEvent(event)),
-      ` since ${format.count(since)}, ${format.count(Math.max(0, position - since))} long`,
+      linkTo(warpAndRole(launch, waiter.row), () => toEvent(waiter.event)),
+      ` since ${launch.clock.at(waiter.since)}, ${waited(launch, waiter, position)} long`,
     ),
   );
   return [
@@ -101,7 +102,7 @@ function actionEntry(launch: Launch, row: number, toEvent: (event: number) => vo
   const { actions, meta } = launch;
   const event = actions.event[row] as number;
   const does = meta.actions[actions.action[row] as number] as string;
-  return h("li", {}, `${does} `, eventLink(launch, event, toEvent), ` at ${format.count(event)}`);
+  return h("li", {}, `${does} `, eventLink(launch, event, toEvent), ` at ${launch.clock.at(event)}`);
 }
 
 function phaseEntry(
@@ -116,7 +117,7 @@ function phaseEntry(
   return h(
     "li",
     { class: "sbr-end" },
-    `phase ${phases.number[row]} ended at ${format.count(phases.position[row] as number)}${by}`,
+    `phase ${phases.number[row]} ended at ${launch.clock.at(phases.position[row] as number)}${by}`,
     eventLink(launch, phases.event[row] as number, toEvent),
     released ? `, released ${format.plural(released, "warp")}` : "",
   );

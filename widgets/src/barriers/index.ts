@@ -13,8 +13,10 @@ import {
   Transport,
   watchTheme,
 } from "../core";
-import { type Barrier, type Launch, readLaunch } from "../launch/data";
+import { AxisChoice, headerFor } from "../launch/axis_choice";
+import type { Barrier, Launch } from "../launch/data";
 import { firstStep, followSession } from "../launch/follow";
+import { LaunchLoader } from "../launch/loader";
 import { barrierKey, barrierOf, rowsOf } from "../launch/names";
 import { Relations } from "../launch/relations";
 import { BarrierStates } from "../launch/states";
@@ -33,7 +35,8 @@ interface Shown {
   cells: Cells[];
 }
 
-function render({ el, source, selection, disposer }: Context): void {
+function render(context: Context): void {
+  const { el, source, selection, disposer } = context;
   let shown: Shown | undefined;
   const transport = new Transport();
   const frame = makeFrame(el, disposer, {
@@ -55,18 +58,19 @@ function render({ el, source, selection, disposer }: Context): void {
       describe: (_, row, x) => describe(row, x),
       select: (_, row, x) => {
         if (row >= 0) selectRow(row);
-        transport.goTo(x);
+        if (shown) transport.goTo(shown.launch.clock.stepAt(x));
       },
       selectRow: (row) => selectRow(row),
     },
     disposer,
   );
-  const controls = makeControls(disposer, {
-    filter: () => arrange(),
-    show: (cluster) => void ask("show", { cluster }),
-    showCta: (cta) => void ask("show_cta", { cta }),
+  const axis = new AxisChoice(disposer, () => void loader.switchAxis());
+  const controls = makeControls(disposer, axis, {
+    filter: () => arrange(true),
+    show: (cluster) => void loader.ask("show", { cluster }),
   });
   frame.toolbar.append(...controls.parts);
+  frame.setHeader(source.get<Header>("header"));
   frame.view.append(h("div", { class: "sbr-view" }, timeline.element));
 
   const chosen = () => (shown ? barrierOf(shown.launch, selection.value) : undefined);
@@ -74,7 +78,7 @@ function render({ el, source, selection, disposer }: Context): void {
   function describe(row: number, x: number): string | undefined {
     const index = shown?.rows[row];
     if (!shown || index === undefined) return undefined;
-    const step = Math.max(0, Math.floor(x));
+    const step = Math.max(0, shown.launch.clock.stepAt(x));
     return stateText(shown.launch, index, shown.states.at(index, step), shown.launch.places.positionAt(step));
   }
 
@@ -130,7 +134,6 @@ function render({ el, source, selection, disposer }: Context): void {
         : barrierDetails(launch, relations, index, states.at(index, step), position, toEvent)),
     );
     timeline.stress(stressed(shown, index));
-    controls.offer(launch.meta, selection.value, source.live);
   });
 
   /** The selected barrier; or those at which the selected warp or CTA waits now. */
@@ -144,7 +147,7 @@ function render({ el, source, selection, disposer }: Context): void {
   }
 
   /** Which barriers have rows, by the toolbar; a selected one always has. */
-  function arrange(): void {
+  function arrange(keepRange: boolean): void {
     if (!shown) return;
     const { launch, states } = shown;
     const { meta } = launch;
@@ -156,34 +159,13 @@ function render({ el, source, selection, disposer }: Context): void {
     const cells = rows.map(makeCells);
     shown = { ...shown, rows, cells };
     const extras = cells.map(({ element }) => element);
-    timeline.load(
-      barrierTimeline(launch, states, rows, extras, cellsHeading()),
-      timeline.model.rows.length > 0,
-    );
-    timeline.setCursor(transport.position, false);
+    timeline.load(barrierTimeline(launch, states, rows, extras, cellsHeading()), keepRange);
+    timeline.setCursor(launch.clock.x(transport.position), false);
     update.schedule();
   }
 
-  async function ask(command: string, args: Record<string, unknown>): Promise<void> {
-    frame.clearNotice();
-    try {
-      await source.call<number>(command, args);
-    } catch (error) {
-      frame.notify("error", (error as Error).message);
-    }
-  }
-
-  async function reload(): Promise<void> {
-    try {
-      const launch = await readLaunch(source);
-      if (launch) load(launch);
-    } catch (error) {
-      frame.setPlaceholder({ kind: "error", text: (error as Error).message, remedy: "Run the cell again." });
-    }
-  }
-
-  function load(launch: Launch): void {
-    frame.setHeader(source.get<Header>("header"));
+  function load(launch: Launch, moment: number | undefined): void {
+    frame.setHeader(headerFor(source.get<Header>("header"), launch));
     controls.load(launch.meta, source.live);
     if (launch.meta.error) frame.notify("error", launch.meta.error);
     if (!launch.meta.barriers.length) {
@@ -199,20 +181,24 @@ function render({ el, source, selection, disposer }: Context): void {
     const relations = new Relations(launch);
     const first = shown === undefined;
     shown = { launch, relations, states, rows: [], cells: [] };
-    arrange();
+    arrange(false);
     transport.load(
       trackOf(launch, relations, states, () => chosen()),
       firstStep(source, launch.clock),
     );
     if (first) transport.setGranularity("phase");
-    const { moment } = selection.value;
-    if (moment !== undefined && source.get<number>("now") < 0) transport.goTo(launch.places.stepAt(moment));
+    const asked = moment ?? (source.get<number>("now") < 0 ? selection.value.moment : undefined);
+    if (asked !== undefined) transport.goTo(launch.clock.stepOf(asked));
   }
 
+  const loader: LaunchLoader = new LaunchLoader(context, frame, axis, {
+    load,
+    moment: () => shown?.launch.clock.momentAt(transport.position),
+  });
   disposer.add(() => update.cancel());
   disposer.add(
     transport.changed.on(() => {
-      timeline.setCursor(transport.position, true);
+      timeline.setCursor(shown?.launch.clock.x(transport.position) ?? 0, true);
       update.schedule();
     }),
   );
@@ -220,17 +206,13 @@ function render({ el, source, selection, disposer }: Context): void {
     selection.on((value, origin) => {
       if (!shown) return;
       if (origin !== frame && value.moment !== undefined)
-        transport.goTo(shown.launch.places.stepAt(value.moment));
+        transport.goTo(shown.launch.clock.stepOf(value.moment));
       const index = chosen();
-      if (index !== undefined && !shown.rows.includes(index)) arrange();
+      if (index !== undefined && !shown.rows.includes(index)) arrange(true);
       transport.refresh();
     }),
   );
   followSession(source, transport, disposer, () => shown?.launch.clock);
-  source.onChange("revision", () => void reload());
-  frame.setHeader(source.get<Header>("header"));
-  frame.setPlaceholder({ kind: "loading", text: "Reading what was recorded." });
-  void reload();
 }
 
 /** By CTA; the cluster's own at the end. */
@@ -245,4 +227,4 @@ function compare(a: number, b: number): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-export default defineWidget({ name: "barriers", version: 1, render });
+export default defineWidget({ name: "barriers", version: 2, render });

@@ -2,7 +2,6 @@
 // waits as dashes. Pure.
 
 import {
-  format,
   type Links,
   type Look,
   NO_SPANS,
@@ -39,13 +38,13 @@ export function barrierTimeline(
   heading: HTMLElement,
 ): TimelineModel {
   return {
-    length: Math.max(1, launch.places.size),
+    length: launch.clock.length,
     rows: shown.map((barrier, i) => rowOf(launch, states, barrier, extras[i] as HTMLElement)),
     looks: LOOKS,
     links: NO_LINKS,
-    least: 8,
-    format: (x) => format.count(Math.round(x)),
-    axis: "issue order",
+    least: launch.clock.least,
+    format: launch.clock.format,
+    axis: launch.clock.axis,
     heading,
     barLabel: () => "",
   };
@@ -79,7 +78,7 @@ function lookOf({ meta }: Launch, index: number): number {
   return known >= 0 ? known : ROLES.indexOf("idle");
 }
 
-function oddPhases({ places }: Launch, { progress }: BarrierStates, index: number): Spans {
+function oddPhases({ clock }: Launch, { progress }: BarrierStates, index: number): Spans {
   const ends = progress[index]?.ends ?? new Int32Array(0);
   const size = Math.ceil(ends.length / 2);
   const made = {
@@ -90,21 +89,20 @@ function oddPhases({ places }: Launch, { progress }: BarrierStates, index: numbe
     id: new Uint32Array(size),
   };
   for (let i = 0; i < size; i++) {
-    made.start[i] = ends[2 * i] as number;
-    made.end[i] = ends[2 * i + 1] ?? places.size;
+    const end = ends[2 * i + 1];
+    made.start[i] = clock.x(ends[2 * i] as number);
+    made.end[i] = end === undefined ? clock.length : clock.x(end);
   }
   return made;
 }
 
-function waitsOf({ waits, places }: Launch, states: BarrierStates, index: number): Spans {
-  const rows = [...states.waitsOf(index)].sort(
-    (a, b) => (waits.since[a] as number) - (waits.since[b] as number),
-  );
+function waitsOf({ clock }: Launch, states: BarrierStates, index: number): Spans {
+  const rows = [...states.waitsOf(index)].sort((a, b) => clock.wait(a)[0] - clock.wait(b)[0]);
   if (!rows.length) return NO_SPANS;
   const all: Spans = {
     size: rows.length,
-    start: Float64Array.from(rows, (i) => places.stepAt(waits.since[i] as number)),
-    end: Float64Array.from(rows, (i) => places.stepAt(waits.event[i] as number)),
+    start: Float64Array.from(rows, (i) => clock.wait(i)[0]),
+    end: Float64Array.from(rows, (i) => clock.wait(i)[1]),
     look: new Uint8Array(rows.length),
     id: Uint32Array.from(rows),
   };
@@ -115,14 +113,15 @@ function waitsOf({ waits, places }: Launch, states: BarrierStates, index: number
 }
 
 function profilesOf(
-  { states: table }: Launch,
+  { states: table, clock }: Launch,
   states: BarrierStates,
   index: number,
   look: number,
 ): Profile[] {
   const changes = states.changes[index];
   if (!changes || changes.rows.length === 0) return [];
-  const { steps: x, rows } = changes;
+  const { rows } = changes;
+  const x = changes.steps.map((step) => clock.x(step));
   const share = (row: number) => {
     const expected = table.expected[row] as number;
     return expected ? (expected - (table.pending[row] as number)) / expected : 0;

@@ -6,7 +6,7 @@ import { warpAndRole } from "../launch/names";
 import type { Relations } from "../launch/relations";
 import { sentenceOf } from "../launch/sentences";
 import type { BarrierStates } from "../launch/states";
-import { marksOf } from "../launch/stops";
+import { marksOf, timeAt } from "../launch/stops";
 import { waitersSentence } from "./cells";
 
 export function trackOf(
@@ -40,7 +40,7 @@ export function trackOf(
           : ` ${meta.barriers[chosen]?.name}: ${waitersSentence(launch, states.waitingAt(chosen, step))}`;
       return (ended.length ? ended.join(" ") : sentenceOf(launch, relations, step)) + now;
     },
-    time: (step) => (places.size === meta.length ? "" : `position ${format.count(places.positionAt(step))}`),
+    time: (step) => timeAt(launch, step),
     eventsOfSelection: () => {
       const chosen = selected();
       return chosen === undefined ? undefined : ascending([...(states.changes[chosen]?.steps ?? [])]);

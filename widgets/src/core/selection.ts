@@ -6,6 +6,8 @@ export interface Selection {
   page?: number;
   slot?: number;
   token?: number;
+  /** How many tokens of the request, from `token` on. */
+  tokens?: number;
   split?: number;
   work?: number;
   cta?: number;

@@ -1,14 +1,9 @@
-// Which cluster of the grid is shown; and a way to the CTA that was selected elsewhere.
+// Which cluster of the grid is shown.
 
-import { type Disposer, h, type Selection } from "../core";
+import { type Disposer, h } from "../core";
 import type { LaunchMeta } from "./data";
 
 const LISTED = 512; // more are reached by selecting a CTA, or from Python: widget.show(1000)
-
-export interface ClusterActions {
-  show: (cluster: number) => void;
-  showCta: (cta: number) => void;
-}
 
 export class ClusterChoice {
   readonly element = h("select", {
@@ -17,12 +12,9 @@ export class ClusterChoice {
     title: "Cluster of the grid",
     hidden: true,
   });
-  readonly other = h("button", { type: "button", class: "sg-button", hidden: true });
-  #cta = 0;
 
-  constructor(disposer: Disposer, actions: ClusterActions) {
-    disposer.listen(this.element, "change", () => actions.show(Number(this.element.value)));
-    disposer.listen(this.other, "click", () => actions.showCta(this.#cta));
+  constructor(disposer: Disposer, show: (cluster: number) => void) {
+    disposer.listen(this.element, "change", () => show(Number(this.element.value)));
   }
 
   load({ clusters, cluster, ctas }: LaunchMeta, live: boolean): void {
@@ -34,12 +26,5 @@ export class ClusterChoice {
         ...Array.from({ length: count }, (_, i) => h("option", { value: i }, `${what} ${i} of ${clusters}`)),
       );
     this.element.value = String(cluster);
-  }
-
-  /** Offers the selected CTA where another cluster holds it. */
-  offer({ ctas, gridCtas }: LaunchMeta, { cta }: Selection, live: boolean): void {
-    this.other.hidden = !live || cta === undefined || cta >= gridCtas || ctas.includes(cta);
-    this.#cta = cta ?? 0;
-    this.other.textContent = `show CTA ${cta}`;
   }
 }

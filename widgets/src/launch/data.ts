@@ -28,6 +28,13 @@ export interface Pipeline {
   empty: number[];
 }
 
+/** A tensor map; dimension 0 first. */
+export interface MapInfo {
+  element: string;
+  dims: number[];
+  box: number[];
+}
+
 export interface LaunchMeta {
   kernel: string;
   /** Warp-instructions of the whole launch. */
@@ -42,6 +49,8 @@ export interface LaunchMeta {
   roles: string[];
   waitKinds: string[];
   operationKinds: string[];
+  copyKinds: string[];
+  maps: MapInfo[];
   actions: string[];
   barriers: Barrier[];
   pipelines: Pipeline[];
@@ -114,6 +123,41 @@ export interface OperationTable {
   detail: Column;
 }
 
+/** Asynchronous copies, one by one; map: -1 for none. */
+export interface CopyTable {
+  size: number;
+  event: Column;
+  kind: Column;
+  map: Column;
+  x0: Column;
+  x1: Column;
+  x2: Column;
+  x3: Column;
+  x4: Column;
+  bytes: Column;
+  shared: Column;
+  multicast: Column;
+}
+
+/** What the cluster's instructions read of the KV pool; request -1: nobody's page. */
+export interface ReadTable {
+  size: number;
+  event: Column;
+  page: Column;
+  request: Column;
+  token: Column;
+  tokens: Column;
+}
+
+/** Which CTAs of the whole launch read which page; token: the first of the request's that they read there. */
+export interface PageCtaTable {
+  size: number;
+  page: Column;
+  request: Column;
+  token: Column;
+  cta: Column;
+}
+
 export interface LaunchTables {
   events: Events;
   waits: WaitTable;
@@ -121,6 +165,9 @@ export interface LaunchTables {
   states: StateTable;
   actions: ActionTable;
   operations: OperationTable;
+  copies: CopyTable;
+  reads: ReadTable;
+  pageCtas: PageCtaTable;
 }
 
 export interface Launch extends LaunchTables {
@@ -130,49 +177,49 @@ export interface Launch extends LaunchTables {
   clock: Clock;
 }
 
-const NAMES = ["events", "waits", "phases", "states", "actions", "operations", "code"] as const;
+const COLUMNS = {
+  events: ["at", "row", "pc", "mask"],
+  waits: ["since", "event", "row", "kind", "barrier", "phase", "cause"],
+  phases: ["position", "barrier", "number", "event", "asynchronous"],
+  states: ["position", "barrier", "parity", "pending", "expected", "tx"],
+  actions: ["event", "barrier", "action", "passed", "parity"],
+  operations: ["event", "done", "row", "track", "kind", "barrier", "bytes", "count", "last", "detail"],
+  copies: ["event", "kind", "map", "x0", "x1", "x2", "x3", "x4", "bytes", "shared", "multicast"],
+  page_reads: ["event", "page", "request", "token", "tokens"],
+  page_ctas: ["page", "request", "token", "cta"],
+} as const;
 
 /** Everything at once: a cluster's columns are small. Undefined where other columns came meanwhile. */
 export async function readLaunch(source: Source): Promise<Launch | undefined> {
   const revision = source.get<number>("revision");
   const meta = source.get<LaunchMeta>("launch");
-  const tensors = await Promise.all(NAMES.map((name) => source.slice(name, 0, 1e9)));
+  const whole = (name: string) => source.slice(name, 0, 1e9);
+  const names = Object.keys(COLUMNS) as (keyof typeof COLUMNS)[];
+  const [code, ...tensors] = (await Promise.all(["code", ...names].map(whole))) as [Tensor, ...Tensor[]];
   if (source.get<number>("revision") !== revision) return undefined;
-  const [events, waits, phases, states, actions, operations, code] = tensors as [
-    Tensor,
-    Tensor,
-    Tensor,
-    Tensor,
-    Tensor,
-    Tensor,
-    Tensor,
-  ];
-  const read = {
-    events: table(events, ["at", "row", "pc", "mask"]),
-    waits: table(waits, ["since", "event", "row", "kind", "barrier", "phase", "cause"]),
-    phases: table(phases, ["position", "barrier", "number", "event", "asynchronous"]),
-    states: table(states, ["position", "barrier", "parity", "pending", "expected", "tx"]),
-    actions: table(actions, ["event", "barrier", "action", "passed", "parity"]),
-    operations: table(operations, [
-      "event",
-      "done",
-      "row",
-      "track",
-      "kind",
-      "barrier",
-      "bytes",
-      "count",
-      "last",
-      "detail",
-    ]),
+  const read = <Name extends keyof typeof COLUMNS>(name: Name) =>
+    table(tensors[names.indexOf(name)] as Tensor, COLUMNS[name]) as { size: number } & Record<
+      (typeof COLUMNS)[Name][number],
+      Column
+    >;
+  const tables: LaunchTables = {
+    events: read("events"),
+    waits: read("waits"),
+    phases: read("phases"),
+    states: read("states"),
+    actions: read("actions"),
+    operations: read("operations"),
+    copies: read("copies"),
+    reads: read("page_reads"),
+    pageCtas: read("page_ctas"),
   };
-  const places = new Places(read.events.at);
+  const places = new Places(tables.events.at);
   return {
     meta,
     code: decodeCode(code.data as Uint8Array),
-    ...read,
+    ...tables,
     places,
-    clock: issueClock(read, places),
+    clock: issueClock(tables, places),
   };
 }
 

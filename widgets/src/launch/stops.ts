@@ -12,7 +12,7 @@ export function trackOf(
   relations: Relations,
   eventsOfSelection: () => ArrayLike<number> | undefined,
 ): Track {
-  const { events, places, meta } = launch;
+  const { events } = launch;
   return {
     length: events.size,
     granularities: [
@@ -23,14 +23,15 @@ export function trackOf(
     ],
     marks: marksOf(launch),
     describe: (step) => sentenceOf(launch, relations, step),
-    time: (step) => {
-      if (launch.clock.timed) return step > 0 ? launch.clock.at(step - 1) : "0 ns";
-      return places.size === meta.length
-        ? ""
-        : `position ${format.count(places.positionAt(step))} of the launch`;
-    },
+    time: (step) => timeAt(launch, step),
     eventsOfSelection,
   };
+}
+
+/** The time at a step; in issue order, where the cluster is not the whole launch, the position in that. */
+export function timeAt({ clock, places, meta }: Launch, step: number): string {
+  if (clock.timed) return step > 0 ? clock.at(step - 1) : "0 ns";
+  return places.size === meta.length ? "" : `position ${format.count(places.positionAt(step))} of the launch`;
 }
 
 /** Behind the last instruction of each source line that a warp executes in a row. */

@@ -3,7 +3,7 @@
 
 import { countUpTo, format, type Source } from "../core";
 import type { Clock } from "./clock";
-import type { Events, Launch, LaunchTables, PhaseTable, WaitTable } from "./data";
+import type { Events, Launch, LaunchTables, PhaseTable, StateTable, WaitTable } from "./data";
 import { Places } from "./places";
 
 /** Modelled ns from the launch, aligned with the tables. */
@@ -13,14 +13,19 @@ export interface Times {
   phase: Float64Array;
   operationStart: Float64Array;
   operationEnd: Float64Array;
+  /** Of `states`, which are the barriers' in this order of things. */
+  state: Float64Array;
+  states: StateTable;
 }
 
 const LEAST_NS = 20;
 const WAITED_NS = 5; // less is no wait that one could see
 
 export async function readTimes(source: Source): Promise<Times> {
-  const names = ["times.events", "times.phases", "times.operations"];
-  const [events, phases, operations] = await Promise.all(names.map((name) => source.slice(name, 0, 1e9)));
+  const names = ["times.events", "times.phases", "times.operations", "times.states", "timed.states"];
+  const [events, phases, operations, changes, states] = await Promise.all(
+    names.map((name) => source.slice(name, 0, 1e9)),
+  );
   const columns = (tensor: typeof events, row: number): Float64Array => {
     const size = tensor?.shape[1] ?? 0;
     return Float64Array.from(tensor?.data.subarray(row * size, (row + 1) * size) ?? []);
@@ -31,6 +36,16 @@ export async function readTimes(source: Source): Promise<Times> {
     phase: columns(phases, 0),
     operationStart: columns(operations, 0),
     operationEnd: columns(operations, 1),
+    state: columns(changes, 0),
+    states: {
+      size: states?.shape[1] ?? 0,
+      position: new Int32Array(0),
+      barrier: Int32Array.from(columns(states, 0)),
+      parity: Int32Array.from(columns(states, 1)),
+      pending: Int32Array.from(columns(states, 2)),
+      expected: Int32Array.from(columns(states, 3)),
+      tx: Int32Array.from(columns(states, 4)),
+    },
   };
 }
 
@@ -65,7 +80,7 @@ export function timedLaunch(launch: Launch, times: Times): Launch {
     events: reordered,
     waits: waitsOf(launch, times, waiting, renumber, positionOf),
     phases: phasesOf(launch, times, renumber, positionOf),
-    states: { ...launch.states, size: 0 },
+    states: { ...times.states, position: Int32Array.from(times.state, positionOf) },
     actions: { ...launch.actions, event: launch.actions.event.map(renumber) },
     operations: {
       ...launch.operations,
@@ -73,6 +88,9 @@ export function timedLaunch(launch: Launch, times: Times): Launch {
       last: launch.operations.last.map(renumber),
       done: launch.operations.done.map((_, i) => positionOf(times.operationEnd[i] as number)),
     },
+    copies: { ...launch.copies, event: launch.copies.event.map(renumber) },
+    reads: { ...launch.reads, event: launch.reads.event.map(renumber) },
+    pageCtas: launch.pageCtas,
   };
   const clock = timeClock(launch, tables, times, order, rank, sorted);
   return { meta: { ...meta, length: events.size }, code: launch.code, ...tables, places, clock };

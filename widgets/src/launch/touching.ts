@@ -3,10 +3,18 @@
 import type { Selection } from "../core";
 import type { Launch } from "./data";
 import { barrierOf, rowsOf } from "./names";
+import { PageIndex } from "./pages";
 
 /** Ascending; undefined where nothing of this cluster is selected. */
-export function touching(launch: Launch, selection: Selection): Int32Array | undefined {
+export function touching(
+  launch: Launch,
+  selection: Selection,
+  pages = new PageIndex(launch),
+): Int32Array | undefined {
   const { actions, phases, waits, operations, places, events } = launch;
+  const reads = pages.readsOf(selection);
+  if (reads.length && selection.barrier === undefined)
+    return ascending(reads.map((read) => places.indexOf(launch.reads.event[read] as number) + 1));
   const barrier = barrierOf(launch, selection);
   const rows = new Set(rowsOf(launch, selection));
   if (barrier === undefined && rows.size === 0) return undefined;
@@ -28,5 +36,9 @@ export function touching(launch: Launch, selection: Selection): Int32Array | und
     for (const table of [actions, waits, operations])
       for (const event of table.event) if (here(event)) add(event);
   }
-  return Int32Array.from(steps).sort();
+  return ascending(steps);
+}
+
+function ascending(steps: Iterable<number>): Int32Array {
+  return Int32Array.from(new Set(steps)).sort();
 }

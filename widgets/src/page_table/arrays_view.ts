@@ -264,7 +264,7 @@ export class ArraysView {
     if (used && isSlot && value !== undefined)
       this.shared.select({ request: request.index, page: Math.floor(value / size), slot: value });
     else if (used && shown.facts.name === "block_kv_indices")
-      this.shared.select({ request: request.index, page: value as number });
+      this.shared.selectPage(value, request.index, cell.column);
     else this.shared.select({ request: request.index });
   }
 }

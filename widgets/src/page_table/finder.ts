@@ -47,12 +47,9 @@ export class Finder {
       return;
     }
     try {
-      const owner = (await source.slice("pages", page, page + 1)).data[0] as number;
-      this.shared.select({
-        page,
-        ...(owner >= 0 && { request: owner }),
-        ...(kind === "slot" && { slot: number }),
-      });
+      const [owner = -1, , place = 0] = (await source.slice("pages", page, page + 1)).data;
+      if (kind === "page") this.shared.selectPage(page, owner, place);
+      else this.shared.select({ page, slot: number, ...(owner >= 0 && { request: owner }) });
     } catch (error) {
       this.frame.notify("error", (error as Error).message);
     }

@@ -70,8 +70,7 @@ export class PoolView {
 
   #select(id: number): void {
     const page = this.shared.model.page(id);
-    if (!page) return;
-    this.shared.select(page.owner >= 0 ? { page: id, request: page.owner } : { page: id });
+    if (page) this.shared.selectPage(id, page.owner, page.number);
   }
 
   #paint(context: CanvasRenderingContext2D, id: number, rect: Rect): void {

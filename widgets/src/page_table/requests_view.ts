@@ -58,7 +58,7 @@ export class RequestsView {
   #select({ row, column }: Cell): void {
     const request = this.shared.model.requests[row];
     if (!request) return;
-    this.shared.select({ request: row, page: this.shared.model.pageOf(request, column) });
+    this.shared.selectPage(this.shared.model.pageOf(request, column), row, column);
   }
 
   #paint(context: CanvasRenderingContext2D, { row, column }: Cell, rect: Rect): void {
@@ -72,7 +72,7 @@ export class RequestsView {
     const filled = { ...cell, width: (cell.width * used) / size };
     const look = painter.look(row);
     const now = this.shared.isNow(row, column);
-    context.globalAlpha = this.shared.dimmed(row, page) && !now ? DIM : 1;
+    context.globalAlpha = this.shared.dimmed(row, page, column) && !now ? DIM : 1;
     painter.empty(context, cell);
     context.fillStyle = painter.fill(context, look);
     context.fillRect(filled.x, filled.y, filled.width, filled.height);

@@ -31,6 +31,15 @@ export class Shared {
     this.selection.set(selection, this);
   }
 
+  /** Selects a page, with the request that holds it as its page `number`, and the tokens in it. */
+  selectPage(page: number | undefined, index: number, number: number): void {
+    const request = this.model.requests[index];
+    const { page_size: size } = this.model.pool;
+    const token = number * size;
+    if (!request) this.select({ page });
+    else this.select({ request: index, page, token, tokens: Math.min(size, request.seqLen - token) });
+  }
+
   updateMoment(): void {
     const { position } = this.transport;
     this.moment = position > 0 ? this.model.moment(position - 1) : undefined;
@@ -46,10 +55,11 @@ export class Shared {
     return moment?.program === request && model.pageNumberOfMoment(moment) === number;
   }
 
-  /** Dimmed: something else is selected. */
-  dimmed(request: number, page?: number): boolean {
+  /** Dimmed: something else is selected. `number`: of the page within the request. */
+  dimmed(request: number, page?: number, number?: number): boolean {
     const { selected } = this;
-    if (selected.request !== undefined) return selected.request !== request;
+    if (selected.request !== undefined)
+      return selected.request !== request || (number !== undefined && this.#outside(number));
     return selected.page !== undefined && page !== undefined && selected.page !== page;
   }
 
@@ -57,7 +67,16 @@ export class Shared {
     const { selected } = this;
     if (selected.page === id) return false;
     if (selected.request === undefined) return selected.page !== undefined;
-    return page.holders > 1 ? !this.#holds(selected.request, id) : page.owner !== selected.request;
+    if (page.holders > 1) return !this.#holds(selected.request, id);
+    return page.owner !== selected.request || this.#outside(page.number);
+  }
+
+  /** Whether a split is selected that this page of its request lies outside of. */
+  #outside(number: number): boolean {
+    const { page, token, tokens } = this.selected;
+    if (page !== undefined || token === undefined || tokens === undefined) return false;
+    const { page_size: size } = this.model.pool;
+    return number * size >= token + tokens || (number + 1) * size <= token;
   }
 
   /** Whether a request holds a page: shared pages are few and lead its pages. */

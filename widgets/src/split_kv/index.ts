@@ -18,6 +18,7 @@ import { makeControls } from "./controls";
 import { type Answer, type PlannerName, type Plans, plansOf, readPlans } from "./data";
 import { definitions, pieceRows, requestRows } from "./details";
 import { lengthBars } from "./lengths";
+import { locate, selectionOf } from "./locate";
 import { paneList } from "./panes";
 import { type Timeline, timelineOf } from "./timeline";
 import { caution, totalsTable } from "./totals";
@@ -114,6 +115,14 @@ function render({ el, source, selection, disposer }: Context): void {
 
   const work = () => plans?.shown[focused]?.work ?? null;
 
+  /** The selected request; of a CTA that was selected alone, the one that it works on. */
+  function selectedRequest(): number | undefined {
+    const shown = work();
+    const { request } = selection.value;
+    if (request !== undefined || !shown) return request;
+    return shown.request[locate(shown, selection.value)[0] ?? -1];
+  }
+
   function focusOn(pane: number): void {
     if (!plans?.shown[pane] || pane === focused) return;
     focused = pane;
@@ -127,10 +136,7 @@ function render({ el, source, selection, disposer }: Context): void {
     const shown = work();
     if (!shown) return;
     picked = piece;
-    const [request, split, cta, sm] = [shown.request, shown.split, shown.cta, shown.sm].map(
-      (column) => column[piece],
-    );
-    selection.set({ request, split, cta, sm }, frame);
+    selection.set(selectionOf(shown, piece, selection.value), frame);
     draw.schedule();
   }
 
@@ -148,7 +154,10 @@ function render({ el, source, selection, disposer }: Context): void {
     const mine = Array.from({ length: shown.size }, (_, i) => i)
       .filter((i) => request === undefined || shown.request[i] === request)
       .sort((a, b) => (shown.start[a] as number) - (shown.start[b] as number) || a - b);
-    const next = mine[Math.max(0, Math.min(mine.length - 1, mine.indexOf(picked) + step))];
+    const from = mine.indexOf(picked);
+    // the first step goes to the piece that is outlined already
+    const here = from < 0 ? mine.indexOf(locate(shown, selection.value)[0] ?? -1) : -1;
+    const next = here >= 0 ? mine[here] : mine[Math.max(0, Math.min(mine.length - 1, from + step))];
     if (next !== undefined) pickPiece(next);
   }
 
@@ -166,15 +175,16 @@ function render({ el, source, selection, disposer }: Context): void {
 
   function showDetails(): void {
     const shown = plans?.shown[focused];
-    const request = selection.value.request;
+    const request = selectedRequest();
     frame.details.replaceChildren(h("p", { class: "skv-note" }, HINT));
     if (!plans || !shown?.work || request === undefined || request >= plans.lens.length) return;
     const length = plans.lens[request] as number;
     frame.details.replaceChildren(
       definitions(`Request r${request}`, requestRows(shown.pane, shown.work, request, length)),
     );
-    if (picked >= 0)
-      frame.details.append(definitions("Piece of work", pieceRows(shown.pane, shown.work, picked)));
+    const piece = picked >= 0 ? picked : locate(shown.work, selection.value)[0];
+    if (piece !== undefined)
+      frame.details.append(definitions("Piece of work", pieceRows(shown.pane, shown.work, piece)));
   }
 
   const paintLengths = () => {
@@ -189,7 +199,7 @@ function render({ el, source, selection, disposer }: Context): void {
     drawBars.cancel();
     showDetails();
     paintLengths();
-    panes.paint(theme(), timeline.momentOf(transport.position), selection.value, picked);
+    panes.paint(theme(), timeline.momentOf(transport.position), selection.value);
   });
   disposer.add(() => {
     draw.cancel();

@@ -3,7 +3,7 @@
 import { type Disposer, format, h, type Theme } from "../core";
 import { barLayout, requestAt, topFor } from "./bars";
 import type { Plans, Work } from "./data";
-import { paintBars } from "./paint";
+import { paintBars } from "./paint_bars";
 
 const HEIGHT = 118;
 const DEAD_ZONE = 2; // px of movement that still count as a press

@@ -1,42 +1,13 @@
-// Drawing a pane and the bars on canvases. What is drawn follows from the arguments alone.
+// Drawing a pane on a canvas. What is drawn follows from the arguments alone.
 
-import { CanvasPaint, lookOf, type Numbers, type Selection, type Theme } from "../core";
-import { type BarLayout, barOf, cutsOf, LABEL_HEIGHT } from "./bars";
+import { lookOf, type Selection, type Theme } from "../core";
+import { HATCHED_FROM, sharedPaint, sizeCanvas } from "./canvas";
 import type { Pane, Work } from "./data";
 import { type GanttLayout, rowOf, xOf } from "./gantt";
 
 const FUTURE = 0.2;
 const DIMMED = 0.38;
-const HATCHED_FROM = 3; // px: below this a hatch is noise
-const CUT_APART = 3.5; // px: closer cuts would hide the bar
 const PALER = 0.3; // every other split, so that neighbours of one request are told apart
-
-/** A canvas that is sharp on this screen; returns its context in CSS pixels. */
-export function sizeCanvas(
-  canvas: HTMLCanvasElement,
-  width: number,
-  height: number,
-): CanvasRenderingContext2D {
-  const ratio = devicePixelRatio || 1;
-  const pixels = [Math.round(width * ratio), Math.round(height * ratio)] as const;
-  if (canvas.width !== pixels[0]) canvas.width = pixels[0];
-  if (canvas.height !== pixels[1]) canvas.height = pixels[1];
-  canvas.style.width = `${width}px`;
-  canvas.style.height = `${height}px`;
-  const context = canvas.getContext("2d") as CanvasRenderingContext2D;
-  context.setTransform(ratio, 0, 0, ratio, 0, 0);
-  context.clearRect(0, 0, width, height);
-  return context;
-}
-
-let shared: { ratio: number; paint: CanvasPaint } | undefined;
-
-/** Patterns are costly to make and serve every canvas of the page. */
-function sharedPaint(context: CanvasRenderingContext2D): CanvasPaint {
-  const ratio = devicePixelRatio || 1;
-  if (shared?.ratio !== ratio) shared = { ratio, paint: new CanvasPaint(context, ratio) };
-  return shared.paint;
-}
 
 export interface PaneView {
   pane: Pane;
@@ -52,7 +23,7 @@ export function paintPane(
   theme: Theme,
   now: number,
   selection: Selection,
-  selectedPiece: number,
+  selected: readonly number[],
 ): void {
   const { layout, pane } = view;
   const { plot } = layout;
@@ -63,7 +34,7 @@ export function paintPane(
   paintWork(context, view, theme, now, selection);
   paintSeams(context, layout, pane, theme);
   paintEnd(context, layout, pane, theme);
-  if (selectedPiece >= 0) outline(context, view, selectedPiece, theme);
+  for (const piece of selected) outline(context, view, piece, theme);
   if (now < pane.makespan) paintNow(context, layout, now, theme);
 }
 
@@ -223,83 +194,4 @@ function outline(
   context.strokeStyle = theme.focus;
   context.lineWidth = 2;
   context.strokeRect(x - 1, y - 1, width + 2, layout.rowHeight + 2);
-}
-
-export function paintBars(
-  canvas: HTMLCanvasElement,
-  layout: BarLayout,
-  lens: Numbers,
-  work: Work | null,
-  theme: Theme,
-  selected: number | undefined,
-): void {
-  const { plot, top } = layout;
-  const context = sizeCanvas(canvas, plot.x + plot.width + 10, plot.y + plot.height + LABEL_HEIGHT);
-  const paint = sharedPaint(context);
-  const cuts = cutsOf(work, lens.length);
-  context.fillStyle = theme.surface;
-  context.fillRect(plot.x, plot.y, plot.width, plot.height);
-  for (let request = 0; request < lens.length; request++) {
-    const box = barOf(layout, request, lens[request] as number);
-    const look = lookOf(request, theme.dark);
-    context.globalAlpha = selected !== undefined && selected !== request ? 0.45 : 1;
-    context.fillStyle = box.width >= HATCHED_FROM ? paint.fill(look) : look.fill;
-    context.fillRect(box.x, box.y, box.width, box.height);
-    const mine = cuts.items.subarray(cuts.indptr[request], cuts.indptr[request + 1]);
-    context.fillStyle = theme.background;
-    if (mine.length * CUT_APART <= box.height)
-      for (const piece of mine) {
-        const token = work?.tokenStart[piece] as number;
-        context.fillRect(box.x, plot.y + plot.height - (token / top) * plot.height - 0.5, box.width, 1);
-      }
-    context.globalAlpha = 1;
-    if (mine.length > 0 && box.width >= 22) {
-      context.font = `11px ${theme.uiFont}`;
-      context.fillStyle = theme.muted;
-      context.textAlign = "center";
-      context.textBaseline = "bottom";
-      context.fillText(`×${mine.length + 1}`, box.x + box.width / 2, box.y - 1);
-    }
-    if (request === selected) {
-      context.strokeStyle = theme.focus;
-      context.lineWidth = 2;
-      context.strokeRect(box.x - 1, box.y - 1, box.width + 2, box.height + 1);
-    }
-  }
-  context.font = `11px ${theme.uiFont}`;
-  context.fillStyle = theme.muted;
-  context.textAlign = "right";
-  context.textBaseline = "middle";
-  for (const part of [0, 0.5, 1])
-    context.fillText(
-      shortCount(top * part),
-      plot.x - 5,
-      plot.y + plot.height * (1 - part) + (part === 1 ? 4 : 0),
-    );
-  labelBars(context, layout, lens.length, theme);
-}
-
-function labelBars(
-  context: CanvasRenderingContext2D,
-  layout: BarLayout,
-  requests: number,
-  theme: Theme,
-): void {
-  const { plot, column, gap } = layout;
-  const every = 2 ** Math.max(0, Math.ceil(Math.log2(34 / column)));
-  context.fillStyle = theme.muted;
-  context.textBaseline = "top";
-  context.textAlign = every > 1 ? "left" : "center";
-  for (let request = 0; request < requests; request += every)
-    context.fillText(
-      `r${request}`,
-      plot.x + request * column + (every > 1 ? 0 : (column - gap) / 2),
-      plot.y + plot.height + 3,
-    );
-  context.textAlign = "left";
-}
-
-/** 4096 → "4,096", 131072 → "131 k". */
-function shortCount(value: number): string {
-  return value < 100_000 ? Math.round(value).toLocaleString("en-US") : `${Math.round(value / 1000)} k`;
 }

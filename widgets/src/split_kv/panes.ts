@@ -5,6 +5,7 @@ import type { Pane, PlannerName, Plans, Work } from "./data";
 import { pieceRows, tooltipText } from "./details";
 import { type GanttLayout, ganttLayout, indexRows, pieceAt, rowHeightFor } from "./gantt";
 import { type Groups, groupItems } from "./grouping";
+import { locate } from "./locate";
 import { type PaneView, paintPane } from "./paint";
 
 /** Pixels that the rows of one of so many panes may fill. */
@@ -22,7 +23,7 @@ export interface PaneEvents {
 export interface PaneList {
   root: HTMLElement;
   load(plans: Plans, focused: number): void;
-  paint(theme: Theme, now: number, selection: Selection, picked: number): void;
+  paint(theme: Theme, now: number, selection: Selection): void;
 }
 
 interface Entry {
@@ -95,7 +96,7 @@ export function paneList(
         fill(entry);
       });
     },
-    paint(theme, now, selection, picked) {
+    paint(theme, now, selection) {
       const widths = entries.map(({ host }) => host.clientWidth - 2);
       entries.forEach((entry, i) => {
         const { pane, work, byRequest, canvas } = entry;
@@ -103,7 +104,7 @@ export function paneList(
         const rowHeight = rowHeightFor(pane.smCount * pane.ctasPerSm, targetHeight(entries.length));
         entry.layout = ganttLayout(pane, widths[i] as number, rowHeight, domain);
         const view: PaneView = { pane, work, byRequest, layout: entry.layout };
-        paintPane(canvas, view, theme, now, selection, i === focused ? picked : -1);
+        paintPane(canvas, view, theme, now, selection, locate(work, selection));
       });
     },
   };

@@ -1,22 +1,20 @@
 // The toolbar: which cluster, zoom, search.
 
-import { type Disposer, h, type Selection } from "../core";
-import { type ClusterActions, ClusterChoice } from "../launch/cluster_choice";
+import { type Disposer, h } from "../core";
+import type { AxisChoice } from "../launch/axis_choice";
+import { ClusterChoice } from "../launch/cluster_choice";
 import type { LaunchMeta } from "../launch/data";
 
-export interface ControlActions extends ClusterActions {
+export interface ControlActions {
+  show: (cluster: number) => void;
   zoom: (factor: number) => void;
   whole: () => void;
   /** Goes to the next match and says which of how many it is. */
   search: (query: string, direction: 1 | -1) => string;
-  /** Over modelled time, or over issue order. */
-  axis: (timed: boolean) => void;
 }
 
-export function makeControls(disposer: Disposer, actions: ControlActions) {
-  const cluster = new ClusterChoice(disposer, actions);
-  const axis = h("select", { class: "sg-select", "aria-label": "Axis", title: "Axis", hidden: true });
-  disposer.listen(axis, "change", () => actions.axis(axis.value === "timed"));
+export function makeControls(disposer: Disposer, axis: AxisChoice, actions: ControlActions) {
+  const cluster = new ClusterChoice(disposer, actions.show);
 
   const zoomIn = button("+", "Zoom in (+)", () => actions.zoom(0.5));
   const zoomOut = button("−", "Zoom out (-)", () => actions.zoom(2));
@@ -42,17 +40,9 @@ export function makeControls(disposer: Disposer, actions: ControlActions) {
   const zoom = h("span", { class: "swr-zoom", role: "group", "aria-label": "Zoom" }, zoomOut, zoomIn, whole);
 
   return {
-    parts: [cluster.element, cluster.other, axis, zoom, field, answer],
-    offer: (meta: LaunchMeta, selection: Selection, live: boolean) => cluster.offer(meta, selection, live),
+    parts: [cluster.element, axis.element, zoom, field, answer],
     focusSearch: () => field.focus(),
-    load(meta: LaunchMeta, live: boolean) {
-      cluster.load(meta, live);
-      axis.hidden = !meta.timed;
-      axis.replaceChildren(
-        h("option", { value: "issue" }, "issue order"),
-        h("option", { value: "timed" }, `modelled time, ${meta.timed?.product}`),
-      );
-    },
+    load: (meta: LaunchMeta, live: boolean) => cluster.load(meta, live),
   };
 }
 

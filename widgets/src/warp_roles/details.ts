@@ -1,21 +1,37 @@
 // The details pane: one event with its text, its lanes, its cause and its effect; links go there.
 
-import { format, h } from "../core";
+import { format, h, type Selection } from "../core";
 import { placeText } from "../launch/code";
 import type { Launch } from "../launch/data";
 import { barrierPlace, TRACKS, warpAndRole } from "../launch/names";
 import { definitions, eventLink, linkTo, part } from "../launch/parts";
 import type { Relations } from "../launch/relations";
 import { waitedFor } from "../launch/sentences";
+import { copyPart, pageDetails } from "./page_details";
+import type { Picked, Shown } from "./shown";
 
 const LISTED = 8;
 
+/** Where links lead. */
 export interface Jumps {
-  toEvent: (event: number) => void;
-  toBarrier: (barrier: number) => void;
+  numbered: (event: number) => void;
+  barrier: (barrier: number) => void;
 }
 
-export function hint(): HTMLElement {
+export function detailsOf(
+  shown: Shown,
+  picked: Picked | undefined,
+  selection: Selection,
+  jumps: Jumps,
+): HTMLElement[] {
+  const { launch } = shown;
+  if (picked && "event" in picked) return eventDetails(shown, picked.event, jumps);
+  const page = pageDetails(shown, selection, jumps);
+  if (picked) return [...operationDetails(launch, picked.operation, jumps), ...page];
+  return page.length ? page : [hint()];
+}
+
+function hint(): HTMLElement {
   return h(
     "p",
     { class: "sg-note" },
@@ -23,12 +39,8 @@ export function hint(): HTMLElement {
   );
 }
 
-export function eventDetails(
-  launch: Launch,
-  relations: Relations,
-  index: number,
-  jumps: Jumps,
-): HTMLElement[] {
+function eventDetails(shown: Shown, index: number, jumps: Jumps): HTMLElement[] {
+  const { launch, relations } = shown;
   const { events, code } = launch;
   const event = events.at[index] as number;
   const { text, chain, ptxLine, kind } = code.at(events.pc[index] as number);
@@ -44,6 +56,7 @@ export function eventDetails(
     h("div", { class: "sg-heading" }, warpAndRole(launch, events.row[index] as number)),
     h("code", { class: "swr-code" }, text),
     definitions(rows),
+    ...copyPart(shown, event),
     ...barrierPart(launch, relations, event, jumps),
     ...causePart(launch, relations, event, jumps),
     ...effectPart(launch, relations, event, jumps),
@@ -51,7 +64,7 @@ export function eventDetails(
   ];
 }
 
-export function operationDetails(launch: Launch, operation: number, jumps: Jumps): HTMLElement[] {
+function operationDetails(launch: Launch, operation: number, jumps: Jumps): HTMLElement[] {
   const kind = launch.meta.operationKinds[launch.operations.kind[operation] as number] as string;
   return [h("div", { class: "sg-heading" }, kind), ...operationPart(launch, operation, jumps)];
 }
@@ -66,10 +79,13 @@ function operationPart(launch: Launch, operation: number | undefined, jumps: Jum
     ["operations", format.count(operations.count[operation] as number)],
     [
       "issued by",
-      linkTo(warpAndRole(launch, operations.row[operation] as number), () => jumps.toEvent(first)),
+      linkTo(warpAndRole(launch, operations.row[operation] as number), () => jumps.numbered(first)),
     ],
     ["issued", first === last ? clock.at(first) : `${clock.at(first)} to ${clock.at(last)}`],
-    ["carried out", done < meta.length ? linkTo(`at ${clock.at(done)}`, () => jumps.toEvent(done)) : "never"],
+    [
+      "carried out",
+      done < meta.length ? linkTo(`at ${clock.at(done)}`, () => jumps.numbered(done)) : "never",
+    ],
   ];
   const bytes = operations.bytes[operation] as number;
   if (bytes) rows.push(["bytes", `${format.bytes(bytes)} (${format.count(bytes)})`]);
@@ -77,7 +93,7 @@ function operationPart(launch: Launch, operation: number | undefined, jumps: Jum
   if (detail >= 0) rows.push(["at", `tmem[${detail >> 16},${detail & 0xffff}]`]);
   const barrier = operations.barrier[operation] as number;
   if (barrier >= 0)
-    rows.push(["signals", linkTo(meta.barriers[barrier]?.name as string, () => jumps.toBarrier(barrier))]);
+    rows.push(["signals", linkTo(meta.barriers[barrier]?.name as string, () => jumps.barrier(barrier))]);
   return [part("In flight"), definitions(rows)];
 }
 
@@ -91,7 +107,7 @@ function barrierPart(launch: Launch, relations: Relations, event: number, jumps:
   return [
     part("Barrier"),
     definitions([
-      ["name", linkTo(barrier.name, () => jumps.toBarrier(index))],
+      ["name", linkTo(barrier.name, () => jumps.barrier(index))],
       ["place", `${barrierPlace(barrier)} of CTA ${meta.ctas[barrier.rank]}`],
       ["does", meta.actions[actions.action[action] as number] as string],
       ["phase bit", String(actions.parity[action])],
@@ -108,7 +124,7 @@ function causePart(launch: Launch, relations: Relations, event: number, jumps: J
     const length = launch.clock.between(launch.waits.since[wait] as number, event);
     rows.push(["waited", `${waitedFor(launch, wait)}, for ${length}`]);
   } else rows.push(["waited", "not at all: the phase was complete"]);
-  if (cause !== undefined) rows.push(["released by", eventLink(launch, cause, jumps.toEvent)]);
+  if (cause !== undefined) rows.push(["released by", eventLink(launch, cause, (to) => jumps.numbered(to))]);
   return [part("Cause"), definitions(rows)];
 }
 
@@ -130,16 +146,14 @@ function effectPart(launch: Launch, relations: Relations, event: number, jumps: 
       h(
         "ul",
         { class: "sg-list" },
-        ...released
-          .slice(0, LISTED)
-          .map(({ event: to, since }) =>
-            h(
-              "li",
-              {},
-              eventLink(launch, to, jumps.toEvent),
-              since === undefined ? " came later" : ` had waited ${launch.clock.between(since, to)}`,
-            ),
+        ...released.slice(0, LISTED).map(({ event: to, since }) =>
+          h(
+            "li",
+            {},
+            eventLink(launch, to, (to) => jumps.numbered(to)),
+            since === undefined ? " came later" : ` had waited ${launch.clock.between(since, to)}`,
           ),
+        ),
         more > 0 ? h("li", {}, `and ${more} more`) : undefined,
       ),
     ];

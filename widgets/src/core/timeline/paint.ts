@@ -4,7 +4,7 @@
 import type { CanvasPaint, Look } from "../colors";
 import { eachVisible, paintLevel, paintLinks, paintProfile, paintWaits } from "./layers";
 import { AXIS_HEIGHT, type RowBox } from "./layout";
-import type { TimelineModel } from "./model";
+import type { Hit, TimelineModel } from "./model";
 import { span, ticks } from "./range";
 import { DIMMED, type Scene, xOf } from "./scene";
 import { firstEndingAfter, firstStartingFrom, type Spans } from "./spans";
@@ -24,7 +24,8 @@ export function paintTimeline(context: CanvasRenderingContext2D, paint: CanvasPa
   }
   context.globalAlpha = 1;
   paintLinks(context, scene);
-  paintSelected(context, scene);
+  for (const hit of scene.marked) paintOutline(context, scene, hit, 1);
+  if (scene.selected) paintOutline(context, scene, scene.selected, 2);
   const x = xOf(scene, scene.cursor);
   context.fillStyle = theme.focus;
   context.fillRect(Math.round(x) - 1, AXIS_HEIGHT - 6, 2, layout.height);
@@ -134,23 +135,30 @@ function paintLabel(
   context.fillText(shown, from, y + height / 2 + 0.5);
 }
 
-function paintSelected(context: CanvasRenderingContext2D, scene: Scene): void {
-  const { selected, model, layout, theme } = scene;
-  const row = selected && model.rows[selected.row];
-  const box = selected && layout.rows[selected.row];
-  if (!selected || !row || !box) return;
-  const spans = selected.layer === "wait" ? row.waits : row.lanes[selected.lane];
-  if (!spans || selected.index >= spans.size) return;
-  const from = xOf(scene, spans.start[selected.index] as number);
-  const to = xOf(scene, spans.end[selected.index] as number);
-  const lanes = selected.layer === "wait" ? 1 : row.lanes.length;
+function paintOutline(context: CanvasRenderingContext2D, scene: Scene, hit: Hit, lineWidth: number): void {
+  const { model, layout, theme, width } = scene;
+  const row = model.rows[hit.row];
+  const box = layout.rows[hit.row];
+  if (!row || !box) return;
+  const spans = hit.layer === "wait" ? row.waits : row.lanes[hit.lane];
+  if (!spans || hit.index >= spans.size) return;
+  const from = xOf(scene, spans.start[hit.index] as number);
+  const to = xOf(scene, spans.end[hit.index] as number);
+  if (to < 0 || from > width) return;
+  const lanes = hit.layer === "wait" ? 1 : row.lanes.length;
   const height = box.height / lanes;
-  const lane = selected.layer === "wait" ? 0 : selected.lane;
+  const lane = hit.layer === "wait" ? 0 : hit.lane;
   const grown = Math.max(0, 6 - (to - from)) / 2; // what is a hair wide must still be found
+  const outline = [
+    from - 1 - grown,
+    box.y + lane * height - 1,
+    to - from + 2 + 2 * grown,
+    height + 2,
+  ] as const;
   context.strokeStyle = theme.background;
-  context.lineWidth = 4;
-  context.strokeRect(from - 1 - grown, box.y + lane * height - 1, to - from + 2 + 2 * grown, height + 2);
+  context.lineWidth = lineWidth + 2;
+  context.strokeRect(...outline);
   context.strokeStyle = theme.focus;
-  context.lineWidth = 2;
-  context.strokeRect(from - 1 - grown, box.y + lane * height - 1, to - from + 2 + 2 * grown, height + 2);
+  context.lineWidth = lineWidth;
+  context.strokeRect(...outline);
 }

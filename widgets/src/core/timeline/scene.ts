@@ -14,6 +14,8 @@ export interface Scene {
   range: Range;
   cursor: number;
   selected: Hit | undefined;
+  /** Outlined as well. */
+  marked: readonly Hit[];
   /** Rows to stress; the others are dimmed. Empty: all alike. */
   stressed: ReadonlySet<number>;
   width: number;

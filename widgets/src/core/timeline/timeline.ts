@@ -1,20 +1,22 @@
 // A zoomable timeline: rows with labels on a canvas, an axis, a cursor and a strip of the whole. It shows a TimelineModel
 // and knows nothing of what the rows mean.
 
-import { CanvasPaint, cssBackground, type Look } from "../colors";
+import { CanvasPaint } from "../colors";
 import { framed, h } from "../dom";
 import type { Disposer } from "../emitter";
 import type { KeyBinding } from "../keys";
 import type { Theme } from "../theme";
 import type { Tooltip } from "../tooltip";
 import { Gestures } from "./gestures";
+import { barWithId, hitAt, spanOf } from "./hits";
+import { TimelineLabels } from "./labels";
 import { type Layout, layoutOf, rowAtY } from "./layout";
 import { fit, Minimap } from "./minimap";
-import type { Hit, TimelineModel, TimelineRow } from "./model";
+import type { Hit, TimelineModel } from "./model";
+import { Motion } from "./motion";
 import { paintTimeline } from "./paint";
 import { Pyramid } from "./pyramid";
 import { clampRange, panned, type Range, showing, span, zoomed } from "./range";
-import { NO_SPANS, spanAt } from "./spans";
 
 export interface TimelineOptions {
   label: string;
@@ -43,7 +45,6 @@ const EMPTY: TimelineModel = {
   axis: "",
   barLabel: () => "",
 };
-const MOTION_MS = 120;
 const REACH = 3; // px
 
 export class Timeline {
@@ -54,13 +55,14 @@ export class Timeline {
   #range: Range = { start: 0, end: 1 };
   #cursor = 0;
   #selected: Hit | undefined;
+  #marked: readonly Hit[] = [];
   #stressed: ReadonlySet<number> = new Set();
   #canvas = h("canvas", { class: "sg-timeline-canvas", "aria-hidden": "true" });
-  #labels = h("div", { class: "sg-timeline-labels" });
+  #labels: TimelineLabels;
   #plot: HTMLElement;
   #minimap: Minimap;
   #frame = framed(() => this.draw());
-  #motion = 0;
+  #motion = new Motion((range) => this.setRange(range));
   #paint: CanvasPaint | undefined;
   #paintRatio = 0;
 
@@ -73,11 +75,12 @@ export class Timeline {
       { class: "sg-timeline-plot", role: "group", "aria-label": options.label },
       this.#canvas,
     );
+    this.#labels = new TimelineLabels(options.selectRow);
     this.#minimap = new Minimap(disposer, (middle) => this.centre(middle * this.#model.length));
     this.element = h(
       "div",
       { class: "sg-timeline" },
-      this.#labels,
+      this.#labels.element,
       this.#plot,
       h("div", { class: "sg-timeline-corner" }),
       this.#minimap.canvas,
@@ -95,7 +98,7 @@ export class Timeline {
     disposer.add(() => {
       resized.disconnect();
       this.#frame.cancel();
-      cancelAnimationFrame(this.#motion);
+      this.#motion.stop();
     });
   }
 
@@ -117,11 +120,12 @@ export class Timeline {
     this.#layout = layoutOf(model);
     this.#pyramids = model.rows.map((row) => row.lanes.map((lane) => new Pyramid(lane, model.length)));
     this.#selected = undefined;
+    this.#marked = [];
     this.#minimap.forget();
     this.#plot.setAttribute("aria-label", `${this.options.label} over ${model.axis}`);
     this.setRange(keepRange ? this.#range : { start: 0, end: model.length });
     this.#stressed = new Set();
-    this.#showLabels();
+    this.#labels.show(model, this.#layout);
   }
 
   setCursor(x: number, follow: boolean): void {
@@ -135,12 +139,18 @@ export class Timeline {
     this.redraw();
   }
 
+  /** Spans to outline besides the selected one. */
+  mark(hits: readonly Hit[]): void {
+    if (!hits.length && !this.#marked.length) return;
+    this.#marked = hits;
+    this.redraw();
+  }
+
   /** Rows to stress; none: all alike. */
   stress(rows: ReadonlySet<number>): void {
     if (rows.size === this.#stressed.size && [...rows].every((row) => this.#stressed.has(row))) return;
     this.#stressed = rows;
-    for (const [row, label] of [...this.#labels.querySelectorAll(".sg-timeline-label")].entries())
-      label.setAttribute("aria-pressed", String(rows.has(row)));
+    this.#labels.stress(rows);
     this.redraw();
   }
 
@@ -158,46 +168,22 @@ export class Timeline {
     this.setRange(panned(this.#range, x - (this.#range.start + this.#range.end) / 2));
   }
 
-  /** Moves to a range within 120 ms; at once where motion is unwelcome. */
+  /** Moves there smoothly. */
   glide(range: Range): void {
-    const from = this.#range;
-    const to = clampRange(range, this.#model.length, this.#model.least);
-    cancelAnimationFrame(this.#motion);
-    if (matchMedia("(prefers-reduced-motion: reduce)").matches) {
-      this.setRange(to);
-      return;
-    }
-    const began = performance.now();
-    const step = (now: number) => {
-      const part = Math.min(1, Math.max(0, (now - began) / MOTION_MS));
-      this.setRange({
-        start: from.start + (to.start - from.start) * part,
-        end: from.end + (to.end - from.end) * part,
-      });
-      if (part < 1) this.#motion = requestAnimationFrame(step);
-    };
-    this.#motion = requestAnimationFrame(step);
+    this.#motion.start(this.#range, clampRange(range, this.#model.length, this.#model.least));
   }
 
   /** Zooms so that a span fills a third of the view. */
   reveal(hit: Hit | undefined): void {
-    const row = hit && this.#model.rows[hit.row];
-    if (!hit || !row) return;
-    const spans = hit.layer === "wait" ? row.waits : row.lanes[hit.lane];
-    const start = spans?.start[hit.index];
-    const end = spans?.end[hit.index];
-    if (start === undefined || end === undefined) return;
-    this.glide({ start: start - (end - start), end: end + (end - start) });
+    const found = hit && spanOf(this.#model, hit);
+    if (!found) return;
+    const size = found.end - found.start;
+    this.glide({ start: found.start - size, end: found.end + size });
   }
 
   /** The bar of a row with this id. */
   find(row: number, id: number): Hit | undefined {
-    const lanes = this.#model.rows[row]?.lanes ?? [];
-    for (const [lane, spans] of lanes.entries()) {
-      const index = spans.id.indexOf(id);
-      if (index >= 0) return { row, layer: "bar", lane, index, id };
-    }
-    return undefined;
+    return barWithId(this.#model, row, id);
   }
 
   redraw(): void {
@@ -222,6 +208,7 @@ export class Timeline {
       range: this.#range,
       cursor: this.#cursor,
       selected: this.#selected,
+      marked: this.#marked,
       stressed: this.#stressed,
       width,
       theme,
@@ -254,67 +241,13 @@ export class Timeline {
   }
 
   #hit(x: number, y: number): Hit | undefined {
-    const row = rowAtY(this.#layout, y);
-    const box = this.#layout.rows[row];
-    const shown = this.#model.rows[row];
-    if (!box || !shown) return undefined;
-    const unit = this.#unitAt(x);
     const reach = (REACH * span(this.#range)) / this.#width;
-    const lane = Math.min(
-      shown.lanes.length - 1,
-      Math.floor(((y - box.y) / box.height) * shown.lanes.length),
-    );
-    const bars = shown.lanes[lane] ?? NO_SPANS;
-    const waits = shown.waits ?? NO_SPANS;
-    for (const [layer, spans, within] of [
-      ["bar", bars, 0],
-      ["wait", waits, 0],
-      ["bar", bars, reach],
-    ] as const) {
-      const index = spanAt(spans, unit, within);
-      if (index >= 0) return { row, layer, lane, index, id: spans.id[index] as number };
-    }
-    return undefined;
+    return hitAt(this.#model, this.#layout, this.#unitAt(x), y, reach);
   }
 
   #hover(event: PointerEvent, x: number, y: number): void {
     const row = rowAtY(this.#layout, y);
     const text = row < 0 ? undefined : this.options.describe(this.#hit(x, y), row, this.#unitAt(x));
     this.options.tooltip.show(text, event.clientX, event.clientY);
-  }
-
-  #showLabels(): void {
-    const { rows, looks } = this.#model;
-    const parts: HTMLElement[] = [];
-    for (const { name, y } of this.#layout.groups) {
-      const heading = h("div", { class: "sg-timeline-group" }, name);
-      heading.style.top = `${y}px`;
-      parts.push(heading);
-    }
-    rows.forEach((row, i) => {
-      parts.push(this.#label(row, i, looks));
-    });
-    if (this.#model.heading) parts.push(this.#model.heading);
-    this.#labels.replaceChildren(...parts);
-    this.#labels.style.height = `${this.#layout.height}px`;
-  }
-
-  #label(row: TimelineRow, index: number, looks: Look[]): HTMLElement {
-    const box = this.#layout.rows[index] as { y: number; height: number };
-    const swatch = h("span", { class: "sg-swatch", "aria-hidden": "true" });
-    if (row.look !== undefined) swatch.style.background = cssBackground(looks[row.look] as Look);
-    const attributes = {
-      type: "button",
-      class: "sg-timeline-label",
-      tabindex: -1,
-      title: row.title,
-      "aria-pressed": "false",
-    };
-    const label = h("button", attributes, swatch, h("span", {}, row.label));
-    label.addEventListener("click", () => this.options.selectRow(index));
-    const line = h("div", { class: "sg-timeline-line" }, label, row.extra);
-    line.style.top = `${box.y}px`;
-    line.style.height = `${box.height}px`;
-    return line;
   }
 }

@@ -1,0 +1,51 @@
+// The rows' labels beside a timeline: buttons that select their rows, and whatever stands beside them.
+
+import { cssBackground, type Look } from "../colors";
+import { h } from "../dom";
+import type { Layout } from "./layout";
+import type { TimelineModel, TimelineRow } from "./model";
+
+export class TimelineLabels {
+  readonly element = h("div", { class: "sg-timeline-labels" });
+
+  constructor(private select: (row: number) => void) {}
+
+  show({ rows, looks, heading }: TimelineModel, layout: Layout): void {
+    const parts: HTMLElement[] = [];
+    for (const { name, y } of layout.groups) {
+      const group = h("div", { class: "sg-timeline-group" }, name);
+      group.style.top = `${y}px`;
+      parts.push(group);
+    }
+    rows.forEach((row, i) => {
+      parts.push(this.#line(row, i, layout, looks));
+    });
+    if (heading) parts.push(heading);
+    this.element.replaceChildren(...parts);
+    this.element.style.height = `${layout.height}px`;
+  }
+
+  stress(rows: ReadonlySet<number>): void {
+    for (const [row, label] of [...this.element.querySelectorAll(".sg-timeline-label")].entries())
+      label.setAttribute("aria-pressed", String(rows.has(row)));
+  }
+
+  #line(row: TimelineRow, index: number, layout: Layout, looks: Look[]): HTMLElement {
+    const box = layout.rows[index] as { y: number; height: number };
+    const swatch = h("span", { class: "sg-swatch", "aria-hidden": "true" });
+    if (row.look !== undefined) swatch.style.background = cssBackground(looks[row.look] as Look);
+    const attributes = {
+      type: "button",
+      class: "sg-timeline-label",
+      tabindex: -1,
+      title: row.title,
+      "aria-pressed": "false",
+    };
+    const label = h("button", attributes, swatch, h("span", {}, row.label));
+    label.addEventListener("click", () => this.select(index));
+    const line = h("div", { class: "sg-timeline-line" }, label, row.extra);
+    line.style.top = `${box.y}px`;
+    line.style.height = `${box.height}px`;
+    return line;
+  }
+}

@@ -1,0 +1,32 @@
+// Canvases as this screen needs them.
+
+import { CanvasPaint } from "../core";
+
+export const HATCHED_FROM = 3; // px: below this a hatch is noise
+
+/** A canvas that is sharp on this screen; returns its context in CSS pixels. */
+export function sizeCanvas(
+  canvas: HTMLCanvasElement,
+  width: number,
+  height: number,
+): CanvasRenderingContext2D {
+  const ratio = devicePixelRatio || 1;
+  const pixels = [Math.round(width * ratio), Math.round(height * ratio)] as const;
+  if (canvas.width !== pixels[0]) canvas.width = pixels[0];
+  if (canvas.height !== pixels[1]) canvas.height = pixels[1];
+  canvas.style.width = `${width}px`;
+  canvas.style.height = `${height}px`;
+  const context = canvas.getContext("2d") as CanvasRenderingContext2D;
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.clearRect(0, 0, width, height);
+  return context;
+}
+
+let shared: { ratio: number; paint: CanvasPaint } | undefined;
+
+/** Patterns are costly to make and serve every canvas of the page. */
+export function sharedPaint(context: CanvasRenderingContext2D): CanvasPaint {
+  const ratio = devicePixelRatio || 1;
+  if (shared?.ratio !== ratio) shared = { ratio, paint: new CanvasPaint(context, ratio) };
+  return shared.paint;
+}
