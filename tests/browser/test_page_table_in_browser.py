@@ -220,7 +220,7 @@ def test_slash_finds_requests_pages_and_slots(widget: Locator, batch: Any, kind:
     page = batch.pages(1)[3]
     typed, selected = {
         "request": ("r2", {"request": 2}),
-        "page": (f"page {page}", {"request": 1, "page": page}),
+        "page": (f"page {page}", {"request": 1, "page": page, "token": 192, "tokens": 64}),
         "slot": (f"slot {page * 64 + 5}", {"request": 1, "page": page, "slot": page * 64 + 5}),
     }[kind]
     press(widget, "/")
