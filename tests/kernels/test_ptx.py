@@ -18,6 +18,7 @@ NAMES = [
     "mla_decode_sm100",
     "mla_decode_sm90",
     "paged_decode",
+    "shared_storage",
     "split_kv_combine",
     "tma_pipeline",
 ]
