@@ -6,14 +6,15 @@ PYTHONPATH=. python benchmarks/timing_model.py --measure OUT.json  measures, on 
 
 Measuring runs every case of benchmarks/calibration/cases.py through CudaDevice, and the microbenchmarks, and writes one
 JSON, which it prints, too. Times are per launch, from launch to launch in a CUDA graph of equal ones, medians:
-warm: the launch before has just touched the same memory; cold: 256 MiB of other memory were read in between, whose time
-is taken off.
+warm: the launch before has just touched the same memory, in five graphs of 100; cold: 256 MiB of other memory were
+read in between, whose time is taken off.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import time
 from collections.abc import Iterator
 from datetime import date
@@ -53,11 +54,13 @@ def measure(device: CudaDevice) -> Iterator[dict[str, Any]]:
     }
     for case in CASES:
         prepared = case.prepare(device)
+        warm = [launch_seconds(device, prepared.launch, count=100) for _ in range(5)]
         result["cases"].append(
             {
                 "kernel": case.kernel,
                 "shape": case.shape,
-                "warm_us": 1e6 * launch_seconds(device, prepared.launch),
+                "warm_us": 1e6 * statistics.median(warm),
+                "warm_us_by_graph": [1e6 * seconds for seconds in warm],
                 "cold_us": 1e6 * launch_seconds(device, prepared.launch, before=[flush]),
                 **occupancy(device, prepared.launch),
             }

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from calibration.gpu_time import launch_seconds
-from microbench import chains, wgmma
+from microbench import access, chains, wgmma
 
 from sglab import gpu
 from sglab.gpu import CudaDevice, Kernel, TensorMap
@@ -186,4 +186,4 @@ def launch_figures(bench: Bench) -> Figures:
     return figures
 
 
-PARTS = (instruction_figures, wgmma_figures, latency_figures, bandwidth_figures, launch_figures)
+PARTS = (instruction_figures, wgmma_figures, latency_figures, bandwidth_figures, launch_figures, *access.PARTS)
