@@ -120,6 +120,7 @@ Machine read_machine(const nb::dict& figures) {
   m.warm = nb::cast<bool>(figures["warm"]);
   const std::pair<const char*, double Machine::*> fields[] = {
       {"launch", &Machine::launch},
+      {"cold_start", &Machine::cold_start},
       {"cta_start", &Machine::cta_start},
       {"cta_interval", &Machine::cta_interval},
       {"branch", &Machine::branch},

@@ -81,6 +81,12 @@ def test_a_load_takes_the_latency_of_where_it_finds_its_data() -> None:
     assert cold[0] == pytest.approx(figures["hbm_latency"], abs=5)
 
 
+def test_a_cold_launch_starts_later() -> None:
+    log = record(chain("fma.rn.f32", 2))
+    starts = [log.timed("sm_90", l2=l2).cta_start[0] / CYCLE for l2 in ("warm", "cold")]
+    assert starts[1] - starts[0] == pytest.approx(figures_of("sm_90")["cold_start"])
+
+
 def test_streams_run_at_the_bandwidth_of_the_memory() -> None:
     body = "\n".join(
         f"  ld.global.v4.f32 {{%f{4 * i}, %f{4 * i + 1}, %f{4 * i + 2}, %f{4 * i + 3}}}, [%wide+{i * 2**21}];"

@@ -108,6 +108,19 @@ def test_a_named_barrier_holds_every_warp_until_the_last_arrives() -> None:
     assert (released >= timed.phases[row]).all()
 
 
+def test_the_producer_of_the_sm90_kernel_runs_ahead_of_its_consumers() -> None:
+    """The load warp asks for the next tile while the warpgroups multiply this one, and is done before they are."""
+    log, timed = mla("sm_90", 16_384)
+    cta = int(np.bincount(log.cta[log.copies.event]).argmax())
+    copies, products = (np.flatnonzero(log.cta[table.event] == cta) for table in (log.copies, log.mmas))
+    asked, started = np.sort(timed.copies.start[copies]), np.sort(timed.mmas.start[products])
+    ahead = [(timed.mmas.end[products] > moment).mean() for moment in (asked[0], asked[-1])]
+    assert ahead[0] == 1
+    assert ahead[1] > 0.2
+    assert started[0] > timed.copies.end[copies].min()
+    assert overlap(timed.busy("copy", int(timed.cta_sm[cta])), timed.busy("mma", int(timed.cta_sm[cta]))) > 100
+
+
 def test_copies_products_and_softmax_of_the_sm100_kernel_overlap() -> None:
     """The TMA warp, the MMA warp and the softmax warps work at the same time."""
     log, timed = mla("sm_100", 1024)

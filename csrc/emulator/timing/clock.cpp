@@ -82,10 +82,11 @@ void Clock::place_first() {
   out_.cta_start.resize(ctas);
   out_.cta_end.resize(ctas);
   out_.cta_sm.resize(ctas);
-  next_start_ = m_.launch;
+  const double first = m_.launch + (m_.warm ? 0 : m_.cold_start);
+  next_start_ = first;
   const std::uint32_t groups = std::max(m_.sms / t_.cluster_size, 1u);
   const std::uint32_t resident = std::min(clusters_, groups * t_.ctas_per_sm);
-  while (next_cluster_ < resident) place(next_cluster_, next_cluster_ % groups, m_.launch);
+  while (next_cluster_ < resident) place(next_cluster_, next_cluster_ % groups, first);
 }
 
 void Clock::place(std::uint32_t cluster, std::uint32_t slot, double time) {

@@ -135,7 +135,7 @@ struct Trace {
 struct Machine {
   std::uint32_t sms;
   bool warm;  // what the launch touches lies in the L2 cache, as far as it fits
-  double launch, cta_start, cta_interval, branch;
+  double launch, cold_start, cta_start, cta_interval, branch;
   double l1_latency, l2_latency, hbm_latency, atomic_latency;
   double load_port, load_rate, store_port, store_rate, l2_rate, hbm_rate, l1_capacity, l2_capacity;
   double copy_latency, tensor_copy_latency, copy_port, copy_rate, copy_store_port, copy_store_latency;

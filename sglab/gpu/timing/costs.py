@@ -235,9 +235,11 @@ _SHARED_SPACE, _GLOBAL_SPACE = 1, 4  # to read them; twice that, to write
 BRANCH, FIXED, NO_UNROLL = 16, 32, 64
 _IS_BRANCH = re.compile(r"bra|ret|exit|call|brx|trap")
 _IS_FIXED = re.compile(
-    r"wgmma|tcgen05|griddep|setmaxnreg|nanosleep|fence|membar|mbarrier|bar|cp\.|(red|st)\.async|activemask|discard"
-    r"|prefetch|(ld|st|atom|red|multimem)\S*\.(volatile|relaxed|acquire|release|acq_rel|mmio)"
+    r"(bar|barrier)(?!\S*arrive)|mbarrier\.(try|test)_wait|cp\.async\.\S*wait|wgmma\.wait|tcgen05\.(wait|alloc|dealloc)"
+    r"|fence|membar|griddep|setmaxnreg|nanosleep|activemask"
+    r"|(ld|st|atom|red|multimem)\S*\.(volatile|relaxed|acquire|release|acq_rel|mmio)"
 )
+_IS_ORDERED = re.compile(r"(bar|barrier)\.|mbarrier|cp\.|(red|st)\.async|wgmma|tcgen05|prefetch|discard")
 _CLOCK = re.compile(r"%(clock|globaltimer)")
 
 
@@ -247,6 +249,8 @@ def order_of(opcode: str, text: str) -> int:
         return BRANCH
     if _IS_FIXED.match(opcode) or _CLOCK.search(text):
         return FIXED
+    if _IS_ORDERED.match(opcode):
+        return 2 * (_SHARED_SPACE | _GLOBAL_SPACE)
     found = re.match(r"(ld|st|atom|red)", opcode)
     if not found or re.search(r"\.(param|const|nc)\b", opcode):
         return 0

@@ -57,6 +57,13 @@ _SM_90 = (
         "launch", 1400, "cycles", "from one launch to the next when nothing runs", "measured: launch.empty_kernel_us"
     ),
     Figure(
+        "cold_start",
+        2100,
+        "cycles",
+        "cold: until arguments, code and address translations have come from memory",
+        "fitted; as three loads from memory one after the other",
+    ),
+    Figure(
         "cta_start",
         300,
         "cycles",
