@@ -112,6 +112,21 @@ class Contract:
                 f"Convert it: {name}.to({first}.dtype).",
             )
 
+    def apart(self, argument: str, output: torch.Tensor, **others: torch.Tensor | None) -> None:
+        """Require an output to share no memory with other tensors: it is written while they are read.
+
+        Two strided tensors may lie between each other's rows; of these only a common start is refused.
+        """
+        start, end = _span(output)
+        for name, other in others.items():
+            if other is None:
+                continue
+            first, last = _span(other)
+            dense = output.is_contiguous() or other.is_contiguous()
+            if start < last and first < end and (dense or start == first):
+                shared = f"an overlap of {min(end, last) - max(start, first)} bytes"
+                self.fail(argument, f"memory apart from {name}", shared, "Pass a tensor of its own.")
+
     def elements(self, argument: str, holds: torch.Tensor, expected: str, values: torch.Tensor, remedy: str) -> None:
         """Require a condition of every element; `holds` and `values` have one shape. Reads the tensors' contents."""
         if bool(holds.all()):
@@ -126,6 +141,15 @@ def reads_values(check_values: bool | None, device: torch.device) -> bool:
     By default on the CPU yes, on a GPU no: there it would wait for the device and break graph capture.
     """
     return device.type == "cpu" if check_values is None else check_values
+
+
+def _span(tensor: torch.Tensor) -> tuple[int, int]:
+    """First byte, and the one behind the last."""
+    start = tensor.data_ptr()
+    if tensor.numel() == 0:
+        return start, start
+    last = sum((length - 1) * stride for length, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return start, start + (last + 1) * tensor.element_size()
 
 
 def _name(dtype: torch.dtype) -> str:

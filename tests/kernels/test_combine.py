@@ -103,6 +103,9 @@ def test_the_kernel_runs_on_the_emulator_and_says_so(generator) -> None:
     assert "our CUDA kernel on an emulated sm_100a" in str(choice)
 
 
+STORAGE = torch.zeros(300, 4, 512)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -119,11 +122,13 @@ def test_the_kernel_runs_on_the_emulator_and_says_so(generator) -> None:
         ({"partial_lse": torch.zeros(300, 5)}, "heads = 4, as partial_out has"),
         ({"out": torch.zeros(1, 4, 256)}, "out must be of shape (batch, heads, 512)"),
         ({"lse_base": "10"}, "lse_base must be '2' or 'e'"),
+        ({"out": STORAGE[7:8]}, "out must be memory apart from partial_out; got an overlap of 8192 bytes"),
+        ({"lse": STORAGE[5, 0, :4].view(1, 4)}, "lse must be memory apart from partial_out"),
     ],
 )
 def test_explains_bad_input(change: dict[str, Any], words: str) -> None:
     arguments = {
-        "partial_out": torch.zeros(300, 4, 512),
+        "partial_out": STORAGE,
         "partial_lse": torch.zeros(300, 4),
         "slot_indptr": torch.tensor([0, 3], dtype=torch.int32),
         "requests": torch.tensor([0], dtype=torch.int32),

@@ -235,6 +235,29 @@ def test_no_states_or_only_empty_ones_give_zero(base: object, implementation: st
 
 
 class TestOutputs:
+    @pytest.mark.parametrize("kind", ["cuda", "triton"])
+    @pytest.mark.parametrize("head_dim", [128, 130, 512])
+    @pytest.mark.parametrize(("v_from", "s_from"), [(0, 0), (2, 2), (0, 2), (2, 0), (None, 0), (0, None)])
+    def test_either_output_may_be_either_sides_input(
+        self,
+        merge: Callable,
+        v_from: int | None,
+        s_from: int | None,
+        head_dim: int,
+        kind: str,
+        device: torch.device,
+        generator: object,
+    ) -> None:
+        """Rows that more than one warp works on in Triton, and vectors of 16 bytes or single elements in CUDA."""
+        inputs = [*random_state((7, 3, head_dim), torch.float32, device, generator)]
+        inputs += random_state((7, 3, head_dim), torch.float32, device, generator)
+        wanted = merge(*inputs, implementation="reference")
+        outputs = [None if v_from is None else inputs[v_from], None if s_from is None else inputs[s_from + 1]]
+        given = merge(*inputs, *outputs, implementation=kind)
+        for result, output, expected in zip(given, outputs, wanted, strict=True):
+            assert output is None or result is output
+            assert_close(result, expected, 2e-6)
+
     @pytest.mark.parametrize("target", [0, 2])
     def test_an_input_may_be_the_output(
         self, merge: Callable, target: int, implementation: str, device: torch.device, generator: object
@@ -283,6 +306,10 @@ STORAGE = torch.zeros(1000)
             {"v_merged": STORAGE[:64].view(4, 2, 8), "v_a": STORAGE[8:72].view(4, 2, 8)},
             ["v_merged", "v_a itself", "224"],
         ),
+        (
+            {"v_merged": STORAGE[:64].view(4, 2, 8), "s_merged": STORAGE[56:64].view(4, 2)},
+            ["s_merged must be memory apart from v_merged", "32 bytes"],
+        ),
     ],
 )
 def test_explains_bad_input_and_changes_nothing(merge: Callable, change: dict, words: list[str]) -> None:
@@ -299,6 +326,13 @@ def test_explains_bad_input_and_changes_nothing(merge: Callable, change: dict, w
     assert all(word in str(error.value) for word in words), str(error.value)
     assert not arguments["s_merged"].any()
     assert not STORAGE.any()
+
+
+def test_a_mask_may_not_lie_in_an_output() -> None:
+    v, s = torch.zeros(4, 2, 8), torch.zeros(4, 2)
+    with pytest.raises(ContractError, match="s_merged must be memory apart from mask"):
+        merge_state_in_place(v, s, v + 1, s + 1, s.view(torch.bool).flatten()[:4])
+    assert not v.any() and not s.any()
 
 
 def test_merge_states_explains_bad_input() -> None:

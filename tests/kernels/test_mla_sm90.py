@@ -168,6 +168,8 @@ def test_arguments_are_refused_by_name() -> None:
     assert "q_nope" in refused(q_nope=torch.zeros(1, 128, 500, dtype=torch.float16))
     assert "kv_cache" in refused(kv_cache=torch.zeros(4, 8, 576, dtype=torch.float16))
     assert "kv_cache" in refused(kv_cache=torch.zeros(4, 64, 576, dtype=torch.bfloat16))
+    q_nope = torch.zeros(1, 128, 512, dtype=torch.float16)
+    assert "out must be memory apart from q_nope" in refused(q_nope=q_nope, out=q_nope)
     assert "sm_scale" in refused(sm_scale=0.0)
     assert "lse_base" in refused(lse_base="10")
     assert "q_nope" in refused(

@@ -72,6 +72,10 @@ def check(
     strides = f"strides {tuple(out.stride())}"
     contract.require(all(s % 4 == 0 for s in out.stride()[:2]), "out", "of rows 4 elements apart", strides, "Clone it.")
     contract.require(lse_base in LSE_UNITS, "lse_base", "'2' or 'e'", repr(lse_base), "Choose one.")
+    inputs = {"partial_out": partial_out, "partial_lse": partial_lse, "slot_indptr": slot_indptr, "requests": requests}
+    contract.apart("out", out, **inputs, partial_count=partial_count, lse=lse)
+    if lse is not None:
+        contract.apart("lse", lse, **inputs, partial_count=partial_count)
     if max_splits is None:
         max_splits = _most(contract, slot_indptr, len(partial_out))
     remedy = "Attend with fewer splits: a row's weights must fit the kernel's shared memory."

@@ -86,6 +86,8 @@ def check_pair(
     for argument, output in (("v_merged", v_merged), ("s_merged", s_merged)):
         for name, tensor in zip(names, inputs, strict=True):
             in_place |= _is_same_memory(contract, argument, output, name, tensor)
+        contract.apart(argument, output, mask=mask)
+    contract.apart("s_merged", s_merged, v_merged=v_merged)
     return PairArguments(v_a, s_a, v_b, s_b, v_merged, s_merged, rule, mask, in_place)
 
 

@@ -83,6 +83,9 @@ def check(
     contract.tensor("lse", lse, "batch heads", (torch.float32,))
     contract.same_dtype(q_nope=q_nope, out=out)
     contract.require(lse.is_contiguous(), "lse", "contiguous", f"strides {tuple(lse.stride())}", "Pass a fresh one.")
+    inputs = {"q_nope": q_nope, "q_pe": q_pe, "kv_cache": kv_cache, "page_table": page_table}
+    contract.apart("out", out, **inputs, lse=lse)
+    contract.apart("lse", lse, **inputs)
     aligned = out.data_ptr() % 16 == 0 and all(stride % 8 == 0 for stride in out.stride()[:2])
     contract.require(aligned, "out", "16-byte aligned in every row", f"strides {tuple(out.stride())}", "Clone it.")
     return DecodeArguments(q_nope, q_pe, kv_cache, page_table, float(sm_scale), out, lse, lse_base)
