@@ -75,10 +75,10 @@ __device__ constexpr uint32_t empty(int buffer, int half) {
 __device__ constexpr uint32_t p_ready(int buffer) {
   return kBarriers + 8 * (22 + buffer);
 }
-constexpr uint32_t kQFull = kBarriers + 8 * 24;
-constexpr uint32_t kQEmpty = kBarriers + 8 * 25;
+constexpr uint32_t kQFull = kBarriers + 8 * 24;   // Q of the work is in shared memory
+constexpr uint32_t kQEmpty = kBarriers + 8 * 25;  // both attentions have made their last S from it
 
-enum NamedBarrier { kEvenOnly = 1, kOddOnly = 2, kBothAttention = 3 };
+enum NamedBarrier { kEvenOnly = 1, kOddOnly = 2, kBothAttention = 3 };  // one or both attention warpgroups
 
 struct Work {
   int request;
