@@ -1,23 +1,27 @@
 """Recorded runs of the index kernels, cut into moments that a reader can step through.
 
-A moment is one lane of a vector step: the entry that it read and the entry that it wrote, or one of the two. A load and
-the store that follows it in the same program with the same active lanes are one vector step: in these kernels lane i
-of the store writes what lane i of the load read, which `IndexRun` checks on the recorded values.
+A moment is one element of a vector step: the entry that was read and the entry that was written, or one of the two. A
+load and the store that follows it in the same program with as many elements are one vector step: in these kernels the
+i-th element of the store is made from the i-th of the load, which `IndexRun` checks on the recorded values. Triton may
+have another lane write an element than the one that read it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
 from sglab.engine import Batch
+from sglab.gpu.errors import LaunchError
 from sglab.kernels import kv_indices
 from sglab.kernels.kv_indices import triton as kernels
 
+from .emulated_recorder import record_emulated
 from .memory import LOAD, STORE, MemoryTrace
 from .triton_recorder import record_triton
 
@@ -29,7 +33,7 @@ SHOWN_WHOLE = 2**20
 
 COLUMNS = (
     "program", "lane", "read_line", "read_tensor", "read_row", "read_column", "read_value",
-    "write_line", "write_tensor", "write_row", "write_column", "write_value",
+    "write_line", "write_tensor", "write_row", "write_column", "write_value", "write_lane",
 )  # fmt: skip
 NONE = -1
 
@@ -67,13 +71,14 @@ class IndexRun:
         trace, store = self.trace, load + 1
         if store >= trace.operations or (trace.kind[load], trace.kind[store]) != (LOAD, STORE):
             return False
+        first = trace.first
+        elements = first[load + 1] - first[load], first[store + 1] - first[store]
         same_program = trace.program[load] == trace.program[store] and trace.lanes[load] == trace.lanes[store]
-        lanes = trace.lane[trace.rows(load)], trace.lane[trace.rows(store)]
-        return bool(same_program and np.array_equal(*lanes))
+        return bool(same_program and elements[0] == elements[1])
 
     @cached_property
     def moments(self) -> np.ndarray:
-        """int32 [M, 12], the columns of COLUMNS; NONE where a moment reads or writes nothing."""
+        """int32 [M, 13], the columns of COLUMNS; NONE where a moment reads or writes nothing."""
         parts = [self._moments_of(*step) for step in self.steps]
         table = np.concatenate(parts) if parts else np.zeros((0, len(COLUMNS)), np.int32)
         self._check_values(table)
@@ -91,6 +96,7 @@ class IndexRun:
             table[:, 2:7] = self._accesses(read)
         if written is not None:
             table[:, 7:12] = self._accesses(written)
+            table[:, 12] = trace.lane[trace.rows(written)]
         return table
 
     def _accesses(self, operation: int) -> np.ndarray:
@@ -114,7 +120,7 @@ class IndexRun:
         paired = (table[:, 3] != NONE) & (table[:, 8] != NONE)
         divisor = self.page_size if self.kernel == "flashmla" else 1
         if not np.array_equal(table[paired, 6] // divisor, table[paired, 11]):
-            raise RuntimeError(f"{self.trace.kernel}: a lane stored something else than what the same lane had read")
+            raise RuntimeError(f"{self.trace.kernel}: an element was stored that is not what was read for it")
 
     @cached_property
     def step_ends(self) -> np.ndarray:
@@ -176,7 +182,8 @@ def _run_flashmla(page_size: int, inputs: dict[str, torch.Tensor]) -> IndexRun:
     out = torch.full((len(lens), -(-pages // per_tile) * per_tile), -1, dtype=torch.int32)
     before = out.numpy().copy()
     tensors = {**inputs, "block_kv_indices": out}
-    with record_triton(kernels.create_flashmla_kv_indices_triton, tensors) as recording:
+
+    def launch() -> None:
         kv_indices.create_flashmla_kv_indices(
             inputs["req_to_token"],
             inputs["req_pool_indices"],
@@ -186,7 +193,9 @@ def _run_flashmla(page_size: int, inputs: dict[str, torch.Tensor]) -> IndexRun:
             page_size=page_size,
             implementation="triton",
         )
-    return IndexRun("flashmla", recording.trace(), page_size, _arrays(inputs), before, out.numpy())
+
+    trace = _recorded(kernels.create_flashmla_kv_indices_triton, tensors, launch)
+    return IndexRun("flashmla", trace, page_size, _arrays(inputs), before, out.numpy())
 
 
 def _run_flashinfer(page_size: int, inputs: dict[str, torch.Tensor]) -> IndexRun:
@@ -196,11 +205,24 @@ def _run_flashinfer(page_size: int, inputs: dict[str, torch.Tensor]) -> IndexRun
     inputs = {**inputs, "kv_indptr": indptr}
     out = torch.zeros(int(indptr[-1]), dtype=torch.int32)
     before = out.numpy().copy()
-    with record_triton(kernels.create_flashinfer_kv_indices_triton, {**inputs, "kv_indices": out}) as recording:
+
+    def launch() -> None:
         kv_indices.create_flashinfer_kv_indices(
             inputs["req_to_token"], inputs["req_pool_indices"], lens, indptr, None, out, implementation="triton"
         )
-    return IndexRun("flashinfer", recording.trace(), page_size, _arrays(inputs), before, out.numpy())
+
+    trace = _recorded(kernels.create_flashinfer_kv_indices_triton, {**inputs, "kv_indices": out}, launch)
+    return IndexRun("flashinfer", trace, page_size, _arrays(inputs), before, out.numpy())
+
+
+def _recorded(kernel: Any, tensors: dict[str, torch.Tensor], launch: Callable[[], None]) -> MemoryTrace:
+    """The compiled kernel on the emulator; where nothing can be compiled or emulated, Triton's interpreter."""
+    try:
+        return record_emulated(kernel, tensors, launch)
+    except LaunchError:  # the launch went to the interpreter, or its grid is empty; running it again writes the same
+        with record_triton(kernel, tensors) as recording:
+            launch()
+        return recording.trace()
 
 
 def _arrays(tensors: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:

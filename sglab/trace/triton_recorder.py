@@ -19,7 +19,8 @@ import numpy as np
 
 from sglab.gpu.triton.routing import ENVIRONMENT
 
-from .memory import ATOMIC, LOAD, STORE, UNNAMED, MemoryTrace, Source, TracedTensor
+from .accesses import AccessTable
+from .memory import ATOMIC, LOAD, STORE, MemoryTrace, Source
 
 MACHINE = "Triton interpreter"
 
@@ -48,20 +49,7 @@ class Recording:
         self._file = kernel.fn.__code__.co_filename
         self._builder = interpreter.interpreter_builder
         self._thread = threading.get_ident()
-        self._tensors = tuple(
-            TracedTensor(name, str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), tuple(tensor.stride()))
-            for name, tensor in tensors.items()
-        )
-        extents = [
-            (t.data_ptr(), t.data_ptr() + _extent(t), t.element_size(), n) for n, t in enumerate(tensors.values())
-        ]
-        extents.sort()
-        self._starts = np.array([each[0] for each in extents], dtype=np.uint64)
-        self._ends = np.array([each[1] for each in extents], dtype=np.uint64)
-        self._sizes = np.array([each[2] for each in extents], dtype=np.uint64)
-        self._numbers = np.array([each[3] for each in extents], dtype=np.int16)
-        self._operations: list[tuple[tuple[int, int, int], int, int, int]] = []
-        self._accesses: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = []
+        self._table = AccessTable(tensors)
         self._grid = (0, 0, 0)
 
     def add(self, kind: int, pointers: np.ndarray, mask: Any, values: np.ndarray) -> None:
@@ -70,24 +58,12 @@ class Recording:
             return
         addresses, enabled, data = np.broadcast_arrays(pointers, mask, values)
         lanes = np.flatnonzero(enabled).astype(np.int32)
-        active = addresses.reshape(-1)[lanes].astype(np.uint64)
-        numbers, index = self._locate(active)
         flat = np.ascontiguousarray(data.reshape(-1)[lanes])
-        bits = flat.view(f"u{flat.itemsize}").astype(np.uint64)
         self._grid = tuple(self._builder.grid_dim)
-        self._operations.append((tuple(self._builder.grid_idx), kind, self._line(), enabled.size))
-        self._accesses.append((lanes, numbers, index, bits))
-
-    def _locate(self, addresses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Tensor number and element of each address."""
-        if not len(self._starts):
-            return np.full(len(addresses), UNNAMED, dtype=np.int16), addresses.astype(np.int64)
-        place = np.searchsorted(self._starts, addresses, side="right").astype(np.int64) - 1
-        safe = np.maximum(place, 0)
-        inside = (place >= 0) & (addresses < self._ends[safe])
-        index = (addresses - self._starts[safe]) // self._sizes[safe]
-        numbers = np.where(inside, self._numbers[safe], np.int16(UNNAMED))
-        return numbers, np.where(inside, index, addresses).astype(np.int64)
+        (x, y, z), (across, down, _) = self._builder.grid_idx, self._grid
+        program = x + across * (y + down * z)
+        bits = flat.view(f"u{flat.itemsize}")
+        self._table.add(program, kind, self._line(), enabled.size, lanes, addresses.reshape(-1)[lanes], bits)
 
     def _line(self) -> int:
         """The line of the kernel's file that is being executed."""
@@ -100,24 +76,7 @@ class Recording:
 
     def trace(self) -> MemoryTrace:
         """What was recorded so far, as columns."""
-        x, y, _ = self._grid
-        counts = [len(lanes) for lanes, *_ in self._accesses]
-        return MemoryTrace(
-            machine=MACHINE,
-            kernel=self._kernel.__name__,
-            grid=self._grid,
-            tensors=self._tensors,
-            source=_source(self._kernel),
-            program=_column([p[0] + x * (p[1] + y * p[2]) for p, *_ in self._operations], np.int32),
-            kind=_column([operation[1] for operation in self._operations], np.uint8),
-            line=_column([operation[2] for operation in self._operations], np.int32),
-            lanes=_column([operation[3] for operation in self._operations], np.int32),
-            first=np.concatenate(([0], np.cumsum(counts, dtype=np.int64))).astype(np.int64),
-            lane=_joined([access[0] for access in self._accesses], np.int32),
-            tensor=_joined([access[1] for access in self._accesses], np.int16),
-            index=_joined([access[2] for access in self._accesses], np.int64),
-            bits=_joined([access[3] for access in self._accesses], np.uint64),
-        )
+        return self._table.trace(MACHINE, self._kernel.__name__, self._grid, source_of(self._kernel))
 
 
 class _RecordingMemory:
@@ -150,22 +109,7 @@ class _RecordingMemory:
         return old
 
 
-def _extent(tensor: Any) -> int:
-    """Bytes from a tensor's first element to the end of its last."""
-    if tensor.numel() == 0:
-        return 0
-    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    return int((last + 1) * tensor.element_size())
-
-
-def _source(kernel: Any) -> Source:
+def source_of(kernel: Any) -> Source:
+    """The text of a Triton kernel."""
     lines, first = inspect.getsourcelines(kernel.fn)
     return Source(f"{kernel.fn.__module__.replace('.', '/')}.py", first, "".join(lines))
-
-
-def _column(values: list[int], dtype: Any) -> np.ndarray:
-    return np.array(values, dtype=dtype)
-
-
-def _joined(parts: list[np.ndarray], dtype: Any) -> np.ndarray:
-    return np.concatenate(parts).astype(dtype, copy=False) if parts else np.zeros(0, dtype)

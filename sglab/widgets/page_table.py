@@ -11,6 +11,7 @@ import traitlets
 from sglab.engine import Batch
 from sglab.trace.index_runs import IndexRun, Kernel, run_index_kernel
 from sglab.trace.page_pool import PagePool, read_pool
+from sglab.trace.triton_recorder import MACHINE as INTERPRETER
 
 from . import page_table_text as text
 from .base import Widget, asset, command
@@ -26,11 +27,12 @@ class PageTable(Widget):
     (allocate, extend_by_token, share_prefix, free), reruns the index kernel after every edit, and follows edits made in
     other cells.
     kernel: which index kernel to show first: "flashmla" builds block_kv_indices (one page per entry), "flashinfer"
-    builds kv_indices (one token slot per entry). Both run as Triton kernels under a recorder.
+    builds kv_indices (one token slot per entry). Both are Triton kernels, compiled and run on the emulator, or, where
+    that cannot be, by Triton's interpreter.
     """
 
     bundle = "page_table"
-    format = 1
+    format = 2
     _esm = asset("page_table.js")
     _css = asset("page_table.css")
 
@@ -175,6 +177,7 @@ def _run_facts(run: IndexRun) -> dict[str, Any]:
     arrays = {**run.inputs, run.output: run.after}
     return {
         "kernel": run.trace.kernel,
+        "threads": run.trace.machine != INTERPRETER,
         "moments": len(run.moments),
         "output": run.output,
         "tensors": [tensor.name for tensor in run.trace.tensors],
@@ -187,11 +190,14 @@ def _run_facts(run: IndexRun) -> dict[str, Any]:
 
 def _header(batch: Batch, run: IndexRun, pool: PagePool) -> dict[str, Any]:
     tokens = int(pool.requests[:, 1].sum())
-    badge = {
-        "text": f"recorded · {run.trace.machine}",
-        "title": f"{run.trace.kernel} ran under {run.trace.machine} on this batch's own tensors; every access that "
-        "is drawn was recorded from that run.",
-    }
+    machine, kernel = run.trace.machine, run.trace.kernel
+    if machine == INTERPRETER:
+        how = (
+            f"{kernel} was interpreted by Triton on this batch's own tensors, as it could not be compiled or emulated."
+        )
+    else:
+        how = f"{kernel}, compiled by Triton, ran on the emulator on this batch's own tensors."
+    badge = {"text": machine, "title": f"{how} Every access that is drawn was recorded from that run."}
     subject = text.subject(batch.batch_size, tokens, pool)
     return {"title": "Page table", "subject": subject, "badge": badge}
 

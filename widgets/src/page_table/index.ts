@@ -6,7 +6,7 @@ import { PageTableView } from "./view";
 
 export default defineWidget({
   name: "page_table",
-  version: 1,
+  version: 2,
   render: (context) => {
     new PageTableView(context);
   },

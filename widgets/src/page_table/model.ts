@@ -28,6 +28,8 @@ export interface ArrayFacts {
 
 export interface RunFacts {
   kernel: string;
+  /** Lanes are threads of a compiled kernel's CTAs; else elements of a vector. */
+  threads: boolean;
   moments: number;
   output: string;
   tensors: string[];
@@ -73,6 +75,8 @@ export interface Moment {
   lane: number;
   read: Access | undefined;
   write: Access | undefined;
+  /** The lane that wrote; -1 without a write. */
+  writer: number;
 }
 
 const MOMENTS_AT_ONCE = 512;
@@ -204,6 +208,7 @@ export class PageTableModel {
       lane: row[1] as number,
       read: this.#access(row, 2),
       write: this.#access(row, 7),
+      writer: row[12] as number,
     };
   }
 

@@ -79,19 +79,27 @@ export function describeMoments(model: PageTableModel, from: number, to: number)
   const begun = last.program ? (programEnds[last.program - 1] as number) : 0;
   if (from < begun) return `Programs ${first.program} to ${last.program}: ${plural(to - from, "step")}.`;
   if (from === begun) return `${who} ran to its end. ${inOneGo(model, last)}`;
-  return `${who}: ${plural(to - from, "lane")} of a vector step. ${inOneGo(model, last, first)}`;
+  return `${who}: ${plural(to - from, "element")} of a vector step. ${inOneGo(model, last, first)}`;
 }
 
-function oneMoment(model: PageTableModel, { lane, read, write }: Moment): string {
+function oneMoment(model: PageTableModel, { lane, read, write, writer }: Moment): string {
   const { page_size: size } = model.pool;
   if (!read)
-    return write ? `, lane ${lane}, wrote ${write.value} to ${named(model, write)}.` : ": no access.";
+    return write
+      ? `, ${laneName(model, lane)}, wrote ${write.value} to ${named(model, write)}.`
+      : ": no access.";
   if (!write) return ` read ${named(model, read)} = ${count(read.value)}${meaning(read.array)}.`;
   const became =
     model.kernel === "flashmla"
       ? `${count(read.value)} ÷ ${size} = page ${count(write.value)}`
       : "it unchanged";
-  return `, lane ${lane}, read ${named(model, read)} = slot ${count(read.value)} and wrote ${became} to ${named(model, write)}.`;
+  const who = writer === lane ? "" : `${laneName(model, writer)} `;
+  return `, ${laneName(model, lane)}, read ${named(model, read)} = slot ${count(read.value)} and ${who}wrote ${became} to ${named(model, write)}.`;
+}
+
+/** Of a compiled kernel, the warp as well. */
+function laneName({ run }: PageTableModel, lane: number): string {
+  return run.threads ? `warp ${lane >> 5} lane ${lane & 31}` : `lane ${lane}`;
 }
 
 /** What a vector step did, by its last lane and, where it is known, its first. */
