@@ -1,6 +1,7 @@
 """Our MLA decode kernels on the emulator, as they ship or with their PTX changed."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
@@ -16,11 +17,43 @@ NAMES = {"sm_90a": "mla_decode_sm90", "sm_100a": "mla_decode_sm100"}
 PAGE = {"sm_90a": 64, "sm_100a": 128}
 
 
+@dataclass(frozen=True)
+class Batch:
+    """Random requests.
+
+    q_scale: how much larger the queries are than usual, so that the softmax has sharp peaks
+    page: tokens; 0: as many as the kernel was made for
+    """
+
+    lengths: Sequence[int]
+    heads: int = 64
+    q_scale: float = 1.0
+    page: int = 0
+
+    def arguments(self, arch: str) -> tuple[torch.Tensor, ...]:
+        generator = torch.Generator().manual_seed(0)
+        page = self.page or PAGE[arch]
+        pages = [-(-length // page) for length in self.lengths]
+        table = torch.full((len(pages), max(*pages, 1)), 2**30, dtype=torch.int32)
+        for row, count in enumerate(pages):
+            table[row, :count] = torch.arange(count) + sum(pages[:row])
+        halves = [(len(pages), self.heads, 512), (len(pages), self.heads, 64), (sum(pages) + 1, page, 576)]
+        q, rope, kv = (torch.randn(shape, generator=generator).half() for shape in halves)
+        return q * self.q_scale, rope * self.q_scale, kv, torch.tensor(self.lengths, dtype=torch.int32), table
+
+
 def decode(
     arch: str, lengths: Sequence[int], change: Callable[[str], str] | None = None, heads: int = 64, **options: Any
 ) -> tuple[list[Any], gpu.KernelError | None]:
     """Attends to random requests. change: of the kernel's PTX. Returns the launches' reports, and the error that ended
     them."""
+    return attend(arch, Batch(lengths, heads), change, **options)[:2]
+
+
+def attend(
+    arch: str, batch: Batch, change: Callable[[str], str] | None = None, **options: Any
+) -> tuple[list[Any], gpu.KernelError | None, tuple[torch.Tensor, ...]]:
+    """The same, and the results: out and lse; none after an error."""
     device, name = gpu.EmulatedDevice(arch, **options), NAMES[arch]
     module = ptx.module(name) if change is None else gpu.Module(change(ptx.text(name)), f"{name}.ptx")
     reports: list[Any] = []
@@ -36,18 +69,7 @@ def decode(
         mock.patch.object(ptx, "module", lambda asked: module if asked == name else shipped(asked)),
     ):
         try:
-            DECODES[arch](device, *_batch(lengths, heads, PAGE[arch]), sm_scale=192**-0.5)
+            results = DECODES[arch](device, *batch.arguments(arch), sm_scale=192**-0.5)
         except gpu.KernelError as error:
-            return reports, error
-    return reports, None
-
-
-def _batch(lengths: Sequence[int], heads: int, page: int) -> tuple[Any, ...]:
-    generator = torch.Generator().manual_seed(0)
-    pages = [-(-length // page) for length in lengths]
-    table = torch.full((len(lengths), max(*pages, 1)), 2**30, dtype=torch.int32)
-    for row, count in enumerate(pages):
-        table[row, :count] = torch.arange(count) + sum(pages[:row])
-    halves = [(len(lengths), heads, 512), (len(lengths), heads, 64), (sum(pages) + 1, page, 576)]
-    q, rope, kv = (torch.randn(shape, generator=generator).half() for shape in halves)
-    return q, rope, kv, torch.tensor(lengths, dtype=torch.int32), table
+            return reports, error, ()
+    return reports, None, results

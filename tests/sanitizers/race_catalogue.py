@@ -25,6 +25,7 @@ class Fault:
     grid: int = 1
     cluster: int = 1
     arch: str = "sm_90a"
+    severity: str = "error"
 
     def launch(self, entry: str, scheduler: str = "fair", seed: int = 0, **options: Any) -> Any:
         options.setdefault("sanitize", {"races"})
@@ -44,6 +45,8 @@ SM90 = (
     Fault("shared_without_barrier", "race", 64),
     Fault("exchange_without_second_barrier", "race", 128),
     Fault("lanes_without_warp_sync", "missing_warp_sync", 32),
+    Fault("lane_arrives_for_warp", "race", 64),
+    Fault("lane_overwrites_for_warp", "missing_warp_sync", 32),
     Fault("lanes_write_one_word", "lanes_collide", 32),
     Fault("ctas_write_one_word", "race", 32, grid=2),
     Fault("bulk_load_without_wait", "missing_mbarrier_wait", 64),
@@ -55,6 +58,10 @@ SM90 = (
     Fault("wgmma_without_proxy_fence", "missing_proxy_fence", 128),
     Fault("wgmma_operand_of_another_warp", "race", 128),
     Fault("wgmma_operand_overwritten", "missing_wgmma_wait", 128),
+    Fault("wgmma_fence_missing", "missing_wgmma_fence", 128),
+    Fault("wgmma_without_any_fence", "missing_wgmma_fence", 128),
+    Fault("wgmma_accumulators_read_early", "missing_wgmma_wait", 128),
+    Fault("wgmma_a_registers_overwritten", "missing_wgmma_wait", 128),
     Fault("cluster_barrier_relaxed", "weak_synchronisation", 32, grid=2, cluster=2),
     Fault("cluster_without_barrier", "race", 32, grid=2, cluster=2),
     Fault("mbarrier_init_without_fence", "missing_init_fence", 32, grid=2, cluster=2),
@@ -64,6 +71,8 @@ SM90 = (
 SM100 = (
     Fault("tensor_store_without_wait", "missing_tensor_wait", 128, arch="sm_100a"),
     Fault("tensor_load_without_wait", "missing_tensor_wait", 256, arch="sm_100a"),
+    Fault("tensor_store_over_load", "unwaited_tensor_load", 128, arch="sm_100a", severity="warning"),
+    Fault("tensor_memory_released_over_load", "unwaited_tensor_load", 128, arch="sm_100a", severity="warning"),
     Fault("tensor_fence_before_missing", "missing_tensor_fence", 256, arch="sm_100a"),
     Fault("tensor_fence_after_missing", "missing_tensor_fence", 256, arch="sm_100a"),
     Fault("mma_without_proxy_fence", "missing_proxy_fence", 128, arch="sm_100a"),

@@ -18,12 +18,13 @@ def test_a_race_is_found_and_named(fault: Fault, scheduler: str) -> None:
     assert found
     for finding in found:
         kind = "race" if finding.kind.endswith("_race") else finding.kind
-        assert (finding.detector, finding.severity, kind) == ("races", "error", fault.kind), str(finding)
+        assert (finding.detector, finding.severity, kind) == ("races", fault.severity, fault.kind), str(finding)
         places = [party.source[1] for party in (finding.at, finding.other) if party and party.source]
         if fault.kind == "race":
             assert all(line in fault.lines("at") + fault.lines("other") for line in places), str(finding)
         else:
-            assert places[0] in fault.lines("at") and places[1] in fault.lines("other"), str(finding)
+            assert places[0] in fault.lines("at"), str(finding)
+            assert places[1:] == [] or places[1] in fault.lines("other"), str(finding)
 
 
 @pytest.mark.parametrize("scheduler", SCHEDULERS)

@@ -31,8 +31,9 @@ CORPUS = [
     )
     if launch.fails is None
 ]
-IDIOMS = {"plain_read_beside_atomic"}
-"""A compare-and-swap loop starts with a plain load: a race by the ISA's letter, and a warning."""
+IDIOMS = {"plain_read_beside_atomic", "unwaited_tensor_load"}
+"""Races by the ISA's letter, and warnings: a compare-and-swap loop starts with a plain load; tensor memory is released
+once the registers loaded from it have been used."""
 
 SM90 = "mla_decode_sm90"
 

@@ -12,6 +12,7 @@
 #include "emulator/sanitize/memory.hpp"
 #include "emulator/sanitize/races/detector.hpp"
 #include "emulator/sanitize/tensor.hpp"
+#include "emulator/sanitize/wgmma_registers.hpp"
 
 namespace sglab::emu {
 namespace {
@@ -43,7 +44,12 @@ Sanitizer::Sanitizer(Detectors detectors, std::shared_ptr<MarkedMemory> marked) 
     barriers_ = barriers.get();
     observers_.push_back(std::move(barriers));
   }
-  if (detectors.races) observers_.push_back(std::make_unique<races::RaceDetector>(findings_));
+  if (detectors.races) {
+    observers_.push_back(std::make_unique<races::RaceDetector>(findings_));
+    auto wgmma = std::make_unique<WgmmaRegisters>(findings_);
+    wgmma_ = wgmma.get();
+    observers_.push_back(std::move(wgmma));
+  }
 }
 Sanitizer::~Sanitizer() = default;
 
@@ -71,10 +77,14 @@ void Sanitizer::cluster_finished(const Cluster& cluster) {
   held_index_ = ~std::uint64_t{0};
 }
 
+bool Sanitizer::follows_registers(const Warp& w, std::uint32_t pc) {
+  return (memory_ != nullptr && memory_->follows(w, pc)) || (wgmma_ != nullptr && wgmma_->follows(pc));
+}
+
 const Inst* Sanitizer::execute(Warp& w, const Inst* inst) {
   const auto pc = static_cast<std::uint32_t>(inst - w.code);
   const Meaning& meaning = meanings_[pc];
-  if (meaning.kind == Kind::kPlain && (memory_ == nullptr || !memory_->follows(w, pc))) {
+  if (meaning.kind == Kind::kPlain && !follows_registers(w, pc)) {
     const Inst* const next = inst->fn[w.partial](w, inst);
     if (!w.retry && meaning.counts) findings_.now = ++position_;
     return next;
@@ -89,6 +99,7 @@ const Inst* Sanitizer::execute(Warp& w, const Inst* inst) {
   if (!w.retry || (meaning.kind == Kind::kNamedBarrier && before_.arriving && w.current().arrived))
     if (lanes != 0) tell(actor, meaning);
   if (memory_ != nullptr && !w.retry && memory_->follows(w, pc)) memory_->flow(actor, group);
+  if (wgmma_ != nullptr && !w.retry && lanes != 0 && wgmma_->follows(pc)) wgmma_->executed(actor);
   if (!w.retry && meaning.counts) findings_.now = ++position_;
   return next;
 }

@@ -14,6 +14,7 @@ namespace sglab::emu {
 class BarrierSanitizer;
 class MarkedMemory;
 class MemorySanitizer;
+class WgmmaRegisters;
 
 // Tells observers what happens in a launch; see observer.hpp. LaunchConfig::sanitizer attaches one.
 class Sanitizer {
@@ -59,6 +60,7 @@ class Sanitizer {
     TmemRange tmem;
     std::uint64_t address[32], second[32];
   };
+  bool follows_registers(const Warp& warp, std::uint32_t pc);
   void look(const Warp& warp, const Inst* inst, const Meaning& meaning, std::uint32_t lanes);
   void look_at_barrier(const Warp& warp, const Inst* inst);
   void look_at_tmem(const Warp& warp, const Inst* inst, const Meaning& meaning, std::uint32_t lanes);
@@ -80,6 +82,7 @@ class Sanitizer {
   std::vector<std::unique_ptr<Observer>> observers_;
   MemorySanitizer* memory_ = nullptr;  // among them
   BarrierSanitizer* barriers_ = nullptr;
+  WgmmaRegisters* wgmma_ = nullptr;
   const Launch* launch_ = nullptr;
   const Program* program_ = nullptr;
   std::vector<Meaning> meanings_;

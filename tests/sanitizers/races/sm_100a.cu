@@ -78,6 +78,43 @@ KERNEL(tensor_load_without_wait) {
   if (threadIdx.x >= 128) TENSOR_STORE(tensor.own(), 0);  // tensor_load_without_wait: at
 }
 
+// The warp's own store in place: ordered by its registers alone, which the ISA does not count.
+KERNEL(tensor_store_over_load) {
+  const TensorMemory tensor;
+  TENSOR_STORE(tensor.own(), in[threadIdx.x]);
+  WAIT_STORE();
+  uint32_t value;
+  TENSOR_LOAD(value, tensor.own());  // tensor_store_over_load: other
+  if (kRight) WAIT_LOAD();
+  TENSOR_STORE(tensor.own(), value + 1);  // tensor_store_over_load: at
+  WAIT_STORE();
+  TENSOR_LOAD(value, tensor.own());
+  WAIT_LOAD();
+  out[threadIdx.x] = value;
+}
+
+// Four warps load, the first releases.
+KERNEL(tensor_memory_released_over_load) {
+  __shared__ uint32_t place;
+  if (threadIdx.x < 32)
+    asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], 32;" ::"r"(ADDRESS(&place))
+                 : "memory");
+  __syncthreads();
+  const uint32_t own = place + (threadIdx.x / 32 % 4 << 21);
+  TENSOR_STORE(own, in[threadIdx.x]);
+  WAIT_STORE();
+  uint32_t value;
+  TENSOR_LOAD(value, own);  // tensor_memory_released_over_load: other
+  if (kRight) WAIT_LOAD();
+  out[threadIdx.x] = value;
+  __syncthreads();
+  if (threadIdx.x < 32) {
+    asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, 32;" ::"r"(
+                     place)  // tensor_memory_released_over_load: at
+                 : "memory");
+  }
+}
+
 KERNEL(tensor_fence_before_missing) {
   __shared__ uint64_t barrier;
   const TensorMemory tensor;

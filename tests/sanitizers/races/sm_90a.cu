@@ -34,6 +34,39 @@ KERNEL(lanes_without_warp_sync) {
   out[threadIdx.x] = value;
 }
 
+// Lane 0 tells the other warp, and was told by nobody that the other lanes have stored.
+KERNEL(lane_arrives_for_warp) {
+  __shared__ uint32_t words[32];
+  __shared__ uint64_t barrier;
+  if (threadIdx.x == 0) INIT(&barrier, 1);
+  __syncthreads();
+  if (threadIdx.x < 32) {
+    STORE(&words[threadIdx.x], in[threadIdx.x]);  // lane_arrives_for_warp: other
+    if (kRight) __syncwarp();
+    if (threadIdx.x == 0) ARRIVE(&barrier);
+  } else {
+    WAIT(&barrier, 0);
+    uint32_t value;
+    LOAD(value, &words[threadIdx.x - 32]);  // lane_arrives_for_warp: at
+    out[threadIdx.x] = value;
+  }
+}
+
+// All lanes read a word, and lane 0 overwrites it.
+KERNEL(lane_overwrites_for_warp) {
+  __shared__ uint32_t word;
+  if (threadIdx.x == 0) STORE(&word, in[0]);
+  __syncthreads();
+  for (int i = 0; i < 2; ++i) {
+    uint32_t value;
+    LOAD(value, &word);  // lane_overwrites_for_warp: at other
+    out[32 * i + threadIdx.x] = value;
+    if (kRight) __syncwarp();
+    if (threadIdx.x == 0) STORE(&word, value + 1);  // lane_overwrites_for_warp: at other
+    if (kRight) __syncwarp();
+  }
+}
+
 KERNEL(lanes_write_one_word) {
   __shared__ uint32_t word;
   if (kRight) {
@@ -209,6 +242,78 @@ KERNEL(wgmma_operand_overwritten) {
   if (kRight) WGMMA_WAIT();
   __syncthreads();
   if (threadIdx.x < 64) STORE(&b[threadIdx.x], 0);  // wgmma_operand_overwritten: at
+  WGMMA_WAIT();
+  out[threadIdx.x] = __float_as_uint(d[0] + d[1] + d[2] + d[3]);
+}
+
+#define DOUBLE(value) asm volatile("add.f32 %0, %0, %0;" : "+f"(value)::"memory")
+
+__device__ __forceinline__ void fill_operands(uint32_t* a, uint32_t* b, const uint32_t* in) {
+  for (uint32_t i = threadIdx.x; i < 512; i += 128) a[i] = 0x3c003c00;
+  if (threadIdx.x < 64) b[threadIdx.x] = in[threadIdx.x];
+  FENCE_PROXY();
+  __syncthreads();
+}
+
+// Accumulators are scaled between two products.
+KERNEL(wgmma_fence_missing) {
+  __shared__ alignas(128) uint32_t a[512], b[64];
+  fill_operands(a, b, in);
+  float d[4] = {};
+  WGMMA_FENCE();
+  WGMMA(d, a, b);
+  WGMMA_COMMIT();
+  WGMMA_WAIT();
+  for (int i = 0; i < 4; ++i) DOUBLE(d[i]);  // wgmma_fence_missing: other
+  if (kRight) WGMMA_FENCE();
+  WGMMA(d, a, b);  // wgmma_fence_missing: at
+  WGMMA_COMMIT();
+  WGMMA_WAIT();
+  out[threadIdx.x] = __float_as_uint(d[0] + d[1] + d[2] + d[3]);
+}
+
+KERNEL(wgmma_without_any_fence) {
+  __shared__ alignas(128) uint32_t a[512], b[64];
+  fill_operands(a, b, in);
+  float d[4] = {};
+  if (kRight) WGMMA_FENCE();
+  WGMMA(d, a, b);  // wgmma_without_any_fence: at
+  WGMMA_COMMIT();
+  WGMMA_WAIT();
+  out[threadIdx.x] = __float_as_uint(d[0] + d[1] + d[2] + d[3]);
+}
+
+KERNEL(wgmma_accumulators_read_early) {
+  __shared__ alignas(128) uint32_t a[512], b[64];
+  fill_operands(a, b, in);
+  float d[4] = {};
+  WGMMA_FENCE();
+  WGMMA(d, a, b);  // wgmma_accumulators_read_early: other
+  WGMMA_COMMIT();
+  if (kRight) WGMMA_WAIT();
+  for (int i = 0; i < 4; ++i) DOUBLE(d[i]);  // wgmma_accumulators_read_early: at
+  WGMMA_WAIT();
+  out[threadIdx.x] = __float_as_uint(d[0] + d[1] + d[2] + d[3]);
+}
+
+// The A matrix comes from registers, which get their next values while the product runs.
+KERNEL(wgmma_a_registers_overwritten) {
+  __shared__ alignas(128) uint32_t a[512], b[64];
+  fill_operands(a, b, in);
+  float d[4] = {};
+  uint32_t fragment = in[threadIdx.x];
+  for (int i = 0; i < 3; ++i) {
+    asm volatile("add.u32 %0, %0, 1;" : "+r"(fragment)::"memory");  // wgmma_a_registers_overwritten: at
+    WGMMA_FENCE();
+    asm volatile(
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%0, %1, %2, %3}, {%4, %4, %4, %4}, %5, 1, 1, 1, "
+        "0;"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(fragment), "l"(operand(b, 0))  // wgmma_a_registers_overwritten: other
+        : "memory");
+    WGMMA_COMMIT();
+    if (kRight) WGMMA_WAIT();
+  }
   WGMMA_WAIT();
   out[threadIdx.x] = __float_as_uint(d[0] + d[1] + d[2] + d[3]);
 }

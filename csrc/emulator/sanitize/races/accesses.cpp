@@ -43,6 +43,7 @@ void RaceDetector::accessed(const Actor& actor, const Access& access) {
   const bool strong = access.atomic || access.order != Order::kWeak;
   cluster.threads.each_part(*actor.warp, access.lanes, [&](Strand& strand, std::uint32_t lanes) {
     cluster.threads.tick(strand);
+    strand.accessed = strand.clock;
     Record record = record_of(actor, strand);
     record.lanes = lanes;
     record.strong = strong;
@@ -60,16 +61,16 @@ void RaceDetector::accessed(const Actor& actor, const Access& access) {
   if (strong) synchronise(actor, access);
 }
 
-// Lanes that write one word together, or read the same, count as the first of them.
+// Lanes that write one word together count as the first of them; those that read the same as the last, since
+// it is mostly a first lane that then goes on alone.
 void RaceDetector::touch_lanes(ClusterRaces& cluster, Judgement& judgement, Shadow::Touch& touch,
                                const Access& access, std::uint32_t lanes) {
   const std::uint32_t together = access.bytes < 4 ? 4 / access.bytes : 1;
-  std::uint64_t previous = ~std::uint64_t{0};
   for (std::uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
     const auto lane = static_cast<std::uint32_t>(std::countr_zero(rest));
     const std::uint64_t address = access.address[lane];
-    if (address == previous && !access.writes) continue;
-    previous = address;
+    const std::uint32_t others = rest & (rest - 1);
+    if (!access.writes && others != 0 && access.address[std::countr_zero(others)] == address) continue;
     std::uint32_t bytes = access.bytes;
     if (together > 1 && address % 4 == 0 && lane + together <= 32) {
       const std::uint32_t group = ((1u << together) - 1) << lane;

@@ -5,8 +5,25 @@
 namespace sglab::emu::races {
 namespace {
 
+void join_lanes(View& mine, const View& other) {
+  const auto known = [&](const LaneHistory& one) { return mine.seen.covers(one.slot, one.time); };
+  std::erase_if(mine.lanes, known);
+  for (const LaneHistory& one : other.lanes) {
+    if (known(one)) continue;
+    const auto same = std::find_if(mine.lanes.begin(), mine.lanes.end(), [&](const LaneHistory& other_one) {
+      return other_one.slot == one.slot && other_one.time == one.time && other_one.lanes == one.lanes;
+    });
+    if (same == mine.lanes.end()) {
+      mine.lanes.push_back(one);
+      continue;
+    }
+    for (unsigned i = 0; i < 2; ++i) same->fenced[i] = same->fenced[i] || one.fenced[i];
+  }
+}
+
 void join_own(View& mine, const View& other) {
   mine.seen.join(other.seen);
+  if (!mine.lanes.empty() || !other.lanes.empty()) join_lanes(mine, other);
   for (unsigned i = 0; i < 2; ++i) mine.fenced[i].join(other.fenced[i]);
   mine.initialised.join(other.initialised);
   mine.weak.join(other.weak);

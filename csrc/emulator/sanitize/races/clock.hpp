@@ -18,6 +18,9 @@ class Clock {
     if (slot >= at_.size()) at_.resize(slot + 1);
     if (at_[slot] < time) at_[slot] = time;
   }
+  void lower(std::uint32_t slot, std::uint32_t time) {
+    if (slot < at_.size() && at_[slot] > time) at_[slot] = time;
+  }
   void join(const Clock& other) {
     if (at_.size() < other.at_.size()) at_.resize(other.at_.size());
     std::uint32_t* const mine = at_.data();
@@ -31,16 +34,34 @@ class Clock {
 
 struct Foreign;
 
+// Of what a slot did up to a time, what some lanes of its warp did: all that the others know who were told by
+// these lanes alone.
+struct LaneHistory {
+  std::uint32_t slot, time, lanes;
+  bool fenced[2];  // as View::fenced
+};
+
 // What happens before a point of an execution, as seen from one cluster. Slots are the cluster's own; other
 // clusters' histories, which only global memory can tell of, stand apart.
 struct View {
-  Clock seen;         // everything ordered before
+  Clock seen;                      // everything ordered before,
+  std::vector<LaneHistory> lanes;  // and beyond it this
   Clock fenced[2];    // of it, what a fence.proxy.async stands behind: in global, in shared memory
   Clock tensor;       // ordered before for tcgen05 operations only (tcgen05.fence); not joined
   Clock initialised;  // mbarrier initialisations ordered before (fence.mbarrier_init)
   Clock weak;         // would be ordered before, were the synchronisation on the way strong or wide enough
   std::shared_ptr<const Foreign> foreign;  // nullptr: nothing is known of other clusters
 
+  // Whether this was ordered before: something that one of these lanes did.
+  bool covers(std::uint32_t slot, std::uint32_t time, std::uint32_t by) const {
+    return seen.covers(slot, time) || history(slot, time, by) != nullptr;
+  }
+  const LaneHistory* history(std::uint32_t slot, std::uint32_t time, std::uint32_t by) const {
+    for (const LaneHistory& one : lanes) {
+      if (one.slot == slot && one.time >= time && (one.lanes & by) != 0) return &one;
+    }
+    return nullptr;
+  }
   // `other` belongs to the same cluster.
   void join(const View& other);
   // `other` belongs to cluster `theirs`, this to cluster `mine`.

@@ -61,6 +61,10 @@ Hint missing_completion(Role role) {
   return {"", ""};
 }
 
+std::uint32_t lanes_of(const Record& record, std::uint32_t lane) {
+  return lane == kNoLane || record.role != Role::kThread ? record.lanes : 1u << lane;
+}
+
 Party party_of(const Record& record, std::uint32_t lane) {
   Party party;
   party.cta = record.cta;
@@ -75,19 +79,13 @@ Party party_of(const Record& record, std::uint32_t lane) {
 
 }  // namespace
 
-bool Judgement::ordered(const View& view, const Record& earlier) const {
-  if (view.seen.covers(earlier.slot, earlier.clock)) return true;
+// `by`: the lanes that may have made the earlier access.
+bool Judgement::ordered(const View& view, const Record& earlier, std::uint32_t by) const {
+  if (view.covers(earlier.slot, earlier.clock, by)) return true;
   if (space != Space::kReg) return false;
   if (view.tensor.covers(earlier.slot, earlier.clock)) return true;
-  // "Register dependencies, same thread": a store in place waits for the values that it was made from. The
-  // machine does not see which registers those are: a warp's tcgen05.st counts as ordered behind its own
-  // tcgen05.ld.
-  // Nor is tcgen05.dealloc held against loads: by then their values have been used.
-  if (earlier.role == Role::kTensorLoad && record_.role == Role::kThread) return true;
-  if (earlier.role == Role::kTensorLoad && record_.role == Role::kTensorStore && earlier.cta == record_.cta &&
-      earlier.warp == record_.warp) {
-    return true;
-  }
+  // tcgen05.dealloc is synchronous: "inherently ordered" behind what its own thread has issued.
+  if (earlier.role == Role::kTensorLoad && record_.role == Role::kThread && same_warp(earlier)) return true;
   if (earlier.role != Role::kTensor || record_.role != Role::kTensor) return false;
   // "Pipelined tcgen05 instructions": one thread's mma, cp and shift run in the order of their issue; so do
   // those of two threads with fence::before_thread_sync and ::after_thread_sync around their synchronisation.
@@ -96,19 +94,38 @@ bool Judgement::ordered(const View& view, const Record& earlier) const {
   return earlier.slot == record_.slot || view.tensor.covers(earlier.slot + 1, earlier.clock);
 }
 
+bool Judgement::same_warp(const Record& earlier) const {
+  return earlier.cta == record_.cta && earlier.warp == record_.warp;
+}
+
+// Whether only the use of its registers says that a tcgen05.ld has read its cells. "Register dependencies,
+// same thread": that is respected, but "does not imply any other form of ordering". CUTLASS's MLA kernel
+// rescales O in place and CuTe DSL's kernels release tensor memory on the strength of it. The machine does
+// not see which registers a store's values were made from.
+bool Judgement::by_registers(const Record& earlier, const View& view) const {
+  if (earlier.role != Role::kTensorLoad || space != Space::kReg) return false;
+  if (record_.role == Role::kTensorStore) return same_warp(earlier);
+  return record_.role == Role::kThread && view.seen.covers(earlier.issue_slot, earlier.issue_clock);
+}
+
 // A write through the generic proxy is seen through the async proxy behind a fence.proxy.async anywhere on
 // the way. The other direction needs none: an asynchronous operation's completion has such a fence. Nor do
 // reads that a copy overwrites: pipelines of TMA copies rest on that. Nor does cp.async, whose proxy the ISA
 // leaves open: CUTLASS's collective mainloops feed wgmma and tcgen05.mma with it without a fence.
-bool Judgement::fenced(const View& view, const Record& earlier) const {
-  return !record_.async_proxy || earlier.async_proxy || earlier.role == Role::kCpAsync ||
-         space == Space::kReg || view.fenced[space == Space::kShared].covers(earlier.slot, earlier.clock);
+bool Judgement::fenced(const View& view, const Record& earlier, std::uint32_t by) const {
+  if (!record_.async_proxy || earlier.async_proxy || earlier.role == Role::kCpAsync || space == Space::kReg)
+    return true;
+  const unsigned where = space == Space::kShared ? 1 : 0;
+  if (view.fenced[where].covers(earlier.slot, earlier.clock)) return true;
+  const LaneHistory* const history = view.history(earlier.slot, earlier.clock, by);
+  return history != nullptr && history->fenced[where];
 }
 
 bool Judgement::past(const Record& earlier) {
   for (const ViewPtr& view : views_) {
     const View* const known = earlier.cluster == record_.cluster ? view.get() : view->of(earlier.cluster);
-    if (known == nullptr || !ordered(*known, earlier)) return false;
+    if (known == nullptr || !(ordered(*known, earlier, earlier.lanes) || by_registers(earlier, *known)))
+      return false;
   }
   return true;
 }
@@ -118,24 +135,35 @@ Judge::Verdict Judgement::judge(const Record& earlier, bool earlier_writes, std:
   if (morally_strong(record_, earlier)) return Verdict::kOrdered;
   if (earlier.cluster != record_.cluster) return judge_foreign(earlier, earlier_writes);
   const bool thread = record_.role == Role::kThread;
+  const std::uint32_t by = lanes_of(earlier, earlier_lane);
   if (thread && earlier.role == Role::kThread && earlier.slot == record_.slot)
     return judge_lanes(earlier, earlier_writes, earlier_lane);
+  Verdict verdict = Verdict::kOrdered;
   for (std::size_t i = 0; i < views_.size(); ++i) {
     if (!counts(i)) continue;
     const ViewPtr& view = views_[i];
-    if (!ordered(*view, earlier)) {
+    if (!ordered(*view, earlier, by)) {
+      if (by_registers(earlier, *view)) {
+        report(earlier, false, earlier_lane, "unwaited_tensor_load",
+               "tcgen05.wait::ld is missing between; that the load's registers have been used does not order "
+               "its "
+               "reads");
+        return Verdict::kOrdered;
+      }
       if (earlier_writes && (same_value(earlier, earlier_lane) || unchanged()))
         return Verdict::kOrderedForLane;
       race(earlier, earlier_writes, earlier_lane, *view);
       return Verdict::kRace;
     }
-    if (earlier_writes && !fenced(*view, earlier)) {
+    if (earlier_writes && !fenced(*view, earlier, by)) {
       report(earlier, true, earlier_lane, "missing_proxy_fence",
              "fence.proxy.async is missing behind the write; all else orders the two");
       return Verdict::kRace;
     }
+    if (!view->seen.covers(earlier.slot, earlier.clock) && !view->lanes.empty())
+      verdict = Verdict::kOrderedForLane;
   }
-  return Verdict::kOrdered;
+  return verdict;
 }
 
 // Lanes of one strand: each in its own order, and ordered with each other where they have synchronised.
@@ -145,7 +173,9 @@ Judge::Verdict Judgement::judge_lanes(const Record& earlier, bool earlier_writes
   if (earlier_lane == kNoLane || lane == kNoLane || earlier_lane == lane) return Verdict::kOrderedForLane;
   if (earlier_writes && (same_value(earlier, earlier_lane) || (earlier.pc != record_.pc && unchanged())))
     return Verdict::kOrderedForLane;
-  if (earlier.pc == record_.pc) {
+  if (plain_read_beside_atomic(earlier, earlier_writes)) {
+    report_plain_read(earlier, earlier_writes, earlier_lane);
+  } else if (earlier.pc == record_.pc) {
     report(earlier, earlier_writes, earlier_lane, "lanes_collide",
            "lanes of one instruction write different values to one address");
   } else {
@@ -158,13 +188,13 @@ Judge::Verdict Judgement::judge_lanes(const Record& earlier, bool earlier_writes
 Judge::Verdict Judgement::judge_foreign(const Record& earlier, bool earlier_writes) {
   for (const ViewPtr& view : views_) {
     const View* const known = view->of(earlier.cluster);
-    if (known == nullptr || !known->seen.covers(earlier.slot, earlier.clock)) {
+    if (known == nullptr || !known->covers(earlier.slot, earlier.clock, earlier.lanes)) {
       if (earlier_writes && unchanged()) return Verdict::kOrderedForLane;
       static const View kNothing;
       race(earlier, earlier_writes, kNoLane, known == nullptr ? kNothing : *known);
       return Verdict::kRace;
     }
-    if (earlier_writes && !fenced(*known, earlier)) {
+    if (earlier_writes && !fenced(*known, earlier, earlier.lanes)) {
       report(earlier, true, kNoLane, "missing_proxy_fence",
              "fence.proxy.async is missing behind the write; all else orders the two");
       return Verdict::kRace;
@@ -217,17 +247,28 @@ void Judgement::race(const Record& earlier, bool earlier_writes, std::uint32_t e
     return report(earlier, earlier_writes, earlier_lane, "weak_synchronisation",
                   "what synchronises the two is relaxed or of too narrow a scope");
   }
-  // A plain read beside an atomic, as in front of a compare-and-swap loop: undefined by the ISA's letter, and
-  // harmless as long as nothing but the atomic relies on the value.
-  const bool plain_read = record_.strong != earlier.strong && (record_.strong ? !earlier_writes : !writes);
-  if (plain_read && record_.role == Role::kThread && earlier.role == Role::kThread) {
-    return report(earlier, earlier_writes, earlier_lane, "plain_read_beside_atomic",
-                  "nothing orders the two, and only one of them is atomic or has an order");
+  if (plain_read_beside_atomic(earlier, earlier_writes))
+    return report_plain_read(earlier, earlier_writes, earlier_lane);
+  if (earlier.role == Role::kThread && same_warp(earlier) && views_.size() == 1) {
+    return report(earlier, earlier_writes, earlier_lane, "missing_warp_sync",
+                  "bar.warp.sync is missing between the lanes");
   }
   const char* const kind = !writes          ? "read_after_write_race"
                            : earlier_writes ? "write_after_write_race"
                                             : "write_after_read_race";
   report(earlier, earlier_writes, earlier_lane, kind, "nothing orders the two");
+}
+
+// A plain read beside an atomic, as in front of a compare-and-swap loop: undefined by the ISA's letter, and
+// harmless as long as nothing but the atomic relies on the value.
+bool Judgement::plain_read_beside_atomic(const Record& earlier, bool earlier_writes) const {
+  return record_.role == Role::kThread && earlier.role == Role::kThread && record_.strong != earlier.strong &&
+         (record_.strong ? !earlier_writes : !writes);
+}
+
+void Judgement::report_plain_read(const Record& earlier, bool earlier_writes, std::uint32_t earlier_lane) {
+  report(earlier, earlier_writes, earlier_lane, "plain_read_beside_atomic",
+         "nothing orders the two, and only one of them is atomic or has an order");
 }
 
 // Whether the thread knew of this operation's issue and did not wait for its completion, and the machine has
@@ -255,7 +296,7 @@ Finding Judgement::finding(const char* kind, const char* why) const {
 void Judgement::report(const Record& earlier, bool earlier_writes, std::uint32_t earlier_lane,
                        const char* kind, const char* why) {
   Finding made = finding(kind, why);
-  made.error = made.kind != "plain_read_beside_atomic";
+  made.error = made.kind != "plain_read_beside_atomic" && made.kind != "unwaited_tensor_load";
   made.message = std::string(space_name(space)) + " memory is " + (writes ? "written" : "read") +
                  " while another party " + (earlier_writes ? "writes" : "reads") + " it: " + why;
   made.at = party(actor_);

@@ -39,14 +39,18 @@ class Judgement final : public Judge {
 
  private:
   bool counts(std::size_t view) const { return issuers.empty() || (issuers[view] & warps) != 0; }
-  bool ordered(const View& view, const Record& earlier) const;
-  bool fenced(const View& view, const Record& earlier) const;
+  bool ordered(const View& view, const Record& earlier, std::uint32_t by) const;
+  bool same_warp(const Record& earlier) const;
+  bool by_registers(const Record& earlier, const View& view) const;
+  bool fenced(const View& view, const Record& earlier, std::uint32_t by) const;
   bool same_value(const Record& earlier, std::uint32_t earlier_lane) const;
   bool unchanged();
   Verdict judge_lanes(const Record& earlier, bool earlier_writes, std::uint32_t earlier_lane);
   Verdict judge_foreign(const Record& earlier, bool earlier_writes);
   void race(const Record& earlier, bool earlier_writes, std::uint32_t earlier_lane, const View& view);
   bool overtaken(const Record& earlier) const;
+  bool plain_read_beside_atomic(const Record& earlier, bool earlier_writes) const;
+  void report_plain_read(const Record& earlier, bool earlier_writes, std::uint32_t earlier_lane);
   Finding finding(const char* kind, const char* why) const;
   void report(const Record& earlier, bool earlier_writes, std::uint32_t earlier_lane, const char* kind,
               const char* why);

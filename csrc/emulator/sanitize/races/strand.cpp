@@ -34,6 +34,12 @@ void Threads::split(Team& team, std::uint32_t lanes) {
     Strand made = team.strands[i];
     made.lanes = part;
     made.view = std::make_shared<View>(*made.view);
+    if (made.accessed >= made.met) {
+      // Lanes that leave know nothing of what the others have done since they all met.
+      made.view->lanes.push_back({made.slot, made.clock, part, {}});
+      made.view->seen.lower(made.slot, made.met - 1);
+    }
+    made.accessed = 0;
     if (team.spare.empty()) {
       made.slot = new_slot();
       made.clock = 1;

@@ -29,8 +29,9 @@ struct Left {
 struct Strand {
   std::uint32_t lanes = 0;
   std::uint32_t slot = 0, clock = 1;
-  std::uint32_t met = 1;  // the lanes last synchronised with each other at this time of theirs
-  bool told = false;      // others know this clock: what comes next needs another one
+  std::uint32_t met = 1;       // the lanes last synchronised with each other at this time of theirs
+  std::uint32_t accessed = 0;  // when they last accessed memory
+  bool told = false;           // others know this clock: what comes next needs another one
   std::shared_ptr<View> view;
   // The view at the last fence of at least this scope (kSys: kGpu); at tcgen05.fence::before_thread_sync, and
   // at fence.mbarrier_init. They are what a relaxed operation leaves behind.

@@ -227,8 +227,11 @@ void RaceDetector::fenced(const Actor& actor, const Fence& fence) {
         return fence_threads(threads, strand, actor, fence);
       case Fence::Kind::kProxyAsync: {
         View& view = threads.change(strand);
-        if (fence.space != Space::kShared) view.fenced[0].join(view.seen);
-        if (fence.space != Space::kGlobal) view.fenced[1].join(view.seen);
+        for (unsigned i = 0; i < 2; ++i) {
+          if (fence.space == (i == 0 ? Space::kShared : Space::kGlobal)) continue;
+          view.fenced[i].join(view.seen);
+          for (LaneHistory& one : view.lanes) one.fenced[i] = true;
+        }
         strand.told = true;
         return;
       }
