@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from sglab.kernels import merge_state, merge_state_v2
+from sglab.trace.online_softmax import record_online_softmax
 from sglab.trace.online_softmax_formulas import FORMULAS, follow
 
 from .question import Question
@@ -175,6 +176,22 @@ def safe_with_garbage() -> Question:
         truth=lambda: next(name for name in MERGES if not bool(_merge(name, math.nan, -math.inf, 1.0, 2.0)[0].isnan())),
         because="{truth}: it does not read an O whose LSE is −inf. The others multiply it by 0, and 0 · NaN is NaN.",
         hint="Read the row with the NaN. Which column is a number?",
+    )
+
+
+def masked_split(batch: Batch, request: int, head: int) -> Question:
+    """LSE of a split whose scores are all −inf, as [without the guard, with it]."""
+
+    def truth() -> list[float]:
+        run = record_online_softmax(batch, request, head, 5, 64, batch.sm_scale, "reference", order="masked")
+        last = run.last_steps[0]
+        states = (run.states["online"], run.states["guarded"])
+        return [float((one.top[last] + one.total[last].log2()) / LOG2_E) for one in states]
+
+    return Question(
+        truth=truth,
+        because="{truth}: exp(−inf − (−inf)) is NaN, and NaN is for ever. Guarded, the split counts as empty.",
+        hint='float("nan") and float("-inf") are answers, too. Choose a recurrence, select split s0 in the widget.',
     )
 
 

@@ -19,24 +19,27 @@ class Formula:
     first_total: d before the first tile
     shifts: subtracts the running maximum before exponentiating
     rescales: multiplies d and O by exp2(m_old − m_new) when the maximum grows
+    guards: gives what has seen no key, or only masked ones, the weight 0; without, exp2(−inf − (−inf)) is NaN
     divides: what it divides the weights by too early: nothing, the running d, or a full softmax on top of the weights
     """
 
     first_total: float = 0.0
     shifts: bool = True
     rescales: bool = True
+    guards: bool = False
     divides: str = ""
 
 
 FORMULAS = {
     "online": Formula(),
     "d_starts_at_1": Formula(first_total=1.0),
+    "guarded": Formula(guards=True),
     "no_rescale": Formula(rescales=False),
     "unshifted": Formula(shifts=False),
     "divides_each_tile": Formula(divides="running d"),
     "softmax_times_exp": Formula(divides="softmax"),
 }
-"""`online` is right, and so is `d_starts_at_1`: FlashInfer's state_t begins so."""
+"""`online` and `d_starts_at_1` (FlashInfer's state_t) are right where every split sees a key; `guarded` everywhere."""
 
 
 @dataclass(frozen=True)
@@ -84,15 +87,24 @@ def follow(
         new_top = torch.maximum(top, tile.max()) if formula.shifts else torch.tensor(0.0)
         rescale = torch.exp2(top - new_top) if formula.rescales and formula.shifts else torch.tensor(1.0)
         p = torch.exp2(tile - new_top)
+        if formula.guards:
+            rescale, p = (torch.where(seen > -math.inf, value, 0.0) for seen, value in ((top, rescale), (tile, p)))
         total = total * rescale + p.sum()
         o = o * rescale + _divided(formula, p, tile, total, weight) @ v[first:end].float()
         top = new_top
-        truth = torch.softmax(exact[begin:end] * math.log(2), 0) @ v[begin:end].double()
-        error = (o.double() / total.double() - truth).norm() / truth.norm()
+        error = _error(o, total, exact[begin:end], v[begin:end], formula.guards)
         rows.append(torch.stack([tile.max(), top, rescale, p.sum(), total, error.float()]))
         accumulators.append(o)
     tile_top, tops, rescales, tile_total, totals, errors = torch.stack(rows, 1)
     return States(tile_top, tops, rescales, tile_total, totals, errors, torch.stack(accumulators))
+
+
+def _error(o: torch.Tensor, total: torch.Tensor, exact: torch.Tensor, v: torch.Tensor, guards: bool) -> torch.Tensor:
+    """Relative to float64's O over these keys; over none but masked ones, whose O is 0, the absolute error."""
+    masked = bool(exact.max() == -math.inf)
+    truth = torch.zeros_like(o).double() if masked else torch.softmax(exact * math.log(2), 0) @ v.double()
+    normal = o.double() if guards and total == 0 else o.double() / total.double()
+    return (normal - truth).norm() / (1.0 if masked else truth.norm())
 
 
 def _divided(

@@ -5,19 +5,22 @@ from __future__ import annotations
 import importlib.util
 from typing import Any
 
+import torch
 import traitlets
 
 from sglab.engine import Batch
 from sglab.engine.errors import BadArgumentError
-from sglab.trace.online_softmax import OnlineSoftmaxRun, record_online_softmax
+from sglab.trace.online_softmax import KERNELS, ORDERS, OnlineSoftmaxRun, record_online_softmax
 
 from .base import Widget, asset, command
 
 MAX_STEPS = 256
 """Tiles that are recorded at most: a saved page then stays small, and more could not be told apart."""
 MAX_SPLITS = 32
-KERNEL_TILE = 64
-"""Keys per step of the grouped kernel with 16-bit values."""
+KERNEL_TILE = {"decode_attention_fwd": 64, "mla_decode_sm100": 128}
+"""Keys per step: of the grouped kernel with 16-bit values, and of the SM100 MLA decode."""
+MLA_DIMS = (512, 576)
+"""Of values and keys: what the SM100 MLA decode takes."""
 
 
 class OnlineSoftmax(Widget):
@@ -26,8 +29,10 @@ class OnlineSoftmax(Widget):
     batch: what `sglab.decode_batch` returns; read when the widget is made and when something is changed in it.
     request, head: whose scores.
     num_splits: splits asked for, 1 to 32; each gets a multiple of 32 tokens, so the last may stay empty.
-    tile: keys per step; None takes the kernel's 64, doubled until 256 steps suffice.
+    tile: keys per step; None takes the kernel's own, doubled until 256 steps suffice.
     scale_by: multiplies the batch's sm_scale: large scores show what the maximum is subtracted for.
+    order: of the keys: "stored", "rising" or "falling" by score, or "masked", where the first split's scores are −inf.
+    kernel: whose partials: "decode_attention_fwd", or "mla_decode_sm100" on the emulator, for an MLA batch of 16 bits.
     implementation: of `decode_attention_fwd`; None runs the Triton kernels where Triton is installed.
 
     Raises:
@@ -39,7 +44,7 @@ class OnlineSoftmax(Widget):
     _esm = asset("online_softmax.js")
     _css = asset("online_softmax.css")
 
-    question = traitlets.Dict(help="request, head, num_splits, tile, scale_by").tag(sync=True)
+    question = traitlets.Dict(help="the constructor's keywords").tag(sync=True)
     run = traitlets.Dict(help="what ran, in words and numbers").tag(sync=True)
 
     def __init__(
@@ -51,6 +56,8 @@ class OnlineSoftmax(Widget):
         num_splits: int = 4,
         tile: int | None = None,
         scale_by: float = 1.0,
+        order: str = "stored",
+        kernel: str = "decode_attention_fwd",
         implementation: str | None = None,
     ) -> None:
         if not isinstance(batch, Batch):
@@ -63,9 +70,8 @@ class OnlineSoftmax(Widget):
         self.batch = batch
         has_triton = importlib.util.find_spec("triton") is not None
         self.implementation = implementation or ("triton" if has_triton else "reference")
-        self._record(
-            {"request": request, "head": head, "num_splits": num_splits, "tile": tile, "scale_by": float(scale_by)}
-        )
+        asked = {"request": request, "head": head, "num_splits": num_splits, "tile": tile}
+        self._record({**asked, "scale_by": float(scale_by), "order": order, "kernel": kernel})
 
     @property
     def recorded(self) -> OnlineSoftmaxRun:
@@ -95,6 +101,8 @@ class OnlineSoftmax(Widget):
             question["tile"],
             self.batch.sm_scale * question["scale_by"],
             self.implementation,
+            question["order"],
+            question["kernel"],
         )
         self._recorded = recorded
         self.publish(_tensors(recorded), question=question, run=_run(self.batch, recorded), header=self._header())
@@ -114,8 +122,12 @@ def _checked(batch: Batch, question: dict[str, Any]) -> dict[str, Any]:
     splits = _integer("num_splits", question["num_splits"], 1, MAX_SPLITS, "More could not be told apart.")
     tokens, tile = len(batch.slots(request)), question["tile"]
     per_split = -(-tokens // splits)
+    order = _one_of("order", question["order"], ORDERS, "See the widget's description.")
+    kernel = _one_of("kernel", question["kernel"], _kernels(batch), "mla_decode_sm100 needs an MLA batch of 16 bits.")
+    if order == "masked" and kernel == "mla_decode_sm100":
+        raise BadArgumentError("order", "not masked with mla_decode_sm100", order, "Its keys are its values, too.")
     if tile is None:
-        tile = KERNEL_TILE
+        tile = KERNEL_TILE[kernel]
         while splits * (-(-per_split // tile) + 1) > MAX_STEPS:
             tile *= 2
     least = -(-tokens // MAX_STEPS)
@@ -123,7 +135,22 @@ def _checked(batch: Batch, question: dict[str, Any]) -> dict[str, Any]:
     scale = float(question["scale_by"])
     if not 0 < scale <= 1024:
         raise BadArgumentError("scale_by", "a factor above 0, at most 1024", scale, "1 is the batch's own scale.")
-    return {"request": request, "head": head, "num_splits": splits, "tile": tile, "scale_by": scale}
+    found = {"request": request, "head": head, "num_splits": splits, "tile": tile, "scale_by": scale}
+    return {**found, "order": order, "kernel": kernel}
+
+
+def _kernels(batch: Batch) -> tuple[str, ...]:
+    """Those that can run on the batch."""
+    keys, values = batch.runner.token_to_kv_pool.get_kv_buffer(batch.layer.layer_id)
+    fits = (values.shape[-1], keys.shape[-1]) == MLA_DIMS and batch.num_kv_heads == 1 and batch.num_heads <= 128
+    half = keys.dtype in (torch.float16, torch.bfloat16)
+    return KERNELS if fits and half and not batch.layer.logit_cap > 0 else KERNELS[:1]
+
+
+def _one_of(name: str, value: Any, options: tuple[str, ...], remedy: str) -> str:
+    if value not in options:
+        raise BadArgumentError(name, f"one of {', '.join(options)}", value, remedy)
+    return str(value)
 
 
 def _integer(name: str, value: Any, least: int, most: int, remedy: str) -> int:
@@ -133,12 +160,14 @@ def _integer(name: str, value: Any, least: int, most: int, remedy: str) -> int:
 
 
 def _badge(run: OnlineSoftmaxRun) -> dict[str, str]:
-    machine = run.choice.launches[0].route if run.choice.launches else "float64 reference"
-    first = "Stage 1 and 2 of decode_attention_fwd ran for this request and the heads that share its CTA. "
+    first = {
+        "decode_attention_fwd": "Stage 1 and 2 of decode_attention_fwd ran for this request and the heads of its CTA. ",
+        "mla_decode_sm100": "The SM100 MLA decode and its combine ran for all heads of this request. ",
+    }[run.kernel]
     return {
-        "text": f"decode_attention_fwd: {machine} · tiles: torch",
+        "text": f"{run.kernel}: {run.machine} · tiles: torch",
         "title": (
-            f"{first}Partials and output are theirs ({run.choice.implementation}, {machine}). What a kernel keeps in "
+            f"{first}Partials and output are theirs ({run.implementation}, {run.machine}). What a kernel keeps in "
             "registers after each tile was recorded by running its recurrence again in torch, float32, with the "
             f"kernel's rounding; both end within {run.agreement:.0e} of each other. Merges and their errors are "
             "computed on this page, in float32, against attention in float64."
@@ -152,8 +181,9 @@ def _run(batch: Batch, run: OnlineSoftmaxRun) -> dict[str, Any]:
         "numHeads": batch.num_heads,
         "dtype": str(batch.dtype).removeprefix("torch."),
         "tensorCores": batch.num_heads > batch.num_kv_heads,
-        "implementation": run.choice.implementation,
-        "machine": run.choice.launches[0].route if run.choice.launches else "",
+        "implementation": run.implementation,
+        "machine": run.machine,
+        "kernels": list(_kernels(batch)),
         "agreement": run.agreement,
         "maxSplits": MAX_SPLITS,
     }

@@ -314,3 +314,35 @@ def test_a_partial_says_where_it_comes_from(host: Host, widget: OnlineSoftmax) -
     page.get_by_label("Partial s0 holds").select_option("empty")
     expect(details).to_contain_text("comes fromyou")
     expect(page.get_by_label("Partial s0 holds")).to_be_focused()
+
+
+def test_a_masked_split_ruins_the_answer_until_the_recurrence_is_guarded(host: Host, widget: OnlineSoftmax) -> None:
+    page = show(host, widget)
+    page.get_by_label("Keys", exact=True).select_option("masked")
+    expect(page.get_by_label("Keys", exact=True)).to_have_value("masked")
+    page.wait_for_function("document.querySelector('.sg-widget').getAttribute('aria-busy') === null")
+    assert widget.question["order"] == "masked"
+    page.locator(".sg-widget").press("End")
+    page.get_by_label("Recurrence").select_option("divides_each_tile")  # run in torch, like the guarded one
+    expect(page.locator(".sgs-conclusion")).to_contain_text("Error of O NaN")
+    page.get_by_label("Recurrence").select_option("guarded")
+    expect(page.locator(".sgs-conclusion")).not_to_contain_text("NaN")
+    lse, _ = lse_and_error(page, 1)
+    assert abs(lse - widget.recorded.true_lse[1].item()) < 1e-3
+
+
+def test_partials_of_the_sm100_kernel_are_recorded_from_the_page(host: Host) -> None:
+    batch = sglab.decode_batch([300], num_heads=128, page_size=128, dtype="float16", seed=0)
+    widget = OnlineSoftmax(batch, num_splits=3)
+    page = show(host, widget)
+    kernel = page.get_by_label("Kernel", exact=True)
+    kernel.select_option("mla_decode_sm100")
+    expect(page.locator(".sg-badge")).to_contain_text("mla_decode_sm100: emulated sm_100a")
+    page.locator(".sg-widget").press("End")
+    expect(page.locator(".sgs-conclusion")).to_contain_text("The kernel's own combine stored O in float16")
+    assert page.get_by_label("Keys", exact=True).locator("option[value=masked]").is_disabled()
+
+
+def test_a_kernel_that_cannot_run_on_the_batch_is_not_offered(host: Host, widget: OnlineSoftmax) -> None:
+    page = show(host, widget)
+    assert page.get_by_label("Kernel", exact=True).locator("option[value=mla_decode_sm100]").is_disabled()

@@ -29,6 +29,7 @@ EQUAL = torch.zeros(5), torch.eye(5)
         (lab.worst_merge(*EQUAL), "divide_by_max", "base2_in_natural"),
         (lab.nan_for_two_empty(), "merge_state_v2", "guarded"),
         (lab.safe_with_garbage(), "guarded", "merge_state"),
+        (lab.masked_split(BATCH, 0, 3), [math.nan, -math.inf], [-math.inf, -math.inf]),
     ],
 )
 def test_answers(question: Question, right: Any, wrong: Any) -> None:

@@ -35,7 +35,7 @@ def test_the_recorded_recurrence_ends_with_the_partials_of_the_triton_kernel(
 ) -> None:
     pytest.importorskip("triton")
     run = record(batch, request_, head, tile=64, implementation="triton")  # the kernel's own tile
-    assert run.choice.implementation == "triton"
+    assert run.implementation == "triton"
     assert run.agreement < 2e-5
 
 
@@ -113,3 +113,63 @@ def test_splits_without_keys_stay_empty() -> None:
     assert (run.partial_lse[used:] == -math.inf).all()
     assert (run.true_lse[used:] == -math.inf).all()
     assert not run.partial_o[used:].any()
+
+
+MLA = sglab.decode_batch([300, 77], num_heads=128, page_size=128, dtype="float16", seed=5)
+
+
+def of(order: str, kernel: str = "decode_attention_fwd", num_splits: int = 3, request: int = 0) -> OnlineSoftmaxRun:
+    return record_online_softmax(MLA, request, 77, num_splits, 64, MLA.sm_scale, "reference", order, kernel)
+
+
+@pytest.mark.parametrize(("request_", "num_splits"), [(0, 1), (0, 2), (0, 3), (0, 5), (1, 4)])
+def test_the_sm100_kernels_partials_are_those_of_its_own_splits(request_: int, num_splits: int) -> None:
+    """Splits of whole tiles of 128 tokens; those without tokens stay −inf."""
+    run = of("stored", "mla_decode_sm100", num_splits, request_)
+    tokens = MLA.seq_lens[request_]
+    tiles = -(-tokens // 128)
+    share = 128 * -(-tiles // num_splits)
+    assert run.ranges == [(first, min(first + share, tokens)) for first in range(0, tokens, share)]
+    used = len(run.ranges)
+    assert torch.allclose(run.partial_lse[:used].double(), run.true_lse[:used], atol=1e-3)
+    assert torch.allclose(run.partial_o[:used].double(), run.true_o[:used], atol=2e-3)
+    assert (run.partial_lse[used:] == -math.inf).all() and (run.true_lse[used:] == -math.inf).all()
+    expected = reference(MLA)
+    assert torch.allclose(run.o.double(), expected.o[request_, 77], atol=2e-3)
+    assert math.isclose(run.lse.item(), expected.lse[request_, 77], abs_tol=1e-3)
+    assert run.agreement < 2e-3
+    assert (run.kernel, run.machine) == ("mla_decode_sm100", "emulated sm_100a")
+
+
+def test_another_order_of_the_keys_changes_the_way_and_not_the_answer() -> None:
+    stored, rising, falling = of("stored"), of("rising"), of("falling")
+    assert (rising.scores.diff() >= -1e-4).all() and (falling.scores.diff() <= 1e-4).all()
+    for run in (rising, falling):
+        assert torch.allclose(run.o.float(), stored.o.float(), atol=2e-3)
+        assert math.isclose(run.lse.item(), stored.lse.item(), abs_tol=1e-4)
+    splits = falling.tiles[:, 0]
+    inside = [step for step in range(1, len(splits)) if splits[step] == splits[step - 1]]
+    assert (falling.states["online"].rescale[inside] == 1).all()
+    assert (rising.states["online"].rescale[inside] < 1).all()
+
+
+def test_a_masked_split_is_nan_without_the_guard_and_empty_with_it() -> None:
+    run = of("masked")
+    first, end = run.ranges[0]
+    assert (run.scores[first:end] == -math.inf).all() and run.scores[end:].isfinite().all()
+    assert run.true_lse[0] == -math.inf and not run.true_o[0].any()
+    last = run.last_steps[0]
+    online, guarded = run.states["online"], run.states["guarded"]
+    assert online.total[last].isnan() and online.error[last].isnan()
+    assert guarded.total[last] == 0 and not guarded.o[last].any() and guarded.error[last] == 0
+    assert guarded.top[last] == -math.inf
+    for step in run.last_steps[1:]:
+        assert guarded.error[step] < 1e-3 and torch.equal(guarded.o[step], online.o[step])
+    keys = MLA.runner.token_to_kv_pool.get_key_buffer(0)
+    assert keys[MLA.slots(0)].isfinite().all()  # the batch's own cache is untouched
+
+
+def test_the_guard_changes_nothing_where_every_split_sees_a_key() -> None:
+    states = of("stored").states
+    assert torch.equal(states["guarded"].columns(), states["online"].columns())
+    assert torch.equal(states["guarded"].o, states["online"].o)

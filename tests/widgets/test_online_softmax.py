@@ -39,7 +39,7 @@ def test_the_badge_says_what_ran() -> None:
 def test_triton_runs_where_it_is_installed() -> None:
     pytest.importorskip("triton")
     widget = OnlineSoftmax(BATCH)
-    assert widget.recorded.choice.implementation == "triton"
+    assert widget.recorded.implementation == "triton"
     assert widget.run["machine"] in widget.header["badge"]["text"]
 
 
@@ -47,7 +47,8 @@ def test_an_edit_records_again() -> None:
     widget = make()
     before = widget.revision
     assert widget.edit(request=1, num_splits=2, scale_by=4.0) == before + 1
-    assert widget.question == {"request": 1, "head": 0, "num_splits": 2, "tile": 64, "scale_by": 4.0}
+    asked = {"request": 1, "head": 0, "num_splits": 2, "tile": 64, "scale_by": 4.0}
+    assert widget.question == {**asked, "order": "stored", "kernel": "decode_attention_fwd"}
     run = widget.recorded
     q, slots = BATCH.q[1, 0].double(), BATCH.slots(1)
     keys = BATCH.runner.token_to_kv_pool.get_key_buffer(0)[slots, 0].double()
@@ -64,7 +65,9 @@ def test_an_edit_records_again() -> None:
         ({"tile": 0}, "tile: expected an integer from 1"),
         ({"tile": 1, "request": 1}, "tile: expected an integer from 2 .*400 keys are shown in at most 256 steps"),
         ({"scale_by": 0.0}, "scale_by: expected a factor above 0"),
-        ({"base": 2}, "edit takes request, head, num_splits, tile, scale_by; got base"),
+        ({"base": 2}, "edit takes request, head, num_splits, tile, scale_by, order, kernel; got base"),
+        ({"order": "random"}, "order: expected one of stored, rising, falling, masked, got random"),
+        ({"kernel": "mla_decode_sm100"}, "kernel: expected one of decode_attention_fwd, got mla_decode_sm100"),
     ],
 )
 def test_a_refused_edit_changes_nothing(change: dict[str, Any], message: str) -> None:
@@ -88,3 +91,15 @@ def test_a_long_request_gets_larger_tiles_by_default() -> None:
     assert widget.question["tile"] == 256
     assert len(widget.recorded.tiles) <= 256
     assert sum(tensor.array.nbytes for tensor in widget._tensors.values()) < 5_000_000
+
+
+def test_partials_of_the_sm100_kernel_are_offered_for_an_mla_batch_and_say_so() -> None:
+    batch = sglab.decode_batch([150], num_heads=16, page_size=64, dtype="bfloat16", seed=1)
+    widget = OnlineSoftmax(batch, kernel="mla_decode_sm100", num_splits=2)
+    assert widget.run["kernels"] == ["decode_attention_fwd", "mla_decode_sm100"]
+    assert widget.question["tile"] == 128
+    assert widget.header["badge"]["text"] == "mla_decode_sm100: emulated sm_100a · tiles: torch"
+    before = widget.revision
+    with pytest.raises(ValueError, match="order: expected not masked with mla_decode_sm100"):
+        widget.edit(order="masked")
+    assert widget.revision == before

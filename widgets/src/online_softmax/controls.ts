@@ -13,6 +13,16 @@ export interface Choices {
   base: Base;
 }
 
+const ORDERS_OF_KEYS = {
+  stored: "as stored",
+  rising: "smallest score first",
+  falling: "largest score first",
+  masked: "split s0 masked, −inf",
+};
+const KERNELS = {
+  decode_attention_fwd: "decode_attention_fwd",
+  mla_decode_sm100: "mla_decode_sm100, emulated",
+};
 const FACTORS = [0.25, 1, 4, 16, 64];
 
 export function makeControls(
@@ -47,6 +57,9 @@ export function makeControls(
   });
   disposer.listen(factor, "change", () => ask({ scale_by: Number(factor.value) }));
 
+  const keys = askSelect(disposer, "Keys", ORDERS_OF_KEYS, (order) => ask({ order }));
+  const kernel = askSelect(disposer, "Kernel", KERNELS, (picked) => ask({ kernel: picked }));
+
   const group = (...parts: HTMLElement[]) => h("span", { class: "sgs-group" }, ...parts);
   const parts = [
     h("label", {}, "recurrence", formula),
@@ -61,6 +74,8 @@ export function makeControls(
   if (live)
     parts.push(
       group(request.label, head.label, splits.label, tile.label, h("label", {}, "scores ×", factor)),
+      h("label", {}, "keys", keys),
+      h("label", {}, "partials of", kernel),
     );
   return {
     parts,
@@ -74,6 +89,11 @@ export function makeControls(
       head.show(question.head, 0, info.numHeads - 1);
       splits.show(question.num_splits, 1, info.maxSplits);
       tile.show(question.tile, 1);
+      for (const option of kernel.options) option.disabled = !info.kernels.includes(option.value);
+      for (const option of keys.options)
+        option.disabled = option.value === "masked" && question.kernel === "mla_decode_sm100";
+      keys.value = question.order;
+      kernel.value = question.kernel;
       const known = FACTORS.includes(question.scale_by) ? FACTORS : [...FACTORS, question.scale_by];
       factor.replaceChildren(...known.map((value) => h("option", { value }, String(value))));
       factor.value = String(question.scale_by);
@@ -98,6 +118,19 @@ function formulaSelect(
       ),
     );
   select.addEventListener("change", () => chosen(select.value));
+  return select;
+}
+
+/** A menu whose choice is recorded anew in Python. */
+function askSelect(
+  disposer: Disposer,
+  label: string,
+  options: Record<string, string>,
+  chosen: (value: string) => void,
+): HTMLSelectElement {
+  const all = Object.entries(options).map(([value, text]) => h("option", { value }, text));
+  const select = h("select", { class: "sg-select", "aria-label": label }, ...all);
+  disposer.listen(select, "change", () => chosen(select.value));
   return select;
 }
 

@@ -11,6 +11,10 @@ export interface Question {
   num_splits: number;
   tile: number;
   scale_by: number;
+  /** Of the keys: one of ORDERS_OF_KEYS. */
+  order: string;
+  /** Whose partials. */
+  kernel: string;
 }
 
 export interface RunInfo {
@@ -22,6 +26,8 @@ export interface RunInfo {
   machine: string;
   agreement: number;
   maxSplits: number;
+  /** Kernels that can run on this batch. */
+  kernels: string[];
 }
 
 /** After one tile; maxima are base-2 logits. */

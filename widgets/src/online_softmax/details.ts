@@ -46,7 +46,7 @@ export function splitDetails(
         : "none: there are fewer keys than the splits before it could hold",
     ],
     ["tiles", steps ? String(steps.last - steps.first + 1) : "0"],
-    ["comes from", origin(formula, held, steps !== undefined)],
+    ["comes from", origin(recorded.question.kernel, formula, held, steps !== undefined)],
     ["LSE", lse(result.computed.lse, "e")],
     ["", lse(result.computed.lse, "2")],
     ["its weight", `exp(LSE − LSE of all) = ${number(share)}, by float64`],
@@ -69,11 +69,17 @@ export function splitDetails(
   );
 }
 
+/** What leaves partials, and what merges them. */
+const STAGES: Record<string, [string, string]> = {
+  decode_attention_fwd: ["stage 1 of decode_attention_fwd", "The kernel's own stage 2"],
+  mla_decode_sm100: ["mla_decode_sm100, one CTA pair", "The kernel's own combine"],
+};
+
 /** Which run a partial was taken from. */
-function origin(formula: FormulaName, held: Held, hasKeys: boolean): string {
+function origin(kernel: string, formula: FormulaName, held: Held, hasKeys: boolean): string {
   if (held !== "kernel") return "you";
   if (!hasKeys) return "nobody: what the buffer was filled with";
-  return formula === "online" ? "stage 1 of decode_attention_fwd" : "the recurrence above, run in torch";
+  return formula === "online" ? (STAGES[kernel]?.[0] ?? kernel) : "the recurrence above, run in torch";
 }
 
 /** The last sentence: how far the result is from the float64 answer. */
@@ -88,7 +94,7 @@ export function conclusion(
   const { computed, truth, error } = result;
   const stage2 = changed
     ? ""
-    : ` The kernel's own stage 2 stored O in ${recorded.info.dtype}: error ${errorText(kernelError)}, LSE ${lse(recorded.kernelLse, base)}.`;
+    : ` ${STAGES[recorded.question.kernel]?.[1] ?? "The kernel"} stored O in ${recorded.info.dtype}: error ${errorText(kernelError)}, LSE ${lse(recorded.kernelLse, base)}.`;
   return h(
     "p",
     { class: "sgs-conclusion" },

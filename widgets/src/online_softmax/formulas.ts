@@ -23,6 +23,14 @@ export const FORMULAS = {
       "It looks like a bug and is none: the first tile's α is exp(−inf) = 0, which erases the 1. " +
       "And a state that never sees a key normalises to 0 / 1 = 0, not to 0 / 0 = NaN.",
   },
+  guarded: {
+    label: "online softmax, guarded",
+    right: true,
+    text: "where m or s is −inf: α = 0 and exp(s − m′) = 0 · O / 0 counts as 0",
+    why:
+      "A split whose scores are all −inf, all masked, has m′ = −inf, and exp(−inf − (−inf)) is NaN. With the guard it " +
+      "leaves what an empty split leaves: O = 0 and LSE = −inf.",
+  },
   no_rescale: {
     label: "the rescale left out",
     right: false,

@@ -104,6 +104,7 @@ function partialOf(recorded: Recorded, formula: FormulaName, split: number, held
   if (formula === "online" || !steps)
     return { o: recorded.partialO[split] as Numbers, lse: recorded.partialLse[split] as number };
   const { top, total } = recorded.state(formula, steps.last);
-  const o = recorded.accumulator(formula, steps.last).map((value) => value / total) as Numbers;
+  const divisor = formula === "guarded" ? total || 1 : total;
+  const o = recorded.accumulator(formula, steps.last).map((value) => value / divisor) as Numbers;
   return { o, lse: Math.fround((top + Math.log2(total)) * Math.LN2) };
 }

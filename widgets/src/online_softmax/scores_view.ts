@@ -128,8 +128,10 @@ export function drawScores(
 function extent(scores: ArrayLike<number>): [number, number] {
   let [low, high] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
   for (let i = 0; i < scores.length; i++) {
-    low = Math.min(low, scores[i] as number);
-    high = Math.max(high, scores[i] as number);
+    const score = scores[i] as number;
+    if (!Number.isFinite(score)) continue; // masked
+    low = Math.min(low, score);
+    high = Math.max(high, score);
   }
   return low < high ? [low, high] : [low - 1, high + 1];
 }
@@ -149,7 +151,7 @@ function stems(
   let pixel = Number.NaN;
   let high = Number.NEGATIVE_INFINITY;
   const flush = () => {
-    if (!Number.isNaN(pixel)) parts.push(`M${pixel + 0.5},${floor.toFixed(1)}V${y(high).toFixed(1)}`);
+    if (Number.isFinite(high)) parts.push(`M${pixel + 0.5},${floor.toFixed(1)}V${y(high).toFixed(1)}`);
   };
   for (let token = from; token < to; token++) {
     const at = Math.floor(x(token + 0.5));
@@ -170,7 +172,7 @@ function staircase({ recorded, tops }: ScoresShown, x: Scale, y: Scale): string 
   return tops
     .map((value, step) => {
       const tile = recorded.tiles[step];
-      if (!tile || Number.isNaN(value)) return "";
+      if (!tile || !Number.isFinite(value)) return "";
       const move = tile.split === split ? "L" : "M";
       split = tile.split;
       return `${move}${x(tile.start).toFixed(1)},${y(value).toFixed(1)}H${x(tile.end).toFixed(1)}`;
