@@ -84,6 +84,7 @@ _ALL = (
     Planner("flashinfer_cutlass_mla", "FlashInfer's CUTLASS MLA", "mla", 128, 1, cutlass.flashinfer),
     Planner("sglang_cutlass_mla", "SGLang's CUTLASS MLA", "mla", 128, 1, cutlass.sglang),
     Planner("sglab_mla_sm100", "sglab's MLA for Blackwell", "mla", 128, 1, sglab.mla_sm100),
+    Planner("sglab_mla_sm90", "sglab's MLA for Hopper", "mla", 64, 1, sglab.mla_sm90),
     Planner("flashinfer_mla", "FlashInfer MLA (fa2, fa3)", "mla", 64, 1, flashinfer_mla.mla),
     Planner("flash_mla", "FlashMLA", "mla", 64, 1, flash_mla.flash_mla),
     Planner("flash_attention_3", "FlashAttention-3", "any", 128, 1, flash_attention_3.fa3),

@@ -1,10 +1,11 @@
-"""Our own MLA decode kernel for Blackwell."""
+"""Our own MLA decode kernels, for Blackwell and for Hopper."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from sglab.planning import check
+from sglab.planning import mla_sm90 as hopper
 from sglab.planning.arith import index_within_group
 from sglab.planning.cutlass_mla_splits import split_ranges
 from sglab.planning.mla_sm100 import NUM_HEADS, PAGE_SIZES, launch_grid, mla_sm100_plan
@@ -52,4 +53,37 @@ def mla_sm100(w: Workload) -> Plan:
         },
         workspace_bytes=(w.batch_size * plan.max_splits * w.num_heads * (LATENT_DIM + 1) * 4) * (plan.max_splits > 1),
         merge=Merge.of(partials, int(np.count_nonzero(used > 1)) * w.num_heads, LATENT_DIM),
+    )
+
+
+def mla_sm90(w: Workload) -> Plan:
+    """Works of at most so many tiles as models fastest, dealt out longest first; a CTA per part and 64 heads."""
+    w.require_latent_kv("sglab_mla_sm90")
+    w.require_page_size("sglab_mla_sm90", PAGE_SIZES)
+    if w.num_heads > NUM_HEADS:
+        remedy = "shard the heads over more ranks"
+        raise check.fail("num_heads", f"at most {NUM_HEADS}, the rows of two CTAs", w.num_heads, remedy)
+    plan = hopper.mla_sm90_plan(w.seq_lens, num_heads=w.num_heads, sm_count=w.sm_count)
+    blocks = -(-w.num_heads // hopper.HEADS_PER_CTA)
+    # Work by work, part after part; a request's splits are numbered by where they begin.
+    columns = plan.works.transpose(1, 0, 2).reshape(-1, 4).astype(np.int64)
+    part = np.repeat(np.arange(plan.parts), len(plan.works))
+    kept = (columns[:, 0] != hopper.NO_WORK) & (columns[:, 2] > columns[:, 1])
+    request, start, end, slot = columns[kept].T
+    first_slot = np.zeros(w.batch_size, np.int64)
+    first_slot[plan.split_requests] = plan.slot_indptr[:-1]
+    split = np.where(slot == hopper.NO_SLOT, 0, slot - first_slot[request])
+    request, split, start, end, part = (np.repeat(x, blocks) for x in (request, split, start, end, part[kept]))
+    block = np.tile(np.arange(blocks), int(kept.sum()))
+    units = Units(block + blocks * part, request, block, split, start, end)
+    return assemble(
+        "sglab_mla_sm90",
+        "csrc/kernels/sm90/mla_decode.cu",
+        Launch((blocks, plan.parts, 1), 1, 1, w.sm_count),
+        units,
+        head_block_is="64 query heads",
+        arrays={"works": plan.works, "split_requests": plan.split_requests, "slot_indptr": plan.slot_indptr},
+        scalars={"limit": plan.limit, "parts": plan.parts, "slots": plan.slots},
+        workspace_bytes=plan.slots * w.num_heads * (LATENT_DIM + 1) * 4,
+        merge=Merge.of(plan.slots * w.num_heads, plan.split_requests.size * w.num_heads, LATENT_DIM),
     )
