@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
+from step_times import least_median_ms
 from widget_host import Host
 
 torch = pytest.importorskip("torch")
@@ -328,13 +329,8 @@ def test_two_views_show_the_same_moment(host: Host, widget: KernelDebugger) -> N
 
 def test_a_step_is_on_the_screen_within_50_ms(host: Host, widget: KernelDebugger) -> None:
     page = show(host, widget)
-    times = []
-    for position in range(1, 21):
-        frame(page).press("ArrowRight")
-        at(page, position)
-        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-        times.append(float(frame(page).get_attribute("data-step-ms") or "inf"))
-    assert sorted(times)[len(times) // 10] < 50, times  # on a machine that does other things as well
+    frame(page).press("ArrowRight")
+    assert least_median_ms(page, widget.session.now + 1) < 50
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

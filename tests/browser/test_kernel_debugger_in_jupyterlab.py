@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from jupyterlab_host import LabNotebook
 from playwright.sync_api import expect
+from step_times import least_median_ms
 
 pytest.importorskip("torch")
 
@@ -34,14 +35,7 @@ def test_stepping_in_jupyterlab(open_lab: Callable[..., LabNotebook]) -> None:
     frame = page.locator(".sg-widget")
     expect(page.locator(".kd-line").first).to_be_visible(timeout=60_000)
     expect(page.locator("output.sg-sentence")).to_have_text("Nothing has run yet.")
-    times = []
-    for position in range(1, 31):
-        frame.press("ArrowRight")
-        expect(frame).to_have_attribute("data-position", str(position))
-        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-        times.append(float(frame.get_attribute("data-step-ms") or "inf"))
-    # on a machine that does other things as well, the fastest tenth tells
-    assert sorted(times)[len(times) // 10] < 50, times
+    assert least_median_ms(page, 1) < 50
     cells = page.locator(".jp-Cell").count()
     frame.press("b")  # JupyterLab's own shortcut for a new cell
     assert page.locator(".jp-Cell").count() == cells

@@ -73,7 +73,8 @@ class KernelDebugger(Widget):
         self._jobs = Jobs(session, self._tables, self._stops)
         self._parser = WatchParser(session, tensors or {})
         self._watches: list[Watch] = []
-        self._busy = False
+        self._busy = self._answering = False
+        self._moves = 0
         self._follow()
         self.publish(self._tables.tensors(), code=self._tables.description(), header=self._header())
         self._jobs.measure(LOOK_AHEAD_S)
@@ -164,7 +165,7 @@ class KernelDebugger(Widget):
     def _common(self) -> dict[str, Any]:
         """What is so at every moment, or is about the way here."""
         return {
-            "moved": self.moved,
+            "moved": self._moves,
             "sentence": self._jobs.sentence,
             "stoppedBy": self._jobs.stopped_by,
             "length": self._jobs.length,
@@ -237,7 +238,18 @@ class KernelDebugger(Widget):
             self._busy = False
 
     def _changed(self) -> None:
-        self.moved += 1
+        self._moves += 1
+        if not self._answering:
+            self.moved = self._moves
+
+    def _receive(self, _: Any, content: Any, buffers: Any) -> None:
+        """Sends the answer first: it is what the reader waits for; that something has moved is news for other views."""
+        self._answering = True
+        try:
+            super()._receive(_, content, buffers)
+        finally:
+            self._answering = False
+            self.moved = self._moves
 
     def _follow(self) -> None:
         """Shows what Python does with the session; the session does not keep the widget alive."""

@@ -56,6 +56,8 @@ const EMPTY: Geometry = {
   maxHeight: 0,
 };
 
+type Scrolled = Pick<HTMLElement, "scrollLeft" | "scrollTop">;
+
 export class CellGrid {
   readonly element: HTMLElement;
   #canvas = h("canvas", { "aria-hidden": "true" });
@@ -144,11 +146,11 @@ export class CellGrid {
   }
 
   /** A cell's place on the canvas. */
-  #rect({ row, column }: Cell): Rect {
+  #rect({ row, column }: Cell, { scrollLeft, scrollTop }: Scrolled = this.#scroller): Rect {
     const { cellWidth, cellHeight, headerWidth, headerHeight } = this.#geometry;
     return {
-      x: headerWidth + column * cellWidth - this.#scroller.scrollLeft,
-      y: headerHeight + row * cellHeight - this.#scroller.scrollTop,
+      x: headerWidth + column * cellWidth - scrollLeft,
+      y: headerHeight + row * cellHeight - scrollTop,
       width: cellWidth,
       height: cellHeight,
     };
@@ -167,28 +169,30 @@ export class CellGrid {
     context.clearRect(0, 0, width, height);
     context.textBaseline = "middle";
     const { rows, columns, cellWidth, cellHeight, headerWidth, headerHeight } = this.#geometry;
-    const firstRow = Math.floor(scroller.scrollTop / cellHeight);
-    const lastRow = Math.min(rows, Math.ceil((scroller.scrollTop + height - headerHeight) / cellHeight));
-    const firstColumn = Math.floor(scroller.scrollLeft / cellWidth);
-    const lastColumn = Math.min(columns, Math.ceil((scroller.scrollLeft + width - headerWidth) / cellWidth));
+    const { scrollLeft, scrollTop } = scroller;
+    const at = { scrollLeft, scrollTop }; // the scroller itself would be asked for each cell
+    const firstRow = Math.floor(scrollTop / cellHeight);
+    const lastRow = Math.min(rows, Math.ceil((scrollTop + height - headerHeight) / cellHeight));
+    const firstColumn = Math.floor(scrollLeft / cellWidth);
+    const lastColumn = Math.min(columns, Math.ceil((scrollLeft + width - headerWidth) / cellWidth));
 
     this.#clipped(context, { x: headerWidth, y: headerHeight, width, height }, () => {
       for (let row = firstRow; row < lastRow; row++)
         for (let column = firstColumn; column < lastColumn; column++)
-          this.options.paint(context, { row, column }, this.#rect({ row, column }));
+          this.options.paint(context, { row, column }, this.#rect({ row, column }, at));
       this.#paintCursor(context, theme);
     });
     this.#clipped(context, { x: 0, y: headerHeight, width: headerWidth, height }, () => {
       for (let row = firstRow; row < lastRow; row++)
         this.options.paintRowHeader?.(context, row, {
-          ...this.#rect({ row, column: 0 }),
+          ...this.#rect({ row, column: 0 }, at),
           x: 0,
           width: headerWidth,
         });
     });
     this.#clipped(context, { x: headerWidth, y: 0, width, height: headerHeight }, () => {
       for (let column = firstColumn; column < lastColumn; column++) {
-        const rect = { ...this.#rect({ row: 0, column }), y: 0, height: headerHeight };
+        const rect = { ...this.#rect({ row: 0, column }, at), y: 0, height: headerHeight };
         this.options.paintColumnHeader?.(context, column, rect);
       }
     });

@@ -2,13 +2,14 @@
 
 import { type Disposer, framed, h, uniqueId } from "../core";
 import type { Piece } from "./highlight";
+import { type Kept, KeptChildren } from "./kept_children";
 
 export const LINE_HEIGHT = 18;
 const BEYOND = 6; // lines drawn outside of the window
 
 export interface LineLook {
-  /** Marks of the warps that stand here. */
-  marks: HTMLElement[];
+  /** Marks of the warps that stand here; `key` tells them from others. */
+  marks: { key: string; make: () => HTMLElement[] };
   /** "": nobody in focus stands here; "now": the focused warp; "call": it is inside a call made here. */
   current: "" | "now" | "call";
   linked: boolean;
@@ -23,6 +24,8 @@ export interface PaneOptions {
   label: string;
   /** Whether a thin rule tells where lines are hidden. */
   showGaps: boolean;
+  /** Whether a line's text has come. */
+  has: (line: number) => boolean;
   pieces: (line: number) => Piece[] | undefined;
   look: (line: number) => LineLook;
   hover: (line: number | undefined) => void;
@@ -36,6 +39,12 @@ export class CodePane {
   #rows = h("div", { class: "kd-rows", role: "presentation" });
   #space = h("div", { class: "kd-space", role: "presentation" }, this.#rows);
   #box: HTMLElement;
+  #kept = new KeptChildren(this.#rows);
+  /** Where the box is scrolled to and how high it is: to ask the box would force a layout. */
+  #top = 0;
+  #height = 0;
+  /** Counts texts, so that no line of one is taken for another's. */
+  #texts = 0;
   #id = uniqueId("code");
   #lines: Int32Array | undefined;
   #count = 0;
@@ -54,12 +63,19 @@ export class CodePane {
     );
     this.element = this.#box;
     const box = this.#box;
-    disposer.listen(box, "scroll", () => this.redraw());
+    disposer.listen(box, "scroll", () => {
+      this.#top = box.scrollTop;
+      this.redraw();
+    });
     disposer.listen(box, "pointermove", (event) => this.#hover(event));
     disposer.listen(box, "pointerleave", () => this.#hoverLine(undefined));
     disposer.listen(box, "click", (event) => this.#click(event));
     disposer.listen(box, "keydown", (event) => this.#key(event));
-    const observer = new ResizeObserver(() => this.redraw());
+    const observer = new ResizeObserver(() => {
+      this.#height = box.clientHeight;
+      this.#top = box.scrollTop;
+      this.redraw();
+    });
     observer.observe(box);
     disposer.add(() => observer.disconnect());
     disposer.add(() => this.#frame.cancel());
@@ -69,6 +85,7 @@ export class CodePane {
   setLines(count: number, lines: Int32Array | undefined): void {
     this.#count = count;
     this.#lines = lines;
+    this.#texts++;
     this.#space.style.height = `${this.rowCount * LINE_HEIGHT}px`;
     this.redraw();
   }
@@ -91,6 +108,12 @@ export class CodePane {
     this.redraw();
   }
 
+  /** More of the text has come: colours may be others. */
+  textCame(): void {
+    this.#texts++;
+    this.redraw();
+  }
+
   redraw(): void {
     this.#frame.schedule();
   }
@@ -102,10 +125,13 @@ export class CodePane {
   /** Scrolls only where the line is out of sight, and then to the middle. */
   reveal(line: number): void {
     const row = this.#rowOf(line);
-    const box = this.#box;
     const top = row * LINE_HEIGHT;
-    if (top < box.scrollTop + LINE_HEIGHT || top + 2 * LINE_HEIGHT > box.scrollTop + box.clientHeight)
-      box.scrollTop = Math.max(0, top - (box.clientHeight - LINE_HEIGHT) / 2);
+    this.#height ||= this.#box.clientHeight;
+    if (top < this.#top + LINE_HEIGHT || top + 2 * LINE_HEIGHT > this.#top + this.#height) {
+      const most = Math.max(0, this.rowCount * LINE_HEIGHT - this.#height);
+      this.#top = Math.max(0, Math.min(most, Math.round(top - (this.#height - LINE_HEIGHT) / 2)));
+      this.#box.scrollTop = this.#top;
+    }
     this.redraw();
   }
 
@@ -131,24 +157,28 @@ export class CodePane {
   }
 
   #draw(): void {
-    const box = this.#box;
-    if (!box.clientHeight) return;
-    const first = Math.max(0, Math.floor(box.scrollTop / LINE_HEIGHT) - BEYOND);
-    const last = Math.min(
-      this.rowCount,
-      Math.ceil((box.scrollTop + box.clientHeight) / LINE_HEIGHT) + BEYOND,
-    );
-    const rows: HTMLElement[] = [];
-    for (let row = first; row < last; row++) rows.push(this.#row(this.#lineAt(row), row));
+    if (!this.#height) return;
+    const first = Math.max(0, Math.floor(this.#top / LINE_HEIGHT) - BEYOND);
+    const last = Math.min(this.rowCount, Math.ceil((this.#top + this.#height) / LINE_HEIGHT) + BEYOND);
+    const rows: Kept[] = [];
+    let cursorShown = false;
+    for (let row = first; row < last; row++) {
+      const line = this.#lineAt(row);
+      const look = this.options.look(line);
+      const { current, linked, stop, hasCode, failed, marks, spoken } = look;
+      const selected = line === this.#cursor;
+      const flags = [selected, current, linked, stop, hasCode, failed, this.options.has(line)];
+      const stamp = [this.#texts, row, ...flags, marks.key, spoken].join("|");
+      rows.push({ key: String(line), stamp, make: () => this.#row(line, row, look) });
+      cursorShown ||= selected;
+    }
     this.#rows.style.top = `${first * LINE_HEIGHT}px`;
-    this.#rows.replaceChildren(...rows);
-    const active = `${this.#id}-${this.#cursor}`;
-    if (rows.some(({ id }) => id === active)) box.setAttribute("aria-activedescendant", active);
-    else box.removeAttribute("aria-activedescendant");
+    this.#kept.show(rows);
+    if (cursorShown) this.#box.setAttribute("aria-activedescendant", `${this.#id}-${this.#cursor}`);
+    else this.#box.removeAttribute("aria-activedescendant");
   }
 
-  #row(line: number, row: number): HTMLElement {
-    const look = this.options.look(line);
+  #row(line: number, row: number, look: LineLook): HTMLElement {
     const pieces = this.options.pieces(line);
     const text = h("code", { class: "kd-text" });
     for (const { text: part, kind } of pieces ?? [])
@@ -159,7 +189,7 @@ export class CodePane {
       { class: "kd-gutter" },
       stop,
       h("span", { class: "kd-line-number" }, String(line)),
-      h("span", { class: "kd-marks" }, ...look.marks),
+      h("span", { class: "kd-marks" }, ...look.marks.make()),
     );
     const previous = row > 0 ? this.#lineAt(row - 1) : line - 1;
     return h(

@@ -257,7 +257,7 @@ export class CodeView {
       ),
       hasCode: pc !== undefined,
       failed: Boolean(this.#state?.failed && this.#state.failure?.ptxLine === line),
-      marks: [...this.#partyMarks(({ pc }) => this.code.ptxLine(pc) === line), ...this.#onPtx.marks(line)],
+      marks: this.#marks(this.#onPtx, line, ({ pc }) => this.code.ptxLine(pc) === line),
     };
   }
 
@@ -270,7 +270,7 @@ export class CodeView {
       stop: this.#stopAt(({ place }) => place.file === this.#file && place.line === line),
       hasCode: this.code.hasCode(this.#file, line),
       failed: failedPc !== undefined && here({ pc: failedPc }),
-      marks: [...this.#partyMarks(here), ...this.#onSource.marks(line)],
+      marks: this.#marks(this.#onSource, line, here),
     };
   }
 
@@ -279,11 +279,13 @@ export class CodeView {
     return found.length ? (found.some(({ enabled }) => enabled) ? "on" : "off") : "";
   }
 
-  #partyMarks(here: (party: { pc: number }) => boolean): HTMLElement[] {
-    return this.#parties
-      .filter(here)
-      .map(({ label }) =>
-        h("span", { class: "kd-party-mark", title: `party ${label} of the finding` }, label),
-      );
+  #marks(standings: Standings, line: number, here: (party: { pc: number }) => boolean): LineLook["marks"] {
+    const parties = this.#parties.filter(here).map(({ label }) => label);
+    const mark = (label: string) =>
+      h("span", { class: "kd-party-mark", title: `party ${label} of the finding` }, label);
+    return {
+      key: `${parties};${standings.key(line)}`,
+      make: () => [...parties.map(mark), ...standings.marks(line)],
+    };
   }
 }

@@ -43,6 +43,7 @@ export class Listing {
       {
         label,
         showGaps: !options.folded,
+        has: (line) => this.#text?.line(line) !== undefined,
         pieces: (line) => this.#pieces(line),
         look: events.look,
         hover: events.hover,
@@ -116,7 +117,7 @@ export class Listing {
     if (this.name === name) return;
     let text = this.#texts.get(name);
     if (!text) {
-      text = new TextLines(this.source, name, () => this.pane.redraw(), this.events.failed);
+      text = new TextLines(this.source, name, () => this.pane.textCame(), this.events.failed);
       this.#texts.set(name, text);
     }
     this.#text = text;

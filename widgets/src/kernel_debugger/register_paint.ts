@@ -1,6 +1,6 @@
 // How registers are painted: a cell per lane, their names and summaries, the lanes' numbers.
 
-import { CanvasPaint, type Rect, type Theme } from "../core";
+import type { CanvasPaint, Rect, Theme } from "../core";
 import { colorOf, inkFor, NAN_COLOR, type Range } from "../memory/cividis";
 import { type NumberFormat, numberOf, type Register, textOf } from "./registers";
 
@@ -14,6 +14,7 @@ export interface RegisterLine {
 
 export interface RegistersLook {
   theme: Theme;
+  paint: CanvasPaint;
   /** Lanes of the group. */
   mask: number;
   format: NumberFormat;
@@ -30,14 +31,14 @@ export function paintCell(
   { register, range }: RegisterLine,
   lane: number,
   rect: Rect,
-  { theme, mask, format, values }: RegistersLook,
+  { theme, paint, mask, format, values }: RegistersLook,
 ): void {
   const { x, y, width, height } = rect;
   const active = (mask >>> lane) & 1;
   const value = numberOf(register, lane, format);
   const inner = [x + 0.5, y + 1, width - 1, height - 2] as const;
   if (!active) {
-    context.fillStyle = new CanvasPaint(context, devicePixelRatio).empty(theme.border);
+    context.fillStyle = paint.empty(theme.border);
     context.fillRect(...inner);
     if (!values) return;
   } else if (register.size === 0) {

@@ -1,6 +1,6 @@
 // The live registers of the focused warp: a row per register, a column per lane, colour or numbers in the cells.
 
-import { CellGrid, type Disposer, h, type Theme, type Tooltip } from "../core";
+import { CanvasPaint, CellGrid, type Disposer, h, type Theme, type Tooltip } from "../core";
 import type { Range } from "../memory/cividis";
 import type { State } from "./protocol";
 import { paintCell, paintLane, paintName, type RegisterLine, type RegistersLook } from "./register_paint";
@@ -42,6 +42,8 @@ export class RegistersView {
   #operands = new Set<string>();
   #mask = 0;
   #nameWidth = 0;
+  #shownGeometry = "";
+  #paint: CanvasPaint | undefined;
   #picked: string | undefined;
   #owner = "";
   #before = new Map<string, DataView>();
@@ -62,16 +64,19 @@ export class RegistersView {
         tooltip,
         paint: (context, { row, column }, rect) => {
           const shown = this.#rows[row];
-          if (shown) paintCell(context, shown, column, rect, this.#look);
+          if (shown) paintCell(context, shown, column, rect, this.#look(context));
         },
         paintRowHeader: (context, row, rect) => {
           const shown = this.#rows[row];
-          if (shown) paintName(context, shown, rect, this.#look);
+          if (shown) paintName(context, shown, rect, this.#look(context));
         },
-        paintColumnHeader: (context, column, rect) => paintLane(context, column, rect, this.#look),
+        paintColumnHeader: (context, column, rect) => paintLane(context, column, rect, this.#look(context)),
         describe: ({ row, column }) => this.#describe(row, column),
         select: ({ row }) => this.#pick(this.#rows[row]?.register.name),
-        resized: () => this.#measure(),
+        resized: () => {
+          this.#paint = undefined; // the screen may be another one
+          this.#measure();
+        },
       },
       disposer,
     );
@@ -120,10 +125,12 @@ export class RegistersView {
     this.#grid.redraw();
   }
 
-  get #look(): RegistersLook {
+  #look(context: CanvasRenderingContext2D): RegistersLook {
+    this.#paint ??= new CanvasPaint(context, devicePixelRatio);
     const values = this.#cells.value === "values";
     return {
       theme: this.theme(),
+      paint: this.#paint,
       mask: this.#mask,
       format: this.#numbers,
       values,
@@ -175,7 +182,7 @@ export class RegistersView {
     }
     const longestName = this.#rows.reduce((most, { register }) => Math.max(most, register.name.length), 8);
     this.#nameWidth = Math.ceil(longestName * CHARACTER);
-    this.#grid.setGeometry({
+    const geometry = {
       rows: this.#rows.length,
       columns: LANES,
       cellWidth,
@@ -183,7 +190,11 @@ export class RegistersView {
       headerWidth: this.#nameWidth + (values ? 62 : 232),
       headerHeight: HEADER_HEIGHT,
       maxHeight: 330,
-    });
+    };
+    const shown = Object.values(geometry).join();
+    if (shown !== this.#shownGeometry) this.#grid.setGeometry(geometry);
+    else this.#grid.redraw();
+    this.#shownGeometry = shown;
   }
 
   #range(register: Register, format: NumberFormat): Range {

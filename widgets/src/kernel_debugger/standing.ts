@@ -49,6 +49,16 @@ export class Standings {
     };
   }
 
+  /** What tells the marks of a line from others. */
+  key(line: number): string {
+    const standing = this.#on.get(line) ?? [];
+    const names = standing.map(
+      ({ warp, inner, focused }) =>
+        `${warp.cta}.${warp.warp}${warp.role}${inner ? "" : "c"}${focused ? "f" : ""}`,
+    );
+    return names.length ? `${this.#clusterSize}:${names}` : "";
+  }
+
   /** The focused warp first; of many, how many more. */
   marks(line: number): HTMLElement[] {
     const size = this.#clusterSize;

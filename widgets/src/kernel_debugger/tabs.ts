@@ -17,6 +17,7 @@ export class Tabs {
     private tabs: Tab[],
     label: string,
     disposer: Disposer,
+    private opened: (id: string) => void,
   ) {
     const list = h("div", { class: "kd-tabs", role: "tablist", "aria-label": label });
     for (const { id, label: text, panel } of tabs) {
@@ -56,6 +57,7 @@ export class Tabs {
       button?.setAttribute("aria-selected", String(chosen));
       if (button) button.tabIndex = chosen ? 0 : -1;
     }
+    this.opened(wanted);
   }
 
   /** Shows how much there is behind a tab. */

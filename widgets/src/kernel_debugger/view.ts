@@ -7,6 +7,7 @@ import { CodeView } from "./code_view";
 import { Controls } from "./controls";
 import type { Driver } from "./driver";
 import { findingsPanel } from "./findings_view";
+import { replaceKeepingFocus } from "./kept_children";
 import { keyBindings } from "./key_bindings";
 import { barriersPanel, flightPanel, outputPanel, stopsPanel } from "./panels";
 import type { Party, State, StopPoint } from "./protocol";
@@ -65,10 +66,14 @@ export function makeView({
     },
     disposer,
   );
-  const warps = new WarpsView(code, {
-    focus: (cta, warp, group) => focus(cta, warp, group, true),
-    other: (cta) => focus(cta, 0, 0, true),
-  });
+  const warps = new WarpsView(
+    code,
+    {
+      focus: (cta, warp, group) => focus(cta, warp, group, true),
+      other: (cta) => focus(cta, 0, 0, true),
+    },
+    disposer,
+  );
   const registers = new RegistersView(disposer, theme, frame.tooltip);
   const watches = new WatchesView(
     live,
@@ -90,6 +95,22 @@ export function makeView({
     output: panel(),
   };
   panels.memory.append(watches.element);
+  const makePanel: Record<string, (state: State) => HTMLElement[]> = {
+    stops: (state) => stopsPanel(state, live, edit, showStop),
+    barriers: (state) =>
+      barriersPanel(state, live, selection.value.barrier, edit, ({ cta, offset }) =>
+        selection.set({ ...selection.value, cta, barrier: barrierKey(cta, offset) }, frame),
+      ),
+    flight: (state) => flightPanel(state, code, (pc) => void codes.reveal(pc)),
+    findings: (state) =>
+      findingsPanel(state, code, {
+        show: showParty,
+        seek: (position) => transport.goTo(position),
+        focus: (cta, warp) => focus(cta, warp, 0, true),
+      }),
+    output: outputPanel,
+  };
+
   const tabs = new Tabs(
     [
       { id: "stops", label: "Breakpoints", panel: panels.stops },
@@ -101,6 +122,7 @@ export function makeView({
     ],
     "What else there is",
     disposer,
+    (id) => showPanel(id),
   );
   const controls = new Controls(live, {
     run: () => driver.go("run"),
@@ -190,22 +212,15 @@ export function makeView({
     return state.failed ? `The kernel failed: ${state.failure?.kind.replaceAll("_", " ")}.` : state.sentence;
   }
 
+  /** Makes the panel in sight; the others when they are opened. */
+  function showPanel(id: string): void {
+    const { state } = driver;
+    const parts = state && makePanel[id]?.(state);
+    if (parts) replaceKeepingFocus(panels[id as keyof typeof panels], parts);
+  }
+
   function showPanels(state: State): void {
-    panels.stops.replaceChildren(...stopsPanel(state, live, edit, showStop));
-    panels.barriers.replaceChildren(
-      ...barriersPanel(state, live, selection.value.barrier, edit, ({ cta, offset }) =>
-        selection.set({ ...selection.value, cta, barrier: barrierKey(cta, offset) }, frame),
-      ),
-    );
-    panels.flight.replaceChildren(...flightPanel(state, code, (pc) => void codes.reveal(pc)));
-    panels.findings.replaceChildren(
-      ...findingsPanel(state, code, {
-        show: showParty,
-        seek: (position) => transport.goTo(position),
-        focus: (cta, warp) => focus(cta, warp, 0, true),
-      }),
-    );
-    panels.output.replaceChildren(...outputPanel(state));
+    showPanel(tabs.current);
     tabs.count("stops", state.stops.length);
     tabs.count("memory", state.watches.length);
     tabs.count("barriers", state.mbarriers.length + state.barriers.length);

@@ -1,0 +1,43 @@
+// Children of an element that are made anew only where what they show has changed: a step changes few lines of many.
+
+export interface Kept {
+  key: string;
+  /** Stands for everything that the child shows. */
+  stamp: string;
+  make: () => HTMLElement;
+}
+
+export class KeptChildren {
+  #known = new Map<string, { stamp: string; element: HTMLElement }>();
+
+  constructor(private parent: HTMLElement) {}
+
+  show(wanted: Kept[]): void {
+    const next = new Map<string, { stamp: string; element: HTMLElement }>();
+    for (const { key, stamp, make } of wanted) {
+      const known = this.#known.get(key);
+      next.set(key, known?.stamp === stamp ? known : { stamp, element: make() });
+    }
+    for (const [key, { element }] of this.#known) if (next.get(key)?.element !== element) element.remove();
+    let at = this.parent.firstElementChild;
+    for (const { element } of next.values()) {
+      if (element === at) at = at.nextElementSibling;
+      else this.parent.insertBefore(element, at);
+    }
+    this.#known = next;
+  }
+}
+
+/** Replaces what an element shows; the focus goes to the control that has taken the place of the one that had it. */
+export function replaceKeepingFocus(parent: HTMLElement, children: HTMLElement[]): void {
+  const before = document.activeElement;
+  const name = before && before !== parent && parent.contains(before) ? nameOf(before) : undefined;
+  parent.replaceChildren(...children);
+  if (name === undefined) return;
+  const controls = [...parent.querySelectorAll<HTMLElement>("button, input, select, summary, [tabindex]")];
+  controls.find((control) => nameOf(control) === name)?.focus({ preventScroll: true });
+}
+
+function nameOf(control: Element): string {
+  return control.getAttribute("aria-label") ?? control.getAttribute("title") ?? control.textContent ?? "";
+}
