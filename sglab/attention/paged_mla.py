@@ -163,10 +163,25 @@ class PagedMLABackend(AttentionBackend, Generic[Metadata]):
         """q, k: [tokens, heads, 576] whole, or their latent 512 with q_rope and k_rope (64) apart."""
         if forward_batch.spec_info is not None:
             return self._fall_back(q, k, v, layer, forward_batch, save_kv_cache, q_rope, k_rope)
-        pool = forward_batch.token_to_kv_pool
-        assert isinstance(pool, MLATokenToKVPool)
         if self.forward_metadata is None:
             raise RuntimeError("init_forward_metadata comes before forward")
+        return self._attend(self.forward_metadata, q, k, v, layer, forward_batch, save_kv_cache, q_rope, k_rope)
+
+    def _attend(
+        self,
+        metadata: Metadata,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        layer: RadixAttention,
+        forward_batch: ForwardBatch,
+        save_kv_cache: bool,
+        q_rope: torch.Tensor | None,
+        k_rope: torch.Tensor | None,
+    ) -> torch.Tensor:
+        """Write the new tokens to the cache, and decode."""
+        pool = forward_batch.token_to_kv_pool
+        assert isinstance(pool, MLATokenToKVPool)
         if save_kv_cache and k_rope is not None:
             pool.set_mla_kv_buffer(layer, forward_batch.out_cache_loc, k, k_rope)
         elif save_kv_cache:
@@ -175,7 +190,7 @@ class PagedMLABackend(AttentionBackend, Generic[Metadata]):
         if q_rope is None:
             q, q_rope = q.view(-1, layer.tp_q_head_num, layer.head_dim).split([layer.v_head_dim, rope], dim=-1)
         out = self.decode(
-            self.forward_metadata,
+            metadata,
             q.view(-1, layer.tp_q_head_num, layer.v_head_dim).to(self.q_data_type),
             q_rope.view(-1, layer.tp_q_head_num, rope).to(self.q_data_type),
             pool.get_key_buffer(layer.layer_id).view(-1, self.page_size, self.kv_cache_dim),

@@ -1,5 +1,6 @@
 """flashmla: decode under FlashMLA's plan by our Hopper kernel, everything else through the fallback."""
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -8,7 +9,8 @@ import torch
 import sglab
 from sglab.attention import create_attention_backend, max_error, reference
 from sglab.attention.flashmla_backend import FlashMLABackend
-from sglab.engine import BadArgumentError, Batch, decode_batch, extend_batch
+from sglab.engine import BadArgumentError, Batch, ForwardBatch, ForwardMode, decode_batch, extend_batch
+from sglab.kernels.registry import record_choices
 from sglab.planning.flash_mla import get_mla_metadata
 
 TOLERANCE = {torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
@@ -57,6 +59,54 @@ def test_extend_goes_to_the_fallback_and_says_so() -> None:
     out = sglab.attend(batch, "flashmla")
     assert max_error(out, reference(batch).o) <= 2e-3
     assert any("EXTEND is served by triton: flashmla decodes only" in note for note in out.info.notes)
+
+
+@dataclass
+class VerifyInput:
+    draft_token_num: int
+    topk: int
+    custom_mask: torch.Tensor
+
+
+PREFIXES = [9, 64, 130]
+DRAFTS = 4
+
+
+def drafts_after(prefixes: list[int], topk: int) -> tuple[Batch, ForwardBatch]:
+    """Requests with a chain of drafts, each of which sees what is before it."""
+    batch = extend_batch([p + DRAFTS for p in prefixes], prefixes, num_heads=16, page_size=64, dtype="bfloat16")
+    chain = torch.ones(DRAFTS, DRAFTS).tril().bool()
+    masks = [torch.cat([torch.ones(DRAFTS, p).bool(), chain], 1).flatten() for p in prefixes]
+    lens = torch.tensor(prefixes)
+    verify = {"seq_lens": lens, "seq_lens_cpu": lens, "seq_lens_sum": sum(prefixes)}
+    spec = VerifyInput(DRAFTS, topk, torch.cat(masks))
+    mode = {"forward_mode": ForwardMode.TARGET_VERIFY, "extend_seq_lens": None, "extend_prefix_lens": None}
+    return batch, replace(batch.forward_batch, **verify, **mode, spec_info=spec)
+
+
+@pytest.mark.parametrize(("topk", "operator"), [(1, "flash_mla_with_kvcache"), (2, "extend_attention_fwd")])
+def test_a_chain_of_drafts_is_verified_by_the_kernel_and_a_tree_by_the_fallback(topk: int, operator: str) -> None:
+    batch, forward_batch = drafts_after(PREFIXES, topk)
+    backend = backend_of(batch)
+    with record_choices() as choices:
+        backend.init_forward_metadata(forward_batch)
+        out = backend.forward(batch.q, batch.k, batch.v, batch.layer, forward_batch)
+    assert max_error(out.view(-1, 16, 512), reference(batch).o) <= TOLERANCE[torch.bfloat16]
+    assert choices[-1].operator == operator
+
+
+def test_a_graph_captured_after_an_eager_verify_does_not_use_its_plan() -> None:
+    batch, forward_batch = drafts_after([9, 20], topk=1)
+    backend = backend_of(batch)
+    backend.init_forward_metadata(forward_batch)
+    backend.init_cuda_graph_state(2, 2 * DRAFTS)
+    mode, spec = ForwardMode.TARGET_VERIFY, forward_batch.spec_info
+    rows, lens = batch.req_pool_indices, forward_batch.seq_lens
+    backend.init_forward_metadata_capture_cuda_graph(2, 2 * DRAFTS, rows, lens, None, mode, spec)
+    with record_choices() as choices:
+        out = backend.forward(batch.q, batch.k, batch.v, batch.layer, forward_batch)
+    assert max_error(out.view(-1, 16, 512), reference(batch).o) <= TOLERANCE[torch.bfloat16]
+    assert choices[-1].operator == "extend_attention_fwd"
 
 
 def test_what_it_cannot_serve_is_refused() -> None:
