@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from sglab.engine import decode_batch
 from sglab.gpu import EmulatedDevice
 from sglab.gpu.events import COPY_KINDS, EventLog
 from sglab.kernels import flash_mla_with_kvcache, get_mla_metadata, split_kv_combine
@@ -224,4 +225,20 @@ def seen_by(seq_len: int, query_tokens: int, token: int) -> Question:
         truth=truth,
         because="{truth}: of all lengths, float64 over so many tokens comes closest to what the kernel computed.",
         hint="The KV tokens include the query tokens themselves; the last of these sees everything.",
+    )
+
+
+def useful_on_hopper(num_heads: int) -> Question:
+    """The share of a tile's products that is not padding of heads, on Hopper."""
+
+    def truth() -> float:
+        batch = decode_batch([TILE], num_heads=num_heads, page_size=PAGE_SIZE, dtype="float16", seed=0)
+        mmas = record_unsplit(batch).mmas
+        done = (2 * mmas.m.astype(np.int64) * mmas.n * mmas.k).sum()
+        return float(2 * num_heads * TILE * (LATENT + ROPE + LATENT) / done)
+
+    return Question(
+        truth=truth,
+        because="{truth}: 64 rows, whatever they hold. With 128 heads a second CTA takes the other 64.",
+        hint="How many rows has a wgmma, and how many of them are heads?",
     )

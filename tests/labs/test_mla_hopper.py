@@ -24,6 +24,11 @@ def test_of_the_recorded_launch(log: EventLog) -> None:
     assert lab.cache_read(log, LENGTHS).check(2).right is True
 
 
+@pytest.mark.parametrize("heads", [16, 64])
+def test_heads_are_padded_to_64(heads: int) -> None:
+    assert lab.useful_on_hopper(heads).answer() == heads / 64
+
+
 def test_of_plans() -> None:
     call = lab.Call(LENGTHS, num_heads=128)
     assert lab.splits_of(call.metadata[1], request=1).answer() == 16
