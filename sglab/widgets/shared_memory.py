@@ -12,23 +12,16 @@ import traitlets
 from sglab.gpu.captures import Capture, CapturedLaunch
 from sglab.gpu.events import EventLog
 from sglab.gpu.session import Session
-from sglab.trace.async_groups import AsyncPipeline, async_groups
-from sglab.trace.bank_conflicts import InstructionBanks, bank_conflicts
+from sglab.trace.async_groups import async_groups
+from sglab.trace.bank_conflicts import bank_conflicts
 
 from .base import asset, command
 from .memory import MemoryWidget
-from .shared_memory_events import (
-    KINDS,
-    element_bits,
-    read_run,
-    tile_dict,
-    window_areas,
-)
+from .shared_memory_events import KINDS, read_run, window_areas
+from .shared_memory_rows import banks_dict, map_dict, pipeline_dict, tile_dict
 
 LINE = 128
 """Bytes of a row of the tensor `bytes`: all 32 banks once."""
-GROUPS = 1000
-"""Groups of cp.async that are listed per warp: the first."""
 NO_BYTES = np.zeros((0, LINE), np.uint8)
 
 
@@ -79,10 +72,8 @@ class SharedMemory(MemoryWidget):
         self._cta, self._total = cta, self.cta_count(cta)
         cluster = self.pair_of(cta, int(np.prod(geometry.cluster)))
         self._traffic = read_run(self.recording, cluster, cta)
-        self._pipelines = [_pipeline(one) for one in async_groups(self.recording, cta)]
-        self._banks = [_banks(one) for one in bank_conflicts(self.session, cta, self.recording)]
         self._moments = self._traffic.events
-        self._roles = self.roles_of(cluster)
+        self._facts = self._launch_facts(self.roles_of(cluster))
         self._show()
 
     def _window(self) -> int:
@@ -179,19 +170,30 @@ class SharedMemory(MemoryWidget):
         ends = np.cumsum([len(frame["data"]) for frame in frames]).tolist()
         data = [frame.pop("data") for frame in frames]
         shown = [{**frame, "rows": [end - len(rows), end]} for frame, rows, end in zip(frames, data, ends, strict=True)]
-        launch = self.session.launch
-        kernel = launch.kernel.module.emulated.kernel(launch.kernel.name)
-        pcs = [*self._traffic.moments[:, 3].tolist(), *(one["pc"] for frame in shown for one in frame["accesses"])]
-        pcs += [one["pc"] for one in self._banks]
-        areas = window_areas(kernel.shared_variables, kernel.dynamic_smem, self._window())
+        found = {one["pc"] for frame in shown for one in frame["accesses"]} - self._known
+        if found:
+            self._known |= found
+            self._facts["code"] = self.code_of(list(self._known))
         self.publish(
             {"bytes": np.concatenate(data), "moments": self._traffic.moments},
             frames=shown,
-            launch={
+            header=self._header(),
+            **self._facts,
+        )
+
+    def _launch_facts(self, roles: dict[str, str]) -> dict[str, Any]:
+        """The traits that do not depend on the moment."""
+        launch, recording = self.session.launch, self.recording
+        kernel = launch.kernel.module.emulated.kernel(launch.kernel.name)
+        areas = window_areas(kernel.shared_variables, kernel.dynamic_smem, self._window())
+        banks = bank_conflicts(self.session, self._cta, recording)
+        self._known = {*self._traffic.moments[:, 3].tolist(), *(one.instruction.pc for one in banks)}
+        return {
+            "launch": {
                 "kernel": launch.kernel.name,
                 "arch": str(self.session.device.arch) if self.session.device else launch.kernel.module.target,
                 "warpsPerCta": -(-int(np.prod(launch.geometry.block)) // 32),
-                "roles": self._roles,
+                "roles": roles,
                 "cta": self._cta,
                 "ctas": list(range(min(self._total, 4096))),
                 "bytes": self._window(),
@@ -199,50 +201,16 @@ class SharedMemory(MemoryWidget):
                 "empty": self._empty(),
                 "note": self.note,
             },
-            launch_key=f"{id(self)} {self._cta}",
-            code=self.code_of(pcs),
-            areas=[asdict(area) for area in (*areas, *self._traffic.areas)],
-            tiles=[tile_dict(number, tile) for number, tile in enumerate(self._traffic.tiles)],
-            pipelines=self._pipelines,
-            banks=self._banks,
-            maps=[_map(number, info) for number, info in enumerate(self.recording.maps)],
-            header=self._header(),
-        )
+            "launch_key": f"{id(self)} {self._cta}",
+            "code": self.code_of(list(self._known)),
+            "areas": [asdict(area) for area in (*areas, *self._traffic.areas)],
+            "tiles": [tile_dict(number, tile) for number, tile in enumerate(self._traffic.tiles)],
+            "pipelines": [pipeline_dict(one) for one in async_groups(recording, self._cta)],
+            "banks": [banks_dict(one) for one in banks],
+            "maps": [map_dict(number, info) for number, info in enumerate(recording.maps)],
+        }
 
     def _header(self) -> dict[str, Any]:
         nbytes = self._window() - 1024
         subject = f"{self.session.launch.kernel.name} · CTA {self._cta} · {nbytes:,} bytes, {nbytes / 1024:.1f} KiB"
         return {"title": "Shared memory", "subject": subject, "badge": self.badge()}
-
-
-def _map(number: int, info: Any) -> dict[str, Any]:
-    return {
-        "name": f"map {number}",
-        "address": hex(info.address),
-        "element": info.element,
-        "elementBits": element_bits(info.element),
-        "dims": list(info.dims),
-        "strides": list(info.strides),
-        "box": list(info.box),
-        "elementStrides": list(info.element_strides),
-        "swizzle": info.swizzle,
-        "interleave": info.interleave,
-        "nanFill": info.nan_fill,
-        "im2col": info.im2col,
-    }
-
-
-def _pipeline(pipeline: AsyncPipeline) -> dict[str, Any]:
-    groups, last = pipeline.groups[:GROUPS], pipeline.groups[:GROUPS][-1].number
-    return {
-        "warp": pipeline.warp,
-        "lanes": pipeline.lanes,
-        "total": len(pipeline.groups),
-        "groups": [asdict(group) for group in groups],
-        "waits": [asdict(wait) for wait in pipeline.waits if not wait.completed or wait.completed[-1] <= last],
-    }
-
-
-def _banks(one: InstructionBanks) -> dict[str, Any]:
-    fields = {key: value for key, value in vars(one).items() if key != "instruction"}
-    return {"pc": one.instruction.pc, **fields}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -271,8 +271,3 @@ def short_name(symbol: str) -> str:
         if begin < end <= len(symbol) and symbol[end:] in ("", "E") and symbol[begin].isidentifier():
             return symbol[begin:end]
     return symbol
-
-
-def tile_dict(number: int, tile: Tile) -> dict[str, Any]:
-    fields = asdict(tile)
-    return {"id": number, "elementBits": fields.pop("element_bits"), "ctaGroup": fields.pop("cta_group"), **fields}

@@ -88,10 +88,9 @@ export class Model {
     this.#changes.redraw();
   }
 
-  /** Names what the window's picture depends on. */
-  get picture(): string {
-    const { start, end } = this.editor.layout;
-    return [this.#key, this.source.get("revision"), this.info?.moment, start, end].join(" ");
+  /** Another one where it is another launch, or another CTA. */
+  get launchKey(): string {
+    return this.#key;
   }
 
   // Bytes

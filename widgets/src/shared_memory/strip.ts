@@ -31,16 +31,25 @@ export interface StripOptions {
   areas: readonly Area[];
   bytes: number;
   width: number;
+  pick: (area: Area) => void;
+}
+
+export interface StripMoment {
   frame: FrameInfo | undefined;
   /** Bytes that the grids show. */
   shown: [number, number];
   /** Of what just happened. */
   touched: readonly [number, number][];
-  pick: (area: Area) => void;
+}
+
+export interface Strip {
+  svg: SVGSVGElement;
+  /** Redraws what depends on the moment, and nothing else. */
+  show(moment: StripMoment): void;
 }
 
 /** Operands of one tile lie on top of each other: the widest first. */
-export function strip({ areas, bytes, width, frame, shown, touched, pick }: StripOptions): SVGSVGElement {
+export function makeStrip({ areas, bytes, width, pick }: StripOptions): Strip {
   const height = TOP + (BANDS.length + 1) * BAND + 4;
   const x = (offset: number) => LEFT + (offset / Math.max(1, bytes)) * (width - LEFT - 8);
   const defs = s("defs");
@@ -67,29 +76,39 @@ export function strip({ areas, bytes, width, frame, shown, touched, pick }: Stri
     for (const area of mine) svg.append(mark(area, x, y, paint, pick));
   });
   const now = TOP + BANDS.length * BAND;
-  svg.append(s("text", { x: 2, y: now + 13, class: "ssm-axis" }, "now"));
-  for (const [from, to] of touched) svg.append(bar(x, now, from, to, "ssm-touched", "just happened"));
-  for (const access of frame?.accesses ?? []) {
+  const layer = s("g");
+  svg.append(s("text", { x: 2, y: now + 13, class: "ssm-axis" }, "now"), layer);
+  return {
+    svg,
+    show: ({ frame, shown, touched }) =>
+      layer.replaceChildren(...nowBars(frame, touched, x, now), ...shownBox(shown, x, height)),
+  };
+}
+
+/** What just happened, what is about to, and what is on its way. */
+function nowBars(
+  frame: FrameInfo | undefined,
+  touched: readonly [number, number][],
+  x: (offset: number) => number,
+  y: number,
+): SVGElement[] {
+  const happened = touched.map(([from, to]) => bar(x, y, from, to, "ssm-touched", "just happened"));
+  const accesses = (frame?.accesses ?? []).map((access) => {
     const mine = access.addresses.filter((_, lane) => (access.lanes >>> lane) & 1);
     const title = `warp ${access.warp}: access ${access.when}`;
-    svg.append(bar(x, now, Math.min(...mine), Math.max(...mine) + access.bytes, "ssm-access", title));
-  }
-  for (const one of frame?.inFlight ?? []) {
+    return bar(x, y, Math.min(...mine), Math.max(...mine) + access.bytes, "ssm-access", title);
+  });
+  const flying = (frame?.inFlight ?? []).map((one) => {
     const from = one.start & 0xffffff;
-    svg.append(bar(x, now, from, from + Math.max(16, one.bytes), "ssm-flying", `in flight: ${one.text}`));
-  }
-  const [from, to] = shown;
-  if (to > from)
-    svg.append(
-      s("rect", {
-        x: x(from) - 1.5,
-        y: TOP - 3,
-        width: Math.max(4, x(to) - x(from) + 3),
-        height: height - TOP + 2,
-        class: "ssm-shown",
-      }),
-    );
-  return svg;
+    return bar(x, y, from, from + Math.max(16, one.bytes), "ssm-flying", `in flight: ${one.text}`);
+  });
+  return [...happened, ...accesses, ...flying];
+}
+
+function shownBox([from, to]: [number, number], x: (offset: number) => number, height: number): SVGElement[] {
+  if (to <= from) return [];
+  const width = Math.max(4, x(to) - x(from) + 3);
+  return [s("rect", { x: x(from) - 1.5, y: TOP - 3, width, height: height - TOP + 2, class: "ssm-shown" })];
 }
 
 function mark(

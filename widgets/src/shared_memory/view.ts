@@ -8,7 +8,7 @@ import { chunkText, detailParts } from "./details";
 import { gridTitle, makeGrids } from "./grids";
 import type { Model } from "./model";
 import { orderControl } from "./order_control";
-import { chunkKey, strip } from "./strip";
+import { chunkKey, makeStrip, type Strip } from "./strip";
 
 export interface ViewOptions {
   frame: Frame;
@@ -90,17 +90,17 @@ export function makeView(options: ViewOptions): View {
   }
 
   // What has not changed is left alone: a menu that is open stays open.
-  let stripKey = "";
+  let drawn: { key: string; strip: Strip } | undefined;
   function drawStrip(bytes: number): void {
     const width = stripBox.clientWidth;
-    const now = `${model.picture} ${width}`;
-    if (!width || now === stripKey) return;
-    stripKey = now;
+    if (!width) return;
+    const key = `${model.launchKey} ${width}`;
+    if (drawn?.key !== key) {
+      drawn = { key, strip: makeStrip({ areas: model.areas, bytes, width, pick: pickArea }) };
+      stripBox.replaceChildren(drawn.strip.svg);
+    }
     const { start, end } = editor.layout;
-    const { areas, info, touched } = model;
-    stripBox.replaceChildren(
-      strip({ areas, bytes, width, frame: info, shown: [start, end], touched, pick: pickArea }),
-    );
+    drawn.strip.show({ frame: model.info, shown: [start, end], touched: model.touched });
   }
 
   return {
