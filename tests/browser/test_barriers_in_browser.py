@@ -55,6 +55,34 @@ def test_every_used_barrier_of_a_cta_has_a_line(host: Host, widget: Barriers) ->
     expect(page.locator(".sg-timeline-group")).to_have_text(["CTA 0", "CTA 1", "cluster"])
 
 
+def test_modelled_time_is_an_axis_of_its_own_and_keeps_the_moment(host: Host, widget: Barriers) -> None:
+    page = show(host, widget)
+    frame = page.locator(".sg-widget")
+    for _ in range(9):
+        frame.press("ArrowRight")
+    sentence = page.locator(".sg-sentence").inner_text()
+    page.get_by_label("Axis").select_option("timed")
+    expect(page.locator(".sg-badge")).to_have_text("emulated · modelled time, B200")
+    expect(page.locator(".sg-timeline-plot")).to_have_attribute("aria-label", "Barriers over modelled time")
+    expect(page.locator(".sg-counter")).to_contain_text("µs")
+    assert page.locator(".sg-sentence").inner_text().split(":")[0] == sentence.split(":")[0]
+    page.get_by_label("Axis").select_option("issue")
+    expect(page.locator(".sg-badge")).to_have_text("emulated · issue order")
+
+
+def test_over_modelled_time_a_full_barrier_counts_as_its_changes_do(host: Host, widget: Barriers) -> None:
+    page = show(host, widget)
+    page.get_by_label("Axis").select_option("timed")
+    expect(page.locator(".sg-badge")).to_contain_text("modelled time")
+    page.locator(".sg-widget").press("End")
+    last = widget._tensor("timed.states").array
+    number = next(i for i, each in enumerate(widget.launch["barriers"]) if each["name"] == "load→mma full[0]")
+    _, parity, pending, expected, _ = last[:, last[0] == number][:, -1]
+    shown = line(page, "load→mma full[0]")
+    assert shown["pending"] == f"{pending}/{expected}"
+    assert int(shown["phase"]) % 2 == parity
+
+
 def test_the_table_agrees_with_a_session_at_random_positions(host: Host, widget: Barriers) -> None:
     page, session = show(host, widget), mla_sm100_session()
     objects = {each["object"]: each["name"] for each in widget.launch["barriers"] if each["rank"] == 0}

@@ -29,6 +29,7 @@ export function makeCells(): Cells {
   const pending = h("span", { class: "sbr-pending" });
   const tx = h("span", { class: "sbr-tx" });
   const waiting = h("span", { class: "sbr-waiting" });
+  const since = h("span", { class: "sbr-since" });
   let shown = "";
   let shownWaiting = "";
   return {
@@ -37,9 +38,11 @@ export function makeCells(): Cells {
       const { waiting: waiters, ...rest } = state;
       const key = Object.values(rest).join();
       const first = waiters[0];
-      const waitingKey = first ? `${position} ${waiters.map(({ row }) => row).join()}` : "";
-      if (waitingKey !== shownWaiting) waiting.replaceChildren(...waitingParts(launch, waiters, position));
+      const waitingKey = waiters.map(({ row, since }) => `${row} ${since}`).join();
+      if (waitingKey !== shownWaiting)
+        waiting.replaceChildren(...waitingParts(launch, waiters), ...(first ? [since] : []));
       shownWaiting = waitingKey;
+      since.textContent = first ? waited(launch, first, position) : "";
       if (key === shown) return;
       shown = key;
       phase.replaceChildren(...phaseParts(state));
@@ -70,14 +73,14 @@ function pendingParts({ pending, expected, fresh }: BarrierState): (HTMLElement 
   return [h("span", { class: "sbr-dots" }, ...dots), text];
 }
 
-/** Per role, the warp or how many of them; then for how long the first has waited. */
-function waitingParts(launch: Launch, waiting: Waiter[], position: number): HTMLElement[] {
+/** Per role, the warp or how many of them. */
+function waitingParts(launch: Launch, waiting: Waiter[]): HTMLElement[] {
   const byRole = new Map<string, Waiter[]>();
   for (const waiter of waiting) {
     const role = launch.meta.roles[waiter.row] as string;
     byRole.set(role, [...(byRole.get(role) ?? []), waiter]);
   }
-  const chips = [...byRole].slice(0, ROLES_SHOWN).map(([role, mine]) => {
+  return [...byRole].slice(0, ROLES_SHOWN).map(([role, mine]) => {
     const swatch = h("i", { class: "sg-swatch" });
     swatch.style.background = cssBackground((ROLE_LOOKS as Record<string, Look>)[role] ?? ROLE_LOOKS.idle);
     const title = mine
@@ -87,9 +90,6 @@ function waitingParts(launch: Launch, waiting: Waiter[], position: number): HTML
     const text = mine.length === 1 ? `w${first.row % launch.meta.warps}` : `×${mine.length}`;
     return h("span", { class: "sbr-chip", title }, swatch, text);
   });
-  const [first] = waiting;
-  if (first) chips.push(h("span", { class: "sbr-since" }, waited(launch, first, position)));
-  return chips;
 }
 
 /** For how long: in little room, instructions go without saying. */

@@ -118,11 +118,16 @@ function render(context: Context): void {
     else pick.operation(hit.id);
   }
 
+  let drawn: readonly unknown[] = [];
   const update = framed(() => {
     if (!shown) return;
-    frame.details.replaceChildren(...detailsOf(shown, pick.picked, selection.value, pick));
-    timeline.stress(rowsToStress(shown, selection.value));
-    timeline.setSelected(hitOf(timeline, shown, pick.picked));
+    const subject = [shown, pick.picked, selection.value];
+    if (subject.some((each, i) => each !== drawn[i])) {
+      frame.details.replaceChildren(...detailsOf(shown, pick.picked, selection.value, pick));
+      timeline.stress(rowsToStress(shown, selection.value));
+      timeline.setSelected(hitOf(timeline, shown, pick.picked));
+      drawn = subject;
+    }
     rings.show(transport.position, barrierOf(shown.launch, selection.value));
   });
 

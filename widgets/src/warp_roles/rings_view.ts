@@ -19,6 +19,8 @@ interface Drawn {
   texts: SVGTextElement[];
   producer: SVGPathElement;
   consumer: SVGPathElement;
+  /** What is drawn now. */
+  key: string;
 }
 
 export class RingsView {
@@ -79,11 +81,14 @@ export class RingsView {
         h("span", { class: "swr-stages" }, ` ${stages > 1 ? `×${stages}` : ""}`),
       ),
     );
-    return { pipeline, root, svg, sectors, texts, producer, consumer };
+    return { pipeline, root, svg, sectors, texts, producer, consumer, key: "" };
   }
 
   #update(drawn: Drawn, ring: Ring, selected: number | undefined): void {
     const { pipeline, svg, sectors, texts } = drawn;
+    const key = JSON.stringify([ring, selected]);
+    if (key === drawn.key) return;
+    drawn.key = key;
     ring.stages.forEach(({ state, filled }, i) => {
       const sector = sectors[i] as SVGPathElement;
       const look = lookOf(pipeline, state);

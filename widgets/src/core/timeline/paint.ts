@@ -14,7 +14,7 @@ const SEPARATED = 4; // px per span from which neighbours get a gap
 const LABELLED = 26;
 
 export function paintTimeline(context: CanvasRenderingContext2D, paint: CanvasPaint, scene: Scene): void {
-  const { layout, theme, width } = scene;
+  const { layout, width } = scene;
   context.clearRect(0, 0, width, layout.height);
   context.textBaseline = "middle";
   paintAxis(context, scene);
@@ -26,6 +26,10 @@ export function paintTimeline(context: CanvasRenderingContext2D, paint: CanvasPa
   paintLinks(context, scene);
   for (const hit of scene.marked) paintOutline(context, scene, hit, 1);
   if (scene.selected) paintOutline(context, scene, scene.selected, 2);
+}
+
+export function paintCursor(context: CanvasRenderingContext2D, scene: Scene): void {
+  const { layout, theme } = scene;
   const x = xOf(scene, scene.cursor);
   context.fillStyle = theme.focus;
   context.fillRect(Math.round(x) - 1, AXIS_HEIGHT - 6, 2, layout.height);

@@ -1,7 +1,6 @@
 // A zoomable timeline: rows with labels on a canvas, an axis, a cursor and a strip of the whole. It shows a TimelineModel
 // and knows nothing of what the rows mean.
 
-import { CanvasPaint } from "../colors";
 import { framed, h } from "../dom";
 import type { Disposer } from "../emitter";
 import type { KeyBinding } from "../keys";
@@ -11,10 +10,10 @@ import { Gestures } from "./gestures";
 import { barWithId, hitAt, spanOf } from "./hits";
 import { TimelineLabels } from "./labels";
 import { type Layout, layoutOf, rowAtY } from "./layout";
-import { fit, Minimap } from "./minimap";
+import { Minimap } from "./minimap";
 import type { Hit, TimelineModel } from "./model";
 import { Motion } from "./motion";
-import { paintTimeline } from "./paint";
+import { Picture } from "./picture";
 import { Pyramid } from "./pyramid";
 import { clampRange, panned, type Range, showing, span, zoomed } from "./range";
 
@@ -57,14 +56,12 @@ export class Timeline {
   #selected: Hit | undefined;
   #marked: readonly Hit[] = [];
   #stressed: ReadonlySet<number> = new Set();
-  #canvas = h("canvas", { class: "sg-timeline-canvas", "aria-hidden": "true" });
+  #picture = new Picture(h("canvas", { class: "sg-timeline-canvas", "aria-hidden": "true" }));
   #labels: TimelineLabels;
   #plot: HTMLElement;
   #minimap: Minimap;
   #frame = framed(() => this.draw());
   #motion = new Motion((range) => this.setRange(range));
-  #paint: CanvasPaint | undefined;
-  #paintRatio = 0;
 
   constructor(
     private options: TimelineOptions,
@@ -73,7 +70,7 @@ export class Timeline {
     this.#plot = h(
       "div",
       { class: "sg-timeline-plot", role: "group", "aria-label": options.label },
-      this.#canvas,
+      this.#picture.canvas,
     );
     this.#labels = new TimelineLabels(options.selectRow);
     this.#minimap = new Minimap(disposer, (middle) => this.centre(middle * this.#model.length));
@@ -85,7 +82,7 @@ export class Timeline {
       h("div", { class: "sg-timeline-corner" }),
       this.#minimap.canvas,
     );
-    new Gestures(this.#canvas, disposer, {
+    new Gestures(this.#picture.canvas, disposer, {
       zoom: (factor, x) => this.zoom(factor, this.#unitAt(x)),
       pan: (pixels) => this.setRange(panned(this.#range, (pixels * span(this.#range)) / this.#width)),
       hover: (event, x, y) => this.#hover(event, x, y),
@@ -135,6 +132,8 @@ export class Timeline {
   }
 
   setSelected(hit: Hit | undefined): void {
+    const now = this.#selected;
+    if (now === hit || (now?.row === hit?.row && now?.layer === hit?.layer && now?.id === hit?.id)) return;
     this.#selected = hit;
     this.redraw();
   }
@@ -155,7 +154,8 @@ export class Timeline {
   }
 
   setRange(range: Range): void {
-    this.#range = clampRange(range, this.#model.length, this.#model.least);
+    const next = clampRange(range, this.#model.length, this.#model.least);
+    if (next.start !== this.#range.start || next.end !== this.#range.end) this.#range = next;
     this.element.dataset.range = `${Math.round(this.#range.start)} ${Math.round(this.#range.end)}`;
     this.redraw();
   }
@@ -194,14 +194,8 @@ export class Timeline {
   draw(): void {
     const width = this.#plot.clientWidth;
     if (!width || !this.#model.rows.length) return;
-    const context = fit(this.#canvas, width, this.#layout.height);
-    if (!context) return;
-    if (!this.#paint || this.#paintRatio !== devicePixelRatio) {
-      this.#paint = new CanvasPaint(context, devicePixelRatio);
-      this.#paintRatio = devicePixelRatio;
-    }
     const theme = this.options.theme();
-    paintTimeline(context, this.#paint, {
+    this.#picture.draw({
       model: this.#model,
       layout: this.#layout,
       pyramids: this.#pyramids,
