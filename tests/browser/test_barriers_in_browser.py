@@ -60,14 +60,14 @@ def test_modelled_time_is_an_axis_of_its_own_and_keeps_the_moment(host: Host, wi
     frame = page.locator(".sg-widget")
     for _ in range(9):
         frame.press("ArrowRight")
-    sentence = page.locator(".sg-sentence").inner_text()
+    before = page.locator(".sg-counter").inner_text()
     page.get_by_label("Axis").select_option("timed")
     expect(page.locator(".sg-badge")).to_have_text("emulated · modelled time, B200")
     expect(page.locator(".sg-timeline-plot")).to_have_attribute("aria-label", "Barriers over modelled time")
     expect(page.locator(".sg-counter")).to_contain_text("µs")
-    assert page.locator(".sg-sentence").inner_text().split(":")[0] == sentence.split(":")[0]
     page.get_by_label("Axis").select_option("issue")
     expect(page.locator(".sg-badge")).to_have_text("emulated · issue order")
+    expect(page.locator(".sg-counter")).to_have_text(before)
 
 
 def test_over_modelled_time_a_full_barrier_counts_as_its_changes_do(host: Host, widget: Barriers) -> None:
