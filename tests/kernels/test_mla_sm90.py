@@ -170,6 +170,11 @@ def test_arguments_are_refused_by_name() -> None:
     assert "kv_cache" in refused(kv_cache=torch.zeros(4, 64, 576, dtype=torch.bfloat16))
     q_nope = torch.zeros(1, 128, 512, dtype=torch.float16)
     assert "out must be memory apart from q_nope" in refused(q_nope=q_nope, out=q_nope)
+    two = {"q_nope": torch.zeros(2, 128, 512).half(), "q_pe": torch.zeros(2, 128, 64).half()}
+    said = refused(**two, page_table=torch.zeros(2, 4, dtype=torch.int32))
+    assert "q_nope must be of (batch, heads) (1, 128), as the plan; got (2, 128)" in said
+    said = refused(page_table=torch.zeros(1, 1, dtype=torch.int32))
+    assert "page_table must be wide enough for 100 tokens, the plan's longest request; got room for 64" in said
     assert "sm_scale" in refused(sm_scale=0.0)
     assert "lse_base" in refused(lse_base="10")
     assert "q_nope" in refused(

@@ -83,13 +83,14 @@ class MlaSm90:
 
     def prepare(self, a: DecodeArguments) -> list[Launch]:
         """The launches of one run: attention, and the combine where a request is split."""
-        Contract(OPERATOR).require(
-            a.num_heads == self.num_heads,
-            "q_nope",
-            f"of {self.num_heads} heads, as the plan",
-            a.num_heads,
-            "Plan again.",
-        )
+        contract, w = Contract(OPERATOR), self.works
+        planned = f"of (batch, heads) {(w.batch, self.num_heads)}, as the plan"
+        got = tuple(a.q_nope.shape[:2])
+        contract.require(got == (w.batch, self.num_heads), "q_nope", planned, got, "Plan again.")
+        capacity = a.page_table.shape[1] * a.page_size
+        wide = f"wide enough for {w.longest} tokens, the plan's longest request"
+        remedy = "Widen the page table, or plan for its requests."
+        contract.require(w.longest is None or w.longest <= capacity, "page_table", wide, f"room for {capacity}", remedy)
         return [self._attention(a), *([self._combine(a)] if self.works.slots else [])]
 
     def _attention(self, a: DecodeArguments) -> Launch:

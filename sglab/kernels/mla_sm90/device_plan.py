@@ -69,6 +69,7 @@ def works(
         torch.empty(requests, dtype=torch.int32, device=place),
         (batch + parts) * tokens,
         parts > MANY_SPLITS * batch,
+        requests,
     )
     given = (plan.tile_scheduler_metadata.contiguous(), plan.num_splits.contiguous(), cache_seqlens.contiguous())
     filled = (made.works, made.requests, made.slot_indptr, made.partial_count)

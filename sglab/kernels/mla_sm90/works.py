@@ -18,6 +18,7 @@ class Works:
     requests, slot_indptr, partial_count: what the combine gets, see split_kv_combine
     slots: how many partial results there is to be room for; 0: nothing is split, and nothing combined
     many: whether requests have so many splits that the combine should share rows
+    batch: requests; longest: the most tokens of a request, None where only the device knows
     """
 
     works: torch.Tensor
@@ -26,6 +27,8 @@ class Works:
     partial_count: torch.Tensor | None
     slots: int
     many: bool
+    batch: int
+    longest: int | None = None
 
     @property
     def parts(self) -> int:
@@ -38,4 +41,5 @@ def planned(plan: MlaSm90Plan, place: str) -> Works:
         torch.from_numpy(array).to(place) for array in (plan.works, plan.split_requests, plan.slot_indptr)
     )
     many = plan.slots > MANY_SPLITS * plan.split_requests.size
-    return Works(works, requests, slot_indptr, None, plan.slots, many)
+    batch, longest = int(plan.works[..., 0].max()) + 1, int(plan.works[..., 2].max())
+    return Works(works, requests, slot_indptr, None, plan.slots, many, batch, longest)
