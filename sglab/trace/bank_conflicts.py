@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -105,7 +106,8 @@ def bank_conflicts(session: Session, cta: int = 0, log: EventLog | None = None) 
         except KernelError:
             pass  # what came before the fault is counted
         finally:
-            session.return_to(moment)
+            with suppress(KernelError):  # where it stood at the fault, it stands there again
+                session.return_to(moment)
     return [_counted(log.code[pc], nbytes, reads[pc], rows) for (pc, nbytes), rows in sorted(found.items(), key=_pc)]
 
 

@@ -19,6 +19,9 @@ from sglab.gpu.session import Session
 
 from .base import Widget, command
 
+RANK_BIT = {"shared": 24, "tensor": 32}
+"""Where the rank of the CTA begins in a finding's address."""
+MOST_FINDINGS = 20
 Ints = npt.NDArray[np.int64]
 Launched = Session | Capture | CapturedLaunch | EventLog
 
@@ -94,6 +97,19 @@ class MemoryWidget(Widget, metaclass=_AbstractWidget):
         self._told = False
         self._show()
 
+    def found(self, space: str) -> list[dict[str, Any]]:
+        """What the session's sanitizers have found in this memory up to now."""
+        findings = [one for one in (self.session.findings if self.session else ()) if one.space == space]
+        return [
+            {
+                "text": f"{one.message}: {one.at or one.kernel}" + (f", {one.count} times" if one.count > 1 else ""),
+                "severity": one.severity,
+                "rank": one.address >> RANK_BIT[space],
+                "address": one.address & (1 << RANK_BIT[space]) - 1,
+            }
+            for one in findings[:MOST_FINDINGS]
+        ]
+
     def _seek(self, position: int) -> None:
         self._position = position
         if self.session is None or position == self.session.now:
@@ -118,7 +134,7 @@ class MemoryWidget(Widget, metaclass=_AbstractWidget):
     def frame_note(self) -> str:
         """Empty where the session is at a moment of the recorded launch."""
         last = self.session.last if self.session else None
-        if last is None or self.position == 0:
+        if last is None or self.position == 0 or (self.session and self.session.fault):
             return ""
         log, event = self.recording, self.position - 1
         same = event < len(log) and (log.cta[event], log.warp[event]) == (last.cta, last.warp)

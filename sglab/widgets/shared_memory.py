@@ -117,6 +117,7 @@ class SharedMemory(MemoryWidget):
             "moment": self.moment,
             "position": position,
             "note": self.frame_note(),
+            "findings": self.found("shared"),
             "alive": shared is not None,
             "accesses": accesses,
             "mbarriers": [

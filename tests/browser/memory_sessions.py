@@ -95,6 +95,26 @@ def failing() -> Session:
     return gpu.Module(text, "trap.ptx")["kernel"].session(gpu.EmulatedDevice("sm_100a"), grid=1, block=32)
 
 
+FREED_TOO_EARLY = """
+tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [slot], 32;
+bar.warp.sync 0xffffffff;
+ld.shared.u32 %r9, [slot];
+mov.u32 %r7, 5;
+tcgen05.st.sync.aligned.32x32b.x1.b32 [%r9], {%r7};
+tcgen05.wait::st.sync.aligned;
+tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r9, 32;
+tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r20}, [%r9];
+tcgen05.wait::ld.sync.aligned;
+"""
+
+
+def freed_too_early() -> Session:
+    """Loads from tensor memory that has been deallocated, under the sanitizers."""
+    text = kernel_text(FREED_TOO_EARLY, "", shared=SHARED)
+    device = gpu.EmulatedDevice("sm_100a", sanitize=True)
+    return gpu.Module(text, "freed.ptx")["kernel"].session(device, grid=1, block=32)
+
+
 def mla_sm100(seq_len: int = 512, batch: int = 1) -> Session:
     """The shipped SM100 MLA decode on a random batch, 128 heads, pages of 128."""
     from sglab.kernels.mla_sm100 import MlaSm100

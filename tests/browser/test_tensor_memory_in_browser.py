@@ -11,10 +11,11 @@ import pytest
 
 pytest.importorskip("torch")
 
-from memory_sessions import mla_sm100, no_tensor_memory, product
+from memory_sessions import freed_too_early, mla_sm100, no_tensor_memory, product
 from playwright.sync_api import Page, expect
 from widget_host import Host
 
+from sglab.gpu import KernelError
 from sglab.widgets import TensorMemory, selection
 from sglab.widgets.tensor_memory_events import KINDS
 
@@ -247,3 +248,15 @@ def test_a_disposed_view_leaves_nothing_behind(host: Host) -> None:
     page = show(host, widget)
     page.evaluate("document.getElementById('widget').sglabDispose()")
     assert page.evaluate("id => sglabHost.models.get(id).listenerCount", widget.model_id) == 0
+
+
+def test_a_use_after_free_leads_to_its_cell(host: Host) -> None:
+    session = freed_too_early()
+    with pytest.raises(KernelError):
+        session.run()
+    page = show(host, TensorMemory(session))
+    details = page.locator(".sg-details")
+    expect(details).to_contain_text("▲ column 0 of tensor memory is not allocated")
+    details.get_by_role("button", name="Select tmem[0,0]").click()
+    expect(details).to_contain_text("allocation")
+    assert selection.value["address"] == "tmem[0,0]"

@@ -10,6 +10,7 @@ pytest.importorskip("torch")
 from memory_sessions import corpus, failing, mla_sm90, mla_sm100
 
 from sglab._core import tma
+from sglab.gpu import KernelError
 from sglab.labs.shared_memory import Prefill
 from sglab.trace.bank_conflicts import PERMUTATIONS, InstructionBanks, bank_conflicts, count_passes, permute
 
@@ -88,5 +89,10 @@ def test_every_execution_of_every_warp_is_counted_and_the_session_stays() -> Non
 
 
 def test_a_launch_that_fails_is_counted_up_to_the_fault() -> None:
-    (one,) = bank_conflicts(failing())
+    session = failing()
+    with pytest.raises(KernelError):
+        session.run()
+    position = session.now
+    (one,) = bank_conflicts(session)
+    assert (session.now, session.fault is None) == (position, False)
     assert (one.executions, one.nbytes, one.passes, one.reads) == (1, 4, 1, False)

@@ -12,8 +12,19 @@ pytest.importorskip("torch")
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memory_sessions import COLUMNS, N, Product, corpus_with_arguments, failing, mla_sm100, no_tensor_memory, product
+from memory_sessions import (
+    COLUMNS,
+    N,
+    Product,
+    corpus_with_arguments,
+    failing,
+    freed_too_early,
+    mla_sm100,
+    no_tensor_memory,
+    product,
+)
 
+from sglab.gpu import KernelError
 from sglab.widgets import TensorMemory
 from sglab.widgets.tensor_memory_events import KINDS
 from sglab.widgets.tensor_memory_state import READ, RESET, WRITE, History, Touch
@@ -268,3 +279,18 @@ def test_the_story_of_a_cell_is_that_of_its_touches(
             assert row[6:9] == [writer, reader, later[0].when if later else -1]
             return
     raise AssertionError("the cell is in no region")
+
+
+def test_a_use_after_free_is_marked_with_its_place_once_it_has_happened() -> None:
+    session = freed_too_early()
+    widget = TensorMemory(session)
+    assert widget.frames[0]["findings"] == []
+    with pytest.raises(KernelError):
+        session.run()
+    widget.catch_up()
+    (finding,) = widget.frames[0]["findings"]
+    assert "column 0 of tensor memory is not allocated" in finding["text"] and "tcgen05.ld" in finding["text"]
+    assert (finding["rank"], finding["address"], finding["severity"]) == (0, 0, "error")
+    assert widget.frames[0]["note"] == "" and "not allocated" in widget.launch["note"]
+    widget.go(0)
+    assert widget.frames[0]["findings"] == []

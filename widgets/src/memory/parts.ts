@@ -69,6 +69,33 @@ export function noteParts(text: string): HTMLElement[] {
   return text ? [h("p", { class: "smv-warning" }, `△ ${text}`)] : [];
 }
 
+/** What the session's sanitizers found in this memory. */
+export interface Finding {
+  text: string;
+  severity: string;
+  /** Of the CTA in its cluster. */
+  rank: number;
+  address: number;
+}
+
+/** Findings to press: `go` selects the place; `name` says which it is. */
+export function findingParts(
+  findings: readonly Finding[],
+  name: (finding: Finding) => string,
+  go: (finding: Finding) => void,
+): HTMLElement[] {
+  if (!findings.length) return [];
+  const items = findings.map((finding) => {
+    const sign = finding.severity === "error" ? "▲" : "△";
+    const press = button(name(finding), `Select ${name(finding)}`, () => go(finding));
+    return h("li", { class: `smv-${finding.severity}` }, `${sign} ${finding.text} `, press);
+  });
+  return [
+    h("div", { class: "sg-heading" }, "Found by the sanitizers"),
+    h("ul", { class: "smv-findings" }, ...items),
+  ];
+}
+
 /** "warp 8 (mma) of CTA 0"; `roles` maps "CTA warp" to the name of what the warp does. */
 export function whoName(roles: Record<string, string>, cta: number, warp: number): string {
   const role = roles[`${cta} ${warp}`];

@@ -2,6 +2,7 @@
 
 import type { Numbers, Source } from "../core";
 import type { MmaKind } from "../memory/instruction_descriptor";
+import type { Finding } from "../memory/parts";
 import type { Flavour, Major } from "../memory/smem_descriptor";
 import type { Swizzle } from "../memory/swizzle";
 
@@ -162,6 +163,7 @@ export interface Flying {
 }
 
 export interface FrameInfo {
+  findings: Finding[];
   moment: number;
   position: number;
   /** What to know about this moment. */

@@ -1,7 +1,7 @@
 // The pane at the right: the selected chunk, the tile it is part of, and what else lies there.
 
 import { h } from "../core";
-import { definitions, type Row } from "../memory/parts";
+import { definitions, findingParts, type Row } from "../memory/parts";
 import { type Area, type FrameInfo, LINE, smem } from "./data";
 import type { Layout, MapQuestion } from "./layout";
 import { boxRow } from "./layout";
@@ -84,9 +84,17 @@ function barrierRows(frame: FrameInfo, areas: readonly Area[], address: number |
     ]);
 }
 
-export function detailParts(looked: Looked, selected: number | undefined): HTMLElement[] {
+export function detailParts(
+  looked: Looked,
+  selected: number | undefined,
+  goTo: (address: number) => void,
+): HTMLElement[] {
   const { layout, frame, areas } = looked;
-  const parts: HTMLElement[] = [];
+  const parts = findingParts(
+    frame?.findings ?? [],
+    ({ address }) => smem(address),
+    ({ address }) => goTo(address - (address % 16)),
+  );
   if (selected === undefined)
     parts.push(
       h(

@@ -51,6 +51,7 @@ function render({ el, source, selection, disposer }: Context): void {
     disposer,
     select,
     pickArea,
+    goToAddress,
     redraw,
     goToEvent: (event) => following.goToEvent(event),
   });
@@ -80,7 +81,10 @@ function render({ el, source, selection, disposer }: Context): void {
       return;
     }
     frame.clearNotice();
-    const chunk = address - (address % 16);
+    goToAddress(address - (address % 16));
+  }
+
+  function goToAddress(chunk: number): void {
     model.openAt(chunk);
     select(chunk);
   }

@@ -17,6 +17,8 @@ export interface ViewOptions {
   disposer: Disposer;
   select: (address: number) => void;
   pickArea: (area: Area) => void;
+  /** Opens what an address is part of, and selects its chunk. */
+  goToAddress: (chunk: number) => void;
   goToEvent: (event: number) => void;
   redraw: () => void;
 }
@@ -35,7 +37,7 @@ export interface View {
 }
 
 export function makeView(options: ViewOptions): View {
-  const { frame, model, theme, disposer, select, pickArea, goToEvent, redraw } = options;
+  const { frame, model, theme, disposer, select, pickArea, goToAddress, goToEvent, redraw } = options;
   const { editor } = model;
   const order = orderControl(disposer, redraw);
   const grids = makeGrids(
@@ -130,7 +132,7 @@ export function makeView(options: ViewOptions): View {
       grids.redraw();
       board.draw(model, theme());
       frame.details.replaceChildren(
-        ...detailParts(model.looked, model.selected),
+        ...detailParts(model.looked, model.selected, goToAddress),
         ...noteParts(info?.note ?? ""),
         ...noteParts(launch.note),
       );

@@ -1,6 +1,7 @@
 // What Python sends about tensor memory, as the views read it.
 
 import type { Numbers, Source, Tensor } from "../core";
+import type { Finding } from "../memory/parts";
 
 export const COLUMNS = 512;
 export const LANES = 128;
@@ -58,6 +59,7 @@ export interface Allocation {
 }
 
 export interface FrameInfo {
+  findings: Finding[];
   /** Moments that have happened. */
   moment: number;
   position: number;

@@ -1,7 +1,7 @@
 // The pane at the right: the selected cell in words, the matrices of this moment, what is in flight.
 
 import { cssBackground, h, lookOf } from "../core";
-import { definitions, noteParts, type Row } from "../memory/parts";
+import { definitions, type Finding, findingParts, noteParts, type Row } from "../memory/parts";
 import { FORMAT_LABELS, FORMATS, textOf } from "../memory/words";
 import { addressText, type FrameInfo, logicalOf, type Region, regionAt, type Tile } from "./data";
 import {
@@ -84,9 +84,19 @@ export function detailParts(
   tile: number,
   dark: boolean,
   pickTile: (id: number) => void,
+  select: (place: CellPlace) => void,
 ): HTMLElement[] {
   const { facts, frame, regions } = looked;
-  const parts: HTMLElement[] = [];
+  const placeOf = ({ rank, address }: Finding): CellPlace => ({
+    rank: Math.min(rank, facts.launch.ctas.length - 1),
+    lane: address >> 16,
+    column: address & 0xffff,
+  });
+  const parts = findingParts(
+    frame.findings,
+    (finding) => addressText(placeOf(finding).lane, placeOf(finding).column),
+    (finding) => select(placeOf(finding)),
+  );
   if (place)
     parts.push(
       definitions(cellTitle(facts.launch, place.rank, place.lane, place.column), cellRows(looked, place)),

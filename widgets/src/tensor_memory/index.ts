@@ -143,7 +143,9 @@ function render({ el, source, selection, disposer }: Context): void {
       tile = tile === id ? -1 : id;
       redraw();
     };
-    frame.details.replaceChildren(...detailParts(lookedAt(now, cells), selected, tile, dark, pickTile));
+    frame.details.replaceChildren(
+      ...detailParts(lookedAt(now, cells), selected, tile, dark, pickTile, select),
+    );
     legend.replaceChildren(...legendParts(now.facts, mode, now.shown.regions, format, range, dark));
   });
   const redraw = () => redrawFrame.schedule();
