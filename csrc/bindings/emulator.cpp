@@ -80,6 +80,7 @@ void translate(const std::exception_ptr& pointer, void*) {
     attributes["source_file"] = f.source_file;
     attributes["source_line"] = f.source_line;
     attributes["cycle"] = cycle_rows(f.cycle);
+    attributes["tally"] = bindings::tally_rows(f.tally.get());
     std::string where;
     if (f.warp >= 0) {
       where = " [kernel " + f.kernel + ", CTA (" + std::to_string(f.cta[0]) + ", " +
@@ -336,6 +337,9 @@ void sglab::bindings::register_emulator(nb::module_& module) {
       .def_prop_ro("by_class", by_class)
       .def_ro("executions", &LaunchReport::executions, "How often each decoded instruction ran.")
       .def_ro("output", &LaunchReport::output, "What the kernel printed.")
+      .def_prop_ro(
+          "tally", [](const LaunchReport& r) { return bindings::tally_rows(r.tally.get()); },
+          "Of a launch with sanitizers; see sglab.gpu.cast.")
       .def_ro("seconds", &LaunchReport::seconds);
 
   bindings::register_sanitizer(module);

@@ -6,6 +6,9 @@
 
 #include <memory>
 
+#include "emulator/async/watcher.hpp"
+#include "emulator/engine/tally.hpp"
+#include "emulator/memory/aperture.hpp"
 #include "emulator/sanitize/sanitizer.hpp"
 #include "emulator/sanitize/shadow.hpp"
 
@@ -53,6 +56,33 @@ nb::list findings(Sanitizer& sanitizer) {
 
 }  // namespace
 }  // namespace sglab::emu
+
+nb::object sglab::bindings::tally_rows(const emu::Tally* tally) {
+  using emu::BarrierUsers;
+  if (tally == nullptr) return nb::none();
+  constexpr const char* kPurposes[] = {"", "full", "empty"};
+  const auto slots = [](const auto& bits) {
+    std::vector<std::size_t> all;
+    for (std::size_t slot = 0; slot < bits.size(); ++slot) {
+      if (bits[slot]) all.push_back(slot);
+    }
+    return all;
+  };
+  nb::list barriers;
+  const auto add = [&](emu::BarrierKind kind, std::uint32_t rank, std::uint32_t object,
+                       const BarrierUsers& users) {
+    barriers.append(nb::make_tuple(static_cast<int>(kind), rank, object, slots(users.arrivers),
+                                   slots(users.waiters), kPurposes[static_cast<int>(users.purpose)],
+                                   users.waits));
+  };
+  for (const auto& [key, users] : tally->named) add(emu::BarrierKind::kNamed, key.first, key.second, users);
+  for (const auto& [address, users] : tally->mbarriers)
+    add(emu::BarrierKind::kMbarrier, address >> emu::kSharedRankShift, address, users);
+  const auto bytes_of = [](const std::vector<std::uint64_t>& words) {
+    return nb::bytes(reinterpret_cast<const char*>(words.data()), 8 * words.size());
+  };
+  return nb::make_tuple(tally->words, bytes_of(tally->visited), bytes_of(tally->ahead), barriers);
+}
 
 void sglab::bindings::register_sanitizer(nb::module_& module) {
   using sglab::emu::Sanitizer;

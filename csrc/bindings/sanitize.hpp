@@ -2,7 +2,16 @@
 
 #include <nanobind/nanobind.h>
 
+namespace sglab::emu {
+struct Tally;
+}
+
 namespace sglab::bindings {
+
+// (words per slot; by slot, a bit per instruction: executed, and yet to come; barriers: (kind, CTA rank,
+// number or address, slots that arrive, slots that wait, purpose, pcs of waits)); None: not known. See
+// sglab.gpu.cast.
+nanobind::object tally_rows(const emu::Tally* tally);
 
 // Sanitizer: what watches a launch, and what it found.
 void register_sanitizer(nanobind::module_& module);

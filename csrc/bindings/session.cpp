@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "bindings/events.hpp"
+#include "bindings/sanitize.hpp"
 #include "emulator/async/engine.hpp"
 #include "emulator/debug/accesses.hpp"
 #include "emulator/debug/inspect.hpp"
@@ -168,23 +169,8 @@ class PySession {
     if (group >= w.group_count) return nb::none();
     const std::uint32_t pc = shown_pc(*program_, w.groups[group].pc);
     const Inst* const inst = w.code + pc;
-    const std::string_view opcode = opcode_of(*program_, pc);
     AccessForm form = access_form(*program_, pc);
-    LaneAccess access;
-    if (opcode.starts_with("ldmatrix") || opcode.starts_with("stmatrix")) {
-      form = {Space::kShared, 16, opcode[0] == 'l', opcode[0] == 's'};
-      access = lane_access(w, inst, form, Space::kShared);
-      const unsigned matrices = opcode.find(".x4") != opcode.npos   ? 4
-                                : opcode.find(".x2") != opcode.npos ? 2
-                                                                    : 1;
-      const unsigned rows = opcode.find("m16n") != opcode.npos ? 16 * matrices : 8 * matrices;
-      access.lanes = rows >= 32 ? 0xffffffffu : (1u << rows) - 1;
-    } else if (form.space == Space::kReg) {
-      return nb::none();
-    } else {
-      access = lane_access(w, inst, form, Space::kShared);
-      access.lanes &= w.groups[group].mask;
-    }
+    const LaneAccess access = emu::shared_access(w, inst, form);
     if (access.lanes == 0) return nb::none();
     return nb::make_tuple(pc, access.lanes, form.bytes, form.reads, form.writes,
                           std::vector<std::uint64_t>(access.address, access.address + 32));
@@ -269,6 +255,18 @@ class PySession {
   nb::ndarray<nb::numpy, const std::uint8_t, nb::ndim<1>> shared(nb::handle self, std::int64_t index) const {
     const Cta& cta = cta_of(index);
     return {cta.shared, {cta.cluster->shared_bytes}, self};
+  }
+
+  // Which bytes of the window have been written since the CTA started: a bit for each.
+  nb::bytes shared_written(std::int64_t index) const {
+    const Cta& cta = cta_of(index);
+    const std::span<const std::uint8_t> bits = cta.cluster->written(cta);
+    return nb::bytes(reinterpret_cast<const char*>(bits.data()), bits.size());
+  }
+
+  nb::object tally() const {
+    const Tally all = session_.stepper().tally();
+    return bindings::tally_rows(&all);
   }
 
   // (CTA, warp, pc, lanes) of the instruction executed last, and of the one that the scheduler runs next
@@ -429,6 +427,8 @@ void sglab::bindings::register_session(nb::module_& module) {
           "shared",
           [](nb::handle self, std::int64_t cta) { return nb::cast<PySession&>(self).shared(self, cta); },
           "cta"_a)
+      .def("shared_written", &PySession::shared_written, "cta"_a)
+      .def("tally", &PySession::tally)
       .def("mbarriers", &PySession::mbarriers, "cta"_a)
       .def("in_flight", &PySession::in_flight, "cta"_a)
       .def(

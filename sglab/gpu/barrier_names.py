@@ -41,8 +41,9 @@ class BarrierName:
 
 
 @dataclass
-class _Use:
-    """sites: the source lines at which it is waited for, as numbers"""
+class BarrierUse:
+    """Roles that arrive and that wait; the purpose as in BarrierName; the source lines at which it is waited for, as
+    numbers."""
 
     producers: set[str]
     consumers: set[str]
@@ -52,8 +53,13 @@ class _Use:
 
 def name_barriers(log: EventLog, roles: Roles) -> list[BarrierName]:
     """All barriers that the launch used, by CTA, kind and object."""
-    uses = _uses(log, roles)
-    order = {name: index for index, name in enumerate(roles.names)}
+    return name_uses(_uses(log, roles), roles.names)
+
+
+def name_uses(uses: dict[tuple[int, int, int], BarrierUse], role_names: tuple[str, ...]) -> list[BarrierName]:
+    """Names for barriers given by (CTA, kind, object), in that order. role_names: in the order in which names list
+    them."""
+    order = {name: index for index, name in enumerate(role_names)}
 
     def sort(names: set[str]) -> tuple[str, ...]:
         return tuple(sorted(names, key=lambda name: order[name]))
@@ -88,14 +94,14 @@ def _name(
     return f"{ends} {purpose}{place}".rstrip()
 
 
-def _uses(log: EventLog, roles: Roles) -> dict[tuple[int, int, int], _Use]:
+def _uses(log: EventLog, roles: Roles) -> dict[tuple[int, int, int], BarrierUse]:
     """By (CTA, kind, object)."""
     barriers, phases = log.barriers, log.phases
     kind_of = np.array([_ACTS.get(event_kind(opcode), 0) for _, opcode, _, _ in log.code.rows])
     act = kind_of[log.pc[barriers.event]]
     owner = _owner(log, barriers.event, barriers.kind, barriers.object)
     table = np.stack([owner, barriers.kind, barriers.object, roles.event[barriers.event], act]).astype(np.int64)
-    uses: dict[tuple[int, int, int], _Use] = defaultdict(lambda: _Use(set(), set()))
+    uses: dict[tuple[int, int, int], BarrierUse] = defaultdict(lambda: BarrierUse(set(), set()))
     for cta, kind, number, role, did in np.unique(table, axis=1).T.tolist():
         use = uses[cta, kind, number]
         if did == _WAITS:
@@ -133,7 +139,7 @@ def _owner(log: EventLog, event: Array, kind: Array, number: Array) -> Array:
     return np.asarray(np.where(kind == NAMED, linear, x + grid[0] * (y + grid[1] * z)))
 
 
-def _rings(uses: dict[tuple[int, int, int], _Use]) -> list[list[tuple[int, int, int]]]:
+def _rings(uses: dict[tuple[int, int, int], BarrierUse]) -> list[list[tuple[int, int, int]]]:
     """Barriers in rings: mbarriers of one CTA with the same ends and purpose, at equal distances, waited for at some
     line in common (a barrier of Q may lie before the ring of K). All others alone."""
     alike: dict[object, list[tuple[int, int, int]]] = defaultdict(list)
@@ -153,7 +159,7 @@ def _rings(uses: dict[tuple[int, int, int], _Use]) -> list[list[tuple[int, int, 
 
 
 def _by_site(
-    keys: list[tuple[int, int, int]], uses: dict[tuple[int, int, int], _Use]
+    keys: list[tuple[int, int, int]], uses: dict[tuple[int, int, int], BarrierUse]
 ) -> list[list[tuple[int, int, int]]]:
     """Cut where a barrier is waited for at other source lines than all before it."""
     rings = [keys[:1]]

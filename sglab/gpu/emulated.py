@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sglab.gpu.architecture import Architecture
 from sglab.gpu.captures import captured
+from sglab.gpu.cast import LogCast, TallyCast
 from sglab.gpu.device import Launch
 from sglab.gpu.errors import Fault, GpuError, KernelError, LaunchError
 from sglab.gpu.events import EventLog
@@ -44,6 +45,11 @@ def default_device() -> EmulatedDevice:
     raises GpuError: the compiled core has no emulator
     """
     return EmulatedDevice("sm_100a")
+
+
+def _cast(launch: Launch, outcome: Any) -> TallyCast | None:
+    """Roles and names as far as a launch's report or error tells."""
+    return None if outcome.tally is None else TallyCast(launch, outcome.tally)
 
 
 class EmulatedDevice:
@@ -113,7 +119,7 @@ class EmulatedDevice:
         with captured(self, launch) as told:
             sanitizer = self._sanitizer()
             report = self._start(self._machine.launch, launch, sanitizer)
-            report.findings = () if sanitizer is None else read_findings(sanitizer, launch)
+            report.findings = () if sanitizer is None else read_findings(sanitizer, launch, cast=_cast(launch, report))
             told(report)
         return report
 
@@ -149,8 +155,9 @@ class EmulatedDevice:
         reads count instructions."""
         sanitizer = self._sanitizer()
         report, columns = self._start(self._machine.record, launch, sanitizer, details)
-        report.findings = () if sanitizer is None else read_findings(sanitizer, launch)
-        return EventLog(launch.kernel.name, launch.geometry, launch.kernel.code, report, columns | {"details": details})
+        log = EventLog(launch.kernel.name, launch.geometry, launch.kernel.code, report, columns | {"details": details})
+        report.findings = () if sanitizer is None else read_findings(sanitizer, launch, cast=LogCast(launch, log.roles))
+        return log
 
     def _start(self, call: Callable[..., Any], launch: Launch, sanitizer: Any, *more: Any) -> Any:
         geometry = launch.geometry
@@ -172,9 +179,11 @@ class EmulatedDevice:
         except self._core.LaunchError as error:
             if error.kind == "launch":  # refused: nothing ran
                 raise LaunchError(str(error)) from None
-            findings = () if sanitizer is None else read_findings(sanitizer, launch)
-            message = str(findings[-1]) if error.kind == "finding" else str(error)
-            raise KernelError(message, Fault.of(error), findings) from None
+            cast = _cast(launch, error)
+            findings = () if sanitizer is None else read_findings(sanitizer, launch, cast=cast)
+            text = str(error) if cast is None else cast.annotated(str(error), error.cta)
+            message = str(findings[-1]) if error.kind == "finding" else text
+            raise KernelError(message, Fault.of(error, cast), findings) from None
         except self._core.PtxError as error:
             raise LaunchError(f"{launch.kernel.module.name}: {error}") from None
 

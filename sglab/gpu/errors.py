@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from sglab.gpu.cast import Cast
     from sglab.gpu.findings import Finding
 
 
@@ -25,6 +26,7 @@ class Wait:
     object: the mbarrier's shared address, the barrier's number, a mask of lanes
     phase: that is waited for; of an mbarrier, its parity
     waits: the same in words
+    role: what the warp does in the launch (Role.name); barrier: the name of the barrier; empty where unknown
     next: index in the cycle of the party that was to end the wait, by the instruction on `next_line` of the PTX; None
         if nobody is left
     """
@@ -41,6 +43,8 @@ class Wait:
     waits: str
     next: int | None
     next_line: int
+    role: str = ""
+    barrier: str = ""
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,7 @@ class Fault:
     cta: along x, y, z; warp, lane: within it, -1 where the fault is nobody's in particular
     ptx_line, source_file, source_line: of the instruction; 0 and "" where unknown
     cycle: of a deadlock, who waits for whom: a circle, or a chain at whose end nobody is left
+    role: what the warp does in the launch (Role.name); empty where unknown
     """
 
     kind: str
@@ -62,13 +67,26 @@ class Fault:
     source_file: str
     source_line: int
     cycle: tuple[Wait, ...] = ()
+    role: str = ""
 
     @classmethod
-    def of(cls, error: Exception) -> Fault:
-        """The same, as the compiled core's LaunchError tells it."""
-        values = {place.name: getattr(error, place.name) for place in fields(cls)}
-        values["cycle"] = tuple(Wait(*row) for row in values["cycle"])
-        return cls(**values)
+    def of(cls, error: Exception, cast: Cast | None = None) -> Fault:
+        """The same, as the compiled core's LaunchError tells it. cast: names warps' roles and barriers."""
+        values = {place.name: getattr(error, place.name) for place in fields(cls) if place.name != "role"}
+        waits = [Wait(*row) for row in values["cycle"]]
+        values["cycle"] = tuple(waits if cast is None else (_named(wait, cast) for wait in waits))
+        role = "" if cast is None or values["warp"] < 0 else cast.role(values["cta"], values["warp"])
+        return cls(**values, role=role)
+
+
+def _named(wait: Wait, cast: Cast) -> Wait:
+    name = ""
+    if wait.kind == "mbarrier":
+        name = cast.mbarrier(wait.cta, wait.object)
+    elif wait.kind == "barrier":
+        name = cast.barrier(wait.cta, wait.object)
+    waits = cast.annotated(wait.waits, wait.cta)
+    return replace(wait, waits=waits, role=cast.role(wait.cta, wait.warp), barrier=name)
 
 
 class SessionError(GpuError, ValueError):

@@ -10,6 +10,7 @@ from sglab.gpu.code import Instruction
 from sglab.gpu.errors import LaunchError
 
 if TYPE_CHECKING:
+    from sglab.gpu.cast import Cast
     from sglab.gpu.device import Launch
 
 DETECTORS = ("memory", "races", "tensor", "barriers")
@@ -23,6 +24,7 @@ class Party:
     instruction: None where no instruction in particular is meant
     position: warp-instructions of the launch executed before
     asynchronous: not the instruction itself but the operation that it had issued (a TMA copy, an MMA)
+    role: what the warp does in the launch (Role.name), where warps have different roles
     """
 
     cta: tuple[int, int, int]
@@ -31,6 +33,7 @@ class Party:
     instruction: Instruction | None
     position: int
     asynchronous: bool = False
+    role: str = ""
 
     @property
     def ptx_line(self) -> int:
@@ -43,7 +46,8 @@ class Party:
         return self.instruction.source if self.instruction else None
 
     def __str__(self) -> str:
-        who = f"CTA {self.cta} warp {self.warp}" + (f" {_lanes(self.lanes)}" if self.lanes else "")
+        who = f"CTA {self.cta} warp {self.warp}" + (f" ({self.role})" if self.role else "")
+        who += f" {_lanes(self.lanes)}" if self.lanes else ""
         if self.instruction is None:
             return who
         what = "the operation issued at " if self.asynchronous else "at "
@@ -62,6 +66,7 @@ class Finding:
     other, other_did: the other party, such as the writer in a race, and what it did
     space, address, nbytes: the memory in question; shared: rank of the CTA << 24 | offset; tensor: rank << 32 |
         lane << 16 | column
+    barrier: the name of the mbarrier in question, where it has one
     count: how often it happened
     position: warp-instructions of the launch executed when it was found first
     """
@@ -79,6 +84,7 @@ class Finding:
     nbytes: int
     count: int
     position: int
+    barrier: str = ""
 
     @property
     def warp(self) -> int:
@@ -120,10 +126,13 @@ def chosen(sanitize: bool | Collection[str]) -> tuple[str, ...]:
     return tuple(name for name in DETECTORS if name in names)
 
 
-def read_findings(sanitizer: Any, launch: Launch, before: int | None = None) -> tuple[Finding, ...]:
+def read_findings(
+    sanitizer: Any, launch: Launch, before: int | None = None, cast: Cast | None = None
+) -> tuple[Finding, ...]:
     """The findings that a compiled-core sanitizer holds of a launch, in the order in which they were made.
 
     before: only those of the first so many instructions
+    cast: names warps' roles and barriers
     """
     found = []
     for row in sanitizer.findings():
@@ -134,22 +143,28 @@ def read_findings(sanitizer: Any, launch: Launch, before: int | None = None) -> 
             if count == 0:
                 continue
         severity = "error" if error else "warning"
-        parties = (_party(at, launch), _party(other, launch))
+        parties = (_party(at, launch, cast), _party(other, launch, cast))
         name = launch.kernel.name
+        barrier = ""
+        if cast is not None and parties[0] is not None:
+            message = cast.annotated(message, parties[0].cta)
+            barrier = cast.mbarrier(parties[0].cta, address) if kind.startswith("mbarrier") else ""
+        memory = (space, address, nbytes)
         found.append(
-            Finding(detector, kind, message, severity, name, *parties, did, space, address, nbytes, count, positions[0])
+            Finding(detector, kind, message, severity, name, *parties, did, *memory, count, positions[0], barrier)
         )
     return tuple(found)
 
 
-def _party(row: Any, launch: Launch) -> Party | None:
+def _party(row: Any, launch: Launch, cast: Cast | None) -> Party | None:
     if row is None:
         return None
     cta, warp, lanes, pc, position, asynchronous = row
     x, y, _ = launch.geometry.grid
     index = (cta % x, cta // x % y, cta // (x * y))
     instruction = launch.kernel.code[pc] if pc >= 0 else None
-    return Party(index, warp, lanes, instruction, position, asynchronous)
+    role = cast.role(index, warp) if cast is not None and cast.several() else ""
+    return Party(index, warp, lanes, instruction, position, asynchronous, role)
 
 
 def _lanes(mask: int) -> str:

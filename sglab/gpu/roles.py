@@ -21,6 +21,7 @@ from sglab.gpu.barrier_names import BarrierName, name_barriers
 from sglab.gpu.event_kinds import event_kind
 
 if TYPE_CHECKING:
+    from sglab.gpu.code import Code
     from sglab.gpu.events import EventLog
 
 # Words in the names of functions, and the roles that they tell of. The first that matches counts.
@@ -99,22 +100,28 @@ class Roles:
 
 
 def _roles(log: EventLog) -> dict[tuple[int, int], Role]:
-    """Warps of the same index in CTAs of the same rank play the same role; so do those of other ranks, unless they do
-    something else: the odd CTA of a pair issues no multiplications, but its warp is there for them."""
+    """Warps of the same index in CTAs of the same rank play the same role."""
     ranks = log.geometry.cluster[0] * log.geometry.cluster[1] * log.geometry.cluster[2]
     ctas, warps = (int(log.cta.max()) + 1, int(log.warp.max()) + 1) if len(log) else (0, 0)
     rank_of = _ranks(log, ctas, ranks)
     place = (rank_of[log.cta] * warps + log.warp) * len(log.code) + log.pc
     times = np.bincount(place, minlength=ranks * warps * len(log.code)).reshape(ranks, warps, len(log.code))
-    roles: dict[tuple[int, int], Role] = {}
-    functions = _outer_functions(log)
-    for warp in range(warps):
-        found = [_role(log, times[rank, warp], functions) for rank in range(ranks)]
-        busy = [role for role in found if role.name not in ("idle", "compute")]
-        for cta in range(ctas):
-            role = found[rank_of[cta]]
-            roles[cta, warp] = busy[0] if busy and role.name in ("idle", "compute") else role
-    return dict(sorted(roles.items()))
+    found = roles_by_rank(log.code, times)
+    return {(cta, warp): found[rank_of[cta]][warp] for cta in range(ctas) for warp in range(warps)}
+
+
+def roles_by_rank(code: Code, times: npt.NDArray[np.int64]) -> list[list[Role]]:
+    """The roles of warps by their CTA's rank and their index, from how often they executed each instruction (rank,
+    warp, pc). Warps of the same index play the same role in CTAs of other ranks, unless they do something else: the
+    odd CTA of a pair issues no multiplications, but its warp is there for them."""
+    functions = _outer_functions(code)
+    roles = [[_role(code, mine, functions) for mine in of_rank] for of_rank in times]
+    for warp in range(times.shape[1]):
+        busy = [of_rank[warp] for of_rank in roles if of_rank[warp].name not in ("idle", "compute")]
+        for of_rank in roles:
+            if busy and of_rank[warp].name in ("idle", "compute"):
+                of_rank[warp] = busy[0]
+    return roles
 
 
 def _ranks(log: EventLog, ctas: int, ranks: int) -> npt.NDArray[np.int64]:
@@ -126,7 +133,7 @@ def _ranks(log: EventLog, ctas: int, ranks: int) -> npt.NDArray[np.int64]:
     return np.asarray(inside if ranks > 1 else np.zeros(ctas, np.int64))
 
 
-def _outer_functions(log: EventLog) -> list[tuple[str, str]]:
+def _outer_functions(code: Code) -> list[tuple[str, str]]:
     """For each instruction, the outermost inlined function around it whose name tells of a role: (role, function)."""
 
     def told(name: str) -> tuple[str, str]:
@@ -134,20 +141,20 @@ def _outer_functions(log: EventLog) -> list[tuple[str, str]]:
             return ("", "")
         return next(((role, name) for role, words in _WORDS if re.search(words, name)), ("", ""))
 
-    chains = [row[3] for row in log.code.rows]
+    chains = [row[3] for row in code.rows]
     roles = {name: told(name) for name in {place[3] for chain in chains for place in chain}}
     return [next((roles[place[3]] for place in reversed(chain) if roles[place[3]][1]), ("", "")) for chain in chains]
 
 
-def _role(log: EventLog, mine: Any, functions: list[tuple[str, str]]) -> Role:
+def _role(code: Code, mine: Any, functions: list[tuple[str, str]]) -> Role:
     """mine: how often each instruction was executed by the warps in question."""
-    does = _behaviour(log, mine)
+    does = _behaviour(code, mine)
     executed = np.flatnonzero(mine)
     share: Counter[tuple[str, str]] = Counter()
     for pc in executed.tolist():
         share[functions[pc]] += int(mine[pc])
     function = ""
-    told = [(count, found) for found, count in share.items() if found[1]]
+    told = [(count, found) for found, count in share.items() if found[1] and not _contradicts(found[0], does)]
     if told and max(told)[0] >= _LEAST_SHARE * sum(share.values()):
         name, function = max(told)[1]
         if name:
@@ -159,8 +166,13 @@ def _role(log: EventLog, mine: Any, functions: list[tuple[str, str]]) -> Role:
     return Role(next((name for name in ("softmax", "load", "epilogue") if name in does), "compute"), does, function)
 
 
-def _behaviour(log: EventLog, mine: Any) -> tuple[str, ...]:
-    executed = [log.code.rows[pc] for pc in np.flatnonzero(mine).tolist()]
+def _contradicts(name: str, does: tuple[str, ...]) -> bool:
+    """A function called load whose warps issue no copies, but compute, loads what they work on themselves."""
+    return name == "load" and "load" not in does and not {"mma", "softmax"}.isdisjoint(does)
+
+
+def _behaviour(code: Code, mine: Any) -> tuple[str, ...]:
+    executed = [code.rows[pc] for pc in np.flatnonzero(mine).tolist()]
     opcodes = {opcode for _, opcode, _, _ in executed}
     kinds = {event_kind(opcode) for opcode in opcodes}
     loads = any(event_kind(name) == "copy" and not name.startswith(_STORES) for name in opcodes)

@@ -163,8 +163,9 @@ class Session(SessionBreakpoints):
         try:
             reason, breakpoint = call(*arguments)
         except self._core_error as error:
-            self.fault = Fault.of(error)
-            raise KernelError(str(error), self.fault, self.findings) from None
+            cast = self._cast()
+            self.fault = Fault.of(error, cast)
+            raise KernelError(cast.annotated(str(error), self.fault.cta), self.fault, self.findings) from None
         finally:
             if not self._session.failed:
                 self.fault = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Literal
 
+from sglab.gpu.cast import Cast, LogCast
 from sglab.gpu.errors import KernelError, SessionError
 from sglab.gpu.event_tables import ELEMENT_TYPES, MMA_KINDS, MMA_SPACES, TensorMapInfo
 from sglab.gpu.events import EventLog
@@ -37,6 +38,9 @@ class SessionLog(SessionState):
     def roles(self) -> Roles:
         """What each warp does in the launch, and names for its barriers."""
         return self.log.roles
+
+    def _cast(self) -> Cast:
+        return LogCast(self._launch, self.log.roles) if "log" in vars(self) else super()._cast()
 
     def tile(
         self,

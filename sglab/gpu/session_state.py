@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from sglab.gpu.cast import Cast, TallyCast
 from sglab.gpu.code import Code
 from sglab.gpu.errors import Fault, SessionError
 from sglab.gpu.findings import Finding, read_findings
@@ -84,7 +85,7 @@ class SessionState:
         """What the device's sanitizers have found in the instructions executed so far; see EmulatedDevice."""
         if self._sanitizer is None:
             return ()
-        return read_findings(self._sanitizer, self._launch, self.now + self._session.failed)
+        return read_findings(self._sanitizer, self._launch, self.now + self._session.failed, self._cast())
 
     @property
     def last(self) -> Place | None:
@@ -200,6 +201,10 @@ class SessionState:
     def __repr__(self) -> str:
         where = "over" if self.over else f"{len(self.ctas)} CTAs running"
         return f"<Session of {self._launch.kernel.name}: position {self.now}, {where}>"
+
+    def _cast(self) -> Cast:
+        """Roles and names, from what was executed so far."""
+        return TallyCast(self._launch, self._session.tally())
 
     # Names to numbers
 

@@ -70,10 +70,15 @@ def test_an_arrival_left_out() -> None:
     consumer = next(wait for wait in error.cycle if wait.warp in CONSUMERS)
     assert consumer.object != producer.object
     assert {consumer.next, producer.next} == {0, 1}
+    assert (consumer.role, consumer.barrier) == ("math", "load→math full")
+    assert (producer.role, producer.barrier) == ("load", "math→load empty")
+    assert f"warp {consumer.warp} (math) waits" in str(error)
+    assert "for the mbarrier math→load empty at shared address" in str(error)
     finding = error.findings[-1]
     assert (finding.kind, finding.detector) == ("deadlock", "launch")
     assert finding.at is not None and finding.other is not None
     assert {finding.at.warp, finding.other.warp} == {consumer.warp, producer.warp}
+    assert {finding.at.role, finding.other.role} == {"math", "load"}
     assert finding.at.source is not None and finding.at.source[0].endswith("ptx.cuh")
 
 
@@ -93,6 +98,7 @@ def test_a_barrier_never_initialised() -> None:
     error = broken(Change(INIT, 3, ""))
     finding = error.findings[-1]
     assert (finding.kind, finding.warp) == ("mbarrier_uninitialised", PRODUCER)
+    assert finding.at is not None and finding.at.role == "load" and finding.barrier.startswith("load→")
     assert finding.at is not None and finding.at.instruction is not None
     assert finding.at.instruction.opcode.startswith("mbarrier.arrive.expect_tx")
 
@@ -104,6 +110,47 @@ def test_a_copy_left_out() -> None:
     waits = next(wait for wait in error.cycle if " bytes missing" in wait.waits)
     assert waits.warp in CONSUMERS
     assert "0 of 1 arrivals and 8192 bytes missing" in waits.waits
+
+
+PASSES = "setp.eq.u32 done, 0, 0;"  # in place of a wait: the phase is over
+SM100_ARRIVE = r"mbarrier\.arrive[^;]*;"  # of any kind
+
+
+@pytest.mark.parametrize("detectors", [False, True])
+def test_the_sm100_kernel_s_roles_stand_in_a_circle(detectors: bool) -> None:
+    """The load warps announce no bytes for a stage of K."""
+    change = Change(SM100_ARRIVE, 8, "")
+    _, error = decode("sm_100a", [400, 100], change, sanitize=detectors)
+    assert error is not None and error.fault is not None and error.fault.kind == "deadlock"
+    assert {wait.role: wait.barrier.split("[")[0] for wait in error.cycle} == {
+        "mma": "load→mma full",
+        "load": "mma→load empty",
+    }
+
+
+def test_an_sm100_arrival_made_twice_names_the_barrier_and_both_roles() -> None:
+    _, error = decode("sm_100a", [400, 100], Change(f"({SM100_ARRIVE})", 8, r"\1 \1"), sanitize=CHECKED)
+    assert error is not None
+    finding = error.findings[-1]
+    assert finding.kind == "mbarrier_arrival_underflow"
+    assert finding.at is not None and finding.other is not None
+    assert (finding.at.role, finding.other.role) == ("load", "load")
+    assert finding.barrier.startswith("load→mma full[")
+    assert f"the mbarrier {finding.barrier}" in finding.message or f"mbarrier {finding.barrier} at" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("number", "reads", "writes"),
+    [(0, "mma", "softmax"), (2, "epilogue", "softmax"), (7, "load", "page table"), (9, "mma", "load")],
+)
+def test_an_sm100_wait_left_out_is_a_race_between_two_roles(number: int, reads: str, writes: str) -> None:
+    wait = r"mbarrier\.try_wait\.parity\.shared::cta\.b64 done, \[%r\d+\], %r\d+;"
+    reports, error = decode("sm_100a", [400, 100], Change(wait, number, PASSES), sanitize={"races"})
+    findings = error.findings if error else reports[0].findings
+    races = [one for one in findings if one.kind == "read_after_write_race"]
+    assert (reads, writes) in {(one.at.role, one.other.role) for one in races if one.at and one.other}
+    text = next(str(one) for one in races if one.at and one.other and one.at.role == reads)
+    assert f"({reads})" in text and f"({writes})" in text
 
 
 @pytest.mark.parametrize("detectors", [False, True])

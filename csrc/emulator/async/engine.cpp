@@ -153,6 +153,11 @@ std::uint64_t& AsyncEngine::mbarrier_word(const Issuer& issuer, std::uint32_t ad
 void AsyncEngine::settle(const Issuer& issuer, std::uint32_t address, MbarrierStatus status,
                          const MbarrierUse& use, std::uint32_t lanes) {
   ++cluster_.events;
+  if (use.op == MbarrierUse::Op::kArrive || use.op == MbarrierUse::Op::kCompleteTx) {
+    BarrierUsers& users = users_[address];
+    users.arrivers.set(issuer.warp);
+    users.ended = users.ended || status == MbarrierStatus::kPhaseComplete;
+  }
   if (Sanitizer* const sanitizer = cluster_.launch->sanitizer)
     sanitizer->mbarrier(cluster_, issuer, lanes, address, status, use);
   if (AsyncWatcher* const watcher = cluster_.launch->watcher; watcher != nullptr && !is_refused(status))
@@ -170,8 +175,19 @@ void AsyncEngine::settle(const Issuer& issuer, std::uint32_t address, MbarrierSt
                   ", tx-count " + std::to_string(state.tx_count) + ", phase " + std::to_string(state.phase));
 }
 
+void AsyncEngine::note_wait(const Warp& warp, const Inst* inst, std::uint32_t address, bool over) {
+  BarrierUsers& users = users_[address];
+  using Purpose = BarrierUsers::Purpose;
+  if (users.purpose == Purpose::kUnknown)
+    users.purpose = over && !users.ended ? Purpose::kEmpty : Purpose::kFull;
+  users.waiters.set(warp.slot);
+  const auto pc = static_cast<std::uint32_t>(inst - warp.code);
+  if (std::find(users.waits.begin(), users.waits.end(), pc) == users.waits.end()) users.waits.push_back(pc);
+}
+
 void AsyncEngine::note_init(std::uint32_t address) {
   if (AsyncWatcher* const watcher = cluster_.launch->watcher) watcher->initialised(cluster_, address);
+  if (cluster_.launch->follows_writers) cluster_.mark_written(address, 8);
   if (std::find(mbarriers_.begin(), mbarriers_.end(), address) == mbarriers_.end())
     mbarriers_.push_back(address);
 }

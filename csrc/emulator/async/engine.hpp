@@ -10,6 +10,7 @@
 #include "emulator/async/operations.hpp"
 #include "emulator/async/small_copies.hpp"
 #include "emulator/async/tmem_pending.hpp"
+#include "emulator/engine/tally.hpp"
 #include "emulator/sync/mbarrier.hpp"
 #include "emulator/tensor/tmem.hpp"
 
@@ -54,6 +55,9 @@ class AsyncEngine {
               std::uint32_t lanes = 0);
   // Live objects, for debuggers: shared::cluster addresses in order of initialisation.
   const std::vector<std::uint32_t>& mbarriers() const { return mbarriers_; }
+  // A warp asked whether a phase is over, and it was or was not.
+  void note_wait(const Warp& warp, const Inst* inst, std::uint32_t address, bool over);
+  const MbarrierUsers& mbarrier_users() const { return users_; }
   void note_init(std::uint32_t address);
   void note_inval(std::uint32_t address);
 
@@ -151,6 +155,7 @@ class AsyncEngine {
   std::vector<std::unique_ptr<TensorMemory>> tmem_;
   std::vector<std::unique_ptr<TensorMemory>> spare_tmem_;  // debuggers may look at them, so they stay
   std::vector<std::uint32_t> mbarriers_;
+  MbarrierUsers users_;           // of this cluster and those before it
   std::uint64_t operations_ = 0;  // issued so far
   std::uint64_t overdue_ = 0;     // issued before the last complete_overdue()
   std::deque<BulkOperation> bulk_;

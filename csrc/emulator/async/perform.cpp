@@ -72,6 +72,12 @@ void AsyncEngine::signal(const Issuer& issuer, std::uint32_t address, std::uint3
 template <typename Operation>
 void AsyncEngine::tell(const Operation& operation, std::uint32_t lanes) {
   note_performed(operation.issuer);
+  if (cluster_.launch->follows_writers) {
+    for (const Range& range : footprint_of(cluster_, operation, lanes).writes) {
+      if (range.space == Space::kShared)
+        cluster_.mark_written(range.address, static_cast<std::uint32_t>(range.bytes));
+    }
+  }
   Sanitizer* const sanitizer = cluster_.launch->sanitizer;
   if (sanitizer == nullptr) return;
   sanitizer->performed(cluster_, operation.issuer, lanes, async_op(operation),

@@ -76,6 +76,30 @@ std::uint32_t active_lanes(const Warp& w, const Inst* i) {
   return w.group_mask & (w.predicates[i->guard >> 1] ^ (0u - (i->guard & 1u)));
 }
 
+namespace {
+
+// Lanes whose addresses an ldmatrix or stmatrix uses.
+std::uint32_t row_lanes(std::string_view opcode) {
+  const unsigned matrices = opcode.find(".x4") != opcode.npos ? 4 : opcode.find(".x2") != opcode.npos ? 2 : 1;
+  const unsigned rows = opcode.find("m16n") != opcode.npos ? 16 * matrices : 8 * matrices;
+  return rows >= 32 ? 0xffffffffu : (1u << rows) - 1;
+}
+
+}  // namespace
+
+LaneAccess shared_access(const Warp& w, const Inst* i, AccessForm& form) {
+  const std::string_view opcode = opcode_of(*w.program, static_cast<std::uint32_t>(i - w.code));
+  const bool loads = opcode.starts_with("ldmatrix"), stores = opcode.starts_with("stmatrix");
+  if (!loads && !stores) {
+    if (form.space == Space::kReg) return {};
+    return lane_access(w, i, form, Space::kShared);
+  }
+  form = {Space::kShared, 16, loads, stores};
+  LaneAccess access = lane_access(w, i, form, Space::kShared);
+  access.lanes = row_lanes(opcode);
+  return access;
+}
+
 LaneAccess lane_access(const Warp& w, const Inst* i, const AccessForm& form, Space space) {
   LaneAccess access;
   lane_addresses(w, i, access.address);

@@ -32,6 +32,10 @@ struct LaneAccess {
 };
 LaneAccess lane_access(const Warp& warp, const Inst* inst, const AccessForm& form, Space space);
 
+// The same for shared memory, and for matrix moves, where lanes address rows of 16 bytes; `form` becomes
+// theirs.
+LaneAccess shared_access(const Warp& warp, const Inst* inst, AccessForm& form);
+
 // The mnemonic with its modifiers; empty for instructions the decoder added.
 std::string_view opcode_of(const Program& program, std::uint32_t pc);
 

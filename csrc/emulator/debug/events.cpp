@@ -193,8 +193,9 @@ LaunchReport record_launch(const Program& program, LaunchConfig config, bool det
   const Stepper::Running running(stepper);
   try {
     record(stepper, details, interrupted, log);
-  } catch (const LaunchFault& caught) {
+  } catch (LaunchFault& caught) {
     if (Sanitizer* const sanitizer = stepper.launch().sanitizer) sanitizer->failed(caught.fault);
+    caught.fault.tally = std::make_shared<const Tally>(stepper.tally());
     throw;
   }
   LaunchReport report = make_report(program, stepper.executions());

@@ -1,6 +1,7 @@
 #include "emulator/debug/stepper.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "emulator/async/engine.hpp"
@@ -21,12 +22,11 @@ MemoryImage::Region bytes_of(const AlignedBytes& memory) {
 }  // namespace
 
 Stepper::Stepper(const Program& program, LaunchConfig config)
-    : launch_(prepare_launch(program, alone(std::move(config)))),
-      profile_(program.code.size() + 1),
-      counted_(program.code.size() + 1) {
+    : launch_(prepare_launch(program, alone(std::move(config)))), counted_(program.code.size() + 1) {
   for (std::size_t pc = 0; pc < program.code.size(); ++pc)
     counted_[pc + 1] = counted_[pc] + (program.places[pc].line != 0 ? 1 : 0);
   launch_->replayed = true;
+  tally_.reset(program.code.size(), launch_->config);
   next_cluster();
 }
 
@@ -62,6 +62,26 @@ const Inst* Stepper::execute(Warp& w, const Inst* inst) const {
   return launch_->sanitizer == nullptr ? inst->fn[w.partial](w, inst) : launch_->sanitizer->execute(w, inst);
 }
 
+void Stepper::follow_writers() {
+  launch_->follows_writers = true;
+  for (Cluster* const cluster : clusters()) cluster->follow_writes();
+  stores_ = access_forms(program());
+  for (std::uint32_t pc = 0; pc < stores_.size(); ++pc) {
+    const std::string_view opcode = opcode_of(program(), pc);
+    if (opcode.starts_with("stmatrix")) stores_[pc] = {Space::kShared, 16, false, true};
+    if (opcode.starts_with("tcgen05.alloc")) stores_[pc] = {Space::kShared, 4, false, true};
+  }
+}
+
+// Shared memory that an instruction is about to write.
+void Stepper::mark_stores(const Warp& w, const Inst* inst) {
+  AccessForm form = stores_[static_cast<std::size_t>(inst - w.code)];
+  if (!form.writes || (form.space != Space::kShared && form.space != Space::kGeneric)) return;
+  const LaneAccess access = shared_access(w, inst, form);
+  for (std::uint32_t m = access.lanes; m != 0; m &= m - 1)
+    w.cluster->mark_written(access.address[std::countr_zero(m)], form.bytes);
+}
+
 void Stepper::tick() {
   watch();
   ++ticks_;
@@ -80,7 +100,7 @@ void Stepper::next_cluster() {
       }
       running_.push_front(idle_.back());
       idle_.pop_back();
-      running_.front()->start(*launch_, next_++, fp_, profile_.data());
+      running_.front()->start(*launch_, next_++, fp_, tally_);
     }
     round_.turns = running_.size();
   }
@@ -133,6 +153,8 @@ void Stepper::attempt() {
   const bool forced = turn_.forced;
   launch_->position = now_;
   last_ = {&w, at, at, w.group_mask, false, {}};
+  if (!stores_.empty()) mark_stores(w, at);
+  mark_visited(w.visited, static_cast<std::size_t>(at - w.code), static_cast<std::size_t>(at - w.code) + 1);
   attempted(execute(w, at), forced);
 }
 
@@ -144,10 +166,16 @@ void Stepper::stretch(const Inst* stop) {
   const Inst*& inst = turn_.inst;
   const Inst* next;
   const auto goes_on = [&] { return next == inst + 1 && next != stop && w.group_mask == last_.mask; };
-  if (launch_->sanitizer == nullptr) {
-    while (next = inst->fn[w.partial](w, inst), goes_on()) ++inst;
-  } else {
-    while (next = execute(w, inst), goes_on()) ++inst;
+  try {
+    if (launch_->sanitizer == nullptr) {
+      while (next = inst->fn[w.partial](w, inst), goes_on()) ++inst;
+    } else {
+      while (next = execute(w, inst), goes_on()) ++inst;
+    }
+  } catch (const LaunchFault&) {
+    mark_visited(w.visited, static_cast<std::size_t>(last_.first - w.code),
+                 static_cast<std::size_t>(inst - w.code) + 1);
+    throw;
   }
   last_.inst = inst;
   ticks_ += static_cast<std::uint64_t>(inst - last_.first) + 1;
@@ -160,8 +188,9 @@ void Stepper::attempted(const Inst* next, bool forced) {
   Warp& w = *last_.warp;
   last_.done = !w.retry;
   const auto begin = last_.first - w.code, end = last_.inst - w.code + (last_.done ? 1 : 0);
-  ++profile_[static_cast<std::size_t>(begin)];
-  --profile_[static_cast<std::size_t>(end)];
+  ++tally_.profile[static_cast<std::size_t>(begin)];
+  --tally_.profile[static_cast<std::size_t>(end)];
+  mark_visited(w.visited, static_cast<std::size_t>(begin), static_cast<std::size_t>(end));
   turn_.done += static_cast<std::uint64_t>(end - begin);
   now_ += counted_[static_cast<std::size_t>(end)] - counted_[static_cast<std::size_t>(begin)];
   note_wait(w, w.code + end);
@@ -175,11 +204,18 @@ void Stepper::attempted(const Inst* next, bool forced) {
 }
 
 std::vector<std::uint64_t> Stepper::executions() const {
-  std::vector<std::uint64_t> times(profile_.size() - 1);
+  std::vector<std::uint64_t> times(tally_.profile.size() - 1);
   std::int64_t running = 0;
   for (std::size_t pc = 0; pc < times.size(); ++pc)
-    times[pc] = static_cast<std::uint64_t>(running += profile_[pc]);
+    times[pc] = static_cast<std::uint64_t>(running += tally_.profile[pc]);
   return times;
+}
+
+Tally Stepper::tally() const {
+  Tally all = tally_;
+  for (const std::unique_ptr<Cluster>& cluster : owned_) all.add_barriers(*cluster);
+  if (last_.warp != nullptr && last_.warp->cluster->live_warps != 0) all.look_ahead(*last_.warp->cluster);
+  return all;
 }
 
 const Stepper::Waiting* Stepper::waiting(const Warp& w, const Inst* inst) const {
@@ -290,8 +326,8 @@ std::vector<MemoryImage::Region> Stepper::regions() const {
   for (const Allocation& a : launch_->allocations)
     all.emplace_back(reinterpret_cast<std::uint8_t*>(a.begin), static_cast<std::size_t>(a.end - a.begin));
   for (Cluster* const cluster : clusters()) {
-    for (const AlignedBytes* const memory :
-         {&cluster->register_memory, &cluster->shared_memory, &cluster->local_memory})
+    for (const AlignedBytes* const memory : {&cluster->register_memory, &cluster->shared_memory,
+                                             &cluster->local_memory, &cluster->shared_written})
       all.push_back(bytes_of(*memory));
     all.emplace_back(reinterpret_cast<std::uint8_t*>(cluster->predicate_memory.data()),
                      cluster->predicate_memory.size() * sizeof(std::uint32_t));
@@ -319,7 +355,7 @@ std::shared_ptr<const Stepper::Saved> Stepper::save(const Saved* before) const {
   for (Cluster* const cluster : clusters())
     saved->held.push_back({cluster, *cluster, cluster->idle_events_, cluster->idle_rounds_,
                            cluster->async == nullptr ? nullptr : cluster->async->save()});
-  saved->profile = profile_;
+  saved->profile = tally_.profile;
   saved->output = launch_->output.size();
   saved->memory = MemoryImage::take(regions(), before == nullptr ? nullptr : &before->memory);
   return saved;
@@ -335,7 +371,7 @@ void Stepper::restore(const Saved& saved) {
   waits_ = ~std::uint64_t{0};
   next_ = saved.next;
   running_ = saved.running;
-  profile_ = saved.profile;
+  std::copy(saved.profile.begin(), saved.profile.end(), tally_.profile.begin());
   launch_->output.resize(saved.output);
   idle_.clear();
   for (const std::unique_ptr<Cluster>& cluster : owned_) idle_.push_back(cluster.get());

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "emulator/async/engine.hpp"
+#include "emulator/debug/accesses.hpp"
 #include "emulator/debug/pages.hpp"
 #include "emulator/engine/cluster.hpp"
 #include "emulator/engine/launch.hpp"
@@ -70,11 +71,11 @@ class Stepper {
     return warp.executed + (turn_.warp == &warp ? turn_.done : 0);
   }
 
-  // Told of asynchronous operations from now on.
-  // Tensor memory keeps who wrote it; before the first instruction.
-  void follow_writers() { launch_->follows_writers = true; }
+  // Tensor memory keeps who wrote it, shared memory what was written; before the first instruction.
+  void follow_writers();
   // Nothing is told to sanitizers meanwhile.
   void mute(bool muted) { muted_ = muted; }
+  // Told of asynchronous operations from now on.
   void set_watcher(AsyncWatcher* watcher) { launch_->watcher = watcher; }
   // Instructions of PTX lines in front of this one in the program.
   std::uint32_t counted_to(const Inst* inst) const {
@@ -91,6 +92,8 @@ class Stepper {
   void tell_again(const Saved& start);
   const Program& program() const { return *launch_->program; }
   std::vector<std::uint64_t> executions() const;  // by instruction
+  // What warps have done and who uses which barrier, in all that was stepped so far.
+  Tally tally() const;
 
   std::shared_ptr<const Saved> save(const Saved* before) const;
   void restore(const Saved& saved);
@@ -131,6 +134,7 @@ class Stepper {
   void retire(Cluster& cluster);
   void note_wait(const Warp& warp, const Inst* end);
   void watch();
+  void mark_stores(const Warp& warp, const Inst* inst);
   const Inst* execute(Warp& warp, const Inst* inst) const;
   std::vector<MemoryImage::Region> regions() const;
   bool one_by_one() const;
@@ -148,8 +152,10 @@ class Stepper {
   std::deque<Cluster*> running_;
   std::vector<Cluster*> idle_;
   std::vector<std::unique_ptr<Cluster>> owned_;
-  std::vector<std::int64_t> profile_;   // as Cluster::profile
+  Tally tally_;                         // `visited` is never taken back
   std::vector<std::uint32_t> counted_;  // instructions of PTX lines in front of each
+  std::vector<AccessForm>
+      stores_;  // by instruction, those that write shared memory; where writes are followed
 };
 
 // All there is to know about a launch at one moment.

@@ -24,6 +24,10 @@ void reserve(AlignedBytes& memory, std::size_t bytes) {
   if (bytes != 0) std::memset(memory.data(), 0, bytes);
 }
 
+std::size_t written_stride(const Cluster& cluster) {
+  return (std::size_t{cluster.shared_bytes} + 63) / 64 * 8;
+}
+
 void start_warp(Warp& w, Cluster& cluster, Cta& cta, std::uint32_t slot) {
   const Program& program = *cluster.program;
   w.bank[0] = cluster.register_memory.data() + std::size_t{slot} * program.register_bytes;
@@ -57,11 +61,11 @@ void start_warp(Warp& w, Cluster& cluster, Cta& cta, std::uint32_t slot) {
 
 }  // namespace
 
-void Cluster::start(Launch& owner, std::uint64_t number, FpState& fp_state, std::int64_t* counts) {
+void Cluster::start(Launch& owner, std::uint64_t number, FpState& fp_state, Tally& tally) {
   launch = &owner;
   program = owner.program;
   fp = &fp_state;
-  profile = counts;
+  profile = tally.profile.data();
   index = number;
   const LaunchConfig& config = owner.config;
   position = unravel(number, owner.clusters);
@@ -104,11 +108,30 @@ void Cluster::start(Launch& owner, std::uint64_t number, FpState& fp_state, std:
       named.lanes.clear();
     }
     for (std::uint32_t i = 0; i < warps_per_cta; ++i) {
-      start_warp(warps[cta.first_warp + i], *this, cta, cta.first_warp + i);
-      set_runnable(warps[cta.first_warp + i]);
+      const std::uint32_t slot = cta.first_warp + i;
+      start_warp(warps[slot], *this, cta, slot);
+      warps[slot].visited = tally.visited.data() + slot * tally.words;
+      set_runnable(warps[slot]);
     }
   }
+  if (owner.follows_writers) follow_writes();
   if (owner.sanitizer != nullptr) owner.sanitizer->cluster_started(*this);
+}
+
+void Cluster::follow_writes() {
+  reserve(shared_written, ctas.size() * written_stride(*this));
+}
+
+void Cluster::mark_written(std::uint64_t address, std::uint32_t bytes) {
+  const std::uint64_t rank = address >> kSharedRankShift, offset = address & kSharedOffsetMask;
+  if (rank >= ctas.size()) return;
+  const std::uint64_t end = std::min<std::uint64_t>(offset + bytes, shared_bytes);
+  std::uint8_t* const bits = shared_written.data() + rank * written_stride(*this);
+  for (std::uint64_t at = offset; at < end; ++at) bits[at / 8] |= static_cast<std::uint8_t>(1u << (at % 8));
+}
+
+std::span<const std::uint8_t> Cluster::written(const Cta& cta) const {
+  return {shared_written.data() + cta.rank * written_stride(*this), written_stride(*this)};
 }
 
 void set_runnable(const Warp& warp) {

@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "emulator/engine/fault.hpp"
+#include "emulator/engine/tally.hpp"
 #include "emulator/engine/warp.hpp"
 #include "emulator/program/program.hpp"
 
@@ -17,6 +19,7 @@ class AsyncEngine;
 struct NamedBarrier {
   std::uint32_t arrived = 0;   // lanes; a warp's last arrival counts the lanes it lacks as well
   std::uint32_t expected = 0;  // 0: all live lanes of the CTA
+  std::uint32_t users = 0;     // warps that have ever arrived
   std::uint64_t phase = 0;
   std::uint32_t votes = 0, voters = 0;          // bar.red, this phase
   std::uint32_t result = 0, result_voters = 0;  // bar.red, last complete phase
@@ -58,8 +61,7 @@ struct ClusterState {
   Launch* launch = nullptr;
   const Program* program = nullptr;
   FpState* fp = nullptr;
-  std::int64_t* profile =
-      nullptr;  // by instruction: +1 where a run of instructions starts, -1 behind its end
+  std::int64_t* profile = nullptr;  // see Tally
   std::uint64_t index = 0;
   std::array<std::uint32_t, 3> position{};  // %clusterid
   std::vector<Cta> ctas;
@@ -85,12 +87,20 @@ constexpr std::uint64_t kReliefPeriod = 1u << 18;
 // The unit of execution: the CTAs of one cluster, run by one host thread.
 struct Cluster : ClusterState {
   AlignedBytes register_memory, shared_memory, local_memory;
+  // Where debuggers follow writes: a bit for each byte of shared memory, the CTAs' windows one behind the
+  // other.
+  AlignedBytes shared_written;
   std::vector<std::uint32_t> predicate_memory;
   // Set aside by a debugger that went back to before its first use; whoever looks into it still may.
   std::shared_ptr<AsyncEngine> spare_async;
   std::shared_ptr<AsyncEngine> async;  // asynchronous operations, mbarriers, tensor memory; made on first use
 
-  void start(Launch& launch, std::uint64_t index, FpState& fp, std::int64_t* profile);
+  void start(Launch& launch, std::uint64_t index, FpState& fp, Tally& tally);
+  // From now on mark_written() keeps count.
+  void follow_writes();
+  // Of shared::cluster addresses in the cluster's windows.
+  void mark_written(std::uint64_t address, std::uint32_t bytes);
+  std::span<const std::uint8_t> written(const Cta& cta) const;
   // Runs about `budget` warp-instructions. True: all warps have exited.
   bool run(std::uint64_t budget);
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 
 namespace sglab::emu {
 
+struct Tally;
 struct Warp;
 
 // One party of a deadlock: who waits, for what, and who was to end that.
@@ -42,7 +44,8 @@ struct Fault {
   std::string source_file;
   std::uint32_t source_line = 0;
   std::string instruction;
-  std::vector<WaitLink> cycle;  // of a deadlock
+  std::vector<WaitLink> cycle;         // of a deadlock
+  std::shared_ptr<const Tally> tally;  // what warps have done and who uses which barrier, if that is known
 };
 
 class LaunchFault : public std::exception {

@@ -141,8 +141,8 @@ namespace {
 // One host thread's share of a launch.
 class Worker {
  public:
-  Worker(Launch& launch, std::vector<std::int64_t>& profile, const std::function<bool()>* interrupted)
-      : launch_(launch), profile_(profile), interrupted_(interrupted) {
+  Worker(Launch& launch, Tally& tally, const std::function<bool()>* interrupted)
+      : launch_(launch), tally_(tally), interrupted_(interrupted) {
     fp_.change(kNearest);
   }
   ~Worker() { fp_.change(kNearest); }
@@ -151,7 +151,7 @@ class Worker {
   void run() {
     while (!launch_.stop.load(std::memory_order_relaxed)) {
       if (running_.size() < launch_.resident) start_next();
-      if (running_.empty()) return;
+      if (running_.empty()) return count_barriers();
       for (std::size_t turns = running_.size(); turns > 0; --turns) {
         turn();
         poll();
@@ -168,14 +168,14 @@ class Worker {
     if (idle_.empty()) idle_.push_back(std::make_unique<Cluster>());
     running_.push_front(std::move(idle_.back()));
     idle_.pop_back();
-    running_.front()->start(launch_, number, fp_, profile_.data());
+    running_.front()->start(launch_, number, fp_, tally_);
   }
 
   void turn() {
     std::unique_ptr<Cluster> cluster = std::move(running_.front());
     running_.pop_front();
     const std::uint64_t before = cluster->executed;
-    const bool finished = cluster->run(kSlice);
+    const bool finished = run(*cluster);
     const std::uint64_t total = launch_.executed += cluster->executed - before;
     if (launch_.config.max_instructions != 0 && total > launch_.config.max_instructions)
       raise_livelock(*cluster, total);
@@ -184,6 +184,23 @@ class Worker {
     } else {
       running_.push_back(std::move(cluster));
     }
+  }
+
+  // A fault takes along what is known of the launch so far.
+  bool run(Cluster& cluster) {
+    try {
+      return cluster.run(kSlice);
+    } catch (LaunchFault& caught) {
+      tally_.add_barriers(cluster);
+      tally_.look_ahead(cluster);
+      caught.fault.tally = std::make_shared<const Tally>(tally_);
+      throw;
+    }
+  }
+
+  void count_barriers() {
+    if (launch_.sanitizer == nullptr) return;
+    for (const auto& cluster : idle_) tally_.add_barriers(*cluster);
   }
 
   void poll() {
@@ -212,7 +229,7 @@ class Worker {
     std::vector<std::uint64_t> executions(launch_.program->code.size());
     std::int64_t running = 0;
     for (std::size_t pc = 0; pc < executions.size(); ++pc)
-      executions[pc] = static_cast<std::uint64_t>(running += profile_[pc]);
+      executions[pc] = static_cast<std::uint64_t>(running += tally_.profile[pc]);
     fault.message += describe_hot_loop(*launch_.program, executions, {&cluster});
     throw LaunchFault(std::move(fault));
   }
@@ -220,7 +237,7 @@ class Worker {
   static constexpr std::chrono::milliseconds kPollInterval{30};
 
   Launch& launch_;
-  std::vector<std::int64_t>& profile_;
+  Tally& tally_;
   const std::function<bool()>* interrupted_;
   std::chrono::steady_clock::time_point next_poll_ = std::chrono::steady_clock::now() + kPollInterval;
   FpState fp_;
@@ -230,10 +247,10 @@ class Worker {
 
 }  // namespace
 
-void work(Launch& launch, std::vector<std::int64_t>& profile, const std::function<bool()>* interrupted) {
-  profile.assign(launch.program->code.size() + 1, 0);
+void work(Launch& launch, Tally& tally, const std::function<bool()>* interrupted) {
+  tally.reset(launch.program->code.size(), launch.config);
   try {
-    Worker(launch, profile, interrupted).run();
+    Worker(launch, tally, interrupted).run();
   } catch (LaunchFault& caught) {
     const std::lock_guard lock(launch.mutex);
     if (launch.sanitizer != nullptr) launch.sanitizer->failed(caught.fault);

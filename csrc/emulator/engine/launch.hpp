@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "emulator/engine/fault.hpp"
+#include "emulator/engine/tally.hpp"
 #include "emulator/program/program.hpp"
 
 namespace sglab::emu {
@@ -43,6 +44,7 @@ struct LaunchReport {
   std::vector<std::uint64_t> executions;  // by instruction
   std::string output;                     // of printf
   double seconds = 0;
+  std::shared_ptr<const Tally> tally;  // of a launch with sanitizers
 };
 
 // What the clusters of one launch share.
@@ -75,8 +77,8 @@ struct Launch {
 // Throws LaunchFault (kind "launch") if the kernel cannot be launched like this.
 std::unique_ptr<Launch> prepare_launch(const Program& program, LaunchConfig config);
 
-// Runs clusters until none is left; any number of threads may do so at once. Fills `profile` (see
-// Cluster::profile). `interrupted`, if given, is asked now and then whether to stop the launch.
-void work(Launch& launch, std::vector<std::int64_t>& profile, const std::function<bool()>* interrupted);
+// Runs clusters until none is left; any number of threads may do so at once. `interrupted`, if
+// given, is asked now and then whether to stop the launch.
+void work(Launch& launch, Tally& tally, const std::function<bool()>* interrupted);
 
 }  // namespace sglab::emu

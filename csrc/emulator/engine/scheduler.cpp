@@ -93,10 +93,17 @@ void Cluster::run_stretches(Warp& w, std::uint64_t limit, Execute execute) {
   while (inst != nullptr) {
     const Inst* const start = inst;
     const Inst* next;
-    while ((next = execute(w, inst)) == inst + 1) ++inst;
+    try {
+      while ((next = execute(w, inst)) == inst + 1) ++inst;
+    } catch (const LaunchFault&) {
+      mark_visited(w.visited, static_cast<std::size_t>(start - w.code),
+                   static_cast<std::size_t>(inst - w.code) + 1);
+      throw;
+    }
     const Inst* const end = w.retry ? inst : inst + 1;
     ++profile[start - w.code];
     --profile[end - w.code];
+    mark_visited(w.visited, static_cast<std::size_t>(start - w.code), static_cast<std::size_t>(end - w.code));
     done += static_cast<std::uint64_t>(end - start);
     if (next == nullptr) {
       w.retry = false;
@@ -128,6 +135,8 @@ void Cluster::run_steps(Warp& w, std::uint64_t limit, Execute execute) {
   const Inst* inst = choose(w);
   for (; inst != nullptr && limit > 0; --limit) {
     const Inst* const at = inst;
+    const auto pc = static_cast<std::size_t>(at - w.code);
+    w.visited[pc / 64] |= std::uint64_t{1} << (pc % 64);
     inst = execute(w, at);
     if (!w.retry) {
       ++profile[at - w.code];

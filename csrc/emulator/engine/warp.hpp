@@ -84,6 +84,7 @@ struct Warp {
   bool yield = false;                // give other warps a turn (nanosleep)
   bool hurry = false;                // run groups that would rather wait for one further behind
   std::uint64_t executed = 0;        // warp-instructions
+  std::uint64_t* visited = nullptr;  // see Tally
   std::array<Group, 32> groups;
   std::vector<Frame> frames;
 

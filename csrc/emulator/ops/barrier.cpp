@@ -50,6 +50,7 @@ void arrive(Warp& w, const Inst* i, std::uint32_t number) {
   b.expected = expected;
   b.arrived += static_cast<std::uint32_t>(std::popcount(w.mask));
   b.lanes[w.index] |= w.mask;
+  b.users |= 1u << w.index;
   if (counted && (w.live & ~b.lanes[w.index]) == 0)
     b.arrived += 32u - static_cast<std::uint32_t>(std::popcount(w.live));
   ++w.cluster->events;

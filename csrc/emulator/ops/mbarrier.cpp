@@ -140,7 +140,9 @@ const Inst* wait(Warp& w, const Inst* i) {
       raise_fault(w, i, lane, "mbarrier",
                   "a wait needs an mbarrier in the CTA's own shared memory, not " + hex(missing));
     }
-    if (!phase_done(engine, w, i, lane, missing)) break;
+    const bool over = phase_done(engine, w, i, lane, missing);
+    if (rest == w.mask || !over) engine.note_wait(w, i, missing, over);
+    if (!over) break;
     done |= 1u << lane;
   }
   if (done != w.mask && (i->target & kBlocking) != 0 && !w.current().released) {

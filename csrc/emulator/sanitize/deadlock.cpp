@@ -203,6 +203,7 @@ class Search {
     const std::set<Arriver>* const before =
         history_ == nullptr ? nullptr : history_->arrivers(cluster_, address);
     const bool same = other.warp == waiting.warp;
+    const int habit = before == nullptr ? usual(other, address) : 0;
     for (const std::uint32_t pc : future(other, kArrivesAtMbarrier)) {
       int score = same ? 0 : 2;
       if (before != nullptr && before->contains({other.warp->slot, pc})) {
@@ -210,11 +211,19 @@ class Search {
       } else if (before != nullptr && !before->empty()) {
         score -= 1;
       }
-      score += named(other, pc, address);
+      score += habit + named(other, pc, address);
       // Who waits for the same is in the same position.
       if (other.group->wait == Wait::kMbarrier && other.group->key == address) score -= 6;
       all.push_back({node, pc, score});
     }
+  }
+
+  // Without a history, the engine knows which warps have arrived there before, if not where.
+  int usual(const Node& node, std::uint32_t address) const {
+    const MbarrierUsers& all = cluster_.async->mbarrier_users();
+    const auto users = all.find(address);
+    if (users == all.end() || users->second.arrivers.none()) return 0;
+    return users->second.arrivers.test(node.warp->slot) ? 6 : -1;
   }
 
   // Whether the instruction's operand, as far as the lanes' registers have it already, is this object.

@@ -42,18 +42,26 @@ Releases releases(std::string_view opcode) {
   return kReleasesNothing;
 }
 
-std::vector<std::uint32_t> reachable(const Program& program, std::uint32_t pc, std::uint8_t what) {
+std::vector<bool> reachable(const Program& program, std::uint32_t pc) {
   std::vector<bool> seen(program.code.size());
-  std::vector<std::uint32_t> work{pc}, next, found;
+  std::vector<std::uint32_t> work{pc}, next;
   while (!work.empty()) {
     const std::uint32_t at = work.back();
     work.pop_back();
     if (at >= seen.size() || seen[at]) continue;
     seen[at] = true;
-    if ((releases(opcode_of(program, at)) & what) != 0) found.push_back(at);
     next.clear();
     successors(program, at, next);
     work.insert(work.end(), next.begin(), next.end());
+  }
+  return seen;
+}
+
+std::vector<std::uint32_t> reachable(const Program& program, std::uint32_t pc, std::uint8_t what) {
+  const std::vector<bool> seen = reachable(program, pc);
+  std::vector<std::uint32_t> found;
+  for (std::uint32_t at = 0; at < seen.size(); ++at) {
+    if (seen[at] && (releases(opcode_of(program, at)) & what) != 0) found.push_back(at);
   }
   return found;
 }

@@ -23,4 +23,7 @@ Releases releases(std::string_view opcode);
 // included, along branches and into calls.
 std::vector<std::uint32_t> reachable(const Program& program, std::uint32_t pc, std::uint8_t what);
 
+// The same for any instruction: by pc.
+std::vector<bool> reachable(const Program& program, std::uint32_t pc);
+
 }  // namespace sglab::emu
