@@ -66,6 +66,7 @@ Meaning fence_meaning(std::string_view opcode) {
     if (opcode.find("shared::") != std::string_view::npos) m.space = Space::kShared;
   } else if (opcode.starts_with("fence.proxy.tensormap")) {
     m.fence = Fence::Kind::kProxyTensormap;
+    m.reads = m.order == Order::kAcquire;
   } else if (opcode.starts_with("fence.proxy.alias")) {
     m.fence = Fence::Kind::kProxyAlias;
   } else if (opcode.starts_with("fence.mbarrier_init")) {
@@ -150,6 +151,8 @@ Meaning meaning_of(const AccessForm& form, std::string_view opcode) {
     m.scope = scope_of(opcode, Scope::kCta);
     return m;
   }
+  if ((starts("cp.async.bulk.") || starts("cp.reduce.async.bulk.")) && has(opcode, "tensor"))
+    return of_kind(Kind::kUseMap);
   if (starts("cp.async.")) return cp_async_meaning(opcode);
   if (starts("bar.") || starts("barrier.")) return barrier_meaning(opcode);
   if (starts("fence.") || starts("membar.")) return fence_meaning(opcode);

@@ -28,6 +28,7 @@ struct Meaning {
     kTmemStore,
     kReplaceMap,  // tensormap.replace
     kCopyMap,     // tensormap.cp_fenceproxy
+    kUseMap,      // a copy that a tensor map describes
     kWarpSync,
     kExit,
   };
@@ -35,7 +36,7 @@ struct Meaning {
   Space space = Space::kReg;  // kGeneric: the address tells
   std::uint8_t bytes = 0;     // per lane
   std::uint8_t rows = 0;
-  bool reads = false, writes = false, atomic = false;
+  bool reads = false, writes = false, atomic = false;  // reads, of a fence: it names an address
   bool waits = false;  // a barrier that is waited for; .read of a wait; warp sync: orders memory
   Order order = Order::kWeak;
   Scope scope = Scope::kGpu;

@@ -77,6 +77,7 @@ struct Fence {
   Order order = Order::kAcqRel;
   Scope scope = Scope::kCta;
   Space space = Space::kGeneric;
+  const std::uint64_t* address = nullptr;  // [32], of an acquiring kProxyTensormap: the map's
 };
 
 constexpr std::uint32_t kClusterBarrierNumber = 16;
@@ -163,6 +164,8 @@ class Observer {
 
   virtual void exited(const Actor&) {}  // the lanes
   virtual void accessed(const Actor&, const Access&) {}
+  // Tensor maps in global memory that the instruction copies by: read through the tensor-map proxy.
+  virtual void map_used(const Actor&, const Access&) {}
   virtual void fenced(const Actor&, const Fence&) {}
   // These lanes have met: bar.warp.sync, which orders their memory accesses, or (`memory` false) shfl.sync
   // and the like, which do not.

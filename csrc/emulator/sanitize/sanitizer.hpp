@@ -69,6 +69,7 @@ class Sanitizer {
   void tell_one_access(const Actor& actor, Space space, const std::uint64_t* address, std::uint32_t lanes,
                        std::uint32_t bytes, bool reads, bool writes);
   void tell_mbarrier_wait(const Actor& actor, const Meaning& meaning);
+  void tell_map_use(const Actor& actor);
   void tell_maps(const Actor& actor, const Meaning& meaning);
   void tell_tmem(const Actor& actor, const Meaning& meaning);
   Party party(const WaitLink& link) const;

@@ -63,6 +63,13 @@ void Sanitizer::look(const Warp& w, const Inst* inst, const Meaning& m, std::uin
         before_.second[lane] = address_of(w, extra_address(inst, 1, 2), lane);
       }
       return;
+    case Kind::kUseMap:
+      for (std::uint32_t rest = lanes; rest != 0; rest &= rest - 1)
+        before_.address[first_lane(rest)] = address_of(w, extra_address(inst, 0, 0), first_lane(rest));
+      return;
+    case Kind::kFence:
+      if (m.reads) lane_addresses(w, inst, before_.address);
+      return;
     case Kind::kExit:
       before_.live = w.live;
       return;
@@ -122,7 +129,7 @@ void Sanitizer::tell(const Actor& actor, const Meaning& m) {
       tell_access(actor, m);
       break;
     case Kind::kFence: {
-      const Fence fence{m.fence, m.order, m.scope, m.space};
+      const Fence fence{m.fence, m.order, m.scope, m.space, m.reads ? before_.address : nullptr};
       all([&](Observer& o) { o.fenced(actor, fence); });
       break;
     }
@@ -157,6 +164,9 @@ void Sanitizer::tell(const Actor& actor, const Meaning& m) {
     case Kind::kReplaceMap:
     case Kind::kCopyMap:
       tell_maps(actor, m);
+      break;
+    case Kind::kUseMap:
+      tell_map_use(actor);
       break;
     case Kind::kWarpSync:
       all([&](Observer& o) { o.warp_synced(actor, m.waits); });
@@ -216,6 +226,15 @@ void Sanitizer::tell_maps(const Actor& actor, const Meaning& m) {
   if (m.kind != Kind::kCopyMap) return;
   const Fence fence{Fence::Kind::kProxyTensormap, Order::kRelease, Scope::kGpu, Space::kGlobal};
   all([&](Observer& o) { o.fenced(actor, fence); });
+}
+
+void Sanitizer::tell_map_use(const Actor& actor) {
+  Access access{Space::kGlobal, true, false, false, Order::kWeak, Scope::kGpu, 0, kMapBytes, before_.address};
+  for (std::uint32_t rest = actor.lanes; rest != 0; rest &= rest - 1) {
+    const int lane = first_lane(rest);
+    if (space_of_address(before_.address[lane]) == Space::kGlobal) access.lanes |= 1u << lane;
+  }
+  if (access.lanes != 0) all([&](Observer& o) { o.map_used(actor, access); });
 }
 
 void Sanitizer::tell_mbarrier_wait(const Actor& actor, const Meaning& m) {

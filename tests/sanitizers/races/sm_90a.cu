@@ -330,6 +330,34 @@ KERNEL(cluster_barrier_relaxed) {
   uint32_t value;
   LOAD(value, &words[threadIdx.x]);  // cluster_barrier_relaxed: at
   out[32 * blockIdx.x + threadIdx.x] = value;
+  CLUSTER_ARRIVE();
+  CLUSTER_WAIT();
+}
+
+// The second CTA may be gone by the time that the first stores there, whether or not it is in this order.
+KERNEL(peer_may_have_exited) {  // peer_may_have_exited: other
+  __shared__ uint32_t words[32];
+  CLUSTER_ARRIVE();
+  CLUSTER_WAIT();
+  if (blockIdx.x == 0) STORE_IN_PEER(&words[threadIdx.x], in[threadIdx.x]);  // peer_may_have_exited: at
+  if (kRight) {
+    __syncwarp();
+    CLUSTER_ARRIVE();
+    CLUSTER_WAIT();
+  }
+}
+
+KERNEL(arrival_at_peer_that_may_have_exited) {  // arrival_at_peer_that_may_have_exited: other
+  __shared__ uint64_t barrier;
+  if (threadIdx.x == 0) INIT(&barrier, 1);
+  __syncwarp();
+  CLUSTER_ARRIVE();
+  CLUSTER_WAIT();
+  if (blockIdx.x == 0) {
+    if (threadIdx.x == 0) ARRIVE_IN_PEER(&barrier);  // arrival_at_peer_that_may_have_exited: at
+  } else if (kRight) {
+    WAIT(&barrier, 0);
+  }
 }
 
 KERNEL(cluster_without_barrier) {
@@ -362,6 +390,77 @@ KERNEL(mbarrier_init_without_fence) {
   CLUSTER_ARRIVE();
   CLUSTER_WAIT();
   out[32 * blockIdx.x + threadIdx.x] = in[threadIdx.x];
+}
+
+#define REPLACE(map, field) asm volatile("tensormap.replace.tile." field ";" ::"r"(ADDRESS(map)) : "memory")
+#define COPY_MAP(target, map)                                                                               \
+  asm volatile(                                                                                             \
+      "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%0], [%1], " \
+      "128;" ::"l"(target),                                                                                 \
+      "r"(ADDRESS(map))                                                                                     \
+      : "memory")
+#define RELEASE_MAP() asm volatile("fence.proxy.tensormap::generic.release.gpu;" ::: "memory")
+#define ACQUIRE_MAP(map) \
+  asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(map) : "memory")
+#define TENSOR_LOAD_1D(pointer, map, barrier)                                                          \
+  asm volatile(                                                                                        \
+      "cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2}], " \
+      "[%3];" ::"r"(ADDRESS(pointer)),                                                                 \
+      "l"(map), "r"(0), "r"(ADDRESS(barrier))                                                          \
+      : "memory")
+
+// In shared memory, the map of 32 words.
+__device__ __forceinline__ void make_map(uint32_t* map, const uint32_t* words) {
+  map[threadIdx.x] = 0;
+  __syncwarp();
+  if (threadIdx.x == 0) {
+    asm volatile("tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%0], %1;" ::"r"(ADDRESS(map)),
+                 "l"(words)
+                 : "memory");
+    REPLACE(map, "rank.shared::cta.b1024.b32 [%0], 0");
+    REPLACE(map, "box_dim.shared::cta.b1024.b32 [%0], 0, 32");
+    REPLACE(map, "global_dim.shared::cta.b1024.b32 [%0], 0, 32");
+    REPLACE(map, "element_stride.shared::cta.b1024.b32 [%0], 0, 1");
+    REPLACE(map, "elemtype.shared::cta.b1024.b32 [%0], 2");
+    REPLACE(map, "interleave_layout.shared::cta.b1024.b32 [%0], 0");
+    REPLACE(map, "swizzle_mode.shared::cta.b1024.b32 [%0], 0");
+    REPLACE(map, "fill_mode.shared::cta.b1024.b32 [%0], 0");
+  }
+  __syncwarp();
+}
+
+// Builds a tensor map, in out[64...], and copies by it.
+KERNEL(tensor_map_not_acquired) {
+  __shared__ alignas(128) uint32_t map[32], words[32];
+  __shared__ uint64_t barrier;
+  if (threadIdx.x == 0) INIT(&barrier, 1);
+  make_map(map, in);
+  COPY_MAP(out + 64, map);  // tensor_map_not_acquired: other
+  ACQUIRE_MAP(kRight ? out + 64 : out);
+  __syncwarp();
+  if (threadIdx.x == 0) {
+    EXPECT(&barrier, 128);
+    TENSOR_LOAD_1D(words, out + 64, &barrier);  // tensor_map_not_acquired: at
+  }
+  WAIT(&barrier, 0);
+  out[threadIdx.x] = words[threadIdx.x];
+}
+
+KERNEL(tensor_map_not_released) {
+  __shared__ alignas(128) uint32_t map[32], words[32];
+  __shared__ uint64_t barrier;
+  if (threadIdx.x == 0) INIT(&barrier, 1);
+  make_map(map, in);
+  out[64 + threadIdx.x] = map[threadIdx.x];  // tensor_map_not_released: other
+  if (kRight) RELEASE_MAP();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    ACQUIRE_MAP(out + 64);
+    EXPECT(&barrier, 128);
+    TENSOR_LOAD_1D(words, out + 64, &barrier);  // tensor_map_not_released: at
+  }
+  WAIT(&barrier, 0);
+  out[threadIdx.x] = words[threadIdx.x];
 }
 
 // out[0]: flag, out[32...]: what it announces.

@@ -57,8 +57,29 @@ void RaceDetector::accessed(const Actor& actor, const Access& access) {
     judgement.stores = access.writes && !access.atomic;
     Shadow::Touch touch{.record = shadow.enter(record), .writes = access.writes};
     touch_lanes(cluster, judgement, touch, access, lanes);
+    if (access.space == Space::kShared)
+      visit(cluster, actor, access.address[std::countr_zero(lanes)], record);
   });
   if (strong) synchronise(actor, access);
+}
+
+void RaceDetector::map_used(const Actor& actor, const Access& access) {
+  ClusterRaces& cluster = state(actor);
+  cluster.threads.each_part(*actor.warp, access.lanes, [&](Strand& strand, std::uint32_t lanes) {
+    cluster.threads.tick(strand);
+    const ViewPtr view = strand.view;
+    for (std::uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
+      const auto lane = static_cast<std::uint32_t>(std::countr_zero(rest));
+      Record record = record_of(actor, strand);
+      record.lanes = 1u << lane;
+      Judgement judgement(findings, actor, record, {&view, 1});
+      judgement.reads_map = true;
+      judgement.map = access.address[lane];
+      judgement.lane = lane;
+      Shadow::Touch touch{.record = global_.enter(record), .lane = lane};
+      touch_bytes(cluster, judgement, touch, {Space::kGlobal, access.address[lane], access.bytes});
+    }
+  });
 }
 
 // Lanes that write one word together count as the first of them; those that read the same as the last, since

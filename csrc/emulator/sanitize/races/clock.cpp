@@ -21,12 +21,24 @@ void join_lanes(View& mine, const View& other) {
   }
 }
 
+void join_maps(View& mine, const View& other) {
+  if (mine.maps == nullptr) {
+    mine.maps = other.maps;
+    return;
+  }
+  auto joined = std::make_shared<MapFences>(*mine.maps);
+  joined->released.join(other.maps->released);
+  for (const auto& [address, clock] : other.maps->acquired) joined->acquired[address].join(clock);
+  mine.maps = std::move(joined);
+}
+
 void join_own(View& mine, const View& other) {
   mine.seen.join(other.seen);
   if (!mine.lanes.empty() || !other.lanes.empty()) join_lanes(mine, other);
   for (unsigned i = 0; i < 2; ++i) mine.fenced[i].join(other.fenced[i]);
   mine.initialised.join(other.initialised);
   mine.weak.join(other.weak);
+  if (other.maps != nullptr && other.maps != mine.maps) join_maps(mine, other);
 }
 
 View& entry(Foreign& all, std::uint64_t cluster) {
@@ -70,6 +82,26 @@ void View::join_from(std::uint64_t mine, const View& other, std::uint64_t theirs
       }
     }
   }
+  foreign = all;
+}
+
+void View::release_maps() {
+  auto changed = maps == nullptr ? std::make_shared<MapFences>() : std::make_shared<MapFences>(*maps);
+  changed->released.join(seen);
+  maps = std::move(changed);
+}
+
+void View::acquire_map(std::uint64_t address) {
+  const auto acquire = [address](View& view) {
+    if (view.maps == nullptr) return;
+    auto changed = std::make_shared<MapFences>(*view.maps);
+    changed->acquired[address].join(changed->released);
+    view.maps = std::move(changed);
+  };
+  acquire(*this);
+  if (foreign == nullptr) return;
+  const std::shared_ptr<Foreign> all = changeable(foreign);
+  for (auto& [cluster, view] : all->clusters) acquire(view);
   foreign = all;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -34,6 +35,13 @@ class Clock {
 
 struct Foreign;
 
+// Writes to tensor maps that fence.proxy.tensormap stands behind: ::generic.release, and for copies by the
+// map at an address ::generic.acquire as well.
+struct MapFences {
+  Clock released;
+  std::map<std::uint64_t, Clock> acquired;
+};
+
 // Of what a slot did up to a time, what some lanes of its warp did: all that the others know who were told by
 // these lanes alone.
 struct LaneHistory {
@@ -50,6 +58,7 @@ struct View {
   Clock tensor;       // ordered before for tcgen05 operations only (tcgen05.fence); not joined
   Clock initialised;  // mbarrier initialisations ordered before (fence.mbarrier_init)
   Clock weak;         // would be ordered before, were the synchronisation on the way strong or wide enough
+  std::shared_ptr<const MapFences> maps;   // nullptr: none
   std::shared_ptr<const Foreign> foreign;  // nullptr: nothing is known of other clusters
 
   // Whether this was ordered before: something that one of these lanes did.
@@ -66,6 +75,9 @@ struct View {
   void join(const View& other);
   // `other` belongs to cluster `theirs`, this to cluster `mine`.
   void join_from(std::uint64_t mine, const View& other, std::uint64_t theirs);
+  // fence.proxy.tensormap: releases all that is known; acquires what was released to the map at an address.
+  void release_maps();
+  void acquire_map(std::uint64_t address);
   // What is known of another cluster; nullptr: nothing.
   const View* of(std::uint64_t cluster) const;
 };

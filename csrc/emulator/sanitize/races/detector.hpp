@@ -24,7 +24,9 @@ class RaceDetector final : public Observer {
   void launched(const Launch& launch) override;
   void cluster_started(const Cluster& cluster) override;
   void cluster_finished(const Cluster& cluster) override;
+  void exited(const Actor& actor) override;
   void accessed(const Actor& actor, const Access& access) override;
+  void map_used(const Actor& actor, const Access& access) override;
   void fenced(const Actor& actor, const Fence& fence) override;
   void warp_synced(const Actor& actor, bool memory) override;
   void arrived(const Actor& actor, const BarrierUse& use) override;
@@ -48,6 +50,10 @@ class RaceDetector final : public Observer {
   std::uint8_t* written(ClusterRaces& cluster, Judgement& judgement, Space space, std::uint64_t address);
   void touch_tensor(ClusterRaces& cluster, Judgement& judgement, Shadow::Touch& touch,
                     const TmemRange& range);
+
+  // Other CTAs' shared memory: exits.cpp.
+  void visit(ClusterRaces& cluster, const Actor& actor, std::uint64_t address, const Record& record);
+  void report_exit(const Visit& visit, const Party& exit);
 
   // Synchronisation: sync.cpp.
   BarrierViews& barrier_of(ClusterRaces& cluster, const Actor& actor, const BarrierUse& use);

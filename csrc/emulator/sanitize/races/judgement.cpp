@@ -65,6 +65,8 @@ std::uint32_t lanes_of(const Record& record, std::uint32_t lane) {
   return lane == kNoLane || record.role != Role::kThread ? record.lanes : 1u << lane;
 }
 
+}  // namespace
+
 Party party_of(const Record& record, std::uint32_t lane) {
   Party party;
   party.cta = record.cta;
@@ -76,8 +78,6 @@ Party party_of(const Record& record, std::uint32_t lane) {
       record.role != Role::kThread && record.role != Role::kTensorLoad && record.role != Role::kTensorStore;
   return party;
 }
-
-}  // namespace
 
 // `by`: the lanes that may have made the earlier access.
 bool Judgement::ordered(const View& view, const Record& earlier, std::uint32_t by) const {
@@ -133,6 +133,7 @@ bool Judgement::past(const Record& earlier) {
 Judge::Verdict Judgement::judge(const Record& earlier, bool earlier_writes, std::uint32_t earlier_lane) {
   if (!writes && !earlier_writes) return Verdict::kOrdered;
   if (morally_strong(record_, earlier)) return Verdict::kOrdered;
+  if (reads_map) return judge_map(earlier, earlier_writes, earlier_lane);
   if (earlier.cluster != record_.cluster) return judge_foreign(earlier, earlier_writes);
   const bool thread = record_.role == Role::kThread;
   const std::uint32_t by = lanes_of(earlier, earlier_lane);
@@ -164,6 +165,31 @@ Judge::Verdict Judgement::judge(const Record& earlier, bool earlier_writes, std:
       verdict = Verdict::kOrderedForLane;
   }
   return verdict;
+}
+
+// A map that was written in this launch is seen by copies behind both fences, anywhere on the way.
+Judge::Verdict Judgement::judge_map(const Record& earlier, bool earlier_writes, std::uint32_t earlier_lane) {
+  static const View kNothing;
+  const View& own = *views_.front();
+  const bool here = earlier.cluster == record_.cluster;
+  const View* const found = here ? &own : own.of(earlier.cluster);
+  const View& known = found == nullptr ? kNothing : *found;
+  const std::uint32_t by = lanes_of(earlier, earlier_lane);
+  if (!known.covers(earlier.slot, earlier.clock, by)) {
+    race(earlier, earlier_writes, earlier_lane, known);
+    return Verdict::kOrdered;  // once is enough
+  }
+  if (!known.seen.covers(earlier.slot, earlier.clock)) return Verdict::kOrdered;  // its fences are not told
+  const auto covers = [&](const Clock& clock) { return clock.covers(earlier.slot, earlier.clock); };
+  const bool released = known.maps != nullptr && covers(known.maps->released);
+  if (released) {
+    const auto acquired = known.maps->acquired.find(map);
+    if (acquired != known.maps->acquired.end() && covers(acquired->second)) return Verdict::kOrdered;
+  }
+  report(earlier, earlier_writes, earlier_lane, "missing_tensormap_fence",
+         released ? "fence.proxy.tensormap::generic.acquire of this map is missing behind the write"
+                  : "fence.proxy.tensormap::generic.release is missing behind the write");
+  return Verdict::kOrdered;
 }
 
 // Lanes of one strand: each in its own order, and ordered with each other where they have synchronised.

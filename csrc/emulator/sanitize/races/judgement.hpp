@@ -8,6 +8,9 @@
 
 namespace sglab::emu::races {
 
+// Who made an access; kNoLane: all of its lanes.
+Party party_of(const Record& record, std::uint32_t lane);
+
 // One access by some lanes, or by an asynchronous operation, and what comes before it: tells whether an
 // earlier access is ordered before it and reports a race if not.
 class Judgement final : public Judge {
@@ -31,6 +34,9 @@ class Judgement final : public Judge {
   // Of a wgmma: which warp each view is of, and the warps whose views count.
   std::span<const std::uint8_t> issuers;
   std::uint8_t warps = 0xf;
+  // Whether it reads a tensor map, to copy by it; the map's address is then `map`.
+  bool reads_map = false;
+  std::uint64_t map = 0;
   // Of an asynchronous operation: the threads of its cluster.
   const Threads* threads = nullptr;
 
@@ -46,6 +52,7 @@ class Judgement final : public Judge {
   bool same_value(const Record& earlier, std::uint32_t earlier_lane) const;
   bool unchanged();
   Verdict judge_lanes(const Record& earlier, bool earlier_writes, std::uint32_t earlier_lane);
+  Verdict judge_map(const Record& earlier, bool earlier_writes, std::uint32_t earlier_lane);
   Verdict judge_foreign(const Record& earlier, bool earlier_writes);
   void race(const Record& earlier, bool earlier_writes, std::uint32_t earlier_lane, const View& view);
   bool overtaken(const Record& earlier) const;

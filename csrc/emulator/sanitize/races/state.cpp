@@ -8,7 +8,9 @@ ClusterRaces::ClusterRaces(const Cluster& cluster)
       shared_cells(cluster.ctas.size(), std::vector<Shadow::Cell>((cluster.shared_bytes + 3) / 4)),
       tensor_cells(cluster.ctas.size()),
       shared_values(cluster.ctas.size(), std::vector<std::uint8_t>(cluster.shared_bytes)),
-      barriers(cluster.ctas.size()) {}
+      barriers(cluster.ctas.size()),
+      visits(cluster.ctas.size()),
+      exits(cluster.ctas.size()) {}
 
 MbarrierViews& ClusterRaces::mbarrier(std::uint32_t address) {
   const auto [at, fresh] = mbarriers.try_emplace(address);

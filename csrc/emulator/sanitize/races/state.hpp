@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -50,6 +51,12 @@ struct Issued {
   std::uint32_t signals = 0;     // still to come: cp.async: lanes, others: mbarriers
 };
 
+// An access to another CTA's shared memory.
+struct Visit {
+  Record record;
+  std::uint64_t address;
+};
+
 // What synchronising stores and atomics have left at an address.
 using Leavings = std::vector<Left>;
 
@@ -67,6 +74,8 @@ struct ClusterRaces {
   std::unordered_map<std::uint32_t, MbarrierViews> mbarriers;  // by shared::cluster address
   std::unordered_map<std::uint64_t, Issued> operations;        // by number
   std::unordered_map<std::uint64_t, Leavings> left;            // by shared::cluster address
+  std::vector<std::map<std::uint32_t, Visit>> visits;          // by rank; the last of each slot
+  std::vector<Party> exits;                                    // by rank: of a CTA's last threads
 
   MbarrierViews& mbarrier(std::uint32_t address);
   // The cells of tensor memory are sixteen lanes of one column, by sixteenth and column.

@@ -108,6 +108,16 @@ const View* Threads::knowledge(std::uint32_t slot) const {
   return nullptr;
 }
 
+bool Threads::known_to(const Cta& cta, std::uint32_t slot, std::uint32_t clock, std::uint32_t lanes) const {
+  for (const Warp& warp : cta.cluster->warps) {
+    if (warp.cta != &cta) continue;
+    for (const Strand& strand : teams_[warp.slot].strands) {
+      if (strand.view->covers(slot, clock, lanes)) return true;
+    }
+  }
+  return false;
+}
+
 ViewPtr Threads::tell(Strand& strand) {
   strand.told = true;
   return strand.view;

@@ -85,6 +85,9 @@ class Threads {
   // What the strand that keeps this slot knows; nullptr: no strand does any more.
   const View* knowledge(std::uint32_t slot) const;
 
+  // Whether any thread of a CTA knows of what these lanes have done.
+  bool known_to(const Cta& cta, std::uint32_t slot, std::uint32_t clock, std::uint32_t lanes) const;
+
   // Groups of bulk copies are per lane, cp.async and wgmma per warp, tcgen05 per issuing lane.
   enum class Line : std::uint8_t {
     kBulk,

@@ -167,6 +167,7 @@ void RaceDetector::mbarrier(const Actor& actor, const MbarrierEvent& event) {
       if (event.op == Op::kInval) object.initialised.reset();
       if (event.op != Op::kArrive && event.op != Op::kCompleteTx) return;
       const Order order = names_cta_scope(actor, event.address) ? Order::kRelaxed : event.order;
+      visit(cluster, actor, event.address, record_of(actor, strand));
       leave(object.gathering, strand, cluster.threads, order, event.scope);
     });
   }
@@ -232,6 +233,15 @@ void RaceDetector::fenced(const Actor& actor, const Fence& fence) {
           view.fenced[i].join(view.seen);
           for (LaneHistory& one : view.lanes) one.fenced[i] = true;
         }
+        strand.told = true;
+        return;
+      }
+      case Fence::Kind::kProxyTensormap: {
+        View& view = threads.change(strand);
+        if (releases(fence.order)) view.release_maps();
+        for (std::uint32_t rest = fence.address == nullptr ? 0 : strand.lanes & actor.lanes; rest != 0;
+             rest &= rest - 1)
+          view.acquire_map(fence.address[std::countr_zero(rest)]);
         strand.told = true;
         return;
       }
