@@ -22,6 +22,7 @@ from .shared_memory_rows import banks_dict, map_dict, pipeline_dict, tile_dict
 
 LINE = 128
 """Bytes of a row of the tensor `bytes`: all 32 banks once."""
+TABS = ("descriptor", "instruction", "map", "array", "banks", "groups")
 NO_BYTES = np.zeros((0, LINE), np.uint8)
 
 
@@ -32,6 +33,7 @@ class SharedMemory(MemoryWidget):
         elsewhere.
     log: the events of the session's launch, where they were recorded already.
     cta: whose shared memory, as a linear index in the grid.
+    tab: which tab is open at first, one of TABS; None for that of the first tile.
     saved_moments: how many moments `save` puts into a page.
 
     Raises:
@@ -57,9 +59,13 @@ class SharedMemory(MemoryWidget):
         log: EventLog | None = None,
         *,
         cta: int = 0,
+        tab: str | None = None,
         saved_moments: int = 4,
     ) -> None:
+        if tab is not None and tab not in TABS:
+            raise ValueError(f"tab must be one of {', '.join(TABS)}; got {tab!r}")
         super().__init__(launch, log, saved_moments, needs_session=True)
+        self._tab = tab or ""
         self._look_at(cta)
 
     @command
@@ -200,6 +206,7 @@ class SharedMemory(MemoryWidget):
                 "bytes": self._window(),
                 "dynamic": kernel.dynamic_smem,
                 "empty": self._empty(),
+                "tab": self._tab,
                 "note": self.note,
             },
             "launch_key": f"{id(self)} {self._cta}",

@@ -357,10 +357,10 @@ def test_a_plain_array_shows_the_permutation_that_the_kernel_made(host: Host) ->
 
 
 def test_cp_async_groups_are_followed_from_commit_to_wait(host: Host) -> None:
-    widget = SharedMemory(PagedDecode(tokens=40).session())
+    widget = SharedMemory(PagedDecode(tokens=40).session(), tab="groups")
     page = show(host, widget)
-    page.get_by_role("tab", name="cp.async groups").click()
-    panel = page.locator("[data-panel=pipelines]")
+    expect(page.get_by_role("tab", name="cp.async groups")).to_have_attribute("aria-selected", "true")
+    panel = page.locator("[data-panel=groups]")
     expect(panel.locator(".ssm-verdict")).to_have_text("These threads have closed no group yet.")
     first = panel.get_by_role("button", name="wait 3").first
     first.click()
@@ -381,7 +381,7 @@ def test_cp_async_groups_are_followed_from_commit_to_wait(host: Host) -> None:
 def test_without_cp_async_the_tab_says_so(host: Host) -> None:
     page = show(host, SharedMemory(product().session))
     page.get_by_role("tab", name="cp.async groups").click()
-    expect(page.locator("[data-panel=pipelines]")).to_contain_text("No warp of this CTA executes cp.async.")
+    expect(page.locator("[data-panel=groups]")).to_contain_text("No warp of this CTA executes cp.async.")
 
 
 def test_stepping_tiles_and_moments_with_keys(host: Host) -> None:

@@ -135,6 +135,8 @@ def test_wrong_arguments_are_named() -> None:
         SharedMemory(session, cta=6)
     with pytest.raises(ValueError, match="saved_moments must be 1 or more"):
         SharedMemory(session, saved_moments=0)
+    with pytest.raises(ValueError, match="tab must be one of descriptor, instruction"):
+        SharedMemory(session, tab="bank")
 
 
 def test_names_lose_their_mangling() -> None:

@@ -16,7 +16,7 @@ const EDITS: Record<string, From> = {
   descriptor: "descriptor",
   instruction: "descriptor",
   map: "map",
-  raw: "raw",
+  array: "raw",
 };
 
 export interface BoardOptions {
@@ -33,8 +33,8 @@ export interface BoardOptions {
 
 export interface Board {
   readonly root: HTMLElement;
-  /** Another launch: the panel of what is open is shown. */
-  reset(): void;
+  /** Another launch: the panel that was asked for is shown, or that of what is open. */
+  reset(tab: string): void;
   /** The panel of what is open comes to the front, unless banks or groups are being looked at. */
   showOpened(): void;
   draw(model: Pick<Model, "banks" | "pipelines" | "info" | "facts">, theme: Theme): void;
@@ -59,9 +59,9 @@ export function makeBoard({ editor, edited, maps, base, relayout, goToEvent }: B
       ["descriptor", "smem descriptor", descriptors.smem],
       ["instruction", "instruction descriptor", descriptors.instruction],
       ["map", "tensor map", mapBox],
-      ["raw", "plain array", raw.root],
+      ["array", "plain array", raw.root],
       ["banks", "banks", access.root],
-      ["pipelines", "cp.async groups", groups.root],
+      ["groups", "cp.async groups", groups.root],
     ],
     (picked) => {
       const from = EDITS[picked];
@@ -83,10 +83,10 @@ export function makeBoard({ editor, edited, maps, base, relayout, goToEvent }: B
 
   return {
     root: board.root,
-    reset: () => board.show(editor.from),
+    reset: (tab) => board.show(tab || tabOf(editor.from)),
     showOpened() {
       const now = EDITS[board.current];
-      if (now !== undefined && now !== editor.from) board.show(editor.from);
+      if (now !== undefined && now !== editor.from) board.show(tabOf(editor.from));
     },
     draw({ banks, pipelines, info, facts }, theme) {
       drawDescriptor(editor.descriptor);
@@ -96,6 +96,10 @@ export function makeBoard({ editor, edited, maps, base, relayout, goToEvent }: B
       if (facts) drawAccess(banks, info, facts.code, editor.layout, theme);
     },
   };
+}
+
+function tabOf(from: From): string {
+  return from === "raw" ? "array" : from;
 }
 
 /** `draw`, skipped while its arguments are the same objects. */

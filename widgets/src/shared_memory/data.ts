@@ -22,6 +22,8 @@ export interface Launch {
   bytes: number;
   dynamic: number;
   empty: string;
+  /** The tab that is open at first; empty for that of the tile. */
+  tab: string;
   /** What to know about the whole launch. */
   note: string;
 }

@@ -112,7 +112,7 @@ export function makeView(options: ViewOptions): View {
       relayout();
     },
     reset() {
-      board.reset();
+      board.reset(model.launch?.tab ?? "");
       relayout();
     },
     reveal: (address) => grids.revealPiece(editor.layout.byAddress.get(address), address),
