@@ -18,9 +18,9 @@ UNNOTICED = {
         "griddepcontrol": 2,
     },
     "sm_90a": {
-        "wgmma.fence": 17,
+        "wgmma.fence": 16,
+        "wgmma.wait_group": 1,
         "fence.mbarrier_init": 1,
-        "mbarrier.try_wait": 1,
         "griddepcontrol": 3,
     },
 }

@@ -13,7 +13,11 @@
 // O (64 × 512 floats) fills half of the SM's registers, so no warpgroup can hold it alone, and there is no
 // room for a second one to switch to while a softmax runs. So the two halve O by columns and take turns with
 // the softmax: while one turns its S into P, the other's matrix products keep the tensor cores busy. Each P
-// goes to the other through shared memory.
+// goes to the other through shared memory. Odd attention orders its S before it waits for even attention's P,
+// and does its own softmax while that P is multiplied:
+//
+//   even   S0        softmax0   P0·V0              P1·V1   S2 …
+//   odd              S1         P0·V0   softmax1   P1·V1
 //
 // A tile is 9 chunks of 64 columns; a chunk is 64 rows of 128 bytes (8 KiB) with the 128-byte swizzle, which
 // both wgmma and TMA understand. Buffer 0 holds even tiles, buffer 1 odd ones. The rope chunk of a tile is
@@ -129,6 +133,9 @@ struct Loader {
   uint32_t smem;
   int box_rows = min(a.page_size, kTile);  // rows one copy brings
   int boxes = kTile / box_rows;            // copies of a tile's chunk
+  // A second CTA reads the same tiles at about the same time, then nobody does; alone, a tile's lines may
+  // stay.
+  uint64_t l2_policy = gridDim.x > 1 ? ptx::kEvictFirst : ptx::kEvictNormal;
 
   __device__ void load_q(int request) const {
     ptx::mbarrier_arrive_expect_tx(smem + kQFull, kTileBytes);
@@ -150,7 +157,7 @@ struct Loader {
       for (int i = 0; i < 4; ++i) {
         if (i < boxes) {
           ptx::tma_load_3d(target + i * box_rows * kRowBytes, a.kv, barrier, c * kChunkColumns, row, pages[i],
-                           ptx::kEvictFirst);
+                           l2_policy);
         }
       }
     }
@@ -289,6 +296,12 @@ struct Attention {
     ptx::wgmma_commit();
   }
 
+  // The matrix products ordered so far are in O.
+  __device__ void finish_o() {
+    ptx::wgmma_wait<0>();
+    ptx::registers_change(o);
+  }
+
   // -- softmax
 
   __device__ void mask(int tokens) {
@@ -355,9 +368,13 @@ struct Attention {
     }
   }
 
-  // Brings O to the tile's reference. Most tiles leave every row's reference as it was.
+  // Most tiles leave every row's reference as it was.
+  __device__ bool reference_moved() const {
+    return __any_sync(0xffffffff, scale[0] != 1.0f || scale[1] != 1.0f);
+  }
+
+  // Brings O to the tile's reference.
   __device__ void rescale_o() {
-    if (!__any_sync(0xffffffff, scale[0] != 1.0f || scale[1] != 1.0f)) return;
 #pragma unroll
     for (int i = 0; i < 128; ++i) o[i] *= scale[i / 2 % 2];
   }
@@ -452,7 +469,68 @@ struct Attention {
   }
 };
 
-// Even attention (Self 0) and odd attention (Self 1): the same steps, one tile out of step with each other.
+// Even attention over a work's tiles: S, softmax and P · V of every even tile, P · V of every odd one.
+template <class Element>
+__device__ void attend_tiles(Attention<Element, 0>& self, int tokens, int tiles) {
+#pragma unroll 1
+  for (int t = 0; t < tiles; ++t, tokens -= kTile) {
+    if (t % 2 == 0) {
+      self.multiply_qk();
+      ptx::wgmma_wait<0>();
+      ptx::registers_change(self.s);
+      if (t + 2 >= tiles) self.release_q();
+      self.softmax(tokens, t == 0);
+      self.publish_p();
+      if (self.reference_moved()) self.rescale_o();
+      self.clear_missing_values(0, tokens);
+      self.multiply_own_pv();
+    } else {
+      self.wait_for_other_p();
+      if (self.reference_moved()) self.rescale_o();
+      self.clear_missing_values(1, tokens);
+      self.multiply_other_pv();
+    }
+    self.finish_o();
+    self.release(t % 2);
+  }
+}
+
+// Odd attention, two tiles at a time: S of its tile is under way while it waits for the even tile's P, and P
+// · V of the even tile while it computes its softmax.
+template <class Element>
+__device__ void attend_tiles(Attention<Element, 1>& self, int tokens, int tiles) {
+#pragma unroll 1
+  for (int t = 0; t + 1 < tiles; t += 2, tokens -= 2 * kTile) {
+    self.multiply_qk();
+    self.wait_for_other_p();
+    if (self.reference_moved()) {
+      ptx::wgmma_wait<0>();  // S does not touch O, but ptxas would let wgmmas wait for each other
+      self.rescale_o();
+    }
+    self.multiply_other_pv();
+    ptx::wgmma_wait<1>();  // S is there
+    ptx::registers_change(self.s);
+    if (t + 3 >= tiles) self.release_q();
+    self.softmax(tokens - kTile, false);
+    self.publish_p();
+    self.finish_o();
+    self.release(0);
+    if (self.reference_moved()) self.rescale_o();
+    self.clear_missing_values(1, tokens - kTile);
+    self.multiply_own_pv();
+    self.finish_o();
+    self.release(1);
+  }
+  if (tiles % 2 == 0) return;
+  self.wait_for_other_p();  // of the last tile, which has no odd one after it
+  if (self.reference_moved()) self.rescale_o();
+  self.clear_missing_values(0, tokens);
+  self.multiply_other_pv();
+  self.finish_o();
+  self.release(0);
+}
+
+// Even attention (Self 0) or odd attention (Self 1).
 template <class Element, int Self>
 __device__ void attend(const Arguments& a, uint32_t smem, char* shared) {
   Attention<Element, Self> self(a, smem, shared);
@@ -463,29 +541,7 @@ __device__ void attend(const Arguments& a, uint32_t smem, char* shared) {
     self.begin_work();
     if (tiles > 0) self.wait_for_q();
     if (Self >= tiles && tiles > 0) self.release_q();  // no tile is its own
-#pragma unroll 1
-    for (int t = 0; t < tiles; ++t) {
-      const int tokens = work.end - work.begin - t * kTile;
-      if (t % 2 == Self) {
-        self.multiply_qk();
-        ptx::wgmma_wait<0>();
-        ptx::registers_change(self.s);
-        if (t + 2 >= tiles) self.release_q();
-        self.softmax(tokens, t == 0);
-        self.publish_p();
-        self.rescale_o();
-        self.clear_missing_values(Self, tokens);
-        self.multiply_own_pv();
-      } else {
-        self.wait_for_other_p();
-        self.rescale_o();
-        self.clear_missing_values(1 - Self, tokens);
-        self.multiply_other_pv();
-      }
-      ptx::wgmma_wait<0>();
-      ptx::registers_change(self.o);
-      self.release(t % 2);
-    }
+    attend_tiles(self, work.end - work.begin, tiles);
     self.end_work(work, !next.exists());
     work = next;
   }

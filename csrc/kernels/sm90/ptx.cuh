@@ -55,7 +55,8 @@ __device__ inline void mbarrier_wait(uint32_t barrier, uint32_t parity) {
 
 // ---- TMA ----
 
-constexpr uint64_t kEvictFirst = 0x12F0000000000000;  // an L2 policy, as createpolicy.fractional encodes it
+constexpr uint64_t kEvictNormal = 0x1000000000000000;  // L2 policies, as createpolicy.fractional encodes them
+constexpr uint64_t kEvictFirst = 0x12F0000000000000;
 
 __device__ inline void tma_load_3d(uint32_t smem, const void* tensor_map, uint32_t barrier, int x, int y,
                                    int z, uint64_t l2_policy) {
