@@ -16,6 +16,7 @@ from sglab.kernels import ptx
 from sglab.kernels.mla_sm100 import MlaSm100
 from sglab.kernels.mla_sm100.contract import check
 from sglab.planning.mla_sm100 import mla_sm100_plan
+from sglab.trace.page_reads import PageReads
 
 from .question import Question
 
@@ -158,6 +159,36 @@ def page_loaded(log: EventLog, launched: Launched, request: int, token: int) -> 
         truth=truth,
         because="{truth}: it is the copy's third coordinate. The tensor map's third dimension is the pool's pages.",
         hint="Select a copy in the timeline, or print launched.page_table. Which page holds the token?",
+    )
+
+
+def readers_of_page(session: Session, batch: Batch, page: int) -> Question:
+    """The CTAs whose copies read a page, as a list."""
+
+    def truth() -> list[int]:
+        log = session.log
+        reads = PageReads.of(log, batch)
+        return [int(cta) for cta in np.unique(log.cta[reads.event[reads.page == page]])]
+
+    return Question(
+        truth=truth,
+        because="{truth}: the pair that works on the page's split. Each reads one half of it as K, and as V all of it.",
+        hint="Press the page in PageTable, then its piece of work in SplitKV: the details name a CTA. It is not alone.",
+    )
+
+
+def copies_of_page(session: Session, batch: Batch, page: int) -> Question:
+    """TMA copies of the launch that read a page."""
+
+    def truth() -> int:
+        return int((PageReads.of(session.log, batch).page == page).sum())
+
+    return Question(
+        truth=truth,
+        because="{truth}: each CTA takes 64 of its tokens as K, in 9 chunks of 64 columns, and all 128 as V, in 2 × 4 "
+        "chunks of its 256 columns.",
+        hint="With the page selected, WarpRoles counts the instructions that read it, of one CTA or, without a CTA "
+        "selected, of both. A copy brings 64 tokens × 64 columns.",
     )
 
 

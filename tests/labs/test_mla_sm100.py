@@ -39,6 +39,20 @@ def test_answers(launched: lab.Launched, log: EventLog) -> None:
     assert lab.empty_request().answer() == -math.inf
 
 
+def test_a_page_is_read_by_the_pair_of_its_split() -> None:
+    split = lab.Launched(batch(128), sms=10)
+    session = split.session()
+    assert lab.readers_of_page(session, split.batch, page=7).check([4, 5]).right is True
+    assert lab.readers_of_page(session, split.batch, page=7).check([2, 3]).right is False
+    assert lab.copies_of_page(session, split.batch, page=7).check(2 * (9 + 8)).right is True
+
+
+def test_splits_are_those_of_the_planner() -> None:
+    split = lab.Launched(batch(128), sms=10)
+    assert split.max_splits == 3
+    assert split.record().geometry.grid == (2, 5, 1)
+
+
 def test_sixteen_heads_cost_as_much_as_128(log: EventLog) -> None:
     assert lab.same_for_16_heads(batch(16), log).check(1.0).right is True
 
