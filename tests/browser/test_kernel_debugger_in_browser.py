@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from widget_host import Host
 torch = pytest.importorskip("torch")
 
 from sglab import gpu  # noqa: E402
+from sglab.labs.mla_hang import GuardedDecode  # noqa: E402
 from sglab.labs.pipelines import Pipeline  # noqa: E402
 from sglab.widgets import KernelDebugger, selection  # noqa: E402
 from sglab.widgets.kernel_debugger import jobs, moves  # noqa: E402
@@ -413,12 +415,33 @@ def test_a_deadlock_is_drawn_as_its_circle(host: Host, axe: Callable[[Page], lis
     frame(page).press("End")
     ring = page.get_by_role("group", name="Deadlock:")
     expect(ring).to_have_attribute(
-        "aria-label", "Deadlock: w0 waits for smem+0x4410 waits for w1 waits for smem+0x4400 waits for w0."
+        "aria-label",
+        "Deadlock: load w0 waits for compute→load empty[0], which compute w1 has to end; "
+        "compute w1 waits for load→compute full[0], which load w0 has to end.",
     )
     expect(page.get_by_role("alert")).to_contain_text("no warp can go on")
-    ring.get_by_role("button", name="w1: ").click()
+    ring.get_by_role("button", name="compute w1: ").click()
     expect(page.locator(".kd-registers")).to_contain_text("Registers of warp 1 of CTA 0 (compute)")
     assert axe(page) == []
+
+
+def test_the_hang_of_vllm_26026_is_a_circle_of_three_roles(host: Host) -> None:
+    widget = KernelDebugger(GuardedDecode().session())
+    page = show(host, widget)
+    frame(page).press("r")
+    ring = page.get_by_role("group", name="Deadlock:")
+    expect(ring).to_be_visible(timeout=30_000)
+    sentence = ring.get_attribute("aria-label") or ""
+    for role, barrier in (
+        ("softmax", "mma→softmax full"),
+        ("mma", "load→mma full"),
+        ("load", "softmax+load barrier 2"),
+    ):
+        assert re.search(rf"\b{role} w\d+ waits for {re.escape(barrier)}", sentence), sentence
+    page.get_by_role("button", name=re.compile("^load w9: ")).click()
+    expect(page.locator(".kd-registers")).to_contain_text("Registers of warp 9 of CTA 0 (load)")
+    line = page.get_by_role("listbox", name="Source").locator("[data-current=now]")
+    expect(line).to_contain_text("if (tiles == 0) continue;")
 
 
 def test_a_finding_leads_to_both_parties(host: Host) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 
 from sglab.gpu import Kernel
 
-from .source import SourceFinder, SourceText, is_library, own_place
+from .source import SourceFinder, SourceText, is_library
 
 KINDS = (
     *("integer", "float", "half", "convert", "move", "compare", "control", "global", "shared"),
@@ -38,6 +39,7 @@ class CodeTables:
         finder = SourceFinder(folders, digests)
         self.sources = [finder.find(path) for path in self.paths]
         self._rows = rows
+        self._aside = {path for path in self.paths if is_library(path)} | _wrappers(kernel.module.ptx, rows)
 
     def tensors(self) -> dict[str, Any]:
         chains: dict[Any, int] = {}
@@ -69,7 +71,9 @@ class CodeTables:
             "instructions": sum(1 for row in self._rows if row[0]),
             "kinds": list(KINDS),
             "events": sorted(EVENTS),
-            "files": [_file(source, counts[source.path]) for source in self.sources],
+            "files": [
+                {**_file(source, counts[source.path]), "library": source.path in self._aside} for source in self.sources
+            ],
         }
 
     def pcs_of_ptx_line(self, line: int) -> list[int]:
@@ -93,8 +97,11 @@ class CodeTables:
         return [pc for pc, row in enumerate(self._rows) if row[0]]
 
     def line_of(self, pc: int) -> tuple[str, int] | None:
-        """The source line that an instruction belongs to; where a library was inlined, the line that called it."""
-        return own_place([(place[0], place[1]) for place in self._rows[pc][3]])
+        """The source line that an instruction belongs to; where a library or a wrapper of inline PTX was inlined, the
+        line that called it."""
+        chain = [place for place in self._rows[pc][3] if place[1]]  # line 0: the compiler's own
+        place = next((place for place in chain if place[0] not in self._aside), chain[0] if chain else None)
+        return None if place is None else (place[0], place[1])
 
 
 def _files_by_use(rows: Sequence[Any]) -> list[str]:
@@ -106,6 +113,18 @@ def _files_by_use(rows: Sequence[Any]) -> list[str]:
     return sorted(uses, key=lambda file: (is_library(file), -uses[file]))
 
 
+def _wrappers(ptx: str, rows: Sequence[Any]) -> set[str]:
+    """Headers most of whose instructions stand in asm statements: what is there says less than the line that calls."""
+    inline, inside = set[int](), False
+    for number, line in enumerate(ptx.splitlines(), 1):
+        inside = (inside or "// begin inline asm" in line) and "// end inline asm" not in line
+        if inside:
+            inline.add(number)
+    own = Counter(row[3][0][0] for row in rows if row[0] and len(row[3]) > 1)
+    wrapped = Counter(row[3][0][0] for row in rows if row[0] in inline and len(row[3]) > 1)
+    return {path for path, count in wrapped.items() if 2 * count > own[path] and path.endswith((".cuh", ".h", ".hpp"))}
+
+
 def _file(source: SourceText, instructions: int) -> dict[str, Any]:
     path = Path(source.path)
     return {
@@ -114,7 +133,6 @@ def _file(source: SourceText, instructions: int) -> dict[str, Any]:
         "language": LANGUAGES.get(path.suffix, "python" if "ipykernel" in source.path else "cuda"),
         "instructions": instructions,
         "available": source.text is not None,
-        "library": is_library(source.path),
         "note": source.note,
     }
 

@@ -40,7 +40,7 @@ class Jobs:
         self.findings: tuple[Finding, ...] = ()
         self._looked_at = 0
         self.failure: dict[str, Any] | None = None
-        self.sentence, self.stopped_by = sentence(session, None, None), 0
+        self.sentence, self.stopped_by = sentence(session, None, None, code.line_of), 0
         self.visits: list[int] = [session.now]
 
     @property
@@ -110,7 +110,7 @@ class Jobs:
         self._moment = session.moment
         point = self._stops.of_number(stop.breakpoint) if stop is not None else None
         self.stopped_by = 0 if point is None else point.id
-        self.sentence = capitalised(sentence(session, stop, point))
+        self.sentence = capitalised(sentence(session, stop, point, self._code.line_of))
         self._look_for_findings()
         self.length = max(self.length, session.now) if not session.over else session.now
         self.complete = self.complete or session.over

@@ -29,7 +29,7 @@ class Names:
         except GpuError:
             return names
         names.roles = {place: role.name.replace(" ", "_") for place, role in roles}
-        if set(names.roles.values()) <= {"compute", "idle"}:
+        if len(set(names.roles.values()) - {"idle"}) < 2:
             names.roles = {}  # they all do the same: nothing to tell apart
         for barrier in roles.barriers:
             if barrier.kind == MBARRIER:

@@ -13,7 +13,7 @@ from sglab.gpu.session import Session
 
 from ..wire import WireArray
 from .names import Names
-from .sentences import capitalised, sentence
+from .sentences import LineOf, capitalised, sentence
 from .state import Focus, registers, snapshot
 
 AROUND = 150
@@ -92,7 +92,12 @@ class Recorder:
 
 
 def saved_moments(
-    session: Session, names: Names, visits: Sequence[int], common: dict[str, Any], read_watches: ReadWatches
+    session: Session,
+    names: Names,
+    visits: Sequence[int],
+    common: dict[str, Any],
+    read_watches: ReadWatches,
+    line_of: LineOf,
 ) -> dict[str, Any]:
     """Tensors with the moments around the present one and those visited. The session is left as it was found."""
     here, origin, failed = session.now, session.moment, session.fault is not None
@@ -106,7 +111,7 @@ def saved_moments(
                 if position in recorder.rows or recorder.full:
                     continue
                 session.seek(position)
-                recorder.keep(capitalised(sentence(session, None, None)), False)
+                recorder.keep(capitalised(sentence(session, None, None, line_of)), False)
         finally:
             _return(session, origin, failed)
     return recorder.tensors({**common, "present": here})

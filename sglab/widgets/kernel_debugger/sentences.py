@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from sglab.gpu import KernelError
 from sglab.gpu.errors import Wait
 from sglab.gpu.session import Session
 from sglab.gpu.state import Place, Stop
 
-from .source import own_place
 from .stops import StopPoint
 
+LineOf: TypeAlias = Callable[[int], "tuple[str, int] | None"]
+"""The source line of an instruction, by pc."""
 
-def sentence(session: Session, stop: Stop | None, point: StopPoint | None) -> str:
+
+def sentence(session: Session, stop: Stop | None, point: StopPoint | None, line_of: LineOf) -> str:
     """Of a stop; None: nothing has been asked for yet, or Python moved the session."""
     if session.over:
         return f"The launch has ended after {session.now:,} warp-instructions."
     if stop is not None and stop.reason == "breakpoint" and point is not None:
-        return _at_breakpoint(session, stop, point)
+        return _at_breakpoint(session, stop, point, line_of)
     if session.now == 0:
         return "Nothing has run yet."
     if stop is not None and stop.reason == "exited":
         return "The warp has exited: it executes nothing more."
     ahead = stop.at if stop is not None and stop.reason == "breakpoint" else None
     if ahead is not None:
-        return f"{_who(ahead)} is about to execute {_what(ahead)}."
-    return f"{_who(session.last)} executed {_what(session.last)}." if session.last is not None else ""
+        return f"{_who(ahead)} is about to execute {_what(ahead, line_of)}."
+    return f"{_who(session.last)} executed {_what(session.last, line_of)}." if session.last is not None else ""
 
 
 def failure(error: KernelError, where: int, grid: Sequence[int]) -> dict[str, Any]:
@@ -55,25 +57,25 @@ def _wait(wait: Wait, grid: Sequence[int]) -> dict[str, Any]:
     }
 
 
-def _at_breakpoint(session: Session, stop: Stop, point: StopPoint) -> str:
+def _at_breakpoint(session: Session, stop: Stop, point: StopPoint, line_of: LineOf) -> str:
     ahead = session.next
     if point.kind in ("line", "ptx", "code") and ahead is not None:
-        return f"Breakpoint {point.id}, {point.label}: {_who(ahead)} is about to execute {_what(ahead)}."
+        return f"Breakpoint {point.id}, {point.label}: {_who(ahead)} is about to execute {_what(ahead, line_of)}."
     name = f"{'Watch' if point.kind == 'watch' else 'Breakpoint'} {point.id}: {point.label}"
     if point.kind == "watch" and ahead is not None:
-        return f"{name}: {_who(ahead)} is about to execute {_what(ahead)}."
-    return f"{name}: {_who(stop.at)} executed {_what(stop.at)}." if stop.at is not None else f"{name}."
+        return f"{name}: {_who(ahead)} is about to execute {_what(ahead, line_of)}."
+    return f"{name}: {_who(stop.at)} executed {_what(stop.at, line_of)}." if stop.at is not None else f"{name}."
 
 
 def _who(place: Place | None) -> str:
     return "" if place is None else f"warp {place.warp} of CTA {place.cta}"
 
 
-def _what(place: Place | None) -> str:
+def _what(place: Place | None, line_of: LineOf) -> str:
     if place is None:
         return ""
     at = place.instruction
-    line = own_place([(place.file, place.line) for place in at.chain])
+    line = line_of(at.pc)
     where = f"{Path(line[0]).name}:{line[1]}" if line else f"PTX line {at.ptx_line}"
     return f"{at.opcode} ({where})"
 

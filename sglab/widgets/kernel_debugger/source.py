@@ -37,11 +37,6 @@ def is_library(path: str) -> bool:
     return LIBRARIES.search(path) is not None
 
 
-def own_place(chain: Sequence[tuple[str, int]]) -> tuple[str, int] | None:
-    """Of an instruction's line and the lines it was inlined at: the innermost that its author wrote."""
-    return next((place for place in chain if not is_library(place[0])), chain[0] if chain else None)
-
-
 class SourceFinder:
     """Finds source text.
 

@@ -148,7 +148,8 @@ class KernelDebugger(Widget):
             return [self._read(watch, focus) for watch in self._watches]
 
         page = super().saved()
-        page["tensors"] |= saved_moments(self.session, self._names, self._jobs.visits, self._common(), watches)
+        known = self._names, self._jobs.visits, self._common(), watches, self._tables.line_of
+        page["tensors"] |= saved_moments(self.session, *known)
         return page
 
     def _answer(self, look: dict[str, Any]) -> dict[str, Any]:

@@ -69,8 +69,10 @@ export class CodeModel {
     const chain = this.chainOf[pc] ?? 0;
     const [begin, end] = [this.starts[chain] as number, this.starts[chain + 1] as number];
     const found: SourcePlace[] = [];
-    for (let at = begin; at < end; at++)
-      found.push({ file: this.places[2 * at] as number, line: this.places[2 * at + 1] as number });
+    for (let at = begin; at < end; at++) {
+      const line = this.places[2 * at + 1] as number;
+      if (line > 0) found.push({ file: this.places[2 * at] as number, line }); // 0: the compiler's own
+    }
     return found;
   }
 
@@ -90,9 +92,19 @@ export class CodeModel {
 
   /** "mla_decode.cu:448", of a library's code the line that called it; or the line of PTX. */
   placeName(pc: number): string {
+    const place = this.#ownPlace(pc);
+    return place ? `${this.fileName(place.file)}:${place.line}` : `PTX line ${this.ptxLine(pc)}`;
+  }
+
+  /** The same where room is short: "line 448" of the kernel's main file. */
+  shortPlaceName(pc: number): string {
+    const place = this.#ownPlace(pc);
+    return place?.file === 0 ? `line ${place.line}` : this.placeName(pc);
+  }
+
+  #ownPlace(pc: number): SourcePlace | undefined {
     const chain = this.chain(pc);
-    const inner = chain.find(({ file }) => !this.info.files[file]?.library) ?? chain[0];
-    return inner ? `${this.fileName(inner.file)}:${inner.line}` : `PTX line ${this.ptxLine(pc)}`;
+    return chain.find(({ file }) => !this.info.files[file]?.library) ?? chain[0];
   }
 
   fileName(file: number): string {

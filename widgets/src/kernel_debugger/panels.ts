@@ -113,6 +113,18 @@ export function barriersPanel(
   const several = new Set(state.warps.map(({ cta }) => cta)).size > 1;
   const who = (waiting: MBarrier["waiting"], own: number) =>
     waiting.map(([cta, warp]) => (cta === own ? `w${warp}` : `CTA ${cta} w${warp}`)).join(" ") || "–";
+  if (state.barriers.length)
+    parts.push(
+      table(
+        ["named barrier", "phase", "arrived", "warps there"],
+        state.barriers.map((each) => [
+          cell(`${several ? `CTA ${each.cta} ` : ""}${each.name || each.number}`),
+          cell(String(each.phase)),
+          cell(`${each.arrived} of ${each.expected} threads`),
+          cell(each.waiting.map((warp) => `w${warp}`).join(" ") || "–"),
+        ]),
+      ),
+    );
   if (state.mbarriers.length)
     parts.push(
       table(
@@ -137,18 +149,6 @@ export function barriersPanel(
             ),
           ];
         }),
-      ),
-    );
-  if (state.barriers.length)
-    parts.push(
-      table(
-        ["bar", "phase", "arrived", "warps there"],
-        state.barriers.map((each) => [
-          cell(`${several ? `CTA ${each.cta} ` : ""}${each.number} ${each.name}`),
-          cell(String(each.phase)),
-          cell(`${each.arrived} of ${each.expected} threads`),
-          cell(each.waiting.map((warp) => `w${warp}`).join(" ") || "–"),
-        ]),
       ),
     );
   return parts.length ? parts : [note("No barrier has been used by the CTAs in focus.")];

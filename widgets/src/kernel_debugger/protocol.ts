@@ -8,7 +8,7 @@ export interface SourceFile {
   language: "cuda" | "python";
   instructions: number;
   available: boolean;
-  /** Whether it belongs to the toolkit or a library that the kernel calls. */
+  /** Whether it is of the toolkit or a library, or wraps single instructions: the line that calls it says more. */
   library: boolean;
   /** Why there is no text, or why it may not fit. */
   note: string;

@@ -24,6 +24,8 @@ const FORMATS: [NumberFormat, string][] = [
 ];
 const ROW = 20;
 const HEAT_CELL = 15;
+const LEAST_HEAT_CELL = 8;
+const SCROLLBAR = 16;
 const CHARACTER = 7.3;
 const HEADER_HEIGHT = 18;
 
@@ -172,7 +174,11 @@ export class RegistersView {
 
   #measure(): void {
     const values = this.#cells.value === "values";
-    let cellWidth = HEAT_CELL;
+    const longestName = this.#rows.reduce((most, { register }) => Math.max(most, register.name.length), 8);
+    this.#nameWidth = Math.ceil(longestName * CHARACTER);
+    const headerWidth = this.#nameWidth + (values ? 62 : 232);
+    const room = Math.floor((this.#grid.element.clientWidth - headerWidth - SCROLLBAR) / LANES);
+    let cellWidth = Math.max(LEAST_HEAT_CELL, Math.min(HEAT_CELL, room)); // all lanes at once, where they fit
     if (values) {
       let longest = 2;
       for (const { register } of this.#rows.slice(0, 300))
@@ -180,14 +186,12 @@ export class RegistersView {
           longest = Math.max(longest, textOf(register, lane, this.#numbers).length);
       cellWidth = Math.ceil(longest * CHARACTER) + 8;
     }
-    const longestName = this.#rows.reduce((most, { register }) => Math.max(most, register.name.length), 8);
-    this.#nameWidth = Math.ceil(longestName * CHARACTER);
     const geometry = {
       rows: this.#rows.length,
       columns: LANES,
       cellWidth,
       cellHeight: ROW,
-      headerWidth: this.#nameWidth + (values ? 62 : 232),
+      headerWidth,
       headerHeight: HEADER_HEIGHT,
       maxHeight: 330,
     };

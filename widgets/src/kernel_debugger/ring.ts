@@ -4,27 +4,28 @@ import { h, s, uniqueId } from "../core";
 import type { WaitGraph, WaitNode } from "./wait_graph";
 import { roleLook } from "./warp_looks";
 
-const SIZE = 330;
-const RADIUS = 112;
-const BOX = { width: 118, height: 38 };
+const SIZE = { width: 460, height: 330 };
+const RADIUS = { x: 145, y: 118 };
+const BOX = { width: 166, height: 38 };
 
 export function ringOf(graph: WaitGraph, focus: (node: WaitNode) => void): HTMLElement {
   const { cycle } = graph;
   const nodes = cycle.map((id) => graph.nodes.find((node) => node.id === id) as WaitNode);
-  const words = nodes.map(({ label }) => label);
-  const sentence = `${[...words, words[0]].join(" waits for ")}.`;
-  const center = { x: SIZE / 2, y: SIZE / 2 };
-  const radius = nodes.length > 6 ? RADIUS + 14 : RADIUS;
+  const sentence = spoken(nodes);
+  // so that boxes one above the other stay apart
+  const height = Math.max(SIZE.height, 2 * RADIUS.y + BOX.height + 34 * (nodes.length - 6));
+  const center = { x: SIZE.width / 2, y: height / 2 };
+  const radius = (height - SIZE.height) / 2 + RADIUS.y;
   const at = (i: number) => {
     const angle = (2 * Math.PI * i) / nodes.length - Math.PI / 2;
-    return { x: center.x + radius * Math.cos(angle), y: center.y + radius * Math.sin(angle) };
+    return { x: center.x + RADIUS.x * Math.cos(angle), y: center.y + radius * Math.sin(angle) };
   };
   const arrow = uniqueId("arrow");
   const svg = s(
     "svg",
     {
       class: "kd-ring",
-      viewBox: `-20 0 ${SIZE + 40} ${SIZE}`,
+      viewBox: `0 0 ${SIZE.width} ${height}`,
       role: "group",
       "aria-label": `Deadlock: ${sentence}`,
     },
@@ -46,6 +47,18 @@ export function ringOf(graph: WaitGraph, focus: (node: WaitNode) => void): HTMLE
     svg.append(box(node, at(i), focus));
   });
   return h("figure", { class: "kd-figure" }, svg, h("figcaption", {}, sentence));
+}
+
+/** "w0 waits for full[0], which w1 has to end; w1 waits for …" */
+function spoken(nodes: WaitNode[]): string {
+  const first = nodes.findIndex(({ kind }) => kind === "warp");
+  const turned = [...nodes.slice(first), ...nodes.slice(0, first)].map(({ label }) => label);
+  const parts: string[] = [];
+  for (let i = 0; i < turned.length; i += 2) {
+    const [who, what, next] = [turned[i], turned[i + 1], turned[(i + 2) % turned.length]];
+    parts.push(`${who} waits for ${what}, which ${next} has to end`);
+  }
+  return `${parts.join("; ")}.`;
 }
 
 interface Point {
@@ -92,8 +105,8 @@ function box(node: WaitNode, { x, y }: Point, focus: (node: WaitNode) => void): 
     },
     s("title", {}, node.title || node.detail),
     s("rect", { ...BOX, rx: isWarp ? 4 : 19 }),
-    s("text", { x: BOX.width / 2, y: 16 }, node.label),
-    s("text", { x: BOX.width / 2, y: 30, class: "kd-node-detail" }, shortened(node.detail)),
+    s("text", { x: BOX.width / 2, y: 16 }, shortened(node.label, 22)),
+    s("text", { x: BOX.width / 2, y: 30, class: "kd-node-detail" }, shortened(node.detail, 27)),
   );
   const look = roleLook(node.warp?.role);
   if (look) group.append(s("rect", { x: 0, y: 0, width: 6, height: BOX.height, fill: look.fill }));
@@ -108,8 +121,8 @@ function box(node: WaitNode, { x, y }: Point, focus: (node: WaitNode) => void): 
   return group;
 }
 
-function shortened(text: string): string {
-  return text.length > 20 ? `${text.slice(0, 19)}…` : text;
+function shortened(text: string, most: number): string {
+  return text.length > most ? `${text.slice(0, most - 1)}…` : text;
 }
 
 /** Who waits for what, where nobody is left who could bring it. */

@@ -1,7 +1,7 @@
 // Who waits for whom: from warps to what they wait for, and from there to those who still have to come.
 
 import type { State, Wait, Warp } from "./protocol";
-import { warpName } from "./warp_looks";
+import { roleName, warpName } from "./warp_looks";
 import { mbarrierName, sharedAddress } from "./words";
 
 export interface WaitNode {
@@ -36,7 +36,14 @@ export function waitGraph(state: State, placeOf: (pc: number) => string): WaitGr
     if (!group) continue;
     const [pc, , wait, key] = group;
     const id = warpId(warp.cta, warp.warp);
-    add({ id, kind: "warp", label: `w${warp.warp}`, detail: placeOf(pc), title: warpName(warp), warp });
+    add({
+      id,
+      kind: "warp",
+      label: roleLabel(warp.warp, warp),
+      detail: placeOf(pc),
+      title: warpName(warp),
+      warp,
+    });
     const target = awaited(state, warp, wait, key);
     add(target.node);
     edges.push([id, target.node.id]);
@@ -47,7 +54,7 @@ export function waitGraph(state: State, placeOf: (pc: number) => string): WaitGr
       add({
         id: warpId(cta, owing),
         kind: "warp",
-        label: `w${owing}`,
+        label: roleLabel(owing, other),
         detail: placeOf(at),
         title: warpName(other),
         warp: other,
@@ -66,12 +73,12 @@ export function graphOfCycle(waits: Wait[], state: State, placeOf: (ptxLine: num
   waits.forEach(({ cta, warp, kind, object, ptxLine, waits: sentence, next, nextLine }, i) => {
     const found = state.warps.find((each) => each.cta === cta && each.warp === warp);
     const barrier = kind === "mbarrier" ? sharedAddress(object, found?.rank) : named(kind, object);
-    const name = kind === "mbarrier" ? mbarrierName(state, object) : "";
+    const name = nameOf(state, kind, object, cta);
     const end = nextLine ? `ended at ${placeOf(nextLine)}` : "";
     nodes.push({
       id: `w${i}`,
       kind: "warp",
-      label: `w${warp}`,
+      label: roleLabel(warp, found),
       detail: placeOf(ptxLine),
       title: `warp ${warp} of CTA ${cta} ${sentence}`,
       warp: found,
@@ -79,9 +86,9 @@ export function graphOfCycle(waits: Wait[], state: State, placeOf: (ptxLine: num
     nodes.push({
       id: `b${i}`,
       kind: "barrier",
-      label: barrier,
-      detail: name || end,
-      title: [sentence, name, end].filter(Boolean).join("; "),
+      label: name || barrier,
+      detail: name && kind === "mbarrier" ? barrier : end,
+      title: [sentence, name && barrier, end].filter(Boolean).join("; "),
     });
     edges.push([`w${i}`, `b${i}`]);
     if (next !== null) edges.push([`b${i}`, `w${next}`]);
@@ -94,6 +101,18 @@ export function graphOfCycle(waits: Wait[], state: State, placeOf: (ptxLine: num
       edges,
     ),
   };
+}
+
+/** What the launch's events call the barrier, such as "mma→softmax full[0]". */
+function nameOf(state: State, kind: string, object: number, cta: number): string {
+  if (kind === "mbarrier") return mbarrierName(state, object);
+  if (kind !== "barrier") return "";
+  return state.barriers.find((each) => each.cta === cta && each.number === object)?.name ?? "";
+}
+
+/** "load w9"; without roles "w9". */
+function roleLabel(warp: number, found: Warp | undefined): string {
+  return `${found?.role ? `${roleName(found.role)} ` : ""}w${warp}`;
 }
 
 function named(kind: string, object: number): string {
@@ -114,8 +133,9 @@ function awaited(state: State, warp: Warp, wait: string, key: number): Awaited {
       .filter((each) => each.cta === warp.cta && each.groups.length > 0 && !there.has(each.warp))
       .map(({ cta, warp: number }) => ({ cta, warp: number }));
     const detail = found ? `${found.arrived} of ${found.expected} threads came` : "";
+    const label = found?.name || `barrier ${key}`;
     return {
-      node: { id: `b${warp.cta}.${key}`, kind: "barrier", label: `barrier ${key}`, detail, title: detail },
+      node: { id: `b${warp.cta}.${key}`, kind: "barrier", label, detail, title: detail },
       owing,
     };
   }

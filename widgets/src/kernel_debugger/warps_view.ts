@@ -112,14 +112,14 @@ export class WarpsView {
     const [focusCta, focusWarp, focusGroup] = state.focus ?? [];
     const ofWarp = state.last?.[0] === warp.cta && state.last[1] === warp.warp;
     const lanes = warp.groups.length > 1 && group ? ` lanes 0x${(group[1] >>> 0).toString(16)}` : "";
-    const where = group ? this.code.placeName(group[0]) : "";
+    const where = group ? this.code.shortPlaceName(group[0]) : "";
     return {
       place: `${warp.role ? `${roleName(warp.role)} · ` : ""}${where}${lanes}`,
       doing: !group ? "exited" : group[5] ? duringWait(state, warp, group) : "ready",
       wait: group ? group[2] : "exited",
       focused: focusCta === warp.cta && focusWarp === warp.warp && focusGroup === number,
       ran: ofWarp && (warp.groups.length < 2 || ((state.last?.[3] ?? 0) & (group?.[1] ?? 0)) !== 0),
-      title: `${warpName(warp)}: ${format.count(warp.executed)} instructions executed`,
+      title: `${warpName(warp)}${group ? ` at ${this.code.placeName(group[0])}` : ""}: ${format.count(warp.executed)} instructions executed`,
     };
   }
 
