@@ -59,10 +59,10 @@ class Call:
             self.cache[own] = rows.view(count, PAGE_SIZE, 1, LATENT + ROPE).to(dtype)
         self.metadata = get_mla_metadata(self.seqlens, query_tokens * num_heads)
 
-    def run(self, causal: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+    def run(self, causal: bool = False, implementation: str = "auto") -> tuple[torch.Tensor, torch.Tensor]:
         """O (requests, query tokens, heads, 512) and the natural LSE (requests, heads, query tokens)."""
         arguments = (self.q, self.cache, self.block_table, self.seqlens, LATENT, *self.metadata)
-        return flash_mla_with_kvcache(*arguments, softmax_scale=SCALE, causal=causal)
+        return flash_mla_with_kvcache(*arguments, softmax_scale=SCALE, causal=causal, implementation=implementation)
 
     def exact(self, request: int, token: int, sees: int) -> torch.Tensor:
         """O of one query token that sees the first `sees` tokens, in float64: (heads, 512)."""

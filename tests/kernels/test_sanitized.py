@@ -13,6 +13,7 @@ from sglab.kernels.mla_sm90 import MlaSm90
 from sglab.kernels.mla_sm90 import contract as sm90_contract
 from sglab.kernels.mla_sm100 import MlaSm100
 from sglab.kernels.mla_sm100 import contract as sm100_contract
+from sglab.labs.mla_hopper import Call
 from sglab.planning.mla_sm90 import mla_sm90_plan
 
 CASES = [
@@ -56,6 +57,22 @@ def test_hopper(case: dict[str, Any], splits: int, scheduler: str) -> None:
     arguments = sm90_contract.check("mla_decode_sm90", *tensors)
     assert findings(device, decode.prepare(arguments)) == []
     batch.check(arguments.out, arguments.lse)
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+@pytest.mark.parametrize(("implementation", "place"), [("sglab", "hopper_of"), ("sglab_sm100", "device_of")])
+def test_causal_query_tokens(implementation: str, place: str, scheduler: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plan, attention with parts in which a query token has nothing to see, and combine."""
+    arch = "sm_90a" if implementation == "sglab" else "sm_100a"
+    device = EmulatedDevice(arch, sms=8, scheduler=scheduler, sanitize=True, on_finding="raise")
+    monkeypatch.setattr(machine, place, lambda _: device)
+    call = Call([130, 0, 67, 3], num_heads=16, query_tokens=4)
+    out, lse = call.run(causal=True, implementation=implementation)
+    assert (lse[1] == -torch.inf).all() and (lse[3, :, 0] == -torch.inf).all() and not out[3, 0].any()
+    for request, length in ((0, 130), (2, 67)):
+        for token in range(4):
+            exact = call.exact(request, token, length - 3 + token)
+            torch.testing.assert_close(out[request, token].double(), exact, atol=1e-2, rtol=1e-2)
 
 
 def test_merges(monkeypatch: pytest.MonkeyPatch) -> None:
