@@ -432,6 +432,7 @@ def test_the_hang_of_vllm_26026_is_a_circle_of_three_roles(host: Host) -> None:
     ring = page.get_by_role("group", name="Deadlock:")
     expect(ring).to_be_visible(timeout=30_000)
     sentence = ring.get_attribute("aria-label") or ""
+    expect(page.locator(".kd-party button").first).to_contain_text(re.compile(r"^warp 3 of CTA \d \(softmax\) at"))
     for role, barrier in (
         ("softmax", "mma→softmax full"),
         ("mma", "load→mma full"),

@@ -134,12 +134,12 @@ def _barriers(session: Session, cta: Cta, names: Names) -> list[dict[str, Any]]:
     ]
 
 
-def findings(session: Session, found: tuple[Finding, ...]) -> list[dict[str, Any]]:
+def findings(session: Session, found: tuple[Finding, ...], names: Names) -> list[dict[str, Any]]:
     """Those of sanitizers; the failure that ended the launch is told apart from them."""
-    return [_finding(session, each) for each in found[:MOST_FINDINGS] if each.detector != "launch"]
+    return [_finding(session, each, names) for each in found[:MOST_FINDINGS] if each.detector != "launch"]
 
 
-def _finding(session: Session, finding: Finding) -> dict[str, Any]:
+def _finding(session: Session, finding: Finding, names: Names) -> dict[str, Any]:
     return {
         "detector": finding.detector,
         "kind": finding.kind,
@@ -147,19 +147,21 @@ def _finding(session: Session, finding: Finding) -> dict[str, Any]:
         "severity": finding.severity,
         "count": finding.count,
         "memory": f"{finding.space}+0x{finding.address:x}, {finding.nbytes} bytes" if finding.space else "",
-        "at": _party(session, finding.at),
-        "other": _party(session, finding.other),
+        "at": _party(session, finding.at, names),
+        "other": _party(session, finding.other, names),
         "otherDid": finding.other_did,
     }
 
 
-def _party(session: Session, party: Party | None) -> dict[str, Any] | None:
+def _party(session: Session, party: Party | None, names: Names) -> dict[str, Any] | None:
     if party is None:
         return None
     x, y, _ = session.launch.geometry.grid
+    cta = party.cta[0] + x * (party.cta[1] + y * party.cta[2])
     return {
-        "cta": party.cta[0] + x * (party.cta[1] + y * party.cta[2]),
+        "cta": cta,
         "warp": party.warp,
+        "role": names.roles.get((cta, party.warp)) or party.role or None,
         "lanes": party.lanes,
         "pc": party.instruction.pc if party.instruction else -1,
         "position": party.position,

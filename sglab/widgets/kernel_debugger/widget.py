@@ -172,7 +172,7 @@ class KernelDebugger(Widget):
             "length": self._jobs.length,
             "complete": self._jobs.complete,
             "failure": self._jobs.failure,
-            "findings": findings(self.session, self._jobs.findings),
+            "findings": findings(self.session, self._jobs.findings, self._names),
             "failed": self.session.fault is not None,
             "job": self._jobs.progress,
             "stops": self._stops.rows(),

@@ -5,6 +5,7 @@ import type { CodeModel } from "./code_model";
 import type { Finding, Party, State } from "./protocol";
 import { ringOf, waitList } from "./ring";
 import { graphOfCycle, waitGraph } from "./wait_graph";
+import { warpName } from "./warp_looks";
 
 export interface FindingEvents {
   /** Goes to a moment and shows a party there; the other's line is marked too. */
@@ -104,7 +105,7 @@ function partyPart(
   events: FindingEvents,
 ): HTMLElement {
   const where = party.pc >= 0 ? ` at ${code.placeName(party.pc)}` : "";
-  const who = `${party.asynchronous ? "the operation issued by " : ""}warp ${party.warp} of CTA ${party.cta}${where}`;
+  const who = `${party.asynchronous ? "the operation issued by " : ""}${warpName(party)}${where}`;
   const button = h(
     "button",
     { type: "button", class: "kd-link" },

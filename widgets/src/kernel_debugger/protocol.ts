@@ -114,6 +114,8 @@ export interface Failure {
 export interface Party {
   cta: number;
   warp: number;
+  /** What the warp does in the launch, where that is known. */
+  role: string | null;
   lanes: number;
   pc: number;
   position: number;
