@@ -69,3 +69,9 @@ export function swizzlePeriod(swizzle: Swizzle): number {
 export function swizzleWords(swizzle: Swizzle): string {
   return RULES[swizzle].words;
 }
+
+/** A swizzle for a menu: its name, where it has one, and what it does. */
+export function swizzleLabel(swizzle: Swizzle): string {
+  const named = SWIZZLES.slice(1).some((each) => each === swizzle);
+  return `${named ? `${swizzle} swizzle: ` : ""}${swizzleWords(swizzle)}`;
+}

@@ -13,7 +13,9 @@ export const FORMULAS = {
     label: "online softmax",
     right: true,
     text: "m′ = max(m, max s) · α = exp(m − m′) · d ← α·d + Σ exp(s − m′) · O ← α·O + exp(s − m′)·V",
-    why: "What was summed with the old maximum is brought to the new one by one multiplication.",
+    why:
+      "What was summed with the old maximum is brought to the new one by one multiplication. " +
+      "Every split must see a key that is not masked: otherwise see the guarded one.",
   },
   d_starts_at_1: {
     label: "d starts at 1 (FlashInfer's state_t)",

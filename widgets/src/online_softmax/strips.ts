@@ -32,6 +32,6 @@ function shown(
 ): [string, Numbers | undefined] {
   if (moment.kind === "partial") return [`O of partial s${moment.split}`, results[moment.split]?.computed.o];
   if (moment.kind === "merge") return ["O merged", results[recorded.splits + moment.index]?.computed.o];
-  if (!now?.total) return ["O / d", undefined];
+  if (!now || now.total === 0) return ["O / d", undefined];
   return ["O / d", now.o.map((value) => value / now.total) as Numbers];
 }

@@ -1,7 +1,7 @@
 // Bank conflicts: every instruction's over the whole launch, and one access lane by lane; as it ran, and permuted.
 
 import { format, h, type Theme } from "../core";
-import { CHUNK_SWIZZLES, type Swizzle, swizzleAddress, swizzleWords } from "../memory/swizzle";
+import { CHUNK_SWIZZLES, type Swizzle, swizzleAddress, swizzleLabel } from "../memory/swizzle";
 import { bankTable } from "./bank_view";
 import { bankUse } from "./banks";
 import type { Access, Code, FrameInfo, InstructionBanks } from "./data";
@@ -53,7 +53,7 @@ export function accessPanel(goToEvent: (event: number) => void): AccessPanel {
     "select",
     { class: "sg-select", "aria-label": "Beside it, permuted by" },
     h("option", { value: "" }, "nothing"),
-    ...CHUNK_SWIZZLES.map((name) => h("option", { value: name }, swizzleWords(name))),
+    ...CHUNK_SWIZZLES.map((name) => h("option", { value: name }, swizzleLabel(name))),
   );
   const picker = h("select", { class: "sg-select ssm-picker", "aria-label": "Access" });
   const [instructions, tables] = [h("div"), h("div", { class: "ssm-bank-tables" })];
@@ -116,7 +116,7 @@ function accessTables(choice: Choice, by: Swizzle | undefined, theme: Theme): HT
   ];
   if (by) {
     const moved = choice.addresses.map((address) => swizzleAddress(by, address));
-    parts.push(bankTable(`Permuted, ${swizzleWords(by)}`, bankUse(moved, choice.lanes, choice.bytes), theme));
+    parts.push(bankTable(`Permuted, ${swizzleLabel(by)}`, bankUse(moved, choice.lanes, choice.bytes), theme));
   }
   return parts;
 }

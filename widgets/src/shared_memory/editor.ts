@@ -53,10 +53,25 @@ export class Editor {
     const chosen = facts.tiles[id];
     if (!chosen) return;
     this.tile = id;
-    const map = maps[chosen.map];
-    if (chosen.source === "descriptor") this.edit({ descriptor: descriptorOf(chosen) });
-    else if (map)
-      this.edit({ map: { map, coordinates: lastCoordinates(id, map, facts, frame), base: chosen.start } });
+    const boxOf = (tile: Tile): MapEdit | undefined => {
+      const map = maps[tile.map];
+      return map && { map, coordinates: lastCoordinates(tile.id, map, facts, frame), base: tile.start };
+    };
+    // The other decoder shows what goes with it: the box that an operand lies in, an operand in the box.
+    const box = facts.tiles.find(
+      ({ source, start, bytes }) => source === "map" && lies(chosen, start, bytes),
+    );
+    const operand = facts.tiles.find(
+      (tile) => tile.source === "descriptor" && lies(tile, chosen.start, chosen.bytes),
+    );
+    if (chosen.source === "descriptor") {
+      this.map = (box && boxOf(box)) ?? this.map;
+      this.edit({ descriptor: descriptorOf(chosen) });
+    } else {
+      if (operand) this.descriptor = descriptorOf(operand);
+      const map = boxOf(chosen);
+      if (map) this.edit({ map });
+    }
   }
 
   #relayout(): void {
@@ -64,6 +79,10 @@ export class Editor {
     else if (this.from === "descriptor") this.layout = layoutOf(this.descriptor, this.#bytes);
     else this.layout = layoutOfRaw(this.raw);
   }
+}
+
+function lies({ start }: Tile, from: number, bytes: number): boolean {
+  return start >= from && start < from + bytes;
 }
 
 /** Where the box was moved from last, or will be first. */

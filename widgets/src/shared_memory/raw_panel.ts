@@ -2,7 +2,7 @@
 
 import { h } from "../core";
 import { menu } from "../memory/parts";
-import { CHUNK_SWIZZLES, type Swizzle, swizzleWords } from "../memory/swizzle";
+import { CHUNK_SWIZZLES, type Swizzle, swizzleLabel } from "../memory/swizzle";
 import { numberInput } from "./field_table";
 import { type Layout, layoutOfRows, refused } from "./layout";
 
@@ -52,7 +52,7 @@ export function rawPanel(changed: (edit: RawEdit) => void): RawPanel {
   );
   const swizzle = menu<Swizzle>(
     "chunks",
-    (["none", ...CHUNK_SWIZZLES] as const).map((each) => [each, swizzleWords(each)] as const),
+    (["none", ...CHUNK_SWIZZLES] as const).map((each) => [each, swizzleLabel(each)] as const),
     (picked) => changed({ ...now, swizzle: picked }),
   );
   const what = h("p", { class: "smv-note" });
