@@ -267,6 +267,12 @@ nb::list shared_rows(const PyKernel& kernel) {
   return all;
 }
 
+std::vector<std::tuple<std::uint64_t, std::uint64_t, std::string>> variable_rows(const PyKernel& kernel) {
+  std::vector<std::tuple<std::uint64_t, std::uint64_t, std::string>> rows;
+  for (const Allocation& a : kernel.image->allocations()) rows.emplace_back(a.begin, a.end - a.begin, a.name);
+  return rows;
+}
+
 nb::dict by_class(const LaunchReport& report) {
   nb::dict counts;
   for (std::size_t i = 0; i < report.by_class.size(); ++i) {
@@ -311,6 +317,8 @@ void sglab::bindings::register_emulator(nb::module_& module) {
       .def_prop_ro("name", [](const PyKernel& k) { return k.program->name; })
       .def_prop_ro("params", parameters, "(name, bytes, alignment, type) of each parameter.")
       .def_prop_ro("static_smem", [](const PyKernel& k) { return k.program->shared_bytes; })
+      .def_prop_ro("variables", variable_rows,
+                   "(address, bytes, name) of the module's variables in global and constant memory.")
       .def_prop_ro("shared_variables", shared_rows,
                    "(name, offset, bytes) of variables in shared memory; the dynamic array has 0 bytes.")
       .def_prop_ro(

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from sglab.gpu.arguments import Allocation
 from sglab.gpu.errors import LaunchError
 
 if TYPE_CHECKING:
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from sglab.gpu.session import Session
 
 Bytes = npt.NDArray[np.uint8]
+Memory = dict[tuple[int, int], Bytes]  # by address and size
 
 
 class CapturedLaunch:
@@ -39,10 +39,10 @@ class CapturedLaunch:
     device: the EmulatedDevice it ran on; launch: what was launched; report: what the device said, None if it failed
 
     Kernels work on the tensors of the original launch. Each of `run`, `record` and `session` first gives them back the
-    values that they had then; what the launch wrote is in them afterwards.
+    values that they had then, and so the module's variables; what the launch wrote is in them afterwards.
     """
 
-    def __init__(self, device: EmulatedDevice, launch: Launch, memory: list[Bytes]) -> None:
+    def __init__(self, device: EmulatedDevice, launch: Launch, memory: Memory) -> None:
         self.device, self.launch, self._memory = device, launch, memory
         self.report: Any = None
 
@@ -70,8 +70,8 @@ class CapturedLaunch:
             raise LaunchError(
                 f"{self.name}: the host program has freed {gone.nbytes} bytes of cudaMalloc that the launch works on"
             )
-        for span, data in zip(self.launch.allocations, self._memory, strict=True):
-            _view(span)[:] = data
+        for (address, _), data in self._memory.items():
+            _view(address, len(data))[:] = data
 
     def run(self) -> Any:
         """Runs it again; returns the device's report."""
@@ -186,18 +186,19 @@ def captured(device: EmulatedDevice, launch: Launch) -> Iterator[Callable[[Any],
     yield told
 
 
-def _view(span: Allocation) -> Bytes:
-    return np.ctypeslib.as_array((ctypes.c_uint8 * span.nbytes).from_address(span.address))
+def _view(address: int, nbytes: int) -> Bytes:
+    return np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(address))
 
 
-def _snapshot(launch: Launch, before: CapturedLaunch | None) -> list[Bytes]:
-    """The launch's memory. What is as it was in front of the launch before shares its copy."""
-    known = {}
-    if before is not None:
-        spans = zip(before.launch.allocations, before._memory, strict=True)
-        known = {(span.address, span.nbytes): data for span, data in spans}
-    copies = []
-    for span in launch.allocations:
-        now, old = _view(span), known.get((span.address, span.nbytes))
-        copies.append(old if old is not None and np.array_equal(old, now) else now.copy())
+def _snapshot(launch: Launch, before: CapturedLaunch | None) -> Memory:
+    """The launch's memory, its module's variables included. What is as it was in front of the launch before shares its
+    copy."""
+    known = {} if before is None else before._memory
+    kernel = launch.kernel
+    spans = [(span.address, span.nbytes) for span in launch.allocations]
+    spans += [(begin, size) for begin, size, _ in kernel.module.emulated.kernel(kernel.name).variables]
+    copies = {}
+    for span in spans:
+        now, old = _view(*span), known.get(span)
+        copies[span] = old if old is not None and np.array_equal(old, now) else now.copy()
     return copies

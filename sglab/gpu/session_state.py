@@ -150,6 +150,13 @@ class SessionState:
         array: npt.NDArray[np.uint8] = self._session.shared(self._cta(cta))
         return array
 
+    def shared_written(self, cta: CtaName | None = None) -> npt.NDArray[np.bool_]:
+        """Which bytes of a CTA's shared memory were written since it started, by whomever, indexed as `shared`. The
+        others hold nothing on a GPU; here they are zero."""
+        index = self._cta(cta)
+        bits = np.frombuffer(self._session.shared_written(index), np.uint8)
+        return np.unpackbits(bits, bitorder="little")[: len(self.shared(index))].astype(bool)
+
     def shared_access(self, warp: WarpName, group: int = 0, cta: CtaName | None = None) -> SharedAccess | None:
         """The access to shared memory that a group of a warp is about to make; None if it makes none."""
         cta_index, number = self._warp(warp, cta)

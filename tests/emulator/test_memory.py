@@ -3,12 +3,15 @@
 import signal
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
 from launching import HEADER, launch
 
-from sglab import _core
+from sglab import _core, gpu
 
 INTEGER = {"u8": np.uint8, "s8": np.int8, "u16": np.uint16, "s16": np.int16, "u32": np.uint32, "s32": np.int32}
 
@@ -247,14 +250,39 @@ def test_printf_prints_in_lane_order() -> None:
     assert report.output == "lane 0: 0.00 hi\nlane 1: 0.50 hi\nlane 2: 1.00 hi\n"
 
 
-def test_interrupt_stops_an_endless_launch_at_once() -> None:
+def launched(**machine: Any) -> None:
+    launch(".entry spin() { L: bra L; }", [], max_instructions=0, **machine)
+
+
+def under_control(move: str, **device: Any) -> None:
+    """The same launch of sglab.gpu."""
+    kernel = gpu.load(".version 8.8\n.target sm_100a\n.address_size 64\n.visible .entry spin() { L: bra L; }")["spin"]
+    emulated = gpu.EmulatedDevice("sm_100a", **device)
+    if move == "session":
+        kernel.session(emulated, grid=1, block=32).run()
+    else:
+        getattr(kernel, move)(emulated, grid=1, block=32)
+
+
+@pytest.mark.parametrize(
+    "endless",
+    [
+        pytest.param(launched, id="launch"),
+        pytest.param(partial(launched, scheduler="random"), id="random"),
+        pytest.param(partial(under_control, "launch", sanitize=True), id="sanitized"),
+        pytest.param(partial(under_control, "launch", sanitize=True, scheduler="adversarial"), id="both"),
+        pytest.param(partial(under_control, "record"), id="recorded"),
+        pytest.param(partial(under_control, "session", sanitize=True), id="session"),
+    ],
+)
+def test_interrupt_stops_an_endless_launch_at_once(endless: Callable[[], None]) -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
     try:
         timer = threading.Timer(0.2, lambda: signal.raise_signal(signal.SIGINT))
         timer.start()
         start = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
-            launch(".entry spin() { L: bra L; }", [], max_instructions=0)
+            endless()
         assert time.monotonic() - start < 2
     finally:
         signal.signal(signal.SIGINT, before)

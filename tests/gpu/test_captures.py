@@ -104,3 +104,35 @@ def test_a_launch_that_fails_can_be_looked_at() -> None:
         session.run()
     assert session.log.fault
     assert len(session.log) == session.now
+
+
+COUNTING = """.version 8.0
+.target sm_90
+.address_size 64
+.visible .global .align 4 .u32 launches_so_far = 40;
+.visible .entry count(.param .u64 out) {
+  .reg .b32 %r<3>; .reg .b64 %rd<3>;
+  ld.param.u64 %rd1, [out]; mov.u64 %rd2, launches_so_far;
+  atom.global.add.u32 %r1, [%rd2], 1;
+  st.global.u32 [%rd1], %r1;
+  ret;
+}"""
+
+
+def test_variables_of_the_module_are_as_the_launch_found_them() -> None:
+    kernel, device = gpu.load(COUNTING)["count"], gpu.EmulatedDevice("sm_90a")
+    out = torch.zeros(1, dtype=torch.int32)
+
+    def count() -> int:
+        kernel.launch(device, grid=1, block=1, args=[out])
+        return int(out)
+
+    launches = gpu.capture(lambda: [count(), count()])
+    assert launches.result == [40, 41]
+    assert count() == 42
+    for again in ("run", "record", "session", "run"):
+        for number, launch in enumerate(launches):
+            session = getattr(launch, again)()
+            if again == "session":
+                session.run()
+            assert int(out) == 40 + number

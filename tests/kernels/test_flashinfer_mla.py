@@ -8,6 +8,7 @@ import torch
 from compare import ROUNDING, assert_close
 from test_cutlass_mla import attention, call
 
+from sglab.gpu import capture
 from sglab.gpu.compilers.nvcc import find_nvcc
 from sglab.gpu.errors import MissingDependencyError
 from sglab.kernels import cutlass_mla_decode, last_choice
@@ -61,6 +62,24 @@ def test_a_request_without_keys_gives_zero(splits: int) -> None:
     assert not out[0].any()
     assert (lse[0] == -torch.inf).all()
     assert out[1].isfinite().all()
+
+
+def test_its_launches_are_captured_run_again_and_stepped() -> None:
+    """The host code that FlashInfer's wheel brings launches them, and frees what it has allocated before it returns."""
+    arguments = call([300, 77], 128, 64, 2, torch.device("cpu"), torch.Generator().manual_seed(7))
+    lse = torch.full((2, 128), torch.nan)
+    launches = capture(lambda: cutlass_mla_decode(**arguments, lse=lse, implementation="flashinfer"))
+    assert len(launches) == 2
+    out, final = launches.result, launches.result.clone()
+    out.fill_(torch.nan)
+    for launch in launches:
+        assert launch.run().warp_instructions == launch.report.warp_instructions
+    assert torch.equal(out, final)
+    session = launches.session()
+    session.run_to(opcode="tcgen05.mma")
+    assert session.next is not None and session.roles.of(session.next.cta, session.next.warp).name == "mma"
+    session.run()
+    assert len(session.log) == session.now == launches.main.report.warp_instructions
 
 
 def test_a_long_request() -> None:
