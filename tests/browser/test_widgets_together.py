@@ -25,3 +25,17 @@ def test_selecting_a_request_in_one_widget_selects_it_in_the_other(page: Page, t
     expect(split.locator(".sg-details")).to_contain_text("1,000")
     split.press("ArrowDown")
     expect(table.locator(".sg-details")).to_contain_text("Request r2")
+
+
+def test_a_widget_looks_the_same_beside_others(page: Page, tmp_path: Path) -> None:
+    """Each brings its style sheet; none may reach into another's frame."""
+    page.set_viewport_size({"width": 1800, "height": 1000})
+    batch = sglab.decode_batch([300, 1000, 77], page_size=64, kv_lora_rank=16, qk_rope_head_dim=16)
+    sizes = []
+    for name, widgets in (("alone", [SplitKV(batch)]), ("together", [SplitKV(batch), PageTable(batch)])):
+        path = tmp_path / f"{name}.html"
+        path.write_text(html_page(widgets, name), encoding="utf-8")
+        page.goto(path.as_uri())
+        expect(page.locator(".skv-gantt").first).to_be_visible()
+        sizes.append([each.bounding_box() for each in page.locator(".skv-bars, .skv-gantt, .skv-totals").all()])
+    assert sizes[0] == sizes[1]

@@ -1,6 +1,5 @@
 // Barriers: every mbarrier and named barrier of a cluster at any step of a recorded launch, and its history.
 
-import "../launch/launch.css";
 import "./barriers.css";
 import {
   type Context,

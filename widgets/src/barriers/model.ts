@@ -73,7 +73,7 @@ function lookOf({ meta }: Launch, index: number): number {
   const has = (barriers: number[]) => barriers.includes(index);
   const pipeline = meta.pipelines.find((each: Pipeline) => has(each.full) || has(each.empty));
   const arrivers = pipeline && (has(pipeline.full) ? pipeline.producers : pipeline.consumers);
-  const named = meta.barriers[index]?.name.split(" barrier ")[0]?.replace(" ", "_");
+  const named = meta.barriers[index]?.name.split(/→| barrier /)[0]?.replace(" ", "_");
   const known = ROLES.indexOf(arrivers?.[0] ?? named ?? "idle");
   return known >= 0 ? known : ROLES.indexOf("idle");
 }

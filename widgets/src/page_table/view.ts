@@ -86,6 +86,8 @@ export class PageTableView {
     );
     const edits = source.live ? this.#edits.elements : [];
     this.#frame.toolbar.append(this.#kernels.element, ...edits, this.#finder.element);
+    this.#frame.view.classList.add("pt-view");
+    this.#frame.details.classList.add("pt-details");
     this.#frame.view.append(picture, legend(), this.#arrays.element, this.#listing.element);
     this.#frame.setHeader(source.get<Header>("header"));
     this.#frame.setPlaceholder({ kind: "loading", text: "Reading the page table." });

@@ -1,6 +1,5 @@
 // WarpRoles: every warp of a CTA pair on a timeline, what runs beside them, and who released whom.
 
-import "../launch/launch.css";
 import "./warp_roles.css";
 import {
   type Context,
