@@ -84,35 +84,24 @@ def _torch_merge_states(v: torch.Tensor, s: torch.Tensor) -> tuple[torch.Tensor,
     return torch.einsum("tnh,tnhd->thd", weights, v), s.logsumexp(1)
 
 
-def flashinfer_merges() -> tuple[Merge, Merge] | None:
-    """FlashInfer's merge_state and merge_states, if it is installed."""
-    try:
-        from flashinfer import merge_state, merge_states
-    except ImportError:
-        return None
-    return merge_state, merge_states
-
-
 def merge_pair(tokens: int, heads: int, dim: int, dtype: torch.dtype, merge: Merge = kernels.merge_state) -> Case:
-    peer = (flashinfer_merges() or (_torch_merge, None))[0]
     v_a, v_b = randn(tokens, heads, dim, dtype=dtype), randn(tokens, heads, dim, dtype=dtype)
     s_a, s_b = (randn(tokens, heads, dtype=torch.float32) for _ in range(2))
     return Case(
         f"{merge.__name__} T={tokens} H={heads} D={dim} {dtype}".replace("torch.", ""),
         lambda: merge(v_a, s_a, v_b, s_b)[0],
-        lambda: peer(v_a, s_a, v_b, s_b)[0],
+        lambda: _torch_merge(v_a, s_a, v_b, s_b)[0],
         nbytes=3 * (v_a.nbytes + s_a.nbytes),
         tolerance=1e-5 if dtype == torch.float32 else 1e-2,
     )
 
 
 def merge_many(tokens: int, states: int, heads: int, dim: int) -> Case:
-    peer = (flashinfer_merges() or (None, _torch_merge_states))[1]
     v, s = (randn(tokens, states, heads, *rest, dtype=torch.float32) for rest in ((dim,), ()))
     return Case(
         f"merge_states T={tokens} n={states} H={heads} D={dim} float32",
         lambda: kernels.merge_states(v, s)[0],
-        lambda: peer(v, s)[0],
+        lambda: _torch_merge_states(v, s)[0],
         nbytes=(v.nbytes + s.nbytes) * (states + 1) / states,
         tolerance=1e-5,
     )

@@ -1,6 +1,6 @@
 """The Triton kernels on this GPU beside peers, in one run: python benchmarks/kernels.py [--only SECTION ...]
 
-Peers: torch indexing for the index kernels, FlashInfer's merges (torch's arithmetic where it is not installed), torch's
+Peers: torch indexing for the index kernels, torch's arithmetic for merges (merges.py has FlashInfer's), torch's
 attention on contiguous keys (a head start) for decode and extend, two batched matrix products for MLA.
 """
 
@@ -59,7 +59,7 @@ def extend() -> Iterator[Case]:
 
 SECTIONS: dict[str, tuple[str, Callable[[], Iterator[Case]]]] = {
     "indices": ("Index kernels and cache writes; peer: torch indexing", indices),
-    "merges": ("Merges; peer: FlashInfer, or torch where it is not installed", merges),
+    "merges": ("Merges; peer: torch's arithmetic", merges),
     "decode": ("decode_attention_fwd, bf16, scattered slots; peer: torch attention, contiguous keys", decode),
     "mla": ("cutlass_mla_decode, bf16, scattered pages of 64; peer: two batched matrix products", mla),
     "extend": ("extend_attention_fwd, bf16, causal; peer: torch attention, contiguous keys", extend),

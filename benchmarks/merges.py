@@ -13,7 +13,6 @@ from datetime import date
 from typing import Any
 
 import torch
-from cases import flashinfer_merges
 from timing import copy_bandwidth, difference, microseconds
 
 from sglab.kernels import merge_state, merge_state_v2, merge_states, split_kv_combine
@@ -22,6 +21,15 @@ TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 1.6e-2}
 PLACE = "cuda"
 
 Call = Callable[[], torch.Tensor]
+
+
+def flashinfer_merges() -> tuple[Callable[..., Any], Callable[..., Any]] | None:
+    """FlashInfer's merge_state and merge_states, if it is installed."""
+    try:
+        from flashinfer import merge_state, merge_states
+    except ImportError:
+        return None
+    return merge_state, merge_states
 
 
 @dataclass(frozen=True)
