@@ -131,9 +131,12 @@ class Packer:
             self._refuse(
                 name, f"expected a tensor on {self._device}, got one on {tensor.device}; use .to('{self._device}')"
             )
-        if tensor.numel():
+        elements = tensor.numel()
+        if elements and not tensor.is_contiguous():
             last = sum((length - 1) * stride for length, stride in zip(tensor.shape, tensor.stride(), strict=True))
-            self._spans.append(Allocation(tensor.data_ptr(), (last + 1) * tensor.element_size(), name))
+            elements = last + 1
+        if elements:
+            self._spans.append(Allocation(tensor.data_ptr(), elements * tensor.element_size(), name))
 
     def _refuse(self, name: str, text: str) -> Any:
         raise LaunchError(f"{self._signature.entry}, {name}: {text}")

@@ -34,8 +34,11 @@ class MlaSm90:
         self.device, self.num_heads, place = device, num_heads, device.torch_device
         self.works = planned(plan, place) if isinstance(plan, MlaSm90Plan) else plan
         slots = self.works.slots
-        self.partial_out = torch.empty(slots, num_heads, LATENT_DIM, dtype=torch.float32, device=place)
-        self.partial_lse = torch.empty(slots, num_heads, dtype=torch.float32, device=place)
+        rows = slots * num_heads
+        out, lse = torch.empty(rows * (LATENT_DIM + 1), dtype=torch.float32, device=place).split(
+            [rows * LATENT_DIM, rows]
+        )
+        self.partial_out, self.partial_lse = out.view(slots, num_heads, LATENT_DIM), lse.view(slots, num_heads)
         w = self.works
         own = described(w.works, w.requests, w.slot_indptr, w.partial_count, self.partial_out, self.partial_lse)
         self._key = (OPERATOR, num_heads, slots, w.many, own)

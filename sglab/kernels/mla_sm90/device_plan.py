@@ -62,11 +62,14 @@ def works(
     """
     batch, parts, place = len(cache_seqlens), len(plan.tile_scheduler_metadata), cache_seqlens.device
     requests = batch * tokens
+    # One buffer: the fewer addresses there are to come back, the more often a launch is recognised.
+    sizes = [4 * requests * parts, requests, requests + 1, requests]
+    laid_out, numbers, slot_indptr, counts = torch.empty(sum(sizes), dtype=torch.int32, device=place).split(sizes)
     made = Works(
-        torch.empty(requests, parts, 4, dtype=torch.int32, device=place),
-        torch.empty(requests, dtype=torch.int32, device=place),
-        torch.empty(requests + 1, dtype=torch.int32, device=place),
-        torch.empty(requests, dtype=torch.int32, device=place),
+        laid_out.view(requests, parts, 4),
+        numbers,
+        slot_indptr,
+        counts,
         (batch + parts) * tokens,
         parts > MANY_SPLITS * batch,
         requests,
