@@ -88,7 +88,7 @@ def arrivals() -> Question:
     return Question(
         truth=truth,
         because="{truth}: one lane of the load warp, and one lane of each of the four sum warps.",
-        hint="mbarrier_init takes the number. Or look at 'expected' in the Barriers widget.",
+        hint="mbarrier_init takes the number. Or look at the second number under 'pending' in the Barriers widget.",
     )
 
 

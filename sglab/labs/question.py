@@ -63,10 +63,15 @@ class Question:
         """Judge `given`; `...` means that the reader has not answered yet."""
         if given is ... or given is None:
             return Verdict(None, "Replace the ... by your answer and run the cell again.")
-        truth = self.answer()
-        if same(plain(given), truth, self.tolerance):
+        truth, answer = self.answer(), plain(given)
+        if same(answer, truth, self.tolerance):
             return Verdict(True, self.because.format(truth=truth))
-        return Verdict(False, self.hint)
+        wanted, came = form(truth), form(answer)
+        if not wanted or came in (wanted, "a list"):
+            return Verdict(False, self.hint)
+        return Verdict(
+            False, f"The answer is {wanted}; this is {came or f'of type {type(given).__name__}'}. {self.hint}"
+        )
 
 
 def plain(value: Any) -> Any:
@@ -75,7 +80,23 @@ def plain(value: Any) -> Any:
         value = value.tolist()
     if isinstance(value, (str, bytes)) or not isinstance(value, (Sequence, set, frozenset)):
         return value
-    return sorted(map(plain, value)) if isinstance(value, (set, frozenset)) else [plain(item) for item in value]
+    items = [plain(item) for item in value]
+    return sorted(items, key=lambda item: (str(type(item)), item)) if isinstance(value, (set, frozenset)) else items
+
+
+def form(value: Any) -> str:
+    """What kind of answer this is, as a reader would say it; empty for what is none. A list's length stays open."""
+    if isinstance(value, bool):
+        return "True or False"
+    if isinstance(value, Real):
+        return "a number"
+    if isinstance(value, str):
+        return "a text in quotes"
+    if not isinstance(value, list):
+        return ""
+    kinds = {form(item) for item in value}
+    inside = {"a number": "numbers", "a text in quotes": "texts in quotes", "True or False": "True and False"}
+    return f"a list of {inside.get(kinds.pop(), 'lists')}" if len(kinds) == 1 else "a list"
 
 
 def same(given: Any, truth: Any, tolerance: float) -> bool:

@@ -52,3 +52,25 @@ def test_truth_is_computed_when_answered_not_before() -> None:
     question = Question(lambda: len(live), because="", hint="")
     live.append(2)
     assert question.check(2).right is True
+
+
+@pytest.mark.parametrize(
+    ("truth", "given", "says"),
+    [
+        (41, "forty", "The answer is a number; this is a text in quotes."),
+        ([1, 2], 3, "The answer is a list of numbers; this is a number."),
+        ([1, 2], ["a"], "The answer is a list of numbers; this is a list of texts in quotes."),
+        ({"fair"}, "fair", "The answer is a list of texts in quotes; this is a text in quotes."),
+        ("fair", {1: 2}, "The answer is a text in quotes; this is of type dict."),
+        (True, 1, "The answer is True or False; this is a number."),
+    ],
+)
+def test_an_answer_of_another_form_is_told_so(truth: object, given: object, says: str) -> None:
+    verdict = ask(truth).check(given)
+    assert verdict.right is False
+    assert verdict.text == f"{says} Look again."
+
+
+@pytest.mark.parametrize("given", [[], [[1]], {1, "a"}, object(), b"x", print, float("nan"), [1, 2, 3]])
+def test_no_answer_breaks_a_question(given: object) -> None:
+    assert ask([1, 2]).check(given).right is False
