@@ -23,7 +23,6 @@ from .shared_memory_rows import banks_dict, map_dict, pipeline_dict, tile_dict
 LINE = 128
 """Bytes of a row of the tensor `bytes`: all 32 banks once."""
 TABS = ("descriptor", "instruction", "map", "array", "banks", "groups")
-NO_BYTES = np.zeros((0, LINE), np.uint8)
 
 
 class SharedMemory(MemoryWidget):
@@ -111,11 +110,11 @@ class SharedMemory(MemoryWidget):
         accesses = [*self._last_access(), *self._next_accesses()]
         shared = self.ask("shared", self._cta)
         window = self._window()
-        data = NO_BYTES
+        data = np.zeros((0 if shared is None else -(-window // LINE), LINE), np.uint8)
+        written = np.zeros(data.shape, bool)
         if shared is not None:
-            padded = np.zeros(-(-window // LINE) * LINE, np.uint8)
-            padded[: min(window, len(shared))] = shared[:window]
-            data = padded.reshape(-1, LINE)
+            data.reshape(-1)[: min(window, len(shared))] = shared[:window]
+            written.reshape(-1)[: min(window, len(shared))] = self.session.shared_written(self._cta)[:window]
         barriers = self.ask("mbarriers", self._cta) or []
         flying = self.ask("in_flight", self._cta) or []
         position = self.session.now
@@ -136,6 +135,7 @@ class SharedMemory(MemoryWidget):
                 if one.shared
             ][:200],
             "data": data,
+            "written": np.packbits(written, axis=1, bitorder="little"),
         }
 
     def _last_access(self) -> list[dict[str, Any]]:
@@ -175,14 +175,18 @@ class SharedMemory(MemoryWidget):
 
     def _publish(self, frames: list[dict[str, Any]]) -> None:
         ends = np.cumsum([len(frame["data"]) for frame in frames]).tolist()
-        data = [frame.pop("data") for frame in frames]
+        data, written = ([frame.pop(name) for frame in frames] for name in ("data", "written"))
         shown = [{**frame, "rows": [end - len(rows), end]} for frame, rows, end in zip(frames, data, ends, strict=True)]
         found = {one["pc"] for frame in shown for one in frame["accesses"]} - self._known
         if found:
             self._known |= found
             self._facts["code"] = self.code_of(list(self._known))
         self.publish(
-            {"bytes": np.concatenate(data), "moments": self._traffic.moments},
+            {
+                "bytes": np.concatenate(data),
+                "written": np.concatenate(written),  # a bit per byte
+                "moments": self._traffic.moments,
+            },
             frames=shown,
             header=self._header(),
             **self._facts,

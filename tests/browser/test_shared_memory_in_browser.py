@@ -378,6 +378,23 @@ def test_cp_async_groups_are_followed_from_commit_to_wait(host: Host) -> None:
     expect(panel.locator(".ssm-verdict")).to_have_text("These threads have closed no group yet.")
 
 
+def test_bytes_that_nobody_has_written_are_told_and_hatched(host: Host) -> None:
+    widget = SharedMemory(PagedDecode(tokens=8).session(), tab="array")
+    page = show(host, widget)
+    go = page.get_by_label("Go to an address in shared memory")
+    go.fill("smem+0x400")
+    go.press("Enter")
+    details = page.locator(".sg-details")
+    expect(details).to_contain_text("nobody has written here")
+    empty = page.locator(".sg-cells canvas").first.screenshot()
+    page.get_by_label("Step size").select_option("group")
+    for _ in range(40):
+        page.locator(".sg-widget").press("ArrowRight")
+    expect(details).to_contain_text("as f16")
+    expect(details).not_to_contain_text("nobody has written here")
+    assert page.locator(".sg-cells canvas").first.screenshot() != empty
+
+
 def test_without_cp_async_the_tab_says_so(host: Host) -> None:
     page = show(host, SharedMemory(product().session))
     page.get_by_role("tab", name="cp.async groups").click()

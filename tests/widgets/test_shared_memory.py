@@ -12,6 +12,7 @@ pytest.importorskip("torch")
 from memory_sessions import corpus, failing, mla_sm90, mla_sm100, no_tensor_memory, product
 
 from sglab._core import tensor
+from sglab.labs.shared_memory import PagedDecode
 from sglab.widgets import SharedMemory
 from sglab.widgets.shared_memory_events import KINDS, short_name
 
@@ -95,6 +96,28 @@ def test_a_copy_arrives_when_it_is_waited_for() -> None:
     carried = np.flatnonzero(rows(widget, "moments")[:, 9]) + 1
     widget.go(int(carried[0]))
     assert rows(widget, "bytes").reshape(-1)[start : start + nbytes].any()
+
+
+def test_bytes_count_as_written_once_somebody_has_written_them() -> None:
+    """Two groups of cp.async bring 16 bytes per thread to K and V; the exchange at the end writes more."""
+    widget = SharedMemory(PagedDecode(tokens=8).session())
+
+    def written() -> np.ndarray:
+        return np.unpackbits(rows(widget, "written"), axis=1, bitorder="little").reshape(-1).astype(bool)
+
+    assert not written().any()
+    (first_wait, *_) = moments_of(widget, "wait")
+    widget.go(first_wait)
+    arrived = written()
+    (group, *_) = [one for one in widget.pipelines[0]["groups"] if one["copies"]]
+    assert arrived[group["start"] : group["end"]].all()
+    told = widget.session.shared_written(0)
+    assert (arrived[: len(told)] == told).all() and not arrived.all()
+    assert rows(widget, "bytes").reshape(-1)[~arrived].sum() == 0
+    widget.go(len(rows(widget, "moments")))
+    assert written()[arrived].all() and written().sum() > arrived.sum()
+    widget.go(0)
+    assert not written().any()
 
 
 def test_going_back_shows_the_same_again() -> None:

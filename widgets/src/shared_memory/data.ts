@@ -9,6 +9,8 @@ import type { Swizzle } from "../memory/swizzle";
 export type Kind = "copy" | "mma" | "ld" | "st" | "commit" | "wait";
 export const KINDS: Kind[] = ["copy", "mma", "ld", "st", "commit", "wait"];
 export const LINE = 128;
+/** Mask of a chunk whose 16 bytes have all been written. */
+export const WRITTEN = 0xffff;
 
 export interface Launch {
   kernel: string;

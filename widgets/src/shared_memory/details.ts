@@ -2,7 +2,7 @@
 
 import { h } from "../core";
 import { definitions, findingParts, type Row } from "../memory/parts";
-import { type Area, type FrameInfo, LINE, smem } from "./data";
+import { type Area, type FrameInfo, LINE, smem, WRITTEN } from "./data";
 import type { Layout, MapQuestion } from "./layout";
 import { boxRow } from "./layout";
 import { numbersIn, numbersText, pieceText, swizzleText } from "./words";
@@ -12,6 +12,8 @@ export interface Looked {
   frame: FrameInfo | undefined;
   areas: readonly Area[];
   bytes: (address: number) => ArrayLike<number> | undefined;
+  /** Mask of the 16 bytes that anybody has written. */
+  written: (address: number) => number | undefined;
   /** Of a box: the map and where it starts. */
   box: MapQuestion | undefined;
   /** Where the tensor map's memory begins, as hexadecimal. */
@@ -28,6 +30,12 @@ function globalText(looked: Looked, line: number, global: number | undefined, in
   return `${where}${at}${inside < elements ? `; ${elements - inside} of ${elements} elements outside` : ""}`;
 }
 
+const UNWRITTEN = "nobody has written here: on a GPU, whatever was left from before";
+
+function isSet(mask: number, byte: number): boolean {
+  return ((mask >>> byte) & 1) === 1;
+}
+
 export function chunkRows(looked: Looked, address: number): Row[] {
   const { layout } = looked;
   const piece = layout.byAddress.get(address);
@@ -42,17 +50,16 @@ export function chunkRows(looked: Looked, address: number): Row[] {
     rows.push(["swizzle", swizzleText(layout, address)]);
     if (looked.box) rows.push(["global memory", globalText(looked, piece.line, piece.global, piece.inside)]);
   }
-  if (bytes) {
+  const mask = looked.written(address) ?? WRITTEN;
+  if (bytes && mask === 0) rows.push(["bytes", UNWRITTEN]);
+  else if (bytes) {
     const element = layout.element || "u8";
-    rows.push([`as ${element}`, numbersText(numbersIn(bytes, element))]);
-    rows.push([
-      "bytes",
-      h(
-        "span",
-        { class: "smv-code" },
-        Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join(" "),
-      ),
-    ]);
+    if (mask === WRITTEN) rows.push([`as ${element}`, numbersText(numbersIn(bytes, element))]);
+    const shown = Array.from(bytes, (byte, i) =>
+      isSet(mask, i) ? byte.toString(16).padStart(2, "0") : "··",
+    );
+    rows.push(["bytes", h("span", { class: "smv-code" }, shown.join(" "))]);
+    if (mask !== WRITTEN) rows.push(["··", UNWRITTEN]);
   }
   const here = looked.areas.filter(
     (area) => area.kind !== "operand" && address + 16 > area.start && address < area.start + area.bytes,
@@ -69,7 +76,8 @@ export function chunkText(looked: Looked, address: number): string {
   if (piece) lines.push(pieceText(layout, piece), `number ${piece.order + 1} of ${layout.pieces.length}`);
   else lines.push("no part of this tile");
   if (piece && looked.box) lines.push(globalText(looked, piece.line, piece.global, piece.inside));
-  if (bytes) lines.push(numbersText(numbersIn(bytes, layout.element || "u8")));
+  if (looked.written(address) === 0) lines.push("not written yet");
+  else if (bytes) lines.push(numbersText(numbersIn(bytes, layout.element || "u8")));
   return lines.join("\n");
 }
 

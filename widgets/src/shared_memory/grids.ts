@@ -12,7 +12,7 @@ import {
 } from "../core";
 import { colorOf, inkFor, type Range } from "../memory/cividis";
 import { swizzlePeriod } from "../memory/swizzle";
-import { LINE, smem } from "./data";
+import { LINE, smem, WRITTEN } from "./data";
 import type { Layout, Piece } from "./layout";
 
 export interface Scene {
@@ -25,6 +25,8 @@ export interface Scene {
   content: "places" | "values";
   range: Range;
   values: (address: number) => number[] | undefined;
+  /** Mask of the bytes that anybody has written; undefined while it is not known. */
+  written: (address: number) => number | undefined;
 }
 
 export interface GridOptions {
@@ -79,16 +81,19 @@ function paintPiece(
   piece: Piece,
   label: string,
 ): void {
-  const { layout, lit, selected, content, range, values, touched } = options.scene();
+  const { layout, lit, selected, content, range, values, written, touched } = options.scene();
   const theme = options.theme();
   const look = lookOf(piece.chunk % 8, theme.dark);
   const inner = { ...rect, x: rect.x + 0.5, y: rect.y + 0.5, width: rect.width - 1, height: rect.height - 1 };
-  const numbers = content === "values" ? values(piece.address) : undefined;
+  const mask = written(piece.address) ?? WRITTEN;
+  const numbers = content === "values" && mask ? values(piece.address) : undefined;
   const first = numbers?.[0];
   const shown = piece.order < lit;
   context.globalAlpha = shown ? 1 : 0.22;
-  context.fillStyle = first === undefined ? look.fill : colorOf(first, range);
+  if (content === "values" && !mask) context.fillStyle = theme.surface;
+  else context.fillStyle = first === undefined ? look.fill : colorOf(first, range);
   context.fillRect(inner.x, inner.y, inner.width, inner.height);
+  if (mask !== WRITTEN) hatch(context, inner, mask, content === "values" && !mask ? theme.muted : look.ink);
   if (piece.inside < 128 / layout.elementBits) {
     context.fillStyle = patterns(context).empty(look.ink);
     context.fillRect(inner.x, inner.y, inner.width, inner.height);
@@ -96,13 +101,25 @@ function paintPiece(
   context.globalAlpha = shown ? 1 : 0.5;
   context.fillStyle = !shown ? theme.text : first === undefined ? look.ink : inkFor(first, range);
   context.font = `11px ${theme.codeFont}`;
-  text(context, rect, numbers ? numbers.slice(0, 2).map(shortNumber).join(" ") : label);
+  if (content === "places" || numbers)
+    text(context, rect, numbers ? numbers.slice(0, 2).map(shortNumber).join(" ") : label);
   context.globalAlpha = 1;
   if (touched && piece.address >= touched[0] && piece.address < touched[1]) {
     context.fillStyle = theme.text;
     context.fillRect(rect.x + 1, rect.y + rect.height - 3, rect.width - 2, 2);
   }
   if (piece.address === selected) outline(context, rect, theme);
+}
+
+/** Over the bytes that nobody has written. */
+function hatch(context: CanvasRenderingContext2D, rect: Rect, mask: number, ink: string): void {
+  const byte = rect.width / 16;
+  const { globalAlpha } = context;
+  context.globalAlpha = globalAlpha * 0.45; // what is written over it stays readable
+  context.fillStyle = patterns(context).empty(ink);
+  for (let i = 0; i < 16; i++)
+    if (!((mask >>> i) & 1)) context.fillRect(rect.x + i * byte, rect.y, byte + 0.3, rect.height);
+  context.globalAlpha = globalAlpha;
 }
 
 function shortNumber(value: number): string {

@@ -13,6 +13,7 @@ import {
   readMoments,
   type TensorMap,
   type Tile,
+  WRITTEN,
 } from "./data";
 import type { Looked } from "./details";
 import { Editor, tileAt } from "./editor";
@@ -47,6 +48,7 @@ export class Model {
   content: Content = "places";
   range: Range = { low: 0, high: 0 };
   readonly #rows: TensorWindow;
+  readonly #written: TensorWindow;
   readonly #changes: Changes;
   #follows = true;
   #key = "";
@@ -57,6 +59,7 @@ export class Model {
   ) {
     this.#changes = changes;
     this.#rows = new TensorWindow(source, "bytes", 64, changes.redraw, changes.failed);
+    this.#written = new TensorWindow(source, "written", 64, changes.redraw, changes.failed);
   }
 
   /** Reads what Python published; true where it is another launch, or another CTA. */
@@ -102,6 +105,15 @@ export class Model {
     return row && Array.from({ length: 16 }, (_, i) => row[(address % LINE) + i] as number);
   };
 
+  /** Mask of the chunk's bytes that anybody has written. */
+  readonly writtenAt = (address: number): number | undefined => {
+    const { info, launch } = this;
+    if (!info?.alive || !launch || address + 16 > launch.bytes) return undefined;
+    const row = this.#written.row(info.rows[0] + Math.floor(address / LINE));
+    const at = (address % LINE) / 8;
+    return row && (row[at] as number) | ((row[at + 1] as number) << 8);
+  };
+
   readonly valuesAt = (address: number): number[] | undefined => {
     const bytes = this.bytesAt(address);
     return bytes && numbersIn(bytes, this.editor.layout.element);
@@ -115,7 +127,15 @@ export class Model {
     const { layout, from, map } = this.editor;
     const box = from === "map" && map ? questionOfMap(map) : undefined;
     const globalBase = map?.map.address ?? "0x0";
-    return { layout, frame: this.info, areas: this.areas, bytes: this.bytesAt, box, globalBase };
+    return {
+      layout,
+      frame: this.info,
+      areas: this.areas,
+      bytes: this.bytesAt,
+      written: this.writtenAt,
+      box,
+      globalBase,
+    };
   }
 
   /** Colours span the open tile's values, without the outermost. */
@@ -125,7 +145,9 @@ export class Model {
     const every = Math.max(1, Math.ceil(pieces.length / SAMPLED));
     const values = pieces
       .filter((_, i) => i % every === 0)
-      .flatMap((piece) => this.valuesAt(piece.address) ?? [])
+      .flatMap(
+        (piece) => (this.writtenAt(piece.address) === WRITTEN ? this.valuesAt(piece.address) : []) ?? [],
+      )
       .filter(Number.isFinite)
       .sort((a, b) => a - b);
     const at = (share: number) => values[Math.round(share * (values.length - 1))] ?? 0;

@@ -161,5 +161,13 @@ export function chunkKey(dark: boolean): HTMLElement {
     swatch.style.color = look.ink;
     return swatch;
   });
-  return h("span", { class: "ssm-key" }, "16-byte chunk of the matrix row:", ...swatches);
+  const hatched = h("span", { class: "ssm-swatch ssm-unwritten" });
+  return h(
+    "span",
+    { class: "ssm-key" },
+    "16-byte chunk of the matrix row:",
+    ...swatches,
+    hatched,
+    "not written yet",
+  );
 }

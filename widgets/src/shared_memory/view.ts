@@ -52,6 +52,7 @@ export function makeView(options: ViewOptions): View {
         content: model.content,
         range: model.range,
         values: model.valuesAt,
+        written: model.writtenAt,
       }),
       describe: (address) => chunkText(model.looked, address),
       select,
