@@ -46,6 +46,7 @@ SM90 = (
     Fault("exchange_without_second_barrier", "race", 128),
     Fault("lanes_without_warp_sync", "missing_warp_sync", 32),
     Fault("lane_arrives_for_warp", "race", 64),
+    Fault("lane_copies_for_warp", "missing_warp_sync", 32),
     Fault("lane_overwrites_for_warp", "missing_warp_sync", 32),
     Fault("lanes_write_one_word", "lanes_collide", 32),
     Fault("ctas_write_one_word", "race", 32, grid=2),

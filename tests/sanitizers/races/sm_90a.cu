@@ -52,6 +52,18 @@ KERNEL(lane_arrives_for_warp) {
   }
 }
 
+KERNEL(lane_copies_for_warp) {
+  __shared__ alignas(16) uint32_t words[32];
+  STORE(&words[threadIdx.x], in[threadIdx.x]);  // lane_copies_for_warp: other
+  FENCE_PROXY();
+  if (kRight) __syncwarp();
+  if (threadIdx.x == 0) {
+    BULK_STORE(out, words, 128);  // lane_copies_for_warp: at
+    BULK_COMMIT();
+    BULK_WAIT();
+  }
+}
+
 // All lanes read a word, and lane 0 overwrites it.
 KERNEL(lane_overwrites_for_warp) {
   __shared__ uint32_t word;

@@ -45,7 +45,7 @@ void RaceDetector::issued(const Actor& actor, const AsyncOp& op) {
   Threads& threads = cluster.threads;
   Issued& made = cluster.operations[op.id];
   const bool first = made.views.empty();
-  threads.each_part(*actor.warp, actor.lanes, [&](Strand& strand, std::uint32_t) {
+  threads.each(*actor.warp, actor.lanes, [&](Strand& strand) {
     threads.tick(strand);
     if (first && made.views.empty()) made.record = record_of(actor, strand);
     made.views.push_back(threads.tell(strand));
