@@ -62,17 +62,18 @@ def test_in_place_and_masked(device: torch.device, head_dim: int) -> None:
     close(s_a, theirs.s_merged)
 
 
+@pytest.mark.parametrize("rule", [Rule.BASE2, Rule.BASE2_NATURAL])
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("n", [1, 2, 5, 33])
 @pytest.mark.parametrize("head_dim", [7, 128, 512])
-def test_states(device: torch.device, dtype: torch.dtype, n: int, head_dim: int) -> None:
+def test_states(device: torch.device, dtype: torch.dtype, n: int, head_dim: int, rule: Rule) -> None:
     v = torch.randn(29, n, 6, head_dim, device=device, dtype=dtype)
     s = torch.randn(29, n, 6, device=device) * 5
     s[0], s[1, 0], s[2, -1] = -math.inf, math.inf, -math.inf
 
     def arguments() -> StatesArguments:
         out = torch.full((29, 6, head_dim), math.nan, device=device, dtype=dtype)
-        return StatesArguments(v, s, out, torch.full((29, 6), math.nan, device=device), Rule.BASE2)
+        return StatesArguments(v, s, out, torch.full((29, 6), math.nan, device=device), rule)
 
     ours, theirs = arguments(), arguments()
     cuda.states(ours)
@@ -91,11 +92,11 @@ def test_as_an_implementation_of_the_operators() -> None:
     close(lse, s + 1)
     states, _ = merge_states(torch.stack([v, v + 1], 1), torch.stack([s, s], 1), implementation="cuda")
     close(states, v + 0.5)
+    _, natural = merge_states(torch.stack([v, v], 1), torch.stack([s, s], 1), base="e", implementation="cuda")
+    close(natural, s + math.log(2))
 
 
 def test_what_it_has_no_kernel_for_is_refused() -> None:
     v, s = torch.randn(3, 2, 64), torch.randn(3, 2)
-    with pytest.raises(ValueError, match="has no kernel for the rule 'base 2 rule, natural'"):
-        merge_states(v.unsqueeze(1), s.unsqueeze(1), base="e", implementation="cuda")
     with pytest.raises(ValueError, match=r"has no kernel that merges torch\.float32 into torch\.float16"):
         merge_state(v, s, v, s, v_merged=torch.empty_like(v, dtype=torch.float16), implementation="cuda")

@@ -2,8 +2,9 @@
 //
 //   top = max LSE_i    w_i = base^(LSE_i − top)    V = Σ w_i · V_i / Σ w_i    LSE = top + log_base Σ w_i
 //
-// Three rules, which agree on finite LSE:
+// Rules, which agree on finite LSE up to the base:
 //   base2       FlashInfer's merge_state and merge_states. Base 2. No state but LSE = −inf: V = 0, LSE = −inf
+//   natural     the same with natural logarithms
 //   v2          SGLang's merge_state_v2. Natural. +inf counts as −inf; all −inf gives NaN
 //   v2_guarded  as v2, but all −inf gives V = 0, LSE = −inf, and a V whose LSE is −inf is not looked at
 //
@@ -14,21 +15,26 @@
 
 namespace {
 
-enum class Rule { kBase2, kV2, kV2Guarded };
+enum class Rule { kBase2, kNatural, kV2, kV2Guarded };
+
+__device__ constexpr bool is_v2(Rule rule) {
+  return rule == Rule::kV2 || rule == Rule::kV2Guarded;
+}
 
 constexpr int kThreads = 128;
 constexpr int kCtasPerSm = 6;  // of merge_states: enough loads in flight, at 80 registers per thread
 
 template <Rule kRule>
 __device__ float read_lse(float s) {
-  return kRule != Rule::kBase2 && s == INFINITY ? -INFINITY : s;
+  return is_v2(kRule) && s == INFINITY ? -INFINITY : s;
 }
 
 template <Rule kRule>
 __device__ float weight_of(float s, float top) {
   const float below = s - top;
-  // base2: −inf − −inf and inf − inf are NaN, which fmaxf turns into −inf, weight 0
-  return kRule == Rule::kBase2 ? exp2f(fmaxf(below, -INFINITY)) : expf(below);
+  if (is_v2(kRule)) return expf(below);
+  // −inf − −inf and inf − inf are NaN, which fmaxf turns into −inf, weight 0
+  return kRule == Rule::kBase2 ? exp2f(fmaxf(below, -INFINITY)) : expf(fmaxf(below, -INFINITY));
 }
 
 template <Rule kRule>
@@ -115,7 +121,7 @@ struct States {
 
 // v [tokens, states, heads, head_dim], s [tokens, states, heads]. The states are walked once, with a running
 // maximum.
-template <class T, int N>
+template <class T, int N, Rule kRule>
 __device__ void merge_states(const T* v, const float* s, T* v_out, float* s_out, long long rows, int states,
                              int heads, int head_dim, int lanes) {
   constexpr int kInFlight = 4;
@@ -130,7 +136,7 @@ __device__ void merge_states(const T* v, const float* s, T* v_out, float* s_out,
       float higher = top;
 #pragma unroll
       for (int j = 0; j < kInFlight; ++j) higher = fmaxf(higher, at.s[j]);
-      const float scale = weight_of<Rule::kBase2>(top, higher);
+      const float scale = weight_of<kRule>(top, higher);
       top = higher;
       total *= scale;
 #pragma unroll
@@ -138,18 +144,18 @@ __device__ void merge_states(const T* v, const float* s, T* v_out, float* s_out,
 #pragma unroll
       for (int j = 0; j < kInFlight; ++j) {
         if (i + j >= states) break;
-        const float weight = weight_of<Rule::kBase2>(at.s[j], top);
+        const float weight = weight_of<kRule>(at.s[j], top);
         total += weight;
 #pragma unroll
         for (int k = 0; k < N; ++k) sum[k] = fmaf(weight, portable::to_float(at.v[j].element[k]), sum[k]);
       }
     }
-    const float inverse = inverse_of<Rule::kBase2>(total);
+    const float inverse = inverse_of<kRule>(total);
     portable::Pack<T, N> merged;
 #pragma unroll
     for (int k = 0; k < N; ++k) merged.element[k] = portable::from_float<T>(sum[k] * inverse);
     *reinterpret_cast<portable::Pack<T, N>*>(v_out + group.row * head_dim + column) = merged;
-    if (column == 0) s_out[group.row] = lse_of<Rule::kBase2>(top, total);
+    if (column == 0) s_out[group.row] = lse_of<kRule>(top, total);
   }
 }
 
@@ -164,17 +170,18 @@ __device__ void merge_states(const T* v, const float* s, T* v_out, float* s_out,
            float* s_out, long long rows, int heads, int head_dim, int lanes) {                         \
     merge_pair<T, N, RULE>(v_a, s_a, v_b, s_b, mask, v_out, s_out, rows, heads, head_dim, lanes);      \
   }
-#define SGLAB_MERGE_STATES(NAME, T, N)                                                                \
+#define SGLAB_MERGE_STATES(NAME, T, N, RULE)                                                          \
   extern "C" __global__ void __launch_bounds__(kThreads, kCtasPerSm)                                  \
       NAME(const T* v, const float* s, T* v_out, float* s_out, long long rows, int states, int heads, \
            int head_dim, int lanes) {                                                                 \
-    merge_states<T, N>(v, s, v_out, s_out, rows, states, heads, head_dim, lanes);                     \
+    merge_states<T, N, RULE>(v, s, v_out, s_out, rows, states, heads, head_dim, lanes);               \
   }
 #define SGLAB_MERGES(SUFFIX, T, N)                                          \
   SGLAB_MERGE_PAIR(merge_state_##SUFFIX, T, N, Rule::kBase2)                \
   SGLAB_MERGE_PAIR(merge_state_v2_##SUFFIX, T, N, Rule::kV2)                \
   SGLAB_MERGE_PAIR(merge_state_v2_guarded_##SUFFIX, T, N, Rule::kV2Guarded) \
-  SGLAB_MERGE_STATES(merge_states_##SUFFIX, T, N)
+  SGLAB_MERGE_STATES(merge_states_##SUFFIX, T, N, Rule::kBase2)             \
+  SGLAB_MERGE_STATES(merge_states_natural_##SUFFIX, T, N, Rule::kNatural)
 SGLAB_MERGES(f32, float, 4)
 SGLAB_MERGES(f16, __half, 8)
 SGLAB_MERGES(bf16, __nv_bfloat16, 8)

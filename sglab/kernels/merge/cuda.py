@@ -14,14 +14,13 @@ from sglab.kernels.merge.contract import PairArguments, Rule, StatesArguments
 THREADS = 128
 VECTOR_BYTES = 16
 WARP = 32
-_RULES = {Rule.BASE2: "merge_state", Rule.V2: "merge_state_v2", Rule.V2_GUARDED: "merge_state_v2_guarded"}
+_PAIRS = {Rule.BASE2: "merge_state", Rule.V2: "merge_state_v2", Rule.V2_GUARDED: "merge_state_v2_guarded"}
+_STATES = {Rule.BASE2: "merge_states", Rule.BASE2_NATURAL: "merge_states_natural"}
 _DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 
 
 def refuses(arguments: PairArguments | StatesArguments) -> str | None:
     """Why these kernels cannot run a call, or None."""
-    if arguments.rule not in _RULES or (isinstance(arguments, StatesArguments) and arguments.rule is not Rule.BASE2):
-        return f"has no kernel for the rule '{arguments.rule.value}'"
     inputs = arguments.v if isinstance(arguments, StatesArguments) else arguments.v_a
     if arguments.v_merged.dtype != inputs.dtype:
         return f"has no kernel that merges {inputs.dtype} into {arguments.v_merged.dtype}"
@@ -31,7 +30,7 @@ def refuses(arguments: PairArguments | StatesArguments) -> str | None:
 def pair(a: PairArguments) -> tuple[LaunchRecord, ...]:
     """Merge two states. One group of lanes owns a row, so an output may be an input."""
     tokens, heads, head_dim = a.v_a.shape
-    kernel, lanes = _kernel(_RULES[a.rule], (a.v_a, a.v_b, a.v_merged))
+    kernel, lanes = _kernel(_PAIRS[a.rule], (a.v_a, a.v_b, a.v_merged))
     arguments = [a.v_a, a.s_a, a.v_b, a.s_b, a.mask, a.v_merged, a.s_merged, tokens * heads, heads, head_dim, lanes]
     return _launch(kernel, tokens * heads, lanes, arguments, a.device)
 
@@ -39,7 +38,7 @@ def pair(a: PairArguments) -> tuple[LaunchRecord, ...]:
 def states(a: StatesArguments) -> tuple[LaunchRecord, ...]:
     """Merge n states."""
     tokens, n, heads, head_dim = a.v.shape
-    kernel, lanes = _kernel("merge_states", (a.v, a.v_merged))
+    kernel, lanes = _kernel(_STATES[a.rule], (a.v, a.v_merged))
     arguments = [a.v, a.s, a.v_merged, a.s_merged, tokens * heads, n, heads, head_dim, lanes]
     return _launch(kernel, tokens * heads, lanes, arguments, a.device)
 
