@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 pytest.importorskip("triton")
 
 import sglab
-from sglab.widgets import PageTable, SplitKV, html_page
+from sglab.widgets import PageTable, SplitKV, WarpRoles, html_page
 
 
 def test_selecting_a_request_in_one_widget_selects_it_in_the_other(page: Page, tmp_path: Path) -> None:
@@ -25,6 +25,29 @@ def test_selecting_a_request_in_one_widget_selects_it_in_the_other(page: Page, t
     expect(split.locator(".sg-details")).to_contain_text("1,000")
     split.press("ArrowDown")
     expect(table.locator(".sg-details")).to_contain_text("Request r2")
+
+
+def test_a_saved_page_leads_from_a_page_of_the_pool_to_its_copies(page: Page, tmp_path: Path) -> None:
+    batch = sglab.decode_batch([300], num_heads=128, page_size=128, dtype="float16", seed=0)
+    roles = WarpRoles(sglab.trace(batch, backend="cutlass_mla"))
+    path = tmp_path / "trail.html"
+    path.write_text(html_page([PageTable(batch), roles], "Trail"), encoding="utf-8")
+    assert path.stat().st_size < 5_000_000
+    page.goto(path.as_uri())
+    table, timeline = page.locator(".sg-widget").nth(0), page.locator(".sg-widget").nth(1)
+    expect(timeline.locator(".sg-timeline-label").first).to_be_visible()
+    field = table.get_by_label("Find a request")
+    field.fill("page 2")
+    field.press("Enter")
+    details = timeline.locator(".sg-details")
+    expect(details).to_contain_text("Of request r0. 34 instructions read it here")
+    expect(timeline.locator(".sg-timeline-label[aria-pressed=true]")).to_have_text(["9 load", "9 load"])
+    timeline.press("Shift+ArrowRight")  # the first that reads it
+    timeline.press("Enter")
+    expect(details).to_contain_text("page 2, tokens")
+    expect(table.locator(".sg-details")).to_contain_text("Page 2")
+    timeline.press("Escape")
+    expect(details).to_contain_text("Press an instruction")
 
 
 def test_a_widget_looks_the_same_beside_others(page: Page, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ export function makeControls(disposer: Disposer, axis: AxisChoice, actions: Cont
   const field = h("input", {
     type: "search",
     class: "sg-field swr-search",
-    placeholder: "Search: mbarrier.arrive, mla_decode.cu:263, full[1]",
+    placeholder: "Search: mbarrier.arrive, kernel.cu:47, full[1]",
     "aria-label": "Search instructions, source lines and barriers (/)",
   });
   const answer = h("output", { class: "swr-answer", "aria-live": "polite" });
