@@ -9,6 +9,7 @@ from typing import Any
 
 from sglab.gpu.errors import SessionError
 from sglab.gpu.event_kinds import event_kind
+from sglab.gpu.triton_lines import with_callers
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Code(Sequence[Instruction]):
     """The instructions of one kernel, by pc."""
 
     def __init__(self, kernel: str, ptx: str, rows: Sequence[Any]) -> None:
-        self._kernel, self.rows = kernel, rows
+        self._kernel, self.rows = kernel, with_callers(ptx, rows)
         self._text = ptx.splitlines()
 
     def __len__(self) -> int:

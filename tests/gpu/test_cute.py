@@ -1,6 +1,7 @@
 """CuTe DSL functions compile to PTX and launch like any other."""
 
 import struct
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from cutlass.cute.runtime import make_fake_compact_tensor  # noqa: E402
 
 from sglab import gpu  # noqa: E402
 from sglab.gpu.compilers.cute import compile_cute  # noqa: E402
+from sglab.widgets import KernelDebugger  # noqa: E402
 
 
 @cute.kernel
@@ -46,6 +48,19 @@ def test_unknown_shapes_travel_in_a_struct() -> None:
     structs = [struct.pack("<Qixxxx", tensor.data_ptr(), 300) for tensor in (x, y, out)]
     module["add_kernel"].launch(gpu.EmulatedDevice(), grid=3, args=structs, extra=[x, y, out])
     assert torch.equal(out, x + y)
+
+
+def test_instructions_know_their_lines_and_the_debugger_steps_by_them() -> None:
+    module = compile_cute(_add, *(make_fake_compact_tensor(cutlass.Float32, (300,)) for _ in range(3)), arch="sm_90a")
+    source = Path(__file__).read_text().splitlines()
+    kernel = module["add_kernel"]
+    lines = {source[kernel.code[pc].source[1] - 1].strip() for pc in kernel.code.find(opcode="st.global")}
+    assert lines == {"out[i] = x[i] + y[i]"}
+    x, y, out = torch.randn(300), torch.randn(300), torch.zeros(300)
+    widget = KernelDebugger(kernel.session(gpu.EmulatedDevice("sm_90a"), grid=3, args=[x, y, out]))
+    sentences = [widget.go("line", {"cta": 0, "warp": 0})["sentence"] for _ in range(4)]
+    assert all(f"({Path(__file__).name}:" in sentence for sentence in sentences)
+    assert len({sentence.partition("(")[2] for sentence in sentences}) == 4
 
 
 def test_what_the_dsl_refuses_is_told() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import re
 import weakref
 from itertools import pairwise
 from pathlib import Path
@@ -469,15 +470,21 @@ def test_a_captured_triton_launch_is_stepped_by_the_lines_of_its_author(tmp_path
     @triton_kernel
     def largest(x_ptr, y_ptr, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
         x = tl.load(x_ptr + tl.arange(0, BLOCK))
-        tl.store(y_ptr, tl.max(x, 0))
+        top = tl.max(x, 0)
+        tl.store(y_ptr, top)
 
     x, y = torch.arange(128.0), torch.zeros(1)
     widget = KernelDebugger(gpu.capture(lambda: largest[(1,)](x, y, BLOCK=128, num_warps=1)), tensors={"y": y})
     files = widget.code["files"]
     assert (files[0]["name"], files[0]["language"]) == (Path(__file__).name, "python")
     assert [file["library"] for file in files] == [False, *[True] * (len(files) - 1)]
-    sentences = [go(widget, "line", {"cta": 0, "warp": 0})["sentence"] for _ in range(2)]
-    assert all(Path(__file__).name in sentence for sentence in sentences)
+    look = {"cta": 0, "warp": 0}
+    stops = []
+    while not (state := go(widget, "line", look))["over"]:
+        assert Path(__file__).name in state["sentence"]
+        stops.append(widget._tables.line_of(widget.session.warp(0, 0).groups[0].at.pc))
+    assert {path for path, _ in stops} == {__file__}  # tl.max's own lines count as the one that calls it
+    assert len({line for _, line in stops}) >= 3
     assert go(widget, "end")["over"]
     assert y.item() == 127
 
@@ -488,3 +495,18 @@ def test_a_session_that_failed_before_still_tells_how() -> None:
         session.run()
     state = KernelDebugger(session).look(FOLLOW)
     assert state["failed"] and state["failure"]["kind"] == "deadlock" and state["failure"]["cycle"]
+
+
+def test_without_lines_a_line_is_an_instruction() -> None:
+    module = gpu.Module(re.sub(r"^\s*\.loc.*$", "", PTX.read_text(), flags=re.MULTILINE))
+    session = module["collatz"].session(
+        gpu.EmulatedDevice("sm_90a"), grid=1, block=64, args=[torch.ones(128).int(), torch.zeros(128).int()]
+    )
+    widget = KernelDebugger(session)
+    look = {"cta": 0, "warp": 1}
+    assert widget.code["files"] == []
+    for executed in (1, 2, 3):
+        go(widget, "line", look)
+        assert session.warp(1).executed == executed
+    go(widget, "line_back", look)
+    assert session.warp(1).executed == 2

@@ -26,7 +26,7 @@ def compile_cute(function: Any, *arguments: Any, arch: str = "sm_100a") -> Modul
     name = getattr(function, "__name__", "function")
     with tempfile.TemporaryDirectory() as folder, announced(f"compiling the CuTe DSL function {name} for {target}"):
         try:
-            options = f"--gpu-arch {target} --keep-ptx --dump-dir {folder}"
+            options = f"--gpu-arch {target} --keep-ptx --dump-dir {folder} --generate-line-info"
             compiled = cute.compile(function, *arguments, options=options)
             return Module(compiled.__ptx__, f"{name} (CuTe DSL)")
         except Exception as error:

@@ -154,6 +154,8 @@ class Jobs:
             "warp_event_back": lambda: mover.back_to(code.pcs_of_events(), warp),
             "force": lambda: mover.force(warp),
         }
+        if not code.paths:  # without lines, every instruction stands for one
+            action = {"line": "warp", "line_back": "warp_back"}.get(action, action)
         if action not in of_warp:
             raise ValueError(f"there is no action {action!r}; there are {', '.join([*alone, *of_warp])}")
         return of_warp[action]()

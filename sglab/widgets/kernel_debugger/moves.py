@@ -105,7 +105,8 @@ class Mover:
         try:
             while True:
                 stop = yield from self._advance(warp)
-                if stop.reason != "reached" or self._line(warp) not in (begin, None):
+                ended = stop.reason != "reached" or self.session.over
+                if ended or self._line(warp) not in (begin, None):
                     return stop
         finally:
             self.session.unbreak(number)

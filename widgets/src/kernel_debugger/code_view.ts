@@ -92,8 +92,14 @@ export class CodeView {
     this.ptx.finishHead();
     disposer.listen(this.source.element, "focusin", () => this.#activate("source"));
     disposer.listen(this.ptx.element, "focusin", () => this.#activate("ptx"));
-    this.#active = files.some(({ available }) => available) ? "source" : "ptx";
-    this.element = h("div", { class: "kd-codes" }, this.source.element, this.ptx.element);
+    const found = files.some(({ available }) => available);
+    this.#active = found ? "source" : "ptx";
+    this.element = h(
+      "div",
+      { class: "kd-codes", "data-only": found ? undefined : "ptx" },
+      this.source.element,
+      this.ptx.element,
+    );
   }
 
   async open(): Promise<void> {
@@ -103,7 +109,7 @@ export class CodeView {
       await this.source.show(
         undefined,
         "cuda",
-        "This PTX has no line information, so it leads to no source. Compile it with -lineinfo.",
+        "This PTX has no line information, so it leads to no source: nvcc writes it with -lineinfo.",
       );
   }
 

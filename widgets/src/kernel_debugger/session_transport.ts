@@ -36,6 +36,7 @@ export class SessionTransport extends Transport {
   override step(direction: 1 | -1, granularity: Granularity = this.granularity): void {
     const kind = GRANULARITIES.find(({ id }) => id === granularity.id) ?? GRANULARITIES[0];
     if (!kind || (this.playing && this.driver()?.working)) return; // playing waits for each step
+    if (direction > 0 && this.driver()?.state?.over) return;
     this.driver()?.go(direction > 0 ? kind.forward : kind.back);
   }
 
