@@ -73,6 +73,7 @@ export function firstNumber(word: number, format: Format): number {
 }
 
 export function textOf(word: number, format: Format): string {
+  if (format === "s32") return String(word | 0).replace("-", "−");
   if (format === "hex") return `0x${(word >>> 0).toString(16).padStart(8, "0")}`;
   return numbersOf(word, format).map(short).join(" ");
 }
