@@ -426,6 +426,14 @@ def test_stepping_tiles_and_moments_with_keys(host: Host) -> None:
     expect(page.get_by_role("button", name="values")).to_have_attribute("aria-pressed", "true")
 
 
+def test_the_help_tells_each_key_once(host: Host) -> None:
+    page = show(host, SharedMemory(product().session))
+    page.locator(".sg-widget").press("?")
+    keys = page.get_by_role("dialog").locator("kbd").all_inner_texts()
+    assert keys.count("[") == keys.count("]") == 1 and len(keys) == len(set(keys))
+    expect(page.get_by_role("row", name="] next tile")).to_be_visible()
+
+
 def test_grids_are_walked_with_the_keyboard(host: Host) -> None:
     page = show(host, SharedMemory(product().session))
     grid = page.locator(".sg-cells").first
