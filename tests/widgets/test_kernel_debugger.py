@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import linecache
 import re
 import weakref
 from itertools import pairwise
@@ -415,6 +416,10 @@ def test_sources_are_found_and_their_absence_is_explained(tmp_path: Path) -> Non
     shipped = SourceFinder().find("csrc/kernels/sm90/ptx.cuh")
     assert shipped.text is not None
     assert shipped.note == ""
+    cell = "/tmp/ipykernel_123/4567.py"
+    linecache.cache[cell] = (7, None, ["x = 1\n"], cell)
+    assert SourceFinder().find("/tmp/ipykernel_99/4567.py").text == "x = 1\n"  # an earlier kernel compiled it
+    assert SourceFinder().find("/tmp/ipykernel_99/4568.py").text is None
     (tmp_path / "mine.cu").write_text("// mine\n")
     assert SourceFinder().find("mine.cu").text is None
     assert "source_paths" in SourceFinder().find("mine.cu").note

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from sglab.gpu import Kernel
 
+from .register_types import float_types
 from .source import SourceFinder, SourceText, is_library
 
 KINDS = (
@@ -84,6 +86,11 @@ class CodeTables:
         path = self.paths[file]
         inside = [bool(row[0]) and any(at[0] == path and at[1] == line for at in row[3]) for row in self._rows]
         return [pc for pc, here in enumerate(inside) if here and not (pc and inside[pc - 1])]
+
+    @cached_property
+    def float_types(self) -> dict[str, str]:
+        """See register_types."""
+        return float_types(self.kernel.code.text(row[0]) for row in self._rows if row[0])
 
     def ptx_lines(self, pcs: Sequence[int]) -> list[int]:
         """Of instructions, ascending."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,9 @@ from sglab.gpu import KernelError
 from sglab.gpu.session import Session
 
 from ..wire import WireArray
+from .code import CodeTables
 from .names import Names
-from .sentences import LineOf, capitalised, sentence
+from .sentences import capitalised, sentence
 from .state import Focus, registers, snapshot
 
 AROUND = 150
@@ -46,8 +47,11 @@ class Interned:
 class Recorder:
     """Collects moments. A moment's registers are a set per group of lanes, a set is pairs of (register, values)."""
 
-    def __init__(self, session: Session, names: Names, read_watches: ReadWatches) -> None:
+    def __init__(
+        self, session: Session, names: Names, read_watches: ReadWatches, register_types: Mapping[str, str]
+    ) -> None:
         self._session, self._names_of, self._read_watches = session, names, read_watches
+        self._types = register_types
         self._values, self._sets = Interned(), Interned()
         self._names: dict[tuple[Any, ...], int] = {}
         self.rows: dict[int, dict[str, Any]] = {}
@@ -71,7 +75,7 @@ class Recorder:
         self.rows[session.now] = row
 
     def _set(self, cta: int, warp: int, group: int) -> int:
-        found, data = registers(self._session, cta, warp, group)
+        found, data = registers(self._session, cta, warp, group, self._types)
         pairs = [
             (self._names.setdefault(tuple(row), len(self._names)), self._values.add(values))
             for row, values in zip(found, data, strict=True)
@@ -97,11 +101,11 @@ def saved_moments(
     visits: Sequence[int],
     common: dict[str, Any],
     read_watches: ReadWatches,
-    line_of: LineOf,
+    code: CodeTables,
 ) -> dict[str, Any]:
     """Tensors with the moments around the present one and those visited. The session is left as it was found."""
     here, origin, failed = session.now, session.moment, session.fault is not None
-    recorder = Recorder(session, names, read_watches)
+    recorder = Recorder(session, names, read_watches, code.float_types)
     recorder.keep(common["sentence"], failed)
     length = common["length"]
     near = sorted(range(max(0, here - AROUND), min(length, here + AROUND) + 1), key=lambda at: abs(at - here))
@@ -111,7 +115,7 @@ def saved_moments(
                 if position in recorder.rows or recorder.full:
                     continue
                 session.seek(position)
-                recorder.keep(capitalised(sentence(session, None, None, line_of)), False)
+                recorder.keep(capitalised(sentence(session, None, None, code.line_of)), False)
         finally:
             _return(session, origin, failed)
     return recorder.tensors({**common, "present": here})

@@ -49,7 +49,7 @@ class SourceFinder:
         self._digests = dict(digests or {})
 
     def find(self, path: str) -> SourceText:
-        cell = linecache.getlines(path)  # a notebook's cell has a name and text, but no file
+        cell = linecache.getlines(path) or _cell_of_earlier(path)  # a notebook's cell has a name and text, but no file
         if cell and not Path(path).is_file():
             return SourceText(path, "".join(cell))
         for candidate in self._candidates(path):
@@ -73,6 +73,16 @@ class SourceFinder:
         if digest is None or digest == hashlib.sha256(text.encode()).hexdigest():
             return ""
         return "This file has changed since the kernel was compiled: lines may be off."
+
+
+def _cell_of_earlier(path: str) -> list[str]:
+    """The cell that an earlier Jupyter kernel ran, if this one has run it, too: its file is named for its text, its
+    folder for the kernel's process."""
+    if not re.search(r"/ipykernel_\d+/", path):
+        return []
+    name = Path(path).name
+    same = (known for known in [*linecache.cache] if Path(known).name == name and "/ipykernel_" in known)
+    return linecache.getlines(next(same, ""))
 
 
 def _read(path: Path) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -67,9 +68,11 @@ def snapshot(session: Session, focus: Focus, names: Names) -> dict[str, Any]:
     }
 
 
-def registers(session: Session, cta: int, warp: int, group: int) -> tuple[list[list[Any]], list[bytes]]:
+def registers(
+    session: Session, cta: int, warp: int, group: int, types: Mapping[str, str]
+) -> tuple[list[list[Any]], list[bytes]]:
     """([name, type, bytes per lane], its bytes) of the registers that a group of a warp will still read. A predicate
-    has 0 bytes per lane and one mask."""
+    has 0 bytes per lane and one mask. types: of those that are declared by their size alone, where it is known"""
     try:
         found = session.registers(warp, group, cta)
     except SessionError:
@@ -82,7 +85,8 @@ def registers(session: Session, cta: int, warp: int, group: int) -> tuple[list[l
             rows.append([register.name, register.type, 0])
             data.append(mask.to_bytes(4, "little"))
         else:
-            rows.append([register.name, register.type, values.nbytes // 32])
+            kind = types.get(register.name, register.type) if register.type.startswith("b") else register.type
+            rows.append([register.name, kind, values.nbytes // 32])
             data.append(values.tobytes())
     return rows, data
 

@@ -148,7 +148,7 @@ class KernelDebugger(Widget):
             return [self._read(watch, focus) for watch in self._watches]
 
         page = super().saved()
-        known = self._names, self._jobs.visits, self._common(), watches, self._tables.line_of
+        known = self._names, self._jobs.visits, self._common(), watches, self._tables
         page["tensors"] |= saved_moments(self.session, *known)
         return page
 
@@ -158,7 +158,7 @@ class KernelDebugger(Widget):
         rows: list[list[Any]] = []
         data: list[bytes] = []
         if focus.cta is not None:
-            rows, data = registers(self.session, focus.cta.linear, focus.warp, focus.group)
+            rows, data = registers(self.session, focus.cta.linear, focus.warp, focus.group, self._tables.float_types)
         state["registers"] = {"rows": rows, "bytes": joined(data)}
         state["watches"] = [self._read(watch, focus) for watch in self._watches]
         return {**self._common(), **state}

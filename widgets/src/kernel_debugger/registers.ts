@@ -26,14 +26,8 @@ export function readRegisters(
     const view = new DataView(data.buffer, data.byteOffset + at, length);
     at += length;
     const changed = before.size > 0 && !same(before.get(name), view);
-    return { name, type: likelyType(name, type), size, view, changed };
+    return { name, type, size, view, changed };
   });
-}
-
-/** nvcc declares registers of floats by their size alone, .b32 %f1, and tells what they hold by their names. */
-function likelyType(name: string, type: string): string {
-  if (type === "b32" && /^%f\d/.test(name)) return "f32";
-  return type === "b64" && /^%fd\d/.test(name) ? "f64" : type;
 }
 
 function same(a: DataView | undefined, b: DataView): boolean {
