@@ -20,12 +20,24 @@ export function followSession(
   if (!source.live) return;
   let timer: ReturnType<typeof setTimeout> | undefined;
   let at: number | undefined; // where the session is, as far as this page knows
+  let asked = 0; // moves that Python has not answered: until then it tells of positions that the reader has left again
   const fromPython = () => {
     const now = source.get<number>("now");
     const known = clock();
-    if (now < 0 || now === at || !known) return;
+    if (asked || timer !== undefined || now < 0 || now === at || !known) return;
     at = now;
     transport.goTo(known.stepOf(now));
+  };
+  const move = async (position: number) => {
+    at = position;
+    asked += 1;
+    try {
+      await source.call("seek", { position });
+    } catch {
+      // the connection's state is shown elsewhere
+    }
+    asked -= 1;
+    fromPython();
   };
   const toPython = () => {
     const known = clock();
@@ -33,8 +45,8 @@ export function followSession(
     if (now < 0 || !known || known.stepOf(at ?? now) === transport.position) return;
     clearTimeout(timer);
     timer = setTimeout(() => {
-      at = known.momentAt(transport.position);
-      source.call("seek", { position: at }).catch(() => {}); // the connection's state is shown elsewhere
+      timer = undefined;
+      void move(known.momentAt(transport.position));
     }, SETTLE_MS);
   };
   disposer.add(source.onChange("now", fromPython));
