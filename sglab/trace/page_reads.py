@@ -75,6 +75,8 @@ def _copies(log: EventLog, pool: tuple[int, int, int]) -> Array:
     low = copies.address.astype(np.int64)
     size = copies.nbytes.astype(np.int64)
     for number, info in enumerate(log.maps):
+        if not base <= info.address < base + slot_bytes * slots:
+            continue
         rows = (copies.map == number) & (copies.mode == 0)
         low[rows] = info.address + copies.coordinates[rows][:, : len(info.dims)].astype(np.int64) @ _strides(info)
         size[rows] = (np.array(info.box) - 1) @ _strides(info) + _strides(info)[0]

@@ -7,9 +7,7 @@ from .launch_view import LaunchWidget
 
 
 class Barriers(LaunchWidget):
-    """Phase, pending arrivals, tx-count and waiting warps of every barrier of one cluster, with its history. Arguments:
-    those of LaunchWidget.
-    """
+    """Phase, pending arrivals, tx-count and waiting warps of every barrier of one cluster, with its history."""
 
     bundle = "barriers"
     format = 2

@@ -33,19 +33,7 @@ ISSUE_ORDER = (
 
 
 class LaunchWidget(Widget):
-    """Base of the widgets that show one cluster of a recorded launch.
-
-    launch: what `sglab.trace`, `gpu.capture` or `Kernel.record` returns; or a session, which the widget then moves and
-        follows. If its kernel fails, what happened until then is shown.
-    cluster: which of the grid's clusters (CTA pairs, or CTAs where the launch has no clusters).
-    batch: whose KV pool the launch reads: its copies then name pages and requests, and selecting those selects the CTAs
-        that read them. What `sglab.trace` returns knows its batch.
-    arch: whose modelled clock the reader may switch to: "sm_90" (H100), "sm_100" (B200); None takes the one that the
-        PTX was compiled for, and where the model knows none, issue order is all there is.
-
-    Raises:
-        TypeError, ValueError: naming the argument.
-    """
+    """Base of the widgets that show one cluster of a recorded launch."""
 
     title = ""
 
@@ -60,11 +48,23 @@ class LaunchWidget(Widget):
         batch: Batch | None = None,
         arch: str | None = None,
     ) -> None:
+        """
+        launch: what `sglab.trace`, `gpu.capture` or `Kernel.record` returns; or a session, which the widget then moves
+            and follows. If its kernel fails, what happened until then is shown.
+        cluster: which of the grid's clusters (CTA pairs, or CTAs where the launch has no clusters).
+        batch: whose KV pool the launch reads: its copies then name pages and requests, and selecting those selects the
+            CTAs that read them. What `sglab.trace` returns knows its batch.
+        arch: whose modelled clock the reader may switch to: "sm_90" (H100), "sm_100" (B200); None takes the one that
+            the PTX was compiled for, and where the model knows none, issue order is all there is.
+
+        Raises:
+            TypeError, ValueError: naming the argument.
+        """
         if batch is not None and not isinstance(batch, Batch):
             raise TypeError(f"batch must be what sglab.decode_batch returns; got {type(batch).__name__}")
         super().__init__()
         if isinstance(launch, Capture):
-            batch = batch or launch.subject
+            batch = launch.subject if batch is None else batch
         if isinstance(launch, Capture | CapturedLaunch):
             launch = launch.session()
         self.session = launch if isinstance(launch, Session) else None

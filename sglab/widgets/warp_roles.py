@@ -8,8 +8,7 @@ from .launch_view import LaunchWidget
 
 class WarpRoles(LaunchWidget):
     """Every warp of one cluster of a recorded launch on a timeline, with copies, matrix products, tensor memory, waits
-    and the pipelines between roles. Arguments: those of LaunchWidget.
-    """
+    and the pipelines between roles."""
 
     bundle = "warp_roles"
     format = 2
