@@ -1,11 +1,14 @@
 """The compiled core loads and says which instruction set it runs with."""
 
+import ast
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import sglab
 from sglab import _core
 
 
@@ -25,3 +28,27 @@ def test_isa_can_be_lowered_by_environment(isa: str) -> None:
         check=True,
     )
     assert order.index(ran.stdout.strip()) <= order.index(isa)
+
+
+def declared(body: list[ast.stmt]) -> dict[str, ast.stmt]:
+    """What a stub's module or class declares, by name; the stub's own type aliases are assignments and not meant."""
+    found: dict[str, ast.stmt] = {}
+    for statement in body:
+        if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+            found[statement.name] = statement
+        elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            found[statement.target.id] = statement
+    return {name: statement for name, statement in found.items() if not name.startswith("_")}
+
+
+def public(thing: object) -> set[str]:
+    return {name for name in vars(thing) if not name.startswith("_")}
+
+
+def test_the_stub_declares_what_the_core_has() -> None:
+    stub = declared(ast.parse(Path(sglab.__file__).with_name("_core.pyi").read_text("utf-8")).body)
+    assert stub.keys() == public(_core)
+    for name, statement in stub.items():
+        there = getattr(_core, name)
+        if isinstance(statement, ast.ClassDef) and not issubclass(there, Exception):  # errors get theirs when raised
+            assert declared(statement.body).keys() == public(there), name
