@@ -180,6 +180,7 @@ class PagedMLABackend(AttentionBackend, Generic[Metadata]):
         k_rope: torch.Tensor | None,
     ) -> torch.Tensor:
         """Write the new tokens to the cache, and decode."""
+        self._check_layer(layer)
         pool = forward_batch.token_to_kv_pool
         assert isinstance(pool, MLATokenToKVPool)
         if save_kv_cache and k_rope is not None:
@@ -227,6 +228,17 @@ class PagedMLABackend(AttentionBackend, Generic[Metadata]):
         if q_rope is not None and k_rope is not None:
             q, k = torch.cat((q, q_rope), -1), torch.cat((k, k_rope), -1)
         return self.fallback.forward(q, k, v, layer, forward_batch, save_kv_cache)
+
+    def _check_layer(self, layer: RadixAttention) -> None:
+        """The kernels have the plain softmax over all of a request's tokens (SGLang ignores these options here)."""
+        if layer.logit_cap or layer.sliding_window_size >= 0 or layer.xai_temperature_len > 0:
+            raise BadArgumentError(
+                "layer",
+                f"no logit_cap, no sliding window and no xai_temperature_len for {self.name}",
+                f"logit_cap {layer.logit_cap}, sliding_window_size {layer.sliding_window_size}, "
+                f"xai_temperature_len {layer.xai_temperature_len}",
+                "Use triton, or flex_attention for a sliding window.",
+            )
 
     def _decodes(self, forward_mode: ForwardMode, spec_info: Any) -> bool:
         return forward_mode.is_decode_or_idle() and spec_info is None

@@ -151,6 +151,20 @@ def test_what_a_backend_cannot_do_it_refuses(backend: str, field: str, value: fl
         sglab.attend(batch, backend)
 
 
+@pytest.mark.parametrize("backend", ["cutlass_mla", "flashmla"])
+@pytest.mark.parametrize(
+    ("field", "value"), [("logit_cap", 5.0), ("sliding_window_size", 0), ("xai_temperature_len", 8)]
+)
+def test_mla_kernels_refuse_all_but_plain_softmax(backend: str, field: str, value: float) -> None:
+    batch = decode_batch([70], num_heads=16, page_size=64)
+    setattr(batch.layer, field, value)
+    cache = batch.runner.token_to_kv_pool.get_key_buffer(0)
+    before = cache.clone()
+    with pytest.raises(ValueError, match=f"layer: .*for {backend}.*{field} {value}"):
+        sglab.attend(batch, backend)
+    assert torch.equal(cache, before)
+
+
 @pytest.mark.parametrize("backend", ALL)
 def test_new_rows_are_saved_where_the_page_table_has_them(backend: str) -> None:
     batch = decode_batch([9, 4], page_size=4, dtype="float32", **gqa(2, 1))
