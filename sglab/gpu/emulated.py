@@ -24,17 +24,15 @@ Scheduler = Literal["fair", "random", "adversarial", "in_order"]
 
 
 class NoEmulatorError(GpuError):
-    """The compiled core is missing, or was built without the emulator."""
+    """The compiled core is missing."""
 
 
 def core() -> Any:
-    """The compiled core with the emulator in it."""
+    """The compiled core."""
     try:
         from sglab import _core
     except ImportError as error:
         raise NoEmulatorError(f"sglab's compiled core is missing ({error}); run `python3 start.py install`") from None
-    if not hasattr(_core, "Machine"):
-        raise NoEmulatorError("this build of sglab's compiled core has no emulator; run `python3 start.py install`")
     return _core
 
 

@@ -55,12 +55,12 @@ def cached(
             if valid(folder):
                 return folder
             shutil.rmtree(folder)
-        workplace = Path(tempfile.mkdtemp(prefix=f"{key}.", dir=home))
+        draft = Path(tempfile.mkdtemp(prefix=f"{key}.", dir=home))
         try:
-            build(workplace)
-            workplace.rename(folder)
+            build(draft)
+            draft.rename(folder)
         finally:
-            shutil.rmtree(workplace, ignore_errors=True)
+            shutil.rmtree(draft, ignore_errors=True)
     return folder
 
 
