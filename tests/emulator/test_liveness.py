@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from tensor_ptx import Map, aligned, kernel_text, launch
 
+from sglab import _core
+
 SCHEDULERS = ["fair", "random", "adversarial", "in_order"]
 STORAGE = """
 .shared .align 8 .b64 full;
@@ -220,3 +222,53 @@ def test_lanes_run_whose_siblings_wait_for_them(scheduler: str) -> None:
     POLL: ld.acquire.gpu.global.u32 %r7, [%rd3]; setp.eq.u32 %p2, %r7, 0; @%p2 bra POLL;
     DONE:"""
     assert finishes(kernel_text(body, PARAMETERS, shared=STORAGE), scheduler, block=64) == 1
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_a_cluster_at_rest_may_be_woken_by_another(scheduler: str, threads: int) -> None:
+    """CTA 0 leaves its loop around try_wait when CTA 1 has told it to in global memory, late."""
+    body = """
+    mov.u32 %r0, %tid.x; mov.u32 %r1, %ctaid.x; ld.param.u64 %rd0, [out]; ld.param.u64 %rd3, [flag];
+    setp.eq.u32 %p0, %r0, 0; @%p0 mbarrier.init.shared::cta.b64 [full], 1; bar.sync 0;
+    mov.u32 %r6, 0;
+    setp.eq.u32 %p1, %r1, 1; @%p1 bra STOP;
+    WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [full], 0;
+    ld.acquire.gpu.global.u32 %r7, [%rd0]; setp.eq.u32 %p3, %r7, 0; @%p3 bra WAIT;
+    @%p0 red.release.gpu.global.add.u32 [%rd3], 1;
+    bra DONE;
+    STOP: add.u32 %r6, %r6, 1; setp.lt.u32 %p2, %r6, 100000; @%p2 bra STOP;
+    mov.u32 %r8, 1; st.release.gpu.global.u32 [%rd0], %r8;
+    DONE:"""
+    text = kernel_text(body, PARAMETERS, shared=STORAGE)
+    assert finishes(text, scheduler, block=32, grid=2, threads=threads) == 1
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_clusters_that_wake_each_other_many_times_go_on(scheduler: str) -> None:
+    """Two CTAs hand a number to and fro in global memory; each looks at it when its try_wait gives up."""
+    body = """
+    mov.u32 %r0, %tid.x; mov.u32 %r1, %ctaid.x; ld.param.u64 %rd0, [out]; ld.param.u64 %rd3, [flag];
+    setp.eq.u32 %p0, %r0, 0; @%p0 mbarrier.init.shared::cta.b64 [full], 1; bar.sync 0;
+    @!%p0 bra DONE;
+    NEXT:
+    WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [full], 0;
+    ld.acquire.gpu.global.u32 %r7, [%rd0]; and.b32 %r8, %r7, 1; setp.ne.u32 %p3, %r8, %r1; @%p3 bra WAIT;
+    add.u32 %r7, %r7, 1; st.release.gpu.global.u32 [%rd0], %r7;
+    red.release.gpu.global.add.u32 [%rd3], 1;
+    setp.lt.u32 %p3, %r7, 99; @%p3 bra NEXT;
+    DONE:"""
+    assert finishes(kernel_text(body, PARAMETERS, shared=STORAGE), scheduler, block=32, grid=2) == 100
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_clusters_that_all_wait_for_ever_are_a_deadlock(scheduler: str, threads: int) -> None:
+    body = """
+    mov.u32 %r0, %tid.x; setp.eq.u32 %p0, %r0, 0;
+    @%p0 mbarrier.init.shared::cta.b64 [full], 1; bar.sync 0;
+    WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [full], 0; @!%p2 bra WAIT;"""
+    with pytest.raises(_core.LaunchError, match="no warp can go on") as caught:
+        finishes(kernel_text(body, PARAMETERS, shared=STORAGE), scheduler, block=32, grid=40, threads=threads)
+    assert caught.value.kind == "deadlock"
+    assert threads > 1 or caught.value.cta == (0, 0, 0)

@@ -75,11 +75,11 @@ def test_its_launches_are_captured_run_again_and_stepped() -> None:
     for launch in launches:
         assert launch.run().warp_instructions == launch.report.warp_instructions
     assert torch.equal(out, final)
-    session = launches.session()
+    session = launches[0].session()
     session.run_to(opcode="tcgen05.mma")
     assert session.next is not None and session.roles.of(session.next.cta, session.next.warp).name == "mma"
     session.run()
-    assert len(session.log) == session.now == launches.main.report.warp_instructions
+    assert len(session.log) == session.now == launches[0].report.warp_instructions
 
 
 def test_a_long_request() -> None:

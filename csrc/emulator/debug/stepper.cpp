@@ -101,6 +101,7 @@ void Stepper::next_cluster() {
       running_.push_front(idle_.back());
       idle_.pop_back();
       running_.front()->start(*launch_, next_++, fp_, tally_);
+      round_.rest.over();
     }
     round_.turns = running_.size();
   }
@@ -109,12 +110,14 @@ void Stepper::next_cluster() {
   running_.pop_front();
   --round_.turns;
   round_.until = round_.active->executed + kSlice;
+  round_.events = round_.active->events;
 }
 
 // One round of the loop in Cluster::run.
 void Stepper::next_turn() {
   Cluster& cluster = *round_.active;
   if (cluster.executed >= round_.until) {
+    round_.rest.over();
     running_.push_back(std::exchange(round_.active, nullptr));
     return;
   }
@@ -122,12 +125,22 @@ void Stepper::next_turn() {
   if (one_by_one()) cluster.complete_early();
   const std::int64_t slot = cluster.pick();
   if (slot < 0) {
-    if (!cluster.resolve_idle()) cluster.raise_deadlock();
+    if (!cluster.resolve_idle()) rest(cluster);
     return;
   }
   Warp& chosen = cluster.warps[static_cast<std::size_t>(slot)];
   begin(chosen, cluster.quantum(), false);
   if (turn_.warp == nullptr) cluster.turn_over(chosen);
+}
+
+// As Worker::rest, with one worker.
+void Stepper::rest(Cluster& cluster) {
+  if (!cluster.left_to_others()) cluster.raise_deadlock();
+  round_.rest.note(cluster.events != round_.events);
+  running_.push_back(std::exchange(round_.active, nullptr));
+  if (round_.rest.turns() < (Rest::kTurns + 1) * running_.size()) return;
+  const auto before = [](const Cluster* a, const Cluster* b) { return a->index < b->index; };
+  (*std::min_element(running_.begin(), running_.end(), before))->raise_deadlock();
 }
 
 void Stepper::begin(Warp& w, std::uint64_t limit, bool forced) {
@@ -304,6 +317,7 @@ void Stepper::retire(Cluster& cluster) {
     std::erase(running_, &cluster);
     round_.turns = std::min(round_.turns, running_.size());
   }
+  round_.rest.over();
   idle_.push_back(&cluster);
 }
 

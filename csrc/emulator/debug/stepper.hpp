@@ -11,6 +11,7 @@
 #include "emulator/debug/pages.hpp"
 #include "emulator/engine/cluster.hpp"
 #include "emulator/engine/launch.hpp"
+#include "emulator/engine/rest.hpp"
 
 namespace sglab::emu {
 
@@ -120,10 +121,13 @@ class Stepper {
   struct Round {
     Cluster* active = nullptr;  // taken from running_
     std::uint64_t until = 0;
-    std::size_t turns = 0;  // clusters that still have a turn before another one may start
+    std::size_t turns = 0;     // clusters that still have a turn before another one may start
+    std::uint64_t events = 0;  // of the cluster when its turn began
+    Rest rest;
   };
   void next_cluster();
   void next_turn();
+  void rest(Cluster& cluster);
   void attempt();
   void attempted(const Inst* next, bool forced);
   void begin(Warp& warp, std::uint64_t limit, bool forced);

@@ -88,6 +88,7 @@ void Cluster::start(Launch& owner, std::uint64_t number, FpState& fp_state, Tall
   executed = events = next_warp = victim = 0;
   victim_until = idle_events_ = idle_rounds_ = 0;
   relief_at = kReliefPeriod;
+  stuck = false;
   started = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
   if (async != nullptr) async->reset();
   random.seed(config.seed * 0x9e3779b97f4a7c15ull + number);

@@ -101,8 +101,11 @@ struct Cluster : ClusterState {
   // Of shared::cluster addresses in the cluster's windows.
   void mark_written(std::uint64_t address, std::uint32_t bytes);
   std::span<const std::uint8_t> written(const Cta& cta) const;
-  // Runs about `budget` warp-instructions. True: all warps have exited.
+  // Runs about `budget` warp-instructions. True: all warps have exited. False and `stuck`: none can go on,
+  // unless another cluster changes memory that one looks at whenever its mbarrier.try_wait gives up.
   bool run(std::uint64_t budget);
+  bool stuck = false;
+  [[noreturn]] void raise_deadlock();
 
  private:
   friend class Stepper;  // debug/stepper.hpp
@@ -121,7 +124,7 @@ struct Cluster : ClusterState {
   void relieve();
   bool part_siblings();   // lanes pass siblings that they would rather have met
   bool time_out_waits();  // of mbarrier.try_wait
-  [[noreturn]] void raise_deadlock();
+  bool left_to_others();
   std::uint64_t idle_events_ = 0;
   std::uint32_t idle_rounds_ = 0;
 };

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
+#include <thread>
 #include <utility>
 
 #include "emulator/engine/cluster.hpp"
+#include "emulator/engine/rest.hpp"
 #include "emulator/sanitize/hot_loop.hpp"
 #include "emulator/sanitize/sanitizer.hpp"
 
@@ -144,8 +146,12 @@ class Worker {
   Worker(Launch& launch, Tally& tally, const std::function<bool()>* interrupted)
       : launch_(launch), tally_(tally), interrupted_(interrupted) {
     fp_.change(kNearest);
+    ++launch_.busy;
   }
-  ~Worker() { fp_.change(kNearest); }
+  ~Worker() {
+    fp_.change(kNearest);
+    if (busy_) --launch_.busy;
+  }
 
   // A new cluster is only started when all running ones have had a turn and have not finished.
   void run() {
@@ -154,6 +160,7 @@ class Worker {
       if (running_.empty()) return count_barriers();
       for (std::size_t turns = running_.size(); turns > 0; --turns) {
         turn();
+        rest();
         poll();
         if (launch_.stop.load(std::memory_order_relaxed)) return;
       }
@@ -169,16 +176,22 @@ class Worker {
     running_.push_front(std::move(idle_.back()));
     idle_.pop_back();
     running_.front()->start(launch_, number, fp_, tally_);
+    rest_.over();
   }
 
   void turn() {
     std::unique_ptr<Cluster> cluster = std::move(running_.front());
     running_.pop_front();
-    const std::uint64_t before = cluster->executed;
+    const std::uint64_t before = cluster->executed, events = cluster->events;
     const bool finished = run(*cluster);
     const std::uint64_t total = launch_.executed += cluster->executed - before;
     if (launch_.config.max_instructions != 0 && total > launch_.config.max_instructions)
       raise_livelock(*cluster, total);
+    if (!finished && cluster->stuck) {
+      rest_.note(cluster->events != events);
+    } else {
+      rest_.over();
+    }
     if (finished) {
       idle_.push_back(std::move(cluster));
     } else {
@@ -186,10 +199,33 @@ class Worker {
     }
   }
 
-  // A fault takes along what is known of the launch so far.
+  // When no cluster of any worker can go on, that is a deadlock, told of the first one.
+  void rest() {
+    if (rest_.turns() == 0) {
+      alone_ = 0;
+      if (!std::exchange(busy_, true)) ++launch_.busy;
+    }
+    if (running_.empty() || rest_.turns() < Rest::kTurns * running_.size()) return;
+    if (std::exchange(busy_, false)) --launch_.busy;
+    if (launch_.busy != 0) {
+      alone_ = 0;
+      std::this_thread::yield();
+    } else if (++alone_ > running_.size()) {  // all have looked since the last worker stopped
+      Cluster& first = **std::min_element(running_.begin(), running_.end(),
+                                          [](const auto& a, const auto& b) { return a->index < b->index; });
+      explained(first, [&]() -> bool { first.raise_deadlock(); });
+    }
+  }
+
   bool run(Cluster& cluster) {
+    return explained(cluster, [&] { return cluster.run(kSlice); });
+  }
+
+  // A fault takes along what is known of the launch so far.
+  template <typename F>
+  bool explained(Cluster& cluster, F f) {
     try {
-      return cluster.run(kSlice);
+      return f();
     } catch (LaunchFault& caught) {
       tally_.add_barriers(cluster);
       tally_.look_ahead(cluster);
@@ -241,6 +277,9 @@ class Worker {
   const std::function<bool()>* interrupted_;
   std::chrono::steady_clock::time_point next_poll_ = std::chrono::steady_clock::now() + kPollInterval;
   FpState fp_;
+  Rest rest_;
+  bool busy_ = true;
+  std::size_t alone_ = 0;  // turns since no worker is busy
   std::deque<std::unique_ptr<Cluster>> running_;
   std::vector<std::unique_ptr<Cluster>> idle_;
 };

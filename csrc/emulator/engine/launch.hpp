@@ -58,6 +58,7 @@ struct Launch {
   std::uint32_t resident = 1;  // clusters a worker may have started and not finished
   std::atomic<std::uint64_t> next{0};
   std::atomic<std::uint64_t> executed{0};
+  std::atomic<std::uint32_t> busy{0};  // workers with a cluster that can go on
   std::atomic<bool> stop{false};
   bool follows_writers = false;     // tensor memory keeps who wrote it
   bool replayed = false;            // clocks count instructions, so that running again gives the same

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bit>
 
 #include "emulator/async/engine.hpp"
@@ -162,6 +163,7 @@ bool Cluster::run(std::uint64_t budget) {
   const bool exact =
       launch->config.policy == Policy::kRandom || launch->config.policy == Policy::kAdversarial;
   const std::uint64_t until = executed + budget;
+  stuck = false;
   while (live_warps > 0) {
     if (executed >= until) return false;
     if (launch->stop.load(std::memory_order_relaxed)) return false;
@@ -169,8 +171,9 @@ bool Cluster::run(std::uint64_t budget) {
     if (exact) complete_early();
     const std::int64_t warp = pick();
     if (warp < 0) {
-      if (!resolve_idle()) raise_deadlock();
-      continue;
+      if (resolve_idle()) continue;
+      if (!left_to_others()) raise_deadlock();
+      return false;
     }
     Warp& chosen = warps[static_cast<std::size_t>(warp)];
     if (exact) {
@@ -235,6 +238,17 @@ bool Cluster::resolve_idle() {
   if (events != idle_events_) idle_rounds_ = 0;
   idle_events_ = events;
   return ++idle_rounds_ <= kIdleRounds && time_out_waits();
+}
+
+// Called when the time-outs of waits have led nowhere. The next turn lets them run out anew.
+bool Cluster::left_to_others() {
+  const auto gives_up = [](const Warp& w) {
+    return std::any_of(w.groups.begin(), w.groups.begin() + w.group_count,
+                       [](const Group& g) { return g.wait == Wait::kMbarrier; });
+  };
+  stuck = launch->cluster_total > 1 && std::any_of(warps.begin(), warps.end(), gives_up);
+  idle_rounds_ = 0;
+  return stuck;
 }
 
 std::string describe_wait(const Warp& w, const Group& g) {
