@@ -78,7 +78,49 @@ def test_a_load_takes_the_latency_of_where_it_finds_its_data() -> None:
     figures = figures_of("sm_90")
     warm, cold = ((t.end - t.start)[loads] / CYCLE for t in (log.timed("sm_90"), log.timed("sm_90", l2="cold")))
     assert warm == pytest.approx(figures["l2_latency"], abs=5)
-    assert cold[0] == pytest.approx(figures["hbm_latency"], abs=5)
+    assert cold[0] == pytest.approx(figures["hbm_latency"] + figures["translation"], abs=5)
+
+
+def test_a_line_on_its_way_from_memory_is_waited_for() -> None:
+    log = record(kernel("  ld.global.f32 %f, [%address];", ".reg .f32 %f;"), grid=2)
+    timed = log.timed("sm_90", l2="cold")
+    first, second = ((timed.end - timed.start)[events_of(log, "ld.global")] / CYCLE).tolist()
+    assert second == pytest.approx(first, abs=5)
+    assert timed.hbm_bytes == 128
+
+
+def test_rows_that_a_warp_gathers_come_from_memory_whole() -> None:
+    body = """
+  mov.u32 %s, memory; mad.lo.u32 %s, %t, 16, %s; shr.u32 %row, %t, 3; and.b32 %lane, %t, 7; shl.b32 %lane, %lane, 4;
+  mad.lo.u32 %row, %row, 4096, %lane; cvt.u64.u32 %wide, %row; add.s64 %wide, %wide, %out;
+  cp.async.cg.shared.global [%s], [%wide], 16;
+  cp.async.cg.shared.global [%s], [%wide+128], 16;
+  cp.async.wait_all;"""
+    log = record(kernel(body, ".reg .b32 %s, %row, %lane; .reg .b64 %wide;", 512))
+    assert log.timed("sm_90", l2="cold").hbm_bytes == 2 * 512
+
+
+@pytest.mark.parametrize(("instructions", "each"), [(1024, 1), (4096, 2.2)])
+def test_code_beyond_the_instruction_cache_is_fetched(instructions: int, each: float) -> None:
+    log = record(chain("fma.rn.f32", instructions // 4, 4))
+    timed = log.timed("sm_90")
+    assert lasted(timed, events_of(log, "fma")) == pytest.approx(instructions * each, rel=0.03)
+    assert ("instruction fetch" in timed.stall_ns()) == (each > 1)
+
+
+def test_a_branch_waits_for_its_predicate_and_costs_what_follows() -> None:
+    body = "\n".join(
+        f"  setp.gt.u32 %p, %t, {99 + i};\n  @%p bra over{i};\n  add.u32 %i, %i, %t;\nover{i}:" for i in range(16)
+    )
+    taken = body.replace("gt", "lt")
+    spans = [
+        lasted(log.timed("sm_90"), events_of(log, "bra"))
+        for log in (record(kernel(text, ".reg .b32 %i;")) for text in (body, taken))
+    ]
+    figures = figures_of("sm_90")
+    waits = 5 + figures["predicate"]  # for a comparison, to branch
+    assert spans[0] == pytest.approx(16 * (waits + 2), abs=40)
+    assert spans[1] - spans[0] == pytest.approx(15 * (figures["branch"] - 1), abs=20)
 
 
 def test_a_cold_launch_starts_later() -> None:

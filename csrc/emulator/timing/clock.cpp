@@ -16,6 +16,7 @@ Clock::Clock(const Trace& trace, const Machine& machine)
   for (std::size_t i = 0; i < phases_.size(); ++i) phases_[i].missing = contributions_.missing[i];
   sort_runs();
   find_leaders();
+  lay_out_code();
   for (const Mention& mention : t_.mentions) ++mention_begin_[mention.pc + 1];
   std::partial_sum(mention_begin_.begin(), mention_begin_.end(), mention_begin_.begin());
 }
@@ -172,9 +173,15 @@ void Clock::find_key(Warp& w) {
   w.key = w.next;
   w.why = Stall::kNone;
   if (removed(w)) return;
+  const double fetched = fetch(w);
+  if (fetched > w.key) {
+    w.key = fetched;
+    w.why = Stall::kFetch;
+  }
+  const double later = t_.costs[w.pc].order & kBranch ? m_.predicate : 0;
   visit_sources(w, [&](double ready, Stall producer) {
-    if (ready <= w.key) return;
-    w.key = ready;
+    if (ready + later <= w.key) return;
+    w.key = ready + later;
     w.why = producer;
   });
 }

@@ -51,6 +51,7 @@ class Clock {
     std::uint64_t event = 0;
     double next = 0, key = 0, end = 0;            // of the next instruction; the last end so far
     double shown = 0;                             // the last start in the tables
+    std::uint32_t code = ~0u;                     // the line of code that it executes
     double copies = 0, tensor = 0, tmem[2] = {};  // when all issued so far is done
     std::uint32_t registers = 0;                  // first of its places in ready_
     Stall why = Stall::kNone;
@@ -65,10 +66,15 @@ class Clock {
     Server issue;
     Server units[static_cast<int>(Unit::kTensor) + 1];
   };
+  struct CodeLine {
+    std::uint32_t number;
+    double filled = 0;
+  };
   struct Sm {
     Part parts[kParts];
-    Server lsu, async, tensor, barrier;
-    std::uint32_t warps = 0;  // that started here, to spread them over the parts
+    Server lsu, async, tensor, barrier, fetch;
+    std::vector<CodeLine> code;  // its instruction cache
+    std::uint32_t warps = 0;     // that started here, to spread them over the parts
   };
   struct Entry {
     double key;
@@ -89,6 +95,8 @@ class Clock {
   std::uint32_t pc_at(const Cursor& at) const;
   void advance(Cursor& at) const;
   void find_leaders();
+  void lay_out_code();
+  double fetch(Warp& w);
   void gather_block(Warp& w);
   void gather_iterations(Warp& w);
   bool start_window(Warp& w);
@@ -148,6 +156,7 @@ class Clock {
   std::vector<std::uint32_t> order_, warp_begin_;  // runs by warp
   std::vector<std::uint32_t> mention_begin_;       // by pc
   std::vector<bool> leader_;                       // by pc
+  std::vector<std::uint32_t> code_line_;           // by pc
   Scheduler scheduler_;
   std::vector<Warp> warps_;
   std::vector<double> ready_;

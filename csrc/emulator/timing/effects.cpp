@@ -76,7 +76,7 @@ void Clock::copy(Warp& w, std::uint64_t event, double time) {
         done = memory_.copy_in(w.sm, time, row, m_.copy_latency);
         break;
       case kSmallCopy: {
-        done = memory_.copy_in(w.sm, time, row, m_.cp_async_latency);
+        done = memory_.copy_in(w.sm, time, row, m_.cp_async_latency, true);
         Groups& small = w.groups[static_cast<int>(Group::kCpAsync)];
         small.open = std::max(small.open, done);
         w.copies = std::max(w.copies, done);

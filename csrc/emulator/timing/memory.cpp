@@ -3,38 +3,9 @@
 namespace sglab::emu::timing {
 namespace {
 
-constexpr std::uint64_t kLine = 128, kPage = 4096;
-constexpr std::uint64_t kBlock = 64;  // what the L2 cache fetches from memory
-constexpr std::uint32_t kSector = 32;
-
-std::uint64_t mix(std::uint64_t x) {  // the finaliser of SplitMix64
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-  return x ^ x >> 31;
-}
+constexpr std::uint64_t kLine = 128;
 
 }  // namespace
-
-bool Lines::insert(std::uint64_t line) {
-  if (2 * count_ >= table_.size()) grow();
-  const std::uint64_t wanted = line + 1;  // 0: an empty place
-  for (std::size_t at = mix(wanted) & (table_.size() - 1);; at = (at + 1) & (table_.size() - 1)) {
-    if (table_[at] == wanted) return false;
-    if (table_[at] != 0) continue;
-    table_[at] = wanted;
-    ++count_;
-    return true;
-  }
-}
-
-void Lines::grow() {
-  std::vector<std::uint64_t> old(2 * table_.size());
-  old.swap(table_);
-  count_ = 0;
-  for (const std::uint64_t entry : old) {
-    if (entry != 0) insert(entry - 1);
-  }
-}
 
 Memory::Memory(const Trace& trace, const Machine& machine) : t_(trace), m_(machine), sms_(machine.sms) {
   const double left = m_.l1_capacity - static_cast<double>(t_.shared_bytes) * t_.ctas_per_sm;
@@ -45,27 +16,6 @@ Memory::Memory(const Trace& trace, const Machine& machine) : t_(trace), m_(machi
   } else {
     resident_ = 0;
   }
-}
-
-// A launch whose footprint fits finds all of it. One that is larger finds little: what it touches first, the
-// launch before touched long ago.
-void Memory::measure_footprint() {
-  Lines pages;
-  const auto touch = [&](std::uint64_t address, std::uint64_t bytes) {
-    for (std::uint64_t page = address / kPage; page * kPage < address + bytes; ++page) pages.insert(page);
-  };
-  for (std::size_t i = 0; i < t_.accesses.event.size(); ++i) {
-    if (t_.accesses.space[i] != 0) continue;
-    const Shape s = shape(i);
-    for (std::uint32_t line = 0; line < s.lines; ++line) touch(s.first + line * s.stride, 1);
-  }
-  for (std::size_t i = 0; i < t_.copies.event.size(); ++i) {
-    if (t_.copies.address[i] == 0) continue;
-    for (std::uint32_t row = 0; row < t_.copies.rows[i]; ++row)
-      touch(t_.copies.address[i] + row * t_.copies.pitch[i], t_.copies.row_bytes[i]);
-  }
-  const double footprint = static_cast<double>(pages.size() * kPage);
-  resident_ = std::clamp(3 - 2.5 * footprint / m_.l2_capacity, 0.0, 1.0);
 }
 
 Memory::Shape Memory::shape(std::size_t access) const {
@@ -84,45 +34,15 @@ Memory::Shape Memory::shape(std::size_t access) const {
   return s;
 }
 
-bool Memory::in_l2(std::uint64_t block) {
-  if (resident_ >= 1) return true;
-  if (!touched_.insert(block)) return true;
-  return static_cast<double>(mix(block) >> 40) < resident_ * (1 << 24);
-}
-
-double Memory::misses(std::uint64_t address, std::uint64_t bytes) {
-  if (resident_ >= 1) return 0;
-  double missed = 0;
-  for (std::uint64_t block = address / kBlock; block * kBlock < address + bytes; ++block) {
-    if (!in_l2(block)) missed += static_cast<double>(std::min(kBlock, bytes));
-  }
-  return std::min(missed, static_cast<double>(bytes));
-}
-
-// The same for a warp's access: dense, or a sector or two on each of its lines.
-double Memory::misses(const Shape& s) {
-  const std::uint64_t bytes = std::uint64_t{s.sectors} * kSector;
-  if (resident_ >= 1) return 0;
-  if (s.dense) return misses(s.first, bytes);
-  double missed = 0;
-  for (std::uint32_t i = 0; i < s.lines; ++i) missed += misses(s.first + i * s.stride, bytes / s.lines);
-  return missed;
-}
-
 double Memory::through_l2(double time, double bytes) {
   return l2_.serve(time, bytes / m_.l2_rate);
-}
-
-double Memory::from_hbm(double time, double bytes) {
-  bytes_hbm_ += bytes;
-  return hbm_.serve(time, bytes / m_.hbm_rate);
 }
 
 double Memory::load(std::uint32_t sm, double time, std::size_t access, const Cost& cost) {
   const Shape s = shape(access);
   Sm& here = sms_[sm];
   double done = time + m_.l1_latency;
-  std::uint32_t fetched = s.lines;
+  std::uint32_t lines = s.lines;
   std::vector<Tag>& l1 = here.l1;
   Tag* filled[32];
   std::uint32_t fills = 0;
@@ -132,20 +52,24 @@ double Memory::load(std::uint32_t sm, double time, std::size_t access, const Cos
       Tag& tag = l1[mix(line) % l1.size()];
       if (tag.line == line) {
         done = std::max(done, tag.filled);
-        --fetched;
+        --lines;
         continue;
       }
       tag.line = line;
       filled[fills++] = &tag;
     }
   }
-  if (fetched == 0) return done;
-  const double bytes = static_cast<double>(s.sectors) / s.lines * kSector * fetched;
+  if (lines == 0) return done;
+  const double bytes = static_cast<double>(s.sectors) / s.lines * kSector * lines;
   bytes_l2_ += bytes;
   double got = here.lsu.serve(time, bytes / m_.load_port);
   got = std::max({got, loads_.serve(time, bytes / m_.load_rate), through_l2(time, bytes)}) + m_.l2_latency;
-  const double missed = cost.streaming ? bytes : misses(s);
-  if (missed > 0) got = std::max(got, from_hbm(time, missed) + m_.hbm_latency);
+  if (cost.streaming) {
+    got = std::max(got, from_hbm(time, bytes) + m_.hbm_latency);
+  } else {
+    got = std::max(got, in_l2(time, s, false) + m_.l2_latency);
+  }
+  got += translation(here, time, s.first);
   for (std::uint32_t i = 0; i < fills; ++i) filled[i]->filled = got;
   return std::max(done, got);
 }
@@ -156,8 +80,8 @@ double Memory::store(std::uint32_t sm, double time, std::size_t access) {
   bytes_l2_ += bytes;
   double done = sms_[sm].stores.serve(time, bytes / m_.store_port);
   done = std::max({done, stores_.serve(time, bytes / m_.store_rate), through_l2(time, bytes)});
-  const double missed = misses(s);
-  if (missed > 0) done = std::max(done, from_hbm(time, missed));
+  done = std::max(done, in_l2(time, s, true));
+  done += translation(sms_[sm], time, s.first);
   last_write_ = std::max(last_write_, done);
   return done;
 }
@@ -166,22 +90,14 @@ double Memory::atomic(std::uint32_t sm, double time, std::size_t access) {
   return store(sm, time, access) + m_.atomic_latency;
 }
 
-double Memory::copy_misses(std::size_t copy) {
-  if (resident_ >= 1 || t_.copies.address[copy] == 0) return 0;
-  double missed = 0;
-  for (std::uint32_t row = 0; row < t_.copies.rows[copy]; ++row)
-    missed += misses(t_.copies.address[copy] + row * t_.copies.pitch[copy], t_.copies.row_bytes[copy]);
-  return missed;
-}
-
-double Memory::copy_in(std::uint32_t sm, double time, std::size_t copy, double latency) {
+double Memory::copy_in(std::uint32_t sm, double time, std::size_t copy, double latency, bool gathered) {
   const double bytes = t_.copies.bytes[copy];
   bytes_l2_ += bytes;
   double done = sms_[sm].copies.serve(time, bytes / m_.copy_port);
-  done = std::max(done, copy_loads_.serve(time, bytes / m_.copy_rate)) + latency;
-  const double missed = copy_misses(copy);
-  if (missed > 0) done = std::max(done, from_hbm(time, missed) + latency + m_.hbm_latency - m_.l2_latency);
-  return done;
+  done = std::max(
+             {done, copy_loads_.serve(time, bytes / m_.copy_rate), copy_in_l2(time, copy, false, gathered)}) +
+         latency;
+  return done + translation(sms_[sm], time, t_.copies.address[copy]);
 }
 
 double Memory::copy_out(std::uint32_t sm, double time, std::size_t copy, double& read) {
@@ -189,8 +105,8 @@ double Memory::copy_out(std::uint32_t sm, double time, std::size_t copy, double&
   bytes_l2_ += bytes;
   read = sms_[sm].copy_stores.serve(time, bytes / m_.copy_store_port) + m_.copy_store_latency;
   double done = std::max(read, stores_.serve(time, bytes / m_.store_rate));
-  const double missed = copy_misses(copy);
-  if (missed > 0) done = std::max(done, from_hbm(time, missed));
+  done = std::max(done, copy_in_l2(time, copy, true, false));
+  done += translation(sms_[sm], time, t_.copies.address[copy]);
   last_write_ = std::max(last_write_, done);
   return done;
 }

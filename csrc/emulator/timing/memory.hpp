@@ -8,6 +8,14 @@
 
 namespace sglab::emu::timing {
 
+constexpr std::uint32_t kSector = 32;
+
+inline std::uint64_t mix(std::uint64_t x) {  // the finaliser of SplitMix64
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+  return x ^ x >> 31;
+}
+
 // Serves one request after the other.
 struct Server {
   double free = 0;
@@ -15,15 +23,21 @@ struct Server {
   double serve(double time, double cycles) { return free = std::max(time, free) + cycles; }
 };
 
-// A set of cache lines.
+// A set of cache lines, and when each has been filled.
 class Lines {
  public:
-  bool insert(std::uint64_t line);  // true if it is new
+  struct Line {
+    std::uint64_t name = 0;  // number + 1; 0: an empty place
+    double filled = kNew;
+  };
+  static constexpr double kNew = -1;
+
+  Line& at(std::uint64_t number);  // valid until the next call
   std::size_t size() const { return count_; }
 
  private:
   void grow();
-  std::vector<std::uint64_t> table_ = std::vector<std::uint64_t>(1 << 10);
+  std::vector<Line> table_ = std::vector<Line>(1 << 10);
   std::size_t count_ = 0;
 };
 
@@ -37,7 +51,8 @@ class Memory {
   double load(std::uint32_t sm, double time, std::size_t access, const Cost& cost);
   double store(std::uint32_t sm, double time, std::size_t access);
   double atomic(std::uint32_t sm, double time, std::size_t access);
-  double copy_in(std::uint32_t sm, double time, std::size_t copy, double latency);
+  // `gathered`: by the lanes of a warp, each from an address of its own.
+  double copy_in(std::uint32_t sm, double time, std::size_t copy, double latency, bool gathered = false);
   // `read`: when shared memory has been read. Returns when global memory has been written.
   double copy_out(std::uint32_t sm, double time, std::size_t copy, double& read);
 
@@ -53,6 +68,7 @@ class Memory {
   struct Sm {
     Server lsu, copies, stores, copy_stores;
     std::vector<Tag> l1;
+    Lines translations;
   };
   // Bytes that a warp's access moves in sectors of 32, and the lines it touches.
   struct Shape {
@@ -61,13 +77,17 @@ class Memory {
     bool dense;  // one stretch
   };
   Shape shape(std::size_t access) const;
-  bool in_l2(std::uint64_t block);
-  // How much of [address, address + bytes) comes from memory rather than from the L2 cache.
-  double misses(std::uint64_t address, std::uint64_t bytes);
-  double misses(const Shape& access);
+  // When what is loaded of [address, address + bytes) has come into the L2 cache, from memory or on its way
+  // already, or the memory has taken what is stored; 0: it has been there.
+  double in_l2(double time, std::uint64_t address, std::uint64_t bytes, bool stores);
+  double in_l2(double time, const Shape& access, bool stores);
+  double copy_in_l2(double time, std::size_t copy, bool stores, bool gathered);
+  double block_in_l2(double time, std::uint64_t block, double bytes, bool stores);
+  bool resident(std::uint64_t block) const;
   double from_hbm(double time, double bytes);
+  // Cycles that an SM's first access to a page waits to learn where it lies.
+  double translation(Sm& sm, double time, std::uint64_t address);
   void measure_footprint();
-  double copy_misses(std::size_t copy);
 
   const Trace& t_;
   const Machine& m_;

@@ -53,6 +53,7 @@ enum class Stall : std::uint8_t {
   kMbarrier,
   kCopy,  // cp.async, bulk copies
   kFence,
+  kFetch,  // its code was not in the instruction cache
 };
 
 // What keeps ptxas from moving an instruction within straight-line code.
@@ -135,7 +136,8 @@ struct Trace {
 struct Machine {
   std::uint32_t sms;
   bool warm;  // what the launch touches lies in the L2 cache, as far as it fits
-  double launch, cold_start, cta_start, cta_interval, branch;
+  double launch, cold_start, translation, cta_start, cta_interval;
+  double branch, predicate, code_capacity, code_rate;
   double l1_latency, l2_latency, hbm_latency, atomic_latency;
   double load_port, load_rate, store_port, store_rate, l2_rate, hbm_rate, l1_capacity, l2_capacity;
   double copy_latency, tensor_copy_latency, copy_port, copy_rate, copy_store_port, copy_store_latency;

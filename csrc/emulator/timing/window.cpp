@@ -7,8 +7,9 @@
 namespace sglab::emu::timing {
 namespace {
 
-constexpr std::size_t kWindow = 512;  // instructions that are ordered at once
-constexpr std::size_t kUnrolled = 4;  // iterations of a small loop that ptxas makes one body of
+constexpr std::size_t kWindow = 512;    // instructions that are ordered at once
+constexpr std::size_t kUnrolled = 4;    // iterations of a small loop that ptxas makes one body of
+constexpr std::uint32_t kCodeLine = 8;  // instructions that are fetched together
 
 }  // namespace
 
@@ -45,6 +46,31 @@ void Clock::find_leaders() {
       if (t_.runs.times[run] > 1 && t_.runs.shown[first] != before + 1) leader_[t_.runs.shown[first]] = true;
     }
   }
+}
+
+// The launch before has left what an SM's instruction cache holds.
+void Clock::lay_out_code() {
+  double instructions = 0;
+  for (const Cost& cost : t_.costs) {
+    code_line_.push_back(static_cast<std::uint32_t>(instructions / kCodeLine));
+    instructions += cost.slots;
+  }
+  const auto lines = static_cast<std::uint32_t>(m_.code_capacity / kCodeLine);
+  for (Sm& sm : sms_) {
+    sm.code.resize(lines);
+    for (std::uint32_t line = 0; line * kCodeLine < instructions; ++line) sm.code[line % lines].number = line;
+  }
+}
+
+// When the line of the warp's next instruction is in the instruction cache. Straight code is fetched ahead.
+double Clock::fetch(Warp& w) {
+  const std::uint32_t line = code_line_[w.pcs[w.place]];
+  if (line == w.code) return 0;
+  w.code = line;
+  Sm& sm = sms_[w.sm];
+  CodeLine& place = sm.code[line % sm.code.size()];
+  if (place.number != line) place = {line, sm.fetch.serve(w.next - kCodeLine, kCodeLine * m_.code_rate)};
+  return place.filled;
 }
 
 // One basic block from the warp's cursor on, or its rest; an instruction that nothing may cross stands alone.

@@ -20,7 +20,7 @@ from sglab.gpu.timing.figures import Figures
 UNITS = ("none", "FMA", "ALU", "XU", "FP64", "tensor", "LSU", "async")
 STALLS = (
     *("none", "issue slot", "unit", "arithmetic", "shared memory", "global memory"),
-    *("tensor core", "barrier", "mbarrier", "copy", "fence"),
+    *("tensor core", "barrier", "mbarrier", "copy", "fence", "instruction fetch"),
 )
 _NONE, _FMA, _ALU, _XU, _FP64, _TENSOR, _LSU, _ASYNC = range(len(UNITS))
 _ACTIONS = (

@@ -58,10 +58,17 @@ _SM_90 = (
     ),
     Figure(
         "cold_start",
-        2100,
+        600,
         "cycles",
-        "cold: until arguments, code and address translations have come from memory",
-        "fitted; as three loads from memory one after the other",
+        "cold: until arguments and code have come from memory",
+        "measured: cold.empty_us_8_ctas, and of 132 and 264 CTAs, cold beyond warm",
+    ),
+    Figure(
+        "translation",
+        270,
+        "cycles",
+        "cold: an SM's first access to 2 MiB waits for their translation",
+        "measured: cold.load_us_8_ctas, and loads and stores of 132 and 264 CTAs, beyond cold_start and hbm_latency",
     ),
     Figure(
         "cta_start",
@@ -82,7 +89,29 @@ _SM_90 = (
         9,
         "cycles",
         "from a branch that is taken to what follows, beyond its issue slot",
-        "measured: instruction.fma_f32, one warp: 12 cycles more per trip of 128, of which the loop itself issues 3",
+        "measured: instruction.fma_f32, one warp: 12 cycles more per trip of 128, of which the loop itself issues 3; "
+        "code.branch_taken_cycles is 6 more than code.branch_passed_cycles, and either has a branch's issue in it",
+    ),
+    Figure(
+        "predicate",
+        8,
+        "cycles",
+        "until a branch can use a predicate, beyond arithmetic",
+        "measured: code.branch_taken_cycles, less what branch and the instructions around it take",
+    ),
+    Figure(
+        "code_capacity",
+        2048,
+        "instructions",
+        "instruction cache of an SM",
+        "measured: code.straight_cycles_per_instruction_1_warps, 1024 to 4096 instructions",
+    ),
+    Figure(
+        "code_rate",
+        2.2,
+        "cycles",
+        "straight code from behind it, per instruction",
+        "measured: code.straight_cycles_per_instruction_1_warps, 4096 instructions",
     ),
     Figure("l1_capacity", 262_144, "B", "L1 cache and shared memory of an SM", _GUIDE),
     Figure("l1_latency", 40, "cycles", "load that hits L1", "measured: latency.l1_load_cycles"),
@@ -92,11 +121,11 @@ _SM_90 = (
     Figure("atomic_latency", 519, "cycles", "atomic on global memory", "measured: latency.atom_global_cycles"),
     Figure("load_port", 62, "B/cycle", "loads, into one SM", "measured: bandwidth.l2_read_gbs_by_ctas, 1 CTA"),
     Figure(
-        "load_rate", 1850, "B/cycle", "loads, all SMs, from L2", "measured: bandwidth.l2_read_gbs_by_ctas, 132 CTAs"
+        "load_rate", 1815, "B/cycle", "loads, all SMs, from L2", "measured: bandwidth.l2_read_gbs_by_ctas, 132 CTAs"
     ),
     Figure("store_port", 62, "B/cycle", "stores, from one SM", "assumed: as loads"),
     Figure("store_rate", 2670, "B/cycle", "stores, all SMs, into L2", "measured: bandwidth.write_gbs_by_bytes, 16 MiB"),
-    Figure("l2_rate", 3170, "B/cycle", "loads and stores together, all SMs, L2", "fitted: copy, 16 MiB"),
+    Figure("l2_rate", 2950, "B/cycle", "loads and stores together, all SMs, L2", "fitted: copy, 16 MiB"),
     Figure(
         "hbm_rate", 1576, "B/cycle", "memory, reads and writes", "measured: bandwidth.hbm_read_gbs_by_ctas, 132 CTAs"
     ),
@@ -126,7 +155,8 @@ _SM_90 = (
         4600,
         "B/cycle",
         "asynchronous copies, all SMs, from L2",
-        "fitted; measured at least 3850: bandwidth.bulk_stream_l2_bytes_per_cycle_per_sm, 132 CTAs",
+        "fitted; measured 3750 where all SMs copy other bytes, at least 7500 where four copy the same: "
+        "pattern.bulk_shared_bytes_per_cycle_per_sm_by_group",
     ),
     Figure(
         "copy_store_port",
