@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from dataclasses import replace
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from sglab.gpu import EmulatedDevice
 from sglab.kernels import ContractError
 from sglab.kernels.launches import MOST, described, kept
 from sglab.kernels.mla_sm90 import MlaSm90
+from sglab.kernels.mla_sm90.works import planned
 from sglab.kernels.mla_sm100 import MlaSm100
 from sglab.planning.mla_sm90 import mla_sm90_plan
 
@@ -114,3 +116,22 @@ def test_contents_are_checked_every_time_where_they_are_checked_at_all() -> None
     page_table[0, 0] = 10**6
     with pytest.raises(ContractError, match="page_table"):
         decode.run(q_nope, q_pe, kv_cache, seq_lens, page_table, sm_scale=SCALE)
+
+
+def test_a_recognised_call_is_still_held_to_its_plan() -> None:
+    """The next step's plan lies where the last one's did, and so does all that it is run with."""
+    q_nope, q_pe, kv_cache, _, page_table = Batch([100], heads=16).arguments
+    device, works = EmulatedDevice("sm_90a"), planned(mla_sm90_plan([100], num_heads=16, sm_count=132), "cpu")
+    given = {"out": torch.empty_like(q_nope), "lse": torch.empty(q_nope.shape[:2])}
+
+    def run(**other: int) -> None:
+        decode = MlaSm90(device, replace(works, **other), 16)
+        decode.run(q_nope, q_pe, kv_cache, page_table, sm_scale=SCALE, **given)
+
+    run()
+    room = page_table.shape[1] * kv_cache.shape[1]
+    run(longest=room)
+    with pytest.raises(ContractError, match=f"page_table must be wide enough for {room + 1} tokens"):
+        run(longest=room + 1)
+    with pytest.raises(ContractError, match=r"q_nope must be of \(batch, heads\) \(2, 16\), as the plan"):
+        run(batch=2)

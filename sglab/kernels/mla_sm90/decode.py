@@ -41,7 +41,7 @@ class MlaSm90:
         self.partial_out, self.partial_lse = out.view(slots, num_heads, LATENT_DIM), lse.view(slots, num_heads)
         w = self.works
         own = described(w.works, w.requests, w.slot_indptr, w.partial_count, self.partial_out, self.partial_lse)
-        self._key = (OPERATOR, num_heads, slots, w.many, own)
+        self._key = (OPERATOR, num_heads, w.batch, slots, w.many, own)
 
     def run(
         self,
@@ -82,7 +82,9 @@ class MlaSm90:
         def make() -> list[Launch]:
             return self.prepare(check(OPERATOR, q_nope, q_pe, kv_cache, page_table, sm_scale, out, lse, lse_base))
 
-        return kept(self.device, key, make, (tensors, self))
+        launches = kept(self.device, key, make, (tensors, self))
+        self._require_room(page_table.shape[1] * kv_cache.shape[1])  # of recognised calls too: plans grow in place
+        return launches
 
     def prepare(self, a: DecodeArguments) -> list[Launch]:
         """The launches of one run: attention, and the combine where a request is split."""
@@ -90,11 +92,15 @@ class MlaSm90:
         planned = f"of (batch, heads) {(w.batch, self.num_heads)}, as the plan"
         got = tuple(a.q_nope.shape[:2])
         contract.require(got == (w.batch, self.num_heads), "q_nope", planned, got, "Plan again.")
-        capacity = a.page_table.shape[1] * a.page_size
-        wide = f"wide enough for {w.longest} tokens, the plan's longest request"
-        remedy = "Widen the page table, or plan for its requests."
-        contract.require(w.longest is None or w.longest <= capacity, "page_table", wide, f"room for {capacity}", remedy)
+        self._require_room(a.page_table.shape[1] * a.page_size)
         return [self._attention(a), *([self._combine(a)] if self.works.slots else [])]
+
+    def _require_room(self, capacity: int) -> None:
+        longest = self.works.longest
+        if longest is not None and longest > capacity:
+            wide = f"wide enough for {longest} tokens, the plan's longest request"
+            remedy = "Widen the page table, or plan for its requests."
+            Contract(OPERATOR).require(False, "page_table", wide, f"room for {capacity}", remedy)
 
     def _attention(self, a: DecodeArguments) -> Launch:
         return ptx.module(OPERATOR)[f"{OPERATOR}_{DTYPES[a.q_nope.dtype]}"].prepare(
