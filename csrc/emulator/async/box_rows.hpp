@@ -21,10 +21,6 @@ inline int box_extent(const TensorMap& map, int i) {
   return (map.box_dim[i] + step - 1) / step;
 }
 
-inline int im2col_rows(const TensorMap& map) {
-  return map.pixels_per_column;
-}
-
 // The part of a row of `count` elements from coordinate `first` on that lies inside dimension 0.
 inline BoxRow cut_row(const TensorMap& map, std::int64_t first, int count, std::uint64_t line,
                       bool line_inside, std::uint32_t smem_offset) {

@@ -74,22 +74,4 @@ Special special_from_name(std::string_view name) {
   return found == index->end() ? Special::kCount : found->second;
 }
 
-std::string_view special_name(Special special) {
-  return kSpecialNames[static_cast<std::size_t>(special)];
-}
-
-Type special_type(Special special) {
-  switch (special) {
-    case Special::kClock64:
-    case Special::kGlobaltimer:
-    case Special::kCurrentGraphExec:
-    case Special::kGridid:
-      return Type::kU64;
-    case Special::kIsExplicitCluster:
-      return Type::kPred;
-    default:
-      return Type::kU32;
-  }
-}
-
 }  // namespace sglab::emu

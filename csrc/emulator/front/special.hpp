@@ -3,8 +3,6 @@
 #include <cstdint>
 #include <string_view>
 
-#include "emulator/front/types.hpp"
-
 namespace sglab::emu {
 
 // Special registers, in the order of kSpecialNames. Vector ones (%tid) are addressed by component.
@@ -66,7 +64,5 @@ enum class Special : std::uint8_t {
 
 // kCount for an unknown name. Names come as PTX spells them: "%tid.x", "WARP_SZ".
 Special special_from_name(std::string_view name);
-std::string_view special_name(Special special);
-Type special_type(Special special);
 
 }  // namespace sglab::emu

@@ -60,20 +60,6 @@ std::uint8_t* shared_bytes(const Warp& w, const Inst* i, int lane, std::uint64_t
   return cluster.ctas[rank].shared + offset;
 }
 
-std::uint8_t* generic_bytes(Warp& w, const Inst* i, int lane, std::uint64_t address, std::uint64_t bytes) {
-  const std::uint64_t addresses[32] = {address};
-  Places places;
-  switch (address & kApertureMask) {
-    case 0:
-      return global_bytes(w, i, lane, address, bytes);
-    case kSharedAperture:
-      return shared_bytes(w, i, lane, address & ~kApertureMask, bytes);
-    default:
-      generic_places(w, i, addresses, 1, static_cast<unsigned>(bytes), 1, places);
-      return places.at[0];
-  }
-}
-
 void lane_addresses(const Warp& w, const Inst* i, std::uint64_t* addresses) {
   const auto offset = static_cast<std::uint64_t>(i->imm);
   const std::uint8_t* const base = w.bank[i->a >> 31] + (i->a & ~kConstantRef);

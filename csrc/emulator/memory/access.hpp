@@ -32,6 +32,5 @@ void generic_places(Warp& w, const Inst* i, const std::uint64_t* addresses, std:
 std::uint8_t* shared_bytes(const Warp& w, const Inst* i, int lane, std::uint64_t address,
                            std::uint64_t bytes);
 std::uint8_t* global_bytes(Warp& w, const Inst* i, int lane, std::uint64_t address, std::uint64_t bytes);
-std::uint8_t* generic_bytes(Warp& w, const Inst* i, int lane, std::uint64_t address, std::uint64_t bytes);
 
 }  // namespace sglab::emu

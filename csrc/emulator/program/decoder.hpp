@@ -50,7 +50,6 @@ class Decoder {
   void calls(std::uint32_t callee) { calls_.emplace_back(function_, callee); }
   void calls_indirectly() { indirect_callers_.push_back(function_); }
   void takes_address(std::uint32_t function) { addressed_.push_back(called(function)); }
-  std::uint32_t current_function() const { return function_; }
   void fills_later();
   void filled_here(bool all);
   void table_targets(const Function& function, std::uint32_t label, Extra& extra);

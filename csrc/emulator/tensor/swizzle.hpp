@@ -50,24 +50,6 @@ constexpr std::uint32_t swizzle_span(Swizzle swizzle) {
   }
 }
 
-// Bytes after which the pattern repeats; an operand's first byte must be aligned so, or carry a base offset.
-constexpr std::uint32_t swizzle_period(Swizzle swizzle) {
-  switch (swizzle) {
-    case Swizzle::kNone:
-      return 16;
-    case Swizzle::k32B:
-    case Swizzle::k128BAtom64B:
-      return 256;
-    case Swizzle::k64B:
-    case Swizzle::k128BAtom32B:
-    case Swizzle::k128BAtom32BFlip8B:
-      return 512;
-    case Swizzle::k128B:
-      return 1024;
-  }
-  return 16;
-}
-
 constexpr std::string_view swizzle_name(Swizzle swizzle) {
   constexpr std::string_view kNames[] = {
       "none", "32B", "64B", "128B", "128B_atom_32B", "128B_atom_32B_flip_8B", "128B_atom_64B"};

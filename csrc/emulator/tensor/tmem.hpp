@@ -82,9 +82,6 @@ class TensorMemory {
     mark_written(index, 1, lane, lanes);
   }
   void mark_written(std::uint32_t index, std::uint32_t columns, std::uint32_t lane, std::uint32_t lanes);
-  bool was_written(std::uint32_t lane, std::uint32_t index) const {
-    return written_[index][lane / 64] >> (lane % 64) & 1;
-  }
 
  private:
   std::vector<std::uint32_t> cells_;
