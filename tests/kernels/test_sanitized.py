@@ -8,6 +8,7 @@ import torch
 from test_mla_sm100 import SCALE, SCHEDULERS, Batch
 
 from sglab.gpu import Device, EmulatedDevice, KernelError, Launch, Module
+from sglab.gpu.captures import capturing_launches
 from sglab.kernels import machine, merge_state, merge_states, ptx
 from sglab.kernels.mla_sm90 import MlaSm90
 from sglab.kernels.mla_sm90 import contract as sm90_contract
@@ -76,11 +77,13 @@ def test_causal_query_tokens(implementation: str, place: str, scheduler: str, mo
 
 
 def test_merges(monkeypatch: pytest.MonkeyPatch) -> None:
-    device = EmulatedDevice("sm_90a", scheduler="random", sanitize=True, on_finding="raise")
+    device = EmulatedDevice("sm_90a", scheduler="random", sanitize=True)
     monkeypatch.setattr(machine, "device_of", lambda _: device)
     v, s = torch.randn(40, 3, 128), torch.randn(40, 3)
-    merge_state(v, s, v, s, implementation="cuda")
-    merge_states(v.view(10, 4, 3, 128), s.view(10, 4, 3), implementation="cuda")
+    with capturing_launches() as launches:
+        merge_state(v, s, v, s, implementation="cuda")
+        merge_states(v.view(10, 4, 3, 128), s.view(10, 4, 3), implementation="cuda")
+    assert [(launch.device, launch.report.findings) for launch in launches] == [(device, ())] * 2
 
 
 @pytest.mark.parametrize(
