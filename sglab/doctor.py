@@ -74,17 +74,22 @@ def torch_on_gpu() -> Finding:
 
 
 def nvcc() -> Finding:
-    found = shutil.which("nvcc") or shutil.which("nvcc", path=os.path.join(os.environ.get("CUDA_HOME", ""), "bin"))
-    if found:
-        told = subprocess.run([found, "--version"], capture_output=True, text=True).stdout.strip().splitlines()
-        return Finding("CUDA compiler (nvcc)", True, told[-1] if told else found)
-    if version_of("nvidia-cuda-nvcc"):
-        return Finding("CUDA compiler (nvcc)", True, f"nvidia-cuda-nvcc {version_of('nvidia-cuda-nvcc')}")
-    return Finding("CUDA compiler (nvcc)", False, "only needed to compile .cu files", "pip install 'sglab[nvcc]'")
+    """The compiler that sglab would take."""
+    from sglab.gpu.compilers.nvcc import find_nvcc, nvcc_version
+    from sglab.gpu.errors import CompileError, MissingDependencyError
+
+    name = "CUDA compiler (nvcc)"
+    try:
+        found = find_nvcc()
+        return Finding(name, True, f"{nvcc_version(found)}, {found}")
+    except MissingDependencyError:
+        return Finding(name, False, "only needed to compile .cu files", "pip install 'sglab[nvcc]'")
+    except CompileError as error:
+        return Finding(name, False, str(error).splitlines()[0], "a CUDA toolkit that works, in CUDA_HOME")
 
 
 def chromium() -> Finding:
-    for name in ("chromium", "chromium-browser", "google-chrome"):
+    for name in (os.environ.get("CHROMIUM", ""), "chromium", "chromium-browser", "google-chrome"):
         if shutil.which(name):
             return Finding("Chromium", True, name)
     return Finding("Chromium", False, "only needed by the browser tests", "your system's chromium package")

@@ -21,6 +21,19 @@ def test_doctor_names_every_capability(capsys: pytest.CaptureFixture[str]) -> No
     )
 
 
+def test_doctor_tries_the_nvcc_that_would_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = tmp_path / "bin" / "nvcc"
+    broken.parent.mkdir()
+    broken.write_text("#!/bin/sh\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    assert main(["doctor"]) == 0
+    said, remedy = capsys.readouterr().out.partition("CUDA compiler (nvcc)")[2].splitlines()[:2]
+    assert f"{broken} --version failed" in said and "CUDA_HOME" in remedy
+
+
 @pytest.mark.parametrize("backend", ["cutlass_mla", "triton", "torch_native"])
 def test_run_decode_prints_shapes_error_and_what_ran(backend: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(f"run decode --seq-lens 70,1,33 --backend {backend} --num-heads 16 --page-size 32".split()) == 0
