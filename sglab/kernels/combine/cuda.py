@@ -8,6 +8,7 @@ from sglab.gpu import Device, Launch, Strided
 from sglab.gpu.triton.record import LaunchRecord
 from sglab.kernels import machine, ptx
 from sglab.kernels.combine.contract import LSE_UNITS, CombineArguments
+from sglab.kernels.launches import described, kept
 
 DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 THREADS = 128
@@ -27,7 +28,10 @@ def run(a: CombineArguments) -> tuple[LaunchRecord, ...]:
     if len(a.requests) == 0:
         return ()
     device = machine.device_of(a.device)
-    return (machine.run(device, prepare(device, a), "our CUDA kernel"),)
+    tensors = (a.partial_out, a.partial_lse, a.requests, a.slot_indptr, a.partial_count, a.out, a.lse)
+    key = ("split_kv_combine", described(*tensors), a.lse_base, a.many)
+    (launch,) = kept(device, key, lambda: [prepare(device, a)], tensors)
+    return (machine.run(device, launch, "our CUDA kernel"),)
 
 
 def prepare(device: Device, a: CombineArguments) -> Launch:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import torch
 
-from sglab.gpu import Kernel
+from sglab.gpu import Kernel, Launch
 from sglab.gpu.triton.record import LaunchRecord
 from sglab.kernels import machine, ptx
+from sglab.kernels.launches import described, kept
 from sglab.kernels.merge.contract import PairArguments, Rule, StatesArguments
 
 THREADS = 128
@@ -59,5 +60,10 @@ def _launch(
     if rows == 0:
         return ()
     where = machine.device_of(device)
-    launch = kernel.prepare(where, grid=-(-rows * lanes // THREADS), block=THREADS, args=arguments)
+    tensors = [argument for argument in arguments if isinstance(argument, torch.Tensor)]
+
+    def make() -> list[Launch]:
+        return [kernel.prepare(where, grid=-(-rows * lanes // THREADS), block=THREADS, args=arguments)]
+
+    (launch,) = kept(where, (kernel.name, described(*tensors)), make, tensors)
     return (machine.run(where, launch, "our CUDA kernel"),)
