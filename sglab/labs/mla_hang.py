@@ -178,7 +178,10 @@ def what_ends() -> Question:
             "{truth}: they must not run ahead of the load warp. Passing the barrier by does not help: the load warp "
             "comes to it in every unit, and would find an arrival missing."
         ),
-        hint='for word in lab.CHOICES: lab.GuardedDecode(word).run(), with scheduler="random" or "in_order", too.',
+        hint=(
+            "A launch that hangs raises KernelError, so try each on its own, such as "
+            'mla_hang.GuardedDecode("nothing").run(scheduler="random").'
+        ),
     )
 
 

@@ -95,7 +95,7 @@ def who_multiplies(log: EventLog) -> Question:
     return Question(
         truth=truth,
         because="{truth}: one thread of one warp feeds the tensor cores of two SMs.",
-        hint="Which row of the timeline is orange?",
+        hint="Both CTAs have an orange row, mma. Which of the two issues tcgen05.mma?",
     )
 
 
@@ -124,7 +124,8 @@ def order_of_products(log: EventLog, request: int = 0) -> Question:
     return Question(
         truth=truth,
         because="{truth}: while the softmax works on one tile's S, the tensor cores already make the next one's.",
-        hint="Follow the orange row: S0 arrives at column 0 of tensor memory, S1 at 64, O at 128.",
+        hint=f"Choose CTA pair {request} in the timeline and follow the orange row: S0 goes to column 0 of tensor "
+        "memory, S1 to 64, O to 128.",
     )
 
 
@@ -203,7 +204,8 @@ def cache_read_twice(log: EventLog, launched: Launched) -> Question:
 
     return Question(
         truth=truth,
-        because="{truth:.2f}: the latent comes as K and again as V, the rotary part once. The second time L2 has it.",
+        because="{truth:.2f}: (576 + 512) / 576 = 1.89, less rows of V that hold no token: they are left out, 64 at a "
+        "time. The second time L2 has it.",
         hint="S needs all 576 columns of a token, O needs 512 of them again, in other places.",
         tolerance=0.03,
     )

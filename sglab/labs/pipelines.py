@@ -88,7 +88,7 @@ def arrivals() -> Question:
     return Question(
         truth=truth,
         because="{truth}: one lane of the load warp, and one lane of each of the four sum warps.",
-        hint="mbarrier_init takes the number. Or look at the second number under 'pending' in the Barriers widget.",
+        hint="mbarrier_init takes the number. Or step past it: the second number under 'pending' in Barriers.",
     )
 
 
@@ -172,7 +172,7 @@ def wrong_under() -> Question:
     return Question(
         truth=truth,
         because="{truth}. Under the others nothing shows: a race that spares you is still a race.",
-        hint='Run Pipeline("early_arrival") under each and look at .error().',
+        hint="The cell above prints the error under each. Where it is right, only float32's rounding is left.",
     )
 
 

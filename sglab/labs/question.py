@@ -56,18 +56,26 @@ class Question:
     def answer(self) -> Any:
         """The right answer, for those who gave up."""
         if "truth" not in self._cache:
-            self._cache["truth"] = plain(self.truth())
+            self._cache["found"] = found = self.truth()
+            self._cache["truth"] = plain(found)
         return self._cache["truth"]
+
+    def _shown(self) -> Any:
+        """The right answer as a reader would write it: a set in braces, in order."""
+        truth = self.answer()
+        return f"{{{', '.join(map(repr, truth))}}}" if isinstance(self._cache["found"], (set, frozenset)) else truth
 
     def check(self, given: Any = ...) -> Verdict:
         """Judge `given`; `...` means that the reader has not answered yet."""
-        if given is ... or given is None:
+        if given is ...:
             return Verdict(None, "Replace the ... by your answer and run the cell again.")
+        if given is None:
+            return Verdict(None, "Your answer is None: the expression behind answer = gives no value.")
         truth, answer = self.answer(), plain(given)
         if same(answer, truth, self.tolerance):
-            return Verdict(True, self.because.format(truth=truth))
-        wanted, came = form(truth), form(answer)
-        if not wanted or came in (wanted, "a list"):
+            return Verdict(True, self.because.format(truth=self._shown()))
+        wanted, came = form(self._cache["found"]), form(given if isinstance(given, (set, frozenset)) else answer)
+        if not wanted or form(answer) in (form(truth), "a list"):
             return Verdict(False, self.hint)
         return Verdict(
             False, f"The answer is {wanted}; this is {came or f'of type {type(given).__name__}'}. {self.hint}"
@@ -92,6 +100,8 @@ def form(value: Any) -> str:
         return "a number"
     if isinstance(value, str):
         return "a text in quotes"
+    if isinstance(value, (set, frozenset)):
+        return form(plain(value)).replace("list", "set", 1)
     if not isinstance(value, list):
         return ""
     kinds = {form(item) for item in value}
@@ -100,7 +110,8 @@ def form(value: Any) -> str:
 
 
 def same(given: Any, truth: Any, tolerance: float) -> bool:
-    """Equal: text whatever its case, integers exactly, other numbers within `tolerance`, lists item by item."""
+    """Equal: text by its words, whatever their case, commas or not; integers exactly, other numbers within `tolerance`;
+    lists item by item."""
     if isinstance(truth, list):
         return (
             isinstance(given, list)
@@ -108,9 +119,13 @@ def same(given: Any, truth: Any, tolerance: float) -> bool:
             and all(same(one, other, tolerance) for one, other in zip(given, truth, strict=True))
         )
     if isinstance(truth, str):
-        return isinstance(given, str) and given.strip().lower() == truth.strip().lower()
+        return isinstance(given, str) and _words(given) == _words(truth)
     if isinstance(truth, bool) or isinstance(given, bool):
         return given is truth
     if isinstance(truth, float) and isinstance(given, Real):
         return math.isclose(float(given), truth, rel_tol=tolerance) or (math.isnan(float(given)) and math.isnan(truth))
     return bool(given == truth)
+
+
+def _words(text: str) -> list[str]:
+    return text.lower().replace(",", " ").split()

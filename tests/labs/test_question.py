@@ -32,6 +32,8 @@ def ask(truth: object, tolerance: float = 0.01) -> Question:
         ([1, 2], [2, 1], False),
         ([1, 2], [1], False),
         ({3, 1}, {1, 3}, True),
+        ("S0 S1 O0", "s0, S1,  O0", True),
+        ("S0 S1 O0", "S0 O0 S1", False),
         ("yes", None, None),
         (7, ..., None),
     ],
@@ -47,6 +49,16 @@ def test_right_answer_explains_and_wrong_answer_hints_without_telling() -> None:
     assert "Look again." in question.check(5)._repr_html_()
 
 
+def test_an_answer_that_is_a_set_is_shown_as_one() -> None:
+    assert "It is {1, 3}." in str(ask({3, 1}).check([1, 3]))
+    assert ask({3, 1}).check([1, 2]).text == ask({3, 1}).check({1, 2}).text == "Look again."
+
+
+def test_no_value_is_told_apart_from_no_answer() -> None:
+    assert "Replace the ..." in ask(1).check(...).text
+    assert "None" in ask(1).check(None).text
+
+
 def test_truth_is_computed_when_answered_not_before() -> None:
     live = [1]
     question = Question(lambda: len(live), because="", hint="")
@@ -60,9 +72,10 @@ def test_truth_is_computed_when_answered_not_before() -> None:
         (41, "forty", "The answer is a number; this is a text in quotes."),
         ([1, 2], 3, "The answer is a list of numbers; this is a number."),
         ([1, 2], ["a"], "The answer is a list of numbers; this is a list of texts in quotes."),
-        ({"fair"}, "fair", "The answer is a list of texts in quotes; this is a text in quotes."),
+        ({"fair"}, "fair", "The answer is a set of texts in quotes; this is a text in quotes."),
         ("fair", {1: 2}, "The answer is a text in quotes; this is of type dict."),
         (True, 1, "The answer is True or False; this is a number."),
+        (3, {3}, "The answer is a number; this is a set of numbers."),
     ],
 )
 def test_an_answer_of_another_form_is_told_so(truth: object, given: object, says: str) -> None:
