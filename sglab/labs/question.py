@@ -61,9 +61,12 @@ class Question:
         return self._cache["truth"]
 
     def _shown(self) -> Any:
-        """The right answer as a reader would write it: a set in braces, in order."""
+        """The right answer as a reader would write it: a set in braces, in order; four digits of a list's numbers."""
         truth = self.answer()
-        return f"{{{', '.join(map(repr, truth))}}}" if isinstance(self._cache["found"], (set, frozenset)) else truth
+        if not isinstance(truth, list):
+            return truth
+        items = ", ".join(f"{item:.4g}" if isinstance(item, float) else repr(item) for item in truth)
+        return f"{{{items}}}" if isinstance(self._cache["found"], (set, frozenset)) else f"[{items}]"
 
     def check(self, given: Any = ...) -> Verdict:
         """Judge `given`; `...` means that the reader has not answered yet."""

@@ -1,5 +1,7 @@
 """A question judges answers against what it computes from live objects."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -49,8 +51,9 @@ def test_right_answer_explains_and_wrong_answer_hints_without_telling() -> None:
     assert "Look again." in question.check(5)._repr_html_()
 
 
-def test_an_answer_that_is_a_set_is_shown_as_one() -> None:
+def test_a_right_answer_is_shown_as_a_reader_would_write_it() -> None:
     assert "It is {1, 3}." in str(ask({3, 1}).check([1, 3]))
+    assert "It is [0.3333, -inf, 2]." in str(ask([1 / 3, -math.inf, 2]).check([1 / 3, -math.inf, 2]))
     assert ask({3, 1}).check([1, 2]).text == ask({3, 1}).check({1, 2}).text == "Look again."
 
 
