@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import torch
 
-from sglab.engine import ForwardBatch, ForwardMode, RadixAttention
+from sglab.engine import AttentionType, BadArgumentError, ForwardBatch, ForwardMode, RadixAttention
 
 
 class AttentionBackend(ABC):
@@ -88,7 +88,11 @@ class AttentionBackend(ABC):
 
         Returns:
             [tokens, heads · v_head_dim].
+
+        Raises:
+            BadArgumentError: the layer is not causal self-attention.
         """
+        _check_causal(layer)
         mode = forward_batch.forward_mode
         if mode.is_idle():
             return q.new_empty(q.shape[0], layer.tp_q_head_num * layer.v_head_dim)
@@ -144,3 +148,12 @@ class AttentionBackend(ABC):
 
     def _unsupported(self, what: str) -> NoReturn:
         raise NotImplementedError(f"attention backend {self.name or type(self).__name__!r} does not support {what}")
+
+
+def _check_causal(layer: RadixAttention) -> None:
+    """No backend here masks otherwise; SGLang's encoders would get causal attention without a word."""
+    remedy = "The backends here serve the causal self-attention of decoders alone."
+    if layer.attn_type is not AttentionType.DECODER:
+        raise BadArgumentError("layer.attn_type", "AttentionType.DECODER", layer.attn_type, remedy)
+    if layer.is_cross_attention:
+        raise BadArgumentError("layer.is_cross_attention", "False", layer.is_cross_attention, remedy)

@@ -22,30 +22,6 @@ SGLANG_BACKENDS: dict[str, tuple[str, ...]] = {
 }
 """SGLang version -> registered names, in its registry's order."""
 
-MLA_ATTENTION_BACKENDS = (
-    "aiter",
-    "flashinfer",
-    "fa3",
-    "fa4",
-    "triton",
-    "flashmla",
-    "cutlass_mla",
-    "trtllm_mla",
-    "ascend",
-    "nsa",
-)
-"""Names for which SGLang (both versions) runs DeepSeek models in absorbed form."""
-
-CHUNKED_PREFIX_CACHE_SUPPORTED_ATTENTION_BACKENDS = (
-    "flashinfer",
-    "fa3",
-    "fa4",
-    "flashmla",
-    "cutlass_mla",
-    "trtllm_mla",
-)
-"""Names for which a long MLA prefix may be attended chunk by chunk and merged."""
-
 FORWARD_ABSORB_CORE_ATTENTION_BACKENDS = ("fa3", "nsa", "flashinfer", "cutlass_mla", "trtllm_mla", "ascend")
 """Names to which the model hands the rotary part apart (q_rope, k_rope); the others get it concatenated."""
 

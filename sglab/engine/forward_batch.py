@@ -49,10 +49,8 @@ class ForwardBatch:
     extend_seq_lens_cpu: list[int] | None = None
 
     req_to_token_pool: ReqToTokenPool | None = None
-    """From the model runner, as the two below."""
+    """From the model runner, as the one below."""
     token_to_kv_pool: KVCache | None = None
-    attn_backend: Any = None
-    """The AttentionBackend; set by whoever runs the model."""
 
     encoder_lens: torch.Tensor | None = None
     """Encoder-decoder models: int64 [B]; filled by the scheduler."""
@@ -61,8 +59,6 @@ class ForwardBatch:
 
     num_token_non_padded_cpu: int = 0
     """Real tokens, before a graph's padding."""
-    padded_static_len: int = -1
-    """Tokens per request in a padded static layout, -1 if not padded; set by the graph runner."""
 
     @classmethod
     def init_new(cls, batch: ModelWorkerBatch, model_runner: ModelRunner) -> ForwardBatch:

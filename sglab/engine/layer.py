@@ -36,6 +36,7 @@ class RadixAttention:
     """-1: full attention; else a query at t sees keys t - window .. t (window + 1 of them)."""
     is_cross_attention: bool = False
     attn_type: AttentionType = AttentionType.DECODER
+    """SGLang's names; AttentionBackend.forward refuses what is not causal self-attention."""
     xai_temperature_len: int = -1
     """-1: none; else the logits of a query at position t > len are multiplied by log2(t) / log2(len)."""
 

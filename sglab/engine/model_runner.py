@@ -35,7 +35,6 @@ class ModelConfig:
     qk_rope_head_dim: int = 0
     num_hidden_layers: int = 1
     logit_cap: float = 0.0
-    is_encoder_decoder: bool = False
 
     def get_num_kv_heads(self, tensor_parallel_size: int = 1) -> int:
         """KV heads per rank: at least one each, so a single MLA head is replicated."""

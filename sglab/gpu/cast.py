@@ -7,6 +7,7 @@ each warp has executed, and who has arrived and waited at which barrier.
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -33,23 +34,24 @@ _MBARRIER = re.compile(r"\bmbarrier at shared address (0x[0-9a-f]+)")
 _NAMED = re.compile(r"\bbarrier (\d+)\b")
 
 
-class Cast:
+class Cast(ABC):
     """Roles and names by CTA (coordinates in the grid). Empty strings stand for what is not known."""
 
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
         self._grid, self._cluster = launch.geometry.grid, launch.geometry.cluster
 
+    @abstractmethod
     def role(self, cta: Index, warp: int) -> str:
         """load, mma, softmax, …: Role.name of a warp."""
-        raise NotImplementedError
 
+    @abstractmethod
     def several(self) -> bool:
         """Whether warps have different roles, so that it is worth telling them."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _name(self, cta: Index, kind: int, object_: int) -> str:
-        raise NotImplementedError
+        """What the barrier of this kind and object is called."""
 
     def mbarrier(self, cta: Index, address: int) -> str:
         """The name of the mbarrier at a shared::cluster address in the cluster of `cta`."""

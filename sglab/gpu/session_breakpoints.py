@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -47,7 +48,7 @@ class SessionBreakpoints(SessionLog):
         source: tuple[str, int] | None = None,
         listed: bool = True,
     ) -> int:
-        """Stops in front of these instructions, given by pc; see `break_at`.
+        """Stops in front of these instructions, given by pc, an index in `code`; see `break_at`.
 
         label, source: how `breakpoints` has it; listed: whether it does
         """
@@ -56,7 +57,7 @@ class SessionBreakpoints(SessionLog):
             warp = warp.index
         else:
             of_cta = None if cta is None and warp is None else self._cta(cta, running=False)
-        pcs = tuple(pcs)
+        pcs = tuple(_integer("pcs", pc, 0, len(self.code) - 1) for pc in pcs)
 
         def arm() -> int:
             number: int = self._session.break_code(pcs, *(-1 if name is None else name for name in (of_cta, warp)))
@@ -78,21 +79,23 @@ class SessionBreakpoints(SessionLog):
         """Stops in front of instructions that access some memory, and behind asynchronous writes to it.
 
         memory: a tensor (global memory), or an offset in the shared memory of `cta`
-        nbytes: of shared memory, 4 unless given; of a tensor, its size
+        nbytes: 1 or more; of shared memory, 4 unless given; of a tensor, its size
         """
         if access not in ("write", "read", "any"):
             raise SessionError(f"access must be 'write', 'read' or 'any'; got {access!r}")
         done = {"write": "written", "read": "read", "any": "accessed"}[access]
         wanted = access != "write", access != "read"
         if hasattr(memory, "data_ptr"):
-            size = memory.numel() * memory.element_size() if nbytes is None else nbytes
+            size = _integer("nbytes", memory.numel() * memory.element_size() if nbytes is None else nbytes, 1)
             begin = memory.data_ptr()
             label = f"{self._name_of(begin)}, {size} bytes, is {done}"
             arm = self._asked(self._session.break_watch, "global", begin, size, *wanted, -1)
             return self._list(arm, "watch", label)
-        index, size = self._cta(cta), nbytes or 4
-        arm = self._asked(self._session.break_watch, "shared", int(memory), size, *wanted, index)
-        return self._list(arm, "watch", f"smem+0x{int(memory):x}, {size} bytes, is {done}", cta=index)
+        size = _integer("nbytes", 4 if nbytes is None else nbytes, 1)
+        offset = _integer("memory", memory, 0, of="a tensor or an offset in shared memory,")
+        of_cta = self._cta(cta)
+        arm = self._asked(self._session.break_watch, "shared", offset, size, *wanted, of_cta)
+        return self._list(arm, "watch", f"smem+0x{offset:x}, {size} bytes, is {done}", cta=of_cta)
 
     def watch_tensor_memory(self, column: int, columns: int = 1, cta: CtaName | None = None) -> int:
         """Stops behind every change of some columns of a CTA's tensor memory: by tcgen05.mma, cp, shift, or st at its
@@ -225,6 +228,17 @@ class SessionBreakpoints(SessionLog):
         finally:
             for number in breakpoints:
                 self.unbreak(number)
+
+
+def _integer(name: str, value: Any, least: int, most: int | None = None, of: str = "an integer,") -> int:
+    try:
+        found = operator.index(value)
+    except TypeError:
+        found = least - 1
+    if isinstance(value, bool) or found < least or (most is not None and found > most):
+        bounds = f"{least} or more" if most is None else f"{least} to {most}"
+        raise SessionError(f"{name}: expected {of} {bounds}; got {value!r}")
+    return found
 
 
 _BARRIER_OPCODES = {

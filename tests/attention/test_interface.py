@@ -1,6 +1,7 @@
 """AttentionBackend, the registry and `attend`: names, dispatch, errors and what is said about a run."""
 
 import inspect
+from dataclasses import replace
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ from sglab.attention import (
     register_attention_backend,
 )
 from sglab.engine import (
+    AttentionType,
     BadArgumentError,
     Batch,
     ForwardBatch,
@@ -97,6 +99,31 @@ def test_forward_dispatches_by_mode(batch: Batch, mode: ForwardMode) -> None:
     out = backend.forward(batch.q, batch.k, batch.v, batch.layer, batch.forward_batch)
     wanted = {ForwardMode.IDLE: [], ForwardMode.DECODE: ["decode"]}.get(mode, ["extend"])
     assert backend.called == wanted and out.shape == (2, 16)
+
+
+@pytest.mark.parametrize("backend", [Recorder.name, *ATTENTION_BACKENDS])
+@pytest.mark.parametrize(
+    ("field", "value", "expected"),
+    [
+        ("attn_type", AttentionType.ENCODER_ONLY, "AttentionType.DECODER, got AttentionType.ENCODER_ONLY"),
+        ("attn_type", AttentionType.DECODER_BIDIRECTIONAL, "AttentionType.DECODER, got AttentionType.DECODER_B"),
+        ("is_cross_attention", True, "False, got True"),
+    ],
+)
+def test_attention_that_is_not_causal_self_attention_is_refused(
+    backend: str, field: str, value: object, expected: str
+) -> None:
+    if backend in ("cutlass_mla", "flashmla"):
+        page_size = 128 if backend == "cutlass_mla" else 64
+        batch = decode_batch([9, 4], num_heads=16, kind="mla", page_size=page_size, dtype="bfloat16")
+    else:
+        batch = decode_batch([9, 4], num_heads=2, kind="mha")
+    runs = Recorder() if backend == Recorder.name else create_attention_backend(backend, batch.runner)
+    layer = replace(batch.layer, **{field: value})
+    before = batch.runner.token_to_kv_pool.get_key_buffer(0).clone()
+    with pytest.raises(BadArgumentError, match=rf"layer\.{field}: expected {expected}"):
+        runs.forward(batch.q, batch.k, batch.v, layer, batch.forward_batch)
+    assert torch.equal(batch.runner.token_to_kv_pool.get_key_buffer(0), before)
 
 
 def test_what_a_backend_leaves_out_is_refused_by_name(batch: Batch) -> None:

@@ -335,13 +335,21 @@ def test_a_livelock_ends_a_session_at_the_devices_limit() -> None:
         (lambda s: s.break_phase(barrier=16), "0 to 15"),
         (lambda s: s.watch(10**6), "shared memory ends"),
         (lambda s: s.watch(torch.zeros(1)), "not the launch's"),
+        (lambda s: s.watch(0, nbytes=0), "nbytes: expected an integer, 1 or more; got 0"),
+        (lambda s: s.watch(0, nbytes=-4), "nbytes: expected an integer, 1 or more; got -4"),
+        (lambda s: s.watch(0, nbytes=2.5), "nbytes: expected an integer, 1 or more; got 2.5"),
+        (lambda s: s.watch(torch.zeros(1), nbytes=-1), "nbytes: expected an integer, 1 or more; got -1"),
+        (lambda s: s.watch(-8), "memory: expected a tensor or an offset in shared memory, 0 or more; got -8"),
+        (lambda s: s.watch("smem"), "memory: expected a tensor or an offset in shared memory, .*; got 'smem'"),
+        (lambda s: s.break_code([0, len(s.code)]), r"pcs: expected an integer, 0 to \d+; got \d+"),
+        (lambda s: s.break_code([-1]), r"pcs: expected an integer, 0 to \d+; got -1"),
     ],
 )
 def test_what_is_not_there_is_refused_by_name(ask: Callable[[Session], Any], message: str) -> None:
     session, _ = CASES["reduce"].session()
     with pytest.raises(gpu.SessionError, match=message):
         ask(session)
-    assert session.now == 0
+    assert session.now == 0 and session.breakpoints == ()
 
 
 def test_a_launch_that_cannot_run_is_refused_when_the_session_is_made() -> None:
