@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from math import prod
 from typing import Any
 
@@ -18,6 +17,7 @@ from sglab.gpu.timing import TimedLog
 from sglab.trace.page_reads import PageReads
 
 from .base import Widget, command
+from .following import follow, not_a_launch
 from .launch_clock import modelled
 from .launch_code import code_table
 from .launch_copies import copies, map_rows, page_ctas, page_reads
@@ -74,7 +74,7 @@ class LaunchWidget(Widget):
         self.show(cluster)
         if self.session:
             self.now = self.session.now
-            _follow(self, self.session)
+            follow(self.session, self, LaunchWidget._session_moved)
 
     @command
     def seek(self, position: int) -> None:
@@ -105,6 +105,10 @@ class LaunchWidget(Widget):
             raise ValueError(f"cta: expected an integer from 0 to {prod(grid) - 1}, got {cta!r}")
         return self.show(cluster_of(grid, cluster, cta))
 
+    def _session_moved(self) -> None:
+        if self.session:
+            self.now = self.session.now
+
     def _header(self, trace: ClusterTrace) -> dict[str, Any]:
         geometry = self.recording.geometry
         grid, block = "×".join(map(str, geometry.grid)), geometry.block
@@ -124,24 +128,8 @@ def _recording(launch: Any) -> EventLog:
     if isinstance(launch, Session):
         return launch.log
     if not isinstance(launch, EventLog):
-        raise TypeError(
-            f"launch must be what sglab.trace, Kernel.record or Kernel.session returns; got {type(launch).__name__}"
-        )
+        raise not_a_launch(launch, "sglab.trace, Kernel.record or Kernel.session")
     return launch
-
-
-def _follow(widget: LaunchWidget, session: Session) -> None:
-    """The session outlives its widgets and must not keep them alive."""
-    reference = weakref.ref(widget)
-
-    def moved() -> None:
-        alive = reference()
-        if alive is None:
-            forget()
-        else:
-            alive.now = session.now
-
-    forget = session.on_move(moved)
 
 
 def _tensors(trace: ClusterTrace, operations: Operations, reads: PageReads | None) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from abc import ABCMeta, abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -18,6 +17,7 @@ from sglab.gpu.events import EventLog
 from sglab.gpu.session import Session
 
 from .base import Widget, command
+from .following import follow, not_a_launch
 
 RANK_BIT = {"shared": 24, "tensor": 32}
 """Where the rank of the CTA begins in a finding's address."""
@@ -49,8 +49,8 @@ class MemoryWidget(Widget, metaclass=_AbstractWidget):
         if isinstance(launch, Capture | CapturedLaunch):
             launch = launch.session()
         if not isinstance(launch, Session if needs_session else Session | EventLog):
-            made = "sglab.trace or Kernel.session" + ("" if needs_session else ", or Kernel.record,")
-            raise TypeError(f"launch must be what {made} returns; got {type(launch).__name__}")
+            made = "sglab.trace or Kernel.session" if needs_session else "sglab.trace, Kernel.session or Kernel.record"
+            raise not_a_launch(launch, made)
         if not isinstance(saved_moments, int) or saved_moments < 1:
             raise ValueError(f"saved_moments must be 1 or more; got {saved_moments!r}")
         super().__init__()
@@ -60,7 +60,7 @@ class MemoryWidget(Widget, metaclass=_AbstractWidget):
         self._position = 0
         self._moving = self._told = False
         if self.session:
-            _follow(self, self.session)
+            follow(self.session, self, MemoryWidget.session_moved)
 
     @property
     def position(self) -> int:
@@ -211,17 +211,3 @@ class MemoryWidget(Widget, metaclass=_AbstractWidget):
         return (
             f"The launch fails; shown is what happened before: {self.recording.fault}" if self.recording.fault else ""
         )
-
-
-def _follow(widget: MemoryWidget, session: Session) -> None:
-    """The session outlives its widgets and must not keep them alive."""
-    reference = weakref.ref(widget)
-
-    def moved() -> None:
-        alive = reference()
-        if alive is None:
-            forget()
-        else:
-            alive.session_moved()
-
-    forget = session.on_move(moved)

@@ -180,11 +180,7 @@ def _run(batch: Batch, run: OnlineSoftmaxRun) -> dict[str, Any]:
         "batchSize": batch.batch_size,
         "numHeads": batch.num_heads,
         "dtype": str(batch.dtype).removeprefix("torch."),
-        "tensorCores": batch.num_heads > batch.num_kv_heads,
-        "implementation": run.implementation,
-        "machine": run.machine,
         "kernels": list(_kernels(batch)),
-        "agreement": run.agreement,
         "maxSplits": MAX_SPLITS,
     }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -142,12 +141,11 @@ class SplitKV(Widget):
         tensors: dict[str, Any] = {"seq_lens": lens.astype(np.int32)}
         panes = []
         for name in names:
-            began = time.perf_counter()
             try:
                 answers[name] = PLANNERS[name](lens, **question)
             except ValueError as error:  # this planner refuses: its pane says why, the others go on
                 answers[name] = str(error)
-            panes.append(_pane(name, answers[name], (time.perf_counter() - began) * 1e3))
+            panes.append(_pane(name, answers[name]))
             tensors |= _tensors(name, answers[name])
         if answers and all(isinstance(answer, str) for answer in answers.values()) and not self._answers:
             raise ValueError(f"no planner takes this batch; {names[0]} says: {answers[names[0]]}")
@@ -192,9 +190,9 @@ def _header(lens: NDArray[np.int64], question: Mapping[str, Any]) -> dict[str, A
     return {"title": "Split KV", "subject": subject, "badge": {"text": "planner · modelled time", "title": MODEL}}
 
 
-def _pane(name: str, answer: Plan | str, milliseconds: float) -> dict[str, Any]:
+def _pane(name: str, answer: Plan | str) -> dict[str, Any]:
     """What the page knows of one planner's answer besides its tensors."""
-    pane: dict[str, Any] = {"name": name, "title": PLANNERS[name].title, "planMs": round(milliseconds, 2)}
+    pane: dict[str, Any] = {"name": name, "title": PLANNERS[name].title}
     if isinstance(answer, str):
         return {**pane, "error": answer}
     launch, merge = answer.launch, answer.merge

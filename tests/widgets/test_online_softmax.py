@@ -40,7 +40,7 @@ def test_triton_runs_where_it_is_installed() -> None:
     pytest.importorskip("triton")
     widget = OnlineSoftmax(BATCH)
     assert widget.recorded.implementation == "triton"
-    assert widget.run["machine"] in widget.header["badge"]["text"]
+    assert widget.recorded.machine in widget.header["badge"]["text"]
 
 
 def test_an_edit_records_again() -> None:

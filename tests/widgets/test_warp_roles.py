@@ -14,7 +14,7 @@ from recorded_launches import mla_sm90, mla_sm100, mla_sm100_session
 
 import sglab
 from sglab.gpu.event_tables import WAIT_KINDS
-from sglab.widgets import WarpRoles
+from sglab.widgets import SharedMemory, WarpRoles
 from sglab.widgets.launch_trace import cluster_ctas, cluster_of, readable
 
 
@@ -198,3 +198,12 @@ def test_a_traced_batch_is_shown_by_its_main_launch() -> None:
 def test_something_else_is_refused_by_name() -> None:
     with pytest.raises(TypeError, match=r"launch must be what sglab.trace, Kernel.record or .*; got str"):
         WarpRoles("kernel")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("widget", [WarpRoles, SharedMemory])
+def test_a_batch_that_was_not_traced_is_refused_with_what_to_do(widget: Any) -> None:
+    batch = sglab.decode_batch([9], num_heads=2)
+    with pytest.raises(TypeError, match=r"got Batch: call sglab\.trace\(batch, backend=…\) first"):
+        widget(batch)
+    with pytest.raises(TypeError, match=r"got int: for your own launches call gpu\.capture\(function\)"):
+        widget(5)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +13,7 @@ from sglab.gpu.captures import Capture, CapturedLaunch
 from sglab.gpu.session import Session
 
 from ..base import Widget, asset, command
+from ..following import follow
 from .code import CodeTables
 from .jobs import Jobs
 from .names import Names
@@ -75,7 +75,7 @@ class KernelDebugger(Widget):
         self._watches: list[Watch] = []
         self._busy = self._answering = False
         self._moves = 0
-        self._follow()
+        follow(self.session, self, KernelDebugger._session_moved)
         self.publish(self._tables.tensors(), code=self._tables.description(), header=self._header())
         self._jobs.measure(LOOK_AHEAD_S)
         self._names = Names.of(session, self._jobs.length, self._jobs.complete)
@@ -252,19 +252,11 @@ class KernelDebugger(Widget):
             self._answering = False
             self.moved = self._moves
 
-    def _follow(self) -> None:
-        """Shows what Python does with the session; the session does not keep the widget alive."""
-        here = weakref.ref(self)
-
-        def listener() -> None:
-            widget = here()
-            if widget is None:
-                leave()
-            elif not widget._busy:
-                widget._jobs.changed_by_python()
-                widget._changed()
-
-        leave = self.session.on_move(listener)
+    def _session_moved(self) -> None:
+        """Shows what Python does with the session."""
+        if not self._busy:
+            self._jobs.changed_by_python()
+            self._changed()
 
 
 def _dims(sizes: Sequence[int]) -> str:

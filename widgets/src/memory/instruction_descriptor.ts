@@ -1,7 +1,7 @@
 // tcgen05.mma's 32-bit instruction descriptor, field by field.
 // Written after the emulator's tensor/instruction_descriptor.cpp; a test compares the two on random descriptors.
 
-import { type Field, readField } from "./fields";
+import type { Field } from "./fields";
 import type { Major } from "./smem_descriptor";
 
 export const MMA_KINDS = ["f16", "tf32", "f8f6f4", "i8", "mxf8f6f4", "mxf4", "mxf4nvf4"] as const;
@@ -192,8 +192,4 @@ export function shapeProblem(d: InstructionDescriptor, kind: MmaKind, ctaGroup: 
   if (kind === "i8") step = ctaGroup === 2 ? 32 : d.n > 32 ? 16 : 8;
   if (d.bMajor === "MN" && ["e4m3", "e5m2", "u8", "s8"].includes(d.bType)) step = ctaGroup === 2 ? 32 : 16;
   return d.n % step ? `N = ${d.n}; expected a multiple of ${step} with cta_group::${ctaGroup}` : "";
-}
-
-export function instructionRows(bits: bigint, kind: MmaKind): [Field, number][] {
-  return instructionFields(kind).map((field) => [field, readField(bits, field)]);
 }

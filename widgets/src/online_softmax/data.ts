@@ -21,10 +21,6 @@ export interface RunInfo {
   batchSize: number;
   numHeads: number;
   dtype: string;
-  tensorCores: boolean;
-  implementation: string;
-  machine: string;
-  agreement: number;
   maxSplits: number;
   /** Kernels that can run on this batch. */
   kernels: string[];

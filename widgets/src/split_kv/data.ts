@@ -26,7 +26,6 @@ export interface ArrayInfo {
 export interface Pane {
   name: string;
   title: string;
-  planMs: number;
   error?: string;
   source: string;
   pieces: number;

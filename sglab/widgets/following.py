@@ -1,0 +1,38 @@
+"""How widgets follow a session, and what they say of something that is none."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import TypeVar
+
+from sglab.engine import Batch
+from sglab.gpu.session import Session
+
+from .base import Widget
+
+Follower = TypeVar("Follower", bound=Widget)
+
+
+def follow(session: Session, widget: Follower, moved: Callable[[Follower], None]) -> None:
+    """Calls `moved(widget)` whenever the session has moved, as long as the widget lives: the session outlives its
+    widgets and must not keep them alive, so `moved` may not refer to the widget by itself."""
+    reference = weakref.ref(widget)
+
+    def listener() -> None:
+        alive = reference()
+        if alive is None:
+            leave()
+        else:
+            moved(alive)
+
+    leave = session.on_move(listener)
+
+
+def not_a_launch(got: object, makers: str) -> TypeError:
+    """The refusal of what was passed as a launch; makers: the functions that return one."""
+    if isinstance(got, Batch):
+        remedy = "call sglab.trace(batch, backend=…) first and pass what it returns"
+    else:
+        remedy = "for your own launches call gpu.capture(function) and pass what it returns"
+    return TypeError(f"launch must be what {makers} returns; got {type(got).__name__}: {remedy}")
