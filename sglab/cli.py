@@ -67,7 +67,8 @@ def add_decode_options(decode: argparse.ArgumentParser) -> None:
 def open_lab(options: argparse.Namespace) -> int:
     first = NOTEBOOKS / "00_start_here.ipynb"
     folder, target = (NOTEBOOKS, first) if first.exists() else (Path.cwd(), Path.cwd())
-    command = [sys.executable, "-m", "jupyterlab", f"--port={options.port}", str(target)]
+    prompt = "--ServerApp.kernel_websocket_connection_class=sglab.widgets.jupyter_connection.PromptConnection"
+    command = [sys.executable, "-m", "jupyterlab", f"--port={options.port}", prompt, str(target)]
     if options.no_browser:
         command.insert(3, "--no-browser")
     try:

@@ -59,6 +59,7 @@ class LabServer:
             "ServerApp.port": self.url.rsplit(":", 1)[1],
             "ServerApp.root_dir": str(folder),
             "IdentityProvider.token": TOKEN,
+            "ServerApp.kernel_websocket_connection_class": "sglab.widgets.jupyter_connection.PromptConnection",
         }
         quiet = settings / "settings" / "@jupyterlab" / "apputils-extension"
         quiet.mkdir(parents=True)
