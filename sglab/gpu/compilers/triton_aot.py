@@ -60,7 +60,9 @@ def compile_triton(kernel: Any, specialization: Specialization, capability: int)
 
     raises CompileError: with what Triton says
     """
-    key = content_key(_triton_version(), PTX_VERSION, kernel.cache_key, specialization.key, capability)
+    source = Path(kernel.fn.__code__.co_filename)
+    place = str(source) if source.exists() else ""  # the PTX names it; a notebook's cell is in no file, and moves
+    key = content_key(_triton_version(), PTX_VERSION, kernel.cache_key, place, specialization.key, capability)
     what = f"compiling the Triton kernel {kernel.__name__} for sm_{capability}"
 
     def build(folder: Path) -> None:
