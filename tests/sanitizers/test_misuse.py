@@ -55,3 +55,10 @@ def test_a_chain_may_end_where_nobody_is_left() -> None:
     assert (wait.kind, wait.object, wait.warp, wait.next) == ("barrier", 1, 0, None)
     assert "32 of 64 threads have arrived" in wait.waits
     assert "nobody is left who could end that" in str(error)
+
+
+def test_a_named_barrier_lies_nowhere_in_memory() -> None:
+    fault = next(fault for fault in FAULTS if fault.name == "barrier_arrived_twice")
+    findings, _ = fault.launch(fault.name)
+    (finding,) = [finding for finding in findings if finding.kind == fault.kind]
+    assert finding.space == ""

@@ -50,6 +50,9 @@ void BarrierSanitizer::cluster_started(const Cluster& cluster) {
   states_[cluster.index].exits.resize(cluster.ctas.size());
 }
 
+// In place of an mbarrier's address: a named barrier lies nowhere in memory.
+constexpr std::uint32_t kNamed = ~0u;
+
 void BarrierSanitizer::report(const char* kind, std::string message, const Party& at, const Party& other,
                               const char* other_did, std::uint32_t address) {
   Finding finding;
@@ -59,9 +62,11 @@ void BarrierSanitizer::report(const char* kind, std::string message, const Party
   finding.at = at;
   finding.other = other;
   finding.other_did = other_did;
-  finding.space = "shared";
-  finding.address = address;
-  finding.bytes = 8;
+  if (address != kNamed) {
+    finding.space = "shared";
+    finding.address = address;
+    finding.bytes = 8;
+  }
   findings.report(std::move(finding));
 }
 
@@ -105,7 +110,7 @@ void BarrierSanitizer::arrived(const Actor& actor, const BarrierUse& use) {
   if ((known->second.lanes & actor.lanes) != 0) {
     report("barrier_arrived_twice",
            "a warp arrives twice in one phase of barrier " + std::to_string(use.number), party(actor),
-           known->second, "arrived first", 0);
+           known->second, "arrived first", kNamed);
   }
   known->second.lanes |= actor.lanes;
 }
