@@ -4,9 +4,9 @@ import { h, s, uniqueId } from "../core";
 import type { WaitGraph, WaitNode } from "./wait_graph";
 import { roleLook } from "./warp_looks";
 
-const SIZE = { width: 460, height: 330 };
-const RADIUS = { x: 145, y: 118 };
-const BOX = { width: 166, height: 38 };
+const SIZE = { width: 500, height: 330 };
+const RADIUS = { x: 154, y: 122 };
+const BOX = { width: 182, height: 38 };
 
 export function ringOf(graph: WaitGraph, focus: (node: WaitNode) => void): HTMLElement {
   const { cycle } = graph;
@@ -86,8 +86,8 @@ function border(box: Point, towards: Point): Point {
   const dx = towards.x - box.x;
   const dy = towards.y - box.y;
   const scale = Math.min(
-    dx ? (BOX.width / 2 + 2) / Math.abs(dx) : Number.POSITIVE_INFINITY,
-    dy ? (BOX.height / 2 + 2) / Math.abs(dy) : Number.POSITIVE_INFINITY,
+    dx ? (BOX.width / 2 + 6) / Math.abs(dx) : Number.POSITIVE_INFINITY,
+    dy ? (BOX.height / 2 + 6) / Math.abs(dy) : Number.POSITIVE_INFINITY,
   );
   return { x: box.x + dx * scale, y: box.y + dy * scale };
 }
