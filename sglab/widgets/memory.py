@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,10 +18,13 @@ from sglab.gpu.session import Session
 
 from .base import Widget, command
 from .following import follow, not_a_launch
+from .wire import WireArray
 
 RANK_BIT = {"shared": 24, "tensor": 32}
 """Where the rank of the CTA begins in a finding's address."""
 MOST_FINDINGS = 20
+LAUNCH_TENSORS = {"moments"}
+"""Read once by a page, not at every moment."""
 Ints = npt.NDArray[np.int64]
 Launched = Session | Capture | CapturedLaunch | EventLog
 
@@ -41,6 +44,7 @@ class MemoryWidget(Widget, metaclass=_AbstractWidget):
     launch_key = traitlets.Unicode(help="changes with everything that does not depend on the moment").tag(sync=True)
     code = traitlets.Dict(help="pc -> line, opcode, text, source").tag(sync=True)
     frames: traitlets.List[Any] = traitlets.List(help="what is shown, moment by moment").tag(sync=True)
+    pushed: traitlets.List[Any] = traitlets.List(help="rows that the page will read next, as bytes").tag(sync=True)
     stale = traitlets.Int(0, help="grows when the session was moved elsewhere").tag(sync=True)
 
     _moments: Ints
@@ -59,6 +63,7 @@ class MemoryWidget(Widget, metaclass=_AbstractWidget):
         self.saved_moments = saved_moments
         self._position = 0
         self._moving = self._told = False
+        self._wanted: Sequence[dict[str, Any]] = ()
         if self.session:
             follow(self.session, self, MemoryWidget.session_moved)
 
@@ -84,18 +89,39 @@ class MemoryWidget(Widget, metaclass=_AbstractWidget):
     # Moving
 
     @command
-    def go(self, moment: int) -> None:
-        """Moves the session to behind the first `moment` of the moments."""
+    def go(self, moment: int, wanted: Sequence[dict[str, Any]] = ()) -> None:
+        """Moves the session to behind the first `moment` of the moments.
+
+        wanted: slices of tensors that the page looks at: they cross with what they belong to.
+        """
         if not 0 <= moment <= len(self._moments):
             raise ValueError(f"moment must be 0 to {len(self._moments)}; got {moment}")
         self._seek(int(self._moments[moment - 1]) + 1 if moment else 0)
-        self._show()
+        self._show_with(wanted)
 
     @command
-    def catch_up(self) -> None:
+    def catch_up(self, wanted: Sequence[dict[str, Any]] = ()) -> None:
         """Shows the session where it is now."""
         self._told = False
-        self._show()
+        self._show_with(wanted)
+
+    def _show_with(self, wanted: Sequence[dict[str, Any]]) -> None:
+        self._wanted = wanted
+        try:
+            self._show()
+        finally:
+            self._wanted = ()
+
+    def publish(self, tensors: Mapping[str, Any], **traits: Any) -> None:
+        """Sends the rows along that the page wants: it would ask for them, and draw a round trip later."""
+        pushed = []
+        for each in self._wanted:
+            name, start, stop = each["name"], int(each["start"]), int(each["stop"])
+            if name in tensors and name not in LAUNCH_TENSORS:
+                rows = WireArray(tensors[name][max(0, start) : max(0, stop)])
+                kept = {"dtype": rows.dtype, "shape": list(rows.shape), "data": rows.tobytes()}
+                pushed.append({"name": name, "start": start, "stop": stop, **kept})
+        super().publish(tensors, pushed=pushed, **traits)
 
     def found(self, space: str) -> list[dict[str, Any]]:
         """What the session's sanitizers have found in this memory up to now."""

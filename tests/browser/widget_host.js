@@ -45,6 +45,10 @@ class Model {
   receive({ data, buffers }) {
     if (data.method === "custom") return this.emit("msg:custom", data.content, buffers.map(toView));
     if (data.method !== "update") return;
+    for (const [number, path] of (data.buffer_paths ?? []).entries()) {
+      const inner = path.slice(0, -1).reduce((value, key) => value[key], data.state);
+      inner[path.at(-1)] = toView(buffers[number]);
+    }
     const changed = Object.keys(data.state).filter((name) => this.#state[name] !== data.state[name]);
     Object.assign(this.#state, data.state);
     for (const name of changed) this.emit(`change:${name}`);
@@ -71,7 +75,7 @@ window.sglabHost = {
   async show(id, bundle, state, elementId) {
     const model = models.get(id) ?? new Model(id);
     models.set(id, model);
-    model.receive({ data: { method: "update", state }, buffers: [] });
+    model.receive(state);
     const el = document.createElement("div");
     el.id = elementId;
     document.body.append(el);

@@ -6,12 +6,17 @@ import base64
 from pathlib import Path
 from typing import Any
 
+from ipywidgets.widgets.widget import _remove_buffers
 from playwright.sync_api import Page
 
 from sglab.widgets import Widget
 
 HERE = Path(__file__).parent
 PAGE = '<!doctype html><html lang="en"><title>widget</title><body style="margin:8px"></body></html>'
+
+
+def _message(data: dict[str, Any], buffers: list[Any]) -> dict[str, Any]:
+    return {"data": data, "buffers": [base64.b64encode(bytes(buffer)).decode() for buffer in buffers]}
 
 
 class PageComm:
@@ -23,8 +28,7 @@ class PageComm:
         self._on_msg: Any = None
 
     def send(self, data: dict[str, Any], buffers: list[Any] | None = None, **_: Any) -> None:
-        encoded = [base64.b64encode(bytes(buffer)).decode() for buffer in buffers or []]
-        self.outgoing.append({"data": data, "buffers": encoded})
+        self.outgoing.append(_message(data, buffers or []))
 
     def on_msg(self, callback: Any) -> None:
         self._on_msg = callback
@@ -68,7 +72,9 @@ class Host:
             self._loaded.add(widget.bundle)
         state = {name: getattr(widget, name) for name in widget.trait_names(sync=True) if not name.startswith("_")}
         plain = {name: value for name, value in state.items() if isinstance(value, (int, str, float, dict, list, bool))}
-        arguments = [widget.model_id, widget.bundle, plain, place]
+        plain, paths, buffers = _remove_buffers(plain)
+        update = _message({"method": "update", "state": plain, "buffer_paths": paths}, buffers)
+        arguments = [widget.model_id, widget.bundle, update, place]
         return float(self.page.evaluate("([id, b, state, el]) => sglabHost.show(id, b, state, el)", arguments))
 
     def flush(self) -> None:

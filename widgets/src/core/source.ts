@@ -17,15 +17,27 @@ export interface Source {
   onConnection(listener: (connection: Connection) => void): () => void;
   /** Rows `start` to `stop` of a named tensor: only what is visible should cross. */
   slice(name: string, start: number, stop: number): Promise<Tensor>;
+  /** Which slices were read of this revision and the last: what is looked at, in all likelihood in the next one, too. */
+  read(): SliceName[];
   /** Runs a command of the Python widget and returns its answer, tensors decoded. */
   call<T>(command: string, args?: Record<string, unknown>): Promise<T>;
   dispose(): void;
 }
 
-interface SliceRequest {
+export interface SliceName {
   name: string;
   start: number;
   stop: number;
+}
+
+/** Rows that Python sent along with a revision, without being asked for them. */
+interface PushedSlice extends SliceName {
+  dtype: DType;
+  shape: number[];
+  data: DataView;
+}
+
+interface SliceRequest extends SliceName {
   resolve: (tensor: Tensor) => void;
   reject: (reason: unknown) => void;
 }
@@ -37,12 +49,18 @@ export class LiveSource implements Source {
   #channel: Channel;
   #waiting: SliceRequest[] = [];
   #cache = new Map<string, Promise<Tensor>>();
+  #read = new Map<string, SliceName>();
+  #readBefore = new Map<string, SliceName>();
   #disposer = new Disposer();
 
   constructor(private model: AnyModel) {
     this.#channel = new Channel(model);
     this.#disposer.add(() => this.#channel.dispose());
-    this.onChange("revision", () => this.#cache.clear());
+    this.onChange("revision", () => {
+      this.#cache.clear();
+      this.#readBefore = this.#read;
+      this.#read = new Map();
+    });
   }
 
   get connection(): Connection {
@@ -72,16 +90,32 @@ export class LiveSource implements Source {
 
   slice(name: string, start: number, stop: number): Promise<Tensor> {
     const key = `${name} ${start} ${stop}`;
+    this.#read.set(key, { name, start, stop });
     const known = this.#cache.get(key);
     if (known) return known;
-    const asked = new Promise<Tensor>((resolve, reject) => {
-      if (this.#waiting.length === 0) queueMicrotask(() => this.#askForSlices());
-      this.#waiting.push({ name, start, stop, resolve, reject });
-    });
+    const asked = this.#pushed(name, start, stop) ?? this.#ask(name, start, stop);
     if (this.#cache.size >= CACHED_SLICES) this.#cache.clear();
     this.#cache.set(key, asked);
     asked.catch(() => this.#cache.delete(key));
     return asked;
+  }
+
+  #pushed(name: string, start: number, stop: number): Promise<Tensor> | undefined {
+    const found = (this.model.get("pushed") as PushedSlice[] | undefined)?.find(
+      (each) => each.name === name && each.start === start && each.stop === stop,
+    );
+    return found && Promise.resolve(decodeTensor({ ...found, buffer: found.data }));
+  }
+
+  #ask(name: string, start: number, stop: number): Promise<Tensor> {
+    return new Promise<Tensor>((resolve, reject) => {
+      if (this.#waiting.length === 0) queueMicrotask(() => this.#askForSlices());
+      this.#waiting.push({ name, start, stop, resolve, reject });
+    });
+  }
+
+  read(): SliceName[] {
+    return [...new Map([...this.#readBefore, ...this.#read]).values()];
   }
 
   /** What was asked for in one turn of the event loop crosses in one message. */
@@ -159,6 +193,10 @@ export class SavedSource implements Source {
       : Promise.reject(new Error(`This saved trace holds no tensor named ${name}.`));
     this.#tensors.set(name, whole);
     return whole;
+  }
+
+  read(): SliceName[] {
+    return [];
   }
 
   call<T>(): Promise<T> {

@@ -83,7 +83,7 @@ export function followSession(options: FollowOptions): Following {
   };
 
   const go = async (moment: number) => {
-    await source.call("go", { moment });
+    await source.call("go", { moment, wanted: source.read() });
     await drawn;
     announce();
   };
@@ -110,7 +110,7 @@ export function followSession(options: FollowOptions): Following {
 
   source.onChange("revision", reload);
   source.onChange("stale", () => {
-    if (source.live) source.call("catch_up").catch(fail);
+    if (source.live) source.call("catch_up", { wanted: source.read() }).catch(fail);
   });
   disposer.add(transport.failed.on(fail));
   disposer.add(

@@ -1,6 +1,6 @@
 // What Python sends about tensor memory, as the views read it.
 
-import type { Numbers, Source, Tensor } from "../core";
+import { type Numbers, type Source, sliceTensor, type Tensor } from "../core";
 import type { Finding } from "../memory/parts";
 
 export const COLUMNS = 512;
@@ -125,7 +125,8 @@ export async function readMoments(source: Source): Promise<Moments> {
 }
 
 export async function readRegions(source: Source, frame: FrameInfo): Promise<Region[]> {
-  return regionsOf(await source.slice("regions", ...frame.regions));
+  // All of them: a live session's one frame then asks for the same rows at every moment.
+  return regionsOf(sliceTensor(await source.slice("regions", 0, 1e9), ...frame.regions));
 }
 
 function regionsOf({ shape, data }: Tensor): Region[] {

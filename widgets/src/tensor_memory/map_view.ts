@@ -32,6 +32,8 @@ export interface MapView {
   readonly plotSize: () => Size;
   setHeight(height: number): void;
   draw(): void;
+  /** Draws in the next frame. */
+  schedule(): void;
   /** Where a cell is on the screen. */
   clientPoint(cell: Cell): { x: number; y: number };
 }
@@ -152,7 +154,8 @@ export function mapView(options: MapOptions, disposer: Disposer): MapView {
       surface.style.height = `${next}px`;
       frame.schedule();
     },
-    draw: () => frame.schedule(),
+    draw: frame.now,
+    schedule: frame.schedule,
     clientPoint(cell) {
       const box = canvas.getBoundingClientRect();
       const view = options.viewport();

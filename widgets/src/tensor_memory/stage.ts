@@ -109,7 +109,7 @@ export function makeStage({ state, cells, frame, theme, disposer, revision, sele
   };
   const setViewport = (next: Viewport) => {
     viewport = next;
-    draw();
+    for (const map of maps) map.schedule();
   };
 
   function scene(rank: number): Scene | undefined {
