@@ -138,6 +138,7 @@ def test_values_are_cividis_and_nan_is_magenta(host: Host) -> None:
     host.page.set_viewport_size({"width": 1800, "height": 1000})
     page = show(host, widget)
     page.get_by_role("button", name="values").click()
+    expect(page.locator(".stm-legend")).to_contain_text("NaN")
     expect(page.locator(".stm-legend")).not_to_contain_text("≤ 0")  # the words have come
     page.wait_for_timeout(100)
     low = np.unravel_index(np.nanargmin(made.expected), made.expected.shape)
