@@ -93,7 +93,7 @@ def test_the_table_agrees_with_a_session_at_random_positions(host: Host, widget:
         selection.set(moment=position)
         host.flush()
         expect(page.locator(".sg-counter")).to_have_text(f"step {position} of {total}")
-        page.wait_for_timeout(50)
+        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
         for barrier in session.mbarriers(0):
             if objects[barrier.offset] not in shown:
                 continue

@@ -42,18 +42,21 @@ export interface RawPanel {
 
 export function rawPanel(changed: (edit: RawEdit) => void): RawPanel {
   let now: RawEdit = { name: "", start: 1024, bytes: 1024, pitch: 128, element: "f16", swizzle: "none" };
-  const pitch = numberInput("row pitch in bytes", { min: 16, step: 16 }, (value) =>
-    changed({ ...now, pitch: value }),
-  );
+  // Kept at once: a second change may come before the first is shown.
+  const change = (part: Partial<RawEdit>) => {
+    now = { ...now, ...part };
+    changed(now);
+  };
+  const pitch = numberInput("row pitch in bytes", { min: 16, step: 16 }, (value) => change({ pitch: value }));
   const element = menu<Element>(
     "elements",
     ELEMENTS.map((each) => [each, each] as const),
-    (picked) => changed({ ...now, element: picked }),
+    (picked) => change({ element: picked }),
   );
   const swizzle = menu<Swizzle>(
     "chunks",
     (["none", ...CHUNK_SWIZZLES] as const).map((each) => [each, swizzleLabel(each)] as const),
-    (picked) => changed({ ...now, swizzle: picked }),
+    (picked) => change({ swizzle: picked }),
   );
   const what = h("p", { class: "smv-note" });
   return {
