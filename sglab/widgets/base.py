@@ -50,6 +50,7 @@ class Widget(anywidget.AnyWidget):
     scope = traitlets.Unicode(SCOPE).tag(sync=True)
     revision = traitlets.Int(0).tag(sync=True)
     selected = traitlets.Dict().tag(sync=True)
+    launch_name = traitlets.Unicode(help="whose moments it shows: `following.launch_name`").tag(sync=True)
     header = traitlets.Dict(help="title, subject, badge: {text, title}").tag(sync=True)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from sglab.engine import Batch
+from sglab.gpu.geometry import Geometry
 from sglab.gpu.session import Session
 
 from .base import Widget
@@ -27,6 +28,13 @@ def follow(session: Session, widget: Follower, moved: Callable[[Follower], None]
             moved(alive)
 
     leave = session.on_move(listener)
+
+
+def launch_name(kernel: str, geometry: Geometry) -> str:
+    """Names a launch: widgets follow the moments of launches with the same name. Two sessions of one launch have the
+    same name, and so has its recording."""
+    dims = ("x".join(map(str, each)) for each in (geometry.grid, geometry.block, geometry.cluster))
+    return " ".join([kernel, *dims])
 
 
 def not_a_launch(got: object, makers: str) -> TypeError:

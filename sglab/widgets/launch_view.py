@@ -17,7 +17,7 @@ from sglab.gpu.timing import TimedLog
 from sglab.trace.page_reads import PageReads
 
 from .base import Widget, command
-from .following import follow, not_a_launch
+from .following import follow, launch_name, not_a_launch
 from .launch_clock import modelled
 from .launch_code import code_table
 from .launch_copies import copies, map_rows, page_ctas, page_reads
@@ -69,6 +69,7 @@ class LaunchWidget(Widget):
             launch = launch.session()
         self.session = launch if isinstance(launch, Session) else None
         self.recording = _recording(launch)
+        self.launch_name = launch_name(self.recording.kernel, self.recording.geometry)
         self.timed = modelled(self.recording, arch)
         self.reads = None if batch is None else PageReads.of(self.recording, batch)
         self.show(cluster)

@@ -17,7 +17,7 @@ from sglab.gpu.events import EventLog
 from sglab.gpu.session import Session
 
 from .base import Widget, command
-from .following import follow, not_a_launch
+from .following import follow, launch_name, not_a_launch
 from .wire import WireArray
 
 RANK_BIT = {"shared": 24, "tensor": 32}
@@ -60,6 +60,7 @@ class MemoryWidget(Widget, metaclass=_AbstractWidget):
         super().__init__()
         self.session = launch if isinstance(launch, Session) else None
         self.recording = launch if isinstance(launch, EventLog) else log or launch.log
+        self.launch_name = launch_name(self.recording.kernel, self.recording.geometry)
         self.saved_moments = saved_moments
         self._position = 0
         self._moving = self._told = False

@@ -24,6 +24,7 @@ FACETS = {
     "barrier": str,
     "address": str,
     "moment": int,
+    "launch": str,
 }
 
 
@@ -31,7 +32,7 @@ class Selection(traitlets.HasTraits):
     """What is selected, as a dict of facets: `{"request": 1, "page": 12}`. Observe `value` to hear of changes.
 
     Facets: request, page, slot, token (with tokens: how many from there on), split, work, cta, sm, warp, barrier,
-    address, moment.
+    address, moment (with launch: whose; `widget.launch_name` names it. Without one, every launch's).
     """
 
     value = traitlets.Dict(read_only=True)

@@ -189,7 +189,7 @@ def test_warps_are_focused_by_press_key_and_selection(host: Host, widget: Kernel
     page = show(host, widget)
     page.locator(".kd-warp").nth(2).click()
     expect(page.locator(".kd-registers")).to_contain_text("Registers of warp 2 of CTA 0")
-    assert selection.value == {"cta": 0, "warp": 2, "moment": 0}
+    assert selection.value == {"cta": 0, "warp": 2, "moment": 0, "launch": widget.launch_name}
     frame(page).press("ArrowDown")
     expect(page.locator(".kd-registers")).to_contain_text("Registers of warp 3 of CTA 0")
     selection.set(cta=0, warp=1)

@@ -10,7 +10,8 @@ from playwright.sync_api import Page, expect
 pytest.importorskip("triton")
 
 import sglab
-from sglab.widgets import PageTable, SplitKV, WarpRoles, html_page
+from sglab.labs.pipelines import Pipeline
+from sglab.widgets import Barriers, PageTable, SplitKV, WarpRoles, html_page
 
 
 def test_selecting_a_request_in_one_widget_selects_it_in_the_other(page: Page, tmp_path: Path) -> None:
@@ -48,6 +49,24 @@ def test_a_saved_page_leads_from_a_page_of_the_pool_to_its_copies(page: Page, tm
     expect(table.locator(".sg-details")).to_contain_text("Page 2")
     timeline.press("Escape")
     expect(details).to_contain_text("Press an instruction")
+
+
+def test_a_moment_of_one_launch_is_none_of_anothers(page: Page, tmp_path: Path) -> None:
+    """The steps of one lesson's pipeline must not move the widgets of another's; those of the same launch follow."""
+    two, four = (Pipeline(f"{stages}_stages", tiles=4).record() for stages in (2, 4))
+    path = tmp_path / "launches.html"
+    path.write_text(html_page([WarpRoles(two), Barriers(two), Barriers(four)], "Launches"), encoding="utf-8")
+    page.goto(path.as_uri())
+    roles, same, other = (page.locator(".sg-widget").nth(i) for i in range(3))
+    expect(other.locator(".sg-timeline-label").first).to_be_visible()
+    roles.press("/")
+    roles.get_by_role("searchbox").fill("mbarrier.arrive.shared")
+    roles.get_by_role("searchbox").press("Enter")
+    expect(roles.locator(".sg-details")).to_contain_text("mbarrier.arrive")
+    step = roles.locator(".sg-counter").inner_text()
+    assert not step.startswith("step 0 ")
+    expect(same.locator(".sg-counter")).to_have_text(step)
+    expect(other.locator(".sg-counter")).to_contain_text("step 0 of")
 
 
 def test_a_widget_looks_the_same_beside_others(page: Page, tmp_path: Path) -> None:

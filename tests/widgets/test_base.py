@@ -89,7 +89,7 @@ def test_saved_holds_own_traits_and_gzipped_tensors() -> None:
     widget.publish({"values": np.arange(4, dtype=np.int16)}, header={"title": "t"})
     saved = widget.saved()
     assert saved["version"] == 3
-    assert saved["state"].keys() == {"version", "scope", "revision", "header"}
+    assert saved["state"].keys() == {"version", "scope", "revision", "header", "launch_name"}
     assert gzip.decompress(base64.b64decode(saved["tensors"]["values"]["data"])) == np.arange(4, dtype="<i2").tobytes()
 
 

@@ -13,7 +13,7 @@ from sglab.gpu.captures import Capture, CapturedLaunch
 from sglab.gpu.session import Session
 
 from ..base import Widget, asset, command
-from ..following import follow
+from ..following import follow, launch_name
 from .code import CodeTables
 from .jobs import Jobs
 from .names import Names
@@ -66,6 +66,7 @@ class KernelDebugger(Widget):
         super().__init__()
         self.session = session
         kernel = session.launch.kernel
+        self.launch_name = launch_name(kernel.name, session.launch.geometry)
         digests = compiled_digests(kernel.module)
         folders = [kernel.module.folder] if kernel.module.folder else []
         self._tables = CodeTables(kernel, [*source_paths, *folders], digests)

@@ -16,6 +16,8 @@ export interface Selection {
   barrier?: string;
   address?: string;
   moment?: number;
+  /** Whose moment it is: see `momentsOf`. */
+  launch?: string;
 }
 
 export type Facet = keyof Selection;
@@ -59,6 +61,29 @@ export function selectionStore(scope: string): SelectionStore {
   const store = registry.get(scope) ?? makeStore();
   registry.set(scope, store);
   return store;
+}
+
+/**
+ * The store as widgets of one launch see it: a notebook may show several, and a moment of one is none of another's. Whoever
+ * selects a moment without naming a launch means all.
+ */
+export function momentsOf(launch: string, store: SelectionStore): SelectionStore {
+  if (!launch) return store;
+  let [raw, own]: Selection[] = [{}, {}];
+  const seen = (value: Selection): Selection => {
+    if (value === raw) return own as Selection;
+    const { launch: whose, moment, ...rest } = value;
+    raw = value;
+    own = moment === undefined || (whose !== undefined && whose !== launch) ? rest : { ...rest, moment };
+    return own;
+  };
+  return {
+    get value() {
+      return seen(store.value);
+    },
+    set: (next, origin) => store.set(next.moment === undefined ? next : { ...next, launch }, origin),
+    on: (listener) => store.on((value, origin) => listener(seen(value), origin)),
+  };
 }
 
 function withoutHoles(selection: Selection): Selection {

@@ -4,7 +4,7 @@ import type { AnyModel, AnyWidget } from "@anywidget/types";
 import "./core.css";
 import { h } from "./dom";
 import { Disposer } from "./emitter";
-import { type Selection, type SelectionStore, selectionStore } from "./selection";
+import { momentsOf, type Selection, type SelectionStore, selectionStore } from "./selection";
 import { LiveSource, SavedSource, type SavedTrace, type Source } from "./source";
 
 export interface Context {
@@ -52,7 +52,8 @@ function mount(
   disposer.add(() => source.dispose());
   connect?.(disposer, selection);
   const version = source.get<number>("version");
-  if (version === definition.version) definition.render({ el, source, selection, disposer });
+  const own = momentsOf(source.get<string>("launch_name") ?? "", selection);
+  if (version === definition.version) definition.render({ el, source, selection: own, disposer });
   else el.append(wrongVersion(definition, version));
   return () => disposer.dispose();
 }

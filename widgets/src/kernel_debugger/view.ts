@@ -254,8 +254,8 @@ export function makeView({
       if (cta !== undefined && warp !== undefined) Object.assign(look, { cta, warp, group: 0 });
       else unpin();
       if (moment !== undefined && moment !== driver.state?.position) {
-        asked = moment;
-        driver.go("seek", { position: Math.min(moment, driver.state?.length ?? moment) });
+        asked = Math.min(moment, driver.state?.length ?? moment);
+        driver.go("seek", { position: asked });
       } else driver.refresh();
     }),
   );
