@@ -13,16 +13,9 @@ from sglab.gpu.captures import Capture, CapturedLaunch, capture
 from sglab.gpu.cuda import CudaDevice
 from sglab.gpu.device import Device, Launch
 from sglab.gpu.emulated import EmulatedDevice
-from sglab.gpu.errors import (
-    CompileError,
-    Fault,
-    GpuError,
-    KernelError,
-    LaunchError,
-    MissingDependencyError,
-    SessionError,
-)
+from sglab.gpu.errors import CompileError, GpuError, LaunchError, MissingDependencyError, SessionError
 from sglab.gpu.extension import HostExtension, build_extension
+from sglab.gpu.fault import Fault, KernelError
 from sglab.gpu.host_program import run_program
 from sglab.gpu.load import load
 from sglab.gpu.module import Kernel, Module

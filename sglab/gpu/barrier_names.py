@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sglab.gpu.event_columns import EventColumns
 from sglab.gpu.event_kinds import event_kind
 from sglab.gpu.event_tables import CLUSTER, FAILED, MBARRIER, NAMED, Array
-
-if TYPE_CHECKING:
-    from sglab.gpu.events import EventLog
-    from sglab.gpu.roles import Roles
 
 _RANK_SHIFT = 24
 
@@ -51,9 +47,9 @@ class BarrierUse:
     sites: set[int] = field(default_factory=set)
 
 
-def name_barriers(log: EventLog, roles: Roles) -> list[BarrierName]:
-    """All barriers that the launch used, by CTA, kind and object."""
-    return name_uses(_uses(log, roles), roles.names)
+def name_barriers(log: EventColumns, role_names: tuple[str, ...], role: Array) -> list[BarrierName]:
+    """All barriers that the launch used, by CTA, kind and object. role: of each event's warp, an index in role_names"""
+    return name_uses(_uses(log, role_names, role), role_names)
 
 
 def name_uses(uses: dict[tuple[int, int, int], BarrierUse], role_names: tuple[str, ...]) -> list[BarrierName]:
@@ -94,28 +90,28 @@ def _name(
     return f"{ends} {purpose}{place}".rstrip()
 
 
-def _uses(log: EventLog, roles: Roles) -> dict[tuple[int, int, int], BarrierUse]:
+def _uses(log: EventColumns, role_names: tuple[str, ...], role_of: Array) -> dict[tuple[int, int, int], BarrierUse]:
     """By (CTA, kind, object)."""
     barriers, phases = log.barriers, log.phases
     kind_of = np.array([_ACTS.get(event_kind(opcode), 0) for _, opcode, _, _ in log.code.rows])
     act = kind_of[log.pc[barriers.event]]
     owner = _owner(log, barriers.event, barriers.kind, barriers.object)
-    table = np.stack([owner, barriers.kind, barriers.object, roles.event[barriers.event], act]).astype(np.int64)
+    table = np.stack([owner, barriers.kind, barriers.object, role_of[barriers.event], act]).astype(np.int64)
     uses: dict[tuple[int, int, int], BarrierUse] = defaultdict(lambda: BarrierUse(set(), set()))
     for cta, kind, number, role, did in np.unique(table, axis=1).T.tolist():
         use = uses[cta, kind, number]
         if did == _WAITS:
-            use.consumers.add(roles.names[role])
+            use.consumers.add(role_names[role])
         if did == _ARRIVES or (did == _WAITS and kind == NAMED):
-            use.producers.add(roles.names[role])
+            use.producers.add(role_names[role])
     chains: dict[object, int] = {(): 0}
     site_of = np.array([chains.setdefault(tuple(row[3]), len(chains)) for row in log.code.rows])[log.pc[barriers.event]]
     waited = np.flatnonzero((act == _WAITS) & (site_of > 0))
     for cta, kind, number, site in np.unique(np.vstack([table[:3], site_of])[:, waited], axis=1).T.tolist():
         uses[cta, kind, number].sites.add(site)
-    ends = np.stack([phases.cta, phases.kind, phases.object, roles.event[phases.event]]).astype(np.int64)
+    ends = np.stack([phases.cta, phases.kind, phases.object, role_of[phases.event]]).astype(np.int64)
     for cta, kind, number, role in np.unique(ends, axis=1).T.tolist():
-        uses[cta, kind, number].producers.add(roles.names[role])
+        uses[cta, kind, number].producers.add(role_names[role])
     passes = np.flatnonzero((barriers.kind == MBARRIER) & (act == _WAITS) & (barriers.passed != FAILED))
     _, first = np.unique(table[:3, passes], axis=1, return_index=True)
     for row in passes[first].tolist():
@@ -128,7 +124,7 @@ _WAITS, _ARRIVES = 1, 2
 _ACTS = {"wait": _WAITS, "arrive": _ARRIVES}
 
 
-def _owner(log: EventLog, event: Array, kind: Array, number: Array) -> Array:
+def _owner(log: EventColumns, event: Array, kind: Array, number: Array) -> Array:
     """Linear index of the CTA whose barrier each instruction was about."""
     grid, cluster = log.geometry.grid, log.geometry.cluster
     linear = log.cta[event].astype(np.int64)

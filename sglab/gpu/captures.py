@@ -14,23 +14,30 @@ import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, Protocol, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from sglab.gpu.device import Device, Launch
 from sglab.gpu.errors import LaunchError
-
-if TYPE_CHECKING:
-    from sglab.gpu.device import Launch
-    from sglab.gpu.emulated import EmulatedDevice
-    from sglab.gpu.events import EventLog
-    from sglab.gpu.geometry import Geometry
-    from sglab.gpu.module import Kernel
-    from sglab.gpu.session import Session
+from sglab.gpu.events import EventLog
+from sglab.gpu.geometry import Geometry
+from sglab.gpu.ptx import Entry
+from sglab.gpu.session import Session
 
 Bytes = npt.NDArray[np.uint8]
 Memory = dict[tuple[int, int], Bytes]  # by address and size
+
+
+class Emulator(Device, Protocol):
+    """A device whose launches can be caught: EmulatedDevice."""
+
+    def record(self, launch: Launch, details: bool = True) -> EventLog:
+        """Runs the launch and keeps its events."""
+
+    def session(self, launch: Launch, keep: Any = None) -> Session:
+        """The launch, not run but under control."""
 
 
 class CapturedLaunch:
@@ -42,12 +49,12 @@ class CapturedLaunch:
     values that they had then, and so the module's variables; what the launch wrote is in them afterwards.
     """
 
-    def __init__(self, device: EmulatedDevice, launch: Launch, memory: Memory) -> None:
+    def __init__(self, device: Emulator, launch: Launch, memory: Memory) -> None:
         self.device, self.launch, self._memory = device, launch, memory
         self.report: Any = None
 
     @property
-    def kernel(self) -> Kernel:
+    def kernel(self) -> Entry:
         return self.launch.kernel
 
     @property
@@ -120,7 +127,7 @@ class Capture(Sequence[CapturedLaunch]):
         """The events of the main launch."""
         return self.main.record(details)
 
-    def _begin(self, device: EmulatedDevice, launch: Launch) -> CapturedLaunch:
+    def _begin(self, device: Emulator, launch: Launch) -> CapturedLaunch:
         before = self._launches[-1] if self._launches else None
         self._launches.append(CapturedLaunch(device, launch, _snapshot(launch, before)))
         return self._launches[-1]
@@ -175,7 +182,7 @@ def capturing() -> bool:
 
 
 @contextmanager
-def captured(device: EmulatedDevice, launch: Launch) -> Iterator[Callable[[Any], None]]:
+def captured(device: Emulator, launch: Launch) -> Iterator[Callable[[Any], None]]:
     """Around a launch: tells whoever captures. The caller hands over the launch's report."""
     made = [one._begin(device, launch) for one in _open.get()]
 
@@ -194,9 +201,8 @@ def _snapshot(launch: Launch, before: CapturedLaunch | None) -> Memory:
     """The launch's memory, its module's variables included. What is as it was in front of the launch before shares its
     copy."""
     known = {} if before is None else before._memory
-    kernel = launch.kernel
     spans = [(span.address, span.nbytes) for span in launch.allocations]
-    spans += [(begin, size) for begin, size, _ in kernel.module.emulated.kernel(kernel.name).variables]
+    spans += [(begin, size) for begin, size, _ in launch.kernel.emulated.variables]
     copies = {}
     for span in spans:
         now, old = _view(*span), known.get(span)

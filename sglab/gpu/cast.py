@@ -9,19 +9,18 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from sglab.gpu import core
 from sglab.gpu.barrier_names import BarrierUse, name_uses
+from sglab.gpu.device import Launch
 from sglab.gpu.event_tables import MBARRIER, NAMED
-from sglab.gpu.roles import Role, roles_by_rank
-
-if TYPE_CHECKING:
-    from sglab.gpu.device import Launch
-    from sglab.gpu.roles import Roles
+from sglab.gpu.fault import Fault, Wait
+from sglab.gpu.roles import Role, Roles, roles_by_rank
 
 Index = tuple[int, int, int]
 Bits = npt.NDArray[np.bool_]  # by rank, warp, pc
@@ -66,6 +65,20 @@ class Cast(ABC):
         """The name of a named barrier, which ends in its number."""
         return self._name(cta, NAMED, number)
 
+    def fault(self, fault: Fault) -> Fault:
+        """The same, with its warps' roles and its barriers' names."""
+        role = self.role(fault.cta, fault.warp) if fault.warp >= 0 else ""
+        return replace(fault, cycle=tuple(self._wait(wait) for wait in fault.cycle), role=role)
+
+    def _wait(self, wait: Wait) -> Wait:
+        name = ""
+        if wait.kind == "mbarrier":
+            name = self.mbarrier(wait.cta, wait.object)
+        elif wait.kind == "barrier":
+            name = self.barrier(wait.cta, wait.object)
+        waits = self.annotated(wait.waits, wait.cta)
+        return replace(wait, waits=waits, role=self.role(wait.cta, wait.warp), barrier=name)
+
     def annotated(self, text: str, cta: Index) -> str:
         """A message with roles behind warps, and barriers by name. cta: the one meant in lines that name none."""
         return "\n".join(self._annotated_line(line, cta) for line in text.split("\n"))
@@ -95,8 +108,7 @@ class Cast(ABC):
 
     @cached_property
     def _shared_variables(self) -> list[tuple[str, int, int]]:
-        kernel = self._launch.kernel
-        rows = kernel.module.emulated.kernel(kernel.name).shared_variables
+        rows = self._launch.kernel.emulated.shared_variables
         return [(_plain(name), begin, nbytes) for name, begin, nbytes in rows]
 
 
@@ -125,7 +137,7 @@ class TallyCast(Cast):
     cluster a bit per instruction that it has executed; the same for those that it may come to, where the launch has
     failed; and the barriers' users."""
 
-    def __init__(self, launch: Launch, tally: tuple[int, bytes, bytes, list[Any]]) -> None:
+    def __init__(self, launch: Launch, tally: core.Tally) -> None:
         super().__init__(launch)
         self._words, self._visited, self._ahead, self._rows = tally
 

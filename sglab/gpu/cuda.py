@@ -5,17 +5,16 @@ from __future__ import annotations
 import ctypes
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sglab.gpu.architecture import Architecture
 from sglab.gpu.compilers.progress import announced
 from sglab.gpu.device import Launch
-from sglab.gpu.errors import GpuError, KernelError, LaunchError, missing
+from sglab.gpu.errors import GpuError, LaunchError, missing
+from sglab.gpu.fault import KernelError
 from sglab.gpu.geometry import check_smem
+from sglab.gpu.ptx import Entry, Ptx
 from sglab.gpu.tensor_map import TiledEncoding
-
-if TYPE_CHECKING:
-    from sglab.gpu.module import Kernel
 
 _LOG_BYTES = 16_384
 
@@ -110,7 +109,7 @@ class CudaDevice:
         bound.configuration.hStream = self._stream()
         self._call("cuLaunchKernelEx", bound.configuration, bound.function, ctypes.addressof(bound.pointers), 0)
 
-    def load(self, kernel: Kernel) -> None:
+    def load(self, kernel: Entry) -> None:
         """Has the driver compile the kernel now, as it cannot while a CUDA graph is captured."""
         self._call("cuCtxSetCurrent", self._context)
         self._loaded(kernel)
@@ -158,14 +157,14 @@ class CudaDevice:
         check_smem(launch.kernel.name, self.arch, static, launch.geometry.smem)
         return function
 
-    def _loaded(self, kernel: Kernel) -> tuple[Any, int]:
+    def _loaded(self, kernel: Entry) -> tuple[Any, int]:
         """(function, bytes of static shared memory)"""
         key = (id(kernel.module), kernel.name)
         if key not in self._functions:
             self._functions[key] = self._prepared(kernel)
         return self._functions[key]
 
-    def _prepared(self, kernel: Kernel) -> tuple[Any, int]:
+    def _prepared(self, kernel: Entry) -> tuple[Any, int]:
         """(function, bytes of static shared memory); it may use all shared memory and clusters of any size."""
         names = self._driver.CUfunction_attribute
         function = self._call("cuModuleGetFunction", self._module(kernel.module), kernel.name.encode())
@@ -177,7 +176,7 @@ class CudaDevice:
             self._call("cuFuncSetAttribute", function, any_size, 1)
         return function, static
 
-    def _module(self, module: Any) -> Any:
+    def _module(self, module: Ptx) -> Any:
         if id(module) not in self._modules:
             log = bytes(_LOG_BYTES)  # cuda-bindings wants bytes, and the driver writes into them
             option = self._driver.CUjit_option

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from sglab.gpu.architecture import Architecture
 from sglab.gpu.arguments import Allocation
 from sglab.gpu.geometry import Geometry
+from sglab.gpu.ptx import Entry
 from sglab.gpu.tensor_map import TiledEncoding
-
-if TYPE_CHECKING:
-    from sglab.gpu.module import Kernel
 
 
 @dataclass(frozen=True)
@@ -24,7 +22,7 @@ class Launch:
     keep: the tensors behind the addresses; they live as long as the launch
     """
 
-    kernel: Kernel
+    kernel: Entry
     geometry: Geometry
     params: bytes
     allocations: tuple[Allocation, ...]

@@ -4,36 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, TypeVar
 
+from sglab.gpu import core
 from sglab.gpu.architecture import Architecture
 from sglab.gpu.captures import captured
 from sglab.gpu.cast import LogCast, TallyCast
 from sglab.gpu.device import Launch
-from sglab.gpu.errors import Fault, GpuError, KernelError, LaunchError
+from sglab.gpu.errors import LaunchError
 from sglab.gpu.events import EventLog
-from sglab.gpu.findings import chosen, read_findings
+from sglab.gpu.fault import Fault, KernelError
 from sglab.gpu.geometry import check_smem
+from sglab.gpu.ptx import Entry
+from sglab.gpu.sanitizers import chosen, read_findings
 from sglab.gpu.session import Session
 from sglab.gpu.tensor_map import TiledEncoding
 
-if TYPE_CHECKING:
-    from sglab.gpu.module import Kernel
-
 Scheduler = Literal["fair", "random", "adversarial", "in_order"]
-
-
-class NoEmulatorError(GpuError):
-    """The compiled core is missing."""
-
-
-def core() -> Any:
-    """The compiled core."""
-    try:
-        from sglab import _core
-    except ImportError as error:
-        raise NoEmulatorError(f"sglab's compiled core is missing ({error}); run `python3 start.py install`") from None
-    return _core
+Started = TypeVar("Started")
 
 
 @cache
@@ -45,7 +33,7 @@ def default_device() -> EmulatedDevice:
     return EmulatedDevice("sm_100a")
 
 
-def _cast(launch: Launch, outcome: Any) -> TallyCast | None:
+def _cast(launch: Launch, outcome: core.LaunchReport | core.LaunchError) -> TallyCast | None:
     """Roles and names as far as a launch's report or error tells."""
     return None if outcome.tally is None else TallyCast(launch, outcome.tally)
 
@@ -86,9 +74,8 @@ class EmulatedDevice:
         if on_finding not in ("collect", "raise"):
             raise LaunchError(f"EmulatedDevice: on_finding must be 'collect' or 'raise'; got {on_finding!r}")
         self.on_finding = on_finding
-        self._core = core()
-        self._marked = self._core.MarkedMemory()
-        self._machine = self._core.Machine(str(self.arch), self.sms, threads, scheduler, seed)
+        self._marked = core.MarkedMemory()
+        self._machine = core.Machine(str(self.arch), self.sms, threads, scheduler, seed)
 
     @property
     def name(self) -> str:
@@ -96,7 +83,7 @@ class EmulatedDevice:
 
     def encode(self, encoding: TiledEncoding) -> bytes:
         e = encoding
-        return self._core.tma.encode_tiled(
+        return core.tma.encode_tiled(
             e.data_type,
             e.address,
             e.global_dim,
@@ -109,11 +96,11 @@ class EmulatedDevice:
             e.oob_fill,
         )
 
-    def unsupported(self, kernel: Kernel) -> list[str]:
+    def unsupported(self, kernel: Entry) -> list[str]:
         """What a kernel uses and this emulator lacks; such a kernel is refused when it is launched."""
-        return self._core_kernel(kernel).unsupported
+        return kernel.emulated.unsupported
 
-    def run(self, launch: Launch) -> Any:
+    def run(self, launch: Launch) -> core.LaunchReport:
         with captured(self, launch) as told:
             sanitizer = self._sanitizer()
             report = self._start(self._machine.launch, launch, sanitizer)
@@ -121,10 +108,10 @@ class EmulatedDevice:
             told(report)
         return report
 
-    def _sanitizer(self) -> Any:
+    def _sanitizer(self) -> core.Sanitizer | None:
         if not self.sanitize:
             return None
-        return self._core.sanitizer(list(self.sanitize), self.on_finding == "raise", self._marked)
+        return core.sanitizer(list(self.sanitize), self.on_finding == "raise", self._marked)
 
     def mark_uninitialized(self, tensor: Any) -> None:
         """From now on the memory sanitizer takes what `tensor` holds for garbage, as torch.empty leaves it, until a
@@ -146,7 +133,7 @@ class EmulatedDevice:
         """
         sanitizer = self._sanitizer()
         session = self._start(self._machine.session, launch, sanitizer)
-        return Session(launch, session, self._core.LaunchError, (keep, launch.keep), sanitizer, self)
+        return Session(launch, self, session, sanitizer, (keep, launch.keep))
 
     def record(self, launch: Launch, details: bool = True) -> EventLog:
         """Runs the launch and keeps its events; on one CPU thread, so that they have an order. Clocks that the kernel
@@ -157,10 +144,12 @@ class EmulatedDevice:
         report.findings = () if sanitizer is None else read_findings(sanitizer, launch, cast=LogCast(launch, log.roles))
         return log
 
-    def _start(self, call: Callable[..., Any], launch: Launch, sanitizer: Any, *more: Any) -> Any:
+    def _start(
+        self, call: Callable[..., Started], launch: Launch, sanitizer: core.Sanitizer | None, *more: Any
+    ) -> Started:
         geometry = launch.geometry
         try:
-            kernel = self._core_kernel(launch.kernel)
+            kernel = launch.kernel.emulated
             check_smem(launch.kernel.name, self.arch, kernel.static_smem, geometry.smem)
             return call(
                 kernel,
@@ -174,19 +163,17 @@ class EmulatedDevice:
                 sanitizer,
                 *more,
             )
-        except self._core.LaunchError as error:
+        except core.LaunchError as error:
             if error.kind == "launch":  # refused: nothing ran
                 raise LaunchError(str(error)) from None
             cast = _cast(launch, error)
             findings = () if sanitizer is None else read_findings(sanitizer, launch, cast=cast)
             text = str(error) if cast is None else cast.annotated(str(error), error.cta)
             message = str(findings[-1]) if error.kind == "finding" else text
-            raise KernelError(message, Fault.of(error, cast), findings) from None
-        except self._core.PtxError as error:
+            fault = Fault.of(error) if cast is None else cast.fault(Fault.of(error))
+            raise KernelError(message, fault, findings) from None
+        except core.PtxError as error:
             raise LaunchError(f"{launch.kernel.module.name}: {error}") from None
-
-    def _core_kernel(self, kernel: Kernel) -> Any:
-        return kernel.module.emulated.kernel(kernel.name)
 
     def synchronize(self) -> None:
         """Nothing to wait for: a launch returns when it is done."""

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sglab.gpu.arguments import Packer
-from sglab.gpu.code import Code
 from sglab.gpu.device import Device, Launch
+from sglab.gpu.emulated import EmulatedDevice
 from sglab.gpu.errors import GpuError, LaunchError
+from sglab.gpu.events import EventLog
 from sglab.gpu.geometry import Dims, make_geometry
-from sglab.gpu.signature import Parameter, Signature, read_header
-
-if TYPE_CHECKING:
-    from sglab.gpu.emulated import EmulatedDevice
-    from sglab.gpu.events import EventLog
-    from sglab.gpu.session import Session
+from sglab.gpu.ptx import Entry, Ptx
+from sglab.gpu.session import Session
 
 
-class Module:
+class Module(Ptx):
     """PTX text. `module["entry"]` is a kernel; iterating gives the entries' names.
 
     name: for messages, such as the file it came from; folder: where that file is
@@ -28,26 +24,8 @@ class Module:
     """
 
     def __init__(self, ptx: str, name: str = "<ptx>", folder: Path | None = None) -> None:
-        self.ptx, self.name, self.folder = ptx, name, folder
-        self._header = read_header(ptx, name)
+        super().__init__(ptx, name, folder)
         self._kernels: dict[str, Kernel] = {}
-
-    @property
-    def target(self) -> str:
-        """The .target it was compiled for, such as sm_100a."""
-        return self._header.target
-
-    @property
-    def ptx_version(self) -> str:
-        """The PTX ISA version, such as 9.0."""
-        return self._header.version
-
-    @cached_property
-    def emulated(self) -> Any:
-        """The emulator's form of the module, made at the first launch on an emulated device."""
-        from sglab.gpu.emulated import core
-
-        return core().Module(self.ptx, self.name)
 
     def __getitem__(self, entry: str) -> Kernel:
         """The kernel of this name; a part of a (mangled) name will do where only one entry has it."""
@@ -71,24 +49,8 @@ class Module:
         return f"Module({self.name!r}, target={self.target}, entries={list(self)})"
 
 
-class Kernel:
-    """One entry of a module."""
-
-    def __init__(self, module: Module, signature: Signature) -> None:
-        self.module, self.signature = module, signature
-
-    @property
-    def name(self) -> str:
-        return self.signature.entry
-
-    @property
-    def params(self) -> tuple[Parameter, ...]:
-        return self.signature.parameters
-
-    @cached_property
-    def code(self) -> Code:
-        """The instructions as the emulator decodes them, with their lines in the PTX and in the source."""
-        return Code(self.name, self.module.ptx, self.module.emulated.kernel(self.name).code())
+class Kernel(Entry):
+    """One entry of a module, which can be launched."""
 
     def launch(
         self,

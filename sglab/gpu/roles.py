@@ -12,17 +12,15 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sglab.gpu.barrier_names import BarrierName, name_barriers
+from sglab.gpu.code import Code
+from sglab.gpu.event_columns import EventColumns
 from sglab.gpu.event_kinds import event_kind
-
-if TYPE_CHECKING:
-    from sglab.gpu.code import Code
-    from sglab.gpu.events import EventLog
 
 # Words in the names of functions, and the roles that they tell of. The first that matches counts.
 _WORDS = (
@@ -58,7 +56,7 @@ class Role:
 class Roles:
     """The roles of a launch's warps. names: the roles there are, in the order of their first warps."""
 
-    def __init__(self, log: EventLog) -> None:
+    def __init__(self, log: EventColumns) -> None:
         self._log = log
         self._of = _roles(log)
         self.names: tuple[str, ...] = tuple(dict.fromkeys(role.name for role in self._of.values()))
@@ -88,7 +86,7 @@ class Roles:
     @cached_property
     def barriers(self) -> list[BarrierName]:
         """The barriers of the launch, with names; by CTA, kind and object."""
-        return name_barriers(self._log, self)
+        return name_barriers(self._log, self.names, self.event)
 
     def barrier(self, cta: int, kind: int, object_: int) -> str:
         """The name of a barrier: cta, kind and object as in EventLog.phases. Empty: the launch did not use it."""
@@ -99,7 +97,7 @@ class Roles:
         return {(one.cta, one.kind, one.object): one.name for one in self.barriers}
 
 
-def _roles(log: EventLog) -> dict[tuple[int, int], Role]:
+def _roles(log: EventColumns) -> dict[tuple[int, int], Role]:
     """Warps of the same index in CTAs of the same rank play the same role."""
     ranks = log.geometry.cluster[0] * log.geometry.cluster[1] * log.geometry.cluster[2]
     ctas, warps = (int(log.cta.max()) + 1, int(log.warp.max()) + 1) if len(log) else (0, 0)
@@ -124,7 +122,7 @@ def roles_by_rank(code: Code, times: npt.NDArray[np.int64]) -> list[list[Role]]:
     return roles
 
 
-def _ranks(log: EventLog, ctas: int, ranks: int) -> npt.NDArray[np.int64]:
+def _ranks(log: EventColumns, ctas: int, ranks: int) -> npt.NDArray[np.int64]:
     """The rank in its cluster of each CTA."""
     grid, cluster = log.geometry.grid, log.geometry.cluster
     linear = np.arange(ctas)

@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from sglab.gpu import core
 from sglab.gpu.code import Instruction
-from sglab.gpu.errors import Fault, KernelError, SessionError
+from sglab.gpu.errors import SessionError
+from sglab.gpu.fault import Fault, KernelError
 from sglab.gpu.session_breakpoints import SessionBreakpoints
 from sglab.gpu.session_state import CtaName, WarpName
 from sglab.gpu.state import Stop
@@ -159,12 +161,12 @@ class Session(SessionBreakpoints):
         then, later moments are others."""
         return self._move(self._session.return_to, moment)
 
-    def _move(self, call: Any, *arguments: Any) -> Stop:
+    def _move(self, call: Callable[..., core.Stop], *arguments: Any) -> Stop:
         try:
             reason, breakpoint = call(*arguments)
-        except self._core_error as error:
+        except core.LaunchError as error:
             cast = self._cast()
-            self.fault = Fault.of(error, cast)
+            self.fault = cast.fault(Fault.of(error))
             raise KernelError(cast.annotated(str(error), self.fault.cta), self.fault, self.findings) from None
         finally:
             if not self._session.failed:

@@ -60,8 +60,7 @@ class SessionBreakpoints(SessionLog):
         pcs = tuple(_integer("pcs", pc, 0, len(self.code) - 1) for pc in pcs)
 
         def arm() -> int:
-            number: int = self._session.break_code(pcs, *(-1 if name is None else name for name in (of_cta, warp)))
-            return number
+            return self._session.break_code(pcs, *(-1 if name is None else name for name in (of_cta, warp)))
 
         if not listed:
             return arm()

@@ -6,9 +6,10 @@ from functools import cached_property
 from typing import Literal
 
 from sglab.gpu.cast import Cast, LogCast
-from sglab.gpu.errors import KernelError, SessionError
+from sglab.gpu.errors import SessionError
 from sglab.gpu.event_tables import ELEMENT_TYPES, MMA_KINDS, MMA_SPACES, TensorMapInfo
 from sglab.gpu.events import EventLog
+from sglab.gpu.fault import KernelError
 from sglab.gpu.roles import Roles
 from sglab.gpu.session_state import CtaName, SessionState
 from sglab.gpu.tile import Tile, box_offsets, operand_offsets, read_tile

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from sglab.gpu import core
 from sglab.gpu.cast import Cast, TallyCast
 from sglab.gpu.code import Code
-from sglab.gpu.errors import Fault, SessionError
-from sglab.gpu.findings import Finding, read_findings
+from sglab.gpu.device import Device, Launch
+from sglab.gpu.errors import SessionError
+from sglab.gpu.fault import Fault
+from sglab.gpu.findings import Finding
+from sglab.gpu.sanitizers import read_findings
 from sglab.gpu.state import (
     Breakpoint,
     Cta,
@@ -26,12 +30,9 @@ from sglab.gpu.state import (
     Warp,
 )
 
-if TYPE_CHECKING:
-    from sglab.gpu.device import Launch
-    from sglab.gpu.emulated import EmulatedDevice
-
 CtaName = int | Sequence[int] | Cta
 WarpName = int | Warp
+Answer = TypeVar("Answer")
 
 
 class SessionState:
@@ -40,15 +41,14 @@ class SessionState:
     def __init__(
         self,
         launch: Launch,
-        core_session: Any,
-        core_error: type[Exception],
-        keep: Any = None,
-        sanitizer: Any = None,
-        device: EmulatedDevice | None = None,
+        device: Device,
+        core_session: core.Session,
+        sanitizer: core.Sanitizer | None,
+        keep: Any,
     ) -> None:
         self.device = device
         self._keep, self._sanitizer = keep, sanitizer
-        self._launch, self._session, self._core_error = launch, core_session, core_error
+        self._launch, self._session = launch, core_session
         self.fault: Fault | None = None
         self._focus = 0
         self._listeners: list[Callable[[], None]] = []
@@ -72,8 +72,7 @@ class SessionState:
     def digest(self) -> int:
         """A number that stands for the whole state: registers, memories, barriers, operations in flight. It is the same
         whenever the session is at the same moment of the same history."""
-        digest: int = self._session.digest
-        return digest
+        return self._session.digest
 
     @property
     def output(self) -> str:
@@ -147,8 +146,7 @@ class SessionState:
     def shared(self, cta: CtaName | None = None) -> npt.NDArray[np.uint8]:
         """The bytes of a CTA's shared memory as they are now: a read-only view, indexed by address within the CTA. The
         first kilobyte is the system's."""
-        array: npt.NDArray[np.uint8] = self._session.shared(self._cta(cta))
-        return array
+        return self._session.shared(self._cta(cta))
 
     def shared_written(self, cta: CtaName | None = None) -> npt.NDArray[np.bool_]:
         """Which bytes of a CTA's shared memory were written since it started, by whomever, indexed as `shared`. The
@@ -202,8 +200,7 @@ class SessionState:
     @property
     def checkpoints(self) -> tuple[int, int]:
         """How many checkpoints are kept, and about how many bytes they take."""
-        count, size = self._session.checkpoints
-        return count, size
+        return self._session.checkpoints
 
     def __repr__(self) -> str:
         where = "over" if self.over else f"{len(self.ctas)} CTAs running"
@@ -265,14 +262,14 @@ class SessionState:
         groups = self._look(self._running(cta), warp).groups
         return groups[0].at.source if groups else None
 
-    def _place(self, row: Any) -> Place | None:
+    def _place(self, row: core.Row | None) -> Place | None:
         return None if row is None else Place(row[0], row[1], self.code[row[2]], row[3])
 
     def _tell(self) -> None:
         for listener in [] if self._held else [*self._listeners]:
             listener()
 
-    def _ask(self, call: Any, *arguments: Any) -> Any:
+    def _ask(self, call: Callable[..., Answer], *arguments: Any) -> Answer:
         try:
             return call(*arguments)
         except (ValueError, IndexError) as error:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from sglab.gpu import core
 from sglab.gpu.errors import SessionError
 from sglab.gpu.event_tables import TensorMapInfo
 
@@ -93,7 +93,7 @@ def operand_offsets(
     size = element_bytes(element)
     along, across = (k, rows) if major == "K" else (rows, k)
     try:
-        chunks = _tensor().chunk_addresses(descriptor, major == "MN", across, -(-along * size // 16), instruction)
+        chunks = core.tensor.chunk_addresses(descriptor, major == "MN", across, -(-along * size // 16), instruction)
     except ValueError as error:
         raise SessionError(str(error)) from None
     inside = np.arange(0, 16, size)
@@ -118,8 +118,4 @@ def read_tile(shared: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], ele
 
 @cache
 def _eight_bit_values(element: str) -> npt.NDArray[np.float32]:
-    return np.array([_tensor().decode_element(element, raw) for raw in range(256)], np.float32)
-
-
-def _tensor() -> Any:
-    return import_module("sglab._core").tensor
+    return np.array([core.tensor.decode_element(element, raw) for raw in range(256)], np.float32)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sglab.gpu.event_columns import EventColumns
 from sglab.gpu.event_tables import Array, Copies, Mmas, TmemEvents
-from sglab.gpu.events import EventLog
 from sglab.gpu.timing import Spans, TimedLog
 
 ISSUE_ORDER = "issue order: one microsecond on this axis is one executed warp-instruction of the launch, not time"
@@ -29,7 +29,7 @@ class Axis:
     tmem: Spans
 
 
-def issue_order(log: EventLog) -> Axis:
+def issue_order(log: EventColumns) -> Axis:
     number = np.arange(len(log))
 
     def spans(table: Copies | Mmas | TmemEvents) -> Spans:

@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from sglab.gpu.event_columns import EventColumns
 from sglab.gpu.event_tables import Array
-from sglab.gpu.events import COPY_KINDS, MMA_KINDS, TMEM_KINDS, EventLog
+from sglab.gpu.events import COPY_KINDS, MMA_KINDS, TMEM_KINDS
+from sglab.gpu.roles import Roles
 from sglab.gpu.timing import Spans, TimedLog
 from sglab.trace.axis import Axis, issue_order, modelled_time
 
 
-def trace_events(log: EventLog, axis: Axis | None = None) -> list[dict[str, Any]]:
+def trace_events(log: EventColumns, axis: Axis | None = None) -> list[dict[str, Any]]:
     """The `traceEvents` of a log: a process per CTA, a thread per warp, and on it slices of consecutive instructions of
     one source line and spans of waiting; beside the warps, tracks of asynchronous operations from issue until they
     are carried out; and arrows from what ended a barrier's phase to the waits that it ended.
@@ -23,10 +25,11 @@ def trace_events(log: EventLog, axis: Axis | None = None) -> list[dict[str, Any]
     """
     timed, axis = axis is not None, axis or issue_order(log)
     events: list[dict[str, Any]] = []
+    roles = Roles(log)
     for cta, warp in np.unique(np.stack([log.cta, log.warp]), axis=1).T.tolist():
         name = f"CTA {cta}"
         events.append({"ph": "M", "name": "process_name", "pid": cta, "tid": 0, "args": {"name": name}})
-        name = f"warp {warp}: {log.roles.of(cta, warp).name}"
+        name = f"warp {warp}: {roles.of(cta, warp).name}"
         events.append({"ph": "M", "name": "thread_name", "pid": cta, "tid": warp, "args": {"name": name}})
         events += _warp_slices(log, axis, cta, warp)
     if not timed:
@@ -36,7 +39,7 @@ def trace_events(log: EventLog, axis: Axis | None = None) -> list[dict[str, Any]
     return events
 
 
-def save_perfetto(log: EventLog | TimedLog, path: str | Path) -> None:
+def save_perfetto(log: EventColumns | TimedLog, path: str | Path) -> None:
     """Writes a log as a trace file: in the order of issue, or, of log.timed(...), in modelled time."""
     axis = modelled_time(log) if isinstance(log, TimedLog) else None
     recorded = log.log if isinstance(log, TimedLog) else log
@@ -48,7 +51,7 @@ def save_perfetto(log: EventLog | TimedLog, path: str | Path) -> None:
     Path(path).write_text(json.dumps(document, separators=(",", ":")))
 
 
-def _warp_slices(log: EventLog, axis: Axis, cta: int, warp: int) -> list[dict[str, Any]]:
+def _warp_slices(log: EventColumns, axis: Axis, cta: int, warp: int) -> list[dict[str, Any]]:
     """Runs of instructions that follow each other at once and belong to one source line (or, without, one PTX line)."""
     at = np.flatnonzero((log.cta == cta) & (log.warp == warp))
     pcs = log.pc[at]
@@ -75,7 +78,7 @@ def _warp_slices(log: EventLog, axis: Axis, cta: int, warp: int) -> list[dict[st
     return slices
 
 
-def _wait_slices(log: EventLog) -> list[dict[str, Any]]:
+def _wait_slices(log: EventColumns) -> list[dict[str, Any]]:
     waits = log.waits
     return [
         {
@@ -93,7 +96,7 @@ def _wait_slices(log: EventLog) -> list[dict[str, Any]]:
     ]
 
 
-def _operations(log: EventLog, axis: Axis) -> list[dict[str, Any]]:
+def _operations(log: EventColumns, axis: Axis) -> list[dict[str, Any]]:
     copies, mmas, tmem = log.copies, log.mmas, log.tmem
     moved = zip(copies.kind.tolist(), copies.nbytes.tolist(), strict=True)
     shapes = zip(mmas.kind.tolist(), mmas.m.tolist(), mmas.n.tolist(), mmas.k.tolist(), strict=True)
@@ -106,7 +109,7 @@ def _operations(log: EventLog, axis: Axis) -> list[dict[str, Any]]:
     return [event for track in tracks for event in _spans(log, *track)]
 
 
-def _spans(log: EventLog, track: str, issued: Array, spans: Spans, labels: list[str]) -> list[dict[str, Any]]:
+def _spans(log: EventColumns, track: str, issued: Array, spans: Spans, labels: list[str]) -> list[dict[str, Any]]:
     events: list[dict[str, Any]] = []
     rows = zip(issued.tolist(), spans.start.tolist(), spans.end.tolist(), labels, strict=True)
     for number, (event, begin, end, label) in enumerate(rows):
@@ -119,7 +122,7 @@ def _spans(log: EventLog, track: str, issued: Array, spans: Spans, labels: list[
     return events
 
 
-def _releases(log: EventLog, axis: Axis) -> list[dict[str, Any]]:
+def _releases(log: EventColumns, axis: Axis) -> list[dict[str, Any]]:
     """Arrows from the last arrival (of an operation: from its issue) to the instruction that waited."""
     waits, phases = log.waits, log.phases
     events: list[dict[str, Any]] = []
@@ -136,7 +139,7 @@ def _releases(log: EventLog, axis: Axis) -> list[dict[str, Any]]:
     return events
 
 
-def _labels(log: EventLog) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _labels(log: EventColumns) -> np.ndarray[Any, np.dtype[np.int64]]:
     """A number per instruction, the same for instructions of one source line."""
     numbers: dict[Any, int] = {}
     return np.array([numbers.setdefault(one.source or one.ptx_line, len(numbers)) for one in log.code], np.int64)

@@ -83,7 +83,7 @@ class SharedMemory(MemoryWidget):
 
     def _window(self) -> int:
         """Bytes of a CTA's window, the reserved ones included."""
-        kernel = self.session.launch.kernel.module.emulated.kernel(self.session.launch.kernel.name)
+        kernel = self.session.launch.kernel.emulated
         smem = self.session.launch.geometry.smem
         return kernel.dynamic_smem + smem if smem else 1024 + kernel.static_smem
 
@@ -195,14 +195,14 @@ class SharedMemory(MemoryWidget):
     def _launch_facts(self, roles: dict[str, str]) -> dict[str, Any]:
         """The traits that do not depend on the moment."""
         launch, recording = self.session.launch, self.recording
-        kernel = launch.kernel.module.emulated.kernel(launch.kernel.name)
+        kernel = launch.kernel.emulated
         areas = window_areas(kernel.shared_variables, kernel.dynamic_smem, self._window())
         banks = bank_conflicts(self.session, self._cta, recording)
         self._known = {*self._traffic.moments[:, 3].tolist(), *(one.instruction.pc for one in banks)}
         return {
             "launch": {
                 "kernel": launch.kernel.name,
-                "arch": str(self.session.device.arch) if self.session.device else launch.kernel.module.target,
+                "arch": str(self.session.device.arch),
                 "warpsPerCta": -(-int(np.prod(launch.geometry.block)) // 32),
                 "roles": roles,
                 "cta": self._cta,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sglab.gpu.emulated import core
+from sglab.gpu import core
 from sglab.gpu.events import ELEMENT_TYPES, MMA_KINDS, MMA_SPACES, TMEM_KINDS, EventLog
 
 from .tensor_memory_state import COLUMNS, LANES, READ, RESET, WRITE, Touch
@@ -160,7 +160,7 @@ class _Reader:
         mmas = self.log.mmas
         group, m, n, k = (int(column[row]) for column in (mmas.cta_group, mmas.m, mmas.n, mmas.k))
         sparse = ".sp" in opcode
-        layout = core().tensor.datapath(m, n, group, ".ws" in opcode, sparse)
+        layout = core.tensor.datapath(m, n, group, ".ws" in opcode, sparse)
         # A pair's first CTA issues for both; a CTA alone works on itself.
         own = 0 if group == 2 else self.ctas.index(int(self.log.cta[int(mmas.event[row])]))
         if role == "D":

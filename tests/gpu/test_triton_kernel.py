@@ -12,7 +12,8 @@ triton = pytest.importorskip("triton")
 import triton.language as tl  # noqa: E402
 
 from sglab.gpu import EmulatedDevice, capture  # noqa: E402
-from sglab.gpu.errors import KernelError, LaunchError  # noqa: E402
+from sglab.gpu.errors import LaunchError  # noqa: E402
+from sglab.gpu.fault import KernelError  # noqa: E402
 from sglab.gpu.triton import triton_kernel  # noqa: E402
 
 

@@ -32,7 +32,7 @@ def test_without_keys_the_prefill_leaves_zeros_and_minus_infinity() -> None:
 
 
 def test_the_prefills_storage_is_the_union_that_the_planner_sizes() -> None:
-    kernel = lab.Prefill()._kernel.module.emulated.kernel("shared_storage_permuted")
+    kernel = lab.Prefill()._kernel.emulated
     assert kernel.static_smem == lab.union_bytes().answer() == 36_864
 
 

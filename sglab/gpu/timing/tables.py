@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from sglab.gpu.event_columns import EventColumns
 from sglab.gpu.event_tables import ELEMENT_TYPES, MMA_KINDS, TMEM_KINDS, Array, Copies, Mmas, TensorMapInfo
+from sglab.gpu.geometry import Geometry
 from sglab.gpu.timing.figures import Figures
-
-if TYPE_CHECKING:
-    from sglab.gpu.events import EventLog
-    from sglab.gpu.geometry import Geometry
 
 _BYTES = {"f16": 2, "bf16": 2, "tf32": 4, "f32": 4, "f64": 8, "s32": 4, "e2m1": 0.5, "e2m3": 1, "e3m2": 1}
 _RATE = {"f16": 1.0, "tf32": 0.5, "f8f6f4": 2.0, "i8": 2.0, "mxf8f6f4": 2.0, "mxf4": 4.0, "mxf4nvf4": 4.0}
@@ -66,7 +64,7 @@ class TensorOperations:
     tmem: Array
 
 
-def tensor_operations(log: EventLog, figures: Figures) -> TensorOperations:
+def tensor_operations(log: EventColumns, figures: Figures) -> TensorOperations:
     tcgen05 = np.flatnonzero(log.mmas.kind < MMA_KINDS.index("wgmma"))
     moved = np.flatnonzero(log.tmem.kind >= TMEM_KINDS.index("ld"))
     event = np.r_[log.mmas.event[tcgen05], log.tmem.event[moved]]

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from sglab.gpu import core
 from sglab.gpu.errors import LaunchError
+from sglab.gpu.event_columns import EventColumns
 from sglab.gpu.event_tables import MMA_KINDS, MMA_SPACES, Array
 from sglab.gpu.timing.costs import (
     NO_UNROLL,
@@ -23,9 +25,6 @@ from sglab.gpu.timing.costs import (
 )
 from sglab.gpu.timing.figures import Figures, figures_of
 from sglab.gpu.timing.tables import cluster_columns, copy_columns, tensor_operations
-
-if TYPE_CHECKING:
-    from sglab.gpu.events import EventLog
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class TimedLog:
     l2_bytes, hbm_bytes: moved to and from the SMs, and to and from memory
     """
 
-    def __init__(self, log: EventLog, figures: Figures, l2: str, registers: int | None) -> None:
+    def __init__(self, log: EventColumns, figures: Figures, l2: str, registers: int | None) -> None:
         self.log, self.figures, self.l2 = log, figures, l2
         self.registers = _checked_registers(registers, log)
         self.ctas_per_sm = self._occupancy()
@@ -104,8 +103,6 @@ class TimedLog:
         return costs
 
     def _replay(self, tcgen05: dict[str, Array]) -> dict[str, Any]:
-        from sglab.gpu.emulated import core
-
         log, geometry = self.log, self.log.geometry
         tables = {
             "runs": log._runs,
@@ -124,8 +121,7 @@ class TimedLog:
         }
         figures: dict[str, Any] = {row.name: float(row.value) for row in self.figures.rows}
         figures |= {"sms": int(self.figures["sms"]), "warm": self.l2 == "warm"}
-        times: dict[str, Any] = core().time_launch(tables, cost_columns(self._costs), log.mentions, launch, figures)
-        return times
+        return core.time_launch(tables, cost_columns(self._costs), log.mentions, launch, figures)
 
     def _mma_spans(self, rows: Array, spans: tuple[Array, Array]) -> Spans:
         """wgmma and mma.sync start when they issue; the tensor core takes them in turn."""
@@ -173,7 +169,7 @@ class TimedLog:
         )
 
 
-def timed(log: EventLog, arch: str, l2: str = "warm", registers: int | None = None) -> TimedLog:
+def timed(log: EventColumns, arch: str, l2: str = "warm", registers: int | None = None) -> TimedLog:
     """See EventLog.timed."""
     if l2 not in ("warm", "cold"):
         raise LaunchError(f"l2 must be 'warm' or 'cold'; got {l2!r}")
@@ -182,7 +178,7 @@ def timed(log: EventLog, arch: str, l2: str = "warm", registers: int | None = No
     return TimedLog(log, figures_of(arch), l2, registers)
 
 
-def _checked_registers(registers: int | None, log: EventLog) -> int:
+def _checked_registers(registers: int | None, log: EventColumns) -> int:
     if registers is None:
         return min(255, max(16, log.register_bytes // 128))
     if not 1 <= registers <= 255:

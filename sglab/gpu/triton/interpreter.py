@@ -17,7 +17,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from sglab.gpu.errors import KernelError
+from sglab.gpu.fault import KernelError
 from sglab.gpu.triton.memory import CheckedMemory
 from sglab.gpu.triton.promotion import Promotion
 

@@ -6,7 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any, overload
 
-from sglab.gpu.emulated import EmulatedDevice, NoEmulatorError, default_device
+from sglab.gpu.core import NoEmulatorError
+from sglab.gpu.emulated import EmulatedDevice, default_device
 from sglab.gpu.errors import missing
 from sglab.gpu.triton.emulator import EmulatedLauncher
 from sglab.gpu.triton.interpreter import interpret

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sglab.gpu.errors import KernelError
+from sglab.gpu.fault import KernelError
 from sglab.gpu.triton.routing import storages
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 import torch
 
 from sglab.gpu.emulated import default_device
-from sglab.gpu.errors import GpuError, KernelError
+from sglab.gpu.errors import GpuError
 from sglab.gpu.extension import HostExtension, build_extension
+from sglab.gpu.fault import KernelError
 from sglab.gpu.triton import LaunchRecord
 from sglab.kernels.cutlass_mla.contract import MLAArguments
 from sglab.kernels.cutlass_mla.heads import pad_heads, slice_heads

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sglab.gpu import Kernel
+from sglab.gpu.ptx import Entry
 
 from .register_types import float_types
 from .source import SourceFinder, SourceText, is_library
@@ -33,7 +33,7 @@ class CodeTables:
     chain.start: row n of the chains is chain.place[start[n] : start[n + 1]], pairs of file and line, innermost first
     """
 
-    def __init__(self, kernel: Kernel, folders: Sequence[str | Path], digests: Mapping[str, str]) -> None:
+    def __init__(self, kernel: Entry, folders: Sequence[str | Path], digests: Mapping[str, str]) -> None:
         self.kernel = kernel
         rows = kernel.code.rows
         self.paths = _files_by_use(rows)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sglab.gpu import Module
+from sglab.gpu.ptx import Ptx
 from sglab.kernels import ptx
 
 
-def compiled_digests(module: Module) -> Mapping[str, str]:
+def compiled_digests(module: Ptx) -> Mapping[str, str]:
     """SHA-256 by path of what a shipped module was compiled from; nothing for others."""
     name = module.name.removesuffix(".ptx")
     if name not in ptx.names() or ptx.module(name) is not module:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from sglab.gpu import KernelError
-from sglab.gpu.errors import Wait
+from sglab.gpu.fault import Wait
 from sglab.gpu.session import Session
 from sglab.gpu.state import Place, Stop
 

@@ -204,13 +204,11 @@ class KernelDebugger(Widget):
         sizes = [f"grid {_dims(geometry.grid)}", f"block {_dims(geometry.block)}"]
         if geometry.cluster != (1, 1, 1):
             sizes.append(f"cluster {_dims(geometry.cluster)}")
-        device = self.session.device
-        target = device.arch if device is not None else kernel.module.target
         return {
             "title": "Kernel debugger",
             "subject": f"{kernel.name}, {', '.join(sizes)}",
             "badge": {
-                "text": f"emulated {target}",
+                "text": f"emulated {self.session.device.arch}",
                 "title": (
                     "This launch runs on the emulator, on the notebook's own tensors. A position counts executed "
                     "warp-instructions; the order of warps is the emulator's scheduler's, not a GPU's timing."
