@@ -81,9 +81,12 @@ class MemorySanitizer final : public Observer {
   void written(const Warp& w, Space space, int lane, std::uint64_t address, std::uint32_t bytes);
   void judge(const Actor& actor, const AsyncOp& op, const Footprint& footprint);
   void flow_access(const Actor& actor, std::uint32_t group);
+  void flow_stored(const Actor& actor);
+  void flow_loaded(const Actor& actor);
   void flow_matrix_rows(const Actor& actor);
   void flow_tmem(const Actor& actor, bool loads);
-  void taint_stored(const Actor& actor, unsigned element, Taint::Mask mask);
+  void taint_stored(const Warp& w, const SeenAccess& seen, std::uint32_t begin, std::uint32_t bytes,
+                    Taint::Mask mask);
   std::uint32_t bad_lanes(std::uint32_t begin, std::uint32_t end) const;
 
   std::shared_ptr<MarkedMemory> marked_;

@@ -16,6 +16,12 @@ bool is_value(const Mention& m) {
          m.field != static_cast<std::uint16_t>(Field::kA);
 }
 
+// Which element of a vector it is, if the instruction has one.
+unsigned element_of(const Mention& m) {
+  constexpr auto kFirst = static_cast<std::uint16_t>(Field::kExtra);
+  return m.field < kFirst ? 0u : m.field - kFirst;
+}
+
 }  // namespace
 
 void MemorySanitizer::flow(const Actor& actor, std::uint32_t group) {
@@ -50,24 +56,37 @@ void MemorySanitizer::flow_access(const Actor& actor, std::uint32_t group) {
       taint_.decides(actor, *m, actor.lanes, "is used as an address");
     }
   }
-  unsigned element = 0;
+  flow_stored(actor);
+  flow_loaded(actor);
+}
+
+void MemorySanitizer::flow_stored(const Actor& actor) {
+  const Warp& w = *actor.warp;
+  const auto pc = static_cast<std::uint32_t>(actor.inst - w.code);
+  const auto [first, last] = taint_.mentions(pc);
+  const std::uint32_t each = type_bytes(taint_.treatment(pc).type);
   for (const Mention* m = first; m != last; ++m) {
     if (!is_value(*m)) continue;
     for (const SeenAccess& seen : seen_) {
-      const bool kept =
-          !seen.access.atomic && (seen.access.space == Space::kShared || seen.access.space == Space::kLocal);
-      if (!kept) {
-        taint_.decides(actor, *m, seen.access.lanes, "is written to global memory");
-      } else if (const Taint::Mask mask = taint_.of(w, *m); mask.lanes() != 0) {
-        taint_stored(actor, element, mask);
-      }
+      const Access& access = seen.access;
+      const std::uint32_t begin = element_of(*m) * each;
+      if (!access.atomic && begin >= access.bytes) continue;  // a cache policy
+      const Taint::Mask mask = taint_.stored(w, *m, each);
+      const bool kept = !access.atomic && (access.space == Space::kShared || access.space == Space::kLocal);
+      if (kept)
+        taint_stored(w, seen, begin, each, mask);
+      else
+        taint_.decides(actor, *m, access.lanes & mask.lanes(), "is written to global memory");
     }
-    ++element;
   }
+}
+
+void MemorySanitizer::flow_loaded(const Actor& actor) {
+  const Warp& w = *actor.warp;
+  const auto pc = static_cast<std::uint32_t>(actor.inst - w.code);
+  const auto [first, last] = taint_.mentions(pc);
+  if (std::none_of(first, last, [](const Mention& m) { return m.definition; })) return;
   Taint::Mask in;
-  unsigned definitions = 0;
-  for (const Mention* m = first; m != last; ++m) definitions += m->definition ? 1 : 0;
-  if (definitions == 0) return;
   if (found_bad_) {
     const Access& access = seen_.front().access;
     const int lane = first_lane(access.lanes);
@@ -75,15 +94,14 @@ void MemorySanitizer::flow_access(const Actor& actor, std::uint32_t group) {
     while (bad_lane < 31 && bad_[bad_lane] == 0) ++bad_lane;
     in.origin = taint_.loaded(actor, name_of(access.space), seen_.front().address[bad_lane], access.bytes);
   }
-  const std::uint32_t each = seen_.empty() ? 0 : seen_.front().access.bytes / definitions;
-  std::uint32_t begin = 0;
+  const Type type = taint_.treatment(pc).type;
+  const std::uint32_t each = type_bytes(type);
   for (const Mention* m = first; m != last; ++m) {
     if (!m->definition) continue;
-    const std::uint32_t middle = begin + each / 2, end = begin + each;
+    const std::uint32_t begin = element_of(*m) * each, middle = begin + each / 2, end = begin + each;
     in.low = found_bad_ ? bad_lanes(begin, each > 1 ? middle : end) : 0;
     in.high = found_bad_ ? bad_lanes(middle, end) : 0;
-    taint_.assign(w, *m, actor.lanes, in);
-    begin = end;
+    taint_.assign(w, *m, actor.lanes, taint_.loaded_into(*m, type, in));
   }
 }
 
@@ -98,22 +116,17 @@ std::uint32_t MemorySanitizer::bad_lanes(std::uint32_t begin, std::uint32_t end)
 }
 
 // A tainted value makes the bytes that it is stored to uninitialised again.
-void MemorySanitizer::taint_stored(const Actor& actor, unsigned element, Taint::Mask mask) {
-  const Warp& w = *actor.warp;
-  const auto [first, last] = taint_.mentions(static_cast<std::uint32_t>(actor.inst - w.code));
-  const auto values = static_cast<std::uint32_t>(std::count_if(first, last, is_value));
-  for (const SeenAccess& seen : seen_) {
-    const std::uint32_t each = seen.access.bytes / std::max(values, 1u);
-    for (std::uint32_t rest = seen.access.lanes & mask.lanes(); rest != 0; rest &= rest - 1) {
-      const int lane = first_lane(rest);
-      const bool low = (mask.low >> lane & 1u) != 0, high = (mask.high >> lane & 1u) != 0;
-      const std::uint64_t address = seen.address[lane] + std::uint64_t{element} * each + (low ? 0 : each / 2);
-      const std::uint32_t bytes = low && high ? each : low ? (each + 1) / 2 : each - each / 2;
-      if (seen.access.space == Space::kShared)
-        of(w).shared[rank_of(address)].clear(offset_of(address), bytes);
-      else if (seen.access.space == Space::kLocal)
-        local_of(w).clear(static_cast<std::uint64_t>(lane) * w.program->local_bytes + address, bytes);
-    }
+void MemorySanitizer::taint_stored(const Warp& w, const SeenAccess& seen, std::uint32_t begin,
+                                   std::uint32_t bytes, Taint::Mask mask) {
+  for (std::uint32_t rest = seen.access.lanes & mask.lanes(); rest != 0; rest &= rest - 1) {
+    const int lane = first_lane(rest);
+    const bool low = (mask.low >> lane & 1u) != 0, high = (mask.high >> lane & 1u) != 0;
+    const std::uint64_t address = seen.address[lane] + begin + (low ? 0 : bytes / 2);
+    const std::uint32_t lost = low && high ? bytes : low ? (bytes + 1) / 2 : bytes - bytes / 2;
+    if (seen.access.space == Space::kShared)
+      of(w).shared[rank_of(address)].clear(offset_of(address), lost);
+    else if (seen.access.space == Space::kLocal)
+      local_of(w).clear(static_cast<std::uint64_t>(lane) * w.program->local_bytes + address, lost);
   }
 }
 

@@ -1,5 +1,6 @@
 #include "emulator/sanitize/taint.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -16,6 +17,28 @@ constexpr auto kGuard = static_cast<std::uint16_t>(Field::kGuard);
 
 std::uint32_t key_of(const Mention& m) {
   return m.place | (m.predicate ? kPredicateKey : 0);
+}
+
+bool is_integer(std::string_view type) {
+  const Type named = type_from_name(type);
+  return Type::kU8 <= named && named <= Type::kS64;
+}
+
+std::string_view last_part(std::string_view opcode) {
+  return opcode.substr(opcode.rfind('.') + 1);
+}
+
+Rule rule_of_conversion(std::string_view opcode) {
+  if (opcode.ends_with("x2.f32")) return Rule::kConvertPair;
+  const bool cuts = is_integer(last_part(opcode)) && opcode.find(".sat") == std::string_view::npos;
+  return cuts ? Rule::kConvert : Rule::kCompute;
+}
+
+bool carries(std::string_view opcode) {
+  for (const std::string_view sum : {"add.", "sub.", "neg.", "mul.lo.", "mad.lo."}) {
+    if (opcode.starts_with(sum) && is_integer(opcode.substr(sum.size()))) return true;
+  }
+  return false;
 }
 
 Rule rule_of(std::string_view opcode) {
@@ -42,11 +65,24 @@ Rule rule_of(std::string_view opcode) {
   for (const auto& [prefix, rule] : kPrefixes) {
     if (opcode.starts_with(prefix)) return rule;
   }
-  for (const std::string_view logic : {"and.", "or.", "xor.", "not.", "lop3."}) {
+  for (const std::string_view logic : {"and.pred", "or.", "xor.", "not.", "lop3."}) {
     if (opcode.starts_with(logic)) return Rule::kHalves;
   }
-  if (opcode.starts_with("mov.")) return Rule::kPack;
-  return opcode.ends_with("x2") && !opcode.starts_with("cvt") ? Rule::kHalves : Rule::kCompute;
+  constexpr std::pair<std::string_view, Rule> kMoves[] = {
+      {"mov.", Rule::kPack}, {"and.", Rule::kAnd}, {"shl.", Rule::kShiftLeft}, {"shr.", Rule::kShiftRight}};
+  for (const auto& [prefix, rule] : kMoves) {
+    if (opcode.starts_with(prefix)) return rule;
+  }
+  if (opcode == "prmt.b32") return Rule::kPermute;
+  if (opcode.starts_with("cvt.")) return rule_of_conversion(opcode);
+  if (opcode.ends_with("x2")) return Rule::kHalves;
+  return carries(opcode) ? Rule::kCarries : Rule::kCompute;
+}
+
+Taint::Treatment treatment_of(std::string_view opcode) {
+  const std::string_view type = last_part(opcode);
+  const std::string_view rest = opcode.substr(0, opcode.size() - std::min(opcode.size(), type.size() + 1));
+  return {rule_of(opcode), type_from_name(last_part(rest)), type_from_name(type)};
 }
 
 std::uint32_t pc_of(const Actor& actor) {
@@ -61,7 +97,8 @@ void Taint::launched(const Program& program) {
   origins_.clear();
   if (program_ == &program) return;
   program_ = &program;
-  rules_.clear();
+  treatments_.clear();
+  register_bytes_.clear();
   find_unset();
 }
 
@@ -79,13 +116,13 @@ void Taint::find_unset() {
 void Taint::prepare() {
   const Program& program = *program_;
   const auto& opcodes = program.image->module().opcodes;
-  std::vector<std::optional<Rule>> known(opcodes.size());
-  rules_.assign(program.code.size(), Rule::kCompute);
-  for (std::uint32_t pc = 0; pc < rules_.size(); ++pc) {
+  std::vector<std::optional<Treatment>> known(opcodes.size());
+  treatments_.assign(program.code.size(), {});
+  for (std::uint32_t pc = 0; pc < treatments_.size(); ++pc) {
     const std::uint32_t opcode = program.places[pc].opcode;
     if (opcode == kNoIndex) continue;
-    if (!known[opcode]) known[opcode] = rule_of(opcodes[opcode]);
-    rules_[pc] = *known[opcode];
+    if (!known[opcode]) known[opcode] = treatment_of(opcodes[opcode]);
+    treatments_[pc] = *known[opcode];
   }
   first_.assign(program.code.size() + 1, 0);
   for (const Mention& m : program.mentions) ++first_[m.inst + 1];
@@ -216,16 +253,23 @@ void Taint::compute(const Actor& actor, std::uint32_t group) {
   const Warp& w = *actor.warp;
   const std::uint32_t pc = pc_of(actor);
   const auto [first, last] = mentions(pc);
+  unsigned result_bytes = 1;
+  for (const Mention* m = first; m != last; ++m) {
+    if (m->definition) result_bytes = bytes_of(*m);
+  }
   Mask in, guard;
   for (const Mention* m = first; m != last; ++m) {
-    if (!m->definition) (m->field == kGuard ? guard : in).add(of(w, *m));
+    if (m->definition) continue;
+    if (m->field == kGuard)
+      guard.add(of(w, *m));
+    else
+      in.add(taken(actor, *m, result_bytes));
   }
   in.low &= actor.lanes;
   in.high &= actor.lanes;
   if (in.lanes() != 0 && rule(pc) == Rule::kWarpWide) in = Mask::both(actor.lanes, in.origin);
   if (in.lanes() != 0 && rule(pc) == Rule::kShuffle)
     in = {shuffled(actor, in.low), shuffled(actor, in.high), in.origin};
-  if (rule(pc) == Rule::kCompute || rule(pc) == Rule::kControl) in = Mask::both(in.lanes(), in.origin);
   for (const Mention* m = first; m != last; ++m) {
     if (!m->definition) continue;
     assign(w, *m, actor.lanes, in);

@@ -23,8 +23,15 @@ class Taint {
   };
   // How an instruction treats it.
   enum class Rule : std::uint8_t {
-    kCompute,   // results are tainted where a source is
-    kHalves,    // the same for each half of the registers: packed arithmetic, bitwise logic, copies
+    kCompute,      // results are tainted where a source is
+    kHalves,       // the same for each half of the registers: packed arithmetic, bitwise logic, copies
+    kAnd,          // the same, but for what a constant masks off
+    kCarries,      // integer sums and products: a half depends on itself and what lies below it
+    kConvert,      // cvt of an integer: what its types cut off does not count
+    kConvertPair,  // cvt of two values into the halves of one
+    kShiftLeft,    // by a constant
+    kShiftRight,
+    kPermute,   // prmt with a constant selector
     kPack,      // mov between registers and vectors of narrower ones
     kDecide,    // a branch or exit
     kSelect,    // selp: only the chosen source counts
@@ -37,6 +44,11 @@ class Taint {
     kTmemStore,
     kControl,  // barriers and asynchronous operations: any source decides something
     kNothing,  // hints
+  };
+  // The last two types of its name are those of cvt, and of what is moved or loaded.
+  struct Treatment {
+    Rule rule = Rule::kCompute;
+    Type to = Type::kNone, type = Type::kNone;
   };
   // Tainted lanes, for the lower and the upper half of a register: compilers pack values with nothing.
   struct Mask {
@@ -52,6 +64,8 @@ class Taint {
     static Mask both(std::uint32_t lanes, std::uint32_t origin) { return {lanes, lanes, origin}; }
   };
 
+  static constexpr std::uint32_t kSlotUnit = 64;  // places of registers are multiples of this
+
   explicit Taint(Findings& findings) : findings_(findings) {}
   void launched(const Program& program);
   void cluster_started(const Cluster& cluster);
@@ -63,18 +77,23 @@ class Taint {
     return !registers.tainted.empty() && (registers.derived != 0 || mentions_unset_[pc]);
   }
 
-  Rule rule(std::uint32_t pc) {
-    if (rules_.empty()) prepare();
-    return rules_[pc];
+  Rule rule(std::uint32_t pc) { return treatment(pc).rule; }
+  const Treatment& treatment(std::uint32_t pc) {
+    if (treatments_.empty()) prepare();
+    return treatments_[pc];
   }
   // What the instruction mentions, in the order of its fields.
   std::pair<const Mention*, const Mention*> mentions(std::uint32_t pc) {
-    if (rules_.empty()) prepare();
+    if (treatments_.empty()) prepare();
     return {program_->mentions.data() + first_[pc], program_->mentions.data() + first_[pc + 1]};
   }
   Mask of(const Warp& w, const Mention& mention);
   // The destination's lanes in `lanes` become tainted where `mask` says, clean elsewhere.
   void assign(const Warp& w, const Mention& destination, std::uint32_t lanes, Mask mask);
+  // What a store of `bytes` takes of a register.
+  Mask stored(const Warp& w, const Mention& source, std::uint32_t bytes);
+  // What a register gets from a load of an element of which `mask` tells.
+  Mask loaded_into(const Mention& destination, Type element, Mask mask);
   // The rules that need no memory.
   void flow(const Actor& actor, std::uint32_t group);
   // A tainted value decides something: a finding, if any of its lanes does. `how`: "decides where control
@@ -91,6 +110,9 @@ class Taint {
   void prepare();
   void find_unset();
   Registers& warp(const Warp& w);
+  unsigned bytes_of(const Mention& m);
+  // A source's part in the taint of a result.
+  Mask taken(const Actor& actor, const Mention& source, unsigned result_bytes);
   std::uint32_t shuffled(const Actor& actor, std::uint32_t source) const;
   void compute(const Actor& actor, std::uint32_t group);
   void select(const Actor& actor, std::uint32_t group);
@@ -100,10 +122,11 @@ class Taint {
 
   Findings& findings_;
   const Program* program_ = nullptr;
-  std::vector<bool> mentions_unset_;         // by instruction
-  std::unordered_set<std::uint32_t> unset_;  // keys of Program::unset
-  std::vector<Rule> rules_;
+  std::vector<bool> mentions_unset_;                                    // by instruction
+  std::unordered_set<std::uint32_t> unset_;                             // keys of Program::unset
+  std::vector<Treatment> treatments_;                                   // by instruction
   std::vector<std::uint32_t> first_;                                    // by instruction: its mentions
+  std::vector<std::uint8_t> register_bytes_;                            // of a lane, by place / kSlotUnit
   std::unordered_map<std::uint32_t, Origin> origins_;                   // by instruction that loaded
   std::unordered_map<std::uint64_t, std::vector<Registers>> clusters_;  // by Cluster::index; by Warp::slot
   const Cluster* cached_ = nullptr;

@@ -1,0 +1,120 @@
+"""Halves that nobody has written: compilers pack a value with nothing and take the value out again."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from sglab import gpu  # noqa: E402
+
+# %none, %nones and %nonel are never written; %one, %ones, %onel are.
+KERNEL = """
+.version 8.8
+.target sm_90a
+.address_size 64
+.entry halves(.param .u64 out) {{
+  .shared .align 8 .b8 words[8];
+  .reg .b16 %h<4>, %nones, %ones; .reg .b32 %r<8>, %none, %one; .reg .f32 %f<4>;
+  .reg .b64 %rd<8>, %nonel, %out;
+  ld.param.u64 %out, [out];
+  mov.u32 %one, 7;
+  mov.u16 %ones, 7;
+  mov.b64 %rd1, {{%one, %none}};
+  mov.b64 %rd2, {{%none, %one}};
+  mov.b32 %r1, {{%ones, %nones}};
+  mov.b32 %r2, {{%nones, %ones}};
+{body}
+  ret;
+}}
+"""
+
+# What is done, with the written half: no finding; with the other one: a finding. {w} is %rd1 or %rd2, whose lower
+# or upper half was written, {h} the same in 32 bits.
+LOWER = {
+    "cvt": "cvt.u32.u64 %r3, {w}; st.global.u32 [%out], %r3;",
+    "cvt to a wide register": "cvt.u32.u64 %rd3, {w}; st.global.u64 [%out], %rd3;",
+    "cvt back and forth": "cvt.s32.s64 %r3, {w}; cvt.s64.s32 %rd3, %r3; st.global.u64 [%out], %rd3;",
+    "cvt of a wide register": "cvt.s64.s32 %rd3, {w}; st.global.u64 [%out], %rd3;",
+    "cvt to f32": "cvt.rn.f32.u32 %f1, {w}; st.global.f32 [%out], %f1;",
+    "cvt to 16 bits": "cvt.u16.u32 %h1, {h}; st.global.u16 [%out], %h1;",
+    "sink": "mov.b64 {{%r3, _}}, {w}; st.global.u32 [%out], %r3;",
+    "unpack": "mov.b64 {{%r3, %r4}}, {w}; st.global.u32 [%out], %r3;",
+    "narrow store": "st.global.u32 [%out], {w};",
+    "vector of narrow stores": "st.global.v2.u32 [%out], {{{w}, {w}}};",
+    "narrow store with a policy": "st.global.L2::cache_hint.v2.u16 [%out], {{{h}, {h}}}, %rd1;",
+    "mask": "and.b64 %rd3, {w}, 4294967295; st.global.u64 [%out], %rd3;",
+    "mask on the left": "and.b32 %r3, 65535, {h}; st.global.u32 [%out], %r3;",
+    "shift left": "shl.b64 %rd3, {w}, 32; st.global.u64 [%out], %rd3;",
+    "sum": "add.s64 %rd3, {w}, 1; cvt.u32.u64 %r3, %rd3; st.global.u32 [%out], %r3;",
+    "product": "mad.lo.s64 %rd3, {w}, {w}, {w}; cvt.u32.u64 %r3, %rd3; st.global.u32 [%out], %r3;",
+    "permute": "prmt.b32 %r3, {h}, {h}, 0x5410; st.global.u32 [%out], %r3;",
+    "in place": "and.b64 {w}, {w}, 4294967295; st.global.u64 [%out], {w};",
+}
+UPPER = {
+    "shift right": "shr.u64 %rd3, {w}, 32; st.global.u64 [%out], %rd3;",
+    "arithmetic shift right": "shr.s64 %rd3, {w}, 40; st.global.u64 [%out], %rd3;",
+    "permute": "prmt.b32 %r3, {h}, 0, 0x4432; st.global.u32 [%out], %r3;",
+    "unpack": "mov.b64 {{%r3, %r4}}, {w}; st.global.u32 [%out], %r4;",
+    "mask": "and.b64 %rd3, {w}, -4294967296; st.global.u64 [%out], %rd3;",
+}
+CASES = [("lower", name, body) for name, body in LOWER.items()] + [
+    ("upper", name, body) for name, body in UPPER.items()
+]
+
+
+def kinds(body: str) -> list[str]:
+    device = gpu.EmulatedDevice("sm_90a", sanitize={"memory"})
+    kernel = gpu.Module(KERNEL.format(body=body), "halves.ptx")["halves"]
+    findings = kernel.launch(device, grid=1, block=32, args=[torch.zeros(16, dtype=torch.int32)]).findings
+    return [finding.kind for finding in findings]
+
+
+@pytest.mark.parametrize(("half", "name", "body"), CASES, ids=[f"{name} {half}" for half, name, _ in CASES])
+def test_only_the_half_that_is_taken_counts(half: str, name: str, body: str) -> None:
+    lower, upper = {"w": "%rd1", "h": "%r1"}, {"w": "%rd2", "h": "%r2"}
+    written, other = (lower, upper) if half == "lower" else (upper, lower)
+    assert kinds(body.format(**written)) == []
+    assert kinds(body.format(**other)) == ["uninitialised_register"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "cvt.sat.u32.s64 %r3, %rd1; st.global.u32 [%out], %r3;",
+        "cvt.rn.f32.u64 %f1, %rd1; st.global.f32 [%out], %f1;",
+        "shl.b64 %rd3, %rd2, 8; st.global.u64 [%out], %rd3;",
+        "shr.u64 %rd3, %rd1, 31; cvt.u32.u64 %r3, %rd3; st.global.u32 [%out], %r3;",
+        "shr.s64 %rd3, %rd1, 8; shr.u64 %rd3, %rd3, 63; st.global.u64 [%out], %rd3;",
+        "add.s64 %rd3, %rd2, 1; shr.u64 %rd3, %rd3, 32; st.global.u64 [%out], %rd3;",
+        "mul.hi.u64 %rd3, %rd1, 2; cvt.u32.u64 %r3, %rd3; st.global.u32 [%out], %r3;",
+        "and.b64 %rd3, %rd1, 0x100000000; st.global.u64 [%out], %rd3;",
+        "setp.eq.s64 %p1, %rd1, 0; selp.b32 %r3, 1, 2, %p1; st.global.u32 [%out], %r3;",
+        "st.global.L2::cache_hint.v2.u32 [%out], {%one, %none}, %rd3;",
+    ],
+)
+def test_a_half_that_matters_is_found(body: str) -> None:
+    assert kinds("  .reg .pred %p1;\n" + body) == ["uninitialised_register"]
+
+
+@pytest.mark.parametrize("body", ["f16x2", "bf16x2"])
+def test_a_pair_is_of_its_first_operand_above_its_second(body: str) -> None:
+    convert = f"cvt.rn.{body}.f32 %r3, %none, %one; mov.b32 {{%h1, %h2}}, %r3; st.global.u16 [%out], "
+    assert kinds(convert + "%h1;") == []
+    assert kinds(convert + "%h2;") == ["uninitialised_register"]
+
+
+@pytest.mark.parametrize(("stored", "found"), [("%rd1", []), ("%rd2", ["uninitialised_read"])])
+def test_a_narrow_store_hands_on_what_it_stores(stored: str, found: list[str]) -> None:
+    body = "st.shared.u32 [words], {}; ld.shared.u32 %r3, [words]; st.global.u32 [%out], %r3;"
+    assert kinds(body.format(stored)) == found
+
+
+def test_memory_keeps_what_each_half_was() -> None:
+    body = "st.shared.u64 [words], %rd1; ld.shared.u32 %r3, [words+{}]; st.global.u32 [%out], %r3;"
+    assert kinds(body.format(0)) == []
+    assert kinds(body.format(4)) == ["uninitialised_read"]
+
+
+def test_a_narrow_load_leaves_nothing_above_it() -> None:
+    load = "ld.shared.{type} %rd3, [words]; shr.u64 %rd3, %rd3, 32; st.global.u64 [%out], %rd3;"
+    assert kinds(load.format(type="u32")) == []
+    assert kinds(load.format(type="s32")) == ["uninitialised_read"]
