@@ -46,9 +46,9 @@ def press(widget: Locator, *keys: str) -> None:
 def test_stepping_tells_which_entry_is_read_and_which_is_written(widget: Locator, batch: Any) -> None:
     sentence = widget.locator(".sg-sentence")
     press(widget, "ArrowRight")
-    expect(sentence).to_have_text("Program 0 (r0) read seq_lens[0] = 300 tokens.")
+    expect(sentence).to_have_text("CTA 0 (r0) read seq_lens[0] = 300 tokens.")
     press(widget, "ArrowRight")
-    expect(sentence).to_have_text("Program 0 (r0) read req_pool_indices[0] = 0, its row of req_to_token.")
+    expect(sentence).to_have_text("CTA 0 (r0) read req_pool_indices[0] = 0, its row of req_to_token.")
     press(widget, "ArrowRight", "ArrowRight")
     slot, page = int(batch.slots(0)[64]), batch.pages(0)[1]
     told = f"read req_to_token[0, 64] = slot {slot:,} and wrote {slot:,} ÷ 64 = page {page} to block_kv_indices[0, 1]."
@@ -63,7 +63,7 @@ def test_step_sizes_are_page_vector_step_and_request(widget: Locator) -> None:
     press(widget, "ArrowRight")
     expect(counter).to_have_text("step 7 of 29")
     expect(widget.locator(".sg-sentence")).to_have_text(
-        "Program 0 (r0) ran to its end. It read req_to_token[0, 0 … 256] and wrote block_kv_indices[0, 0 … 4]."
+        "CTA 0 (r0) ran to its end. It read req_to_token[0, 0 … 256] and wrote block_kv_indices[0, 0 … 4]."
     )
     widget.get_by_label("Step size").select_option("step")
     press(widget, "ArrowRight", "ArrowRight", "ArrowRight")
@@ -166,9 +166,9 @@ def test_of_a_large_batch_only_what_is_visible_crosses(host: Host) -> None:
     assert read < everything / 5, f"{read} of {everything} bytes crossed"
     shown.get_by_label("Step size").select_option("program")
     press(shown, *["ArrowRight"] * 3)
-    expect(shown.locator(".sg-sentence")).to_contain_text("Program 2 (r2) ran to its end")
+    expect(shown.locator(".sg-sentence")).to_contain_text("CTA 2 (r2) ran to its end")
     press(shown, "End")
-    expect(shown.locator(".sg-sentence")).to_contain_text("Program 255 (r255)")
+    expect(shown.locator(".sg-sentence")).to_contain_text("CTA 255 (r255)")
 
 
 def test_an_empty_batch_still_takes_a_request(host: Host, batch: Any) -> None:
@@ -215,13 +215,14 @@ def test_nothing_overflows_and_axe_finds_nothing(
     assert axe(page) == []
 
 
-@pytest.mark.parametrize("kind", ["request", "page", "slot"])
-def test_slash_finds_requests_pages_and_slots(widget: Locator, batch: Any, kind: str) -> None:
+@pytest.mark.parametrize("kind", ["request", "token", "page", "slot"])
+def test_slash_finds_requests_tokens_pages_and_slots(widget: Locator, batch: Any, kind: str) -> None:
     page = batch.pages(1)[3]
     typed, selected = {
         "request": ("r2", {"request": 2}),
         "page": (f"page {page}", {"request": 1, "page": page, "token": 192, "tokens": 64}),
-        "slot": (f"slot {page * 64 + 5}", {"request": 1, "page": page, "slot": page * 64 + 5}),
+        "token": ("r1 197", {"request": 1, "page": page, "slot": page * 64 + 5, "token": 197}),
+        "slot": (f"slot {page * 64 + 5}", {"request": 1, "page": page, "slot": page * 64 + 5, "token": 197}),
     }[kind]
     press(widget, "/")
     widget.page.keyboard.type(typed)
@@ -230,13 +231,62 @@ def test_slash_finds_requests_pages_and_slots(widget: Locator, batch: Any, kind:
     assert selection.value == selected
 
 
-@pytest.mark.parametrize("typed", ["r9", "page 999", "tokens"])
-def test_what_is_not_there_is_not_found(widget: Locator, typed: str) -> None:
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [("r9", "no request"), ("tokens", "no request"), ("page 999", "pool has pages"), ("r2 77", "r2 has tokens 0 … 76")],
+)
+def test_what_is_not_there_is_not_found(widget: Locator, typed: str, told: str) -> None:
     press(widget, "/")
     widget.page.keyboard.type(typed)
     widget.page.keyboard.press("Enter")
-    expect(widget.get_by_role("alert")).to_contain_text("pool has pages" if "page" in typed else "no request")
+    expect(widget.get_by_role("alert")).to_contain_text(told)
     assert selection.value == {}
+    press(widget, "/")
+    widget.page.keyboard.type("r2 76")
+    widget.page.keyboard.press("Enter")
+    expect(widget.locator(".sg-notice")).to_be_empty()
+
+
+def test_a_token_leads_to_its_slot_its_page_and_the_lane_that_wrote_the_entry(widget: Locator, batch: Any) -> None:
+    press(widget, "/")
+    widget.page.keyboard.type("r1 257")
+    widget.page.keyboard.press("Enter")
+    slot, page = int(batch.slots(1)[257]), batch.pages(1)[4]
+    details = widget.locator(".sg-details")
+    expect(details).to_contain_text(f"Slot {slot:,}")
+    expect(details).to_contain_text(f"{page} × 64 + {slot % 64}")
+    expect(details).to_contain_text("token 257 of r1")
+    expect(details).to_contain_text("block_kv_indices[1, 4] · CTA 1, warp 0 lane 4 writes it in step 14.")
+    details.get_by_role("button", name="Go to step 14").click()
+    expect(widget.locator(".sg-sentence")).to_contain_text(f"page {page} to block_kv_indices[1, 4]")
+    widget.page.keyboard.press("ArrowRight")  # the widget kept the focus
+    expect(widget.locator(".sg-counter")).to_have_text("step 15 of 29")
+
+
+def test_an_edit_tells_of_the_run_after_it(widget: Locator, batch: Any) -> None:
+    press(widget, "End")
+    widget.get_by_label("Request to edit").select_option("r1")
+    widget.get_by_role("button", name="Free", exact=True).click()
+    expect(widget.locator(".sg-counter")).to_have_text("step 11 of 11")
+    slot, page = int(batch.slots(1)[64]), batch.pages(1)[1]
+    expect(widget.locator(".sg-sentence")).to_contain_text(
+        f"CTA 1 (r2), warp 0 lane 1, read req_to_token[2, 64] = slot {slot:,} and wrote {slot:,} ÷ 64 = page {page}"
+    )
+
+
+def test_a_request_keeps_its_colour_when_another_leaves(widget: Locator) -> None:
+    swatch = """row => {
+        const canvas = document.querySelector('[aria-label="Requests and their pages"] canvas');
+        const [x, y] = [8, 34 * row + 17].map((at) => at * devicePixelRatio);
+        return [...canvas.getContext("2d").getImageData(x, y, 1, 1).data].slice(0, 3);
+    }"""
+    widget.page.wait_for_function(f"() => ({swatch})(2)[0] !== 255")
+    before = widget.page.evaluate(swatch, 2)
+    widget.get_by_label("Request to edit").select_option("r1")
+    widget.get_by_role("button", name="Free", exact=True).click()
+    expect(widget.locator(".sg-subject")).to_contain_text("2 requests")
+    press(widget, "Escape")
+    widget.page.wait_for_function(f"([row, colour]) => String(({swatch})(row)) === String(colour)", arg=[1, before])
 
 
 def test_a_disposed_view_leaves_nothing_behind(host: Host, batch: Any) -> None:

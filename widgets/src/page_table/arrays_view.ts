@@ -2,7 +2,9 @@
 
 import { type Cell, CellGrid, type Disposer, h, type Rect } from "../core";
 import type { ArrayFacts, Request } from "./model";
+import { beginOf, type Place, placeOf } from "./places";
 import { DIM, type Shared } from "./shared";
+import { writerOf } from "./words";
 
 const ROW = 22;
 const HEADER_ROW = 16;
@@ -58,11 +60,14 @@ export class ArraysView {
     }
   }
 
-  /** Scrolls the matrices to a request's rows. */
-  showRequest(request: Request): void {
-    for (const { facts, grid, matrix } of this.#shown)
-      if (matrix)
+  /** Scrolls every array to what is selected: the entries of a slot or page, else the request's first. */
+  showSelection(request: Request): void {
+    for (const { facts, grid, matrix } of this.#shown) {
+      const place = placeOf(this.shared.model, facts.name, this.shared.selected);
+      if (place) grid.reveal({ row: place.row, column: place.first });
+      else if (matrix)
         grid.reveal({ row: facts.name === "req_to_token" ? request.row : request.index, column: 0 });
+    }
   }
 
   dispose(): void {
@@ -185,7 +190,7 @@ export class ArraysView {
     context.strokeRect(rect.x + 0.5, rect.y + 0.5, rect.width, rect.height);
     if (!used) painter.empty(context, rect);
     else if (request && !pending) {
-      context.fillStyle = painter.fill(context, painter.look(request.index));
+      context.fillStyle = painter.fill(context, this.shared.look(request.index));
       context.fillRect(rect.x + 1, rect.y + rect.height - 4, rect.width - 1, 4);
     }
     if (value !== undefined) {
@@ -194,7 +199,23 @@ export class ArraysView {
       painter.plated(context, String(value), centre, theme.background, ink, 11);
     }
     context.globalAlpha = 1;
+    this.#outline(context, placeOf(this.shared.model, shown.facts.name, this.shared.selected), cell, rect);
     if (now) painter.flag(context, rect, shown.facts.name === this.shared.model.run.output ? "W" : "R");
+  }
+
+  /** One outline around all neighbouring entries of what is selected. */
+  #outline(
+    context: CanvasRenderingContext2D,
+    place: Place | undefined,
+    { row, column }: Cell,
+    rect: Rect,
+  ): void {
+    if (!place || row !== place.row || column < place.first || column > place.last) return;
+    const [left, right] = [column === place.first ? 1 : 0, column === place.last ? 1 : 0];
+    context.fillStyle = this.shared.theme().focus;
+    for (const y of [rect.y + 1, rect.y + rect.height - 2]) context.fillRect(rect.x, y, rect.width + 1, 2);
+    if (left) context.fillRect(rect.x, rect.y + 1, 2, rect.height - 1);
+    if (right) context.fillRect(rect.x + rect.width - 1, rect.y + 1, 2, rect.height - 1);
   }
 
   #paintRowHeader(context: CanvasRenderingContext2D, shown: Shown, row: number, rect: Rect): void {
@@ -206,7 +227,7 @@ export class ArraysView {
     context.textAlign = "left";
     painter.text(context, String(row), rect.x + 6, y, theme.muted, 10);
     if (!request) return;
-    context.fillStyle = painter.fill(context, painter.look(request.index));
+    context.fillStyle = painter.fill(context, this.shared.look(request.index));
     context.fillRect(rect.x + 30, y - 5, 10, 10);
     painter.text(context, request.name, rect.x + 44, y, theme.text, 11);
   }
@@ -244,7 +265,10 @@ export class ArraysView {
       lines.push(this.#slotMeaning(value, size, request));
     else if (facts.name === "block_kv_indices" && !pending)
       lines.push(`${request?.name}: page ${cell.column} is page ${value} of the pool`);
-    if (pending && used) lines.push("not written yet");
+    if (used && facts.name === model.run.output) {
+      const writer = writerOf(model, facts, cell.row, cell.column);
+      if (writer) lines.push(`${pending ? "not written yet: " : ""}${writer.sentence}`);
+    }
     return lines.join("\n");
   }
 
@@ -260,11 +284,12 @@ export class ArraysView {
     if (!request) return;
     const size = model.pool.page_size;
     const value = model.entry(shown.facts, cell.row, cell.column);
-    const isSlot = shown.facts.name === "req_to_token" || shown.facts.name === "kv_indices";
+    const { name } = shown.facts;
+    const isSlot = name === "req_to_token" || name === "kv_indices";
+    const token = cell.column - (name === "kv_indices" ? beginOf(model, request) : 0);
     if (used && isSlot && value !== undefined)
-      this.shared.select({ request: request.index, page: Math.floor(value / size), slot: value });
-    else if (used && shown.facts.name === "block_kv_indices")
-      this.shared.selectPage(value, request.index, cell.column);
+      this.shared.select({ request: request.index, page: Math.floor(value / size), slot: value, token });
+    else if (used && name === "block_kv_indices") this.shared.selectPage(value, request.index, cell.column);
     else this.shared.select({ request: request.index });
   }
 }

@@ -1,9 +1,9 @@
 // The details pane: the selected request and page, the page's slots, and the pool in numbers.
 
 import { type Cell, CellGrid, type Disposer, type Frame, format, h, type Rect } from "../core";
+import { pageParts, requestParts, table } from "./facts";
 import type { Page, Request } from "./model";
 import type { Shared } from "./shared";
-import { pageStatus } from "./words";
 
 const { bytes, count, percent, plural } = format;
 const SLOT_COLUMNS = 16;
@@ -43,8 +43,8 @@ export class DetailsView {
     const request = model.requests[selected.request ?? -1];
     const page = this.#page === undefined ? undefined : model.page(this.#page);
     const parts: Node[] = [];
-    if (request) parts.push(...this.#requestParts(request));
-    if (page && this.#page !== undefined) parts.push(...this.#pageParts(this.#page, page));
+    if (request) parts.push(...requestParts(this.shared, request));
+    if (page && this.#page !== undefined) parts.push(...pageParts(this.shared, this.#page, page));
     if (!parts.length)
       parts.push(
         h(
@@ -60,29 +60,6 @@ export class DetailsView {
 
   redraw(): void {
     this.#slots.redraw();
-  }
-
-  #requestParts(request: Request): Node[] {
-    const { page_size: size, slot_bytes } = this.shared.model.pool;
-    const last = request.seqLen - (request.pages - 1) * size;
-    const rows: Row[] = [
-      ["length", plural(request.seqLen, "token")],
-      ["pages", count(request.pages)],
-      ["row of req_to_token", String(request.row)],
-      ["KV in the pool", bytes(request.seqLen * slot_bytes)],
-    ];
-    if (size > 1) rows.push(["last page", `${last} of ${size} slots used`]);
-    if (request.cachedTokens) rows.push(["owned by the radix tree", plural(request.cachedTokens, "token")]);
-    return [h("div", { class: "sg-heading" }, `Request ${request.name}`), table(rows)];
-  }
-
-  #pageParts(id: number, page: Page): Node[] {
-    const title =
-      this.shared.selected.page === undefined ? `Page ${count(id)}, just read` : `Page ${count(id)}`;
-    return [
-      h("div", { class: "sg-heading" }, title),
-      h("p", { class: "pt-status" }, pageStatus(this.shared.model, id, page)),
-    ];
   }
 
   #poolTable(): HTMLElement {
@@ -158,11 +135,17 @@ export class DetailsView {
     const found = this.#token(slot);
     const box = { x: rect.x + 1, y: rect.y + 1, width: rect.width - 1, height: rect.height - 1 };
     if (found) {
-      context.fillStyle = painter.fill(context, painter.look(found.request.index));
+      context.fillStyle = painter.fill(context, this.shared.look(found.request.index));
       context.fillRect(box.x, box.y, box.width, box.height);
     } else painter.empty(context, box);
     if (moment?.read?.array === "req_to_token" && moment.read.value === slot) painter.flag(context, box, "R");
-    if (selected.slot === slot) painter.outline(context, box, painter.theme().focus);
+    if (selected.slot !== slot) return;
+    const { background, focus } = painter.theme();
+    context.fillStyle = background; // the outline stands out from any request's colour
+    context.fillRect(box.x - 1, box.y - 1, box.width + 2, box.height + 2);
+    context.fillStyle = focus;
+    context.fillRect(box.x + 3, box.y + 3, box.width - 6, box.height - 6);
+    painter.outline(context, box, focus);
   }
 
   #describeSlot(cell: Cell): string {
@@ -182,14 +165,4 @@ export class DetailsView {
       ...(found && { request: found.request.index, token: found.token }),
     });
   }
-}
-
-/** Name, value, and what hovering says about it. */
-type Row = [string, string, string?];
-
-function table(rows: Row[]): HTMLElement {
-  const list = h("div", { class: "pt-facts", role: "list" });
-  for (const [name, value, title] of rows)
-    list.append(h("div", { role: "listitem", title }, h("span", {}, name), h("span", {}, value)));
-  return list;
 }

@@ -40,6 +40,8 @@ export interface RunFacts {
 export interface Request {
   index: number;
   name: string;
+  /** Which colour it has: the number in its name. */
+  hue: number;
   /** Its row of req_to_token. */
   row: number;
   seqLen: number;
@@ -129,6 +131,7 @@ export class PageTableModel {
       this.stepEnds = stepEnds.data;
       this.programEnds = programEnds.data;
       this.#ready = true;
+      this.#windows.delete(`${kernel}.moments`); // steps of the run before tell nothing about this one
       if (this.run.moments) this.moment(0); // so that the first steps need no wait
       this.loaded.emit();
     } catch (error) {
@@ -150,6 +153,7 @@ export class PageTableModel {
     this.requests = names.map((name, index) => ({
       index,
       name,
+      hue: Number(/\d+$/.exec(name)?.[0] ?? index),
       row: at(index, 0),
       seqLen: at(index, 1),
       pages: at(index, 2),

@@ -10,8 +10,8 @@ export class Painter {
 
   constructor(readonly theme: () => Theme) {}
 
-  look(request: number): Look {
-    return lookOf(request, this.theme().dark);
+  look(hue: number): Look {
+    return lookOf(hue, this.theme().dark);
   }
 
   fill(context: CanvasRenderingContext2D, look: Look): CanvasPattern | string {

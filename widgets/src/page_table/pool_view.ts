@@ -100,7 +100,7 @@ export class PoolView {
       if (page.owner === DUMMY) painter.cross(context, cell);
       return;
     }
-    const look = painter.look(page.owner);
+    const look = this.shared.look(page.owner);
     painter.empty(context, cell);
     context.fillStyle = painter.fill(context, look);
     context.fillRect(cell.x, cell.y, (cell.width * page.used) / model.pool.page_size, cell.height);
@@ -125,7 +125,7 @@ export class PoolView {
   /** The page, and below it its request, which colour alone must not tell. */
   #ownedLabel(context: CanvasRenderingContext2D, id: number, page: Page, cell: Rect): void {
     const { painter, model } = this.shared;
-    const { fill, ink } = painter.look(page.owner);
+    const { fill, ink } = this.shared.look(page.owner);
     const centre = { x: cell.x + cell.width / 2, y: cell.y + cell.height / 2 };
     if (cell.height < 24) {
       painter.plated(context, String(id), centre, fill, ink, 10, true);

@@ -1,6 +1,6 @@
 // Requests as rows: each cell is one of a request's pages, as long as its tokens reach into it.
 
-import { type Cell, CellGrid, type Disposer, format, type Rect } from "../core";
+import { type Cell, CellGrid, type Disposer, format, type Look, type Rect } from "../core";
 import { DIM, type Shared } from "./shared";
 import { describeRequestPage } from "./words";
 
@@ -70,7 +70,7 @@ export class RequestsView {
     const used = Math.min(size, request.seqLen - column * size);
     const cell = { x: rect.x + 1, y: rect.y + 2, width: rect.width - 2, height: rect.height - 4 };
     const filled = { ...cell, width: (cell.width * used) / size };
-    const look = painter.look(row);
+    const look = this.shared.look(row);
     const now = this.shared.isNow(row, column);
     context.globalAlpha = this.shared.dimmed(row, page, column) && !now ? DIM : 1;
     painter.empty(context, cell);
@@ -79,7 +79,8 @@ export class RequestsView {
     context.strokeStyle = look.fill;
     context.lineWidth = 1;
     context.strokeRect(cell.x + 0.5, cell.y + 0.5, cell.width - 1, cell.height - 1);
-    if (page !== undefined && rect.width >= 26) this.#label(context, cell, column, page, look.fill, look.ink);
+    if (page !== undefined && rect.width >= 26)
+      this.#label(context, cell, column, page, request.seqLen, look);
     context.globalAlpha = 1;
     this.shared.paintMarks(context, cell, { page, request: row, now });
   }
@@ -89,14 +90,14 @@ export class RequestsView {
     cell: Rect,
     number: number,
     page: number,
-    plate: string,
-    ink: string,
+    seqLen: number,
+    { fill: plate, ink }: Look,
   ): void {
     const { painter, model } = this.shared;
     const x = cell.x + cell.width / 2;
     const size = model.pool.page_size;
     const first = number * size;
-    const tokens = `${first}–${first + size - 1}`;
+    const tokens = `${first}–${Math.min(first + size, seqLen) - 1}`;
     const two = this.#tokensFit;
     const y = cell.y + cell.height / 2;
     painter.plated(
@@ -119,7 +120,7 @@ export class RequestsView {
     const theme = painter.theme();
     const y = rect.y + rect.height / 2;
     context.globalAlpha = this.shared.dimmed(row) ? DIM : 1;
-    context.fillStyle = painter.fill(context, painter.look(row));
+    context.fillStyle = painter.fill(context, this.shared.look(row));
     context.fillRect(rect.x + 4, y - 6, 12, 12);
     context.textAlign = "left";
     painter.text(context, request.name, rect.x + 21, y, theme.text, 12);

@@ -1,6 +1,6 @@
 // What the views of one widget have in common: the data, the selection, and the moment that the transport stands at.
 
-import type { Rect, Selection, SelectionStore, Theme, Tooltip, Transport } from "../core";
+import type { Look, Rect, Selection, SelectionStore, Theme, Tooltip, Transport } from "../core";
 import type { Moment, Page, PageTableModel } from "./model";
 import type { Painter } from "./paint";
 
@@ -22,6 +22,11 @@ export class Shared {
   ) {}
 
   readonly theme = (): Theme => this.painter.theme();
+
+  /** A request keeps its colour when those before it leave and its place in the batch changes. */
+  look(index: number): Look {
+    return this.painter.look(this.model.requests[index]?.hue ?? index);
+  }
 
   get selected(): Selection {
     return this.selection.value;

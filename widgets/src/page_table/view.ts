@@ -134,6 +134,7 @@ export class PageTableView {
     this.#arrays.layout();
     this.#listing.layout();
     this.#transport.load(trackOf(this.#model, this.#shared));
+    this.#showSelection();
     this.#frame.root.dataset.ready = String(Math.round(performance.now() - this.#started));
   }
 
@@ -156,7 +157,7 @@ export class PageTableView {
     const request = this.#model.requests[index ?? -1];
     if (request) {
       this.#requests.grid.reveal({ row: request.index, column: 0 });
-      this.#arrays.showRequest(request);
+      this.#arrays.showSelection(request);
     }
     if (page !== undefined && page <= this.#model.pool.pages) this.#pool.grid.reveal(this.#pool.cellOf(page));
     this.#redraw();

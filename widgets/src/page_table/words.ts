@@ -3,6 +3,7 @@
 import { format } from "../core";
 import {
   type Access,
+  type ArrayFacts,
   CACHED,
   DUMMY,
   FREE,
@@ -24,7 +25,7 @@ export function describeRequestPage(
   const page = model.pageOf(request, number);
   const first = number * size;
   const last = Math.min(request.seqLen, first + size) - 1;
-  const lines = [`${request.name} · page ${count(number)} of its ${count(request.pages)}`];
+  const lines = [`${request.name} · its page ${count(number)} of 0 … ${count(request.pages - 1)}`];
   lines.push(first === last ? `token ${count(first)}` : `tokens ${count(first)} … ${count(last)}`);
   if (page !== undefined)
     lines.push(`page ${count(page)} of the pool · ${slotRange(page, size, last - first + 1)}`);
@@ -67,17 +68,20 @@ export function pageStatus(model: PageTableModel, id: number, page: Page): strin
 export function describeMoments(model: PageTableModel, from: number, to: number): string {
   const { requests, run, programEnds } = model;
   if (to === 0)
-    return `${run.kernel} has not begun: it will run ${plural(requests.length, "program")}, one per request.`;
+    return run.threads
+      ? `${run.kernel} has not begun: it will run ${plural(requests.length, "CTA")}, one per request (Triton: programs).`
+      : `${run.kernel} has not begun: it will run ${plural(requests.length, "program")}, one per request.`;
   const last = model.moment(to - 1);
   const first = model.moment(from);
   if (!last || !first)
     return model.source.connection === "lost"
       ? "This part of the trace was not read before Python was gone."
       : "Reading the trace…";
-  const who = `Program ${last.program} (${requests[last.program]?.name ?? "?"})`;
+  const kind = run.threads ? "CTA" : "Program";
+  const who = `${kind} ${last.program} (${requests[last.program]?.name ?? "?"})`;
   if (to - from <= 1) return `${who}${oneMoment(model, last)}`;
   const begun = last.program ? (programEnds[last.program - 1] as number) : 0;
-  if (from < begun) return `Programs ${first.program} to ${last.program}: ${plural(to - from, "step")}.`;
+  if (from < begun) return `${kind}s ${first.program} to ${last.program}: ${plural(to - from, "step")}.`;
   if (from === begun) return `${who} ran to its end. ${inOneGo(model, last)}`;
   return `${who}: ${plural(to - from, "element")} of a vector step. ${inOneGo(model, last, first)}`;
 }
@@ -95,6 +99,21 @@ function oneMoment(model: PageTableModel, { lane, read, write, writer }: Moment)
       : "it unchanged";
   const who = writer === lane ? "" : `${laneName(model, writer)} `;
   return `, ${laneName(model, lane)}, read ${named(model, read)} = slot ${count(read.value)} and ${who}wrote ${became} to ${named(model, write)}.`;
+}
+
+/** Which step wrote an entry of the output, and which CTA and lane; undefined while that is on its way. */
+export function writerOf(
+  model: PageTableModel,
+  array: ArrayFacts,
+  row: number,
+  column: number,
+): { step: number; sentence: string } | undefined {
+  const step = model.entry(array, row, column, ".touched_at");
+  const moment = step ? model.moment(step - 1) : undefined;
+  if (!step || !moment) return undefined;
+  const lane = laneName(model, moment.writer);
+  const who = `${model.run.threads ? "CTA" : "program"} ${moment.program}, ${lane}`;
+  return { step, sentence: `${who} writes it in step ${count(step)}` };
 }
 
 /** Of a compiled kernel, the warp as well. */
