@@ -101,6 +101,14 @@ class MemoryWidget(Widget, metaclass=_AbstractWidget):
         self._show_with(wanted)
 
     @command
+    def follow(self, position: int, wanted: Sequence[dict[str, Any]] = ()) -> None:
+        """Goes where another widget has gone: behind the launch's first `position` instructions. Does nothing where the
+        session stands there already: whoever moved it has said so, and the page catches up."""
+        if position != self.position:
+            self._seek(min(max(0, position), len(self.recording)))
+            self._show_with(wanted)
+
+    @command
     def catch_up(self, wanted: Sequence[dict[str, Any]] = ()) -> None:
         """Shows the session where it is now."""
         self._told = False

@@ -9,9 +9,22 @@ from playwright.sync_api import Page, expect
 
 pytest.importorskip("triton")
 
+from memory_sessions import corpus, product
+from widget_host import Host
+
 import sglab
 from sglab.labs.pipelines import Pipeline
-from sglab.widgets import Barriers, PageTable, SplitKV, WarpRoles, html_page
+from sglab.widgets import (
+    Barriers,
+    KernelDebugger,
+    PageTable,
+    SharedMemory,
+    SplitKV,
+    TensorMemory,
+    WarpRoles,
+    html_page,
+    selection,
+)
 
 
 def test_selecting_a_request_in_one_widget_selects_it_in_the_other(page: Page, tmp_path: Path) -> None:
@@ -81,3 +94,47 @@ def test_a_widget_looks_the_same_beside_others(page: Page, tmp_path: Path) -> No
         expect(page.locator(".skv-gantt").first).to_be_visible()
         sizes.append([each.bounding_box() for each in page.locator(".skv-bars, .skv-gantt, .skv-totals").all()])
     assert sizes[0] == sizes[1]
+
+
+def test_widgets_of_one_session_stand_at_the_same_instruction(host: Host) -> None:
+    """Each has moments of its own; none may pull the session back to the last of its own."""
+    selection.clear()
+    session = product().session
+    shared, tensor, debugger = SharedMemory(session), TensorMemory(session), KernelDebugger(session)
+    for name, widget in (("shared", shared), ("tensor", tensor), ("debugger", debugger)):
+        host.show(widget, name)
+    counter = host.page.locator("#shared .sg-counter")
+    for step in range(1, 6):
+        host.page.locator("#shared .sg-widget").press("ArrowRight")
+        expect(counter).to_contain_text(f"step {step} of")
+        host.flush()
+        host.page.wait_for_timeout(100)
+        expect(counter).to_contain_text(f"step {step} of")
+        expected = int(shared._moments[step - 1]) + 1
+        assert session.now == shared.frames[0]["position"] == tensor.frames[0]["position"] == expected
+        assert selection.value["moment"] == expected
+        expect(host.page.locator("#debugger .sg-widget")).to_have_attribute("data-position", str(expected))
+
+
+def test_a_step_of_one_session_moves_no_session_of_another_launch(host: Host) -> None:
+    selection.clear()
+    here, there = product().session, corpus("wgmma_gemm.sm_90a")
+    first, second = SharedMemory(here), SharedMemory(there)
+    assert first.launch_name == TensorMemory(here.log).launch_name != second.launch_name
+    host.show(first, "first")
+    host.show(second, "second")
+    host.page.locator("#first .sg-widget").press("End")
+    length = len(first._moments)
+    expect(host.page.locator("#first .sg-counter")).to_contain_text(f"step {length} of {length}")
+    host.flush()
+    host.page.wait_for_timeout(100)
+    assert there.now == 0
+    assert here.now == selection.value["moment"] == int(first._moments[-1]) + 1
+    assert selection.value["launch"] == first.launch_name
+    host.page.locator("#second .sg-widget").press("ArrowRight")
+    expect(host.page.locator("#second .sg-counter")).to_contain_text("step 1 of")
+    assert here.now == int(first._moments[-1]) + 1
+    selection.set(moment=3)  # Python names no launch: both go there
+    host.flush()
+    host.page.wait_for_timeout(100)
+    assert here.now == there.now == 3

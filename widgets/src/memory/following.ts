@@ -21,8 +21,10 @@ export interface MomentList {
   position: Numbers;
 }
 
-interface SavedMoment {
+interface ShownMoment {
   moment: number;
+  /** Instructions executed. */
+  position: number;
 }
 
 /** How the transport speaks of moments; positions count those that have happened. */
@@ -61,7 +63,8 @@ export function followSession(options: FollowOptions): Following {
   let known: Steps | undefined;
   let drawn = Promise.resolve();
   let loading = false;
-  const frames = () => source.get<SavedMoment[]>("frames");
+  let followed = false;
+  const frames = () => source.get<ShownMoment[]>("frames");
   const shown = () => (source.live ? 0 : transport.position);
   const momentNow = () => frames()[shown()]?.moment ?? 0;
   const fail = (error: unknown) => frame.notify("error", (error as Error).message);
@@ -90,22 +93,30 @@ export function followSession(options: FollowOptions): Following {
 
   function announce(): void {
     const moment = momentNow();
-    if (known && moment > 0)
-      selection.set({ ...selection.value, moment: known.moments.position[moment - 1] as number }, frame);
+    const executed = moment > 0 ? (known?.moments.position[moment - 1] as number) + 1 : 0;
+    if (known) selection.set({ ...selection.value, moment: executed }, frame);
   }
 
-  /** Another widget chose an event: the moments up to it have happened. */
-  function follow(event: number): void {
+  /** Another widget went to where so many instructions have been executed: it has said so to everybody. */
+  function follow(position: number): void {
     if (!known || transport.moving) return;
+    if (source.live) source.call("follow", { position, wanted: source.read() }).catch(fail);
+    else {
+      followed = true;
+      showEvent(position - 1);
+      followed = false;
+    }
+  }
+
+  function showEvent(event: number): void {
+    if (!known) return;
     const moment = countUpTo(known.moments.position, event);
-    if (source.live) transport.goTo(moment);
-    else
-      transport.goTo(
-        Math.max(
-          0,
-          frames().findLastIndex((each) => each.moment <= moment),
-        ),
+    const nearest = () =>
+      Math.max(
+        0,
+        frames().findLastIndex((each) => each.moment <= moment),
       );
+    transport.goTo(source.live ? moment : nearest());
   }
 
   source.onChange("revision", reload);
@@ -116,7 +127,7 @@ export function followSession(options: FollowOptions): Following {
   disposer.add(
     transport.changed.on(() => {
       if (source.live) return;
-      const stepped = !loading; // by the reader, or by another widget
+      const stepped = !loading && !followed; // by the reader
       void Promise.resolve(show()).then(() => stepped && announce());
     }),
   );
@@ -131,7 +142,7 @@ export function followSession(options: FollowOptions): Following {
       return shown();
     },
     reload,
-    goToEvent: follow,
+    goToEvent: showEvent,
     steps(next) {
       known = next;
       loading = true;
@@ -146,7 +157,7 @@ function timeOf({ position }: MomentList, moment: number): string {
   return `instruction ${moment === 0 ? 0 : (position[moment - 1] as number).toLocaleString("en-US")}`;
 }
 
-function savedTrack({ moments, describe }: Steps, frames: readonly SavedMoment[]) {
+function savedTrack({ moments, describe }: Steps, frames: readonly ShownMoment[]) {
   const at = (index: number) => frames[index]?.moment ?? 0;
   return {
     length: frames.length - 1,
