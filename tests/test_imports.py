@@ -2,6 +2,7 @@
 
 import ast
 import re
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -20,21 +21,24 @@ def may_import() -> dict[str, set[str]]:
 MAY_IMPORT = may_import()
 
 
-def imported_rooms(file: Path) -> set[str]:
-    """First folder below `sglab` of everything that a file imports, at any depth of its code."""
+def imports(file: Path) -> set[str]:
+    """Everything of ours that a file imports, at any depth of its code: sglab.gpu.module.Kernel."""
     parts = file.relative_to(PACKAGE.parent).with_suffix("").parts
     package = parts if file.name == "__init__.py" else parts[:-1]
-    rooms = set()
+    names = set()
     for node in ast.walk(ast.parse(file.read_text())):
-        names: list[str] = []
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             base = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
             module = ".".join(part for part in (base, node.module or "") if part)
-            names = [f"{module}.{alias.name}" for alias in node.names]
-        rooms |= {name.split(".")[1] for name in names if name.startswith("sglab.")}
-    return rooms
+            names |= {f"{module}.{alias.name}" for alias in node.names}
+    return {name for name in names if name.startswith("sglab.")}
+
+
+def imported_rooms(file: Path) -> set[str]:
+    """First folder below `sglab` of everything that a file imports."""
+    return {name.split(".")[1] for name in imports(file)}
 
 
 def test_the_table_lists_every_folder() -> None:
@@ -47,3 +51,21 @@ def test_imports_run_one_way(room: str) -> None:
     for file in (PACKAGE / room).rglob("*.py"):
         wrong = (imported_rooms(file) & siblings) - MAY_IMPORT[room] - {room}
         assert not wrong, f"{file.relative_to(PACKAGE)} imports {sorted(wrong)}"
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Imports for annotations alone and imports inside functions count, too: a type belongs below its users."""
+    files = {_module(file): file for file in PACKAGE.rglob("*.py")}
+    graph = {name: {_owner(one, files) for one in imports(file)} - {name} for name, file in files.items()}
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
+
+
+def _module(file: Path) -> str:
+    parts = file.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if file.name == "__init__.py" else parts)
+
+
+def _owner(name: str, modules: dict[str, Path]) -> str:
+    while name not in modules:
+        name = name.rpartition(".")[0]
+    return name

@@ -8,7 +8,7 @@ what is missing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import torch
 
@@ -16,11 +16,23 @@ from sglab.engine.allocator import BaseTokenToKVPoolAllocator
 from sglab.engine.errors import BadArgumentError, PoolExhaustedError
 from sglab.engine.paged_allocator import PagedTokenToKVPoolAllocator, get_num_new_pages
 from sglab.engine.radix_cache import RadixCache
+from sglab.engine.req import Req
 from sglab.engine.req_to_token_pool import ReqToTokenPool
 
-if TYPE_CHECKING:
-    from sglab.engine.req import Req
-    from sglab.engine.schedule_batch import ScheduleBatch
+
+class Allocating(Protocol):
+    """What allocation reads of a ScheduleBatch; its fields are described there."""
+
+    reqs: list[Req]
+    req_to_token_pool: ReqToTokenPool
+    tree_cache: RadixCache
+    device: torch.device
+    req_pool_indices: torch.Tensor
+    seq_lens: torch.Tensor
+    seq_lens_cpu: torch.Tensor
+    prefix_lens: list[int]
+    extend_lens: list[int]
+    extend_num_tokens: int
 
 
 def make_room(tree_cache: RadixCache, num_tokens: int) -> None:
@@ -74,7 +86,7 @@ def get_last_loc(req_to_token: torch.Tensor, req_pool_indices: torch.Tensor, pre
     return torch.where(prefix_lens > 0, last, torch.full_like(last, -1))
 
 
-def alloc_for_extend(batch: ScheduleBatch) -> tuple[torch.Tensor, torch.Tensor]:
+def alloc_for_extend(batch: Allocating) -> tuple[torch.Tensor, torch.Tensor]:
     """Rows and slots for `batch.extend_lens` new tokens per request, written to req_to_token with the shared prefixes.
 
     Returns:
@@ -102,7 +114,7 @@ def alloc_for_extend(batch: ScheduleBatch) -> tuple[torch.Tensor, torch.Tensor]:
     return out_cache_loc, torch.tensor(rows, dtype=torch.int64, device=batch.device)
 
 
-def alloc_for_decode(batch: ScheduleBatch) -> torch.Tensor:
+def alloc_for_decode(batch: Allocating) -> torch.Tensor:
     """One slot per request for its next token, written to req_to_token. Returns out_cache_loc int64 [B]."""
     tree, pool = batch.tree_cache, batch.req_to_token_pool
     seqs = batch.seq_lens_cpu.tolist()
@@ -127,7 +139,7 @@ def release_kv_cache(req: Req, tree_cache: RadixCache, is_insert: bool = True) -
     req.kv_committed_len = 0
 
 
-def _extend_slots(allocator: BaseTokenToKVPoolAllocator, batch: ScheduleBatch) -> torch.Tensor:
+def _extend_slots(allocator: BaseTokenToKVPoolAllocator, batch: Allocating) -> torch.Tensor:
     out: torch.Tensor | None
     if isinstance(allocator, PagedTokenToKVPoolAllocator):
         prefix_lens_cpu = torch.tensor(batch.prefix_lens, dtype=torch.int64)

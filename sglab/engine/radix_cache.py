@@ -9,24 +9,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
 from sglab.engine.allocator import BaseTokenToKVPoolAllocator
 from sglab.engine.errors import BadArgumentError
-from sglab.engine.radix_node import RadixKey, TreeNode, TreeState
+from sglab.engine.radix_node import MatchResult, RadixKey, TreeNode, TreeState
+from sglab.engine.req import Req
 from sglab.engine.req_to_token_pool import ReqToTokenPool
-
-if TYPE_CHECKING:
-    from sglab.engine.req import Req
-
-
-class MatchResult(NamedTuple):
-    """`device_indices`: int64, the matched tokens' slots. `last_device_node`: where the match ends; lock it."""
-
-    device_indices: torch.Tensor
-    last_device_node: TreeNode
 
 
 class RadixCache:

@@ -1,9 +1,9 @@
-"""Keys and nodes of the radix tree."""
+"""Keys and nodes of the radix tree, and what a request needs of the tree."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import torch
 
@@ -51,6 +51,20 @@ class TreeNode:
 
     def __lt__(self, other: TreeNode) -> bool:
         return self.last_access_time < other.last_access_time
+
+
+class MatchResult(NamedTuple):
+    """`device_indices`: int64, the matched tokens' slots. `last_device_node`: where the match ends; lock it."""
+
+    device_indices: torch.Tensor
+    last_device_node: TreeNode
+
+
+class PrefixCache(Protocol):
+    """What a request asks for its prefix: RadixCache."""
+
+    def match_prefix(self, key: RadixKey) -> MatchResult:
+        """The longest cached prefix of `key`."""
 
 
 TreeState = tuple[dict[str, Any], list[tuple[TreeNode, dict[str, Any]]]]

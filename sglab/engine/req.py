@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import torch
 
-from sglab.engine.radix_node import RadixKey
-
-if TYPE_CHECKING:
-    from sglab.engine.radix_cache import RadixCache
-    from sglab.engine.radix_node import TreeNode
+from sglab.engine.radix_node import PrefixCache, RadixKey, TreeNode
 
 
 @dataclass(eq=False)
@@ -49,7 +44,7 @@ class Req:
     def token_ids(self) -> list[int]:
         return self.origin_input_ids + self.output_ids
 
-    def init_next_round_input(self, tree_cache: RadixCache | None = None) -> None:
+    def init_next_round_input(self, tree_cache: PrefixCache | None = None) -> None:
         """Take all tokens as this round's input and look their prefix up in the tree.
 
         At least the last token is always computed: a fully cached prompt would leave nothing to take logits from.

@@ -5,14 +5,12 @@ Source: SGLang 0.5.9 `mem_cache/memory_pool.py`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from sglab.engine import arguments
-
-if TYPE_CHECKING:
-    from sglab.engine.req import Req
+from sglab.engine.req import Req
 
 
 class ReqToTokenPool:

@@ -5,10 +5,7 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from .base import Widget
+from typing import Any, Protocol
 
 STYLE = """
 body { margin: 0 auto; padding: 16px; max-width: 1800px; font-family: system-ui, sans-serif }
@@ -34,7 +31,18 @@ for (const data of document.querySelectorAll("script[data-sglab]"))
 """
 
 
-def html_page(widgets: Sequence[Widget], title: str, body: str = "") -> str:
+class Savable(Protocol):
+    """What a page takes of a widget."""
+
+    bundle: str
+    _esm: Any
+    _css: Any
+
+    def saved(self) -> dict[str, Any]:
+        """Its traits as JSON, its tensors as gzip."""
+
+
+def html_page(widgets: Sequence[Savable], title: str, body: str = "") -> str:
     """The text of an HTML page with `widgets` one below the other, sharing a selection, below the HTML of `body`."""
     bundles = {widget.bundle: widget for widget in widgets}.values()
     styles = "".join(f"<style>{widget._css}</style>" for widget in bundles)

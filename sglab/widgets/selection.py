@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import traitlets
-
-if TYPE_CHECKING:
-    from .base import Widget
 
 FACETS = {
     "request": int,
@@ -39,7 +36,7 @@ class Selection(traitlets.HasTraits):
 
     def __init__(self) -> None:
         super().__init__()
-        self._widgets: weakref.WeakSet[Widget] = weakref.WeakSet()
+        self._widgets: weakref.WeakSet[traitlets.HasTraits] = weakref.WeakSet()
         self._turn = 0
 
     def set(self, **facets: Any) -> None:
@@ -52,12 +49,13 @@ class Selection(traitlets.HasTraits):
         self._turn += 1
         self.set_trait("value", facets)
         for widget in self._widgets:
-            widget.selected = {**facets, "by": "python", "turn": self._turn}
+            widget.set_trait("selected", {**facets, "by": "python", "turn": self._turn})
 
     def clear(self) -> None:
         self.set()
 
-    def attach(self, widget: Widget) -> None:
+    def attach(self, widget: traitlets.HasTraits) -> None:
+        """From now on the widget's trait `selected` follows, and a selection on its page is taken over."""
         self._widgets.add(widget)
         widget.observe(self._selected_on_page, "selected")
 
