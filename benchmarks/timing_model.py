@@ -37,7 +37,8 @@ FLUSH_BYTES = 2**28
 def measure(device: CudaDevice) -> Iterator[dict[str, Any]]:
     """What has been measured so far, after each step."""
     from calibration.gpu_time import launch_seconds, occupancy
-    from microbench.run import PARTS, Bench
+    from microbench.bench import Bench
+    from microbench.run import PARTS
 
     bench = Bench(device)
     memory = torch.zeros(FLUSH_BYTES, dtype=torch.uint8, device=device.torch_device)

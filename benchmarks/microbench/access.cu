@@ -1,18 +1,5 @@
-// Microbenchmarks of access patterns: streaming loads, scattered lanes, rows far apart, copies that share
-// their source.
-#include <cstdint>
-
-#include "../../csrc/kernels/sm90/ptx.cuh"
-
-namespace {
-
-__device__ inline uint64_t clock64_now() {
-  uint64_t now;
-  asm volatile("mov.u64 %0, %%clock64;" : "=l"(now)::"memory");
-  return now;
-}
-
-}  // namespace
+// Microbenchmarks of access patterns: streaming loads, scattered lanes, rows far apart.
+#include "clock.cuh"
 
 extern "C" {
 
@@ -63,32 +50,6 @@ __global__ void __launch_bounds__(512)
     for (int j = 0; j < 8; ++j) sum ^= got[j].x ^ got[j].w;
   }
   if (sum == 0x12345678) *out = sum;
-}
-
-// As bulk_stream, with one phase per chunk in flight, but `group` CTAs next to each other read the same
-// chunks. out: cycles by CTA
-__global__ void bulk_shared(uint64_t* out, const char* source, int bytes, int chunks, int passes, int group) {
-  extern __shared__ __align__(1024) char memory[];
-  __shared__ uint64_t barriers[8];
-  const uint32_t base = ptx::smem_address(memory), first = ptx::smem_address(barriers);
-  if (threadIdx.x != 0) return;
-  for (int i = 0; i < 8; ++i) ptx::mbarrier_init(first + 8 * i, 1);
-  ptx::fence_mbarrier_init();
-  const char* const own = source + size_t(blockIdx.x / group) * chunks * bytes;
-  const int total = chunks * passes;
-  const uint64_t start = clock64_now();
-  for (int i = 0; i < total + 8; ++i) {
-    const uint32_t barrier = first + 8 * (i % 8);
-    if (i >= 8) ptx::mbarrier_wait(barrier, (i / 8 - 1) & 1);
-    if (i >= total) continue;
-    ptx::mbarrier_arrive_expect_tx(barrier, bytes);
-    asm volatile(
-        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-            base + i % 8 * bytes),
-        "l"(own + size_t(i % chunks) * bytes), "r"(bytes), "r"(barrier)
-        : "memory");
-  }
-  out[blockIdx.x] = clock64_now() - start;
 }
 
 // One load or one store per thread and nothing else: what a launch pays to reach memory at all.

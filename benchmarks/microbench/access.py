@@ -4,16 +4,13 @@ name."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 from calibration.gpu_time import launch_seconds
 from microbench import code
+from microbench.bench import Bench, Figures, ring
 
 from sglab import gpu
-
-if TYPE_CHECKING:
-    from microbench.run import Bench, Figures
 
 SOURCE = Path(__file__).with_name("access.cu")
 GIB = 2**30
@@ -40,8 +37,6 @@ def code_figures(bench: Bench) -> Figures:
 
 
 def pattern_figures(bench: Bench) -> Figures:
-    from microbench.run import ring
-
     device, sms, memory = bench.device, bench.device.sms, gpu.load(SOURCE, "sm_90a")
     zeros = torch.zeros(GIB, dtype=torch.uint8, device=device.torch_device)
     figures: Figures = {}
@@ -65,7 +60,7 @@ def pattern_figures(bench: Bench) -> Figures:
             figures.setdefault(f"gather_{name}_gbs_by_row_bytes", {})[str(2**row_bits)] = 16 * vectors / seconds / 1e9
     for group in (1, 2, 4, 8, sms):
         args = [bench.out, zeros, 16_384, 8, 32, group]
-        out = [bench.launch(memory["bulk_shared"], sms, 32, args, smem=8 * 16_384) for _ in range(2)][-1]
+        out = [bench.launch(bench.named("bulk_stream"), sms, 32, args, smem=8 * 16_384) for _ in range(2)][-1]
         rate = 8 * 32 * 16_384 / int(out[:sms].max())
         figures.setdefault("bulk_shared_bytes_per_cycle_per_sm_by_group", {})[str(group)] = rate
     return figures

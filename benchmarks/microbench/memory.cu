@@ -3,20 +3,9 @@
 #include <cstdint>
 
 #include "../../csrc/kernels/sm90/ptx.cuh"
+#include "clock.cuh"
 
 namespace {
-
-__device__ inline uint64_t clock64_now() {
-  uint64_t now;
-  asm volatile("mov.u64 %0, %%clock64;" : "=l"(now)::"memory");
-  return now;
-}
-
-__device__ inline uint64_t nanoseconds_now() {
-  uint64_t now;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)::"memory");
-  return now;
-}
 
 __device__ inline void bulk_load(uint32_t smem, const void* global, uint32_t bytes, uint32_t barrier) {
   asm volatile(
@@ -138,16 +127,16 @@ __global__ void __launch_bounds__(1024) write_stream(uint4* target, uint64_t vec
     target[i] = uint4{value, value, value, value};
 }
 
-// Each CTA streams its own `chunks` chunks through a ring of 8 with bulk copies, `passes` times. out: cycles
-// of CTA 0
-__global__ void bulk_stream(uint64_t* out, const char* source, int bytes, int chunks, int passes) {
+// Each CTA streams `chunks` chunks through a ring of 8 with bulk copies, `passes` times; `group` CTAs next to
+// each other read the same chunks. out: cycles by CTA
+__global__ void bulk_stream(uint64_t* out, const char* source, int bytes, int chunks, int passes, int group) {
   extern __shared__ __align__(1024) char memory[];
   __shared__ uint64_t barriers[8];
   const uint32_t base = ptx::smem_address(memory), first = ptx::smem_address(barriers);
   if (threadIdx.x != 0) return;
   for (int i = 0; i < 8; ++i) ptx::mbarrier_init(first + 8 * i, 1);
   ptx::fence_mbarrier_init();
-  const char* const own = source + size_t(blockIdx.x) * chunks * bytes;
+  const char* const own = source + size_t(blockIdx.x / group) * chunks * bytes;
   const int total = chunks * passes;
   const uint64_t start = clock64_now();
   for (int i = 0; i < total + 8; ++i) {
