@@ -2,9 +2,9 @@
 
 import "./kernel_debugger.css";
 import { type Context, defineWidget, type Header, makeFrame, watchTheme } from "../core";
-import { openBackend } from "./backend";
 import { CodeModel } from "./code_model";
 import { Driver } from "./driver";
+import { openBackend } from "./open_backend";
 import { SessionTransport } from "./session_transport";
 import { makeView, type View } from "./view";
 

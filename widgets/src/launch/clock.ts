@@ -1,8 +1,8 @@
 // What orders a launch's events and where they lie on an axis: the emulator's issue order, or modelled time.
 
 import { format } from "../core";
-import type { LaunchTables } from "./data";
 import type { Places } from "./places";
+import type { LaunchTables } from "./tables";
 
 /** Rows and indices are those of the tables that the clock belongs to; x is in units of its axis. */
 export interface Clock {

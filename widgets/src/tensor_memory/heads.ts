@@ -1,7 +1,7 @@
 // What stands beside and above a map: lanes with the warps that reach them, columns with the allocations.
 
 import { COLUMNS, LANES, QUARTER } from "./data";
-import type { BoxOf, Scene } from "./paint";
+import type { BoxOf, Scene } from "./scene";
 import type { Size } from "./viewport";
 
 export const LEFT = 58;

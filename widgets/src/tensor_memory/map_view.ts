@@ -3,7 +3,8 @@
 import { type Disposer, framed, h } from "../core";
 import { COLUMNS, LANES } from "./data";
 import { LEFT, TOP } from "./heads";
-import { paintMap, type Scene } from "./paint";
+import { paintMap } from "./paint";
+import type { Scene } from "./scene";
 import { panBy, type Size, scaleOf, type Viewport, zoomAt } from "./viewport";
 
 export interface Cell {

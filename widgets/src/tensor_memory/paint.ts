@@ -1,47 +1,16 @@
 // Drawing one CTA's tensor memory. What is drawn follows from the arguments alone.
 
 import { CanvasPaint, type Theme } from "../core";
-import { inkFor, type Range } from "../memory/cividis";
-import { type Format, firstNumber, textOf } from "../memory/words";
-import type { Picture } from "./cells";
-import { type Allocation, COLUMNS, LANES, QUARTER, type Region, type Tile } from "./data";
+import { inkFor } from "../memory/cividis";
+import { firstNumber, textOf } from "../memory/words";
+import { COLUMNS, LANES, QUARTER } from "./data";
 import { LEFT, paintHeads, TOP } from "./heads";
-import { type Category, categoryOf, type Mode } from "./looks";
-import { type Size, scaleOf, type Viewport } from "./viewport";
-import type { Facts } from "./words";
+import { type Category, categoryOf } from "./looks";
+import type { Box, BoxOf, Scene } from "./scene";
+import { type Size, scaleOf } from "./viewport";
 
 const TEXT_FROM = 30; // px of cell width from which values are written
 const CROSS_FROM = 7;
-
-export interface Scene {
-  facts: Facts;
-  theme: Theme;
-  rank: number;
-  mode: Mode;
-  format: Format;
-  range: Range;
-  regions: readonly Region[];
-  allocations: readonly Allocation[];
-  written: Uint8Array;
-  picture: Picture | undefined;
-  /** The words of a column's 128 lanes, once they have arrived. */
-  words: (column: number) => ArrayLike<number> | undefined;
-  viewport: Viewport;
-  /** What just happened touches these: [lane, lanes, column, columns] */
-  touched: readonly number[][];
-  selected: { lane: number; column: number } | undefined;
-  /** The quarter of the lanes that the selected warp may access. */
-  quarter: number | undefined;
-  cursor: { lane: number; column: number } | undefined;
-  selectedTile: Tile | undefined;
-}
-
-export interface Box {
-  x: number;
-  y: number;
-  width: number;
-  height: number;
-}
 
 let shared: { ratio: number; paint: CanvasPaint } | undefined;
 
@@ -77,8 +46,6 @@ export function paintMap(context: CanvasRenderingContext2D, scene: Scene, size: 
   context.restore();
   paintHeads(context, scene, boxOf, size);
 }
-
-export type BoxOf = (lane: number, lanes: number, column: number, columns: number) => Box;
 
 function fill(context: CanvasRenderingContext2D, { x, y, width, height }: Box): void {
   context.fillRect(x, y, width, height);

@@ -8,7 +8,7 @@ import { COLUMNS, type FrameInfo, KINDS, LANES, type Launch, type Region } from 
 import { type CellPlace, cellText, type Looked } from "./details";
 import type { Mode } from "./looks";
 import { type MapView, mapView } from "./map_view";
-import type { Scene } from "./paint";
+import type { Scene } from "./scene";
 import { clamp, reveal, type Viewport, WHOLE, zoomAt } from "./viewport";
 import type { Facts } from "./words";
 
