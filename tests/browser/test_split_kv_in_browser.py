@@ -59,13 +59,13 @@ def test_the_first_picture_comes_at_once(host: Host) -> None:
 def test_stepping_through_waves_and_back(host: Host) -> None:
     page = show(host, SplitKV([8192] * 4, "cutlass_mla_individual", sm_count="B200"))
     sentence, widget = page.locator("output.sg-sentence"), page.locator(".sg-widget")
-    expect(sentence).to_contain_text("wave 2 of 2, 0 running, 256 of 256 done")
+    expect(sentence).to_contain_text("wave 2 of 2, 0 running, 256 of 256 pieces done")
     widget.press("Home")
     expect(sentence).to_have_text("Nothing is launched yet.")
     widget.press("ArrowRight")
-    expect(sentence).to_contain_text("wave 1 of 2, 148 running, 0 of 256 done")
+    expect(sentence).to_contain_text("wave 1 of 2, 148 running, 0 of 256 pieces done")
     widget.press("ArrowRight")
-    expect(sentence).to_contain_text("wave 2 of 2, 108 running, 148 of 256 done")
+    expect(sentence).to_contain_text("wave 2 of 2, 108 running, 148 of 256 pieces done")
     widget.press("ArrowLeft")
     expect(sentence).to_contain_text("wave 1 of 2")
 
@@ -166,10 +166,39 @@ def test_planners_are_added_replaced_focused_and_closed(host: Host) -> None:
     expect(page.get_by_label("Planner 2")).to_have_value("flashinfer_mla")
     assert list(widget.plans) == ["flash_mla", "flashinfer_mla"]
     page.locator(".sg-widget").press("2")
-    expect(page.locator(".skv-arrays h3")).to_have_text("Plan arrays of FlashInfer MLA (fa2, fa3)")
+    expect(page.locator(".skv-arrays h3")).to_have_text("Plan of FlashInfer MLA (fa2, fa3)")
     page.get_by_role("button", name="Close FlashMLA").click()
     expect(page.locator(".skv-gantt")).to_have_count(1)
     assert list(widget.plans) == ["flashinfer_mla"]
+
+
+def test_the_focus_stays_on_its_planner_when_others_come(host: Host) -> None:
+    page = show(host, SplitKV([16384, 2000, 900, 5000], ("cutlass_mla_individual", "flashinfer_mla"), sm_count="B200"))
+    page.locator(".sg-widget").press("2")
+    page.get_by_role("button", name="all", exact=True).click()
+    expect(page.locator(".skv-pane")).to_have_count(len(PLANNERS))
+    expect(page.locator(".skv-arrays h3")).to_have_text("Plan of FlashInfer MLA (fa2, fa3)")
+
+
+def test_the_focused_plan_says_why_it_cuts_so(host: Host) -> None:
+    page = show(host, SplitKV([16384, 2000, 900, 5000], ("cutlass_mla_individual", "flashinfer_mla"), sm_count="B200"))
+    expect(page.locator(".skv-why")).to_contain_text("148 SMs // 4 requests = 37. ceil(128 / 37) = 4 tiles per split")
+    expect(page.locator(".sg-heading")).to_contain_text("into n splits by CUTLASS MLA, individual")
+    page.locator(".sg-widget").press("2")
+    expect(page.locator(".skv-why")).to_contain_text("rounded up to 512 tokens (kv_len_limit)")
+    expect(page.locator(".sg-heading")).to_contain_text("into n splits by FlashInfer MLA")
+
+
+def test_a_long_length_is_readable_in_its_field(host: Host) -> None:
+    page = show(host, SplitKV([131072, 300], "flash_mla"))
+    page.locator(".sg-widget").press("ArrowDown")
+    field = page.get_by_label("Tokens of request 0")
+    expect(field).to_have_value("131072")
+    text = "e => { const c = document.createElement('canvas').getContext('2d'); c.font = getComputedStyle(e).font; "
+    digits = field.evaluate(text + "return c.measureText(e.value).width; }")
+    padding = field.evaluate("e => 2 * parseFloat(getComputedStyle(e).paddingLeft)")
+    spinner = 18
+    assert field.evaluate("e => e.clientWidth") >= digits + padding + spinner
 
 
 def test_all_planners_that_fit_the_heads_stand_side_by_side(host: Host) -> None:

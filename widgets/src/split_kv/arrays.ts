@@ -98,7 +98,8 @@ export function arrayList(source: Source, failed: (error: unknown) => void): Arr
         return item;
       });
       root.replaceChildren(
-        h("h3", {}, `Plan arrays of ${next.title}`),
+        h("h3", {}, `Plan of ${next.title}`),
+        h("p", { class: "skv-why" }, next.why),
         h("p", { class: "skv-scalars" }, ...scalars),
         h("div", { class: "skv-list" }, ...items),
       );

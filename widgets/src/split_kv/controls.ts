@@ -71,6 +71,7 @@ export function makeControls(
     if (shownRequest !== undefined) setLength(shownRequest, length);
   });
   selected.label.hidden = true;
+  selected.input.classList.add("skv-length");
   let shownRequest: number | undefined;
 
   const add = h("button", { type: "button", class: "sg-button" }, "+ compare");

@@ -28,6 +28,8 @@ export interface Pane {
   title: string;
   error?: string;
   source: string;
+  /** How the planner came to its splits, in words. */
+  why: string;
   pieces: number;
   drawn: boolean;
   grid: [number, number, number];

@@ -11,7 +11,7 @@ export function pieceRows(pane: Pane, work: Work, i: number): Row[] {
   const tokens = at("tokenEnd") - at("tokenStart");
   const rows: Row[] = [
     ["request", `r${at("request")}`],
-    ["split", String(at("split"))],
+    ["split", `${at("split")} of 0 … ${splitsOf(work, at("request")) - 1}`],
     [
       "KV tokens",
       `[${format.count(at("tokenStart"))}, ${format.count(at("tokenEnd"))}): ${format.count(tokens)}`,
@@ -19,22 +19,26 @@ export function pieceRows(pane: Pane, work: Work, i: number): Row[] {
     ["head block", `${at("headBlock")}: ${pane.headBlockIs}`],
     ["CTA", pane.clusterSize > 1 ? `${at("cta")} of cluster ${at("cluster")}` : String(at("cta"))],
     ["SM", pane.ctasPerSm > 1 ? `${at("sm")}, slot ${at("slot")}` : String(at("sm"))],
-    ["wave", String(at("wave"))],
+    ["wave", String(at("wave") + 1)], // counted from 1, as the readout and the marks count them
     ["modelled time", `${format.count(at("start"))} to ${format.count(at("end"))} KV tokens`],
   ];
   return rows;
 }
 
+function splitsOf(work: Work, request: number): number {
+  const splits = new Set<number>();
+  for (let i = 0; i < work.size; i++) if (work.request[i] === request) splits.add(work.split[i] as number);
+  return splits.size;
+}
+
 /** A request as the focused planner sees it. */
 export function requestRows(pane: Pane, work: Work, request: number, length: number): Row[] {
-  const splits = new Set<number>();
   const blocks = new Set<number>();
   const sms = new Set<number>();
   let first = Number.POSITIVE_INFINITY;
   let last = 0;
   for (let i = 0; i < work.size; i++) {
     if (work.request[i] !== request) continue;
-    splits.add(work.split[i] as number);
     blocks.add(work.headBlock[i] as number);
     sms.add(work.sm[i] as number);
     first = Math.min(first, work.start[i] as number);
@@ -42,7 +46,7 @@ export function requestRows(pane: Pane, work: Work, request: number, length: num
   }
   return [
     ["length", format.plural(length, "KV token")],
-    ["splits", String(splits.size)],
+    ["splits", String(splitsOf(work, request))],
     ["head blocks", `${blocks.size}, each ${pane.headBlockIs}`],
     ["SMs", String(sms.size)],
     ["modelled time", `${format.count(first)} to ${format.count(last)} KV tokens`],

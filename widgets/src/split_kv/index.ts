@@ -111,7 +111,8 @@ function render({ el, source, selection, disposer }: Context): void {
       "info",
       "A saved page: step, select and read the arrays here; open the notebook to change the batch.",
     );
-  frame.view.append(bars.root, panes.root, totals, arrays.root);
+  const caption = h("div", { class: "sg-heading" });
+  frame.view.append(caption, bars.root, panes.root, totals, arrays.root);
 
   const work = () => plans?.shown[focused]?.work ?? null;
 
@@ -127,9 +128,15 @@ function render({ el, source, selection, disposer }: Context): void {
     if (!plans?.shown[pane] || pane === focused) return;
     focused = pane;
     picked = -1;
+    captionBars();
     panes.load(plans, focused);
     showArrays();
     if (timeline) transport.load(timeline.track); // its sentence is about the focused plan
+  }
+
+  function captionBars(): void {
+    const title = plans?.shown[focused]?.pane.title ?? "";
+    caption.textContent = `KV tokens of each request · ×n: into n splits by ${title}`;
   }
 
   function pickPiece(piece: number): void {
@@ -210,8 +217,10 @@ function render({ el, source, selection, disposer }: Context): void {
   function show(next: Plans): void {
     const first = plans === undefined;
     const atEnd = first || transport.position === transport.track.length;
+    const before = plans?.shown[focused]?.pane.name;
+    const same = next.shown.findIndex(({ pane }) => pane.name === before);
     plans = next;
-    focused = Math.min(focused, next.shown.length - 1);
+    focused = same >= 0 ? same : Math.min(focused, next.shown.length - 1);
     picked = -1;
     timeline = timelineOf(
       next,
@@ -220,6 +229,7 @@ function render({ el, source, selection, disposer }: Context): void {
     );
     frame.setHeader(source.get<Header>("header"));
     frame.setPlaceholder(null);
+    captionBars();
     panes.load(next, focused);
     totals.replaceChildren(totalsTable(next), h("p", { class: "skv-note" }, caution(next)));
     clearTimeout(arraysTimer);

@@ -43,7 +43,7 @@ export function timelineOf(
         const wave = `wave ${countUpTo(waves, moment)} of ${waves.length}`;
         const done = countUpTo(ends, moment);
         const running = countUpTo(starts, moment) - done;
-        return `${pane.title}: ${wave}, ${format.count(running)} running, ${format.count(done)} of ${format.count(ends.length)} done.`;
+        return `${pane.title}: ${wave}, ${format.count(running)} running, ${format.count(done)} of ${format.plural(ends.length, "piece")} done.`;
       })
       .join(" ");
   };

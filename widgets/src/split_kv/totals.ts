@@ -42,9 +42,9 @@ const COLUMNS: Column[] = [
     exact: (pane) => `${(pane.idleShare * 100).toFixed(3)} %`,
   },
   {
-    head: "last CTA ends at",
+    head: "last CTA ends",
     title: "Modelled time at which the last CTA ends, in KV tokens that one CTA reads",
-    text: (pane) => format.count(pane.makespan),
+    text: (pane) => `at ${format.plural(pane.makespan, "token")}`,
   },
   {
     head: "workspace",
