@@ -4,7 +4,8 @@ Life of a backend: made once from the model runner; `init_forward_metadata` once
 plans that all layers share); `forward` once per layer. Under a CUDA graph the metadata lives in buffers allocated once
 (`init_cuda_graph_state`), filled outside the graph before each capture and each replay.
 
-The method set is SGLang 0.5.9's (`layers/attention/base_attn_backend.py`); only `init_forward_metadata` is abstract.
+The method set and every signature are SGLang 0.5.9's (`layers/attention/base_attn_backend.py`), so backends spell them
+out, long as they are; only `init_forward_metadata` is abstract.
 """
 
 from __future__ import annotations

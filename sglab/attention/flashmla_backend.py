@@ -88,21 +88,8 @@ class FlashMLABackend(PagedMLABackend[FlashMLADecodeMetadata]):
         self._verify = None
         super().init_forward_metadata_capture_cuda_graph(*args, **kwargs)
 
-    def forward_extend(
-        self,
-        q: torch.Tensor,
-        k: torch.Tensor,
-        v: torch.Tensor,
-        layer: RadixAttention,
-        forward_batch: ForwardBatch,
-        save_kv_cache: bool = True,
-        q_rope: torch.Tensor | None = None,
-        k_rope: torch.Tensor | None = None,
-        **kwargs: Any,
-    ) -> torch.Tensor:
-        if self._verify is not None and forward_batch.forward_mode.is_target_verify():
-            return self._attend(self._verify, q, k, v, layer, forward_batch, save_kv_cache, q_rope, k_rope)
-        return super().forward_extend(q, k, v, layer, forward_batch, save_kv_cache, q_rope, k_rope, **kwargs)
+    def extend_metadata(self, forward_batch: ForwardBatch) -> FlashMLADecodeMetadata | None:
+        return self._verify if forward_batch.forward_mode.is_target_verify() else None
 
     def table_of(self, metadata: FlashMLADecodeMetadata) -> torch.Tensor:
         return metadata.block_kv_indices

@@ -77,6 +77,10 @@ class PagedMLABackend(AttentionBackend, Generic[Metadata]):
     ) -> torch.Tensor:
         """Attend: q [requests, heads, 512], q_rope [requests, heads, 64], cache [pages, page_size, 576]."""
 
+    def extend_metadata(self, forward_batch: ForwardBatch) -> Metadata | None:
+        """For an extend that the kernel itself serves; None: the fallback does."""
+        return None
+
     # What is the same.
 
     def _index_implementation(self) -> str:
@@ -161,15 +165,32 @@ class PagedMLABackend(AttentionBackend, Generic[Metadata]):
         **kwargs: Any,
     ) -> torch.Tensor:
         """q, k: [tokens, heads, 576] whole, or their latent 512 with q_rope and k_rope (64) apart."""
-        if forward_batch.spec_info is not None:
-            return self._fall_back(q, k, v, layer, forward_batch, save_kv_cache, q_rope, k_rope)
+        metadata = None if forward_batch.spec_info is not None else self._prepared()
+        return self._serve(metadata, q, k, v, layer, forward_batch, save_kv_cache, q_rope, k_rope)
+
+    def forward_extend(
+        self,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        layer: RadixAttention,
+        forward_batch: ForwardBatch,
+        save_kv_cache: bool = True,
+        q_rope: torch.Tensor | None = None,
+        k_rope: torch.Tensor | None = None,
+        **kwargs: Any,
+    ) -> torch.Tensor:
+        metadata = self.extend_metadata(forward_batch)
+        return self._serve(metadata, q, k, v, layer, forward_batch, save_kv_cache, q_rope, k_rope)
+
+    def _prepared(self) -> Metadata:
         if self.forward_metadata is None:
             raise RuntimeError("init_forward_metadata comes before forward")
-        return self._attend(self.forward_metadata, q, k, v, layer, forward_batch, save_kv_cache, q_rope, k_rope)
+        return self.forward_metadata
 
-    def _attend(
+    def _serve(
         self,
-        metadata: Metadata,
+        metadata: Metadata | None,
         q: torch.Tensor,
         k: torch.Tensor,
         v: torch.Tensor,
@@ -179,7 +200,11 @@ class PagedMLABackend(AttentionBackend, Generic[Metadata]):
         q_rope: torch.Tensor | None,
         k_rope: torch.Tensor | None,
     ) -> torch.Tensor:
-        """Write the new tokens to the cache, and decode."""
+        """Write the new tokens to the cache and attend; without metadata the fallback does both."""
+        if metadata is None:
+            if q_rope is not None and k_rope is not None:
+                q, k = torch.cat((q, q_rope), -1), torch.cat((k, k_rope), -1)
+            return self.fallback.forward(q, k, v, layer, forward_batch, save_kv_cache)
         self._check_layer(layer)
         pool = forward_batch.token_to_kv_pool
         assert isinstance(pool, MLATokenToKVPool)
@@ -199,35 +224,6 @@ class PagedMLABackend(AttentionBackend, Generic[Metadata]):
             layer,
         )
         return out.view(len(out), -1)
-
-    def forward_extend(
-        self,
-        q: torch.Tensor,
-        k: torch.Tensor,
-        v: torch.Tensor,
-        layer: RadixAttention,
-        forward_batch: ForwardBatch,
-        save_kv_cache: bool = True,
-        q_rope: torch.Tensor | None = None,
-        k_rope: torch.Tensor | None = None,
-        **kwargs: Any,
-    ) -> torch.Tensor:
-        return self._fall_back(q, k, v, layer, forward_batch, save_kv_cache, q_rope, k_rope)
-
-    def _fall_back(
-        self,
-        q: torch.Tensor,
-        k: torch.Tensor,
-        v: torch.Tensor,
-        layer: RadixAttention,
-        forward_batch: ForwardBatch,
-        save_kv_cache: bool,
-        q_rope: torch.Tensor | None,
-        k_rope: torch.Tensor | None,
-    ) -> torch.Tensor:
-        if q_rope is not None and k_rope is not None:
-            q, k = torch.cat((q, q_rope), -1), torch.cat((k, k_rope), -1)
-        return self.fallback.forward(q, k, v, layer, forward_batch, save_kv_cache)
 
     def _check_layer(self, layer: RadixAttention) -> None:
         """The kernels have the plain softmax over all of a request's tokens (SGLang ignores these options here)."""
