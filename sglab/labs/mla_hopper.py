@@ -12,8 +12,8 @@ from sglab.engine import decode_batch
 from sglab.gpu import EmulatedDevice
 from sglab.gpu.events import COPY_KINDS, EventLog
 from sglab.kernels import flash_mla_with_kvcache, get_mla_metadata, split_kv_combine
+from sglab.kernels.mla_decode import check
 from sglab.kernels.mla_sm90 import MlaSm90
-from sglab.kernels.mla_sm90.contract import check
 from sglab.planning import PLANNERS
 from sglab.planning.mla_sm90 import TILE, mla_sm90_plan
 

@@ -155,8 +155,8 @@ def corpus(name: str, seed: int = 0) -> Session:
 
 def mla_sm90(seq_len: int = 128) -> Session:
     """The shipped SM90 MLA decode: wgmma on swizzled tiles."""
+    from sglab.kernels.mla_decode import check
     from sglab.kernels.mla_sm90 import MlaSm90
-    from sglab.kernels.mla_sm90.contract import check
     from sglab.kernels.mla_sm90.decode import OPERATOR
     from sglab.planning.mla_sm90 import mla_sm90_plan
 

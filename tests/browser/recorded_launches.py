@@ -10,8 +10,8 @@ from sglab.gpu import EmulatedDevice
 from sglab.gpu.device import Launch
 from sglab.gpu.events import EventLog
 from sglab.gpu.session import Session
+from sglab.kernels.mla_decode import check as check_sm90
 from sglab.kernels.mla_sm90 import MlaSm90
-from sglab.kernels.mla_sm90.contract import check as check_sm90
 from sglab.kernels.mla_sm100 import MlaSm100
 from sglab.kernels.mla_sm100.contract import check as check_sm100
 from sglab.planning.mla_sm90 import mla_sm90_plan

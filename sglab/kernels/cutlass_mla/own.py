@@ -14,8 +14,8 @@ from sglab.gpu.errors import GpuError
 from sglab.gpu.triton.record import LaunchRecord
 from sglab.kernels import machine, ptx
 from sglab.kernels.cutlass_mla.contract import MLAArguments
+from sglab.kernels.mla_decode import DTYPES, LATENT_DIM, PAGE_SIZES, outputs, unaligned
 from sglab.kernels.mla_sm90 import MlaSm90, device_plan
-from sglab.kernels.mla_sm90.contract import DTYPES, LATENT_DIM, PAGE_SIZES, outputs
 from sglab.kernels.mla_sm100 import MlaSm100
 from sglab.planning.flash_mla import num_sm_parts
 from sglab.planning.mla_sm90 import mla_sm90_plan
@@ -24,18 +24,16 @@ NAMES = {"mla_decode_sm100": "Blackwell", "mla_decode_sm90": "Hopper"}
 """Our kernels, and the GPUs that they are for."""
 
 
-def refuses(arguments: MLAArguments) -> str | None:
+def refuses(a: MLAArguments) -> str | None:
     """Why none of our kernels can run a call, or None."""
-    if arguments.page_size not in PAGE_SIZES:
-        return f"it has no kernel for page size {arguments.page_size}, only for {', '.join(map(str, PAGE_SIZES))}"
-    if arguments.sm_scale <= 0:
+    if a.page_size not in PAGE_SIZES:
+        return f"it has no kernel for page size {a.page_size}, only for {', '.join(map(str, PAGE_SIZES))}"
+    if a.sm_scale <= 0:
         return "it needs a positive sm_scale"
-    for name in ("q_nope", "q_pe", "kv_c_and_k_pe_cache"):
-        tensor: torch.Tensor = getattr(arguments, name)
-        if tensor.data_ptr() % 16 or any(stride % 8 for stride in tensor.stride()[:-1]):
-            return f"TMA needs every row of {name} at a multiple of 16 bytes"
+    if why := unaligned(q_nope=a.q_nope, q_pe=a.q_pe, kv_c_and_k_pe_cache=a.kv_c_and_k_pe_cache):
+        return why
     try:
-        device = machine.device_of(arguments.device)
+        device = machine.device_of(a.device)
     except GpuError as error:
         return str(error)
     return (

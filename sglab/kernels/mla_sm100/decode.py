@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 
-from sglab.gpu import Device, Launch, Strided, TensorMap
+from sglab.gpu import Device, Launch
 from sglab.kernels import ptx
 from sglab.kernels.combine import cuda as combine
-from sglab.kernels.combine.contract import LSE_UNITS, MANY_SPLITS, CombineArguments, LseBase
+from sglab.kernels.combine.contract import MANY_SPLITS, CombineArguments, LseBase
 from sglab.kernels.contract import Contract, reads_values
 from sglab.kernels.launches import described, kept
-from sglab.kernels.mla_sm90.contract import DTYPES, LATENT_DIM, DecodeArguments, outputs
+from sglab.kernels.mla_decode import DTYPES, LATENT_DIM, DecodeArguments, outputs
 from sglab.kernels.mla_sm100.contract import OPERATOR, Scheduler, Sm100Arguments, check, check_sizes
 from sglab.planning.mla_sm100 import launch_grid
 
-HEADS_PER_CTA = 64
-HALF_TILE = 64
-"""Tokens that one copy brings, if a page holds as many."""
 THREADS = 352
 SHARED_BYTES = 225_280
 
@@ -126,26 +121,12 @@ class MlaSm100:
             block=THREADS,
             smem=SHARED_BYTES,
             args=[
-                TensorMap(d.q_nope, (1, HEADS_PER_CTA, 64), swizzle=128, l2_promotion=256),
-                TensorMap(d.q_pe, (1, HEADS_PER_CTA, 64), swizzle=128, l2_promotion=128),
-                TensorMap(d.kv_cache, (1, min(d.page_size, HALF_TILE), 64), swizzle=128, l2_promotion=256),
-                Strided(d.page_table),
-                d.page_table.stride(0),
-                d.page_size,
+                *d.inputs(),
                 a.seq_lens,
                 a.num_splits,
                 self.max_splits,
                 self.batch,
-                Strided(d.out),
-                d.out.stride(0),
-                d.out.stride(1),
-                d.lse,
-                self.partial_out,
-                self.partial_lse,
-                self.partial_count,
-                self.num_heads,
-                d.sm_scale * math.log2(math.e),
-                LSE_UNITS[d.lse_base],
+                *d.results(self.partial_out, self.partial_lse, self.partial_count),
             ],
             overlaps=True,
         )

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
 
-from sglab.gpu import Device, Launch, Strided, TensorMap
+from sglab.gpu import Device, Launch
 from sglab.kernels import ptx
 from sglab.kernels.combine import cuda as combine
-from sglab.kernels.combine.contract import LSE_UNITS, CombineArguments, LseBase
+from sglab.kernels.combine.contract import CombineArguments, LseBase
 from sglab.kernels.contract import Contract
 from sglab.kernels.launches import described, kept
-from sglab.kernels.mla_sm90.contract import DTYPES, LATENT_DIM, DecodeArguments, check, outputs
+from sglab.kernels.mla_decode import DTYPES, LATENT_DIM, DecodeArguments, check, outputs
 from sglab.kernels.mla_sm90.works import Works, planned
 from sglab.planning.mla_sm90 import HEADS_PER_CTA, MlaSm90Plan, mla_sm90_plan
 
 OPERATOR = "mla_decode_sm90"
 THREADS = 384
 SHARED_BYTES = 224_208
-TILE = 64
 
 
 class MlaSm90:
@@ -109,23 +107,10 @@ class MlaSm90:
             block=THREADS,
             smem=SHARED_BYTES,
             args=[
-                TensorMap(a.q_nope, (1, HEADS_PER_CTA, 64), swizzle=128, l2_promotion=256),
-                TensorMap(a.q_pe, (1, HEADS_PER_CTA, 64), swizzle=128, l2_promotion=128),
-                TensorMap(a.kv_cache, (1, min(a.page_size, TILE), 64), swizzle=128, l2_promotion=256),
-                Strided(a.page_table),
-                a.page_table.stride(0),
-                a.page_size,
+                *a.inputs(),
                 self.works.works,
                 len(self.works.works),
-                Strided(a.out),
-                a.out.stride(0),
-                a.out.stride(1),
-                a.lse,
-                self.partial_out,
-                self.partial_lse,
-                self.num_heads,
-                a.sm_scale * math.log2(math.e),
-                LSE_UNITS[a.lse_base],
+                *a.results(self.partial_out, self.partial_lse),
             ],
             overlaps=True,
         )

@@ -1,12 +1,14 @@
-"""What our MLA decode kernels, SM90 and SM100, ask of their arguments."""
+"""What our MLA decode kernels, SM90 and SM100, ask of their arguments, and how they take them."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
+from sglab.gpu import Strided, TensorMap
 from sglab.kernels.combine.contract import LSE_UNITS, LseBase
 from sglab.kernels.contract import INT32, Contract
 
@@ -15,6 +17,8 @@ ROPE_DIM = 64
 MAX_HEADS = 128
 PAGE_SIZES = (16, 32, 64, 128)
 DTYPES = {torch.float16: "f16", torch.bfloat16: "bf16"}
+_COPY_ROWS = 64
+"""Heads of Q, or tokens of KV if a page holds as many, that one TMA copy brings; of either 64 dims."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,32 @@ class DecodeArguments:
     @property
     def page_size(self) -> int:
         return self.kv_cache.shape[1]
+
+    def inputs(self) -> list[Any]:
+        """A kernel's first parameters: tensor maps of Q and the KV pool, and the page table."""
+        tokens = min(self.page_size, _COPY_ROWS)
+        return [
+            TensorMap(self.q_nope, (1, _COPY_ROWS, 64), swizzle=128, l2_promotion=256),
+            TensorMap(self.q_pe, (1, _COPY_ROWS, 64), swizzle=128, l2_promotion=128),
+            TensorMap(self.kv_cache, (1, tokens, 64), swizzle=128, l2_promotion=256),
+            Strided(self.page_table),
+            self.page_table.stride(0),
+            self.page_size,
+        ]
+
+    def results(self, *partials: torch.Tensor) -> list[Any]:
+        """A kernel's last parameters: where results go and in which units. partials: the buffers of its splits"""
+        out, scale = self.out, self.sm_scale * math.log2(math.e)
+        strides = (out.stride(0), out.stride(1))
+        return [Strided(out), *strides, self.lse, *partials, self.num_heads, scale, LSE_UNITS[self.lse_base]]
+
+
+def unaligned(**tensors: torch.Tensor) -> str | None:
+    """Why TMA cannot copy one of these tensors, or None."""
+    for name, tensor in tensors.items():
+        if tensor.data_ptr() % 16 or any(stride % 8 for stride in tensor.stride()[:-1]):
+            return f"TMA needs every row of {name} at a multiple of 16 bytes"
+    return None
 
 
 def outputs(
