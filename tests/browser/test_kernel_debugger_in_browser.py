@@ -119,6 +119,23 @@ def test_lines_are_linked_both_ways(host: Host, widget: KernelDebugger) -> None:
     expect(source_line(page, SYNC)).to_have_attribute("data-linked", "")
 
 
+@pytest.mark.parametrize("width", [900, 1100, 1300, 1800])
+def test_the_gutter_leaves_the_room_to_the_code(host: Host, widget: KernelDebugger, width: int) -> None:
+    page = host.page
+    page.set_viewport_size({"width": width, "height": 1000})
+    show(host, widget)
+    for name in ("Source", "PTX"):
+        listing = page.get_by_role("listbox", name=name)
+        mark = listing.locator(".kd-marks").filter(has=page.locator(".kd-mark")).first
+        assert mark.evaluate("marks => marks.scrollWidth <= marks.clientWidth + 1"), "marks are cut"
+        gutter = listing.locator(".kd-gutter").first.bounding_box()
+        whole = listing.bounding_box()
+        assert gutter is not None and whole is not None
+        assert gutter["width"] < 90
+        assert gutter["width"] < 0.25 * whole["width"]
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
 def test_a_breakpoint_is_set_by_click_and_by_key_and_stops_the_run(host: Host, widget: KernelDebugger) -> None:
     page = show(host, widget)
     source_line(page, SYNC).locator(".kd-line-number").click()

@@ -87,7 +87,15 @@ export class CodePane {
     this.#lines = lines;
     this.#texts++;
     this.#space.style.height = `${this.rowCount * LINE_HEIGHT}px`;
+    this.#box.style.setProperty("--kd-digits", String(Math.max(2, String(count).length)));
     this.redraw();
+  }
+
+  /** How many pixels the marks of a line may take. */
+  set marksWidth(width: number) {
+    const text = `${width}px`;
+    if (this.#box.style.getPropertyValue("--kd-marks") !== text)
+      this.#box.style.setProperty("--kd-marks", text);
   }
 
   get rowCount(): number {
@@ -131,6 +139,7 @@ export class CodePane {
       const most = Math.max(0, this.rowCount * LINE_HEIGHT - this.#height);
       this.#top = Math.max(0, Math.min(most, Math.round(top - (this.#height - LINE_HEIGHT) / 2)));
       this.#box.scrollTop = this.#top;
+      this.#box.scrollLeft = 0;
     }
     this.redraw();
   }

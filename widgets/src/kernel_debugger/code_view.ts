@@ -9,6 +9,9 @@ import { Listing } from "./listing";
 import type { Party, State, StopPoint } from "./protocol";
 import { Standings } from "./standing";
 
+/** Pixels of the mark of a finding's party. */
+const PARTY_MARK = 21;
+
 export interface CodeEvents {
   toggleSource: (file: number, line: number) => void;
   togglePtx: (line: number) => void;
@@ -26,6 +29,7 @@ export class CodeView {
   #onPtx = new Standings();
   #onSource = new Standings();
   #parties: { pc: number; label: string }[] = [];
+  #marksWidths = { source: 0, ptx: 0 };
   #state: State | undefined;
   #chosenFile = false;
   #chain: ChainView;
@@ -141,6 +145,7 @@ export class CodeView {
     this.#file = file;
     this.#files.value = String(file);
     const name = info.available ? `file${file}` : undefined;
+    this.#marksWidths.source = 0;
     this.#stand();
     this.#links.link(this.#hovered, this.#file);
     await this.source.show(name, info.language, info.note && `${info.path}: ${info.note}`);
@@ -205,6 +210,7 @@ export class CodeView {
     this.#parties = parties.flatMap((party, i) =>
       party && party.pc >= 0 ? [{ pc: party.pc, label: i ? "2" : "1" }] : [],
     );
+    this.#makeRoom();
     this.redraw();
   }
 
@@ -225,6 +231,17 @@ export class CodeView {
       const place = chain.find(({ file }) => file === this.#file);
       return place && { line: place.line, inner: place === chain[0] };
     });
+    this.#makeRoom();
+  }
+
+  /** Widens the column of marks as they come; it does not shrink again, so that the code stands still. */
+  #makeRoom(): void {
+    const widths = this.#marksWidths;
+    widths.source = Math.max(widths.source, this.#onSource.width);
+    widths.ptx = Math.max(widths.ptx, this.#onPtx.width);
+    const parties = PARTY_MARK * this.#parties.length;
+    this.source.pane.marksWidth = widths.source + parties;
+    this.ptx.pane.marksWidth = widths.ptx + parties;
   }
 
   #hover(side: Side, line: number | undefined): void {

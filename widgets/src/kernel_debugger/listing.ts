@@ -151,7 +151,7 @@ export class Listing {
   #pieces(line: number): Piece[] | undefined {
     const text = this.#text?.line(line);
     if (text === undefined) return undefined;
-    return pieces(text.replaceAll("\t", "    "), this.#language, this.#stateBefore(line)).pieces;
+    return pieces(untabbed(text, this.#language), this.#language, this.#stateBefore(line)).pieces;
   }
 
   /** PTX has no comment that spans lines; in sources one may have begun anywhere above. */
@@ -200,4 +200,10 @@ export class Listing {
     this.reveal(line);
     this.events.cursor(line);
   }
+}
+
+/** Compilers indent all of PTX by a tab, and put one behind each opcode, where nothing lines up with anything. */
+function untabbed(text: string, language: Language): string {
+  if (language !== "ptx") return text.replaceAll("\t", "    ");
+  return text.replace(/^\t+/, (tabs) => "  ".repeat(tabs.length)).replace(/ *\t/g, " ");
 }

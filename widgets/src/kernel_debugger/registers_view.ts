@@ -35,7 +35,7 @@ export class RegistersView {
   #title = h("span", { class: "sg-heading" });
   #format = h("select", { class: "sg-select", "aria-label": "Number format of registers" });
   #cells = h("select", { class: "sg-select", "aria-label": "What the lanes show" });
-  #filter = h("input", { class: "sg-field kd-filter", type: "search", placeholder: "filter: %r, f32, …" });
+  #filter = h("input", { class: "sg-field kd-filter", type: "search", placeholder: "%r, f32 …" });
   #changedOnly = h("input", { type: "checkbox" });
   #lanes = h("div", { class: "kd-lanes" });
   #empty = h("p", { class: "kd-note", hidden: true });
@@ -118,7 +118,7 @@ export class RegistersView {
     this.#shownMoved = state.moved;
     const warp = state.warps.find(({ cta, warp }) => cta === state.focus?.[0] && warp === state.focus[1]);
     this.#mask = warp?.groups[state.focus?.[2] ?? 0]?.[1] ?? 0;
-    this.#title.textContent = title;
+    this.#title.textContent = this.#title.title = title;
     this.#operands = new Set(instruction.match(/%[\w.$]+/g) ?? []);
     this.#layout();
   }

@@ -5,7 +5,9 @@ import type { LineLook } from "./code_pane";
 import type { State, Warp } from "./protocol";
 import { warpLabel, warpMark, warpName } from "./warp_looks";
 
-const SHOWN_MARKS = 3;
+const SHOWN_MARKS = 2;
+/** Pixels of a mark: at least, around its label, of one of the label's characters, and between two. */
+const MARK = { least: 17, around: 8, character: 6.4, gap: 2 };
 
 interface Standing {
   warp: Warp;
@@ -59,12 +61,38 @@ export class Standings {
     return names.length ? `${this.#clusterSize}:${names}` : "";
   }
 
-  /** The focused warp first; of many, how many more. */
+  /** Pixels that the widest marks of a line take. */
+  get width(): number {
+    let most = 0;
+    for (const line of this.#on.keys()) {
+      const { shown, more } = this.#chosen(line);
+      const labels = [
+        ...shown.map(({ warp }) => warpLabel(warp, this.#clusterSize)),
+        ...(more ? [`+${more}`] : []),
+      ];
+      const widths = labels.map(
+        (label) => MARK.gap + Math.max(MARK.least, MARK.around + MARK.character * label.length),
+      );
+      most = Math.max(
+        most,
+        widths.reduce((sum, width) => sum + width, MARK.gap),
+      );
+    }
+    return Math.ceil(most);
+  }
+
+  /** The focused warp first, and how many more than those are shown there are. */
+  #chosen(line: number): { sorted: Standing[]; shown: Standing[]; more: number } {
+    const sorted = [...(this.#on.get(line) ?? [])].sort((a, b) => Number(b.focused) - Number(a.focused));
+    const room = this.#clusterSize > 1 ? SHOWN_MARKS - 1 : SHOWN_MARKS; // their labels are longer
+    const shown = sorted.slice(0, sorted.length > room ? 1 : room);
+    return { sorted, shown, more: sorted.length - shown.length };
+  }
+
+  /** The marks of a line's warps; of many, how many more. */
   marks(line: number): HTMLElement[] {
     const size = this.#clusterSize;
-    const sorted = [...(this.#on.get(line) ?? [])].sort((a, b) => Number(b.focused) - Number(a.focused));
-    const room = size > 1 ? SHOWN_MARKS - 1 : SHOWN_MARKS; // their labels are longer
-    const shown = sorted.length > room ? sorted.slice(0, room - 1) : sorted;
+    const { sorted, shown, more } = this.#chosen(line);
     const marks = shown.map(({ warp, inner, focused }) => {
       const mark = warpMark(warp, size);
       mark.dataset.inner = String(inner);
@@ -72,7 +100,7 @@ export class Standings {
       mark.title = `${warpName(warp)}${inner ? "" : ", in a call made here"}`;
       return mark;
     });
-    if (shown.length < sorted.length) {
+    if (more) {
       const rest = sorted.slice(shown.length).map(({ warp }) => warpLabel(warp, size));
       marks.push(h("span", { class: "kd-more", title: `also here: ${rest.join(", ")}` }, `+${rest.length}`));
     }

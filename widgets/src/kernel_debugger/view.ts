@@ -133,6 +133,7 @@ export function makeView({
     halt: () => driver.halt(),
     measure: () => void driver.ask("measure", { seconds: 5 }),
   });
+  frame.root.classList.add("kd-debugger");
   frame.toolbar.append(...controls.parts);
   frame.view.append(codes.element, h("div", { class: "kd-lower" }, registers.element, tabs.element));
   frame.details.append(warps.element);
@@ -194,7 +195,7 @@ export function makeView({
     transport.settle(state, sentenceOf(state));
     controls.show(state, live);
     warps.show(state, look.cta !== undefined);
-    const lanes = group ? ` · ${maskText(group[1])}` : "";
+    const lanes = group && warp && warp.groups.length > 1 ? ` · ${maskText(group[1])}` : "";
     const instruction = pc === undefined ? "" : (codes.ptx.textOf(code.ptxLine(pc)) ?? "");
     registers.show(state, warp ? `Registers of ${warpName(warp)}${lanes}` : "Registers", instruction);
     watches.show(state);

@@ -3,9 +3,9 @@
 import { type Disposer, format, framed, h } from "../core";
 import type { CodeModel } from "./code_model";
 import { type Kept, KeptChildren } from "./kept_children";
-import type { State, Warp } from "./protocol";
+import type { Group, State, Warp } from "./protocol";
 import { roleName, warpMark, warpName } from "./warp_looks";
-import { duringWait } from "./words";
+import { duringWait, maskText, mbarrierName, sharedAddress } from "./words";
 
 export interface WarpEvents {
   focus: (cta: number, warp: number, group: number) => void;
@@ -111,15 +111,15 @@ export class WarpsView {
     const group = warp.groups[number];
     const [focusCta, focusWarp, focusGroup] = state.focus ?? [];
     const ofWarp = state.last?.[0] === warp.cta && state.last[1] === warp.warp;
-    const lanes = warp.groups.length > 1 && group ? ` lanes 0x${(group[1] >>> 0).toString(16)}` : "";
+    const lanes = warp.groups.length > 1 && group ? `${maskText(group[1])}: ` : "";
     const where = group ? this.code.shortPlaceName(group[0]) : "";
     return {
-      place: `${warp.role ? `${roleName(warp.role)} · ` : ""}${where}${lanes}`,
-      doing: !group ? "exited" : group[5] ? duringWait(state, warp, group) : "ready",
+      place: `${warp.role ? `${roleName(warp.role)} · ` : ""}${where}`,
+      doing: !group ? "exited" : lanes + (group[5] ? duringWait(state, warp, group) : "ready"),
       wait: group ? group[2] : "exited",
       focused: focusCta === warp.cta && focusWarp === warp.warp && focusGroup === number,
       ran: ofWarp && (warp.groups.length < 2 || ((state.last?.[3] ?? 0) & (group?.[1] ?? 0)) !== 0),
-      title: `${warpName(warp)}${group ? ` at ${this.code.placeName(group[0])}` : ""}: ${format.count(warp.executed)} instructions executed`,
+      title: titleOf(state, warp, group, this.code),
     };
   }
 
@@ -147,6 +147,15 @@ export class WarpsView {
     button.addEventListener("click", () => this.events.focus(warp.cta, warp.warp, number));
     return button;
   }
+}
+
+function titleOf(state: State, warp: Warp, group: Group | undefined, code: CodeModel): string {
+  const executed = `${format.count(warp.executed)} instructions executed`;
+  if (!group) return `${warpName(warp)}: ${executed}`;
+  const [pc, , wait, key] = group;
+  const address =
+    wait === "mbarrier" && mbarrierName(state, key) ? `, mbarrier ${sharedAddress(key, warp.rank)}` : "";
+  return `${warpName(warp)} at ${code.placeName(pc)}${address}: ${executed}`;
 }
 
 /** What a row says. */

@@ -8,7 +8,7 @@ export function duringWait(state: State, warp: Warp, [, , wait, key, since, sent
   const from = since === null ? "" : `, since ${format.count(since)}`;
   if (wait !== "mbarrier") return `${sentence}${from}`;
   const name = mbarrierName(state, key);
-  return `waits for ${name || "mbarrier"} ${sharedAddress(key, warp.rank)}${from}`;
+  return `waits for ${name || `mbarrier ${sharedAddress(key, warp.rank)}`}${from}`;
 }
 
 /** The name of the mbarrier at a shared::cluster address, such as "load→mma full[1]". */
@@ -34,6 +34,13 @@ export function barrierKey(cta: number, offset: number): string {
   return `${cta}/mbarrier/0x${offset.toString(16)}`;
 }
 
+/** "all lanes", "lane 3", "lanes 1–31"; lanes here and there as a mask. */
 export function maskText(mask: number): string {
-  return mask >>> 0 === 0xffffffff ? "all lanes" : `lanes 0x${(mask >>> 0).toString(16).padStart(8, "0")}`;
+  const bits = mask >>> 0;
+  if (bits === 0xffffffff) return "all lanes";
+  const first = 31 - Math.clz32(bits & -bits);
+  const last = 31 - Math.clz32(bits);
+  if (bits === 2 ** (last + 1) - 2 ** first)
+    return first === last ? `lane ${first}` : `lanes ${first}–${last}`;
+  return `lanes 0x${bits.toString(16).padStart(8, "0")}`;
 }
