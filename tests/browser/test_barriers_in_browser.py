@@ -20,6 +20,7 @@ from sglab.gpu.event_tables import MBARRIER
 from sglab.widgets import Barriers, WarpRoles, selection
 
 TESTS = Path(__file__).parent.parent
+DRAWN = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +40,8 @@ def show(host: Host, widget: Barriers) -> Page:
 
 
 def line(page: Page, name: str) -> dict[str, str]:
-    """What stands beside a barrier's name."""
+    """What stands beside a barrier's name, once what was done last is drawn."""
+    page.evaluate(DRAWN)
     cells = page.locator(".sg-timeline-line").filter(has=page.get_by_role("button", name=name, exact=True))
     return {part: cells.locator(f".sbr-{part}").inner_text() for part in ("phase", "pending", "tx", "waiting")}
 
@@ -93,7 +95,6 @@ def test_the_table_agrees_with_a_session_at_random_positions(host: Host, widget:
         selection.set(moment=position)
         host.flush()
         expect(page.locator(".sg-counter")).to_have_text(f"step {position} of {total}")
-        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
         for barrier in session.mbarriers(0):
             if objects[barrier.offset] not in shown:
                 continue

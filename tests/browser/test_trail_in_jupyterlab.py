@@ -73,6 +73,7 @@ def test_from_an_instruction_back_to_its_page(open_lab: Callable[..., LabNoteboo
         if cell:
             expect(widget(lab, cell).locator(".sg-counter")).to_be_visible(timeout=60_000)
     roles = widget(lab, 3)
+    expect(roles.locator(".sg-timeline-label").first).to_be_visible()
     roles.press("/")
     roles.get_by_role("searchbox").fill("cp.async.bulk.tensor.3d")
     for _ in range(19):  # behind the nine copies of Q of each CTA

@@ -139,7 +139,9 @@ export class Picking {
 
   /** The next event that matches, and which of how many it is. */
   find(query: string, direction: 1 | -1): string {
-    const found = this.shown()?.search.next(query, this.transport.position - 1, direction);
+    const shown = this.shown();
+    if (!shown) return "still loading";
+    const found = shown.search.next(query, this.transport.position - 1, direction);
     if (!found) return query.trim() ? "nothing found" : "";
     this.event(found.index);
     return `${found.number} of ${found.count}`;
