@@ -37,6 +37,17 @@ def launch_name(kernel: str, geometry: Geometry) -> str:
     return " ".join([kernel, *dims])
 
 
+def failure_told(fault: str) -> str:
+    """What a widget of a launch that failed says above the picture; empty if it did not. fault: of its EventLog."""
+    if not fault:
+        return ""
+    why = fault.splitlines()[0].rstrip(".")
+    return (
+        f"The kernel failed: {why}. Shown is what happened until then. "
+        "KernelDebugger(session) of the same launch stops at the instruction and steps back from it."
+    )
+
+
 def not_a_launch(got: object, makers: str) -> TypeError:
     """The refusal of what was passed as a launch; makers: the functions that return one."""
     if isinstance(got, Batch):

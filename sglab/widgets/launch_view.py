@@ -17,7 +17,7 @@ from sglab.gpu.timing import TimedLog
 from sglab.trace.page_reads import PageReads
 
 from .base import Widget, command
-from .following import follow, launch_name, not_a_launch
+from .following import failure_told, follow, launch_name, not_a_launch
 from .launch_clock import modelled
 from .launch_code import code_table
 from .launch_copies import copies, map_rows, page_ctas, page_reads
@@ -166,7 +166,7 @@ def _launch(trace: ClusterTrace) -> dict[str, Any]:
     return {
         "kernel": log.kernel,
         "length": len(log),
-        "error": log.fault and f"The kernel failed; these are the instructions executed until then. {log.fault}",
+        "error": failure_told(log.fault),
         "cluster": trace.cluster,
         "clusters": cluster_count(log.geometry.grid, log.geometry.cluster),
         "ctas": trace.ctas,

@@ -239,10 +239,3 @@ class MemoryWidget(Widget, metaclass=_AbstractWidget):
             "Asynchronous operations are carried out there as late as the programming model allows."
         )
         return {"text": f"emulated {device.arch}" if device else "emulated", "title": title}
-
-    @property
-    def note(self) -> str:
-        """What the reader has to know about the whole launch."""
-        return (
-            f"The launch fails; shown is what happened before: {self.recording.fault}" if self.recording.fault else ""
-        )

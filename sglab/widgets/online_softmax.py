@@ -66,6 +66,8 @@ class OnlineSoftmax(Widget):
             raise BadArgumentError(
                 "batch", "a decode batch, one query per request", batch.forward_mode.name, "Use sglab.decode_batch."
             )
+        if batch.batch_size == 0:
+            raise BadArgumentError("batch", "at least one request", "none", "Allocate one with batch.allocate.")
         super().__init__()
         self.batch = batch
         has_triton = importlib.util.find_spec("triton") is not None

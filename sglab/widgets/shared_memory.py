@@ -16,6 +16,7 @@ from sglab.trace.async_groups import async_groups
 from sglab.trace.bank_conflicts import bank_conflicts
 
 from .base import asset, command
+from .following import failure_told
 from .memory import MemoryWidget
 from .shared_memory_events import KINDS, read_run, window_areas
 from .shared_memory_rows import banks_dict, map_dict, pipeline_dict, tile_dict
@@ -210,8 +211,8 @@ class SharedMemory(MemoryWidget):
                 "bytes": self._window(),
                 "dynamic": kernel.dynamic_smem,
                 "empty": self._empty(),
+                "error": failure_told(recording.fault),
                 "tab": self._tab,
-                "note": self.note,
             },
             "launch_key": f"{id(self)} {self._cta}",
             "code": self.code_of(list(self._known)),

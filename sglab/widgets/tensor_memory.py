@@ -13,6 +13,7 @@ import traitlets
 from sglab.gpu.events import MMA_KINDS, EventLog
 
 from .base import asset, command
+from .following import failure_told
 from .memory import Launched, MemoryWidget
 from .tensor_memory_events import UNIT, Tile, cta_group, read_run, uses_tensor_memory
 from .tensor_memory_state import COLUMNS, LANES, History
@@ -75,8 +76,7 @@ class TensorMemory(MemoryWidget):
         """Block-scaled MMAs read scales, and sparse ones metadata, that the recording does not place."""
         mmas = self.recording.mmas
         scaled = bool(np.isin(mmas.kind, [MMA_KINDS.index(kind) for kind in MMA_KINDS if kind.startswith("mx")]).any())
-        extra = "Not listed: where block-scaled MMAs read their scales in tensor memory." if scaled else ""
-        return " ".join(filter(None, (super().note, extra)))
+        return "Not listed: where block-scaled MMAs read their scales in tensor memory." if scaled else ""
 
     def _show(self) -> None:
         self._publish([self._frame()])
@@ -140,6 +140,7 @@ class TensorMemory(MemoryWidget):
                 "ctas": self._ctas,
                 "clusters": [list(each) for each in self._clusters],
                 "empty": self._empty(),
+                "error": failure_told(self.recording.fault),
                 "values": self.session is not None,
                 "note": self.note,
             },

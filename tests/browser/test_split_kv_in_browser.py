@@ -166,7 +166,7 @@ def test_planners_are_added_replaced_focused_and_closed(host: Host) -> None:
     expect(page.get_by_label("Planner 2")).to_have_value("flashinfer_mla")
     assert list(widget.plans) == ["flash_mla", "flashinfer_mla"]
     page.locator(".sg-widget").press("2")
-    expect(page.locator(".skv-arrays h3")).to_have_text("Plan of FlashInfer MLA (fa2, fa3)")
+    expect(page.locator(".skv-arrays > .sg-heading")).to_have_text("Plan of FlashInfer MLA (fa2, fa3)")
     page.get_by_role("button", name="Close FlashMLA").click()
     expect(page.locator(".skv-gantt")).to_have_count(1)
     assert list(widget.plans) == ["flashinfer_mla"]

@@ -171,7 +171,7 @@ function render(context: Context): void {
       frame.setPlaceholder({
         kind: "empty",
         text: `${launch.meta.kernel} uses no barriers here.`,
-        remedy: "Choose another cluster, or record a kernel whose warps wait for each other.",
+        remedy: `${launch.meta.clusters > 1 ? "Choose another cluster, or record" : "Record"} a kernel whose warps wait for each other.`,
       });
       return;
     }

@@ -54,16 +54,18 @@ function mount(
   const version = source.get<number>("version");
   const own = momentsOf(source.get<string>("launch_name") ?? "", selection);
   if (version === definition.version) definition.render({ el, source, selection: own, disposer });
-  else el.append(wrongVersion(definition, version));
+  else el.append(wrongVersion(definition, source));
   return () => disposer.dispose();
 }
 
-function wrongVersion(definition: WidgetDefinition, version: number): HTMLElement {
+function wrongVersion({ name, version }: WidgetDefinition, source: Source): HTMLElement {
+  const title = source.get<{ title?: string } | undefined>("header")?.title ?? name;
   return h(
     "p",
     { class: "sg-widget sg-placeholder", role: "alert" },
-    `This trace has format ${version} of ${definition.name}; this page reads format ${definition.version}. ` +
-      "Record it again with the sglab version that shows it.",
+    `${title} cannot show this trace: it has format ${source.get("version")}, and what draws here reads format ` +
+      `${version}. Two versions of sglab have met: restart the kernel and run the cells again, or save the page ` +
+      "again with one version.",
   );
 }
 

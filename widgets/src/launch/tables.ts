@@ -49,7 +49,7 @@ export interface LaunchMeta {
   actions: string[];
   barriers: Barrier[];
   pipelines: Pipeline[];
-  error?: string;
+  error: string;
   /** There are modelled times, of this GPU. */
   timed?: { product: string; total: number };
 }

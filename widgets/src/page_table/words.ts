@@ -67,6 +67,8 @@ export function pageStatus(model: PageTableModel, id: number, page: Page): strin
 /** One sentence for what happened between two positions of the transport. */
 export function describeMoments(model: PageTableModel, from: number, to: number): string {
   const { requests, run, programEnds } = model;
+  if (to === 0 && requests.length === 0)
+    return `No request is being served, so ${run.kernel} has nothing to do.${model.source.live ? " Allocate one above." : ""}`;
   if (to === 0)
     return run.threads
       ? `${run.kernel} has not begun: it will run ${plural(requests.length, "CTA")}, one per request (Triton: programs).`

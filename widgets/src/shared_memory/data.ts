@@ -24,10 +24,10 @@ export interface Launch {
   bytes: number;
   dynamic: number;
   empty: string;
+  /** Why the kernel failed and what to do; empty if it did not. */
+  error: string;
   /** The tab that is open at first; empty for that of the tile. */
   tab: string;
-  /** What to know about the whole launch. */
-  note: string;
 }
 
 export interface Code {

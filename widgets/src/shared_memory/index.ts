@@ -93,7 +93,9 @@ function render({ el, source, selection, disposer }: Context): void {
     const launch = source.get<Launch>("launch");
     frame.setHeader(source.get<Header>("header"));
     if (launch.empty) {
-      frame.setPlaceholder({ kind: "empty", text: launch.empty });
+      if (launch.error) frame.notify("error", launch.error);
+      const remedy = "WarpRoles and KernelDebugger show what this launch does instead.";
+      frame.setPlaceholder({ kind: "empty", text: launch.empty, remedy });
       transport.load({ length: 0, granularities: [{ id: "event", label: "event" }], describe: () => "" });
       return;
     }
@@ -105,6 +107,7 @@ function render({ el, source, selection, disposer }: Context): void {
   function startOver(launch: Launch): void {
     const { facts } = model;
     if (!facts) return;
+    if (launch.error) frame.notify("error", launch.error);
     const { moments, tiles } = facts;
     toolbar.showLaunch(launch, tiles);
     view.reset();

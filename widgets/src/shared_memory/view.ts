@@ -135,7 +135,6 @@ export function makeView(options: ViewOptions): View {
       frame.details.replaceChildren(
         ...detailParts(model.looked, model.selected, goToAddress),
         ...noteParts(info?.note ?? ""),
-        ...noteParts(launch.note),
       );
     },
   };

@@ -98,7 +98,7 @@ export function arrayList(source: Source, failed: (error: unknown) => void): Arr
         return item;
       });
       root.replaceChildren(
-        h("h3", {}, `Plan of ${next.title}`),
+        h("div", { class: "sg-heading" }, `Plan of ${next.title}`),
         h("p", { class: "skv-why" }, next.why),
         h("p", { class: "skv-scalars" }, ...scalars),
         h("div", { class: "skv-list" }, ...items),

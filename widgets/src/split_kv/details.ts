@@ -57,7 +57,7 @@ export function definitions(title: string, rows: Row[]): HTMLElement {
   return h(
     "div",
     { class: "skv-definitions" },
-    h("h3", {}, title),
+    h("div", { class: "sg-heading" }, title),
     h("dl", {}, ...rows.flatMap(([term, text]) => [h("dt", {}, term), h("dd", {}, text)])),
   );
 }

@@ -36,6 +36,7 @@ function render({ el, source, selection, disposer }: Context): void {
 
   const transport = new Transport();
   const frame = makeFrame(el, disposer, {
+    source,
     transport,
     onEscape: () => selection.set({}),
     keys: () => [
@@ -268,9 +269,6 @@ function render({ el, source, selection, disposer }: Context): void {
   });
   source.onChange("revision", () => {
     if (!asker.busy && source.get<number>("revision") !== knownRevision) void reload();
-  });
-  source.onConnection((connection) => {
-    frame.root.dataset.connection = connection;
   });
   frame.setPlaceholder({ kind: "loading", text: "Reading the plans." });
   void reload();

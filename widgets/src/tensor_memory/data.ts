@@ -25,6 +25,8 @@ export interface Launch {
   values: boolean;
   /** Why there is nothing to show; empty otherwise. */
   empty: string;
+  /** Why the kernel failed and what to do; empty if it did not. */
+  error: string;
   /** What to know about the picture: shown beside it. */
   note: string;
 }

@@ -171,7 +171,8 @@ function render({ el, source, selection, disposer }: Context): void {
     const launch = source.get<Launch>("launch");
     frame.setHeader(source.get<Header>("header"));
     if (launch.empty) {
-      const remedy = "SharedMemory shows this launch's other memory.";
+      if (launch.error) frame.notify("error", launch.error);
+      const remedy = "SharedMemory shows this launch's other memory, KernelDebugger its registers.";
       frame.setPlaceholder({ kind: "empty", text: launch.empty, remedy });
       transport.load({ length: 0, granularities: [{ id: "event", label: "event" }], describe: () => "" });
       return;
@@ -183,6 +184,7 @@ function render({ el, source, selection, disposer }: Context): void {
 
   async function loadLaunch(launch: Launch): Promise<void> {
     factsKey = source.get<string>("launch_key");
+    if (launch.error) frame.notify("error", launch.error);
     const known: Facts = {
       launch,
       moments: await readMoments(source),

@@ -138,7 +138,7 @@ function render(context: Context): void {
       frame.setPlaceholder({
         kind: "empty",
         text: "This cluster has executed nothing.",
-        remedy: "Choose another cluster, or record a launch that does some work.",
+        remedy: `${launch.meta.clusters > 1 ? "Choose another cluster, or record" : "Record"} a launch that does some work.`,
       });
       return;
     }
