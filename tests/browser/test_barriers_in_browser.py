@@ -77,6 +77,7 @@ def test_over_modelled_time_a_full_barrier_counts_as_its_changes_do(host: Host, 
     page.get_by_label("Axis").select_option("timed")
     expect(page.locator(".sg-badge")).to_contain_text("modelled time")
     page.locator(".sg-widget").press("End")
+    expect(page.locator(".sbr-phase").first).not_to_have_text("–")
     last = widget._tensor("timed.states").array
     number = next(i for i, each in enumerate(widget.launch["barriers"]) if each["name"] == "load→mma full[0]")
     _, parity, pending, expected, _ = last[:, last[0] == number][:, -1]

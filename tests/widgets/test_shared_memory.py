@@ -146,7 +146,7 @@ def test_a_kernel_without_shared_memory_says_so() -> None:
 
 def test_a_kernel_that_fails_shows_what_came_before() -> None:
     widget = SharedMemory(failing())
-    assert "trap" in widget.launch["note"]
+    assert "trap" in widget.launch["error"]
     widget.go(moments_of(widget, "st")[0])
     (other,) = [area for area in widget.areas if area["name"] == "other"]
     assert rows(widget, "bytes").reshape(-1)[other["start"]] == 7

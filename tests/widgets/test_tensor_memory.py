@@ -218,7 +218,7 @@ def test_a_kernel_without_tensor_memory_says_so() -> None:
 
 def test_a_kernel_that_fails_shows_what_came_before() -> None:
     widget = TensorMemory(failing())
-    assert "trap" in widget.launch["note"]
+    assert "trap" in widget.launch["error"]
     widget.go(1)
     assert widget.frames[0]["allocations"] == [[{"number": 1, "column": 0, "columns": 32}]]
 
@@ -291,6 +291,6 @@ def test_a_use_after_free_is_marked_with_its_place_once_it_has_happened() -> Non
     (finding,) = widget.frames[0]["findings"]
     assert "column 0 of tensor memory is not allocated" in finding["text"] and "tcgen05.ld" in finding["text"]
     assert (finding["rank"], finding["address"], finding["severity"]) == (0, 0, "error")
-    assert widget.frames[0]["note"] == "" and "not allocated" in widget.launch["note"]
+    assert widget.frames[0]["note"] == "" and "not allocated" in widget.launch["error"]
     widget.go(0)
     assert widget.frames[0]["findings"] == []
