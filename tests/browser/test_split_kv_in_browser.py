@@ -177,16 +177,16 @@ def test_the_focus_stays_on_its_planner_when_others_come(host: Host) -> None:
     page.locator(".sg-widget").press("2")
     page.get_by_role("button", name="all", exact=True).click()
     expect(page.locator(".skv-pane")).to_have_count(len(PLANNERS))
-    expect(page.locator(".skv-arrays h3")).to_have_text("Plan of FlashInfer MLA (fa2, fa3)")
+    expect(page.locator(".skv-arrays > .sg-heading")).to_have_text("Plan of FlashInfer MLA (fa2, fa3)")
 
 
 def test_the_focused_plan_says_why_it_cuts_so(host: Host) -> None:
     page = show(host, SplitKV([16384, 2000, 900, 5000], ("cutlass_mla_individual", "flashinfer_mla"), sm_count="B200"))
     expect(page.locator(".skv-why")).to_contain_text("148 SMs // 4 requests = 37. ceil(128 / 37) = 4 tiles per split")
-    expect(page.locator(".sg-heading")).to_contain_text("into n splits by CUTLASS MLA, individual")
+    expect(page.locator(".sg-heading").first).to_contain_text("into n splits by CUTLASS MLA, individual")
     page.locator(".sg-widget").press("2")
     expect(page.locator(".skv-why")).to_contain_text("rounded up to 512 tokens (kv_len_limit)")
-    expect(page.locator(".sg-heading")).to_contain_text("into n splits by FlashInfer MLA")
+    expect(page.locator(".sg-heading").first).to_contain_text("into n splits by FlashInfer MLA")
 
 
 def test_a_long_length_is_readable_in_its_field(host: Host) -> None:
