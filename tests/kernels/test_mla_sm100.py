@@ -5,13 +5,12 @@ import random
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from decode_batches import SCALE, Batch
 
 from sglab.gpu import EmulatedDevice
 from sglab.kernels import ptx
@@ -19,68 +18,13 @@ from sglab.kernels.contract import ContractError
 from sglab.kernels.mla_sm100 import MlaSm100, mla_decode_sm100, tensor_work
 from sglab.planning.mla_sm100 import mla_sm100_plan
 
-SCALE = 192**-0.5
-TOLERANCE = {torch.float16: 1e-3, torch.bfloat16: 8e-3}
-"""‖out − reference‖ / ‖reference‖: P and O are rounded to the element type."""
 MIXED = [300, 0, 1, 128, 129, 65]
 DTYPES = [torch.float16, torch.bfloat16]
 SCHEDULERS = ["fair", "random", "adversarial", "in_order"]
 
 
-class Batch:
-    """Random requests in a pool where whatever no request owns is NaN: pages, and rows behind a last token."""
-
-    def __init__(
-        self,
-        lengths: Sequence[int],
-        heads: int = 128,
-        page_size: int = 128,
-        dtype: torch.dtype = torch.float16,
-        spread: float = 1.0,
-    ) -> None:
-        self.lengths = lengths
-        self.seq_lens = torch.tensor(lengths, dtype=torch.int32)
-        self.q_nope = (spread * torch.randn(len(lengths), heads, 512)).to(dtype)
-        self.q_pe = (spread * torch.randn(len(lengths), heads, 64)).to(dtype)
-        counts = [-(-length // page_size) for length in lengths]
-        pages = torch.randperm(sum(counts) + 3).tolist()
-        self.kv_cache = torch.full((len(pages), page_size, 576), torch.nan, dtype=dtype)
-        self.page_table = torch.full((len(lengths), max(*counts, 1)), 2**30, dtype=torch.int32)
-        for request, (length, count) in enumerate(zip(lengths, counts, strict=True)):
-            own = [pages.pop() for _ in range(count)]
-            self.page_table[request, :count] = torch.tensor(own)
-            rows = torch.full((count * page_size, 576), torch.nan, dtype=dtype)
-            rows[:length] = torch.randn(length, 576)
-            self.kv_cache[own] = rows.view(count, page_size, 576)
-
-    @property
-    def arguments(self) -> tuple[torch.Tensor, ...]:
-        return self.q_nope, self.q_pe, self.kv_cache, self.seq_lens, self.page_table
-
-    @cache  # noqa: B019 (batches are few)
-    def reference(self, base: str) -> tuple[torch.Tensor, torch.Tensor]:
-        """O and LSE in float64."""
-        out = torch.zeros(self.q_nope.shape, dtype=torch.float64)
-        lse = torch.full(self.q_nope.shape[:2], -torch.inf, dtype=torch.float64)
-        page_size = self.kv_cache.shape[1]
-        for request, length in enumerate(self.lengths):
-            pages = self.page_table[request, : -(-length // page_size)].long()
-            kv = self.kv_cache[pages].view(-1, 576)[:length].double()
-            scores = torch.cat([self.q_nope[request], self.q_pe[request]], -1).double() @ kv.T * SCALE
-            if length:
-                out[request] = torch.softmax(scores, -1) @ kv[:, :512]
-                lse[request] = torch.logsumexp(scores, -1)
-        return out, lse / (torch.log(torch.tensor(2.0, dtype=torch.float64)) if base == "2" else 1)
-
-    def check(self, out: torch.Tensor, lse: torch.Tensor, base: str = "e") -> None:
-        expected, expected_lse = self.reference(base)
-        for request, length in enumerate(self.lengths):
-            if length == 0:
-                assert (out[request] == 0).all() and (lse[request] == -torch.inf).all(), f"request {request} is empty"
-                continue
-            error = (out[request].double() - expected[request]).norm() / expected[request].norm()
-            assert error < TOLERANCE[out.dtype], f"request {request}, {length} tokens: relative error {error:.2e}"
-            torch.testing.assert_close(lse[request].double(), expected_lse[request], atol=1e-4, rtol=1e-5)
+def arguments(batch: Batch) -> tuple[torch.Tensor, ...]:
+    return batch.q_nope, batch.q_pe, batch.kv_cache, batch.seq_lens, batch.page_table
 
 
 def attend(batch: Batch, device: EmulatedDevice | None = None, max_splits: int = 1, **options: Any) -> None:
@@ -92,7 +36,7 @@ def attend(batch: Batch, device: EmulatedDevice | None = None, max_splits: int =
     decode.partial_count.fill_(2**30)
     out = torch.full_like(batch.q_nope, torch.nan)
     lse = torch.full(out.shape[:2], torch.nan)
-    decode.run(*batch.arguments, sm_scale=SCALE, out=out, lse=lse, **options)
+    decode.run(*arguments(batch), sm_scale=SCALE, out=out, lse=lse, **options)
     batch.check(out, lse, options.get("lse_base", "e"))
 
 
@@ -165,7 +109,7 @@ def test_one_result_every_time() -> None:
     results = []
     for seed, scheduler in enumerate(SCHEDULERS):
         device = EmulatedDevice(sms=8, scheduler=scheduler, seed=seed)
-        results.append(mla_decode_sm100(device, *batch.arguments, sm_scale=SCALE, max_splits=2))
+        results.append(mla_decode_sm100(device, *arguments(batch), sm_scale=SCALE, max_splits=2))
     for out, lse in results[1:]:
         assert torch.equal(out, results[0][0]) and torch.equal(lse, results[0][1])
 
@@ -180,7 +124,7 @@ def test_strided_arguments() -> None:
     batch.q_nope, batch.q_pe = joint[..., :512], joint[..., 512:]
     batch.kv_cache, batch.page_table = pool[..., :576], table[:, :2]
     wide = torch.full((2, 128, 520), torch.nan, dtype=torch.float16)
-    out, lse = mla_decode_sm100(EmulatedDevice(), *batch.arguments, sm_scale=SCALE, out=wide[..., :512])
+    out, lse = mla_decode_sm100(EmulatedDevice(), *arguments(batch), sm_scale=SCALE, out=wide[..., :512])
     batch.check(out, lse)
     assert wide[..., 512:].isnan().all()
 
@@ -198,7 +142,7 @@ def test_arguments_are_refused_by_name() -> None:
 
     def refused(**changes: Any) -> str:
         names = ("q_nope", "q_pe", "kv_cache", "seq_lens", "page_table")
-        tensors = {**dict(zip(names, batch.arguments, strict=True)), "sm_scale": SCALE, **changes}
+        tensors = {**dict(zip(names, arguments(batch), strict=True)), "sm_scale": SCALE, **changes}
         with pytest.raises(ContractError) as caught:
             mla_decode_sm100(EmulatedDevice(), **tensors)
         return str(caught.value)

@@ -1,18 +1,14 @@
-"""The SM90 MLA decode kernel against float64, on a Hopper GPU."""
-
-from collections.abc import Sequence
+"""The SM90 MLA decode kernel against float64, on a Hopper GPU and, for a few shapes, on the emulator."""
 
 import pytest
 import torch
+from decode_batches import SCALE, Batch
 
-from sglab.gpu import CudaDevice, EmulatedDevice, GpuError
+from sglab.gpu import CudaDevice, Device, EmulatedDevice, GpuError
 from sglab.kernels.contract import ContractError
 from sglab.kernels.mla_sm90 import MlaSm90, mla_decode_sm90
 from sglab.planning.mla_sm90 import mla_sm90_plan
 
-SCALE = 192**-0.5
-TOLERANCE = {torch.float16: 2e-3, torch.bfloat16: 1e-2}
-"""‖out − reference‖ / ‖reference‖: P and O are rounded to the element type."""
 MIXED = [5000, 0, 1, 63, 64, 65, 127, 128, 129, 1000, 0, 191, 192, 193, 320, 4096]
 
 
@@ -23,54 +19,11 @@ def hopper() -> CudaDevice:
     return CudaDevice(0)
 
 
-class Batch:
-    """Random requests in a pool where whatever no request owns is NaN: pages, and rows behind a last token."""
-
-    def __init__(self, lengths: Sequence[int], heads: int, page_size: int, dtype: torch.dtype, spread: float = 1.0):
-        place = {"device": "cuda", "dtype": dtype}
-        self.lengths = lengths
-        self.q_nope = spread * torch.randn(len(lengths), heads, 512, **place)
-        self.q_pe = spread * torch.randn(len(lengths), heads, 64, **place)
-        counts = [-(-length // page_size) for length in lengths]
-        pages = torch.randperm(sum(counts) + 3).tolist()
-        self.kv_cache = torch.full((len(pages), page_size, 576), torch.nan, **place)
-        self.page_table = torch.full((len(lengths), max(*counts, 1)), 2**30, dtype=torch.int32)
-        for request, (length, count) in enumerate(zip(lengths, counts, strict=True)):
-            own = [pages.pop() for _ in range(count)]
-            self.page_table[request, :count] = torch.tensor(own)
-            rows = torch.full((count * page_size, 576), torch.nan, **place)
-            rows[:length] = torch.randn(length, 576, **place)
-            self.kv_cache[own] = rows.view(count, page_size, 576)
-        self.page_table = self.page_table.cuda()
-
-    def reference(self, base: float) -> tuple[torch.Tensor, torch.Tensor]:
-        """O and LSE in float64."""
-        out = torch.zeros(self.q_nope.shape, dtype=torch.float64, device="cuda")
-        lse = torch.full(self.q_nope.shape[:2], -torch.inf, dtype=torch.float64, device="cuda")
-        page_size = self.kv_cache.shape[1]
-        for request, length in enumerate(self.lengths):
-            if not length:
-                continue
-            pages = self.page_table[request, : -(-length // page_size)].long()
-            kv = self.kv_cache[pages].view(-1, 576)[:length].double()
-            q = torch.cat([self.q_nope[request], self.q_pe[request]], -1).double()
-            scores = q @ kv.T * SCALE
-            out[request] = torch.softmax(scores, -1) @ kv[:, :512]
-            lse[request] = torch.logsumexp(scores, -1) / torch.log(torch.tensor(base, dtype=torch.float64))
-        return out, lse
-
-    def check(self, out: torch.Tensor, lse: torch.Tensor, base: float) -> None:
-        expected, expected_lse = self.reference(base)
-        for request, length in enumerate(self.lengths):
-            if length == 0:
-                assert (out[request] == 0).all() and (lse[request] == -torch.inf).all(), f"request {request} is empty"
-                continue
-            error = (out[request].double() - expected[request]).norm() / expected[request].norm()
-            assert error < TOLERANCE[out.dtype], f"request {request}, {length} tokens: relative error {error:.2e}"
-            torch.testing.assert_close(lse[request].double(), expected_lse[request], atol=2e-3, rtol=1e-4)
+def on_gpu(lengths: list[int], heads: int, page_size: int, dtype: torch.dtype, spread: float = 1.0) -> Batch:
+    return Batch(lengths, heads, page_size, dtype, spread, "cuda")
 
 
-def attend(device: CudaDevice, batch: Batch, limit: int | None = None, base: str = "e") -> None:
+def attend(device: Device, batch: Batch, limit: int | None = None, base: str = "e") -> None:
     """Run with poisoned outputs, partial results included, and compare."""
     heads = batch.q_nope.shape[1]
     plan = mla_sm90_plan(batch.lengths, num_heads=heads, sm_count=device.sms, limit=limit)
@@ -78,17 +31,24 @@ def attend(device: CudaDevice, batch: Batch, limit: int | None = None, base: str
     decode.partial_out.fill_(torch.nan)
     decode.partial_lse.fill_(torch.nan)
     out = torch.full_like(batch.q_nope, torch.nan)
-    lse = torch.full(out.shape[:2], torch.nan, device="cuda")
+    lse = torch.full(out.shape[:2], torch.nan, device=out.device)
     arguments = (batch.q_nope, batch.q_pe, batch.kv_cache, batch.page_table)
     decode.run(*arguments, sm_scale=SCALE, out=out, lse=lse, lse_base=base)
     device.synchronize()
-    batch.check(out, lse, 2.0 if base == "2" else torch.e)
+    batch.check(out, lse, base)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("page_size", [16, 32, 64, 128])
+@pytest.mark.parametrize("limit", [None, 2])
+def test_on_the_emulator(page_size: int, dtype: torch.dtype, limit: int | None) -> None:
+    attend(EmulatedDevice("sm_90a"), Batch([300, 0, 1, 64, 65, 193], 100, page_size, dtype), limit)
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("length", [0, 1, 63, 64, 65, 127, 128, 129, 192, 193, 1000, 5000])
 def test_one_request(hopper: CudaDevice, length: int) -> None:
-    attend(hopper, Batch([length], 128, 64, torch.bfloat16))
+    attend(hopper, on_gpu([length], 128, 64, torch.bfloat16))
 
 
 @pytest.mark.gpu
@@ -96,39 +56,39 @@ def test_one_request(hopper: CudaDevice, length: int) -> None:
 @pytest.mark.parametrize("page_size", [16, 32, 64, 128])
 @pytest.mark.parametrize("heads", [1, 16, 64, 100, 128])
 def test_mixed_lengths(hopper: CudaDevice, heads: int, page_size: int, dtype: torch.dtype) -> None:
-    attend(hopper, Batch(MIXED, heads, page_size, dtype))
+    attend(hopper, on_gpu(MIXED, heads, page_size, dtype))
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("splits", [1, 2, 3, 5, 8, 79])
 def test_splits(hopper: CudaDevice, splits: int) -> None:
     """A limit on tiles per work cuts the longest request, of 79 tiles, into so many splits."""
-    attend(hopper, Batch(MIXED, 128, 64, torch.bfloat16), limit=-(-79 // splits))
+    attend(hopper, on_gpu(MIXED, 128, 64, torch.bfloat16), limit=-(-79 // splits))
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("batch", [1, 2, 7, 16])
 def test_batch_sizes_with_many_works_per_part(hopper: CudaDevice, batch: int) -> None:
     lengths = torch.randint(0, 3000, (batch,)).tolist()
-    attend(hopper, Batch(lengths, 128, 64, torch.float16), limit=3)
+    attend(hopper, on_gpu(lengths, 128, 64, torch.float16), limit=3)
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("base", ["2", "e"])
 def test_lse_base(hopper: CudaDevice, base: str) -> None:
-    attend(hopper, Batch([300, 4000], 128, 64, torch.bfloat16), base=base)
+    attend(hopper, on_gpu([300, 4000], 128, 64, torch.bfloat16), base=base)
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("spread", [0.01, 30.0])
 def test_flat_and_peaked_scores(hopper: CudaDevice, spread: float) -> None:
     """Peaked scores move a row's reference often, flat ones never."""
-    attend(hopper, Batch([2000, 777], 128, 64, torch.bfloat16, spread))
+    attend(hopper, on_gpu([2000, 777], 128, 64, torch.bfloat16, spread))
 
 
 @pytest.mark.gpu
 def test_scores_that_keep_growing_move_the_reference_each_tile(hopper: CudaDevice) -> None:
-    batch = Batch([1500], 128, 64, torch.bfloat16)
+    batch = on_gpu([1500], 128, 64, torch.bfloat16)
     pages = batch.page_table[0].long()
     growth = torch.linspace(0, 40, len(pages), device="cuda").view(-1, 1)
     direction = torch.sign(batch.q_pe[0].float().mean(0))
@@ -141,7 +101,7 @@ def test_scores_that_keep_growing_move_the_reference_each_tile(hopper: CudaDevic
 @pytest.mark.gpu
 def test_one_result_every_time(hopper: CudaDevice) -> None:
     """No race: the same inputs give the same bits, run after run."""
-    batch = Batch(MIXED, 128, 64, torch.bfloat16)
+    batch = on_gpu(MIXED, 128, 64, torch.bfloat16)
     arguments = (hopper, batch.q_nope, batch.q_pe, batch.kv_cache, batch.lengths, batch.page_table)
     first = mla_decode_sm90(*arguments, sm_scale=SCALE)
     for _ in range(50):
@@ -191,7 +151,7 @@ def test_the_emulator_computes_what_a_gpu_computes(
     """Under one plan. What may differ: the last bits of ex2.approx and lg2.approx, and the order and width in which a
     tensor core sums. Where such a bit decides how P is rounded to the element type, one weight of a row changes by eps,
     and O by eps times that weight and value; else an output is the same or its neighbour."""
-    batch = Batch(lengths, 128, 64, dtype)
+    batch = on_gpu(lengths, 128, 64, dtype)
     plan = mla_sm90_plan(lengths, num_heads=128, sm_count=132)
     tensors = (batch.q_nope, batch.q_pe, batch.kv_cache, batch.page_table)
     out, lse = (x.cpu() for x in MlaSm90(hopper, plan, 128).run(*tensors, sm_scale=SCALE))
