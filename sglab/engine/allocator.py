@@ -43,13 +43,7 @@ class BaseTokenToKVPoolAllocator(ABC):
         kvcache: KVCache | None = None,
         need_sort: bool = False,
     ) -> None:
-        if page_size < 1 or size < page_size or size % page_size:
-            raise BadArgumentError(
-                "size",
-                f"a positive multiple of page_size {page_size}",
-                size,
-                "Choose a page size that divides the pool.",
-            )
+        arguments.pool_size(size, page_size)
         self.size = size
         self.page_size = page_size
         self.num_pages = size // page_size

@@ -41,6 +41,13 @@ def lengths(name: str, values: object, least: int) -> list[int]:
     return [integer(f"{name}[{i}]", value, least, remedy=example) for i, value in enumerate(listed)]
 
 
+def pool_size(size: int, page_size: int) -> None:
+    """Of an allocator and its pool: whole pages, one at least."""
+    if page_size < 1 or size < page_size or size % page_size:
+        expected = f"a positive multiple of page_size {page_size}"
+        raise BadArgumentError("size", expected, size, "Choose a page size that divides the pool.")
+
+
 def indices(name: str, value: object, remedy: str) -> torch.Tensor:
     """`value` as an int64 tensor, if it is an integer tensor."""
     if not isinstance(value, torch.Tensor) or value.dtype not in (torch.int32, torch.int64):

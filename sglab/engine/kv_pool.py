@@ -40,13 +40,7 @@ class KVCache(ABC):
         device: str | torch.device = "cpu",
         start_layer: int = 0,
     ) -> None:
-        if page_size < 1 or size < page_size or size % page_size:
-            raise BadArgumentError(
-                "size",
-                f"a positive multiple of page_size {page_size}",
-                size,
-                "Choose a page size that divides the pool.",
-            )
+        arguments.pool_size(size, page_size)
         self.size = size
         self.page_size = page_size
         self.dtype = dtype

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
+from session_lines import ATOMIC, CLOCK, LOOP_SYNC, PTX, SYNC
 from step_times import least_median_ms
 from widget_host import Host
 
@@ -19,15 +20,6 @@ from sglab.labs.mla_hang import GuardedDecode  # noqa: E402
 from sglab.labs.pipelines import Pipeline  # noqa: E402
 from sglab.widgets import KernelDebugger, selection  # noqa: E402
 from sglab.widgets.kernel_debugger import jobs, moves  # noqa: E402
-
-PTX = Path(__file__).parents[1] / "emulator" / "ptx" / "session.ptx"
-SOURCE = PTX.with_suffix(".cu").read_text().splitlines()
-LINES = {
-    name: 1 + next(i for i, text in enumerate(SOURCE) if name in text)
-    for name in ("__syncthreads", "k >>= 1", "atomicAdd", "clock64")
-}
-SYNC, ATOMIC, CLOCK = LINES["__syncthreads"], LINES["atomicAdd"], LINES["clock64"]
-LOOP_SYNC = LINES["k >>= 1"] + 2
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from needs_nvcc import has_nvcc
 
 from sglab import gpu
 from sglab.gpu.compilers.cache import cache_folder, cached, content_key
@@ -19,14 +20,6 @@ SOURCE = '#include "factor.h"\nextern "C" __global__ void scale(float* x) {\n  x
 def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SGLAB_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
-
-
-def has_nvcc() -> bool:
-    try:
-        find_nvcc()
-    except MissingDependencyError:
-        return False
-    return True
 
 
 needs_nvcc = pytest.mark.skipif(not has_nvcc(), reason="needs nvcc, which was not found")

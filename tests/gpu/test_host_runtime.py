@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from needs_nvcc import has_nvcc
 
 torch = pytest.importorskip("torch")
 
 from sglab import gpu  # noqa: E402
 from sglab.gpu.compilers.nvcc import find_nvcc, nvcc_version  # noqa: E402
-from sglab.gpu.errors import MissingDependencyError  # noqa: E402
 from sglab.gpu.extension import HostExtension, build_extension  # noqa: E402
 from sglab.gpu.host_program import run_program  # noqa: E402
 from sglab.gpu.host_runtime import LIBRARY  # noqa: E402
@@ -94,14 +94,6 @@ extern "C" int describe(char* out) {
 }
 extern "C" const char* last_words(int error) { return cudaGetErrorString(static_cast<cudaError_t>(error)); }
 """
-
-
-def has_nvcc() -> bool:
-    try:
-        find_nvcc()
-    except MissingDependencyError:
-        return False
-    return True
 
 
 pytestmark = pytest.mark.skipif(

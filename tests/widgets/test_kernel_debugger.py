@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from session_lines import ATOMIC, LOOP_SYNC, PTX, SYNC
 
 torch = pytest.importorskip("torch")
 
@@ -22,14 +23,6 @@ from sglab.widgets import KernelDebugger  # noqa: E402
 from sglab.widgets.kernel_debugger.source import SourceFinder  # noqa: E402
 from sglab.widgets.kernel_debugger.watch import WatchParser  # noqa: E402
 
-PTX = Path(__file__).parents[1] / "emulator" / "ptx" / "session.ptx"
-SOURCE = PTX.with_suffix(".cu").read_text().splitlines()
-LINES = {
-    name: 1 + next(i for i, text in enumerate(SOURCE) if name in text)
-    for name in ("__syncthreads", "k >>= 1", "atomicAdd", "clock64")
-}
-SYNC, ATOMIC, CLOCK = LINES["__syncthreads"], LINES["atomicAdd"], LINES["clock64"]
-LOOP_SYNC = LINES["k >>= 1"] + 2
 FOLLOW: dict[str, Any] = {}
 
 
