@@ -219,8 +219,8 @@ def test_a_box_stands_in_memory_and_in_the_matrix(host: Host) -> None:
     go.press("Enter")
     details = page.locator(".sg-details")
     expect(details).to_contain_text("smem+0x490")
-    expect(details).to_contain_text("row 1, x 0–7")  # row 1 of the pattern: chunks 0 and 1 change places
-    expect(details).to_contain_text("bits 4–6 ^= bits 7–9: …0010000000 → …0010010000")
+    expect(details).to_contain_text("row 1, column 0–7")  # row 1 of the pattern: chunks 0 and 1 change places
+    expect(details).to_contain_text("bits 4–6 ^= bits 7–9: 0010000000 → 0010010000")
     expect(details).to_contain_text("(tensor + 1,024 B), at (…, 1, 0)")
     assert selection.value == {"address": "smem+0x490", "cta": 0}
 
@@ -290,14 +290,14 @@ def test_a_box_beyond_the_edge_says_what_is_filled_in(host: Host) -> None:
 def test_a_plain_array_is_read_in_rows_of_its_pitch(host: Host) -> None:
     widget = SharedMemory(corpus("mma_gemm_f16.sm_80"))
     page = show(host, widget)
-    expect(page.locator(".ssm-sides")).to_contain_text("In the matrix: a_tile")
+    expect(page.locator(".ssm-sides")).to_contain_text("As rows: a_tile")
     page.get_by_label("row pitch in bytes").fill("32")
     page.get_by_label("row pitch in bytes").press("Enter")
     go = page.get_by_label("Go to an address in shared memory")
     (start,) = [area["start"] for area in widget.areas if area["name"] == "a_tile"]
     go.fill(f"smem+{start + 3 * 32 + 16:#x}")
     go.press("Enter")
-    expect(page.locator(".sg-details")).to_contain_text("row 3, x 8–15")
+    expect(page.locator(".sg-details")).to_contain_text("row 3, column 8–15")
     page.get_by_label("row pitch in bytes").fill("40")
     page.get_by_label("row pitch in bytes").press("Enter")
     expect(page.get_by_role("alert").filter(has_text="multiple of 16 bytes; got 40")).to_be_visible()
@@ -352,8 +352,82 @@ def test_a_plain_array_shows_the_permutation_that_the_kernel_made(host: Host) ->
     go = page.get_by_label("Go to an address in shared memory")
     go.fill(f"smem+{0x400 + 5 * 256 + 6 * 16:#x}")  # row 5, place 6
     go.press("Enter")
-    expect(page.locator(".sg-details")).to_contain_text("row 5, x 24–31")  # chunk 3
+    expect(page.locator(".sg-details")).to_contain_text("row 5, column 24–31")  # chunk 3
     expect(page.locator(".sg-details")).to_contain_text("chunk ^= row mod 8 in rows of 256 B")
+    expect(page.locator(".sg-details")).to_contain_text("chunk 3 of 128 bytes lies at place 6 = 3 ^ 5")
+
+
+@pytest.mark.parametrize(("row", "column"), [(12, 5), (99, 15)])
+def test_an_element_is_found_by_row_and_column(host: Host, row: int, column: int) -> None:
+    """Its address is that of its chunk, by the emulator's arithmetic, and its value is the matrix's."""
+    made = product(128)
+    widget = SharedMemory(made.session)
+    widget.go(moments_of(widget, "mma")[0])
+    page = show(host, widget)
+    (tile,) = [each for each in widget.tiles if each["operand"] == "A"]
+    page.get_by_label("Tile", exact=True).select_option(str(tile["id"]))
+    go = page.get_by_label("Go to an address in shared memory")
+    go.fill(f"[{row}, {column}]")
+    go.press("Enter")
+    chunk = tensor.chunk_address(int(tile["bits"], 16), False, row, column // 8)
+    details = page.locator(".sg-details")
+    expect(details).to_contain_text(f"smem+{chunk + 2 * (column % 8):#x}, bank {(chunk + 2 * (column % 8)) % 128 // 4}")
+    assert selection.value["address"] == f"smem+{chunk:#x}"
+    held = details.locator("dd").filter(has_text="holds").inner_text().split("holds ")[1]
+    expected = float(made.operands.a_raw.view(np.float16)[row, column])
+    assert float(held.replace("−", "-")) == pytest.approx(expected, rel=1e-2)
+    go.fill("128, 0")
+    go.press("Enter")
+    expect(
+        page.get_by_role("alert").filter(has_text="no element [128,0]: it has m 0 to 127, k 0 to 15")
+    ).to_be_visible()
+
+
+def test_an_edited_descriptor_says_so_and_can_be_undone(host: Host) -> None:
+    widget = SharedMemory(product(128).session)
+    page = show(host, widget)
+    page.get_by_role("tab", name="smem descriptor").click()
+    undo = page.get_by_role("button", name="Show it as the launch has it")
+    expect(undo).to_be_hidden()
+    height = page.locator(".sg-view").evaluate("e => e.clientHeight")
+    stride = page.get_by_label("stride byte offset (SBO) in bytes")
+    stride.fill("0x200")  # half of what eight rows of 128 bytes take
+    stride.press("Enter")
+    expect(stride).to_have_value("512")
+    expect(page.locator(".sg-details")).to_contain_text("is m4·c0, too. An offset is too small.")
+    stride.press("ArrowUp")
+    expect(stride).to_have_value("528")
+    page.locator("[data-panel=descriptor]").get_by_label("swizzle").select_option("1")
+    expect(page.locator(".ssm-error").filter(has_text="needs an MN-major operand")).to_be_visible()
+    assert page.locator(".sg-view").evaluate("e => e.clientHeight") >= height  # nothing jumps up
+    undo.click()
+    expect(undo).to_be_hidden()
+    expect(stride).to_have_value("1024")
+    expect(page.locator(".sg-details")).not_to_contain_text("too small")
+
+
+def test_a_step_is_one_drawing(host: Host) -> None:
+    """The rows that were looked at come with the step, and its own selection draws nothing again."""
+    widget = SharedMemory(product(128).session)
+    page = show(host, widget)
+    page.evaluate(
+        """() => {
+          window.drawings = 0;
+          const { clearRect } = CanvasRenderingContext2D.prototype;
+          CanvasRenderingContext2D.prototype.clearRect = function (...box) {
+            window.drawings += 1;
+            return clearRect.apply(this, box);
+          };
+        }"""
+    )
+    page.get_by_label("follow steps").uncheck()  # another tile needs rows that nobody has looked at
+    page.wait_for_timeout(200)
+    for step in range(1, 6):
+        page.evaluate("() => { window.drawings = 0; }")
+        page.locator(".sg-widget").press("ArrowRight")
+        expect(page.locator(".sg-counter")).to_contain_text(f"step {step} of")
+        page.wait_for_timeout(150)
+        assert page.evaluate("() => window.drawings") == 2  # the two grids
 
 
 def test_cp_async_groups_are_followed_from_commit_to_wait(host: Host) -> None:
@@ -364,8 +438,8 @@ def test_cp_async_groups_are_followed_from_commit_to_wait(host: Host) -> None:
     expect(panel.locator(".ssm-verdict")).to_have_text("These threads have closed no group yet.")
     first = panel.get_by_role("button", name="wait 3").first
     first.click()
-    expect(panel.locator(".ssm-verdict")).to_contain_text("Group 0 is done now, 512 bytes.")
-    expect(panel.locator(".ssm-verdict")).to_contain_text("May still be in flight: 1, 2, 3, 1,536 bytes.")
+    expect(panel.locator(".ssm-verdict")).to_contain_text("Done now: group 0 (512 bytes).")
+    expect(panel.locator(".ssm-verdict")).to_contain_text("May still be in flight: groups 1, 2 and 3 (1,536 bytes).")
     expect(panel.locator("th[aria-current=step]")).to_have_text("wait 3")
     assert widget.session.now == widget.pipelines[0]["waits"][0]["event"] + 1
     present = panel.locator("tbody td.ssm-present")

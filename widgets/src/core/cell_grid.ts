@@ -37,6 +37,8 @@ export interface CellGridOptions {
   paint: (context: CanvasRenderingContext2D, cell: Cell, rect: Rect) => void;
   paintRowHeader?: (context: CanvasRenderingContext2D, row: number, rect: Rect) => void;
   paintColumnHeader?: (context: CanvasRenderingContext2D, column: number, rect: Rect) => void;
+  /** Above the row labels, beside the column labels: what they mean. */
+  paintCorner?: (context: CanvasRenderingContext2D, rect: Rect) => void;
   /** Hover text, also spoken when the keyboard reaches the cell; undefined where there is no cell. */
   describe: (cell: Cell) => string | undefined;
   select: (cell: Cell) => void;
@@ -115,6 +117,11 @@ export class CellGrid {
 
   redraw(): void {
     this.#frame.schedule();
+  }
+
+  /** For a caller that draws in a frame of its own. */
+  drawNow(): void {
+    this.#frame.now();
   }
 
   /** Scrolls as little as needed to show a cell. */
@@ -196,6 +203,7 @@ export class CellGrid {
         this.options.paintColumnHeader?.(context, column, rect);
       }
     });
+    this.options.paintCorner?.(context, { x: 0, y: 0, width: headerWidth, height: headerHeight });
     this.options.drawn?.();
   }
 

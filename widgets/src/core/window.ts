@@ -34,6 +34,14 @@ export class TensorWindow {
     return at < tensor.data.length ? tensor.data.subarray(at, at + stride) : undefined;
   }
 
+  /** Asks again for the rows that the last revision showed, so that they are there when this one is drawn. */
+  follow(): void {
+    const revision = this.source.get<number>("revision");
+    const shown = Math.max(-1, ...[...this.#chunks.values()].map((chunk) => chunk.revision));
+    if (shown === revision) return;
+    for (const [number, chunk] of [...this.#chunks]) if (chunk.revision === shown) this.#chunk(number);
+  }
+
   value(row: number, column = 0): number | undefined {
     const numbers = this.row(row);
     return numbers?.[column];

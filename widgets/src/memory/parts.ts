@@ -9,7 +9,11 @@ export function definitions(title: string, rows: Row[]): HTMLElement {
     "div",
     { class: "smv-definitions" },
     h("div", { class: "sg-heading" }, title),
-    h("dl", {}, ...rows.flatMap(([term, text]) => [h("dt", {}, term), h("dd", {}, text)])),
+    h(
+      "dl",
+      { class: "sg-definitions" },
+      ...rows.flatMap(([term, text]) => [h("dt", {}, term), h("dd", {}, text)]),
+    ),
   );
 }
 

@@ -38,11 +38,13 @@ const WGMMA_LAYOUTS = [
 ] as const;
 const WGMMA_SWIZZLE: readonly Swizzle[] = ["none", "128B", "64B", "32B"];
 
+const LEADING = "leading byte offset (LBO)";
+const STRIDE = "stride byte offset (SBO)";
 const bytesMeaning = (raw: number) => `${(raw * 16).toLocaleString("en-US")} B`;
 const COMMON: Field[] = [
   { name: "start address", low: 0, width: 14, unit: 16, meaning: (raw) => `smem+${hex(raw * 16)}` },
-  { name: "leading byte offset (LBO)", low: 16, width: 14, unit: 16, meaning: bytesMeaning },
-  { name: "stride byte offset (SBO)", low: 32, width: 14, unit: 16, meaning: bytesMeaning },
+  { name: LEADING, low: 16, width: 14, unit: 16, meaning: bytesMeaning },
+  { name: STRIDE, low: 32, width: 14, unit: 16, meaning: bytesMeaning },
 ];
 const BASE_OFFSET: Field = {
   name: "base offset",
@@ -52,7 +54,30 @@ const BASE_OFFSET: Field = {
     raw === 0 ? "the pattern starts on its own boundary" : `the pattern starts ${raw} rows in`,
 };
 
-export const SMEM_FIELDS: Record<Flavour, Field[]> = {
+/** What the two offsets step over depends on the swizzle and on the major dimension. */
+function offsetMeanings(swizzle: Swizzle | undefined, major: Major): [leading: string, stride: string] {
+  if (!swizzle) return ["", ""];
+  const plain = swizzle === "none";
+  const lines = swizzle === "128B_atom_32B" ? 4 : 8;
+  if (major === "K")
+    return [plain ? "to the next 16 B along K" : "not used: K-major, with a swizzle", "to the next 8 rows"];
+  if (plain) return ["to the next 8 along K", "to the next 16 B along M or N"];
+  return [`to the next ${swizzleSpan(swizzle)} B along M or N`, `to the next ${lines} along K`];
+}
+
+/** The fields of a descriptor, each with what it means in this one. */
+export function smemFields(bits: bigint, flavour: Flavour, major: Major): Field[] {
+  const raw = Number((bits >> 61n) & 7n);
+  const swizzle = flavour === "wgmma" ? WGMMA_SWIZZLE[raw >> 1] : TCGEN05_SWIZZLE[raw];
+  const [leading, stride] = offsetMeanings(swizzle, major);
+  const meanings: Record<string, string> = { [LEADING]: leading, [STRIDE]: stride };
+  return SMEM_FIELDS[flavour].map((field) => {
+    const meaning = meanings[field.name];
+    return meaning ? { ...field, meaning: (value) => `${bytesMeaning(value)}, ${meaning}` } : field;
+  });
+}
+
+const SMEM_FIELDS: Record<Flavour, Field[]> = {
   tcgen05: [
     ...COMMON,
     {

@@ -227,6 +227,12 @@ export function smem(offset: number): string {
   return `smem+0x${offset.toString(16)}`;
 }
 
+/** "12, 40" or "[12,40]": row and column of an element. */
+export function parseElement(text: string): [row: number, column: number] | undefined {
+  const found = /^\s*\[?\s*(\d+)\s*[,;\s]\s*(\d+)\s*\]?\s*$/.exec(text);
+  return found ? [Number(found[1]), Number(found[2])] : undefined;
+}
+
 export function parseSmem(text: string): number | undefined {
   const found = /^\s*(?:smem\s*\+?\s*)?(0x[0-9a-f]+|\d+)\s*$/i.exec(text);
   return found ? Number(found[1]) : undefined;

@@ -10,7 +10,7 @@ import {
   storedBits,
 } from "../memory/instruction_descriptor";
 import { menu } from "../memory/parts";
-import { type Flavour, type Major, SMEM_FIELDS } from "../memory/smem_descriptor";
+import { type Flavour, type Major, smemFields } from "../memory/smem_descriptor";
 import type { Tile } from "./data";
 import { fieldEditor, numberInput } from "./field_table";
 import { type DescriptorQuestion, type Layout, layoutOfDescriptor, refused } from "./layout";
@@ -82,6 +82,14 @@ export function layoutOf(d: Descriptor, windowBytes: number): Layout {
   }
 }
 
+function majorOf(d: Descriptor): Major {
+  try {
+    return questionOf(d).major;
+  } catch {
+    return d.major;
+  }
+}
+
 export interface DescriptorPanel {
   smem: HTMLElement;
   instruction: HTMLElement;
@@ -149,9 +157,10 @@ export function descriptorPanel(changed: (descriptor: Descriptor) => void): Desc
       wgmma.hidden = next.flavour === "tcgen05";
       kind.show(next.kind);
       group.show(String(next.ctaGroup) as "1" | "2");
-      bits.show(next.bits, SMEM_FIELDS[next.flavour]);
+      bits.show(next.bits, smemFields(next.bits, next.flavour, majorOf(next)));
       idesc.show(BigInt(next.idesc), instructionFields(next.kind));
-      shape.textContent = shapeText(next);
+      const from = next.flavour === "tcgen05" ? ": shape and major from the instruction descriptor" : "";
+      shape.textContent = `In this CTA: ${shapeText(next)}${from}.`;
       const { text, bad } = instructionText(next);
       verdict.textContent = text;
       verdict.className = bad ? "ssm-error" : "smv-note";
@@ -159,12 +168,12 @@ export function descriptorPanel(changed: (descriptor: Descriptor) => void): Desc
   };
 }
 
-function shapeText(d: Descriptor): string {
+/** "A, M 64 × K 16 f16, K-major" */
+export function shapeText(d: Descriptor): string {
   try {
     const { rows, k, element, major } = questionOf(d);
     const side = d.operand === "A" ? "M" : "N";
-    const from = d.flavour === "tcgen05" ? ", from the instruction descriptor" : "";
-    return `${d.operand} in this CTA: ${side} ${rows} × K ${k} of ${element}, ${major}-major${from}.`;
+    return `${d.operand}, ${side} ${rows} × K ${k} ${element}, ${major}-major`;
   } catch (error) {
     return `▲ ${(error as Error).message}`;
   }

@@ -2,13 +2,16 @@
 
 import { h } from "../core";
 import { definitions, findingParts, type Row } from "../memory/parts";
+import { short } from "../memory/words";
 import { type Area, type FrameInfo, LINE, smem, WRITTEN } from "./data";
-import type { Layout, MapQuestion } from "./layout";
+import type { Element, Layout, MapQuestion } from "./layout";
 import { boxRow } from "./layout";
-import { numbersIn, numbersText, pieceText, swizzleText } from "./words";
+import { numbersIn, numbersText, pieceText, swizzleRows } from "./words";
 
 export interface Looked {
   layout: Layout;
+  /** The element that was asked for. */
+  element: Element | undefined;
   frame: FrameInfo | undefined;
   areas: readonly Area[];
   bytes: (address: number) => ArrayLike<number> | undefined;
@@ -36,6 +39,16 @@ function isSet(mask: number, byte: number): boolean {
   return ((mask >>> byte) & 1) === 1;
 }
 
+/** Where one element lies, and what it holds. */
+function elementRow({ layout, bytes }: Looked, { row, column, address, chunk }: Element): Row {
+  const { elementBits, element } = layout;
+  const found = bytes(chunk);
+  const number = found && numbersIn(found, element)[Math.floor(((address - chunk) * 8) / elementBits)];
+  const value = number === undefined || elementBits < 8 ? "" : `, holds ${short(number)}`;
+  const place = `${smem(address)}, bank ${((address % LINE) / 4) | 0}${value}`;
+  return [`[${row},${column}]`, place];
+}
+
 export function chunkRows(looked: Looked, address: number): Row[] {
   const { layout } = looked;
   const piece = layout.byAddress.get(address);
@@ -47,7 +60,8 @@ export function chunkRows(looked: Looked, address: number): Row[] {
       ["in the tile", pieceText(layout, piece)],
       ["read as", `number ${piece.order + 1} of ${layout.pieces.length}`],
     );
-    rows.push(["swizzle", swizzleText(layout, address)]);
+    if (looked.element) rows.unshift(elementRow(looked, looked.element));
+    rows.push(...swizzleRows(layout, address));
     if (looked.box) rows.push(["global memory", globalText(looked, piece.line, piece.global, piece.inside)]);
   }
   const mask = looked.written(address) ?? WRITTEN;

@@ -1,7 +1,7 @@
 // What the two sides show: an operand by its descriptor, a box by its tensor map, or plain rows; and edits of them.
 
 import type { Area, FrameInfo, Launch, TensorMap, Tile } from "./data";
-import { COMMON, type Descriptor, descriptorOf, layoutOf } from "./descriptor_panel";
+import { COMMON, type Descriptor, descriptorOf, layoutOf, shapeText } from "./descriptor_panel";
 import { type Layout, refused } from "./layout";
 import { layoutOfEdit, type MapEdit } from "./map_panel";
 import { layoutOfRaw, type RawEdit } from "./raw_panel";
@@ -18,6 +18,8 @@ export class Editor {
   map: MapEdit | undefined;
   raw: RawEdit = { name: "", start: 1024, bytes: 1024, pitch: 128, element: "f16", swizzle: "none" };
   layout: Layout = refused([]);
+  /** Whether a reader has changed what the launch has. */
+  edited = false;
   #bytes = 0;
 
   /** Another launch: what it has most of is shown first. */
@@ -44,8 +46,15 @@ export class Editor {
     this.show(change.descriptor ? "descriptor" : change.map ? "map" : "raw");
   }
 
+  /** An edit of the reader's. */
+  change(change: Parameters<Editor["edit"]>[0]): void {
+    this.edit(change);
+    this.edited = !change.raw;
+  }
+
   openArea({ name, start, bytes }: Pick<Area, "name" | "start" | "bytes">): void {
     this.tile = -1;
+    this.edited = false;
     this.edit({ raw: { ...this.raw, name, start, bytes } });
   }
 
@@ -53,6 +62,7 @@ export class Editor {
     const chosen = facts.tiles[id];
     if (!chosen) return;
     this.tile = id;
+    this.edited = false;
     const boxOf = (tile: Tile): MapEdit | undefined => {
       const map = maps[tile.map];
       return map && { map, coordinates: lastCoordinates(tile.id, map, facts, frame), base: tile.start };
@@ -72,6 +82,16 @@ export class Editor {
       const map = boxOf(chosen);
       if (map) this.edit({ map });
     }
+  }
+
+  /** What is shown, in words. */
+  title(tiles: readonly Tile[]): string {
+    if (this.from === "raw") return this.raw.name || "plain rows";
+    if (this.from === "map" && this.map)
+      return `${this.map.map.name} at (${this.map.coordinates.join(", ")})`;
+    const tile = tiles[this.tile];
+    const same = tile?.source === "descriptor" && descriptorOf(tile).bits === this.descriptor.bits;
+    return same && tile.operand === this.descriptor.operand ? tile.name : shapeText(this.descriptor);
   }
 
   #relayout(): void {

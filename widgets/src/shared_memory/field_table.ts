@@ -41,18 +41,26 @@ export function fieldEditor(title: string, width: number, changed: (bits: bigint
           { class: "sg-select", "aria-label": label },
           ...withCurrent(choices, raw).map(([value, text]) => h("option", { value }, `${value}: ${text}`)),
         )
-      : h("input", { class: "sg-field ssm-number", type: "number", min: 0, step: unit, "aria-label": label });
+      : h("input", { class: "sg-field ssm-number", type: "text", inputmode: "numeric", "aria-label": label });
+    const set = (value: number) => attempt(() => writeField(bits, field, value));
     control.value = String(raw * unit);
-    control.addEventListener("change", () =>
-      attempt(() => writeField(bits, field, Number(control.value) / unit)),
-    );
+    if (!choices) control.title = "decimal, or hexadecimal as 0x…; ↑ and ↓ step";
+    control.addEventListener("change", () => set(Number(control.value || Number.NaN) / unit));
+    control.addEventListener("keydown", (event) => {
+      const step = { ArrowUp: 1, ArrowDown: -1 }[(event as KeyboardEvent).key];
+      if (choices || !step) return;
+      event.preventDefault();
+      set(raw + step);
+    });
+    const meaning = field.meaning(raw);
+    const named = choices?.some(([value, text]) => value === raw && text === meaning);
     return h(
       "tr",
       {},
       h("td", {}, field.name),
       h("td", { class: "smv-code" }, high > low ? `${high}:${low}` : String(low)),
       h("td", {}, control),
-      h("td", { class: "ssm-meaning" }, field.meaning(raw)),
+      h("td", { class: "ssm-meaning" }, named ? "" : meaning),
     );
   };
 

@@ -20,8 +20,8 @@ export interface Scene {
   /** Pieces with a smaller turn are lit. */
   lit: number;
   selected: number | undefined;
-  /** Bytes touched by what just happened: [start, end) */
-  touched: [number, number] | undefined;
+  /** Whether what just happened touched a chunk. */
+  touched: (address: number) => boolean;
   content: "places" | "values";
   range: Range;
   values: (address: number) => number[] | undefined;
@@ -41,7 +41,7 @@ export interface Grids {
   bytes: CellGrid;
   logical: CellGrid;
   resize(): void;
-  redraw(): void;
+  drawNow(): void;
   revealPiece(piece: Piece | undefined, address: number): void;
 }
 
@@ -104,7 +104,7 @@ function paintPiece(
   if (content === "places" || numbers)
     text(context, rect, numbers ? numbers.slice(0, 2).map(shortNumber).join(" ") : label);
   context.globalAlpha = 1;
-  if (touched && piece.address >= touched[0] && piece.address < touched[1]) {
+  if (touched(piece.address)) {
     context.fillStyle = theme.text;
     context.fillRect(rect.x + 1, rect.y + rect.height - 3, rect.width - 2, 2);
   }
@@ -154,6 +154,17 @@ export function makeGrids(options: GridOptions, disposer: Disposer): Grids {
     context.font = `11px ${theme().codeFont}`;
     context.fillStyle = theme().muted;
   };
+  /** Two lines of a column's label, or in the corner what they mean. */
+  const head = (
+    context: CanvasRenderingContext2D,
+    rect: Rect,
+    [upper, lower]: [string, string],
+    align?: CanvasTextAlign,
+  ) => {
+    label(context);
+    text(context, { ...rect, height: 17 }, upper, align);
+    text(context, { ...rect, y: 15, height: 17 }, lower, align);
+  };
 
   const bytes: CellGrid = new CellGrid(
     {
@@ -179,13 +190,13 @@ export function makeGrids(options: GridOptions, disposer: Disposer): Grids {
       },
       paintRowHeader(context, row, rect) {
         label(context);
-        text(context, rect, `0x${(scene().layout.start + row * LINE).toString(16)}`, "right");
+        if (scene().layout.pieces.length)
+          text(context, rect, `0x${(scene().layout.start + row * LINE).toString(16)}`, "right");
       },
       paintColumnHeader(context, column, rect) {
-        label(context);
-        text(context, { ...rect, height: 17 }, `+${column * 16}`);
-        text(context, { ...rect, y: 15, height: 17 }, `${column * 4}–${column * 4 + 3}`);
+        head(context, rect, [`+${column * 16}`, `${column * 4}–${column * 4 + 3}`]);
       },
+      paintCorner: (context, rect) => head(context, rect, ["byte", "banks"], "right"),
       describe: (cell) => options.describe(addressAt(cell)),
       select: (cell) => options.select(addressAt(cell)),
     },
@@ -203,15 +214,13 @@ export function makeGrids(options: GridOptions, disposer: Disposer): Grids {
       },
       paintRowHeader(context, row, rect) {
         label(context);
-        text(context, rect, `${scene().layout.down} ${row}`, "right");
+        if (scene().layout.pieces.length) text(context, rect, `${scene().layout.down} ${row}`, "right");
       },
       paintColumnHeader(context, column, rect) {
-        label(context);
-        const { across, elementBits } = scene().layout;
-        const per = 128 / elementBits;
-        text(context, { ...rect, height: 17 }, `c${column}`);
-        text(context, { ...rect, y: 15, height: 17 }, `${across} ${column * per}–${column * per + per - 1}`);
+        const per = 128 / scene().layout.elementBits;
+        head(context, rect, [`c${column}`, `${column * per}–${column * per + per - 1}`]);
       },
+      paintCorner: (context, rect) => head(context, rect, ["chunk", scene().layout.across], "right"),
       describe: (cell) => {
         const piece = pieceAt(cell);
         return piece && options.describe(piece.address);
@@ -230,6 +239,12 @@ export function makeGrids(options: GridOptions, disposer: Disposer): Grids {
   };
   function resize(): void {
     const { layout } = scene();
+    // What is refused leaves the room as it was: the field that is being edited stays in its place.
+    if (!layout.pieces.length && bytes.geometry.rows) {
+      bytes.redraw();
+      logical.redraw();
+      return;
+    }
     bytes.setGeometry({
       rows: Math.max(0, layout.end - layout.start) / LINE,
       columns: layout.pieces.length ? CHUNKS_PER_LINE : 0,
@@ -254,9 +269,9 @@ export function makeGrids(options: GridOptions, disposer: Disposer): Grids {
     bytes,
     logical,
     resize,
-    redraw() {
-      bytes.redraw();
-      logical.redraw();
+    drawNow() {
+      bytes.drawNow();
+      logical.drawNow();
     },
     revealPiece(piece, address) {
       const { start } = scene().layout;

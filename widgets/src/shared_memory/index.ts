@@ -4,7 +4,8 @@ import "../memory/memory.css";
 import "./shared_memory.css";
 import { type Context, defineWidget, framed, type Header, makeFrame, Transport, watchTheme } from "../core";
 import { followSession } from "../memory/following";
-import { type Area, type Launch, parseSmem, smem } from "./data";
+import { type Area, type Launch, parseElement, parseSmem, smem } from "./data";
+import { elementAt } from "./layout";
 import { Model } from "./model";
 import { makeToolbar } from "./toolbar";
 import { eventsOf, granularitiesOf } from "./track";
@@ -74,14 +75,32 @@ function render({ el, source, selection, disposer }: Context): void {
   }
 
   function goTo(text: string): void {
+    const place = parseElement(text);
     const address = parseSmem(text);
     const bytes = model.launch?.bytes ?? 0;
-    if (address === undefined || address >= bytes) {
-      failed(new Error(`“${text}” is no address here: write smem+0x… below 0x${bytes.toString(16)}.`));
+    if (place) goToElement(...place);
+    else if (address !== undefined && address < bytes) {
+      frame.clearNotice();
+      goToAddress(address - (address % 16));
+    } else {
+      const forms = `write smem+0x… below 0x${bytes.toString(16)}, or row, column of the open tile`;
+      failed(new Error(`“${text}” is no place here: ${forms}.`));
+    }
+  }
+
+  function goToElement(row: number, column: number): void {
+    const { layout } = model.editor;
+    const element = elementAt(layout, row, column);
+    if (!element) {
+      const columns = (layout.chunks * 128) / layout.elementBits;
+      const size = `${layout.down} 0 to ${layout.lines - 1}, ${layout.across} 0 to ${columns - 1}`;
+      failed(new Error(`The open tile has no element [${row},${column}]: it has ${size}.`));
       return;
     }
     frame.clearNotice();
-    goToAddress(address - (address % 16));
+    select(element.chunk);
+    model.element = element;
+    redraw();
   }
 
   function goToAddress(chunk: number): void {
@@ -133,8 +152,10 @@ function render({ el, source, selection, disposer }: Context): void {
     selection.on((value, origin) => {
       const mine = value.cta === undefined || value.cta === model.launch?.cta;
       const address = mine && value.address?.startsWith("smem") ? parseSmem(value.address) : undefined;
-      model.selected = address === undefined ? undefined : address - (address % 16);
-      if (origin !== frame && model.selected !== undefined) model.openAt(model.selected);
+      const chunk = address === undefined ? undefined : address - (address % 16);
+      if (chunk === model.selected) return;
+      model.selected = chunk;
+      if (origin !== frame && chunk !== undefined) model.openAt(chunk);
       redraw();
     }),
   );

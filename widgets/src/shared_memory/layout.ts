@@ -3,6 +3,8 @@
 import {
   decodeSmemDescriptor,
   type Flavour,
+  type Major,
+  type OperandChunk,
   type OperandShape,
   operandChunks,
   smemDescriptorRemarks,
@@ -101,7 +103,7 @@ export function layoutOfDescriptor(question: DescriptorQuestion, windowBytes: nu
     }));
     const last = Math.max(...pieces.map((piece) => piece.address));
     const side = question.operand === "A" ? "m" : "n";
-    const remarks = smemDescriptorRemarks(descriptor, major);
+    const remarks = [...smemDescriptorRemarks(descriptor, major), ...sharedBytes(pieces, side, major)];
     if (last + 16 > windowBytes)
       remarks.push(
         `The operand reaches smem+0x${(last + 15).toString(16)}, behind the CTA's 0x${windowBytes.toString(16)}: ` +
@@ -121,6 +123,24 @@ export function layoutOfDescriptor(question: DescriptorQuestion, windowBytes: nu
   } catch (error) {
     return refused([(error as Error).message]);
   }
+}
+
+/** Says so where two chunks of an operand are the same bytes: an offset is too small. */
+function sharedBytes(pieces: readonly OperandChunk[], side: string, major: Major): string[] {
+  const first = new Map<number, OperandChunk>();
+  const again = pieces.filter((piece) => {
+    const known = first.has(piece.address);
+    if (!known) first.set(piece.address, piece);
+    return known;
+  });
+  const [one] = again;
+  const other = one && first.get(one.address);
+  if (!one || !other) return [];
+  const name = ({ line, chunk }: OperandChunk) => `${major === "K" ? side : "k"}${line}·c${chunk}`;
+  return [
+    `${again.length} of ${pieces.length} chunks are bytes that the operand has read before: ${name(one)} at ` +
+      `smem+0x${one.address.toString(16)} is ${name(other)}, too. An offset is too small.`,
+  ];
 }
 
 /** Rows that follow each other, their chunks permuted: by address, or by the kernel from the first row on. */
@@ -147,10 +167,30 @@ export function layoutOfRows(
     element,
     elementBits,
     down: "row",
-    across: "x",
+    across: "column",
     problems: [],
     remarks: [],
   });
+}
+
+/** The bytes of one element of the tile: of shared memory, and the chunk of 16 that they are in. */
+export interface Element {
+  row: number;
+  column: number;
+  address: number;
+  chunk: number;
+}
+
+/** Where an element lies; undefined outside the tile. */
+export function elementAt(layout: Layout, row: number, column: number): Element | undefined {
+  const per = 128 / layout.elementBits;
+  const piece = layout.pieces.find(({ line, chunk }) => line === row && chunk === Math.floor(column / per));
+  if (!piece) return undefined;
+  // Some swizzles move halves of a chunk, too; an exclusive-or undoes itself.
+  const linear = swizzleAddress(layout.swizzle, piece.address - layout.origin) & ~15;
+  const inside = Math.floor(((column % per) * layout.elementBits) / 8);
+  const address = layout.origin + swizzleAddress(layout.swizzle, linear + inside);
+  return { row, column, address, chunk: address - (address % 16) };
 }
 
 export interface MapQuestion extends MapFields {
@@ -185,7 +225,7 @@ export function layoutOfMap(question: MapQuestion): Layout {
     element: question.element,
     elementBits: question.elementBits,
     down: "row",
-    across: "x",
+    across: "column",
     problems: [],
     remarks,
   });

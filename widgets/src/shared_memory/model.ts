@@ -17,9 +17,10 @@ import {
 } from "./data";
 import type { Looked } from "./details";
 import { Editor, tileAt } from "./editor";
+import type { Element } from "./layout";
 import { questionOfMap } from "./map_panel";
 import type { Content } from "./toolbar";
-import { touchedBy } from "./track";
+import { chunkRuns, chunksOf, touchedBy } from "./track";
 import { type Facts, numbersIn } from "./words";
 
 const SAMPLED = 400; // pieces, for the range of colours
@@ -45,11 +46,15 @@ export class Model {
   info: FrameInfo | undefined;
   /** Address of the selected chunk of 16 bytes. */
   selected: number | undefined;
+  /** The element that was asked for, as long as its chunk is selected. */
+  element: Element | undefined;
   content: Content = "places";
   range: Range = { low: 0, high: 0 };
   readonly #rows: TensorWindow;
   readonly #written: TensorWindow;
   readonly #changes: Changes;
+  /** Chunks that the load or store touched that was just made. */
+  #lanes: Set<number> | undefined;
   #follows = true;
   #key = "";
 
@@ -87,7 +92,11 @@ export class Model {
   showFrame(number: number): void {
     const before = this.info?.moment;
     this.info = this.source.get<FrameInfo[]>("frames")[number];
+    const made = this.info?.accesses.find(({ when }) => when === "just made");
+    this.#lanes = made && new Set(chunkRuns(made).flatMap(([from, to]) => chunksOf(from, to)));
     if (before !== undefined && this.info?.moment !== before) this.#openUsed();
+    this.#rows.follow();
+    this.#written.follow();
     this.#changes.redraw();
   }
 
@@ -119,6 +128,10 @@ export class Model {
     return bytes && numbersIn(bytes, this.editor.layout.element);
   };
 
+  /** Whether what just happened touched these 16 bytes: of a load or store, its lanes' own addresses count. */
+  readonly isTouched = (address: number): boolean =>
+    this.#lanes?.has(address) ?? this.touched.some(([from, to]) => address < to && address + 16 > from);
+
   get touched(): [number, number][] {
     return this.facts && this.info ? touchedBy(this.facts, this.info.moment) : [];
   }
@@ -129,6 +142,7 @@ export class Model {
     const globalBase = map?.map.address ?? "0x0";
     return {
       layout,
+      element: this.element?.chunk === this.selected ? this.element : undefined,
       frame: this.info,
       areas: this.areas,
       bytes: this.bytesAt,
@@ -169,7 +183,7 @@ export class Model {
   };
 
   readonly edit = (change: Parameters<Editor["edit"]>[0]): void => {
-    this.editor.edit(change);
+    this.editor.change(change);
     this.#changes.relayout();
   };
 
@@ -178,6 +192,9 @@ export class Model {
     this.editor.openTile(id, this.facts, this.maps, this.info);
     this.#changes.opened();
   };
+
+  /** Shows the open tile as the launch has it. */
+  readonly undoEdits = (): void => this.openTile(this.editor.tile);
 
   readonly stepTile = (by: number): void => {
     const count = this.facts?.tiles.length ?? 0;

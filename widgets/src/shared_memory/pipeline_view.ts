@@ -156,14 +156,22 @@ function markSentence({ group, wait }: Mark, { groups }: Pipeline): string {
   if (group) return `commit_group closed group ${group.number}: ${bytesOf(groups, [group.number])}.`;
   const { left, completed, in_flight } = wait as Wait;
   const done = completed.length
-    ? `Group${completed.length > 1 ? "s" : ""} ${completed.join(", ")} ${completed.length > 1 ? "are" : "is"} done now, ${bytesOf(groups, completed)}.`
+    ? `Done now: ${groupsText(groups, completed)}.`
     : "Nothing had to be waited for.";
   const rest = in_flight.length
-    ? ` May still be in flight: ${in_flight.join(", ")}, ${bytesOf(groups, in_flight)}.`
+    ? ` May still be in flight: ${groupsText(groups, in_flight)}.`
     : " Nothing is in flight.";
   const which =
     left > 1 ? `all but the ${left} latest groups` : left ? "all groups but the latest" : "all groups";
   return `wait_group ${left} returns when ${which} are done. ${done}${rest}`;
+}
+
+/** "groups 1, 2 and 3 (1,536 bytes)" */
+function groupsText(groups: readonly Group[], numbers: readonly number[]): string {
+  const listed = [numbers.slice(0, -1).join(", "), numbers.at(-1)]
+    .filter((each) => each !== "")
+    .join(" and ");
+  return `group${numbers.length > 1 ? "s" : ""} ${listed} (${bytesOf(groups, numbers)})`;
 }
 
 function bytesOf(groups: readonly Group[], numbers: readonly number[]): string {

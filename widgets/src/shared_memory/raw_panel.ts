@@ -68,7 +68,8 @@ export function rawPanel(changed: (edit: RawEdit) => void): RawPanel {
       swizzle.show(edit.swizzle);
       what.textContent =
         `${edit.name || "Bytes"}: ${edit.bytes.toLocaleString("en-US")} bytes from smem+0x${edit.start.toString(16)}, ` +
-        "read as rows of this many bytes, and of chunks that the kernel permuted so. Press a variable above, or go to an address, to read others.";
+        `shown as rows of ${edit.pitch.toLocaleString("en-US")} bytes. A kernel that permutes chunks reads them so only where you choose the same permutation. ` +
+        "Press a variable above, or go to an address, to read others.";
     },
   };
 }

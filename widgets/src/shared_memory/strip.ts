@@ -2,6 +2,7 @@
 
 import { cssBackground, h, inkOn, type Look, lookOf, SvgPaint, s, uniqueId } from "../core";
 import { type Area, type FrameInfo, smem } from "./data";
+import { chunkRuns } from "./track";
 
 const BANDS: { kinds: Area["kind"][]; label: string }[] = [
   { kinds: ["reserved", "symbol", "dynamic"], label: "variables" },
@@ -50,7 +51,8 @@ export interface Strip {
 
 /** Operands of one tile lie on top of each other: the widest first. */
 export function makeStrip({ areas, bytes, width, pick }: StripOptions): Strip {
-  const height = TOP + (BANDS.length + 1) * BAND + 4;
+  const bands = BANDS.filter(({ kinds }) => areas.some((area) => kinds.includes(area.kind)));
+  const height = TOP + (bands.length + 1) * BAND + 4;
   const x = (offset: number) => LEFT + (offset / Math.max(1, bytes)) * (width - LEFT - 8);
   const defs = s("defs");
   const paint = new SvgPaint(defs, uniqueId("strip"));
@@ -69,13 +71,13 @@ export function makeStrip({ areas, bytes, width, pick }: StripOptions): Strip {
     if (x(at) + 46 < width)
       svg.append(s("text", { x: x(at) + 3, y: 11, class: "ssm-axis" }, `${at / 1024} KiB`));
   }
-  BANDS.forEach(({ kinds, label }, i) => {
+  bands.forEach(({ kinds, label }, i) => {
     const y = TOP + i * BAND;
     svg.append(s("text", { x: 2, y: y + 13, class: "ssm-axis" }, label));
     const mine = areas.filter((area) => kinds.includes(area.kind)).sort((a, b) => b.bytes - a.bytes);
     for (const area of mine) svg.append(mark(area, x, y, paint, pick));
   });
-  const now = TOP + BANDS.length * BAND;
+  const now = TOP + bands.length * BAND;
   const layer = s("g");
   svg.append(s("text", { x: 2, y: now + 13, class: "ssm-axis" }, "now"), layer);
   return {
@@ -93,10 +95,10 @@ function nowBars(
   y: number,
 ): SVGElement[] {
   const happened = touched.map(([from, to]) => bar(x, y, from, to, "ssm-touched", "just happened"));
-  const accesses = (frame?.accesses ?? []).map((access) => {
-    const mine = access.addresses.filter((_, lane) => (access.lanes >>> lane) & 1);
+  const accesses = (frame?.accesses ?? []).flatMap((access) => {
     const title = `warp ${access.warp}: access ${access.when}`;
-    return bar(x, y, Math.min(...mine), Math.max(...mine) + access.bytes, "ssm-access", title);
+    const look = access.when === "just made" ? "ssm-touched" : "ssm-access";
+    return chunkRuns(access).map(([from, to]) => bar(x, y, from, to, look, title));
   });
   const flying = (frame?.inFlight ?? []).map((one) => {
     const from = one.start & 0xffffff;
@@ -151,6 +153,26 @@ function bar(
     s("rect", { x: x(from), y: y + 3, width: Math.max(3, x(to) - x(from)), height: BAND - 6, class: name }),
   );
   return group;
+}
+
+/** What the marks in the strip's last row mean. */
+export function momentKey(): HTMLElement {
+  const marks = [
+    ["ssm-touched", "just touched"],
+    ["ssm-access", "about to be"],
+    ["ssm-flying", "copy in flight"],
+  ].flatMap(([name, text]) => {
+    const attributes = { x: 1, y: 1, width: 18, height: 11, class: name as string };
+    return [
+      s(
+        "svg",
+        { width: 20, height: 13, class: "ssm-mark-key", "aria-hidden": "true" },
+        s("rect", attributes),
+      ),
+      h("span", {}, text as string),
+    ];
+  });
+  return h("span", { class: "ssm-key" }, "now:", ...marks);
 }
 
 export function chunkKey(dark: boolean): HTMLElement {

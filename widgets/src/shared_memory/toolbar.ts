@@ -40,8 +40,9 @@ export function makeToolbar(source: Source, disposer: Disposer, actions: Actions
   const address = h("input", {
     class: "sg-field ssm-go",
     type: "text",
-    placeholder: "smem+0x…",
-    "aria-label": "Go to an address in shared memory",
+    placeholder: "smem+0x… or row, col",
+    title: "Go to an address in shared memory, or to row and column of the open tile (/)",
+    "aria-label": "Go to an address in shared memory, or to row and column of the open tile",
     spellcheck: "false",
   });
   disposer.listen(address, "keydown", (event) => {

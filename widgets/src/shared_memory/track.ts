@@ -1,7 +1,7 @@
 // The moments of a launch as the transport steps through them.
 
 import type { Granularity } from "../core";
-import { KINDS, type Kind, type Moments } from "./data";
+import { type Access, KINDS, type Kind, type Moments } from "./data";
 import type { Facts } from "./words";
 
 function stopsOf(moments: Moments, kinds: readonly Kind[]): Int32Array {
@@ -41,6 +41,23 @@ export function eventsOf(
     if (uses || touches || boxes.some((box) => inside(box.start, box.bytes))) found.push(i + 1);
   }
   return Int32Array.from(found);
+}
+
+/** Where the lanes of an access go: ranges of whole chunks of 16 bytes, ascending, [start, end) each. */
+export function chunkRuns({ addresses, lanes, bytes }: Access): [number, number][] {
+  const starts = addresses.filter((_, lane) => (lanes >>> lane) & 1).sort((a, b) => a - b);
+  const runs: [number, number][] = [];
+  for (const start of starts) {
+    const [from, to] = [start - (start % 16), Math.ceil((start + bytes) / 16) * 16];
+    const last = runs.at(-1);
+    if (last && from <= last[1]) last[1] = Math.max(last[1], to);
+    else runs.push([from, to]);
+  }
+  return runs;
+}
+
+export function chunksOf(from: number, to: number): number[] {
+  return Array.from({ length: (to - from) / 16 }, (_, i) => from + i * 16);
 }
 
 /** Byte ranges that the last of the first `moment` moments touched: [start, end) each. */

@@ -1,14 +1,15 @@
 // The picture: the window as a strip, the open tile in memory and in the matrix, the decoders below them.
 
 import { type Disposer, type Frame, h, type Theme } from "../core";
-import { noteParts } from "../memory/parts";
+import { button, noteParts } from "../memory/parts";
 import { makeBoard } from "./board";
 import type { Area } from "./data";
 import { chunkText, detailParts } from "./details";
+import type { From } from "./editor";
 import { gridTitle, makeGrids } from "./grids";
 import type { Model } from "./model";
 import { orderControl } from "./order_control";
-import { chunkKey, makeStrip, type Strip } from "./strip";
+import { chunkKey, makeStrip, momentKey, type Strip } from "./strip";
 
 export interface ViewOptions {
   frame: Frame;
@@ -36,6 +37,8 @@ export interface View {
   playOrder(): void;
 }
 
+const PLACES: Record<From, string> = { raw: "As rows", map: "In the box", descriptor: "In the matrix" };
+
 export function makeView(options: ViewOptions): View {
   const { frame, model, theme, disposer, select, pickArea, goToAddress, goToEvent, redraw } = options;
   const { editor } = model;
@@ -48,7 +51,7 @@ export function makeView(options: ViewOptions): View {
         layout: editor.layout,
         lit: order.lit,
         selected: model.selected,
-        touched: model.touched[0],
+        touched: model.isTouched,
         content: model.content,
         range: model.range,
         values: model.valuesAt,
@@ -64,6 +67,7 @@ export function makeView(options: ViewOptions): View {
   const problem = h("p", { class: "ssm-error", role: "alert" });
   const bytesTitle = h("div", { class: "sg-heading" });
   const logicalTitle = h("div", { class: "sg-heading" });
+  const undo = button("edited: undo", "Show it as the launch has it", model.undoEdits);
   const board = makeBoard({
     edited: model.edit,
     maps: () => model.maps,
@@ -80,7 +84,7 @@ export function makeView(options: ViewOptions): View {
       "div",
       { class: "ssm-sides" },
       h("div", {}, bytesTitle, grids.bytes.element),
-      h("div", {}, logicalTitle, grids.logical.element),
+      h("div", {}, h("div", { class: "ssm-title" }, logicalTitle, undo), grids.logical.element),
     ),
     order.root,
     h("div", { class: "ssm-panel" }, board.root),
@@ -124,13 +128,15 @@ export function makeView(options: ViewOptions): View {
       model.measureRange();
       const { layout, tile, from } = editor;
       drawStrip(launch.bytes);
-      key.replaceChildren(chunkKey(theme().dark));
+      if (key.dataset.dark !== String(theme().dark)) {
+        key.dataset.dark = String(theme().dark);
+        key.replaceChildren(momentKey(), chunkKey(theme().dark));
+      }
       problem.textContent = layout.problems.map((text) => `▲ ${text}`).join(" ");
-      const name =
-        from === "raw" ? editor.raw.name || "plain rows" : (facts.tiles[tile]?.name ?? "descriptor");
       bytesTitle.textContent = `In memory ${gridTitle(layout)}`;
-      logicalTitle.textContent = `${from === "map" ? "In the box" : "In the matrix"}: ${name}`;
-      grids.redraw();
+      logicalTitle.textContent = `${PLACES[from]}: ${editor.title(facts.tiles)}`;
+      undo.hidden = !editor.edited || tile < 0;
+      grids.drawNow();
       board.draw(model, theme());
       frame.details.replaceChildren(
         ...detailParts(model.looked, model.selected, goToAddress),

@@ -1,6 +1,6 @@
 // Sentences about moments, chunks and swizzles.
 
-import { whoName } from "../memory/parts";
+import { type Row, whoName } from "../memory/parts";
 import { swizzleAddress, swizzlePeriod, swizzleWords } from "../memory/swizzle";
 import { e4m3, f16, f32, short } from "../memory/words";
 import { type Code, KINDS, type Moments, smem, type Tile } from "./data";
@@ -25,7 +25,7 @@ export function momentSentence(facts: Facts, moment: number): string {
   const range = `${smem(start)} to ${smem(start + nbytes)}`;
   const carried = moments.carried[moment] as number;
   const done = carried
-    ? ` Here ${carried === 1 ? "one operation" : `${carried} operations`} issued before take effect.`
+    ? ` Here ${carried === 1 ? "one operation" : `${carried} operations`} issued before ${carried === 1 ? "takes" : "take"} effect.`
     : "";
   switch (KINDS[moments.kind[moment] as number]) {
     case "copy": {
@@ -90,13 +90,17 @@ export function pieceText(layout: Layout, piece: Piece): string {
   return `${layout.down} ${piece.line}, ${layout.across} ${first}–${first + per - 1}`;
 }
 
-/** The swizzle at one address, in bits: what the pattern does there. */
-export function swizzleText(layout: Layout, address: number): string {
-  if (layout.swizzle === "none") return "no swizzle: bytes lie as they are counted";
+/** The swizzle at one address: what it moves where, and which bits of the address say so. */
+export function swizzleRows(layout: Layout, address: number): Row[] {
+  if (layout.swizzle === "none") return [["swizzle", "none: bytes lie as they are counted"]];
   const place = address - layout.origin;
   const linear = swizzleAddress(layout.swizzle, place); // an exclusive-or undoes itself
+  const [from, to] = [(linear >>> 4) & 7, (place >>> 4) & 7];
   const period = swizzlePeriod(layout.swizzle);
   const bits = Math.log2(period);
   const show = (value: number) => (value % period).toString(2).padStart(bits, "0");
-  return `${swizzleWords(layout.swizzle)}: …${show(linear)} → …${show(place)}`;
+  return [
+    ["swizzle", `chunk ${from} of 128 bytes lies at place ${to} = ${from} ^ ${from ^ to}`],
+    ["low bits", `${swizzleWords(layout.swizzle)}: ${show(linear)} → ${show(place)}`],
+  ];
 }

@@ -21,6 +21,11 @@ export class Cells {
     this.#window = new TensorWindow(source, "cells", CHUNK, count, failed);
   }
 
+  /** Asks for the cells of a new moment that were looked at in the last. */
+  follow(): void {
+    this.#window.follow();
+  }
+
   /** 128 lanes of a column; `base` is the first row of this CTA in this frame. */
   column(base: number, column: number): ArrayLike<number> | undefined {
     return this.#window.row(base + column);

@@ -64,6 +64,7 @@ function render({ el, source, selection, disposer }: Context): void {
   let rangeKey = "";
   let selected: CellPlace | undefined;
   let tile = -1;
+  let seenSelection = "";
 
   const cells = new Cells(source, () => redraw(), fail);
   const state = (): StageState | undefined =>
@@ -162,6 +163,7 @@ function render({ el, source, selection, disposer }: Context): void {
       regions,
       written: facts.launch.ctas.map((_, rank) => writtenMask(regions, rank)),
     };
+    cells.follow();
     redraw();
   }
 
@@ -214,7 +216,9 @@ function render({ el, source, selection, disposer }: Context): void {
       const rank = value.cta === undefined ? 0 : (facts?.launch.ctas.indexOf(value.cta) ?? 0);
       selected = place && rank >= 0 ? { rank, ...place } : undefined;
       if (selected) stage.setCursor(selected);
-      redraw();
+      const seen = JSON.stringify([selected, selectedWarp()]);
+      if (seen !== seenSelection) redraw();
+      seenSelection = seen;
     }),
   );
   frame.setHeader(source.get<Header>("header"));
