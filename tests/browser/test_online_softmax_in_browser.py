@@ -79,11 +79,93 @@ def test_a_tile_is_four_operations(host: Host, widget: OnlineSoftmax) -> None:
     expect(sentence).to_contain_text("multiplied by 0.")
 
 
+def test_a_whole_tile_tells_what_it_did_to_the_maximum(host: Host, widget: OnlineSoftmax) -> None:
+    page = show(host, widget)
+    run = widget.recorded
+    tops, tiles = run.states["online"].top, run.tiles.tolist()
+    step = page.locator(".sg-widget")
+    grew = []
+    for i, (split, start, end) in enumerate(tiles):
+        first = i == 0 or tiles[i - 1][0] != split
+        verb = "is" if first else "grows from" if tops[i] > tops[i - 1] else "stays"
+        if verb == "grows from":
+            grew.append(i + 1)
+        told = rf"Split {split}, tokens {start} to {end - 1}: the maximum {verb} .*; the weights add .*; d = "
+        expect(page.locator(".sg-sentence")).to_have_text(re.compile(told))
+        step.press("ArrowRight")
+        if i + 1 < len(tiles) and tiles[i + 1][0] != split:
+            step.press("ArrowRight")  # past the partial
+    marks = page.locator(".sg-mark").evaluate_all("marks => marks.map(({ title }) => title)")
+    assert [int(found[1]) for mark in marks if (found := re.match(r"tile (\d+) raises the maximum to", mark))] == grew
+
+
+def test_every_chart_has_axes_that_hold_its_values(host: Host, widget: OnlineSoftmax) -> None:
+    page = show(host, widget)
+    page.locator(".sg-widget").press("End")
+    tiles = len(widget.recorded.tiles)
+    for chart in page.locator(".sgs-chart").all():
+        high, low, first, last, unit = chart.locator("text").all_text_contents()
+        assert (first, last, unit) == ("1", str(tiles), "tile")
+        values = [float(text.replace("−", "-").replace(" %", "")) / (100 if "%" in text else 1) for text in (low, high)]
+        assert values[0] < values[1]
+        box = chart.locator("svg").bounding_box()
+        for text in chart.locator("text").all():
+            inside = text.bounding_box()
+            assert box and inside and inside["x"] >= box["x"] - 1
+            assert inside["x"] + inside["width"] <= box["x"] + box["width"] + 1
+    expect(page.locator(".sgs-heading").first).to_contain_text("Scores of the keys, natural, in tiles")
+    page.get_by_role("button", name="base 2").click()
+    expect(page.locator(".sgs-heading").first).to_contain_text("Scores of the keys, base 2, in tiles")
+
+
+def test_the_tree_needs_no_scroll_bars_for_a_few_partials(host: Host, widget: OnlineSoftmax) -> None:
+    page = show(host, widget)
+    box = page.locator(".sgs-tree-box")
+    for order in ("fold", "tree"):
+        page.get_by_label("Order of merges").select_option(order)
+        assert box.evaluate("e => [e.scrollWidth - e.clientWidth, e.offsetWidth - e.clientWidth]") == [0, 0]
+
+
+OVERLAPS = """() => {
+    const boxes = [...document.querySelectorAll(".sgs-node")].map((node) => node.getBoundingClientRect());
+    const apart = (a, b) => a.right <= b.left || b.right <= a.left || a.bottom <= b.top || b.bottom <= a.top;
+    return boxes.flatMap((a, i) => boxes.slice(i + 1).filter((b) => !apart(a, b))).length;
+}"""
+
+
+@pytest.mark.parametrize("order", ["fold", "tree", "once"])
+@pytest.mark.parametrize("splits", [5, 32])
+def test_boxes_of_the_tree_never_overlap(host: Host, splits: int, order: str) -> None:
+    batch = sglab.decode_batch([1100], num_heads=4, page_size=16, seed=3, **SMALL)  # type: ignore[arg-type]
+    page = show(host, OnlineSoftmax(batch, 0, num_splits=splits, tile=32, implementation="reference"))
+    page.get_by_label("Order of merges").select_option(order)
+    expect(page.locator(".sgs-node")).to_have_count(splits + (1 if order == "once" else splits - 1))
+    assert page.evaluate(OVERLAPS) == 0
+    box = page.locator(".sgs-tree-box")
+    assert box.evaluate("e => e.scrollWidth - e.clientWidth") == 0
+
+
+def test_merges_by_hand_hide_no_other_partial(host: Host) -> None:
+    batch = sglab.decode_batch([700], num_heads=4, page_size=16, seed=3, **SMALL)  # type: ignore[arg-type]
+    page = show(host, OnlineSoftmax(batch, 0, num_splits=5, tile=32, implementation="reference"))
+    page.get_by_label("Order of merges").select_option("hand")
+    for node in (0, 4, 1, 3):  # both pairs have s2 in their middle
+        page.locator(f"[data-node='{node}']").click()
+    expect(page.locator(".sgs-node")).to_have_count(7)
+    assert page.evaluate(OVERLAPS) == 0
+    waiting, *merged = (page.locator(f"[data-node='{node}']").bounding_box() for node in (2, 5, 6))
+    assert waiting
+    middle = waiting["x"] + waiting["width"] / 2
+    assert all(box and not box["x"] < middle < box["x"] + box["width"] for box in merged)
+
+
 def test_tiles_and_splits_are_coarser_steps(host: Host, widget: OnlineSoftmax) -> None:
     page = show(host, widget)
     sentence, frame = page.locator("output.sg-sentence"), page.locator(".sg-widget")
     frame.press("ArrowRight")
-    expect(sentence).to_contain_text("tokens 32 to 63: the weights add")
+    expect(sentence).to_contain_text(
+        re.compile("tokens 32 to 63: the maximum (grows from .* α = .*|stays .*); the weights add")
+    )
     frame.press("]")
     expect(sentence).to_contain_text("Split 0 is done")
     frame.press("End")

@@ -2,12 +2,14 @@
 
 import { cssBackground, h, lookOf, s, type Theme } from "../core";
 import type { Order, Plan } from "./merge";
+import { type Box, boxesOf } from "./merge_layout";
 import { type Base, errorText, isBad, number } from "./numbers";
 import { nodeName } from "./steps";
 
 const LEVEL = 74;
 const NODE = 56;
-const GAP = 6;
+const MAX_HEIGHT = 374; // of .sgs-tree-box, without its padding
+const SCROLL_BAR = 16;
 
 /** A partial or a merged one, as the page shows it. */
 export interface Node {
@@ -39,16 +41,15 @@ export function treeView(
   width: number,
   press: (node: number) => void,
 ): HTMLElement {
-  const places = layout(shown.plan, shown.splits);
-  const rows = 1 + Math.max(...places.map(({ row }) => row));
-  const step = width / shown.splits;
-  const boxWidth = Math.max(24, Math.min(132, step - GAP));
+  const rows = 1 + Math.max(...boxesOf(shown.plan, shown.splits, width).map(({ row }) => row));
+  const height = (rows - 1) * LEVEL + NODE;
+  const inner = height > MAX_HEIGHT ? width - SCROLL_BAR : width;
+  const boxes = boxesOf(shown.plan, shown.splits, inner);
   const centre = (node: number) => {
-    const { column, row } = places[node] as Place;
-    const wide = row > 0 ? Math.max(boxWidth, 112) : boxWidth;
-    return { x: Math.max(wide / 2, Math.min(width - wide / 2, (column + 0.5) * step)), y: row * LEVEL, wide };
+    const { x, wide, row } = boxes[node] as Box;
+    return { x, y: row * LEVEL, wide };
   };
-  const links = s("svg", { width, height: rows * LEVEL, "aria-hidden": "true", class: "sgs-links" });
+  const links = s("svg", { width: inner, height, "aria-hidden": "true", class: "sgs-links" });
   shown.plan.forEach((taken, k) => {
     const to = centre(shown.splits + k);
     const ready = shown.nodes[shown.splits + k]?.ready;
@@ -70,26 +71,8 @@ export function treeView(
     return button;
   });
   const box = h("div", { class: "sgs-tree" }, links, ...buttons);
-  box.style.height = `${(rows - 1) * LEVEL + NODE + 4}px`;
+  box.style.height = `${height}px`;
   return box;
-}
-
-interface Place {
-  column: number;
-  row: number;
-}
-
-/** A merge stands below the middle of what it takes. */
-function layout(plan: Plan, leaves: number): Place[] {
-  const places: Place[] = Array.from({ length: leaves }, (_, column) => ({ column, row: 0 }));
-  for (const taken of plan) {
-    const from = taken.map((node) => places[node] as Place);
-    places.push({
-      column: from.reduce((sum, { column }) => sum + column, 0) / from.length,
-      row: 1 + Math.max(...from.map(({ row }) => row)),
-    });
-  }
-  return places;
 }
 
 function nodeButton(shown: TreeShown, node: Node, i: number, wide: number, theme: Theme): HTMLButtonElement {

@@ -4,11 +4,13 @@ import { format, lookOf, type SvgPaint, s, type Theme } from "../core";
 import type { Recorded } from "./data";
 import { type Base, number } from "./numbers";
 
-const HEIGHT = 132;
+const HEIGHT = 148;
 const LEFT = 44;
 const RIGHT = 8;
 const TOP = 8;
 const BAND = 16;
+const AXIS = 15;
+const BAND_BOTTOM = HEIGHT - AXIS;
 
 export interface ScoresShown {
   recorded: Recorded;
@@ -38,7 +40,7 @@ export function drawScores(
   const unit = base === "2" ? 1 : Math.LN2;
   const [low, high] = extent(scores);
   const x = (token: number) => LEFT + ((width - LEFT - RIGHT) * token) / scores.length;
-  const bottom = HEIGHT - BAND - 6;
+  const bottom = BAND_BOTTOM - BAND - 6;
   const y = (score: number) => TOP + ((bottom - TOP) * (high - score)) / (high - low);
   svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
   svg.setAttribute("width", String(width));
@@ -95,7 +97,7 @@ export function drawScores(
     svg.append(
       s("rect", {
         x: from + 0.5,
-        y: HEIGHT - BAND,
+        y: BAND_BOTTOM - BAND,
         width: Math.max(1, to - from - 1),
         height: BAND - 2,
         fill: paint.fill(look),
@@ -109,7 +111,7 @@ export function drawScores(
           "text",
           {
             x: (from + to) / 2,
-            y: HEIGHT - 5,
+            y: BAND_BOTTOM - 5,
             "text-anchor": "middle",
             fill: dimmed ? theme.text : look.ink,
             class: "sgs-split",
@@ -118,11 +120,32 @@ export function drawScores(
         ),
       );
   });
-  svg.append(s("text", { x: LEFT - 5, y: HEIGHT - 5, "text-anchor": "end", class: "sgs-axis" }, "split"));
+  const legend = { x: LEFT - 5, "text-anchor": "end", class: "sgs-axis" };
+  svg.append(
+    s("text", { ...legend, y: BAND_BOTTOM - 5 }, "split"),
+    s("text", { ...legend, y: HEIGHT - 3 }, "key"),
+    ...ticks(scores.length, Math.max(2, (width - LEFT - RIGHT) / 110)).map((key) => {
+      const anchor = key === 0 ? "start" : "middle";
+      return s(
+        "text",
+        { x: x(key), y: HEIGHT - 3, "text-anchor": anchor, class: "sgs-axis" },
+        format.count(key),
+      );
+    }),
+  );
   svg.setAttribute(
     "aria-label",
     `Scores of ${format.count(scores.length)} keys, ${format.count(arrivedUntil)} arrived, from ${number(low * unit)} to ${number(high * unit)}`,
   );
+}
+
+/** About `count` round numbers from 0 on, none so near the end that it would be cut. */
+function ticks(end: number, count: number): number[] {
+  const rough = Math.max(1, end / count);
+  const unit = 10 ** Math.floor(Math.log10(rough));
+  const step = unit * ([1, 2, 5, 10].find((factor) => factor * unit >= rough) ?? 10);
+  const found = Array.from({ length: Math.floor(end / step) + 1 }, (_, i) => i * step);
+  return found.filter((key) => key === 0 || key < end * 0.98);
 }
 
 function extent(scores: ArrayLike<number>): [number, number] {

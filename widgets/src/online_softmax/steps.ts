@@ -1,7 +1,7 @@
 // What one can stand at: four operations per tile, a partial per split, then the merges.
 
 import { format, type Track } from "../core";
-import type { Recorded } from "./data";
+import type { Recorded, State } from "./data";
 import type { FormulaName } from "./formulas";
 import { leavesOf, type Plan } from "./merge";
 import { type Base, lse as lseText, number, top as topText } from "./numbers";
@@ -31,7 +31,7 @@ export interface Shown {
 }
 
 export function stepsOf(shown: Shown): Steps {
-  const { recorded, plan } = shown;
+  const { recorded, formula, plan, base } = shown;
   const moments: Moment[] = [];
   const tileEnds: number[] = [];
   const splitEnds: number[] = [];
@@ -60,6 +60,10 @@ export function stepsOf(shown: Shown): Steps {
         { id: "split", label: "split", stops: coarse },
       ],
       marks: [
+        ...raising(recorded, formula).map((step) => ({
+          at: tileEnds[step] as number,
+          label: `tile ${step + 1} raises the maximum to ${topText(recorded.state(formula, step).top, base)}`,
+        })),
         ...splitEnds.map((position, split) => ({ at: position, label: `partial of split ${split}` })),
         ...mergeEnds.map((position, index) => ({ at: position, label: `merge ${index + 1}` })),
       ],
@@ -74,6 +78,14 @@ export function stepsOf(shown: Shown): Steps {
       },
     },
   };
+}
+
+/** The tiles that raise their split's maximum, after its first. */
+function raising(recorded: Recorded, formula: FormulaName): number[] {
+  const top = (step: number) => recorded.state(formula, step).top;
+  return recorded.tiles.flatMap(({ split }, step) =>
+    step > 0 && recorded.tiles[step - 1]?.split === split && top(step) > top(step - 1) ? [step] : [],
+  );
 }
 
 function sentence({ recorded, formula, plan, base }: Shown, moment: Moment): string {
@@ -118,8 +130,17 @@ function tileSentence(
     case "rescale":
       return `${where}: d and O are multiplied by ${number(state.rescale)}.`;
     case "sum":
-      return `${where}: the weights add ${number(state.tileTotal)}; d = ${number(state.total)}.`;
+      return `${where}: ${grown(formula, before, state, base)}the weights add ${number(state.tileTotal)}; d = ${number(state.total)}.`;
   }
+}
+
+/** What a whole tile did to the maximum, for those who step tile by tile. */
+function grown(formula: FormulaName, before: number, state: State, base: Base): string {
+  if (formula === "unshifted") return "";
+  const now = topText(state.top, base);
+  if (before === Number.NEGATIVE_INFINITY) return `the maximum is ${now}; `;
+  if (!(state.top > before)) return `the maximum stays ${now}; `;
+  return `the maximum grows from ${topText(before, base)} to ${now}, α = ${number(state.rescale)}; `;
 }
 
 /** "s2", "s0 to s3", "s0, s2". */

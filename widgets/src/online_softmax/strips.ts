@@ -20,7 +20,7 @@ export function stripsAt(
     { label: "O, not divided", values: now?.o, group: "sum" },
     { label, values: normal, group: "o" },
     { label: "float64, all keys", values: whole, group: "o" },
-    { label: "difference", values: difference, group: "difference" },
+    { label: "difference of both", values: difference, group: "difference" },
   ];
 }
 

@@ -41,8 +41,9 @@ export function makeView(frame: Frame, model: Model, actions: Actions): View {
   const byHand = h("span", { class: "sgs-hand" }, "Press two partials to merge them.", undo, reset);
   const heading = (text: string, ...more: HTMLElement[]) =>
     h("div", { class: "sg-heading sgs-heading" }, text, ...more);
+  const scoresTitle = heading("");
   frame.view.append(
-    heading("Scores of the keys, in tiles"),
+    scoresTitle,
     scores,
     registers,
     history,
@@ -76,6 +77,8 @@ export function makeView(frame: Frame, model: Model, actions: Actions): View {
       tops: formula === "unshifted" ? [] : tops,
       selectedSplit,
     };
+    const line = formula === "unshifted" ? "" : " · line: running maximum m, anew in every split";
+    scoresTitle.textContent = `Scores of the keys, ${base === "2" ? "base 2" : "natural"}, in tiles${line}`;
     drawScores(scores, shown, paint, theme, width);
     registers.replaceChildren(registersView(run, formula, base, now, () => resting(model, run, moment)));
     history.replaceChildren(historyView({ recorded: run, formula, base, done }, width));
