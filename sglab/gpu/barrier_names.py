@@ -12,13 +12,14 @@ from sglab.gpu.event_kinds import event_kind
 from sglab.gpu.event_tables import CLUSTER, FAILED, MBARRIER, NAMED, Array
 
 _RANK_SHIFT = 24
+_SIZE = 8  # bytes of an mbarrier
 
 
 @dataclass(frozen=True)
 class BarrierName:
     """A barrier of a launch.
 
-    name: such as "load→mma full[1]"
+    name: such as "load→mma full[1]"; "nobody→load empty[1]" where nobody arrived, "load→nobody" where nobody waited
     cta, kind, object: as in EventLog.phases
     producers: roles that arrive at it, or issue the operations that do; consumers: roles that wait for it
     purpose: of an mbarrier: full (its first wait waits), empty (its first wait finds it free) or, unwaited for, nothing
@@ -56,6 +57,7 @@ def name_uses(uses: dict[tuple[int, int, int], BarrierUse], role_names: tuple[st
     """Names for barriers given by (CTA, kind, object), in that order. role_names: in the order in which names list
     them."""
     order = {name: index for index, name in enumerate(role_names)}
+    _complete(uses)
 
     def sort(names: set[str]) -> tuple[str, ...]:
         return tuple(sorted(names, key=lambda name: order[name]))
@@ -85,7 +87,7 @@ def _name(
         return f"{'+'.join(dict.fromkeys(producers + consumers))} barrier {number}"
     if not producers and not consumers:
         return "unused"
-    ends = f"{'+'.join(producers) or '?'}→{'+'.join(consumers) or '?'}"
+    ends = f"{'+'.join(producers) or 'nobody'}→{'+'.join(consumers) or 'nobody'}"
     place = f"[{stage}]" if stages > 1 else ""
     return f"{ends} {purpose}{place}".rstrip()
 
@@ -152,6 +154,31 @@ def _rings(uses: dict[tuple[int, int, int], BarrierUse]) -> list[list[tuple[int,
         for begin, end in zip([0, *cuts.tolist()], [*cuts.tolist(), len(keys)], strict=True):
             rings += _by_site(keys[begin:end], uses)
     return rings
+
+
+def _complete(uses: dict[tuple[int, int, int], BarrierUse]) -> None:
+    """A launch may end before both sides have used a stage of a ring. What is known of the stage beside it, which has
+    the same known side, holds for it, too."""
+    open_ = {key for key, use in uses.items() if key[1] == MBARRIER and bool(use.producers) != bool(use.consumers)}
+    while found := {key: whole for key in sorted(open_) if (whole := _whole_neighbour(key, uses)) is not None}:
+        for key, whole in found.items():
+            use = uses[key]
+            use.producers, use.consumers = use.producers or set(whole.producers), use.consumers or set(whole.consumers)
+            use.purpose = use.purpose or whole.purpose
+        open_ -= set(found)
+
+
+def _whole_neighbour(key: tuple[int, int, int], uses: dict[tuple[int, int, int], BarrierUse]) -> BarrierUse | None:
+    """The mbarrier before or behind this one in memory that is used by both sides and may be a stage of its ring."""
+    use = uses[key]
+    for offset in (-_SIZE, _SIZE):
+        other = uses.get((key[0], MBARRIER, key[2] + offset))
+        if other is None or not other.producers or not other.consumers or use.purpose not in ("", other.purpose):
+            continue
+        alike = other.producers == use.producers if use.producers else other.consumers == use.consumers
+        if alike and not (use.sites and other.sites and use.sites.isdisjoint(other.sites)):
+            return other
+    return None
 
 
 def _by_site(

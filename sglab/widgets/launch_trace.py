@@ -104,10 +104,10 @@ class ClusterTrace:
         return np.flatnonzero(self.ranks[phases.cta] >= 0)
 
     def _own_phase(self, phase: Array) -> Array:
-        """Rows in the log's phases as rows in `phases()`."""
+        """Rows in the log's phases as rows in `phases()`; what is negative (none, a failed test) stays so."""
         numbers = np.full(len(self.log.phases.event) + 1, -1, np.int64)
         numbers[self.phase_rows] = np.arange(len(self.phase_rows))
-        return np.asarray(numbers[phase])
+        return np.asarray(np.where(phase < 0, phase, numbers[phase]))
 
     def phases(self) -> Array:
         """(5, n): position, barrier, number, the event that ended it, whether an operation that it issued did."""

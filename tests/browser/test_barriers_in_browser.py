@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +18,10 @@ import torch
 from recorded_launches import mla_sm100, mla_sm100_session
 
 from sglab import gpu
+from sglab.gpu import KernelError
 from sglab.gpu.event_tables import MBARRIER
+from sglab.gpu.events import EventLog
+from sglab.labs.pipelines import Pipeline
 from sglab.widgets import Barriers, WarpRoles, selection
 
 TESTS = Path(__file__).parent.parent
@@ -37,6 +42,20 @@ def show(host: Host, widget: Barriers) -> Page:
     host.show(widget)
     expect(host.page.locator(".sg-timeline-label").first).to_be_visible()
     return host.page
+
+
+@cache
+def pipeline() -> EventLog:
+    return Pipeline("2_stages", tiles=4).record()
+
+
+def part_lists(page: Page) -> dict[str, list[str]]:
+    """The lists of the details, by their headings."""
+    pairs = page.locator(".sg-details").evaluate(
+        "pane => [...pane.querySelectorAll('.sg-part + ul')].map(list => "
+        "[list.previousElementSibling.textContent, [...list.children].map(entry => entry.textContent)])"
+    )
+    return dict(pairs)
 
 
 def line(page: Page, name: str) -> dict[str, str]:
@@ -131,6 +150,57 @@ def test_who_waits_and_since_when(host: Host, widget: Barriers) -> None:
     assert line(page, name)["waiting"].split() == ["w8", f"{middle - int(waits.since[row]):,}"]
 
 
+def test_who_has_arrived_and_who_has_still_to(host: Host) -> None:
+    """Four warps free a stage of the lesson's pipeline; behind the second one's arrival two are missing."""
+    log = pipeline()
+    (barrier,) = (each for each in log.roles.barriers if each.name == "compute→load empty[0]")
+    table = log.barriers
+    mine = np.flatnonzero((table.kind == MBARRIER) & (table.object == barrier.object))
+    arrive = [int(table.event[row]) for row in mine if "arrive" in log.code.rows[log.pc[table.event[row]]][1]]
+    page = show(host, Barriers(log))
+    selection.set(cta=0, barrier=f"0/mbarrier/{barrier.object:#x}", moment=arrive[1] + 1)
+    host.flush()
+    expect(page.locator(".sg-counter")).to_contain_text(f"step {arrive[1] + 1} of")
+    parts = part_lists(page)
+    assert parts["Arrived in this phase"] == [
+        f"CTA 0 warp {log.warp[each]} (compute) at {each:,}" for each in arrive[:2]
+    ]
+    assert parts["Still to arrive"] == [f"CTA 0 warp {log.warp[each]} (compute) at {each:,}" for each in arrive[2:4]]
+
+
+def test_a_released_warp_does_not_wait(host: Host) -> None:
+    """When a phase has ended, those that waited for it go on one after the other; none of them waits any more."""
+    log = pipeline()
+    (barrier,) = (each for each in log.roles.barriers if each.name == "load→compute full[0]")
+    waits, phases = log.waits, log.phases
+    (phase,) = np.flatnonzero((phases.kind == MBARRIER) & (phases.object == barrier.object) & (phases.number == 1))
+    released = np.flatnonzero(waits.phase == phase)
+    assert len(released) == 4
+    page = show(host, Barriers(log))
+    selection.set(cta=0, barrier=f"0/mbarrier/{barrier.object:#x}", moment=int(phases.position[phase]) + 1)
+    host.flush()
+    expect(page.locator(".sg-details")).to_contain_text("Nobody waits")
+    still = [int(log.warp[waits.event[row]]) for row in released if waits.event[row] > phases.position[phase]]
+    assert [entry.split(" since")[0] for entry in part_lists(page)["Released, and not gone on yet"]] == [
+        f"CTA 0 warp {warp} (compute)" for warp in still
+    ]
+    assert line(page, barrier.name)["waiting"] == ""
+
+
+def test_a_phase_that_never_ends_says_so(host: Host) -> None:
+    """Only one of four warps frees a stage: the rest of its phase never comes."""
+    session = Pipeline("one_arrival").session()
+    with suppress(KernelError):
+        session.run()
+    page = show(host, Barriers(session))
+    page.get_by_role("button", name="compute→load empty[0]", exact=True).click()
+    page.locator(".sg-widget").press("End")
+    details = page.locator(".sg-details")
+    expect(details).to_contain_text("pending3 of 4 arrivals")
+    expect(details).to_contain_text("Nobody does, as far as this was recorded.")
+    expect(details).to_contain_text("This phase does not end in the recording.")
+
+
 def test_steps_go_from_phase_to_phase_and_say_who_ended_it(host: Host, widget: Barriers) -> None:
     page = show(host, widget)
     frame, sentence = page.locator(".sg-widget"), page.locator("output.sg-sentence")
@@ -149,7 +219,7 @@ def test_a_selected_barrier_is_stepped_by_its_own_changes(host: Host, widget: Ba
     assert selection.value["barrier"].startswith("0/mbarrier/0x")
     page.locator(".sg-widget").press("Shift+ArrowRight")
     page.locator(".sg-widget").press("Shift+ArrowRight")
-    expect(page.locator(".sg-details")).to_contain_text("arrive CTA 0 warp 9 (load)")
+    expect(page.locator(".sg-details")).to_contain_text("CTA 0 warp 9 (load) arrived at")
     link = page.locator(".sg-details").get_by_role("button", name="CTA 0 warp 9 (load)").first
     link.click()
     assert selection.value["warp"] == 9

@@ -13,6 +13,7 @@ pytest.importorskip("torch")
 
 from recorded_launches import mla_sm90, mla_sm100
 
+from sglab.gpu.events import EventLog
 from sglab.widgets import WarpRoles, selection
 
 
@@ -44,6 +45,16 @@ def row_y(page: Page, label: str, nth: int = 0) -> float:
     assert row is not None
     assert canvas is not None
     return row["y"] + row["height"] / 2 - canvas["y"]
+
+
+def at_warp(log: EventLog, event: int, cta: int, warp: int) -> bool:
+    return bool(log.cta[event] == cta and log.warp[event] == warp)
+
+
+def barrier_of(log: EventLog, wait: int) -> str:
+    """The name of the barrier at which a wait was."""
+    phase = log.waits.phase[wait]
+    return log.roles.barrier(int(log.phases.cta[phase]), int(log.phases.kind[phase]), int(log.phases.object[phase]))
 
 
 def search(page: Page, text: str) -> None:
@@ -188,6 +199,93 @@ def test_the_stages_of_rings_are_selected_by_key_or_press(host: Host, widget: Wa
     sectors.nth(4).click()
     names = {f"0/mbarrier/{each['object']:#x}": each["name"] for each in widget.launch["barriers"] if not each["rank"]}
     assert names[selection.value["barrier"]] == "load→mma full[4]"
+
+
+def test_a_stage_tells_what_it_holds_and_leads_to_both_of_its_barriers(host: Host, widget: WarpRoles) -> None:
+    page = show(host, widget)
+    ring = page.locator(".swr-ring", has_text="load→mma ×7")
+    expect(ring.locator(".swr-stage")).to_have_text([str(stage) for stage in range(7)])
+    page.locator(".sg-widget").press("End")
+    filled = [int(each) for each in ring.locator(".swr-filled").inner_text().split()[1:]]
+    log = mla_sm100()
+    full = {each.name: each.object for each in log.roles.barriers if each.cta == 0}
+    assert filled == [int((log.phases.object == full[f"load→mma full[{stage}]"]).sum()) for stage in range(7)]
+    sector = ring.locator(".swr-sector").nth(2)
+    sector.hover()
+    expect(page.get_by_role("tooltip")).to_contain_text(f"stage 2: empty, filled {filled[2]} times")
+    expect(page.get_by_role("tooltip")).to_contain_text(f"load→mma full[2]: phase {filled[2]}, parity {filled[2] % 2}")
+    sector.click()
+    expect(page.locator(".sg-details")).to_contain_text("load→mma full[2]")
+    sector.click()
+    expect(page.locator(".sg-details")).to_contain_text("mma→load empty[2]")
+
+
+def test_a_warps_name_tells_what_it_waited_for(host: Host, widget: WarpRoles) -> None:
+    page, log = show(host, widget), mla_sm100()
+    page.locator(".sg-timeline-label", has_text="8 mma").first.click()
+    details = page.locator(".sg-details")
+    waits = log.waits
+    mine = [i for i in range(len(waits.event)) if log.cta[waits.event[i]] == 0 and log.warp[waits.event[i]] == 8]
+    length = {i: int(waits.event[i]) - int(waits.since[i]) for i in mine}
+    blocks = [i for i in mine if waits.phase[i] >= 0 and barrier_of(log, i).startswith("load→mma full[")]
+    total = sum(length[i] for i in blocks)
+    expect(details).to_contain_text(f"load→mma full[…]: {len(blocks)} ×, {total:,} instructions")
+    longest = max(mine, key=lambda i: length[i])
+    details.get_by_role("button", name=f"{length[longest]:,} instructions").click()
+    expect(page.locator(".sg-counter")).to_contain_text(f"step {int(waits.event[longest]) + 1} of")
+    expect(details).to_contain_text(f"for {length[longest]:,} instructions")
+
+
+def test_the_row_of_matrix_products_leads_to_why_they_paused(host: Host, widget: WarpRoles) -> None:
+    page = show(host, widget)
+    page.locator(".sg-timeline-label", has_text="matrix products").first.click()
+    details = page.locator(".sg-details")
+    expect(details).to_contain_text(f"operations{int((mla_sm100().mmas.event >= 0).sum())}")
+    expect(page.locator(".sg-timeline-label[aria-pressed=true]")).to_have_text("matrix products")
+    whole = visible_range(page)
+    details.get_by_role("button", name=" from ").click()
+    page.wait_for_function(f"document.querySelector('.sg-timeline').dataset.range !== '{whole[0]} {whole[1]}'")
+    details.get_by_role("button", name="CTA 0 warp 8 (mma) at").click()
+    expect(details).to_contain_text("mbarrier.try_wait")
+    expect(details).to_contain_text("released by")
+
+
+def test_a_bundle_of_bars_says_what_is_in_it_and_is_zoomed_to(host: Host, widget: WarpRoles) -> None:
+    page, log = show(host, widget), mla_sm100()
+    box = page.locator(".sg-timeline-canvas").bounding_box()
+    assert box is not None
+    events = [i for i in range(len(log)) if at_warp(log, i, 0, 9)]
+    dense = events[len(events) // 2]
+    page.mouse.click(box["x"] + box["width"] * (dense + 0.5) / len(log), box["y"] + row_y(page, "9 load"))
+    details = page.locator(".sg-details")
+    expect(details).to_contain_text("A bundle: ")
+    count = int(details.inner_text().split("A bundle: ")[1].split()[0].replace(",", ""))
+    page.locator(".sg-widget").press("z")
+    page.wait_for_function(f"!document.querySelector('.sg-timeline').dataset.range.endsWith(' {len(log)}')")
+    start, end = visible_range(page)
+    assert start <= dense <= end
+    assert sum(start - 1 <= event <= end + 1 for event in events) >= count
+
+
+def test_a_barrier_selected_elsewhere_is_told_of_and_its_warps_are_stressed(host: Host, widget: WarpRoles) -> None:
+    page = show(host, widget)
+    (barrier,) = (
+        each for each in widget.launch["barriers"] if each["name"] == "softmax→mma full[0]" and not each["rank"]
+    )
+    selection.set(cta=0, barrier=f"0/mbarrier/{barrier['object']:#x}")
+    host.flush()
+    expect(page.locator(".sg-details")).to_contain_text("Still to arrive")
+    pressed = page.locator(".sg-timeline-label[aria-pressed=true]").all_inner_texts()
+    assert {each.split()[1] for each in pressed} == {"softmax", "mma"}
+
+
+def test_an_instruction_selected_elsewhere_is_picked(host: Host, widget: WarpRoles) -> None:
+    page, log = show(host, widget), mla_sm100()
+    event = next(i for i in range(3000, len(log)) if at_warp(log, i, 0, 9))
+    selection.set(cta=0, warp=9, moment=event + 1)
+    host.flush()
+    expect(page.locator(".sg-details")).to_contain_text("CTA 0 warp 9 (load)")
+    expect(page.locator(".sg-details")).to_contain_text(f"event{event:,}")
 
 
 def test_selecting_a_warp_stresses_it_everywhere(host: Host, widget: WarpRoles) -> None:

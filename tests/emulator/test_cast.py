@@ -57,7 +57,7 @@ def test_a_deadlock_is_a_circle_of_roles_and_barriers(name: str) -> None:
     assert error.fault is not None and error.fault.kind == "deadlock"
     assert {wait.role for wait in error.cycle} <= {"load", "mma", "epilogue"}
     waits = next(wait for wait in error.cycle if wait.role == "load")
-    assert waits.barrier == "?→load empty[0]"  # nobody has arrived there so far
+    assert waits.barrier == "nobody→load empty[0]"  # so far
     assert f"the mbarrier {waits.barrier} at shared address" in waits.waits
     assert f"warp {waits.warp} (load) waits" in str(error)
     assert error.fault.role in {"load", "mma", "epilogue"}

@@ -10,9 +10,11 @@ torch = pytest.importorskip("torch")
 from pipelines import PIPELINES  # noqa: E402
 
 from sglab import gpu  # noqa: E402
+from sglab.gpu.barrier_names import BarrierUse, name_uses  # noqa: E402
 from sglab.gpu.events import CLUSTER, MBARRIER, NAMED, EventLog  # noqa: E402
 
 STAGES = 2
+FULL, EMPTY = BarrierUse({"load"}, {"mma"}, "full"), BarrierUse({"mma"}, {"load"}, "empty")
 PRODUCT = {"wgmma": ["mma"] * 4 + ["load"], "tcgen05": ["epilogue"] * 4 + ["load", "mma"]}
 PRODUCT["tcgen05 pair"] = PRODUCT["tcgen05"]
 
@@ -101,3 +103,18 @@ def test_kernels_without_warp_roles_compute() -> None:
     assert roles.names == ("compute",)
     assert len(roles.warps("compute")) == 8
     assert roles.of(0, 31).name == "idle"
+
+
+def test_a_stage_that_one_side_has_not_used_yet_has_the_name_of_the_stages_beside_it() -> None:
+    """The launch ended when the third stage had been filled and the second had been freed by nobody."""
+    both = {0x100: FULL, 0x108: FULL, 0x110: BarrierUse({"load"}, set()), 0x118: EMPTY}
+    both |= {0x120: BarrierUse(set(), {"load"}, "empty")}
+    names = name_uses({(0, MBARRIER, offset): use for offset, use in both.items()}, ("load", "mma"))
+    full = [f"load→mma full[{stage}]" for stage in range(3)]
+    assert [each.name for each in names] == [*full, "mma→load empty[0]", "mma→load empty[1]"]
+
+
+def test_a_barrier_whose_other_side_nobody_tells_of_says_so() -> None:
+    alone = {0x100: BarrierUse({"load"}, set()), 0x200: BarrierUse(set(), {"load"}, "empty")}
+    names = name_uses({(0, MBARRIER, offset): use for offset, use in alone.items()}, ("load",))
+    assert [each.name for each in names] == ["load→nobody", "nobody→load empty"]

@@ -1,6 +1,7 @@
 // What stands beside a barrier's name: phase, pending arrivals, bytes under way and who waits, at the current step.
 
 import { cssBackground, format, h, type Look, ROLE_LOOKS } from "../core";
+import { waited } from "../launch/barrier_details";
 import type { Launch } from "../launch/data";
 import { roleName, warpAndRole } from "../launch/names";
 import type { BarrierState, Waiter } from "../launch/states";
@@ -35,7 +36,7 @@ export function makeCells(): Cells {
   return {
     element: h("div", { class: "sbr-cells" }, phase, pending, tx, waiting),
     show(launch, state, position) {
-      const { waiting: waiters, ...rest } = state;
+      const { waiting: waiters, released: _, ...rest } = state;
       const key = Object.values(rest).join();
       const first = waiters[0];
       const waitingKey = waiters.map(({ row, since }) => `${row} ${since}`).join();
@@ -55,7 +56,7 @@ export function makeCells(): Cells {
 
 function phaseParts({ ended, parity, fresh }: BarrierState): (HTMLElement | string)[] {
   if (fresh && ended === 0) return ["–"];
-  const bit = h("i", { class: parity ? "sbr-bit sbr-one" : "sbr-bit", title: `phase bit ${parity}` });
+  const bit = h("i", { class: parity ? "sbr-bit sbr-one" : "sbr-bit", title: `parity ${parity}` });
   return [bit, String(ended)];
 }
 
@@ -92,19 +93,15 @@ function waitingParts(launch: Launch, waiting: Waiter[]): HTMLElement[] {
   });
 }
 
-/** For how long: in little room, instructions go without saying. */
-export function waited({ clock }: Launch, { since }: Waiter, position: number): string {
-  return clock.timed ? clock.between(since, position - 1) : format.count(Math.max(0, position - since));
-}
-
 /** The same as a sentence, for hover and screen readers. */
 export function stateText(launch: Launch, index: number, state: BarrierState, position: number): string {
   const barrier = launch.meta.barriers[index];
   const unit = barrier?.kind === "mbarrier" ? "arrival" : "thread";
   const lines = [barrier?.name ?? ""];
-  if (state.fresh) lines.push("nobody has come to it in this phase");
+  if (state.fresh)
+    lines.push(barrier?.kind === "mbarrier" ? "not initialised yet" : "nobody has come to it in this phase");
   else {
-    lines.push(`phase ${state.ended}, bit ${state.parity}`);
+    lines.push(`phase ${state.ended}, parity ${state.parity}`);
     lines.push(`${format.plural(state.pending, unit)} of ${format.count(state.expected)} pending`);
   }
   if (state.tx) lines.push(`${format.bytes(state.tx)} still to come`);
@@ -112,6 +109,8 @@ export function stateText(launch: Launch, index: number, state: BarrierState, po
     lines.push(
       `${warpAndRole(launch, waiter.row)} waits, for ${launch.clock.between(waiter.since, position - 1)}`,
     );
+  for (const { row } of state.released)
+    lines.push(`${warpAndRole(launch, row)} was released and has not gone on yet`);
   return lines.join("\n");
 }
 

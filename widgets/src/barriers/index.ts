@@ -13,6 +13,7 @@ import {
   watchTheme,
 } from "../core";
 import { AxisChoice, headerFor } from "../launch/axis_choice";
+import { barrierDetails } from "../launch/barrier_details";
 import type { Barrier, Launch } from "../launch/data";
 import { firstStep, followSession } from "../launch/follow";
 import { LaunchLoader } from "../launch/loader";
@@ -21,7 +22,6 @@ import { Relations } from "../launch/relations";
 import { BarrierStates } from "../launch/states";
 import { type Cells, cellsHeading, makeCells, stateText } from "./cells";
 import { makeControls } from "./controls";
-import { barrierDetails, hint } from "./details";
 import { barrierTimeline } from "./model";
 import { trackOf } from "./track";
 
@@ -128,9 +128,7 @@ function render(context: Context): void {
     });
     const index = chosen();
     frame.details.replaceChildren(
-      ...(index === undefined
-        ? [hint()]
-        : barrierDetails(launch, relations, index, states.at(index, step), position, toEvent)),
+      ...(index === undefined ? [hint()] : barrierDetails(launch, relations, states, index, step, toEvent)),
     );
     timeline.stress(stressed(shown, index));
   });
@@ -212,6 +210,16 @@ function render(context: Context): void {
     }),
   );
   followSession(source, transport, disposer, () => shown?.launch.clock);
+}
+
+function hint(): HTMLElement {
+  return h(
+    "p",
+    { class: "sg-note" },
+    "Press a barrier, or ↓, to see who waits for it, who has still to arrive and what happened to it. Height is the " +
+      "share of a phase's arrivals that have come, the thin line the bytes still under way, dashes mean that somebody " +
+      "waits; every other phase is shaded.",
+  );
 }
 
 /** By CTA; the cluster's own at the end. */

@@ -96,13 +96,18 @@ function oddPhases({ clock }: Launch, { progress }: BarrierStates, index: number
   return made;
 }
 
-function waitsOf({ clock }: Launch, states: BarrierStates, index: number): Spans {
+/** Until their phases end: whoever goes on later does not wait for it any more. */
+function waitsOf({ clock, waits }: Launch, states: BarrierStates, index: number): Spans {
+  const endOf = (i: number) => {
+    const phase = waits.phase[i] as number;
+    return phase < 0 ? clock.wait(i)[1] : Math.min(clock.wait(i)[1], clock.phase(phase));
+  };
   const rows = [...states.waitsOf(index)].sort((a, b) => clock.wait(a)[0] - clock.wait(b)[0]);
   if (!rows.length) return NO_SPANS;
   const all: Spans = {
     size: rows.length,
     start: Float64Array.from(rows, (i) => clock.wait(i)[0]),
-    end: Float64Array.from(rows, (i) => clock.wait(i)[1]),
+    end: Float64Array.from(rows, (i) => Math.max(clock.wait(i)[0], endOf(i))),
     look: new Uint8Array(rows.length),
     id: Uint32Array.from(rows),
   };

@@ -21,6 +21,7 @@ export type { Source } from "./source";
 export { type DType, type Numbers, sliceTensor, type Tensor } from "./tensor";
 export { type Theme, watchTheme } from "./theme";
 export {
+  firstEndingAfter,
   type Hit,
   type Links,
   NO_SPANS,

@@ -17,6 +17,9 @@ export interface Clock {
   /** A position, and the distance between two, in words. */
   at(position: number): string;
   between(from: number, to: number): string;
+  /** A place of the axis, and the length of a stretch of it, in words. */
+  point(x: number): string;
+  stretch(units: number): string;
   /** The number of an event in the launch, and moments as the shared selection counts them. */
   numberOf(index: number): number;
   momentAt(step: number): number;
@@ -36,8 +39,10 @@ export function issueClock({ events, waits, operations, phases }: LaunchTables, 
     x: (step) => step,
     stepAt: (x) => Math.round(x),
     format: (x) => format.count(Math.round(x)),
-    at: (position) => format.count(position),
-    between: (from, to) => format.plural(Math.max(0, to - from), "instruction"),
+    at: (position) => format.count(places.stepAt(position)),
+    between: (from, to) => format.plural(Math.max(0, places.stepAt(to) - places.stepAt(from)), "instruction"),
+    point: (x) => format.count(Math.round(x)),
+    stretch: (units) => format.plural(Math.round(units), "instruction"),
     numberOf: (index) => events.at[index] as number,
     momentAt: (step) => places.positionAt(step),
     stepOf: (moment) => places.stepAt(moment),

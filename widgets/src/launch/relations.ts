@@ -63,6 +63,18 @@ export class Relations {
     return this.#phasesOf[barrier] ?? [];
   }
 
+  /** Rows of the table whose warps arrive at a barrier or wait for it, ever. */
+  rowsAt(barrier: number): Set<number> {
+    const { actions, phases, events, places, meta } = this.launch;
+    const making = new Set(["init", "inval"].map((name) => meta.actions.indexOf(name)));
+    const acting = this.actionsOn(barrier).filter((row) => !making.has(actions.action[row] as number));
+    const all = [
+      ...acting.map((row) => actions.event[row] as number),
+      ...this.phasesOf(barrier).map((row) => phases.event[row] as number),
+    ];
+    return new Set(all.flatMap((event) => events.row[places.indexOf(event)] ?? []));
+  }
+
   /** What an event did to a barrier: a row of `actions`. */
   actionOf(event: number): number | undefined {
     return this.#actionOfEvent.get(event);

@@ -200,6 +200,8 @@ function timeClock(
     format: nanoseconds,
     at: (position) => format.duration(nsAt(position)),
     between: (from, to) => format.duration(Math.max(0, nsAt(to) - nsAt(Math.max(0, from - 1)))),
+    point: format.duration,
+    stretch: format.duration,
     numberOf: (index) => launch.clock.numberOf(order[index] as number),
     momentAt: (step) => (step > 0 ? launch.clock.momentAt((order[step - 1] as number) + 1) : 0),
     stepOf: (moment) => {

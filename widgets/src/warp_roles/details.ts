@@ -1,41 +1,55 @@
 // The details pane: one event with its text, its lanes, its cause and its effect; links go there.
 
-import { format, h, type Selection } from "../core";
+import { format, h, type Range, type Selection } from "../core";
+import { barrierDetails } from "../launch/barrier_details";
 import { placeText } from "../launch/code";
 import type { Launch } from "../launch/data";
-import { barrierPlace, TRACKS, warpAndRole } from "../launch/names";
+import { barrierOf, barrierPlace, rowsOf, TRACKS, warpAndRole } from "../launch/names";
 import { definitions, eventLink, linkTo, part } from "../launch/parts";
 import type { Relations } from "../launch/relations";
 import { waitedFor } from "../launch/sentences";
 import { copyPart, pageDetails } from "./page_details";
 import type { Picked, Shown } from "./shown";
+import { bundleDetails, rowDetails, type StretchJumps } from "./stretch_details";
 
 const LISTED = 8;
 
 /** Where links lead. */
-export interface Jumps {
-  numbered: (event: number) => void;
+export interface Jumps extends StretchJumps {
   barrier: (barrier: number) => void;
 }
 
+/** `view`: the stretch of the axis in view; `step`: the moment that is shown. */
 export function detailsOf(
   shown: Shown,
   picked: Picked | undefined,
   selection: Selection,
+  view: Range,
+  step: number,
   jumps: Jumps,
 ): HTMLElement[] {
-  const { launch } = shown;
-  if (picked && "event" in picked) return eventDetails(shown, picked.event, jumps);
+  const bundle = picked?.bundle ? bundleDetails(shown, picked.bundle, jumps) : [];
   const page = pageDetails(shown, selection, jumps);
-  if (picked) return [...operationDetails(launch, picked.operation, jumps), ...page];
-  return page.length ? page : [hint()];
+  if (picked && "event" in picked) return [...eventDetails(shown, picked.event, jumps), ...bundle];
+  if (picked && "operation" in picked)
+    return [...operationDetails(shown.launch, picked.operation, jumps), ...bundle, ...page];
+  if (picked) return [...page, ...bundle, ...rowDetails(shown, { ...view, row: picked.row }, jumps)];
+  if (page.length) return page;
+  const barrier = barrierOf(shown.launch, selection);
+  const { launch, relations, states, timeline } = shown;
+  if (barrier !== undefined)
+    return barrierDetails(launch, relations, states, barrier, step, (event) => jumps.numbered(event));
+  const [row, ...more] = rowsOf(launch, selection);
+  if (row === undefined || more.length) return [hint()];
+  return rowDetails(shown, { ...view, row: timeline.rowOfWarp[row] as number }, jumps);
 }
 
 function hint(): HTMLElement {
   return h(
     "p",
     { class: "sg-note" },
-    "Press an instruction, a wait or an operation in flight to see what caused it and what it caused.",
+    "Press an instruction, a wait or an operation in flight to see what caused it and what it caused; a row's name, to " +
+      "see what it did and what it waited for; a stage of a pipeline, to see its barriers.",
   );
 }
 
@@ -45,7 +59,7 @@ function eventDetails(shown: Shown, index: number, jumps: Jumps): HTMLElement[] 
   const event = events.at[index] as number;
   const { text, chain, ptxLine, kind } = code.at(events.pc[index] as number);
   const rows: [string, Node | string][] = [
-    ["event", format.count(launch.clock.numberOf(index))],
+    ["event", eventNumber(launch, index)],
     ...(launch.clock.timed ? ([["time", launch.clock.at(event)]] as [string, string][]) : []),
     ["PTX", `line ${ptxLine} · ${kind}`],
     ["lanes", lanes(events.mask[index] as number)],
@@ -62,6 +76,13 @@ function eventDetails(shown: Shown, index: number, jumps: Jumps): HTMLElement[] 
     ...effectPart(launch, relations, event, jumps),
     ...operationPart(launch, relations.operationOf(event), jumps),
   ];
+}
+
+/** As the axis counts it, and as the debugger does where that differs. */
+function eventNumber({ clock }: Launch, index: number): string {
+  const number = clock.numberOf(index);
+  if (clock.timed || number === index) return format.count(number);
+  return `${format.count(index)}; ${format.count(number)} of the launch`;
 }
 
 function operationDetails(launch: Launch, operation: number, jumps: Jumps): HTMLElement[] {
@@ -110,7 +131,7 @@ function barrierPart(launch: Launch, relations: Relations, event: number, jumps:
       ["name", linkTo(barrier.name, () => jumps.barrier(index))],
       ["place", `${barrierPlace(barrier)} of CTA ${meta.ctas[barrier.rank]}`],
       ["does", meta.actions[actions.action[action] as number] as string],
-      ["phase bit", String(actions.parity[action])],
+      ["parity", String(actions.parity[action])],
     ]),
   ];
 }

@@ -24,7 +24,11 @@ import { makeControls } from "./controls";
 import { detailsOf } from "./details";
 import { Picking } from "./picking";
 import { RingsView } from "./rings_view";
-import { hitOf, hitsOfPage, makeShown, rowsToStress, type Shown } from "./shown";
+import { hitOf, hitsOfPage, hitsOfRelations, makeShown, rowsToStress, type Shown } from "./shown";
+import { barsIn, type Stretch } from "./stretches";
+
+const BUNDLE_PX = 4; // bars within so little cannot be told apart
+const LEAST_BUNDLE = 4;
 
 function render(context: Context): void {
   const { el, source, selection, disposer } = context;
@@ -48,6 +52,11 @@ function render(context: Context): void {
       { keys: ["c"], label: "go to the cause of the selected event", run: () => pick.cause() },
       { keys: ["e"], label: "go to the first effect of the selected event", run: () => pick.effect() },
       {
+        keys: ["z"],
+        label: "zoom to the selected instruction, operation or bundle",
+        run: () => pick.zoom(),
+      },
+      {
         keys: ["/"],
         label: "search instructions, source lines and barriers",
         run: () => controls.focusSearch(),
@@ -58,6 +67,7 @@ function render(context: Context): void {
     () => shown,
     transport,
     selection,
+    () => timeline,
     frame,
     () => update.schedule(),
   );
@@ -70,7 +80,8 @@ function render(context: Context): void {
       label: "Warps",
       theme,
       tooltip: frame.tooltip,
-      describe: (hit, row) => describe(hit, row),
+      describe: (hit, row, x) => describe(hit, row, x),
+      moved: () => update.schedule(),
       select: (hit, row, x) => press(hit, row, x),
       selectRow: (row) => pick.row(row),
     },
@@ -83,7 +94,7 @@ function render(context: Context): void {
     search: (query, direction) => pick.find(query, direction),
     show: (cluster) => void loader.ask("show", { cluster }),
   });
-  const rings = new RingsView((barrier) => pick.barrier(barrier));
+  const rings = new RingsView((barrier) => pick.barrier(barrier), frame.tooltip);
   frame.toolbar.append(...controls.parts);
   frame.view.append(timeline.element, rings.element);
   frame.setHeader(source.get<Header>("header"));
@@ -95,10 +106,14 @@ function render(context: Context): void {
     return { start: at - (at - start) * factor, end: at + (end - at) * factor };
   }
 
-  function describe(hit: Hit | undefined, row: number): string | undefined {
+  function describe(hit: Hit | undefined, row: number, x: number): string | undefined {
     if (!shown) return undefined;
     const { launch, relations } = shown;
-    if (!hit) return timeline.model.rows[row]?.title;
+    if (!hit) {
+      const bundle = bundleAt(row, x);
+      const title = timeline.model.rows[row]?.title;
+      return bundle ? `${title}\nhere: ${barsIn(shown, bundle).count}; press to see which` : title;
+    }
     if (hit.layer === "wait") return waitText(launch, hit.id);
     const subject = shown.timeline.subjects[hit.row];
     return subject && "warp" in subject
@@ -106,28 +121,48 @@ function render(context: Context): void {
       : operationText(launch, hit.id);
   }
 
+  /** Bars too close to be told apart, around a place of a row. */
+  function bundleAt(row: number, x: number): Stretch | undefined {
+    if (!shown || row < 0) return undefined;
+    const reach = BUNDLE_PX * timeline.unitsPerPixel;
+    const { count, filled } = barsIn(shown, { row, start: x - reach, end: x + reach });
+    return count >= LEAST_BUNDLE ? filled : undefined;
+  }
+
   function press(hit: Hit | undefined, row: number, x: number): void {
     if (!shown) return;
     const { launch } = shown;
     const subject = hit && shown.timeline.subjects[hit.row];
+    const bundle = bundleAt(row, x);
     if (!hit && row < 0) transport.goTo(launch.clock.stepAt(x));
-    else if (!hit) pick.row(row);
+    else if (!hit) pick.row(row, bundle);
     else if (hit.layer === "wait") pick.numbered(launch.waits.event[hit.id] as number);
-    else if (subject && "warp" in subject) pick.event(hit.id);
-    else pick.operation(hit.id);
+    else if (subject && "warp" in subject) pick.event(hit.id, bundle);
+    else pick.operation(hit.id, bundle);
   }
 
   let drawn: readonly unknown[] = [];
   const update = framed(() => {
     if (!shown) return;
-    const subject = [shown, pick.picked, selection.value];
+    const { position } = transport;
+    const barrier = barrierOf(shown.launch, selection.value);
+    const { picked } = pick;
+    const open = !picked || "row" in picked; // a row is told of as far as it is in view, a barrier at this moment
+    const told = [open && timeline.range, open && barrier !== undefined && position];
+    const subject = [shown, picked, selection.value, ...told];
     if (subject.some((each, i) => each !== drawn[i])) {
-      frame.details.replaceChildren(...detailsOf(shown, pick.picked, selection.value, pick));
-      timeline.stress(rowsToStress(shown, selection.value));
-      timeline.setSelected(hitOf(timeline, shown, pick.picked));
+      frame.details.replaceChildren(
+        ...detailsOf(shown, picked, selection.value, timeline.range, position, pick),
+      );
+      timeline.stress(rowsToStress(shown, picked, selection.value));
+      timeline.setSelected(hitOf(timeline, shown, picked));
+      timeline.mark([
+        ...hitsOfPage(timeline, shown, { page: selection.value.page }),
+        ...hitsOfRelations(timeline, shown, picked),
+      ]);
       drawn = subject;
     }
-    rings.show(transport.position, barrierOf(shown.launch, selection.value));
+    rings.show(position, barrier);
   });
 
   function load(launch: Launch, moment: number | undefined): void {
@@ -155,12 +190,6 @@ function render(context: Context): void {
     transport.setGranularity("event");
     const asked = moment ?? (source.get<number>("now") < 0 ? selection.value.moment : undefined);
     if (asked !== undefined) transport.goTo(launch.clock.stepOf(asked));
-    markPage();
-  }
-
-  /** Outlines what reads the selected page. */
-  function markPage(): void {
-    timeline.mark(shown ? hitsOfPage(timeline, shown, { page: selection.value.page }) : []);
   }
 
   const loader: LaunchLoader = new LaunchLoader(context, frame, axis, {
@@ -177,10 +206,9 @@ function render(context: Context): void {
   disposer.add(
     selection.on((value, origin) => {
       if (origin !== frame) {
-        pick.forget();
+        pick.follow(value);
         if (shown && value.moment !== undefined) transport.goTo(shown.launch.clock.stepOf(value.moment));
       }
-      markPage();
       update.schedule();
     }),
   );

@@ -52,7 +52,7 @@ export function warpTimeline(launch: Launch): WarpTimeline {
       if (spans.size === 0) continue;
       rowOfTrack[rank * TRACKS.length + track] = rows.length;
       subjects.push({ track, rank });
-      rows.push(trackRow(cta, track, group, spans));
+      rows.push(trackRow(launch, cta, track, group, spans));
     }
   });
   const model: TimelineModel = {
@@ -87,11 +87,19 @@ function warpRow(launch: Launch, row: number, group: string, bars: Spans, waits:
   };
 }
 
-function trackRow(cta: number | undefined, track: number, group: string, spans: Spans): TimelineRow {
+function trackRow(
+  launch: Launch,
+  cta: number | undefined,
+  track: number,
+  group: string,
+  spans: Spans,
+): TimelineRow {
   const lanes = packLanes(spans, MOST_LANES);
+  const count = spans.id.reduce((sum, id) => sum + (launch.operations.count[id] as number), 0);
+  const drawn = "a bar for those that go together, from issue to completion";
   return {
     label: TRACKS[track] as string,
-    title: `${TRACKS[track]} of CTA ${cta}: ${format.plural(spans.size, "span")} from issue to completion`,
+    title: `${TRACKS[track]} of CTA ${cta}: ${format.plural(count, "operation")}, ${drawn}`,
     group,
     look: lookOfTrack(track),
     lanes,

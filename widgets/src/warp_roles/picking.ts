@@ -1,9 +1,10 @@
 // What the reader picks: events, operations, warps, barriers; and the ways from one to the next.
 
-import type { Selection, SelectionStore, Transport } from "../core";
+import type { Selection, SelectionStore, Timeline, Transport } from "../core";
 import { barrierKey, barrierOf, rowsOf } from "../launch/names";
 import { trailOf } from "../launch/pages";
-import type { Picked, Shown } from "./shown";
+import { hitOf, type Picked, type Shown } from "./shown";
+import type { Stretch } from "./stretches";
 
 export class Picking {
   picked: Picked | undefined;
@@ -12,6 +13,7 @@ export class Picking {
     private shown: () => Shown | undefined,
     private transport: Transport,
     private selection: SelectionStore,
+    private timeline: () => Timeline,
     /** Says who selects, so that the widget knows its own selection. */
     private origin: unknown,
     private changed: () => void,
@@ -29,7 +31,7 @@ export class Picking {
   }
 
   /** Selects an event and goes to the moment behind it. */
-  event(index: number): void {
+  event(index: number, bundle?: Stretch): void {
     const shown = this.shown();
     if (!shown || index < 0) return;
     const { launch, relations, pages } = shown;
@@ -38,12 +40,12 @@ export class Picking {
     const action = relations.actionOf(at);
     const signals = operations.barrier[relations.operationOf(at) ?? -1] ?? -1;
     const barrier = action === undefined ? signals : (actions.barrier[action] as number);
-    this.picked = { event: index };
+    this.picked = { event: index, bundle };
     this.#select(shown, events.row[index] as number, index + 1, barrier, pages.selectionOf(at));
   }
 
   /** Selects an operation and goes to where it is carried out. */
-  operation(operation: number): void {
+  operation(operation: number, bundle?: Stretch): void {
     const shown = this.shown();
     if (!shown) return;
     const { operations, places } = shown.launch;
@@ -51,7 +53,7 @@ export class Picking {
       (column) => column[operation] as number,
     ) as [number, number, number];
     const issued = operations.event[operation] as number;
-    this.picked = { operation };
+    this.picked = { operation, bundle };
     this.#select(shown, row, places.stepAt(done), barrier, shown.pages.selectionOf(issued));
   }
 
@@ -77,13 +79,13 @@ export class Picking {
   }
 
   /** A warp, or by one of its tracks a CTA. */
-  row(row: number): void {
+  row(row: number, bundle?: Stretch): void {
     const shown = this.shown();
     const subject = shown?.timeline.subjects[row];
     if (!shown || !subject) return;
     const { ctas, warps } = shown.launch.meta;
     const trail = trailOf(shown.launch, this.selection.value);
-    this.picked = undefined;
+    this.picked = { row, bundle };
     const rank = "warp" in subject ? Math.floor(subject.warp / warps) : subject.rank;
     const warp = "warp" in subject ? subject.warp % warps : undefined;
     this.selection.set({ ...trail, cta: ctas[rank], warp }, this.origin);
@@ -96,7 +98,35 @@ export class Picking {
     const { launch } = shown;
     const rank = launch.meta.barriers[barrier]?.rank ?? 0;
     const cta = launch.meta.ctas[rank] as number;
+    this.picked = undefined;
     this.selection.set({ cta, barrier: barrierKey(launch, barrier) }, this.origin);
+    this.changed();
+  }
+
+  /** What another widget selected: the warp's instruction that led to the moment, or nothing of ours. */
+  follow({ cta, warp, moment }: Selection): void {
+    this.picked = undefined;
+    const launch = this.shown()?.launch;
+    if (launch && moment !== undefined) {
+      const index = launch.clock.stepOf(moment) - 1;
+      const row = launch.events.row[index];
+      if (row !== undefined && rowsOf(launch, { cta, warp }).includes(row) && warp !== undefined)
+        this.picked = { event: index };
+    }
+    this.changed();
+  }
+
+  /** Makes a bundle, an instruction or an operation fill the view. */
+  zoom(): void {
+    const shown = this.shown();
+    if (!shown || !this.picked) return;
+    if (this.picked.bundle) this.zoomTo(this.picked.bundle);
+    else this.timeline().reveal(hitOf(this.timeline(), shown, this.picked));
+  }
+
+  zoomTo({ start, end }: Stretch): void {
+    const margin = (end - start) / 6;
+    this.timeline().glide({ start: start - margin, end: end + margin });
   }
 
   nextWarp(step: number): void {

@@ -1,10 +1,10 @@
 // The pipelines between roles as rings: a sector per stage, outside the producers' turn, inside the consumers'.
 
-import { h, type Look, ROLE_LOOKS, SvgPaint, s, uniqueId } from "../core";
+import { h, type Look, ROLE_LOOKS, SvgPaint, s, type Tooltip, uniqueId } from "../core";
 import type { Launch, Pipeline } from "../launch/data";
 import { roleName } from "../launch/names";
-import { type BarrierSteps, barrierSteps } from "../launch/progress";
-import { type Ring, ringAt, STATE_WORDS, type StageState } from "./rings";
+import { type BarrierSteps, barrierSteps, endedBy } from "../launch/progress";
+import { type Ring, ringAt, STATE_WORDS, type Stage, type StageState } from "./rings";
 
 const SIZE = 112;
 const MIDDLE = SIZE / 2;
@@ -17,6 +17,7 @@ interface Drawn {
   svg: SVGSVGElement;
   sectors: SVGPathElement[];
   texts: SVGTextElement[];
+  filled: HTMLElement;
   producer: SVGPathElement;
   consumer: SVGPathElement;
   /** What is drawn now. */
@@ -29,13 +30,21 @@ export class RingsView {
   #steps: BarrierSteps[] = [];
   #paint: SvgPaint | undefined;
 
-  constructor(private select: (barrier: number) => void) {}
+  #launch: Launch | undefined;
+  #selected: number | undefined;
+  #step = 0;
+
+  constructor(
+    private select: (barrier: number) => void,
+    private tooltip: Tooltip,
+  ) {}
 
   load(launch: Launch): void {
+    this.#launch = launch;
     this.#steps = barrierSteps(launch);
     const defs = s("defs");
     this.#paint = new SvgPaint(defs, uniqueId("rings"));
-    this.#drawn = launch.meta.pipelines.map((pipeline) => this.#make(launch, pipeline));
+    this.#drawn = launch.meta.pipelines.map((pipeline) => this.#make(pipeline));
     this.element.replaceChildren();
     if (!this.#drawn.length) return;
     const shared = s("svg", { width: 0, height: 0, "aria-hidden": "true", class: "swr-defs" }, defs);
@@ -51,22 +60,27 @@ export class RingsView {
   }
 
   show(step: number, selected: number | undefined): void {
+    [this.#step, this.#selected] = [step, selected];
     for (const drawn of this.#drawn) this.#update(drawn, ringAt(drawn.pipeline, this.#steps, step), selected);
   }
 
-  #make(launch: Launch, pipeline: Pipeline): Drawn {
+  #make(pipeline: Pipeline): Drawn {
     const stages = pipeline.full.length;
     const svg = s("svg", { width: SIZE, height: SIZE, viewBox: `0 0 ${SIZE} ${SIZE}`, role: "img" });
-    const sectors = pipeline.full.map((barrier, i) => {
+    const sectors = pipeline.full.map((_, i) => {
       const sector = s("path", { d: sectorPath(i, stages), class: "swr-sector" });
-      sector.append(s("title", {}, launch.meta.barriers[barrier]?.name));
-      sector.addEventListener("click", () => this.select(barrier));
+      sector.addEventListener("click", () => this.#press(pipeline, i));
+      sector.addEventListener("pointermove", ({ clientX, clientY }) =>
+        this.tooltip.show(this.#tell(pipeline, i), clientX, clientY),
+      );
+      sector.addEventListener("pointerleave", () => this.tooltip.hide());
       return sector;
     });
     const texts = pipeline.full.map((_, i) => {
       const [x, y] = polar((OUTER + INNER) / 2, turn(i + 0.5, stages));
-      return s("text", { x, y, class: "swr-stage" });
+      return s("text", { x, y, class: "swr-stage" }, String(i));
     });
+    const filled = h("div", { class: "swr-filled" });
     const producer = s("path", { d: "M-5,-4 L5,-4 L0,4 Z", class: "swr-turn" });
     const consumer = s("path", { d: "M-5,4 L5,4 L0,-4 Z", class: "swr-turn" });
     svg.append(...sectors, ...texts, producer, consumer);
@@ -79,9 +93,29 @@ export class RingsView {
         {},
         pipeline.name,
         h("span", { class: "swr-stages" }, ` ${stages > 1 ? `×${stages}` : ""}`),
+        filled,
       ),
     );
-    return { pipeline, root, svg, sectors, texts, producer, consumer, key: "" };
+    return { pipeline, root, svg, sectors, texts, filled, producer, consumer, key: "" };
+  }
+
+  /** Its full barrier; pressed again, its empty one. */
+  #press({ full, empty }: Pipeline, stage: number): void {
+    const other = empty[stage];
+    this.select(this.#selected === full[stage] && other !== undefined ? other : (full[stage] as number));
+  }
+
+  /** A stage in words: what it holds, and the phases of its barriers. */
+  #tell(pipeline: Pipeline, stage: number): string {
+    const { stages } = ringAt(pipeline, this.#steps, this.#step);
+    const { state, filled } = stages[stage] as Stage;
+    const barriers = [pipeline.full[stage], pipeline.empty[stage]].flatMap((barrier) => {
+      if (barrier === undefined) return [];
+      const ended = endedBy(this.#steps[barrier] as BarrierSteps, this.#step);
+      return `${this.#launch?.meta.barriers[barrier]?.name}: phase ${ended}, parity ${ended % 2}`;
+    });
+    const times = filled === 1 ? "once" : `${filled} times`;
+    return [`stage ${stage}: ${STATE_WORDS[state]}, filled ${times}`, ...barriers].join("\n");
   }
 
   #update(drawn: Drawn, ring: Ring, selected: number | undefined): void {
@@ -89,7 +123,8 @@ export class RingsView {
     const key = JSON.stringify([ring, selected]);
     if (key === drawn.key) return;
     drawn.key = key;
-    ring.stages.forEach(({ state, filled }, i) => {
+    drawn.filled.textContent = `filled ${ring.stages.map(({ filled }) => filled).join(" ")}`;
+    ring.stages.forEach(({ state }, i) => {
       const sector = sectors[i] as SVGPathElement;
       const look = lookOf(pipeline, state);
       sector.style.fill = look && this.#paint ? this.#paint.fill(look) : "";
@@ -98,7 +133,6 @@ export class RingsView {
         selected !== undefined && (pipeline.full[i] === selected || pipeline.empty[i] === selected);
       sector.classList.toggle("swr-chosen", chosen);
       const text = texts[i] as SVGTextElement;
-      text.textContent = String(filled);
       text.style.fill = look && state !== "filling" ? look.ink : "";
       text.style.stroke = look && state !== "filling" ? look.fill : "";
     });
@@ -158,7 +192,8 @@ function legend(): HTMLElement {
   return h(
     "p",
     { class: "sg-note" },
-    "A sector is a stage; its number counts how often it was filled. Plain: empty. Light: being filled. In the producer's " +
-      "look: full. In the consumer's: being read. The outer arrow is the producer's turn, the inner one the consumer's.",
+    "A sector is a stage. Plain: empty. Light: being filled. In the producer's look: full. In the consumer's: being read. " +
+      "The outer arrow is the producer's turn, the inner one the consumer's. Press a stage for its full barrier, once " +
+      "more for its empty one; below stands how often each stage was filled.",
   );
 }

@@ -2,19 +2,27 @@
 
 import type { Hit, Selection, Timeline } from "../core";
 import type { Launch } from "../launch/data";
-import { rowsOf } from "../launch/names";
+import { barrierOf, rowsOf } from "../launch/names";
 import { PageIndex } from "../launch/pages";
 import { Relations } from "../launch/relations";
 import { Search } from "../launch/search";
+import { BarrierStates } from "../launch/states";
 import { type WarpTimeline, warpTimeline } from "./model";
+import type { Stretch } from "./stretches";
 
-/** An event, by its number among the cluster's, or an operation in flight. */
-export type Picked = { event: number } | { operation: number };
+/**
+ * An event, by its number among the cluster's, an operation in flight, or a row of the timeline; and the bundle of bars that
+ * was pressed, where they cannot be told apart.
+ */
+export type Picked = ({ event: number } | { operation: number } | { row: number }) & { bundle?: Stretch };
+
+const RELATED = 32; // as many of those released are outlined
 
 export interface Shown {
   launch: Launch;
   relations: Relations;
   pages: PageIndex;
+  states: BarrierStates;
   timeline: WarpTimeline;
   search: Search;
 }
@@ -24,6 +32,7 @@ export function makeShown(launch: Launch): Shown {
     launch,
     relations: new Relations(launch),
     pages: new PageIndex(launch),
+    states: new BarrierStates(launch),
     timeline: warpTimeline(launch),
     search: new Search(launch),
   };
@@ -31,9 +40,30 @@ export function makeShown(launch: Launch): Shown {
 
 /** The bar of what is picked. */
 export function hitOf(timeline: Timeline, shown: Shown, picked: Picked | undefined): Hit | undefined {
-  if (!picked) return undefined;
+  if (!picked || "row" in picked) return undefined;
   if ("event" in picked) return timeline.find(rowOfEvent(shown, picked.event), picked.event);
   return timeline.find(rowOfOperation(shown, picked.operation), picked.operation);
+}
+
+/** What an event has to do with: its wait, what released it, and whom it released. */
+export function hitsOfRelations(timeline: Timeline, shown: Shown, picked: Picked | undefined): Hit[] {
+  if (!picked || !("event" in picked)) return [];
+  const { launch, relations } = shown;
+  const event = launch.events.at[picked.event] as number;
+  const related = relations.phasesEndedBy(event).flatMap((phase) => relations.releasedBy(phase));
+  const cause = relations.causeOf(event);
+  const events = [
+    ...(cause === undefined ? [] : [cause]),
+    ...related.slice(0, RELATED).map((each) => each.event),
+  ];
+  const wait = relations.waitOf(event);
+  const waiting =
+    wait === undefined ? [] : [timeline.findWait(rowOfEvent(shown, picked.event), wait) ?? []].flat();
+  const bars = events.flatMap((each) => {
+    const index = launch.places.indexOf(each);
+    return index < 0 ? [] : (timeline.find(rowOfEvent(shown, index), index) ?? []);
+  });
+  return [...waiting, ...bars];
 }
 
 /** The instructions that read the selected page, and the copies that they started. */
@@ -52,15 +82,22 @@ export function hitsOfPage(timeline: Timeline, shown: Shown, selection: Selectio
   return found;
 }
 
-/** The rows that a selection means: a warp's, a CTA's, or those of the warps that read a page. */
-export function rowsToStress({ launch, pages, timeline }: Shown, selection: Selection): Set<number> {
-  const named = rowsOf(launch, selection);
+/** The rows to stress: the picked one, a warp's, those of who reads a page or has to do with a barrier, or a CTA's. */
+export function rowsToStress(shown: Shown, picked: Picked | undefined, selection: Selection): Set<number> {
+  const { launch, timeline } = shown;
+  if (picked && "row" in picked) return new Set([picked.row]);
+  const own = selection.warp === undefined ? rowsOfMany(shown, selection) : [];
+  const rows = own.length ? own : rowsOf(launch, selection);
+  return new Set(rows.map((row) => timeline.rowOfWarp[row] as number));
+}
+
+function rowsOfMany({ launch, pages, relations }: Shown, selection: Selection): number[] {
   const { events, places, reads } = launch;
   const reading = pages
     .readsOf(selection)
     .map((read) => events.row[places.indexOf(reads.event[read] as number)] as number);
-  const rows = reading.length && selection.warp === undefined ? reading : named;
-  return new Set(rows.map((row) => timeline.rowOfWarp[row] as number));
+  const barrier = barrierOf(launch, selection);
+  return reading.length || barrier === undefined ? reading : [...relations.rowsAt(barrier)];
 }
 
 function rowOfEvent({ launch, timeline }: Shown, index: number): number {

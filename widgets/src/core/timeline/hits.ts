@@ -39,6 +39,12 @@ export function barWithId({ rows }: TimelineModel, row: number, id: number): Hit
   return undefined;
 }
 
+/** The wait of a row with this id. */
+export function waitWithId({ rows }: TimelineModel, row: number, id: number): Hit | undefined {
+  const index = rows[row]?.waits?.id.indexOf(id) ?? -1;
+  return index < 0 ? undefined : { row, layer: "wait", lane: 0, index, id };
+}
+
 /** Where a span lies on the axis. */
 export function spanOf({ rows }: TimelineModel, hit: Hit): { start: number; end: number } | undefined {
   const row = rows[hit.row];

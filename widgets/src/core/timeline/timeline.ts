@@ -7,7 +7,7 @@ import type { KeyBinding } from "../keys";
 import type { Theme } from "../theme";
 import type { Tooltip } from "../tooltip";
 import { Gestures } from "./gestures";
-import { barWithId, hitAt, spanOf } from "./hits";
+import { barWithId, hitAt, spanOf, waitWithId } from "./hits";
 import { TimelineLabels } from "./labels";
 import { type Layout, layoutOf, rowAtY } from "./layout";
 import { Minimap } from "./minimap";
@@ -23,6 +23,8 @@ export interface TimelineOptions {
   tooltip: Tooltip;
   /** Hover text of a span, or of a row where there is none. */
   describe: (hit: Hit | undefined, row: number, x: number) => string | undefined;
+  /** What is in view has changed. */
+  moved?: () => void;
   /** A span was pressed; undefined: nothing was there, at this place of the axis. */
   select: (hit: Hit | undefined, row: number, x: number) => void;
   selectRow: (row: number) => void;
@@ -103,6 +105,11 @@ export class Timeline {
     return this.#range;
   }
 
+  /** Of the axis. */
+  get unitsPerPixel(): number {
+    return span(this.#range) / this.#width;
+  }
+
   get model(): TimelineModel {
     return this.#model;
   }
@@ -126,6 +133,7 @@ export class Timeline {
   }
 
   setCursor(x: number, follow: boolean): void {
+    if (x !== this.#cursor) this.options.tooltip.hide(); // it spoke of what has moved
     this.#cursor = x;
     if (follow) this.setRange(showing(this.#range, x));
     this.redraw();
@@ -155,7 +163,10 @@ export class Timeline {
 
   setRange(range: Range): void {
     const next = clampRange(range, this.#model.length, this.#model.least);
-    if (next.start !== this.#range.start || next.end !== this.#range.end) this.#range = next;
+    if (next.start !== this.#range.start || next.end !== this.#range.end) {
+      this.#range = next;
+      this.options.moved?.();
+    }
     this.element.dataset.range = `${Math.round(this.#range.start)} ${Math.round(this.#range.end)}`;
     this.redraw();
   }
@@ -184,6 +195,11 @@ export class Timeline {
   /** The bar of a row with this id. */
   find(row: number, id: number): Hit | undefined {
     return barWithId(this.#model, row, id);
+  }
+
+  /** The wait of a row with this id. */
+  findWait(row: number, id: number): Hit | undefined {
+    return waitWithId(this.#model, row, id);
   }
 
   redraw(): void {
@@ -235,7 +251,7 @@ export class Timeline {
   }
 
   #hit(x: number, y: number): Hit | undefined {
-    const reach = (REACH * span(this.#range)) / this.#width;
+    const reach = REACH * this.unitsPerPixel;
     return hitAt(this.#model, this.#layout, this.#unitAt(x), y, reach);
   }
 
