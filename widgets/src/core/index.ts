@@ -1,3 +1,4 @@
+export { HATCHED_FROM, sharedPaint, sizeCanvas } from "./canvas";
 export { type Cell, CellGrid, type Geometry, type Rect } from "./cell_grid";
 export { type Connection, PythonError } from "./channel";
 export {
@@ -18,7 +19,7 @@ export { type Badge, type Frame, type Header, makeFrame, type Placeholder } from
 export type { KeyBinding } from "./keys";
 export { type Facet, type Selection, type SelectionStore, sameSelection } from "./selection";
 export type { Source } from "./source";
-export { type DType, type Numbers, sliceTensor, type Tensor } from "./tensor";
+export { type DType, float16, type Numbers, sliceTensor, type Tensor } from "./tensor";
 export { type Theme, watchTheme } from "./theme";
 export {
   firstEndingAfter,

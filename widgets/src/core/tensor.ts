@@ -84,13 +84,14 @@ function numbers(dtype: DType, buffer: ArrayBuffer, offset: number, count: numbe
     case "int64":
       return Float64Array.from(new BigInt64Array(buffer, offset, count), Number);
     case "float16":
-      return Float32Array.from(new Uint16Array(buffer, offset, count), halfToNumber);
+      return Float32Array.from(new Uint16Array(buffer, offset, count), float16);
     case "bfloat16":
       return bfloat16ToFloat32(new Uint16Array(buffer, offset, count));
   }
 }
 
-function halfToNumber(bits: number): number {
+/** The number that 16 bits of IEEE half precision stand for. */
+export function float16(bits: number): number {
   const sign = bits & 0x8000 ? -1 : 1;
   const exponent = (bits >> 10) & 0x1f;
   const fraction = bits & 0x3ff;

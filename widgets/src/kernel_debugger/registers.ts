@@ -1,5 +1,6 @@
 // Registers as they come: bytes of 32 lanes; and what people read: numbers in the base and type they ask for.
 
+import { float16 } from "../core";
 import type { RegisterRow, State } from "./protocol";
 
 export type NumberFormat = "auto" | "hex" | "signed" | "unsigned" | "float";
@@ -81,7 +82,7 @@ export function floatAt(view: DataView, at: number, size: number, type: string):
   if (size === 8) return view.getFloat64(at, true);
   if (size === 4) return view.getFloat32(at, true);
   const bits = view.getUint16(at, true);
-  return type === "bf16" ? widenBfloat(bits) : widenHalf(bits);
+  return type === "bf16" ? widenBfloat(bits) : float16(bits);
 }
 
 const WORD = new DataView(new ArrayBuffer(4));
@@ -89,15 +90,6 @@ const WORD = new DataView(new ArrayBuffer(4));
 function widenBfloat(bits: number): number {
   WORD.setUint32(0, bits << 16);
   return WORD.getFloat32(0);
-}
-
-function widenHalf(bits: number): number {
-  const sign = bits & 0x8000 ? -1 : 1;
-  const exponent = (bits >> 10) & 0x1f;
-  const fraction = bits & 0x3ff;
-  if (exponent === 0) return sign * fraction * 2 ** -24;
-  if (exponent === 31) return fraction ? Number.NaN : sign * Number.POSITIVE_INFINITY;
-  return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
 }
 
 export function floatText(value: number): string {

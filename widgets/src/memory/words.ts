@@ -1,5 +1,7 @@
 // 32-bit cells read as numbers: how a widget shows the raw words that cross.
 
+import { float16 } from "../core";
+
 export const FORMATS = ["f32", "f16x2", "bf16x2", "e4m3x4", "s32", "hex"] as const;
 export type Format = (typeof FORMATS)[number];
 export const FORMAT_LABELS: Record<Format, string> = {
@@ -18,15 +20,6 @@ export function f32(word: number): number {
   return scratch.getFloat32(0);
 }
 
-export function f16(bits: number): number {
-  const sign = bits & 0x8000 ? -1 : 1;
-  const exponent = (bits >> 10) & 0x1f;
-  const fraction = bits & 0x3ff;
-  if (exponent === 0) return sign * fraction * 2 ** -24;
-  if (exponent === 31) return fraction ? Number.NaN : sign * Number.POSITIVE_INFINITY;
-  return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
-}
-
 export function e4m3(bits: number): number {
   const sign = bits & 0x80 ? -1 : 1;
   const exponent = (bits >> 3) & 15;
@@ -42,7 +35,7 @@ export function numbersOf(word: number, format: Format): number[] {
     case "f32":
       return [f32(word)];
     case "f16x2":
-      return [f16(word & 0xffff), f16(word >>> 16)];
+      return [float16(word & 0xffff), float16(word >>> 16)];
     case "bf16x2":
       return [f32(word << 16), f32(word & 0xffff0000)];
     case "e4m3x4":
@@ -60,7 +53,7 @@ export function firstNumber(word: number, format: Format): number {
     case "f32":
       return f32(word);
     case "f16x2":
-      return f16(word & 0xffff);
+      return float16(word & 0xffff);
     case "bf16x2":
       return f32(word << 16);
     case "e4m3x4":

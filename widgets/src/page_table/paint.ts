@@ -1,13 +1,11 @@
 // How the cells of the three views look. Colour says which request; hatch, label and mark say it again.
 
-import { CanvasPaint, type Look, lookOf, type Rect, type Theme } from "../core";
+import { type Look, lookOf, type Rect, sharedPaint, type Theme } from "../core";
 
 export const READ = { light: "#0072B2", dark: "#56B4E9" };
 export const WRITE = { light: "#D55E00", dark: "#E69F00" };
 
 export class Painter {
-  #paints = new WeakMap<CanvasRenderingContext2D, { paint: CanvasPaint; ratio: number }>();
-
   constructor(readonly theme: () => Theme) {}
 
   look(hue: number): Look {
@@ -15,15 +13,7 @@ export class Painter {
   }
 
   fill(context: CanvasRenderingContext2D, look: Look): CanvasPattern | string {
-    return this.#paint(context).fill(look);
-  }
-
-  #paint(context: CanvasRenderingContext2D): CanvasPaint {
-    const known = this.#paints.get(context);
-    if (known?.ratio === devicePixelRatio) return known.paint;
-    const paint = new CanvasPaint(context, devicePixelRatio);
-    this.#paints.set(context, { paint, ratio: devicePixelRatio });
-    return paint;
+    return sharedPaint(context).fill(look);
   }
 
   /** Neutral ground with a border: a free page, an empty cell. */
@@ -38,7 +28,7 @@ export class Painter {
 
   /** Thin grey hatching: room that holds nothing, or padding. */
   empty(context: CanvasRenderingContext2D, { x, y, width, height }: Rect): void {
-    context.fillStyle = this.#paint(context).empty(this.theme().muted);
+    context.fillStyle = sharedPaint(context).empty(this.theme().muted);
     context.fillRect(x, y, width, height);
   }
 

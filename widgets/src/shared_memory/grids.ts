@@ -1,12 +1,12 @@
 // The two sides of a tile: its bytes as they lie in shared memory, and its logical rows; one colour per logical chunk.
 
 import {
-  CanvasPaint,
   type Cell,
   CellGrid,
   type Disposer,
   lookOf,
   type Rect,
+  sharedPaint,
   type Theme,
   type Tooltip,
 } from "../core";
@@ -50,14 +50,6 @@ const MAX_HEIGHT = 340;
 const WIDEST = 104;
 const CHUNKS_PER_LINE = LINE / 16;
 
-let shared: { ratio: number; paint: CanvasPaint } | undefined;
-
-function patterns(context: CanvasRenderingContext2D): CanvasPaint {
-  const ratio = devicePixelRatio || 1;
-  if (shared?.ratio !== ratio) shared = { ratio, paint: new CanvasPaint(context, ratio) };
-  return shared.paint;
-}
-
 /** Row (or k index) and 16-byte chunk of the matrix: "r12·c3". */
 export function pieceName({ down }: Layout, { line, chunk }: Piece): string {
   return `${down[0]}${line}·c${chunk}`;
@@ -95,7 +87,7 @@ function paintPiece(
   context.fillRect(inner.x, inner.y, inner.width, inner.height);
   if (mask !== WRITTEN) hatch(context, inner, mask, content === "values" && !mask ? theme.muted : look.ink);
   if (piece.inside < 128 / layout.elementBits) {
-    context.fillStyle = patterns(context).empty(look.ink);
+    context.fillStyle = sharedPaint(context).empty(look.ink);
     context.fillRect(inner.x, inner.y, inner.width, inner.height);
   }
   context.globalAlpha = shown ? 1 : 0.5;
@@ -116,7 +108,7 @@ function hatch(context: CanvasRenderingContext2D, rect: Rect, mask: number, ink:
   const byte = rect.width / 16;
   const { globalAlpha } = context;
   context.globalAlpha = globalAlpha * 0.45; // what is written over it stays readable
-  context.fillStyle = patterns(context).empty(ink);
+  context.fillStyle = sharedPaint(context).empty(ink);
   for (let i = 0; i < 16; i++)
     if (!((mask >>> i) & 1)) context.fillRect(rect.x + i * byte, rect.y, byte + 0.3, rect.height);
   context.globalAlpha = globalAlpha;

@@ -1,8 +1,9 @@
 // Sentences about moments, chunks and swizzles.
 
-import { type Row, whoName } from "../memory/parts";
+import { float16 } from "../core";
+import { whoName } from "../memory/parts";
 import { swizzleAddress, swizzlePeriod, swizzleWords } from "../memory/swizzle";
-import { e4m3, f16, f32, short } from "../memory/words";
+import { e4m3, f32, short } from "../memory/words";
 import { type Code, KINDS, type Moments, smem, type Tile } from "./data";
 import type { Layout, Piece } from "./layout";
 
@@ -61,7 +62,7 @@ export function numbersIn(bytes: ArrayLike<number>, element: string): number[] {
   const u32 = (i: number) => u16(i) | (u16(i + 2) << 16) | 0;
   switch (element) {
     case "f16":
-      return words(2).map((i) => f16(u16(i)));
+      return words(2).map((i) => float16(u16(i)));
     case "bf16":
       return words(2).map((i) => f32(u16(i) << 16));
     case "f32":

@@ -1,7 +1,6 @@
 // Drawing a pane on a canvas. What is drawn follows from the arguments alone.
 
-import { lookOf, type Selection, type Theme } from "../core";
-import { HATCHED_FROM, sharedPaint, sizeCanvas } from "./canvas";
+import { HATCHED_FROM, lookOf, type Selection, sharedPaint, sizeCanvas, type Theme } from "../core";
 import type { Pane, Work } from "./data";
 import { type GanttLayout, rowOf, xOf } from "./gantt";
 

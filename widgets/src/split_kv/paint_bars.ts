@@ -1,8 +1,7 @@
 // Drawing the bars of lengths with their cuts. What is drawn follows from the arguments alone.
 
-import { lookOf, type Numbers, type Theme } from "../core";
+import { HATCHED_FROM, lookOf, type Numbers, sharedPaint, sizeCanvas, type Theme } from "../core";
 import { type BarLayout, barOf, cutsOf, LABEL_HEIGHT } from "./bars";
-import { HATCHED_FROM, sharedPaint, sizeCanvas } from "./canvas";
 import type { Work } from "./data";
 
 const CUT_APART = 3.5; // px: closer cuts would hide the bar

@@ -1,6 +1,6 @@
 // One CTA's map: a canvas that is panned, zoomed, pointed at and walked with the keyboard.
 
-import { type Disposer, framed, h } from "../core";
+import { type Disposer, framed, h, sizeCanvas } from "../core";
 import { COLUMNS, LANES } from "./data";
 import { LEFT, TOP } from "./heads";
 import { paintMap } from "./paint";
@@ -56,14 +56,7 @@ export function mapView(options: MapOptions, disposer: Disposer): MapView {
     const scene = options.scene();
     if (!scene || surface.clientWidth === 0) return;
     const { width } = size();
-    const ratio = devicePixelRatio || 1;
-    const pixels = [Math.round(width * ratio), Math.round(height * ratio)] as const;
-    if (canvas.width !== pixels[0]) canvas.width = pixels[0];
-    if (canvas.height !== pixels[1]) canvas.height = pixels[1];
-    canvas.style.width = `${width}px`;
-    canvas.style.height = `${height}px`;
-    const context = canvas.getContext("2d") as CanvasRenderingContext2D;
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    const context = sizeCanvas(canvas, width, height);
     const cursor = surface.matches(":focus-visible") ? options.cursor() : undefined;
     paintMap(context, { ...scene, cursor }, size());
   };

@@ -1,6 +1,6 @@
 // Drawing one CTA's tensor memory. What is drawn follows from the arguments alone.
 
-import { CanvasPaint, type Theme } from "../core";
+import { sharedPaint, type Theme } from "../core";
 import { inkFor } from "../memory/cividis";
 import { firstNumber, textOf } from "../memory/words";
 import { COLUMNS, LANES, QUARTER } from "./data";
@@ -11,15 +11,6 @@ import { type Size, scaleOf } from "./viewport";
 
 const TEXT_FROM = 30; // px of cell width from which values are written
 const CROSS_FROM = 7;
-
-let shared: { ratio: number; paint: CanvasPaint } | undefined;
-
-/** Patterns are costly to make and serve every canvas of the page. */
-function patterns(context: CanvasRenderingContext2D): CanvasPaint {
-  const ratio = devicePixelRatio || 1;
-  if (shared?.ratio !== ratio) shared = { ratio, paint: new CanvasPaint(context, ratio) };
-  return shared.paint;
-}
 
 export function paintMap(context: CanvasRenderingContext2D, scene: Scene, size: Size): void {
   const plot = { width: size.width - LEFT, height: size.height - TOP };
@@ -33,7 +24,6 @@ export function paintMap(context: CanvasRenderingContext2D, scene: Scene, size: 
     width: x(column + columns) - x(column),
     height: y(lane + lanes) - y(lane),
   });
-  context.clearRect(0, 0, size.width, size.height);
   context.save();
   context.beginPath();
   context.rect(LEFT, TOP, plot.width, plot.height);
@@ -71,7 +61,7 @@ function paintGround(context: CanvasRenderingContext2D, scene: Scene, boxOf: Box
     const box = boxOf(0, LANES, column, columns);
     context.fillStyle = scene.theme.background;
     fill(context, box);
-    context.fillStyle = patterns(context).empty(scene.theme.muted);
+    context.fillStyle = sharedPaint(context).empty(scene.theme.muted);
     fill(context, box);
   }
 }
@@ -83,7 +73,7 @@ function paintCategories(context: CanvasRenderingContext2D, scene: Scene, boxOf:
     const category = categoryOf(scene.facts, scene.mode, r, scene.theme.dark);
     if (!category) continue;
     const box = boxOf(r.lane, r.lanes, r.column, r.columns);
-    context.fillStyle = patterns(context).fill(category.look);
+    context.fillStyle = sharedPaint(context).fill(category.look);
     fill(context, box);
     const known = labels.get(category.key);
     if (!known || box.width * box.height > known.box.width * known.box.height)

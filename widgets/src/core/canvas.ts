@@ -1,10 +1,10 @@
-// Canvases as this screen needs them.
+// Canvases as sharp as the screen, and patterns to fill them.
 
-import { CanvasPaint } from "../core";
+import { CanvasPaint } from "./colors";
 
 export const HATCHED_FROM = 3; // px: below this a hatch is noise
 
-/** A canvas that is sharp on this screen; returns its context in CSS pixels. */
+/** Sizes a canvas in CSS pixels, sharp on this screen, and empties it; returns its context in the same pixels. */
 export function sizeCanvas(
   canvas: HTMLCanvasElement,
   width: number,
