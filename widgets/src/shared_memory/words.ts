@@ -1,7 +1,7 @@
 // Sentences about moments, chunks and swizzles.
 
 import { float16 } from "../core";
-import { whoName } from "../memory/parts";
+import { type Row, whoName } from "../memory/parts";
 import { swizzleAddress, swizzlePeriod, swizzleWords } from "../memory/swizzle";
 import { e4m3, f32, short } from "../memory/words";
 import { type Code, KINDS, type Moments, smem, type Tile } from "./data";
