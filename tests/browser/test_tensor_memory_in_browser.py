@@ -102,8 +102,8 @@ def test_a_cell_tells_its_value_its_place_in_the_matrix_and_its_writer(host: Hos
     expect(details).to_contain_text("row 6, column 37 of D0 (128×64 f32)")
     value = f"{made.expected[6, 37]:g}".replace("-", "−")
     expect(details.locator("dt:text-is('f32') + dd")).to_have_text(value)
-    expect(details).to_contain_text("tcgen05.mma.cta_group::2.kind::f16 by warp 0 (mma) of CTA 0")
-    expect(details.locator("dt:text-is('ld and st by') + dd")).to_have_text("warp 2")
+    expect(details).to_contain_text("tcgen05.mma by warp 0 (mma) of CTA 0")
+    expect(details.locator("dt:text-is('ld and st by') + dd")).to_have_text("warp 2; with the shape .32x32b by lane 6")
     assert selection.value["address"] == "tmem[70,5]"
     assert selection.value["cta"] == 0
 
@@ -221,6 +221,33 @@ def test_a_kernel_without_tensor_memory_and_another_version_are_told_in_sentence
     other.version = 99
     host.show(other, "other")
     expect(host.page.locator("#other").get_by_role("alert")).to_contain_text("format 99")
+
+
+def test_details_say_since_when_by_whom_and_lead_there(host: Host) -> None:
+    widget = TensorMemory(product().session)
+    widget.go(moment_after(widget, "ld"))
+    page = show(host, widget)
+    selection.set(address="tmem[40,3]", cta=0)
+    host.flush()
+    details = page.locator(".sg-details")
+    expect(details).to_contain_text("columns 0–127")
+    since = details.locator("dt:text-is('since') + dd")
+    expect(since).to_contain_text("tcgen05.alloc by warp 0")
+    expect(details).to_contain_text("with the shape .32x32b by lane 8")
+    written = details.locator("dt:text-is('written by') + dd")
+    expect(written).to_contain_text("tcgen05.mma by warp 0")
+    written.get_by_role("button").click()
+    issued = moment_after(widget, "mma")
+    expect(page.locator(".sg-counter")).to_contain_text(f"step {issued} of")
+    assert widget.moment == issued
+    # Issued is not carried out: the cell still holds what was stored, and the MMA is on its way.
+    expect(details.locator("dt:text-is('in flight') + dd")).to_contain_text(
+        f"tcgen05.mma by warp 0 (mma) of CTA 0, step {issued}"
+    )
+    expect(written).to_contain_text("tcgen05.st")
+    page.keyboard.press("ArrowLeft")  # the focus stays in the widget
+    expect(page.locator(".sg-counter")).to_contain_text(f"step {issued - 1} of")
+    expect(details.locator("dt:text-is('next') + dd")).to_contain_text(f"step {issued}")
 
 
 def test_a_dead_kernel_is_told(host: Host) -> None:

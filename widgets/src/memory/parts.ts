@@ -1,6 +1,6 @@
 // Small pieces of the memory widgets' panes.
 
-import { h } from "../core";
+import { type Frame, h } from "../core";
 
 export type Row = [term: string, text: string | HTMLElement];
 
@@ -66,6 +66,16 @@ export function button(text: string, title: string, run: () => void): HTMLButton
   const element = h("button", { type: "button", class: "sg-button", title, "aria-label": title }, text);
   element.addEventListener("click", run);
   return element;
+}
+
+/** Shows other details; the focus stays on the button that says the same, or in the widget, where keys step. */
+export function showDetails({ details, root }: Frame, parts: readonly HTMLElement[]): void {
+  const before = document.activeElement;
+  const focused = before && before !== details && details.contains(before) ? before.textContent : undefined;
+  details.replaceChildren(...parts);
+  if (focused === undefined) return;
+  const same = [...details.querySelectorAll("button")].find(({ textContent }) => textContent === focused);
+  (same ?? root).focus({ preventScroll: true });
 }
 
 /** What to know about the whole launch, such as that it fails. */

@@ -1,7 +1,7 @@
 // The picture: the window as a strip, the open tile in memory and in the matrix, the decoders below them.
 
 import { type Disposer, type Frame, h, type Theme } from "../core";
-import { button, noteParts } from "../memory/parts";
+import { button, noteParts, showDetails } from "../memory/parts";
 import { makeBoard } from "./board";
 import type { Area } from "./data";
 import { chunkText, detailParts } from "./details";
@@ -138,10 +138,10 @@ export function makeView(options: ViewOptions): View {
       undo.hidden = !editor.edited || tile < 0;
       grids.drawNow();
       board.draw(model, theme());
-      frame.details.replaceChildren(
+      showDetails(frame, [
         ...detailParts(model.looked, model.selected, goToAddress),
         ...noteParts(info?.note ?? ""),
-      );
+      ]);
     },
   };
 }

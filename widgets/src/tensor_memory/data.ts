@@ -10,7 +10,12 @@ export const QUARTER = 32;
 export type Kind = "alloc" | "dealloc" | "st" | "ld" | "mma" | "cp" | "shift" | "commit" | "wait";
 export const KINDS: Kind[] = ["alloc", "dealloc", "st", "ld", "mma", "cp", "shift", "commit", "wait"];
 
-export const STATES = ["uninitialised", "written, not read yet", "read, needed again", "dead"] as const;
+export const STATES = [
+  "uninitialised",
+  "written, not read yet",
+  "read, needed again",
+  "dead: not read again before it is overwritten or freed",
+] as const;
 
 export interface Launch {
   kernel: string;

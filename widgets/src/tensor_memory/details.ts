@@ -3,16 +3,25 @@
 import { cssBackground, h, lookOf } from "../core";
 import { definitions, type Finding, findingParts, noteParts, type Row } from "../memory/parts";
 import { FORMAT_LABELS, FORMATS, textOf } from "../memory/words";
-import { addressText, type FrameInfo, logicalOf, type Region, regionAt, type Tile } from "./data";
 import {
+  type Allocation,
+  addressText,
+  type FrameInfo,
+  logicalOf,
+  type Region,
+  regionAt,
+  type Tile,
+} from "./data";
+import {
+  allocatorOf,
   blockTexts,
   cellTitle,
+  codeOf,
   eventText,
   type Facts,
+  reachText,
   stateText,
   tileName,
-  warpList,
-  warpsOfLane,
 } from "./words";
 
 export interface CellPlace {
@@ -40,7 +49,7 @@ function logicalRows(looked: Looked, place: CellPlace, region: Region | undefine
   return [["in the matrix", `row ${at.row}, ${columns} of ${tileName(owner)}`]];
 }
 
-export function cellRows(looked: Looked, place: CellPlace): Row[] {
+export function cellRows(looked: Looked, place: CellPlace, press: (moment: number) => HTMLElement): Row[] {
   const { facts, frame, regions } = looked;
   const { rank, lane, column } = place;
   const region = regionAt(regions, rank, lane, column);
@@ -49,18 +58,32 @@ export function cellRows(looked: Looked, place: CellPlace): Row[] {
   );
   const word = looked.word(rank, lane, column);
   const rows: Row[] = [["raw address", `0x${((lane << 16) | column).toString(16).padStart(8, "0")}`]];
-  rows.push(["allocation", allocation ? `${allocation.number}` : "free"]);
-  if (allocation) rows.push(["state", stateText(region)]);
+  const event = (moment: number) => (moment < 0 ? eventText(facts, moment) : press(moment));
+  if (allocation) {
+    rows.push(["allocation", columnsText(allocation)]);
+    rows.push(["since", event(allocatorOf(facts, frame.moment, rank, column))]);
+    rows.push(["state", stateText(region)]);
+  } else rows.push(["allocation", "free"]);
   if (region && region.state !== 0) {
     if (word !== undefined)
       for (const format of FORMATS) rows.push([FORMAT_LABELS[format], textOf(word, format)]);
     rows.push(...logicalRows(looked, place, region));
-    rows.push(["written by", eventText(facts, region.writer)]);
-    rows.push(["read by", region.reader < 0 ? "nobody since" : eventText(facts, region.reader)]);
-    rows.push(["next", region.next < 0 ? "nobody touches it again" : eventText(facts, region.next)]);
+    rows.push(["written by", event(region.writer)]);
+    rows.push(["read by", region.reader < 0 ? "nobody since" : event(region.reader)]);
   }
-  rows.push(["ld and st by", warpList(warpsOfLane(lane, facts.launch.warpsPerCta))]);
+  if (region) {
+    const late = region.next >= 0 && region.next < frame.moment;
+    rows.push([
+      late ? "in flight" : "next",
+      region.next < 0 ? "nobody touches it again" : event(region.next),
+    ]);
+  }
+  rows.push(["ld and st by", reachText(lane, facts.launch.warpsPerCta)]);
   return rows;
+}
+
+function columnsText({ number, column, columns }: Allocation): string {
+  return `${number}: columns ${column}–${column + columns - 1}`;
 }
 
 export function cellText(looked: Looked, place: CellPlace, format: (typeof FORMATS)[number]): string {
@@ -74,7 +97,7 @@ export function cellText(looked: Looked, place: CellPlace, format: (typeof FORMA
     for (const [, text] of logicalRows(looked, place, region)) lines.push(String(text));
     if (region.writer >= 0) lines.push(`written by ${eventText(facts, region.writer)}`);
   }
-  lines.push(`ld and st by ${warpList(warpsOfLane(lane, facts.launch.warpsPerCta))}`);
+  lines.push(`ld and st by ${reachText(lane, facts.launch.warpsPerCta)}`);
   return lines.join("\n");
 }
 
@@ -85,8 +108,16 @@ export function detailParts(
   dark: boolean,
   pickTile: (id: number) => void,
   select: (place: CellPlace) => void,
+  goToEvent: (event: number) => void,
 ): HTMLElement[] {
   const { facts, frame, regions } = looked;
+  const press = (moment: number): HTMLElement => {
+    const text = eventText(facts, moment);
+    const title = `${codeOf(facts, moment)?.opcode ?? ""}: go to where it was issued`;
+    const link = h("button", { type: "button", class: "sg-link", title }, text);
+    link.addEventListener("click", () => goToEvent(facts.moments.position[moment] as number));
+    return link;
+  };
   const placeOf = ({ rank, address }: Finding): CellPlace => ({
     rank: Math.min(rank, facts.launch.ctas.length - 1),
     lane: address >> 16,
@@ -99,7 +130,10 @@ export function detailParts(
   );
   if (place)
     parts.push(
-      definitions(cellTitle(facts.launch, place.rank, place.lane, place.column), cellRows(looked, place)),
+      definitions(
+        cellTitle(facts.launch, place.rank, place.lane, place.column),
+        cellRows(looked, place, press),
+      ),
     );
   else
     parts.push(

@@ -3,11 +3,18 @@
 import { COLUMNS, LANES, QUARTER } from "./data";
 import type { BoxOf, Scene } from "./scene";
 import type { Size } from "./viewport";
+import { warpList, warpsOfLane } from "./words";
 
 export const LEFT = 58;
 export const TOP = 40;
 
 export function paintHeads(context: CanvasRenderingContext2D, scene: Scene, boxOf: BoxOf, size: Size): void {
+  context.font = `11px ${scene.theme.uiFont}`;
+  context.fillStyle = scene.theme.muted;
+  context.textAlign = "right";
+  context.textBaseline = "middle";
+  context.fillText("column", LEFT - 4, TOP - 26);
+  context.fillText("lane", LEFT - 4, TOP - 12);
   paintLanes(context, scene, boxOf, size);
   paintColumns(context, scene, boxOf, size);
 }
@@ -39,7 +46,11 @@ function paintLanes(context: CanvasRenderingContext2D, scene: Scene, boxOf: BoxO
     context.rotate(-Math.PI / 2);
     context.textAlign = "center";
     context.fillStyle = theme.text;
-    context.fillText(bottom - top > 96 ? `warp % 4 = ${quarter}` : `w%4=${quarter}`, 0, 0);
+    const warps = warpList(warpsOfLane(quarter * QUARTER, scene.facts.launch.warpsPerCta));
+    const label = [warps, `warp % 4 = ${quarter}`].find(
+      (each) => context.measureText(each).width < bottom - top,
+    );
+    context.fillText(label ?? `w%4=${quarter}`, 0, 0);
     context.restore();
   }
   context.restore();

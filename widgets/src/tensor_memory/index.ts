@@ -14,6 +14,7 @@ import {
 } from "../core";
 import type { Range } from "../memory/cividis";
 import { followSession } from "../memory/following";
+import { showDetails } from "../memory/parts";
 import type { Format } from "../memory/words";
 import { Cells, writtenMask } from "./cells";
 import { makeControls, ZOOM_STEP } from "./controls";
@@ -144,8 +145,11 @@ function render({ el, source, selection, disposer }: Context): void {
       tile = tile === id ? -1 : id;
       redraw();
     };
-    frame.details.replaceChildren(
-      ...detailParts(lookedAt(now, cells), selected, tile, dark, pickTile, select),
+    showDetails(
+      frame,
+      detailParts(lookedAt(now, cells), selected, tile, dark, pickTile, select, (event) =>
+        following.goToEvent(event),
+      ),
     );
     legend.replaceChildren(...legendParts(now.facts, mode, now.shown.regions, format, range, dark));
   });

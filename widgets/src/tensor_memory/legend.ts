@@ -3,14 +3,14 @@
 import { cssBackground, h } from "../core";
 import { cssGradient, type Range } from "../memory/cividis";
 import { FORMAT_LABELS, type Format, short } from "../memory/words";
-import type { Region } from "./data";
+import { type Region, STATES } from "./data";
 import { categoryOf, type Mode } from "./looks";
 import { type Facts, tileName } from "./words";
 
 const LABELS: Record<string, string> = {
-  written: "written, not read yet",
-  read: "read, needed again",
-  dead: "dead: not read again before it is overwritten or freed",
+  written: STATES[1],
+  read: STATES[2],
+  dead: STATES[3],
   stored: "stored by warps, no MMA takes it",
 };
 
@@ -31,7 +31,9 @@ export function legendParts(
   dark: boolean,
 ): HTMLElement[] {
   const parts: HTMLElement[] = [];
-  if (mode === "values") {
+  if (mode === "values" && !regions.some(({ state }) => state > 0))
+    parts.push(h("span", {}, "nothing has been written yet"));
+  else if (mode === "values") {
     const scale = h("span", { class: "stm-scale", "aria-hidden": "true" });
     scale.style.background = cssGradient();
     const names = format === "f32" || format === "s32" || format === "hex" ? "" : " (colour: the lowest)";
@@ -67,6 +69,10 @@ export function legendParts(
     }
     parts.push(...seen.values());
   }
-  parts.push(key(plain("empty"), "allocated, uninitialised"), key(plain("free"), "free"));
+  parts.push(
+    key(plain("empty"), "allocated, uninitialised"),
+    key(plain("free"), "free"),
+    key(plain("touched"), "touched by this step"),
+  );
   return parts;
 }

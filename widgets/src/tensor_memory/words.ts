@@ -91,16 +91,34 @@ function eventSentence(facts: Facts, moment: number): string {
   }
 }
 
-/** "tcgen05.mma… by warp 4 of CTA 0, step 120, PTX line 88" */
+/** "tcgen05.mma by warp 4 of CTA 0, step 120, PTX line 88" */
 export function eventText(facts: Facts, moment: number): string {
   if (moment < 0) return "nobody";
   const code = codeOf(facts, moment);
   const line = code ? `, PTX line ${code.line}${code.source ? ` (${code.source})` : ""}` : "";
-  return `${code?.opcode ?? "?"} by ${whoAt(facts, moment)}, step ${moment + 1}${line}`;
+  const opcode = code?.opcode.split(".").slice(0, 2).join(".") ?? "?";
+  return `${opcode} by ${whoAt(facts, moment)}, step ${moment + 1}${line}`;
+}
+
+/** Who allocated a column that is allocated now; -1 where the launch does not tell. */
+export function allocatorOf({ moments, launch }: Facts, now: number, rank: number, column: number): number {
+  for (let moment = now - 1; moment >= 0; moment--) {
+    const [first, columns] = [2, 3].map((i) => moments.place[moment * 4 + i] as number) as [number, number];
+    const allocates = KINDS[moments.kind[moment] as number] === "alloc";
+    const here = moments.cta[moment] === launch.ctas[rank];
+    if (allocates && here && column >= first && column < first + columns) return moment;
+  }
+  return -1;
 }
 
 export function stateText(region: Region | undefined): string {
   return region ? (STATES[region.state] as string) : "not allocated";
+}
+
+/** "warps 1, 5, 9; with the shape .32x32b by their lane 8" */
+export function reachText(lane: number, warps: number): string {
+  const mine = warpsOfLane(lane, warps);
+  return `${warpList(mine)}${mine.length ? `; with the shape .32x32b by lane ${lane % 32}` : ""}`;
 }
 
 /** The warps of a CTA that may access a lane with tcgen05.ld and st. */
