@@ -1,5 +1,7 @@
 // cp.async.bulk.tensor, cp.reduce.async.bulk.tensor and their prefetch.
 
+#include "emulator/ops/tensor_copy.hpp"
+
 #include "emulator/async/engine.hpp"
 #include "emulator/engine/launch.hpp"
 #include "emulator/ops/cluster_operands.hpp"
@@ -119,10 +121,7 @@ const Inst* copy(Warp& w, const Inst* i) {
       continue;
     }
     op.kind = Kind::kLoadBox;
-    op.mbarrier = shared_address(
-        w, i,
-        extra_address(i, static_cast<unsigned>(plan.mbarrier), static_cast<unsigned>(plan.mbarrier_value)),
-        lane);
+    op.mbarrier = shared_address(w, i, signalled_by_tensor_copy(i), lane);
     if (plan.mask >= 0) {
       op.multicast = op.signalled = cta_mask(w, i, plan.mask, lane);
       if ((plan.flags & kPair) != 0) {
@@ -196,6 +195,11 @@ void build_copy(Builder& b) {
 }
 
 }  // namespace
+
+AddressOperand signalled_by_tensor_copy(const Inst* i) {
+  const Plan plan = plan_of(i);
+  return extra_address(i, static_cast<unsigned>(plan.mbarrier), static_cast<unsigned>(plan.mbarrier_value));
+}
 
 void register_tensor_copy(Table& t) {
   t.family("Asynchronous copies: tensor", InstClass::kAsync);

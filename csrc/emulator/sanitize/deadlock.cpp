@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <optional>
 
 #include "emulator/async/engine.hpp"
 #include "emulator/debug/accesses.hpp"
 #include "emulator/memory/aperture.hpp"
 #include "emulator/ops/operands.hpp"
+#include "emulator/sanitize/barrier_address.hpp"
 #include "emulator/sanitize/barriers.hpp"
 #include "emulator/sanitize/reach.hpp"
 
@@ -28,7 +30,8 @@ struct Candidate {
 
 class Search {
  public:
-  Search(const Cluster& cluster, const BarrierSanitizer* history) : cluster_(cluster), history_(history) {
+  Search(const Cluster& cluster, const BarrierSanitizer* history)
+      : cluster_(cluster), history_(history), addresses_(*cluster.program) {
     for (const Warp& w : cluster.warps) {
       for (std::uint32_t i = 0; i < w.group_count; ++i) {
         if (w.groups[i].wait != Wait::kReady) nodes_.push_back({&w, &w.groups[i]});
@@ -205,13 +208,14 @@ class Search {
     const bool same = other.warp == waiting.warp;
     const int habit = before == nullptr ? usual(other, address) : 0;
     for (const std::uint32_t pc : future(other, kArrivesAtMbarrier)) {
-      int score = same ? 0 : 2;
+      const std::optional<int> match = named(waiting, other, pc);
+      if (!match) continue;
+      int score = (same ? 0 : 2) + habit + *match;
       if (before != nullptr && before->contains({other.warp->slot, pc})) {
         score += 8;
       } else if (before != nullptr && !before->empty()) {
         score -= 1;
       }
-      score += habit + named(other, pc, address);
       // Who waits for the same is in the same position.
       if (other.group->wait == Wait::kMbarrier && other.group->key == address) score -= 6;
       all.push_back({node, pc, score});
@@ -226,17 +230,31 @@ class Search {
     return users->second.arrivers.test(node.warp->slot) ? 6 : -1;
   }
 
-  // Whether the instruction's operand, as far as the lanes' registers have it already, is this object.
-  int named(const Node& node, std::uint32_t pc, std::uint32_t address) const {
-    const Inst& inst = cluster_.program->code[pc];
-    const std::string_view opcode = opcode_of(*cluster_.program, pc);
-    if (!opcode.starts_with("mbarrier.")) return 0;
-    const std::uint64_t at = address_of(*node.warp, main_address(&inst), std::countr_zero(node.group->mask));
-    return static_cast<std::uint32_t>(at) == address ? 4 : 0;
+  // Whether some of the lanes would arrive at the object, with what their registers hold now.
+  static bool points_at(const Node& node, const AddressOperand& at, std::uint32_t address, bool in_any_cta) {
+    const std::uint32_t compared = in_any_cta ? kSharedOffsetMask : ~0u;
+    for (std::uint32_t rest = node.group->mask; rest != 0; rest &= rest - 1) {
+      const auto here = static_cast<std::uint32_t>(address_of(*node.warp, at, std::countr_zero(rest)));
+      if (((here ^ address) & compared) == 0) return true;
+    }
+    return false;
+  }
+
+  // How well the instruction's operand goes with what is waited for; nothing if it is for something else.
+  std::optional<int> named(const Node& waiting, const Node& node, std::uint32_t pc) const {
+    const std::optional<AddressOperand> at = mbarrier_operand(*cluster_.program, pc);
+    if (!at) return 0;
+    // A register may hold the object by chance, the text does not lie.
+    const BarrierAddresses::Fit fit = addresses_.fit(waiting.group->pc, pc);
+    if (fit == BarrierAddresses::Fit::kOther) return std::nullopt;
+    const bool multicast = opcode_of(*cluster_.program, pc).find("multicast") != std::string_view::npos;
+    const auto address = static_cast<std::uint32_t>(waiting.group->key);
+    return fit == BarrierAddresses::Fit::kSame || points_at(node, *at, address, multicast) ? 4 : 0;
   }
 
   const Cluster& cluster_;
   const BarrierSanitizer* history_;
+  BarrierAddresses addresses_;
   std::vector<Node> nodes_;
 };
 

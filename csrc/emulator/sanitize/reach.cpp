@@ -1,6 +1,7 @@
 #include "emulator/sanitize/reach.hpp"
 
 #include "emulator/debug/accesses.hpp"
+#include "emulator/ops/tensor_copy.hpp"
 
 namespace sglab::emu {
 namespace {
@@ -40,6 +41,17 @@ Releases releases(std::string_view opcode) {
   if (opcode.starts_with("tcgen05.dealloc")) return kReleasesTmem;
   if (opcode.starts_with("wgmma.mma")) return kIssuesWgmma;
   return kReleasesNothing;
+}
+
+std::optional<AddressOperand> mbarrier_operand(const Program& program, std::uint32_t pc) {
+  const Inst& inst = program.code[pc];
+  const std::string_view opcode = opcode_of(program, pc);
+  if (opcode.starts_with("tcgen05.commit")) return extra_address(&inst, 0, 0);
+  if (opcode.starts_with("mbarrier.") || opcode.starts_with("cp.async.mbarrier")) return main_address(&inst);
+  if (opcode.starts_with("st.async") || opcode.starts_with("red.async")) return extra_address(&inst, 1, 2);
+  if (!contains(opcode, "mbarrier::complete_tx")) return std::nullopt;
+  if (opcode.starts_with("cp.async.bulk.tensor")) return signalled_by_tensor_copy(&inst);
+  return extra_address(&inst, 2, 4);  // cp.async.bulk, cp.reduce.async.bulk
 }
 
 std::vector<bool> reachable(const Program& program, std::uint32_t pc) {

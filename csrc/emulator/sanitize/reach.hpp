@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
+#include "emulator/ops/operands.hpp"
 #include "emulator/program/program.hpp"
 
 namespace sglab::emu {
@@ -18,6 +20,9 @@ enum Releases : std::uint8_t {
   kIssuesWgmma = 16,
 };
 Releases releases(std::string_view opcode);
+
+// The mbarrier that an instruction waits for, arrives at or signals; nothing if it does none of that.
+std::optional<AddressOperand> mbarrier_operand(const Program& program, std::uint32_t pc);
 
 // Instructions with one of the bits in `what` that may be executed from `pc` on, that of `pc` itself
 // included, along branches and into calls.
