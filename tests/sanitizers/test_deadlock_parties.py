@@ -1,4 +1,4 @@
-"""Who is said to stand in a deadlock's circle arrives where it is said to, by tcgen05.commit and without sanitizers, too.
+"""Who is said to stand in a deadlock's circle arrives where it is said to: by tcgen05.commit, and without sanitizers.
 
 Instructions that arrive are taken out of the SM100 MLA kernel; what the right kernel's log says is the truth."""
 
