@@ -174,7 +174,7 @@ def readers_of_page(session: Session, batch: Batch, page: int) -> Question:
     return Question(
         truth=truth,
         because="{truth}: the pair that works on the page's split. Each reads one half of it as K, and as V all of it.",
-        hint="Press the page in PageTable, then its piece of work in SplitKV: the details name a CTA. It is not alone.",
+        hint="Press the page in PageTable, then its work unit in SplitKV: the details name a CTA. It is not alone.",
     )
 
 

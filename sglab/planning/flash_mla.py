@@ -132,7 +132,7 @@ def _deal(
 
 
 def split_table(metadata: MlaMetadata, seqlens_k: ArrayLike) -> Int64Array:
-    """The work that the metadata stands for: rows (part, request, split, token_start, token_end), int64 (works, 5)."""
+    """The work units of the metadata, int64 (units, 5): part, request, split, token_start, token_end."""
     seqlens = check.lengths("seqlens_k", seqlens_k)
     rows = []
     for part, fields in enumerate(metadata.tile_scheduler_metadata.tolist()):

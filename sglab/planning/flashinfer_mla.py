@@ -44,9 +44,9 @@ PLAN_INFO_FIELDS = (
 
 @dataclass(frozen=True)
 class MLAPlan:
-    """Every cluster's list of works, concatenated: cluster i has works work_indptr[i] … work_indptr[i+1] - 1.
+    """Every cluster's list of work units, concatenated: cluster i has units work_indptr[i] … work_indptr[i+1] - 1.
 
-    Per work (int32): the request's `q_indptr`, `kv_indptr`, `q_len`, `kv_len`; its first packed row `q_start`; its
+    Per work unit (int32): the request's `q_indptr`, `kv_indptr`, `q_len`, `kv_len`; its first packed row `q_start`; its
     tokens [`kv_start`, `kv_end`); `partial_indptr`, the first row of its partial output, or -1 when it writes the
     result. Merge arrays (sm_count,): CTA i merges packed rows [merge_packed_offset_start, _end), whose partials lie
     at [merge_partial_packed_offset_start, _end) in steps of merge_partial_stride.
@@ -72,14 +72,14 @@ class MLAPlan:
     kv_start: Int32Array
     kv_end: Int32Array
     batch_indices: Int32Array
-    """The request of every work: not in the real plan, which says the same through q_indptr."""
+    """The request of every work unit: not in the real plan, which says the same through q_indptr."""
     plan_info: Int64Array
     float_workspace_bytes: int
     int_workspace_bytes: int
 
 
 def kv_len_limit(tokens_per_cluster: int) -> int:
-    """Longest KV that one work may cover, given the tokens that each cluster would get in an even division."""
+    """Longest KV that one work unit may cover, given the tokens that each cluster would get in an even division."""
     for bound, limit in ((8, 32), (16, 64), (32, 128), (64, 192)):
         if tokens_per_cluster <= bound:
             return limit
@@ -96,12 +96,12 @@ def mla_plan(
     head_dim_o: int = 512,
     causal: bool = False,
 ) -> MLAPlan:
-    """Cut every query tile's KV at `kv_len_limit` and give each piece to the cluster with the least cost so far.
+    """Cut every query tile's KV at `kv_len_limit` and give each work unit to the cluster with the least cost so far.
 
     `qo_indptr` counts query tokens, `kv_indptr` pages (passed through), `kv_len_arr` (batch,) tokens. Clusters have
     two CTAs when a request has more than 64 packed rows (query tokens · heads) on average. A request without KV
-    still gets one work. Raises above 16,384 works, where the real plan, which does not check, would overwrite its
-    own arrays, and above one merge slice per SM.
+    still gets one work unit. Raises above 16,384 work units, where the real plan, which does not check, would
+    overwrite its own arrays, and above one merge slice per SM.
     """
     qo_start = check.indptr("qo_indptr", qo_indptr)
     kv_page = check.indptr("kv_indptr", kv_indptr)
@@ -117,19 +117,19 @@ def mla_plan(
     num_clusters = sm_count // cluster_size
     tiles = _query_tiles(qo_lens, kv_lens, num_heads, cluster_size * CTA_TILE_Q, causal)
     limit = kv_len_limit(max(ceil_div(int(tiles.kv_end.sum()), num_clusters), 1))
-    pieces = np.maximum(ceil_div(tiles.kv_end, limit), 1)
+    units = np.maximum(ceil_div(tiles.kv_end, limit), 1)
     split = tiles.kv_end > limit
-    partial_start = exclusive_cumsum(np.where(split, pieces * tiles.rows, 0))
+    partial_start = exclusive_cumsum(np.where(split, units * tiles.rows, 0))
 
-    total_works = int(pieces.sum())
+    total_works = int(units.sum())
     if total_works > MAX_TOTAL_NUM_WORKS:
         remedy = "plan fewer requests or query tokens at once"
-        raise check.fail("qo_indptr", f"at most {MAX_TOTAL_NUM_WORKS} works", f"{total_works}", remedy)
-    tile = np.repeat(np.arange(pieces.size), pieces)
-    piece = index_within_group(pieces)
-    work_start = piece * limit
+        raise check.fail("qo_indptr", f"at most {MAX_TOTAL_NUM_WORKS} work units", f"{total_works}", remedy)
+    tile = np.repeat(np.arange(units.size), units)
+    unit = index_within_group(units)
+    work_start = unit * limit
     work_end = np.minimum(work_start + limit, tiles.kv_end[tile])
-    partial = np.where(split[tile], partial_start[tile] + piece * tiles.rows[tile], -1)
+    partial = np.where(split[tile], partial_start[tile] + unit * tiles.rows[tile], -1)
     cluster = charge_cheapest(num_clusters, (2 * tiles.tile_q + work_end - work_start).tolist())
     order = np.argsort(cluster, kind="stable")
     tile = tile[order]
@@ -139,7 +139,7 @@ def mla_plan(
         first_row=(qo_start[tiles.batch] * num_heads + tiles.first_row)[split],
         rows=tiles.rows[split],
         partial_start=partial_start[:-1][split],
-        pieces=pieces[split],
+        units=units[split],
         slices=np.maximum(tiles.kv_end[split] * cluster_size // limit, 1),
         sm_count=sm_count,
     )
@@ -211,7 +211,7 @@ def _merge_slices(
     first_row: Int64Array,
     rows: Int64Array,
     partial_start: Int64Array,
-    pieces: Int64Array,
+    units: Int64Array,
     slices: Int64Array,
     sm_count: int,
 ) -> tuple[Int32Array, ...]:
@@ -230,7 +230,7 @@ def _merge_slices(
         first_row[tile] + start,
         first_row[tile] + end,
         partial_start[tile] + start,
-        partial_start[tile] + (pieces * rows)[tile],
+        partial_start[tile] + (units * rows)[tile],
         rows[tile],
     )
     return tuple(np.pad(column, (0, sm_count - column.size)).astype(np.int32) for column in columns)

@@ -36,9 +36,9 @@ PLAN_INFO_FIELDS = (
 
 @dataclass(frozen=True)
 class PrefillSM90Plan:
-    """Every CTA's list of works, concatenated: CTA i has works work_indptr[i] … work_indptr[i+1] - 1.
+    """Every CTA's list of work units, concatenated: CTA i has units work_indptr[i] … work_indptr[i+1] - 1.
 
-    A work is one tile of query tokens of one head over the request's whole KV; nothing is split, nothing merged.
+    A work unit is one tile of query tokens of one head over the request's whole KV; nothing is split, nothing merged.
     """
 
     cta_tile_q: int
@@ -68,7 +68,7 @@ def prefill_sm90_plan(
     enable_cuda_graph: bool = False,
     total_num_rows: int | None = None,
 ) -> PrefillSM90Plan:
-    """Give every (head, request, query tile) to the CTA with the least cost so far, 2 · tile + KV tokens per work.
+    """Give every (head, request, query tile) to the CTA with the least cost so far, 2 · tile + KV tokens per work unit.
 
     `qo_indptr` counts query tokens, `kv_indptr` is passed through, `kv_len_arr` (batch,) is in tokens. Requests go
     by KV length, longest first; query tiles of a request from the last to the first.

@@ -1,8 +1,8 @@
 """The plan of our own SM90 MLA decode kernel: which part of the grid attends to which tokens of which request.
 
-A part is one CTA per 64 heads. Requests are cut into works of at most `limit` tiles, as equal as they can be, and dealt
-out, longest first, to the part with the least to do. Which limit is best depends on what a work, a tile and a partial
-result cost; `Cost` says that in microseconds, and the limit with the lowest modelled time wins.
+A part is one CTA per 64 heads. Requests are cut into work units of at most `limit` tiles, as equal as they can be, and
+dealt out, longest first, to the part with the least to do. Which limit is best depends on what a work unit, a tile and
+a partial result cost; `Cost` says that in microseconds, and the limit with the lowest modelled time wins.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ HEADS_PER_CTA = 64
 MAX_SPLITS = 256
 """What the combine kernel can merge."""
 NO_WORK = -1
-"""Request number where a part has no further work."""
+"""Request number where a part has no further work unit."""
 NO_SLOT = -1
-"""In place of a slot: the work is its request's only one and writes the result itself."""
+"""In place of a slot: the work unit is its request's only one and writes the result itself."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Cost:
 
     tile: what a CTA needs for 64 tokens when it computes all the time
     tile_bytes: what the whole device needs to read 64 tokens once
-    work: what starting and ending a work adds
+    work: what starting and ending a work unit adds
     combine: the combine kernel with next to nothing to do
     slot: writing and reading a partial result of 64 heads
     split: what every split of the request that has the most adds, since a row's splits are read one after the other
@@ -51,10 +51,10 @@ class Cost:
 
 @dataclass(frozen=True)
 class MlaSm90Plan:
-    """works int32 (rounds, parts, 4): request, first token, end token, slot or −1. Part p does works[:, p], the longest
-    first, up to the first whose request is −1.
+    """works int32 (rounds, parts, 4), the work units: request, first token, end token, slot or −1. Part p does
+    works[:, p], the longest first, up to the first whose request is −1.
 
-    split_requests int32 (n,): the requests with several works, whose partial results must be combined
+    split_requests int32 (n,): the requests with several work units, whose partial results must be combined
     slot_indptr int32 (n + 1,): entry i's partial results lie in slots slot_indptr[i] to slot_indptr[i + 1]
     microseconds: the modelled time
     """
@@ -84,7 +84,7 @@ def mla_sm90_plan(
 ) -> MlaSm90Plan:
     """Plan one decode step of `seq_lens` KV tokens per request.
 
-    limit: the most tiles per work; None chooses it by modelled time
+    limit: the most tiles per work unit; None chooses it by modelled time
     raises ValueError: a length is negative, or a limit would cut a request into more than 256 splits
     """
     lengths = check.lengths("seq_lens", seq_lens).tolist()
@@ -110,13 +110,13 @@ def _candidates(tiles: list[int], parts: int, least: int) -> list[int]:
     return sorted(limit for limit in limits if limit >= least)
 
 
-def _pieces(tiles: list[int], limit: int) -> list[list[int]]:
-    """Per request the tiles of each of its works, which differ by one at most. A request of length 0 has one of 0."""
-    pieces = []
+def _unit_tiles(tiles: list[int], limit: int) -> list[list[int]]:
+    """Per request the tiles of each of its work units, which differ by one at most; of a request of length 0, [0]."""
+    shares = []
     for count in tiles:
-        works = max(ceil_div(count, limit), 1)
-        pieces.append([(i + 1) * count // works - i * count // works for i in range(works)])
-    return pieces
+        units = max(ceil_div(count, limit), 1)
+        shares.append([(i + 1) * count // units - i * count // units for i in range(units)])
+    return shares
 
 
 class _Model:
@@ -133,13 +133,12 @@ class _Model:
 
     def _estimate(self, limit: int) -> float:
         cost = self.cost
-        pieces = _pieces(self.tiles, limit)
-        flat = [piece for request in pieces for piece in request]
-        compute = max(_deal([piece * cost.tile + cost.work for piece in flat], self.parts)[1])
-        slots = sum(len(request) for request in pieces if len(request) > 1)
+        requests = _unit_tiles(self.tiles, limit)
+        compute = max(_deal([unit * cost.tile + cost.work for units in requests for unit in units], self.parts)[1])
+        slots = sum(len(units) for units in requests if len(units) > 1)
         combine = 0.0
         if slots:
-            most = max(len(request) for request in pieces)
+            most = max(len(units) for units in requests)
             combine = cost.combine + slots * self.head_blocks * cost.slot + most * cost.split
         return max(compute, sum(self.tiles) * cost.tile_bytes + cost.work) + combine
 
@@ -156,21 +155,21 @@ def _deal(loads: list[float], parts: int) -> tuple[list[int], list[float]]:
 
 
 def _plan(lengths: list[int], tiles: list[int], parts: int, limit: int, microseconds: float) -> MlaSm90Plan:
-    works: list[tuple[int, int, int, int]] = []
+    units: list[tuple[int, int, int, int]] = []
     split_requests: list[int] = []
     slot_indptr = [0]
-    for request, pieces in enumerate(_pieces(tiles, limit)):
-        slot = slot_indptr[-1] if len(pieces) > 1 else NO_SLOT
-        ends = [min(end * TILE, lengths[request]) for end in accumulate(pieces)]
+    for request, shares in enumerate(_unit_tiles(tiles, limit)):
+        slot = slot_indptr[-1] if len(shares) > 1 else NO_SLOT
+        ends = [min(end * TILE, lengths[request]) for end in accumulate(shares)]
         for begin, end in zip([0, *ends], ends, strict=False):
-            works.append((request, begin, end, slot))
+            units.append((request, begin, end, slot))
             slot += slot != NO_SLOT
-        if len(pieces) > 1:
+        if len(shares) > 1:
             split_requests.append(request)
             slot_indptr.append(slot)
-    where, _ = _deal([float(ceil_div(end - begin, TILE)) + 1.0 for _, begin, end, _ in works], parts)
+    where, _ = _deal([float(ceil_div(end - begin, TILE)) + 1.0 for _, begin, end, _ in units], parts)
     return MlaSm90Plan(
-        works=_rounds(works, where, parts),
+        works=_rounds(units, where, parts),
         split_requests=np.array(split_requests, np.int32),
         slot_indptr=np.array(slot_indptr, np.int32),
         limit=limit,
@@ -178,13 +177,13 @@ def _plan(lengths: list[int], tiles: list[int], parts: int, limit: int, microsec
     )
 
 
-def _rounds(works: list[tuple[int, int, int, int]], where: list[int], parts: int) -> Int32Array:
-    """The works of each part below each other, the longest first."""
+def _rounds(units: list[tuple[int, int, int, int]], where: list[int], parts: int) -> Int32Array:
+    """The work units of each part below each other, the longest first."""
     columns: list[list[tuple[int, int, int, int]]] = [[] for _ in range(parts)]
-    for work, part in sorted(zip(works, where, strict=True), key=lambda pair: pair[0][1] - pair[0][2]):
-        columns[part].append(work)
+    for unit, part in sorted(zip(units, where, strict=True), key=lambda pair: pair[0][1] - pair[0][2]):
+        columns[part].append(unit)
     rounds = np.full((max(map(len, columns)), parts, 4), NO_WORK, np.int32)
     for part, column in enumerate(columns):
-        for turn, work in enumerate(column):
-            rounds[turn, part] = work
+        for turn, unit in enumerate(column):
+            rounds[turn, part] = unit
     return rounds

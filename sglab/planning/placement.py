@@ -18,7 +18,7 @@ from sglab.planning.check import Int64Array
 
 @dataclass(frozen=True)
 class Placement:
-    """Per unit of work (int64): its slot, its turn there (`wave`, from 0), and its start and end in KV tokens."""
+    """Per work unit (int64): its slot, its turn there (`wave`, from 0), and its start and end in KV tokens."""
 
     slot: Int64Array
     wave: Int64Array
@@ -27,7 +27,7 @@ class Placement:
 
 
 def place(launch_index: Int64Array, cost: Int64Array, num_launched: int, num_slots: int) -> Placement:
-    """Run units, each belonging to the CTA or cluster that was launched `launch_index`-th of `num_launched`.
+    """Run work units, each belonging to the CTA or cluster that was launched `launch_index`-th of `num_launched`.
 
     Units of one CTA run one after the other, in the order given. CTAs without units take no time.
     """

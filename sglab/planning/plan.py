@@ -17,7 +17,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Units:
-    """Work before it is placed, int64 columns of one length: who launched it and what it covers.
+    """Work units before they are placed, int64 columns of one length: who launched each and what it covers.
 
     `launch` is the launch order of the CTA, or of the cluster where clusters are larger than one; `head_block` the
     cluster's block of query rows; `split` the part of the request's KV, tokens [token_start, token_end).
@@ -36,9 +36,9 @@ class Units:
 
 @dataclass(frozen=True)
 class Work:
-    """One row per CTA and piece of work, int64 columns of one length.
+    """One row per CTA and work unit, int64 columns of one length.
 
-    `start` and `end` are modelled times in KV tokens (see `placement`); `wave` counts the pieces of work on one
+    `start` and `end` are modelled times in KV tokens (see `placement`); `wave` counts the work units on one
     slot of one SM. `head_block` is a block of query rows, numbered within its request; `Plan.head_block_is` says
     what it stands for.
     """

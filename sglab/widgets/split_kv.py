@@ -31,7 +31,7 @@ WORK_COLUMNS = (
     "end",
 )
 DRAWN = 65_536
-"""Pieces of work that a pane draws at most; plans with more show their arrays and totals."""
+"""Work units that a pane draws at most; plans with more show their arrays and totals."""
 MODEL = (
     "Arrays and totals are what the planner computes. Where and when CTAs run is modelled: in launch order, each on "
     "the slot that is free first, for as long as it has KV tokens. Nothing here was measured."
@@ -53,7 +53,7 @@ class SplitKV(Widget):
     """
 
     bundle = "split_kv"
-    format = 1
+    format = 2
     _esm = asset("split_kv.js")
     _css = asset("split_kv.css")
 
@@ -201,7 +201,7 @@ def _pane(name: str, answer: Plan | str, batch_size: int) -> dict[str, Any]:
         **pane,
         "source": answer.source,
         "why": why(name, answer, batch_size),
-        "pieces": len(answer.work),
+        "units": len(answer.work),
         "drawn": len(answer.work) <= DRAWN,
         "grid": list(launch.grid),
         "ctas": launch.num_ctas,

@@ -59,13 +59,13 @@ def test_the_first_picture_comes_at_once(host: Host) -> None:
 def test_stepping_through_waves_and_back(host: Host) -> None:
     page = show(host, SplitKV([8192] * 4, "cutlass_mla_individual", sm_count="B200"))
     sentence, widget = page.locator("output.sg-sentence"), page.locator(".sg-widget")
-    expect(sentence).to_contain_text("wave 2 of 2, 0 running, 256 of 256 pieces done")
+    expect(sentence).to_contain_text("wave 2 of 2, 0 running, 256 of 256 work units done")
     widget.press("Home")
     expect(sentence).to_have_text("Nothing is launched yet.")
     widget.press("ArrowRight")
-    expect(sentence).to_contain_text("wave 1 of 2, 148 running, 0 of 256 pieces done")
+    expect(sentence).to_contain_text("wave 1 of 2, 148 running, 0 of 256 work units done")
     widget.press("ArrowRight")
-    expect(sentence).to_contain_text("wave 2 of 2, 108 running, 148 of 256 pieces done")
+    expect(sentence).to_contain_text("wave 2 of 2, 108 running, 148 of 256 work units done")
     widget.press("ArrowLeft")
     expect(sentence).to_contain_text("wave 1 of 2")
 
@@ -78,7 +78,7 @@ def test_keys_select_requests_and_pieces_of_work(host: Host) -> None:
     expect(details).to_contain_text("Request r1")
     assert selection.value == {"request": 1}
     widget.press(".")
-    expect(details).to_contain_text("Piece of work")
+    expect(details).to_contain_text("Work unit")
     assert selection.value["split"] == 0
     widget.press("Escape")
     expect(details).not_to_contain_text("Request r1")
@@ -153,7 +153,7 @@ def test_a_page_selected_elsewhere_shows_the_piece_of_work_that_attends_to_it(ho
 def test_pressing_a_piece_of_work_selects_it(host: Host) -> None:
     page = show(host, SplitKV([1000] * 4, "flashinfer_decode", num_heads=8, num_kv_heads=8, sm_count=8))
     page.locator(".skv-gantt").click(position={"x": 60, "y": 8})
-    expect(page.locator(".sg-details")).to_contain_text("Piece of work")
+    expect(page.locator(".sg-details")).to_contain_text("Work unit")
     assert selection.value == {"request": 0, "split": 0, "cta": 0, "sm": 0, "token": 0, "tokens": 1000}
 
 

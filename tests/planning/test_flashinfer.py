@@ -206,8 +206,8 @@ def test_an_empty_request_still_gets_an_mla_work() -> None:
     assert sorted(zip(plan.batch_indices.tolist(), plan.kv_end.tolist(), strict=True)) == [(0, 0), (1, 32)]
 
 
-def test_too_many_mla_works_are_refused() -> None:
-    with pytest.raises(ValueError, match="at most 16384 works"):
+def test_too_many_mla_work_units_are_refused() -> None:
+    with pytest.raises(ValueError, match="at most 16384 work units"):
         planning.mla_plan([0, 20_000], [0, 400], [25_000], num_heads=128, sm_count=H100)
 
 

@@ -26,7 +26,7 @@ def test_what_the_page_reads_is_the_plan() -> None:
     widget = SplitKV([8192, 300], "flash_mla")
     plan = widget.plans["flash_mla"]
     (pane,) = widget.panes
-    assert (pane["pieces"], pane["grid"], pane["makespan"]) == (len(plan.work), list(plan.grid), plan.makespan)
+    assert (pane["units"], pane["grid"], pane["makespan"]) == (len(plan.work), list(plan.grid), plan.makespan)
     assert pane["scalars"]["payload"] == plan.scalars["payload"]
     (work,) = widget.slices([{"name": "flash_mla.work", "start": 0, "stop": len(WORK_COLUMNS)}])
     for column, name in zip(work.array, WORK_COLUMNS, strict=True):
@@ -145,6 +145,6 @@ def test_work_beyond_what_can_be_drawn_is_left_out_but_counted() -> None:
     widget = SplitKV([20_000] * 256, "sglang_triton_deterministic", num_heads=32, num_kv_heads=8)
     (pane,) = widget.panes
     assert not pane["drawn"]
-    assert pane["pieces"] == 79 * 256 * 8
+    assert pane["units"] == 79 * 256 * 8
     assert "sglang_triton_deterministic.num_kv_splits" in widget._tensors
     assert "sglang_triton_deterministic.work" not in widget._tensors

@@ -55,7 +55,7 @@ def metadata(device: Device, cache_seqlens: torch.Tensor, parts: int) -> tuple[L
 def works(
     device: Device, plan: Metadata, cache_seqlens: torch.Tensor, tokens: int = 1, causal: bool = False
 ) -> tuple[Launch, Works]:
-    """The launch that turns FlashMLA's metadata into works of our SM90 kernel, and what it will fill.
+    """The launch that turns FlashMLA's metadata into our SM90 kernel's work units, and what it will fill.
 
     tokens: query tokens per request; with several, each becomes a request of its own: token i of request r is request
     r · tokens + i, and sees, if causal, all but the last tokens − 1 − i

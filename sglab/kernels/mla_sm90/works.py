@@ -12,8 +12,8 @@ from sglab.planning.mla_sm90 import MlaSm90Plan
 
 @dataclass(frozen=True)
 class Works:
-    """works int32 (rounds, parts, 4): request, first token, end token, slot or −1. Part p does works[:, p] up to the
-    first whose request is −1
+    """works int32 (rounds, parts, 4), the work units: request, first token, end token, slot or −1. Part p does
+    works[:, p] up to the first whose request is −1
 
     requests, slot_indptr, partial_count: what the combine gets, see split_kv_combine
     slots: how many partial results there is to be room for; 0: nothing is split, and nothing combined

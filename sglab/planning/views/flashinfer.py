@@ -125,7 +125,7 @@ def prefill(w: Workload) -> Plan:
 
 
 def prefill_sm90(w: Workload) -> Plan:
-    """The SM90 prefill kernel: one list of works per CTA, no split of the KV."""
+    """The SM90 prefill kernel: one list of work units per CTA, no split of the KV."""
     if (w.head_dim_qk, w.head_dim_vo) not in SM90_HEAD_DIMS:
         found = f"({w.head_dim_qk}, {w.head_dim_vo})"
         raise check.fail("head_dim_qk, head_dim_vo", f"one of {SM90_HEAD_DIMS}", found, "use flashinfer_mla for MLA")

@@ -11,7 +11,7 @@ from sglab.planning.workload import Workload
 
 
 def mla(w: Workload) -> Plan:
-    """MLA, fa2 and fa3: one list of works per cluster, then a grid-wide barrier, then the merge."""
+    """MLA, fa2 and fa3: one list of work units per cluster, then a grid-wide barrier, then the merge."""
     w.require_latent_kv("flashinfer_mla")
     plan = mla_plan(
         w.qo_indptr,

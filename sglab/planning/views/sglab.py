@@ -57,7 +57,7 @@ def mla_sm100(w: Workload) -> Plan:
 
 
 def mla_sm90(w: Workload) -> Plan:
-    """Works of at most so many tiles as models fastest, dealt out longest first; a CTA per part and 64 heads."""
+    """Work units of at most so many tiles as models fastest, dealt out longest first; a CTA per part and 64 heads."""
     w.require_latent_kv("sglab_mla_sm90")
     w.require_page_size("sglab_mla_sm90", PAGE_SIZES)
     if w.num_heads > NUM_HEADS:
@@ -65,7 +65,7 @@ def mla_sm90(w: Workload) -> Plan:
         raise check.fail("num_heads", f"at most {NUM_HEADS}, the rows of two CTAs", w.num_heads, remedy)
     plan = hopper.mla_sm90_plan(w.seq_lens, num_heads=w.num_heads, sm_count=w.sm_count)
     blocks = -(-w.num_heads // hopper.HEADS_PER_CTA)
-    # Work by work, part after part; a request's splits are numbered by where they begin.
+    # Unit by unit, part after part; a request's splits are numbered by where they begin.
     columns = plan.works.transpose(1, 0, 2).reshape(-1, 4).astype(np.int64)
     part = np.repeat(np.arange(plan.parts), len(plan.works))
     kept = (columns[:, 0] != hopper.NO_WORK) & (columns[:, 2] > columns[:, 1])

@@ -52,7 +52,7 @@ export function topFor(longest: number): number {
   return factor * unit;
 }
 
-/** The pieces of each request's first head block that begin at a cut. */
+/** The work units of each request's first head block that begin at a cut. */
 export function cutsOf(work: Work | null, requests: number): Groups {
   if (!work) return groupItems(0, requests, () => -1);
   const isCut = (i: number) => work.headBlock[i] === 0 && (work.tokenStart[i] as number) > 0;

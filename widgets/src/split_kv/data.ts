@@ -30,7 +30,7 @@ export interface Pane {
   source: string;
   /** How the planner came to its splits, in words. */
   why: string;
-  pieces: number;
+  units: number;
   drawn: boolean;
   grid: [number, number, number];
   ctas: number;
@@ -65,7 +65,7 @@ const COLUMNS = [
   "end",
 ] as const;
 
-/** One row per CTA and piece of work; `start` and `end` are modelled times in KV tokens. */
+/** One row per CTA and work unit; `start` and `end` are modelled times in KV tokens. */
 export type Work = Record<(typeof COLUMNS)[number], Numbers> & { size: number };
 
 export function workOf(tensor: Tensor): Work {

@@ -1,12 +1,12 @@
-// What is selected, in words: the request under the focused planner, and one piece of its work.
+// What is selected, in words: the request under the focused planner, and one of its work units.
 
 import { format, h } from "../core";
 import type { Pane, Work } from "./data";
 
 export type Row = [term: string, text: string];
 
-/** One piece of work: also what the pointer's tooltip says. */
-export function pieceRows(pane: Pane, work: Work, i: number): Row[] {
+/** One work unit: also what the pointer's tooltip says. */
+export function unitRows(pane: Pane, work: Work, i: number): Row[] {
   const at = (column: keyof Omit<Work, "size">) => (work[column] as ArrayLike<number>)[i] as number;
   const tokens = at("tokenEnd") - at("tokenStart");
   const rows: Row[] = [
@@ -63,7 +63,7 @@ export function definitions(title: string, rows: Row[]): HTMLElement {
 }
 
 export function tooltipText(pane: Pane, work: Work, i: number): string {
-  return pieceRows(pane, work, i)
+  return unitRows(pane, work, i)
     .map(([term, text]) => `${term}  ${text}`)
     .join("\n");
 }

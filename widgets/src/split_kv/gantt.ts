@@ -1,4 +1,4 @@
-// Where each piece of work lies in a pane: rows are SM slots, x is modelled time. Pure: no DOM, no state.
+// Where each work unit lies in a pane: rows are SM slots, x is modelled time. Pure: no DOM, no state.
 
 import type { Pane, Work } from "./data";
 import { type Groups, groupItems } from "./grouping";
@@ -60,8 +60,8 @@ export function indexRows(work: Work, rows: number, ctasPerSm: number): Groups {
   return index;
 }
 
-/** The piece of work at a point of the canvas, or -1. */
-export function pieceAt(layout: GanttLayout, work: Work, index: Groups, x: number, y: number): number {
+/** The work unit at a point of the canvas, or -1. */
+export function unitAt(layout: GanttLayout, work: Work, index: Groups, x: number, y: number): number {
   const { plot, rowHeight, domain } = layout;
   const row = Math.floor((y - plot.y) / rowHeight);
   const time = ((x - plot.x) / plot.width) * domain;

@@ -16,7 +16,7 @@ import { arrayList } from "./arrays";
 import { type Edit, makeAsker } from "./asker";
 import { makeControls } from "./controls";
 import { type Answer, type PlannerName, type Plans, plansOf, readPlans } from "./data";
-import { definitions, pieceRows, requestRows } from "./details";
+import { definitions, requestRows, unitRows } from "./details";
 import { lengthBars } from "./lengths";
 import { locate, selectionOf } from "./locate";
 import { paneList } from "./panes";
@@ -24,7 +24,7 @@ import { type Timeline, timelineOf } from "./timeline";
 import { caution, totalsTable } from "./totals";
 
 const ARRAYS_AFTER_MS = 150;
-const HINT = "Press a bar or a piece of work, or the ↓ key, to select a request and see where it goes.";
+const HINT = "Press a bar or a work unit, or the ↓ key, to select a request and see where it goes.";
 
 function render({ el, source, selection, disposer }: Context): void {
   const planners = source.get<PlannerName[]>("planners");
@@ -42,8 +42,8 @@ function render({ el, source, selection, disposer }: Context): void {
     keys: () => [
       { keys: ["ArrowDown"], label: "select the next request", run: () => stepRequest(1) },
       { keys: ["ArrowUp"], label: "select the previous request", run: () => stepRequest(-1) },
-      { keys: ["."], label: "next piece of the request's work", run: () => stepPiece(1) },
-      { keys: [","], label: "previous piece of the request's work", run: () => stepPiece(-1) },
+      { keys: ["."], label: "next work unit of the request", run: () => stepUnit(1) },
+      { keys: [","], label: "previous work unit of the request", run: () => stepUnit(-1) },
       {
         keys: ["+", "="],
         label: "lengthen the selected request by an eighth",
@@ -94,10 +94,10 @@ function render({ el, source, selection, disposer }: Context): void {
   const bars = lengthBars(disposer, (request) => selection.set({ request }, frame), setLength, source.live);
   const panes = paneList(disposer, planners, source.live, makeTooltip(frame.root), {
     focus: (pane) => focusOn(pane),
-    pick: (pane, piece) => {
+    pick: (pane, unit) => {
       focusOn(pane);
-      if (piece < 0) selection.set({}, frame);
-      else pickPiece(piece);
+      if (unit < 0) selection.set({}, frame);
+      else pickUnit(unit);
     },
     replace: (pane, name) => {
       const names = plans?.shown.map((each) => each.pane.name) ?? [];
@@ -140,11 +140,11 @@ function render({ el, source, selection, disposer }: Context): void {
     caption.textContent = `KV tokens of each request · ×n: into n splits by ${title}`;
   }
 
-  function pickPiece(piece: number): void {
+  function pickUnit(unit: number): void {
     const shown = work();
     if (!shown) return;
-    picked = piece;
-    selection.set(selectionOf(shown, piece, selection.value), frame);
+    picked = unit;
+    selection.set(selectionOf(shown, unit, selection.value), frame);
     draw.schedule();
   }
 
@@ -155,7 +155,7 @@ function render({ el, source, selection, disposer }: Context): void {
     selection.set({ request }, frame);
   }
 
-  function stepPiece(step: number): void {
+  function stepUnit(step: number): void {
     const shown = work();
     const request = selection.value.request;
     if (!shown) return;
@@ -163,10 +163,10 @@ function render({ el, source, selection, disposer }: Context): void {
       .filter((i) => request === undefined || shown.request[i] === request)
       .sort((a, b) => (shown.start[a] as number) - (shown.start[b] as number) || a - b);
     const from = mine.indexOf(picked);
-    // the first step goes to the piece that is outlined already
+    // the first step goes to the unit that is outlined already
     const here = from < 0 ? mine.indexOf(locate(shown, selection.value)[0] ?? -1) : -1;
     const next = here >= 0 ? mine[here] : mine[Math.max(0, Math.min(mine.length - 1, from + step))];
-    if (next !== undefined) pickPiece(next);
+    if (next !== undefined) pickUnit(next);
   }
 
   function scaleLength(factor: number): void {
@@ -190,9 +190,9 @@ function render({ el, source, selection, disposer }: Context): void {
     frame.details.replaceChildren(
       definitions(`Request r${request}`, requestRows(shown.pane, shown.work, request, length)),
     );
-    const piece = picked >= 0 ? picked : locate(shown.work, selection.value)[0];
-    if (piece !== undefined)
-      frame.details.append(definitions("Piece of work", pieceRows(shown.pane, shown.work, piece)));
+    const unit = picked >= 0 ? picked : locate(shown.work, selection.value)[0];
+    if (unit !== undefined)
+      frame.details.append(definitions("Work unit", unitRows(shown.pane, shown.work, unit)));
   }
 
   const paintLengths = () => {
@@ -274,4 +274,4 @@ function render({ el, source, selection, disposer }: Context): void {
   void reload();
 }
 
-export default defineWidget({ name: "split_kv", version: 1, render });
+export default defineWidget({ name: "split_kv", version: 2, render });

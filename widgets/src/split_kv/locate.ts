@@ -3,7 +3,7 @@
 import type { Selection } from "../core";
 import type { Work } from "./data";
 
-/** The pieces of work that a selection means: those that attend to its token, those of its split, or those of its CTA. */
+/** The work units that a selection means: those that attend to its token, those of its split, or those of its CTA. */
 export function locate(work: Work, { request, token, split, cta }: Selection): number[] {
   if (request === undefined && cta === undefined) return [];
   const at = (column: ArrayLike<number>, i: number) => column[i] as number;
@@ -18,13 +18,13 @@ export function locate(work: Work, { request, token, split, cta }: Selection): n
   return exact.length ? exact : found;
 }
 
-/** What selecting a piece of work selects: a page within it stays selected. */
+/** What selecting a work unit selects: a page within it stays selected. */
 export function selectionOf(work: Work, i: number, before: Selection): Selection {
   const at = (column: ArrayLike<number>) => column[i] as number;
   const request = at(work.request);
   const [start, end] = [at(work.tokenStart), at(work.tokenEnd)];
-  const piece = { request, split: at(work.split), cta: at(work.cta), sm: at(work.sm) };
+  const unit = { request, split: at(work.split), cta: at(work.cta), sm: at(work.sm) };
   const { page, token = -1, tokens } = before;
   const within = page !== undefined && before.request === request && token >= start && token < end;
-  return within ? { ...piece, page, token, tokens } : { ...piece, token: start, tokens: end - start };
+  return within ? { ...unit, page, token, tokens } : { ...unit, token: start, tokens: end - start };
 }

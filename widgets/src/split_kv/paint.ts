@@ -33,7 +33,7 @@ export function paintPane(
   paintWork(context, view, theme, now, selection);
   paintSeams(context, layout, pane, theme);
   paintEnd(context, layout, pane, theme);
-  for (const piece of selected) outline(context, view, piece, theme);
+  for (const each of selected) outline(context, view, each, theme);
   if (now < pane.makespan) paintNow(context, layout, now, theme);
 }
 

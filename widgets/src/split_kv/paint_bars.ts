@@ -29,8 +29,8 @@ export function paintBars(
     const mine = cuts.items.subarray(cuts.indptr[request], cuts.indptr[request + 1]);
     context.fillStyle = theme.background;
     if (mine.length * CUT_APART <= box.height)
-      for (const piece of mine) {
-        const token = work?.tokenStart[piece] as number;
+      for (const each of mine) {
+        const token = work?.tokenStart[each] as number;
         context.fillRect(box.x, plot.y + plot.height - (token / top) * plot.height - 0.5, box.width, 1);
       }
     context.globalAlpha = 1;

@@ -2,8 +2,8 @@
 
 import { type Disposer, format, h, type Selection, type Theme, type Tooltip } from "../core";
 import type { Pane, PlannerName, Plans, Work } from "./data";
-import { pieceRows, tooltipText } from "./details";
-import { type GanttLayout, ganttLayout, indexRows, pieceAt, rowHeightFor } from "./gantt";
+import { tooltipText, unitRows } from "./details";
+import { type GanttLayout, ganttLayout, indexRows, rowHeightFor, unitAt } from "./gantt";
 import { type Groups, groupItems } from "./grouping";
 import { locate } from "./locate";
 import { type PaneView, paintPane } from "./paint";
@@ -15,7 +15,7 @@ function targetHeight(panes: number): number {
 
 export interface PaneEvents {
   focus(pane: number): void;
-  pick(pane: number, piece: number): void;
+  pick(pane: number, unit: number): void;
   /** Another planner in this pane's place, or none. */
   replace(pane: number, name: string | null): void;
 }
@@ -51,8 +51,8 @@ export function paneList(
 
   const hover = (entry: Entry, event: PointerEvent) => {
     const { layout, work, index, pane } = entry;
-    const piece = layout && work && index ? pieceAt(layout, work, index, event.offsetX, event.offsetY) : -1;
-    const text = work && piece >= 0 ? tooltipText(pane, work, piece) : undefined;
+    const unit = layout && work && index ? unitAt(layout, work, index, event.offsetX, event.offsetY) : -1;
+    const text = work && unit >= 0 ? tooltipText(pane, work, unit) : undefined;
     tooltip.show(text, event.clientX, event.clientY);
   };
 
@@ -66,9 +66,9 @@ export function paneList(
       canvas.addEventListener("pointerleave", tooltip.hide);
       canvas.addEventListener("pointerdown", (event) => {
         const { layout, work: shown, index } = entry;
-        const piece =
-          layout && shown && index ? pieceAt(layout, shown, index, event.offsetX, event.offsetY) : -1;
-        events.pick(i, piece);
+        const unit =
+          layout && shown && index ? unitAt(layout, shown, index, event.offsetX, event.offsetY) : -1;
+        events.pick(i, unit);
       });
       host.append(paneHead(pane, i, names, planners, editable, events));
       return entry;
@@ -169,7 +169,7 @@ function fill({ pane, work, canvas, host }: Entry): void {
 
 function tooMany(pane: Pane): string {
   return (
-    `${format.count(pane.pieces)} pieces of work are too many to draw. The totals and arrays below are exact; ` +
+    `${format.count(pane.units)} work units are too many to draw. The totals and arrays below are exact; ` +
     "shorten the batch to see where the work goes."
   );
 }
@@ -177,10 +177,10 @@ function tooMany(pane: Pane): string {
 function summary(pane: Pane, work: Work): string {
   const last = Array.from(work.end).indexOf(pane.makespan);
   const tail = work.size
-    ? ` The last to end: ${pieceRows(pane, work, last).slice(0, 2).flat().join(" ")}.`
+    ? ` The last to end: ${unitRows(pane, work, last).slice(0, 2).flat().join(" ")}.`
     : "";
   return (
-    `${pane.title}: ${format.count(work.size)} pieces of work on ${pane.smCount} SMs over modelled time, ` +
+    `${pane.title}: ${format.count(work.size)} work units on ${pane.smCount} SMs over modelled time, ` +
     `${format.percent(pane.idleShare)} idle until ${format.count(pane.makespan)} KV tokens.${tail}`
   );
 }

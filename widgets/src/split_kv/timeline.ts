@@ -1,4 +1,4 @@
-// The steps of the shown plans: every modelled moment at which a piece of work starts or ends, and the waves.
+// The steps of the shown plans: every modelled moment at which a work unit starts or ends, and the waves.
 
 import { countUpTo, format, type Track } from "../core";
 import type { Plans, Work } from "./data";
@@ -43,7 +43,7 @@ export function timelineOf(
         const wave = `wave ${countUpTo(waves, moment)} of ${waves.length}`;
         const done = countUpTo(ends, moment);
         const running = countUpTo(starts, moment) - done;
-        return `${pane.title}: ${wave}, ${format.count(running)} running, ${format.count(done)} of ${format.plural(ends.length, "piece")} done.`;
+        return `${pane.title}: ${wave}, ${format.count(running)} running, ${format.count(done)} of ${format.plural(ends.length, "work unit")} done.`;
       })
       .join(" ");
   };
