@@ -56,7 +56,7 @@ def nvidia_gpu() -> Finding:
         listed = "; ".join(ran.stdout.strip().splitlines()) if ran.returncode == 0 else ""
     if listed:
         return Finding("NVIDIA GPU", True, listed)
-    remedy = "a GPU and its driver; until then kernels run as PTX on the emulator"
+    remedy = "a GPU and its driver; the emulator runs PTX without"
     return Finding("NVIDIA GPU", False, "none found", remedy)
 
 

@@ -215,6 +215,8 @@ def merged_lse(lses: Sequence[float]) -> Question:
 def seen_by(seq_len: int, query_tokens: int, token: int) -> Question:
     """KV tokens that a query token sees under the causal mask."""
 
+    behind = query_tokens - 1 - token
+
     def truth() -> int:
         call = Call([seq_len], query_tokens=query_tokens)
         out = call.run(causal=True)[0][0, token].double()
@@ -223,7 +225,11 @@ def seen_by(seq_len: int, query_tokens: int, token: int) -> Question:
 
     return Question(
         truth=truth,
-        because="{truth}: of all lengths, float64 over so many tokens comes closest to what the kernel computed.",
+        because=(
+            f"{{truth}} = {seq_len} − {behind}: the {query_tokens} query tokens are the last of the {seq_len}; each "
+            f"sees all but those behind it, here {behind}. Compared were the kernel's output and float64 over the "
+            "first 1, 2, 3, … tokens: {truth} comes closest."
+        ),
         hint="The KV tokens include the query tokens themselves; the last of these sees everything.",
     )
 
