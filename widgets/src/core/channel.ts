@@ -33,7 +33,7 @@ interface Pending {
 
 const PATIENCE_MS = 4000;
 export const DISCONNECTED =
-  "Disconnected: the Python kernel was restarted or stopped. What was loaded stays; run the cell again to go on.";
+  "Disconnected: the Python kernel was restarted or stopped. What was loaded stays; to go on, run the cells again from the top.";
 
 export class Channel {
   readonly connectionChanged = new Emitter<Connection>();

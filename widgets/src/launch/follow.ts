@@ -21,10 +21,11 @@ export function followSession(
   let timer: ReturnType<typeof setTimeout> | undefined;
   let at: number | undefined; // where the session is, as far as this page knows
   let asked = 0; // moves that Python has not answered: until then it tells of positions that the reader has left again
+  const alone = () => source.connection === "lost"; // what is loaded can still be stepped through
   const fromPython = () => {
     const now = source.get<number>("now");
     const known = clock();
-    if (asked || timer !== undefined || now < 0 || now === at || !known) return;
+    if (asked || timer !== undefined || now < 0 || now === at || !known || alone()) return;
     at = now;
     transport.goTo(known.stepOf(now));
   };
@@ -42,7 +43,7 @@ export function followSession(
   const toPython = () => {
     const known = clock();
     const now = source.get<number>("now");
-    if (now < 0 || !known || known.stepOf(at ?? now) === transport.position) return;
+    if (now < 0 || !known || alone() || known.stepOf(at ?? now) === transport.position) return;
     clearTimeout(timer);
     timer = setTimeout(() => {
       timer = undefined;
