@@ -16,6 +16,7 @@ from widget_host import Host
 torch = pytest.importorskip("torch")
 
 from sglab import gpu  # noqa: E402
+from sglab.labs.debugging import Decode  # noqa: E402
 from sglab.labs.mla_hang import GuardedDecode  # noqa: E402
 from sglab.labs.pipelines import Pipeline  # noqa: E402
 from sglab.widgets import KernelDebugger, selection  # noqa: E402
@@ -151,6 +152,72 @@ def test_a_breakpoint_is_set_by_click_and_by_key_and_stops_the_run(host: Host, w
     expect(page.get_by_role("tab", name="Breakpoints 1").or_(page.get_by_role("alert"))).to_be_visible()
 
 
+def test_a_press_on_a_line_without_instructions_says_where_the_breakpoint_went(
+    host: Host, widget: KernelDebugger
+) -> None:
+    page = show(host, widget)
+    source_line(page, LOOP_SYNC - 1).scroll_into_view_if_needed()
+    lines = {place.line for one in widget.session.code if one.ptx_line for place in one.chain}
+    bare = next(at for at in range(SYNC, CLOCK) if at not in lines and at + 1 in lines)
+    source_line(page, bare).locator(".kd-line-number").click()
+    expect(page.locator("output.sg-sentence")).to_have_text(
+        f"Line {bare} has no instruction: breakpoint 1 is set at the next that has one, session.cu:{bare + 1}."
+    )
+    expect(source_line(page, bare + 1).locator(".kd-stop")).to_have_text("●")
+    frame(page).press("r")
+    expect(page.locator("output.sg-sentence")).to_contain_text("Breakpoint 1")
+
+
+def test_a_stop_inside_an_inlined_call_shows_the_line_of_the_breakpoint(host: Host) -> None:
+    widget = KernelDebugger(Decode().session())
+    source = widget._tables.sources[0].text
+    assert source is not None
+    line = 1 + next(i for i, text in enumerate(source.splitlines()) if "wait_group<2 * kStages - 2>" in text)
+    widget.edit_stops("toggle_line", {}, file=0, line=line)
+    page = show(host, widget)
+    frame(page).press("r")
+    expect(source_line(page, line)).to_have_attribute("data-current", "call")
+    expect(source_line(page, line)).to_be_in_viewport()
+
+
+def test_the_instruction_that_was_executed_last_is_marked_and_shown_to_who_selects_its_moment(
+    host: Host, widget: KernelDebugger
+) -> None:
+    page = show(host, widget)
+    session = widget.session
+    session.run_to(opcode="bar.sync", warp=2)
+    session.step(warp=2)
+    barrier, behind = session.last, session.now
+    assert barrier is not None
+    session.seek(0)
+    host.flush()
+    selection.set(cta=barrier.cta, warp=2, moment=behind)
+    host.flush()
+    at(page, behind)
+    line = ptx_line(page, barrier.instruction.ptx_line)
+    expect(line).to_have_attribute("data-ran", "")
+    expect(line).to_have_attribute("aria-selected", "true")
+    expect(line).to_contain_text("executed last")
+
+
+def test_who_wrote_a_register_is_one_press_away(host: Host, widget: KernelDebugger) -> None:
+    page = show(host, widget)
+    page.get_by_label("Position").fill("40")
+    at(page, 40)
+    grid = page.get_by_role("group", name="Registers by lane")
+    grid.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    name = page.locator(".kd-lanes strong").inner_text().split(" ")[0]
+    writer = page.get_by_role("button", name="who wrote it")
+    writer.click()
+    expect(page.locator("output.sg-sentence")).to_contain_text("is about to execute")
+    ahead = widget.session.next
+    assert ahead is not None
+    assert ahead.instruction.text.split(",")[0].endswith(name)
+    expect(writer).to_be_focused()
+
+
 def test_a_breakpoint_is_limited_to_a_warp_and_removed(host: Host, widget: KernelDebugger) -> None:
     page = show(host, widget)
     source_line(page, SYNC).locator(".kd-line-number").click()
@@ -230,7 +297,7 @@ def test_registers_show_values_and_what_changed(host: Host, widget: KernelDebugg
     spoken = page.locator(".kd-registers .sg-spoken")
     expect(spoken).to_contain_text(", lane 1: ")
     name, values = spoken.inner_text().split(" ")[0], widget.session.registers(0)
-    shown = spoken.inner_text().split("lane 1: ")[1].split("(0x")[1].split(")")[0]
+    shown = re.findall(r"0x[0-9a-f]+", spoken.inner_text())[0]
     assert int(shown, 16) == int(values[name].values.view(values[name].values.dtype)[1])
     page.keyboard.press("Enter")
     expect(page.locator(".kd-lane")).to_have_count(32)
@@ -243,10 +310,15 @@ def test_memory_is_watched_and_a_wrong_expression_explained(host: Host, widget: 
     frame(page).press("w")
     page.keyboard.type("nothing")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("alert")).to_contain_text("'nothing' names nothing here")
+    wrong = page.locator(".kd-watches").get_by_role("alert")
+    expect(wrong).to_contain_text("'nothing' names nothing here. Write a tensor: out[0:8], or memory:")
+    page.get_by_label("Memory to watch").fill("%r1")
+    page.keyboard.press("Enter")
+    expect(wrong).to_contain_text("'%r1' is a register")
     page.get_by_label("Memory to watch").fill("out")
     page.keyboard.press("Enter")
     expect(page.locator(".kd-value")).to_have_text("0")
+    expect(wrong).to_be_hidden()
     frame(page).press("End")
     expect(page.locator(".kd-value")).to_have_text(
         f"{widget._parser._tensors['out'].item():.0f}".replace("1999000", "1.999e+6")
@@ -441,6 +513,9 @@ def test_the_hang_of_vllm_26026_is_a_circle_of_three_roles(host: Host) -> None:
     ring = page.get_by_role("group", name="Deadlock:")
     expect(ring).to_be_visible(timeout=30_000)
     sentence = ring.get_attribute("aria-label") or ""
+    first = re.search(r"Deadlock: (\w+) w(\d+) waits", sentence)
+    assert first is not None
+    expect(page.locator(".kd-registers")).to_contain_text(f"Registers of warp {first[2]} of CTA 0 ({first[1]})")
     expect(page.locator(".kd-party button").first).to_contain_text(re.compile(r"^warp 3 of CTA \d \(softmax\) at"))
     for role, barrier in (
         ("softmax", "mma→softmax full"),

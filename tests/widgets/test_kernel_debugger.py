@@ -22,6 +22,7 @@ from sglab.labs.pipelines import Pipeline  # noqa: E402
 from sglab.widgets import KernelDebugger  # noqa: E402
 from sglab.widgets.kernel_debugger.source import SourceFinder  # noqa: E402
 from sglab.widgets.kernel_debugger.watch import WatchParser  # noqa: E402
+from sglab.widgets.kernel_debugger.writers import writes  # noqa: E402
 
 FOLLOW: dict[str, Any] = {}
 
@@ -124,6 +125,102 @@ def test_runs_stop_at_breakpoints_in_both_directions() -> None:
     assert back[0]["next"] == forth[-2]["next"]
     assert widget.edit_stops("toggle_line", FOLLOW, **file_line)["stops"] == []
     assert go(widget, "run")["over"]
+
+
+def with_code(widget: KernelDebugger) -> set[int]:
+    places = [place for one in widget.session.code if one.ptx_line for place in one.chain]
+    return {place.line for place in places if place.file.endswith("session.cu")}
+
+
+def test_a_line_without_instructions_gives_its_breakpoint_to_the_next_that_has_some() -> None:
+    widget = make()
+    lines = with_code(widget)
+    bare = next(at for at in range(min(lines), max(lines)) if at not in lines)
+    following = min(at for at in lines if at > bare)
+    state = widget.edit_stops("toggle_line", FOLLOW, file=0, line=bare)
+    assert [stop["place"] for stop in state["stops"]] == [{"file": 0, "line": following}]
+    assert state["note"] == (
+        f"Line {bare} has no instruction: breakpoint 1 is set at the next that has one, session.cu:{following}."
+    )
+    again = widget.edit_stops("toggle_line", FOLLOW, file=0, line=bare)
+    assert again["note"].endswith(f"session.cu:{following}, has breakpoint 1 already.")
+    assert len(again["stops"]) == 1
+    removed = widget.edit_stops("toggle_line", FOLLOW, file=0, line=following)
+    assert (removed["stops"], removed["note"]) == ([], f"Breakpoint 1, session.cu:{following}, is removed.")
+    first = min(one.ptx_line for one in widget.session.code if one.ptx_line)
+    assert widget.edit_stops("toggle_ptx", FOLLOW, line=1)["stops"][0]["place"] == {"ptx": first}
+
+
+def test_a_run_to_a_line_without_instructions_goes_to_the_next_and_says_so() -> None:
+    widget = make()
+    lines = with_code(widget)
+    bare = next(at for at in range(min(lines), max(lines)) if at not in lines)
+    following = min(at for at in lines if at > bare)
+    state = go(widget, "to", file=0, line=bare)
+    assert state["sentence"].startswith(f"Line {bare} has no instruction; the next that has one is {following}. Warp")
+    assert following in {place.line for place in widget.session.code[state["next"][2]].chain}
+    assert not go(widget, "step")["sentence"].startswith("Line")
+
+
+def test_a_stop_is_looked_at_by_the_warp_for_which_it_is() -> None:
+    widget = make()
+    widget.edit_stops("toggle_ptx", FOLLOW, line=1)  # the first instruction, to which each warp comes when others wait
+    stops = [go(widget, "run") for _ in range(3)]
+    assert all(state["focus"][:2] == state["next"][:2] for state in stops)
+    assert any(state["last"][:2] != state["next"][:2] for state in stops[1:])
+
+
+def test_a_pinned_focus_yields_to_the_warp_for_which_a_run_stops() -> None:
+    widget = make()
+    widget.edit_stops("toggle_line", FOLLOW, file=0, line=SYNC)
+    widget.edit_stops("limit", FOLLOW, id=1, cta=0, warp=3)
+    state = go(widget, "run", {"cta": 0, "warp": 1})
+    assert (state["yields"], state["focus"][:2]) == (True, [0, 3])
+    state = go(widget, "step", {"cta": 0, "warp": 1})
+    assert (state["yields"], state["focus"][:2]) == (False, [0, 1])
+
+
+def test_a_moment_can_be_asked_for_by_what_is_about_to_happen_there() -> None:
+    widget = make()
+    state = go(widget, "seek", position=40, ahead=True)
+    cta, warp, pc, _ = state["next"]
+    words = f"Warp {warp} of CTA {cta} is about to execute {widget.session.code[pc].opcode} ("
+    assert state["sentence"].startswith(words)
+    assert go(widget, "seek", position=40)["sentence"].startswith(f"Warp {state['last'][1]} of CTA 0 executed")
+
+
+def test_a_registers_value_is_traced_to_the_instruction_that_writes_it() -> None:
+    widget = make()
+    look = {"cta": 0, "warp": 0}
+    state = go(widget, "seek", look, position=60)
+    names = [row[0] for row in state["registers"]["rows"]]
+    assert names
+    for name in names:
+        go(widget, "seek", look, position=60)
+        state = go(widget, "write_back", look, register=name)
+        assert state["position"] < 60
+        assert state["next"][:2] == [0, 0]
+        written = widget.session.code[state["next"][2]].text
+        assert re.search(rf"^(@!?%\w+\s+)?\S+\s+{re.escape(name)}\b", written), (name, written)
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("add.s32 \t%r3, %r1, %r2;", {"%r3"}),
+        ("@!%p1 mov.u32 %r1, %tid.x;", {"%r1"}),
+        ("ld.shared.v2.f32 {%f1, %f2}, [%r1+16];", {"%f1", "%f2"}),
+        ("setp.lt.s32 %p1|%p2, %r1, %r2;", {"%p1", "%p2"}),
+        ("st.global.u32 [%rd1], %r1;", set()),
+        ("cp.async.cg.shared.global [%r1], [%rd1], 16, %r2;", set()),
+        ("bar.sync %r1;", set()),
+        ("@%p1 bra $L__BB0_2;", set()),
+        ("atom.global.add.u32 %r2, [%rd1], %r1;", {"%r2"}),
+    ],
+)
+def test_what_an_instruction_writes(text: str, written: set[str]) -> None:
+    named = {"%r1", "%r2", "%r3", "%f1", "%f2", "%p1", "%p2", "%rd1"}
+    assert {register for register in named if writes(text, register)} == written
 
 
 def test_a_breakpoint_limited_to_a_warp_lets_others_pass() -> None:
@@ -366,8 +463,10 @@ def test_a_search_backwards_that_is_given_up_ends_where_it_began(monkeypatch: py
     ("call", "message"),
     [
         (lambda w: w.go("fly", FOLLOW), "there is no action 'fly'; there are step, back"),
-        (lambda w: w.edit_stops("toggle_line", FOLLOW, file=0, line=1), "no instruction of line 1 matches"),
-        (lambda w: w.edit_stops("toggle_ptx", FOLLOW, line=1), "no instruction on PTX line 1 matches"),
+        (lambda w: w.edit_stops("toggle_line", FOLLOW, file=0, line=9999), "line 9999 has no instruction, nor has any"),
+        (lambda w: w.edit_stops("toggle_ptx", FOLLOW, line=9999), "PTX line 9999 has no instruction, nor has any"),
+        (lambda w: w.go("to", FOLLOW, file=0, line=9999), r"behind it; the last that has one is \d+"),
+        (lambda w: w.go("write_back", {"cta": 0, "warp": 0}, register="%none"), "no instruction of this kernel writes"),
         (lambda w: w.edit_stops("remove", FOLLOW, id=7), "there is no breakpoint 7; there are none"),
         (lambda w: w.edit_stops("explode", FOLLOW), "edit_stops knows no edit 'explode'"),
     ],

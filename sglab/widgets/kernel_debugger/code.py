@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from sglab.gpu import SessionError
 from sglab.gpu.ptx import Entry
 
 from .register_types import float_types
 from .source import SourceFinder, SourceText, is_library
+from .writers import writes
 
 KINDS = (
     *("integer", "float", "half", "convert", "move", "compare", "control", "global", "shared"),
@@ -92,6 +94,20 @@ class CodeTables:
         """See register_types."""
         return float_types(self.kernel.code.text(row[0]) for row in self._rows if row[0])
 
+    def line_with_code(self, file: int, line: int) -> int:
+        """This source line, or the next one with instructions. Raises SessionError: none follows"""
+        path = self.paths[file]
+        lines = {at[1] for row in self._rows if row[0] for at in row[3] if at[0] == path and at[1]}
+        return _at_or_behind(lines, line, "line")
+
+    def ptx_line_with_code(self, line: int) -> int:
+        """Likewise of PTX."""
+        return _at_or_behind({row[0] for row in self._rows} - {0}, line, "PTX line")
+
+    def pcs_that_write(self, register: str) -> list[int]:
+        """Instructions that write a register."""
+        return [pc for pc in self.shown() if writes(self.kernel.code.text(self._rows[pc][0]), register)]
+
     def ptx_lines(self, pcs: Sequence[int]) -> list[int]:
         """Of instructions, ascending."""
         return sorted({self._rows[pc][0] for pc in pcs} - {0})
@@ -109,6 +125,14 @@ class CodeTables:
         chain = [place for place in self._rows[pc][3] if place[1]]  # line 0: the compiler's own
         place = next((place for place in chain if place[0] not in self._aside), chain[0] if chain else None)
         return None if place is None else (place[0], place[1])
+
+
+def _at_or_behind(lines: set[int], line: int, what: str) -> int:
+    found = min((each for each in lines if each >= line), default=None)
+    if found is None:
+        last = f"; the last that has one is {max(lines)}" if lines else ""
+        raise SessionError(f"{what} {line} has no instruction, nor has any behind it{last}")
+    return found
 
 
 def _files_by_use(rows: Sequence[Any]) -> list[str]:

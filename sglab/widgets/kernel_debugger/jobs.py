@@ -9,6 +9,7 @@ from typing import Any
 from sglab.gpu import KernelError, SessionError
 from sglab.gpu.findings import Finding
 from sglab.gpu.session import Session
+from sglab.gpu.state import Stop
 
 from .code import CodeTables
 from .moves import Mover, Moves, Name
@@ -27,6 +28,7 @@ class Jobs:
     failure: what the launch ends with, if it is known to fail; see sentences.failure
     findings: of the sanitizers, up to there
     visits: the last positions at which moves ended, for saved pages
+    stopped: CTA and warp for which the last move stopped: at a breakpoint, or at the instruction asked for
     """
 
     def __init__(self, session: Session, code: CodeTables, stops: StopPoints) -> None:
@@ -35,6 +37,8 @@ class Jobs:
         self._grid = session.launch.geometry.grid
         self._job: Moves | None = None
         self._action, self._origin = "", 0
+        self._preface, self._ahead = "", False
+        self.stopped: Name | None = None
         self._moment = session.moment
         self.length, self.complete = session.now, False
         self.findings: tuple[Finding, ...] = ()
@@ -48,10 +52,17 @@ class Jobs:
         """Of the move under way: its action, and from where it started."""
         return None if self._job is None else {"action": self._action, "from": self._origin}
 
+    @property
+    def ran(self) -> str:
+        """The action of the last move, once it has ended."""
+        return "" if self._job is not None else self._action
+
     def start(self, action: str, warp: Name | None, options: dict[str, Any]) -> None:
         """raises SessionError, ValueError: it cannot be done; nothing has changed"""
+        preface = self._settled(options) if action in ("to", "back_to") else ""
         self._job = self._made(action, warp, options)
         self._action, self._origin = action, self._session.now
+        self._preface, self._ahead = preface, bool(options.get("ahead"))
         if action == "force":
             self.complete, self.failure, self.findings, self._looked_at = False, None, (), 0
 
@@ -91,6 +102,7 @@ class Jobs:
             return
         if self._job is not None:  # a search would go on from elsewhere
             self._job = None
+        self._preface, self._ahead = "", False
         if self._session.now > self.length:
             self.complete = False
         self._note(None)
@@ -110,7 +122,12 @@ class Jobs:
         self._moment = session.moment
         point = self._stops.of_number(stop.breakpoint) if stop is not None else None
         self.stopped_by = 0 if point is None else point.id
-        self.sentence = capitalised(sentence(session, stop, point, self._code.line_of))
+        ahead = session.next if self._ahead and stop is not None and self._job is None else None
+        if ahead is not None:  # the reader has asked for what is about to happen here
+            stop = Stop("breakpoint", session.now, ahead)
+        at = stop.at if stop is not None and stop.reason == "breakpoint" else None
+        self.stopped = None if at is None else (at.cta, at.warp)
+        self.sentence = self._preface + capitalised(sentence(session, stop, point, self._code.line_of))
         self._look_for_findings()
         self.length = max(self.length, session.now) if not session.over else session.now
         self.complete = self.complete or session.over
@@ -121,6 +138,7 @@ class Jobs:
         self._look_for_findings()
         self.length, self.complete = self._session.now, True
         self.sentence, self.stopped_by = f"The kernel failed: {self.failure['kind']}.", 0
+        self.stopped = None
 
     def _look_for_findings(self) -> None:
         """A session tells only what lies behind it; what was found further on stays known."""
@@ -152,6 +170,7 @@ class Jobs:
             "line_back": lambda: mover.line_back(warp, code.shown()),
             "warp_event": lambda: mover.run_to(code.pcs_of_events(), warp),
             "warp_event_back": lambda: mover.back_to(code.pcs_of_events(), warp),
+            "write_back": lambda: mover.back_to(self._writers(str(options["register"])), warp),
             "force": lambda: mover.force(warp),
         }
         if not code.paths:  # without lines, every instruction stands for one
@@ -163,11 +182,22 @@ class Jobs:
     def _reachable(self, position: int) -> int:
         return min(position, self.length) if self.complete else position
 
+    def _settled(self, options: dict[str, Any]) -> str:
+        """Exchanges a line without instructions for the next one that has some, and says so."""
+        name, code = "ptx" if "ptx" in options else "line", self._code
+        line = int(options[name])
+        found = code.ptx_line_with_code(line) if name == "ptx" else code.line_with_code(int(options["file"]), line)
+        options[name] = found
+        what = "PTX line" if name == "ptx" else "Line"
+        return "" if found == line else f"{what} {line} has no instruction; the next that has one is {found}. "
+
     def _pcs(self, options: dict[str, Any]) -> list[int]:
         if "ptx" in options:
-            pcs = self._code.pcs_of_ptx_line(int(options["ptx"]))
-        else:
-            pcs = self._code.pcs_where_line_begins(int(options["file"]), int(options["line"]))
+            return self._code.pcs_of_ptx_line(int(options["ptx"]))
+        return self._code.pcs_where_line_begins(int(options["file"]), int(options["line"]))
+
+    def _writers(self, register: str) -> list[int]:
+        pcs = self._code.pcs_that_write(register)
         if not pcs:
-            raise SessionError("no instruction stands on this line")
+            raise SessionError(f"no instruction of this kernel writes {register}")
         return pcs

@@ -21,13 +21,23 @@ MOST_OUTPUT = 20_000
 
 
 class Focus:
-    """The warp whose registers are shown: the reader's, while it is there, else the one that ran last."""
+    """The warp whose registers are shown: the reader's, while it is there, else the one for which a move stopped, else
+    the one that ran last."""
 
-    def __init__(self, session: Session, cta: int | None, warp: int | None, group: int) -> None:
+    def __init__(
+        self,
+        session: Session,
+        cta: int | None,
+        warp: int | None,
+        group: int,
+        stopped: tuple[int, int] | None = None,
+    ) -> None:
         self.ctas = {each.linear: each for each in session.ctas}
         place = session.last or session.next
         wanted = (cta, warp) if cta is not None and warp is not None else None
         if wanted is None or wanted[0] not in self.ctas or wanted[1] >= self.ctas[wanted[0]].warp_count:
+            wanted = stopped if stopped is not None and stopped[0] in self.ctas else None
+        if wanted is None:
             wanted = (place.cta, place.warp) if place is not None and place.cta in self.ctas else None
         if wanted is None and self.ctas:
             wanted = (next(iter(self.ctas)), 0)

@@ -57,28 +57,39 @@ class StopPoints:
         self._follow()
         return next((each for each in self._all.values() if number is not None and each.number == number), None)
 
-    def toggle_line(self, file: int, line: int) -> None:
-        """A breakpoint at a source line: set, or taken away where there is one."""
-        place = {"file": file, "line": line}
-        if self._taken(place):
-            return
-        path = self._code.paths[file]
-        label = f"{path.rsplit('/', 1)[-1]}:{line}"
-        pcs = self._code.pcs_where_line_begins(file, line)
-        if not pcs:
-            self._session.code.find(line=line, file=path)  # says which lines are near
-        self._add("line", label, pcs, place, (path, line))
+    def toggle_line(self, file: int, line: int) -> str:
+        """A breakpoint at a source line: set, or taken away where there is one. For a line without instructions the
+        next one that has some is taken. Returns what was done, as a sentence."""
+        at = self._code.line_with_code(file, line)
+        path, place = self._code.paths[file], {"file": file, "line": at}
+        label = f"{path.rsplit('/', 1)[-1]}:{at}"
+        pcs = self._code.pcs_where_line_begins(file, at)
+        return self._toggle(place, f"line {line}", at != line, lambda: self._add("line", label, pcs, place, (path, at)))
 
-    def toggle_ptx(self, line: int) -> None:
-        place = {"ptx": line}
-        if self._taken(place):
-            return
-        pcs = self._code.pcs_of_ptx_line(line)
-        if not pcs:
-            self._session.code.find(ptx_line=line)
-        self._add("ptx", f"PTX line {line}", pcs, place)
+    def toggle_ptx(self, line: int) -> str:
+        """Likewise at a line of PTX."""
+        at = self._code.ptx_line_with_code(line)
+        place, pcs = {"ptx": at}, self._code.pcs_of_ptx_line(at)
+        return self._toggle(
+            place, f"PTX line {line}", at != line, lambda: self._add("ptx", f"PTX line {at}", pcs, place)
+        )
 
-    def add_watch(self, watch: Watch, access: str) -> None:
+    def _toggle(self, place: dict[str, int], wanted: str, moved: bool, add: Callable[[], StopPoint]) -> str:
+        self._follow()
+        there = [point for point in self._all.values() if point.place == place]
+        without = f"{wanted[0].upper()}{wanted[1:]} has no instruction"
+        if moved and there:
+            return f"{without}; the next that has one, {there[0].label}, has breakpoint {there[0].id} already."
+        for point in there:
+            self.remove(point.id)
+        if there:
+            return f"Breakpoint {there[0].id}, {there[0].label}, is removed."
+        made = add()
+        if moved:
+            return f"{without}: breakpoint {made.id} is set at the next that has one, {made.label}."
+        return f"Breakpoint {made.id} is set at {made.label}."
+
+    def add_watch(self, watch: Watch, access: str) -> str:
         words = {"write": "is written", "read": "is read", "any": "is accessed"}
         if access not in words:
             raise ValueError(f"access must be 'write', 'read' or 'any'; got {access!r}")
@@ -86,14 +97,16 @@ class StopPoints:
         def arm() -> int:
             return watch.arm(self._session, access)
 
-        self._insert(StopPoint(self._next, "watch", f"{watch.expression} {words[access]}", arm))
+        made = self._insert(StopPoint(self._next, "watch", f"{watch.expression} {words[access]}", arm))
+        return f"Breakpoint {made.id} stops where {made.label}."
 
-    def add_phase(self, cta: int, offset: int) -> None:
+    def add_phase(self, cta: int, offset: int) -> str:
         def arm() -> int:
             return self._session.break_phase(mbarrier=offset, cta=cta)
 
         label = f"a phase of mbarrier smem+0x{offset:x} ends"
-        self._insert(StopPoint(self._next, "phase", label, arm, cta=cta))
+        made = self._insert(StopPoint(self._next, "phase", label, arm, cta=cta))
+        return f"Breakpoint {made.id} stops where {label}."
 
     def limit(self, id: int, cta: int | None, warp: int | None) -> None:
         """Has a breakpoint stop for one warp only, or for all again."""
@@ -150,27 +163,21 @@ class StopPoints:
         self._all[point.id] = point
         self._next += 1
 
-    def _taken(self, place: dict[str, int]) -> bool:
-        self._follow()
-        found = [point.id for point in self._all.values() if point.place == place]
-        for id in found:
-            self.remove(id)
-        return bool(found)
-
     def _add(
         self, kind: str, label: str, pcs: list[int], place: dict[str, int], source: tuple[str, int] | None = None
-    ) -> None:
+    ) -> StopPoint:
         point = StopPoint(self._next, kind, label, lambda: 0, place, self._code.ptx_lines(pcs))
         point.arm = self._armed_at(point, pcs, source)
-        self._insert(point)
+        return self._insert(point)
 
     def _armed_at(self, point: StopPoint, pcs: list[int], source: tuple[str, int] | None) -> Callable[[], int]:
         return lambda: self._session.break_code(pcs, point.warp, point.cta, label=point.label, source=source)
 
-    def _insert(self, point: StopPoint) -> None:
+    def _insert(self, point: StopPoint) -> StopPoint:
         self._arm(point)
         self._all[point.id] = point
         self._next += 1
+        return point
 
     def _get(self, id: int) -> StopPoint:
         self._follow()

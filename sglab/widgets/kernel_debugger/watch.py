@@ -35,7 +35,7 @@ TORCH = {
 }
 ADDRESS = re.compile(r"(smem|gmem|arg\d+)\s*(?:@(\d+))?\s*(?:\+\s*(0x[0-9a-fA-F]+|\d+))?\s*(?:\*\s*(\d+))?(?::(\w+))?$")
 NAMED = re.compile(r"([A-Za-z_]\w*)\s*(?:\[(.*)\])?$")
-HELP = "Write a tensor's name (out[0, 0:8]), or memory: smem+0x400*16:f32, smem@1+0x400 (CTA 1), arg2*8:s32."
+MEMORY_HELP = "smem+0x400*16:f32 (shared memory, 16 values), smem@1+0x400 (of CTA 1), arg2*8:s32 (at an argument)"
 
 
 @dataclass(frozen=True)
@@ -123,14 +123,25 @@ class WatchParser:
     def names(self) -> list[str]:
         return [*self._tensors, *self._arguments, "smem"]
 
+    def help(self) -> str:
+        """What may be written, with names that are known here."""
+        if not self._tensors:
+            named = 'Tensors have names here after KernelDebugger(session, tensors={"out": out}).'
+            return f"Write memory: {MEMORY_HELP}. {named}"
+        name, tensor = max(self._tensors.items(), key=lambda item: item[0] == "out")
+        index = f"[{', '.join(['0'] * (tensor.dim() - 1) + ['0:8'])}]" if tensor.dim() else ""
+        return f"Write a tensor: {name}{index}, or memory: {MEMORY_HELP}."
+
     def parse(self, expression: str) -> Watch:
         """raises ValueError: what is wrong with it"""
         text = expression.strip()
+        if text.startswith("%"):
+            raise ValueError(f"'{text}' is a register: its row is among the registers, its lanes open by a press on it")
         if (found := NAMED.match(text)) and found[1] in self._tensors:
             return self._tensor(text, found[1], found[2])
         if found := ADDRESS.match(text):
             return self._memory(text, *found.groups())
-        raise ValueError(f"'{expression}' names nothing here. {HELP} Names: {', '.join(self.names())}")
+        raise ValueError(f"'{expression}' names nothing here. {self.help()} Names: {', '.join(self.names())}.")
 
     def _tensor(self, text: str, name: str, index: str | None) -> Watch:
         tensor = self._tensors[name]

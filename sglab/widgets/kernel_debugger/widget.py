@@ -21,9 +21,11 @@ from .provenance import compiled_digests
 from .saved import saved_moments
 from .state import Focus, findings, joined, registers, snapshot
 from .stops import StopPoints
-from .watch import HELP, Watch, WatchParser
+from .watch import Watch, WatchParser
 
 STOP_EDITS = ("toggle_line", "toggle_ptx", "limit", "enable", "remove", "clear", "add_phase", "add_watch")
+RUNS = frozenset({"run", "run_back", "to", "back_to"})
+"""Moves that go to whatever warp comes first: a focus that the reader pinned yields to it."""
 LOOK_AHEAD_S = 0.3
 """How long the widget runs ahead, when it is made, to learn how long the launch is."""
 
@@ -120,9 +122,9 @@ class KernelDebugger(Widget):
         if edit == "add_watch":
             options["watch"] = self._bound(self._parser.parse(options.pop("expression")), look)
         with self._heard():
-            getattr(self._stops, edit)(**options)
+            done = getattr(self._stops, edit)(**options)
         self._changed()
-        return self._answer(look)
+        return {**self._answer(look), "note": done or ""}
 
     @command
     def watch(self, expression: str, look: dict[str, Any]) -> dict[str, Any]:
@@ -178,7 +180,7 @@ class KernelDebugger(Widget):
             "job": self._jobs.progress,
             "stops": self._stops.rows(),
             "names": self._parser.names(),
-            "help": HELP,
+            "help": self._parser.help(),
         }
 
     def _read(self, watch: Watch, focus: Focus) -> dict[str, Any]:
@@ -190,7 +192,8 @@ class KernelDebugger(Widget):
         return {**row, "bytes": values.reshape(-1)}
 
     def _focus(self, look: dict[str, Any]) -> Focus:
-        return Focus(self.session, look.get("cta"), look.get("warp"), int(look.get("group") or 0))
+        wanted = look.get("cta"), look.get("warp"), int(look.get("group") or 0)
+        return Focus(self.session, *wanted, self._jobs.stopped)
 
     def _bound(self, watch: Watch, look: dict[str, Any]) -> Watch:
         """To stop at shared memory, one must say whose."""
@@ -222,7 +225,9 @@ class KernelDebugger(Widget):
         with self._heard():
             self._jobs.advance()
         self._changed()
-        return self._answer(look)
+        stopped, pinned = self._jobs.stopped, (look.get("cta"), look.get("warp"))
+        yields = self._jobs.ran in RUNS and stopped is not None and None not in pinned and stopped != pinned
+        return {**self._answer({} if yields else look), "yields": yields}
 
     def _stop_job(self) -> None:
         with self._heard():

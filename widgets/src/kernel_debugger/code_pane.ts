@@ -12,6 +12,8 @@ export interface LineLook {
   marks: { key: string; make: () => HTMLElement[] };
   /** "": nobody in focus stands here; "now": the focused warp; "call": it is inside a call made here. */
   current: "" | "now" | "call";
+  /** Whether the instruction that was executed last stands here. */
+  ran: boolean;
   linked: boolean;
   stop: "" | "on" | "off";
   hasCode: boolean;
@@ -174,9 +176,9 @@ export class CodePane {
     for (let row = first; row < last; row++) {
       const line = this.#lineAt(row);
       const look = this.options.look(line);
-      const { current, linked, stop, hasCode, failed, marks, spoken } = look;
+      const { current, ran, linked, stop, hasCode, failed, marks, spoken } = look;
       const selected = line === this.#cursor;
-      const flags = [selected, current, linked, stop, hasCode, failed, this.options.has(line)];
+      const flags = [selected, current, ran, linked, stop, hasCode, failed, this.options.has(line)];
       const stamp = [this.#texts, row, ...flags, marks.key, spoken].join("|");
       rows.push({ key: String(line), stamp, make: () => this.#row(line, row, look) });
       cursorShown ||= selected;
@@ -212,6 +214,7 @@ export class CodePane {
         "aria-setsize": this.rowCount,
         "data-line": line,
         "data-current": look.current,
+        "data-ran": look.ran,
         "data-linked": look.linked,
         "data-code": String(look.hasCode),
         "data-failed": look.failed,

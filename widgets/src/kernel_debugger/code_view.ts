@@ -152,13 +152,16 @@ export class CodeView {
     this.redraw();
   }
 
-  /** Shows a moment; `follow` scrolls to where the focused warp stands. */
-  show(state: State, follow: boolean): void {
+  /**
+   * Shows a moment; `follow` scrolls to where the focused warp stands: to `asked`, where that is one of the lines that lead
+   * there, else to the line of its own.
+   */
+  show(state: State, follow: boolean, asked?: Partial<SourcePlace>): void {
     this.#state = state;
     this.#stand();
     const pc = this.#focusedPc;
     this.#chain.show(pc);
-    if (follow && pc !== undefined) void this.reveal(pc, false);
+    if (follow && pc !== undefined) void this.reveal(pc, false, asked);
     this.redraw();
   }
 
@@ -171,7 +174,7 @@ export class CodeView {
   }
 
   /** Scrolls both listings to an instruction. */
-  async reveal(pc: number, moveCursor = true): Promise<void> {
+  async reveal(pc: number, moveCursor = true, asked?: Partial<SourcePlace>): Promise<void> {
     const line = this.code.ptxLine(pc);
     const chain = this.code.chain(pc);
     // a file that the reader chose stays while the warp is inside a call made there
@@ -179,7 +182,8 @@ export class CodeView {
     const available = chain.filter(({ file }) => this.code.info.files[file]?.available);
     // the reader's code rather than the library that it calls
     const own = available.find(({ file }) => !this.code.info.files[file]?.library);
-    const place = inChosen ?? own ?? available[0] ?? chain[0];
+    const wanted = available.find(({ file, line }) => file === asked?.file && line === asked.line);
+    const place = wanted ?? inChosen ?? own ?? available[0] ?? chain[0];
     if (moveCursor) this.ptx.pane.cursor = line;
     this.ptx.reveal(line);
     if (!place) return;
@@ -225,11 +229,11 @@ export class CodeView {
   }
 
   #stand(): void {
-    this.#onPtx.show(this.#state, (pc) => ({ line: this.code.ptxLine(pc), inner: true }));
+    this.#onPtx.show(this.#state, (pc) => ({ line: this.code.ptxLine(pc), inner: true, calls: [] }));
     this.#onSource.show(this.#state, (pc) => {
       const chain = this.code.chain(pc);
-      const place = chain.find(({ file }) => file === this.#file);
-      return place && { line: place.line, inner: place === chain[0] };
+      const [place, ...outer] = chain.filter(({ file }) => file === this.#file);
+      return place && { line: place.line, inner: place === chain[0], calls: outer.map(({ line }) => line) };
     });
     this.#makeRoom();
   }

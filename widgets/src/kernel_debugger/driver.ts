@@ -8,6 +8,8 @@ interface Wish {
   command: "go" | "look" | string;
   action?: Action;
   options: Options;
+  /** Takes its error, where the asker wants to show it. */
+  failed?: (error: unknown) => void;
 }
 
 export class Driver {
@@ -38,8 +40,8 @@ export class Driver {
     void this.#work({ command: "look", options: {} });
   }
 
-  ask(command: string, options: Options): Promise<void> {
-    return this.#work({ command, options });
+  ask(command: string, options: Options, failed?: (error: unknown) => void): Promise<void> {
+    return this.#work({ command, options, failed });
   }
 
   /** Ends the move under way. */
@@ -68,7 +70,8 @@ export class Driver {
     try {
       await this.#ask(wish);
     } catch (error) {
-      this.failed.emit(error);
+      if (wish.failed) wish.failed(error);
+      else this.failed.emit(error);
     }
     this.#working = false;
     const next = this.#waiting;

@@ -161,13 +161,18 @@ export function flightPanel(state: State, code: CodeModel, show: (pc: number) =>
         "Nothing is in flight. Asynchronous operations take effect as late as the programming model allows.",
       ),
     ];
+  const several = new Set(state.warps.map(({ cta }) => cta)).size > 1;
   const rows = state.inFlight.map(([kind, cta, warp, , pc, shared, bytes, mbarrier]) => {
     const place = button(code.placeName(pc), "Show the instruction that issued it", () => show(pc));
     place.className = "kd-link";
-    const size = h("span", { title: `${format.count(bytes)} bytes` }, bytes ? format.bytes(bytes) : "–");
+    const size = h(
+      "span",
+      { class: "kd-nowrap", title: `${format.count(bytes)} bytes` },
+      bytes ? format.bytes(bytes) : "–",
+    );
     return [
       cell(kind),
-      cell(`w${warp} of CTA ${cta}`),
+      cell(several ? `CTA ${cta} w${warp}` : `w${warp}`),
       cell(place),
       cell(shared ? sharedAddress(shared) : "–"),
       cell(size),

@@ -155,6 +155,10 @@ export interface State {
   registers: { rows: RegisterRow[]; bytes: Tensor };
   watches: Watch[];
   sentence: string;
+  /** What an edit of breakpoints did, as a sentence. */
+  note?: string;
+  /** Whether the focus that the reader pinned gave way to the warp for which a run stopped. */
+  yields?: boolean;
   stoppedBy: number;
   length: number;
   complete: boolean;
@@ -189,6 +193,7 @@ export type Action =
   | "run_back"
   | "to"
   | "back_to"
+  | "write_back"
   | "force"
   | "end"
   | "seek";

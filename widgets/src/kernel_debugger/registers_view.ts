@@ -2,6 +2,7 @@
 
 import { CanvasPaint, CellGrid, type Disposer, h, type Theme, type Tooltip } from "../core";
 import type { Range } from "../memory/cividis";
+import { replaceKeepingFocus } from "./kept_children";
 import type { State } from "./protocol";
 import { paintCell, paintLane, paintName, type RegisterLine, type RegistersLook } from "./register_paint";
 import {
@@ -55,6 +56,7 @@ export class RegistersView {
     disposer: Disposer,
     private theme: () => Theme,
     tooltip: Tooltip,
+    private toWriter?: (register: string) => void,
   ) {
     this.#format.append(...FORMATS.map(([value, label]) => h("option", { value }, label)));
     this.#cells.append(h("option", { value: "heat" }, "colours"), h("option", { value: "values" }, "values"));
@@ -163,7 +165,7 @@ export class RegistersView {
       .sort((a, b) => Number(b.operand) - Number(a.operand) || byName(a.register.name, b.register.name));
     const none = this.#all.length
       ? "No register matches."
-      : "No register of this warp holds a value that is still read.";
+      : "No register of this warp holds a value yet, or none that will still be read: step (→), and they come.";
     this.#empty.textContent = none;
     this.#empty.hidden = this.#rows.length > 0;
     this.#grid.element.hidden = this.#rows.length === 0;
@@ -182,8 +184,7 @@ export class RegistersView {
     if (values) {
       let longest = 2;
       for (const { register } of this.#rows.slice(0, 300))
-        for (let lane = 0; lane < LANES; lane += 3)
-          longest = Math.max(longest, textOf(register, lane, this.#numbers).length);
+        longest = Math.max(longest, this.#longestOf(register));
       cellWidth = Math.ceil(longest * CHARACTER) + 8;
     }
     const geometry = {
@@ -193,12 +194,19 @@ export class RegistersView {
       cellHeight: ROW,
       headerWidth,
       headerHeight: HEADER_HEIGHT,
-      maxHeight: 330,
+      maxHeight: this.#picked ? 190 : 330, // so that the lanes below are in sight
     };
     const shown = Object.values(geometry).join();
     if (shown !== this.#shownGeometry) this.#grid.setGeometry(geometry);
     else this.#grid.redraw();
     this.#shownGeometry = shown;
+  }
+
+  #longestOf(register: Register): number {
+    let longest = 0;
+    for (let lane = 0; lane < LANES; lane++)
+      longest = Math.max(longest, textOf(register, lane, this.#numbers).length);
+    return longest;
   }
 
   #range(register: Register, format: NumberFormat): Range {
@@ -217,23 +225,47 @@ export class RegistersView {
     const shown = this.#rows[row];
     if (!shown) return undefined;
     const { register } = shown;
-    const asHex = register.size > 0 ? ` (${textOf(register, lane, "hex")})` : "";
+    const text = textOf(register, lane, this.#numbers);
+    const hex = register.size > 0 ? textOf(register, lane, "hex") : text;
+    const also = hex === text ? textOf(register, lane, "signed") : hex;
+    const asHex = also === text ? "" : ` (${also})`;
     const away = (this.#mask >>> lane) & 1 ? "" : "\nthis lane is not in the group";
     const changed = register.changed ? "\nchanged since the last stop" : "";
-    return `${register.name} ${register.type}, lane ${lane}: ${textOf(register, lane, this.#numbers)}${asHex}${away}${changed}`;
+    return `${register.name} ${register.type}, lane ${lane}: ${text}${asHex}${away}${changed}`;
   }
 
   #pick(name: string | undefined): void {
     this.#picked = this.#picked === name ? undefined : name;
     this.#showLanes();
-    this.#grid.redraw();
+    this.#measure();
   }
 
-  /** The picked register's 32 values as text. */
+  #writerButton(name: string): HTMLElement | undefined {
+    const { toWriter } = this;
+    if (!toWriter) return undefined;
+    const title = `Go back to where this warp is about to write ${name}`;
+    const button = h("button", { type: "button", class: "sg-button kd-small", title }, "◂ who wrote it");
+    button.addEventListener("click", () => toWriter(name));
+    return button;
+  }
+
+  /** The picked register's 32 values as text. It stays picked where it holds none, so that a reader may step there. */
   #showLanes(): void {
-    const register = this.#all.find(({ name }) => name === this.#picked);
-    this.#lanes.hidden = !register;
-    if (!register) return;
+    const name = this.#picked;
+    this.#lanes.hidden = name === undefined;
+    if (name === undefined) return;
+    const register = this.#all.find((each) => each.name === name);
+    const title = h("strong", {}, register ? `${name} ${register.type}` : name);
+    const close = h("button", { type: "button", class: "sg-button", "aria-label": "Close the lanes" }, "✕");
+    close.addEventListener("click", () => this.#pick(undefined));
+    const bar = h("div", { class: "kd-bar" }, title, this.#writerButton(name), close);
+    const values = register
+      ? this.#laneGrid(register)
+      : h("p", { class: "kd-note" }, "It holds no value here that will still be read.");
+    replaceKeepingFocus(this.#lanes, [bar, values]);
+  }
+
+  #laneGrid(register: Register): HTMLElement {
     const cells = Array.from({ length: LANES }, (_, lane) =>
       h(
         "span",
@@ -242,12 +274,8 @@ export class RegistersView {
         textOf(register, lane, this.#numbers),
       ),
     );
-    const close = h("button", { type: "button", class: "sg-button", "aria-label": "Close the lanes" }, "✕");
-    close.addEventListener("click", () => this.#pick(undefined));
-    this.#lanes.replaceChildren(
-      h("strong", {}, `${register.name} ${register.type}`),
-      h("div", { class: "kd-lane-grid" }, ...cells),
-      close,
-    );
+    const grid = h("div", { class: "kd-lane-grid" }, ...cells);
+    grid.style.setProperty("--kd-characters", String(this.#longestOf(register) + 4));
+    return grid;
   }
 }

@@ -20,13 +20,22 @@ interface Standing {
 export class Standings {
   #on = new Map<number, Standing[]>();
   #clusterSize = 1;
+  /** Lines of calls that the focused warp is inside of. */
+  #calls = new Set<number>();
+  /** The line of the instruction that was executed last. */
+  #ran: number | undefined;
 
-  /** @param placeOf the line of an instruction in this listing, if it has one, and whether it is the innermost */
+  /**
+   * @param placeOf the line of an instruction in this listing, if it has one; whether it is the innermost; and the lines of
+   * the calls around it
+   */
   show(
     state: State | undefined,
-    placeOf: (pc: number) => { line: number; inner: boolean } | undefined,
+    placeOf: (pc: number) => { line: number; inner: boolean; calls: number[] } | undefined,
   ): void {
     this.#on.clear();
+    this.#calls.clear();
+    this.#ran = state?.last ? placeOf(state.last[2])?.line : undefined;
     this.#clusterSize = new Set(state?.warps.map(({ cta }) => cta)).size;
     for (const warp of state?.warps ?? []) {
       warp.groups.forEach(([pc], group) => {
@@ -34,6 +43,7 @@ export class Standings {
         if (!place) return;
         const [cta, number, focusedGroup] = state?.focus ?? [];
         const focused = cta === warp.cta && number === warp.warp && focusedGroup === group;
+        if (focused) for (const line of place.calls) this.#calls.add(line);
         const standing = { warp, inner: place.inner, focused };
         const list = this.#on.get(place.line);
         if (list) list.push(standing);
@@ -42,12 +52,18 @@ export class Standings {
     }
   }
 
-  look(line: number): Pick<LineLook, "current" | "spoken"> {
+  look(line: number): Pick<LineLook, "current" | "ran" | "spoken"> {
     const standing = this.#on.get(line) ?? [];
     const focused = standing.find((each) => each.focused);
+    const ran = line === this.#ran;
+    const spoken = [
+      standing.length ? `here: ${standing.map(({ warp }) => warpName(warp)).join(", ")}` : "",
+      ran ? "executed last" : "",
+    ];
     return {
-      current: focused ? (focused.inner ? "now" : "call") : "",
-      spoken: standing.length ? `here: ${standing.map(({ warp }) => warpName(warp)).join(", ")}` : "",
+      current: focused?.inner ? "now" : focused || this.#calls.has(line) ? "call" : "",
+      ran,
+      spoken: spoken.filter(Boolean).join("; "),
     };
   }
 

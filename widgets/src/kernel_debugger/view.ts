@@ -2,7 +2,7 @@
 
 import type { Disposer, Frame, KeyBinding, SelectionStore, Source, Theme } from "../core";
 import { h } from "../core";
-import type { CodeModel } from "./code_model";
+import type { CodeModel, SourcePlace } from "./code_model";
 import { CodeView } from "./code_view";
 import { Controls } from "./controls";
 import type { Driver } from "./driver";
@@ -51,7 +51,11 @@ export function makeView({
   const look = driver.look;
   let shownPc: string | undefined;
   let hadFailed = false;
-  let asked = 0;
+  /** The line to which a run was asked to go. */
+  let asked: Partial<SourcePlace> | undefined;
+  /** Whether the move under way goes to a moment that was selected elsewhere. */
+  let following = false;
+  let announced = 0;
 
   const edit = (name: string, options: Record<string, unknown>) =>
     void driver.ask("edit_stops", { edit: name, ...options });
@@ -74,11 +78,22 @@ export function makeView({
     },
     disposer,
   );
-  const registers = new RegistersView(disposer, theme, frame.tooltip);
+  const registers = new RegistersView(
+    disposer,
+    theme,
+    frame.tooltip,
+    live ? (register) => driver.go("write_back", { register }) : undefined,
+  );
   const watches = new WatchesView(
     live,
     {
-      add: (expression) => driver.ask("watch", { expression }),
+      add: async (expression) => {
+        let wrong = "";
+        await driver.ask("watch", { expression }, (error) => {
+          wrong = (error as Error).message;
+        });
+        return wrong;
+      },
       remove: (expression) => void driver.ask("unwatch", { expression }),
       stop: (expression) => edit("add_watch", { expression, access: "write" }),
       select: (address) => selection.set({ ...selection.value, address }, frame),
@@ -163,6 +178,7 @@ export function makeView({
 
   function toCursor(action: "to" | "back_to"): void {
     const { cursor } = codes;
+    asked = cursor && "file" in cursor ? cursor : undefined;
     if (cursor) driver.go(action, cursor);
     else frame.notify("info", "Press a line of the source or the PTX first: that is where the run goes to.");
   }
@@ -174,7 +190,7 @@ export function makeView({
   function showParty(party: Party, other: Party | null): void {
     codes.markParties([party, other]);
     Object.assign(look, { cta: party.cta, warp: party.warp, group: 0 });
-    driver.go("seek", { position: party.position });
+    driver.go("seek", { position: party.position, ahead: true });
     if (party.pc >= 0) void codes.reveal(party.pc);
   }
 
@@ -185,13 +201,19 @@ export function makeView({
   }
 
   function show(state: State): void {
+    if (state.yields) unpin();
     const focusOf = state.focus;
     const warp = state.warps.find((each) => each.cta === focusOf?.[0] && each.warp === focusOf[1]);
     const group = warp?.groups[focusOf?.[2] ?? 0];
     const pc = group?.[0] ?? state.last?.[2];
     const at = `${focusOf} ${pc}`;
-    codes.show(state, at !== shownPc && !state.job);
-    shownPc = at;
+    const stop = state.stops.find(({ id }) => id === state.stoppedBy);
+    codes.show(state, at !== shownPc && !state.job, stop?.place ?? asked);
+    if (!state.job) {
+      shownPc = at;
+      asked = undefined;
+      showSelected(state);
+    }
     transport.settle(state, sentenceOf(state));
     controls.show(state, live);
     warps.show(state, look.cta !== undefined);
@@ -204,11 +226,28 @@ export function makeView({
       tabs.open("findings");
       const [first = ""] = state.failure?.message.split("\n") ?? [];
       frame.notify("error", `${first.replace(/[.]?$/, ".")} Step back (←) to see how it came to this.`);
+      focusFirstWait(state);
     } else if (!state.failed && hadFailed) frame.clearNotice();
     hadFailed = state.failed;
   }
 
+  /** Whoever selects a moment elsewhere means what has just been executed there. */
+  function showSelected({ last }: State): void {
+    if (following && last && last[0] === look.cta && last[1] === look.warp) void codes.reveal(last[2]);
+    following = false;
+  }
+
+  /** Of a deadlock's circle: the first of those who wait. */
+  function focusFirstWait({ failure, warps }: State): void {
+    const first = failure?.cycle?.[0];
+    const waiting = warps.find(({ cta, warp }) => cta === first?.cta && warp === first.warp);
+    if (!first || !waiting) return;
+    const group = waiting.groups.findIndex(([pc]) => code.ptxLine(pc) === first.ptxLine);
+    focus(first.cta, first.warp, Math.max(0, group), false);
+  }
+
   function sentenceOf(state: State): string {
+    if (state.note) return state.note;
     if (state.job) return "";
     return state.failed ? `The kernel failed: ${state.failure?.kind.replaceAll("_", " ")}.` : state.sentence;
   }
@@ -236,9 +275,11 @@ export function makeView({
       codes.drawNow();
       frame.root.dataset.position = String(state.position);
       frame.root.dataset.answerMs = driver.latency.toFixed(1);
-      if (selection.value.moment !== undefined && !state.job && asked !== state.position) {
-        asked = state.position;
-        selection.set({ ...selection.value, moment: state.position }, frame);
+      if (selection.value.moment !== undefined && !state.job && announced !== state.position) {
+        announced = state.position;
+        const [cta, warp] = state.focus ?? [];
+        const whose = state.yields ? { cta, warp } : {};
+        selection.set({ ...selection.value, ...whose, moment: state.position }, frame);
       }
       const begin = performance.now() - driver.latency;
       requestAnimationFrame(() => {
@@ -255,8 +296,9 @@ export function makeView({
       if (cta !== undefined && warp !== undefined) Object.assign(look, { cta, warp, group: 0 });
       else unpin();
       if (moment !== undefined && moment !== driver.state?.position) {
-        asked = Math.min(moment, driver.state?.length ?? moment);
-        driver.go("seek", { position: asked });
+        announced = Math.min(moment, driver.state?.length ?? moment);
+        following = true;
+        driver.go("seek", { position: announced });
       } else driver.refresh();
     }),
   );

@@ -5,7 +5,8 @@ import type { State, Watch } from "./protocol";
 import { floatAt, floatText } from "./registers";
 
 export interface WatchEvents {
-  add: (expression: string) => Promise<void>;
+  /** Resolves to what is wrong with it, or "". */
+  add: (expression: string) => Promise<string>;
   remove: (expression: string) => void;
   stop: (expression: string) => void;
   select: (address: string) => void;
@@ -22,6 +23,7 @@ export class WatchesView {
     spellcheck: "false",
     "aria-label": "Memory to watch",
   });
+  #wrong = h("p", { class: "kd-wrong", role: "alert" });
   #list = h("div");
   #before = new Map<string, string[]>();
   #shown = new Map<string, string[]>();
@@ -35,12 +37,19 @@ export class WatchesView {
     const add = h("button", { type: "submit", class: "sg-button" }, "watch");
     this.#form.append(this.#input, add);
     this.#form.hidden = !live;
-    this.element.append(this.#form, this.#list);
+    this.element.append(this.#form, this.#wrong, this.#list);
     disposer.listen(this.#form, "submit", (event) => {
       event.preventDefault();
       const expression = this.#input.value.trim();
-      if (expression) void events.add(expression).then(() => this.#input.select());
+      if (expression) void this.#add(expression);
     });
+  }
+
+  async #add(expression: string): Promise<void> {
+    const wrong = await this.events.add(expression);
+    this.#wrong.textContent = wrong;
+    this.#input.setAttribute("aria-invalid", String(wrong !== ""));
+    this.#input.select();
   }
 
   /** Offers an address that was selected elsewhere. */
