@@ -64,14 +64,22 @@ class Widget(anywidget.AnyWidget):
         selection.attach(self)
         self.on_msg(self._receive)
 
+    def open(self) -> None:
+        """Tells the page of this widget, once there is something to show: a page never meets half a state."""
+        if self.revision:
+            super().open()
+
     def publish(self, tensors: Mapping[str, Any], **traits: Any) -> None:
         """Replaces all named tensors (copied) and some traits in one step; the page then reads the slices it shows."""
         arrays = {name: WireArray(value) for name, value in tensors.items()}
+        first = self.revision == 0
         with self.hold_sync():
             self._tensors = arrays
             for name, value in traits.items():
                 self.set_trait(name, value)
             self.revision += 1
+        if first:
+            self.open()
 
     @command
     def slices(self, slices: list[dict[str, Any]]) -> list[WireArray]:

@@ -38,8 +38,10 @@ def _budgeted(plan: Plan, budget_is: str, budget: int) -> str:
     width, splits = plan.scalars["K"], plan.scalars["split_kv"]
     tiles = -(-width // 128)
     per_split = -(-tiles // min(tiles, budget))
+    capped = f", but no more than the {tiles} tiles" if budget > tiles else ""
     return (
-        f"The longest request has {_many(tiles, 'tile')} of 128 KV tokens. Budget of splits per request: {budget_is}. "
+        f"The longest request has {_many(tiles, 'tile')} of 128 KV tokens. Budget of splits per request: "
+        f"{budget_is}{capped}. "
         f"ceil({tiles} / {min(tiles, budget)}) = {_many(per_split, 'tile')} per split, ceil({tiles} / {per_split}) = "
         f"{_many(splits, 'split')}. All requests get that grid; one with fewer tiles fills fewer splits."
     )

@@ -292,7 +292,7 @@ def test_keys_choose_formulas_and_splits(host: Host, widget: OnlineSoftmax) -> N
     frame.press("o")
     expect(page.get_by_label("Order of merges")).to_have_value("reverse")
     frame.press("ArrowDown")
-    assert selection.value == {"request": 1, "split": 0}
+    assert selection.value == {"request": 1, "split": 0, "token": 0, "tokens": 128}
     frame.press("e")
     expect(page.get_by_label("Partial s0 holds")).to_have_value("empty")
     frame.press("Escape")
@@ -310,6 +310,15 @@ def test_selecting_elsewhere_marks_the_split_or_offers_the_request(host: Host, w
     page.get_by_role("button", name="show request 0").click()
     expect(page.locator(".sg-subject")).to_contain_text("request 0, head 0 of 4, 150 keys")
     assert widget.question["request"] == 0
+
+
+def test_a_token_of_another_plan_marks_the_split_that_it_lies_in(host: Host, widget: OnlineSoftmax) -> None:
+    page = show(host, widget)
+    selection.set(request=1, split=7, token=310, tokens=16)  # splits of 128 keys here, shorter ones elsewhere
+    host.flush()
+    expect(page.locator("[data-node='2']")).to_have_attribute("aria-pressed", "true")
+    page.get_by_label("Keys", exact=True).select_option("rising")
+    expect(page.locator(".sgs-node[aria-pressed=true]")).to_have_count(0)  # keys are no longer tokens in order
 
 
 def test_another_head_is_recorded_from_the_page(host: Host, widget: OnlineSoftmax) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 
+import comm
 import numpy as np
 import pytest
 
@@ -48,6 +49,16 @@ def test_a_command_is_answered_with_its_id_and_binary_tensors(sent: Sent) -> Non
     array = {"dtype": "int64", "shape": [3], "buffer": 0}
     assert content == {"kind": "sglab:answer", "id": "7", "value": {"sum": 5, "values": [2, array]}}
     assert np.frombuffer(buffers[0], np.int64).tolist() == [0, 1, 2]
+
+
+def test_a_page_hears_of_a_widget_when_it_is_complete_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened, create = [], comm.create_comm
+    monkeypatch.setattr(comm, "create_comm", lambda **args: opened.append(args["data"]["state"]) or create(**args))
+    counter = Counter()
+    counter.publish({}, header={"title": "Counter"})
+    counter.publish({}, header={"title": "Counter, again"})
+    mine = [(state["header"], state["revision"]) for state in opened if "header" in state]  # a layout is opened, too
+    assert mine == [({"title": "Counter"}, 1)]
 
 
 @pytest.mark.parametrize("name", ["secret", "save", "no_such", "__init__"])

@@ -17,6 +17,7 @@ import { FORMULAS, RULES } from "./formulas";
 import { ORDERS } from "./merge";
 import { Model } from "./model";
 import { HELD } from "./results";
+import { selectionOf, splitOf } from "./selected";
 import { makeView } from "./view";
 
 function render({ el, source, selection, disposer }: Context): void {
@@ -24,10 +25,7 @@ function render({ el, source, selection, disposer }: Context): void {
   const transport = new Transport();
 
   const selectedSplit = (): number | undefined => {
-    const { request, split } = selection.value;
-    const { recorded } = model;
-    const mine = request === undefined || request === recorded?.question.request;
-    return mine && split !== undefined && split < (recorded?.splits ?? 0) ? split : undefined;
+    return model.recorded && splitOf(model.recorded, selection.value);
   };
   const model = new Model(transport, selectedSplit, () => {
     if (model.recorded) controls.show(model.choices, model.recorded);
@@ -112,7 +110,7 @@ function render({ el, source, selection, disposer }: Context): void {
   }
 
   function selectSplit(split: number): void {
-    if (model.recorded) selection.set({ request: model.recorded.question.request, split }, frame);
+    if (model.recorded) selection.set(selectionOf(model.recorded, split), frame);
   }
 
   function stepSplit(step: number): void {

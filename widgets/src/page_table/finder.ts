@@ -10,7 +10,7 @@ export class Finder {
   readonly element = h("input", {
     type: "search",
     class: "sg-field pt-find",
-    placeholder: "Find r1, r1 300, page 7 …",
+    placeholder: "Find r1 300, page 7 …",
     "aria-label": HELP,
     title: `${HELP} (/)`,
   });
