@@ -383,6 +383,20 @@ def test_an_element_is_found_by_row_and_column(host: Host, row: int, column: int
     ).to_be_visible()
 
 
+def test_values_have_a_legend_of_their_own(host: Host) -> None:
+    widget = SharedMemory(product(128, nan_row=3).session)
+    widget.go(moments_of(widget, "mma")[0])
+    page = show(host, widget)
+    key = page.locator(".ssm-row").filter(has_text="now:")
+    expect(key).to_contain_text("16-byte chunk of the matrix row")
+    page.locator(".sg-widget").press("v")
+    expect(key).to_contain_text("f16: the first two of a chunk; colour: the first, or NaN among them all")
+    expect(key).to_contain_text("≤ −4")
+    expect(key).not_to_contain_text("16-byte chunk of the matrix row")
+    page.locator(".sg-widget").press("v")
+    expect(key).to_contain_text("16-byte chunk of the matrix row")
+
+
 def test_an_edited_descriptor_says_so_and_can_be_undone(host: Host) -> None:
     widget = SharedMemory(product(128).session)
     page = show(host, widget)

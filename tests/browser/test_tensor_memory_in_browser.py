@@ -250,6 +250,19 @@ def test_details_say_since_when_by_whom_and_lead_there(host: Host) -> None:
     expect(details.locator("dt:text-is('next') + dd")).to_contain_text(f"step {issued}")
 
 
+def test_zooming_keeps_what_was_written_in_sight(host: Host) -> None:
+    """Three quarters of the picture are free memory: its middle is not what a reader wants to see."""
+    widget = TensorMemory(product().session)
+    widget.go(len(widget._moments) - 3)
+    page = show(host, widget)
+    for _ in range(4):
+        page.locator(".sg-widget").press("+")
+    box = page.locator(".stm-map").bounding_box()
+    assert box
+    page.mouse.move(box["x"] + LEFT + 20, box["y"] + TOP + 8)
+    expect(page.locator(".sg-tooltip")).to_contain_text("tmem[0,0], CTA 0")
+
+
 def test_a_dead_kernel_is_told(host: Host) -> None:
     widget = TensorMemory(product().session)
     page = show(host, widget)

@@ -1,6 +1,8 @@
 // Small pieces of the memory widgets' panes.
 
 import { type Frame, h } from "../core";
+import { cssGradient, type Range } from "./cividis";
+import { short } from "./words";
 
 export type Row = [term: string, text: string | HTMLElement];
 
@@ -66,6 +68,19 @@ export function button(text: string, title: string, run: () => void): HTMLButton
   const element = h("button", { type: "button", class: "sg-button", title, "aria-label": title }, text);
   element.addEventListener("click", run);
   return element;
+}
+
+/** What the colours of values mean: the range that they span, and NaN. */
+export function scaleParts({ low, high }: Range, what: string): HTMLElement[] {
+  const scale = h("span", { class: "smv-scale", "aria-hidden": "true" });
+  scale.style.background = cssGradient();
+  const title = "From the 2nd to the 98th percentile; values beyond take the outermost colours.";
+  const nan = h("span", { class: "smv-scale smv-nan", "aria-hidden": "true" });
+  return [
+    h("span", { class: "smv-label", title }, `≤ ${short(low)}`, scale, `≥ ${short(high)}`),
+    h("span", {}, what),
+    h("span", { class: "smv-label" }, nan, "NaN"),
+  ];
 }
 
 /** Shows other details; the focus stays on the button that says the same, or in the widget, where keys step. */

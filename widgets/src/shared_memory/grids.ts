@@ -79,7 +79,8 @@ function paintPiece(
   const inner = { ...rect, x: rect.x + 0.5, y: rect.y + 0.5, width: rect.width - 1, height: rect.height - 1 };
   const mask = written(piece.address) ?? WRITTEN;
   const numbers = content === "values" && mask ? values(piece.address) : undefined;
-  const first = numbers?.[0];
+  const nans = numbers?.filter(Number.isNaN).length ?? 0;
+  const first = nans ? Number.NaN : numbers?.[0];
   const shown = piece.order < lit;
   context.globalAlpha = shown ? 1 : 0.22;
   if (content === "values" && !mask) context.fillStyle = theme.surface;
@@ -93,8 +94,7 @@ function paintPiece(
   context.globalAlpha = shown ? 1 : 0.5;
   context.fillStyle = !shown ? theme.text : first === undefined ? look.ink : inkFor(first, range);
   context.font = `11px ${theme.codeFont}`;
-  if (content === "places" || numbers)
-    text(context, rect, numbers ? numbers.slice(0, 2).map(shortNumber).join(" ") : label);
+  if (content === "places" || numbers) text(context, rect, numbers ? valuesText(numbers, nans) : label);
   context.globalAlpha = 1;
   if (touched(piece.address)) {
     context.fillStyle = theme.text;
@@ -114,8 +114,13 @@ function hatch(context: CanvasRenderingContext2D, rect: Rect, mask: number, ink:
   context.globalAlpha = globalAlpha;
 }
 
+/** The first two; of NaN, wherever they are in the chunk, their number. */
+function valuesText(numbers: readonly number[], nans: number): string {
+  return nans ? `${nans} NaN` : numbers.slice(0, 2).map(shortNumber).join(" ");
+}
+
 function shortNumber(value: number): string {
-  return Number.isNaN(value) ? "NaN" : Math.abs(value) >= 100 ? value.toFixed(0) : value.toPrecision(2);
+  return Math.abs(value) >= 100 ? value.toFixed(0) : value.toPrecision(2);
 }
 
 function outline(context: CanvasRenderingContext2D, rect: Rect, theme: Theme): void {

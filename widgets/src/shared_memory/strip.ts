@@ -17,7 +17,7 @@ const TOP = 18;
 const LOOKS: Record<Area["kind"], Look> = {
   reserved: { fill: "#999999", hatch: "forward", ink: "#000000" },
   symbol: look("#CC79A7", "none"),
-  dynamic: look("#dddddd", "none"),
+  dynamic: look("#bbbbbb", "none"),
   tile: look("#56B4E9", "none"),
   copy: look("#56B4E9", "dots"),
   operand: look("#E69F00", "none"),
@@ -183,13 +183,9 @@ export function chunkKey(dark: boolean): HTMLElement {
     swatch.style.color = look.ink;
     return swatch;
   });
-  const hatched = h("span", { class: "ssm-swatch ssm-unwritten" });
-  return h(
-    "span",
-    { class: "ssm-key" },
-    "16-byte chunk of the matrix row:",
-    ...swatches,
-    hatched,
-    "not written yet",
-  );
+  return h("span", { class: "ssm-key" }, "16-byte chunk of the matrix row:", ...swatches, unwrittenKey());
+}
+
+export function unwrittenKey(): HTMLElement {
+  return h("span", { class: "ssm-key" }, h("span", { class: "ssm-swatch ssm-unwritten" }), "not written yet");
 }

@@ -1,7 +1,7 @@
 // The picture: the window as a strip, the open tile in memory and in the matrix, the decoders below them.
 
 import { type Disposer, type Frame, h, type Theme } from "../core";
-import { button, noteParts, showDetails } from "../memory/parts";
+import { button, noteParts, scaleParts, showDetails } from "../memory/parts";
 import { makeBoard } from "./board";
 import type { Area } from "./data";
 import { chunkText, detailParts } from "./details";
@@ -9,7 +9,7 @@ import type { From } from "./editor";
 import { gridTitle, makeGrids } from "./grids";
 import type { Model } from "./model";
 import { orderControl } from "./order_control";
-import { chunkKey, makeStrip, momentKey, type Strip } from "./strip";
+import { chunkKey, makeStrip, momentKey, type Strip, unwrittenKey } from "./strip";
 
 export interface ViewOptions {
   frame: Frame;
@@ -110,6 +110,17 @@ export function makeView(options: ViewOptions): View {
     drawn.strip.show({ frame: model.info, shown: [start, end], touched: model.touched });
   }
 
+  function drawKey(): void {
+    const { content, range, editor } = model;
+    const { dark } = theme();
+    const stamp = content === "values" ? `${range.low} ${range.high} ${editor.layout.element}` : String(dark);
+    if (key.dataset.stamp === stamp) return;
+    key.dataset.stamp = stamp;
+    const what = `${editor.layout.element || "u8"}: the first two of a chunk; colour: the first, or NaN among them all`;
+    const cells = content === "values" ? [...scaleParts(range, what), unwrittenKey()] : [chunkKey(dark)];
+    key.replaceChildren(momentKey(), ...cells);
+  }
+
   return {
     relayout,
     opened() {
@@ -128,10 +139,7 @@ export function makeView(options: ViewOptions): View {
       model.measureRange();
       const { layout, tile, from } = editor;
       drawStrip(launch.bytes);
-      if (key.dataset.dark !== String(theme().dark)) {
-        key.dataset.dark = String(theme().dark);
-        key.replaceChildren(momentKey(), chunkKey(theme().dark));
-      }
+      drawKey();
       problem.textContent = layout.problems.map((text) => `▲ ${text}`).join(" ");
       bytesTitle.textContent = `In memory ${gridTitle(layout)}`;
       logicalTitle.textContent = `${PLACES[from]}: ${editor.title(facts.tiles)}`;

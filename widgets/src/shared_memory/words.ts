@@ -26,7 +26,7 @@ export function momentSentence(facts: Facts, moment: number): string {
   const range = `${smem(start)} to ${smem(start + nbytes)}`;
   const carried = moments.carried[moment] as number;
   const done = carried
-    ? ` Here ${carried === 1 ? "one operation" : `${carried} operations`} issued before ${carried === 1 ? "takes" : "take"} effect.`
+    ? ` Now ${carried === 1 ? "one operation" : `${carried} operations`} issued before ${carried === 1 ? "is" : "are"} carried out.`
     : "";
   switch (KINDS[moments.kind[moment] as number]) {
     case "copy": {

@@ -47,10 +47,9 @@ function paintLanes(context: CanvasRenderingContext2D, scene: Scene, boxOf: BoxO
     context.textAlign = "center";
     context.fillStyle = theme.text;
     const warps = warpList(warpsOfLane(quarter * QUARTER, scene.facts.launch.warpsPerCta));
-    const label = [warps, `warp % 4 = ${quarter}`].find(
-      (each) => context.measureText(each).width < bottom - top,
-    );
-    context.fillText(label ?? `w%4=${quarter}`, 0, 0);
+    const numbers = warps.replace(/^warps? /, "w ");
+    const fits = (each: string) => context.measureText(each).width < bottom - top - 4;
+    context.fillText([warps, numbers].find(fits) ?? `w%4=${quarter}`, 0, 0);
     context.restore();
   }
   context.restore();

@@ -1,8 +1,9 @@
 // What the colours and hatches of the current mode mean.
 
 import { cssBackground, h } from "../core";
-import { cssGradient, type Range } from "../memory/cividis";
-import { FORMAT_LABELS, type Format, short } from "../memory/words";
+import type { Range } from "../memory/cividis";
+import { scaleParts } from "../memory/parts";
+import { FORMAT_LABELS, type Format } from "../memory/words";
 import { type Region, STATES } from "./data";
 import { categoryOf, type Mode } from "./looks";
 import { type Facts, tileName } from "./words";
@@ -34,23 +35,8 @@ export function legendParts(
   if (mode === "values" && !regions.some(({ state }) => state > 0))
     parts.push(h("span", {}, "nothing has been written yet"));
   else if (mode === "values") {
-    const scale = h("span", { class: "stm-scale", "aria-hidden": "true" });
-    scale.style.background = cssGradient();
     const names = format === "f32" || format === "s32" || format === "hex" ? "" : " (colour: the lowest)";
-    parts.push(
-      h(
-        "span",
-        {
-          class: "stm-key",
-          title: "From the 2nd to the 98th percentile; values beyond take the outermost colours.",
-        },
-        `≤ ${short(range.low)}`,
-        scale,
-        `≥ ${short(range.high)}`,
-      ),
-      h("span", {}, `${FORMAT_LABELS[format]}${names}`),
-      key(plain("nan"), "NaN"),
-    );
+    parts.push(...scaleParts(range, `${FORMAT_LABELS[format]}${names}`));
   } else {
     const seen = new Map<string, HTMLElement>();
     for (const region of regions) {

@@ -95,9 +95,19 @@ function touchedBy({ facts, shown }: StageState, rank: number): number[][] {
   return moments.cta[last] === launch.ctas[rank] ? [place] : [];
 }
 
+/** Where there is something to see: what just happened, or what was written first. */
+function firstWritten(now: StageState | undefined): { lane: number; column: number } | undefined {
+  if (!now) return undefined;
+  const [lane, , column] = now.facts.launch.ctas.flatMap((_, rank) => touchedBy(now, rank))[0] ?? [];
+  if (lane !== undefined && column !== undefined) return { lane, column };
+  return now.shown.regions.find(({ state }) => state > 0);
+}
+
 export function makeStage({ state, cells, frame, theme, disposer, revision, select }: StageOptions): Stage {
   const root = h("div", { class: "stm-maps" });
   let viewport: Viewport = WHOLE;
+  /** What zooming by key or button keeps in sight, until the map is moved by hand. */
+  let zoomedTo: { lane: number; column: number } | undefined;
   let cursor: CellPlace = { rank: 0, lane: 0, column: 0 };
   let maps: MapView[] = [];
   let images: CellImage[] = [];
@@ -151,7 +161,10 @@ export function makeStage({ state, cells, frame, theme, disposer, revision, sele
         label: `Tensor memory of CTA ${cta}: 128 lanes by 512 columns. Arrow keys walk, Enter selects, + and - zoom.`,
         scene: () => scene(rank),
         viewport: () => viewport,
-        setViewport,
+        setViewport: (next) => {
+          zoomedTo = undefined;
+          setViewport(next);
+        },
         hover: (cell, x, y) => frame.tooltip.show(cell && textAt({ rank, ...cell }), x, y),
         select: (cell) => select({ rank, ...cell }),
         moveCursor: (cell) => {
@@ -206,11 +219,12 @@ export function makeStage({ state, cells, frame, theme, disposer, revision, sele
     zoom(by) {
       const size = maps[0]?.plotSize();
       if (!size) return;
-      const selected = state()?.selected;
-      const anchor = selected ?? cursor;
-      const walking = root.contains(document.activeElement);
+      const now = state();
+      const walking = root.contains(document.activeElement) ? cursor : undefined;
+      if (viewport.zoom === 0) zoomedTo = firstWritten(now);
+      const anchor = now?.selected ?? walking ?? zoomedTo;
       const next = zoomAt(viewport, size, by, size.width / 2, size.height / 2);
-      setViewport(selected || walking ? reveal(next, size, anchor.lane, anchor.column) : next);
+      setViewport(anchor ? reveal(next, size, anchor.lane, anchor.column) : next);
     },
     whole: () => setViewport(WHOLE),
     zoomTo(place) {
