@@ -175,9 +175,9 @@ class TritonAttnBackend(AttentionBackend):
 
     def _checked_metadata(self, layer: RadixAttention) -> ForwardMetadata:
         if layer.sliding_window_size >= 0:
-            raise BadArgumentError(
-                "layer", "full attention for triton", "a sliding window", "Use torch_native or flex_attention."
-            )
+            window = f"sliding_window_size {layer.sliding_window_size}"
+            remedy = "SGLang's triton has windows, this one has none: use torch_native or flex_attention."
+            raise BadArgumentError("layer", "full attention for triton", window, remedy)
         if self.forward_metadata is None:
             raise RuntimeError("init_forward_metadata comes before forward")
         return self.forward_metadata

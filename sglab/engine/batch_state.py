@@ -121,6 +121,7 @@ class BatchState:
         """
         pool, kv_pool, pass_ = self.runner.req_to_token_pool, self.runner.token_to_kv_pool, self.forward_batch
         self._check_q()
+        checks.check_q_finite(self.q, self.new_tokens, [req.rid for req in self.reqs])
         self.check_page_table()
         checks.check_out_cache_loc(pass_.out_cache_loc, self._new_slots())
         rows = {req.req_pool_idx: (req.rid, req.kv_committed_len) for req in self.reqs if req.req_pool_idx is not None}

@@ -111,6 +111,20 @@ def check_out_cache_loc(out_cache_loc: torch.Tensor, slots: torch.Tensor) -> Non
         )
 
 
+def check_q_finite(q: torch.Tensor, new_tokens: list[int], rids: list[str]) -> None:
+    """No NaN or infinity in the queries, [tokens, heads, head_dim], `new_tokens` of each request in turn.
+
+    Raises:
+        BadArgumentError: naming the token, its request and the element.
+    """
+    if torch.isfinite(q).all():
+        return
+    token, head, column = (int(n) for n in (~torch.isfinite(q)).nonzero()[0])
+    owner = [rid for rid, count in zip(rids, new_tokens, strict=True) for _ in range(count)][token]
+    where = f"{float(q[token, head, column])} in token {token} (of request {owner}), head {head}, column {column}"
+    raise BadArgumentError("q", "finite numbers", where, "Its output would be NaN: write finite values.")
+
+
 def check_kv_finite(
     kv_pool: KVCache, layer_id: int, req_to_token: torch.Tensor, rids: dict[int, tuple[str, int]]
 ) -> None:

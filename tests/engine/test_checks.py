@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from sglab.engine import Batch, NonFiniteKVError, PageTableError, decode_batch
+from sglab.engine import BadArgumentError, Batch, NonFiniteKVError, PageTableError, decode_batch
 
 
 @pytest.fixture
@@ -65,6 +65,14 @@ def test_a_row_outside_the_request_pool_is_refused(batch: Batch) -> None:
 def test_a_wrong_query_is_refused(batch: Batch, q: torch.Tensor, message: str) -> None:
     batch.q = q
     with pytest.raises(ValueError, match=message):
+        batch.check()
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("-inf")])
+def test_a_query_that_is_not_finite_names_its_token_and_request(batch: Batch, value: float) -> None:
+    batch.q[1, 2, 3] = value
+    message = rf"q: expected finite numbers, got {value} in token 1 \(of request r1\), head 2, column 3"
+    with pytest.raises(BadArgumentError, match=message):
         batch.check()
 
 
