@@ -197,8 +197,32 @@ def test_a_phase_that_never_ends_says_so(host: Host) -> None:
     page.locator(".sg-widget").press("End")
     details = page.locator(".sg-details")
     expect(details).to_contain_text("pending3 of 4 arrivals")
-    expect(details).to_contain_text("Nobody does, as far as this was recorded.")
+    expect(details).to_contain_text("Nobody until the recording ends.")
     expect(details).to_contain_text("This phase does not end in the recording.")
+
+
+def test_a_barrier_selected_by_key_comes_into_sight(host: Host, widget: Barriers) -> None:
+    host.page.set_viewport_size({"width": 1300, "height": 500})
+    page = show(host, widget)
+    page.locator(".sg-widget").press("ArrowUp")
+    row = page.locator(".sg-timeline-label[aria-pressed=true]")
+    expect(row).to_be_in_viewport()
+    box, transport = row.bounding_box(), page.locator(".sg-transport").bounding_box()
+    assert box is not None
+    assert transport is not None
+    assert box["y"] + box["height"] <= transport["y"]
+
+
+def test_the_transport_stays_where_it_is_while_a_barrier_is_stepped(host: Host) -> None:
+    page = show(host, Barriers(pipeline()))
+    page.get_by_role("button", name="load→compute full[0]", exact=True).click()
+    page.locator(".sg-widget").press("End")
+    bar = page.locator(".sg-transport")
+    expect(page.locator(".sg-details")).to_contain_text("ended at")
+    below = bar.bounding_box()
+    page.locator(".sg-widget").press("Home")
+    expect(page.locator(".sg-details")).to_contain_text("not initialised yet")
+    assert bar.bounding_box() == below
 
 
 def test_steps_go_from_phase_to_phase_and_say_who_ended_it(host: Host, widget: Barriers) -> None:

@@ -276,6 +276,19 @@ def test_warps_are_focused_by_press_key_and_selection(host: Host, widget: Kernel
     expect(page.locator(".kd-warps")).to_contain_text("focus follows")
 
 
+def test_opening_a_debugger_moves_nobody(host: Host) -> None:
+    """A cell that shows a session which has run must not drag along what the reader looks at elsewhere."""
+    widget = make()
+    widget.session.seek(40)
+    selection.set(cta=0, warp=3, moment=123)
+    page = show(host, widget)
+    at(page, 40)
+    assert selection.value == {"cta": 0, "warp": 3, "moment": 123}
+    frame(page).press("ArrowRight")
+    expect(page.locator(".sg-widget")).not_to_have_attribute("data-position", "40")
+    assert selection.value["moment"] == widget.session.now
+
+
 def test_a_moment_selected_elsewhere_is_gone_to(host: Host, widget: KernelDebugger) -> None:
     page = show(host, widget)
     selection.set(cta=0, warp=3, moment=123)
@@ -523,6 +536,12 @@ def test_the_hang_of_vllm_26026_is_a_circle_of_three_roles(host: Host) -> None:
         ("load", "softmax+load barrier 2"),
     ):
         assert re.search(rf"\b{role} w\d+ waits for {re.escape(barrier)}", sentence), sentence
+    page.get_by_role("tab", name="Barriers").click()
+    named = page.get_by_role("row", name=re.compile("softmax.load barrier 2")).first
+    expect(named).to_contain_text("96 of 160 threads")
+    expect(named).to_contain_text("w2 w9; 32 threads of these came twice")
+    expect(page.get_by_role("row", name=re.compile("softmax barrier 1")).first).to_contain_text("nobody yet")
+    page.get_by_role("tab", name="Findings").click()
     page.get_by_role("button", name=re.compile("^load w9: ")).click()
     expect(page.locator(".kd-registers")).to_contain_text("Registers of warp 9 of CTA 0 (load)")
     line = page.get_by_role("listbox", name="Source").locator("[data-current=now]")

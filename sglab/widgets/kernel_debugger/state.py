@@ -143,6 +143,7 @@ def _barriers(session: Session, cta: Cta, names: Names) -> list[dict[str, Any]]:
             "expected": each.expected,
             "phase": each.phase,
             "waiting": sorted(each.waiting),
+            "twice": max(0, each.arrived - sum(mask.bit_count() for mask in each.waiting.values())),
         }
         for each in session.barriers(cta)
     ]

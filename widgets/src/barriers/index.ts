@@ -97,7 +97,9 @@ function render(context: Context): void {
     if (!shown?.rows.length) return;
     const at = shown.rows.indexOf(chosen() ?? -1);
     const from = at >= 0 ? at : step > 0 ? -1 : shown.rows.length;
-    selectRow(Math.max(0, Math.min(shown.rows.length - 1, from + step)));
+    const row = Math.max(0, Math.min(shown.rows.length - 1, from + step));
+    selectRow(row);
+    timeline.revealRow(row);
   }
 
   function toEvent(event: number): void {
@@ -130,8 +132,15 @@ function render(context: Context): void {
     frame.details.replaceChildren(
       ...(index === undefined ? [hint()] : barrierDetails(launch, relations, states, index, step, toEvent)),
     );
+    keepHeight(index === undefined);
     timeline.stress(stressed(shown, index));
   });
+
+  /** What is told changes with every step; the transport must not move away from under the pointer. */
+  function keepHeight(anew: boolean): void {
+    const { style, offsetHeight } = frame.details;
+    style.minHeight = anew ? "" : `${offsetHeight}px`;
+  }
 
   /** The selected barrier; or those at which the selected warp or CTA waits now. */
   function stressed({ launch, states, rows }: Shown, index: number | undefined): Set<number> {

@@ -120,8 +120,11 @@ export function barriersPanel(
         state.barriers.map((each) => [
           cell(`${several ? `CTA ${each.cta} ` : ""}${each.name || each.number}`),
           cell(String(each.phase)),
-          cell(`${each.arrived} of ${each.expected} threads`),
-          cell(each.waiting.map((warp) => `w${warp}`).join(" ") || "–"),
+          cell(each.expected ? `${each.arrived} of ${each.expected} threads` : "nobody yet"),
+          cell(
+            each.waiting.map((warp) => `w${warp}`).join(" ") || "–",
+            each.twice ? `; ${each.twice} threads of these came twice` : "",
+          ),
         ]),
       ),
     );

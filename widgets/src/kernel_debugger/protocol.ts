@@ -59,6 +59,8 @@ export interface NamedBarrier {
   expected: number;
   phase: number;
   waiting: number[];
+  /** Threads of these that have arrived in this phase before. */
+  twice: number;
 }
 
 /** kind, CTA, warp, lane, pc, shared address, bytes, mbarrier. */

@@ -55,7 +55,7 @@ export function makeView({
   let asked: Partial<SourcePlace> | undefined;
   /** Whether the move under way goes to a moment that was selected elsewhere. */
   let following = false;
-  let announced = 0;
+  let announced: number | undefined;
 
   const edit = (name: string, options: Record<string, unknown>) =>
     void driver.ask("edit_stops", { edit: name, ...options });
@@ -275,6 +275,7 @@ export function makeView({
       codes.drawNow();
       frame.root.dataset.position = String(state.position);
       frame.root.dataset.answerMs = driver.latency.toFixed(1);
+      announced ??= state.position; // opening it moves nobody
       if (selection.value.moment !== undefined && !state.job && announced !== state.position) {
         announced = state.position;
         const [cta, warp] = state.focus ?? [];

@@ -36,7 +36,7 @@ export function barrierDetails(
     h("div", { class: "sg-heading" }, barrier.name),
     definitions(rows),
     ...waitersPart(launch, state, position, toEvent),
-    ...arrivalsPart(launch, states, index, step, toEvent),
+    ...(state.fresh && barrier.kind === "mbarrier" ? [] : arrivalsPart(launch, states, index, step, toEvent)),
     part("What happened last"),
     ...listOr("Nothing yet.", history(launch, relations, index, position, toEvent)),
   ];
@@ -66,7 +66,11 @@ function waitersPart(
       linkTo(warpAndRole(launch, waiter.row), () => toEvent(waiter.event)),
       ` since ${launch.clock.at(waiter.since)}, ${waited(launch, waiter, position)} long`,
     );
-  const list = (waiters: Waiter[]) => h("ul", { class: "sg-list" }, ...waiters.map(entry));
+  const list = (waiters: Waiter[]) => {
+    const more = waiters.length - LISTED;
+    const rest = more > 0 ? h("li", {}, `and ${more} more`) : undefined;
+    return h("ul", { class: "sg-list" }, ...waiters.slice(0, LISTED).map(entry), rest);
+  };
   const parts = waiting.length ? [part("Who waits"), list(waiting)] : [part("Nobody waits")];
   if (released.length) parts.push(part("Released, and not gone on yet"), list(released));
   return parts;
@@ -88,12 +92,9 @@ function arrivalsPart(
   };
   const parts: HTMLElement[] = [];
   if (come.length) parts.push(part("Arrived in this phase"), h("ul", { class: "sg-list" }, ...list(come)));
-  if (toCome.length || come.length)
-    parts.push(
-      part("Still to arrive"),
-      ...listOr(ends ? "Nobody." : "Nobody does, as far as this was recorded.", list(toCome)),
-    );
-  if (!ends && (toCome.length || come.length))
+  const nobody = ends ? "Nobody." : "Nobody until the recording ends.";
+  parts.push(part("Still to arrive"), ...listOr(nobody, list(toCome)));
+  if (!ends && come.length)
     parts.push(h("p", { class: "sg-note" }, "This phase does not end in the recording."));
   return parts;
 }

@@ -43,7 +43,7 @@ export function waitedFor({ waits, meta }: Launch, wait: number): string {
   const kind = meta.waitKinds[waits.kind[wait] as number];
   if (kind === "async") return "on asynchronous operations";
   if (kind === "warp") return "on other lanes of its warp";
-  return "on a resource";
+  return "for free tensor memory or registers";
 }
 
 export function eventText(launch: Launch, relations: Relations, index: number): string {

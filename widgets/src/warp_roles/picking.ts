@@ -136,8 +136,9 @@ export class Picking {
     const all = meta.ctas.length * meta.warps;
     const rows = rowsOf(shown.launch, this.selection.value);
     const from = rows.length === 1 ? (rows[0] as number) : step > 0 ? -1 : all;
-    const row = Math.max(0, Math.min(all - 1, from + step));
-    this.row(shown.timeline.rowOfWarp[row] as number);
+    const row = shown.timeline.rowOfWarp[Math.max(0, Math.min(all - 1, from + step))] as number;
+    this.row(row);
+    this.timeline().revealRow(row);
   }
 
   /** Stage by stage, ring by ring: what pressing a sector does. */

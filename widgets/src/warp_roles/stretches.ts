@@ -131,7 +131,11 @@ function whatFor({ waits, meta }: Launch, wait: number): string {
   const name = meta.barriers[waits.barrier[wait] as number]?.name;
   if (name) return name.replace(/\[\d+\]/, "[…]");
   const kind = meta.waitKinds[waits.kind[wait] as number];
-  return kind === "async" ? "asynchronous operations" : kind === "warp" ? "lanes of its own" : "a resource";
+  return kind === "async"
+    ? "asynchronous operations"
+    : kind === "warp"
+      ? "lanes of its own"
+      : "free tensor memory or registers";
 }
 
 function coverage(

@@ -25,6 +25,10 @@ export class TimelineLabels {
     this.element.style.height = `${layout.height}px`;
   }
 
+  reveal(row: number): void {
+    this.element.querySelectorAll(".sg-timeline-line")[row]?.scrollIntoView({ block: "nearest" });
+  }
+
   stress(rows: ReadonlySet<number>): void {
     for (const [row, label] of [...this.element.querySelectorAll(".sg-timeline-label")].entries())
       label.setAttribute("aria-pressed", String(rows.has(row)));

@@ -192,6 +192,11 @@ export class Timeline {
     this.glide({ start: found.start - size, end: found.end + size });
   }
 
+  /** Scrolls a row into sight. */
+  revealRow(row: number): void {
+    this.#labels.reveal(row);
+  }
+
   /** The bar of a row with this id. */
   find(row: number, id: number): Hit | undefined {
     return barWithId(this.#model, row, id);
