@@ -51,7 +51,7 @@ def largest_exponents() -> Question:
     return Question(
         truth=truth,
         because="{truth}: float32 ends at 3.4e38 = exp(88.72), float16 at 65504 = exp(11.09).",
-        hint="Print torch.tensor(x).exp() and the same .half() for growing x, until you see inf.",
+        hint="Print torch.tensor(x).exp() and the same .half() for growing whole x, until you see inf.",
     )
 
 
@@ -65,7 +65,7 @@ def times_the_maximum_grew(scores: torch.Tensor, tile: int) -> Question:
     return Question(
         truth=truth,
         because="{truth}: only there is α below 1. Each time, all that was summed before is multiplied once.",
-        hint="Count the steps of the black line in the widget, or the tiles whose maximum exceeds all before them.",
+        hint="Count the steps of the line over the scores in the widget: the slider has a mark at each of them.",
     )
 
 

@@ -17,7 +17,10 @@ def slot_of_token(batch: Batch, request: int, position: int) -> Question:
     return Question(
         truth=lambda: batch.slots(request)[position],
         because="Slot {truth}: one look into req_to_token, at the request's row and the token's position.",
-        hint="batch.req_to_token has one row per request; batch.req_pool_indices says which row is whose.",
+        hint=(
+            "batch.req_to_token has one row per request; batch.req_pool_indices says which row is whose. "
+            f"Or press / in the widget and type r{request} {position}."
+        ),
     )
 
 
@@ -80,7 +83,10 @@ def poisoned_rows(probabilities: torch.Tensor, values: torch.Tensor) -> Question
     """How many output columns become NaN when one masked value row holds a NaN."""
     return Question(
         truth=lambda: int((probabilities.double() @ values.double()).isnan().sum()),
-        because="{truth}. 0 × NaN is NaN: masking the probability to zero does not keep a NaN out of the sum.",
+        because=(
+            "{truth}, the column where the NaN stands. 0 × NaN is NaN: masking the probability to zero does not keep a "
+            "NaN out of the sum."
+        ),
         hint="The masked row's probability is exactly 0. What is 0 × NaN?",
     )
 

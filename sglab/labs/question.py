@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
@@ -77,7 +78,10 @@ class Question:
         truth, answer = self.answer(), plain(given)
         if same(answer, truth, self.tolerance):
             return Verdict(True, self.because.format(truth=self._shown()))
-        wanted, came = form(self._cache["found"]), form(given if isinstance(given, (set, frozenset)) else answer)
+        wanted, came = (
+            form(self._cache["found"]) or form(truth),
+            form(given if isinstance(given, (set, frozenset)) else answer),
+        )
         if not wanted or form(answer) in (form(truth), "a list"):
             return Verdict(False, self.hint)
         return Verdict(
@@ -113,8 +117,8 @@ def form(value: Any) -> str:
 
 
 def same(given: Any, truth: Any, tolerance: float) -> bool:
-    """Equal: text by its words, whatever their case, commas or not; integers exactly, other numbers within `tolerance`;
-    lists item by item."""
+    """Equal: text by its words, whatever their case and what joins them; integers exactly, other numbers within
+    `tolerance`; lists item by item."""
     if isinstance(truth, list):
         return (
             isinstance(given, list)
@@ -130,5 +134,5 @@ def same(given: Any, truth: Any, tolerance: float) -> bool:
     return bool(given == truth)
 
 
-def _words(text: str) -> list[str]:
-    return text.lower().replace(",", " ").split()
+def _words(text: str) -> str:
+    return re.sub(r"[\s,_-]+", "", text.lower())

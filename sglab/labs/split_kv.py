@@ -60,7 +60,9 @@ def workspace_bytes(split_kv: int, B: int) -> Question:
     """Bytes that hold the partials of one launch."""
     return Question(
         truth=lambda: copied_workspace_size(split_kv, B),
-        because="{truth} bytes: per request, split and head, 512 numbers of O and one LSE, in float32.",
+        because=(
+            f"{{truth}} bytes = {B} requests × {split_kv} splits × {NUM_HEADS} heads × (512 of O + 1 LSE) × 4 bytes."
+        ),
         hint="A partial is 512 float32 of O and 1 float32 of LSE. There is one per request, split and head (128).",
     )
 
@@ -68,14 +70,16 @@ def workspace_bytes(split_kv: int, B: int) -> Question:
 def last_split_tokens(seq_len: int, split_kv: int) -> Question:
     """Tokens left for the last split of a request."""
 
-    def truth() -> int:
-        ranges = split_ranges([seq_len], split_kv)
-        tokens = ranges.token_end[0] - ranges.token_start[0]
-        return int(tokens[tokens > 0][-1])
-
+    ranges = split_ranges([seq_len], split_kv)
+    tokens = ranges.token_end[0] - ranges.token_start[0]
+    shares = [int(each) for each in tokens if each > 0]
+    tiles = -(-seq_len // 128)
     return Question(
-        truth=truth,
-        because="{truth}: whole tiles are dealt out, rounded up, and the last split takes what is left.",
+        truth=lambda: shares[-1],
+        because=(
+            f"{{truth}}: {tiles} tiles of 128 in {split_kv} splits are {-(-tiles // split_kv)} tiles each, rounded up. "
+            f"The splits get {', '.join(map(str, shares))} tokens: the last one takes what is left."
+        ),
         hint="Count in tiles of 128 tokens, round tiles per split up, and see where the last split starts.",
     )
 
@@ -102,7 +106,7 @@ def least_idle(planners: Iterable[str], seq_lens: Sequence[int], sm_count: int) 
     return Question(
         truth=truth,
         because="{truth}: it deals out equal shares of all the work, and lets a CTA go on with the next request.",
-        hint="Compare the idle shares in the widget: choose a planner, look at the last wave.",
+        hint="Compare the column idle in the table below the charts. The name is one of names, in quotes.",
     )
 
 
@@ -120,5 +124,5 @@ def wasted_head_share(num_heads: int) -> Question:
     return Question(
         truth=lambda: 1 - num_heads / NUM_HEADS,
         because=f"{{truth:.3f}}: {NUM_HEADS - num_heads} of {NUM_HEADS} rows, {NUM_HEADS // num_heads}-fold work.",
-        hint=f"The kernel computes {NUM_HEADS} heads, always.",
+        hint=f"The kernel computes {NUM_HEADS} heads, always. A share lies between 0 and 1.",
     )

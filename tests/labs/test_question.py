@@ -90,3 +90,17 @@ def test_an_answer_of_another_form_is_told_so(truth: object, given: object, says
 @pytest.mark.parametrize("given", [[], [[1]], {1, "a"}, object(), b"x", print, float("nan"), [1, 2, 3]])
 def test_no_answer_breaks_a_question(given: object) -> None:
     assert ask([1, 2]).check(given).right is False
+
+
+def test_a_truth_that_is_an_array_of_one_number_asks_for_a_number() -> None:
+    question = ask(np.asarray(513))
+    assert "The answer is a number; this is a text in quotes. Look again." in str(question.check("513"))
+    assert question.check(513).right
+
+
+@pytest.mark.parametrize(
+    ("given", "right"),
+    [("flash_mla", True), ("FlashMLA", True), ("Flash-MLA", True), ("flash mla", True), ("flashinfer_mla", False)],
+)
+def test_a_name_may_be_written_as_a_widget_writes_it(given: str, right: bool) -> None:
+    assert ask("flash_mla").check(given).right is right

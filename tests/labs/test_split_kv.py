@@ -44,3 +44,10 @@ def test_partials_are_the_chunks_of_the_plan() -> None:
     for request, pages in enumerate((64, 32, 128, 16)):
         assert lab.partials_of(plan, request).check(-(-pages // 8)).right
         assert lab.partials_of(plan, request).check(pages).right is False
+
+
+def test_the_last_splits_answer_adds_up() -> None:
+    for seq_len, splits in ((1000, 3), (129, 2), (5000, 7)):
+        text = str(lab.last_split_tokens(seq_len, splits).check(lab.last_split_tokens(seq_len, splits).answer()))
+        shares = text.split("The splits get ")[1].split(" tokens")[0]
+        assert sum(map(int, shares.split(", "))) == seq_len
