@@ -142,22 +142,18 @@ std::string Taint::name_of(const Mention& mention) const {
 }
 
 void Taint::cluster_started(const Cluster& cluster) {
-  std::vector<Registers>& warps = clusters_[cluster.index];
   cached_ = nullptr;
-  warps.assign(cluster.warps.size(), {});
-  for (std::size_t i = 0; i < program_->unset.size(); ++i) {
-    const auto origin = static_cast<std::uint32_t>(program_->code.size() + i);
-    for (Registers& registers : warps)
-      registers.tainted[key_of(program_->unset[i])] = Mask::both(0xffffffffu, origin);
-  }
+  clusters_[cluster.index].assign(cluster.warps.size(), {});
 }
 
 Taint::Registers& Taint::warp(const Warp& w) {
-  if (cached_ != w.cluster) {
-    cached_ = w.cluster;
-    cached_warps_ = &clusters_[w.cluster->index];
-  }
-  return (*cached_warps_)[w.slot];
+  Registers& registers = known(w);
+  if (registers.begun) return registers;
+  registers.begun = true;
+  const auto code = static_cast<std::uint32_t>(program_->code.size());
+  for (std::uint32_t i = 0; i < program_->unset.size(); ++i)
+    registers.tainted[key_of(program_->unset[i])] = Mask::both(0xffffffffu, code + i);
+  return registers;
 }
 
 Taint::Mask Taint::of(const Warp& w, const Mention& mention) {

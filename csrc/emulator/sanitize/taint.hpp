@@ -73,8 +73,9 @@ class Taint {
   // Whether an instruction may read or write something tainted. While only registers are tainted that were so
   // from the start, those that mention none of them need not be looked at.
   bool follows(const Warp& w, std::uint32_t pc) {
-    const Registers& registers = warp(w);
-    return !registers.tainted.empty() && (registers.derived != 0 || mentions_unset_[pc]);
+    const Registers& registers = known(w);
+    if (registers.derived == 0 && !mentions_unset_[pc]) return false;
+    return !registers.begun || !registers.tainted.empty();
   }
 
   Rule rule(std::uint32_t pc) { return treatment(pc).rule; }
@@ -104,11 +105,19 @@ class Taint {
 
  private:
   struct Registers {
+    bool begun = false;  // holds Program::unset; most warps of a large grid leave before they come to one
     std::unordered_map<std::uint32_t, Mask> tainted;
     std::uint32_t derived = 0;  // of these, that are not registers of Program::unset
   };
   void prepare();
   void find_unset();
+  Registers& known(const Warp& w) {
+    if (cached_ != w.cluster) {
+      cached_ = w.cluster;
+      cached_warps_ = &clusters_[w.cluster->index];
+    }
+    return (*cached_warps_)[w.slot];
+  }
   Registers& warp(const Warp& w);
   unsigned bytes_of(const Mention& m);
   // A source's part in the taint of a result.
