@@ -112,9 +112,7 @@ void WgmmaRegisters::prepare(const Program& program) {
 
 void WgmmaRegisters::cluster_started(const Cluster& cluster) {
   cached_ = nullptr;
-  std::vector<WarpState>& warps = clusters_[cluster.index];
-  warps.assign(cluster.warps.size(), {});
-  for (WarpState& warp : warps) warp.registers.resize(names_.size());
+  clusters_[cluster.index].assign(cluster.warps.size(), {});
 }
 
 void WgmmaRegisters::cluster_finished(const Cluster& cluster) {
@@ -141,6 +139,7 @@ void WgmmaRegisters::waited(const Actor& actor, GroupKind group, std::uint32_t p
 void WgmmaRegisters::executed(const Actor& actor) {
   const std::uint32_t pc = pc_of(actor);
   WarpState& state = of(actor);
+  if (state.registers.empty()) state.registers.resize(names_.size());
   if (is_wgmma_[pc]) {
     ++state.issued;
     if (state.fences == 0)

@@ -115,8 +115,7 @@ void RaceDetector::touch_bytes(ClusterRaces& cluster, Judgement& judgement, Shad
   while (begin < end) {
     const std::uint64_t word = begin / 4;
     Shadow::Cell* const cell =
-        global ? global_.page(begin) + word % (GlobalShadow::kPageBytes / 4)
-               : &cluster.shared_cells[begin >> kSharedRankShift][(begin & kSharedOffsetMask) / 4];
+        global ? global_.page(begin) + word % (GlobalShadow::kPageBytes / 4) : cluster.shared_cell(begin);
     judgement.address = begin;
     std::uint64_t stop = std::min(end, 4 * word + 4);
     const bool part = begin % 4 != 0 || stop - begin < 4;
@@ -148,7 +147,7 @@ std::uint8_t* RaceDetector::written(ClusterRaces& cluster, Judgement& judgement,
   } else {
     const std::uint64_t rank = address >> kSharedRankShift, offset = address & kSharedOffsetMask;
     judgement.now = cluster.cluster.ctas[rank].shared + offset;
-    copy = cluster.shared_values[rank].data() + offset;
+    copy = cluster.shared_value(address);
   }
   judgement.then = copy;
   return copy;

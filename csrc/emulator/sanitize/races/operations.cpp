@@ -132,9 +132,7 @@ void RaceDetector::performed(const Actor& actor, const AsyncOp& op, const Footpr
       if (range.space == Space::kShared && (range.address | range.bytes) % 4 == 0) {
         judgement.space = Space::kShared;
         judgement.address = range.address;
-        Shadow::Cell* const cells =
-            &cluster.shared_cells[range.address >> kSharedRankShift][(range.address & kSharedOffsetMask) / 4];
-        cluster.shared.touch(cells, range.bytes / 4, touch, judgement);
+        cluster.shared.touch(cluster.shared_cell(range.address), range.bytes / 4, touch, judgement);
       } else {
         touch_bytes(cluster, judgement, touch, range);
       }

@@ -16,7 +16,7 @@ void Shadow::clear() {
   free_splits_.clear();
   sets_.clear();
   joins_.clear();
-  recent_joins_.fill({});
+  recent_joins_.clear();
 }
 
 // `known`: a record that was found ordered, whichever lane.
@@ -45,7 +45,8 @@ std::uint32_t Shadow::with_reader(std::uint32_t reads, const Touch& touch, Judge
   if (before == 0 || before == touch.record) return 0;
   if (!set && judge.past(records_[before])) return 0;
   const std::uint64_t key = std::uint64_t{before} << 32 | touch.record;
-  Joined& recent = recent_joins_[(before * 31u + touch.record) % recent_joins_.size()];
+  if (recent_joins_.empty()) recent_joins_.resize(kRecentJoins);
+  Joined& recent = recent_joins_[(before * 31u + touch.record) % kRecentJoins];
   if (recent.key == key) return recent.after;
   if (const auto found = joins_.find(key); found != joins_.end()) {
     recent = {key, found->second};

@@ -86,11 +86,12 @@ class Shadow {
   std::vector<std::array<Cell, 4>> splits_;
   std::vector<std::uint32_t> free_splits_;
   std::vector<std::vector<std::uint32_t>> sets_;  // of records, rising
+  static constexpr std::size_t kRecentJoins = 4096;
   struct Joined {
     std::uint64_t key;
     std::uint32_t after;
   };
-  std::array<Joined, 4096> recent_joins_;                   // of those below
+  std::vector<Joined> recent_joins_;                        // of those below; made by the first
   std::unordered_map<std::uint64_t, std::uint32_t> joins_;  // what with_reader() made, by set << 32 | record
 };
 

@@ -1,13 +1,15 @@
 #include "emulator/sanitize/races/state.hpp"
 
+#include "emulator/memory/aperture.hpp"
+
 namespace sglab::emu::races {
 
 ClusterRaces::ClusterRaces(const Cluster& cluster)
     : cluster(cluster),
       threads(cluster),
-      shared_cells(cluster.ctas.size(), std::vector<Shadow::Cell>((cluster.shared_bytes + 3) / 4)),
+      shared_cells(cluster.ctas.size()),
       tensor_cells(cluster.ctas.size()),
-      shared_values(cluster.ctas.size(), std::vector<std::uint8_t>(cluster.shared_bytes)),
+      shared_values(cluster.ctas.size()),
       barriers(cluster.ctas.size()),
       visits(cluster.ctas.size()),
       exits(cluster.ctas.size()) {}
@@ -16,6 +18,18 @@ MbarrierViews& ClusterRaces::mbarrier(std::uint32_t address) {
   const auto [at, fresh] = mbarriers.try_emplace(address);
   if (fresh) at->second.slot = threads.new_slot();
   return at->second;
+}
+
+Shadow::Cell* ClusterRaces::shared_cell(std::uint64_t address) {
+  std::vector<Shadow::Cell>& cells = shared_cells[address >> kSharedRankShift];
+  if (cells.empty()) cells.resize((cluster.shared_bytes + 3) / 4);
+  return &cells[(address & kSharedOffsetMask) / 4];
+}
+
+std::uint8_t* ClusterRaces::shared_value(std::uint64_t address) {
+  std::vector<std::uint8_t>& values = shared_values[address >> kSharedRankShift];
+  if (values.empty()) values.resize(cluster.shared_bytes);
+  return values.data() + (address & kSharedOffsetMask);
 }
 
 std::vector<Shadow::Cell>& ClusterRaces::tensor_of(std::uint32_t rank) {

@@ -68,7 +68,7 @@ struct ClusterRaces {
   Threads threads;
   Shadow shared, tensor;
   std::vector<std::vector<Shadow::Cell>> shared_cells, tensor_cells;  // by rank
-  std::vector<std::vector<std::uint8_t>> shared_values;               // as threads have written them
+  std::vector<std::vector<std::uint8_t>> shared_values;               // as threads have written them; by rank
   std::vector<std::array<BarrierViews, 16>> barriers;                 // by rank
   BarrierViews cluster_barrier;
   std::unordered_map<std::uint32_t, MbarrierViews> mbarriers;  // by shared::cluster address
@@ -78,6 +78,10 @@ struct ClusterRaces {
   std::vector<Party> exits;                                    // by rank: of a CTA's last threads
 
   MbarrierViews& mbarrier(std::uint32_t address);
+  // By shared::cluster address. Most CTAs of a large grid may leave without touching their shared memory, so
+  // it is only shadowed when somebody does.
+  Shadow::Cell* shared_cell(std::uint64_t address);
+  std::uint8_t* shared_value(std::uint64_t address);
   // The cells of tensor memory are sixteen lanes of one column, by sixteenth and column.
   static constexpr std::uint32_t kTensorLanes = 16, kTensorColumns = 512;
   std::vector<Shadow::Cell>& tensor_of(std::uint32_t rank);
