@@ -20,14 +20,19 @@ std::uint32_t pc_of(const Actor& actor) {
 // Finds the register of the PTX text that lies at a place at a time: they share places.
 class RegisterNames {
  public:
-  explicit RegisterNames(const Program& program) : program_(program) {
+  explicit RegisterNames(const Program& program)
+      : program_(program), at_(program.register_bytes / kPlaceUnit + 1) {
     for (const ProgramFunction& function : program.functions) {
       const Function& source = program.image->module().functions[function.source];
       for (std::uint32_t i = 0; i < source.registers.size(); ++i) {
         const std::uint32_t reg = function.first_register + i;
         if (letter_of(source.registers[i]) == 'p' || program.registers[reg] == kConstantRef) continue;
-        at_[program.registers[reg]].push_back({reg, &source, i});
+        at_[program.registers[reg] / kPlaceUnit].push_back({reg, &source, i});
       }
+    }
+    for (std::vector<Named>& here : at_) {
+      std::sort(here.begin(), here.end(),
+                [&](const Named& a, const Named& b) { return start(a) < start(b); });
     }
   }
   struct Named {
@@ -37,21 +42,24 @@ class RegisterNames {
   };
   const Named* find(const Mention& m) const {
     if (m.predicate) return nullptr;
-    const auto here = at_.find(m.place);
-    if (here == at_.end()) return nullptr;
+    const std::vector<Named>& here = at_[m.place / kPlaceUnit];
     // Instructions read in the first half of their step unless they work on whole warps.
     for (std::uint32_t at = 2 * m.inst + (m.definition ? 1 : 0); at <= 2 * m.inst + 1; ++at) {
-      for (const Named& named : here->second) {
-        const Lifetime& lifetime = program_.lifetimes[named.reg];
-        if (lifetime.start <= at && at <= lifetime.end) return &named;
-      }
+      // Their lifetimes do not overlap.
+      const auto behind =
+          std::upper_bound(here.begin(), here.end(), at,
+                           [&](std::uint32_t wanted, const Named& one) { return wanted < start(one); });
+      if (behind != here.begin() && at <= program_.lifetimes[(behind - 1)->reg].end) return &*(behind - 1);
     }
     return nullptr;
   }
 
  private:
+  static constexpr std::uint32_t kPlaceUnit = 64;  // places are multiples of this
+  std::uint32_t start(const Named& one) const { return program_.lifetimes[one.reg].start; }
+
   const Program& program_;
-  std::unordered_map<Ref, std::vector<Named>> at_;
+  std::vector<std::vector<Named>> at_;  // by place
 };
 
 }  // namespace
@@ -70,8 +78,7 @@ void WgmmaRegisters::prepare(const Program& program) {
   names_.clear();
   is_wgmma_.assign(program.code.size(), false);
   for (std::uint32_t pc = 0; pc < program.code.size(); ++pc) {
-    is_wgmma_[pc] =
-        program.places[pc].opcode != kNoIndex && opcode_of(program, pc).starts_with("wgmma.mma_async");
+    is_wgmma_[pc] = opcode_of(program, pc).starts_with("wgmma.mma_async");
   }
   if (std::none_of(is_wgmma_.begin(), is_wgmma_.end(), [](bool is) { return is; })) return;
   const RegisterNames names(program);
