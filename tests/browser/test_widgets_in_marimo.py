@@ -52,8 +52,33 @@ def _(sglab, batch):
 def _(sglab):
     from sglab.labs.pipelines import Pipeline
 
-    log = Pipeline("2_stages").record()
-    sglab.widgets.WarpRoles(log)
+    session = Pipeline("2_stages").session()
+    sglab.widgets.WarpRoles(session)
+    return (session,)
+
+
+@app.cell
+def _(sglab, session):
+    sglab.widgets.Barriers(session)
+    return
+
+
+@app.cell
+def _(sglab, session):
+    sglab.widgets.KernelDebugger(session)
+    return
+
+
+@app.cell
+def _(sglab, session):
+    sglab.widgets.SharedMemory(session)
+    return
+
+
+@app.cell
+def _(sglab):
+    mla = sglab.decode_batch(seq_lens=[100], num_heads=128, page_size=128, dtype="float16")
+    sglab.widgets.TensorMemory(sglab.trace(mla, backend="cutlass_mla"))
     return
 """
 WIDGETS = APP.count("sglab.widgets.")
@@ -105,4 +130,10 @@ def test_every_widget_is_drawn_and_the_kernel_answers(page: Page) -> None:
     lengths.fill("64, 4096")
     lengths.press("Enter")
     expect(page.locator(".sg-widget").first).to_contain_text("2 requests, 4,160 KV tokens")  # planned in Python
+    debugger = page.get_by_role("region", name="Kernel debugger")
+    debugger.press("ArrowRight")
+    expect(debugger.locator(".sg-counter")).to_contain_text("step 1")  # stepped in Python
+    tmem = page.get_by_role("region", name="Tensor memory")
+    tmem.press("ArrowRight")
+    expect(tmem.locator(".sg-sentence")).to_contain_text("allocates columns 0–511")
     assert errors == []
