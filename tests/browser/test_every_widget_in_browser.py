@@ -6,6 +6,7 @@ import gc
 import re
 import weakref
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,13 @@ def nothing_selected() -> None:
     selection.clear()
 
 
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """`saved(name)`: a page with the widget, written once."""
+    folder = tmp_path_factory.mktemp("saved")
+    return cache(lambda name: MAKERS[name]().save(folder / f"{name}.html"))
+
+
 def show(host: Host, widget: Widget, place: str = "widget") -> Locator:
     host.show(widget, place)
     return settled(host.page, f"#{place} .sg-widget")
@@ -64,18 +72,18 @@ def settled(page: Page, selector: str = ".sg-widget") -> Locator:
     widget = page.locator(selector)
     expect(widget.locator(".sg-placeholder")).to_be_empty()
     expect(widget.locator(".sg-body")).to_be_visible()
-    page.wait_for_timeout(250)
+    page.wait_for_timeout(150)
     return widget
 
 
 @every_widget
 @pytest.mark.parametrize("width", [900, 1800])
 def test_axe_finds_nothing_and_no_text_lies_on_another(
-    page: Page, tmp_path: Path, axe: Callable[[Page], list[str]], name: str, width: int
+    page: Page, saved: Callable[[str], Path], axe: Callable[[Page], list[str]], name: str, width: int
 ) -> None:
     page.add_init_script(path=Path(__file__).with_name("text_overlaps.js"))
     page.set_viewport_size({"width": width, "height": TALL})
-    page.goto(MAKERS[name]().save(tmp_path / "widget.html").as_uri())
+    page.goto(saved(name).as_uri())
     widget = settled(page)
     for key in ("Home", "ArrowDown", "ArrowRight", "End"):
         widget.press(key)
@@ -89,9 +97,9 @@ def test_axe_finds_nothing_and_no_text_lies_on_another(
 
 
 @every_widget
-def test_tab_reaches_every_control_and_shows_where_it_is(page: Page, tmp_path: Path, name: str) -> None:
+def test_tab_reaches_every_control_and_shows_where_it_is(page: Page, saved: Callable[[str], Path], name: str) -> None:
     page.set_viewport_size({"width": 1200, "height": TALL})
-    page.goto(MAKERS[name]().save(tmp_path / "widget.html").as_uri())
+    page.goto(saved(name).as_uri())
     widget = settled(page)
     widget.press("ArrowDown")
     widget.press("ArrowRight")
@@ -104,9 +112,9 @@ def test_tab_reaches_every_control_and_shows_where_it_is(page: Page, tmp_path: P
 
 
 @every_widget
-def test_nothing_moves_by_itself_where_motion_is_reduced(page: Page, tmp_path: Path, name: str) -> None:
+def test_nothing_moves_by_itself_where_motion_is_reduced(page: Page, saved: Callable[[str], Path], name: str) -> None:
     page.emulate_media(reduced_motion="reduce")
-    page.goto(MAKERS[name]().save(tmp_path / "widget.html").as_uri())
+    page.goto(saved(name).as_uri())
     widget = settled(page)
     for key in ("ArrowRight", "ArrowDown", "End", "Home"):
         widget.press(key)
@@ -115,8 +123,8 @@ def test_nothing_moves_by_itself_where_motion_is_reduced(page: Page, tmp_path: P
 
 
 @every_widget
-def test_a_saved_page_is_small_fetches_nothing_and_steps(page: Page, tmp_path: Path, name: str) -> None:
-    path = MAKERS[name]().save(tmp_path / "widget.html")
+def test_a_saved_page_is_small_fetches_nothing_and_steps(page: Page, saved: Callable[[str], Path], name: str) -> None:
+    path = saved(name)
     assert path.stat().st_size < 5_000_000
     requested: list[str] = []
     page.on("request", lambda request: requested.append(request.url))
