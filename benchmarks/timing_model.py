@@ -1,7 +1,7 @@
 """The timing model beside a GPU.
 
 PYTHONPATH=. python benchmarks/timing_model.py                     modelled beside measured times, on any machine
-PYTHONPATH=. python benchmarks/timing_model.py --docs              the same, and writes them into docs/emulator.md
+PYTHONPATH=. python benchmarks/timing_model.py --docs              the same, into docs/emulator/timing.md, too
 PYTHONPATH=. python benchmarks/timing_model.py --measure OUT.json  measures, on an H100
 
 Measuring runs every case of benchmarks/calibration/cases.py through CudaDevice, and the microbenchmarks, and writes one
@@ -29,7 +29,7 @@ from sglab.gpu import CudaDevice, EmulatedDevice
 
 HERE = Path(__file__).parent
 MEASURED = HERE / "calibration" / "measured" / "h100.json"
-PAGE = HERE.parent / "docs" / "emulator.md"
+PAGE = HERE.parent / "docs" / "emulator" / "timing.md"
 BEGIN, END = "<!-- timing: begin -->", "<!-- timing: end -->"
 FLUSH_BYTES = 2**28
 
@@ -108,7 +108,7 @@ def write_measured(path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--measure", type=Path, metavar="OUT.json", help="measure on this machine's GPU instead")
-    parser.add_argument("--docs", action="store_true", help="write the tables into docs/emulator.md")
+    parser.add_argument("--docs", action="store_true", help="write the tables into docs/emulator/timing.md")
     options = parser.parse_args()
     if options.measure:
         write_measured(options.measure)

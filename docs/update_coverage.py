@@ -1,4 +1,4 @@
-"""Rewrites the instruction table in docs/emulator.md from the emulator's own strict table.
+"""Rewrites the instruction table in docs/emulator/instructions.md from the emulator's own strict table.
 
 python docs/update_coverage.py            # --check: only say whether it is up to date
 """
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sglab import _core
 
-PAGE = Path(__file__).parent / "emulator.md"
+PAGE = Path(__file__).parent / "emulator" / "instructions.md"
 BEGIN, END = "<!-- coverage: begin -->", "<!-- coverage: end -->"
 COMPARISONS = ["eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"]
 COMPARISONS += ["lo", "ls", "hi", "hs"]
@@ -61,5 +61,5 @@ def page() -> str:
 if __name__ == "__main__":
     fresh = page()
     if "--check" in sys.argv and fresh != PAGE.read_text():
-        sys.exit("docs/emulator.md is out of date: run python docs/update_coverage.py")
+        sys.exit("docs/emulator/instructions.md is out of date: run python docs/update_coverage.py")
     PAGE.write_text(fresh)

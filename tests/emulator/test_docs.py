@@ -1,4 +1,4 @@
-"""docs/emulator.md lists what the strict table holds."""
+"""docs/emulator/instructions.md lists what the strict table holds."""
 
 import subprocess
 import sys

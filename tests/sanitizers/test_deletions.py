@@ -24,7 +24,7 @@ UNNOTICED = {
         "griddepcontrol": 3,
     },
 }
-"""How many of them, and no more, can be taken out without anybody noticing; docs/emulator.md says why of each."""
+"""How many of them, and no more, can be taken out without anybody noticing; docs/emulator/races.md says why of each."""
 
 SAMPLE = [
     *(("sm_100a", opcode) for opcode in ("bar.sync", "bar.warp.sync", "mbarrier.arrive", "tcgen05.wait::ld")),

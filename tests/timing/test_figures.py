@@ -41,7 +41,7 @@ def test_measured_figures_name_entries_of_the_measurement() -> None:
 
 
 def test_the_page_shows_the_figures(calibration: Any) -> None:
-    page = (ROOT / "docs" / "emulator.md").read_text("utf-8")
+    page = (ROOT / "docs" / "emulator" / "timing.md").read_text("utf-8")
     assert calibration[1].figure_tables() in page, "run benchmarks/timing_model.py --docs"
 
 
