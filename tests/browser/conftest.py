@@ -12,6 +12,8 @@ from jupyterlab_host import LabNotebook, LabServer
 from playwright.sync_api import Browser, Page, sync_playwright
 from widget_host import Host
 
+from sglab.widgets import selection
+
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -54,6 +56,12 @@ def page(browser: Browser) -> Iterator[Page]:
     yield page
     context.close()
     assert not errors, errors
+
+
+@pytest.fixture(autouse=True)
+def nothing_selected() -> None:
+    """All widgets of a process share one selection: what a test selects would show in the next."""
+    selection.clear()
 
 
 @pytest.fixture

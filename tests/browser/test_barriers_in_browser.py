@@ -28,11 +28,6 @@ TESTS = Path(__file__).parent.parent
 DRAWN = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
-@pytest.fixture(autouse=True)
-def nothing_selected() -> None:
-    selection.clear()
-
-
 @pytest.fixture(scope="module")
 def widget() -> Barriers:
     return Barriers(mla_sm100())

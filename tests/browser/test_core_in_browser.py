@@ -11,11 +11,6 @@ from widget_host import Host
 from sglab.widgets import html_page, selection
 
 
-@pytest.fixture(autouse=True)
-def nothing_selected() -> None:
-    selection.clear()
-
-
 def test_frame_shows_title_subject_and_provenance(host: Host) -> None:
     host.show(Probe())
     expect(host.page.locator(".sg-title")).to_have_text("Probe")

@@ -50,11 +50,6 @@ TRANSITIONS = """() => {
 }"""
 
 
-@pytest.fixture(autouse=True)
-def nothing_selected() -> None:
-    selection.clear()
-
-
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """`saved(name)`: a page with the widget, written once."""

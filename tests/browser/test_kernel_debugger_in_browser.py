@@ -23,11 +23,6 @@ from sglab.widgets import KernelDebugger, selection  # noqa: E402
 from sglab.widgets.kernel_debugger import jobs, moves  # noqa: E402
 
 
-@pytest.fixture(autouse=True)
-def nothing_selected() -> None:
-    selection.clear()
-
-
 def make(name: str = "reduce", grid: int = 2, **device: Any) -> KernelDebugger:
     out = torch.zeros(1)
     arguments = {

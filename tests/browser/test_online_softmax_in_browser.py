@@ -24,11 +24,6 @@ SMALL = {"kv_lora_rank": 64, "qk_rope_head_dim": 16}
 Part = tuple[Any, Any]
 
 
-@pytest.fixture(autouse=True)
-def nothing_selected() -> None:
-    selection.clear()
-
-
 @pytest.fixture
 def widget() -> OnlineSoftmax:
     batch = sglab.decode_batch([150, 400], num_heads=4, page_size=16, seed=3, **SMALL)  # type: ignore[arg-type]

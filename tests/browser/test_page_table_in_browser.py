@@ -19,11 +19,6 @@ SMALL = {"kv_lora_rank": 16, "qk_rope_head_dim": 16, "num_heads": 16}
 FIRST_PAINT_MS = 300
 
 
-@pytest.fixture(autouse=True)
-def nothing_selected() -> None:
-    selection.clear()
-
-
 @pytest.fixture
 def batch() -> Any:
     return sglab.decode_batch([300, 1000, 77], page_size=64, layout="fragmented", seed=0, **SMALL)

@@ -29,11 +29,6 @@ MMA_KINDS = ("f16", "tf32", "f8f6f4", "i8", "mxf8f6f4", "mxf4", "mxf4nvf4")
 ARITHMETIC = "sglabHost.modules.get('shared_memory').arithmetic"
 
 
-@pytest.fixture(autouse=True)
-def nothing_selected() -> None:
-    selection.clear()
-
-
 def moments_of(widget: SharedMemory, kind: str) -> list[int]:
     return (np.flatnonzero(widget._traffic.moments[:, 4] == KINDS.index(kind)) + 1).tolist()
 

@@ -12,11 +12,6 @@ from sglab.planning import PLANNERS
 from sglab.widgets import SplitKV, selection
 
 
-@pytest.fixture(autouse=True)
-def nothing_selected() -> None:
-    selection.clear()
-
-
 def show(host: Host, widget: SplitKV) -> Page:
     host.show(widget)
     expect(host.page.locator(".skv-gantt").first).to_be_visible()

@@ -46,11 +46,6 @@ ZOOM_IN_AND_OUT = """async () => {
 """Milliseconds that the slowest of 90 frames took to draw, of both maps."""
 
 
-@pytest.fixture(autouse=True)
-def nothing_selected() -> None:
-    selection.clear()
-
-
 def moment_after(widget: TensorMemory, kind: str, number: int = 0) -> int:
     return int(np.flatnonzero(widget._traffic.moments[:, 4] == KINDS.index(kind))[number]) + 1
 

@@ -17,11 +17,6 @@ from sglab.gpu.events import EventLog
 from sglab.widgets import WarpRoles, selection
 
 
-@pytest.fixture(autouse=True)
-def nothing_selected() -> None:
-    selection.clear()
-
-
 @pytest.fixture(scope="module")
 def widget() -> WarpRoles:
     return WarpRoles(mla_sm100())
