@@ -30,9 +30,6 @@ class Hardware:
         """SM100 and SM103 alike: the major version counts."""
         return self._cuda_device((10,), (12, 8))
 
-    def is_sm120_supported(self) -> bool:
-        return self._cuda_device((12,), (12, 8))
-
     def is_blackwell_supported(self) -> bool:
         return self._cuda_device((10, 11, 12), (12, 8))
 
