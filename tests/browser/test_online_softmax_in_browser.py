@@ -108,6 +108,9 @@ def test_every_chart_has_axes_that_hold_its_values(host: Host, widget: OnlineSof
             inside = text.bounding_box()
             assert box and inside and inside["x"] >= box["x"] - 1
             assert inside["x"] + inside["width"] <= box["x"] + box["width"] + 1
+    page.set_viewport_size({"width": 760, "height": 1000})
+    cut = "() => [...document.querySelectorAll('.sgs-chart figcaption')].filter((e) => e.scrollWidth > e.clientWidth).length"
+    assert page.evaluate(cut) == 0
     expect(page.locator(".sgs-heading").first).to_contain_text("Scores of the keys, natural, in tiles")
     page.get_by_role("button", name="base 2").click()
     expect(page.locator(".sgs-heading").first).to_contain_text("Scores of the keys, base 2, in tiles")

@@ -61,7 +61,7 @@ function chartsOf({ recorded, formula, base }: HistoryShown): Chart[] {
       least: [0, 0],
     },
     {
-      title: "relative error of O / d",
+      title: "error of O / d",
       meaning:
         "Against float64 over the keys of the split that have been taken in; logarithmic; dashed: online softmax's",
       least: [1e-5, 1],
