@@ -3,6 +3,7 @@
 import { format, lookOf, type SvgPaint, s, type Theme } from "../core";
 import type { Recorded } from "./data";
 import { type Base, number } from "./numbers";
+import { extent, masked, type Scale, stems, ticks } from "./scores_shapes";
 
 const HEIGHT = 148;
 const LEFT = 44;
@@ -85,6 +86,18 @@ export function drawScores(
     svg.append(
       s("path", { d: stems(scores, tile.start, tile.end, x, y, y(low)), class: "sgs-stems sgs-now" }),
     );
+  for (const [from, to] of masked(scores, tile ? tile.end : arrivedUntil)) {
+    const box = { x: x(from), y: TOP, width: x(to) - x(from), height: bottom - TOP };
+    svg.append(s("rect", { ...box, class: "sgs-masked" }));
+    if (box.width > 40)
+      svg.append(
+        s(
+          "text",
+          { x: x((from + to) / 2), y: bottom - 5, "text-anchor": "middle", class: "sgs-axis" },
+          "−inf",
+        ),
+      );
+  }
   svg.append(s("path", { d: staircase(shown, x, y), class: "sgs-maximum" }));
 
   recorded.steps.forEach((steps, split) => {
@@ -137,56 +150,6 @@ export function drawScores(
     "aria-label",
     `Scores of ${format.count(scores.length)} keys, ${format.count(arrivedUntil)} arrived, from ${number(low * unit)} to ${number(high * unit)}`,
   );
-}
-
-/** About `count` round numbers from 0 on, none so near the end that it would be cut. */
-function ticks(end: number, count: number): number[] {
-  const rough = Math.max(1, end / count);
-  const unit = 10 ** Math.floor(Math.log10(rough));
-  const step = unit * ([1, 2, 5, 10].find((factor) => factor * unit >= rough) ?? 10);
-  const found = Array.from({ length: Math.floor(end / step) + 1 }, (_, i) => i * step);
-  return found.filter((key) => key === 0 || key < end * 0.98);
-}
-
-function extent(scores: ArrayLike<number>): [number, number] {
-  let [low, high] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
-  for (let i = 0; i < scores.length; i++) {
-    const score = scores[i] as number;
-    if (!Number.isFinite(score)) continue; // masked
-    low = Math.min(low, score);
-    high = Math.max(high, score);
-  }
-  return low < high ? [low, high] : [low - 1, high + 1];
-}
-
-type Scale = (value: number) => number;
-
-/** One stem per key, or per pixel the largest of its keys. */
-function stems(
-  scores: ArrayLike<number>,
-  from: number,
-  to: number,
-  x: Scale,
-  y: Scale,
-  floor: number,
-): string {
-  const parts: string[] = [];
-  let pixel = Number.NaN;
-  let high = Number.NEGATIVE_INFINITY;
-  const flush = () => {
-    if (Number.isFinite(high)) parts.push(`M${pixel + 0.5},${floor.toFixed(1)}V${y(high).toFixed(1)}`);
-  };
-  for (let token = from; token < to; token++) {
-    const at = Math.floor(x(token + 0.5));
-    if (at !== pixel) {
-      flush();
-      pixel = at;
-      high = Number.NEGATIVE_INFINITY;
-    }
-    high = Math.max(high, scores[token] as number);
-  }
-  flush();
-  return parts.join("");
 }
 
 /** The running maximum over the tiles that have been taken in, anew in every split. */
