@@ -111,7 +111,8 @@ function operationPart(launch: Launch, operation: number | undefined, jumps: Jum
   const bytes = operations.bytes[operation] as number;
   if (bytes) rows.push(["bytes", `${format.bytes(bytes)} (${format.count(bytes)})`]);
   const detail = operations.detail[operation] as number;
-  if (detail >= 0) rows.push(["at", `tmem[${detail >> 16},${detail & 0xffff}]`]);
+  const writes = TRACKS[operations.track[operation] as number] === "matrix products";
+  if (detail >= 0) rows.push([writes ? "writes" : "at", `tmem[${detail >> 16},${detail & 0xffff}]`]);
   const barrier = operations.barrier[operation] as number;
   if (barrier >= 0)
     rows.push(["signals", linkTo(meta.barriers[barrier]?.name as string, () => jumps.barrier(barrier))]);
