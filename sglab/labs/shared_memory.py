@@ -6,11 +6,13 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 
 from sglab import gpu
 from sglab.gpu.session import Session
 from sglab.gpu.state import lanes
+from sglab.gpu.tile import box_offsets
 from sglab.kernels import batch_decode_with_paged_kv_cache, ptx
 from sglab.planning import shared_storage_qkvo
 from sglab.trace.async_groups import AsyncPipeline, async_groups
@@ -21,6 +23,8 @@ from .question import Question
 
 DIM, ROWS, THREADS = 128, 16, 128
 SCALE = DIM**-0.5
+WINDOW = 0xFFFFFF
+"""Bits of a shared address that are the offset in the CTA's window."""
 
 
 @dataclass
@@ -222,4 +226,22 @@ def bytes_of_q(session: Session) -> Question:
         truth=truth,
         because="{truth:,}: 64 heads × 576 columns × 2 bytes, as nine boxes of 64 columns.",
         hint="Each box has 64 rows of 64 halves. The widget's list of tiles has those of map 0 and of map 1.",
+    )
+
+
+def address_of_an_element(session: Session, row: int, column: int) -> Question:
+    """Where an element of the first box of Q lies in the shared memory of CTA 0 of an SM100 MLA decode."""
+
+    def truth() -> int:
+        copies = session.log.copies
+        first = int(np.flatnonzero((session.log.cta[copies.event] == 0) & (copies.map == 0))[0])
+        start = int(copies.shared[first]) & WINDOW
+        return int(box_offsets(session.log.maps[0], start)[0, row, column])
+
+    chunk, place = column // 8, column // 8 ^ row % 8
+    return Question(
+        truth=truth,
+        because=f"{{truth:#x}} = 0x400 + {row} × 128 + {place} × 16 + {column % 8} × 2: "
+        f"chunk {chunk} of row {row} lies at place {chunk} ^ ({row} mod 8) = {place}.",
+        hint=f"Open the first tile and write {row}, {column} in the field beside 'values'. 0x… will do for an answer.",
     )

@@ -371,6 +371,9 @@ def test_an_element_is_found_by_row_and_column(host: Host, row: int, column: int
     held = details.locator("dd").filter(has_text="holds").inner_text().split("holds ")[1]
     expected = float(made.operands.a_raw.view(np.float16)[row, column])
     assert float(held.replace("−", "-")) == pytest.approx(expected, rel=1e-2)
+    page.locator(".sg-widget").press("Home")
+    expect(details).to_contain_text("nobody has written here")
+    expect(details).not_to_contain_text("holds")
     go.fill("128, 0")
     go.press("Enter")
     expect(

@@ -49,6 +49,7 @@ def questions() -> dict[str, Question]:
         "place": lab.place_of_a_chunk(5, 3),
         "line": lab.line_that_still_conflicts(),
         "q": lab.bytes_of_q(mla_sm100(128)),
+        "element": lab.address_of_an_element(mla_sm100(128), row=12, column=5),
     }
 
 
@@ -62,6 +63,7 @@ ANSWERS = {
     "permuted": 4,
     "place": 6,
     "q": 73_728,
+    "element": 0x400 + 12 * 128 + (0 ^ 4) * 16 + 5 * 2,
 }
 
 

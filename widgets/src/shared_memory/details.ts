@@ -40,9 +40,9 @@ function isSet(mask: number, byte: number): boolean {
 }
 
 /** Where one element lies, and what it holds. */
-function elementRow({ layout, bytes }: Looked, { row, column, address, chunk }: Element): Row {
+function elementRow({ layout, bytes, written }: Looked, { row, column, address, chunk }: Element): Row {
   const { elementBits, element } = layout;
-  const found = bytes(chunk);
+  const found = isSet(written(chunk) ?? WRITTEN, address - chunk) ? bytes(chunk) : undefined;
   const number = found && numbersIn(found, element)[Math.floor(((address - chunk) * 8) / elementBits)];
   const value = number === undefined || elementBits < 8 ? "" : `, holds ${short(number)}`;
   const place = `${smem(address)}, bank ${((address % LINE) / 4) | 0}${value}`;

@@ -48,7 +48,7 @@ function paintLanes(context: CanvasRenderingContext2D, scene: Scene, boxOf: BoxO
     context.fillStyle = theme.text;
     const warps = warpList(warpsOfLane(quarter * QUARTER, scene.facts.launch.warpsPerCta));
     const numbers = warps.replace(/^warps? /, "w ");
-    const fits = (each: string) => context.measureText(each).width < bottom - top - 4;
+    const fits = (each: string) => context.measureText(each).width < bottom - top;
     context.fillText([warps, numbers].find(fits) ?? `w%4=${quarter}`, 0, 0);
     context.restore();
   }
