@@ -499,6 +499,14 @@ def test_without_python_what_is_shown_stays(host: Host, widget: KernelDebugger) 
     at(page, 1)
 
 
+def test_a_connection_that_was_closed_without_a_word_is_told(host: Host, widget: KernelDebugger) -> None:
+    page = show(host, widget)
+    page.evaluate("id => { sglabHost.models.get(id).send = () => { throw new Error('Cannot send') } }", widget.model_id)
+    frame(page).press("ArrowRight")
+    expect(page.get_by_role("alert")).to_contain_text("Disconnected: the Python kernel")
+    at(page, 0)
+
+
 def test_a_deadlock_is_drawn_as_its_circle(host: Host, axe: Callable[[Page], list[str]]) -> None:
     page = show(host, KernelDebugger(Pipeline("one_arrival").session()))
     frame(page).press("End")

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
 from session_lines import ATOMIC, LOOP_SYNC, PTX, SYNC
 
 torch = pytest.importorskip("torch")
@@ -20,7 +21,7 @@ torch = pytest.importorskip("torch")
 from sglab import gpu  # noqa: E402
 from sglab.labs.pipelines import Pipeline  # noqa: E402
 from sglab.widgets import KernelDebugger  # noqa: E402
-from sglab.widgets.kernel_debugger.source import SourceFinder  # noqa: E402
+from sglab.widgets.kernel_debugger.source import SourceFinder, short_name  # noqa: E402
 from sglab.widgets.kernel_debugger.watch import WatchParser  # noqa: E402
 from sglab.widgets.kernel_debugger.writers import writes  # noqa: E402
 
@@ -584,6 +585,17 @@ def test_a_captured_triton_launch_is_stepped_by_the_lines_of_its_author(tmp_path
     assert len({line for _, line in stops}) >= 3
     assert go(widget, "end")["over"]
     assert y.item() == 127
+
+
+def test_a_cells_file_is_called_by_the_cells_number() -> None:
+    shell = InteractiveShell.instance()
+    try:
+        shell.compile._filename_map["/tmp/ipykernel_7/123.py"] = 3
+        assert short_name("/tmp/ipykernel_7/123.py") == "In[3]"
+    finally:
+        InteractiveShell.clear_instance()
+    assert short_name("/tmp/ipykernel_7/123.py") == "123.py"
+    assert short_name("csrc/kernels/mla_decode.cu") == "mla_decode.cu"
 
 
 def test_a_session_that_failed_before_still_tells_how() -> None:

@@ -15,7 +15,7 @@ from sglab.gpu import SessionError
 from sglab.gpu.ptx import Entry
 
 from .register_types import float_types
-from .source import SourceFinder, SourceText, is_library
+from .source import SourceFinder, SourceText, is_library, short_name
 from .writers import writes
 
 KINDS = (
@@ -160,7 +160,7 @@ def _file(source: SourceText, instructions: int) -> dict[str, Any]:
     path = Path(source.path)
     return {
         "path": source.path,
-        "name": path.name,
+        "name": short_name(source.path),
         "language": LANGUAGES.get(path.suffix, "python" if "ipykernel" in source.path else "cuda"),
         "instructions": instructions,
         "available": source.text is not None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from sglab.gpu import KernelError
@@ -11,7 +10,11 @@ from sglab.gpu.fault import Wait
 from sglab.gpu.session import Session
 from sglab.gpu.state import Place, Stop
 
+from .source import short_name
 from .stops import StopPoint
+
+MOST_OPCODE = 32
+"""Characters of an opcode in a sentence."""
 
 LineOf: TypeAlias = Callable[[int], "tuple[str, int] | None"]
 """The source line of an instruction, by pc."""
@@ -76,8 +79,19 @@ def _what(place: Place | None, line_of: LineOf) -> str:
         return ""
     at = place.instruction
     line = line_of(at.pc)
-    where = f"{Path(line[0]).name}:{line[1]}" if line else f"PTX line {at.ptx_line}"
-    return f"{at.opcode} ({where})"
+    where = f"{short_name(line[0])}:{line[1]}" if line else f"PTX line {at.ptx_line}"
+    return f"{_short(at.opcode)} ({where})"
+
+
+def _short(opcode: str) -> str:
+    """With as many modifiers as one can take in; the listing has them all."""
+    first, *modifiers = opcode.split(".")
+    kept = first
+    for modifier in modifiers:
+        if len(kept) + len(modifier) >= MOST_OPCODE:
+            return f"{kept}…"
+        kept += f".{modifier}"
+    return kept
 
 
 def capitalised(text: str) -> str:

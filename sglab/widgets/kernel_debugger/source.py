@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from IPython.core.getipython import get_ipython
+
 import sglab
 from sglab.gpu.compilers.nvcc import find_nvcc
 from sglab.gpu.errors import GpuError
@@ -30,6 +32,19 @@ class SourceText:
     path: str
     text: str | None
     note: str = ""
+
+
+def short_name(path: str) -> str:
+    """A file's name; of a notebook's cell, whose file is a number that nobody has seen, "In[3]"."""
+    if "ipykernel" in path and (cell := _cell_name(path)):
+        return cell
+    return path.rsplit("/", 1)[-1]
+
+
+def _cell_name(path: str) -> str | None:
+    compiler = getattr(get_ipython(), "compile", None)
+    named = getattr(compiler, "format_code_name", lambda name: None)(path)
+    return None if named is None else str(named[1])
 
 
 def is_library(path: str) -> bool:

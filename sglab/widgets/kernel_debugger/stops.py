@@ -10,6 +10,7 @@ from sglab.gpu.session import Session
 from sglab.gpu.state import Breakpoint
 
 from .code import CodeTables
+from .source import short_name
 from .watch import Watch
 
 
@@ -62,7 +63,7 @@ class StopPoints:
         next one that has some is taken. Returns what was done, as a sentence."""
         at = self._code.line_with_code(file, line)
         path, place = self._code.paths[file], {"file": file, "line": at}
-        label = f"{path.rsplit('/', 1)[-1]}:{at}"
+        label = f"{short_name(path)}:{at}"
         pcs = self._code.pcs_where_line_begins(file, at)
         return self._toggle(place, f"line {line}", at != line, lambda: self._add("line", label, pcs, place, (path, at)))
 

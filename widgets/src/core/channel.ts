@@ -58,7 +58,11 @@ export class Channel {
     return new Promise<T>((resolve, reject) => {
       this.#pending.set(id, { resolve: resolve as (value: unknown) => void, reject });
       this.#timer ??= setTimeout(() => this.#become("waiting"), PATIENCE_MS);
-      this.model.send({ kind: "sglab:call", id, command, args });
+      try {
+        this.model.send({ kind: "sglab:call", id, command, args });
+      } catch {
+        this.#lose(); // the host has closed the connection without a word: nothing can be sent any more
+      }
     });
   }
 

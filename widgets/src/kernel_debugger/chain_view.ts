@@ -17,8 +17,8 @@ export class ChainView {
     const shown = chain.map(({ file, line }) => `${file}:${line}`).join();
     if (shown === this.#shown) return;
     this.#shown = shown;
-    this.element.hidden = chain.length < 2;
-    this.element.replaceChildren(...chain.flatMap((place, i) => this.#link(place, i, chain[i - 1])));
+    const links = chain.length < 2 ? [] : chain.flatMap((place, i) => this.#link(place, i, chain[i - 1]));
+    this.element.replaceChildren(...links);
   }
 
   #link(place: SourcePlace, level: number, inner: SourcePlace | undefined): HTMLElement[] {

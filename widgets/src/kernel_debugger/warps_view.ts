@@ -29,6 +29,7 @@ export class WarpsView {
   #reveal = framed(() => this.#revealFocus());
   #listed = "";
   #focus = "";
+  #position = 0;
 
   constructor(
     private code: CodeModel,
@@ -52,8 +53,10 @@ export class WarpsView {
     if (focused && document.activeElement !== active)
       this.element.querySelector<HTMLElement>(`[data-key="${focused}"]`)?.focus({ preventScroll: true });
     const focus = String(state.focus);
-    if (focus !== this.#focus) this.#reveal.schedule();
+    const jumped = Math.abs(state.position - this.#position) > 1; // rows may have other heights now
+    if (focus !== this.#focus || jumped) this.#reveal.schedule();
     this.#focus = focus;
+    this.#position = state.position;
   }
 
   #cta(state: State, [linear, x, y, z, cluster, rank]: State["ctas"][number], ctas: number): Kept[] {
