@@ -67,8 +67,8 @@ def _sm100(plan: Plan, batch: int, sms: int) -> str:
 def _sm90(plan: Plan, batch: int, sms: int) -> str:
     del batch, sms
     return (
-        f"Pieces of at most {_many(plan.scalars['limit'], 'tile')} of 64 KV tokens, the limit with the least modelled "
-        f"time, dealt out longest first to {_many(plan.scalars['parts'], 'part')}."
+        f"Work units of at most {_many(plan.scalars['limit'], 'tile')} of 64 KV tokens, the limit with the least "
+        f"modelled time, dealt out longest first to {_many(plan.scalars['parts'], 'part')}."
     )
 
 
@@ -77,7 +77,7 @@ def _flashinfer_mla(plan: Plan, batch: int, sms: int) -> str:
     clusters, limit = plan.scalars["num_blks_y"], plan.scalars["kv_len_limit"]
     return (
         f"Even shares of all KV tokens on {_many(clusters, 'cluster')}, rounded up to {limit:,} tokens (kv_len_limit): "
-        "no piece is longer, and each goes to the cluster with the least cost so far."
+        "no work unit is longer, and each goes to the cluster with the least cost so far."
     )
 
 
