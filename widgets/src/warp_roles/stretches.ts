@@ -3,7 +3,13 @@
 import type { Spans, TimelineRow } from "../core";
 import { firstEndingAfter, NO_SPANS } from "../core";
 import type { Launch } from "../launch/data";
-import type { Shown } from "./shown";
+import type { WarpTimeline } from "./model";
+
+/** A launch and the rows that show it. */
+interface Rows {
+  launch: Launch;
+  timeline: WarpTimeline;
+}
 
 /** Part of a timeline's row, in units of its axis. */
 export interface Stretch {
@@ -42,7 +48,7 @@ export interface Gap {
   next: number;
 }
 
-export function summaryOf(shown: Shown, stretch: Stretch): Summary {
+export function summaryOf(shown: Rows, stretch: Stretch): Summary {
   const { launch, timeline } = shown;
   const row = timeline.model.rows[stretch.row] as TimelineRow;
   const subject = timeline.subjects[stretch.row];
@@ -80,7 +86,7 @@ export function summaryOf(shown: Shown, stretch: Stretch): Summary {
 }
 
 /** How many bars of a row, on any of its lanes, touch a stretch, and the stretch that they fill. */
-export function barsIn({ timeline }: Shown, stretch: Stretch): { count: number; filled: Stretch } {
+export function barsIn({ timeline }: Rows, stretch: Stretch): { count: number; filled: Stretch } {
   let count = 0;
   let [start, end] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
   for (const lane of timeline.model.rows[stretch.row]?.lanes ?? [])
@@ -155,7 +161,7 @@ function coverage(
 }
 
 /** The wait that took most of a gap, of the warp that issued the operation behind it. */
-export function waitBefore({ launch, timeline }: Shown, { start, end, next }: Gap): number | undefined {
+export function waitBefore({ launch, timeline }: Rows, { start, end, next }: Gap): number | undefined {
   const row = timeline.rowOfWarp[launch.operations.row[next] as number] as number;
   let [found, most]: [number | undefined, number] = [undefined, 0];
   for (const [id, from, to] of within(timeline.model.rows[row]?.waits ?? NO_SPANS, { row, start, end }))
