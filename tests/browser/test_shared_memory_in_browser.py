@@ -388,7 +388,9 @@ def test_values_have_a_legend_of_their_own(host: Host) -> None:
     key = page.locator(".ssm-row").filter(has_text="now:")
     expect(key).to_contain_text("16-byte chunk of the matrix row")
     page.locator(".sg-widget").press("v")
-    expect(key).to_contain_text("f16: the first two of a chunk; colour: the first, or NaN among them all")
+    expect(key).to_contain_text(
+        "f16: the first of a chunk, two where there is room; colour: the first, or NaN among them all"
+    )
     expect(key).to_contain_text("≤ −4")
     expect(key).not_to_contain_text("16-byte chunk of the matrix row")
     page.locator(".sg-widget").press("v")

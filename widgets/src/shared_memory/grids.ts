@@ -94,7 +94,8 @@ function paintPiece(
   context.globalAlpha = shown ? 1 : 0.5;
   context.fillStyle = !shown ? theme.text : first === undefined ? look.ink : inkFor(first, range);
   context.font = `11px ${theme.codeFont}`;
-  if (content === "places" || numbers) text(context, rect, numbers ? valuesText(numbers, nans) : label);
+  if (content === "places" || numbers)
+    text(context, rect, numbers ? valuesText(context, rect.width - 4, numbers, nans) : label);
   context.globalAlpha = 1;
   if (touched(piece.address)) {
     context.fillStyle = theme.text;
@@ -114,9 +115,17 @@ function hatch(context: CanvasRenderingContext2D, rect: Rect, mask: number, ink:
   context.globalAlpha = globalAlpha;
 }
 
-/** The first two; of NaN, wherever they are in the chunk, their number. */
-function valuesText(numbers: readonly number[], nans: number): string {
-  return nans ? `${nans} NaN` : numbers.slice(0, 2).map(shortNumber).join(" ");
+/** The first two, or one where two have no room; of NaN, wherever they are in the chunk, their number. */
+function valuesText(
+  context: CanvasRenderingContext2D,
+  room: number,
+  numbers: readonly number[],
+  nans: number,
+): string {
+  if (nans) return `${nans} NaN`;
+  const [one = "", two = ""] = numbers.slice(0, 2).map(shortNumber);
+  const both = `${one} ${two}`;
+  return context.measureText(both).width <= room ? both : one;
 }
 
 function shortNumber(value: number): string {

@@ -116,7 +116,7 @@ export function makeView(options: ViewOptions): View {
     const stamp = content === "values" ? `${range.low} ${range.high} ${editor.layout.element}` : String(dark);
     if (key.dataset.stamp === stamp) return;
     key.dataset.stamp = stamp;
-    const what = `${editor.layout.element || "u8"}: the first two of a chunk; colour: the first, or NaN among them all`;
+    const what = `${editor.layout.element || "u8"}: the first of a chunk, two where there is room; colour: the first, or NaN among them all`;
     const cells = content === "values" ? [...scaleParts(range, what), unwrittenKey()] : [chunkKey(dark)];
     key.replaceChildren(momentKey(), ...cells);
   }
