@@ -231,6 +231,17 @@ def test_a_warps_name_tells_what_it_waited_for(host: Host, widget: WarpRoles) ->
     expect(details).to_contain_text(f"for {length[longest]:,} instructions")
 
 
+def test_what_is_told_of_a_row_follows_the_view(host: Host, widget: WarpRoles) -> None:
+    page, log = show(host, widget), mla_sm100()
+    page.locator(".sg-timeline-label", has_text="9 load").first.click()
+    details = page.locator(".sg-details")
+    expect(details).to_contain_text(f"In view, 0 to {len(log):,}")
+    page.locator(".sg-widget").press("+")
+    expect(details).to_contain_text(f"In view, 0 to {round(len(log) / 2):,}")
+    count = sum(at_warp(log, event, 0, 9) for event in range(len(log) // 2))
+    expect(details).to_contain_text(f"instructions{count:,}")
+
+
 def test_the_row_of_matrix_products_leads_to_why_they_paused(host: Host, widget: WarpRoles) -> None:
     page = show(host, widget)
     page.locator(".sg-timeline-label", has_text="matrix products").first.click()

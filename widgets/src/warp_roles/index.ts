@@ -29,6 +29,7 @@ import { barsIn, type Stretch } from "./stretches";
 
 const BUNDLE_PX = 4; // bars within so little cannot be told apart
 const LEAST_BUNDLE = 4;
+const SETTLE_MS = 100;
 
 function render(context: Context): void {
   const { el, source, selection, disposer } = context;
@@ -81,7 +82,7 @@ function render(context: Context): void {
       theme,
       tooltip: frame.tooltip,
       describe: (hit, row, x) => describe(hit, row, x),
-      moved: () => update.schedule(),
+      moved: () => settle(),
       select: (hit, row, x) => press(hit, row, x),
       selectRow: (row) => pick.row(row),
     },
@@ -98,6 +99,19 @@ function render(context: Context): void {
   frame.toolbar.append(...controls.parts);
   frame.view.append(timeline.element, rings.element);
   frame.setHeader(source.get<Header>("header"));
+
+  /** What rows are told of; it follows what is in view when that has come to rest, for a sum takes longer than a frame may. */
+  let view = timeline.range;
+  let settling: ReturnType<typeof setTimeout> | undefined;
+  disposer.add(() => clearTimeout(settling));
+
+  function settle(): void {
+    clearTimeout(settling);
+    settling = setTimeout(() => {
+      view = timeline.range;
+      update.schedule();
+    }, SETTLE_MS);
+  }
 
   function zoomedAround(factor: number) {
     const { start, end } = timeline.range;
@@ -148,12 +162,10 @@ function render(context: Context): void {
     const barrier = barrierOf(shown.launch, selection.value);
     const { picked } = pick;
     const open = !picked || "row" in picked; // a row is told of as far as it is in view, a barrier at this moment
-    const told = [open && timeline.range, open && barrier !== undefined && position];
+    const told = [open && view, open && barrier !== undefined && position];
     const subject = [shown, picked, selection.value, ...told];
     if (subject.some((each, i) => each !== drawn[i])) {
-      frame.details.replaceChildren(
-        ...detailsOf(shown, picked, selection.value, timeline.range, position, pick),
-      );
+      frame.details.replaceChildren(...detailsOf(shown, picked, selection.value, view, position, pick));
       timeline.stress(rowsToStress(shown, picked, selection.value));
       timeline.setSelected(hitOf(timeline, shown, picked));
       timeline.mark([
@@ -182,6 +194,7 @@ function render(context: Context): void {
     shown = next;
     pick.forget();
     timeline.load(next.timeline.model);
+    view = timeline.range;
     rings.load(launch);
     transport.load(
       trackOf(launch, next.relations, () => touching(launch, selection.value, next.pages)),
