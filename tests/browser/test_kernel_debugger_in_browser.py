@@ -334,6 +334,14 @@ def test_memory_is_watched_and_a_wrong_expression_explained(host: Host, widget: 
     expect(page.locator(".kd-value")).to_have_attribute("data-changed", "")
 
 
+def test_without_registers_it_is_said_what_to_do(host: Host, widget: KernelDebugger) -> None:
+    page = show(host, widget)
+    note = page.locator(".kd-registers .kd-note").first
+    expect(note).to_contain_text("step (→)")
+    frame(page).press("End")
+    expect(note).to_contain_text("step back (←)")
+
+
 def test_playing_steps_on_until_it_is_paused(host: Host, widget: KernelDebugger) -> None:
     page = show(host, widget)
     page.get_by_label("Speed").select_option("20")

@@ -67,6 +67,12 @@ def test_the_launch_is_measured_before_anything_runs() -> None:
     assert go(widget, "seek", position=0)["sentence"] == "Nothing has run yet."
 
 
+def test_a_session_that_has_moved_before_tells_where_it_is() -> None:
+    session = make().session
+    session.step(count=9)
+    assert re.match(r"Warp \d of CTA 0 executed \S+ \(session.cu:\d+\)\.", KernelDebugger(session).look({})["sentence"])
+
+
 def test_lines_of_ptx_and_source_come_with_the_instructions_on_them() -> None:
     widget = make()
     code = widget.session.code

@@ -44,7 +44,7 @@ class Jobs:
         self.findings: tuple[Finding, ...] = ()
         self._looked_at = 0
         self.failure: dict[str, Any] | None = None
-        self.sentence, self.stopped_by = sentence(session, None, None, code.line_of), 0
+        self.sentence, self.stopped_by = capitalised(sentence(session, None, None, code.line_of)), 0
         self.visits: list[int] = [session.now]
 
     @property

@@ -49,6 +49,8 @@ export class RegistersView {
   #paint: CanvasPaint | undefined;
   #picked: string | undefined;
   #owner = "";
+  /** What is said where there is no register. */
+  #without = "";
   #before = new Map<string, DataView>();
   #shownMoved = -1;
 
@@ -116,6 +118,9 @@ export class RegistersView {
       this.#all = readRegisters(state.registers, before);
       this.#before = new Map(this.#all.map(({ name, view }) => [name, view]));
     }
+    this.#without = state.focus
+      ? "No register of this warp holds a value yet, or none that will still be read: step (→), and they come."
+      : "No warp is running, so there are no registers: step back (←) to see some.";
     this.#owner = owner;
     this.#shownMoved = state.moved;
     const warp = state.warps.find(({ cta, warp }) => cta === state.focus?.[0] && warp === state.focus[1]);
@@ -163,9 +168,7 @@ export class RegistersView {
         summary: summary(register, this.#mask, format),
       }))
       .sort((a, b) => Number(b.operand) - Number(a.operand) || byName(a.register.name, b.register.name));
-    const none = this.#all.length
-      ? "No register matches."
-      : "No register of this warp holds a value yet, or none that will still be read: step (→), and they come.";
+    const none = this.#all.length ? "No register matches." : this.#without;
     this.#empty.textContent = none;
     this.#empty.hidden = this.#rows.length > 0;
     this.#grid.element.hidden = this.#rows.length === 0;
