@@ -41,6 +41,11 @@ class Batch:
             rows[:length] = torch.randn(length, 576, device=device).to(dtype)
             self.kv_cache[own] = rows.view(count, page_size, 576)
 
+    @property
+    def arguments(self) -> tuple[torch.Tensor, ...]:
+        """Of mla_decode_sm100, in its order."""
+        return self.q_nope, self.q_pe, self.kv_cache, self.seq_lens, self.page_table
+
     @cache  # noqa: B019 (batches are few)
     def reference(self, base: str) -> tuple[torch.Tensor, torch.Tensor]:
         """O and LSE in float64."""

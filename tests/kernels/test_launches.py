@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from test_mla_sm100 import SCALE, Batch
+from decode_batches import SCALE, Batch
 
 from sglab import gpu
 from sglab.gpu import EmulatedDevice

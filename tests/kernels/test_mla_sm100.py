@@ -23,10 +23,6 @@ DTYPES = [torch.float16, torch.bfloat16]
 SCHEDULERS = ["fair", "random", "adversarial", "in_order"]
 
 
-def arguments(batch: Batch) -> tuple[torch.Tensor, ...]:
-    return batch.q_nope, batch.q_pe, batch.kv_cache, batch.seq_lens, batch.page_table
-
-
 def attend(batch: Batch, device: EmulatedDevice | None = None, max_splits: int = 1, **options: Any) -> None:
     """Run with poisoned outputs, partial results included, and compare."""
     scheduler = options.pop("scheduler", "auto")
@@ -36,7 +32,7 @@ def attend(batch: Batch, device: EmulatedDevice | None = None, max_splits: int =
     decode.partial_count.fill_(2**30)
     out = torch.full_like(batch.q_nope, torch.nan)
     lse = torch.full(out.shape[:2], torch.nan)
-    decode.run(*arguments(batch), sm_scale=SCALE, out=out, lse=lse, **options)
+    decode.run(*batch.arguments, sm_scale=SCALE, out=out, lse=lse, **options)
     batch.check(out, lse, options.get("lse_base", "e"))
 
 
@@ -109,7 +105,7 @@ def test_one_result_every_time() -> None:
     results = []
     for seed, scheduler in enumerate(SCHEDULERS):
         device = EmulatedDevice(sms=8, scheduler=scheduler, seed=seed)
-        results.append(mla_decode_sm100(device, *arguments(batch), sm_scale=SCALE, max_splits=2))
+        results.append(mla_decode_sm100(device, *batch.arguments, sm_scale=SCALE, max_splits=2))
     for out, lse in results[1:]:
         assert torch.equal(out, results[0][0]) and torch.equal(lse, results[0][1])
 
@@ -124,7 +120,7 @@ def test_strided_arguments() -> None:
     batch.q_nope, batch.q_pe = joint[..., :512], joint[..., 512:]
     batch.kv_cache, batch.page_table = pool[..., :576], table[:, :2]
     wide = torch.full((2, 128, 520), torch.nan, dtype=torch.float16)
-    out, lse = mla_decode_sm100(EmulatedDevice(), *arguments(batch), sm_scale=SCALE, out=wide[..., :512])
+    out, lse = mla_decode_sm100(EmulatedDevice(), *batch.arguments, sm_scale=SCALE, out=wide[..., :512])
     batch.check(out, lse)
     assert wide[..., 512:].isnan().all()
 
@@ -142,7 +138,7 @@ def test_arguments_are_refused_by_name() -> None:
 
     def refused(**changes: Any) -> str:
         names = ("q_nope", "q_pe", "kv_cache", "seq_lens", "page_table")
-        tensors = {**dict(zip(names, arguments(batch), strict=True)), "sm_scale": SCALE, **changes}
+        tensors = {**dict(zip(names, batch.arguments, strict=True)), "sm_scale": SCALE, **changes}
         with pytest.raises(ContractError) as caught:
             mla_decode_sm100(EmulatedDevice(), **tensors)
         return str(caught.value)

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 import torch
-from test_mla_sm100 import SCALE, SCHEDULERS, Batch
+from decode_batches import SCALE, Batch
+from test_mla_sm100 import SCHEDULERS
 
 from sglab.gpu import Device, EmulatedDevice, KernelError, Launch, Module
 from sglab.gpu.captures import capturing_launches
-from sglab.kernels import machine, merge_state, merge_states, ptx
+from sglab.kernels import machine, merge_state, merge_states, mla_decode, ptx
 from sglab.kernels.mla_sm90 import MlaSm90
-from sglab.kernels.mla_sm90 import contract as sm90_contract
 from sglab.kernels.mla_sm100 import MlaSm100
 from sglab.kernels.mla_sm100 import contract as sm100_contract
 from sglab.labs.mla_hopper import Call
@@ -55,7 +55,7 @@ def test_hopper(case: dict[str, Any], splits: int, scheduler: str) -> None:
     limit = -(-max(batch.lengths) // 64 // splits)
     decode = MlaSm90(device, mla_sm90_plan(batch.lengths, num_heads=heads, sm_count=4, limit=limit), heads)
     tensors = (batch.q_nope, batch.q_pe, batch.kv_cache, batch.page_table, SCALE, None, None, "e")
-    arguments = sm90_contract.check("mla_decode_sm90", *tensors)
+    arguments = mla_decode.check("mla_decode_sm90", *tensors)
     assert findings(device, decode.prepare(arguments)) == []
     batch.check(arguments.out, arguments.lse)
 
