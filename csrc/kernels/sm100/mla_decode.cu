@@ -122,8 +122,9 @@ struct Arguments {
   float *lse, *partial_out, *partial_lse;
   int* partial_count;
   int num_heads;
-  float scale_log2;  // softmax scale · log2(e)
-  float lse_unit;    // 1: LSE in base 2; ln 2: natural
+  float scale_log2;                       // softmax scale · log2(e)
+  float lse_unit;                         // 1: LSE in base 2; ln 2: natural
+  int page_log2 = 31 - __clz(page_size);  // a division by page_size would take some 30 instructions
 };
 
 // ---- units of work ----
@@ -192,15 +193,15 @@ __device__ int swizzled(int row, int byte) {
 
 __device__ void page_table(const Arguments& a, Shared& shared) {
   const int lane = threadIdx.x % 32;
-  const int per_tile = kTile / a.page_size;
+  const int per_tile = kTile >> a.page_log2;
   Ring<kPageSlots> slot;
   Units units{a};
   for (Unit unit; units.take(unit);) {
     const int* row = a.page_table + unit.request * a.page_table_stride;
-    const int last = (unit.end - 1) / a.page_size;
+    const int last = (unit.end - 1) >> a.page_log2;
     for (int token = unit.begin; token < unit.end; token += kTile, slot.advance()) {
       // Past the request's end its last page is repeated: the row may end here, or hold anything.
-      const int page = lane < per_tile ? row[min(token / a.page_size + lane, last)] : 0;
+      const int page = lane < per_tile ? row[min((token >> a.page_log2) + lane, last)] : 0;
       ptx::mbarrier_wait(shared.page_empty[slot.index], slot.parity ^ 1);
       if (lane < per_tile) shared.page[slot.index][lane] = page;
       __syncwarp();  // all lanes' numbers are written
@@ -225,10 +226,11 @@ struct Loader {
   // 64 tokens × 64 columns, page by page.
   __device__ void load_chunk(char* target, uint32_t barrier, const int* pages, int first_token, int column,
                              uint64_t l2_policy) {
+#pragma unroll 1  // otherwise it divides to count its rounds
     for (int row = 0; row < kHalfTile; row += box_rows) {
       const int token = first_token + row;
-      ptx::tma_load_3d(target + row * kRowBytes, a.kv, barrier, column, token % a.page_size,
-                       pages[token / a.page_size], l2_policy);
+      ptx::tma_load_3d(target + row * kRowBytes, a.kv, barrier, column, token & (a.page_size - 1),
+                       pages[token >> a.page_log2], l2_policy);
     }
   }
 

@@ -103,8 +103,9 @@ struct Arguments {
   long long out_stride_request, out_stride_head;
   float *lse, *partial_out, *partial_lse;
   int num_heads;
-  float scale_log2;  // softmax scale · log2(e)
-  float lse_unit;    // 1: LSE in base 2; ln 2: natural
+  float scale_log2;                       // softmax scale · log2(e)
+  float lse_unit;                         // 1: LSE in base 2; ln 2: natural
+  int page_log2 = 31 - __clz(page_size);  // a division by page_size would take some 30 instructions
 };
 
 // One parity bit per buffer, flipped with every use: which phase of the buffer's barriers comes next.
@@ -131,8 +132,8 @@ __device__ int tiles_of(const Work& work) {
 struct Loader {
   const Arguments& a;
   uint32_t smem;
-  int box_rows = min(a.page_size, kTile);  // rows one copy brings
-  int boxes = kTile / box_rows;            // copies of a tile's chunk
+  int box_rows = min(a.page_size, kTile);    // rows one copy brings
+  int boxes = max(kTile >> a.page_log2, 1);  // copies of a tile's chunk
   // A second CTA reads the same tiles at about the same time, then nobody does; alone, a tile's lines may
   // stay.
   uint64_t l2_policy = gridDim.x > 1 ? ptx::kEvictFirst : ptx::kEvictNormal;
@@ -148,7 +149,7 @@ struct Loader {
 
   // Chunks [first, last) of a tile, page by page.
   __device__ void load_chunks(int buffer, int first, int last, int token, const int (&pages)[4]) const {
-    const int row = token % a.page_size;
+    const int row = token & (a.page_size - 1);
     for (int c = first; c < last; ++c) {
       const uint32_t barrier = smem + full(buffer, c);
       const uint32_t target = smem + kKv + buffer * kTileBytes + c * kChunkBytes;
@@ -166,11 +167,11 @@ struct Loader {
   // Past the request's end its last page is repeated: the row may end there, or hold anything.
   __device__ void read_pages(const Work& work, int token, int (&pages)[4]) const {
     const int* row = a.block_table + work.request * a.block_table_stride;
-    const int last = (work.end - 1) / a.page_size;
+    const int last = (work.end - 1) >> a.page_log2;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const bool needed = token < work.end && i < boxes;
-      pages[i] = needed ? row[min((token + i * box_rows) / a.page_size, last)] : 0;
+      pages[i] = needed ? row[min((token + i * box_rows) >> a.page_log2, last)] : 0;
     }
   }
 
