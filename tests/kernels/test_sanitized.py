@@ -30,9 +30,8 @@ def findings(device: Device, launches: list[Launch]) -> list[str]:
 
 def blackwell(batch: Batch, device: Device, splits: int) -> tuple[list[Launch], Any]:
     decode = MlaSm100(device, len(batch.lengths), batch.q_nope.shape[1], splits, "persistent")
-    q_nope, q_pe, kv_cache, seq_lens, page_table = batch.arguments
-    tensors = (q_nope, q_pe, kv_cache, page_table, SCALE, None, None, "e")
-    arguments = sm100_contract.check(seq_lens, None, splits, None, *tensors)
+    tensors = (batch.q_nope, batch.q_pe, batch.kv_cache, batch.page_table, SCALE, None, None, "e")
+    arguments = sm100_contract.check(batch.seq_lens, None, splits, None, *tensors)
     return decode.prepare(arguments), arguments.decode
 
 
