@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -244,6 +245,8 @@ def test_what_is_told_of_a_row_follows_the_view(host: Host, widget: WarpRoles) -
 
 def test_the_row_of_matrix_products_leads_to_why_they_paused(host: Host, widget: WarpRoles) -> None:
     page = show(host, widget)
+    page.get_by_label("Axis").select_option("timed")
+    expect(page.locator(".sg-badge")).to_contain_text("modelled time")
     page.locator(".sg-timeline-label", has_text="matrix products").first.click()
     details = page.locator(".sg-details")
     expect(details).to_contain_text(f"operations{int((mla_sm100().mmas.event >= 0).sum())}")
@@ -254,6 +257,19 @@ def test_the_row_of_matrix_products_leads_to_why_they_paused(host: Host, widget:
     details.get_by_role("button", name="CTA 0 warp 8 (mma) at").click()
     expect(details).to_contain_text("mbarrier.try_wait")
     expect(details).to_contain_text("released by")
+
+
+def test_a_pause_without_a_wait_tells_how_little_was_executed(host: Host, widget: WarpRoles) -> None:
+    """In issue order the other warps' instructions take places, too."""
+    page = show(host, widget)
+    page.locator(".sg-timeline-label", has_text="matrix products").first.click()
+    details = page.locator(".sg-details")
+    meanwhile = re.compile(r"CTA 0 warp 8 \(mma\) waited for nothing and executed (\d+) instructions")
+    expect(details).to_contain_text(meanwhile)
+    text, log = details.inner_text(), mla_sm100()
+    length, start = (int(each.replace(",", "")) for each in re.findall(r"([\d,]+) instructions from ([\d,]+)", text)[0])
+    executed = sum(at_warp(log, i, 0, 8) for i in range(start, start + length))
+    assert meanwhile.findall(text) == [str(executed)]
 
 
 def test_a_bundle_of_bars_says_what_is_in_it_and_is_zoomed_to(host: Host, widget: WarpRoles) -> None:

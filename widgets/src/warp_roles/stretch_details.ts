@@ -6,7 +6,7 @@ import { TRACKS, warpAndRole } from "../launch/names";
 import { definitions, linkTo, part } from "../launch/parts";
 import { waitedFor } from "../launch/sentences";
 import type { Shown } from "./shown";
-import { type Group, type Stretch, type Summary, summaryOf, waitBefore } from "./stretches";
+import { type Group, issuerIn, type Stretch, type Summary, summaryOf } from "./stretches";
 
 const KINDS_LISTED = 6;
 
@@ -80,18 +80,25 @@ function waitParts(launch: Launch, { waits, longest }: Summary, jumps: StretchJu
   return parts;
 }
 
-/** The longest time between two operations, and what the warp that issued the second was waiting for. */
+/** The longest time between two operations, and what the warp that issued the second was doing. */
 function gapPart(shown: Shown, row: number, { gap }: Summary, jumps: StretchJumps): HTMLElement[] {
   if (!gap) return [];
   const { clock, waits } = shown.launch;
   const { start, end } = gap;
   const text = `${clock.stretch(end - start)} from ${clock.point(start)}`;
-  const rows: [string, Node][] = [["between two", linkTo(text, () => jumps.zoomTo({ row, start, end }))]];
-  const wait = waitBefore(shown, gap);
+  const rows: [string, Node | string][] = [
+    ["between two", linkTo(text, () => jumps.zoomTo({ row, start, end }))],
+  ];
+  const { warp, wait, executed } = issuerIn(shown, gap);
+  const who = warpAndRole(shown.launch, warp);
   if (wait !== undefined) {
-    const who = `${warpAndRole(shown.launch, waits.row[wait] as number)} ${waitedFor(shown.launch, wait)}`;
-    rows.push(["waited then", linkTo(who, () => jumps.numbered(waits.event[wait] as number))]);
-  }
+    const text = `${who} ${waitedFor(shown.launch, wait)}`;
+    rows.push(["waited then", linkTo(text, () => jumps.numbered(waits.event[wait] as number))]);
+  } else
+    rows.push([
+      "meanwhile",
+      `${who} waited for nothing and executed ${format.plural(executed, "instruction")}`,
+    ]);
   return [part("Longest gap"), definitions(rows)];
 }
 

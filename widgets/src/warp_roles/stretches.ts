@@ -160,11 +160,15 @@ function coverage(
   return { busy, gap };
 }
 
-/** The wait that took most of a gap, of the warp that issued the operation behind it. */
-export function waitBefore({ launch, timeline }: Rows, { start, end, next }: Gap): number | undefined {
-  const row = timeline.rowOfWarp[launch.operations.row[next] as number] as number;
+/** What the warp that issued the operation behind a gap did in it: the wait that took most of it, and its instructions. */
+export function issuerIn({ launch, timeline }: Rows, { start, end, next }: Gap) {
+  const warp = launch.operations.row[next] as number;
+  const row = timeline.rowOfWarp[warp] as number;
   let [found, most]: [number | undefined, number] = [undefined, 0];
   for (const [id, from, to] of within(timeline.model.rows[row]?.waits ?? NO_SPANS, { row, start, end }))
     if (to - from > most) [found, most] = [id, to - from];
-  return found;
+  let executed = 0;
+  for (const lane of timeline.model.rows[row]?.lanes ?? [])
+    executed += [...within(lane, { row, start, end })].length;
+  return { warp, wait: found, executed };
 }
