@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 
+#include "bindings/errors.hpp"
 #include "bindings/events.hpp"
 #include "bindings/sanitize.hpp"
 #include "bindings/session.hpp"
@@ -23,75 +24,6 @@ using namespace nb::literals;
 
 namespace sglab::emu {
 namespace {
-
-PyObject* ptx_error = nullptr;
-PyObject* launch_error = nullptr;
-
-void set_error(PyObject* type, const std::string& message, const nb::dict& attributes) {
-  // PTX need not be UTF-8.
-  nb::object text = nb::steal(
-      PyUnicode_DecodeUTF8(message.data(), static_cast<Py_ssize_t>(message.size()), "backslashreplace"));
-  nb::object error = nb::steal(PyObject_CallOneArg(type, text.ptr()));
-  for (const auto& [name, value] : attributes) nb::setattr(error, name, value);
-  PyErr_SetObject(type, error.ptr());
-}
-
-// PTX text that failed to parse, with the name it goes by.
-struct NamedPtxError {
-  PtxError error;
-  std::string source;
-};
-
-nb::list cycle_rows(const std::vector<WaitLink>& cycle) {
-  nb::list rows;
-  for (const WaitLink& link : cycle) {
-    const nb::object next = link.next < 0 ? nb::none() : nb::cast(link.next);
-    rows.append(nb::make_tuple(nb::make_tuple(link.cta[0], link.cta[1], link.cta[2]), link.warp, link.lanes,
-                               link.ptx_line, link.source_file, link.source_line, link.kind, link.object,
-                               link.phase, link.waits, next, link.next_line));
-  }
-  return rows;
-}
-
-void translate(const std::exception_ptr& pointer, void*) {
-  try {
-    std::rethrow_exception(pointer);
-  } catch (const NamedPtxError& caught) {
-    nb::dict attributes;
-    attributes["line"] = caught.error.line;
-    attributes["column"] = caught.error.column;
-    attributes["source"] = caught.source;
-    set_error(ptx_error, caught.source + ":" + std::to_string(caught.error.line) + ": " + caught.error.what(),
-              attributes);
-  } catch (const LaunchFault& caught) {
-    const Fault& f = caught.fault;
-    if (f.kind == "interrupted") {
-      PyErr_SetNone(PyExc_KeyboardInterrupt);
-      return;
-    }
-    nb::dict attributes;
-    attributes["kind"] = f.kind;
-    attributes["kernel"] = f.kernel;
-    attributes["cta"] = nb::make_tuple(f.cta[0], f.cta[1], f.cta[2]);
-    attributes["warp"] = f.warp;
-    attributes["lane"] = f.lane;
-    attributes["pc"] = f.pc;
-    attributes["ptx_line"] = f.ptx_line;
-    attributes["source_file"] = f.source_file;
-    attributes["source_line"] = f.source_line;
-    attributes["cycle"] = cycle_rows(f.cycle);
-    attributes["tally"] = bindings::tally_rows(f.tally.get());
-    std::string where;
-    if (f.warp >= 0) {
-      where = " [kernel " + f.kernel + ", CTA (" + std::to_string(f.cta[0]) + ", " +
-              std::to_string(f.cta[1]) + ", " + std::to_string(f.cta[2]) + "), warp " +
-              std::to_string(f.warp) + (f.lane >= 0 ? ", lane " + std::to_string(f.lane) : "") +
-              ", PTX line " + std::to_string(f.ptx_line) +
-              (f.source_file.empty() ? "" : ", " + f.source_file + ":" + std::to_string(f.source_line)) + "]";
-    }
-    set_error(launch_error, f.message + where, attributes);
-  }
-}
 
 // A kernel is decoded when it is asked for.
 struct PyKernel {
@@ -108,7 +40,7 @@ class PyModule {
     try {
       image_ = std::make_shared<Image>(parse_module(std::move(ptx), name));
     } catch (const PtxError& error) {
-      throw NamedPtxError{error, name};
+      throw bindings::NamedPtxError{error, name};
     }
   }
 
@@ -132,7 +64,7 @@ class PyModule {
         try {
           program = decode_kernel(image_, i);
         } catch (const PtxError& error) {
-          throw NamedPtxError{error, module().name};
+          throw bindings::NamedPtxError{error, module().name};
         }
       }
       return {image_, program};
@@ -292,16 +224,7 @@ std::vector<std::tuple<std::string, std::string>> coverage() {
 
 void sglab::bindings::register_emulator(nb::module_& module) {
   using namespace sglab::emu;
-  ptx_error =
-      PyErr_NewExceptionWithDoc("sglab._core.PtxError", "PTX that is not well formed: line, column, source.",
-                                PyExc_ValueError, nullptr);
-  launch_error = PyErr_NewExceptionWithDoc("sglab._core.LaunchError",
-                                           "A launch that was refused or failed: kind, kernel, cta, warp, "
-                                           "lane, pc, ptx_line, source_file, source_line.",
-                                           PyExc_RuntimeError, nullptr);
-  module.attr("PtxError") = nb::borrow(ptx_error);
-  module.attr("LaunchError") = nb::borrow(launch_error);
-  nb::register_exception_translator(translate);
+  register_errors(module);
 
   nb::class_<PyModule>(module, "Module", "A parsed PTX module with memory for its variables.")
       .def(nb::init<std::string, std::string>(), "ptx"_a, "name"_a = "<ptx>")

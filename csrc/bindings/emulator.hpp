@@ -4,7 +4,7 @@
 
 namespace sglab::bindings {
 
-// Module, Kernel, Machine and their errors.
+// Module, Kernel and Machine.
 void register_emulator(nanobind::module_& module);
 
 }  // namespace sglab::bindings
