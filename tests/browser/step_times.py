@@ -5,6 +5,7 @@ from __future__ import annotations
 from statistics import median
 
 from playwright.sync_api import Page, expect
+from widget_host import DRAWN
 
 STEPS, SERIES, ENOUGH_MS = 9, 20, 50
 
@@ -25,5 +26,5 @@ def _step_ms(page: Page, position: int) -> float:
     frame = page.locator(".sg-widget")
     frame.press("ArrowRight")
     expect(frame).to_have_attribute("data-position", str(position))
-    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    page.evaluate(DRAWN)
     return float(frame.get_attribute("data-step-ms") or "inf")

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
-from widget_host import Host
+from widget_host import DRAWN, Host
 
 pytest.importorskip("torch")
 
@@ -25,7 +25,6 @@ from sglab.labs.pipelines import Pipeline
 from sglab.widgets import Barriers, WarpRoles, selection
 
 TESTS = Path(__file__).parent.parent
-DRAWN = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
-from widget_host import Host
+from widget_host import DRAWN, Host
 
 torch = pytest.importorskip("torch")
 
@@ -42,7 +42,7 @@ def node(page: Page, number: int) -> str:
 
 def lse_and_error(page: Page, number: int) -> tuple[float, float]:
     """What the tree says of a node, once everything asked for is drawn."""
-    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    page.evaluate(DRAWN)
     found = re.search(r"LSE (\S+), error (\S+)( %)?", node(page, number))
     assert found, node(page, number)
     lse, error = (float(text.replace("−", "-")) for text in found.group(1, 2))
@@ -97,6 +97,7 @@ def test_a_whole_tile_tells_what_it_did_to_the_maximum(host: Host, widget: Onlin
 def test_every_chart_has_axes_that_hold_its_values(host: Host, widget: OnlineSoftmax) -> None:
     page = show(host, widget)
     page.locator(".sg-widget").press("End")
+    page.evaluate(DRAWN)
     tiles = len(widget.recorded.tiles)
     for chart in page.locator(".sgs-chart").all():
         high, low, first, last, unit = chart.locator("text").all_text_contents()
@@ -414,6 +415,7 @@ def test_a_masked_split_ruins_the_answer_until_the_recurrence_is_guarded(host: H
     page.locator(".sg-widget").press("End")
     masks = page.locator(".sgs-masked")
     expect(masks).to_have_count(1)  # all keys of s0 and nothing else
+    page.evaluate(DRAWN)
     box, band = masks.bounding_box(), page.locator(".sgs-band").first.bounding_box()
     assert box and band and abs(box["x"] - band["x"]) < 2 and abs(box["width"] - band["width"]) < 3
     page.get_by_label("Recurrence").select_option("divides_each_tile")  # run in torch, like the guarded one

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
-from widget_host import Host
+from widget_host import DRAWN, Host
 
 pytest.importorskip("torch")
 
@@ -26,6 +26,7 @@ def widget() -> WarpRoles:
 def show(host: Host, widget: WarpRoles) -> Page:
     host.show(widget)
     expect(host.page.locator(".sg-timeline-label").first).to_be_visible()
+    host.page.evaluate(DRAWN)
     return host.page
 
 
@@ -238,8 +239,8 @@ def test_what_is_told_of_a_row_follows_the_view(host: Host, widget: WarpRoles) -
     details = page.locator(".sg-details")
     expect(details).to_contain_text(f"In view, 0 to {len(log):,}")
     page.locator(".sg-widget").press("+")
-    expect(details).to_contain_text(f"In view, 0 to {round(len(log) / 2):,}")
-    count = sum(at_warp(log, event, 0, 9) for event in range(len(log) // 2))
+    expect(details).to_contain_text(f"In view, 0 to {(len(log) + 1) // 2:,}")
+    count = sum(at_warp(log, event, 0, 9) for event in range((len(log) + 1) // 2))
     expect(details).to_contain_text(f"instructions{count:,}")
 
 

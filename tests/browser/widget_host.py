@@ -12,6 +12,8 @@ from playwright.sync_api import Page
 from sglab.widgets import Widget
 
 HERE = Path(__file__).parent
+DRAWN = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+"""Waits until the page has drawn what was asked for."""
 PAGE = '<!doctype html><html lang="en"><title>widget</title><body style="margin:8px"></body></html>'
 
 

@@ -9,12 +9,14 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 import torch
 from mla_batch import NAMES, Batch, attend
 
 from sglab.kernels import ptx
 
+KERNELS = Path(__file__).parents[2] / "csrc" / "kernels"
 SCHEDULERS = ("fair", "random", "adversarial", "in_order")
 SYNCHRONISES = re.compile(
     r"\s*((?:bar|barrier|mbarrier|fence|membar|griddepcontrol|wgmma\.(?:fence|commit_group|wait_group)|"
@@ -62,6 +64,12 @@ def deletions(arch: str) -> tuple[Deletion, ...]:
         if match := SYNCHRONISES.match(line):
             found.append(Deletion(arch, number, match[1], source))
     return tuple(found)
+
+
+def at_source(arch: str, text: str) -> tuple[Deletion, ...]:
+    """Those that come from lines of the kernel's source with this text in them."""
+    lines = (KERNELS / arch.removesuffix("a").replace("_", "") / "mla_decode.cu").read_text("utf-8").splitlines()
+    return tuple(one for one in deletions(arch) if text in lines[one.source - 1])
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from deletions import Deletion, deletions  # noqa: E402
+from deletions import Deletion, at_source, deletions  # noqa: E402
 from mla_batch import Batch, attend  # noqa: E402
 
 from sglab import gpu  # noqa: E402
@@ -49,7 +49,7 @@ def test_without_a_commit_each_party_is_one_that_arrives_there(commit: Deletion,
 @pytest.mark.parametrize("detectors", [False, True])
 def test_where_nobody_arrives_any_more_the_chain_ends(detectors: bool) -> None:
     """The load warp's release of the page table's ring, which is the only arrival there."""
-    (release,) = (one for one in deletions("sm_100a") if one.opcode.startswith("mbarrier.arrive") and one.source == 277)
+    (release,) = at_source("sm_100a", "mbarrier_arrive(shared.page_empty[v_slot.index])")
     error = deadlock(release, detectors)
     check_parties(error)
     last = error.cycle[-1]

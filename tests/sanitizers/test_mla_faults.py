@@ -6,6 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from deletions import at_source  # noqa: E402
 from mla_batch import decode  # noqa: E402
 
 from sglab import gpu  # noqa: E402
@@ -110,7 +111,6 @@ def test_a_copy_left_out() -> None:
     assert "0 of 1 arrivals and 8192 bytes missing" in waits.waits
 
 
-PASSES = "setp.eq.u32 done, 0, 0;"  # in place of a wait: the phase is over
 SM100_ARRIVE = r"mbarrier\.arrive[^;]*;"  # of any kind
 
 
@@ -138,12 +138,18 @@ def test_an_sm100_arrival_made_twice_names_the_barrier_and_both_roles() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "reads", "writes"),
-    [(0, "mma", "softmax"), (2, "epilogue", "softmax"), (7, "load", "page table"), (9, "mma", "load")],
+    ("barrier", "reads", "writes"),
+    [
+        ("s_full[tile.index]", "softmax", "mma"),
+        ("scale_full[tile.index]", "correction", "softmax"),
+        ("sum_full", "epilogue", "softmax"),
+        ("page_full[k_slot.index]", "load", "page table"),
+        ("empty[stage.index]", "mma", "load"),  # the last of them: V's, too early for the stage's reader
+    ],
 )
-def test_an_sm100_wait_left_out_is_a_race_between_two_roles(number: int, reads: str, writes: str) -> None:
-    wait = r"mbarrier\.try_wait\.parity\.shared::cta\.b64 done, \[%r\d+\], %r\d+;"
-    reports, error = decode("sm_100a", [400, 100], Change(wait, number, PASSES), sanitize={"races"})
+def test_an_sm100_wait_left_out_is_a_race_between_two_roles(barrier: str, reads: str, writes: str) -> None:
+    *_, wait = at_source("sm_100a", f"mbarrier_wait(shared.{barrier}, ")
+    reports, error = decode("sm_100a", [400, 100], wait, sanitize={"races"})
     findings = error.findings if error else reports[0].findings
     races = [one for one in findings if one.kind == "read_after_write_race"]
     assert (reads, writes) in {(one.at.role, one.other.role) for one in races if one.at and one.other}
