@@ -13,11 +13,11 @@
 #include "bindings/events.hpp"
 #include "bindings/sanitize.hpp"
 #include "bindings/session.hpp"
-#include "emulator/engine/machine.hpp"
-#include "emulator/front/error.hpp"
-#include "emulator/program/shared_layout.hpp"
-#include "emulator/program/table.hpp"
-#include "emulator/sanitize/sanitizer.hpp"
+#include "isa/table.hpp"
+#include "machine/engine/machine.hpp"
+#include "machine/front/error.hpp"
+#include "machine/program/shared_layout.hpp"
+#include "observe/sanitize/sanitizer.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "bindings/sanitize.hpp"
-#include "emulator/engine/fault.hpp"
+#include "machine/engine/fault.hpp"
 
 namespace nb = nanobind;
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "emulator/front/error.hpp"
+#include "machine/front/error.hpp"
 
 namespace sglab::bindings {
 

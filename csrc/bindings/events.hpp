@@ -2,7 +2,7 @@
 
 #include <nanobind/nanobind.h>
 
-#include "emulator/debug/events.hpp"
+#include "observe/record/events.hpp"
 
 namespace sglab::bindings {
 

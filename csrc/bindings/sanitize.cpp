@@ -6,11 +6,11 @@
 
 #include <memory>
 
-#include "emulator/async/watcher.hpp"
-#include "emulator/engine/tally.hpp"
-#include "emulator/memory/aperture.hpp"
-#include "emulator/sanitize/sanitizer.hpp"
-#include "emulator/sanitize/shadow.hpp"
+#include "machine/async/watcher.hpp"
+#include "machine/engine/tally.hpp"
+#include "machine/memory/aperture.hpp"
+#include "observe/sanitize/sanitizer.hpp"
+#include "observe/sanitize/shadow.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

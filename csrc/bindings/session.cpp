@@ -11,12 +11,12 @@
 
 #include "bindings/events.hpp"
 #include "bindings/sanitize.hpp"
-#include "emulator/async/engine.hpp"
-#include "emulator/debug/accesses.hpp"
-#include "emulator/debug/inspect.hpp"
-#include "emulator/debug/session.hpp"
-#include "emulator/memory/aperture.hpp"
-#include "emulator/program/builder.hpp"
+#include "machine/async/engine.hpp"
+#include "machine/memory/aperture.hpp"
+#include "machine/program/builder.hpp"
+#include "observe/debug/inspect.hpp"
+#include "observe/debug/session.hpp"
+#include "observe/record/accesses.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "emulator/engine/launch.hpp"
+#include "machine/engine/launch.hpp"
 
 namespace sglab::bindings {
 

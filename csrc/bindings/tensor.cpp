@@ -9,11 +9,11 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "emulator/tensor/fragments.hpp"
-#include "emulator/tensor/matrix_move.hpp"
-#include "emulator/tensor/tcgen05_mma.hpp"
-#include "emulator/tensor/tmem_transfer.hpp"
-#include "emulator/tensor/wgmma.hpp"
+#include "machine/tensor/fragments.hpp"
+#include "machine/tensor/matrix_move.hpp"
+#include "machine/tensor/tcgen05_mma.hpp"
+#include "machine/tensor/tmem_transfer.hpp"
+#include "machine/tensor/wgmma.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "emulator/timing/trace.hpp"
+#include "timing/trace.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -8,9 +8,9 @@
 #include <stdexcept>
 
 #include "bindings/tensor.hpp"
-#include "emulator/async/box_copy.hpp"
-#include "emulator/async/tensor_map.hpp"
-#include "emulator/sync/mbarrier.hpp"
+#include "machine/async/box_copy.hpp"
+#include "machine/async/tensor_map.hpp"
+#include "machine/sync/mbarrier.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "emulator/async/tensor_map.hpp"
+#include "machine/async/tensor_map.hpp"
 #include "runtime/state.hpp"
 
 using namespace sglab::runtime;

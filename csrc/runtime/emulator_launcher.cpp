@@ -7,9 +7,9 @@
 #include <memory>
 #include <string>
 
-#include "emulator/engine/machine.hpp"
-#include "emulator/front/error.hpp"
-#include "emulator/front/parser.hpp"
+#include "machine/engine/machine.hpp"
+#include "machine/front/error.hpp"
+#include "machine/front/parser.hpp"
 #include "runtime/state.hpp"
 
 namespace sglab::runtime {

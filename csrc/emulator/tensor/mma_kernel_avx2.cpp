@@ -1,5 +1,0 @@
-#include "emulator/tensor/mma_kernel_impl.hpp"
-
-const MmaKernels kMmaKernelsAvx2 = kKernels;
-
-}  // namespace sglab::emu

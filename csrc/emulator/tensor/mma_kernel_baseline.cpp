@@ -1,5 +1,0 @@
-#include "emulator/tensor/mma_kernel_impl.hpp"
-
-const MmaKernels kMmaKernelsBaseline = kKernels;
-
-}  // namespace sglab::emu

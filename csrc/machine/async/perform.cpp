@@ -1,0 +1,221 @@
+// How the asynchronous operations of AsyncEngine are carried out.
+
+#include <bit>
+#include <cstring>
+
+#include "machine/async/engine.hpp"
+#include "machine/engine/cluster.hpp"
+#include "machine/engine/fault.hpp"
+#include "machine/engine/launch.hpp"
+#include "machine/memory/aperture.hpp"
+#include "observe/sanitize/footprint.hpp"
+#include "observe/sanitize/sanitizer.hpp"
+
+namespace sglab::emu {
+namespace {
+
+// Global memory of a launch; faults name the instruction that issued the operation.
+class LaunchGlobal final : public GlobalAccess {
+ public:
+  LaunchGlobal(Cluster& cluster, const Issuer& issuer) : cluster_(cluster), issuer_(issuer) {}
+
+  const std::uint8_t* read(std::uint64_t address, std::size_t bytes) override {
+    return at(address, bytes, "read");
+  }
+  std::uint8_t* write(std::uint64_t address, std::size_t bytes) override {
+    return at(address, bytes, "written");
+  }
+
+ private:
+  std::uint8_t* at(std::uint64_t address, std::size_t bytes, const char* how) {
+    if (address < begin_ || address + bytes > end_) {
+      const Allocation* found = cluster_.launch->find(address);
+      if (found == nullptr || address + bytes > found->end) {
+        raise_fault(cluster_.warps[issuer_.warp], issuer_.inst, issuer_.lane, "out_of_bounds",
+                    std::to_string(bytes) + " bytes of global memory " + how + " at " + hex(address) + " " +
+                        cluster_.launch->nearest(address));
+      }
+      begin_ = found->begin;
+      end_ = found->end;
+    }
+    return reinterpret_cast<std::uint8_t*>(address);
+  }
+
+  Cluster& cluster_;
+  const Issuer& issuer_;
+  std::uint64_t begin_ = 1, end_ = 0;
+};
+
+// Several host threads may reduce into the same elements.
+class ReduceLock {
+ public:
+  explicit ReduceLock(Launch& launch) : mutex_(launch.concurrent ? &launch.mutex : nullptr) {
+    if (mutex_ != nullptr) mutex_->lock();
+  }
+  ~ReduceLock() {
+    if (mutex_ != nullptr) mutex_->unlock();
+  }
+  ReduceLock(const ReduceLock&) = delete;
+
+ private:
+  std::mutex* mutex_;
+};
+
+}  // namespace
+
+void AsyncEngine::signal(const Issuer& issuer, std::uint32_t address, std::uint32_t bytes) {
+  std::uint64_t& word = mbarrier_word(issuer, address);
+  const MbarrierUse use{MbarrierUse::Op::kCompleteTx, word, 0, bytes};
+  settle(issuer, address, mbarrier_complete_tx(word, bytes), use);
+}
+
+template <typename Operation>
+void AsyncEngine::tell(const Operation& operation, std::uint32_t lanes) {
+  note_performed(operation.issuer);
+  if (cluster_.launch->follows_writers) {
+    for (const Range& range : footprint_of(cluster_, operation, lanes).writes) {
+      if (range.space == Space::kShared)
+        cluster_.mark_written(range.address, static_cast<std::uint32_t>(range.bytes));
+    }
+  }
+  Sanitizer* const sanitizer = cluster_.launch->sanitizer;
+  if (sanitizer == nullptr) return;
+  sanitizer->performed(cluster_, operation.issuer, lanes, async_op(operation),
+                       footprint_of(cluster_, operation, lanes));
+}
+
+void AsyncEngine::perform(const BulkOperation& op) {
+  using Kind = BulkOperation::Kind;
+  cluster_.fp->set(kNearest);
+  const Warp& warp = cluster_.warps[op.issuer.warp];
+  LaunchGlobal global(cluster_, op.issuer);
+  const std::uint32_t offset = op.shared & kSharedOffsetMask, own = op.shared >> kSharedRankShift;
+  std::uint8_t* const here = cluster_.ctas[own].shared + offset;
+  try {
+    switch (op.kind) {
+      case Kind::kLoadBox:
+        for (std::uint32_t rank = 0; rank < cluster_.ctas.size(); ++rank) {
+          if (op.multicast != 0 ? (op.multicast >> rank & 1u) != 0 : rank == own) {
+            load_box(op.map, op.box, global, smem(rank), offset);
+          }
+        }
+        break;
+      case Kind::kStoreBox:
+        store_box(op.map, op.box, global, smem(own), offset);
+        break;
+      case Kind::kReduceBox: {
+        const ReduceLock lock(*cluster_.launch);
+        reduce_box(op.map, op.box, op.reduce, global, smem(own), offset);
+        break;
+      }
+      case Kind::kGlobalToShared: {
+        const std::uint8_t* source = global.read(op.global, op.bytes);
+        for (std::uint32_t rank = 0; rank < cluster_.ctas.size(); ++rank) {
+          if (op.multicast != 0 ? (op.multicast >> rank & 1u) != 0 : rank == own) {
+            std::memcpy(cluster_.ctas[rank].shared + offset, source, op.bytes);
+          }
+        }
+        break;
+      }
+      case Kind::kSharedToGlobal:
+        std::memcpy(global.write(op.global, op.bytes), here, op.bytes);
+        break;
+      case Kind::kSharedToShared:
+        std::memmove(here,
+                     cluster_.ctas[op.source >> kSharedRankShift].shared + (op.source & kSharedOffsetMask),
+                     op.bytes);
+        break;
+      case Kind::kReduceToGlobal: {
+        const ReduceLock lock(*cluster_.launch);
+        const auto count = op.bytes / static_cast<std::uint32_t>(reduce_type_bytes(op.type));
+        reduce_elements(op.reduce, op.type, global.write(op.global, op.bytes), here, count);
+        break;
+      }
+      case Kind::kReduceToShared: {
+        const auto count = op.bytes / static_cast<std::uint32_t>(reduce_type_bytes(op.type));
+        const std::uint8_t* source =
+            cluster_.ctas[op.source >> kSharedRankShift].shared + (op.source & kSharedOffsetMask);
+        reduce_elements(op.reduce, op.type, here, source, count);
+        break;
+      }
+      case Kind::kStoreWords:
+        std::memcpy(here, op.words.data(), op.bytes);
+        break;
+    }
+  } catch (const TensorMapError& error) {
+    raise_fault(warp, op.issuer.inst, op.issuer.lane, "tensor_map", error.what());
+  }
+  ++cluster_.events;
+  tell(op, 0);
+  if (op.mbarrier == kNoMbarrier) return;
+  const std::uint32_t bytes = op.kind == Kind::kLoadBox ? box_bytes(op.map, op.box) : op.bytes;
+  if (op.signalled == 0) return signal(op.issuer, op.mbarrier, bytes);
+  for (std::uint32_t rank = 0; rank < cluster_.ctas.size(); ++rank) {
+    if (op.signalled >> rank & 1u) {
+      signal(op.issuer, rank << kSharedRankShift | (op.mbarrier & kSharedOffsetMask), bytes);
+    }
+  }
+}
+
+void AsyncEngine::perform(const TensorOperation& op) {
+  cluster_.fp->set(kNearest);
+  const Warp& warp = cluster_.warps[op.issuer.warp];
+  ++cluster_.events;
+  tell(op, 0);
+  try {
+    std::array<MmaCta, 2> ctas;
+    for (std::uint32_t i = 0; i < op.cta_group; ++i) {
+      ctas[i] = {smem(op.cta + i), &tmem(op.cta + i)};
+      ctas[i].tmem->set_writer(
+          {op.issuer.position, op.issuer.warp, static_cast<std::uint32_t>(op.issuer.inst - warp.code), true});
+    }
+    switch (op.kind) {
+      case TensorOperation::Kind::kMma:
+        return run_tcgen05_mma(op.mma, {ctas.data(), op.cta_group});
+      case TensorOperation::Kind::kCopy:
+        for (std::uint32_t i = 0; i < op.cta_group; ++i) {
+          tmem_copy(*ctas[i].tmem, op.address, ctas[i].smem, op.source, op.shape, op.format);
+        }
+        return;
+      case TensorOperation::Kind::kShift:
+        for (std::uint32_t i = 0; i < op.cta_group; ++i) tmem_shift_down(*ctas[i].tmem, op.address);
+        return;
+    }
+  } catch (const SmemOutOfBounds& error) {
+    raise_fault(warp, op.issuer.inst, op.issuer.lane, "out_of_bounds", error.what());
+  } catch (const std::out_of_range& error) {
+    raise_fault(warp, op.issuer.inst, op.issuer.lane, "tensor_memory", error.what());
+  } catch (const std::invalid_argument& error) {
+    raise_fault(warp, op.issuer.inst, op.issuer.lane, "tensor_core", error.what());
+  }
+}
+
+void AsyncEngine::perform(const SmallCopy& copy, std::uint32_t lanes) {
+  tell(copy, lanes);
+  if (copy.bytes == 0) {
+    for (; lanes != 0; lanes &= lanes - 1) {
+      const auto lane = static_cast<std::size_t>(std::countr_zero(lanes));
+      Issuer issuer = copy.issuer;
+      issuer.lane = static_cast<std::int32_t>(lane);
+      std::uint64_t& word = mbarrier_word(issuer, copy.shared[lane]);
+      const MbarrierUse use{MbarrierUse::Op::kArrive, word, 1};
+      settle(issuer, copy.shared[lane], mbarrier_arrive(word, {}), use);
+    }
+    return;
+  }
+  for (; lanes != 0; lanes &= lanes - 1) {
+    const auto lane = static_cast<std::size_t>(std::countr_zero(lanes));
+    const std::uint32_t address = copy.shared[lane];
+    std::uint8_t* target = cluster_.ctas[address >> kSharedRankShift].shared + (address & kSharedOffsetMask);
+    const auto* source = reinterpret_cast<const std::uint8_t*>(copy.global[lane]);
+    const std::size_t read = copy.source_bytes[lane];
+    if (read == 16) {
+      std::memcpy(target, source, 16);
+    } else {
+      std::memcpy(target, source, read);
+      std::memset(target + read, 0, copy.bytes - read);
+    }
+  }
+}
+
+}  // namespace sglab::emu

@@ -1,0 +1,94 @@
+#include <algorithm>
+#include <bit>
+
+#include "machine/async/engine.hpp"
+#include "machine/async/watcher.hpp"
+#include "machine/engine/cluster.hpp"
+#include "machine/engine/fault.hpp"
+#include "machine/engine/launch.hpp"
+#include "machine/memory/aperture.hpp"
+#include "observe/sanitize/sanitizer.hpp"
+
+// mbarriers: their words, what an arrival does, and who is told of it.
+namespace sglab::emu {
+namespace {
+
+std::uint32_t rank_of(std::uint32_t address) {
+  return address >> kSharedRankShift;
+}
+std::uint32_t offset_of(std::uint32_t address) {
+  return address & kSharedOffsetMask;
+}
+
+}  // namespace
+
+std::uint64_t& AsyncEngine::mbarrier_word(const Issuer& issuer, std::uint32_t address) {
+  const std::uint32_t rank = rank_of(address), offset = offset_of(address);
+  const Warp& warp = cluster_.warps[issuer.warp];
+  if (offset % 8 != 0) {
+    raise_fault(warp, issuer.inst, issuer.lane, "misaligned",
+                "mbarrier at shared address " + hex(address) + " is not aligned to 8 bytes");
+  }
+  if (rank >= cluster_.ctas.size() || offset + 8 > cluster_.shared_bytes) {
+    raise_fault(warp, issuer.inst, issuer.lane, "out_of_bounds",
+                "mbarrier at " + hex(address) + " lies outside shared memory");
+  }
+  return *reinterpret_cast<std::uint64_t*>(cluster_.ctas[rank].shared + offset);
+}
+
+void AsyncEngine::settle(const Issuer& issuer, std::uint32_t address, MbarrierStatus status,
+                         const MbarrierUse& use, std::uint32_t lanes) {
+  ++cluster_.events;
+  if (use.op == MbarrierUse::Op::kArrive || use.op == MbarrierUse::Op::kCompleteTx) {
+    BarrierUsers& users = users_[address];
+    users.arrivers.set(issuer.warp);
+    users.ended = users.ended || status == MbarrierStatus::kPhaseComplete;
+  }
+  if (Sanitizer* const sanitizer = cluster_.launch->sanitizer)
+    sanitizer->mbarrier(cluster_, issuer, lanes, address, status, use);
+  if (AsyncWatcher* const watcher = cluster_.launch->watcher; watcher != nullptr && !is_refused(status))
+    watcher->changed(cluster_, address, mbarrier_word(issuer, address));
+  if (status == MbarrierStatus::kPhaseComplete) {
+    if (AsyncWatcher* const watcher = cluster_.launch->watcher) watcher->completed(cluster_, address, issuer);
+    for (Warp& warp : cluster_.warps) wake(warp, Wait::kMbarrier, address);
+    return;
+  }
+  if (!is_refused(status)) return;
+  const Mbarrier state = Mbarrier::load(mbarrier_word(issuer, address));
+  raise_fault(cluster_.warps[issuer.warp], issuer.inst, issuer.lane, "mbarrier",
+              std::string(mbarrier_status_name(status)) + ": mbarrier at shared address " + hex(address) +
+                  " has pending " + std::to_string(state.pending) + " of " + std::to_string(state.expected) +
+                  ", tx-count " + std::to_string(state.tx_count) + ", phase " + std::to_string(state.phase));
+}
+
+void AsyncEngine::note_wait(const Warp& warp, const Inst* inst, std::uint32_t address, bool over) {
+  BarrierUsers& users = users_[address];
+  using Purpose = BarrierUsers::Purpose;
+  if (users.purpose == Purpose::kUnknown)
+    users.purpose = over && !users.ended ? Purpose::kEmpty : Purpose::kFull;
+  users.waiters.set(warp.slot);
+  const auto pc = static_cast<std::uint32_t>(inst - warp.code);
+  if (std::find(users.waits.begin(), users.waits.end(), pc) == users.waits.end()) users.waits.push_back(pc);
+}
+
+void AsyncEngine::note_init(std::uint32_t address) {
+  if (AsyncWatcher* const watcher = cluster_.launch->watcher) watcher->initialised(cluster_, address);
+  if (cluster_.launch->follows_writers) cluster_.mark_written(address, 8);
+  if (std::find(mbarriers_.begin(), mbarriers_.end(), address) == mbarriers_.end())
+    mbarriers_.push_back(address);
+}
+
+void AsyncEngine::note_inval(std::uint32_t address) {
+  std::erase(mbarriers_, address);
+}
+
+void AsyncEngine::wake_waiters(std::uint32_t mbarrier, std::uint32_t multicast) {
+  if (multicast == 0) multicast = 1u << rank_of(mbarrier);
+  for (; multicast != 0; multicast &= multicast - 1) {
+    const auto rank = static_cast<std::uint32_t>(std::countr_zero(multicast));
+    const std::uint32_t address = rank << kSharedRankShift | offset_of(mbarrier);
+    for (Warp& warp : cluster_.warps) wake(warp, Wait::kMbarrier, address);
+  }
+}
+
+}  // namespace sglab::emu

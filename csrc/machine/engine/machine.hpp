@@ -1,0 +1,17 @@
+#pragma once
+
+#include <functional>
+
+#include "machine/engine/launch.hpp"
+
+namespace sglab::emu {
+
+// Runs a launch on config.threads host threads, the caller's among them, and returns when it is over.
+// `interrupted` is asked now and then on the caller's thread whether to stop. Throws LaunchFault.
+LaunchReport run_launch(const Program& program, LaunchConfig config,
+                        const std::function<bool()>& interrupted);
+
+// What can be told from how often each instruction ran.
+LaunchReport make_report(const Program& program, std::vector<std::uint64_t> executions);
+
+}  // namespace sglab::emu

@@ -1,0 +1,240 @@
+// cp.async.bulk, cp.reduce.async.bulk, their groups and prefetches; st.async.
+
+#include <cstring>
+
+#include "machine/async/engine.hpp"
+#include "machine/engine/launch.hpp"
+#include "machine/ops/cluster_operands.hpp"
+#include "machine/ops/tensor_families.hpp"
+
+namespace sglab::emu {
+namespace {
+
+using Kind = BulkOperation::Kind;
+
+// Extra of every plain bulk copy: destination, source, [mbarrier,] size, [mask]; in values the addresses'
+// offsets and modes, then the kind and reduction.
+struct Plan {
+  Kind kind;
+  int mbarrier;  // index of its reference, -1: bulk group
+  int size;
+  int mask;  // -1: none
+  ReduceOp reduce;
+  ReduceType type;
+};
+
+void keep_plan(Builder& b, const Plan& plan) {
+  auto& values = b.extra().values;
+  b.inst.imm = static_cast<std::int64_t>(values.size());
+  for (const int part : {static_cast<int>(plan.kind), plan.mbarrier, plan.size, plan.mask,
+                         static_cast<int>(plan.reduce), static_cast<int>(plan.type)}) {
+    values.push_back(part);
+  }
+}
+
+Plan plan_of(const Inst* i) {
+  const std::int64_t* v = i->extra->values.data() + i->imm;
+  return {static_cast<Kind>(v[0]), static_cast<int>(v[1]),      static_cast<int>(v[2]),
+          static_cast<int>(v[3]),  static_cast<ReduceOp>(v[4]), static_cast<ReduceType>(v[5])};
+}
+
+void check_size(const Warp& w, const Inst* i, int lane, std::uint32_t bytes, std::uint64_t destination,
+                std::uint64_t source) {
+  if (bytes % 16 != 0) {
+    raise_fault(w, i, lane, "misaligned",
+                "a bulk copy of " + std::to_string(bytes) + " bytes; the size must be a multiple of 16");
+  }
+  if (destination % 16 != 0 || source % 16 != 0) {
+    raise_fault(
+        w, i, lane, "misaligned",
+        "a bulk copy from " + hex(source) + " to " + hex(destination) + "; both must be aligned to 16 bytes");
+  }
+}
+
+BulkOperation operation_of(Warp& w, const Inst* i, const Plan& plan, int lane) {
+  BulkOperation op;
+  op.kind = plan.kind;
+  op.issuer = {w.slot, lane, i};
+  op.reduce = plan.reduce;
+  op.type = plan.type;
+  op.bytes = lanes32(w, i->extra->refs[plan.size])[lane];
+  const AddressOperand destination = extra_address(i, 0, 0), source = extra_address(i, 1, 2);
+  const bool from_global = plan.kind == Kind::kGlobalToShared;
+  const bool to_global = plan.kind == Kind::kSharedToGlobal || plan.kind == Kind::kReduceToGlobal;
+  if (from_global) {
+    op.global = address_of(w, source, lane);
+    op.shared = shared_address(w, i, destination, lane);
+  } else if (to_global) {
+    op.global = address_of(w, destination, lane);
+    op.shared = shared_address(w, i, source, lane);
+  } else {
+    op.shared = shared_address(w, i, destination, lane);
+    op.source = shared_address(w, i, source, lane);
+  }
+  check_size(w, i, lane, op.bytes, from_global || to_global ? op.global : op.source, op.shared);
+  shared_bytes(w, i, lane, op.shared, op.bytes);
+  if (!from_global && !to_global) shared_bytes(w, i, lane, op.source, op.bytes);
+  if (plan.mbarrier >= 0) op.mbarrier = shared_address(w, i, extra_address(i, 2, 4), lane);
+  if (plan.mask >= 0) op.multicast = op.signalled = cta_mask(w, i, plan.mask, lane);
+  return op;
+}
+
+const Inst* copy(Warp& w, const Inst* i) {
+  AsyncEngine& engine = async_engine(w);
+  const Plan plan = plan_of(i);
+  for (std::uint32_t rest = w.mask; rest != 0; rest &= rest - 1) {
+    BulkOperation op = operation_of(w, i, plan, first_lane(rest));
+    if (plan.mbarrier >= 0) {
+      engine.submit(std::move(op));
+    } else {
+      engine.submit_grouped(w, std::move(op));
+    }
+  }
+  return i + 1;
+}
+
+void build_copy(Builder& b) {
+  // [destination], [source], size [, [mbarrier]] [, mask] [, cache policy]
+  const bool mbarrier = b.has("mbarrier::complete_tx::bytes"), multicast = b.has("multicast::cluster");
+  const unsigned fixed = 3 + (mbarrier ? 1 : 0) + (multicast ? 1 : 0);
+  b.expect_count(fixed + (b.has("L2::cache_hint") ? 1 : 0), fixed + (b.has("L2::cache_hint") ? 1 : 0));
+  Plan plan{Kind::kGlobalToShared, -1, 2, -1, ReduceOp::kAdd, ReduceType::kU32};
+  b.address_extra(b.operand(0));
+  b.address_extra(b.operand(1));
+  if (mbarrier) plan.mbarrier = static_cast<int>(b.address_extra(b.operand(3)));
+  plan.size = static_cast<int>(b.use_extra(b.operand(2), 'w'));
+  if (multicast) plan.mask = static_cast<int>(b.use_extra(b.operand(4), '*'));
+  // Destination first: .shared::cluster.global, .global.shared::cta, .shared::cluster.shared::cta
+  const bool to_global = !b.form.parts.empty() && !mbarrier && b.has("global");
+  if (to_global) plan.kind = Kind::kSharedToGlobal;
+  if (!b.has("global")) plan.kind = Kind::kSharedToShared;
+  for (const std::string_view part : b.form.parts) {
+    const auto op = parse_reduce_op(part);
+    if (!op) continue;
+    plan.reduce = *op;
+    plan.type = *parse_reduce_type(b.form.parts.back());
+    if (!reduce_is_defined(plan.reduce, plan.type)) b.refuse("this reduction does not exist for this type");
+    plan.kind = to_global ? Kind::kReduceToGlobal : Kind::kReduceToShared;
+  }
+  keep_plan(b, plan);
+}
+
+const Inst* commit_group(Warp& w, const Inst* i) {
+  async_engine(w).commit_bulk_group(w);
+  return i + 1;
+}
+
+const Inst* wait_group(Warp& w, const Inst* i) {
+  async_engine(w).wait_bulk_group(w, static_cast<std::uint32_t>(i->imm));
+  return i + 1;
+}
+
+void build_nothing(Builder& b) {
+  b.expect_count(0, 0);
+}
+
+void build_wait_group(Builder& b) {
+  b.expect_count(1, 1);
+  b.inst.imm = b.integer(b.operand(0));
+}
+
+const Inst* prefetch(Warp& w, const Inst* i) {
+  for (std::uint32_t rest = w.mask; rest != 0; rest &= rest - 1) {
+    const int lane = first_lane(rest);
+    const std::uint64_t address = address_of(w, main_address(i), lane);
+    if (address % 16 != 0 || lanes32(w, i->b)[lane] % 16 != 0) {
+      raise_fault(w, i, lane, "misaligned",
+                  "a bulk prefetch at " + hex(address) + " is not aligned to 16 bytes");
+    }
+    BulkOperation op;
+    op.issuer = {w.slot, lane, i};
+    op.global = address;
+    op.bytes = lanes32(w, i->b)[lane];
+    async_engine(w).note_prefetch(op);
+  }
+  return i + 1;
+}
+
+void build_prefetch(Builder& b) {
+  b.expect_count(2, 3);
+  b.address(b.operand(0));
+  b.use(Field::kB, b.operand(1), 'w');
+}
+
+// st.async: words of 4 or 8 bytes, up to 16 bytes, with their count signalled to an mbarrier in the same CTA.
+const Inst* store(Warp& w, const Inst* i) {
+  AsyncEngine& engine = async_engine(w);
+  const Extra& extra = *i->extra;
+  const unsigned width = i->target, count = static_cast<unsigned>(extra.refs.size()) - 2;
+  for (std::uint32_t rest = w.mask; rest != 0; rest &= rest - 1) {
+    const int lane = first_lane(rest);
+    BulkOperation op;
+    op.kind = Kind::kStoreWords;
+    op.issuer = {w.slot, lane, i};
+    op.shared = shared_address(w, i, extra_address(i, 0, 0), lane);
+    op.mbarrier = shared_address(w, i, extra_address(i, 1, 2), lane);
+    op.bytes = width * count;
+    if (op.shared % op.bytes != 0) raise_fault(w, i, lane, "misaligned", "st.async to " + hex(op.shared));
+    shared_bytes(w, i, lane, op.shared, op.bytes);
+    for (unsigned n = 0; n < count; ++n) {
+      const Ref ref = extra.refs[2 + n];
+      const void* value =
+          width == 4 ? static_cast<const void*>(lanes32(w, ref) + lane) : lanes64(w, ref) + lane;
+      std::memcpy(reinterpret_cast<std::uint8_t*>(op.words.data()) + n * width, value, width);
+    }
+    engine.submit(std::move(op));
+  }
+  return i + 1;
+}
+
+void build_store(Builder& b) {
+  b.expect_count(3, 3);
+  b.address_extra(b.operand(0));
+  b.address_extra(b.operand(2));
+  const unsigned width = type_bytes(b.type());
+  b.use_vector(b.operand(1), width == 4 ? 'w' : 'l');
+  b.inst.target = width;
+}
+
+}  // namespace
+
+std::uint32_t cta_mask(const Warp& w, const Inst* i, int ref, int lane) {
+  const Ref mask_ref = i->extra->refs[static_cast<std::size_t>(ref)];
+  const auto* halves =
+      reinterpret_cast<const std::uint16_t*>(w.bank[mask_ref >> 31] + (mask_ref & ~kConstantRef));
+  const std::uint32_t mask = halves[lane];
+  if (mask == 0 || mask >> w.cluster->ctas.size() != 0) {
+    raise_fault(w, i, lane, "out_of_bounds",
+                "CTA mask " + hex(mask) + " names CTAs outside the cluster's " +
+                    std::to_string(w.cluster->ctas.size()));
+  }
+  return mask;
+}
+
+void register_bulk_copy(Table& t) {
+  t.family("Asynchronous copies: bulk", InstClass::kAsync);
+  t.row(
+      "cp.async.bulk.{shared::cluster|shared::cta}.global.mbarrier::complete_tx::bytes[.multicast::cluster][."
+      "L2::cache_hint]",
+      build_copy, copy);
+  t.row("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes", build_copy, copy);
+  t.row("cp.async.bulk.global.shared::cta.bulk_group[.L2::cache_hint]", build_copy, copy);
+  t.row(
+      "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes"
+      ".{add|min|max|inc|dec|and|or|xor}.{u32|s32|u64|s64|b32|b64}",
+      build_copy, copy);
+  t.row(
+      "cp.reduce.async.bulk.global.shared::cta.bulk_group[.L2::cache_hint].{add|min|max|inc|dec|and|or|xor}[."
+      "noftz]"
+      ".{u32|s32|u64|s64|f16|bf16|f32|f64|b32|b64}",
+      build_copy, copy);
+  t.row("cp.async.bulk.commit_group", build_nothing, commit_group);
+  t.row("cp.async.bulk.wait_group[.read]", build_wait_group, wait_group);
+  t.row("cp.async.bulk.prefetch.L2.global[.L2::cache_hint]", build_prefetch, prefetch);
+  t.row(
+      "st.async[.weak][.shared::cluster].mbarrier::complete_tx::bytes[.v2|.v4].{b32|u32|s32|f32|b64|u64|s64|"
+      "f64}",
+      build_store, store);
+}
+
+}  // namespace sglab::emu

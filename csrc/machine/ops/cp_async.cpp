@@ -1,0 +1,132 @@
+// cp.async: copies of 4, 8 or 16 bytes per lane, and their groups.
+
+#include "machine/async/engine.hpp"
+#include "machine/engine/launch.hpp"
+#include "machine/ops/operands.hpp"
+#include "machine/ops/tensor_families.hpp"
+#include "observe/sanitize/observer.hpp"
+
+namespace sglab::emu {
+namespace {
+
+// Extra: [0] destination, [1] source, [2] source size or predicate. Inst::target: bytes; Inst::imm: what [2]
+// is.
+enum SourceSize : std::int64_t { kWhole, kRegister, kIgnored };
+
+void check_global(Warp& w, const Inst* i, int lane, std::uint64_t address, std::uint32_t bytes) {
+  if (address >= w.allocation_begin && address + bytes <= w.allocation_end) return;
+  const Allocation* found = w.launch->find(address);
+  if (found == nullptr || address + bytes > found->end) {
+    raise_fault(w, i, lane, "out_of_bounds",
+                std::to_string(bytes) + " bytes of global memory read at " + hex(address) + " " +
+                    w.launch->nearest(address));
+  }
+  w.allocation_begin = found->begin;
+  w.allocation_end = found->end;
+}
+
+void read_sizes(const Warp& w, const Inst* i, SmallCopy& op) {
+  op.source_bytes.fill(op.bytes);
+  if (i->imm == kWhole) return;
+  for (std::uint32_t rest = w.mask; rest != 0; rest &= rest - 1) {
+    const int lane = first_lane(rest);
+    std::uint32_t read = op.bytes;
+    if (i->imm == kRegister) read = lanes32(w, i->extra->refs[2])[lane];
+    if (i->imm == kIgnored && (predicate_lanes(w, i->extra->refs[2]) >> lane & 1u) != 0) read = 0;
+    if (read > op.bytes) {
+      raise_fault(w, i, lane, "launch",
+                  "cp.async reads " + std::to_string(read) + " bytes but writes " + std::to_string(op.bytes));
+    }
+    op.source_bytes[static_cast<std::size_t>(lane)] = static_cast<std::uint8_t>(read);
+  }
+}
+
+const Inst* copy(Warp& w, const Inst* i) {
+  AsyncEngine& engine = async_engine(w);
+  SmallCopy& op = engine.new_small(w);
+  op.issuer = {w.slot, -1, i};
+  op.mask = w.mask;
+  op.bytes = static_cast<std::uint8_t>(i->target);
+  read_sizes(w, i, op);
+  std::uint64_t destinations[32];
+  addresses_of(w, extra_address(i, 0, 0), destinations);
+  addresses_of(w, extra_address(i, 1, 2), op.global.data());
+  const std::uint32_t low_bits = op.bytes - 1u;
+  for (std::uint32_t rest = w.mask; rest != 0; rest &= rest - 1) {
+    const int lane = first_lane(rest);
+    const auto at = static_cast<std::size_t>(lane);
+    op.shared[at] = checked_shared(w, i, lane, destinations[at]);
+    const std::uint32_t read = op.source_bytes[at];
+    if ((op.shared[at] & low_bits) != 0 || (read != 0 && (op.global[at] & low_bits) != 0)) {
+      raise_fault(w, i, lane, "misaligned",
+                  "cp.async of " + std::to_string(op.bytes) + " bytes from " + hex(op.global[at]) + " to " +
+                      hex(op.shared[at]));
+    }
+    shared_bytes(w, i, lane, op.shared[at], op.bytes);
+    if (read != 0) check_global(w, i, lane, op.global[at], read);
+  }
+  engine.submit_small(w);
+  return i + 1;
+}
+
+void build_copy(Builder& b) {
+  // [destination], [source], bytes [, source size or ignore predicate] [, cache policy]
+  const bool hint = b.has("L2::cache_hint");
+  const unsigned count = b.count() - (hint && b.count() > 3 ? 1 : 0);
+  b.expect_count(3, hint ? 5 : 4);
+  b.address_extra(b.operand(0));
+  b.address_extra(b.operand(1));
+  const std::int64_t bytes = b.integer(b.operand(2));
+  if (bytes != 4 && bytes != 8 && bytes != 16) b.refuse("the size must be 4, 8 or 16");
+  if (b.has("cg") && bytes != 16) b.refuse(".cg copies 16 bytes");
+  b.inst.target = static_cast<std::uint32_t>(bytes);
+  b.inst.imm = kWhole;
+  if (count < 4) return;
+  const Operand& extra = b.operand(3);
+  const bool predicate =
+      extra.kind == OperandKind::kRegister && b.function().registers[extra.index] == Type::kPred;
+  b.use_extra(extra, predicate ? 'P' : 'w');
+  b.inst.imm = predicate ? kIgnored : kRegister;
+}
+
+const Inst* commit_group(Warp& w, const Inst* i) {
+  async_engine(w).commit_small_group(w);
+  return i + 1;
+}
+
+const Inst* wait_group(Warp& w, const Inst* i) {
+  async_engine(w).wait_small_group(w, static_cast<std::uint32_t>(i->imm));
+  return i + 1;
+}
+
+const Inst* wait_all(Warp& w, const Inst* i) {
+  async_engine(w).wait_all_small(w);
+  return i + 1;
+}
+
+void build_nothing(Builder& b) {
+  b.expect_count(0, 0);
+}
+
+void build_wait_all(Builder& b) {
+  b.expect_count(0, 0);
+  b.inst.imm = kWaitAll;
+}
+
+void build_wait_group(Builder& b) {
+  b.expect_count(1, 1);
+  b.inst.imm = b.integer(b.operand(0));
+}
+
+}  // namespace
+
+void register_cp_async(Table& t) {
+  t.family("Asynchronous copies: cp.async", InstClass::kAsync);
+  t.row("cp.async.{ca|cg}.{shared|shared::cta}.global[.L2::cache_hint][.L2::64B|.L2::128B|.L2::256B]",
+        build_copy, copy);
+  t.row("cp.async.commit_group", build_nothing, commit_group);
+  t.row("cp.async.wait_group", build_wait_group, wait_group);
+  t.row("cp.async.wait_all", build_wait_all, wait_all);
+}
+
+}  // namespace sglab::emu

@@ -1,0 +1,369 @@
+// tcgen05: mma, cp, shift, commit, fence.
+
+#include "machine/async/engine.hpp"
+#include "machine/ops/cluster_operands.hpp"
+#include "machine/ops/tensor_families.hpp"
+
+namespace sglab::emu {
+namespace {
+
+// References of a tcgen05.mma, by index into Extra::refs; -1: absent. Kept behind the addresses in
+// Extra::values.
+struct Plan {
+  MmaKind kind;
+  int cta_group;
+  bool sparse, weight_stationary;
+  int scale_block;  // 0: not block-scaled; -1: by kind
+  int a;            // descriptor, or address when a_value >= 0
+  int a_value;      // Extra::values index of A's tensor-memory address, -1: descriptor
+  int b, idesc, enable, enable_negated;
+  int disable, disable_count;
+  int scale_d;
+  int metadata, metadata_value;
+  int scale_a, scale_a_value, scale_b, scale_b_value;
+  int zero_mask;
+};
+constexpr int kParts = sizeof(Plan) / sizeof(int);
+
+Plan plan_of(const Inst* i) {
+  const std::int64_t* v = i->extra->values.data() + i->imm;
+  const auto p = [v](int n) { return static_cast<int>(v[n]); };
+  return {static_cast<MmaKind>(p(0)),
+          p(1),
+          p(2) != 0,
+          p(3) != 0,
+          p(4),
+          p(5),
+          p(6),
+          p(7),
+          p(8),
+          p(9),
+          p(10),
+          p(11),
+          p(12),
+          p(13),
+          p(14),
+          p(15),
+          p(16),
+          p(17),
+          p(18),
+          p(19),
+          p(20)};
+}
+
+void keep_plan(Builder& b, const Plan& p) {
+  auto& values = b.extra().values;
+  b.inst.imm = static_cast<std::int64_t>(values.size());
+  for (const int part : {static_cast<int>(p.kind),
+                         p.cta_group,
+                         p.sparse ? 1 : 0,
+                         p.weight_stationary ? 1 : 0,
+                         p.scale_block,
+                         p.a,
+                         p.a_value,
+                         p.b,
+                         p.idesc,
+                         p.enable,
+                         p.enable_negated,
+                         p.disable,
+                         p.disable_count,
+                         p.scale_d,
+                         p.metadata,
+                         p.metadata_value,
+                         p.scale_a,
+                         p.scale_a_value,
+                         p.scale_b,
+                         p.scale_b_value,
+                         p.zero_mask}) {
+    values.push_back(part);
+  }
+}
+
+TmemAddress tmem_operand(const Warp& w, const Inst* i, int ref, int value, int lane) {
+  const AddressOperand at = extra_address(i, static_cast<unsigned>(ref), static_cast<unsigned>(value));
+  return TmemAddress::decode(static_cast<std::uint32_t>(address_of(w, at, lane)));
+}
+
+std::uint64_t word64(const Warp& w, const Inst* i, int ref, int lane) {
+  return lanes64(w, i->extra->refs[static_cast<std::size_t>(ref)])[lane];
+}
+std::uint32_t word32(const Warp& w, const Inst* i, int ref, int lane) {
+  return lanes32(w, i->extra->refs[static_cast<std::size_t>(ref)])[lane];
+}
+
+void require_allocated(Warp& w, const Inst* i, int lane, std::uint32_t first, int cta_group, const char* what,
+                       TmemAddress at, int columns) {
+  for (int cta = 0; cta < cta_group; ++cta) {
+    const TensorMemory& tmem = async_engine(w).tmem(first + static_cast<std::uint32_t>(cta));
+    for (int c = 0; c < columns; ++c) {
+      const std::uint32_t column = at.column + static_cast<std::uint32_t>(c);
+      if (tmem.is_allocated(column)) continue;
+      raise_fault(
+          w, i, lane, "tensor_memory",
+          std::string(what) + " covers column " + std::to_string(column) + " of tensor memory, which CTA " +
+              std::to_string(first + static_cast<std::uint32_t>(cta)) + " of the cluster has not allocated");
+    }
+  }
+}
+
+int default_scale_block(const Plan& plan) {
+  return plan.scale_block > 0 ? plan.scale_block : 32;
+}
+
+Tcgen05Mma mma_of(Warp& w, const Inst* i, const Plan& plan, int lane) {
+  Tcgen05Mma mma;
+  mma.descriptor = decode_instruction_descriptor(plan.kind, word32(w, i, plan.idesc, lane));
+  if (mma.descriptor.sparse != plan.sparse) {
+    throw std::invalid_argument("the instruction descriptor's sparsity bit and the instruction (.sp) differ");
+  }
+  mma.cta_group = plan.cta_group;
+  mma.weight_stationary = plan.weight_stationary;
+  const std::string problem = check_mma_shape(mma.descriptor, plan.cta_group, plan.weight_stationary);
+  if (!problem.empty())
+    throw std::invalid_argument("kind::" + std::string(mma_kind_name(plan.kind)) + ": " + problem);
+  mma.d = tmem_operand(w, i, 0, 0, lane);
+  if (plan.a_value < 0) {
+    mma.a_smem = decode_tcgen05_descriptor(word64(w, i, plan.a, lane));
+  } else {
+    mma.a_tmem = tmem_operand(w, i, plan.a, plan.a_value, lane);
+  }
+  mma.b_smem = decode_tcgen05_descriptor(word64(w, i, plan.b, lane));
+  const std::uint32_t enabled = predicate_lanes(w, i->extra->refs[static_cast<std::size_t>(plan.enable)]);
+  mma.enable_input_d = (enabled >> lane & 1u) != 0;
+  for (int n = 0; n < plan.disable_count; ++n) {
+    mma.disabled_lanes[static_cast<std::size_t>(n)] = word32(w, i, plan.disable + n, lane);
+  }
+  if (plan.scale_d >= 0) mma.scale_input_d = plan.scale_d;
+  if (plan.metadata >= 0)
+    mma.sparsity_metadata = tmem_operand(w, i, plan.metadata, plan.metadata_value, lane);
+  if (plan.scale_a >= 0) {
+    mma.scale_a = tmem_operand(w, i, plan.scale_a, plan.scale_a_value, lane);
+    mma.scale_b = tmem_operand(w, i, plan.scale_b, plan.scale_b_value, lane);
+    mma.scale_block = default_scale_block(plan);
+  }
+  if (plan.zero_mask >= 0) {
+    mma.zero_columns =
+        decode_zero_column_mask(word64(w, i, plan.zero_mask, lane), mma.descriptor.m, mma.descriptor.n);
+  }
+  return mma;
+}
+
+const Inst* mma(Warp& w, const Inst* i) {
+  const Plan plan = plan_of(i);
+  for (std::uint32_t rest = w.mask; rest != 0; rest &= rest - 1) {
+    const int lane = first_lane(rest);
+    TensorOperation op;
+    op.issuer = {w.slot, lane, i};
+    op.cta_group = static_cast<std::uint8_t>(plan.cta_group);
+    op.cta = first_cta(w, i, lane, plan.cta_group);
+    try {
+      op.mma = mma_of(w, i, plan, lane);
+    } catch (const std::invalid_argument& error) {
+      raise_fault(w, i, lane, "tensor_core", error.what());
+    }
+    op.a = plan.a_value < 0 ? word64(w, i, plan.a, lane) : op.mma.a_tmem.encode();
+    op.b = word64(w, i, plan.b, lane);
+    op.idesc = word32(w, i, plan.idesc, lane);
+    require_allocated(w, i, lane, op.cta, plan.cta_group, "matrix D", op.mma.d, accumulator_columns(op.mma));
+    async_engine(w).submit(std::move(op));
+  }
+  return i + 1;
+}
+
+MmaKind kind_of(const Builder& b) {
+  for (int kind = 0; kind <= static_cast<int>(MmaKind::kMxf4nvf4); ++kind) {
+    if (b.has("kind::" + std::string(mma_kind_name(static_cast<MmaKind>(kind)))))
+      return static_cast<MmaKind>(kind);
+  }
+  b.refuse("no .kind");
+}
+
+int scale_block_of(const Builder& b, MmaKind kind) {
+  if (!b.has("block_scale")) return 0;
+  if (b.has("block16") || b.has("scale_vec::4X")) return 16;
+  if (b.has("block32") || b.has("scale_vec::1X") || b.has("scale_vec::2X")) return 32;
+  if (kind == MmaKind::kMxf4nvf4) b.refuse("this kind needs a scale vector size");
+  return 32;
+}
+
+// [d], a, b, [metadata,] idesc, …
+void build_mma(Builder& b) {
+  Plan plan{kind_of(b),  b.has("cta_group::2") ? 2 : 1,
+            b.has("sp"), b.has("ws"),
+            0,           -1,
+            -1,          -1,
+            -1,          -1,
+            0,           -1,
+            0,           -1,
+            -1,          -1,
+            -1,          -1,
+            -1,          -1,
+            -1};
+  plan.scale_block = scale_block_of(b, plan.kind);
+  unsigned next = 0;
+  const auto tmem = [&](int& ref, int& value) {
+    value = static_cast<int>(b.extra().values.size());
+    ref = static_cast<int>(b.address_extra(b.operand(next++)));
+  };
+  int unused_ref, unused_value;
+  tmem(unused_ref, unused_value);
+  if (b.operand(next).kind == OperandKind::kAddress) {
+    tmem(plan.a, plan.a_value);
+  } else {
+    plan.a = static_cast<int>(b.use_extra(b.operand(next++), 'l'));
+  }
+  plan.b = static_cast<int>(b.use_extra(b.operand(next++), 'l'));
+  if (plan.sparse) tmem(plan.metadata, plan.metadata_value);
+  plan.idesc = static_cast<int>(b.use_extra(b.operand(next++), 'w'));
+  if (plan.scale_block != 0) {
+    tmem(plan.scale_a, plan.scale_a_value);
+    tmem(plan.scale_b, plan.scale_b_value);
+  } else if (b.operand(next).kind == OperandKind::kVector) {
+    plan.disable = static_cast<int>(b.extra().refs.size());
+    plan.disable_count = static_cast<int>(b.use_vector(b.operand(next++), 'w'));
+    if (plan.disable_count != 4 * plan.cta_group)
+      b.refuse("disable-output-lane needs " + std::to_string(4 * plan.cta_group) + " words");
+  }
+  plan.enable = static_cast<int>(b.use_extra(b.operand(next++), 'P'));
+  if (next < b.count()) {
+    if (plan.weight_stationary) {
+      plan.zero_mask = static_cast<int>(b.use_extra(b.operand(next++), 'l'));
+    } else {
+      const std::int64_t scale = b.integer(b.operand(next++));
+      if (scale < 0 || scale > 15 || plan.kind > MmaKind::kTf32)
+        b.refuse("scale-input-d must be 0 to 15, with kind::f16 or kind::tf32");
+      plan.scale_d = static_cast<int>(scale);
+    }
+  }
+  b.expect_count(next, next);
+  keep_plan(b, plan);
+}
+
+// tcgen05.cp and .shift. Inst::target: cta_group; values behind the address: shape, format.
+template <TensorOperation::Kind kKind>
+const Inst* move(Warp& w, const Inst* i) {
+  for (std::uint32_t rest = w.mask; rest != 0; rest &= rest - 1) {
+    const int lane = first_lane(rest);
+    TensorOperation op;
+    op.kind = kKind;
+    op.issuer = {w.slot, lane, i};
+    op.cta_group = static_cast<std::uint8_t>(i->target);
+    op.cta = first_cta(w, i, lane, static_cast<int>(i->target));
+    op.address = TmemAddress::decode(static_cast<std::uint32_t>(address_of(w, main_address(i), lane)));
+    int columns = 8;
+    if (kKind == TensorOperation::Kind::kCopy) {
+      op.shape = static_cast<CopyShape>(i->extra->values[0]);
+      op.format = static_cast<CopyFormat>(i->extra->values[1]);
+      columns = copy_columns(op.shape);
+      try {
+        op.source = decode_tcgen05_descriptor(lanes64(w, i->b)[lane]);
+      } catch (const std::invalid_argument& error) {
+        raise_fault(w, i, lane, "tensor_core", error.what());
+      }
+    } else if (op.address.lane % 32 != 0) {
+      raise_fault(w, i, lane, "tensor_memory",
+                  "tcgen05.shift at lane " + std::to_string(op.address.lane) + ", not a multiple of 32");
+    }
+    require_allocated(w, i, lane, op.cta, op.cta_group,
+                      kKind == TensorOperation::Kind::kCopy ? "tcgen05.cp" : "tcgen05.shift", op.address,
+                      columns);
+    async_engine(w).submit(std::move(op));
+  }
+  return i + 1;
+}
+
+void build_copy(Builder& b) {
+  b.expect_count(2, 2);
+  b.address(b.operand(0));
+  b.use(Field::kB, b.operand(1), 'l');
+  b.inst.target = b.has("cta_group::2") ? 2 : 1;
+  std::string_view shape, multicast;
+  for (const std::string_view part : b.form.parts) {
+    if (part.back() == 'b' && part.find('x') != std::string_view::npos) shape = part;
+    if (part.substr(0, 4) == "warp") multicast = part;
+  }
+  const auto parsed = parse_copy_shape(shape, multicast);
+  if (!parsed) b.refuse("this shape does not go with this multicast");
+  const CopyFormat format = b.has("b4x16_p64")   ? CopyFormat::kB4x16P64
+                            : b.has("b6x16_p32") ? CopyFormat::kB6x16P32
+                                                 : CopyFormat::kNone;
+  b.extra().values = {static_cast<std::int64_t>(*parsed), static_cast<std::int64_t>(format)};
+}
+
+void build_shift(Builder& b) {
+  b.expect_count(1, 1);
+  b.address(b.operand(0));
+  b.inst.target = b.has("cta_group::2") ? 2 : 1;
+}
+
+const Inst* commit(Warp& w, const Inst* i) {
+  for (std::uint32_t rest = w.mask; rest != 0; rest &= rest - 1) {
+    const int lane = first_lane(rest);
+    TensorCommit commit;
+    commit.issuer = {w.slot, lane, i};
+    commit.mbarrier = shared_address(w, i, extra_address(i, 0, 0), lane);
+    if (i->extra->refs.size() > 1) commit.multicast = cta_mask(w, i, 1, lane);
+    async_engine(w).mbarrier_word(commit.issuer, commit.mbarrier);
+    async_engine(w).commit(commit, first_cta(w, i, lane, static_cast<int>(i->target)));
+  }
+  return i + 1;
+}
+
+void build_commit(Builder& b) {
+  const bool multicast = b.has("multicast::cluster");
+  b.expect_count(multicast ? 2 : 1, multicast ? 2 : 1);
+  b.address_extra(b.operand(0));
+  if (multicast) b.use_extra(b.operand(1), 'h');
+  b.inst.target = b.has("cta_group::2") ? 2 : 1;
+}
+
+const Inst* fence(Warp&, const Inst* i) {
+  return i + 1;
+}
+
+void build_nothing(Builder& b) {
+  b.expect_count(0, 0);
+}
+
+}  // namespace
+
+std::uint32_t first_cta(const Warp& w, const Inst* i, int lane, int cta_group) {
+  if (cta_group == 1) return w.cta->rank;
+  const std::uint32_t even = w.cta->rank & ~1u;
+  if (even + 1 >= w.cluster->ctas.size()) {
+    raise_fault(w, i, lane, "tensor_core", "cta_group::2 in a cluster without a peer CTA");
+  }
+  return even;
+}
+
+void register_tcgen05(Table& t) {
+  t.family("Tensor cores: tcgen05", InstClass::kMatrix);
+  t.row(
+      "tcgen05.mma[.sp].{cta_group::1|cta_group::2}.{kind::f16|kind::tf32|kind::f8f6f4|kind::i8}"
+      "[.collector::a::fill|.collector::a::use|.collector::a::lastuse|.collector::a::discard]",
+      build_mma, mma);
+  t.row(
+      "tcgen05.mma[.sp].{cta_group::1|cta_group::2}.{kind::mxf8f6f4|kind::mxf4|kind::mxf4nvf4}.block_scale"
+      "[.scale_vec::1X|.scale_vec::2X|.scale_vec::4X|.block16|.block32]"
+      "[.collector::a::fill|.collector::a::use|.collector::a::lastuse|.collector::a::discard]",
+      build_mma, mma);
+  t.row(
+      "tcgen05.mma.ws[.sp].cta_group::1.{kind::f16|kind::tf32|kind::f8f6f4|kind::i8}"
+      "[.collector::b0::fill|.collector::b0::use|.collector::b0::lastuse|.collector::b0::discard"
+      "|.collector::b1::fill|.collector::b1::use|.collector::b1::lastuse|.collector::b1::discard"
+      "|.collector::b2::fill|.collector::b2::use|.collector::b2::lastuse|.collector::b2::discard"
+      "|.collector::b3::fill|.collector::b3::use|.collector::b3::lastuse|.collector::b3::discard]",
+      build_mma, mma);
+  t.row(
+      "tcgen05.cp.{cta_group::1|cta_group::2}.{128x256b|4x256b|128x128b|64x128b|32x128b}"
+      "[.warpx2::02_13|.warpx2::01_23|.warpx4][.b8x16][.b6x16_p32|.b4x16_p64]",
+      build_copy, move<TensorOperation::Kind::kCopy>);
+  t.row("tcgen05.shift.{cta_group::1|cta_group::2}.down", build_shift, move<TensorOperation::Kind::kShift>);
+  t.row(
+      "tcgen05.commit.{cta_group::1|cta_group::2}.mbarrier::arrive::one[.shared::cluster][.multicast::"
+      "cluster].b64",
+      build_commit, commit);
+  t.row("tcgen05.{fence::before_thread_sync|fence::after_thread_sync}", build_nothing, fence);
+}
+
+}  // namespace sglab::emu

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "machine/async/tensor_map.hpp"
+#include "machine/ops/operands.hpp"
+
+namespace sglab::emu {
+
+// The tensor map at a generic address (parameter, constant, global or shared memory); faults if there is
+// none.
+TensorMap read_tensor_map(const Warp& w, const Inst* i, const AddressOperand& at, int lane);
+
+}  // namespace sglab::emu

@@ -1,0 +1,119 @@
+// tensormap.replace, tensormap.cp_fenceproxy; reading tensor maps.
+
+#include <cstring>
+
+#include "machine/engine/launch.hpp"
+#include "machine/ops/tensor_families.hpp"
+#include "machine/ops/tensor_map_access.hpp"
+
+namespace sglab::emu {
+namespace {
+
+// The 128 bytes at a generic address, or at a .shared::cta one when `in_shared` is set.
+std::uint8_t* map_bytes(const Warp& w, const Inst* i, const AddressOperand& at, int lane,
+                        bool in_shared = false) {
+  const std::uint64_t address = address_of(w, at, lane);
+  const bool shared = in_shared || at.mode == AddressMode::kOwnCta || at.mode == AddressMode::kReg32 ||
+                      (address & kApertureMask) == kSharedAperture;
+  if (address % 64 != 0) {
+    raise_fault(w, i, lane, "misaligned", "a tensor map at " + hex(address) + " is not aligned to 64 bytes");
+  }
+  if (shared) return shared_bytes(w, i, lane, static_cast<std::uint32_t>(address), sizeof(TensorMapBytes));
+  if ((address & kApertureMask) == kParamAperture) {
+    std::vector<std::uint8_t>& parameters = w.launch->config.parameters;
+    const std::uint64_t offset = address & ~kApertureMask;
+    if (offset + sizeof(TensorMapBytes) > parameters.size()) {
+      raise_fault(w, i, lane, "out_of_bounds",
+                  "a tensor map at " + hex(address) + " leaves the kernel's parameters");
+    }
+    return parameters.data() + offset;
+  }
+  const Allocation* found = w.launch->find(address);
+  if (found == nullptr || address + sizeof(TensorMapBytes) > found->end) {
+    raise_fault(w, i, lane, "out_of_bounds",
+                "a tensor map at " + hex(address) + " " + w.launch->nearest(address));
+  }
+  return reinterpret_cast<std::uint8_t*>(address);
+}
+
+const Inst* replace(Warp& w, const Inst* i) {
+  const Extra& extra = *i->extra;
+  const auto field = static_cast<TensorMapField>(extra.values[0]);
+  const int ordinal = static_cast<int>(extra.values[1]);
+  const bool wide = extra.values[2] != 0;
+  for (std::uint32_t rest = w.mask; rest != 0; rest &= rest - 1) {
+    const int lane = first_lane(rest);
+    std::uint8_t* place = map_bytes(w, i, main_address(i), lane, i->target != 0);
+    TensorMapBytes bytes;
+    std::memcpy(&bytes, place, sizeof(bytes));
+    const std::uint64_t value = wide ? lanes64(w, i->b)[lane] : lanes32(w, i->b)[lane];
+    try {
+      replace_tensor_map_field(bytes, field, ordinal, value);
+    } catch (const TensorMapError& error) {
+      raise_fault(w, i, lane, "tensor_map", error.what());
+    }
+    std::memcpy(place, &bytes, sizeof(bytes));
+  }
+  return i + 1;
+}
+
+void build_replace(Builder& b) {
+  constexpr std::string_view kFields[] = {
+      "global_address", "rank",     "box_dim",           "global_dim",   "global_stride",
+      "element_stride", "elemtype", "interleave_layout", "swizzle_mode", "swizzle_atomicity",
+      "fill_mode"};
+  int field = 0;
+  while (!b.has(kFields[field])) ++field;
+  const bool indexed = field >= static_cast<int>(TensorMapField::kBoxDim) &&
+                       field <= static_cast<int>(TensorMapField::kElementStride);
+  b.expect_count(indexed ? 3 : 2, indexed ? 3 : 2);
+  b.address(b.operand(0));
+  b.inst.target = b.has("shared::cta") ? 1 : 0;
+  const bool wide = b.form.parts.back() == "b64";
+  b.extra().values = {field, indexed ? b.integer(b.operand(1)) : 0, wide ? 1 : 0};
+  b.use(Field::kB, b.operand(indexed ? 2 : 1), wide ? 'l' : 'w');
+}
+
+// Copies a tensor map from shared to global memory; the proxy fence it includes needs nothing here.
+const Inst* copy_fenceproxy(Warp& w, const Inst* i) {
+  if (!gather_warp(w, i)) return block_for_lanes(w, i, 0xffffffffu);
+  const int lane = first_lane(w.mask);
+  std::uint8_t* target = map_bytes(w, i, extra_address(i, 0, 0), lane);
+  std::memcpy(target, map_bytes(w, i, extra_address(i, 1, 2), lane, true), sizeof(TensorMapBytes));
+  return i + 1;
+}
+
+void build_copy_fenceproxy(Builder& b) {
+  b.expect_count(3, 3);
+  b.address_extra(b.operand(0));
+  b.address_extra(b.operand(1));
+  if (b.integer(b.operand(2)) != 128) b.refuse("the size must be 128");
+}
+
+}  // namespace
+
+TensorMap read_tensor_map(const Warp& w, const Inst* i, const AddressOperand& at, int lane) {
+  TensorMapBytes bytes;
+  std::memcpy(&bytes, map_bytes(w, i, at, lane), sizeof(bytes));
+  try {
+    return decode_tensor_map(bytes);
+  } catch (const TensorMapError& error) {
+    raise_fault(w, i, lane, "tensor_map", error.what());
+  }
+}
+
+void register_tensor_maps(Table& t) {
+  t.family("Asynchronous copies: tensor maps", InstClass::kAsync);
+  t.row("tensormap.replace.tile.{global_address|global_stride}[.global|.shared::cta].b1024.b64",
+        build_replace, replace);
+  t.row(
+      "tensormap.replace.tile.{rank|box_dim|global_dim|element_stride|elemtype|interleave_layout|swizzle_mode"
+      "|swizzle_atomicity|fill_mode}[.global|.shared::cta].b1024.b32",
+      build_replace, replace);
+  t.row(
+      "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.{cta|cluster|gpu|sys}.sync."
+      "aligned",
+      build_copy_fenceproxy, copy_fenceproxy);
+}
+
+}  // namespace sglab::emu

@@ -1,0 +1,194 @@
+// tcgen05: alloc, dealloc, relinquish_alloc_permit, ld, st, wait.
+
+#include <cstring>
+
+#include "machine/async/engine.hpp"
+#include "machine/async/tmem_pending.hpp"
+#include "machine/engine/launch.hpp"
+#include "machine/ops/cluster_operands.hpp"
+#include "machine/ops/tensor_families.hpp"
+
+namespace sglab::emu {
+namespace {
+
+using AllocStatus = TensorMemory::AllocStatus;
+
+const Inst* alloc(Warp& w, const Inst* i) {
+  if (!gather_warp(w, i)) return block_for_lanes(w, i, 0xffffffffu);
+  const int lane = first_lane(w.mask);
+  const std::uint32_t columns = lanes32(w, i->b)[lane];
+  const std::uint32_t address = shared_address(w, i, main_address(i), lane);
+  std::uint8_t* const place = shared_bytes(w, i, lane, address, 4);
+  const std::uint32_t first = first_cta(w, i, lane, static_cast<int>(i->target));
+  const auto result = async_engine(w).allocate_tmem(w.cta->rank, static_cast<int>(i->target), columns);
+  if (result.status == AllocStatus::kMustWait) return block(w, i, Wait::kResource, first);
+  if (result.status != AllocStatus::kDone) {
+    raise_fault(w, i, lane, "tensor_memory",
+                "allocation of " + std::to_string(columns) + " columns: " + alloc_status_name(result.status));
+  }
+  const std::uint32_t value = TmemAddress{0, result.column}.encode();
+  std::memcpy(place, &value, 4);
+  return i + 1;
+}
+
+const Inst* dealloc(Warp& w, const Inst* i) {
+  if (!gather_warp(w, i)) return block_for_lanes(w, i, 0xffffffffu);
+  const int lane = first_lane(w.mask);
+  const TmemAddress address = TmemAddress::decode(lanes32(w, i->a)[lane]);
+  const std::uint32_t columns = lanes32(w, i->b)[lane];
+  const AllocStatus status = async_engine(w).tmem(w.cta->rank).release(address.column, columns);
+  if (status != AllocStatus::kDone) {
+    raise_fault(w, i, lane, "tensor_memory",
+                "release of " + std::to_string(columns) + " columns at column " +
+                    std::to_string(address.column) + ": " + alloc_status_name(status));
+  }
+  ++w.cluster->events;
+  for (Warp& other : w.cluster->warps)
+    wake(other, Wait::kResource, first_cta(w, i, lane, static_cast<int>(i->target)));
+  return i + 1;
+}
+
+const Inst* relinquish(Warp& w, const Inst* i) {
+  if (!gather_warp(w, i)) return block_for_lanes(w, i, 0xffffffffu);
+  async_engine(w).tmem(w.cta->rank).relinquish_permit();
+  return i + 1;
+}
+
+void build_alloc(Builder& b) {
+  b.expect_count(2, 2);
+  b.address(b.operand(0));
+  b.use(Field::kB, b.operand(1), 'w');
+  b.inst.target = b.has("cta_group::2") ? 2 : 1;
+}
+
+void build_dealloc(Builder& b) {
+  b.expect_count(2, 2);
+  b.use(Field::kA, b.operand(0), 'w');
+  b.use(Field::kB, b.operand(1), 'w');
+  b.inst.target = b.has("cta_group::2") ? 2 : 1;
+}
+
+void build_nothing(Builder& b) {
+  b.expect_count(0, 0);
+}
+
+// tcgen05.ld and .st. Extra::refs: registers; Extra::values: shape, count, sixteen_bit, half split.
+LdStForm form_of(const Inst* i) {
+  const std::int64_t* v = i->extra->values.data();
+  return {static_cast<LdStShape>(v[0]), static_cast<int>(v[1]), v[2] != 0, static_cast<int>(v[3])};
+}
+
+// The address, checked: the warp's own quarter of the lanes, allocated columns.
+TmemAddress checked_address(Warp& w, const Inst* i, const LdStForm& form) {
+  const int lane = first_lane(w.mask);
+  const TmemAddress at =
+      TmemAddress::decode(static_cast<std::uint32_t>(address_of(w, main_address(i), lane)));
+  const std::uint32_t quarter = 32 * (w.index % 4);
+  const auto lanes = static_cast<std::uint32_t>(ld_st_lanes(form)),
+             columns = static_cast<std::uint32_t>(ld_st_columns(form));
+  if (at.lane < quarter || at.lane + lanes > quarter + 32) {
+    raise_fault(w, i, lane, "tensor_memory",
+                "lanes " + std::to_string(at.lane) + " to " + std::to_string(at.lane + lanes - 1) +
+                    " accessed by warp " + std::to_string(w.index) + ", which reaches lanes " +
+                    std::to_string(quarter) + " to " + std::to_string(quarter + 31));
+  }
+  const TensorMemory& tmem = async_engine(w).tmem(w.cta->rank);
+  for (std::uint32_t column = at.column; column < at.column + columns; ++column) {
+    if (tmem.is_allocated(column)) continue;
+    raise_fault(w, i, lane, "tensor_memory",
+                "column " + std::to_string(column) + " of tensor memory is not allocated");
+  }
+  return at;
+}
+
+// Reads at once: a register dependency on tcgen05.ld is respected without tcgen05.wait::ld (PTX ISA,
+// "register dependencies, same thread"), and CUTLASS's MLA kernel relies on it.
+const Inst* load(Warp& w, const Inst* i) {
+  if (!gather_warp(w, i)) return block_for_lanes(w, i, 0xffffffffu);
+  const LdStForm form = form_of(i);
+  const TmemAddress at = checked_address(w, i, form);
+  const TensorMemory& tmem = async_engine(w).tmem(w.cta->rank);
+  if (form.shape == LdStShape::k32x32b && !form.sixteen_bit) {
+    std::uint32_t column = at.column;
+    for (const Ref ref : i->extra->refs) std::memcpy(write32(w, ref), tmem.column(column++) + at.lane, 128);
+    return i + 1;
+  }
+  std::uint32_t values[128 * 32];
+  tmem_load(tmem, form, at, values);
+  for (std::size_t r = 0; r < i->extra->refs.size(); ++r)
+    std::memcpy(write32(w, i->extra->refs[r]), values + 32 * r, 128);
+  return i + 1;
+}
+
+const Inst* wait_load(Warp& w, const Inst* i) {
+  if (!gather_warp(w, i)) return block_for_lanes(w, i, 0xffffffffu);
+  return i + 1;
+}
+
+const Inst* store(Warp& w, const Inst* i) {
+  if (!gather_warp(w, i)) return block_for_lanes(w, i, 0xffffffffu);
+  const LdStForm form = form_of(i);
+  PendingStore entry{i, w.launch->position, checked_address(w, i, form), {}};
+  entry.values.resize(32 * i->extra->refs.size());
+  for (std::size_t r = 0; r < i->extra->refs.size(); ++r) {
+    std::memcpy(&entry.values[32 * r], lanes32(w, i->extra->refs[r]), 128);
+  }
+  async_engine(w).tmem_stores(w).push_back(std::move(entry));
+  return i + 1;
+}
+
+const Inst* wait_store(Warp& w, const Inst* i) {
+  if (!gather_warp(w, i)) return block_for_lanes(w, i, 0xffffffffu);
+  AsyncEngine& engine = async_engine(w);
+  std::vector<PendingStore>& pending = engine.tmem_stores(w);
+  TensorMemory& tmem = engine.tmem(w.cta->rank);
+  for (const PendingStore& entry : pending) {
+    tmem.set_writer({entry.position, w.slot, static_cast<std::uint32_t>(entry.inst - w.code), true});
+    tmem_store(tmem, form_of(entry.inst), entry.address, entry.values.data());
+  }
+  pending.clear();
+  return i + 1;
+}
+
+void build_ld_st(Builder& b) {
+  const bool loads = b.has("ld"), split = b.has("16x32bx2");
+  b.expect_count(split ? 3 : 2, split ? 3 : 2);
+  LdStForm form{LdStShape::k32x32b, 1, b.has("pack::16b") || b.has("unpack::16b")};
+  for (const std::string_view part : b.form.parts) {
+    if (const auto shape = parse_ld_st_shape(part)) form.shape = *shape;
+    if (part[0] == 'x') form.count = std::stoi(std::string(part.substr(1)));
+  }
+  const unsigned address = loads ? 1 : 0, registers = loads ? 0 : (split ? 2 : 1);
+  if (split) form.half_split = static_cast<int>(b.integer(b.operand(loads ? 2 : 1)));
+  b.address(b.operand(address));
+  const unsigned given =
+      loads ? b.def_vector(b.operand(registers), 'w') : b.use_vector(b.operand(registers), 'w');
+  if (given != static_cast<unsigned>(ld_st_registers(form))) {
+    b.refuse("expected " + std::to_string(ld_st_registers(form)) + " registers, found " +
+             std::to_string(given));
+  }
+  b.extra().values = {static_cast<std::int64_t>(form.shape), form.count, form.sixteen_bit ? 1 : 0,
+                      form.half_split};
+}
+
+}  // namespace
+
+void register_tensor_memory(Table& t) {
+  t.family("Tensor memory", InstClass::kTensorMemory);
+  t.row("tcgen05.alloc.{cta_group::1|cta_group::2}.sync.aligned[.shared::cta].b32", build_alloc, alloc);
+  t.row("tcgen05.dealloc.{cta_group::1|cta_group::2}.sync.aligned.b32", build_dealloc, dealloc);
+  t.row("tcgen05.relinquish_alloc_permit.{cta_group::1|cta_group::2}.sync.aligned", build_nothing,
+        relinquish);
+  t.row("tcgen05.ld.sync.aligned.{32x32b|16x64b|16x32bx2}.{x1|x2|x4|x8|x16|x32|x64|x128}[.pack::16b].b32",
+        build_ld_st, load);
+  t.row("tcgen05.ld.sync.aligned.16x128b.{x1|x2|x4|x8|x16|x32|x64}[.pack::16b].b32", build_ld_st, load);
+  t.row("tcgen05.ld.sync.aligned.16x256b.{x1|x2|x4|x8|x16|x32}[.pack::16b].b32", build_ld_st, load);
+  t.row("tcgen05.st.sync.aligned.{32x32b|16x64b|16x32bx2}.{x1|x2|x4|x8|x16|x32|x64|x128}[.unpack::16b].b32",
+        build_ld_st, store);
+  t.row("tcgen05.st.sync.aligned.16x128b.{x1|x2|x4|x8|x16|x32|x64}[.unpack::16b].b32", build_ld_st, store);
+  t.row("tcgen05.st.sync.aligned.16x256b.{x1|x2|x4|x8|x16|x32}[.unpack::16b].b32", build_ld_st, store);
+  t.row("tcgen05.wait::ld.sync.aligned", build_nothing, wait_load);
+  t.row("tcgen05.wait::st.sync.aligned", build_nothing, wait_store);
+}
+
+}  // namespace sglab::emu

@@ -1,0 +1,287 @@
+#include "machine/program/decoder.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "machine/front/error.hpp"
+#include "machine/memory/aperture.hpp"
+
+namespace sglab::emu {
+namespace {
+
+constexpr std::uint32_t kUnplaced = 0xffffffffu;
+
+}  // namespace
+
+AlignedBytes::AlignedBytes(std::size_t bytes) : memory_(new std::uint8_t[bytes + 64]), bytes_(bytes) {
+  data_ = memory_.get() + (64 - reinterpret_cast<std::uintptr_t>(memory_.get()) % 64) % 64;
+}
+
+std::string source_of(const Module& module, std::uint32_t location) {
+  if (location == kNoIndex) return {};
+  const Location& place = module.locations[location];
+  const auto file = module.files.find(place.file);
+  return (file == module.files.end() ? "file " + std::to_string(place.file) : file->second) + ":" +
+         std::to_string(place.line);
+}
+
+std::uint32_t Decoder::temporary(char letter) {
+  program_.registers.push_back(kConstantRef);
+  letters_.push_back(letter);
+  return static_cast<std::uint32_t>(letters_.size() - 1);
+}
+
+Ref Decoder::constant(char letter, std::uint64_t value) {
+  const unsigned bytes = letter_bytes(letter);
+  if (bytes < 8) value &= (std::uint64_t{1} << 8 * bytes) - 1;
+  const auto [entry, fresh] = constant_refs_.try_emplace({letter, value}, 0);
+  if (!fresh) return entry->second;
+  const std::size_t at = round_up(constants_.size(), 64);
+  constants_.resize(at + std::size_t{32} * bytes);
+  for (unsigned lane = 0; lane < 32; ++lane)
+    std::memcpy(&constants_[at + lane * bytes], &value, std::min(bytes, 8u));
+  entry->second = static_cast<Ref>(at) | kConstantRef;
+  return entry->second;
+}
+
+Extra& Decoder::extra() {
+  program_.extras.emplace_back();
+  return program_.extras.back();
+}
+
+void Decoder::site(std::uint16_t field, std::uint32_t reg, bool definition) {
+  sites_.push_back({static_cast<std::uint32_t>(program_.code.size()), reg, field, definition});
+}
+
+void Decoder::branch_to(std::uint32_t label, Flow flow) {
+  fixups_.push_back({static_cast<std::uint32_t>(program_.code.size()), label, nullptr, 0});
+  leave(flow);
+}
+
+void Decoder::leave(Flow flow) {
+  flows_.resize(program_.code.size() + 1, Flow::kNext);
+  flows_.back() = flow;
+}
+
+void Decoder::table_targets(const Function& function, std::uint32_t label, Extra& extra) {
+  const auto at = static_cast<std::uint32_t>(program_.code.size());
+  const auto table = function.tables.find(label);
+  if (table == function.tables.end()) throw PtxError(1, 1, "brx.idx names no .branchtargets");
+  for (std::uint32_t i = 0; i < table->second.count; ++i) {
+    const Operand& target = function.operands[table->second.first_operand + i];
+    fixups_.push_back({at, target.index, &extra, i});
+    extra.values.push_back(0);
+  }
+  leave(Flow::kTable);
+}
+
+// The registers that the instruction being built defines.
+void Decoder::fills_later() {
+  const auto at = static_cast<std::uint32_t>(program_.code.size());
+  for (std::size_t i = sites_.size(); i > 0 && sites_[i - 1].inst == at; --i) {
+    if (sites_[i - 1].definition) late_.push_back(sites_[i - 1].reg);
+  }
+}
+
+// A wait reads and writes what it fills, so the registers are nobody else's until then.
+void Decoder::filled_here(bool all) {
+  const auto at = static_cast<std::uint32_t>(program_.code.size());
+  std::sort(late_.begin(), late_.end());
+  late_.erase(std::unique(late_.begin(), late_.end()), late_.end());
+  for (const std::uint32_t reg : late_) mention_wait(at, reg);
+  waits_.push_back(at);
+  if (all) late_.clear();
+}
+
+void Decoder::mention_wait(std::uint32_t wait, std::uint32_t reg) {
+  sites_.push_back({wait, reg, kNoField, false});
+  sites_.push_back({wait, reg, kNoField, true});
+}
+
+// What is still to be filled at the end of the text is filled by a wait above it, in a loop.
+void Decoder::keep_late_registers() {
+  for (const std::uint32_t reg : late_) {
+    for (const std::uint32_t wait : waits_) mention_wait(wait, reg);
+  }
+  if (!late_.empty()) {
+    std::stable_sort(sites_.begin(), sites_.end(),
+                     [](const Site& a, const Site& b) { return a.inst < b.inst; });
+  }
+  late_.clear();
+  waits_.clear();
+}
+
+// An instruction without operands but a destination, in front of the one being built.
+void Decoder::emit_support(Handler handler, std::uint32_t destination, std::int64_t imm) {
+  // Sites already recorded belong to the instruction that comes after this one.
+  const auto at = static_cast<std::uint32_t>(program_.code.size());
+  std::size_t first = sites_.size();
+  while (first > 0 && sites_[first - 1].inst == at) --first;
+  for (std::size_t i = first; i < sites_.size(); ++i) ++sites_[i].inst;
+  for (std::size_t i = fixups_.size(); i > 0 && fixups_[i - 1].inst == at; --i) ++fixups_[i - 1].inst;
+  sites_.insert(sites_.begin() + static_cast<std::ptrdiff_t>(first),
+                {at, destination, static_cast<std::uint16_t>(Field::kD), true});
+  Inst inst{};
+  inst.body = inst.fn[0] = handler;
+  const Support& support = instruction_table().support;
+  inst.fn[1] = support.merged[letters_[destination] == 'l' ? 4 : letters_[destination] == 'p' ? 0 : 3];
+  inst.imm = imm;
+  inst.d = destination;
+  inst.target = 2;
+  inst.guard = kNoGuard;
+  inst.kind = InstClass::kMove;
+  program_.code.push_back(inst);
+  program_.places.push_back({0, kNoIndex, function_});
+  flows_.resize(program_.code.size(), Flow::kNext);
+}
+
+void Decoder::decode(std::uint32_t kernel) {
+  program_.source = kernel;
+  program_.name = std::string(module().functions[kernel].name);
+  place_shared();
+  layout_parameters(kernel);
+  called(kernel);
+  for (std::uint32_t i = 0; i < program_.functions.size(); ++i) {
+    if (module().functions[program_.functions[i].source].defined) function(i);
+    if (!indirect_callers_.empty()) address_tables();
+  }
+  find_recursion();
+  program_.constants = AlignedBytes(std::max<std::size_t>(constants_.size(), 64));
+  if (!constants_.empty()) std::memcpy(program_.constants.data(), constants_.data(), constants_.size());
+  program_.register_bytes = static_cast<std::uint32_t>(round_up(std::max(program_.register_bytes, 64u), 64));
+  for (const auto& [what, refusal] : refused_) {
+    const std::string more = refusal.times > 1 ? " and " + std::to_string(refusal.times - 1) + " more" : "";
+    program_.unsupported.push_back(what + " (" + refusal.where + more + ")");
+  }
+}
+
+void Decoder::function(std::uint32_t id) {
+  function_ = id;
+  const Function& function = module().functions[program_.functions[id].source];
+  first_register_ = static_cast<std::uint32_t>(letters_.size());
+  for (const Type type : function.registers) letters_.push_back(letter_of(type));
+  program_.registers.resize(letters_.size(), kConstantRef);
+  const auto begin = static_cast<std::uint32_t>(program_.code.size());
+  label_pc_.assign(function.labels.size(), kUnplaced);
+  joins_.assign(function.labels.size(), false);
+  for (const Operand& operand : function.operands) {
+    if (operand.kind == OperandKind::kLabel) joins_[operand.index] = true;
+  }
+  fixups_.clear();
+  edges_.clear();
+  std::size_t next_label = 0;
+  for (std::uint32_t i = 0; i < function.body.size(); ++i) {
+    place_labels(function, i, next_label);
+    statement(function, function.body[i]);
+  }
+  place_labels(function, static_cast<std::uint32_t>(function.body.size()), next_label);
+  // Falling off the end returns.
+  if (program_.code.size() == begin || flows_.back() == Flow::kNext || flows_.back() == Flow::kBranch ||
+      std::find(label_pc_.begin(), label_pc_.end(), program_.code.size()) != label_pc_.end()) {
+    const auto last =
+        static_cast<std::uint32_t>(function.body.empty() ? function.line : function.body.back().line);
+    const Form form = instruction_table().match("ret");
+    const Statement ret{kNoIndex, 0, 0, false, kNoIndex, last, kNoIndex};
+    Builder builder(*this, function, ret, form);
+    form.row->build(builder);
+    emit(builder);
+  }
+  const auto end = static_cast<std::uint32_t>(program_.code.size());
+  for (const Fixup& fixup : fixups_) {
+    const std::uint32_t target = label_pc_[fixup.label];
+    edges_.emplace_back(fixup.inst, target);
+    if (fixup.extra != nullptr) {
+      fixup.extra->values[fixup.slot] = target;
+    } else {
+      program_.code[fixup.inst].target = target;
+    }
+  }
+  std::sort(edges_.begin(), edges_.end());
+  program_.functions[id].begin = begin;
+  program_.functions[id].end = end;
+  program_.functions[id].first_register = first_register_;
+  keep_late_registers();
+  allocate_registers(*this, begin, end);
+  order_blocks(program_, begin, end, flows_, edges_);
+}
+
+void Decoder::place_labels(const Function& function, std::uint32_t index, std::size_t& next) {
+  bool join = false;
+  const std::size_t first = next;
+  for (; next < function.labels.size() && function.labels[next].statement == index; ++next)
+    join = join || joins_[next];
+  if (join && !flows_.empty() && (flows_.back() == Flow::kNext || flows_.back() == Flow::kBranch)) {
+    Inst inst{};
+    inst.body = inst.fn[0] = inst.fn[1] = instruction_table().support.join;
+    inst.guard = kNoGuard;
+    inst.kind = InstClass::kControl;
+    program_.code.push_back(inst);
+    program_.places.push_back({0, kNoIndex, function_});
+    flows_.resize(program_.code.size(), Flow::kNext);
+  }
+  for (std::size_t i = first; i < next; ++i) label_pc_[i] = static_cast<std::uint32_t>(program_.code.size());
+}
+
+const Form& Decoder::form(std::uint32_t opcode) {
+  const auto [entry, fresh] = forms_.try_emplace(opcode);
+  if (fresh) entry->second = instruction_table().match(module().opcodes[opcode]);
+  return entry->second;
+}
+
+void Decoder::statement(const Function& function, const Statement& statement) {
+  const Form& matched = form(statement.opcode);
+  if (matched.row == nullptr)
+    return refuse(statement, "unknown instruction " + std::string(matched.mnemonic));
+  const std::size_t sites = sites_.size(), fixups = fixups_.size(), code = program_.code.size();
+  Builder builder(*this, function, statement, matched);
+  try {
+    flows_.resize(code, Flow::kNext);
+    matched.row->build(builder);
+    emit(builder);
+  } catch (const PtxError& error) {
+    sites_.resize(sites);
+    fixups_.resize(fixups);
+    program_.code.resize(code);
+    program_.places.resize(code);
+    flows_.resize(code);
+    refuse(statement, error.what());
+  }
+}
+
+void Decoder::emit(Builder& builder) {
+  Inst& inst = builder.inst;
+  const Row& row = *builder.form.row;
+  inst.kind = inst.kind == InstClass{} ? row.kind : inst.kind;
+  if (inst.body == nullptr) inst.body = row.handler;
+  inst.guard = kNoGuard;
+  if (builder.statement.guard != kNoIndex) {
+    site(static_cast<std::uint16_t>(Field::kGuard), register_index(builder.statement.guard), false);
+    inst.guard = builder.statement.guard_negated ? 1 : 0;
+  }
+  if (inst.fn[0] == nullptr) {
+    inst.fn[0] = inst.fn[1] = inst.guard == kNoGuard ? inst.body : instruction_table().support.guarded;
+  }
+  program_.code.push_back(inst);
+  program_.places.push_back(
+      {builder.statement.line, builder.statement.location, function_, builder.statement.opcode});
+  flows_.resize(program_.code.size(), Flow::kNext);
+}
+
+// Each cause is listed once, with the place where it was seen first.
+void Decoder::refuse(const Statement& statement, const std::string& what) {
+  const auto [entry, fresh] = refused_.try_emplace(what);
+  ++entry->second.times;
+  if (!fresh) return;
+  const std::string source = source_of(module(), statement.location);
+  entry->second.where = "PTX line " + std::to_string(statement.line) + (source.empty() ? "" : ", " + source);
+}
+
+std::unique_ptr<Program> decode_kernel(std::shared_ptr<const Image> image, std::uint32_t function) {
+  auto program = std::make_unique<Program>();
+  program->image = image;
+  Decoder decoder(*program, *image);
+  decoder.decode(function);
+  return program;
+}
+
+}  // namespace sglab::emu

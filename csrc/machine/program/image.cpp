@@ -1,0 +1,70 @@
+#include "machine/program/image.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "machine/front/error.hpp"
+#include "machine/memory/aperture.hpp"
+
+namespace sglab::emu {
+namespace {
+
+constexpr std::uint64_t kLargestImage = std::uint64_t{1} << 32;
+
+bool in_image(const Symbol& symbol) {
+  return symbol.space == Space::kGlobal || symbol.space == Space::kConst;
+}
+
+}  // namespace
+
+Image::Image(Module module) : module_(std::move(module)), addresses_(module_.symbols.size(), 0) {
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < module_.symbols.size(); ++i) {
+    const Symbol& symbol = module_.symbols[i];
+    if (!in_image(symbol)) continue;
+    const std::uint64_t align = std::max<std::uint64_t>(symbol.align, 16);
+    bytes = (bytes + align - 1) / align * align;
+    addresses_[i] = bytes;
+    bytes += symbol.bytes;
+    if (bytes > kLargestImage) throw PtxError(1, 1, "the module's variables need more than 4 GB");
+  }
+  constexpr std::uint64_t kPage = 4096;
+  memory_ = std::make_unique<std::uint8_t[]>(bytes + kPage);
+  const std::uint64_t base = (reinterpret_cast<std::uint64_t>(memory_.get()) + kPage - 1) / kPage * kPage;
+  for (std::size_t i = 0; i < module_.symbols.size(); ++i) {
+    const Symbol& symbol = module_.symbols[i];
+    if (!in_image(symbol)) continue;
+    addresses_[i] += base;
+    allocations_.push_back({addresses_[i], addresses_[i] + symbol.bytes, std::string(symbol.name)});
+  }
+  for (std::size_t i = 0; i < module_.symbols.size(); ++i) {
+    if (in_image(module_.symbols[i])) initialise(static_cast<std::uint32_t>(i));
+  }
+}
+
+void Image::initialise(std::uint32_t index) {
+  const Symbol& symbol = module_.symbols[index];
+  auto* const bytes = reinterpret_cast<std::uint8_t*>(addresses_[index]);
+  if (!symbol.initial.empty())
+    std::memcpy(bytes, symbol.initial.data(), std::min(symbol.bytes, symbol.initial.size()));
+  for (const Relocation& relocation : symbol.relocations) {
+    std::uint64_t value = static_cast<std::uint64_t>(relocation.value);
+    if (relocation.symbol != kNoIndex) {
+      if (!in_image(module_.symbols[relocation.symbol])) {
+        throw PtxError(
+            1, 1, std::string(symbol.name) + " is initialised with the address of a variable that has none");
+      }
+      value += addresses_[relocation.symbol];
+    } else {
+      value += function_address(relocation.function);
+    }
+    std::memcpy(bytes + relocation.at, &value, relocation.bytes);
+  }
+}
+
+std::uint64_t Image::function_address(std::uint32_t function) {
+  return kFunctionAperture | function;
+}
+
+}  // namespace sglab::emu

@@ -1,0 +1,183 @@
+#include <algorithm>
+#include <utility>
+
+#include "machine/front/error.hpp"
+#include "machine/memory/aperture.hpp"
+#include "machine/program/decoder.hpp"
+#include "machine/program/shared_layout.hpp"
+
+// Where a kernel's variables and parameters lie, and which functions it can reach.
+namespace sglab::emu {
+namespace {
+
+// Which variables a function and those it may call name.
+std::vector<bool> used_symbols(const Module& module, std::uint32_t function) {
+  std::vector<bool> used(module.symbols.size(), false);
+  std::vector<std::uint32_t> work{function};
+  std::vector<bool> seen(module.functions.size(), false);
+  while (!work.empty()) {
+    const std::uint32_t index = work.back();
+    work.pop_back();
+    if (seen[index]) continue;
+    seen[index] = true;
+    for (const Operand& operand : module.functions[index].operands) {
+      if (operand.kind == OperandKind::kSymbol) used[operand.index] = true;
+      if (operand.kind == OperandKind::kFunction) work.push_back(operand.index);
+    }
+  }
+  return used;
+}
+
+}  // namespace
+
+std::vector<SharedVariable> shared_variables(const Program& program) {
+  const Module& module = program.image->module();
+  const std::vector<bool> used = used_symbols(module, program.source);
+  std::vector<SharedVariable> all;
+  std::uint32_t at = kSharedReserved;
+  for (std::uint32_t i = 0; i < module.symbols.size(); ++i) {
+    const Symbol& symbol = module.symbols[i];
+    if (symbol.space != Space::kShared || !used[i]) continue;
+    if (symbol.external) {
+      all.push_back({symbol.name, program.dynamic_shared, 0});
+      continue;
+    }
+    at = static_cast<std::uint32_t>(round_up(at, std::max(symbol.align, 1u)));
+    all.push_back({symbol.name, at, static_cast<std::uint32_t>(symbol.bytes)});
+    at += static_cast<std::uint32_t>(symbol.bytes);
+  }
+  return all;
+}
+
+std::uint32_t Decoder::local(std::uint64_t bytes, std::uint32_t align) {
+  const std::uint64_t at = round_up(program_.local_bytes, std::max(align, 1u));
+  if (at + bytes > 1u << 24) throw PtxError(1, 1, "more than 16 MB of local memory per thread");
+  program_.local_bytes = static_cast<std::uint32_t>(at + bytes);
+  return static_cast<std::uint32_t>(at);
+}
+
+std::uint32_t Decoder::static_shared(const Symbol& symbol) {
+  const std::uint64_t at = round_up(shared_, std::max(symbol.align, 1u));
+  if (at + symbol.bytes > kSharedOffsetMask)
+    throw PtxError(1, 1, "shared variables exceed the shared-memory window");
+  shared_ = static_cast<std::uint32_t>(at + symbol.bytes);
+  return static_cast<std::uint32_t>(at);
+}
+
+std::uint64_t Decoder::symbol_offset(std::uint32_t index) {
+  const Symbol& symbol = module().symbols[index];
+  if (symbol.space == Space::kGlobal || symbol.space == Space::kConst) {
+    if (symbol.external)
+      throw PtxError(1, 1, "external variable " + std::string(symbol.name) + " is not defined");
+    return image_.address(index);
+  }
+  const auto known = offsets_.find(index);
+  if (known != offsets_.end()) return known->second;
+  std::uint64_t offset = 0;
+  if (symbol.space == Space::kShared) {
+    offset = symbol.external ? program_.dynamic_shared : static_shared(symbol);
+  } else {
+    offset = local(symbol.bytes, symbol.align);
+  }
+  offsets_[index] = offset;
+  return offset;
+}
+
+// Static shared variables come first, in order of declaration; dynamic shared memory starts behind all of
+// them. Like ptxas, the static size counts the gap up to where the module's dynamic shared memory may start.
+void Decoder::place_shared() {
+  shared_ = kSharedReserved;
+  std::uint32_t align = 16;
+  bool dynamic = false;
+  const std::vector<bool> used = used_symbols(module(), program_.source);
+  for (std::uint32_t i = 0; i < module().symbols.size(); ++i) {
+    const Symbol& symbol = module().symbols[i];
+    if (symbol.space != Space::kShared) continue;
+    if (symbol.external) {
+      align = std::max(align, symbol.align);
+      dynamic = true;
+    } else if (used[i]) {
+      offsets_[i] = static_shared(symbol);
+    }
+  }
+  program_.dynamic_shared = static_cast<std::uint32_t>(round_up(shared_, align));
+  const bool gap = dynamic && shared_ != kSharedReserved;
+  program_.shared_bytes = (gap ? program_.dynamic_shared : shared_) - kSharedReserved;
+}
+
+void Decoder::layout_parameters(std::uint32_t kernel) {
+  std::uint64_t at = 0;
+  for (const std::uint32_t symbol : module().functions[kernel].parameters) {
+    const Symbol& parameter = module().symbols[symbol];
+    at = round_up(at, parameter.align);
+    offsets_[symbol] = at;
+    program_.parameters.push_back(
+        {static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(parameter.bytes)});
+    at += parameter.bytes;
+  }
+  program_.parameter_bytes = static_cast<std::uint32_t>(at);
+}
+
+// Functions that variables point to can be called indirectly.
+void Decoder::address_tables() {
+  if (tables_done_) return;
+  tables_done_ = true;
+  for (const Symbol& symbol : module().symbols) {
+    for (const Relocation& relocation : symbol.relocations) {
+      if (relocation.function != kNoIndex) takes_address(relocation.function);
+    }
+  }
+}
+
+// A function is recursive if calls lead from it back to it.
+void Decoder::find_recursion() {
+  for (const std::uint32_t caller : indirect_callers_) {
+    for (const std::uint32_t callee : addressed_) calls_.emplace_back(caller, callee);
+  }
+  for (std::uint32_t id = 0; id < program_.functions.size(); ++id) {
+    std::vector<bool> reached(program_.functions.size(), false);
+    std::vector<std::uint32_t> work{id};
+    while (!work.empty()) {
+      const std::uint32_t at = work.back();
+      work.pop_back();
+      for (const auto& [caller, callee] : calls_) {
+        if (caller != at || reached[callee]) continue;
+        reached[callee] = true;
+        work.push_back(callee);
+      }
+    }
+    program_.functions[id].recursive = reached[id];
+  }
+  for (const auto& [symbol, offset] : offsets_) {
+    const Symbol& variable = module().symbols[symbol];
+    if (variable.space != Space::kLocal && variable.space != Space::kParam) continue;
+    for (ProgramFunction& function : program_.functions) {
+      if (function.source != variable.function || function.source == program_.source) continue;
+      function.locals.push_back(
+          {static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(variable.bytes)});
+    }
+  }
+}
+
+std::uint32_t Decoder::called(std::uint32_t index) {
+  const auto known = function_ids_.find(index);
+  if (known != function_ids_.end()) return known->second;
+  const auto id = static_cast<std::uint32_t>(program_.functions.size());
+  function_ids_[index] = id;
+  ProgramFunction made;
+  made.source = index;
+  const Function& function = module().functions[index];
+  if (!function.entry && !function.register_parameters) {
+    for (const bool result : {false, true}) {
+      for (const std::uint32_t symbol : result ? function.returns : function.parameters) {
+        const auto offset = static_cast<std::uint32_t>(symbol_offset(symbol));
+        (result ? made.returns : made.parameters)
+            .push_back({offset, static_cast<std::uint32_t>(module().symbols[symbol].bytes)});
+      }
+    }
+  }
+  program_.functions.push_back(std::move(made));
+  return id;
+}
+
+}  // namespace sglab::emu

@@ -1,0 +1,157 @@
+#include "machine/tensor/operand.hpp"
+
+#include <cstring>
+
+namespace sglab::emu {
+namespace {
+
+const std::uint8_t* chunk_at(SmemView smem, std::uint32_t address) {
+  if (address > smem.size() || smem.size() - address < 16) throw SmemOutOfBounds(address, smem.size());
+  return smem.data() + address;
+}
+
+std::uint32_t six_bits(const std::uint8_t* chunk, int index) {
+  const int bit = 6 * index;
+  std::uint32_t word = chunk[bit / 8];
+  if (bit % 8 > 2) word |= static_cast<std::uint32_t>(chunk[bit / 8 + 1]) << 8;
+  return (word >> (bit % 8)) & 0x3f;
+}
+
+bool is_sixteen_bit(ElementType type) {
+  return type == ElementType::kF16 || type == ElementType::kBf16;
+}
+
+void decode_tf32(const std::uint8_t* chunk, float* out) {
+  std::uint32_t words[4];
+  std::memcpy(words, chunk, 16);
+  for (std::uint32_t& word : words) word &= 0xffffe000u;
+  std::memcpy(out, words, 16);
+}
+
+template <ElementType kType>
+void decode_bytes(const std::uint8_t* chunk, float* out) {
+  const float* table = byte_decode_table(kType);
+  for (int i = 0; i < 16; ++i) out[i] = table[chunk[i]];
+}
+
+template <ElementType kType, int kCount>
+void decode_nibbles(const std::uint8_t* chunk, float* out) {
+  const float* table = byte_decode_table(kType);
+  for (int i = 0; i < kCount; ++i) out[i] = table[(chunk[i / 2] >> (4 * (i % 2))) & 0xf];
+}
+
+template <ElementType kType>
+void decode_six_bits(const std::uint8_t* chunk, float* out) {
+  const float* table = byte_decode_table(kType);
+  for (int i = 0; i < 16; ++i) out[i] = table[six_bits(chunk, i)];
+}
+
+bool is_eight_bit(ElementType type) {
+  return element_bits(type) == 8;
+}
+
+// K-major 16-bit operands whose rows run fastest in the panel: the common case of A, eight rows at a time.
+void gather_transposed16(SmemView smem, const ChunkAddress& address, const OperandShape& shape,
+                         const PanelOut& out) {
+  const MmaKernels& kernels = mma_kernels();
+  const auto transpose = shape.type == ElementType::kF16 ? kernels.transpose_f16 : kernels.transpose_bf16;
+  for (int row = 0; row < shape.rows; row += 8) {
+    for (int chunk = 0; chunk * 8 < shape.k; ++chunk) {
+      const std::uint8_t* rows[8];
+      for (int i = 0; i < 8; ++i) rows[i] = chunk_at(smem, address(row + i, chunk));
+      transpose(rows, out.data + row + chunk * 8 * out.k_stride, out.k_stride);
+    }
+  }
+}
+
+// The same for 8-bit operands, sixteen rows at a time.
+void gather_transposed8(SmemView smem, const ChunkAddress& address, const OperandShape& shape,
+                        const PanelOut& out) {
+  const auto transpose = mma_kernels().transpose_bytes;
+  const ChunkDecoder decode = chunk_decoder(shape.type, false);
+  std::uint8_t columns[16 * 16];
+  for (int row = 0; row < shape.rows; row += 16) {
+    for (int chunk = 0; chunk * 16 < shape.k; ++chunk) {
+      const std::uint8_t* rows[16];
+      for (int i = 0; i < 16; ++i) rows[i] = chunk_at(smem, address(row + i, chunk));
+      transpose(rows, columns);
+      for (int k = 0; k < 16 && chunk * 16 + k < shape.k; ++k) {
+        decode(columns + 16 * k, out.data + row + (chunk * 16 + k) * out.k_stride);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+ChunkDecoder chunk_decoder(ElementType type, bool packed_fp4) {
+  using enum ElementType;
+  switch (type) {
+    case kF16:
+      return mma_kernels().widen_f16_chunk;
+    case kBf16:
+      return mma_kernels().widen_bf16_chunk;
+    case kTf32:
+      return decode_tf32;
+    case kE4m3:
+      return mma_kernels().widen_e4m3;
+    case kE5m2:
+      return mma_kernels().widen_e5m2;
+    case kE2m1:
+      return packed_fp4 ? decode_nibbles<kE2m1, 32> : decode_nibbles<kE2m1, 16>;
+    case kE3m2:
+      return decode_six_bits<kE3m2>;
+    case kE2m3:
+      return decode_six_bits<kE2m3>;
+    case kS8:
+      return decode_bytes<kS8>;
+    case kU8:
+      return decode_bytes<kU8>;
+    case kS4:
+      return decode_nibbles<kS4, 32>;
+    case kU4:
+      return decode_nibbles<kU4, 32>;
+    default:
+      throw std::invalid_argument("no matrix operand has elements of type " +
+                                  std::string(element_name(type)));
+  }
+}
+
+int elements_per_chunk(ElementType type, bool packed_fp4) {
+  const int bits = element_bits(type);
+  if (bits >= 8) return 128 / bits;
+  return packed_fp4 ? 32 : 16;
+}
+
+void gather_operand(SmemView smem, const SmemDescriptor& descriptor, const OperandShape& shape,
+                    const PanelOut& out) {
+  const ChunkAddress address(descriptor, shape.major);
+  const bool k_major = shape.major == Major::kK;
+  if (k_major && is_sixteen_bit(shape.type) && out.row_stride == 1) {
+    return gather_transposed16(smem, address, shape, out);
+  }
+  if (k_major && is_eight_bit(shape.type) && out.row_stride == 1 && shape.rows % 16 == 0) {
+    return gather_transposed8(smem, address, shape, out);
+  }
+  const ChunkDecoder decode = chunk_decoder(shape.type, shape.packed_fp4);
+  const int per_chunk = elements_per_chunk(shape.type, shape.packed_fp4);
+  const int lines = k_major ? shape.rows : shape.k;
+  const int length = k_major ? shape.k : shape.rows;
+  const std::int64_t line_stride = k_major ? out.row_stride : out.k_stride;
+  const std::int64_t step = k_major ? out.k_stride : out.row_stride;
+  for (int line = 0; line < lines; ++line) {
+    for (int chunk = 0; chunk * per_chunk < length; ++chunk) {
+      const std::uint8_t* bytes = chunk_at(smem, address(line, chunk));
+      float* target = out.data + line * line_stride + chunk * per_chunk * step;
+      if (step == 1 && length - chunk * per_chunk >= per_chunk) {
+        decode(bytes, target);
+        continue;
+      }
+      float values[32];
+      decode(bytes, values);
+      for (int i = 0; i < per_chunk && chunk * per_chunk + i < length; ++i) target[i * step] = values[i];
+    }
+  }
+}
+
+}  // namespace sglab::emu

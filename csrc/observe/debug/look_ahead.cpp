@@ -1,0 +1,148 @@
+#include "observe/debug/look_ahead.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "machine/memory/access.hpp"
+#include "machine/memory/aperture.hpp"
+#include "machine/ops/operands.hpp"
+#include "machine/tensor/tmem_transfer.hpp"
+
+namespace sglab::emu {
+namespace {
+
+Detail tmem_detail(std::string_view opcode) {
+  if (opcode.starts_with("tcgen05.alloc")) return Detail::kTmemAlloc;
+  if (opcode.starts_with("tcgen05.dealloc")) return Detail::kTmemDealloc;
+  if (opcode.starts_with("tcgen05.ld.")) return Detail::kTmemLoad;
+  if (opcode.starts_with("tcgen05.st.")) return Detail::kTmemStore;
+  if (opcode.starts_with("tcgen05.wait::st")) return Detail::kTmemWait;
+  return Detail::kNone;
+}
+
+Detail detail_of(const Program& program, std::uint32_t pc, const AccessForm& form) {
+  if (form.space != Space::kReg) return Detail::kAccess;
+  const std::string_view opcode = opcode_of(program, pc);
+  if (opcode.starts_with("barrier.cluster")) return Detail::kClusterBarrier;
+  if (opcode.starts_with("bar.warp")) return Detail::kNone;
+  if (opcode.starts_with("bar.") || opcode.starts_with("barrier.")) return Detail::kNamedBarrier;
+  if (opcode.starts_with("mbarrier.pending_count")) return Detail::kNone;
+  if (opcode.starts_with("mbarrier.") || opcode.starts_with("cp.async.mbarrier.arrive"))
+    return Detail::kMbarrier;
+  return tmem_detail(opcode);
+}
+
+void look_at_access(const Warp& w, const Inst* inst, const AccessForm& form, Space space, std::uint64_t event,
+                    Seen& seen) {
+  const LaneAccess access = lane_access(w, inst, form, space);
+  if (access.lanes == 0) return;
+  std::uint64_t low = ~std::uint64_t{0}, high = 0;
+  for (std::uint32_t m = access.lanes; m != 0; m &= m - 1) {
+    low = std::min(low, access.address[std::countr_zero(m)]);
+    high = std::max(high, access.address[std::countr_zero(m)]);
+  }
+  const auto lanes = static_cast<std::uint8_t>(std::popcount(access.lanes));
+  const std::uint64_t span = std::min<std::uint64_t>(high - low + form.bytes, 0xffffffffu);
+  seen.accesses.push_back({event, low, static_cast<std::uint32_t>(span),
+                           static_cast<std::uint32_t>(lanes) * form.bytes, lanes,
+                           static_cast<std::uint8_t>(space == Space::kShared),
+                           static_cast<std::uint8_t>((form.reads ? 1 : 0) | (form.writes ? 2 : 0))});
+}
+
+void look_at_barrier(const Warp& w, const Inst* inst, Detail detail, std::uint64_t event, Seen& seen) {
+  const std::uint32_t lanes = active_lanes(w, inst);
+  if (lanes == 0) return;
+  const auto lane = static_cast<std::size_t>(std::countr_zero(lanes));
+  EventLog::Barrier made{event, 0, -1, 0, static_cast<std::uint8_t>(BarrierKind::kNamed)};
+  const std::string_view opcode = opcode_of(*w.program, static_cast<std::uint32_t>(inst - w.code));
+  seen.passes = opcode.find("wait") != std::string_view::npos ||
+                (detail == Detail::kNamedBarrier && opcode.find("arrive") == std::string_view::npos);
+  seen.lanes = lanes;
+  if (detail == Detail::kNamedBarrier) {
+    const auto* const number =
+        reinterpret_cast<const std::uint32_t*>(w.bank[inst->a >> 31] + (inst->a & ~kConstantRef));
+    made.object = number[lane];
+    if (made.object >= w.cta->barriers.size()) return;
+    made.phase = w.cta->barriers[made.object].phase;
+  } else if (detail == Detail::kClusterBarrier) {
+    made.kind = static_cast<std::uint8_t>(BarrierKind::kCluster);
+    made.phase = w.cluster->barrier.phase;
+  } else {
+    std::uint64_t addresses[32];
+    lane_addresses(w, inst, addresses);
+    made.kind = static_cast<std::uint8_t>(BarrierKind::kMbarrier);
+    made.object = static_cast<std::uint32_t>(addresses[lane]);
+    const std::uint32_t rank = made.object >> kSharedRankShift, offset = made.object & kSharedOffsetMask;
+    if (rank >= w.cluster->ctas.size() || offset + 8 > w.cluster->shared_bytes) return;
+    std::uint64_t word;
+    std::memcpy(&word, w.cluster->ctas[rank].shared + offset, sizeof word);
+    made.phase = word >> 63;
+  }
+  seen.barrier = made;
+}
+
+void look_at_tensor_memory(const Warp& w, const Inst* inst, Detail detail, std::uint64_t event, Seen& seen) {
+  if (detail == Detail::kTmemWait) return;
+  const std::uint32_t lanes = active_lanes(w, inst);
+  if (lanes == 0) return;
+  const int lane = first_lane(lanes);
+  EventLog::Tmem made{};
+  made.event = event;
+  made.done = -1;
+  made.cta_group = 1;
+  if (detail == Detail::kTmemAlloc || detail == Detail::kTmemDealloc) {
+    made.kind = detail == Detail::kTmemAlloc ? EventLog::Tmem::kAlloc : EventLog::Tmem::kDealloc;
+    made.cta_group = static_cast<std::uint8_t>(inst->target);
+    made.columns = static_cast<std::uint16_t>(lanes32(w, inst->b)[lane]);
+    made.lanes = TensorMemory::kLanes;
+    if (detail == Detail::kTmemDealloc) made.address = lanes32(w, inst->a)[lane];
+  } else {
+    const std::int64_t* const v = inst->extra->values.data();
+    const LdStForm form{static_cast<LdStShape>(v[0]), static_cast<int>(v[1]), v[2] != 0,
+                        static_cast<int>(v[3])};
+    made.kind = detail == Detail::kTmemLoad ? EventLog::Tmem::kLoad : EventLog::Tmem::kStore;
+    made.address = static_cast<std::uint32_t>(address_of(w, main_address(inst), lane));
+    made.columns = static_cast<std::uint16_t>(ld_st_columns(form));
+    made.lanes = static_cast<std::uint16_t>(ld_st_lanes(form));
+  }
+  seen.tmem = made;
+}
+
+}  // namespace
+
+std::vector<Detail> details_of(const Program& program, const std::vector<AccessForm>& forms) {
+  std::vector<Detail> details(forms.size());
+  std::vector<std::optional<Detail>> known(program.image->module().opcodes.size());  // by mnemonic
+  for (std::uint32_t pc = 0; pc < details.size(); ++pc) {
+    const std::uint32_t opcode = program.places[pc].opcode;
+    if (opcode == kNoIndex) continue;
+    if (!known[opcode]) known[opcode] = detail_of(program, pc, forms[pc]);
+    details[pc] = *known[opcode];
+  }
+  return details;
+}
+
+void look_ahead(const Warp& w, const Inst* inst, const AccessForm& form, Detail detail, std::uint64_t event,
+                Seen& seen) {
+  seen.accesses.clear();
+  seen.barrier.reset();
+  seen.tmem.reset();
+  if (detail == Detail::kAccess) {
+    look_at_access(w, inst, form, Space::kGlobal, event, seen);
+    look_at_access(w, inst, form, Space::kShared, event, seen);
+  } else if (detail <= Detail::kClusterBarrier) {
+    look_at_barrier(w, inst, detail, event, seen);
+  } else {
+    look_at_tensor_memory(w, inst, detail, event, seen);
+  }
+}
+
+std::uint32_t allocated_address(const Warp& w, const Inst* inst) {
+  const auto at = static_cast<std::uint32_t>(address_of(w, main_address(inst), first_lane(w.group_mask)));
+  std::uint32_t address;
+  std::memcpy(&address, w.cta->shared + (at & kSharedOffsetMask), sizeof address);
+  return address;
+}
+
+}  // namespace sglab::emu

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "observe/record/accesses.hpp"
+#include "observe/record/events.hpp"
+
+namespace sglab::emu {
+
+// What an event log keeps of an instruction besides that it was executed.
+enum class Detail : std::uint8_t {
+  kNone,
+  kAccess,
+  kNamedBarrier,
+  kMbarrier,
+  kClusterBarrier,
+  kTmemAlloc,
+  kTmemDealloc,
+  kTmemLoad,
+  kTmemStore,
+  kTmemWait,
+};
+
+// By instruction.
+std::vector<Detail> details_of(const Program& program, const std::vector<AccessForm>& forms);
+
+// What was seen of an instruction in front of its execution: addresses and phases are those that it finds.
+struct Seen {
+  std::vector<EventLog::Access> accesses;
+  std::optional<EventLog::Barrier> barrier;
+  std::optional<EventLog::Tmem> tmem;
+  bool passes = false;      // lanes go on behind a phase of the barrier
+  std::uint32_t lanes = 0;  // that do
+};
+
+void look_ahead(const Warp& warp, const Inst* inst, const AccessForm& form, Detail detail,
+                std::uint64_t event, Seen& seen);
+
+// Behind a tcgen05.alloc: the address that it was given.
+std::uint32_t allocated_address(const Warp& warp, const Inst* inst);
+
+}  // namespace sglab::emu

@@ -1,0 +1,292 @@
+#include "observe/debug/session.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "machine/engine/machine.hpp"
+#include "observe/sanitize/hot_loop.hpp"
+#include "observe/sanitize/sanitizer.hpp"
+
+namespace sglab::emu {
+namespace {
+
+constexpr std::uint64_t kShortestInterval = 1024;  // instructions between checkpoints
+constexpr std::size_t kBytesPerInstruction =
+    1600;  // looked through in the time an instruction takes, roughly
+constexpr std::size_t kMostCheckpoints = 64;
+constexpr std::size_t kMostCheckpointBytes = std::size_t{256} << 20;
+constexpr std::uint32_t kPollTicks = 1u << 16;
+
+}  // namespace
+
+Session::Session(std::shared_ptr<const Program> program, LaunchConfig config,
+                 std::function<bool()> interrupted)
+    : program_(std::move(program)),
+      interrupted_(std::move(interrupted)),
+      stepper_(*program_, std::move(config)),
+      breakpoints_(*program_) {
+  stepper_.follow_writers();
+  interval_ = std::max<std::uint64_t>(kShortestInterval, stepper_.memory_bytes() / kBytesPerInstruction);
+  keep();
+}
+
+template <class F>
+void Session::guarded(F f) {
+  if (fault_) throw LaunchFault(*fault_);
+  const Stepper::Running running(stepper_);
+  try {
+    f();
+  } catch (const LaunchFault& caught) {
+    fault_ = caught.fault;
+    if (Sanitizer* const sanitizer = stepper_.launch().sanitizer) sanitizer->failed(caught.fault);
+    throw;
+  }
+}
+
+void Session::keep() {
+  const Stepper::Saved* const before = checkpoints_.empty() ? nullptr : checkpoints_.back().get();
+  checkpoints_.push_back(stepper_.save(before));
+  checkpoint_bytes_ += checkpoints_.back()->memory.fresh_bytes();
+  if (checkpoints_.size() > kMostCheckpoints || checkpoint_bytes_ > kMostCheckpointBytes) thin();
+}
+
+// Every second checkpoint goes, and so does about half of their memory.
+void Session::thin() {
+  if (checkpoints_.size() < 3) return;
+  std::vector<Checkpoint> kept;
+  for (std::size_t i = 0; i < checkpoints_.size(); i += 2) kept.push_back(std::move(checkpoints_[i]));
+  checkpoints_ = std::move(kept);
+  checkpoint_bytes_ /= 2;
+  interval_ *= 2;
+}
+
+void Session::go_back(const Checkpoint& checkpoint) {
+  stepper_.restore(*checkpoint);
+  fault_.reset();
+  choice_ = static_cast<std::size_t>(
+      std::lower_bound(choices_.begin(), choices_.end(), checkpoint->ticks,
+                       [](const Choice& choice, std::uint64_t ticks) { return choice.ticks < ticks; }) -
+      choices_.begin());
+}
+
+// Whether the next tick is somebody's choice.
+bool Session::chosen() const {
+  return choice_ < choices_.size() && choices_[choice_].ticks == stepper_.ticks();
+}
+
+// The breakpoint that the next attempt meets, or 0.
+std::uint32_t Session::met() {
+  if (!chosen()) {
+    if (stepper_.next() == nullptr) return 0;
+    const Warp& w = *stepper_.turn_of();
+    return breakpoints_.before(stepper_, w, w, stepper_.next());
+  }
+  const Choice& choice = choices_[choice_];
+  const Warp& w = stepper_.cluster(choice.cluster)->warps[choice.slot];
+  Warp trial = w;
+  const Inst* const inst = choose(trial);
+  return inst == nullptr ? 0 : breakpoints_.before(stepper_, w, trial, inst);
+}
+
+// One tick of the history as it is known, or as the scheduler goes on.
+void Session::advance() {
+  const std::uint64_t before = stepper_.now();
+  if (chosen()) {
+    const Choice& choice = choices_[choice_++];
+    stepper_.force(stepper_.cluster(choice.cluster)->warps[choice.slot]);
+  } else {
+    stepper_.tick();
+  }
+  if (stepper_.now() != before && stepper_.now() >= checkpoints_.back()->now + interval_) keep();
+}
+
+void Session::force(Warp& w) {
+  const Choice choice{stepper_.ticks(), w.cluster->index, w.slot};
+  if (choice_ >= choices_.size() || choices_[choice_] != choice) rest_of_history_is_other(choice);
+  advance();
+}
+
+void Session::rest_of_history_is_other(const Choice& choice) {
+  choices_.resize(choice_);
+  choices_.push_back(choice);
+  std::erase_if(checkpoints_, [&](const Checkpoint& c) { return c->ticks > choice.ticks; });
+  if (stepper_.told() <= choice.ticks) return;
+  // The sanitizer knows the other history: it is told this one from the start.
+  stepper_.tell_again(*checkpoints_.front());
+  choice_ = 0;
+  while (stepper_.ticks() < choice.ticks) advance();
+}
+
+bool Session::interrupted() {
+  if (++until_poll_ < kPollTicks) return false;
+  until_poll_ = 0;
+  return interrupted_ && interrupted_();
+}
+
+void Session::check_limit() {
+  const std::uint64_t limit = stepper_.launch().config.max_instructions;
+  if (limit == 0 || stepper_.now() <= limit) return;
+  Fault fault;
+  fault.kind = "livelock";
+  if (stepper_.last().warp != nullptr)
+    locate(fault, *stepper_.last().warp,
+           static_cast<std::uint32_t>(stepper_.last().inst - program_->code.data()));
+  fault.message = "the launch has executed " + std::to_string(stepper_.now()) +
+                  " warp-instructions, more than its limit of " + std::to_string(limit);
+  const std::vector<Cluster*> running = stepper_.clusters();
+  fault.message += describe_hot_loop(*program_, stepper_.executions(), {running.begin(), running.end()});
+  throw LaunchFault(std::move(fault));
+}
+
+Stop Session::step(std::uint64_t count) {
+  Stop stop;
+  const std::uint64_t until = stepper_.now() + count;
+  guarded([&] {
+    while (stepper_.now() < until) {
+      if (stepper_.over()) return void(stop.reason = StopReason::kEnd);
+      advance();
+      check_limit();
+      if (interrupted()) return void(stop.reason = StopReason::kInterrupted);
+    }
+  });
+  return stop;
+}
+
+Stop Session::step_warp(std::int64_t cta_index, std::uint32_t index, std::uint64_t count,
+                        std::uint64_t most) {
+  Stop stop;
+  const std::uint64_t begin = stepper_.now();
+  guarded([&] {
+    while (count > 0) {
+      if (stepper_.now() - begin >= most) return void(stop.reason = StopReason::kLimit);
+      const Cta* const cta = find_cta(stepper_, cta_index);
+      if (cta == nullptr) return void(stop.reason = StopReason::kExited);
+      Warp& w = cta->cluster->warps[cta->first_warp + index];
+      if (w.group_count == 0) return void(stop.reason = StopReason::kExited);
+      const std::uint64_t before = stepper_.now();
+      const bool can_run = cta->cluster->runnable[w.slot / 64] >> (w.slot % 64) & 1;
+      if (can_run && stepper_.turn_of() != &w) {
+        force(w);
+      } else {
+        advance();
+      }
+      if (stepper_.now() != before && stepper_.last().warp == &w) --count;
+      check_limit();
+      if (interrupted()) return void(stop.reason = StopReason::kInterrupted);
+    }
+  });
+  return stop;
+}
+
+Stop Session::run(std::uint64_t most) {
+  Stop stop;
+  const std::uint64_t begin = stepper_.now();
+  guarded([&] {
+    breakpoints_.arm(stepper_);
+    const std::uint64_t start = stepper_.ticks();
+    while (!stepper_.over()) {
+      if (stepper_.ticks() != start && (stop.breakpoint = met()) != 0)
+        return void(stop.reason = StopReason::kBreakpoint);
+      if (stepper_.now() - begin >= most) return void(stop.reason = StopReason::kLimit);
+      advance();
+      check_limit();
+      if ((stop.breakpoint = breakpoints_.after(stepper_)) != 0)
+        return void(stop.reason = StopReason::kBreakpoint);
+      if (interrupted()) return void(stop.reason = StopReason::kInterrupted);
+    }
+    stop.reason = StopReason::kEnd;
+  });
+  return stop;
+}
+
+// Replays from a checkpoint up to `end` ticks and finds the last moment at which a breakpoint is met;
+// `inclusive`: also what has just happened at the end.
+Stop Session::last_stop_before(const Checkpoint& checkpoint, std::uint64_t end, bool inclusive,
+                               std::uint64_t& ticks) {
+  Stop found;
+  go_back(checkpoint);
+  breakpoints_.arm(stepper_);
+  guarded([&] {
+    while (stepper_.ticks() < end) {
+      if (const std::uint32_t id = met()) {
+        found = {StopReason::kBreakpoint, id};
+        ticks = stepper_.ticks();
+      }
+      advance();
+      const std::uint32_t id = breakpoints_.after(stepper_);
+      if (id != 0 && (inclusive || stepper_.ticks() < end)) {
+        found = {StopReason::kBreakpoint, id};
+        ticks = stepper_.ticks();
+      }
+      if (interrupted()) return void(found = {StopReason::kInterrupted, 0});
+    }
+  });
+  return found;
+}
+
+Stop Session::run_back() {
+  std::uint64_t end = stepper_.ticks(), ticks = 0;
+  bool inclusive = false;
+  const std::vector<Checkpoint> checkpoints = checkpoints_;
+  for (auto at = checkpoints.rbegin(); at != checkpoints.rend(); ++at) {
+    if ((*at)->ticks >= end) continue;
+    const Stop found = last_stop_before(*at, end, inclusive, ticks);
+    if (found.reason == StopReason::kBreakpoint) return_to(ticks);
+    if (found.reason != StopReason::kReached) return found;
+    end = (*at)->ticks;
+    inclusive = true;
+  }
+  go_back(checkpoints.front());
+  return {StopReason::kStart, 0};
+}
+
+LaunchReport Session::record(EventLog& log, std::optional<Fault>& fault) {
+  const std::uint64_t ticks = stepper_.ticks();
+  go_back(checkpoints_.front());
+  stepper_.mute(true);
+  try {
+    const Stepper::Running running(stepper_);
+    emu::record(stepper_, true, interrupted_, log);
+  } catch (const LaunchFault& caught) {
+    fault = caught.fault;
+  }
+  LaunchReport report = make_report(*program_, stepper_.executions());
+  stepper_.mute(false);
+  go_back(checkpoints_.front());
+  try {
+    return_to(ticks);
+  } catch (const LaunchFault&) {
+    // The session stands at this fault.
+  }
+  if (fault && fault->kind == "interrupted") throw LaunchFault(std::move(*fault));
+  return report;
+}
+
+Stop Session::seek(std::uint64_t position) {
+  const auto above =
+      std::upper_bound(checkpoints_.begin(), checkpoints_.end(), position,
+                       [](std::uint64_t at, const Checkpoint& checkpoint) { return at < checkpoint->now; });
+  const Checkpoint nearest = *(above - 1);
+  if (position < stepper_.now() || fault_ || nearest->ticks > stepper_.ticks()) go_back(nearest);
+  return step(position - stepper_.now());
+}
+
+Stop Session::return_to(std::uint64_t ticks) {
+  const auto above =
+      std::upper_bound(checkpoints_.begin(), checkpoints_.end(), ticks,
+                       [](std::uint64_t at, const Checkpoint& checkpoint) { return at < checkpoint->ticks; });
+  const Checkpoint nearest = *(above - 1);
+  if (ticks < stepper_.ticks() || fault_ || nearest->ticks > stepper_.ticks()) go_back(nearest);
+  Stop stop;
+  guarded([&] {
+    while (stepper_.ticks() < ticks) {
+      if (stepper_.over()) return void(stop.reason = StopReason::kEnd);
+      advance();
+      check_limit();
+      if (interrupted()) return void(stop.reason = StopReason::kInterrupted);
+    }
+  });
+  return stop;
+}
+
+}  // namespace sglab::emu

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "observe/debug/breakpoints.hpp"
+#include "observe/debug/stepper.hpp"
+#include "observe/record/events.hpp"
+
+namespace sglab::emu {
+
+enum class StopReason : std::uint8_t { kReached, kBreakpoint, kEnd, kExited, kInterrupted, kLimit, kStart };
+
+struct Stop {
+  StopReason reason = StopReason::kReached;
+  std::uint32_t breakpoint = 0;
+};
+
+// A launch under control, forwards and backwards.
+//
+// Its history is what the scheduler does by itself plus the choices of whoever steps; both repeat exactly, so
+// any earlier moment is the nearest checkpoint before it plus a replay. Positions are counted in executed
+// warp-instructions. Going forward after going back follows the same history, until another warp is chosen.
+class Session {
+ public:
+  // `interrupted` is asked now and then whether to stop.
+  Session(std::shared_ptr<const Program> program, LaunchConfig config, std::function<bool()> interrupted);
+
+  // Executes `count` warp-instructions, or up to the end.
+  Stop step(std::uint64_t count);
+  // `count` instructions of one warp. While it cannot go on, others run. kLimit: `most` were executed in all.
+  Stop step_warp(std::int64_t cta, std::uint32_t warp, std::uint64_t count, std::uint64_t most = kNoLimit);
+  // Up to a breakpoint or the end. kLimit: `most` were executed.
+  Stop run(std::uint64_t most = kNoLimit);
+  // Back to the last moment at which run() would have stopped, or to the start.
+  Stop run_back();
+  // To any position, back or forth. kEnd: the launch is shorter than that.
+  Stop seek(std::uint64_t position);
+  // To the very moment at which the stepper had made so many ticks. Positions are coarser: attempts that fail
+  // and choices of warps lie between them.
+  Stop return_to(std::uint64_t ticks);
+
+  static constexpr std::uint64_t kNoLimit = ~std::uint64_t{0};
+
+  // The events of the whole launch as it goes by itself, whatever warps were chosen; up to a fault if it has
+  // one. The session stays where it is.
+  LaunchReport record(EventLog& log, std::optional<Fault>& fault);
+
+  // A fault during any of these is thrown as LaunchFault and stays until the session goes back.
+  const std::optional<Fault>& fault() const { return fault_; }
+  const Stepper& stepper() const { return stepper_; }
+  Breakpoints& breakpoints() { return breakpoints_; }
+  std::size_t checkpoints() const { return checkpoints_.size(); }
+  std::size_t checkpoint_bytes() const { return checkpoint_bytes_; }
+
+ private:
+  struct Choice {
+    std::uint64_t ticks;
+    std::uint64_t cluster;
+    std::uint32_t slot;
+    bool operator==(const Choice&) const = default;
+  };
+  using Checkpoint = std::shared_ptr<const Stepper::Saved>;
+
+  template <class F>
+  void guarded(F f);
+  void advance();
+  void force(Warp& warp);
+  bool chosen() const;
+  std::uint32_t met();
+  void rest_of_history_is_other(const Choice& choice);
+  void keep();
+  void thin();
+  void go_back(const Checkpoint& checkpoint);
+  Stop last_stop_before(const Checkpoint& checkpoint, std::uint64_t end, bool inclusive,
+                        std::uint64_t& ticks);
+  bool interrupted();
+  void check_limit();
+
+  std::shared_ptr<const Program> program_;
+  std::function<bool()> interrupted_;
+  Stepper stepper_;
+  Breakpoints breakpoints_;
+  std::optional<Fault> fault_;
+  std::vector<Choice> choices_;
+  std::size_t choice_ = 0;  // the next one to come
+  std::vector<Checkpoint> checkpoints_;
+  std::uint64_t interval_ = 0;
+  std::size_t checkpoint_bytes_ = 0;
+  std::uint32_t until_poll_ = 0;
+};
+
+}  // namespace sglab::emu

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "machine/engine/warp.hpp"
+#include "machine/front/types.hpp"
+#include "machine/program/program.hpp"
+
+namespace sglab::emu {
+
+// How an instruction touches global or shared memory by addresses in its own operand. Space::kReg: it does
+// not.
+struct AccessForm {
+  Space space = Space::kReg;  // kGeneric: the address tells
+  std::uint8_t bytes = 0;     // per lane
+  bool reads = false, writes = false;
+};
+
+// By instruction. Loads, stores, atomics and reductions; what asynchronous operations do is not in their
+// instruction's operands.
+std::vector<AccessForm> access_forms(const Program& program);
+AccessForm access_form(const Program& program, std::uint32_t pc);
+
+// Lanes that an instruction will run for: the group's, less those that its guard excludes.
+std::uint32_t active_lanes(const Warp& warp, const Inst* inst);
+
+// The addresses of lanes about to access a space. Shared addresses carry the CTA's rank.
+struct LaneAccess {
+  std::uint32_t lanes = 0;
+  std::uint64_t address[32];
+};
+LaneAccess lane_access(const Warp& warp, const Inst* inst, const AccessForm& form, Space space);
+
+// The same for shared memory, and for matrix moves, where lanes address rows of 16 bytes; `form` becomes
+// theirs.
+LaneAccess shared_access(const Warp& warp, const Inst* inst, AccessForm& form);
+
+// The mnemonic with its modifiers; empty for instructions the decoder added.
+std::string_view opcode_of(const Program& program, std::uint32_t pc);
+
+}  // namespace sglab::emu

@@ -1,0 +1,291 @@
+#include "observe/sanitize/barriers.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "machine/async/operations.hpp"
+#include "machine/engine/fault.hpp"
+#include "machine/memory/aperture.hpp"
+#include "machine/ops/operands.hpp"
+
+namespace sglab::emu {
+namespace {
+
+std::uint32_t rank_of(std::uint64_t address) {
+  return static_cast<std::uint32_t>(address >> kSharedRankShift);
+}
+
+std::uint32_t pc_of(const Actor& actor) {
+  return static_cast<std::uint32_t>(actor.inst - actor.warp->code);
+}
+
+bool somebody_waits(const Cluster& cluster, std::uint32_t address) {
+  for (const Warp& w : cluster.warps) {
+    for (std::uint32_t i = 0; i < w.group_count; ++i) {
+      if (w.groups[i].wait == Wait::kMbarrier && w.groups[i].key == address) return true;
+    }
+  }
+  return false;
+}
+
+// The mbarriers that an operation signals.
+template <class F>
+void for_each_signalled(const Cluster& cluster, const AsyncOp& op, F f) {
+  if (op.signalled == 0) return f(op.mbarrier);
+  for (std::uint32_t rank = 0; rank < cluster.ctas.size(); ++rank) {
+    if ((op.signalled >> rank & 1u) != 0) f(rank << kSharedRankShift | (op.mbarrier & kSharedOffsetMask));
+  }
+}
+
+}  // namespace
+
+void BarrierSanitizer::launched(const Launch&) {
+  states_.clear();
+  misuse_.clear();
+}
+
+void BarrierSanitizer::cluster_started(const Cluster& cluster) {
+  states_[cluster.index] = {};
+  states_[cluster.index].exits.resize(cluster.ctas.size());
+}
+
+// In place of an mbarrier's address: a named barrier lies nowhere in memory.
+constexpr std::uint32_t kNamed = ~0u;
+
+void BarrierSanitizer::report(const char* kind, std::string message, const Party& at, const Party& other,
+                              const char* other_did, std::uint32_t address) {
+  Finding finding;
+  finding.detector = "barriers";
+  finding.kind = kind;
+  finding.message = std::move(message);
+  finding.at = at;
+  finding.other = other;
+  finding.other_did = other_did;
+  if (address != kNamed) {
+    finding.space = "shared";
+    finding.address = address;
+    finding.bytes = 8;
+  }
+  findings.report(std::move(finding));
+}
+
+const std::set<Arriver>* BarrierSanitizer::arrivers(const Cluster& cluster, std::uint32_t address) const {
+  const auto state = states_.find(cluster.index);
+  if (state == states_.end()) return nullptr;
+  const auto object = state->second.objects.find(address);
+  return object == state->second.objects.end() ? nullptr : &object->second.arrivers;
+}
+
+// The objects that this warp has initialised and that are not known to everybody yet.
+template <class F>
+void BarrierSanitizer::for_each_own(const Actor& actor, F f) {
+  for (auto& [address, object] : of(actor).objects) {
+    if (object.alive && object.initialiser == actor.warp->slot && !(object.published && object.released))
+      f(object);
+  }
+}
+
+void BarrierSanitizer::fenced(const Actor& actor, const Fence& fence) {
+  const bool cluster_wide = fence.kind == Fence::Kind::kMbarrierInit ||
+                            (fence.kind == Fence::Kind::kThread && fence.scope != Scope::kCta);
+  if (cluster_wide) for_each_own(actor, [](Object& object) { object.fenced = true; });
+}
+
+void BarrierSanitizer::arrived(const Actor& actor, const BarrierUse& use) {
+  const bool cluster = use.number == kClusterBarrierNumber;
+  for_each_own(actor, [&](Object& object) {
+    object.published = true;
+    object.released = object.released || (cluster && (object.fenced || use.order != Order::kRelaxed));
+  });
+  if (cluster) return;
+  Named& named = of(actor).named[actor.warp->cta->rank * 32 + use.number];
+  if (named.arrivals.empty() || named.phase != use.phase) {
+    named.arrivals.clear();
+    named.first = party(actor);
+  }
+  named.phase = use.phase;
+  const auto [known, fresh] = named.arrivals.try_emplace(actor.warp->slot, party(actor));
+  if (fresh) return;
+  if ((known->second.lanes & actor.lanes) != 0) {
+    report("barrier_arrived_twice",
+           "a warp arrives twice in one phase of barrier " + std::to_string(use.number), party(actor),
+           known->second, "arrived first", kNamed);
+  }
+  known->second.lanes |= actor.lanes;
+}
+
+void BarrierSanitizer::check_use(const Actor& actor, const MbarrierEvent& event, const Object& object) {
+  if (actor.warp->slot == object.initialiser) return;
+  const bool remote = rank_of(event.address) != actor.warp->cta->rank;
+  if (remote ? object.released : object.published) return;
+  const std::string name = "the mbarrier at shared address " + hex(event.address);
+  report("mbarrier_unpublished",
+         remote ? name +
+                      " is used by another CTA, but its initialisation was not released to the cluster "
+                      "(fence.mbarrier_init and a cluster barrier)"
+                : name + " is used by another warp, but the one that initialised it has met nobody since",
+         party(actor), object.init, "initialised it", event.address);
+}
+
+// init or inval of an object in use.
+void BarrierSanitizer::check_replaced(const Actor& actor, const MbarrierEvent& event, const Object& object) {
+  if (!object.alive) return;
+  const Mbarrier before = Mbarrier::load(event.before);
+  const bool waited = somebody_waits(*actor.warp->cluster, event.address);
+  if (!waited && object.in_flight.empty() && before.pending == before.expected && before.tx_count == 0)
+    return;
+  const bool init = event.op == MbarrierUse::Op::kInit;
+  std::string why = waited                      ? "somebody waits for it"
+                    : !object.in_flight.empty() ? "operations in flight signal it"
+                                                : "its phase has begun";
+  report(init ? "mbarrier_reinitialised" : "mbarrier_invalidated_in_use",
+         "the mbarrier at shared address " + hex(event.address) +
+             (init ? " is initialised anew while " : " is invalidated while ") + why,
+         party(actor), object.last, "used it last", event.address);
+}
+
+void BarrierSanitizer::note(const Actor& actor, const MbarrierEvent& event, Object& object) {
+  const Party here = party(actor);
+  object.last = here;
+  switch (event.op) {
+    case MbarrierUse::Op::kArrive:
+      object.arrival = here;
+      if (event.tx != 0) object.expect = here;
+      object.arrivers.insert({actor.warp->slot, pc_of(actor)});
+      return;
+    case MbarrierUse::Op::kExpect:
+      object.expect = here;
+      return;
+    case MbarrierUse::Op::kCompleteTx:
+      object.complete = here;
+      object.arrivers.insert({actor.warp->slot, pc_of(actor)});
+      return;
+    default:
+      return;
+  }
+}
+
+void BarrierSanitizer::mbarrier(const Actor& actor, const MbarrierEvent& event) {
+  Object& object = of(actor).objects[event.address];
+  if (actor.operation != 0) object.in_flight.erase(actor.operation);
+  if (is_misuse(event.status) && event.status != MbarrierStatus::kInitOfLiveObject) {
+    misuse_ = mbarrier_status_name(event.status);
+    misuser_ = party(actor);
+    misused_address_ = event.address;
+    const bool gone = event.status == MbarrierStatus::kUninitialised;
+    misused_by_ = gone ? object.inval : object.arrival;
+    misused_did_ = gone ? "invalidated it" : "arrived before";
+    return;
+  }
+  if (event.op == MbarrierUse::Op::kInit) {
+    check_replaced(actor, event, object);
+    std::set<Arriver> arrivers = std::move(object.arrivers);
+    object = {};
+    object.arrivers = std::move(arrivers);
+    object.alive = true;
+    object.initialiser = actor.warp->slot;
+    object.init = object.last = party(actor);
+    return;
+  }
+  if (event.op == MbarrierUse::Op::kInval) {
+    check_replaced(actor, event, object);
+    object.alive = false;
+    object.inval = party(actor);
+    return;
+  }
+  if (object.alive) check_use(actor, event, object);
+  check_alive(actor, event.address, false);
+  // Who tells others by an mbarrier or in some other way has published what it did before.
+  if (actor.operation == 0 && event.op == MbarrierUse::Op::kArrive)
+    for_each_own(actor, [](Object& own) { own.published = own.released = true; });
+  note(actor, event, object);
+}
+
+void BarrierSanitizer::issued(const Actor& actor, const AsyncOp& op) {
+  if (op.mbarrier == kNoMbarrier || op.kind == AsyncOp::Kind::kArrival) return;
+  for_each_signalled(*actor.warp->cluster, op,
+                     [&](std::uint32_t address) { of(actor).objects[address].in_flight.insert(op.id); });
+}
+
+void BarrierSanitizer::performed(const Actor& actor, const AsyncOp&, const Footprint& footprint) {
+  // One look at each CTA will do.
+  std::uint32_t seen = 0;
+  for (const auto* const ranges : {&footprint.reads, &footprint.writes}) {
+    for (const Range& range : *ranges) {
+      if (range.space != Space::kShared || (seen >> rank_of(range.address) & 1u) != 0) continue;
+      seen |= 1u << rank_of(range.address);
+      check_alive(actor, range.address, true);
+    }
+  }
+}
+
+// Whether the CTA whose shared memory is touched still runs.
+void BarrierSanitizer::check_alive(const Actor& actor, std::uint64_t address, bool own_matters) {
+  const Cta& owner = actor.warp->cluster->ctas[rank_of(address)];
+  if (owner.live_lanes != 0) return;
+  if (&owner == actor.warp->cta && !own_matters) return;
+  const bool own = &owner == actor.warp->cta;
+  report(
+      own ? "exit_in_flight" : "peer_exited",
+      own ? "an asynchronous operation touches shared memory at " + hex(address) + " after its CTA has exited"
+          : "shared memory at " + hex(address) + " of another CTA is touched after that CTA has exited",
+      party(actor), of(actor).exits[owner.rank], "exited", static_cast<std::uint32_t>(address));
+}
+
+void BarrierSanitizer::accessed(const Actor& actor, const Access& access) {
+  const Cluster& cluster = *actor.warp->cluster;
+  const bool tells = access.writes && (access.atomic || access.order != Order::kWeak);
+  if (tells) for_each_own(actor, [](Object& object) { object.published = object.released = true; });
+  if (access.space != Space::kShared || cluster.ctas.size() == 1) return;
+  const std::uint64_t first = access.address[first_lane(access.lanes) & 31];
+  if (rank_of(first) != actor.warp->cta->rank) check_alive(actor, first, false);
+}
+
+void BarrierSanitizer::exited(const Actor& actor) {
+  of(actor).exits[actor.warp->cta->rank] = party(actor);
+}
+
+void BarrierSanitizer::cluster_finished(const Cluster& cluster) {
+  for (const auto& [address, object] : states_[cluster.index].objects) {
+    if (!object.alive) continue;
+    std::uint64_t word;
+    std::memcpy(&word, cluster.ctas[rank_of(address)].shared + (address & kSharedOffsetMask), sizeof word);
+    const Mbarrier state = Mbarrier::load(word);
+    if (!state.valid || state.tx_count == 0) continue;  // or its memory has become something else
+    const bool missing = state.tx_count > 0;
+    const std::string bytes = std::to_string(std::abs(state.tx_count)) + " bytes";
+    report("mbarrier_tx_count",
+           "at the end of the CTA, " + bytes + (missing ? " have not arrived" : " have arrived unexpected") +
+               " at the mbarrier at shared address " + hex(address),
+           missing ? object.expect : object.complete, missing ? object.complete : object.expect,
+           missing ? "brought bytes last" : "expected bytes last", address);
+  }
+  states_.erase(cluster.index);
+}
+
+void BarrierSanitizer::explain(const Fault& fault, Finding& finding) {
+  if (fault.kind == "mbarrier" && !misuse_.empty()) {
+    finding.detector = "barriers";
+    finding.kind = "mbarrier_" + misuse_;
+    finding.at = misuser_;
+    finding.other = misused_by_;
+    finding.other_did = misused_did_;
+    finding.space = "shared";
+    finding.address = misused_address_;
+    finding.bytes = 8;
+  } else if (fault.kind == "barrier") {
+    finding.detector = "barriers";
+    finding.kind = "barrier_count";
+    for (const auto& [index, state] : states_) {
+      for (const auto& [key, named] : state.named) {
+        if (named.first.cta != finding.at.cta || named.arrivals.empty()) continue;
+        if (finding.other.cta >= 0 && named.first.position < finding.other.position) continue;
+        finding.other = named.first;
+        finding.other_did = "arrived first";
+      }
+    }
+  }
+}
+
+}  // namespace sglab::emu

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <vector>
+
+#include "observe/sanitize/observer.hpp"
+
+namespace sglab::emu {
+
+// Who has arrived at an object so far in a launch, and at which instruction: a guess at who will.
+struct Arriver {
+  std::uint32_t slot;  // of the warp in its cluster
+  std::uint32_t pc;
+  auto operator<=>(const Arriver&) const = default;
+};
+
+// Finds misuse of mbarriers, named barriers and the memory of CTAs that have exited.
+class BarrierSanitizer final : public Observer {
+ public:
+  explicit BarrierSanitizer(Findings& findings) : Observer(findings) {}
+
+  void launched(const Launch& launch) override;
+  void cluster_started(const Cluster& cluster) override;
+  void cluster_finished(const Cluster& cluster) override;
+  void exited(const Actor& actor) override;
+  void accessed(const Actor& actor, const Access& access) override;
+  void fenced(const Actor& actor, const Fence& fence) override;
+  void arrived(const Actor& actor, const BarrierUse& use) override;
+  void mbarrier(const Actor& actor, const MbarrierEvent& event) override;
+  void issued(const Actor& actor, const AsyncOp& op) override;
+  void performed(const Actor& actor, const AsyncOp& op, const Footprint& footprint) override;
+  void explain(const Fault& fault, Finding& finding) override;
+
+  // Arrivals at the mbarrier at an address so far; nullptr: none.
+  const std::set<Arriver>* arrivers(const Cluster& cluster, std::uint32_t address) const;
+
+ private:
+  struct Object {
+    bool alive = false;
+    std::uint32_t initialiser = 0;          // slot
+    bool published = false;                 // to the initialiser's CTA
+    bool fenced = false, released = false;  // for the cluster: the fence, and the arrival behind it
+    std::set<std::uint64_t> in_flight;      // operations that are to signal it, by number
+    Party init, inval, last, arrival, expect, complete;
+    std::set<Arriver> arrivers;
+  };
+  struct Named {
+    std::uint64_t phase = 0;
+    std::map<std::uint32_t, Party> arrivals;  // by slot, of this phase
+    Party first;
+  };
+  struct State {
+    std::unordered_map<std::uint32_t, Object> objects;  // by address
+    std::map<std::uint32_t, Named> named;               // by rank * 32 + number
+    std::vector<Party> exits;                           // the last of each CTA, by rank
+  };
+  State& of(const Actor& actor) { return states_[actor.warp->cluster->index]; }
+  template <class F>
+  void for_each_own(const Actor& actor, F f);
+  void check_use(const Actor& actor, const MbarrierEvent& event, const Object& object);
+  void check_replaced(const Actor& actor, const MbarrierEvent& event, const Object& object);
+  void note(const Actor& actor, const MbarrierEvent& event, Object& object);
+  void check_alive(const Actor& actor, std::uint64_t address, bool own_matters);
+  void report(const char* kind, std::string message, const Party& at, const Party& other,
+              const char* other_did, std::uint32_t address);
+
+  std::unordered_map<std::uint64_t, State> states_;  // by Cluster::index
+  Party misuser_, misused_by_;                       // of the operation that was refused last
+  std::string misuse_, misused_did_;
+  std::uint32_t misused_address_ = 0;
+};
+
+}  // namespace sglab::emu

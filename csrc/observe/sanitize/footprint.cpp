@@ -1,0 +1,235 @@
+#include "observe/sanitize/footprint.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "machine/async/box_rows.hpp"
+#include "machine/memory/aperture.hpp"
+#include "machine/tensor/mma_panels.hpp"
+#include "machine/tensor/wgmma.hpp"
+
+namespace sglab::emu {
+namespace {
+
+// Appends a range; ranges side by side become one, in whichever order a swizzle leads through them.
+void add(std::vector<Range>& ranges, Space space, std::uint64_t address, std::uint32_t bytes) {
+  if (bytes == 0) return;
+  if (!ranges.empty() && ranges.back().space == space && ranges.back().warps == 0xf) {
+    Range& last = ranges.back();
+    if (last.address + last.bytes == address || address + bytes == last.address) {
+      last.address = std::min(last.address, address);
+      last.bytes += bytes;
+      return;
+    }
+  }
+  ranges.push_back({space, address, bytes});
+}
+
+std::uint64_t window(std::uint32_t rank) {
+  return std::uint64_t{rank} << kSharedRankShift;
+}
+
+// The CTAs that get a multicast copy's data.
+template <class F>
+void for_each_target(const Cluster& cluster, const BulkOperation& op, F f) {
+  const std::uint32_t own = op.shared >> kSharedRankShift;
+  for (std::uint32_t rank = 0; rank < cluster.ctas.size(); ++rank) {
+    if (op.multicast != 0 ? (op.multicast >> rank & 1u) != 0 : rank == own) f(rank);
+  }
+}
+
+void add_box_rows(std::vector<Range>& ranges, const BulkOperation& op) {
+  for_each_box_row(op.map, op.box, [&](const BoxRow& row) {
+    if (row.inside_end > row.inside_begin)
+      add(ranges, Space::kGlobal, row.global_address,
+          global_bytes(op.map.type, row.inside_end - row.inside_begin));
+  });
+}
+
+void add_operand(std::vector<Range>& ranges, std::uint32_t rank, const SmemDescriptor& descriptor,
+                 const OperandShape& shape) {
+  ranges.reserve(ranges.size() + static_cast<std::size_t>(shape.rows) + static_cast<std::size_t>(shape.k));
+  for_each_operand_chunk(descriptor, shape, [&](std::uint32_t address) {
+    add(ranges, Space::kShared, window(rank) + address, 16);
+  });
+}
+
+std::uint32_t count(int value) {
+  return static_cast<std::uint32_t>(value);
+}
+
+void add_mma(Footprint& f, const TensorOperation& op) {
+  const Tcgen05Mma& mma = op.mma;
+  const InstructionDescriptor& d = mma.descriptor;
+  const int stored_k = d.sparse ? d.k / 2 : d.k;
+  const bool packed = is_four_bit(d.kind);
+  for (std::uint32_t cta = 0; cta < op.cta_group; ++cta) {
+    const std::uint32_t rank = op.cta + cta;
+    if (mma.a_smem)
+      add_operand(f.reads, rank, *mma.a_smem, {d.a_type, d.a_major, d.m / mma.cta_group, stored_k, packed});
+    add_operand(f.reads, rank, mma.b_smem, {d.b_type, d.b_major, d.n / mma.cta_group, d.k, packed});
+    if (is_block_scaled(d.kind)) {
+      f.tmem_reads.push_back(
+          {rank, 0, TensorMemory::kLanes, mma.scale_a.column, count((d.m / mma.cta_group + 31) / 32)});
+      f.tmem_reads.push_back(
+          {rank, 0, TensorMemory::kLanes, mma.scale_b.column, count((accumulator_columns(mma) + 31) / 32)});
+    }
+    if (d.sparse)
+      f.tmem_reads.push_back(
+          {rank, 0, TensorMemory::kLanes, mma.sparsity_metadata.column, d.kind <= MmaKind::kTf32 ? 1u : 2u});
+  }
+  const DatapathLayout layout = datapath_layout(d.m, d.n, mma.cta_group, mma.weight_stationary, d.sparse);
+  for (int i = 0; i < layout.block_count; ++i) {
+    const DatapathBlock& block = layout.blocks[static_cast<std::size_t>(i)];
+    const TmemRange cells{op.cta + count(block.cta), mma.d.lane + count(block.lane), count(block.rows),
+                          mma.d.column, count(block.columns)};
+    if (mma.enable_input_d) f.tmem_reads.push_back(cells);
+    f.tmem_writes.push_back(cells);
+    if (!mma.a_smem)
+      f.tmem_reads.push_back({cells.rank, cells.lane, cells.lanes, mma.a_tmem.column,
+                              count(tmem_a_columns(d.a_type, packed, stored_k))});
+  }
+}
+
+void add_copy(Footprint& f, const TensorOperation& op) {
+  const bool few_rows = op.shape == CopyShape::k4x256b;
+  const int rows = few_rows                                                                     ? 4
+                   : op.shape == CopyShape::k32x128bWarpx4                                      ? 32
+                   : op.shape == CopyShape::k64x128b0213 || op.shape == CopyShape::k64x128b0123 ? 64
+                                                                                                : 128;
+  const int columns = copy_columns(op.shape);
+  const ChunkAddress chunk(op.source, Major::kK);
+  for (std::uint32_t rank = op.cta; rank < op.cta + op.cta_group; ++rank) {
+    for (int row = 0; row < rows; ++row) {
+      for (int i = 0; i < columns / 4; ++i)
+        add(f.reads, Space::kShared, window(rank) + chunk(count(row), count(i)), 16);
+    }
+    if (few_rows) {
+      for (std::uint32_t lane = 0; lane < 4; ++lane)
+        f.tmem_writes.push_back({rank, op.address.lane + 32 * lane, 1, op.address.column, count(columns)});
+    } else {
+      f.tmem_writes.push_back(
+          {rank, op.address.lane, TensorMemory::kLanes, op.address.column, count(columns)});
+    }
+  }
+}
+
+}  // namespace
+
+AsyncOp async_op(const BulkOperation& op) {
+  return {op.issuer.operation, AsyncOp::Kind::kBulk, Proxy::kAsync,
+          op.mbarrier,         op.signalled,         op.mbarrier == kNoMbarrier};
+}
+
+AsyncOp async_op(const TensorOperation& op) {
+  constexpr AsyncOp::Kind kKinds[] = {AsyncOp::Kind::kMma, AsyncOp::Kind::kTmemCopy,
+                                      AsyncOp::Kind::kTmemShift};
+  return {op.issuer.operation, kKinds[static_cast<unsigned>(op.kind)], Proxy::kAsync, kNoMbarrier};
+}
+
+AsyncOp async_op(const TensorCommit& commit) {
+  return {commit.issuer.operation, AsyncOp::Kind::kCommit, Proxy::kAsync, commit.mbarrier, commit.multicast};
+}
+
+AsyncOp async_op(const SmallCopy& copy) {
+  const auto first = static_cast<std::size_t>(std::countr_zero(copy.mask | 1u << 31));
+  const bool arrival = copy.bytes == 0;
+  return {copy.issuer.operation, arrival ? AsyncOp::Kind::kArrival : AsyncOp::Kind::kCpAsync, Proxy::kGeneric,
+          arrival ? copy.shared[first] : kNoMbarrier};
+}
+
+Footprint footprint_of(const Cluster& cluster, const BulkOperation& op, std::uint32_t) {
+  using Kind = BulkOperation::Kind;
+  Footprint f;
+  switch (op.kind) {
+    case Kind::kLoadBox:
+      add_box_rows(f.reads, op);
+      for_each_target(cluster, op, [&](std::uint32_t rank) {
+        add(f.writes, Space::kShared, window(rank) + (op.shared & kSharedOffsetMask),
+            box_bytes(op.map, op.box));
+      });
+      break;
+    case Kind::kStoreBox:
+    case Kind::kReduceBox:
+      add(f.reads, Space::kShared, op.shared, box_bytes(op.map, op.box));
+      add_box_rows(f.writes, op);
+      f.atomic = op.kind == Kind::kReduceBox;
+      break;
+    case Kind::kGlobalToShared:
+      add(f.reads, Space::kGlobal, op.global, op.bytes);
+      for_each_target(cluster, op, [&](std::uint32_t rank) {
+        add(f.writes, Space::kShared, window(rank) + (op.shared & kSharedOffsetMask), op.bytes);
+      });
+      break;
+    case Kind::kSharedToGlobal:
+    case Kind::kReduceToGlobal:
+      add(f.reads, Space::kShared, op.shared, op.bytes);
+      add(f.writes, Space::kGlobal, op.global, op.bytes);
+      f.atomic = op.kind == Kind::kReduceToGlobal;
+      break;
+    case Kind::kSharedToShared:
+    case Kind::kReduceToShared:
+      add(f.reads, Space::kShared, op.source, op.bytes);
+      add(f.writes, Space::kShared, op.shared, op.bytes);
+      f.atomic = op.kind == Kind::kReduceToShared;
+      break;
+    case Kind::kStoreWords:
+      add(f.writes, Space::kShared, op.shared, op.bytes);
+      break;
+  }
+  return f;
+}
+
+Footprint footprint_of(const Cluster&, const TensorOperation& op, std::uint32_t) {
+  Footprint f;
+  switch (op.kind) {
+    case TensorOperation::Kind::kMma:
+      add_mma(f, op);
+      break;
+    case TensorOperation::Kind::kCopy:
+      add_copy(f, op);
+      break;
+    case TensorOperation::Kind::kShift:
+      for (std::uint32_t rank = op.cta; rank < op.cta + op.cta_group; ++rank) {
+        f.tmem_reads.push_back({rank, op.address.lane, 32, op.address.column, 8});
+        f.tmem_writes.push_back({rank, op.address.lane, 31, op.address.column, 8});
+      }
+      break;
+  }
+  return f;
+}
+
+Footprint footprint_of(const Cluster&, const SmallCopy& copy, std::uint32_t lanes) {
+  Footprint f;
+  if (copy.bytes == 0) return f;
+  for (; lanes != 0; lanes &= lanes - 1) {
+    const auto lane = static_cast<std::size_t>(std::countr_zero(lanes));
+    add(f.reads, Space::kGlobal, copy.global[lane], copy.source_bytes[lane]);
+    add(f.writes, Space::kShared, copy.shared[lane], copy.bytes);
+  }
+  return f;
+}
+
+Footprint footprint_of(std::uint32_t rank, const Wgmma& op) {
+  Footprint f;
+  if (op.a_smem) {
+    // Each warp reads the sixteen rows of A that its own rows of D need.
+    const ChunkAddress address(*op.a_smem, op.a_major);
+    const bool k_major = op.a_major == Major::kK;
+    const int per_chunk = elements_per_chunk(op.a_type, false);
+    for (int warp = 0; warp < 4; ++warp) {
+      const std::size_t first = f.reads.size();
+      for (int line = k_major ? 16 * warp : 0; line < (k_major ? 16 * warp + 16 : op.k); ++line) {
+        const int begin = k_major ? 0 : 16 * warp, end = k_major ? op.k : 16 * warp + 16;
+        for (int chunk = begin / per_chunk; chunk * per_chunk < end; ++chunk)
+          f.reads.push_back({Space::kShared, window(rank) + address(count(line), count(chunk)), 16});
+      }
+      for (std::size_t i = first; i < f.reads.size(); ++i)
+        f.reads[i].warps = static_cast<std::uint8_t>(1 << warp);
+    }
+  }
+  add_operand(f.reads, rank, op.b_smem, {op.b_type, op.b_major, op.n, op.k, false});
+  return f;
+}
+
+}  // namespace sglab::emu

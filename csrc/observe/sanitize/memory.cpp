@@ -1,0 +1,205 @@
+#include "observe/sanitize/memory.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "machine/memory/aperture.hpp"
+#include "machine/ops/operands.hpp"
+#include "machine/tensor/tmem_transfer.hpp"
+
+namespace sglab::emu {
+
+MemorySanitizer::MemorySanitizer(Findings& findings, std::shared_ptr<MarkedMemory> marked)
+    : Observer(findings), marked_(std::move(marked)), taint_(findings) {}
+
+void MemorySanitizer::launched(const Launch& launch) {
+  launch_ = &launch;
+  memories_.clear();
+  cached_index_ = ~std::uint64_t{0};
+  seen_.clear();
+  found_bad_ = false;
+  taint_.launched(*launch.program);
+}
+
+void MemorySanitizer::cluster_started(const Cluster& cluster) {
+  Memories& m = memories_[cluster.index];
+  m = {};
+  const Program& program = *cluster.program;
+  for (std::size_t rank = 0; rank < cluster.ctas.size(); ++rank) {
+    m.shared.emplace_back(cluster.shared_bytes);
+    m.shared.back().set(0, kSharedReserved);
+  }
+  m.tensor.resize(cluster.ctas.size());
+  for (std::size_t slot = 0; slot < cluster.warps.size() && program.local_bytes != 0; ++slot) {
+    ByteFlags& flags = m.local.emplace_back(std::size_t{32} * program.local_bytes);
+    // Calls copy parameters and results without being seen.
+    for (const ProgramFunction& function : program.functions) {
+      for (const auto* const slots : {&function.parameters, &function.returns}) {
+        for (const ParameterSlot& one : *slots) {
+          for (std::uint64_t lane = 0; lane < 32; ++lane)
+            flags.set(lane * program.local_bytes + one.offset, one.bytes);
+        }
+      }
+    }
+  }
+  taint_.cluster_started(cluster);
+}
+
+void MemorySanitizer::cluster_finished(const Cluster& cluster) {
+  memories_.erase(cluster.index);
+  cached_index_ = ~std::uint64_t{0};
+  taint_.cluster_finished(cluster);
+}
+
+CellFlags& MemorySanitizer::cells(const Cluster& cluster, std::uint32_t rank) {
+  std::unique_ptr<CellFlags>& flags = of(cluster).tensor[rank];
+  if (flags == nullptr) flags = std::make_unique<CellFlags>();
+  return *flags;
+}
+
+bool MemorySanitizer::initialised(const Warp& w, Space space, int lane, std::uint64_t address,
+                                  std::uint32_t bytes) {
+  switch (space) {
+    case Space::kShared:
+      return of(w).shared[rank_of(address)].all(offset_of(address), bytes);
+    case Space::kLocal:
+      return local_of(w).all(static_cast<std::uint64_t>(lane) * w.program->local_bytes + address, bytes);
+    case Space::kGlobal:
+      return marked_ == nullptr || marked_->empty() || marked_->initialised(address, bytes);
+    default:
+      return true;
+  }
+}
+
+void MemorySanitizer::written(const Warp& w, Space space, int lane, std::uint64_t address,
+                              std::uint32_t bytes) {
+  switch (space) {
+    case Space::kShared:
+      return of(w).shared[rank_of(address)].set(offset_of(address), bytes);
+    case Space::kLocal:
+      return local_of(w).set(static_cast<std::uint64_t>(lane) * w.program->local_bytes + address, bytes);
+    case Space::kGlobal:
+      if (marked_ != nullptr && !marked_->empty()) marked_->written(address, bytes);
+      return;
+    default:
+      return;
+  }
+}
+
+void MemorySanitizer::accessed(const Actor& actor, const Access& access) {
+  const auto pc = static_cast<std::uint32_t>(actor.inst - actor.warp->code);
+  if (access.space == Space::kGlobal && (marked_ == nullptr || marked_->empty()) &&
+      !taint_.follows(*actor.warp, pc))
+    return;
+  if (access.reads) find_bad(actor, access);
+  if (access.writes) {
+    for (std::uint32_t rest = access.lanes; rest != 0; rest &= rest - 1) {
+      const int lane = first_lane(rest);
+      written(*actor.warp, access.space, lane, access.address[lane], access.bytes);
+    }
+  }
+  if (!follows(*actor.warp, pc)) return;
+  SeenAccess& seen = seen_.emplace_back(SeenAccess{access, {}});
+  std::copy_n(access.address, 32, seen.address);
+}
+
+void MemorySanitizer::find_bad(const Actor& actor, const Access& access) {
+  const Warp& w = *actor.warp;
+  for (std::uint32_t rest = access.lanes; rest != 0; rest &= rest - 1) {
+    const int lane = first_lane(rest);
+    const std::uint64_t address = access.address[lane];
+    if (initialised(w, access.space, lane, address, access.bytes)) continue;
+    if (!found_bad_) std::fill_n(bad_, 32, 0u);
+    found_bad_ = true;
+    for (std::uint32_t byte = 0; byte < access.bytes && byte < 32; ++byte) {
+      if (!initialised(w, access.space, lane, address + byte, 1)) bad_[lane] |= 1u << byte;
+    }
+  }
+}
+
+void MemorySanitizer::performed(const Actor& actor, const AsyncOp& op, const Footprint& footprint) {
+  judge(actor, op, footprint);
+  const Cluster& cluster = *actor.warp->cluster;
+  for (const Range& range : footprint.writes)
+    written(*actor.warp, range.space, 0, range.address, range.bytes);
+  for (const TmemRange& range : footprint.tmem_writes) {
+    CellFlags& flags = cells(cluster, range.rank);
+    for (std::uint32_t c = range.column; c < range.column + range.columns; ++c)
+      flags.set(c, range.lane, range.lanes);
+  }
+}
+
+void MemorySanitizer::judge(const Actor& actor, const AsyncOp& op, const Footprint& footprint) {
+  Finding finding;
+  finding.detector = "memory";
+  finding.kind = "uninitialised_read";
+  finding.at = party(actor);
+  std::vector<ByteFlags>& shared = of(*actor.warp).shared;
+  for (const Range& range : footprint.reads) {
+    if (range.space == Space::kShared &&
+        shared[rank_of(range.address)].all(offset_of(range.address), range.bytes))
+      continue;
+    if (initialised(*actor.warp, range.space, 0, range.address, range.bytes)) continue;
+    finding.space = name_of(range.space);
+    finding.address = range.address;
+    finding.bytes = range.bytes;
+    finding.message = "an asynchronous operation reads " + std::to_string(range.bytes) + " bytes of " +
+                      finding.space + " memory at " + hex(range.address) + ", not all of which were written";
+    return findings.report(std::move(finding));
+  }
+  for (const TmemRange& range : footprint.tmem_reads) {
+    CellFlags& flags = cells(*actor.warp->cluster, range.rank);
+    for (std::uint32_t c = range.column; c < range.column + range.columns; ++c) {
+      if (flags.all(c, range.lane, range.lanes)) continue;
+      finding.space = "tensor";
+      finding.address = std::uint64_t{range.rank} << 32 | range.lane << 16 | c;
+      finding.message = std::string(op.kind == AsyncOp::Kind::kMma ? "tcgen05.mma" : "the operation") +
+                        " reads column " + std::to_string(c) + " of tensor memory, lanes " +
+                        std::to_string(range.lane) + " to " + std::to_string(range.lane + range.lanes - 1) +
+                        ", which was not written since its allocation";
+      return findings.report(std::move(finding));
+    }
+  }
+}
+
+// Objects are words of shared memory like others; that they are initialised is the barrier sanitizer's
+// business.
+void MemorySanitizer::mbarrier(const Actor& actor, const MbarrierEvent& event) {
+  written(*actor.warp, Space::kShared, 0, event.address, 8);
+}
+
+void MemorySanitizer::tensor_memory(const Actor& actor, const TmemUse& use) {
+  tmem_use_ = use;
+  CellFlags& flags = cells(*actor.warp->cluster, use.range.rank);
+  const TmemRange& r = use.range;
+  switch (use.op) {
+    case TmemUse::Op::kAlloc:
+      for (std::uint32_t c = r.column; c < r.column + r.columns; ++c) flags.clear(c, 0, TensorMemory::kLanes);
+      return;
+    case TmemUse::Op::kStore: {
+      const LdStForm form = form_of(actor.inst);
+      for (int reg = 0; reg < ld_st_registers(form); ++reg) {
+        if (form.shape == LdStShape::k32x32b && !form.sixteen_bit) {
+          flags.set(r.column + static_cast<std::uint32_t>(reg), r.lane, 32);
+          continue;
+        }
+        for (int thread = 0; thread < 32; ++thread) {
+          const TmemOffset at = ld_st_cell(form, thread, reg);
+          const auto lane = r.lane + static_cast<std::uint32_t>(at.lane);
+          const auto column = r.column + static_cast<std::uint32_t>(at.column);
+          flags.set(column, lane, 1);
+          if (form.sixteen_bit) flags.set(column + 1, lane, 1);
+        }
+      }
+      return;
+    }
+    case TmemUse::Op::kLoad:
+      for (std::uint32_t c = r.column; c < r.column + r.columns && !found_bad_; ++c)
+        found_bad_ = !flags.all(c, r.lane, r.lanes);
+      return;
+    default:
+      return;
+  }
+}
+
+}  // namespace sglab::emu

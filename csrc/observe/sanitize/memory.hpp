@@ -1,0 +1,104 @@
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "machine/memory/aperture.hpp"
+#include "machine/tensor/tmem_transfer.hpp"
+#include "observe/sanitize/observer.hpp"
+#include "observe/sanitize/shadow.hpp"
+#include "observe/sanitize/taint.hpp"
+
+namespace sglab::emu {
+
+// Parts of a shared::cluster address.
+inline std::uint32_t rank_of(std::uint64_t address) {
+  return static_cast<std::uint32_t>(address >> kSharedRankShift);
+}
+inline std::uint64_t offset_of(std::uint64_t address) {
+  return address & kSharedOffsetMask;
+}
+
+// For messages.
+inline const char* name_of(Space space) {
+  return space == Space::kShared ? "shared" : space == Space::kLocal ? "local" : "global";
+}
+
+// The form of a tcgen05.ld or .st.
+inline LdStForm form_of(const Inst* i) {
+  const std::int64_t* v = i->extra->values.data();
+  return {static_cast<LdStShape>(v[0]), static_cast<int>(v[1]), v[2] != 0, static_cast<int>(v[3])};
+}
+
+// Finds reads of what nobody has written: registers, local, shared and tensor memory, and global memory that
+// the user has marked.
+//
+// Reading is no error by itself: compilers load what they will not use, kernels compute on padding and mask
+// the result. So a value that was never written taints the register that it is loaded into, taint follows the
+// data (Taint), and a finding is made where it decides something: a branch, an address, a store to global
+// memory, a barrier, an asynchronous operation. Bytes that an asynchronous operation itself reads are
+// judged at once.
+class MemorySanitizer final : public Observer {
+ public:
+  MemorySanitizer(Findings& findings, std::shared_ptr<MarkedMemory> marked);
+
+  void launched(const Launch& launch) override;
+  void cluster_started(const Cluster& cluster) override;
+  void cluster_finished(const Cluster& cluster) override;
+  void accessed(const Actor& actor, const Access& access) override;
+  void performed(const Actor& actor, const AsyncOp& op, const Footprint& footprint) override;
+  void mbarrier(const Actor& actor, const MbarrierEvent& event) override;
+  void tensor_memory(const Actor& actor, const TmemUse& use) override;
+
+  // Whether flow() must be told of the warp's instructions.
+  bool follows(const Warp& w, std::uint32_t pc) { return found_bad_ || taint_.follows(w, pc); }
+  // An instruction has been executed, its other events told. `group`: its lanes before the guard.
+  void flow(const Actor& actor, std::uint32_t group);
+
+ private:
+  struct Memories {
+    std::vector<ByteFlags> shared;                   // by CTA rank
+    std::vector<ByteFlags> local;                    // by warp, 32 lanes one behind the other
+    std::vector<std::unique_ptr<CellFlags>> tensor;  // by CTA rank; made by the first allocation
+  };
+  struct SeenAccess {
+    Access access;
+    std::uint64_t address[32];
+  };
+  Memories& of(const Cluster& cluster) {
+    if (cached_index_ != cluster.index) {
+      cached_index_ = cluster.index;
+      cached_ = &memories_[cluster.index];
+    }
+    return *cached_;
+  }
+  Memories& of(const Warp& w) { return of(*w.cluster); }
+  CellFlags& cells(const Cluster& cluster, std::uint32_t rank);
+  ByteFlags& local_of(const Warp& w) { return of(w).local[w.slot]; }
+  void find_bad(const Actor& actor, const Access& access);
+  bool initialised(const Warp& w, Space space, int lane, std::uint64_t address, std::uint32_t bytes);
+  void written(const Warp& w, Space space, int lane, std::uint64_t address, std::uint32_t bytes);
+  void judge(const Actor& actor, const AsyncOp& op, const Footprint& footprint);
+  void flow_access(const Actor& actor, std::uint32_t group);
+  void flow_stored(const Actor& actor);
+  void flow_loaded(const Actor& actor);
+  void flow_matrix_rows(const Actor& actor);
+  void flow_tmem(const Actor& actor, bool loads);
+  void taint_stored(const Warp& w, const SeenAccess& seen, std::uint32_t begin, std::uint32_t bytes,
+                    Taint::Mask mask);
+  std::uint32_t bad_lanes(std::uint32_t begin, std::uint32_t end) const;
+
+  std::shared_ptr<MarkedMemory> marked_;
+  const Launch* launch_ = nullptr;
+  std::unordered_map<std::uint64_t, Memories> memories_;  // by Cluster::index
+  std::uint64_t cached_index_ = ~std::uint64_t{0};
+  Memories* cached_ = nullptr;  // those of cached_index_
+  Taint taint_;
+  std::vector<SeenAccess> seen_;  // of the instruction being told
+  std::uint32_t bad_[32]{};       // bytes of each lane's access that were never written
+  bool found_bad_ = false;        // there are some
+  TmemUse tmem_use_{};
+};
+
+}  // namespace sglab::emu

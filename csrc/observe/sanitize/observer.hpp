@@ -1,0 +1,194 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "machine/engine/cluster.hpp"
+#include "machine/engine/launch.hpp"
+#include "machine/front/types.hpp"
+#include "machine/sync/mbarrier.hpp"
+#include "observe/sanitize/finding.hpp"
+
+// What a launch tells those who watch it. A sanitizer is an Observer: it overrides the events that it wants,
+// keeps what state it needs, and reports to Findings. `Sanitizer` (sanitizer.hpp) is the only one that makes
+// events; it is asked by the launch loop instead of each instruction's handler, and by the asynchronous
+// engine. A launch that is not sanitised pays for neither.
+//
+// Order. A sanitised launch runs on one host thread, so events have one order, that of their effects. An
+// instruction's events come behind its effects, with the operands that it found; in between come those of
+// asynchronous operations that were carried out because it waited. An attempt that blocks makes no events,
+// but for `arrived`: a barrier counts its arrivals when they come.
+//
+// Who. Every event names an Actor. Actor::operation is 0 when the instruction itself acts; otherwise an
+// asynchronous operation acts that this instruction had issued: the warp has gone on since, and its later
+// instructions are not ordered before the event.
+//
+// Asynchronous operations are told twice: `issued` in the order of the instructions, `performed` when their
+// bytes move; an operation may do so any time between its issue and the wait that covers it, and the machine
+// takes one such moment. Their signals come as `mbarrier` events whose Actor names the operation, right
+// behind `performed`. Groups (bulk, cp.async, wgmma) are told as the instructions say: which operations a
+// wait covers follows from `issued`, `committed` and `waited`, per lane (wgmma: per warp).
+//
+// State lasts for a launch: `launched` comes first and must forget everything. Clusters are known by
+// Cluster::index, warps by Warp::slot in their cluster; the objects are used again for later clusters. In a
+// session the events of a position come once, however often it goes back and forth; when its history is
+// changed, all is told again from `launched` on.
+namespace sglab::emu {
+
+enum class Order : std::uint8_t { kWeak, kVolatile, kRelaxed, kAcquire, kRelease, kAcqRel, kSc };
+enum class Scope : std::uint8_t { kCta, kCluster, kGpu, kSys };
+enum class Proxy : std::uint8_t { kGeneric, kAsync };
+
+struct Actor {
+  const Warp* warp;
+  const Inst* inst;
+  std::uint32_t lanes;
+  std::uint64_t position;       // instructions of the launch before it; of an operation, before its issue
+  std::uint64_t operation = 0;  // number of an asynchronous operation in its cluster, from 1 on
+};
+
+// Loads, stores, atomics, reductions, ldmatrix, stmatrix and the like; always in the generic proxy. Global:
+// host addresses. Shared: rank << 24 | offset. Local: offsets in each lane's own memory.
+struct Access {
+  Space space;
+  bool reads, writes, atomic;
+  Order order;
+  Scope scope;
+  std::uint32_t lanes;
+  std::uint32_t bytes;           // per lane
+  const std::uint64_t* address;  // [32]
+};
+
+struct Fence {
+  enum class Kind : std::uint8_t {
+    kThread,          // fence.{sc,acq_rel,acquire,release}.scope, membar
+    kProxyAsync,      // fence.proxy.async; `space`: kGlobal, kShared, or kGeneric for all
+    kProxyTensormap,  // fence.proxy.tensormap, tensormap.cp_fenceproxy
+    kProxyAlias,
+    kMbarrierInit,  // fence.mbarrier_init.release.cluster
+    kTcgenBefore,   // tcgen05.fence::before_thread_sync
+    kTcgenAfter,
+    kTcgenWaitLoad,  // tcgen05.wait::ld
+    kTcgenWaitStore,
+    kWgmma,           // wgmma.fence
+    kGridDependency,  // griddepcontrol.wait
+  };
+  Kind kind;
+  Order order = Order::kAcqRel;
+  Scope scope = Scope::kCta;
+  Space space = Space::kGeneric;
+  const std::uint64_t* address = nullptr;  // [32], of an acquiring kProxyTensormap: the map's
+};
+
+constexpr std::uint32_t kClusterBarrierNumber = 16;
+
+struct BarrierUse {
+  std::uint32_t number;          // 0 to 15 of the CTA, or kClusterBarrierNumber
+  std::uint32_t threads;         // that must arrive; 0: all
+  std::uint64_t phase;           // that the arrival belongs to, or that has ended
+  Order order = Order::kAcqRel;  // barrier.cluster.arrive.relaxed: kRelaxed
+};
+
+// An operation on an mbarrier that was carried out, or refused (see is_misuse); the launch then fails.
+struct MbarrierEvent : MbarrierUse {
+  std::uint32_t address;  // rank << 24 | offset
+  std::uint64_t phase;    // number of the phase that it belongs to, from 0 at the initialisation
+  MbarrierStatus status;  // kPhaseComplete: it ended the phase
+  Order order;            // kRelease, or kRelaxed
+  Scope scope;
+};
+
+// A test or wait that returned true for Actor::lanes.
+struct MbarrierWait {
+  std::uint32_t address;
+  std::int64_t phase;  // the last complete one; -1: none was complete yet (a producer's first wait)
+  Order order;         // kAcquire, or kRelaxed
+  Scope scope;
+};
+
+struct Range {
+  Space space;  // kGlobal or kShared
+  std::uint64_t address;
+  std::uint32_t bytes;
+  std::uint8_t warps = 0xf;  // of a wgmma: those of its warpgroup that read it
+};
+struct TmemRange {
+  std::uint32_t rank;  // of the CTA
+  std::uint32_t lane, lanes;
+  std::uint32_t column, columns;
+};
+struct Footprint {
+  std::vector<Range> reads, writes;
+  std::vector<TmemRange> tmem_reads, tmem_writes;
+  bool atomic = false;  // the writes are reductions
+};
+
+struct AsyncOp {
+  enum class Kind : std::uint8_t {
+    kBulk,      // cp.async.bulk and its tensor and reduction forms, st.async
+    kCpAsync,   // cp.async
+    kArrival,   // cp.async.mbarrier.arrive
+    kMma,       // tcgen05.mma
+    kTmemCopy,  // tcgen05.cp
+    kTmemShift,
+    kCommit,  // tcgen05.commit
+    kWgmma,   // issued by four warps, one after the other
+  };
+  std::uint64_t id;
+  Kind kind;
+  Proxy proxy;
+  std::uint32_t mbarrier;       // signalled; kNoMbarrier: none
+  std::uint32_t signalled = 0;  // CTAs signalled at that offset, by rank; 0: the one addressed
+  bool grouped = false;         // completes in the issuing lane's bulk group
+};
+
+enum class GroupKind : std::uint8_t { kBulk, kCpAsync, kWgmma };
+constexpr std::uint32_t kWaitAll = 0xffffffffu;
+
+// tcgen05 instructions that act at once. kStore's cells are written by the warp's next wait::st at the
+// latest.
+struct TmemUse {
+  enum class Op : std::uint8_t { kAlloc, kDealloc, kRelinquish, kLoad, kStore };
+  Op op;
+  TmemRange range;  // kLoad, kStore: a rectangle around the cells; kAlloc, kDealloc: all lanes
+};
+
+class Observer {
+ public:
+  explicit Observer(Findings& findings) : findings(findings) {}
+  virtual ~Observer() = default;
+
+  virtual void launched(const Launch&) {}
+  virtual void cluster_started(const Cluster&) {}
+  virtual void cluster_finished(const Cluster&) {}  // nothing is in flight any more
+
+  virtual void exited(const Actor&) {}  // the lanes
+  virtual void accessed(const Actor&, const Access&) {}
+  // Tensor maps in global memory that the instruction copies by: read through the tensor-map proxy.
+  virtual void map_used(const Actor&, const Access&) {}
+  virtual void fenced(const Actor&, const Fence&) {}
+  // These lanes have met: bar.warp.sync, which orders their memory accesses, or (`memory` false) shfl.sync
+  // and the like, which do not.
+  virtual void warp_synced(const Actor&, bool memory) { (void)memory; }
+  virtual void arrived(const Actor&, const BarrierUse&) {}
+  virtual void passed(const Actor&, const BarrierUse&) {}
+  virtual void mbarrier(const Actor&, const MbarrierEvent&) {}
+  virtual void mbarrier_passed(const Actor&, const MbarrierWait&) {}
+  virtual void issued(const Actor&, const AsyncOp&) {}
+  virtual void performed(const Actor&, const AsyncOp&, const Footprint&) {}
+  virtual void committed(const Actor&, GroupKind) {}
+  // All but the `pending` latest groups are complete; `read_only`: have read their sources (.read).
+  virtual void waited(const Actor&, GroupKind, std::uint32_t pending, bool read_only) {
+    (void)pending, (void)read_only;
+  }
+  virtual void tensor_memory(const Actor&, const TmemUse&) {}
+  // The launch failed: completes the finding that tells of it (kind, message, other party).
+  virtual void explain(const Fault&, Finding&) {}
+
+ protected:
+  Findings& findings;
+};
+
+Party party(const Actor& actor);
+
+}  // namespace sglab::emu

@@ -1,0 +1,169 @@
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "machine/memory/aperture.hpp"
+#include "observe/debug/breakpoints.hpp"
+#include "observe/sanitize/races/detector.hpp"
+
+namespace sglab::emu::races {
+
+void RaceDetector::launched(const Launch&) {
+  clusters_.clear();
+  global_.forget();
+  left_.clear();
+}
+
+void RaceDetector::cluster_started(const Cluster& cluster) {
+  clusters_[cluster.index] = std::make_unique<ClusterRaces>(cluster);
+}
+
+void RaceDetector::cluster_finished(const Cluster& cluster) {
+  clusters_.erase(cluster.index);
+}
+
+Record RaceDetector::record_of(const Actor& actor, const Strand& strand) const {
+  const Warp& warp = *actor.warp;
+  Record record;
+  record.position = actor.position;
+  record.cluster = warp.cluster->index;
+  record.slot = record.issue_slot = strand.slot;
+  record.clock = record.issue_clock = strand.clock;
+  record.pc = static_cast<std::uint32_t>(actor.inst - warp.code);
+  record.lanes = actor.lanes;
+  record.cta = static_cast<std::uint32_t>(linear_index(*warp.cta));
+  record.warp = static_cast<std::uint16_t>(warp.index);
+  return record;
+}
+
+void RaceDetector::accessed(const Actor& actor, const Access& access) {
+  if (access.space != Space::kGlobal && access.space != Space::kShared) return;
+  ClusterRaces& cluster = state(actor);
+  Shadow& shadow = access.space == Space::kGlobal ? global_ : cluster.shared;
+  const bool strong = access.atomic || access.order != Order::kWeak;
+  cluster.threads.each_part(*actor.warp, access.lanes, [&](Strand& strand, std::uint32_t lanes) {
+    cluster.threads.tick(strand);
+    strand.accessed = strand.clock;
+    Record record = record_of(actor, strand);
+    record.lanes = lanes;
+    record.strong = strong;
+    // tcgen05.alloc: "same-address ordering with respect to non-tcgen05 instructions", of any proxy.
+    record.async_proxy = actor.inst->kind == InstClass::kTensorMemory;
+    record.scope = access.order == Order::kVolatile ? Scope::kSys : access.scope;
+    const ViewPtr view = strand.view;
+    Judgement judgement(findings, actor, record, {&view, 1});
+    judgement.met = strand.met;
+    judgement.writes = access.writes;
+    judgement.stores = access.writes && !access.atomic;
+    Shadow::Touch touch{.record = shadow.enter(record), .writes = access.writes};
+    touch_lanes(cluster, judgement, touch, access, lanes);
+    if (access.space == Space::kShared)
+      visit(cluster, actor, access.address[std::countr_zero(lanes)], record);
+  });
+  if (strong) synchronise(actor, access);
+}
+
+void RaceDetector::map_used(const Actor& actor, const Access& access) {
+  ClusterRaces& cluster = state(actor);
+  cluster.threads.each_part(*actor.warp, access.lanes, [&](Strand& strand, std::uint32_t lanes) {
+    cluster.threads.tick(strand);
+    const ViewPtr view = strand.view;
+    for (std::uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
+      const auto lane = static_cast<std::uint32_t>(std::countr_zero(rest));
+      Record record = record_of(actor, strand);
+      record.lanes = 1u << lane;
+      Judgement judgement(findings, actor, record, {&view, 1});
+      judgement.reads_map = true;
+      judgement.map = access.address[lane];
+      judgement.lane = lane;
+      Shadow::Touch touch{.record = global_.enter(record), .lane = lane};
+      touch_bytes(cluster, judgement, touch, {Space::kGlobal, access.address[lane], access.bytes});
+    }
+  });
+}
+
+// Lanes that write one word together count as the first of them; those that read the same as the last, since
+// it is mostly a first lane that then goes on alone.
+void RaceDetector::touch_lanes(ClusterRaces& cluster, Judgement& judgement, Shadow::Touch& touch,
+                               const Access& access, std::uint32_t lanes) {
+  const std::uint32_t together = access.bytes < 4 ? 4 / access.bytes : 1;
+  for (std::uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
+    const auto lane = static_cast<std::uint32_t>(std::countr_zero(rest));
+    const std::uint64_t address = access.address[lane];
+    const std::uint32_t others = rest & (rest - 1);
+    if (!access.writes && others != 0 && access.address[std::countr_zero(others)] == address) continue;
+    std::uint32_t bytes = access.bytes;
+    if (together > 1 && address % 4 == 0 && lane + together <= 32) {
+      const std::uint32_t group = ((1u << together) - 1) << lane;
+      bool side_by_side = (lanes & group) == group;
+      for (std::uint32_t i = 1; side_by_side && i < together; ++i)
+        side_by_side = access.address[lane + i] == address + i * access.bytes;
+      if (side_by_side) bytes = 4, rest &= ~(group & (group - 1));
+    }
+    touch.lane = judgement.lane = lane;
+    touch_bytes(cluster, judgement, touch, {access.space, address, bytes});
+  }
+}
+
+void RaceDetector::touch_bytes(ClusterRaces& cluster, Judgement& judgement, Shadow::Touch& touch,
+                               const Range& range) {
+  judgement.space = range.space;
+  const bool global = range.space == Space::kGlobal;
+  Shadow& shadow = global ? global_ : cluster.shared;
+  std::uint64_t begin = range.address;
+  const std::uint64_t end = begin + range.bytes;
+  while (begin < end) {
+    const std::uint64_t word = begin / 4;
+    Shadow::Cell* const cell =
+        global ? global_.page(begin) + word % (GlobalShadow::kPageBytes / 4) : cluster.shared_cell(begin);
+    judgement.address = begin;
+    std::uint64_t stop = std::min(end, 4 * word + 4);
+    const bool part = begin % 4 != 0 || stop - begin < 4;
+    if (!part) {
+      stop = end / 4 * 4;
+      if (global) stop = std::min(stop, (begin / GlobalShadow::kPageBytes + 1) * GlobalShadow::kPageBytes);
+    }
+    const auto span = static_cast<std::uint32_t>(stop - begin);
+    std::uint8_t* const copy = judgement.stores ? written(cluster, judgement, range.space, begin) : nullptr;
+    if (part) {
+      judgement.span = span;
+      shadow.touch_bytes(*cell, (1u << (stop - 4 * word)) - (1u << (begin - 4 * word)), touch, judgement);
+      judgement.span = 4;
+    } else {
+      shadow.touch(cell, span / 4, touch, judgement);
+    }
+    if (copy != nullptr) std::memcpy(copy, judgement.now, span);
+    begin = stop;
+  }
+}
+
+// Where the copy of what threads have written lies; lets the judgement compare.
+std::uint8_t* RaceDetector::written(ClusterRaces& cluster, Judgement& judgement, Space space,
+                                    std::uint64_t address) {
+  std::uint8_t* copy;
+  if (space == Space::kGlobal) {
+    judgement.now = reinterpret_cast<const std::uint8_t*>(address);
+    copy = global_.values(address) + address % GlobalShadow::kPageBytes;
+  } else {
+    const std::uint64_t rank = address >> kSharedRankShift, offset = address & kSharedOffsetMask;
+    judgement.now = cluster.cluster.ctas[rank].shared + offset;
+    copy = cluster.shared_value(address);
+  }
+  judgement.then = copy;
+  return copy;
+}
+
+void RaceDetector::touch_tensor(ClusterRaces& cluster, Judgement& judgement, Shadow::Touch& touch,
+                                const TmemRange& range) {
+  judgement.space = Space::kReg;
+  std::vector<Shadow::Cell>& cells = cluster.tensor_of(range.rank);
+  constexpr std::uint32_t kLanes = ClusterRaces::kTensorLanes, kColumns = ClusterRaces::kTensorColumns;
+  const std::uint32_t columns = std::min(range.columns, kColumns - std::min(range.column, kColumns));
+  for (std::uint32_t part = range.lane / kLanes;
+       part * kLanes < range.lane + range.lanes && part < 128 / kLanes; ++part) {
+    judgement.address = std::uint64_t{range.rank} << 32 | part * kLanes << 16 | range.column;
+    cluster.tensor.touch(&cells[part * kColumns + range.column], columns, touch, judgement);
+  }
+}
+
+}  // namespace sglab::emu::races

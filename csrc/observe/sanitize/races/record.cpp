@@ -1,0 +1,24 @@
+#include "observe/sanitize/races/record.hpp"
+
+namespace sglab::emu::races {
+namespace {
+
+bool same(const Record& a, const Record& b) {
+  return a.pc == b.pc && a.lanes == b.lanes && a.slot == b.slot && a.clock == b.clock &&
+         a.issue_slot == b.issue_slot && a.issue_clock == b.issue_clock && a.cluster == b.cluster &&
+         a.strong == b.strong;
+}
+
+}  // namespace
+
+std::uint32_t Records::enter(const Record& record) {
+  std::uint32_t& recent = recent_[(record.pc ^ record.slot * 37u) % recent_.size()];
+  if (recent != 0 && same(all_[recent], record)) return recent;
+  // A launch of that many different accesses loses the oldest ones' places in reports, not their order.
+  if (all_.size() > kMost) return recent != 0 ? recent : kMost;
+  recent = static_cast<std::uint32_t>(all_.size());
+  all_.push_back(record);
+  return recent;
+}
+
+}  // namespace sglab::emu::races

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <unordered_map>
+#include <vector>
+
+#include "observe/sanitize/races/record.hpp"
+
+namespace sglab::emu::races {
+
+// An access being made, to be compared with those that the shadow holds.
+class Judge {
+ public:
+  enum class Verdict : std::uint8_t { kOrdered, kOrderedForLane, kRace };
+  virtual ~Judge() = default;
+  // Whether the earlier access is ordered before this one, or cannot clash with it. kOrderedForLane: another
+  // lane of that access might not be. kNoLane: any.
+  virtual Verdict judge(const Record& earlier, bool earlier_writes, std::uint32_t earlier_lane) = 0;
+  // The same, without looking for a race: is it in this access's past?
+  virtual bool past(const Record& earlier) = 0;
+  // Which of the touched words is asked about; whether the last verdict is for that one alone.
+  std::size_t word = 0;
+  bool each_word = false;
+};
+
+constexpr std::uint32_t kNoLane = 32;
+
+// Who last wrote, and who has read since, each word of a memory; where an access was to part of a word, each
+// byte. A write is remembered alone; of reads those that no other remembered read is ordered behind.
+class Shadow {
+ public:
+  struct alignas(8) Cell {
+    std::uint32_t write = 0;  // record << 5 | lane; or kFlag | index of four cells, one per byte
+    std::uint32_t read = 0;   // the same; or kFlag | index of a set of records
+    bool operator==(const Cell&) const = default;
+  };
+
+  Shadow() { clear(); }
+  void clear();
+  std::uint32_t enter(const Record& record) { return records_.enter(record); }
+  const Record& record(std::uint32_t number) const { return records_[number]; }
+
+  // One access, and what was found out about its order while it touched cells.
+  struct Touch {
+    std::uint32_t record;
+    std::uint32_t lane = 0;
+    bool writes = false;
+
+    std::uint32_t known_write = 0, known_read = 0;    // entries that are ordered before
+    std::uint32_t reads_before = 0, reads_after = 0;  // Cell::read without and with this access; 0: alone
+    Cell before{}, after{};                           // a cell that was in order, and what became of it
+    std::uint32_t cell_lane = kNoLane;                // for this lane
+  };
+  // Whole words. Cells that were alike become alike: four at once, since most accesses are of sixteen bytes
+  // or more.
+  void touch(Cell* cells, std::size_t count, Touch& touch, Judge& judge) {
+    std::size_t done = 0;
+    if (touch.cell_lane == touch.lane) {
+      for (; done + 4 <= count && alike(cells + done, touch.before); done += 4)
+        cells[done] = cells[done + 1] = cells[done + 2] = cells[done + 3] = touch.after;
+    }
+    if (done < count) touch_rest(cells, done, count, touch, judge);
+  }
+  // Bytes of one word; bit i of `bytes`: byte i.
+  void touch_bytes(Cell& cell, unsigned bytes, Touch& touch, Judge& judge);
+
+ private:
+  static constexpr std::uint32_t kFlag = 0x80000000u;
+  // Whether four cells are all like this one.
+  static bool alike(const Cell* cells, const Cell& one) {
+    std::uint64_t wanted, found[4];
+    std::memcpy(&wanted, &one, sizeof wanted);
+    std::memcpy(found, cells, sizeof found);
+    return ((found[0] ^ wanted) | (found[1] ^ wanted) | (found[2] ^ wanted) | (found[3] ^ wanted)) == 0;
+  }
+  void touch_rest(Cell* cells, std::size_t done, std::size_t count, Touch& touch, Judge& judge);
+  bool check(std::uint32_t entry, bool writes, std::uint32_t& known, Judge& judge);
+  bool check_reads(std::uint32_t entry, std::uint32_t& known, Judge& judge);
+  std::uint32_t with_reader(std::uint32_t reads, const Touch& touch, Judge& judge);
+  void touch_one(Cell& cell, Touch& touch, Judge& judge);
+  void touch_split(Cell& cell, unsigned bytes, Touch& touch, Judge& judge);
+
+  Records records_;
+  std::vector<std::array<Cell, 4>> splits_;
+  std::vector<std::uint32_t> free_splits_;
+  std::vector<std::vector<std::uint32_t>> sets_;  // of records, rising
+  static constexpr std::size_t kRecentJoins = 4096;
+  struct Joined {
+    std::uint64_t key;
+    std::uint32_t after;
+  };
+  std::vector<Joined> recent_joins_;                        // of those below; made by the first
+  std::unordered_map<std::uint64_t, std::uint32_t> joins_;  // what with_reader() made, by set << 32 | record
+};
+
+}  // namespace sglab::emu::races

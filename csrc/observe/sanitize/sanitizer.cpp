@@ -1,0 +1,186 @@
+#include "observe/sanitize/sanitizer.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "machine/async/engine.hpp"
+#include "machine/ops/operands.hpp"
+#include "observe/debug/breakpoints.hpp"
+#include "observe/record/accesses.hpp"
+#include "observe/sanitize/barriers.hpp"
+#include "observe/sanitize/deadlock.hpp"
+#include "observe/sanitize/memory.hpp"
+#include "observe/sanitize/races/detector.hpp"
+#include "observe/sanitize/tensor.hpp"
+#include "observe/sanitize/wgmma_registers.hpp"
+
+namespace sglab::emu {
+namespace {
+
+using Kind = Meaning::Kind;
+
+}  // namespace
+
+Party party(const Actor& actor) {
+  Party p;
+  p.cta = linear_index(*actor.warp->cta);
+  p.warp = actor.warp->index;
+  p.lanes = actor.lanes;
+  p.pc = actor.inst - actor.warp->code;
+  p.position = actor.position;
+  p.asynchronous = actor.operation != 0;
+  return p;
+}
+
+Sanitizer::Sanitizer(Detectors detectors, std::shared_ptr<MarkedMemory> marked) {
+  if (detectors.memory) {
+    auto memory = std::make_unique<MemorySanitizer>(findings_, std::move(marked));
+    memory_ = memory.get();
+    observers_.push_back(std::move(memory));
+  }
+  if (detectors.tensor) observers_.push_back(std::make_unique<TensorSanitizer>(findings_));
+  if (detectors.barriers) {
+    auto barriers = std::make_unique<BarrierSanitizer>(findings_);
+    barriers_ = barriers.get();
+    observers_.push_back(std::move(barriers));
+  }
+  if (detectors.races) {
+    observers_.push_back(std::make_unique<races::RaceDetector>(findings_));
+    auto wgmma = std::make_unique<WgmmaRegisters>(findings_);
+    wgmma_ = wgmma.get();
+    observers_.push_back(std::move(wgmma));
+  }
+}
+Sanitizer::~Sanitizer() = default;
+
+void Sanitizer::launched(const Launch& launch) {
+  launch_ = &launch;
+  if (program_ != launch.program) {
+    program_ = launch.program;
+    meanings_ = meanings(*program_);
+  }
+  findings_.clear();
+  clusters_.clear();
+  held_index_ = ~std::uint64_t{0};
+  position_ = findings_.now = 0;
+  all([&](Observer& o) { o.launched(launch); });
+}
+
+void Sanitizer::cluster_started(const Cluster& cluster) {
+  held(cluster) = {};
+  all([&](Observer& o) { o.cluster_started(cluster); });
+}
+
+void Sanitizer::cluster_finished(const Cluster& cluster) {
+  all([&](Observer& o) { o.cluster_finished(cluster); });
+  clusters_.erase(cluster.index);
+  held_index_ = ~std::uint64_t{0};
+}
+
+bool Sanitizer::follows_registers(const Warp& w, std::uint32_t pc) {
+  return (memory_ != nullptr && memory_->follows(w, pc)) || (wgmma_ != nullptr && wgmma_->follows(pc));
+}
+
+const Inst* Sanitizer::execute(Warp& w, const Inst* inst) {
+  const auto pc = static_cast<std::uint32_t>(inst - w.code);
+  const Meaning& meaning = meanings_[pc];
+  if (meaning.kind == Kind::kPlain && !follows_registers(w, pc)) {
+    const Inst* const next = inst->fn[w.partial](w, inst);
+    if (!w.retry && meaning.counts) findings_.now = ++position_;
+    return next;
+  }
+  const std::uint32_t group = w.group_mask;
+  std::uint32_t lanes = active_lanes(w, inst);
+  look(w, inst, meaning, lanes);
+  const Inst* const next = inst->fn[w.partial](w, inst);
+  // Lanes that waited there for a .sync instruction have joined.
+  if (next == inst + 1 && inst->guard == kNoGuard) lanes = w.group_mask;
+  const Actor actor{&w, inst, lanes, position_};
+  if (!w.retry || (meaning.kind == Kind::kNamedBarrier && before_.arriving && w.current().arrived))
+    if (lanes != 0) tell(actor, meaning);
+  if (memory_ != nullptr && !w.retry && memory_->follows(w, pc)) memory_->flow(actor, group);
+  if (wgmma_ != nullptr && !w.retry && lanes != 0 && wgmma_->follows(pc)) wgmma_->executed(actor);
+  if (!w.retry && meaning.counts) findings_.now = ++position_;
+  return next;
+}
+
+Actor Sanitizer::actor_of(const Cluster& cluster, const Issuer& issuer, std::uint32_t lanes) {
+  if (lanes == 0 && issuer.lane >= 0) lanes = 1u << issuer.lane;
+  const Warp& w = cluster.warps[issuer.warp];
+  if (issuer.operation == 0) return {&w, issuer.inst, lanes, position_};
+  Actor actor = held(cluster).operations.at(issuer.operation - 1);
+  if (lanes != 0) actor.lanes = lanes;
+  return actor;
+}
+
+void Sanitizer::issued(const Cluster& cluster, const Issuer& issuer, std::uint32_t lanes, AsyncOp op) {
+  const Actor actor{&cluster.warps[issuer.warp], issuer.inst, lanes, position_, op.id};
+  std::vector<Actor>& known = held(cluster).operations;
+  if (known.size() < op.id) known.resize(op.id, actor);  // of a wgmma, its first warp
+  all([&](Observer& o) { o.issued(actor, op); });
+}
+
+void Sanitizer::performed(const Cluster& cluster, const Issuer& issuer, std::uint32_t lanes, AsyncOp op,
+                          const Footprint& footprint) {
+  const Actor actor = actor_of(cluster, issuer, lanes);
+  all([&](Observer& o) { o.performed(actor, op, footprint); });
+}
+
+void Sanitizer::mbarrier(const Cluster& cluster, const Issuer& issuer, std::uint32_t lanes,
+                         std::uint32_t address, MbarrierStatus status, const MbarrierUse& use) {
+  const Actor actor = actor_of(cluster, issuer, lanes);
+  std::uint64_t& phase = held(cluster).phases[address];
+  if (use.op == MbarrierUse::Op::kInit && !is_misuse(status)) phase = 0;
+  if (status == MbarrierStatus::kInitOfLiveObject) phase = 0;
+  MbarrierEvent event{use, address, phase, status, Order::kRelease, Scope::kCta};
+  if (issuer.operation == 0) {
+    const std::string_view opcode =
+        opcode_of(*program_, static_cast<std::uint32_t>(issuer.inst - actor.warp->code));
+    event.order = order_of(opcode, Order::kRelease);
+    event.scope = scope_of(opcode, Scope::kCta);
+  }
+  if (status == MbarrierStatus::kPhaseComplete) ++phase;
+  all([&](Observer& o) { o.mbarrier(actor, event); });
+}
+
+Party Sanitizer::party(const WaitLink& link) const {
+  const auto& grid = launch_->config.grid;
+  Party p;
+  p.cta = link.cta[0] + std::int64_t{grid[0]} * (link.cta[1] + std::int64_t{grid[1]} * link.cta[2]);
+  p.warp = link.warp;
+  p.lanes = link.lanes;
+  p.pc = link.pc;
+  p.position = position_;
+  return p;
+}
+
+// A fault is a finding, too; observers may know more about it.
+void Sanitizer::failed(const Fault& fault) {
+  if (fault.kind == "finding" || fault.kind == "interrupted" || fault.kind == "launch") return;
+  Finding finding;
+  finding.detector = "launch";
+  finding.kind = fault.kind;
+  finding.message = fault.message;
+  if (fault.warp >= 0) {
+    const auto& grid = launch_->config.grid;
+    finding.at.cta =
+        fault.cta[0] + std::int64_t{grid[0]} * (fault.cta[1] + std::int64_t{grid[1]} * fault.cta[2]);
+    finding.at.warp = static_cast<std::uint32_t>(fault.warp);
+    finding.at.lanes = fault.lane >= 0 ? 1u << fault.lane : 0;
+    finding.at.pc = fault.pc;
+  }
+  if (!fault.cycle.empty()) {
+    finding.message = "no warp can go on:" + describe(fault.cycle);
+    const WaitLink& first = fault.cycle.front();
+    finding.at = party(first);
+    if (first.next > 0) {
+      finding.other = party(fault.cycle[static_cast<std::size_t>(first.next)]);
+      finding.other_did = "was to end the wait";
+    }
+  }
+  finding.at.position = position_;
+  all([&](Observer& o) { o.explain(fault, finding); });
+  findings_.add(std::move(finding));
+}
+
+}  // namespace sglab::emu

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "machine/async/operations.hpp"
+#include "observe/sanitize/meaning.hpp"
+#include "observe/sanitize/observer.hpp"
+
+namespace sglab::emu {
+
+class BarrierSanitizer;
+class MarkedMemory;
+class MemorySanitizer;
+class WgmmaRegisters;
+
+// Tells observers what happens in a launch; see observer.hpp. LaunchConfig::sanitizer attaches one.
+class Sanitizer {
+ public:
+  struct Detectors {
+    bool memory = false, races = false, tensor = false, barriers = false;
+  };
+  explicit Sanitizer(Detectors detectors, std::shared_ptr<MarkedMemory> marked = nullptr);
+  ~Sanitizer();
+  Sanitizer(const Sanitizer&) = delete;
+
+  Findings& findings() { return findings_; }
+  // nullptr: it is not attached.
+  const BarrierSanitizer* barriers() const { return barriers_; }
+
+  // For the launch loop.
+  void launched(const Launch& launch);
+  void cluster_started(const Cluster& cluster);
+  void cluster_finished(const Cluster& cluster);
+  const Inst* execute(Warp& warp, const Inst* inst);
+  void failed(const Fault& fault);
+
+  // For the asynchronous engine.
+  void issued(const Cluster& cluster, const Issuer& issuer, std::uint32_t lanes, AsyncOp op);
+  void performed(const Cluster& cluster, const Issuer& issuer, std::uint32_t lanes, AsyncOp op,
+                 const Footprint& footprint);
+  void mbarrier(const Cluster& cluster, const Issuer& issuer, std::uint32_t lanes, std::uint32_t address,
+                MbarrierStatus status, const MbarrierUse& use);
+
+ private:
+  // What is known of a running cluster.
+  struct Held {
+    std::vector<Actor> operations;                            // issuers, by number
+    std::unordered_map<std::uint32_t, std::uint64_t> phases;  // of mbarriers, by address
+  };
+  // Operands of the instruction being executed, as it found them.
+  struct Before {
+    std::uint32_t live;
+    bool arriving;
+    std::uint64_t phase;
+    std::uint32_t number;
+    std::uint32_t threads;
+    TmemRange tmem;
+    std::uint64_t address[32], second[32];
+  };
+  bool follows_registers(const Warp& warp, std::uint32_t pc);
+  void look(const Warp& warp, const Inst* inst, const Meaning& meaning, std::uint32_t lanes);
+  void look_at_barrier(const Warp& warp, const Inst* inst);
+  void look_at_tmem(const Warp& warp, const Inst* inst, const Meaning& meaning, std::uint32_t lanes);
+  void tell(const Actor& actor, const Meaning& meaning);
+  void tell_access(const Actor& actor, const Meaning& meaning);
+  void tell_one_access(const Actor& actor, Space space, const std::uint64_t* address, std::uint32_t lanes,
+                       std::uint32_t bytes, bool reads, bool writes);
+  void tell_mbarrier_wait(const Actor& actor, const Meaning& meaning);
+  void tell_map_use(const Actor& actor);
+  void tell_maps(const Actor& actor, const Meaning& meaning);
+  void tell_tmem(const Actor& actor, const Meaning& meaning);
+  Party party(const WaitLink& link) const;
+  Actor actor_of(const Cluster& cluster, const Issuer& issuer, std::uint32_t lanes);
+  template <class Event>
+  void all(Event event) {
+    for (const auto& observer : observers_) event(*observer);
+  }
+
+  Findings findings_;
+  std::vector<std::unique_ptr<Observer>> observers_;
+  MemorySanitizer* memory_ = nullptr;  // among them
+  BarrierSanitizer* barriers_ = nullptr;
+  WgmmaRegisters* wgmma_ = nullptr;
+  const Launch* launch_ = nullptr;
+  const Program* program_ = nullptr;
+  std::vector<Meaning> meanings_;
+  Held& held(const Cluster& cluster) {
+    if (held_index_ != cluster.index) {
+      held_index_ = cluster.index;
+      held_ = &clusters_[cluster.index];
+    }
+    return *held_;
+  }
+  std::unordered_map<std::uint64_t, Held> clusters_;  // by Cluster::index
+  std::uint64_t held_index_ = ~std::uint64_t{0};
+  Held* held_ = nullptr;  // of the cluster held_index_
+  std::uint64_t position_ = 0;
+  Before before_;
+};
+
+}  // namespace sglab::emu

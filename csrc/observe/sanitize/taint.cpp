@@ -1,0 +1,134 @@
+#include "observe/sanitize/taint.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "machine/ops/operands.hpp"
+#include "machine/program/builder.hpp"
+
+namespace sglab::emu {
+namespace {
+
+constexpr std::uint32_t kPredicateKey = 0x40000000u;
+std::uint32_t key_of(const Mention& m) {
+  return m.place | (m.predicate ? kPredicateKey : 0);
+}
+
+std::uint32_t pc_of(const Actor& actor) {
+  return static_cast<std::uint32_t>(actor.inst - actor.warp->code);
+}
+
+}  // namespace
+
+void Taint::launched(const Program& program) {
+  clusters_.clear();
+  cached_ = nullptr;
+  origins_.clear();
+  if (program_ == &program) return;
+  program_ = &program;
+  treatments_.clear();
+  register_bytes_.clear();
+  find_unset();
+}
+
+void Taint::find_unset() {
+  unset_.clear();
+  mentions_unset_.assign(program_->code.size(), false);
+  for (const Mention& m : program_->unset) unset_.insert(key_of(m));
+  if (unset_.empty()) return;
+  for (const Mention& m : program_->mentions) {
+    if (unset_.contains(key_of(m))) mentions_unset_[m.inst] = true;
+  }
+}
+
+std::string Taint::name_of(const Mention& mention) const {
+  const ProgramFunction& kernel = program_->functions[0];
+  const Function& function = program_->image->module().functions[kernel.source];
+  for (std::uint32_t i = 0; i < function.registers.size(); ++i) {
+    const bool predicate = letter_of(function.registers[i]) == 'p';
+    if (predicate == mention.predicate && program_->registers[kernel.first_register + i] == mention.place &&
+        program_->lifetimes[kernel.first_register + i].start == 0)
+      return register_name(function, i);
+  }
+  return "a register";
+}
+
+void Taint::cluster_started(const Cluster& cluster) {
+  cached_ = nullptr;
+  clusters_[cluster.index].assign(cluster.warps.size(), {});
+}
+
+Taint::Registers& Taint::warp(const Warp& w) {
+  Registers& registers = known(w);
+  if (registers.begun) return registers;
+  registers.begun = true;
+  const auto code = static_cast<std::uint32_t>(program_->code.size());
+  for (std::uint32_t i = 0; i < program_->unset.size(); ++i)
+    registers.tainted[key_of(program_->unset[i])] = Mask::both(0xffffffffu, code + i);
+  return registers;
+}
+
+Taint::Mask Taint::of(const Warp& w, const Mention& mention) {
+  const auto& tainted = warp(w).tainted;
+  const auto found = tainted.find(key_of(mention));
+  return found == tainted.end() ? Mask{} : found->second;
+}
+
+void Taint::assign(const Warp& w, const Mention& destination, std::uint32_t lanes, Mask mask) {
+  Registers& registers = warp(w);
+  const std::uint32_t key = key_of(destination);
+  const auto found = registers.tainted.find(key);
+  mask.low &= lanes;
+  mask.high &= lanes;
+  if (found == registers.tainted.end()) {
+    if (mask.lanes() == 0) return;
+    registers.tainted[key] = mask;
+    if (!unset_.contains(key)) ++registers.derived;
+    return;
+  }
+  found->second.low &= ~lanes;
+  found->second.high &= ~lanes;
+  found->second.add(mask);
+  if (found->second.lanes() != 0) return;
+  registers.tainted.erase(found);
+  if (!unset_.contains(key)) --registers.derived;
+}
+
+std::uint32_t Taint::loaded(const Actor& actor, const char* space, std::uint64_t address,
+                            std::uint64_t bytes) {
+  const std::uint32_t origin = pc_of(actor);
+  origins_[origin] = {party(actor), space, address, bytes};
+  return origin;
+}
+
+void Taint::decides(const Actor& actor, const Mention& source, std::uint32_t lanes, const char* how) {
+  const Mask mask = of(*actor.warp, source);
+  if ((mask.lanes() & lanes) == 0) return;
+  assign(*actor.warp, source, 0xffffffffu, {});
+  const auto code = static_cast<std::uint32_t>(program_->code.size());
+  const Origin& origin = origins_[mask.origin];
+  Finding finding;
+  finding.detector = "memory";
+  Actor some = actor;
+  some.lanes = mask.lanes() & lanes;
+  if (mask.origin >= code) {
+    finding.kind = "uninitialised_register";
+    finding.message = "register " + name_of(program_->unset[mask.origin - code]) +
+                      " was never written, but its value " + how;
+    finding.at = party(some);
+  } else {
+    finding.kind = "uninitialised_read";
+    finding.message = std::to_string(origin.bytes) + " bytes of " + origin.space + " memory at " +
+                      hex(origin.address) + " are read that hold nothing initialised, and the value " + how;
+    finding.at = origin.at;
+    finding.other = party(some);
+    finding.other_did = "used the value";
+    finding.space = origin.space;
+    finding.address = origin.address;
+    finding.bytes = origin.bytes;
+  }
+  findings_.report(std::move(finding));
+}
+
+}  // namespace sglab::emu

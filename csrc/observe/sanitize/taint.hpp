@@ -1,0 +1,145 @@
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "observe/sanitize/observer.hpp"
+
+namespace sglab::emu {
+
+// Which registers hold a value that comes from something that was never written, by lane.
+//
+// Registers that the kernel may read before it has written them are tainted from the start; data flow
+// analysis tells which those are, and most kernels have none. A warp without tainted registers costs nothing.
+class Taint {
+ public:
+  // Where a tainted value was read.
+  struct Origin {
+    Party at;
+    std::string space;
+    std::uint64_t address = 0, bytes = 0;
+  };
+  // How an instruction treats it.
+  enum class Rule : std::uint8_t {
+    kCompute,      // results are tainted where a source is
+    kHalves,       // the same for each half of the registers: packed arithmetic, bitwise logic, copies
+    kAnd,          // the same, but for what a constant masks off
+    kCarries,      // integer sums and products: a half depends on itself and what lies below it
+    kConvert,      // cvt of an integer: what its types cut off does not count
+    kConvertPair,  // cvt of two values into the halves of one
+    kShiftLeft,    // by a constant
+    kShiftRight,
+    kPermute,   // prmt with a constant selector
+    kPack,      // mov between registers and vectors of narrower ones
+    kDecide,    // a branch or exit
+    kSelect,    // selp: only the chosen source counts
+    kShuffle,   // shfl: the lane read counts
+    kWarpWide,  // any lane's taint is all lanes'
+    kWgmma,
+    kAccess,
+    kMatrixRows,
+    kTmemLoad,
+    kTmemStore,
+    kControl,  // barriers and asynchronous operations: any source decides something
+    kNothing,  // hints
+  };
+  // The last two types of its name are those of cvt, and of what is moved or loaded.
+  struct Treatment {
+    Rule rule = Rule::kCompute;
+    Type to = Type::kNone, type = Type::kNone;
+  };
+  // Tainted lanes, for the lower and the upper half of a register: compilers pack values with nothing.
+  struct Mask {
+    std::uint32_t low = 0, high = 0;
+    std::uint32_t origin = 0;  // the instruction that loaded it; behind the last: registers of Program::unset
+    std::uint32_t lanes() const { return low | high; }
+    void add(const Mask& other) {
+      if (other.lanes() == 0) return;
+      low |= other.low;
+      high |= other.high;
+      origin = other.origin;
+    }
+    static Mask both(std::uint32_t lanes, std::uint32_t origin) { return {lanes, lanes, origin}; }
+  };
+
+  static constexpr std::uint32_t kSlotUnit = 64;  // places of registers are multiples of this
+
+  explicit Taint(Findings& findings) : findings_(findings) {}
+  void launched(const Program& program);
+  void cluster_started(const Cluster& cluster);
+  void cluster_finished(const Cluster& cluster) { clusters_.erase(cluster.index), cached_ = nullptr; }
+  // Whether an instruction may read or write something tainted. While only registers are tainted that were so
+  // from the start, those that mention none of them need not be looked at.
+  bool follows(const Warp& w, std::uint32_t pc) {
+    const Registers& registers = known(w);
+    if (registers.derived == 0 && !mentions_unset_[pc]) return false;
+    return !registers.begun || !registers.tainted.empty();
+  }
+
+  Rule rule(std::uint32_t pc) { return treatment(pc).rule; }
+  const Treatment& treatment(std::uint32_t pc) {
+    if (treatments_.empty()) prepare();
+    return treatments_[pc];
+  }
+  // What the instruction mentions, in the order of its fields.
+  std::pair<const Mention*, const Mention*> mentions(std::uint32_t pc) {
+    if (treatments_.empty()) prepare();
+    return {program_->mentions.data() + first_[pc], program_->mentions.data() + first_[pc + 1]};
+  }
+  Mask of(const Warp& w, const Mention& mention);
+  // The destination's lanes in `lanes` become tainted where `mask` says, clean elsewhere.
+  void assign(const Warp& w, const Mention& destination, std::uint32_t lanes, Mask mask);
+  // What a store of `bytes` takes of a register.
+  Mask stored(const Warp& w, const Mention& source, std::uint32_t bytes);
+  // What a register gets from a load of an element of which `mask` tells.
+  Mask loaded_into(const Mention& destination, Type element, Mask mask);
+  // The rules that need no memory.
+  void flow(const Actor& actor, std::uint32_t group);
+  // A tainted value decides something: a finding, if any of its lanes does. `how`: "decides where control
+  // goes".
+  void decides(const Actor& actor, const Mention& source, std::uint32_t lanes, const char* how);
+  // The value that the instruction loads was never written.
+  std::uint32_t loaded(const Actor& actor, const char* space, std::uint64_t address, std::uint64_t bytes);
+
+ private:
+  struct Registers {
+    bool begun = false;  // holds Program::unset; most warps of a large grid leave before they come to one
+    std::unordered_map<std::uint32_t, Mask> tainted;
+    std::uint32_t derived = 0;  // of these, that are not registers of Program::unset
+  };
+  void prepare();
+  void find_unset();
+  Registers& known(const Warp& w) {
+    if (cached_ != w.cluster) {
+      cached_ = w.cluster;
+      cached_warps_ = &clusters_[w.cluster->index];
+    }
+    return (*cached_warps_)[w.slot];
+  }
+  Registers& warp(const Warp& w);
+  unsigned bytes_of(const Mention& m);
+  // A source's part in the taint of a result.
+  Mask taken(const Actor& actor, const Mention& source, unsigned result_bytes);
+  std::uint32_t shuffled(const Actor& actor, std::uint32_t source) const;
+  void compute(const Actor& actor, std::uint32_t group);
+  void select(const Actor& actor, std::uint32_t group);
+  void pack(const Actor& actor);
+  void wgmma(const Actor& actor);
+  std::string name_of(const Mention& mention) const;
+
+  Findings& findings_;
+  const Program* program_ = nullptr;
+  std::vector<bool> mentions_unset_;                                    // by instruction
+  std::unordered_set<std::uint32_t> unset_;                             // keys of Program::unset
+  std::vector<Treatment> treatments_;                                   // by instruction
+  std::vector<std::uint32_t> first_;                                    // by instruction: its mentions
+  std::vector<std::uint8_t> register_bytes_;                            // of a lane, by place / kSlotUnit
+  std::unordered_map<std::uint32_t, Origin> origins_;                   // by instruction that loaded
+  std::unordered_map<std::uint64_t, std::vector<Registers>> clusters_;  // by Cluster::index; by Warp::slot
+  const Cluster* cached_ = nullptr;
+  std::vector<Registers>* cached_warps_ = nullptr;
+};
+
+}  // namespace sglab::emu

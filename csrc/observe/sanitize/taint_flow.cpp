@@ -1,0 +1,165 @@
+#include "machine/ops/operands.hpp"
+#include "machine/program/builder.hpp"
+#include "observe/sanitize/taint.hpp"
+
+// Taint from sources to results, for instructions that touch no memory.
+namespace sglab::emu {
+namespace {
+
+using Rule = Taint::Rule;
+
+constexpr auto kGuard = static_cast<std::uint16_t>(Field::kGuard);
+
+std::uint32_t pc_of(const Actor& actor) {
+  return static_cast<std::uint32_t>(actor.inst - actor.warp->code);
+}
+
+}  // namespace
+
+void Taint::flow(const Actor& actor, std::uint32_t group) {
+  const auto [first, last] = mentions(pc_of(actor));
+  switch (rule(pc_of(actor))) {
+    case Rule::kDecide:
+      for (const Mention* m = first; m != last; ++m) {
+        if (!m->definition) decides(actor, *m, group, "decides where control goes");
+      }
+      return;
+    case Rule::kControl:
+      for (const Mention* m = first; m != last; ++m) {
+        if (!m->definition)
+          decides(actor, *m, actor.lanes, "is an operand of a barrier or of an asynchronous operation");
+      }
+      return compute(actor, group);
+    case Rule::kSelect:
+      return select(actor, group);
+    case Rule::kPack:
+      return pack(actor);
+    case Rule::kWgmma:
+      return wgmma(actor);
+    case Rule::kNothing:
+      return;
+    default:
+      return compute(actor, group);
+  }
+}
+
+void Taint::compute(const Actor& actor, std::uint32_t group) {
+  const Warp& w = *actor.warp;
+  const std::uint32_t pc = pc_of(actor);
+  const auto [first, last] = mentions(pc);
+  unsigned result_bytes = 1;
+  for (const Mention* m = first; m != last; ++m) {
+    if (m->definition) result_bytes = bytes_of(*m);
+  }
+  Mask in, guard;
+  for (const Mention* m = first; m != last; ++m) {
+    if (m->definition) continue;
+    if (m->field == kGuard)
+      guard.add(of(w, *m));
+    else
+      in.add(taken(actor, *m, result_bytes));
+  }
+  in.low &= actor.lanes;
+  in.high &= actor.lanes;
+  if (in.lanes() != 0 && rule(pc) == Rule::kWarpWide) in = Mask::both(actor.lanes, in.origin);
+  if (in.lanes() != 0 && rule(pc) == Rule::kShuffle)
+    in = {shuffled(actor, in.low), shuffled(actor, in.high), in.origin};
+  for (const Mention* m = first; m != last; ++m) {
+    if (!m->definition) continue;
+    assign(w, *m, actor.lanes, in);
+    // Whether these lanes have the old or the new value is a matter of chance.
+    const std::uint32_t undecided = guard.lanes() & group;
+    if (undecided != 0) assign(w, *m, undecided, Mask::both(undecided, guard.origin));
+  }
+}
+
+// selp: sources in a and b, the predicate in c.
+void Taint::select(const Actor& actor, std::uint32_t group) {
+  const Warp& w = *actor.warp;
+  const auto [first, last] = mentions(pc_of(actor));
+  Mask a, b;
+  for (const Mention* m = first; m != last; ++m) {
+    if (m->definition) continue;
+    const Mask mask = of(w, *m);
+    if (m->predicate && mask.lanes() != 0) return compute(actor, group);
+    if (m->field == static_cast<std::uint16_t>(Field::kA)) a = mask;
+    if (m->field == static_cast<std::uint16_t>(Field::kB)) b = mask;
+  }
+  const std::uint32_t takes_a = predicate_lanes(w, actor.inst->c);
+  Mask chosen{a.low & takes_a, a.high & takes_a, a.origin};
+  chosen.add({b.low & ~takes_a, b.high & ~takes_a, b.origin});
+  for (const Mention* m = first; m != last; ++m) {
+    if (m->definition) assign(w, *m, actor.lanes, chosen);
+  }
+}
+
+// mov: {a, b} = c, c = {a, b} or a = b. A vector's registers lie in Inst::extra, the lowest first.
+void Taint::pack(const Actor& actor) {
+  const Warp& w = *actor.warp;
+  const auto [first, last] = mentions(pc_of(actor));
+  constexpr auto kFirst = static_cast<std::uint16_t>(Field::kExtra);
+  const std::size_t parts = actor.inst->extra == nullptr ? 0 : actor.inst->extra->refs.size();
+  const auto is_upper = [&](const Mention& m) { return 2u * (m.field - kFirst) >= parts; };
+  Mask in;
+  for (const Mention* m = first; m != last; ++m) {
+    if (m->definition || m->field == kGuard) continue;
+    Mask mask = of(w, *m);
+    if (m->field >= kFirst) (is_upper(*m) ? mask.low : mask.high) = 0;
+    if (m->field >= kFirst) (is_upper(*m) ? mask.high : mask.low) = of(w, *m).lanes();
+    in.add(mask);
+  }
+  for (const Mention* m = first; m != last; ++m) {
+    if (!m->definition) continue;
+    const std::uint32_t half = m->field >= kFirst && is_upper(*m) ? in.high : in.low;
+    assign(w, *m, actor.lanes, m->field >= kFirst ? Mask::both(half, in.origin) : in);
+  }
+}
+
+// As shfl finds its lanes; see ops/warp.cpp.
+std::uint32_t Taint::shuffled(const Actor& actor, std::uint32_t source) const {
+  const Warp& w = *actor.warp;
+  const Inst* const i = actor.inst;
+  const std::uint32_t *const step = lanes32(w, i->b), *const control = lanes32(w, i->c);
+  std::uint32_t result = 0;
+  for (std::uint32_t rest = actor.lanes; rest != 0; rest &= rest - 1) {
+    const int l = first_lane(rest);
+    const int by = static_cast<int>(step[l] & 0x1f), clamp = static_cast<int>(control[l] & 0x1f);
+    const int segment = static_cast<int>(control[l] >> 8 & 0x1f);
+    const int most = (l & segment) | (clamp & ~segment), least = l & segment;
+    const int from[] = {l - by, l + by, l ^ by, least | (by & ~segment)};
+    int j = from[i->imm & 3];
+    const bool valid = i->imm == 0 ? j >= most : j <= most;
+    if (!valid) j = l;
+    if ((source >> (j & 31) & 1u) != 0) result |= 1u << l;
+  }
+  return result;
+}
+
+// Accumulators that the instruction does not add to need no value.
+void Taint::wgmma(const Actor& actor) {
+  const Warp& w = *actor.warp;
+  const auto [first, last] = mentions(pc_of(actor));
+  const Extra& extra = *actor.inst->extra;
+  const auto accumulators = static_cast<std::uint16_t>(extra.values[0]);
+  const auto a_registers = static_cast<std::uint16_t>(extra.values[1]);
+  const auto scale = static_cast<std::size_t>(extra.values[2]);
+  const bool adds = (predicate_lanes(w, extra.refs[scale]) & actor.lanes) != 0;
+  const auto extra_field = static_cast<std::uint16_t>(Field::kExtra);
+  Mask in;
+  for (const Mention* m = first; m != last; ++m) {
+    if (m->definition || m->field < extra_field) continue;
+    const auto index = static_cast<std::uint16_t>(m->field - extra_field);
+    if (index < accumulators) continue;
+    if (index < accumulators + a_registers) {
+      if (const Mask mask = of(w, *m); mask.lanes() != 0) in = Mask::both(0xffffffffu, mask.origin);
+    } else {
+      decides(actor, *m, actor.lanes, "is an operand of an asynchronous operation");
+    }
+  }
+  for (const Mention* m = first; m != last; ++m) {
+    if (!m->definition) continue;
+    if (in.lanes() != 0 || !adds) assign(w, *m, 0xffffffffu, in);
+  }
+}
+
+}  // namespace sglab::emu

@@ -1,0 +1,221 @@
+#include "observe/sanitize/wgmma_registers.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "machine/ops/operands.hpp"
+#include "machine/program/builder.hpp"
+#include "observe/record/accesses.hpp"
+
+namespace sglab::emu {
+namespace {
+
+constexpr auto kExtraField = static_cast<std::uint16_t>(Field::kExtra);
+constexpr std::uint32_t kNobody = 0xffffffffu;
+
+std::uint32_t pc_of(const Actor& actor) {
+  return static_cast<std::uint32_t>(actor.inst - actor.warp->code);
+}
+
+// Finds the register of the PTX text that lies at a place at a time: they share places.
+class RegisterNames {
+ public:
+  explicit RegisterNames(const Program& program)
+      : program_(program), at_(program.register_bytes / kPlaceUnit + 1) {
+    for (const ProgramFunction& function : program.functions) {
+      const Function& source = program.image->module().functions[function.source];
+      for (std::uint32_t i = 0; i < source.registers.size(); ++i) {
+        const std::uint32_t reg = function.first_register + i;
+        if (letter_of(source.registers[i]) == 'p' || program.registers[reg] == kConstantRef) continue;
+        at_[program.registers[reg] / kPlaceUnit].push_back({reg, &source, i});
+      }
+    }
+    for (std::vector<Named>& here : at_) {
+      std::sort(here.begin(), here.end(),
+                [&](const Named& a, const Named& b) { return start(a) < start(b); });
+    }
+  }
+  struct Named {
+    std::uint32_t reg;  // Program::registers
+    const Function* function;
+    std::uint32_t index;  // in the function
+  };
+  const Named* find(const Mention& m) const {
+    if (m.predicate) return nullptr;
+    const std::vector<Named>& here = at_[m.place / kPlaceUnit];
+    // Instructions read in the first half of their step unless they work on whole warps.
+    for (std::uint32_t at = 2 * m.inst + (m.definition ? 1 : 0); at <= 2 * m.inst + 1; ++at) {
+      // Their lifetimes do not overlap.
+      const auto behind =
+          std::upper_bound(here.begin(), here.end(), at,
+                           [&](std::uint32_t wanted, const Named& one) { return wanted < start(one); });
+      if (behind != here.begin() && at <= program_.lifetimes[(behind - 1)->reg].end) return &*(behind - 1);
+    }
+    return nullptr;
+  }
+
+ private:
+  static constexpr std::uint32_t kPlaceUnit = 64;  // places are multiples of this
+  std::uint32_t start(const Named& one) const { return program_.lifetimes[one.reg].start; }
+
+  const Program& program_;
+  std::vector<std::vector<Named>> at_;  // by place
+};
+
+}  // namespace
+
+void WgmmaRegisters::launched(const Launch& launch) {
+  clusters_.clear();
+  cached_ = nullptr;
+  if (program_ == launch.program) return;
+  program_ = launch.program;
+  prepare(*program_);
+}
+
+void WgmmaRegisters::prepare(const Program& program) {
+  first_.clear();
+  uses_.clear();
+  names_.clear();
+  is_wgmma_.assign(program.code.size(), false);
+  for (std::uint32_t pc = 0; pc < program.code.size(); ++pc) {
+    is_wgmma_[pc] = opcode_of(program, pc).starts_with("wgmma.mma_async");
+  }
+  if (std::none_of(is_wgmma_.begin(), is_wgmma_.end(), [](bool is) { return is; })) return;
+  const RegisterNames names(program);
+  // Extra::refs: accumulators, then A's registers; how many: the first two of Extra::values.
+  const auto operand_of = [&](const Mention& m) {
+    return m.field < kExtraField ? kNobody : static_cast<std::uint32_t>(m.field - kExtraField);
+  };
+  std::unordered_map<std::uint32_t, std::uint32_t> numbers;  // in names_, by number in Program::registers
+  for (const Mention& m : program.mentions) {
+    if (!is_wgmma_[m.inst]) continue;
+    const std::vector<std::int64_t>& counts = program.code[m.inst].extra->values;
+    if (operand_of(m) >= counts[0] + counts[1]) continue;
+    const RegisterNames::Named* const named = names.find(m);
+    if (named == nullptr || !numbers.try_emplace(named->reg, names_.size()).second) continue;
+    names_.push_back(register_name(*named->function, named->index));
+  }
+  std::vector<std::pair<std::uint32_t, Use>> found;
+  for (const Mention& m : program.mentions) {
+    const RegisterNames::Named* const named = names.find(m);
+    const auto number = named == nullptr ? numbers.end() : numbers.find(named->reg);
+    if (number == numbers.end()) continue;
+    const bool wgmma = is_wgmma_[m.inst];
+    if (wgmma && operand_of(m) == kNobody) continue;
+    const bool accumulator = wgmma && operand_of(m) < program.code[m.inst].extra->values[0];
+    if (accumulator && !m.definition) continue;  // mentioned twice
+    const bool moves = !wgmma && opcode_of(program, m.inst).starts_with("mov.");
+    found.push_back({m.inst, {number->second, m.definition, accumulator, moves}});
+  }
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  first_.assign(program.code.size() + 1, 0);
+  for (const auto& [pc, use] : found) {
+    ++first_[pc + 1];
+    uses_.push_back(use);
+  }
+  for (std::size_t pc = 0; pc < program.code.size(); ++pc) first_[pc + 1] += first_[pc];
+}
+
+void WgmmaRegisters::cluster_started(const Cluster& cluster) {
+  cached_ = nullptr;
+  clusters_[cluster.index].assign(cluster.warps.size(), {});
+}
+
+void WgmmaRegisters::cluster_finished(const Cluster& cluster) {
+  cached_ = nullptr;
+  clusters_.erase(cluster.index);
+}
+
+void WgmmaRegisters::fenced(const Actor& actor, const Fence& fence) {
+  if (fence.kind == Fence::Kind::kWgmma) ++of(actor).fences;
+}
+
+void WgmmaRegisters::committed(const Actor& actor, GroupKind group) {
+  if (group != GroupKind::kWgmma) return;
+  WarpState& state = of(actor);
+  state.groups.push_back(state.issued);
+}
+
+void WgmmaRegisters::waited(const Actor& actor, GroupKind group, std::uint32_t pending, bool) {
+  if (group != GroupKind::kWgmma) return;
+  WarpState& state = of(actor);
+  for (; state.groups.size() > pending; state.groups.pop_front()) state.complete = state.groups.front();
+}
+
+void WgmmaRegisters::executed(const Actor& actor) {
+  const std::uint32_t pc = pc_of(actor);
+  WarpState& state = of(actor);
+  if (state.registers.empty()) state.registers.resize(names_.size());
+  if (is_wgmma_[pc]) {
+    ++state.issued;
+    if (state.fences == 0)
+      report("missing_wgmma_fence", "no wgmma.fence comes before the first wgmma of the warp", actor,
+             nullptr);
+  }
+  for (std::uint32_t i = first_[pc]; i < first_[pc + 1]; ++i) {
+    if (is_wgmma_[pc]) {
+      issue(actor, state, uses_[i]);
+    } else {
+      touch(actor, state, uses_[i]);
+    }
+  }
+}
+
+void WgmmaRegisters::touch(const Actor& actor, WarpState& state, const Use& use) {
+  Register& reg = state.registers[use.reg];
+  if (reg.flight > state.complete && (reg.accumulates || use.writes)) {
+    report("missing_wgmma_wait",
+           "register " + names_[use.reg] + " is " + (use.writes ? "written" : "read") +
+               " while a wgmma that " + (reg.accumulates ? "accumulates in it" : "reads it") +
+               " is in flight: wgmma.wait_group is missing between",
+           actor, &reg.user);
+    reg.flight = 0;
+  }
+  // nvcc sets accumulators to constants behind the fence that stands behind it in the source.
+  if (use.moves) return;
+  // Of several touches a write tells more than a read.
+  if (reg.touched == state.fences + 1 && reg.toucher.wrote) return;
+  reg.touched = state.fences + 1;
+  reg.toucher = {pc_of(actor), actor.lanes, actor.position, use.writes};
+}
+
+void WgmmaRegisters::issue(const Actor& actor, WarpState& state, const Use& use) {
+  Register& reg = state.registers[use.reg];
+  const bool unread = !use.accumulator && !reg.toucher.wrote;  // reading A twice is no hazard
+  if (reg.touched == state.fences + 1 && !unread) {
+    report("missing_wgmma_fence",
+           "register " + names_[use.reg] + " is " + (use.accumulator ? "accumulated in" : "read") +
+               " by a wgmma, and no wgmma.fence came behind its last use",
+           actor, &reg.toucher);
+  } else if (!use.accumulator && reg.accumulates && reg.flight > state.complete) {
+    report(
+        "missing_wgmma_wait",
+        "register " + names_[use.reg] +
+            " is read by a wgmma while another one that accumulates in it is in flight: wgmma.wait_group is "
+            "missing between",
+        actor, &reg.user);
+  }
+  reg.touched = 0;
+  reg.flight = state.issued;
+  reg.accumulates = use.accumulator;
+  reg.user = {pc_of(actor), actor.lanes, actor.position, use.accumulator};
+}
+
+void WgmmaRegisters::report(const char* kind, std::string message, const Actor& actor, const Earlier* other) {
+  Finding finding;
+  finding.detector = "races";
+  finding.kind = kind;
+  finding.message = std::move(message);
+  finding.at = party(actor);
+  if (other != nullptr) {
+    finding.other = finding.at;
+    finding.other.pc = other->pc;
+    finding.other.lanes = other->lanes;
+    finding.other.position = other->position;
+    finding.other_did = other->wrote ? "wrote it" : "read it";
+  }
+  findings.report(std::move(finding));
+}
+
+}  // namespace sglab::emu

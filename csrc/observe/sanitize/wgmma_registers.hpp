@@ -1,0 +1,83 @@
+#pragma once
+
+#include <deque>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "observe/sanitize/observer.hpp"
+
+namespace sglab::emu {
+
+// Finds registers of wgmma.mma_async (accumulators, and A where it comes from registers) that are touched at
+// the wrong time: before the wgmma and no wgmma.fence behind ("missing_wgmma_fence"), or before the wait that
+// covers it ("missing_wgmma_wait"). PTX ISA, "wgmma.fence" and "Asynchronous warpgroup level matrix
+// instructions: Register accesses". Products that follow each other in one accumulator need no fence between
+// them.
+//
+// Registers are those of the PTX text: what the allocator makes of them, on a GPU or here, is not looked at.
+// A warp's lanes are taken together.
+class WgmmaRegisters final : public Observer {
+ public:
+  using Observer::Observer;
+
+  void launched(const Launch& launch) override;
+  void cluster_started(const Cluster& cluster) override;
+  void cluster_finished(const Cluster& cluster) override;
+  void fenced(const Actor& actor, const Fence& fence) override;
+  void committed(const Actor& actor, GroupKind group) override;
+  void waited(const Actor& actor, GroupKind group, std::uint32_t pending, bool read_only) override;
+
+  // Whether executed() must be told of the instruction.
+  bool follows(std::uint32_t pc) const { return !first_.empty() && first_[pc] != first_[pc + 1]; }
+  void executed(const Actor& actor);
+
+ private:
+  // What an instruction does with a register that some wgmma names.
+  struct Use {
+    std::uint32_t reg;  // number in names_
+    bool writes;
+    bool accumulator;  // of a wgmma; otherwise its A
+    bool moves;        // a mov: a constant or a copy
+  };
+  // An earlier instruction of the warp.
+  struct Earlier {
+    std::uint32_t pc = 0, lanes = 0;
+    std::uint64_t position = 0;
+    bool wrote = false;
+  };
+  struct Register {
+    std::uint32_t touched = 0;  // fences when it was touched last, + 1; 0: not since the last wgmma
+    std::uint32_t flight = 0;   // the last wgmma that uses it, from 1 on; 0: none
+    bool accumulates = false;   // that one
+    Earlier toucher, user;
+  };
+  struct WarpState {
+    std::uint32_t fences = 0;
+    std::uint32_t issued = 0, complete = 0;  // wgmma operations
+    std::deque<std::uint32_t> groups;        // issued when each was committed
+    std::vector<Register> registers;
+  };
+  void prepare(const Program& program);
+  WarpState& of(const Actor& actor) {
+    if (cached_ != actor.warp->cluster) {
+      cached_ = actor.warp->cluster;
+      cached_warps_ = &clusters_[cached_->index];
+    }
+    return (*cached_warps_)[actor.warp->slot];
+  }
+  void touch(const Actor& actor, WarpState& state, const Use& use);
+  void issue(const Actor& actor, WarpState& state, const Use& use);
+  void report(const char* kind, std::string message, const Actor& actor, const Earlier* other);
+
+  const Program* program_ = nullptr;
+  std::vector<std::uint32_t> first_;  // by instruction: its uses; empty: no wgmma in this program
+  std::vector<Use> uses_;
+  std::vector<bool> is_wgmma_;                                          // by instruction
+  std::vector<std::string> names_;                                      // of the registers
+  std::unordered_map<std::uint64_t, std::vector<WarpState>> clusters_;  // by Cluster::index; by Warp::slot
+  const Cluster* cached_ = nullptr;
+  std::vector<WarpState>* cached_warps_ = nullptr;
+};
+
+}  // namespace sglab::emu

@@ -1,0 +1,114 @@
+#include "timing/memory.hpp"
+
+namespace sglab::emu::timing {
+namespace {
+
+constexpr std::uint64_t kLine = 128;
+
+}  // namespace
+
+Memory::Memory(const Trace& trace, const Machine& machine) : t_(trace), m_(machine), sms_(machine.sms) {
+  const double left = m_.l1_capacity - static_cast<double>(t_.shared_bytes) * t_.ctas_per_sm;
+  const auto lines = static_cast<std::size_t>(std::max(left, 8.0 * kLine) / kLine);
+  for (Sm& sm : sms_) sm.l1.resize(lines);
+  if (m_.warm) {
+    measure_footprint();
+  } else {
+    resident_ = 0;
+  }
+}
+
+Memory::Shape Memory::shape(std::size_t access) const {
+  const std::uint64_t address = t_.accesses.address[access], span = t_.accesses.span[access];
+  const std::uint32_t lanes = std::max<std::uint32_t>(t_.accesses.lanes[access], 1);
+  const auto covered = [&](std::uint64_t unit) {
+    return static_cast<std::uint32_t>((address + span - 1) / unit - address / unit + 1);
+  };
+  const std::uint32_t each = (t_.accesses.bytes[access] / lanes + kSector - 1) / kSector;
+  Shape s;
+  s.sectors = std::min(covered(kSector), lanes * each);
+  s.lines = std::min({covered(kLine), lanes, s.sectors});
+  s.first = address;
+  s.dense = span <= s.sectors * kSector;
+  s.stride = s.lines > 1 ? (span - 1) / (s.lines - 1) : 0;
+  return s;
+}
+
+double Memory::through_l2(double time, double bytes) {
+  return l2_.serve(time, bytes / m_.l2_rate);
+}
+
+double Memory::load(std::uint32_t sm, double time, std::size_t access, const Cost& cost) {
+  const Shape s = shape(access);
+  Sm& here = sms_[sm];
+  double done = time + m_.l1_latency;
+  std::uint32_t lines = s.lines;
+  std::vector<Tag>& l1 = here.l1;
+  Tag* filled[32];
+  std::uint32_t fills = 0;
+  for (std::uint32_t i = 0; i < s.lines; ++i) {
+    const std::uint64_t line = (s.first + i * s.stride) / kLine;
+    if (cost.cached) {
+      Tag& tag = l1[mix(line) % l1.size()];
+      if (tag.line == line) {
+        done = std::max(done, tag.filled);
+        --lines;
+        continue;
+      }
+      tag.line = line;
+      filled[fills++] = &tag;
+    }
+  }
+  if (lines == 0) return done;
+  const double bytes = static_cast<double>(s.sectors) / s.lines * kSector * lines;
+  bytes_l2_ += bytes;
+  double got = here.lsu.serve(time, bytes / m_.load_port);
+  got = std::max({got, loads_.serve(time, bytes / m_.load_rate), through_l2(time, bytes)}) + m_.l2_latency;
+  if (cost.streaming) {
+    got = std::max(got, from_hbm(time, bytes) + m_.hbm_latency);
+  } else {
+    got = std::max(got, in_l2(time, s, false) + m_.l2_latency);
+  }
+  got += translation(here, time, s.first);
+  for (std::uint32_t i = 0; i < fills; ++i) filled[i]->filled = got;
+  return std::max(done, got);
+}
+
+double Memory::store(std::uint32_t sm, double time, std::size_t access) {
+  const Shape s = shape(access);
+  const double bytes = static_cast<double>(s.sectors) * kSector;
+  bytes_l2_ += bytes;
+  double done = sms_[sm].stores.serve(time, bytes / m_.store_port);
+  done = std::max({done, stores_.serve(time, bytes / m_.store_rate), through_l2(time, bytes)});
+  done = std::max(done, in_l2(time, s, true));
+  done += translation(sms_[sm], time, s.first);
+  last_write_ = std::max(last_write_, done);
+  return done;
+}
+
+double Memory::atomic(std::uint32_t sm, double time, std::size_t access) {
+  return store(sm, time, access) + m_.atomic_latency;
+}
+
+double Memory::copy_in(std::uint32_t sm, double time, std::size_t copy, double latency, bool gathered) {
+  const double bytes = t_.copies.bytes[copy];
+  bytes_l2_ += bytes;
+  double done = sms_[sm].copies.serve(time, bytes / m_.copy_port);
+  done = std::max(
+             {done, copy_loads_.serve(time, bytes / m_.copy_rate), copy_in_l2(time, copy, false, gathered)}) +
+         latency;
+  return done + translation(sms_[sm], time, t_.copies.address[copy]);
+}
+
+double Memory::copy_out(std::uint32_t sm, double time, std::size_t copy, double& read) {
+  const double bytes = t_.copies.bytes[copy];
+  bytes_l2_ += bytes;
+  read = sms_[sm].copy_stores.serve(time, bytes / m_.copy_store_port) + m_.copy_store_latency;
+  double done = std::max(read, stores_.serve(time, bytes / m_.store_rate));
+  done = std::max(done, copy_in_l2(time, copy, true, false));
+  done += translation(sms_[sm], time, t_.copies.address[copy]);
+  last_write_ = std::max(last_write_, done);
+  return done;
+}
+
+}  // namespace sglab::emu::timing

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "timing/trace.hpp"
+
+namespace sglab::emu::timing {
+
+constexpr std::uint32_t kSector = 32;
+
+inline std::uint64_t mix(std::uint64_t x) {  // the finaliser of SplitMix64
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+  return x ^ x >> 31;
+}
+
+// Serves one request after the other.
+struct Server {
+  double free = 0;
+  // When a request of `cycles` that comes at `time` has been served.
+  double serve(double time, double cycles) { return free = std::max(time, free) + cycles; }
+};
+
+// A set of cache lines, and when each has been filled.
+class Lines {
+ public:
+  struct Line {
+    std::uint64_t name = 0;  // number + 1; 0: an empty place
+    double filled = kNew;
+  };
+  static constexpr double kNew = -1;
+
+  Line& at(std::uint64_t number);  // valid until the next call
+  std::size_t size() const { return count_; }
+
+ private:
+  void grow();
+  std::vector<Line> table_ = std::vector<Line>(1 << 10);
+  std::size_t count_ = 0;
+};
+
+// Caches, the ports of the SMs and the memory behind them. Requests come in order of time.
+class Memory {
+ public:
+  Memory(const Trace& trace, const Machine& machine);
+
+  // When the row's bytes have been loaded, stored, or exchanged. A store's end is when the warp may forget
+  // it.
+  double load(std::uint32_t sm, double time, std::size_t access, const Cost& cost);
+  double store(std::uint32_t sm, double time, std::size_t access);
+  double atomic(std::uint32_t sm, double time, std::size_t access);
+  // `gathered`: by the lanes of a warp, each from an address of its own.
+  double copy_in(std::uint32_t sm, double time, std::size_t copy, double latency, bool gathered = false);
+  // `read`: when shared memory has been read. Returns when global memory has been written.
+  double copy_out(std::uint32_t sm, double time, std::size_t copy, double& read);
+
+  double last_write() const { return last_write_; }
+  double bytes_l2() const { return bytes_l2_; }
+  double bytes_hbm() const { return bytes_hbm_; }
+
+ private:
+  struct Tag {
+    std::uint64_t line = ~std::uint64_t{0};
+    double filled = 0;
+  };
+  struct Sm {
+    Server lsu, copies, stores, copy_stores;
+    std::vector<Tag> l1;
+    Lines translations;
+  };
+  // Bytes that a warp's access moves in sectors of 32, and the lines it touches.
+  struct Shape {
+    std::uint32_t lines, sectors;
+    std::uint64_t first, stride;
+    bool dense;  // one stretch
+  };
+  Shape shape(std::size_t access) const;
+  // When what is loaded of [address, address + bytes) has come into the L2 cache, from memory or on its way
+  // already, or the memory has taken what is stored; 0: it has been there.
+  double in_l2(double time, std::uint64_t address, std::uint64_t bytes, bool stores);
+  double in_l2(double time, const Shape& access, bool stores);
+  double copy_in_l2(double time, std::size_t copy, bool stores, bool gathered);
+  double block_in_l2(double time, std::uint64_t block, double bytes, bool stores);
+  bool resident(std::uint64_t block) const;
+  double from_hbm(double time, double bytes);
+  // Cycles that an SM's first access to a page waits to learn where it lies.
+  double translation(Sm& sm, double time, std::uint64_t address);
+  void measure_footprint();
+
+  const Trace& t_;
+  const Machine& m_;
+  std::vector<Sm> sms_;
+  double through_l2(double time, double bytes);
+  Server loads_, copy_loads_, stores_, l2_, hbm_;
+  Lines touched_;
+  double resident_ = 1;  // the part of the footprint that the L2 cache holds at the start
+  double last_write_ = 0, bytes_l2_ = 0, bytes_hbm_ = 0;
+};
+
+}  // namespace sglab::emu::timing
