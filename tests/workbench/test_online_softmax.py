@@ -40,7 +40,9 @@ def test_the_recorded_recurrence_ends_with_the_partials_of_the_triton_kernel(
 
 
 @pytest.mark.parametrize(("batch", "request_", "head"), [(BATCH, 1, 17), (BATCH, 0, 3), (MHA, 0, 3)])
-def test_truths_of_the_splits_merge_to_the_float64_answer(batch: sglab.workbench.Batch, request_: int, head: int) -> None:
+def test_truths_of_the_splits_merge_to_the_float64_answer(
+    batch: sglab.workbench.Batch, request_: int, head: int
+) -> None:
     run, expected = record(batch, request_, head), reference(batch)
     lse = run.true_lse.logsumexp(0)
     o = (run.true_lse - lse).exp() @ run.true_o
