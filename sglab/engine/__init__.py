@@ -2,6 +2,7 @@
 
 from sglab.engine.batch.forward_batch import ForwardBatch
 from sglab.engine.batch.forward_mode import ForwardMode
+from sglab.engine.batch.graph_batch import GraphBatch
 from sglab.engine.batch.req import Req
 from sglab.engine.batch.schedule_batch import ModelWorkerBatch, ScheduleBatch
 from sglab.engine.cache.allocator import TokenToKVPoolAllocator
@@ -19,6 +20,7 @@ __all__ = [
     "BadArgumentError",
     "ForwardBatch",
     "ForwardMode",
+    "GraphBatch",
     "KVCache",
     "MHATokenToKVPool",
     "MLATokenToKVPool",
