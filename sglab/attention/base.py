@@ -11,11 +11,12 @@ from which every refusal comes. SGLang's method names and signatures are in `sgl
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import torch
 
-from sglab.attention.capabilities import Capabilities, Demand, UnsupportedError, refuse_unserved
+from sglab.attention.capabilities import Capabilities, Demand, UnsupportedError, refuse_unserved, unserved
 from sglab.attention.inputs import AttentionInputs
 from sglab.attention.registry import capabilities_by_name
 from sglab.engine import ForwardBatch, ForwardMode, GraphBatch, ModelRunner, RadixAttention
@@ -28,10 +29,13 @@ class AttentionBackend(ABC):
     capabilities: ClassVar[Capabilities] = Capabilities()
     graph_seq_len_fill_value: ClassVar[int] = 1
     """seq_len of a graph's padded rows: each attends to one token, that of slot 0."""
+    _kind: str | None = None
+    _page_size: int | None = None
 
     def __init__(self, model_runner: ModelRunner) -> None:
         """Refuses a model or a page size that the backend does not serve."""
-        self.refuse_unserved(Demand(kind=model_runner.model_config.kind, page_size=model_runner.page_size))
+        self._kind, self._page_size = model_runner.model_config.kind, model_runner.page_size
+        self.refuse_unserved(Demand(kind=self._kind, page_size=self._page_size))
 
     def prepare(self, forward_batch: ForwardBatch) -> None:
         """Make what every layer of this pass shares: indices, split plans, scratch. Overrides call this first.
@@ -133,5 +137,8 @@ class AttentionBackend(ABC):
         raise UnsupportedError("verify_mask", "a backend that verifies trees", self.name, "Use triton.")
 
     def refuse_unserved(self, demand: Demand) -> None:
-        """Raises UnsupportedError where this backend does not serve a demand."""
-        refuse_unserved(self.name or type(self).__name__, self.capabilities, demand, capabilities_by_name)
+        """Raises UnsupportedError where this backend does not serve a demand; others are named that serve it, for this
+        kind of attention and page size."""
+        if unserved(self.capabilities, demand) is not None:
+            whole = replace(demand, kind=self._kind, page_size=self._page_size)
+            refuse_unserved(self.name or type(self).__name__, self.capabilities, whole, capabilities_by_name)
