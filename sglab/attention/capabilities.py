@@ -229,11 +229,13 @@ def refuse_unserved(
 
 
 def _remedy(name: str, rule: Rule, demand: Demand, others: Mapping[str, Capabilities]) -> str:
+    made_for = Demand(kind=demand.kind, page_size=demand.page_size)
+
     def serving(serves: Callable[[Capabilities], bool]) -> list[str]:
+        """Of the backends that can be made for this model those that serve something, or whose fallback does."""
+        made = [other for other, theirs in others.items() if other != name and unserved(theirs, made_for) is None]
         return [
-            other
-            for other, theirs in others.items()
-            if other != name and (serves(theirs) or (theirs.fallback in others and serves(others[theirs.fallback])))
+            other for other in made if any(serves(c) for c in (others[other], others.get(others[other].fallback)) if c)
         ]
 
     whole = serving(lambda theirs: unserved(theirs, demand) is None)
