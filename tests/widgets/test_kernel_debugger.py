@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
-from session_lines import ATOMIC, LOOP_SYNC, PTX, SYNC
+
+from tests.support.launches.session_lines import ATOMIC, LOOP_SYNC, SESSION_PTX, SYNC
 
 torch = pytest.importorskip("torch")
 
@@ -29,7 +30,7 @@ FOLLOW: dict[str, Any] = {}
 
 
 def make(name: str = "reduce", **options: Any) -> KernelDebugger:
-    kernel = gpu.load(PTX)[name]
+    kernel = gpu.load(SESSION_PTX)[name]
     out = torch.zeros(1)
     arguments: dict[str, list[Any]] = {
         "reduce": [torch.arange(2000, dtype=torch.float32), out, 2000],
@@ -374,7 +375,7 @@ def test_a_refused_watch_changes_nothing(expression: str, message: str) -> None:
 def test_views_of_strided_tensors_are_read_by_their_strides() -> None:
     widget = make()
     memory = torch.arange(64, dtype=torch.int16).view(8, 8)
-    kernel = gpu.load(PTX)["collatz"]
+    kernel = gpu.load(SESSION_PTX)["collatz"]
     arguments = [memory.view(torch.int32).view(-1), torch.zeros(128, dtype=torch.int32)]
     session = kernel.session(gpu.EmulatedDevice("sm_90a"), grid=1, block=32, args=arguments)
     watch = WatchParser(session, {"m": memory}).parse("m[::2, 3]")
@@ -471,7 +472,10 @@ def test_a_search_backwards_that_is_given_up_ends_where_it_began(monkeypatch: py
     [
         (lambda w: w.go("fly", FOLLOW), "there is no action 'fly'; there are step, back"),
         (lambda w: w.edit_stops("toggle_line", FOLLOW, file=0, line=9999), "line 9999 has no instruction, nor has any"),
-        (lambda w: w.edit_stops("toggle_ptx", FOLLOW, line=9999), "PTX line 9999 has no instruction, nor has any"),
+        (
+            lambda w: w.edit_stops("toggle_ptx", FOLLOW, line=9999),
+            "PTX line 9999 has no instruction, nor has any",
+        ),
         (lambda w: w.go("to", FOLLOW, file=0, line=9999), r"behind it; the last that has one is \d+"),
         (lambda w: w.go("write_back", {"cta": 0, "warp": 0}, register="%none"), "no instruction of this kernel writes"),
         (lambda w: w.edit_stops("remove", FOLLOW, id=7), "there is no breakpoint 7; there are none"),
@@ -613,7 +617,7 @@ def test_a_session_that_failed_before_still_tells_how() -> None:
 
 
 def test_without_lines_a_line_is_an_instruction() -> None:
-    module = gpu.Module(re.sub(r"^\s*\.loc.*$", "", PTX.read_text(), flags=re.MULTILINE))
+    module = gpu.Module(re.sub(r"^\s*\.loc.*$", "", SESSION_PTX.read_text(), flags=re.MULTILINE))
     session = module["collatz"].session(
         gpu.EmulatedDevice("sm_90a"), grid=1, block=64, args=[torch.ones(128).int(), torch.zeros(128).int()]
     )
