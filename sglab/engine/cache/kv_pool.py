@@ -110,6 +110,10 @@ class KVCache(ABC):
             return  # a graph capture must not read device values; the runner checked them
         arguments.indices("loc", loc, "Take slots from the pool's allocator.")
         outside = (loc < 0) | (loc >= self.size + self.page_size)
+        in_order = loc.sort().values
+        twice = (in_order[1:] == in_order[:-1]) & (in_order[1:] >= self.page_size)  # padded rows share the dummy page
+        if not torch.cat((outside, twice)).any():
+            return
         if outside.any():
             raise BadArgumentError(
                 "loc",
@@ -117,6 +121,8 @@ class KVCache(ABC):
                 int(loc[outside][0]),
                 "Take slots from the pool's allocator.",
             )
+        got = f"slot {int(in_order[1:][twice][0])} twice"
+        raise BadArgumentError("loc", "each slot once", got, "Two tokens cannot have the same slot.")
 
 
 class MHATokenToKVPool(KVCache):
