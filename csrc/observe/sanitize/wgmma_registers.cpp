@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "machine/ops/mma_operands.hpp"
 #include "machine/ops/operands.hpp"
 #include "machine/program/builder.hpp"
-#include "observe/record/accesses.hpp"
 
 namespace sglab::emu {
 namespace {
@@ -78,19 +78,19 @@ void WgmmaRegisters::prepare(const Program& program) {
   names_.clear();
   is_wgmma_.assign(program.code.size(), false);
   for (std::uint32_t pc = 0; pc < program.code.size(); ++pc) {
-    is_wgmma_[pc] = opcode_of(program, pc).starts_with("wgmma.mma_async");
+    is_wgmma_[pc] = (program.effects[pc].releases & kIssuesWgmma) != 0;
   }
   if (std::none_of(is_wgmma_.begin(), is_wgmma_.end(), [](bool is) { return is; })) return;
   const RegisterNames names(program);
-  // Extra::refs: accumulators, then A's registers; how many: the first two of Extra::values.
+  // Extra::refs: accumulators, then A's registers.
   const auto operand_of = [&](const Mention& m) {
     return m.field < kExtraField ? kNobody : static_cast<std::uint32_t>(m.field - kExtraField);
   };
   std::unordered_map<std::uint32_t, std::uint32_t> numbers;  // in names_, by number in Program::registers
   for (const Mention& m : program.mentions) {
     if (!is_wgmma_[m.inst]) continue;
-    const std::vector<std::int64_t>& counts = program.code[m.inst].extra->values;
-    if (operand_of(m) >= counts[0] + counts[1]) continue;
+    const auto& wgmma = payload<WgmmaOperands>(&program.code[m.inst]);
+    if (operand_of(m) >= wgmma.accumulators + wgmma.a_registers) continue;
     const RegisterNames::Named* const named = names.find(m);
     if (named == nullptr || !numbers.try_emplace(named->reg, names_.size()).second) continue;
     names_.push_back(register_name(*named->function, named->index));
@@ -102,9 +102,9 @@ void WgmmaRegisters::prepare(const Program& program) {
     if (number == numbers.end()) continue;
     const bool wgmma = is_wgmma_[m.inst];
     if (wgmma && operand_of(m) == kNobody) continue;
-    const bool accumulator = wgmma && operand_of(m) < program.code[m.inst].extra->values[0];
+    const bool accumulator = wgmma && operand_of(m) < payload<WgmmaOperands>(&program.code[m.inst]).accumulators;
     if (accumulator && !m.definition) continue;  // mentioned twice
-    const bool moves = !wgmma && opcode_of(program, m.inst).starts_with("mov.");
+    const bool moves = !wgmma && program.effects[m.inst].taint == TaintRule::kPack;  // mov
     found.push_back({m.inst, {number->second, m.definition, accumulator, moves}});
   }
   std::stable_sort(found.begin(), found.end(),
