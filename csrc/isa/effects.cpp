@@ -45,9 +45,11 @@ void resolve_order(Effects& e, Parts parts) {
       {"volatile", Order::kVolatile}, {"relaxed", Order::kRelaxed}, {"acquire", Order::kAcquire},
       {"release", Order::kRelease},   {"acq_rel", Order::kAcqRel},  {"sc", Order::kSc},
   };
-  constexpr std::pair<std::string_view, Scope> kScopes[] = {
-      {"cta", Scope::kCta}, {"cluster", Scope::kCluster}, {"gpu", Scope::kGpu}, {"gl", Scope::kGpu},
-      {"sys", Scope::kSys}};
+  constexpr std::pair<std::string_view, Scope> kScopes[] = {{"cta", Scope::kCta},
+                                                            {"cluster", Scope::kCluster},
+                                                            {"gpu", Scope::kGpu},
+                                                            {"gl", Scope::kGpu},
+                                                            {"sys", Scope::kSys}};
   name(parts, kOrders, e.ordered, e.order);
   name(parts, kScopes, e.scoped, e.scope);
 }
@@ -101,7 +103,8 @@ Cost special_cost(Cost exact, Type type, Parts parts) {
 }
 
 Cost divide_cost(Type type, Parts parts) {
-  if (type != Type::kF32) return is_integer(type) && type_bytes(type) == 8 ? Cost::kDivideWide : Cost::kDivideLong;
+  if (type != Type::kF32)
+    return is_integer(type) && type_bytes(type) == 8 ? Cost::kDivideWide : Cost::kDivideLong;
   return has(parts, "approx") ? Cost::kDivideApprox : has(parts, "full") ? Cost::kDivideFull : Cost::kDivide;
 }
 
@@ -158,7 +161,8 @@ TaintRule resolve_taint(const Effects& e, Parts parts) {
       return TaintRule::kConvertPair;
     return is_integer(e.type) && !has(parts, "sat") ? TaintRule::kConvert : TaintRule::kCompute;
   }
-  if (e.taint == TaintRule::kPermute && e.type != Type::kB32) return TaintRule::kCompute;  // not the plain mode
+  if (e.taint == TaintRule::kPermute && e.type != Type::kB32)
+    return TaintRule::kCompute;  // not the plain mode
   return e.taint == TaintRule::kCompute && packed ? TaintRule::kHalves : e.taint;
 }
 
@@ -216,12 +220,35 @@ template <class T>
 constexpr auto kSize = static_cast<std::size_t>(T::kCount);
 
 constexpr std::array<const char*, kSize<Act>> kActs{
-    "",               "branch",         "branch table",   "call",          "exit",
-    "trap",           "access",         "parameter",      "matrix rows",   "fence",
-    "barrier arrive", "barrier wait",   "cluster arrive", "cluster wait",  "mbarrier",
-    "mbarrier wait",  "warp sync",      "warp exchange",  "issue",         "issue by map",
-    "commit group",   "wait group",     "tmem alloc",     "tmem dealloc",  "tmem relinquish",
-    "tmem load",      "tmem store",     "replace map",    "copy map",
+    "",
+    "branch",
+    "branch table",
+    "call",
+    "exit",
+    "trap",
+    "access",
+    "parameter",
+    "matrix rows",
+    "fence",
+    "barrier arrive",
+    "barrier wait",
+    "cluster arrive",
+    "cluster wait",
+    "mbarrier",
+    "mbarrier wait",
+    "warp sync",
+    "warp exchange",
+    "issue",
+    "issue by map",
+    "commit group",
+    "wait group",
+    "tmem alloc",
+    "tmem dealloc",
+    "tmem relinquish",
+    "tmem load",
+    "tmem store",
+    "replace map",
+    "copy map",
 };
 
 constexpr std::array<const char*, kSize<Event>> kEvents{
@@ -298,9 +325,9 @@ constexpr std::array<const char*, kSize<Cost>> kCosts{
 };
 
 constexpr const char* kTaintRules[] = {
-    "compute", "halves", "and",     "carries",    "convert", "convert pair", "shift left",
-    "shift right", "permute", "pack", "decide",   "select",  "shuffle",      "warp wide",
-    "wgmma",   "access", "matrix rows", "tmem load", "tmem store", "control", "nothing",
+    "compute",     "halves",  "and",         "carries",   "convert",    "convert pair", "shift left",
+    "shift right", "permute", "pack",        "decide",    "select",     "shuffle",      "warp wide",
+    "wgmma",       "access",  "matrix rows", "tmem load", "tmem store", "control",      "nothing",
 };
 constexpr const char* kOrderNames[] = {"weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "sc"};
 constexpr const char* kScopeNames[] = {"cta", "cluster", "gpu", "sys"};

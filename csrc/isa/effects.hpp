@@ -7,10 +7,10 @@
 #include "machine/front/types.hpp"
 
 // What an instruction does, as data. Every row of the instruction table states it, built by the functions of
-// namespace `does`; what depends on the mnemonic's modifiers (space, order, scope, .read, width, …) is settled
-// once, when the mnemonic is matched (resolve), and what depends on operands when the instruction is built
-// (Builder::effects). Sanitizers, event logs, stepping, the timing model and Python read it; nothing parses
-// mnemonics again.
+// namespace `does`; what depends on the mnemonic's modifiers (space, order, scope, .read, width, …) is
+// settled once, when the mnemonic is matched (resolve), and what depends on operands when the instruction is
+// built (Builder::effects). Sanitizers, event logs, stepping, the timing model and Python read it; nothing
+// parses mnemonics again.
 namespace sglab::emu {
 
 enum class Order : std::uint8_t { kWeak, kVolatile, kRelaxed, kAcquire, kRelease, kAcqRel, kSc };
@@ -239,9 +239,9 @@ struct Effects {
 
   FenceKind fence = FenceKind::kThread;
   GroupKind group = GroupKind::kBulk;
-  bool read_only = false;    // a wait for groups to have read their sources
-  bool multicast = false;    // to several CTAs at once
-  std::uint8_t cta_group = 0;  // of tcgen05 instructions
+  bool read_only = false;                     // a wait for groups to have read their sources
+  bool multicast = false;                     // to several CTAs at once
+  std::uint8_t cta_group = 0;                 // of tcgen05 instructions
   Type to = Type::kNone, type = Type::kNone;  // the last two parts of the mnemonic
   std::int16_t count = 0;                     // matrices; groups that may stay open, -1: not even an open one
 
@@ -425,8 +425,7 @@ constexpr Effects by_map(Effects e) {
 }
 
 constexpr Effects commits(GroupKind group) {
-  Effects e =
-      acts(Act::kCommitGroup, Event::kCommit, Cost::kCommit, TaintRule::kControl, Motion::kOrdered);
+  Effects e = acts(Act::kCommitGroup, Event::kCommit, Cost::kCommit, TaintRule::kControl, Motion::kOrdered);
   e.group = group;
   return e;
 }

@@ -207,7 +207,8 @@ void register_barriers(Table& t) {
   t.row("bar[.cta].red.popc.u32", does::waits_at_barrier(), build_red, bar_red);
   t.row("barrier[.cta].red.popc[.aligned].u32", does::waits_at_barrier(), build_red, bar_red);
   t.row("barrier[.cta].red.{and|or}[.aligned].pred", does::waits_at_barrier(), build_red, bar_red);
-  t.row("barrier.cluster.arrive[.release|.relaxed][.aligned]", does::arrives_at_cluster(), build_plain, cluster_arrive);
+  t.row("barrier.cluster.arrive[.release|.relaxed][.aligned]", does::arrives_at_cluster(), build_plain,
+        cluster_arrive);
   t.row("barrier.cluster.wait[.acquire][.aligned]", does::waits_for_cluster(), build_plain, cluster_wait);
 }
 

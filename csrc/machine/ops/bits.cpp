@@ -35,17 +35,22 @@ constexpr Effects kCounts = does::computes(Cost::kCountBits);
 
 template <class T>
 void logic_rows(Table& t) {
-  t.alu("and.$", "nnn", kLogic.tainting(TaintRule::kAnd).yielding(Value::kAnd), binary<[](T a, T b) { return static_cast<T>(a & b); }, T, T>);
-  t.alu("or.$", "nnn", kLogic.yielding(Value::kOr), binary<[](T a, T b) { return static_cast<T>(a | b); }, T, T>);
+  t.alu("and.$", "nnn", kLogic.tainting(TaintRule::kAnd).yielding(Value::kAnd),
+        binary<[](T a, T b) { return static_cast<T>(a & b); }, T, T>);
+  t.alu("or.$", "nnn", kLogic.yielding(Value::kOr),
+        binary<[](T a, T b) { return static_cast<T>(a | b); }, T, T>);
   t.alu("xor.$", "nnn", kLogic, binary<[](T a, T b) { return static_cast<T>(a ^ b); }, T, T>);
-  t.alu("not.$", "nn", kLogic.yielding(Value::kComplement), unary<[](T a) { return static_cast<T>(~a); }, T, T>);
+  t.alu("not.$", "nn", kLogic.yielding(Value::kComplement),
+        unary<[](T a) { return static_cast<T>(~a); }, T, T>);
   t.alu("cnot.$", "nn", unary<[](T a) { return static_cast<T>(a == 0); }, T, T>);
-  t.alu("shl.$", "nnw", kLogic.tainting(TaintRule::kShiftLeft), binary<[](T a, u32 n) { return shift_left<T>(a, n); }, T, T, u32>);
+  t.alu("shl.$", "nnw", kLogic.tainting(TaintRule::kShiftLeft),
+        binary<[](T a, u32 n) { return shift_left<T>(a, n); }, T, T, u32>);
 }
 
 template <class T>
 void shift_right_rows(Table& t) {
-  t.alu("shr.$", "nnw", kLogic.tainting(TaintRule::kShiftRight), binary<[](T a, u32 n) { return shift_right<T>(a, n); }, T, T, u32>);
+  t.alu("shr.$", "nnw", kLogic.tainting(TaintRule::kShiftRight),
+        binary<[](T a, u32 n) { return shift_right<T>(a, n); }, T, T, u32>);
 }
 
 template <int Op>
@@ -233,7 +238,8 @@ void register_bits(Table& t) {
         ternary<[](s64 a, u32 b, u32 c) { return bit_field<s64, u64>(a, b, c); }, s64, s64, u32, u32>);
   t.alu("bfi.b32", "wwwww", bit_insert<u32>);
   t.alu("bfi.b64", "lllww", bit_insert<u64>);
-  t.alu("prmt.b32", "wwww", kPermute, ternary<[](u32 a, u32 b, u32 c) { return permute(a, b, c); }, u32, u32>);
+  t.alu("prmt.b32", "wwww", kPermute,
+        ternary<[](u32 a, u32 b, u32 c) { return permute(a, b, c); }, u32, u32>);
   t.alu("prmt.b32.f4e", "wwww", kPermute,
         ternary<[](u32 a, u32 b, u32 c) { return permute_mode<kF4e>(a, b, c); }, u32, u32>);
   t.alu("prmt.b32.b4e", "wwww", kPermute,
@@ -248,8 +254,10 @@ void register_bits(Table& t) {
         ternary<[](u32 a, u32 b, u32 c) { return permute_mode<kRc16>(a, b, c); }, u32, u32>);
   t.alu("brev.b32", "ww", kCounts, unary<[](u32 a) { return reverse32(a); }, u32, u32>);
   t.alu("brev.b64", "ll", kCounts, unary<[](u64 a) { return reverse64(a); }, u64, u64>);
-  t.alu("popc.b32", "ww", kCounts, unary<[](u32 a) { return static_cast<u32>(__builtin_popcount(a)); }, u32, u32>);
-  t.alu("popc.b64", "wl", kCounts, unary<[](u64 a) { return static_cast<u32>(__builtin_popcountll(a)); }, u32, u64>);
+  t.alu("popc.b32", "ww", kCounts,
+        unary<[](u32 a) { return static_cast<u32>(__builtin_popcount(a)); }, u32, u32>);
+  t.alu("popc.b64", "wl", kCounts,
+        unary<[](u64 a) { return static_cast<u32>(__builtin_popcountll(a)); }, u32, u64>);
   t.alu("clz.b32", "ww", kCounts, unary<[](u32 a) { return leading(a, 32); }, u32, u32>);
   t.alu("clz.b64", "wl", kCounts, unary<[](u64 a) { return leading(a, 64); }, u32, u64>);
   t.type("u32", 'w');

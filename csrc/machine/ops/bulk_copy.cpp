@@ -211,26 +211,28 @@ void register_bulk_copy(Table& t) {
   t.family("Asynchronous copies: bulk", InstClass::kAsync);
   t.row(
       "cp.async.bulk.{shared::cluster|shared::cta}.global.mbarrier::complete_tx::bytes[.multicast::cluster][."
-      "L2::cache_hint]", does::copies(Space::kShared, Space::kGlobal).signalling(),
-      build_copy, copy);
-  t.row("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes", does::copies(Space::kShared, Space::kShared).signalling(), build_copy, copy);
-  t.row("cp.async.bulk.global.shared::cta.bulk_group[.L2::cache_hint]", does::copies(Space::kGlobal, Space::kShared), build_copy, copy);
+      "L2::cache_hint]",
+      does::copies(Space::kShared, Space::kGlobal).signalling(), build_copy, copy);
+  t.row("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes",
+        does::copies(Space::kShared, Space::kShared).signalling(), build_copy, copy);
+  t.row("cp.async.bulk.global.shared::cta.bulk_group[.L2::cache_hint]",
+        does::copies(Space::kGlobal, Space::kShared), build_copy, copy);
   t.row(
       "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes"
-      ".{add|min|max|inc|dec|and|or|xor}.{u32|s32|u64|s64|b32|b64}", does::reduces(Space::kShared, Space::kShared).signalling(),
-      build_copy, copy);
+      ".{add|min|max|inc|dec|and|or|xor}.{u32|s32|u64|s64|b32|b64}",
+      does::reduces(Space::kShared, Space::kShared).signalling(), build_copy, copy);
   t.row(
       "cp.reduce.async.bulk.global.shared::cta.bulk_group[.L2::cache_hint].{add|min|max|inc|dec|and|or|xor}[."
       "noftz]"
-      ".{u32|s32|u64|s64|f16|bf16|f32|f64|b32|b64}", does::reduces(Space::kGlobal, Space::kShared),
-      build_copy, copy);
+      ".{u32|s32|u64|s64|f16|bf16|f32|f64|b32|b64}",
+      does::reduces(Space::kGlobal, Space::kShared), build_copy, copy);
   t.row("cp.async.bulk.commit_group", does::commits(GroupKind::kBulk), build_nothing, commit_group);
   t.row("cp.async.bulk.wait_group[.read]", does::waits_for(GroupKind::kBulk), build_wait_group, wait_group);
   t.row("cp.async.bulk.prefetch.L2.global[.L2::cache_hint]", does::prefetches(), build_prefetch, prefetch);
   t.row(
       "st.async[.weak][.shared::cluster].mbarrier::complete_tx::bytes[.v2|.v4].{b32|u32|s32|f32|b64|u64|s64|"
-      "f64}", does::copies(Space::kShared, Space::kReg).signalling(),
-      build_store, store);
+      "f64}",
+      does::copies(Space::kShared, Space::kReg).signalling(), build_store, store);
 }
 
 }  // namespace sglab::emu

@@ -169,8 +169,8 @@ void row(Table& t, const char* type) {
   constexpr bool flushes = __is_same(typename K::Store, float);
   constexpr bool half = __is_same(K, F16) || __is_same(K, Bf16);
   t.type(type, ' ');
-  t.row(Pattern("setp.", name, flushes ? "[.and|.or|.xor][.ftz].$" : "[.and|.or|.xor].$").text, kCompares, build_setp,
-        setp<K, C>);
+  t.row(Pattern("setp.", name, flushes ? "[.and|.or|.xor][.ftz].$" : "[.and|.or|.xor].$").text, kCompares,
+        build_setp, setp<K, C>);
   const char* const results = flushes ? "[.and|.or|.xor][.ftz].{u32|s32|f32}.$"
                               : half  ? "[.and|.or|.xor].{u32|s32}.$"
                                       : "[.and|.or|.xor].{u32|s32|f32}.$";

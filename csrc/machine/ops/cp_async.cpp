@@ -133,8 +133,8 @@ void build_wait_group(Builder& b) {
 
 void register_cp_async(Table& t) {
   t.family("Asynchronous copies: cp.async", InstClass::kAsync);
-  t.row("cp.async.{ca|cg}.{shared|shared::cta}.global[.L2::cache_hint][.L2::64B|.L2::128B|.L2::256B]", does::copies(Space::kShared, Space::kGlobal, Cost::kCpAsync),
-        build_copy, copy);
+  t.row("cp.async.{ca|cg}.{shared|shared::cta}.global[.L2::cache_hint][.L2::64B|.L2::128B|.L2::256B]",
+        does::copies(Space::kShared, Space::kGlobal, Cost::kCpAsync), build_copy, copy);
   t.row("cp.async.commit_group", does::commits(GroupKind::kCpAsync), build_nothing, commit_group);
   t.row("cp.async.wait_group", does::waits_for(GroupKind::kCpAsync), build_wait_group, wait_group);
   t.row("cp.async.wait_all", does::waits_for(GroupKind::kCpAsync), build_wait_all, wait_all);

@@ -125,10 +125,13 @@ template <class T>
 void rows(Table& t) {
   t.alu("add.$", "nnn", kSum, binary<[](T a, T b) { return wrap_add<T>(a, b); }, T, T>);
   t.alu("sub.$", "nnn", kDifference, binary<[](T a, T b) { return wrap_sub<T>(a, b); }, T, T>);
-  t.alu("mul.lo.$", "nnn", kCarried.costing(Cost::kMultiply), binary<[](T a, T b) { return low<T>(a, b); }, T, T>);
+  t.alu("mul.lo.$", "nnn", kCarried.costing(Cost::kMultiply),
+        binary<[](T a, T b) { return low<T>(a, b); }, T, T>);
   t.alu("mul.hi.$", "nnn", kMultiply, binary<[](T a, T b) { return high<T>(a, b); }, T, T>);
-  t.alu("mad.lo.$", "nnnn", kProductSum, ternary<[](T a, T b, T c) { return wrap_add<T>(low<T>(a, b), c); }, T, T>);
-  t.alu("mad.hi.$", "nnnn", kMultiply, ternary<[](T a, T b, T c) { return wrap_add<T>(high<T>(a, b), c); }, T, T>);
+  t.alu("mad.lo.$", "nnnn", kProductSum,
+        ternary<[](T a, T b, T c) { return wrap_add<T>(low<T>(a, b), c); }, T, T>);
+  t.alu("mad.hi.$", "nnnn", kMultiply,
+        ternary<[](T a, T b, T c) { return wrap_add<T>(high<T>(a, b), c); }, T, T>);
   t.alu("div.$", "nnn", kDivide, binary<[](T a, T b) { return divide<T>(a, b); }, T, T>);
   t.alu("rem.$", "nnn", kDivide, binary<[](T a, T b) { return remainder<T>(a, b); }, T, T>);
   t.alu("min.$", "nnn", kLogic, binary<[](T a, T b) { return a < b ? a : b; }, T, T>);
@@ -140,7 +143,8 @@ void rows(Table& t) {
           ternary<[](T a, T b, W c) { return wrap_add<W>(wide<T>(a, b), c); }, W, T, T, W>);
   }
   if constexpr (static_cast<T>(-1) < 0) {
-    t.alu("neg.$", "nn", kCarried.costing(Cost::kAlu).yielding(Value::kNegation), unary<[](T a) { return wrap_sub<T>(0, a); }, T, T>);
+    t.alu("neg.$", "nn", kCarried.costing(Cost::kAlu).yielding(Value::kNegation),
+          unary<[](T a) { return wrap_sub<T>(0, a); }, T, T>);
     t.alu("abs.$", "nn", unary<[](T a) { return a < 0 ? wrap_sub<T>(0, a) : a; }, T, T>);
   }
 }
@@ -171,7 +175,8 @@ constexpr u32 dot2(u32 a, u32 b, u32 c) {
 
 template <class A, class A16, class B>
 void dot_rows(Table& t) {
-  t.alu("dp4a.$", "wwww", kMultiply, ternary<[](u32 a, u32 b, u32 c) { return dot4<A, B>(a, b, c); }, u32, u32>);
+  t.alu("dp4a.$", "wwww", kMultiply,
+        ternary<[](u32 a, u32 b, u32 c) { return dot4<A, B>(a, b, c); }, u32, u32>);
   t.alu("dp2a.lo.$", "wwww", kMultiply,
         ternary<[](u32 a, u32 b, u32 c) { return dot2<A16, B, false>(a, b, c); }, u32, u32>);
   t.alu("dp2a.hi.$", "wwww", kMultiply,
@@ -266,7 +271,8 @@ void register_integer(Table& t) {
   t.alu("min.s16x2", "www", binary<[](u32 a, u32 b) { return packed_extreme<false, s16>(a, b); }, u32, u32>);
   t.alu("max.u16x2", "www", binary<[](u32 a, u32 b) { return packed_extreme<true, u16>(a, b); }, u32, u32>);
   t.alu("max.s16x2", "www", binary<[](u32 a, u32 b) { return packed_extreme<true, s16>(a, b); }, u32, u32>);
-  t.alu("mul24.lo.{u32|s32}", "www", kMultiply, binary<[](u32 a, u32 b) { return mul24_low(a, b); }, u32, u32>);
+  t.alu("mul24.lo.{u32|s32}", "www", kMultiply,
+        binary<[](u32 a, u32 b) { return mul24_low(a, b); }, u32, u32>);
   t.alu("mul24.hi.u32", "www", kMultiply,
         binary<[](u32 a, u32 b) { return static_cast<u32>(u64{a & 0xffffff} * (b & 0xffffff) >> 16); }, u32,
                u32>);

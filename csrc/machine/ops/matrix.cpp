@@ -85,8 +85,8 @@ void build_mma(Builder& b) {
   const WarpMma::BitOp bits = b.has("xor")   ? WarpMma::BitOp::kXor
                               : b.has("and") ? WarpMma::BitOp::kAnd
                                              : WarpMma::BitOp::kNone;
-  b.extra().payload =
-      MmaOperands{counts[0], counts[1], counts[2], counts[3], {m, k, a, right, d, d, b.has("satfinite"), bits}};
+  b.extra().payload = MmaOperands{
+      counts[0], counts[1], counts[2], counts[3], {m, k, a, right, d, d, b.has("satfinite"), bits}};
 }
 
 // The rows' addresses, from threads 0 on; each must be aligned to its sixteen bytes.
@@ -157,21 +157,22 @@ void build_transpose(Builder& b) {
 }
 
 void register_mma(Table& t) {
-  t.row("mma.sync.aligned.{m16n8k8|m16n8k16}.row.col.{f16|f32}.f16.f16.{f16|f32}", does::multiplies(), build_mma, mma);
+  t.row("mma.sync.aligned.{m16n8k8|m16n8k16}.row.col.{f16|f32}.f16.f16.{f16|f32}", does::multiplies(),
+        build_mma, mma);
   t.row("mma.sync.aligned.{m16n8k8|m16n8k16}.row.col.f32.bf16.bf16.f32", does::multiplies(), build_mma, mma);
   t.row("mma.sync.aligned.{m16n8k4|m16n8k8}.row.col.f32.tf32.tf32.f32", does::multiplies(), build_mma, mma);
   t.row(
       "mma.sync.aligned.{m16n8k16|m16n8k32}.row.col[.kind::f8f6f4].{f16|f32}.{e4m3|e5m2}.{e4m3|e5m2}.{f16|"
-      "f32}", does::multiplies(),
-      build_mma, mma);
-  t.row("mma.sync.aligned.{m8n8k16|m16n8k16|m16n8k32}.row.col[.satfinite].s32.{s8|u8}.{s8|u8}.s32", does::multiplies(), build_mma,
-        mma);
-  t.row("mma.sync.aligned.{m8n8k32|m16n8k32|m16n8k64}.row.col[.satfinite].s32.{s4|u4}.{s4|u4}.s32", does::multiplies(), build_mma,
-        mma);
-  t.row("mma.sync.aligned.{m8n8k128|m16n8k128|m16n8k256}.row.col.s32.b1.b1.s32.{xor|and}.popc", does::multiplies(), build_mma,
-        mma);
-  t.row("mma.sync.aligned.{m8n8k4|m16n8k4|m16n8k8|m16n8k16}.row.col.f64.f64.f64.f64[.rn]", does::multiplies(), build_mma,
-        mma_f64);
+      "f32}",
+      does::multiplies(), build_mma, mma);
+  t.row("mma.sync.aligned.{m8n8k16|m16n8k16|m16n8k32}.row.col[.satfinite].s32.{s8|u8}.{s8|u8}.s32",
+        does::multiplies(), build_mma, mma);
+  t.row("mma.sync.aligned.{m8n8k32|m16n8k32|m16n8k64}.row.col[.satfinite].s32.{s4|u4}.{s4|u4}.s32",
+        does::multiplies(), build_mma, mma);
+  t.row("mma.sync.aligned.{m8n8k128|m16n8k128|m16n8k256}.row.col.s32.b1.b1.s32.{xor|and}.popc",
+        does::multiplies(), build_mma, mma);
+  t.row("mma.sync.aligned.{m8n8k4|m16n8k4|m16n8k8|m16n8k16}.row.col.f64.f64.f64.f64[.rn]", does::multiplies(),
+        build_mma, mma_f64);
 }
 
 }  // namespace
@@ -180,18 +181,25 @@ void register_matrix(Table& t) {
   t.family("Warp matrices: mma.sync", InstClass::kMatrix);
   register_mma(t);
   t.family("Warp matrices: ldmatrix, stmatrix, movmatrix", InstClass::kShared);
-  t.row("ldmatrix.sync.aligned.m8n8.{x1|x2|x4}[.trans][.shared|.shared::cta].b16", does::moves_rows(true), build_move, load);
-  t.row("ldmatrix.sync.aligned.{x1|x2|x4}[.trans].m8n8[.shared|.shared::cta].b16", does::moves_rows(true), build_move,
+  t.row("ldmatrix.sync.aligned.m8n8.{x1|x2|x4}[.trans][.shared|.shared::cta].b16", does::moves_rows(true),
+        build_move, load);
+  t.row("ldmatrix.sync.aligned.{x1|x2|x4}[.trans].m8n8[.shared|.shared::cta].b16", does::moves_rows(true),
+        build_move,
         load);  // CUTLASS's spelling
-  t.row("ldmatrix.sync.aligned.m16n16.{x1|x2}.trans[.shared|.shared::cta].b8", does::moves_rows(true), build_move, load);
-  t.row("ldmatrix.sync.aligned.m16n16.{x1|x2}.trans[.shared|.shared::cta].b8x16.{b6x16_p32|b4x16_p64}", does::moves_rows(true),
+  t.row("ldmatrix.sync.aligned.m16n16.{x1|x2}.trans[.shared|.shared::cta].b8", does::moves_rows(true),
         build_move, load);
-  t.row("ldmatrix.sync.aligned.m8n16.{x1|x2|x4}[.shared|.shared::cta].b8x16.{b6x16_p32|b4x16_p64}", does::moves_rows(true),
-        build_move, load);
-  t.row("stmatrix.sync.aligned.m8n8.{x1|x2|x4}[.trans][.shared|.shared::cta].b16", does::moves_rows(false), build_move, store);
-  t.row("stmatrix.sync.aligned.{x1|x2|x4}[.trans].m8n8[.shared|.shared::cta].b16", does::moves_rows(false), build_move, store);
-  t.row("stmatrix.sync.aligned.m16n8.{x1|x2|x4}.trans[.shared|.shared::cta].b8", does::moves_rows(false), build_move, store);
-  t.row("movmatrix.sync.aligned.m8n8.trans.b16", does::computes(Cost::kShuffle, TaintRule::kWarpWide), build_transpose, transpose);
+  t.row("ldmatrix.sync.aligned.m16n16.{x1|x2}.trans[.shared|.shared::cta].b8x16.{b6x16_p32|b4x16_p64}",
+        does::moves_rows(true), build_move, load);
+  t.row("ldmatrix.sync.aligned.m8n16.{x1|x2|x4}[.shared|.shared::cta].b8x16.{b6x16_p32|b4x16_p64}",
+        does::moves_rows(true), build_move, load);
+  t.row("stmatrix.sync.aligned.m8n8.{x1|x2|x4}[.trans][.shared|.shared::cta].b16", does::moves_rows(false),
+        build_move, store);
+  t.row("stmatrix.sync.aligned.{x1|x2|x4}[.trans].m8n8[.shared|.shared::cta].b16", does::moves_rows(false),
+        build_move, store);
+  t.row("stmatrix.sync.aligned.m16n8.{x1|x2|x4}.trans[.shared|.shared::cta].b8", does::moves_rows(false),
+        build_move, store);
+  t.row("movmatrix.sync.aligned.m8n8.trans.b16", does::computes(Cost::kShuffle, TaintRule::kWarpWide),
+        build_transpose, transpose);
 }
 
 }  // namespace sglab::emu

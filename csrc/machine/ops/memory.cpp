@@ -316,22 +316,23 @@ void register_memory(Table& t) {
   t.row(
       "ld[.weak|.volatile][.global|.shared|.shared::cta|.shared::cluster|.local|.param|.param::entry|.param::"
       "func|.const]"
-      "[.ca|.cg|.cs|.lu|.cv]" SGLAB_EVICTION SGLAB_L2 "[.v2|.v4|.v8]." SGLAB_TYPES, does::loads(),
-      build<false>);
+      "[.ca|.cg|.cs|.lu|.cv]" SGLAB_EVICTION SGLAB_L2 "[.v2|.v4|.v8]." SGLAB_TYPES,
+      does::loads(), build<false>);
   t.row(
       "ld.{relaxed|acquire}.{cta|cluster|gpu|sys}[.global|.shared|.shared::cta|.shared::"
-      "cluster]" SGLAB_EVICTION SGLAB_L2 "[.v2|.v4|.v8]." SGLAB_TYPES, does::loads(),
-      build<false>);
-  t.row("ld.global[.ca|.cg|.cs].nc" SGLAB_EVICTION SGLAB_L2 "[.v2|.v4|.v8]." SGLAB_TYPES, does::loads(), build<false>);
+      "cluster]" SGLAB_EVICTION SGLAB_L2 "[.v2|.v4|.v8]." SGLAB_TYPES,
+      does::loads(), build<false>);
+  t.row("ld.global[.ca|.cg|.cs].nc" SGLAB_EVICTION SGLAB_L2 "[.v2|.v4|.v8]." SGLAB_TYPES, does::loads(),
+        build<false>);
   t.row("ldu[.global][.v2|.v4]." SGLAB_TYPES, does::loads(), build<false>);
   t.row(
       "st[.weak|.volatile][.global|.shared|.shared::cta|.shared::cluster|.local|.param|.param::func]"
-      "[.wb|.cg|.cs|.wt]" SGLAB_EVICTION SGLAB_L2 "[.v2|.v4|.v8]." SGLAB_TYPES, does::stores(),
-      build<true>);
+      "[.wb|.cg|.cs|.wt]" SGLAB_EVICTION SGLAB_L2 "[.v2|.v4|.v8]." SGLAB_TYPES,
+      does::stores(), build<true>);
   t.row(
       "st.{relaxed|release}.{cta|cluster|gpu|sys}[.global|.shared|.shared::cta|.shared::"
-      "cluster]" SGLAB_EVICTION SGLAB_L2 "[.v2|.v4|.v8]." SGLAB_TYPES, does::stores(),
-      build<true>);
+      "cluster]" SGLAB_EVICTION SGLAB_L2 "[.v2|.v4|.v8]." SGLAB_TYPES,
+      does::stores(), build<true>);
 }
 
 }  // namespace sglab::emu::SGLAB_ISA

@@ -271,34 +271,37 @@ void register_tcgen05(Table& t) {
   t.family("Tensor cores: tcgen05", InstClass::kMatrix);
   t.row(
       "tcgen05.mma[.sp].{cta_group::1|cta_group::2}.{kind::f16|kind::tf32|kind::f8f6f4|kind::i8}"
-      "[.collector::a::fill|.collector::a::use|.collector::a::lastuse|.collector::a::discard]", does::issues(Event::kMma, Cost::kTcgen05),
-      build_mma, mma);
+      "[.collector::a::fill|.collector::a::use|.collector::a::lastuse|.collector::a::discard]",
+      does::issues(Event::kMma, Cost::kTcgen05), build_mma, mma);
   t.row(
       "tcgen05.mma[.sp].{cta_group::1|cta_group::2}.{kind::mxf8f6f4|kind::mxf4|kind::mxf4nvf4}.block_scale"
       "[.scale_vec::1X|.scale_vec::2X|.scale_vec::4X|.block16|.block32]"
-      "[.collector::a::fill|.collector::a::use|.collector::a::lastuse|.collector::a::discard]", does::issues(Event::kMma, Cost::kTcgen05),
-      build_mma, mma);
+      "[.collector::a::fill|.collector::a::use|.collector::a::lastuse|.collector::a::discard]",
+      does::issues(Event::kMma, Cost::kTcgen05), build_mma, mma);
   t.row(
       "tcgen05.mma.ws[.sp].cta_group::1.{kind::f16|kind::tf32|kind::f8f6f4|kind::i8}"
       "[.collector::b0::fill|.collector::b0::use|.collector::b0::lastuse|.collector::b0::discard"
       "|.collector::b1::fill|.collector::b1::use|.collector::b1::lastuse|.collector::b1::discard"
       "|.collector::b2::fill|.collector::b2::use|.collector::b2::lastuse|.collector::b2::discard"
-      "|.collector::b3::fill|.collector::b3::use|.collector::b3::lastuse|.collector::b3::discard]", does::issues(Event::kMma, Cost::kTcgen05),
-      build_mma, mma);
+      "|.collector::b3::fill|.collector::b3::use|.collector::b3::lastuse|.collector::b3::discard]",
+      does::issues(Event::kMma, Cost::kTcgen05), build_mma, mma);
   t.row(
       "tcgen05.cp.{cta_group::1|cta_group::2}.{128x256b|4x256b|128x128b|64x128b|32x128b}"
-      "[.warpx2::02_13|.warpx2::01_23|.warpx4][.b8x16][.b6x16_p32|.b4x16_p64]", does::issues(Event::kTmem, Cost::kTcgen05),
-      build_copy, move<TensorOperation::Kind::kCopy>);
-  t.row("tcgen05.shift.{cta_group::1|cta_group::2}.down", does::issues(Event::kTmem, Cost::kTcgen05), build_shift, move<TensorOperation::Kind::kShift>);
+      "[.warpx2::02_13|.warpx2::01_23|.warpx4][.b8x16][.b6x16_p32|.b4x16_p64]",
+      does::issues(Event::kTmem, Cost::kTcgen05), build_copy, move<TensorOperation::Kind::kCopy>);
+  t.row("tcgen05.shift.{cta_group::1|cta_group::2}.down", does::issues(Event::kTmem, Cost::kTcgen05),
+        build_shift, move<TensorOperation::Kind::kShift>);
   t.row(
       "tcgen05.commit.{cta_group::1|cta_group::2}.mbarrier::arrive::one[.shared::cluster][.multicast::"
-      "cluster].b64", does::issues(Event::kCommit, Cost::kTcgen05Commit).signalling(),
-      build_commit, commit);
+      "cluster].b64",
+      does::issues(Event::kCommit, Cost::kTcgen05Commit).signalling(), build_commit, commit);
   t.row("tcgen05.fence::before_thread_sync",
-        does::settles(FenceKind::kTcgenBefore, Event::kFence, Cost::kIssue, TaintRule::kControl, Motion::kOrdered),
+        does::settles(FenceKind::kTcgenBefore, Event::kFence, Cost::kIssue, TaintRule::kControl,
+                      Motion::kOrdered),
         build_nothing, fence);
   t.row("tcgen05.fence::after_thread_sync",
-        does::settles(FenceKind::kTcgenAfter, Event::kFence, Cost::kIssue, TaintRule::kControl, Motion::kOrdered),
+        does::settles(FenceKind::kTcgenAfter, Event::kFence, Cost::kIssue, TaintRule::kControl,
+                      Motion::kOrdered),
         build_nothing, fence);
 }
 

@@ -55,7 +55,8 @@ void check_rank(const Warp& w, const Inst* i, int lane, const CopyOperands& plan
 // What the ISA does not say and Hopper holds a tile to, or the copy is an illegal instruction: its innermost
 // coordinate is a multiple of 16 bytes, and a store begins inside the tensor's positive half. Loads may begin
 // at negative coordinates. Measured on H100 and H200.
-void check_coordinates(const Warp& w, const Inst* i, int lane, const CopyOperands& plan, const BulkOperation& op) {
+void check_coordinates(const Warp& w, const Inst* i, int lane, const CopyOperands& plan,
+                       const BulkOperation& op) {
   if (op.box.mode != BoxRequest::Mode::kTile || op.map.interleave != Interleave::kNone) return;
   const std::int64_t bits = std::int64_t{op.box.coordinates[0]} * tensor_map_element_bits(op.map.type);
   if (bits % 128 != 0) {
@@ -163,24 +164,24 @@ void register_tensor_copy(Table& t) {
   t.row(
       "cp.async.bulk.tensor.{1d|2d|3d|4d|5d}[.cta_group::1|.cta_group::2][.tile|.tile::gather4|.im2col]"
       ".{shared::cluster|shared::cta}.global[.tile|.tile::gather4|.im2col].mbarrier::complete_tx::bytes"
-      "[.multicast::cluster][.cta_group::1|.cta_group::2][.L2::cache_hint]", does::by_map(does::copies(Space::kShared, Space::kGlobal)).signalling(),
-      build_copy, copy);
+      "[.multicast::cluster][.cta_group::1|.cta_group::2][.L2::cache_hint]",
+      does::by_map(does::copies(Space::kShared, Space::kGlobal)).signalling(), build_copy, copy);
   t.row(
       "cp.async.bulk.tensor.{1d|2d|3d|4d|5d}.global.shared::cta[.tile|.tile::scatter4|.im2col_no_offs].bulk_"
-      "group[.L2::cache_hint]", does::by_map(does::copies(Space::kGlobal, Space::kShared)),
-      build_copy, copy);
+      "group[.L2::cache_hint]",
+      does::by_map(does::copies(Space::kGlobal, Space::kShared)), build_copy, copy);
   t.row(
       "cp.async.bulk.tensor.{1d|2d|3d|4d|5d}[.tile|.tile::scatter4|.im2col_no_offs].global.shared::cta.bulk_"
-      "group[.L2::cache_hint]", does::by_map(does::copies(Space::kGlobal, Space::kShared)),
-      build_copy, copy);
+      "group[.L2::cache_hint]",
+      does::by_map(does::copies(Space::kGlobal, Space::kShared)), build_copy, copy);
   t.row(
       "cp.reduce.async.bulk.tensor.{1d|2d|3d|4d|5d}.global.shared::cta.{add|min|max|inc|dec|and|or|xor}"
-      "[.tile|.im2col_no_offs].bulk_group[.L2::cache_hint]", does::by_map(does::reduces(Space::kGlobal, Space::kShared)),
-      build_copy, copy);
+      "[.tile|.im2col_no_offs].bulk_group[.L2::cache_hint]",
+      does::by_map(does::reduces(Space::kGlobal, Space::kShared)), build_copy, copy);
   t.row(
       "cp.async.bulk.prefetch.tensor.{1d|2d|3d|4d|5d}[.tile|.tile::gather4|.im2col].L2.global"
-      "[.tile|.tile::gather4|.im2col][.L2::cache_hint]", does::by_map(does::prefetches()),
-      build_copy, copy);
+      "[.tile|.tile::gather4|.im2col][.L2::cache_hint]",
+      does::by_map(does::prefetches()), build_copy, copy);
 }
 
 }  // namespace sglab::emu

@@ -109,16 +109,16 @@ TensorMap read_tensor_map(const Warp& w, const Inst* i, const AddressOperand& at
 
 void register_tensor_maps(Table& t) {
   t.family("Asynchronous copies: tensor maps", InstClass::kAsync);
-  t.row("tensormap.replace.tile.{global_address|global_stride}[.global|.shared::cta].b1024.b64", does::keeps_map(Act::kReplaceMap),
-        build_replace, replace);
+  t.row("tensormap.replace.tile.{global_address|global_stride}[.global|.shared::cta].b1024.b64",
+        does::keeps_map(Act::kReplaceMap), build_replace, replace);
   t.row(
       "tensormap.replace.tile.{rank|box_dim|global_dim|element_stride|elemtype|interleave_layout|swizzle_mode"
-      "|swizzle_atomicity|fill_mode}[.global|.shared::cta].b1024.b32", does::keeps_map(Act::kReplaceMap),
-      build_replace, replace);
+      "|swizzle_atomicity|fill_mode}[.global|.shared::cta].b1024.b32",
+      does::keeps_map(Act::kReplaceMap), build_replace, replace);
   t.row(
       "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.{cta|cluster|gpu|sys}.sync."
-      "aligned", does::keeps_map(Act::kCopyMap),
-      build_copy_fenceproxy, copy_fenceproxy);
+      "aligned",
+      does::keeps_map(Act::kCopyMap), build_copy_fenceproxy, copy_fenceproxy);
 }
 
 }  // namespace sglab::emu

@@ -171,9 +171,9 @@ void build_ld_st(Builder& b) {
 void register_tensor_memory(Table& t) {
   t.family("Tensor memory", InstClass::kTensorMemory);
   constexpr Effects kAllocates = does::allocates();
-  constexpr Effects kReleases = does::tensor_memory(Act::kTmemDealloc, Cost::kTmemAlloc, TaintRule::kControl,
-                                                    Motion::kFixed)
-                                    .with(&Effects::releases, std::uint8_t{kReleasesTmem});
+  constexpr Effects kReleases =
+      does::tensor_memory(Act::kTmemDealloc, Cost::kTmemAlloc, TaintRule::kControl, Motion::kFixed)
+          .with(&Effects::releases, std::uint8_t{kReleasesTmem});
   constexpr Effects kRelinquishes =
       does::tensor_memory(Act::kTmemRelinquish, Cost::kIssue, TaintRule::kControl, Motion::kOrdered);
   constexpr Effects kLoads =
@@ -182,20 +182,24 @@ void register_tensor_memory(Table& t) {
       does::tensor_memory(Act::kTmemStore, Cost::kTmemStore, TaintRule::kTmemStore, Motion::kOrdered);
   constexpr Effects kLoadsDone = does::settles(FenceKind::kTcgenWaitLoad, Event::kWait, Cost::kTmemWaitLoad,
                                                TaintRule::kControl, Motion::kFixed);
-  constexpr Effects kStoresDone = does::settles(FenceKind::kTcgenWaitStore, Event::kWait, Cost::kTmemWaitStore,
-                                                TaintRule::kControl, Motion::kFixed);
-  t.row("tcgen05.alloc.{cta_group::1|cta_group::2}.sync.aligned[.shared::cta].b32", kAllocates, build_alloc, alloc);
+  constexpr Effects kStoresDone = does::settles(FenceKind::kTcgenWaitStore, Event::kWait,
+                                                Cost::kTmemWaitStore, TaintRule::kControl, Motion::kFixed);
+  t.row("tcgen05.alloc.{cta_group::1|cta_group::2}.sync.aligned[.shared::cta].b32", kAllocates, build_alloc,
+        alloc);
   t.row("tcgen05.dealloc.{cta_group::1|cta_group::2}.sync.aligned.b32", kReleases, build_dealloc, dealloc);
-  t.row("tcgen05.relinquish_alloc_permit.{cta_group::1|cta_group::2}.sync.aligned", kRelinquishes, build_nothing,
-        relinquish);
-  t.row("tcgen05.ld.sync.aligned.{32x32b|16x64b|16x32bx2}.{x1|x2|x4|x8|x16|x32|x64|x128}[.pack::16b].b32", kLoads,
-        build_ld_st, load);
-  t.row("tcgen05.ld.sync.aligned.16x128b.{x1|x2|x4|x8|x16|x32|x64}[.pack::16b].b32", kLoads, build_ld_st, load);
+  t.row("tcgen05.relinquish_alloc_permit.{cta_group::1|cta_group::2}.sync.aligned", kRelinquishes,
+        build_nothing, relinquish);
+  t.row("tcgen05.ld.sync.aligned.{32x32b|16x64b|16x32bx2}.{x1|x2|x4|x8|x16|x32|x64|x128}[.pack::16b].b32",
+        kLoads, build_ld_st, load);
+  t.row("tcgen05.ld.sync.aligned.16x128b.{x1|x2|x4|x8|x16|x32|x64}[.pack::16b].b32", kLoads, build_ld_st,
+        load);
   t.row("tcgen05.ld.sync.aligned.16x256b.{x1|x2|x4|x8|x16|x32}[.pack::16b].b32", kLoads, build_ld_st, load);
-  t.row("tcgen05.st.sync.aligned.{32x32b|16x64b|16x32bx2}.{x1|x2|x4|x8|x16|x32|x64|x128}[.unpack::16b].b32", kStores,
-        build_ld_st, store);
-  t.row("tcgen05.st.sync.aligned.16x128b.{x1|x2|x4|x8|x16|x32|x64}[.unpack::16b].b32", kStores, build_ld_st, store);
-  t.row("tcgen05.st.sync.aligned.16x256b.{x1|x2|x4|x8|x16|x32}[.unpack::16b].b32", kStores, build_ld_st, store);
+  t.row("tcgen05.st.sync.aligned.{32x32b|16x64b|16x32bx2}.{x1|x2|x4|x8|x16|x32|x64|x128}[.unpack::16b].b32",
+        kStores, build_ld_st, store);
+  t.row("tcgen05.st.sync.aligned.16x128b.{x1|x2|x4|x8|x16|x32|x64}[.unpack::16b].b32", kStores, build_ld_st,
+        store);
+  t.row("tcgen05.st.sync.aligned.16x256b.{x1|x2|x4|x8|x16|x32}[.unpack::16b].b32", kStores, build_ld_st,
+        store);
   t.row("tcgen05.wait::ld.sync.aligned", kLoadsDone, build_nothing, wait_load);
   t.row("tcgen05.wait::st.sync.aligned", kStoresDone, build_nothing, wait_store);
 }

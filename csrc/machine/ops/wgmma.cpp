@@ -160,10 +160,12 @@ void register_wgmma(Table& t) {
                                       .with(&Effects::releases, std::uint8_t{kIssuesWgmma});
   for (const std::string& row : rows) t.row(row.c_str(), kMultiplies, build_mma_async, mma_async);
   t.row("wgmma.fence.sync.aligned",
-        does::settles(FenceKind::kWgmma, Event::kFence, Cost::kWgmmaFence, TaintRule::kCompute, Motion::kOrdered),
+        does::settles(FenceKind::kWgmma, Event::kFence, Cost::kWgmmaFence, TaintRule::kCompute,
+                      Motion::kOrdered),
         build_nothing, fence);
   t.row("wgmma.commit_group.sync.aligned", does::commits(GroupKind::kWgmma), build_nothing, commit_group);
-  t.row("wgmma.wait_group.sync.aligned", does::waits_for(GroupKind::kWgmma, Cost::kWgmmaWait), build_wait_group, wait_group);
+  t.row("wgmma.wait_group.sync.aligned", does::waits_for(GroupKind::kWgmma, Cost::kWgmmaWait),
+        build_wait_group, wait_group);
 }
 
 }  // namespace sglab::emu

@@ -129,7 +129,6 @@ struct AsyncOp {
   bool grouped = false;         // completes in the issuing lane's bulk group
 };
 
-
 // tcgen05 instructions that act at once. kStore's cells are written by the warp's next wait::st at the
 // latest.
 struct TmemUse {

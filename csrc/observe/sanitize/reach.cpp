@@ -1,6 +1,5 @@
 #include "observe/sanitize/reach.hpp"
 
-
 namespace sglab::emu {
 namespace {
 

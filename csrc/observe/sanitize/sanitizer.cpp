@@ -100,7 +100,8 @@ bool Sanitizer::follows_registers(const Warp& w, std::uint32_t pc) {
 const Inst* Sanitizer::execute(Warp& w, const Inst* inst) {
   const auto pc = static_cast<std::uint32_t>(inst - w.code);
   const Effects& effects = program_->effects[pc];
-  const bool counts = program_->places[pc].line != 0;  // it stands in the PTX text: the launch's position moves
+  const bool counts =
+      program_->places[pc].line != 0;  // it stands in the PTX text: the launch's position moves
   if (!is_told(effects.act) && !follows_registers(w, pc)) {
     const Inst* const next = inst->fn[w.partial](w, inst);
     if (!w.retry && counts) findings_.now = ++position_;

@@ -62,7 +62,8 @@ void Sanitizer::look(const Warp& w, const Inst* inst, const Effects& m, std::uin
       return addresses_of(w, extra_address(inst, payload<MapCopyOperands>(inst).source), before_.second);
     case Act::kIssueByMap:
       for (std::uint32_t rest = lanes; rest != 0; rest &= rest - 1)
-        before_.address[first_lane(rest)] = address_of(w, extra_address(inst, *inst->extra->map), first_lane(rest));
+        before_.address[first_lane(rest)] =
+            address_of(w, extra_address(inst, *inst->extra->map), first_lane(rest));
       return;
     case Act::kFence:
       if (m.reads) lane_addresses(w, inst, before_.address);
@@ -258,10 +259,10 @@ void Sanitizer::tell_mbarrier_wait(const Actor& actor, const Effects& m) {
 void Sanitizer::tell_tmem(const Actor& actor, const Effects& m) {
   const Warp& w = *actor.warp;
   constexpr std::pair<Act, TmemUse::Op> kOps[] = {{Act::kTmemAlloc, TmemUse::Op::kAlloc},
-                                                   {Act::kTmemDealloc, TmemUse::Op::kDealloc},
-                                                   {Act::kTmemRelinquish, TmemUse::Op::kRelinquish},
-                                                   {Act::kTmemLoad, TmemUse::Op::kLoad},
-                                                   {Act::kTmemStore, TmemUse::Op::kStore}};
+                                                  {Act::kTmemDealloc, TmemUse::Op::kDealloc},
+                                                  {Act::kTmemRelinquish, TmemUse::Op::kRelinquish},
+                                                  {Act::kTmemLoad, TmemUse::Op::kLoad},
+                                                  {Act::kTmemStore, TmemUse::Op::kStore}};
   TmemUse use{TmemUse::Op::kAlloc, before_.tmem};
   for (const auto& [kind, op] : kOps) {
     if (kind == m.act) use.op = op;
