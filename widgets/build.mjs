@@ -1,4 +1,4 @@
-// Bundles src/<name>/index.ts into sglab/widgets/static/<name>.js and .css, and tests/probe.ts for the browser tests.
+// Bundles packages/<name>/src/index.ts into sglab/widgets/static/<name>.js and .css, and tests/probe.ts for the browser tests.
 //   node build.mjs           writes the bundles
 //   node build.mjs --check   fails where a committed bundle differs from its source, or is too large
 //   node build.mjs --watch   rebuilds on change
@@ -15,16 +15,17 @@ const out = join(root, "sglab", "widgets", "static");
 const PROBE = "tests/browser/static/probe";
 const LIMIT = 150 * 1024; // gzipped bytes of one bundle
 
-const names = readdirSync(join(here, "src"), { withFileTypes: true })
-  .filter(({ name }) => name !== "core")
-  .filter((entry) => entry.isDirectory() && existsSync(join(here, "src", entry.name, "index.ts")))
-  .map((entry) => entry.name);
+const SHARED = ["protocol", "core", "launch", "memory"]; // packages without a bundle of their own
+
+const names = readdirSync(join(here, "packages")).filter((name) => !SHARED.includes(name));
 
 const options = {
   absWorkingDir: here,
   entryPoints: {
     [PROBE]: "tests/probe.ts",
-    ...Object.fromEntries(names.map((name) => [`sglab/widgets/static/${name}`, `src/${name}/index.ts`])),
+    ...Object.fromEntries(
+      names.map((name) => [`sglab/widgets/static/${name}`, `packages/${name}/src/index.ts`]),
+    ),
   },
   outdir: root,
   bundle: true,

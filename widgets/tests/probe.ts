@@ -14,7 +14,7 @@ import {
   type Tensor,
   Transport,
   watchTheme,
-} from "../src/core";
+} from "@sglab/core";
 
 function render({ el, source, selection, disposer }: Context): void {
   const transport = new Transport();
@@ -87,4 +87,4 @@ function render({ el, source, selection, disposer }: Context): void {
 }
 
 export default defineWidget({ name: "probe", version: 1, render });
-export * as core from "../src/core";
+export * as core from "@sglab/core";

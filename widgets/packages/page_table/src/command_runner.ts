@@ -1,0 +1,27 @@
+// Runs one command of Python at a time and shows its errors inside the widget.
+
+import type { Frame, Source } from "@sglab/core";
+
+export class CommandRunner {
+  #busy = false;
+
+  constructor(
+    private source: Source,
+    private frame: Frame,
+  ) {}
+
+  /** Does nothing while another command runs. An error is shown; the command has then changed nothing. */
+  async run(command: (source: Source) => Promise<unknown>): Promise<void> {
+    if (this.#busy) return;
+    this.#busy = true;
+    this.frame.root.setAttribute("aria-busy", "true");
+    try {
+      await command(this.source);
+    } catch (error) {
+      this.frame.notify("error", `Nothing was changed. ${(error as Error).message}`);
+    } finally {
+      this.#busy = false;
+      this.frame.root.removeAttribute("aria-busy");
+    }
+  }
+}
