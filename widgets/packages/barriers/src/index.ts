@@ -1,11 +1,11 @@
 // Barriers: every mbarrier and named barrier of a cluster at any step of a recorded launch, and its history.
 
+import type { BARRIERS } from "./protocol";
 import "./barriers.css";
 import {
   type Context,
   defineWidget,
   framed,
-  type Header,
   h,
   makeFrame,
   Timeline,
@@ -34,7 +34,7 @@ interface Shown {
   cells: Cells[];
 }
 
-function render(context: Context): void {
+function render(context: Context<typeof BARRIERS>): void {
   const { el, source, selection, disposer } = context;
   let shown: Shown | undefined;
   const transport = new Transport();
@@ -69,7 +69,7 @@ function render(context: Context): void {
     show: (cluster) => void loader.ask("show", { cluster }),
   });
   frame.toolbar.append(...controls.parts);
-  frame.setHeader(source.get<Header>("header"));
+  frame.setHeader(source.get("header"));
   frame.view.append(h("div", { class: "sbr-view" }, timeline.element));
 
   const chosen = () => (shown ? barrierOf(shown.launch, selection.value) : undefined);
@@ -171,7 +171,7 @@ function render(context: Context): void {
   }
 
   function load(launch: Launch, moment: number | undefined): void {
-    frame.setHeader(headerFor(source.get<Header>("header"), launch));
+    frame.setHeader(headerFor(source.get("header"), launch));
     controls.load(launch.meta, source.live);
     if (launch.meta.error) frame.notify("error", launch.meta.error);
     if (!launch.meta.barriers.length) {
@@ -193,7 +193,7 @@ function render(context: Context): void {
       firstStep(source, launch.clock),
     );
     if (first) transport.setGranularity("phase");
-    const asked = moment ?? (source.get<number>("now") < 0 ? selection.value.moment : undefined);
+    const asked = moment ?? (source.get("now") < 0 ? selection.value.moment : undefined);
     if (asked !== undefined) transport.goTo(launch.clock.stepOf(asked));
   }
 
@@ -243,4 +243,4 @@ function compare(a: number, b: number): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-export default defineWidget({ name: "barriers", version: 2, render });
+export default defineWidget<typeof BARRIERS>({ name: "barriers", version: 2, render });

@@ -2,12 +2,15 @@
 // Python never speaks first this way: a message sent before a widget is shown would be lost. News travels as traits.
 
 import type { AnyModel } from "@anywidget/types";
+import {
+  type AnswerMessage,
+  type CallMessage,
+  type Connection,
+  decodeTensor,
+  isWireTensor,
+} from "@sglab/protocol";
 import { uniqueId } from "./dom";
 import { Emitter } from "./emitter";
-import { decodeTensor, isWireTensor } from "./tensor";
-
-/** `waiting`: a command has had no answer for a while; the kernel is busy or gone. `lost`: its connection closed. */
-export type Connection = "live" | "waiting" | "lost" | "saved";
 
 /** An error that Python raised while it ran a command. */
 export class PythonError extends Error {
@@ -17,13 +20,6 @@ export class PythonError extends Error {
   ) {
     super(message);
   }
-}
-
-interface Answer {
-  kind: "sglab:answer";
-  id: string;
-  value?: unknown;
-  error?: { type: string; message: string };
 }
 
 interface Pending {
@@ -52,21 +48,21 @@ export class Channel {
     return this.#connection;
   }
 
-  call<T>(command: string, args: Record<string, unknown>): Promise<T> {
+  call(command: string, args: object): Promise<unknown> {
     if (this.#connection === "lost") return Promise.reject(new Error(DISCONNECTED));
     const id = uniqueId("call");
-    return new Promise<T>((resolve, reject) => {
-      this.#pending.set(id, { resolve: resolve as (value: unknown) => void, reject });
+    return new Promise((resolve, reject) => {
+      this.#pending.set(id, { resolve, reject });
       this.#timer ??= setTimeout(() => this.#become("waiting"), PATIENCE_MS);
       try {
-        this.model.send({ kind: "sglab:call", id, command, args });
+        this.model.send({ kind: "sglab:call", id, command, args } satisfies CallMessage);
       } catch {
         this.#lose(); // the host has closed the connection without a word: nothing can be sent any more
       }
     });
   }
 
-  #receive = (message: Answer, buffers: DataView[]): void => {
+  #receive = (message: AnswerMessage, buffers: DataView[]): void => {
     if (message?.kind !== "sglab:answer") return;
     const pending = this.#pending.get(message.id);
     if (!pending) return;

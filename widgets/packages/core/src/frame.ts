@@ -1,27 +1,13 @@
 // The frame of every widget: header, toolbar, view, details, transport; and what it says when there is nothing to show.
 
+import type { Header, Source } from "@sglab/protocol";
 import { DISCONNECTED } from "./channel";
 import { h, uniqueId } from "./dom";
 import type { Disposer } from "./emitter";
 import { attachKeys, type KeyBinding, keyName } from "./keys";
-import type { Source } from "./source";
 import { makeTooltip, type Tooltip } from "./tooltip";
 import type { Transport } from "./transport";
 import { transportView } from "./transport_view";
-
-export interface Badge {
-  /** Where the picture comes from: "emulated sm_100a", "H100 measured", "modelled time", "planner". */
-  text: string;
-  /** A sentence of detail for hover. */
-  title: string;
-}
-
-export interface Header {
-  title: string;
-  /** What is shown: kernel or planner, shapes. */
-  subject: string;
-  badge: Badge;
-}
 
 /** A sentence that takes the view's place. `progress` runs from 0 to 1; absent, it is unknown. */
 export interface Placeholder {

@@ -1,6 +1,6 @@
 export { HATCHED_FROM, sharedPaint, sizeCanvas } from "./canvas";
 export { type Cell, CellGrid, type Geometry, type Rect } from "./cell_grid";
-export { type Connection, PythonError } from "./channel";
+export { PythonError } from "./channel";
 export {
   CanvasPaint,
   cssBackground,
@@ -15,11 +15,9 @@ export {
 export { framed, h, s, uniqueId } from "./dom";
 export { Disposer, Emitter } from "./emitter";
 export * as format from "./format";
-export { type Badge, type Frame, type Header, makeFrame, type Placeholder } from "./frame";
+export { type Frame, makeFrame, type Placeholder } from "./frame";
 export type { KeyBinding } from "./keys";
-export { type Facet, type Selection, type SelectionStore, sameSelection } from "./selection";
-export type { Source } from "./source";
-export { type DType, float16, type Numbers, sliceTensor, type Tensor } from "./tensor";
+export { type Facet, type SelectionStore, sameSelection } from "./selection";
 export { type Theme, watchTheme } from "./theme";
 export {
   firstEndingAfter,

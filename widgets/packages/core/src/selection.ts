@@ -1,24 +1,7 @@
 // One selection per notebook, shared by every widget on the page although each bundle carries its own core.
 // It therefore lives on the window, behind a symbol, in a form that later versions can still read.
 
-export interface Selection {
-  request?: number;
-  page?: number;
-  slot?: number;
-  token?: number;
-  /** How many tokens of the request, from `token` on. */
-  tokens?: number;
-  split?: number;
-  work?: number;
-  cta?: number;
-  sm?: number;
-  warp?: number;
-  barrier?: string;
-  address?: string;
-  moment?: number;
-  /** Whose moment it is: see `momentsOf`. */
-  launch?: string;
-}
+import type { Selection } from "@sglab/protocol";
 
 export type Facet = keyof Selection;
 

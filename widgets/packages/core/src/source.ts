@@ -1,41 +1,19 @@
-// Where a widget's data comes from: a Python kernel, or a trace saved in the page. Renderers see no difference,
+// The two sources of a widget's data: a Python kernel, and a trace saved in the page. Renderers see no difference,
 // except that a saved trace has no `call`.
 
 import type { AnyModel } from "@anywidget/types";
-import { Channel, type Connection } from "./channel";
+import {
+  type AnySource,
+  type Connection,
+  decodeTensor,
+  type PushedSlice,
+  type SavedTrace,
+  type SliceName,
+  sliceTensor,
+  type Tensor,
+} from "@sglab/protocol";
+import { Channel } from "./channel";
 import { Disposer } from "./emitter";
-import { type DType, decodeTensor, sliceTensor, type Tensor } from "./tensor";
-
-export interface Source {
-  /** Whether Python can be asked to do things. */
-  readonly live: boolean;
-  readonly connection: Connection;
-  /** A trait of the Python widget. */
-  get<T>(name: string): T;
-  set(name: string, value: unknown): void;
-  onChange(name: string, listener: () => void): () => void;
-  onConnection(listener: (connection: Connection) => void): () => void;
-  /** Rows `start` to `stop` of a named tensor: only what is visible should cross. */
-  slice(name: string, start: number, stop: number): Promise<Tensor>;
-  /** Which slices were read of this revision and the last: what is looked at, in all likelihood in the next one, too. */
-  read(): SliceName[];
-  /** Runs a command of the Python widget and returns its answer, tensors decoded. */
-  call<T>(command: string, args?: Record<string, unknown>): Promise<T>;
-  dispose(): void;
-}
-
-export interface SliceName {
-  name: string;
-  start: number;
-  stop: number;
-}
-
-/** Rows that Python sent along with a revision, without being asked for them. */
-interface PushedSlice extends SliceName {
-  dtype: DType;
-  shape: number[];
-  data: DataView;
-}
 
 interface SliceRequest extends SliceName {
   resolve: (tensor: Tensor) => void;
@@ -44,7 +22,7 @@ interface SliceRequest extends SliceName {
 
 const CACHED_SLICES = 512;
 
-export class LiveSource implements Source {
+export class LiveSource implements AnySource {
   readonly live = true;
   #channel: Channel;
   #waiting: SliceRequest[] = [];
@@ -67,8 +45,8 @@ export class LiveSource implements Source {
     return this.#channel.connection;
   }
 
-  get<T>(name: string): T {
-    return this.model.get(name) as T;
+  get(name: string): unknown {
+    return this.model.get(name);
   }
 
   set(name: string, value: unknown): void {
@@ -123,7 +101,7 @@ export class LiveSource implements Source {
     const requests = this.#waiting.splice(0);
     const slices = requests.map(({ name, start, stop }) => ({ name, start, stop }));
     try {
-      const tensors = await this.call<Tensor[]>("slices", { slices });
+      const tensors = (await this.call("slices", { slices })) as Tensor[];
       requests.forEach((request, i) => {
         request.resolve(tensors[i] as Tensor);
       });
@@ -132,8 +110,8 @@ export class LiveSource implements Source {
     }
   }
 
-  call<T>(command: string, args: Record<string, unknown> = {}): Promise<T> {
-    return this.#channel.call<T>(command, args);
+  call(command: string, request: object): Promise<unknown> {
+    return this.#channel.call(command, request);
   }
 
   dispose(): void {
@@ -141,16 +119,7 @@ export class LiveSource implements Source {
   }
 }
 
-/** What `widget.save()` writes; `data` is base64 of gzipped row-major bytes. */
-export interface SavedTrace {
-  widget: string;
-  version: number;
-  sglab: string;
-  state: Record<string, unknown>;
-  tensors: Record<string, { dtype: DType; shape: number[]; data: string }>;
-}
-
-export class SavedSource implements Source {
+export class SavedSource implements AnySource {
   readonly live = false;
   readonly connection: Connection = "saved";
   #state: Record<string, unknown>;
@@ -161,8 +130,8 @@ export class SavedSource implements Source {
     this.#state = { ...saved.state };
   }
 
-  get<T>(name: string): T {
-    return this.#state[name] as T;
+  get(name: string): unknown {
+    return this.#state[name];
   }
 
   set(name: string, value: unknown): void {
@@ -199,7 +168,7 @@ export class SavedSource implements Source {
     return [];
   }
 
-  call<T>(): Promise<T> {
+  call(): Promise<never> {
     return Promise.reject(
       new Error("This is a saved trace, without Python. Open the notebook that saved it to change the data."),
     );

@@ -1,65 +1,71 @@
 // From a renderer to an anywidget module, and to a widget in a plain page from a saved trace.
 
 import type { AnyModel, AnyWidget } from "@anywidget/types";
+import type { AnySource, Common, Protocol, SavedTrace, Source, Traits } from "@sglab/protocol";
 import "./core.css";
 import { h } from "./dom";
 import { Disposer } from "./emitter";
-import { momentsOf, type Selection, type SelectionStore, selectionStore } from "./selection";
-import { LiveSource, SavedSource, type SavedTrace, type Source } from "./source";
+import { momentsOf, type SelectionStore, selectionStore } from "./selection";
+import { LiveSource, SavedSource } from "./source";
 
-export interface Context {
+type Identity = Pick<Protocol, "name" | "version">;
+
+export interface Context<D extends Common = Common> {
   el: HTMLElement;
-  source: Source;
+  source: Source<D>;
   selection: SelectionStore;
   /** Everything added here is undone when the view goes. */
   disposer: Disposer;
 }
 
-export interface WidgetDefinition {
-  name: string;
-  /** The version of the traits and tensors this renderer reads; must equal the Python class's. */
-  version: number;
-  render: (context: Context) => void;
+/** Name and version are those of the protocol, whose declaration thus need not be in the bundle. */
+export interface WidgetDefinition<P extends Common & Identity> {
+  name: P["name"];
+  version: P["version"];
+  render: (context: Context<P>) => void;
 }
 
 type MountSaved = (el: HTMLElement, saved: SavedTrace) => () => void;
 const REGISTRY = Symbol.for("sglab.widgets.v1");
 
-export function defineWidget(definition: WidgetDefinition): AnyWidget {
+export function defineWidget<P extends Common & Identity>(definition: WidgetDefinition<P>): AnyWidget {
   const page = globalThis as unknown as Record<symbol, Record<string, MountSaved> | undefined>;
-  page[REGISTRY] = { ...page[REGISTRY], [definition.name]: (el, saved) => mountSaved(definition, el, saved) };
+  const mountSaved: MountSaved = (el, saved) => mount(definition, el, new SavedSource(saved));
+  page[REGISTRY] = { ...page[REGISTRY], [definition.name]: mountSaved };
   return {
     render({ model, el }) {
       return mount(definition, el, new LiveSource(model), (disposer, selection) =>
-        mirrorSelection(model, selection, disposer),
+        mirrorSelection(model as AnyModel<Traits<Common>>, selection, disposer),
       );
     },
   };
 }
 
-function mountSaved(definition: WidgetDefinition, el: HTMLElement, saved: SavedTrace): () => void {
-  return mount(definition, el, new SavedSource(saved));
-}
-
-function mount(
-  definition: WidgetDefinition,
+function mount<P extends Common & Identity>(
+  definition: WidgetDefinition<P>,
   el: HTMLElement,
-  source: Source,
+  any: AnySource,
   connect?: (disposer: Disposer, selection: SelectionStore) => void,
 ): () => void {
+  const source: Source = assume<Common>(any);
   const disposer = new Disposer();
-  const selection = selectionStore(source.get<string>("scope"));
+  const selection = selectionStore(source.get("scope"));
   disposer.add(() => source.dispose());
   connect?.(disposer, selection);
-  const version = source.get<number>("version");
-  const own = momentsOf(source.get<string>("launch_name") ?? "", selection);
-  if (version === definition.version) definition.render({ el, source, selection: own, disposer });
+  const own = momentsOf(source.get("launch_name") ?? "", selection);
+  if (source.get("version") === definition.version)
+    definition.render({ el, source: assume<P>(any), selection: own, disposer });
   else el.append(wrongVersion(definition, source));
   return () => disposer.dispose();
 }
 
-function wrongVersion({ name, version }: WidgetDefinition, source: Source): HTMLElement {
-  const title = source.get<{ title?: string } | undefined>("header")?.title ?? name;
+/** That a source is what a protocol says is known once the versions agree. */
+function assume<D extends Common>(source: AnySource): Source<D> {
+  return source as unknown as Source<D>;
+}
+
+function wrongVersion({ name, version }: Identity, source: Source): HTMLElement {
+  const title = source.get("header")?.title ?? name;
   return h(
     "p",
     { class: "sg-widget sg-placeholder", role: "alert" },
@@ -70,13 +76,13 @@ function wrongVersion({ name, version }: WidgetDefinition, source: Source): HTML
 }
 
 /** Selections made on the page reach Python, and those made in Python reach the page; neither comes back as an echo. */
-function mirrorSelection(model: AnyModel, selection: SelectionStore, disposer: Disposer): void {
+function mirrorSelection(
+  model: AnyModel<Traits<Common>>,
+  selection: SelectionStore,
+  disposer: Disposer,
+): void {
   const fromPython = () => {
-    const {
-      by,
-      turn: _,
-      ...value
-    } = (model.get("selected") ?? {}) as Selection & { by?: string; turn?: number };
+    const { by, turn: _, ...value } = model.get("selected") ?? {};
     if (by === "python") selection.set(value, model);
   };
   model.on("change:selected", fromPython);

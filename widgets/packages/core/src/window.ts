@@ -1,7 +1,12 @@
 // A tensor seen through the rows that are on screen: chunks are fetched as they are first looked at.
 
-import type { Source } from "./source";
-import type { Numbers, Tensor } from "./tensor";
+import type { Numbers, SourceOf, Tensor } from "@sglab/protocol";
+
+/** A source that has such tensors. */
+type Sliced<Name extends string> = Pick<
+  SourceOf<{ revision: number }, unknown, unknown, Record<Name, Tensor>>,
+  "get" | "slice"
+>;
 
 interface Chunk {
   tensor: Tensor | undefined;
@@ -9,7 +14,7 @@ interface Chunk {
   revision: number;
 }
 
-export class TensorWindow {
+export class TensorWindow<Name extends string = string> {
   #chunks = new Map<number, Chunk>();
 
   /**
@@ -17,8 +22,8 @@ export class TensorWindow {
    * @param arrived called when rows that were looked at have come
    */
   constructor(
-    private source: Source,
-    readonly name: string,
+    private source: Sliced<Name>,
+    readonly name: Name,
     private rows: number,
     private arrived: () => void,
     private failed: (error: unknown) => void,
@@ -36,7 +41,7 @@ export class TensorWindow {
 
   /** Asks again for the rows that the last revision showed, so that they are there when this one is drawn. */
   follow(): void {
-    const revision = this.source.get<number>("revision");
+    const revision = this.source.get("revision");
     const shown = Math.max(-1, ...[...this.#chunks.values()].map((chunk) => chunk.revision));
     if (shown === revision) return;
     for (const [number, chunk] of [...this.#chunks]) if (chunk.revision === shown) this.#chunk(number);
@@ -48,7 +53,7 @@ export class TensorWindow {
   }
 
   #chunk(number: number): Tensor | undefined {
-    const revision = this.source.get<number>("revision");
+    const revision = this.source.get("revision");
     const known = this.#chunks.get(number);
     if (known?.revision === revision) return known.tensor;
     const chunk: Chunk = { tensor: known?.tensor, revision };

@@ -1,8 +1,6 @@
 // Where moments come from: a session in Python that moves, or the moments that a saved page holds.
 
-import type { Action, Look, State } from "./protocol";
-
-export type Options = Record<string, unknown>;
+import type { Action, Look, MoveOptions, Options, Question, State } from "./protocol";
 
 export interface Backend {
   readonly live: boolean;
@@ -10,9 +8,9 @@ export interface Backend {
   readonly positions?: number[];
   look(look: Look): Promise<State>;
   /** Starts a move; a state with a `job` wants `goOn` or `halt`. */
-  go(action: Action, options: Options, look: Look): Promise<State>;
+  go(action: Action, options: MoveOptions, look: Look): Promise<State>;
   goOn(look: Look): Promise<State>;
   halt(look: Look): Promise<State>;
   /** Any other command that answers with the present moment. */
-  ask(command: string, options: Options, look: Look): Promise<State>;
+  ask<Name extends Question>(command: Name, options: Options<Name>, look: Look): Promise<State>;
 }

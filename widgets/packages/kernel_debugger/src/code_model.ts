@@ -1,7 +1,7 @@
 // Which instruction stands where: PTX lines, source lines, and the calls that were inlined in between.
 
-import type { Numbers, Source } from "@sglab/core";
-import type { CodeInfo } from "./protocol";
+import type { Numbers } from "@sglab/protocol";
+import type { CodeInfo, DebuggerSource } from "./protocol";
 
 export interface SourcePlace {
   file: number;
@@ -25,8 +25,8 @@ export class CodeModel {
     this.#link();
   }
 
-  static async read(source: Source): Promise<CodeModel> {
-    const names = ["code.ptx_line", "code.kind", "code.chain", "chain.start", "chain.place"];
+  static async read(source: DebuggerSource): Promise<CodeModel> {
+    const names = ["code.ptx_line", "code.kind", "code.chain", "chain.start", "chain.place"] as const;
     const read = await Promise.all(names.map((name) => source.slice(name, 0, EVERYTHING)));
     const [lines, kinds, chains, starts, places] = read.map(({ data }) => data) as [
       Numbers,
@@ -35,7 +35,7 @@ export class CodeModel {
       Numbers,
       Numbers,
     ];
-    return new CodeModel(source.get<CodeInfo>("code"), lines, kinds, chains, starts, places);
+    return new CodeModel(source.get("code"), lines, kinds, chains, starts, places);
   }
 
   #link(): void {

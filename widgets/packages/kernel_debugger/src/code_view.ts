@@ -1,12 +1,12 @@
 // Source and PTX side by side: the same place in both, who stands where, and where runs stop.
 
-import { type Disposer, h, type Source } from "@sglab/core";
+import { type Disposer, h } from "@sglab/core";
 import { ChainView } from "./chain_view";
 import type { CodeModel, SourcePlace } from "./code_model";
 import type { LineLook } from "./code_pane";
 import { Links, type Side } from "./links";
 import { Listing } from "./listing";
-import type { Party, State, StopPoint } from "./protocol";
+import type { DebuggerSource, Party, State, StopPoint } from "./protocol";
 import { Standings } from "./standing";
 
 /** Pixels of the mark of a finding's party. */
@@ -36,7 +36,7 @@ export class CodeView {
   #files = h("select", { class: "sg-select", "aria-label": "Source file" });
 
   constructor(
-    source: Source,
+    source: DebuggerSource,
     private code: CodeModel,
     private events: CodeEvents,
     disposer: Disposer,

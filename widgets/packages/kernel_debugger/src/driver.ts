@@ -1,13 +1,12 @@
 // The session as the widget sees it: one question at a time, the newest wish waits, what comes back is shown.
 
 import { Emitter } from "@sglab/core";
-import type { Backend, Options } from "./backend";
-import type { Action, Look, State } from "./protocol";
+import type { Backend } from "./backend";
+import type { Action, Look, MoveOptions, Options, Question, State } from "./protocol";
 
 interface Wish {
-  command: "go" | "look" | string;
-  action?: Action;
-  options: Options;
+  kind: "go" | "look" | "ask";
+  send: (look: Look) => Promise<State>;
   /** Takes its error, where the asker wants to show it. */
   failed?: (error: unknown) => void;
 }
@@ -32,16 +31,20 @@ export class Driver {
     return this.#working;
   }
 
-  go(action: Action, options: Options = {}): void {
-    void this.#work({ command: "go", action, options });
+  go(action: Action, options: MoveOptions = {}): void {
+    void this.#work({ kind: "go", send: (look) => this.backend.go(action, options, look) });
   }
 
   refresh(): void {
-    void this.#work({ command: "look", options: {} });
+    void this.#work({ kind: "look", send: (look) => this.backend.look(look) });
   }
 
-  ask(command: string, options: Options, failed?: (error: unknown) => void): Promise<void> {
-    return this.#work({ command, options, failed });
+  ask<Name extends Question>(
+    command: Name,
+    options: Options<Name>,
+    failed?: (error: unknown) => void,
+  ): Promise<void> {
+    return this.#work({ kind: "ask", send: (look) => this.backend.ask(command, options, look), failed });
   }
 
   /** Ends the move under way. */
@@ -52,7 +55,7 @@ export class Driver {
   async #work(wish: Wish): Promise<void> {
     if (this.#working) {
       // edits must not be lost to a later step
-      if (wish.command !== "go" && wish.command !== "look") {
+      if (wish.kind === "ask") {
         await new Promise<void>((done) => {
           const off = this.busy.on((busy) => {
             if (busy) return;
@@ -62,7 +65,7 @@ export class Driver {
         });
         return this.#work(wish);
       }
-      if (wish.command === "go" || !this.#waiting) this.#waiting = wish;
+      if (wish.kind === "go" || !this.#waiting) this.#waiting = wish;
       return;
     }
     this.#working = true;
@@ -80,13 +83,10 @@ export class Driver {
     if (next) void this.#work(next);
   }
 
-  async #ask({ command, action, options }: Wish): Promise<void> {
+  async #ask({ send }: Wish): Promise<void> {
     const begin = performance.now();
     const { backend } = this;
-    let state: State;
-    if (command === "go") state = await backend.go(action as Action, options, this.look);
-    else if (command === "look") state = await backend.look(this.look);
-    else state = await backend.ask(command, options, this.look);
+    let state = await send(this.look);
     this.latency = performance.now() - begin;
     this.#show(state);
     while (state.job) {

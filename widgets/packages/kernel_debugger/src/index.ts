@@ -1,14 +1,15 @@
 // KernelDebugger: a launch on the emulator, stepped in its source and its PTX. Python moves it; this page asks and draws.
 
+import type { KERNEL_DEBUGGER } from "./protocol";
 import "./kernel_debugger.css";
-import { type Context, defineWidget, type Header, makeFrame, watchTheme } from "@sglab/core";
+import { type Context, defineWidget, makeFrame, watchTheme } from "@sglab/core";
 import { CodeModel } from "./code_model";
 import { Driver } from "./driver";
 import { openBackend } from "./open_backend";
 import { SessionTransport } from "./session_transport";
 import { makeView, type View } from "./view";
 
-function render({ el, source, selection, disposer }: Context): void {
+function render({ el, source, selection, disposer }: Context<typeof KERNEL_DEBUGGER>): void {
   let driver: Driver | undefined;
   let view: View | undefined;
   const transport = new SessionTransport(() => driver);
@@ -18,7 +19,7 @@ function render({ el, source, selection, disposer }: Context): void {
     onEscape: () => view?.escape(),
     keys: () => view?.keys() ?? [],
   });
-  frame.setHeader(source.get<Header>("header"));
+  frame.setHeader(source.get("header"));
   frame.setPlaceholder({ kind: "loading", text: "Reading the kernel's code." });
   const theme = watchTheme(frame.root, disposer, () => view?.repaint());
 
@@ -39,8 +40,8 @@ function render({ el, source, selection, disposer }: Context): void {
   });
   source.onChange("moved", () => {
     // Python moved the session, or another view of it did
-    if (driver && !driver.working && driver.state?.moved !== source.get<number>("moved")) driver.refresh();
+    if (driver && !driver.working && driver.state?.moved !== source.get("moved")) driver.refresh();
   });
 }
 
-export default defineWidget({ name: "kernel_debugger", version: 1, render });
+export default defineWidget<typeof KERNEL_DEBUGGER>({ name: "kernel_debugger", version: 1, render });

@@ -1,9 +1,10 @@
 // One of the two listings: a text, its colours, who stands on which line, and the finder above it.
 
-import { type Disposer, h, type Source } from "@sglab/core";
+import { type Disposer, h } from "@sglab/core";
 import { CodePane, type LineLook } from "./code_pane";
 import { linesWithCode } from "./fold";
 import { type Language, type LineState, type Piece, pieces } from "./highlight";
+import type { DebuggerSource } from "./protocol";
 import { TextLines } from "./texts";
 
 export interface ListingEvents {
@@ -33,7 +34,7 @@ export class Listing {
   #revealed = 1;
 
   constructor(
-    private source: Source,
+    private source: DebuggerSource,
     disposer: Disposer,
     label: string,
     options: { folded: boolean },

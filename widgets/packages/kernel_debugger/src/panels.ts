@@ -2,10 +2,10 @@
 
 import { format, h } from "@sglab/core";
 import type { CodeModel } from "./code_model";
-import type { MBarrier, State, StopPoint } from "./protocol";
+import type { MBarrier, State, StopEdit, StopOptions, StopPoint } from "./protocol";
 import { barrierKey, sharedAddress } from "./words";
 
-export type Edit = (edit: string, options: Record<string, unknown>) => void;
+export type Edit = (edit: StopEdit, options: StopOptions) => void;
 
 function button(label: string, title: string, run: () => void): HTMLButtonElement {
   const made = h(

@@ -1,6 +1,21 @@
-// What crosses between the page and Python; sglab/widgets/kernel_debugger is the other side.
+// What crosses between the page and sglab/widgets/kernel_debugger.
 
-import type { Tensor } from "@sglab/core";
+import {
+  bool,
+  COMMON,
+  command,
+  dict,
+  float,
+  int,
+  nullable,
+  optional,
+  protocol,
+  type Requests,
+  type Source,
+  type Tensor,
+  tensor,
+  text,
+} from "@sglab/protocol";
 
 export interface SourceFile {
   path: string;
@@ -199,3 +214,81 @@ export type Action =
   | "force"
   | "end"
   | "seek";
+
+export type StopEdit =
+  | "toggle_line"
+  | "toggle_ptx"
+  | "limit"
+  | "enable"
+  | "remove"
+  | "clear"
+  | "add_phase"
+  | "add_watch";
+
+const look = dict<Look>();
+const state = dict<State>();
+
+export const KERNEL_DEBUGGER = protocol("kernel_debugger", 1, COMMON, {
+  traits: { code: dict<CodeInfo>(), moved: int() },
+  commands: {
+    look: command({ look }, state),
+    /** Starts a move: to a position, to a line of a file or of the PTX, to who wrote a register. */
+    go: command(
+      {
+        action: text<Action>(),
+        look,
+        position: optional(int()),
+        ahead: optional(bool()),
+        file: optional(int()),
+        line: optional(int()),
+        ptx: optional(int()),
+        register: optional(text()),
+      },
+      state,
+    ),
+    go_on: command({ look }, state),
+    halt: command({ look }, state),
+    measure: command({ look, seconds: optional(float()) }, state),
+    edit_stops: command(
+      {
+        edit: text<StopEdit>(),
+        look,
+        id: optional(int()),
+        file: optional(int()),
+        line: optional(int()),
+        cta: optional(nullable(int())),
+        warp: optional(nullable(int())),
+        enabled: optional(bool()),
+        offset: optional(int()),
+        expression: optional(text()),
+        access: optional(text<"read" | "write">()),
+      },
+      state,
+    ),
+    watch: command({ expression: text(), look }, state),
+    unwatch: command({ expression: text(), look }, state),
+  },
+  tensors: {
+    "code.ptx_line": tensor("int32", ["instructions"]),
+    "code.kind": tensor("uint8", ["instructions"]),
+    "code.chain": tensor("int32", ["instructions"]),
+    "chain.start": tensor("int32", ["chains + 1"]),
+    "chain.place": tensor("int32", ["places", 2]),
+    "{file}.text": tensor("uint8", ["bytes"]),
+    "{file}.start": tensor("int32", ["lines + 1"]),
+    // of a saved page
+    moments: tensor("uint8", ["bytes"]),
+    "values.bytes": tensor("uint8", ["bytes"]),
+    "values.start": tensor("int32", ["values + 1"]),
+    "sets.bytes": tensor("uint8", ["bytes"]),
+    "sets.start": tensor("int32", ["sets + 1"]),
+  },
+});
+
+export type DebuggerSource = Source<typeof KERNEL_DEBUGGER>;
+type Asked = Requests<typeof KERNEL_DEBUGGER>;
+/** Commands that answer with the present moment, and what they take besides where the reader looks. */
+export type Question = "measure" | "edit_stops" | "watch" | "unwatch";
+export type Options<Name extends Question | "go"> = Omit<Asked[Name], "look">;
+export type MoveOptions = Omit<Options<"go">, "action">;
+export type StopOptions = Omit<Options<"edit_stops">, "edit">;

@@ -1,6 +1,6 @@
 // Registers as they come: bytes of 32 lanes; and what people read: numbers in the base and type they ask for.
 
-import { float16 } from "@sglab/core";
+import { float16 } from "@sglab/protocol";
 import type { RegisterRow, State } from "./protocol";
 
 export type NumberFormat = "auto" | "hex" | "signed" | "unsigned" | "float";

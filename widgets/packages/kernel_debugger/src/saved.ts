@@ -1,9 +1,10 @@
 // The moments of a saved page: those around the one at which it was saved, and those at which its reader had stopped.
 
-import { countUpTo, type Numbers, type Source, type Tensor } from "@sglab/core";
-import type { Backend, Options } from "./backend";
+import { countUpTo } from "@sglab/core";
+import type { Numbers, Tensor } from "@sglab/protocol";
+import type { Backend } from "./backend";
 import type { CodeModel } from "./code_model";
-import type { Action, Look, RegisterRow, State } from "./protocol";
+import type { Action, DebuggerSource, Look, MoveOptions, RegisterRow, State } from "./protocol";
 
 interface Row extends State {
   /** CTA, warp, group, number of a set of registers. */
@@ -41,8 +42,8 @@ export class SavedMoments implements Backend {
     this.#at = Math.max(0, this.positions.indexOf(content.present));
   }
 
-  static async read(source: Source, code: CodeModel): Promise<SavedMoments> {
-    const names = ["moments", "values.bytes", "values.start", "sets.bytes", "sets.start"];
+  static async read(source: DebuggerSource, code: CodeModel): Promise<SavedMoments> {
+    const names = ["moments", "values.bytes", "values.start", "sets.bytes", "sets.start"] as const;
     const read = await Promise.all(names.map((name) => source.slice(name, 0, EVERYTHING)));
     const [moments, ...rest] = read.map(({ data }) => data) as [Numbers, Numbers, Numbers, Numbers, Numbers];
     const content = JSON.parse(new TextDecoder().decode(moments as Uint8Array)) as Content;
@@ -61,7 +62,7 @@ export class SavedMoments implements Backend {
     return { ...this.content, ...row, focus, registers: this.#registers(row, focus) };
   }
 
-  async go(action: Action, options: Options, look: Look): Promise<State> {
+  async go(action: Action, options: MoveOptions, look: Look): Promise<State> {
     this.#at = this.#target(action, options, await this.look(look));
     return this.look(look);
   }
@@ -78,7 +79,7 @@ export class SavedMoments implements Backend {
     return Promise.reject(new Error(REFUSAL));
   }
 
-  #target(action: Action, options: Options, now: State): number {
+  #target(action: Action, options: MoveOptions, now: State): number {
     const last = this.positions.length - 1;
     if (action === "seek") return this.#nearest(options.position as number);
     if (action === "end" || action === "run") return last;

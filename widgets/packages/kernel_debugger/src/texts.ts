@@ -1,6 +1,7 @@
 // Texts of any length, line by line; only the lines that are looked at cross.
 
-import type { Numbers, Source } from "@sglab/core";
+import type { Numbers } from "@sglab/protocol";
+import type { DebuggerSource } from "./protocol";
 
 const CHUNK = 256;
 
@@ -9,7 +10,7 @@ export class TextLines {
   #chunks = new Map<number, string[] | null>();
 
   constructor(
-    private source: Source,
+    private source: DebuggerSource,
     readonly name: string,
     private arrived: () => void,
     private failed: (error: unknown) => void,

@@ -1,7 +1,6 @@
 // What the widget shows of a moment, and what its controls, keys and the notebook's selection do.
 
-import type { Disposer, Frame, KeyBinding, SelectionStore, Source, Theme } from "@sglab/core";
-import { h } from "@sglab/core";
+import { type Disposer, type Frame, h, type KeyBinding, type SelectionStore, type Theme } from "@sglab/core";
 import type { CodeModel, SourcePlace } from "./code_model";
 import { CodeView } from "./code_view";
 import { Controls } from "./controls";
@@ -10,7 +9,7 @@ import { findingsPanel } from "./findings_view";
 import { replaceKeepingFocus } from "./kept_children";
 import { keyBindings } from "./key_bindings";
 import { barriersPanel, flightPanel, outputPanel, stopsPanel } from "./panels";
-import type { Party, State, StopPoint } from "./protocol";
+import type { DebuggerSource, Party, State, StopEdit, StopOptions, StopPoint } from "./protocol";
 import { RegistersView } from "./registers_view";
 import type { SessionTransport } from "./session_transport";
 import { Tabs } from "./tabs";
@@ -21,7 +20,7 @@ import { barrierKey, maskText } from "./words";
 
 export interface ViewParts {
   frame: Frame;
-  source: Source;
+  source: DebuggerSource;
   selection: SelectionStore;
   disposer: Disposer;
   transport: SessionTransport;
@@ -57,7 +56,7 @@ export function makeView({
   let following = false;
   let announced: number | undefined;
 
-  const edit = (name: string, options: Record<string, unknown>) =>
+  const edit = (name: StopEdit, options: StopOptions) =>
     void driver.ask("edit_stops", { edit: name, ...options });
 
   const codes = new CodeView(

@@ -1,6 +1,7 @@
 // Watched memory: expressions and their values at this moment, those that changed marked.
 
-import { type Disposer, h, type Tensor } from "@sglab/core";
+import { type Disposer, h } from "@sglab/core";
+import type { Tensor } from "@sglab/protocol";
 import type { State, Watch } from "./protocol";
 import { floatAt, floatText } from "./registers";
 

@@ -1,6 +1,7 @@
 // The choice between issue order and modelled time, and what the badge says of it.
 
-import { type Disposer, format, type Header, h } from "@sglab/core";
+import { type Disposer, format, h } from "@sglab/core";
+import type { Header } from "@sglab/protocol";
 import type { Launch, LaunchMeta } from "./data";
 
 export class AxisChoice {

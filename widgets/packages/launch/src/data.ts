@@ -1,9 +1,10 @@
 // One cluster of a recorded launch, as sglab/widgets/launch_view.py sends it: columns, and what they are called.
 
-import type { Source, Tensor } from "@sglab/core";
+import type { Tensor, TensorName } from "@sglab/protocol";
 import { type Clock, issueClock } from "./clock";
 import { type Code, decodeCode } from "./code";
 import { Places } from "./places";
+import type { Launched, LaunchSource } from "./protocol";
 import type { LaunchMeta, LaunchTables } from "./tables";
 
 export type * from "./tables";
@@ -28,13 +29,16 @@ const COLUMNS = {
 } as const;
 
 /** Everything at once: a cluster's columns are small. Undefined where other columns came meanwhile. */
-export async function readLaunch(source: Source): Promise<Launch | undefined> {
-  const revision = source.get<number>("revision");
-  const meta = source.get<LaunchMeta>("launch");
-  const whole = (name: string) => source.slice(name, 0, 1e9);
+export async function readLaunch(source: LaunchSource): Promise<Launch | undefined> {
+  const revision = source.get("revision");
+  const meta = source.get("launch");
+  const whole = (name: TensorName<Launched>) => source.slice(name, 0, 1e9);
   const names = Object.keys(COLUMNS) as (keyof typeof COLUMNS)[];
-  const [code, ...tensors] = (await Promise.all(["code", ...names].map(whole))) as [Tensor, ...Tensor[]];
-  if (source.get<number>("revision") !== revision) return undefined;
+  const [code, ...tensors] = (await Promise.all(["code" as const, ...names].map(whole))) as [
+    Tensor,
+    ...Tensor[],
+  ];
+  if (source.get("revision") !== revision) return undefined;
   const read = <Name extends keyof typeof COLUMNS>(name: Name) =>
     table(tensors[names.indexOf(name)] as Tensor, COLUMNS[name]) as { size: number } & Record<
       (typeof COLUMNS)[Name][number],

@@ -1,18 +1,19 @@
 // A widget made from a session and that session go together: moving one moves the other.
 
-import type { Disposer, Source, Transport } from "@sglab/core";
+import type { Disposer, Transport } from "@sglab/core";
 import type { Clock } from "./clock";
+import type { LaunchSource } from "./protocol";
 
 const SETTLE_MS = 80;
 
 /** Where a widget opens: at its session's position, or at the start. */
-export function firstStep(source: Source, clock: Clock): number {
-  const now = source.live ? source.get<number>("now") : -1;
+export function firstStep(source: LaunchSource, clock: Clock): number {
+  const now = source.live ? source.get("now") : -1;
   return now < 0 ? 0 : clock.stepOf(now);
 }
 
 export function followSession(
-  source: Source,
+  source: LaunchSource,
   transport: Transport,
   disposer: Disposer,
   clock: () => Clock | undefined,
@@ -23,7 +24,7 @@ export function followSession(
   let asked = 0; // moves that Python has not answered: until then it tells of positions that the reader has left again
   const alone = () => source.connection === "lost"; // what is loaded can still be stepped through
   const fromPython = () => {
-    const now = source.get<number>("now");
+    const now = source.get("now");
     const known = clock();
     if (asked || timer !== undefined || now < 0 || now === at || !known || alone()) return;
     at = now;
@@ -42,7 +43,7 @@ export function followSession(
   };
   const toPython = () => {
     const known = clock();
-    const now = source.get<number>("now");
+    const now = source.get("now");
     if (now < 0 || !known || alone() || known.stepOf(at ?? now) === transport.position) return;
     clearTimeout(timer);
     timer = setTimeout(() => {

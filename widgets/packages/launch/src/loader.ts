@@ -2,9 +2,11 @@
 // the notebook's selection leads to.
 
 import type { Context, Frame } from "@sglab/core";
+import type { CommandName, Requests } from "@sglab/protocol";
 import type { AxisChoice } from "./axis_choice";
 import { type Launch, readLaunch } from "./data";
 import { PageIndex } from "./pages";
+import type { Launched } from "./protocol";
 import { readTimes, timedLaunch } from "./timed";
 
 export interface LoaderActions {
@@ -19,7 +21,7 @@ export class LaunchLoader {
   #pages: PageIndex | undefined;
 
   constructor(
-    private context: Context,
+    private context: Context<Launched>,
     private frame: Frame,
     private axis: AxisChoice,
     private actions: LoaderActions,
@@ -63,16 +65,19 @@ export class LaunchLoader {
     const { source } = this.context;
     const launch = this.#issued;
     if (!launch) return;
-    const revision = source.get<number>("revision");
+    const revision = source.get("revision");
     const shown = this.axis.timed ? timedLaunch(launch, await readTimes(source)) : launch;
-    if (source.get<number>("revision") === revision) this.actions.load(shown, moment);
+    if (source.get("revision") === revision) this.actions.load(shown, moment);
   }
 
   /** A command of the widget's Python side. */
-  async ask(command: string, args: Record<string, unknown>): Promise<void> {
+  async ask<Name extends CommandName<Launched>>(
+    command: Name,
+    request: Requests<Launched>[Name],
+  ): Promise<void> {
     this.frame.clearNotice();
     try {
-      await this.context.source.call<number>(command, args);
+      await this.context.source.call(command, request);
     } catch (error) {
       this.frame.notify("error", (error as Error).message);
     }

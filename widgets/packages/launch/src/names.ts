@@ -1,6 +1,7 @@
 // Words for warps, barriers and operations.
 
-import { format, type Selection } from "@sglab/core";
+import { format } from "@sglab/core";
+import type { Selection } from "@sglab/protocol";
 import type { Barrier, Launch } from "./data";
 
 /** Of asynchronous operations. */

@@ -1,6 +1,7 @@
 // From pages of the KV pool to the instructions that read them, and back.
 
-import { format, type Selection } from "@sglab/core";
+import { format } from "@sglab/core";
+import type { Selection } from "@sglab/protocol";
 import type { Launch } from "./data";
 
 export class PageIndex {

@@ -1,10 +1,11 @@
 // A launch in the order of modelled time: the same tables, with events numbered in the order in which the model has them
 // take effect (a wait: when it lets go), and positions counted accordingly. What reads the tables need not know.
 
-import { countUpTo, format, type Source } from "@sglab/core";
+import { countUpTo, format } from "@sglab/core";
 import type { Clock } from "./clock";
 import type { Events, Launch, LaunchTables, PhaseTable, StateTable, WaitTable } from "./data";
 import { Places } from "./places";
+import type { LaunchSource } from "./protocol";
 
 /** Modelled ns from the launch, aligned with the tables. */
 export interface Times {
@@ -21,8 +22,8 @@ export interface Times {
 const LEAST_NS = 20;
 const WAITED_NS = 5; // less is no wait that one could see
 
-export async function readTimes(source: Source): Promise<Times> {
-  const names = ["times.events", "times.phases", "times.operations", "times.states", "timed.states"];
+export async function readTimes(source: LaunchSource): Promise<Times> {
+  const names = ["times.events", "times.phases", "times.operations", "times.states", "timed.states"] as const;
   const [events, phases, operations, changes, states] = await Promise.all(
     names.map((name) => source.slice(name, 0, 1e9)),
   );

@@ -1,6 +1,6 @@
 // The steps that have to do with what is selected.
 
-import type { Selection } from "@sglab/core";
+import type { Selection } from "@sglab/protocol";
 import type { Launch } from "./data";
 import { barrierOf, rowsOf } from "./names";
 import { PageIndex } from "./pages";

@@ -9,22 +9,16 @@ import {
   type Granularity,
   type Mark,
   type Motion,
-  type Numbers,
   type SelectionStore,
-  type Source,
   type Transport,
 } from "@sglab/core";
+import type { Numbers } from "@sglab/protocol";
+import type { MemorySource, ShownMoment } from "./protocol";
 
 /** The events of the moments, ascending. */
 export interface MomentList {
   length: number;
   position: Numbers;
-}
-
-interface ShownMoment {
-  moment: number;
-  /** Instructions executed. */
-  position: number;
 }
 
 /** How the transport speaks of moments; positions count those that have happened. */
@@ -47,7 +41,7 @@ export interface Following {
 }
 
 export interface FollowOptions {
-  source: Source;
+  source: MemorySource;
   selection: SelectionStore;
   disposer: Disposer;
   transport: Transport;
@@ -64,7 +58,7 @@ export function followSession(options: FollowOptions): Following {
   let drawn = Promise.resolve();
   let loading = false;
   let followed = false;
-  const frames = () => source.get<ShownMoment[]>("frames");
+  const frames = () => source.get("frames");
   const shown = () => (source.live ? 0 : transport.position);
   const momentNow = () => frames()[shown()]?.moment ?? 0;
   const fail = (error: unknown) => frame.notify("error", (error as Error).message);

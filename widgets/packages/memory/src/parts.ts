@@ -2,6 +2,7 @@
 
 import { type Frame, h } from "@sglab/core";
 import { cssGradient, type Range } from "./cividis";
+import type { Finding } from "./protocol";
 import { short } from "./words";
 
 export type Row = [term: string, text: string | HTMLElement];
@@ -96,15 +97,6 @@ export function showDetails({ details, root }: Frame, parts: readonly HTMLElemen
 /** What to know about the whole launch, such as that it fails. */
 export function noteParts(text: string): HTMLElement[] {
   return text ? [h("p", { class: "smv-warning" }, `△ ${text}`)] : [];
-}
-
-/** What the session's sanitizers found in this memory. */
-export interface Finding {
-  text: string;
-  severity: string;
-  /** Of the CTA in its cluster. */
-  rank: number;
-  address: number;
 }
 
 /** Findings to press: `go` selects the place; `name` says which it is. */

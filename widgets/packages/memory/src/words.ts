@@ -1,6 +1,6 @@
 // 32-bit cells read as numbers: how a widget shows the raw words that cross.
 
-import { float16 } from "@sglab/core";
+import { float16 } from "@sglab/protocol";
 
 export const FORMATS = ["f32", "f16x2", "bf16x2", "e4m3x4", "s32", "hex"] as const;
 export type Format = (typeof FORMATS)[number];

@@ -1,30 +1,10 @@
 // What Python sends: one head's scores, its tiles, the states of every formula after each tile, the kernel's partials.
 
-import type { Numbers, Source } from "@sglab/core";
+import type { Numbers, TensorName } from "@sglab/protocol";
 import { FORMULAS, type FormulaName } from "./formulas";
+import type { ONLINE_SOFTMAX, OnlineSoftmaxSource, Question, RunInfo } from "./protocol";
 
 export const LN2 = Math.LN2;
-
-export interface Question {
-  request: number;
-  head: number;
-  num_splits: number;
-  tile: number;
-  scale_by: number;
-  /** Of the keys: one of ORDERS_OF_KEYS. */
-  order: string;
-  /** Whose partials. */
-  kernel: string;
-}
-
-export interface RunInfo {
-  batchSize: number;
-  numHeads: number;
-  dtype: string;
-  maxSplits: number;
-  /** Kernels that can run on this batch. */
-  kernels: string[];
-}
 
 /** After one tile; maxima are base-2 logits. */
 export interface State {
@@ -74,18 +54,19 @@ const NAMES = [
   "true_lse",
 ] as const;
 
-export async function readRun(source: Source): Promise<Recorded> {
-  const all = [...NAMES, ...Object.keys(FORMULAS).flatMap((name) => [`${name}.state`, `${name}.o`])];
+export async function readRun(source: OnlineSoftmaxSource): Promise<Recorded> {
+  const ofFormulas = Object.keys(FORMULAS).flatMap((name) => [`${name}.state`, `${name}.o`] as const);
+  const all: TensorName<typeof ONLINE_SOFTMAX>[] = [...NAMES, ...ofFormulas];
   const tensors = await Promise.all(all.map((name) => source.slice(name, 0, 2 ** 31)));
-  const at = (name: string) => tensors[all.indexOf(name)]?.data as Numbers;
+  const at = (name: (typeof all)[number]) => tensors[all.indexOf(name)]?.data as Numbers;
   const splits = at("partial_lse").length;
   const vDim = at("kernel_o").length;
   const rows = (data: Numbers) =>
     Array.from({ length: splits }, (_, i) => data.subarray(i * vDim, (i + 1) * vDim) as Numbers);
   const tiles = tilesOf(at("tiles"));
   return {
-    question: source.get<Question>("question"),
-    info: source.get<RunInfo>("run"),
+    question: source.get("question"),
+    info: source.get("run"),
     scores: at("scores"),
     tiles,
     steps: stepsOf(tiles, splits),

@@ -1,18 +1,10 @@
 // OnlineSoftmax: a head's scores arrive tile by tile, splits leave partials, partials merge; rightly or not.
 
+import type { ONLINE_SOFTMAX, Question } from "./protocol";
 import "./online_softmax.css";
-import {
-  type Context,
-  defineWidget,
-  framed,
-  type Header,
-  h,
-  makeFrame,
-  Transport,
-  watchTheme,
-} from "@sglab/core";
+import { type Context, defineWidget, framed, h, makeFrame, Transport, watchTheme } from "@sglab/core";
 import { makeControls } from "./controls";
-import { type Question, readRun } from "./data";
+import { readRun } from "./data";
 import { FORMULAS, RULES } from "./formulas";
 import { ORDERS } from "./merge";
 import { Model } from "./model";
@@ -20,7 +12,7 @@ import { HELD } from "./results";
 import { selectionOf, splitOf } from "./selected";
 import { makeView } from "./view";
 
-function render({ el, source, selection, disposer }: Context): void {
+function render({ el, source, selection, disposer }: Context<typeof ONLINE_SOFTMAX>): void {
   let asking = false;
   const transport = new Transport();
 
@@ -99,7 +91,7 @@ function render({ el, source, selection, disposer }: Context): void {
     frame.clearNotice();
     frame.root.setAttribute("aria-busy", "true");
     try {
-      await source.call<number>("edit", { ...change });
+      await source.call("edit", { ...change });
     } catch (error) {
       frame.notify("error", (error as Error).message);
       if (model.recorded) controls.show(choices, model.recorded);
@@ -127,7 +119,7 @@ function render({ el, source, selection, disposer }: Context): void {
   async function reload(): Promise<void> {
     try {
       const read = await readRun(source);
-      frame.setHeader(source.get<Header>("header"));
+      frame.setHeader(source.get("header"));
       frame.setPlaceholder(null);
       model.load(read);
       draw.now();
@@ -149,7 +141,7 @@ function render({ el, source, selection, disposer }: Context): void {
     visible.disconnect();
   });
   source.onChange("revision", () => void reload());
-  frame.setHeader(source.get<Header>("header"));
+  frame.setHeader(source.get("header"));
   frame.setPlaceholder({ kind: "loading", text: "Reading what was recorded." });
   void reload();
 }
@@ -160,4 +152,4 @@ function next<T extends object>(all: T, name: keyof T): keyof T {
   return names[(names.indexOf(name) + 1) % names.length] as keyof T;
 }
 
-export default defineWidget({ name: "online_softmax", version: 1, render });
+export default defineWidget<typeof ONLINE_SOFTMAX>({ name: "online_softmax", version: 1, render });

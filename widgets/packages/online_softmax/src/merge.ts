@@ -1,6 +1,6 @@
 // Merging partials, in float32 as a kernel does it: rules, orders, and the float64 answer. Pure: no DOM.
 
-import type { Numbers } from "@sglab/core";
+import type { Numbers } from "@sglab/protocol";
 import type { RuleName } from "./formulas";
 
 /** An attention result over some keys; `lse` is natural. */

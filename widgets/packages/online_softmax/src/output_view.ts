@@ -1,6 +1,7 @@
 // O as strips of cells: the accumulator, O / d, the float64 answer, and their difference.
 
-import { h, type Numbers, type Theme } from "@sglab/core";
+import { h, type Theme } from "@sglab/core";
+import type { Numbers } from "@sglab/protocol";
 import { number } from "./numbers";
 
 const ROW = 18;

@@ -1,6 +1,6 @@
 // What the row's registers hold at a moment within a tile: before it, after the rescale, after the sum.
 
-import type { Numbers } from "@sglab/core";
+import type { Numbers } from "@sglab/protocol";
 import type { Recorded, State } from "./data";
 import type { FormulaName } from "./formulas";
 import { type Moment, PHASES } from "./steps";

@@ -1,6 +1,6 @@
 // What every partial and every merge holds under the chosen formulas, beside the float64 answer over the same keys.
 
-import type { Numbers } from "@sglab/core";
+import type { Numbers } from "@sglab/protocol";
 import type { Recorded } from "./data";
 import type { FormulaName, RuleName } from "./formulas";
 import { exactMerge, leavesOf, merge, type Partial, type Plan, relativeError } from "./merge";

@@ -1,6 +1,6 @@
 // What a selection made elsewhere means here, and what selecting a split means elsewhere. Pure.
 
-import type { Selection } from "@sglab/core";
+import type { Selection } from "@sglab/protocol";
 import type { Recorded } from "./data";
 
 /** Whether the keys stand in the order of the request's tokens. */

@@ -1,6 +1,6 @@
 // Which O is on show at a moment: the running one, a partial, or a merged one, always beside the float64 answer.
 
-import type { Numbers } from "@sglab/core";
+import type { Numbers } from "@sglab/protocol";
 import type { Recorded } from "./data";
 import type { Strip } from "./output_view";
 import type { Registers } from "./registers";

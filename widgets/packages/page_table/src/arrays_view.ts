@@ -1,8 +1,9 @@
 // The tensors themselves, entry by entry: what the kernel has read and written up to where the transport stands.
 
 import { type Cell, CellGrid, type Disposer, h, type Rect } from "@sglab/core";
-import type { ArrayFacts, Request } from "./model";
+import type { Request } from "./model";
 import { beginOf, type Place, placeOf } from "./places";
+import type { ArrayFacts } from "./protocol";
 import { DIM, type Shared } from "./shared";
 import { writerOf } from "./words";
 

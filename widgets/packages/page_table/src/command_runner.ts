@@ -1,17 +1,18 @@
 // Runs one command of Python at a time and shows its errors inside the widget.
 
-import type { Frame, Source } from "@sglab/core";
+import type { Frame } from "@sglab/core";
+import type { PageTableSource } from "./protocol";
 
 export class CommandRunner {
   #busy = false;
 
   constructor(
-    private source: Source,
+    private source: PageTableSource,
     private frame: Frame,
   ) {}
 
   /** Does nothing while another command runs. An error is shown; the command has then changed nothing. */
-  async run(command: (source: Source) => Promise<unknown>): Promise<void> {
+  async run(command: (source: PageTableSource) => Promise<unknown>): Promise<void> {
     if (this.#busy) return;
     this.#busy = true;
     this.frame.root.setAttribute("aria-busy", "true");

@@ -2,12 +2,8 @@
 
 import { type Disposer, type Frame, h } from "@sglab/core";
 import type { CommandRunner } from "./command_runner";
+import type { Action } from "./protocol";
 import type { Shared } from "./shared";
-
-interface EditAnswer {
-  message: string;
-  request: number | null;
-}
 
 type Control = HTMLButtonElement | HTMLInputElement | HTMLSelectElement;
 
@@ -74,10 +70,10 @@ export class EditControls {
       this.#request.value = String(request);
   }
 
-  async #edit(action: string, request = 0, tokens?: HTMLInputElement): Promise<void> {
+  async #edit(action: Action, request = 0, tokens?: HTMLInputElement): Promise<void> {
     const args = { action, request, tokens: tokens ? Number(tokens.value) : 1 };
     await this.runner.run(async (source) => {
-      const answer = await source.call<EditAnswer>("edit", args);
+      const answer = await source.call("edit", args);
       this.frame.notify("info", answer.message);
       this.shared.select(answer.request === null ? {} : { request: answer.request });
     });

@@ -2,9 +2,10 @@
 
 import { defineWidget } from "@sglab/core";
 import "./page_table.css";
+import type { PAGE_TABLE } from "./protocol";
 import { PageTableView } from "./view";
 
-export default defineWidget({
+export default defineWidget<typeof PAGE_TABLE>({
   name: "page_table",
   version: 2,
   render: (context) => {

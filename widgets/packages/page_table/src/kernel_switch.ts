@@ -2,7 +2,8 @@
 
 import { type Disposer, h } from "@sglab/core";
 import type { CommandRunner } from "./command_runner";
-import type { Kernel, PageTableModel } from "./model";
+import type { PageTableModel } from "./model";
+import type { Kernel } from "./protocol";
 
 const KERNELS: { id: Kernel; label: string; title: string }[] = [
   {

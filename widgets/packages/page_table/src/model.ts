@@ -1,41 +1,12 @@
 // What Python published, as the views read it. See sglab/widgets/page_table.py and sglab/trace for the columns.
 
-import { Emitter, type Numbers, type Source, type Tensor, TensorWindow } from "@sglab/core";
+import { Emitter, TensorWindow } from "@sglab/core";
+import type { Numbers, Tensor, TensorName } from "@sglab/protocol";
+import type { ArrayFacts, Kernel, PAGE_TABLE, PageTableSource, PoolSummary, RunFacts } from "./protocol";
 
-export type Kernel = "flashmla" | "flashinfer";
 export const FREE = -1;
 export const CACHED = -2;
 export const DUMMY = -3;
-
-export interface PoolSummary {
-  page_size: number;
-  slot_bytes: number;
-  pages: number;
-  free: number;
-  cached: number;
-  held: number;
-  shared: number;
-  unused_slots: number;
-  adjacent: number;
-  largest_free_run: number;
-}
-
-export interface ArrayFacts {
-  name: string;
-  dtype: string;
-  shape: number[];
-}
-
-export interface RunFacts {
-  kernel: string;
-  /** Lanes are threads of a compiled kernel's CTAs; else elements of a vector. */
-  threads: boolean;
-  moments: number;
-  output: string;
-  tensors: string[];
-  arrays: ArrayFacts[];
-  source: { file: string; first_line: number; text: string };
-}
 
 export interface Request {
   index: number;
@@ -102,7 +73,7 @@ export class PageTableModel {
   #loading = 0;
   #ready = false;
 
-  constructor(readonly source: Source) {
+  constructor(readonly source: PageTableSource) {
     this.#takeTraits();
     source.onChange("revision", () => this.load());
   }
@@ -116,8 +87,9 @@ export class PageTableModel {
   async load(): Promise<void> {
     this.#loading += 1;
     const turn = this.#loading;
-    const kernel = this.source.get<Kernel>("kernel");
-    const whole = (name: string) => this.source.slice(name, 0, Number.MAX_SAFE_INTEGER);
+    const kernel = this.source.get("kernel");
+    const whole = <Name extends TensorName<typeof PAGE_TABLE>>(name: Name) =>
+      this.source.slice(name, 0, Number.MAX_SAFE_INTEGER);
     try {
       const [requests, indptr, stepEnds, programEnds] = (await Promise.all([
         whole("requests"),
@@ -140,14 +112,14 @@ export class PageTableModel {
   }
 
   #takeTraits(): void {
-    this.kernel = this.source.get<Kernel>("kernel");
-    this.run = this.source.get<Record<Kernel, RunFacts>>("runs")[this.kernel];
-    this.pool = this.source.get<PoolSummary>("pool");
-    this.changedPages = new Set(this.source.get<number[]>("changed_pages"));
+    this.kernel = this.source.get("kernel");
+    this.run = this.source.get("runs")[this.kernel];
+    this.pool = this.source.get("pool");
+    this.changedPages = new Set(this.source.get("changed_pages"));
   }
 
   #takeRequests(table: Tensor, indptr: Tensor): void {
-    const names = this.source.get<string[]>("names");
+    const names = this.source.get("names");
     const width = table.shape[1] as number;
     const at = (row: number, column: number) => table.data[row * width + column] as number;
     this.requests = names.map((name, index) => ({

@@ -1,6 +1,6 @@
 // Where the arrays of a run hold what is selected.
 
-import type { Selection } from "@sglab/core";
+import type { Selection } from "@sglab/protocol";
 import type { PageTableModel, Request } from "./model";
 
 /** Neighbouring entries of one row, the last one included; the row of a vector is 0. */

@@ -1,6 +1,7 @@
 // What the views of one widget have in common: the data, the selection, and the moment that the transport stands at.
 
-import type { Look, Rect, Selection, SelectionStore, Theme, Tooltip, Transport } from "@sglab/core";
+import type { Look, Rect, SelectionStore, Theme, Tooltip, Transport } from "@sglab/core";
+import type { Selection } from "@sglab/protocol";
 import type { Moment, Page, PageTableModel } from "./model";
 import type { Painter } from "./paint";
 

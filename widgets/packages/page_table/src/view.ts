@@ -1,15 +1,6 @@
 // The widget's views side by side, and what each event redraws.
 
-import {
-  type Context,
-  Disposer,
-  type Frame,
-  type Header,
-  h,
-  makeFrame,
-  Transport,
-  watchTheme,
-} from "@sglab/core";
+import { type Context, Disposer, type Frame, h, makeFrame, Transport, watchTheme } from "@sglab/core";
 import { ArraysView } from "./arrays_view";
 import { CommandRunner } from "./command_runner";
 import { DetailsView } from "./details_view";
@@ -21,6 +12,7 @@ import { LinksView } from "./links_view";
 import { PageTableModel } from "./model";
 import { Painter } from "./paint";
 import { PoolView } from "./pool_view";
+import type { PAGE_TABLE } from "./protocol";
 import { RequestsView } from "./requests_view";
 import { Shared } from "./shared";
 import { SourceView } from "./source_view";
@@ -42,7 +34,7 @@ export class PageTableView {
   #finder: Finder;
   #links = new LinksView();
 
-  constructor(private context: Context) {
+  constructor(private context: Context<typeof PAGE_TABLE>) {
     const { el, source, selection, disposer } = context;
     const model = new PageTableModel(source);
     const frame = makeFrame(el, disposer, {
@@ -89,7 +81,7 @@ export class PageTableView {
     this.#frame.view.classList.add("pt-view");
     this.#frame.details.classList.add("pt-details");
     this.#frame.view.append(picture, legend(), this.#arrays.element, this.#listing.element);
-    this.#frame.setHeader(source.get<Header>("header"));
+    this.#frame.setHeader(source.get("header"));
     this.#frame.setPlaceholder({ kind: "loading", text: "Reading the page table." });
   }
 
@@ -106,7 +98,7 @@ export class PageTableView {
       }),
     );
     // The batch was edited in another cell: only a widget that is on the page reads it again.
-    source.onChange("stale", () => source.call("catch_up").catch((error) => this.#showFailure(error)));
+    source.onChange("stale", () => source.call("catch_up", {}).catch((error) => this.#showFailure(error)));
   }
 
   #keys() {
@@ -125,7 +117,7 @@ export class PageTableView {
   }
 
   #showBatch(): void {
-    this.#frame.setHeader(this.context.source.get<Header>("header"));
+    this.#frame.setHeader(this.context.source.get("header"));
     this.#frame.setPlaceholder(null);
     this.#kernels.layout();
     this.#edits.layout();

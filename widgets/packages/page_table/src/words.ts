@@ -3,7 +3,6 @@
 import { format } from "@sglab/core";
 import {
   type Access,
-  type ArrayFacts,
   CACHED,
   DUMMY,
   FREE,
@@ -12,6 +11,7 @@ import {
   type PageTableModel,
   type Request,
 } from "./model";
+import type { ArrayFacts } from "./protocol";
 
 const { bytes, count, plural } = format;
 

@@ -2,12 +2,12 @@
 
 import { h, type Theme } from "@sglab/core";
 import { accessPanel } from "./access_panel";
-import type { TensorMap } from "./data";
 import { descriptorPanel } from "./descriptor_panel";
 import type { Editor, From } from "./editor";
 import { type MapEdit, mapPanel } from "./map_panel";
 import type { Model } from "./model";
 import { pipelinePanel } from "./pipeline_view";
+import type { TensorMap } from "./protocol";
 import { rawPanel } from "./raw_panel";
 import { tabs } from "./tabs";
 

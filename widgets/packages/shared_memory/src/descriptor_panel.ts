@@ -11,9 +11,9 @@ import {
 } from "@sglab/memory/instruction_descriptor";
 import { menu } from "@sglab/memory/parts";
 import { type Flavour, type Major, smemFields } from "@sglab/memory/smem_descriptor";
-import type { Tile } from "./data";
 import { fieldEditor, numberInput } from "./field_table";
 import { type DescriptorQuestion, type Layout, layoutOfDescriptor, refused } from "./layout";
+import type { Tile } from "./protocol";
 
 export interface Descriptor {
   bits: bigint;

@@ -3,9 +3,9 @@
 import { h } from "@sglab/core";
 import { definitions, findingParts, type Row } from "@sglab/memory/parts";
 import { short } from "@sglab/memory/words";
-import { type Area, type FrameInfo, LINE, smem, WRITTEN } from "./data";
-import type { Element, Layout, MapQuestion } from "./layout";
-import { boxRow } from "./layout";
+import { LINE, smem, WRITTEN } from "./data";
+import { boxRow, type Element, type Layout, type MapQuestion } from "./layout";
+import type { Area, FrameInfo } from "./protocol";
 import { numbersIn, numbersText, pieceText, swizzleRows } from "./words";
 
 export interface Looked {

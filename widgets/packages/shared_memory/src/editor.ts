@@ -1,9 +1,9 @@
 // What the two sides show: an operand by its descriptor, a box by its tensor map, or plain rows; and edits of them.
 
-import type { Area, FrameInfo, Launch, TensorMap, Tile } from "./data";
 import { COMMON, type Descriptor, descriptorOf, layoutOf, shapeText } from "./descriptor_panel";
 import { type Layout, refused } from "./layout";
 import { layoutOfEdit, type MapEdit } from "./map_panel";
+import type { Area, FrameInfo, Launch, TensorMap, Tile } from "./protocol";
 import { layoutOfRaw, type RawEdit } from "./raw_panel";
 import type { Facts } from "./words";
 

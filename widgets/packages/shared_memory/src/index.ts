@@ -1,18 +1,11 @@
 // SharedMemory: a CTA's window, tiles as bytes and as matrices, descriptors to edit, banks, cp.async groups.
 
+import type { Area, Launch, SHARED_MEMORY } from "./protocol";
 import "@sglab/memory/memory.css";
 import "./shared_memory.css";
-import {
-  type Context,
-  defineWidget,
-  framed,
-  type Header,
-  makeFrame,
-  Transport,
-  watchTheme,
-} from "@sglab/core";
+import { type Context, defineWidget, framed, makeFrame, Transport, watchTheme } from "@sglab/core";
 import { followSession } from "@sglab/memory/following";
-import { type Area, type Launch, parseElement, parseSmem, smem } from "./data";
+import { parseElement, parseSmem, smem } from "./data";
 import { elementAt } from "./layout";
 import { Model } from "./model";
 import { makeToolbar } from "./toolbar";
@@ -20,7 +13,7 @@ import { eventsOf, granularitiesOf } from "./track";
 import { makeView } from "./view";
 import { momentSentence } from "./words";
 
-function render({ el, source, selection, disposer }: Context): void {
+function render({ el, source, selection, disposer }: Context<typeof SHARED_MEMORY>): void {
   const transport = new Transport();
   const frame = makeFrame(el, disposer, {
     source,
@@ -117,8 +110,8 @@ function render({ el, source, selection, disposer }: Context): void {
   }
 
   async function load(): Promise<void> {
-    const launch = source.get<Launch>("launch");
-    frame.setHeader(source.get<Header>("header"));
+    const launch = source.get("launch");
+    frame.setHeader(source.get("header"));
     if (launch.empty) {
       if (launch.error) frame.notify("error", launch.error);
       const remedy = "WarpRoles and KernelDebugger show what this launch does instead.";
@@ -167,11 +160,11 @@ function render({ el, source, selection, disposer }: Context): void {
       redraw();
     }),
   );
-  frame.setHeader(source.get<Header>("header"));
+  frame.setHeader(source.get("header"));
   frame.setPlaceholder({ kind: "loading", text: "Reading shared memory." });
   following.reload();
 }
 
 /** The address arithmetic of this page, for the tests that hold it against the emulator's. */
 export * as arithmetic from "./arithmetic";
-export default defineWidget({ name: "shared_memory", version: 1, render });
+export default defineWidget<typeof SHARED_MEMORY>({ name: "shared_memory", version: 1, render });

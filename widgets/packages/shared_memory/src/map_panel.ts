@@ -5,8 +5,8 @@ import { parseHex } from "@sglab/memory/fields";
 import { menu } from "@sglab/memory/parts";
 import { SWIZZLES } from "@sglab/memory/swizzle";
 import { boxBytes, mapProblems } from "@sglab/memory/tensor_map";
-import type { TensorMap } from "./data";
 import { type Layout, layoutOfMap, type MapQuestion } from "./layout";
+import type { TensorMap } from "./protocol";
 
 export interface MapEdit {
   map: TensorMap;

@@ -1,24 +1,21 @@
 // What is shown: a CTA's window at a moment, the tile that is open, the chunk that is selected.
 
-import { type Source, TensorWindow } from "@sglab/core";
+import { TensorWindow } from "@sglab/core";
 import type { Range } from "@sglab/memory/cividis";
-import {
-  type Area,
-  type Code,
-  type FrameInfo,
-  type InstructionBanks,
-  type Launch,
-  LINE,
-  type Pipeline,
-  readMoments,
-  type TensorMap,
-  type Tile,
-  WRITTEN,
-} from "./data";
+import { LINE, readMoments, WRITTEN } from "./data";
 import type { Looked } from "./details";
 import { Editor, tileAt } from "./editor";
 import type { Element } from "./layout";
 import { questionOfMap } from "./map_panel";
+import type {
+  Area,
+  FrameInfo,
+  InstructionBanks,
+  Launch,
+  Pipeline,
+  SharedMemorySource,
+  TensorMap,
+} from "./protocol";
 import type { Content } from "./toolbar";
 import { chunkRuns, chunksOf, touchedBy } from "./track";
 import { type Facts, numbersIn } from "./words";
@@ -59,7 +56,7 @@ export class Model {
   #key = "";
 
   constructor(
-    private readonly source: Source,
+    private readonly source: SharedMemorySource,
     changes: Changes,
   ) {
     this.#changes = changes;
@@ -71,27 +68,27 @@ export class Model {
   async load(launch: Launch): Promise<boolean> {
     const { source } = this;
     this.launch = launch;
-    const key = source.get<string>("launch_key");
-    const code = source.get<Record<string, Code>>("code");
+    const key = source.get("launch_key");
+    const code = source.get("code");
     if (key === this.#key && this.facts) {
       this.facts = { ...this.facts, code };
       return false;
     }
     this.#key = key;
     this.info = undefined;
-    this.areas = source.get<Area[]>("areas");
-    this.maps = source.get<TensorMap[]>("maps");
-    this.banks = source.get<InstructionBanks[]>("banks");
-    this.pipelines = source.get<Pipeline[]>("pipelines");
+    this.areas = source.get("areas");
+    this.maps = source.get("maps");
+    this.banks = source.get("banks");
+    this.pipelines = source.get("pipelines");
     const moments = await readMoments(source);
-    this.facts = { moments, tiles: source.get<Tile[]>("tiles"), roles: launch.roles, code };
+    this.facts = { moments, tiles: source.get("tiles"), roles: launch.roles, code };
     this.editor.reset(launch, this.facts, this.maps, this.areas);
     return true;
   }
 
   showFrame(number: number): void {
     const before = this.info?.moment;
-    this.info = this.source.get<FrameInfo[]>("frames")[number];
+    this.info = this.source.get("frames")[number];
     const made = this.info?.accesses.find(({ when }) => when === "just made");
     this.#lanes = made && new Set(chunkRuns(made).flatMap(([from, to]) => chunksOf(from, to)));
     if (before !== undefined && this.info?.moment !== before) this.#openUsed();

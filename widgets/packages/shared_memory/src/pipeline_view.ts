@@ -1,7 +1,8 @@
 // cp.async as threads count it: what each group is after every commit_group and wait_group of a warp.
 
 import { format, h } from "@sglab/core";
-import { type Group, type Pipeline, smem, type Wait } from "./data";
+import { smem } from "./data";
+import type { Group, Pipeline, Wait } from "./protocol";
 
 const COLUMNS = 13; // marks shown around the present one
 

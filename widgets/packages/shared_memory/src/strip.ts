@@ -1,7 +1,8 @@
 // The whole window from end to end: variables, boxes, operands, barriers, and what warps are about to access.
 
 import { cssBackground, h, inkOn, type Look, lookOf, SvgPaint, s, uniqueId } from "@sglab/core";
-import { type Area, type FrameInfo, smem } from "./data";
+import { smem } from "./data";
+import type { Area, FrameInfo } from "./protocol";
 import { chunkRuns } from "./track";
 
 const BANDS: { kinds: Area["kind"][]; label: string }[] = [

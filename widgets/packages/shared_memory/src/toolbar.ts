@@ -1,8 +1,9 @@
 // SharedMemory's toolbar: which CTA, which tile, what the cells say, an address to go to.
 
-import { type Disposer, h, type Source } from "@sglab/core";
+import { type Disposer, h } from "@sglab/core";
 import { button, switcher } from "@sglab/memory/parts";
-import { type Launch, smem, type Tile } from "./data";
+import { smem } from "./data";
+import type { Launch, SharedMemorySource, Tile } from "./protocol";
 
 export type Content = "places" | "values";
 
@@ -22,7 +23,7 @@ export interface Toolbar {
   focusAddress(): void;
 }
 
-export function makeToolbar(source: Source, disposer: Disposer, actions: Actions): Toolbar {
+export function makeToolbar(source: SharedMemorySource, disposer: Disposer, actions: Actions): Toolbar {
   const tiles = h("select", { class: "sg-select ssm-tile", "aria-label": "Tile" });
   disposer.listen(tiles, "change", () => actions.openTile(Number(tiles.value)));
   const ctas = h("select", { class: "sg-select", "aria-label": "CTA" });

@@ -1,7 +1,8 @@
 // The moments of a launch as the transport steps through them.
 
 import type { Granularity } from "@sglab/core";
-import { type Access, KINDS, type Kind, type Moments } from "./data";
+import { KINDS, type Kind, type Moments } from "./data";
+import type { Access } from "./protocol";
 import type { Facts } from "./words";
 
 function stopsOf(moments: Moments, kinds: readonly Kind[]): Int32Array {

@@ -3,12 +3,12 @@
 import { type Disposer, type Frame, h, type Theme } from "@sglab/core";
 import { button, noteParts, scaleParts, showDetails } from "@sglab/memory/parts";
 import { makeBoard } from "./board";
-import type { Area } from "./data";
 import { chunkText, detailParts } from "./details";
 import type { From } from "./editor";
 import { gridTitle, makeGrids } from "./grids";
 import type { Model } from "./model";
 import { orderControl } from "./order_control";
+import type { Area } from "./protocol";
 import { chunkKey, makeStrip, momentKey, type Strip, unwrittenKey } from "./strip";
 
 export interface ViewOptions {

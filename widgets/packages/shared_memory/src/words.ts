@@ -1,11 +1,13 @@
 // Sentences about moments, chunks and swizzles.
 
-import { float16 } from "@sglab/core";
 import { type Row, whoName } from "@sglab/memory/parts";
+import type { Code } from "@sglab/memory/protocol";
 import { swizzleAddress, swizzlePeriod, swizzleWords } from "@sglab/memory/swizzle";
 import { e4m3, f32, short } from "@sglab/memory/words";
-import { type Code, KINDS, type Moments, smem, type Tile } from "./data";
+import { float16 } from "@sglab/protocol";
+import { KINDS, type Moments, smem } from "./data";
 import type { Layout, Piece } from "./layout";
+import type { Tile } from "./protocol";
 
 export interface Facts {
   roles: Record<string, string>;

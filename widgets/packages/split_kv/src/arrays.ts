@@ -1,7 +1,8 @@
 // The planner's exact arrays, under their real names. An array's values are read when it is opened.
 
-import { format, h, type Numbers, type Source } from "@sglab/core";
-import type { ArrayInfo, Pane } from "./data";
+import { format, h } from "@sglab/core";
+import type { Numbers } from "@sglab/protocol";
+import type { ArrayInfo, Pane, SplitKVSource } from "./protocol";
 
 const FIRST = 480;
 const BY_REQUEST = ["request_indices", "batch_indices", "batch", "varlen_batch_idx"];
@@ -21,7 +22,7 @@ interface Opened {
   values?: Numbers;
 }
 
-export function arrayList(source: Source, failed: (error: unknown) => void): ArrayList {
+export function arrayList(source: SplitKVSource, failed: (error: unknown) => void): ArrayList {
   const root = h("section", { class: "skv-arrays", "aria-label": "Plan arrays" });
   const opened = new Map<string, Opened>();
   let pane: Pane | undefined;

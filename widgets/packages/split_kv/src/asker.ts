@@ -1,6 +1,6 @@
 // Questions to Python, one at a time: while it plans, later changes wait as one, so that a drag never queues up.
 
-import type { Answer, Question } from "./data";
+import type { Answer, Question } from "./protocol";
 
 export interface Edit {
   seq_lens?: number[];

@@ -2,7 +2,8 @@
 
 import { type Disposer, format, h } from "@sglab/core";
 import type { Edit } from "./asker";
-import { formatLengths, type PlannerName, type Plans, parseLengths } from "./data";
+import { formatLengths, type Plans, parseLengths } from "./data";
+import type { PlannerName } from "./protocol";
 
 export interface Controls {
   parts: HTMLElement[];

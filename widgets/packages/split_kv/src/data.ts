@@ -1,54 +1,7 @@
 // What Python sends: the question asked, one pane per planner, and each plan's work as columns.
 
-import type { Numbers, Source, Tensor } from "@sglab/core";
-
-export interface Question {
-  num_heads: number;
-  num_kv_heads: number;
-  sm_count: number;
-  page_size: number | null;
-  enable_cuda_graph: boolean;
-}
-
-export interface PlannerName {
-  name: string;
-  title: string;
-  attention: "mla" | "any";
-}
-
-export interface ArrayInfo {
-  name: string;
-  dtype: string;
-  shape: number[];
-}
-
-/** A planner that refused the batch has only `error`; `answered` tells the two apart. */
-export interface Pane {
-  name: string;
-  title: string;
-  error?: string;
-  source: string;
-  /** How the planner came to its splits, in words. */
-  why: string;
-  units: number;
-  drawn: boolean;
-  grid: [number, number, number];
-  ctas: number;
-  clusterSize: number;
-  ctasPerSm: number;
-  smCount: number;
-  waves: number;
-  occupancy: number;
-  idleShare: number;
-  makespan: number;
-  workspaceBytes: number;
-  partials: number;
-  outputs: number;
-  mergeBytes: number;
-  headBlockIs: string;
-  scalars: Record<string, number | boolean>;
-  arrays: ArrayInfo[];
-}
+import type { Numbers, Tensor, TensorName } from "@sglab/protocol";
+import type { Answer, Pane, Question, SPLIT_KV, SplitKVSource } from "./protocol";
 
 const COLUMNS = [
   "request",
@@ -74,13 +27,6 @@ export function workOf(tensor: Tensor): Work {
   return { ...Object.fromEntries(columns), size } as Work;
 }
 
-export interface Answer {
-  revision: number;
-  question: Question;
-  panes: Pane[];
-  tensors: Record<string, Tensor>;
-}
-
 /** Everything the page draws. */
 export interface Plans {
   question: Question;
@@ -102,12 +48,13 @@ export function plansOf(answer: Omit<Answer, "revision">): Plans {
 }
 
 /** Reads what the widget shows from its traits and tensors: at first paint, and after Python planned by itself. */
-export async function readPlans(source: Source): Promise<Plans> {
-  const panes = source.get<Pane[]>("panes");
-  const names = ["seq_lens", ...panes.filter((pane) => pane.drawn).map((pane) => `${pane.name}.work`)];
+export async function readPlans(source: SplitKVSource): Promise<Plans> {
+  const panes = source.get("panes");
+  const works = panes.filter((pane) => pane.drawn).map((pane) => `${pane.name}.work` as const);
+  const names: TensorName<typeof SPLIT_KV>[] = ["seq_lens", ...works];
   const tensors = await Promise.all(names.map((name) => source.slice(name, 0, 2 ** 31)));
   return plansOf({
-    question: source.get<Question>("question"),
+    question: source.get("question"),
     panes,
     tensors: Object.fromEntries(names.map((name, i) => [name, tensors[i] as Tensor])),
   });

@@ -1,7 +1,8 @@
 // What is selected, in words: the request under the focused planner, and one of its work units.
 
 import { format, h } from "@sglab/core";
-import type { Pane, Work } from "./data";
+import type { Work } from "./data";
+import type { Pane } from "./protocol";
 
 export type Row = [term: string, text: string];
 

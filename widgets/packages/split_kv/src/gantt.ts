@@ -1,7 +1,8 @@
 // Where each work unit lies in a pane: rows are SM slots, x is modelled time. Pure: no DOM, no state.
 
-import type { Pane, Work } from "./data";
+import type { Work } from "./data";
 import { type Groups, groupItems } from "./grouping";
+import type { Pane } from "./protocol";
 
 export interface Box {
   x: number;

@@ -1,11 +1,11 @@
 // SplitKV: planners side by side on one batch. Python plans; this page asks, draws and steps.
 
+import type { SPLIT_KV } from "./protocol";
 import "./split_kv.css";
 import {
   type Context,
   defineWidget,
   framed,
-  type Header,
   h,
   makeFrame,
   makeTooltip,
@@ -15,7 +15,7 @@ import {
 import { arrayList } from "./arrays";
 import { type Edit, makeAsker } from "./asker";
 import { makeControls } from "./controls";
-import { type Answer, type PlannerName, type Plans, plansOf, readPlans } from "./data";
+import { type Plans, plansOf, readPlans } from "./data";
 import { definitions, requestRows, unitRows } from "./details";
 import { lengthBars } from "./lengths";
 import { locate, selectionOf } from "./locate";
@@ -26,8 +26,8 @@ import { caution, totalsTable } from "./totals";
 const ARRAYS_AFTER_MS = 150;
 const HINT = "Press a bar or a work unit, or the ↓ key, to select a request and see where it goes.";
 
-function render({ el, source, selection, disposer }: Context): void {
-  const planners = source.get<PlannerName[]>("planners");
+function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): void {
+  const planners = source.get("planners");
   let plans: Plans | undefined;
   let timeline: Timeline | undefined;
   let focused = 0;
@@ -57,11 +57,11 @@ function render({ el, source, selection, disposer }: Context): void {
       })),
     ],
   });
-  frame.setHeader(source.get<Header>("header"));
+  frame.setHeader(source.get("header"));
   const theme = watchTheme(frame.root, disposer, () => draw.schedule());
 
   const asker = makeAsker(
-    (edit) => source.call<Answer>("edit", { ...edit }),
+    (edit) => source.call("edit", { ...edit }),
     (answer, asked, waiting) => {
       knownRevision = answer.revision;
       const next = plansOf(answer);
@@ -228,7 +228,7 @@ function render({ el, source, selection, disposer }: Context): void {
       () => selection.value.request,
       () => focused,
     );
-    frame.setHeader(source.get<Header>("header"));
+    frame.setHeader(source.get("header"));
     frame.setPlaceholder(null);
     captionBars();
     panes.load(next, focused);
@@ -268,10 +268,10 @@ function render({ el, source, selection, disposer }: Context): void {
     visible.disconnect();
   });
   source.onChange("revision", () => {
-    if (!asker.busy && source.get<number>("revision") !== knownRevision) void reload();
+    if (!asker.busy && source.get("revision") !== knownRevision) void reload();
   });
   frame.setPlaceholder({ kind: "loading", text: "Reading the plans." });
   void reload();
 }
 
-export default defineWidget({ name: "split_kv", version: 2, render });
+export default defineWidget<typeof SPLIT_KV>({ name: "split_kv", version: 2, render });

@@ -1,6 +1,6 @@
 // Where a plan puts what is selected elsewhere in the notebook. Pure.
 
-import type { Selection } from "@sglab/core";
+import type { Selection } from "@sglab/protocol";
 import type { Work } from "./data";
 
 /** The work units that a selection means: those that attend to its token, those of its split, or those of its CTA. */

@@ -1,8 +1,10 @@
 // Drawing a pane on a canvas. What is drawn follows from the arguments alone.
 
-import { HATCHED_FROM, lookOf, type Selection, sharedPaint, sizeCanvas, type Theme } from "@sglab/core";
-import type { Pane, Work } from "./data";
+import { HATCHED_FROM, lookOf, sharedPaint, sizeCanvas, type Theme } from "@sglab/core";
+import type { Selection } from "@sglab/protocol";
+import type { Work } from "./data";
 import { type GanttLayout, rowOf, xOf } from "./gantt";
+import type { Pane } from "./protocol";
 
 const FUTURE = 0.2;
 const DIMMED = 0.38;

@@ -1,6 +1,7 @@
 // Drawing the bars of lengths with their cuts. What is drawn follows from the arguments alone.
 
-import { HATCHED_FROM, lookOf, type Numbers, sharedPaint, sizeCanvas, type Theme } from "@sglab/core";
+import { HATCHED_FROM, lookOf, sharedPaint, sizeCanvas, type Theme } from "@sglab/core";
+import type { Numbers } from "@sglab/protocol";
 import { type BarLayout, barOf, cutsOf, LABEL_HEIGHT } from "./bars";
 import type { Work } from "./data";
 

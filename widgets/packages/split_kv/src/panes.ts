@@ -1,12 +1,14 @@
 // One pane per planner: its name, what it says when it refuses, and its SMs over time.
 
-import { type Disposer, format, h, type Selection, type Theme, type Tooltip } from "@sglab/core";
-import type { Pane, PlannerName, Plans, Work } from "./data";
+import { type Disposer, format, h, type Theme, type Tooltip } from "@sglab/core";
+import type { Selection } from "@sglab/protocol";
+import type { Plans, Work } from "./data";
 import { tooltipText, unitRows } from "./details";
 import { type GanttLayout, ganttLayout, indexRows, rowHeightFor, unitAt } from "./gantt";
 import { type Groups, groupItems } from "./grouping";
 import { locate } from "./locate";
 import { type PaneView, paintPane } from "./paint";
+import type { Pane, PlannerName } from "./protocol";
 
 /** Pixels that the rows of one of so many panes may fill. */
 function targetHeight(panes: number): number {

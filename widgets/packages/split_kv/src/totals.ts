@@ -1,7 +1,8 @@
 // What the plans add up to: one row per planner.
 
 import { format, h } from "@sglab/core";
-import type { Pane, Plans } from "./data";
+import type { Plans } from "./data";
+import type { Pane } from "./protocol";
 
 interface Column {
   head: string;

@@ -1,9 +1,10 @@
 // The words of tensor memory as they arrive, and as a picture of one pixel per cell.
 
-import { type Source, TensorWindow } from "@sglab/core";
+import { TensorWindow } from "@sglab/core";
 import { pixelOf, type Range } from "@sglab/memory/cividis";
 import { type Format, firstNumber } from "@sglab/memory/words";
 import { COLUMNS, LANES, type Region } from "./data";
+import type { TensorMemorySource } from "./protocol";
 
 const CHUNK = 64; // columns fetched at a time
 const SAMPLE = 5; // lanes
@@ -13,7 +14,7 @@ export class Cells {
   /** Grows when words arrive, so that pictures made before are known to be old. */
   arrivals = 0;
 
-  constructor(source: Source, arrived: () => void, failed: (error: unknown) => void) {
+  constructor(source: TensorMemorySource, arrived: () => void, failed: (error: unknown) => void) {
     const count = () => {
       this.arrivals += 1;
       arrived();

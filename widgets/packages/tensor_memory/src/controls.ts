@@ -1,10 +1,10 @@
 // TensorMemory's toolbar: what to show, how to read words, zoom, a cell to go to, which CTAs.
 
-import { type Disposer, h, type Source } from "@sglab/core";
+import { type Disposer, h } from "@sglab/core";
 import { button, menu, switcher } from "@sglab/memory/parts";
 import { FORMAT_LABELS, FORMATS, type Format } from "@sglab/memory/words";
-import type { Launch } from "./data";
 import { MODE_LABELS, MODES, type Mode } from "./looks";
+import type { Launch, TensorMemorySource } from "./protocol";
 
 export const ZOOM_STEP = 0.25;
 
@@ -24,7 +24,7 @@ export interface Controls {
   focusAddress(): void;
 }
 
-export function makeControls(source: Source, disposer: Disposer, actions: Actions): Controls {
+export function makeControls(source: TensorMemorySource, disposer: Disposer, actions: Actions): Controls {
   const modes = switcher(
     "Show",
     MODES.map((each) => [each, MODE_LABELS[each]] as const),

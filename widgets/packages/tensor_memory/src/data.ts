@@ -1,7 +1,7 @@
 // What Python sends about tensor memory, as the views read it.
 
-import { type Numbers, type Source, sliceTensor, type Tensor } from "@sglab/core";
-import type { Finding } from "@sglab/memory/parts";
+import { type Numbers, sliceTensor, type Tensor } from "@sglab/protocol";
+import type { FrameInfo, TensorMemorySource, Tile } from "./protocol";
 
 export const COLUMNS = 512;
 export const LANES = 128;
@@ -16,68 +16,6 @@ export const STATES = [
   "read, needed again",
   "dead: not read again before it is overwritten or freed",
 ] as const;
-
-export interface Launch {
-  kernel: string;
-  warpsPerCta: number;
-  /** "CTA warp" → what the warp does, where its code tells. */
-  roles: Record<string, string>;
-  /** Linear indices of the CTAs shown, by rank in the cluster: one, or a pair. */
-  ctas: number[];
-  /** The first CTA of every cluster that can be shown. */
-  clusters: number[][];
-  /** Whether cells' words are known: a recording has none. */
-  values: boolean;
-  /** Why there is nothing to show; empty otherwise. */
-  empty: string;
-  /** Why the kernel failed and what to do; empty if it did not. */
-  error: string;
-  /** What to know about the picture: shown beside it. */
-  note: string;
-}
-
-export interface Code {
-  line: number;
-  opcode: string;
-  text: string;
-  source: string;
-}
-
-/** A matrix that an instruction keeps in tensor memory. */
-export interface Tile {
-  id: number;
-  /** Role and number: "D0", "A1". */
-  name: string;
-  role: "D" | "A";
-  type: string;
-  rows: number;
-  columns: number;
-  ctaGroup: number;
-  /** [CTA rank, first lane, lanes, first tensor-memory column, columns, first row of the matrix, first column] */
-  blocks: number[][];
-  /** Elements per 32-bit column. */
-  packed: number;
-}
-
-export interface Allocation {
-  number: number;
-  column: number;
-  columns: number;
-}
-
-export interface FrameInfo {
-  findings: Finding[];
-  /** Moments that have happened. */
-  moment: number;
-  position: number;
-  /** What to know about this moment. */
-  note: string;
-  allocations: Allocation[][];
-  /** Rows of the tensor `regions`. */
-  regions: [number, number];
-  /** Operations issued and not carried out, in words. */
-  inFlight: string[];
-}
 
 export interface Region {
   cta: number;
@@ -110,7 +48,7 @@ export interface Moments {
 const MOMENT_COLUMNS = 11;
 const REGION_COLUMNS = 10;
 
-export async function readMoments(source: Source): Promise<Moments> {
+export async function readMoments(source: TensorMemorySource): Promise<Moments> {
   const { shape, data } = await source.slice("moments", 0, 1e9);
   const length = shape[0] as number;
   const column = (index: number) =>
@@ -131,7 +69,7 @@ export async function readMoments(source: Source): Promise<Moments> {
   };
 }
 
-export async function readRegions(source: Source, frame: FrameInfo): Promise<Region[]> {
+export async function readRegions(source: TensorMemorySource, frame: FrameInfo): Promise<Region[]> {
   // All of them: a live session's one frame then asks for the same rows at every moment.
   return regionsOf(sliceTensor(await source.slice("regions", 0, 1e9), ...frame.regions));
 }

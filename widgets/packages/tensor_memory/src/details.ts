@@ -1,17 +1,11 @@
 // The pane at the right: the selected cell in words, the matrices of this moment, what is in flight.
 
 import { cssBackground, h, lookOf } from "@sglab/core";
-import { definitions, type Finding, findingParts, noteParts, type Row } from "@sglab/memory/parts";
+import { definitions, findingParts, noteParts, type Row } from "@sglab/memory/parts";
+import type { Finding } from "@sglab/memory/protocol";
 import { FORMAT_LABELS, FORMATS, textOf } from "@sglab/memory/words";
-import {
-  type Allocation,
-  addressText,
-  type FrameInfo,
-  logicalOf,
-  type Region,
-  regionAt,
-  type Tile,
-} from "./data";
+import { addressText, logicalOf, type Region, regionAt } from "./data";
+import type { Allocation, FrameInfo, Tile } from "./protocol";
 import {
   allocatorOf,
   blockTexts,

@@ -1,33 +1,16 @@
 // TensorMemory: 128 lanes × 512 columns of a CTA, or of a pair side by side: owner, liveness, values, last writer.
 
+import type { Launch, TENSOR_MEMORY } from "./protocol";
 import "@sglab/memory/memory.css";
 import "./tensor_memory.css";
-import {
-  type Context,
-  defineWidget,
-  framed,
-  type Header,
-  h,
-  makeFrame,
-  Transport,
-  watchTheme,
-} from "@sglab/core";
+import { type Context, defineWidget, framed, h, makeFrame, Transport, watchTheme } from "@sglab/core";
 import type { Range } from "@sglab/memory/cividis";
 import { followSession } from "@sglab/memory/following";
 import { showDetails } from "@sglab/memory/parts";
 import type { Format } from "@sglab/memory/words";
 import { Cells, writtenMask } from "./cells";
 import { makeControls, ZOOM_STEP } from "./controls";
-import {
-  addressText,
-  type Code,
-  type FrameInfo,
-  type Launch,
-  parseAddress,
-  readMoments,
-  readRegions,
-  type Tile,
-} from "./data";
+import { addressText, parseAddress, readMoments, readRegions } from "./data";
 import { type CellPlace, detailParts } from "./details";
 import { legendParts } from "./legend";
 import { MODE_LABELS, MODES, type Mode } from "./looks";
@@ -35,7 +18,7 @@ import { baseOf, lookedAt, makeStage, type Shown, type StageState } from "./stag
 import { describe, eventsOf, granularitiesOf } from "./track";
 import type { Facts } from "./words";
 
-function render({ el, source, selection, disposer }: Context): void {
+function render({ el, source, selection, disposer }: Context<typeof TENSOR_MEMORY>): void {
   const transport = new Transport();
   const frame = makeFrame(el, disposer, {
     source,
@@ -76,7 +59,7 @@ function render({ el, source, selection, disposer }: Context): void {
     frame,
     theme,
     disposer,
-    revision: () => source.get<number>("revision"),
+    revision: () => source.get("revision"),
     select,
   });
   const controls = makeControls(source, disposer, {
@@ -127,7 +110,7 @@ function render({ el, source, selection, disposer }: Context): void {
 
   /** The range of colours follows the words of the whole moment. */
   function measureRange(now: StageState): void {
-    const key = `${source.get<number>("revision")} ${now.shown.number} ${format} ${cells.arrivals}`;
+    const key = `${source.get("revision")} ${now.shown.number} ${format} ${cells.arrivals}`;
     if (mode !== "values" || key === rangeKey) return;
     rangeKey = key;
     const bases = now.facts.launch.ctas.map((_, rank) => baseOf(now, rank));
@@ -158,7 +141,7 @@ function render({ el, source, selection, disposer }: Context): void {
 
   async function showFrame(): Promise<void> {
     const number = following.frame;
-    const info = source.get<FrameInfo[]>("frames")[number];
+    const info = source.get("frames")[number];
     if (!info || !facts) return;
     const regions = await readRegions(source, info);
     shown = {
@@ -174,8 +157,8 @@ function render({ el, source, selection, disposer }: Context): void {
   let factsKey = "";
 
   async function load(): Promise<void> {
-    const launch = source.get<Launch>("launch");
-    frame.setHeader(source.get<Header>("header"));
+    const launch = source.get("launch");
+    frame.setHeader(source.get("header"));
     if (launch.empty) {
       if (launch.error) frame.notify("error", launch.error);
       const remedy = "SharedMemory shows this launch's other memory, KernelDebugger its registers.";
@@ -183,19 +166,19 @@ function render({ el, source, selection, disposer }: Context): void {
       transport.load({ length: 0, granularities: [{ id: "event", label: "event" }], describe: () => "" });
       return;
     }
-    if (source.get<string>("launch_key") !== factsKey) await loadLaunch(launch);
+    if (source.get("launch_key") !== factsKey) await loadLaunch(launch);
     frame.setPlaceholder(null);
     await showFrame();
   }
 
   async function loadLaunch(launch: Launch): Promise<void> {
-    factsKey = source.get<string>("launch_key");
+    factsKey = source.get("launch_key");
     if (launch.error) frame.notify("error", launch.error);
     const known: Facts = {
       launch,
       moments: await readMoments(source),
-      code: source.get<Record<string, Code>>("code"),
-      tiles: source.get<Tile[]>("tiles"),
+      code: source.get("code"),
+      tiles: source.get("tiles"),
     };
     facts = known;
     shown = undefined;
@@ -225,9 +208,9 @@ function render({ el, source, selection, disposer }: Context): void {
       seenSelection = seen;
     }),
   );
-  frame.setHeader(source.get<Header>("header"));
+  frame.setHeader(source.get("header"));
   frame.setPlaceholder({ kind: "loading", text: "Reading tensor memory." });
   following.reload();
 }
 
-export default defineWidget({ name: "tensor_memory", version: 1, render });
+export default defineWidget<typeof TENSOR_MEMORY>({ name: "tensor_memory", version: 1, render });

@@ -4,8 +4,9 @@ import type { Theme } from "@sglab/core";
 import type { Range } from "@sglab/memory/cividis";
 import type { Format } from "@sglab/memory/words";
 import type { Picture } from "./cells";
-import type { Allocation, Region, Tile } from "./data";
+import type { Region } from "./data";
 import type { Mode } from "./looks";
+import type { Allocation, Tile } from "./protocol";
 import type { Viewport } from "./viewport";
 import type { Facts } from "./words";
 

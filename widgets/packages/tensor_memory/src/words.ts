@@ -1,16 +1,9 @@
 // Sentences about moments, cells and matrices.
 
 import { whoName } from "@sglab/memory/parts";
-import {
-  addressText,
-  type Code,
-  KINDS,
-  type Launch,
-  type Moments,
-  type Region,
-  STATES,
-  type Tile,
-} from "./data";
+import type { Code } from "@sglab/memory/protocol";
+import { addressText, KINDS, type Moments, type Region, STATES } from "./data";
+import type { Launch, Tile } from "./protocol";
 
 export interface Facts {
   launch: Launch;

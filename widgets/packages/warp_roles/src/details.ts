@@ -1,6 +1,6 @@
 // The details pane: one event with its text, its lanes, its cause and its effect; links go there.
 
-import { format, h, type Range, type Selection } from "@sglab/core";
+import { format, h, type Range } from "@sglab/core";
 import { barrierDetails } from "@sglab/launch/barrier_details";
 import { placeText } from "@sglab/launch/code";
 import type { Launch } from "@sglab/launch/data";
@@ -8,6 +8,7 @@ import { barrierOf, barrierPlace, rowsOf, TRACKS, warpAndRole } from "@sglab/lau
 import { definitions, eventLink, linkTo, part } from "@sglab/launch/parts";
 import type { Relations } from "@sglab/launch/relations";
 import { waitedFor } from "@sglab/launch/sentences";
+import type { Selection } from "@sglab/protocol";
 import { copyPart, pageDetails } from "./page_details";
 import type { Picked, Shown } from "./shown";
 import { bundleDetails, rowDetails, type StretchJumps } from "./stretch_details";

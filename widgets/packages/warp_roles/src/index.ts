@@ -1,11 +1,11 @@
 // WarpRoles: every warp of a CTA pair on a timeline, what runs beside them, and who released whom.
 
+import type { WARP_ROLES } from "./protocol";
 import "./warp_roles.css";
 import {
   type Context,
   defineWidget,
   framed,
-  type Header,
   type Hit,
   makeFrame,
   Timeline,
@@ -31,7 +31,7 @@ const BUNDLE_PX = 4; // bars within so little cannot be told apart
 const LEAST_BUNDLE = 4;
 const SETTLE_MS = 100;
 
-function render(context: Context): void {
+function render(context: Context<typeof WARP_ROLES>): void {
   const { el, source, selection, disposer } = context;
   let shown: Shown | undefined;
   const transport = new Transport();
@@ -98,7 +98,7 @@ function render(context: Context): void {
   const rings = new RingsView((barrier) => pick.barrier(barrier), frame.tooltip);
   frame.toolbar.append(...controls.parts);
   frame.view.append(timeline.element, rings.element);
-  frame.setHeader(source.get<Header>("header"));
+  frame.setHeader(source.get("header"));
 
   /** What rows are told of; it follows what is in view when that has come to rest, for a sum takes longer than a frame may. */
   let view = timeline.range;
@@ -178,7 +178,7 @@ function render(context: Context): void {
   });
 
   function load(launch: Launch, moment: number | undefined): void {
-    frame.setHeader(headerFor(source.get<Header>("header"), launch));
+    frame.setHeader(headerFor(source.get("header"), launch));
     controls.load(launch.meta, source.live);
     if (launch.meta.error) frame.notify("error", launch.meta.error);
     if (launch.events.size === 0) {
@@ -201,7 +201,7 @@ function render(context: Context): void {
       firstStep(source, launch.clock),
     );
     transport.setGranularity("event");
-    const asked = moment ?? (source.get<number>("now") < 0 ? selection.value.moment : undefined);
+    const asked = moment ?? (source.get("now") < 0 ? selection.value.moment : undefined);
     if (asked !== undefined) transport.goTo(launch.clock.stepOf(asked));
   }
 
@@ -228,4 +228,4 @@ function render(context: Context): void {
   followSession(source, transport, disposer, () => shown?.launch.clock);
 }
 
-export default defineWidget({ name: "warp_roles", version: 2, render });
+export default defineWidget<typeof WARP_ROLES>({ name: "warp_roles", version: 2, render });

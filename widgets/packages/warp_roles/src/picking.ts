@@ -1,8 +1,9 @@
 // What the reader picks: events, operations, warps, barriers; and the ways from one to the next.
 
-import type { Selection, SelectionStore, Timeline, Transport } from "@sglab/core";
+import type { SelectionStore, Timeline, Transport } from "@sglab/core";
 import { barrierKey, barrierOf, rowsOf } from "@sglab/launch/names";
 import { trailOf } from "@sglab/launch/pages";
+import type { Selection } from "@sglab/protocol";
 import { hitOf, type Picked, type Shown } from "./shown";
 import type { Stretch } from "./stretches";
 

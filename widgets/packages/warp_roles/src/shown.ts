@@ -1,12 +1,13 @@
 // A launch as the widget shows it: its timeline, what belongs together in it, and where that lies on screen.
 
-import type { Hit, Selection, Timeline } from "@sglab/core";
+import type { Hit, Timeline } from "@sglab/core";
 import type { Launch } from "@sglab/launch/data";
 import { barrierOf, rowsOf } from "@sglab/launch/names";
 import { PageIndex } from "@sglab/launch/pages";
 import { Relations } from "@sglab/launch/relations";
 import { Search } from "@sglab/launch/search";
 import { BarrierStates } from "@sglab/launch/states";
+import type { Selection } from "@sglab/protocol";
 import { type WarpTimeline, warpTimeline } from "./model";
 import type { Stretch } from "./stretches";
 

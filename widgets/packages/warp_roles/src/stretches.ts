@@ -1,7 +1,6 @@
 // What lies in a stretch of a row: which instructions or operations, how much of it was waited for what. Pure.
 
-import type { Spans, TimelineRow } from "@sglab/core";
-import { firstEndingAfter, NO_SPANS } from "@sglab/core";
+import { firstEndingAfter, NO_SPANS, type Spans, type TimelineRow } from "@sglab/core";
 import type { Launch } from "@sglab/launch/data";
 import type { WarpTimeline } from "./model";
 

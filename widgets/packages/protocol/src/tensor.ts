@@ -18,13 +18,27 @@ export interface WireTensor {
   buffer: DataView | ArrayBuffer | Uint8Array;
 }
 
-export type Numbers = Uint8Array | Int8Array | Int16Array | Int32Array | Float32Array | Float64Array;
+/** Plain numbers: 16-bit floats are widened to 32 bits, int64 to float64 (exact below 2^53). */
+interface Decoded {
+  bool: Uint8Array;
+  uint8: Uint8Array;
+  int8: Int8Array;
+  int16: Int16Array;
+  int32: Int32Array;
+  int64: Float64Array;
+  float16: Float32Array;
+  bfloat16: Float32Array;
+  float32: Float32Array;
+  float64: Float64Array;
+}
 
-/** `data` holds plain numbers: 16-bit floats are widened to 32 bits, int64 to float64 (exact below 2^53). */
-export interface Tensor {
-  readonly dtype: DType;
+export type NumbersOf<D extends DType> = Decoded[D];
+export type Numbers = NumbersOf<DType>;
+
+export interface Tensor<D extends DType = DType> {
+  readonly dtype: D;
   readonly shape: readonly number[];
-  readonly data: Numbers;
+  readonly data: NumbersOf<D>;
 }
 
 const WIDTH: Record<DType, number> = {
