@@ -1,6 +1,5 @@
 import type { AnyModel } from "@anywidget/types";
 import type { CallMessage } from "@sglab/protocol";
-import { gzipSync } from "node:zlib";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { LiveSource, SavedSource } from "./source";
 
@@ -61,7 +60,9 @@ describe("commands", () => {
     const answer = source.call("plan", {});
     const wire = { dtype: "int32", shape: [2], buffer: 0 };
     model.answer(0, { panes: [{ work: wire }] }, [new DataView(Int32Array.of(3, 4).buffer)]);
-    expect(await answer).toEqual({ panes: [{ work: { dtype: "int32", shape: [2], data: Int32Array.of(3, 4) } }] });
+    expect(await answer).toEqual({
+      panes: [{ work: { dtype: "int32", shape: [2], data: Int32Array.of(3, 4) } }],
+    });
   });
 
   test("an error of Python's comes with its type", async () => {
@@ -110,7 +111,12 @@ describe("slices", () => {
     const both = read();
     await settled();
     expect(model.sent.map(({ args }) => args)).toEqual([
-      { slices: [{ name: "a", start: 0, stop: 1 }, { name: "b", start: 0, stop: 1 }] },
+      {
+        slices: [
+          { name: "a", start: 0, stop: 1 },
+          { name: "b", start: 0, stop: 1 },
+        ],
+      },
     ]);
     model.answer(0, [wire(0), wire(1)], [tensorOf(5), tensorOf(6)]);
     expect((await both).map(({ data }) => data[0])).toEqual([5, 6]);
@@ -152,20 +158,28 @@ test("a disposed source listens no more", () => {
   expect(model.listeners).toBe(0);
 });
 
-describe("a saved trace", () => {
-  const bytes = gzipSync(Buffer.from(Int32Array.of(1, 2, 3, 4).buffer)).toString("base64");
+async function gzipped(data: ArrayBuffer): Promise<string> {
+  const stream = new Blob([data]).stream().pipeThrough(new CompressionStream("gzip"));
+  return btoa(String.fromCharCode(...new Uint8Array(await new Response(stream).arrayBuffer())));
+}
+
+describe("a saved trace", async () => {
+  const data = await gzipped(Int32Array.of(1, 2, 3, 4).buffer);
   const saved = () =>
     new SavedSource({
       widget: "probe",
       version: 1,
       sglab: "0",
       state: { kernel: "a" },
-      tensors: { steps: { dtype: "int32", shape: [2, 2], data: bytes } },
+      tensors: { steps: { dtype: "int32", shape: [2, 2], data } },
     });
 
   test("holds tensors, whole or in slices", async () => {
     const { shape, data: numbers } = await saved().slice("steps", 1, 99);
-    expect([shape, Array.from(numbers)]).toEqual([[1, 2], [3, 4]]);
+    expect([shape, Array.from(numbers)]).toEqual([
+      [1, 2],
+      [3, 4],
+    ]);
     await expect(saved().slice("nothing", 0, 1)).rejects.toThrow("holds no tensor named nothing");
   });
 

@@ -11,7 +11,10 @@ function rows() {
     slice: (_: "rows", start: number, stop: number) =>
       new Promise<Tensor>((resolve, reject) => {
         const last = Math.min(stop, 10);
-        const data = Int32Array.from({ length: 2 * (last - start) }, (_, i) => 100 * state.revision + 2 * start + i);
+        const data = Int32Array.from(
+          { length: 2 * (last - start) },
+          (_, i) => 100 * state.revision + 2 * start + i,
+        );
         const answer = () => resolve({ dtype: "int32", shape: [last - start, 2], data });
         asked.push({ start, stop, answer, fail: () => reject(new Error("lost")) });
       }),

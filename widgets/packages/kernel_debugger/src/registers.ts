@@ -98,7 +98,7 @@ export function floatText(value: number): string {
   if (value === 0) return Object.is(value, -0) ? "−0" : "0";
   const size = Math.abs(value);
   const text = size >= 1e6 || size < 1e-4 ? value.toExponential(3) : String(Number(value.toPrecision(5)));
-  return text.replace("-", "−");
+  return text.replaceAll("-", "−");
 }
 
 /** What all lanes have in common: one value, a line through them, or a range. */

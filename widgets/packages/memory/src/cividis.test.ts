@@ -33,7 +33,11 @@ test("NaN has a colour of its own; a range of nothing the middle one", () => {
 });
 
 test("ink is white on the dark half and black on the light one", () => {
-  expect([inkFor(-1, RANGE), inkFor(1, RANGE), inkFor(Number.NaN, RANGE)]).toEqual(["#ffffff", "#000000", "#ffffff"]);
+  expect([inkFor(-1, RANGE), inkFor(1, RANGE), inkFor(Number.NaN, RANGE)]).toEqual([
+    "#ffffff",
+    "#000000",
+    "#ffffff",
+  ]);
 });
 
 test("the legend's gradient begins and ends as the map does", () => {

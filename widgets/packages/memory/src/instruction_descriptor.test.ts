@@ -1,5 +1,11 @@
 import { describe, expect, test } from "vitest";
-import { decodeInstructionDescriptor, instructionFields, MMA_KINDS, shapeProblem, storedBits } from "./instruction_descriptor";
+import {
+  decodeInstructionDescriptor,
+  instructionFields,
+  MMA_KINDS,
+  shapeProblem,
+  storedBits,
+} from "./instruction_descriptor";
 
 /** kind::f16, A and B bf16, D f32, both K-major, M 128, N 128: fields of the PTX ISA's table. */
 const BF16_128_128 = 0x08200490;
@@ -58,9 +64,9 @@ describe("shapes", () => {
 });
 
 test("every kind stores its elements in 4, 8, 16 or 32 bits", () => {
-  expect(MMA_KINDS.map((kind) => storedBits(kind === "f16" ? "f16" : kind === "tf32" ? "tf32" : "e2m1", kind))).toEqual([
-    16, 32, 8, 8, 8, 4, 4,
-  ]);
+  expect(
+    MMA_KINDS.map((kind) => storedBits(kind === "f16" ? "f16" : kind === "tf32" ? "tf32" : "e2m1", kind)),
+  ).toEqual([16, 32, 8, 8, 8, 4, 4]);
 });
 
 test.each(MMA_KINDS)("the fields of kind::%s do not overlap and fit 32 bits", (kind) => {

@@ -1,5 +1,11 @@
 import { describe, expect, test } from "vitest";
-import { chunkAddresses, decodeSmemDescriptor, operandChunks, smemDescriptorRemarks, smemFields } from "./smem_descriptor";
+import {
+  chunkAddresses,
+  decodeSmemDescriptor,
+  operandChunks,
+  smemDescriptorRemarks,
+  smemFields,
+} from "./smem_descriptor";
 
 interface Parts {
   start: number;
@@ -14,13 +20,17 @@ interface Parts {
 function tcgen05({ start, leading = 0, stride = 0, base = 0, layout, version = 1 }: Parts): bigint {
   const at = (value: number, bit: number) => BigInt(value) << BigInt(bit);
   return (
-    at(start >> 4, 0) | at(leading >> 4, 16) | at(stride >> 4, 32) | at(version, 46) | at(base, 49) | at(layout, 61)
+    at(start >> 4, 0) |
+    at(leading >> 4, 16) |
+    at(stride >> 4, 32) |
+    at(version, 46) |
+    at(base, 49) |
+    at(layout, 61)
   );
 }
 
 /** wgmma's: no version, the swizzle in bits 62 and 63. */
-const wgmma = (parts: Parts) =>
-  tcgen05({ ...parts, layout: 0, version: 0 }) | (BigInt(parts.layout) << 62n);
+const wgmma = (parts: Parts) => tcgen05({ ...parts, layout: 0, version: 0 }) | (BigInt(parts.layout) << 62n);
 
 describe("decoding", () => {
   test("the descriptor of a K-major 128B tile, as kernels build it", () => {
@@ -130,7 +140,13 @@ test("the fields say what the offsets step over, by swizzle and major dimension"
     smemFields(tcgen05({ start: 0, layout }), "tcgen05", major)
       .filter(({ name }) => /LBO\)|SBO\)/.test(name))
       .map(({ meaning }) => meaning(64));
-  expect(words(2, "K")).toEqual(["1,024 B, not used: K-major, with a swizzle", "1,024 B, to the next 8 rows"]);
-  expect(words(4, "MN")).toEqual(["1,024 B, to the next 64 B along M or N", "1,024 B, to the next 8 along K"]);
+  expect(words(2, "K")).toEqual([
+    "1,024 B, not used: K-major, with a swizzle",
+    "1,024 B, to the next 8 rows",
+  ]);
+  expect(words(4, "MN")).toEqual([
+    "1,024 B, to the next 64 B along M or N",
+    "1,024 B, to the next 8 along K",
+  ]);
   expect(words(0, "K")).toEqual(["1,024 B, to the next 16 B along K", "1,024 B, to the next 8 rows"]);
 });

@@ -1,5 +1,13 @@
 import { describe, expect, test } from "vitest";
-import { ROW_SWIZZLES, SWIZZLES, type Swizzle, swizzleAddress, swizzleLabel, swizzlePeriod, swizzleSpan } from "./swizzle";
+import {
+  ROW_SWIZZLES,
+  SWIZZLES,
+  type Swizzle,
+  swizzleAddress,
+  swizzleLabel,
+  swizzlePeriod,
+  swizzleSpan,
+} from "./swizzle";
 
 const ALL: readonly Swizzle[] = [...SWIZZLES, ...ROW_SWIZZLES];
 /** Where the 16-byte chunk of a row lies, as a number of chunks from the row's begin. */
@@ -30,7 +38,7 @@ test("atoms of 32 and 64 bytes keep their chunks together", () => {
 });
 
 test("rows wider than the hardware's swizzles: the chunk's low three bits turn with the row", () => {
-  for (const [i, swizzle] of ROW_SWIZZLES.entries())
+  for (const swizzle of ROW_SWIZZLES)
     for (let row = 0; row < 8; row++) expect(chunk(swizzle, row, 9)).toBe(9 ^ row);
   expect(ROW_SWIZZLES.map(swizzleSpan)).toEqual([256, 512, 1024]);
 });

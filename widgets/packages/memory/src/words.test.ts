@@ -46,6 +46,7 @@ test.each([
   [0.5, "0.5"],
   [123.456, "123"],
   [1e-7, "1e−7"],
+  [-1.5e-7, "−1.5e−7"],
   [-2.5e9, "−2.5e+9"],
   [Number.NaN, "NaN"],
   [Number.NEGATIVE_INFINITY, "−∞"],

@@ -81,5 +81,5 @@ export function short(value: number): string {
   return text
     .replace(/(\.\d*?)0+($|e)/, "$1$2")
     .replace(/\.($|e)/, "$1")
-    .replace("-", "−");
+    .replaceAll("-", "−");
 }

@@ -62,7 +62,9 @@ test("traits have the types that were declared", () => {
 test("commands take what was declared, and answer so", () => {
   expectTypeOf<Requests<Widget>["edit"]>().toExtend<{ action: "add"; warp?: number | null }>();
   typesOnly((source) => {
-    expectTypeOf(source.call("edit", { action: "add", warp: null })).resolves.toEqualTypeOf<{ message: string }>();
+    expectTypeOf(source.call("edit", { action: "add", warp: null })).resolves.toEqualTypeOf<{
+      message: string;
+    }>();
     expectTypeOf(source.call("seek", { position: 1 })).resolves.toEqualTypeOf<null>();
     // @ts-expect-error: the position is needed
     source.call("seek", {});

@@ -63,7 +63,11 @@ test("what looks like a tensor in JSON is one only with a known dtype, a shape a
 });
 
 test("slices are rows, clipped to what there is", () => {
-  const tensor = { dtype: "int32", shape: [4, 2], data: Int32Array.of(0, 1, 10, 11, 20, 21, 30, 31) } as const;
+  const tensor = {
+    dtype: "int32",
+    shape: [4, 2],
+    data: Int32Array.of(0, 1, 10, 11, 20, 21, 30, 31),
+  } as const;
   const rows = (start: number, stop: number) => sliceTensor(tensor, start, stop);
   expect(rows(1, 3)).toEqual({ dtype: "int32", shape: [2, 2], data: Int32Array.of(10, 11, 20, 21) });
   expect(rows(3, 99).shape).toEqual([1, 2]);
