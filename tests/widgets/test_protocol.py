@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import anywidget
-import every_widget
 import pytest
 import traitlets
 
 from sglab import widgets
 from sglab.widgets import Widget
 from sglab.widgets.wire import WireArray
+from tests.support.browser.every_widget import MAKERS
 
 DECLARED: dict[str, Any] = json.loads((Path(__file__).parents[2] / "widgets" / "protocol.json").read_text())
 """Bundle -> what its protocol.ts declares, as `npm run build` writes it."""
@@ -104,10 +104,10 @@ def test_requests(bundle: str, name: str) -> None:
         assert set(declared) == set(taken)
 
 
-@pytest.mark.parametrize("made", sorted(every_widget.MAKERS))
+@pytest.mark.parametrize("made", sorted(MAKERS))
 def test_tensors(made: str) -> None:
     """Each is declared, with its dtype and shape; each declared one is there."""
-    widget = every_widget.MAKERS[made]()
+    widget = MAKERS[made]()
     declared = DECLARED[widget.bundle]["tensors"]
     met = set()
     for name, tensor in widget._tensors.items():
@@ -128,7 +128,7 @@ def check_tensor(name: str, tensor: WireArray, declared: Mapping[str, Any]) -> N
 
 
 def test_saved_pages_hold_what_is_declared_of_them() -> None:
-    page = every_widget.MAKERS["KernelDebugger"]().saved()
+    page = MAKERS["KernelDebugger"]().saved()
     declared = DECLARED["kernel_debugger"]["tensors"]
     for name in OF_SAVED_PAGES["kernel_debugger"]:
         saved = page["tensors"][name]
