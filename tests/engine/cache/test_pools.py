@@ -71,6 +71,13 @@ def test_two_tokens_never_share_a_slot_but_padded_rows_share_the_dummy_page() ->
         assert torch.equal(pool.get_key_buffer(0), before)
 
 
+def test_slots_on_a_gpu_are_not_read_by_the_host() -> None:
+    """Tensors on "meta" have no values: whatever read one would raise. A write must not wait for the device."""
+    pool = MHATokenToKVPool(8, 4, torch.float32, 2, 3, 1, device="meta")
+    rows = torch.ones(2, 2, 3, device="meta")
+    pool.set_kv_buffer(RadixAttention(2, 2, 3, 1.0), torch.tensor([4, 5], device="meta"), rows, rows)
+
+
 def test_fp8_pools_divide_by_the_scale_and_leave_the_input_alone() -> None:
     pool = MHATokenToKVPool(4, 1, torch.float8_e4m3fn, head_num=1, head_dim=16, layer_num=1)
     k = torch.randn(1, 1, 16)
