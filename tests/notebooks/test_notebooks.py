@@ -40,7 +40,7 @@ def test_is_shipped_without_outputs_or_answers(path: Path) -> None:
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=named)
 def test_runs_top_to_bottom(path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
-    NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(path.parent)}}).execute()
+    NotebookClient(notebook, timeout=3600, resources={"metadata": {"path": str(path.parent)}}).execute()
     shown = [str(output) for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
     sources = [cell.source for cell in notebook.cells]
     questions = sum(".check(answer)" in source for source in sources)
