@@ -1,7 +1,7 @@
 """How long each planner takes for a batch: PYTHONPATH=. python benchmarks/planning.py [--batch N]
 
-SplitKV replans while a length is dragged, so a plan has 50 ms. Of each planner: the median and the best of several plans.
-The last line is JSON; the exit status is 1 where a median is above the limit. Let the machine do nothing else.
+SplitKV replans while a length is dragged, so a plan has 50 ms. Of each planner: the median and the best of several
+plans. The last line is JSON; the exit status is 1 where a median is above the limit. Let the machine do nothing else.
 """
 
 from __future__ import annotations

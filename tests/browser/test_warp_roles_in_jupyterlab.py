@@ -29,9 +29,11 @@ def test_stepping_in_jupyterlab(open_lab: Callable[..., LabNotebook]) -> None:
     cells = page.locator(".jp-Cell").count()
     frame.press("b")  # JupyterLab's own shortcut for a new cell
     assert page.locator(".jp-Cell").count() == cells
-    for step in range(2, 17):
+    counter = page.locator(".sg-counter")
+    for _ in range(15):
+        before = counter.inner_text()
         frame.press("ArrowRight")
-        expect(page.locator(".sg-counter")).to_contain_text(f"step {step} of")
+        expect(counter).not_to_have_text(before)
     lab.run(2)
     expect(page.locator(".sg-counter")).to_contain_text("step 5000 of")
     expect(page.locator(".sg-timeline-label[aria-pressed=true]")).to_have_text("9 load")
