@@ -44,6 +44,7 @@ def widget() -> KernelDebugger:
 def show(host: Host, widget: KernelDebugger, place: str = "widget") -> Page:
     host.show(widget, place)
     expect(host.page.locator(f"#{place} .kd-line").first).to_be_visible()
+    settled(host.page)  # until then lines are drawn again
     return host.page
 
 

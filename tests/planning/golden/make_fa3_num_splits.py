@@ -2,8 +2,8 @@
 
     python -m tests.planning.golden.make_fa3_num_splits [--check]
 
-takes hopper/heuristics.h of flash-attention 0251105a (no wheel of PyPI has it) and needs g++. The cases are those of the
-golden file: add arguments there and run it again.
+takes hopper/heuristics.h of flash-attention 0251105a (no wheel of PyPI has it) and needs g++. The cases are those of
+the golden file: add arguments there and run it again.
 """
 
 from __future__ import annotations

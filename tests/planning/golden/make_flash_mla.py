@@ -2,8 +2,8 @@
 
     python -m tests.planning.golden.make_flash_mla [--check]
 
-takes get_decoding_sched_meta.cu of FlashMLA 9241ae3 (it is on GitHub, not on PyPI) and needs nvcc, torch, and the CUTLASS
-headers in FlashInfer's wheel. The cases are those of the golden file: add arguments there and run it again.
+takes get_decoding_sched_meta.cu of FlashMLA 9241ae3 (it is on GitHub, not on PyPI) and needs nvcc, torch, and the
+CUTLASS headers in FlashInfer's wheel. The cases are those of the golden file: add arguments there and run it again.
 """
 
 from __future__ import annotations

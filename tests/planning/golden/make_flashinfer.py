@@ -3,8 +3,9 @@
     python -m tests.planning.golden.make_flashinfer [--check]
 
 reads flashinfer-python from PyPI and needs nvcc. No GPU: the few calls of the CUDA runtime that a planner makes are
-answered by no_cuda.cpp with the SMs and blocks per SM of the case. The cases are those of the golden files: add arguments
-there and run it again. tests/planning/test_against_flashinfer_on_gpu.py compares with an installed FlashInfer on a GPU.
+answered by no_cuda.cpp with the SMs and blocks per SM of the case. The cases are those of the golden files: add
+arguments there and run it again. tests/planning/test_against_flashinfer_on_gpu.py compares with an installed
+FlashInfer on a GPU.
 """
 
 from __future__ import annotations
