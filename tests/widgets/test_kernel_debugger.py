@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import linecache
+import os
 import re
 import weakref
 from itertools import pairwise
@@ -21,8 +22,8 @@ torch = pytest.importorskip("torch")
 
 from sglab import gpu
 from sglab.compilers.source import SourceFinder, short_name
+from sglab.compilers.vouched import vouch
 from sglab.emulator.watch import WatchParser
-from sglab.emulator.writers import writes
 from sglab.labs.pipelines import Pipeline
 from sglab.widgets import KernelDebugger
 
@@ -210,25 +211,6 @@ def test_a_registers_value_is_traced_to_the_instruction_that_writes_it() -> None
         assert state["next"][:2] == [0, 0]
         written = widget.session.code[state["next"][2]].text
         assert re.search(rf"^(@!?%\w+\s+)?\S+\s+{re.escape(name)}\b", written), (name, written)
-
-
-@pytest.mark.parametrize(
-    ("text", "written"),
-    [
-        ("add.s32 \t%r3, %r1, %r2;", {"%r3"}),
-        ("@!%p1 mov.u32 %r1, %tid.x;", {"%r1"}),
-        ("ld.shared.v2.f32 {%f1, %f2}, [%r1+16];", {"%f1", "%f2"}),
-        ("setp.lt.s32 %p1|%p2, %r1, %r2;", {"%p1", "%p2"}),
-        ("st.global.u32 [%rd1], %r1;", set()),
-        ("cp.async.cg.shared.global [%r1], [%rd1], 16, %r2;", set()),
-        ("bar.sync %r1;", set()),
-        ("@%p1 bra $L__BB0_2;", set()),
-        ("atom.global.add.u32 %r2, [%rd1], %r1;", {"%r2"}),
-    ],
-)
-def test_what_an_instruction_writes(text: str, written: set[str]) -> None:
-    named = {"%r1", "%r2", "%r3", "%f1", "%f2", "%p1", "%p2", "%rd1"}
-    assert {register for register in named if writes(text, register)} == written
 
 
 def test_a_breakpoint_limited_to_a_warp_lets_others_pass() -> None:
@@ -529,6 +511,42 @@ def test_sources_are_found_and_their_absence_is_explained(tmp_path: Path) -> Non
     assert SourceFinder([tmp_path]).find("elsewhere/mine.cu").text == "// mine\n"
     changed = SourceFinder([tmp_path], {"mine.cu": "0" * 64}).find("mine.cu")
     assert "has changed since" in changed.note
+
+
+def test_ptx_from_elsewhere_opens_no_files_of_this_machine(tmp_path: Path) -> None:
+    private = tmp_path / "private" / "keys.txt"
+    private.parent.mkdir()
+    private.write_text("secret")
+    link = tmp_path / "open" / "link.cu"
+    link.parent.mkdir()
+    link.symlink_to(private)
+    pipe = tmp_path / "open" / "pipe.cu"
+    os.mkfifo(pipe)
+    stranger = SourceFinder([link.parent])
+    for path in (str(private), str(link), "../private/keys.txt", str(pipe), "/dev/zero", "/etc/passwd"):
+        assert stranger.find(path).text is None, path
+    assert "source_paths=[" in stranger.find(str(private)).note
+    assert SourceFinder([private.parent]).find(str(private)).text == "secret"
+    assert SourceFinder(trusted=True).find(str(private)).text == "secret"
+
+
+def test_source_files_are_shown_of_what_was_compiled_here(tmp_path: Path) -> None:
+    private = tmp_path / "keys.txt"
+    private.write_text("the-secret-of-this-machine")
+    text = f"""
+.version 8.0
+.target sm_90
+.address_size 64
+.file 1 "{private}"
+.visible .entry k() {{
+.loc 1 1 0
+ret;
+}}
+"""
+    session = gpu.load(text)["k"].session(gpu.EmulatedDevice(), grid=1, block=32)
+    assert [source.text for source in KernelDebugger(session)._tables.sources] == [None]
+    vouch(text)  # as a compiler run of this process does
+    assert [source.text for source in KernelDebugger(session)._tables.sources] == ["the-secret-of-this-machine"]
 
 
 def test_the_session_does_not_keep_the_widget_alive() -> None:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from sglab.compilers.source import SourceFinder, SourceText, is_library, short_name
+from sglab.compilers.vouched import is_vouched
 from sglab.emulator.register_types import float_types
-from sglab.emulator.writers import writes
 from sglab.gpu import SessionError
 from sglab.gpu.ptx import Entry
 
@@ -39,7 +39,7 @@ class CodeTables:
         rows = kernel.code.rows
         self.paths = _files_by_use(rows)
         self.numbers = {path: number for number, path in enumerate(self.paths)}
-        finder = SourceFinder(folders, digests)
+        finder = SourceFinder(folders, digests, trusted=is_vouched(kernel.module.ptx))
         self.sources = [finder.find(path) for path in self.paths]
         self._rows = rows
         self._aside = {path for path in self.paths if is_library(path)} | _wrappers(kernel.module.ptx, rows)
@@ -105,7 +105,7 @@ class CodeTables:
 
     def pcs_that_write(self, register: str) -> list[int]:
         """Instructions that write a register."""
-        return [pc for pc in self.shown() if writes(self.kernel.code.text(self._rows[pc][0]), register)]
+        return self.kernel.code.kernel.writers_of(register)
 
     def ptx_lines(self, pcs: Sequence[int]) -> list[int]:
         """Of instructions, ascending."""
