@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from sglab import _core
 from sglab.emulator.captures import capturing
 from sglab.emulator.device import EmulatedDevice
 from sglab.gpu.arguments import Allocation, merged
@@ -24,7 +25,8 @@ from sglab.gpu.errors import GpuError
 from sglab.gpu.geometry import make_geometry
 from sglab.gpu.module import Kernel, Module
 
-LIBRARY = Path(__file__).parent.parent / "lib" / "libsglab_cudart.so"
+# Built and installed with the compiled core; an editable install keeps both apart from the Python files.
+LIBRARY = Path(_core.__file__).parent / "lib" / "libsglab_cudart.so"
 CUDA_MALLOC = "cudaMalloc"  # the name of such memory among a launch's allocations
 RESERVED_SMEM = 1024  # per CTA, on top of what it asks for
 
