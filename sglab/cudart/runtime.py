@@ -7,6 +7,7 @@ them on the CPU: device memory is host memory, a launch hands the PTX inside the
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import os
 import weakref
 from collections.abc import Iterator, Sequence
@@ -16,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sglab import _core
+from sglab.compilers.vouched import vouch
 from sglab.emulator.captures import capturing
 from sglab.emulator.device import EmulatedDevice
 from sglab.gpu.arguments import Allocation, merged
@@ -25,8 +26,15 @@ from sglab.gpu.errors import GpuError
 from sglab.gpu.geometry import make_geometry
 from sglab.gpu.module import Kernel, Module
 
-# Built and installed with the compiled core; an editable install keeps both apart from the Python files.
-LIBRARY = Path(_core.__file__).parent / "lib" / "libsglab_cudart.so"
+
+def _library() -> Path:
+    """The library lies beside the compiled core, which an editable install keeps apart from the Python files."""
+    core = importlib.util.find_spec("sglab._core")
+    package = Path(core.origin).parent if core and core.origin else Path(__file__).parent.parent
+    return package / "lib" / "libsglab_cudart.so"
+
+
+LIBRARY = _library()
 CUDA_MALLOC = "cudaMalloc"  # the name of such memory among a launch's allocations
 RESERVED_SMEM = 1024  # per CTA, on top of what it asks for
 
@@ -125,10 +133,13 @@ class HostRuntime:
         self.library.sglab_runtime_take_kept.restype = ctypes.c_uint64
 
     @contextmanager
-    def gpu_is(self, device: EmulatedDevice, tensors: Sequence[Any] = ()) -> Iterator[Visit]:
+    def gpu_is(
+        self, device: EmulatedDevice, tensors: Sequence[Any] = (), compiled_here: bool = False
+    ) -> Iterator[Visit]:
         """Makes `device` the GPU of host code called within; `tensors` are what its kernels may touch.
 
         Memory that host code gets from cudaMalloc may be touched too.
+        compiled_here: this process compiled the host code, so source files that its PTX names may be shown
         raises: what went wrong in a launch, when the block ends
         """
         if self._visit is not None:
@@ -146,6 +157,7 @@ class HostRuntime:
         spans = [Allocation(t.data_ptr(), t.untyped_storage().nbytes(), f"tensor {i}") for i, t in enumerate(tensors)]
         memory = HostMemory(self.library, tensors)
         self._visit = visit = Visit(device, tuple(spans), memory)
+        self._compiled_here = compiled_here
         self.library.sglab_runtime_keep_freed(int(capturing()))
         try:
             yield visit
@@ -199,6 +211,8 @@ class HostRuntime:
         key = (request.ptx, request.ptx_bytes)
         if key not in self._modules:
             text = ctypes.string_at(request.ptx, request.ptx_bytes).decode()
+            if self._compiled_here:
+                vouch(text)
             self._modules[key] = Module(text, "PTX of the host program")
         return self._modules[key][request.kernel.decode()]
 
