@@ -289,7 +289,7 @@ std::string register_name(const Function& function, std::uint32_t index) {
     if (index < group.first || index - group.first >= group.count) continue;
     return std::string(group.name) + (group.numbered ? std::to_string(index - group.first) : "");
   }
-  return "r" + std::to_string(index);
+  return std::string("r").append(std::to_string(index));
 }
 
 Module parse_module(std::string text, std::string name) {
