@@ -62,7 +62,6 @@ enum Op { kAdd, kSub, kMul };
 
 template <class H, Op Operation, int Options, int Width>
 const Inst* arithmetic(Warp& w, const Inst* i) {
-  w.fp->set(kNearest);
   u16* const d = out<u16>(w, i->d);
   const u16 *const a = in<u16>(w, i->a), *const b = in<u16>(w, i->b);
   SGLAB_LANEWISE
@@ -75,7 +74,6 @@ const Inst* arithmetic(Warp& w, const Inst* i) {
 
 template <class H, int Options, int Width>
 const Inst* fused(Warp& w, const Inst* i) {
-  w.fp->set(kNearest);
   u16* const d = out<u16>(w, i->d);
   const u16 *const a = in<u16>(w, i->a), *const b = in<u16>(w, i->b), *const c = in<u16>(w, i->c);
   SGLAB_LANEWISE
@@ -87,7 +85,6 @@ const Inst* fused(Warp& w, const Inst* i) {
 
 template <class H, bool Max, int Options, int Width>
 const Inst* extremes(Warp& w, const Inst* i) {
-  w.fp->set(kNearest);
   u16* const d = out<u16>(w, i->d);
   const u16 *const a = in<u16>(w, i->a), *const b = in<u16>(w, i->b);
   SGLAB_LANEWISE
@@ -119,7 +116,6 @@ const Inst* sign_bits(Warp& w, const Inst* i) {
 
 template <class H, int Options, int Width, auto F>
 const Inst* approximate(Warp& w, const Inst* i) {
-  w.fp->set(kNearest);
   u16* const d = out<u16>(w, i->d);
   const u16* const a = in<u16>(w, i->a);
   SGLAB_LANEWISE
