@@ -1,7 +1,5 @@
-#include <cmath>
-
 #include "machine/float/binary64.hpp"
-#include "machine/ops/floating.hpp"
+#include "machine/ops/elementary.hpp"
 #include "machine/ops/register.hpp"
 
 namespace sglab::emu::SGLAB_ISA {
@@ -244,16 +242,6 @@ const Inst* upper_word(Warp& w, const Inst* i) {
     return double_of(bits_of(flush64(propagated(F(x), a[l]))) & 0xffffffff00000000u);
   });
   return i + 1;
-}
-
-inline float sine(float f) {
-  return static_cast<float>(std::sin(static_cast<double>(f)));
-}
-inline float cosine(float f) {
-  return static_cast<float>(std::cos(static_cast<double>(f)));
-}
-inline float hyperbolic(float f) {
-  return static_cast<float>(std::tanh(static_cast<double>(f)));
 }
 
 // add, sub and fma of a half with f32: the half widens exactly, then one rounding.

@@ -1,6 +1,4 @@
-#include <cmath>
-
-#include "machine/ops/floating.hpp"
+#include "machine/ops/elementary.hpp"
 #include "machine/ops/register.hpp"
 
 // f16 and bf16, alone and in pairs. A pair register is 64 halves in a row, so pairs are just twice as many
@@ -121,10 +119,6 @@ const Inst* approximate(Warp& w, const Inst* i) {
   SGLAB_LANEWISE
   for (int l = 0; l < Width * kLanes; ++l) d[l] = finish<H, Options>(F(H::widen(load<H, Options>(a[l]))));
   return i + 1;
-}
-
-inline float hyperbolic(float f) {
-  return static_cast<float>(std::tanh(static_cast<double>(f)));
 }
 
 template <class H, int Width>
