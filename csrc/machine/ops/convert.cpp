@@ -228,10 +228,16 @@ void store_floats(Warp& w, const Inst* i, const Kind& k, const double* v) {
       return each(out<double>(w, i->d),
                   [=](int l) { return saturate ? saturated(v[l]) : propagated(v[l], v[l]); });
     case Type::kF32: {
-      const unsigned mode = i->mode;
-      const bool ftz = mode & kFtz;
-      each(out<float>(w, i->d), [=](int l) {
-        const float r = ftz ? narrowed_ftz(v[l], mode) : narrowed(v[l], mode);
+      const unsigned direction = i->mode & kRoundMask;
+      const bool ftz = i->mode & kFtz;
+      alignas(64) float rounded[kLanes];
+      if (direction == kNearest)
+        each(rounded, [=](int l) { return static_cast<float>(v[l]); });
+      else
+        each(rounded, [=](int l) { return narrowed(v[l], direction); });
+      if (ftz) each(rounded, [&](int l) { return flushed_if(is_tiny(v[l], direction), rounded[l]); });
+      each(out<float>(w, i->d), [&](int l) {
+        const float r = rounded[l];
         if (saturate) return saturated(r);
         return payloads && r != r ? float_of(narrowed_nan(v[l], 0x80000000u, 0x7f800000u, 23)) : canonical(r);
       });
@@ -286,8 +292,15 @@ const Inst* integer_to_float(Warp& w, const Inst* i) {
   const bool is_unsigned = k.from == Type::kU64;
   if (k.to != Type::kF64) {
     for (int l = 0; l < kLanes; ++l) f[l] = odd_double(v[l], is_unsigned);
-  } else if (type_bytes(k.from) < 8) {
+  } else if (type_bytes(k.from) < 8 || (i->mode == kNearest && !is_unsigned)) {
     each(f, [&](int l) { return static_cast<double>(v[l]); });
+  } else if (i->mode == kNearest) {
+    // Two exact halves; one rounding when they are added.
+    each(f, [&](int l) {
+      const auto x = static_cast<u64>(v[l]);
+      return static_cast<double>(static_cast<s64>(x >> 32)) * 4294967296.0 +
+             static_cast<double>(static_cast<s64>(x & 0xffffffff));
+    });
   } else {
     for (int l = 0; l < kLanes; ++l) {
       const bool negative = !is_unsigned && v[l] < 0;

@@ -46,22 +46,21 @@ inline float nearest_ftz(float x, float y, float z) {
                          : O == kFma ? fused(a * kScale, b, c * kScale)
                          : O == kDiv ? (a * kScale) / b
                                      : kScale / a;
-    return __builtin_fabsf(scaled) < kLeast ? float_of(bits_of(r) & 0x80000000u) : r;
+    return flushed_if(__builtin_fabsf(scaled) < kLeast, r);
   }
 }
 
 // In any direction, by way of f64. The exact value is a f64 or rounds to odd there; of a quotient and a root
 // the remainder tells on which side of the result it lies.
-template <Op O>
-inline float in_direction(float x, float y, float z, unsigned mode, bool ftz) {
-  const auto value = [=](float f) { return static_cast<double>(ftz ? flush(f) : f); };
-  const unsigned direction = mode & kRoundMask;
+template <Op O, bool Ftz>
+inline float in_direction(float x, float y, float z, unsigned direction) {
+  const auto value = [](float f) { return static_cast<double>(Ftz ? flush(f) : f); };
   if constexpr (O == kDiv || O == kRcp) {
     const double a = O == kRcp ? 1.0 : value(x), b = value(O == kRcp ? x : y), quotient = a / b;
     const auto q = static_cast<float>(quotient);
     const double remainder = a - static_cast<double>(q) * b;
     const float r = directed(q, b < 0 ? -remainder : remainder, direction);
-    return ftz && is_tiny(quotient, direction) ? float_of(bits_of(r) & 0x80000000u) : r;
+    return Ftz ? flushed_if(is_tiny(quotient, direction), r) : r;
   } else if constexpr (O == kSqrt) {
     const double a = value(x);
     const float root = __builtin_sqrtf(static_cast<float>(a));
@@ -74,34 +73,57 @@ inline float in_direction(float x, float y, float z, unsigned mode, bool ftz) {
     if constexpr (O != kMul) {
       // Opposites sum up to -0 when rounding down.
       const bool minus = (bits_of(a * factor) | bits_of(addend)) >> 63 != 0;
-      exact = exact == 0 && direction == kDown ? (minus ? -0.0 : 0.0) : exact;
+      const double zero = direction == kDown && minus ? -0.0 : exact;
+      exact = exact == 0 ? zero : exact;
     }
-    return ftz ? narrowed_ftz(exact, mode) : narrowed(exact, mode);
+    const float r = narrowed(exact, direction);
+    return Ftz ? flushed_if(is_tiny(exact, direction), r) : r;
   }
+}
+
+template <bool Saturate, int Count, class F>
+inline void for_lanes(float* d, F f) {
+  SGLAB_LANEWISE
+  for (int l = 0; l < Count; ++l) {
+    const float r = canonical(f(l));
+    d[l] = Saturate ? clamp01(r) : r;
+  }
+}
+
+// Whether flushing could change anything: some operand or result is a subnormal number, or a result the
+// smallest normal one, which it may be by rounding. Hardly ever so, and cheaper to ask than to flush.
+template <Op O, int Count>
+inline bool may_flush(const float* a, const float* b, const float* c) {
+  std::uint32_t least = ~0u;  // of twice the magnitudes minus one: zeros are far from subnormal numbers
+  SGLAB_LANEWISE
+  for (int l = 0; l < Count; ++l) {
+    const auto see = [&](float f) {
+      const std::uint32_t size = 2 * bits_of(f) - 1;
+      least = size < least ? size : least;
+    };
+    see(a[l]);
+    if (O != kRcp && O != kSqrt) see(b[l]);
+    if (O == kFma) see(c[l]);
+    if (O != kSqrt) see(nearest<O>(a[l], b[l], c[l]));
+  }
+  return least <= 0x00ffffffu;
 }
 
 // `Count` lanes; where an operation has fewer operands, the last pointers repeat the first.
 template <Op O, bool Saturate, int Count = kLanes>
 void arithmetic(unsigned mode, float* d, const float* a, const float* b, const float* c) {
-  if (mode == kNearest) {
-    SGLAB_LANEWISE
-    for (int l = 0; l < Count; ++l) {
-      const float r = canonical(nearest<O>(a[l], b[l], c[l]));
-      d[l] = Saturate ? clamp01(r) : r;
-    }
-  } else if (mode == kFtz) {
-    SGLAB_LANEWISE
-    for (int l = 0; l < Count; ++l) {
-      const float r = canonical(nearest_ftz<O>(a[l], b[l], c[l]));
-      d[l] = Saturate ? clamp01(r) : r;
-    }
+  const unsigned direction = mode & kRoundMask;
+  if (direction != kNearest) {
+    if (mode & kFtz)
+      for_lanes<Saturate, Count>(d,
+                                 [=](int l) { return in_direction<O, true>(a[l], b[l], c[l], direction); });
+    else
+      for_lanes<Saturate, Count>(d,
+                                 [=](int l) { return in_direction<O, false>(a[l], b[l], c[l], direction); });
+  } else if (mode == kFtz && may_flush<O, Count>(a, b, c)) {
+    for_lanes<Saturate, Count>(d, [=](int l) { return nearest_ftz<O>(a[l], b[l], c[l]); });
   } else {
-    const bool ftz = mode & kFtz;
-    SGLAB_LANEWISE
-    for (int l = 0; l < Count; ++l) {
-      const float r = canonical(in_direction<O>(a[l], b[l], c[l], mode, ftz));
-      d[l] = Saturate ? clamp01(r) : r;
-    }
+    for_lanes<Saturate, Count>(d, [=](int l) { return nearest<O>(a[l], b[l], c[l]); });
   }
 }
 
@@ -205,15 +227,21 @@ const Inst* approximate(Warp& w, const Inst* i) {
   return i + 1;
 }
 
-// div.full, and div.approx, which multiplies by a reciprocal that is zero for |b| above 2^126.
-template <bool Full>
+// div.approx multiplies by a reciprocal that is zero for |b| above 2^126; otherwise it is div here.
 const Inst* approximate_quotient(Warp& w, const Inst* i) {
-  float* const d = out<float>(w, i->d);
   const float *const a = in<float>(w, i->a), *const b = in<float>(w, i->b);
+  constexpr std::uint32_t kGreatest = 0x7e800000u;
+  std::uint32_t most = 0;
+  SGLAB_LANEWISE
+  for (int l = 0; l < kLanes; ++l) {
+    const std::uint32_t magnitude = bits_of(b[l]) & 0x7fffffffu;
+    most = magnitude > most ? magnitude : most;
+  }
+  if (most <= kGreatest) return single<kDiv>(w, i);
   const bool ftz = i->mode & kFtz;
-  each(d, [=](int l) {
+  each(out<float>(w, i->d), [=](int l) {
     const float x = ftz ? flush(a[l]) : a[l], y = ftz ? flush(b[l]) : b[l];
-    const bool vanishes = !Full && __builtin_fabsf(y) > 0x1p126f;
+    const bool vanishes = (bits_of(y) & 0x7fffffffu) > kGreatest;
     const float r = vanishes ? x * float_of(bits_of(y) & 0x80000000u) : x / y;
     return canonical(ftz ? flush(r) : r);
   });
@@ -423,9 +451,8 @@ void register_float(Table& t) {
   t.alu("fma.{rn|rz|rm|rp}[.ftz].f32x2", "llll", pairs<kFma>);
   t.alu("fma.{rn|rz|rm|rp}.f64", "lddd", twice<kFma>);
   t.alu("mad.{rn|rz|rm|rp}.f64", "lddd", twice<kFma>);
-  t.alu("div.{rn|rz|rm|rp}[.ftz].f32", "wff", single<kDiv>);
-  t.alu("div.full[.ftz].f32", "wff", approximate_quotient<true>);
-  t.alu("div.approx[.ftz].f32", "wff", approximate_quotient<false>);
+  t.alu("div.{full|rn|rz|rm|rp}[.ftz].f32", "wff", single<kDiv>);
+  t.alu("div.approx[.ftz].f32", "wff", approximate_quotient);
   t.alu("div.{rn|rz|rm|rp}.f64", "ldd", twice<kDiv>);
   t.alu("rcp.{approx|rn|rz|rm|rp}[.ftz].f32", "wf", single<kRcp>);
   t.alu("sqrt.{approx|rn|rz|rm|rp}[.ftz].f32", "wf", single<kSqrt>);

@@ -123,14 +123,16 @@ inline float fused(float a, float b, float c) {
 }
 
 // From the f32 nearest to an exact value, or from the other neighbour of it, to the one on the side that
-// `mode` asks for. `excess` has the sign of the exact value minus `nearest`, which has the exact value's
-// sign.
+// `mode`, which is not kNearest, asks for. `excess` has the sign of the exact value minus `nearest`, which
+// has the exact value's sign.
 inline float directed(float nearest, double excess, unsigned mode) {
-  const std::uint32_t bits = bits_of(nearest);
-  const bool negative = bits >> 31 != 0;
-  const bool short_of = negative ? excess < 0 : excess > 0, beyond = negative ? excess > 0 : excess < 0;
-  const bool outwards = negative ? mode == kDown : mode == kUp;
-  return float_of(mode == kNearest ? bits : outwards ? bits + short_of : bits - beyond);
+  const std::uint32_t bits = bits_of(nearest), sign = bits & 0x80000000u;
+  // In f32, so that the lanes are of one width from here on; no excess is too small for it.
+  const float side = float_of(bits_of(static_cast<float>(excess * 0x1p200)) ^ sign);
+  const std::uint32_t above = side > 0.0f ? 1 : 0, below = side < 0.0f ? 1 : 0;
+  const std::uint32_t outwards_above = mode == kUp, outwards_below = mode == kDown;
+  const std::uint32_t outwards = sign != 0 ? outwards_below : outwards_above;
+  return float_of(bits + (outwards != 0 ? above : 0 - below));
 }
 
 constexpr double kLeastNormal32 = 0x1p-126;
@@ -147,15 +149,14 @@ inline bool is_tiny(double exact, unsigned mode) {
   return magnitude < kLeastNormal32 && !reaches;
 }
 
-// One rounding from f64, or from an exact value rounded to odd.
-inline float narrowed(double exact, unsigned mode) {
+// One rounding, in a direction other than to nearest, from f64 or from an exact value rounded to odd.
+inline float narrowed(double exact, unsigned direction) {
   const float nearest = static_cast<float>(exact);
-  return directed(nearest, exact - static_cast<double>(nearest), mode & kRoundMask);
+  return directed(nearest, exact - static_cast<double>(nearest), direction);
 }
 
-inline float narrowed_ftz(double exact, unsigned mode) {
-  const float r = narrowed(exact, mode);
-  return is_tiny(exact, mode & kRoundMask) ? float_of(bits_of(r) & 0x80000000) : r;
+inline float flushed_if(bool tiny, float r) {
+  return float_of(tiny ? bits_of(r) & 0x80000000 : bits_of(r));
 }
 
 // PTX min and max: a NaN loses against a number, -0 is less than +0.
