@@ -3,7 +3,7 @@
 #include <bit>
 #include <cmath>
 
-#include "machine/program/fpmode.hpp"
+#include "machine/float/mode.hpp"
 
 namespace sglab::emu::binary64 {
 namespace {

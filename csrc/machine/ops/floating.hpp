@@ -1,7 +1,7 @@
 #pragma once
 
+#include "machine/float/mode.hpp"
 #include "machine/ops/lanes.hpp"
-#include "machine/program/fpmode.hpp"
 
 // Floating-point pieces shared by the families. All are branch-free, so that loops over lanes vectorise, and
 // give the same bits whatever instruction set they are compiled for. The host rounds to nearest and keeps
@@ -127,8 +127,9 @@ inline float fused(float a, float b, float c) {
 // has the exact value's sign.
 inline float directed(float nearest, double excess, unsigned mode) {
   const std::uint32_t bits = bits_of(nearest), sign = bits & 0x80000000u;
-  // In f32, so that the lanes are of one width from here on; no excess is too small for it.
-  const float side = float_of(bits_of(static_cast<float>(excess * 0x1p200)) ^ sign);
+  // In f32, so that the lanes are of one width from here on.
+  const double direction = excess > 0.0 ? 1.0 : excess < 0.0 ? -1.0 : 0.0;
+  const float side = float_of(bits_of(static_cast<float>(direction)) ^ sign);
   const std::uint32_t above = side > 0.0f ? 1 : 0, below = side < 0.0f ? 1 : 0;
   const std::uint32_t outwards_above = mode == kUp, outwards_below = mode == kDown;
   const std::uint32_t outwards = sign != 0 ? outwards_below : outwards_above;

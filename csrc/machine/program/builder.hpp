@@ -5,9 +5,9 @@
 
 #include "isa/inst.hpp"
 #include "isa/table.hpp"
+#include "machine/float/mode.hpp"
 #include "machine/front/module.hpp"
 #include "machine/front/types.hpp"
-#include "machine/program/fpmode.hpp"
 
 namespace sglab::emu {
 

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "machine/float/binary64.hpp"
-#include "machine/program/fpmode.hpp"
+#include "machine/float/mode.hpp"
 #include "machine/tensor/mma_kernel.hpp"
 
 #if defined(__SSE2__)
