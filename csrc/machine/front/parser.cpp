@@ -4,6 +4,8 @@
 #include <bit>
 #include <utility>
 
+#include "machine/float/environment.hpp"
+
 namespace sglab::emu {
 namespace {
 
@@ -293,6 +295,7 @@ std::string register_name(const Function& function, std::uint32_t index) {
 }
 
 Module parse_module(std::string text, std::string name) {
+  const PlainArithmetic plain;  // for constants
   Module module;
   module.text = std::move(text);
   module.name = std::move(name);
