@@ -16,7 +16,11 @@ def with_mma_sync(columns: dict[str, Array], code: Code, pc: Array) -> dict[str,
     columns: of the asynchronous multiplications; pc: of every event
     """
     multiplications = code.kernel.multiplications()
-    forms = {pc: _fields(*form) for pc, (kind, *form, _) in multiplications.items() if kind == "mma.sync"}
+    forms = {
+        pc: _fields(m, n, k, a_type, b_type, d_type)
+        for pc, (kind, m, n, k, a_type, b_type, d_type, _) in multiplications.items()
+        if kind == "mma.sync"
+    }
     if not forms:
         return columns
     is_mma = np.zeros(len(code.rows), bool)
