@@ -5,8 +5,7 @@ import math
 import pytest
 import torch
 
-from sglab.attention import max_error, reference
-from sglab.engine import Batch, decode_batch, extend_batch
+from sglab.workbench import Batch, decode_batch, extend_batch, max_error, reference
 
 
 def by_hand(batch: Batch) -> list[list[tuple[list[float], float]]]:

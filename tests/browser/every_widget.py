@@ -6,8 +6,7 @@ from collections.abc import Callable
 from functools import cache
 
 import sglab
-from sglab.engine import Batch
-from sglab.gpu.captures import Capture
+from sglab.emulator.captures import Capture
 from sglab.widgets import (
     Barriers,
     KernelDebugger,
@@ -19,6 +18,7 @@ from sglab.widgets import (
     WarpRoles,
     Widget,
 )
+from sglab.workbench import Batch
 
 
 @cache

@@ -13,7 +13,7 @@ from tensor_ptx import kernel_text
 from test_tensor_tcgen05 import idesc
 
 from sglab import gpu
-from sglab.gpu.session import Session
+from sglab.emulator.session import Session
 
 N, COLUMNS = 64, 128
 ALLOC = f"""

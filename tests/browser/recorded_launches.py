@@ -6,10 +6,10 @@ from functools import cache
 
 import torch
 
-from sglab.gpu import EmulatedDevice
+from sglab.emulator import EmulatedDevice
+from sglab.emulator.session import Session
+from sglab.events.log import EventLog
 from sglab.gpu.device import Launch
-from sglab.gpu.events import EventLog
-from sglab.gpu.session import Session
 from sglab.kernels.mla_decode import check as check_sm90
 from sglab.kernels.mla_sm90 import MlaSm90
 from sglab.kernels.mla_sm100 import MlaSm100

@@ -18,9 +18,9 @@ import torch
 from recorded_launches import mla_sm100, mla_sm100_session
 
 from sglab import gpu
+from sglab.events.log import EventLog
+from sglab.events.tables import MBARRIER
 from sglab.gpu import KernelError
-from sglab.gpu.event_tables import MBARRIER
-from sglab.gpu.events import EventLog
 from sglab.labs.pipelines import Pipeline
 from sglab.widgets import Barriers, WarpRoles, selection
 

@@ -15,12 +15,13 @@ from widget_host import Host
 
 torch = pytest.importorskip("torch")
 
-from sglab import gpu  # noqa: E402
-from sglab.labs.debugging import Decode  # noqa: E402
-from sglab.labs.mla_hang import GuardedDecode  # noqa: E402
-from sglab.labs.pipelines import Pipeline  # noqa: E402
-from sglab.widgets import KernelDebugger, selection  # noqa: E402
-from sglab.widgets.kernel_debugger import jobs, moves  # noqa: E402
+from sglab import gpu
+from sglab.emulator import moves
+from sglab.labs.debugging import Decode
+from sglab.labs.mla_hang import GuardedDecode
+from sglab.labs.pipelines import Pipeline
+from sglab.widgets import KernelDebugger, selection
+from sglab.widgets.kernel_debugger import jobs
 
 
 def make(name: str = "reduce", grid: int = 2, **device: Any) -> KernelDebugger:

@@ -15,9 +15,9 @@ from memory_sessions import freed_too_early, mla_sm100, no_tensor_memory, produc
 from playwright.sync_api import Page, expect
 from widget_host import Host
 
+from sglab.events.tensor_memory.writes import KINDS
 from sglab.gpu import KernelError
 from sglab.widgets import TensorMemory, selection
-from sglab.widgets.tensor_memory_events import KINDS
 
 LEFT, TOP = 58, 40  # the heads of lanes and columns
 

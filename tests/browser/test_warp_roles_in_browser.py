@@ -14,7 +14,7 @@ pytest.importorskip("torch")
 
 from recorded_launches import mla_sm90, mla_sm100
 
-from sglab.gpu.events import EventLog
+from sglab.events.log import EventLog
 from sglab.widgets import WarpRoles, selection
 
 

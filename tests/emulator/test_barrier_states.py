@@ -8,10 +8,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from recorded_launches import mla_sm100, mla_sm100_session  # noqa: E402
+from recorded_launches import mla_sm100, mla_sm100_session
 
-from sglab import gpu  # noqa: E402
-from sglab.gpu.events import CLUSTER, MBARRIER, NAMED  # noqa: E402
+from sglab import gpu
+from sglab.events.log import CLUSTER, MBARRIER, NAMED
 
 KERNELS = gpu.load(Path(__file__).parent / "ptx" / "session.ptx")
 

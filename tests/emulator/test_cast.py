@@ -6,12 +6,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pipelines import PIPELINES  # noqa: E402
-from test_liveness import BULK, EXPECT, PARAMETERS, STORAGE, roles  # noqa: E402
+from pipelines import PIPELINES
+from test_liveness import BULK, EXPECT, PARAMETERS, STORAGE, roles
 
-from sglab import gpu  # noqa: E402
-from sglab.gpu.cast import LogCast, TallyCast  # noqa: E402
-from sglab.gpu.events import CLUSTER, MBARRIER  # noqa: E402
+from sglab import gpu
+from sglab.events.cast import LogCast, TallyCast
+from sglab.events.log import CLUSTER, MBARRIER
 
 PTX = Path(__file__).parent / "ptx"
 

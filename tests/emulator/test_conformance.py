@@ -9,7 +9,7 @@ from conformance.case import DTYPES, Case
 
 torch = pytest.importorskip("torch")
 
-from sglab import gpu  # noqa: E402
+from sglab import gpu
 
 CASES = [case for family in (integer, floating, convert, compare) for case in family.cases()]
 SIGNED = {16: np.int16, 32: np.int32, 64: np.int64}

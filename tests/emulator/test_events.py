@@ -10,11 +10,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pipelines import PIPELINES  # noqa: E402
+from pipelines import PIPELINES
 
-from sglab import gpu  # noqa: E402
-from sglab.gpu.event_tables import FAILED  # noqa: E402
-from sglab.gpu.events import (  # noqa: E402
+from sglab import gpu
+from sglab.events.log import (
     CLUSTER,
     COPY_KINDS,
     ELEMENT_TYPES,
@@ -28,7 +27,8 @@ from sglab.gpu.events import (  # noqa: E402
     WRITE,
     EventLog,
 )
-from sglab.trace.perfetto import save_perfetto  # noqa: E402
+from sglab.events.perfetto import save_perfetto
+from sglab.events.tables import FAILED
 
 KERNELS = gpu.load(Path(__file__).parent / "ptx" / "session.ptx")
 

@@ -7,11 +7,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pipelines import PIPELINES  # noqa: E402
+from pipelines import PIPELINES
 
-from sglab import gpu  # noqa: E402
-from sglab.gpu.barrier_names import BarrierUse, name_uses  # noqa: E402
-from sglab.gpu.events import CLUSTER, MBARRIER, NAMED, EventLog  # noqa: E402
+from sglab import gpu
+from sglab.events.barrier_names import BarrierUse, name_uses
+from sglab.events.log import CLUSTER, MBARRIER, NAMED, EventLog
 
 STAGES = 2
 FULL, EMPTY = BarrierUse({"load"}, {"mma"}, "full"), BarrierUse({"mma"}, {"load"}, "empty")

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 
-from sglab import gpu  # noqa: E402
-from sglab.gpu.session import Session  # noqa: E402
+from sglab import gpu
+from sglab.emulator.session import Session
 
 KERNELS = gpu.load(Path(__file__).parent / "ptx" / "session.ptx")
 

@@ -8,10 +8,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pipelines import PIPELINES, Arguments  # noqa: E402
+from pipelines import PIPELINES, Arguments
 
-from sglab import gpu  # noqa: E402
-from sglab.gpu.session import Session  # noqa: E402
+from sglab import gpu
+from sglab.emulator.session import Session
 
 STAGE = 0x400  # where static shared memory starts: the first stage of A
 

@@ -7,11 +7,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pipelines import PIPELINES  # noqa: E402
+from pipelines import PIPELINES
 
-from sglab import gpu  # noqa: E402
-from sglab.gpu.event_tables import TensorMapInfo  # noqa: E402
-from sglab.gpu.tile import box_offsets  # noqa: E402
+from sglab import gpu
+from sglab.events.tables import TensorMapInfo
+from sglab.events.tile import box_offsets
 
 
 @pytest.fixture(params=PIPELINES)

@@ -4,9 +4,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from corpus.launch import module  # noqa: E402
+from corpus.launch import module
 
-from sglab import gpu  # noqa: E402
+from sglab import gpu
 
 
 def copy(x: int, y: int) -> None:

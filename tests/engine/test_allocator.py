@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from sglab.engine import BadArgumentError, PagedTokenToKVPoolAllocator, TokenToKVPoolAllocator
-from sglab.engine.paged_allocator import extend_parts
+from sglab.engine.cache.paged_allocator import extend_parts
 
 
 def ints(*values: int) -> torch.Tensor:

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sglab
-from sglab.engine import BadArgumentError, Batch, ForwardMode, PoolExhaustedError, decode_batch, extend_batch
+from sglab.engine import BadArgumentError, ForwardMode, PoolExhaustedError
+from sglab.workbench import Batch, decode_batch, extend_batch
 
 SMALL: dict[str, Any] = {"num_heads": 4, "kind": "mha", "num_kv_heads": 2, "head_dim": 16}
 

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from sglab.engine import BadArgumentError, Batch, NonFiniteKVError, PageTableError, decode_batch
+from sglab.engine import BadArgumentError, NonFiniteKVError, PageTableError
+from sglab.workbench import Batch, decode_batch
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sglab.engine.forward_mode import MEMBERS, PREDICATES, ForwardMode, predicate_table
+from sglab.engine.batch.forward_mode import MEMBERS, PREDICATES, ForwardMode, predicate_table
 
 ORDER = [
     "EXTEND",

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from sglab.engine import PagedTokenToKVPoolAllocator, RadixCache, RadixKey, Req, ReqToTokenPool, TokenToKVPoolAllocator
-from sglab.engine.radix_node import TreeNode
+from sglab.engine.cache.radix_node import TreeNode
 
 
 def make(page: int = 4, pages: int = 16) -> RadixCache:

@@ -18,7 +18,7 @@ from sglab.engine import (
     ScheduleBatch,
     TokenToKVPoolAllocator,
 )
-from sglab.engine.memory import release_kv_cache
+from sglab.engine.batch.allocation import release_kv_cache
 
 
 def engine(page: int = 4, pages: int = 16, rows: int = 4, context: int = 40) -> tuple[ModelRunner, RadixCache]:

@@ -1,6 +1,6 @@
 """Whether tests can compile CUDA C++."""
 
-from sglab.gpu.compilers.nvcc import find_nvcc
+from sglab.compilers.nvcc import find_nvcc
 from sglab.gpu.errors import MissingDependencyError
 
 

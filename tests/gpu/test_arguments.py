@@ -9,9 +9,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from sglab.gpu import LaunchError, Strided, TensorMap  # noqa: E402
-from sglab.gpu.arguments import Packed, Packer  # noqa: E402
-from sglab.gpu.signature import Signature, read_header  # noqa: E402
+from sglab.gpu import LaunchError, Strided, TensorMap
+from sglab.gpu.arguments import Packed, Packer
+from sglab.gpu.signature import Signature, read_header
 
 
 def signature(*parameters: str) -> Signature:

@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from sglab import gpu  # noqa: E402
+from sglab import gpu
 
 KERNELS = gpu.load(Path(__file__).parents[1] / "emulator" / "ptx" / "session.ptx")
 

@@ -8,10 +8,10 @@ import pytest
 from needs_nvcc import has_nvcc
 
 from sglab import gpu
-from sglab.gpu.compilers.cache import cache_folder, cached, content_key
-from sglab.gpu.compilers.nvcc import compile_cuda, find_nvcc
-from sglab.gpu.compilers.progress import announced
+from sglab.compilers.cache import cache_folder, cached, content_key
+from sglab.compilers.nvcc import compile_cuda, find_nvcc
 from sglab.gpu.errors import CompileError, MissingDependencyError
+from sglab.gpu.progress import announced
 
 SOURCE = '#include "factor.h"\nextern "C" __global__ void scale(float* x) {\n  x[threadIdx.x] *= FACTOR;\n}\n'
 
@@ -71,7 +71,7 @@ def test_keys_tell_boundaries_apart() -> None:
 
 def test_processes_wait_for_the_one_that_builds(tmp_path: Path) -> None:
     code = (
-        "import time\nfrom sglab.gpu.compilers.cache import cached\n"
+        "import time\nfrom sglab.compilers.cache import cached\n"
         "def build(folder):\n"
         f"    open({str(tmp_path / 'log')!r}, 'a').write('built\\n')\n"
         "    time.sleep(0.3)\n    (folder / 'result').write_text('done')\n"
@@ -86,7 +86,7 @@ def test_only_slow_work_is_announced(capsys: pytest.CaptureFixture[str], monkeyp
     with announced("compiling quickly"):
         pass
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr("sglab.gpu.compilers.progress.PATIENCE", 0.01)
+    monkeypatch.setattr("sglab.gpu.progress.PATIENCE", 0.01)
     with announced("compiling slowly"):
         import time
 
@@ -116,8 +116,8 @@ def test_what_nvcc_says_is_shown() -> None:
 
 
 def test_without_nvcc_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sglab.gpu.compilers.nvcc.shutil.which", lambda name: None)
-    monkeypatch.setattr("sglab.gpu.compilers.nvcc._wheel_folders", list)
+    monkeypatch.setattr("sglab.compilers.nvcc.shutil.which", lambda name: None)
+    monkeypatch.setattr("sglab.compilers.nvcc._wheel_folders", list)
     for variable in ("CUDA_HOME", "CUDA_PATH"):
         monkeypatch.delenv(variable, raising=False)
     with pytest.raises(MissingDependencyError, match=r"pip install 'sglab\[nvcc\]'"):

@@ -7,12 +7,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 cutlass = pytest.importorskip("cutlass")
-import cutlass.cute as cute  # noqa: E402
-from cutlass.cute.runtime import make_fake_compact_tensor  # noqa: E402
+import cutlass.cute as cute
+from cutlass.cute.runtime import make_fake_compact_tensor
 
-from sglab import gpu  # noqa: E402
-from sglab.gpu.compilers.cute import compile_cute  # noqa: E402
-from sglab.widgets import KernelDebugger  # noqa: E402
+from sglab import gpu
+from sglab.compilers.cute import compile_cute
+from sglab.widgets import KernelDebugger
 
 
 @cute.kernel

@@ -13,11 +13,11 @@ from needs_nvcc import has_nvcc
 
 torch = pytest.importorskip("torch")
 
-from sglab import gpu  # noqa: E402
-from sglab.gpu.compilers.nvcc import find_nvcc, nvcc_version  # noqa: E402
-from sglab.gpu.extension import HostExtension, build_extension  # noqa: E402
-from sglab.gpu.host_program import run_program  # noqa: E402
-from sglab.gpu.host_runtime import LIBRARY  # noqa: E402
+from sglab import gpu
+from sglab.compilers.nvcc import find_nvcc, nvcc_version
+from sglab.cudart.extension import HostExtension, build_extension
+from sglab.cudart.program import run_program
+from sglab.cudart.runtime import LIBRARY
 
 SOURCE = r"""
 #include <cstdio>

@@ -9,8 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from sglab import gpu  # noqa: E402
-from sglab.gpu.device import Device  # noqa: E402
+from sglab import gpu
+from sglab.gpu.device import Device
 
 PTX = Path(__file__).parent / "ptx" / "launch.ptx"
 

@@ -15,10 +15,10 @@ def without_extras(code: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_importing_needs_neither_torch_nor_triton() -> None:
-    ran = without_extras("import sglab.gpu, sglab.gpu.triton")
+    ran = without_extras("import sglab.gpu, sglab.triton")
     assert ran.returncode == 0, ran.stderr
 
 
 def test_a_triton_kernel_without_triton_names_the_extra() -> None:
-    ran = without_extras("from sglab.gpu.triton import triton_kernel\n@triton_kernel\ndef k(x): pass")
+    ran = without_extras("from sglab.triton import triton_kernel\n@triton_kernel\ndef k(x): pass")
     assert "A Triton kernel needs the package 'triton': pip install 'sglab[kernels]'" in ran.stderr

@@ -8,16 +8,16 @@ import pytest
 
 torch = pytest.importorskip("torch")
 triton = pytest.importorskip("triton")
-import triton.language as tl  # noqa: E402
-from triton.tools.tensor_descriptor import TensorDescriptor  # noqa: E402
+import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
 
-from sglab.gpu import CompileError, LaunchError, Module  # noqa: E402
-from sglab.gpu.compilers import triton_aot  # noqa: E402
-from sglab.gpu.compilers.child import in_child  # noqa: E402
-from sglab.gpu.compilers.triton_aot import TritonProgram, compile_triton  # noqa: E402
-from sglab.gpu.triton import triton_kernel  # noqa: E402
-from sglab.gpu.triton.packing import ParameterPlan  # noqa: E402
-from sglab.gpu.triton.specialize import Bound, Specializer, language_is_interpreted  # noqa: E402
+from sglab.compilers import triton_aot
+from sglab.compilers.child import in_child
+from sglab.compilers.triton_aot import TritonProgram, compile_triton
+from sglab.gpu import CompileError, LaunchError, Module
+from sglab.triton import triton_kernel
+from sglab.triton.packing import ParameterPlan
+from sglab.triton.specialize import Bound, Specializer, language_is_interpreted
 
 pytestmark = pytest.mark.skipif(language_is_interpreted(), reason="TRITON_INTERPRET is set: nothing can be compiled")
 

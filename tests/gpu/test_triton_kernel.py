@@ -9,12 +9,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 triton = pytest.importorskip("triton")
-import triton.language as tl  # noqa: E402
+import triton.language as tl
 
-from sglab.gpu import EmulatedDevice, capture  # noqa: E402
-from sglab.gpu.errors import LaunchError  # noqa: E402
-from sglab.gpu.fault import KernelError  # noqa: E402
-from sglab.gpu.triton import triton_kernel  # noqa: E402
+from sglab.emulator import EmulatedDevice, capture
+from sglab.gpu.errors import LaunchError
+from sglab.gpu.fault import KernelError
+from sglab.triton import triton_kernel
 
 
 @pytest.fixture(autouse=True)

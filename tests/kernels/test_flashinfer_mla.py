@@ -8,8 +8,8 @@ import torch
 from compare import ROUNDING, assert_close
 from test_cutlass_mla import attention, call
 
-from sglab.gpu import capture
-from sglab.gpu.compilers.nvcc import find_nvcc
+from sglab.compilers.nvcc import find_nvcc
+from sglab.emulator import capture
 from sglab.gpu.errors import MissingDependencyError
 from sglab.kernels import cutlass_mla_decode, last_choice
 from sglab.kernels.cutlass_mla import flashinfer

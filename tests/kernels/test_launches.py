@@ -9,7 +9,7 @@ import torch
 from decode_batches import SCALE, Batch
 
 from sglab import gpu
-from sglab.gpu import EmulatedDevice
+from sglab.emulator import EmulatedDevice
 from sglab.kernels import ContractError
 from sglab.kernels.launches import MOST, described, kept
 from sglab.kernels.mla_sm90 import MlaSm90

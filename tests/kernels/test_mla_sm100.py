@@ -12,7 +12,7 @@ import pytest
 import torch
 from decode_batches import SCALE, Batch
 
-from sglab.gpu import EmulatedDevice
+from sglab.emulator import EmulatedDevice
 from sglab.kernels import ptx
 from sglab.kernels.contract import ContractError
 from sglab.kernels.mla_sm100 import MlaSm100, mla_decode_sm100, tensor_work

@@ -8,8 +8,9 @@ import torch
 from decode_batches import SCALE, Batch
 from test_mla_sm100 import SCHEDULERS
 
-from sglab.gpu import Device, EmulatedDevice, KernelError, Launch, Module
-from sglab.gpu.captures import capturing_launches
+from sglab.emulator import EmulatedDevice
+from sglab.emulator.captures import capturing_launches
+from sglab.gpu import Device, KernelError, Launch, Module
 from sglab.kernels import machine, merge_state, merge_states, mla_decode, ptx
 from sglab.kernels.mla_sm90 import MlaSm90
 from sglab.kernels.mla_sm100 import MlaSm100

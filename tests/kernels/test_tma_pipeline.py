@@ -4,8 +4,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from sglab import gpu  # noqa: E402
-from sglab.kernels import ptx  # noqa: E402
+from sglab import gpu
+from sglab.kernels import ptx
 
 TILES, CTAS, ROWS = 10, 2, 32
 SCHEDULERS = ["fair", "random", "adversarial", "in_order"]

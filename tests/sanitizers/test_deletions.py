@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from deletions import SCHEDULERS, Deletion, deletions, outcome  # noqa: E402
+from deletions import SCHEDULERS, Deletion, deletions, outcome
 
 UNNOTICED = {
     "sm_100a": {

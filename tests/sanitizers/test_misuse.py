@@ -5,7 +5,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from misuse_catalogue import FAULTS, SCHEDULERS, Fault  # noqa: E402
+from misuse_catalogue import FAULTS, SCHEDULERS, Fault
 
 CASES = [(fault, scheduler) for fault in FAULTS for scheduler in fault.schedulers]
 

@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from race_catalogue import FAULTS, SCHEDULERS, Fault  # noqa: E402
+from race_catalogue import FAULTS, SCHEDULERS, Fault
 
 
 def ids(fault: Fault) -> str:

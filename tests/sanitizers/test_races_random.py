@@ -4,10 +4,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from race_catalogue import SCHEDULERS  # noqa: E402
-from race_programs import WARPS, Program  # noqa: E402
+from race_catalogue import SCHEDULERS
+from race_programs import WARPS, Program
 
-from sglab import gpu  # noqa: E402
+from sglab import gpu
 
 
 def reported_rows(program: Program, scheduler: str) -> set[int]:

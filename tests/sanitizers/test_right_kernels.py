@@ -4,11 +4,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from corpus import cute_launches, scalar_launches, sm80_launches, sm90_launches, sm100_launches, triton_launches  # noqa: E402
-from corpus.launch import ARCHITECTURES, Draw, Launch  # noqa: E402
-from mla_batch import decode  # noqa: E402
+from corpus import cute_launches, scalar_launches, sm80_launches, sm90_launches, sm100_launches, triton_launches
+from corpus.launch import ARCHITECTURES, Draw, Launch
+from mla_batch import decode
 
-from sglab import gpu  # noqa: E402
+from sglab import gpu
 
 DETECTORS = {"memory", "tensor", "barriers"}
 SCHEDULERS = ("fair", "random", "adversarial", "in_order")

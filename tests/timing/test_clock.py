@@ -10,9 +10,9 @@ pytest.importorskip("torch")
 
 from timing_kernels import chain, events_of, kernel, record
 
+from sglab.events.tables import FAILED
+from sglab.events.timing import STALLS, figures_of
 from sglab.gpu.errors import LaunchError
-from sglab.gpu.event_tables import FAILED
-from sglab.gpu.timing import STALLS, figures_of
 
 CYCLE = 1 / figures_of("sm_90")["clock"]
 SMS = int(figures_of("sm_90")["sms"])

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("torch")
 
 from sglab import gpu
-from sglab.gpu.timing import FIGURES
+from sglab.events.timing import FIGURES
 
 ROOT = Path(__file__).parents[2]
 

@@ -7,17 +7,17 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from timing_kernels import kernel, record  # noqa: E402
+from timing_kernels import kernel, record
 
-from sglab import gpu  # noqa: E402
-from sglab.gpu.event_tables import NAMED  # noqa: E402
-from sglab.gpu.events import EventLog  # noqa: E402
-from sglab.gpu.timing import TimedLog, figures_of  # noqa: E402
-from sglab.kernels.mla_decode import check as check_sm90  # noqa: E402
-from sglab.kernels.mla_sm90 import MlaSm90  # noqa: E402
-from sglab.kernels.mla_sm100 import MlaSm100  # noqa: E402
-from sglab.kernels.mla_sm100.contract import check as check_sm100  # noqa: E402
-from sglab.planning.mla_sm90 import mla_sm90_plan  # noqa: E402
+from sglab import gpu
+from sglab.events.log import EventLog
+from sglab.events.tables import NAMED
+from sglab.events.timing import TimedLog, figures_of
+from sglab.kernels.mla_decode import check as check_sm90
+from sglab.kernels.mla_sm90 import MlaSm90
+from sglab.kernels.mla_sm100 import MlaSm100
+from sglab.kernels.mla_sm100.contract import check as check_sm100
+from sglab.planning.mla_sm90 import mla_sm90_plan
 
 
 @cache

@@ -13,7 +13,7 @@ import itertools
 
 from test_overlap import mla
 
-from sglab.trace.perfetto import save_perfetto
+from sglab.events.perfetto import save_perfetto
 
 
 def test_a_trace_in_modelled_time_says_so_and_its_slices_do_not_overlap(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ pytest.importorskip("torch")
 
 from timing_kernels import events_of, kernel, record
 
-from sglab.gpu.timing import figures_of
+from sglab.events.timing import figures_of
 
 FIGURES = figures_of("sm_90")
 CYCLE, LATENCY = 1 / FIGURES["clock"], FIGURES["l2_latency"]

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from sglab import gpu
-from sglab.gpu.events import EventLog
+from sglab.events.log import EventLog
 
 HEADER = ".version 8.8\n.target sm_90a\n.address_size 64\n"
 

@@ -18,12 +18,12 @@ from session_lines import ATOMIC, LOOP_SYNC, PTX, SYNC
 
 torch = pytest.importorskip("torch")
 
-from sglab import gpu  # noqa: E402
-from sglab.labs.pipelines import Pipeline  # noqa: E402
-from sglab.widgets import KernelDebugger  # noqa: E402
-from sglab.widgets.kernel_debugger.source import SourceFinder, short_name  # noqa: E402
-from sglab.widgets.kernel_debugger.watch import WatchParser  # noqa: E402
-from sglab.widgets.kernel_debugger.writers import writes  # noqa: E402
+from sglab import gpu
+from sglab.compilers.source import SourceFinder, short_name
+from sglab.emulator.watch import WatchParser
+from sglab.emulator.writers import writes
+from sglab.labs.pipelines import Pipeline
+from sglab.widgets import KernelDebugger
 
 FOLLOW: dict[str, Any] = {}
 
@@ -569,7 +569,7 @@ def test_findings_ahead_are_known_and_stay_known() -> None:
 def test_a_captured_triton_launch_is_stepped_by_the_lines_of_its_author(tmp_path: Path) -> None:
     triton = pytest.importorskip("triton")
     tl = triton.language
-    from sglab.gpu.triton import triton_kernel
+    from sglab.triton import triton_kernel
 
     @triton_kernel
     def largest(x_ptr, y_ptr, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]

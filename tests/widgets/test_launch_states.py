@@ -11,7 +11,7 @@ pytest.importorskip("torch")
 
 from recorded_launches import mla_sm90, mla_sm100
 
-from sglab.gpu.events import EventLog
+from sglab.events.log import EventLog
 from sglab.labs.pipelines import Pipeline
 from sglab.widgets import Barriers
 

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
+from sglab.emulator.register_types import float_types
 from sglab.kernels import ptx
-from sglab.widgets.kernel_debugger.register_types import float_types
 
 
 @pytest.mark.parametrize(

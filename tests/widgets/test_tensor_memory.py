@@ -24,10 +24,10 @@ from memory_sessions import (
     product,
 )
 
+from sglab.events.tensor_memory.cells import READ, RESET, WRITE, History, Touch
+from sglab.events.tensor_memory.writes import KINDS
 from sglab.gpu import KernelError
 from sglab.widgets import TensorMemory
-from sglab.widgets.tensor_memory_events import KINDS
-from sglab.widgets.tensor_memory_state import READ, RESET, WRITE, History, Touch
 
 UNWRITTEN, WRITTEN, LIVE, DEAD = range(4)
 

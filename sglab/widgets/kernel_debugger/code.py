@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from sglab.compilers.source import SourceFinder, SourceText, is_library, short_name
+from sglab.emulator.register_types import float_types
+from sglab.emulator.writers import writes
 from sglab.gpu import SessionError
 from sglab.gpu.ptx import Entry
-
-from .register_types import float_types
-from .source import SourceFinder, SourceText, is_library, short_name
-from .writers import writes
 
 KINDS = (
     *("integer", "float", "half", "convert", "move", "compare", "control", "global", "shared"),

@@ -17,12 +17,12 @@ from triton.compiler import ASTSource
 
 FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER / "sources"))
-import cutlass  # noqa: E402
-import triton_kernels as kernels  # noqa: E402
-from cute_scores import scores_with_lse  # noqa: E402
-from cutlass.cute.runtime import make_fake_compact_tensor  # noqa: E402
+import cutlass
+import triton_kernels as kernels
+from cute_scores import scores_with_lse
+from cutlass.cute.runtime import make_fake_compact_tensor
 
-from sglab.gpu.compilers.cute import compile_cute  # noqa: E402
+from sglab.compilers.cute import compile_cute
 
 CUDA = {
     "scalar": ("sm_80", "sm_90", "sm_100a"),
