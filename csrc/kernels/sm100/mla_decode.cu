@@ -14,10 +14,6 @@
 // cores of both SMs then have the right operands side by side, and one thread of the even CTA, the leader,
 // starts every product for both.
 //
-// Tensor memory, columns     0–63 S of even tiles   64–127 S of odd tiles   128–255, 256–383 O
-//   A CTA has 64 heads and tensor memory 128 lanes, so a head has two lanes: lane h has the left half of the
-//   product's columns, lane h + 64 the right half. Threads t and t + 64 therefore share a head.
-//
 // Roles, by warp:
 //   0–3  softmax     S from tensor memory, P to shared memory
 //   4–7  epilogue    rescales O where a maximum has grown, at the end divides and stores it
@@ -25,10 +21,32 @@
 //   9    load        TMA: Q, K blocks, V blocks
 //   10   page table  turns a tile's tokens into page numbers, some tiles ahead
 //
-// Barriers, and the order of products, S0 S1 O0 S2 O1 … Sn On−1 On. That order alone frees most buffers:
-// "S(i) is there" tells the softmax that O(i − 2) is complete, so that P and the scales of tile i − 2 have
-// been read; "P(i) is there" tells the mma warp that S(i) has been read. Each barrier's own line says what it
-// tells.
+// The steady state, tiles 2 and 3; time runs down, an arrow is a barrier:
+//
+//   page table            load           mma                    softmax                    epilogue
+//
+//   pages 2 ─page_full─→  K2 ──full──→   S2 = Q · K2ᵀ ─s_full─→ maximum 2 ─scale_full─→    scale 2
+//                         V1 ──full──→   O += P1 · V1 ───────────────────────o_full───→    O ·= scale 2
+//                                                               P2                         │
+//                                                               │ p_full                   │ o_ready
+//   pages 3 ─page_full─→  K3 ──full──→   S3 = Q · K3ᵀ ─s_full─→ │ maximum 3 ─scale_full─→  │ scale 3
+//                         V2 ──full──→   O += P2 · V2 ←─────────┴──────────────────────────┘
+//
+// On the way back a product returns each block to load once it has read it (empty), and load the page numbers
+// to the page table warp (page_empty). The order of products, S0 S1 O0 S2 O1 … Sn On−1 On, frees the other
+// buffers: "S(i) is there" says to softmax that O(i − 2) is complete, so that P and the scales of tile i − 2
+// have been read; "P(i) is there" says to mma that S(i) has been read. Each barrier's own line in Shared says
+// what its completion means.
+//
+// A head's two lanes: a CTA has 64 heads and tensor memory 128 lanes, so lane h has the left half of a
+// product's columns, lane h + 64 the right half; thread t of softmax and of epilogue has lane t, so t and t +
+// 64 share a head.
+//
+//   column      0             64            128             256             384       512
+//   lane h      │ S even,     │ S odd,      │ O columns     │ O columns     │ unused  │
+//               │ tokens 0–63 │ tokens 0–63 │ 0–127         │ 256–383       │         │
+//   lane h+64   │ S even,     │ S odd,      │ O columns     │ O columns     │ unused  │
+//               │ 64–127      │ 64–127      │ 128–255       │ 384–511       │         │
 //
 // Softmax without rescaling every tile: each head has a reference r, at first its first tile's maximum. P =
 // 2^(s − r). r moves, and O is rescaled, only when a tile's maximum is more than 8 above r; until then P
@@ -38,6 +56,7 @@
 #include <cute/arch/mma_sm100_desc.hpp>
 #include <cute/swizzle_layout.hpp>
 
+#include "../launch_sizes.cuh"
 #include "../ptx/address.cuh"
 #include "../ptx/arithmetic.cuh"
 #include "../ptx/barrier.cuh"
@@ -161,6 +180,8 @@ struct Unit {
 
 struct Units {
   const Params& params;
+  const int batch = params.batch, max_splits = params.max_splits;
+  const int *const seq_lens = params.seq_lens, *const num_splits = params.num_splits;
   int taken = 0;
   int request = 0, before = 0;  // persistent: where the search stands, and the units of earlier requests
 
@@ -168,13 +189,13 @@ struct Units {
   // units that exist, request by request, pair p takes numbers p, p + pairs, …
   __device__ bool take(Unit& unit) {
     const int turn = taken++;
-    if (gridDim.y == params.batch && gridDim.z == params.max_splits) {
+    if (gridDim.y == batch && gridDim.z == max_splits) {
       unit = split_of(blockIdx.y, blockIdx.z);
       return turn == 0 && unit.exists();
     }
     const int number = blockIdx.y + turn * gridDim.y;
 #pragma unroll 1
-    for (; request < params.batch; ++request) {
+    for (; request < batch; ++request) {
       unit = split_of(request, number - before);
       if (unit.exists()) return true;
       before += unit.splits;
@@ -184,10 +205,9 @@ struct Units {
 
  private:
   __device__ Unit split_of(int request, int split) const {
-    const int length = params.seq_lens[request];
+    const int length = seq_lens[request];
     const int tiles = (length + kTile - 1) / kTile;
-    const int wanted =
-        params.num_splits ? max(min(params.num_splits[request], params.max_splits), 1) : params.max_splits;
+    const int wanted = num_splits ? max(min(num_splits[request], max_splits), 1) : max_splits;
     const int share = max((tiles + wanted - 1) / wanted, 1);  // tiles per split, the last one's may be fewer
     const int splits = max((tiles + share - 1) / share, 1);
     return {request, split, splits, split * share * kTile, min((split + 1) * share * kTile, length)};
@@ -229,6 +249,7 @@ struct Loader {
   Shared& shared;
   const uint32_t cta = ptx::cluster_ctarank();
   const int lane = threadIdx.x % 32;
+  const int page_log2 = params.page_log2, page_mask = params.page_size - 1;
   const int box_rows = min(params.page_size, kHalfTile);  // tokens one copy brings
   Ring<kStages> stage{shared.full, shared.empty};
   Ring<1> q_buffer{&shared.q_full, &shared.q_empty};
@@ -242,8 +263,8 @@ struct Loader {
 #pragma unroll 1  // otherwise it divides to count its rounds
     for (int row = 0; row < kHalfTile; row += box_rows) {
       const int token = first_token + row;
-      ptx::tma_load_3d_pair(target + row * kRowBytes, &params.kv, column, token & (params.page_size - 1),
-                            pages[token >> params.page_log2], barrier, l2_policy);
+      ptx::tma_load_3d_pair(target + row * kRowBytes, &params.kv, column, token & page_mask,
+                            pages[token >> page_log2], barrier, l2_policy);
     }
   }
 
@@ -454,6 +475,7 @@ template <class Element>
 struct Softmax : Lane {
   const Params& params;
   Shared& shared;
+  const float scale_log2 = params.scale_log2;
   Ring<2> s_buffer{shared.s_full};  // its index is the tile's parity
   Ring<1> sums{&shared.sum_full, &shared.sum_empty};
   float reference = 0.0f, sum = 0.0f;
@@ -507,8 +529,8 @@ struct Softmax : Lane {
       uint32_t packed[4];
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
-        const float low = ptx::ex2(fmaf(s[i + 2 * j], params.scale_log2, -reference));
-        const float high = ptx::ex2(fmaf(s[i + 2 * j + 1], params.scale_log2, -reference));
+        const float low = ptx::ex2(fmaf(s[i + 2 * j], scale_log2, -reference));
+        const float high = ptx::ex2(fmaf(s[i + 2 * j + 1], scale_log2, -reference));
         sum += low + high;
         packed[j] = pack<Element>(low, high);
       }
@@ -535,7 +557,7 @@ struct Softmax : Lane {
       for (int token = unit.begin; token < unit.end; token += kTile, s_buffer.advance()) {
         float s[kSColumns];
         load_s(s, unit.end - token);
-        update_reference(row_maximum(s) * params.scale_log2, token == unit.begin);
+        update_reference(row_maximum(s) * scale_log2, token == unit.begin);
         store_p(s);
       }
       if (unit.tiles() > 0) publish_sum();
@@ -704,8 +726,9 @@ __device__ void init_barriers(Shared& shared) {
 template <class Element>
 __device__ void mla_decode(const Params& params) {
   extern __shared__ char dynamic[];
-  const uint32_t address = ptx::smem_address(dynamic);
-  Shared& shared = *reinterpret_cast<Shared*>(dynamic + (-address & (kAtomBytes - 1)));
+  SGLAB_LAUNCH_SIZES(kThreads, kSharedBytes);
+  const uint32_t aligned = (ptx::smem_address(dynamic) + kAtomBytes - 1) / kAtomBytes * kAtomBytes;
+  Shared& shared = *static_cast<Shared*>(__cvta_shared_to_generic(aligned));
   const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
   if (warp == kMmaWarp) ptx::tcgen05_alloc(shared.tensor_memory, kTensorColumns);
   if (warp == kLoadWarp && lane == 0) {

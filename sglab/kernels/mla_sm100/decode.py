@@ -10,6 +10,7 @@ from sglab.kernels.combine import cuda as combine
 from sglab.kernels.combine.contract import MANY_SPLITS, CombineArguments, LseBase
 from sglab.kernels.contract import Contract, reads_values
 from sglab.kernels.launches import described, kept
+from sglab.kernels.mla.params import Sm100Params
 from sglab.kernels.mla_decode import DTYPES, LATENT_DIM, DecodeArguments, outputs
 from sglab.kernels.mla_sm100.contract import OPERATOR, Scheduler, Sm100Arguments, check, check_sizes
 from sglab.planning.mla_sm100 import launch_grid
@@ -121,12 +122,17 @@ class MlaSm100:
             block=THREADS,
             smem=SHARED_BYTES,
             args=[
-                *d.inputs(),
-                a.seq_lens,
-                a.num_splits,
-                self.max_splits,
-                self.batch,
-                *d.results(self.partial_out, self.partial_lse, self.partial_count),
+                Sm100Params(
+                    **d.inputs(),
+                    **d.results(),
+                    seq_lens=a.seq_lens,
+                    num_splits=a.num_splits,
+                    max_splits=self.max_splits,
+                    batch=self.batch,
+                    partial_out=self.partial_out,
+                    partial_lse=self.partial_lse,
+                    partial_count=self.partial_count,
+                )
             ],
             overlaps=True,
         )

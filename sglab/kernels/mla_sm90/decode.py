@@ -12,6 +12,7 @@ from sglab.kernels.combine import cuda as combine
 from sglab.kernels.combine.contract import CombineArguments, LseBase
 from sglab.kernels.contract import Contract
 from sglab.kernels.launches import described, kept
+from sglab.kernels.mla.params import Sm90Params
 from sglab.kernels.mla_decode import DTYPES, LATENT_DIM, DecodeArguments, check, outputs
 from sglab.kernels.mla_sm90.works import Works, planned
 from sglab.planning.mla_sm90 import HEADS_PER_CTA, MlaSm90Plan, mla_sm90_plan
@@ -107,10 +108,14 @@ class MlaSm90:
             block=THREADS,
             smem=SHARED_BYTES,
             args=[
-                *a.inputs(),
-                self.works.works,
-                len(self.works.works),
-                *a.results(self.partial_out, self.partial_lse),
+                Sm90Params(
+                    **a.inputs(),
+                    **a.results(),
+                    works=self.works.works,
+                    rounds=len(self.works.works),
+                    partial_out=self.partial_out,
+                    partial_lse=self.partial_lse,
+                )
             ],
             overlaps=True,
         )
