@@ -72,6 +72,31 @@ using pipeline::From;
 using pipeline::MmaRing;
 using pipeline::Ring;
 
+// The kernel's one parameter. `Sm100Params` in sglab/kernels/mla lists the same fields in the same order.
+struct Params {
+  CUtensorMap q_latent;   // [batch, num_heads, 512], box [1, 64, 64], 128-byte swizzle, zeros out of bounds
+  CUtensorMap q_rope;     // [batch, num_heads, 64], the same box
+  CUtensorMap kv;         // [pages, page_size, 576], box [1, min(page_size, 64), 64], 128-byte swizzle
+  const int* page_table;  // [batch, stride]: page numbers; entries past a request's last page are not read
+  long long page_table_stride;  // this and all strides in elements
+  int page_size;                // 16, 32, 64 or 128
+  int page_log2;                // a division by page_size would take some 30 instructions
+  const int* seq_lens;          // [batch]: tokens
+  const int* num_splits;  // [batch]: into how many parts each request is cut at most; null: max_splits each
+  int max_splits;
+  int batch;
+  void* out;                     // [batch, num_heads, 512] 16-bit
+  long long out_stride_request;  // multiples of 8
+  long long out_stride_head;
+  float* lse;          // [batch, num_heads], in units of lse_unit · log2; may be null
+  float* partial_out;  // [batch · max_splits, num_heads, 512], normalised; null where max_splits is 1
+  float* partial_lse;  // [batch · max_splits, num_heads], base 2; likewise
+  int* partial_count;  // [batch]: how many partial results a request has; 0: its result is in out already
+  int num_heads;
+  float scale_log2;  // softmax scale · log2(e)
+  float lse_unit;    // 1: LSE in base 2; ln 2: natural
+};
+
 namespace {
 
 constexpr int kPairHeads = 128;  // of a unit; fewer are padded with zeros
@@ -140,31 +165,6 @@ struct alignas(kAtomBytes) Shared {
 };
 constexpr int kSharedBytes = sizeof(Shared) + kAtomBytes;  // with room to align it
 static_assert(kSharedBytes <= 232448);
-
-// The kernel's one parameter. `Sm100Params` in sglab/kernels/mla lists the same fields in the same order.
-struct Params {
-  CUtensorMap q_latent;   // [batch, num_heads, 512], box [1, 64, 64], 128-byte swizzle, zeros out of bounds
-  CUtensorMap q_rope;     // [batch, num_heads, 64], the same box
-  CUtensorMap kv;         // [pages, page_size, 576], box [1, min(page_size, 64), 64], 128-byte swizzle
-  const int* page_table;  // [batch, stride]: page numbers; entries past a request's last page are not read
-  long long page_table_stride;  // this and all strides in elements
-  int page_size;                // 16, 32, 64 or 128
-  int page_log2;                // a division by page_size would take some 30 instructions
-  const int* seq_lens;          // [batch]: tokens
-  const int* num_splits;  // [batch]: into how many parts each request is cut at most; null: max_splits each
-  int max_splits;
-  int batch;
-  void* out;                     // [batch, num_heads, 512] 16-bit
-  long long out_stride_request;  // multiples of 8
-  long long out_stride_head;
-  float* lse;          // [batch, num_heads], in units of lse_unit · log2; may be null
-  float* partial_out;  // [batch · max_splits, num_heads, 512], normalised; null where max_splits is 1
-  float* partial_lse;  // [batch · max_splits, num_heads], base 2; likewise
-  int* partial_count;  // [batch]: how many partial results a request has; 0: its result is in out already
-  int num_heads;
-  float scale_log2;  // softmax scale · log2(e)
-  float lse_unit;    // 1: LSE in base 2; ln 2: natural
-};
 
 // ---- units of work ----
 

@@ -64,6 +64,36 @@
 
 using pipeline::Ring;
 
+struct Work {
+  int request;
+  int begin;  // tokens; a multiple of 64
+  int end;    // tokens; begin == end only for a request of length 0
+  int slot;   // row of the partial buffers, or −1: the only split, writes the result itself
+  __device__ bool exists() const { return request >= 0; }  // a part whose round has no work for it is done
+};
+
+// The kernel's one parameter. `Sm90Params` in sglab/kernels/mla lists the same fields in the same order.
+struct Params {
+  CUtensorMap q_latent;   // [batch, num_heads, 512], box [1, 64, 64], 128-byte swizzle, zeros out of bounds
+  CUtensorMap q_rope;     // [batch, num_heads, 64], the same box
+  CUtensorMap kv;         // [pages, page_size, 576], box [1, min(page_size, 64), 64], 128-byte swizzle
+  const int* page_table;  // [batch, stride]: page numbers; entries past a request's last page are not read
+  long long page_table_stride;  // this and all strides in elements
+  int page_size;                // 16, 32, 64 or 128
+  int page_log2;                // a division by page_size would take some 30 instructions
+  const Work* works;            // [rounds, parts]: what each part does, round by round
+  int rounds;
+  void* out;                     // [batch, num_heads, 512] 16-bit
+  long long out_stride_request;  // multiples of 4
+  long long out_stride_head;
+  float* lse;          // [batch, num_heads], in units of lse_unit · log2
+  float* partial_out;  // [slots, num_heads, 512], normalised
+  float* partial_lse;  // [slots, num_heads], base 2
+  int num_heads;
+  float scale_log2;  // softmax scale · log2(e)
+  float lse_unit;    // 1: LSE in base 2; ln 2: natural
+};
+
 namespace {
 
 constexpr int kHeads = 64;         // rows of a CTA's tile; fewer heads are padded
@@ -114,36 +144,6 @@ constexpr int kSharedBytes = sizeof(Shared) + kAtomBytes;  // with room to align
 static_assert(kSharedBytes <= 232448);
 
 enum NamedBarrier { kEvenOnly = 1, kOddOnly = 2, kBothAttention = 3 };  // one or both attention warpgroups
-
-struct Work {
-  int request;
-  int begin;  // tokens; a multiple of 64
-  int end;    // tokens; begin == end only for a request of length 0
-  int slot;   // row of the partial buffers, or −1: the only split, writes the result itself
-  __device__ bool exists() const { return request >= 0; }  // a part whose round has no work for it is done
-};
-
-// The kernel's one parameter. `Sm90Params` in sglab/kernels/mla lists the same fields in the same order.
-struct Params {
-  CUtensorMap q_latent;   // [batch, num_heads, 512], box [1, 64, 64], 128-byte swizzle, zeros out of bounds
-  CUtensorMap q_rope;     // [batch, num_heads, 64], the same box
-  CUtensorMap kv;         // [pages, page_size, 576], box [1, min(page_size, 64), 64], 128-byte swizzle
-  const int* page_table;  // [batch, stride]: page numbers; entries past a request's last page are not read
-  long long page_table_stride;  // this and all strides in elements
-  int page_size;                // 16, 32, 64 or 128
-  int page_log2;                // a division by page_size would take some 30 instructions
-  const Work* works;            // [rounds, parts]: what each part does, round by round
-  int rounds;
-  void* out;                     // [batch, num_heads, 512] 16-bit
-  long long out_stride_request;  // multiples of 4
-  long long out_stride_head;
-  float* lse;          // [batch, num_heads], in units of lse_unit · log2
-  float* partial_out;  // [slots, num_heads, 512], normalised
-  float* partial_lse;  // [slots, num_heads], base 2
-  int num_heads;
-  float scale_log2;  // softmax scale · log2(e)
-  float lse_unit;    // 1: LSE in base 2; ln 2: natural
-};
 
 // A warp's view of the two buffers' barriers. `parities` has a bit per buffer, flipped with every use: which
 // phase comes next there; ring.cuh has the parity rule.
