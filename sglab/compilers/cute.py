@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from typing import Any
 
+from sglab.compilers.vouched import vouch
 from sglab.gpu.architecture import Architecture
 from sglab.gpu.errors import CompileError, missing
 from sglab.gpu.module import Module
@@ -28,6 +29,6 @@ def compile_cute(function: Any, *arguments: Any, arch: str = "sm_100a") -> Modul
         try:
             options = f"--gpu-arch {target} --keep-ptx --dump-dir {folder} --generate-line-info"
             compiled = cute.compile(function, *arguments, options=options)
-            return Module(compiled.__ptx__, f"{name} (CuTe DSL)")
+            return Module(vouch(compiled.__ptx__), f"{name} (CuTe DSL)")
         except Exception as error:
             raise CompileError(f"compiling the CuTe DSL function {name} for {target}: {error}") from error

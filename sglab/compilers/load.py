@@ -28,8 +28,19 @@ def load(
             return Module(source)
         return Module(compile_cuda(source, arch, options, include), "<cuda>")
     path = Path(source)
+    if path.suffix in {".ptx", ".cu"} and path.is_dir():
+        raise GpuError(f"load: expected a file; '{source}' is a folder")
     if path.suffix == ".ptx":
-        return Module(path.read_text(), path.name, path.parent)
+        return Module(_text(path), path.name, path.parent)
     if path.suffix == ".cu":
         return Module(compile_cuda(path, arch, options, include), path.name, path.parent)
     raise GpuError(f"load: expected a .ptx or .cu file, or the text of one; got '{source}'")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except UnicodeDecodeError as error:
+        raise GpuError(
+            f"load: {path.name} is not UTF-8 text: byte {error.start} is {error.object[error.start]:#04x}"
+        ) from None

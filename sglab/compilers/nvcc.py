@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from sglab.compilers.cache import cached, content_key
+from sglab.compilers.vouched import vouch
 from sglab.gpu.architecture import Architecture
 from sglab.gpu.errors import CompileError, MissingDependencyError
 from sglab.gpu.progress import announced
@@ -88,7 +89,7 @@ def compile_cuda(
         with announced(f"compiling {name} for {target} with nvcc"):
             _run(nvcc, source, name, flags, folder)
 
-    return (cached("nvcc", key, build, _headers_unchanged) / "kernel.ptx").read_text()
+    return vouch((cached("nvcc", key, build, _headers_unchanged) / "kernel.ptx").read_text())
 
 
 def _run(nvcc: Path, source: str, name: str, flags: Sequence[str], folder: Path) -> None:

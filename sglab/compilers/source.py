@@ -16,6 +16,8 @@ from sglab.compilers.nvcc import find_nvcc
 from sglab.gpu.errors import GpuError
 
 PACKAGE = Path(sglab.__file__).parent
+SHIPPED = (PACKAGE.parent / "csrc" / "kernels", PACKAGE / "csrc" / "kernels")
+"""Where the sources of our own kernels are: in a checkout, in an installed package."""
 LIBRARIES = re.compile(r"(^|/)(cuda[^/]*/(targets/|include/)|(cute|cutlass|triton|nvidia_cutlass_dsl)/)")
 LARGEST = 4 << 20
 """Bytes; nobody steps through a longer source file."""
@@ -55,23 +57,38 @@ def is_library(path: str) -> bool:
 class SourceFinder:
     """Finds source text.
 
-    folders: where to look for files that are not at the path that the line table has
-    digests: SHA-256 of what was compiled, by path, where that is known
+    Regular files only, and only where somebody who is trusted says so: below the folders that the user named, in this
+    package and in CUDA toolkits; elsewhere if this process compiled the kernel (`trusted`). PTX from elsewhere may name
+    any file of this machine, and what a debugger shows may be saved and shared.
+
+    Args:
+        folders: where to look for files that are not at the path that the line table has.
+        digests: SHA-256 of what was compiled, by path, where that is known.
+        trusted: the paths come from a compiler run of this process.
     """
 
-    def __init__(self, folders: Sequence[str | Path] = (), digests: Mapping[str, str] | None = None) -> None:
-        self._folders = [Path(folder) for folder in folders]
+    def __init__(
+        self,
+        folders: Sequence[str | Path] = (),
+        digests: Mapping[str, str] | None = None,
+        trusted: bool = False,
+    ) -> None:
+        self._folders = [Path(folder).resolve() for folder in folders]
         self._digests = dict(digests or {})
+        self._trusted = trusted
 
     def find(self, path: str) -> SourceText:
-        cell = linecache.getlines(path) or _cell_of_earlier(path)  # a notebook's cell has a name and text, but no file
-        if cell and not Path(path).is_file():
-            return SourceText(path, "".join(cell))
+        if cell := _cell(path):
+            return SourceText(path, cell)
+        refused = False
         for candidate in self._candidates(path):
+            if not self._may_open(candidate):
+                refused = refused or candidate.is_file()
+                continue
             text = _read(candidate)
             if text is not None:
                 return SourceText(path, text, self._changed(path, text))
-        return SourceText(path, None, _missing(path))
+        return SourceText(path, None, _refusal(path) if refused else _missing(path))
 
     def _candidates(self, path: str) -> list[Path]:
         given = Path(path)
@@ -83,6 +100,14 @@ class SourceFinder:
             found += [toolkit / path.removeprefix("cuda/") for toolkit in _toolkits()]
         return found
 
+    def _may_open(self, candidate: Path) -> bool:
+        try:
+            real = candidate.resolve()  # a link may lead out of a folder
+        except (OSError, RuntimeError, ValueError):
+            return False
+        known = [*self._folders, *SHIPPED, *(_toolkits() if str(candidate).count("cuda") else [])]
+        return self._trusted or any(real.is_relative_to(folder.resolve()) for folder in known)
+
     def _changed(self, path: str, text: str) -> str:
         digest = self._digests.get(path)
         if digest is None or digest == hashlib.sha256(text.encode()).hexdigest():
@@ -90,14 +115,19 @@ class SourceFinder:
         return "This file has changed since the kernel was compiled: lines may be off."
 
 
-def _cell_of_earlier(path: str) -> list[str]:
-    """The cell that an earlier Jupyter kernel ran, if this one has run it, too: its file is named for its text, its
-    folder for the kernel's process."""
-    if not re.search(r"/ipykernel_\d+/", path):
-        return []
-    name = Path(path).name
-    same = (known for known in [*linecache.cache] if Path(known).name == name and "/ipykernel_" in known)
-    return linecache.getlines(next(same, ""))
+def _cell(path: str) -> str:
+    """The text of a notebook's cell, which has a name but no file. One that an earlier Jupyter kernel ran is known if
+    this one has run it, too: its file is named for its text, its folder for the kernel's process. Never opens a file,
+    as linecache.getlines would."""
+    names = [path]
+    if re.search(r"/ipykernel_\d+/", path):
+        name = Path(path).name
+        names += [known for known in [*linecache.cache] if Path(known).name == name and "/ipykernel_" in known]
+    for known in names:
+        entry = linecache.cache.get(known)
+        if entry is not None and len(entry) == 4 and not Path(known).exists():
+            return "".join(entry[2])
+    return ""
 
 
 def _read(path: Path) -> str | None:
@@ -115,6 +145,13 @@ def _toolkits() -> list[Path]:
         return [find_nvcc().resolve().parents[1], *usual]
     except (GpuError, OSError):
         return usual
+
+
+def _refusal(path: str) -> str:
+    return (
+        "This PTX was not compiled here, so a file of this machine that it names is not opened; PTX only. "
+        f"To show it, name its folder: KernelDebugger(session, source_paths=[{str(Path(path).parent)!r}])."
+    )
 
 
 def _missing(path: str) -> str:

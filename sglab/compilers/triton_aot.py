@@ -11,6 +11,7 @@ from typing import Any
 
 from sglab.compilers.cache import cached, content_key
 from sglab.compilers.child import in_child
+from sglab.compilers.vouched import vouch
 from sglab.gpu.progress import announced
 
 # PTX ISA 8.8 knows every target up to sm_103a, and drivers since CUDA 12.9 take it.
@@ -111,6 +112,7 @@ def _read(folder: Path) -> TritonProgram:
     kept["descriptors"] = tuple(kept["descriptors"])
     for stage in ("ptx", "ttir", "ttgir"):
         kept[stage] = (folder / f"kernel.{stage}").read_text()
+    vouch(kept["ptx"])
     return TritonProgram(**kept)
 
 

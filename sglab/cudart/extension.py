@@ -33,7 +33,7 @@ class HostExtension:
     @contextmanager
     def on(self, device: EmulatedDevice, tensors: Sequence[Any] = ()) -> Iterator[Visit]:
         """Within it, what the library launches runs on `device` and may touch `tensors`."""
-        with host_runtime().gpu_is(device, tensors) as visit:
+        with host_runtime().gpu_is(device, tensors, compiled_here=True) as visit:
             yield visit
 
 

@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from sglab.compilers.vouched import vouch
 from sglab.emulator.captures import capturing
 from sglab.emulator.device import EmulatedDevice
 from sglab.gpu.arguments import Allocation, merged
@@ -123,10 +124,13 @@ class HostRuntime:
         self.library.sglab_runtime_take_kept.restype = ctypes.c_uint64
 
     @contextmanager
-    def gpu_is(self, device: EmulatedDevice, tensors: Sequence[Any] = ()) -> Iterator[Visit]:
+    def gpu_is(
+        self, device: EmulatedDevice, tensors: Sequence[Any] = (), compiled_here: bool = False
+    ) -> Iterator[Visit]:
         """Makes `device` the GPU of host code called within; `tensors` are what its kernels may touch.
 
         Memory that host code gets from cudaMalloc may be touched too.
+        compiled_here: this process compiled the host code, so source files that its PTX names may be shown
         raises: what went wrong in a launch, when the block ends
         """
         if self._visit is not None:
@@ -144,6 +148,7 @@ class HostRuntime:
         spans = [Allocation(t.data_ptr(), t.untyped_storage().nbytes(), f"tensor {i}") for i, t in enumerate(tensors)]
         memory = HostMemory(self.library, tensors)
         self._visit = visit = Visit(device, tuple(spans), memory)
+        self._compiled_here = compiled_here
         self.library.sglab_runtime_keep_freed(int(capturing()))
         try:
             yield visit
@@ -197,6 +202,8 @@ class HostRuntime:
         key = (request.ptx, request.ptx_bytes)
         if key not in self._modules:
             text = ctypes.string_at(request.ptx, request.ptx_bytes).decode()
+            if self._compiled_here:
+                vouch(text)
             self._modules[key] = Module(text, "PTX of the host program")
         return self._modules[key][request.kernel.decode()]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import cache
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from sglab.emulator.captures import captured
 from sglab.emulator.sanitizers import chosen, read_findings
@@ -38,6 +38,12 @@ def _cast(launch: Launch, outcome: core.LaunchReport | core.LaunchError) -> Tall
     return None if outcome.tally is None else TallyCast(launch, outcome.tally)
 
 
+def _whole(name: str, value: Any, least: int, most: int) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__") or not least <= value.__index__() <= most:
+        raise LaunchError(f"EmulatedDevice: {name} must be an integer from {least} to {most}; got {value!r}")
+    return value.__index__()
+
+
 class EmulatedDevice:
     """A GPU made of software.
 
@@ -66,10 +72,12 @@ class EmulatedDevice:
         on_finding: Literal["collect", "raise"] = "collect",
     ) -> None:
         self.arch = Architecture.parse(arch)
-        self.sms = self.arch.limits.sms if sms is None else sms
-        self.max_instructions = max_instructions
-        if self.sms < 1:
-            raise LaunchError(f"EmulatedDevice: sms must be 1 or more; got {sms}")
+        self.sms = self.arch.limits.sms if sms is None else _whole("sms", sms, 1, 65_535)
+        self.max_instructions = _whole("max_instructions", max_instructions, 0, 2**63 - 1)
+        threads, seed = _whole("threads", threads, 1, 1024), _whole("seed", seed, 0, 2**64 - 1)
+        if scheduler not in get_args(Scheduler):
+            listed = ", ".join(get_args(Scheduler))
+            raise LaunchError(f"EmulatedDevice: scheduler must be one of {listed}; got {scheduler!r}")
         self.sanitize = chosen(sanitize)
         if on_finding not in ("collect", "raise"):
             raise LaunchError(f"EmulatedDevice: on_finding must be 'collect' or 'raise'; got {on_finding!r}")

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
-from widget_host import DRAWN, Host
+
+from tests.support.browser.widget_host import DRAWN, Host
 
 torch = pytest.importorskip("torch")
 

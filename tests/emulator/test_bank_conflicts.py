@@ -7,12 +7,11 @@ import pytest
 
 pytest.importorskip("torch")
 
-from memory_sessions import corpus, failing, mla_sm90, mla_sm100
-
 from sglab._core import tma
 from sglab.emulator.bank_conflicts import PERMUTATIONS, InstructionBanks, bank_conflicts, count_passes, permute
 from sglab.gpu import KernelError
 from sglab.labs.shared_memory import Prefill
+from tests.support.launches.memory_sessions import corpus, failing, mla_sm90, mla_sm100
 
 
 def by_hand(addresses: list[int], lanes: int, nbytes: int) -> tuple[int, int]:

@@ -4,8 +4,9 @@ import zlib
 
 import numpy as np
 import pytest
-from conformance import compare, convert, floating, integer
-from conformance.case import DTYPES, Case
+
+from tests.support.conformance import compare, convert, floating, integer
+from tests.support.conformance.case import DTYPES, Case
 
 torch = pytest.importorskip("torch")
 

@@ -6,9 +6,9 @@ torch = pytest.importorskip("torch")
 
 from sglab import gpu
 from sglab.kernels import ptx
+from tests.support.emulator.schedulers import SCHEDULERS
 
 TILES, CTAS, ROWS = 10, 2, 32
-SCHEDULERS = ["fair", "random", "adversarial", "in_order"]
 
 
 def run(entry: str, device: gpu.Device) -> tuple[float, object]:

@@ -9,15 +9,21 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from corpus import cute_launches, scalar_launches, sm80_launches, sm90_launches, sm100_launches, triton_launches
-from corpus.launch import ARCHITECTURES, Draw, Launch
-from race_catalogue import SCHEDULERS
-
 from sglab import gpu
 from sglab.gpu.findings import Finding
 from sglab.kernels import ptx
 from sglab.kernels.mla_sm90 import mla_decode_sm90
 from sglab.kernels.mla_sm100 import mla_decode_sm100
+from tests.support.corpus import (
+    cute_launches,
+    scalar_launches,
+    sm80_launches,
+    sm90_launches,
+    sm100_launches,
+    triton_launches,
+)
+from tests.support.corpus.launch import ARCHITECTURES, Draw, Launch
+from tests.support.emulator.schedulers import SCHEDULERS
 
 CORPUS = [
     launch
