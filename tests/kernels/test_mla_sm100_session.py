@@ -17,7 +17,7 @@ from sglab.emulator.session import Session
 from sglab.events.log import MBARRIER, NAMED
 from sglab.events.tables import COPY_KINDS
 from sglab.gpu.event_kinds import event_kind
-from sglab.kernels.mla_sm100 import mla_decode_sm100
+from sglab.kernels.mla import mla_decode_sm100
 
 HEADS, PAGE, TOKENS = 128, 128, 300
 ROLES = {"softmax", "epilogue", "mma", "load", "page table"}

@@ -1,4 +1,4 @@
-"""The MLA decode kernels' parameters: one struct each, `struct Params` in its source, with the same fields in the same order."""
+"""The MLA decode kernels' parameters: one struct each, with the fields of `struct Params` in its source, in order."""
 
 from __future__ import annotations
 

@@ -4,10 +4,10 @@
 
 #include <cstdint>
 
-#include "../../../csrc/kernels/ptx/address.cuh"
-#include "../../../csrc/kernels/ptx/barrier.cuh"
-#include "../../../csrc/kernels/ptx/elect.cuh"
-#include "../../../csrc/kernels/ptx/fence.cuh"
-#include "../../../csrc/kernels/ptx/tma.cuh"
+#include "../../../../csrc/kernels/ptx/address.cuh"
+#include "../../../../csrc/kernels/ptx/barrier.cuh"
+#include "../../../../csrc/kernels/ptx/elect.cuh"
+#include "../../../../csrc/kernels/ptx/fence.cuh"
+#include "../../../../csrc/kernels/ptx/tma.cuh"
 
 constexpr int kStages = 2;

@@ -11,10 +11,9 @@ import torch
 from sglab.gpu import Strided, TensorMap
 from sglab.kernels.combine.contract import LSE_UNITS, LseBase
 from sglab.kernels.contract import INT32, Contract
+from sglab.planning.mla_dims import HEAD_DIM, LATENT_DIM, NUM_HEADS, ROPE_DIM
 
-LATENT_DIM = 512
-ROPE_DIM = 64
-MAX_HEADS = 128
+MAX_HEADS = NUM_HEADS
 PAGE_SIZES = (16, 32, 64, 128)
 DTYPES = {torch.float16: "f16", torch.bfloat16: "bf16"}
 _COPY_ROWS = 64
@@ -103,7 +102,7 @@ def check(
     contract = Contract(operator)
     contract.tensor("q_nope", q_nope, f"batch heads {LATENT_DIM}", DTYPES)
     contract.tensor("q_pe", q_pe, f"batch heads {ROPE_DIM}", DTYPES)
-    contract.tensor("kv_cache", kv_cache, f"pages page_size {LATENT_DIM + ROPE_DIM}", DTYPES)
+    contract.tensor("kv_cache", kv_cache, f"pages page_size {HEAD_DIM}", DTYPES)
     contract.require(contract.size("pages") > 0, "kv_cache", "of at least one page", "none", "Allocate a pool.")
     contract.tensor("page_table", page_table, "batch width", INT32)
     contract.same_dtype(q_nope=q_nope, q_pe=q_pe, kv_cache=kv_cache)
