@@ -52,7 +52,7 @@ def test_members_lie_as_in_c() -> None:
 def test_a_member_that_does_not_fit_is_named() -> None:
     with pytest.raises(gpu.LaunchError, match=r"argument 0, count \(.u32\): expected an integer of 32 bits"):
         packer().pack([params(count=2**40)])
-    with pytest.raises(gpu.LaunchError, match="argument 0, x .*expected a contiguous tensor"):
+    with pytest.raises(gpu.LaunchError, match=r"argument 0, x .*expected a contiguous tensor"):
         packer().pack([params(x=torch.zeros(4, 64).T)])
     with pytest.raises(gpu.LaunchError, match="expected a struct of 128 bytes; Params has 256"):
         packer(128).pack([params()])

@@ -52,7 +52,7 @@ def reusable(a: MLAArguments) -> bool:
 
 
 def steps(a: MLAArguments) -> tuple[tuple[Step, ...], Any]:
-    """The launches of a call, and the objects whose buffers they work on."""
+    """The launches of a call, and what they work on beside its tensors: the kernel's buffers, a plan, an LSE."""
     if len(a.q_nope) == 0:
         return (), None
     device = devices.device_of(a.device)
@@ -63,7 +63,8 @@ def steps(a: MLAArguments) -> tuple[tuple[Step, ...], Any]:
     why = f"our kernel for {decode.kernel.generation},"
     given = _decode_arguments(a, decode)
     launches = (*planned, *decode.launches(**given))
-    return tuple(Step(device, launch, why) for launch in launches), (decode, keep, given["lse"])
+    made = (None if a.lse is not None else given["lse"], None if reusable(a) else given.get("seq_lens"))
+    return tuple(Step(device, launch, why) for launch in launches), (decode, keep, *made)
 
 
 def host_plan_key(
@@ -83,7 +84,7 @@ def host_plan_key(
     return decode.key
 
 
-def plan_key(a: MLAArguments, keep: tuple[MlaSm90 | MlaSm100, Any, torch.Tensor]) -> Hashable:
+def plan_key(a: MLAArguments, keep: tuple[Any, ...]) -> Hashable:
     """The same for a call that was just checked, with what `steps` gave for it."""
     decode = keep[0]
     return decode.key if a.seq_lens_cpu is not None and isinstance(decode, MlaSm90) else None

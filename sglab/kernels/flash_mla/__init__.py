@@ -95,11 +95,11 @@ def flash_mla_with_kvcache(
             return outputs
     arguments = check(*tensors, head_dim_v, softmax_scale, causal, check_values)
     outputs = (arguments.out, arguments.lse)
-    reusable = call is not None and sm90.reusable(arguments)
-    recipe = cooked(operator, arguments, implementation, outputs) if reusable else None
+    recipe = cooked(operator, arguments, implementation, outputs) if sm90.reusable(arguments) else None
     if recipe is None:
         operator(arguments, implementation)
-    else:
+        return outputs
+    if call is not None:
         remember(device, call, recipe)
-        recipe.run(tensors, outputs)
+    recipe.run(tensors, outputs)
     return outputs
