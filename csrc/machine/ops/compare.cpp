@@ -6,6 +6,8 @@
 namespace sglab::emu::SGLAB_ISA {
 namespace {
 
+constexpr Effects kCompares = does::computes(Cost::kAlu);
+
 using u16 = std::uint16_t;
 using u32 = std::uint32_t;
 using u64 = std::uint64_t;
@@ -73,10 +75,27 @@ inline bool holds(V a, V b) {
   }
 }
 
+// Two f32 operands; with .ftz, flushed into `room`.
+void read_operands(const Warp& w, const Inst* i, float (&room)[2][kLanes], const float* (&operands)[2]) {
+  operands[0] = in<float>(w, i->a), operands[1] = in<float>(w, i->b);
+  if ((i->mode & kFtz) == 0) return;
+  for (int side = 0; side < 2; ++side) {
+    const float* const from = operands[side];
+    each(room[side], [=](int l) { return flush(from[l]); });
+    operands[side] = room[side];
+  }
+}
+
 template <class K, Compare C>
 inline u32 compare(Warp& w, const Inst* i) {
   using S = typename K::Store;
-  w.fp->set(i->mode);
+  if constexpr (__is_same(S, float)) {
+    alignas(64) float room[2][kLanes];
+    const float* operands[2];
+    read_operands(w, i, room, operands);
+    const float *const a = operands[0], *const b = operands[1];
+    return mask_of([=](int l) { return holds<C>(a[l], b[l]); });
+  }
   const S *const a = in<S>(w, i->a), *const b = in<S>(w, i->b);
   return mask_of([=](int l) { return holds<C>(K::load(a[l]), K::load(b[l])); });
 }
@@ -119,7 +138,7 @@ void build_setp(Builder& b) {
   b.use(Field::kA, b.operand(1), source);
   b.use(Field::kB, b.operand(2), source);
   if (b.inst.imm != 0) b.use(Field::kC, b.operand(3), 'p');
-  b.set_rounding();  // comparisons in the host's flush mode treat subnormals as zero
+  b.set_rounding();
   b.inst.target = 2;
   if (destination.kind == OperandKind::kPair) {
     if (b.type() == Type::kF16 || b.type() == Type::kBf16)
@@ -167,12 +186,12 @@ void row(Table& t, const char* type) {
   constexpr bool flushes = __is_same(typename K::Store, float);
   constexpr bool half = __is_same(K, F16) || __is_same(K, Bf16);
   t.type(type, ' ');
-  t.row(Pattern("setp.", name, flushes ? "[.and|.or|.xor][.ftz].$" : "[.and|.or|.xor].$").text, build_setp,
-        setp<K, C>);
+  t.row(Pattern("setp.", name, flushes ? "[.and|.or|.xor][.ftz].$" : "[.and|.or|.xor].$").text, kCompares,
+        build_setp, setp<K, C>);
   const char* const results = flushes ? "[.and|.or|.xor][.ftz].{u32|s32|f32}.$"
                               : half  ? "[.and|.or|.xor].{u32|s32}.$"
                                       : "[.and|.or|.xor].{u32|s32|f32}.$";
-  t.row(Pattern("set.", name, results).text, build_set, set<K, C>);
+  t.row(Pattern("set.", name, results).text, kCompares, build_set, set<K, C>);
 }
 
 template <class K>
@@ -203,16 +222,15 @@ template <class T>
 void unsigned_rows(Table& t, const char* type) {
   ordered_rows<Plain<T>>(t, type);
   t.type(type, ' ');
-  t.row("setp.lo[.and|.or|.xor].$", build_setp, setp<Plain<T>, Compare::kLt>);
-  t.row("setp.ls[.and|.or|.xor].$", build_setp, setp<Plain<T>, Compare::kLe>);
-  t.row("setp.hi[.and|.or|.xor].$", build_setp, setp<Plain<T>, Compare::kGt>);
-  t.row("setp.hs[.and|.or|.xor].$", build_setp, setp<Plain<T>, Compare::kGe>);
+  t.row("setp.lo[.and|.or|.xor].$", kCompares, build_setp, setp<Plain<T>, Compare::kLt>);
+  t.row("setp.ls[.and|.or|.xor].$", kCompares, build_setp, setp<Plain<T>, Compare::kLe>);
+  t.row("setp.hi[.and|.or|.xor].$", kCompares, build_setp, setp<Plain<T>, Compare::kGt>);
+  t.row("setp.hs[.and|.or|.xor].$", kCompares, build_setp, setp<Plain<T>, Compare::kGe>);
 }
 
 // setp on pairs: p compares the low halves, q the high ones.
 template <class H, Compare C>
 const Inst* setp_pair(Warp& w, const Inst* i) {
-  w.fp->set(kNearest);
   const u16 *const a = in<u16>(w, i->a), *const b = in<u16>(w, i->b);
   const u32 low = mask_of([=](int l) { return holds<C>(H::load(a[2 * l]), H::load(b[2 * l])); });
   const u32 high = mask_of([=](int l) { return holds<C>(H::load(a[2 * l + 1]), H::load(b[2 * l + 1])); });
@@ -226,7 +244,7 @@ template <class H, Compare C>
 void pair_row(Table& t, const char* type) {
   t.type(type, ' ');
   const char* const name = kNames[static_cast<int>(C)];
-  t.row(Pattern("setp.", name, "[.and|.or|.xor].$").text, build_setp, setp_pair<H, C>);
+  t.row(Pattern("setp.", name, "[.and|.or|.xor].$").text, kCompares, build_setp, setp_pair<H, C>);
 }
 
 template <class H>
@@ -254,7 +272,8 @@ const Inst* select_sign(Warp& w, const Inst* i) {
   const T *const a = in<T>(w, i->a), *const b = in<T>(w, i->b);
   if constexpr (Float) {
     const float* const c = in<float>(w, i->c);
-    each(out<T>(w, i->d), [=](int l) { return c[l] >= 0.0f ? a[l] : b[l]; });
+    const float least = i->mode & kFtz ? -0x1.fffffcp-127f : 0.0f;  // of what counts as zero
+    each(out<T>(w, i->d), [=](int l) { return c[l] >= least ? a[l] : b[l]; });
   } else {
     const s32* const c = in<s32>(w, i->c);
     each(out<T>(w, i->d), [=](int l) { return c[l] >= 0 ? a[l] : b[l]; });
@@ -266,6 +285,7 @@ const Inst* select_sign(Warp& w, const Inst* i) {
 
 void register_compare(Table& t) {
   t.family("Comparison and selection", InstClass::kCompare);
+  t.effects(does::computes(Cost::kAlu));
   ordered_rows<Plain<s16>>(t, "s16");
   ordered_rows<Plain<s32>>(t, "s32");
   ordered_rows<Plain<s64>>(t, "s64");
@@ -284,11 +304,13 @@ void register_compare(Table& t) {
   float_rows<Bf16>(t, "bf16");
   pair_rows<F16>(t, "f16x2");
   pair_rows<Bf16>(t, "bf16x2");
+  t.effects(does::computes(Cost::kLogic, TaintRule::kSelect));
   t.alu("selp.{b16|u16|s16}", "hhhp", select<u16>);
   t.alu("selp.{b32|u32|s32}", "wwwp", select<u32>);
   t.alu("selp.f32", "wffp", select<u32>);
   t.alu("selp.{b64|u64|s64}", "lllp", select<u64>);
   t.alu("selp.f64", "lddp", select<u64>);
+  t.effects(does::computes(Cost::kAlu));
   t.alu("slct.{b32|u32|s32|f32}.s32", "wwww", select_sign<u32, false>);
   t.alu("slct.{b64|u64|s64|f64}.s32", "lllw", select_sign<u64, false>);
   t.alu("slct[.ftz].{b32|u32|s32|f32}.f32", "wwwf", select_sign<u32, true>);

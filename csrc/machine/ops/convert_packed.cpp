@@ -28,13 +28,11 @@ inline u16 narrow_nearest(float f) {
 
 template <bool Bf>
 const Inst* pair_nearest(Warp& w, const Inst* i) {
-  w.fp->set(kNearest);
   return halves_from_f32(w, i, [](float f) { return narrow_nearest<Bf>(f); });
 }
 
 template <bool Bf>
 const Inst* pair_general(Warp& w, const Inst* i) {
-  w.fp->set(kNearest);
   const unsigned mode = i->mode;
   const bool relu = i->imm & 1, finite = i->imm & 2;
   const SmallFormat& format = Bf ? kFormatBf16 : kFormatF16;
@@ -131,7 +129,6 @@ inline u32 fp8_nearest(float f) {
 
 template <bool E5m2>
 const Inst* fp8_from_f32(Warp& w, const Inst* i) {
-  w.fp->set(kNearest);
   const bool relu = i->imm & kRelu;
   const float *const a = in<float>(w, i->a), *const b = in<float>(w, i->b);
   each(out<u16>(w, i->d), [=](int l) {
@@ -249,10 +246,14 @@ void register_eight_bits(Table& t) {
 }  // namespace
 
 void register_packed_conversions(Table& t) {
-  t.row("cvt.rn.f16x2.f32", build_pair, pair_nearest<false>);
-  t.row("cvt.rn.bf16x2.f32", build_pair, pair_nearest<true>);
-  t.row("cvt.{rn|rz}[.relu][.satfinite].f16x2.f32", build_pair, pair_general<false>);
-  t.row("cvt.{rn|rz}[.relu][.satfinite].bf16x2.f32", build_pair, pair_general<true>);
+  t.row("cvt.rn.f16x2.f32", does::computes(Cost::kConvert, TaintRule::kConvert), build_pair,
+        pair_nearest<false>);
+  t.row("cvt.rn.bf16x2.f32", does::computes(Cost::kConvert, TaintRule::kConvert), build_pair,
+        pair_nearest<true>);
+  t.row("cvt.{rn|rz}[.relu][.satfinite].f16x2.f32", does::computes(Cost::kConvert, TaintRule::kConvert),
+        build_pair, pair_general<false>);
+  t.row("cvt.{rn|rz}[.relu][.satfinite].bf16x2.f32", does::computes(Cost::kConvert, TaintRule::kConvert),
+        build_pair, pair_general<true>);
   t.alu("cvt.rna.tf32.f32", "ww", unary<[](u32 a) { return tf32<kAway, false>(a); }, u32, u32>);
   t.alu("cvt.rn.tf32.f32", "ww", unary<[](u32 a) { return tf32<kEven, false>(a); }, u32, u32>);
   t.alu("cvt.rz.tf32.f32", "ww", unary<[](u32 a) { return tf32<kZero, false>(a); }, u32, u32>);

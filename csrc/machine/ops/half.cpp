@@ -1,6 +1,4 @@
-#include <cmath>
-
-#include "machine/ops/floating.hpp"
+#include "machine/ops/elementary.hpp"
 #include "machine/ops/register.hpp"
 
 // f16 and bf16, alone and in pairs. A pair register is 64 halves in a row, so pairs are just twice as many
@@ -62,7 +60,6 @@ enum Op { kAdd, kSub, kMul };
 
 template <class H, Op Operation, int Options, int Width>
 const Inst* arithmetic(Warp& w, const Inst* i) {
-  w.fp->set(kNearest);
   u16* const d = out<u16>(w, i->d);
   const u16 *const a = in<u16>(w, i->a), *const b = in<u16>(w, i->b);
   SGLAB_LANEWISE
@@ -75,7 +72,6 @@ const Inst* arithmetic(Warp& w, const Inst* i) {
 
 template <class H, int Options, int Width>
 const Inst* fused(Warp& w, const Inst* i) {
-  w.fp->set(kNearest);
   u16* const d = out<u16>(w, i->d);
   const u16 *const a = in<u16>(w, i->a), *const b = in<u16>(w, i->b), *const c = in<u16>(w, i->c);
   SGLAB_LANEWISE
@@ -87,7 +83,6 @@ const Inst* fused(Warp& w, const Inst* i) {
 
 template <class H, bool Max, int Options, int Width>
 const Inst* extremes(Warp& w, const Inst* i) {
-  w.fp->set(kNearest);
   u16* const d = out<u16>(w, i->d);
   const u16 *const a = in<u16>(w, i->a), *const b = in<u16>(w, i->b);
   SGLAB_LANEWISE
@@ -119,7 +114,6 @@ const Inst* sign_bits(Warp& w, const Inst* i) {
 
 template <class H, int Options, int Width, auto F>
 const Inst* approximate(Warp& w, const Inst* i) {
-  w.fp->set(kNearest);
   u16* const d = out<u16>(w, i->d);
   const u16* const a = in<u16>(w, i->a);
   SGLAB_LANEWISE
@@ -127,9 +121,7 @@ const Inst* approximate(Warp& w, const Inst* i) {
   return i + 1;
 }
 
-inline float hyperbolic(float f) {
-  return static_cast<float>(std::tanh(static_cast<double>(f)));
-}
+constexpr Effects kSpecial = does::computes(Cost::kSpecial);
 
 template <class H, int Width>
 void common_rows(Table& t) {
@@ -148,7 +140,7 @@ void common_rows(Table& t) {
   t.alu("max.NaN.xorsign.abs.$", "nnn", extremes<H, true, kPropagate | kXorsign, Width>);
   t.alu("abs.$", "nn", sign_bits<H, 0, Width, 0x7fff, 0>);
   t.alu("neg.$", "nn", sign_bits<H, 0, Width, 0xffff, 0x8000>);
-  t.alu("tanh.approx.$", "nn", approximate<H, 0, Width, [](float a) { return hyperbolic(a); }>);
+  t.alu("tanh.approx.$", "nn", kSpecial, approximate<H, 0, Width, [](float a) { return hyperbolic(a); }>);
 }
 
 template <int Width>
@@ -167,23 +159,24 @@ void f16_rows(Table& t) {
   t.alu("max.ftz.$", "nnn", extremes<F16, true, kFlush, Width>);
   t.alu("abs.ftz.$", "nn", sign_bits<F16, kFlush, Width, 0x7fff, 0>);
   t.alu("neg.ftz.$", "nn", sign_bits<F16, kFlush, Width, 0xffff, 0x8000>);
-  t.alu("ex2.approx.$", "nn", approximate<F16, 0, Width, [](float a) { return exp2_f32(a); }>);
+  t.alu("ex2.approx.$", "nn", kSpecial, approximate<F16, 0, Width, [](float a) { return exp2_f32(a); }>);
 }
 
 }  // namespace
 
 void register_half(Table& t) {
   t.family("f16 and bf16 arithmetic", InstClass::kHalf);
+  t.effects(does::computes(Cost::kHalf));
   t.type("f16", 'h');
   f16_rows<1>(t);
   t.type("f16x2", 'w');
   f16_rows<2>(t);
   t.type("bf16", 'h');
   common_rows<Bf16, 1>(t);
-  t.alu("ex2.approx.ftz.$", "nn", approximate<Bf16, 0, 1, [](float a) { return exp2_f32(a); }>);
+  t.alu("ex2.approx.ftz.$", "nn", kSpecial, approximate<Bf16, 0, 1, [](float a) { return exp2_f32(a); }>);
   t.type("bf16x2", 'w');
   common_rows<Bf16, 2>(t);
-  t.alu("ex2.approx.ftz.$", "nn", approximate<Bf16, 0, 2, [](float a) { return exp2_f32(a); }>);
+  t.alu("ex2.approx.ftz.$", "nn", kSpecial, approximate<Bf16, 0, 2, [](float a) { return exp2_f32(a); }>);
 }
 
 }  // namespace sglab::emu::SGLAB_ISA

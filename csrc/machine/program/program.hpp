@@ -4,8 +4,11 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "isa/effects.hpp"
+#include "isa/extra.hpp"
 #include "isa/inst.hpp"
 #include "machine/program/image.hpp"
 
@@ -77,6 +80,7 @@ struct Program {
   std::string name;
   std::vector<Inst> code;
   std::vector<Place> places;         // by instruction
+  std::vector<Effects> effects;      // by instruction
   std::vector<std::uint32_t> order;  // by instruction: the lower, the sooner diverged lanes should run it
   std::deque<Extra> extras;
   AlignedBytes constants;
@@ -97,6 +101,9 @@ struct Program {
 
 // Never throws for unknown instructions: they are listed in Program::unsupported.
 std::unique_ptr<Program> decode_kernel(std::shared_ptr<const Image> image, std::uint32_t function);
+
+// The mnemonic with its modifiers; empty for instructions the decoder added.
+std::string_view opcode_of(const Program& program, std::uint32_t pc);
 
 // "file.cu:12" or empty.
 std::string source_of(const Module& module, std::uint32_t location);

@@ -61,12 +61,7 @@ const Inst* Stepper::execute(Warp& w, const Inst* inst) const {
 void Stepper::follow_writers() {
   launch_->follows_writers = true;
   for (Cluster* const cluster : clusters()) cluster->follow_writes();
-  stores_ = access_forms(program());
-  for (std::uint32_t pc = 0; pc < stores_.size(); ++pc) {
-    const std::string_view opcode = opcode_of(program(), pc);
-    if (opcode.starts_with("stmatrix")) stores_[pc] = {Space::kShared, 16, false, true};
-    if (opcode.starts_with("tcgen05.alloc")) stores_[pc] = {Space::kShared, 4, false, true};
-  }
+  stores_ = store_forms(program());
 }
 
 // Shared memory that an instruction is about to write.
@@ -96,7 +91,7 @@ void Stepper::next_cluster() {
       }
       running_.push_front(idle_.back());
       idle_.pop_back();
-      running_.front()->start(*launch_, next_++, fp_, tally_);
+      running_.front()->start(*launch_, next_++, tally_);
       round_.rest.over();
     }
     round_.turns = running_.size();

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "isa/effects.hpp"
 #include "machine/engine/cluster.hpp"
 #include "machine/engine/launch.hpp"
 #include "machine/front/types.hpp"
@@ -35,8 +36,6 @@
 // changed, all is told again from `launched` on.
 namespace sglab::emu {
 
-enum class Order : std::uint8_t { kWeak, kVolatile, kRelaxed, kAcquire, kRelease, kAcqRel, kSc };
-enum class Scope : std::uint8_t { kCta, kCluster, kGpu, kSys };
 enum class Proxy : std::uint8_t { kGeneric, kAsync };
 
 struct Actor {
@@ -46,6 +45,10 @@ struct Actor {
   std::uint64_t position;       // instructions of the launch before it; of an operation, before its issue
   std::uint64_t operation = 0;  // number of an asynchronous operation in its cluster, from 1 on
 };
+
+inline std::uint32_t pc_of(const Actor& actor) {
+  return static_cast<std::uint32_t>(actor.inst - actor.warp->code);
+}
 
 // Loads, stores, atomics, reductions, ldmatrix, stmatrix and the like; always in the generic proxy. Global:
 // host addresses. Shared: rank << 24 | offset. Local: offsets in each lane's own memory.
@@ -60,19 +63,7 @@ struct Access {
 };
 
 struct Fence {
-  enum class Kind : std::uint8_t {
-    kThread,          // fence.{sc,acq_rel,acquire,release}.scope, membar
-    kProxyAsync,      // fence.proxy.async; `space`: kGlobal, kShared, or kGeneric for all
-    kProxyTensormap,  // fence.proxy.tensormap, tensormap.cp_fenceproxy
-    kProxyAlias,
-    kMbarrierInit,  // fence.mbarrier_init.release.cluster
-    kTcgenBefore,   // tcgen05.fence::before_thread_sync
-    kTcgenAfter,
-    kTcgenWaitLoad,  // tcgen05.wait::ld
-    kTcgenWaitStore,
-    kWgmma,           // wgmma.fence
-    kGridDependency,  // griddepcontrol.wait
-  };
+  using Kind = FenceKind;
   Kind kind;
   Order order = Order::kAcqRel;
   Scope scope = Scope::kCta;
@@ -141,9 +132,6 @@ struct AsyncOp {
   std::uint32_t signalled = 0;  // CTAs signalled at that offset, by rank; 0: the one addressed
   bool grouped = false;         // completes in the issuing lane's bulk group
 };
-
-enum class GroupKind : std::uint8_t { kBulk, kCpAsync, kWgmma };
-constexpr std::uint32_t kWaitAll = 0xffffffffu;
 
 // tcgen05 instructions that act at once. kStore's cells are written by the warp's next wait::st at the
 // latest.

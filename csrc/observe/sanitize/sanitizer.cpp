@@ -17,7 +17,26 @@
 namespace sglab::emu {
 namespace {
 
-using Kind = Meaning::Kind;
+// Whether observers learn of an instruction from itself. What an operation does, the engine says.
+bool is_told(Act act) {
+  switch (act) {
+    case Act::kNothing:
+    case Act::kBranch:
+    case Act::kBranchTable:
+    case Act::kCall:
+    case Act::kTrap:
+    case Act::kParameter:
+    case Act::kMbarrier:
+    case Act::kIssue:
+      return false;
+    default:
+      return true;
+  }
+}
+
+bool is_named_barrier(Act act) {
+  return act == Act::kNamedArrive || act == Act::kNamedWait;
+}
 
 }  // namespace
 
@@ -55,10 +74,7 @@ Sanitizer::~Sanitizer() = default;
 
 void Sanitizer::launched(const Launch& launch) {
   launch_ = &launch;
-  if (program_ != launch.program) {
-    program_ = launch.program;
-    meanings_ = meanings(*program_);
-  }
+  program_ = launch.program;
   findings_.clear();
   clusters_.clear();
   held_index_ = ~std::uint64_t{0};
@@ -83,24 +99,26 @@ bool Sanitizer::follows_registers(const Warp& w, std::uint32_t pc) {
 
 const Inst* Sanitizer::execute(Warp& w, const Inst* inst) {
   const auto pc = static_cast<std::uint32_t>(inst - w.code);
-  const Meaning& meaning = meanings_[pc];
-  if (meaning.kind == Kind::kPlain && !follows_registers(w, pc)) {
+  const Effects& effects = program_->effects[pc];
+  const bool counts =
+      program_->places[pc].line != 0;  // it stands in the PTX text: the launch's position moves
+  if (!is_told(effects.act) && !follows_registers(w, pc)) {
     const Inst* const next = inst->fn[w.partial](w, inst);
-    if (!w.retry && meaning.counts) findings_.now = ++position_;
+    if (!w.retry && counts) findings_.now = ++position_;
     return next;
   }
   const std::uint32_t group = w.group_mask;
   std::uint32_t lanes = active_lanes(w, inst);
-  look(w, inst, meaning, lanes);
+  look(w, inst, effects, lanes);
   const Inst* const next = inst->fn[w.partial](w, inst);
   // Lanes that waited there for a .sync instruction have joined.
   if (next == inst + 1 && inst->guard == kNoGuard) lanes = w.group_mask;
   const Actor actor{&w, inst, lanes, position_};
-  if (!w.retry || (meaning.kind == Kind::kNamedBarrier && before_.arriving && w.current().arrived))
-    if (lanes != 0) tell(actor, meaning);
+  if (!w.retry || (is_named_barrier(effects.act) && before_.arriving && w.current().arrived))
+    if (lanes != 0) tell(actor, effects);
   if (memory_ != nullptr && !w.retry && memory_->follows(w, pc)) memory_->flow(actor, group);
   if (wgmma_ != nullptr && !w.retry && lanes != 0 && wgmma_->follows(pc)) wgmma_->executed(actor);
-  if (!w.retry && meaning.counts) findings_.now = ++position_;
+  if (!w.retry && counts) findings_.now = ++position_;
   return next;
 }
 
@@ -134,10 +152,8 @@ void Sanitizer::mbarrier(const Cluster& cluster, const Issuer& issuer, std::uint
   if (status == MbarrierStatus::kInitOfLiveObject) phase = 0;
   MbarrierEvent event{use, address, phase, status, Order::kRelease, Scope::kCta};
   if (issuer.operation == 0) {
-    const std::string_view opcode =
-        opcode_of(*program_, static_cast<std::uint32_t>(issuer.inst - actor.warp->code));
-    event.order = order_of(opcode, Order::kRelease);
-    event.scope = scope_of(opcode, Scope::kCta);
+    const Effects& effects = program_->effects[static_cast<std::size_t>(issuer.inst - actor.warp->code)];
+    if (effects.act == Act::kMbarrier) event.order = effects.order, event.scope = effects.scope;
   }
   if (status == MbarrierStatus::kPhaseComplete) ++phase;
   all([&](Observer& o) { o.mbarrier(actor, event); });

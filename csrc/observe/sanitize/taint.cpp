@@ -15,10 +15,6 @@ std::uint32_t key_of(const Mention& m) {
   return m.place | (m.predicate ? kPredicateKey : 0);
 }
 
-std::uint32_t pc_of(const Actor& actor) {
-  return static_cast<std::uint32_t>(actor.inst - actor.warp->code);
-}
-
 }  // namespace
 
 void Taint::launched(const Program& program) {
@@ -27,9 +23,16 @@ void Taint::launched(const Program& program) {
   origins_.clear();
   if (program_ == &program) return;
   program_ = &program;
-  treatments_.clear();
+  first_.clear();
   register_bytes_.clear();
   find_unset();
+}
+
+// Only needed once something is tainted.
+void Taint::prepare() {
+  first_.assign(program_->code.size() + 1, 0);
+  for (const Mention& m : program_->mentions) ++first_[m.inst + 1];
+  for (std::size_t pc = 0; pc < program_->code.size(); ++pc) first_[pc + 1] += first_[pc];
 }
 
 void Taint::find_unset() {
