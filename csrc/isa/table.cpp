@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "machine/front/types.hpp"
-#include "machine/program/builder.hpp"
 
 namespace sglab::emu {
 namespace {
@@ -57,7 +56,7 @@ void Table::alu(const char* pattern, const char* signature, Handler handler, std
   std::string letters(signature);
   std::replace(letters.begin(), letters.end(), 'n', narrow_);
   std::replace(letters.begin(), letters.end(), 'N', wide_);
-  add({pattern, family_, kind_, &Builder::build_alu, std::move(letters), handler, argument});
+  add({pattern, family_, kind_, nullptr, std::move(letters), handler, argument});
 }
 
 void Table::row(const char* pattern, Build build, Handler handler, std::int64_t argument) {

@@ -4,7 +4,6 @@
 #include "machine/engine/launch.hpp"
 #include "machine/ops/operands.hpp"
 #include "machine/ops/tensor_families.hpp"
-#include "observe/sanitize/observer.hpp"
 
 namespace sglab::emu {
 namespace {

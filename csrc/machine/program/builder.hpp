@@ -35,7 +35,8 @@ class Builder {
   const Statement& statement;
   Inst inst{};
 
-  static void build_alu(Builder& builder);  // the build function behind Table::alu
+  // Fills `inst` as the row says.
+  void build();
   // For build functions of lane-local instructions whose destination width varies: chooses Inst::fn for a
   // body that may write all lanes of the register that Inst::d names.
   void lanewise(char letter, Handler body);

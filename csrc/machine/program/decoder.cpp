@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "isa/aperture.hpp"
 #include "machine/front/error.hpp"
-#include "machine/memory/aperture.hpp"
 
 namespace sglab::emu {
 namespace {
@@ -15,6 +15,11 @@ constexpr std::uint32_t kUnplaced = 0xffffffffu;
 
 AlignedBytes::AlignedBytes(std::size_t bytes) : memory_(new std::uint8_t[bytes + 64]), bytes_(bytes) {
   data_ = memory_.get() + (64 - reinterpret_cast<std::uintptr_t>(memory_.get()) % 64) % 64;
+}
+
+std::string_view opcode_of(const Program& program, std::uint32_t pc) {
+  const std::uint32_t opcode = program.places[pc].opcode;
+  return opcode == kNoIndex ? std::string_view{} : program.image->module().opcodes[opcode];
 }
 
 std::string source_of(const Module& module, std::uint32_t location) {
@@ -183,7 +188,7 @@ void Decoder::function(std::uint32_t id) {
     const Form form = instruction_table().match("ret");
     const Statement ret{kNoIndex, 0, 0, false, kNoIndex, last, kNoIndex};
     Builder builder(*this, function, ret, form);
-    form.row->build(builder);
+    builder.build();
     emit(builder);
   }
   const auto end = static_cast<std::uint32_t>(program_.code.size());
@@ -236,7 +241,7 @@ void Decoder::statement(const Function& function, const Statement& statement) {
   Builder builder(*this, function, statement, matched);
   try {
     flows_.resize(code, Flow::kNext);
-    matched.row->build(builder);
+    builder.build();
     emit(builder);
   } catch (const PtxError& error) {
     sites_.resize(sites);

@@ -98,6 +98,9 @@ struct Program {
 // Never throws for unknown instructions: they are listed in Program::unsupported.
 std::unique_ptr<Program> decode_kernel(std::shared_ptr<const Image> image, std::uint32_t function);
 
+// The mnemonic with its modifiers; empty for instructions the decoder added.
+std::string_view opcode_of(const Program& program, std::uint32_t pc);
+
 // "file.cu:12" or empty.
 std::string source_of(const Module& module, std::uint32_t location);
 

@@ -4,8 +4,8 @@
 #include <bit>
 #include <optional>
 
+#include "isa/aperture.hpp"
 #include "machine/memory/access.hpp"
-#include "machine/memory/aperture.hpp"
 
 namespace sglab::emu {
 namespace {
@@ -48,11 +48,6 @@ AccessForm form_of(std::string_view opcode, InstClass kind) {
 }
 
 }  // namespace
-
-std::string_view opcode_of(const Program& program, std::uint32_t pc) {
-  const std::uint32_t opcode = program.places[pc].opcode;
-  return opcode == kNoIndex ? std::string_view{} : program.image->module().opcodes[opcode];
-}
 
 AccessForm access_form(const Program& program, std::uint32_t pc) {
   const std::string_view opcode = opcode_of(program, pc);

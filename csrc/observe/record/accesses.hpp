@@ -36,7 +36,4 @@ LaneAccess lane_access(const Warp& warp, const Inst* inst, const AccessForm& for
 // theirs.
 LaneAccess shared_access(const Warp& warp, const Inst* inst, AccessForm& form);
 
-// The mnemonic with its modifiers; empty for instructions the decoder added.
-std::string_view opcode_of(const Program& program, std::uint32_t pc);
-
 }  // namespace sglab::emu

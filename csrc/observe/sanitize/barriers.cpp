@@ -4,9 +4,9 @@
 #include <cstring>
 #include <utility>
 
+#include "isa/aperture.hpp"
 #include "machine/async/operations.hpp"
 #include "machine/engine/fault.hpp"
-#include "machine/memory/aperture.hpp"
 #include "machine/ops/operands.hpp"
 
 namespace sglab::emu {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "machine/program/program.hpp"
-#include "observe/sanitize/observer.hpp"
+#include "observe/sanitize/detector.hpp"
 
 namespace sglab::emu {
 

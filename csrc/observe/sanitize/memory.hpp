@@ -4,9 +4,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "machine/memory/aperture.hpp"
+#include "isa/aperture.hpp"
 #include "machine/tensor/tmem_transfer.hpp"
-#include "observe/sanitize/observer.hpp"
+#include "observe/sanitize/detector.hpp"
 #include "observe/sanitize/shadow.hpp"
 #include "observe/sanitize/taint.hpp"
 
@@ -39,7 +39,7 @@ inline LdStForm form_of(const Inst* i) {
 // data (Taint), and a finding is made where it decides something: a branch, an address, a store to global
 // memory, a barrier, an asynchronous operation. Bytes that an asynchronous operation itself reads are
 // judged at once.
-class MemorySanitizer final : public Observer {
+class MemorySanitizer final : public Detector {
  public:
   MemorySanitizer(Findings& findings, std::shared_ptr<MarkedMemory> marked);
 

@@ -1,14 +1,15 @@
 #include <cstring>
 #include <utility>
 
+#include "isa/aperture.hpp"
 #include "machine/memory/access.hpp"
-#include "machine/memory/aperture.hpp"
 #include "machine/ops/operands.hpp"
 #include "machine/tensor/tmem_transfer.hpp"
 #include "observe/record/accesses.hpp"
 #include "observe/sanitize/sanitizer.hpp"
 
-// What an instruction does, for observers: its operands are read before it is executed, told behind it.
+// What an instruction does, for detectors: its operands are read before it is executed, its events come
+// after.
 namespace sglab::emu {
 namespace {
 
@@ -130,7 +131,7 @@ void Sanitizer::tell(const Actor& actor, const Meaning& m) {
       break;
     case Kind::kFence: {
       const Fence fence{m.fence, m.order, m.scope, m.space, m.reads ? before_.address : nullptr};
-      all([&](Observer& o) { o.fenced(actor, fence); });
+      all([&](Detector& d) { d.fenced(actor, fence); });
       break;
     }
     case Kind::kNamedBarrier:
@@ -138,20 +139,20 @@ void Sanitizer::tell(const Actor& actor, const Meaning& m) {
     case Kind::kClusterWait: {
       const BarrierUse use{before_.number, before_.threads, before_.phase,
                            m.kind == Kind::kClusterArrive ? m.order : Order::kAcqRel};
-      if (before_.arriving) all([&](Observer& o) { o.arrived(actor, use); });
+      if (before_.arriving) all([&](Detector& d) { d.arrived(actor, use); });
       if ((m.waits || m.kind == Kind::kClusterWait) && !w.retry)
-        all([&](Observer& o) { o.passed(actor, use); });
+        all([&](Detector& d) { d.passed(actor, use); });
       break;
     }
     case Kind::kMbarrierWait:
       tell_mbarrier_wait(actor, m);
       break;
     case Kind::kCommitGroup:
-      all([&](Observer& o) { o.committed(actor, m.group); });
+      all([&](Detector& d) { d.committed(actor, m.group); });
       break;
     case Kind::kWaitGroup: {
       const auto pending = static_cast<std::uint32_t>(actor.inst->imm);
-      all([&](Observer& o) { o.waited(actor, m.group, pending, m.waits); });
+      all([&](Detector& d) { d.waited(actor, m.group, pending, m.waits); });
       break;
     }
     case Kind::kAlloc:
@@ -169,12 +170,12 @@ void Sanitizer::tell(const Actor& actor, const Meaning& m) {
       tell_map_use(actor);
       break;
     case Kind::kWarpSync:
-      all([&](Observer& o) { o.warp_synced(actor, m.waits); });
+      all([&](Detector& d) { d.warp_synced(actor, m.waits); });
       break;
     case Kind::kExit: {
       Actor gone = actor;
       gone.lanes = before_.live & ~w.live;
-      if (gone.lanes != 0) all([&](Observer& o) { o.exited(gone); });
+      if (gone.lanes != 0) all([&](Detector& d) { d.exited(gone); });
       break;
     }
   }
@@ -185,7 +186,7 @@ void Sanitizer::tell_one_access(const Actor& actor, Space space, const std::uint
   if (lanes == 0) return;
   const Meaning& m = meanings_[static_cast<std::size_t>(actor.inst - actor.warp->code)];
   const Access access{space, reads, writes, m.atomic, m.order, m.scope, lanes, bytes, address};
-  all([&](Observer& o) { o.accessed(actor, access); });
+  all([&](Detector& d) { d.accessed(actor, access); });
 }
 
 void Sanitizer::tell_access(const Actor& actor, const Meaning& m) {
@@ -225,7 +226,7 @@ void Sanitizer::tell_maps(const Actor& actor, const Meaning& m) {
   tell_one_access(actor, space, before_.address, lanes, kMapBytes, m.kind == Kind::kReplaceMap, true);
   if (m.kind != Kind::kCopyMap) return;
   const Fence fence{Fence::Kind::kProxyTensormap, Order::kRelease, Scope::kGpu, Space::kGlobal};
-  all([&](Observer& o) { o.fenced(actor, fence); });
+  all([&](Detector& d) { d.fenced(actor, fence); });
 }
 
 void Sanitizer::tell_map_use(const Actor& actor) {
@@ -234,7 +235,7 @@ void Sanitizer::tell_map_use(const Actor& actor) {
     const int lane = first_lane(rest);
     if (space_of_address(before_.address[lane]) == Space::kGlobal) access.lanes |= 1u << lane;
   }
-  if (access.lanes != 0) all([&](Observer& o) { o.map_used(actor, access); });
+  if (access.lanes != 0) all([&](Detector& d) { d.map_used(actor, access); });
 }
 
 void Sanitizer::tell_mbarrier_wait(const Actor& actor, const Meaning& m) {
@@ -253,7 +254,7 @@ void Sanitizer::tell_mbarrier_wait(const Actor& actor, const Meaning& m) {
     const auto known = phases.find(address);
     const std::int64_t phase = known == phases.end() ? -1 : static_cast<std::int64_t>(known->second) - 1;
     const MbarrierWait wait{address, phase, m.order, m.scope};
-    all([&](Observer& o) { o.mbarrier_passed(some, wait); });
+    all([&](Detector& d) { d.mbarrier_passed(some, wait); });
   }
 }
 
@@ -277,7 +278,7 @@ void Sanitizer::tell_tmem(const Actor& actor, const Meaning& m) {
     use.range.column = TmemAddress::decode(value).column;
     tell_one_access(actor, Space::kShared, before_.address, first, 4, false, true);
   }
-  all([&](Observer& o) { o.tensor_memory(actor, use); });
+  all([&](Detector& d) { d.tensor_memory(actor, use); });
 }
 
 }  // namespace sglab::emu
