@@ -25,7 +25,8 @@ import torch
 from calibration.cases import CASES
 from calibration.compare import compare, families, figure_tables, table
 
-from sglab.gpu import CudaDevice, EmulatedDevice
+from sglab.emulator import EmulatedDevice
+from sglab.gpu import CudaDevice
 
 HERE = Path(__file__).parent
 MEASURED = HERE / "calibration" / "measured" / "h100.json"

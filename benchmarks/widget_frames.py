@@ -23,8 +23,8 @@ from typing import Any
 import torch
 from playwright.sync_api import Page, sync_playwright
 
-from sglab.gpu import EmulatedDevice
-from sglab.gpu.session import Session
+from sglab.emulator import EmulatedDevice
+from sglab.emulator.session import Session
 from sglab.kernels.mla_sm100 import MlaSm100
 from sglab.kernels.mla_sm100.contract import check
 from sglab.widgets import Barriers, KernelDebugger, SharedMemory, TensorMemory, WarpRoles, Widget

@@ -20,10 +20,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
 
-TESTS = Path(__file__).parents[1] / "tests"
-sys.path.insert(0, str(TESTS / "browser"))
-
-from jupyterlab_host import LabNotebook, LabServer  # noqa: E402
+from tests.support.browser.jupyterlab_host import LabNotebook, LabServer
 
 LIMIT_MS = 50
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")

@@ -5,10 +5,24 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_LAZY = {"attend": "sglab.attention", "decode_batch": "sglab.engine", "extend_batch": "sglab.engine"}
+_LAZY = dict.fromkeys(("attend", "decode_batch", "extend_batch", "trace"), "sglab.workbench")
 """Name -> module that is imported when the name is first used: `import sglab` stays fast and needs no torch."""
 
-_PACKAGES = {"attention", "engine", "gpu", "kernels", "labs", "planning", "trace", "widgets"}
+_PACKAGES = {
+    "attention",
+    "compilers",
+    "cudart",
+    "emulator",
+    "engine",
+    "events",
+    "gpu",
+    "kernels",
+    "labs",
+    "planning",
+    "triton",
+    "widgets",
+    "workbench",
+}
 
 
 def __getattr__(name: str) -> Any:

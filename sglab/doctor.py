@@ -75,7 +75,7 @@ def torch_on_gpu() -> Finding:
 
 def nvcc() -> Finding:
     """The compiler that sglab would take."""
-    from sglab.gpu.compilers.nvcc import find_nvcc, nvcc_version
+    from sglab.compilers.nvcc import find_nvcc, nvcc_version
     from sglab.gpu.errors import CompileError, MissingDependencyError
 
     name = "CUDA compiler (nvcc)"

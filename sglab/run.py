@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from sglab.engine.batch import Batch
     from sglab.planning import Plan
+    from sglab.workbench.batch import Batch
 
 PLANNER_OF_BACKEND = {"cutlass_mla": "sglang_cutlass_mla", "flashmla": "flash_mla", "triton": "sglang_triton"}
 """The planner that a backend's decode really follows; other backends here do not split."""
@@ -21,7 +21,7 @@ B200_SMS, H100_SMS = 148, 132
 def decode(options: argparse.Namespace) -> None:
     """Print shapes, plan and error of one decode step; write the report if asked to."""
     from sglab import attend, decode_batch
-    from sglab.attention import reference
+    from sglab.workbench import reference
 
     if options.sm_count is None:
         options.sm_count = H100_SMS if options.backend == "flashmla" else B200_SMS

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parent.parent / "sglab"
+TESTS = Path(__file__).parent
+PACKAGE = TESTS.parent / "sglab"
 TABLE = PACKAGE.parent / "docs" / "architecture.md"
 
 
@@ -58,6 +59,21 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     files = {_module(file): file for file in PACKAGE.rglob("*.py")}
     graph = {name: {_owner(one, files) for one in imports(file)} - {name} for name, file in files.items()}
     TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
+
+
+def test_no_test_module_is_imported() -> None:
+    """What two of them need belongs in tests/support."""
+    files = list(TESTS.rglob("*.py"))
+    tests = {file.stem for file in files if file.stem.startswith("test_") or file.stem == "conftest"}
+    for file in files:
+        for node in ast.walk(ast.parse(file.read_text())):
+            names = set()
+            if isinstance(node, ast.Import):
+                names = {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                names = {f"{node.module or ''}.{alias.name}" for alias in node.names}
+            wrong = {name for name in names if tests & set(name.split("."))}
+            assert not wrong, f"{file.relative_to(TESTS)} imports {sorted(wrong)}"
 
 
 def _module(file: Path) -> str:

@@ -12,7 +12,7 @@ import * as esbuild from "esbuild";
 const here = fileURLToPath(new URL(".", import.meta.url));
 const root = join(here, "..");
 const out = join(root, "sglab", "widgets", "static");
-const PROBE = "tests/browser/static/probe";
+const PROBE = "tests/support/browser/static/probe";
 const LIMIT = 150 * 1024; // gzipped bytes of one bundle
 
 const names = readdirSync(join(here, "src"), { withFileTypes: true })

@@ -14,11 +14,11 @@ from typing import Any
 import torch
 from flash_attention import flash_attention
 
-from sglab.gpu.compilers.nvcc import compile_cuda
-from sglab.gpu.compilers.triton_aot import compile_triton
-from sglab.gpu.triton.specialize import Specializer
+from sglab.compilers.nvcc import compile_cuda
+from sglab.compilers.triton_aot import compile_triton
 from sglab.kernels.decode_attention.stage1_grouped import decode_grouped_stage1_kernel
 from sglab.kernels.decode_attention.stage2 import decode_stage2_kernel
+from sglab.triton.specialize import Specializer
 
 HERE = Path(__file__).parent
 SHIPPED = HERE / "ptx"

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from calibration.cases import Case
 
-from sglab.gpu import EmulatedDevice
-from sglab.gpu.events import GLOBAL, WRITE, EventLog
-from sglab.gpu.timing import Figure, Figures, figures_of
+from sglab.emulator import EmulatedDevice
+from sglab.events.log import GLOBAL, WRITE, EventLog
+from sglab.events.timing import Figure, Figures, figures_of
 
 ARCH = "sm_90"
 

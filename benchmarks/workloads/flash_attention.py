@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import triton.language as tl
 
-from sglab.gpu.triton import triton_kernel
+from sglab.triton import triton_kernel
 
 BLOCK_M, BLOCK_N = 128, 64
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 
 from sglab import gpu
-from sglab.gpu import Launch, Session
-from sglab.gpu.events import EventLog
+from sglab.emulator import Session
+from sglab.events.log import EventLog
+from sglab.gpu import Launch
 from sglab.kernels import ptx
 from sglab.kernels.mla_sm100 import MlaSm100
 from sglab.kernels.mla_sm100.contract import check

@@ -276,7 +276,7 @@ void sglab::bindings::register_emulator(nb::module_& module) {
       .def_ro("output", &LaunchReport::output, "What the kernel printed.")
       .def_prop_ro(
           "tally", [](const LaunchReport& r) { return bindings::tally_rows(r.tally.get()); },
-          "Of a launch with sanitizers; see sglab.gpu.cast.")
+          "Of a launch with sanitizers; see sglab.events.cast.")
       .def_ro("seconds", &LaunchReport::seconds);
 
   bindings::register_sanitizer(module);

@@ -86,7 +86,7 @@ nb::object sglab::bindings::tally_rows(const emu::Tally* tally) {
 
 void sglab::bindings::register_sanitizer(nb::module_& module) {
   using sglab::emu::Sanitizer;
-  nb::class_<Sanitizer>(module, "Sanitizer", "Watches one launch at a time; see sglab.gpu.sanitizers.")
+  nb::class_<Sanitizer>(module, "Sanitizer", "Watches one launch at a time; see sglab.emulator.sanitizers.")
       .def("findings", emu::findings);
   nb::class_<emu::MarkedMemory>(module, "MarkedMemory", "Global memory that counts as not initialised.")
       .def(nb::init<>())

@@ -10,7 +10,7 @@ namespace sglab::bindings {
 
 // (words per slot; by slot, a bit per instruction: executed, and yet to come; barriers: (kind, CTA rank,
 // number or address, slots that arrive, slots that wait, purpose, pcs of waits)); None: not known. See
-// sglab.gpu.cast.
+// sglab.events.cast.
 nanobind::object tally_rows(const emu::Tally* tally);
 
 // Sanitizer: what watches a launch, and what it found.

@@ -402,7 +402,7 @@ void sglab::bindings::register_session(nb::module_& module) {
   using sglab::emu::PySession;
   using sglab::emu::Session;
   nb::class_<PySession>(module, "Session",
-                        "A launch that goes forwards and backwards; see sglab.gpu.session.")
+                        "A launch that goes forwards and backwards; see sglab.emulator.session.")
       .def("step", &PySession::step, "count"_a)
       .def("step_warp", &PySession::step_warp, "cta"_a, "warp"_a, "count"_a, "most"_a = Session::kNoLimit)
       .def("run", &PySession::run, "most"_a = Session::kNoLimit)

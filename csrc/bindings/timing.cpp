@@ -198,5 +198,5 @@ nb::dict time_launch(const nb::dict& tables, const nb::dict& costs, const nb::di
 
 void sglab::bindings::register_timing(nb::module_& module) {
   module.def("time_launch", emu::timing::time_launch, "tables"_a, "costs"_a, "mentions"_a, "launch"_a,
-             "figures"_a, "Replays an event log on a model of a GPU; see sglab.gpu.timing.");
+             "figures"_a, "Replays an event log on a model of a GPU; see sglab.events.timing.");
 }

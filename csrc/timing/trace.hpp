@@ -86,7 +86,7 @@ struct Mention {
   bool definition;
 };
 
-// The columns of an event log, as sglab.gpu.event_columns describes them, and the launch around them.
+// The columns of an event log, as sglab.events.columns describes them, and the launch around them.
 struct Trace {
   struct {
     std::span<const std::uint32_t> cta, warp, first, length, times, shown;

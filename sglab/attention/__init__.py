@@ -1,11 +1,10 @@
-"""Attention backends under SGLang's names: the interface, the registry, the selection, and `attend`.
+"""Attention backends under SGLang's names: the interface, the registry and the selection.
 
 Importing this package registers the backends that run here.
 """
 
 from sglab.attention import cutlass_mla_backend, flashmla_backend, flex_attention, torch_native, triton_backend
 from sglab.attention.base import AttentionBackend
-from sglab.attention.float64 import Reference, max_error, reference
 from sglab.attention.info import AttendInfo, Run
 from sglab.attention.registry import (
     ATTENTION_BACKENDS,
@@ -14,7 +13,6 @@ from sglab.attention.registry import (
     create_attention_backend,
     register_attention_backend,
 )
-from sglab.attention.run import attend
 from sglab.attention.selection import HARDWARE, Hardware, Model, Selection, Settings, select_attention_backend
 
 __all__ = [
@@ -25,18 +23,14 @@ __all__ = [
     "AttentionBackend",
     "Hardware",
     "Model",
-    "Reference",
     "Run",
     "Selection",
     "Settings",
     "UnknownBackendError",
-    "attend",
     "create_attention_backend",
     "cutlass_mla_backend",
     "flashmla_backend",
     "flex_attention",
-    "max_error",
-    "reference",
     "register_attention_backend",
     "select_attention_backend",
     "torch_native",

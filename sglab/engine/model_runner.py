@@ -10,9 +10,9 @@ from typing import Literal
 
 import torch
 
-from sglab.engine.allocator import BaseTokenToKVPoolAllocator
-from sglab.engine.kv_pool import KVCache
-from sglab.engine.req_to_token_pool import ReqToTokenPool
+from sglab.engine.cache.allocator import BaseTokenToKVPoolAllocator
+from sglab.engine.cache.kv_pool import KVCache
+from sglab.engine.cache.req_to_token_pool import ReqToTokenPool
 
 Kind = Literal["mla", "mha"]
 

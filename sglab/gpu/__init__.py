@@ -1,26 +1,40 @@
-"""GPUs, real and emulated: devices, PTX modules, tensor maps, and the compilers that produce PTX.
+"""GPUs, real and emulated: what a launch is, the CUDA driver's devices, PTX modules and tensor maps.
 
     device = gpu.EmulatedDevice("sm_100a")          # or gpu.CudaDevice(0)
     kernel = gpu.load("my_kernel.ptx")["my_entry"]
     kernel.launch(device, grid=(2, 8), block=256, cluster=(2, 1, 1), smem=210_944, args=[q, kv, out, scale])
 
 Importing this package needs neither torch nor Triton nor a GPU; each of them is asked for where it is used.
+
+For users, `gpu` is also the one name under which all that launches a kernel is found: `gpu.EmulatedDevice`, `gpu.load`
+and the others of `_UPSTAIRS` live in rooms above this one and are imported at first use. No module of this package uses
+them.
 """
+
+from importlib import import_module
+from typing import Any
 
 from sglab.gpu.architecture import Architecture
 from sglab.gpu.arguments import Allocation, Strided
-from sglab.gpu.captures import Capture, CapturedLaunch, capture
 from sglab.gpu.cuda import CudaDevice
 from sglab.gpu.device import Device, Launch
-from sglab.gpu.emulated import EmulatedDevice
 from sglab.gpu.errors import CompileError, GpuError, LaunchError, MissingDependencyError, SessionError
-from sglab.gpu.extension import HostExtension, build_extension
 from sglab.gpu.fault import Fault, KernelError
-from sglab.gpu.host_program import run_program
-from sglab.gpu.load import load
 from sglab.gpu.module import Kernel, Module
-from sglab.gpu.session import Session
 from sglab.gpu.tensor_map import TensorMap
+
+_UPSTAIRS = {
+    "Capture": "sglab.emulator",
+    "CapturedLaunch": "sglab.emulator",
+    "EmulatedDevice": "sglab.emulator",
+    "HostExtension": "sglab.cudart",
+    "Session": "sglab.emulator",
+    "build_extension": "sglab.cudart",
+    "capture": "sglab.emulator",
+    "load": "sglab.compilers",
+    "run_program": "sglab.cudart",
+}
+"""Name -> the package that it is imported from."""
 
 __all__ = [
     "Allocation",
@@ -49,3 +63,11 @@ __all__ = [
     "load",
     "run_program",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _UPSTAIRS:
+        raise AttributeError(f"module 'sglab.gpu' has no attribute {name!r}")
+    value = getattr(import_module(_UPSTAIRS[name]), name)
+    globals()[name] = value
+    return value

@@ -46,10 +46,10 @@ class Architecture:
 
     @classmethod
     def parse(cls, text: str) -> Architecture:
-        found = re.fullmatch(r"sm_(\d{2,3})([af]?)", text)
+        found = re.fullmatch(r"sm_(\d{2,3})([af]?)", text) if isinstance(text, str) else None
         if not found or int(found[1]) not in _LIMITS:
             known = ", ".join(f"sm_{number} ({limits.products})" for number, limits in _LIMITS.items())
-            raise LaunchError(f"arch must be one of {known}, with or without a suffix; got '{text}'")
+            raise LaunchError(f"arch must be one of {known}, with or without a suffix; got {text!r}")
         return cls(int(found[1]), found[2])
 
     @property

@@ -52,6 +52,12 @@ class Packer:
     def pack(self, arguments: Sequence[Any], extra: Sequence[Any] = ()) -> Packed:
         """arguments: one per parameter, in order; extra: tensors that the kernel reaches through no argument."""
         parameters = self._signature.parameters
+        for what, values in (("args", arguments), ("extra", extra)):
+            if isinstance(values, (str, bytes)) or not isinstance(values, Sequence):
+                raise LaunchError(
+                    f"{self._signature.entry}: {what} must be a list of values; got {type(values).__name__}. Use []"
+                    f" for none and [value] for one"
+                )
         if len(arguments) != len(parameters):
             listed = ", ".join(map(str, parameters)) or "none"
             raise LaunchError(
@@ -70,8 +76,10 @@ class Packer:
             return self._map(name, parameter, value)
         if isinstance(value, Strided) or hasattr(value, "data_ptr"):
             return self._pointer(name, parameter, value)
-        if hasattr(value, "dtype") and hasattr(value, "item"):  # a numpy scalar
-            value = value.item()
+        if hasattr(value, "dtype") and hasattr(value, "item"):
+            if getattr(value, "ndim", 0):
+                return self._array(name, parameter, value)
+            value = value.item()  # a numpy scalar
         if value is None and parameter.size == 8:
             return bytes(8)
         if isinstance(value, (bool, int)) and not parameter.is_struct:
@@ -80,10 +88,21 @@ class Packer:
             return self._float(name, parameter, value)
         return self._raw(name, parameter, value)
 
+    def _array(self, name: str, parameter: Parameter, value: Any) -> bytes:
+        """A numpy array: the bytes of a struct; never memory, for nothing says that the caller wants it written."""
+        if not parameter.is_struct:
+            self._refuse(name, f"got a numpy array of shape {value.shape}. Pass torch.from_numpy(array), or a number")
+        return self._raw(name, parameter, value.tobytes())
+
     def _pointer(self, name: str, parameter: Parameter, value: Any) -> bytes:
         if parameter.size != 8 or parameter.kind == "float":
             self._refuse(name, "a tensor needs a 64-bit pointer parameter; pass what this parameter holds")
         tensor = value.tensor if isinstance(value, Strided) else value
+        if not hasattr(tensor, "data_ptr"):
+            self._refuse(name, f"gpu.Strided holds a tensor; got one of {type(tensor).__name__}")
+        for view, resolve in (("is_conj", "resolve_conj"), ("is_neg", "resolve_neg")):
+            if getattr(tensor, view, bool)():
+                self._refuse(name, f"this tensor's memory does not hold its values ({view}()). Pass .{resolve}()")
         if not isinstance(value, Strided) and not tensor.is_contiguous():
             self._refuse(
                 name,
@@ -101,7 +120,10 @@ class Packer:
 
     def _integer(self, name: str, parameter: Parameter, value: int) -> bytes:
         if parameter.kind == "float":
-            return self._float(name, parameter, float(value))
+            try:
+                return self._float(name, parameter, float(value))
+            except OverflowError:
+                self._refuse(name, f"an integer of {value.bit_length()} bits is beyond any float")
         bits = 8 * parameter.size
         low, high = -(1 << (bits - 1)), (1 << bits) - 1  # PTX writes signed parameters as .u32 too: take either reading
         if not low <= value <= high:
@@ -127,6 +149,8 @@ class Packer:
         return data
 
     def _span(self, name: str, tensor: Any) -> None:
+        if not hasattr(tensor, "data_ptr"):
+            self._refuse(name, f"expected a tensor, got {type(tensor).__name__}")
         if str(tensor.device) != self._device:
             self._refuse(
                 name, f"expected a tensor on {self._device}, got one on {tensor.device}; use .to('{self._device}')"

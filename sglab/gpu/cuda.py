@@ -8,11 +8,11 @@ from functools import cache
 from typing import Any
 
 from sglab.gpu.architecture import Architecture
-from sglab.gpu.compilers.progress import announced
 from sglab.gpu.device import Launch
 from sglab.gpu.errors import GpuError, LaunchError, missing
 from sglab.gpu.fault import KernelError
 from sglab.gpu.geometry import check_smem
+from sglab.gpu.progress import announced
 from sglab.gpu.ptx import Entry, Ptx
 from sglab.gpu.tensor_map import TiledEncoding
 

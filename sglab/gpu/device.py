@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from sglab.gpu.architecture import Architecture
 from sglab.gpu.arguments import Allocation
@@ -59,3 +59,25 @@ class Device(Protocol):
 
     def synchronize(self) -> None:
         """Waits until everything launched has finished; raises what went wrong in it."""
+
+
+Log = TypeVar("Log", covariant=True)
+Stepped = TypeVar("Stepped", covariant=True)
+
+
+class Recorder(Device, Protocol[Log]):
+    """A device that can keep what a launch did. What it keeps is of a room above: an EventLog."""
+
+    def record(self, launch: Launch, details: bool = True) -> Log:
+        """Runs the launch and keeps its events."""
+
+
+class Stepper(Device, Protocol[Stepped]):
+    """A device that can hold a launch under control. What holds it is of a room above: a Session."""
+
+    def session(self, launch: Launch, keep: Any = None) -> Stepped:
+        """The launch, not run but under control.
+
+        Args:
+            keep: what must live as long as the session: the tensors whose addresses the launch holds.
+        """

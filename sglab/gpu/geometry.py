@@ -58,8 +58,10 @@ def check_smem(name: str, arch: Architecture, static: int, dynamic: int) -> None
 
 
 def _dim3(kernel: str, argument: str, value: Any, limits: Dim3) -> Dim3:
-    sizes = (value,) if hasattr(value, "__index__") else tuple(value) if isinstance(value, Sequence) else ()
-    if not 1 <= len(sizes) <= 3 or not all(hasattr(size, "__index__") for size in sizes):
+    given = isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+    sizes = (value,) if hasattr(value, "__index__") else tuple(value) if given else ()
+    counts = all(hasattr(size, "__index__") and not isinstance(size, bool) for size in sizes)
+    if not 1 <= len(sizes) <= 3 or not counts:
         raise LaunchError(f"{kernel}: {argument} must be an integer or 1 to 3 integers; got {value!r}")
     x, y, z = (*(size.__index__() for size in sizes), 1, 1)[:3]
     for axis, size, limit in zip("xyz", (x, y, z), limits, strict=True):

@@ -7,13 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from sglab.gpu.arguments import Packer
-from sglab.gpu.device import Device, Launch
-from sglab.gpu.emulated import EmulatedDevice
+from sglab.gpu.device import Device, Launch, Log, Recorder, Stepped, Stepper
 from sglab.gpu.errors import GpuError, LaunchError
-from sglab.gpu.events import EventLog
 from sglab.gpu.geometry import Dims, make_geometry
 from sglab.gpu.ptx import Entry, Ptx
-from sglab.gpu.session import Session
 
 
 class Module(Ptx):
@@ -79,7 +76,7 @@ class Kernel(Entry):
 
     def record(
         self,
-        device: EmulatedDevice,
+        device: Recorder[Log],
         grid: Dims,
         block: Dims | None = None,
         cluster: Dims | None = None,
@@ -87,7 +84,7 @@ class Kernel(Entry):
         args: Sequence[Any] = (),
         extra: Sequence[Any] = (),
         details: bool = True,
-    ) -> EventLog:
+    ) -> Log:
         """Launches the kernel on an emulated device and keeps what every instruction did; see EventLog. Arguments as in
         `launch`.
 
@@ -102,14 +99,14 @@ class Kernel(Entry):
 
     def session(
         self,
-        device: EmulatedDevice,
+        device: Stepper[Stepped],
         grid: Dims,
         block: Dims | None = None,
         cluster: Dims | None = None,
         smem: int = 0,
         args: Sequence[Any] = (),
         extra: Sequence[Any] = (),
-    ) -> Session:
+    ) -> Stepped:
         """The launch under control: nothing has run yet; see Session. Arguments as in `launch`; only an emulated device
         can do this."""
         self._require(device, "session", "stepped")

@@ -13,14 +13,20 @@ Dim3 = tuple[int, int, int]
 Kind = Literal["integer", "float", "bits"]
 
 _SIZES = {"8": 1, "16": 2, "32": 4, "64": 8, "128": 16}
-_ENTRY = re.compile(
-    r"^[ \t]*(?:\.(?:visible|weak|extern)\s+)*\.entry\s+([\w$%]+)\s*(?:\(([^)]*)\))?([^{;]*)\{", re.MULTILINE
-)
 _PARAM = re.compile(
-    r"\.param\s+(?:\.align\s+(?P<align>\d+)\s+)?\.(?P<type>\w+)\s+(?:\.ptr\s*(?:\.\w+\s+)?(?:\.align\s+\d+\s+)?)?"
-    r"(?P<name>[\w$%]+)\s*(?:\[\s*(?P<count>\d+)\s*\])?"
+    r"\.param\s+(?:\.align\s+(?P<align>\d{1,10})\s+)?\.(?P<type>\w+)\s+"
+    r"(?:\.ptr\s*(?:\.\w+\s+)?(?:\.align\s+\d{1,10}\s+)?)?(?P<name>[\w$%]+)\s*(?:\[\s*(?P<count>\d{1,10})\s*\])?"
 )
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_LANDMARK = re.compile(r"[{}]|\.(?:entry|version|target)\b")
+_NAME = re.compile(r"\s*([\w$%]+)\s*")
+_VERSION = re.compile(r"\s*(\d{1,4}\.\d{1,4})\b")
+PARAMETER_BYTES = 32_764
+"""Of one kernel's parameters, the most that CUDA passes (CUDA 12.1 and later, sm_70 on)."""
+NAME_LETTERS = 16_384
+"""Of an entry's name, the most that is read; the longest mangled names of CUTLASS have some 3,000."""
+DIRECTIVE_LETTERS = 4_096
+"""Between an entry's parameters and its body, the most that is read: launch directives take some hundred."""
 
 
 @dataclass(frozen=True)
@@ -75,26 +81,68 @@ class Header:
 
 
 def read_header(ptx: str, name: str = "<ptx>") -> Header:
-    """Reads the launch interface of PTX text.
+    """Reads the launch interface of PTX text, in time linear in its length.
 
-    raises GpuError: the text has no .version and .target, or a parameter list that makes no sense
+    Args:
+        ptx: the text.
+        name: of the text, for messages.
+
+    Raises:
+        GpuError: the text has no .version and .target, or a parameter list or directive that makes no sense.
     """
-    version = re.search(r"^\s*\.version\s+([\d.]+)", ptx, re.MULTILINE)
-    target = re.search(r"^\s*\.target\s+(\w+)", ptx, re.MULTILINE)
+    text = _COMMENT.sub(" ", ptx)
+    version = target = ""
+    entries: dict[str, Signature] = {}
+    depth = 0
+    for found in _LANDMARK.finditer(text):
+        word, at = found[0], found.end()
+        if word == "{":
+            depth += 1
+        elif word == "}":
+            depth -= 1
+        elif word == ".version" and not version:
+            version = _matched(_VERSION, text, at)
+        elif word == ".target" and not target:
+            target = _matched(_NAME, text, at)
+        elif word == ".entry" and depth == 0:
+            signature = _entry(text, at, name)
+            if signature is not None:
+                entries[signature.entry] = signature
     if not version or not target:
         raise GpuError(f"{name} is not PTX: it has no .version and .target directives")
-    entries = {found[1]: _signature(found[1], found[2] or "", found[3], name) for found in _ENTRY.finditer(ptx)}
-    return Header(version[1], target[1], entries)
+    return Header(version, target, entries)
 
 
-def _signature(entry: str, parameters: str, directives: str, name: str) -> Signature:
-    text = _COMMENT.sub("", directives)
+def _matched(pattern: re.Pattern[str], text: str, at: int) -> str:
+    found = pattern.match(text, at)
+    return found[1] if found else ""
+
+
+def _entry(text: str, at: int, name: str) -> Signature | None:
+    """The entry whose name follows at `at`; None of a declaration, which has no body."""
+    found = _NAME.match(text, at, at + NAME_LETTERS)
+    if found is None or found.end() == at + NAME_LETTERS:
+        raise GpuError(f"{name}: .entry is followed by no name of at most {NAME_LETTERS} letters")
+    entry, at, parameters = found[1], found.end(), ""
+    where = f"{name}, entry {entry[:80]}"
+    if text.startswith("(", at):
+        close = text.find(")", at)
+        if close < 0:
+            raise GpuError(f"{where}: its parameter list has no end")
+        parameters, at = text[at + 1 : close], close + 1
+    reach = at + DIRECTIVE_LETTERS
+    body, semicolon = text.find("{", at, reach), text.find(";", at, reach)
+    if body < 0 and semicolon < 0:
+        raise GpuError(f"{where}: neither a body nor a semicolon follows within {DIRECTIVE_LETTERS} letters")
+    if body < 0 or 0 <= semicolon < body:
+        return None
+    directives = text[at:body]
     return Signature(
         entry=entry,
-        parameters=_parameters(_COMMENT.sub("", parameters), f"{name}, entry {entry}"),
-        reqntid=_dim3(text, "reqntid"),
-        maxntid=_dim3(text, "maxntid"),
-        reqnctapercluster=_dim3(text, "reqnctapercluster"),
+        parameters=_parameters(parameters, where),
+        reqntid=_dim3(directives, "reqntid", where),
+        maxntid=_dim3(directives, "maxntid", where),
+        reqnctapercluster=_dim3(directives, "reqnctapercluster", where),
     )
 
 
@@ -105,15 +153,28 @@ def _parameters(text: str, where: str) -> tuple[Parameter, ...]:
         found = _PARAM.fullmatch(part)
         element = _SIZES.get(found["type"].lstrip("sufb")) if found else None
         if not found or element is None:
-            raise GpuError(f"{where}: cannot read the parameter '{part}'")
+            raise GpuError(f"{where}: cannot read the parameter '{part[:200]}'")
         size = element * int(found["count"] or 1)
         align = int(found["align"] or element)
+        if align < 1 or align & (align - 1) or align > 128:
+            raise GpuError(f"{where}: .align of {found['name'][:80]} must be a power of two up to 128; got {align}")
         offset = -(-end // align) * align
-        parameters.append(Parameter(found["name"], found["type"], size, align, offset))
         end = offset + size
+        if end > PARAMETER_BYTES:
+            raise GpuError(
+                f"{where}: its parameters take {end} bytes with {found['name'][:80]}; a kernel gets at most "
+                f"{PARAMETER_BYTES}. Pass a pointer"
+            )
+        parameters.append(Parameter(found["name"], found["type"], size, align, offset))
     return tuple(parameters)
 
 
-def _dim3(text: str, directive: str) -> Dim3 | None:
-    found = re.search(rf"\.{directive}\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?", text)
-    return (int(found[1]), int(found[2] or 1), int(found[3] or 1)) if found else None
+def _dim3(text: str, directive: str, where: str) -> Dim3 | None:
+    found = re.search(rf"\.{directive}\b([\s\d,]*)", text)
+    if found is None:
+        return None
+    sizes = found[1].replace(",", " ").split()
+    if not 1 <= len(sizes) <= 3 or any(len(size) > 10 for size in sizes):
+        raise GpuError(f"{where}: .{directive} must have 1 to 3 sizes; got '{found[1].strip()[:80]}'")
+    x, y, z = (*map(int, sizes), 1, 1)[:3]
+    return x, y, z

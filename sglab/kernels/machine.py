@@ -6,10 +6,11 @@ from functools import cache
 
 import torch
 
-from sglab.gpu import CudaDevice, Device, EmulatedDevice, Launch
-from sglab.gpu.emulated import default_device
+from sglab.emulator import EmulatedDevice
+from sglab.emulator.device import default_device
+from sglab.gpu import CudaDevice, Device, Launch
 from sglab.gpu.errors import GpuError
-from sglab.gpu.triton.record import LaunchRecord, Route
+from sglab.gpu.launch_record import LaunchRecord, Route
 from sglab.kernels import ptx
 
 

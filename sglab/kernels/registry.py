@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import torch
 
-from sglab.gpu.triton.record import LaunchRecord
+from sglab.gpu.launch_record import LaunchRecord
 
 
 class Arguments(Protocol):

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from sglab.gpu import EmulatedDevice, Kernel, Module
-from sglab.gpu.events import READ, SHARED, EventLog
-from sglab.gpu.session import Session
+from sglab.emulator import EmulatedDevice
+from sglab.emulator.session import Session
+from sglab.events.log import READ, SHARED, EventLog
+from sglab.gpu import Kernel, Module
 from sglab.kernels import ptx
 from sglab.kernels.paged_decode.contract import check
 from sglab.kernels.paged_decode.cuda import LANES, THREADS, arguments

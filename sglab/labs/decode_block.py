@@ -10,8 +10,8 @@ import numpy.typing as npt
 import torch
 
 from sglab import gpu
-from sglab.gpu.events import COPY_KINDS
-from sglab.gpu.session import Session
+from sglab.emulator.session import Session
+from sglab.events.log import COPY_KINDS
 from sglab.kernels import batch_decode_with_paged_kv_cache
 
 from .question import Question

@@ -20,12 +20,13 @@ from typing import Any, Literal
 
 import torch
 
-from sglab.gpu import EmulatedDevice, KernelError, Launch, Module
-from sglab.gpu.session import Session
+from sglab.compilers.source import SourceFinder
+from sglab.emulator import EmulatedDevice
+from sglab.emulator.session import Session
+from sglab.gpu import KernelError, Launch, Module
 from sglab.kernels import ptx
 from sglab.kernels.mla_sm100 import MlaSm100
 from sglab.kernels.mla_sm100.contract import OPERATOR, check
-from sglab.widgets.kernel_debugger.source import SourceFinder
 
 from .question import Question
 

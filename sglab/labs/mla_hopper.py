@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from sglab.engine import decode_batch
-from sglab.gpu import EmulatedDevice
-from sglab.gpu.events import COPY_KINDS, EventLog
+from sglab.emulator import EmulatedDevice
+from sglab.events.log import COPY_KINDS, EventLog
 from sglab.kernels import flash_mla_with_kvcache, get_mla_metadata, split_kv_combine
 from sglab.kernels.mla_decode import check
 from sglab.kernels.mla_sm90 import MlaSm90
 from sglab.planning import PLANNERS
 from sglab.planning.mla_sm90 import TILE, mla_sm90_plan
+from sglab.workbench import decode_batch
 
 from .debugging import Decode
 from .question import Question
 
 if TYPE_CHECKING:
-    from sglab.engine.batch import Batch
+    from sglab.workbench.batch import Batch
 
 LATENT, ROPE = 512, 64
 PAGE_SIZE = 64

@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from sglab.gpu import EmulatedDevice, Launch
-from sglab.gpu.events import COPY_KINDS, EventLog
-from sglab.gpu.session import Session
+from sglab.emulator import EmulatedDevice
+from sglab.emulator.session import Session
+from sglab.events.log import COPY_KINDS, EventLog
+from sglab.gpu import Launch
 from sglab.kernels import ptx
 from sglab.kernels.mla_sm100 import MlaSm100
 from sglab.kernels.mla_sm100.contract import check
 from sglab.planning.mla_sm100 import mla_sm100_plan
-from sglab.trace.page_reads import PageReads
+from sglab.workbench.recorders.page_reads import PageReads
 
 from .question import Question
 
 if TYPE_CHECKING:
-    from sglab.engine.batch import Batch
+    from sglab.workbench.batch import Batch
 
 TILE, LATENT, ROPE = 128, 512, 64
 COLUMN = 0xFFFF

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import torch
 
 from sglab.kernels import merge_state, merge_state_v2
-from sglab.trace.online_softmax import record_online_softmax
-from sglab.trace.online_softmax_formulas import FORMULAS, follow
+from sglab.workbench.recorders.online_softmax import record_online_softmax
+from sglab.workbench.recorders.online_softmax_formulas import FORMULAS, follow
 
 from .question import Question
 
 if TYPE_CHECKING:
-    from sglab.engine.batch import Batch
+    from sglab.workbench.batch import Batch
 
 LOG2_E = math.log2(math.e)
 NEARLY_RIGHT = 1e-3

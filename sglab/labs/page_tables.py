@@ -9,7 +9,7 @@ import torch
 from .question import Question
 
 if TYPE_CHECKING:
-    from sglab.engine.batch import Batch
+    from sglab.workbench.batch import Batch
 
 
 def slot_of_token(batch: Batch, request: int, position: int) -> Question:

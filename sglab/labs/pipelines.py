@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from sglab.gpu import EmulatedDevice, Kernel, KernelError, TensorMap
-from sglab.gpu.events import MBARRIER, EventLog
-from sglab.gpu.session import Session
-from sglab.gpu.state import MBarrier
+from sglab.emulator import EmulatedDevice
+from sglab.emulator.session import Session
+from sglab.emulator.state import MBarrier
+from sglab.events.log import MBARRIER, EventLog
+from sglab.gpu import Kernel, KernelError, TensorMap
 from sglab.kernels import ptx
 
 from .question import Question

@@ -10,13 +10,13 @@ import numpy as np
 import torch
 
 from sglab import gpu
-from sglab.gpu.session import Session
-from sglab.gpu.state import lanes
-from sglab.gpu.tile import box_offsets
+from sglab.emulator.bank_conflicts import InstructionBanks, bank_conflicts
+from sglab.emulator.session import Session
+from sglab.emulator.state import lanes
+from sglab.events.async_groups import AsyncPipeline, async_groups
+from sglab.events.tile import box_offsets
 from sglab.kernels import batch_decode_with_paged_kv_cache, ptx
 from sglab.planning import shared_storage_qkvo
-from sglab.trace.async_groups import AsyncPipeline, async_groups
-from sglab.trace.bank_conflicts import InstructionBanks, bank_conflicts
 
 from .mla_sm100 import KV_MAP
 from .question import Question

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from .question import Question
 
 if TYPE_CHECKING:
-    from sglab.engine.batch import Batch
+    from sglab.workbench.batch import Batch
 
 
 def output_width(batch: Batch) -> Question:

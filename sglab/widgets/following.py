@@ -6,9 +6,9 @@ import weakref
 from collections.abc import Callable
 from typing import TypeVar
 
-from sglab.engine import Batch
+from sglab.emulator.session import Session
 from sglab.gpu.geometry import Geometry
-from sglab.gpu.session import Session
+from sglab.workbench import Batch
 
 from .base import Widget
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from sglab.events.cluster.trace import Array
 from sglab.gpu.code import Code
-
-from .launch_trace import Array
 
 
 def code_table(code: Code, used: Array) -> Array:

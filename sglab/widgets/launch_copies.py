@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from sglab.gpu.events import EventLog
-from sglab.trace.page_reads import PageReads
-
-from .launch_trace import Array, ClusterTrace
+from sglab.events.cluster.trace import Array, ClusterTrace
+from sglab.events.log import EventLog
+from sglab.workbench.recorders.page_reads import PageReads
 
 
 def copies(trace: ClusterTrace) -> Array:

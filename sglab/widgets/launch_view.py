@@ -8,23 +8,23 @@ from typing import Any
 import numpy as np
 import traitlets
 
-from sglab.engine import Batch
-from sglab.gpu.captures import Capture, CapturedLaunch
-from sglab.gpu.event_tables import COPY_KINDS, WAIT_KINDS
-from sglab.gpu.events import EventLog
-from sglab.gpu.session import Session
-from sglab.gpu.timing import TimedLog
-from sglab.trace.page_reads import PageReads
+from sglab.emulator.captures import Capture, CapturedLaunch
+from sglab.emulator.session import Session
+from sglab.events.cluster.operations import KINDS, Operations
+from sglab.events.cluster.pipelines import barrier_rows, pipelines, role_key
+from sglab.events.cluster.states import timed_states
+from sglab.events.cluster.trace import ACTIONS, ClusterTrace, cluster_count, cluster_of, readable
+from sglab.events.log import EventLog
+from sglab.events.tables import COPY_KINDS, WAIT_KINDS
+from sglab.events.timing import TimedLog
+from sglab.events.timing.modelled import modelled
+from sglab.workbench import Batch
+from sglab.workbench.recorders.page_reads import PageReads
 
 from .base import Widget, command
 from .following import failure_told, follow, launch_name, not_a_launch
-from .launch_clock import modelled
 from .launch_code import code_table
 from .launch_copies import copies, map_rows, page_ctas, page_reads
-from .launch_operations import KINDS, Operations
-from .launch_pipelines import barrier_rows, pipelines, role_key
-from .launch_states import timed_states
-from .launch_trace import ACTIONS, ClusterTrace, cluster_count, cluster_of, readable
 
 ISSUE_ORDER = (
     "The emulator ran this launch and kept every warp-instruction. The axis is the order in which they were executed: "

@@ -11,10 +11,10 @@ import numpy.typing as npt
 import traitlets
 from traitlets.traitlets import MetaHasTraits
 
+from sglab.emulator.captures import Capture, CapturedLaunch
+from sglab.emulator.session import Session
+from sglab.events.log import EventLog
 from sglab.gpu import GpuError
-from sglab.gpu.captures import Capture, CapturedLaunch
-from sglab.gpu.events import EventLog
-from sglab.gpu.session import Session
 
 from .base import Widget, command
 from .following import follow, launch_name, not_a_launch

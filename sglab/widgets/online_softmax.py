@@ -8,9 +8,9 @@ from typing import Any
 import torch
 import traitlets
 
-from sglab.engine import Batch
 from sglab.engine.errors import BadArgumentError
-from sglab.trace.online_softmax import KERNELS, ORDERS, OnlineSoftmaxRun, record_online_softmax
+from sglab.workbench import Batch
+from sglab.workbench.recorders.online_softmax import KERNELS, ORDERS, OnlineSoftmaxRun, record_online_softmax
 
 from .base import Widget, asset, command
 

@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 import traitlets
 
-from sglab.engine import Batch
-from sglab.trace.index_runs import IndexRun, Kernel, run_index_kernel
-from sglab.trace.page_pool import PagePool, read_pool
-from sglab.trace.triton_recorder import MACHINE as INTERPRETER
+from sglab.workbench import Batch
+from sglab.workbench.recorders.index_runs import IndexRun, Kernel, run_index_kernel
+from sglab.workbench.recorders.page_pool import PagePool, read_pool
+from sglab.workbench.recorders.triton import MACHINE as INTERPRETER
 
 from . import page_table_text as text
 from .base import Widget, asset, command

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from sglab.trace.page_pool import CACHED, FREE, PagePool
+from sglab.workbench.recorders.page_pool import CACHED, FREE, PagePool
 
 LISTED = 6
 

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import traitlets
 
-from sglab.gpu.captures import Capture, CapturedLaunch
-from sglab.gpu.events import EventLog
-from sglab.gpu.session import Session
-from sglab.trace.async_groups import async_groups
-from sglab.trace.bank_conflicts import bank_conflicts
+from sglab.emulator.bank_conflicts import bank_conflicts
+from sglab.emulator.captures import Capture, CapturedLaunch
+from sglab.emulator.session import Session
+from sglab.events.async_groups import async_groups
+from sglab.events.log import EventLog
+from sglab.events.shared_memory import KINDS, read_run, window_areas
 
 from .base import asset, command
 from .following import failure_told
 from .memory import MemoryWidget
-from .shared_memory_events import KINDS, read_run, window_areas
 from .shared_memory_rows import banks_dict, map_dict, pipeline_dict, tile_dict
 
 LINE = 128

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from sglab.trace.async_groups import AsyncPipeline
-from sglab.trace.bank_conflicts import InstructionBanks
-
-from .shared_memory_events import Tile, element_bits
+from sglab.emulator.bank_conflicts import InstructionBanks
+from sglab.events.async_groups import AsyncPipeline
+from sglab.events.shared_memory import Tile, element_bits
 
 GROUPS = 1000
 """Groups of cp.async that are listed per warp: the first."""

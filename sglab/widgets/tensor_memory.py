@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import traitlets
 
-from sglab.gpu.events import MMA_KINDS, EventLog
+from sglab.events.log import MMA_KINDS, EventLog
+from sglab.events.tensor_memory.cells import COLUMNS, LANES, History
+from sglab.events.tensor_memory.writes import UNIT, Tile, cta_group, read_run, uses_tensor_memory
 
 from .base import asset, command
 from .following import failure_told
 from .memory import Launched, MemoryWidget
-from .tensor_memory_events import UNIT, Tile, cta_group, read_run, uses_tensor_memory
-from .tensor_memory_state import COLUMNS, LANES, History
 
 EMPTY = np.zeros((0, 10), np.int32)
 

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 import sglab
-from sglab.attention import max_error, reference
-from sglab.engine import Batch, decode_batch, extend_batch
+from sglab.workbench import Batch, decode_batch, extend_batch, max_error, reference
 
 TOLERANCE = {torch.float32: 3e-6, torch.float16: 3e-3, torch.bfloat16: 3e-2}
 """Outputs are means of standard normal values; half precision rounds P and O."""

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 import torch
 
-from sglab.attention import AttentionBackend, create_attention_backend, max_error, reference
-from sglab.engine import Batch, ForwardBatch, ForwardMode, decode_batch
+from sglab.attention import AttentionBackend, create_attention_backend
+from sglab.engine import ForwardBatch, ForwardMode
+from sglab.workbench import Batch, decode_batch, max_error, reference
 
 SHAPES: dict[str, dict[str, Any]] = {
     "triton": {"kind": "mha", "num_heads": 4, "num_kv_heads": 2, "head_dim": 16, "page_size": 4},

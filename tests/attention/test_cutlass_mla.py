@@ -7,9 +7,10 @@ import pytest
 import torch
 
 import sglab
-from sglab.attention import create_attention_backend, max_error, reference
+from sglab.attention import create_attention_backend
 from sglab.attention.cutlass_mla_backend import CutlassMLABackend
-from sglab.engine import BadArgumentError, Batch, decode_batch, extend_batch
+from sglab.engine import BadArgumentError
+from sglab.workbench import Batch, decode_batch, extend_batch, max_error, reference
 
 
 def backend_of(batch: Batch) -> CutlassMLABackend:

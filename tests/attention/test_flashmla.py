@@ -7,11 +7,12 @@ import pytest
 import torch
 
 import sglab
-from sglab.attention import create_attention_backend, max_error, reference
+from sglab.attention import create_attention_backend
 from sglab.attention.flashmla_backend import FlashMLABackend
-from sglab.engine import BadArgumentError, Batch, ForwardBatch, ForwardMode, decode_batch, extend_batch
+from sglab.engine import BadArgumentError, ForwardBatch, ForwardMode
 from sglab.kernels.registry import record_choices
 from sglab.planning.flash_mla import get_mla_metadata
+from sglab.workbench import Batch, decode_batch, extend_batch, max_error, reference
 
 TOLERANCE = {torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
 

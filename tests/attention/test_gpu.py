@@ -6,8 +6,7 @@ import pytest
 import torch
 
 import sglab
-from sglab.attention import max_error, reference
-from sglab.engine import decode_batch, extend_batch
+from sglab.workbench import decode_batch, extend_batch, max_error, reference
 
 pytestmark = [
     pytest.mark.gpu,

@@ -12,21 +12,19 @@ from sglab.attention import (
     SGLANG_BACKENDS,
     AttentionBackend,
     UnknownBackendError,
-    attend,
     create_attention_backend,
     register_attention_backend,
 )
 from sglab.engine import (
     AttentionType,
     BadArgumentError,
-    Batch,
     ForwardBatch,
     ForwardMode,
     NonFiniteKVError,
     PageTableError,
     RadixAttention,
-    decode_batch,
 )
+from sglab.workbench import Batch, attend, decode_batch
 
 METHODS = {
     "init_forward_metadata": ["forward_batch"],

@@ -5,7 +5,6 @@ import math
 import pytest
 import torch
 
-from sglab.attention import max_error, reference
 from sglab.attention.mla import (
     MLADims,
     MLAWeights,
@@ -15,7 +14,7 @@ from sglab.attention.mla import (
     naive_mla,
     yarn_get_mscale,
 )
-from sglab.engine import decode_batch
+from sglab.workbench import decode_batch, max_error, reference
 
 Arguments = tuple[torch.Tensor, torch.Tensor, torch.Tensor, MLAWeights]
 

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from sglab.attention import AttentionBackend, create_attention_backend
-from sglab.engine import Batch, ForwardBatch, ForwardMode, extend_batch
+from sglab.engine import ForwardBatch, ForwardMode
+from sglab.workbench import Batch, extend_batch
 
 PARENTS = [-1, 0, 0, 1]
 """A tree of four draft tokens: 0 -> (1, 2), 1 -> 3."""

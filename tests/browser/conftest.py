@@ -8,11 +8,11 @@ import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
-from jupyterlab_host import LabNotebook, LabServer
 from playwright.sync_api import Browser, Page, sync_playwright
-from widget_host import Host
 
 from sglab.widgets import selection
+from tests.support.browser.jupyterlab_host import LabNotebook, LabServer
+from tests.support.browser.widget_host import Host
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 

@@ -10,21 +10,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
-from widget_host import DRAWN, Host
+
+from tests.support.browser.widget_host import DRAWN, Host
 
 pytest.importorskip("torch")
 
 import torch
-from recorded_launches import mla_sm100, mla_sm100_session
 
 from sglab import gpu
+from sglab.events.log import EventLog
+from sglab.events.tables import MBARRIER
 from sglab.gpu import KernelError
-from sglab.gpu.event_tables import MBARRIER
-from sglab.gpu.events import EventLog
 from sglab.labs.pipelines import Pipeline
 from sglab.widgets import Barriers, WarpRoles, selection
-
-TESTS = Path(__file__).parent.parent
+from tests.support.launches.recorded import mla_sm100, mla_sm100_session
+from tests.support.launches.session_lines import SESSION_PTX
 
 
 @pytest.fixture(scope="module")
@@ -300,7 +300,7 @@ def test_a_session_moves_with_the_widget_and_the_widget_with_it(host: Host) -> N
 
 
 def test_a_kernel_that_failed_shows_why_and_what_happened_until_then(host: Host) -> None:
-    kernel = gpu.load(TESTS / "emulator" / "ptx" / "session.ptx")["clock_and_out_of_bounds"]
+    kernel = gpu.load(SESSION_PTX)["clock_and_out_of_bounds"]
     device = gpu.EmulatedDevice("sm_90a")
     session = kernel.session(device, grid=1, block=32, args=[torch.zeros(32, dtype=torch.int64), 1])
     host.show(WarpRoles(session), "roles")

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-from jupyterlab_host import LabNotebook
 from playwright.sync_api import expect
+
+from tests.support.browser.jupyterlab_host import LabNotebook
 
 pytest.importorskip("torch")
 
 CELLS = [
-    f"import sys; sys.path[:0] = [{str(Path(__file__).parent)!r}]\n"
-    "from recorded_launches import mla_sm100\nimport sglab\nlog = mla_sm100(128)",
+    "from tests.support.launches.recorded import mla_sm100\nimport sglab\nlog = mla_sm100(128)",
     "sglab.widgets.WarpRoles(log)",
     "sglab.widgets.Barriers(log)",
 ]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
-from probe_widget import Probe
-from widget_host import Host
 
 from sglab.widgets import html_page, selection
+from tests.support.browser.probe_widget import Probe
+from tests.support.browser.widget_host import Host
 
 
 def test_frame_shows_title_subject_and_provenance(host: Host) -> None:

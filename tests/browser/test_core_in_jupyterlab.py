@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
-from jupyterlab_host import LabNotebook
 from playwright.sync_api import expect
 
+from tests.support.browser.jupyterlab_host import LabNotebook
+
 CELLS = [
-    f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\nfrom probe_widget import Probe\n"
-    "from sglab.widgets import selection\nprobe = Probe()",
+    "from tests.support.browser.probe_widget import Probe\nfrom sglab.widgets import selection\nprobe = Probe()",
     "probe",
 ]
 

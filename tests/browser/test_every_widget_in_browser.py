@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
-from widget_host import Host
+
+from tests.support.browser.widget_host import TEXT_OVERLAPS, Host
 
 pytest.importorskip("triton")
 
-from every_widget import MAKERS, OF_SESSIONS
-from memory_sessions import failing, no_tensor_memory
-
 from sglab import widgets
 from sglab.widgets import Widget, selection
+from tests.support.browser.every_widget import MAKERS, OF_SESSIONS
+from tests.support.launches.memory_sessions import failing, no_tensor_memory
 
 TALL = 2400
 every_widget = pytest.mark.parametrize("name", list(MAKERS))
@@ -76,7 +76,7 @@ def settled(page: Page, selector: str = ".sg-widget") -> Locator:
 def test_axe_finds_nothing_and_no_text_lies_on_another(
     page: Page, saved: Callable[[str], Path], axe: Callable[[Page], list[str]], name: str, width: int
 ) -> None:
-    page.add_init_script(path=Path(__file__).with_name("text_overlaps.js"))
+    page.add_init_script(path=TEXT_OVERLAPS)
     page.set_viewport_size({"width": width, "height": TALL})
     page.goto(saved(name).as_uri())
     widget = settled(page)

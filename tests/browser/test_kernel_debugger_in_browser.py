@@ -9,18 +9,20 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
-from session_lines import ATOMIC, CLOCK, LOOP_SYNC, PTX, SYNC
-from step_times import least_median_ms
-from widget_host import Host
+
+from tests.support.browser.step_times import least_median_ms
+from tests.support.browser.widget_host import Host
+from tests.support.launches.session_lines import ATOMIC, CLOCK, LOOP_SYNC, SESSION_PTX, SYNC
 
 torch = pytest.importorskip("torch")
 
-from sglab import gpu  # noqa: E402
-from sglab.labs.debugging import Decode  # noqa: E402
-from sglab.labs.mla_hang import GuardedDecode  # noqa: E402
-from sglab.labs.pipelines import Pipeline  # noqa: E402
-from sglab.widgets import KernelDebugger, selection  # noqa: E402
-from sglab.widgets.kernel_debugger import jobs, moves  # noqa: E402
+from sglab import gpu
+from sglab.emulator import moves
+from sglab.labs.debugging import Decode
+from sglab.labs.mla_hang import GuardedDecode
+from sglab.labs.pipelines import Pipeline
+from sglab.widgets import KernelDebugger, selection
+from sglab.widgets.kernel_debugger import jobs
 
 
 def make(name: str = "reduce", grid: int = 2, **device: Any) -> KernelDebugger:
@@ -30,7 +32,7 @@ def make(name: str = "reduce", grid: int = 2, **device: Any) -> KernelDebugger:
         "clock_and_out_of_bounds": [torch.zeros(128, dtype=torch.int64), 1000],
     }
     emulated = gpu.EmulatedDevice("sm_90a", **device)
-    session = gpu.load(PTX)[name].session(emulated, grid=grid, block=128, args=arguments[name])
+    session = gpu.load(SESSION_PTX)[name].session(emulated, grid=grid, block=128, args=arguments[name])
     return KernelDebugger(session, tensors={"out": out})
 
 

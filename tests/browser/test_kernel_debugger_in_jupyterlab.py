@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-from jupyterlab_host import LabNotebook
 from playwright.sync_api import expect
-from step_times import least_median_ms
+
+from tests.support.browser.jupyterlab_host import LabNotebook
+from tests.support.browser.step_times import least_median_ms
+from tests.support.launches.session_lines import SESSION_PTX
 
 pytest.importorskip("torch")
 
-PTX = Path(__file__).parents[1] / "emulator" / "ptx" / "session.ptx"
 CELLS = [
     "import torch\n"
     "from sglab import gpu\n"
     "from sglab.widgets import KernelDebugger\n"
     "out = torch.zeros(1)\n"
-    f"kernel = gpu.load({str(PTX)!r})['reduce']\n"
+    f"kernel = gpu.load({str(SESSION_PTX)!r})['reduce']\n"
     "device = gpu.EmulatedDevice('sm_90a')\n"
     "session = kernel.session(device, grid=2, block=128, args=[torch.arange(2000.), out, 2000])",
     "KernelDebugger(session, tensors={'out': out})",

@@ -11,14 +11,15 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
-from widget_host import DRAWN, Host
+
+from tests.support.browser.widget_host import DRAWN, Host
 
 torch = pytest.importorskip("torch")
 
-import sglab  # noqa: E402
-from sglab.kernels import merge_state, merge_state_v2  # noqa: E402
-from sglab.labs.online_softmax import wrong_merges  # noqa: E402
-from sglab.widgets import OnlineSoftmax, selection  # noqa: E402
+import sglab
+from sglab.kernels import merge_state, merge_state_v2
+from sglab.labs.online_softmax import wrong_merges
+from sglab.widgets import OnlineSoftmax, selection
 
 SMALL = {"kv_lora_rank": 64, "qk_rope_head_dim": 16}
 Part = tuple[Any, Any]

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
-from widget_host import Host
+
+from tests.support.browser.widget_host import Host
 
 pytest.importorskip("triton")
 

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from jupyterlab_host import LabNotebook
 from playwright.sync_api import expect
+
+from tests.support.browser.jupyterlab_host import LabNotebook
 
 pytest.importorskip("triton")
 

@@ -15,15 +15,15 @@ import pytest
 
 pytest.importorskip("torch")
 
-from memory_sessions import corpus, mla_sm90, mla_sm100, no_tensor_memory, product
 from playwright.sync_api import Page, expect
-from widget_host import Host
 
 from sglab._core import tensor, tma
+from sglab.emulator.bank_conflicts import PERMUTATIONS, permute
+from sglab.events.shared_memory import KINDS, SWIZZLES
 from sglab.labs.shared_memory import PagedDecode, Prefill
-from sglab.trace.bank_conflicts import PERMUTATIONS, permute
 from sglab.widgets import SharedMemory, selection
-from sglab.widgets.shared_memory_events import KINDS, SWIZZLES
+from tests.support.browser.widget_host import Host
+from tests.support.launches.memory_sessions import corpus, mla_sm90, mla_sm100, no_tensor_memory, product
 
 MMA_KINDS = ("f16", "tf32", "f8f6f4", "i8", "mxf8f6f4", "mxf4", "mxf4nvf4")
 ARITHMETIC = "sglabHost.modules.get('shared_memory').arithmetic"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
-from widget_host import Host
 
 from sglab.planning import PLANNERS
 from sglab.widgets import SplitKV, selection
+from tests.support.browser.widget_host import Host
 
 
 def show(host: Host, widget: SplitKV) -> Page:

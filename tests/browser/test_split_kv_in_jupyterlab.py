@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from statistics import median
 
-from jupyterlab_host import LabNotebook
 from playwright.sync_api import expect
+
+from tests.support.browser.jupyterlab_host import LabNotebook
 
 CELLS = [
     "from sglab.widgets import SplitKV\nimport numpy as np\n"

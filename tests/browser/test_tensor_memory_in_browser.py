@@ -11,13 +11,13 @@ import pytest
 
 pytest.importorskip("torch")
 
-from memory_sessions import freed_too_early, mla_sm100, no_tensor_memory, product
 from playwright.sync_api import Page, expect
-from widget_host import Host
 
+from sglab.events.tensor_memory.writes import KINDS
 from sglab.gpu import KernelError
 from sglab.widgets import TensorMemory, selection
-from sglab.widgets.tensor_memory_events import KINDS
+from tests.support.browser.widget_host import Host
+from tests.support.launches.memory_sessions import freed_too_early, mla_sm100, no_tensor_memory, product
 
 LEFT, TOP = 58, 40  # the heads of lanes and columns
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-from jupyterlab_host import LabNotebook
 from playwright.sync_api import expect
+
+from tests.support.browser.jupyterlab_host import LabNotebook
 
 pytest.importorskip("torch")
 
-TESTS = Path(__file__).parent.parent
 CELLS = [
-    f"import sys; sys.path[:0] = [{str(TESTS / 'browser')!r}, {str(TESTS / 'emulator')!r}]\n"
-    "from memory_sessions import product\nimport sglab\nsession = product(256, pair=True).session",
+    "from tests.support.launches.memory_sessions import product\nimport sglab\n"
+    "session = product(256, pair=True).session",
     "widget = sglab.widgets.TensorMemory(session)\nwidget",
     "session.run(); print('moved')",
 ]

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from playwright.sync_api import Page
-from probe_widget import Probe
-from widget_host import Host
+
+from tests.support.browser.probe_widget import Probe
+from tests.support.browser.widget_host import Host
 
 SPANS = """(rows) => ({
   size: rows.length,

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
-from widget_host import DRAWN, Host
+
+from tests.support.browser.widget_host import DRAWN, Host
 
 pytest.importorskip("torch")
 
-from recorded_launches import mla_sm90, mla_sm100
-
-from sglab.gpu.events import EventLog
+from sglab.events.log import EventLog
 from sglab.widgets import WarpRoles, selection
+from tests.support.launches.recorded import mla_sm90, mla_sm100
 
 
 @pytest.fixture(scope="module")

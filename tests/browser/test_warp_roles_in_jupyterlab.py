@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from statistics import median
 
 import pytest
-from jupyterlab_host import LabNotebook
 from playwright.sync_api import expect
+
+from tests.support.browser.jupyterlab_host import LabNotebook
 
 pytest.importorskip("torch")
 
 CELLS = [
-    f"import sys; sys.path[:0] = [{str(Path(__file__).parent)!r}]\n"
-    "from recorded_launches import mla_sm100\nimport sglab\nlog = mla_sm100()",
+    "from tests.support.launches.recorded import mla_sm100\nimport sglab\nlog = mla_sm100()",
     "sglab.widgets.WarpRoles(log)",
     "sglab.widgets.selection.set(cta=1, warp=9, moment=5000)",
 ]

@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from jupyterlab_host import ROOT, free_port
 from playwright.sync_api import Browser, Page, expect
+
+from tests.support.browser.jupyterlab_host import ROOT, free_port
 
 START_S = 60
 APP = """

@@ -9,9 +9,6 @@ from playwright.sync_api import Page, expect
 
 pytest.importorskip("triton")
 
-from memory_sessions import corpus, product
-from widget_host import Host
-
 import sglab
 from sglab.labs.pipelines import Pipeline
 from sglab.widgets import (
@@ -25,6 +22,8 @@ from sglab.widgets import (
     html_page,
     selection,
 )
+from tests.support.browser.widget_host import Host
+from tests.support.launches.memory_sessions import corpus, product
 
 
 def test_selecting_a_request_in_one_widget_selects_it_in_the_other(page: Page, tmp_path: Path) -> None:

@@ -6,11 +6,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conformance import compare, convert, floating, integer
-from conformance.case import Case
-from launching import HEADER
 
 from sglab import _core
+from tests.support.conformance import compare, convert, floating, integer
+from tests.support.conformance.case import Case
+from tests.support.emulator.launching import HEADER
 
 CASES = [case for family in (integer, floating, convert, compare) for case in family.cases()]
 TARGETS = {"sm_90": ("sm_80", "sm_89", "sm_90"), "sm_100": ("sm_100",)}

@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from launching import launch
 
 from sglab import _core
-
-SCHEDULERS = ["fair", "random", "adversarial", "in_order"]
+from tests.support.emulator.launching import launch
+from tests.support.emulator.schedulers import SCHEDULERS
 
 
 @pytest.mark.parametrize("scheduler", SCHEDULERS)

@@ -4,12 +4,13 @@ import zlib
 
 import numpy as np
 import pytest
-from conformance import compare, convert, floating, integer
-from conformance.case import DTYPES, Case
+
+from tests.support.conformance import compare, convert, floating, integer
+from tests.support.conformance.case import DTYPES, Case
 
 torch = pytest.importorskip("torch")
 
-from sglab import gpu  # noqa: E402
+from sglab import gpu
 
 CASES = [case for family in (integer, floating, convert, compare) for case in family.cases()]
 SIGNED = {16: np.int16, 32: np.int32, 64: np.int64}

@@ -4,10 +4,16 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from corpus import cute_launches, scalar_launches, sm80_launches, sm90_launches, sm100_launches, triton_launches  # noqa: E402
-from corpus.launch import ARCHITECTURES, Draw, Launch, tensors  # noqa: E402
-
-from sglab import gpu  # noqa: E402
+from sglab import gpu
+from tests.support.corpus import (
+    cute_launches,
+    scalar_launches,
+    sm80_launches,
+    sm90_launches,
+    sm100_launches,
+    triton_launches,
+)
+from tests.support.corpus.launch import ARCHITECTURES, Draw, Launch, tensors
 
 LAUNCHES = [
     *(launch for arch in ("sm_80", "sm_90", "sm_100a") for launch in scalar_launches.launches(arch)),

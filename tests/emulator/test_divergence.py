@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from launching import launch
 
-SCHEDULERS = ["fair", "random", "adversarial", "in_order"]
+from tests.support.emulator.launching import launch
+from tests.support.emulator.schedulers import SCHEDULERS
 
 
 def out_of(ptx: str, block: int = 32, grid: int = 1, fill: int = 0, size: int | None = None, **options) -> np.ndarray:

@@ -3,9 +3,9 @@
 import random
 
 import pytest
-from launching import HEADER
 
 from sglab import _core
+from tests.support.emulator.launching import HEADER
 
 KERNEL = (
     HEADER

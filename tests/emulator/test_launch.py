@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from launching import HEADER, launch
 
 from sglab import _core
+from tests.support.emulator.launching import HEADER, launch
 
 CUDA = r"""
 extern "C" __global__ void vector_add(const float* a, const float* b, float* c, int n) {

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from launching import HEADER, launch
 
 from sglab import _core, gpu
+from tests.support.emulator.launching import HEADER, launch
 
 INTEGER = {"u8": np.uint8, "s8": np.int8, "u16": np.uint16, "s16": np.int16, "u32": np.uint32, "s32": np.int32}
 

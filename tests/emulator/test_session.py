@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,12 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 
-from sglab import gpu  # noqa: E402
-from sglab.gpu.session import Session  # noqa: E402
+from sglab import gpu
+from sglab.emulator.session import Session
+from tests.support.emulator.schedulers import SCHEDULERS
+from tests.support.launches.session_lines import SESSION_PTX
 
-KERNELS = gpu.load(Path(__file__).parent / "ptx" / "session.ptx")
+KERNELS = gpu.load(SESSION_PTX)
 
 
 class Case:
@@ -48,7 +49,6 @@ CASES = {
         "spin_lock", 2, 64, lambda: [torch.zeros(1, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)]
     ),
 }
-SCHEDULERS = ["fair", "random", "adversarial", "in_order"]
 
 
 @pytest.fixture(params=CASES)

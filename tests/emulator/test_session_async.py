@@ -8,10 +8,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pipelines import PIPELINES, Arguments  # noqa: E402
-
-from sglab import gpu  # noqa: E402
-from sglab.gpu.session import Session  # noqa: E402
+from sglab import gpu
+from sglab.emulator.session import Session
+from tests.support.launches.pipelines import PIPELINES, Arguments
 
 STAGE = 0x400  # where static shared memory starts: the first stage of A
 

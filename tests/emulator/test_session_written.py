@@ -9,8 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from sglab import gpu  # noqa: E402
-from sglab.gpu.session import Session  # noqa: E402
+from sglab import gpu
+from sglab.emulator.session import Session
 
 BUFFER = 0x400  # static shared memory starts behind the system's kilobyte
 HEADER = ".version 8.7\n.target sm_100a\n.address_size 64\n"

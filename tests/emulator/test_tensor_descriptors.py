@@ -1,9 +1,9 @@
 """Matrix and instruction descriptors decode, and operand addresses follow the ISA's canonical layouts."""
 
 import pytest
-from cute_layouts import Operand
 
 from sglab._core import tensor
+from tests.support.emulator.cute_layouts import Operand
 
 K_SWIZZLES = ["none", "32B", "64B", "128B"]
 

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 import torch
-from tensor_formats import decode_small
 
 from sglab._core import tensor
+from tests.support.emulator.tensor_formats import decode_small
 
 
 @pytest.mark.parametrize("name", ["e4m3", "e5m2", "e3m2", "e2m3", "e2m1", "ue8m0", "ue4m3"])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cute_layouts import Operand, offset
-from tensor_formats import random_raw, values_of
 
 from sglab._core import tensor
+from tests.support.emulator.cute_layouts import Operand, offset
+from tests.support.emulator.tensor_formats import random_raw, values_of
 
 BYTES = {"f16": 2, "bf16": 2, "tf32": 4}
 

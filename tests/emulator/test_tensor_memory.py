@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cute_layouts import Operand, offset
 
 from sglab._core import tensor
+from tests.support.emulator.cute_layouts import Operand, offset
 
 # CuTe's Copy_Traits<SM100_TMEM_LOAD_*>::DstLayout for .x1, as (thread, value-bit) -> bit of the accessed lanes, where a
 # lane's bits are contiguous: (lanes, bits per lane, thread layout, value layout).

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tensor_ptx import Map, aligned, kernel_text, launch
 
 from sglab import _core
+from tests.support.emulator.tensor_ptx import Map, aligned, kernel_text, launch
 
 THREAD = "mov.u32 %r0, %tid.x; ld.param.u64 %rd0, [out]; mul.wide.u32 %rd1, %r0, 4; add.s64 %rd0, %rd0, %rd1;\n"
 BARRIER = ".shared .align 8 .b64 full;\n.shared .align 1024 .b8 tile[4096];"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tensor_core_ptx import COPY, PARAMETERS, SHARED, Operands, vector
-from tensor_formats import random_raw, values_of
-from tensor_ptx import aligned, kernel_text, launch
 
 from sglab import _core
+from tests.support.emulator.tensor_core_ptx import COPY, PARAMETERS, SHARED, Operands, vector
+from tests.support.emulator.tensor_formats import random_raw, values_of
+from tests.support.emulator.tensor_ptx import aligned, kernel_text, launch
 
 N = 32
 POISON = 0x7FFF7FFF

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cute_layouts import Operand
-from tensor_core_ptx import C_AT, PARAMETERS, SHARED, WAIT, Operands, vector
-from tensor_core_ptx import COPY as COPY_IMAGE
-from tensor_ptx import kernel_text, launch
-from test_tensor_tcgen05 import idesc
 
 from sglab import _core
 from sglab._core import tensor
+from tests.support.emulator.cute_layouts import Operand
+from tests.support.emulator.tcgen05 import idesc
+from tests.support.emulator.tensor_core_ptx import C_AT, PARAMETERS, SHARED, WAIT, Operands, vector
+from tests.support.emulator.tensor_core_ptx import COPY as COPY_IMAGE
+from tests.support.emulator.tensor_ptx import kernel_text, launch
 
 N, COLUMNS, ONE = 64, 128, 0x3F800000
 ALLOC = f"""

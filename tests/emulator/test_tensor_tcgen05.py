@@ -4,25 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cute_layouts import Operand
-from tensor_formats import decode_small, finite_codes, random_raw, values_of
 
 from sglab._core import tensor
+from tests.support.emulator.cute_layouts import Operand
+from tests.support.emulator.tcgen05 import A_CODE, idesc
+from tests.support.emulator.tensor_formats import decode_small, finite_codes, random_raw, values_of
 
-A_CODE = {"f16": 0, "bf16": 1, "tf32": 2, "e4m3": 0, "e5m2": 1, "e2m3": 3, "e3m2": 4, "e2m1": 5, "u8": 0, "s8": 1}
 KIND = {"f16": "f16", "bf16": "f16", "tf32": "tf32", "u8": "i8", "s8": "i8"}
 BYTES = {"f16": 2, "bf16": 2, "tf32": 4}
 K = {"f16": 16, "tf32": 8, "f8f6f4": 32, "i8": 32}
 DOT_SMEM = 1 << 17
-
-
-def idesc(a: str, b: str, d: str, m: int, n: int, **bits: int) -> int:
-    at = {"negate_a": 13, "negate_b": 14, "a_mn": 15, "b_mn": 16, "saturate": 3, "sparse": 2}
-    c = {"f16": 0, "f32": 1, "s32": 2}[d]
-    word = c << 4 | A_CODE[a] << 7 | A_CODE[b] << 10 | (n >> 3) << 17 | (m >> 4) << 24
-    for name, value in bits.items():
-        word |= value << at[name]
-    return word
 
 
 def unpack_d(cells: list[np.ndarray], m: int, n: int, column: int, lane: int = 0, **layout: object) -> np.ndarray:

@@ -4,9 +4,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from corpus.launch import module  # noqa: E402
-
-from sglab import gpu  # noqa: E402
+from sglab import gpu
+from tests.support.corpus.launch import module
 
 
 def copy(x: int, y: int) -> None:

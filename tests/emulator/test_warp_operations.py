@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from launching import launch
+
+from tests.support.emulator.launching import launch
 
 LANES = range(32)
 

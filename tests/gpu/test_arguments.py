@@ -9,9 +9,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from sglab.gpu import LaunchError, Strided, TensorMap  # noqa: E402
-from sglab.gpu.arguments import Packed, Packer  # noqa: E402
-from sglab.gpu.signature import Signature, read_header  # noqa: E402
+from sglab.gpu import LaunchError, Strided, TensorMap
+from sglab.gpu.arguments import Packed, Packer
+from sglab.gpu.signature import Signature, read_header
 
 
 def signature(*parameters: str) -> Signature:
@@ -123,3 +123,36 @@ def test_a_dimension_of_one_may_have_any_stride() -> None:
 def test_wrong_tensor_maps_are_refused(tensor: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(LaunchError, match=f"tensor map: .*{message}"):
         TensorMap(tensor, **options)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value", "message"),
+    [
+        (".u64 p", np.zeros(4), r"got a numpy array of shape \(4,\). Pass torch.from_numpy\(array\)"),
+        (".u64 p", np.zeros(1, np.int64), r"got a numpy array of shape \(1,\)"),
+        (".u64 p", Strided(3), "gpu.Strided holds a tensor; got one of int"),
+        (".u64 p", torch.zeros(2, dtype=torch.complex64).conj(), r"is_conj\(\)\). Pass .resolve_conj\(\)"),
+        (".u64 p", torch.zeros(2, dtype=torch.complex64).conj().imag, r"is_neg\(\)\). Pass .resolve_neg\(\)"),
+        (".f32 s", 10**400, "an integer of 1329 bits is beyond any float"),
+    ],
+)
+def test_what_looks_like_a_value_but_is_none(parameter: str, value: Any, message: str) -> None:
+    with pytest.raises(LaunchError, match=message):
+        pack([parameter], value)
+
+
+def test_a_numpy_array_is_the_bytes_of_a_struct() -> None:
+    packed = pack([".align 4 .b8 s[12]"], np.array([1, 2, 3], np.int32))
+    assert packed.params == struct.pack("<iii", 1, 2, 3)
+
+
+@pytest.mark.parametrize(("name", "values"), [("args", None), ("args", "ab"), ("extra", 3)])
+def test_arguments_come_as_a_list(name: str, values: Any) -> None:
+    packer = Packer(signature(".u64 p"), "cpu", lambda encoding: b"")
+    with pytest.raises(LaunchError, match=f"{name} must be a list of values"):
+        packer.pack(**{"arguments": [None], **({"extra": values} if name == "extra" else {"arguments": values})})
+
+
+def test_an_extra_that_is_no_tensor() -> None:
+    with pytest.raises(LaunchError, match="extra tensor 0: expected a tensor, got int"):
+        pack([], extra=[3])

@@ -9,8 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from sglab import gpu  # noqa: E402
-from sglab.gpu.device import Device  # noqa: E402
+from sglab import gpu
+from sglab.gpu.device import Device
 
 PTX = Path(__file__).parent / "ptx" / "launch.ptx"
 
@@ -137,8 +137,43 @@ def test_an_emulated_device_says_what_it_is() -> None:
     device = gpu.EmulatedDevice("sm_100a", sms=20)
     assert (device.name, device.sms, str(device.arch)) == ("emulated sm_100a, 20 SMs", 20, "sm_100a")
     assert gpu.EmulatedDevice("sm_90a").sms == 132
-    with pytest.raises(gpu.LaunchError, match="sms must be 1 or more; got 0"):
+    with pytest.raises(gpu.LaunchError, match="sms must be an integer from 1 to 65535; got 0"):
         gpu.EmulatedDevice("sm_100a", sms=0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"arch": None}, "arch must be one of sm_70 .*; got None"),
+        ({"sms": 1.5}, "sms must be an integer from 1 to 65535; got 1.5"),
+        ({"sms": True}, "sms must be an integer .*; got True"),
+        ({"threads": 0}, "threads must be an integer from 1 to 1024; got 0"),
+        ({"threads": -1}, "threads must be an integer .*; got -1"),
+        ({"seed": -1}, "seed must be an integer from 0 to 18446744073709551615; got -1"),
+        ({"seed": 2**70}, "seed must be an integer"),
+        ({"max_instructions": -1}, "max_instructions must be an integer from 0"),
+        ({"scheduler": "lucky"}, "scheduler must be one of fair, random, adversarial, in_order; got 'lucky'"),
+    ],
+)
+def test_an_emulated_device_refuses_what_makes_no_sense(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(gpu.LaunchError, match=message):
+        gpu.EmulatedDevice(**options)
+
+
+@pytest.mark.parametrize("grid", [True, b"\x01", "1", (1, True), None, ()])
+def test_a_grid_is_made_of_integers(grid: Any) -> None:
+    kernel = gpu.load(".version 8.0\n.target sm_90\n.address_size 64\n.entry k() { ret; }\n")["k"]
+    with pytest.raises(gpu.LaunchError, match="grid must be an integer or 1 to 3 integers"):
+        kernel.launch(gpu.EmulatedDevice(), grid=grid, block=1)
+
+
+def test_files_that_are_no_ptx_are_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "folder.ptx").mkdir()
+    (tmp_path / "bytes.ptx").write_bytes(b".version 8.0\n\xff")
+    with pytest.raises(gpu.GpuError, match=r"expected a file; '.*folder.ptx' is a folder"):
+        gpu.load(tmp_path / "folder.ptx")
+    with pytest.raises(gpu.GpuError, match=r"bytes.ptx is not UTF-8 text: byte 13 is 0xff"):
+        gpu.load(tmp_path / "bytes.ptx")
 
 
 def test_without_a_gpu_cudadevice_says_what_to_do_instead() -> None:

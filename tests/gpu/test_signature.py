@@ -73,3 +73,45 @@ def test_an_unreadable_parameter_is_named() -> None:
     broken = PTX.replace(".param .u8 ", ".param .quad ")
     with pytest.raises(GpuError, match=r"entry _Z5firstPKfi: cannot read the parameter '.param .quad"):
         Module(broken)
+
+
+HEAD = ".version 9.0\n.target sm_90a\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (".entry k(.param .align 0 .b8 x[4]) {ret;}", ".align of x must be a power of two up to 128; got 0"),
+        (".entry k(.param .align 3 .b8 x[4]) {ret;}", ".align of x must be a power of two up to 128; got 3"),
+        (".entry k() .reqntid " + "9" * 500 + " {ret;}", r"\.reqntid must have 1 to 3 sizes; got '999"),
+        (".entry k(.param .b8 x[4294967296]) {ret;}", "parameters take 4294967296 bytes with x; .* at most 32764"),
+        (".entry k(.param .b8 x[" + "1" * 5000 + "]) {ret;}", "cannot read the parameter '.param .b8 x"),
+        (".entry " + "a" * 100_000 + "() {ret;}", "no name of at most 16384 letters"),
+        (".entry k() " + " " * 5000 + "{ret;}", "neither a body nor a semicolon follows within 4096 letters"),
+        (".entry k(.param .u64 x", "entry k: its parameter list has no end"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_by_name(text: str, message: str) -> None:
+    with pytest.raises(GpuError, match=message):
+        read_header(HEAD + text)
+
+
+def test_comments_hold_no_entries() -> None:
+    text = HEAD + "/* .entry dead() { ret; } */\n// .entry gone() {ret;}\n.entry k() /* .reqntid 8 */ { ret; }\n"
+    header = read_header(text + "/* without an end .entry lost() {}")
+    assert list(header.entries) == ["k"]
+    assert header.entries["k"].reqntid is None
+
+
+def test_declarations_are_no_entries() -> None:
+    assert list(read_header(HEAD + ".entry k(.param .u64 x);\n.entry k2(.param .u64 x) {ret;}").entries) == ["k2"]
+
+
+@pytest.mark.parametrize("unit", [".entry a \n", ".entry a() \n", "\n", "/*", ".param ", "{ .entry b "])
+@pytest.mark.parametrize("end", ["", "{", ")"])
+def test_long_texts_take_linear_time(unit: str, end: str) -> None:
+    """At 200,000 repetitions whatever looks again at all that came before would take hours."""
+    try:
+        assert read_header(HEAD + unit * 200_000 + end).version == "9.0"
+    except GpuError as error:
+        assert len(str(error)) < 500

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 import torch
-from compare import ROUNDING, assert_close
 
 from sglab.kernels import ContractError, last_choice, split_kv_combine
 from sglab.kernels.contract import FLOATS
+from tests.support.kernels.compare import ROUNDING, assert_close
 
 
 @pytest.fixture(params=["reference", "cuda"])

@@ -32,7 +32,7 @@ SHARED_MEMORY = {80: 166_912, 90: 232_448, 100: 232_448}
 @contextmanager
 def captured_launches(capability: int) -> Iterator[list[tuple[Any, Any]]]:
     """Collects (kernel, specialization) of every launch instead of running it."""
-    from sglab.gpu.triton.kernel import _kernel_class
+    from sglab.triton.kernel import _kernel_class
 
     launches = []
 

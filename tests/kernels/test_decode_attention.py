@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from compare import ROUNDING, assert_close
 from hypothesis import given
 from hypothesis import strategies as st
-from paged import csr, paged_slots
 
 from sglab.kernels import ContractError, decode_attention_fwd
 from sglab.kernels.decode_attention import split_ranges
+from tests.support.kernels.compare import ROUNDING, assert_close
+from tests.support.kernels.paged import csr, paged_slots
 
 
 @dataclass

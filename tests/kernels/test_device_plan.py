@@ -5,7 +5,8 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sglab.gpu import CudaDevice, Device, EmulatedDevice
+from sglab.emulator import EmulatedDevice
+from sglab.gpu import CudaDevice, Device
 from sglab.kernels.mla_sm90 import device_plan
 from sglab.kernels.mla_sm90.device_plan import Metadata
 from sglab.kernels.mla_sm90.works import Works

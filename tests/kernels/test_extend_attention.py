@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from compare import ROUNDING, assert_close
-from paged import csr, paged_slots
 
 from sglab.kernels import ContractError, extend_attention_fwd
+from tests.support.kernels.compare import ROUNDING, assert_close
+from tests.support.kernels.paged import csr, paged_slots
 
 
 @dataclass

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 import torch
-from compare import ROUNDING, assert_close
-from paged import paged_slots
 
 from sglab.kernels import ContractError, flash_mla_with_kvcache, get_mla_metadata, last_choice
+from tests.support.kernels.compare import ROUNDING, assert_close
+from tests.support.kernels.paged import paged_slots
 
 SCALE = 192**-0.5
 PAGE = 64

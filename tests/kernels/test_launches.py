@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 import torch
-from decode_batches import SCALE, Batch
 
 from sglab import gpu
-from sglab.gpu import EmulatedDevice
+from sglab.emulator import EmulatedDevice
 from sglab.kernels import ContractError
 from sglab.kernels.launches import MOST, described, kept
 from sglab.kernels.mla_sm90 import MlaSm90
 from sglab.kernels.mla_sm90.works import planned
 from sglab.kernels.mla_sm100 import MlaSm100
 from sglab.planning.mla_sm90 import mla_sm90_plan
+from tests.support.kernels.decode_batches import SCALE, Batch
 
 KERNEL = gpu.load(".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry empty(.param .u64 p) { ret; }\n")[
     "empty"

@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from compare import ROUNDING, assert_close
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sglab.kernels import ContractError, merge_state, merge_state_in_place, merge_state_v2, merge_states
+from tests.support.kernels.compare import ROUNDING, assert_close
 
 INF, NAN = math.inf, math.nan
 State = tuple[torch.Tensor, torch.Tensor]

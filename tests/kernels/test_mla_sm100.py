@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 import torch
-from decode_batches import SCALE, Batch
 
-from sglab.gpu import EmulatedDevice
+from sglab.emulator import EmulatedDevice
 from sglab.kernels import ptx
 from sglab.kernels.contract import ContractError
 from sglab.kernels.mla_sm100 import MlaSm100, mla_decode_sm100, tensor_work
 from sglab.planning.mla_sm100 import mla_sm100_plan
+from tests.support.emulator.schedulers import SCHEDULERS
+from tests.support.kernels.decode_batches import SCALE, Batch
 
 MIXED = [300, 0, 1, 128, 129, 65]
 DTYPES = [torch.float16, torch.bfloat16]
-SCHEDULERS = ["fair", "random", "adversarial", "in_order"]
 
 
 def attend(batch: Batch, device: EmulatedDevice | None = None, max_splits: int = 1, **options: Any) -> None:

@@ -12,12 +12,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from sglab import gpu  # noqa: E402
-from sglab.gpu.event_kinds import event_kind  # noqa: E402
-from sglab.gpu.event_tables import COPY_KINDS  # noqa: E402
-from sglab.gpu.events import MBARRIER, NAMED  # noqa: E402
-from sglab.gpu.session import Session  # noqa: E402
-from sglab.kernels.mla_sm100 import mla_decode_sm100  # noqa: E402
+from sglab import gpu
+from sglab.emulator.session import Session
+from sglab.events.log import MBARRIER, NAMED
+from sglab.events.tables import COPY_KINDS
+from sglab.gpu.event_kinds import event_kind
+from sglab.kernels.mla_sm100 import mla_decode_sm100
 
 HEADS, PAGE, TOKENS = 128, 128, 300
 ROLES = {"softmax", "epilogue", "mma", "load", "page table"}

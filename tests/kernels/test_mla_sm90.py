@@ -2,12 +2,13 @@
 
 import pytest
 import torch
-from decode_batches import SCALE, Batch
 
-from sglab.gpu import CudaDevice, Device, EmulatedDevice, GpuError
+from sglab.emulator import EmulatedDevice
+from sglab.gpu import CudaDevice, Device, GpuError
 from sglab.kernels.contract import ContractError
 from sglab.kernels.mla_sm90 import MlaSm90, mla_decode_sm90
 from sglab.planning.mla_sm90 import mla_sm90_plan
+from tests.support.kernels.decode_batches import SCALE, Batch
 
 MIXED = [5000, 0, 1, 63, 64, 65, 127, 128, 129, 1000, 0, 191, 192, 193, 320, 4096]
 

@@ -6,10 +6,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from sglab import gpu  # noqa: E402
-from sglab.kernels import ContractError, batch_decode_with_paged_kv_cache  # noqa: E402
-from sglab.kernels.paged_decode.contract import check  # noqa: E402
-from sglab.kernels.paged_decode.cuda import prepare  # noqa: E402
+from sglab import gpu
+from sglab.kernels import ContractError, batch_decode_with_paged_kv_cache
+from sglab.kernels.paged_decode.contract import check
+from sglab.kernels.paged_decode.cuda import prepare
 
 
 def inputs(seq_lens: list[int], group: int, kv_heads: int = 2, page_size: int = 16, device: str = "cpu") -> list:

@@ -5,17 +5,18 @@ from typing import Any
 
 import pytest
 import torch
-from decode_batches import SCALE, Batch
-from test_mla_sm100 import SCHEDULERS
 
-from sglab.gpu import Device, EmulatedDevice, KernelError, Launch, Module
-from sglab.gpu.captures import capturing_launches
+from sglab.emulator import EmulatedDevice
+from sglab.emulator.captures import capturing_launches
+from sglab.gpu import Device, KernelError, Launch, Module
 from sglab.kernels import machine, merge_state, merge_states, mla_decode, ptx
 from sglab.kernels.mla_sm90 import MlaSm90
 from sglab.kernels.mla_sm100 import MlaSm100
 from sglab.kernels.mla_sm100 import contract as sm100_contract
 from sglab.labs.mla_hopper import Call
 from sglab.planning.mla_sm90 import mla_sm90_plan
+from tests.support.emulator.schedulers import SCHEDULERS
+from tests.support.kernels.decode_batches import SCALE, Batch
 
 CASES = [
     pytest.param({"lengths": [300, 0, 65], "page_size": 128}, 1, id="page 128"),

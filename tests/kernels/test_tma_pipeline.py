@@ -4,11 +4,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from sglab import gpu  # noqa: E402
-from sglab.kernels import ptx  # noqa: E402
+from sglab import gpu
+from sglab.kernels import ptx
+from tests.support.emulator.schedulers import SCHEDULERS
 
 TILES, CTAS, ROWS = 10, 2, 32
-SCHEDULERS = ["fair", "random", "adversarial", "in_order"]
 
 
 def run(entry: str, device: gpu.Device) -> tuple[float, object]:

@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from sglab.labs import decode_block as lab  # noqa: E402
+from sglab.labs import decode_block as lab
 
 
 @pytest.mark.parametrize(

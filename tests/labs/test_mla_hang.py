@@ -4,10 +4,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from sglab.gpu import EmulatedDevice, KernelError  # noqa: E402
-from sglab.kernels import ptx  # noqa: E402
-from sglab.labs import mla_hang as lab  # noqa: E402
-from sglab.labs.question import Question  # noqa: E402
+from sglab.emulator import EmulatedDevice
+from sglab.gpu import KernelError
+from sglab.kernels import ptx
+from sglab.labs import mla_hang as lab
+from sglab.labs.question import Question
 
 SOFTMAX, MMA, LOAD = {0, 1, 2, 3}, {8}, {9}
 

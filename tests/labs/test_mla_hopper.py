@@ -6,9 +6,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import sglab  # noqa: E402
-from sglab.gpu.events import EventLog  # noqa: E402
-from sglab.labs import mla_hopper as lab  # noqa: E402
+import sglab
+from sglab.events.log import EventLog
+from sglab.labs import mla_hopper as lab
 
 LENGTHS = [300, 1000, 77]
 

@@ -6,12 +6,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import sglab  # noqa: E402
-from sglab.gpu.events import EventLog  # noqa: E402
-from sglab.labs import mla_sm100 as lab  # noqa: E402
+import sglab
+from sglab.events.log import EventLog
+from sglab.labs import mla_sm100 as lab
 
 
-def batch(num_heads: int) -> sglab.engine.Batch:
+def batch(num_heads: int) -> sglab.workbench.Batch:
     return sglab.decode_batch(seq_lens=[300, 1000, 77], num_heads=num_heads, page_size=128, dtype="float16", seed=0)
 
 

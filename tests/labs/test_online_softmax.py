@@ -9,9 +9,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import sglab  # noqa: E402
-from sglab.labs import online_softmax as lab  # noqa: E402
-from sglab.labs.question import Question  # noqa: E402
+import sglab
+from sglab.labs import online_softmax as lab
+from sglab.labs.question import Question
 
 BATCH = sglab.decode_batch([100, 77], num_heads=8, page_size=16, seed=1, kv_lora_rank=64, qk_rope_head_dim=16)
 EQUAL = torch.zeros(5), torch.eye(5)
@@ -44,7 +44,7 @@ def test_heads_that_do_not_notice_are_those_whose_first_tile_holds_the_maximum()
 
 
 def test_scores_and_values_give_the_float64_answer() -> None:
-    from sglab.attention import reference
+    from sglab.workbench import reference
 
     o = torch.softmax(lab.scores_of(BATCH, 0, 5), 0) @ lab.values_of(BATCH, 0, 5).double()
     assert torch.allclose(o, reference(BATCH).o[0, 5], rtol=1e-12, atol=1e-12)

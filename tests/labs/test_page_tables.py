@@ -4,16 +4,16 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import sglab  # noqa: E402
-from sglab.labs import page_tables as lab  # noqa: E402
+import sglab
+from sglab.labs import page_tables as lab
 
 
 @pytest.fixture
-def batch() -> "sglab.engine.Batch":
+def batch() -> "sglab.workbench.Batch":
     return sglab.decode_batch(seq_lens=[300, 1000, 77], page_size=64, layout="fragmented", seed=3)
 
 
-def test_slot_page_and_row_agree(batch: "sglab.engine.Batch") -> None:
+def test_slot_page_and_row_agree(batch: "sglab.workbench.Batch") -> None:
     slot = int(batch.req_to_token[batch.req_pool_indices[1], 257])
     assert lab.slot_of_token(batch, 1, 257).check(slot).right
     assert lab.page_and_row(batch, 1, 257).check([slot // 64, 257 % 64]).right
@@ -25,11 +25,11 @@ def test_slot_14823_cannot_hold_position_257_with_pages_of_128() -> None:
     assert lab.can_hold(128, 14849, 257).check(True).right
 
 
-def test_entries_are_pages_rounded_up(batch: "sglab.engine.Batch") -> None:
+def test_entries_are_pages_rounded_up(batch: "sglab.workbench.Batch") -> None:
     assert lab.page_table_entries(batch).check(5 + 16 + 2).right
 
 
-def test_tokens_before_new_page_follow_the_live_batch(batch: "sglab.engine.Batch") -> None:
+def test_tokens_before_new_page_follow_the_live_batch(batch: "sglab.workbench.Batch") -> None:
     assert lab.tokens_before_new_page(batch, 0).check(20).right
     for _ in range(20):
         batch.extend_by_token(0)
@@ -37,7 +37,7 @@ def test_tokens_before_new_page_follow_the_live_batch(batch: "sglab.engine.Batch
 
 
 @pytest.mark.parametrize(("prefix", "extra"), [(128, 1), (130, 1), (64, 64), (200, 100)])
-def test_shared_prefix_costs_what_the_allocator_takes(batch: "sglab.engine.Batch", prefix: int, extra: int) -> None:
+def test_shared_prefix_costs_what_the_allocator_takes(batch: "sglab.workbench.Batch", prefix: int, extra: int) -> None:
     before = len(batch.free_pages())
     batch.share_prefix(0, prefix, extra_tokens=extra)
     taken = before - len(batch.free_pages())

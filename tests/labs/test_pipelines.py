@@ -4,8 +4,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from sglab.labs import pipelines as lab  # noqa: E402
-from sglab.labs.question import Question  # noqa: E402
+from sglab.labs import pipelines as lab
+from sglab.labs.question import Question
 
 
 @pytest.mark.parametrize(

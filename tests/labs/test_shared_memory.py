@@ -6,10 +6,10 @@ import math
 
 import pytest
 import torch
-from memory_sessions import mla_sm100
 
 from sglab.labs import shared_memory as lab
 from sglab.labs.question import Question
+from tests.support.launches.memory_sessions import mla_sm100
 
 
 @pytest.mark.parametrize("variant", ["permuted", "linear"])

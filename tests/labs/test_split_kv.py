@@ -6,9 +6,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from sglab.labs import split_kv as lab  # noqa: E402
-from sglab.labs.question import Question  # noqa: E402
-from sglab.planning import decode_plan  # noqa: E402
+from sglab.labs import split_kv as lab
+from sglab.labs.question import Question
+from sglab.planning import decode_plan
 
 
 @pytest.mark.parametrize(

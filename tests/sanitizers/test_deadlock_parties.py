@@ -8,11 +8,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from deletions import Deletion, at_source, deletions  # noqa: E402
-from mla_batch import Batch, attend  # noqa: E402
-
-from sglab import gpu  # noqa: E402
-from sglab.gpu.events import MBARRIER  # noqa: E402
+from sglab import gpu
+from sglab.events.log import MBARRIER
+from tests.support.sanitizers.deletions import Deletion, at_source, deletions
+from tests.support.sanitizers.mla_batch import Batch, attend
 
 BATCH = Batch([520, 100, 0, 300])
 COMMITS = [one for one in deletions("sm_100a") if one.opcode.startswith("tcgen05.commit")]

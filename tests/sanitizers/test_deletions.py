@@ -6,7 +6,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from deletions import SCHEDULERS, Deletion, deletions, outcome  # noqa: E402
+from tests.support.emulator.schedulers import SCHEDULERS
+from tests.support.sanitizers.deletions import Deletion, deletions, outcome
 
 UNNOTICED = {
     "sm_100a": {

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from sglab import gpu  # noqa: E402
+from sglab import gpu
 
 BEHIND = """
 .version 8.8

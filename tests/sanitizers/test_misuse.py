@@ -5,7 +5,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from misuse_catalogue import FAULTS, SCHEDULERS, Fault  # noqa: E402
+from tests.support.emulator.schedulers import SCHEDULERS
+from tests.support.sanitizers.misuse_catalogue import FAULTS, Fault
 
 CASES = [(fault, scheduler) for fault in FAULTS for scheduler in fault.schedulers]
 

@@ -6,10 +6,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from deletions import at_source  # noqa: E402
-from mla_batch import decode  # noqa: E402
-
-from sglab import gpu  # noqa: E402
+from sglab import gpu
+from tests.support.sanitizers.deletions import at_source
+from tests.support.sanitizers.mla_batch import decode
 
 ARRIVE = r"mbarrier\.arrive\.shared::cta\.b64 _, \[%r\d+\];"
 EXPECT = r"mbarrier\.arrive\.expect_tx\.shared::cta\.b64 _, \[(%r\d+)\], %r\d+;"

@@ -4,7 +4,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from race_catalogue import FAULTS, SCHEDULERS, Fault  # noqa: E402
+from tests.support.emulator.schedulers import SCHEDULERS
+from tests.support.sanitizers.race_catalogue import FAULTS, Fault
 
 
 def ids(fault: Fault) -> str:

@@ -9,15 +9,21 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from corpus import cute_launches, scalar_launches, sm80_launches, sm90_launches, sm100_launches, triton_launches  # noqa: E402
-from corpus.launch import ARCHITECTURES, Draw, Launch  # noqa: E402
-from race_catalogue import SCHEDULERS  # noqa: E402
-
-from sglab import gpu  # noqa: E402
-from sglab.gpu.findings import Finding  # noqa: E402
-from sglab.kernels import ptx  # noqa: E402
-from sglab.kernels.mla_sm90 import mla_decode_sm90  # noqa: E402
-from sglab.kernels.mla_sm100 import mla_decode_sm100  # noqa: E402
+from sglab import gpu
+from sglab.gpu.findings import Finding
+from sglab.kernels import ptx
+from sglab.kernels.mla_sm90 import mla_decode_sm90
+from sglab.kernels.mla_sm100 import mla_decode_sm100
+from tests.support.corpus import (
+    cute_launches,
+    scalar_launches,
+    sm80_launches,
+    sm90_launches,
+    sm100_launches,
+    triton_launches,
+)
+from tests.support.corpus.launch import ARCHITECTURES, Draw, Launch
+from tests.support.emulator.schedulers import SCHEDULERS
 
 CORPUS = [
     launch

@@ -4,10 +4,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from race_catalogue import SCHEDULERS  # noqa: E402
-from race_programs import WARPS, Program  # noqa: E402
-
-from sglab import gpu  # noqa: E402
+from sglab import gpu
+from tests.support.emulator.schedulers import SCHEDULERS
+from tests.support.sanitizers.race_programs import WARPS, Program
 
 
 def reported_rows(program: Program, scheduler: str) -> set[int]:

@@ -4,14 +4,20 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from corpus import cute_launches, scalar_launches, sm80_launches, sm90_launches, sm100_launches, triton_launches  # noqa: E402
-from corpus.launch import ARCHITECTURES, Draw, Launch  # noqa: E402
-from mla_batch import decode  # noqa: E402
-
-from sglab import gpu  # noqa: E402
+from sglab import gpu
+from tests.support.corpus import (
+    cute_launches,
+    scalar_launches,
+    sm80_launches,
+    sm90_launches,
+    sm100_launches,
+    triton_launches,
+)
+from tests.support.corpus.launch import ARCHITECTURES, Draw, Launch
+from tests.support.emulator.schedulers import SCHEDULERS
+from tests.support.sanitizers.mla_batch import decode
 
 DETECTORS = {"memory", "tensor", "barriers"}
-SCHEDULERS = ("fair", "random", "adversarial", "in_order")
 SCALAR = [
     launch
     for arch in ("sm_80", "sm_90", "sm_100a")

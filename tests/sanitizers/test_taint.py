@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from sglab import gpu  # noqa: E402
+from sglab import gpu
 
 # %none, %nones and %nonel are never written; %one, %ones, %onel are.
 KERNEL = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import linecache
+import os
 import re
 import weakref
 from itertools import pairwise
@@ -14,22 +15,24 @@ from typing import Any
 import numpy as np
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
-from session_lines import ATOMIC, LOOP_SYNC, PTX, SYNC
+
+from tests.support.launches.session_lines import ATOMIC, LOOP_SYNC, SESSION_PTX, SYNC
 
 torch = pytest.importorskip("torch")
 
-from sglab import gpu  # noqa: E402
-from sglab.labs.pipelines import Pipeline  # noqa: E402
-from sglab.widgets import KernelDebugger  # noqa: E402
-from sglab.widgets.kernel_debugger.source import SourceFinder, short_name  # noqa: E402
-from sglab.widgets.kernel_debugger.watch import WatchParser  # noqa: E402
-from sglab.widgets.kernel_debugger.writers import writes  # noqa: E402
+from sglab import gpu
+from sglab.compilers.source import SourceFinder, short_name
+from sglab.compilers.vouched import vouch
+from sglab.emulator.watch import WatchParser
+from sglab.emulator.writers import writes
+from sglab.labs.pipelines import Pipeline
+from sglab.widgets import KernelDebugger
 
 FOLLOW: dict[str, Any] = {}
 
 
 def make(name: str = "reduce", **options: Any) -> KernelDebugger:
-    kernel = gpu.load(PTX)[name]
+    kernel = gpu.load(SESSION_PTX)[name]
     out = torch.zeros(1)
     arguments: dict[str, list[Any]] = {
         "reduce": [torch.arange(2000, dtype=torch.float32), out, 2000],
@@ -374,7 +377,7 @@ def test_a_refused_watch_changes_nothing(expression: str, message: str) -> None:
 def test_views_of_strided_tensors_are_read_by_their_strides() -> None:
     widget = make()
     memory = torch.arange(64, dtype=torch.int16).view(8, 8)
-    kernel = gpu.load(PTX)["collatz"]
+    kernel = gpu.load(SESSION_PTX)["collatz"]
     arguments = [memory.view(torch.int32).view(-1), torch.zeros(128, dtype=torch.int32)]
     session = kernel.session(gpu.EmulatedDevice("sm_90a"), grid=1, block=32, args=arguments)
     watch = WatchParser(session, {"m": memory}).parse("m[::2, 3]")
@@ -471,7 +474,10 @@ def test_a_search_backwards_that_is_given_up_ends_where_it_began(monkeypatch: py
     [
         (lambda w: w.go("fly", FOLLOW), "there is no action 'fly'; there are step, back"),
         (lambda w: w.edit_stops("toggle_line", FOLLOW, file=0, line=9999), "line 9999 has no instruction, nor has any"),
-        (lambda w: w.edit_stops("toggle_ptx", FOLLOW, line=9999), "PTX line 9999 has no instruction, nor has any"),
+        (
+            lambda w: w.edit_stops("toggle_ptx", FOLLOW, line=9999),
+            "PTX line 9999 has no instruction, nor has any",
+        ),
         (lambda w: w.go("to", FOLLOW, file=0, line=9999), r"behind it; the last that has one is \d+"),
         (lambda w: w.go("write_back", {"cta": 0, "warp": 0}, register="%none"), "no instruction of this kernel writes"),
         (lambda w: w.edit_stops("remove", FOLLOW, id=7), "there is no breakpoint 7; there are none"),
@@ -527,6 +533,42 @@ def test_sources_are_found_and_their_absence_is_explained(tmp_path: Path) -> Non
     assert "has changed since" in changed.note
 
 
+def test_ptx_from_elsewhere_opens_no_files_of_this_machine(tmp_path: Path) -> None:
+    private = tmp_path / "private" / "keys.txt"
+    private.parent.mkdir()
+    private.write_text("secret")
+    link = tmp_path / "open" / "link.cu"
+    link.parent.mkdir()
+    link.symlink_to(private)
+    pipe = tmp_path / "open" / "pipe.cu"
+    os.mkfifo(pipe)
+    stranger = SourceFinder([link.parent])
+    for path in (str(private), str(link), "../private/keys.txt", str(pipe), "/dev/zero", "/etc/passwd"):
+        assert stranger.find(path).text is None, path
+    assert "source_paths=[" in stranger.find(str(private)).note
+    assert SourceFinder([private.parent]).find(str(private)).text == "secret"
+    assert SourceFinder(trusted=True).find(str(private)).text == "secret"
+
+
+def test_source_files_are_shown_of_what_was_compiled_here(tmp_path: Path) -> None:
+    private = tmp_path / "keys.txt"
+    private.write_text("the-secret-of-this-machine")
+    text = f"""
+.version 8.0
+.target sm_90
+.address_size 64
+.file 1 "{private}"
+.visible .entry k() {{
+.loc 1 1 0
+ret;
+}}
+"""
+    session = gpu.load(text)["k"].session(gpu.EmulatedDevice(), grid=1, block=32)
+    assert [source.text for source in KernelDebugger(session)._tables.sources] == [None]
+    vouch(text)  # as a compiler run of this process does
+    assert [source.text for source in KernelDebugger(session)._tables.sources] == ["the-secret-of-this-machine"]
+
+
 def test_the_session_does_not_keep_the_widget_alive() -> None:
     widget = make()
     session, gone = widget.session, weakref.ref(widget)
@@ -569,7 +611,7 @@ def test_findings_ahead_are_known_and_stay_known() -> None:
 def test_a_captured_triton_launch_is_stepped_by_the_lines_of_its_author(tmp_path: Path) -> None:
     triton = pytest.importorskip("triton")
     tl = triton.language
-    from sglab.gpu.triton import triton_kernel
+    from sglab.triton import triton_kernel
 
     @triton_kernel
     def largest(x_ptr, y_ptr, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
@@ -613,7 +655,7 @@ def test_a_session_that_failed_before_still_tells_how() -> None:
 
 
 def test_without_lines_a_line_is_an_instruction() -> None:
-    module = gpu.Module(re.sub(r"^\s*\.loc.*$", "", PTX.read_text(), flags=re.MULTILINE))
+    module = gpu.Module(re.sub(r"^\s*\.loc.*$", "", SESSION_PTX.read_text(), flags=re.MULTILINE))
     session = module["collatz"].session(
         gpu.EmulatedDevice("sm_90a"), grid=1, block=64, args=[torch.ones(128).int(), torch.zeros(128).int()]
     )

@@ -9,8 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import sglab  # noqa: E402
-from sglab.widgets import OnlineSoftmax  # noqa: E402
+import sglab
+from sglab.widgets import OnlineSoftmax
 
 BATCH = sglab.decode_batch([150, 400], num_heads=4, page_size=16, seed=3, kv_lora_rank=64, qk_rope_head_dim=16)
 

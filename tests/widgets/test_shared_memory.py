@@ -9,12 +9,11 @@ import pytest
 
 pytest.importorskip("torch")
 
-from memory_sessions import corpus, failing, mla_sm90, mla_sm100, no_tensor_memory, product
-
 from sglab._core import tensor
+from sglab.events.shared_memory import KINDS, short_name
 from sglab.labs.shared_memory import PagedDecode
 from sglab.widgets import SharedMemory
-from sglab.widgets.shared_memory_events import KINDS, short_name
+from tests.support.launches.memory_sessions import corpus, failing, mla_sm90, mla_sm100, no_tensor_memory, product
 
 
 def rows(widget: SharedMemory, name: str) -> np.ndarray:

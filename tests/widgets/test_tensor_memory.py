@@ -12,7 +12,12 @@ pytest.importorskip("torch")
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memory_sessions import (
+
+from sglab.events.tensor_memory.cells import READ, RESET, WRITE, History, Touch
+from sglab.events.tensor_memory.writes import KINDS
+from sglab.gpu import KernelError
+from sglab.widgets import TensorMemory
+from tests.support.launches.memory_sessions import (
     COLUMNS,
     N,
     Product,
@@ -23,11 +28,6 @@ from memory_sessions import (
     no_tensor_memory,
     product,
 )
-
-from sglab.gpu import KernelError
-from sglab.widgets import TensorMemory
-from sglab.widgets.tensor_memory_events import KINDS
-from sglab.widgets.tensor_memory_state import READ, RESET, WRITE, History, Touch
 
 UNWRITTEN, WRITTEN, LIVE, DEAD = range(4)
 

@@ -10,12 +10,11 @@ import pytest
 
 pytest.importorskip("torch")
 
-from recorded_launches import mla_sm90, mla_sm100, mla_sm100_session
-
 import sglab
-from sglab.gpu.event_tables import WAIT_KINDS
+from sglab.events.cluster.trace import cluster_ctas, cluster_of, readable
+from sglab.events.tables import WAIT_KINDS
 from sglab.widgets import SharedMemory, WarpRoles
-from sglab.widgets.launch_trace import cluster_ctas, cluster_of, readable
+from tests.support.launches.recorded import mla_sm90, mla_sm100, mla_sm100_session
 
 
 def table(widget: WarpRoles, name: str) -> np.ndarray:

@@ -1,4 +1,4 @@
-// A widget that uses every part of the core and nothing else, for tests/browser.
+// A widget that uses every part of the core and nothing else, for the browser tests.
 
 import {
   CanvasPaint,

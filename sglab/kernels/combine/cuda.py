@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from sglab.gpu import Device, Launch, Strided
-from sglab.gpu.triton.record import LaunchRecord
+from sglab.gpu.launch_record import LaunchRecord
 from sglab.kernels import machine, ptx
 from sglab.kernels.combine.contract import LSE_UNITS, CombineArguments
 from sglab.kernels.launches import described, kept

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import torch
 
-from sglab.gpu.emulated import default_device
+from sglab.cudart.extension import HostExtension, build_extension
+from sglab.emulator.device import default_device
 from sglab.gpu.errors import GpuError
-from sglab.gpu.extension import HostExtension, build_extension
 from sglab.gpu.fault import KernelError
-from sglab.gpu.triton import LaunchRecord
 from sglab.kernels.cutlass_mla.contract import MLAArguments
 from sglab.kernels.cutlass_mla.heads import pad_heads, slice_heads
+from sglab.triton import LaunchRecord
 
 _ELEMENTS = {torch.float16: "cutlass::half_t", torch.bfloat16: "cutlass::bfloat16_t"}
 _STEPS = {1: "can_implement", 2: "initialize", 3: "run"}

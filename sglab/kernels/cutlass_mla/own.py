@@ -11,7 +11,7 @@ import torch
 
 from sglab.gpu import CudaDevice, Device, Launch
 from sglab.gpu.errors import GpuError
-from sglab.gpu.triton.record import LaunchRecord
+from sglab.gpu.launch_record import LaunchRecord
 from sglab.kernels import machine, ptx
 from sglab.kernels.cutlass_mla.contract import MLAArguments
 from sglab.kernels.mla_decode import DTYPES, LATENT_DIM, PAGE_SIZES, outputs, unaligned

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import triton.language as tl
 
-from sglab.gpu.triton import triton_kernel
 from sglab.kernels.scoring_triton import LN_2, base2_logits, split_range, xai_temperature
+from sglab.triton import triton_kernel
 
 
 @triton_kernel

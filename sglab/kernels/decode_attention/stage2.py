@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import triton.language as tl
 
-from sglab.gpu.triton import triton_kernel
 from sglab.kernels.scoring_triton import LN_2, LOG2_E, split_range
+from sglab.triton import triton_kernel
 
 
 @triton_kernel

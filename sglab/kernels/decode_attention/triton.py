@@ -6,7 +6,6 @@ from typing import Any
 
 import triton
 
-from sglab.gpu.triton import LaunchRecord
 from sglab.kernels import machine
 from sglab.kernels.decode_attention.contract import DecodeArguments
 from sglab.kernels.decode_attention.stage1_grouped import decode_grouped_stage1_kernel
@@ -15,6 +14,7 @@ from sglab.kernels.decode_attention.stage2 import decode_stage2_kernel
 from sglab.kernels.decode_attention.tiles import grouped_tile
 from sglab.kernels.scoring_triton import dim_blocks
 from sglab.planning.num_kv_splits import MIN_BLOCK_KV
+from sglab.triton import LaunchRecord
 
 
 def _scoring(arguments: DecodeArguments) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import triton
 import triton.language as tl
 
-from sglab.gpu.triton import LaunchRecord, triton_kernel
 from sglab.kernels.extend_attention.contract import ExtendArguments
 from sglab.kernels.scoring_triton import LN_2, LOG2_E, base2_logits, dim_blocks, xai_temperature
+from sglab.triton import LaunchRecord, triton_kernel
 
 
 @triton_kernel

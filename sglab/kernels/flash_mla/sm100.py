@@ -3,7 +3,7 @@ FlashMLA's plan in blocks of 64. CPU tensors get an emulated B200."""
 
 from __future__ import annotations
 
-from sglab.gpu.triton.record import LaunchRecord
+from sglab.gpu.launch_record import LaunchRecord
 from sglab.kernels import machine
 from sglab.kernels.flash_mla import own
 from sglab.kernels.flash_mla.contract import PAGE_SIZE, FlashMLAArguments

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sglab.gpu.triton.record import LaunchRecord
+from sglab.gpu.launch_record import LaunchRecord
 from sglab.kernels import machine
 from sglab.kernels.flash_mla import own
 from sglab.kernels.flash_mla.contract import FlashMLAArguments

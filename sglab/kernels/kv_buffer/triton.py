@@ -7,8 +7,8 @@ import torch
 import triton
 import triton.language as tl
 
-from sglab.gpu.triton import LaunchRecord, triton_kernel
 from sglab.kernels.kv_buffer.contract import BufferArguments
+from sglab.triton import LaunchRecord, triton_kernel
 
 _BYTES = {1: torch.uint8, 2: torch.int16, 4: torch.int32}
 

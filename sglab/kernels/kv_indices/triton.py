@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import triton.language as tl
 
-from sglab.gpu.triton import LaunchRecord, triton_kernel
 from sglab.kernels.kv_indices.contract import FlashInferArguments, FlashMLAArguments
+from sglab.triton import LaunchRecord, triton_kernel
 
 
 @triton_kernel

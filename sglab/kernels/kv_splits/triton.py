@@ -6,9 +6,9 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from sglab.gpu.triton import LaunchRecord, triton_kernel
 from sglab.kernels.kv_splits.contract import SplitsArguments
 from sglab.planning.num_kv_splits import head_blocks
+from sglab.triton import LaunchRecord, triton_kernel
 
 
 @triton_kernel

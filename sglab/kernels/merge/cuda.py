@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from sglab.gpu import Kernel, Launch
-from sglab.gpu.triton.record import LaunchRecord
+from sglab.gpu.launch_record import LaunchRecord
 from sglab.kernels import machine, ptx
 from sglab.kernels.launches import described, kept
 from sglab.kernels.merge.contract import PairArguments, Rule, StatesArguments

@@ -7,8 +7,8 @@ import torch
 import triton
 import triton.language as tl
 
-from sglab.gpu.triton import LaunchRecord, triton_kernel
 from sglab.kernels.merge.contract import PairArguments, Rule, StatesArguments
+from sglab.triton import LaunchRecord, triton_kernel
 
 
 @triton_kernel

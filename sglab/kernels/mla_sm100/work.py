@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from sglab.gpu import EmulatedDevice
-from sglab.gpu.events import TMEM_KINDS, EventLog
+from sglab.emulator import EmulatedDevice
+from sglab.events.log import TMEM_KINDS, EventLog
 from sglab.kernels.mla_decode import LATENT_DIM, ROPE_DIM
 from sglab.kernels.mla_sm100.contract import check
 from sglab.kernels.mla_sm100.decode import MlaSm100

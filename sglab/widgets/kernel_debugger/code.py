@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from sglab.compilers.source import SourceFinder, SourceText, is_library, short_name
+from sglab.compilers.vouched import is_vouched
+from sglab.emulator.register_types import float_types
+from sglab.emulator.writers import writes
 from sglab.gpu import SessionError
 from sglab.gpu.ptx import Entry
-
-from .register_types import float_types
-from .source import SourceFinder, SourceText, is_library, short_name
-from .writers import writes
 
 KINDS = (
     *("integer", "float", "half", "convert", "move", "compare", "control", "global", "shared"),
@@ -40,7 +40,7 @@ class CodeTables:
         rows = kernel.code.rows
         self.paths = _files_by_use(rows)
         self.numbers = {path: number for number, path in enumerate(self.paths)}
-        finder = SourceFinder(folders, digests)
+        finder = SourceFinder(folders, digests, trusted=is_vouched(kernel.module.ptx))
         self.sources = [finder.find(path) for path in self.paths]
         self._rows = rows
         self._aside = {path for path in self.paths if is_library(path)} | _wrappers(kernel.module.ptx, rows)

@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from sglab.emulator.moves import Mover, Moves, Name
+from sglab.emulator.session import Session
+from sglab.emulator.state import Stop
 from sglab.gpu import KernelError, SessionError
 from sglab.gpu.findings import Finding
-from sglab.gpu.session import Session
-from sglab.gpu.state import Stop
 
 from .code import CodeTables
-from .moves import Mover, Moves, Name
 from .sentences import capitalised, failure, sentence
 from .stops import StopPoints
 

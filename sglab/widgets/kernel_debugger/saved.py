@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from sglab.emulator.names import Names
+from sglab.emulator.session import Session
 from sglab.gpu import KernelError
-from sglab.gpu.session import Session
 
 from ..wire import WireArray
 from .code import CodeTables
-from .names import Names
 from .sentences import capitalised, sentence
 from .state import Focus, registers, snapshot
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from sglab.compilers.source import short_name
+from sglab.emulator.session import Session
+from sglab.emulator.state import Place, Stop
 from sglab.gpu import KernelError
 from sglab.gpu.fault import Wait
-from sglab.gpu.session import Session
-from sglab.gpu.state import Place, Stop
 
-from .source import short_name
 from .stops import StopPoint
 
 MOST_OPCODE = 32

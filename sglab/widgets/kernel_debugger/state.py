@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from sglab.emulator.names import Names
+from sglab.emulator.session import Session
+from sglab.emulator.state import Cta, Place, Warp
 from sglab.gpu import SessionError
 from sglab.gpu.findings import Finding, Party
-from sglab.gpu.session import Session
-from sglab.gpu.state import Cta, Place, Warp
-
-from .names import Names
 
 MOST_IN_FLIGHT = 64
 MOST_FINDINGS = 100

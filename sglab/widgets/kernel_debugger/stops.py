@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from sglab.gpu.session import Session
-from sglab.gpu.state import Breakpoint
+from sglab.compilers.source import short_name
+from sglab.emulator.session import Session
+from sglab.emulator.state import Breakpoint
+from sglab.emulator.watch import Watch
 
 from .code import CodeTables
-from .source import short_name
-from .watch import Watch
 
 
 @dataclass

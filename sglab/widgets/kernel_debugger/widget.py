@@ -8,20 +8,20 @@ from typing import Any
 
 import traitlets
 
+from sglab.emulator.captures import Capture, CapturedLaunch
+from sglab.emulator.names import Names
+from sglab.emulator.session import Session
+from sglab.emulator.watch import Watch, WatchParser
 from sglab.gpu import SessionError
-from sglab.gpu.captures import Capture, CapturedLaunch
-from sglab.gpu.session import Session
 
 from ..base import Widget, asset, command
 from ..following import follow, launch_name
 from .code import CodeTables
 from .jobs import Jobs
-from .names import Names
 from .provenance import compiled_digests
 from .saved import saved_moments
 from .state import Focus, findings, joined, registers, snapshot
 from .stops import StopPoints
-from .watch import Watch, WatchParser
 
 STOP_EDITS = ("toggle_line", "toggle_ptx", "limit", "enable", "remove", "clear", "add_phase", "add_watch")
 RUNS = frozenset({"run", "run_back", "to", "back_to"})

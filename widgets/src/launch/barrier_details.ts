@@ -178,7 +178,7 @@ function actionEntry(launch: Launch, row: number, toEvent: ToEvent): HTMLElement
   return h("li", {}, eventLink(launch, event, toEvent), ` ${did} at ${launch.clock.at(event)}`);
 }
 
-const FAILED = -2; // sglab/gpu/event_tables.py
+const FAILED = -2; // sglab/events/tables.py
 
 function phaseEntry(launch: Launch, relations: Relations, row: number, toEvent: ToEvent): HTMLElement {
   const { phases } = launch;

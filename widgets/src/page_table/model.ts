@@ -1,4 +1,4 @@
-// What Python published, as the views read it. See sglab/widgets/page_table.py and sglab/trace for the columns.
+// What Python published, as the views read it. See sglab/widgets/page_table.py and sglab/workbench/recorders for the columns.
 
 import { Emitter, type Numbers, type Source, type Tensor, TensorWindow } from "../core";
 

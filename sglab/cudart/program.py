@@ -1,0 +1,53 @@
+"""CUDA host programs that somebody else compiled, run as they are, their kernels on the emulator."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from sglab.compilers.cache import cached, content_key
+from sglab.cudart.runtime import LIBRARY, RESERVED_SMEM, require_library
+from sglab.gpu.architecture import Architecture
+
+
+def run_program(
+    command: Sequence[str | Path],
+    arch: str = "sm_100a",
+    sms: int | None = None,
+    threads: int = 1,
+    timeout: float | None = None,
+    env: Mapping[str, str] | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Runs a program with sglab's CUDA runtime in the place of libcudart.so.13.
+
+    The program must use the shared CUDA 13 runtime (nvcc -cudart shared) and hold PTX for `arch`
+    (-gencode arch=compute_100a,code=compute_100a). Kernels run when they are launched; a fault becomes a CUDA error
+    whose text says where. Event times are those of the emulation.
+
+    command: program and arguments
+    arch, sms, threads: as for EmulatedDevice
+    timeout: seconds
+    env: variables on top of this process's
+    returns: with stdout and stderr as text
+    """
+    limits = Architecture.parse(arch).limits
+    major, minor = divmod(Architecture.parse(arch).capability, 10)
+    count = limits.sms if sms is None else sms
+    sizes = f"{limits.smem} {limits.smem + RESERVED_SMEM} {limits.cluster} {threads}"
+    device = f"{major}.{minor} {count} {sizes} emulated {arch}, {count} SMs"
+    path = [str(runtime_folder()), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
+    variables = {**os.environ, **(env or {}), "LD_LIBRARY_PATH": os.pathsep.join(path), "SGLAB_DEVICE": device}
+    words = [str(word) for word in command]
+    return subprocess.run(words, env=variables, capture_output=True, text=True, timeout=timeout)
+
+
+def runtime_folder() -> Path:
+    """A folder in which sglab's CUDA runtime has the name that programs look for: put it on LD_LIBRARY_PATH."""
+    require_library()
+
+    def build(folder: Path) -> None:
+        (folder / "libcudart.so.13").symlink_to(LIBRARY)
+
+    return cached("runtime", content_key(LIBRARY), build)

@@ -1,0 +1,7 @@
+"""The emulated GPU: its device, launches under control, captured launches, sanitizers, and what steps a session."""
+
+from sglab.emulator.captures import Capture, CapturedLaunch, capture
+from sglab.emulator.device import EmulatedDevice, default_device
+from sglab.emulator.session import Session
+
+__all__ = ["Capture", "CapturedLaunch", "EmulatedDevice", "Session", "capture", "default_device"]

@@ -1,0 +1,190 @@
+"""The emulated GPU: PTX on the CPU, on CPU tensors in place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from functools import cache
+from typing import Any, Literal, TypeVar, get_args
+
+from sglab.emulator.captures import captured
+from sglab.emulator.sanitizers import chosen, read_findings
+from sglab.emulator.session import Session
+from sglab.events.cast import LogCast, TallyCast
+from sglab.events.log import EventLog
+from sglab.gpu import core
+from sglab.gpu.architecture import Architecture
+from sglab.gpu.device import Launch
+from sglab.gpu.errors import LaunchError
+from sglab.gpu.fault import Fault, KernelError
+from sglab.gpu.geometry import check_smem
+from sglab.gpu.ptx import Entry
+from sglab.gpu.tensor_map import TiledEncoding
+
+Scheduler = Literal["fair", "random", "adversarial", "in_order"]
+Started = TypeVar("Started")
+
+
+@cache
+def default_device() -> EmulatedDevice:
+    """The emulated B200 that CPU tensors run on where nothing else is said.
+
+    raises GpuError: the compiled core has no emulator
+    """
+    return EmulatedDevice("sm_100a")
+
+
+def _cast(launch: Launch, outcome: core.LaunchReport | core.LaunchError) -> TallyCast | None:
+    """Roles and names as far as a launch's report or error tells."""
+    return None if outcome.tally is None else TallyCast(launch, outcome.tally)
+
+
+def _whole(name: str, value: Any, least: int, most: int) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__") or not least <= value.__index__() <= most:
+        raise LaunchError(f"EmulatedDevice: {name} must be an integer from {least} to {most}; got {value!r}")
+    return value.__index__()
+
+
+class EmulatedDevice:
+    """A GPU made of software.
+
+    arch: sm_100a, sm_90a, …: what PTX it runs and its limits
+    sms: streaming multiprocessors, which decide how many CTAs are resident; None takes the real product's
+    threads: CPU threads for independent clusters
+    scheduler: which warp runs next: fair, random, adversarial (stalls where it may hurt), in_order
+    seed: of every random choice; the same seed gives the same run
+    max_instructions: a launch that executes more warp-instructions is stopped; 0 for no limit
+    sanitize: what to look for while launches run: True for all, or some of memory, races, tensor, barriers. The
+        findings are in the launch's report and in KernelError.findings. A sanitized launch runs on one CPU thread
+    on_finding: "collect" them, or "raise" KernelError at the first that is an error
+    """
+
+    torch_device = "cpu"
+
+    def __init__(
+        self,
+        arch: str = "sm_100a",
+        sms: int | None = None,
+        threads: int = 1,
+        scheduler: Scheduler = "fair",
+        seed: int = 0,
+        max_instructions: int = 0,
+        sanitize: bool | Collection[str] = False,
+        on_finding: Literal["collect", "raise"] = "collect",
+    ) -> None:
+        self.arch = Architecture.parse(arch)
+        self.sms = self.arch.limits.sms if sms is None else _whole("sms", sms, 1, 65_535)
+        self.max_instructions = _whole("max_instructions", max_instructions, 0, 2**63 - 1)
+        threads, seed = _whole("threads", threads, 1, 1024), _whole("seed", seed, 0, 2**64 - 1)
+        if scheduler not in get_args(Scheduler):
+            listed = ", ".join(get_args(Scheduler))
+            raise LaunchError(f"EmulatedDevice: scheduler must be one of {listed}; got {scheduler!r}")
+        self.sanitize = chosen(sanitize)
+        if on_finding not in ("collect", "raise"):
+            raise LaunchError(f"EmulatedDevice: on_finding must be 'collect' or 'raise'; got {on_finding!r}")
+        self.on_finding = on_finding
+        self._marked = core.MarkedMemory()
+        self._machine = core.Machine(str(self.arch), self.sms, threads, scheduler, seed)
+
+    @property
+    def name(self) -> str:
+        return f"emulated {self.arch}, {self.sms} SMs"
+
+    def encode(self, encoding: TiledEncoding) -> bytes:
+        e = encoding
+        return core.tma.encode_tiled(
+            e.data_type,
+            e.address,
+            e.global_dim,
+            e.global_strides,
+            e.box_dim,
+            e.element_strides,
+            e.interleave,
+            e.swizzle,
+            e.l2_promotion,
+            e.oob_fill,
+        )
+
+    def unsupported(self, kernel: Entry) -> list[str]:
+        """What a kernel uses and this emulator lacks; such a kernel is refused when it is launched."""
+        return kernel.emulated.unsupported
+
+    def run(self, launch: Launch) -> core.LaunchReport:
+        with captured(self, launch) as told:
+            sanitizer = self._sanitizer()
+            report = self._start(self._machine.launch, launch, sanitizer)
+            report.findings = () if sanitizer is None else read_findings(sanitizer, launch, cast=_cast(launch, report))
+            told(report)
+        return report
+
+    def _sanitizer(self) -> core.Sanitizer | None:
+        if not self.sanitize:
+            return None
+        return core.sanitizer(list(self.sanitize), self.on_finding == "raise", self._marked)
+
+    def mark_uninitialized(self, tensor: Any) -> None:
+        """From now on the memory sanitizer takes what `tensor` holds for garbage, as torch.empty leaves it, until a
+        launch on this device writes it. Without this, tensors count as initialized.
+
+        raises LaunchError: the tensor is not on the CPU, or its elements do not lie side by side
+        """
+        if tensor.device.type != "cpu" or not tensor.is_contiguous():
+            raise LaunchError(
+                f"mark_uninitialized: expected a contiguous CPU tensor; got {tuple(tensor.shape)} with strides "
+                f"{tensor.stride()} on {tensor.device}. Mark tensor.contiguous(), or the tensor that it is a view of"
+            )
+        self._marked.mark(tensor.data_ptr(), tensor.numel() * tensor.element_size())
+
+    def session(self, launch: Launch, keep: Any = None) -> Session:
+        """The launch, not run but under control.
+
+        keep: what must live as long as the session: the tensors whose addresses the launch holds
+        """
+        sanitizer = self._sanitizer()
+        session = self._start(self._machine.session, launch, sanitizer)
+        return Session(launch, self, session, sanitizer, (keep, launch.keep))
+
+    def record(self, launch: Launch, details: bool = True) -> EventLog:
+        """Runs the launch and keeps its events; on one CPU thread, so that they have an order. Clocks that the kernel
+        reads count instructions."""
+        sanitizer = self._sanitizer()
+        report, columns = self._start(self._machine.record, launch, sanitizer, details)
+        log = EventLog(launch.kernel.name, launch.geometry, launch.kernel.code, report, columns | {"details": details})
+        report.findings = () if sanitizer is None else read_findings(sanitizer, launch, cast=LogCast(launch, log.roles))
+        return log
+
+    def _start(
+        self, call: Callable[..., Started], launch: Launch, sanitizer: core.Sanitizer | None, *more: Any
+    ) -> Started:
+        geometry = launch.geometry
+        try:
+            kernel = launch.kernel.emulated
+            check_smem(launch.kernel.name, self.arch, kernel.static_smem, geometry.smem)
+            return call(
+                kernel,
+                geometry.grid,
+                geometry.block,
+                geometry.cluster,
+                geometry.smem,
+                launch.params,
+                [(a.address, a.nbytes, a.name) for a in launch.allocations],
+                self.max_instructions,
+                sanitizer,
+                *more,
+            )
+        except core.LaunchError as error:
+            if error.kind == "launch":  # refused: nothing ran
+                raise LaunchError(str(error)) from None
+            cast = _cast(launch, error)
+            findings = () if sanitizer is None else read_findings(sanitizer, launch, cast=cast)
+            text = str(error) if cast is None else cast.annotated(str(error), error.cta)
+            message = str(findings[-1]) if error.kind == "finding" else text
+            fault = Fault.of(error) if cast is None else cast.fault(Fault.of(error))
+            raise KernelError(message, fault, findings) from None
+        except core.PtxError as error:
+            raise LaunchError(f"{launch.kernel.module.name}: {error}") from None
+
+    def synchronize(self) -> None:
+        """Nothing to wait for: a launch returns when it is done."""
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"

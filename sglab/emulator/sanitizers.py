@@ -1,0 +1,70 @@
+"""The sanitizers of an emulated launch: which there are, and what they have found, read from the compiled core."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from sglab.events.cast import Cast
+from sglab.gpu import core
+from sglab.gpu.device import Launch
+from sglab.gpu.errors import LaunchError
+from sglab.gpu.findings import Finding, Party
+
+DETECTORS = ("memory", "races", "tensor", "barriers")
+
+
+def chosen(sanitize: bool | Collection[str]) -> tuple[str, ...]:
+    """The detectors that EmulatedDevice(sanitize=...) names.
+
+    raises LaunchError: one of them does not exist
+    """
+    if isinstance(sanitize, bool):
+        return DETECTORS if sanitize else ()
+    names = {sanitize} if isinstance(sanitize, str) else set(sanitize)
+    unknown = sorted(names - set(DETECTORS))
+    if unknown:
+        raise LaunchError(
+            f"EmulatedDevice: sanitize must be True, False or some of {', '.join(DETECTORS)}; got {', '.join(unknown)}"
+        )
+    return tuple(name for name in DETECTORS if name in names)
+
+
+def read_findings(
+    sanitizer: core.Sanitizer, launch: Launch, before: int | None = None, cast: Cast | None = None
+) -> tuple[Finding, ...]:
+    """The findings that a compiled-core sanitizer holds of a launch, in the order in which they were made.
+
+    before: only those of the first so many instructions
+    cast: names warps' roles and barriers
+    """
+    found = []
+    for row in sanitizer.findings():
+        detector, kind, message, error, at, other, did, space, address, nbytes, positions, count = row
+        if before is not None:
+            if count == len(positions) or positions[-1] >= before:
+                count = sum(position < before for position in positions)
+            if count == 0:
+                continue
+        severity = "error" if error else "warning"
+        parties = (_party(at, launch, cast), _party(other, launch, cast))
+        name = launch.kernel.name
+        barrier = ""
+        if cast is not None and parties[0] is not None:
+            message = cast.annotated(message, parties[0].cta)
+            barrier = cast.mbarrier(parties[0].cta, address) if kind.startswith("mbarrier") else ""
+        memory = (space, address, nbytes)
+        found.append(
+            Finding(detector, kind, message, severity, name, *parties, did, *memory, count, positions[0], barrier)
+        )
+    return tuple(found)
+
+
+def _party(row: core.Row | None, launch: Launch, cast: Cast | None) -> Party | None:
+    if row is None:
+        return None
+    cta, warp, lanes, pc, position, asynchronous = row
+    x, y, _ = launch.geometry.grid
+    index = (cta % x, cta // x % y, cta // (x * y))
+    instruction = launch.kernel.code[pc] if pc >= 0 else None
+    role = cast.role(index, warp) if cast is not None and cast.several() else ""
+    return Party(index, warp, lanes, instruction, position, asynchronous, role)

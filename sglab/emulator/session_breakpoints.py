@@ -1,0 +1,255 @@
+"""The places at which a launch under control stops; see Session."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
+
+from sglab.emulator.session_log import SessionLog
+from sglab.emulator.session_state import CtaName, WarpName
+from sglab.emulator.state import Breakpoint, Warp
+from sglab.gpu.errors import SessionError
+
+
+class SessionBreakpoints(SessionLog):
+    """Breakpoints: on instructions, on memory, on the phases of barriers. Each has a number, for `unbreak`."""
+
+    def break_at(
+        self,
+        line: int | None = None,
+        ptx_line: int | None = None,
+        warp: WarpName | None = None,
+        file: str | None = None,
+        opcode: str | None = None,
+        cta: CtaName | None = None,
+    ) -> int:
+        """Stops in front of instructions of a source line, of a PTX line, or whose mnemonic starts like `opcode`
+        ("bar.", "st.global"). Given several, an instruction must match all. `warp` and `cta` limit it to some warps.
+
+        file: where several source files have the line: the end of its path
+        returns: a number for `unbreak`
+        """
+        pcs = self.code.find(line=line, ptx_line=ptx_line, file=file, opcode=opcode)
+        source = None if line is None else self._place_of(line, file, pcs)
+        at_line = f"{source[0].rsplit('/', 1)[-1]}:{line}" if source else ""
+        at_ptx = "" if ptx_line is None else f"PTX line {ptx_line}"
+        label = ", ".join(filter(None, (at_line, at_ptx, opcode)))
+        return self.break_code(pcs, warp, cta, label=label, source=source)
+
+    def break_code(
+        self,
+        pcs: Sequence[int],
+        warp: WarpName | None = None,
+        cta: CtaName | None = None,
+        *,
+        label: str = "",
+        source: tuple[str, int] | None = None,
+        listed: bool = True,
+    ) -> int:
+        """Stops in front of these instructions, given by pc, an index in `code`; see `break_at`.
+
+        label, source: how `breakpoints` has it; listed: whether it does
+        """
+        if isinstance(warp, Warp):
+            of_cta: int | None = warp.cta.linear
+            warp = warp.index
+        else:
+            of_cta = None if cta is None and warp is None else self._cta(cta, running=False)
+        pcs = tuple(_integer("pcs", pc, 0, len(self.code) - 1) for pc in pcs)
+
+        def arm() -> int:
+            return self._session.break_code(pcs, *(-1 if name is None else name for name in (of_cta, warp)))
+
+        if not listed:
+            return arm()
+        lines = sorted({self.code.rows[pc][0] for pc in pcs})
+        label = label or (f"PTX line {lines[0]}" if len(lines) == 1 else f"{len(lines)} PTX lines")
+        return self._list(arm, "code", label, pcs=pcs, source=source, cta=of_cta, warp=warp)
+
+    def watch(
+        self,
+        memory: Any,
+        nbytes: int | None = None,
+        access: Literal["write", "read", "any"] = "write",
+        cta: CtaName | None = None,
+    ) -> int:
+        """Stops in front of instructions that access some memory, and behind asynchronous writes to it.
+
+        memory: a tensor (global memory), or an offset in the shared memory of `cta`
+        nbytes: 1 or more; of shared memory, 4 unless given; of a tensor, its size
+        """
+        if access not in ("write", "read", "any"):
+            raise SessionError(f"access must be 'write', 'read' or 'any'; got {access!r}")
+        done = {"write": "written", "read": "read", "any": "accessed"}[access]
+        wanted = access != "write", access != "read"
+        if hasattr(memory, "data_ptr"):
+            size = _integer("nbytes", memory.numel() * memory.element_size() if nbytes is None else nbytes, 1)
+            begin = memory.data_ptr()
+            label = f"{self._name_of(begin)}, {size} bytes, is {done}"
+            arm = self._asked(self._session.break_watch, "global", begin, size, *wanted, -1)
+            return self._list(arm, "watch", label)
+        size = _integer("nbytes", 4 if nbytes is None else nbytes, 1)
+        offset = _integer("memory", memory, 0, of="a tensor or an offset in shared memory,")
+        of_cta = self._cta(cta)
+        arm = self._asked(self._session.break_watch, "shared", offset, size, *wanted, of_cta)
+        return self._list(arm, "watch", f"smem+0x{offset:x}, {size} bytes, is {done}", cta=of_cta)
+
+    def watch_tensor_memory(self, column: int, columns: int = 1, cta: CtaName | None = None) -> int:
+        """Stops behind every change of some columns of a CTA's tensor memory: by tcgen05.mma, cp, shift, or st at its
+        wait. The first allocation is no change."""
+        if column < 0 or columns < 1:
+            raise SessionError(f"tensor memory has columns 0 to 511; got {columns} columns from {column}")
+        index = self._cta(cta)
+        label = f"tensor memory, columns {column} to {column + columns - 1}, changes"
+        arm = self._asked(self._session.break_tensor_watch, column, columns, index)
+        return self._list(arm, "watch", label, cta=index)
+
+    def break_phase(
+        self,
+        barrier: int | None = None,
+        mbarrier: int | None = None,
+        cta: CtaName | None = None,
+        cluster: bool = False,
+    ) -> int:
+        """Stops behind the instruction that ends a phase of a named barrier (0 to 15), of the mbarrier at an offset in
+        shared memory, or of the barrier of the CTA's cluster."""
+        if (barrier is not None) + (mbarrier is not None) + cluster != 1:
+            raise SessionError(
+                "give one of barrier=, a number from 0 to 15, mbarrier=, a shared-memory offset, and cluster=True"
+            )
+        index = self._cta(cta)
+        kind, which, name = "mbarrier", mbarrier, f"mbarrier smem+0x{mbarrier or 0:x}"
+        if cluster:
+            kind, which, name = "cluster", 0, "the cluster's barrier"
+        elif barrier is not None:
+            kind, which, name = "barrier", barrier, f"barrier {barrier}"
+        arm = self._asked(self._session.break_barrier, kind, which, index)
+        return self._list(arm, "phase", f"a phase of {name} ends", cta=index)
+
+    @property
+    def breakpoints(self) -> tuple[Breakpoint, ...]:
+        """All that are set, watches too, whoever set them: this notebook's cells or a widget."""
+        return tuple(self._breakpoints.values())
+
+    def unbreak(self, number: int) -> None:
+        """Takes a breakpoint or watch away."""
+        if not self._session.unbreak(number):
+            numbers = ", ".join(map(str, self._breakpoints)) or "none"
+            raise SessionError(f"there is no breakpoint {number}; there are {numbers}")
+        if self._breakpoints.pop(number, None) is not None:
+            self._tell()
+
+    def rebreak(self, breakpoint: Breakpoint) -> int:
+        """Sets a breakpoint like this one, which was taken away, perhaps. Returns its number."""
+        if breakpoint.number not in self._arms:
+            raise SessionError(f"{breakpoint} is none of this session's")
+        told = {name: value for name, value in vars(breakpoint).items() if name != "number"}
+        return self._list(self._arms[breakpoint.number], **told)
+
+    def _list(self, arm: Callable[[], int], kind: Any, label: str, **told: Any) -> int:
+        number = arm()
+        self._arms[number] = arm
+        self._breakpoints[number] = Breakpoint(number, kind, label, **told)
+        self._tell()
+        return number
+
+    def _asked(self, call: Any, *arguments: Any) -> Callable[[], int]:
+        return lambda: self._ask(call, *arguments)
+
+    def _place_of(self, line: int, file: str | None, pcs: Sequence[int]) -> tuple[str, int]:
+        """The source file of a line, as the line table has it."""
+        places = (place for pc in pcs for place in self.code.rows[pc][3])
+        return next((path, at) for path, at, *_ in places if at == line and path.endswith(file or ""))
+
+    def _name_of(self, address: int) -> str:
+        """Of global memory: which argument's, and how far into it."""
+        for each in self.launch.allocations:
+            if each.address <= address < each.address + each.nbytes:
+                offset = address - each.address
+                name = each.name.partition(",")[0]
+                return f"{name}+0x{offset:x}" if offset else name
+        return f"gmem+0x{address:x}"
+
+    def _break_events(
+        self,
+        warp: WarpName | None,
+        role: str | None,
+        barrier: int | None,
+        mbarrier: int | None,
+        kind: str | None,
+        cta: CtaName | None,
+    ) -> list[int]:
+        """Breakpoints that stop where Session.next_event should."""
+        if barrier is not None and mbarrier is not None:
+            raise SessionError("give barrier= or mbarrier=, not both")
+        warps = self._chosen_warps(warp, role, cta)
+        pcs = self._event_pcs(kind)
+        if barrier is None and mbarrier is None:
+            return [self._session.break_code(pcs, of_cta, number) for of_cta, number in warps]
+        name, which = ("barrier", barrier) if mbarrier is None else ("mbarrier", mbarrier)
+        owner = self._cta(cta)
+        pcs = [pc for pc in pcs if self.code.rows[pc][1].startswith(_BARRIER_OPCODES[name])]
+        numbers = sorted({number for _, number in warps})
+        made = [self._ask(self._session.break_use, name, which, pcs, owner, number) for number in numbers]
+        if warp is None and role is None and kind is None:
+            made.append(self._ask(self._session.break_barrier, name, which, owner))
+        return made
+
+    def _event_pcs(self, kind: str | None) -> list[int]:
+        by_kind = self.code.by_kind
+        if kind is not None and (not kind or kind not in by_kind):
+            known = ", ".join(sorted(by_kind.keys() - {""}))
+            raise SessionError(f"the kernel has no instruction of the kind {kind!r}; it has {known}")
+        return by_kind[kind or ""]
+
+    def _chosen_warps(self, warp: WarpName | None, role: str | None, cta: CtaName | None) -> list[tuple[int, int]]:
+        """(CTA, warp) pairs; -1 for all."""
+        of_cta = -1 if cta is None else self._cta(cta, running=False)
+        if warp is not None and role is not None:
+            raise SessionError("give warp= or role=, not both")
+        if isinstance(warp, Warp):
+            return [(warp.cta.linear, warp.index)]
+        if warp is not None:
+            return [(self._cta(cta, running=False), warp)]
+        if role is None:
+            return [(of_cta, -1)]
+        found = [pair for pair in self.roles.warps(role) if of_cta in (-1, pair[0])]
+        if not found:
+            raise SessionError(f"no warp has the role {role!r}; there are {', '.join(self.roles.names)}")
+        return found
+
+    @contextmanager
+    def _temporary(self, breakpoints: list[int]) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            for number in breakpoints:
+                self.unbreak(number)
+
+
+def _integer(name: str, value: Any, least: int, most: int | None = None, of: str = "an integer,") -> int:
+    try:
+        found = operator.index(value)
+    except TypeError:
+        found = least - 1
+    if isinstance(value, bool) or found < least or (most is not None and found > most):
+        bounds = f"{least} or more" if most is None else f"{least} to {most}"
+        raise SessionError(f"{name}: expected {of} {bounds}; got {value!r}")
+    return found
+
+
+_BARRIER_OPCODES = {
+    "barrier": (
+        "bar.sync",
+        "bar.red",
+        "bar.arrive",
+        "bar.cta",
+        "barrier.sync",
+        "barrier.red",
+        "barrier.arrive",
+        "barrier.cta",
+    ),
+    "mbarrier": ("mbarrier.", "cp.async.mbarrier.arrive"),
+}

@@ -1,0 +1,93 @@
+"""The whole of a launch under control, and what its shared memory means; see Session."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Literal
+
+from sglab.emulator.session_state import CtaName, SessionState
+from sglab.events.cast import Cast, LogCast
+from sglab.events.log import EventLog
+from sglab.events.roles import Roles
+from sglab.events.tables import ELEMENT_TYPES, MMA_KINDS, MMA_SPACES, TensorMapInfo
+from sglab.events.tile import Tile, box_offsets, operand_offsets, read_tile
+from sglab.gpu.errors import SessionError
+from sglab.gpu.fault import KernelError
+
+
+class SessionLog(SessionState):
+    """The events of the whole launch, what they tell of warps and barriers, and tiles of shared memory."""
+
+    @cached_property
+    def log(self) -> EventLog:
+        """The events of the whole launch as it goes by itself, future ones included, and whatever warps were chosen
+        here; up to the fault if it has one (EventLog.fault). Recorded when first asked for; the session and the tensors
+        stay as they are."""
+        report, columns, fault = self._session.record()
+        return EventLog(self._launch.kernel.name, self._launch.geometry, self.code, report, columns, fault)
+
+    def record(self) -> EventLog:
+        """The same.
+
+        raises KernelError: the kernel fails
+        """
+        if self.log.fault:
+            raise KernelError(self.log.fault)
+        return self.log
+
+    @property
+    def roles(self) -> Roles:
+        """What each warp does in the launch, and names for its barriers."""
+        return self.log.roles
+
+    def _cast(self) -> Cast:
+        return LogCast(self._launch, self.log.roles) if "log" in vars(self) else super()._cast()
+
+    def tile(
+        self,
+        what: TensorMapInfo | int,
+        shared: int | None = None,
+        rows: int | None = None,
+        k: int | None = None,
+        element: str = "f16",
+        major: Literal["K", "MN"] = "K",
+        instruction: Literal["tcgen05", "wgmma"] = "tcgen05",
+        cta: CtaName | None = None,
+    ) -> Tile:
+        """A tile of shared memory with the swizzle undone.
+
+        what: a tensor map (one of log.maps), whose box lies at the offset `shared`; or the 64-bit descriptor of a
+            matrix operand of `instruction`, with so many `rows` (M of A, N of B) and elements along K of type `element`
+        """
+        index = self._cta(cta)
+        if isinstance(what, TensorMapInfo):
+            if shared is None:
+                raise SessionError("tile: a tensor map's box needs shared=, its offset in shared memory")
+            return read_tile(self.shared(index), box_offsets(what, shared & 0xFFFFFF), what.element)
+        if rows is None or k is None:
+            raise SessionError("tile: a descriptor needs rows= and k=, the operand's size in elements")
+        offsets = operand_offsets(what, rows, k, element, major, instruction)
+        return read_tile(self.shared(index), offsets, element)
+
+    def operand(self, row: int, which: Literal["a", "b"], cta: CtaName | None = None) -> Tile:
+        """A matrix operand of the multiplication in this row of log.mmas, as it lies in shared memory now, by (M or N,
+        K). Of a CTA pair's, the half that the issuing CTA (or `cta`) has."""
+        mmas = self.log.mmas
+        if not 0 <= row < len(mmas.event):
+            raise SessionError(f"log.mmas has {len(mmas.event)} rows; got {row}")
+        kind, space = MMA_KINDS[mmas.kind[row]], MMA_SPACES[mmas.a_space[row]]
+        if kind == "mma.sync" or (which == "a" and space != "shared"):
+            raise SessionError(f"operand {which} of this {kind} is not in shared memory but in {space}")
+        sizes, types, majors, bits = {
+            "a": (mmas.m, mmas.a_type, mmas.a_major, mmas.a),
+            "b": (mmas.n, mmas.b_type, mmas.b_major, mmas.b),
+        }[which]
+        return self.tile(
+            int(bits[row]),
+            rows=int(sizes[row]) // int(mmas.cta_group[row]),
+            k=int(mmas.k[row]),
+            element=ELEMENT_TYPES[types[row]],
+            major="MN" if majors[row] else "K",
+            instruction="wgmma" if kind == "wgmma" else "tcgen05",
+            cta=int(self.log.cta[mmas.event[row]]) if cta is None else cta,
+        )

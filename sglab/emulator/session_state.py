@@ -1,0 +1,276 @@
+"""What can be seen of a launch under control; see Session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from sglab.emulator.sanitizers import read_findings
+from sglab.emulator.state import (
+    Breakpoint,
+    Cta,
+    Group,
+    InFlight,
+    MBarrier,
+    NamedBarrier,
+    Place,
+    Register,
+    SharedAccess,
+    TensorMemory,
+    Warp,
+)
+from sglab.events.cast import Cast, TallyCast
+from sglab.gpu import core
+from sglab.gpu.code import Code
+from sglab.gpu.device import Device, Launch
+from sglab.gpu.errors import SessionError
+from sglab.gpu.fault import Fault
+from sglab.gpu.findings import Finding
+
+CtaName = int | Sequence[int] | Cta
+WarpName = int | Warp
+Answer = TypeVar("Answer")
+
+
+class SessionState:
+    """A launch at one moment: where it is, its warps, barriers and memories."""
+
+    def __init__(
+        self,
+        launch: Launch,
+        device: Device,
+        core_session: core.Session,
+        sanitizer: core.Sanitizer | None,
+        keep: Any,
+    ) -> None:
+        self.device = device
+        self._keep, self._sanitizer = keep, sanitizer
+        self._launch, self._session = launch, core_session
+        self.fault: Fault | None = None
+        self._focus = 0
+        self._listeners: list[Callable[[], None]] = []
+        self._held = 0
+        self._breakpoints: dict[int, Breakpoint] = {}
+        self._arms: dict[int, Callable[[], int]] = {}
+
+    # Where the session is
+
+    @property
+    def now(self) -> int:
+        """Warp-instructions executed so far."""
+        return self._session.now
+
+    @property
+    def over(self) -> bool:
+        """Whether the launch has ended."""
+        return self._session.over
+
+    @property
+    def digest(self) -> int:
+        """A number that stands for the whole state: registers, memories, barriers, operations in flight. It is the same
+        whenever the session is at the same moment of the same history."""
+        return self._session.digest
+
+    @property
+    def output(self) -> str:
+        """What the kernel has printed."""
+        return self._session.output
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What the device's sanitizers have found in the instructions executed so far; see EmulatedDevice."""
+        if self._sanitizer is None:
+            return ()
+        return read_findings(self._sanitizer, self._launch, self.now + self._session.failed, self._cast())
+
+    @property
+    def last(self) -> Place | None:
+        """The instruction executed last, and by whom."""
+        return self._place(self._session.last())
+
+    @property
+    def next(self) -> Place | None:
+        """The instruction that the scheduler executes next; None between two turns."""
+        return self._place(self._session.next())
+
+    @property
+    def launch(self) -> Launch:
+        """What is being executed."""
+        return self._launch
+
+    @property
+    def code(self) -> Code:
+        """The kernel's instructions, with their lines in the PTX and in the source."""
+        return self._launch.kernel.code
+
+    @property
+    def moment(self) -> int:
+        """Names this very moment for `return_to`. A position is coarser: between two instructions warps take turns and
+        begin to wait."""
+        return self._session.ticks
+
+    @property
+    def focus(self) -> int:
+        """The CTA meant where none is named, as a linear index in the grid."""
+        return self._focus
+
+    @focus.setter
+    def focus(self, cta: CtaName) -> None:
+        self._focus = self._cta(cta, running=False)
+
+    @property
+    def ctas(self) -> list[Cta]:
+        """The CTAs that have started and not finished."""
+        return [Cta(*row) for row in self._session.ctas()]
+
+    @property
+    def warps(self) -> list[Warp]:
+        """All warps of the running CTAs."""
+        return [self._look(cta, index) for cta in self.ctas for index in range(cta.warp_count)]
+
+    def warp(self, warp: WarpName, cta: CtaName | None = None) -> Warp:
+        """A warp as it is now: its groups of lanes, where they stand and why they wait."""
+        cta_index, number = self._warp(warp, cta)
+        return self._look(self._running(cta_index), number)
+
+    def registers(self, warp: WarpName, group: int = 0, cta: CtaName | None = None) -> dict[str, Register]:
+        """The virtual registers, by name, whose values a group of a warp will still read. A register that is not
+        listed has no value here: it was not written yet, or is read no more."""
+        cta_index, number = self._warp(warp, cta)
+        rows = self._ask(self._session.registers, cta_index, number, group)
+        return {name: Register.read(name, kind, size, data) for name, kind, size, data in rows}
+
+    def shared(self, cta: CtaName | None = None) -> npt.NDArray[np.uint8]:
+        """The bytes of a CTA's shared memory as they are now: a read-only view, indexed by address within the CTA. The
+        first kilobyte is the system's."""
+        return self._session.shared(self._cta(cta))
+
+    def shared_written(self, cta: CtaName | None = None) -> npt.NDArray[np.bool_]:
+        """Which bytes of a CTA's shared memory were written since it started, by whomever, indexed as `shared`. The
+        others hold nothing on a GPU; here they are zero."""
+        index = self._cta(cta)
+        bits = np.frombuffer(self._session.shared_written(index), np.uint8)
+        return np.unpackbits(bits, bitorder="little")[: len(self.shared(index))].astype(bool)
+
+    def shared_access(self, warp: WarpName, group: int = 0, cta: CtaName | None = None) -> SharedAccess | None:
+        """The access to shared memory that a group of a warp is about to make; None if it makes none."""
+        cta_index, number = self._warp(warp, cta)
+        row = self._session.shared_access(cta_index, number, group)
+        if row is None:
+            return None
+        pc, lanes, nbytes, reads, writes, addresses = row
+        return SharedAccess(self.code[pc], lanes, nbytes, reads, writes, np.array(addresses, np.uint64))
+
+    def barriers(self, cta: CtaName | None = None) -> list[NamedBarrier]:
+        """The named barriers that a CTA has used, with who has arrived."""
+        rows = self._session.barriers(self._cta(cta))
+        made = (NamedBarrier.read(number, *row) for number, row in enumerate(rows))
+        return [barrier for barrier in made if barrier.phase or barrier.arrived]
+
+    def mbarriers(self, cta: CtaName | None = None) -> list[MBarrier]:
+        """The live mbarriers of a CTA, in order of initialisation, with who waits for them."""
+        found = self._running(self._cta(cta))
+        waiting: dict[int, list[tuple[int, int, int | None]]] = {}
+        for warp in self.warps:
+            for group in warp.groups:
+                if group.wait == "mbarrier" and warp.cta.cluster == found.cluster:
+                    waiting.setdefault(group.key, []).append((warp.cta.linear, warp.index, group.since))
+        return [
+            MBarrier(offset, pending, expected, tx, phase, tuple(waiting.get(found.rank << 24 | offset, ())))
+            for offset, pending, expected, tx, phase in self._session.mbarriers(found.linear)
+        ]
+
+    def in_flight(self, cta: CtaName | None = None) -> list[InFlight]:
+        """Asynchronous operations of a CTA's cluster that were issued and not carried out yet. They are carried out as
+        late as the programming model allows."""
+        rows = self._session.in_flight(self._cta(cta))
+        return [
+            InFlight(kind, issuer, warp, lane, self.code[pc], shared, nbytes, mbarrier, since)
+            for kind, issuer, warp, lane, pc, shared, nbytes, mbarrier, since in rows
+        ]
+
+    def tensor_memory(self, cta: CtaName | None = None) -> TensorMemory | None:
+        """A CTA's tensor memory; None if it has not allocated any."""
+        found = self._session.tmem(self._cta(cta))
+        return None if found is None else TensorMemory.read(*found)
+
+    @property
+    def checkpoints(self) -> tuple[int, int]:
+        """How many checkpoints are kept, and about how many bytes they take."""
+        return self._session.checkpoints
+
+    def __repr__(self) -> str:
+        where = "over" if self.over else f"{len(self.ctas)} CTAs running"
+        return f"<Session of {self._launch.kernel.name}: position {self.now}, {where}>"
+
+    def _cast(self) -> Cast:
+        """Roles and names, from what was executed so far."""
+        return TallyCast(self._launch, self._session.tally())
+
+    # Names to numbers
+
+    def _cta(self, cta: CtaName | None, running: bool = True) -> int:
+        grid = self._launch.geometry.grid
+        if cta is None:
+            index = self._focus
+        elif isinstance(cta, Cta):
+            index = cta.linear
+        elif isinstance(cta, int):
+            index = cta
+        else:
+            x, y, z = (*cta, 0, 0)[:3]
+            inside = 0 <= x < grid[0] and 0 <= y < grid[1] and 0 <= z < grid[2]
+            index = x + grid[0] * (y + grid[1] * z) if inside else -1
+        if not 0 <= index < grid[0] * grid[1] * grid[2]:
+            raise SessionError(f"there is no CTA {cta}: the grid is {grid}")
+        if running:
+            self._running(index)
+        return index
+
+    def _running(self, index: int) -> Cta:
+        running = self.ctas
+        for cta in running:
+            if cta.linear == index:
+                return cta
+        if not running:
+            raise SessionError("the launch is over; go back() or seek() to look at it")
+        listed = ", ".join(str(cta.linear) for cta in running[:8]) + (", …" if len(running) > 8 else "")
+        raise SessionError(f"CTA {index} has not started or has finished; running: {listed}")
+
+    def _warp(self, warp: WarpName, cta: CtaName | None) -> tuple[int, int]:
+        if isinstance(warp, Warp):
+            cta, warp = warp.cta.linear, warp.index
+        found = self._running(self._cta(cta))
+        if not 0 <= warp < found.warp_count:
+            raise SessionError(f"there is no warp {warp}: CTAs have warps 0 to {found.warp_count - 1}")
+        return found.linear, warp
+
+    def _look(self, cta: Cta, index: int) -> Warp:
+        live, executed, rows = self._session.warp(cta.linear, index)
+        groups = tuple(
+            Group(self.code[pc], mask, wait, key, since, sentence) for pc, mask, wait, key, since, sentence in rows
+        )
+        return Warp(cta, index, live, executed, groups)
+
+    def _source(self, cta: int, warp: int) -> tuple[str, int] | None:
+        """The line at which a warp's foremost group stands; None where it has none."""
+        if not any(running.linear == cta for running in self.ctas):
+            return None
+        groups = self._look(self._running(cta), warp).groups
+        return groups[0].at.source if groups else None
+
+    def _place(self, row: core.Row | None) -> Place | None:
+        return None if row is None else Place(row[0], row[1], self.code[row[2]], row[3])
+
+    def _tell(self) -> None:
+        for listener in [] if self._held else [*self._listeners]:
+            listener()
+
+    def _ask(self, call: Callable[..., Answer], *arguments: Any) -> Answer:
+        try:
+            return call(*arguments)
+        except (ValueError, IndexError) as error:
+            raise SessionError(str(error)) from None

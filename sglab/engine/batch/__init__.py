@@ -1,0 +1,1 @@
+"""Requests and the batches made of them: what one forward pass works on."""

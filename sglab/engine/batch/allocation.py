@@ -1,0 +1,158 @@
+"""Allocation for a batch: rows and slots for its requests, after evicting from the radix tree where needed.
+
+A refused call leaves pools, allocator and tree as they were.
+
+Source: SGLang 0.5.9 `mem_cache/common.py`. SGLang evicts for an over-estimate of the need; this counts first and evicts
+what is missing.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+
+from sglab.engine.batch.req import Req
+from sglab.engine.cache.allocator import BaseTokenToKVPoolAllocator
+from sglab.engine.cache.paged_allocator import PagedTokenToKVPoolAllocator, get_num_new_pages
+from sglab.engine.cache.radix_cache import RadixCache
+from sglab.engine.cache.req_to_token_pool import ReqToTokenPool
+from sglab.engine.errors import BadArgumentError, PoolExhaustedError
+
+
+class Allocating(Protocol):
+    """What allocation reads of a ScheduleBatch; its fields are described there."""
+
+    reqs: list[Req]
+    req_to_token_pool: ReqToTokenPool
+    tree_cache: RadixCache
+    device: torch.device
+    req_pool_indices: torch.Tensor
+    seq_lens: torch.Tensor
+    seq_lens_cpu: torch.Tensor
+    prefix_lens: list[int]
+    extend_lens: list[int]
+    extend_num_tokens: int
+
+
+def make_room(tree_cache: RadixCache, num_tokens: int) -> None:
+    """Evict from the tree until the allocator has `num_tokens` free.
+
+    Raises:
+        PoolExhaustedError: free and evictable tokens together are fewer; nothing was evicted.
+    """
+    allocator = tree_cache.token_to_kv_pool_allocator
+    missing = num_tokens - allocator.available_size()
+    if missing > tree_cache.evictable_size():
+        raise PoolExhaustedError(
+            "The KV pool",
+            num_tokens,
+            allocator.available_size() + tree_cache.evictable_size(),
+            f"slots (in pages of {allocator.page_size})",
+            "Free a request, shorten one, or make the pool larger (pool_tokens).",
+        )
+    if missing > 0:
+        tree_cache.evict(missing)
+
+
+def check_rows(req_to_token_pool: ReqToTokenPool, reqs: list[Req], seq_lens: list[int]) -> None:
+    """Refuse before anything is taken: too few rows, or a request longer than a row.
+
+    Raises:
+        PoolExhaustedError, BadArgumentError: as described.
+    """
+    need = sum(req.req_pool_idx is None for req in reqs)
+    if need > req_to_token_pool.available_size():
+        raise PoolExhaustedError(
+            "ReqToTokenPool",
+            need,
+            req_to_token_pool.available_size(),
+            "request rows",
+            "Free a request or make the pool larger (max_running_requests).",
+        )
+    for req, seq_len in zip(reqs, seq_lens, strict=True):
+        if seq_len > req_to_token_pool.max_context_len:
+            raise BadArgumentError(
+                "seq_lens",
+                f"at most max_context_len {req_to_token_pool.max_context_len}",
+                f"{seq_len} (request {req.rid})",
+                "Its row of req_to_token is too short: raise max_context_len.",
+            )
+
+
+def get_last_loc(req_to_token: torch.Tensor, req_pool_indices: torch.Tensor, prefix_lens: torch.Tensor) -> torch.Tensor:
+    """Slot of the last token of each prefix, int64 [B]; -1 where the prefix is empty."""
+    last = req_to_token[req_pool_indices, (prefix_lens - 1).clamp(min=0)].to(torch.int64)
+    return torch.where(prefix_lens > 0, last, torch.full_like(last, -1))
+
+
+def alloc_for_extend(batch: Allocating) -> tuple[torch.Tensor, torch.Tensor]:
+    """Rows and slots for `batch.extend_lens` new tokens per request, written to req_to_token with the shared prefixes.
+
+    Returns:
+        out_cache_loc int64 [extend_num_tokens], req_pool_indices int64 [B].
+    """
+    tree, pool = batch.tree_cache, batch.req_to_token_pool
+    seqs = batch.seq_lens_cpu.tolist()
+    check_rows(pool, batch.reqs, seqs)
+    for req in batch.reqs:
+        tree.inc_lock_ref(req.last_node or tree.root_node)
+    try:
+        make_room(tree, get_num_new_pages(batch.prefix_lens, seqs, tree.page_size) * tree.page_size)
+    except PoolExhaustedError:
+        for req in batch.reqs:
+            tree.dec_lock_ref(req.last_node or tree.root_node)
+        raise
+    out_cache_loc = _extend_slots(tree.token_to_kv_pool_allocator, batch)
+    rows = pool.alloc(batch.reqs)
+    assert rows is not None  # check_rows counted them
+    start = 0
+    for req, row, prefix_len, extend_len in zip(batch.reqs, rows, batch.prefix_lens, batch.extend_lens, strict=True):
+        pool.write((row, slice(0, prefix_len)), req.prefix_indices)
+        pool.write((row, slice(prefix_len, prefix_len + extend_len)), out_cache_loc[start : start + extend_len])
+        start += extend_len
+    return out_cache_loc, torch.tensor(rows, dtype=torch.int64, device=batch.device)
+
+
+def alloc_for_decode(batch: Allocating) -> torch.Tensor:
+    """One slot per request for its next token, written to req_to_token. Returns out_cache_loc int64 [B]."""
+    tree, pool = batch.tree_cache, batch.req_to_token_pool
+    seqs = batch.seq_lens_cpu.tolist()
+    check_rows(pool, batch.reqs, [seq + 1 for seq in seqs])
+    make_room(tree, get_num_new_pages(seqs, [seq + 1 for seq in seqs], tree.page_size) * tree.page_size)
+    allocator = tree.token_to_kv_pool_allocator
+    out: torch.Tensor | None
+    if isinstance(allocator, PagedTokenToKVPoolAllocator):
+        last_loc = get_last_loc(pool.req_to_token, batch.req_pool_indices, batch.seq_lens)
+        out = allocator.alloc_decode(batch.seq_lens + 1, batch.seq_lens_cpu + 1, last_loc)
+    else:
+        out = allocator.alloc(len(seqs))
+    assert out is not None  # make_room counted the pages
+    pool.write((batch.req_pool_indices, batch.seq_lens), out)
+    return out
+
+
+def release_kv_cache(req: Req, tree_cache: RadixCache, is_insert: bool = True) -> None:
+    """Give back all a request holds; with `is_insert` its whole pages stay in the tree, evictable."""
+    tree_cache.cache_finished_req(req, is_insert)
+    tree_cache.req_to_token_pool.free(req)
+    req.kv_committed_len = 0
+
+
+def _extend_slots(allocator: BaseTokenToKVPoolAllocator, batch: Allocating) -> torch.Tensor:
+    out: torch.Tensor | None
+    if isinstance(allocator, PagedTokenToKVPoolAllocator):
+        prefix_lens_cpu = torch.tensor(batch.prefix_lens, dtype=torch.int64)
+        last = [int(req.prefix_indices[-1]) if len(req.prefix_indices) else -1 for req in batch.reqs]
+        out = allocator.alloc_extend(
+            prefix_lens_cpu.to(batch.device),
+            prefix_lens_cpu,
+            batch.seq_lens,
+            batch.seq_lens_cpu,
+            torch.tensor(last, dtype=torch.int64, device=batch.device),
+            batch.extend_num_tokens,
+        )
+    else:
+        out = allocator.alloc(batch.extend_num_tokens)
+    assert out is not None  # make_room counted the pages
+    return out

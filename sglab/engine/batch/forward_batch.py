@@ -1,0 +1,115 @@
+"""ForwardBatch: the tensors of one forward pass. Source: SGLang 0.5.9 `model_executor/forward_batch_info.py`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from sglab.engine.batch.forward_mode import ForwardMode
+from sglab.engine.batch.schedule_batch import ModelWorkerBatch
+from sglab.engine.cache.kv_pool import KVCache
+from sglab.engine.cache.req_to_token_pool import ReqToTokenPool
+from sglab.engine.model_runner import ModelRunner
+
+
+@dataclass
+class ForwardBatch:
+    """All inputs of a forward pass. Unless noted, `init_new` fills a field from the ModelWorkerBatch."""
+
+    forward_mode: ForwardMode
+    batch_size: int
+    """Requests, B. Under a CUDA graph the runner sets the captured size, and the rows beyond are padding."""
+    input_ids: torch.Tensor
+    """int64 [tokens]."""
+    req_pool_indices: torch.Tensor
+    """int64 [B], rows of `req_to_token_pool`."""
+    seq_lens: torch.Tensor
+    """int64 [B], KV lengths with this pass's tokens."""
+    out_cache_loc: torch.Tensor
+    """int64 [tokens], slots the new tokens' KV is written to; padded rows of a graph have slot 0."""
+    seq_lens_sum: int
+    seq_lens_cpu: torch.Tensor | None = None
+    orig_seq_lens: torch.Tensor | None = None
+    """int32 [B], lengths before chunking."""
+
+    positions: torch.Tensor | None = None
+    """int64 [tokens], computed by `init_new`: seq_len - 1 in decode, prefix .. seq_len - 1 in extend."""
+
+    extend_num_tokens: int | None = None
+    """Extend only, as all extend_* fields."""
+    extend_seq_lens: torch.Tensor | None = None
+    """int32 [B], new tokens per request."""
+    extend_prefix_lens: torch.Tensor | None = None
+    """int32 [B], tokens already in the pool."""
+    extend_start_loc: torch.Tensor | None = None
+    """int32 [B], where each request's tokens start in `input_ids`; computed by `init_new`."""
+    extend_prefix_lens_cpu: list[int] | None = None
+    extend_seq_lens_cpu: list[int] | None = None
+
+    req_to_token_pool: ReqToTokenPool | None = None
+    """From the model runner, as the one below."""
+    token_to_kv_pool: KVCache | None = None
+
+    encoder_lens: torch.Tensor | None = None
+    """Encoder-decoder models: int64 [B]; filled by the scheduler."""
+    spec_info: Any = None
+    """Speculative decoding: draft tokens and their mask; filled by the draft worker."""
+
+    num_token_non_padded_cpu: int = 0
+    """Real tokens, before a graph's padding."""
+
+    @classmethod
+    def init_new(cls, batch: ModelWorkerBatch, model_runner: ModelRunner) -> ForwardBatch:
+        """Take a worker batch to the runner's device and compute positions and extend offsets."""
+        device = model_runner.device
+        self = cls(
+            forward_mode=batch.forward_mode,
+            batch_size=len(batch.seq_lens),
+            input_ids=batch.input_ids.to(device),
+            req_pool_indices=batch.req_pool_indices.to(device),
+            seq_lens=batch.seq_lens.to(device),
+            out_cache_loc=batch.out_cache_loc.to(device),
+            seq_lens_sum=batch.seq_lens_sum,
+            seq_lens_cpu=batch.seq_lens_cpu,
+            orig_seq_lens=None if batch.orig_seq_lens is None else batch.orig_seq_lens.to(device),
+            req_to_token_pool=model_runner.req_to_token_pool,
+            token_to_kv_pool=model_runner.token_to_kv_pool,
+            spec_info=batch.spec_info,
+            num_token_non_padded_cpu=len(batch.input_ids),
+        )
+        if self.forward_mode.is_idle():
+            self.positions = torch.empty(0, dtype=torch.int64, device=device)
+        elif self.forward_mode.is_decode() or self.forward_mode.is_target_verify():
+            self.positions = clamp_position(self.seq_lens)
+        else:
+            self._init_extend(batch, device)
+        return self
+
+    def _init_extend(self, batch: ModelWorkerBatch, device: torch.device) -> None:
+        assert batch.extend_prefix_lens is not None
+        assert batch.extend_seq_lens is not None
+        self.extend_prefix_lens_cpu = batch.extend_prefix_lens
+        self.extend_seq_lens_cpu = batch.extend_seq_lens
+        self.extend_num_tokens = batch.extend_num_tokens
+        self.extend_prefix_lens = torch.tensor(batch.extend_prefix_lens, dtype=torch.int32, device=device)
+        self.extend_seq_lens = torch.tensor(batch.extend_seq_lens, dtype=torch.int32, device=device)
+        self.positions, self.extend_start_loc = compute_position(self.extend_prefix_lens, self.extend_seq_lens)
+
+
+def clamp_position(seq_lens: torch.Tensor) -> torch.Tensor:
+    """Position of the last token, int64 [B]; 0 for an empty row."""
+    return (seq_lens - 1).clamp(min=0).to(torch.int64)
+
+
+def compute_position(
+    extend_prefix_lens: torch.Tensor, extend_seq_lens: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Positions int64 [tokens] of the new tokens, and int32 [B] where each request's start."""
+    lens = extend_seq_lens.to(torch.int64)
+    ends = torch.cumsum(lens, 0)
+    starts = ends - lens
+    total = int(ends[-1]) if len(ends) else 0
+    offset = torch.repeat_interleave(extend_prefix_lens.to(torch.int64) - starts, lens)
+    return torch.arange(total, device=lens.device) + offset, starts.to(torch.int32)

@@ -1,0 +1,170 @@
+"""ScheduleBatch and ModelWorkerBatch: a batch on its way from the scheduler to the model.
+
+ScheduleBatch (scheduler, mostly host data) -> ModelWorkerBatch (what a forward pass needs of it) -> ForwardBatch
+(tensors on the device, with positions). Source: SGLang 0.5.9 `managers/schedule_batch.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+import torch
+
+from sglab.engine.batch.allocation import alloc_for_decode, alloc_for_extend
+from sglab.engine.batch.forward_mode import ForwardMode
+from sglab.engine.batch.req import Req
+from sglab.engine.cache.radix_cache import RadixCache
+from sglab.engine.cache.req_to_token_pool import ReqToTokenPool
+
+
+def _empty() -> torch.Tensor:
+    return torch.empty(0, dtype=torch.int64)
+
+
+@dataclass
+class ModelWorkerBatch:
+    """The part of a ScheduleBatch that a forward pass needs; made by `ScheduleBatch.get_model_worker_batch`."""
+
+    forward_mode: ForwardMode
+    input_ids: torch.Tensor
+    req_pool_indices: torch.Tensor
+    seq_lens: torch.Tensor
+    out_cache_loc: torch.Tensor
+    seq_lens_cpu: torch.Tensor
+    seq_lens_sum: int
+    extend_num_tokens: int | None = None
+    extend_seq_lens: list[int] | None = None
+    extend_prefix_lens: list[int] | None = None
+    orig_seq_lens: torch.Tensor | None = None
+    spec_info: Any = None
+
+
+@dataclass
+class ScheduleBatch:
+    """Requests that run together, and the pools they live in.
+
+    `init_new` fills the first four fields; each `prepare_for_*` fills the rest for one forward pass. A refused prepare
+    (`PoolExhaustedError`) leaves the batch, the pools, the allocator and the tree as they were.
+    """
+
+    reqs: list[Req]
+    req_to_token_pool: ReqToTokenPool
+    tree_cache: RadixCache
+    device: torch.device
+    forward_mode: ForwardMode = ForwardMode.IDLE
+    input_ids: torch.Tensor = field(default_factory=_empty)
+    """int64 [tokens], the tokens to compute."""
+    req_pool_indices: torch.Tensor = field(default_factory=_empty)
+    """int64 [B], rows of ReqToTokenPool."""
+    seq_lens: torch.Tensor = field(default_factory=_empty)
+    """int64 [B], lengths with this pass's tokens."""
+    seq_lens_cpu: torch.Tensor = field(default_factory=_empty)
+    """The same on the CPU: planning must not wait for the device."""
+    out_cache_loc: torch.Tensor = field(default_factory=_empty)
+    """int64 [tokens], slots that this pass's tokens are written to."""
+    output_ids: torch.Tensor | None = None
+    """int64 [B], the tokens sampled last; become input_ids of the next decode."""
+    prefix_lens: list[int] = field(default_factory=list)
+    """Extend: tokens of each request already in the pool."""
+    extend_lens: list[int] = field(default_factory=list)
+    """Extend: tokens to compute per request."""
+    extend_num_tokens: int = 0
+
+    @classmethod
+    def init_new(cls, reqs: list[Req], tree_cache: RadixCache) -> ScheduleBatch:
+        pool = tree_cache.req_to_token_pool
+        return cls(reqs=list(reqs), req_to_token_pool=pool, tree_cache=tree_cache, device=pool.device)
+
+    def batch_size(self) -> int:
+        return len(self.reqs)
+
+    def is_empty(self) -> bool:
+        return not self.reqs
+
+    @property
+    def seq_lens_sum(self) -> int:
+        return int(self.seq_lens_cpu.sum())
+
+    def prepare_for_extend(self) -> None:
+        """Allocate for the tokens after each request's cached prefix; `Req.init_next_round_input` comes first."""
+        draft = ScheduleBatch.init_new(self.reqs, self.tree_cache)
+        draft.forward_mode = ForwardMode.EXTEND
+        draft.prefix_lens = [len(req.prefix_indices) for req in self.reqs]
+        draft.extend_lens = [req.extend_input_len for req in self.reqs]
+        draft.extend_num_tokens = sum(draft.extend_lens)
+        draft._set_lens([len(req.fill_ids) for req in self.reqs])
+        new_tokens = [req.fill_ids[len(req.prefix_indices) :] for req in self.reqs]
+        draft.input_ids = torch.tensor(list(chain.from_iterable(new_tokens)), dtype=torch.int64, device=self.device)
+        draft.out_cache_loc, draft.req_pool_indices = alloc_for_extend(draft)
+        for req in self.reqs:
+            req.kv_committed_len = len(req.fill_ids)
+        self._adopt(draft)
+
+    def prepare_for_decode(self) -> None:
+        """Allocate one slot per request for the token in `output_ids`, which becomes the input."""
+        if self.output_ids is None:
+            raise ValueError("prepare_for_decode needs output_ids: the tokens sampled by the pass before")
+        self.out_cache_loc = alloc_for_decode(self)
+        self.forward_mode = ForwardMode.DECODE
+        self.input_ids, self.output_ids = self.output_ids, None
+        self._set_lens([seq + 1 for seq in self.seq_lens_cpu.tolist()])
+        for req in self.reqs:
+            req.kv_committed_len += 1
+
+    def prepare_for_idle(self) -> None:
+        """No request, no token: what a data-parallel worker without work runs."""
+        self._adopt(ScheduleBatch.init_new([], self.tree_cache))
+
+    def mix_with_running(self, running_batch: ScheduleBatch) -> None:
+        """Join a prepared decode batch to this prepared extend batch: its requests extend by one token each."""
+        self.forward_mode = ForwardMode.MIXED
+        self.input_ids = torch.cat((self.input_ids, running_batch.input_ids))
+        self.out_cache_loc = torch.cat((self.out_cache_loc, running_batch.out_cache_loc))
+        self.prefix_lens += [seq - 1 for seq in running_batch.seq_lens_cpu.tolist()]
+        self.extend_lens += [1] * running_batch.batch_size()
+        self.extend_num_tokens += running_batch.batch_size()
+        self.merge_batch(running_batch)
+
+    def merge_batch(self, other: ScheduleBatch) -> None:
+        """Append another batch's requests (not its pass: the next prepare fills that)."""
+        self.reqs += other.reqs
+        self.req_pool_indices = torch.cat((self.req_pool_indices, other.req_pool_indices))
+        self.seq_lens = torch.cat((self.seq_lens, other.seq_lens))
+        self.seq_lens_cpu = torch.cat((self.seq_lens_cpu, other.seq_lens_cpu))
+        if self.output_ids is not None and other.output_ids is not None:
+            self.output_ids = torch.cat((self.output_ids, other.output_ids))
+
+    def filter_batch(self, keep_indices: list[int]) -> None:
+        """Keep these requests; the others were finished or retracted (the caller releases what they hold)."""
+        keep = torch.tensor(keep_indices, dtype=torch.int64)
+        self.reqs = [self.reqs[i] for i in keep_indices]
+        self.req_pool_indices = self.req_pool_indices[keep.to(self.device)]
+        self.seq_lens = self.seq_lens[keep.to(self.device)]
+        self.seq_lens_cpu = self.seq_lens_cpu[keep]
+        if self.output_ids is not None:
+            self.output_ids = self.output_ids[keep.to(self.device)]
+
+    def get_model_worker_batch(self) -> ModelWorkerBatch:
+        extend = self.forward_mode.is_extend()
+        return ModelWorkerBatch(
+            forward_mode=self.forward_mode,
+            input_ids=self.input_ids,
+            req_pool_indices=self.req_pool_indices,
+            seq_lens=self.seq_lens,
+            out_cache_loc=self.out_cache_loc,
+            seq_lens_cpu=self.seq_lens_cpu,
+            seq_lens_sum=self.seq_lens_sum,
+            extend_num_tokens=self.extend_num_tokens if extend else None,
+            extend_seq_lens=list(self.extend_lens) if extend else None,
+            extend_prefix_lens=list(self.prefix_lens) if extend else None,
+            orig_seq_lens=self.seq_lens.to(torch.int32),
+        )
+
+    def _set_lens(self, seq_lens: list[int]) -> None:
+        self.seq_lens_cpu = torch.tensor(seq_lens, dtype=torch.int64)
+        self.seq_lens = self.seq_lens_cpu.to(self.device)
+
+    def _adopt(self, draft: ScheduleBatch) -> None:
+        vars(self).update(vars(draft))

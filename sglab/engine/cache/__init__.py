@@ -1,0 +1,1 @@
+"""The KV cache: pools, allocators, page-table rows and the radix tree."""

@@ -1,0 +1,1 @@
+"""One cluster of a recorded launch, as columns: its waits, states, operations and pipelines."""

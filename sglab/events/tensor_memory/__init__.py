@@ -1,0 +1,1 @@
+"""Tensor memory over a recorded launch: who wrote and who read each cell, and when."""

@@ -1,0 +1,36 @@
+"""The modelled clock that a recorded launch can be shown over."""
+
+from __future__ import annotations
+
+import re
+
+from sglab.events.log import EventLog
+from sglab.events.timing import TimedLog
+from sglab.gpu.errors import LaunchError
+
+HEADER_LINES = 64
+
+
+def modelled(log: EventLog, arch: str | None) -> TimedLog | None:
+    """The launch on a modelled GPU; None where it failed, or where none was asked for and the model knows none.
+
+    raises LaunchError: `arch` was asked for and cannot be modelled
+    """
+    if log.fault:
+        return None
+    if arch is not None:
+        return log.timed(arch)
+    target = _target(log)
+    try:
+        return log.timed(target) if target else None
+    except LaunchError:
+        return None
+
+
+def _target(log: EventLog) -> str | None:
+    """What the PTX was compiled for, such as sm_100a."""
+    for line in range(1, HEADER_LINES):
+        found = re.match(r"\.target\s+(sm_\w+)", log.code.text(line))
+        if found:
+            return found[1]
+    return None

@@ -1,0 +1,107 @@
+"""An event log's tables in the form in which the compiled core replays them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from sglab.events.columns import EventColumns
+from sglab.events.tables import ELEMENT_TYPES, MMA_KINDS, TMEM_KINDS, Array, Copies, Mmas, TensorMapInfo
+from sglab.events.timing.figures import Figures
+from sglab.gpu.geometry import Geometry
+
+_BYTES = {"f16": 2, "bf16": 2, "tf32": 4, "f32": 4, "f64": 8, "s32": 4, "e2m1": 0.5, "e2m3": 1, "e3m2": 1}
+_RATE = {"f16": 1.0, "tf32": 0.5, "f8f6f4": 2.0, "i8": 2.0, "mxf8f6f4": 2.0, "mxf4": 4.0, "mxf4nvf4": 4.0}
+_MAP_BYTES = {"u8": 1, "u16": 2, "u32": 4, "s32": 4, "u64": 8, "s64": 8, "f16": 2, "bf16": 2, "f64": 8}
+
+
+def cluster_columns(geometry: Geometry) -> dict[str, Array]:
+    """Cluster and rank of each CTA, in linear order of the grid."""
+    grid, cluster = geometry.grid, geometry.cluster
+    z, y, x = np.indices(grid[::-1]).reshape(3, -1)
+    at = [axis // size for axis, size in zip((x, y, z), cluster, strict=True)]
+    inside = [axis % size for axis, size in zip((x, y, z), cluster, strict=True)]
+    across = [total // size for total, size in zip(grid, cluster, strict=True)]
+    return {
+        "cluster": (at[0] + across[0] * (at[1] + across[1] * at[2])).astype(np.uint32),
+        "rank": (inside[0] + cluster[0] * (inside[1] + cluster[1] * inside[2])).astype(np.uint32),
+    }
+
+
+def copy_columns(copies: Copies, maps: list[TensorMapInfo]) -> dict[str, Array]:
+    """Where in global memory each copy's rows lie: `rows` of `row_bytes`, `pitch` apart."""
+    count = len(copies.event)
+    address = np.where(copies.address > 0, copies.address, 0)
+    rows, pitch, row_bytes = np.ones(count, np.int64), np.zeros(count, np.int64), copies.nbytes.astype(np.int64)
+    for number, info in enumerate(maps):
+        chosen = np.flatnonzero(copies.map == number)
+        size = _MAP_BYTES.get(info.element, 4)
+        strides = np.array([size, *info.strides], np.int64)
+        inside = np.clip(copies.coordinates[chosen, : len(strides)], 0, np.array(info.dims) - 1)
+        address[chosen] = info.address + inside.astype(np.int64) @ strides
+        rows[chosen] = prod(info.box[1:])
+        row_bytes[chosen] = info.box[0] * size
+        pitch[chosen] = info.strides[0] if info.strides else 0
+    names = ("event", "done", "mbarrier", "nbytes", "multicast", "kind")
+    return {
+        **{name: getattr(copies, name) for name in names},
+        "address": address.astype(np.uint64),
+        "rows": rows.astype(np.uint32),
+        "row_bytes": row_bytes.astype(np.uint32),
+        "pitch": pitch.astype(np.uint64),
+    }
+
+
+@dataclass(frozen=True)
+class TensorOperations:
+    """tcgen05 operations in order of events. mma, tmem: their rows in the log's tables, or -1"""
+
+    columns: dict[str, Array]
+    mma: Array
+    tmem: Array
+
+
+def tensor_operations(log: EventColumns, figures: Figures) -> TensorOperations:
+    tcgen05 = np.flatnonzero(log.mmas.kind < MMA_KINDS.index("wgmma"))
+    moved = np.flatnonzero(log.tmem.kind >= TMEM_KINDS.index("ld"))
+    event = np.r_[log.mmas.event[tcgen05], log.tmem.event[moved]]
+    order = np.argsort(event, kind="stable")
+    busy, latency = np.zeros(len(event)), np.zeros(len(event))
+    if len(event):
+        busy = np.r_[_mma_cycles(log.mmas, tcgen05, figures), _tmem_cycles(log.tmem, moved, figures)]
+        latency = np.r_[np.full(len(tcgen05), figures["tcgen05_latency"]), np.full(len(moved), figures["tmem_latency"])]
+    group = np.r_[log.mmas.cta_group[tcgen05], log.tmem.cta_group[moved]]
+    columns = {
+        "event": event[order].astype(np.uint64),
+        "busy": busy[order].astype(np.float32),
+        "latency": latency[order].astype(np.float32),
+        "cta_group": group[order].astype(np.uint8),
+    }
+    nothing = np.full(len(moved), -1)
+    return TensorOperations(columns, np.r_[tcgen05, nothing][order], np.r_[np.full(len(tcgen05), -1), moved][order])
+
+
+def _mma_cycles(mmas: Mmas, rows: Array, figures: Figures) -> Array:
+    """The tensor core of each SM computes at its rate, but takes its operands from shared memory. 64 rows of one CTA
+    fill half of it; a CTA pair's 128 rows fill both SMs, each with 64 rows in two halves of the columns."""
+    m, n, k = (getattr(mmas, name)[rows].astype(np.float64) for name in "mnk")
+    group = mmas.cta_group[rows]
+    rates = np.array([_RATE.get(kind, 1.0) for kind in MMA_KINDS])[mmas.kind[rows]]
+    own_rows = m / group
+    macs = np.where(group == 2, own_rows, np.maximum(own_rows, 128)) * n * k
+    size = np.array([_BYTES.get(kind, 1) for kind in ELEMENT_TYPES])
+    a_bytes = np.where(mmas.a_space[rows] == 0, own_rows * k * size[mmas.a_type[rows]], 0)
+    b_bytes = n / group * k * size[mmas.b_type[rows]]
+    cycles: Array = np.maximum(macs / (figures["tcgen05_macs"] * rates), (a_bytes + b_bytes) / figures["shared_rate"])
+    return cycles
+
+
+def _tmem_cycles(tmem: Any, rows: Array, figures: Figures) -> Array:
+    nbytes = 4.0 * tmem.columns[rows] * tmem.lanes[rows]
+    names = {"ld": "tmem_load_rate", "st": "tmem_store_rate"}
+    rates = np.array([figures[names.get(kind, "tmem_copy_rate")] for kind in TMEM_KINDS])
+    cycles: Array = nbytes / rates[tmem.kind[rows]]
+    return cycles

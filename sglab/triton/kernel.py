@@ -1,0 +1,102 @@
+"""The `triton_kernel` decorator: Triton's own launch syntax, on whichever machine the tensors call for."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, overload
+
+from sglab.emulator.device import EmulatedDevice, default_device
+from sglab.gpu.core import NoEmulatorError
+from sglab.gpu.errors import missing
+from sglab.gpu.launch_record import LaunchRecord
+from sglab.triton.emulator import EmulatedLauncher
+from sglab.triton.interpreter import interpret
+from sglab.triton.routing import canonical_grid, choose
+from sglab.triton.specialize import Specializer
+
+
+@overload
+def triton_kernel(function: Callable) -> Any: ...
+@overload
+def triton_kernel(**options: Any) -> Callable[[Callable], Any]: ...
+def triton_kernel(function: Callable | None = None, **options: Any) -> Any:
+    """Makes a Triton kernel, or a helper that kernels call, out of a Python function. Used like `triton.jit`.
+
+    The result is a `triton.JITFunction`: `kernel[grid](*arguments, **options)` launches it. CUDA tensors run on their
+    GPU; CPU tensors run on the emulator, or under Triton's interpreter where the emulator cannot.
+    `route="cuda" | "emulator" | "interpreter"`, or the environment variable SGLAB_TRITON, insists on one of them.
+    `device=EmulatedDevice(...)` chooses the emulated GPU. A launch returns a LaunchRecord, also kept as
+    `kernel.last_launch`.
+
+    options: those of `triton.jit` (do_not_specialize, noinline, …)
+    raises MissingDependencyError: Triton is not installed
+    """
+    if function is None:
+        return lambda inner: triton_kernel(inner, **options)
+    return _kernel_class()(function, **options)
+
+
+@functools.cache
+def _kernel_class() -> type:
+    """TritonKernel, a subclass of Triton's JITFunction: other kernels may call it, and Triton can compile it."""
+    try:
+        from triton.runtime.jit import JITFunction
+    except ImportError:
+        raise missing("triton", "kernels", "A Triton kernel") from None
+
+    class TritonKernel(JITFunction):  # type: ignore[misc]
+        last_launch: LaunchRecord | None = None
+
+        def run(
+            self,
+            *args: Any,
+            grid: Any,
+            warmup: bool,
+            route: str | None = None,
+            device: EmulatedDevice | None = None,
+            **kwargs: Any,
+        ) -> Any:
+            if warmup:
+                return super().run(*args, grid=grid, warmup=True, **kwargs)
+            specializer = self._specializer(device.arch.capability if device else 100)
+            bound = specializer.bind(args, kwargs)
+
+            def refusal() -> str | None:
+                try:
+                    return self._launcher.refusal(device or default_device(), specializer, bound)
+                except NoEmulatorError as error:
+                    return str(error)
+
+            chosen, reason = choose(self.__name__, bound.values, route, refusal)
+            sizes = canonical_grid(self.__name__, grid, bound.values)
+            report = None
+            if chosen == "cuda":
+                report = super().run(*args, grid=sizes, warmup=False, **kwargs)
+            elif chosen == "emulator":
+                report = self._launcher.launch(device or default_device(), specializer, bound, sizes)
+            else:
+                remark = interpret(self, sizes, bound.values)
+                reason = f"{reason}; {remark}" if remark else reason
+            self.last_launch = LaunchRecord(self.__name__, chosen, reason, sizes, report)
+            return self.last_launch
+
+        @property
+        def last_route(self) -> str | None:
+            """Route of the last launch; None before the first."""
+            return self.last_launch.route if self.last_launch else None
+
+        @functools.cached_property
+        def _launcher(self) -> EmulatedLauncher:
+            return EmulatedLauncher(self)
+
+        @functools.cached_property
+        def _specializers(self) -> dict[int, Specializer]:
+            return {}
+
+        def _specializer(self, capability: int) -> Specializer:
+            if capability not in self._specializers:
+                self._specializers[capability] = Specializer(self, capability)
+            return self._specializers[capability]
+
+    return TritonKernel

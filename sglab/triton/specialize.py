@@ -1,0 +1,86 @@
+"""Which compiled form a launch needs: Triton's own specialisation of the arguments, without its GPU driver."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sglab.compilers.triton_aot import Specialization
+from sglab.gpu.errors import LaunchError
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A launch's arguments, as Triton sees them.
+
+    values: by parameter, in order, defaults filled in
+    facts: (type, specialisation) of each
+    options: num_warps and its like, as given
+    key: tells compiled forms of the kernel apart
+    """
+
+    values: dict[str, Any]
+    facts: list[tuple]
+    options: dict[str, Any]
+    key: str
+
+
+class Specializer:
+    """Binds a kernel's arguments and tells what to compile it for.
+
+    As on a GPU: integers equal to 1 become constants, addresses and integers divisible by 16 are compiled as such.
+    """
+
+    def __init__(self, kernel: Any, capability: int) -> None:
+        from triton.backends.compiler import GPUTarget
+        from triton.backends.nvidia.compiler import CUDAOptions
+        from triton.compiler.compiler import make_backend
+        from triton.runtime.jit import compute_cache_key, create_function_from_signature
+
+        self._kernel = kernel
+        self._backend = make_backend(GPUTarget("cuda", capability, 32))
+        self._bind: Callable[..., Any] = create_function_from_signature(kernel.signature, kernel.params, self._backend)
+        self._options = frozenset(CUDAOptions.__dataclass_fields__)
+        self._cache_key = compute_cache_key
+        self._keys: dict[Any, str] = {}
+
+    def bind(self, args: tuple, kwargs: dict[str, Any]) -> Bound:
+        """raises LaunchError: an argument is missing, unknown, or of a type that Triton does not take."""
+        try:
+            values, facts, options = self._bind(*args, **kwargs)
+        except TypeError as error:
+            raise LaunchError(self._explain(args, kwargs, error)) from None
+        if not options.keys() <= self._options:
+            unknown = min(options.keys() - self._options)
+            expected = ", ".join(self._kernel.arg_names)
+            raise LaunchError(f"{self._kernel.__name__}: no parameter or option '{unknown}'; parameters are {expected}")
+        return Bound(values, facts, options, self._cache_key(self._keys, facts, options))
+
+    def specialization(self, bound: Bound) -> Specialization:
+        """Everything that Triton's compiler wants to know."""
+        try:
+            _, signature, constexprs, attrs = self._kernel._pack_args(
+                self._backend, bound.options, bound.values, bound.facts, None
+            )
+        except (AssertionError, ValueError) as error:
+            raise LaunchError(f"{self._kernel.__name__}: {error}") from None
+        return Specialization(signature, constexprs, attrs, bound.options, bound.key)
+
+    def _explain(self, args: tuple, kwargs: dict[str, Any], error: TypeError) -> str:
+        names = self._kernel.arg_names
+        try:
+            self._kernel.signature.bind(*args, **{name: value for name, value in kwargs.items() if name in names})
+        except TypeError as wrong:
+            error = wrong
+        return f"{self._kernel.__name__}({', '.join(names)}): {error}"
+
+
+@functools.cache
+def language_is_interpreted() -> bool:
+    """Whether TRITON_INTERPRET was set when Triton was imported: then its library cannot be compiled here."""
+    import triton.language as tl
+    from triton.runtime.jit import JITFunction
+
+    return not isinstance(tl.sum, JITFunction)

@@ -1,0 +1,9 @@
+"""The workbench: a live batch to edit and attend over, the float64 reference, and recorders of what a run did."""
+
+from sglab.workbench.attend import attend
+from sglab.workbench.batch import Batch
+from sglab.workbench.build import decode_batch, extend_batch
+from sglab.workbench.float64 import Reference, max_error, reference
+from sglab.workbench.trace import trace
+
+__all__ = ["Batch", "Reference", "attend", "decode_batch", "extend_batch", "max_error", "reference", "trace"]

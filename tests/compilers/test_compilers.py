@@ -1,0 +1,132 @@
+"""Compilers produce PTX once and keep it; several processes share what one of them built."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sglab import gpu
+from sglab.compilers.cache import cache_folder, cached, content_key
+from sglab.compilers.nvcc import compile_cuda, find_nvcc
+from sglab.gpu.errors import CompileError, MissingDependencyError
+from sglab.gpu.progress import announced
+from tests.support.compilers import has_nvcc
+
+SOURCE = '#include "factor.h"\nextern "C" __global__ void scale(float* x) {\n  x[threadIdx.x] *= FACTOR;\n}\n'
+
+
+@pytest.fixture(autouse=True)
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SGLAB_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+needs_nvcc = pytest.mark.skipif(not has_nvcc(), reason="needs nvcc, which was not found")
+
+
+def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert cache_folder() == tmp_path / "cache"
+    monkeypatch.delenv("SGLAB_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / "sglab"
+
+
+def test_a_result_is_built_once() -> None:
+    built = []
+
+    def build(folder: Path) -> None:
+        built.append(folder)
+        (folder / "result").write_text("done")
+
+    assert (cached("test", "key", build) / "result").read_text() == "done"
+    assert (cached("test", "key", build) / "result").read_text() == "done"
+    assert len(built) == 1
+
+
+def test_a_failed_build_leaves_nothing() -> None:
+    def build(folder: Path) -> None:
+        (folder / "result").write_text("half")
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        cached("test", "key", build)
+    assert not [path for path in (cache_folder() / "test").iterdir() if path.is_dir()]
+
+
+def test_a_stale_result_is_built_again() -> None:
+    for text in ("old", "new"):
+        folder = cached(
+            "test",
+            "key",
+            lambda folder, text=text: (folder / "result").write_text(text),  # type: ignore[misc]
+            valid=lambda folder, text=text: (folder / "result").read_text() == text,  # type: ignore[misc]
+        )
+        assert (folder / "result").read_text() == text
+
+
+def test_keys_tell_boundaries_apart() -> None:
+    assert content_key("ab", "c") != content_key("a", "bc")
+
+
+def test_processes_wait_for_the_one_that_builds(tmp_path: Path) -> None:
+    code = (
+        "import time\nfrom sglab.compilers.cache import cached\n"
+        "def build(folder):\n"
+        f"    open({str(tmp_path / 'log')!r}, 'a').write('built\\n')\n"
+        "    time.sleep(0.3)\n    (folder / 'result').write_text('done')\n"
+        "assert (cached('test', 'key', build) / 'result').read_text() == 'done'\n"
+    )
+    running = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(3)]
+    assert [process.wait() for process in running] == [0, 0, 0]
+    assert (tmp_path / "log").read_text() == "built\n"
+
+
+def test_only_slow_work_is_announced(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    with announced("compiling quickly"):
+        pass
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("sglab.gpu.progress.PATIENCE", 0.01)
+    with announced("compiling slowly"):
+        import time
+
+        time.sleep(0.1)
+    told = capsys.readouterr().err
+    assert "[sglab] compiling slowly …\n[sglab] compiling slowly: 0." in told
+
+
+@needs_nvcc
+def test_cuda_compiles_to_ptx_and_again_when_a_header_changes(tmp_path: Path) -> None:
+    (tmp_path / "factor.h").write_text("#define FACTOR 3.0f\n")
+    file = tmp_path / "scale.cu"
+    file.write_text(SOURCE)
+    first = gpu.load(file, arch="sm_90a")
+    assert (first.target, list(first), first.name) == ("sm_90a", ["scale"], "scale.cu")
+    assert "0f40400000" in first.ptx  # 3.0
+    assert gpu.load(file, arch="sm_90a").ptx == first.ptx
+    (tmp_path / "factor.h").write_text("#define FACTOR 11.0f\n")
+    assert "0f41300000" in gpu.load(file, arch="sm_90a").ptx  # 11.0
+
+
+@needs_nvcc
+def test_what_nvcc_says_is_shown() -> None:
+    with pytest.raises(CompileError, match=r'nvcc could not compile wrong:\n.*expected a ";"') as caught:
+        compile_cuda("__global__ void f() { int x }\n", name="wrong")
+    assert "wrong.cu(1)" in str(caught.value)
+
+
+def test_without_nvcc_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sglab.compilers.nvcc.shutil.which", lambda name: None)
+    monkeypatch.setattr("sglab.compilers.nvcc._wheel_folders", list)
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        monkeypatch.delenv(variable, raising=False)
+    with pytest.raises(MissingDependencyError, match=r"pip install 'sglab\[nvcc\]'"):
+        find_nvcc()
+
+
+def test_loading_needs_ptx_or_cuda(tmp_path: Path) -> None:
+    ptx = ".version 9.0\n.target sm_100a\n.entry k()\n{\n}\n"
+    (tmp_path / "a.ptx").write_text(ptx)
+    assert list(gpu.load(tmp_path / "a.ptx")) == list(gpu.load(str(tmp_path / "a.ptx"))) == list(gpu.load(ptx)) == ["k"]
+    with pytest.raises(gpu.GpuError, match=r"expected a .ptx or .cu file, or the text of one; got 'kernel.txt'"):
+        gpu.load("kernel.txt")

@@ -1,0 +1,119 @@
+"""Warp roles and barrier names: from the source's function names, and from what the warps do."""
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from sglab import gpu
+from sglab.events.barrier_names import BarrierUse, name_uses
+from sglab.events.log import CLUSTER, MBARRIER, NAMED, EventLog
+from tests.support.launches.pipelines import PIPELINES, PTX
+from tests.support.launches.session_lines import SESSION_PTX
+
+STAGES = 2
+FULL, EMPTY = BarrierUse({"load"}, {"mma"}, "full"), BarrierUse({"mma"}, {"load"}, "empty")
+PRODUCT = {"wgmma": ["mma"] * 4 + ["load"], "tcgen05": ["epilogue"] * 4 + ["load", "mma"]}
+PRODUCT["tcgen05 pair"] = PRODUCT["tcgen05"]
+
+
+def record(name: str, symbols: bool = True) -> EventLog:
+    pipeline = PIPELINES[name]
+    text = (PTX / f"{pipeline.module}.ptx").read_text()
+    if not symbols:
+        text = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith(".loc"))
+    arguments = pipeline.arguments(k=64 * 8)
+    log = gpu.load(text)[pipeline.entry].record(gpu.EmulatedDevice(pipeline.arch), **arguments.launch())
+    assert arguments.right()
+    return log
+
+
+@pytest.fixture(params=PIPELINES)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.mark.parametrize("symbols", [True, False])
+def test_every_warp_has_its_role(name: str, symbols: bool) -> None:
+    roles = record(name, symbols).roles
+    for cta in range(PIPELINES[name].ctas):
+        assert [roles.of(cta, warp).name for warp in range(len(PRODUCT[name]))] == PRODUCT[name]
+    assert {role.function for _, role in roles} - {""} == (
+        {"load", "mma" if "tcgen05" in name else "multiply"} | ({"epilogue"} if "tcgen05" in name else set())
+        if symbols
+        else set()
+    )
+
+
+def test_roles_tell_what_was_done(name: str) -> None:
+    roles = record(name).roles
+    for (_, _), role in roles:
+        assert role.name in role.does or role.name == "epilogue"
+    assert {role for _, role in roles if role.name == "load"}
+
+
+def test_events_have_the_roles_of_their_warps(name: str) -> None:
+    log = record(name)
+    for event in range(0, len(log), 37):
+        assert log.roles.names[log.roles.event[event]] == log.roles.of(int(log.cta[event]), int(log.warp[event])).name
+
+
+@pytest.mark.parametrize("symbols", [True, False])
+def test_mbarriers_are_named_by_who_arrives_who_waits_and_their_stage(name: str, symbols: bool) -> None:
+    roles = record(name, symbols).roles
+    found = [one for one in roles.barriers if one.kind == MBARRIER and one.cta == 0]
+    expected = [f"load→mma full[{stage}]" for stage in range(STAGES)]
+    expected += [f"mma→load empty[{stage}]" for stage in range(STAGES)]
+    expected += ["mma→epilogue full"] * ("tcgen05" in name)
+    assert [one.name for one in found] == expected
+    assert [one.stages for one in found] == [STAGES] * 2 * STAGES + [1] * ("tcgen05" in name)
+    assert roles.barrier(0, MBARRIER, found[1].object) == expected[1]
+
+
+def test_a_pairs_full_barriers_are_the_leaders() -> None:
+    roles = record("tcgen05 pair").roles
+    names = [one.name for one in roles.barriers if one.kind == MBARRIER and one.cta == 1]
+    empty = [f"mma→load empty[{stage}]" for stage in range(STAGES)]
+    assert names == ["unused"] * STAGES + empty + ["mma→epilogue full"]
+
+
+def test_other_barriers_are_named_by_who_meets_there(name: str) -> None:
+    roles = record(name).roles
+    assert roles.barrier(0, NAMED, 0) == f"{'+'.join(roles.names)} barrier 0"
+    assert roles.barrier(0, CLUSTER, 0) == ("cluster barrier" if name == "tcgen05 pair" else "")
+
+
+def test_waits_are_for_phases_of_barriers_with_names(name: str) -> None:
+    log = record(name)
+    waits = log.waits
+    for row in range(len(waits.event)):
+        phase = int(waits.phase[row])
+        if phase < 0:
+            continue
+        barrier = log.phases.cta[phase], log.phases.kind[phase], log.phases.object[phase]
+        assert log.roles.barrier(*map(int, barrier))
+
+
+def test_kernels_without_warp_roles_compute() -> None:
+    kernel = gpu.load(SESSION_PTX)["reduce"]
+    arguments: list[Any] = [torch.ones(512), torch.zeros(1), 512]
+    roles = kernel.record(gpu.EmulatedDevice("sm_90a"), grid=2, block=128, args=arguments).roles
+    assert roles.names == ("compute",)
+    assert len(roles.warps("compute")) == 8
+    assert roles.of(0, 31).name == "idle"
+
+
+def test_a_stage_that_one_side_has_not_used_yet_has_the_name_of_the_stages_beside_it() -> None:
+    """The launch ended when the third stage had been filled and the second had been freed by nobody."""
+    both = {0x100: FULL, 0x108: FULL, 0x110: BarrierUse({"load"}, set()), 0x118: EMPTY}
+    both |= {0x120: BarrierUse(set(), {"load"}, "empty")}
+    names = name_uses({(0, MBARRIER, offset): use for offset, use in both.items()}, ("load", "mma"))
+    full = [f"load→mma full[{stage}]" for stage in range(3)]
+    assert [each.name for each in names] == [*full, "mma→load empty[0]", "mma→load empty[1]"]
+
+
+def test_a_barrier_whose_other_side_nobody_tells_of_says_so() -> None:
+    alone = {0x100: BarrierUse({"load"}, set()), 0x200: BarrierUse(set(), {"load"}, "empty")}
+    names = name_uses({(0, MBARRIER, offset): use for offset, use in alone.items()}, ("load",))
+    assert [each.name for each in names] == ["load→nobody", "nobody→load empty"]

@@ -1,0 +1,63 @@
+"""The table of figures has sources, the page shows it, and the model is near what an H100 measured."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+from sglab import gpu
+from sglab.events.timing import FIGURES
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def calibration(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    from calibration import cases, compare
+
+    return cases, compare
+
+
+@pytest.mark.parametrize("arch", FIGURES)
+def test_every_figure_is_positive_and_names_its_source(arch: str) -> None:
+    rows = FIGURES[arch].rows
+    assert len({row.name for row in rows}) == len(rows)
+    for row in rows:
+        assert row.value > 0
+        assert row.source.startswith(("measured: ", "published: ", "fitted", "assumed"))
+
+
+def test_measured_figures_name_entries_of_the_measurement() -> None:
+    measured = json.loads((ROOT / "benchmarks/calibration/measured/h100.json").read_text())["microbenchmarks"]
+    for row in FIGURES["sm_90"].rows:
+        if row.source.startswith("measured: "):
+            part, _, name = row.source.removeprefix("measured: ").split(",")[0].partition(".")
+            assert part in measured
+            assert not name or name in measured[part]
+
+
+def test_the_page_shows_the_figures(calibration: Any) -> None:
+    page = (ROOT / "docs" / "emulator" / "timing.md").read_text("utf-8")
+    assert calibration[1].figure_tables() in page, "run benchmarks/timing_model.py --docs"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("copy 1 MiB", "rms_norm 128 × 8192", "gemm 512 × 512 × 4096", "merge_state 8192 × 128 fp32"),
+        *("decode_stage2 B=4 S=2048, 8 splits", "decode_stage2 B=16 S=512, 4 splits"),
+        *("flash_attention 4 heads × 1024 × 64", "mla_decode_sm90 B=1 S=8192 H=128"),
+    ],
+)
+def test_modelled_times_are_within_a_quarter_of_measured_ones(name: str, calibration: Any) -> None:
+    cases, compare = calibration
+    measured = json.loads((ROOT / "benchmarks/calibration/measured/h100.json").read_text())["cases"]
+    (case,) = (case for case in cases.CASES if case.name == name)
+    (row,) = (row for row in measured if f"{row['kernel']} {row['shape']}" == name)
+    made = compare.compare(case, gpu.EmulatedDevice("sm_90a"), row)
+    assert abs(made.warm_error) < 0.25
+    assert abs(made.cold_error) < 0.25

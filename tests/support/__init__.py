@@ -1,0 +1,1 @@
+"""What tests share, by noun. No test imports another test's module: what two need moves here."""
