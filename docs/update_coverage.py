@@ -17,13 +17,32 @@ COMPARISONS += ["lo", "ls", "hi", "hs"]
 
 def table() -> str:
     """One row per opcode and family: its forms in the table's own notation, types folded together."""
-    lines = ["| Family | Forms |", "|---|---|"]
+    lines = ["| Family | Forms | Effects |", "|---|---|---|"]
     for family, rows in groupby(sorted(_core.instruction_forms(), key=lambda row: row[0]), key=lambda row: row[0]):
-        forms = list(dict.fromkeys(pattern for _, pattern in rows))
-        for _, group in groupby(sorted(folded(forms)), key=lambda form: form.split(".")[0].split("[")[0]):
-            cell = "<br>".join(f"`{form}`".replace("|", "\\|") for form in group)
-            lines.append(f"| {family} | {cell} |")
+        by_effects: dict[str, list[str]] = {}
+        for _, pattern, effects in rows:
+            by_effects.setdefault(described(effects), []).append(pattern)
+        cells = [
+            (opcode, "<br>".join(f"`{form}`".replace("|", "\\|") for form in group), effects)
+            for effects, forms in by_effects.items()
+            for opcode, group in groupby(
+                sorted(folded(list(dict.fromkeys(forms)))), key=lambda form: form.split(".")[0].split("[")[0]
+            )
+        ]
+        lines += [f"| {family} | {cell} | {effects} |" for _, cell, effects in sorted(cells)]
     return "\n".join(lines)
+
+
+def described(effects: _core.Effects) -> str:
+    """What a row does besides filling its registers: nothing for arithmetic."""
+    if effects.act == "access":
+        return {(True, False): "load", (False, True): "store"}.get(
+            (effects.reads, effects.writes), "atomic" if effects.returns else "reduction"
+        )
+    if effects.event == "copy":
+        to, source = effects.space, effects.source or "registers"
+        return f"{'reduction' if effects.atomic else 'copy'} to {to} from {source}"
+    return ", ".join(dict.fromkeys(filter(None, (effects.event, effects.act))))
 
 
 def folded(forms: list[str]) -> list[str]:

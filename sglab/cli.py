@@ -1,4 +1,4 @@
-"""The command line: `sglab doctor`, `sglab run decode`, `sglab ptx`, `sglab lab`."""
+"""The command line: `sglab doctor`, `sglab backends`, `sglab run decode`, `sglab ptx`, `sglab lab`."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
 
     commands.add_parser("doctor", help="what this machine can run, and what each missing thing would need")
+
+    commands.add_parser("backends", help="what each attention backend serves")
 
     lab = commands.add_parser("lab", help="open JupyterLab on the notebooks")
     lab.add_argument("--no-browser", action="store_true", help="print the address instead of opening it")
@@ -101,7 +103,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command == "lab":
         return open_lab(options)
     try:
-        if options.command == "ptx":
+        if options.command == "backends":
+            from sglab.attention.table import capabilities_table
+
+            print(capabilities_table())
+        elif options.command == "ptx":
             print_ptx(options.name)
         else:
             from sglab.run import decode

@@ -61,6 +61,19 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
 
 
+@pytest.mark.parametrize("room", sorted(MAY_IMPORT))
+def test_folders_within_a_room_import_one_way(room: str) -> None:
+    """A folder is one node, whichever of its files imports: engine/batch may import engine/cache, not also be imported."""
+    folders = {path.name for path in (PACKAGE / room).iterdir() if path.is_dir()}
+    graph: dict[str, set[str]] = {}
+    for folder in folders:
+        named = {
+            tuple(name.split(".")[1:3]) for file in (PACKAGE / room / folder).rglob("*.py") for name in imports(file)
+        }
+        graph[folder] = {inner for outer, *rest in named for inner in rest if outer == room} & folders - {folder}
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
+
+
 def test_no_test_module_is_imported() -> None:
     """What two of them need belongs in tests/support."""
     files = list(TESTS.rglob("*.py"))

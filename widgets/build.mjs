@@ -1,7 +1,8 @@
-// Bundles src/<name>/index.ts into sglab/widgets/static/<name>.js and .css, and tests/probe.ts for the browser tests.
+// Bundles packages/<name>/src/index.ts into sglab/widgets/static/<name>.js and .css, and tests/probe.ts for the browser
+// tests; writes what the widgets' protocol.ts declare as protocol.json.
 //   node build.mjs           writes the bundles
-//   node build.mjs --check   fails where a committed bundle differs from its source, or is too large
-//   node build.mjs --watch   rebuilds on change
+//   node build.mjs --check   fails where a committed file differs from its source, or a bundle is too large
+//   node build.mjs --watch   rebuilds the bundles on change
 
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, relative } from "node:path";
@@ -14,17 +15,17 @@ const root = join(here, "..");
 const out = join(root, "sglab", "widgets", "static");
 const PROBE = "tests/support/browser/static/probe";
 const LIMIT = 150 * 1024; // gzipped bytes of one bundle
+const SHARED = ["protocol", "core", "launch", "memory"]; // packages without a bundle of their own
 
-const names = readdirSync(join(here, "src"), { withFileTypes: true })
-  .filter(({ name }) => name !== "core")
-  .filter((entry) => entry.isDirectory() && existsSync(join(here, "src", entry.name, "index.ts")))
-  .map((entry) => entry.name);
+const names = readdirSync(join(here, "packages")).filter((name) => !SHARED.includes(name));
 
 const options = {
   absWorkingDir: here,
   entryPoints: {
     [PROBE]: "tests/probe.ts",
-    ...Object.fromEntries(names.map((name) => [`sglab/widgets/static/${name}`, `src/${name}/index.ts`])),
+    ...Object.fromEntries(
+      names.map((name) => [`sglab/widgets/static/${name}`, `packages/${name}/src/index.ts`]),
+    ),
   },
   outdir: root,
   bundle: true,
@@ -36,15 +37,51 @@ const options = {
   write: false,
 };
 
-function problems(files) {
+/** What every widget's protocol.ts declares, as tests/widgets/test_protocol.py reads it. */
+async function protocols() {
+  const modules = names.map((name) => `export * as ${name} from "./packages/${name}/src/protocol";`);
+  const { outputFiles } = await esbuild.build({
+    absWorkingDir: here,
+    stdin: { contents: modules.join("\n"), resolveDir: here },
+    bundle: true,
+    format: "esm",
+    write: false,
+  });
+  const code = Buffer.from(outputFiles[0].contents).toString("base64");
+  const declared = await import(`data:text/javascript;base64,${code}`);
+  const all = Object.values(declared).flatMap((module) => Object.values(module));
+  const kinds = (values) =>
+    Object.fromEntries(
+      Object.entries(values).map(([name, { kind, optional }]) => [name, optional ? `${kind}?` : kind]),
+    );
+  const widgets = all.map(({ name, version, traits, commands, tensors }) => [
+    name,
+    {
+      version,
+      traits: kinds(traits),
+      commands: Object.fromEntries(
+        Object.entries(commands).map(([command, { request, answer }]) => [
+          command,
+          { request: kinds(request), answer: answer.kind },
+        ]),
+      ),
+      tensors,
+    },
+  ]);
+  const text = `${JSON.stringify(Object.fromEntries(widgets), null, 1)}\n`;
+  return { path: join(here, "protocol.json"), contents: Buffer.from(text) };
+}
+
+function problems(bundles, files) {
   const found = [];
-  for (const { path, contents } of files) {
+  for (const { path, contents } of bundles) {
     const zipped = gzipSync(contents).length;
     if (zipped > LIMIT) found.push(`${basename(path)}: ${zipped} bytes gzipped, limit ${LIMIT}`);
+  }
+  for (const { path, contents } of [...bundles, ...files])
     if (!existsSync(path) || !readFileSync(path).equals(Buffer.from(contents)))
       found.push(`${relative(root, path)} is stale: run \`npm run build\` in widgets/ and commit it`);
-  }
-  const built = new Set(files.map((file) => basename(file.path)));
+  const built = new Set(bundles.map((file) => basename(file.path)));
   for (const name of existsSync(out) ? readdirSync(out) : [])
     if (!built.has(name)) found.push(`sglab/widgets/static/${name} has no source: delete it`);
   return found;
@@ -55,12 +92,13 @@ if (process.argv.includes("--watch")) {
   await context.watch();
 } else {
   const { outputFiles } = await esbuild.build(options);
+  const files = [await protocols()];
   if (process.argv.includes("--check")) {
-    const found = problems(outputFiles);
+    const found = problems(outputFiles, files);
     for (const problem of found) console.error(problem);
     process.exit(found.length ? 1 : 0);
   }
-  for (const { path, contents } of outputFiles) {
+  for (const { path, contents } of [...outputFiles, ...files]) {
     mkdirSync(dirname(path), { recursive: true });
     writeFileSync(path, contents);
     console.log(`${basename(path)}  ${contents.length} bytes, ${gzipSync(contents).length} gzipped`);

@@ -9,12 +9,14 @@
 #include <map>
 #include <mutex>
 
+#include "bindings/effects.hpp"
 #include "bindings/errors.hpp"
 #include "bindings/events.hpp"
 #include "bindings/sanitize.hpp"
 #include "bindings/session.hpp"
 #include "isa/table.hpp"
 #include "machine/front/error.hpp"
+#include "machine/program/register_names.hpp"
 #include "machine/program/shared_layout.hpp"
 #include "machine/scheduler/run_launch.hpp"
 #include "observe/sanitize/explain.hpp"
@@ -219,12 +221,6 @@ nb::dict by_class(const LaunchReport& report) {
   return counts;
 }
 
-std::vector<std::tuple<std::string, std::string>> coverage() {
-  std::vector<std::tuple<std::string, std::string>> rows;
-  for (const Row& row : instruction_table().rows()) rows.emplace_back(row.family, row.pattern);
-  return rows;
-}
-
 }  // namespace
 }  // namespace sglab::emu
 
@@ -263,6 +259,19 @@ void sglab::bindings::register_emulator(nb::module_& module) {
           "code", [](const PyKernel& k) { return bindings::code_rows(*k.program); },
           "(PTX line, mnemonic, class, [(file, line, column, inlined function)]) of every decoded "
           "instruction.")
+      .def(
+          "effects", [](const PyKernel& k) { return k.program->effects; },
+          "What every decoded instruction does.")
+      .def(
+          "multiplications", [](const PyKernel& k) { return bindings::multiplications(*k.program); },
+          "{pc: (kind, m, n, k, type of A, of B, of D, A lies in registers)} of wgmma and mma.sync.")
+      .def(
+          "converts_halves", [](const PyKernel& k) { return converts_halves(*k.program); },
+          "By instruction: a conversion of a 32-bit integer that was cut to 16 bits.")
+      .def(
+          "writers_of",
+          [](const PyKernel& k, const std::string& name) { return writers_of(*k.program, name); },
+          "register"_a, "pcs of the instructions that write a register.")
       .def_prop_ro(
           "register_bytes", [](const PyKernel& k) { return k.program->register_bytes; }, "Per warp.")
       .def_prop_ro(
@@ -298,6 +307,5 @@ void sglab::bindings::register_emulator(nb::module_& module) {
            "The launch, not run but under control.");
   bindings::register_session(module);
 
-  module.def("instruction_forms", coverage,
-             "(family, pattern) of every instruction form the machine implements.");
+  bindings::register_effects(module);
 }

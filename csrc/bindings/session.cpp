@@ -169,7 +169,7 @@ class PySession {
     if (group >= w.group_count) return nb::none();
     const std::uint32_t pc = shown_pc(*program_, w.groups[group].pc);
     const Inst* const inst = w.code + pc;
-    AccessForm form = access_form(*program_, pc);
+    AccessForm form;
     const LaneAccess access = emu::shared_access(w, inst, form);
     if (access.lanes == 0) return nb::none();
     return nb::make_tuple(pc, access.lanes, form.bytes, form.reads, form.writes,

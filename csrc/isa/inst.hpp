@@ -1,8 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
-#include <vector>
 
 namespace sglab::emu {
 
@@ -46,12 +44,15 @@ enum class InstClass : std::uint8_t {
 };
 const char* class_name(InstClass value);
 
-// What does not fit into Inst: further operands and per-instruction data.
-struct Extra {
-  std::vector<Ref> refs;
-  std::vector<std::int64_t> values;
-  std::string text;
+// How a memory instruction forms its address (Inst::mode): Inst::imm plus …
+enum class AddressMode : std::uint8_t {
+  kAbsolute,  // nothing
+  kOwnCta,    // the CTA's shared-memory window
+  kReg32,     // register Inst::a
+  kReg64,
 };
+
+struct Extra;  // isa/extra.hpp
 
 struct alignas(64) Inst {
   Handler fn[2];  // [0]: all live lanes run together; [1]: the warp has diverged

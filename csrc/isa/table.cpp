@@ -44,6 +44,12 @@ std::string_view Form::type(unsigned n) const {
 void Table::family(const char* name, InstClass kind) {
   family_ = name;
   kind_ = kind;
+  stated_ = false;
+}
+
+void Table::effects(const Effects& effects) {
+  effects_ = effects;
+  stated_ = true;
 }
 
 void Table::type(const char* type, char narrow, char wide) {
@@ -53,14 +59,21 @@ void Table::type(const char* type, char narrow, char wide) {
 }
 
 void Table::alu(const char* pattern, const char* signature, Handler handler, std::int64_t argument) {
+  if (!stated_) throw std::logic_error(std::string("nothing says what ") + pattern + " does");
+  alu(pattern, signature, effects_, handler, argument);
+}
+
+void Table::alu(const char* pattern, const char* signature, const Effects& effects, Handler handler,
+                std::int64_t argument) {
   std::string letters(signature);
   std::replace(letters.begin(), letters.end(), 'n', narrow_);
   std::replace(letters.begin(), letters.end(), 'N', wide_);
-  add({pattern, family_, kind_, nullptr, std::move(letters), handler, argument});
+  add({pattern, family_, kind_, nullptr, std::move(letters), handler, argument, effects});
 }
 
-void Table::row(const char* pattern, Build build, Handler handler, std::int64_t argument) {
-  add({pattern, family_, kind_, build, {}, handler, argument});
+void Table::row(const char* pattern, const Effects& effects, Build build, Handler handler,
+                std::int64_t argument) {
+  add({pattern, family_, kind_, build, {}, handler, argument, effects});
 }
 
 void Table::add(Row row) {
@@ -125,6 +138,7 @@ Form Table::match(std::string_view mnemonic) const {
     if (!match(pattern.items, form.parts)) continue;
     if (form.row == nullptr) {
       form.row = &rows_[pattern.row];
+      form.effects = resolve(form.row->effects, form.parts);
     } else {
       form.others.push_back(&rows_[pattern.row]);
     }

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "isa/effects.hpp"
 #include "isa/inst.hpp"
 
 // The strict table: every instruction form the machine knows is a row. A mnemonic that matches no row is
@@ -28,6 +29,7 @@ struct Form {
   std::vector<const Row*> others;  // further rows that match; they take different numbers of operands
   std::string_view mnemonic;
   std::vector<std::string_view> parts;  // after the opcode, in order: "global", "f32"
+  Effects effects;                      // the row's, as these modifiers make them
 
   bool has(std::string_view part) const;
   // The n-th part that names a type ("f32"), or empty.
@@ -56,6 +58,7 @@ struct Row {
   std::string signature;
   Handler handler = nullptr;
   std::int64_t argument = 0;  // for the builder and, as Inst::imm, for the handler
+  Effects effects;
 };
 
 // Callers may be compiled for any instruction set, so their side of the interface has no standard-library
@@ -64,6 +67,9 @@ class Table {
  public:
   // Rows added from here on belong to this family and class.
   void family(const char* name, InstClass kind);
+
+  // What rows made by alu do from here on, to the end of the family.
+  void effects(const Effects& effects);
 
   // From here on '$' in patterns stands for `type`, and 'n' and 'N' in signatures for `narrow` and `wide`.
   void type(const char* type, char narrow, char wide = ' ');
@@ -75,9 +81,13 @@ class Table {
   // Sources go to Inst::a, b, c and, without a predicate destination, Inst::target.
   // The handler may write all 32 lanes; guards and divergence are dealt with outside.
   void alu(const char* pattern, const char* signature, Handler handler, std::int64_t argument = 0);
+  // The same for a row that departs from effects().
+  void alu(const char* pattern, const char* signature, const Effects& effects, Handler handler,
+           std::int64_t argument = 0);
 
   // Anything else: `build` reads the operands and fills the Inst. The handler must honour Warp::mask.
-  void row(const char* pattern, Build build, Handler handler = nullptr, std::int64_t argument = 0);
+  void row(const char* pattern, const Effects& effects, Build build, Handler handler = nullptr,
+           std::int64_t argument = 0);
 
   // nullptr row if nothing matches.
   Form match(std::string_view mnemonic) const;
@@ -103,6 +113,8 @@ class Table {
   char narrow_ = 'n', wide_ = 'N';
   std::string family_;
   InstClass kind_ = InstClass::kOther;
+  Effects effects_;
+  bool stated_ = false;  // effects_
   std::vector<Row> rows_;
   std::unordered_map<std::string, std::vector<Pattern>> by_opcode_;
 };

@@ -1,38 +1,44 @@
-"""Attention backends under SGLang's names: the interface, the registry and the selection.
+"""Attention backends: the interface, the registry and the selection.
 
-Importing this package registers the backends that run here.
+Nothing is imported before it is used: a name below loads its module, and the registry a backend's, at first use.
 """
 
-from sglab.attention import cutlass_mla_backend, flashmla_backend, flex_attention, torch_native, triton_backend
-from sglab.attention.base import AttentionBackend
-from sglab.attention.info import AttendInfo, Run
-from sglab.attention.registry import (
-    ATTENTION_BACKENDS,
-    SGLANG_BACKENDS,
-    UnknownBackendError,
-    create_attention_backend,
-    register_attention_backend,
-)
-from sglab.attention.selection import HARDWARE, Hardware, Model, Selection, Settings, select_attention_backend
+from importlib import import_module
+from typing import Any
 
-__all__ = [
-    "ATTENTION_BACKENDS",
-    "HARDWARE",
-    "SGLANG_BACKENDS",
-    "AttendInfo",
-    "AttentionBackend",
-    "Hardware",
-    "Model",
-    "Run",
-    "Selection",
-    "Settings",
-    "UnknownBackendError",
-    "create_attention_backend",
-    "cutlass_mla_backend",
-    "flashmla_backend",
-    "flex_attention",
-    "register_attention_backend",
-    "select_attention_backend",
-    "torch_native",
-    "triton_backend",
-]
+_MODULES = {
+    "ATTENTION_BACKENDS": "registry",
+    "AttendInfo": "info",
+    "AttentionBackend": "base",
+    "AttentionInputs": "inputs",
+    "Capabilities": "capabilities",
+    "Demand": "capabilities",
+    "HARDWARE": "selection",
+    "Hardware": "selection",
+    "Model": "selection",
+    "Run": "info",
+    "SGLANG_BACKENDS": "upstream",
+    "Selection": "selection",
+    "Settings": "selection",
+    "UnknownBackendError": "registry",
+    "UnsupportedError": "capabilities",
+    "capabilities_by_name": "registry",
+    "create_attention_backend": "create",
+    "register_attention_backend": "registry",
+    "select_attention_backend": "selection",
+}
+"""Public name -> the module here that has it."""
+
+__all__ = sorted(_MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

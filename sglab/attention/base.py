@@ -1,160 +1,144 @@
 """AttentionBackend: the interface between a model's attention layers and the kernels that serve them.
 
-Life of a backend: made once from the model runner; `init_forward_metadata` once per forward pass (index arrays and
-plans that all layers share); `forward` once per layer. Under a CUDA graph the metadata lives in buffers allocated once
-(`init_cuda_graph_state`), filled outside the graph before each capture and each replay.
+Life of a backend: made once from the model runner; `prepare` once per forward pass (index arrays and plans that all
+layers share); `forward` once per layer. Under a CUDA graph the metadata lives in buffers allocated once (`init_graph`),
+filled outside the graph before each capture (`prepare_capture`) and each replay (`prepare_replay`).
 
-The method set and every signature are SGLang 0.5.9's (`layers/attention/base_attn_backend.py`), so backends spell them
-out, long as they are; only `init_forward_metadata` is abstract.
+A backend overrides `attend` and, of the others, what its kernels need; what it serves it declares in `capabilities`,
+from which every refusal comes. SGLang's method names and signatures are in `sglab.attention.sglang`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, NoReturn
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import torch
 
-from sglab.engine import AttentionType, BadArgumentError, ForwardBatch, ForwardMode, RadixAttention
+from sglab.attention.capabilities import Capabilities, Demand, UnsupportedError, refuse_unserved, unserved
+from sglab.attention.inputs import AttentionInputs
+from sglab.attention.registry import capabilities_by_name
+from sglab.engine import ForwardBatch, ForwardMode, GraphBatch, ModelRunner, RadixAttention
 
 
 class AttentionBackend(ABC):
     """Base class of attention backends. `name` is what the registry knows it by."""
 
-    name = ""
+    name: ClassVar[str] = ""
+    capabilities: ClassVar[Capabilities] = Capabilities()
+    graph_seq_len_fill_value: ClassVar[int] = 1
+    """seq_len of a graph's padded rows: each attends to one token, that of slot 0."""
+    _kind: str | None = None
+    _page_size: int | None = None
 
-    @abstractmethod
-    def init_forward_metadata(self, forward_batch: ForwardBatch) -> None:
-        """Prepare what every layer of this pass shares: indices, split plans, scratch."""
+    def __init__(self, model_runner: ModelRunner) -> None:
+        """Refuses a model or a page size that the backend does not serve."""
+        self._kind, self._page_size = model_runner.model_config.kind, model_runner.page_size
+        self.refuse_unserved(Demand(kind=self._kind, page_size=self._page_size))
 
-    def init_cuda_graph_state(self, max_bs: int, max_num_tokens: int) -> None:
-        """Allocate metadata buffers for graphs of up to `max_bs` requests; captures and replays reuse them."""
-        self._unsupported("CUDA graphs")
+    def prepare(self, forward_batch: ForwardBatch) -> None:
+        """Make what every layer of this pass shares: indices, split plans, scratch. Overrides call this first.
 
-    def init_forward_metadata_capture_cuda_graph(
-        self,
-        bs: int,
-        num_tokens: int,
-        req_pool_indices: torch.Tensor,
-        seq_lens: torch.Tensor,
-        encoder_lens: torch.Tensor | None,
-        forward_mode: ForwardMode,
-        spec_info: Any,
-    ) -> None:
-        """Fill the buffers before a graph of batch size `bs` is captured; the graph keeps their addresses."""
-        self._unsupported("CUDA graphs")
-
-    def init_forward_metadata_replay_cuda_graph(
-        self,
-        bs: int,
-        req_pool_indices: torch.Tensor,
-        seq_lens: torch.Tensor,
-        seq_lens_sum: int,
-        encoder_lens: torch.Tensor | None,
-        forward_mode: ForwardMode,
-        spec_info: Any,
-        seq_lens_cpu: torch.Tensor | None,
-    ) -> None:
-        """Fill the same buffers for a real batch, padded to the captured size `bs`, before its graph is replayed."""
-        self._unsupported("CUDA graphs")
-
-    def get_cuda_graph_seq_len_fill_value(self) -> int:
-        """seq_len of padded rows."""
-        self._unsupported("CUDA graphs")
-
-    def get_verify_buffers_to_fill_after_draft(self) -> list[torch.Tensor | None]:
-        """Tree mask and positions buffers that speculative decoding fills after drafting; None for those not used."""
-        return [None, None]
-
-    def update_verify_buffers_to_fill_after_draft(self, spec_info: Any, cuda_graph_bs: int | None) -> None:
-        """Redo the metadata that depends on those buffers."""
-        self._unsupported("speculative verification")
+        Raises:
+            UnsupportedError: the backend does not serve this mode.
+        """
+        self.refuse_unserved(Demand.of_batch(forward_batch))
 
     def forward(
         self,
         q: torch.Tensor,
-        k: torch.Tensor,
-        v: torch.Tensor,
+        k: torch.Tensor | None,
+        v: torch.Tensor | None,
         layer: RadixAttention,
         forward_batch: ForwardBatch,
+        *,
         save_kv_cache: bool = True,
-        **kwargs: Any,
+        q_rope: torch.Tensor | None = None,
+        k_rope: torch.Tensor | None = None,
+        sinks: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Attend: decode batches to `forward_decode`, all others to `forward_extend` (MIXED too), nothing when idle.
+        """Attend, in any mode; nothing runs when the batch is idle.
 
         Args:
-            q, k, v: [tokens, heads · head_dim] or [tokens, heads, head_dim], of the new tokens.
+            q, k, v: [tokens, heads · dim] or [tokens, heads, dim], of the new tokens, request after request.
+            layer: heads, dims and softmax options.
+            forward_batch: the batch that `prepare` was called with.
             save_kv_cache: store k and v in the pool at out_cache_loc first.
-            kwargs: what a backend takes beyond, such as q_rope and k_rope.
+            q_rope, k_rope: MLA's rotary parts where q and k are the latent parts alone.
+            sinks: float [heads], a logit per head that only the denominator counts.
 
         Returns:
             [tokens, heads · v_head_dim].
 
         Raises:
-            BadArgumentError: the layer is not causal self-attention.
+            UnsupportedError: the backend does not serve what the batch, the layer or an argument asks for.
+            BadArgumentError: a tensor of a wrong shape. Nothing was written in either case.
         """
-        _check_causal(layer)
-        mode = forward_batch.forward_mode
-        if mode.is_idle():
+        serving = self.serving
+        demand = Demand(
+            mode=forward_batch.forward_mode,
+            spec_info=forward_batch.spec_info,
+            dtype=q.dtype,
+            layer=layer,
+            encoder_lens=forward_batch.encoder_lens,
+            sinks=sinks,
+        )
+        serving.refuse_unserved(demand)
+        if forward_batch.forward_mode.is_idle():
             return q.new_empty(q.shape[0], layer.tp_q_head_num * layer.v_head_dim)
-        run = self.forward_decode if mode.is_decode() else self.forward_extend
-        return run(q, k, v, layer, forward_batch, save_kv_cache=save_kv_cache, **kwargs)
+        rope_apart = serving.capabilities.rope_apart
+        inputs = AttentionInputs.of(
+            q, k, v, layer, forward_batch, save_kv_cache, q_rope, k_rope, sinks, rope_apart=rope_apart
+        )
+        return serving.attend(inputs).view(len(q), -1)
 
-    def forward_decode(
-        self,
-        q: torch.Tensor,
-        k: torch.Tensor,
-        v: torch.Tensor,
-        layer: RadixAttention,
-        forward_batch: ForwardBatch,
-        save_kv_cache: bool = True,
-        **kwargs: Any,
-    ) -> torch.Tensor:
-        """One new token per request. Arguments as `forward`."""
-        self._unsupported("decode")
+    @abstractmethod
+    def attend(self, inputs: AttentionInputs) -> torch.Tensor:
+        """Save the new rows if asked, and attend; `forward` has checked them. Returns [tokens, heads, v_head_dim]."""
 
-    def forward_extend(
-        self,
-        q: torch.Tensor,
-        k: torch.Tensor,
-        v: torch.Tensor,
-        layer: RadixAttention,
-        forward_batch: ForwardBatch,
-        save_kv_cache: bool = True,
-        **kwargs: Any,
-    ) -> torch.Tensor:
-        """New tokens after a cached prefix, causal among themselves. Arguments as `forward`."""
-        self._unsupported("extend")
+    @property
+    def serving(self) -> AttentionBackend:
+        """The backend that serves the batch last prepared: this one, unless it left it to a fallback."""
+        return self
 
-    def forward_mixed(
-        self,
-        q: torch.Tensor,
-        k: torch.Tensor,
-        v: torch.Tensor,
-        layer: RadixAttention,
-        forward_batch: ForwardBatch,
-        save_kv_cache: bool = True,
-        **kwargs: Any,
-    ) -> torch.Tensor:
-        """A kernel of its own for MIXED; SGLang dispatches to it on Ascend NPUs only."""
-        self._unsupported("a mixed kernel")
+    def init_graph(self, max_bs: int, max_num_tokens: int) -> None:
+        """Allocate metadata buffers for graphs of up to `max_bs` requests; captures and replays reuse them.
 
-    def support_triton(self) -> bool:
-        """Whether SGLang's Triton helper kernels (index building, positions) may be used beside this backend."""
-        return True
+        Raises:
+            UnsupportedError: the backend has no CUDA graphs.
+        """
+        if not self.capabilities.graph_modes:
+            self.refuse_unserved(Demand(mode=ForwardMode.DECODE, graph=True))
 
-    def get_indexer_metadata(self, layer_id: int, forward_batch: ForwardBatch) -> Any:
-        """Sparse attention's indexer metadata; None: no indexer."""
+    def prepare_capture(self, graph_batch: GraphBatch) -> None:
+        """Fill the buffers before a graph of this size is captured; the graph keeps their addresses.
+
+        Raises:
+            UnsupportedError: no graph of this mode.
+        """
+        self.refuse_unserved(Demand.of_batch(graph_batch))
+
+    def prepare_replay(self, graph_batch: GraphBatch) -> None:
+        """Fill the same buffers for a real batch before its graph is replayed. Raises as `prepare_capture`."""
+        self.refuse_unserved(Demand.of_batch(graph_batch))
+
+    @property
+    def verify_mask(self) -> torch.Tensor | None:
+        """The tree mask that drafting may fill in place after a graph was captured; None: there is none."""
         return None
 
-    def _unsupported(self, what: str) -> NoReturn:
-        raise NotImplementedError(f"attention backend {self.name or type(self).__name__!r} does not support {what}")
+    def redo_verify_metadata(self, spec_info: Any, graph_bs: int | None) -> None:
+        """Make again what depends on the contents of `verify_mask`.
 
+        Raises:
+            UnsupportedError: the backend has no mask.
+        """
+        raise UnsupportedError("verify_mask", "a backend that verifies trees", self.name, "Use triton.")
 
-def _check_causal(layer: RadixAttention) -> None:
-    """No backend here masks otherwise; SGLang's encoders would get causal attention without a word."""
-    remedy = "The backends here serve the causal self-attention of decoders alone."
-    if layer.attn_type is not AttentionType.DECODER:
-        raise BadArgumentError("layer.attn_type", "AttentionType.DECODER", layer.attn_type, remedy)
-    if layer.is_cross_attention:
-        raise BadArgumentError("layer.is_cross_attention", "False", layer.is_cross_attention, remedy)
+    def refuse_unserved(self, demand: Demand) -> None:
+        """Raises UnsupportedError where this backend does not serve a demand; others are named that serve it, for this
+        kind of attention and page size."""
+        if unserved(self.capabilities, demand) is not None:
+            whole = replace(demand, kind=self._kind, page_size=self._page_size)
+            refuse_unserved(self.name or type(self).__name__, self.capabilities, whole, capabilities_by_name)

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import torch
 
+from sglab.attention.capabilities import Capabilities
 from sglab.attention.info import note
+from sglab.attention.inputs import AttentionInputs
 from sglab.attention.paged_mla import PagedMLABackend
-from sglab.attention.registry import register_attention_backend
-from sglab.engine import ForwardBatch, RadixAttention
-from sglab.engine.errors import BadArgumentError
+from sglab.engine import ForwardMode, ModelRunner
 from sglab.kernels import cutlass_mla_decode, cutlass_mla_get_workspace_size
 
 TILE = 128
@@ -30,17 +30,24 @@ class CutlassMLADecodeMetadata:
     block_kv_indices: torch.Tensor
 
 
-@register_attention_backend("cutlass_mla")
 class CutlassMLABackend(PagedMLABackend[CutlassMLADecodeMetadata]):
     """SGLang runs this backend with page size 128 only (the kernel's TMA path) and always with one KV split."""
 
     name = "cutlass_mla"
+    capabilities = Capabilities(
+        kinds=("mla",),
+        modes=(ForwardMode.DECODE, ForwardMode.IDLE),
+        fallback="triton",
+        graph_modes=(ForwardMode.DECODE, ForwardMode.IDLE),
+        page_sizes=(1, 2, 4, 8, 16, 32, 64, TILE),
+        dtypes=("float16", "bfloat16"),
+        head_dims=((576, 512),),
+        rope_apart=True,
+    )
     tile = TILE
 
-    def check_page_size(self) -> None:
-        if self.page_size > TILE:
-            remedy = "SGLang sets 128 for this backend."
-            raise BadArgumentError("page_size", f"at most {TILE} for cutlass_mla", self.page_size, remedy)
+    def __init__(self, model_runner: ModelRunner) -> None:
+        super().__init__(model_runner)
         if self.page_size != TILE:
             note(
                 f"page size {self.page_size}: SGLang runs this backend with 128 only, where CUTLASS's kernel loads by "
@@ -48,11 +55,13 @@ class CutlassMLABackend(PagedMLABackend[CutlassMLADecodeMetadata]):
             )
 
     def padding_page(self) -> int:
-        """−1 as in SGLang with page 128, where only real tiles are read. Smaller pages share a tile with entries behind
+        """−1 as in SGLang with page 128, where only real tiles are read. Smaller pages share a tile with entries after
         the last page, which CUTLASS's kernel reads: the dummy page is a valid one."""
         return -1 if self.page_size == TILE else 0
 
-    def new_metadata(self, table: torch.Tensor, seq_lens: torch.Tensor) -> CutlassMLADecodeMetadata:
+    def new_metadata(
+        self, table: torch.Tensor, seq_lens: torch.Tensor, query_tokens: int = 1
+    ) -> CutlassMLADecodeMetadata:
         rows, width = table.shape
         size = cutlass_mla_get_workspace_size(width * self.page_size, rows, num_kv_splits=1)
         return CutlassMLADecodeMetadata(torch.empty(size, dtype=torch.uint8, device=self.device), table)
@@ -65,24 +74,17 @@ class CutlassMLABackend(PagedMLABackend[CutlassMLADecodeMetadata]):
     def table_of(self, metadata: CutlassMLADecodeMetadata) -> torch.Tensor:
         return metadata.block_kv_indices
 
-    def decode(
-        self,
-        metadata: CutlassMLADecodeMetadata,
-        q: torch.Tensor,
-        q_rope: torch.Tensor,
-        cache: torch.Tensor,
-        forward_batch: ForwardBatch,
-        layer: RadixAttention,
-    ) -> torch.Tensor:
+    def run(self, inputs: AttentionInputs, metadata: CutlassMLADecodeMetadata, cache: torch.Tensor) -> torch.Tensor:
+        assert inputs.q_rope is not None
         return cutlass_mla_decode(
-            q,
-            q_rope,
+            inputs.q.to(self.q_data_type),
+            inputs.q_rope.to(self.q_data_type),
             cache,
-            forward_batch.seq_lens.to(torch.int32),
+            inputs.forward_batch.seq_lens.to(torch.int32),
             metadata.block_kv_indices,
             metadata.workspace,
-            layer.scaling,
+            inputs.layer.scaling,
             num_kv_splits=1,
-            seq_lens_cpu=forward_batch.seq_lens_cpu,
+            seq_lens_cpu=inputs.forward_batch.seq_lens_cpu,
             implementation=self.implementation,
         )

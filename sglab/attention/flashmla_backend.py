@@ -10,14 +10,13 @@ only; here trees, and chains in CUDA graphs, go to the fallback, which follows t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
+from sglab.attention.capabilities import Capabilities
+from sglab.attention.inputs import AttentionInputs
 from sglab.attention.paged_mla import PagedMLABackend
-from sglab.attention.registry import register_attention_backend
-from sglab.engine import ForwardBatch, ModelRunner, RadixAttention
-from sglab.engine.errors import BadArgumentError
+from sglab.engine import ForwardMode
 from sglab.kernels import flash_mla_with_kvcache, get_mla_metadata
 from sglab.kernels.flash_mla import PAGE_SIZE
 
@@ -34,29 +33,31 @@ class FlashMLADecodeMetadata:
     query_tokens: int = 1
 
 
-@register_attention_backend("flashmla")
 class FlashMLABackend(PagedMLABackend[FlashMLADecodeMetadata]):
     """SGLang runs this backend with page size 64 only, FlashMLA's own."""
 
     name = "flashmla"
+    capabilities = Capabilities(
+        kinds=("mla",),
+        modes=(ForwardMode.DECODE, ForwardMode.IDLE, ForwardMode.TARGET_VERIFY),
+        fallback="triton",
+        drafts="chain",
+        graph_modes=(ForwardMode.DECODE, ForwardMode.IDLE),
+        page_sizes=(PAGE_SIZE,),
+        dtypes=("float16", "bfloat16"),
+        head_dims=((576, 512),),
+    )
     tile = PAGE_SIZE
 
-    def __init__(self, model_runner: ModelRunner) -> None:
-        super().__init__(model_runner)
-        self._verify: FlashMLADecodeMetadata | None = None
-
-    def check_page_size(self) -> None:
-        if self.page_size != PAGE_SIZE:
-            remedy = f"Build the batch with page_size={PAGE_SIZE}: FlashMLA has no other."
-            raise BadArgumentError("page_size", f"{PAGE_SIZE} for flashmla", self.page_size, remedy)
-
     def padding_page(self) -> int:
-        """−1 as in SGLang: entries behind the last page are not read."""
+        """−1 as in SGLang: entries after the last page are not read."""
         return -1
 
-    def new_metadata(self, table: torch.Tensor, seq_lens: torch.Tensor) -> FlashMLADecodeMetadata:
-        lens = seq_lens.to(torch.int32)
-        return FlashMLADecodeMetadata(*get_mla_metadata(lens, self.num_q_heads, 1), table, lens)
+    def new_metadata(
+        self, table: torch.Tensor, seq_lens: torch.Tensor, query_tokens: int = 1
+    ) -> FlashMLADecodeMetadata:
+        plan = get_mla_metadata(seq_lens, query_tokens * self.num_q_heads, 1)
+        return FlashMLADecodeMetadata(*plan, table, seq_lens, query_tokens)
 
     def graph_metadata(self, graph: FlashMLADecodeMetadata, bs: int, seq_lens: torch.Tensor) -> FlashMLADecodeMetadata:
         """The plan changes with the lengths, so a graph reads it from buffers that are filled before each replay."""
@@ -68,51 +69,20 @@ class FlashMLABackend(PagedMLABackend[FlashMLADecodeMetadata]):
             graph.flashmla_metadata, graph.num_splits[: bs + 1], graph.block_kv_indices[:bs], graph.cache_seqlens[:bs]
         )
 
-    def init_forward_metadata(self, forward_batch: ForwardBatch) -> None:
-        spec, self._verify = forward_batch.spec_info, None
-        if forward_batch.forward_mode.is_target_verify() and getattr(spec, "topk", None) == 1:
-            self._verify = self._verify_metadata(forward_batch, spec.draft_token_num)
-        else:
-            super().init_forward_metadata(forward_batch)
-
-    def _verify_metadata(self, forward_batch: ForwardBatch, drafts: int) -> FlashMLADecodeMetadata:
-        """For the prefix and the drafts behind it, whose keys are written before they attend."""
-        known = forward_batch.seq_lens if forward_batch.seq_lens_cpu is None else forward_batch.seq_lens_cpu
-        lens = forward_batch.seq_lens + drafts
-        table = self.new_table(forward_batch.batch_size, int(known.max()) + drafts, self.padding_page())
-        self._fill(table, forward_batch.req_pool_indices, lens)
-        lens = lens.to(torch.int32)
-        return FlashMLADecodeMetadata(*get_mla_metadata(lens, drafts * self.num_q_heads, 1), table, lens, drafts)
-
-    def init_forward_metadata_capture_cuda_graph(self, *args: Any, **kwargs: Any) -> None:
-        self._verify = None
-        super().init_forward_metadata_capture_cuda_graph(*args, **kwargs)
-
-    def extend_metadata(self, forward_batch: ForwardBatch) -> FlashMLADecodeMetadata | None:
-        return self._verify if forward_batch.forward_mode.is_target_verify() else None
-
     def table_of(self, metadata: FlashMLADecodeMetadata) -> torch.Tensor:
         return metadata.block_kv_indices
 
-    def decode(
-        self,
-        metadata: FlashMLADecodeMetadata,
-        q: torch.Tensor,
-        q_rope: torch.Tensor,
-        cache: torch.Tensor,
-        forward_batch: ForwardBatch,
-        layer: RadixAttention,
-    ) -> torch.Tensor:
+    def run(self, inputs: AttentionInputs, metadata: FlashMLADecodeMetadata, cache: torch.Tensor) -> torch.Tensor:
         tokens = metadata.query_tokens
         out, _ = flash_mla_with_kvcache(
-            torch.cat([q, q_rope], -1).unflatten(0, (-1, tokens)),
+            inputs.q.to(self.q_data_type).unflatten(0, (-1, tokens)),
             cache.unsqueeze(2),
             metadata.block_kv_indices,
             metadata.cache_seqlens,
-            layer.v_head_dim,
+            inputs.layer.v_head_dim,
             metadata.flashmla_metadata,
             metadata.num_splits,
-            layer.scaling,
+            inputs.layer.scaling,
             causal=tokens > 1,
             implementation=self.implementation,
         )

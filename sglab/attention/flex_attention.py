@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
+from sglab.attention.capabilities import Capabilities
 from sglab.attention.info import ran
-from sglab.attention.registry import register_attention_backend
 from sglab.attention.rows import Span
 from sglab.attention.torch_backend import PerRequestBackend
 from sglab.engine import RadixAttention
@@ -25,11 +25,11 @@ Index = torch.Tensor
 ScoreMod = Callable[[torch.Tensor, Index, Index, Index, Index], torch.Tensor]
 
 
-@register_attention_backend("flex_attention")
 class TorchFlexAttnBackend(PerRequestBackend):
     """Block masks are made per request; a logit cap or a temperature becomes the score function."""
 
     name = "flex_attention"
+    capabilities = Capabilities(sliding_window=True, logit_cap=True, xai_temperature=True, triton_helpers=False)
 
     def attend_one(
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, span: Span, layer: RadixAttention

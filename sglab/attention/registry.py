@@ -1,29 +1,27 @@
-"""The registry of attention backends: a decorator adds one, `create_attention_backend` makes one by name."""
+"""The registry of attention backends: names, and where each is. A backend's module is imported at its first use."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
+from importlib import import_module
+from typing import Any
 
-from sglab.attention.base import AttentionBackend
+from sglab.attention.capabilities import Capabilities
+from sglab.attention.upstream import SGLANG_BACKENDS
 from sglab.engine import ModelRunner
 
-Factory = Callable[[ModelRunner], AttentionBackend]
+Factory = Callable[[ModelRunner], Any]
+"""Makes a backend for a model runner: the backend's class, as a rule."""
 
-ATTENTION_BACKENDS: dict[str, Factory] = {}
-"""Backends that run here."""
-
-_COMMON = """flashinfer trtllm_mla aiter wave ascend nsa triton torch_native flex_attention flashmla fa3 fa4 cutlass_mla
-trtllm_mha intel_amx dual_chunk_flash_attn intel_xpu"""
-
-SGLANG_BACKENDS: dict[str, tuple[str, ...]] = {
-    "0.5.5.post1": tuple(_COMMON.split()),
-    "0.5.9": tuple(_COMMON.split()),
+ATTENTION_BACKENDS: dict[str, str | Factory] = {
+    "cutlass_mla": "sglab.attention.cutlass_mla_backend:CutlassMLABackend",
+    "flashmla": "sglab.attention.flashmla_backend:FlashMLABackend",
+    "flex_attention": "sglab.attention.flex_attention:TorchFlexAttnBackend",
+    "torch_native": "sglab.attention.torch_native:TorchNativeAttnBackend",
+    "triton": "sglab.attention.triton_backend:TritonAttnBackend",
 }
-"""SGLang version -> registered names, in its registry's order."""
-
-FORWARD_ABSORB_CORE_ATTENTION_BACKENDS = ("fa3", "nsa", "flashinfer", "cutlass_mla", "trtllm_mla", "ascend")
-"""Names to which the model hands the rotary part apart (q_rope, k_rope); the others get it concatenated."""
+"""Backends that run here: "module:Class", or a factory that was registered."""
 
 
 class UnknownBackendError(ValueError):
@@ -40,23 +38,32 @@ def register_attention_backend(name: str) -> Callable[[Factory], Factory]:
     return decorator
 
 
-def create_attention_backend(name: str, runner: ModelRunner) -> AttentionBackend:
-    """Make a backend.
+def backend_factory(name: str) -> Factory:
+    """What makes the backend of this name; its module is imported now if it was not.
 
     Raises:
         UnknownBackendError: it is not registered here.
     """
-    factory = ATTENTION_BACKENDS.get(name) if isinstance(name, str) else None
-    if factory is None:
+    entry = ATTENTION_BACKENDS.get(name) if isinstance(name, str) else None
+    if entry is None:
         raise UnknownBackendError(_unknown(name))
-    return factory(runner)
+    if not isinstance(entry, str):
+        return entry
+    module, _, attribute = entry.partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def capabilities_by_name() -> dict[str, Capabilities]:
+    """Every registered backend's capabilities; a factory that declares none is left out."""
+    declared = {name: getattr(backend_factory(name), "capabilities", None) for name in ATTENTION_BACKENDS}
+    return {name: found for name, found in declared.items() if isinstance(found, Capabilities)}
 
 
 def _unknown(name: object) -> str:
     known = ", ".join(sorted(ATTENTION_BACKENDS))
     if not isinstance(name, str):
         return f"backend: expected the name of one, got {name!r}; choose one of {known}"
-    if name in SGLANG_BACKENDS["0.5.9"]:
+    if any(name in names for names in SGLANG_BACKENDS.values()):
         return f"backend {name!r} is one of SGLang's, but sglab does not have it; choose one of {known}"
     near = difflib.get_close_matches(name.lower().replace("-", "_"), ATTENTION_BACKENDS, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]!r}?" if near else ""

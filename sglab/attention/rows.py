@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import torch
 
-from sglab.engine import ForwardBatch, RadixAttention
+from sglab.attention.inputs import AttentionInputs
+from sglab.engine import BadArgumentError, ForwardBatch
 
 
 class Span(NamedTuple):
@@ -25,21 +26,23 @@ def spans(forward_batch: ForwardBatch) -> Iterator[Span]:
     assert forward_batch.req_to_token_pool is not None
     table = forward_batch.req_to_token_pool.req_to_token
     lengths = forward_batch.seq_lens.tolist()
-    extend = forward_batch.extend_seq_lens_cpu
-    new_tokens = extend if extend is not None else [1] * len(lengths)
+    new_tokens = [1] * len(lengths) if forward_batch.forward_mode.is_decode() else forward_batch.extend_seq_lens_cpu
+    if new_tokens is None:
+        remedy = "ForwardBatch.init_new fills it from the worker batch."
+        raise BadArgumentError("forward_batch.extend_seq_lens_cpu", "new tokens per request in an extend", None, remedy)
     start = 0
     for row, length, count in zip(forward_batch.req_pool_indices.tolist(), lengths, new_tokens, strict=True):
         yield Span(start, start + count, length - count, table[row, :length].to(torch.int64))
         start += count
 
 
-def save_and_get_kv(
-    k: torch.Tensor, v: torch.Tensor, layer: RadixAttention, forward_batch: ForwardBatch, save_kv_cache: bool
-) -> tuple[torch.Tensor, torch.Tensor]:
+def save_and_get_kv(inputs: AttentionInputs) -> tuple[torch.Tensor, torch.Tensor]:
     """Store the new tokens' rows at out_cache_loc, if asked, and return the layer's key and value buffers."""
+    layer, forward_batch = inputs.layer, inputs.forward_batch
     pool = forward_batch.token_to_kv_pool
     assert pool is not None
-    if save_kv_cache:
-        rows = k.view(-1, layer.tp_k_head_num, layer.head_dim), v.view(-1, layer.tp_v_head_num, layer.v_head_dim)
-        pool.set_kv_buffer(layer, forward_batch.out_cache_loc, *rows)
+    if inputs.save_kv_cache:
+        assert inputs.k is not None
+        assert inputs.v is not None
+        pool.set_kv_buffer(layer, forward_batch.out_cache_loc, inputs.k, inputs.v)
     return pool.get_kv_buffer(layer.layer_id)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
-from sglab.engine import ForwardBatch, ModelRunner
+from sglab.engine import ForwardBatch, GraphBatch, ModelRunner
 from sglab.kernels import create_flashinfer_kv_indices, get_num_kv_splits
 
 SPLIT_TILE_SIZE = 256
@@ -124,28 +123,25 @@ class TritonMetadata:
             mask_indptr=self._integers(rows, torch.int64),
         )
 
-    def capture_decode(
-        self, graph: TritonGraphState, bs: int, req_pool_indices: torch.Tensor, seq_lens: torch.Tensor
-    ) -> ForwardMetadata:
+    def fill_decode(self, graph: TritonGraphState, batch: GraphBatch) -> ForwardMetadata:
         """Fill the graph's buffers in place, for a capture or a replay."""
-        indptr = self._fill(bs, req_pool_indices, seq_lens, graph.kv_indices)
+        indptr = self._fill(batch.bs, batch.req_pool_indices, batch.seq_lens, graph.kv_indices)
         return ForwardMetadata(indptr, graph.kv_indices, graph.attn_logits, graph.attn_lse, graph.num_kv_splits)
 
-    def capture_verify(
-        self, graph: TritonGraphState, bs: int, req_pool_indices: torch.Tensor, seq_lens: torch.Tensor, spec_info: Any
-    ) -> ForwardMetadata:
-        """As `capture_decode`, for TARGET_VERIFY; the mask is copied into the graph's buffer."""
-        indptr = self._fill(bs, req_pool_indices, seq_lens, graph.kv_indices)
+    def fill_verify(self, graph: TritonGraphState, batch: GraphBatch) -> ForwardMetadata:
+        """As `fill_decode`, for TARGET_VERIFY; the mask is copied into the graph's buffer."""
+        bs, spec = batch.bs, batch.spec_info
+        indptr = self._fill(bs, batch.req_pool_indices, batch.seq_lens, graph.kv_indices)
         qo_indptr, mask_indptr = graph.qo_indptr[: bs + 1], graph.mask_indptr[: bs + 1]
-        self._fill_tree(bs, seq_lens, spec_info.draft_token_num, qo_indptr, mask_indptr)
-        graph.custom_mask[: len(spec_info.custom_mask)] = spec_info.custom_mask
+        self._fill_tree(bs, batch.seq_lens, spec.draft_token_num, qo_indptr, mask_indptr)
+        graph.custom_mask[: len(spec.custom_mask)] = spec.custom_mask
         return ForwardMetadata(
             indptr,
             graph.kv_indices,
             qo_indptr=qo_indptr,
             custom_mask=graph.custom_mask,
             mask_indptr=mask_indptr,
-            max_extend_len=spec_info.draft_token_num,
+            max_extend_len=spec.draft_token_num,
         )
 
     def get_num_kv_splits(self, num_kv_splits: torch.Tensor, seq_lens: torch.Tensor) -> None:

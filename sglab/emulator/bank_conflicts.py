@@ -7,7 +7,6 @@ bank has different words to deliver; lanes that want the same word share it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,7 +23,6 @@ from sglab.gpu.code import Instruction
 BANKS, LANES = 32, 32
 MOST = 10_000
 """Executions that are looked at: the first ones."""
-MATRICES = re.compile(r"(ld|st)matrix\b")
 PERMUTATIONS: dict[str, tuple[int, int]] = {
     "32B": (0x10, 3),
     "64B": (0x30, 3),
@@ -117,7 +115,7 @@ def _pc(item: tuple[tuple[int, int], object]) -> tuple[int, int]:
 
 def _accesses(log: EventLog, cta: int) -> Ints:
     """The CTA's events that access shared memory lane by lane; the table of accesses leaves out the matrix moves."""
-    matrices = [pc for pc, (_, opcode, *_) in enumerate(log.code.rows) if MATRICES.match(opcode)]
+    matrices = log.code.where(lambda one: one.act == "matrix rows")
     listed = log.accesses.event[log.accesses.space == SHARED].astype(np.int64)
     events = np.union1d(listed, np.flatnonzero(np.isin(log.pc, matrices)))
     return events[log.cta[events] == cta]

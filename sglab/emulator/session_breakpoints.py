@@ -201,7 +201,7 @@ class SessionBreakpoints:
             return [self._session.break_code(pcs, of_cta, number) for of_cta, number in warps]
         name, which = ("barrier", barrier) if mbarrier is None else ("mbarrier", mbarrier)
         owner = self._state.index_of(cta)
-        pcs = [pc for pc in pcs if self._state.code.rows[pc][1].startswith(_BARRIER_OPCODES[name])]
+        pcs = [pc for pc in pcs if self._state.code.effects[pc].act in _BARRIER_ACTS[name]]
         numbers = sorted({number for _, number in warps})
         made = [self._state.ask(self._session.break_use, name, which, pcs, owner, number) for number in numbers]
         if warp is None and role is None and kind is None:
@@ -252,16 +252,7 @@ def _integer(name: str, value: Any, least: int, most: int | None = None, of: str
     return found
 
 
-_BARRIER_OPCODES = {
-    "barrier": (
-        "bar.sync",
-        "bar.red",
-        "bar.arrive",
-        "bar.cta",
-        "barrier.sync",
-        "barrier.red",
-        "barrier.arrive",
-        "barrier.cta",
-    ),
-    "mbarrier": ("mbarrier.", "cp.async.mbarrier.arrive"),
+_BARRIER_ACTS = {
+    "barrier": ("barrier arrive", "barrier wait"),
+    "mbarrier": ("mbarrier", "mbarrier wait"),
 }

@@ -1,15 +1,17 @@
-"""The serving engine around attention: requests, batches, pools, allocators and the radix tree, as in SGLang."""
+"""The serving engine around attention, as in SGLang: `cache` (pools, allocators, radix tree), `batch` (requests and the
+batches made of them), and what a model tells an attention backend (`layer`, `model_runner`)."""
 
-from sglab.engine.batch.forward_batch import ForwardBatch
-from sglab.engine.batch.forward_mode import ForwardMode
-from sglab.engine.batch.req import Req
-from sglab.engine.batch.schedule_batch import ModelWorkerBatch, ScheduleBatch
-from sglab.engine.cache.allocator import TokenToKVPoolAllocator
-from sglab.engine.cache.kv_pool import KVCache, MHATokenToKVPool, MLATokenToKVPool
-from sglab.engine.cache.paged_allocator import PagedTokenToKVPoolAllocator
-from sglab.engine.cache.radix_cache import RadixCache
-from sglab.engine.cache.radix_node import RadixKey
-from sglab.engine.cache.req_to_token_pool import ReqToTokenPool
+from sglab.engine.batch import ForwardBatch, ForwardMode, GraphBatch, ModelWorkerBatch, Req, ScheduleBatch
+from sglab.engine.cache import (
+    KVCache,
+    MHATokenToKVPool,
+    MLATokenToKVPool,
+    PagedTokenToKVPoolAllocator,
+    RadixCache,
+    RadixKey,
+    ReqToTokenPool,
+    TokenToKVPoolAllocator,
+)
 from sglab.engine.errors import BadArgumentError, NonFiniteKVError, PageTableError, PoolExhaustedError
 from sglab.engine.layer import AttentionType, RadixAttention
 from sglab.engine.model_runner import ModelConfig, ModelRunner
@@ -19,6 +21,7 @@ __all__ = [
     "BadArgumentError",
     "ForwardBatch",
     "ForwardMode",
+    "GraphBatch",
     "KVCache",
     "MHATokenToKVPool",
     "MLATokenToKVPool",

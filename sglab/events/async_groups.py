@@ -6,16 +6,14 @@ all but the N latest closed groups are complete, wait_all when all are.
 
 from __future__ import annotations
 
-import re
 from copy import deepcopy
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from sglab.events.log import COPY_KINDS, EventLog
+from sglab.gpu import core
 
-MARKS = re.compile(r"cp\.async\.(commit_group|wait_group|wait_all)\b")
-LEFT = re.compile(r"cp\.async\.wait_group\s+(\w+)")
 OFFSET = 0xFFFFFF
 WARP = 0xFFFFFFFF
 
@@ -93,7 +91,7 @@ def async_groups(log: EventLog, cta: int = 0) -> list[AsyncPipeline]:
     copies = log.copies
     rows = np.flatnonzero(copies.kind == COPY_KINDS.index("cp.async"))
     moved = {int(copies.event[row]): row for row in rows.tolist()}
-    marks = {pc: found[1] for pc, (_, opcode, *_) in enumerate(log.code.rows) if (found := MARKS.match(opcode))}
+    marks = marks_of(log)
     events = np.union1d(np.flatnonzero(np.isin(log.pc, list(marks))), np.array(list(moved), np.int64)).astype(np.int64)
     pipelines: list[AsyncPipeline] = []
     for event in events[log.cta[events] == cta].tolist():
@@ -104,13 +102,18 @@ def async_groups(log: EventLog, cta: int = 0) -> list[AsyncPipeline]:
                 row = moved[event]
                 nbytes = round(int(copies.nbytes[row]) * share)
                 pipeline.groups[-1].add(event, int(copies.shared[row]) & OFFSET, nbytes)
-            elif marks[pc] == "commit_group":
+            elif marks[pc].event == "commit":
                 pipeline.commit(event)
             else:
-                if marks[pc] == "wait_all":
+                if marks[pc].count < 0:
                     pipeline.commit(event)  # what is open counts, too
-                pipeline.wait(event, _left(log, pc))
+                pipeline.wait(event, max(0, marks[pc].count))
     return sorted(pipelines, key=lambda one: (one.warp, one.lanes & -one.lanes))
+
+
+def marks_of(log: EventLog) -> dict[int, core.Effects]:
+    """Commits and waits of cp.async groups, by pc. count: of a wait, the groups left; -1: wait_all."""
+    return {pc: one for pc, one in enumerate(log.code.effects) if one.group == "cp.async"}
 
 
 def _threads(pipelines: list[AsyncPipeline], warp: int, mask: int) -> list[AsyncPipeline]:
@@ -120,8 +123,3 @@ def _threads(pipelines: list[AsyncPipeline], warp: int, mask: int) -> list[Async
     for one in [one for one in pipelines if one.warp == warp and one.lanes & mask and one.lanes & ~mask]:
         pipelines.append(one.without(mask))
     return [one for one in pipelines if one.warp == warp and one.lanes & mask]
-
-
-def _left(log: EventLog, pc: int) -> int:
-    found = LEFT.search(log.code[pc].text)
-    return int(found[1], 0) if found else 0

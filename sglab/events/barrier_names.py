@@ -9,7 +9,6 @@ import numpy as np
 
 from sglab.events.columns import EventColumns
 from sglab.events.tables import CLUSTER, FAILED, MBARRIER, NAMED, Array
-from sglab.gpu.event_kinds import event_kind
 
 _RANK_SHIFT = 24
 _SIZE = 8  # bytes of an mbarrier
@@ -95,7 +94,7 @@ def _name(
 def _uses(log: EventColumns, role_names: tuple[str, ...], role_of: Array) -> dict[tuple[int, int, int], BarrierUse]:
     """By (CTA, kind, object)."""
     barriers, phases = log.barriers, log.phases
-    kind_of = np.array([_ACTS.get(event_kind(opcode), 0) for _, opcode, _, _ in log.code.rows])
+    kind_of = np.array([_ACTS.get(event, 0) for event in log.code.events])
     act = kind_of[log.pc[barriers.event]]
     owner = _owner(log, barriers.event, barriers.kind, barriers.object)
     table = np.stack([owner, barriers.kind, barriers.object, role_of[barriers.event], act]).astype(np.int64)

@@ -1,8 +1,7 @@
-"""mma.sync as rows of an event log's table of matrix multiplications: all there is to know stands in the mnemonic."""
+"""mma.sync as rows of an event log's table of matrix multiplications: its operands tell all."""
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
@@ -10,15 +9,18 @@ import numpy as np
 from sglab.events.tables import ELEMENT_TYPES, MMA_KINDS, MMA_SPACES, Array
 from sglab.gpu.code import Code
 
-_FORM = re.compile(r"mma\.sync\..*?m(\d+)n(\d+)k(\d+)")
-
 
 def with_mma_sync(columns: dict[str, Array], code: Code, pc: Array) -> dict[str, Array]:
     """The columns of Mmas with a row for every executed mma.sync added, in order of events.
 
     columns: of the asynchronous multiplications; pc: of every event
     """
-    forms = {at: _fields(row[1]) for at, row in enumerate(code.rows) if row[1].startswith("mma.sync")}
+    multiplications = code.kernel.multiplications()
+    forms = {
+        pc: _fields(m, n, k, a_type, b_type, d_type)
+        for pc, (kind, m, n, k, a_type, b_type, d_type, _) in multiplications.items()
+        if kind == "mma.sync"
+    }
     if not forms:
         return columns
     is_mma = np.zeros(len(code.rows), bool)
@@ -38,12 +40,7 @@ def with_mma_sync(columns: dict[str, Array], code: Code, pc: Array) -> dict[str,
     return merged
 
 
-def _fields(opcode: str) -> dict[str, Any]:
-    found = _FORM.match(opcode)
-    if found is None:
-        raise ValueError(f"no shape in {opcode}")
-    types = [ELEMENT_TYPES.index(part) for part in opcode.split(".") if part in ELEMENT_TYPES]
-    m, n, k = map(int, found.groups())
+def _fields(m: int, n: int, k: int, a_type: str, b_type: str, d_type: str) -> dict[str, Any]:
     return {
         "kind": MMA_KINDS.index("mma.sync"),
         "m": m,
@@ -53,7 +50,7 @@ def _fields(opcode: str) -> dict[str, Any]:
         "cta_group": 1,
         "accumulate": True,
         "a_space": MMA_SPACES.index("registers"),
-        "d_type": types[0],
-        "a_type": types[1],
-        "b_type": types[2],
+        "d_type": ELEMENT_TYPES.index(d_type),
+        "a_type": ELEMENT_TYPES.index(a_type),
+        "b_type": ELEMENT_TYPES.index(b_type),
     }

@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from sglab.events.barrier_names import BarrierName, name_barriers
 from sglab.events.columns import EventColumns
+from sglab.gpu import core
 from sglab.gpu.code import Code
-from sglab.gpu.event_kinds import event_kind
 
 # Words in the names of functions, and the roles that they tell of. The first that matches counts.
 _WORDS = (
@@ -170,29 +170,24 @@ def _contradicts(name: str, does: tuple[str, ...]) -> bool:
 
 
 def _behaviour(code: Code, mine: Any) -> tuple[str, ...]:
-    executed = [code.rows[pc] for pc in np.flatnonzero(mine).tolist()]
-    opcodes = {opcode for _, opcode, _, _ in executed}
-    kinds = {event_kind(opcode) for opcode in opcodes}
-    loads = any(event_kind(name) == "copy" and not name.startswith(_STORES) for name in opcodes)
-    stores = any(name.startswith(("st.global", "red.global", "st.v", *_STORES)) for name in opcodes)
-    reads_tmem = any(name.startswith("tcgen05.ld") for name in opcodes)
+    pcs = np.flatnonzero(mine).tolist()
+    effects = [code.effects[pc] for pc in pcs]
+    classes = {code.rows[pc][2] for pc in pcs}
+    copies = [one for one in effects if one.event == "copy"]
     seen = {
-        "load": loads,
-        "mma": "mma" in kinds,
-        "softmax": any(name.startswith("ex2") for name in opcodes),
-        "epilogue": reads_tmem and stores,
-        "store": stores,
-        "compute": any(kind in ("float", "half") for _, _, kind, _ in executed),
+        "load": any(not _stores(one) for one in copies),
+        "mma": any(one.event == "mma" for one in effects),
+        "softmax": any(code.rows[pc][1].startswith("ex2") for pc in pcs),
+        "epilogue": False,
+        "store": any(map(_stores, effects)),
+        "compute": not classes.isdisjoint(("float", "half")),
     }
+    seen["epilogue"] = seen["store"] and any(one.act == "tmem load" for one in effects)
     return tuple(name for name, holds in seen.items() if holds)
 
 
-_STORES = (
-    "cp.async.bulk.tensor.1d.global",
-    "cp.async.bulk.tensor.2d.global",
-    "cp.async.bulk.tensor.3d.global",
-    "cp.async.bulk.tensor.4d.global",
-    "cp.async.bulk.tensor.5d.global",
-    "cp.async.bulk.global",
-    "cp.reduce.async.bulk",
-)
+def _stores(effects: core.Effects) -> bool:
+    """What leaves its result in global memory, or adds it to another: not atomics that return what was there."""
+    if effects.event == "copy":
+        return effects.space == "global" or effects.atomic
+    return effects.act == "access" and effects.writes and not effects.returns and effects.space in ("global", "generic")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sglab.events.async_groups import MARKS
+from sglab.events.async_groups import marks_of
 from sglab.events.log import (
     COPY_KINDS,
     COPY_MODES,
@@ -218,13 +218,10 @@ class _Reader:
 
     def _groups(self) -> None:
         """cp.async groups and warp matrices: what the tables of copies and accesses do not list."""
-        kinds = {}
-        for pc, (_, opcode, *_) in enumerate(self.log.code.rows):
-            group = MARKS.match(opcode)
-            if group:
-                kinds[pc] = "commit" if group[1] == "commit_group" else "wait"
-            elif opcode.startswith(("ldmatrix", "stmatrix")):
-                kinds[pc] = "ld" if opcode.startswith("ld") else "st"
+        kinds = {pc: one.event for pc, one in marks_of(self.log).items()}
+        for pc, one in enumerate(self.log.code.effects):
+            if one.act == "matrix rows":
+                kinds[pc] = "ld" if one.reads else "st"
         found = np.flatnonzero(np.isin(self.log.pc, list(kinds)) & (self.log.cta == self.cta))
         for event in found.tolist():
             self.rows.setdefault(event, self._row(kinds[int(self.log.pc[event])]))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from sglab.gpu import core
 from sglab.gpu.errors import SessionError
-from sglab.gpu.event_kinds import event_kind
 from sglab.gpu.triton_lines import with_callers
 
 
@@ -28,6 +28,7 @@ class Instruction:
 
     pc: its number in the kernel
     opcode: mnemonic with modifiers; kind: its class, as in a report's by_class
+    event: what it is to someone who follows a launch, a key of sglab.gpu.event_kinds.KINDS, or empty
     text: its line of PTX
     chain: its source line, then the lines at which the function around it was inlined, innermost first
     """
@@ -36,6 +37,7 @@ class Instruction:
     ptx_line: int
     opcode: str
     kind: str
+    event: str
     text: str
     chain: tuple[SourceLine, ...]
 
@@ -52,8 +54,9 @@ class Instruction:
 class Code(Sequence[Instruction]):
     """The instructions of one kernel, by pc."""
 
-    def __init__(self, kernel: str, ptx: str, rows: Sequence[Any]) -> None:
-        self._kernel, self.rows = kernel, with_callers(ptx, rows)
+    def __init__(self, name: str, ptx: str, kernel: core.Kernel) -> None:
+        self._name, self.kernel = name, kernel
+        self.rows: Sequence[Any] = with_callers(ptx, kernel.code())
         self._text = ptx.splitlines()
 
     def __len__(self) -> int:
@@ -63,7 +66,9 @@ class Code(Sequence[Instruction]):
         if isinstance(pc, slice):
             return [self[one] for one in range(*pc.indices(len(self)))]
         line, opcode, kind, chain = self.rows[pc]
-        return Instruction(pc, line, opcode, kind, self.text(line), tuple(SourceLine(*place) for place in chain))
+        return Instruction(
+            pc, line, opcode, kind, self.events[pc], self.text(line), tuple(SourceLine(*place) for place in chain)
+        )
 
     def __iter__(self) -> Iterator[Instruction]:
         return (self[pc] for pc in range(len(self)))
@@ -71,6 +76,20 @@ class Code(Sequence[Instruction]):
     def text(self, line: int) -> str:
         """A line of the PTX, from 1; empty where there is none."""
         return self._text[line - 1].strip() if 0 < line <= len(self._text) else ""
+
+    @cached_property
+    def effects(self) -> list[core.Effects]:
+        """What each instruction does, by pc: the instruction table's word, settled by modifiers and operands."""
+        return self.kernel.effects()
+
+    @cached_property
+    def events(self) -> list[str]:
+        """What each instruction is to someone who follows a launch: a key of KINDS, or empty. By pc."""
+        return [one.event for one in self.effects]
+
+    def where(self, holds: Callable[[core.Effects], bool]) -> list[int]:
+        """pcs of the instructions for whose effects `holds`."""
+        return [pc for pc, one in enumerate(self.effects) if holds(one)]
 
     @cached_property
     def source_lines(self) -> dict[str, list[int]]:
@@ -96,8 +115,7 @@ class Code(Sequence[Instruction]):
         """pcs by kind of event (see sglab.gpu.event_kinds) and by class; "" has those that are events of any kind."""
         found: dict[str, list[int]] = {"": []}
         for pc in self.shown:
-            opcode, kind = self.rows[pc][1:3]
-            event = event_kind(opcode)
+            kind, event = self.rows[pc][2], self.events[pc]
             for name in {event, kind} - {""}:
                 found.setdefault(name, []).append(pc)
             if event:
@@ -116,10 +134,10 @@ class Code(Sequence[Instruction]):
         raises SessionError: none does; the message lists what is near
         """
         if line is None and ptx_line is None and opcode is None:
-            raise SessionError(f"{self._kernel}: give a line, a ptx_line or an opcode to stop at")
+            raise SessionError(f"{self._name}: give a line, a ptx_line or an opcode to stop at")
         pcs = [pc for pc, row in enumerate(self.rows) if row[0] and self._matches(row, line, ptx_line, file, opcode)]
         if not pcs:
-            raise SessionError(f"{self._kernel}: {self._nothing(line, ptx_line, file, opcode)}")
+            raise SessionError(f"{self._name}: {self._nothing(line, ptx_line, file, opcode)}")
         return pcs
 
     @staticmethod

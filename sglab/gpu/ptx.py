@@ -59,4 +59,4 @@ class Entry:
     @cached_property
     def code(self) -> Code:
         """The instructions as the emulator decodes them, with their lines in the PTX and in the source."""
-        return Code(self.name, self.module.ptx, self.emulated.code())
+        return Code(self.name, self.module.ptx, self.emulated)

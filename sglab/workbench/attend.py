@@ -8,12 +8,9 @@ from typing import Any
 import torch
 
 from sglab.attention.base import AttentionBackend
+from sglab.attention.create import create_attention_backend
 from sglab.attention.info import AttendInfo, recording
-from sglab.attention.registry import (
-    ATTENTION_BACKENDS,
-    FORWARD_ABSORB_CORE_ATTENTION_BACKENDS,
-    create_attention_backend,
-)
+from sglab.attention.registry import ATTENTION_BACKENDS
 from sglab.attention.selection import Model, select_attention_backend, this_machine
 from sglab.engine import BadArgumentError
 from sglab.workbench.batch import Batch
@@ -43,8 +40,9 @@ def attend(
         and implementation ran on which device, and why; `print(out.info)`.
 
     Raises:
-        UnknownBackendError: no such backend. BadArgumentError, PageTableError, NonFiniteKVError, ContractError: the
-        batch or its use is wrong; nothing ran.
+        UnknownBackendError: no such backend. UnsupportedError: the backend does not serve this batch; the message says
+            which one does. BadArgumentError, PageTableError, NonFiniteKVError, ContractError: the batch or its use is
+            wrong. Nothing ran.
     """
     if not isinstance(batch, Batch):
         remedy = "Make one with sglab.decode_batch or sglab.extend_batch."
@@ -57,8 +55,8 @@ def attend(
             made = backend
         else:
             made = create_attention_backend(name, replace(batch.runner, kernel_implementation=implementation))
-        made.init_forward_metadata(batch.forward_batch)
-        q, k, v, parts = _inputs(batch, name)
+        made.prepare(batch.forward_batch)
+        q, k, v, parts = _inputs(batch, made.capabilities.rope_apart)
         out = made.forward(q, k, v, batch.layer, batch.forward_batch, save_kv_cache=save_kv_cache, **parts)
     shaped = out.view(-1, batch.num_heads, batch.layer.v_head_dim)
     mode = batch.forward_batch.forward_mode.name.lower()
@@ -81,9 +79,9 @@ def _named(batch: Batch, backend: str | AttentionBackend | None) -> tuple[str, s
     return instead, f"{absent}: {instead} instead"
 
 
-def _inputs(batch: Batch, name: str) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
-    """q, k, v as a model hands them over: for some MLA backends the rotary parts come apart."""
-    if batch.kind == "mha" or name not in FORWARD_ABSORB_CORE_ATTENTION_BACKENDS:
+def _inputs(batch: Batch, rope_apart: bool) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
+    """q, k, v as SGLang's model hands them over: for some MLA backends the rotary parts come apart."""
+    if batch.kind == "mha" or not rope_apart:
         return batch.q, batch.k, batch.v, {}
     rank, k = batch.runner.model_config.kv_lora_rank, batch.k
     latent = k[..., :rank]

@@ -146,7 +146,7 @@ def test_sliding_windows(backend: str, window: int) -> None:
 def test_what_a_backend_cannot_do_it_refuses(backend: str, field: str, value: float) -> None:
     batch = decode_batch([9], page_size=4, **gqa(2, 1))
     setattr(batch.layer, field, value)
-    with pytest.raises(ValueError, match=f"layer: .*for {backend}"):
+    with pytest.raises(ValueError, match=rf"layer\.{field}: expected .*for {backend}, got {value}\. Use "):
         sglab.attend(batch, backend)
 
 
@@ -159,7 +159,7 @@ def test_mla_kernels_refuse_all_but_plain_softmax(backend: str, field: str, valu
     setattr(batch.layer, field, value)
     cache = batch.runner.token_to_kv_pool.get_key_buffer(0)
     before = cache.clone()
-    with pytest.raises(ValueError, match=f"layer: .*for {backend}.*{field} {value}"):
+    with pytest.raises(ValueError, match=rf"layer\.{field}: expected .*for {backend}, got {value}\. Use "):
         sglab.attend(batch, backend)
     assert torch.equal(cache, before)
 
@@ -172,7 +172,7 @@ def test_new_rows_are_saved_where_the_page_table_has_them(backend: str) -> None:
     k, v = batch.k, batch.v
     keys[loc] = 0.0
     made = sglab.attention.create_attention_backend(backend, batch.runner)
-    made.init_forward_metadata(batch.forward_batch)
+    made.prepare(batch.forward_batch)
     out = made.forward(batch.q, k, v, batch.layer, batch.forward_batch)
     assert torch.equal(keys[loc], k)
     assert max_error(out.view(expected.shape), expected) <= TOLERANCE[torch.float32]

@@ -1,12 +1,13 @@
 """The CUDA graph methods: buffers allocated once, filled before each run, padded rows kept in the dummy page."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
 from sglab.attention import AttentionBackend, create_attention_backend
-from sglab.engine import ForwardBatch, ForwardMode
+from sglab.engine import ForwardBatch, ForwardMode, GraphBatch
 from sglab.workbench import Batch, decode_batch, max_error, reference
 
 SHAPES: dict[str, dict[str, Any]] = {
@@ -22,7 +23,7 @@ class Graph:
     def __init__(self, backend: AttentionBackend, batch: Batch, bs: int) -> None:
         self.backend, self.batch, self.bs = backend, batch, bs
         device, layer = batch.device, batch.layer
-        fill = backend.get_cuda_graph_seq_len_fill_value()
+        fill = backend.graph_seq_len_fill_value
         self.q = torch.zeros((bs, layer.tp_q_head_num, layer.head_dim), dtype=batch.dtype, device=device)
         self.k = torch.zeros((bs, layer.tp_k_head_num, layer.head_dim), dtype=batch.dtype, device=device)
         self.v = torch.zeros((bs, layer.tp_k_head_num, layer.v_head_dim), dtype=batch.dtype, device=device)
@@ -38,10 +39,7 @@ class Graph:
             req_to_token_pool=batch.runner.req_to_token_pool,
             token_to_kv_pool=batch.runner.token_to_kv_pool,
         )
-        fwd = self.forward_batch
-        backend.init_forward_metadata_capture_cuda_graph(
-            bs, bs, fwd.req_pool_indices, fwd.seq_lens, None, ForwardMode.DECODE, None
-        )
+        backend.prepare_capture(GraphBatch.of(self.forward_batch))
         self.run = self._capture() if device.type == "cuda" else self._forward
 
     def _forward(self) -> torch.Tensor:
@@ -63,7 +61,7 @@ class Graph:
     def replay(self) -> torch.Tensor:
         batch, fwd, real = self.batch, self.forward_batch, self.batch.forward_batch
         n = batch.batch_size
-        fwd.seq_lens.fill_(self.backend.get_cuda_graph_seq_len_fill_value())
+        fwd.seq_lens.fill_(self.backend.graph_seq_len_fill_value)
         fwd.req_pool_indices.zero_()
         fwd.out_cache_loc.zero_()
         for static, live in (
@@ -77,16 +75,8 @@ class Graph:
             static[:n] = live
         self.k[n:] = 7.0
         self.v[n:] = 7.0
-        self.backend.init_forward_metadata_replay_cuda_graph(
-            self.bs,
-            fwd.req_pool_indices,
-            fwd.seq_lens,
-            int(fwd.seq_lens.sum()),
-            None,
-            ForwardMode.DECODE,
-            None,
-            fwd.seq_lens.cpu(),
-        )
+        lens = fwd.seq_lens.cpu()
+        self.backend.prepare_replay(replace(GraphBatch.of(fwd), seq_lens_cpu=lens, seq_lens_sum=int(lens.sum())))
         return self.run()[:n].view(n, batch.num_heads, -1)
 
 
@@ -105,7 +95,7 @@ def test_padded_replays_give_the_eager_answer_and_touch_only_the_dummy_page(name
     options = {"max_context_len": 256, "pool_tokens": 1024, "device": device, **SHAPES[name]}
     batch = decode_batch([20, 5, 9], layout="fragmented", **options)
     backend = create_attention_backend(name, batch.runner)
-    backend.init_cuda_graph_state(8, 8)
+    backend.init_graph(8, 8)
     graph = Graph(backend, batch, 4)
     addresses = metadata_addresses(backend)
     page = batch.page_size
@@ -127,7 +117,7 @@ def test_padded_replays_give_the_eager_answer_and_touch_only_the_dummy_page(name
 def test_smaller_graphs_reuse_the_buffers_of_the_largest(name: str) -> None:
     batch = decode_batch([20, 5], max_context_len=256, **SHAPES[name])
     backend = create_attention_backend(name, batch.runner)
-    backend.init_cuda_graph_state(8, 8)
+    backend.init_graph(8, 8)
     addresses = []
     for bs in (8, 4, 2):
         graph = Graph(backend, batch, bs)
@@ -141,17 +131,20 @@ def test_a_capture_needs_its_state_first_and_a_decode_batch(name: str) -> None:
     batch = decode_batch([5], max_context_len=256, **SHAPES[name])
     backend = create_attention_backend(name, batch.runner)
     one = torch.ones(1, dtype=torch.int64)
-    with pytest.raises(RuntimeError, match="init_cuda_graph_state comes before"):
-        backend.init_forward_metadata_capture_cuda_graph(1, 1, one, one, None, ForwardMode.DECODE, None)
-    backend.init_cuda_graph_state(1, 1)
-    with pytest.raises(NotImplementedError, match="a CUDA graph of TARGET_VERIFY"):
-        backend.init_forward_metadata_capture_cuda_graph(1, 1, one, one, None, ForwardMode.TARGET_VERIFY, None)
+    decode = GraphBatch(1, 1, ForwardMode.DECODE, one, one)
+    with pytest.raises(RuntimeError, match="init_graph comes before"):
+        backend.prepare_capture(decode)
+    backend.init_graph(1, 1)
+    with pytest.raises(NotImplementedError, match=r"spec_info: .* for triton, got NoneType with TARGET_VERIFY"):
+        backend.prepare_capture(replace(decode, forward_mode=ForwardMode.TARGET_VERIFY))
+    with pytest.raises(NotImplementedError, match=r"expected a CUDA graph of DECODE, .*, got a CUDA graph of EXTEND"):
+        backend.prepare_capture(replace(decode, forward_mode=ForwardMode.EXTEND))
 
 
 @pytest.mark.parametrize("name", ["torch_native", "flex_attention"])
 def test_the_torch_backends_have_no_graphs(name: str) -> None:
     batch = decode_batch([5], num_heads=2, kind="mha", head_dim=8)
     backend = create_attention_backend(name, batch.runner)
-    with pytest.raises(NotImplementedError, match=f"'{name}' does not support CUDA graphs"):
-        backend.init_cuda_graph_state(1, 1)
-    assert not backend.support_triton()
+    with pytest.raises(NotImplementedError, match=f"expected no CUDA graph for {name}, got .* Use .*triton"):
+        backend.init_graph(1, 1)
+    assert not backend.capabilities.triton_helpers

@@ -42,7 +42,7 @@ def test_the_triton_implementation_agrees_too() -> None:
 def test_the_page_table_lists_each_requests_pages_and_pads_with_minus_one() -> None:
     batch = decode_batch([300, 100, 129], num_heads=2, page_size=128, layout="fragmented")
     backend = backend_of(batch)
-    backend.init_forward_metadata(batch.forward_batch)
+    backend.prepare(batch.forward_batch)
     table = backend.forward_metadata.block_kv_indices
     assert table.dtype == torch.int32 and table.shape == (3, 3)
     for i in range(3):
@@ -54,7 +54,7 @@ def test_the_page_table_lists_each_requests_pages_and_pads_with_minus_one() -> N
 def test_small_pages_pad_whole_tiles_with_the_dummy_page() -> None:
     batch = decode_batch([40, 20], num_heads=2, page_size=32)
     backend = backend_of(batch)
-    backend.init_forward_metadata(batch.forward_batch)
+    backend.prepare(batch.forward_batch)
     table = backend.forward_metadata.block_kv_indices
     assert table.shape == (2, 4), "whole 128-token tiles"
     assert table[0].tolist() == [*batch.pages(0), 0, 0] and table[1].tolist() == [*batch.pages(1), 0, 0, 0]
@@ -71,14 +71,14 @@ def test_extend_goes_to_the_fallback_and_says_so() -> None:
 def test_speculation_goes_to_the_fallback() -> None:
     batch = decode_batch([9], num_heads=2, page_size=128)
     batch.forward_batch.spec_info = SimpleNamespace()
-    with pytest.raises(NotImplementedError, match="'triton' does not support DECODE with speculation"):
+    with pytest.raises(NotImplementedError, match="for triton, got SimpleNamespace with DECODE"):
         sglab.attend(batch, "cutlass_mla")
 
 
 def test_whole_and_split_queries_are_the_same() -> None:
     batch = decode_batch([140, 3], num_heads=4, page_size=128)
     backend = backend_of(batch)
-    backend.init_forward_metadata(batch.forward_batch)
+    backend.prepare(batch.forward_batch)
     whole = backend.forward(batch.q, batch.k, batch.v, batch.layer, batch.forward_batch)
     assert torch.equal(whole.view(2, 4, 512), sglab.attend(batch, "cutlass_mla"))
 
@@ -86,9 +86,11 @@ def test_whole_and_split_queries_are_the_same() -> None:
 def test_what_it_cannot_serve_is_refused() -> None:
     with pytest.raises(BadArgumentError, match=r"an MLA batch for cutlass_mla.*Build it with kind"):
         sglab.attend(decode_batch([9], num_heads=2, kind="mha", page_size=128), "cutlass_mla")
-    with pytest.raises(BadArgumentError, match="page_size: expected at most 128"):
+    with pytest.raises(
+        BadArgumentError, match="page_size: expected 1, 2, 4, 8, 16, 32, 64 or 128 for cutlass_mla, got 256"
+    ):
         sglab.attend(decode_batch([9], num_heads=2, page_size=256), "cutlass_mla")
-    with pytest.raises(ValueError, match="q_nope must be float16 or bfloat16"):
+    with pytest.raises(ValueError, match=r"q: expected float16 or bfloat16 for cutlass_mla, got float32. Use .*triton"):
         sglab.attend(decode_batch([9], num_heads=2, page_size=128, dtype="float32"), "cutlass_mla")
 
 

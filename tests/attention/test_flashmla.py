@@ -9,7 +9,7 @@ import torch
 import sglab
 from sglab.attention import create_attention_backend
 from sglab.attention.flashmla_backend import FlashMLABackend
-from sglab.engine import BadArgumentError, ForwardBatch, ForwardMode
+from sglab.engine import BadArgumentError, ForwardBatch, ForwardMode, GraphBatch
 from sglab.kernels.registry import record_choices
 from sglab.planning.flash_mla import get_mla_metadata
 from sglab.workbench import Batch, decode_batch, extend_batch, max_error, reference
@@ -44,7 +44,7 @@ def test_the_reference_on_request() -> None:
 def test_its_metadata_is_flash_mlas_plan_and_a_page_table() -> None:
     batch = decode_batch([300, 100, 129], num_heads=128, page_size=64, layout="fragmented")
     backend = backend_of(batch)
-    backend.init_forward_metadata(batch.forward_batch)
+    backend.prepare(batch.forward_batch)
     meta = backend.forward_metadata
     assert meta is not None
     for i in range(3):
@@ -90,7 +90,7 @@ def test_a_chain_of_drafts_is_verified_by_the_kernel_and_a_tree_by_the_fallback(
     batch, forward_batch = drafts_after(PREFIXES, topk)
     backend = backend_of(batch)
     with record_choices() as choices:
-        backend.init_forward_metadata(forward_batch)
+        backend.prepare(forward_batch)
         out = backend.forward(batch.q, batch.k, batch.v, batch.layer, forward_batch)
     assert max_error(out.view(-1, 16, 512), reference(batch).o) <= TOLERANCE[torch.bfloat16]
     assert choices[-1].operator == operator
@@ -99,11 +99,9 @@ def test_a_chain_of_drafts_is_verified_by_the_kernel_and_a_tree_by_the_fallback(
 def test_a_graph_captured_after_an_eager_verify_does_not_use_its_plan() -> None:
     batch, forward_batch = drafts_after([9, 20], topk=1)
     backend = backend_of(batch)
-    backend.init_forward_metadata(forward_batch)
-    backend.init_cuda_graph_state(2, 2 * DRAFTS)
-    mode, spec = ForwardMode.TARGET_VERIFY, forward_batch.spec_info
-    rows, lens = batch.req_pool_indices, forward_batch.seq_lens
-    backend.init_forward_metadata_capture_cuda_graph(2, 2 * DRAFTS, rows, lens, None, mode, spec)
+    backend.prepare(forward_batch)
+    backend.init_graph(2, 2 * DRAFTS)
+    backend.prepare_capture(GraphBatch.of(forward_batch))
     with record_choices() as choices:
         out = backend.forward(batch.q, batch.k, batch.v, batch.layer, forward_batch)
     assert max_error(out.view(-1, 16, 512), reference(batch).o) <= TOLERANCE[torch.bfloat16]

@@ -1,6 +1,9 @@
 """AttentionBackend, the registry and `attend`: names, dispatch, errors and what is said about a run."""
 
 import inspect
+import subprocess
+import sys
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -11,15 +14,19 @@ from sglab.attention import (
     ATTENTION_BACKENDS,
     SGLANG_BACKENDS,
     AttentionBackend,
+    AttentionInputs,
     UnknownBackendError,
+    UnsupportedError,
     create_attention_backend,
     register_attention_backend,
 )
+from sglab.attention.capabilities import CAUSAL_MODES
 from sglab.engine import (
     AttentionType,
     BadArgumentError,
     ForwardBatch,
     ForwardMode,
+    GraphBatch,
     NonFiniteKVError,
     PageTableError,
     RadixAttention,
@@ -27,36 +34,14 @@ from sglab.engine import (
 from sglab.workbench import Batch, attend, decode_batch
 
 METHODS = {
-    "init_forward_metadata": ["forward_batch"],
-    "init_cuda_graph_state": ["max_bs", "max_num_tokens"],
-    "init_forward_metadata_capture_cuda_graph": [
-        "bs",
-        "num_tokens",
-        "req_pool_indices",
-        "seq_lens",
-        "encoder_lens",
-        "forward_mode",
-        "spec_info",
-    ],
-    "init_forward_metadata_replay_cuda_graph": [
-        "bs",
-        "req_pool_indices",
-        "seq_lens",
-        "seq_lens_sum",
-        "encoder_lens",
-        "forward_mode",
-        "spec_info",
-        "seq_lens_cpu",
-    ],
-    "get_cuda_graph_seq_len_fill_value": [],
-    "get_verify_buffers_to_fill_after_draft": [],
-    "update_verify_buffers_to_fill_after_draft": ["spec_info", "cuda_graph_bs"],
-    "forward": ["q", "k", "v", "layer", "forward_batch", "save_kv_cache", "kwargs"],
-    "forward_decode": ["q", "k", "v", "layer", "forward_batch", "save_kv_cache", "kwargs"],
-    "forward_extend": ["q", "k", "v", "layer", "forward_batch", "save_kv_cache", "kwargs"],
-    "forward_mixed": ["q", "k", "v", "layer", "forward_batch", "save_kv_cache", "kwargs"],
-    "support_triton": [],
-    "get_indexer_metadata": ["layer_id", "forward_batch"],
+    "prepare": ["forward_batch"],
+    "forward": ["q", "k", "v", "layer", "forward_batch", "save_kv_cache", "q_rope", "k_rope", "sinks"],
+    "attend": ["inputs"],
+    "init_graph": ["max_bs", "max_num_tokens"],
+    "prepare_capture": ["graph_batch"],
+    "prepare_replay": ["graph_batch"],
+    "redo_verify_metadata": ["spec_info", "graph_bs"],
+    "refuse_unserved": ["demand"],
 }
 
 
@@ -66,16 +51,13 @@ class Recorder(AttentionBackend):
     def __init__(self) -> None:
         self.called: list[str] = []
 
-    def init_forward_metadata(self, forward_batch: ForwardBatch) -> None:
-        self.called.append("metadata")
+    def prepare(self, forward_batch: ForwardBatch) -> None:
+        super().prepare(forward_batch)
+        self.called.append("prepare")
 
-    def forward_decode(self, q: torch.Tensor, *args: object, **kwargs: object) -> torch.Tensor:
-        self.called.append("decode")
-        return q.new_zeros(len(q), 2 * 8)
-
-    def forward_extend(self, q: torch.Tensor, *args: object, **kwargs: object) -> torch.Tensor:
-        self.called.append("extend")
-        return q.new_zeros(len(q), 2 * 8)
+    def attend(self, inputs: AttentionInputs) -> torch.Tensor:
+        self.called.append(inputs.forward_batch.forward_mode.name)
+        return inputs.q.new_zeros(len(inputs.q), 2, 8)
 
 
 @pytest.fixture
@@ -83,29 +65,40 @@ def batch() -> Batch:
     return decode_batch([9, 4], num_heads=2, kind="mha", head_dim=8, page_size=4)
 
 
-def test_the_interface_is_sglangs_and_only_one_method_is_abstract() -> None:
+def test_the_interface_is_small_and_only_one_method_is_abstract() -> None:
     methods = [value for value in vars(AttentionBackend).values() if inspect.isfunction(value)]
     parameters = {method.__name__: list(inspect.signature(method).parameters)[1:] for method in methods}
     assert {name: names for name, names in parameters.items() if not name.startswith("_")} == METHODS
-    assert AttentionBackend.__abstractmethods__ == {"init_forward_metadata"}
+    assert AttentionBackend.__abstractmethods__ == {"attend"}
 
 
 @pytest.mark.parametrize("mode", ForwardMode)
-def test_forward_dispatches_by_mode(batch: Batch, mode: ForwardMode) -> None:
+def test_forward_runs_the_modes_that_are_declared_and_refuses_the_others(batch: Batch, mode: ForwardMode) -> None:
     backend = Recorder()
     batch.forward_batch.forward_mode = mode
-    out = backend.forward(batch.q, batch.k, batch.v, batch.layer, batch.forward_batch)
-    wanted = {ForwardMode.IDLE: [], ForwardMode.DECODE: ["decode"]}.get(mode, ["extend"])
-    assert backend.called == wanted and out.shape == (2, 16)
+    if mode not in CAUSAL_MODES:
+        for call in (lambda: backend.prepare(batch.forward_batch), lambda: attended(backend, batch)):
+            with pytest.raises(
+                UnsupportedError, match=f"forward_mode: expected EXTEND, .* for recorder, got {mode.name}"
+            ):
+                call()
+        assert backend.called == []
+        return
+    out = attended(backend, batch)
+    assert backend.called == ([] if mode is ForwardMode.IDLE else [mode.name]) and out.shape == (2, 16)
+
+
+def attended(backend: AttentionBackend, batch: Batch) -> torch.Tensor:
+    return backend.forward(batch.q, batch.k, batch.v, batch.layer, batch.forward_batch)
 
 
 @pytest.mark.parametrize("backend", [Recorder.name, *ATTENTION_BACKENDS])
 @pytest.mark.parametrize(
     ("field", "value", "expected"),
     [
-        ("attn_type", AttentionType.ENCODER_ONLY, "AttentionType.DECODER, got AttentionType.ENCODER_ONLY"),
-        ("attn_type", AttentionType.DECODER_BIDIRECTIONAL, "AttentionType.DECODER, got AttentionType.DECODER_B"),
-        ("is_cross_attention", True, "False, got True"),
+        ("attn_type", AttentionType.ENCODER_ONLY, "AttentionType.DECODER for {}, got AttentionType.ENCODER_ONLY"),
+        ("attn_type", AttentionType.DECODER_BIDIRECTIONAL, "AttentionType.DECODER for {}, got AttentionType.DECODER_B"),
+        ("is_cross_attention", True, "False for {}, got True"),
     ],
 )
 def test_attention_that_is_not_causal_self_attention_is_refused(
@@ -119,21 +112,50 @@ def test_attention_that_is_not_causal_self_attention_is_refused(
     runs = Recorder() if backend == Recorder.name else create_attention_backend(backend, batch.runner)
     layer = replace(batch.layer, **{field: value})
     before = batch.runner.token_to_kv_pool.get_key_buffer(0).clone()
-    with pytest.raises(BadArgumentError, match=rf"layer\.{field}: expected {expected}"):
+    message = rf"layer\.{field}: expected {expected.format(backend)}.* No backend here serves it"
+    with pytest.raises(BadArgumentError, match=message):
         runs.forward(batch.q, batch.k, batch.v, layer, batch.forward_batch)
     assert torch.equal(batch.runner.token_to_kv_pool.get_key_buffer(0), before)
 
 
 def test_what_a_backend_leaves_out_is_refused_by_name(batch: Batch) -> None:
+    backend, graph_batch = Recorder(), GraphBatch.of(batch.forward_batch)
+    assert backend.verify_mask is None and backend.serving is backend
+    graphs: list[Callable[[], None]] = [
+        lambda: backend.init_graph(2, 2),
+        lambda: backend.prepare_capture(graph_batch),
+        lambda: backend.prepare_replay(graph_batch),
+    ]
+    for call in graphs:
+        expected = "graph_batch.forward_mode: expected no CUDA graph for recorder, got a CUDA graph of"
+        with pytest.raises(NotImplementedError, match=f"{expected}.* Use .*triton"):
+            call()
+    with pytest.raises(NotImplementedError, match="verify_mask: expected a backend that verifies trees, got recorder"):
+        backend.redo_verify_metadata(None, None)
+
+
+def test_a_misspelt_argument_is_an_error(batch: Batch) -> None:
+    for name in ATTENTION_BACKENDS:
+        page_size = {"cutlass_mla": 128}.get(name, 64)
+        served = decode_batch([9], num_heads=16, page_size=page_size)
+        backend = create_attention_backend(name, served.runner)
+        backend.prepare(served.forward_batch)
+        with pytest.raises(TypeError, match="unexpected keyword argument 'snks'"):
+            backend.forward(served.q, served.k, served.v, served.layer, served.forward_batch, snks=torch.ones(16))
+
+
+def test_rows_of_a_wrong_shape_are_refused_by_name(batch: Batch) -> None:
     backend = Recorder()
-    assert backend.get_verify_buffers_to_fill_after_draft() == [None, None]
-    assert backend.support_triton() and backend.get_indexer_metadata(0, batch.forward_batch) is None
-    with pytest.raises(NotImplementedError, match="'recorder' does not support CUDA graphs"):
-        backend.get_cuda_graph_seq_len_fill_value()
-    with pytest.raises(NotImplementedError, match="speculative verification"):
-        backend.update_verify_buffers_to_fill_after_draft(None, None)
-    with pytest.raises(NotImplementedError, match="a mixed kernel"):
-        backend.forward_mixed(batch.q, batch.k, batch.v, batch.layer, batch.forward_batch)
+    q, k, v, layer, forward_batch = batch.q, batch.k, batch.v, batch.layer, batch.forward_batch
+    with pytest.raises(BadArgumentError, match=r"k: expected shape \(2, 2, 8\) or \(2, 16\), got \(2, 2, 4\)"):
+        backend.forward(q, k[..., :4], v, layer, forward_batch)
+    with pytest.raises(BadArgumentError, match=r"v: expected shape .*, got \(1, 2, 8\)"):
+        backend.forward(q, k, v[:1], layer, forward_batch)
+    with pytest.raises(BadArgumentError, match="save_kv_cache: expected False without k and v"):
+        backend.forward(q, None, None, layer, forward_batch)
+    backend.forward(q, None, None, layer, forward_batch, save_kv_cache=False)
+    backend.forward(q.flatten(1), k.flatten(1), v.flatten(1), layer, forward_batch)
+    assert backend.called == ["DECODE", "DECODE"]
 
 
 def test_the_decorator_registers_a_factory(batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,9 +164,31 @@ def test_the_decorator_registers_a_factory(batch: Batch, monkeypatch: pytest.Mon
     assert isinstance(create_attention_backend("mine", batch.runner), Recorder)
 
 
-def test_sglangs_seventeen_backends_are_listed() -> None:
-    for names in SGLANG_BACKENDS.values():
-        assert len(names) == len(set(names)) == 17 and set(ATTENTION_BACKENDS) <= set(names)
+def test_sglangs_backends_are_listed() -> None:
+    sizes = {version: len(names) for version, names in SGLANG_BACKENDS.items()}
+    assert sizes == {"0.5.5.post1": 17, "0.5.9": 17, "0.5.23": 23}
+    for version, names in SGLANG_BACKENDS.items():
+        assert len(names) == len(set(names))
+        assert set(ATTENTION_BACKENDS) - set(names) == ({"cutlass_mla"} if version == "0.5.23" else set())
+
+
+def test_importing_the_package_imports_neither_torch_nor_a_backend() -> None:
+    """And making one backend imports that one alone."""
+    script = """if True:
+        import sys
+        import sglab.attention
+        assert "torch" not in sys.modules and not [m for m in sys.modules if m.startswith("sglab.attention.")]
+        assert len(dir(sglab.attention)) > 19
+        sglab.attention.ATTENTION_BACKENDS, sglab.attention.AttentionBackend
+        from sglab.attention.registry import backend_factory
+        backend_factory("torch_native")
+        loaded = {m.rpartition(".")[2] for m in sys.modules if m.startswith("sglab.attention.")}
+        assert "torch_native" in loaded
+        assert not loaded & {"cutlass_mla_backend", "flashmla_backend", "flex_attention", "triton_backend"}, loaded
+    """
+    subprocess.run([sys.executable, "-c", script], check=True)
+    with pytest.raises(AttributeError, match=r"module 'sglab\.attention' has no attribute 'nothing'"):
+        sglab.attention.nothing  # noqa: B018
 
 
 @pytest.mark.parametrize(
@@ -187,7 +231,7 @@ def test_without_a_name_sglangs_choice_runs_with_its_reason(batch: Batch) -> Non
 def test_a_backend_object_may_be_passed(batch: Batch) -> None:
     backend = Recorder()
     assert attend(batch, backend).info.reason == "this backend object was passed"
-    assert backend.called == ["metadata", "decode"]
+    assert backend.called == ["prepare", "DECODE"]
 
 
 def test_a_bad_batch_is_refused_before_anything_runs(batch: Batch) -> None:
@@ -198,7 +242,7 @@ def test_a_bad_batch_is_refused_before_anything_runs(batch: Batch) -> None:
         attend(batch, backend)
     assert backend.called == []
     attend(batch, backend, check=False)
-    assert backend.called == ["metadata", "decode"]
+    assert backend.called == ["prepare", "DECODE"]
     batch.runner.token_to_kv_pool.get_key_buffer(0)[slot] = 0.0
     batch.req_to_token[0, 0] = -5
     with pytest.raises(PageTableError):
@@ -208,7 +252,7 @@ def test_a_bad_batch_is_refused_before_anything_runs(batch: Batch) -> None:
 def test_metadata_comes_before_forward(batch: Batch) -> None:
     for name in ("triton",):
         backend = create_attention_backend(name, batch.runner)
-        with pytest.raises(RuntimeError, match="init_forward_metadata comes before forward"):
+        with pytest.raises(RuntimeError, match="prepare comes before forward"):
             backend.forward(batch.q, batch.k, batch.v, batch.layer, batch.forward_batch)
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from sglab.attention import AttentionBackend, create_attention_backend
-from sglab.engine import ForwardBatch, ForwardMode
+from sglab.engine import ForwardBatch, ForwardMode, GraphBatch
 from sglab.workbench import Batch, extend_batch
 
 PARENTS = [-1, 0, 0, 1]
@@ -69,25 +69,23 @@ def run(backend: AttentionBackend, batch: Batch, forward_batch: ForwardBatch) ->
 def test_each_draft_token_sees_its_path_alone() -> None:
     batch, forward_batch = tree_batch()
     backend = create_attention_backend("triton", batch.runner)
-    backend.init_forward_metadata(forward_batch)
+    backend.prepare(forward_batch)
     torch.testing.assert_close(run(backend, batch, forward_batch).double(), expected(batch), atol=3e-6, rtol=0)
 
 
 def test_a_graph_verifies_from_its_own_mask_buffer() -> None:
     batch, forward_batch = tree_batch()
     backend = create_attention_backend("triton", batch.runner)
-    assert backend.get_verify_buffers_to_fill_after_draft() == [None, None]
-    backend.init_cuda_graph_state(2, 8)
+    assert backend.verify_mask is None
+    backend.init_graph(2, 8)
     one = torch.ones(2, dtype=torch.int64)
     spec = VerifyInput(4, torch.ones(2 * 4 * 5, dtype=torch.bool))
     mode = ForwardMode.TARGET_VERIFY
-    backend.init_forward_metadata_capture_cuda_graph(2, 8, one * 0, one, None, mode, spec)
-    buffer = backend.get_verify_buffers_to_fill_after_draft()[0]
-    rows, lens = batch.req_pool_indices, forward_batch.seq_lens
-    backend.init_forward_metadata_replay_cuda_graph(
-        2, rows, lens, sum(PREFIXES), None, mode, forward_batch.spec_info, forward_batch.seq_lens_cpu
-    )
-    backend.update_verify_buffers_to_fill_after_draft(forward_batch.spec_info, 2)
+    backend.prepare_capture(GraphBatch(2, 8, mode, one * 0, one, spec_info=spec))
+    buffer = backend.verify_mask
+    assert buffer is not None
+    backend.prepare_replay(GraphBatch.of(forward_batch))
+    backend.redo_verify_metadata(forward_batch.spec_info, 2)
     torch.testing.assert_close(run(backend, batch, forward_batch).double(), expected(batch), atol=3e-6, rtol=0)
     buffer.fill_(1)
     everything = run(backend, batch, forward_batch).double()
@@ -99,7 +97,7 @@ def test_a_graph_verifies_from_its_own_mask_buffer() -> None:
 def test_other_speculative_modes_are_refused() -> None:
     batch, forward_batch = tree_batch()
     backend = create_attention_backend("triton", batch.runner)
-    with pytest.raises(NotImplementedError, match="DRAFT_EXTEND with speculation"):
-        backend.init_forward_metadata(replace(forward_batch, forward_mode=ForwardMode.DRAFT_EXTEND))
-    with pytest.raises(NotImplementedError, match="DLLM_EXTEND"):
-        backend.init_forward_metadata(replace(forward_batch, forward_mode=ForwardMode.DLLM_EXTEND, spec_info=None))
+    with pytest.raises(NotImplementedError, match=r"forward_mode: expected .* for triton, got DRAFT_EXTEND"):
+        backend.prepare(replace(forward_batch, forward_mode=ForwardMode.DRAFT_EXTEND))
+    with pytest.raises(NotImplementedError, match="for triton, got DLLM_EXTEND"):
+        backend.prepare(replace(forward_batch, forward_mode=ForwardMode.DLLM_EXTEND, spec_info=None))

@@ -16,7 +16,6 @@ from sglab import gpu
 from sglab.emulator.session import Session
 from sglab.events.log import MBARRIER, NAMED
 from sglab.events.tables import COPY_KINDS
-from sglab.gpu.event_kinds import event_kind
 from sglab.kernels.mla_sm100 import mla_decode_sm100
 
 HEADS, PAGE, TOKENS = 128, 128, 300
@@ -188,7 +187,7 @@ def test_the_next_event_of_a_warp_a_role_and_a_barrier_and_back(session: Session
         visited = []
         for _ in range(3):
             stop = session.next_event(role=role)
-            assert stop.at is not None and event_kind(stop.at.instruction.opcode)
+            assert stop.at is not None and stop.at.instruction.event
             assert session.roles.of(stop.at.cta, stop.at.warp).name == role
             visited.append(session.now)
         session.previous_event(role=role)

@@ -24,7 +24,6 @@ from sglab import gpu
 from sglab.compilers.source import SourceFinder, short_name
 from sglab.compilers.vouched import vouch
 from sglab.emulator.watch import WatchParser
-from sglab.emulator.writers import writes
 from sglab.labs.pipelines import Pipeline
 from sglab.widgets import KernelDebugger
 
@@ -212,25 +211,6 @@ def test_a_registers_value_is_traced_to_the_instruction_that_writes_it() -> None
         assert state["next"][:2] == [0, 0]
         written = widget.session.code[state["next"][2]].text
         assert re.search(rf"^(@!?%\w+\s+)?\S+\s+{re.escape(name)}\b", written), (name, written)
-
-
-@pytest.mark.parametrize(
-    ("text", "written"),
-    [
-        ("add.s32 \t%r3, %r1, %r2;", {"%r3"}),
-        ("@!%p1 mov.u32 %r1, %tid.x;", {"%r1"}),
-        ("ld.shared.v2.f32 {%f1, %f2}, [%r1+16];", {"%f1", "%f2"}),
-        ("setp.lt.s32 %p1|%p2, %r1, %r2;", {"%p1", "%p2"}),
-        ("st.global.u32 [%rd1], %r1;", set()),
-        ("cp.async.cg.shared.global [%r1], [%rd1], 16, %r2;", set()),
-        ("bar.sync %r1;", set()),
-        ("@%p1 bra $L__BB0_2;", set()),
-        ("atom.global.add.u32 %r2, [%rd1], %r1;", {"%r2"}),
-    ],
-)
-def test_what_an_instruction_writes(text: str, written: set[str]) -> None:
-    named = {"%r1", "%r2", "%r3", "%f1", "%f2", "%p1", "%p2", "%rd1"}
-    assert {register for register in named if writes(text, register)} == written
 
 
 def test_a_breakpoint_limited_to_a_warp_lets_others_pass() -> None:

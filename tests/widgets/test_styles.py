@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-SOURCES = Path(__file__).parents[2] / "widgets" / "src"
-SHEETS = sorted(path for path in SOURCES.glob("*/*.css") if path.parent.name != "core")
+SOURCES = Path(__file__).parents[2] / "widgets" / "packages"
+SHEETS = sorted(path for path in SOURCES.glob("*/src/*.css") if path.parents[1].name != "core")
 
 
 def selectors(text: str) -> list[str]:

@@ -11,12 +11,18 @@ import {
   makeFrame,
   SvgPaint,
   s,
-  type Tensor,
   Transport,
   watchTheme,
-} from "../src/core";
+} from "@sglab/core";
+import { COMMON, command, dict, int, protocol, type Tensor, tensor } from "@sglab/protocol";
 
-function render({ el, source, selection, disposer }: Context): void {
+const PROBE = protocol("probe", 1, COMMON, {
+  traits: {},
+  commands: { double: command({ by: int() }, dict<{ doubled: Tensor }>()) },
+  tensors: { steps: tensor(null, ["steps"]) },
+});
+
+function render({ el, source, selection, disposer }: Context<typeof PROBE>): void {
   const transport = new Transport();
   const values = h("pre", { class: "probe-values" });
   const frame = makeFrame(el, disposer, {
@@ -68,7 +74,7 @@ function render({ el, source, selection, disposer }: Context): void {
   const call = h("button", { type: "button", class: "sg-button probe-call" }, "Double");
   disposer.listen(call, "click", async () => {
     try {
-      const { doubled } = await source.call<{ doubled: Tensor }>("double", { by: 2 });
+      const { doubled } = await source.call("double", { by: 2 });
       values.textContent = Array.from(doubled.data).join(" ");
     } catch (error) {
       frame.notify("error", (error as Error).message);
@@ -86,5 +92,5 @@ function render({ el, source, selection, disposer }: Context): void {
   show();
 }
 
-export default defineWidget({ name: "probe", version: 1, render });
-export * as core from "../src/core";
+export default defineWidget<typeof PROBE>({ name: "probe", version: 1, render });
+export * as core from "@sglab/core";

@@ -62,6 +62,10 @@ enum class Special : std::uint8_t {
   kCount,
 };
 
+constexpr bool is_clock(Special special) {
+  return Special::kClock <= special && special <= Special::kGlobaltimerHi;
+}
+
 // kCount for an unknown name. Names come as PTX spells them: "%tid.x", "WARP_SZ".
 Special special_from_name(std::string_view name);
 

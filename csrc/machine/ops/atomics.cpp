@@ -214,6 +214,7 @@ void build(Builder& b) {
   b.use_vector(value, source);
   if (desired != nullptr) b.use_extra(*desired, source);
   b.inst.target = Kind::pack(op, type, space, count, result).bits;
+  b.effects.space = space;
   switch (letter) {
     case 'h':
       b.inst.body = atomic<u16>;
@@ -237,24 +238,30 @@ void build(Builder& b) {
 
 void register_atomics(Table& t) {
   t.family("Atomics and reductions", InstClass::kAtomic);
-  t.row("atom" SGLAB_ORDER SGLAB_SPACE ".{and|or|xor}[.L2::cache_hint].{b32|b64}", build);
-  t.row("atom" SGLAB_ORDER SGLAB_SPACE ".exch[.L2::cache_hint].{b32|b64|b128}", build);
-  t.row("atom" SGLAB_ORDER SGLAB_SPACE ".cas[.L2::cache_hint].{b16|b32|b64|b128}", build);
-  t.row("atom" SGLAB_ORDER SGLAB_SPACE ".add[.L2::cache_hint].{u32|s32|u64|s64|f32|f64}", build);
-  t.row("atom" SGLAB_ORDER SGLAB_SPACE ".{inc|dec}[.L2::cache_hint].u32", build);
-  t.row("atom" SGLAB_ORDER SGLAB_SPACE ".{min|max}[.L2::cache_hint].{u32|s32|u64|s64}", build);
-  t.row("atom" SGLAB_ORDER SGLAB_SPACE ".add.noftz[.L2::cache_hint].{f16|f16x2|bf16|bf16x2}", build);
+  t.row("atom" SGLAB_ORDER SGLAB_SPACE ".{and|or|xor}[.L2::cache_hint].{b32|b64}", does::updates(), build);
+  t.row("atom" SGLAB_ORDER SGLAB_SPACE ".exch[.L2::cache_hint].{b32|b64|b128}", does::updates(), build);
+  t.row("atom" SGLAB_ORDER SGLAB_SPACE ".cas[.L2::cache_hint].{b16|b32|b64|b128}", does::updates(), build);
+  t.row("atom" SGLAB_ORDER SGLAB_SPACE ".add[.L2::cache_hint].{u32|s32|u64|s64|f32|f64}", does::updates(),
+        build);
+  t.row("atom" SGLAB_ORDER SGLAB_SPACE ".{inc|dec}[.L2::cache_hint].u32", does::updates(), build);
+  t.row("atom" SGLAB_ORDER SGLAB_SPACE ".{min|max}[.L2::cache_hint].{u32|s32|u64|s64}", does::updates(),
+        build);
+  t.row("atom" SGLAB_ORDER SGLAB_SPACE ".add.noftz[.L2::cache_hint].{f16|f16x2|bf16|bf16x2}", does::updates(),
+        build);
   t.row("atom" SGLAB_ORDER
         "[.global].{add|min|max}[.noftz][.L2::cache_hint].{v2|v4|v8}.{f16|bf16|f16x2|bf16x2|f32}",
+        does::updates(), build);
+  t.row("red" SGLAB_ORDER SGLAB_SPACE ".{and|or|xor}[.L2::cache_hint].{b32|b64}", does::reduces(), build);
+  t.row("red" SGLAB_ORDER SGLAB_SPACE ".add[.L2::cache_hint].{u32|s32|u64|s64|f32|f64}", does::reduces(),
         build);
-  t.row("red" SGLAB_ORDER SGLAB_SPACE ".{and|or|xor}[.L2::cache_hint].{b32|b64}", build);
-  t.row("red" SGLAB_ORDER SGLAB_SPACE ".add[.L2::cache_hint].{u32|s32|u64|s64|f32|f64}", build);
-  t.row("red" SGLAB_ORDER SGLAB_SPACE ".{inc|dec}[.L2::cache_hint].u32", build);
-  t.row("red" SGLAB_ORDER SGLAB_SPACE ".{min|max}[.L2::cache_hint].{u32|s32|u64|s64}", build);
-  t.row("red" SGLAB_ORDER SGLAB_SPACE ".add.noftz[.L2::cache_hint].{f16|f16x2|bf16|bf16x2}", build);
+  t.row("red" SGLAB_ORDER SGLAB_SPACE ".{inc|dec}[.L2::cache_hint].u32", does::reduces(), build);
+  t.row("red" SGLAB_ORDER SGLAB_SPACE ".{min|max}[.L2::cache_hint].{u32|s32|u64|s64}", does::reduces(),
+        build);
+  t.row("red" SGLAB_ORDER SGLAB_SPACE ".add.noftz[.L2::cache_hint].{f16|f16x2|bf16|bf16x2}", does::reduces(),
+        build);
   t.row("red" SGLAB_ORDER
         "[.global].{add|min|max}[.noftz][.L2::cache_hint].{v2|v4|v8}.{f16|bf16|f16x2|bf16x2|f32}",
-        build);
+        does::reduces(), build);
 }
 
 }  // namespace sglab::emu

@@ -171,16 +171,17 @@ void build_plain(Builder& b) {
 
 void register_barriers(Table& t) {
   t.family("Barriers", InstClass::kBarrier);
-  t.row("bar[.cta].sync", build_bar, bar_sync);
-  t.row("barrier[.cta].sync[.aligned]", build_bar, bar_sync);
-  t.row("bar[.cta].arrive", build_bar, bar_arrive);
-  t.row("barrier[.cta].arrive[.aligned]", build_bar, bar_arrive);
-  t.row("bar[.cta].red.{and|or}.pred", build_red, bar_red);
-  t.row("bar[.cta].red.popc.u32", build_red, bar_red);
-  t.row("barrier[.cta].red.popc[.aligned].u32", build_red, bar_red);
-  t.row("barrier[.cta].red.{and|or}[.aligned].pred", build_red, bar_red);
-  t.row("barrier.cluster.arrive[.release|.relaxed][.aligned]", build_plain, cluster_arrive);
-  t.row("barrier.cluster.wait[.acquire][.aligned]", build_plain, cluster_wait);
+  t.row("bar[.cta].sync", does::waits_at_barrier(), build_bar, bar_sync);
+  t.row("barrier[.cta].sync[.aligned]", does::waits_at_barrier(), build_bar, bar_sync);
+  t.row("bar[.cta].arrive", does::arrives_at_barrier(), build_bar, bar_arrive);
+  t.row("barrier[.cta].arrive[.aligned]", does::arrives_at_barrier(), build_bar, bar_arrive);
+  t.row("bar[.cta].red.{and|or}.pred", does::waits_at_barrier(), build_red, bar_red);
+  t.row("bar[.cta].red.popc.u32", does::waits_at_barrier(), build_red, bar_red);
+  t.row("barrier[.cta].red.popc[.aligned].u32", does::waits_at_barrier(), build_red, bar_red);
+  t.row("barrier[.cta].red.{and|or}[.aligned].pred", does::waits_at_barrier(), build_red, bar_red);
+  t.row("barrier.cluster.arrive[.release|.relaxed][.aligned]", does::arrives_at_cluster(), build_plain,
+        cluster_arrive);
+  t.row("barrier.cluster.wait[.acquire][.aligned]", does::waits_for_cluster(), build_plain, cluster_wait);
 }
 
 }  // namespace sglab::emu

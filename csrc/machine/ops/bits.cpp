@@ -28,19 +28,29 @@ constexpr T shift_right(T a, u32 n) {
     return n <= most ? static_cast<T>(a >> (n & most)) : T{0};
 }
 
+constexpr Effects kLogic = does::computes(Cost::kLogic, TaintRule::kHalves);
+constexpr Effects kPredicate = does::computes(Cost::kFree, TaintRule::kHalves);
+constexpr Effects kPermute = does::computes(Cost::kAlu, TaintRule::kPermute);
+constexpr Effects kCounts = does::computes(Cost::kCountBits);
+
 template <class T>
 void logic_rows(Table& t) {
-  t.alu("and.$", "nnn", binary<[](T a, T b) { return static_cast<T>(a & b); }, T, T>);
-  t.alu("or.$", "nnn", binary<[](T a, T b) { return static_cast<T>(a | b); }, T, T>);
-  t.alu("xor.$", "nnn", binary<[](T a, T b) { return static_cast<T>(a ^ b); }, T, T>);
-  t.alu("not.$", "nn", unary<[](T a) { return static_cast<T>(~a); }, T, T>);
+  t.alu("and.$", "nnn", kLogic.tainting(TaintRule::kAnd).yielding(Value::kAnd),
+        binary<[](T a, T b) { return static_cast<T>(a & b); }, T, T>);
+  t.alu("or.$", "nnn", kLogic.yielding(Value::kOr),
+        binary<[](T a, T b) { return static_cast<T>(a | b); }, T, T>);
+  t.alu("xor.$", "nnn", kLogic, binary<[](T a, T b) { return static_cast<T>(a ^ b); }, T, T>);
+  t.alu("not.$", "nn", kLogic.yielding(Value::kComplement),
+        unary<[](T a) { return static_cast<T>(~a); }, T, T>);
   t.alu("cnot.$", "nn", unary<[](T a) { return static_cast<T>(a == 0); }, T, T>);
-  t.alu("shl.$", "nnw", binary<[](T a, u32 n) { return shift_left<T>(a, n); }, T, T, u32>);
+  t.alu("shl.$", "nnw", kLogic.tainting(TaintRule::kShiftLeft),
+        binary<[](T a, u32 n) { return shift_left<T>(a, n); }, T, T, u32>);
 }
 
 template <class T>
 void shift_right_rows(Table& t) {
-  t.alu("shr.$", "nnw", binary<[](T a, u32 n) { return shift_right<T>(a, n); }, T, T, u32>);
+  t.alu("shr.$", "nnw", kLogic.tainting(TaintRule::kShiftRight),
+        binary<[](T a, u32 n) { return shift_right<T>(a, n); }, T, T, u32>);
 }
 
 template <int Op>
@@ -156,8 +166,8 @@ constexpr u32 find_bit(T a) {
 
 template <class T>
 void find_rows(Table& t) {
-  t.alu("bfind.$", "wn", unary<[](T a) { return find_bit<T, false>(a); }, u32, T>);
-  t.alu("bfind.shiftamt.$", "wn", unary<[](T a) { return find_bit<T, true>(a); }, u32, T>);
+  t.alu("bfind.$", "wn", kCounts, unary<[](T a) { return find_bit<T, false>(a); }, u32, T>);
+  t.alu("bfind.shiftamt.$", "wn", kCounts, unary<[](T a) { return find_bit<T, true>(a); }, u32, T>);
 }
 
 // The n-th set bit from a base position, upwards for n > 0, downwards for n < 0.
@@ -186,10 +196,11 @@ constexpr s32 sign_extend(u32 a, u32 bits) {
 
 void register_bits(Table& t) {
   t.family("Logic, shifts and bit fields", InstClass::kInteger);
-  t.alu("and.pred", "ppp", predicate_logic<0>);
-  t.alu("or.pred", "ppp", predicate_logic<1>);
-  t.alu("xor.pred", "ppp", predicate_logic<2>);
-  t.alu("not.pred", "pp", predicate_logic<3>);
+  t.effects(does::computes(Cost::kAlu));
+  t.alu("and.pred", "ppp", kPredicate, predicate_logic<0>);
+  t.alu("or.pred", "ppp", kPredicate, predicate_logic<1>);
+  t.alu("xor.pred", "ppp", kPredicate.costing(Cost::kAlu), predicate_logic<2>);
+  t.alu("not.pred", "pp", kPredicate, predicate_logic<3>);
   t.type("b16", 'h');
   logic_rows<u16>(t);
   t.type("b32", 'w');
@@ -208,7 +219,7 @@ void register_bits(Table& t) {
   shift_right_rows<u64>(t);
   t.type("s64", 'l');
   shift_right_rows<s64>(t);
-  t.alu("lop3.b32", "wwwwi", lop3);
+  t.alu("lop3.b32", "wwwwi", kLogic, lop3);
   t.alu("shf.l.wrap.b32", "wwww",
         ternary<[](u32 a, u32 b, u32 c) { return funnel_left(a, b, c & 31); }, u32, u32>);
   t.alu("shf.r.wrap.b32", "wwww",
@@ -227,25 +238,28 @@ void register_bits(Table& t) {
         ternary<[](s64 a, u32 b, u32 c) { return bit_field<s64, u64>(a, b, c); }, s64, s64, u32, u32>);
   t.alu("bfi.b32", "wwwww", bit_insert<u32>);
   t.alu("bfi.b64", "lllww", bit_insert<u64>);
-  t.alu("prmt.b32", "wwww", ternary<[](u32 a, u32 b, u32 c) { return permute(a, b, c); }, u32, u32>);
-  t.alu("prmt.b32.f4e", "wwww",
+  t.alu("prmt.b32", "wwww", kPermute,
+        ternary<[](u32 a, u32 b, u32 c) { return permute(a, b, c); }, u32, u32>);
+  t.alu("prmt.b32.f4e", "wwww", kPermute,
         ternary<[](u32 a, u32 b, u32 c) { return permute_mode<kF4e>(a, b, c); }, u32, u32>);
-  t.alu("prmt.b32.b4e", "wwww",
+  t.alu("prmt.b32.b4e", "wwww", kPermute,
         ternary<[](u32 a, u32 b, u32 c) { return permute_mode<kB4e>(a, b, c); }, u32, u32>);
-  t.alu("prmt.b32.rc8", "wwww",
+  t.alu("prmt.b32.rc8", "wwww", kPermute,
         ternary<[](u32 a, u32 b, u32 c) { return permute_mode<kRc8>(a, b, c); }, u32, u32>);
-  t.alu("prmt.b32.ecl", "wwww",
+  t.alu("prmt.b32.ecl", "wwww", kPermute,
         ternary<[](u32 a, u32 b, u32 c) { return permute_mode<kEcl>(a, b, c); }, u32, u32>);
-  t.alu("prmt.b32.ecr", "wwww",
+  t.alu("prmt.b32.ecr", "wwww", kPermute,
         ternary<[](u32 a, u32 b, u32 c) { return permute_mode<kEcr>(a, b, c); }, u32, u32>);
-  t.alu("prmt.b32.rc16", "wwww",
+  t.alu("prmt.b32.rc16", "wwww", kPermute,
         ternary<[](u32 a, u32 b, u32 c) { return permute_mode<kRc16>(a, b, c); }, u32, u32>);
-  t.alu("brev.b32", "ww", unary<[](u32 a) { return reverse32(a); }, u32, u32>);
-  t.alu("brev.b64", "ll", unary<[](u64 a) { return reverse64(a); }, u64, u64>);
-  t.alu("popc.b32", "ww", unary<[](u32 a) { return static_cast<u32>(__builtin_popcount(a)); }, u32, u32>);
-  t.alu("popc.b64", "wl", unary<[](u64 a) { return static_cast<u32>(__builtin_popcountll(a)); }, u32, u64>);
-  t.alu("clz.b32", "ww", unary<[](u32 a) { return leading(a, 32); }, u32, u32>);
-  t.alu("clz.b64", "wl", unary<[](u64 a) { return leading(a, 64); }, u32, u64>);
+  t.alu("brev.b32", "ww", kCounts, unary<[](u32 a) { return reverse32(a); }, u32, u32>);
+  t.alu("brev.b64", "ll", kCounts, unary<[](u64 a) { return reverse64(a); }, u64, u64>);
+  t.alu("popc.b32", "ww", kCounts,
+        unary<[](u32 a) { return static_cast<u32>(__builtin_popcount(a)); }, u32, u32>);
+  t.alu("popc.b64", "wl", kCounts,
+        unary<[](u64 a) { return static_cast<u32>(__builtin_popcountll(a)); }, u32, u64>);
+  t.alu("clz.b32", "ww", kCounts, unary<[](u32 a) { return leading(a, 32); }, u32, u32>);
+  t.alu("clz.b64", "wl", kCounts, unary<[](u64 a) { return leading(a, 64); }, u32, u64>);
   t.type("u32", 'w');
   find_rows<u32>(t);
   t.type("s32", 'w');

@@ -12,31 +12,23 @@ namespace {
 
 using Kind = BulkOperation::Kind;
 
-// Extra of every plain bulk copy: destination, source, [mbarrier,] size, [mask]; in values the addresses'
-// offsets and modes, then the kind and reduction.
-struct Plan {
-  Kind kind;
-  int mbarrier;  // index of its reference, -1: bulk group
-  int size;
-  int mask;  // -1: none
-  ReduceOp reduce;
-  ReduceType type;
+constexpr std::uint32_t kAbsent = 0xffffffffu;
+
+// Operands of a plain bulk copy; numbers are of Extra::refs. With Extra::mbarrier it signals that, without it
+// belongs to a bulk group.
+struct CopyOperands {
+  Kind kind = Kind::kGlobalToShared;
+  ReduceOp reduce = ReduceOp::kAdd;
+  ReduceType type = ReduceType::kU32;
+  ExtraAddress destination, source;
+  std::uint32_t size = kAbsent, mask = kAbsent;
 };
 
-void keep_plan(Builder& b, const Plan& plan) {
-  auto& values = b.extra().values;
-  b.inst.imm = static_cast<std::int64_t>(values.size());
-  for (const int part : {static_cast<int>(plan.kind), plan.mbarrier, plan.size, plan.mask,
-                         static_cast<int>(plan.reduce), static_cast<int>(plan.type)}) {
-    values.push_back(part);
-  }
-}
-
-Plan plan_of(const Inst* i) {
-  const std::int64_t* v = i->extra->values.data() + i->imm;
-  return {static_cast<Kind>(v[0]), static_cast<int>(v[1]),      static_cast<int>(v[2]),
-          static_cast<int>(v[3]),  static_cast<ReduceOp>(v[4]), static_cast<ReduceType>(v[5])};
-}
+// Operands of a st.async.
+struct StoreOperands {
+  ExtraAddress destination;
+  unsigned first, count, width;  // of Extra::refs; bytes of each
+};
 
 void check_size(const Warp& w, const Inst* i, int lane, std::uint32_t bytes, std::uint64_t destination,
                 std::uint64_t source) {
@@ -51,14 +43,15 @@ void check_size(const Warp& w, const Inst* i, int lane, std::uint32_t bytes, std
   }
 }
 
-BulkOperation operation_of(Warp& w, const Inst* i, const Plan& plan, int lane) {
+BulkOperation operation_of(Warp& w, const Inst* i, const CopyOperands& plan, int lane) {
   BulkOperation op;
   op.kind = plan.kind;
   op.issuer = {w.slot, lane, i};
   op.reduce = plan.reduce;
   op.type = plan.type;
   op.bytes = lanes32(w, i->extra->refs[plan.size])[lane];
-  const AddressOperand destination = extra_address(i, 0, 0), source = extra_address(i, 1, 2);
+  const AddressOperand destination = extra_address(i, plan.destination),
+                       source = extra_address(i, plan.source);
   const bool from_global = plan.kind == Kind::kGlobalToShared;
   const bool to_global = plan.kind == Kind::kSharedToGlobal || plan.kind == Kind::kReduceToGlobal;
   if (from_global) {
@@ -74,17 +67,17 @@ BulkOperation operation_of(Warp& w, const Inst* i, const Plan& plan, int lane) {
   check_size(w, i, lane, op.bytes, from_global || to_global ? op.global : op.source, op.shared);
   shared_bytes(w, i, lane, op.shared, op.bytes);
   if (!from_global && !to_global) shared_bytes(w, i, lane, op.source, op.bytes);
-  if (plan.mbarrier >= 0) op.mbarrier = shared_address(w, i, extra_address(i, 2, 4), lane);
-  if (plan.mask >= 0) op.multicast = op.signalled = cta_mask(w, i, plan.mask, lane);
+  if (i->extra->mbarrier) op.mbarrier = shared_address(w, i, extra_address(i, *i->extra->mbarrier), lane);
+  if (plan.mask != kAbsent) op.multicast = op.signalled = cta_mask(w, i, plan.mask, lane);
   return op;
 }
 
 const Inst* copy(Warp& w, const Inst* i) {
   AsyncEngine& engine = async_engine(w);
-  const Plan plan = plan_of(i);
+  const CopyOperands& plan = payload<CopyOperands>(i);
   for (std::uint32_t rest = w.mask; rest != 0; rest &= rest - 1) {
     BulkOperation op = operation_of(w, i, plan, first_lane(rest));
-    if (plan.mbarrier >= 0) {
+    if (i->extra->mbarrier) {
       engine.submit(std::move(op));
     } else {
       engine.submit_grouped(w, std::move(op));
@@ -98,12 +91,12 @@ void build_copy(Builder& b) {
   const bool mbarrier = b.has("mbarrier::complete_tx::bytes"), multicast = b.has("multicast::cluster");
   const unsigned fixed = 3 + (mbarrier ? 1 : 0) + (multicast ? 1 : 0);
   b.expect_count(fixed + (b.has("L2::cache_hint") ? 1 : 0), fixed + (b.has("L2::cache_hint") ? 1 : 0));
-  Plan plan{Kind::kGlobalToShared, -1, 2, -1, ReduceOp::kAdd, ReduceType::kU32};
-  b.address_extra(b.operand(0));
-  b.address_extra(b.operand(1));
-  if (mbarrier) plan.mbarrier = static_cast<int>(b.address_extra(b.operand(3)));
-  plan.size = static_cast<int>(b.use_extra(b.operand(2), 'w'));
-  if (multicast) plan.mask = static_cast<int>(b.use_extra(b.operand(4), '*'));
+  CopyOperands plan;
+  plan.destination = b.address_extra(b.operand(0));
+  plan.source = b.address_extra(b.operand(1));
+  if (mbarrier) b.extra().mbarrier = b.address_extra(b.operand(3));
+  plan.size = b.use_extra(b.operand(2), 'w');
+  if (multicast) plan.mask = b.use_extra(b.operand(4), '*');
   // Destination first: .shared::cluster.global, .global.shared::cta, .shared::cluster.shared::cta
   const bool to_global = !b.form.parts.empty() && !mbarrier && b.has("global");
   if (to_global) plan.kind = Kind::kSharedToGlobal;
@@ -116,7 +109,7 @@ void build_copy(Builder& b) {
     if (!reduce_is_defined(plan.reduce, plan.type)) b.refuse("this reduction does not exist for this type");
     plan.kind = to_global ? Kind::kReduceToGlobal : Kind::kReduceToShared;
   }
-  keep_plan(b, plan);
+  b.extra().payload = plan;
 }
 
 const Inst* commit_group(Warp& w, const Inst* i) {
@@ -136,6 +129,7 @@ void build_nothing(Builder& b) {
 void build_wait_group(Builder& b) {
   b.expect_count(1, 1);
   b.inst.imm = b.integer(b.operand(0));
+  b.effects.count = static_cast<std::int16_t>(b.inst.imm);
 }
 
 const Inst* prefetch(Warp& w, const Inst* i) {
@@ -165,19 +159,19 @@ void build_prefetch(Builder& b) {
 const Inst* store(Warp& w, const Inst* i) {
   AsyncEngine& engine = async_engine(w);
   const Extra& extra = *i->extra;
-  const unsigned width = i->target, count = static_cast<unsigned>(extra.refs.size()) - 2;
+  const auto [destination, first, count, width] = payload<StoreOperands>(i);
   for (std::uint32_t rest = w.mask; rest != 0; rest &= rest - 1) {
     const int lane = first_lane(rest);
     BulkOperation op;
     op.kind = Kind::kStoreWords;
     op.issuer = {w.slot, lane, i};
-    op.shared = shared_address(w, i, extra_address(i, 0, 0), lane);
-    op.mbarrier = shared_address(w, i, extra_address(i, 1, 2), lane);
+    op.shared = shared_address(w, i, extra_address(i, destination), lane);
+    op.mbarrier = shared_address(w, i, extra_address(i, *extra.mbarrier), lane);
     op.bytes = width * count;
     if (op.shared % op.bytes != 0) raise_fault(w, i, lane, "misaligned", "st.async to " + hex(op.shared));
     shared_bytes(w, i, lane, op.shared, op.bytes);
     for (unsigned n = 0; n < count; ++n) {
-      const Ref ref = extra.refs[2 + n];
+      const Ref ref = extra.refs[first + n];
       const void* value =
           width == 4 ? static_cast<const void*>(lanes32(w, ref) + lane) : lanes64(w, ref) + lane;
       std::memcpy(reinterpret_cast<std::uint8_t*>(op.words.data()) + n * width, value, width);
@@ -189,17 +183,19 @@ const Inst* store(Warp& w, const Inst* i) {
 
 void build_store(Builder& b) {
   b.expect_count(3, 3);
-  b.address_extra(b.operand(0));
-  b.address_extra(b.operand(2));
-  const unsigned width = type_bytes(b.type());
-  b.use_vector(b.operand(1), width == 4 ? 'w' : 'l');
-  b.inst.target = width;
+  StoreOperands store;
+  store.destination = b.address_extra(b.operand(0));
+  b.extra().mbarrier = b.address_extra(b.operand(2));
+  store.width = type_bytes(b.type());
+  store.first = static_cast<unsigned>(b.extra().refs.size());
+  store.count = b.use_vector(b.operand(1), store.width == 4 ? 'w' : 'l');
+  b.extra().payload = store;
 }
 
 }  // namespace
 
-std::uint32_t cta_mask(const Warp& w, const Inst* i, int ref, int lane) {
-  const Ref mask_ref = i->extra->refs[static_cast<std::size_t>(ref)];
+std::uint32_t cta_mask(const Warp& w, const Inst* i, std::uint32_t ref, int lane) {
+  const Ref mask_ref = i->extra->refs[ref];
   const auto* halves =
       reinterpret_cast<const std::uint16_t*>(w.bank[mask_ref >> 31] + (mask_ref & ~kConstantRef));
   const std::uint32_t mask = halves[lane];
@@ -216,25 +212,27 @@ void register_bulk_copy(Table& t) {
   t.row(
       "cp.async.bulk.{shared::cluster|shared::cta}.global.mbarrier::complete_tx::bytes[.multicast::cluster][."
       "L2::cache_hint]",
-      build_copy, copy);
-  t.row("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes", build_copy, copy);
-  t.row("cp.async.bulk.global.shared::cta.bulk_group[.L2::cache_hint]", build_copy, copy);
+      does::copies(Space::kShared, Space::kGlobal).signalling(), build_copy, copy);
+  t.row("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes",
+        does::copies(Space::kShared, Space::kShared).signalling(), build_copy, copy);
+  t.row("cp.async.bulk.global.shared::cta.bulk_group[.L2::cache_hint]",
+        does::copies(Space::kGlobal, Space::kShared), build_copy, copy);
   t.row(
       "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes"
       ".{add|min|max|inc|dec|and|or|xor}.{u32|s32|u64|s64|b32|b64}",
-      build_copy, copy);
+      does::reduces(Space::kShared, Space::kShared).signalling(), build_copy, copy);
   t.row(
       "cp.reduce.async.bulk.global.shared::cta.bulk_group[.L2::cache_hint].{add|min|max|inc|dec|and|or|xor}[."
       "noftz]"
       ".{u32|s32|u64|s64|f16|bf16|f32|f64|b32|b64}",
-      build_copy, copy);
-  t.row("cp.async.bulk.commit_group", build_nothing, commit_group);
-  t.row("cp.async.bulk.wait_group[.read]", build_wait_group, wait_group);
-  t.row("cp.async.bulk.prefetch.L2.global[.L2::cache_hint]", build_prefetch, prefetch);
+      does::reduces(Space::kGlobal, Space::kShared), build_copy, copy);
+  t.row("cp.async.bulk.commit_group", does::commits(GroupKind::kBulk), build_nothing, commit_group);
+  t.row("cp.async.bulk.wait_group[.read]", does::waits_for(GroupKind::kBulk), build_wait_group, wait_group);
+  t.row("cp.async.bulk.prefetch.L2.global[.L2::cache_hint]", does::prefetches(), build_prefetch, prefetch);
   t.row(
       "st.async[.weak][.shared::cluster].mbarrier::complete_tx::bytes[.v2|.v4].{b32|u32|s32|f32|b64|u64|s64|"
       "f64}",
-      build_store, store);
+      does::copies(Space::kShared, Space::kReg).signalling(), build_store, store);
 }
 
 }  // namespace sglab::emu

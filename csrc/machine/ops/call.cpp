@@ -77,10 +77,10 @@ std::uint32_t new_frame(Warp& w, const Inst* i) {
   return id;
 }
 
-// Extra::values of a call: how many arguments, then their local offsets, then those of the results.
-std::int64_t argument_count(const Inst* i) {
-  return i->extra->values[0];
-}
+// Where a call's arguments and results lie in local memory.
+struct CallSite {
+  std::vector<std::uint64_t> arguments, results;
+};
 
 // The current group, which consists of w.mask alone, enters a function.
 const Inst* enter(Warp& w, const Inst* i, std::uint32_t callee_id) {
@@ -99,7 +99,7 @@ const Inst* enter(Warp& w, const Inst* i, std::uint32_t callee_id) {
   for_lanes(w.mask, [&](int l) {
     std::uint8_t* const local = local_of(w, l);
     for (std::size_t k = 0; k < callee.parameters.size(); ++k) {
-      std::memcpy(local + callee.parameters[k].offset, local + i->extra->values[1 + k],
+      std::memcpy(local + callee.parameters[k].offset, local + payload<CallSite>(i).arguments[k],
                   callee.parameters[k].bytes);
     }
   });
@@ -135,7 +135,7 @@ const Inst* call_indirect(Warp& w, const Inst* i) {
   if (id == w.program->functions.size()) {
     raise_fault(w, i, first, "call", "there is no function at " + hex(wanted));
   }
-  if (w.program->functions[id].parameters.size() != static_cast<std::size_t>(argument_count(i))) {
+  if (w.program->functions[id].parameters.size() != payload<CallSite>(i).arguments.size()) {
     raise_fault(w, i, first, "call", "the function called takes a different number of arguments");
   }
   std::uint32_t same = 0;
@@ -165,11 +165,11 @@ const Inst* return_to_caller(Warp& w, const Inst* i) {
   });
   if (caller.recursive) restore(w, caller, frame.saved_mask, lanes, frame.saved);
   const std::uint8_t* from = results.data();
-  const auto first = static_cast<std::size_t>(1 + argument_count(site));
+  const std::vector<std::uint64_t>& kept = payload<CallSite>(site).results;
   for_lanes(lanes, [&](int l) {
     for (std::size_t k = 0; k < callee.returns.size(); ++k) {
-      if (first + k < site->extra->values.size()) {
-        std::memcpy(local_of(w, l) + site->extra->values[first + k], from, callee.returns[k].bytes);
+      if (k < kept.size()) {
+        std::memcpy(local_of(w, l) + kept[k], from, callee.returns[k].bytes);
       }
       from += callee.returns[k].bytes;
     }
@@ -181,34 +181,35 @@ const Inst* return_to_caller(Warp& w, const Inst* i) {
 }
 
 const Inst* call_printf(Warp& w, const Inst* i) {
-  const std::vector<std::int64_t>& offsets = i->extra->values;
+  const CallSite& site = payload<CallSite>(i);
   for_lanes(w.mask, [&](int l) {
     std::uint64_t format, arguments;
-    std::memcpy(&format, local_of(w, l) + offsets[1], sizeof format);
-    std::memcpy(&arguments, local_of(w, l) + offsets[2], sizeof arguments);
+    std::memcpy(&format, local_of(w, l) + site.arguments[0], sizeof format);
+    std::memcpy(&arguments, local_of(w, l) + site.arguments[1], sizeof arguments);
     print(w, i, l, format, arguments);
-    if (offsets.size() > 3) std::memset(local_of(w, l) + offsets[3], 0, sizeof(std::uint32_t));
+    if (!site.results.empty()) std::memset(local_of(w, l) + site.results[0], 0, sizeof(std::uint32_t));
   });
   return i + 1;
 }
 
 const Inst* call_assertfail(Warp& w, const Inst* i) {
   const int lane = std::countr_zero(w.mask);
+  const CallSite& site = payload<CallSite>(i);
   std::uint64_t message, file;
   std::uint32_t line;
-  std::memcpy(&message, local_of(w, lane) + i->extra->values[1], sizeof message);
-  std::memcpy(&file, local_of(w, lane) + i->extra->values[2], sizeof file);
-  std::memcpy(&line, local_of(w, lane) + i->extra->values[3], sizeof line);
+  std::memcpy(&message, local_of(w, lane) + site.arguments[0], sizeof message);
+  std::memcpy(&file, local_of(w, lane) + site.arguments[1], sizeof file);
+  std::memcpy(&line, local_of(w, lane) + site.arguments[2], sizeof line);
   raise_fault(w, i, lane, "trap",
               "assertion failed: " + read_string(w, i, lane, message) + " (" + read_string(w, i, lane, file) +
                   ":" + std::to_string(line) + ")");
 }
 
-std::int64_t parameter_offset(Builder& b, const Operand& operand) {
+std::uint64_t parameter_offset(Builder& b, const Operand& operand) {
   if (operand.kind != OperandKind::kSymbol || b.module().symbols[operand.index].space != Space::kParam) {
     b.refuse("call arguments must be .param variables");
   }
-  return static_cast<std::int64_t>(b.decoder().symbol_offset(operand.index));
+  return b.decoder().symbol_offset(operand.index);
 }
 
 // Functions that the driver would supply.
@@ -243,10 +244,10 @@ void build_call(Builder& b) {
   if (b.operand(0).kind == OperandKind::kList) results = b.children(b.operand(at++));
   const Operand& target = b.operand(at++);
   if (at < b.count() && b.operand(at).kind == OperandKind::kList) arguments = b.children(b.operand(at++));
-  std::vector<std::int64_t>& values = b.extra().values;
-  values.push_back(static_cast<std::int64_t>(arguments.size()));
-  for (const Operand& argument : arguments) values.push_back(parameter_offset(b, argument));
-  for (const Operand& result : results) values.push_back(parameter_offset(b, result));
+  CallSite site;
+  for (const Operand& argument : arguments) site.arguments.push_back(parameter_offset(b, argument));
+  for (const Operand& result : results) site.results.push_back(parameter_offset(b, result));
+  b.extra().payload = std::move(site);
   if (target.kind == OperandKind::kFunction)
     return build_direct(b, target.index, arguments.size(), results.size());
   b.use(Field::kA, target, 'l');
@@ -264,8 +265,8 @@ void build_ret(Builder& b) {
 }  // namespace
 
 void register_calls(Table& t) {
-  t.row("call[.uni]", build_call);
-  t.row("ret[.uni]", build_ret);
+  t.row("call[.uni]", does::goes(Act::kCall), build_call);
+  t.row("ret[.uni]", does::goes(Act::kExit), build_ret);
 }
 
 }  // namespace sglab::emu

@@ -6,6 +6,8 @@
 namespace sglab::emu::SGLAB_ISA {
 namespace {
 
+constexpr Effects kCompares = does::computes(Cost::kAlu);
+
 using u16 = std::uint16_t;
 using u32 = std::uint32_t;
 using u64 = std::uint64_t;
@@ -167,12 +169,12 @@ void row(Table& t, const char* type) {
   constexpr bool flushes = __is_same(typename K::Store, float);
   constexpr bool half = __is_same(K, F16) || __is_same(K, Bf16);
   t.type(type, ' ');
-  t.row(Pattern("setp.", name, flushes ? "[.and|.or|.xor][.ftz].$" : "[.and|.or|.xor].$").text, build_setp,
-        setp<K, C>);
+  t.row(Pattern("setp.", name, flushes ? "[.and|.or|.xor][.ftz].$" : "[.and|.or|.xor].$").text, kCompares,
+        build_setp, setp<K, C>);
   const char* const results = flushes ? "[.and|.or|.xor][.ftz].{u32|s32|f32}.$"
                               : half  ? "[.and|.or|.xor].{u32|s32}.$"
                                       : "[.and|.or|.xor].{u32|s32|f32}.$";
-  t.row(Pattern("set.", name, results).text, build_set, set<K, C>);
+  t.row(Pattern("set.", name, results).text, kCompares, build_set, set<K, C>);
 }
 
 template <class K>
@@ -203,10 +205,10 @@ template <class T>
 void unsigned_rows(Table& t, const char* type) {
   ordered_rows<Plain<T>>(t, type);
   t.type(type, ' ');
-  t.row("setp.lo[.and|.or|.xor].$", build_setp, setp<Plain<T>, Compare::kLt>);
-  t.row("setp.ls[.and|.or|.xor].$", build_setp, setp<Plain<T>, Compare::kLe>);
-  t.row("setp.hi[.and|.or|.xor].$", build_setp, setp<Plain<T>, Compare::kGt>);
-  t.row("setp.hs[.and|.or|.xor].$", build_setp, setp<Plain<T>, Compare::kGe>);
+  t.row("setp.lo[.and|.or|.xor].$", kCompares, build_setp, setp<Plain<T>, Compare::kLt>);
+  t.row("setp.ls[.and|.or|.xor].$", kCompares, build_setp, setp<Plain<T>, Compare::kLe>);
+  t.row("setp.hi[.and|.or|.xor].$", kCompares, build_setp, setp<Plain<T>, Compare::kGt>);
+  t.row("setp.hs[.and|.or|.xor].$", kCompares, build_setp, setp<Plain<T>, Compare::kGe>);
 }
 
 // setp on pairs: p compares the low halves, q the high ones.
@@ -226,7 +228,7 @@ template <class H, Compare C>
 void pair_row(Table& t, const char* type) {
   t.type(type, ' ');
   const char* const name = kNames[static_cast<int>(C)];
-  t.row(Pattern("setp.", name, "[.and|.or|.xor].$").text, build_setp, setp_pair<H, C>);
+  t.row(Pattern("setp.", name, "[.and|.or|.xor].$").text, kCompares, build_setp, setp_pair<H, C>);
 }
 
 template <class H>
@@ -266,6 +268,7 @@ const Inst* select_sign(Warp& w, const Inst* i) {
 
 void register_compare(Table& t) {
   t.family("Comparison and selection", InstClass::kCompare);
+  t.effects(does::computes(Cost::kAlu));
   ordered_rows<Plain<s16>>(t, "s16");
   ordered_rows<Plain<s32>>(t, "s32");
   ordered_rows<Plain<s64>>(t, "s64");
@@ -284,11 +287,13 @@ void register_compare(Table& t) {
   float_rows<Bf16>(t, "bf16");
   pair_rows<F16>(t, "f16x2");
   pair_rows<Bf16>(t, "bf16x2");
+  t.effects(does::computes(Cost::kLogic, TaintRule::kSelect));
   t.alu("selp.{b16|u16|s16}", "hhhp", select<u16>);
   t.alu("selp.{b32|u32|s32}", "wwwp", select<u32>);
   t.alu("selp.f32", "wffp", select<u32>);
   t.alu("selp.{b64|u64|s64}", "lllp", select<u64>);
   t.alu("selp.f64", "lddp", select<u64>);
+  t.effects(does::computes(Cost::kAlu));
   t.alu("slct.{b32|u32|s32|f32}.s32", "wwww", select_sign<u32, false>);
   t.alu("slct.{b64|u64|s64|f64}.s32", "lllw", select_sign<u64, false>);
   t.alu("slct[.ftz].{b32|u32|s32|f32}.f32", "wwwf", select_sign<u32, true>);

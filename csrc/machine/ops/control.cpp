@@ -48,17 +48,18 @@ const Inst* branch_indexed(Warp& w, const Inst* i) {
   const auto* const index =
       reinterpret_cast<const std::uint32_t*>(w.bank[i->a >> 31] + (i->a & ~kConstantRef));
   const int first = std::countr_zero(lanes);
-  if (index[first] >= i->extra->values.size()) {
+  const std::vector<std::uint32_t>& targets = payload<BranchTargets>(i).pcs;
+  if (index[first] >= targets.size()) {
     raise_fault(w, i, first, "branch",
                 "brx.idx index " + std::to_string(index[first]) + " is outside its table of " +
-                    std::to_string(i->extra->values.size()));
+                    std::to_string(targets.size()));
   }
   std::uint32_t same = 0;
   for (std::uint32_t m = lanes; m != 0; m &= m - 1) {
     const int l = std::countr_zero(m);
     if (index[l] == index[first]) same |= 1u << l;
   }
-  const auto target = static_cast<std::uint32_t>(i->extra->values[index[first]]);
+  const auto target = targets[index[first]];
   if (same == w.mask) return go(w, target);
   // The others execute this instruction again.
   return diverge(w, i - 1, same, target);
@@ -101,12 +102,12 @@ void build_exit(Builder& b) {
 void register_control(Table& t) {
   t.family("Control flow", InstClass::kControl);
   register_calls(t);
-  t.row("bra[.uni]", build_bra);
-  t.row("brx.idx[.uni]", build_brx);
-  t.row("exit", build_exit);
-  t.row("trap", build_plain, trap);
-  t.row("brkpt", build_plain, nothing);
-  t.row("pmevent", [](Builder& b) { b.expect_count(1, 1); }, nothing);
+  t.row("bra[.uni]", does::goes(Act::kBranch), build_bra);
+  t.row("brx.idx[.uni]", does::goes(Act::kBranchTable), build_brx);
+  t.row("exit", does::goes(Act::kExit), build_exit);
+  t.row("trap", does::goes(Act::kTrap), build_plain, trap);
+  t.row("brkpt", does::computes(Cost::kAlu), build_plain, nothing);
+  t.row("pmevent", does::computes(Cost::kAlu), [](Builder& b) { b.expect_count(1, 1); }, nothing);
   t.support.join = join;
 }
 

@@ -366,27 +366,31 @@ void build_cvt(Builder& b) {
 
 void register_convert(Table& t) {
   t.family("Conversion", InstClass::kConvert);
-  t.row("cvt.rn.f16.f32", build_cvt, half_nearest<false>);
-  t.row("cvt.rn.bf16.f32", build_cvt, half_nearest<true>);
-  t.row("cvt.f32.f16", build_cvt, widen_f16);
-  t.row("cvt.f32.bf16", build_cvt, widen_bf16);
-  t.row("cvt[.sat].{u8|u16|u32|u64|s8|s16|s32|s64}.{u8|u16|u32|u64|s8|s16|s32|s64}", build_cvt);
-  t.row("cvt.{rni|rzi|rmi|rpi}[.ftz][.sat].{u8|u16|u32|u64|s8|s16|s32|s64}.f32", build_cvt);
-  t.row("cvt.{rni|rzi|rmi|rpi}[.sat].{u8|u16|u32|u64|s8|s16|s32|s64}.{f16|bf16|f64}", build_cvt);
-  t.row("cvt.{rn|rz|rm|rp}[.sat].{f16|f32|f64}.{u8|u16|u32|u64|s8|s16|s32|s64}", build_cvt);
-  t.row("cvt.{rn|rz|rm|rp}.bf16.{u8|u16|u32|u64|s8|s16|s32|s64}", build_cvt);
-  t.row("cvt.{rn|rz|rm|rp}[.ftz][.sat].f32.f64", build_cvt);
-  t.row("cvt[.ftz][.sat].f64.f32", build_cvt);
-  t.row("cvt.{rn|rz|rm|rp}[.sat].f16.f64", build_cvt);
-  t.row("cvt.{rn|rz|rm|rp}.bf16.f64", build_cvt);
-  t.row("cvt.{rn|rz|rm|rp}[.ftz][.sat].f16.f32", build_cvt);
-  t.row("cvt.{rn|rz}[.relu][.satfinite].{f16|bf16}.f32", build_cvt);
-  t.row("cvt[.ftz][.sat].f32.f16", build_cvt);
-  t.row("cvt[.sat].f64.f16", build_cvt);
-  t.row("cvt.f64.bf16", build_cvt);
-  t.row("cvt.{rni|rzi|rmi|rpi}[.sat].f16.f16", build_cvt);
-  t.row("cvt.{rni|rzi|rmi|rpi}[.sat].f64.f64", build_cvt);
-  t.row("cvt[.rni|.rzi|.rmi|.rpi][.ftz][.sat].f32.f32", build_cvt);
+  constexpr Effects kConverts = does::computes(Cost::kConvert, TaintRule::kConvert);
+  t.effects(kConverts);
+  t.row("cvt.rn.f16.f32", kConverts, build_cvt, half_nearest<false>);
+  t.row("cvt.rn.bf16.f32", kConverts, build_cvt, half_nearest<true>);
+  t.row("cvt.f32.f16", kConverts, build_cvt, widen_f16);
+  t.row("cvt.f32.bf16", kConverts, build_cvt, widen_bf16);
+  t.row("cvt.u32.u64", kConverts.yielding(Value::kCopy), build_cvt);
+  t.row("cvt.u64.u32", kConverts.yielding(Value::kCopy), build_cvt);
+  t.row("cvt[.sat].{u8|u16|u32|u64|s8|s16|s32|s64}.{u8|u16|u32|u64|s8|s16|s32|s64}", kConverts, build_cvt);
+  t.row("cvt.{rni|rzi|rmi|rpi}[.ftz][.sat].{u8|u16|u32|u64|s8|s16|s32|s64}.f32", kConverts, build_cvt);
+  t.row("cvt.{rni|rzi|rmi|rpi}[.sat].{u8|u16|u32|u64|s8|s16|s32|s64}.{f16|bf16|f64}", kConverts, build_cvt);
+  t.row("cvt.{rn|rz|rm|rp}[.sat].{f16|f32|f64}.{u8|u16|u32|u64|s8|s16|s32|s64}", kConverts, build_cvt);
+  t.row("cvt.{rn|rz|rm|rp}.bf16.{u8|u16|u32|u64|s8|s16|s32|s64}", kConverts, build_cvt);
+  t.row("cvt.{rn|rz|rm|rp}[.ftz][.sat].f32.f64", kConverts, build_cvt);
+  t.row("cvt[.ftz][.sat].f64.f32", kConverts, build_cvt);
+  t.row("cvt.{rn|rz|rm|rp}[.sat].f16.f64", kConverts, build_cvt);
+  t.row("cvt.{rn|rz|rm|rp}.bf16.f64", kConverts, build_cvt);
+  t.row("cvt.{rn|rz|rm|rp}[.ftz][.sat].f16.f32", kConverts, build_cvt);
+  t.row("cvt.{rn|rz}[.relu][.satfinite].{f16|bf16}.f32", kConverts, build_cvt);
+  t.row("cvt[.ftz][.sat].f32.f16", kConverts, build_cvt);
+  t.row("cvt[.sat].f64.f16", kConverts, build_cvt);
+  t.row("cvt.f64.bf16", kConverts, build_cvt);
+  t.row("cvt.{rni|rzi|rmi|rpi}[.sat].f16.f16", kConverts, build_cvt);
+  t.row("cvt.{rni|rzi|rmi|rpi}[.sat].f64.f64", kConverts, build_cvt);
+  t.row("cvt[.rni|.rzi|.rmi|.rpi][.ftz][.sat].f32.f32", kConverts, build_cvt);
   register_packed_conversions(t);
 }
 

@@ -249,10 +249,14 @@ void register_eight_bits(Table& t) {
 }  // namespace
 
 void register_packed_conversions(Table& t) {
-  t.row("cvt.rn.f16x2.f32", build_pair, pair_nearest<false>);
-  t.row("cvt.rn.bf16x2.f32", build_pair, pair_nearest<true>);
-  t.row("cvt.{rn|rz}[.relu][.satfinite].f16x2.f32", build_pair, pair_general<false>);
-  t.row("cvt.{rn|rz}[.relu][.satfinite].bf16x2.f32", build_pair, pair_general<true>);
+  t.row("cvt.rn.f16x2.f32", does::computes(Cost::kConvert, TaintRule::kConvert), build_pair,
+        pair_nearest<false>);
+  t.row("cvt.rn.bf16x2.f32", does::computes(Cost::kConvert, TaintRule::kConvert), build_pair,
+        pair_nearest<true>);
+  t.row("cvt.{rn|rz}[.relu][.satfinite].f16x2.f32", does::computes(Cost::kConvert, TaintRule::kConvert),
+        build_pair, pair_general<false>);
+  t.row("cvt.{rn|rz}[.relu][.satfinite].bf16x2.f32", does::computes(Cost::kConvert, TaintRule::kConvert),
+        build_pair, pair_general<true>);
   t.alu("cvt.rna.tf32.f32", "ww", unary<[](u32 a) { return tf32<kAway, false>(a); }, u32, u32>);
   t.alu("cvt.rn.tf32.f32", "ww", unary<[](u32 a) { return tf32<kEven, false>(a); }, u32, u32>);
   t.alu("cvt.rz.tf32.f32", "ww", unary<[](u32 a) { return tf32<kZero, false>(a); }, u32, u32>);

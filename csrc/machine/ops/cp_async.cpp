@@ -8,9 +8,15 @@
 namespace sglab::emu {
 namespace {
 
-// Extra: [0] destination, [1] source, [2] source size or predicate. Inst::target: bytes; Inst::imm: what [2]
-// is.
-enum SourceSize : std::int64_t { kWhole, kRegister, kIgnored };
+// How many bytes are read: all, as many as a register says, or none where a predicate holds.
+enum class SourceSize : std::uint8_t { kWhole, kRegister, kIgnored };
+
+struct CopyOperands {
+  ExtraAddress destination, source;
+  std::uint8_t bytes;
+  SourceSize reads = SourceSize::kWhole;
+  std::uint32_t size = 0;  // the register or predicate, of Extra::refs
+};
 
 void check_global(Warp& w, const Inst* i, int lane, std::uint64_t address, std::uint32_t bytes) {
   if (address >= w.allocation_begin && address + bytes <= w.allocation_end) return;
@@ -24,14 +30,15 @@ void check_global(Warp& w, const Inst* i, int lane, std::uint64_t address, std::
   w.allocation_end = found->end;
 }
 
-void read_sizes(const Warp& w, const Inst* i, SmallCopy& op) {
+void read_sizes(const Warp& w, const Inst* i, const CopyOperands& plan, SmallCopy& op) {
   op.source_bytes.fill(op.bytes);
-  if (i->imm == kWhole) return;
+  if (plan.reads == SourceSize::kWhole) return;
+  const Ref size = i->extra->refs[plan.size];
   for (std::uint32_t rest = w.mask; rest != 0; rest &= rest - 1) {
     const int lane = first_lane(rest);
     std::uint32_t read = op.bytes;
-    if (i->imm == kRegister) read = lanes32(w, i->extra->refs[2])[lane];
-    if (i->imm == kIgnored && (predicate_lanes(w, i->extra->refs[2]) >> lane & 1u) != 0) read = 0;
+    if (plan.reads == SourceSize::kRegister) read = lanes32(w, size)[lane];
+    if (plan.reads == SourceSize::kIgnored && (predicate_lanes(w, size) >> lane & 1u) != 0) read = 0;
     if (read > op.bytes) {
       raise_fault(w, i, lane, "launch",
                   "cp.async reads " + std::to_string(read) + " bytes but writes " + std::to_string(op.bytes));
@@ -45,11 +52,12 @@ const Inst* copy(Warp& w, const Inst* i) {
   SmallCopy& op = engine.new_small(w);
   op.issuer = {w.slot, -1, i};
   op.mask = w.mask;
-  op.bytes = static_cast<std::uint8_t>(i->target);
-  read_sizes(w, i, op);
+  const CopyOperands& plan = payload<CopyOperands>(i);
+  op.bytes = plan.bytes;
+  read_sizes(w, i, plan, op);
   std::uint64_t destinations[32];
-  addresses_of(w, extra_address(i, 0, 0), destinations);
-  addresses_of(w, extra_address(i, 1, 2), op.global.data());
+  addresses_of(w, extra_address(i, plan.destination), destinations);
+  addresses_of(w, extra_address(i, plan.source), op.global.data());
   const std::uint32_t low_bits = op.bytes - 1u;
   for (std::uint32_t rest = w.mask; rest != 0; rest &= rest - 1) {
     const int lane = first_lane(rest);
@@ -73,19 +81,21 @@ void build_copy(Builder& b) {
   const bool hint = b.has("L2::cache_hint");
   const unsigned count = b.count() - (hint && b.count() > 3 ? 1 : 0);
   b.expect_count(3, hint ? 5 : 4);
-  b.address_extra(b.operand(0));
-  b.address_extra(b.operand(1));
+  CopyOperands plan;
+  plan.destination = b.address_extra(b.operand(0));
+  plan.source = b.address_extra(b.operand(1));
   const std::int64_t bytes = b.integer(b.operand(2));
   if (bytes != 4 && bytes != 8 && bytes != 16) b.refuse("the size must be 4, 8 or 16");
   if (b.has("cg") && bytes != 16) b.refuse(".cg copies 16 bytes");
-  b.inst.target = static_cast<std::uint32_t>(bytes);
-  b.inst.imm = kWhole;
-  if (count < 4) return;
-  const Operand& extra = b.operand(3);
-  const bool predicate =
-      extra.kind == OperandKind::kRegister && b.function().registers[extra.index] == Type::kPred;
-  b.use_extra(extra, predicate ? 'P' : 'w');
-  b.inst.imm = predicate ? kIgnored : kRegister;
+  plan.bytes = static_cast<std::uint8_t>(bytes);
+  if (count >= 4) {
+    const Operand& size = b.operand(3);
+    const bool predicate =
+        size.kind == OperandKind::kRegister && b.function().registers[size.index] == Type::kPred;
+    plan.size = b.use_extra(size, predicate ? 'P' : 'w');
+    plan.reads = predicate ? SourceSize::kIgnored : SourceSize::kRegister;
+  }
+  b.extra().payload = plan;
 }
 
 const Inst* commit_group(Warp& w, const Inst* i) {
@@ -110,11 +120,13 @@ void build_nothing(Builder& b) {
 void build_wait_all(Builder& b) {
   b.expect_count(0, 0);
   b.inst.imm = kWaitAll;
+  b.effects.count = -1;
 }
 
 void build_wait_group(Builder& b) {
   b.expect_count(1, 1);
   b.inst.imm = b.integer(b.operand(0));
+  b.effects.count = static_cast<std::int16_t>(b.inst.imm);
 }
 
 }  // namespace
@@ -122,10 +134,10 @@ void build_wait_group(Builder& b) {
 void register_cp_async(Table& t) {
   t.family("Asynchronous copies: cp.async", InstClass::kAsync);
   t.row("cp.async.{ca|cg}.{shared|shared::cta}.global[.L2::cache_hint][.L2::64B|.L2::128B|.L2::256B]",
-        build_copy, copy);
-  t.row("cp.async.commit_group", build_nothing, commit_group);
-  t.row("cp.async.wait_group", build_wait_group, wait_group);
-  t.row("cp.async.wait_all", build_wait_all, wait_all);
+        does::copies(Space::kShared, Space::kGlobal, Cost::kCpAsync), build_copy, copy);
+  t.row("cp.async.commit_group", does::commits(GroupKind::kCpAsync), build_nothing, commit_group);
+  t.row("cp.async.wait_group", does::waits_for(GroupKind::kCpAsync), build_wait_group, wait_group);
+  t.row("cp.async.wait_all", does::waits_for(GroupKind::kCpAsync), build_wait_all, wait_all);
 }
 
 }  // namespace sglab::emu

@@ -276,35 +276,41 @@ void binary_rows(Table& t, const char* name32, const char* saturating, const cha
   t.alu(pairs, "lll", pairs2<F>);
 }
 
+constexpr Effects kAlu = does::computes(Cost::kAlu);
+constexpr Effects kSpecial = does::computes(Cost::kSpecialFull);
+
 void register_extremes(Table& t) {
-  t.alu("min[.ftz].f32", "wff", extreme2<false, 0>);
-  t.alu("max[.ftz].f32", "wff", extreme2<true, 0>);
-  t.alu("min[.ftz].NaN.f32", "wff", extreme2<false, kPropagate>);
-  t.alu("max[.ftz].NaN.f32", "wff", extreme2<true, kPropagate>);
-  t.alu("min[.ftz].xorsign.abs.f32", "wff", extreme2<false, kXorsign>);
-  t.alu("max[.ftz].xorsign.abs.f32", "wff", extreme2<true, kXorsign>);
-  t.alu("min[.ftz].NaN.xorsign.abs.f32", "wff", extreme2<false, kXorsign | kPropagate>);
-  t.alu("max[.ftz].NaN.xorsign.abs.f32", "wff", extreme2<true, kXorsign | kPropagate>);
-  t.alu("min[.ftz].f32", "wfff", extreme3<false, 0>);
-  t.alu("max[.ftz].f32", "wfff", extreme3<true, 0>);
-  t.alu("min[.ftz].NaN.f32", "wfff", extreme3<false, kPropagate>);
-  t.alu("max[.ftz].NaN.f32", "wfff", extreme3<true, kPropagate>);
-  t.alu("min[.ftz].abs.f32", "wfff", extreme3<false, kAbs>);
-  t.alu("max[.ftz].abs.f32", "wfff", extreme3<true, kAbs>);
-  t.alu("min[.ftz].NaN.abs.f32", "wfff", extreme3<false, kPropagate | kAbs>);
-  t.alu("max[.ftz].NaN.abs.f32", "wfff", extreme3<true, kPropagate | kAbs>);
-  t.alu("min.f64", "ldd", binary<[](double a, double b) { return extreme64<false>(a, b); }, double, double>);
-  t.alu("max.f64", "ldd", binary<[](double a, double b) { return extreme64<true>(a, b); }, double, double>);
+  t.alu("min[.ftz].f32", "wff", kAlu, extreme2<false, 0>);
+  t.alu("max[.ftz].f32", "wff", kAlu, extreme2<true, 0>);
+  t.alu("min[.ftz].NaN.f32", "wff", kAlu, extreme2<false, kPropagate>);
+  t.alu("max[.ftz].NaN.f32", "wff", kAlu, extreme2<true, kPropagate>);
+  t.alu("min[.ftz].xorsign.abs.f32", "wff", kAlu, extreme2<false, kXorsign>);
+  t.alu("max[.ftz].xorsign.abs.f32", "wff", kAlu, extreme2<true, kXorsign>);
+  t.alu("min[.ftz].NaN.xorsign.abs.f32", "wff", kAlu, extreme2<false, kXorsign | kPropagate>);
+  t.alu("max[.ftz].NaN.xorsign.abs.f32", "wff", kAlu, extreme2<true, kXorsign | kPropagate>);
+  t.alu("min[.ftz].f32", "wfff", kAlu, extreme3<false, 0>);
+  t.alu("max[.ftz].f32", "wfff", kAlu, extreme3<true, 0>);
+  t.alu("min[.ftz].NaN.f32", "wfff", kAlu, extreme3<false, kPropagate>);
+  t.alu("max[.ftz].NaN.f32", "wfff", kAlu, extreme3<true, kPropagate>);
+  t.alu("min[.ftz].abs.f32", "wfff", kAlu, extreme3<false, kAbs>);
+  t.alu("max[.ftz].abs.f32", "wfff", kAlu, extreme3<true, kAbs>);
+  t.alu("min[.ftz].NaN.abs.f32", "wfff", kAlu, extreme3<false, kPropagate | kAbs>);
+  t.alu("max[.ftz].NaN.abs.f32", "wfff", kAlu, extreme3<true, kPropagate | kAbs>);
+  t.alu("min.f64", "ldd", does::computes(Cost::kDouble),
+        binary<[](double a, double b) { return extreme64<false>(a, b); }, double, double>);
+  t.alu("max.f64", "ldd", does::computes(Cost::kDouble),
+        binary<[](double a, double b) { return extreme64<true>(a, b); }, double, double>);
 }
 
 void register_properties(Table& t) {
   static constexpr const char* kNames[] = {"testp.finite.$",     "testp.infinite.$", "testp.number.$",
                                            "testp.notanumber.$", "testp.normal.$",   "testp.subnormal.$"};
   t.type("f32", 'f');
-  for (int p = 0; p < 6; ++p) t.alu(kNames[p], "pn", test_property<float, u32, 0x7f800000u, 0x00800000u>, p);
+  for (int p = 0; p < 6; ++p)
+    t.alu(kNames[p], "pn", kAlu, test_property<float, u32, 0x7f800000u, 0x00800000u>, p);
   t.type("f64", 'd');
   for (int p = 0; p < 6; ++p) {
-    t.alu(kNames[p], "pn", test_property<double, u64, 0x7ff0000000000000u, 0x0010000000000000u>, p);
+    t.alu(kNames[p], "pn", kAlu, test_property<double, u64, 0x7ff0000000000000u, 0x0010000000000000u>, p);
   }
 }
 
@@ -312,6 +318,7 @@ void register_properties(Table& t) {
 
 void register_float(Table& t) {
   t.family("f32 and f64 arithmetic", InstClass::kFloat);
+  t.effects(does::computes(Cost::kFloat));
   binary_rows<kAdd, kAdd64>(t, "add[.rn|.rz|.rm|.rp][.ftz].f32", "add[.rn|.rz|.rm|.rp][.ftz].sat.f32",
                             "add[.rn|.rz|.rm|.rp].f64", "add[.rn|.rz|.rm|.rp][.ftz].f32x2");
   binary_rows<kSub, kSub64>(t, "sub[.rn|.rz|.rm|.rp][.ftz].f32", "sub[.rn|.rz|.rm|.rp][.ftz].sat.f32",
@@ -325,30 +332,41 @@ void register_float(Table& t) {
   t.alu("fma.{rn|rz|rm|rp}[.ftz].f32x2", "llll", pairs3<kFma32>);
   t.alu("fma.{rn|rz|rm|rp}.f64", "lddd", double3<kFma64>);
   t.alu("mad.{rn|rz|rm|rp}.f64", "lddd", double3<kFma64>);
-  t.alu("div.{approx|full|rn|rz|rm|rp}[.ftz].f32", "wff", rounded2<kDiv, false>);
-  t.alu("div.{rn|rz|rm|rp}.f64", "ldd", double2<kDiv64>);
-  t.alu("rcp.{approx|rn|rz|rm|rp}[.ftz].f32", "wf", approximate<[](float a) { return 1.0f / a; }>);
-  t.alu("sqrt.{approx|rn|rz|rm|rp}[.ftz].f32", "wf", approximate<[](float a) { return __builtin_sqrtf(a); }>);
+  t.alu("div.{approx|full|rn|rz|rm|rp}[.ftz].f32", "wff", does::computes(Cost::kDivide),
+        rounded2<kDiv, false>);
+  t.alu("div.{rn|rz|rm|rp}.f64", "ldd", does::computes(Cost::kDivide), double2<kDiv64>);
+  t.alu("rcp.{approx|rn|rz|rm|rp}[.ftz].f32", "wf", does::computes(Cost::kReciprocal),
+        approximate<[](float a) { return 1.0f / a; }>);
+  t.alu("sqrt.{approx|rn|rz|rm|rp}[.ftz].f32", "wf", does::computes(Cost::kSquareRoot),
+        approximate<[](float a) { return __builtin_sqrtf(a); }>);
   t.alu(
-      "rsqrt.approx[.ftz].f32", "wf",
+      "rsqrt.approx[.ftz].f32", "wf", kSpecial,
       approximate<[](float a) { return static_cast<float>(1.0 / __builtin_sqrt(static_cast<double>(a))); }>);
-  t.alu("rcp.{rn|rz|rm|rp}.f64", "ld", unary64<[](double a) { return 1.0 / a; }>);
-  t.alu("sqrt.{rn|rz|rm|rp}.f64", "ld", unary64<[](double a) { return __builtin_sqrt(a); }>);
-  t.alu("rcp.approx.ftz.f64", "ld", upper_word<[](double a) { return 1.0 / a; }>);
-  t.alu("rsqrt.approx.ftz.f64", "ld", upper_word<[](double a) { return 1.0 / __builtin_sqrt(a); }>);
-  t.alu("rsqrt.approx.f64", "ld", unary64<[](double a) { return 1.0 / __builtin_sqrt(a); }>);
-  t.alu("ex2.approx[.ftz].f32", "wf", approximate<[](float a) { return exp2_f32(a); }>);
-  t.alu("lg2.approx[.ftz].f32", "wf", approximate<[](float a) { return log2_f32(a); }>);
-  t.alu("sin.approx[.ftz].f32", "wf", approximate<[](float a) { return sine(a); }>);
-  t.alu("cos.approx[.ftz].f32", "wf", approximate<[](float a) { return cosine(a); }>);
-  t.alu("tanh.approx.f32", "wf", approximate<[](float a) { return hyperbolic(a); }>);
-  t.alu("abs[.ftz].f32", "wf", absolute);
-  t.alu("neg[.ftz].f32", "wf", negated);
-  t.alu("abs.f64", "ld", unary<[](u64 a) { return a & 0x7fffffffffffffffull; }, u64, u64>);
-  t.alu("neg.f64", "ld", unary<[](u64 a) { return a ^ 0x8000000000000000ull; }, u64, u64>);
-  t.alu("copysign.f32", "wff",
+  t.alu("rcp.{rn|rz|rm|rp}.f64", "ld", does::computes(Cost::kReciprocal),
+        unary64<[](double a) { return 1.0 / a; }>);
+  t.alu("sqrt.{rn|rz|rm|rp}.f64", "ld", does::computes(Cost::kSquareRoot),
+        unary64<[](double a) { return __builtin_sqrt(a); }>);
+  t.alu("rcp.approx.ftz.f64", "ld", does::computes(Cost::kReciprocal),
+        upper_word<[](double a) { return 1.0 / a; }>);
+  t.alu("rsqrt.approx.ftz.f64", "ld", kSpecial, upper_word<[](double a) { return 1.0 / __builtin_sqrt(a); }>);
+  t.alu("rsqrt.approx.f64", "ld", kSpecial, unary64<[](double a) { return 1.0 / __builtin_sqrt(a); }>);
+  t.alu("ex2.approx[.ftz].f32", "wf", kSpecial, approximate<[](float a) { return exp2_f32(a); }>);
+  t.alu("lg2.approx[.ftz].f32", "wf", kSpecial, approximate<[](float a) { return log2_f32(a); }>);
+  t.alu("sin.approx[.ftz].f32", "wf", does::computes(Cost::kSine),
+        approximate<[](float a) { return sine(a); }>);
+  t.alu("cos.approx[.ftz].f32", "wf", does::computes(Cost::kSine),
+        approximate<[](float a) { return cosine(a); }>);
+  t.alu("tanh.approx.f32", "wf", does::computes(Cost::kSpecial),
+        approximate<[](float a) { return hyperbolic(a); }>);
+  t.alu("abs[.ftz].f32", "wf", does::computes(Cost::kFree), absolute);
+  t.alu("neg[.ftz].f32", "wf", does::computes(Cost::kFree), negated);
+  t.alu("abs.f64", "ld", does::computes(Cost::kFree),
+        unary<[](u64 a) { return a & 0x7fffffffffffffffull; }, u64, u64>);
+  t.alu("neg.f64", "ld", does::computes(Cost::kFree),
+        unary<[](u64 a) { return a ^ 0x8000000000000000ull; }, u64, u64>);
+  t.alu("copysign.f32", "wff", kAlu,
         binary<[](u32 a, u32 b) { return (a & 0x80000000u) | (b & 0x7fffffffu); }, u32, u32>);
-  t.alu("copysign.f64", "ldd",
+  t.alu("copysign.f64", "ldd", kAlu,
         binary<[](u64 a, u64 b) { return (a & 0x8000000000000000ull) | (b & 0x7fffffffffffffffull); }, u64,
                u64>);
   register_extremes(t);

@@ -131,6 +131,8 @@ inline float hyperbolic(float f) {
   return static_cast<float>(std::tanh(static_cast<double>(f)));
 }
 
+constexpr Effects kSpecial = does::computes(Cost::kSpecial);
+
 template <class H, int Width>
 void common_rows(Table& t) {
   t.alu("add[.rn].$", "nnn", arithmetic<H, kAdd, 0, Width>);
@@ -148,7 +150,7 @@ void common_rows(Table& t) {
   t.alu("max.NaN.xorsign.abs.$", "nnn", extremes<H, true, kPropagate | kXorsign, Width>);
   t.alu("abs.$", "nn", sign_bits<H, 0, Width, 0x7fff, 0>);
   t.alu("neg.$", "nn", sign_bits<H, 0, Width, 0xffff, 0x8000>);
-  t.alu("tanh.approx.$", "nn", approximate<H, 0, Width, [](float a) { return hyperbolic(a); }>);
+  t.alu("tanh.approx.$", "nn", kSpecial, approximate<H, 0, Width, [](float a) { return hyperbolic(a); }>);
 }
 
 template <int Width>
@@ -167,23 +169,24 @@ void f16_rows(Table& t) {
   t.alu("max.ftz.$", "nnn", extremes<F16, true, kFlush, Width>);
   t.alu("abs.ftz.$", "nn", sign_bits<F16, kFlush, Width, 0x7fff, 0>);
   t.alu("neg.ftz.$", "nn", sign_bits<F16, kFlush, Width, 0xffff, 0x8000>);
-  t.alu("ex2.approx.$", "nn", approximate<F16, 0, Width, [](float a) { return exp2_f32(a); }>);
+  t.alu("ex2.approx.$", "nn", kSpecial, approximate<F16, 0, Width, [](float a) { return exp2_f32(a); }>);
 }
 
 }  // namespace
 
 void register_half(Table& t) {
   t.family("f16 and bf16 arithmetic", InstClass::kHalf);
+  t.effects(does::computes(Cost::kHalf));
   t.type("f16", 'h');
   f16_rows<1>(t);
   t.type("f16x2", 'w');
   f16_rows<2>(t);
   t.type("bf16", 'h');
   common_rows<Bf16, 1>(t);
-  t.alu("ex2.approx.ftz.$", "nn", approximate<Bf16, 0, 1, [](float a) { return exp2_f32(a); }>);
+  t.alu("ex2.approx.ftz.$", "nn", kSpecial, approximate<Bf16, 0, 1, [](float a) { return exp2_f32(a); }>);
   t.type("bf16x2", 'w');
   common_rows<Bf16, 2>(t);
-  t.alu("ex2.approx.ftz.$", "nn", approximate<Bf16, 0, 2, [](float a) { return exp2_f32(a); }>);
+  t.alu("ex2.approx.ftz.$", "nn", kSpecial, approximate<Bf16, 0, 2, [](float a) { return exp2_f32(a); }>);
 }
 
 }  // namespace sglab::emu::SGLAB_ISA

@@ -113,26 +113,38 @@ constexpr s32 sext24(u32 a) {
   return static_cast<s32>(a << 8) >> 8;
 }
 
+constexpr Effects kAdd = does::computes(Cost::kIntegerAdd);
+constexpr Effects kCarried = does::computes(Cost::kIntegerAdd, TaintRule::kCarries);
+constexpr Effects kSum = kCarried.yielding(Value::kSum), kDifference = kCarried.yielding(Value::kDifference);
+constexpr Effects kMultiply = does::computes(Cost::kMultiply);
+constexpr Effects kProductSum = kCarried.costing(Cost::kMultiply).yielding(Value::kProductSum);
+constexpr Effects kDivide = does::computes(Cost::kDivide);
+constexpr Effects kLogic = does::computes(Cost::kLogic);
+
 template <class T>
 void rows(Table& t) {
-  t.alu("add.$", "nnn", binary<[](T a, T b) { return wrap_add<T>(a, b); }, T, T>);
-  t.alu("sub.$", "nnn", binary<[](T a, T b) { return wrap_sub<T>(a, b); }, T, T>);
-  t.alu("mul.lo.$", "nnn", binary<[](T a, T b) { return low<T>(a, b); }, T, T>);
-  t.alu("mul.hi.$", "nnn", binary<[](T a, T b) { return high<T>(a, b); }, T, T>);
-  t.alu("mad.lo.$", "nnnn", ternary<[](T a, T b, T c) { return wrap_add<T>(low<T>(a, b), c); }, T, T>);
-  t.alu("mad.hi.$", "nnnn", ternary<[](T a, T b, T c) { return wrap_add<T>(high<T>(a, b), c); }, T, T>);
-  t.alu("div.$", "nnn", binary<[](T a, T b) { return divide<T>(a, b); }, T, T>);
-  t.alu("rem.$", "nnn", binary<[](T a, T b) { return remainder<T>(a, b); }, T, T>);
-  t.alu("min.$", "nnn", binary<[](T a, T b) { return a < b ? a : b; }, T, T>);
-  t.alu("max.$", "nnn", binary<[](T a, T b) { return a < b ? b : a; }, T, T>);
+  t.alu("add.$", "nnn", kSum, binary<[](T a, T b) { return wrap_add<T>(a, b); }, T, T>);
+  t.alu("sub.$", "nnn", kDifference, binary<[](T a, T b) { return wrap_sub<T>(a, b); }, T, T>);
+  t.alu("mul.lo.$", "nnn", kCarried.costing(Cost::kMultiply),
+        binary<[](T a, T b) { return low<T>(a, b); }, T, T>);
+  t.alu("mul.hi.$", "nnn", kMultiply, binary<[](T a, T b) { return high<T>(a, b); }, T, T>);
+  t.alu("mad.lo.$", "nnnn", kProductSum,
+        ternary<[](T a, T b, T c) { return wrap_add<T>(low<T>(a, b), c); }, T, T>);
+  t.alu("mad.hi.$", "nnnn", kMultiply,
+        ternary<[](T a, T b, T c) { return wrap_add<T>(high<T>(a, b), c); }, T, T>);
+  t.alu("div.$", "nnn", kDivide, binary<[](T a, T b) { return divide<T>(a, b); }, T, T>);
+  t.alu("rem.$", "nnn", kDivide, binary<[](T a, T b) { return remainder<T>(a, b); }, T, T>);
+  t.alu("min.$", "nnn", kLogic, binary<[](T a, T b) { return a < b ? a : b; }, T, T>);
+  t.alu("max.$", "nnn", kLogic, binary<[](T a, T b) { return a < b ? b : a; }, T, T>);
   if constexpr (sizeof(T) < 8) {
     using W = wider<T>;
-    t.alu("mul.wide.$", "Nnn", binary<[](T a, T b) { return wide<T>(a, b); }, W, T>);
-    t.alu("mad.wide.$", "NnnN",
+    t.alu("mul.wide.$", "Nnn", kMultiply, binary<[](T a, T b) { return wide<T>(a, b); }, W, T>);
+    t.alu("mad.wide.$", "NnnN", kMultiply,
           ternary<[](T a, T b, W c) { return wrap_add<W>(wide<T>(a, b), c); }, W, T, T, W>);
   }
   if constexpr (static_cast<T>(-1) < 0) {
-    t.alu("neg.$", "nn", unary<[](T a) { return wrap_sub<T>(0, a); }, T, T>);
+    t.alu("neg.$", "nn", kCarried.costing(Cost::kAlu).yielding(Value::kNegation),
+          unary<[](T a) { return wrap_sub<T>(0, a); }, T, T>);
     t.alu("abs.$", "nn", unary<[](T a) { return a < 0 ? wrap_sub<T>(0, a) : a; }, T, T>);
   }
 }
@@ -163,10 +175,11 @@ constexpr u32 dot2(u32 a, u32 b, u32 c) {
 
 template <class A, class A16, class B>
 void dot_rows(Table& t) {
-  t.alu("dp4a.$", "wwww", ternary<[](u32 a, u32 b, u32 c) { return dot4<A, B>(a, b, c); }, u32, u32>);
-  t.alu("dp2a.lo.$", "wwww",
+  t.alu("dp4a.$", "wwww", kMultiply,
+        ternary<[](u32 a, u32 b, u32 c) { return dot4<A, B>(a, b, c); }, u32, u32>);
+  t.alu("dp2a.lo.$", "wwww", kMultiply,
         ternary<[](u32 a, u32 b, u32 c) { return dot2<A16, B, false>(a, b, c); }, u32, u32>);
-  t.alu("dp2a.hi.$", "wwww",
+  t.alu("dp2a.hi.$", "wwww", kMultiply,
         ternary<[](u32 a, u32 b, u32 c) { return dot2<A16, B, true>(a, b, c); }, u32, u32>);
 }
 
@@ -204,24 +217,25 @@ const Inst* carry_mad(Warp& w, const Inst* i) {
 
 template <class T>
 void carry_rows(Table& t) {
-  t.alu("add.cc.$", "nnn", carry_add<T, false, false, true>);
-  t.alu("addc.$", "nnn", carry_add<T, false, true, false>);
-  t.alu("addc.cc.$", "nnn", carry_add<T, false, true, true>);
-  t.alu("sub.cc.$", "nnn", carry_add<T, true, false, true>);
-  t.alu("subc.$", "nnn", carry_add<T, true, true, false>);
-  t.alu("subc.cc.$", "nnn", carry_add<T, true, true, true>);
-  t.alu("mad.lo.cc.$", "nnnn", carry_mad<T, false, false, true>);
-  t.alu("mad.hi.cc.$", "nnnn", carry_mad<T, true, false, true>);
-  t.alu("madc.lo.$", "nnnn", carry_mad<T, false, true, false>);
-  t.alu("madc.hi.$", "nnnn", carry_mad<T, true, true, false>);
-  t.alu("madc.lo.cc.$", "nnnn", carry_mad<T, false, true, true>);
-  t.alu("madc.hi.cc.$", "nnnn", carry_mad<T, true, true, true>);
+  t.alu("add.cc.$", "nnn", kAdd, carry_add<T, false, false, true>);
+  t.alu("addc.$", "nnn", kAdd, carry_add<T, false, true, false>);
+  t.alu("addc.cc.$", "nnn", kAdd, carry_add<T, false, true, true>);
+  t.alu("sub.cc.$", "nnn", kAdd, carry_add<T, true, false, true>);
+  t.alu("subc.$", "nnn", kAdd, carry_add<T, true, true, false>);
+  t.alu("subc.cc.$", "nnn", kAdd, carry_add<T, true, true, true>);
+  t.alu("mad.lo.cc.$", "nnnn", kMultiply, carry_mad<T, false, false, true>);
+  t.alu("mad.hi.cc.$", "nnnn", kMultiply, carry_mad<T, true, false, true>);
+  t.alu("madc.lo.$", "nnnn", kMultiply, carry_mad<T, false, true, false>);
+  t.alu("madc.hi.$", "nnnn", kMultiply, carry_mad<T, true, true, false>);
+  t.alu("madc.lo.cc.$", "nnnn", kMultiply, carry_mad<T, false, true, true>);
+  t.alu("madc.hi.cc.$", "nnnn", kMultiply, carry_mad<T, true, true, true>);
 }
 
 }  // namespace
 
 void register_integer(Table& t) {
   t.family("Integer arithmetic", InstClass::kInteger);
+  t.effects(does::computes(Cost::kAlu));
   t.type("u16", 'h', 'w');
   rows<u16>(t);
   t.type("s16", 'h', 'w');
@@ -234,9 +248,9 @@ void register_integer(Table& t) {
   rows<u64>(t);
   t.type("s64", 'l');
   rows<s64>(t);
-  t.alu("add.sat.s32", "www", binary<[](s32 a, s32 b) { return saturate(s64{a} + b); }, s32, s32>);
-  t.alu("sub.sat.s32", "www", binary<[](s32 a, s32 b) { return saturate(s64{a} - b); }, s32, s32>);
-  t.alu("mad.hi.sat.s32", "wwww",
+  t.alu("add.sat.s32", "www", kAdd, binary<[](s32 a, s32 b) { return saturate(s64{a} + b); }, s32, s32>);
+  t.alu("sub.sat.s32", "www", kAdd, binary<[](s32 a, s32 b) { return saturate(s64{a} - b); }, s32, s32>);
+  t.alu("mad.hi.sat.s32", "wwww", kMultiply,
         ternary<[](s32 a, s32 b, s32 c) { return saturate(s64{high<s32>(a, b)} + c); }, s32, s32>);
   t.alu("min.relu.s32", "www",
         binary<[](s32 a, s32 b) {
@@ -250,20 +264,21 @@ void register_integer(Table& t) {
           return m < 0 ? 0 : m;
         },
                s32, s32>);
-  t.alu("add.{u16x2|s16x2}", "www",
+  t.alu("add.{u16x2|s16x2}", "www", kAdd,
         binary<[](u32 a, u32 b) { return ((a + b) & 0xffff) | ((a & 0xffff0000) + (b & 0xffff0000)); }, u32,
                u32>);
   t.alu("min.u16x2", "www", binary<[](u32 a, u32 b) { return packed_extreme<false, u16>(a, b); }, u32, u32>);
   t.alu("min.s16x2", "www", binary<[](u32 a, u32 b) { return packed_extreme<false, s16>(a, b); }, u32, u32>);
   t.alu("max.u16x2", "www", binary<[](u32 a, u32 b) { return packed_extreme<true, u16>(a, b); }, u32, u32>);
   t.alu("max.s16x2", "www", binary<[](u32 a, u32 b) { return packed_extreme<true, s16>(a, b); }, u32, u32>);
-  t.alu("mul24.lo.{u32|s32}", "www", binary<[](u32 a, u32 b) { return mul24_low(a, b); }, u32, u32>);
-  t.alu("mul24.hi.u32", "www",
+  t.alu("mul24.lo.{u32|s32}", "www", kMultiply,
+        binary<[](u32 a, u32 b) { return mul24_low(a, b); }, u32, u32>);
+  t.alu("mul24.hi.u32", "www", kMultiply,
         binary<[](u32 a, u32 b) { return static_cast<u32>(u64{a & 0xffffff} * (b & 0xffffff) >> 16); }, u32,
                u32>);
-  t.alu("mul24.hi.s32", "www",
+  t.alu("mul24.hi.s32", "www", kMultiply,
         binary<[](u32 a, u32 b) { return static_cast<s32>(s64{sext24(a)} * sext24(b) >> 16); }, s32, u32>);
-  t.alu("mad24.lo.{u32|s32}", "wwww",
+  t.alu("mad24.lo.{u32|s32}", "wwww", kMultiply,
         ternary<[](u32 a, u32 b, u32 c) { return mul24_low(a, b) + c; }, u32, u32>);
   t.alu("sad.u32", "wwww",
         ternary<[](u32 a, u32 b, u32 c) { return c + (a < b ? b - a : a - b); }, u32, u32>);

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "machine/ops/mma_operands.hpp"
 #include "machine/ops/operands.hpp"
 #include "machine/ops/tensor_families.hpp"
 #include "machine/tensor/fragments.hpp"
@@ -9,25 +10,6 @@
 
 namespace sglab::emu {
 namespace {
-
-// mma.sync. Extra::refs: D, A, B, C registers; Extra::values: their counts and the WarpMma, packed.
-struct MmaPlan {
-  int d, a, b, c;
-  WarpMma mma;
-};
-constexpr int kMmaParts = 11;
-
-MmaPlan mma_plan(const Inst* i) {
-  const std::int64_t* v = i->extra->values.data();
-  const auto part = [v](int n) { return static_cast<int>(v[n]); };
-  return {part(0),
-          part(1),
-          part(2),
-          part(3),
-          {part(4), part(5), static_cast<ElementType>(v[6]), static_cast<ElementType>(v[7]),
-           static_cast<ElementType>(v[8]), static_cast<ElementType>(v[8]), v[9] != 0,
-           static_cast<WarpMma::BitOp>(v[10])}};
-}
 
 // Copies `count` registers into [register][32].
 template <typename T>
@@ -40,7 +22,7 @@ const Ref* read_registers(const Warp& w, const Ref* refs, int count, T* out) {
 
 const Inst* mma(Warp& w, const Inst* i) {
   if (!gather_warp(w, i)) return block_for_lanes(w, i, 0xffffffffu);
-  const MmaPlan plan = mma_plan(i);
+  const MmaOperands& plan = payload<MmaOperands>(i);
   w.fp->set(kNearest);
   const Ref* const d = i->extra->refs.data();
   std::uint32_t a[4 * 32], b[2 * 32], c[4 * 32], out[4 * 32];
@@ -54,7 +36,7 @@ const Inst* mma(Warp& w, const Inst* i) {
 
 const Inst* mma_f64(Warp& w, const Inst* i) {
   if (!gather_warp(w, i)) return block_for_lanes(w, i, 0xffffffffu);
-  const MmaPlan plan = mma_plan(i);
+  const MmaOperands& plan = payload<MmaOperands>(i);
   w.fp->set(kNearest);
   const Ref* const d = i->extra->refs.data();
   double a[8 * 32], b[4 * 32], c[4 * 32], out[4 * 32];
@@ -100,25 +82,11 @@ void build_mma(Builder& b) {
                " registers, found " + std::to_string(given));
     }
   }
-  const int bit_op = b.has("xor") ? 1 : b.has("and") ? 2 : 0;
-  auto& values = b.extra().values;
-  const int parts[kMmaParts] = {counts[0],
-                                counts[1],
-                                counts[2],
-                                counts[3],
-                                m,
-                                k,
-                                static_cast<int>(a),
-                                static_cast<int>(right),
-                                static_cast<int>(d),
-                                b.has("satfinite") ? 1 : 0,
-                                bit_op};
-  for (const int part : parts) values.push_back(part);
-}
-
-MatrixMove move_of(const Inst* i) {
-  const std::int64_t* v = i->extra->values.data();
-  return {static_cast<MatrixShape>(v[0]), static_cast<int>(v[1]), v[2] != 0, static_cast<CopyFormat>(v[3])};
+  const WarpMma::BitOp bits = b.has("xor")   ? WarpMma::BitOp::kXor
+                              : b.has("and") ? WarpMma::BitOp::kAnd
+                                             : WarpMma::BitOp::kNone;
+  b.extra().payload = MmaOperands{
+      counts[0], counts[1], counts[2], counts[3], {m, k, a, right, d, d, b.has("satfinite"), bits}};
 }
 
 // The rows' addresses, from threads 0 on; each must be aligned to its sixteen bytes.
@@ -135,7 +103,7 @@ void row_pointers(const Warp& w, const Inst* i, int rows, std::uint8_t** out) {
 
 const Inst* load(Warp& w, const Inst* i) {
   if (!gather_warp(w, i)) return block_for_lanes(w, i, 0xffffffffu);
-  const MatrixMove move = move_of(i);
+  const MatrixMove& move = payload<MatrixMove>(i);
   std::uint8_t* rows[32];
   row_pointers(w, i, matrix_rows(move), rows);
   std::uint32_t registers[4 * 32];
@@ -148,7 +116,7 @@ const Inst* load(Warp& w, const Inst* i) {
 
 const Inst* store(Warp& w, const Inst* i) {
   if (!gather_warp(w, i)) return block_for_lanes(w, i, 0xffffffffu);
-  const MatrixMove move = move_of(i);
+  const MatrixMove& move = payload<MatrixMove>(i);
   std::uint8_t* rows[32];
   row_pointers(w, i, matrix_rows(move), rows);
   std::uint32_t registers[4 * 32];
@@ -172,8 +140,8 @@ void build_move(Builder& b) {
     b.refuse("expected " + std::to_string(matrix_registers(move)) + " registers");
   }
   b.address(b.operand(loads ? 1 : 0));
-  b.extra().values = {static_cast<std::int64_t>(move.shape), move.count, move.transposed ? 1 : 0,
-                      static_cast<std::int64_t>(move.format)};
+  b.effects.rows = static_cast<std::uint8_t>(matrix_rows(move));
+  b.extra().payload = move;
 }
 
 const Inst* transpose(Warp& w, const Inst* i) {
@@ -189,21 +157,22 @@ void build_transpose(Builder& b) {
 }
 
 void register_mma(Table& t) {
-  t.row("mma.sync.aligned.{m16n8k8|m16n8k16}.row.col.{f16|f32}.f16.f16.{f16|f32}", build_mma, mma);
-  t.row("mma.sync.aligned.{m16n8k8|m16n8k16}.row.col.f32.bf16.bf16.f32", build_mma, mma);
-  t.row("mma.sync.aligned.{m16n8k4|m16n8k8}.row.col.f32.tf32.tf32.f32", build_mma, mma);
+  t.row("mma.sync.aligned.{m16n8k8|m16n8k16}.row.col.{f16|f32}.f16.f16.{f16|f32}", does::multiplies(),
+        build_mma, mma);
+  t.row("mma.sync.aligned.{m16n8k8|m16n8k16}.row.col.f32.bf16.bf16.f32", does::multiplies(), build_mma, mma);
+  t.row("mma.sync.aligned.{m16n8k4|m16n8k8}.row.col.f32.tf32.tf32.f32", does::multiplies(), build_mma, mma);
   t.row(
       "mma.sync.aligned.{m16n8k16|m16n8k32}.row.col[.kind::f8f6f4].{f16|f32}.{e4m3|e5m2}.{e4m3|e5m2}.{f16|"
       "f32}",
-      build_mma, mma);
-  t.row("mma.sync.aligned.{m8n8k16|m16n8k16|m16n8k32}.row.col[.satfinite].s32.{s8|u8}.{s8|u8}.s32", build_mma,
-        mma);
-  t.row("mma.sync.aligned.{m8n8k32|m16n8k32|m16n8k64}.row.col[.satfinite].s32.{s4|u4}.{s4|u4}.s32", build_mma,
-        mma);
-  t.row("mma.sync.aligned.{m8n8k128|m16n8k128|m16n8k256}.row.col.s32.b1.b1.s32.{xor|and}.popc", build_mma,
-        mma);
-  t.row("mma.sync.aligned.{m8n8k4|m16n8k4|m16n8k8|m16n8k16}.row.col.f64.f64.f64.f64[.rn]", build_mma,
-        mma_f64);
+      does::multiplies(), build_mma, mma);
+  t.row("mma.sync.aligned.{m8n8k16|m16n8k16|m16n8k32}.row.col[.satfinite].s32.{s8|u8}.{s8|u8}.s32",
+        does::multiplies(), build_mma, mma);
+  t.row("mma.sync.aligned.{m8n8k32|m16n8k32|m16n8k64}.row.col[.satfinite].s32.{s4|u4}.{s4|u4}.s32",
+        does::multiplies(), build_mma, mma);
+  t.row("mma.sync.aligned.{m8n8k128|m16n8k128|m16n8k256}.row.col.s32.b1.b1.s32.{xor|and}.popc",
+        does::multiplies(), build_mma, mma);
+  t.row("mma.sync.aligned.{m8n8k4|m16n8k4|m16n8k8|m16n8k16}.row.col.f64.f64.f64.f64[.rn]", does::multiplies(),
+        build_mma, mma_f64);
 }
 
 }  // namespace
@@ -212,18 +181,25 @@ void register_matrix(Table& t) {
   t.family("Warp matrices: mma.sync", InstClass::kMatrix);
   register_mma(t);
   t.family("Warp matrices: ldmatrix, stmatrix, movmatrix", InstClass::kShared);
-  t.row("ldmatrix.sync.aligned.m8n8.{x1|x2|x4}[.trans][.shared|.shared::cta].b16", build_move, load);
-  t.row("ldmatrix.sync.aligned.{x1|x2|x4}[.trans].m8n8[.shared|.shared::cta].b16", build_move,
+  t.row("ldmatrix.sync.aligned.m8n8.{x1|x2|x4}[.trans][.shared|.shared::cta].b16", does::moves_rows(true),
+        build_move, load);
+  t.row("ldmatrix.sync.aligned.{x1|x2|x4}[.trans].m8n8[.shared|.shared::cta].b16", does::moves_rows(true),
+        build_move,
         load);  // CUTLASS's spelling
-  t.row("ldmatrix.sync.aligned.m16n16.{x1|x2}.trans[.shared|.shared::cta].b8", build_move, load);
+  t.row("ldmatrix.sync.aligned.m16n16.{x1|x2}.trans[.shared|.shared::cta].b8", does::moves_rows(true),
+        build_move, load);
   t.row("ldmatrix.sync.aligned.m16n16.{x1|x2}.trans[.shared|.shared::cta].b8x16.{b6x16_p32|b4x16_p64}",
-        build_move, load);
+        does::moves_rows(true), build_move, load);
   t.row("ldmatrix.sync.aligned.m8n16.{x1|x2|x4}[.shared|.shared::cta].b8x16.{b6x16_p32|b4x16_p64}",
-        build_move, load);
-  t.row("stmatrix.sync.aligned.m8n8.{x1|x2|x4}[.trans][.shared|.shared::cta].b16", build_move, store);
-  t.row("stmatrix.sync.aligned.{x1|x2|x4}[.trans].m8n8[.shared|.shared::cta].b16", build_move, store);
-  t.row("stmatrix.sync.aligned.m16n8.{x1|x2|x4}.trans[.shared|.shared::cta].b8", build_move, store);
-  t.row("movmatrix.sync.aligned.m8n8.trans.b16", build_transpose, transpose);
+        does::moves_rows(true), build_move, load);
+  t.row("stmatrix.sync.aligned.m8n8.{x1|x2|x4}[.trans][.shared|.shared::cta].b16", does::moves_rows(false),
+        build_move, store);
+  t.row("stmatrix.sync.aligned.{x1|x2|x4}[.trans].m8n8[.shared|.shared::cta].b16", does::moves_rows(false),
+        build_move, store);
+  t.row("stmatrix.sync.aligned.m16n8.{x1|x2|x4}.trans[.shared|.shared::cta].b8", does::moves_rows(false),
+        build_move, store);
+  t.row("movmatrix.sync.aligned.m8n8.trans.b16", does::computes(Cost::kShuffle, TaintRule::kWarpWide),
+        build_transpose, transpose);
 }
 
 }  // namespace sglab::emu

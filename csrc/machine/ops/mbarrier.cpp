@@ -240,20 +240,25 @@ void build_pending_count(Builder& b) {
 
 void register_mbarrier(Table& t) {
   t.family("Synchronisation: mbarrier", InstClass::kBarrier);
-  t.row("mbarrier.init[.layout::v0][.shared|.shared::cta].b64", build_address_and_word, init);
-  t.row("mbarrier.inval[.shared|.shared::cta].b64", build_address, inval);
+  t.row("mbarrier.init[.layout::v0][.shared|.shared::cta].b64",
+        does::keeps_mbarrier(Event::kInit, Cost::kMbarrier), build_address_and_word, init);
+  t.row("mbarrier.inval[.shared|.shared::cta].b64", does::keeps_mbarrier(Event::kInit, Cost::kMbarrier),
+        build_address, inval);
   t.row("mbarrier.expect_tx[.relaxed][.cta|.cluster][.shared|.shared::cta|.shared::cluster].b64",
-        build_address_and_word, expect_tx);
+        does::keeps_mbarrier(Event::kArrive, Cost::kMbarrierArrive), build_address_and_word, expect_tx);
   t.row("mbarrier.complete_tx[.relaxed][.cta|.cluster][.shared|.shared::cta|.shared::cluster].b64",
-        build_address_and_word, complete_tx);
+        does::arrives_at_mbarrier(), build_address_and_word, complete_tx);
   t.row(
       "mbarrier.{arrive|arrive_drop}[.expect_tx|.noComplete][.release|.relaxed][.cta|.cluster]"
       "[.shared|.shared::cta|.shared::cluster].b64",
-      build_arrive, arrive);
+      does::arrives_at_mbarrier(), build_arrive, arrive);
   t.row("mbarrier.{test_wait|try_wait}[.parity][.acquire|.relaxed][.cta|.cluster][.shared|.shared::cta].b64",
-        build_wait, wait);
-  t.row("mbarrier.pending_count.b64", build_pending_count, pending_count);
-  t.row("cp.async.mbarrier.arrive[.noinc][.shared|.shared::cta].b64", build_address, cp_async_arrive);
+        does::waits_for_mbarrier(), build_wait, wait);
+  t.row("mbarrier.pending_count.b64",
+        does::computes(Cost::kMbarrier, TaintRule::kControl).moving(Motion::kOrdered), build_pending_count,
+        pending_count);
+  t.row("cp.async.mbarrier.arrive[.noinc][.shared|.shared::cta].b64",
+        does::arrives_at_mbarrier(Cost::kCopiesArrive), build_address, cp_async_arrive);
 }
 
 }  // namespace sglab::emu

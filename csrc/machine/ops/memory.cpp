@@ -1,3 +1,4 @@
+#include "isa/extra.hpp"
 #include "machine/memory/access.hpp"
 #include "machine/ops/lanes.hpp"
 #include "machine/ops/register.hpp"
@@ -289,6 +290,10 @@ void build(Builder& b) {
   if (hints != 0) b.use_extra(b.operand(2), 'l');
   b.inst.target = Kind::pack(space, log2_of(type_bytes(type)), is_signed(type), letter, count).bits;
   b.inst.kind = class_of(space);
+  if (b.effects.act == Act::kAccess) {
+    b.effects.space = space;
+    if (space == Space::kParam || space == Space::kConst) b.effects.act = Act::kParameter;
+  }
   b.inst.body = count > 1 ? vector<Store> : one<Store>;
   const bool fixed = b.inst.mode == static_cast<std::uint8_t>(AddressMode::kAbsolute);
   if (!Store && space == Space::kParam && count == 1 && fixed && b.in_parameters(type_bytes(type))) {
@@ -312,21 +317,22 @@ void register_memory(Table& t) {
       "ld[.weak|.volatile][.global|.shared|.shared::cta|.shared::cluster|.local|.param|.param::entry|.param::"
       "func|.const]"
       "[.ca|.cg|.cs|.lu|.cv]" SGLAB_EVICTION SGLAB_L2 "[.v2|.v4|.v8]." SGLAB_TYPES,
-      build<false>);
+      does::loads(), build<false>);
   t.row(
       "ld.{relaxed|acquire}.{cta|cluster|gpu|sys}[.global|.shared|.shared::cta|.shared::"
       "cluster]" SGLAB_EVICTION SGLAB_L2 "[.v2|.v4|.v8]." SGLAB_TYPES,
-      build<false>);
-  t.row("ld.global[.ca|.cg|.cs].nc" SGLAB_EVICTION SGLAB_L2 "[.v2|.v4|.v8]." SGLAB_TYPES, build<false>);
-  t.row("ldu[.global][.v2|.v4]." SGLAB_TYPES, build<false>);
+      does::loads(), build<false>);
+  t.row("ld.global[.ca|.cg|.cs].nc" SGLAB_EVICTION SGLAB_L2 "[.v2|.v4|.v8]." SGLAB_TYPES, does::loads(),
+        build<false>);
+  t.row("ldu[.global][.v2|.v4]." SGLAB_TYPES, does::loads(), build<false>);
   t.row(
       "st[.weak|.volatile][.global|.shared|.shared::cta|.shared::cluster|.local|.param|.param::func]"
       "[.wb|.cg|.cs|.wt]" SGLAB_EVICTION SGLAB_L2 "[.v2|.v4|.v8]." SGLAB_TYPES,
-      build<true>);
+      does::stores(), build<true>);
   t.row(
       "st.{relaxed|release}.{cta|cluster|gpu|sys}[.global|.shared|.shared::cta|.shared::"
       "cluster]" SGLAB_EVICTION SGLAB_L2 "[.v2|.v4|.v8]." SGLAB_TYPES,
-      build<true>);
+      does::stores(), build<true>);
 }
 
 }  // namespace sglab::emu::SGLAB_ISA

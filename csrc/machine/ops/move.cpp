@@ -1,3 +1,4 @@
+#include "isa/extra.hpp"
 #include "machine/front/special.hpp"
 #include "machine/ops/lanes.hpp"
 #include "machine/ops/register.hpp"
@@ -130,7 +131,8 @@ void build_mov(Builder& b) {
 
 void register_move(Table& t) {
   t.family("Data movement between registers", InstClass::kMove);
-  t.row("mov.{b16|b32|b64|b128|u16|u32|u64|s16|s32|s64|f16|f16x2|f32|f64|pred}", build_mov);
+  t.row("mov.{b16|b32|b64|b128|u16|u32|u64|s16|s32|s64|f16|f16x2|f32|f64|pred}",
+        does::computes(Cost::kFree, TaintRule::kPack).yielding(Value::kCopy), build_mov);
 }
 
 }  // namespace sglab::emu::SGLAB_ISA

@@ -32,10 +32,9 @@ struct AddressOperand {
 inline AddressOperand main_address(const Inst* i) {
   return {static_cast<AddressMode>(i->mode), i->a, i->imm};
 }
-// One that Builder::address_extra() left in Extra: reference `ref`, values `value` and `value` + 1.
-inline AddressOperand extra_address(const Inst* i, unsigned ref, unsigned value) {
-  const Extra& extra = *i->extra;
-  return {static_cast<AddressMode>(extra.values[value + 1]), extra.refs[ref], extra.values[value]};
+// One that Builder::address_extra() left in Extra.
+inline AddressOperand extra_address(const Inst* i, const ExtraAddress& at) {
+  return {at.mode, i->extra->refs[at.ref], at.offset};
 }
 
 inline std::uint64_t address_of(const Warp& w, const AddressOperand& at, int lane) {

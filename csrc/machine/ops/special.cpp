@@ -280,34 +280,49 @@ void build_policy(Builder& b) {
 
 void register_without_effect(Table& t) {
   t.family("Cache control and fences", InstClass::kOther);
-  t.row("prefetch[.global|.local].{L1|L2|L2::evict_last|L2::evict_normal}", ignore_operands, nothing);
-  t.row("prefetch[.const|.param].tensormap", ignore_operands, nothing);
-  t.row("prefetchu.L1", ignore_operands, nothing);
-  t.row("applypriority[.global].L2::evict_normal", ignore_operands, nothing);
-  t.row("discard[.global].L2", ignore_operands, nothing);
+  t.row("prefetch[.global|.local].{L1|L2|L2::evict_last|L2::evict_normal}", does::hints(Motion::kOrdered),
+        ignore_operands, nothing);
+  t.row("prefetch[.const|.param].tensormap", does::hints(Motion::kOrdered), ignore_operands, nothing);
+  t.row("prefetchu.L1", does::hints(Motion::kOrdered), ignore_operands, nothing);
+  t.row("applypriority[.global].L2::evict_normal", does::hints(), ignore_operands, nothing);
+  t.row("discard[.global].L2", does::hints(Motion::kOrdered), ignore_operands, nothing);
   t.row(
       "createpolicy.fractional.{L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged}"
       "[.L2::evict_first|.L2::evict_unchanged].b64",
-      build_policy);
+      does::computes(Cost::kIssue), build_policy);
   t.row(
       "createpolicy.range[.global].{L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged}"
       "[.L2::evict_first|.L2::evict_unchanged].b64",
-      build_policy);
-  t.row("createpolicy.cvt.L2.b64", build_policy);
-  t.row("membar.{cta|gl|sys}", ignore_operands, nothing);
-  t.row("fence[.sc|.acq_rel|.acquire|.release].{cta|cluster|gpu|sys}", ignore_operands, nothing);
-  t.row("fence.proxy.alias", ignore_operands, nothing);
-  t.row("fence.proxy.async[.global|.shared::cta|.shared::cluster]", ignore_operands, nothing);
-  t.row("fence.proxy.tensormap::generic.acquire.{cta|cluster|gpu|sys}", build_map_fence, nothing);
-  t.row("fence.proxy.tensormap::generic.release.{cta|cluster|gpu|sys}", ignore_operands, nothing);
-  t.row("fence.mbarrier_init.release.cluster", ignore_operands, nothing);
-  t.row("fence.{acquire|release}.sync_restrict::{shared::cta|shared::cluster}.cluster", ignore_operands,
+      does::computes(Cost::kIssue), build_policy);
+  t.row("createpolicy.cvt.L2.b64", does::computes(Cost::kIssue), build_policy);
+  t.row("membar.{cta|gl|sys}", does::fences(FenceKind::kThread, Cost::kFence, Order::kSc), ignore_operands,
         nothing);
-  t.row("fence.proxy.async::generic.{acquire|release}.sync_restrict::{shared::cta|shared::cluster}.cluster",
+  t.row("fence[.sc|.acq_rel|.acquire|.release].{cta|cluster|gpu|sys}",
+        does::fences(FenceKind::kThread, Cost::kFence), ignore_operands, nothing);
+  t.row("fence.proxy.alias", does::fences(FenceKind::kProxyAlias, Cost::kFenceProxy), ignore_operands,
+        nothing);
+  t.row("fence.proxy.async[.global|.shared::cta|.shared::cluster]",
+        does::fences(FenceKind::kProxyAsync, Cost::kFenceLight), ignore_operands, nothing);
+  t.row("fence.proxy.tensormap::generic.acquire.{cta|cluster|gpu|sys}",
+        does::fences(FenceKind::kProxyTensormap, Cost::kFenceProxy), build_map_fence, nothing);
+  t.row("fence.proxy.tensormap::generic.release.{cta|cluster|gpu|sys}",
+        does::fences(FenceKind::kProxyTensormap, Cost::kFenceProxy), ignore_operands, nothing);
+  t.row("fence.mbarrier_init.release.cluster", does::fences(FenceKind::kMbarrierInit, Cost::kFenceLight),
         ignore_operands, nothing);
-  t.row("griddepcontrol.{launch_dependents|wait}", ignore_operands, nothing);
-  t.row("setmaxnreg.{inc|dec}.sync.aligned.u32", ignore_operands, nothing);
-  t.row("nanosleep.u32", build_sleep);
+  t.row("fence.{acquire|release}.{sync_restrict::shared::cta|sync_restrict::shared::cluster}.cluster",
+        does::fences(FenceKind::kThread, Cost::kFence), ignore_operands, nothing);
+  t.row(
+      "fence.proxy.async::generic.{acquire|release}.{sync_restrict::shared::cta|sync_restrict::shared::"
+      "cluster}.cluster",
+      does::fences(FenceKind::kProxyAsync, Cost::kFenceLight), ignore_operands, nothing);
+  t.row("griddepcontrol.launch_dependents", does::computes(Cost::kIssue).moving(Motion::kFixed),
+        ignore_operands, nothing);
+  t.row("griddepcontrol.wait",
+        does::settles(FenceKind::kGridDependency, Event::kWait, Cost::kIssue, TaintRule::kCompute,
+                      Motion::kFixed),
+        ignore_operands, nothing);
+  t.row("setmaxnreg.{inc|dec}.sync.aligned.u32", does::hints(Motion::kFixed), ignore_operands, nothing);
+  t.row("nanosleep.u32", does::hints(Motion::kFixed), build_sleep);
 }
 
 }  // namespace
@@ -320,10 +335,14 @@ void register_special(Table& t) {
   t.support.explicit_cluster = explicit_cluster;
   t.family("Address windows", InstClass::kMove);
   t.row("cvta[.to].{global|shared|shared::cta|shared::cluster|local|const|param|param::entry}.u64",
-        build_cvta);
-  t.row("isspacep.{global|shared|shared::cta|shared::cluster|local|const|param}", build_isspacep);
-  t.alu("mapa[.shared::cluster].u32", "www", mapa<std::uint32_t>);
-  t.alu("mapa[.shared::cluster].u64", "llw", mapa<std::uint64_t>);
+        does::computes(Cost::kFree).yielding(Value::kCopy), build_cvta);
+  t.row("isspacep.{global|shared|shared::cta|shared::cluster|local|const|param}", does::computes(Cost::kAlu),
+        build_isspacep);
+  t.effects(does::computes(Cost::kAlu));
+  t.alu("mapa[.shared::cluster].u32", "www", does::computes(Cost::kAlu).yielding(Value::kCopy),
+        mapa<std::uint32_t>);
+  t.alu("mapa[.shared::cluster].u64", "llw", does::computes(Cost::kAlu).yielding(Value::kCopy),
+        mapa<std::uint64_t>);
   t.alu("getctarank[.shared::cluster].u32", "ww", getctarank<std::uint32_t>);
   t.alu("getctarank[.shared::cluster].u64", "wl", getctarank<std::uint64_t>);
   register_without_effect(t);

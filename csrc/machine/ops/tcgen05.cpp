@@ -1,5 +1,7 @@
 // tcgen05: mma, cp, shift, commit, fence.
 
+#include <optional>
+
 #include "machine/async/engine.hpp"
 #include "machine/ops/cluster_operands.hpp"
 #include "machine/ops/tensor_families.hpp"
@@ -7,88 +9,37 @@
 namespace sglab::emu {
 namespace {
 
-// References of a tcgen05.mma, by index into Extra::refs; -1: absent. Kept behind the addresses in
-// Extra::values.
-struct Plan {
+constexpr std::uint32_t kAbsent = 0xffffffffu;
+
+// Operands of a tcgen05.mma; numbers are of Extra::refs.
+struct MmaOperands {
   MmaKind kind;
   int cta_group;
   bool sparse, weight_stationary;
-  int scale_block;  // 0: not block-scaled; -1: by kind
-  int a;            // descriptor, or address when a_value >= 0
-  int a_value;      // Extra::values index of A's tensor-memory address, -1: descriptor
-  int b, idesc, enable, enable_negated;
-  int disable, disable_count;
-  int scale_d;
-  int metadata, metadata_value;
-  int scale_a, scale_a_value, scale_b, scale_b_value;
-  int zero_mask;
+  int scale_block = 0;  // 0: not block-scaled
+  ExtraAddress d;
+  std::optional<ExtraAddress> a_tmem;  // or the descriptor a
+  std::uint32_t a = kAbsent, b = kAbsent, idesc = kAbsent, enable = kAbsent;
+  std::uint32_t disable = kAbsent, disable_count = 0;
+  int scale_d = -1;
+  std::optional<ExtraAddress> metadata, scale_a, scale_b;
+  std::uint32_t zero_mask = kAbsent;
 };
-constexpr int kParts = sizeof(Plan) / sizeof(int);
 
-Plan plan_of(const Inst* i) {
-  const std::int64_t* v = i->extra->values.data() + i->imm;
-  const auto p = [v](int n) { return static_cast<int>(v[n]); };
-  return {static_cast<MmaKind>(p(0)),
-          p(1),
-          p(2) != 0,
-          p(3) != 0,
-          p(4),
-          p(5),
-          p(6),
-          p(7),
-          p(8),
-          p(9),
-          p(10),
-          p(11),
-          p(12),
-          p(13),
-          p(14),
-          p(15),
-          p(16),
-          p(17),
-          p(18),
-          p(19),
-          p(20)};
+struct CopyOperands {
+  CopyShape shape;
+  CopyFormat format;
+};
+
+TmemAddress tmem_operand(const Warp& w, const Inst* i, const ExtraAddress& at, int lane) {
+  return TmemAddress::decode(static_cast<std::uint32_t>(address_of(w, extra_address(i, at), lane)));
 }
 
-void keep_plan(Builder& b, const Plan& p) {
-  auto& values = b.extra().values;
-  b.inst.imm = static_cast<std::int64_t>(values.size());
-  for (const int part : {static_cast<int>(p.kind),
-                         p.cta_group,
-                         p.sparse ? 1 : 0,
-                         p.weight_stationary ? 1 : 0,
-                         p.scale_block,
-                         p.a,
-                         p.a_value,
-                         p.b,
-                         p.idesc,
-                         p.enable,
-                         p.enable_negated,
-                         p.disable,
-                         p.disable_count,
-                         p.scale_d,
-                         p.metadata,
-                         p.metadata_value,
-                         p.scale_a,
-                         p.scale_a_value,
-                         p.scale_b,
-                         p.scale_b_value,
-                         p.zero_mask}) {
-    values.push_back(part);
-  }
+std::uint64_t word64(const Warp& w, const Inst* i, std::uint32_t ref, int lane) {
+  return lanes64(w, i->extra->refs[ref])[lane];
 }
-
-TmemAddress tmem_operand(const Warp& w, const Inst* i, int ref, int value, int lane) {
-  const AddressOperand at = extra_address(i, static_cast<unsigned>(ref), static_cast<unsigned>(value));
-  return TmemAddress::decode(static_cast<std::uint32_t>(address_of(w, at, lane)));
-}
-
-std::uint64_t word64(const Warp& w, const Inst* i, int ref, int lane) {
-  return lanes64(w, i->extra->refs[static_cast<std::size_t>(ref)])[lane];
-}
-std::uint32_t word32(const Warp& w, const Inst* i, int ref, int lane) {
-  return lanes32(w, i->extra->refs[static_cast<std::size_t>(ref)])[lane];
+std::uint32_t word32(const Warp& w, const Inst* i, std::uint32_t ref, int lane) {
+  return lanes32(w, i->extra->refs[ref])[lane];
 }
 
 void require_allocated(Warp& w, const Inst* i, int lane, std::uint32_t first, int cta_group, const char* what,
@@ -106,11 +57,7 @@ void require_allocated(Warp& w, const Inst* i, int lane, std::uint32_t first, in
   }
 }
 
-int default_scale_block(const Plan& plan) {
-  return plan.scale_block > 0 ? plan.scale_block : 32;
-}
-
-Tcgen05Mma mma_of(Warp& w, const Inst* i, const Plan& plan, int lane) {
+Tcgen05Mma mma_of(Warp& w, const Inst* i, const MmaOperands& plan, int lane) {
   Tcgen05Mma mma;
   mma.descriptor = decode_instruction_descriptor(plan.kind, word32(w, i, plan.idesc, lane));
   if (mma.descriptor.sparse != plan.sparse) {
@@ -121,27 +68,25 @@ Tcgen05Mma mma_of(Warp& w, const Inst* i, const Plan& plan, int lane) {
   const std::string problem = check_mma_shape(mma.descriptor, plan.cta_group, plan.weight_stationary);
   if (!problem.empty())
     throw std::invalid_argument("kind::" + std::string(mma_kind_name(plan.kind)) + ": " + problem);
-  mma.d = tmem_operand(w, i, 0, 0, lane);
-  if (plan.a_value < 0) {
-    mma.a_smem = decode_tcgen05_descriptor(word64(w, i, plan.a, lane));
+  mma.d = tmem_operand(w, i, plan.d, lane);
+  if (plan.a_tmem) {
+    mma.a_tmem = tmem_operand(w, i, *plan.a_tmem, lane);
   } else {
-    mma.a_tmem = tmem_operand(w, i, plan.a, plan.a_value, lane);
+    mma.a_smem = decode_tcgen05_descriptor(word64(w, i, plan.a, lane));
   }
   mma.b_smem = decode_tcgen05_descriptor(word64(w, i, plan.b, lane));
-  const std::uint32_t enabled = predicate_lanes(w, i->extra->refs[static_cast<std::size_t>(plan.enable)]);
+  const std::uint32_t enabled = predicate_lanes(w, i->extra->refs[plan.enable]);
   mma.enable_input_d = (enabled >> lane & 1u) != 0;
-  for (int n = 0; n < plan.disable_count; ++n) {
-    mma.disabled_lanes[static_cast<std::size_t>(n)] = word32(w, i, plan.disable + n, lane);
-  }
+  for (std::uint32_t n = 0; n < plan.disable_count; ++n)
+    mma.disabled_lanes[n] = word32(w, i, plan.disable + n, lane);
   if (plan.scale_d >= 0) mma.scale_input_d = plan.scale_d;
-  if (plan.metadata >= 0)
-    mma.sparsity_metadata = tmem_operand(w, i, plan.metadata, plan.metadata_value, lane);
-  if (plan.scale_a >= 0) {
-    mma.scale_a = tmem_operand(w, i, plan.scale_a, plan.scale_a_value, lane);
-    mma.scale_b = tmem_operand(w, i, plan.scale_b, plan.scale_b_value, lane);
-    mma.scale_block = default_scale_block(plan);
+  if (plan.metadata) mma.sparsity_metadata = tmem_operand(w, i, *plan.metadata, lane);
+  if (plan.scale_block != 0) {
+    mma.scale_a = tmem_operand(w, i, *plan.scale_a, lane);
+    mma.scale_b = tmem_operand(w, i, *plan.scale_b, lane);
+    mma.scale_block = plan.scale_block;
   }
-  if (plan.zero_mask >= 0) {
+  if (plan.zero_mask != kAbsent) {
     mma.zero_columns =
         decode_zero_column_mask(word64(w, i, plan.zero_mask, lane), mma.descriptor.m, mma.descriptor.n);
   }
@@ -149,7 +94,7 @@ Tcgen05Mma mma_of(Warp& w, const Inst* i, const Plan& plan, int lane) {
 }
 
 const Inst* mma(Warp& w, const Inst* i) {
-  const Plan plan = plan_of(i);
+  const MmaOperands& plan = payload<MmaOperands>(i);
   for (std::uint32_t rest = w.mask; rest != 0; rest &= rest - 1) {
     const int lane = first_lane(rest);
     TensorOperation op;
@@ -161,7 +106,7 @@ const Inst* mma(Warp& w, const Inst* i) {
     } catch (const std::invalid_argument& error) {
       raise_fault(w, i, lane, "tensor_core", error.what());
     }
-    op.a = plan.a_value < 0 ? word64(w, i, plan.a, lane) : op.mma.a_tmem.encode();
+    op.a = plan.a_tmem ? op.mma.a_tmem.encode() : word64(w, i, plan.a, lane);
     op.b = word64(w, i, plan.b, lane);
     op.idesc = word32(w, i, plan.idesc, lane);
     require_allocated(w, i, lane, op.cta, plan.cta_group, "matrix D", op.mma.d, accumulator_columns(op.mma));
@@ -188,46 +133,32 @@ int scale_block_of(const Builder& b, MmaKind kind) {
 
 // [d], a, b, [metadata,] idesc, …
 void build_mma(Builder& b) {
-  Plan plan{kind_of(b),  b.has("cta_group::2") ? 2 : 1,
-            b.has("sp"), b.has("ws"),
-            0,           -1,
-            -1,          -1,
-            -1,          -1,
-            0,           -1,
-            0,           -1,
-            -1,          -1,
-            -1,          -1,
-            -1,          -1,
-            -1};
+  MmaOperands plan{kind_of(b), b.has("cta_group::2") ? 2 : 1, b.has("sp"), b.has("ws")};
   plan.scale_block = scale_block_of(b, plan.kind);
   unsigned next = 0;
-  const auto tmem = [&](int& ref, int& value) {
-    value = static_cast<int>(b.extra().values.size());
-    ref = static_cast<int>(b.address_extra(b.operand(next++)));
-  };
-  int unused_ref, unused_value;
-  tmem(unused_ref, unused_value);
+  const auto tmem = [&] { return b.address_extra(b.operand(next++)); };
+  plan.d = tmem();
   if (b.operand(next).kind == OperandKind::kAddress) {
-    tmem(plan.a, plan.a_value);
+    plan.a_tmem = tmem();
   } else {
-    plan.a = static_cast<int>(b.use_extra(b.operand(next++), 'l'));
+    plan.a = b.use_extra(b.operand(next++), 'l');
   }
-  plan.b = static_cast<int>(b.use_extra(b.operand(next++), 'l'));
-  if (plan.sparse) tmem(plan.metadata, plan.metadata_value);
-  plan.idesc = static_cast<int>(b.use_extra(b.operand(next++), 'w'));
+  plan.b = b.use_extra(b.operand(next++), 'l');
+  if (plan.sparse) plan.metadata = tmem();
+  plan.idesc = b.use_extra(b.operand(next++), 'w');
   if (plan.scale_block != 0) {
-    tmem(plan.scale_a, plan.scale_a_value);
-    tmem(plan.scale_b, plan.scale_b_value);
+    plan.scale_a = tmem();
+    plan.scale_b = tmem();
   } else if (b.operand(next).kind == OperandKind::kVector) {
-    plan.disable = static_cast<int>(b.extra().refs.size());
-    plan.disable_count = static_cast<int>(b.use_vector(b.operand(next++), 'w'));
-    if (plan.disable_count != 4 * plan.cta_group)
+    plan.disable = static_cast<std::uint32_t>(b.extra().refs.size());
+    plan.disable_count = b.use_vector(b.operand(next++), 'w');
+    if (plan.disable_count != static_cast<unsigned>(4 * plan.cta_group))
       b.refuse("disable-output-lane needs " + std::to_string(4 * plan.cta_group) + " words");
   }
-  plan.enable = static_cast<int>(b.use_extra(b.operand(next++), 'P'));
+  plan.enable = b.use_extra(b.operand(next++), 'P');
   if (next < b.count()) {
     if (plan.weight_stationary) {
-      plan.zero_mask = static_cast<int>(b.use_extra(b.operand(next++), 'l'));
+      plan.zero_mask = b.use_extra(b.operand(next++), 'l');
     } else {
       const std::int64_t scale = b.integer(b.operand(next++));
       if (scale < 0 || scale > 15 || plan.kind > MmaKind::kTf32)
@@ -236,10 +167,10 @@ void build_mma(Builder& b) {
     }
   }
   b.expect_count(next, next);
-  keep_plan(b, plan);
+  b.extra().payload = plan;
 }
 
-// tcgen05.cp and .shift. Inst::target: cta_group; values behind the address: shape, format.
+// tcgen05.cp and .shift. Inst::target: cta_group.
 template <TensorOperation::Kind kKind>
 const Inst* move(Warp& w, const Inst* i) {
   for (std::uint32_t rest = w.mask; rest != 0; rest &= rest - 1) {
@@ -252,8 +183,8 @@ const Inst* move(Warp& w, const Inst* i) {
     op.address = TmemAddress::decode(static_cast<std::uint32_t>(address_of(w, main_address(i), lane)));
     int columns = 8;
     if (kKind == TensorOperation::Kind::kCopy) {
-      op.shape = static_cast<CopyShape>(i->extra->values[0]);
-      op.format = static_cast<CopyFormat>(i->extra->values[1]);
+      op.shape = payload<CopyOperands>(i).shape;
+      op.format = payload<CopyOperands>(i).format;
       columns = copy_columns(op.shape);
       try {
         op.source = decode_tcgen05_descriptor(lanes64(w, i->b)[lane]);
@@ -287,7 +218,7 @@ void build_copy(Builder& b) {
   const CopyFormat format = b.has("b4x16_p64")   ? CopyFormat::kB4x16P64
                             : b.has("b6x16_p32") ? CopyFormat::kB6x16P32
                                                  : CopyFormat::kNone;
-  b.extra().values = {static_cast<std::int64_t>(*parsed), static_cast<std::int64_t>(format)};
+  b.extra().payload = CopyOperands{*parsed, format};
 }
 
 void build_shift(Builder& b) {
@@ -301,7 +232,7 @@ const Inst* commit(Warp& w, const Inst* i) {
     const int lane = first_lane(rest);
     TensorCommit commit;
     commit.issuer = {w.slot, lane, i};
-    commit.mbarrier = shared_address(w, i, extra_address(i, 0, 0), lane);
+    commit.mbarrier = shared_address(w, i, extra_address(i, *i->extra->mbarrier), lane);
     if (i->extra->refs.size() > 1) commit.multicast = cta_mask(w, i, 1, lane);
     async_engine(w).mbarrier_word(commit.issuer, commit.mbarrier);
     async_engine(w).commit(commit, first_cta(w, i, lane, static_cast<int>(i->target)));
@@ -312,7 +243,7 @@ const Inst* commit(Warp& w, const Inst* i) {
 void build_commit(Builder& b) {
   const bool multicast = b.has("multicast::cluster");
   b.expect_count(multicast ? 2 : 1, multicast ? 2 : 1);
-  b.address_extra(b.operand(0));
+  b.extra().mbarrier = b.address_extra(b.operand(0));
   if (multicast) b.use_extra(b.operand(1), 'h');
   b.inst.target = b.has("cta_group::2") ? 2 : 1;
 }
@@ -341,29 +272,37 @@ void register_tcgen05(Table& t) {
   t.row(
       "tcgen05.mma[.sp].{cta_group::1|cta_group::2}.{kind::f16|kind::tf32|kind::f8f6f4|kind::i8}"
       "[.collector::a::fill|.collector::a::use|.collector::a::lastuse|.collector::a::discard]",
-      build_mma, mma);
+      does::issues(Event::kMma, Cost::kTcgen05), build_mma, mma);
   t.row(
       "tcgen05.mma[.sp].{cta_group::1|cta_group::2}.{kind::mxf8f6f4|kind::mxf4|kind::mxf4nvf4}.block_scale"
       "[.scale_vec::1X|.scale_vec::2X|.scale_vec::4X|.block16|.block32]"
       "[.collector::a::fill|.collector::a::use|.collector::a::lastuse|.collector::a::discard]",
-      build_mma, mma);
+      does::issues(Event::kMma, Cost::kTcgen05), build_mma, mma);
   t.row(
       "tcgen05.mma.ws[.sp].cta_group::1.{kind::f16|kind::tf32|kind::f8f6f4|kind::i8}"
       "[.collector::b0::fill|.collector::b0::use|.collector::b0::lastuse|.collector::b0::discard"
       "|.collector::b1::fill|.collector::b1::use|.collector::b1::lastuse|.collector::b1::discard"
       "|.collector::b2::fill|.collector::b2::use|.collector::b2::lastuse|.collector::b2::discard"
       "|.collector::b3::fill|.collector::b3::use|.collector::b3::lastuse|.collector::b3::discard]",
-      build_mma, mma);
+      does::issues(Event::kMma, Cost::kTcgen05), build_mma, mma);
   t.row(
       "tcgen05.cp.{cta_group::1|cta_group::2}.{128x256b|4x256b|128x128b|64x128b|32x128b}"
       "[.warpx2::02_13|.warpx2::01_23|.warpx4][.b8x16][.b6x16_p32|.b4x16_p64]",
-      build_copy, move<TensorOperation::Kind::kCopy>);
-  t.row("tcgen05.shift.{cta_group::1|cta_group::2}.down", build_shift, move<TensorOperation::Kind::kShift>);
+      does::issues(Event::kTmem, Cost::kTcgen05), build_copy, move<TensorOperation::Kind::kCopy>);
+  t.row("tcgen05.shift.{cta_group::1|cta_group::2}.down", does::issues(Event::kTmem, Cost::kTcgen05),
+        build_shift, move<TensorOperation::Kind::kShift>);
   t.row(
       "tcgen05.commit.{cta_group::1|cta_group::2}.mbarrier::arrive::one[.shared::cluster][.multicast::"
       "cluster].b64",
-      build_commit, commit);
-  t.row("tcgen05.{fence::before_thread_sync|fence::after_thread_sync}", build_nothing, fence);
+      does::issues(Event::kCommit, Cost::kTcgen05Commit).signalling(), build_commit, commit);
+  t.row("tcgen05.fence::before_thread_sync",
+        does::settles(FenceKind::kTcgenBefore, Event::kFence, Cost::kIssue, TaintRule::kControl,
+                      Motion::kOrdered),
+        build_nothing, fence);
+  t.row("tcgen05.fence::after_thread_sync",
+        does::settles(FenceKind::kTcgenAfter, Event::kFence, Cost::kIssue, TaintRule::kControl,
+                      Motion::kOrdered),
+        build_nothing, fence);
 }
 
 }  // namespace sglab::emu

@@ -1,6 +1,6 @@
 // cp.async.bulk.tensor, cp.reduce.async.bulk.tensor and their prefetch.
 
-#include "machine/ops/tensor_copy.hpp"
+#include <optional>
 
 #include "machine/async/engine.hpp"
 #include "machine/engine/launch.hpp"
@@ -15,56 +15,36 @@ using Kind = BulkOperation::Kind;
 
 enum Flags : std::uint32_t { kGather = 1, kIm2col = 2, kPair = 4, kLoad = 8, kPrefetch = 16 };
 
-// References: [0] tensor map, then coordinates; where they lie is kept behind the addresses in Extra::values.
-struct Plan {
-  std::uint32_t flags;
-  int shared;  // reference and value index of the shared address, -1: none (prefetch)
-  int shared_value;
-  int mbarrier;
-  int mbarrier_value;
-  int coordinates;
-  int coordinate_count;
-  int offsets;  // im2col offsets
-  int offset_count;
-  int mask;
-  int reduce;  // ReduceOp, -1: none
+constexpr std::uint32_t kAbsent = 0xffffffffu;
+
+// Operands of a tensor copy; numbers are of Extra::refs. Extra has the map and, of a load, the mbarrier.
+struct CopyOperands {
+  std::uint32_t flags = 0;
+  ExtraAddress shared;
+  std::uint32_t coordinates = 0, coordinate_count = 0;
+  std::uint32_t offsets = 0, offset_count = 0;  // of im2col
+  std::uint32_t mask = kAbsent;
+  std::optional<ReduceOp> reduce;
 };
-constexpr int kPlanParts = 11;
 
-Plan plan_of(const Inst* i) {
-  const std::int64_t* v = i->extra->values.data() + i->imm;
-  const auto part = [v](int n) { return static_cast<int>(v[n]); };
-  return {static_cast<std::uint32_t>(v[0]),
-          part(1),
-          part(2),
-          part(3),
-          part(4),
-          part(5),
-          part(6),
-          part(7),
-          part(8),
-          part(9),
-          part(10)};
-}
-
-BoxRequest request_of(const Warp& w, const Inst* i, const Plan& plan, int lane) {
+BoxRequest request_of(const Warp& w, const Inst* i, const CopyOperands& plan, int lane) {
   BoxRequest request;
   if ((plan.flags & kGather) != 0) request.mode = BoxRequest::Mode::kGather4;
   if ((plan.flags & kIm2col) != 0) request.mode = BoxRequest::Mode::kIm2col;
-  for (int n = 0; n < plan.coordinate_count; ++n) {
-    request.coordinates[static_cast<std::size_t>(n)] = static_cast<std::int32_t>(
-        lanes32(w, i->extra->refs[static_cast<std::size_t>(plan.coordinates + n)])[lane]);
+  for (std::uint32_t n = 0; n < plan.coordinate_count; ++n) {
+    request.coordinates[n] =
+        static_cast<std::int32_t>(lanes32(w, i->extra->refs[plan.coordinates + n])[lane]);
   }
-  for (int n = 0; n < plan.offset_count; ++n) {
-    const Ref ref = i->extra->refs[static_cast<std::size_t>(plan.offsets + n)];
+  for (std::uint32_t n = 0; n < plan.offset_count; ++n) {
+    const Ref ref = i->extra->refs[plan.offsets + n];
     const auto* halves = reinterpret_cast<const std::uint16_t*>(w.bank[ref >> 31] + (ref & ~kConstantRef));
-    request.im2col_offsets[static_cast<std::size_t>(n)] = halves[lane];
+    request.im2col_offsets[n] = halves[lane];
   }
   return request;
 }
 
-void check_rank(const Warp& w, const Inst* i, int lane, const Plan& plan, const TensorMap& map) {
-  const int rank = (plan.flags & kGather) != 0 ? 2 : plan.coordinate_count;
+void check_rank(const Warp& w, const Inst* i, int lane, const CopyOperands& plan, const TensorMap& map) {
+  const int rank = (plan.flags & kGather) != 0 ? 2 : static_cast<int>(plan.coordinate_count);
   if (map.rank != rank) {
     raise_fault(w, i, lane, "tensor_map",
                 "a tensor map of rank " + std::to_string(map.rank) + " used by a ." + std::to_string(rank) +
@@ -75,7 +55,8 @@ void check_rank(const Warp& w, const Inst* i, int lane, const Plan& plan, const 
 // What the ISA does not say and Hopper holds a tile to, or the copy is an illegal instruction: its innermost
 // coordinate is a multiple of 16 bytes, and a store begins inside the tensor's positive half. Loads may begin
 // at negative coordinates. Measured on H100 and H200.
-void check_coordinates(const Warp& w, const Inst* i, int lane, const Plan& plan, const BulkOperation& op) {
+void check_coordinates(const Warp& w, const Inst* i, int lane, const CopyOperands& plan,
+                       const BulkOperation& op) {
   if (op.box.mode != BoxRequest::Mode::kTile || op.map.interleave != Interleave::kNone) return;
   const std::int64_t bits = std::int64_t{op.box.coordinates[0]} * tensor_map_element_bits(op.map.type);
   if (bits % 128 != 0) {
@@ -84,8 +65,8 @@ void check_coordinates(const Warp& w, const Inst* i, int lane, const Plan& plan,
                     " is not at a multiple of 16 bytes: an illegal instruction on hardware");
   }
   if ((plan.flags & (kLoad | kPrefetch)) != 0) return;
-  for (int n = 0; n < plan.coordinate_count; ++n) {
-    const std::int32_t coordinate = op.box.coordinates[static_cast<std::size_t>(n)];
+  for (std::uint32_t n = 0; n < plan.coordinate_count; ++n) {
+    const std::int32_t coordinate = op.box.coordinates[n];
     if (coordinate < 0) {
       raise_fault(w, i, lane, "tensor_map",
                   "a store to the negative coordinate " + std::to_string(coordinate) + " in dimension " +
@@ -96,12 +77,12 @@ void check_coordinates(const Warp& w, const Inst* i, int lane, const Plan& plan,
 
 const Inst* copy(Warp& w, const Inst* i) {
   AsyncEngine& engine = async_engine(w);
-  const Plan plan = plan_of(i);
+  const CopyOperands& plan = payload<CopyOperands>(i);
   for (std::uint32_t rest = w.mask; rest != 0; rest &= rest - 1) {
     const int lane = first_lane(rest);
     BulkOperation op;
     op.issuer = {w.slot, lane, i};
-    op.map = read_tensor_map(w, i, extra_address(i, 0, 0), lane);
+    op.map = read_tensor_map(w, i, extra_address(i, *i->extra->map), lane);
     check_rank(w, i, lane, plan, op.map);
     op.box = request_of(w, i, plan, lane);
     check_coordinates(w, i, lane, plan, op);
@@ -110,19 +91,17 @@ const Inst* copy(Warp& w, const Inst* i) {
       engine.note_prefetch(op);
       continue;
     }
-    op.shared = shared_address(
-        w, i, extra_address(i, static_cast<unsigned>(plan.shared), static_cast<unsigned>(plan.shared_value)),
-        lane);
+    op.shared = shared_address(w, i, extra_address(i, plan.shared), lane);
     shared_bytes(w, i, lane, op.shared, box_bytes(op.map, op.box));
-    if (plan.reduce >= 0) op.reduce = static_cast<ReduceOp>(plan.reduce);
+    if (plan.reduce) op.reduce = *plan.reduce;
     if ((plan.flags & kLoad) == 0) {
-      op.kind = plan.reduce >= 0 ? Kind::kReduceBox : Kind::kStoreBox;
+      op.kind = plan.reduce ? Kind::kReduceBox : Kind::kStoreBox;
       engine.submit_grouped(w, std::move(op));
       continue;
     }
     op.kind = Kind::kLoadBox;
-    op.mbarrier = shared_address(w, i, signalled_by_tensor_copy(i), lane);
-    if (plan.mask >= 0) {
+    op.mbarrier = shared_address(w, i, extra_address(i, *i->extra->mbarrier), lane);
+    if (plan.mask != kAbsent) {
       op.multicast = op.signalled = cta_mask(w, i, plan.mask, lane);
       if ((plan.flags & kPair) != 0) {
         // .cta_group::2: of each destination's pair, the CTA with the mbarrier's parity is signalled.
@@ -137,19 +116,19 @@ const Inst* copy(Warp& w, const Inst* i) {
 }
 
 // [tensor map, {coordinates}]
-void build_map(Builder& b, const Operand& operand, Plan& plan) {
+void build_map(Builder& b, const Operand& operand, CopyOperands& plan) {
   if (operand.kind != OperandKind::kAddress || operand.count != 2)
     b.refuse("expected [tensorMap, {coordinates}]");
-  b.address_extra(operand);
-  plan.coordinates = static_cast<int>(b.extra().refs.size());
-  plan.coordinate_count = static_cast<int>(b.use_vector(b.children(operand)[1], 'w'));
-  const int dimensions = b.has("1d") ? 1 : b.has("2d") ? 2 : b.has("3d") ? 3 : b.has("4d") ? 4 : 5;
-  const int wanted = (plan.flags & kGather) != 0 ? 5 : dimensions;
+  b.extra().map = b.address_extra(operand);
+  plan.coordinates = static_cast<std::uint32_t>(b.extra().refs.size());
+  plan.coordinate_count = b.use_vector(b.children(operand)[1], 'w');
+  const unsigned dimensions = b.has("1d") ? 1 : b.has("2d") ? 2 : b.has("3d") ? 3 : b.has("4d") ? 4 : 5;
+  const unsigned wanted = (plan.flags & kGather) != 0 ? 5 : dimensions;
   if (plan.coordinate_count != wanted) b.refuse("expected " + std::to_string(wanted) + " coordinates");
 }
 
 void build_copy(Builder& b) {
-  Plan plan{0, -1, -1, -1, -1, 0, 0, -1, 0, -1, -1};
+  CopyOperands plan;
   if (b.has("tile::gather4") || b.has("tile::scatter4")) plan.flags |= kGather;
   if (b.has("im2col") || b.has("im2col_no_offs")) plan.flags |= kIm2col;
   if (b.has("cta_group::2")) plan.flags |= kPair;
@@ -158,48 +137,26 @@ void build_copy(Builder& b) {
   const bool load = (plan.flags & kLoad) != 0, prefetch = (plan.flags & kPrefetch) != 0;
   unsigned next = load ? 1 : 0;
   build_map(b, b.operand(next++), plan);
-  const auto shared = [&](const Operand& operand, int& ref, int& value) {
-    value = static_cast<int>(b.extra().values.size());
-    ref = static_cast<int>(b.address_extra(operand));
-  };
   if (load) {
-    shared(b.operand(0), plan.shared, plan.shared_value);
-    shared(b.operand(next++), plan.mbarrier, plan.mbarrier_value);
+    plan.shared = b.address_extra(b.operand(0));
+    b.extra().mbarrier = b.address_extra(b.operand(next++));
   } else if (!prefetch) {
-    shared(b.operand(next++), plan.shared, plan.shared_value);
+    plan.shared = b.address_extra(b.operand(next++));
   }
   if (b.has("im2col")) {
-    plan.offsets = static_cast<int>(b.extra().refs.size());
-    plan.offset_count = static_cast<int>(b.use_vector(b.operand(next++), 'h'));
+    plan.offsets = static_cast<std::uint32_t>(b.extra().refs.size());
+    plan.offset_count = b.use_vector(b.operand(next++), 'h');
   }
-  if (b.has("multicast::cluster")) plan.mask = static_cast<int>(b.use_extra(b.operand(next++), 'h'));
+  if (b.has("multicast::cluster")) plan.mask = b.use_extra(b.operand(next++), 'h');
   if (b.has("L2::cache_hint")) ++next;
   b.expect_count(next, next);
   for (const std::string_view part : b.form.parts) {
-    if (const auto op = parse_reduce_op(part)) plan.reduce = static_cast<int>(*op);
+    if (const auto op = parse_reduce_op(part)) plan.reduce = *op;
   }
-  auto& values = b.extra().values;
-  b.inst.imm = static_cast<std::int64_t>(values.size());
-  const int parts[kPlanParts] = {static_cast<int>(plan.flags),
-                                 plan.shared,
-                                 plan.shared_value,
-                                 plan.mbarrier,
-                                 plan.mbarrier_value,
-                                 plan.coordinates,
-                                 plan.coordinate_count,
-                                 plan.offsets,
-                                 plan.offset_count,
-                                 plan.mask,
-                                 plan.reduce};
-  for (const int part : parts) values.push_back(part);
+  b.extra().payload = plan;
 }
 
 }  // namespace
-
-AddressOperand signalled_by_tensor_copy(const Inst* i) {
-  const Plan plan = plan_of(i);
-  return extra_address(i, static_cast<unsigned>(plan.mbarrier), static_cast<unsigned>(plan.mbarrier_value));
-}
 
 void register_tensor_copy(Table& t) {
   t.family("Asynchronous copies: tensor", InstClass::kAsync);
@@ -208,23 +165,23 @@ void register_tensor_copy(Table& t) {
       "cp.async.bulk.tensor.{1d|2d|3d|4d|5d}[.cta_group::1|.cta_group::2][.tile|.tile::gather4|.im2col]"
       ".{shared::cluster|shared::cta}.global[.tile|.tile::gather4|.im2col].mbarrier::complete_tx::bytes"
       "[.multicast::cluster][.cta_group::1|.cta_group::2][.L2::cache_hint]",
-      build_copy, copy);
+      does::by_map(does::copies(Space::kShared, Space::kGlobal)).signalling(), build_copy, copy);
   t.row(
       "cp.async.bulk.tensor.{1d|2d|3d|4d|5d}.global.shared::cta[.tile|.tile::scatter4|.im2col_no_offs].bulk_"
       "group[.L2::cache_hint]",
-      build_copy, copy);
+      does::by_map(does::copies(Space::kGlobal, Space::kShared)), build_copy, copy);
   t.row(
       "cp.async.bulk.tensor.{1d|2d|3d|4d|5d}[.tile|.tile::scatter4|.im2col_no_offs].global.shared::cta.bulk_"
       "group[.L2::cache_hint]",
-      build_copy, copy);
+      does::by_map(does::copies(Space::kGlobal, Space::kShared)), build_copy, copy);
   t.row(
       "cp.reduce.async.bulk.tensor.{1d|2d|3d|4d|5d}.global.shared::cta.{add|min|max|inc|dec|and|or|xor}"
       "[.tile|.im2col_no_offs].bulk_group[.L2::cache_hint]",
-      build_copy, copy);
+      does::by_map(does::reduces(Space::kGlobal, Space::kShared)), build_copy, copy);
   t.row(
       "cp.async.bulk.prefetch.tensor.{1d|2d|3d|4d|5d}[.tile|.tile::gather4|.im2col].L2.global"
       "[.tile|.tile::gather4|.im2col][.L2::cache_hint]",
-      build_copy, copy);
+      does::by_map(does::prefetches()), build_copy, copy);
 }
 
 }  // namespace sglab::emu

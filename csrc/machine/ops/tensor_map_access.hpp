@@ -5,6 +5,11 @@
 
 namespace sglab::emu {
 
+// tensormap.cp_fenceproxy
+struct MapCopyOperands {
+  ExtraAddress target, source;
+};
+
 // The tensor map at a generic address (parameter, constant, global or shared memory); faults if there is
 // none.
 TensorMap read_tensor_map(const Warp& w, const Inst* i, const AddressOperand& at, int lane);

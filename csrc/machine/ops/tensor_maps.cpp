@@ -36,11 +36,14 @@ std::uint8_t* map_bytes(const Warp& w, const Inst* i, const AddressOperand& at, 
   return reinterpret_cast<std::uint8_t*>(address);
 }
 
+struct ReplaceOperands {
+  TensorMapField field;
+  int ordinal;
+  bool wide;  // the value has 64 bits
+};
+
 const Inst* replace(Warp& w, const Inst* i) {
-  const Extra& extra = *i->extra;
-  const auto field = static_cast<TensorMapField>(extra.values[0]);
-  const int ordinal = static_cast<int>(extra.values[1]);
-  const bool wide = extra.values[2] != 0;
+  const auto [field, ordinal, wide] = payload<ReplaceOperands>(i);
   for (std::uint32_t rest = w.mask; rest != 0; rest &= rest - 1) {
     const int lane = first_lane(rest);
     std::uint8_t* place = map_bytes(w, i, main_address(i), lane, i->target != 0);
@@ -70,7 +73,8 @@ void build_replace(Builder& b) {
   b.address(b.operand(0));
   b.inst.target = b.has("shared::cta") ? 1 : 0;
   const bool wide = b.form.parts.back() == "b64";
-  b.extra().values = {field, indexed ? b.integer(b.operand(1)) : 0, wide ? 1 : 0};
+  b.extra().payload = ReplaceOperands{static_cast<TensorMapField>(field),
+                                      indexed ? static_cast<int>(b.integer(b.operand(1))) : 0, wide};
   b.use(Field::kB, b.operand(indexed ? 2 : 1), wide ? 'l' : 'w');
 }
 
@@ -78,15 +82,16 @@ void build_replace(Builder& b) {
 const Inst* copy_fenceproxy(Warp& w, const Inst* i) {
   if (!gather_warp(w, i)) return block_for_lanes(w, i, 0xffffffffu);
   const int lane = first_lane(w.mask);
-  std::uint8_t* target = map_bytes(w, i, extra_address(i, 0, 0), lane);
-  std::memcpy(target, map_bytes(w, i, extra_address(i, 1, 2), lane, true), sizeof(TensorMapBytes));
+  const auto& plan = payload<MapCopyOperands>(i);
+  std::uint8_t* target = map_bytes(w, i, extra_address(i, plan.target), lane);
+  std::memcpy(target, map_bytes(w, i, extra_address(i, plan.source), lane, true), sizeof(TensorMapBytes));
   return i + 1;
 }
 
 void build_copy_fenceproxy(Builder& b) {
   b.expect_count(3, 3);
-  b.address_extra(b.operand(0));
-  b.address_extra(b.operand(1));
+  const ExtraAddress target = b.address_extra(b.operand(0));
+  b.extra().payload = MapCopyOperands{target, b.address_extra(b.operand(1))};
   if (b.integer(b.operand(2)) != 128) b.refuse("the size must be 128");
 }
 
@@ -105,15 +110,15 @@ TensorMap read_tensor_map(const Warp& w, const Inst* i, const AddressOperand& at
 void register_tensor_maps(Table& t) {
   t.family("Asynchronous copies: tensor maps", InstClass::kAsync);
   t.row("tensormap.replace.tile.{global_address|global_stride}[.global|.shared::cta].b1024.b64",
-        build_replace, replace);
+        does::keeps_map(Act::kReplaceMap), build_replace, replace);
   t.row(
       "tensormap.replace.tile.{rank|box_dim|global_dim|element_stride|elemtype|interleave_layout|swizzle_mode"
       "|swizzle_atomicity|fill_mode}[.global|.shared::cta].b1024.b32",
-      build_replace, replace);
+      does::keeps_map(Act::kReplaceMap), build_replace, replace);
   t.row(
       "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.{cta|cluster|gpu|sys}.sync."
       "aligned",
-      build_copy_fenceproxy, copy_fenceproxy);
+      does::keeps_map(Act::kCopyMap), build_copy_fenceproxy, copy_fenceproxy);
 }
 
 }  // namespace sglab::emu

@@ -72,11 +72,7 @@ void build_nothing(Builder& b) {
   b.expect_count(0, 0);
 }
 
-// tcgen05.ld and .st. Extra::refs: registers; Extra::values: shape, count, sixteen_bit, half split.
-LdStForm form_of(const Inst* i) {
-  const std::int64_t* v = i->extra->values.data();
-  return {static_cast<LdStShape>(v[0]), static_cast<int>(v[1]), v[2] != 0, static_cast<int>(v[3])};
-}
+// tcgen05.ld and .st: Extra::refs has the registers, the payload the form.
 
 // The address, checked: the warp's own quarter of the lanes, allocated columns.
 TmemAddress checked_address(Warp& w, const Inst* i, const LdStForm& form) {
@@ -105,7 +101,7 @@ TmemAddress checked_address(Warp& w, const Inst* i, const LdStForm& form) {
 // "register dependencies, same thread"), and CUTLASS's MLA kernel relies on it.
 const Inst* load(Warp& w, const Inst* i) {
   if (!gather_warp(w, i)) return block_for_lanes(w, i, 0xffffffffu);
-  const LdStForm form = form_of(i);
+  const LdStForm form = payload<LdStForm>(i);
   const TmemAddress at = checked_address(w, i, form);
   const TensorMemory& tmem = async_engine(w).tmem(w.cta->rank);
   if (form.shape == LdStShape::k32x32b && !form.sixteen_bit) {
@@ -127,7 +123,7 @@ const Inst* wait_load(Warp& w, const Inst* i) {
 
 const Inst* store(Warp& w, const Inst* i) {
   if (!gather_warp(w, i)) return block_for_lanes(w, i, 0xffffffffu);
-  const LdStForm form = form_of(i);
+  const LdStForm form = payload<LdStForm>(i);
   PendingStore entry{i, w.launch->position, checked_address(w, i, form), {}};
   entry.values.resize(32 * i->extra->refs.size());
   for (std::size_t r = 0; r < i->extra->refs.size(); ++r) {
@@ -144,7 +140,7 @@ const Inst* wait_store(Warp& w, const Inst* i) {
   TensorMemory& tmem = engine.tmem(w.cta->rank);
   for (const PendingStore& entry : pending) {
     tmem.set_writer({entry.position, w.slot, static_cast<std::uint32_t>(entry.inst - w.code), true});
-    tmem_store(tmem, form_of(entry.inst), entry.address, entry.values.data());
+    tmem_store(tmem, payload<LdStForm>(entry.inst), entry.address, entry.values.data());
   }
   pending.clear();
   return i + 1;
@@ -167,28 +163,45 @@ void build_ld_st(Builder& b) {
     b.refuse("expected " + std::to_string(ld_st_registers(form)) + " registers, found " +
              std::to_string(given));
   }
-  b.extra().values = {static_cast<std::int64_t>(form.shape), form.count, form.sixteen_bit ? 1 : 0,
-                      form.half_split};
+  b.extra().payload = form;
 }
 
 }  // namespace
 
 void register_tensor_memory(Table& t) {
   t.family("Tensor memory", InstClass::kTensorMemory);
-  t.row("tcgen05.alloc.{cta_group::1|cta_group::2}.sync.aligned[.shared::cta].b32", build_alloc, alloc);
-  t.row("tcgen05.dealloc.{cta_group::1|cta_group::2}.sync.aligned.b32", build_dealloc, dealloc);
-  t.row("tcgen05.relinquish_alloc_permit.{cta_group::1|cta_group::2}.sync.aligned", build_nothing,
-        relinquish);
+  constexpr Effects kAllocates = does::allocates();
+  constexpr Effects kReleases =
+      does::tensor_memory(Act::kTmemDealloc, Cost::kTmemAlloc, TaintRule::kControl, Motion::kFixed)
+          .with(&Effects::releases, std::uint8_t{kReleasesTmem});
+  constexpr Effects kRelinquishes =
+      does::tensor_memory(Act::kTmemRelinquish, Cost::kIssue, TaintRule::kControl, Motion::kOrdered);
+  constexpr Effects kLoads =
+      does::tensor_memory(Act::kTmemLoad, Cost::kTmemLoad, TaintRule::kTmemLoad, Motion::kOrdered);
+  constexpr Effects kStores =
+      does::tensor_memory(Act::kTmemStore, Cost::kTmemStore, TaintRule::kTmemStore, Motion::kOrdered);
+  constexpr Effects kLoadsDone = does::settles(FenceKind::kTcgenWaitLoad, Event::kWait, Cost::kTmemWaitLoad,
+                                               TaintRule::kControl, Motion::kFixed);
+  constexpr Effects kStoresDone = does::settles(FenceKind::kTcgenWaitStore, Event::kWait,
+                                                Cost::kTmemWaitStore, TaintRule::kControl, Motion::kFixed);
+  t.row("tcgen05.alloc.{cta_group::1|cta_group::2}.sync.aligned[.shared::cta].b32", kAllocates, build_alloc,
+        alloc);
+  t.row("tcgen05.dealloc.{cta_group::1|cta_group::2}.sync.aligned.b32", kReleases, build_dealloc, dealloc);
+  t.row("tcgen05.relinquish_alloc_permit.{cta_group::1|cta_group::2}.sync.aligned", kRelinquishes,
+        build_nothing, relinquish);
   t.row("tcgen05.ld.sync.aligned.{32x32b|16x64b|16x32bx2}.{x1|x2|x4|x8|x16|x32|x64|x128}[.pack::16b].b32",
-        build_ld_st, load);
-  t.row("tcgen05.ld.sync.aligned.16x128b.{x1|x2|x4|x8|x16|x32|x64}[.pack::16b].b32", build_ld_st, load);
-  t.row("tcgen05.ld.sync.aligned.16x256b.{x1|x2|x4|x8|x16|x32}[.pack::16b].b32", build_ld_st, load);
+        kLoads, build_ld_st, load);
+  t.row("tcgen05.ld.sync.aligned.16x128b.{x1|x2|x4|x8|x16|x32|x64}[.pack::16b].b32", kLoads, build_ld_st,
+        load);
+  t.row("tcgen05.ld.sync.aligned.16x256b.{x1|x2|x4|x8|x16|x32}[.pack::16b].b32", kLoads, build_ld_st, load);
   t.row("tcgen05.st.sync.aligned.{32x32b|16x64b|16x32bx2}.{x1|x2|x4|x8|x16|x32|x64|x128}[.unpack::16b].b32",
-        build_ld_st, store);
-  t.row("tcgen05.st.sync.aligned.16x128b.{x1|x2|x4|x8|x16|x32|x64}[.unpack::16b].b32", build_ld_st, store);
-  t.row("tcgen05.st.sync.aligned.16x256b.{x1|x2|x4|x8|x16|x32}[.unpack::16b].b32", build_ld_st, store);
-  t.row("tcgen05.wait::ld.sync.aligned", build_nothing, wait_load);
-  t.row("tcgen05.wait::st.sync.aligned", build_nothing, wait_store);
+        kStores, build_ld_st, store);
+  t.row("tcgen05.st.sync.aligned.16x128b.{x1|x2|x4|x8|x16|x32|x64}[.unpack::16b].b32", kStores, build_ld_st,
+        store);
+  t.row("tcgen05.st.sync.aligned.16x256b.{x1|x2|x4|x8|x16|x32}[.unpack::16b].b32", kStores, build_ld_st,
+        store);
+  t.row("tcgen05.wait::ld.sync.aligned", kLoadsDone, build_nothing, wait_load);
+  t.row("tcgen05.wait::st.sync.aligned", kStoresDone, build_nothing, wait_store);
 }
 
 }  // namespace sglab::emu

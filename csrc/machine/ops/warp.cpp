@@ -311,19 +311,25 @@ void build_warp_sync(Builder& b) {
 
 void register_warp(Table& t) {
   t.family("Warp-wide exchange", InstClass::kWarp);
-  t.row("shfl.sync.{up|down|bfly|idx}.b32", build_shfl);
-  t.row("vote.sync.{all|any|uni}.pred", build_vote);
-  t.row("vote.sync.ballot.b32", build_vote);
-  t.row("match.any.sync.b32", build_match, match<std::uint32_t, false>);
-  t.row("match.any.sync.b64", build_match, match<std::uint64_t, false>);
-  t.row("match.all.sync.b32", build_match, match<std::uint32_t, true>);
-  t.row("match.all.sync.b64", build_match, match<std::uint64_t, true>);
-  t.row("redux.sync.{add|min|max}.{u32|s32}", build_redux);
-  t.row("redux.sync.{and|or|xor}.b32", build_redux);
-  t.row("redux.sync.{min|max}[.abs][.NaN].f32", build_redux);
-  t.row("elect.sync", build_elect);
-  t.row("activemask.b32", build_activemask);
-  t.row("bar.warp.sync", build_warp_sync);
+  t.row("shfl.sync.{up|down|bfly|idx}.b32", does::exchanges(Cost::kShuffle, TaintRule::kShuffle), build_shfl);
+  t.row("vote.sync.{all|any|uni}.pred", does::exchanges(Cost::kVote, TaintRule::kWarpWide), build_vote);
+  t.row("vote.sync.ballot.b32", does::exchanges(Cost::kVote, TaintRule::kWarpWide), build_vote);
+  t.row("match.any.sync.b32", does::exchanges(Cost::kMatchAny, TaintRule::kWarpWide), build_match,
+        match<std::uint32_t, false>);
+  t.row("match.any.sync.b64", does::exchanges(Cost::kMatchAny, TaintRule::kWarpWide), build_match,
+        match<std::uint64_t, false>);
+  t.row("match.all.sync.b32", does::exchanges(Cost::kMatchAll, TaintRule::kWarpWide), build_match,
+        match<std::uint32_t, true>);
+  t.row("match.all.sync.b64", does::exchanges(Cost::kMatchAll, TaintRule::kWarpWide), build_match,
+        match<std::uint64_t, true>);
+  t.row("redux.sync.{add|min|max}.{u32|s32}", does::exchanges(Cost::kReduce, TaintRule::kWarpWide),
+        build_redux);
+  t.row("redux.sync.{and|or|xor}.b32", does::exchanges(Cost::kReduce, TaintRule::kWarpWide), build_redux);
+  t.row("redux.sync.{min|max}[.abs][.NaN].f32", does::exchanges(Cost::kReduce, TaintRule::kWarpWide),
+        build_redux);
+  t.row("elect.sync", does::exchanges(Cost::kVote, TaintRule::kControl), build_elect);
+  t.row("activemask.b32", does::computes(Cost::kVote).moving(Motion::kFixed), build_activemask);
+  t.row("bar.warp.sync", does::syncs_warp(), build_warp_sync);
 }
 
 }  // namespace sglab::emu

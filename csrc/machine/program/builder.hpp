@@ -3,6 +3,7 @@
 #include <span>
 #include <string>
 
+#include "isa/extra.hpp"
 #include "isa/inst.hpp"
 #include "isa/table.hpp"
 #include "machine/front/module.hpp"
@@ -16,24 +17,17 @@ class Decoder;
 // Where Inst keeps a register reference, for the register allocator. Values from kExtra on are Extra::refs.
 enum class Field : std::uint16_t { kD, kA, kB, kC, kTarget, kGuard, kExtra };
 
-// How a memory instruction forms its address (Inst::mode): Inst::imm plus …
-enum class AddressMode : std::uint8_t {
-  kAbsolute,  // nothing
-  kOwnCta,    // the CTA's shared-memory window
-  kReg32,     // register Inst::a
-  kReg64,
-};
-
 // What a row's build function works with: it reads one statement's operands and fills one Inst.
 // A build function names operands by position; wrong ones throw PtxError with the statement's line.
 class Builder {
  public:
   Builder(Decoder& decoder, const Function& function, const Statement& statement, const Form& form)
-      : form(form), statement(statement), decoder_(decoder), function_(function) {}
+      : form(form), statement(statement), effects(form.effects), decoder_(decoder), function_(function) {}
 
   const Form& form;
   const Statement& statement;
   Inst inst{};
+  Effects effects;  // the form's; build functions settle what depends on operands
 
   // Fills `inst` as the row says.
   void build();
@@ -66,9 +60,8 @@ class Builder {
 
   // [base+offset] into a, imm and mode; returns the symbol's space if the base is a symbol, else kGeneric.
   Space address(const Operand& operand);
-  // The same with the base kept in Extra::refs: returns its index there; the offset goes to Extra::values,
-  // and the AddressMode behind it.
-  std::uint32_t address_extra(const Operand& operand);
+  // The same with the base kept in Extra::refs.
+  ExtraAddress address_extra(const Operand& operand);
   // Whether an address's base is a .param variable of a call or of a .func, which lies in local memory.
   bool local_parameter(const Operand& address) const;
   // Whether [imm, imm + bytes) lies within the kernel's parameters.

@@ -25,29 +25,25 @@ Space Builder::address(const Operand& operand) {
   return Space::kGeneric;
 }
 
-std::uint32_t Builder::address_extra(const Operand& operand) {
+ExtraAddress Builder::address_extra(const Operand& operand) {
   if (operand.kind != OperandKind::kAddress) refuse("expected an address in brackets");
   const Operand& base = children(operand)[0];
-  std::int64_t offset = operand.value;
-  AddressMode mode = AddressMode::kAbsolute;
-  const auto index = static_cast<std::uint32_t>(extra().refs.size());
+  ExtraAddress at{AddressMode::kAbsolute, static_cast<std::uint32_t>(extra().refs.size()), operand.value};
   if (base.kind == OperandKind::kInteger) {
-    offset += base.value;
+    at.offset += base.value;
     extra().refs.push_back(0);
   } else if (base.kind == OperandKind::kSymbol) {
-    offset += static_cast<std::int64_t>(decoder_.symbol_offset(base.index));
-    if (module().symbols[base.index].space == Space::kShared) mode = AddressMode::kOwnCta;
+    at.offset += static_cast<std::int64_t>(decoder_.symbol_offset(base.index));
+    if (module().symbols[base.index].space == Space::kShared) at.mode = AddressMode::kOwnCta;
     extra().refs.push_back(0);
   } else {
     if (base.kind != OperandKind::kRegister) refuse("expected a register or a variable as address");
     const char found = decoder_.letter(decoder_.register_index(base.index));
     if (found != 'w' && found != 'l') refuse("an address register has 32 or 64 bits");
     use_extra(base, found);
-    mode = found == 'w' ? AddressMode::kReg32 : AddressMode::kReg64;
+    at.mode = found == 'w' ? AddressMode::kReg32 : AddressMode::kReg64;
   }
-  extra().values.push_back(offset);
-  extra().values.push_back(static_cast<std::int64_t>(mode));
-  return index;
+  return at;
 }
 
 bool Builder::local_parameter(const Operand& address) const {

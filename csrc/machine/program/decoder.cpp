@@ -72,10 +72,11 @@ void Decoder::table_targets(const Function& function, std::uint32_t label, Extra
   const auto at = static_cast<std::uint32_t>(program_.code.size());
   const auto table = function.tables.find(label);
   if (table == function.tables.end()) throw PtxError(1, 1, "brx.idx names no .branchtargets");
+  BranchTargets& targets = extra.payload.emplace<BranchTargets>();
+  targets.pcs.resize(table->second.count);
   for (std::uint32_t i = 0; i < table->second.count; ++i) {
     const Operand& target = function.operands[table->second.first_operand + i];
-    fixups_.push_back({at, target.index, &extra, i});
-    extra.values.push_back(0);
+    fixups_.push_back({at, target.index, &targets, i});
   }
   leave(Flow::kTable);
 }
@@ -135,9 +136,7 @@ void Decoder::emit_support(Handler handler, std::uint32_t destination, std::int6
   inst.target = 2;
   inst.guard = kNoGuard;
   inst.kind = InstClass::kMove;
-  program_.code.push_back(inst);
-  program_.places.push_back({0, kNoIndex, function_});
-  flows_.resize(program_.code.size(), Flow::kNext);
+  add(inst, {0, kNoIndex, function_}, {});
 }
 
 void Decoder::decode(std::uint32_t kernel) {
@@ -195,8 +194,8 @@ void Decoder::function(std::uint32_t id) {
   for (const Fixup& fixup : fixups_) {
     const std::uint32_t target = label_pc_[fixup.label];
     edges_.emplace_back(fixup.inst, target);
-    if (fixup.extra != nullptr) {
-      fixup.extra->values[fixup.slot] = target;
+    if (fixup.table != nullptr) {
+      fixup.table->pcs[fixup.slot] = target;
     } else {
       program_.code[fixup.inst].target = target;
     }
@@ -220,9 +219,7 @@ void Decoder::place_labels(const Function& function, std::uint32_t index, std::s
     inst.body = inst.fn[0] = inst.fn[1] = instruction_table().support.join;
     inst.guard = kNoGuard;
     inst.kind = InstClass::kControl;
-    program_.code.push_back(inst);
-    program_.places.push_back({0, kNoIndex, function_});
-    flows_.resize(program_.code.size(), Flow::kNext);
+    add(inst, {0, kNoIndex, function_}, {});
   }
   for (std::size_t i = first; i < next; ++i) label_pc_[i] = static_cast<std::uint32_t>(program_.code.size());
 }
@@ -248,6 +245,7 @@ void Decoder::statement(const Function& function, const Statement& statement) {
     fixups_.resize(fixups);
     program_.code.resize(code);
     program_.places.resize(code);
+    program_.effects.resize(code);
     flows_.resize(code);
     refuse(statement, error.what());
   }
@@ -266,9 +264,14 @@ void Decoder::emit(Builder& builder) {
   if (inst.fn[0] == nullptr) {
     inst.fn[0] = inst.fn[1] = inst.guard == kNoGuard ? inst.body : instruction_table().support.guarded;
   }
+  add(inst, {builder.statement.line, builder.statement.location, function_, builder.statement.opcode},
+      builder.effects);
+}
+
+void Decoder::add(const Inst& inst, const Place& place, const Effects& effects) {
   program_.code.push_back(inst);
-  program_.places.push_back(
-      {builder.statement.line, builder.statement.location, function_, builder.statement.opcode});
+  program_.places.push_back(place);
+  program_.effects.push_back(effects);
   flows_.resize(program_.code.size(), Flow::kNext);
 }
 

@@ -58,7 +58,7 @@ class Decoder {
   struct Fixup {
     std::uint32_t inst;
     std::uint32_t label;
-    Extra* extra;  // values[slot] instead of Inst::target
+    BranchTargets* table;  // its `slot` instead of Inst::target
     std::uint32_t slot;
   };
   struct Refusal {
@@ -71,6 +71,7 @@ class Decoder {
   void function(std::uint32_t index);
   void statement(const Function& function, const Statement& statement);
   void emit(Builder& builder);
+  void add(const Inst& inst, const Place& place, const Effects& effects);
   void place_labels(const Function& function, std::uint32_t statement_index, std::size_t& next_label);
   void refuse(const Statement& statement, const std::string& what);
   const Form& form(std::uint32_t opcode);

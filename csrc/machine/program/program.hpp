@@ -4,8 +4,11 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "isa/effects.hpp"
+#include "isa/extra.hpp"
 #include "isa/inst.hpp"
 #include "machine/program/image.hpp"
 
@@ -77,6 +80,7 @@ struct Program {
   std::string name;
   std::vector<Inst> code;
   std::vector<Place> places;         // by instruction
+  std::vector<Effects> effects;      // by instruction
   std::vector<std::uint32_t> order;  // by instruction: the lower, the sooner diverged lanes should run it
   std::deque<Extra> extras;
   AlignedBytes constants;

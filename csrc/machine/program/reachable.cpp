@@ -1,6 +1,7 @@
 #include "machine/program/reachable.hpp"
 
-#include <string_view>
+#include "isa/effects.hpp"
+#include "isa/extra.hpp"
 
 namespace sglab::emu {
 namespace {
@@ -8,19 +9,18 @@ namespace {
 // Where control may go from an instruction.
 void successors(const Program& program, std::uint32_t pc, std::vector<std::uint32_t>& next) {
   const Inst& inst = program.code[pc];
-  const std::string_view opcode = opcode_of(program, pc);
-  const bool guarded = inst.guard != kNoGuard;
-  const bool leaves = opcode == "exit" || opcode.starts_with("ret") || opcode == "trap";
-  const bool jumps = opcode.starts_with("bra");
-  if (jumps) next.push_back(inst.target);
-  if (opcode.starts_with("brx")) {
-    for (const std::int64_t target : inst.extra->values) next.push_back(static_cast<std::uint32_t>(target));
+  const Act act = program.effects[pc].act;
+  if (act == Act::kBranch) next.push_back(inst.target);
+  if (act == Act::kBranchTable) {
+    const std::vector<std::uint32_t>& targets = payload<BranchTargets>(&inst).pcs;
+    next.insert(next.end(), targets.begin(), targets.end());
     return;
   }
-  if (opcode.starts_with("call")) {
+  if (act == Act::kCall) {
     for (const ProgramFunction& function : program.functions) next.push_back(function.begin);
   }
-  if ((!leaves && !jumps) || guarded) next.push_back(pc + 1);
+  const bool leaves = act == Act::kBranch || act == Act::kExit || act == Act::kTrap;
+  if (!leaves || inst.guard != kNoGuard) next.push_back(pc + 1);
 }
 
 }  // namespace

@@ -6,13 +6,7 @@
 
 namespace sglab::emu {
 
-StoreFollower::StoreFollower(const Program& program) : stores_(access_forms(program)) {
-  for (std::uint32_t pc = 0; pc < stores_.size(); ++pc) {
-    const std::string_view opcode = opcode_of(program, pc);
-    if (opcode.starts_with("stmatrix")) stores_[pc] = {Space::kShared, 16, false, true};
-    if (opcode.starts_with("tcgen05.alloc")) stores_[pc] = {Space::kShared, 4, false, true};
-  }
-}
+StoreFollower::StoreFollower(const Program& program) : stores_(store_forms(program)) {}
 
 void StoreFollower::attempting(const Warp& w, const Inst* inst) {
   AccessForm form = stores_[static_cast<std::size_t>(inst - w.code)];

@@ -20,7 +20,10 @@ struct AccessForm {
 // By instruction. Loads, stores, atomics and reductions; what asynchronous operations do is not in their
 // instruction's operands.
 std::vector<AccessForm> access_forms(const Program& program);
-AccessForm access_form(const Program& program, std::uint32_t pc);
+AccessForm access_form(const Effects& effects);
+
+// The same with what else writes shared memory by addresses in its own operand: stmatrix, tcgen05.alloc.
+std::vector<AccessForm> store_forms(const Program& program);
 
 // Lanes that an instruction will run for: the group's, less those that its guard excludes.
 std::uint32_t active_lanes(const Warp& warp, const Inst* inst);
@@ -32,8 +35,8 @@ struct LaneAccess {
 };
 LaneAccess lane_access(const Warp& warp, const Inst* inst, const AccessForm& form, Space space);
 
-// The same for shared memory, and for matrix moves, where lanes address rows of 16 bytes; `form` becomes
-// theirs.
+// The same for shared memory, and for matrix moves, where lanes address rows of 16 bytes; `form` becomes what
+// it is.
 LaneAccess shared_access(const Warp& warp, const Inst* inst, AccessForm& form);
 
 }  // namespace sglab::emu

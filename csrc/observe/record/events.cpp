@@ -26,7 +26,7 @@ class Recorder {
         forms_(access_forms(stepper.program())),
         details_(forms_.size()),
         stops_(forms_.size()) {
-    if (details) details_ = details_of(stepper.program(), forms_);
+    if (details) details_ = details_of(stepper.program());
     const Inst* stop = nullptr;
     for (auto pc = static_cast<std::uint32_t>(details_.size()); pc-- > 0;) {
       stops_[pc] = stop;

@@ -12,25 +12,36 @@
 namespace sglab::emu {
 namespace {
 
-Detail tmem_detail(std::string_view opcode) {
-  if (opcode.starts_with("tcgen05.alloc")) return Detail::kTmemAlloc;
-  if (opcode.starts_with("tcgen05.dealloc")) return Detail::kTmemDealloc;
-  if (opcode.starts_with("tcgen05.ld.")) return Detail::kTmemLoad;
-  if (opcode.starts_with("tcgen05.st.")) return Detail::kTmemStore;
-  if (opcode.starts_with("tcgen05.wait::st")) return Detail::kTmemWait;
-  return Detail::kNone;
+Detail detail_of(const Effects& e) {
+  switch (e.act) {
+    case Act::kAccess:
+      return e.space == Space::kLocal ? Detail::kNone : Detail::kAccess;
+    case Act::kNamedArrive:
+    case Act::kNamedWait:
+      return Detail::kNamedBarrier;
+    case Act::kClusterArrive:
+    case Act::kClusterWait:
+      return Detail::kClusterBarrier;
+    case Act::kMbarrier:
+    case Act::kMbarrierWait:
+      return Detail::kMbarrier;
+    case Act::kTmemAlloc:
+      return Detail::kTmemAlloc;
+    case Act::kTmemDealloc:
+      return Detail::kTmemDealloc;
+    case Act::kTmemLoad:
+      return Detail::kTmemLoad;
+    case Act::kTmemStore:
+      return Detail::kTmemStore;
+    case Act::kFence:
+      return e.fence == FenceKind::kTcgenWaitStore ? Detail::kTmemWait : Detail::kNone;
+    default:
+      return Detail::kNone;
+  }
 }
 
-Detail detail_of(const Program& program, std::uint32_t pc, const AccessForm& form) {
-  if (form.space != Space::kReg) return Detail::kAccess;
-  const std::string_view opcode = opcode_of(program, pc);
-  if (opcode.starts_with("barrier.cluster")) return Detail::kClusterBarrier;
-  if (opcode.starts_with("bar.warp")) return Detail::kNone;
-  if (opcode.starts_with("bar.") || opcode.starts_with("barrier.")) return Detail::kNamedBarrier;
-  if (opcode.starts_with("mbarrier.pending_count")) return Detail::kNone;
-  if (opcode.starts_with("mbarrier.") || opcode.starts_with("cp.async.mbarrier.arrive"))
-    return Detail::kMbarrier;
-  return tmem_detail(opcode);
+bool waits(Act act) {
+  return act == Act::kNamedWait || act == Act::kClusterWait || act == Act::kMbarrierWait;
 }
 
 void look_at_access(const Warp& w, const Inst* inst, const AccessForm& form, Space space, std::uint64_t event,
@@ -55,9 +66,7 @@ void look_at_barrier(const Warp& w, const Inst* inst, Detail detail, std::uint64
   if (lanes == 0) return;
   const auto lane = static_cast<std::size_t>(std::countr_zero(lanes));
   EventLog::Barrier made{event, 0, -1, 0, static_cast<std::uint8_t>(BarrierKind::kNamed)};
-  const std::string_view opcode = opcode_of(*w.program, static_cast<std::uint32_t>(inst - w.code));
-  seen.passes = opcode.find("wait") != std::string_view::npos ||
-                (detail == Detail::kNamedBarrier && opcode.find("arrive") == std::string_view::npos);
+  seen.passes = waits(w.program->effects[static_cast<std::size_t>(inst - w.code)].act);
   seen.lanes = lanes;
   if (detail == Detail::kNamedBarrier) {
     const auto* const number =
@@ -98,9 +107,7 @@ void look_at_tensor_memory(const Warp& w, const Inst* inst, Detail detail, std::
     made.lanes = TensorMemory::kLanes;
     if (detail == Detail::kTmemDealloc) made.address = lanes32(w, inst->a)[lane];
   } else {
-    const std::int64_t* const v = inst->extra->values.data();
-    const LdStForm form{static_cast<LdStShape>(v[0]), static_cast<int>(v[1]), v[2] != 0,
-                        static_cast<int>(v[3])};
+    const auto& form = payload<LdStForm>(inst);
     made.kind = detail == Detail::kTmemLoad ? EventLog::Tmem::kLoad : EventLog::Tmem::kStore;
     made.address = static_cast<std::uint32_t>(address_of(w, main_address(inst), lane));
     made.columns = static_cast<std::uint16_t>(ld_st_columns(form));
@@ -111,15 +118,10 @@ void look_at_tensor_memory(const Warp& w, const Inst* inst, Detail detail, std::
 
 }  // namespace
 
-std::vector<Detail> details_of(const Program& program, const std::vector<AccessForm>& forms) {
-  std::vector<Detail> details(forms.size());
-  std::vector<std::optional<Detail>> known(program.image->module().opcodes.size());  // by mnemonic
-  for (std::uint32_t pc = 0; pc < details.size(); ++pc) {
-    const std::uint32_t opcode = program.places[pc].opcode;
-    if (opcode == kNoIndex) continue;
-    if (!known[opcode]) known[opcode] = detail_of(program, pc, forms[pc]);
-    details[pc] = *known[opcode];
-  }
+std::vector<Detail> details_of(const Program& program) {
+  std::vector<Detail> details;
+  details.reserve(program.effects.size());
+  for (const Effects& e : program.effects) details.push_back(detail_of(e));
   return details;
 }
 

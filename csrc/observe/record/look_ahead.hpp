@@ -24,7 +24,7 @@ enum class Detail : std::uint8_t {
 };
 
 // By instruction.
-std::vector<Detail> details_of(const Program& program, const std::vector<AccessForm>& forms);
+std::vector<Detail> details_of(const Program& program);
 
 // What was seen of an instruction in front of its execution: addresses and phases are those that it finds.
 struct Seen {

@@ -6,7 +6,6 @@
 
 #include "isa/table.hpp"
 #include "machine/ops/operands.hpp"
-#include "observe/record/accesses.hpp"
 #include "observe/sanitize/reach.hpp"
 
 namespace sglab::emu {
@@ -14,33 +13,22 @@ namespace {
 
 constexpr int kDepth = 8;  // of sums of sums
 
-bool passes_on(std::string_view opcode) {
-  for (const std::string_view prefix : {"mov.", "mapa.", "cvta.", "cvt.u32.u64", "cvt.u64.u32"}) {
-    if (opcode.starts_with(prefix)) return true;
-  }
-  return false;
-}
-
-bool is_sum(std::string_view opcode) {
-  return opcode == "add.s32" || opcode == "add.u32" || opcode == "add.s64" || opcode == "add.u64";
-}
-
 // Of operands that are constants: buffers are aligned like that.
-std::optional<std::int64_t> folded(std::string_view opcode, std::int64_t a, std::int64_t b) {
-  if (opcode.starts_with("neg.")) return -a;
-  if (opcode.starts_with("not.")) return ~a;
-  if (opcode.starts_with("and.b")) return a & b;
-  if (opcode.starts_with("or.b")) return a | b;
-  if (opcode.starts_with("sub.s") || opcode.starts_with("sub.u")) return a - b;
-  return std::nullopt;
-}
-
-bool is_product(std::string_view opcode) {
-  return opcode == "mad.lo.s32" || opcode == "mad.lo.u32" || opcode == "mad.lo.s64" || opcode == "mad.lo.u64";
-}
-
-bool waits_for_mbarrier(std::string_view opcode) {
-  return opcode.starts_with("mbarrier.try_wait") || opcode.starts_with("mbarrier.test_wait");
+std::optional<std::int64_t> folded(Value value, std::int64_t a, std::int64_t b) {
+  switch (value) {
+    case Value::kNegation:
+      return -a;
+    case Value::kComplement:
+      return ~a;
+    case Value::kAnd:
+      return a & b;
+    case Value::kOr:
+      return a | b;
+    case Value::kDifference:
+      return a - b;
+    default:
+      return std::nullopt;
+  }
 }
 
 }  // namespace
@@ -53,7 +41,7 @@ BarrierAddresses::BarrierAddresses(const Program& program) : program_(program) {
   }
   for (std::size_t pc = 0; pc < program.code.size(); ++pc) first_[pc + 1] += first_[pc];
   for (std::uint32_t pc = 0; pc < program.code.size(); ++pc) {
-    if (!waits_for_mbarrier(opcode_of(program, pc))) continue;
+    if (program.effects[pc].act != Act::kMbarrierWait) continue;
     if (const auto at = address(pc)) waits_.emplace(pc, *at);
   }
 }
@@ -117,28 +105,28 @@ BarrierAddresses::Address BarrierAddresses::value(Ref place, std::uint32_t befor
   const Inst& inst = program_.code[pc];
   if (inst.guard != kNoGuard || program_.places[pc].function != program_.places[before].function)
     return unknown;
-  const std::string_view opcode = opcode_of(program_, pc);
+  const Value how = program_.effects[pc].value;
   const Support& support = instruction_table().support;
-  if (opcode.empty()) {
+  if (program_.places[pc].line == 0) {
     const bool symbol = inst.body == support.window32 || inst.body == support.window64;
     return symbol ? Address{inst.imm, {}} : unknown;
   }
-  if (passes_on(opcode)) return operand(pc, static_cast<std::uint16_t>(Field::kA), depth - 1);
-  if (is_product(opcode)) {
+  if (how == Value::kCopy) return operand(pc, static_cast<std::uint16_t>(Field::kA), depth - 1);
+  if (how == Value::kProductSum) {
     Address sum = operand(pc, static_cast<std::uint16_t>(Field::kC), depth - 1);
     sum.terms.insert(std::upper_bound(sum.terms.begin(), sum.terms.end(), pc), pc);
     return sum;
   }
   const Address a = operand(pc, static_cast<std::uint16_t>(Field::kA), depth - 1);
   const Address b = operand(pc, static_cast<std::uint16_t>(Field::kB), depth - 1);
-  if (is_sum(opcode)) {
+  if (how == Value::kSum) {
     Address sum{a.constant + b.constant, {}};
     std::merge(a.terms.begin(), a.terms.end(), b.terms.begin(), b.terms.end(), std::back_inserter(sum.terms));
     return sum;
   }
-  const bool unary = opcode.starts_with("neg.") || opcode.starts_with("not.");
+  const bool unary = how == Value::kNegation || how == Value::kComplement;
   if (!a.terms.empty() || (!unary && !b.terms.empty())) return unknown;
-  const std::optional<std::int64_t> value = folded(opcode, a.constant, b.constant);
+  const std::optional<std::int64_t> value = folded(how, a.constant, b.constant);
   return value ? Address{*value, {}} : unknown;
 }
 
@@ -160,7 +148,7 @@ std::int64_t BarrierAddresses::constant(std::uint32_t pc, Ref ref) const {
   std::int64_t wide;
   std::memcpy(&narrow, at, sizeof narrow);
   std::memcpy(&wide, at, sizeof wide);
-  return opcode_of(program_, pc).ends_with("64") ? wide : narrow;
+  return type_bytes(program_.effects[pc].type) == 8 ? wide : narrow;
 }
 
 }  // namespace sglab::emu

@@ -247,7 +247,7 @@ class Search {
     // A register may hold the object by chance, the text does not lie.
     const BarrierAddresses::Fit fit = addresses_.fit(waiting.group->pc, pc);
     if (fit == BarrierAddresses::Fit::kOther) return std::nullopt;
-    const bool multicast = opcode_of(*cluster_.program, pc).find("multicast") != std::string_view::npos;
+    const bool multicast = cluster_.program->effects[pc].multicast;
     const auto address = static_cast<std::uint32_t>(waiting.group->key);
     return fit == BarrierAddresses::Fit::kSame || points_at(node, *at, address, multicast) ? 4 : 0;
   }

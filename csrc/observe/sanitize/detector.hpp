@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "isa/effects.hpp"
 #include "machine/async/footprint.hpp"
 #include "machine/engine/cluster.hpp"
 #include "machine/engine/launch.hpp"
@@ -35,8 +36,6 @@
 // changed, all is told again from `launched` on.
 namespace sglab::emu {
 
-enum class Order : std::uint8_t { kWeak, kVolatile, kRelaxed, kAcquire, kRelease, kAcqRel, kSc };
-enum class Scope : std::uint8_t { kCta, kCluster, kGpu, kSys };
 enum class Proxy : std::uint8_t { kGeneric, kAsync };
 
 struct Actor {
@@ -60,19 +59,7 @@ struct Access {
 };
 
 struct Fence {
-  enum class Kind : std::uint8_t {
-    kThread,          // fence.{sc,acq_rel,acquire,release}.scope, membar
-    kProxyAsync,      // fence.proxy.async; `space`: kGlobal, kShared, or kGeneric for all
-    kProxyTensormap,  // fence.proxy.tensormap, tensormap.cp_fenceproxy
-    kProxyAlias,
-    kMbarrierInit,  // fence.mbarrier_init.release.cluster
-    kTcgenBefore,   // tcgen05.fence::before_thread_sync
-    kTcgenAfter,
-    kTcgenWaitLoad,  // tcgen05.wait::ld
-    kTcgenWaitStore,
-    kWgmma,           // wgmma.fence
-    kGridDependency,  // griddepcontrol.wait
-  };
+  using Kind = FenceKind;
   Kind kind;
   Order order = Order::kAcqRel;
   Scope scope = Scope::kCta;
@@ -124,8 +111,6 @@ struct AsyncOp {
   std::uint32_t signalled = 0;  // CTAs signalled at that offset, by rank; 0: the one addressed
   bool grouped = false;         // completes in the issuing lane's bulk group
 };
-
-enum class GroupKind : std::uint8_t { kBulk, kCpAsync, kWgmma };
 
 // tcgen05 instructions that act at once. kStore's cells are written by the warp's next wait::st at the
 // latest.

@@ -7,7 +7,6 @@
 #include "machine/engine/fault.hpp"
 #include "machine/engine/launch.hpp"
 #include "machine/ops/operands.hpp"
-#include "observe/record/accesses.hpp"
 
 namespace sglab::emu {
 namespace {
@@ -22,16 +21,11 @@ Loop hottest(const Program& program, const std::vector<std::uint64_t>& execution
   Loop best;
   for (std::uint32_t pc = 0; pc < program.code.size(); ++pc) {
     const std::uint32_t target = program.code[pc].target;
-    if (!opcode_of(program, pc).starts_with("bra") || target > pc) continue;
+    if (program.effects[pc].act != Act::kBranch || target > pc) continue;
     const bool tighter = executions[pc] == best.times && pc - target < best.end - best.begin;
     if (executions[pc] > best.times || (tighter && best.times != 0)) best = {target, pc, executions[pc]};
   }
   return best;
-}
-
-bool polls(std::string_view opcode) {
-  return opcode.starts_with("mbarrier.try_wait") || opcode.starts_with("mbarrier.test_wait") ||
-         opcode.starts_with("atom.") || (opcode.starts_with("ld.") && !opcode.starts_with("ld.param"));
 }
 
 // A warp inside the loop, and the lane that looks for it.
@@ -62,15 +56,14 @@ std::string in_global(const Warp& w, std::uint64_t address, unsigned bytes) {
 
 std::string polled(const Warp& w, std::uint32_t pc, int lane) {
   const Program& program = *w.program;
-  const std::string_view opcode = opcode_of(program, pc);
+  const Effects& effects = program.effects[pc];
   const std::uint64_t address = address_of(w, main_address(&program.code[pc]), lane);
-  if (opcode.starts_with("mbarrier"))
+  if (effects.act == Act::kMbarrierWait)
     return "; it polls the mbarrier at shared address " + hex(address & ~kApertureMask);
-  const AccessForm form = access_form(program, pc);
-  const std::string size = "; it polls " + std::to_string(form.bytes) + " bytes";
-  const bool shared = form.space == Space::kShared || (address & kApertureMask) == kSharedAperture;
+  const std::string size = "; it polls " + std::to_string(effects.bytes) + " bytes";
+  const bool shared = effects.space == Space::kShared || (address & kApertureMask) == kSharedAperture;
   if (shared) return size + " of shared memory at " + hex(address & ~kApertureMask);
-  const std::string text = in_global(w, address, form.bytes);
+  const std::string text = in_global(w, address, effects.bytes);
   return text.empty() ? text : size + text;
 }
 
@@ -91,7 +84,7 @@ std::string describe_hot_loop(const Program& program, const std::vector<std::uin
   const Warp* const w = warp_inside(loop, clusters, lane);
   if (w == nullptr) return text;
   for (std::uint32_t pc = loop.end; pc + 1 > loop.begin; --pc) {
-    if (polls(opcode_of(program, pc))) return text + polled(*w, pc, lane);
+    if (polls(program.effects[pc])) return text + polled(*w, pc, lane);
     if (pc == 0) break;
   }
   return text;

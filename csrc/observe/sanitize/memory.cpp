@@ -177,7 +177,7 @@ void MemorySanitizer::tensor_memory(const Actor& actor, const TmemUse& use) {
       for (std::uint32_t c = r.column; c < r.column + r.columns; ++c) flags.clear(c, 0, TensorMemory::kLanes);
       return;
     case TmemUse::Op::kStore: {
-      const LdStForm form = form_of(actor.inst);
+      const auto& form = payload<LdStForm>(actor.inst);
       for (int reg = 0; reg < ld_st_registers(form); ++reg) {
         if (form.shape == LdStShape::k32x32b && !form.sixteen_bit) {
           flags.set(r.column + static_cast<std::uint32_t>(reg), r.lane, 32);

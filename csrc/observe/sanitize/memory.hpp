@@ -25,12 +25,6 @@ inline const char* name_of(Space space) {
   return space == Space::kShared ? "shared" : space == Space::kLocal ? "local" : "global";
 }
 
-// The form of a tcgen05.ld or .st.
-inline LdStForm form_of(const Inst* i) {
-  const std::int64_t* v = i->extra->values.data();
-  return {static_cast<LdStShape>(v[0]), static_cast<int>(v[1]), v[2] != 0, static_cast<int>(v[3])};
-}
-
 // Finds reads of what nobody has written: registers, local, shared and tensor memory, and global memory that
 // the user has marked.
 //

@@ -64,7 +64,7 @@ void MemorySanitizer::flow_stored(const Actor& actor) {
   const Warp& w = *actor.warp;
   const auto pc = static_cast<std::uint32_t>(actor.inst - w.code);
   const auto [first, last] = taint_.mentions(pc);
-  const std::uint32_t each = type_bytes(taint_.treatment(pc).type);
+  const std::uint32_t each = type_bytes(actor.warp->program->effects[pc].type);
   for (const Mention* m = first; m != last; ++m) {
     if (!is_value(*m)) continue;
     for (const SeenAccess& seen : seen_) {
@@ -94,7 +94,7 @@ void MemorySanitizer::flow_loaded(const Actor& actor) {
     while (bad_lane < 31 && bad_[bad_lane] == 0) ++bad_lane;
     in.origin = taint_.loaded(actor, name_of(access.space), seen_.front().address[bad_lane], access.bytes);
   }
-  const Type type = taint_.treatment(pc).type;
+  const Type type = actor.warp->program->effects[pc].type;
   const std::uint32_t each = type_bytes(type);
   for (const Mention* m = first; m != last; ++m) {
     if (!m->definition) continue;
@@ -144,8 +144,8 @@ void MemorySanitizer::flow_matrix_rows(const Actor& actor) {
     while (row < 31 && bad_[row] == 0) ++row;
     in.origin = taint_.loaded(actor, "shared", seen_.front().address[row], 16);
   }
-  const std::int64_t* v = actor.inst->extra->values.data();
-  const bool plain = static_cast<MatrixShape>(v[0]) == MatrixShape::k8x8B16, transposed = v[2] != 0;
+  const auto& move = payload<MatrixMove>(actor.inst);
+  const bool plain = move.shape == MatrixShape::k8x8B16, transposed = move.transposed;
   std::uint32_t any = 0;
   for (int row = 0; row < 32 && found_bad_; ++row) any |= (bad_[row] != 0 ? 1u : 0u) << row;
   unsigned matrix = 0;
@@ -164,7 +164,7 @@ void MemorySanitizer::flow_matrix_rows(const Actor& actor) {
 void MemorySanitizer::flow_tmem(const Actor& actor, bool loads) {
   const Warp& w = *actor.warp;
   const auto [first, last] = taint_.mentions(static_cast<std::uint32_t>(actor.inst - w.code));
-  const LdStForm form = form_of(actor.inst);
+  const auto& form = payload<LdStForm>(actor.inst);
   CellFlags& flags = cells(*w.cluster, w.cta->rank);
   const TmemRange& r = tmem_use_.range;
   int reg = 0;

@@ -17,7 +17,26 @@
 namespace sglab::emu {
 namespace {
 
-using Kind = Meaning::Kind;
+// Whether observers learn of an instruction from itself. What an operation does, the engine says.
+bool is_told(Act act) {
+  switch (act) {
+    case Act::kNothing:
+    case Act::kBranch:
+    case Act::kBranchTable:
+    case Act::kCall:
+    case Act::kTrap:
+    case Act::kParameter:
+    case Act::kMbarrier:
+    case Act::kIssue:
+      return false;
+    default:
+      return true;
+  }
+}
+
+bool is_named_barrier(Act act) {
+  return act == Act::kNamedArrive || act == Act::kNamedWait;
+}
 
 }  // namespace
 
@@ -55,10 +74,7 @@ Sanitizer::~Sanitizer() = default;
 
 void Sanitizer::launched(const Launch& launch) {
   launch_ = &launch;
-  if (program_ != launch.program) {
-    program_ = launch.program;
-    meanings_ = meanings(*program_);
-  }
+  program_ = launch.program;
   findings_.clear();
   clusters_.clear();
   held_index_ = ~std::uint64_t{0};
@@ -83,27 +99,28 @@ bool Sanitizer::follows_registers(const Warp& w, std::uint32_t pc) {
 
 void Sanitizer::attempting(const Warp& w, const Inst* inst) {
   const auto pc = static_cast<std::uint32_t>(inst - w.code);
-  const Meaning& meaning = meanings_[pc];
-  before_.watched = meaning.kind != Kind::kPlain || follows_registers(w, pc);
+  const Effects& effects = program_->effects[pc];
+  before_.watched = is_told(effects.act) || follows_registers(w, pc);
   if (!before_.watched) return;
   before_.group = w.group_mask;
   before_.lanes = active_lanes(w, inst);
-  look(w, inst, meaning, before_.lanes);
+  look(w, inst, effects, before_.lanes);
 }
 
 void Sanitizer::attempted(const Warp& w, const Inst* inst, const Inst* next) {
   const auto pc = static_cast<std::uint32_t>(inst - w.code);
-  const Meaning& meaning = meanings_[pc];
+  const Effects& effects = program_->effects[pc];
   if (before_.watched) {
     // Lanes that waited there for a .sync instruction have joined.
     const bool joined = next == inst + 1 && inst->guard == kNoGuard;
     const Actor actor{&w, inst, joined ? w.group_mask : before_.lanes, position_};
-    const bool arrived = meaning.kind == Kind::kNamedBarrier && before_.arriving && w.groups[w.group].arrived;
-    if (actor.lanes != 0 && (!w.retry || arrived)) tell(actor, meaning);
+    const bool arrived = is_named_barrier(effects.act) && before_.arriving && w.groups[w.group].arrived;
+    if (actor.lanes != 0 && (!w.retry || arrived)) tell(actor, effects);
     if (memory_ != nullptr && !w.retry && memory_->follows(w, pc)) memory_->flow(actor, before_.group);
     if (wgmma_ != nullptr && !w.retry && actor.lanes != 0 && wgmma_->follows(pc)) wgmma_->executed(actor);
   }
-  if (!w.retry && meaning.counts) findings_.now = ++position_;
+  // What stands in the PTX text moves the launch's position.
+  if (!w.retry && program_->places[pc].line != 0) findings_.now = ++position_;
 }
 
 Actor Sanitizer::actor_of(const Cluster& cluster, const Issuer& issuer, std::uint32_t lanes) {
@@ -139,10 +156,8 @@ void Sanitizer::mbarrier_changed(const Cluster& cluster, const MbarrierChange& c
   if (status == MbarrierStatus::kInitOfLiveObject) phase = 0;
   MbarrierEvent event{use, address, phase, status, Order::kRelease, Scope::kCta};
   if (issuer.operation == 0) {
-    const std::string_view opcode =
-        opcode_of(*program_, static_cast<std::uint32_t>(issuer.inst - actor.warp->code));
-    event.order = order_of(opcode, Order::kRelease);
-    event.scope = scope_of(opcode, Scope::kCta);
+    const Effects& effects = program_->effects[static_cast<std::size_t>(issuer.inst - actor.warp->code)];
+    if (effects.act == Act::kMbarrier) event.order = effects.order, event.scope = effects.scope;
   }
   if (status == MbarrierStatus::kPhaseComplete) ++phase;
   all([&](Detector& d) { d.mbarrier(actor, event); });

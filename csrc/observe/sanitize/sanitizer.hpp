@@ -8,7 +8,6 @@
 #include "machine/engine/observer.hpp"
 #include "observe/sanitize/detector.hpp"
 #include "observe/sanitize/explain.hpp"
-#include "observe/sanitize/meaning.hpp"
 
 namespace sglab::emu {
 
@@ -63,17 +62,17 @@ class Sanitizer final : public Observer, public Explanations {
     std::uint64_t address[32], second[32];
   };
   bool follows_registers(const Warp& warp, std::uint32_t pc);
-  void look(const Warp& warp, const Inst* inst, const Meaning& meaning, std::uint32_t lanes);
+  void look(const Warp& warp, const Inst* inst, const Effects& effects, std::uint32_t lanes);
   void look_at_barrier(const Warp& warp, const Inst* inst);
-  void look_at_tmem(const Warp& warp, const Inst* inst, const Meaning& meaning, std::uint32_t lanes);
-  void tell(const Actor& actor, const Meaning& meaning);
-  void tell_access(const Actor& actor, const Meaning& meaning);
+  void look_at_tmem(const Warp& warp, const Inst* inst, const Effects& effects, std::uint32_t lanes);
+  void tell(const Actor& actor, const Effects& effects);
+  void tell_access(const Actor& actor, const Effects& effects);
   void tell_one_access(const Actor& actor, Space space, const std::uint64_t* address, std::uint32_t lanes,
                        std::uint32_t bytes, bool reads, bool writes);
-  void tell_mbarrier_wait(const Actor& actor, const Meaning& meaning);
+  void tell_mbarrier_wait(const Actor& actor, const Effects& effects);
   void tell_map_use(const Actor& actor);
-  void tell_maps(const Actor& actor, const Meaning& meaning);
-  void tell_tmem(const Actor& actor, const Meaning& meaning);
+  void tell_maps(const Actor& actor, const Effects& effects);
+  void tell_tmem(const Actor& actor, const Effects& effects);
   Party party(const WaitLink& link) const;
   Actor actor_of(const Cluster& cluster, const Issuer& issuer, std::uint32_t lanes);
   template <class Event>
@@ -88,7 +87,6 @@ class Sanitizer final : public Observer, public Explanations {
   WgmmaRegisters* wgmma_ = nullptr;
   const Launch* launch_ = nullptr;
   const Program* program_ = nullptr;
-  std::vector<Meaning> meanings_;
   Held& held(const Cluster& cluster) {
     if (held_index_ != cluster.index) {
       held_index_ = cluster.index;

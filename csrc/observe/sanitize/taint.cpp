@@ -27,9 +27,16 @@ void Taint::launched(const Program& program) {
   origins_.clear();
   if (program_ == &program) return;
   program_ = &program;
-  treatments_.clear();
+  first_.clear();
   register_bytes_.clear();
   find_unset();
+}
+
+// Only needed once something is tainted.
+void Taint::prepare() {
+  first_.assign(program_->code.size() + 1, 0);
+  for (const Mention& m : program_->mentions) ++first_[m.inst + 1];
+  for (std::size_t pc = 0; pc < program_->code.size(); ++pc) first_[pc + 1] += first_[pc];
 }
 
 void Taint::find_unset() {

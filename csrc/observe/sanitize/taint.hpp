@@ -15,40 +15,12 @@ namespace sglab::emu {
 // analysis tells which those are, and most kernels have none. A warp without tainted registers costs nothing.
 class Taint {
  public:
+  using Rule = TaintRule;
   // Where a tainted value was read.
   struct Origin {
     Party at;
     std::string space;
     std::uint64_t address = 0, bytes = 0;
-  };
-  // How an instruction treats it.
-  enum class Rule : std::uint8_t {
-    kCompute,      // results are tainted where a source is
-    kHalves,       // the same for each half of the registers: packed arithmetic, bitwise logic, copies
-    kAnd,          // the same, but for what a constant masks off
-    kCarries,      // integer sums and products: a half depends on itself and what lies below it
-    kConvert,      // cvt of an integer: what its types cut off does not count
-    kConvertPair,  // cvt of two values into the halves of one
-    kShiftLeft,    // by a constant
-    kShiftRight,
-    kPermute,   // prmt with a constant selector
-    kPack,      // mov between registers and vectors of narrower ones
-    kDecide,    // a branch or exit
-    kSelect,    // selp: only the chosen source counts
-    kShuffle,   // shfl: the lane read counts
-    kWarpWide,  // any lane's taint is all lanes'
-    kWgmma,
-    kAccess,
-    kMatrixRows,
-    kTmemLoad,
-    kTmemStore,
-    kControl,  // barriers and asynchronous operations: any source decides something
-    kNothing,  // hints
-  };
-  // The last two types of its name are those of cvt, and of what is moved or loaded.
-  struct Treatment {
-    Rule rule = Rule::kCompute;
-    Type to = Type::kNone, type = Type::kNone;
   };
   // Tainted lanes, for the lower and the upper half of a register: compilers pack values with nothing.
   struct Mask {
@@ -78,14 +50,10 @@ class Taint {
     return !registers.begun || !registers.tainted.empty();
   }
 
-  Rule rule(std::uint32_t pc) { return treatment(pc).rule; }
-  const Treatment& treatment(std::uint32_t pc) {
-    if (treatments_.empty()) prepare();
-    return treatments_[pc];
-  }
+  Rule rule(std::uint32_t pc) const { return program_->effects[pc].taint; }
   // What the instruction mentions, in the order of its fields.
   std::pair<const Mention*, const Mention*> mentions(std::uint32_t pc) {
-    if (treatments_.empty()) prepare();
+    if (first_.empty()) prepare();
     return {program_->mentions.data() + first_[pc], program_->mentions.data() + first_[pc + 1]};
   }
   Mask of(const Warp& w, const Mention& mention);
@@ -133,7 +101,6 @@ class Taint {
   const Program* program_ = nullptr;
   std::vector<bool> mentions_unset_;                                    // by instruction
   std::unordered_set<std::uint32_t> unset_;                             // keys of Program::unset
-  std::vector<Treatment> treatments_;                                   // by instruction
   std::vector<std::uint32_t> first_;                                    // by instruction: its mentions
   std::vector<std::uint8_t> register_bytes_;                            // of a lane, by place / kSlotUnit
   std::unordered_map<std::uint32_t, Origin> origins_;                   // by instruction that loaded

@@ -1,3 +1,4 @@
+#include "machine/ops/mma_operands.hpp"
 #include "machine/ops/operands.hpp"
 #include "machine/program/builder.hpp"
 #include "observe/sanitize/taint.hpp"
@@ -140,10 +141,9 @@ void Taint::wgmma(const Actor& actor) {
   const Warp& w = *actor.warp;
   const auto [first, last] = mentions(pc_of(actor));
   const Extra& extra = *actor.inst->extra;
-  const auto accumulators = static_cast<std::uint16_t>(extra.values[0]);
-  const auto a_registers = static_cast<std::uint16_t>(extra.values[1]);
-  const auto scale = static_cast<std::size_t>(extra.values[2]);
-  const bool adds = (predicate_lanes(w, extra.refs[scale]) & actor.lanes) != 0;
+  const auto& operands = payload<WgmmaOperands>(actor.inst);
+  const unsigned accumulators = operands.accumulators, a_registers = operands.a_registers;
+  const bool adds = (predicate_lanes(w, extra.refs[operands.scale_d]) & actor.lanes) != 0;
   const auto extra_field = static_cast<std::uint16_t>(Field::kExtra);
   Mask in;
   for (const Mention* m = first; m != last; ++m) {

@@ -106,13 +106,13 @@ Taint::Mask Taint::loaded_into(const Mention& destination, Type element, Mask ma
 
 Taint::Mask Taint::taken(const Actor& actor, const Mention& source, unsigned result_bytes) {
   const Warp& w = *actor.warp;
-  const Treatment& how = treatment(static_cast<std::uint32_t>(actor.inst - w.code));
+  const Effects& how = program_->effects[static_cast<std::size_t>(actor.inst - w.code)];
   const Mask mask = of(w, source);
   if (mask.lanes() == 0) return mask;
   const unsigned bytes = bytes_of(source);
   const bool is_a = source.field == static_cast<std::uint16_t>(Field::kA);
   const Mask all = Mask::both(mask.lanes(), mask.origin);
-  switch (how.rule) {
+  switch (how.taint) {
     case Rule::kConvert:
       return converted(mask, how.to, how.type, bytes, result_bytes);
     case Rule::kConvertPair:
@@ -129,7 +129,7 @@ Taint::Mask Taint::taken(const Actor& actor, const Mention& source, unsigned res
     case Rule::kShiftRight: {
       const auto by = constant(w, actor.inst->b, 4);
       if (!is_a || !by) return all;
-      return shifted(mask, how.rule == Rule::kShiftLeft, is_signed(how.type), bytes, *by);
+      return shifted(mask, how.taint == Rule::kShiftLeft, is_signed(how.type), bytes, *by);
     }
     case Rule::kPermute: {
       const auto selector = constant(w, actor.inst->c, 4);

@@ -4,6 +4,7 @@
 #include "isa/aperture.hpp"
 #include "machine/memory/access.hpp"
 #include "machine/ops/operands.hpp"
+#include "machine/ops/tensor_map_access.hpp"
 #include "machine/tensor/tmem_transfer.hpp"
 #include "observe/record/accesses.hpp"
 #include "observe/sanitize/sanitizer.hpp"
@@ -12,8 +13,6 @@
 // after.
 namespace sglab::emu {
 namespace {
-
-using Kind = Meaning::Kind;
 
 constexpr std::uint32_t kMapBytes = 128;
 
@@ -36,42 +35,41 @@ Space space_of_address(std::uint64_t address) {
 
 }  // namespace
 
-void Sanitizer::look(const Warp& w, const Inst* inst, const Meaning& m, std::uint32_t lanes) {
-  switch (m.kind) {
-    case Kind::kAccess:
-    case Kind::kMatrixRows:
-    case Kind::kMbarrierWait:
-    case Kind::kReplaceMap:
+void Sanitizer::look(const Warp& w, const Inst* inst, const Effects& m, std::uint32_t lanes) {
+  switch (m.act) {
+    case Act::kAccess:
+    case Act::kMatrixRows:
+    case Act::kMbarrierWait:
+    case Act::kReplaceMap:
       return lane_addresses(w, inst, before_.address);
-    case Kind::kNamedBarrier:
-    case Kind::kClusterArrive:
-    case Kind::kClusterWait:
+    case Act::kNamedArrive:
+    case Act::kNamedWait:
+    case Act::kClusterArrive:
+    case Act::kClusterWait:
       if (lanes != 0) look_at_barrier(w, inst);
       return;
-    case Kind::kAlloc:
+    case Act::kTmemAlloc:
       lane_addresses(w, inst, before_.address);
       return look_at_tmem(w, inst, m, lanes);
-    case Kind::kRelinquish:
+    case Act::kTmemRelinquish:
       before_.tmem = {w.cta->rank, 0, 0, 0, 0};
       return;
-    case Kind::kDealloc:
-    case Kind::kTmemLoad:
-    case Kind::kTmemStore:
+    case Act::kTmemDealloc:
+    case Act::kTmemLoad:
+    case Act::kTmemStore:
       return look_at_tmem(w, inst, m, lanes);
-    case Kind::kCopyMap:
-      for (int lane = 0; lane < 32; ++lane) {
-        before_.address[lane] = address_of(w, extra_address(inst, 0, 0), lane);
-        before_.second[lane] = address_of(w, extra_address(inst, 1, 2), lane);
-      }
-      return;
-    case Kind::kUseMap:
+    case Act::kCopyMap:
+      addresses_of(w, extra_address(inst, payload<MapCopyOperands>(inst).target), before_.address);
+      return addresses_of(w, extra_address(inst, payload<MapCopyOperands>(inst).source), before_.second);
+    case Act::kIssueByMap:
       for (std::uint32_t rest = lanes; rest != 0; rest &= rest - 1)
-        before_.address[first_lane(rest)] = address_of(w, extra_address(inst, 0, 0), first_lane(rest));
+        before_.address[first_lane(rest)] =
+            address_of(w, extra_address(inst, *inst->extra->map), first_lane(rest));
       return;
-    case Kind::kFence:
+    case Act::kFence:
       if (m.reads) lane_addresses(w, inst, before_.address);
       return;
-    case Kind::kExit:
+    case Act::kExit:
       before_.live = w.live;
       return;
     default:
@@ -80,9 +78,9 @@ void Sanitizer::look(const Warp& w, const Inst* inst, const Meaning& m, std::uin
 }
 
 void Sanitizer::look_at_barrier(const Warp& w, const Inst* inst) {
-  const Meaning& m = meanings_[static_cast<std::size_t>(inst - w.code)];
-  if (m.kind != Kind::kNamedBarrier) {
-    before_.arriving = m.kind == Kind::kClusterArrive;
+  const Effects& m = program_->effects[static_cast<std::size_t>(inst - w.code)];
+  if (m.act != Act::kNamedArrive && m.act != Act::kNamedWait) {
+    before_.arriving = m.act == Act::kClusterArrive;
     before_.number = kClusterBarrierNumber;
     before_.threads = 0;
     before_.phase = before_.arriving ? w.cluster->barrier.phase : w.cluster_ticket;
@@ -101,96 +99,97 @@ void Sanitizer::look_at_barrier(const Warp& w, const Inst* inst) {
   before_.phase = before_.number < w.cta->barriers.size() ? w.cta->barriers[before_.number].phase : 0;
 }
 
-void Sanitizer::look_at_tmem(const Warp& w, const Inst* inst, const Meaning& m, std::uint32_t lanes) {
+void Sanitizer::look_at_tmem(const Warp& w, const Inst* inst, const Effects& m, std::uint32_t lanes) {
   if (lanes == 0) return;
   const int lane = first_lane(lanes);
   TmemRange& range = before_.tmem;
   range.rank = w.cta->rank;
-  if (m.kind == Kind::kAlloc || m.kind == Kind::kDealloc) {
+  if (m.act == Act::kTmemAlloc || m.act == Act::kTmemDealloc) {
     range = {w.cta->rank, 0, TensorMemory::kLanes, 0, lanes32(w, inst->b)[lane]};
-    if (m.kind == Kind::kDealloc) range.column = TmemAddress::decode(lanes32(w, inst->a)[lane]).column;
+    if (m.act == Act::kTmemDealloc) range.column = TmemAddress::decode(lanes32(w, inst->a)[lane]).column;
     return;
   }
-  const std::int64_t* v = inst->extra->values.data();
-  const LdStForm form{static_cast<LdStShape>(v[0]), static_cast<int>(v[1]), v[2] != 0,
-                      static_cast<int>(v[3])};
+  const auto& form = payload<LdStForm>(inst);
   const TmemAddress at =
       TmemAddress::decode(static_cast<std::uint32_t>(address_of(w, main_address(inst), lane)));
   range = {w.cta->rank, at.lane, static_cast<std::uint32_t>(ld_st_lanes(form)), at.column,
            static_cast<std::uint32_t>(ld_st_columns(form))};
 }
 
-void Sanitizer::tell(const Actor& actor, const Meaning& m) {
+void Sanitizer::tell(const Actor& actor, const Effects& m) {
   const Warp& w = *actor.warp;
-  switch (m.kind) {
-    case Kind::kPlain:
-      break;
-    case Kind::kAccess:
-    case Kind::kMatrixRows:
+  switch (m.act) {
+    case Act::kAccess:
+    case Act::kMatrixRows:
       tell_access(actor, m);
       break;
-    case Kind::kFence: {
+    case Act::kFence: {
       const Fence fence{m.fence, m.order, m.scope, m.space, m.reads ? before_.address : nullptr};
       all([&](Detector& d) { d.fenced(actor, fence); });
       break;
     }
-    case Kind::kNamedBarrier:
-    case Kind::kClusterArrive:
-    case Kind::kClusterWait: {
+    case Act::kNamedArrive:
+    case Act::kNamedWait:
+    case Act::kClusterArrive:
+    case Act::kClusterWait: {
       const BarrierUse use{before_.number, before_.threads, before_.phase,
-                           m.kind == Kind::kClusterArrive ? m.order : Order::kAcqRel};
+                           m.act == Act::kClusterArrive ? m.order : Order::kAcqRel};
       if (before_.arriving) all([&](Detector& d) { d.arrived(actor, use); });
-      if ((m.waits || m.kind == Kind::kClusterWait) && !w.retry)
+      if ((m.act == Act::kNamedWait || m.act == Act::kClusterWait) && !w.retry)
         all([&](Detector& d) { d.passed(actor, use); });
       break;
     }
-    case Kind::kMbarrierWait:
+    case Act::kMbarrierWait:
       tell_mbarrier_wait(actor, m);
       break;
-    case Kind::kCommitGroup:
+    case Act::kCommitGroup:
       all([&](Detector& d) { d.committed(actor, m.group); });
       break;
-    case Kind::kWaitGroup: {
+    case Act::kWaitGroup: {
       const auto pending = static_cast<std::uint32_t>(actor.inst->imm);
-      all([&](Detector& d) { d.waited(actor, m.group, pending, m.waits); });
+      all([&](Detector& d) { d.waited(actor, m.group, pending, m.read_only); });
       break;
     }
-    case Kind::kAlloc:
-    case Kind::kDealloc:
-    case Kind::kRelinquish:
-    case Kind::kTmemLoad:
-    case Kind::kTmemStore:
+    case Act::kTmemAlloc:
+    case Act::kTmemDealloc:
+    case Act::kTmemRelinquish:
+    case Act::kTmemLoad:
+    case Act::kTmemStore:
       tell_tmem(actor, m);
       break;
-    case Kind::kReplaceMap:
-    case Kind::kCopyMap:
+    case Act::kReplaceMap:
+    case Act::kCopyMap:
       tell_maps(actor, m);
       break;
-    case Kind::kUseMap:
+    case Act::kIssueByMap:
       tell_map_use(actor);
       break;
-    case Kind::kWarpSync:
-      all([&](Detector& d) { d.warp_synced(actor, m.waits); });
+    case Act::kWarpSync:
+    case Act::kWarpExchange:
+      all([&](Detector& d) { d.warp_synced(actor, m.act == Act::kWarpSync); });
       break;
-    case Kind::kExit: {
+    case Act::kExit: {
       Actor gone = actor;
       gone.lanes = before_.live & ~w.live;
       if (gone.lanes != 0) all([&](Detector& d) { d.exited(gone); });
       break;
     }
+    default:
+      break;
   }
 }
 
 void Sanitizer::tell_one_access(const Actor& actor, Space space, const std::uint64_t* address,
                                 std::uint32_t lanes, std::uint32_t bytes, bool reads, bool writes) {
   if (lanes == 0) return;
-  const Meaning& m = meanings_[static_cast<std::size_t>(actor.inst - actor.warp->code)];
-  const Access access{space, reads, writes, m.atomic, m.order, m.scope, lanes, bytes, address};
+  const Effects& m = program_->effects[static_cast<std::size_t>(actor.inst - actor.warp->code)];
+  const Order order = m.act == Act::kAccess ? m.order : Order::kWeak;
+  const Access access{space, reads, writes, m.atomic, order, m.scope, lanes, bytes, address};
   all([&](Detector& d) { d.accessed(actor, access); });
 }
 
-void Sanitizer::tell_access(const Actor& actor, const Meaning& m) {
-  if (m.kind == Kind::kMatrixRows) {
+void Sanitizer::tell_access(const Actor& actor, const Effects& m) {
+  if (m.act == Act::kMatrixRows) {
     const std::uint32_t rows = m.rows >= 32 ? 0xffffffffu : (1u << m.rows) - 1;
     for (std::uint64_t& address : before_.address) address = without_aperture(address);
     return tell_one_access(actor, m.space, before_.address, rows, m.bytes, m.reads, m.writes);
@@ -210,21 +209,21 @@ void Sanitizer::tell_access(const Actor& actor, const Meaning& m) {
 }
 
 // tensormap.replace and tensormap.cp_fenceproxy.
-void Sanitizer::tell_maps(const Actor& actor, const Meaning& m) {
+void Sanitizer::tell_maps(const Actor& actor, const Effects& m) {
   const std::uint32_t first = actor.lanes & (0u - actor.lanes);
-  const std::uint32_t lanes = m.kind == Kind::kCopyMap ? first : actor.lanes;
+  const std::uint32_t lanes = m.act == Act::kCopyMap ? first : actor.lanes;
   const std::uint64_t at = before_.address[first_lane(first) & 31];
-  const bool in_shared = m.kind == Kind::kReplaceMap &&
+  const bool in_shared = m.act == Act::kReplaceMap &&
                          (actor.inst->target != 0 || at >> 32 == 0 || space_of_address(at) == Space::kShared);
   const Space space = in_shared ? Space::kShared : Space::kGlobal;
   for (std::uint64_t& address : before_.address) address = without_aperture(address);
-  if (m.kind == Kind::kCopyMap) {
+  if (m.act == Act::kCopyMap) {
     for (std::uint64_t& address : before_.second) address = without_aperture(address);
     tell_one_access(actor, Space::kShared, before_.second, lanes, kMapBytes, true, false);
   }
   if (at >> 56 == kParamAperture >> 56) return;
-  tell_one_access(actor, space, before_.address, lanes, kMapBytes, m.kind == Kind::kReplaceMap, true);
-  if (m.kind != Kind::kCopyMap) return;
+  tell_one_access(actor, space, before_.address, lanes, kMapBytes, m.act == Act::kReplaceMap, true);
+  if (m.act != Act::kCopyMap) return;
   const Fence fence{Fence::Kind::kProxyTensormap, Order::kRelease, Scope::kGpu, Space::kGlobal};
   all([&](Detector& d) { d.fenced(actor, fence); });
 }
@@ -238,7 +237,7 @@ void Sanitizer::tell_map_use(const Actor& actor) {
   if (access.lanes != 0) all([&](Detector& d) { d.map_used(actor, access); });
 }
 
-void Sanitizer::tell_mbarrier_wait(const Actor& actor, const Meaning& m) {
+void Sanitizer::tell_mbarrier_wait(const Actor& actor, const Effects& m) {
   const Warp& w = *actor.warp;
   const auto& phases = held(*w.cluster).phases;
   for (std::uint64_t& address : before_.address) address = without_aperture(address);
@@ -258,18 +257,18 @@ void Sanitizer::tell_mbarrier_wait(const Actor& actor, const Meaning& m) {
   }
 }
 
-void Sanitizer::tell_tmem(const Actor& actor, const Meaning& m) {
+void Sanitizer::tell_tmem(const Actor& actor, const Effects& m) {
   const Warp& w = *actor.warp;
-  constexpr std::pair<Kind, TmemUse::Op> kOps[] = {{Kind::kAlloc, TmemUse::Op::kAlloc},
-                                                   {Kind::kDealloc, TmemUse::Op::kDealloc},
-                                                   {Kind::kRelinquish, TmemUse::Op::kRelinquish},
-                                                   {Kind::kTmemLoad, TmemUse::Op::kLoad},
-                                                   {Kind::kTmemStore, TmemUse::Op::kStore}};
+  constexpr std::pair<Act, TmemUse::Op> kOps[] = {{Act::kTmemAlloc, TmemUse::Op::kAlloc},
+                                                  {Act::kTmemDealloc, TmemUse::Op::kDealloc},
+                                                  {Act::kTmemRelinquish, TmemUse::Op::kRelinquish},
+                                                  {Act::kTmemLoad, TmemUse::Op::kLoad},
+                                                  {Act::kTmemStore, TmemUse::Op::kStore}};
   TmemUse use{TmemUse::Op::kAlloc, before_.tmem};
   for (const auto& [kind, op] : kOps) {
-    if (kind == m.kind) use.op = op;
+    if (kind == m.act) use.op = op;
   }
-  if (m.kind == Kind::kAlloc) {
+  if (m.act == Act::kTmemAlloc) {
     for (std::uint64_t& address : before_.address) address = without_aperture(address);
     const std::uint32_t first = actor.lanes & (0u - actor.lanes);
     const auto place = static_cast<std::uint32_t>(before_.address[first_lane(first)]);

@@ -6,7 +6,6 @@
 #include "machine/async/engine.hpp"
 #include "machine/engine/fault.hpp"
 #include "machine/ops/operands.hpp"
-#include "observe/record/accesses.hpp"
 
 namespace sglab::emu {
 namespace {
@@ -52,10 +51,10 @@ void TensorSanitizer::report(const char* kind, std::string message, const Party&
 
 // All tcgen05 instructions of a kernel must name the same group size.
 void TensorSanitizer::check_group(const Actor& actor) {
-  const std::string_view opcode =
-      opcode_of(*actor.warp->program, static_cast<std::uint32_t>(actor.inst - actor.warp->code));
-  const bool pair = opcode.find("cta_group::2") != std::string_view::npos;
-  if (!pair && opcode.find("cta_group::1") == std::string_view::npos) return;
+  const int group =
+      actor.warp->program->effects[static_cast<std::size_t>(actor.inst - actor.warp->code)].cta_group;
+  if (group == 0) return;
+  const bool pair = group == 2;
   CtaState& cta = of(actor).ctas[actor.warp->cta->rank];
   Party& own = cta.group[pair ? 1 : 0];
   if (own.cta >= 0) return;
@@ -163,7 +162,7 @@ void TensorSanitizer::explain(const Fault& fault, Finding& finding) {
 
 void TensorSanitizer::explain_tmem(Finding& finding) {
   const Program& program = *launch_->program;
-  const std::string_view opcode = opcode_of(program, static_cast<std::uint32_t>(finding.at.pc));
+  const bool allocates = program.effects[static_cast<std::size_t>(finding.at.pc)].act == Act::kTmemAlloc;
   for (const auto& [index, state] : states_) {
     for (std::size_t rank = 0; rank < state.ctas.size(); ++rank) {
       const CtaState& cta = state.ctas[rank];
@@ -171,7 +170,7 @@ void TensorSanitizer::explain_tmem(Finding& finding) {
                                    [&](const Block& block) { return block.alloc.cta == finding.at.cta; }) ||
                        cta.relinquish.cta == finding.at.cta;
       if (!own) continue;
-      if (opcode.starts_with("tcgen05.alloc")) {
+      if (allocates) {
         finding.kind = "tmem_alloc_refused";
         finding.other = cta.relinquish;
         finding.other_did = "gave up the right to allocate";
@@ -184,7 +183,7 @@ void TensorSanitizer::explain_tmem(Finding& finding) {
       }
     }
   }
-  if (opcode.starts_with("tcgen05.alloc")) return;
+  if (allocates) return;
   if (finding.message.find("accessed by warp") != std::string::npos) {
     finding.kind = "tmem_wrong_lanes";
     finding.other = {};

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "machine/ops/mma_operands.hpp"
 #include "machine/ops/operands.hpp"
 #include "machine/program/builder.hpp"
-#include "observe/record/accesses.hpp"
+#include "machine/program/register_names.hpp"
 
 namespace sglab::emu {
 namespace {
@@ -16,51 +17,6 @@ constexpr std::uint32_t kNobody = 0xffffffffu;
 std::uint32_t pc_of(const Actor& actor) {
   return static_cast<std::uint32_t>(actor.inst - actor.warp->code);
 }
-
-// Finds the register of the PTX text that lies at a place at a time: they share places.
-class RegisterNames {
- public:
-  explicit RegisterNames(const Program& program)
-      : program_(program), at_(program.register_bytes / kPlaceUnit + 1) {
-    for (const ProgramFunction& function : program.functions) {
-      const Function& source = program.image->module().functions[function.source];
-      for (std::uint32_t i = 0; i < source.registers.size(); ++i) {
-        const std::uint32_t reg = function.first_register + i;
-        if (letter_of(source.registers[i]) == 'p' || program.registers[reg] == kConstantRef) continue;
-        at_[program.registers[reg] / kPlaceUnit].push_back({reg, &source, i});
-      }
-    }
-    for (std::vector<Named>& here : at_) {
-      std::sort(here.begin(), here.end(),
-                [&](const Named& a, const Named& b) { return start(a) < start(b); });
-    }
-  }
-  struct Named {
-    std::uint32_t reg;  // Program::registers
-    const Function* function;
-    std::uint32_t index;  // in the function
-  };
-  const Named* find(const Mention& m) const {
-    if (m.predicate) return nullptr;
-    const std::vector<Named>& here = at_[m.place / kPlaceUnit];
-    // Instructions read in the first half of their step unless they work on whole warps.
-    for (std::uint32_t at = 2 * m.inst + (m.definition ? 1 : 0); at <= 2 * m.inst + 1; ++at) {
-      // Their lifetimes do not overlap.
-      const auto behind =
-          std::upper_bound(here.begin(), here.end(), at,
-                           [&](std::uint32_t wanted, const Named& one) { return wanted < start(one); });
-      if (behind != here.begin() && at <= program_.lifetimes[(behind - 1)->reg].end) return &*(behind - 1);
-    }
-    return nullptr;
-  }
-
- private:
-  static constexpr std::uint32_t kPlaceUnit = 64;  // places are multiples of this
-  std::uint32_t start(const Named& one) const { return program_.lifetimes[one.reg].start; }
-
-  const Program& program_;
-  std::vector<std::vector<Named>> at_;  // by place
-};
 
 }  // namespace
 
@@ -78,33 +34,34 @@ void WgmmaRegisters::prepare(const Program& program) {
   names_.clear();
   is_wgmma_.assign(program.code.size(), false);
   for (std::uint32_t pc = 0; pc < program.code.size(); ++pc) {
-    is_wgmma_[pc] = opcode_of(program, pc).starts_with("wgmma.mma_async");
+    is_wgmma_[pc] = (program.effects[pc].releases & kIssuesWgmma) != 0;
   }
   if (std::none_of(is_wgmma_.begin(), is_wgmma_.end(), [](bool is) { return is; })) return;
   const RegisterNames names(program);
-  // Extra::refs: accumulators, then A's registers; how many: the first two of Extra::values.
+  // Extra::refs: accumulators, then A's registers.
   const auto operand_of = [&](const Mention& m) {
     return m.field < kExtraField ? kNobody : static_cast<std::uint32_t>(m.field - kExtraField);
   };
   std::unordered_map<std::uint32_t, std::uint32_t> numbers;  // in names_, by number in Program::registers
   for (const Mention& m : program.mentions) {
     if (!is_wgmma_[m.inst]) continue;
-    const std::vector<std::int64_t>& counts = program.code[m.inst].extra->values;
-    if (operand_of(m) >= counts[0] + counts[1]) continue;
-    const RegisterNames::Named* const named = names.find(m);
+    const auto& wgmma = payload<WgmmaOperands>(&program.code[m.inst]);
+    if (operand_of(m) >= wgmma.accumulators + wgmma.a_registers) continue;
+    const RegisterNames::Named* const named = m.predicate ? nullptr : names.find(m);
     if (named == nullptr || !numbers.try_emplace(named->reg, names_.size()).second) continue;
     names_.push_back(register_name(*named->function, named->index));
   }
   std::vector<std::pair<std::uint32_t, Use>> found;
   for (const Mention& m : program.mentions) {
-    const RegisterNames::Named* const named = names.find(m);
+    const RegisterNames::Named* const named = m.predicate ? nullptr : names.find(m);
     const auto number = named == nullptr ? numbers.end() : numbers.find(named->reg);
     if (number == numbers.end()) continue;
     const bool wgmma = is_wgmma_[m.inst];
     if (wgmma && operand_of(m) == kNobody) continue;
-    const bool accumulator = wgmma && operand_of(m) < program.code[m.inst].extra->values[0];
-    if (accumulator && !m.definition) continue;  // mentioned twice
-    const bool moves = !wgmma && opcode_of(program, m.inst).starts_with("mov.");
+    const bool accumulator =
+        wgmma && operand_of(m) < payload<WgmmaOperands>(&program.code[m.inst]).accumulators;
+    if (accumulator && !m.definition) continue;                                      // mentioned twice
+    const bool moves = !wgmma && program.effects[m.inst].taint == TaintRule::kPack;  // mov
     found.push_back({m.inst, {number->second, m.definition, accumulator, moves}});
   }
   std::stable_sort(found.begin(), found.end(),

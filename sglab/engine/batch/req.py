@@ -48,7 +48,7 @@ class Req:
         """Take all tokens as this round's input and look their prefix up in the tree.
 
         At least the last token is always computed: a fully cached prompt would leave nothing to take logits from.
-        The match is not locked yet; `memory.alloc_for_extend` does that.
+        The match is not locked yet; `allocation.alloc_for_extend` does that.
         """
         self.fill_ids = self.token_ids()
         if tree_cache is not None:

@@ -1,1 +1,25 @@
-"""The KV cache: pools, allocators, page-table rows and the radix tree."""
+"""Where tokens' keys and values live: request rows, token slots, KV pools and the radix tree of shared prefixes.
+
+Nothing here knows a request's type: `holder` says what of a request is read.
+"""
+
+from sglab.engine.cache.allocator import BaseTokenToKVPoolAllocator, TokenToKVPoolAllocator
+from sglab.engine.cache.kv_pool import KVCache, MHATokenToKVPool, MLATokenToKVPool
+from sglab.engine.cache.paged_allocator import PagedTokenToKVPoolAllocator
+from sglab.engine.cache.radix_cache import RadixCache
+from sglab.engine.cache.radix_node import MatchResult, RadixKey, TreeNode
+from sglab.engine.cache.req_to_token_pool import ReqToTokenPool
+
+__all__ = [
+    "BaseTokenToKVPoolAllocator",
+    "KVCache",
+    "MHATokenToKVPool",
+    "MLATokenToKVPool",
+    "MatchResult",
+    "PagedTokenToKVPoolAllocator",
+    "RadixCache",
+    "RadixKey",
+    "ReqToTokenPool",
+    "TokenToKVPoolAllocator",
+    "TreeNode",
+]

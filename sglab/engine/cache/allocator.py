@@ -3,7 +3,7 @@
 Slot s lives in page s // page_size. Page 0 is a dummy: padded rows of a CUDA graph write there, so no allocator hands
 it out. Under the paged allocator a request is page-aligned: its token t sits at a slot s with s % P == t % P.
 
-Allocation returns None when there is not enough, as in SGLang; the callers in `memory` turn that into a refusal.
+Allocation returns None when there is not enough, as in SGLang; the callers in `batch.allocation` turn that into a refusal.
 Unlike SGLang (which checks only with SGLANG_DEBUG_MEMORY_POOL), the invariants are always checked.
 Source: SGLang 0.5.9 `mem_cache/allocator.py`.
 """

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import torch
 
-from sglab.engine.batch.req import Req
 from sglab.engine.cache.allocator import BaseTokenToKVPoolAllocator
+from sglab.engine.cache.holder import PrefixHolder
 from sglab.engine.cache.radix_node import MatchResult, RadixKey, TreeNode, TreeState
 from sglab.engine.cache.req_to_token_pool import ReqToTokenPool
 from sglab.engine.errors import BadArgumentError
@@ -82,7 +82,6 @@ class RadixCache:
             key = key.cut(len(node.key))
         if len(key):
             leaf = self._node(key, value[known : known + len(key)].to(torch.int64).clone(), node)
-            leaf.last_access_time = now
             node.children[key.child_key(self.page_size)] = leaf
             self.evictable_size_ += len(key)
         return known
@@ -132,7 +131,7 @@ class RadixCache:
                 heapq.heappush(leaves, parent)
         return evicted
 
-    def cache_unfinished_req(self, req: Req) -> None:
+    def cache_unfinished_req(self, req: PrefixHolder) -> None:
         """Share a running request's whole pages: the tree owns them, the request locks them.
 
         Pages that the tree already had under these tokens replace the request's own, which are freed.
@@ -150,7 +149,7 @@ class RadixCache:
         req.prefix_indices = torch.cat((shared, slots[len(shared) :]))
         req.last_node = last_node
 
-    def cache_finished_req(self, req: Req, is_insert: bool = True) -> None:
+    def cache_finished_req(self, req: PrefixHolder, is_insert: bool = True) -> None:
         """Take over a finished request's whole pages (or free them), free its tail and unlock what it used."""
         key, _, slots = self._owned(req)
         aligned = len(key) // self.page_size * self.page_size
@@ -196,7 +195,7 @@ class RadixCache:
             yield node
             stack.extend(node.children.values())
 
-    def _owned(self, req: Req) -> tuple[RadixKey, int, torch.Tensor]:
+    def _owned(self, req: PrefixHolder) -> tuple[RadixKey, int, torch.Tensor]:
         """A request's tokens whose KV is in the pool, its row and their slots."""
         assert req.req_pool_idx is not None
         tokens = req.token_ids()[: req.kv_committed_len]
@@ -208,10 +207,9 @@ class RadixCache:
 
     def _descend(self, child: TreeNode, key: RadixKey, now: int) -> TreeNode:
         """Step into a child as far as `key` goes, splitting it where they part."""
+        child.last_access_time = now
         common = child.key.match(key, self.page_size)
-        node = child if common == len(child.key) else self._split(child, common)
-        child.last_access_time = node.last_access_time = now
-        return node
+        return child if common == len(child.key) else self._split(child, common)
 
     def _split(self, child: TreeNode, length: int) -> TreeNode:
         upper = self._node(child.key.cut(0, length), child.value[:length].clone(), child.parent)
@@ -223,8 +221,11 @@ class RadixCache:
         return upper
 
     def _node(self, key: RadixKey, value: torch.Tensor, parent: TreeNode | None) -> TreeNode:
+        """A node used now: later than the access that makes it, as in SGLang, so that no two leaves are equally old."""
         self._next_id += 1
-        return TreeNode(self._next_id - 1, key, value, parent)
+        node = TreeNode(self._next_id - 1, key, value, parent)
+        node.last_access_time = self._tick()
+        return node
 
     def _up(self, node: TreeNode) -> Iterator[TreeNode]:
         """A node and its ancestors, without the root."""

@@ -5,12 +5,13 @@ Source: SGLang 0.5.9 `mem_cache/memory_pool.py`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from sglab.engine import arguments
-from sglab.engine.batch.req import Req
+from sglab.engine.cache.holder import RowHolder
 
 
 class ReqToTokenPool:
@@ -19,7 +20,7 @@ class ReqToTokenPool:
     Attributes:
         req_to_token: int32 [size, max_context_len]; entry [r, t] is the KV slot of token t of the request in row r.
             Entries at and beyond the request's length are stale: nothing clears them.
-        free_slots: rows nobody owns, taken from the front, given back at the end.
+        free_slots: rows that no request owns, taken from the front, given back at the end.
     """
 
     def __init__(self, size: int, max_context_len: int, device: str | torch.device = "cpu") -> None:
@@ -38,7 +39,7 @@ class ReqToTokenPool:
     def available_size(self) -> int:
         return len(self.free_slots)
 
-    def alloc(self, reqs: list[Req]) -> list[int] | None:
+    def alloc(self, reqs: Sequence[RowHolder]) -> list[int] | None:
         """Give every request a row; a chunked prefill keeps the one it has. None, changing nothing, if too few."""
         need = sum(req.req_pool_idx is None for req in reqs)
         if need > len(self.free_slots):
@@ -50,7 +51,7 @@ class ReqToTokenPool:
             rows.append(req.req_pool_idx)
         return rows
 
-    def free(self, req: Req) -> None:
+    def free(self, req: RowHolder) -> None:
         """Take the request's row back.
 
         Raises:

@@ -180,9 +180,9 @@ class _Reader:
     def _waits(self) -> None:
         """Commits, and waits for loads and stores."""
         kinds = {
-            pc: KINDS.index("commit" if "commit" in opcode else "wait")
-            for pc, (_, opcode, *_) in enumerate(self.log.code.rows)
-            if opcode.startswith(("tcgen05.commit", "tcgen05.wait"))
+            pc: KINDS.index(one.event)
+            for pc, one in enumerate(self.log.code.effects)
+            if one.cost in ("tcgen05 commit", "tmem wait load", "tmem wait store")
         }
         found = np.flatnonzero(np.isin(self.log.pc, list(kinds)) & np.isin(self.log.cta, self.ctas))
         issuers = {self._who(event) for event, row in self.rows.items() if KINDS[row[0]] in ("mma", "cp", "shift")}

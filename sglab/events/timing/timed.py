@@ -10,16 +10,14 @@ from typing import Any
 import numpy as np
 
 from sglab.events.columns import EventColumns
-from sglab.events.tables import MMA_KINDS, MMA_SPACES, Array
+from sglab.events.tables import Array
 from sglab.events.timing.costs import (
     NO_UNROLL,
     STALLS,
     UNITS,
     Cost,
     cost_columns,
-    instruction_cost,
-    order_of,
-    short_registers,
+    instruction_costs,
 )
 from sglab.events.timing.figures import Figures, figures_of
 from sglab.events.timing.tables import cluster_columns, copy_columns, tensor_operations
@@ -88,18 +86,12 @@ class TimedLog:
         return max(1, int(min(limits)))
 
     def _instruction_costs(self) -> list[Cost]:
-        log = self.log
-        wgmma = np.flatnonzero(log.mmas.kind == MMA_KINDS.index("wgmma"))
-        from_registers = log.mmas.a_space[wgmma] == MMA_SPACES.index("registers")
-        in_registers = set(log.pc[log.mmas.event[wgmma[from_registers]]].tolist())
-        shorts = short_registers(log.code.text(row[0]) for row in log.code.rows)
-        costs, behind = [], 1  # the line behind the last instruction's
-        for pc, (line, opcode, *_) in enumerate(log.code.rows):
-            text = log.code.text(line)
-            cost = instruction_cost(opcode, text, self.figures, pc in in_registers, shorts)
-            kept = any("nounroll" in log.code.text(other) for other in range(behind, line))
-            costs.append(replace(cost, order=order_of(opcode, text) | (NO_UNROLL if kept else 0)))
-            behind = line + 1
+        code = self.log.code
+        costs, after = instruction_costs(code, self.figures), 1  # the line after the last instruction's
+        for pc, (line, *_) in enumerate(code.rows):
+            if any("nounroll" in code.text(other) for other in range(after, line)):
+                costs[pc] = replace(costs[pc], order=costs[pc].order | NO_UNROLL)
+            after = line + 1
         return costs
 
     def _replay(self, tcgen05: dict[str, Array]) -> dict[str, Any]:

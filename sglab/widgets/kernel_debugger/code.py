@@ -14,7 +14,6 @@ import numpy as np
 from sglab.compilers.source import SourceFinder, SourceText, is_library, short_name
 from sglab.compilers.vouched import is_vouched
 from sglab.emulator.register_types import float_types
-from sglab.emulator.writers import writes
 from sglab.gpu import SessionError
 from sglab.gpu.ptx import Entry
 
@@ -106,7 +105,7 @@ class CodeTables:
 
     def pcs_that_write(self, register: str) -> list[int]:
         """Instructions that write a register."""
-        return [pc for pc in self.shown() if writes(self.kernel.code.text(self._rows[pc][0]), register)]
+        return self.kernel.code.kernel.writers_of(register)
 
     def ptx_lines(self, pcs: Sequence[int]) -> list[int]:
         """Of instructions, ascending."""

@@ -75,6 +75,19 @@ def test_eviction_takes_the_least_recently_used_unlocked_leaf() -> None:
     assert tree.total_size() == tree.protected_size() == 2
 
 
+def test_leaves_are_evicted_in_sglangs_order() -> None:
+    """A split's upper half and a new leaf are nodes of their own, younger than the access that made them. By hand from
+    SGLang 0.5.9's `_insert_helper` and `_split_node`: the token 2 was used last when [1, 3] passed it; [1], by [1, 4]."""
+    tree = make(page=1)
+    slots = [put(tree, tokens) for tokens in ([1, 2], [1, 3], [1, 4], [2, 5])]
+    order = []
+    for _ in range(5):
+        before = set(tree.token_to_kv_pool_allocator.free_pages.tolist())
+        tree.evict(1)
+        order.append(sorted(set(tree.token_to_kv_pool_allocator.free_pages.tolist()) - before))
+    assert order == [[slots[0][1]], [slots[1][1]], [slots[2][1]], [slots[0][0]], slots[3]]
+
+
 def test_a_parent_becomes_evictable_when_its_last_child_goes() -> None:
     tree = make(page=2)
     put(tree, [1, 2, 3, 4])

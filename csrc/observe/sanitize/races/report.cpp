@@ -5,7 +5,7 @@
 namespace sglab::emu::races {
 namespace {
 
-const char* space_name(Space space) {
+const char* memory_name(Space space) {
   return space == Space::kGlobal ? "global" : space == Space::kShared ? "shared" : "tensor";
 }
 
@@ -122,7 +122,7 @@ Finding Judgement::finding(const char* kind, const char* why) const {
   made.detector = "races";
   made.kind = kind;
   made.message = why;
-  made.space = space_name(space);
+  made.space = memory_name(space);
   made.address = space == Space::kReg ? address + word : address / 4 * 4 + 4 * word;
   made.bytes = 4;
   return made;
@@ -132,7 +132,7 @@ void Judgement::report(const Record& earlier, bool earlier_writes, std::uint32_t
                        const char* kind, const char* why) {
   Finding made = finding(kind, why);
   made.error = made.kind != "plain_read_beside_atomic" && made.kind != "unwaited_tensor_load";
-  made.message = std::string(space_name(space)) + " memory is " + (writes ? "written" : "read") +
+  made.message = std::string(memory_name(space)) + " memory is " + (writes ? "written" : "read") +
                  " while another party " + (earlier_writes ? "writes" : "reads") + " it: " + why;
   made.at = party(actor_);
   if (lane != kNoLane && record_.role == Role::kThread) made.at.lanes = 1u << lane;
@@ -145,7 +145,7 @@ void Judgement::report(const Record& earlier, bool earlier_writes, std::uint32_t
 void Judgement::report_overtaken(const Record& earlier, bool earlier_writes, std::uint32_t earlier_lane) {
   const Hint hint = missing_completion(record_.role);
   Finding made = finding(hint.kind, hint.why);
-  made.message = std::string(space_name(space)) + " memory is " + (earlier_writes ? "written" : "read") +
+  made.message = std::string(memory_name(space)) + " memory is " + (earlier_writes ? "written" : "read") +
                  " while another party " + (writes ? "writes" : "reads") + " it: " + hint.why;
   made.at = party_of(earlier, earlier_lane);
   made.other = party(actor_);

@@ -4,7 +4,6 @@
 
 #include "machine/ops/operands.hpp"
 #include "machine/tensor/matrix_move.hpp"
-#include "observe/record/accesses.hpp"
 
 namespace sglab::emu::races {
 namespace {
@@ -23,10 +22,11 @@ std::uint32_t row_element(const Warp& w, const Inst* inst, bool transposed, std:
 }
 
 bool rows_alike(const Warp& w, const Inst* inst, std::uint32_t lane, std::uint32_t other) {
-  const std::int64_t* const v = inst->extra->values.data();
-  if (static_cast<MatrixShape>(v[0]) != MatrixShape::k8x8B16) return false;
+  const auto& move = payload<MatrixMove>(inst);
+  if (move.shape != MatrixShape::k8x8B16) return false;
   for (std::uint32_t column = 0; column < 8; ++column) {
-    if (row_element(w, inst, v[2] != 0, lane, column) != row_element(w, inst, v[2] != 0, other, column))
+    if (row_element(w, inst, move.transposed, lane, column) !=
+        row_element(w, inst, move.transposed, other, column))
       return false;
   }
   return true;
@@ -35,9 +35,10 @@ bool rows_alike(const Warp& w, const Inst* inst, std::uint32_t lane, std::uint32
 }  // namespace
 
 bool stores_alike(const Warp& w, const Inst* inst, std::uint32_t lane, std::uint32_t other) {
-  const std::string_view opcode = opcode_of(*w.program, static_cast<std::uint32_t>(inst - w.code));
-  if (opcode.starts_with("stmatrix")) return rows_alike(w, inst, lane, other);
-  if (!opcode.starts_with("st.")) return false;
+  const Effects& effects = w.program->effects[static_cast<std::size_t>(inst - w.code)];
+  if (effects.reads || !effects.writes) return false;
+  if (effects.act == Act::kMatrixRows) return rows_alike(w, inst, lane, other);
+  if (effects.act != Act::kAccess) return false;
   // Inst::target as ops/memory.cpp packs it.
   const std::uint32_t bytes = 1u << (inst->target >> 4 & 0xf), count = inst->target >> 12 & 0xf;
   const std::uint32_t pitch = register_bytes(static_cast<char>(inst->target >> 16));

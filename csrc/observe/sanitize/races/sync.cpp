@@ -111,14 +111,9 @@ void RaceDetector::passed(const Actor& actor, const BarrierUse& use) {
 // though the ISA's default is .cta: CUTLASS arrives so in other CTAs.
 bool RaceDetector::names_cta_scope(const Actor& actor, std::uint32_t address) const {
   if (address >> kSharedRankShift == actor.warp->cta->rank) return false;
-  std::string_view opcode =
-      opcode_of(*actor.warp->program, static_cast<std::uint32_t>(actor.inst - actor.warp->code));
-  while (!opcode.empty()) {
-    const std::size_t end = std::min(opcode.find('.'), opcode.size());
-    if (opcode.substr(0, end) == "cta") return true;
-    opcode.remove_prefix(std::min(end + 1, opcode.size()));
-  }
-  return false;
+  const Effects& effects =
+      actor.warp->program->effects[static_cast<std::size_t>(actor.inst - actor.warp->code)];
+  return effects.scoped && effects.scope == Scope::kCta;
 }
 
 void RaceDetector::check_initialised(const Actor& actor, const MbarrierViews& object, std::uint32_t address,

@@ -1,0 +1,474 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "machine/front/types.hpp"
+
+// What an instruction does, as data. Every row of the instruction table states it, built by the functions of
+// namespace `does`; what depends on the mnemonic's modifiers (space, order, scope, .read, width, …) is
+// settled once, when the mnemonic is matched (resolve), and what depends on operands when the instruction is
+// built (Builder::effects). Sanitizers, event logs, stepping, the timing model and Python read it; nothing
+// parses mnemonics again.
+namespace sglab::emu {
+
+enum class Order : std::uint8_t { kWeak, kVolatile, kRelaxed, kAcquire, kRelease, kAcqRel, kSc };
+enum class Scope : std::uint8_t { kCta, kCluster, kGpu, kSys };
+enum class GroupKind : std::uint8_t { kBulk, kCpAsync, kWgmma };
+constexpr std::uint32_t kWaitAll = 0xffffffffu;  // of a wait for groups: even an open one
+
+enum class FenceKind : std::uint8_t {
+  kThread,          // fence.{sc,acq_rel,acquire,release}.scope, membar
+  kProxyAsync,      // fence.proxy.async; its space: kGlobal, kShared, or kGeneric for all
+  kProxyTensormap,  // fence.proxy.tensormap, tensormap.cp_fenceproxy
+  kProxyAlias,
+  kMbarrierInit,  // fence.mbarrier_init.release.cluster
+  kTcgenBefore,   // tcgen05.fence::before_thread_sync
+  kTcgenAfter,
+  kTcgenWaitLoad,  // tcgen05.wait::ld
+  kTcgenWaitStore,
+  kWgmma,           // wgmma.fence
+  kGridDependency,  // griddepcontrol.wait
+};
+
+// What happens besides that the destination registers are filled.
+enum class Act : std::uint8_t {
+  kNothing,
+  kBranch,       // to Inst::target
+  kBranchTable,  // brx
+  kCall,
+  kExit,  // exit, ret
+  kTrap,
+  kAccess,      // ld, st, atom, red
+  kParameter,   // the same of parameters and constants, which no other thread writes
+  kMatrixRows,  // ldmatrix, stmatrix: rows of shared memory, addressed by the first `rows` lanes
+  kFence,
+  kNamedArrive,
+  kNamedWait,  // arrives, too
+  kClusterArrive,
+  kClusterWait,
+  kMbarrier,  // initialises, arrives, expects; the machine says what came of it
+  kMbarrierWait,
+  kWarpSync,      // bar.warp.sync: lanes meet, and their memory accesses are ordered
+  kWarpExchange,  // shfl and the like: lanes meet
+  kIssue,         // an asynchronous operation; the machine says when it takes effect
+  kIssueByMap,    // the same, of a copy that a tensor map describes
+  kCommitGroup,
+  kWaitGroup,  // all but the `count` latest
+  kTmemAlloc,
+  kTmemDealloc,
+  kTmemRelinquish,
+  kTmemLoad,
+  kTmemStore,
+  kReplaceMap,  // tensormap.replace
+  kCopyMap,     // tensormap.cp_fenceproxy
+  kCount,
+};
+
+// What it is to someone who follows a launch.
+enum class Event : std::uint8_t {
+  kNone,
+  kCopy,
+  kPrefetch,
+  kMma,
+  kTmem,
+  kCommit,
+  kWait,
+  kArrive,
+  kInit,
+  kFence,
+  kCount
+};
+
+// How uninitialised values go through it.
+enum class TaintRule : std::uint8_t {
+  kCompute,      // results are tainted where a source is
+  kHalves,       // the same for each half of the registers: packed arithmetic, bitwise logic, copies
+  kAnd,          // the same, but for what a constant masks off
+  kCarries,      // integer sums and products: a half depends on itself and what lies below it
+  kConvert,      // cvt of an integer: what its types cut off does not count
+  kConvertPair,  // cvt of two values into the halves of one
+  kShiftLeft,    // by a constant
+  kShiftRight,
+  kPermute,   // prmt with a constant selector
+  kPack,      // mov between registers and vectors of narrower ones
+  kDecide,    // a branch or exit
+  kSelect,    // selp: only the chosen source counts
+  kShuffle,   // shfl: the lane read counts
+  kWarpWide,  // any lane's taint is all lanes'
+  kWgmma,
+  kAccess,
+  kMatrixRows,
+  kTmemLoad,
+  kTmemStore,
+  kControl,  // barriers and asynchronous operations: any source decides something
+  kNothing,  // hints
+};
+
+// What it costs, as a class; the timing model has figures for each by its name (cost_name).
+enum class Cost : std::uint8_t {
+  kFree,   // register allocation removes it
+  kIssue,  // an issue slot and no unit
+  kAlu,
+  kLogic,  // 64-bit: kLogicWide
+  kLogicWide,
+  kIntegerAdd,  // 64-bit: kIntegerAddWide
+  kIntegerAddWide,
+  kMultiply,  // 64-bit: kMultiplyWide
+  kMultiplyWide,
+  kDivide,  // .approx, .full, f64 and integers: the next ones
+  kDivideApprox,
+  kDivideFull,
+  kDivideLong,
+  kDivideWide,
+  kFloat,  // f32; f32x2, halves and f64: the next ones
+  kFloatPair,
+  kHalf,
+  kDouble,
+  kReciprocal,  // exact; .approx: kSpecial or kSpecialFull
+  kSquareRoot,
+  kSpecial,
+  kSpecialFull,  // with subnormals
+  kSine,
+  kCountBits,
+  kConvert,  // by its types one of the next
+  kConvertWide,
+  kIntegerToFloat,
+  kSpecialRegister,
+  kVote,
+  kShuffle,
+  kReduce,
+  kMatchAny,
+  kMatchAll,
+  kGlobal,  // loads, stores and atomics by their space: one of the next
+  kSharedLoad,
+  kSharedStore,
+  kSharedAtomic,
+  kMatrixLoad,
+  kMatrixStore,
+  kNamedArrive,
+  kNamedWait,
+  kClusterArrive,  // .relaxed: the next
+  kClusterArriveRelaxed,
+  kClusterWait,
+  kMbarrier,
+  kMbarrierArrive,
+  kMbarrierWait,
+  kCopiesArrive,  // cp.async.mbarrier.arrive
+  kFence,         // .cta: kFenceLight
+  kFenceLight,
+  kFenceProxy,
+  kWgmmaFence,
+  kCpAsync,
+  kCopy,
+  kCommit,
+  kWait,
+  kWgmmaWait,
+  kMma,
+  kWgmma,
+  kTcgen05,
+  kTcgen05Commit,
+  kTmemAlloc,
+  kTmemLoad,
+  kTmemStore,
+  kTmemWaitLoad,
+  kTmemWaitStore,
+  kCount,
+};
+
+// What keeps a compiler from moving it within straight-line code.
+enum class Motion : std::uint8_t {
+  kFree,     // its registers and, of an access, its space
+  kOrdered,  // no access goes past it
+  kFixed,    // nothing does
+  kBranch,   // it ends the straight line
+};
+
+// What its result is to someone who follows an address through the text.
+enum class Value : std::uint8_t {
+  kOther,
+  kCopy,
+  kSum,
+  kDifference,
+  kProductSum,
+  kNegation,
+  kComplement,
+  kAnd,
+  kOr
+};
+
+// What it may end for others. Several bits for none.
+enum Releases : std::uint8_t {
+  kReleasesNothing = 0,
+  kArrivesAtMbarrier = 1,
+  kArrivesAtBarrier = 2,
+  kArrivesAtCluster = 4,
+  kReleasesTmem = 8,
+  kIssuesWgmma = 16,
+};
+
+// Where it names the mbarrier that it initialises, arrives at, signals or waits for.
+enum class MbarrierAt : std::uint8_t { kNowhere, kAddress, kPayload };
+
+struct Effects {
+  Act act = Act::kNothing;
+  Event event = Event::kNone;
+  TaintRule taint = TaintRule::kCompute;
+  Cost cost = Cost::kAlu;
+  Motion motion = Motion::kFree;
+  Value value = Value::kOther;
+  std::uint8_t releases = kReleasesNothing;
+  MbarrierAt mbarrier = MbarrierAt::kNowhere;
+
+  // Memory. Of an access: what its lanes read or write by their addresses; kGeneric: the address tells. Of an
+  // asynchronous copy: its destination, and `source`. Of a proxy fence: what it is restricted to.
+  Space space = Space::kReg;
+  Space source = Space::kReg;
+  bool reads = false, writes = false, atomic = false;
+  bool returns = false;    // registers get what was there
+  std::uint8_t bytes = 0;  // per lane
+  std::uint8_t rows = 0;   // of a matrix move: lanes that address one
+  bool ordered = false;    // the mnemonic names an order
+  Order order = Order::kWeak;
+  bool scoped = false;  // the mnemonic names a scope
+  Scope scope = Scope::kGpu;
+  bool constant = false;   // .nc: nothing writes there
+  bool cached = false;     // may stay in L1
+  bool streaming = false;  // will not be used again
+
+  FenceKind fence = FenceKind::kThread;
+  GroupKind group = GroupKind::kBulk;
+  bool read_only = false;                     // a wait for groups to have read their sources
+  bool multicast = false;                     // to several CTAs at once
+  std::uint8_t cta_group = 0;                 // of tcgen05 instructions
+  Type to = Type::kNone, type = Type::kNone;  // the last two parts of the mnemonic
+  std::int16_t count = 0;                     // matrices; groups that may stay open, -1: not even an open one
+
+  // Of a row: it departs from its family in …
+  constexpr Effects as(Event e) const { return with(&Effects::event, e); }
+  constexpr Effects costing(Cost c) const { return with(&Effects::cost, c); }
+  constexpr Effects tainting(TaintRule t) const { return with(&Effects::taint, t); }
+  constexpr Effects moving(Motion m) const { return with(&Effects::motion, m); }
+  constexpr Effects yielding(Value v) const { return with(&Effects::value, v); }
+  // An operation that signals the mbarrier that its operands name.
+  constexpr Effects signalling() const {
+    return with(&Effects::releases, static_cast<std::uint8_t>(releases | kArrivesAtMbarrier))
+        .with(&Effects::mbarrier, MbarrierAt::kPayload);
+  }
+
+  template <class T>
+  constexpr Effects with(T Effects::* member, T value) const {
+    Effects other = *this;
+    other.*member = value;
+    return other;
+  }
+};
+
+// The constructors of effects: what rows say.
+namespace does {
+
+constexpr Effects computes(Cost cost, TaintRule taint = TaintRule::kCompute) {
+  Effects e;
+  e.cost = cost;
+  e.taint = taint;
+  return e;
+}
+
+// Nothing that values show: prefetches, cache policies, sleeping.
+constexpr Effects hints(Motion motion = Motion::kFree) {
+  return computes(Cost::kIssue, TaintRule::kNothing).moving(motion);
+}
+
+constexpr Effects acts(Act act, Event event, Cost cost, TaintRule taint, Motion motion) {
+  Effects e;
+  e.act = act;
+  e.event = event;
+  e.cost = cost;
+  e.taint = taint;
+  e.motion = motion;
+  return e;
+}
+
+// Control flow: branches, calls, exits.
+constexpr Effects goes(Act act) {
+  return acts(act, Event::kNone, Cost::kIssue, TaintRule::kDecide, Motion::kBranch);
+}
+
+constexpr Effects accesses(bool reads, bool writes, bool atomic = false) {
+  Effects e = acts(Act::kAccess, Event::kNone, Cost::kGlobal, TaintRule::kAccess, Motion::kFree);
+  e.space = Space::kGeneric;
+  e.reads = reads;
+  e.writes = writes;
+  e.atomic = atomic;
+  e.returns = reads;
+  e.order = atomic ? Order::kRelaxed : Order::kWeak;
+  return e;
+}
+constexpr Effects loads() {
+  return accesses(true, false);
+}
+constexpr Effects stores() {
+  return accesses(false, true);
+}
+// atom; red, which returns nothing.
+constexpr Effects updates() {
+  return accesses(true, true, true);
+}
+constexpr Effects reduces() {
+  return updates().with(&Effects::returns, false);
+}
+
+constexpr Effects moves_rows(bool reads) {
+  Effects e = acts(Act::kMatrixRows, Event::kNone, reads ? Cost::kMatrixLoad : Cost::kMatrixStore,
+                   TaintRule::kMatrixRows, Motion::kFree);
+  e.space = Space::kShared;
+  e.reads = reads;
+  e.writes = !reads;
+  e.bytes = 16;
+  return e;
+}
+
+// A fence of threads or proxies.
+constexpr Effects fences(FenceKind kind, Cost cost, Order order = Order::kAcqRel) {
+  Effects e = acts(Act::kFence, Event::kFence, cost, TaintRule::kCompute, Motion::kFixed);
+  e.fence = kind;
+  e.order = order;
+  e.space = Space::kGeneric;
+  return e;
+}
+
+// Orders or completes what tensor cores do.
+constexpr Effects settles(FenceKind kind, Event event, Cost cost, TaintRule taint, Motion motion) {
+  Effects e = acts(Act::kFence, event, cost, taint, motion);
+  e.fence = kind;
+  return e;
+}
+
+constexpr Effects arrives_at_barrier() {
+  Effects e =
+      acts(Act::kNamedArrive, Event::kArrive, Cost::kNamedArrive, TaintRule::kControl, Motion::kOrdered);
+  e.releases = kArrivesAtBarrier;
+  return e;
+}
+constexpr Effects waits_at_barrier() {
+  Effects e = acts(Act::kNamedWait, Event::kWait, Cost::kNamedWait, TaintRule::kControl, Motion::kFixed);
+  e.releases = kArrivesAtBarrier;
+  return e;
+}
+constexpr Effects arrives_at_cluster() {
+  Effects e =
+      acts(Act::kClusterArrive, Event::kArrive, Cost::kClusterArrive, TaintRule::kControl, Motion::kOrdered);
+  e.order = Order::kRelease;
+  e.releases = kArrivesAtCluster;
+  return e;
+}
+constexpr Effects waits_for_cluster() {
+  return acts(Act::kClusterWait, Event::kWait, Cost::kClusterWait, TaintRule::kControl, Motion::kFixed);
+}
+
+constexpr Effects keeps_mbarrier(Event event, Cost cost) {
+  Effects e = acts(Act::kMbarrier, event, cost, TaintRule::kControl, Motion::kOrdered);
+  e.mbarrier = MbarrierAt::kAddress;
+  e.order = Order::kRelease;
+  e.scope = Scope::kCta;
+  return e;
+}
+constexpr Effects arrives_at_mbarrier(Cost cost = Cost::kMbarrierArrive) {
+  Effects e = keeps_mbarrier(Event::kArrive, cost);
+  e.releases = kArrivesAtMbarrier;
+  return e;
+}
+constexpr Effects waits_for_mbarrier() {
+  Effects e =
+      acts(Act::kMbarrierWait, Event::kWait, Cost::kMbarrierWait, TaintRule::kControl, Motion::kFixed);
+  e.mbarrier = MbarrierAt::kAddress;
+  e.order = Order::kAcquire;
+  e.scope = Scope::kCta;
+  return e;
+}
+
+// mma.sync: at once, from registers into registers.
+constexpr Effects multiplies() {
+  return acts(Act::kNothing, Event::kMma, Cost::kMma, TaintRule::kWarpWide, Motion::kFree);
+}
+
+constexpr Effects syncs_warp() {
+  return acts(Act::kWarpSync, Event::kNone, Cost::kFree, TaintRule::kControl, Motion::kFixed);
+}
+
+// Lanes meet and see each other's registers.
+constexpr Effects exchanges(Cost cost, TaintRule taint) {
+  return acts(Act::kWarpExchange, Event::kNone, cost, taint, Motion::kFree);
+}
+
+constexpr Effects issues(Event event, Cost cost, TaintRule taint = TaintRule::kControl) {
+  return acts(Act::kIssue, event, cost, taint, Motion::kOrdered);
+}
+constexpr Effects copies(Space to, Space from, Cost cost = Cost::kCopy) {
+  Effects e = issues(Event::kCopy, cost);
+  e.space = to;
+  e.source = from;
+  e.writes = true;
+  return e;
+}
+constexpr Effects reduces(Space to, Space from) {
+  return copies(to, from).with(&Effects::atomic, true);
+}
+constexpr Effects prefetches() {
+  Effects e = issues(Event::kPrefetch, Cost::kCopy, TaintRule::kNothing);
+  e.source = Space::kGlobal;
+  return e;
+}
+constexpr Effects by_map(Effects e) {
+  return e.with(&Effects::act, Act::kIssueByMap);
+}
+
+constexpr Effects commits(GroupKind group) {
+  Effects e = acts(Act::kCommitGroup, Event::kCommit, Cost::kCommit, TaintRule::kControl, Motion::kOrdered);
+  e.group = group;
+  return e;
+}
+constexpr Effects waits_for(GroupKind group, Cost cost = Cost::kWait) {
+  Effects e = acts(Act::kWaitGroup, Event::kWait, cost, TaintRule::kControl, Motion::kFixed);
+  e.group = group;
+  return e;
+}
+
+constexpr Effects tensor_memory(Act act, Cost cost, TaintRule taint, Motion motion) {
+  return acts(act, Event::kTmem, cost, taint, motion);
+}
+
+// tcgen05.alloc writes the address that it was given to shared memory.
+constexpr Effects allocates() {
+  Effects e = tensor_memory(Act::kTmemAlloc, Cost::kTmemAlloc, TaintRule::kControl, Motion::kFixed);
+  e.space = Space::kShared;
+  e.writes = true;
+  e.bytes = 4;
+  return e;
+}
+
+constexpr Effects keeps_map(Act act) {
+  return acts(act, Event::kNone, Cost::kAlu, TaintRule::kControl, Motion::kFree);
+}
+
+}  // namespace does
+
+// A row's effects with the modifiers of one mnemonic; `parts`: those behind the opcode.
+Effects resolve(const Effects& row, std::span<const std::string_view> parts);
+
+// What keeps a compiler from moving an instruction, as the timing model's Order has it.
+std::uint8_t motion_bits(const Effects& effects);
+
+// Whether it tests or reads something that others change, again and again in a loop.
+bool polls(const Effects& effects);
+
+const char* act_name(Act act);
+const char* event_name(Event event);  // empty for kNone
+const char* cost_name(Cost cost);
+const char* taint_name(TaintRule rule);
+const char* order_name(Order order);
+const char* scope_name(Scope scope);
+const char* space_name(Space space);
+
+}  // namespace sglab::emu

@@ -1,0 +1,247 @@
+"""What an attention backend serves, as data; every refusal is read off it.
+
+A backend declares its `Capabilities`. What a call asks for is a `Demand`; each `Rule` compares one point of the two,
+and `refuse_unserved` turns the first that fails into an error with the remedy: the backends that do serve the demand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+
+from sglab.engine import AttentionType, BadArgumentError, ForwardBatch, ForwardMode, GraphBatch, RadixAttention
+
+Drafts = Literal["chain", "tree"]
+
+FLOATS = ("float16", "bfloat16", "float32")
+CAUSAL_MODES = (
+    ForwardMode.EXTEND,
+    ForwardMode.DECODE,
+    ForwardMode.MIXED,
+    ForwardMode.SPLIT_PREFILL,
+    ForwardMode.IDLE,
+)
+
+
+class UnsupportedError(BadArgumentError, NotImplementedError):
+    """A backend is asked for what it does not serve; the message names the argument and the backends that do."""
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a backend serves. The defaults are the least: plain causal attention over a decoder's KV cache."""
+
+    kinds: tuple[str, ...] = ("mha", "mla")
+    """"mha" (also GQA and MQA) and "mla" (absorbed)."""
+    modes: tuple[ForwardMode, ...] = CAUSAL_MODES
+    fallback: str = ""
+    """The backend that serves the modes, the drafts and the graphs that this one does not."""
+    drafts: Drafts | None = None
+    """TARGET_VERIFY: a "chain" of draft tokens (topk 1), or a "tree" with its mask."""
+    graph_modes: tuple[ForwardMode, ...] = ()
+    """Modes that a CUDA graph may capture."""
+    page_sizes: tuple[int, ...] = ()
+    """Empty: any."""
+    dtypes: tuple[str, ...] = FLOATS
+    head_dims: tuple[tuple[int, int], ...] = ()
+    """(head_dim, v_head_dim); empty: any."""
+    sliding_window: bool = False
+    logit_cap: bool = False
+    xai_temperature: bool = False
+    sinks: bool = False
+    """A logit per head that adds to the softmax's denominator alone."""
+    cross_attention: bool = False
+    bidirectional: bool = False
+    """Encoders: tokens that also see what follows them."""
+    rope_apart: bool = False
+    """MLA: the kernel takes q and k as latent and rotary parts; SGLang's model then hands them over apart."""
+    triton_helpers: bool = True
+    """SGLang may run its Triton helper kernels (indices, positions) beside this backend."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What one call asks of a backend; None: nothing is asked on this point."""
+
+    kind: str | None = None
+    page_size: int | None = None
+    mode: ForwardMode | None = None
+    spec_info: Any = None
+    graph: bool = False
+    dtype: torch.dtype | None = None
+    layer: RadixAttention | None = None
+    encoder_lens: torch.Tensor | None = None
+    sinks: torch.Tensor | None = None
+
+    @classmethod
+    def of_batch(cls, batch: ForwardBatch | GraphBatch) -> Demand:
+        graph = isinstance(batch, GraphBatch)
+        return cls(mode=batch.forward_mode, spec_info=batch.spec_info, graph=graph, encoder_lens=batch.encoder_lens)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One point of a demand, and the words of its refusal."""
+
+    argument: str
+    served: Callable[[Capabilities, Demand], bool]
+    expected: Callable[[Capabilities], str]
+    got: Callable[[Demand], str]
+    hint: Callable[[Capabilities], str] = lambda c: ""
+    """What else would do, before the backends that serve the demand as it is."""
+
+
+def _listed(choices: Iterable[object]) -> str:
+    *most, last = map(str, choices)
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+def _layer_rule(field: str, plain: str, used: Callable[[RadixAttention], bool], capability: str) -> Rule:
+    """A layer's option that a backend either has or takes only at its plain value."""
+    return Rule(
+        f"layer.{field}",
+        lambda c, d: d.layer is None or not used(d.layer) or getattr(c, capability),
+        lambda c: plain,
+        lambda d: str(getattr(d.layer, field)),
+    )
+
+
+def _head_dims(layer: RadixAttention) -> tuple[int, int]:
+    return layer.head_dim, layer.v_head_dim
+
+
+def _drafts_served(c: Capabilities, d: Demand) -> bool:
+    if d.mode is None or not d.mode.is_target_verify():
+        return d.spec_info is None
+    if d.spec_info is None:
+        return False
+    return c.drafts == "tree" or (c.drafts == "chain" and getattr(d.spec_info, "topk", None) == 1)
+
+
+def _drafts_expected(c: Capabilities) -> str:
+    if c.drafts is None:
+        return "None"
+    return f"None, or in TARGET_VERIFY the drafts as a {c.drafts} (draft_token_num, custom_mask)"
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "batch",
+        lambda c, d: d.kind is None or d.kind in c.kinds,
+        lambda c: f"an {_listed(kind.upper() for kind in c.kinds)} batch",
+        lambda d: f"an {str(d.kind).upper()} batch",
+        lambda c: f'Build it with kind="{c.kinds[0]}".',
+    ),
+    Rule(
+        "page_size",
+        lambda c, d: d.page_size is None or not c.page_sizes or d.page_size in c.page_sizes,
+        lambda c: _listed(c.page_sizes),
+        lambda d: str(d.page_size),
+        lambda c: f"Build the batch with page_size={c.page_sizes[-1]}.",
+    ),
+    _layer_rule(
+        "attn_type",
+        "AttentionType.DECODER",
+        lambda layer: layer.attn_type is not AttentionType.DECODER,
+        "bidirectional",
+    ),
+    _layer_rule("is_cross_attention", "False", lambda layer: layer.is_cross_attention, "cross_attention"),
+    Rule(
+        "forward_batch.forward_mode",
+        lambda c, d: d.mode is None or d.mode in c.modes,
+        lambda c: _listed(mode.name for mode in c.modes),
+        lambda d: d.mode.name if d.mode is not None else "",
+    ),
+    Rule(
+        "forward_batch.spec_info",
+        _drafts_served,
+        _drafts_expected,
+        lambda d: f"{type(d.spec_info).__name__} with {d.mode.name if d.mode is not None else 'no mode'}",
+    ),
+    Rule(
+        "graph_batch.forward_mode",
+        lambda c, d: not d.graph or d.mode is None or d.mode in c.graph_modes,
+        lambda c: (
+            _listed(f"a CUDA graph of {mode.name}" for mode in c.graph_modes) if c.graph_modes else "no CUDA graph"
+        ),
+        lambda d: f"a CUDA graph of {d.mode.name if d.mode is not None else ''}",
+    ),
+    Rule(
+        "forward_batch.encoder_lens",
+        lambda c, d: d.encoder_lens is None or c.cross_attention,
+        lambda c: "None",
+        lambda d: "lengths of an encoder",
+    ),
+    Rule(
+        "q",
+        lambda c, d: d.dtype is None or str(d.dtype).removeprefix("torch.") in c.dtypes,
+        lambda c: _listed(c.dtypes),
+        lambda d: str(d.dtype).removeprefix("torch."),
+    ),
+    Rule(
+        "layer.head_dim, layer.v_head_dim",
+        lambda c, d: d.layer is None or not c.head_dims or _head_dims(d.layer) in c.head_dims,
+        lambda c: _listed(c.head_dims),
+        lambda d: str(_head_dims(d.layer)) if d.layer is not None else "",
+    ),
+    _layer_rule("logit_cap", "0", lambda layer: bool(layer.logit_cap), "logit_cap"),
+    _layer_rule(
+        "sliding_window_size", "-1 (full attention)", lambda layer: layer.sliding_window_size >= 0, "sliding_window"
+    ),
+    _layer_rule("xai_temperature_len", "-1", lambda layer: layer.xai_temperature_len > 0, "xai_temperature"),
+    Rule(
+        "sinks",
+        lambda c, d: d.sinks is None or c.sinks,
+        lambda c: "None",
+        lambda d: f"a tensor {tuple(d.sinks.shape)}" if d.sinks is not None else "",
+    ),
+)
+
+
+def unserved(capabilities: Capabilities, demand: Demand) -> Rule | None:
+    """The first rule by which a backend of these capabilities does not serve the demand; None: it does."""
+    for rule in RULES:
+        if not rule.served(capabilities, demand):
+            return rule
+    return None
+
+
+def refuse_unserved(
+    name: str, capabilities: Capabilities, demand: Demand, others: Callable[[], Mapping[str, Capabilities]]
+) -> None:
+    """Refuse a demand that a backend does not serve.
+
+    Args:
+        name: the backend's, for the message.
+        others: the registered backends' capabilities; asked for only when there is something to refuse.
+
+    Raises:
+        UnsupportedError: names the argument, what the backend expects, what it got, and who serves the demand.
+    """
+    rule = unserved(capabilities, demand)
+    if rule is None:
+        return
+    remedy = f"{rule.hint(capabilities)} {_remedy(name, rule, demand, others())}".lstrip()
+    raise UnsupportedError(rule.argument, f"{rule.expected(capabilities)} for {name}", rule.got(demand), remedy)
+
+
+def _remedy(name: str, rule: Rule, demand: Demand, others: Mapping[str, Capabilities]) -> str:
+    made_for = Demand(kind=demand.kind, page_size=demand.page_size)
+
+    def serving(serves: Callable[[Capabilities], bool]) -> list[str]:
+        """Of the backends that can be made for this model those that serve something, or whose fallback does."""
+        made = [other for other, theirs in others.items() if other != name and unserved(theirs, made_for) is None]
+        return [
+            other for other in made if any(serves(c) for c in (others[other], others.get(others[other].fallback)) if c)
+        ]
+
+    whole = serving(lambda theirs: unserved(theirs, demand) is None)
+    if whole:
+        return f"Use {_listed(whole)}."
+    partly = serving(lambda theirs: rule.served(theirs, demand))
+    if partly:
+        return f"{_listed(partly)} would take this, but not the rest of the call."
+    return "No backend here serves it."

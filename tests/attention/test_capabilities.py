@@ -1,0 +1,220 @@
+"""Capabilities: declared as data, held against what the backends do, and the source of every refusal."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+import torch
+
+import sglab
+from sglab.attention import (
+    ATTENTION_BACKENDS,
+    AttentionBackend,
+    Capabilities,
+    Demand,
+    UnsupportedError,
+    capabilities_by_name,
+    create_attention_backend,
+    register_attention_backend,
+)
+from sglab.attention.capabilities import RULES, refuse_unserved
+from sglab.attention.upstream import FORWARD_ABSORB_CORE_ATTENTION_BACKENDS
+from sglab.cli import main
+from sglab.engine import ForwardBatch, ForwardMode
+from sglab.workbench import Batch, decode_batch, extend_batch
+
+SMALL: dict[str, Any] = {"kind": "mha", "num_heads": 4, "num_kv_heads": 2, "head_dim": 16, "page_size": 4}
+PAGE = {"cutlass_mla": 128, "flashmla": 64}
+
+
+def small_batch(backend: str) -> Batch:
+    """Two decoding requests that the backend's own kernel serves."""
+    if backend in PAGE:
+        return decode_batch([9, 4], num_heads=16, page_size=PAGE[backend], dtype="bfloat16")
+    return decode_batch([9, 4], **SMALL)
+
+
+def prepared(backend: str, batch: Batch) -> AttentionBackend:
+    made = create_attention_backend(backend, batch.runner)
+    made.prepare(batch.forward_batch)
+    return made
+
+
+@pytest.mark.parametrize("backend", ATTENTION_BACKENDS)
+def test_sinks_are_refused_and_nothing_is_written(backend: str) -> None:
+    batch = small_batch(backend)
+    made = prepared(backend, batch)
+    cache = batch.runner.token_to_kv_pool.get_key_buffer(0)
+    before, sinks = cache.clone(), torch.full((batch.num_heads,), 8.0)
+    with pytest.raises(
+        UnsupportedError, match=rf"sinks: expected None for {backend}, got a tensor \(\d+,\)\. No backend"
+    ):
+        made.forward(batch.q, batch.k + 1, batch.v, batch.layer, batch.forward_batch, sinks=sinks)
+    assert torch.equal(cache, before)
+
+
+@dataclass
+class Chain:
+    draft_token_num: int
+    custom_mask: torch.Tensor
+    topk: int = 1
+
+
+def drafts() -> tuple[Batch, ForwardBatch]:
+    """A chain of three drafts after each of two prefixes."""
+    prefixes = [9, 20]
+    batch = extend_batch([p + 3 for p in prefixes], prefixes, dtype="float32", **SMALL)
+    lens = torch.tensor(prefixes)
+    masks = [torch.cat((torch.ones(3, p), torch.ones(3, 3).tril()), 1).bool().flatten() for p in prefixes]
+    known = {"seq_lens": lens, "seq_lens_cpu": lens, "seq_lens_sum": 29, "spec_info": Chain(3, torch.cat(masks))}
+    return batch, replace(batch.forward_batch, forward_mode=ForwardMode.TARGET_VERIFY, **known)
+
+
+@pytest.mark.parametrize("backend", ["torch_native", "flex_attention"])
+def test_drafts_are_not_attended_as_if_they_were_prompts(backend: str) -> None:
+    """seq_lens are the prefixes in TARGET_VERIFY: read as an extend's, the drafts would see the prefix alone."""
+    batch, verify = drafts()
+    made = create_attention_backend(backend, batch.runner)
+    message = rf"forward_mode: expected EXTEND, .* for {backend}, got TARGET_VERIFY\. Use triton\."
+    with pytest.raises(UnsupportedError, match=message):
+        made.prepare(verify)
+    with pytest.raises(UnsupportedError, match=message):
+        made.forward(batch.q, batch.k, batch.v, batch.layer, verify)
+
+
+def test_an_extend_without_its_lengths_is_refused() -> None:
+    batch = extend_batch([9, 7], [4, 3], **SMALL)
+    before = batch.runner.token_to_kv_pool.get_key_buffer(0).clone()
+    made = create_attention_backend("torch_native", batch.runner)
+    lacking = replace(batch.forward_batch, extend_seq_lens_cpu=None)
+    with pytest.raises(ValueError, match="extend_seq_lens_cpu: expected new tokens per request in an extend, got None"):
+        made.forward(batch.q, batch.k + 1, batch.v, batch.layer, lacking)
+    assert torch.equal(batch.runner.token_to_kv_pool.get_key_buffer(0), before)
+
+
+@pytest.mark.parametrize("backend", ATTENTION_BACKENDS)
+def test_flat_rows_are_served_as_rows_of_heads_are(backend: str) -> None:
+    batch = small_batch(backend)
+    made = prepared(backend, batch)
+    rows = batch.q, batch.k, batch.v
+    whole = made.forward(*rows, batch.layer, batch.forward_batch)
+    assert torch.equal(made.forward(*(each.flatten(1) for each in rows), batch.layer, batch.forward_batch), whole)
+
+
+@pytest.mark.parametrize("backend", ["torch_native", "flex_attention", "triton"])
+def test_rotary_parts_that_come_apart_are_joined(backend: str) -> None:
+    batch = decode_batch([9, 4], num_heads=4, kv_lora_rank=32, qk_rope_head_dim=16, page_size=4, dtype="float32")
+    made = prepared(backend, batch)
+    q, k, v = batch.q, batch.k, batch.v
+    whole = made.forward(q, k, v, batch.layer, batch.forward_batch)
+    latent, parts = (q[..., :32], k[..., :32], v), {"q_rope": q[..., 32:], "k_rope": k[..., 32:]}
+    assert torch.equal(made.forward(*latent, batch.layer, batch.forward_batch, **parts), whole)
+
+
+def test_the_remedy_names_who_serves_the_whole_call() -> None:
+    batch = decode_batch([9], dtype="float32", **SMALL)
+    batch.layer.sliding_window_size = 4
+    with pytest.raises(UnsupportedError, match=r"got 4\. Use flex_attention or torch_native\.$"):
+        sglab.attend(batch, "triton")
+    batch.layer.logit_cap = 2.0
+    with pytest.raises(
+        UnsupportedError, match=r"logit_cap: expected 0 for torch_native, got 2\.0\. Use flex_attention\.$"
+    ):
+        sglab.attend(batch, "torch_native")
+    demand = Demand(mode=ForwardMode.TARGET_VERIFY, spec_info=Chain(3, torch.ones(1)), layer=batch.layer)
+    with pytest.raises(UnsupportedError, match=r"got TARGET_VERIFY\. .*triton would take this, but not the rest"):
+        prepared("flex_attention", decode_batch([9], **SMALL)).refuse_unserved(demand)
+
+
+def test_every_refusal_can_be_worded() -> None:
+    """Each rule, asked for what a backend of the least capabilities does not serve."""
+    layer = small_batch("triton").layer
+    least = Capabilities(kinds=("mla",), page_sizes=(64,), dtypes=("float16",), head_dims=((576, 512),))
+    plain = {"head_dim": 576, "v_head_dim": 512}
+    demands = {
+        "batch": Demand(kind="mha"),
+        "page_size": Demand(page_size=16),
+        "layer.attn_type": Demand(layer=replace(layer, attn_type=None)),
+        "layer.is_cross_attention": Demand(layer=replace(layer, is_cross_attention=True)),
+        "forward_batch.forward_mode": Demand(mode=ForwardMode.DLLM_EXTEND),
+        "forward_batch.spec_info": Demand(mode=ForwardMode.DECODE, spec_info=layer),
+        "graph_batch.forward_mode": Demand(mode=ForwardMode.DECODE, graph=True),
+        "forward_batch.encoder_lens": Demand(encoder_lens=torch.ones(1)),
+        "q": Demand(dtype=torch.float64),
+        "layer.head_dim, layer.v_head_dim": Demand(layer=layer),
+        "layer.logit_cap": Demand(layer=replace(layer, logit_cap=1.0, **plain)),
+        "layer.sliding_window_size": Demand(layer=replace(layer, sliding_window_size=0, **plain)),
+        "layer.xai_temperature_len": Demand(layer=replace(layer, xai_temperature_len=8, **plain)),
+        "sinks": Demand(sinks=torch.ones(4)),
+    }
+    assert list(demands) == [rule.argument for rule in RULES]
+    for argument, demand in demands.items():
+        with pytest.raises(UnsupportedError) as refused:
+            refuse_unserved("mine", least, demand, capabilities_by_name)
+        text = str(refused.value)
+        assert refused.value.argument == argument
+        assert text.startswith(f"{argument}: expected ") and " for mine, got " in text and text.endswith(".")
+
+
+def test_what_is_declared_is_consistent() -> None:
+    declared = capabilities_by_name()
+    assert list(declared) == list(ATTENTION_BACKENDS)
+    for name, capabilities in declared.items():
+        assert set(capabilities.graph_modes) <= set(capabilities.modes)
+        assert (capabilities.drafts is not None) == (ForwardMode.TARGET_VERIFY in capabilities.modes)
+        assert capabilities.fallback in ("", *declared) and capabilities.fallback != name
+        for version, names in FORWARD_ABSORB_CORE_ATTENTION_BACKENDS.items():
+            if version == "0.5.9":
+                assert capabilities.rope_apart == (name in names)
+
+
+def test_a_registered_backend_is_suggested_by_what_it_declares(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sglab.attention.registry.ATTENTION_BACKENDS", dict(ATTENTION_BACKENDS))
+
+    @register_attention_backend("sinking")
+    class Sinking(AttentionBackend):
+        name = "sinking"
+        capabilities = Capabilities(sinks=True)
+
+        def attend(self, inputs: Any) -> torch.Tensor:
+            return inputs.q[..., : inputs.layer.v_head_dim] + inputs.sinks[:, None]
+
+    batch = decode_batch([9, 4], dtype="float32", **SMALL)
+    with pytest.raises(UnsupportedError, match=r"sinks: .*Use sinking\.$"):
+        prepared("triton", batch).forward(
+            batch.q, batch.k, batch.v, batch.layer, batch.forward_batch, sinks=torch.ones(4)
+        )
+    out = Sinking(batch.runner).forward(
+        batch.q, batch.k, batch.v, batch.layer, batch.forward_batch, sinks=torch.ones(4)
+    )
+    assert torch.equal(out, (batch.q + 1).flatten(1))
+
+
+@pytest.mark.parametrize("backend", PAGE)
+def test_without_lengths_on_the_host_nothing_waits_for_the_device(
+    backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tensors on "meta" have no values: whatever read one on the host would raise."""
+    batch = small_batch(backend)
+    made = create_attention_backend(backend, batch.runner)
+    made.device = torch.device("meta")
+    module = type(made).__module__
+    monkeypatch.setattr("sglab.attention.paged_mla.create_flashmla_kv_indices", lambda *args, **kwargs: None)
+    monkeypatch.setattr(f"{module}.get_mla_metadata", lambda *args: (torch.empty(0), torch.empty(0)), raising=False)
+    on_device = {name: getattr(batch.forward_batch, name).to("meta") for name in ("seq_lens", "req_pool_indices")}
+    known = replace(batch.forward_batch, **on_device)
+    made.prepare(known)
+    assert made.forward_metadata.block_kv_indices.shape == (2, 1)
+    made.prepare(replace(known, seq_lens_cpu=None))
+    width = -(-batch.runner.req_to_token_pool.max_context_len // batch.page_size)
+    assert made.forward_metadata.block_kv_indices.shape == (2, width)
+
+
+def test_the_command_line_prints_what_is_declared(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["backends"]) == 0
+    printed = capsys.readouterr().out
+    blocks = {block.splitlines()[0]: block for block in printed.split("\n\n")}
+    assert list(blocks)[:-1] == list(ATTENTION_BACKENDS)
+    assert "page sizes     64" in blocks["flashmla"] and "other modes    triton" in blocks["cutlass_mla"]
+    assert "layer options  sliding_window, logit_cap, xai_temperature" in blocks["flex_attention"]
+    assert "SGLang 0.5.23 has these too: flashinfer, llada2_cfg_flashinfer" in printed

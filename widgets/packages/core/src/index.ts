@@ -1,0 +1,50 @@
+export { HATCHED_FROM, sharedPaint, sizeCanvas } from "./canvas";
+export { type Cell, CellGrid, type Geometry, type Rect } from "./cell_grid";
+export { PythonError } from "./channel";
+export {
+  CanvasPaint,
+  cssBackground,
+  inkOn,
+  type Look,
+  lookOf,
+  OKABE_ITO,
+  OPERATION_LOOKS,
+  ROLE_LOOKS,
+  SvgPaint,
+} from "./colors";
+export { framed, h, s, uniqueId } from "./dom";
+export { Disposer, Emitter } from "./emitter";
+export * as format from "./format";
+export { type Frame, makeFrame, type Placeholder } from "./frame";
+export type { KeyBinding } from "./keys";
+export { type Facet, type SelectionStore, sameSelection } from "./selection";
+export { type Theme, watchTheme } from "./theme";
+export {
+  firstEndingAfter,
+  type Hit,
+  type Links,
+  NO_SPANS,
+  type Profile,
+  Pyramid,
+  packLanes,
+  pick,
+  type Range,
+  type Spans,
+  spanAt,
+  Timeline,
+  type TimelineModel,
+  type TimelineOptions,
+  type TimelineRow,
+} from "./timeline";
+export { makeTooltip, type Tooltip } from "./tooltip";
+export {
+  type Arrival,
+  countUpTo,
+  type Granularity,
+  type Mark,
+  type Motion,
+  type Track,
+  Transport,
+} from "./transport";
+export { type Context, defineWidget } from "./widget";
+export { TensorWindow } from "./window";

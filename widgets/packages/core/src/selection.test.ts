@@ -1,0 +1,67 @@
+import { describe, expect, test } from "vitest";
+import { momentsOf, sameSelection, selectionStore } from "./selection";
+
+let scopes = 0;
+const freshStore = () => selectionStore(`selection.test ${scopes++}`);
+
+describe("the store", () => {
+  test("is one per scope", () => {
+    expect(selectionStore("one notebook")).toBe(selectionStore("one notebook"));
+    expect(selectionStore("one notebook")).not.toBe(selectionStore("another"));
+  });
+
+  test("tells listeners what is selected and by whom, and only when it changes", () => {
+    const store = freshStore();
+    const heard: unknown[] = [];
+    const off = store.on((value, origin) => heard.push([value, origin]));
+    store.set({ request: 1 }, "me");
+    store.set({ request: 1 }, "somebody else");
+    store.set({ request: undefined });
+    off();
+    store.set({ request: 2 });
+    expect(heard).toEqual([
+      [{ request: 1 }, "me"],
+      [{}, undefined],
+    ]);
+  });
+
+  test("holds no undefined facets, and cannot be changed from outside", () => {
+    const store = freshStore();
+    store.set({ cta: 3, warp: undefined });
+    expect(Object.keys(store.value)).toEqual(["cta"]);
+    expect(Object.isFrozen(store.value)).toBe(true);
+  });
+});
+
+describe("moments of a launch", () => {
+  test("belong to that launch: others see everything but the moment", () => {
+    const store = freshStore();
+    const [mine, others] = [momentsOf("mine", store), momentsOf("others", store)];
+    mine.set({ cta: 1, moment: 40 });
+    expect(store.value).toEqual({ cta: 1, moment: 40, launch: "mine" });
+    expect(mine.value).toEqual({ cta: 1, moment: 40 });
+    expect(others.value).toEqual({ cta: 1 });
+  });
+
+  test("of no launch in particular are everybody's", () => {
+    const store = freshStore();
+    store.set({ moment: 7 });
+    expect(momentsOf("any", store).value).toEqual({ moment: 7 });
+  });
+
+  test("are the same object as long as nothing changes", () => {
+    const own = momentsOf("mine", freshStore());
+    own.set({ moment: 1 });
+    expect(own.value).toBe(own.value);
+  });
+
+  test("a widget without a launch sees the store itself", () => {
+    const store = freshStore();
+    expect(momentsOf("", store)).toBe(store);
+  });
+});
+
+test("selections are the same when all facets are", () => {
+  expect(sameSelection({ cta: 1 }, { cta: 1, warp: undefined })).toBe(true);
+  expect(sameSelection({ cta: 1 }, { cta: 1, warp: 0 })).toBe(false);
+});

@@ -1,0 +1,81 @@
+// One selection per notebook, shared by every widget on the page although each bundle carries its own core.
+// It therefore lives on the window, behind a symbol, in a form that later versions can still read.
+
+import type { Selection } from "@sglab/protocol";
+
+export type Facet = keyof Selection;
+
+/** `origin` says who selected, so that a widget can tell its own selection from others'. */
+export interface SelectionStore {
+  readonly value: Selection;
+  set(next: Selection, origin?: unknown): void;
+  on(listener: (value: Selection, origin: unknown) => void): () => void;
+}
+
+const KEY = Symbol.for("sglab.selection.v1");
+
+type Registry = Map<string, SelectionStore>;
+
+function makeStore(): SelectionStore {
+  let value: Selection = {};
+  const listeners = new Set<(value: Selection, origin: unknown) => void>();
+  return {
+    get value() {
+      return value;
+    },
+    set(next, origin) {
+      const clean = withoutHoles(next);
+      if (sameSelection(clean, value)) return;
+      value = Object.freeze(clean);
+      for (const listener of [...listeners]) listener(value, origin);
+    },
+    on(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+  };
+}
+
+/** The store of one notebook; `scope` names its kernel, or the saved page. */
+export function selectionStore(scope: string): SelectionStore {
+  const page = globalThis as unknown as Record<symbol, Registry | undefined>;
+  const registry = page[KEY] ?? new Map<string, SelectionStore>();
+  page[KEY] = registry;
+  const store = registry.get(scope) ?? makeStore();
+  registry.set(scope, store);
+  return store;
+}
+
+/**
+ * The store as widgets of one launch see it: a notebook may show several, and a moment of one is none of another's. Whoever
+ * selects a moment without naming a launch means all.
+ */
+export function momentsOf(launch: string, store: SelectionStore): SelectionStore {
+  if (!launch) return store;
+  let [raw, own]: Selection[] = [{}, {}];
+  const seen = (value: Selection): Selection => {
+    if (value === raw) return own as Selection;
+    const { launch: whose, moment, ...rest } = value;
+    raw = value;
+    own = moment === undefined || (whose !== undefined && whose !== launch) ? rest : { ...rest, moment };
+    return own;
+  };
+  return {
+    get value() {
+      return seen(store.value);
+    },
+    set: (next, origin) => store.set(next.moment === undefined ? next : { ...next, launch }, origin),
+    on: (listener) => store.on((value, origin) => listener(seen(value), origin)),
+  };
+}
+
+function withoutHoles(selection: Selection): Selection {
+  return Object.fromEntries(
+    Object.entries(selection).filter(([, value]) => value !== undefined && value !== null),
+  );
+}
+
+export function sameSelection(a: Selection, b: Selection): boolean {
+  const keys = new Set([...Object.keys(a), ...Object.keys(b)]) as Set<Facet>;
+  return [...keys].every((key) => a[key] === b[key]);
+}

@@ -1,0 +1,103 @@
+// The session as the widget sees it: one question at a time, the newest wish waits, what comes back is shown.
+
+import { Emitter } from "@sglab/core";
+import type { Backend } from "./backend";
+import type { Action, Look, MoveOptions, Options, Question, State } from "./protocol";
+
+interface Wish {
+  kind: "go" | "look" | "ask";
+  send: (look: Look) => Promise<State>;
+  /** Takes its error, where the asker wants to show it. */
+  failed?: (error: unknown) => void;
+}
+
+export class Driver {
+  /** A moment has come. */
+  readonly changed = new Emitter<State>();
+  readonly failed = new Emitter<unknown>();
+  /** Whether a question is open. */
+  readonly busy = new Emitter<boolean>();
+  look: Look = {};
+  state: State | undefined;
+  /** Milliseconds from the last wish to its moment. */
+  latency = 0;
+  #working = false;
+  #halting = false;
+  #waiting: Wish | undefined;
+
+  constructor(readonly backend: Backend) {}
+
+  get working(): boolean {
+    return this.#working;
+  }
+
+  go(action: Action, options: MoveOptions = {}): void {
+    void this.#work({ kind: "go", send: (look) => this.backend.go(action, options, look) });
+  }
+
+  refresh(): void {
+    void this.#work({ kind: "look", send: (look) => this.backend.look(look) });
+  }
+
+  ask<Name extends Question>(
+    command: Name,
+    options: Options<Name>,
+    failed?: (error: unknown) => void,
+  ): Promise<void> {
+    return this.#work({ kind: "ask", send: (look) => this.backend.ask(command, options, look), failed });
+  }
+
+  /** Ends the move under way. */
+  halt(): void {
+    if (this.state?.job) this.#halting = true;
+  }
+
+  async #work(wish: Wish): Promise<void> {
+    if (this.#working) {
+      // edits must not be lost to a later step
+      if (wish.kind === "ask") {
+        await new Promise<void>((done) => {
+          const off = this.busy.on((busy) => {
+            if (busy) return;
+            off();
+            done();
+          });
+        });
+        return this.#work(wish);
+      }
+      if (wish.kind === "go" || !this.#waiting) this.#waiting = wish;
+      return;
+    }
+    this.#working = true;
+    this.busy.emit(true);
+    try {
+      await this.#ask(wish);
+    } catch (error) {
+      if (wish.failed) wish.failed(error);
+      else this.failed.emit(error);
+    }
+    this.#working = false;
+    const next = this.#waiting;
+    this.#waiting = undefined;
+    this.busy.emit(false);
+    if (next) void this.#work(next);
+  }
+
+  async #ask({ send }: Wish): Promise<void> {
+    const begin = performance.now();
+    const { backend } = this;
+    let state = await send(this.look);
+    this.latency = performance.now() - begin;
+    this.#show(state);
+    while (state.job) {
+      state = this.#halting ? await backend.halt(this.look) : await backend.goOn(this.look);
+      this.#show(state);
+    }
+    this.#halting = false;
+  }
+
+  #show(state: State): void {
+    this.state = state;
+    this.changed.emit(state);
+  }
+}

@@ -1,0 +1,341 @@
+// What the widget shows of a moment, and what its controls, keys and the notebook's selection do.
+
+import { type Disposer, type Frame, h, type KeyBinding, type SelectionStore, type Theme } from "@sglab/core";
+import type { CodeModel, SourcePlace } from "./code_model";
+import { CodeView } from "./code_view";
+import { Controls } from "./controls";
+import type { Driver } from "./driver";
+import { findingsPanel } from "./findings_view";
+import { replaceKeepingFocus } from "./kept_children";
+import { keyBindings } from "./key_bindings";
+import { barriersPanel, flightPanel, outputPanel, stopsPanel } from "./panels";
+import type { DebuggerSource, Party, State, StopEdit, StopOptions, StopPoint } from "./protocol";
+import { RegistersView } from "./registers_view";
+import type { SessionTransport } from "./session_transport";
+import { Tabs } from "./tabs";
+import { warpName } from "./warp_looks";
+import { WarpsView } from "./warps_view";
+import { WatchesView } from "./watches_view";
+import { barrierKey, maskText } from "./words";
+
+export interface ViewParts {
+  frame: Frame;
+  source: DebuggerSource;
+  selection: SelectionStore;
+  disposer: Disposer;
+  transport: SessionTransport;
+  driver: Driver;
+  code: CodeModel;
+  theme: () => Theme;
+}
+
+export interface View {
+  open(): Promise<void>;
+  keys(): KeyBinding[];
+  escape(): void;
+  repaint(): void;
+}
+
+export function makeView({
+  frame,
+  source,
+  selection,
+  disposer,
+  transport,
+  driver,
+  code,
+  theme,
+}: ViewParts): View {
+  const { live } = driver.backend;
+  const look = driver.look;
+  let shownPc: string | undefined;
+  let hadFailed = false;
+  /** The line to which a run was asked to go. */
+  let asked: Partial<SourcePlace> | undefined;
+  /** Whether the move under way goes to a moment that was selected elsewhere. */
+  let following = false;
+  let announced: number | undefined;
+
+  const edit = (name: StopEdit, options: StopOptions) =>
+    void driver.ask("edit_stops", { edit: name, ...options });
+
+  const codes = new CodeView(
+    source,
+    code,
+    {
+      toggleSource: (file, line) => edit("toggle_line", { file, line }),
+      togglePtx: (line) => edit("toggle_ptx", { line }),
+      failed: (error) => frame.notify("error", (error as Error).message),
+    },
+    disposer,
+  );
+  const warps = new WarpsView(
+    code,
+    {
+      focus: (cta, warp, group) => focus(cta, warp, group, true),
+      other: (cta) => focus(cta, 0, 0, true),
+    },
+    disposer,
+  );
+  const registers = new RegistersView(
+    disposer,
+    theme,
+    frame.tooltip,
+    live ? (register) => driver.go("write_back", { register }) : undefined,
+  );
+  const watches = new WatchesView(
+    live,
+    {
+      add: async (expression) => {
+        let wrong = "";
+        await driver.ask("watch", { expression }, (error) => {
+          wrong = (error as Error).message;
+        });
+        return wrong;
+      },
+      remove: (expression) => void driver.ask("unwatch", { expression }),
+      stop: (expression) => edit("add_watch", { expression, access: "write" }),
+      select: (address) => selection.set({ ...selection.value, address }, frame),
+    },
+    disposer,
+  );
+  const panel = () => h("div", { class: "kd-panel" });
+  const panels = {
+    findings: panel(),
+    stops: panel(),
+    memory: panel(),
+    barriers: panel(),
+    flight: panel(),
+    output: panel(),
+  };
+  panels.memory.append(watches.element);
+  const makePanel: Record<string, (state: State) => HTMLElement[]> = {
+    stops: (state) => stopsPanel(state, live, edit, showStop),
+    barriers: (state) =>
+      barriersPanel(state, live, selection.value.barrier, edit, ({ cta, offset }) =>
+        selection.set({ ...selection.value, cta, barrier: barrierKey(cta, offset) }, frame),
+      ),
+    flight: (state) => flightPanel(state, code, (pc) => void codes.reveal(pc)),
+    findings: (state) =>
+      findingsPanel(state, code, {
+        show: showParty,
+        seek: (position) => transport.goTo(position),
+        focus: (cta, warp) => focus(cta, warp, 0, true),
+      }),
+    output: outputPanel,
+  };
+
+  const tabs = new Tabs(
+    [
+      { id: "stops", label: "Breakpoints", panel: panels.stops },
+      { id: "memory", label: "Memory", panel: panels.memory },
+      { id: "barriers", label: "Barriers", panel: panels.barriers },
+      { id: "flight", label: "In flight", panel: panels.flight },
+      { id: "findings", label: "Findings", panel: panels.findings },
+      { id: "output", label: "Output", panel: panels.output },
+    ],
+    "What else there is",
+    disposer,
+    (id) => showPanel(id),
+  );
+  const controls = new Controls(live, {
+    run: () => driver.go("run"),
+    runBack: () => driver.go("run_back"),
+    toCursor: () => toCursor("to"),
+    force: () => driver.go("force"),
+    search: () => codes.active.openFinder(),
+    halt: () => driver.halt(),
+    measure: () => void driver.ask("measure", { seconds: 5 }),
+  });
+  frame.root.classList.add("kd-debugger");
+  frame.toolbar.append(...controls.parts);
+  frame.view.append(codes.element, h("div", { class: "kd-lower" }, registers.element, tabs.element));
+  frame.details.append(warps.element);
+
+  /** Looks at a warp; `pinned` until Esc. */
+  function focus(cta: number, warp: number, group: number, publish: boolean): void {
+    Object.assign(look, { cta, warp, group });
+    shownPc = undefined;
+    if (publish) selection.set({ ...selection.value, cta, warp, moment: driver.state?.position }, frame);
+    driver.refresh();
+  }
+
+  function unpin(): void {
+    for (const name of ["cta", "warp", "group"] as const) delete look[name];
+    shownPc = undefined;
+  }
+
+  function nextWarp(step: number): void {
+    const state = driver.state;
+    if (!state?.warps.length) return;
+    const here = state.warps.findIndex(
+      ({ cta, warp }) => cta === state.focus?.[0] && warp === state.focus[1],
+    );
+    const next = state.warps[(here + step + state.warps.length) % state.warps.length];
+    if (next) focus(next.cta, next.warp, 0, true);
+  }
+
+  function toCursor(action: "to" | "back_to"): void {
+    const { cursor } = codes;
+    asked = cursor && "file" in cursor ? cursor : undefined;
+    if (cursor) driver.go(action, cursor);
+    else frame.notify("info", "Press a line of the source or the PTX first: that is where the run goes to.");
+  }
+
+  function fold(): void {
+    codes.active.folded = !codes.active.folded;
+  }
+
+  function showParty(party: Party, other: Party | null): void {
+    codes.markParties([party, other]);
+    Object.assign(look, { cta: party.cta, warp: party.warp, group: 0 });
+    driver.go("seek", { position: party.position, ahead: true });
+    if (party.pc >= 0) void codes.reveal(party.pc);
+  }
+
+  function showStop(stop: StopPoint): void {
+    const [line] = stop.lines;
+    if (stop.place.line !== undefined) void codes.revealPlace(stop.place);
+    else if (line !== undefined) void codes.revealPlace({ ptx: line });
+  }
+
+  function show(state: State): void {
+    if (state.yields) unpin();
+    const focusOf = state.focus;
+    const warp = state.warps.find((each) => each.cta === focusOf?.[0] && each.warp === focusOf[1]);
+    const group = warp?.groups[focusOf?.[2] ?? 0];
+    const pc = group?.[0] ?? state.last?.[2];
+    const at = `${focusOf} ${pc}`;
+    const stop = state.stops.find(({ id }) => id === state.stoppedBy);
+    codes.show(state, at !== shownPc && !state.job, stop?.place ?? asked);
+    if (!state.job) {
+      shownPc = at;
+      asked = undefined;
+      showSelected(state);
+    }
+    transport.settle(state, sentenceOf(state));
+    controls.show(state, live);
+    warps.show(state, look.cta !== undefined);
+    const lanes = group && warp && warp.groups.length > 1 ? ` · ${maskText(group[1])}` : "";
+    const instruction = pc === undefined ? "" : (codes.ptx.textOf(code.ptxLine(pc)) ?? "");
+    registers.show(state, warp ? `Registers of ${warpName(warp)}${lanes}` : "Registers", instruction);
+    watches.show(state);
+    showPanels(state);
+    if (state.failed && !hadFailed) {
+      tabs.open("findings");
+      const [first = ""] = state.failure?.message.split("\n") ?? [];
+      frame.notify("error", `${first.replace(/[.]?$/, ".")} Step back (←) to see how it came to this.`);
+      focusFirstWait(state);
+    } else if (!state.failed && hadFailed) frame.clearNotice();
+    hadFailed = state.failed;
+  }
+
+  /** Whoever selects a moment elsewhere means what has just been executed there. */
+  function showSelected({ last }: State): void {
+    if (following && last && last[0] === look.cta && last[1] === look.warp) void codes.reveal(last[2]);
+    following = false;
+  }
+
+  /** Of a deadlock's circle: the first of those who wait. */
+  function focusFirstWait({ failure, warps }: State): void {
+    const first = failure?.cycle?.[0];
+    const waiting = warps.find(({ cta, warp }) => cta === first?.cta && warp === first.warp);
+    if (!first || !waiting) return;
+    const group = waiting.groups.findIndex(([pc]) => code.ptxLine(pc) === first.ptxLine);
+    focus(first.cta, first.warp, Math.max(0, group), false);
+  }
+
+  function sentenceOf(state: State): string {
+    if (state.note) return state.note;
+    if (state.job) return "";
+    return state.failed ? `The kernel failed: ${state.failure?.kind.replaceAll("_", " ")}.` : state.sentence;
+  }
+
+  /** Makes the panel in sight; the others when they are opened. */
+  function showPanel(id: string): void {
+    const { state } = driver;
+    const parts = state && makePanel[id]?.(state);
+    if (parts) replaceKeepingFocus(panels[id as keyof typeof panels], parts);
+  }
+
+  function showPanels(state: State): void {
+    showPanel(tabs.current);
+    tabs.count("stops", state.stops.length);
+    tabs.count("memory", state.watches.length);
+    tabs.count("barriers", state.mbarriers.length + state.barriers.length);
+    tabs.count("flight", state.inFlight.length);
+    tabs.count("findings", state.findings.length + (state.failure ? 1 : 0), true);
+    tabs.count("output", state.output ? state.output.split("\n").length - 1 : 0);
+  }
+
+  disposer.add(
+    driver.changed.on((state) => {
+      show(state);
+      codes.drawNow();
+      frame.root.dataset.position = String(state.position);
+      frame.root.dataset.answerMs = driver.latency.toFixed(1);
+      announced ??= state.position; // opening it moves nobody
+      if (selection.value.moment !== undefined && !state.job && announced !== state.position) {
+        announced = state.position;
+        const [cta, warp] = state.focus ?? [];
+        const whose = state.yields ? { cta, warp } : {};
+        selection.set({ ...selection.value, ...whose, moment: state.position }, frame);
+      }
+      const begin = performance.now() - driver.latency;
+      requestAnimationFrame(() => {
+        frame.root.dataset.stepMs = (performance.now() - begin).toFixed(1);
+      });
+    }),
+  );
+  disposer.add(driver.failed.on((error) => frame.notify("error", (error as Error).message)));
+  disposer.add(
+    selection.on((value, origin) => {
+      if (origin === frame) return;
+      const { cta, warp, moment, address } = value;
+      if (address !== undefined) watches.offer(address);
+      if (cta !== undefined && warp !== undefined) Object.assign(look, { cta, warp, group: 0 });
+      else unpin();
+      if (moment !== undefined && moment !== driver.state?.position) {
+        announced = Math.min(moment, driver.state?.length ?? moment);
+        following = true;
+        driver.go("seek", { position: announced });
+      } else driver.refresh();
+    }),
+  );
+
+  return {
+    async open() {
+      const { cta, warp } = selection.value;
+      if (cta !== undefined && warp !== undefined) Object.assign(look, { cta, warp });
+      await codes.open();
+      if (!live)
+        frame.notify(
+          "info",
+          `A saved page: it holds ${driver.backend.positions?.length ?? 0} moments and steps between them. Open the notebook to run the launch.`,
+        );
+    },
+    keys: () =>
+      keyBindings(live, {
+        driver,
+        toCursor,
+        toggle: () => codes.toggleAtCursor(),
+        watch() {
+          tabs.open("memory");
+          watches.focus();
+        },
+        nextWarp,
+        fold,
+        search: () => codes.active.openFinder(),
+      }),
+    escape() {
+      unpin();
+      codes.markParties([]);
+      selection.set({}, frame);
+      driver.refresh();
+    },
+    repaint() {
+      registers.redraw();
+      codes.redraw();
+    },
+  };
+}

@@ -1,0 +1,37 @@
+// The choice between issue order and modelled time, and what the badge says of it.
+
+import { type Disposer, format, h } from "@sglab/core";
+import type { Header } from "@sglab/protocol";
+import type { Launch, LaunchMeta } from "./data";
+
+export class AxisChoice {
+  readonly element = h("select", { class: "sg-select", "aria-label": "Axis", title: "Axis", hidden: true });
+
+  constructor(disposer: Disposer, choose: (timed: boolean) => void) {
+    disposer.listen(this.element, "change", () => choose(this.timed));
+  }
+
+  get timed(): boolean {
+    return this.element.value === "timed";
+  }
+
+  load({ timed }: LaunchMeta): void {
+    const before = this.timed;
+    this.element.hidden = !timed;
+    this.element.replaceChildren(
+      h("option", { value: "issue" }, "issue order"),
+      ...(timed ? [h("option", { value: "timed" }, `modelled time, ${timed.product}`)] : []),
+    );
+    this.element.value = before && timed ? "timed" : "issue";
+  }
+}
+
+/** The badge says what the axis is. */
+export function headerFor(header: Header, { clock, meta }: Launch): Header {
+  if (!clock.timed || !meta.timed) return header;
+  const { product, total } = meta.timed;
+  const title =
+    `Events and values are those of the emulator; when they happened was not measured but modelled, for a ${product}: ` +
+    `${format.duration(total)} for the launch. Steps go in the order of modelled time.`;
+  return { ...header, badge: { text: `emulated · modelled time, ${product}`, title } };
+}

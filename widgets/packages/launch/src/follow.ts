@@ -1,0 +1,57 @@
+// A widget made from a session and that session go together: moving one moves the other.
+
+import type { Disposer, Transport } from "@sglab/core";
+import type { Clock } from "./clock";
+import type { LaunchSource } from "./protocol";
+
+const SETTLE_MS = 80;
+
+/** Where a widget opens: at its session's position, or at the start. */
+export function firstStep(source: LaunchSource, clock: Clock): number {
+  const now = source.live ? source.get("now") : -1;
+  return now < 0 ? 0 : clock.stepOf(now);
+}
+
+export function followSession(
+  source: LaunchSource,
+  transport: Transport,
+  disposer: Disposer,
+  clock: () => Clock | undefined,
+): void {
+  if (!source.live) return;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let at: number | undefined; // where the session is, as far as this page knows
+  let asked = 0; // moves that Python has not answered: until then it tells of positions that the reader has left again
+  const alone = () => source.connection === "lost"; // what is loaded can still be stepped through
+  const fromPython = () => {
+    const now = source.get("now");
+    const known = clock();
+    if (asked || timer !== undefined || now < 0 || now === at || !known || alone()) return;
+    at = now;
+    transport.goTo(known.stepOf(now));
+  };
+  const move = async (position: number) => {
+    at = position;
+    asked += 1;
+    try {
+      await source.call("seek", { position });
+    } catch {
+      // the connection's state is shown elsewhere
+    }
+    asked -= 1;
+    fromPython();
+  };
+  const toPython = () => {
+    const known = clock();
+    const now = source.get("now");
+    if (now < 0 || !known || alone() || known.stepOf(at ?? now) === transport.position) return;
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      timer = undefined;
+      void move(known.momentAt(transport.position));
+    }, SETTLE_MS);
+  };
+  disposer.add(source.onChange("now", fromPython));
+  disposer.add(transport.changed.on(toPython));
+  disposer.add(() => clearTimeout(timer));
+}

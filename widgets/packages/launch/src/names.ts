@@ -1,0 +1,52 @@
+// Words for warps, barriers and operations.
+
+import { format } from "@sglab/core";
+import type { Selection } from "@sglab/protocol";
+import type { Barrier, Launch } from "./data";
+
+/** Of asynchronous operations. */
+export const TRACKS = ["copies", "matrix products", "tensor memory"] as const;
+
+export function roleName(role: string): string {
+  return role.replace("_", " ");
+}
+
+export function warpName({ meta }: Launch, row: number): string {
+  const rank = Math.floor(row / meta.warps);
+  const cta = meta.ctas[rank];
+  return `CTA ${cta} warp ${row % meta.warps}`;
+}
+
+/** "CTA 0 warp 8 (mma)". */
+export function warpAndRole(launch: Launch, row: number): string {
+  return `${warpName(launch, row)} (${roleName(launch.meta.roles[row] as string)})`;
+}
+
+/** "mbarrier smem+0x36d80", "barrier 1". */
+export function barrierPlace({ kind, object }: Barrier): string {
+  if (kind === "mbarrier") return `mbarrier ${format.address("smem", object)}`;
+  return kind === "named" ? `barrier ${object}` : "cluster barrier";
+}
+
+/** The barrier as the shared selection names it: CTA / kind / number or offset. */
+export function barrierKey({ meta }: Launch, index: number): string {
+  const { kind, rank, object } = meta.barriers[index] as Barrier;
+  const place = kind === "mbarrier" ? `0x${object.toString(16)}` : String(object);
+  return `${meta.ctas[rank]}/${kind}/${place}`;
+}
+
+export function barrierOf(launch: Launch, selection: Selection): number | undefined {
+  if (selection.barrier === undefined) return undefined;
+  const found = launch.meta.barriers.findIndex((_, i) => barrierKey(launch, i) === selection.barrier);
+  return found >= 0 ? found : undefined;
+}
+
+/** Rows that a selection names: a warp's, a CTA's, none. */
+export function rowsOf({ meta }: Launch, { cta, warp }: Selection): number[] {
+  if (cta === undefined) return [];
+  const rank = meta.ctas.indexOf(cta);
+  if (rank < 0) return [];
+  const first = rank * meta.warps;
+  if (warp !== undefined) return warp < meta.warps ? [first + warp] : [];
+  return Array.from({ length: meta.warps }, (_, i) => first + i);
+}

@@ -1,0 +1,30 @@
+// Pieces of details panes.
+
+import { format, h } from "@sglab/core";
+import type { Launch } from "./data";
+import { warpAndRole } from "./names";
+
+export function part(text: string): HTMLElement {
+  return h("div", { class: "sg-heading sg-part" }, text);
+}
+
+export function definitions(rows: readonly [string, Node | string][]): HTMLElement {
+  return h(
+    "dl",
+    { class: "sg-definitions" },
+    ...rows.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]),
+  );
+}
+
+export function linkTo(text: string, go: () => void): HTMLElement {
+  const button = h("button", { type: "button", class: "sg-link" }, text);
+  button.addEventListener("click", go);
+  return button;
+}
+
+/** The warp that executed an event, as a link to it. */
+export function eventLink(launch: Launch, event: number, go: (event: number) => void): HTMLElement {
+  const index = launch.places.indexOf(event);
+  if (index < 0) return h("span", {}, `event ${format.count(event)} of another cluster`);
+  return linkTo(warpAndRole(launch, launch.events.row[index] as number), () => go(event));
+}

@@ -1,0 +1,46 @@
+import { expect, test } from "vitest";
+import { Relations } from "./relations";
+import { smallLaunch } from "./testing/small_launch";
+
+const relations = new Relations(smallLaunch());
+const [FULL, EMPTY] = [0, 1];
+const COPY = 2;
+const WAITED = 7;
+const ARRIVED = 12;
+const FOUND_IT_OVER = 14;
+
+test("a phase belongs to the event that ended it, or issued what did", () => {
+  expect([COPY, ARRIVED, WAITED].map((event) => relations.phasesEndedBy(event))).toEqual([[0], [1], []]);
+});
+
+test("who had waited is told from who found the phase over", () => {
+  expect(relations.releasedBy(0)).toEqual([{ event: WAITED, since: 1 }]);
+  expect(relations.releasedBy(1)).toEqual([{ event: FOUND_IT_OVER, since: undefined }]);
+});
+
+test("an event owes its going on to what ended the phase it passed", () => {
+  expect([WAITED, FOUND_IT_OVER, COPY].map((event) => relations.causeOf(event))).toEqual([
+    COPY,
+    ARRIVED,
+    undefined,
+  ]);
+});
+
+test("every action, wait and operation is found by its event", () => {
+  expect(relations.actionOf(ARRIVED)).toBe(3);
+  expect(relations.waitOf(WAITED)).toBe(0);
+  expect(relations.operationOf(COPY)).toBe(0);
+  expect([relations.actionOf(8), relations.waitOf(8), relations.operationOf(8)]).toEqual([
+    undefined,
+    undefined,
+    1,
+  ]);
+});
+
+test("a barrier's actions and phases come in order; who only made it has no part in it", () => {
+  expect(relations.actionsOn(FULL)).toEqual([0, 1, 2]);
+  expect(relations.phasesOf(EMPTY)).toEqual([1]);
+  expect(relations.actionsOn(2)).toEqual([]);
+  expect([...relations.rowsAt(FULL)].sort()).toEqual([0, 1]);
+  expect([...relations.rowsAt(2)]).toEqual([]);
+});

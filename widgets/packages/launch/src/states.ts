@@ -1,0 +1,189 @@
+// Barriers at any step, from the recorded changes: a binary search per barrier.
+
+import { countUpTo } from "@sglab/core";
+import type { Launch } from "./data";
+import { type BarrierSteps, barrierSteps, endedBy } from "./progress";
+
+export interface BarrierState {
+  /** Phases that have ended. */
+  ended: number;
+  /** Of the current phase. */
+  parity: number;
+  pending: number;
+  expected: number;
+  tx: number;
+  /** Nothing is known yet: it is not initialised, or nobody has come to it. */
+  fresh: boolean;
+  waiting: Waiter[];
+  /** Whose phase has ended, but who have not gone on yet: other warps ran. */
+  released: Waiter[];
+}
+
+export interface Waiter {
+  row: number;
+  /** The position at which it began to wait, and the event that ends it. */
+  since: number;
+  event: number;
+}
+
+/** One arrival at a barrier, or at its end what was issued before. */
+export interface Arrival {
+  event: number;
+  /** Threads that arrive. */
+  count: number;
+  /** It arrives when what the event issued is complete. */
+  asynchronous: boolean;
+}
+
+export interface PhaseArrivals {
+  come: Arrival[];
+  /** Until the phase ends, as far as it was recorded. */
+  toCome: Arrival[];
+  /** The recording holds the end of this phase. */
+  ends: boolean;
+}
+
+/** A barrier's changes: state i holds from step steps[i] on. */
+export interface Changes {
+  steps: Float64Array;
+  rows: Int32Array;
+}
+
+export class BarrierStates {
+  readonly changes: Changes[];
+  readonly progress: BarrierSteps[];
+  #waits: number[][];
+  #phases: number[][];
+  #arrivals: { event: number; count: number }[][];
+  #waitEnds: Int32Array[];
+
+  constructor(private launch: Launch) {
+    const { meta, states, waits, places, phases } = launch;
+    this.#phases = meta.barriers.map(() => []);
+    for (let i = 0; i < phases.size; i++) this.#phases[phases.barrier[i] as number]?.push(i);
+    this.#arrivals = arrivalsOf(launch);
+    this.progress = barrierSteps(launch);
+    const rows: number[][] = meta.barriers.map(() => []);
+    for (let i = 0; i < states.size; i++) rows[states.barrier[i] as number]?.push(i);
+    this.changes = rows.map((mine) => ({
+      steps: Float64Array.from(mine, (i) => places.stepBehind(states.position[i] as number)),
+      rows: Int32Array.from(mine),
+    }));
+    this.#waits = meta.barriers.map(() => []);
+    for (let i = 0; i < waits.size; i++) this.#waits[waits.barrier[i] as number]?.push(i);
+    for (const mine of this.#waits)
+      mine.sort((a, b) => (waits.event[a] as number) - (waits.event[b] as number));
+    this.#waitEnds = this.#waits.map((mine) => Int32Array.from(mine, (i) => waits.event[i] as number));
+  }
+
+  at(barrier: number, step: number): BarrierState {
+    const { states, meta } = this.launch;
+    const { steps, rows } = this.changes[barrier] as Changes;
+    const row = rows[countUpTo(steps, step) - 1];
+    const ended = endedBy(this.progress[barrier] as BarrierSteps, step);
+    const [waiting, released] = this.#waitersAt(barrier, step);
+    const who = { waiting, released };
+    if (row === undefined) return { ended, parity: 0, pending: 0, expected: 0, tx: 0, fresh: true, ...who };
+    const expected = states.expected[row] as number;
+    return {
+      ended,
+      parity: states.parity[row] as number,
+      pending: states.pending[row] as number,
+      expected,
+      tx: states.tx[row] as number,
+      fresh: meta.barriers[barrier]?.kind !== "mbarrier" && expected === 0,
+      ...who,
+    };
+  }
+
+  /** Who waits, those that came first before the others. */
+  waitingAt(barrier: number, step: number): Waiter[] {
+    return this.#waitersAt(barrier, step)[0];
+  }
+
+  /** Who waits, and who was released and has not gone on. */
+  #waitersAt(barrier: number, step: number): [Waiter[], Waiter[]] {
+    if (step === 0) return [[], []];
+    const { waits, places, phases, meta } = this.launch;
+    const now = places.positionAt(step);
+    const rows = this.#waits[barrier] ?? [];
+    const waiting: Waiter[] = [];
+    const released: Waiter[] = [];
+    // By the event that ends them: a warp that waits now is among the next few.
+    const first = countUpTo(this.#waitEnds[barrier] as Int32Array, now - 1);
+    const last = Math.min(rows.length, first + 4 * meta.ctas.length * meta.warps);
+    for (let k = first; k < last; k++) {
+      const i = rows[k] as number;
+      const since = waits.since[i] as number;
+      if (since > now) continue;
+      const end = phases.position[waits.phase[i] as number];
+      const over = end !== undefined && places.stepBehind(end) <= step;
+      (over ? released : waiting).push({
+        row: waits.row[i] as number,
+        since,
+        event: waits.event[i] as number,
+      });
+    }
+    for (const found of [waiting, released]) found.sort((a, b) => a.since - b.since);
+    return [waiting, released];
+  }
+
+  /** Who arrives in the phase that a step lies in: before it, and from it on. */
+  arrivalsAt(barrier: number, step: number): PhaseArrivals {
+    const { phases, places } = this.launch;
+    const mine = this.#phases[barrier] ?? [];
+    const number = endedBy(this.progress[barrier] as BarrierSteps, step);
+    const [before, end] = [mine[number - 1], mine[number]];
+    const found: Arrival[] = [];
+    for (const { event, count } of this.#arrivals[barrier] ?? [])
+      if (this.#endsBefore(before, event) && (end === undefined || !this.#endsBefore(end, event)))
+        found.push({ event, count, asynchronous: false });
+    const now = places.positionAt(step);
+    const come = found.filter(({ event }) => event < now);
+    const toCome = found.filter(({ event }) => event >= now);
+    // what it issued ends the phase without an instruction of its own
+    if (end !== undefined && phases.asynchronous[end])
+      toCome.push({ event: phases.event[end] as number, count: 1, asynchronous: true });
+    return { come, toCome, ends: end !== undefined };
+  }
+
+  /** Whether a phase has ended when an event is executed; undefined: the beginning, which is always over. */
+  #endsBefore(phase: number | undefined, event: number): boolean {
+    const { position, asynchronous } = this.launch.phases;
+    if (phase === undefined) return true;
+    const end = position[phase] as number;
+    return asynchronous[phase] ? end <= event : end < event;
+  }
+
+  /** Rows of the log's waits at this barrier. */
+  waitsOf(barrier: number): readonly number[] {
+    return this.#waits[barrier] ?? [];
+  }
+
+  /** Whether anybody has arrived or waited, ever. */
+  used(barrier: number): boolean {
+    const { ends, arrivals } = this.progress[barrier] as BarrierSteps;
+    return ends.length > 0 || arrivals.length > 0 || this.waitsOf(barrier).length > 0;
+  }
+}
+
+/** By barrier: the instructions that arrive at it, in order, and for how many threads. */
+function arrivalsOf({ meta, actions, events, places }: Launch): { event: number; count: number }[][] {
+  const found: { event: number; count: number }[][] = meta.barriers.map(() => []);
+  const arrive = meta.actions.indexOf("arrive");
+  for (let i = 0; i < actions.size; i++) {
+    if (actions.action[i] !== arrive) continue;
+    const event = actions.event[i] as number;
+    const count = lanesIn(events.mask[places.indexOf(event)] ?? 0);
+    found[actions.barrier[i] as number]?.push({ event, count });
+  }
+  for (const mine of found) mine.sort((a, b) => a.event - b.event);
+  return found;
+}
+
+function lanesIn(mask: number): number {
+  let left = mask >>> 0;
+  let count = 0;
+  for (; left; left &= left - 1) count += 1;
+  return count;
+}

@@ -1,0 +1,208 @@
+// A page over a session's moments: it asks Python to move, follows when others have moved, and shares the moment.
+// Without Python it steps through the moments that were saved.
+
+import {
+  type Arrival,
+  countUpTo,
+  type Disposer,
+  type Frame,
+  type Granularity,
+  type Mark,
+  type Motion,
+  type SelectionStore,
+  type Transport,
+} from "@sglab/core";
+import type { Numbers } from "@sglab/protocol";
+import type { MemorySource, ShownMoment } from "./protocol";
+
+/** The events of the moments, ascending. */
+export interface MomentList {
+  length: number;
+  position: Numbers;
+}
+
+/** How the transport speaks of moments; positions count those that have happened. */
+export interface Steps {
+  moments: MomentList;
+  granularities: Granularity[];
+  marks?: Mark[];
+  describe: (position: number) => string;
+  eventsOfSelection?: () => ArrayLike<number> | undefined;
+}
+
+export interface Following {
+  /** Shows another launch. */
+  steps(next: Steps): void;
+  /** Number of the frame that is shown: the only one of a live session. */
+  readonly frame: number;
+  /** Goes behind an event of the launch, or as near as there are moments. */
+  goToEvent(event: number): void;
+  reload(): void;
+}
+
+export interface FollowOptions {
+  source: MemorySource;
+  selection: SelectionStore;
+  disposer: Disposer;
+  transport: Transport;
+  frame: Frame;
+  /** Reads what Python published. */
+  load: () => Promise<void>;
+  /** Draws the frame that is shown now. */
+  show: () => Promise<void> | void;
+}
+
+export function followSession(options: FollowOptions): Following {
+  const { source, selection, disposer, transport, frame, load, show } = options;
+  let known: Steps | undefined;
+  let drawn = Promise.resolve();
+  let loading = false;
+  let followed = false;
+  const frames = () => source.get("frames");
+  const shown = () => (source.live ? 0 : transport.position);
+  const momentNow = () => frames()[shown()]?.moment ?? 0;
+  const fail = (error: unknown) => frame.notify("error", (error as Error).message);
+
+  const reload = () => {
+    drawn = load()
+      .then(() => {
+        const moment = momentNow();
+        if (source.live && known && !transport.moving && moment !== transport.position)
+          transport.load(transport.track, moment);
+      })
+      .catch((error: unknown) => {
+        frame.setPlaceholder({
+          kind: "error",
+          text: (error as Error).message,
+          remedy: "Run the cell again.",
+        });
+      });
+  };
+
+  const go = async (moment: number) => {
+    await source.call("go", { moment, wanted: source.read() });
+    await drawn;
+    announce();
+  };
+
+  function announce(): void {
+    const moment = momentNow();
+    const executed = moment > 0 ? (known?.moments.position[moment - 1] as number) + 1 : 0;
+    if (known) selection.set({ ...selection.value, moment: executed }, frame);
+  }
+
+  /** Another widget went to where so many instructions have been executed: it has said so to everybody. */
+  function follow(position: number): void {
+    if (!known || transport.moving) return;
+    if (source.live) source.call("follow", { position, wanted: source.read() }).catch(fail);
+    else {
+      followed = true;
+      showEvent(position - 1);
+      followed = false;
+    }
+  }
+
+  function showEvent(event: number): void {
+    if (!known) return;
+    const moment = countUpTo(known.moments.position, event);
+    const nearest = () =>
+      Math.max(
+        0,
+        frames().findLastIndex((each) => each.moment <= moment),
+      );
+    transport.goTo(source.live ? moment : nearest());
+  }
+
+  source.onChange("revision", reload);
+  source.onChange("stale", () => {
+    if (source.live) source.call("catch_up", { wanted: source.read() }).catch(fail);
+  });
+  disposer.add(transport.failed.on(fail));
+  disposer.add(
+    transport.changed.on(() => {
+      if (source.live) return;
+      const stepped = !loading && !followed; // by the reader
+      void Promise.resolve(show()).then(() => stepped && announce());
+    }),
+  );
+  disposer.add(
+    selection.on((value, origin) => {
+      if (origin !== frame && value.moment !== undefined) follow(value.moment);
+    }),
+  );
+
+  return {
+    get frame() {
+      return shown();
+    },
+    reload,
+    goToEvent: showEvent,
+    steps(next) {
+      known = next;
+      loading = true;
+      if (source.live) transport.load(liveTrack(next, transport, go), momentNow());
+      else transport.load(savedTrack(next, frames()));
+      loading = false;
+    },
+  };
+}
+
+function timeOf({ position }: MomentList, moment: number): string {
+  return `instruction ${moment === 0 ? 0 : (position[moment - 1] as number).toLocaleString("en-US")}`;
+}
+
+function savedTrack({ moments, describe }: Steps, frames: readonly ShownMoment[]) {
+  const at = (index: number) => frames[index]?.moment ?? 0;
+  return {
+    length: frames.length - 1,
+    granularities: [{ id: "moment", label: "recorded moment" }],
+    describe: (index: number) => describe(at(index)),
+    time: (index: number) => `${timeOf(moments, at(index))}, event ${at(index)} of ${moments.length}`,
+  };
+}
+
+function liveTrack(steps: Steps, transport: Transport, go: (moment: number) => Promise<void>) {
+  const { moments, granularities, marks = [], describe, eventsOfSelection } = steps;
+  return {
+    length: moments.length,
+    granularities,
+    marks,
+    describe,
+    time: (moment: number) => timeOf(moments, moment),
+    eventsOfSelection: () => eventsOfSelection?.(),
+    move: async (motion: Motion): Promise<Arrival> => {
+      const position = targetOf(motion, transport.position, steps);
+      await go(position);
+      return { position };
+    },
+  };
+}
+
+/** The position that a motion means. */
+function targetOf(
+  motion: Motion,
+  from: number,
+  { moments, granularities, eventsOfSelection }: Steps,
+): number {
+  switch (motion.kind) {
+    case "to":
+      return Math.max(0, Math.min(moments.length, motion.position));
+    case "end":
+      return moments.length;
+    case "selection":
+      return neighbour(eventsOfSelection?.(), from, motion.direction) ?? from;
+    case "step": {
+      const stops = granularities.find((each) => each.id === motion.granularity)?.stops;
+      const last = motion.direction > 0 ? moments.length : 0;
+      let at = from;
+      for (let i = 0; i < motion.count; i++)
+        at = stops ? (neighbour(stops, at, motion.direction) ?? last) : at + motion.direction;
+      return Math.max(0, Math.min(moments.length, at));
+    }
+  }
+}
+
+function neighbour(stops: ArrayLike<number> | undefined, at: number, direction: 1 | -1): number | undefined {
+  if (!stops) return undefined;
+  return direction > 0 ? stops[countUpTo(stops, at)] : stops[countUpTo(stops, at - 1) - 1];
+}

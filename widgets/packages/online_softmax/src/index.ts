@@ -1,0 +1,155 @@
+// OnlineSoftmax: a head's scores arrive tile by tile, splits leave partials, partials merge; rightly or not.
+
+import type { ONLINE_SOFTMAX, Question } from "./protocol";
+import "./online_softmax.css";
+import { type Context, defineWidget, framed, h, makeFrame, Transport, watchTheme } from "@sglab/core";
+import { makeControls } from "./controls";
+import { readRun } from "./data";
+import { FORMULAS, RULES } from "./formulas";
+import { ORDERS } from "./merge";
+import { Model } from "./model";
+import { HELD } from "./results";
+import { selectionOf, splitOf } from "./selected";
+import { makeView } from "./view";
+
+function render({ el, source, selection, disposer }: Context<typeof ONLINE_SOFTMAX>): void {
+  let asking = false;
+  const transport = new Transport();
+
+  const selectedSplit = (): number | undefined => {
+    return model.recorded && splitOf(model.recorded, selection.value);
+  };
+  const model = new Model(transport, selectedSplit, () => {
+    if (model.recorded) controls.show(model.choices, model.recorded);
+    draw.schedule();
+  });
+  const { choices } = model;
+
+  const frame = makeFrame(el, disposer, {
+    source,
+    transport,
+    onEscape: () => {
+      model.armed = undefined;
+      selection.set({});
+      draw.schedule();
+    },
+    keys: () => [
+      { keys: ["ArrowDown"], label: "select the next split", run: () => stepSplit(1) },
+      { keys: ["ArrowUp"], label: "select the previous split", run: () => stepSplit(-1) },
+      {
+        keys: ["r"],
+        label: "next recurrence",
+        run: () => model.choose({ formula: next(FORMULAS, choices.formula) }),
+      },
+      { keys: ["m"], label: "next merge rule", run: () => model.choose({ rule: next(RULES, choices.rule) }) },
+      {
+        keys: ["o"],
+        label: "next order of merges",
+        run: () => model.choose({ order: next(ORDERS, choices.order) }),
+      },
+      {
+        keys: ["2"],
+        label: "natural or base 2",
+        run: () => model.choose({ base: choices.base === "e" ? "2" : "e" }),
+      },
+      { keys: ["e"], label: "what the selected partial holds", run: () => cycleHeld() },
+      { keys: ["u"], label: "undo the last merge by hand", run: () => model.undo() },
+    ],
+  });
+  const theme = watchTheme(frame.root, disposer, () => draw.schedule());
+  const controls = makeControls(disposer, source.live, (change) => model.choose(change), ask);
+  const other = h("button", { type: "button", class: "sg-button", hidden: true });
+  disposer.listen(other, "click", () => void ask({ request: selection.value.request as number }));
+  frame.toolbar.append(...controls.parts, other);
+  if (!source.live)
+    frame.notify(
+      "info",
+      "A saved page: step, merge and break it here; open the notebook for another head or tile.",
+    );
+
+  const view = makeView(frame, model, {
+    goToTile: (step) => transport.goTo(model.steps?.endOfTile(step) ?? 0),
+    press: (node) => {
+      if (model.joins(node)) model.join(node);
+      else if (node < (model.recorded?.splits ?? 0)) selectSplit(node);
+      else transport.goTo(model.endOf(node));
+    },
+  });
+  const draw = framed(() => {
+    const width = frame.view.clientWidth;
+    const { recorded } = model;
+    if (!recorded || width === 0) return; // not laid out: `visible` draws it when it is
+    view.draw(transport.position, selectedSplit(), theme(), width);
+    const asked = selection.value.request ?? recorded.question.request;
+    other.hidden = !source.live || asked === recorded.question.request || asked >= recorded.info.batchSize;
+    other.textContent = `show request ${asked}`;
+  });
+
+  async function ask(change: Partial<Question>): Promise<void> {
+    if (asking) return;
+    asking = true;
+    frame.clearNotice();
+    frame.root.setAttribute("aria-busy", "true");
+    try {
+      await source.call("edit", { ...change });
+    } catch (error) {
+      frame.notify("error", (error as Error).message);
+      if (model.recorded) controls.show(choices, model.recorded);
+    } finally {
+      asking = false;
+      frame.root.removeAttribute("aria-busy");
+    }
+  }
+
+  function selectSplit(split: number): void {
+    if (model.recorded) selection.set(selectionOf(model.recorded, split), frame);
+  }
+
+  function stepSplit(step: number): void {
+    const splits = model.recorded?.splits ?? 0;
+    const from = selectedSplit() ?? (step > 0 ? -1 : splits);
+    selectSplit(Math.max(0, Math.min(splits - 1, from + step)));
+  }
+
+  function cycleHeld(): void {
+    const split = selectedSplit();
+    if (split !== undefined) model.hold(split, next(HELD, model.held.get(split) ?? "kernel"));
+  }
+
+  async function reload(): Promise<void> {
+    try {
+      const read = await readRun(source);
+      frame.setHeader(source.get("header"));
+      frame.setPlaceholder(null);
+      model.load(read);
+      draw.now();
+    } catch (error) {
+      frame.setPlaceholder({ kind: "error", text: (error as Error).message, remedy: "Run the cell again." });
+    }
+  }
+
+  disposer.add(() => draw.cancel());
+  disposer.add(transport.changed.on(() => draw.schedule()));
+  disposer.add(selection.on(() => draw.schedule()));
+  const resized = new ResizeObserver(() => draw.schedule());
+  resized.observe(frame.view);
+  // JupyterLab takes cells out of the page and puts them back
+  const visible = new IntersectionObserver(() => draw.schedule());
+  visible.observe(frame.view);
+  disposer.add(() => {
+    resized.disconnect();
+    visible.disconnect();
+  });
+  source.onChange("revision", () => void reload());
+  frame.setHeader(source.get("header"));
+  frame.setPlaceholder({ kind: "loading", text: "Reading what was recorded." });
+  void reload();
+}
+
+/** The name after `name`, around. */
+function next<T extends object>(all: T, name: keyof T): keyof T {
+  const names = Object.keys(all) as (keyof T)[];
+  return names[(names.indexOf(name) + 1) % names.length] as keyof T;
+}
+
+export default defineWidget<typeof ONLINE_SOFTMAX>({ name: "online_softmax", version: 1, render });

@@ -1,0 +1,189 @@
+// The widget's views side by side, and what each event redraws.
+
+import { type Context, Disposer, type Frame, h, makeFrame, Transport, watchTheme } from "@sglab/core";
+import { ArraysView } from "./arrays_view";
+import { CommandRunner } from "./command_runner";
+import { DetailsView } from "./details_view";
+import { EditControls } from "./edit_controls";
+import { Finder } from "./finder";
+import { KernelSwitch } from "./kernel_switch";
+import { legend } from "./legend";
+import { LinksView } from "./links_view";
+import { PageTableModel } from "./model";
+import { Painter } from "./paint";
+import { PoolView } from "./pool_view";
+import type { PAGE_TABLE } from "./protocol";
+import { RequestsView } from "./requests_view";
+import { Shared } from "./shared";
+import { SourceView } from "./source_view";
+import { trackOf } from "./track";
+
+export class PageTableView {
+  #started = performance.now();
+  #transport = new Transport();
+  #model: PageTableModel;
+  #frame: Frame;
+  #shared: Shared;
+  #requests: RequestsView;
+  #pool: PoolView;
+  #arrays: ArraysView;
+  #listing: SourceView;
+  #details: DetailsView;
+  #kernels: KernelSwitch;
+  #edits: EditControls;
+  #finder: Finder;
+  #links = new LinksView();
+
+  constructor(private context: Context<typeof PAGE_TABLE>) {
+    const { el, source, selection, disposer } = context;
+    const model = new PageTableModel(source);
+    const frame = makeFrame(el, disposer, {
+      source,
+      transport: this.#transport,
+      keys: () => this.#keys(),
+      onEscape: () => this.#shared.select({}),
+    });
+    const painter = new Painter(watchTheme(frame.root, disposer, () => this.#redraw()));
+    const shared = new Shared(model, painter, this.#transport, frame.tooltip, selection, this.#links.redraw);
+    const runner = new CommandRunner(source, frame);
+    this.#model = model;
+    this.#frame = frame;
+    this.#shared = shared;
+    this.#requests = new RequestsView(shared, disposer);
+    this.#pool = new PoolView(shared, disposer);
+    this.#arrays = new ArraysView(shared, () => new Disposer());
+    this.#listing = new SourceView(shared);
+    this.#details = new DetailsView(shared, frame, disposer);
+    this.#kernels = new KernelSwitch(model, runner, disposer);
+    this.#edits = new EditControls(shared, runner, frame, disposer);
+    this.#finder = new Finder(shared, frame, disposer);
+    this.#links.attach(shared, this.#requests, this.#pool);
+    disposer.add(() => this.#arrays.dispose());
+    disposer.add(() => this.#links.dispose());
+    this.#arrange();
+    this.#listen();
+    model.load();
+  }
+
+  #arrange(): void {
+    const { source } = this.context;
+    const titled = (title: string, element: HTMLElement) =>
+      h("div", {}, h("div", { class: "sg-heading" }, title), element);
+    const picture = h(
+      "div",
+      { class: "pt-picture" },
+      titled("Requests: tokens in pages", this.#requests.grid.element),
+      titled("KV pool: pages", this.#pool.grid.element),
+      this.#links.element,
+    );
+    const edits = source.live ? this.#edits.elements : [];
+    this.#frame.toolbar.append(this.#kernels.element, ...edits, this.#finder.element);
+    this.#frame.view.classList.add("pt-view");
+    this.#frame.details.classList.add("pt-details");
+    this.#frame.view.append(picture, legend(), this.#arrays.element, this.#listing.element);
+    this.#frame.setHeader(source.get("header"));
+    this.#frame.setPlaceholder({ kind: "loading", text: "Reading the page table." });
+  }
+
+  #listen(): void {
+    const { source, selection, disposer } = this.context;
+    disposer.add(this.#model.loaded.on(() => this.#showBatch()));
+    disposer.add(this.#model.arrived.on(() => this.#showArrived()));
+    disposer.add(this.#model.failed.on((error) => this.#showFailure(error as Error)));
+    disposer.add(selection.on(() => this.#showSelection()));
+    disposer.add(
+      this.#transport.changed.on(() => {
+        this.#showMoment();
+        this.#follow();
+      }),
+    );
+    // The batch was edited in another cell: only a widget that is on the page reads it again.
+    source.onChange("stale", () => source.call("catch_up", {}).catch((error) => this.#showFailure(error)));
+  }
+
+  #keys() {
+    return [
+      { keys: ["ArrowUp"], label: "select the previous request", run: () => this.#selectRequest(-1) },
+      { keys: ["ArrowDown"], label: "select the next request", run: () => this.#selectRequest(1) },
+      { keys: ["/"], label: "find a request, a page or a slot", run: () => this.#finder.focus() },
+      { keys: [], shown: "Tab", label: "into a grid: arrows walk its cells, Enter selects" },
+    ];
+  }
+
+  #selectRequest(step: number): void {
+    const last = this.#model.requests.length - 1;
+    const now = this.#shared.selected.request ?? (step > 0 ? -1 : last + 1);
+    if (last >= 0) this.#shared.select({ request: Math.max(0, Math.min(last, now + step)) });
+  }
+
+  #showBatch(): void {
+    this.#frame.setHeader(this.context.source.get("header"));
+    this.#frame.setPlaceholder(null);
+    this.#kernels.layout();
+    this.#edits.layout();
+    this.#requests.layout();
+    this.#pool.layout();
+    this.#arrays.layout();
+    this.#listing.layout();
+    this.#transport.load(trackOf(this.#model, this.#shared));
+    this.#showSelection();
+    this.#frame.root.dataset.ready = String(Math.round(performance.now() - this.#started));
+  }
+
+  #showArrived(): void {
+    const missing = this.#transport.position > 0 && !this.#shared.moment;
+    this.#showMoment();
+    this.#redraw();
+    if (missing && this.#shared.moment) this.#transport.refresh();
+  }
+
+  #showFailure(error: Error): void {
+    if (this.#model.ready) this.#frame.notify("error", error.message);
+    else this.#frame.setPlaceholder({ kind: "error", text: error.message, remedy: "Run the cell again." });
+  }
+
+  #showSelection(): void {
+    const { request: index, page } = this.#shared.selected;
+    this.#edits.update();
+    this.#details.update();
+    const request = this.#model.requests[index ?? -1];
+    if (request) {
+      this.#requests.grid.reveal({ row: request.index, column: 0 });
+      this.#arrays.showSelection(request);
+    }
+    if (page !== undefined && page <= this.#model.pool.pages) this.#pool.grid.reveal(this.#pool.cellOf(page));
+    this.#redraw();
+  }
+
+  /** After a step, or when the row of the trace it needs has arrived. */
+  #showMoment(): void {
+    const pageBefore = this.#shared.nowPage;
+    this.#shared.updateMoment();
+    this.#listing.update();
+    this.#details.update();
+    if (this.#shared.nowPage === pageBefore) this.#redrawStep();
+    else this.#redraw();
+  }
+
+  /** Scrolls every view to what the last moment dealt with. */
+  #follow(): void {
+    this.#arrays.follow();
+    const { moment, nowPage } = this.#shared;
+    const number = moment && this.#model.pageNumberOfMoment(moment);
+    if (moment && number !== undefined) this.#requests.grid.reveal({ row: moment.program, column: number });
+    if (nowPage !== undefined) this.#pool.grid.reveal(this.#pool.cellOf(nowPage));
+  }
+
+  #redraw(): void {
+    this.#requests.grid.redraw();
+    this.#pool.grid.redraw();
+    this.#redrawStep();
+  }
+
+  /** What a step changes even where the page stays the same. */
+  #redrawStep(): void {
+    this.#arrays.redraw();
+    this.#details.redraw();
+    this.#links.redraw();
+  }
+}

@@ -1,0 +1,155 @@
+// The picture: the window as a strip, the open tile in memory and in the matrix, the decoders below them.
+
+import { type Disposer, type Frame, h, type Theme } from "@sglab/core";
+import { button, noteParts, scaleParts, showDetails } from "@sglab/memory/parts";
+import { makeBoard } from "./board";
+import { chunkText, detailParts } from "./details";
+import type { From } from "./editor";
+import { gridTitle, makeGrids } from "./grids";
+import type { Model } from "./model";
+import { orderControl } from "./order_control";
+import type { Area } from "./protocol";
+import { chunkKey, makeStrip, momentKey, type Strip, unwrittenKey } from "./strip";
+
+export interface ViewOptions {
+  frame: Frame;
+  model: Model;
+  theme: () => Theme;
+  disposer: Disposer;
+  select: (address: number) => void;
+  pickArea: (area: Area) => void;
+  /** Opens what an address is part of, and selects its chunk. */
+  goToAddress: (chunk: number) => void;
+  goToEvent: (event: number) => void;
+  redraw: () => void;
+}
+
+export interface View {
+  draw(): void;
+  /** The editor shows something else. */
+  relayout(): void;
+  /** A tile or an area was opened. */
+  opened(): void;
+  /** Another launch. */
+  reset(): void;
+  /** Scrolls to a chunk, on both sides. */
+  reveal(address: number): void;
+  playOrder(): void;
+}
+
+const PLACES: Record<From, string> = { raw: "As rows", map: "In the box", descriptor: "In the matrix" };
+
+export function makeView(options: ViewOptions): View {
+  const { frame, model, theme, disposer, select, pickArea, goToAddress, goToEvent, redraw } = options;
+  const { editor } = model;
+  const order = orderControl(disposer, redraw);
+  const grids = makeGrids(
+    {
+      theme,
+      tooltip: frame.tooltip,
+      scene: () => ({
+        layout: editor.layout,
+        lit: order.lit,
+        selected: model.selected,
+        touched: model.isTouched,
+        content: model.content,
+        range: model.range,
+        values: model.valuesAt,
+        written: model.writtenAt,
+      }),
+      describe: (address) => chunkText(model.looked, address),
+      select,
+    },
+    disposer,
+  );
+  const stripBox = h("div");
+  const key = h("div", { class: "ssm-row" });
+  const problem = h("p", { class: "ssm-error", role: "alert" });
+  const bytesTitle = h("div", { class: "sg-heading" });
+  const logicalTitle = h("div", { class: "sg-heading" });
+  const undo = button("edited: undo", "Show it as the launch has it", model.undoEdits);
+  const board = makeBoard({
+    edited: model.edit,
+    maps: () => model.maps,
+    editor,
+    base: () => model.launch?.dynamic ?? 1024,
+    relayout,
+    goToEvent,
+  });
+  frame.view.append(
+    stripBox,
+    key,
+    problem,
+    h(
+      "div",
+      { class: "ssm-sides" },
+      h("div", {}, bytesTitle, grids.bytes.element),
+      h("div", {}, h("div", { class: "ssm-title" }, logicalTitle, undo), grids.logical.element),
+    ),
+    order.root,
+    h("div", { class: "ssm-panel" }, board.root),
+  );
+
+  function relayout(): void {
+    order.reset(editor.layout.pieces.length);
+    grids.resize();
+    redraw();
+  }
+
+  // What has not changed is left alone: a menu that is open stays open.
+  let drawn: { key: string; strip: Strip } | undefined;
+  function drawStrip(bytes: number): void {
+    const width = stripBox.clientWidth;
+    if (!width) return;
+    const key = `${model.launchKey} ${width}`;
+    if (drawn?.key !== key) {
+      drawn = { key, strip: makeStrip({ areas: model.areas, bytes, width, pick: pickArea }) };
+      stripBox.replaceChildren(drawn.strip.svg);
+    }
+    const { start, end } = editor.layout;
+    drawn.strip.show({ frame: model.info, shown: [start, end], touched: model.touched });
+  }
+
+  function drawKey(): void {
+    const { content, range, editor } = model;
+    const { dark } = theme();
+    const stamp = content === "values" ? `${range.low} ${range.high} ${editor.layout.element}` : String(dark);
+    if (key.dataset.stamp === stamp) return;
+    key.dataset.stamp = stamp;
+    const what = `${editor.layout.element || "u8"}: the first of a chunk, two where there is room; colour: the first, or NaN among them all`;
+    const cells = content === "values" ? [...scaleParts(range, what), unwrittenKey()] : [chunkKey(dark)];
+    key.replaceChildren(momentKey(), ...cells);
+  }
+
+  return {
+    relayout,
+    opened() {
+      board.showOpened();
+      relayout();
+    },
+    reset() {
+      board.reset(model.launch?.tab ?? "");
+      relayout();
+    },
+    reveal: (address) => grids.revealPiece(editor.layout.byAddress.get(address), address),
+    playOrder: () => order.play(),
+    draw() {
+      const { launch, facts, info } = model;
+      if (!launch || !facts) return;
+      model.measureRange();
+      const { layout, tile, from } = editor;
+      drawStrip(launch.bytes);
+      drawKey();
+      problem.textContent = layout.problems.map((text) => `▲ ${text}`).join(" ");
+      bytesTitle.textContent = `In memory ${gridTitle(layout)}`;
+      logicalTitle.textContent = `${PLACES[from]}: ${editor.title(facts.tiles)}`;
+      undo.hidden = !editor.edited || tile < 0;
+      grids.drawNow();
+      board.draw(model, theme());
+      showDetails(frame, [
+        ...detailParts(model.looked, model.selected, goToAddress),
+        ...noteParts(info?.note ?? ""),
+      ]);
+    },
+  };
+}

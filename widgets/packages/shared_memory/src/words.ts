@@ -1,0 +1,109 @@
+// Sentences about moments, chunks and swizzles.
+
+import { type Row, whoName } from "@sglab/memory/parts";
+import type { Code } from "@sglab/memory/protocol";
+import { swizzleAddress, swizzlePeriod, swizzleWords } from "@sglab/memory/swizzle";
+import { e4m3, f32, short } from "@sglab/memory/words";
+import { float16 } from "@sglab/protocol";
+import { KINDS, type Moments, smem } from "./data";
+import type { Layout, Piece } from "./layout";
+import type { Tile } from "./protocol";
+
+export interface Facts {
+  roles: Record<string, string>;
+  moments: Moments;
+  code: Record<string, Code>;
+  tiles: Tile[];
+}
+
+function whoAt({ moments, roles }: Facts, moment: number): string {
+  return whoName(roles, moments.cta[moment] as number, moments.warp[moment] as number);
+}
+
+export function momentSentence(facts: Facts, moment: number): string {
+  const { moments, tiles, code } = facts;
+  const opcode = code[String(moments.pc[moment])]?.opcode ?? "";
+  const Who = whoAt(facts, moment).replace("warp", "Warp");
+  const [start, nbytes] = [moments.start[moment] as number, moments.bytes[moment] as number];
+  const range = `${smem(start)} to ${smem(start + nbytes)}`;
+  const carried = moments.carried[moment] as number;
+  const done = carried
+    ? ` Now ${carried === 1 ? "one operation" : `${carried} operations`} issued before ${carried === 1 ? "is" : "are"} carried out.`
+    : "";
+  switch (KINDS[moments.kind[moment] as number]) {
+    case "copy": {
+      const box = tiles[moments.tile[moment] as number];
+      const at = box
+        ? ` of the box at (${Array.from(moments.coordinates.subarray(moment * 5, moment * 5 + 5)).join(", ")})`
+        : "";
+      return `${Who} issues ${opcode}: ${nbytes.toLocaleString("en-US")} bytes${at}, ${range}.${done}`;
+    }
+    case "mma": {
+      const names = [moments.tile[moment], moments.other[moment]]
+        .map((id) => tiles[id as number])
+        .filter((tile) => tile !== undefined)
+        .map((tile) => `${tile.operand} at ${smem(tile.start)}`);
+      return `${Who} issues ${opcode}, which reads ${names.join(" and ")}.${done}`;
+    }
+    case "ld":
+      return `${Who} reads shared memory${nbytes ? `, ${range}` : ""}: ${opcode}.${done}`;
+    case "st":
+      return `${Who} writes shared memory${nbytes ? `, ${range}` : ""}: ${opcode}.${done}`;
+    case "commit":
+      return `${Who} closes a group of cp.async.${done}`;
+    default:
+      return `${Who} executes ${opcode}.${done}`;
+  }
+}
+
+/** The numbers in 16 bytes. */
+export function numbersIn(bytes: ArrayLike<number>, element: string): number[] {
+  const at = (i: number) => bytes[i] ?? 0;
+  const words = (size: number) => Array.from({ length: 16 / size }, (_, i) => i * size);
+  const u16 = (i: number) => at(i) | (at(i + 1) << 8);
+  const u32 = (i: number) => u16(i) | (u16(i + 2) << 16) | 0;
+  switch (element) {
+    case "f16":
+      return words(2).map((i) => float16(u16(i)));
+    case "bf16":
+      return words(2).map((i) => f32(u16(i) << 16));
+    case "f32":
+    case "tf32":
+      return words(4).map((i) => f32(u32(i)));
+    case "u32":
+      return words(4).map((i) => u32(i) >>> 0);
+    case "s32":
+      return words(4).map(u32);
+    case "u16":
+      return words(2).map(u16);
+    case "e4m3":
+      return words(1).map((i) => e4m3(at(i)));
+    default:
+      return words(1).map(at);
+  }
+}
+
+export function numbersText(numbers: readonly number[]): string {
+  return numbers.map(short).join("  ");
+}
+
+export function pieceText(layout: Layout, piece: Piece): string {
+  const per = 128 / layout.elementBits;
+  const first = piece.chunk * per;
+  return `${layout.down} ${piece.line}, ${layout.across} ${first}–${first + per - 1}`;
+}
+
+/** The swizzle at one address: what it moves where, and which bits of the address say so. */
+export function swizzleRows(layout: Layout, address: number): Row[] {
+  if (layout.swizzle === "none") return [["swizzle", "none: bytes lie as they are counted"]];
+  const place = address - layout.origin;
+  const linear = swizzleAddress(layout.swizzle, place); // an exclusive-or undoes itself
+  const [from, to] = [(linear >>> 4) & 7, (place >>> 4) & 7];
+  const period = swizzlePeriod(layout.swizzle);
+  const bits = Math.log2(period);
+  const show = (value: number) => (value % period).toString(2).padStart(bits, "0");
+  return [
+    ["swizzle", `chunk ${from} of 128 bytes lies at place ${to} = ${from} ^ ${from ^ to}`],
+    ["low bits", `${swizzleWords(layout.swizzle)}: ${show(linear)} → ${show(place)}`],
+  ];
+}

@@ -1,0 +1,86 @@
+// What Python sends: the question asked, one pane per planner, and each plan's work as columns.
+
+import type { Numbers, Tensor, TensorName } from "@sglab/protocol";
+import type { Answer, Pane, Question, SPLIT_KV, SplitKVSource } from "./protocol";
+
+const COLUMNS = [
+  "request",
+  "headBlock",
+  "split",
+  "tokenStart",
+  "tokenEnd",
+  "cta",
+  "cluster",
+  "sm",
+  "slot",
+  "wave",
+  "start",
+  "end",
+] as const;
+
+/** One row per CTA and work unit; `start` and `end` are modelled times in KV tokens. */
+export type Work = Record<(typeof COLUMNS)[number], Numbers> & { size: number };
+
+export function workOf(tensor: Tensor): Work {
+  const size = tensor.shape[1] ?? 0;
+  const columns = COLUMNS.map((name, i) => [name, tensor.data.subarray(i * size, (i + 1) * size)]);
+  return { ...Object.fromEntries(columns), size } as Work;
+}
+
+/** Everything the page draws. */
+export interface Plans {
+  question: Question;
+  lens: Numbers;
+  shown: { pane: Pane; work: Work | null }[];
+}
+
+export function plansOf(answer: Omit<Answer, "revision">): Plans {
+  const lens = answer.tensors.seq_lens;
+  if (!lens) throw new Error("The lengths did not arrive.");
+  return {
+    question: answer.question,
+    lens: lens.data.slice(),
+    shown: answer.panes.map((pane) => {
+      const tensor = answer.tensors[`${pane.name}.work`];
+      return { pane, work: tensor ? workOf(tensor) : null };
+    }),
+  };
+}
+
+/** Reads what the widget shows from its traits and tensors: at first paint, and after Python planned by itself. */
+export async function readPlans(source: SplitKVSource): Promise<Plans> {
+  const panes = source.get("panes");
+  const works = panes.filter((pane) => pane.drawn).map((pane) => `${pane.name}.work` as const);
+  const names: TensorName<typeof SPLIT_KV>[] = ["seq_lens", ...works];
+  const tensors = await Promise.all(names.map((name) => source.slice(name, 0, 2 ** 31)));
+  return plansOf({
+    question: source.get("question"),
+    panes,
+    tensors: Object.fromEntries(names.map((name, i) => [name, tensors[i] as Tensor])),
+  });
+}
+
+/** "300, 1000, 77" and "4096×32" in any mixture; null where it is neither. */
+export function parseLengths(text: string): number[] | null {
+  const lengths: number[] = [];
+  for (const part of text.split(/[\s,;]+/).filter(Boolean)) {
+    const match = /^(\d+)(?:[x×*](\d+))?$/.exec(part);
+    const length = Number(match?.[1]);
+    const times = Number(match?.[2] ?? 1);
+    if (!match || length < 1 || times < 1 || lengths.length + times > 4096) return null;
+    for (let i = 0; i < times; i++) lengths.push(length);
+  }
+  return lengths.length ? lengths : null;
+}
+
+/** The inverse: runs of equal lengths as "4096×32". */
+export function formatLengths(lens: ArrayLike<number>): string {
+  const parts: string[] = [];
+  for (let i = 0; i < lens.length; ) {
+    let next = i + 1;
+    while (next < lens.length && lens[next] === lens[i]) next += 1;
+    parts.push(next - i > 1 ? `${lens[i]}×${next - i}` : String(lens[i]));
+    i = next;
+  }
+  return parts.join(", ");
+}

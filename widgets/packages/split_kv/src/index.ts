@@ -1,0 +1,277 @@
+// SplitKV: planners side by side on one batch. Python plans; this page asks, draws and steps.
+
+import type { SPLIT_KV } from "./protocol";
+import "./split_kv.css";
+import {
+  type Context,
+  defineWidget,
+  framed,
+  h,
+  makeFrame,
+  makeTooltip,
+  Transport,
+  watchTheme,
+} from "@sglab/core";
+import { arrayList } from "./arrays";
+import { type Edit, makeAsker } from "./asker";
+import { makeControls } from "./controls";
+import { type Plans, plansOf, readPlans } from "./data";
+import { definitions, requestRows, unitRows } from "./details";
+import { lengthBars } from "./lengths";
+import { locate, selectionOf } from "./locate";
+import { paneList } from "./panes";
+import { type Timeline, timelineOf } from "./timeline";
+import { caution, totalsTable } from "./totals";
+
+const ARRAYS_AFTER_MS = 150;
+const HINT = "Press a bar or a work unit, or the ↓ key, to select a request and see where it goes.";
+
+function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): void {
+  const planners = source.get("planners");
+  let plans: Plans | undefined;
+  let timeline: Timeline | undefined;
+  let focused = 0;
+  let picked = -1;
+  let arraysTimer: ReturnType<typeof setTimeout> | undefined;
+
+  const transport = new Transport();
+  const frame = makeFrame(el, disposer, {
+    source,
+    transport,
+    onEscape: () => selection.set({}),
+    keys: () => [
+      { keys: ["ArrowDown"], label: "select the next request", run: () => stepRequest(1) },
+      { keys: ["ArrowUp"], label: "select the previous request", run: () => stepRequest(-1) },
+      { keys: ["."], label: "next work unit of the request", run: () => stepUnit(1) },
+      { keys: [","], label: "previous work unit of the request", run: () => stepUnit(-1) },
+      {
+        keys: ["+", "="],
+        label: "lengthen the selected request by an eighth",
+        run: () => scaleLength(9 / 8),
+      },
+      { keys: ["-"], label: "shorten it by a ninth", run: () => scaleLength(8 / 9) },
+      ...(plans?.shown ?? []).slice(0, 9).map(({ pane }, i) => ({
+        keys: [String(i + 1)],
+        label: `focus ${pane.title}`,
+        run: () => focusOn(i),
+      })),
+    ],
+  });
+  frame.setHeader(source.get("header"));
+  const theme = watchTheme(frame.root, disposer, () => draw.schedule());
+
+  const asker = makeAsker(
+    (edit) => source.call("edit", { ...edit }),
+    (answer, asked, waiting) => {
+      knownRevision = answer.revision;
+      const next = plansOf(answer);
+      // what was dragged meanwhile stays as it is: Python hears of it next
+      if (waiting?.seq_lens?.length === next.lens.length) next.lens.set(waiting.seq_lens);
+      show(next);
+      const milliseconds = performance.now() - asked;
+      frame.root.dataset.replanMs = milliseconds.toFixed(1);
+      if (plans) controls.measured(milliseconds, plans.lens.length);
+    },
+    (error) => {
+      frame.notify("error", (error as Error).message);
+      void reload();
+    },
+  );
+  let knownRevision = -1;
+
+  const change = (edit: Edit) => {
+    frame.clearNotice();
+    asker.ask(edit);
+  };
+  const setLength = (request: number, length: number) => {
+    if (!plans || !source.live) return;
+    plans.lens[request] = Math.max(1, Math.round(length));
+    drawBars.schedule();
+    change({ seq_lens: Array.from(plans.lens) });
+  };
+
+  const controls = makeControls(disposer, planners, change, setLength, (text) => frame.notify("error", text));
+  const bars = lengthBars(disposer, (request) => selection.set({ request }, frame), setLength, source.live);
+  const panes = paneList(disposer, planners, source.live, makeTooltip(frame.root), {
+    focus: (pane) => focusOn(pane),
+    pick: (pane, unit) => {
+      focusOn(pane);
+      if (unit < 0) selection.set({}, frame);
+      else pickUnit(unit);
+    },
+    replace: (pane, name) => {
+      const names = plans?.shown.map((each) => each.pane.name) ?? [];
+      change({ planners: names.flatMap((each, i) => (i === pane ? (name ?? []) : each)) });
+    },
+  });
+  const totals = h("div");
+  const arrays = arrayList(source, (error) => frame.notify("error", (error as Error).message));
+  if (source.live) frame.toolbar.append(...controls.parts);
+  else
+    frame.notify(
+      "info",
+      "A saved page: step, select and read the arrays here; open the notebook to change the batch.",
+    );
+  const caption = h("div", { class: "sg-heading" });
+  frame.view.append(caption, bars.root, panes.root, totals, arrays.root);
+
+  const work = () => plans?.shown[focused]?.work ?? null;
+
+  /** The selected request; of a CTA that was selected alone, the one that it works on. */
+  function selectedRequest(): number | undefined {
+    const shown = work();
+    const { request } = selection.value;
+    if (request !== undefined || !shown) return request;
+    return shown.request[locate(shown, selection.value)[0] ?? -1];
+  }
+
+  function focusOn(pane: number): void {
+    if (!plans?.shown[pane] || pane === focused) return;
+    focused = pane;
+    picked = -1;
+    captionBars();
+    panes.load(plans, focused);
+    showArrays();
+    if (timeline) transport.load(timeline.track); // its sentence is about the focused plan
+  }
+
+  function captionBars(): void {
+    const title = plans?.shown[focused]?.pane.title ?? "";
+    caption.textContent = `KV tokens of each request · ×n: into n splits by ${title}`;
+  }
+
+  function pickUnit(unit: number): void {
+    const shown = work();
+    if (!shown) return;
+    picked = unit;
+    selection.set(selectionOf(shown, unit, selection.value), frame);
+    draw.schedule();
+  }
+
+  function stepRequest(step: number): void {
+    if (!plans) return;
+    const from = selection.value.request ?? (step > 0 ? -1 : plans.lens.length);
+    const request = Math.max(0, Math.min(plans.lens.length - 1, from + step));
+    selection.set({ request }, frame);
+  }
+
+  function stepUnit(step: number): void {
+    const shown = work();
+    const request = selection.value.request;
+    if (!shown) return;
+    const mine = Array.from({ length: shown.size }, (_, i) => i)
+      .filter((i) => request === undefined || shown.request[i] === request)
+      .sort((a, b) => (shown.start[a] as number) - (shown.start[b] as number) || a - b);
+    const from = mine.indexOf(picked);
+    // the first step goes to the unit that is outlined already
+    const here = from < 0 ? mine.indexOf(locate(shown, selection.value)[0] ?? -1) : -1;
+    const next = here >= 0 ? mine[here] : mine[Math.max(0, Math.min(mine.length - 1, from + step))];
+    if (next !== undefined) pickUnit(next);
+  }
+
+  function scaleLength(factor: number): void {
+    const request = selection.value.request;
+    if (request !== undefined && plans) setLength(request, (plans.lens[request] as number) * factor);
+  }
+
+  function showArrays(): void {
+    const pane = plans?.shown[focused]?.pane;
+    if (!plans || !pane) return;
+    arrays.root.hidden = pane.error !== undefined;
+    if (pane.error === undefined) arrays.show(pane, plans.lens.length);
+  }
+
+  function showDetails(): void {
+    const shown = plans?.shown[focused];
+    const request = selectedRequest();
+    frame.details.replaceChildren(h("p", { class: "skv-note" }, HINT));
+    if (!plans || !shown?.work || request === undefined || request >= plans.lens.length) return;
+    const length = plans.lens[request] as number;
+    frame.details.replaceChildren(
+      definitions(`Request r${request}`, requestRows(shown.pane, shown.work, request, length)),
+    );
+    const unit = picked >= 0 ? picked : locate(shown.work, selection.value)[0];
+    if (unit !== undefined)
+      frame.details.append(definitions("Work unit", unitRows(shown.pane, shown.work, unit)));
+  }
+
+  const paintLengths = () => {
+    if (!plans || frame.view.clientWidth === 0) return; // not laid out: `visible` draws it when it is
+    const request = selection.value.request;
+    controls.show(plans, request);
+    bars.show(plans, work(), request, theme(), frame.view.clientWidth);
+  };
+  const drawBars = framed(paintLengths);
+  const draw = framed(() => {
+    if (!plans || !timeline || frame.view.clientWidth === 0) return;
+    drawBars.cancel();
+    showDetails();
+    paintLengths();
+    panes.paint(theme(), timeline.momentOf(transport.position), selection.value);
+  });
+  disposer.add(() => {
+    draw.cancel();
+    drawBars.cancel();
+    clearTimeout(arraysTimer);
+  });
+
+  function show(next: Plans): void {
+    const first = plans === undefined;
+    const atEnd = first || transport.position === transport.track.length;
+    const before = plans?.shown[focused]?.pane.name;
+    const same = next.shown.findIndex(({ pane }) => pane.name === before);
+    plans = next;
+    focused = same >= 0 ? same : Math.min(focused, next.shown.length - 1);
+    picked = -1;
+    timeline = timelineOf(
+      next,
+      () => selection.value.request,
+      () => focused,
+    );
+    frame.setHeader(source.get("header"));
+    frame.setPlaceholder(null);
+    captionBars();
+    panes.load(next, focused);
+    totals.replaceChildren(totalsTable(next), h("p", { class: "skv-note" }, caution(next)));
+    clearTimeout(arraysTimer);
+    if (first) showArrays();
+    else arraysTimer = setTimeout(showArrays, ARRAYS_AFTER_MS); // not between two steps of a drag
+    transport.load(timeline.track, atEnd ? timeline.track.length : transport.position);
+    if (first) transport.setGranularity("wave");
+    draw.now();
+  }
+
+  async function reload(): Promise<void> {
+    try {
+      const read = await readPlans(source);
+      if (!asker.busy) show(read);
+    } catch (error) {
+      frame.setPlaceholder({ kind: "error", text: (error as Error).message, remedy: "Run the cell again." });
+    }
+  }
+
+  disposer.add(transport.changed.on(() => draw.schedule()));
+  disposer.add(
+    selection.on((value, origin) => {
+      if (origin !== frame || value.cta === undefined) picked = -1;
+      arrays.highlight(value.request);
+      draw.schedule();
+    }),
+  );
+  const resized = new ResizeObserver(() => draw.schedule());
+  resized.observe(frame.view);
+  // JupyterLab takes cells out of the page and puts them back
+  const visible = new IntersectionObserver(() => draw.schedule());
+  visible.observe(frame.view);
+  disposer.add(() => {
+    resized.disconnect();
+    visible.disconnect();
+  });
+  source.onChange("revision", () => {
+    if (!asker.busy && source.get("revision") !== knownRevision) void reload();
+  });
+  frame.setPlaceholder({ kind: "loading", text: "Reading the plans." });
+  void reload();
+}
+
+export default defineWidget<typeof SPLIT_KV>({ name: "split_kv", version: 2, render });

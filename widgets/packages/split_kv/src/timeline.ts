@@ -1,0 +1,100 @@
+// The steps of the shown plans: every modelled moment at which a work unit starts or ends, and the waves.
+
+import { countUpTo, format, type Track } from "@sglab/core";
+import type { Plans, Work } from "./data";
+
+export interface Timeline {
+  /** Moments in KV tokens, ascending, from 0; position p of the transport stands at moments[p - 1]. */
+  moments: Float64Array;
+  track: Track;
+  /** The moment of a position: -1 before the launch. */
+  momentOf(position: number): number;
+}
+
+const SPOKEN = 2; // plans that one sentence can describe
+
+/** `focused` is the pane that the sentence is about when there are many. */
+export function timelineOf(
+  plans: Plans,
+  selectedRequest: () => number | undefined,
+  focused: () => number,
+): Timeline {
+  const works = plans.shown.map(({ work }) => work).filter((work) => work !== null);
+  const moments = sortedUnique(works.flatMap((work) => [work.start, work.end]));
+  const momentOf = (position: number) => (position > 0 ? (moments[position - 1] as number) : -1);
+  const positionOf = (moment: number) => countUpTo(moments, moment);
+  const waves = sortedUnique(works.map(waveStarts));
+  const counts = plans.shown
+    .filter(({ work }) => work !== null)
+    .map(({ pane, work }) => ({
+      pane,
+      starts: sorted((work as Work).start),
+      ends: sorted((work as Work).end),
+      waves: waveStarts(work as Work),
+    }));
+
+  const describe = (position: number): string => {
+    if (position === 0) return "Nothing is launched yet.";
+    const moment = momentOf(position);
+    const name = plans.shown[focused()]?.pane.name;
+    const spoken = counts.length > SPOKEN ? counts.filter(({ pane }) => pane.name === name) : counts;
+    return spoken
+      .map(({ pane, starts, ends, waves }) => {
+        const wave = `wave ${countUpTo(waves, moment)} of ${waves.length}`;
+        const done = countUpTo(ends, moment);
+        const running = countUpTo(starts, moment) - done;
+        return `${pane.title}: ${wave}, ${format.count(running)} running, ${format.count(done)} of ${format.plural(ends.length, "work unit")} done.`;
+      })
+      .join(" ");
+  };
+  const eventsOfSelection = (): Float64Array | undefined => {
+    const request = selectedRequest();
+    if (request === undefined) return undefined;
+    const starts = works.map((work) => work.start.filter((_, i) => work.request[i] === request));
+    return sortedUnique(starts).map(positionOf);
+  };
+  return {
+    moments,
+    momentOf,
+    track: {
+      length: moments.length,
+      granularities: [
+        { id: "event", label: "start or end" },
+        { id: "wave", label: "wave", stops: Array.from(waves, positionOf) },
+      ],
+      marks: Array.from(waves, (moment, wave) => ({
+        at: positionOf(moment),
+        label: `wave ${wave + 1} begins`,
+      })),
+      describe,
+      time: (position) => (position > 0 ? `${format.count(momentOf(position))} KV tokens` : "before launch"),
+      eventsOfSelection,
+    },
+  };
+}
+
+/** When each wave first starts on some SM. */
+function waveStarts(work: Work): Float64Array {
+  const first: number[] = [];
+  for (let i = 0; i < work.size; i++) {
+    const wave = work.wave[i] as number;
+    const start = work.start[i] as number;
+    first[wave] = Math.min(first[wave] ?? Number.POSITIVE_INFINITY, start);
+  }
+  return Float64Array.from(first);
+}
+
+function sorted(values: ArrayLike<number>): Float64Array {
+  return Float64Array.from(values).sort();
+}
+
+function sortedUnique(columns: ArrayLike<number>[]): Float64Array {
+  const all = new Float64Array(columns.reduce((size, column) => size + column.length, 0));
+  let at = 0;
+  for (const column of columns) {
+    all.set(column, at);
+    at += column.length;
+  }
+  all.sort();
+  return all.filter((value, i) => i === 0 || value !== all[i - 1]);
+}

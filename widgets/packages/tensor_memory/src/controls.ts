@@ -1,0 +1,80 @@
+// TensorMemory's toolbar: what to show, how to read words, zoom, a cell to go to, which CTAs.
+
+import { type Disposer, h } from "@sglab/core";
+import { button, menu, switcher } from "@sglab/memory/parts";
+import { FORMAT_LABELS, FORMATS, type Format } from "@sglab/memory/words";
+import { MODE_LABELS, MODES, type Mode } from "./looks";
+import type { Launch, TensorMemorySource } from "./protocol";
+
+export const ZOOM_STEP = 0.25;
+
+export interface Actions {
+  setMode: (mode: Mode) => void;
+  setFormat: (format: Format) => void;
+  zoom: (by: number) => void;
+  whole: () => void;
+  goTo: (text: string) => void;
+  failed: (error: unknown) => void;
+}
+
+export interface Controls {
+  parts: HTMLElement[];
+  show(mode: Mode, format: Format): void;
+  showLaunch(launch: Launch): void;
+  focusAddress(): void;
+}
+
+export function makeControls(source: TensorMemorySource, disposer: Disposer, actions: Actions): Controls {
+  const modes = switcher(
+    "Show",
+    MODES.map((each) => [each, MODE_LABELS[each]] as const),
+    actions.setMode,
+  );
+  const formats = menu(
+    "values as",
+    FORMATS.map((each) => [each, FORMAT_LABELS[each]] as const),
+    actions.setFormat,
+  );
+  const address = h("input", {
+    class: "sg-field stm-go",
+    type: "text",
+    placeholder: "tmem[lane,col]",
+    "aria-label": "Go to a cell: lane and column, or a raw address",
+    spellcheck: "false",
+  });
+  disposer.listen(address, "keydown", (event) => {
+    if (event.key === "Enter") actions.goTo(address.value);
+  });
+  const clusters = h("select", { class: "sg-select", "aria-label": "CTAs" });
+  disposer.listen(clusters, "change", () => {
+    source.call("show_cluster", { cta: Number(clusters.value) }).catch(actions.failed);
+  });
+  const clusterBox = h("label", { class: "smv-label" }, "CTAs ", clusters);
+  return {
+    parts: [
+      modes.root,
+      formats.root,
+      button("−", "Zoom out (-)", () => actions.zoom(-ZOOM_STEP)),
+      button("+", "Zoom in (+)", () => actions.zoom(ZOOM_STEP)),
+      button("whole", "Show everything (0)", actions.whole),
+      address,
+      clusterBox,
+    ],
+    show(mode, format) {
+      modes.show(mode);
+      formats.show(format);
+    },
+    showLaunch(launch) {
+      modes.root
+        .querySelector<HTMLButtonElement>("[data-value=values]")
+        ?.toggleAttribute("disabled", !launch.values);
+      formats.root.hidden = !launch.values;
+      clusterBox.hidden = launch.clusters.length < 2 || !source.live;
+      clusters.replaceChildren(
+        ...launch.clusters.map((ctas) => h("option", { value: ctas[0] as number }, ctas.join(" and "))),
+      );
+      clusters.value = String(launch.ctas[0]);
+    },
+    focusAddress: () => address.focus(),
+  };
+}

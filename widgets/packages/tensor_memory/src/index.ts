@@ -1,0 +1,216 @@
+// TensorMemory: 128 lanes × 512 columns of a CTA, or of a pair side by side: owner, liveness, values, last writer.
+
+import type { Launch, TENSOR_MEMORY } from "./protocol";
+import "@sglab/memory/memory.css";
+import "./tensor_memory.css";
+import { type Context, defineWidget, framed, h, makeFrame, Transport, watchTheme } from "@sglab/core";
+import type { Range } from "@sglab/memory/cividis";
+import { followSession } from "@sglab/memory/following";
+import { showDetails } from "@sglab/memory/parts";
+import type { Format } from "@sglab/memory/words";
+import { Cells, writtenMask } from "./cells";
+import { makeControls, ZOOM_STEP } from "./controls";
+import { addressText, parseAddress, readMoments, readRegions } from "./data";
+import { type CellPlace, detailParts } from "./details";
+import { legendParts } from "./legend";
+import { MODE_LABELS, MODES, type Mode } from "./looks";
+import { baseOf, lookedAt, makeStage, type Shown, type StageState } from "./stage";
+import { describe, eventsOf, granularitiesOf } from "./track";
+import type { Facts } from "./words";
+
+function render({ el, source, selection, disposer }: Context<typeof TENSOR_MEMORY>): void {
+  const transport = new Transport();
+  const frame = makeFrame(el, disposer, {
+    source,
+    transport,
+    onEscape: () => selection.set({}),
+    keys: () => [
+      { keys: ["+", "="], label: "zoom in", run: () => stage.zoom(ZOOM_STEP) },
+      { keys: ["-"], label: "zoom out", run: () => stage.zoom(-ZOOM_STEP) },
+      { keys: ["0"], label: "show everything", run: () => stage.whole() },
+      { keys: ["/"], label: "go to a cell", run: () => controls.focusAddress() },
+      ...MODES.map((each, i) => ({
+        keys: [String(i + 1)],
+        label: `show ${MODE_LABELS[each]}`,
+        run: () => setMode(each),
+      })),
+      { keys: ["Enter"], shown: "arrows, Enter", label: "in the map: walk to a cell, select it" },
+    ],
+  });
+  const theme = watchTheme(frame.root, disposer, () => redraw());
+  const fail = (error: unknown) => frame.notify("error", (error as Error).message);
+
+  let facts: Facts | undefined;
+  let shown: Shown | undefined;
+  let mode: Mode = "owner";
+  let format: Format = "f32";
+  let range: Range = { low: 0, high: 0 };
+  let rangeKey = "";
+  let selected: CellPlace | undefined;
+  let tile = -1;
+  let seenSelection = "";
+
+  const cells = new Cells(source, () => redraw(), fail);
+  const state = (): StageState | undefined =>
+    facts && shown && { facts, shown, mode, format, range, selected, warp: selectedWarp(), tile };
+  const stage = makeStage({
+    state,
+    cells,
+    frame,
+    theme,
+    disposer,
+    revision: () => source.get("revision"),
+    select,
+  });
+  const controls = makeControls(source, disposer, {
+    setMode,
+    setFormat: (next) => {
+      format = next;
+      redraw();
+    },
+    zoom: stage.zoom,
+    whole: stage.whole,
+    goTo,
+    failed: fail,
+  });
+  const legend = h("div", { class: "stm-legend" });
+  frame.toolbar.append(...controls.parts);
+  frame.view.append(stage.root, legend);
+
+  function setMode(next: Mode): void {
+    if (next === "values" && facts?.launch.values === false) return;
+    mode = next;
+    redraw();
+  }
+
+  function goTo(text: string): void {
+    const place = parseAddress(text);
+    if (!place) {
+      const form = "write tmem[lane,column] with lanes to 127 and columns to 511.";
+      frame.notify("error", `“${text}” is no cell: ${form}`);
+      return;
+    }
+    frame.clearNotice();
+    const found = { rank: selected?.rank ?? 0, ...place };
+    stage.zoomTo(found);
+    select(found);
+  }
+
+  function select(place: CellPlace): void {
+    stage.setCursor(place);
+    const cta = facts?.launch.ctas[place.rank];
+    selection.set({ ...selection.value, address: addressText(place.lane, place.column), cta }, frame);
+  }
+
+  function selectedWarp(): { rank: number; warp: number } | undefined {
+    const { cta, warp } = selection.value;
+    const rank = cta === undefined ? 0 : (facts?.launch.ctas.indexOf(cta) ?? -1);
+    return warp === undefined || rank < 0 ? undefined : { rank, warp };
+  }
+
+  /** The range of colours follows the words of the whole moment. */
+  function measureRange(now: StageState): void {
+    const key = `${source.get("revision")} ${now.shown.number} ${format} ${cells.arrivals}`;
+    if (mode !== "values" || key === rangeKey) return;
+    rangeKey = key;
+    const bases = now.facts.launch.ctas.map((_, rank) => baseOf(now, rank));
+    range = cells.range(bases, now.shown.written, format);
+  }
+
+  const redrawFrame = framed(() => {
+    controls.show(mode, format);
+    const now = state();
+    if (!now) return;
+    measureRange(now);
+    stage.draw();
+    const { dark } = theme();
+    const pickTile = (id: number) => {
+      tile = tile === id ? -1 : id;
+      redraw();
+    };
+    showDetails(
+      frame,
+      detailParts(lookedAt(now, cells), selected, tile, dark, pickTile, select, (event) =>
+        following.goToEvent(event),
+      ),
+    );
+    legend.replaceChildren(...legendParts(now.facts, mode, now.shown.regions, format, range, dark));
+  });
+  const redraw = () => redrawFrame.schedule();
+  disposer.add(() => redrawFrame.cancel());
+
+  async function showFrame(): Promise<void> {
+    const number = following.frame;
+    const info = source.get("frames")[number];
+    if (!info || !facts) return;
+    const regions = await readRegions(source, info);
+    shown = {
+      info,
+      number,
+      regions,
+      written: facts.launch.ctas.map((_, rank) => writtenMask(regions, rank)),
+    };
+    cells.follow();
+    redraw();
+  }
+
+  let factsKey = "";
+
+  async function load(): Promise<void> {
+    const launch = source.get("launch");
+    frame.setHeader(source.get("header"));
+    if (launch.empty) {
+      if (launch.error) frame.notify("error", launch.error);
+      const remedy = "SharedMemory shows this launch's other memory, KernelDebugger its registers.";
+      frame.setPlaceholder({ kind: "empty", text: launch.empty, remedy });
+      transport.load({ length: 0, granularities: [{ id: "event", label: "event" }], describe: () => "" });
+      return;
+    }
+    if (source.get("launch_key") !== factsKey) await loadLaunch(launch);
+    frame.setPlaceholder(null);
+    await showFrame();
+  }
+
+  async function loadLaunch(launch: Launch): Promise<void> {
+    factsKey = source.get("launch_key");
+    if (launch.error) frame.notify("error", launch.error);
+    const known: Facts = {
+      launch,
+      moments: await readMoments(source),
+      code: source.get("code"),
+      tiles: source.get("tiles"),
+    };
+    facts = known;
+    shown = undefined;
+    tile = -1;
+    stage.remake(launch);
+    controls.showLaunch(launch);
+    const granularities = granularitiesOf(known);
+    const commits = granularities.find(({ id }) => id === "commit")?.stops ?? [];
+    following.steps({
+      moments: known.moments,
+      granularities,
+      marks: Array.from(commits, (at) => ({ at, label: "tcgen05.commit" })),
+      describe: (position) => describe(known, position),
+      eventsOfSelection: () => eventsOf(known, selected),
+    });
+  }
+
+  const following = followSession({ source, selection, disposer, transport, frame, load, show: showFrame });
+  disposer.add(
+    selection.on((value) => {
+      const place = value.address?.startsWith("tmem") ? parseAddress(value.address) : undefined;
+      const rank = value.cta === undefined ? 0 : (facts?.launch.ctas.indexOf(value.cta) ?? 0);
+      selected = place && rank >= 0 ? { rank, ...place } : undefined;
+      if (selected) stage.setCursor(selected);
+      const seen = JSON.stringify([selected, selectedWarp()]);
+      if (seen !== seenSelection) redraw();
+      seenSelection = seen;
+    }),
+  );
+  frame.setHeader(source.get("header"));
+  frame.setPlaceholder({ kind: "loading", text: "Reading tensor memory." });
+  following.reload();
+}
+
+export default defineWidget<typeof TENSOR_MEMORY>({ name: "tensor_memory", version: 1, render });

@@ -1,0 +1,64 @@
+// What the colours and hatches of the current mode mean.
+
+import { cssBackground, h } from "@sglab/core";
+import type { Range } from "@sglab/memory/cividis";
+import { scaleParts } from "@sglab/memory/parts";
+import { FORMAT_LABELS, type Format } from "@sglab/memory/words";
+import { type Region, STATES } from "./data";
+import { categoryOf, type Mode } from "./looks";
+import { type Facts, tileName } from "./words";
+
+const LABELS: Record<string, string> = {
+  written: STATES[1],
+  read: STATES[2],
+  dead: STATES[3],
+  stored: "stored by warps, no MMA takes it",
+};
+
+function key(swatch: HTMLElement, text: string): HTMLElement {
+  return h("span", { class: "stm-key" }, swatch, text);
+}
+
+function plain(kind: string): HTMLElement {
+  return h("span", { class: "stm-swatch", "data-kind": kind, "aria-hidden": "true" });
+}
+
+export function legendParts(
+  facts: Facts,
+  mode: Mode,
+  regions: readonly Region[],
+  format: Format,
+  range: Range,
+  dark: boolean,
+): HTMLElement[] {
+  const parts: HTMLElement[] = [];
+  if (mode === "values" && !regions.some(({ state }) => state > 0))
+    parts.push(h("span", {}, "nothing has been written yet"));
+  else if (mode === "values") {
+    const names = format === "f32" || format === "s32" || format === "hex" ? "" : " (colour: the lowest)";
+    parts.push(...scaleParts(range, `${FORMAT_LABELS[format]}${names}`));
+  } else {
+    const seen = new Map<string, HTMLElement>();
+    for (const region of regions) {
+      const category = categoryOf(facts, mode, region, dark);
+      if (!category || seen.has(category.key)) continue;
+      const swatch = h("span", { class: "stm-swatch", "aria-hidden": "true" });
+      swatch.style.background = cssBackground(category.look);
+      const tile = mode === "owner" ? facts.tiles[region.tile] : undefined;
+      const label =
+        mode === "writer" && category.key !== "nobody"
+          ? category.key
+          : tile
+            ? tileName(tile)
+            : (LABELS[category.label] ?? category.label);
+      seen.set(category.key, key(swatch, label));
+    }
+    parts.push(...seen.values());
+  }
+  parts.push(
+    key(plain("empty"), "allocated, uninitialised"),
+    key(plain("free"), "free"),
+    key(plain("touched"), "touched by this step"),
+  );
+  return parts;
+}

@@ -1,0 +1,199 @@
+// The details pane: one event with its text, its lanes, its cause and its effect; links go there.
+
+import { format, h, type Range } from "@sglab/core";
+import { barrierDetails } from "@sglab/launch/barrier_details";
+import { placeText } from "@sglab/launch/code";
+import type { Launch } from "@sglab/launch/data";
+import { barrierOf, barrierPlace, rowsOf, TRACKS, warpAndRole } from "@sglab/launch/names";
+import { definitions, eventLink, linkTo, part } from "@sglab/launch/parts";
+import type { Relations } from "@sglab/launch/relations";
+import { waitedFor } from "@sglab/launch/sentences";
+import type { Selection } from "@sglab/protocol";
+import { copyPart, pageDetails } from "./page_details";
+import type { Picked, Shown } from "./shown";
+import { bundleDetails, rowDetails, type StretchJumps } from "./stretch_details";
+
+const LISTED = 8;
+
+/** Where links lead. */
+export interface Jumps extends StretchJumps {
+  barrier: (barrier: number) => void;
+}
+
+/** `view`: the stretch of the axis in view; `step`: the moment that is shown. */
+export function detailsOf(
+  shown: Shown,
+  picked: Picked | undefined,
+  selection: Selection,
+  view: Range,
+  step: number,
+  jumps: Jumps,
+): HTMLElement[] {
+  const bundle = picked?.bundle ? bundleDetails(shown, picked.bundle, jumps) : [];
+  const page = pageDetails(shown, selection, jumps);
+  if (picked && "event" in picked) return [...eventDetails(shown, picked.event, jumps), ...bundle];
+  if (picked && "operation" in picked)
+    return [...operationDetails(shown.launch, picked.operation, jumps), ...bundle, ...page];
+  if (picked) return [...page, ...bundle, ...rowDetails(shown, { ...view, row: picked.row }, jumps)];
+  if (page.length) return page;
+  const barrier = barrierOf(shown.launch, selection);
+  const { launch, relations, states, timeline } = shown;
+  if (barrier !== undefined)
+    return barrierDetails(launch, relations, states, barrier, step, (event) => jumps.numbered(event));
+  const [row, ...more] = rowsOf(launch, selection);
+  if (row === undefined || more.length) return [hint()];
+  return rowDetails(shown, { ...view, row: timeline.rowOfWarp[row] as number }, jumps);
+}
+
+function hint(): HTMLElement {
+  return h(
+    "p",
+    { class: "sg-note" },
+    "Press an instruction, a wait or an operation in flight to see what caused it and what it caused; a row's name, to " +
+      "see what it did and what it waited for; a stage of a pipeline, to see its barriers.",
+  );
+}
+
+function eventDetails(shown: Shown, index: number, jumps: Jumps): HTMLElement[] {
+  const { launch, relations } = shown;
+  const { events, code } = launch;
+  const event = events.at[index] as number;
+  const { text, chain, ptxLine, kind } = code.at(events.pc[index] as number);
+  const rows: [string, Node | string][] = [
+    ["event", eventNumber(launch, index)],
+    ...(launch.clock.timed ? ([["time", launch.clock.at(event)]] as [string, string][]) : []),
+    ["PTX", `line ${ptxLine} · ${kind}`],
+    ["lanes", lanes(events.mask[index] as number)],
+  ];
+  if (chain[0]) rows.splice(1, 0, ["source", placeText(chain[0])]);
+  if (chain.length > 1) rows.splice(2, 0, ["inlined at", chain.slice(1).map(placeText).join(", ")]);
+  return [
+    h("div", { class: "sg-heading" }, warpAndRole(launch, events.row[index] as number)),
+    h("code", { class: "swr-code" }, text),
+    definitions(rows),
+    ...copyPart(shown, event),
+    ...barrierPart(launch, relations, event, jumps),
+    ...causePart(launch, relations, event, jumps),
+    ...effectPart(launch, relations, event, jumps),
+    ...operationPart(launch, relations.operationOf(event), jumps),
+  ];
+}
+
+/** As the axis counts it, and as the debugger does where that differs. */
+function eventNumber({ clock }: Launch, index: number): string {
+  const number = clock.numberOf(index);
+  if (clock.timed || number === index) return format.count(number);
+  return `${format.count(index)}; ${format.count(number)} of the launch`;
+}
+
+function operationDetails(launch: Launch, operation: number, jumps: Jumps): HTMLElement[] {
+  const kind = launch.meta.operationKinds[launch.operations.kind[operation] as number] as string;
+  return [h("div", { class: "sg-heading" }, kind), ...operationPart(launch, operation, jumps)];
+}
+
+function operationPart(launch: Launch, operation: number | undefined, jumps: Jumps): HTMLElement[] {
+  if (operation === undefined) return [];
+  const { operations, meta, clock } = launch;
+  const [first, last] = [operations.event[operation] as number, operations.last[operation] as number];
+  const done = operations.done[operation] as number;
+  const rows: [string, Node | string][] = [
+    ["track", TRACKS[operations.track[operation] as number] as string],
+    ["operations", format.count(operations.count[operation] as number)],
+    [
+      "issued by",
+      linkTo(warpAndRole(launch, operations.row[operation] as number), () => jumps.numbered(first)),
+    ],
+    ["issued", first === last ? clock.at(first) : `${clock.at(first)} to ${clock.at(last)}`],
+    [
+      "carried out",
+      done < meta.length ? linkTo(`at ${clock.at(done)}`, () => jumps.numbered(done)) : "never",
+    ],
+  ];
+  const bytes = operations.bytes[operation] as number;
+  if (bytes) rows.push(["bytes", `${format.bytes(bytes)} (${format.count(bytes)})`]);
+  const detail = operations.detail[operation] as number;
+  const writes = TRACKS[operations.track[operation] as number] === "matrix products";
+  if (detail >= 0) rows.push([writes ? "writes" : "at", `tmem[${detail >> 16},${detail & 0xffff}]`]);
+  const barrier = operations.barrier[operation] as number;
+  if (barrier >= 0)
+    rows.push(["signals", linkTo(meta.barriers[barrier]?.name as string, () => jumps.barrier(barrier))]);
+  return [part("In flight"), definitions(rows)];
+}
+
+function barrierPart(launch: Launch, relations: Relations, event: number, jumps: Jumps): HTMLElement[] {
+  const action = relations.actionOf(event);
+  if (action === undefined) return [];
+  const { actions, meta } = launch;
+  const index = actions.barrier[action] as number;
+  const barrier = meta.barriers[index];
+  if (!barrier) return [];
+  return [
+    part("Barrier"),
+    definitions([
+      ["name", linkTo(barrier.name, () => jumps.barrier(index))],
+      ["place", `${barrierPlace(barrier)} of CTA ${meta.ctas[barrier.rank]}`],
+      ["does", meta.actions[actions.action[action] as number] as string],
+      ["parity", String(actions.parity[action])],
+    ]),
+  ];
+}
+
+function causePart(launch: Launch, relations: Relations, event: number, jumps: Jumps): HTMLElement[] {
+  const wait = relations.waitOf(event);
+  const cause = relations.causeOf(event);
+  if (wait === undefined && cause === undefined) return [];
+  const rows: [string, Node | string][] = [];
+  if (wait !== undefined) {
+    const length = launch.clock.between(launch.waits.since[wait] as number, event);
+    rows.push(["waited", `${waitedFor(launch, wait)}, for ${length}`]);
+  } else rows.push(["waited", "not at all: the phase was complete"]);
+  if (cause !== undefined) rows.push(["released by", eventLink(launch, cause, (to) => jumps.numbered(to))]);
+  return [part("Cause"), definitions(rows)];
+}
+
+function effectPart(launch: Launch, relations: Relations, event: number, jumps: Jumps): HTMLElement[] {
+  const { phases, meta } = launch;
+  return relations.phasesEndedBy(event).flatMap((phase) => {
+    const barrier = meta.barriers[phases.barrier[phase] as number];
+    const released = relations.releasedBy(phase);
+    const how = phases.asynchronous[phase] ? "the operation it issued ended" : "it ended";
+    const more = released.length - LISTED;
+    return [
+      part("Effect"),
+      h(
+        "p",
+        { class: "sg-note" },
+        `At ${launch.clock.at(phases.position[phase] as number)} ${how} phase ${phases.number[phase]} of ${barrier?.name}. ` +
+          (released.length ? "Who went on:" : "Nobody waited for it."),
+      ),
+      h(
+        "ul",
+        { class: "sg-list" },
+        ...released.slice(0, LISTED).map(({ event: to, since }) =>
+          h(
+            "li",
+            {},
+            eventLink(launch, to, (to) => jumps.numbered(to)),
+            since === undefined ? " came later" : ` had waited ${launch.clock.between(since, to)}`,
+          ),
+        ),
+        more > 0 ? h("li", {}, `and ${more} more`) : undefined,
+      ),
+    ];
+  });
+}
+
+/** 32 little squares; the mask in hex for who wants it. */
+function lanes(mask: number): HTMLElement {
+  const bits = mask >>> 0;
+  const squares = Array.from({ length: 32 }, (_, lane) =>
+    h("i", { class: (bits >>> lane) & 1 ? "swr-lane swr-on" : "swr-lane" }),
+  );
+  const count = squares.filter((each) => each.classList.contains("swr-on")).length;
+  const text = `0x${bits.toString(16).padStart(8, "0")}`;
+  return h(
+    "span",
+    { class: "swr-lanes", role: "img", "aria-label": `${count} of 32 lanes, mask ${text}`, title: text },
+    ...squares,
+  );
+}

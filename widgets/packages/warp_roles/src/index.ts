@@ -1,0 +1,231 @@
+// WarpRoles: every warp of a CTA pair on a timeline, what runs beside them, and who released whom.
+
+import type { WARP_ROLES } from "./protocol";
+import "./warp_roles.css";
+import {
+  type Context,
+  defineWidget,
+  framed,
+  type Hit,
+  makeFrame,
+  Timeline,
+  Transport,
+  watchTheme,
+} from "@sglab/core";
+import { AxisChoice, headerFor } from "@sglab/launch/axis_choice";
+import type { Launch } from "@sglab/launch/data";
+import { firstStep, followSession } from "@sglab/launch/follow";
+import { LaunchLoader } from "@sglab/launch/loader";
+import { barrierOf } from "@sglab/launch/names";
+import { eventText, operationText, waitText } from "@sglab/launch/sentences";
+import { trackOf } from "@sglab/launch/stops";
+import { touching } from "@sglab/launch/touching";
+import { makeControls } from "./controls";
+import { detailsOf } from "./details";
+import { Picking } from "./picking";
+import { RingsView } from "./rings_view";
+import { hitOf, hitsOfPage, hitsOfRelations, makeShown, rowsToStress, type Shown } from "./shown";
+import { barsIn, type Stretch } from "./stretches";
+
+const BUNDLE_PX = 4; // bars within so little cannot be told apart
+const LEAST_BUNDLE = 4;
+const SETTLE_MS = 100;
+
+function render(context: Context<typeof WARP_ROLES>): void {
+  const { el, source, selection, disposer } = context;
+  let shown: Shown | undefined;
+  const transport = new Transport();
+  const frame = makeFrame(el, disposer, {
+    source,
+    transport,
+    onEscape: () => pick.clear(),
+    keys: () => [
+      ...timeline.keys(),
+      { keys: ["ArrowDown"], label: "select the next warp", run: () => pick.nextWarp(1) },
+      { keys: ["ArrowUp"], label: "select the previous warp", run: () => pick.nextWarp(-1) },
+      {
+        keys: ["Enter"],
+        label: "select what was just executed",
+        run: () => pick.event(transport.position - 1),
+      },
+      { keys: ["p"], label: "select the next barrier of a pipeline", run: () => pick.nextBarrier(1) },
+      { keys: ["P"], label: "select the previous barrier of a pipeline", run: () => pick.nextBarrier(-1) },
+      { keys: ["c"], label: "go to the cause of the selected event", run: () => pick.cause() },
+      { keys: ["e"], label: "go to the first effect of the selected event", run: () => pick.effect() },
+      {
+        keys: ["z"],
+        label: "zoom to the selected instruction, operation or bundle",
+        run: () => pick.zoom(),
+      },
+      {
+        keys: ["/"],
+        label: "search instructions, source lines and barriers",
+        run: () => controls.focusSearch(),
+      },
+    ],
+  });
+  const pick: Picking = new Picking(
+    () => shown,
+    transport,
+    selection,
+    () => timeline,
+    frame,
+    () => update.schedule(),
+  );
+  const theme = watchTheme(frame.root, disposer, () => {
+    timeline.redraw();
+    update.schedule();
+  });
+  const timeline: Timeline = new Timeline(
+    {
+      label: "Warps",
+      theme,
+      tooltip: frame.tooltip,
+      describe: (hit, row, x) => describe(hit, row, x),
+      moved: () => settle(),
+      select: (hit, row, x) => press(hit, row, x),
+      selectRow: (row) => pick.row(row),
+    },
+    disposer,
+  );
+  const axis = new AxisChoice(disposer, () => void loader.switchAxis());
+  const controls = makeControls(disposer, axis, {
+    zoom: (factor) => timeline.glide(zoomedAround(factor)),
+    whole: () => timeline.glide({ start: 0, end: timeline.model.length }),
+    search: (query, direction) => pick.find(query, direction),
+    show: (cluster) => void loader.ask("show", { cluster }),
+  });
+  const rings = new RingsView((barrier) => pick.barrier(barrier), frame.tooltip);
+  frame.toolbar.append(...controls.parts);
+  frame.view.append(timeline.element, rings.element);
+  frame.setHeader(source.get("header"));
+
+  /** What rows are told of; it follows what is in view when that has come to rest, for a sum takes longer than a frame may. */
+  let view = timeline.range;
+  let settling: ReturnType<typeof setTimeout> | undefined;
+  disposer.add(() => clearTimeout(settling));
+
+  function settle(): void {
+    clearTimeout(settling);
+    settling = setTimeout(() => {
+      view = timeline.range;
+      update.schedule();
+    }, SETTLE_MS);
+  }
+
+  function zoomedAround(factor: number) {
+    const { start, end } = timeline.range;
+    const cursor = shown?.launch.clock.x(transport.position) ?? 0;
+    const at = Math.max(start, Math.min(end, cursor));
+    return { start: at - (at - start) * factor, end: at + (end - at) * factor };
+  }
+
+  function describe(hit: Hit | undefined, row: number, x: number): string | undefined {
+    if (!shown) return undefined;
+    const { launch, relations } = shown;
+    if (!hit) {
+      const bundle = bundleAt(row, x);
+      const title = timeline.model.rows[row]?.title;
+      return bundle ? `${title}\nhere: ${barsIn(shown, bundle).count}; press to see which` : title;
+    }
+    if (hit.layer === "wait") return waitText(launch, hit.id);
+    const subject = shown.timeline.subjects[hit.row];
+    return subject && "warp" in subject
+      ? eventText(launch, relations, hit.id)
+      : operationText(launch, hit.id);
+  }
+
+  /** Bars too close to be told apart, around a place of a row. */
+  function bundleAt(row: number, x: number): Stretch | undefined {
+    if (!shown || row < 0) return undefined;
+    const reach = BUNDLE_PX * timeline.unitsPerPixel;
+    const { count, filled } = barsIn(shown, { row, start: x - reach, end: x + reach });
+    return count >= LEAST_BUNDLE ? filled : undefined;
+  }
+
+  function press(hit: Hit | undefined, row: number, x: number): void {
+    if (!shown) return;
+    const { launch } = shown;
+    const subject = hit && shown.timeline.subjects[hit.row];
+    const bundle = bundleAt(row, x);
+    if (!hit && row < 0) transport.goTo(launch.clock.stepAt(x));
+    else if (!hit) pick.row(row, bundle);
+    else if (hit.layer === "wait") pick.numbered(launch.waits.event[hit.id] as number);
+    else if (subject && "warp" in subject) pick.event(hit.id, bundle);
+    else pick.operation(hit.id, bundle);
+  }
+
+  let drawn: readonly unknown[] = [];
+  const update = framed(() => {
+    if (!shown) return;
+    const { position } = transport;
+    const barrier = barrierOf(shown.launch, selection.value);
+    const { picked } = pick;
+    const open = !picked || "row" in picked; // a row is told of as far as it is in view, a barrier at this moment
+    const told = [open && view, open && barrier !== undefined && position];
+    const subject = [shown, picked, selection.value, ...told];
+    if (subject.some((each, i) => each !== drawn[i])) {
+      frame.details.replaceChildren(...detailsOf(shown, picked, selection.value, view, position, pick));
+      timeline.stress(rowsToStress(shown, picked, selection.value));
+      timeline.setSelected(hitOf(timeline, shown, picked));
+      timeline.mark([
+        ...hitsOfPage(timeline, shown, { page: selection.value.page }),
+        ...hitsOfRelations(timeline, shown, picked),
+      ]);
+      drawn = subject;
+    }
+    rings.show(position, barrier);
+  });
+
+  function load(launch: Launch, moment: number | undefined): void {
+    frame.setHeader(headerFor(source.get("header"), launch));
+    controls.load(launch.meta, source.live);
+    if (launch.meta.error) frame.notify("error", launch.meta.error);
+    if (launch.events.size === 0) {
+      frame.setPlaceholder({
+        kind: "empty",
+        text: "This cluster has executed nothing.",
+        remedy: `${launch.meta.clusters > 1 ? "Choose another cluster, or record" : "Record"} a launch that does some work.`,
+      });
+      return;
+    }
+    frame.setPlaceholder(null);
+    const next = makeShown(launch);
+    shown = next;
+    pick.forget();
+    timeline.load(next.timeline.model);
+    view = timeline.range;
+    rings.load(launch);
+    transport.load(
+      trackOf(launch, next.relations, () => touching(launch, selection.value, next.pages)),
+      firstStep(source, launch.clock),
+    );
+    transport.setGranularity("event");
+    const asked = moment ?? (source.get("now") < 0 ? selection.value.moment : undefined);
+    if (asked !== undefined) transport.goTo(launch.clock.stepOf(asked));
+  }
+
+  const loader: LaunchLoader = new LaunchLoader(context, frame, axis, {
+    load,
+    moment: () => shown?.launch.clock.momentAt(transport.position),
+  });
+  disposer.add(() => update.cancel());
+  disposer.add(
+    transport.changed.on(() => {
+      timeline.setCursor(shown?.launch.clock.x(transport.position) ?? 0, true);
+      update.schedule();
+    }),
+  );
+  disposer.add(
+    selection.on((value, origin) => {
+      if (origin !== frame) {
+        pick.follow(value);
+        if (shown && value.moment !== undefined) transport.goTo(shown.launch.clock.stepOf(value.moment));
+      }
+      update.schedule();
+    }),
+  );
+  followSession(source, transport, disposer, () => shown?.launch.clock);
+}
+
+export default defineWidget<typeof WARP_ROLES>({ name: "warp_roles", version: 2, render });
