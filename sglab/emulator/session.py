@@ -7,12 +7,11 @@ again passes through the same states.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from typing import Any
 
+from sglab.emulator.listeners import Listeners
 from sglab.emulator.parts import delegates
-from sglab.emulator.sanitizers import read_findings
 from sglab.emulator.session_breakpoints import SessionBreakpoints
 from sglab.emulator.session_log import SessionLog
 from sglab.emulator.session_moves import SessionMoves
@@ -49,15 +48,12 @@ class Session:
         keep: Any,
     ) -> None:
         self.device = device
-        self._session, self._sanitizer, self._keep = core_session, sanitizer, keep
-        self._listeners: list[Callable[[], None]] = []
-        self._held = 0
+        self._session, self._keep = core_session, keep
+        self._listeners = Listeners()
         self._state = SessionState(launch, core_session)
-        self._log = SessionLog(self._state, core_session)
-        self._breakpoints = SessionBreakpoints(self._state, self._log, core_session, self._notify)
-        self._moves = SessionMoves(
-            self._state, self._log, self._breakpoints, core_session, lambda: self.findings, self._notify
-        )
+        self._log = SessionLog(self._state, core_session, sanitizer)
+        self._breakpoints = SessionBreakpoints(self._state, self._log, core_session, self._listeners)
+        self._moves = SessionMoves(self._state, self._log, self._breakpoints, core_session, self._listeners)
 
     # What can be seen
 
@@ -145,9 +141,7 @@ class Session:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What the device's sanitizers have found in the instructions executed so far; see EmulatedDevice."""
-        if self._sanitizer is None:
-            return ()
-        return read_findings(self._sanitizer, self.launch, self.now + self._session.failed, self._log.cast())
+        return self._log.findings
 
     @property
     def fault(self) -> Fault | None:
@@ -189,21 +183,8 @@ class Session:
 
     # Moves
 
-    def on_move(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Calls `listener` whenever the session has moved or its breakpoints have changed, until the function that this
-        returns is called."""
-        self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener) if listener in self._listeners else None
-
-    @contextmanager
-    def quiet(self) -> Iterator[None]:
-        """While it lasts, listeners do not hear of moves: for those that end where they began."""
-        self._held += 1
-        try:
-            yield
-        finally:
-            self._held -= 1
-
+    on_move = delegates("_listeners", Listeners.on_move)
+    quiet = delegates("_listeners", Listeners.quiet)
     step = delegates("_moves", SessionMoves.step)
     step_line = delegates("_moves", SessionMoves.step_line)
     back_line = delegates("_moves", SessionMoves.back_line)
@@ -227,7 +208,3 @@ class Session:
     def __repr__(self) -> str:
         where = "over" if self.over else f"{len(self.ctas)} CTAs running"
         return f"<Session of {self.launch.kernel.name}: position {self.now}, {where}>"
-
-    def _notify(self) -> None:
-        for listener in [] if self._held else [*self._listeners]:
-            listener()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
+from sglab.emulator.listeners import Listeners
 from sglab.emulator.session_log import SessionLog
 from sglab.emulator.session_state import CtaName, SessionState, WarpName
 from sglab.emulator.state import Breakpoint, Warp
@@ -17,13 +18,11 @@ from sglab.gpu.errors import SessionError
 class SessionBreakpoints:
     """Breakpoints: on instructions, on memory, on the phases of barriers. Each has a number, for `unbreak`.
 
-    notify: is called when those that are listed have changed
+    listeners: are notified when those that are listed have changed
     """
 
-    def __init__(
-        self, state: SessionState, log: SessionLog, core_session: core.Session, notify: Callable[[], None]
-    ) -> None:
-        self._state, self._log, self._session, self._notify = state, log, core_session, notify
+    def __init__(self, state: SessionState, log: SessionLog, core_session: core.Session, listeners: Listeners) -> None:
+        self._state, self._log, self._session, self._listeners = state, log, core_session, listeners
         self._listed: dict[int, Breakpoint] = {}
         self._arms: dict[int, Callable[[], int]] = {}
 
@@ -150,7 +149,7 @@ class SessionBreakpoints:
             numbers = ", ".join(map(str, self._listed)) or "none"
             raise SessionError(f"there is no breakpoint {number}; there are {numbers}")
         if self._listed.pop(number, None) is not None:
-            self._notify()
+            self._listeners.notify()
 
     def rebreak(self, breakpoint: Breakpoint) -> int:
         """Sets a breakpoint like this one, which was taken away, perhaps. Returns its number."""
@@ -163,7 +162,7 @@ class SessionBreakpoints:
         number = arm()
         self._arms[number] = arm
         self._listed[number] = Breakpoint(number, kind, label, **told)
-        self._notify()
+        self._listeners.notify()
         return number
 
     def _asked(self, call: Any, *arguments: Any) -> Callable[[], int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Literal
 
+from sglab.emulator.sanitizers import read_findings
 from sglab.emulator.session_state import CtaName, SessionState
 from sglab.events.cast import Cast, LogCast, TallyCast
 from sglab.events.log import EventLog
@@ -14,13 +15,14 @@ from sglab.events.tile import Tile, box_offsets, operand_offsets, read_tile
 from sglab.gpu import core
 from sglab.gpu.errors import SessionError
 from sglab.gpu.fault import KernelError
+from sglab.gpu.findings import Finding
 
 
 class SessionLog:
     """The events of the whole launch, what they tell of warps and barriers, and tiles of shared memory."""
 
-    def __init__(self, state: SessionState, core_session: core.Session) -> None:
-        self._state, self._session = state, core_session
+    def __init__(self, state: SessionState, core_session: core.Session, sanitizer: core.Sanitizer | None) -> None:
+        self._state, self._session, self._sanitizer = state, core_session, sanitizer
 
     @cached_property
     def log(self) -> EventLog:
@@ -44,6 +46,14 @@ class SessionLog:
     def roles(self) -> Roles:
         """What each warp does in the launch, and names for its barriers."""
         return self.log.roles
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What the device's sanitizers have found in the instructions executed so far."""
+        if self._sanitizer is None:
+            return ()
+        executed = self._session.now + self._session.failed
+        return read_findings(self._sanitizer, self._state.launch, executed, self.cast())
 
     def cast(self) -> Cast:
         """Roles and names: from the whole launch if it is known already, else from what was executed so far."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from sglab.emulator.listeners import Listeners
 from sglab.emulator.session_breakpoints import SessionBreakpoints
 from sglab.emulator.session_log import SessionLog
 from sglab.emulator.session_state import CtaName, SessionState, WarpName
@@ -12,13 +13,12 @@ from sglab.emulator.state import Stop
 from sglab.gpu import core
 from sglab.gpu.errors import SessionError
 from sglab.gpu.fault import Fault, KernelError
-from sglab.gpu.findings import Finding
 
 
 class SessionMoves:
     """Steps, runs and ways back. Each returns a Stop, and leaves the session at a moment that it may come to again.
 
-    findings: what the device's sanitizers have found so far; notify: is called after every move
+    listeners: are notified of every move
     """
 
     def __init__(
@@ -27,11 +27,10 @@ class SessionMoves:
         log: SessionLog,
         breakpoints: SessionBreakpoints,
         core_session: core.Session,
-        findings: Callable[[], tuple[Finding, ...]],
-        notify: Callable[[], None],
+        listeners: Listeners,
     ) -> None:
         self._state, self._log, self._breakpoints, self._session = state, log, breakpoints, core_session
-        self._findings, self._notify = findings, notify
+        self._listeners = listeners
         self.fault: Fault | None = None
 
     def step(
@@ -158,11 +157,11 @@ class SessionMoves:
         except core.LaunchError as error:
             cast = self._log.cast()
             self.fault = cast.fault(Fault.of(error))
-            raise KernelError(cast.annotated(str(error), self.fault.cta), self.fault, self._findings()) from None
+            raise KernelError(cast.annotated(str(error), self.fault.cta), self.fault, self._log.findings) from None
         finally:
             if not self._session.failed:
                 self.fault = None
-            self._notify()
+            self._listeners.notify()
         at = self._state.next if reason == "breakpoint" else self._state.last
         return Stop(reason, self._state.now, at or self._state.last, breakpoint or None)
 

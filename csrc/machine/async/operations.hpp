@@ -24,7 +24,6 @@ struct Issuer {
 };
 
 constexpr std::uint32_t kNoMbarrier = 0xffffffffu;
-constexpr std::uint32_t kWaitAll = 0xffffffffu;  // groups: all of them
 
 // A bulk copy or reduction, tensor or plain. Shared addresses are shared::cluster addresses.
 struct BulkOperation {

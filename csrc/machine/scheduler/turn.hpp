@@ -43,6 +43,9 @@ template <bool kExact, class Pace, class Execute>
 void Scheduler::attempt(Pace& pace, Execute execute) {
   Turn& turn = state_.turn;
   Warp& w = *turn.warp;
+  const Inst* const code = w.code;
+  std::int64_t* const profile = w.cluster->profile;
+  const std::uint64_t limit = turn.limit;  // kExact: counted down in `turn`
   std::uint64_t done = turn.done;
   const Inst* inst = turn.inst;
   for (;;) {
@@ -64,12 +67,11 @@ void Scheduler::attempt(Pace& pace, Execute execute) {
       throw;
     }
     const Inst* const end = w.retry ? inst : inst + 1;
-    std::int64_t* const profile = w.cluster->profile;
-    ++profile[first - w.code];
-    --profile[end - w.code];
+    ++profile[first - code];
+    --profile[end - code];
     detail::mark(w, first, end);
     pace.attempted(inst, end);
-    const bool turns = kExact || next != inst + 1;
+    const bool turns = kExact || !Pace::kPauses || next != inst + 1;
     done += static_cast<std::uint64_t>(end - first);
     if (next == nullptr) {
       w.retry = false;
@@ -83,10 +85,9 @@ void Scheduler::attempt(Pace& pace, Execute execute) {
       w.yield = false;
       --turn.limit;
     }
-    const bool over =
-        next == nullptr || (kExact ? turn.limit == 0 : turns && (done >= turn.limit || w.yield));
+    const bool over = next == nullptr || (kExact ? turn.limit == 0 : turns && (done >= limit || w.yield));
     if (over || Pace::kPauses) {
-      if (next != nullptr) w.current().pc = static_cast<std::uint32_t>(next - w.code);
+      if (next != nullptr) w.current().pc = static_cast<std::uint32_t>(next - code);
       turn.inst = next;
       turn.done = done;
       if (over) end_warp_turn(next == nullptr);
