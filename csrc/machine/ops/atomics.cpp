@@ -4,7 +4,7 @@
 #include "machine/engine/cluster.hpp"
 #include "machine/engine/launch.hpp"
 #include "machine/memory/access.hpp"
-#include "machine/memory/aperture.hpp"
+#include "isa/aperture.hpp"
 #include "machine/ops/floating.hpp"
 #include "machine/ops/register.hpp"
 #include "machine/program/builder.hpp"
