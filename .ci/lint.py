@@ -54,9 +54,9 @@ def check_ptx() -> list[bool]:
 
 
 def check_widgets() -> list[bool]:
-    """Type check, lint, and `fresh`: the committed bundles must be what the sources give."""
+    """Type check, lint, unit tests, and `fresh`: the committed bundles must be what the sources give."""
     widgets = ROOT / "widgets"
-    steps = ["ci --no-audit --no-fund", "run check", "run lint", "run fresh"]
+    steps = ["ci --no-audit --no-fund", "run check", "run lint", "test", "run fresh"]
     return [run("npm", *step.split(), cwd=widgets) for step in steps]
 
 

@@ -15,15 +15,21 @@ PATIENCE = 1.0  # seconds; what is over by then needs no announcement
 def announced(what: str) -> Iterator[None]:
     """Says on stderr that `what` is being done if it takes longer than a second, and then how long it took."""
     start = time.perf_counter()
-    timer = threading.Timer(PATIENCE, _say, [f"{what} …"])
+    spoken = threading.Event()
+
+    def begin() -> None:
+        spoken.set()
+        _say(f"{what} …")
+
+    timer = threading.Timer(PATIENCE, begin)
     timer.daemon = True
     timer.start()
     try:
         yield
     finally:
-        spoken = not timer.is_alive()
         timer.cancel()
-        if spoken:
+        timer.join()
+        if spoken.is_set():
             _say(f"{what}: {time.perf_counter() - start:.1f} s")
 
 

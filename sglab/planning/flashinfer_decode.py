@@ -19,6 +19,8 @@ from sglab.planning.check import Int64Array
 from sglab.planning.num_kv_splits import check_heads
 
 Int32Array = NDArray[np.int32]
+MIN_CHUNK_TOKENS = 128
+"""No chunk is shorter, unless a page is longer."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,8 @@ def decode_plan(
     if batch_size * gdy >= max_grid_size:
         split_kv, chunk_pages, new_batch_size = False, max(1, int(pages.max())), batch_size
     else:
-        chunk_pages, new_batch_size = partition_paged_kv_cache(max_grid_size, gdy, pages, max(128 // page_size, 1))
+        least = max(MIN_CHUNK_TOKENS // page_size, 1)
+        chunk_pages, new_batch_size = partition_paged_kv_cache(max_grid_size, gdy, pages, least)
         split_kv = enable_cuda_graph or new_batch_size != batch_size
     padded = new_batch_size
     if enable_cuda_graph:

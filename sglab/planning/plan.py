@@ -112,6 +112,14 @@ class Plan:
     work: Work
     workspace_bytes: int
     merge: Merge
+    rule: str
+    """How the planner came to these splits, with this plan's own numbers."""
+
+    def why(self) -> str:
+        """How the planner came to these splits, and how many of the launched CTAs have no work."""
+        busy, launched = np.unique(self.work.cta).size, self.launch.num_ctas
+        idle = f" {launched - busy:,} of the {launched:,} CTAs have no work." if busy < launched else ""
+        return self.rule + idle
 
     @property
     def grid(self) -> tuple[int, int, int]:
@@ -145,6 +153,7 @@ def assemble(
     launch: Launch,
     units: Units,
     *,
+    rule: str,
     head_block_is: str,
     arrays: Mapping[str, Array],
     scalars: Mapping[str, int | float | bool],
@@ -174,4 +183,5 @@ def assemble(
         start=np.repeat(placed.start, size),
         end=np.repeat(placed.end, size),
     )
-    return Plan(planner, source, launch, head_block_is, arrays, scalars, work, int(workspace_bytes), merge or Merge())
+    size_of_workspace, merged = int(workspace_bytes), merge or Merge()
+    return Plan(planner, source, launch, head_block_is, arrays, scalars, work, size_of_workspace, merged, rule)

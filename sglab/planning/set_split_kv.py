@@ -41,7 +41,7 @@ def set_split_kv(K: int, B: int, sm_count: int, *, is_fused_reduction: bool = Fa
     capped at half the SMs. Without it, CTAs can exceed the SMs: each split is a CTA pair, so the budget counts double.
     """
     K, B, sm_count = _checked(K, B, sm_count)
-    split_kv = _wave_aware(K, max(1, sm_count // B))
+    split_kv = _wave_aware(K, split_budget(B, sm_count))
     if is_fused_reduction and split_kv > 1:
         split_kv = min(split_kv, sm_count // 2)
     return _launch(split_kv, K, B, sm_count)
@@ -50,13 +50,18 @@ def set_split_kv(K: int, B: int, sm_count: int, *, is_fused_reduction: bool = Fa
 def set_split_kv_cluster_aware(K: int, B: int, sm_count: int) -> SplitKV:
     """FlashInfer: a budget of `sm_count / (2 B)` splits per request, since a split takes two SMs."""
     K, B, sm_count = _checked(K, B, sm_count)
-    return _launch(_wave_aware(K, max(1, sm_count // (B * CLUSTER_SIZE))), K, B, sm_count)
+    return _launch(_wave_aware(K, split_budget(B, sm_count, CLUSTER_SIZE)), K, B, sm_count)
 
 
 def fixed_split_kv(split_kv: int, K: int, B: int, sm_count: int) -> SplitKV:
     """A split that the caller chose (>= 1), as SGLang's backend does with num_kv_splits=1."""
     K, B, sm_count = _checked(K, B, sm_count)
     return _launch(check.integer("split_kv", split_kv, minimum=1), K, B, sm_count)
+
+
+def split_budget(B: int, sm_count: int, sms_per_split: int = 1) -> int:
+    """Splits that each of B requests may have, at least 1."""
+    return max(1, sm_count // (B * sms_per_split))
 
 
 def _checked(K: int, B: int, sm_count: int) -> tuple[int, int, int]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sglab.events.cluster.trace import Array
+from sglab.events.cluster.columns import Array
 from sglab.gpu.code import Code
 
 

@@ -10,10 +10,9 @@ import traitlets
 
 from sglab.emulator.captures import Capture, CapturedLaunch
 from sglab.emulator.session import Session
-from sglab.events.cluster.operations import KINDS, Operations
-from sglab.events.cluster.pipelines import barrier_rows, pipelines, role_key
-from sglab.events.cluster.states import timed_states
-from sglab.events.cluster.trace import ACTIONS, ClusterTrace, cluster_count, cluster_of, readable
+from sglab.events.cluster import ACTIONS, KINDS, ClusterTrace, Operations, cluster_count, cluster_of
+from sglab.events.cluster.columns import readable
+from sglab.events.cluster.pipelines import role_key
 from sglab.events.log import EventLog
 from sglab.events.tables import COPY_KINDS, WAIT_KINDS
 from sglab.events.timing import TimedLog
@@ -24,7 +23,6 @@ from sglab.workbench.recorders.page_reads import PageReads
 from .base import Widget, command
 from .following import failure_told, follow, launch_name, not_a_launch
 from .launch_code import code_table
-from .launch_copies import copies, map_rows, page_ctas, page_reads
 
 ISSUE_ORDER = (
     "The emulator ran this launch and kept every warp-instruction. The axis is the order in which they were executed: "
@@ -90,7 +88,7 @@ class LaunchWidget(Widget):
         if isinstance(cluster, bool) or not isinstance(cluster, int) or not 0 <= cluster < count:
             raise ValueError(f"cluster: expected an integer from 0 to {count - 1}, got {cluster!r}")
         trace = ClusterTrace(self.recording, cluster)
-        operations = Operations.of(trace)
+        operations = trace.operations()
         tensors, launch = _tensors(trace, operations, self.reads), _launch(trace)
         if self.timed:
             tensors |= _times(trace, operations, self.timed)
@@ -141,16 +139,16 @@ def _tensors(trace: ClusterTrace, operations: Operations, reads: PageReads | Non
         "states": trace.states(),
         "actions": trace.actions(),
         "operations": operations.table,
-        "copies": copies(trace),
-        "page_reads": page_reads(trace, reads),
-        "page_ctas": page_ctas(trace, reads),
+        "copies": trace.copies(),
+        "page_reads": np.zeros((5, 0), np.int32) if reads is None else reads.of_cluster(trace),
+        "page_ctas": np.zeros((4, 0), np.int32) if reads is None else reads.ctas(trace.log),
         "code": code_table(trace.log.code, trace.log.pc[trace.positions]),
     }
 
 
 def _times(trace: ClusterTrace, operations: Operations, timed: TimedLog) -> dict[str, Any]:
     """Modelled ns, aligned with the tensors of these names; the barriers' states are tables of their own."""
-    states, changed = timed_states(trace, timed)
+    states, changed = trace.timed_states(timed)
     return {
         "times.events": np.stack([timed.start[trace.positions], timed.end[trace.positions]]).astype(np.float32),
         "times.phases": timed.phases[trace.phase_rows][None].astype(np.float32),
@@ -177,7 +175,7 @@ def _launch(trace: ClusterTrace) -> dict[str, Any]:
         "operationKinds": list(KINDS),
         "actions": list(ACTIONS),
         "copyKinds": list(COPY_KINDS),
-        "maps": map_rows(log),
-        "barriers": barrier_rows(trace),
-        "pipelines": pipelines(trace),
+        "maps": [{"element": one.element, "dims": list(one.dims), "box": list(one.box)} for one in log.maps],
+        "barriers": trace.barrier_names(),
+        "pipelines": trace.pipelines(),
     }

@@ -13,7 +13,6 @@ from sglab.planning import PLANNERS, Plan, check
 from sglab.planning.num_kv_splits import check_heads
 
 from .base import Widget, asset, command
-from .split_kv_why import why
 
 SM_COUNTS = {"H100": 132, "H200": 132, "B200": 148}
 WORK_COLUMNS = (
@@ -146,7 +145,7 @@ class SplitKV(Widget):
                 answers[name] = PLANNERS[name](lens, **question)
             except ValueError as error:  # this planner refuses: its pane says why, the others go on
                 answers[name] = str(error)
-            panes.append(_pane(name, answers[name], lens.size))
+            panes.append(_pane(name, answers[name]))
             tensors |= _tensors(name, answers[name])
         if answers and all(isinstance(answer, str) for answer in answers.values()) and not self._answers:
             raise ValueError(f"no planner takes this batch; {names[0]} says: {answers[names[0]]}")
@@ -191,7 +190,7 @@ def _header(lens: NDArray[np.int64], question: Mapping[str, Any]) -> dict[str, A
     return {"title": "Split KV", "subject": subject, "badge": {"text": "planner · modelled time", "title": MODEL}}
 
 
-def _pane(name: str, answer: Plan | str, batch_size: int) -> dict[str, Any]:
+def _pane(name: str, answer: Plan | str) -> dict[str, Any]:
     """What the page knows of one planner's answer besides its tensors."""
     pane: dict[str, Any] = {"name": name, "title": PLANNERS[name].title}
     if isinstance(answer, str):
@@ -200,7 +199,7 @@ def _pane(name: str, answer: Plan | str, batch_size: int) -> dict[str, Any]:
     return {
         **pane,
         "source": answer.source,
-        "why": why(name, answer, batch_size),
+        "why": answer.why(),
         "units": len(answer.work),
         "drawn": len(answer.work) <= DRAWN,
         "grid": list(launch.grid),

@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from sglab.widgets import selection
 from tests.support.browser.jupyterlab_host import LabNotebook, LabServer
+from tests.support.browser.patience import QUIET, be_patient
 from tests.support.browser.widget_host import Host
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -49,6 +50,8 @@ def browser() -> Iterator[Browser]:
 def page(browser: Browser) -> Iterator[Page]:
     """A page without a network; an error in it fails the test."""
     context = browser.new_context(viewport={"width": 1200, "height": 900}, offline=True)
+    be_patient(context)
+    context.add_init_script(path=QUIET)
     page = context.new_page()
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.support.browser.patience import until
 from tests.support.browser.widget_host import DRAWN, Host
 
 pytest.importorskip("torch")
@@ -292,11 +293,7 @@ def test_a_session_moves_with_the_widget_and_the_widget_with_it(host: Host) -> N
     page.locator(".sg-widget").press("ArrowRight")
     expect(page.locator(".sg-counter")).not_to_contain_text("step 3000 of")
     position = int(page.locator(".sg-counter").inner_text().split()[1])
-    for _ in range(40):
-        page.wait_for_timeout(25)
-        if session.now == position:
-            break
-    assert session.now == position
+    until(page, lambda: session.now == position)
 
 
 def test_a_kernel_that_failed_shows_why_and_what_happened_until_then(host: Host) -> None:

@@ -24,8 +24,8 @@ def test_barriers_follow_warp_roles_in_jupyterlab(open_lab: Callable[..., LabNot
     for cell in range(3):
         lab.run(cell)
     roles, barriers = page.locator(".sg-widget").nth(0), page.locator(".sg-widget").nth(1)
-    expect(roles.locator(".sg-timeline-label").first).to_be_visible(timeout=60_000)
-    expect(barriers.locator(".sg-timeline-label").first).to_be_visible(timeout=60_000)
+    expect(roles.locator(".sg-timeline-label").first).to_be_visible()
+    expect(barriers.locator(".sg-timeline-label").first).to_be_visible()
     roles.press("/")
     roles.get_by_role("searchbox").fill("mbarrier.try_wait load→mma full[0]")
     roles.get_by_role("searchbox").press("Enter")

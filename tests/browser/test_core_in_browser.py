@@ -120,7 +120,7 @@ def test_a_silent_kernel_is_reported_as_waiting_and_a_closed_comm_as_lost(host: 
     expect(host.page.locator(".probe-values")).to_have_text("10")
     host.alive = False
     host.page.get_by_role("button", name="Double").click()
-    expect(host.page.locator(".sg-widget")).to_have_attribute("data-connection", "waiting", timeout=6000)
+    expect(host.page.locator(".sg-widget")).to_have_attribute("data-connection", "waiting")
     host.page.evaluate("id => sglabHost.models.get(id).emit('comm:close')", widget.model_id)
     expect(host.page.locator(".sg-widget")).to_have_attribute("data-connection", "lost")
     expect(host.page.get_by_role("alert")).to_contain_text("Disconnected: the Python kernel was restarted")

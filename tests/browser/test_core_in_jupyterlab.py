@@ -18,7 +18,7 @@ def test_widget_works_in_jupyterlab(open_lab: Callable[..., LabNotebook]) -> Non
     lab = open_lab(CELLS)
     lab.run_all()
     widget = lab.page.locator(".sg-widget")
-    expect(widget.locator(".probe-values")).to_have_text("10", timeout=60_000)
+    expect(widget.locator(".probe-values")).to_have_text("10")
 
     widget.focus()
     cells = lab.page.locator(".jp-Notebook .jp-Cell").count()
@@ -32,6 +32,6 @@ def test_widget_works_in_jupyterlab(open_lab: Callable[..., LabNotebook]) -> Non
 
     lab.execute("notebook:restart-kernel")
     lab.page.get_by_role("button", name="Confirm Kernel Restart").click()
-    expect(widget).to_have_attribute("data-connection", "lost", timeout=20_000)
+    expect(widget).to_have_attribute("data-connection", "lost")
     widget.get_by_role("button", name="Double").click()
     expect(widget.get_by_role("alert")).to_contain_text("Disconnected: the Python kernel was restarted")

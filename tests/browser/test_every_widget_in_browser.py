@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from tests.support.browser.patience import settled
 from tests.support.browser.widget_host import TEXT_OVERLAPS, Host
 
 pytest.importorskip("triton")
@@ -59,15 +60,15 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 def show(host: Host, widget: Widget, place: str = "widget") -> Locator:
     host.show(widget, place)
-    return settled(host.page, f"#{place} .sg-widget")
+    return drawn(host.page, f"#{place} .sg-widget")
 
 
-def settled(page: Page, selector: str = ".sg-widget") -> Locator:
+def drawn(page: Page, selector: str = ".sg-widget") -> Locator:
     """The widget, once it has read what it shows and drawn it."""
     widget = page.locator(selector)
     expect(widget.locator(".sg-placeholder")).to_be_empty()
     expect(widget.locator(".sg-body")).to_be_visible()
-    page.wait_for_timeout(150)
+    settled(page)
     return widget
 
 
@@ -79,23 +80,23 @@ def test_axe_finds_nothing_and_no_text_lies_on_another(
     page.add_init_script(path=TEXT_OVERLAPS)
     page.set_viewport_size({"width": width, "height": TALL})
     page.goto(saved(name).as_uri())
-    widget = settled(page)
+    widget = drawn(page)
     for key in ("Home", "ArrowDown", "ArrowRight", "End"):
         widget.press(key)
-        page.wait_for_timeout(150)
+        settled(page)
         assert page.evaluate("textOverlaps()") == [], key
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), key
     for _ in ("light", "dark"):
         assert axe(page) == []
         page.locator("#theme").click()
-        page.wait_for_timeout(150)
+        settled(page)
 
 
 @every_widget
 def test_tab_reaches_every_control_and_shows_where_it_is(page: Page, saved: Callable[[str], Path], name: str) -> None:
     page.set_viewport_size({"width": 1200, "height": TALL})
     page.goto(saved(name).as_uri())
-    widget = settled(page)
+    widget = drawn(page)
     widget.press("ArrowDown")
     widget.press("ArrowRight")
     page.locator("#theme").focus()
@@ -110,7 +111,7 @@ def test_tab_reaches_every_control_and_shows_where_it_is(page: Page, saved: Call
 def test_nothing_moves_by_itself_where_motion_is_reduced(page: Page, saved: Callable[[str], Path], name: str) -> None:
     page.emulate_media(reduced_motion="reduce")
     page.goto(saved(name).as_uri())
-    widget = settled(page)
+    widget = drawn(page)
     for key in ("ArrowRight", "ArrowDown", "End", "Home"):
         widget.press(key)
         assert page.evaluate("document.getAnimations().length") == 0
@@ -124,7 +125,7 @@ def test_a_saved_page_is_small_fetches_nothing_and_steps(page: Page, saved: Call
     requested: list[str] = []
     page.on("request", lambda request: requested.append(request.url))
     page.goto(path.as_uri())
-    widget = settled(page)
+    widget = drawn(page)
     counter = widget.locator(".sg-counter")
     widget.press("Home")
     expect(counter).to_have_text(re.compile("step 0 "))
@@ -182,7 +183,7 @@ def test_a_restarted_kernel_is_told_and_the_picture_stays(host: Host, name: str)
     host.page.evaluate("id => sglabHost.models.get(id).emit('comm_live_update')", widget.model_id)
     for key in ("ArrowRight", "End"):
         shown.press(key)
-        host.page.wait_for_timeout(200)
+        settled(host.page)
     if name in ("WarpRoles", "Barriers"):  # a whole recording is loaded
         expect(shown.get_by_role("button", name="To the end (End)")).to_be_disabled()
     notice = shown.locator(".sg-notice")

@@ -1,4 +1,4 @@
-"""KernelDebugger in a real JupyterLab: steps reach the screen in time, Python and page move one session."""
+"""KernelDebugger in a real JupyterLab: steps reach the screen, Python and page move one session."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.support.browser.jupyterlab_host import LabNotebook
-from tests.support.browser.step_times import least_median_ms
 from tests.support.launches.session_lines import SESSION_PTX
 
 pytest.importorskip("torch")
@@ -33,9 +32,11 @@ def test_stepping_in_jupyterlab(open_lab: Callable[..., LabNotebook]) -> None:
     lab.run(1)
     page = lab.page
     frame = page.locator(".sg-widget")
-    expect(page.locator(".kd-line").first).to_be_visible(timeout=60_000)
+    expect(page.locator(".kd-line").first).to_be_visible()
     expect(page.locator("output.sg-sentence")).to_have_text("Nothing has run yet.")
-    assert least_median_ms(page, 1) < 50
+    for position in range(1, 10):
+        frame.press("ArrowRight")
+        expect(frame).to_have_attribute("data-position", str(position))
     cells = page.locator(".jp-Cell").count()
     frame.press("b")  # JupyterLab's own shortcut for a new cell
     assert page.locator(".jp-Cell").count() == cells

@@ -24,7 +24,7 @@ def test_recording_another_head_in_jupyterlab(open_lab: Callable[..., LabNoteboo
     lab.run_all()
     page = lab.page
     frame = page.locator(".sg-widget")
-    expect(page.locator(".sgs-equations")).to_be_visible(timeout=60_000)
+    expect(page.locator(".sgs-equations")).to_be_visible()
     page.get_by_label("head", exact=True).fill("3")
     page.get_by_label("head", exact=True).press("Enter")
     expect(page.locator(".sg-subject")).to_contain_text("head 3 of 4")

@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.support.browser.jupyterlab_host import LabNotebook
+from tests.support.browser.widget_host import DRAWN
 
 pytest.importorskip("triton")
 
@@ -20,25 +21,22 @@ CELLS = [
     "batch.extend_by_token(2)",
     "print('selected', sglab.widgets.selection.value)",
 ]
-FIRST_PAINT_MS = 300
 
 
 def keep(lab: LabNotebook, name: str) -> None:
     """Leaves a screenshot in $SGLAB_SCREENSHOTS, for people to look at."""
     folder = os.environ.get("SGLAB_SCREENSHOTS")
     if folder:
-        lab.page.wait_for_timeout(300)
+        lab.page.evaluate(DRAWN)
         lab.page.screenshot(path=Path(folder) / f"{name}.png")
 
 
 def test_a_user_steps_edits_and_follows_other_cells(open_lab: Callable[..., LabNotebook]) -> None:
     lab = open_lab(CELLS, height=1300)
     lab.run(0)
-    expect(lab.page.locator(".jp-InputPrompt").first).to_have_text("[1]:", timeout=60_000)
-    took = min(lab.milliseconds_to(".sg-widget[data-ready]", cell=1) for _ in range(3))
-    assert took < FIRST_PAINT_MS, f"first paint {took:.0f} ms after the cell ran"
-
-    widget = lab.page.locator(".sg-widget")
+    expect(lab.page.locator(".jp-InputPrompt").first).to_have_text("[1]:")
+    lab.run(1)
+    widget = lab.page.locator(".sg-widget[data-ready]")
     widget.focus()
     for _ in range(5):
         lab.page.keyboard.press("ArrowRight")
@@ -70,9 +68,9 @@ def test_a_killed_kernel_shows_as_disconnected(open_lab: Callable[..., LabNotebo
     lab.run(0)
     lab.run(1)
     widget = lab.page.locator(".sg-widget")
-    expect(widget.locator(".sg-counter")).to_have_text("step 0 of 29", timeout=60_000)
+    expect(widget.locator(".sg-counter")).to_have_text("step 0 of 29")
     lab.run(2)
-    expect(widget).to_have_attribute("data-connection", "lost", timeout=20_000)
+    expect(widget).to_have_attribute("data-connection", "lost")
     lab.page.get_by_role("dialog").get_by_role("button", name="Ok").click()  # JupyterLab's own notice
     expect(widget.get_by_role("alert")).to_contain_text("Disconnected")
     expect(widget.get_by_role("button", name="Allocate")).to_be_disabled()

@@ -22,6 +22,8 @@ from sglab.emulator.bank_conflicts import PERMUTATIONS, permute
 from sglab.events.shared_memory import KINDS, SWIZZLES
 from sglab.labs.shared_memory import PagedDecode, Prefill
 from sglab.widgets import SharedMemory, selection
+from tests.support.browser.drawings import count_drawings, drawings
+from tests.support.browser.patience import settled
 from tests.support.browser.widget_host import Host
 from tests.support.launches.memory_sessions import corpus, mla_sm90, mla_sm100, no_tensor_memory, product
 
@@ -265,7 +267,7 @@ def test_chunks_light_up_in_the_order_in_which_they_are_read(host: Host) -> None
     expect(order).to_have_value("256")
     page.get_by_role("button", name="Light up the chunks in the order").click()
     page.wait_for_function("Number(document.querySelector('.ssm-order').value) < 250")
-    expect(order).to_have_value("256", timeout=15_000)
+    expect(order).to_have_value("256")
     order.fill("3")
     expect(page.locator(".ssm-row output")).to_have_text("3 of 256 chunks of 16 bytes")
 
@@ -424,24 +426,15 @@ def test_a_step_is_one_drawing(host: Host) -> None:
     """The rows that were looked at come with the step, and its own selection draws nothing again."""
     widget = SharedMemory(product(128).session)
     page = show(host, widget)
-    page.evaluate(
-        """() => {
-          window.drawings = 0;
-          const { clearRect } = CanvasRenderingContext2D.prototype;
-          CanvasRenderingContext2D.prototype.clearRect = function (...box) {
-            window.drawings += 1;
-            return clearRect.apply(this, box);
-          };
-        }"""
-    )
+    count_drawings(page)
     page.get_by_label("follow steps").uncheck()  # another tile needs rows that nobody has looked at
-    page.wait_for_timeout(200)
+    settled(page)
     for step in range(1, 6):
-        page.evaluate("() => { window.drawings = 0; }")
+        drawings(page)
         page.locator(".sg-widget").press("ArrowRight")
         expect(page.locator(".sg-counter")).to_contain_text(f"step {step} of")
-        page.wait_for_timeout(150)
-        assert page.evaluate("() => window.drawings") == 2  # the two grids
+        settled(page)
+        assert drawings(page) == 2  # the two grids
 
 
 def test_cp_async_groups_are_followed_from_commit_to_wait(host: Host) -> None:

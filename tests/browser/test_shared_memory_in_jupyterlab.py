@@ -25,7 +25,7 @@ def test_two_views_of_one_session_in_jupyterlab(open_lab: Callable[..., LabNoteb
     for cell in range(3):
         lab.run(cell)
     shared, tensor = page.locator(".sg-widget").first, page.locator(".sg-widget").nth(1)
-    expect(tensor.locator(".stm-map")).to_have_count(1, timeout=60_000)
+    expect(tensor.locator(".stm-map")).to_have_count(1)
     expect(shared.locator(".sg-cells canvas").first).to_be_visible()
     shared.get_by_label("Step size").select_option("mma")
     shared.press("ArrowRight")

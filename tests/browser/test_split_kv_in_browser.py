@@ -9,6 +9,8 @@ from playwright.sync_api import Page, expect
 
 from sglab.planning import PLANNERS
 from sglab.widgets import SplitKV, selection
+from tests.support.browser.drawings import count_drawings, drawings
+from tests.support.browser.patience import settled
 from tests.support.browser.widget_host import Host
 
 
@@ -32,23 +34,16 @@ def test_planners_stand_side_by_side_with_their_totals(host: Host) -> None:
     assert "8,192 rows" in totals_row(page, "FlashInfer's CUTLASS MLA")
 
 
-def test_the_first_picture_comes_at_once(host: Host) -> None:
-    """Batch 256, from mounting to a drawn canvas; the bound is the product's."""
-    host.page.evaluate(
-        """() => {
-          let began;
-          const drawn = () => [...document.querySelectorAll(".skv-gantt")].some((canvas) => canvas.width > 300);
-          new MutationObserver((_, observer) => {
-            if (!document.querySelector(".sg-widget")) return;
-            began ??= performance.now();
-            if (!drawn()) return;
-            window.firstPaint = performance.now() - began;
-            observer.disconnect();
-          }).observe(document.body, { childList: true, subtree: true, attributes: true });
-        }"""
-    )
-    show(host, SplitKV([64 + 15 * i for i in range(256)]))
-    assert host.page.evaluate("window.firstPaint") < 300
+def test_the_first_picture_of_a_large_batch_asks_and_draws_no_more_than_of_a_small_one(host: Host) -> None:
+    done = []
+    count_drawings(host.page)
+    for batch in (4, 256):
+        asked = host.questions
+        host.show(SplitKV([64 + 15 * i for i in range(batch)]), f"of{batch}")
+        expect(host.page.locator(f"#of{batch} .skv-gantt").first).to_be_visible()
+        settled(host.page)
+        done.append((host.questions - asked, drawings(host.page)))
+    assert done[0] == done[1]
 
 
 def test_stepping_through_waves_and_back(host: Host) -> None:

@@ -16,6 +16,8 @@ from playwright.sync_api import Page, expect
 from sglab.events.tensor_memory.writes import KINDS
 from sglab.gpu import KernelError
 from sglab.widgets import TensorMemory, selection
+from tests.support.browser.drawings import count_drawings, drawings
+from tests.support.browser.patience import settled
 from tests.support.browser.widget_host import Host
 from tests.support.launches.memory_sessions import freed_too_early, mla_sm100, no_tensor_memory, product
 
@@ -26,24 +28,14 @@ ZOOM_IN_AND_OUT = """async () => {
   const map = document.querySelector(".stm-map");
   const box = map.getBoundingClientRect();
   const at = { clientX: box.left + 200, clientY: box.top + 150, bubbles: true, cancelable: true, ctrlKey: true };
-  const ask = window.requestAnimationFrame;
-  let spent = 0;
-  window.requestAnimationFrame = (draw) => ask.call(window, (now) => {
-    const began = performance.now();
-    draw(now);
-    spent += performance.now() - began;
-  });
-  let worst = 0;
   for (let i = 0; i < 90; i++) {
-    spent = 0;
     map.dispatchEvent(new WheelEvent("wheel", { ...at, deltaY: i < 45 ? -16 : 16 }));
-    await new Promise((resolve) => ask.call(window, () => setTimeout(resolve)));
-    worst = Math.max(worst, spent);
+    map.dispatchEvent(new WheelEvent("wheel", { ...at, deltaY: i < 45 ? -16 : 16 }));
+    await new Promise(requestAnimationFrame);
   }
-  window.requestAnimationFrame = ask;
-  return worst;
+  return 90;
 }"""
-"""Milliseconds that the slowest of 90 frames took to draw, of both maps."""
+"""Two turns of the wheel in each of so many frames."""
 
 
 def moment_after(widget: TensorMemory, kind: str, number: int = 0) -> int:
@@ -135,7 +127,7 @@ def test_values_are_cividis_and_nan_is_magenta(host: Host) -> None:
     page.get_by_role("button", name="values").click()
     expect(page.locator(".stm-legend")).to_contain_text("NaN")
     expect(page.locator(".stm-legend")).not_to_contain_text("≤ 0")  # the words have come
-    page.wait_for_timeout(100)
+    settled(page)
     low = np.unravel_index(np.nanargmin(made.expected), made.expected.shape)
     high = np.unravel_index(np.nanargmax(made.expected), made.expected.shape)
     assert sum(pixel(page, *map(int, low))) < sum(pixel(page, *map(int, high)))
@@ -183,16 +175,18 @@ def test_zoom_keeps_the_pointers_cell_and_shows_values(host: Host) -> None:
     expect(tooltip).to_contain_text(before.group())
 
 
-def test_panning_and_zooming_take_less_than_33_milliseconds_a_frame(host: Host) -> None:
-    """What the page itself does in a frame; best of three, since other work on the machine counts as well."""
+def test_zooming_draws_each_canvas_once_a_frame(host: Host) -> None:
     widget = TensorMemory(mla_sm100(256))
     widget.go(moment_after(widget, "mma", 60))
     host.page.set_viewport_size({"width": 1800, "height": 1000})
     page = show(host, widget)
     page.get_by_role("button", name="values").click()
     expect(page.locator(".stm-legend")).not_to_contain_text("≤ 0")
-    worst = [page.evaluate(ZOOM_IN_AND_OUT) for _ in range(3)]
-    assert min(worst) < 33
+    settled(page)
+    count_drawings(page)
+    frames = page.evaluate(ZOOM_IN_AND_OUT)
+    settled(page)
+    assert 0 < drawings(page) <= frames * page.locator("canvas").count()
 
 
 def test_a_saved_page_steps_through_its_moments_without_python(page: Page, tmp_path: Path) -> None:

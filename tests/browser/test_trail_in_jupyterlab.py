@@ -34,7 +34,7 @@ def test_from_a_page_to_the_instruction_that_copies_it(open_lab: Callable[..., L
     for cell in range(5):
         lab.run(cell)
         if cell:
-            expect(widget(lab, cell).locator(".sg-counter")).to_be_visible(timeout=60_000)
+            expect(widget(lab, cell).locator(".sg-counter")).to_be_visible()
 
     pages = widget(lab, 1)
     pages.get_by_label("Find a request").fill("page 7")  # tokens 384 … 511 of r1: the first of its second split
@@ -72,7 +72,7 @@ def test_from_an_instruction_back_to_its_page(open_lab: Callable[..., LabNoteboo
     for cell in range(4):
         lab.run(cell)
         if cell:
-            expect(widget(lab, cell).locator(".sg-counter")).to_be_visible(timeout=60_000)
+            expect(widget(lab, cell).locator(".sg-counter")).to_be_visible()
     roles = widget(lab, 3)
     expect(roles.locator(".sg-timeline-label").first).to_be_visible()
     roles.press("/")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.support.browser.patience import settled
 from tests.support.browser.widget_host import DRAWN, Host
 
 pytest.importorskip("torch")
@@ -393,7 +394,7 @@ def test_a_cta_that_the_grid_lacks_changes_nothing(host: Host) -> None:
     page = show(host, WarpRoles(mla_sm100(128, 3)))
     selection.set(cta=6)
     host.flush()
-    page.wait_for_timeout(200)
+    settled(page)
     expect(page.locator(".sg-timeline-group")).to_have_text(["CTA 0", "CTA 1"])
     expect(page.locator(".sg-notice")).to_be_hidden()
 

@@ -5,18 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.support.browser.jupyterlab_host import ROOT, free_port
+from tests.support.browser.jupyterlab_host import ROOT, answers, free_port, stop
+from tests.support.browser.patience import be_patient
 
-START_S = 60
 APP = """
 import marimo
 
@@ -96,27 +93,16 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         command = [sys.executable, "-m", "marimo", "run", "app.py", *options]
         server = subprocess.Popen(command, cwd=folder, env=env, stdout=log, stderr=subprocess.STDOUT)
     try:
-        wait_for(address, server)
+        assert answers(address, server), (folder / "server.log").read_text()
         yield address
     finally:
-        server.terminate()
-        server.wait(timeout=10)
-
-
-def wait_for(address: str, server: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + START_S
-    while time.monotonic() < deadline and server.poll() is None:
-        try:
-            urllib.request.urlopen(address, timeout=2).close()
-            return
-        except (OSError, urllib.error.URLError):
-            time.sleep(0.2)
-    raise RuntimeError("marimo did not start")
+        stop(server)
 
 
 @pytest.fixture
 def page(browser: Browser, url: str) -> Iterator[Page]:
     context = browser.new_context(viewport={"width": 1400, "height": 1200})
+    be_patient(context)
     opened = context.new_page()
     opened.goto(url)
     yield opened
@@ -126,7 +112,7 @@ def page(browser: Browser, url: str) -> Iterator[Page]:
 def test_every_widget_is_drawn_and_the_kernel_answers(page: Page) -> None:
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
-    expect(page.locator(".sg-widget")).to_have_count(WIDGETS, timeout=90_000)
+    expect(page.locator(".sg-widget")).to_have_count(WIDGETS)
     lengths = page.get_by_label("Lengths", exact=True)
     lengths.fill("64, 4096")
     lengths.press("Enter")

@@ -22,6 +22,7 @@ from sglab.widgets import (
     html_page,
     selection,
 )
+from tests.support.browser.patience import settled
 from tests.support.browser.widget_host import Host
 from tests.support.launches.memory_sessions import corpus, product
 
@@ -107,7 +108,7 @@ def test_widgets_of_one_session_stand_at_the_same_instruction(host: Host) -> Non
         host.page.locator("#shared .sg-widget").press("ArrowRight")
         expect(counter).to_contain_text(f"step {step} of")
         host.flush()
-        host.page.wait_for_timeout(100)
+        settled(host.page)
         expect(counter).to_contain_text(f"step {step} of")
         expected = int(shared._moments[step - 1]) + 1
         assert session.now == shared.frames[0]["position"] == tensor.frames[0]["position"] == expected
@@ -126,7 +127,7 @@ def test_a_step_of_one_session_moves_no_session_of_another_launch(host: Host) ->
     length = len(first._moments)
     expect(host.page.locator("#first .sg-counter")).to_contain_text(f"step {length} of {length}")
     host.flush()
-    host.page.wait_for_timeout(100)
+    settled(host.page)
     assert there.now == 0
     assert here.now == selection.value["moment"] == int(first._moments[-1]) + 1
     assert selection.value["launch"] == first.launch_name
@@ -135,5 +136,5 @@ def test_a_step_of_one_session_moves_no_session_of_another_launch(host: Host) ->
     assert here.now == int(first._moments[-1]) + 1
     selection.set(moment=3)  # Python names no launch: both go there
     host.flush()
-    host.page.wait_for_timeout(100)
+    settled(host.page)
     assert here.now == there.now == 3

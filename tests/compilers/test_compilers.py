@@ -1,5 +1,6 @@
 """Compilers produce PTX once and keep it; several processes share what one of them built."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 
 from sglab import gpu
 from sglab.compilers.cache import cache_folder, cached, content_key
-from sglab.compilers.nvcc import compile_cuda, find_nvcc
+from sglab.compilers.nvcc import compile_cuda, find_nvcc, run_nvcc
 from sglab.gpu.errors import CompileError, MissingDependencyError
 from sglab.gpu.progress import announced
 from tests.support.compilers import has_nvcc
@@ -71,10 +72,13 @@ def test_keys_tell_boundaries_apart() -> None:
 
 def test_processes_wait_for_the_one_that_builds(tmp_path: Path) -> None:
     code = (
-        "import time\nfrom sglab.compilers.cache import cached\n"
+        "import os, pathlib, time\nfrom sglab.compilers.cache import cached\n"
+        f"here = pathlib.Path({str(tmp_path)!r})\n"
         "def build(folder):\n"
-        f"    open({str(tmp_path / 'log')!r}, 'a').write('built\\n')\n"
-        "    time.sleep(0.3)\n    (folder / 'result').write_text('done')\n"
+        "    (here / 'log').open('a').write('built\\n')\n"
+        "    while len(list(here.glob('asks.*'))) < 3: time.sleep(0.01)\n"
+        "    (folder / 'result').write_text('done')\n"
+        "(here / f'asks.{os.getpid()}').touch()\n"
         "assert (cached('test', 'key', build) / 'result').read_text() == 'done'\n"
     )
     running = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(3)]
@@ -83,16 +87,17 @@ def test_processes_wait_for_the_one_that_builds(tmp_path: Path) -> None:
 
 
 def test_only_slow_work_is_announced(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sglab.gpu.progress.PATIENCE", 3600)
     with announced("compiling quickly"):
         pass
     assert capsys.readouterr().err == ""
     monkeypatch.setattr("sglab.gpu.progress.PATIENCE", 0.01)
+    told = ""
     with announced("compiling slowly"):
-        import time
-
-        time.sleep(0.1)
-    told = capsys.readouterr().err
-    assert "[sglab] compiling slowly …\n[sglab] compiling slowly: 0." in told
+        while not told:
+            told = capsys.readouterr().err
+    told += capsys.readouterr().err
+    assert re.fullmatch(r"\[sglab\] compiling slowly …\n\[sglab\] compiling slowly: \d+\.\d s\n", told)
 
 
 @needs_nvcc
@@ -113,6 +118,19 @@ def test_what_nvcc_says_is_shown() -> None:
     with pytest.raises(CompileError, match=r'nvcc could not compile wrong:\n.*expected a ";"') as caught:
         compile_cuda("__global__ void f() { int x }\n", name="wrong")
     assert "wrong.cu(1)" in str(caught.value)
+
+
+def test_the_linkers_own_words_are_shown(tmp_path: Path) -> None:
+    said = [
+        "host.cu(3): warning: unused",
+        "/usr/bin/ld: warning: missing .note.GNU-stack section",
+        "/usr/bin/ld: cannot find -lsglab_cudart: No such file or directory",
+        "collect2: error: ld returned 1 exit status",
+    ]
+    nvcc = [sys.executable, "-c", f"import sys; sys.exit({chr(10).join(said)!r})"]
+    with pytest.raises(CompileError) as caught:
+        run_nvcc(nvcc, "host", tmp_path)
+    assert str(caught.value).splitlines() == ["nvcc could not compile host:", *said[2:]]
 
 
 def test_without_nvcc_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """Every planner of the registry: its work covers the batch, its placement is possible, its totals add up."""
 
-import time
+import sys
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -142,12 +143,24 @@ def test_an_unknown_option_is_named_with_the_planners_own() -> None:
 
 
 @pytest.mark.parametrize("name", PLANNERS)
-def test_replanning_a_batch_of_256_is_quick(name: str) -> None:
-    """The widget replans while a length is dragged; the bound leaves room for a busy machine."""
-    lens = np.random.default_rng(0).integers(1, 4096, 256).tolist()
-    seconds = []
-    for _ in range(3):
-        begin = time.perf_counter()
-        plan_of(name, lens)
-        seconds.append(time.perf_counter() - begin)
-    assert min(seconds) < 0.05
+def test_twice_the_requests_take_no_more_than_twice_the_calls(name: str) -> None:
+    """The widget replans while a length is dragged; benchmarks/planning.py shows how long that takes."""
+    lens = np.random.default_rng(0).integers(1, 4096, 512).tolist()
+    small, large = (calls(lambda n=n: plan_of(name, lens[:n])) for n in (256, 512))
+    assert large < 2.5 * small
+
+
+def calls(run: Callable[[], object]) -> int:
+    """Python and C functions that `run` calls."""
+    count = 0
+
+    def seen(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(seen)
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+    return count

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 
 from sglab.planning import PLANNERS
 from sglab.widgets import SplitKV
 from sglab.widgets.split_kv import WORK_COLUMNS
-from sglab.widgets.split_kv_why import why
 
 
 def test_plans_are_those_of_the_planners() -> None:
@@ -33,37 +30,6 @@ def test_what_the_page_reads_is_the_plan() -> None:
         assert np.array_equal(column, getattr(plan.work, name))
     (num_splits,) = widget.slices([{"name": "flash_mla.num_splits", "start": 0, "stop": 9}])
     assert np.array_equal(num_splits.array, plan.arrays["num_splits"])
-
-
-def test_every_planner_says_why_it_cut_as_it_did() -> None:
-    rng = np.random.default_rng()
-    lens = rng.integers(1, 20_000, rng.integers(1, 9)).tolist()
-    told = 0
-    for name, planner in PLANNERS.items():
-        for heads, kv_heads in ((128, 1), (32, 8)):
-            try:
-                plan = planner(lens, num_heads=heads, num_kv_heads=kv_heads, sm_count=132)
-            except ValueError:
-                continue
-            told += 1
-            sentence = why(name, plan, len(lens))
-            assert len(sentence) > 40
-            idle = plan.launch.num_ctas - len(set(plan.work.cta.tolist()))
-            assert (f"{idle:,} of the {plan.launch.num_ctas:,} CTAs have no work." in sentence) == (idle > 0)
-    assert told > len(PLANNERS)
-
-
-@pytest.mark.parametrize("name", ["cutlass_mla_individual", "flashinfer_cutlass_mla"])
-def test_the_told_budget_leads_to_the_planned_splits(name: str) -> None:
-    rng = np.random.default_rng()
-    for _ in range(20):
-        lens = rng.integers(1, 100_000, rng.integers(1, 200)).tolist()
-        plan = PLANNERS[name](lens, num_heads=128, num_kv_heads=1, sm_count=148)
-        found = re.search(r"ceil\((\d+) / (\d+)\) = ([\d,]+) tiles? per split", why(name, plan, len(lens)))
-        assert found
-        tiles, budget, per_split = (int(each.replace(",", "")) for each in found.groups())
-        assert (tiles, per_split) == (-(-max(lens) // 128), -(-tiles // budget))
-        assert plan.scalars["split_kv"] == -(-tiles // per_split)
 
 
 def test_two_suitable_planners_are_shown_by_default() -> None:

@@ -11,8 +11,6 @@ import pytest
 pytest.importorskip("torch")
 
 import sglab
-from sglab.events.cluster.trace import cluster_ctas, cluster_of, readable
-from sglab.events.tables import WAIT_KINDS
 from sglab.widgets import SharedMemory, WarpRoles
 from tests.support.launches.recorded import mla_sm90, mla_sm100, mla_sm100_session
 
@@ -49,59 +47,6 @@ def test_hopper_s_consumers_multiply_and_take_exponentials() -> None:
     assert WarpRoles(mla_sm90()).launch["roles"] == ["math"] * 8 + ["load"] + ["idle"] * 3
 
 
-def test_pipelines_are_those_of_the_source(sm100: WarpRoles) -> None:
-    """Shared in csrc/kernels/sm100/mla_decode.cu lists them: stages, who arrives and who waits."""
-    rings = [(each["name"], each["rank"], len(each["full"]), len(each["empty"])) for each in sm100.launch["pipelines"]]
-    assert ("load→mma", 0, 7, 7) in rings  # K and V
-    assert ("load→mma #2", 0, 1, 1) in rings  # Q
-    for rank in range(2):
-        assert ("page table→load", rank, 4, 4) in rings
-        assert ("mma→softmax", rank, 2, 0) in rings
-    assert ("softmax→mma", 0, 2, 0) in rings
-    names = {each["name"] for each in sm100.launch["barriers"]}
-    assert {"load→mma full[6]", "mma→load empty[0]", "softmax barrier 1", "cluster barrier"} <= names
-
-
-def test_waits_name_the_arrival_that_released_them(sm100: WarpRoles) -> None:
-    log = mla_sm100(512)
-    since, event, row, kind, barrier, phase, cause = table(sm100, "waits")
-    position, phase_barrier, _, ended_by, _ = table(sm100, "phases")
-    released = phase >= 0
-    assert released.sum() > 20
-    assert (barrier[released] == phase_barrier[phase[released]]).all()
-    assert (cause[released] == ended_by[phase[released]]).all()
-    assert (position[phase[released]] <= event[released]).all()
-    assert (since < event).all()
-    assert row.tolist() == (log.cta[event] * 11 + log.warp[event]).tolist()
-    asynchronous = kind == WAIT_KINDS.index("async")
-    assert (barrier[asynchronous] == -1).all()
-
-
-def test_copies_for_one_phase_are_one_span(sm100: WarpRoles) -> None:
-    first, done, row, track, kind, barrier, nbytes, count, last, _ = table(sm100, "operations")
-    copies = track == 0
-    assert count[copies].sum() == len(mla_sm100(512).copies.event)
-    assert nbytes[copies].sum() == mla_sm100(512).copies.nbytes.sum()
-    assert (first <= last).all()
-    assert (last < done).all()
-    assert {sm100.launch["operationKinds"][each] for each in kind[copies]} == {"tensor load"}
-    assert {sm100.launch["barriers"][each]["name"].split(" ")[0] for each in barrier[copies]} == {"load→mma"}
-    assert {sm100.launch["roles"][each] for each in row[copies]} == {"load"}
-
-
-def test_states_end_where_phases_do(sm100: WarpRoles) -> None:
-    """A complete phase has no pending arrivals and no bytes under way: the next state starts anew, the parity turns."""
-    position, barrier, parity, pending, expected, tx = table(sm100, "states")
-    ended_at, ended, number, *_ = table(sm100, "phases")
-    for at, which, phase in zip(ended_at, ended, number, strict=True):
-        if sm100.launch["barriers"][which]["kind"] != "mbarrier":
-            continue
-        rows = np.flatnonzero((barrier == which) & (position <= at))
-        assert parity[rows[-1]] == (phase + 1) % 2
-        assert pending[rows[-1]] == expected[rows[-1]]
-        assert tx[rows[-1]] == 0
-
-
 def test_code_holds_what_ran_and_where_it_comes_from(sm100: WarpRoles) -> None:
     log, known = mla_sm100(512), code(sm100)
     assert known["pc"] == np.unique(log.pc).tolist()
@@ -122,12 +67,6 @@ def test_another_cluster_is_shown_on_request() -> None:
     with pytest.raises(ValueError, match="cluster: expected an integer from 0 to 2, got 3"):
         widget.show(3)
     assert widget.launch["ctas"] == [4, 5]
-
-
-def test_clusters_are_boxes_of_the_grid() -> None:
-    assert cluster_ctas((4, 2, 1), (2, 2, 1), 0) == [0, 1, 4, 5]
-    assert cluster_ctas((4, 2, 1), (2, 2, 1), 1) == [2, 3, 6, 7]
-    assert cluster_ctas((2, 1, 3), (2, 1, 1), 2) == [4, 5]
 
 
 def test_modelled_times_are_those_of_the_timed_log(sm100: WarpRoles) -> None:
@@ -152,31 +91,11 @@ def test_hopper_s_kernel_is_timed_for_hopper() -> None:
 
 
 def test_a_cta_names_its_cluster() -> None:
-    grid, cluster = (4, 2, 3), (2, 2, 1)
-    for index in range(6):
-        for cta in cluster_ctas(grid, cluster, index):
-            assert cluster_of(grid, cluster, cta) == index
     widget = WarpRoles(mla_sm100(128, 3))
     widget.show_cta(5)
     assert widget.launch["ctas"] == [4, 5]
     with pytest.raises(ValueError, match="cta: expected an integer from 0 to 5, got 6"):
         widget.show_cta(6)
-
-
-@pytest.mark.parametrize(
-    ("mangled", "name"),
-    [
-        ("mla_decode_sm100_f16", "mla_decode_sm100_f16"),
-        ("_Z10vector_addPfS_i", "vector_add"),
-        ("_ZN2at6native29vectorized_elementwise_kernelILi4EfEEvv", "at::native::vectorized_elementwise_kernel"),
-        (
-            "_ZN7cutlass13device_kernelINS_4fmha6kernel36Sm100FmhaMlaKernelTmaWarpspecializedIN4cute5tupleEEEEEvv",
-            "cutlass::device_kernel<Sm100FmhaMlaKernelTmaWarpspecialized, …>",
-        ),
-    ],
-)
-def test_mangled_names_are_readable(mangled: str, name: str) -> None:
-    assert readable(mangled) == name
 
 
 def test_a_session_is_recorded_and_left_as_it_was() -> None:

@@ -86,7 +86,6 @@ void AsyncEngine::tell(const Operation& operation, std::uint32_t lanes) {
 
 void AsyncEngine::perform(const BulkOperation& op) {
   using Kind = BulkOperation::Kind;
-  cluster_.fp->set(kNearest);
   const Warp& warp = cluster_.warps[op.issuer.warp];
   LaunchGlobal global(cluster_, op.issuer);
   const std::uint32_t offset = op.shared & kSharedOffsetMask, own = op.shared >> kSharedRankShift;
@@ -128,7 +127,7 @@ void AsyncEngine::perform(const BulkOperation& op) {
       case Kind::kReduceToGlobal: {
         const ReduceLock lock(*cluster_.launch);
         const auto count = op.bytes / static_cast<std::uint32_t>(reduce_type_bytes(op.type));
-        reduce_elements(op.reduce, op.type, global.write(op.global, op.bytes), here, count);
+        reduce_elements(op.reduce, op.type, global.write(op.global, op.bytes), here, count, true);
         break;
       }
       case Kind::kReduceToShared: {
@@ -158,7 +157,6 @@ void AsyncEngine::perform(const BulkOperation& op) {
 }
 
 void AsyncEngine::perform(const TensorOperation& op) {
-  cluster_.fp->set(kNearest);
   const Warp& warp = cluster_.warps[op.issuer.warp];
   ++cluster_.events;
   tell(op, 0);

@@ -8,6 +8,7 @@
 
 #include "machine/engine/cluster.hpp"
 #include "machine/engine/rest.hpp"
+#include "machine/float/environment.hpp"
 #include "observe/sanitize/hot_loop.hpp"
 #include "observe/sanitize/sanitizer.hpp"
 
@@ -145,11 +146,9 @@ class Worker {
  public:
   Worker(Launch& launch, Tally& tally, const std::function<bool()>* interrupted)
       : launch_(launch), tally_(tally), interrupted_(interrupted) {
-    fp_.change(kNearest);
     ++launch_.busy;
   }
   ~Worker() {
-    fp_.change(kNearest);
     if (busy_) --launch_.busy;
   }
 
@@ -175,7 +174,7 @@ class Worker {
     if (idle_.empty()) idle_.push_back(std::make_unique<Cluster>());
     running_.push_front(std::move(idle_.back()));
     idle_.pop_back();
-    running_.front()->start(launch_, number, fp_, tally_);
+    running_.front()->start(launch_, number, tally_);
     rest_.over();
   }
 
@@ -276,7 +275,6 @@ class Worker {
   Tally& tally_;
   const std::function<bool()>* interrupted_;
   std::chrono::steady_clock::time_point next_poll_ = std::chrono::steady_clock::now() + kPollInterval;
-  FpState fp_;
   Rest rest_;
   bool busy_ = true;
   std::size_t alone_ = 0;  // turns since no worker is busy
@@ -287,6 +285,7 @@ class Worker {
 }  // namespace
 
 void work(Launch& launch, Tally& tally, const std::function<bool()>* interrupted) {
+  const PlainArithmetic plain;
   tally.reset(launch.program->code.size(), launch.config);
   try {
     Worker(launch, tally, interrupted).run();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "machine/float/environment.hpp"
 #include "machine/front/error.hpp"
 #include "machine/memory/aperture.hpp"
 
@@ -293,6 +294,7 @@ void Decoder::refuse(const Statement& statement, const std::string& what) {
 }
 
 std::unique_ptr<Program> decode_kernel(std::shared_ptr<const Image> image, std::uint32_t function) {
+  const PlainArithmetic plain;  // for constants
   auto program = std::make_unique<Program>();
   program->image = image;
   Decoder decoder(*program, *image);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "machine/engine/machine.hpp"
+#include "machine/float/environment.hpp"
 #include "observe/sanitize/hot_loop.hpp"
 #include "observe/sanitize/sanitizer.hpp"
 
@@ -33,7 +34,7 @@ Session::Session(std::shared_ptr<const Program> program, LaunchConfig config,
 template <class F>
 void Session::guarded(F f) {
   if (fault_) throw LaunchFault(*fault_);
-  const Stepper::Running running(stepper_);
+  const PlainArithmetic plain;
   try {
     f();
   } catch (const LaunchFault& caught) {
@@ -245,7 +246,7 @@ LaunchReport Session::record(EventLog& log, std::optional<Fault>& fault) {
   go_back(checkpoints_.front());
   stepper_.mute(true);
   try {
-    const Stepper::Running running(stepper_);
+    const PlainArithmetic plain;
     emu::record(stepper_, true, interrupted_, log);
   } catch (const LaunchFault& caught) {
     fault = caught.fault;

@@ -91,7 +91,7 @@ void Stepper::next_cluster() {
       }
       running_.push_front(idle_.back());
       idle_.pop_back();
-      running_.front()->start(*launch_, next_++, fp_, tally_);
+      running_.front()->start(*launch_, next_++, tally_);
       round_.rest.over();
     }
     round_.turns = running_.size();

@@ -101,16 +101,6 @@ class Stepper {
   std::size_t memory_bytes() const;  // that save() looks at
   std::uint64_t digest() const;      // of everything that a kernel could notice
 
-  // While one lives, the host's floating-point mode is the kernel's.
-  class Running {
-   public:
-    explicit Running(Stepper& stepper) : fp_(stepper.fp_) { fp_.change(kNearest); }
-    ~Running() { fp_.change(kNearest); }
-
-   private:
-    FpState& fp_;
-  };
-
  private:
   struct Turn {
     Warp* warp = nullptr;
@@ -144,7 +134,6 @@ class Stepper {
   bool one_by_one() const;
 
   std::unique_ptr<Launch> launch_;
-  FpState fp_;
   std::uint64_t now_ = 0, ticks_ = 0, told_ = 0;
   bool muted_ = false;
   Turn turn_;

@@ -6,6 +6,7 @@
 
 #include "machine/async/engine.hpp"
 #include "machine/engine/machine.hpp"
+#include "machine/float/environment.hpp"
 #include "observe/debug/breakpoints.hpp"
 #include "observe/debug/look_ahead.hpp"
 #include "observe/record/async_recorder.hpp"
@@ -190,7 +191,7 @@ LaunchReport record_launch(const Program& program, LaunchConfig config, bool det
                            const std::function<bool()>& interrupted, EventLog& log) {
   const auto start = std::chrono::steady_clock::now();
   Stepper stepper(program, std::move(config));
-  const Stepper::Running running(stepper);
+  const PlainArithmetic plain;
   try {
     record(stepper, details, interrupted, log);
   } catch (LaunchFault& caught) {

@@ -15,6 +15,7 @@ from sglab.engine import arguments
 from sglab.engine.errors import BadArgumentError
 from sglab.engine.layer import RadixAttention
 from sglab.kernels import set_mla_kv_buffer
+from sglab.kernels.contract import reads_values
 
 _FP8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 
@@ -106,10 +107,15 @@ class KVCache(ABC):
             )
 
     def _check_loc(self, loc: torch.Tensor) -> None:
-        if loc.is_cuda and torch.cuda.is_current_stream_capturing():
-            return  # a graph capture must not read device values; the runner checked them
+        """Slots of this pool, each once; their values only where reading them does not wait for a GPU."""
         arguments.indices("loc", loc, "Take slots from the pool's allocator.")
+        if not reads_values(None, loc.device):
+            return
         outside = (loc < 0) | (loc >= self.size + self.page_size)
+        in_order = loc.sort().values
+        twice = (in_order[1:] == in_order[:-1]) & (in_order[1:] >= self.page_size)  # padded rows share the dummy page
+        if not torch.cat((outside, twice)).any():
+            return
         if outside.any():
             raise BadArgumentError(
                 "loc",
@@ -117,6 +123,8 @@ class KVCache(ABC):
                 int(loc[outside][0]),
                 "Take slots from the pool's allocator.",
             )
+        got = f"slot {int(in_order[1:][twice][0])} twice"
+        raise BadArgumentError("loc", "each slot once", got, "Two tokens cannot have the same slot.")
 
 
 class MHATokenToKVPool(KVCache):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sglab.events.cluster.trace import Array, ClusterTrace
+from sglab.events.cluster.columns import Array, ClusterColumns
 from sglab.events.tables import COPY_KINDS, MMA_KINDS, TMEM_KINDS
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Operations:
     members: list[Array]
 
     @classmethod
-    def of(cls, trace: ClusterTrace) -> Operations:
+    def of(cls, trace: ClusterColumns) -> Operations:
         rows: list[Row] = [*_copies(trace), *_mmas(trace), *_tmem(trace)]
         rows.sort(key=lambda row: row[0])
         return cls(np.array([span for span, _ in rows], np.int32).reshape(-1, 10).T, [members for _, members in rows])
@@ -58,7 +58,7 @@ class Operations:
         return np.stack([start, np.maximum(start, end)])
 
 
-def _copies(trace: ClusterTrace) -> Iterator[Row]:
+def _copies(trace: ClusterColumns) -> Iterator[Row]:
     copies = trace.log.copies
     at = np.flatnonzero(trace.here(copies.event))
     mbarrier = copies.mbarrier[at].astype(np.int64)
@@ -69,7 +69,7 @@ def _copies(trace: ClusterTrace) -> Iterator[Row]:
     yield from _gathered(trace, COPIES, at, copies.event[at], copies.done[at], kinds, barrier, nbytes, none)
 
 
-def _mmas(trace: ClusterTrace) -> Iterator[Row]:
+def _mmas(trace: ClusterColumns) -> Iterator[Row]:
     mmas = trace.log.mmas
     at = np.flatnonzero((mmas.kind != _MMA_SYNC) & trace.here(mmas.event))
     none = np.full(len(at), -1)
@@ -78,7 +78,7 @@ def _mmas(trace: ClusterTrace) -> Iterator[Row]:
     yield from _gathered(trace, MMAS, at, mmas.event[at], mmas.done[at], kinds, none, 0 * none, d)
 
 
-def _tmem(trace: ClusterTrace) -> Iterator[Row]:
+def _tmem(trace: ClusterColumns) -> Iterator[Row]:
     tmem, end = trace.log.tmem, len(trace.log)
     at = np.flatnonzero(trace.here(tmem.event) & (tmem.kind != _DEALLOC))
     rows = trace.rows_of(tmem.event[at])
@@ -97,7 +97,7 @@ def _tmem(trace: ClusterTrace) -> Iterator[Row]:
 
 
 def _gathered(
-    trace: ClusterTrace,
+    trace: ClusterColumns,
     track: int,
     at: Array,
     event: Array,

@@ -1,4 +1,4 @@
-"""The barriers of a cluster as the page names them, and the pipelines they make."""
+"""The barriers of a cluster by name, and the pipelines that they make."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from sglab.events.barrier_names import BarrierName
-from sglab.events.cluster.trace import ClusterTrace
+from sglab.events.cluster.columns import ClusterColumns
 from sglab.events.tables import CLUSTER, MBARRIER, NAMED
 
 KINDS = {NAMED: "named", MBARRIER: "mbarrier", CLUSTER: "cluster"}
 
 
-def barrier_rows(trace: ClusterTrace) -> list[dict[str, Any]]:
+def barrier_rows(trace: ClusterColumns) -> list[dict[str, Any]]:
     """By number: kind, rank of the CTA it belongs to, object (number, or offset in shared memory), name."""
     barriers = trace.barriers
     found = _names(trace)
@@ -27,7 +27,7 @@ def barrier_rows(trace: ClusterTrace) -> list[dict[str, Any]]:
     return rows
 
 
-def pipelines(trace: ClusterTrace) -> list[dict[str, Any]]:
+def pipelines(trace: ClusterColumns) -> list[dict[str, Any]]:
     """Rings of full barriers, the longest first, each with the ring of as many empty ones that answers it.
 
     full, empty: barriers by stage; empty: none where nothing but the order of the work frees a stage
@@ -67,7 +67,7 @@ def role_key(name: str) -> str:
     return name.replace(" ", "_")
 
 
-def _names(trace: ClusterTrace) -> dict[tuple[int, int, int], BarrierName]:
+def _names(trace: ClusterColumns) -> dict[tuple[int, int, int], BarrierName]:
     """By kind, rank and number or offset."""
     return {
         (one.kind, int(trace.ranks[one.cta]), one.object & 0xFFFFFF): one
@@ -76,7 +76,7 @@ def _names(trace: ClusterTrace) -> dict[tuple[int, int, int], BarrierName]:
     }
 
 
-def _rings(trace: ClusterTrace) -> list[list[BarrierName]]:
+def _rings(trace: ClusterColumns) -> list[list[BarrierName]]:
     rings: list[list[BarrierName]] = []
     for one in trace.log.roles.barriers:
         if one.kind != MBARRIER or trace.ranks[one.cta] < 0:
@@ -92,6 +92,6 @@ def _answers(full: BarrierName, empty: BarrierName) -> bool:
     return full.producers == empty.consumers and full.consumers == empty.producers
 
 
-def _number(trace: ClusterTrace, one: BarrierName) -> int:
+def _number(trace: ClusterColumns, one: BarrierName) -> int:
     rows: Sequence[int] = trace.barriers.find(one.kind, int(trace.ranks[one.cta]), one.object & 0xFFFFFF)
     return rows[0]

@@ -1,7 +1,7 @@
 """Barriers' states over modelled time: the changes that the emulator recorded, each when the model has it happen.
 
 Which arrivals and bytes make up a phase is the same on any machine; their order within the phase is not. So each phase
-is replayed: its changes in the order of modelled time, counts and bytes added up anew.
+is replayed: its changes in the order of modelled time, counts and bytes added up again.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sglab.events.cluster.trace import ACTIONS, OFFSET_BITS, Array, ClusterTrace
+from sglab.events.cluster.columns import ACTIONS, OFFSET_BITS, Array, ClusterColumns
 from sglab.events.tables import MBARRIER
 from sglab.events.timing import TimedLog
 
@@ -31,8 +31,8 @@ class _State:
         return self.expected - self.pending
 
 
-def timed_states(trace: ClusterTrace, timed: TimedLog) -> tuple[Array, Array]:
-    """(5, n): barrier, parity, pending, expected, tx-count behind a change, and (1, n): its modelled ns; ascending."""
+def timed_states(trace: ClusterColumns, timed: TimedLog) -> tuple[Array, Array]:
+    """(5, n): barrier, parity, pending, expected, tx-count after a change, and (1, n): its modelled ns; ascending."""
     times = _Times(trace, timed)
     rows: list[tuple[float, int, _State]] = []
     by_barrier: dict[int, list[tuple[int, _State]]] = defaultdict(list)
@@ -52,9 +52,9 @@ def _replayed(barrier: int, changes: list[tuple[int, _State]], times: _Times) ->
     phase: list[tuple[float, int, int]] = []  # when, arrivals, bytes
     before, ended = _State(0, 0, 0, 0), 0
     for position, state in changes:
-        anew = times.resets(position, barrier)
+        again = times.resets(position, barrier)
         when = times.of(position, barrier)
-        if anew:
+        if again:
             made.append((when, state))
         elif state.parity == before.parity:
             phase.append((when, state.arrived - before.arrived, state.tx - before.tx))
@@ -69,7 +69,7 @@ def _replayed(barrier: int, changes: list[tuple[int, _State]], times: _Times) ->
 def _in_order(
     phase: list[tuple[float, int, int]], parity: int, expected: int, end: float | None, after: _State | None
 ) -> list[tuple[float, _State]]:
-    """Behind each change of a phase; behind the last one, which ends it at `end`, the state `after`."""
+    """After each change of a phase; after the last one, which ends it at `end`, the state `after`."""
     made, arrived, tx = [], 0, 0
     for when, arrivals, nbytes in sorted(phase):
         arrived, tx = arrived + arrivals, tx + nbytes
@@ -83,14 +83,14 @@ def _in_order(
 class _Times:
     """When the model has changes happen."""
 
-    def __init__(self, trace: ClusterTrace, timed: TimedLog) -> None:
+    def __init__(self, trace: ClusterColumns, timed: TimedLog) -> None:
         self._start = timed.start
         self._trace = trace
         event, barrier, action, *_ = trace.actions()
         acts = np.isin(action, _CHANGING)
         self._acting = set(zip(event[acts].tolist(), barrier[acts].tolist(), strict=True))
-        anew = np.isin(action, _RESETTING)
-        self._resetting = set(zip(event[anew].tolist(), barrier[anew].tolist(), strict=True))
+        resets = np.isin(action, _RESETTING)
+        self._resetting = set(zip(event[resets].tolist(), barrier[resets].tolist(), strict=True))
         self._ends: dict[int, list[float]] = defaultdict(list)
         _, of, *_ = trace.phases()
         for which, when in zip(of.tolist(), timed.phases[trace.phase_rows].tolist(), strict=True):
@@ -125,7 +125,7 @@ class _Times:
         )
 
     def resets(self, position: int, barrier: int) -> bool:
-        """Whether the next change there makes the barrier anew."""
+        """Whether the next change there makes the barrier new."""
         return (position, barrier) in self._resetting and (position, barrier) in self._acting
 
     def end(self, barrier: int, phase: int) -> float | None:

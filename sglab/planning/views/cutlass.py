@@ -16,7 +16,9 @@ from sglab.planning.set_split_kv import (
     fixed_split_kv,
     set_split_kv,
     set_split_kv_cluster_aware,
+    split_budget,
 )
+from sglab.planning.words import many
 from sglab.planning.workload import Workload
 
 PAGE_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -27,7 +29,10 @@ def individual(w: Workload) -> Plan:
     split = set_split_kv(_table_width(w), w.batch_size, w.sm_count)
     schedule = individual_schedule(w.batch_size, split.split_kv)
     workspace = cutlass_workspace_size(split.split_kv, w.batch_size)
-    return _plan(w, "cutlass_mla_individual", "CUTLASS 4.7 examples/77_blackwell_fmha", split, schedule, workspace)
+    rule = _rule(w, split)
+    return _plan(
+        w, "cutlass_mla_individual", "CUTLASS 4.7 examples/77_blackwell_fmha", split, schedule, workspace, rule
+    )
 
 
 def persistent(w: Workload) -> Plan:
@@ -35,7 +40,10 @@ def persistent(w: Workload) -> Plan:
     split = set_split_kv(_table_width(w), w.batch_size, w.sm_count)
     schedule = persistent_schedule(w.batch_size, split.split_kv, w.sm_count)
     workspace = cutlass_workspace_size(split.split_kv, w.batch_size)
-    return _plan(w, "cutlass_mla_persistent", "CUTLASS 4.7 examples/77_blackwell_fmha", split, schedule, workspace)
+    rule = _rule(w, split)
+    return _plan(
+        w, "cutlass_mla_persistent", "CUTLASS 4.7 examples/77_blackwell_fmha", split, schedule, workspace, rule
+    )
 
 
 def persistent_before_4_2(w: Workload) -> Plan:
@@ -43,7 +51,10 @@ def persistent_before_4_2(w: Workload) -> Plan:
     split = set_split_kv(_table_width(w), w.batch_size, w.sm_count)
     schedule = persistent_schedule(w.batch_size, split.split_kv, w.sm_count, order="m_b_split")
     workspace = cutlass_workspace_size(split.split_kv, w.batch_size)
-    return _plan(w, "cutlass_mla_persistent_4_1", "CUTLASS 4.1 examples/77_blackwell_fmha", split, schedule, workspace)
+    rule = _rule(w, split)
+    return _plan(
+        w, "cutlass_mla_persistent_4_1", "CUTLASS 4.1 examples/77_blackwell_fmha", split, schedule, workspace, rule
+    )
 
 
 def flashinfer(w: Workload) -> Plan:
@@ -51,7 +62,8 @@ def flashinfer(w: Workload) -> Plan:
     split = set_split_kv_cluster_aware(_table_width(w), w.batch_size, w.sm_count)
     schedule = persistent_schedule(w.batch_size, split.split_kv, w.sm_count, order="m_b_split")
     workspace = copied_workspace_size(split.split_kv, w.batch_size)
-    return _plan(w, "flashinfer_cutlass_mla", "FlashInfer 0.7.2 attention/blackwell", split, schedule, workspace)
+    rule = _rule(w, split, CLUSTER_SIZE)
+    return _plan(w, "flashinfer_cutlass_mla", "FlashInfer 0.7.2 attention/blackwell", split, schedule, workspace, rule)
 
 
 def sglang(w: Workload, *, num_kv_splits: int = 1) -> Plan:
@@ -59,14 +71,17 @@ def sglang(w: Workload, *, num_kv_splits: int = 1) -> Plan:
     width = _table_width(w)
     if num_kv_splits >= 1:
         split = fixed_split_kv(num_kv_splits, width, w.batch_size, w.sm_count)
+        asked = "nothing is split" if num_kv_splits == 1 else "every request gets that grid"
+        rule = f"SGLang's backend passes num_kv_splits = {num_kv_splits}: {asked}."
     else:
         split = set_split_kv(width, w.batch_size, w.sm_count)
+        rule = _rule(w, split)
     if num_kv_splits <= 1:
         schedule = persistent_schedule(w.batch_size, split.split_kv, w.sm_count, order="m_b_split")
     else:
         schedule = individual_schedule(w.batch_size, split.split_kv)
     workspace = copied_workspace_size(split.split_kv, w.batch_size)
-    return _plan(w, "sglang_cutlass_mla", "SGLang 0.5.9 sgl-kernel cutlass_sm100_mla", split, schedule, workspace)
+    return _plan(w, "sglang_cutlass_mla", "SGLang 0.5.9 sgl-kernel cutlass_sm100_mla", split, schedule, workspace, rule)
 
 
 def _table_width(w: Workload) -> int:
@@ -82,7 +97,28 @@ def _table_width(w: Workload) -> int:
     return -(-longest // TILE_S) * TILE_S
 
 
-def _plan(w: Workload, name: str, source: str, split: SplitKV, schedule: TileSchedule, workspace: int) -> Plan:
+def _rule(w: Workload, split: SplitKV, sms_per_split: int = 1) -> str:
+    """`sms_per_split`: how many SMs the budget counts for a split."""
+    budget = split_budget(w.batch_size, w.sm_count, sms_per_split)
+    tiles, per_split = -(-_table_width(w) // TILE_S), split.tiles_per_split
+    budget_is = "1"
+    if sms_per_split * w.batch_size <= w.sm_count:
+        requests = many(w.batch_size, "request")
+        divisor = requests if sms_per_split == 1 else f"({sms_per_split} × {requests})"
+        budget_is = f"{w.sm_count} SMs // {divisor} = {budget}"
+        budget_is += ": a split is a CTA pair" if sms_per_split > 1 else ""
+    capped = f", but no more than the {tiles} tiles" if budget > tiles else ""
+    return (
+        f"The longest request has {many(tiles, 'tile')} of {TILE_S} KV tokens. Budget of splits per request: "
+        f"{budget_is}{capped}. "
+        f"ceil({tiles} / {min(tiles, budget)}) = {many(per_split, 'tile')} per split, ceil({tiles} / {per_split}) = "
+        f"{many(split.split_kv, 'split')}. All requests get that grid; one with fewer tiles fills fewer splits."
+    )
+
+
+def _plan(
+    w: Workload, name: str, source: str, split: SplitKV, schedule: TileSchedule, workspace: int, rule: str
+) -> Plan:
     ranges = split_ranges(w.seq_lens, split.split_kv)
     leaders = schedule.m_block == 0
     batch, part = schedule.batch[leaders], schedule.split[leaders]
@@ -103,6 +139,7 @@ def _plan(w: Workload, name: str, source: str, split: SplitKV, schedule: TileSch
         source,
         Launch(schedule.grid, CLUSTER_SIZE, 1, w.sm_count),
         units,
+        rule=rule,
         head_block_is="64 query heads: one CTA of the pair",
         arrays={
             "local_split_kv": ranges.local_split_kv.astype(np.int32),

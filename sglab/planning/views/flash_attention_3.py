@@ -53,6 +53,7 @@ def fa3(w: Workload) -> Plan:
         "flash-attention 0251105a hopper/",
         Launch((w.sm_count, 1, 1), 1, 1, w.sm_count),
         units.select(units.token_end > units.token_start),
+        rule=_rule(w, num_splits, block_n),
         head_block_is=f"up to {block_m} query heads of one KV head",
         arrays={
             "num_splits_dynamic": varlen.num_splits_dynamic,
@@ -65,6 +66,18 @@ def fa3(w: Workload) -> Plan:
             int(splits[merged].sum()) * w.num_heads, int(np.count_nonzero(merged)) * w.num_heads, w.head_dim_vo
         ),
         persistent_tiles=launched,
+    )
+
+
+def _rule(w: Workload, num_splits: int, block_n: int) -> str:
+    if num_splits == 1:
+        return (
+            f"num_splits_heuristic answers 1: the tiles nearly fill {w.sm_count} SMs, or there is little KV. "
+            "Nothing is split."
+        )
+    return (
+        f"Each tile of queries gets about an SM's share of all blocks of {block_n} KV tokens plus 10 %, so a "
+        f"longer request gets more splits; at most {num_splits} (num_splits_heuristic)."
     )
 
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from sglab.planning.flash_mla import BLOCK_SIZE_N, FIELDS, HEAD_DIM_V, get_mla_metadata, split_table
+from sglab.planning.flash_mla import (
+    BLOCK_SIZE_N,
+    FIELDS,
+    FIXED_OVERHEAD_NUM_BLOCKS,
+    HEAD_DIM_V,
+    MlaMetadata,
+    get_mla_metadata,
+    split_table,
+)
 from sglab.planning.plan import Launch, Merge, Plan, Units, assemble
 from sglab.planning.workload import Workload
 
@@ -25,6 +33,7 @@ def flash_mla(w: Workload) -> Plan:
         "FlashMLA 9241ae3 get_decoding_sched_meta.cu",
         Launch((metadata.num_m_blocks, w.num_kv_heads, metadata.num_sm_parts), 1, 1, w.sm_count),
         Units(block + blocks * part, request, block, split, start, end),
+        rule=_rule(metadata),
         head_block_is="64 query heads of one KV head",
         arrays={
             **{name: metadata.tile_scheduler_metadata[:, column] for column, name in enumerate(FIELDS[:-1])},
@@ -40,4 +49,13 @@ def flash_mla(w: Workload) -> Plan:
         merge=Merge.of(
             int(splits[merged].sum()) * w.num_heads, int(np.count_nonzero(merged)) * w.num_heads, HEAD_DIM_V
         ),
+    )
+
+
+def _rule(metadata: MlaMetadata) -> str:
+    total, parts, overhead = metadata.total_num_blocks, metadata.num_sm_parts, FIXED_OVERHEAD_NUM_BLOCKS
+    return (
+        f"{total:,} blocks of {BLOCK_SIZE_N} KV tokens, {overhead} more per request counted for its overhead, are "
+        f"dealt out in order to {parts} parts: ceil({total:,} / {parts}) + {overhead} = {metadata.payload} each. "
+        "A part that is full leaves the rest of a request to the next."
     )

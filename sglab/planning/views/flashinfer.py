@@ -7,10 +7,11 @@ import numpy as np
 from sglab.planning import check
 from sglab.planning.check import Int64Array
 from sglab.planning.csr import page_indptr
-from sglab.planning.flashinfer_decode import decode_plan
-from sglab.planning.flashinfer_prefill import BLOCKS_PER_SM, prefill_plan
+from sglab.planning.flashinfer_decode import MIN_CHUNK_TOKENS, DecodePlan, decode_plan
+from sglab.planning.flashinfer_prefill import BLOCKS_PER_SM, PrefillPlan, prefill_plan
 from sglab.planning.flashinfer_prefill_sm90 import prefill_sm90_plan
 from sglab.planning.plan import Array, Launch, Merge, Plan, Units, assemble
+from sglab.planning.words import many
 from sglab.planning.workload import Workload
 
 SOURCE = "FlashInfer 0.7.2.post1 attention/scheduler.cuh"
@@ -53,6 +54,7 @@ def decode(w: Workload) -> Plan:
         SOURCE,
         Launch((plan.padded_batch_size, w.num_kv_heads, 1), 1, w.ctas_per_sm, w.sm_count),
         units,
+        rule=_decode_rule(plan),
         head_block_is=f"{w.group_size} query heads of one KV head",
         arrays=arrays,
         scalars={
@@ -64,6 +66,16 @@ def decode(w: Workload) -> Plan:
         },
         workspace_bytes=plan.float_workspace_bytes + plan.int_workspace_bytes,
         merge=Merge.of(partials, w.batch_size * w.num_heads if plan.split_kv else 0, w.head_dim_vo),
+    )
+
+
+def _decode_rule(plan: DecodePlan) -> str:
+    grid = plan.max_grid_size
+    if not plan.split_kv:
+        return f"Nothing is split: requests × KV heads fill the {grid} CTAs, or every request fits in one chunk."
+    return (
+        f"The smallest chunk (at least {MIN_CHUNK_TOKENS} KV tokens) with which the chunks of all requests and KV "
+        f"heads fit in {grid} CTAs, found by bisection: {many(plan.kv_chunk_size_in_pages, 'page')}."
     )
 
 
@@ -110,6 +122,7 @@ def prefill(w: Workload) -> Plan:
         SOURCE,
         Launch((plan.padded_batch_size, 1, w.num_kv_heads), 1, BLOCKS_PER_SM, w.sm_count),
         units,
+        rule=_prefill_rule(plan),
         head_block_is=f"up to {plan.cta_tile_q} query heads of one KV head",
         arrays=arrays,
         scalars={
@@ -121,6 +134,15 @@ def prefill(w: Workload) -> Plan:
         },
         workspace_bytes=plan.float_workspace_bytes + plan.int_workspace_bytes,
         merge=Merge.of(partials, w.batch_size * w.num_heads if plan.split_kv else 0, w.head_dim_vo),
+    )
+
+
+def _prefill_rule(plan: PrefillPlan) -> str:
+    if not plan.split_kv:
+        return "All tiles of queries fit without a split."
+    return (
+        f"The smallest chunk with which tiles of queries times chunks fit in {plan.max_batch_size_if_split}, found by "
+        f"bisection: {int(plan.kv_chunk_size_ptr[0]):,} KV tokens."
     )
 
 
@@ -157,6 +179,7 @@ def prefill_sm90(w: Workload) -> Plan:
         SOURCE,
         Launch((w.sm_count, schedules, 1), 1, 1, w.sm_count),
         units,
+        rule="It never splits KV: requests and heads go whole to the CTA with the least cost so far, longest first.",
         head_block_is="1 query head",
         arrays={name: getattr(plan, name) for name in (*names, "head_indices", "batch_indices", "plan_info")},
         scalars={

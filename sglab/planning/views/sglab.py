@@ -8,9 +8,10 @@ from sglab.planning import check
 from sglab.planning import mla_sm90 as hopper
 from sglab.planning.arith import index_within_group
 from sglab.planning.cutlass_mla_splits import split_ranges
-from sglab.planning.mla_sm100 import NUM_HEADS, PAGE_SIZES, launch_grid, mla_sm100_plan
+from sglab.planning.mla_sm100 import NUM_HEADS, PAGE_SIZES, MlaSm100Plan, launch_grid, mla_sm100_plan
 from sglab.planning.plan import Launch, Merge, Plan, Units, assemble
-from sglab.planning.set_split_kv import CLUSTER_SIZE
+from sglab.planning.set_split_kv import CLUSTER_SIZE, TILE_S
+from sglab.planning.words import many
 from sglab.planning.workload import Workload
 
 LATENT_DIM = 512
@@ -44,6 +45,7 @@ def mla_sm100(w: Workload) -> Plan:
         "csrc/kernels/sm100/mla_decode.cu",
         Launch(grid, CLUSTER_SIZE, 1, w.sm_count),
         units,
+        rule=_sm100_rule(plan, max(w.sm_count // CLUSTER_SIZE, 1)),
         head_block_is="64 query heads: one CTA of the pair",
         arrays={"num_splits": plan.num_splits},
         scalars={
@@ -53,6 +55,16 @@ def mla_sm100(w: Workload) -> Plan:
         },
         workspace_bytes=(w.batch_size * plan.max_splits * w.num_heads * (LATENT_DIM + 1) * 4) * (plan.max_splits > 1),
         merge=Merge.of(partials, int(np.count_nonzero(used > 1)) * w.num_heads, LATENT_DIM),
+    )
+
+
+def _sm100_rule(plan: MlaSm100Plan, pairs: int) -> str:
+    tiles, splits = many(plan.tiles_per_split, "tile"), many(plan.units, "split")
+    if plan.units > pairs:
+        return f"{splits} for {pairs} CTA pairs, at most {tiles} of {TILE_S} KV tokens each."
+    return (
+        f"The fewest tiles of {TILE_S} KV tokens per split with which all splits run at once on {pairs} CTA pairs: "
+        f"{tiles}, {splits} in all."
     )
 
 
@@ -81,6 +93,10 @@ def mla_sm90(w: Workload) -> Plan:
         "csrc/kernels/sm90/mla_decode.cu",
         Launch((blocks, plan.parts, 1), 1, 1, w.sm_count),
         units,
+        rule=(
+            f"Work units of at most {many(plan.limit, 'tile')} of {hopper.TILE} KV tokens, the limit with the least "
+            f"modelled time, dealt out longest first to {many(plan.parts, 'part')}."
+        ),
         head_block_is="64 query heads",
         arrays={"works": plan.works, "split_requests": plan.split_requests, "slot_indptr": plan.slot_indptr},
         scalars={"limit": plan.limit, "parts": plan.parts, "slots": plan.slots},

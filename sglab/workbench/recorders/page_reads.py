@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from sglab.events.cluster import ClusterTrace
 from sglab.events.log import EventLog
 from sglab.events.tables import COPY_KINDS, TensorMapInfo
 from sglab.events.tile import element_bytes
@@ -51,6 +52,20 @@ class PageReads:
 
     def __len__(self) -> int:
         return len(self.event)
+
+    def of_cluster(self, trace: ClusterTrace) -> npt.NDArray[np.int32]:
+        """int32 (5, n): event, page, request, first token, tokens, of what a cluster reads."""
+        at = np.flatnonzero(trace.here(self.event))
+        columns = (self.event, self.page, self.request, self.token, self.tokens)
+        return np.stack([column[at] for column in columns]).astype(np.int32)
+
+    def ctas(self, log: EventLog) -> npt.NDArray[np.int32]:
+        """int32 (4, n): page, request, the first token of it that is read, CTA: who of the whole launch reads what."""
+        rows = np.stack([self.page, self.request, log.cta[self.event].astype(np.int64), self.token])
+        rows = rows[:, np.lexsort(rows[::-1])]
+        first = np.ones(rows.shape[1], bool)
+        first[1:] = (rows[:3, 1:] != rows[:3, :-1]).any(axis=0)
+        return rows[:, first][[0, 1, 3, 2]].astype(np.int32)
 
 
 def _buffers(batch: Batch) -> Iterator[tuple[int, int, int]]:

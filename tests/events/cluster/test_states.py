@@ -9,9 +9,11 @@ import pytest
 
 pytest.importorskip("torch")
 
+from sglab.events.cluster import ClusterTrace
 from sglab.events.log import EventLog
+from sglab.events.timing import TimedLog
+from sglab.events.timing.modelled import modelled
 from sglab.labs.pipelines import Pipeline
-from sglab.widgets import Barriers
 from tests.support.launches.recorded import mla_sm90, mla_sm100
 
 
@@ -29,13 +31,15 @@ def by_barrier(columns: np.ndarray) -> dict[int, list[list[int]]]:
     return found
 
 
-def array(widget: Barriers, name: str) -> np.ndarray:
-    return widget._tensor(name).array
+def timed_of(log: EventLog) -> TimedLog:
+    timed = modelled(log, None)
+    assert timed is not None
+    return timed
 
 
 def test_every_barrier_goes_through_the_same_phases_to_the_same_end(log: EventLog) -> None:
-    widget = Barriers(log)
-    recorded, timed = by_barrier(array(widget, "states")[1:]), by_barrier(array(widget, "timed.states"))
+    trace = ClusterTrace(log)
+    recorded, timed = by_barrier(trace.states()[1:]), by_barrier(trace.timed_states(timed_of(log))[0])
     assert recorded.keys() == timed.keys()
     for barrier, states in recorded.items():
         assert timed[barrier][-1] == states[-1]
@@ -44,31 +48,27 @@ def test_every_barrier_goes_through_the_same_phases_to_the_same_end(log: EventLo
 
 
 def test_changes_come_in_the_order_of_modelled_time_and_phases_end_when_the_model_ends_them(log: EventLog) -> None:
-    widget = Barriers(log)
-    changed = array(widget, "times.states")[0]
+    trace, timed = ClusterTrace(log), timed_of(log)
+    states, changed = trace.timed_states(timed)
     assert (np.diff(changed) >= 0).all()
-    states = array(widget, "timed.states")
     ends = defaultdict(list)
-    for barrier, when in zip(
-        array(widget, "phases")[1].tolist(), array(widget, "times.phases")[0].tolist(), strict=True
-    ):
+    for barrier, when in zip(trace.phases()[1].tolist(), timed.phases[trace.phase_rows].tolist(), strict=True):
         ends[barrier].append(when)
     for barrier, expected in ends.items():
         mine = states[0] == barrier
         flips = np.flatnonzero(np.diff(states[1, mine], prepend=0))
-        assert changed[mine][flips] == pytest.approx(expected)
+        assert changed[0][mine][flips] == pytest.approx(expected)
 
 
 def test_bytes_arrive_when_their_copies_end(log: EventLog) -> None:
     """A copy is under way for as long as the barrier that it signals lacks its bytes."""
-    widget = Barriers(log)
-    assert widget.timed is not None
-    states, changed = array(widget, "timed.states"), array(widget, "times.states")[0]
+    timed = timed_of(log)
+    states, (changed,) = ClusterTrace(log).timed_states(timed)
     arrived = set()
     for barrier in set(states[0].tolist()):
         mine = states[0] == barrier
         fewer = np.flatnonzero(np.diff(np.abs(states[4, mine]), prepend=0) < 0)
         arrived |= set(changed[mine][fewer].tolist())
-    ends = np.float32(widget.timed.copies.end[log.copies.mbarrier >= 0])
-    # the last bytes of a phase count when it ends, which the model puts at once behind them
+    ends = np.float32(timed.copies.end[log.copies.mbarrier >= 0])
+    # the last bytes of a phase count when it ends, which the model puts at once after them
     assert len(set(ends.tolist()) & arrived) >= 0.5 * len(arrived)

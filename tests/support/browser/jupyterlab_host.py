@@ -14,29 +14,37 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, expect
 
+from tests.support.browser.patience import PATIENCE_S, be_patient
+
 ROOT = Path(__file__).resolve().parents[3]
 TOKEN = "sglab-tests"
-START_S = 60
-
-FROM_END_OF_CELL = """([selector, number]) => new Promise((resolve) => {
-  window.jupyterapp.shell.currentWidget.content.activeCellIndex = number;
-  window.jupyterapp.commands.execute("notebook:run-cell");
-  const cell = document.querySelectorAll(".jp-Notebook .jp-Cell")[number];
-  let ended;
-  const look = () => {
-    const prompt = cell.querySelector(".jp-InputPrompt").textContent; // "[ ]:", then "[*]:", then "[3]:"
-    if (ended === undefined && /\\d/.test(prompt)) ended = performance.now();
-    if (ended !== undefined && cell.querySelector(selector)) resolve(performance.now() - ended);
-    else requestAnimationFrame(look);
-  };
-  look();
-})"""
 
 
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def answers(address: str, server: subprocess.Popen[bytes]) -> bool:
+    """Waits until the server that was just started answers at `address`; False if it has ended or never does."""
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end and server.poll() is None:
+        try:
+            urllib.request.urlopen(address, timeout=PATIENCE_S).close()
+            return True
+        except (OSError, urllib.error.URLError):
+            time.sleep(0.2)
+    return False
+
+
+def stop(server: subprocess.Popen[bytes]) -> None:
+    server.terminate()
+    try:
+        server.wait(timeout=10)
+    except subprocess.TimeoutExpired:  # one that was restarting a kernel misses its signal
+        server.kill()
+        server.wait()
 
 
 class LabServer:
@@ -73,20 +81,9 @@ class LabServer:
             stdout=self.log,
             stderr=subprocess.STDOUT,
         )
-        self._wait_until_it_answers()
-
-    def _wait_until_it_answers(self) -> None:
-        deadline = time.monotonic() + START_S
-        while time.monotonic() < deadline:
-            try:
-                urllib.request.urlopen(f"{self.url}/api?token={TOKEN}", timeout=2).close()
-                return
-            except (OSError, urllib.error.URLError):
-                if self._process.poll() is not None:
-                    break
-                time.sleep(0.2)
-        self.stop()
-        raise RuntimeError(f"JupyterLab did not start:\n{(self.folder / 'server.log').read_text()}")
+        if not answers(f"{self.url}/api?token={TOKEN}", self._process):
+            self.stop()
+            raise RuntimeError(f"JupyterLab did not start:\n{(folder / 'server.log').read_text()}")
 
     def write(self, name: str, cells: list[str]) -> None:
         kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
@@ -99,12 +96,7 @@ class LabServer:
 
     def stop(self) -> None:
         """Ends the server; its kernels end themselves when it is gone."""
-        self._process.terminate()
-        try:
-            self._process.wait(timeout=5)
-        except subprocess.TimeoutExpired:  # a server that was restarting a kernel misses its signal
-            self._process.kill()
-            self._process.wait()
+        stop(self._process)
         self.log.close()
 
 
@@ -113,10 +105,11 @@ class LabNotebook:
 
     def __init__(self, browser: Browser, server: LabServer, name: str, width: int = 1400, height: int = 1000) -> None:
         self._context = browser.new_context(viewport={"width": width, "height": height})
+        be_patient(self._context)
         self.page: Page = self._context.new_page()
         self.page.goto(f"{server.url}/lab/tree/{name}?token={TOKEN}&reset")
         self.page.wait_for_function("window.jupyterapp !== undefined")
-        expect(self.page.locator(".jp-NotebookPanel .jp-Cell").first).to_be_visible(timeout=30_000)
+        expect(self.page.locator(".jp-NotebookPanel .jp-Cell").first).to_be_visible()
         self.page.evaluate("window.jupyterapp.shell.currentWidget.sessionContext.ready")
         self.page.wait_for_function("window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel")
         self.execute("application:toggle-left-area")
@@ -132,12 +125,6 @@ class LabNotebook:
         """Runs cell number `cell`, counted from 0, without waiting for it."""
         self.page.evaluate("n => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = n }", cell)
         self.execute("notebook:run-cell")
-
-    def milliseconds_to(self, selector: str, cell: int) -> float:
-        """Runs cell number `cell` anew; milliseconds from its end (its number shows) to `selector` in it."""
-        self.page.evaluate("window.jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
-        self.page.wait_for_function("s => document.querySelector(s) === null", arg=f".jp-Notebook {selector}")
-        return float(self.page.evaluate(FROM_END_OF_CELL, [selector, cell]))
 
     def theme(self, dark: bool) -> None:
         name = "JupyterLab Dark" if dark else "JupyterLab Light"

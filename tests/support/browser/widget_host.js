@@ -40,7 +40,7 @@ class Model {
     for (const listener of this.#listeners.get(name) ?? []) listener(...values);
   }
   async #toPython(data) {
-    for (const message of await window.sglabToPython(this.id, data)) this.receive(message);
+    for (const message of await quiet.during(window.sglabToPython(this.id, data))) this.receive(message);
   }
   receive({ data, buffers }) {
     if (data.method === "custom") return this.emit("msg:custom", data.content, buffers.map(toView));
@@ -79,13 +79,11 @@ window.sglabHost = {
     const el = document.createElement("div");
     el.id = elementId;
     document.body.append(el);
-    const started = performance.now();
     const cleanup = await this.modules.get(bundle).default.render({ model, el });
     el.sglabDispose = () => {
       cleanup();
       el.remove();
     };
-    return performance.now() - started;
   },
   deliver(id, message) {
     models.get(id).receive(message);

@@ -57,16 +57,19 @@ class Host:
         self.page = page
         self.comms: dict[str, PageComm] = {}
         self.alive = True
+        self.questions = 0
+        """Messages that the page has sent to Python."""
         page.set_content(PAGE)
         page.add_script_tag(path=HERE / "widget_host.js")
         page.expose_function("sglabToPython", self._to_python)
         self._loaded: set[str] = set()
 
     def _to_python(self, comm_id: str, data: dict[str, Any]) -> list[dict[str, Any]]:
+        self.questions += 1
         return self.comms[comm_id].receive(data) if self.alive else []
 
-    def show(self, widget: Widget, place: str = "widget") -> float:
-        """Mounts a view of `widget` in a new element with id `place`; returns the milliseconds that render took."""
+    def show(self, widget: Widget, place: str = "widget") -> None:
+        """Mounts a view of `widget` in a new element with id `place`."""
         comm = self.comms.setdefault(widget.model_id, PageComm(widget.model_id))
         if widget.comm is not comm:
             widget.comm = comm
@@ -79,7 +82,7 @@ class Host:
         plain, paths, buffers = _remove_buffers(plain)
         update = _message({"method": "update", "state": plain, "buffer_paths": paths}, buffers)
         arguments = [widget.model_id, widget.bundle, update, place]
-        return float(self.page.evaluate("([id, b, state, el]) => sglabHost.show(id, b, state, el)", arguments))
+        self.page.evaluate("([id, b, state, el]) => sglabHost.show(id, b, state, el)", arguments)
 
     def flush(self) -> None:
         """Tells the page what Python changed by itself."""
