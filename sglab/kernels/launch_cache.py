@@ -23,13 +23,14 @@ _kept: WeakKeyDictionary[Any, dict[Hashable, tuple[Launch, ...]]] = WeakKeyDicti
 
 def described(*tensors: torch.Tensor | None) -> Hashable:
     """All that a launch depends on but the contents."""
-    return tuple(map(_described, tensors))
-
-
-def _described(tensor: Any) -> Any:
-    if not isinstance(tensor, torch.Tensor):
-        return type(tensor)  # None, or what a check refuses
-    return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor.device
+    return tuple(
+        [
+            (each.data_ptr(), each.shape, each.stride(), each.dtype, each.device)
+            if isinstance(each, torch.Tensor)
+            else type(each)  # None, or what a check refuses
+            for each in tensors
+        ]
+    )
 
 
 def kept(device: Device, key: Hashable, make: Callable[[], Sequence[Launch]], keep: Any) -> tuple[Launch, ...]:

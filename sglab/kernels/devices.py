@@ -1,4 +1,4 @@
-"""What a launch may assume about the machine that its tensors live on."""
+"""The device that tensors are on, real or emulated: which it is, what it runs, and running a launch on it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 from sglab.emulator import EmulatedDevice
 from sglab.emulator.device import default_device
 from sglab.gpu import CudaDevice, Device, Launch
+from sglab.gpu.architecture import B200_SMS
 from sglab.gpu.errors import GpuError
 from sglab.gpu.launch_record import LaunchRecord, Route
 from sglab.kernels import ptx
@@ -21,7 +22,7 @@ def capability(device: torch.device) -> tuple[int, int]:
 
 def sm_count(device: torch.device) -> int:
     """Streaming multiprocessors of a GPU; for the CPU a B200's."""
-    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 148
+    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else B200_SMS
 
 
 def device_of(device: torch.device) -> Device:

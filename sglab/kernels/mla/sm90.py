@@ -7,39 +7,34 @@ from typing import Any
 import torch
 
 from sglab.gpu import Device, Launch
-from sglab.kernels import ptx
-from sglab.kernels.combine import cuda as combine
-from sglab.kernels.combine.contract import CombineArguments, LseBase
+from sglab.kernels.combine.contract import LseBase
 from sglab.kernels.contract import Contract
-from sglab.kernels.launches import described, kept
-from sglab.kernels.mla_decode import DTYPES, LATENT_DIM, DecodeArguments, check, outputs
-from sglab.kernels.mla_sm90.works import Works, planned
+from sglab.kernels.launch_cache import described, kept
+from sglab.kernels.mla.arguments import DecodeArguments, check, outputs
+from sglab.kernels.mla.decode import MlaDecode, partial_buffers
+from sglab.kernels.mla.table import SM90
+from sglab.kernels.mla.work_units import Works, planned
 from sglab.planning.mla_sm90 import HEADS_PER_CTA, MlaSm90Plan, mla_sm90_plan
 
-OPERATOR = "mla_decode_sm90"
-THREADS = 384
-SHARED_BYTES = 224_208
+OPERATOR = SM90.name
 
 
-class MlaSm90:
+class MlaSm90(MlaDecode):
     """One plan on one device, with the buffers that its splits need.
 
     plan: for these lengths, these heads and this device's SMs, see mla_sm90_plan; or what a plan says, on the device
     num_heads: 1 to 128, as the plan was made for
+    shared: partial results lie where other calls of the same stream put theirs
     """
 
-    def __init__(self, device: Device, plan: MlaSm90Plan | Works, num_heads: int) -> None:
-        self.device, self.num_heads, place = device, num_heads, device.torch_device
-        self.works = planned(plan, place) if isinstance(plan, MlaSm90Plan) else plan
-        slots = self.works.slots
-        rows = slots * num_heads
-        out, lse = torch.empty(rows * (LATENT_DIM + 1), dtype=torch.float32, device=place).split(
-            [rows * LATENT_DIM, rows]
-        )
-        self.partial_out, self.partial_lse = out.view(slots, num_heads, LATENT_DIM), lse.view(slots, num_heads)
-        w = self.works
+    kernel = SM90
+
+    def __init__(self, device: Device, plan: MlaSm90Plan | Works, num_heads: int, *, shared: bool = False) -> None:
+        super().__init__(device, num_heads)
+        self.works = w = planned(plan, device.torch_device) if isinstance(plan, MlaSm90Plan) else plan
+        self.partial_out, self.partial_lse = partial_buffers(w.slots, num_heads, device.torch_device, shared)
         own = described(w.works, w.requests, w.slot_indptr, w.partial_count, self.partial_out, self.partial_lse)
-        self._key = (OPERATOR, num_heads, w.batch, slots, w.many, own)
+        self.key = (OPERATOR, num_heads, w.batch, w.slots, w.many, own)
 
     def run(
         self,
@@ -75,13 +70,13 @@ class MlaSm90:
     ) -> tuple[Launch, ...]:
         """What `run` launches: its arguments checked and packed, or recognised."""
         tensors = (q_nope, q_pe, kv_cache, page_table, out, lse)
-        key = (self._key, described(*tensors), float(sm_scale), lse_base)
+        key = (self.key, described(*tensors), float(sm_scale), lse_base)
 
         def make() -> list[Launch]:
             return self.prepare(check(OPERATOR, q_nope, q_pe, kv_cache, page_table, sm_scale, out, lse, lse_base))
 
         launches = kept(self.device, key, make, (tensors, self))
-        self._require_room(page_table.shape[1] * kv_cache.shape[1])  # of recognised calls too: plans grow in place
+        self.require_room(page_table.shape[1] * kv_cache.shape[1])  # of recognised calls too: plans grow in place
         return launches
 
     def prepare(self, a: DecodeArguments) -> list[Launch]:
@@ -90,36 +85,20 @@ class MlaSm90:
         planned = f"of (batch, heads) {(w.batch, self.num_heads)}, as the plan"
         got = tuple(a.q_nope.shape[:2])
         contract.require(got == (w.batch, self.num_heads), "q_nope", planned, got, "Plan again.")
-        self._require_room(a.page_table.shape[1] * a.page_size)
-        return [self._attention(a), *([self._combine(a)] if self.works.slots else [])]
+        self.require_room(a.page_table.shape[1] * a.page_size)
+        grid = (-(-self.num_heads // HEADS_PER_CTA), w.parts)
+        attention = self._attention(a, grid, works=w.works, rounds=len(w.works))
+        if not w.slots:
+            return [attention]
+        return [attention, self._combine(a, w.slot_indptr, w.requests, w.partial_count, w.many)]
 
-    def _require_room(self, capacity: int) -> None:
+    def require_room(self, capacity: int) -> None:
+        """Refuse a page table with room for fewer tokens than the plan's longest request has."""
         longest = self.works.longest
         if longest is not None and longest > capacity:
             wide = f"wide enough for {longest} tokens, the plan's longest request"
             remedy = "Widen the page table, or plan for its requests."
             Contract(OPERATOR).require(False, "page_table", wide, f"room for {capacity}", remedy)
-
-    def _attention(self, a: DecodeArguments) -> Launch:
-        return ptx.module(OPERATOR)[f"{OPERATOR}_{DTYPES[a.q_nope.dtype]}"].prepare(
-            self.device,
-            grid=(-(-self.num_heads // HEADS_PER_CTA), self.works.parts),
-            block=THREADS,
-            smem=SHARED_BYTES,
-            args=[
-                *a.inputs(),
-                self.works.works,
-                len(self.works.works),
-                *a.results(self.partial_out, self.partial_lse),
-            ],
-            overlaps=True,
-        )
-
-    def _combine(self, a: DecodeArguments) -> Launch:
-        w = self.works
-        partials = (self.partial_out, self.partial_lse, w.slot_indptr, w.requests)
-        arguments = CombineArguments(*partials, a.out, a.lse, w.partial_count, a.lse_base, w.many)
-        return combine.prepare(self.device, arguments)
 
 
 def mla_decode_sm90(

@@ -8,8 +8,8 @@ from typing import Any, Literal, get_args
 import torch
 
 from sglab.kernels.contract import INT32, Contract, reads_values
-from sglab.kernels.mla_decode import DecodeArguments
-from sglab.kernels.mla_decode import check as check_decode
+from sglab.kernels.mla.arguments import DecodeArguments
+from sglab.kernels.mla.arguments import check as check_decode
 from sglab.planning.set_split_kv import MAX_SPLITS
 
 OPERATOR = "mla_decode_sm100"

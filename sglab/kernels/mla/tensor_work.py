@@ -9,9 +9,9 @@ import torch
 
 from sglab.emulator import EmulatedDevice
 from sglab.events.log import TMEM_KINDS, EventLog
-from sglab.kernels.mla_decode import LATENT_DIM, ROPE_DIM
-from sglab.kernels.mla_sm100.contract import check
-from sglab.kernels.mla_sm100.decode import MlaSm100
+from sglab.kernels.mla.sm100 import MlaSm100
+from sglab.kernels.mla.sm100_contract import check
+from sglab.planning.mla_dims import HEAD_DIM, LATENT_DIM, ROPE_DIM
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def tensor_work(num_heads: int, seq_len: int, page_size: int = 128) -> TensorWor
         seq_len,
         mma_instructions=len(mmas.event),
         flop=int((2 * mmas.m.astype(np.int64) * mmas.n * mmas.k).sum()),
-        useful_flop=2 * num_heads * seq_len * (LATENT_DIM + ROPE_DIM + LATENT_DIM),
+        useful_flop=2 * num_heads * seq_len * (HEAD_DIM + LATENT_DIM),
         allocated_columns=int(log.tmem.columns[alloc]),
         written_columns=len(columns),
         tensor_loads=kinds.count("ld"),
@@ -77,7 +77,7 @@ def _recorded(num_heads: int, seq_len: int, page_size: int) -> EventLog:
         True,
         random(1, num_heads, LATENT_DIM),
         random(1, num_heads, ROPE_DIM),
-        random(pages, page_size, LATENT_DIM + ROPE_DIM),
+        random(pages, page_size, HEAD_DIM),
         torch.arange(pages, dtype=torch.int32)[None],
         192**-0.5,
         None,

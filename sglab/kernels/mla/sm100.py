@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import torch
 
 from sglab.gpu import Device, Launch
-from sglab.kernels import ptx
-from sglab.kernels.combine import cuda as combine
-from sglab.kernels.combine.contract import MANY_SPLITS, CombineArguments, LseBase
+from sglab.kernels.combine.contract import MANY_SPLITS, LseBase
 from sglab.kernels.contract import Contract, reads_values
-from sglab.kernels.launches import described, kept
-from sglab.kernels.mla_decode import DTYPES, LATENT_DIM, DecodeArguments, outputs
-from sglab.kernels.mla_sm100.contract import OPERATOR, Scheduler, Sm100Arguments, check, check_sizes
+from sglab.kernels.launch_cache import described, kept
+from sglab.kernels.mla.arguments import outputs
+from sglab.kernels.mla.decode import MlaDecode, partial_buffers
+from sglab.kernels.mla.sm100_contract import OPERATOR, Scheduler, Sm100Arguments, check, check_sizes
+from sglab.kernels.mla.table import SM100
 from sglab.planning.mla_sm100 import launch_grid
 
-THREADS = 352
-SHARED_BYTES = 225_280
 
-
-class MlaSm100:
+class MlaSm100(MlaDecode):
     """One launch's shape on one device, with the buffers that its splits need.
 
     batch: requests; num_heads: 1 to 128, fewer than 128 are padded; max_splits: 1 to 256, the most of any request
@@ -26,6 +25,8 @@ class MlaSm100:
         auto takes the first where all pairs are resident at once
     partial_out, partial_lse, partial_count: buffers of these sizes from elsewhere, such as a workspace; None allocates
     """
+
+    kernel = SM100
 
     def __init__(
         self,
@@ -38,19 +39,28 @@ class MlaSm100:
         partial_lse: torch.Tensor | None = None,
     ) -> None:
         check_sizes(num_heads, max_splits, scheduler)
-        self.device, self.batch, self.num_heads, self.max_splits = device, batch, num_heads, max_splits
+        super().__init__(device, num_heads)
+        self.batch, self.max_splits = batch, max_splits
         wanted = None if scheduler == "auto" else scheduler == "persistent"
         self.grid = launch_grid(batch, max_splits, sm_count=device.sms, persistent=wanted)
         place, slots = device.torch_device, batch * max_splits if max_splits > 1 else 0
         if partial_out is None or partial_lse is None:
-            partial_out = torch.empty(slots, num_heads, LATENT_DIM, dtype=torch.float32, device=place)
-            partial_lse = torch.empty(slots, num_heads, dtype=torch.float32, device=place)
-        self.partial_out, self.partial_lse = partial_out, partial_lse
+            partial_out, partial_lse = partial_buffers(slots, num_heads, place)
         self.partial_count = torch.empty(batch, dtype=torch.int32, device=place)
         self._requests = torch.arange(batch, dtype=torch.int32, device=place)
         self._slot_indptr = torch.arange(batch + 1, dtype=torch.int32, device=place) * max_splits
-        buffers = (self.partial_out, self.partial_lse, self.partial_count, self._requests, self._slot_indptr)
-        self._key = (OPERATOR, num_heads, max_splits, self.grid, described(*buffers))
+        self._use_partials(partial_out, partial_lse)
+
+    def _use_partials(self, out: torch.Tensor, lse: torch.Tensor) -> None:
+        self.partial_out, self.partial_lse = out, lse
+        buffers = (out, lse, self.partial_count, self._requests, self._slot_indptr)
+        self.key = (OPERATOR, self.num_heads, self.max_splits, self.grid, described(*buffers))
+
+    def with_partials(self, out: torch.Tensor, lse: torch.Tensor) -> MlaSm100:
+        """The same with partial results elsewhere: out (batch · max_splits, heads, 512), lse (…, heads), float32."""
+        other = copy(self)
+        other._use_partials(out, lse)
+        return other
 
     def run(
         self,
@@ -94,7 +104,7 @@ class MlaSm100:
     ) -> tuple[Launch, ...]:
         """What `run` launches: its arguments checked and packed, or recognised."""
         tensors = (q_nope, q_pe, kv_cache, page_table, out, lse, seq_lens, num_splits)
-        key = (self._key, described(*tensors), float(sm_scale), lse_base)
+        key = (self.key, described(*tensors), float(sm_scale), lse_base)
 
         def make() -> list[Launch]:
             decode = (q_nope, q_pe, kv_cache, page_table, sm_scale, out, lse, lse_base)
@@ -111,31 +121,19 @@ class MlaSm100:
         Contract(OPERATOR).require(got == expected, "q_nope", f"of (batch, heads) {expected}", got, "Make another.")
         if self.batch == 0:
             return []
-        return [self._attention(a), *([self._combine(a.decode)] if self.max_splits > 1 else [])]
-
-    def _attention(self, a: Sm100Arguments) -> Launch:
-        d = a.decode
-        return ptx.module(OPERATOR)[f"{OPERATOR}_{DTYPES[d.q_nope.dtype]}"].prepare(
-            self.device,
-            grid=self.grid,
-            block=THREADS,
-            smem=SHARED_BYTES,
-            args=[
-                *d.inputs(),
-                a.seq_lens,
-                a.num_splits,
-                self.max_splits,
-                self.batch,
-                *d.results(self.partial_out, self.partial_lse, self.partial_count),
-            ],
-            overlaps=True,
+        attention = self._attention(
+            a.decode,
+            self.grid,
+            seq_lens=a.seq_lens,
+            num_splits=a.num_splits,
+            max_splits=self.max_splits,
+            batch=self.batch,
+            partial_count=self.partial_count,
         )
-
-    def _combine(self, d: DecodeArguments) -> Launch:
+        if self.max_splits == 1:
+            return [attention]
         many = self.max_splits > MANY_SPLITS
-        partials = (self.partial_out, self.partial_lse, self._slot_indptr, self._requests)
-        arguments = CombineArguments(*partials, d.out, d.lse, self.partial_count, d.lse_base, many)
-        return combine.prepare(self.device, arguments)
+        return [attention, self._combine(a.decode, self._slot_indptr, self._requests, self.partial_count, many)]
 
 
 def mla_decode_sm100(

@@ -11,10 +11,9 @@ import torch
 from sglab.gpu import Strided, TensorMap
 from sglab.kernels.combine.contract import LSE_UNITS, LseBase
 from sglab.kernels.contract import INT32, Contract
+from sglab.planning.mla_dims import HEAD_DIM, LATENT_DIM, NUM_HEADS, ROPE_DIM
 
-LATENT_DIM = 512
-ROPE_DIM = 64
-MAX_HEADS = 128
+MAX_HEADS = NUM_HEADS
 PAGE_SIZES = (16, 32, 64, 128)
 DTYPES = {torch.float16: "f16", torch.bfloat16: "bf16"}
 _COPY_ROWS = 64
@@ -42,23 +41,30 @@ class DecodeArguments:
     def page_size(self) -> int:
         return self.kv_cache.shape[1]
 
-    def inputs(self) -> list[Any]:
-        """A kernel's first parameters: tensor maps of Q and the KV pool, and the page table."""
+    def inputs(self) -> dict[str, Any]:
+        """What every kernel's parameters begin with: tensor maps of Q and the KV pool, and the page table."""
         tokens = min(self.page_size, _COPY_ROWS)
-        return [
-            TensorMap(self.q_nope, (1, _COPY_ROWS, 64), swizzle=128, l2_promotion=256),
-            TensorMap(self.q_pe, (1, _COPY_ROWS, 64), swizzle=128, l2_promotion=128),
-            TensorMap(self.kv_cache, (1, tokens, 64), swizzle=128, l2_promotion=256),
-            Strided(self.page_table),
-            self.page_table.stride(0),
-            self.page_size,
-        ]
+        return {
+            "q_latent": TensorMap(self.q_nope, (1, _COPY_ROWS, 64), swizzle=128, l2_promotion=256),
+            "q_rope": TensorMap(self.q_pe, (1, _COPY_ROWS, 64), swizzle=128, l2_promotion=128),
+            "kv": TensorMap(self.kv_cache, (1, tokens, 64), swizzle=128, l2_promotion=256),
+            "page_table": Strided(self.page_table),
+            "page_table_stride": self.page_table.stride(0),
+            "page_size": self.page_size,
+            "page_log2": self.page_size.bit_length() - 1,
+        }
 
-    def results(self, *partials: torch.Tensor) -> list[Any]:
-        """A kernel's last parameters: where results go and in which units. partials: the buffers of its splits"""
-        out, scale = self.out, self.sm_scale * math.log2(math.e)
-        strides = (out.stride(0), out.stride(1))
-        return [Strided(out), *strides, self.lse, *partials, self.num_heads, scale, LSE_UNITS[self.lse_base]]
+    def results(self) -> dict[str, Any]:
+        """What they end with: where results go and in which units."""
+        return {
+            "out": Strided(self.out),
+            "out_stride_request": self.out.stride(0),
+            "out_stride_head": self.out.stride(1),
+            "lse": self.lse,
+            "num_heads": self.num_heads,
+            "scale_log2": self.sm_scale * math.log2(math.e),
+            "lse_unit": LSE_UNITS[self.lse_base],
+        }
 
 
 def unaligned(**tensors: torch.Tensor) -> str | None:
@@ -96,7 +102,7 @@ def check(
     contract = Contract(operator)
     contract.tensor("q_nope", q_nope, f"batch heads {LATENT_DIM}", DTYPES)
     contract.tensor("q_pe", q_pe, f"batch heads {ROPE_DIM}", DTYPES)
-    contract.tensor("kv_cache", kv_cache, f"pages page_size {LATENT_DIM + ROPE_DIM}", DTYPES)
+    contract.tensor("kv_cache", kv_cache, f"pages page_size {HEAD_DIM}", DTYPES)
     contract.require(contract.size("pages") > 0, "kv_cache", "of at least one page", "none", "Allocate a pool.")
     contract.tensor("page_table", page_table, "batch width", INT32)
     contract.same_dtype(q_nope=q_nope, q_pe=q_pe, kv_cache=kv_cache)

@@ -14,8 +14,9 @@ from sglab.gpu import Device, Launch
 from sglab.kernels import ptx
 from sglab.kernels.combine.contract import MANY_SPLITS
 from sglab.kernels.contract import Contract
-from sglab.kernels.launches import described, kept
-from sglab.kernels.mla_sm90.works import Works
+from sglab.kernels.launch_cache import described, kept
+from sglab.kernels.mla.decode import scratch
+from sglab.kernels.mla.work_units import Works
 from sglab.planning.flash_mla import FIELDS
 
 MODULE = "flash_mla_plan"
@@ -64,7 +65,7 @@ def works(
     requests = batch * tokens
     # One buffer: the fewer addresses there are to come back, the more often a launch is recognised.
     sizes = [4 * requests * parts, requests, requests + 1, requests]
-    laid_out, numbers, slot_indptr, counts = torch.empty(sum(sizes), dtype=torch.int32, device=place).split(sizes)
+    laid_out, numbers, slot_indptr, counts = scratch(place, sum(sizes), torch.int32, "work units").split(sizes)
     made = Works(
         laid_out.view(requests, parts, 4),
         numbers,
