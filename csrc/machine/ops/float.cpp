@@ -241,7 +241,7 @@ const Inst* approximate_quotient(Warp& w, const Inst* i) {
   const bool ftz = i->mode & kFtz;
   each(out<float>(w, i->d), [=](int l) {
     const float x = ftz ? flush(a[l]) : a[l], y = ftz ? flush(b[l]) : b[l];
-    const bool vanishes = (bits_of(y) & 0x7fffffffu) > kGreatest;
+    const bool vanishes = __builtin_fabsf(y) > 0x1p126f;  // not for NaN
     const float r = vanishes ? x * float_of(bits_of(y) & 0x80000000u) : x / y;
     return canonical(ftz ? flush(r) : r);
   });

@@ -167,6 +167,7 @@ void Decoder::function(std::uint32_t id) {
   for (const Type type : function.registers) letters_.push_back(letter_of(type));
   program_.registers.resize(letters_.size(), kConstantRef);
   const auto begin = static_cast<std::uint32_t>(program_.code.size());
+  if (begin == 0) reserve(function.body.size() + function.body.size() / 8 + function.labels.size());
   label_pc_.assign(function.labels.size(), kUnplaced);
   joins_.assign(function.labels.size(), false);
   for (const Operand& operand : function.operands) {
@@ -267,6 +268,13 @@ void Decoder::emit(Builder& builder) {
   }
   add(inst, {builder.statement.line, builder.statement.location, function_, builder.statement.opcode},
       builder.effects);
+}
+
+void Decoder::reserve(std::size_t instructions) {
+  program_.code.reserve(instructions);
+  program_.places.reserve(instructions);
+  program_.effects.reserve(instructions);
+  flows_.reserve(instructions);
 }
 
 void Decoder::add(const Inst& inst, const Place& place, const Effects& effects) {

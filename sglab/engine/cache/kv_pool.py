@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+import numpy as np
 import torch
 
 from sglab.engine import arguments
@@ -111,20 +112,18 @@ class KVCache(ABC):
         arguments.indices("loc", loc, "Take slots from the pool's allocator.")
         if not reads_values(None, loc.device):
             return
-        outside = (loc < 0) | (loc >= self.size + self.page_size)
-        in_order = loc.sort().values
-        twice = (in_order[1:] == in_order[:-1]) & (in_order[1:] >= self.page_size)  # padded rows share the dummy page
-        if not torch.cat((outside, twice)).any():
+        slots = np.sort(loc.numpy(), axis=None)
+        if not len(slots):
             return
-        if outside.any():
-            raise BadArgumentError(
-                "loc",
-                f"slots 0..{self.size + self.page_size - 1} of {self.name}",
-                int(loc[outside][0]),
-                "Take slots from the pool's allocator.",
-            )
-        got = f"slot {int(in_order[1:][twice][0])} twice"
-        raise BadArgumentError("loc", "each slot once", got, "Two tokens cannot have the same slot.")
+        if slots[0] < 0 or slots[-1] >= self.size + self.page_size:
+            expected = f"slots 0..{self.size + self.page_size - 1} of {self.name}"
+            outside = int(slots[0] if slots[0] < 0 else slots[-1])
+            raise BadArgumentError("loc", expected, outside, "Take slots from the pool's allocator.")
+        real = slots[np.searchsorted(slots, self.page_size) :]  # padded rows share the dummy page
+        twice = real[1:][real[1:] == real[:-1]]
+        if len(twice):
+            got = f"slot {twice[0]} twice"
+            raise BadArgumentError("loc", "each slot once", got, "Two tokens cannot have the same slot.")
 
 
 class MHATokenToKVPool(KVCache):
