@@ -11,8 +11,10 @@ Needs Python 3.10 or newer and the standard library; everything else comes from 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -21,6 +23,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
+BUILD = ROOT / "build"
+WHEELS = BUILD / "editable"
 BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
 PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
 TORCH = "torch==2.13.0"
@@ -63,6 +67,21 @@ def has_nvidia_gpu() -> bool:
     return smi is not None and subprocess.run([smi, "-L"], capture_output=True).returncode == 0
 
 
+def requirements() -> tuple[list[str], list[str]]:
+    """pyproject.toml's requirements: to build sglab, and to run it with EXTRAS."""
+    code = (
+        "import json, sys\ntry: import tomllib\nexcept ImportError: from pip._vendor import tomli as tomllib\n"
+        "print(json.dumps(tomllib.load(open('pyproject.toml', 'rb'))))"
+    )
+    read = subprocess.run([PYTHON, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    if read.returncode:
+        stop(f"pyproject.toml cannot be read: {read.stderr.strip()}")
+    content = json.loads(read.stdout)
+    extras = content["project"]["optional-dependencies"]
+    run_time = [*content["project"]["dependencies"], *(one for name in EXTRAS.split(",") for one in extras[name])]
+    return content["build-system"]["requires"], run_time
+
+
 def install_torch() -> None:
     """torch comes first and alone: on Linux without a GPU the default build would bring gigabytes of CUDA."""
     check = f"import importlib.metadata as m; raise SystemExit(m.version('torch').split('+')[0] != '{TORCH[7:]}')"
@@ -76,7 +95,7 @@ def install_torch() -> None:
         except OSError:
             say("PyTorch's index of CPU builds is out of reach; taking what pip's own sources offer")
     say(f"installing {TORCH}")
-    pip(TORCH, *options)
+    pip("--no-compile", TORCH, *options)
 
 
 def compiler_environment() -> dict[str, str]:
@@ -94,32 +113,104 @@ def compiler_environment() -> dict[str, str]:
         script.write_text(f'#!/bin/sh\nexec "{PYTHON}" -m ziglang {command} "$@"\n')
         script.chmod(0o755)
     env.update(CC=str(BIN / "zig-cc"), CXX=str(BIN / "zig-c++"), AR=str(BIN / "zig-ar"), RANLIB=str(BIN / "zig-ranlib"))
+    # zig keeps no precompiled headers.
+    env["CMAKE_ARGS"] = f"{env.get('CMAKE_ARGS', '')} -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON".strip()
     return env
 
 
-def build_inputs() -> str:
-    """A fingerprint of everything an installed sglab is built from: when it is unchanged, nothing is rebuilt."""
-    files = [ROOT / "pyproject.toml", ROOT / "CMakeLists.txt", *sorted((ROOT / "csrc").rglob("*"))]
+def fingerprint(*parts: str | Path) -> str:
     digest = hashlib.sha256(platform.python_version().encode())
-    for file in files:
-        if file.is_file():
-            digest.update(file.relative_to(ROOT).as_posix().encode() + file.read_bytes())
+    for part in parts:
+        digest.update(part.encode() if isinstance(part, str) else part.relative_to(ROOT).as_posix().encode())
+        if isinstance(part, Path):
+            digest.update(part.read_bytes())
     return digest.hexdigest()
+
+
+def is_current(stamp: Path, wanted: str) -> bool:
+    return stamp.exists() and stamp.read_text() == wanted
+
+
+def install_build_tools(packages: list[str]) -> None:
+    """What compiles sglab lives in .venv, so that the next build goes on where this one ended."""
+    pip("--quiet", *packages)
+    code = "from scikit_build_core.build import get_requires_for_build_editable as tools; print(*tools())"
+    missing = subprocess.run([PYTHON, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    if missing.returncode:
+        stop(f"scikit-build-core does not start: {missing.stderr.strip()}")
+    if missing.stdout.split():  # cmake and ninja, where the machine has none that will do
+        pip("--quiet", *missing.stdout.split())
+
+
+class CoreBuild:
+    """The compiled core in the making, beside whatever else is going on."""
+
+    def __init__(self, env: dict[str, str]) -> None:
+        shutil.rmtree(WHEELS, ignore_errors=True)
+        WHEELS.mkdir(parents=True)
+        self.log = BUILD / "install.log"
+        code = f"from scikit_build_core.build import build_editable; build_editable({str(WHEELS)!r})"
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [PYTHON, "-c", code],
+                cwd=ROOT,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**env, "PATH": f"{BIN}{os.pathsep}{env.get('PATH', '')}"},
+            )
+
+    def progress(self) -> str:
+        steps = re.findall(r"^\[(\d+/\d+)\]", self.log.read_text(errors="replace"), re.MULTILINE)
+        return steps[-1].replace("/", " of ") if steps else ""
+
+    def finish(self) -> None:
+        """Waits for the core, saying how far it is, and installs it."""
+        while True:
+            try:
+                code = self.process.wait(timeout=10)
+                break
+            except subprocess.TimeoutExpired:
+                say(f"compiling the core: {self.progress() or 'configuring'}")
+        if code:
+            print(self.log.read_text(errors="replace")[-6000:])
+            stop(f"the core could not be compiled; the end of {self.log.relative_to(ROOT)} is above.")
+        pip("--quiet", "--no-deps", "--no-index", "--force-reinstall", *map(str, WHEELS.glob("*.whl")))
+
+    def cancel(self) -> None:
+        if self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait()
 
 
 def install() -> None:
     if sys.version_info < (3, 10):  # noqa: UP036  (this file may be started by any Python)
         stop(f"Python 3.10 or newer is needed, this is {platform.python_version()}.")
     make_environment()
-    stamp, wanted = VENV / "sglab-built-from", build_inputs()
-    if stamp.exists() and stamp.read_text() == wanted:
+    sources = [file for file in sorted((ROOT / "csrc").rglob("*")) if file.is_file()]
+    core = fingerprint(ROOT / "pyproject.toml", ROOT / "CMakeLists.txt", *sources)
+    core_stamp, packages_stamp = VENV / "sglab-built-from", VENV / "sglab-packages"
+    tools, run_time = requirements()
+    packages = fingerprint(TORCH, *tools, *run_time)
+    if is_current(core_stamp, core) and is_current(packages_stamp, packages):
         say("already installed")
         return
-    install_torch()
-    say("building the compiled core and installing sglab (a minute or two)")
-    pip("--editable", f".[{EXTRAS}]", env=compiler_environment())
-    silence_announcements()
-    stamp.write_text(wanted)
+    install_packages = not is_current(packages_stamp, packages)
+    if install_packages:
+        say("installing what builds sglab")
+        install_build_tools(tools)
+    say("compiling the core" + (" while packages are installed (a minute or two)" if install_packages else ""))
+    build = CoreBuild(compiler_environment())
+    try:
+        if install_packages:
+            install_torch()
+            say("installing the other packages")
+            pip("--no-compile", *run_time)
+            silence_announcements()
+            packages_stamp.write_text(packages)
+        build.finish()
+    finally:
+        build.cancel()
+    core_stamp.write_text(core)
 
 
 def silence_announcements() -> None:

@@ -17,7 +17,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, expect, sync_playwright
 
 from tests.support.browser.jupyterlab_host import LabNotebook, LabServer
 
@@ -65,7 +65,7 @@ CASES = {
 
 def first_paints(lab: LabNotebook, case: Case) -> list[float]:
     lab.run(0)
-    lab.page.locator(".jp-InputPrompt").first.get_by_text("[1]:").wait_for()
+    expect(lab.page.locator(".jp-InputPrompt").first).to_have_text("[1]:")
     times = []
     for _ in range(REPEATS):
         lab.page.evaluate("window.jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
@@ -94,8 +94,10 @@ def replans(page: Page) -> list[float]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("widgets", nargs="*", choices=[*CASES, []], help=f"of {', '.join(CASES)}; all unless named")
+    parser.add_argument("widgets", nargs="*", help=f"of {', '.join(CASES)}; all unless named")
     names = parser.parse_args().widgets or [*CASES]
+    if unknown := set(names) - set(CASES):
+        parser.error(f"no widget is called {', '.join(sorted(unknown))}; there are {', '.join(CASES)}")
     browser_path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
     figures: dict[str, dict[str, float]] = {}
     slow = False

@@ -22,9 +22,9 @@ from mla_peers import SCALE, Batch, prepare_ours
 
 from sglab import gpu
 from sglab.gpu import CudaDevice, Launch
-from sglab.kernels.mla_decode import check
-from sglab.kernels.mla_sm90 import MlaSm90
-from sglab.kernels.mla_sm90.works import Works
+from sglab.kernels.mla import MlaSm90
+from sglab.kernels.mla.arguments import check
+from sglab.kernels.mla.work_units import Works
 from sglab.planning.mla_sm90 import NO_WORK, TILE, MlaSm90Plan
 
 CACHED_PAGES = 64

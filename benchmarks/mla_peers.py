@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import torch
 
 from sglab.gpu import CudaDevice, Launch
-from sglab.kernels.mla_decode import check
-from sglab.kernels.mla_sm90 import MlaSm90
+from sglab.kernels.mla import MlaSm90
+from sglab.kernels.mla.arguments import check
 from sglab.planning.mla_sm90 import MlaSm90Plan, mla_sm90_plan
 
 PAGE_SIZE = 64

@@ -25,8 +25,8 @@ from playwright.sync_api import Page, sync_playwright
 
 from sglab.emulator import EmulatedDevice
 from sglab.emulator.session import Session
-from sglab.kernels.mla_sm100 import MlaSm100
-from sglab.kernels.mla_sm100.contract import check
+from sglab.kernels.mla import MlaSm100
+from sglab.kernels.mla.sm100_contract import check
 from sglab.widgets import Barriers, KernelDebugger, SharedMemory, TensorMemory, WarpRoles, Widget
 
 HEADS, PAGE, TILE = 128, 128, 128

@@ -6,6 +6,8 @@ import argparse
 import html
 from typing import TYPE_CHECKING
 
+from sglab.gpu.architecture import B200_SMS, H100_SMS
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -14,8 +16,6 @@ if TYPE_CHECKING:
 
 PLANNER_OF_BACKEND = {"cutlass_mla": "sglang_cutlass_mla", "flashmla": "flash_mla", "triton": "sglang_triton"}
 """The planner that a backend's decode really follows; other backends here do not split."""
-
-B200_SMS, H100_SMS = 148, 132
 
 
 def decode(options: argparse.Namespace) -> None:

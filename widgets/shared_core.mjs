@@ -13,7 +13,14 @@ const WIDGETS = readdirSync(join(here, "packages")).filter(
   (name) => !["protocol", "core", "launch", "memory"].includes(name),
 );
 const entryPoints = Object.fromEntries(WIDGETS.map((name) => [name, `packages/${name}/src/index.ts`]));
-const options = { absWorkingDir: here, bundle: true, format: "esm", target: "es2022", minify: true, charset: "utf8" };
+const options = {
+  absWorkingDir: here,
+  bundle: true,
+  format: "esm",
+  target: "es2022",
+  minify: true,
+  charset: "utf8",
+};
 const core = { contents: BELOW.map((name) => `export * from "${name}";`).join("\n"), resolveDir: here };
 
 await esbuild.build({ ...options, entryPoints, outdir: join(folder, "own") });

@@ -10,8 +10,8 @@ from calibration.shipped import kernel, triton_launch
 
 from sglab.gpu import Device, Launch, TensorMap
 from sglab.kernels import ptx
-from sglab.kernels.mla_decode import check
-from sglab.kernels.mla_sm90 import MlaSm90
+from sglab.kernels.mla import MlaSm90
+from sglab.kernels.mla.arguments import check
 from sglab.planning.mla_sm90 import mla_sm90_plan
 
 Prepare = Callable[[Device], "Prepared"]

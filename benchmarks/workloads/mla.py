@@ -9,8 +9,8 @@ from sglab.emulator import Session
 from sglab.events.log import EventLog
 from sglab.gpu import Launch
 from sglab.kernels import ptx
-from sglab.kernels.mla_sm100 import MlaSm100
-from sglab.kernels.mla_sm100.contract import check
+from sglab.kernels.mla import MlaSm100
+from sglab.kernels.mla.sm100_contract import check
 
 HEADS, LATENT, ROPE, PAGE = 128, 512, 64, 128
 

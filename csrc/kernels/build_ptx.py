@@ -73,10 +73,20 @@ def headers(kernel: Kernel) -> dict[str, str]:
     return {CUTLASS: importlib.metadata.version(CUTLASS) if cutlass_headers() else "not installed"}
 
 
+INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
+
+
 def sources(name: str) -> list[Path]:
-    """The .cu file and the headers of ours beside it that it includes."""
-    source = ROOT / KERNELS[name].source
-    return [source, *(path for path in sorted(source.parent.glob("*.cuh")) if f'"{path.name}"' in source.read_text())]
+    """The .cu file and the headers of ours that it includes, directly or not."""
+    found: list[Path] = []
+    open_ = [ROOT / KERNELS[name].source]
+    while open_:
+        path = open_.pop()
+        if path in found:
+            continue
+        found.append(path)
+        open_ += [(path.parent / each).resolve() for each in INCLUDE.findall(path.read_text())]
+    return [found[0], *sorted(found[1:])]
 
 
 def digests(name: str) -> dict[str, str]:
@@ -100,7 +110,16 @@ def ptx(name: str) -> str:
     return re.sub(r'"[^"]*/(targets|include)/', r'"cuda/\1/', text)
 
 
-def provenance(name: str) -> str:
+LAUNCH_SIZES = re.compile(r"// launch with (\d+) threads, (\d+) bytes")
+
+
+def launch_sizes(ptx: str) -> dict[str, int]:
+    """Threads and bytes of dynamic shared memory per CTA, where the source says so (csrc/kernels/launch_sizes.cuh)."""
+    found = LAUNCH_SIZES.search(ptx)
+    return {"threads": int(found[1]), "shared_bytes": int(found[2])} if found else {}
+
+
+def provenance(name: str, ptx: str) -> str:
     kernel = KERNELS[name]
     content = {
         "source": kernel.source,
@@ -108,6 +127,7 @@ def provenance(name: str) -> str:
         "compiler": compiler(),
         "flags": FLAGS,
         "headers": headers(kernel),
+        **launch_sizes(ptx),
         "sha256": digests(name),
     }
     return json.dumps(content, indent=2) + "\n"
@@ -131,7 +151,7 @@ def stale(name: str) -> str | None:
     shipped, record = SHIPPED / f"{name}.ptx.xz", SHIPPED / f"{name}.json"
     if not shipped.exists() or not record.exists():
         return "nothing is shipped"
-    made, now = json.loads(record.read_text()), json.loads(provenance(name))
+    made, now = json.loads(record.read_text()), json.loads(provenance(name, text(shipped)))
     tools = ("compiler", "headers")
     if {**made, **{tool: now[tool] for tool in tools}} != now:
         return "its sources or flags are not those that the shipped PTX was made of"
@@ -144,8 +164,9 @@ def stale(name: str) -> str | None:
 def build(names: Iterable[str]) -> None:
     SHIPPED.mkdir(exist_ok=True)
     for name in names:
-        (SHIPPED / f"{name}.ptx.xz").write_bytes(lzma.compress(ptx(name).encode(), preset=9))
-        (SHIPPED / f"{name}.json").write_text(provenance(name))
+        made = ptx(name)
+        (SHIPPED / f"{name}.ptx.xz").write_bytes(lzma.compress(made.encode(), preset=9))
+        (SHIPPED / f"{name}.json").write_text(provenance(name, made))
         print(f"{name}: {(SHIPPED / f'{name}.ptx.xz').stat().st_size:,} bytes")
 
 

@@ -114,8 +114,10 @@ def _head_dims(layer: RadixAttention) -> tuple[int, int]:
 
 
 def _drafts_served(c: Capabilities, d: Demand) -> bool:
+    """spec_info says what verification sees and a drafting step reads; an idle pass and an extend need none of it."""
     if d.mode is None or not d.mode.is_target_verify():
-        return d.spec_info is None
+        plain = d.mode is not None and (d.mode.is_idle() or d.mode.is_draft_extend(include_v2=True))
+        return d.spec_info is None or plain
     if d.spec_info is None:
         return False
     return c.drafts == "tree" or (c.drafts == "chain" and getattr(d.spec_info, "topk", None) == 1)

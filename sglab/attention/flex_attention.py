@@ -18,7 +18,7 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from sglab.attention.capabilities import Capabilities
 from sglab.attention.info import ran
 from sglab.attention.rows import Span
-from sglab.attention.torch_backend import PerRequestBackend
+from sglab.attention.torch_backend import MODES, PerRequestBackend
 from sglab.engine import RadixAttention
 
 Index = torch.Tensor
@@ -29,7 +29,9 @@ class TorchFlexAttnBackend(PerRequestBackend):
     """Block masks are made per request; a logit cap or a temperature becomes the score function."""
 
     name = "flex_attention"
-    capabilities = Capabilities(sliding_window=True, logit_cap=True, xai_temperature=True, triton_helpers=False)
+    capabilities = Capabilities(
+        modes=MODES, sliding_window=True, logit_cap=True, xai_temperature=True, triton_helpers=False
+    )
 
     def attend_one(
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, span: Span, layer: RadixAttention

@@ -82,7 +82,8 @@ class PagedMLABackend(AttentionBackend, Generic[Metadata]):
 
     def init_graph(self, max_bs: int, max_num_tokens: int) -> None:
         """One table, wide enough for any request, serves all captured sizes; page 1 until filled."""
-        table = self.new_table(max_bs, self.max_context_len + self.page_size, 1)
+        pages = (self.max_context_len + self.page_size) // self.page_size
+        table = self.new_table(max_bs, pages * self.page_size, 1)
         self._graph = self.new_metadata(table, torch.ones(max_bs, dtype=torch.int32, device=self.device))
         self.fallback.init_graph(max_bs, max_num_tokens)
 

@@ -7,9 +7,13 @@ from abc import abstractmethod
 import torch
 
 from sglab.attention.base import AttentionBackend
+from sglab.attention.capabilities import CAUSAL_MODES
 from sglab.attention.inputs import AttentionInputs
 from sglab.attention.rows import Span, save_and_get_kv, spans
-from sglab.engine import BadArgumentError, ModelRunner, RadixAttention
+from sglab.engine import BadArgumentError, ForwardMode, ModelRunner, RadixAttention
+
+MODES = (*CAUSAL_MODES, ForwardMode.DRAFT_EXTEND, ForwardMode.DRAFT_EXTEND_V2)
+"""A draft model that catches up with the accepted tokens extends by them, as any request does."""
 
 
 class PerRequestBackend(AttentionBackend):

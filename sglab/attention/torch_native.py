@@ -11,7 +11,7 @@ import torch
 from sglab.attention.capabilities import Capabilities
 from sglab.attention.info import ran
 from sglab.attention.rows import Span
-from sglab.attention.torch_backend import PerRequestBackend
+from sglab.attention.torch_backend import MODES, PerRequestBackend
 from sglab.engine import RadixAttention
 
 
@@ -19,7 +19,7 @@ class TorchNativeAttnBackend(PerRequestBackend):
     """SDPA has neither a logit cap nor a temperature: layers with either are refused (SGLang ignores both here)."""
 
     name = "torch_native"
-    capabilities = Capabilities(sliding_window=True, triton_helpers=False)
+    capabilities = Capabilities(modes=MODES, sliding_window=True, triton_helpers=False)
 
     def attend_one(
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, span: Span, layer: RadixAttention

@@ -109,10 +109,16 @@ def run_nvcc(command: Sequence[str], name: str, folder: Path) -> None:
     ran = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     if ran.returncode:
         lines = (ran.stdout + ran.stderr).strip().splitlines()
-        first = next((i for i, line in enumerate(lines) if "error" in line), 0)
+        first = next((i for i, line in enumerate(lines) if _is_error(line)), 0)
         shown = lines[first : first + _SHOWN_LINES]
         more = [f"… and {len(lines) - first - len(shown)} more lines"] if first + len(shown) < len(lines) else []
         raise CompileError("\n".join([f"nvcc could not compile {name}:", *shown, *more]))
+
+
+def _is_error(line: str) -> bool:
+    """The linker's own lines, which come before "error: ld returned 1", do not say "error"."""
+    from_linker = re.match(r"\S*\bld(\.\w+)?: ", line) is not None
+    return "error" in line or (from_linker and "warning" not in line)
 
 
 def _headers_unchanged(folder: Path) -> bool:

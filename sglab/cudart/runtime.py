@@ -7,6 +7,7 @@ them on the CPU: device memory is host memory, a launch hands the PTX inside the
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import os
 import weakref
 from collections.abc import Iterator, Sequence
@@ -25,7 +26,15 @@ from sglab.gpu.errors import GpuError
 from sglab.gpu.geometry import make_geometry
 from sglab.gpu.module import Kernel, Module
 
-LIBRARY = Path(__file__).parent.parent / "lib" / "libsglab_cudart.so"
+
+def _library() -> Path:
+    """The library lies beside the compiled core, which an editable install keeps apart from the Python files."""
+    core = importlib.util.find_spec("sglab._core")
+    package = Path(core.origin).parent if core and core.origin else Path(__file__).parent.parent
+    return package / "lib" / "libsglab_cudart.so"
+
+
+LIBRARY = _library()
 CUDA_MALLOC = "cudaMalloc"  # the name of such memory among a launch's allocations
 RESERVED_SMEM = 1024  # per CTA, on top of what it asks for
 

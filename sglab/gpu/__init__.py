@@ -21,6 +21,7 @@ from sglab.gpu.device import Device, Launch
 from sglab.gpu.errors import CompileError, GpuError, LaunchError, MissingDependencyError, SessionError
 from sglab.gpu.fault import Fault, KernelError
 from sglab.gpu.module import Kernel, Module
+from sglab.gpu.struct_parameter import Float32, Int32, Int64, Pointer, Struct
 from sglab.gpu.tensor_map import TensorMap
 
 _UPSTAIRS = {
@@ -46,17 +47,22 @@ __all__ = [
     "Device",
     "EmulatedDevice",
     "Fault",
+    "Float32",
     "GpuError",
     "HostExtension",
+    "Int32",
+    "Int64",
     "Kernel",
     "KernelError",
     "Launch",
     "LaunchError",
     "MissingDependencyError",
     "Module",
+    "Pointer",
     "Session",
     "SessionError",
     "Strided",
+    "Struct",
     "TensorMap",
     "build_extension",
     "capture",

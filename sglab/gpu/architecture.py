@@ -32,6 +32,8 @@ _LIMITS: dict[int, Limits] = {
     103: Limits(232_448, 16, 148, "B300"),
     120: Limits(101_376, 8, 188, "RTX PRO 6000"),
 }
+H100_SMS, B200_SMS = _LIMITS[90].sms, _LIMITS[100].sms
+"""Streaming multiprocessors of the two products that plans are made for where no GPU says."""
 MAX_THREADS = 1024
 MAX_GRID = (2**31 - 1, 65_535, 65_535)
 MAX_BLOCK = (1024, 1024, 64)

@@ -9,6 +9,7 @@ from typing import Any
 
 from sglab.gpu.errors import LaunchError
 from sglab.gpu.signature import Parameter, Signature
+from sglab.gpu.struct_parameter import Struct, size
 from sglab.gpu.tensor_map import TensorMap, TiledEncoding
 
 _FLOATS = {2: "<e", 4: "<f", 8: "<d"}
@@ -74,6 +75,8 @@ class Packer:
     def _bytes_of(self, name: str, parameter: Parameter, value: Any) -> bytes:
         if isinstance(value, TensorMap):
             return self._map(name, parameter, value)
+        if isinstance(value, Struct):
+            return self._struct(name, parameter, value)
         if isinstance(value, Strided) or hasattr(value, "data_ptr"):
             return self._pointer(name, parameter, value)
         if hasattr(value, "dtype") and hasattr(value, "item"):
@@ -117,6 +120,16 @@ class Packer:
             self._refuse(name, "a tensor map needs a 128-byte parameter")
         self._span(f"{name}, tensor map", value.tensor)
         return self._encode(value.encoding)
+
+    def _struct(self, name: str, parameter: Parameter, value: Struct) -> bytes:
+        if parameter.size != (got := size(type(value))):
+            self._refuse(name, f"expected a struct of {parameter.size} bytes; {type(value).__name__} has {got}")
+        data = bytearray(parameter.size)
+        where = name.partition(",")[0]
+        for member, content in value.members():
+            packed = self._bytes_of(f"{where}, {member}", member, content)
+            data[member.offset : member.offset + member.size] = packed
+        return bytes(data)
 
     def _integer(self, name: str, parameter: Parameter, value: int) -> bytes:
         if parameter.kind == "float":

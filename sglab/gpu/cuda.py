@@ -42,14 +42,16 @@ def _no_gpu(reason: str) -> str:
     )
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Bound:
-    """A launch as the driver takes it: `pointers` lead to each parameter's place in `buffer`."""
+    """A launch as the driver takes it: `pointers` lead to each parameter's place in `buffer`, which holds `params`. A
+    launch and those moved from it share one."""
 
     function: Any
     configuration: Any
     pointers: Any
     buffer: Any
+    params: bytes
 
 
 class CudaDevice:
@@ -106,6 +108,9 @@ class CudaDevice:
         if self not in launch.bound:
             launch.bound[self] = self._bind(launch)
         bound = launch.bound[self]
+        if bound.params is not launch.params:
+            ctypes.memmove(bound.buffer, launch.params, len(launch.params))
+            bound.params = launch.params
         bound.configuration.hStream = self._stream()
         self._call("cuLaunchKernelEx", bound.configuration, bound.function, ctypes.addressof(bound.pointers), 0)
 
@@ -122,7 +127,7 @@ class CudaDevice:
         buffer = ctypes.create_string_buffer(launch.params, max(1, len(launch.params)))
         offsets = [parameter.offset for parameter in launch.kernel.params]
         pointers = (ctypes.c_void_p * max(1, len(offsets)))(*(ctypes.addressof(buffer) + offset for offset in offsets))
-        return _Bound(self._function(launch), self._configuration(launch), pointers, buffer)
+        return _Bound(self._function(launch), self._configuration(launch), pointers, buffer, launch.params)
 
     def _configuration(self, launch: Launch) -> Any:
         d, geometry = self._driver, launch.geometry

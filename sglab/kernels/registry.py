@@ -54,12 +54,15 @@ class Implementation:
         the records of its launches. Imported at the first use, so that optional packages stay optional.
     home: device types on which "auto" takes it; elsewhere it runs when asked for by name
     refuses: says why it cannot run a call ("needs float16"), or None if it can
+    steps: where the launches of a call can be made again (see recipe.py), gives them, and the object whose buffers they
+        work on
     """
 
     name: str
     run: str
     home: frozenset[str]
     refuses: Callable[[Any], str | None] = lambda arguments: None
+    steps: Callable[[Any], tuple[Any, Any]] | None = None
 
     def function(self) -> Callable[[Any], tuple[LaunchRecord, ...]]:
         module, function = self.run.split(":")
@@ -101,13 +104,14 @@ class Operator:
 
     def __call__(self, arguments: Arguments, implementation: str = "auto") -> Choice:
         """Run the implementation asked for, or the first suitable one, and record the choice."""
-        chosen, reason, passed_over = self._choose(arguments, implementation)
+        chosen, reason, passed_over = self.choose(arguments, implementation)
         launches = chosen.function()(arguments)
         choice = Choice(self.name, chosen.name, reason, passed_over, launches)
-        _record(choice)
+        record(choice)
         return choice
 
-    def _choose(self, arguments: Arguments, wanted: str) -> tuple[Implementation, str, dict[str, str]]:
+    def choose(self, arguments: Arguments, wanted: str) -> tuple[Implementation, str, dict[str, str]]:
+        """The implementation, the reason, and the better-ranked ones with why they were not taken."""
         if wanted != "auto":
             chosen = self._named(wanted)
             refusal = chosen.refuses(arguments)
@@ -139,7 +143,8 @@ _last = threading.local()
 _logs: ContextVar[tuple[list[Choice], ...]] = ContextVar("choice logs", default=())
 
 
-def _record(choice: Choice) -> None:
+def record(choice: Choice) -> None:
+    """Make this the thread's last choice, and note it where choices are collected."""
     _last.choice = choice
     for log in _logs.get():
         log.append(choice)

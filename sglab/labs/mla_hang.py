@@ -25,8 +25,8 @@ from sglab.emulator import EmulatedDevice
 from sglab.emulator.session import Session
 from sglab.gpu import KernelError, Launch, Module
 from sglab.kernels import ptx
-from sglab.kernels.mla_sm100 import MlaSm100
-from sglab.kernels.mla_sm100.contract import OPERATOR, check
+from sglab.kernels.mla import MlaSm100
+from sglab.kernels.mla.sm100_contract import OPERATOR, check
 
 from .question import Question
 

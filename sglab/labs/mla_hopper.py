@@ -11,8 +11,8 @@ import torch
 from sglab.emulator import EmulatedDevice
 from sglab.events.log import COPY_KINDS, EventLog
 from sglab.kernels import flash_mla_with_kvcache, get_mla_metadata, split_kv_combine
-from sglab.kernels.mla_decode import check
-from sglab.kernels.mla_sm90 import MlaSm90
+from sglab.kernels.mla import MlaSm90
+from sglab.kernels.mla.arguments import check
 from sglab.planning import PLANNERS
 from sglab.planning.mla_sm90 import TILE, mla_sm90_plan
 from sglab.workbench import decode_batch

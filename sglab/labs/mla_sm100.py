@@ -14,8 +14,8 @@ from sglab.emulator.session import Session
 from sglab.events.log import COPY_KINDS, EventLog
 from sglab.gpu import Launch
 from sglab.kernels import ptx
-from sglab.kernels.mla_sm100 import MlaSm100
-from sglab.kernels.mla_sm100.contract import check
+from sglab.kernels.mla import MlaSm100
+from sglab.kernels.mla.sm100_contract import check
 from sglab.planning.mla_sm100 import mla_sm100_plan
 from sglab.workbench.recorders.page_reads import PageReads
 

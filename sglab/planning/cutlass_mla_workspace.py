@@ -8,10 +8,9 @@ Sources: CUTLASS 4.7 `kernel/sm100_fmha_mla_tma_warpspecialized.hpp` (`get_works
 from __future__ import annotations
 
 from sglab.planning import check
+from sglab.planning.mla_dims import LATENT_DIM, NUM_HEADS
 from sglab.planning.set_split_kv import fixed_split_kv, set_split_kv
 
-NUM_HEADS = 128
-LATENT_DIM = 512
 BYTES_PER_PARTIAL = 4 * LATENT_DIM + 4
 """One fp32 row of O and its fp32 LSE."""
 

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sglab.planning import check
 from sglab.planning.arith import ceil_div
 from sglab.planning.check import Int64Array
+from sglab.planning.mla_dims import LATENT_DIM
 from sglab.planning.num_kv_splits import check_heads
 
 Int32Array = NDArray[np.int32]
@@ -24,7 +25,7 @@ BLOCK_SIZE_M = 64
 FIXED_OVERHEAD_NUM_BLOCKS = 5
 """What starting a request costs, in blocks."""
 MAX_SPLITS = 160
-HEAD_DIM_V = 512
+HEAD_DIM_V = LATENT_DIM
 FIELDS = (
     "begin_req_idx",
     "end_req_idx",

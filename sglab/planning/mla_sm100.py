@@ -16,8 +16,6 @@ from sglab.planning.arith import ceil_div
 from sglab.planning.set_split_kv import CLUSTER_SIZE, MAX_SPLITS, TILE_S
 
 Int32Array = NDArray[np.int32]
-NUM_HEADS = 128
-"""Of a tile; fewer are padded."""
 PAGE_SIZES = (16, 32, 64, 128)
 
 

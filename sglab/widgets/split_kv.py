@@ -9,12 +9,13 @@ import numpy as np
 import traitlets
 from numpy.typing import ArrayLike, NDArray
 
+from sglab.gpu.architecture import B200_SMS, H100_SMS
 from sglab.planning import PLANNERS, Plan, check
 from sglab.planning.num_kv_splits import check_heads
 
 from .base import Widget, asset, command
 
-SM_COUNTS = {"H100": 132, "H200": 132, "B200": 148}
+SM_COUNTS = {"H100": H100_SMS, "H200": H100_SMS, "B200": B200_SMS}
 WORK_COLUMNS = (
     "request",
     "head_block",

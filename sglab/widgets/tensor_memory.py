@@ -11,8 +11,9 @@ import numpy.typing as npt
 import traitlets
 
 from sglab.events.log import MMA_KINDS, EventLog
-from sglab.events.tensor_memory.cells import COLUMNS, LANES, History
-from sglab.events.tensor_memory.writes import UNIT, Tile, cta_group, read_run, uses_tensor_memory
+from sglab.events.tensor_memory import TensorMemoryTrace, Tile, cta_group, uses_tensor_memory
+from sglab.events.tensor_memory.cells import COLUMNS, LANES
+from sglab.events.tensor_memory.writes import UNIT
 
 from .base import asset, command
 from .following import failure_told
@@ -55,11 +56,11 @@ class TensorMemory(MemoryWidget):
         group = cta_group(log)
         total = self.cta_count(cta)
         self._ctas = self.pair_of(cta, group)
-        self._traffic = read_run(log, self._ctas)
+        trace = TensorMemoryTrace(log, self._ctas)
+        self._traffic, self._history = trace.run, trace.history
         self._moments = self._traffic.events
         self._roles = self.roles_of(self._ctas)
         self._code = self.code_of(self._traffic.moments[:, 3].tolist())
-        self._history = History(self._traffic.touches, len(self._ctas))
         self._clusters = list(dict.fromkeys(tuple(self.pair_of(each, group)) for each in range(min(total, 4096))))
         self._show()
 

@@ -5,26 +5,35 @@ An edit is all or nothing: when one is refused, the pools, the allocator, the ra
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import torch
 
-from sglab.engine import arguments
+from sglab.engine import (
+    BadArgumentError,
+    ForwardBatch,
+    ForwardMode,
+    ModelRunner,
+    RadixAttention,
+    RadixCache,
+    Req,
+    ScheduleBatch,
+    arguments,
+)
 from sglab.engine.batch.allocation import release_kv_cache
-from sglab.engine.batch.forward_mode import ForwardMode
-from sglab.engine.batch.req import Req
-from sglab.engine.batch.schedule_batch import ScheduleBatch
-from sglab.engine.cache.radix_cache import RadixCache
-from sglab.engine.errors import BadArgumentError
-from sglab.engine.layer import RadixAttention
-from sglab.engine.model_runner import ModelRunner
-from sglab.workbench.batch_state import BatchState
+from sglab.engine.batch.checks import check_tensor
+from sglab.engine.model_runner import Kind
+from sglab.workbench.batch_checks import check_attention_inputs, check_table
+from sglab.workbench.forward_pass import token_slots, worker_batch
 from sglab.workbench.random_rows import RandomRows, copy_kv
+from sglab.workbench.transaction import transaction
 
 
-class Batch(BatchState):
+class Batch:
     """Requests with their pools and live tensors, ready for one attention pass of one layer.
+
+    Not a stage of serving, as the engine's batches are (`sglab.engine.batch` says which is which): the batch of the
+    workbench, which keeps all that an attention pass reads in one place.
 
     Attributes:
         runner: pools, allocator and model shape; `layer`: heads, dims and scale of the attention layer.
@@ -32,16 +41,127 @@ class Batch(BatchState):
         reqs: the requests, in batch order.
         new_tokens: tokens each request computes in this pass: 1 in decode, its extend length in extend.
         q: [tokens, num_heads, head_dim], the new tokens' queries, request after request. Yours to change.
-        forward_batch: the ForwardBatch of this pass, made anew by every edit.
+        forward_batch: the ForwardBatch of this pass; every edit makes a new one.
     """
 
     def __init__(
         self, runner: ModelRunner, tree_cache: RadixCache, layer: RadixAttention, mode: ForwardMode, seed: int
     ) -> None:
+        self.runner = runner
+        self.tree_cache = tree_cache
+        self.layer = layer
+        self.forward_mode = mode
+        self.reqs: list[Req] = []
+        self.new_tokens: list[int] = []
+        self.q = torch.empty((0, layer.tp_q_head_num, layer.head_dim), dtype=runner.dtype, device=runner.device)
         self._random = RandomRows(seed, runner)
         self._names = 0
         self._tokens = 0
-        super().__init__(runner, tree_cache, layer, mode)
+        self._refresh()
+
+    # What it shows.
+
+    @property
+    def kind(self) -> Kind:
+        return self.runner.model_config.kind
+
+    @property
+    def page_size(self) -> int:
+        return self.runner.page_size
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.runner.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.runner.device
+
+    @property
+    def batch_size(self) -> int:
+        return len(self.reqs)
+
+    @property
+    def num_heads(self) -> int:
+        return self.layer.tp_q_head_num
+
+    @property
+    def num_kv_heads(self) -> int:
+        return self.layer.tp_k_head_num
+
+    @property
+    def sm_scale(self) -> float:
+        return self.layer.scaling
+
+    @property
+    def req_to_token(self) -> torch.Tensor:
+        """int32 [rows, max_context_len], live."""
+        return self.runner.req_to_token_pool.req_to_token
+
+    @property
+    def req_pool_indices(self) -> torch.Tensor:
+        """int64 [B], live."""
+        return self.forward_batch.req_pool_indices
+
+    @property
+    def seq_lens(self) -> torch.Tensor:
+        """int64 [B], live."""
+        return self.forward_batch.seq_lens
+
+    @property
+    def k(self) -> torch.Tensor:
+        """[tokens, num_kv_heads, head_dim]: a copy of the new tokens' key rows."""
+        return self.runner.token_to_kv_pool.get_key_buffer(self.layer.layer_id)[self.forward_batch.out_cache_loc]
+
+    @property
+    def v(self) -> torch.Tensor:
+        """[tokens, num_kv_heads, v_head_dim]: a copy of the new tokens' value rows."""
+        return self.runner.token_to_kv_pool.get_value_buffer(self.layer.layer_id)[self.forward_batch.out_cache_loc]
+
+    def slots(self, i: int) -> torch.Tensor:
+        """int64 [seq_len], the KV slots of request i's tokens."""
+        return token_slots(self.runner.req_to_token_pool, self._req(i))
+
+    def pages(self, i: int) -> list[int]:
+        """The pages of request i, in token order."""
+        return (self.slots(i)[:: self.page_size] // self.page_size).tolist()
+
+    def free_pages(self) -> list[int]:
+        """Pages that no request owns, in the order in which the allocator will hand them out."""
+        allocator = self.runner.token_to_kv_pool_allocator
+        return torch.cat((allocator.free_pages, allocator.release_pages)).tolist()
+
+    def cached_pages(self) -> list[int]:
+        """Pages that the radix tree owns, locked or evictable."""
+        slots = [node.value[:: self.page_size] // self.page_size for node in self.tree_cache.nodes()]
+        return sorted(torch.cat(slots).tolist()) if slots else []
+
+    def __repr__(self) -> str:
+        lengths = [req.kv_committed_len for req in self.reqs]
+        return (
+            f"Batch({self.forward_mode.name.lower()}, {self.kind}, seq_lens={lengths}, num_heads={self.num_heads}, "
+            f"num_kv_heads={self.num_kv_heads}, page_size={self.page_size}, {self.dtype}, {self.device}, "
+            f"{len(self.free_pages())} of {self.runner.token_to_kv_pool.num_pages} pages free)"
+        )
+
+    def check(self) -> None:
+        """Refuse what no kernel could serve; attention calls this first.
+
+        Raises:
+            BadArgumentError, PageTableError, NonFiniteKVError: naming what is wrong, where, and what to do.
+        """
+        self._check_q()
+        check_attention_inputs(self.runner, self.layer, self.forward_batch, self.q, self.reqs, self.new_tokens)
+
+    def check_page_table(self) -> None:
+        """The part of `check` that an index kernel depends on: lengths, rows and slots.
+
+        Raises:
+            BadArgumentError, PageTableError: as `check`.
+        """
+        check_table(self.runner, self.forward_batch, self.batch_size)
+
+    # What changes it.
 
     def allocate(self, seq_len: int, new_tokens: int | None = None, token_ids: list[int] | None = None) -> int:
         """Admit a request of `seq_len` tokens.
@@ -59,7 +179,7 @@ class Batch(BatchState):
         arguments.integer("seq_len", seq_len, 1, remedy="A request has tokens.")
         if token_ids is not None and len(token_ids) != seq_len:
             raise BadArgumentError("token_ids", f"{seq_len} tokens", len(token_ids), "Pass one per position.")
-        with self._transaction():
+        with transaction(self):
             self._admit([Req(self._name(), token_ids or self._fresh_tokens(seq_len))], [new_tokens])
         return self.batch_size - 1
 
@@ -73,7 +193,7 @@ class Batch(BatchState):
             PoolExhaustedError: a new page is needed and none is left. BadArgumentError: the row is full.
         """
         req = self._req(i)
-        with self._transaction():
+        with transaction(self):
             step = ScheduleBatch.init_new([req], self.tree_cache)
             step.seq_lens_cpu = torch.tensor([req.kv_committed_len])
             step.seq_lens = step.seq_lens_cpu.to(self.device)
@@ -96,7 +216,7 @@ class Batch(BatchState):
             keep_cached: leave its whole pages in the radix tree too, evictable, as SGLang does with finished requests.
         """
         req = self._req(i)
-        with self._transaction():
+        with transaction(self):
             release_kv_cache(req, self.tree_cache, is_insert=keep_cached)
             rows = self._query_rows()
             del self.reqs[i], self.new_tokens[i], rows[i]
@@ -118,7 +238,7 @@ class Batch(BatchState):
         most = donor.kv_committed_len
         arguments.integer("tokens", tokens, 1, most, f"Request {i} has {most} tokens to share.")
         arguments.integer("extra_tokens", extra_tokens, 0, remedy="Ask for fewer shared tokens instead.")
-        with self._transaction():
+        with transaction(self):
             self.tree_cache.cache_unfinished_req(donor)
             req = Req(self._name(), donor.token_ids()[:tokens] + self._fresh_tokens(extra_tokens))
             self._admit([req], [new_tokens])
@@ -133,7 +253,7 @@ class Batch(BatchState):
         """Admit many requests at once, all beginning with the same `shared_prefix` tokens. See `allocate`."""
         shared = self._fresh_tokens(shared_prefix)
         reqs = [Req(self._name(), shared + self._fresh_tokens(n - shared_prefix)) for n in seq_lens]
-        with self._transaction():
+        with transaction(self):
             donor, alone = self.batch_size, 1 if shared_prefix else len(reqs)
             self._admit(reqs[:alone], new_tokens[:alone])
             if reqs[alone:]:
@@ -157,25 +277,25 @@ class Batch(BatchState):
         self.new_tokens += counts
         self._refresh(rows)
 
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        """When an edit fails, put back all it changed (KV rows that nobody owns keep what was written)."""
-        allocator, pool = self.runner.token_to_kv_pool_allocator, self.runner.req_to_token_pool
-        pages, tree = allocator.backup_state(), self.tree_cache.backup_state()
-        rows, table = list(pool.free_slots), pool.req_to_token.clone()
-        reqs = [(req, {**vars(req), "output_ids": list(req.output_ids)}) for req in self.reqs]
-        mine = {**vars(self), "reqs": list(self.reqs), "new_tokens": list(self.new_tokens)}
-        try:
-            yield
-        except BaseException:
-            allocator.restore_state(pages)
-            self.tree_cache.restore_state(tree)
-            pool.free_slots = rows
-            pool.req_to_token.copy_(table)
-            for req, saved in reqs:
-                vars(req).update(saved)
-            vars(self).update(mine)
-            raise
+    def _refresh(self, query_rows: list[torch.Tensor] | None = None) -> None:
+        """Make new `q` and `forward_batch` from the requests."""
+        if query_rows is not None:
+            self.q = torch.cat([self.q[:0], *query_rows])
+        made = worker_batch(self.runner.req_to_token_pool, self.reqs, self.new_tokens, self.forward_mode)
+        self.forward_batch = ForwardBatch.init_new(made, self.runner)
+
+    def _query_rows(self) -> list[torch.Tensor]:
+        self._check_q()
+        return list(self.q.split(self.new_tokens)) if self.new_tokens else []
+
+    def _check_q(self) -> None:
+        shape = (sum(self.new_tokens), self.num_heads, self.layer.head_dim)
+        check_tensor("q", self.q, shape, (self.dtype,), self.device)
+
+    def _req(self, i: int) -> Req:
+        if not self.reqs:
+            raise BadArgumentError("i", "a request", f"{i!r} for an empty batch", "Allocate a request first.")
+        return self.reqs[arguments.integer("i", i, 0, self.batch_size - 1, "Requests are numbered in batch order.")]
 
     def _new_tokens(self, req: Req, asked: int | None) -> int:
         most = 1 if self.forward_mode.is_decode() else req.extend_input_len

@@ -3,39 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import torch
-
-from sglab.engine import arguments
-from sglab.engine.batch.forward_mode import ForwardMode
-from sglab.engine.errors import BadArgumentError
-from sglab.engine.model_runner import Kind
+from sglab.engine import BadArgumentError, ForwardMode, arguments
 from sglab.workbench.batch import Batch
-from sglab.workbench.options import BatchOptions, Layout
+from sglab.workbench.options import BatchKeywords, BatchOptions, with_options
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
+@with_options
 def decode_batch(
     seq_lens: Sequence[int],
-    num_heads: int = 128,
-    num_kv_heads: int | None = None,
-    *,
-    kind: Kind = "mla",
-    page_size: int = 64,
-    dtype: str | torch.dtype = "float16",
-    seed: int = 0,
-    layout: Layout = "contiguous",
-    shared_prefix: int = 0,
-    head_dim: int = 128,
-    v_head_dim: int | None = None,
-    kv_lora_rank: int = 512,
-    qk_rope_head_dim: int = 64,
-    sm_scale: float | None = None,
-    logit_cap: float = 0.0,
-    pool_tokens: int | None = None,
-    max_context_len: int | None = None,
-    max_running_requests: int | None = None,
-    layer_num: int = 1,
-    device: str | torch.device = "cpu",
+    num_heads: int = BatchOptions.num_heads,
+    num_kv_heads: int | None = BatchOptions.num_kv_heads,
+    **options: Unpack[BatchKeywords],
 ) -> Batch:
     """A batch that decodes one token per request, ready for `sglab.attend`.
 
@@ -60,55 +43,20 @@ def decode_batch(
     Raises:
         BadArgumentError: an argument nothing could serve. PoolExhaustedError: pool_tokens or the rows do not suffice.
     """
-    options = BatchOptions(
-        num_heads=num_heads,
-        num_kv_heads=num_kv_heads,
-        kind=kind,
-        page_size=page_size,
-        dtype=dtype,
-        seed=seed,
-        layout=layout,
-        shared_prefix=shared_prefix,
-        head_dim=head_dim,
-        v_head_dim=v_head_dim,
-        kv_lora_rank=kv_lora_rank,
-        qk_rope_head_dim=qk_rope_head_dim,
-        sm_scale=sm_scale,
-        logit_cap=logit_cap,
-        pool_tokens=pool_tokens,
-        max_context_len=max_context_len,
-        max_running_requests=max_running_requests,
-        layer_num=layer_num,
-        device=device,
-    )
     lengths = arguments.lengths("seq_lens", seq_lens, 1)
-    return options.build(lengths, [1] * len(lengths), ForwardMode.DECODE)
+    made = BatchOptions(num_heads, num_kv_heads, **options)
+    return made.build(lengths, [1] * len(lengths), ForwardMode.DECODE)
 
 
+@with_options
 def extend_batch(
     seq_lens: Sequence[int],
     prefix_lens: int | Sequence[int] = 0,
-    num_heads: int = 128,
-    num_kv_heads: int | None = None,
+    num_heads: int = BatchOptions.num_heads,
+    num_kv_heads: int | None = BatchOptions.num_kv_heads,
     *,
     decode_seq_lens: Sequence[int] = (),
-    kind: Kind = "mla",
-    page_size: int = 64,
-    dtype: str | torch.dtype = "float16",
-    seed: int = 0,
-    layout: Layout = "contiguous",
-    shared_prefix: int = 0,
-    head_dim: int = 128,
-    v_head_dim: int | None = None,
-    kv_lora_rank: int = 512,
-    qk_rope_head_dim: int = 64,
-    sm_scale: float | None = None,
-    logit_cap: float = 0.0,
-    pool_tokens: int | None = None,
-    max_context_len: int | None = None,
-    max_running_requests: int | None = None,
-    layer_num: int = 1,
-    device: str | torch.device = "cpu",
+    **options: Unpack[BatchKeywords],
 ) -> Batch:
     """A batch that extends each request from `prefix_lens` cached tokens to `seq_lens`.
 
@@ -131,25 +79,5 @@ def extend_batch(
         )
     new_tokens = [s - p for p, s in zip(prefixes, lengths, strict=True)] + [1] * len(decoding)
     mode = ForwardMode.MIXED if decoding else ForwardMode.EXTEND
-    options = BatchOptions(
-        num_heads=num_heads,
-        num_kv_heads=num_kv_heads,
-        kind=kind,
-        page_size=page_size,
-        dtype=dtype,
-        seed=seed,
-        layout=layout,
-        shared_prefix=shared_prefix,
-        head_dim=head_dim,
-        v_head_dim=v_head_dim,
-        kv_lora_rank=kv_lora_rank,
-        qk_rope_head_dim=qk_rope_head_dim,
-        sm_scale=sm_scale,
-        logit_cap=logit_cap,
-        pool_tokens=pool_tokens,
-        max_context_len=max_context_len,
-        max_running_requests=max_running_requests,
-        layer_num=layer_num,
-        device=device,
-    )
-    return options.build(lengths + decoding, new_tokens, mode)
+    made = BatchOptions(num_heads, num_kv_heads, **options)
+    return made.build(lengths + decoding, new_tokens, mode)

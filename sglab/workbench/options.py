@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Literal, TypedDict, TypeVar
 
 import torch
 
-from sglab.engine import arguments
-from sglab.engine.batch.forward_mode import ForwardMode
-from sglab.engine.cache.allocator import BaseTokenToKVPoolAllocator, TokenToKVPoolAllocator
-from sglab.engine.cache.kv_pool import KVCache, MHATokenToKVPool, MLATokenToKVPool
-from sglab.engine.cache.paged_allocator import PagedTokenToKVPoolAllocator, ceil_div
-from sglab.engine.cache.radix_cache import RadixCache
-from sglab.engine.cache.req_to_token_pool import ReqToTokenPool
-from sglab.engine.errors import BadArgumentError
-from sglab.engine.layer import RadixAttention
-from sglab.engine.model_runner import H100_SMS, Kind, ModelConfig, ModelRunner
+from sglab.engine import (
+    BadArgumentError,
+    ForwardMode,
+    KVCache,
+    MHATokenToKVPool,
+    MLATokenToKVPool,
+    ModelConfig,
+    ModelRunner,
+    PagedTokenToKVPoolAllocator,
+    RadixAttention,
+    RadixCache,
+    ReqToTokenPool,
+    TokenToKVPoolAllocator,
+    arguments,
+)
+from sglab.engine.cache import BaseTokenToKVPoolAllocator
+from sglab.engine.cache.paged_allocator import ceil_div
+from sglab.engine.model_runner import H100_SMS, Kind
 from sglab.workbench.batch import Batch
 
 Layout = Literal["contiguous", "fragmented"]
@@ -25,12 +35,9 @@ MLA_QK_NOPE_HEAD_DIM = 128
 """DeepSeek's, before absorption: the softmax scale is that of the 128 + 64 dims the scores stand for, not of 576."""
 
 
-@dataclass(frozen=True)
-class BatchOptions:
-    """The shape of a batch's model and pools; `decode_batch` documents every field."""
+class BatchKeywords(TypedDict, total=False):
+    """The options of `decode_batch` and `extend_batch`, for type checkers: the fields of BatchOptions, by keyword."""
 
-    num_heads: int
-    num_kv_heads: int | None
     kind: Kind
     page_size: int
     dtype: str | torch.dtype
@@ -48,6 +55,31 @@ class BatchOptions:
     max_running_requests: int | None
     layer_num: int
     device: str | torch.device
+
+
+@dataclass(frozen=True)
+class BatchOptions:
+    """The shape of a batch's model and pools, with the defaults; `decode_batch` documents every field."""
+
+    num_heads: int = 128
+    num_kv_heads: int | None = None
+    kind: Kind = "mla"
+    page_size: int = 64
+    dtype: str | torch.dtype = "float16"
+    seed: int = 0
+    layout: Layout = "contiguous"
+    shared_prefix: int = 0
+    head_dim: int = 128
+    v_head_dim: int | None = None
+    kv_lora_rank: int = 512
+    qk_rope_head_dim: int = 64
+    sm_scale: float | None = None
+    logit_cap: float = 0.0
+    pool_tokens: int | None = None
+    max_context_len: int | None = None
+    max_running_requests: int | None = None
+    layer_num: int = 1
+    device: str | torch.device = "cpu"
 
     def build(self, seq_lens: list[int], new_tokens: list[int], mode: ForwardMode) -> Batch:
         """Make the pools, admit the requests and return the batch."""
@@ -80,7 +112,7 @@ class BatchOptions:
                 remedy = f"{tokens // page * page} or {-(-tokens // page) * page} would do."
                 raise BadArgumentError("pool_tokens", f"a multiple of page_size {page}", tokens, remedy)
         if self.sm_scale is not None:
-            arguments.finite("sm_scale", self.sm_scale)
+            arguments.finite("sm_scale", self.sm_scale, 0.0)
         arguments.finite("logit_cap", self.logit_cap, 0.0)
 
     def _runner(self, seq_lens: list[int]) -> ModelRunner:
@@ -170,6 +202,22 @@ class BatchOptions:
             scaling=config.scaling,
             logit_cap=config.logit_cap,
         )
+
+
+Builder = TypeVar("Builder", bound=Callable[..., Batch])
+
+
+def with_options(builder: Builder) -> Builder:
+    """Show BatchOptions' fields in the signature of a function that takes them as **options, with their defaults."""
+    shown = inspect.signature(builder)
+    own = [each for each in shown.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+    options = [
+        inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type)
+        for field in fields(BatchOptions)
+        if field.name not in shown.parameters
+    ]
+    builder.__signature__ = shown.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
+    return builder
 
 
 def fragment(allocator: BaseTokenToKVPoolAllocator, seed: int, requests: int = 256) -> None:

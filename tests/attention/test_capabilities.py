@@ -21,7 +21,7 @@ from sglab.attention.capabilities import RULES, refuse_unserved
 from sglab.attention.upstream import FORWARD_ABSORB_CORE_ATTENTION_BACKENDS
 from sglab.cli import main
 from sglab.engine import ForwardBatch, ForwardMode
-from sglab.workbench import Batch, decode_batch, extend_batch
+from sglab.workbench import Batch, decode_batch, extend_batch, max_error, reference
 
 SMALL: dict[str, Any] = {"kind": "mha", "num_heads": 4, "num_kv_heads": 2, "head_dim": 16, "page_size": 4}
 PAGE = {"cutlass_mla": 128, "flashmla": 64}
@@ -80,6 +80,27 @@ def test_drafts_are_not_attended_as_if_they_were_prompts(backend: str) -> None:
         made.prepare(verify)
     with pytest.raises(UnsupportedError, match=message):
         made.forward(batch.q, batch.k, batch.v, batch.layer, verify)
+
+
+@pytest.mark.parametrize("backend", ["torch_native", "flex_attention"])
+def test_a_draft_model_catches_up_as_any_request_extends(backend: str) -> None:
+    batch = extend_batch([9, 7], [4, 3], dtype="float32", **SMALL)
+    made = create_attention_backend(backend, batch.runner)
+    for mode in (ForwardMode.DRAFT_EXTEND, ForwardMode.DRAFT_EXTEND_V2):
+        after = replace(batch.forward_batch, forward_mode=mode, spec_info=Chain(3, torch.ones(1)))
+        made.prepare(after)
+        out = made.forward(batch.q, batch.k, batch.v, batch.layer, after)
+        assert max_error(out.view(-1, 4, 16), reference(batch).o) <= 3e-6
+
+
+@pytest.mark.parametrize("backend", ATTENTION_BACKENDS)
+def test_an_idle_worker_of_a_drafting_server_is_idle(backend: str) -> None:
+    batch = small_batch(backend)
+    idle = replace(batch.forward_batch, forward_mode=ForwardMode.IDLE, batch_size=0, spec_info=Chain(3, torch.ones(1)))
+    made = create_attention_backend(backend, batch.runner)
+    made.prepare(idle)
+    out = made.forward(batch.q[:0], batch.k[:0], batch.v[:0], batch.layer, idle)
+    assert out.shape == (0, batch.num_heads * batch.layer.v_head_dim)
 
 
 def test_an_extend_without_its_lengths_is_refused() -> None:

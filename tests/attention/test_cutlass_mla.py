@@ -9,7 +9,7 @@ import torch
 import sglab
 from sglab.attention import create_attention_backend
 from sglab.attention.cutlass_mla_backend import CutlassMLABackend
-from sglab.engine import BadArgumentError
+from sglab.engine import BadArgumentError, ForwardMode, GraphBatch
 from sglab.workbench import Batch, decode_batch, extend_batch, max_error, reference
 
 
@@ -49,6 +49,17 @@ def test_the_page_table_lists_each_requests_pages_and_pads_with_minus_one() -> N
         pages = batch.pages(i)
         assert table[i].tolist() == pages + [-1] * (3 - len(pages))
     assert len(backend.forward_metadata.workspace) == (4 * 512 + 4) * 128 * 3
+
+
+@pytest.mark.parametrize(("max_context_len", "pages"), [(300, 3), (256, 3), (257, 3), (255, 2)])
+def test_a_graphs_page_table_is_as_wide_as_sglangs(max_context_len: int, pages: int) -> None:
+    """(max_context_len + page_size) // page_size, by SGLang 0.5.9's init_cuda_graph_state."""
+    batch = decode_batch([9], num_heads=2, page_size=128, max_context_len=max_context_len)
+    backend = backend_of(batch)
+    backend.init_graph(4, 4)
+    one = torch.ones(4, dtype=torch.int64)
+    backend.prepare_capture(GraphBatch(4, 4, ForwardMode.DECODE, one * 0, one))
+    assert backend.forward_metadata.block_kv_indices.shape == (4, pages)
 
 
 def test_small_pages_pad_whole_tiles_with_the_dummy_page() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from sglab import gpu
 from sglab.compilers.cache import cache_folder, cached, content_key
-from sglab.compilers.nvcc import compile_cuda, find_nvcc
+from sglab.compilers.nvcc import compile_cuda, find_nvcc, run_nvcc
 from sglab.gpu.errors import CompileError, MissingDependencyError
 from sglab.gpu.progress import announced
 from tests.support.compilers import has_nvcc
@@ -118,6 +118,19 @@ def test_what_nvcc_says_is_shown() -> None:
     with pytest.raises(CompileError, match=r'nvcc could not compile wrong:\n.*expected a ";"') as caught:
         compile_cuda("__global__ void f() { int x }\n", name="wrong")
     assert "wrong.cu(1)" in str(caught.value)
+
+
+def test_the_linkers_own_words_are_shown(tmp_path: Path) -> None:
+    said = [
+        "host.cu(3): warning: unused",
+        "/usr/bin/ld: warning: missing .note.GNU-stack section",
+        "/usr/bin/ld: cannot find -lsglab_cudart: No such file or directory",
+        "collect2: error: ld returned 1 exit status",
+    ]
+    nvcc = [sys.executable, "-c", f"import sys; sys.exit({chr(10).join(said)!r})"]
+    with pytest.raises(CompileError) as caught:
+        run_nvcc(nvcc, "host", tmp_path)
+    assert str(caught.value).splitlines() == ["nvcc could not compile host:", *said[2:]]
 
 
 def test_without_nvcc_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

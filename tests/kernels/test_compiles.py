@@ -130,7 +130,7 @@ def extend_mla(dtype: torch.dtype) -> None:
 def test_compiles(
     call: Callable[[torch.dtype], None], dtype: torch.dtype, capability: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sglab.kernels.machine.capability", lambda device: (capability // 10, 0))
+    monkeypatch.setattr("sglab.kernels.devices.capability", lambda device: (capability // 10, 0))
     with captured_launches(capability) as launches:
         call(dtype)
     assert launches

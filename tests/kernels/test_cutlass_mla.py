@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from sglab.kernels import ContractError, cutlass_mla_decode, cutlass_mla_get_workspace_size, last_choice, machine
+from sglab.kernels import ContractError, cutlass_mla_decode, cutlass_mla_get_workspace_size, devices, last_choice
 from sglab.kernels.cutlass_mla import contract, dispatch, operator, pad_heads, slice_heads
 from sglab.planning import split_ranges
 from tests.support.kernels.compare import ROUNDING, assert_close
@@ -70,7 +70,7 @@ def test_on_the_cpu_our_own_kernel_runs_on_the_emulator_and_says_why(generator) 
 @pytest.mark.parametrize("lens", [[300, 0, 5, 64], [5000]])
 def test_our_hopper_kernel_is_planned_by_the_host_or_on_the_device(lens, known, generator, monkeypatch) -> None:
     """On the host where it knows the lengths; nothing waits for a GPU to learn them."""
-    monkeypatch.setattr(machine, "device_of", machine.hopper_of)
+    monkeypatch.setattr(devices, "device_of", devices.hopper_of)
     arguments = call(lens, 16, 64, 1, torch.device("cpu"), generator)
     lse = torch.full((len(lens), 16), torch.nan)
     o = cutlass_mla_decode(**arguments, lse=lse, seq_lens_cpu=lens if known else None)

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from sglab.emulator import EmulatedDevice
 from sglab.gpu import CudaDevice, Device
-from sglab.kernels.mla_sm90 import device_plan
-from sglab.kernels.mla_sm90.device_plan import Metadata
-from sglab.kernels.mla_sm90.works import Works
+from sglab.kernels.mla import device_plan
+from sglab.kernels.mla.device_plan import Metadata
+from sglab.kernels.mla.work_units import Works
 from sglab.planning.flash_mla import get_mla_metadata, split_table
 
 LENGTHS = st.lists(st.integers(0, 3000), min_size=1, max_size=12)

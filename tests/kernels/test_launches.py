@@ -10,10 +10,9 @@ import torch
 from sglab import gpu
 from sglab.emulator import EmulatedDevice
 from sglab.kernels import ContractError
-from sglab.kernels.launches import MOST, described, kept
-from sglab.kernels.mla_sm90 import MlaSm90
-from sglab.kernels.mla_sm90.works import planned
-from sglab.kernels.mla_sm100 import MlaSm100
+from sglab.kernels.launch_cache import MOST, described, kept
+from sglab.kernels.mla import MlaSm90, MlaSm100
+from sglab.kernels.mla.work_units import planned
 from sglab.planning.mla_sm90 import mla_sm90_plan
 from tests.support.kernels.decode_batches import SCALE, Batch
 

@@ -14,7 +14,7 @@ import torch
 from sglab.emulator import EmulatedDevice
 from sglab.kernels import ptx
 from sglab.kernels.contract import ContractError
-from sglab.kernels.mla_sm100 import MlaSm100, mla_decode_sm100, tensor_work
+from sglab.kernels.mla import MlaSm100, mla_decode_sm100, tensor_work
 from sglab.planning.mla_sm100 import mla_sm100_plan
 from tests.support.emulator.schedulers import SCHEDULERS
 from tests.support.kernels.decode_batches import SCALE, Batch

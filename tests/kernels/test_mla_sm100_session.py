@@ -16,7 +16,7 @@ from sglab import gpu
 from sglab.emulator.session import Session
 from sglab.events.log import MBARRIER, NAMED
 from sglab.events.tables import COPY_KINDS
-from sglab.kernels.mla_sm100 import mla_decode_sm100
+from sglab.kernels.mla import mla_decode_sm100
 
 HEADS, PAGE, TOKENS = 128, 128, 300
 ROLES = {"softmax", "epilogue", "mma", "load", "page table"}

@@ -6,7 +6,7 @@ import torch
 from sglab.emulator import EmulatedDevice
 from sglab.gpu import CudaDevice, Device, GpuError
 from sglab.kernels.contract import ContractError
-from sglab.kernels.mla_sm90 import MlaSm90, mla_decode_sm90
+from sglab.kernels.mla import MlaSm90, mla_decode_sm90
 from sglab.planning.mla_sm90 import mla_sm90_plan
 from tests.support.kernels.decode_batches import SCALE, Batch
 

@@ -9,10 +9,8 @@ import torch
 from sglab.emulator import EmulatedDevice
 from sglab.emulator.captures import capturing_launches
 from sglab.gpu import Device, KernelError, Launch, Module
-from sglab.kernels import machine, merge_state, merge_states, mla_decode, ptx
-from sglab.kernels.mla_sm90 import MlaSm90
-from sglab.kernels.mla_sm100 import MlaSm100
-from sglab.kernels.mla_sm100 import contract as sm100_contract
+from sglab.kernels import devices, merge_state, merge_states, mla_decode, ptx
+from sglab.kernels.mla import MlaSm90, MlaSm100, sm100_contract
 from sglab.labs.mla_hopper import Call
 from sglab.planning.mla_sm90 import mla_sm90_plan
 from tests.support.emulator.schedulers import SCHEDULERS
@@ -66,7 +64,7 @@ def test_causal_query_tokens(implementation: str, place: str, scheduler: str, mo
     """Plan, attention with parts in which a query token has nothing to see, and combine."""
     arch = "sm_90a" if implementation == "sglab" else "sm_100a"
     device = EmulatedDevice(arch, sms=8, scheduler=scheduler, sanitize=True, on_finding="raise")
-    monkeypatch.setattr(machine, place, lambda _: device)
+    monkeypatch.setattr(devices, place, lambda _: device)
     call = Call([130, 0, 67, 3], num_heads=16, query_tokens=4)
     out, lse = call.run(causal=True, implementation=implementation)
     assert (lse[1] == -torch.inf).all() and (lse[3, :, 0] == -torch.inf).all() and not out[3, 0].any()
@@ -78,7 +76,7 @@ def test_causal_query_tokens(implementation: str, place: str, scheduler: str, mo
 
 def test_merges(monkeypatch: pytest.MonkeyPatch) -> None:
     device = EmulatedDevice("sm_90a", scheduler="random", sanitize=True)
-    monkeypatch.setattr(machine, "device_of", lambda _: device)
+    monkeypatch.setattr(devices, "device_of", lambda _: device)
     v, s = torch.randn(40, 3, 128), torch.randn(40, 3)
     with capturing_launches() as launches:
         merge_state(v, s, v, s, implementation="cuda")

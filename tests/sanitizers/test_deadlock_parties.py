@@ -48,7 +48,7 @@ def test_without_a_commit_each_party_is_one_that_arrives_there(commit: Deletion,
 @pytest.mark.parametrize("detectors", [False, True])
 def test_where_nobody_arrives_any_more_the_chain_ends(detectors: bool) -> None:
     """The load warp's release of the page table's ring, which is the only arrival there."""
-    (release,) = at_source("sm_100a", "mbarrier_arrive(shared.page_empty[v_slot.index])")
+    (release,) = at_source("sm_100a", "v_pages.release(lane == 0)")
     error = deadlock(release, detectors)
     check_parties(error)
     last = error.cycle[-1]

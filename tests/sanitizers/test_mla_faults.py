@@ -79,7 +79,7 @@ def test_an_arrival_left_out() -> None:
     assert finding.at is not None and finding.other is not None
     assert {finding.at.warp, finding.other.warp} == {consumer.warp, producer.warp}
     assert {finding.at.role, finding.other.role} == {"math", "load"}
-    assert finding.at.source is not None and finding.at.source[0].endswith("ptx.cuh")
+    assert finding.at.source is not None and finding.at.source[0].endswith("ptx/barrier.cuh")
 
 
 def test_an_arrival_made_twice() -> None:
@@ -137,18 +137,18 @@ def test_an_sm100_arrival_made_twice_names_the_barrier_and_both_roles() -> None:
 
 
 @pytest.mark.parametrize(
-    ("barrier", "reads", "writes"),
+    ("wait", "reads", "writes"),
     [
-        ("s_full[tile.index]", "softmax", "mma"),
-        ("scale_full[tile.index]", "correction", "softmax"),
-        ("sum_full", "epilogue", "softmax"),
-        ("page_full[k_slot.index]", "load", "page table"),
-        ("empty[stage.index]", "mma", "load"),  # the last of them: V's, too early for the stage's reader
+        ("s_buffer.wait_full()", "softmax", "mma"),
+        ("scales.wait_full()", "correction", "softmax"),
+        ("sums.wait_full()", "epilogue", "softmax"),
+        ("k_pages.wait_full()", "load", "page table"),
+        ("stage.wait_empty()", "mma", "load"),  # the last of them: V's, too early for the stage's reader
     ],
 )
-def test_an_sm100_wait_left_out_is_a_race_between_two_roles(barrier: str, reads: str, writes: str) -> None:
-    *_, wait = at_source("sm_100a", f"mbarrier_wait(shared.{barrier}, ")
-    reports, error = decode("sm_100a", [400, 100], wait, sanitize={"races"})
+def test_an_sm100_wait_left_out_is_a_race_between_two_roles(wait: str, reads: str, writes: str) -> None:
+    *_, deletion = at_source("sm_100a", wait)
+    reports, error = decode("sm_100a", [400, 100], deletion, sanitize={"races"})
     findings = error.findings if error else reports[0].findings
     races = [one for one in findings if one.kind == "read_after_write_race"]
     assert (reads, writes) in {(one.at.role, one.other.role) for one in races if one.at and one.other}

@@ -12,8 +12,7 @@ torch = pytest.importorskip("torch")
 from sglab import gpu
 from sglab.gpu.findings import Finding
 from sglab.kernels import ptx
-from sglab.kernels.mla_sm90 import mla_decode_sm90
-from sglab.kernels.mla_sm100 import mla_decode_sm100
+from sglab.kernels.mla import mla_decode_sm90, mla_decode_sm100
 from tests.support.corpus import (
     cute_launches,
     scalar_launches,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gc
 import json
-import linecache
-import os
 import re
 import weakref
 from itertools import pairwise
@@ -14,16 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from IPython.core.interactiveshell import InteractiveShell
 
 from tests.support.launches.session_lines import ATOMIC, LOOP_SYNC, SESSION_PTX, SYNC
 
 torch = pytest.importorskip("torch")
 
 from sglab import gpu
-from sglab.compilers.source import SourceFinder, short_name
 from sglab.compilers.vouched import vouch
-from sglab.emulator.watch import WatchParser
 from sglab.labs.pipelines import Pipeline
 from sglab.widgets import KernelDebugger
 
@@ -321,22 +316,6 @@ def test_a_watch_shows_memory_and_stops_where_it_is_written() -> None:
 
 
 @pytest.mark.parametrize(
-    ("expression", "space", "shape", "dtype"),
-    [
-        ("out", "global", (1,), "f32"),
-        ("out[0:1]", "global", (1,), "f32"),
-        ("arg0*8:s32", "global", (8,), "s32"),
-        ("arg0+0x10", "global", (1,), "u32"),
-        ("smem+0x400*16:f16", "shared", (16,), "f16"),
-        ("smem@1+1024", "shared", (1,), "u32"),
-    ],
-)
-def test_watch_expressions(expression: str, space: str, shape: tuple[int, ...], dtype: str) -> None:
-    watch = make()._parser.parse(expression)
-    assert (watch.space, watch.shape, watch.dtype) == (space, shape, dtype)
-
-
-@pytest.mark.parametrize(
     ("expression", "message"),
     [
         ("nothing", "'nothing' names nothing here.*Names: out, arg0, arg1, smem"),
@@ -352,17 +331,6 @@ def test_a_refused_watch_changes_nothing(expression: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         widget.watch(expression, FOLLOW)
     assert widget.look(FOLLOW)["watches"] == []
-
-
-def test_views_of_strided_tensors_are_read_by_their_strides() -> None:
-    widget = make()
-    memory = torch.arange(64, dtype=torch.int16).view(8, 8)
-    kernel = gpu.load(SESSION_PTX)["collatz"]
-    arguments = [memory.view(torch.int32).view(-1), torch.zeros(128, dtype=torch.int32)]
-    session = kernel.session(gpu.EmulatedDevice("sm_90a"), grid=1, block=32, args=arguments)
-    watch = WatchParser(session, {"m": memory}).parse("m[::2, 3]")
-    assert watch.read(session, 0).reshape(-1).view(np.int16).tolist() == [3, 19, 35, 51]
-    assert widget.session.now == 0
 
 
 def test_registers_of_the_warp_looked_at() -> None:
@@ -497,39 +465,6 @@ def test_a_failed_session_is_saved_as_failed(tmp_path: Path) -> None:
     assert widget.look(FOLLOW)["failed"]
 
 
-def test_sources_are_found_and_their_absence_is_explained(tmp_path: Path) -> None:
-    shipped = SourceFinder().find("csrc/kernels/sm90/ptx.cuh")
-    assert shipped.text is not None
-    assert shipped.note == ""
-    cell = "/tmp/ipykernel_123/4567.py"
-    linecache.cache[cell] = (7, None, ["x = 1\n"], cell)
-    assert SourceFinder().find("/tmp/ipykernel_99/4567.py").text == "x = 1\n"  # an earlier kernel compiled it
-    assert SourceFinder().find("/tmp/ipykernel_99/4568.py").text is None
-    (tmp_path / "mine.cu").write_text("// mine\n")
-    assert SourceFinder().find("mine.cu").text is None
-    assert "source_paths" in SourceFinder().find("mine.cu").note
-    assert SourceFinder([tmp_path]).find("elsewhere/mine.cu").text == "// mine\n"
-    changed = SourceFinder([tmp_path], {"mine.cu": "0" * 64}).find("mine.cu")
-    assert "has changed since" in changed.note
-
-
-def test_ptx_from_elsewhere_opens_no_files_of_this_machine(tmp_path: Path) -> None:
-    private = tmp_path / "private" / "keys.txt"
-    private.parent.mkdir()
-    private.write_text("secret")
-    link = tmp_path / "open" / "link.cu"
-    link.parent.mkdir()
-    link.symlink_to(private)
-    pipe = tmp_path / "open" / "pipe.cu"
-    os.mkfifo(pipe)
-    stranger = SourceFinder([link.parent])
-    for path in (str(private), str(link), "../private/keys.txt", str(pipe), "/dev/zero", "/etc/passwd"):
-        assert stranger.find(path).text is None, path
-    assert "source_paths=[" in stranger.find(str(private)).note
-    assert SourceFinder([private.parent]).find(str(private)).text == "secret"
-    assert SourceFinder(trusted=True).find(str(private)).text == "secret"
-
-
 def test_source_files_are_shown_of_what_was_compiled_here(tmp_path: Path) -> None:
     private = tmp_path / "keys.txt"
     private.write_text("the-secret-of-this-machine")
@@ -613,17 +548,6 @@ def test_a_captured_triton_launch_is_stepped_by_the_lines_of_its_author(tmp_path
     assert len({line for _, line in stops}) >= 3
     assert go(widget, "end")["over"]
     assert y.item() == 127
-
-
-def test_a_cells_file_is_called_by_the_cells_number() -> None:
-    shell = InteractiveShell.instance()
-    try:
-        shell.compile._filename_map["/tmp/ipykernel_7/123.py"] = 3
-        assert short_name("/tmp/ipykernel_7/123.py") == "In[3]"
-    finally:
-        InteractiveShell.clear_instance()
-    assert short_name("/tmp/ipykernel_7/123.py") == "123.py"
-    assert short_name("csrc/kernels/mla_decode.cu") == "mla_decode.cu"
 
 
 def test_a_session_that_failed_before_still_tells_how() -> None:

@@ -1,8 +1,10 @@
 """decode_batch, extend_batch and the edits of a live Batch."""
 
+import inspect
 import math
 import subprocess
 import sys
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 import sglab
 from sglab.engine import BadArgumentError, ForwardMode, PoolExhaustedError
 from sglab.workbench import Batch, decode_batch, extend_batch
+from sglab.workbench.options import BatchKeywords, BatchOptions
 
 SMALL: dict[str, Any] = {"num_heads": 4, "kind": "mha", "num_kv_heads": 2, "head_dim": 16}
 
@@ -239,7 +242,8 @@ def test_a_refused_request_length_changes_nothing() -> None:
         ({"kind": "mha", "head_dim": 0}, "head_dim: expected an integer of at least 1, got 0"),
         ({"qk_rope_head_dim": -1}, "qk_rope_head_dim: expected an integer of at least 0, got -1"),
         ({"max_running_requests": -2}, "max_running_requests: expected an integer of at least 1, got -2"),
-        ({"sm_scale": math.nan}, "sm_scale: expected a finite number, got nan"),
+        ({"sm_scale": math.nan}, "sm_scale: expected a finite number of at least 0, got nan"),
+        ({"sm_scale": -0.1}, "sm_scale: expected a finite number of at least 0, got -0.1"),
         ({"logit_cap": -1.0}, r"logit_cap: expected a finite number of at least 0, got -1\.0"),
         ({"seed": "a"}, "seed: expected an integer .* got 'a'"),
         ({"device": "xyz"}, "device: expected 'cpu', 'cuda' or 'cuda:N', got 'xyz'"),
@@ -291,3 +295,15 @@ def test_no_edit_loses_a_page_or_breaks_the_table(
             batch.check()
     owned = set(batch.cached_pages()).union(*(batch.pages(i) for i in range(batch.batch_size)))
     assert sorted([*owned, *batch.free_pages()]) == list(range(1, batch.runner.token_to_kv_pool.num_pages + 1))
+
+
+def test_the_options_are_listed_alike_for_readers_and_type_checkers() -> None:
+    options = {field.name: field for field in fields(BatchOptions)}
+    assert set(options) == {"num_heads", "num_kv_heads", *BatchKeywords.__annotations__}
+    for name, annotation in BatchKeywords.__annotations__.items():
+        assert annotation.__forward_arg__ == options[name].type
+    for builder in (decode_batch, extend_batch):
+        shown = inspect.signature(builder).parameters
+        assert {name: shown[name].default for name in options} == {name: each.default for name, each in options.items()}
+    with pytest.raises(TypeError, match="unexpected keyword argument 'pagesize'"):
+        decode_batch([9], pagesize=4)  # type: ignore[call-arg]

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 import sglab
 from sglab import gpu
 from sglab.events.log import MBARRIER
-from sglab.kernels.mla_sm90 import mla_decode_sm90
+from sglab.kernels.mla import mla_decode_sm90
 
 
 def batch(**shape: Any) -> Any:

@@ -11,6 +11,10 @@
 
 #include <cstdint>
 
+#include "../ptx/barrier.cuh"
+#include "../ptx/fence.cuh"
+#include "../ptx/tma.cuh"
+
 namespace {
 
 constexpr int kColumns = 64, kRows = 32, kTileBytes = kRows * kColumns * 4;
@@ -24,37 +28,6 @@ enum class Fault {
   kEarlyArrival,  // sum warps arrive before they read: the tile may be overwritten under their eyes
 };
 
-__device__ uint32_t shared_address(const void* pointer) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
-}
-__device__ void mbarrier_init(uint64_t& barrier, int arrivals) {
-  asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(&barrier)), "r"(arrivals)
-               : "memory");
-}
-__device__ void mbarrier_arrive(uint64_t& barrier) {
-  asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(shared_address(&barrier)) : "memory");
-}
-__device__ void mbarrier_arrive_expect_tx(uint64_t& barrier, int bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_address(&barrier)), "r"(bytes)
-               : "memory");
-}
-// Returns when the phase of this parity is over.
-__device__ void mbarrier_wait(uint64_t& barrier, uint32_t parity) {
-  asm volatile(
-      "{\n.reg .pred done;\n"
-      "AGAIN:\nmbarrier.try_wait.parity.shared.b64 done, [%0], %1;\n"
-      "@!done bra AGAIN;\n}" ::"r"(shared_address(&barrier)),
-      "r"(parity)
-      : "memory");
-}
-__device__ void tma_load(void* tile, const CUtensorMap* x, uint64_t& barrier, int row) {
-  asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], "
-      "[%4];" ::"r"(shared_address(tile)),
-      "l"(x), "r"(0), "r"(row), "r"(shared_address(&barrier))
-      : "memory");
-}
-
 template <int kStages>
 struct Shared {
   float tile[kStages][kRows][kColumns];
@@ -67,11 +40,12 @@ __device__ void load(Shared<kStages>& shared, const CUtensorMap* x, int first, i
 #pragma unroll 1
   for (int i = 0; i < tiles; ++i) {
     const int stage = i % kStages, round = i / kStages;
-    // In the first round nobody has to arrive: the phase before the first counts as over.
-    if (kFault != Fault::kNoWait) mbarrier_wait(shared.empty[stage], (round & 1) ^ 1);
-    mbarrier_arrive_expect_tx(shared.full[stage],
-                              kFault == Fault::kTooManyBytes ? kTileBytes + 16 : kTileBytes);
-    tma_load(shared.tile[stage], x, shared.full[stage], (first + i) * kRows);
+    // In the first round no thread has to arrive: the phase before the first counts as over (ring.cuh: the
+    // parity rule).
+    if (kFault != Fault::kNoWait) ptx::mbarrier_wait(shared.empty[stage], (round & 1) ^ 1);
+    ptx::mbarrier_arrive_expect_tx(shared.full[stage],
+                                   kFault == Fault::kTooManyBytes ? kTileBytes + 16 : kTileBytes);
+    ptx::tma_load_2d(shared.tile[stage], x, 0, (first + i) * kRows, shared.full[stage]);
   }
 }
 
@@ -82,12 +56,12 @@ __device__ float sum(Shared<kStages>& shared, int tiles) {
 #pragma unroll 1
   for (int i = 0; i < tiles; ++i) {
     const int stage = i % kStages, round = i / kStages;
-    mbarrier_wait(shared.full[stage], round & 1);
+    ptx::mbarrier_wait(shared.full[stage], round & 1);
     const bool arrives = threadIdx.x % 32 == 0 && (kFault != Fault::kOneArrival || threadIdx.x == 32);
-    if (kFault == Fault::kEarlyArrival && arrives) mbarrier_arrive(shared.empty[stage]);
+    if (kFault == Fault::kEarlyArrival && arrives) ptx::mbarrier_arrive(shared.empty[stage]);
     for (int row = half; row < kRows; row += 2) total += shared.tile[stage][row][column];
     __syncwarp();  // all lanes have read
-    if (kFault != Fault::kEarlyArrival && arrives) mbarrier_arrive(shared.empty[stage]);
+    if (kFault != Fault::kEarlyArrival && arrives) ptx::mbarrier_arrive(shared.empty[stage]);
   }
   return total;
 }
@@ -97,10 +71,10 @@ __device__ void pipeline(const CUtensorMap* x, float* out, int tiles) {
   __shared__ __align__(128) Shared<kStages> shared;
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < kStages; ++stage) {
-      mbarrier_init(shared.full[stage], 1);
-      mbarrier_init(shared.empty[stage], kSumWarps);
+      ptx::mbarrier_init(shared.full[stage], 1);
+      ptx::mbarrier_init(shared.empty[stage], kSumWarps);
     }
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");  // TMA sees them
+    ptx::fence_mbarrier_init();  // TMA sees them
   }
   __syncthreads();  // everybody sees them
   if (threadIdx.x < 32) {

@@ -14,10 +14,6 @@
 // cores of both SMs then have the right operands side by side, and one thread of the even CTA, the leader,
 // starts every product for both.
 //
-// Tensor memory, columns     0–63 S of even tiles   64–127 S of odd tiles   128–255, 256–383 O
-//   A CTA has 64 heads and tensor memory 128 lanes, so a head has two lanes: lane h has the left half of the
-//   product's columns, lane h + 64 the right half. Threads t and t + 64 therefore share a head.
-//
 // Roles, by warp:
 //   0–3  softmax     S from tensor memory, P to shared memory
 //   4–7  epilogue    rescales O where a maximum has grown, at the end divides and stores it
@@ -25,10 +21,32 @@
 //   9    load        TMA: Q, K blocks, V blocks
 //   10   page table  turns a tile's tokens into page numbers, some tiles ahead
 //
-// Barriers, and the order of products, S0 S1 O0 S2 O1 … Sn On−1 On. That order alone frees most buffers:
-// "S(i) is there" tells the softmax that O(i − 2) is complete, so that P and the scales of tile i − 2 have
-// been read; "P(i) is there" tells the mma warp that S(i) has been read. Each barrier's own line says what it
-// tells.
+// The steady state, tiles 2 and 3; time runs down, an arrow is a barrier:
+//
+//   page table            load           mma                    softmax                    epilogue
+//
+//   pages 2 ─page_full─→  K2 ──full──→   S2 = Q · K2ᵀ ─s_full─→ maximum 2 ─scale_full─→    scale 2
+//                         V1 ──full──→   O += P1 · V1 ───────────────────────o_full───→    O ·= scale 2
+//                                                               P2                         │
+//                                                               │ p_full                   │ o_ready
+//   pages 3 ─page_full─→  K3 ──full──→   S3 = Q · K3ᵀ ─s_full─→ │ maximum 3 ─scale_full─→  │ scale 3
+//                         V2 ──full──→   O += P2 · V2 ←─────────┴──────────────────────────┘
+//
+// On the way back a product returns each block to load once it has read it (empty), and load the page numbers
+// to the page table warp (page_empty). The order of products, S0 S1 O0 S2 O1 … Sn On−1 On, frees the other
+// buffers: "S(i) is there" says to softmax that O(i − 2) is complete, so that P and the scales of tile i − 2
+// have been read; "P(i) is there" says to mma that S(i) has been read. Each barrier's own line in Shared says
+// what its completion means.
+//
+// A head's two lanes: a CTA has 64 heads and tensor memory 128 lanes, so lane h has the left half of a
+// product's columns, lane h + 64 the right half; thread t of softmax and of epilogue has lane t, so t and t +
+// 64 share a head.
+//
+//   column      0             64            128             256             384       512
+//   lane h      │ S even,     │ S odd,      │ O columns     │ O columns     │ unused  │
+//               │ tokens 0–63 │ tokens 0–63 │ 0–127         │ 256–383       │         │
+//   lane h+64   │ S even,     │ S odd,      │ O columns     │ O columns     │ unused  │
+//               │ 64–127      │ 64–127      │ 128–255       │ 384–511       │         │
 //
 // Softmax without rescaling every tile: each head has a reference r, at first its first tile's maximum. P =
 // 2^(s − r). r moves, and O is rescaled, only when a tile's maximum is more than 8 above r; until then P
@@ -38,7 +56,46 @@
 #include <cute/arch/mma_sm100_desc.hpp>
 #include <cute/swizzle_layout.hpp>
 
-#include "ptx.cuh"
+#include "../launch_sizes.cuh"
+#include "../ptx/address.cuh"
+#include "../ptx/arithmetic.cuh"
+#include "../ptx/barrier.cuh"
+#include "../ptx/fence.cuh"
+#include "../ptx/griddepcontrol.cuh"
+#include "../ptx/tcgen05.cuh"
+#include "../ptx/tma.cuh"
+#include "../ring.cuh"
+#include "mma_ring.cuh"
+
+using cute::UMMA::Major;
+using pipeline::From;
+using pipeline::MmaRing;
+using pipeline::Ring;
+
+// The kernel's one parameter. `Sm100Params` in sglab/kernels/mla lists the same fields in the same order.
+struct Params {
+  CUtensorMap q_latent;   // [batch, num_heads, 512], box [1, 64, 64], 128-byte swizzle, zeros out of bounds
+  CUtensorMap q_rope;     // [batch, num_heads, 64], the same box
+  CUtensorMap kv;         // [pages, page_size, 576], box [1, min(page_size, 64), 64], 128-byte swizzle
+  const int* page_table;  // [batch, stride]: page numbers; entries past a request's last page are not read
+  long long page_table_stride;  // this and all strides in elements
+  int page_size;                // 16, 32, 64 or 128
+  int page_log2;                // a division by page_size would take some 30 instructions
+  const int* seq_lens;          // [batch]: tokens
+  const int* num_splits;  // [batch]: into how many parts each request is cut at most; null: max_splits each
+  int max_splits;
+  int batch;
+  void* out;                     // [batch, num_heads, 512] 16-bit
+  long long out_stride_request;  // multiples of 8
+  long long out_stride_head;
+  float* lse;          // [batch, num_heads], in units of lse_unit · log2; may be null
+  float* partial_out;  // [batch · max_splits, num_heads, 512], normalised; null where max_splits is 1
+  float* partial_lse;  // [batch · max_splits, num_heads], base 2; likewise
+  int* partial_count;  // [batch]: how many partial results a request has; 0: its result is in out already
+  int num_heads;
+  float scale_log2;  // softmax scale · log2(e)
+  float lse_unit;    // 1: LSE in base 2; ln 2: natural
+};
 
 namespace {
 
@@ -109,24 +166,6 @@ struct alignas(kAtomBytes) Shared {
 constexpr int kSharedBytes = sizeof(Shared) + kAtomBytes;  // with room to align it
 static_assert(kSharedBytes <= 232448);
 
-struct Arguments {
-  const CUtensorMap *q_latent, *q_rope, *kv;
-  const int* page_table;
-  long long page_table_stride;
-  int page_size;
-  const int* seq_lens;
-  const int* num_splits;  // per request, or null: max_splits for all
-  int max_splits, batch;
-  void* out;
-  long long out_stride_request, out_stride_head;
-  float *lse, *partial_out, *partial_lse;
-  int* partial_count;
-  int num_heads;
-  float scale_log2;                       // softmax scale · log2(e)
-  float lse_unit;                         // 1: LSE in base 2; ln 2: natural
-  int page_log2 = 31 - __clz(page_size);  // a division by page_size would take some 30 instructions
-};
-
 // ---- units of work ----
 
 // Every role asks for the same units in the same order and so takes the same turns at every barrier; a unit
@@ -140,7 +179,9 @@ struct Unit {
 };
 
 struct Units {
-  const Arguments& a;
+  const Params& params;
+  const int batch = params.batch, max_splits = params.max_splits;
+  const int *const seq_lens = params.seq_lens, *const num_splits = params.num_splits;
   int taken = 0;
   int request = 0, before = 0;  // persistent: where the search stands, and the units of earlier requests
 
@@ -148,13 +189,13 @@ struct Units {
   // units that exist, request by request, pair p takes numbers p, p + pairs, …
   __device__ bool take(Unit& unit) {
     const int turn = taken++;
-    if (gridDim.y == a.batch && gridDim.z == a.max_splits) {
+    if (gridDim.y == batch && gridDim.z == max_splits) {
       unit = split_of(blockIdx.y, blockIdx.z);
       return turn == 0 && unit.exists();
     }
     const int number = blockIdx.y + turn * gridDim.y;
 #pragma unroll 1
-    for (; request < a.batch; ++request) {
+    for (; request < batch; ++request) {
       unit = split_of(request, number - before);
       if (unit.exists()) return true;
       before += unit.splits;
@@ -164,22 +205,12 @@ struct Units {
 
  private:
   __device__ Unit split_of(int request, int split) const {
-    const int length = a.seq_lens[request];
+    const int length = seq_lens[request];
     const int tiles = (length + kTile - 1) / kTile;
-    const int wanted = a.num_splits ? max(min(a.num_splits[request], a.max_splits), 1) : a.max_splits;
+    const int wanted = num_splits ? max(min(num_splits[request], max_splits), 1) : max_splits;
     const int share = max((tiles + wanted - 1) / wanted, 1);  // tiles per split, the last one's may be fewer
     const int splits = max((tiles + share - 1) / share, 1);
     return {request, split, splits, split * share * kTile, min((split + 1) * share * kTile, length)};
-  }
-};
-
-// A place in a ring of buffers, and the parity of the phase that comes next there.
-template <int N>
-struct Ring {
-  int index = 0;
-  uint32_t parity = 0;
-  __device__ void advance() {
-    if (++index == N) index = 0, parity ^= 1;
   }
 };
 
@@ -191,21 +222,21 @@ __device__ int swizzled(int row, int byte) {
 
 // ---- page table ----
 
-__device__ void page_table(const Arguments& a, Shared& shared) {
+__device__ void page_table(const Params& params, Shared& shared) {
   const int lane = threadIdx.x % 32;
-  const int per_tile = kTile >> a.page_log2;
-  Ring<kPageSlots> slot;
-  Units units{a};
+  const int per_tile = kTile >> params.page_log2;
+  Ring<kPageSlots> pages{shared.page_full, shared.page_empty};
+  Units units{params};
   for (Unit unit; units.take(unit);) {
-    const int* row = a.page_table + unit.request * a.page_table_stride;
-    const int last = (unit.end - 1) >> a.page_log2;
-    for (int token = unit.begin; token < unit.end; token += kTile, slot.advance()) {
+    const int* row = params.page_table + unit.request * params.page_table_stride;
+    const int last = (unit.end - 1) >> params.page_log2;
+    for (int token = unit.begin; token < unit.end; token += kTile) {
       // Past the request's end its last page is repeated: the row may end here, or hold anything.
-      const int page = lane < per_tile ? row[min((token >> a.page_log2) + lane, last)] : 0;
-      ptx::mbarrier_wait(shared.page_empty[slot.index], slot.parity ^ 1);
-      if (lane < per_tile) shared.page[slot.index][lane] = page;
+      const int page = lane < per_tile ? row[min((token >> params.page_log2) + lane, last)] : 0;
+      pages.wait_empty();
+      if (lane < per_tile) shared.page[pages.index][lane] = page;
       __syncwarp();  // all lanes' numbers are written
-      if (lane == 0) ptx::mbarrier_arrive(shared.page_full[slot.index]);
+      pages.publish(lane == 0);
     }
   }
   ptx::griddepcontrol_launch_dependents();  // the combine may settle where SMs are free
@@ -214,14 +245,17 @@ __device__ void page_table(const Arguments& a, Shared& shared) {
 // ---- load ----
 
 struct Loader {
-  const Arguments& a;
+  const Params& params;
   Shared& shared;
   const uint32_t cta = ptx::cluster_ctarank();
   const int lane = threadIdx.x % 32;
-  const int box_rows = min(a.page_size, kHalfTile);  // tokens one copy brings
-  Ring<kStages> stage;
-  Ring<1> tail, q;
-  Ring<kPageSlots> k_slot, v_slot;
+  const int page_log2 = params.page_log2, page_mask = params.page_size - 1;
+  const int box_rows = min(params.page_size, kHalfTile);  // tokens one copy brings
+  Ring<kStages> stage{shared.full, shared.empty};
+  Ring<1> q_buffer{&shared.q_full, &shared.q_empty};
+  Ring<1> v_tail{&shared.v_tail};
+  Ring<kPageSlots> k_pages{shared.page_full},
+      v_pages{nullptr, shared.page_empty};  // K reads them first, V last
 
   // 64 tokens × 64 columns, page by page.
   __device__ void load_chunk(char* target, uint32_t barrier, const int* pages, int first_token, int column,
@@ -229,40 +263,41 @@ struct Loader {
 #pragma unroll 1  // otherwise it divides to count its rounds
     for (int row = 0; row < kHalfTile; row += box_rows) {
       const int token = first_token + row;
-      ptx::tma_load_3d(target + row * kRowBytes, a.kv, barrier, column, token & (a.page_size - 1),
-                       pages[token >> a.page_log2], l2_policy);
+      ptx::tma_load_3d_pair(target + row * kRowBytes, &params.kv, column, token & page_mask,
+                            pages[token >> page_log2], barrier, l2_policy);
     }
   }
 
   __device__ void load_q(const Unit& unit) {
-    ptx::mbarrier_wait(shared.q_empty, q.parity ^ 1);
-    q.advance();
+    q_buffer.wait_empty();
+    q_buffer.advance();
     if (lane != 0) return;
     const uint32_t barrier = ptx::mapa(&shared.q_full, 0);
     ptx::mbarrier_arrive_expect_tx_cluster(barrier, kChunks * kChunkBytes);
     for (int c = 0; c < kChunks; ++c) {
       const bool rope = c == kLatentChunks;
-      ptx::tma_load_3d(shared.q[c], rope ? a.q_rope : a.q_latent, barrier, rope ? 0 : c * kChunkColumns,
-                       cta * kHeads, unit.request, ptx::kEvictFirst);
+      ptx::tma_load_3d_pair(shared.q[c], rope ? &params.q_rope : &params.q_latent,
+                            rope ? 0 : c * kChunkColumns, cta * kHeads, unit.request, barrier,
+                            ptx::kEvictFirst);
     }
   }
 
   // This CTA's 64 tokens of a tile, 128 columns at a time; rope last. Rows past the request's end are copied
   // as they are: the softmax masks their S.
   __device__ void load_k() {
-    ptx::mbarrier_wait(shared.page_full[k_slot.index], k_slot.parity);
+    k_pages.wait_full();
     for (int c = 0; c < kChunks; c += 2, stage.advance()) {
-      ptx::mbarrier_wait(shared.empty[stage.index], stage.parity ^ 1);
+      stage.wait_empty();
       if (lane != 0) continue;
       const int chunks = min(kChunks - c, 2);
       const uint32_t barrier = ptx::mapa(&shared.full[stage.index], 0);
       ptx::mbarrier_arrive_expect_tx_cluster(barrier, chunks * kChunkBytes);
       for (int i = 0; i < chunks; ++i) {
-        load_chunk(shared.stage[stage.index][i], barrier, shared.page[k_slot.index], cta * kHalfTile,
+        load_chunk(shared.stage[stage.index][i], barrier, shared.page[k_pages.index], cta * kHalfTile,
                    (c + i) * kChunkColumns, ptx::kEvictNormal);  // V comes from L2, soon
       }
     }
-    k_slot.advance();
+    k_pages.advance();
   }
 
   // This CTA's columns of a tile, 64 tokens at a time. A half tile without tokens is left out.
@@ -271,13 +306,12 @@ struct Loader {
       const int missing = max(first + kHalfTile - tokens, 0);
       const Ring<kStages> start = stage;
       for (int block = 0; block < kBlocks; ++block, stage.advance()) {
-        ptx::mbarrier_wait(shared.empty[stage.index], stage.parity ^ 1);
+        stage.wait_empty();
         if (lane == 0) load_v_block(first, block, missing > 0);
       }
       if (missing > 0) clear_v(start, kHalfTile - missing);
     }
-    if (lane == 0) ptx::mbarrier_arrive(shared.page_empty[v_slot.index]);  // lane 0 alone reads them
-    v_slot.advance();
+    v_pages.release(lane == 0);  // lane 0 alone reads them
   }
 
   __device__ void load_v_block(int first_token, int block, bool is_tail) {
@@ -291,15 +325,15 @@ struct Loader {
       ptx::mbarrier_arrive_expect_tx_cluster(barrier, 2 * kChunkBytes);
     }
     for (int i = 0; i < 2; ++i) {
-      load_chunk(shared.stage[stage.index][i], barrier, shared.page[v_slot.index], first_token,
+      load_chunk(shared.stage[stage.index][i], barrier, shared.page[v_pages.index], first_token,
                  column + i * kChunkColumns, ptx::kEvictFirst);
     }
   }
 
   // Zeros in rows [tokens, 64) of the last two blocks: P is 0 there, but 0 · NaN would not be.
   __device__ void clear_v(Ring<kStages> at, int tokens) {
-    ptx::mbarrier_wait(shared.v_tail, tail.parity);
-    tail.advance();
+    v_tail.wait_full();
+    v_tail.advance();
     constexpr int kUnits = kRowBytes / 16;
     for (int block = 0; block < kBlocks; ++block, at.advance()) {
       for (int i = lane; i < 2 * (kHalfTile - tokens) * kUnits; i += 32) {
@@ -314,7 +348,7 @@ struct Loader {
   }
 
   __device__ void run() {
-    Units units{a};
+    Units units{params};
     for (Unit unit; units.take(unit);) {
       const int tiles = unit.tiles(), tokens = unit.end - unit.begin;
       if (tiles == 0) continue;
@@ -331,12 +365,14 @@ struct Loader {
 
 template <class Element>
 struct Multiplier {
-  const Arguments& a;
+  const Params& params;
   Shared& shared;
   uint32_t tensor_memory = shared.tensor_memory;
-  Ring<kStages> stage;
-  Ring<2> s, p;
-  Ring<1> q, o;
+  MmaRing<kStages> stage{shared.full, shared.empty};
+  MmaRing<1> q_buffer{&shared.q_full, &shared.q_empty};
+  MmaRing<2> s_buffer{shared.s_full};
+  MmaRing<2> p_buffer{shared.p_full};
+  MmaRing<1> o_buffer{&shared.o_ready};
 
   // A matrix of 128-byte rows. K-major: a row per row of the matrix. MN-major: a row per inner index, and the
   // next 64 outer ones one chunk further.
@@ -350,63 +386,64 @@ struct Multiplier {
     return descriptor;
   }
 
-  __device__ void wait_for_stage() { ptx::mbarrier_wait_cluster(shared.full[stage.index], stage.parity); }
-  __device__ void release_stage() {
-    ptx::tcgen05_commit(shared.empty[stage.index]);
-    stage.advance();
+  // The operand of one product: kStep inner indices from k on, of a chunk.
+  template <Major kMajor>
+  __device__ static uint64_t along_k(const char* chunk, int k) {
+    return matrix(chunk + k * (kMajor == Major::K ? int(sizeof(Element)) : kRowBytes));
   }
 
   // S = Q · Kᵀ
   __device__ void multiply_qk() {
-    const uint32_t instruction(cute::UMMA::make_instr_desc<Element, Element, float, kPairHeads, kTile,
-                                                           cute::UMMA::Major::K, cute::UMMA::Major::K>());
+    const uint32_t instruction(
+        cute::UMMA::make_instr_desc<Element, Element, float, kPairHeads, kTile, Major::K, Major::K>());
     for (int c = 0; c < kChunks; c += 2) {
-      wait_for_stage();
+      stage.wait_full();
       for (int i = 0; i < min(kChunks - c, 2); ++i) {
         for (int k = 0; k < kChunkColumns; k += kStep) {
-          ptx::tcgen05_mma(tensor_memory + kSColumn + s.index * kSColumns, matrix(shared.q[c + i] + 2 * k),
-                           matrix(shared.stage[stage.index][i] + 2 * k), instruction, c + i + k > 0);
+          ptx::tcgen05_mma(tensor_memory + kSColumn + s_buffer.index * kSColumns,
+                           along_k<Major::K>(shared.q[c + i], k),
+                           along_k<Major::K>(shared.stage[stage.index][i], k), instruction, c + i + k > 0);
         }
       }
-      release_stage();
+      stage.release();
     }
-    ptx::tcgen05_commit(shared.s_full[s.index]);
-    s.advance();
+    ptx::tcgen05_commit(shared.s_full[s_buffer.index]);
+    s_buffer.advance();
   }
 
   // O += P · V
   __device__ void multiply_pv(int tokens, bool first_tile) {
     const uint32_t instruction(cute::UMMA::make_instr_desc<Element, Element, float, kPairHeads, kBlockColumns,
-                                                           cute::UMMA::Major::K, cute::UMMA::Major::MN>());
-    ptx::mbarrier_wait_cluster(shared.p_full[p.index], p.parity);
-    ptx::mbarrier_wait_cluster(shared.o_ready, o.parity);
+                                                           Major::K, Major::MN>());
+    p_buffer.wait_full();
+    o_buffer.wait_full();
     ptx::tcgen05_fence_after_thread_sync();  // others have read S and O, and written O
     for (int half = 0; half < 2 && half * kHalfTile < tokens; ++half) {
       for (int block = 0; block < kBlocks; ++block) {
-        wait_for_stage();
+        stage.wait_full();
         for (int k = 0; k < kHalfTile; k += kStep) {
-          ptx::tcgen05_mma(
-              tensor_memory + kOColumn + block * kOColumns, matrix(shared.p[p.index][half] + 2 * k),
-              matrix(shared.stage[stage.index][0] + k * kRowBytes), instruction, !first_tile || half + k > 0);
+          ptx::tcgen05_mma(tensor_memory + kOColumn + block * kOColumns,
+                           along_k<Major::K>(shared.p[p_buffer.index][half], k),
+                           along_k<Major::MN>(shared.stage[stage.index][0], k), instruction,
+                           !first_tile || half + k > 0);
         }
-        release_stage();
+        stage.release();
       }
     }
     ptx::tcgen05_commit(shared.o_full);
-    p.advance();
-    o.advance();
+    p_buffer.advance();
+    o_buffer.advance();
   }
 
   __device__ void run() {
-    Units units{a};
+    Units units{params};
     for (Unit unit; units.take(unit);) {
       const int tiles = unit.tiles(), tokens = unit.end - unit.begin;
       if (tiles == 0) continue;
-      ptx::mbarrier_wait_cluster(shared.q_full, q.parity);
-      q.advance();
+      q_buffer.wait_full();
       for (int t = 0; t <= tiles; ++t) {  // S0 S1 O0 S2 O1 …
         if (t < tiles) multiply_qk();
-        if (t == tiles - 1) ptx::tcgen05_commit(shared.q_empty);
+        if (t == tiles - 1) q_buffer.release();
         if (t > 0) multiply_pv(tokens - (t - 1) * kTile, t == 1);
       }
     }
@@ -430,25 +467,26 @@ struct Lane {
 
 template <class Element>
 __device__ uint32_t pack(float low, float high) {
-  if constexpr (cute::is_same_v<Element, cute::half_t>) return ptx::pack_f16(low, high);
-  return ptx::pack_bf16(low, high);
+  if constexpr (cute::is_same_v<Element, cute::half_t>) return ptx::pack(ptx::F16{}, low, high);
+  return ptx::pack(ptx::Bf16{}, low, high);
 }
 
 template <class Element>
 struct Softmax : Lane {
-  const Arguments& a;
+  const Params& params;
   Shared& shared;
-  Ring<2> tile;
-  Ring<1> unit_turn;
+  const float scale_log2 = params.scale_log2;
+  Ring<2> s_buffer{shared.s_full};  // its index is the tile's parity
+  Ring<1> sums{&shared.sum_full, &shared.sum_empty};
   float reference = 0.0f, sum = 0.0f;
 
-  __device__ Softmax(const Arguments& arguments, Shared& shared) : a(arguments), shared(shared) {}
+  __device__ Softmax(const Params& params, Shared& shared) : params(params), shared(shared) {}
 
   // S of this thread's 64 tokens; those past the end are −inf.
   __device__ void load_s(float (&s)[kSColumns], int tokens) {
-    ptx::mbarrier_wait(shared.s_full[tile.index], tile.parity);
+    s_buffer.wait_full();
     ptx::tcgen05_fence_after_thread_sync();
-    const uint32_t column = columns(shared, kSColumn + tile.index * kSColumns);
+    const uint32_t column = columns(shared, kSColumn + s_buffer.index * kSColumns);
     ptx::tcgen05_ld_32(s, column);
     ptx::tcgen05_ld_32(s + 32, column + 32);
     ptx::tcgen05_wait_ld(s);
@@ -464,11 +502,11 @@ struct Softmax : Lane {
     float top = s[0];
 #pragma unroll
     for (int i = 1; i < kSColumns; ++i) top = fmaxf(top, s[i]);
-    shared.top[tile.index][thread] = top;
+    shared.top[s_buffer.index][thread] = top;
     // Both threads' maxima are there. The next tile writes to the other place, so that nobody overtakes a
     // reader: two tiles later this barrier has been passed once more.
     ptx::bar_sync(kSoftmaxOnly, kGroup);
-    return fmaxf(top, shared.top[tile.index][thread ^ kHeads]);
+    return fmaxf(top, shared.top[s_buffer.index][thread ^ kHeads]);
   }
 
   // Moves the reference if it must, and tells the epilogue by how much.
@@ -478,21 +516,21 @@ struct Softmax : Lane {
     const float scale = first ? 1.0f : ptx::ex2(old - reference);
     sum *= scale;
     if (half != 0) return;
-    shared.scale[tile.index][row] = scale;
+    shared.scale[s_buffer.index][row] = scale;
     __syncwarp();  // all lanes' scales are written
-    if (leads_warp()) ptx::mbarrier_arrive(shared.scale_full[tile.index]);
+    if (leads_warp()) ptx::mbarrier_arrive(shared.scale_full[s_buffer.index]);
   }
 
   // P of this thread's 64 tokens: one row of its half's chunk.
   __device__ void store_p(const float (&s)[kSColumns]) {
-    char* chunk = shared.p[tile.index][half];
+    char* chunk = shared.p[s_buffer.index][half];
 #pragma unroll
     for (int i = 0; i < kSColumns; i += 8) {
       uint32_t packed[4];
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
-        const float low = ptx::ex2(fmaf(s[i + 2 * j], a.scale_log2, -reference));
-        const float high = ptx::ex2(fmaf(s[i + 2 * j + 1], a.scale_log2, -reference));
+        const float low = ptx::ex2(fmaf(s[i + 2 * j], scale_log2, -reference));
+        const float high = ptx::ex2(fmaf(s[i + 2 * j + 1], scale_log2, -reference));
         sum += low + high;
         packed[j] = pack<Element>(low, high);
       }
@@ -501,26 +539,25 @@ struct Softmax : Lane {
     ptx::fence_proxy_async();                 // the products read P through the async proxy
     ptx::tcgen05_fence_before_thread_sync();  // S has been read
     __syncwarp();                             // both hold for all lanes
-    if (leads_warp()) ptx::mbarrier_arrive_cluster(ptx::mapa(&shared.p_full[tile.index], 0));
+    if (leads_warp()) ptx::mbarrier_arrive_cluster(ptx::mapa(&shared.p_full[s_buffer.index], 0));
   }
 
   __device__ void publish_sum() {
-    ptx::mbarrier_wait(shared.sum_empty, unit_turn.parity ^ 1);
-    unit_turn.advance();
+    sums.wait_empty();
     shared.sum[thread] = sum;
     if (half == 0) shared.reference[row] = reference;
     __syncwarp();  // all lanes' sums are written
-    if (leads_warp()) ptx::mbarrier_arrive(shared.sum_full);
+    sums.publish(leads_warp());
   }
 
   __device__ void run() {
-    Units units{a};
+    Units units{params};
     for (Unit unit; units.take(unit);) {
       sum = 0.0f;
-      for (int token = unit.begin; token < unit.end; token += kTile, tile.advance()) {
+      for (int token = unit.begin; token < unit.end; token += kTile, s_buffer.advance()) {
         float s[kSColumns];
         load_s(s, unit.end - token);
-        update_reference(row_maximum(s) * a.scale_log2, token == unit.begin);
+        update_reference(row_maximum(s) * scale_log2, token == unit.begin);
         store_p(s);
       }
       if (unit.tiles() > 0) publish_sum();
@@ -532,17 +569,18 @@ struct Softmax : Lane {
 
 template <class Element>
 struct Epilogue : Lane {
-  const Arguments& a;
+  const Params& params;
   Shared& shared;
   const int head = ptx::cluster_ctarank() * kHeads + row;
-  Ring<2> tile;
-  Ring<1> unit_turn, o;
+  Ring<2> scales{shared.scale_full};
+  Ring<1> sums{&shared.sum_full, &shared.sum_empty};
+  Ring<1> o_buffer{&shared.o_full};
 
-  __device__ Epilogue(const Arguments& arguments, Shared& shared) : a(arguments), shared(shared) {}
+  __device__ Epilogue(const Params& params, Shared& shared) : params(params), shared(shared) {}
 
   __device__ void wait_for_o() {
-    ptx::mbarrier_wait(shared.o_full, o.parity);
-    o.advance();
+    o_buffer.wait_full();
+    o_buffer.advance();
     ptx::tcgen05_fence_after_thread_sync();
   }
 
@@ -569,11 +607,11 @@ struct Epilogue : Lane {
 
   // Before each tile's product: O as the unit before left it has been stored, or O has the tile's reference.
   __device__ void follow_tiles(const Unit& unit) {
-    for (int token = unit.begin; token < unit.end; token += kTile, tile.advance()) {
-      ptx::mbarrier_wait(shared.scale_full[tile.index], tile.parity);
+    for (int token = unit.begin; token < unit.end; token += kTile, scales.advance()) {
+      scales.wait_full();
       if (token > unit.begin) {
         wait_for_o();
-        rescale(shared.scale[tile.index][row]);
+        rescale(shared.scale[scales.index][row]);
       }
       let_products_add();
     }
@@ -581,12 +619,11 @@ struct Epilogue : Lane {
 
   // Divides by the sum of both halves' P and stores.
   __device__ void finish(const Unit& unit) {
-    ptx::mbarrier_wait(shared.sum_full, unit_turn.parity);
-    unit_turn.advance();
+    sums.wait_full();
     const float total = shared.sum[row] + shared.sum[row + kHeads];
     const float lse = shared.reference[row] + ptx::lg2(total);
     __syncwarp();  // all lanes have read
-    if (leads_warp()) ptx::mbarrier_arrive(shared.sum_empty);
+    sums.release(leads_warp());
     store_lse(unit, lse);
     wait_for_o();
     for (int column = 0; column < kBlocks * kOColumns; column += 32) {
@@ -600,37 +637,37 @@ struct Epilogue : Lane {
   }
 
   __device__ void store_lse(const Unit& unit, float lse) const {
-    if (thread == 0 && unit.split == 0 && a.partial_count && ptx::cluster_ctarank() == 0) {
-      a.partial_count[unit.request] = unit.splits > 1 ? unit.splits : 0;
+    if (thread == 0 && unit.split == 0 && params.partial_count && ptx::cluster_ctarank() == 0) {
+      params.partial_count[unit.request] = unit.splits > 1 ? unit.splits : 0;
     }
-    if (half != 0 || head >= a.num_heads) return;
+    if (half != 0 || head >= params.num_heads) return;
     if (unit.splits > 1) {
-      a.partial_lse[slot(unit) * a.num_heads + head] = lse;
-    } else if (a.lse) {
-      a.lse[static_cast<long long>(unit.request) * a.num_heads + head] = lse * a.lse_unit;
+      params.partial_lse[slot(unit) * params.num_heads + head] = lse;
+    } else if (params.lse) {
+      params.lse[static_cast<long long>(unit.request) * params.num_heads + head] = lse * params.lse_unit;
     }
   }
 
   // Where the unit's partial result goes.
   __device__ long long slot(const Unit& unit) const {
-    return static_cast<long long>(unit.request) * a.max_splits + unit.split;
+    return static_cast<long long>(unit.request) * params.max_splits + unit.split;
   }
 
   // 32 columns of O, from this tensor memory column on: of its block's 256, this thread has one half.
   __device__ void store_o(const Unit& unit, int tensor_column, const float (&o)[32]) const {
-    if (head >= a.num_heads) return;
+    if (head >= params.num_heads) return;
     const int column =
         tensor_column / kOColumns * kBlockColumns + half * kOColumns + tensor_column % kOColumns;
     if (unit.splits > 1) {
-      float* target = a.partial_out + (slot(unit) * a.num_heads + head) * kLatent + column;
+      float* target = params.partial_out + (slot(unit) * params.num_heads + head) * kLatent + column;
 #pragma unroll
       for (int i = 0; i < 32; i += 4) {
         *reinterpret_cast<float4*>(target + i) = {o[i], o[i + 1], o[i + 2], o[i + 3]};
       }
       return;
     }
-    uint16_t* target = static_cast<uint16_t*>(a.out) + unit.request * a.out_stride_request +
-                       head * a.out_stride_head + column;
+    uint16_t* target = static_cast<uint16_t*>(params.out) + unit.request * params.out_stride_request +
+                       head * params.out_stride_head + column;
 #pragma unroll
     for (int i = 0; i < 32; i += 8) {
       *reinterpret_cast<uint4*>(target + i) = {
@@ -647,7 +684,7 @@ struct Epilogue : Lane {
   }
 
   __device__ void run() {
-    Units units{a};
+    Units units{params};
     for (Unit unit; units.take(unit);) {
       if (unit.tiles() == 0) {
         store_nothing(unit);
@@ -687,17 +724,18 @@ __device__ void init_barriers(Shared& shared) {
 }
 
 template <class Element>
-__device__ void mla_decode(const Arguments& a) {
+__device__ void mla_decode(const Params& params) {
   extern __shared__ char dynamic[];
-  const uint32_t address = ptx::smem_address(dynamic);
-  Shared& shared = *reinterpret_cast<Shared*>(dynamic + (-address & (kAtomBytes - 1)));
+  SGLAB_LAUNCH_SIZES(kThreads, kSharedBytes);
+  const uint32_t aligned = (ptx::smem_address(dynamic) + kAtomBytes - 1) / kAtomBytes * kAtomBytes;
+  Shared& shared = *static_cast<Shared*>(__cvta_shared_to_generic(aligned));
   const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
   if (warp == kMmaWarp) ptx::tcgen05_alloc(shared.tensor_memory, kTensorColumns);
   if (warp == kLoadWarp && lane == 0) {
     init_barriers(shared);
-    ptx::prefetch_tensor_map(a.q_latent);
-    ptx::prefetch_tensor_map(a.q_rope);
-    ptx::prefetch_tensor_map(a.kv);
+    ptx::prefetch_tensor_map(&params.q_latent);
+    ptx::prefetch_tensor_map(&params.q_rope);
+    ptx::prefetch_tensor_map(&params.kv);
   }
   __syncwarp();  // the barrier takes whole warps
   ptx::tcgen05_fence_before_thread_sync();
@@ -706,15 +744,15 @@ __device__ void mla_decode(const Arguments& a) {
   ptx::griddepcontrol_wait();  // below, memory is read that the kernel before may have written
 
   if (warp < kEpilogueWarp) {
-    Softmax<Element>(a, shared).run();
+    Softmax<Element>(params, shared).run();
   } else if (warp < kMmaWarp) {
-    Epilogue<Element>(a, shared).run();
+    Epilogue<Element>(params, shared).run();
   } else if (warp == kMmaWarp) {
-    if (lane == 0 && ptx::cluster_ctarank() == 0) Multiplier<Element>{a, shared}.run();
+    if (lane == 0 && ptx::cluster_ctarank() == 0) Multiplier<Element>{params, shared}.run();
   } else if (warp == kLoadWarp) {
-    Loader{a, shared}.run();
+    Loader{params, shared}.run();
   } else {
-    page_table(a, shared);
+    page_table(params, shared);
   }
 
   __syncwarp();
@@ -726,33 +764,13 @@ __device__ void mla_decode(const Arguments& a) {
 
 }  // namespace
 
-// cluster (2, 1, 1), 352 threads, 225,280 bytes of dynamic shared memory. Grid:
+// cluster (2, 1, 1). Grid:
 //   (2, batch, max_splits)   individual: a unit per CTA pair
 //   (2, pairs, 1)            persistent: each pair takes every pairs-th unit of those that have tokens
-//
-// q_latent      tensor map [batch, num_heads, 512], box [1, 64, 64], 128-byte swizzle, zeros out of bounds
-// q_rope        tensor map [batch, num_heads, 64], the same box
-// kv            tensor map [pages, page_size, 576], box [1, min(page_size, 64), 64], 128-byte swizzle
-// page_table    [batch, page_table_stride]: page numbers; entries past a request's last page are not read
-// page_size     16, 32, 64 or 128
-// seq_lens      [batch]: tokens
-// num_splits    [batch]: into how many parts each request is cut at most; null: max_splits each
-// out           [batch, num_heads, 512] 16-bit, strides in elements, multiples of 8
-// lse           float [batch, num_heads], in units of lse_unit · log2; may be null
-// partial_out   float [batch · max_splits, num_heads, 512], normalised; null where max_splits is 1
-// partial_lse   float [batch · max_splits, num_heads], base 2; likewise
-// partial_count [batch]: how many partial results a request has; 0: its result is in out already
-#define SGLAB_MLA_DECODE(NAME, ELEMENT)                                                                     \
-  extern "C" __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(2, 1, 1)                       \
-      NAME(const __grid_constant__ CUtensorMap q_latent, const __grid_constant__ CUtensorMap q_rope,        \
-           const __grid_constant__ CUtensorMap kv, const int* page_table, long long page_table_stride,      \
-           int page_size, const int* seq_lens, const int* num_splits, int max_splits, int batch, void* out, \
-           long long out_stride_request, long long out_stride_head, float* lse, float* partial_out,         \
-           float* partial_lse, int* partial_count, int num_heads, float scale_log2, float lse_unit) {       \
-    mla_decode<ELEMENT>(Arguments{                                                                          \
-        &q_latent,   &q_rope,     &kv,           page_table, page_table_stride,  page_size,       seq_lens, \
-        num_splits,  max_splits,  batch,         out,        out_stride_request, out_stride_head, lse,      \
-        partial_out, partial_lse, partial_count, num_heads,  scale_log2,         lse_unit});                \
+#define SGLAB_MLA_DECODE(NAME, ELEMENT)                                               \
+  extern "C" __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(2, 1, 1) \
+      NAME(const __grid_constant__ Params params) {                                   \
+    mla_decode<ELEMENT>(params);                                                      \
   }
 SGLAB_MLA_DECODE(mla_decode_sm100_f16, cute::half_t)
 SGLAB_MLA_DECODE(mla_decode_sm100_bf16, cute::bfloat16_t)

@@ -222,7 +222,8 @@ void reduce_box(const TensorMap& map, const BoxRequest& request, ReduceOp op, Gl
   for_each_stored_row(map, request, smem, base, [&](const BoxRow& row, const std::uint8_t* bytes) {
     const int inside = row.inside_end - row.inside_begin;
     std::uint8_t* target = global.write(row.global_address, global_bytes(map.type, inside));
-    reduce_elements(op, type, target, bytes, static_cast<std::size_t>(inside));
+    reduce_elements(op, type, target, bytes, static_cast<std::size_t>(inside),
+                    map.type == TensorMapType::kF32Ftz);
   });
 }
 

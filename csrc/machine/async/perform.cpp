@@ -82,7 +82,6 @@ void AsyncEngine::note_performed(const Operation& operation, std::uint32_t lanes
 
 void AsyncEngine::perform(const BulkOperation& op) {
   using Kind = BulkOperation::Kind;
-  cluster_.fp->set(kNearest);
   const Warp& warp = cluster_.warps[op.issuer.warp];
   LaunchGlobal global(cluster_, op.issuer);
   const std::uint32_t offset = op.shared & kSharedOffsetMask, own = op.shared >> kSharedRankShift;
@@ -124,7 +123,7 @@ void AsyncEngine::perform(const BulkOperation& op) {
       case Kind::kReduceToGlobal: {
         const ReduceLock lock(*cluster_.launch);
         const auto count = op.bytes / static_cast<std::uint32_t>(reduce_type_bytes(op.type));
-        reduce_elements(op.reduce, op.type, global.write(op.global, op.bytes), here, count);
+        reduce_elements(op.reduce, op.type, global.write(op.global, op.bytes), here, count, true);
         break;
       }
       case Kind::kReduceToShared: {
@@ -154,7 +153,6 @@ void AsyncEngine::perform(const BulkOperation& op) {
 }
 
 void AsyncEngine::perform(const TensorOperation& op) {
-  cluster_.fp->set(kNearest);
   const Warp& warp = cluster_.warps[op.issuer.warp];
   ++cluster_.events;
   note_performed(op, 0);

@@ -1,5 +1,6 @@
 #include "machine/async/reduce.hpp"
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <stdexcept>
@@ -32,10 +33,28 @@ T integer(ReduceOp op, T old, T value) {
   return old;
 }
 
+// Which NaN a sum is, as of add.f32 and add.f64: hosts differ in it.
+float sum_of(float old, float value) {
+  const float sum = old + value;
+  return sum == sum ? sum : bits_to_float(0x7fffffffu);
+}
+double sum_of(double old, double value) {
+  const double sum = old + value, nan = value != value ? value : old;
+  if (sum == sum) return sum;
+  constexpr std::uint64_t kNew = 0xfff8000000000000u, kQuiet = 0x0008000000000000u;
+  return std::bit_cast<double>(nan == nan ? kNew : std::bit_cast<std::uint64_t>(nan) | kQuiet);
+}
+
 template <typename T>
 T real(ReduceOp op, T old, T value) {
-  if (op == ReduceOp::kAdd) return old + value;
-  return op == ReduceOp::kMin ? std::fmin(old, value) : std::fmax(old, value);
+  if (op == ReduceOp::kAdd) return sum_of(old, value);
+  if (old != old || value != value) return old != old ? value : old;
+  if (old == value) return std::signbit(old) == (op == ReduceOp::kMin) ? old : value;
+  return (old < value) == (op == ReduceOp::kMin) ? old : value;
+}
+
+float flushed(float value) {
+  return std::fabs(value) < 0x1p-126f ? std::copysign(0.0f, value) : value;
 }
 
 template <typename T, typename Combine>
@@ -106,7 +125,7 @@ bool reduce_is_defined(ReduceOp op, ReduceType type) {
 }
 
 void reduce_elements(ReduceOp op, ReduceType type, std::uint8_t* target, const std::uint8_t* source,
-                     std::size_t count) {
+                     std::size_t count, bool ftz) {
   if (!reduce_is_defined(op, type))
     throw std::invalid_argument("cp.reduce.async.bulk: no such operation for this type");
   switch (type) {
@@ -125,7 +144,9 @@ void reduce_elements(ReduceOp op, ReduceType type, std::uint8_t* target, const s
     case ReduceType::kBf16:
       return each_half(op, ElementType::kBf16, target, source, count);
     case ReduceType::kF32:
-      return each<float>(target, source, count, [op](float a, float b) { return real(op, a, b); });
+      return each<float>(target, source, count, [op, ftz](float a, float b) {
+        return ftz ? flushed(real(op, flushed(a), flushed(b))) : real(op, a, b);
+      });
     case ReduceType::kF64:
       return each<double>(target, source, count, [op](double a, double b) { return real(op, a, b); });
   }

@@ -17,8 +17,8 @@ int reduce_type_bytes(ReduceType type);
 bool reduce_is_defined(ReduceOp op, ReduceType type);
 
 // target[i] = op(target[i], source[i]). f16 and bf16 sums round to nearest even; float min and max prefer
-// numbers to NaN.
+// numbers to NaN. With ftz, f32 sums flush subnormal inputs and results.
 void reduce_elements(ReduceOp op, ReduceType type, std::uint8_t* target, const std::uint8_t* source,
-                     std::size_t count);
+                     std::size_t count, bool ftz = false);
 
 }  // namespace sglab::emu

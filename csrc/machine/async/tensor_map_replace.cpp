@@ -5,7 +5,7 @@
 namespace sglab::emu {
 namespace {
 
-[[noreturn]] void refuse(const std::string& text) {
+[[noreturn]] void refuse_replace(const std::string& text) {
   throw TensorMapError("tensormap.replace: " + text);
 }
 
@@ -16,7 +16,7 @@ TensorMapType replaced_type(std::uint64_t value) {
       TensorMapType::kU64,     TensorMapType::kS64,   TensorMapType::kF16,      TensorMapType::kF32,
       TensorMapType::kF32Ftz,  TensorMapType::kF64,   TensorMapType::kBf16,     TensorMapType::kTf32,
       TensorMapType::kTf32Ftz, TensorMapType::kB4x16, TensorMapType::kB4x16P64, TensorMapType::kB6x16P32};
-  if (value >= 16) refuse(".elemtype takes 0 to 15, not " + std::to_string(value));
+  if (value >= 16) refuse_replace(".elemtype takes 0 to 15, not " + std::to_string(value));
   return kTypes[value];
 }
 
@@ -37,7 +37,8 @@ Swizzle replaced_swizzle(std::uint64_t mode, int atomicity) {
   constexpr Swizzle kPlain[] = {Swizzle::kNone, Swizzle::k32B, Swizzle::k64B, Swizzle::k128B};
   constexpr Swizzle kAtoms[] = {Swizzle::k128B, Swizzle::k128BAtom32B, Swizzle::k128BAtom32BFlip8B,
                                 Swizzle::k128BAtom64B};
-  if (mode > 3) refuse(".swizzle_mode " + std::to_string(mode) + " is not implemented; expected 0 to 3");
+  if (mode > 3)
+    refuse_replace(".swizzle_mode " + std::to_string(mode) + " is not implemented; expected 0 to 3");
   if (mode == 3) return kAtoms[atomicity];
   // Other modes have 16-byte atoms only.
   return kPlain[mode];
@@ -56,7 +57,7 @@ void replace_tensor_map_field(TensorMapBytes& bytes, TensorMapField field, int o
   const bool indexed = field >= TensorMapField::kBoxDim && field <= TensorMapField::kElementStride;
   const int last = field == TensorMapField::kGlobalStride ? TensorMap::kMaxRank - 2 : TensorMap::kMaxRank - 1;
   if (indexed && (ordinal < 0 || ordinal > last)) {
-    refuse("ordinal " + std::to_string(ordinal) + " is outside 0 to " + std::to_string(last));
+    refuse_replace("ordinal " + std::to_string(ordinal) + " is outside 0 to " + std::to_string(last));
   }
   const std::uint32_t word = static_cast<std::uint32_t>(value);
   switch (field) {
@@ -64,7 +65,7 @@ void replace_tensor_map_field(TensorMapBytes& bytes, TensorMapField field, int o
       map.global_address = value;
       break;
     case TensorMapField::kRank:
-      if (word > 4) refuse(".rank takes the rank less one, 0 to 4, not " + std::to_string(word));
+      if (word > 4) refuse_replace(".rank takes the rank less one, 0 to 4, not " + std::to_string(word));
       map.rank = static_cast<std::uint8_t>(word + 1);
       break;
     case TensorMapField::kBoxDim:
@@ -83,14 +84,14 @@ void replace_tensor_map_field(TensorMapBytes& bytes, TensorMapField field, int o
       map.type = replaced_type(value);
       break;
     case TensorMapField::kInterleaveLayout:
-      if (value > 2) refuse(".interleave_layout takes 0 to 2");
+      if (value > 2) refuse_replace(".interleave_layout takes 0 to 2");
       map.interleave = static_cast<Interleave>(value);
       break;
     case TensorMapField::kSwizzleMode:
       map.swizzle = replaced_swizzle(value, atomicity_of(map.swizzle));
       break;
     case TensorMapField::kSwizzleAtomicity:
-      if (value > 3) refuse(".swizzle_atomicity takes 0 to 3");
+      if (value > 3) refuse_replace(".swizzle_atomicity takes 0 to 3");
       map.swizzle = replaced_swizzle(swizzle_mode_of(map.swizzle), static_cast<int>(value));
       break;
     case TensorMapField::kFillMode:

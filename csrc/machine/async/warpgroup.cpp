@@ -69,7 +69,6 @@ bool Warpgroup::wait_group(Warp& warp, std::uint32_t pending) {
   for (std::uint64_t number = done_; number < until; ++number) {
     if (operations_[number - done_].issued != 0xfu) return false;
   }
-  warp.fp->set(kNearest);
   const std::span<const std::uint8_t> smem(warp.cta->shared, warp.cluster->shared_bytes);
   while (done_ < until) {
     Operation& operation = operations_.front();

@@ -33,7 +33,6 @@ void start_warp(Warp& w, Cluster& cluster, Cta& cta, std::uint32_t slot) {
   w.predicates = cluster.predicate_memory.data() + std::size_t{slot} * program.predicates;
   w.predicates[kTrueRef] = 0xffffffffu;
   w.local = cluster.local_memory.data() + std::size_t{slot} * 32 * program.local_bytes;
-  w.fp = cluster.fp;
   w.code = program.code.data();
   w.program = &program;
   w.cta = &cta;
@@ -59,10 +58,9 @@ void start_warp(Warp& w, Cluster& cluster, Cta& cta, std::uint32_t slot) {
 
 }  // namespace
 
-void Cluster::start(Launch& owner, std::uint64_t number, FpState& fp_state, Tally& tally) {
+void Cluster::start(Launch& owner, std::uint64_t number, Tally& tally) {
   launch = &owner;
   program = owner.program;
-  fp = &fp_state;
   profile = tally.profile.data();
   index = number;
   const LaunchConfig& config = owner.config;

@@ -63,7 +63,6 @@ struct ClusterBarrier {
 struct ClusterState {
   Launch* launch = nullptr;
   const Program* program = nullptr;
-  FpState* fp = nullptr;
   std::int64_t* profile = nullptr;  // see Tally
   std::uint64_t index = 0;
   std::array<std::uint32_t, 3> position{};  // %clusterid
@@ -98,7 +97,7 @@ struct Cluster : ClusterState {
   std::shared_ptr<AsyncEngine> async;  // asynchronous operations, mbarriers, tensor memory; made on first use
 
   // The asynchronous engine is reset by whoever starts the cluster.
-  void start(Launch& launch, std::uint64_t index, FpState& fp, Tally& tally);
+  void start(Launch& launch, std::uint64_t index, Tally& tally);
   // From now on mark_written() keeps count.
   void follow_writes();
   // Of shared::cluster addresses in the cluster's windows.

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "isa/inst.hpp"
-#include "machine/program/fpmode.hpp"
 
 // A warp: 32 lanes, their registers, and the groups they have diverged into.
 //
@@ -60,7 +59,6 @@ struct Warp {
   std::uint32_t group_mask = 0;  // lanes of the current group
   std::uint32_t live = 0;        // lanes that have not exited
   std::uint32_t partial = 0;     // 1: the current group is not all live lanes
-  FpState* fp = nullptr;
   const Inst* code = nullptr;
   const Program* program = nullptr;
   Cta* cta = nullptr;

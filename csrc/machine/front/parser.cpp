@@ -4,6 +4,8 @@
 #include <bit>
 #include <utility>
 
+#include "machine/float/environment.hpp"
+
 namespace sglab::emu {
 namespace {
 
@@ -289,10 +291,11 @@ std::string register_name(const Function& function, std::uint32_t index) {
     if (index < group.first || index - group.first >= group.count) continue;
     return std::string(group.name) + (group.numbered ? std::to_string(index - group.first) : "");
   }
-  return "r" + std::to_string(index);
+  return std::string("r").append(std::to_string(index));
 }
 
 Module parse_module(std::string text, std::string name) {
+  const PlainArithmetic plain;  // for constants
   Module module;
   module.text = std::move(text);
   module.name = std::move(name);

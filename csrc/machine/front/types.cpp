@@ -5,13 +5,13 @@
 namespace sglab::emu {
 namespace {
 
-struct Row {
+struct TypeName {
   std::string_view name;
   Type type;
   unsigned bytes;
 };
 
-constexpr std::array<Row, 22> kTypes{{
+constexpr std::array<TypeName, 22> kTypes{{
     {"", Type::kNone, 0},         {"pred", Type::kPred, 1},   {"b8", Type::kB8, 1},
     {"b16", Type::kB16, 2},       {"b32", Type::kB32, 4},     {"b64", Type::kB64, 8},
     {"b128", Type::kB128, 16},    {"u8", Type::kU8, 1},       {"u16", Type::kU16, 2},
@@ -22,7 +22,7 @@ constexpr std::array<Row, 22> kTypes{{
     {"f64", Type::kF64, 8},
 }};
 
-constexpr const Row& row(Type type) {
+constexpr const TypeName& row(Type type) {
   return kTypes[static_cast<std::size_t>(type)];
 }
 
@@ -37,7 +37,7 @@ static_assert(rows_match_enum());
 }  // namespace
 
 Type type_from_name(std::string_view name) {
-  for (const Row& candidate : kTypes) {
+  for (const TypeName& candidate : kTypes) {
     if (candidate.name == name) return candidate.type;
   }
   return Type::kNone;

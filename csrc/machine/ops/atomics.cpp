@@ -1,6 +1,7 @@
 #define SGLAB_ISA generic
 #include <bit>
 
+#include "isa/aperture.hpp"
 #include "machine/engine/cluster.hpp"
 #include "machine/engine/launch.hpp"
 #include "machine/memory/access.hpp"
@@ -24,7 +25,10 @@ struct alignas(16) u128 {
 enum Op { kExch, kCas, kAddOp, kInc, kDec, kMin, kMax, kAnd, kOr, kXor };
 
 template <class T>
-T floating(Op op, T x, T y) {
+T floating(Op op, bool ftz, T x, T y) {
+  if constexpr (sizeof(T) == 4) {
+    if (ftz && op == kAddOp) return flush(canonical(flush(x) + flush(y)));
+  }
   switch (op) {
     case kMin:
       return x < y || y != y ? x : y;
@@ -71,16 +75,16 @@ U integral(Op op, bool is_signed, U x, U y) {
   }
 }
 
-u16 combine(Op op, Type type, u16 x, u16 y) {
+u16 combine(Op op, Type type, bool, u16 x, u16 y) {
   if (type == Type::kF16) return f16_result(op, x, y);
   if (type == Type::kBf16) return bf16_result(op, x, y);
   return integral<u16, std::int16_t>(op, false, x, y);
 }
 
-u32 combine(Op op, Type type, u32 x, u32 y) {
+u32 combine(Op op, Type type, bool ftz, u32 x, u32 y) {
   switch (type) {
     case Type::kF32:
-      return op == kExch ? y : bits_of(floating(op, float_of(x), float_of(y)));
+      return op == kExch ? y : bits_of(floating(op, ftz, float_of(x), float_of(y)));
     case Type::kF16x2:
       return f16_result(op, static_cast<u16>(x), static_cast<u16>(y)) |
              static_cast<u32>(f16_result(op, static_cast<u16>(x >> 16), static_cast<u16>(y >> 16))) << 16;
@@ -92,29 +96,29 @@ u32 combine(Op op, Type type, u32 x, u32 y) {
   }
 }
 
-u64 combine(Op op, Type type, u64 x, u64 y) {
-  if (type == Type::kF64) return bits_of(floating(op, double_of(x), double_of(y)));
+u64 combine(Op op, Type type, bool ftz, u64 x, u64 y) {
+  if (type == Type::kF64) return bits_of(floating(op, ftz, double_of(x), double_of(y)));
   return integral<u64, std::int64_t>(op, type == Type::kS64, x, y);
 }
 
 // Returns what was there. Compare-and-swap only writes when it matches, so that it never undoes a plain
 // store.
 template <class T>
-T update(bool concurrent, std::uint8_t* bytes, Op op, Type type, T operand, T desired) {
+T update(bool concurrent, std::uint8_t* bytes, Op op, Type type, bool ftz, T operand, T desired) {
   T* const p = reinterpret_cast<T*>(bytes);
   if (!concurrent) {
     const T old = *p;
     if (op == kCas) {
       if (old == operand) *p = desired;
     } else {
-      *p = combine(op, type, old, operand);
+      *p = combine(op, type, ftz, old, operand);
     }
     return old;
   }
   T old = __atomic_load_n(p, __ATOMIC_SEQ_CST);
   for (;;) {
     if (op == kCas && old != operand) return old;
-    const T next = op == kCas ? desired : combine(op, type, old, operand);
+    const T next = op == kCas ? desired : combine(op, type, ftz, old, operand);
     if (__atomic_compare_exchange_n(p, &old, next, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) return old;
   }
 }
@@ -148,8 +152,6 @@ struct Kind {
 template <class T>
 const Inst* atomic(Warp& w, const Inst* i) {
   const Kind k{i->target};
-  // f32 additions in global memory flush subnormals, those in shared memory do not.
-  w.fp->set(k.type() == Type::kF32 && k.space() != Space::kShared ? kNearest | kFtz : kNearest);
   u64 addresses[32];
   Places places;
   lane_addresses(w, i, addresses);
@@ -162,6 +164,9 @@ const Inst* atomic(Warp& w, const Inst* i) {
   const unsigned first = k.result() ? k.count() : 0;
   for (u32 m = w.mask; m != 0; m &= m - 1) {
     const int l = std::countr_zero(m);
+    // f32 additions in global memory flush subnormals, those in shared memory do not.
+    const bool ftz = k.space() == Space::kGlobal ||
+                     (k.space() == Space::kGeneric && (addresses[l] & kApertureMask) != kSharedAperture);
     for (unsigned e = 0; e < k.count(); ++e) {
       const T operand = in<T>(w, refs[first + e])[l];
       const T desired = k.op() == kCas ? in<T>(w, refs[first + 1])[l] : T{};
@@ -169,8 +174,8 @@ const Inst* atomic(Warp& w, const Inst* i) {
       if constexpr (sizeof(T) == 16)
         old = update128(*w.launch, places.at[l], k.op(), operand, desired);
       else
-        old =
-            update<T>(w.launch->concurrent, places.at[l] + e * sizeof(T), k.op(), k.type(), operand, desired);
+        old = update<T>(w.launch->concurrent, places.at[l] + e * sizeof(T), k.op(), k.type(), ftz, operand,
+                        desired);
       if (k.result()) out<T>(w, refs[e])[l] = old;
     }
   }

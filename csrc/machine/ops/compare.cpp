@@ -75,10 +75,27 @@ inline bool holds(V a, V b) {
   }
 }
 
+// Two f32 operands; with .ftz, flushed into `room`.
+void read_operands(const Warp& w, const Inst* i, float (&room)[2][kLanes], const float* (&operands)[2]) {
+  operands[0] = in<float>(w, i->a), operands[1] = in<float>(w, i->b);
+  if ((i->mode & kFtz) == 0) return;
+  for (int side = 0; side < 2; ++side) {
+    const float* const from = operands[side];
+    each(room[side], [=](int l) { return flush(from[l]); });
+    operands[side] = room[side];
+  }
+}
+
 template <class K, Compare C>
 inline u32 compare(Warp& w, const Inst* i) {
   using S = typename K::Store;
-  w.fp->set(i->mode);
+  if constexpr (__is_same(S, float)) {
+    alignas(64) float room[2][kLanes];
+    const float* operands[2];
+    read_operands(w, i, room, operands);
+    const float *const a = operands[0], *const b = operands[1];
+    return mask_of([=](int l) { return holds<C>(a[l], b[l]); });
+  }
   const S *const a = in<S>(w, i->a), *const b = in<S>(w, i->b);
   return mask_of([=](int l) { return holds<C>(K::load(a[l]), K::load(b[l])); });
 }
@@ -121,7 +138,7 @@ void build_setp(Builder& b) {
   b.use(Field::kA, b.operand(1), source);
   b.use(Field::kB, b.operand(2), source);
   if (b.inst.imm != 0) b.use(Field::kC, b.operand(3), 'p');
-  b.set_rounding();  // comparisons in the host's flush mode treat subnormals as zero
+  b.set_rounding();
   b.inst.target = 2;
   if (destination.kind == OperandKind::kPair) {
     if (b.type() == Type::kF16 || b.type() == Type::kBf16)
@@ -214,7 +231,6 @@ void unsigned_rows(Table& t, const char* type) {
 // setp on pairs: p compares the low halves, q the high ones.
 template <class H, Compare C>
 const Inst* setp_pair(Warp& w, const Inst* i) {
-  w.fp->set(kNearest);
   const u16 *const a = in<u16>(w, i->a), *const b = in<u16>(w, i->b);
   const u32 low = mask_of([=](int l) { return holds<C>(H::load(a[2 * l]), H::load(b[2 * l])); });
   const u32 high = mask_of([=](int l) { return holds<C>(H::load(a[2 * l + 1]), H::load(b[2 * l + 1])); });
@@ -256,7 +272,8 @@ const Inst* select_sign(Warp& w, const Inst* i) {
   const T *const a = in<T>(w, i->a), *const b = in<T>(w, i->b);
   if constexpr (Float) {
     const float* const c = in<float>(w, i->c);
-    each(out<T>(w, i->d), [=](int l) { return c[l] >= 0.0f ? a[l] : b[l]; });
+    const float least = i->mode & kFtz ? -0x1.fffffcp-127f : 0.0f;  // of what counts as zero
+    each(out<T>(w, i->d), [=](int l) { return c[l] >= least ? a[l] : b[l]; });
   } else {
     const s32* const c = in<s32>(w, i->c);
     each(out<T>(w, i->d), [=](int l) { return c[l] >= 0 ? a[l] : b[l]; });

@@ -1,3 +1,4 @@
+#include "machine/float/binary64.hpp"
 #include "machine/ops/register.hpp"
 #include "machine/ops/small_float.hpp"
 #include "machine/program/builder.hpp"
@@ -180,7 +181,6 @@ inline double integral(double v, unsigned mode) {
 }
 
 const Inst* float_to_integer(Warp& w, const Inst* i) {
-  w.fp->set(kNearest);
   const Kind k = Kind::unpack(i->imm);
   alignas(64) double f[kLanes];
   alignas(64) s64 v[kLanes];
@@ -214,21 +214,31 @@ inline u32 narrowed_nan(double nan, u32 sign, u32 infinity, u32 mantissa_bits) {
   return (bits >> 63 != 0 ? sign : 0) | infinity | payload;
 }
 
+template <class T>
+inline T saturated(T v) {  // NaN gives +0
+  return v > T{0} ? (v < T{1} ? v : T{1}) : T{0};
+}
+
 // Stores with one rounding, in the instruction's mode.
 void store_floats(Warp& w, const Inst* i, const Kind& k, const double* v) {
   const bool payloads = k.from == Type::kF64;
   const bool saturate = k.saturate;
   switch (k.to) {
     case Type::kF64:
-      return each(out<double>(w, i->d), [=](int l) {
-        if (saturate) return v[l] > 0.0 ? (v[l] < 1.0 ? v[l] : 1.0) : 0.0;
-        return propagated(v[l], v[l]);
-      });
+      return each(out<double>(w, i->d),
+                  [=](int l) { return saturate ? saturated(v[l]) : propagated(v[l], v[l]); });
     case Type::kF32: {
-      w.fp->set(i->mode);
-      each(out<float>(w, i->d), [=](int l) {
-        const float r = static_cast<float>(v[l]);
-        if (saturate) return clamp01(r);
+      const unsigned direction = i->mode & kRoundMask;
+      const bool ftz = i->mode & kFtz;
+      alignas(64) float rounded[kLanes];
+      if (direction == kNearest)
+        each(rounded, [=](int l) { return static_cast<float>(v[l]); });
+      else
+        each(rounded, [=](int l) { return narrowed(v[l], direction); });
+      if (ftz) each(rounded, [&](int l) { return flushed_if(is_tiny(v[l], direction), rounded[l]); });
+      each(out<float>(w, i->d), [&](int l) {
+        const float r = rounded[l];
+        if (saturate) return saturated(r);
         return payloads && r != r ? float_of(narrowed_nan(v[l], 0x80000000u, 0x7f800000u, 23)) : canonical(r);
       });
       return;
@@ -238,7 +248,7 @@ void store_floats(Warp& w, const Inst* i, const Kind& k, const double* v) {
       u16* const d = out<u16>(w, i->d);
       for (int l = 0; l < kLanes; ++l) {
         double x = v[l];
-        if (saturate) x = x > 0.0 ? (x < 1.0 ? x : 1.0) : 0.0;
+        if (saturate) x = saturated(x);
         if (k.relu) x = x < 0.0 || (x == 0.0 && x == x) ? 0.0 : x;
         d[l] = static_cast<u16>(payloads && x != x
                                     ? narrowed_nan(x, format.sign(), format.infinity(), format.mantissa_bits)
@@ -250,7 +260,6 @@ void store_floats(Warp& w, const Inst* i, const Kind& k, const double* v) {
 }
 
 const Inst* float_to_float(Warp& w, const Inst* i) {
-  w.fp->set(kNearest);
   const Kind k = Kind::unpack(i->imm);
   alignas(64) double v[kLanes];
   load_floats(w, i, k, v);
@@ -279,25 +288,26 @@ const Inst* integer_to_float(Warp& w, const Inst* i) {
   const Kind k = Kind::unpack(i->imm);
   alignas(64) s64 v[kLanes];
   load_integers(w, i, k, v);
-  if (k.to == Type::kF64) {
-    w.fp->set(i->mode & kRoundMask);
-    double* const d = out<double>(w, i->d);
-    if (k.from == Type::kU64) {
-      for (int l = 0; l < kLanes; ++l) {
-        const auto x = static_cast<u64>(v[l]);
-        // Two exact halves; one rounding when they are added.
-        d[l] = static_cast<double>(static_cast<s64>(x >> 32)) * 4294967296.0 +
-               static_cast<double>(static_cast<s64>(x & 0xffffffff));
-      }
-    } else {
-      each(d, [&](int l) { return static_cast<double>(v[l]); });
-    }
-    return i + 1;
-  }
-  w.fp->set(kNearest);
   alignas(64) double f[kLanes];
   const bool is_unsigned = k.from == Type::kU64;
-  for (int l = 0; l < kLanes; ++l) f[l] = odd_double(v[l], is_unsigned);
+  if (k.to != Type::kF64) {
+    for (int l = 0; l < kLanes; ++l) f[l] = odd_double(v[l], is_unsigned);
+  } else if (type_bytes(k.from) < 8 || (i->mode == kNearest && !is_unsigned)) {
+    each(f, [&](int l) { return static_cast<double>(v[l]); });
+  } else if (i->mode == kNearest) {
+    // Two exact halves; one rounding when they are added.
+    each(f, [&](int l) {
+      const auto x = static_cast<u64>(v[l]);
+      return static_cast<double>(static_cast<s64>(x >> 32)) * 4294967296.0 +
+             static_cast<double>(static_cast<s64>(x & 0xffffffff));
+    });
+  } else {
+    for (int l = 0; l < kLanes; ++l) {
+      const bool negative = !is_unsigned && v[l] < 0;
+      f[l] = binary64::from_integer(negative, negative ? 0 - static_cast<u64>(v[l]) : static_cast<u64>(v[l]),
+                                    i->mode);
+    }
+  }
   store_floats(w, i, k, f);
   return i + 1;
 }
@@ -312,14 +322,12 @@ inline u16 narrow_nearest(float f) {
 
 template <bool Bf>
 const Inst* half_nearest(Warp& w, const Inst* i) {
-  w.fp->set(kNearest);
   const float* const a = in<float>(w, i->a);
   each(out<u16>(w, i->d), [=](int l) { return narrow_nearest<Bf>(a[l]); });
   return i + 1;
 }
 
 const Inst* widen_f16(Warp& w, const Inst* i) {
-  w.fp->set(kNearest);
   const u16* const a = in<u16>(w, i->a);
   each(out<float>(w, i->d), [=](int l) { return canonical(f32_from_f16(a[l])); });
   return i + 1;

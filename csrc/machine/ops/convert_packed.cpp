@@ -28,13 +28,11 @@ inline u16 narrow_nearest(float f) {
 
 template <bool Bf>
 const Inst* pair_nearest(Warp& w, const Inst* i) {
-  w.fp->set(kNearest);
   return halves_from_f32(w, i, [](float f) { return narrow_nearest<Bf>(f); });
 }
 
 template <bool Bf>
 const Inst* pair_general(Warp& w, const Inst* i) {
-  w.fp->set(kNearest);
   const unsigned mode = i->mode;
   const bool relu = i->imm & 1, finite = i->imm & 2;
   const SmallFormat& format = Bf ? kFormatBf16 : kFormatF16;
@@ -131,7 +129,6 @@ inline u32 fp8_nearest(float f) {
 
 template <bool E5m2>
 const Inst* fp8_from_f32(Warp& w, const Inst* i) {
-  w.fp->set(kNearest);
   const bool relu = i->imm & kRelu;
   const float *const a = in<float>(w, i->a), *const b = in<float>(w, i->b);
   each(out<u16>(w, i->d), [=](int l) {

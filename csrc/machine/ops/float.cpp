@@ -1,6 +1,5 @@
-#include <cmath>
-
-#include "machine/ops/floating.hpp"
+#include "machine/float/binary64.hpp"
+#include "machine/ops/elementary.hpp"
 #include "machine/ops/register.hpp"
 
 namespace sglab::emu::SGLAB_ISA {
@@ -9,89 +8,215 @@ namespace {
 using u32 = std::uint32_t;
 using u64 = std::uint64_t;
 
-// Arithmetic that rounds: the host does it in the mode that the instruction asks for.
-template <auto F, bool Saturate>
-const Inst* rounded2(Warp& w, const Inst* i) {
-  w.fp->set(i->mode);
-  float* const d = out<float>(w, i->d);
-  const float *const a = in<float>(w, i->a), *const b = in<float>(w, i->b);
-  each(d, [=](int l) {
-    const float r = canonical(F(a[l], b[l]));
-    return Saturate ? clamp01(r) : r;
-  });
-  return i + 1;
+enum Op { kAdd, kSub, kMul, kFma, kDiv, kRcp, kSqrt };
+
+// Rounded to nearest by the host. Operations with fewer operands ignore the last ones.
+template <Op O>
+inline float nearest(float a, float b, float c) {
+  switch (O) {
+    case kAdd:
+      return a + b;
+    case kSub:
+      return a - b;
+    case kMul:
+      return a * b;
+    case kFma:
+      return fused(a, b, c);
+    case kDiv:
+      return a / b;
+    case kRcp:
+      return 1.0f / a;
+    default:
+      return __builtin_sqrtf(a);
+  }
 }
 
-template <auto F, bool Saturate>
-const Inst* rounded3(Warp& w, const Inst* i) {
-  w.fp->set(i->mode);
-  float* const d = out<float>(w, i->d);
-  const float *const a = in<float>(w, i->a), *const b = in<float>(w, i->b), *const c = in<float>(w, i->c);
-  each(d, [=](int l) {
-    const float r = canonical(F(a[l], b[l], c[l]));
-    return Saturate ? clamp01(r) : r;
-  });
-  return i + 1;
+// To nearest, flushing. Sums that are subnormal are exact and roots never subnormal. For the others, the
+// operation on operands 2^24 times as large shows what the result would be if exponents had no lower limit;
+// where that overflows, the result is zero or far from subnormal.
+template <Op O>
+inline float nearest_ftz(float x, float y, float z) {
+  const float a = flush(x), b = flush(y), c = flush(z);
+  const float r = nearest<O>(a, b, c);
+  constexpr float kScale = 0x1p24f, kLeast = 0x1p-102f;
+  if constexpr (O == kAdd || O == kSub || O == kSqrt) {
+    return flush(r);
+  } else {
+    const float scaled = O == kMul   ? (a * kScale) * b
+                         : O == kFma ? fused(a * kScale, b, c * kScale)
+                         : O == kDiv ? (a * kScale) / b
+                                     : kScale / a;
+    return flushed_if(__builtin_fabsf(scaled) < kLeast, r);
+  }
 }
 
-template <auto F>
-const Inst* double2(Warp& w, const Inst* i) {
-  w.fp->set(i->mode);
-  const double *const a = in<double>(w, i->a), *const b = in<double>(w, i->b);
-  each(out<double>(w, i->d), [=](int l) { return F(a[l], b[l]); });
-  return i + 1;
+// In any direction, by way of f64. The exact value is a f64 or rounds to odd there; of a quotient and a root
+// the remainder tells on which side of the result it lies.
+template <Op O, bool Ftz>
+inline float in_direction(float x, float y, float z, unsigned direction) {
+  const auto value = [](float f) { return static_cast<double>(Ftz ? flush(f) : f); };
+  if constexpr (O == kDiv || O == kRcp) {
+    const double a = O == kRcp ? 1.0 : value(x), b = value(O == kRcp ? x : y), quotient = a / b;
+    const auto q = static_cast<float>(quotient);
+    const double remainder = a - static_cast<double>(q) * b;
+    const float r = directed(q, b < 0 ? -remainder : remainder, direction);
+    return Ftz ? flushed_if(is_tiny(quotient, direction), r) : r;
+  } else if constexpr (O == kSqrt) {
+    const double a = value(x);
+    const float root = __builtin_sqrtf(static_cast<float>(a));
+    return directed(root, a - static_cast<double>(root) * static_cast<double>(root), direction);
+  } else {
+    const double a = value(x), b = value(y), c = value(z);
+    const double factor = O == kAdd || O == kSub ? 1.0 : b;
+    const double addend = O == kAdd ? b : O == kSub ? -b : c;
+    double exact = O == kMul ? a * b : fma_to_odd(a, factor, addend);
+    if constexpr (O != kMul) {
+      // Opposites sum up to -0 when rounding down.
+      const bool minus = (bits_of(a * factor) | bits_of(addend)) >> 63 != 0;
+      const double zero = direction == kDown && minus ? -0.0 : exact;
+      exact = exact == 0 ? zero : exact;
+    }
+    const float r = narrowed(exact, direction);
+    return Ftz ? flushed_if(is_tiny(exact, direction), r) : r;
+  }
 }
 
-template <auto F>
-const Inst* double3(Warp& w, const Inst* i) {
-  w.fp->set(i->mode);
-  const double *const a = in<double>(w, i->a), *const b = in<double>(w, i->b), *const c = in<double>(w, i->c);
-  each(out<double>(w, i->d), [=](int l) { return F(a[l], b[l], c[l]); });
+template <bool Saturate, int Count, class F>
+inline void for_lanes(float* d, F f) {
+  SGLAB_LANEWISE
+  for (int l = 0; l < Count; ++l) {
+    const float r = canonical(f(l));
+    d[l] = Saturate ? clamp01(r) : r;
+  }
+}
+
+// Whether flushing could change anything: some operand or result is a subnormal number, or a result the
+// smallest normal one, which it may be by rounding. Hardly ever so, and cheaper to ask than to flush.
+template <Op O, int Count>
+inline bool may_flush(const float* a, const float* b, const float* c) {
+  std::uint32_t least = ~0u;  // of twice the magnitudes minus one: zeros are far from subnormal numbers
+  SGLAB_LANEWISE
+  for (int l = 0; l < Count; ++l) {
+    const auto see = [&](float f) {
+      const std::uint32_t size = 2 * bits_of(f) - 1;
+      least = size < least ? size : least;
+    };
+    see(a[l]);
+    if (O != kRcp && O != kSqrt) see(b[l]);
+    if (O == kFma) see(c[l]);
+    if (O != kSqrt) see(nearest<O>(a[l], b[l], c[l]));
+  }
+  return least <= 0x00ffffffu;
+}
+
+// `Count` lanes; where an operation has fewer operands, the last pointers repeat the first.
+template <Op O, bool Saturate, int Count = kLanes>
+void arithmetic(unsigned mode, float* d, const float* a, const float* b, const float* c) {
+  const unsigned direction = mode & kRoundMask;
+  if (direction != kNearest) {
+    if (mode & kFtz)
+      for_lanes<Saturate, Count>(d,
+                                 [=](int l) { return in_direction<O, true>(a[l], b[l], c[l], direction); });
+    else
+      for_lanes<Saturate, Count>(d,
+                                 [=](int l) { return in_direction<O, false>(a[l], b[l], c[l], direction); });
+  } else if (mode == kFtz && may_flush<O, Count>(a, b, c)) {
+    for_lanes<Saturate, Count>(d, [=](int l) { return nearest_ftz<O>(a[l], b[l], c[l]); });
+  } else {
+    for_lanes<Saturate, Count>(d, [=](int l) { return nearest<O>(a[l], b[l], c[l]); });
+  }
+}
+
+template <Op O, bool Saturate = false>
+const Inst* single(Warp& w, const Inst* i) {
+  const float* const a = in<float>(w, i->a);
+  const float* const b = O == kRcp || O == kSqrt ? a : in<float>(w, i->b);
+  arithmetic<O, Saturate>(i->mode, out<float>(w, i->d), a, b, O == kFma ? in<float>(w, i->c) : a);
   return i + 1;
 }
 
 // The same on pairs of f32 in 64-bit registers: 64 lanes, so to speak.
-template <auto F>
-const Inst* pairs2(Warp& w, const Inst* i) {
-  w.fp->set(i->mode);
-  float* const d = out<float>(w, i->d);
+template <Op O>
+const Inst* pairs(Warp& w, const Inst* i) {
   const float *const a = in<float>(w, i->a), *const b = in<float>(w, i->b);
-  SGLAB_LANEWISE
-  for (int l = 0; l < 2 * kLanes; ++l) d[l] = canonical(F(a[l], b[l]));
+  arithmetic<O, false, 2 * kLanes>(i->mode, out<float>(w, i->d), a, b, O == kFma ? in<float>(w, i->c) : a);
   return i + 1;
 }
 
-template <auto F>
-const Inst* pairs3(Warp& w, const Inst* i) {
-  w.fp->set(i->mode);
-  float* const d = out<float>(w, i->d);
-  const float *const a = in<float>(w, i->a), *const b = in<float>(w, i->b), *const c = in<float>(w, i->c);
-  SGLAB_LANEWISE
-  for (int l = 0; l < 2 * kLanes; ++l) d[l] = canonical(F(a[l], b[l], c[l]));
+// Rounded to nearest. Which NaN wins, as on an H100 (the last argument of `propagated` first): the second
+// operand, a dividend before a divisor; of a fused multiply-add the second factor, the addend, the first
+// factor.
+template <Op O>
+inline double nearest64(double a, double b, double c) {
+  switch (O) {
+    case kAdd:
+      return a + b;
+    case kSub:
+      return a - b;
+    case kMul:
+      return a * b;
+    case kFma:
+#if defined(__FMA__) || defined(__aarch64__)
+      return __builtin_fma(a, b, c);
+#else
+      return binary64::fused(a, b, c, kNearest);
+#endif
+    case kDiv:
+      return a / b;
+    case kRcp:
+      return 1.0 / a;
+    default:
+      return __builtin_sqrt(a);
+  }
+}
+
+template <Op O>
+inline double in_direction64(double a, double b, double c, unsigned mode) {
+  switch (O) {
+    case kAdd:
+      return binary64::add(a, b, mode);
+    case kSub:
+      return binary64::add(a, -b, mode);
+    case kMul:
+      return binary64::multiply(a, b, mode);
+    case kFma:
+      return binary64::fused(a, b, c, mode);
+    case kDiv:
+      return binary64::divide(a, b, mode);
+    case kRcp:
+      return binary64::divide(1.0, a, mode);
+    default:
+      return binary64::square_root(a, mode);
+  }
+}
+
+template <Op O>
+inline double handed_on(double r, double a, double b, double c) {
+  if constexpr (O == kFma) return propagated(r, a, c, b);
+  if constexpr (O == kDiv) return propagated(r, b, a);
+  if constexpr (O == kRcp || O == kSqrt) return propagated(r, a);
+  return propagated(r, a, b);
+}
+
+template <Op O>
+const Inst* twice(Warp& w, const Inst* i) {
+  const double* const a = in<double>(w, i->a);
+  const double* const b = O == kRcp || O == kSqrt ? a : in<double>(w, i->b);
+  const double* const c = O == kFma ? in<double>(w, i->c) : a;
+  double* const d = out<double>(w, i->d);
+  const unsigned mode = i->mode;
+  if (mode == kNearest) {
+    each(d, [=](int l) { return handed_on<O>(nearest64<O>(a[l], b[l], c[l]), a[l], b[l], c[l]); });
+  } else {
+    for (int l = 0; l < kLanes; ++l)
+      d[l] = handed_on<O>(in_direction64<O>(a[l], b[l], c[l], mode), a[l], b[l], c[l]);
+  }
   return i + 1;
 }
 
-constexpr auto kAdd = [](auto a, auto b) { return a + b; };
-constexpr auto kSub = [](auto a, auto b) { return a - b; };
-constexpr auto kMul = [](auto a, auto b) { return a * b; };
-constexpr auto kDiv = [](auto a, auto b) { return a / b; };
-constexpr auto kFma32 = [](float a, float b, float c) { return __builtin_fmaf(a, b, c); };
-
-// Which NaN wins, as on an H100 (the last argument of `propagated` first): the second operand, a dividend
-// before a divisor; of a fused multiply-add the second factor, the addend, the first factor.
-constexpr auto kAdd64 = [](double a, double b) { return propagated(a + b, a, b); };
-constexpr auto kSub64 = [](double a, double b) { return propagated(a - b, a, b); };
-constexpr auto kMul64 = [](double a, double b) { return propagated(a * b, a, b); };
-constexpr auto kDiv64 = [](double a, double b) { return propagated(a / b, b, a); };
-constexpr auto kFma64 = [](double a, double b, double c) {
-  return propagated(__builtin_fma(a, b, c), a, c, b);
-};
-
-// One source, result canonical; flushing of inputs and results is done here, so the host's mode does not
-// matter beyond its direction.
+// One source, result canonical; with .ftz, input and result are flushed.
 template <auto F>
 const Inst* approximate(Warp& w, const Inst* i) {
-  w.fp->set(i->mode & kRoundMask);
   float* const d = out<float>(w, i->d);
   const float* const a = in<float>(w, i->a);
   if (i->mode & kFtz) {
@@ -102,35 +227,49 @@ const Inst* approximate(Warp& w, const Inst* i) {
   return i + 1;
 }
 
+// div.approx multiplies by a reciprocal that is zero for |b| above 2^126; otherwise it is div here.
+const Inst* approximate_quotient(Warp& w, const Inst* i) {
+  const float *const a = in<float>(w, i->a), *const b = in<float>(w, i->b);
+  constexpr std::uint32_t kGreatest = 0x7e800000u;
+  std::uint32_t most = 0;
+  SGLAB_LANEWISE
+  for (int l = 0; l < kLanes; ++l) {
+    const std::uint32_t magnitude = bits_of(b[l]) & 0x7fffffffu;
+    most = magnitude > most ? magnitude : most;
+  }
+  if (most <= kGreatest) return single<kDiv>(w, i);
+  const bool ftz = i->mode & kFtz;
+  each(out<float>(w, i->d), [=](int l) {
+    const float x = ftz ? flush(a[l]) : a[l], y = ftz ? flush(b[l]) : b[l];
+    const bool vanishes = __builtin_fabsf(y) > 0x1p126f;  // not for NaN
+    const float r = vanishes ? x * float_of(bits_of(y) & 0x80000000u) : x / y;
+    return canonical(ftz ? flush(r) : r);
+  });
+  return i + 1;
+}
+
 template <auto F>
 const Inst* unary64(Warp& w, const Inst* i) {
-  w.fp->set(i->mode & kRoundMask);
   double* const d = out<double>(w, i->d);
   const double* const a = in<double>(w, i->a);
   each(d, [=](int l) { return propagated(F(a[l]), a[l]); });
   return i + 1;
 }
 
+inline double flush64(double f) {
+  return (bits_of(f) & 0x7ff0000000000000u) == 0 ? double_of(bits_of(f) & 0x8000000000000000u) : f;
+}
+
 // rcp.approx.ftz.f64 and rsqrt.approx.ftz.f64 work on the upper word only.
 template <auto F>
 const Inst* upper_word(Warp& w, const Inst* i) {
-  w.fp->set(kNearest);
   double* const d = out<double>(w, i->d);
   const double* const a = in<double>(w, i->a);
   each(d, [=](int l) {
-    return double_of(bits_of(F(double_of(bits_of(a[l]) & 0xffffffff00000000ull))) & 0xffffffff00000000ull);
+    const double x = flush64(double_of(bits_of(a[l]) & 0xffffffff00000000u));
+    return double_of(bits_of(flush64(propagated(F(x), a[l]))) & 0xffffffff00000000u);
   });
   return i + 1;
-}
-
-inline float sine(float f) {
-  return static_cast<float>(std::sin(static_cast<double>(f)));
-}
-inline float cosine(float f) {
-  return static_cast<float>(std::cos(static_cast<double>(f)));
-}
-inline float hyperbolic(float f) {
-  return static_cast<float>(std::tanh(static_cast<double>(f)));
 }
 
 // add, sub and fma of a half with f32: the half widens exactly, then one rounding.
@@ -139,40 +278,29 @@ inline float widened(std::uint16_t h) {
   return Bf ? f32_from_bf16(h) : f32_from_f16(h);
 }
 
-template <auto F, bool Bf, bool Saturate>
-const Inst* mixed2(Warp& w, const Inst* i) {
-  w.fp->set(i->mode);
-  float* const d = out<float>(w, i->d);
+template <Op O, bool Bf, bool Saturate>
+const Inst* mixed(Warp& w, const Inst* i) {
+  alignas(64) float wide[2][kLanes];
   const auto* const a = in<std::uint16_t>(w, i->a);
-  const float* const b = in<float>(w, i->b);
-  each(d, [=](int l) {
-    const float r = canonical(F(widened<Bf>(a[l]), b[l]));
-    return Saturate ? clamp01(r) : r;
-  });
-  return i + 1;
-}
-
-template <bool Bf, bool Saturate>
-const Inst* mixed3(Warp& w, const Inst* i) {
-  w.fp->set(i->mode);
-  float* const d = out<float>(w, i->d);
-  const auto *const a = in<std::uint16_t>(w, i->a), *const b = in<std::uint16_t>(w, i->b);
-  const float* const c = in<float>(w, i->c);
-  each(d, [=](int l) {
-    const float r = canonical(kFma32(widened<Bf>(a[l]), widened<Bf>(b[l]), c[l]));
-    return Saturate ? clamp01(r) : r;
-  });
+  each(wide[0], [=](int l) { return widened<Bf>(a[l]); });
+  const float* b = in<float>(w, i->b);
+  if constexpr (O == kFma) {
+    const auto* const halves = in<std::uint16_t>(w, i->b);
+    each(wide[1], [=](int l) { return widened<Bf>(halves[l]); });
+    b = wide[1];
+  }
+  arithmetic<O, Saturate>(i->mode, out<float>(w, i->d), wide[0], b, O == kFma ? in<float>(w, i->c) : b);
   return i + 1;
 }
 
 template <bool Bf>
 void mixed_rows(Table& t) {
-  t.alu("add[.rn|.rz|.rm|.rp].f32.$", "whf", mixed2<kAdd, Bf, false>);
-  t.alu("add[.rn|.rz|.rm|.rp].sat.f32.$", "whf", mixed2<kAdd, Bf, true>);
-  t.alu("sub[.rn|.rz|.rm|.rp].f32.$", "whf", mixed2<kSub, Bf, false>);
-  t.alu("sub[.rn|.rz|.rm|.rp].sat.f32.$", "whf", mixed2<kSub, Bf, true>);
-  t.alu("fma.{rn|rz|rm|rp}.f32.$", "whhf", mixed3<Bf, false>);
-  t.alu("fma.{rn|rz|rm|rp}.sat.f32.$", "whhf", mixed3<Bf, true>);
+  t.alu("add[.rn|.rz|.rm|.rp].f32.$", "whf", mixed<kAdd, Bf, false>);
+  t.alu("add[.rn|.rz|.rm|.rp].sat.f32.$", "whf", mixed<kAdd, Bf, true>);
+  t.alu("sub[.rn|.rz|.rm|.rp].f32.$", "whf", mixed<kSub, Bf, false>);
+  t.alu("sub[.rn|.rz|.rm|.rp].sat.f32.$", "whf", mixed<kSub, Bf, true>);
+  t.alu("fma.{rn|rz|rm|rp}.f32.$", "whhf", mixed<kFma, Bf, false>);
+  t.alu("fma.{rn|rz|rm|rp}.sat.f32.$", "whhf", mixed<kFma, Bf, true>);
 }
 
 enum ExtremeFlags { kPropagate = 1, kXorsign = 2, kAbs = 4 };
@@ -190,7 +318,6 @@ inline float pick(float a, float b) {
 
 template <bool Max, int Flags>
 const Inst* extreme2(Warp& w, const Inst* i) {
-  w.fp->set(kNearest);
   float* const d = out<float>(w, i->d);
   const float *const a = in<float>(w, i->a), *const b = in<float>(w, i->b);
   if (i->mode & kFtz) {
@@ -203,7 +330,6 @@ const Inst* extreme2(Warp& w, const Inst* i) {
 
 template <bool Max, int Flags>
 const Inst* extreme3(Warp& w, const Inst* i) {
-  w.fp->set(kNearest);
   float* const d = out<float>(w, i->d);
   const float *const a = in<float>(w, i->a), *const b = in<float>(w, i->b), *const c = in<float>(w, i->c);
   const bool ftz = i->mode & kFtz;
@@ -267,13 +393,13 @@ const Inst* test_property(Warp& w, const Inst* i) {
   return i + 1;
 }
 
-template <auto F, auto F64>
+template <Op O>
 void binary_rows(Table& t, const char* name32, const char* saturating, const char* name64,
-                 const char* pairs) {
-  t.alu(name32, "wff", rounded2<F, false>);
-  t.alu(saturating, "wff", rounded2<F, true>);
-  t.alu(name64, "ldd", double2<F64>);
-  t.alu(pairs, "lll", pairs2<F>);
+                 const char* packed) {
+  t.alu(name32, "wff", single<O>);
+  t.alu(saturating, "wff", single<O, true>);
+  t.alu(name64, "ldd", twice<O>);
+  t.alu(packed, "lll", pairs<O>);
 }
 
 constexpr Effects kAlu = does::computes(Cost::kAlu);
@@ -319,33 +445,29 @@ void register_properties(Table& t) {
 void register_float(Table& t) {
   t.family("f32 and f64 arithmetic", InstClass::kFloat);
   t.effects(does::computes(Cost::kFloat));
-  binary_rows<kAdd, kAdd64>(t, "add[.rn|.rz|.rm|.rp][.ftz].f32", "add[.rn|.rz|.rm|.rp][.ftz].sat.f32",
-                            "add[.rn|.rz|.rm|.rp].f64", "add[.rn|.rz|.rm|.rp][.ftz].f32x2");
-  binary_rows<kSub, kSub64>(t, "sub[.rn|.rz|.rm|.rp][.ftz].f32", "sub[.rn|.rz|.rm|.rp][.ftz].sat.f32",
-                            "sub[.rn|.rz|.rm|.rp].f64", "sub[.rn|.rz|.rm|.rp][.ftz].f32x2");
-  binary_rows<kMul, kMul64>(t, "mul[.rn|.rz|.rm|.rp][.ftz].f32", "mul[.rn|.rz|.rm|.rp][.ftz].sat.f32",
-                            "mul[.rn|.rz|.rm|.rp].f64", "mul[.rn|.rz|.rm|.rp][.ftz].f32x2");
-  t.alu("fma.{rn|rz|rm|rp}[.ftz].f32", "wfff", rounded3<kFma32, false>);
-  t.alu("fma.{rn|rz|rm|rp}[.ftz].sat.f32", "wfff", rounded3<kFma32, true>);
-  t.alu("mad[.rn|.rz|.rm|.rp][.ftz].f32", "wfff", rounded3<kFma32, false>);
-  t.alu("mad[.rn|.rz|.rm|.rp][.ftz].sat.f32", "wfff", rounded3<kFma32, true>);
-  t.alu("fma.{rn|rz|rm|rp}[.ftz].f32x2", "llll", pairs3<kFma32>);
-  t.alu("fma.{rn|rz|rm|rp}.f64", "lddd", double3<kFma64>);
-  t.alu("mad.{rn|rz|rm|rp}.f64", "lddd", double3<kFma64>);
-  t.alu("div.{approx|full|rn|rz|rm|rp}[.ftz].f32", "wff", does::computes(Cost::kDivide),
-        rounded2<kDiv, false>);
-  t.alu("div.{rn|rz|rm|rp}.f64", "ldd", does::computes(Cost::kDivide), double2<kDiv64>);
-  t.alu("rcp.{approx|rn|rz|rm|rp}[.ftz].f32", "wf", does::computes(Cost::kReciprocal),
-        approximate<[](float a) { return 1.0f / a; }>);
-  t.alu("sqrt.{approx|rn|rz|rm|rp}[.ftz].f32", "wf", does::computes(Cost::kSquareRoot),
-        approximate<[](float a) { return __builtin_sqrtf(a); }>);
+  binary_rows<kAdd>(t, "add[.rn|.rz|.rm|.rp][.ftz].f32", "add[.rn|.rz|.rm|.rp][.ftz].sat.f32",
+                    "add[.rn|.rz|.rm|.rp].f64", "add[.rn|.rz|.rm|.rp][.ftz].f32x2");
+  binary_rows<kSub>(t, "sub[.rn|.rz|.rm|.rp][.ftz].f32", "sub[.rn|.rz|.rm|.rp][.ftz].sat.f32",
+                    "sub[.rn|.rz|.rm|.rp].f64", "sub[.rn|.rz|.rm|.rp][.ftz].f32x2");
+  binary_rows<kMul>(t, "mul[.rn|.rz|.rm|.rp][.ftz].f32", "mul[.rn|.rz|.rm|.rp][.ftz].sat.f32",
+                    "mul[.rn|.rz|.rm|.rp].f64", "mul[.rn|.rz|.rm|.rp][.ftz].f32x2");
+  t.alu("fma.{rn|rz|rm|rp}[.ftz].f32", "wfff", single<kFma>);
+  t.alu("fma.{rn|rz|rm|rp}[.ftz].sat.f32", "wfff", single<kFma, true>);
+  t.alu("mad[.rn|.rz|.rm|.rp][.ftz].f32", "wfff", single<kFma>);
+  t.alu("mad[.rn|.rz|.rm|.rp][.ftz].sat.f32", "wfff", single<kFma, true>);
+  t.alu("fma.{rn|rz|rm|rp}[.ftz].f32x2", "llll", pairs<kFma>);
+  t.alu("fma.{rn|rz|rm|rp}.f64", "lddd", twice<kFma>);
+  t.alu("mad.{rn|rz|rm|rp}.f64", "lddd", twice<kFma>);
+  t.alu("div.{full|rn|rz|rm|rp}[.ftz].f32", "wff", does::computes(Cost::kDivide), single<kDiv>);
+  t.alu("div.approx[.ftz].f32", "wff", does::computes(Cost::kDivide), approximate_quotient);
+  t.alu("div.{rn|rz|rm|rp}.f64", "ldd", does::computes(Cost::kDivide), twice<kDiv>);
+  t.alu("rcp.{approx|rn|rz|rm|rp}[.ftz].f32", "wf", does::computes(Cost::kReciprocal), single<kRcp>);
+  t.alu("sqrt.{approx|rn|rz|rm|rp}[.ftz].f32", "wf", does::computes(Cost::kSquareRoot), single<kSqrt>);
   t.alu(
       "rsqrt.approx[.ftz].f32", "wf", kSpecial,
       approximate<[](float a) { return static_cast<float>(1.0 / __builtin_sqrt(static_cast<double>(a))); }>);
-  t.alu("rcp.{rn|rz|rm|rp}.f64", "ld", does::computes(Cost::kReciprocal),
-        unary64<[](double a) { return 1.0 / a; }>);
-  t.alu("sqrt.{rn|rz|rm|rp}.f64", "ld", does::computes(Cost::kSquareRoot),
-        unary64<[](double a) { return __builtin_sqrt(a); }>);
+  t.alu("rcp.{rn|rz|rm|rp}.f64", "ld", does::computes(Cost::kReciprocal), twice<kRcp>);
+  t.alu("sqrt.{rn|rz|rm|rp}.f64", "ld", does::computes(Cost::kSquareRoot), twice<kSqrt>);
   t.alu("rcp.approx.ftz.f64", "ld", does::computes(Cost::kReciprocal),
         upper_word<[](double a) { return 1.0 / a; }>);
   t.alu("rsqrt.approx.ftz.f64", "ld", kSpecial, upper_word<[](double a) { return 1.0 / __builtin_sqrt(a); }>);

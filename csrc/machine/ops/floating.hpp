@@ -1,9 +1,11 @@
 #pragma once
 
+#include "machine/float/mode.hpp"
 #include "machine/ops/lanes.hpp"
 
 // Floating-point pieces shared by the families. All are branch-free, so that loops over lanes vectorise, and
-// give the same bits whatever instruction set they are compiled for.
+// give the same bits whatever instruction set they are compiled for. The host rounds to nearest and keeps
+// subnormal numbers (see float/environment.hpp); other directions and flushing are computed.
 namespace sglab::emu::SGLAB_ISA {
 
 inline std::uint32_t bits_of(float f) {
@@ -62,7 +64,7 @@ inline float f32_from_f16(std::uint16_t h) {
   return float_of(sign | bits);
 }
 
-// Nearest even; the host must round to nearest. NaN becomes 0x7fff.
+// Nearest even. NaN becomes 0x7fff.
 inline std::uint16_t f16_from_f32(float f) {
   const std::uint32_t bits = bits_of(f), sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;
   const std::uint32_t subnormal = bits_of(float_of(magnitude) + 0.5f) - 0x3f000000u;
@@ -108,6 +110,54 @@ inline float f32_to_odd(double d) {
   const bool away = (e < 0) == ((bits & 0x80000000u) != 0);
   const bool fix = e != 0.0 && e == e && (bits & 1u) == 0;
   return float_of(fix ? (away ? bits + 1 : bits - 1) : bits);
+}
+
+// a*b + c with one rounding.
+inline float fused(float a, float b, float c) {
+#if defined(__FMA__) || defined(__aarch64__)
+  return __builtin_fmaf(a, b, c);
+#else
+  return static_cast<float>(
+      fma_to_odd(static_cast<double>(a), static_cast<double>(b), static_cast<double>(c)));
+#endif
+}
+
+// From the f32 nearest to an exact value, or from the other neighbour of it, to the one on the side that
+// `mode`, which is not kNearest, asks for. `excess` has the sign of the exact value minus `nearest`, which
+// has the exact value's sign.
+inline float directed(float nearest, double excess, unsigned mode) {
+  const std::uint32_t bits = bits_of(nearest), sign = bits & 0x80000000u;
+  // In f32, so that the lanes are of one width from here on.
+  const double direction = excess > 0.0 ? 1.0 : excess < 0.0 ? -1.0 : 0.0;
+  const float side = float_of(bits_of(static_cast<float>(direction)) ^ sign);
+  const std::uint32_t above = side > 0.0f ? 1 : 0, below = side < 0.0f ? 1 : 0;
+  const std::uint32_t outwards_above = mode == kUp, outwards_below = mode == kDown;
+  const std::uint32_t outwards = sign != 0 ? outwards_below : outwards_above;
+  return float_of(bits + (outwards != 0 ? above : 0 - below));
+}
+
+constexpr double kLeastNormal32 = 0x1p-126;
+
+// Whether flushing f32 arithmetic takes the result for subnormal: when it would be one if exponents had no
+// lower limit. `exact` may be rounded where that does not carry it over a number of 25 bits.
+inline bool is_tiny(double exact, unsigned mode) {
+  const double magnitude = __builtin_fabs(exact);
+  const bool outwards = exact < 0 ? mode == kDown : mode == kUp;
+  // What rounds up to the smallest normal number: from half of a last place below it, or from anything above
+  // the number before it; last places there are 2^-150.
+  const bool reaches = outwards ? magnitude > kLeastNormal32 - 0x1p-150
+                                : mode == kNearest && magnitude >= kLeastNormal32 - 0x1p-151;
+  return magnitude < kLeastNormal32 && !reaches;
+}
+
+// One rounding, in a direction other than to nearest, from f64 or from an exact value rounded to odd.
+inline float narrowed(double exact, unsigned direction) {
+  const float nearest = static_cast<float>(exact);
+  return directed(nearest, exact - static_cast<double>(nearest), direction);
+}
+
+inline float flushed_if(bool tiny, float r) {
+  return float_of(tiny ? bits_of(r) & 0x80000000 : bits_of(r));
 }
 
 // PTX min and max: a NaN loses against a number, -0 is less than +0.

@@ -1,6 +1,4 @@
-#include <cmath>
-
-#include "machine/ops/floating.hpp"
+#include "machine/ops/elementary.hpp"
 #include "machine/ops/register.hpp"
 
 // f16 and bf16, alone and in pairs. A pair register is 64 halves in a row, so pairs are just twice as many
@@ -62,7 +60,6 @@ enum Op { kAdd, kSub, kMul };
 
 template <class H, Op Operation, int Options, int Width>
 const Inst* arithmetic(Warp& w, const Inst* i) {
-  w.fp->set(kNearest);
   u16* const d = out<u16>(w, i->d);
   const u16 *const a = in<u16>(w, i->a), *const b = in<u16>(w, i->b);
   SGLAB_LANEWISE
@@ -75,7 +72,6 @@ const Inst* arithmetic(Warp& w, const Inst* i) {
 
 template <class H, int Options, int Width>
 const Inst* fused(Warp& w, const Inst* i) {
-  w.fp->set(kNearest);
   u16* const d = out<u16>(w, i->d);
   const u16 *const a = in<u16>(w, i->a), *const b = in<u16>(w, i->b), *const c = in<u16>(w, i->c);
   SGLAB_LANEWISE
@@ -87,7 +83,6 @@ const Inst* fused(Warp& w, const Inst* i) {
 
 template <class H, bool Max, int Options, int Width>
 const Inst* extremes(Warp& w, const Inst* i) {
-  w.fp->set(kNearest);
   u16* const d = out<u16>(w, i->d);
   const u16 *const a = in<u16>(w, i->a), *const b = in<u16>(w, i->b);
   SGLAB_LANEWISE
@@ -119,16 +114,11 @@ const Inst* sign_bits(Warp& w, const Inst* i) {
 
 template <class H, int Options, int Width, auto F>
 const Inst* approximate(Warp& w, const Inst* i) {
-  w.fp->set(kNearest);
   u16* const d = out<u16>(w, i->d);
   const u16* const a = in<u16>(w, i->a);
   SGLAB_LANEWISE
   for (int l = 0; l < Width * kLanes; ++l) d[l] = finish<H, Options>(F(H::widen(load<H, Options>(a[l]))));
   return i + 1;
-}
-
-inline float hyperbolic(float f) {
-  return static_cast<float>(std::tanh(static_cast<double>(f)));
 }
 
 constexpr Effects kSpecial = does::computes(Cost::kSpecial);

@@ -106,11 +106,12 @@ constexpr T remainder(T a, T b) {
   return static_cast<T>(a % b);
 }
 
-constexpr u32 mul24_low(u32 a, u32 b) {
-  return (a & 0xffffff) * (b & 0xffffff);
-}
-constexpr s32 sext24(u32 a) {
-  return static_cast<s32>(a << 8) >> 8;
+// The product of the low 24 bits: its upper or lower 32 of 48 bits.
+template <bool Signed, bool High>
+constexpr u32 product24(u32 a, u32 b) {
+  const s64 x = Signed ? static_cast<s32>(a << 8) >> 8 : static_cast<s64>(a & 0xffffff);
+  const s64 y = Signed ? static_cast<s32>(b << 8) >> 8 : static_cast<s64>(b & 0xffffff);
+  return static_cast<u32>(High ? x * y >> 16 : x * y);
 }
 
 constexpr Effects kAdd = does::computes(Cost::kIntegerAdd);
@@ -120,6 +121,18 @@ constexpr Effects kMultiply = does::computes(Cost::kMultiply);
 constexpr Effects kProductSum = kCarried.costing(Cost::kMultiply).yielding(Value::kProductSum);
 constexpr Effects kDivide = does::computes(Cost::kDivide);
 constexpr Effects kLogic = does::computes(Cost::kLogic);
+
+template <bool Signed>
+void rows24(Table& t) {
+  t.alu("mul24.lo.$", "nnn", kMultiply,
+        binary<[](u32 a, u32 b) { return product24<Signed, false>(a, b); }, u32, u32>);
+  t.alu("mul24.hi.$", "nnn", kMultiply,
+        binary<[](u32 a, u32 b) { return product24<Signed, true>(a, b); }, u32, u32>);
+  t.alu("mad24.lo.$", "nnnn", kMultiply,
+        ternary<[](u32 a, u32 b, u32 c) { return product24<Signed, false>(a, b) + c; }, u32, u32>);
+  t.alu("mad24.hi.$", "nnnn", kMultiply,
+        ternary<[](u32 a, u32 b, u32 c) { return product24<Signed, true>(a, b) + c; }, u32, u32>);
+}
 
 template <class T>
 void rows(Table& t) {
@@ -271,15 +284,11 @@ void register_integer(Table& t) {
   t.alu("min.s16x2", "www", binary<[](u32 a, u32 b) { return packed_extreme<false, s16>(a, b); }, u32, u32>);
   t.alu("max.u16x2", "www", binary<[](u32 a, u32 b) { return packed_extreme<true, u16>(a, b); }, u32, u32>);
   t.alu("max.s16x2", "www", binary<[](u32 a, u32 b) { return packed_extreme<true, s16>(a, b); }, u32, u32>);
-  t.alu("mul24.lo.{u32|s32}", "www", kMultiply,
-        binary<[](u32 a, u32 b) { return mul24_low(a, b); }, u32, u32>);
-  t.alu("mul24.hi.u32", "www", kMultiply,
-        binary<[](u32 a, u32 b) { return static_cast<u32>(u64{a & 0xffffff} * (b & 0xffffff) >> 16); }, u32,
-               u32>);
-  t.alu("mul24.hi.s32", "www", kMultiply,
-        binary<[](u32 a, u32 b) { return static_cast<s32>(s64{sext24(a)} * sext24(b) >> 16); }, s32, u32>);
-  t.alu("mad24.lo.{u32|s32}", "wwww", kMultiply,
-        ternary<[](u32 a, u32 b, u32 c) { return mul24_low(a, b) + c; }, u32, u32>);
+  t.alu("mad24.hi.sat.s32", "wwww", kMultiply,
+        ternary<[](u32 a, u32 b, s32 c) {
+          return saturate(s64{static_cast<s32>(product24<true, true>(a, b))} + c);
+        },
+                s32, u32, u32, s32>);
   t.alu("sad.u32", "wwww",
         ternary<[](u32 a, u32 b, u32 c) { return c + (a < b ? b - a : a - b); }, u32, u32>);
   t.alu("sad.s32", "wwww",
@@ -287,6 +296,10 @@ void register_integer(Table& t) {
           return c + static_cast<u32>(a < b ? wrap_sub(b, a) : wrap_sub(a, b));
         },
                 u32, s32, s32, u32>);
+  t.type("u32", 'w');
+  rows24<false>(t);
+  t.type("s32", 'w');
+  rows24<true>(t);
   t.type("u32.u32", 'w');
   dot_rows<u8, u16, u8>(t);
   t.type("u32.s32", 'w');

@@ -23,7 +23,6 @@ const Ref* read_registers(const Warp& w, const Ref* refs, int count, T* out) {
 const Inst* mma(Warp& w, const Inst* i) {
   if (!gather_warp(w, i)) return block_for_lanes(w, i, 0xffffffffu);
   const MmaOperands& plan = payload<MmaOperands>(i);
-  w.fp->set(kNearest);
   const Ref* const d = i->extra->refs.data();
   std::uint32_t a[4 * 32], b[2 * 32], c[4 * 32], out[4 * 32];
   const Ref* next = read_registers(w, d + plan.d, plan.a, a);
@@ -37,7 +36,6 @@ const Inst* mma(Warp& w, const Inst* i) {
 const Inst* mma_f64(Warp& w, const Inst* i) {
   if (!gather_warp(w, i)) return block_for_lanes(w, i, 0xffffffffu);
   const MmaOperands& plan = payload<MmaOperands>(i);
-  w.fp->set(kNearest);
   const Ref* const d = i->extra->refs.data();
   double a[8 * 32], b[4 * 32], c[4 * 32], out[4 * 32];
   const Ref* next = read_registers(w, d + plan.d, plan.a, a);

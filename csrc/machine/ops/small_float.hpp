@@ -1,7 +1,7 @@
 #pragma once
 
+#include "machine/float/mode.hpp"
 #include "machine/ops/floating.hpp"
-#include "machine/program/fpmode.hpp"
 
 // Narrow floating-point formats, encoded from and decoded to double with one rounding.
 namespace sglab::emu::SGLAB_ISA {

@@ -33,7 +33,6 @@ Ref Builder::resolve(const Operand& operand, char letter, char& found, bool defi
       if (definition) break;
       const auto special = static_cast<Special>(operand.index);
       if (is_clock(special)) effects.motion = Motion::kFixed;
-      if (effects.value == Value::kCopy && effects.cost == Cost::kFree) effects.cost = Cost::kSpecialRegister;
       const Support& support = instruction_table().support;
       if ((wanted == 'p') != (special == Special::kIsExplicitCluster)) break;
       is_register = true;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "isa/aperture.hpp"
+#include "machine/float/environment.hpp"
 #include "machine/front/error.hpp"
 
 namespace sglab::emu {
@@ -166,6 +167,7 @@ void Decoder::function(std::uint32_t id) {
   for (const Type type : function.registers) letters_.push_back(letter_of(type));
   program_.registers.resize(letters_.size(), kConstantRef);
   const auto begin = static_cast<std::uint32_t>(program_.code.size());
+  if (begin == 0) reserve(function.body.size() + function.body.size() / 8 + function.labels.size());
   label_pc_.assign(function.labels.size(), kUnplaced);
   joins_.assign(function.labels.size(), false);
   for (const Operand& operand : function.operands) {
@@ -268,6 +270,13 @@ void Decoder::emit(Builder& builder) {
       builder.effects);
 }
 
+void Decoder::reserve(std::size_t instructions) {
+  program_.code.reserve(instructions);
+  program_.places.reserve(instructions);
+  program_.effects.reserve(instructions);
+  flows_.reserve(instructions);
+}
+
 void Decoder::add(const Inst& inst, const Place& place, const Effects& effects) {
   program_.code.push_back(inst);
   program_.places.push_back(place);
@@ -285,6 +294,7 @@ void Decoder::refuse(const Statement& statement, const std::string& what) {
 }
 
 std::unique_ptr<Program> decode_kernel(std::shared_ptr<const Image> image, std::uint32_t function) {
+  const PlainArithmetic plain;  // for constants
   auto program = std::make_unique<Program>();
   program->image = image;
   Decoder decoder(*program, *image);

@@ -71,6 +71,7 @@ class Decoder {
   void function(std::uint32_t index);
   void statement(const Function& function, const Statement& statement);
   void emit(Builder& builder);
+  void reserve(std::size_t instructions);
   void add(const Inst& inst, const Place& place, const Effects& effects);
   void place_labels(const Function& function, std::uint32_t statement_index, std::size_t& next_label);
   void refuse(const Statement& statement, const std::string& what);

@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "machine/float/environment.hpp"
 #include "machine/scheduler/scheduler.hpp"
 
 namespace sglab::emu {
@@ -56,9 +57,9 @@ void check_limit(const Launch& launch, const Cluster* cluster, const Tally& tall
 
 // Runs clusters until none is left; any number of threads may do so at once.
 void work(Launch& launch, Tally& tally, const std::function<bool()>* interrupted) {
+  const PlainArithmetic plain;
   tally.reset(launch.program->code.size(), launch.config);
   Scheduler scheduler(launch, tally);
-  const Scheduler::Running running(scheduler);
   Poll poll(interrupted);
   try {
     while (!scheduler.over() && !launch.stop.load(std::memory_order_relaxed)) {

@@ -85,7 +85,7 @@ void Scheduler::start_cluster() {
   Cluster& cluster = *idle_.back();
   state_.running.push_front(&cluster);
   idle_.pop_back();
-  cluster.start(launch_, number, fp_, tally_);
+  cluster.start(launch_, number, tally_);
   if (cluster.async != nullptr) cluster.async->reset();
   launch_.observers.notify([&](Observer& o) { o.cluster_started(cluster); });
   state_.round.rest.over();

@@ -71,16 +71,6 @@ class Scheduler {
   // Of which a fault that was thrown just now tells.
   const Cluster* at_fault() const;
 
-  // While one lives, the host's floating-point mode is the kernel's.
-  class Running {
-   public:
-    explicit Running(Scheduler& scheduler) : fp_(scheduler.fp_) { fp_.change(kNearest); }
-    ~Running() { fp_.change(kNearest); }
-
-   private:
-    FpState& fp_;
-  };
-
  private:
   void next_cluster();
   void start_cluster();
@@ -100,7 +90,6 @@ class Scheduler {
 
   Launch& launch_;
   Tally& tally_;
-  FpState fp_;
   State state_;
   bool busy_ = true;
   std::vector<Cluster*> idle_;

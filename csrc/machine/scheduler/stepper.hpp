@@ -107,12 +107,6 @@ class Stepper {
   std::size_t memory_bytes() const;  // that save() looks at
   std::uint64_t digest() const;      // of everything that a kernel could notice
 
-  // While one lives, the host's floating-point mode is the kernel's.
-  class Running : public Scheduler::Running {
-   public:
-    explicit Running(Stepper& stepper) : Scheduler::Running(stepper.scheduler_) {}
-  };
-
  private:
   struct Stride;
   void watch();

@@ -106,6 +106,15 @@ void run_bits(const WarpMma& mma, const std::uint32_t* a, const std::uint32_t* b
   }
 }
 
+// With the NaN that fma.f64 hands on.
+double multiply_add(double a, double b, double c) {
+  const double sum = mma_kernels().fused_f64(a, b, c);
+  if (sum == sum) return sum;
+  constexpr std::uint64_t kNew = 0xfff8000000000000u, kQuiet = 0x0008000000000000u;
+  const double nan = b != b ? b : c != c ? c : a;
+  return std::bit_cast<double>(nan == nan ? kNew : std::bit_cast<std::uint64_t>(nan) | kQuiet);
+}
+
 }  // namespace
 
 int a_registers(ElementType type, int rows, int k) {
@@ -165,7 +174,7 @@ void run_warp_mma_f64(int m, int k, const double* a, const double* b, const doub
       double sum = c[32 * i + lane];
       for (int kk = 0; kk < k; ++kk) {
         const double left = a[32 * (row_blocks * (kk / 4) + row / 8) + 4 * (row % 8) + kk % 4];
-        sum = std::fma(left, b[32 * (kk / 4) + 4 * column + kk % 4], sum);
+        sum = multiply_add(left, b[32 * (kk / 4) + 4 * column + kk % 4], sum);
       }
       out[32 * i + lane] = sum;
     }

@@ -26,10 +26,12 @@ struct MmaPanels {
 // rounding to nearest per step. A tensor core rounds the sum of several products at once (toward zero, with a
 // few guard bits), so results agree to a few units in the last place of the largest partial sum, and exactly
 // wherever every partial sum is representable. Products of two 16-bit or narrower elements are exact in fp32,
-// hence the baseline build, which multiplies and adds, gives the same bits unless a bfloat16 or tf32 product
-// leaves fp32's normal range.
+// so hosts without fused multiply-adds multiply and add, except where a bfloat16 or tf32 product leaves
+// fp32's normal range. All give the same bits.
 struct MmaKernels {
   void (*multiply)(const MmaPanels& panels);
+  // a * b + c, rounded once.
+  double (*fused_f64)(double a, double b, double c);
   // Eight rows of eight 16-bit elements, transposed and widened: out[k * out_stride + row].
   void (*transpose_f16)(const std::uint8_t* const rows[8], float* out, std::int64_t out_stride);
   void (*transpose_bf16)(const std::uint8_t* const rows[8], float* out, std::int64_t out_stride);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "machine/float/environment.hpp"
 #include "machine/scheduler/run_launch.hpp"
 
 namespace sglab::emu {
@@ -34,7 +35,7 @@ Session::Session(std::shared_ptr<const Program> program, LaunchConfig config,
 template <class F>
 void Session::guarded(F f) {
   if (fault_) throw LaunchFault(*fault_);
-  const Stepper::Running running(stepper_);
+  const PlainArithmetic plain;
   try {
     f();
   } catch (const LaunchFault& caught) {
@@ -232,7 +233,7 @@ LaunchReport Session::record(EventLog& log, std::optional<Fault>& fault) {
   stepper_.mute(true);
   stepper_.detach(stores_);
   try {
-    const Stepper::Running running(stepper_);
+    const PlainArithmetic plain;
     emu::record(stepper_, true, interrupted_, log);
   } catch (const LaunchFault& caught) {
     fault = caught.fault;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "machine/async/engine.hpp"
+#include "machine/float/environment.hpp"
 #include "machine/scheduler/run_launch.hpp"
 #include "observe/record/async_recorder.hpp"
 #include "observe/record/look_ahead.hpp"
@@ -169,7 +170,7 @@ LaunchReport record_launch(const Program& program, LaunchConfig config, bool det
                            const std::function<bool()>& interrupted, EventLog& log) {
   const auto start = std::chrono::steady_clock::now();
   Stepper stepper(program, std::move(config));
-  const Stepper::Running running(stepper);
+  const PlainArithmetic plain;
   try {
     record(stepper, details, interrupted, log);
   } catch (LaunchFault& caught) {

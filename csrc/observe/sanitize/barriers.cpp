@@ -16,10 +16,6 @@ std::uint32_t rank_of(std::uint64_t address) {
   return static_cast<std::uint32_t>(address >> kSharedRankShift);
 }
 
-std::uint32_t pc_of(const Actor& actor) {
-  return static_cast<std::uint32_t>(actor.inst - actor.warp->code);
-}
-
 bool somebody_waits(const Cluster& cluster, std::uint32_t address) {
   for (const Warp& w : cluster.warps) {
     for (std::uint32_t i = 0; i < w.group_count; ++i) {

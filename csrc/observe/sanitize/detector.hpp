@@ -46,6 +46,10 @@ struct Actor {
   std::uint64_t operation = 0;  // number of an asynchronous operation in its cluster, from 1 on
 };
 
+inline std::uint32_t pc_of(const Actor& actor) {
+  return static_cast<std::uint32_t>(actor.inst - actor.warp->code);
+}
+
 // Loads, stores, atomics, reductions, ldmatrix, stmatrix and the like; always in the generic proxy. Global:
 // host addresses. Shared: rank << 24 | offset. Local: offsets in each lane's own memory.
 struct Access {

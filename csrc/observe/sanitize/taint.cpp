@@ -15,10 +15,6 @@ std::uint32_t key_of(const Mention& m) {
   return m.place | (m.predicate ? kPredicateKey : 0);
 }
 
-std::uint32_t pc_of(const Actor& actor) {
-  return static_cast<std::uint32_t>(actor.inst - actor.warp->code);
-}
-
 }  // namespace
 
 void Taint::launched(const Program& program) {

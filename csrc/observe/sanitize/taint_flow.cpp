@@ -11,10 +11,6 @@ using Rule = Taint::Rule;
 
 constexpr auto kGuard = static_cast<std::uint16_t>(Field::kGuard);
 
-std::uint32_t pc_of(const Actor& actor) {
-  return static_cast<std::uint32_t>(actor.inst - actor.warp->code);
-}
-
 }  // namespace
 
 void Taint::flow(const Actor& actor, std::uint32_t group) {

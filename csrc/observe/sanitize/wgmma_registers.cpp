@@ -14,10 +14,6 @@ namespace {
 constexpr auto kExtraField = static_cast<std::uint16_t>(Field::kExtra);
 constexpr std::uint32_t kNobody = 0xffffffffu;
 
-std::uint32_t pc_of(const Actor& actor) {
-  return static_cast<std::uint32_t>(actor.inst - actor.warp->code);
-}
-
 }  // namespace
 
 void WgmmaRegisters::launched(const Launch& launch) {

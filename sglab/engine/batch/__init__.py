@@ -1,12 +1,11 @@
 """Requests, and the batches they are put in on their way to the kernels. Each type is made from the one before it:
 
-| Type | What it is | Made by |
-|---|---|---|
-| `Req` | one request: its tokens, and what it holds of the pools | the caller |
-| `ScheduleBatch` | requests that run together; allocates their slots; mostly host data | the scheduler, `ScheduleBatch.init_new` |
-| `ModelWorkerBatch` | what of it one forward pass needs | `ScheduleBatch.get_model_worker_batch` |
-| `ForwardBatch` | the pass's tensors on the device, with positions: what models and attention backends read | `ForwardBatch.init_new` |
-| `GraphBatch` | what of a pass a CUDA graph's metadata is made from, at one captured size | `GraphBatch.of`, a graph runner |
+- `Req`: one request, its tokens and what it holds of the pools.
+- `ScheduleBatch`: requests that run together, mostly host data; allocates their slots. The scheduler makes it.
+- `ModelWorkerBatch`: what of it one forward pass needs; `ScheduleBatch.get_model_worker_batch` makes it.
+- `ForwardBatch`: the pass's tensors on the device, with positions: what models and attention backends read;
+  `ForwardBatch.init_new` makes it.
+- `GraphBatch`: what a CUDA graph's metadata is made from, at one captured size; `GraphBatch.of` or a graph runner.
 
 The names are SGLang's. `sglab.workbench.Batch` is none of these stages: it is the batch to look at and to edit, which
 keeps requests, pools and query rows together and makes a new `ForwardBatch` after every edit.

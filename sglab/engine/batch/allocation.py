@@ -2,8 +2,8 @@
 
 A refused call leaves pools, allocator and tree as they were.
 
-Source: SGLang 0.5.9 `mem_cache/common.py`. SGLang evicts for an over-estimate of the need; this counts first and evicts
-what is missing.
+Source: SGLang 0.5.9 `mem_cache/common.py`. As there, an eviction is for an over-estimate of the need, and for all of it
+rather than for what is missing; unlike there, the true need is counted first, and refused before anything is evicted.
 """
 
 from __future__ import annotations
@@ -35,8 +35,12 @@ class Allocating(Protocol):
     extend_num_tokens: int
 
 
-def make_room(tree_cache: RadixCache, num_tokens: int) -> None:
-    """Evict from the tree until the allocator has `num_tokens` free.
+def make_room(tree_cache: RadixCache, num_tokens: int, estimate: int) -> None:
+    """Evict `estimate` tokens from the tree where the allocator has fewer than that free.
+
+    Args:
+        num_tokens: the need, in whole pages.
+        estimate: SGLang's over-estimate of it: with paging, a new page for every request besides its tokens.
 
     Raises:
         PoolExhaustedError: free and evictable tokens together are fewer; nothing was evicted.
@@ -51,8 +55,13 @@ def make_room(tree_cache: RadixCache, num_tokens: int) -> None:
             f"slots (in pages of {allocator.page_size})",
             "Free a request, shorten one, or make the pool larger (pool_tokens).",
         )
-    if missing > 0:
-        tree_cache.evict(missing)
+    if allocator.available_size() < estimate:
+        tree_cache.evict(estimate)
+
+
+def _page_each(tree_cache: RadixCache, requests: int) -> int:
+    """Tokens of one page per request; none where slots are handed out one by one."""
+    return requests * tree_cache.page_size if tree_cache.page_size > 1 else 0
 
 
 def check_rows(req_to_token_pool: ReqToTokenPool, reqs: list[Req], seq_lens: list[int]) -> None:
@@ -98,7 +107,8 @@ def alloc_for_extend(batch: Allocating) -> tuple[torch.Tensor, torch.Tensor]:
     for req in batch.reqs:
         tree.inc_lock_ref(req.last_node or tree.root_node)
     try:
-        make_room(tree, get_num_new_pages(batch.prefix_lens, seqs, tree.page_size) * tree.page_size)
+        pages = get_num_new_pages(batch.prefix_lens, seqs, tree.page_size)
+        make_room(tree, pages * tree.page_size, batch.extend_num_tokens + _page_each(tree, len(seqs)))
     except PoolExhaustedError:
         for req in batch.reqs:
             tree.dec_lock_ref(req.last_node or tree.root_node)
@@ -119,7 +129,8 @@ def alloc_for_decode(batch: Allocating) -> torch.Tensor:
     tree, pool = batch.tree_cache, batch.req_to_token_pool
     seqs = batch.seq_lens_cpu.tolist()
     check_rows(pool, batch.reqs, [seq + 1 for seq in seqs])
-    make_room(tree, get_num_new_pages(seqs, [seq + 1 for seq in seqs], tree.page_size) * tree.page_size)
+    pages = get_num_new_pages(seqs, [seq + 1 for seq in seqs], tree.page_size)
+    make_room(tree, pages * tree.page_size, _page_each(tree, len(seqs)) or len(seqs))
     allocator = tree.token_to_kv_pool_allocator
     out: torch.Tensor | None
     if isinstance(allocator, PagedTokenToKVPoolAllocator):

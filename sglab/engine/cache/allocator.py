@@ -3,7 +3,7 @@
 Slot s lives in page s // page_size. Page 0 is a dummy: padded rows of a CUDA graph write there, so no allocator hands
 it out. Under the paged allocator a request is page-aligned: its token t sits at a slot s with s % P == t % P.
 
-Allocation returns None when there is not enough, as in SGLang; the callers in `batch.allocation` turn that into a refusal.
+Allocation returns None when there is not enough, as in SGLang; `batch.allocation`, which calls it, then refuses.
 Unlike SGLang (which checks only with SGLANG_DEBUG_MEMORY_POOL), the invariants are always checked.
 Source: SGLang 0.5.9 `mem_cache/allocator.py`.
 """
@@ -88,8 +88,9 @@ class BaseTokenToKVPoolAllocator(ABC):
             self.free_pages = torch.sort(torch.cat((self.free_pages, self.release_pages))).values
             self.release_pages = self.free_pages[:0]
 
-    def _take_pages(self, count: int) -> torch.Tensor | None:
-        if self.need_sort and count > len(self.free_pages):
+    def _take_pages(self, count: int, estimate: int | None = None) -> torch.Tensor | None:
+        """The first `count` free pages; freed ones are sorted in if fewer than `estimate` (or `count`) are at hand."""
+        if self.need_sort and (count if estimate is None else estimate) > len(self.free_pages):
             self.merge_and_sort_free()
         if count > len(self.free_pages):
             return None

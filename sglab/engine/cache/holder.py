@@ -1,4 +1,4 @@
-"""What the pools and the radix tree read and write of a request; `Req` has it, and the cache knows no more of requests."""
+"""What the pools and the radix tree read and write of a request: all that the cache knows of requests. `Req` has it."""
 
 from __future__ import annotations
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+import numpy as np
 import torch
 
 from sglab.engine import arguments
 from sglab.engine.errors import BadArgumentError
 from sglab.engine.layer import RadixAttention
 from sglab.kernels import set_mla_kv_buffer
+from sglab.kernels.contract import reads_values
 
 _FP8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 
@@ -106,17 +108,22 @@ class KVCache(ABC):
             )
 
     def _check_loc(self, loc: torch.Tensor) -> None:
-        if loc.is_cuda and torch.cuda.is_current_stream_capturing():
-            return  # a graph capture must not read device values; the runner checked them
+        """Slots of this pool, each once; their values only where reading them does not wait for a GPU."""
         arguments.indices("loc", loc, "Take slots from the pool's allocator.")
-        outside = (loc < 0) | (loc >= self.size + self.page_size)
-        if outside.any():
-            raise BadArgumentError(
-                "loc",
-                f"slots 0..{self.size + self.page_size - 1} of {self.name}",
-                int(loc[outside][0]),
-                "Take slots from the pool's allocator.",
-            )
+        if not reads_values(None, loc.device):
+            return
+        slots = np.sort(loc.numpy(), axis=None)
+        if not len(slots):
+            return
+        if slots[0] < 0 or slots[-1] >= self.size + self.page_size:
+            expected = f"slots 0..{self.size + self.page_size - 1} of {self.name}"
+            outside = int(slots[0] if slots[0] < 0 else slots[-1])
+            raise BadArgumentError("loc", expected, outside, "Take slots from the pool's allocator.")
+        real = slots[np.searchsorted(slots, self.page_size) :]  # padded rows share the dummy page
+        twice = real[1:][real[1:] == real[:-1]]
+        if len(twice):
+            got = f"slot {twice[0]} twice"
+            raise BadArgumentError("loc", "each slot once", got, "Two tokens cannot have the same slot.")
 
 
 class MHATokenToKVPool(KVCache):

@@ -74,7 +74,8 @@ class PagedTokenToKVPoolAllocator(BaseTokenToKVPoolAllocator):
         """
         prefixes, seqs = prefix_lens_cpu.tolist(), seq_lens_cpu.tolist()
         self._check_extend(prefixes, seqs, last_loc, extend_num_tokens)
-        pages = self._take_pages(get_num_new_pages(prefixes, seqs, self.page_size))
+        estimate = extend_num_tokens // self.page_size + len(seqs) + 1
+        pages = self._take_pages(get_num_new_pages(prefixes, seqs, self.page_size), estimate)
         if pages is None:
             return None
         out, taken = [], 0
@@ -104,7 +105,7 @@ class PagedTokenToKVPoolAllocator(BaseTokenToKVPoolAllocator):
         if wrong.any():
             self._refuse_last_loc(int(wrong.nonzero()[0]), "(last_loc + 2) % page_size == seq_len % page_size")
         on_boundary = (seq_lens.to(self.device) - 1) % self.page_size == 0
-        pages = self._take_pages(sum((seq - 1) % self.page_size == 0 for seq in seqs))
+        pages = self._take_pages(sum((seq - 1) % self.page_size == 0 for seq in seqs), estimate=len(seqs))
         if pages is None:
             return None
         out = last + 1

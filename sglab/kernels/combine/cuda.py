@@ -6,9 +6,9 @@ import torch
 
 from sglab.gpu import Device, Launch, Strided
 from sglab.gpu.launch_record import LaunchRecord
-from sglab.kernels import machine, ptx
+from sglab.kernels import devices, ptx
 from sglab.kernels.combine.contract import LSE_UNITS, CombineArguments
-from sglab.kernels.launches import described, kept
+from sglab.kernels.launch_cache import described, kept
 
 DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 THREADS = 128
@@ -21,17 +21,17 @@ ROWS_OF_FEW = 4
 
 def refuses(arguments: CombineArguments) -> str | None:
     """Why this machine cannot run the kernel, or None."""
-    return machine.refuses_ptx("split_kv_combine", arguments.device)
+    return devices.refuses_ptx("split_kv_combine", arguments.device)
 
 
 def run(a: CombineArguments) -> tuple[LaunchRecord, ...]:
     if len(a.requests) == 0:
         return ()
-    device = machine.device_of(a.device)
+    device = devices.device_of(a.device)
     tensors = (a.partial_out, a.partial_lse, a.requests, a.slot_indptr, a.partial_count, a.out, a.lse)
     key = ("split_kv_combine", described(*tensors), a.lse_base, a.many)
     (launch,) = kept(device, key, lambda: [prepare(device, a)], tensors)
-    return (machine.run(device, launch, "our CUDA kernel"),)
+    return (devices.run(device, launch, "our CUDA kernel"),)
 
 
 def prepare(device: Device, a: CombineArguments) -> Launch:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import torch
 
-from sglab.kernels import machine
+from sglab.kernels import devices
 from sglab.kernels.cutlass_mla import flashinfer, own
 from sglab.kernels.cutlass_mla.contract import check
 from sglab.kernels.cutlass_mla.dispatch import KernelVariant, dispatch
 from sglab.kernels.cutlass_mla.heads import pad_heads, slice_heads
+from sglab.kernels.launch_cache import described
+from sglab.kernels.recipe import cooked, known, remember, serves
 from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator, needs_triton
+from sglab.kernels.streams import stream
 from sglab.planning.cutlass_mla_workspace import cutlass_mla_get_workspace_size as planned_workspace_size
 
 __all__ = [
@@ -26,7 +29,7 @@ __all__ = [
 
 operator = Operator(
     "cutlass_mla_decode",
-    Implementation("sglab", "sglab.kernels.cutlass_mla.own:run", EVERYWHERE, own.refuses),
+    Implementation("sglab", "sglab.kernels.cutlass_mla.own:run", EVERYWHERE, own.refuses, own.steps),
     Implementation("triton", "sglab.kernels.cutlass_mla.triton:run", GPU, needs_triton),
     Implementation("flashinfer", "sglab.kernels.cutlass_mla.flashinfer:run", frozenset(), flashinfer.refuses),
     Implementation("reference", "sglab.kernels.cutlass_mla.reference:run", EVERYWHERE),
@@ -67,20 +70,29 @@ def cutlass_mla_decode(
     check_values: also check contents: lengths, page numbers, and that every row of the pages read is finite
     Returns O (batch, heads, 512) in the dtype of q_nope. Raises ContractError. After sgl_kernel.cutlass_mla_decode.
     """
-    arguments = check(
-        q_nope,
-        q_pe,
-        kv_c_and_k_pe_cache,
-        seq_lens,
-        page_table,
-        workspace,
-        sm_scale,
-        num_kv_splits,
-        lse,
-        check_values,
-        seq_lens_cpu,
-    )
-    operator(arguments, implementation)
+    tensors = (q_nope, q_pe, kv_c_and_k_pe_cache, seq_lens, page_table, workspace, lse)
+    call: Hashable = None
+    if serves(q_nope, check_values):
+        device, host = devices.device_of(q_nope.device), seq_lens_cpu is not None
+        options = (sm_scale, num_kv_splits, implementation, host, stream(q_nope.device))
+        call = ("cutlass_mla_decode", described(*tensors), options)
+        recipe = known(device, call)
+        if recipe is not None and host:
+            plan = own.host_plan_key(device, q_nope, kv_c_and_k_pe_cache, page_table, seq_lens_cpu)
+            recipe = recipe if plan is None else known(device, (call, plan))
+        if recipe is not None:
+            out = torch.empty_like(q_nope, memory_format=torch.contiguous_format)
+            recipe.run(tensors, (out,))
+            return out
+    arguments = check(*tensors[:6], sm_scale, num_kv_splits, lse, check_values, seq_lens_cpu)
+    recipe = cooked(operator, arguments, implementation, (arguments.out,))
+    if recipe is None:
+        operator(arguments, implementation)
+        return arguments.out
+    if call is not None and own.reusable(arguments):
+        for key in (call, (call, own.plan_key(arguments, recipe.keep))):
+            remember(device, key, recipe)
+    recipe.run(tensors, (arguments.out,))
     return arguments.out
 
 
@@ -94,5 +106,5 @@ def cutlass_mla_get_workspace_size(
     num_kv_splits: as passed to cutlass_mla_decode; below 1 lets set_split_kv choose
     """
     if sm_count == 0:
-        sm_count = machine.sm_count(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+        sm_count = devices.sm_count(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
     return planned_workspace_size(max_seq_len, num_batches, sm_count, num_kv_splits)

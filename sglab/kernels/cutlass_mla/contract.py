@@ -7,17 +7,14 @@ from dataclasses import dataclass
 
 import torch
 
-from sglab.kernels import machine
+from sglab.kernels import devices
 from sglab.kernels.contract import INT32, Contract, reads_values
 from sglab.kernels.cutlass_mla.dispatch import check_page_size
 from sglab.kernels.scoring import Scoring
 from sglab.planning.cutlass_mla_workspace import cutlass_workspace_size
+from sglab.planning.mla_dims import HEAD_DIM, LATENT_DIM, NUM_HEADS, ROPE_DIM
 from sglab.planning.set_split_kv import MAX_SPLITS, TILE_S, set_split_kv
 
-NUM_HEADS = 128
-"""Heads of one launch of the SM100 kernel; fewer are padded."""
-LATENT_DIM = 512
-ROPE_DIM = 64
 DTYPES = (torch.float16, torch.bfloat16)
 
 
@@ -79,7 +76,7 @@ def check(
         f"{heads} heads",
         "Shard the heads over more GPUs (tensor parallelism).",
     )
-    contract.tensor("kv_c_and_k_pe_cache", kv_c_and_k_pe_cache, f"pages page_size {LATENT_DIM + ROPE_DIM}", DTYPES)
+    contract.tensor("kv_c_and_k_pe_cache", kv_c_and_k_pe_cache, f"pages page_size {HEAD_DIM}", DTYPES)
     contract.same_dtype(q_nope=q_nope, q_pe=q_pe, kv_c_and_k_pe_cache=kv_c_and_k_pe_cache)
     contract.tensor("seq_lens", seq_lens, "batch", INT32)
     contract.tensor("page_table", page_table, "batch width", INT32)
@@ -92,7 +89,7 @@ def check(
     out = q_nope.new_empty(len(q_nope), heads, LATENT_DIM)
     splits = _resolved(contract, q_nope.device, num_kv_splits)
     tensors = (q_nope, q_pe, kv_c_and_k_pe_cache, seq_lens, page_table, workspace)
-    on_host = _on_host(contract, seq_lens_cpu)
+    on_host = lengths_on_host(contract, seq_lens_cpu, contract.size("batch"))
     arguments = MLAArguments(*tensors, sm_scale, splits, out, lse, on_host)
     _check_splits(contract, arguments)
     if reads_values(check_values, arguments.device):
@@ -100,14 +97,17 @@ def check(
     return arguments
 
 
-def _on_host(contract: Contract, seq_lens_cpu: torch.Tensor | Sequence[int] | None) -> tuple[int, ...] | None:
+def lengths_on_host(
+    contract: Contract, seq_lens_cpu: torch.Tensor | Sequence[int] | None, batch: int
+) -> tuple[int, ...] | None:
+    """seq_lens_cpu, one length per request, as numbers."""
     if seq_lens_cpu is None:
         return None
     if isinstance(seq_lens_cpu, torch.Tensor):
         place = seq_lens_cpu.device
         contract.require(place.type == "cpu", "seq_lens_cpu", "on the CPU", f"on {place}", "Pass None, or a copy.")
         seq_lens_cpu = seq_lens_cpu.tolist()
-    lengths, batch = tuple(map(int, seq_lens_cpu)), contract.size("batch")
+    lengths = tuple(map(int, seq_lens_cpu))
     remedy = "They are seq_lens, on the host."
     contract.require(len(lengths) == batch, "seq_lens_cpu", f"{batch} lengths", len(lengths), remedy)
     return lengths
@@ -118,7 +118,7 @@ def _resolved(contract: Contract, device: torch.device, num_kv_splits: int) -> i
     batch, longest = contract.size("batch"), contract.size("width") * contract.size("page_size")
     if num_kv_splits >= 1 or batch == 0:
         return max(num_kv_splits, 1)
-    return set_split_kv(longest, batch, machine.sm_count(device)).split_kv
+    return set_split_kv(longest, batch, devices.sm_count(device)).split_kv
 
 
 def _check_pages(contract: Contract) -> None:

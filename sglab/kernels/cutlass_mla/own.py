@@ -3,25 +3,26 @@ Blackwell, on the emulator."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from functools import cache, lru_cache
-from typing import cast
+from typing import Any, cast
 
 import torch
 
 from sglab.gpu import CudaDevice, Device, Launch
 from sglab.gpu.errors import GpuError
 from sglab.gpu.launch_record import LaunchRecord
-from sglab.kernels import machine, ptx
-from sglab.kernels.cutlass_mla.contract import MLAArguments
-from sglab.kernels.mla_decode import DTYPES, LATENT_DIM, PAGE_SIZES, outputs, unaligned
-from sglab.kernels.mla_sm90 import MlaSm90, device_plan
-from sglab.kernels.mla_sm100 import MlaSm100
+from sglab.kernels import devices, ptx
+from sglab.kernels.contract import Contract
+from sglab.kernels.cutlass_mla.contract import MLAArguments, lengths_on_host
+from sglab.kernels.mla import MlaSm90, MlaSm100, device_plan, kernel_for
+from sglab.kernels.mla.arguments import DTYPES, PAGE_SIZES, outputs, unaligned
+from sglab.kernels.mla.table import SM100
+from sglab.kernels.recipe import Step
+from sglab.kernels.streams import capturing, stream
 from sglab.planning.flash_mla import num_sm_parts
+from sglab.planning.mla_dims import LATENT_DIM
 from sglab.planning.mla_sm90 import mla_sm90_plan
-
-NAMES = {"mla_decode_sm100": "Blackwell", "mla_decode_sm90": "Hopper"}
-"""Our kernels, and the GPUs that they are for."""
 
 
 def refuses(a: MLAArguments) -> str | None:
@@ -33,7 +34,7 @@ def refuses(a: MLAArguments) -> str | None:
     if why := unaligned(q_nope=a.q_nope, q_pe=a.q_pe, kv_c_and_k_pe_cache=a.kv_c_and_k_pe_cache):
         return why
     try:
-        device = machine.device_of(a.device)
+        device = devices.device_of(a.device)
     except GpuError as error:
         return str(error)
     return (
@@ -41,55 +42,104 @@ def refuses(a: MLAArguments) -> str | None:
     )
 
 
-def kernel_for(device: Device) -> str | None:
-    """The name of our kernel for a device."""
-    return next((name for name in NAMES if device.arch.runs(ptx.module(name).target)), None)
+def run(a: MLAArguments) -> tuple[LaunchRecord, ...]:
+    return tuple(devices.run(step.device, step.launch, step.why) for step in steps(a)[0])
 
 
-def run(arguments: MLAArguments) -> tuple[LaunchRecord, ...]:
-    device = machine.device_of(arguments.device)
-    name = kernel_for(device) or ""
-    prepare = _blackwell if name == "mla_decode_sm100" else _hopper
-    launches = prepare(device, arguments)
-    return tuple(machine.run(device, launch, f"our kernel for {NAMES[name]},") for launch in launches)
+def reusable(a: MLAArguments) -> bool:
+    """Whether the launches work on the call's own tensors, and on no copies of them."""
+    return a.seq_lens.is_contiguous() and len(a.q_nope) > 0
 
 
-def _blackwell(device: Device, a: MLAArguments) -> tuple[Launch, ...]:
-    batch, heads = a.q_nope.shape[:2]
-    decode = MlaSm100(device, batch, heads, a.split_kv, "auto", *_partials(a, batch, heads))
-    out, lse = outputs("mla_decode_sm100", a.q_nope, a.out, a.lse)
-    tensors = (a.q_nope, a.q_pe, a.kv_c_and_k_pe_cache, a.page_table, a.sm_scale, out, lse)
-    return decode.launches(a.seq_lens.contiguous(), None, *tensors, check_values=False)
+def steps(a: MLAArguments) -> tuple[tuple[Step, ...], Any]:
+    """The launches of a call, and what they work on beside its tensors: the kernel's buffers, a plan, an LSE."""
+    if len(a.q_nope) == 0:
+        return (), None
+    device = devices.device_of(a.device)
+    if kernel_for(device) is SM100:
+        planned, decode, keep = (), _blackwell(device, a), None
+    else:
+        planned, decode, keep = _hopper(device, a)
+    why = f"our kernel for {decode.kernel.generation},"
+    given = _decode_arguments(a, decode)
+    launches = (*planned, *decode.launches(**given))
+    made = (None if a.lse is not None else given["lse"], None if reusable(a) else given.get("seq_lens"))
+    return tuple(Step(device, launch, why) for launch in launches), (decode, keep, *made)
 
 
-def _partials(a: MLAArguments, batch: int, heads: int) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+def host_plan_key(
+    device: Device,
+    q_nope: torch.Tensor,
+    kv_cache: torch.Tensor,
+    page_table: torch.Tensor,
+    seq_lens_cpu: torch.Tensor | Sequence[int] | None,
+) -> Hashable:
+    """What the launches of a call that was checked before depend on of the host's lengths: on Hopper, where its plan
+    lies. Raises ContractError: there is not a length per request, or one that the page table has no room for."""
+    lengths = lengths_on_host(Contract("cutlass_mla_decode"), seq_lens_cpu, len(q_nope))
+    if lengths is None or kernel_for(device) is SM100:
+        return None
+    decode = host_planned(cast(Hashable, device), lengths, q_nope.shape[1])
+    decode.require_room(page_table.shape[1] * kv_cache.shape[1])
+    return decode.key
+
+
+def plan_key(a: MLAArguments, keep: tuple[Any, ...]) -> Hashable:
+    """The same for a call that was just checked, with what `steps` gave for it."""
+    decode = keep[0]
+    return decode.key if a.seq_lens_cpu is not None and isinstance(decode, MlaSm90) else None
+
+
+def _decode_arguments(a: MLAArguments, decode: MlaSm90 | MlaSm100) -> dict[str, Any]:
+    out, lse = outputs(decode.kernel.name, a.q_nope, a.out, a.lse)
+    given = {
+        "q_nope": a.q_nope,
+        "q_pe": a.q_pe,
+        "kv_cache": a.kv_c_and_k_pe_cache,
+        "page_table": a.page_table,
+        "sm_scale": a.sm_scale,
+        "out": out,
+        "lse": lse,
+    }
+    if isinstance(decode, MlaSm100):
+        given |= {"seq_lens": a.seq_lens.contiguous(), "num_splits": None, "check_values": False}
+    return given
+
+
+def _blackwell(device: Device, a: MLAArguments) -> MlaSm100:
+    # A session may step a call's launches when others have been made: on the emulator each has its own buffers.
+    shared = a.device.type == "cuda" and not capturing(a.device)
+    make = _sm100 if shared else _sm100.__wrapped__
+    decode = make(cast(Hashable, device), *a.q_nope.shape[:2], a.split_kv, stream(a.device))
+    return decode.with_partials(*_partials(a)) if a.split_kv > 1 else decode
+
+
+@lru_cache(maxsize=64)
+def _sm100(device: Hashable, batch: int, heads: int, splits: int, stream: int) -> MlaSm100:
+    """One for all layers and steps of a shape. Its partial results go to the call's workspace."""
+    nowhere = torch.empty(0, dtype=torch.float32, device=cast(Device, device).torch_device)
+    return MlaSm100(cast(Device, device), batch, heads, splits, "auto", nowhere, nowhere)
+
+
+def _partials(a: MLAArguments) -> tuple[torch.Tensor, torch.Tensor]:
     """Room for the splits' results in the workspace."""
-    if a.split_kv == 1:
-        return None, None
+    batch, heads = a.q_nope.shape[:2]
     slots, floats = batch * a.split_kv, a.workspace.view(torch.float32)
     size = slots * heads * LATENT_DIM
     return floats[:size].view(slots, heads, LATENT_DIM), floats[size : size + slots * heads].view(slots, heads)
 
 
-def _hopper(device: Device, a: MLAArguments) -> tuple[Launch, ...]:
-    if len(a.q_nope) == 0:
-        return ()
-    planned, decode = _hopper_decode(device, a)
-    out, lse = outputs("mla_decode_sm90", a.q_nope, a.out, a.lse)
-    tensors = (a.q_nope, a.q_pe, a.kv_c_and_k_pe_cache, a.page_table, a.sm_scale, out, lse)
-    return (*planned, *decode.launches(*tensors))
-
-
-def _hopper_decode(device: Device, a: MLAArguments) -> tuple[tuple[Launch, ...], MlaSm90]:
+def _hopper(device: Device, a: MLAArguments) -> tuple[tuple[Launch, ...], MlaSm90, Any]:
     """The launches that plan, and the kernel with its plan: the host's where it knows the lengths, else FlashMLA's,
-    made on the device. A captured graph is replayed with other lengths, so there only the device may plan."""
-    heads, on_gpu = a.q_nope.shape[1], a.device.type == "cuda"
-    if a.seq_lens_cpu is not None and not (on_gpu and torch.cuda.is_current_stream_capturing()):
+    made on the device, which comes third. A captured graph is replayed with other lengths: there only the device may
+    plan."""
+    heads = a.q_nope.shape[1]
+    if a.seq_lens_cpu is not None and not capturing(a.device):
         _load_for_capture(cast(Hashable, device), DTYPES[a.q_nope.dtype])
-        return (), _planned(cast(Hashable, device), a.seq_lens_cpu, heads)
+        return (), host_planned(cast(Hashable, device), a.seq_lens_cpu, heads), None
     dealt, plan = device_plan.metadata(device, a.seq_lens, num_sm_parts(h_q=heads, sm_count=device.sms))
     laid_out, works = device_plan.works(device, plan, a.seq_lens)
-    return (dealt, laid_out), MlaSm90(device, works, heads)
+    return (dealt, laid_out), MlaSm90(device, works, heads, shared=True), plan
 
 
 @cache
@@ -103,7 +153,7 @@ def _load_for_capture(device: Hashable, dtype: str) -> None:
 
 
 @lru_cache(maxsize=4)
-def _planned(device: Hashable, lengths: tuple[int, ...], heads: int) -> MlaSm90:
+def host_planned(device: Hashable, lengths: tuple[int, ...], heads: int) -> MlaSm90:
     """The same for all layers of a step."""
     gpu = cast(Device, device)
     return MlaSm90(gpu, mla_sm90_plan(lengths, num_heads=heads, sm_count=gpu.sms), heads)

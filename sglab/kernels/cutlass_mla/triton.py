@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import triton.language as tl
 
-from sglab.kernels import machine
+from sglab.kernels import devices
 from sglab.kernels.cutlass_mla.contract import LATENT_DIM, NUM_HEADS, ROPE_DIM, MLAArguments
 from sglab.kernels.decode_attention.tiles import grouped_tile
 from sglab.kernels.scoring_triton import LN_2, LOG2_E
@@ -148,7 +148,7 @@ def run(arguments: MLAArguments) -> tuple[LaunchRecord, ...]:
     batch, heads, _ = arguments.q_nope.shape
     q_nope, q_pe, cache = arguments.q_nope, arguments.q_pe, arguments.kv_c_and_k_pe_cache
     partial, partial_lse = arguments.partials() if arguments.split_kv > 1 else (None, None)
-    tile = grouped_tile(heads, LATENT_DIM + ROPE_DIM, q_nope.element_size(), machine.capability(arguments.device)[0])
+    tile = grouped_tile(heads, LATENT_DIM + ROPE_DIM, q_nope.element_size(), devices.capability(arguments.device)[0])
     decode = mla_decode_kernel[(-(-heads // tile.heads), batch, arguments.split_kv)](
         *(q_nope, q_pe, cache, arguments.seq_lens, arguments.page_table, arguments.out, arguments.lse),
         *(partial, partial_lse, arguments.sm_scale, heads, arguments.split_kv),

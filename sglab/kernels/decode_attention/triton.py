@@ -6,7 +6,7 @@ from typing import Any
 
 import triton
 
-from sglab.kernels import machine
+from sglab.kernels import devices
 from sglab.kernels.decode_attention.contract import DecodeArguments
 from sglab.kernels.decode_attention.stage1_grouped import decode_grouped_stage1_kernel
 from sglab.kernels.decode_attention.stage1_mha import decode_stage1_kernel
@@ -56,7 +56,7 @@ def _stage1_grouped(arguments: DecodeArguments) -> LaunchRecord:
     batch, _, qk_dim = arguments.q.shape
     kv_heads, v_dim, group = arguments.k_buffer.shape[1], arguments.v_buffer.shape[-1], arguments.group
     block, rest = dim_blocks(qk_dim)
-    tile = grouped_tile(group, qk_dim, arguments.q.element_size(), machine.capability(arguments.device)[0])
+    tile = grouped_tile(group, qk_dim, arguments.q.element_size(), devices.capability(arguments.device)[0])
     return decode_grouped_stage1_kernel[(batch, kv_heads * triton.cdiv(group, tile.heads), arguments.max_kv_splits)](
         *_stage1_tensors(arguments),
         GROUP=group,

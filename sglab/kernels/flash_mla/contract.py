@@ -9,9 +9,9 @@ import torch
 
 from sglab.kernels.contract import INT32, Contract, reads_values
 from sglab.planning.flash_mla import BLOCK_SIZE_N, FIELDS, HEAD_DIM_V
+from sglab.planning.mla_dims import HEAD_DIM
 
 PAGE_SIZE = BLOCK_SIZE_N
-HEAD_DIM = 576
 DTYPES = (torch.float16, torch.bfloat16)
 
 
@@ -73,14 +73,19 @@ def check(
     scale = HEAD_DIM**-0.5 if softmax_scale is None else float(softmax_scale)
     positive = scale > 0 and math.isfinite(scale)
     contract.require(positive, "softmax_scale", "positive and finite", scale, "Pass 192 ** -0.5, say.")
-    batch, tokens, heads, _ = q.shape
-    out = q.new_empty(batch, tokens, heads, HEAD_DIM_V)
-    lse = torch.empty(batch, heads, tokens, dtype=torch.float32, device=q.device)
+    out, lse = new_outputs(q)
     scheduling = (tile_scheduler_metadata, num_splits)
     arguments = FlashMLAArguments(q, k_cache, block_table, cache_seqlens, *scheduling, scale, causal, out, lse)
     if reads_values(check_values, q.device):
         _check_values(contract, arguments)
     return arguments
+
+
+def new_outputs(q: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Room for O (batch, query tokens, heads, 512), in the dtype of q, and the LSE (batch, heads, query tokens)."""
+    batch, tokens, heads, _ = q.shape
+    out = q.new_empty(batch, tokens, heads, HEAD_DIM_V)
+    return out, torch.empty(batch, heads, tokens, dtype=torch.float32, device=q.device)
 
 
 def _check_values(contract: Contract, a: FlashMLAArguments) -> None:

@@ -11,7 +11,7 @@ from sglab.gpu.errors import GpuError
 from sglab.kernels import ptx
 from sglab.kernels.flash_mla.contract import FlashMLAArguments
 from sglab.kernels.flash_mla.requests import Requests
-from sglab.kernels.mla_decode import MAX_HEADS, unaligned
+from sglab.kernels.mla.arguments import MAX_HEADS, unaligned
 from sglab.planning.flash_mla import HEAD_DIM_V
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from sglab.kernels.flash_mla.contract import FlashMLAArguments
-from sglab.kernels.mla_decode import MAX_HEADS
+from sglab.kernels.mla.arguments import MAX_HEADS
 from sglab.planning.flash_mla import HEAD_DIM_V
 
 

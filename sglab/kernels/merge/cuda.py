@@ -8,8 +8,8 @@ import torch
 
 from sglab.gpu import Kernel, Launch
 from sglab.gpu.launch_record import LaunchRecord
-from sglab.kernels import machine, ptx
-from sglab.kernels.launches import described, kept
+from sglab.kernels import devices, ptx
+from sglab.kernels.launch_cache import described, kept
 from sglab.kernels.merge.contract import PairArguments, Rule, StatesArguments
 
 THREADS = 128
@@ -25,7 +25,7 @@ def refuses(arguments: PairArguments | StatesArguments) -> str | None:
     inputs = arguments.v if isinstance(arguments, StatesArguments) else arguments.v_a
     if arguments.v_merged.dtype != inputs.dtype:
         return f"has no kernel that merges {inputs.dtype} into {arguments.v_merged.dtype}"
-    return machine.refuses_ptx("merge", arguments.device)
+    return devices.refuses_ptx("merge", arguments.device)
 
 
 def pair(a: PairArguments) -> tuple[LaunchRecord, ...]:
@@ -59,11 +59,11 @@ def _launch(
 ) -> tuple[LaunchRecord, ...]:
     if rows == 0:
         return ()
-    where = machine.device_of(device)
+    where = devices.device_of(device)
     tensors = [argument for argument in arguments if isinstance(argument, torch.Tensor)]
 
     def make() -> list[Launch]:
         return [kernel.prepare(where, grid=-(-rows * lanes // THREADS), block=THREADS, args=arguments)]
 
     (launch,) = kept(where, (kernel.name, described(*tensors)), make, tensors)
-    return (machine.run(where, launch, "our CUDA kernel"),)
+    return (devices.run(where, launch, "our CUDA kernel"),)

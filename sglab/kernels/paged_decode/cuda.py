@@ -8,7 +8,7 @@ from typing import Any
 from sglab.gpu import Launch
 from sglab.gpu.launch_record import LaunchRecord
 from sglab.kernels import ptx
-from sglab.kernels.machine import device_of
+from sglab.kernels.devices import device_of
 from sglab.kernels.paged_decode.contract import HEAD_DIM, PagedDecodeArguments
 
 THREADS = 128

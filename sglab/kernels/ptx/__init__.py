@@ -26,6 +26,7 @@ class Provenance:
     flags: of the compiler
     headers: packages of headers that are not the compiler's own, with their versions
     sha256: of every file of ours that went in, by its path from the repository's root
+    threads, shared_bytes: per CTA, the latter of dynamic shared memory; 0 where the source leaves them to its callers
     """
 
     source: str
@@ -34,6 +35,8 @@ class Provenance:
     flags: tuple[str, ...]
     headers: dict[str, str]
     sha256: dict[str, str]
+    threads: int = 0
+    shared_bytes: int = 0
 
 
 def names() -> tuple[str, ...]:
@@ -49,6 +52,7 @@ def text(name: str) -> str:
     return lzma.decompress(path.read_bytes()).decode()
 
 
+@cache
 def provenance(name: str) -> Provenance:
     """Where the PTX of a kernel came from."""
     text(name)

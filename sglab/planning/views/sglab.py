@@ -8,13 +8,12 @@ from sglab.planning import check
 from sglab.planning import mla_sm90 as hopper
 from sglab.planning.arith import index_within_group
 from sglab.planning.cutlass_mla_splits import split_ranges
-from sglab.planning.mla_sm100 import NUM_HEADS, PAGE_SIZES, MlaSm100Plan, launch_grid, mla_sm100_plan
+from sglab.planning.mla_dims import LATENT_DIM, NUM_HEADS
+from sglab.planning.mla_sm100 import PAGE_SIZES, MlaSm100Plan, launch_grid, mla_sm100_plan
 from sglab.planning.plan import Launch, Merge, Plan, Units, assemble
 from sglab.planning.set_split_kv import CLUSTER_SIZE, TILE_S
 from sglab.planning.words import many
 from sglab.planning.workload import Workload
-
-LATENT_DIM = 512
 
 
 def mla_sm100(w: Workload) -> Plan:

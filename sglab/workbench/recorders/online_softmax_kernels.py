@@ -10,7 +10,7 @@ import torch
 from sglab.emulator import EmulatedDevice
 from sglab.kernels import decode_attention_fwd, record_choices
 from sglab.kernels.decode_attention import split_ranges
-from sglab.kernels.mla_sm100 import MlaSm100
+from sglab.kernels.mla import MlaSm100
 from sglab.kernels.scoring import Scoring
 from sglab.planning.set_split_kv import TILE_S
 

@@ -138,6 +138,19 @@ def test_eviction_makes_room_before_a_refusal() -> None:
     assert tree.evictable_size() == 0
 
 
+@pytest.mark.parametrize(("page", "freed"), [(1, 3), (4, 8)])
+def test_an_eviction_is_sglangs_over_estimate(page: int, freed: int) -> None:
+    """By hand from SGLang 0.5.9: an extend of 3 tokens asks for 3, with pages of 4 for 3 + 4, and evicts as many, in
+    whole leaves; the prompts before it left one page less than that."""
+    runner, tree = engine(page=page, pages=16 // page)
+    for start in range(0, 16 - page, page):
+        release_kv_cache(prefill(tree, list(range(start, start + page))).reqs[0], tree)
+    allocator = runner.token_to_kv_pool_allocator
+    assert allocator.available_size() == page and tree.evictable_size() == 16 - page
+    prefill(tree, [90, 91, 92])
+    assert tree.evictable_size() == 16 - page - freed
+
+
 def test_a_refused_prefill_leaves_everything_as_it_was() -> None:
     runner, tree = engine(pages=4)
     keep = prefill(tree, [1, 2, 3, 4, 5])

@@ -85,6 +85,21 @@ def test_freed_pages_come_back_first_or_sorted(need_sort: bool) -> None:
     assert order == [2, 4]
 
 
+def test_with_need_sort_freed_pages_are_sorted_in_by_sglangs_estimate() -> None:
+    """By hand from SGLang 0.5.9: an extend sorts when tokens // page + requests + 1 pages are not at hand, a decode
+    when there are fewer pages than requests, however few pages either takes."""
+    for taken, expected in (
+        (lambda a: extend(a, [0], [4], [-1]), [4, 5, 6, 7]),
+        (lambda a: decode(a, [5, 3, 3], [11, 13, 17]), [4, 14, 18]),
+    ):
+        allocator = PagedTokenToKVPoolAllocator(16, 4, need_sort=True)
+        allocator.alloc(8)
+        allocator.free(ints(4))
+        assert allocator.free_pages.tolist() == [3, 4] and allocator.release_pages.tolist() == [1]
+        slots = taken(allocator)
+        assert slots is not None and slots.tolist() == expected
+
+
 def test_a_free_group_is_one_free() -> None:
     allocator = PagedTokenToKVPoolAllocator(16, 4)
     slots = allocator.alloc(16)

@@ -57,6 +57,27 @@ def test_mha_keeps_k_and_v_apart_with_their_own_dims() -> None:
     assert pool.get_key_buffer(0).shape == (33, 2, 24)
 
 
+def test_two_tokens_never_share_a_slot_but_padded_rows_share_the_dummy_page() -> None:
+    mha = MHATokenToKVPool(8, 4, torch.float32, 2, 3, 1)
+    mla = MLATokenToKVPool(8, 4, torch.float32, 4, 2, 1)
+    rows, row = torch.ones(4, 2, 3), torch.ones(4, 1, 6)
+    loc = torch.tensor([0, 0, 3, 3])
+    mha.set_kv_buffer(RadixAttention(2, 2, 3, 1.0), loc, rows, rows)
+    mla.set_kv_buffer(RadixAttention(2, 1, 6, 1.0, v_head_dim=4), loc, row, row)
+    for pool, layer, each in ((mha, RadixAttention(2, 2, 3, 1.0), rows), (mla, RadixAttention(2, 1, 6, 1.0), row)):
+        before = pool.get_key_buffer(0).clone()
+        with pytest.raises(BadArgumentError, match="loc: expected each slot once, got slot 7 twice"):
+            pool.set_kv_buffer(layer, torch.tensor([7, 0, 5, 7]), each * 2, each * 2)
+        assert torch.equal(pool.get_key_buffer(0), before)
+
+
+def test_slots_on_a_gpu_are_not_read_by_the_host() -> None:
+    """Tensors on "meta" have no values: whatever read one would raise. A write must not wait for the device."""
+    pool = MHATokenToKVPool(8, 4, torch.float32, 2, 3, 1, device="meta")
+    rows = torch.ones(2, 2, 3, device="meta")
+    pool.set_kv_buffer(RadixAttention(2, 2, 3, 1.0), torch.tensor([4, 5], device="meta"), rows, rows)
+
+
 def test_fp8_pools_divide_by_the_scale_and_leave_the_input_alone() -> None:
     pool = MHATokenToKVPool(4, 1, torch.float8_e4m3fn, head_num=1, head_dim=16, layer_num=1)
     k = torch.randn(1, 1, 16)

@@ -76,8 +76,10 @@ def test_eviction_takes_the_least_recently_used_unlocked_leaf() -> None:
 
 
 def test_leaves_are_evicted_in_sglangs_order() -> None:
-    """A split's upper half and a new leaf are nodes of their own, younger than the access that made them. By hand from
-    SGLang 0.5.9's `_insert_helper` and `_split_node`: the token 2 was used last when [1, 3] passed it; [1], by [1, 4]."""
+    """A split's upper half and a new leaf are nodes of their own, younger than the access that made them.
+
+    By hand from SGLang 0.5.9's `_insert_helper` and `_split_node`: 2 was used last when [1, 3] came, 1 when [1, 4] did.
+    """
     tree = make(page=1)
     slots = [put(tree, tokens) for tokens in ([1, 2], [1, 3], [1, 4], [2, 5])]
     order = []

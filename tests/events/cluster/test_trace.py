@@ -61,7 +61,7 @@ def test_copies_for_one_phase_are_one_span(sm100: ClusterTrace) -> None:
 
 
 def test_states_end_where_phases_do(sm100: ClusterTrace) -> None:
-    """A complete phase has no pending arrivals and no bytes under way: the next state starts again, the parity turns."""
+    """A complete phase has no pending arrivals and no bytes under way: then the next begins, the parity turns."""
     names = sm100.barrier_names()
     position, barrier, parity, pending, expected, tx = sm100.states()
     ended_at, ended, number, *_ = sm100.phases()

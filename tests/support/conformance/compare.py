@@ -131,7 +131,37 @@ def selections() -> Iterator[Case]:
     )
 
 
+def sign_selections() -> Iterator[Case]:
+    """slct by an f32, which selects by itself, and set of f32 comparisons."""
+    for flush in (False, True):
+        ftz = ".ftz" if flush else ""
+        for bits in (32, 64):
+
+            def select(a: int, b: int, c: int, flush=flush) -> int:
+                value = F32.decode(c, flush)
+                return a if value == value and value >= 0 else b
+
+            for before in ("", "add.ftz.f32 t, t, t; "):
+                yield Case(
+                    f"{before}slct{ftz}.b{bits}.f32 {{d}}, {{a}}, {{b}}, {{c}};",
+                    bits,
+                    (bits, bits, 32),
+                    mapped(bits, select),
+                    floats(*(F32 if bits == 32 else F64,) * 2, F32),
+                    declare=".reg .f32 t;",
+                )
+        for word, op in ORDERED.items():
+
+            def holds(a: int, b: int, op=op, flush=flush) -> int:
+                x, y = F32.decode(a, flush), F32.decode(b, flush)
+                return 0x3F800000 if x == x and y == y and op(x, y) else 0
+
+            form = f"set.{word}{ftz}.f32.f32 {{d}}, {{a}}, {{b}};"
+            yield Case(form, 32, (32, 32), mapped(32, holds), floats(F32, F32, count=100))
+
+
 def cases() -> Iterator[Case]:
+    yield from sign_selections()
     yield from integer_comparisons()
     yield from float_comparisons()
     yield from combinations()

@@ -9,9 +9,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from .case import Bits, Case, integers, mapped, signed
+from .case import DTYPES, Bits, Case, integers, mapped, signed
 from .exact import BF16, F16, F32, F64, Format, Number
-from .values import floats
+from .values import floats, together
 
 FLOATS = {"f16": F16, "bf16": BF16, "f32": F32, "f64": F64}
 ROUND = {"rni": "rn", "rzi": "rz", "rmi": "rm", "rpi": "rp"}
@@ -92,6 +92,20 @@ def _reach(f: Format) -> Callable[[np.random.Generator], tuple[Bits, ...]]:
     return make
 
 
+def _around_least(source: Format, to: Format) -> Callable[[np.random.Generator], tuple[Bits, ...]]:
+    """Numbers around the smallest normal number of a narrower format, and between subnormal ones."""
+
+    def make(rng: np.random.Generator) -> tuple[Bits, ...]:
+        least = Fraction(2) ** (1 - to.bias)
+        places = [least * (1 - Fraction(k, 1 << (to.mantissa + 3))) for k in range(-20, 40)]
+        small = [least * Fraction(int(k), 1 << (to.mantissa + 2)) for k in rng.integers(0, 1 << to.mantissa, 60)]
+        bits = [source.encode(v) for v in places + small]
+        codes = [b + int(step) for b in bits for step in (-1, 0, 1) if b + step >= 0]
+        return (np.array([c | source.sign * (k & 1) for k, c in enumerate(codes)], dtype=DTYPES[source.bits]),)
+
+    return make
+
+
 def float_to_integer() -> Iterator[Case]:
     for name, f in FLOATS.items():
         target = "sm_90" if name == "bf16" else "sm_80"
@@ -130,11 +144,34 @@ def integer_to_float() -> Iterator[Case]:
                         integers(bits),
                         target=target,
                     )
+                    if name != "bf16":
+                        form = f"cvt.{mode}.sat.{name}.{kind}{bits} {{d}}, {{a}};"
+
+                        def saturated(a: int, f=f, convert=convert) -> int:
+                            return _unit(f, convert(a))
+
+                        yield Case(form, f.bits, (bits,), mapped(f.bits, saturated), integers(bits), target=target)
+
+
+def _unit(f: Format, bits: int) -> int:
+    """.sat: clamped to [0, 1], NaN and -0 become +0."""
+    if bits & f.sign or f.is_nan(bits):
+        return 0
+    return min(bits, f.encode(Fraction(1)))
 
 
 def between_floats() -> Iterator[Case]:
-    def narrow(form: str, to: Format, source: Format, mode: str, target: str = "sm_80", relu: bool = False) -> Case:
+    def narrow(
+        form: str, to: Format, source: Format, mode: str, target: str = "sm_80", relu: bool = False, sat: bool = False
+    ) -> Case:
+        flush = ".ftz" in form
+
         def convert(a: int) -> int:
+            if sat or flush:
+                bits = to.encode(source.decode(a, flush and source is F32), mode, flush and to is F32)
+                if not sat and source.is_nan(a) and F64 in (source, to):
+                    return source.hand_on(a, to)
+                return _unit(to, bits) if sat else bits
             if source.is_nan(a) and F64 in (source, to):
                 return source.hand_on(a, to)
             if source.is_nan(a) and (source, to) == (BF16, F32):
@@ -142,10 +179,21 @@ def between_floats() -> Iterator[Case]:
             bits = to.encode(source.decode(a), mode)
             return 0 if relu and bits & to.sign and bits & ~to.sign <= to.infinity else bits
 
-        return Case(
-            f"{form} {{d}}, {{a}};", to.bits, (source.bits,), mapped(to.bits, convert), _reach(source), target=target
-        )
+        inputs = together(_reach(source), _around_least(source, to)) if source.bits > to.bits else _reach(source)
+        return Case(f"{form} {{d}}, {{a}};", to.bits, (source.bits,), mapped(to.bits, convert), inputs, target=target)
 
+    for ftz, sat in ((".ftz", False), ("", True), (".ftz", True)):
+        tail = ftz + (".sat" if sat else "")
+        for mode in ("rn", "rz", "rm", "rp"):
+            yield narrow(f"cvt.{mode}{tail}.f32.f64", F32, F64, mode, sat=sat)
+            yield narrow(f"cvt.{mode}{tail}.f16.f32", F16, F32, mode, sat=sat)
+            if not ftz:
+                yield narrow(f"cvt.{mode}{tail}.f16.f64", F16, F64, mode, sat=sat)
+        yield narrow(f"cvt{tail}.f32.f16", F32, F16, "rn", sat=sat)
+        yield narrow(f"cvt{tail}.f64.f32", F64, F32, "rn", sat=sat)
+        yield narrow(f"cvt{tail}.f32.f32", F32, F32, "rn", sat=sat)
+        if not ftz:
+            yield narrow(f"cvt{tail}.f64.f16", F64, F16, "rn", sat=sat)
     for mode in ("rn", "rz", "rm", "rp"):
         yield narrow(f"cvt.{mode}.f32.f64", F32, F64, mode)
         yield narrow(f"cvt.{mode}.f16.f32", F16, F32, mode)

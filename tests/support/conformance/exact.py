@@ -68,7 +68,7 @@ class Format:
         magnitude = abs(value)
         if magnitude == 0:
             return 0
-        exponent = max(_floor_log2(magnitude), 1 - self.bias)
+        exponent = max(floor_log2(magnitude), 1 - self.bias)
         unit = Fraction(2) ** (exponent - self.mantissa)
         steps = magnitude / unit
         whole = steps.numerator // steps.denominator
@@ -105,7 +105,7 @@ F32 = Format(32, 23, 0x7FFFFFFF)
 F64 = Format(64, 52, 0xFFF8000000000000)
 
 
-def _floor_log2(value: Fraction) -> int:
+def floor_log2(value: Fraction) -> int:
     guess = value.numerator.bit_length() - value.denominator.bit_length()
     return guess if Fraction(2) ** guess <= value else guess - 1
 
@@ -177,7 +177,7 @@ def square_root(a: Number, digits: int = 120) -> Number:
         return math.nan
     if x is None:
         return math.inf
-    scale = 2 * digits + max(0, -2 * _floor_log2(x))
+    scale = 2 * digits + max(0, -2 * floor_log2(x))
     scaled = x * 4**scale
     floor = math.isqrt(scaled.numerator // scaled.denominator)
     exact = floor * floor * scaled.denominator == scaled.numerator

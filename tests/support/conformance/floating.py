@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from . import exact
 from .case import Bits, Case, mapped
 from .exact import BF16, F16, F32, F64, Format, Number
-from .values import floats
+from .values import edges, floats, together
 
 MODES = ("rn", "rz", "rm", "rp")
 
@@ -20,14 +21,16 @@ def _rounded(f: Format, function: Callable[..., Number], mode: str, flush: bool,
 
     def evaluate(*raw: int) -> int:
         bits = f.encode(function(*(f.decode(v, flush) for v in raw)), mode, flush)
-        if sat:
-            value = f.decode(bits)
-            if value != value or value < 0:
-                return 0
-            return f.encode(Fraction(1)) if value > 1 else bits & (f.sign - 1) if value == 0 else bits
-        return bits
+        return _saturated(f, bits) if sat else bits
 
     return evaluate
+
+
+def _saturated(f: Format, bits: int) -> int:
+    value = f.decode(bits)
+    if value != value or value < 0:
+        return 0
+    return f.encode(Fraction(1)) if value > 1 else bits & (f.sign - 1) if value == 0 else bits
 
 
 def _inherited(op: str, raw: tuple[int, ...]) -> int | None:
@@ -61,6 +64,8 @@ def _case(f: Format, type_name: str, op: str, mode: str, flush: bool = False, sa
             return rounded(*raw) if nan is None else nan
 
     inputs = floats(*(f,) * operands, count=80)
+    if op in ("mul", "div", "fma"):
+        inputs = together(inputs, edges(f, op))
     return Case(form, f.bits, (f.bits,) * operands, mapped(f.bits, evaluate), inputs)
 
 
@@ -69,10 +74,37 @@ def single_and_double() -> Iterator[Case]:
         for op in ("add", "sub", "mul", "div", "fma", "sqrt", "rcp"):
             yield _case(F32, "f32", op, mode)
             yield _case(F64, "f64", op, mode)
-        for op in ("add", "mul", "fma", "div", "sqrt"):
             yield _case(F32, "f32", op, mode, flush=True)
-    for op in ("add", "sub", "mul", "fma"):
-        yield _case(F32, "f32", op, "rn", sat=True)
+        for op in ("add", "sub", "mul", "fma"):
+            yield _case(F32, "f32", op, mode, sat=True)
+            yield _case(F32, "f32", op, mode, flush=True, sat=True)
+        for type_name, f in (("f32", F32), ("f64", F64)):
+            fused = _case(f, type_name, "fma", mode)
+            yield replace(fused, form=fused.form.replace("fma", "mad"))
+
+
+def mixed() -> Iterator[Case]:
+    """add, sub and fma of f32 with operands that are f16 or bf16."""
+    for name, half in (("f16", F16), ("bf16", BF16)):
+        for mode in MODES:
+            for op in ("add", "sub", "fma"):
+                operands, function = _operations(mode)[op]
+                formats = (half, F32) if operands == 2 else (half, half, F32)
+                for sat in (False, True):
+
+                    def evaluate(*raw: int, formats=formats, function=function, mode=mode, sat=sat) -> int:
+                        wide = [f.decode(v) for f, v in zip(formats, raw, strict=True)]
+                        return (
+                            _saturated(F32, F32.encode(function(*wide), mode))
+                            if sat
+                            else F32.encode(function(*wide), mode)
+                        )
+
+                    names = ", ".join(["{a}", "{b}", "{c}"][:operands])
+                    form = f"{op}.{mode}{'.sat' if sat else ''}.f32.{name} {{d}}, {names};"
+                    bits = tuple(f.bits for f in formats)
+                    inputs = floats(*formats, count=80)
+                    yield Case(form, 32, bits, mapped(32, evaluate), inputs, target="sm_100")
 
 
 def _pairs(form: str, f: Format, evaluate: Callable[..., int], operands: int, width: int, target: str) -> Case:
@@ -99,8 +131,9 @@ def packed_single() -> Iterator[Case]:
         for op in ("add", "sub", "mul", "fma"):
             operands, function = _operations(mode)[op]
             names = ", ".join(["{a}", "{b}", "{c}"][:operands])
-            form = f"{op}.{mode}.f32x2 {{d}}, {names};"
-            yield _pairs(form, F32, _rounded(F32, function, mode, False, False), operands, 64, "sm_100")
+            for flush in (False, True):
+                form = f"{op}.{mode}{'.ftz' if flush else ''}.f32x2 {{d}}, {names};"
+                yield _pairs(form, F32, _rounded(F32, function, mode, flush, False), operands, 64, "sm_100")
 
 
 def halves() -> Iterator[Case]:
@@ -122,7 +155,7 @@ def halves() -> Iterator[Case]:
                 form = f"fma.rn.relu.{name} {{d}}, {names};"
                 yield Case(form, 16, (16,) * 3, mapped(16, relu), inputs)
         if f is F16:
-            for op in ("add", "mul", "fma"):
+            for op in ("add", "sub", "mul", "fma"):
                 operands, function = _operations("rn")[op]
                 names = ", ".join(["{a}", "{b}", "{c}"][:operands])
                 for suffix, flush, sat in ((".ftz", True, False), (".sat", False, True)):
@@ -165,11 +198,11 @@ def extremes() -> Iterator[Case]:
                     yield _pairs(f"{op}.{name}x2 {{d}}, {{a}}, {{b}};", f, pick, 2, 32, target)
 
 
-def _numbers(f: Format) -> Callable[[np.random.Generator], tuple[Bits, ...]]:
+def _numbers(f: Format, count: int = 250) -> Callable[[np.random.Generator], tuple[Bits, ...]]:
     """Without NaN, whose sign operations leave unspecified bits."""
 
     def inputs(rng: np.random.Generator) -> tuple[Bits, ...]:
-        (column,) = floats(f)(rng)
+        (column,) = floats(f, count=count)(rng)
         return (column[(column & type(column[0])(f.sign - 1)) <= f.infinity],)
 
     return inputs
@@ -246,8 +279,88 @@ def approximations() -> Iterator[Case]:
     yield Case("tanh.approx.f32 {d}, {a};", 32, (32,), _approximate(np.tanh, False), moderate, ulps=8192)
 
 
+def quotients() -> Iterator[Case]:
+    """div.approx multiplies by a reciprocal that is zero above 2^126; div.full reaches everywhere."""
+    great = (F32.bias + 126) << F32.mantissa
+
+    def inputs(rng: np.random.Generator) -> tuple[Bits, ...]:
+        a, b = floats(F32, F32)(rng)
+        above = great + rng.integers(0, 2 << F32.mantissa, 300, dtype=np.uint32)
+        above |= rng.integers(0, 2, 300, dtype=np.uint32) << np.uint32(31)
+        a = np.concatenate([a, rng.permutation(a)[:300]])
+        b = np.concatenate([b, above])
+        plain = (b & 0x7FFFFFFF == 0) | (b & 0x7FFFFFFF >= 1 << F32.mantissa)  # the ISA bounds no other error
+        return a[plain], b[plain]
+
+    for full in (False, True):
+        for flush in (False, True):
+
+            def evaluate(a: int, b: int, full=full, flush=flush) -> int:
+                x, y = F32.decode(a, flush), F32.decode(b, flush)
+                if not full and great < b & 0x7FFFFFFF < F32.infinity:
+                    return F32.encode(exact.multiply(x, -0.0 if b & F32.sign else Fraction(0)))
+                return F32.encode(exact.divide(x, y), "rn", flush)
+
+            form = f"div.{'full' if full else 'approx'}{'.ftz' if flush else ''}.f32 {{d}}, {{a}}, {{b}};"
+            yield Case(form, 32, (32, 32), mapped(32, evaluate), inputs, ulps=2)
+
+
+def upper_words() -> Iterator[Case]:
+    """f64 approximations that look at the upper word only, and flush."""
+
+    def root(a: Number) -> Number:
+        return exact.divide(Fraction(1), exact.square_root(a))
+
+    def edge_of_range(rng: np.random.Generator) -> tuple[Bits, ...]:
+        """Zeros, infinities, numbers that are flushed, and numbers whose reciprocals are."""
+        tiny = rng.integers(1, 1 << F64.mantissa, 200, dtype=np.uint64)
+        huge = (rng.integers(2045, 2047, 200, dtype=np.uint64) << np.uint64(F64.mantissa)) | tiny
+        both = np.concatenate([[np.uint64(0), np.uint64(F64.infinity)], tiny, huge[huge >> np.uint64(32) > 0x7FD00000]])
+        return (np.concatenate([both, both | np.uint64(F64.sign)]).astype(np.uint64),)
+
+    def moderate(rng: np.random.Generator) -> tuple[Bits, ...]:
+        return ((10 ** rng.uniform(-30, 30, 700)).view(np.uint64),)
+
+    for name, function in (("rcp", lambda a: exact.divide(Fraction(1), a)), ("rsqrt", root)):
+
+        def upper(a: int, function=function) -> int:
+            return F64.encode(function(F64.decode(a >> 32 << 32, flush=True)), "rz", flush=True) >> 32
+
+        form = f"{name}.approx.ftz.f64 x, {{a}}; mov.b64 {{{{lo, {{d}}}}}}, x;"
+        declare = ".reg .f64 x; .reg .b32 lo;"
+        # 20 bits of the fraction are left, so a step of the upper word is a unit in the last place.
+        yield Case(form, 32, (64,), mapped(32, upper), moderate, ulps=1, declare=declare)
+        if name == "rcp":
+            yield Case(form + " ", 32, (64,), mapped(32, upper), edge_of_range, declare=declare)
+        else:
+
+            def only_zeros(rng: np.random.Generator) -> tuple[Bits, ...]:
+                (column,) = edge_of_range(rng)
+                return (column[column & np.uint64(F64.infinity) == 0],)
+
+            yield Case(form + " ", 32, (64,), mapped(32, upper), only_zeros, declare=declare)
+
+
+def after_flushing() -> Iterator[Case]:
+    """f64 and integer-controlled instructions right after one that flushes: no mode outlives its instruction."""
+    first = "add.ftz.f32 t, t, t; "
+    for largest in (False, True):
+
+        def pick(a: int, b: int, largest=largest) -> int:
+            if F64.is_nan(a) and F64.is_nan(b):
+                return F64.hand_on(b, F64)
+            return F64.encode(exact.minimum(F64.decode(a), F64.decode(b), largest))
+
+        form = f"{first}{'max' if largest else 'min'}.f64 {{d}}, {{a}}, {{b}};"
+        yield Case(form, 64, (64, 64), mapped(64, pick), floats(F64, F64), declare=".reg .f32 t;")
+
+
 def cases() -> Iterator[Case]:
     yield from single_and_double()
+    yield from mixed()
+    yield from quotients()
+    yield from upper_words()
+    yield from after_flushing()
     yield from packed_single()
     yield from halves()
     yield from extremes()

@@ -79,6 +79,16 @@ def more_arithmetic() -> Iterator[Case]:
     yield word("mul24.lo.u32", lambda a, b: (a & m24) * (b & m24), 2)
     yield word("mul24.hi.u32", lambda a, b: (a & m24) * (b & m24) >> 16, 2)
     yield word("mad24.lo.u32", lambda a, b, c: (a & m24) * (b & m24) + c, 3)
+    yield word("mad24.hi.u32", lambda a, b, c: ((a & m24) * (b & m24) >> 16) + c, 3)
+
+    def s24(v: int) -> int:
+        return signed(v & m24, 24)
+
+    yield word("mul24.lo.s32", lambda a, b: s24(a) * s24(b), 2)
+    yield word("mul24.hi.s32", lambda a, b: s24(a) * s24(b) >> 16, 2)
+    yield word("mad24.lo.s32", lambda a, b, c: s24(a) * s24(b) + c, 3)
+    yield word("mad24.hi.s32", lambda a, b, c: (s24(a) * s24(b) >> 16) + c, 3)
+    yield word("mad24.hi.sat.s32", lambda a, b, c: _saturate((s24(a) * s24(b) >> 16) + s(c)), 3)
     for ta in "us":
         for tb in "us":
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 
 from .case import DTYPES, Bits
-from .exact import Format
+from .exact import Format, floor_log2
 
 
 def specials(f: Format) -> list[int]:
@@ -29,6 +30,43 @@ def specials(f: Format) -> list[int]:
         f.sign - 1,
     ]
     return magnitudes + [m | f.sign for m in magnitudes]
+
+
+def edges(f: Format, op: str) -> Callable[[np.random.Generator], tuple[Bits, ...]]:
+    """Operands of mul, div or fma whose results lie around the limits of normal numbers and around a last place."""
+
+    def make(rng: np.random.Generator) -> tuple[Bits, ...]:
+        # The smallest normal number, a number between subnormal ones, and the largest finite number.
+        limits = [Fraction(2) ** (1 - f.bias), Fraction(1025, 2) * Fraction(2) ** (1 - f.bias - f.mantissa)]
+        limits.append(f.decode(f.infinity - 1))
+        rows = []
+        for limit in limits:
+            for _ in range(60):
+                exponent = int(rng.integers(-8, 9)) + (floor_log2(limit) // 2 if op != "div" else 0)
+                a = (exponent + f.bias) << f.mantissa | int(rng.integers(0, 1 << f.mantissa))
+                wanted = limit / f.decode(a) if op != "div" else limit * f.decode(a)
+                b = f.encode(wanted, "rz") + int(rng.integers(-2, 3))
+                raw = (b, a) if op == "div" else (a, b)
+                signs = rng.integers(0, 2, 2).tolist()
+                row = [v | f.sign * s for v, s in zip(raw, signs, strict=True)]
+                if op == "fma":  # an addend from nothing to a few last places of the limit
+                    places = f.encode(limit) >> f.mantissa
+                    shift = int(rng.integers(0, 3)) + f.mantissa - 1
+                    c = max(places - shift, 0) << f.mantissa | int(rng.integers(0, 4)) if rng.integers(0, 2) else 0
+                    row.append(c | f.sign * int(rng.integers(0, 2)))
+                rows.append(row)
+        return tuple(np.array(column, dtype=np.uint64).astype(DTYPES[f.bits]) for column in zip(*rows, strict=True))
+
+    return make
+
+
+def together(*makers: Callable[[np.random.Generator], tuple[Bits, ...]]) -> Callable:
+    """The inputs of several makers, one after the other."""
+
+    def make(rng: np.random.Generator) -> tuple[Bits, ...]:
+        return tuple(np.concatenate(columns) for columns in zip(*(m(rng) for m in makers), strict=True))
+
+    return make
 
 
 def floats(*formats: Format, count: int = 250) -> Callable[[np.random.Generator], tuple[Bits, ...]]:

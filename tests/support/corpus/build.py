@@ -111,7 +111,7 @@ TRITON: dict[str, tuple[Any, dict[str, str], dict[str, Any], str, dict[str, int]
 
 def write(name: str, ptx: str) -> None:
     """Without the paths of the machine that compiled it."""
-    text = re.sub(r'"[^"\n]*/(sources|targets|include|triton)/', r'"\1/', ptx.replace(str(FOLDER) + "/", ""))
+    text = re.sub(r'"[^"\n]*/(sources|targets|include|triton|csrc)/', r'"\1/', ptx.replace(str(FOLDER) + "/", ""))
     (FOLDER / "ptx" / f"{name}.ptx.xz").write_bytes(lzma.compress(text.encode(), preset=9))
 
 

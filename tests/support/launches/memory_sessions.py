@@ -117,8 +117,8 @@ def freed_too_early() -> Session:
 
 def mla_sm100(seq_len: int = 512, batch: int = 1) -> Session:
     """The shipped SM100 MLA decode on a random batch, 128 heads, pages of 128."""
-    from sglab.kernels.mla_sm100 import MlaSm100
-    from sglab.kernels.mla_sm100.contract import check
+    from sglab.kernels.mla import MlaSm100
+    from sglab.kernels.mla.sm100_contract import check
 
     torch.manual_seed(seq_len)
     pages = -(-seq_len // 128)
@@ -155,9 +155,9 @@ def corpus(name: str, seed: int = 0) -> Session:
 
 def mla_sm90(seq_len: int = 128) -> Session:
     """The shipped SM90 MLA decode: wgmma on swizzled tiles."""
-    from sglab.kernels.mla_decode import check
-    from sglab.kernels.mla_sm90 import MlaSm90
-    from sglab.kernels.mla_sm90.decode import OPERATOR
+    from sglab.kernels.mla import MlaSm90
+    from sglab.kernels.mla.arguments import check
+    from sglab.kernels.mla.sm90 import OPERATOR
     from sglab.planning.mla_sm90 import mla_sm90_plan
 
     torch.manual_seed(seq_len)

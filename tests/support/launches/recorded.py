@@ -10,10 +10,9 @@ from sglab.emulator import EmulatedDevice
 from sglab.emulator.session import Session
 from sglab.events.log import EventLog
 from sglab.gpu.device import Launch
-from sglab.kernels.mla_decode import check as check_sm90
-from sglab.kernels.mla_sm90 import MlaSm90
-from sglab.kernels.mla_sm100 import MlaSm100
-from sglab.kernels.mla_sm100.contract import check as check_sm100
+from sglab.kernels.mla import MlaSm90, MlaSm100
+from sglab.kernels.mla.arguments import check as check_sm90
+from sglab.kernels.mla.sm100_contract import check as check_sm100
 from sglab.planning.mla_sm90 import mla_sm90_plan
 
 HEADS, PAGE = 128, 64

@@ -7,10 +7,9 @@ import torch
 from sglab import gpu
 from sglab.events.log import EventLog
 from sglab.events.timing import TimedLog
-from sglab.kernels.mla_decode import check as check_sm90
-from sglab.kernels.mla_sm90 import MlaSm90
-from sglab.kernels.mla_sm100 import MlaSm100
-from sglab.kernels.mla_sm100.contract import check as check_sm100
+from sglab.kernels.mla import MlaSm90, MlaSm100
+from sglab.kernels.mla.arguments import check as check_sm90
+from sglab.kernels.mla.sm100_contract import check as check_sm100
 from sglab.planning.mla_sm90 import mla_sm90_plan
 
 

@@ -9,8 +9,7 @@ import torch
 
 from sglab import gpu
 from sglab.kernels import ptx
-from sglab.kernels.mla_sm90 import mla_decode_sm90
-from sglab.kernels.mla_sm100 import mla_decode_sm100
+from sglab.kernels.mla import mla_decode_sm90, mla_decode_sm100
 
 DECODES: dict[str, Any] = {"sm_90a": mla_decode_sm90, "sm_100a": mla_decode_sm100}
 NAMES = {"sm_90a": "mla_decode_sm90", "sm_100a": "mla_decode_sm100"}

@@ -1,50 +1,57 @@
 // Kernels for sm_100a: tcgen05 with one CTA and with a CTA pair, TMEM loads and stores in several shapes.
-#include "ptx.cuh"
+#include "../../../../csrc/kernels/ptx/address.cuh"
+#include "../../../../csrc/kernels/ptx/barrier.cuh"
+#include "../../../../csrc/kernels/ptx/elect.cuh"
+#include "../../../../csrc/kernels/ptx/fence.cuh"
+#include "../../../../csrc/kernels/ptx/tma.cuh"
 
-DEV void tmem_alloc(uint32_t* slot, uint32_t columns) {
-  asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], %1;" ::"r"(smem(slot)),
-               "r"(columns)
-               : "memory");
+__device__ __forceinline__ void tmem_alloc(uint32_t* slot, uint32_t columns) {
+  asm volatile(
+      "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], %1;" ::"r"(ptx::smem_address(slot)),
+      "r"(columns)
+      : "memory");
 }
-DEV void tmem_dealloc(uint32_t base, uint32_t columns) {
+__device__ __forceinline__ void tmem_dealloc(uint32_t base, uint32_t columns) {
   asm volatile(
       "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, "
       "%1;\ntcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;" ::"r"(base),
       "r"(columns));
 }
-DEV void tmem_alloc2(uint32_t* slot, uint32_t columns) {
-  asm volatile("tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%0], %1;" ::"r"(smem(slot)),
-               "r"(columns)
-               : "memory");
+__device__ __forceinline__ void tmem_alloc2(uint32_t* slot, uint32_t columns) {
+  asm volatile(
+      "tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%0], %1;" ::"r"(ptx::smem_address(slot)),
+      "r"(columns)
+      : "memory");
 }
-DEV void tmem_dealloc2(uint32_t base, uint32_t columns) {
+__device__ __forceinline__ void tmem_dealloc2(uint32_t base, uint32_t columns) {
   asm volatile(
       "tcgen05.dealloc.cta_group::2.sync.aligned.b32 %0, "
       "%1;\ntcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned;" ::"r"(base),
       "r"(columns));
 }
-DEV void tcgen05_before() {
+__device__ __forceinline__ void tcgen05_before() {
   asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
 }
-DEV void tcgen05_after() {
+__device__ __forceinline__ void tcgen05_after() {
   asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
 }
-DEV void wait_ld() {
+__device__ __forceinline__ void wait_ld() {
   asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
 }
-DEV void wait_st() {
+__device__ __forceinline__ void wait_st() {
   asm volatile("tcgen05.wait::st.sync.aligned;" ::: "memory");
 }
 
 // Shared-memory descriptor, K-major, 128-byte swizzle: LBO unused (1), SBO 1024 bytes, version 1, layout 2.
-DEV uint64_t umma_descriptor(const void* p) {
-  return ((smem(p) & 0x3ffff) >> 4) | (1ull << 16) | (64ull << 32) | (1ull << 46) | (2ull << 61);
+__device__ __forceinline__ uint64_t umma_descriptor(const void* p) {
+  return ((ptx::smem_address(p) & 0x3ffff) >> 4) | (1ull << 16) | (64ull << 32) | (1ull << 46) | (2ull << 61);
 }
-DEV uint32_t instruction_descriptor(int M, int N, int ab_format) {
+__device__ __forceinline__ uint32_t instruction_descriptor(int M, int N, int ab_format) {
   return (1u << 4) | (ab_format << 7) | (ab_format << 10) | ((N >> 3) << 17) | ((M >> 4) << 24);
 }
 template <int kGroup>
-DEV void mma_f16(uint32_t d, uint64_t a, uint64_t b, uint32_t idesc, uint32_t accumulate) {
+__device__ __forceinline__ void mma_f16(uint32_t d, uint64_t a, uint64_t b, uint32_t idesc,
+                                        uint32_t accumulate) {
   if constexpr (kGroup == 1)
     asm volatile(
         "{ .reg .pred p; setp.ne.u32 p, %4, 0;\ntcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, p; }" ::
@@ -58,18 +65,19 @@ DEV void mma_f16(uint32_t d, uint64_t a, uint64_t b, uint32_t idesc, uint32_t ac
         "l"(a), "l"(b), "r"(idesc), "r"(accumulate)
         : "memory");
 }
-DEV void commit(uint64_t* bar) {
-  asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(smem(bar))
+__device__ __forceinline__ void commit(uint64_t* bar) {
+  asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(
+                   ptx::smem_address(bar))
                : "memory");
 }
-DEV void commit2(uint64_t* bar, uint16_t mask) {
+__device__ __forceinline__ void commit2(uint64_t* bar, uint16_t mask) {
   asm volatile(
       "tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;" ::
-          "r"(smem(bar)),
+          "r"(ptx::smem_address(bar)),
       "h"(mask)
       : "memory");
 }
-DEV void ld_32x32b_x32(uint32_t address, uint32_t (&r)[32]) {
+__device__ __forceinline__ void ld_32x32b_x32(uint32_t address, uint32_t (&r)[32]) {
   asm volatile(
       "tcgen05.ld.sync.aligned.32x32b.x32.b32 "
       "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%"
@@ -85,16 +93,17 @@ DEV void ld_32x32b_x32(uint32_t address, uint32_t (&r)[32]) {
 // D[M,N] float = A[M,K] half * B[N,K]^T half. One CTA per 128x128 tile, K in steps of 64, one stage.
 // Maps: box 64 (K) x 128 rows, 128B swizzle. Grid (N/128, M/128), block 128. kBf16: ab format 1.
 template <int kFormat>
-DEV void gemm_1cta(const CUtensorMap& mapA, const CUtensorMap& mapB, float* D, int N, int K) {
+__device__ __forceinline__ void gemm_1cta(const CUtensorMap& mapA, const CUtensorMap& mapB, float* D, int N,
+                                          int K) {
   __shared__ __align__(1024) uint8_t A[16384], B[16384];
   __shared__ __align__(8) uint64_t full, done;
   __shared__ uint32_t tmem_slot;
   int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   if (warp == 0) tmem_alloc(&tmem_slot, 128);
   if (threadIdx.x == 0) {
-    mbar_init(&full, 1);
-    mbar_init(&done, 1);
-    fence_init();
+    ptx::mbarrier_init(full, 1);
+    ptx::mbarrier_init(done, 1);
+    ptx::fence_mbarrier_init();
   }
   tcgen05_before();
   __syncthreads();
@@ -102,19 +111,19 @@ DEV void gemm_1cta(const CUtensorMap& mapA, const CUtensorMap& mapB, float* D, i
   uint32_t tmem = tmem_slot;
   if (warp == 0) {
     for (int k = 0, phase = 0; k < K; k += 64, phase ^= 1) {
-      if (elect()) {
-        mbar_expect(&full, 32768);
-        tma_load_2d(A, &mapA, k, blockIdx.y * 128, &full);
-        tma_load_2d(B, &mapB, k, blockIdx.x * 128, &full);
+      if (ptx::elect_sync()) {
+        ptx::mbarrier_arrive_expect_tx(full, 32768);
+        ptx::tma_load_2d(A, &mapA, k, blockIdx.y * 128, full);
+        ptx::tma_load_2d(B, &mapB, k, blockIdx.x * 128, full);
       }
-      mbar_wait(&full, phase);
-      if (elect()) {
+      ptx::mbarrier_wait(full, phase);
+      if (ptx::elect_sync()) {
         for (int i = 0; i < 4; ++i)
           mma_f16<1>(tmem, umma_descriptor(A + 32 * i), umma_descriptor(B + 32 * i),
                      instruction_descriptor(128, 128, kFormat), k + i > 0);
         commit(&done);
       }
-      mbar_wait(&done, phase);
+      ptx::mbarrier_wait(done, phase);
     }
   }
   tcgen05_before();
@@ -152,45 +161,45 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(128)
   __shared__ __align__(8) uint64_t full, done;
   __shared__ uint32_t tmem_slot;
   int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  uint32_t rank = cluster_rank();
+  uint32_t rank = ptx::cluster_ctarank();
   int row0 = (blockIdx.x / 2) * 256 + rank * 128, col0 = blockIdx.y * 128;
   if (warp == 0) tmem_alloc2(&tmem_slot, 128);
   if (threadIdx.x == 0) {
-    mbar_init(&full, 1);
-    mbar_init(&done, 1);
-    fence_init();
+    ptx::mbarrier_init(full, 1);
+    ptx::mbarrier_init(done, 1);
+    ptx::fence_mbarrier_init();
   }
   tcgen05_before();
   __syncthreads();
-  cluster_sync();
+  ptx::cluster_sync();
   tcgen05_after();
   uint32_t tmem = tmem_slot;
-  uint32_t leader_full = smem(&full) & 0xFEFFFFFFu;  // the even CTA's barrier
+  uint32_t leader_full = ptx::smem_address(&full) & 0xFEFFFFFFu;  // the even CTA's barrier
   for (int k = 0, phase = 0; k < K; k += 64, phase ^= 1) {
     if (warp == 0) {
-      if (elect()) {
-        if (rank == 0) mbar_expect(&full, 2 * (16384 + 8192));
+      if (ptx::elect_sync()) {
+        if (rank == 0) ptx::mbarrier_arrive_expect_tx(full, 2 * (16384 + 8192));
         asm volatile(
             "cp.async.bulk.tensor.2d.cta_group::2.shared::cluster.global.mbarrier::complete_tx::bytes [%0], "
-            "[%1, {%3, %4}], [%2];" ::"r"(smem(A)),
+            "[%1, {%3, %4}], [%2];" ::"r"(ptx::smem_address(A)),
             "l"(&mapA), "r"(leader_full), "r"(k), "r"(row0)
             : "memory");
         asm volatile(
             "cp.async.bulk.tensor.2d.cta_group::2.shared::cluster.global.mbarrier::complete_tx::bytes [%0], "
-            "[%1, {%3, %4}], [%2];" ::"r"(smem(B)),
+            "[%1, {%3, %4}], [%2];" ::"r"(ptx::smem_address(B)),
             "l"(&mapB), "r"(leader_full), "r"(k), "r"(col0 + static_cast<int>(rank) * 64)
             : "memory");
       }
       if (rank == 0) {
-        mbar_wait(&full, phase);
-        if (elect()) {
+        ptx::mbarrier_wait(full, phase);
+        if (ptx::elect_sync()) {
           for (int i = 0; i < 4; ++i)
             mma_f16<2>(tmem, umma_descriptor(A + 32 * i), umma_descriptor(B + 32 * i),
                        instruction_descriptor(256, 128, 0), k + i > 0);
           commit2(&done, 3);
         }
       }
-      mbar_wait(&done, phase);
+      ptx::mbarrier_wait(done, phase);
     }
   }
   tcgen05_before();
@@ -205,7 +214,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(128)
   }
   tcgen05_before();
   __syncthreads();
-  cluster_sync();
+  ptx::cluster_sync();
   tcgen05_after();
   if (warp == 0) tmem_dealloc2(tmem, 128);
 }
@@ -220,14 +229,14 @@ extern "C" __global__ void __launch_bounds__(128)
   int warp = threadIdx.x / 32, t = threadIdx.x;
   if (warp == 0) tmem_alloc(&tmem_slot, 128);
   if (t == 0) {
-    mbar_init(&done, 1);
-    fence_init();
+    ptx::mbarrier_init(done, 1);
+    ptx::fence_mbarrier_init();
   }
   for (int i = t; i < 1024; i += 128) {  // core matrices [n/8][k/8][n%8][k%8]
     int n = i / 16, k = i % 16;
     b[((n / 8) * 2 + k / 8) * 64 + (n % 8) * 8 + k % 8] = B[i];
   }
-  fence_async();
+  ptx::fence_proxy_async();
   tcgen05_before();
   __syncthreads();
   tcgen05_after();
@@ -242,8 +251,9 @@ extern "C" __global__ void __launch_bounds__(128)
   tcgen05_before();
   __syncthreads();
   tcgen05_after();
-  if (warp == 0 && elect()) {
-    uint64_t descriptor = ((smem(b) & 0x3ffff) >> 4) | (8ull << 16) | (16ull << 32) | (1ull << 46);
+  if (warp == 0 && ptx::elect_sync()) {
+    uint64_t descriptor =
+        ((ptx::smem_address(b) & 0x3ffff) >> 4) | (8ull << 16) | (16ull << 32) | (1ull << 46);
     asm volatile(
         "{ .reg .pred p; setp.ne.u32 p, 0, 0;\ntcgen05.mma.cta_group::1.kind::f16 [%0], [%1], %2, %3, p; }" ::
             "r"(tmem),
@@ -252,7 +262,7 @@ extern "C" __global__ void __launch_bounds__(128)
     commit(&done);
   }
   __syncwarp();
-  mbar_wait(&done, 0);
+  ptx::mbarrier_wait(done, 0);
   tcgen05_after();
   for (int c = 0; c < 64; c += 32) {
     uint32_t v[32];

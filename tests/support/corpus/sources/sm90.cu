@@ -1,7 +1,10 @@
 // Kernels for sm_90a: TMA, clusters, distributed shared memory, wgmma, setmaxnreg, stmatrix.
 #include <cuda_fp16.h>
 
-#include "ptx.cuh"
+#include "../../../../csrc/kernels/ptx/address.cuh"
+#include "../../../../csrc/kernels/ptx/barrier.cuh"
+#include "../../../../csrc/kernels/ptx/fence.cuh"
+#include "../../../../csrc/kernels/ptx/tma.cuh"
 
 // One tile per CTA: TMA load into smem (any swizzle the map says), the raw smem image written to `image`, TMA
 // store to dst. Grid (tiles_x, tiles_y); the box is box_x * box_y elements; coordinates may run out of
@@ -13,21 +16,21 @@ extern "C" __global__ void tma_copy_2d(const __grid_constant__ CUtensorMap src,
   __shared__ __align__(8) uint64_t full;
   int x = blockIdx.x * box_x + x0, y = blockIdx.y * box_y + y0;
   if (threadIdx.x == 0) {
-    mbar_init(&full, 1);
-    fence_init();
-    fence_async();
-    mbar_expect(&full, bytes);
-    tma_load_2d(buffer, &src, x, y, &full);
+    ptx::mbarrier_init(full, 1);
+    ptx::fence_mbarrier_init();
+    ptx::fence_proxy_async();
+    ptx::mbarrier_arrive_expect_tx(full, bytes);
+    ptx::tma_load_2d(buffer, &src, x, y, full);
   }
   __syncthreads();
-  mbar_wait(&full, 0);
+  ptx::mbarrier_wait(full, 0);
   uint32_t* mine = image + (blockIdx.y * gridDim.x + blockIdx.x) * (bytes / 4);
   for (int i = threadIdx.x; i < bytes / 4; i += blockDim.x) mine[i] = reinterpret_cast<uint32_t*>(buffer)[i];
   __syncthreads();
   if (threadIdx.x == 0) {
-    tma_store_2d(&dst, buffer, x, y);
-    bulk_commit();
-    bulk_wait();
+    ptx::tma_store_2d(&dst, buffer, x, y);
+    ptx::bulk_commit_group();
+    ptx::bulk_wait_group();
   }
 }
 
@@ -37,14 +40,14 @@ extern "C" __global__ void tma_load_3d_image(const __grid_constant__ CUtensorMap
   extern __shared__ __align__(1024) uint8_t buffer[];
   __shared__ __align__(8) uint64_t full;
   if (threadIdx.x == 0) {
-    mbar_init(&full, 1);
-    fence_init();
+    ptx::mbarrier_init(full, 1);
+    ptx::fence_mbarrier_init();
     asm volatile("prefetch.tensormap [%0];" ::"l"(&src));
-    mbar_expect(&full, bytes);
-    tma_load_3d(buffer, &src, x, y, z, &full);
+    ptx::mbarrier_arrive_expect_tx(full, bytes);
+    ptx::tma_load_3d(buffer, &src, x, y, z, full);
   }
   __syncthreads();
-  mbar_wait(&full, 0);
+  ptx::mbarrier_wait(full, 0);
   for (int i = threadIdx.x; i < bytes / 4; i += blockDim.x) image[i] = reinterpret_cast<uint32_t*>(buffer)[i];
 }
 
@@ -53,13 +56,13 @@ extern "C" __global__ void tma_load_3d_image(const __grid_constant__ CUtensorMap
 extern "C" __global__ void tma_reduce(const __grid_constant__ CUtensorMap dst) {
   __shared__ __align__(128) float tile[256];
   tile[threadIdx.x] = blockIdx.x + 1 + threadIdx.x * 0.25f;
-  fence_async();
+  ptx::fence_proxy_async();
   __syncthreads();
   if (threadIdx.x == 0) {
-    tma_reduce_add_2d(&dst, tile, 0, 0);
-    bulk_commit();
-    bulk_wait_read();
-    bulk_wait();
+    ptx::tma_reduce_add_2d(&dst, tile, 0, 0);
+    ptx::bulk_commit_group();
+    ptx::bulk_wait_group_read();
+    ptx::bulk_wait_group();
   }
 }
 
@@ -69,30 +72,30 @@ extern "C" __global__ void bulk_copy(const float* in, float* out, float* total) 
   __shared__ __align__(128) float tile[1024];
   __shared__ __align__(8) uint64_t full;
   if (threadIdx.x == 0) {
-    mbar_init(&full, 1);
-    fence_init();
-    mbar_expect(&full, 4096);
+    ptx::mbarrier_init(full, 1);
+    ptx::fence_mbarrier_init();
+    ptx::mbarrier_arrive_expect_tx(full, 4096);
     asm volatile(
         "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 4096, [%2];" ::"r"(
-            smem(tile)),
-        "l"(in + blockIdx.x * 1024), "r"(smem(&full))
+            ptx::smem_address(tile)),
+        "l"(in + blockIdx.x * 1024), "r"(ptx::smem_address(&full))
         : "memory");
   }
   __syncthreads();
-  mbar_wait(&full, 0);
+  ptx::mbarrier_wait(full, 0);
   for (int i = threadIdx.x; i < 1024; i += 256) tile[i] *= 2.0f;
-  fence_async();
+  ptx::fence_proxy_async();
   __syncthreads();
   if (threadIdx.x == 0) {
     asm volatile(
         "cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 4096;" ::"l"(out + blockIdx.x * 1024),
-        "r"(smem(tile))
+        "r"(ptx::smem_address(tile))
         : "memory");
     asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], 4096;" ::"l"(total),
-                 "r"(smem(tile))
+                 "r"(ptx::smem_address(tile))
                  : "memory");
-    bulk_commit();
-    bulk_wait();
+    ptx::bulk_commit_group();
+    ptx::bulk_wait_group();
   }
 }
 
@@ -102,21 +105,21 @@ extern "C" __global__ void multicast(const __grid_constant__ CUtensorMap src, ui
                                      int rows_per_cta) {
   __shared__ __align__(1024) uint8_t tile[8192];
   __shared__ __align__(8) uint64_t full;
-  uint32_t rank = cluster_rank(), size = cluster_size();
+  uint32_t rank = ptx::cluster_ctarank(), size = ptx::cluster_nctarank();
   if (threadIdx.x == 0) {
-    mbar_init(&full, 1);
-    fence_init();
-    mbar_expect(&full, 8192);
+    ptx::mbarrier_init(full, 1);
+    ptx::fence_mbarrier_init();
+    ptx::mbarrier_arrive_expect_tx(full, 8192);
   }
   __syncthreads();
-  cluster_sync();
+  ptx::cluster_sync();
   if (threadIdx.x == 0)
-    tma_load_2d_multicast(tile + rank * rows_per_cta * 128, &src, 0,
-                          (blockIdx.x / size) * 64 + rank * rows_per_cta, &full, (1u << size) - 1);
-  mbar_wait(&full, 0);
+    ptx::tma_load_2d_multicast(tile + rank * rows_per_cta * 128, &src, 0,
+                               (blockIdx.x / size) * 64 + rank * rows_per_cta, full, (1u << size) - 1);
+  ptx::mbarrier_wait(full, 0);
   for (int i = threadIdx.x; i < 2048; i += blockDim.x)
     image[blockIdx.x * 2048 + i] = reinterpret_cast<uint32_t*>(tile)[i];
-  cluster_sync();
+  ptx::cluster_sync();
 }
 
 // Distributed shared memory: each CTA reads its neighbour's slot, adds remotely with atomics, stores with
@@ -125,34 +128,34 @@ extern "C" __global__ void cluster_exchange(const int* in, int* out) {
   __shared__ int slot[32], sum[32];
   __shared__ __align__(8) int mail[32];
   __shared__ __align__(8) uint64_t mail_full, hello;
-  uint32_t rank = cluster_rank(), size = cluster_size(), next = (rank + 1) % size;
+  uint32_t rank = ptx::cluster_ctarank(), size = ptx::cluster_nctarank(), next = (rank + 1) % size;
   int lane = threadIdx.x;
   slot[lane] = in[blockIdx.x * 32 + lane];
   sum[lane] = 0;
   if (lane == 0) {
-    mbar_init(&mail_full, 1);
-    mbar_init(&hello, 32);
-    fence_init();
-    mbar_expect(&mail_full, 128);
+    ptx::mbarrier_init(mail_full, 1);
+    ptx::mbarrier_init(hello, 32);
+    ptx::fence_mbarrier_init();
+    ptx::mbarrier_arrive_expect_tx(mail_full, 128);
   }
   __syncthreads();
-  cluster_sync();
+  ptx::cluster_sync();
   int neighbour;
   asm volatile("ld.shared::cluster.u32 %0, [%1];"
                : "=r"(neighbour)
-               : "r"(mapa(smem(&slot[lane]), next))
+               : "r"(ptx::mapa(&slot[lane], next))
                : "memory");
-  asm volatile("red.relaxed.cluster.shared::cluster.add.u32 [%0], %1;" ::"r"(mapa(smem(&sum[31 - lane]), 0)),
+  asm volatile("red.relaxed.cluster.shared::cluster.add.u32 [%0], %1;" ::"r"(ptx::mapa(&sum[31 - lane], 0)),
                "r"(slot[lane])
                : "memory");
   asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%0], %1, [%2];" ::"r"(
-                   mapa(smem(&mail[lane]), next)),
-               "r"(slot[lane] * 3), "r"(mapa(smem(&mail_full), next))
+                   ptx::mapa(&mail[lane], next)),
+               "r"(slot[lane] * 3), "r"(ptx::mapa(&mail_full, next))
                : "memory");
-  mbar_arrive_cluster(mapa(smem(&hello), next));
-  mbar_wait(&mail_full, 0);
-  mbar_wait(&hello, 0);
-  cluster_sync();
+  ptx::mbarrier_arrive_cluster(ptx::mapa(&hello, next));
+  ptx::mbarrier_wait(mail_full, 0);
+  ptx::mbarrier_wait(hello, 0);
+  ptx::cluster_sync();
   int* mine = out + blockIdx.x * 128;
   mine[lane] = neighbour;
   mine[32 + lane] = sum[lane];
@@ -161,25 +164,26 @@ extern "C" __global__ void cluster_exchange(const int* in, int* out) {
 }
 
 // wgmma. Descriptors: K-major operands with 128-byte swizzle, one 64-wide K block (128 bytes) per tile.
-DEV uint64_t wgmma_descriptor(const void* p, int lbo_bytes, int sbo_bytes, uint64_t layout) {
-  uint64_t d = (smem(p) & 0x3ffff) >> 4;
+__device__ __forceinline__ uint64_t wgmma_descriptor(const void* p, int lbo_bytes, int sbo_bytes,
+                                                     uint64_t layout) {
+  uint64_t d = (ptx::smem_address(p) & 0x3ffff) >> 4;
   d |= static_cast<uint64_t>(lbo_bytes >> 4) << 16;
   d |= static_cast<uint64_t>(sbo_bytes >> 4) << 32;
   return d | layout << 62;
 }
-DEV void wgmma_fence() {
+__device__ __forceinline__ void wgmma_fence() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
-DEV void wgmma_commit() {
+__device__ __forceinline__ void wgmma_commit() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 template <int N>
-DEV void wgmma_wait() {
+__device__ __forceinline__ void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 
 template <int kTransposeB>
-DEV void wgmma_m64n64k16(float (&d)[32], uint64_t a, uint64_t b, int scale_d) {
+__device__ __forceinline__ void wgmma_m64n64k16(float (&d)[32], uint64_t a, uint64_t b, int scale_d) {
   asm volatile(
       "{ .reg .pred p; setp.ne.b32 p, %34, 0;\n"
       "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
@@ -193,7 +197,8 @@ DEV void wgmma_m64n64k16(float (&d)[32], uint64_t a, uint64_t b, int scale_d) {
         "+f"(d[30]), "+f"(d[31])
       : "l"(a), "l"(b), "r"(scale_d), "n"(kTransposeB));
 }
-DEV void store_accumulator(float* D, int ld, int row0, int col0, const float (&d)[32]) {
+__device__ __forceinline__ void store_accumulator(float* D, int ld, int row0, int col0,
+                                                  const float (&d)[32]) {
   int warp = (threadIdx.x / 32) % 4, lane = threadIdx.x % 32;
   for (int j = 0; j < 8; ++j)
     for (int h = 0; h < 2; ++h) {
@@ -211,18 +216,18 @@ extern "C" __global__ void __launch_bounds__(128)
   __shared__ __align__(1024) uint8_t A[8192], B[8192];
   __shared__ __align__(8) uint64_t full;
   if (threadIdx.x == 0) {
-    mbar_init(&full, 1);
-    fence_init();
+    ptx::mbarrier_init(full, 1);
+    ptx::fence_mbarrier_init();
   }
   __syncthreads();
   float d[32] = {};
   for (int k = 0, phase = 0; k < K; k += 64, phase ^= 1) {
     if (threadIdx.x == 0) {
-      mbar_expect(&full, 16384);
-      tma_load_2d(A, &mapA, k, blockIdx.y * 64, &full);
-      tma_load_2d(B, &mapB, k, blockIdx.x * 64, &full);
+      ptx::mbarrier_arrive_expect_tx(full, 16384);
+      ptx::tma_load_2d(A, &mapA, k, blockIdx.y * 64, full);
+      ptx::tma_load_2d(B, &mapB, k, blockIdx.x * 64, full);
     }
-    mbar_wait(&full, phase);
+    ptx::mbarrier_wait(full, phase);
     wgmma_fence();
     for (int i = 0; i < 4; ++i)
       wgmma_m64n64k16<0>(d, wgmma_descriptor(A + 32 * i, 16, 1024, 1),
@@ -241,18 +246,18 @@ extern "C" __global__ void __launch_bounds__(128)
   __shared__ __align__(1024) uint8_t A[8192], B[8192];
   __shared__ __align__(8) uint64_t full;
   if (threadIdx.x == 0) {
-    mbar_init(&full, 1);
-    fence_init();
+    ptx::mbarrier_init(full, 1);
+    ptx::fence_mbarrier_init();
   }
   __syncthreads();
   float d[32] = {};
   for (int k = 0, phase = 0; k < K; k += 64, phase ^= 1) {
     if (threadIdx.x == 0) {
-      mbar_expect(&full, 16384);
-      tma_load_2d(A, &mapA, k, blockIdx.y * 64, &full);
-      tma_load_2d(B, &mapB, blockIdx.x * 64, k, &full);
+      ptx::mbarrier_arrive_expect_tx(full, 16384);
+      ptx::tma_load_2d(A, &mapA, k, blockIdx.y * 64, full);
+      ptx::tma_load_2d(B, &mapB, blockIdx.x * 64, k, full);
     }
-    mbar_wait(&full, phase);
+    ptx::mbarrier_wait(full, phase);
     wgmma_fence();
     for (int i = 0; i < 4; ++i)  // 16 K rows of B = 2048 bytes
       wgmma_m64n64k16<1>(d, wgmma_descriptor(A + 32 * i, 16, 1024, 1),
@@ -273,10 +278,10 @@ extern "C" __global__ void __launch_bounds__(256)
   __shared__ __align__(8) uint64_t full[kStages], empty[kStages];
   if (threadIdx.x == 0) {
     for (int s = 0; s < kStages; ++s) {
-      mbar_init(&full[s], 1);
-      mbar_init(&empty[s], 1);
+      ptx::mbarrier_init(full[s], 1);
+      ptx::mbarrier_init(empty[s], 1);
     }
-    fence_init();
+    ptx::fence_mbarrier_init();
   }
   __syncthreads();
   int steps = K / 64;
@@ -285,10 +290,10 @@ extern "C" __global__ void __launch_bounds__(256)
     if (threadIdx.x == 0) {
       for (int i = 0; i < steps; ++i) {
         int s = i % kStages, phase = (i / kStages) & 1;
-        mbar_wait(&empty[s], phase ^ 1);
-        mbar_expect(&full[s], 16384);
-        tma_load_2d(tiles + s * 16384, &mapA, i * 64, blockIdx.y * 64, &full[s]);
-        tma_load_2d(tiles + s * 16384 + 8192, &mapB, i * 64, blockIdx.x * 64, &full[s]);
+        ptx::mbarrier_wait(empty[s], phase ^ 1);
+        ptx::mbarrier_arrive_expect_tx(full[s], 16384);
+        ptx::tma_load_2d(tiles + s * 16384, &mapA, i * 64, blockIdx.y * 64, full[s]);
+        ptx::tma_load_2d(tiles + s * 16384 + 8192, &mapB, i * 64, blockIdx.x * 64, full[s]);
       }
     }
   } else {
@@ -296,7 +301,7 @@ extern "C" __global__ void __launch_bounds__(256)
     float d[32] = {};
     for (int i = 0; i < steps; ++i) {
       int s = i % kStages, phase = (i / kStages) & 1;
-      mbar_wait(&full[s], phase);
+      ptx::mbarrier_wait(full[s], phase);
       uint8_t *A = tiles + s * 16384, *B = A + 8192;
       wgmma_fence();
       for (int j = 0; j < 4; ++j)
@@ -304,7 +309,7 @@ extern "C" __global__ void __launch_bounds__(256)
                            wgmma_descriptor(B + 32 * j, 16, 1024, 1), 1);
       wgmma_commit();
       wgmma_wait<0>();
-      if (threadIdx.x == 128) mbar_arrive(&empty[s]);
+      if (threadIdx.x == 128) ptx::mbarrier_arrive(empty[s]);
     }
     store_accumulator(D, N, blockIdx.y * 64, blockIdx.x * 64, d);
   }
@@ -319,7 +324,7 @@ extern "C" __global__ void __launch_bounds__(128)
     int n = i / 16, k = i % 16;  // core matrices 8 rows x 16 bytes: [n/8][k/8][n%8][k%8]
     b[((n / 8) * 2 + k / 8) * 64 + (n % 8) * 8 + k % 8] = B[i];
   }
-  fence_async();
+  ptx::fence_proxy_async();
   __syncthreads();
   int warp = threadIdx.x / 32, lane = threadIdx.x % 32, row = warp * 16 + lane / 4, col = (lane % 4) * 2;
   auto pair = [&](int r, int c) {
@@ -350,14 +355,14 @@ extern "C" __global__ void stmatrix_image(const uint32_t* in, uint32_t* image) {
   __shared__ __align__(16) uint32_t tile[2][128];
   int lane = threadIdx.x;
   uint32_t r[4] = {in[4 * lane], in[4 * lane + 1], in[4 * lane + 2], in[4 * lane + 3]};
-  asm volatile(
-      "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(smem(&tile[0][lane * 4])),
-      "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
-      : "memory");
-  asm volatile(
-      "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(smem(&tile[1][lane * 4])),
-      "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
-      : "memory");
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(
+                   ptx::smem_address(&tile[0][lane * 4])),
+               "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
+               : "memory");
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(
+                   ptx::smem_address(&tile[1][lane * 4])),
+               "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
+               : "memory");
   __syncwarp();
   for (int i = lane; i < 256; i += 32) image[i] = tile[i / 128][i % 128];
 }

@@ -11,24 +11,19 @@ struct Shared {
   uint32_t tmem;
 };
 
-__device__ inline uint32_t rank() {
-  uint32_t r;
-  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
-  return r;
-}
 __device__ inline uint64_t descriptor(const void* p) {  // K-major, 128-byte swizzle
-  return (smem(p) & 0x3ffff) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 46 | 2ull << 61;
+  return (ptx::smem_address(p) & 0x3ffff) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 46 | 2ull << 61;
 }
 template <int kCtas>
 __device__ inline void commit(uint64_t* bar) {
   if constexpr (kCtas == 1)
-    asm volatile(
-        "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(smem(bar))
-        : "memory");
+    asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(
+                     ptx::smem_address(bar))
+                 : "memory");
   else
     asm volatile(
         "tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], "
-        "%1;" ::"r"(smem(bar)),
+        "%1;" ::"r"(ptx::smem_address(bar)),
         "h"(uint16_t{3})
         : "memory");
 }
@@ -54,11 +49,13 @@ __device__ void load(Shared<kCtas>& s, const CUtensorMap* map_a, const CUtensorM
 #pragma unroll 1
   for (int i = 0; i < k / 64; ++i) {
     const int stage = i % kStages, round = i / kStages & 1;
-    wait(&s.empty[stage], round ^ 1);
-    if (rank() % kCtas == 0) expect(&s.full[stage], kCtas * sizeof s.a[0] + 8192);
-    const uint32_t full = smem(&s.full[stage]) & (kCtas == 2 ? 0xfeffffffu : ~0u);
-    const int row = blockIdx.x * kRows, column = blockIdx.y * kColumns + rank() % kCtas * (kColumns / kCtas);
-    const uint32_t targets[2] = {smem(s.a[stage]), smem(s.b[stage])};
+    ptx::mbarrier_wait(s.empty[stage], round ^ 1);
+    if (ptx::cluster_ctarank() % kCtas == 0)
+      ptx::mbarrier_arrive_expect_tx(s.full[stage], kCtas * sizeof s.a[0] + 8192);
+    const uint32_t full = ptx::smem_address(&s.full[stage]) & (kCtas == 2 ? 0xfeffffffu : ~0u);
+    const int row = blockIdx.x * kRows,
+              column = blockIdx.y * kColumns + ptx::cluster_ctarank() % kCtas * (kColumns / kCtas);
+    const uint32_t targets[2] = {ptx::smem_address(s.a[stage]), ptx::smem_address(s.b[stage])};
     const CUtensorMap* maps[2] = {map_a, map_b};
     const int rows[2] = {row, column};
     for (int j = 0; j < 2; ++j) {
@@ -85,7 +82,7 @@ __device__ void mma(Shared<kCtas>& s, uint32_t tmem, int k) {
 #pragma unroll 1
   for (int i = 0; i < k / 64; ++i) {
     const int stage = i % kStages, round = i / kStages & 1;
-    wait(&s.full[stage], round);
+    ptx::mbarrier_wait(s.full[stage], round);
     for (int j = 0; j < 4; ++j)
       mma_f16<kCtas>(tmem, descriptor(s.a[stage] + 32 * j), descriptor(s.b[stage] + 32 * j), idesc,
                      i + j > 0);
@@ -97,7 +94,7 @@ __device__ void mma(Shared<kCtas>& s, uint32_t tmem, int k) {
 template <int kCtas>
 __device__ void epilogue(Shared<kCtas>& s, uint32_t tmem, float* out, int n) {
   const int warp = threadIdx.x / 32, row = blockIdx.x * kRows + threadIdx.x;
-  wait(&s.done, 0);
+  ptx::mbarrier_wait(s.done, 0);
   asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
 #pragma unroll 1
   for (int c = 0; c < kColumns; c += 8) {
@@ -126,16 +123,18 @@ __device__ void product(Shared<kCtas>& s, const CUtensorMap* map_a, const CUtens
   const int warp = threadIdx.x / 32;
   if (warp == 5) {
     if constexpr (kCtas == 1)
-      asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], 64;" ::"r"(smem(&s.tmem))
+      asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], 64;" ::"r"(
+                       ptx::smem_address(&s.tmem))
                    : "memory");
     else
-      asm volatile("tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%0], 64;" ::"r"(smem(&s.tmem))
+      asm volatile("tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%0], 64;" ::"r"(
+                       ptx::smem_address(&s.tmem))
                    : "memory");
   }
   if (threadIdx.x == 0) {
-    for (int i = 0; i < kStages; ++i) init(&s.full[i], 1), init(&s.empty[i], 1);
-    init(&s.done, 1);
-    fence_init();
+    for (int i = 0; i < kStages; ++i) ptx::mbarrier_init(s.full[i], 1), ptx::mbarrier_init(s.empty[i], 1);
+    ptx::mbarrier_init(s.done, 1);
+    ptx::fence_mbarrier_init();
   }
   asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
   __syncthreads();
@@ -143,9 +142,9 @@ __device__ void product(Shared<kCtas>& s, const CUtensorMap* map_a, const CUtens
   asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
   const uint32_t tmem = s.tmem;
   if (warp == 4) {
-    if (elect()) load<kCtas>(s, map_a, map_b, k);
+    if (ptx::elect_sync()) load<kCtas>(s, map_a, map_b, k);
   } else if (warp == 5) {
-    if (rank() % kCtas == 0 && elect()) mma<kCtas>(s, tmem, k);
+    if (ptx::cluster_ctarank() % kCtas == 0 && ptx::elect_sync()) mma<kCtas>(s, tmem, k);
   } else {
     epilogue<kCtas>(s, tmem, out, n);
   }

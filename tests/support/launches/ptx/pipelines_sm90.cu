@@ -8,17 +8,17 @@ struct Shared {
 };
 
 __device__ inline uint64_t descriptor(const void* p) {  // K-major, 128-byte swizzle
-  return (smem(p) & 0x3ffff) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62;
+  return (ptx::smem_address(p) & 0x3ffff) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62;
 }
 
 __device__ void load(Shared& s, const CUtensorMap* map_a, const CUtensorMap* map_b, int k) {
 #pragma unroll 1
   for (int i = 0; i < k / 64; ++i) {
     const int stage = i % kStages, round = i / kStages & 1;
-    wait(&s.empty[stage], round ^ 1);
-    expect(&s.full[stage], 12288);
-    tma_load(s.a[stage], map_a, i * 64, blockIdx.y * 64, &s.full[stage]);
-    tma_load(s.b[stage], map_b, i * 64, blockIdx.x * 32, &s.full[stage]);
+    ptx::mbarrier_wait(s.empty[stage], round ^ 1);
+    ptx::mbarrier_arrive_expect_tx(s.full[stage], 12288);
+    ptx::tma_load_2d(s.a[stage], map_a, i * 64, blockIdx.y * 64, s.full[stage]);
+    ptx::tma_load_2d(s.b[stage], map_b, i * 64, blockIdx.x * 32, s.full[stage]);
   }
 }
 
@@ -26,7 +26,7 @@ __device__ void multiply(Shared& s, float (&d)[16], int k) {
 #pragma unroll 1
   for (int i = 0; i < k / 64; ++i) {
     const int stage = i % kStages, round = i / kStages & 1;
-    wait(&s.full[stage], round);
+    ptx::mbarrier_wait(s.full[stage], round);
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
     for (int j = 0; j < 4; ++j)
       asm volatile(
@@ -38,7 +38,7 @@ __device__ void multiply(Shared& s, float (&d)[16], int k) {
           : "l"(descriptor(s.a[stage] + 32 * j)), "l"(descriptor(s.b[stage] + 32 * j)));
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-    if (threadIdx.x % 32 == 0) arrive(&s.empty[stage]);
+    if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(s.empty[stage]);
   }
 }
 
@@ -59,8 +59,8 @@ extern "C" __global__ void __launch_bounds__(160)
                    float* out, int n, int k) {
   __shared__ Shared s;
   if (threadIdx.x == 0) {
-    for (int i = 0; i < kStages; ++i) init(&s.full[i], 1), init(&s.empty[i], 4);
-    fence_init();
+    for (int i = 0; i < kStages; ++i) ptx::mbarrier_init(s.full[i], 1), ptx::mbarrier_init(s.empty[i], 4);
+    ptx::fence_mbarrier_init();
   }
   __syncthreads();
   if (threadIdx.x >= 128) {

@@ -1,0 +1,51 @@
+"""Launches kept for the next call with the same arguments: to recognise them takes some µs, to check and pack them 200.
+
+What decides is where the tensors lie and their shape, strides and dtype, nothing of their contents; a decode step's
+layers, and the next steps, come back to the same addresses. No tensor is kept alive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+
+from sglab.gpu import Device, Launch
+
+MOST = 2048
+"""Calls remembered per device; then all are forgotten."""
+
+_kept: WeakKeyDictionary[Any, dict[Hashable, tuple[Launch, ...]]] = WeakKeyDictionary()
+
+
+def described(*tensors: torch.Tensor | None) -> Hashable:
+    """All that a launch depends on but the contents."""
+    return tuple(
+        [
+            (each.data_ptr(), each.shape, each.stride(), each.dtype, each.device)
+            if isinstance(each, torch.Tensor)
+            else type(each)  # None, or what a check refuses
+            for each in tensors
+        ]
+    )
+
+
+def kept(device: Device, key: Hashable, make: Callable[[], Sequence[Launch]], keep: Any) -> tuple[Launch, ...]:
+    """The launches made for this key before, or those that `make` makes, if it does not raise.
+
+    key: whose launches, and `described` for every tensor that they work on
+    keep: these tensors. An emulated device's launch holds them, for it may be stepped when the call is long over
+    """
+    known = _kept.setdefault(device, {})
+    launches = known.get(key)
+    if launches is None:
+        launches = tuple(replace(launch, keep=None) for launch in make())
+        if len(known) >= MOST:
+            known.clear()
+        known[key] = launches
+    if device.torch_device == "cpu":
+        return tuple(replace(launch, keep=keep) for launch in launches)
+    return launches

@@ -1,0 +1,87 @@
+"""Plans made on the device from lengths that are there, so that no host waits: csrc/kernels/portable/flash_mla_plan.cu.
+
+FlashMLA's metadata and FlashInfer's plan are made once per step, and so is a plan that our host planner makes. These
+kernels are for callers who have the lengths on a GPU only, or capture a CUDA graph, in which lengths change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from sglab.gpu import Device, Launch
+from sglab.kernels import ptx
+from sglab.kernels.combine.contract import MANY_SPLITS
+from sglab.kernels.contract import Contract
+from sglab.kernels.launch_cache import described, kept
+from sglab.kernels.mla.decode import scratch
+from sglab.kernels.mla.work_units import Works
+from sglab.planning.flash_mla import FIELDS
+
+MODULE = "flash_mla_plan"
+THREADS = 128
+MAX_BATCH = 40_000
+"""Requests whose lengths fit shared memory."""
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """What get_mla_metadata gives, see planning/flash_mla.py: int32 (parts, 8) and (batch + 1,)."""
+
+    tile_scheduler_metadata: torch.Tensor
+    num_splits: torch.Tensor
+
+
+def metadata(device: Device, cache_seqlens: torch.Tensor, parts: int) -> tuple[Launch, Metadata]:
+    """The launch that deals requests out to parts, and what it will fill. cache_seqlens: (batch,) int32, batch ≥ 1."""
+    batch, place = len(cache_seqlens), cache_seqlens.device
+    remedy = "Plan on the host, with sglab.planning.flash_mla."
+    Contract("get_mla_metadata").require(batch <= MAX_BATCH, "cache_seqlens", f"of at most {MAX_BATCH}", batch, remedy)
+    lengths = cache_seqlens.contiguous()
+    made = Metadata(
+        torch.empty(parts, len(FIELDS), dtype=torch.int32, device=place),
+        torch.empty(batch + 1, dtype=torch.int32, device=place),
+    )
+    tensors = (lengths, made.tile_scheduler_metadata, made.num_splits)
+
+    def make() -> list[Launch]:
+        arguments = [lengths, batch, parts, *tensors[1:]]
+        kernel = ptx.module(MODULE)["get_mla_metadata"]
+        return [kernel.prepare(device, grid=1, block=THREADS, smem=4 * batch, args=arguments)]
+
+    return kept(device, ("get_mla_metadata", described(*tensors)), make, tensors)[0], made
+
+
+def works(
+    device: Device, plan: Metadata, cache_seqlens: torch.Tensor, tokens: int = 1, causal: bool = False
+) -> tuple[Launch, Works]:
+    """The launch that turns FlashMLA's metadata into our SM90 kernel's work units, and what it will fill.
+
+    tokens: query tokens per request; with several, each becomes a request of its own: token i of request r is request
+    r · tokens + i, and sees, if causal, all but the last tokens − 1 − i
+    """
+    batch, parts, place = len(cache_seqlens), len(plan.tile_scheduler_metadata), cache_seqlens.device
+    requests = batch * tokens
+    # One buffer: the fewer addresses there are to come back, the more often a launch is recognised.
+    sizes = [4 * requests * parts, requests, requests + 1, requests]
+    laid_out, numbers, slot_indptr, counts = scratch(place, sum(sizes), torch.int32, "work units").split(sizes)
+    made = Works(
+        laid_out.view(requests, parts, 4),
+        numbers,
+        slot_indptr,
+        counts,
+        (batch + parts) * tokens,
+        parts > MANY_SPLITS * batch,
+        requests,
+    )
+    given = (plan.tile_scheduler_metadata.contiguous(), plan.num_splits.contiguous(), cache_seqlens.contiguous())
+    filled = (made.works, made.requests, made.slot_indptr, made.partial_count)
+
+    def make() -> list[Launch]:
+        arguments = [*given, batch, tokens, int(causal), *filled]
+        kernel = ptx.module(MODULE)["flash_mla_works"]
+        return [kernel.prepare(device, grid=(-(-batch // THREADS), parts), block=THREADS, args=arguments)]
+
+    key = ("flash_mla_works", described(*given, *filled), tokens, causal)
+    return kept(device, key, make, (*given, *filled))[0], made
