@@ -57,9 +57,9 @@ void check_limit(const Launch& launch, const Cluster* cluster, const Tally& tall
 
 // Runs clusters until none is left; any number of threads may do so at once.
 void work(Launch& launch, Tally& tally, const std::function<bool()>* interrupted) {
+  const PlainArithmetic plain;
   tally.reset(launch.program->code.size(), launch.config);
   Scheduler scheduler(launch, tally);
-  const PlainArithmetic plain;
   Poll poll(interrupted);
   try {
     while (!scheduler.over() && !launch.stop.load(std::memory_order_relaxed)) {
