@@ -23,7 +23,7 @@ from sglab.emulator.device import EmulatedDevice
 from sglab.gpu.arguments import Allocation, merged
 from sglab.gpu.device import Launch
 from sglab.gpu.errors import GpuError
-from sglab.gpu.geometry import make_geometry
+from sglab.gpu.geometry import LaunchConfig, make_geometry
 from sglab.gpu.module import Kernel, Module
 
 
@@ -192,14 +192,10 @@ class HostRuntime:
         signature = kernel.signature
         cluster = tuple(request.cluster)
         # A plain <<<>>> launch says nothing of clusters: then the kernel's own .reqnctapercluster holds.
-        geometry = make_geometry(
-            signature,
-            visit.device.arch,
-            tuple(request.grid),
-            tuple(request.block),
-            None if cluster == (1, 1, 1) else cluster,
-            request.smem,
+        config = LaunchConfig(
+            tuple(request.grid), tuple(request.block), None if cluster == (1, 1, 1) else cluster, request.smem
         )
+        geometry = make_geometry(signature, visit.device.arch, config)
         params = bytearray(signature.params_size)
         for index, parameter in enumerate(signature.parameters):
             value = ctypes.string_at(request.arguments[index], parameter.size)

@@ -63,8 +63,7 @@ def _party(row: core.Row | None, launch: Launch, cast: Cast | None) -> Party | N
     if row is None:
         return None
     cta, warp, lanes, pc, position, asynchronous = row
-    x, y, _ = launch.geometry.grid
-    index = (cta % x, cta // x % y, cta // (x * y))
+    index = launch.geometry.coordinates(cta)
     instruction = launch.kernel.code[pc] if pc >= 0 else None
     role = cast.role(index, warp) if cast is not None and cast.several() else ""
     return Party(index, warp, lanes, instruction, position, asynchronous, role)

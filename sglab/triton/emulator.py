@@ -11,7 +11,7 @@ from sglab.emulator.device import EmulatedDevice
 from sglab.gpu.arguments import Allocation, merged
 from sglab.gpu.device import Launch
 from sglab.gpu.errors import LaunchError
-from sglab.gpu.geometry import make_geometry
+from sglab.gpu.geometry import LaunchConfig, make_geometry
 from sglab.gpu.module import Kernel, Module
 from sglab.gpu.signature import Dim3
 from sglab.triton.packing import ParameterPlan
@@ -59,7 +59,9 @@ class EmulatedLauncher:
         cluster = (program.num_ctas, 1, 1)
         ctas = (grid[0] * program.num_ctas, *grid[1:])
         signature = compiled.kernel.signature
-        geometry = make_geometry(signature, device.arch, ctas, 32 * program.num_warps, cluster, program.smem)
+        geometry = make_geometry(
+            signature, device.arch, LaunchConfig(ctas, 32 * program.num_warps, cluster, program.smem)
+        )
         kept = [*bound.values.values(), *spans]
         return device.run(Launch(compiled.kernel, geometry, params, merged(spans), keep=kept))
 
