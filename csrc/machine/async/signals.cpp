@@ -9,16 +9,7 @@
 
 // mbarriers: their words, what an arrival does, and who is told of it.
 namespace sglab::emu {
-namespace {
-
-std::uint32_t rank_of(std::uint32_t address) {
-  return address >> kSharedRankShift;
-}
-std::uint32_t offset_of(std::uint32_t address) {
-  return address & kSharedOffsetMask;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 std::uint64_t& AsyncEngine::mbarrier_word(const Issuer& issuer, std::uint32_t address) {
   const std::uint32_t rank = rank_of(address), offset = offset_of(address);

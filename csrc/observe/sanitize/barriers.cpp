@@ -12,10 +12,6 @@
 namespace sglab::emu {
 namespace {
 
-std::uint32_t cta_rank_of(std::uint64_t address) {
-  return static_cast<std::uint32_t>(address >> kSharedRankShift);
-}
-
 bool somebody_waits(const Cluster& cluster, std::uint32_t address) {
   for (const Warp& w : cluster.warps) {
     for (std::uint32_t i = 0; i < w.group_count; ++i) {
@@ -113,7 +109,7 @@ void BarrierSanitizer::arrived(const Actor& actor, const BarrierUse& use) {
 
 void BarrierSanitizer::check_use(const Actor& actor, const MbarrierEvent& event, const Object& object) {
   if (actor.warp->slot == object.initialiser) return;
-  const bool remote = cta_rank_of(event.address) != actor.warp->cta->rank;
+  const bool remote = rank_of(event.address) != actor.warp->cta->rank;
   if (remote ? object.released : object.published) return;
   const std::string name = "the mbarrier at shared address " + hex(event.address);
   report("mbarrier_unpublished",
@@ -209,8 +205,8 @@ void BarrierSanitizer::performed(const Actor& actor, const AsyncOp&, const Footp
   std::uint32_t seen = 0;
   for (const auto* const ranges : {&footprint.reads, &footprint.writes}) {
     for (const Range& range : *ranges) {
-      if (range.space != Space::kShared || (seen >> cta_rank_of(range.address) & 1u) != 0) continue;
-      seen |= 1u << cta_rank_of(range.address);
+      if (range.space != Space::kShared || (seen >> rank_of(range.address) & 1u) != 0) continue;
+      seen |= 1u << rank_of(range.address);
       check_alive(actor, range.address, true);
     }
   }
@@ -218,7 +214,7 @@ void BarrierSanitizer::performed(const Actor& actor, const AsyncOp&, const Footp
 
 // Whether the CTA whose shared memory is touched still runs.
 void BarrierSanitizer::check_alive(const Actor& actor, std::uint64_t address, bool own_matters) {
-  const Cta& owner = actor.warp->cluster->ctas[cta_rank_of(address)];
+  const Cta& owner = actor.warp->cluster->ctas[rank_of(address)];
   if (owner.live_lanes != 0) return;
   if (&owner == actor.warp->cta && !own_matters) return;
   const bool own = &owner == actor.warp->cta;
@@ -235,7 +231,7 @@ void BarrierSanitizer::accessed(const Actor& actor, const Access& access) {
   if (tells) for_each_own(actor, [](Object& object) { object.published = object.released = true; });
   if (access.space != Space::kShared || cluster.ctas.size() == 1) return;
   const std::uint64_t first = access.address[first_lane(access.lanes) & 31];
-  if (cta_rank_of(first) != actor.warp->cta->rank) check_alive(actor, first, false);
+  if (rank_of(first) != actor.warp->cta->rank) check_alive(actor, first, false);
 }
 
 void BarrierSanitizer::exited(const Actor& actor) {
@@ -246,8 +242,7 @@ void BarrierSanitizer::cluster_finished(const Cluster& cluster) {
   for (const auto& [address, object] : states_[cluster.index].objects) {
     if (!object.alive) continue;
     std::uint64_t word;
-    std::memcpy(&word, cluster.ctas[cta_rank_of(address)].shared + (address & kSharedOffsetMask),
-                sizeof word);
+    std::memcpy(&word, cluster.ctas[rank_of(address)].shared + (address & kSharedOffsetMask), sizeof word);
     const Mbarrier state = Mbarrier::load(word);
     if (!state.valid || state.tx_count == 0) continue;  // or its memory has become something else
     const bool missing = state.tx_count > 0;

@@ -12,14 +12,6 @@
 
 namespace sglab::emu {
 
-// Parts of a shared::cluster address.
-inline std::uint32_t rank_of(std::uint64_t address) {
-  return static_cast<std::uint32_t>(address >> kSharedRankShift);
-}
-inline std::uint64_t offset_of(std::uint64_t address) {
-  return address & kSharedOffsetMask;
-}
-
 // For messages.
 inline const char* name_of(Space space) {
   return space == Space::kShared ? "shared" : space == Space::kLocal ? "local" : "global";
