@@ -15,10 +15,11 @@
 #include "bindings/sanitize.hpp"
 #include "bindings/session.hpp"
 #include "isa/table.hpp"
-#include "machine/engine/machine.hpp"
 #include "machine/front/error.hpp"
 #include "machine/program/register_names.hpp"
 #include "machine/program/shared_layout.hpp"
+#include "machine/scheduler/run_launch.hpp"
+#include "observe/sanitize/explain.hpp"
 #include "observe/sanitize/sanitizer.hpp"
 
 namespace nb = nanobind;
@@ -120,7 +121,12 @@ struct PyMachine {
     config.seed = seed;
     config.sms = sms;
     config.threads = threads;
-    config.sanitizer = std::move(sanitizer);
+    if (sanitizer != nullptr) {
+      config.explainer = sanitizer;
+    } else {
+      config.explainer = std::make_shared<const Explanations>();
+    }
+    config.observer = std::move(sanitizer);
     return config;
   }
 

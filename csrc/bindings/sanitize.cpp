@@ -6,9 +6,9 @@
 
 #include <memory>
 
-#include "machine/async/watcher.hpp"
+#include "isa/aperture.hpp"
+#include "machine/engine/observer.hpp"
 #include "machine/engine/tally.hpp"
-#include "machine/memory/aperture.hpp"
 #include "observe/sanitize/sanitizer.hpp"
 #include "observe/sanitize/shadow.hpp"
 

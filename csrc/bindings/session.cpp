@@ -11,8 +11,8 @@
 
 #include "bindings/events.hpp"
 #include "bindings/sanitize.hpp"
+#include "isa/aperture.hpp"
 #include "machine/async/engine.hpp"
-#include "machine/memory/aperture.hpp"
 #include "machine/program/builder.hpp"
 #include "observe/debug/inspect.hpp"
 #include "observe/debug/session.hpp"

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "machine/front/types.hpp"
-#include "machine/program/builder.hpp"
 
 namespace sglab::emu {
 namespace {
@@ -69,7 +68,7 @@ void Table::alu(const char* pattern, const char* signature, const Effects& effec
   std::string letters(signature);
   std::replace(letters.begin(), letters.end(), 'n', narrow_);
   std::replace(letters.begin(), letters.end(), 'N', wide_);
-  add({pattern, family_, kind_, &Builder::build_alu, std::move(letters), handler, argument, effects});
+  add({pattern, family_, kind_, nullptr, std::move(letters), handler, argument, effects});
 }
 
 void Table::row(const char* pattern, const Effects& effects, Build build, Handler handler,

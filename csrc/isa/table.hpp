@@ -54,8 +54,8 @@ struct Row {
   std::string pattern;
   std::string family;  // heading in the coverage table
   InstClass kind = InstClass::kOther;
-  Build build = nullptr;
-  std::string signature;  // of rows made by Table::alu; see Builder::alu
+  Build build = nullptr;  // nullptr: made by Table::alu, built from its signature
+  std::string signature;
   Handler handler = nullptr;
   std::int64_t argument = 0;  // for the builder and, as Inst::imm, for the handler
   Effects effects;

@@ -7,9 +7,10 @@
 #include <memory>
 #include <string>
 
-#include "machine/engine/machine.hpp"
 #include "machine/front/error.hpp"
 #include "machine/front/parser.hpp"
+#include "machine/scheduler/run_launch.hpp"
+#include "observe/sanitize/explain.hpp"
 #include "runtime/state.hpp"
 
 namespace sglab::runtime {
@@ -62,6 +63,7 @@ emu::LaunchConfig config_of(const emu::Program& program, const SglabLaunch& requ
   }
   config.sms = static_cast<std::uint32_t>(State::get().device.sms);
   config.threads = static_cast<std::uint32_t>(threads);
+  config.explainer = std::make_shared<const emu::Explanations>();
   return config;
 }
 

@@ -7,21 +7,30 @@ again passes through the same states.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from typing import Any
 
+from sglab.emulator.listeners import Listeners
+from sglab.emulator.parts import delegates
 from sglab.emulator.session_breakpoints import SessionBreakpoints
-from sglab.emulator.session_state import CtaName, WarpName
-from sglab.emulator.state import Stop
+from sglab.emulator.session_log import SessionLog
+from sglab.emulator.session_moves import SessionMoves
+from sglab.emulator.session_state import CtaName, SessionState
+from sglab.emulator.state import Breakpoint, Cta, Place, Warp
+from sglab.events.log import EventLog
+from sglab.events.roles import Roles
 from sglab.gpu import core
-from sglab.gpu.code import Instruction
-from sglab.gpu.errors import SessionError
-from sglab.gpu.fault import Fault, KernelError
+from sglab.gpu.code import Code, Instruction
+from sglab.gpu.device import Device, Launch
+from sglab.gpu.fault import Fault
+from sglab.gpu.findings import Finding
 
 
-class Session(SessionBreakpoints):
+class Session:
     """One launch, executed step by step. Made by Kernel.session.
+
+    Its parts: what can be seen at the moment (SessionState), the events of the whole launch (SessionLog), breakpoints
+    (SessionBreakpoints) and moves (SessionMoves).
 
     Warps are named by their number in a CTA; the CTA is `focus` unless `cta` says another: a linear index in the
     grid, or its coordinates. Methods that move return a Stop, which says where the session is and why.
@@ -30,165 +39,172 @@ class Session(SessionBreakpoints):
     raises KernelError: the kernel failed; the session stays at the faulty instruction, can be inspected and go back
     """
 
-    def on_move(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Calls `listener` whenever the session has moved or its breakpoints have changed, until the function that this
-        returns is called."""
-        self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener) if listener in self._listeners else None
-
-    @contextmanager
-    def quiet(self) -> Iterator[None]:
-        """While it lasts, listeners do not hear of moves: for those that end where they began."""
-        self._held += 1
-        try:
-            yield
-        finally:
-            self._held -= 1
-
-    def step(
-        self, warp: WarpName | None = None, count: int = 1, cta: CtaName | None = None, limit: int | None = None
-    ) -> Stop:
-        """Executes warp-instructions: `count` of this warp, or of whichever the scheduler picks. While the warp waits,
-        others run: `limit` instructions in all at most."""
-        if warp is None:
-            return self._move(self._session.step, _positive("count", count))
-        cta_index, number = self._warp(warp, cta)
-        count = _positive("count", count)
-        return self._move(self._session.step_warp, cta_index, number, count, *_limit(limit))
-
-    def step_line(self, warp: WarpName, cta: CtaName | None = None) -> Stop:
-        """Steps a warp until it stands at another source line (or has exited)."""
-        cta_index, number = self._warp(warp, cta)
-        start = self._source(cta_index, number)
-        while True:
-            stop = self._move(self._session.step_warp, cta_index, number, 1)
-            if stop.reason != "reached" or self._source(cta_index, number) not in (start, None):
-                return stop
-
-    def back_line(self, warp: WarpName, cta: CtaName | None = None) -> Stop:
-        """Goes back to where a warp came to the source line that it was at before its present one."""
-        cta_index, number = self._warp(warp, cta)
-        for _ in range(2):
-            line = self._source(cta_index, number)
-            others = [pc for pc in self.code.shown if self.code.source(pc) not in (line, None)]
-            with self._temporary([self._session.break_code(others, cta_index, number)]):
-                stop = self.run_back()
-            if stop.reason == "start":
-                return stop
-        return self._move(self._session.step_warp, cta_index, number, 1)
-
-    def run(self, limit: int | None = None) -> Stop:
-        """Runs to the next breakpoint, or to the end, or until `limit` instructions were executed."""
-        return self._move(self._session.run, *_limit(limit))
-
-    def run_to(
+    def __init__(
         self,
-        line: int | None = None,
-        ptx_line: int | None = None,
-        warp: WarpName | None = None,
-        file: str | None = None,
-        opcode: str | None = None,
-        cta: CtaName | None = None,
-    ) -> Stop:
-        """Runs until a warp is about to execute such an instruction; see `break_at`. Breakpoints stop it, too."""
-        pcs = self.code.find(line=line, ptx_line=ptx_line, file=file, opcode=opcode)
-        with self._temporary([self.break_code(pcs, warp, cta, listed=False)]):
-            return self.run()
+        launch: Launch,
+        device: Device,
+        core_session: core.Session,
+        sanitizer: core.Sanitizer | None,
+        keep: Any,
+    ) -> None:
+        self.device = device
+        self._session, self._keep = core_session, keep
+        self._listeners = Listeners()
+        self._state = SessionState(launch, core_session)
+        self._log = SessionLog(self._state, core_session, sanitizer)
+        self._breakpoints = SessionBreakpoints(self._state, self._log, core_session, self._listeners)
+        self._moves = SessionMoves(self._state, self._log, self._breakpoints, core_session, self._listeners)
 
-    def run_back(self) -> Stop:
-        """Goes back to the last moment at which `run` would have stopped at a breakpoint, or to the start."""
-        return self._move(self._session.run_back)
+    # What can be seen
 
-    def next_event(
-        self,
-        warp: WarpName | None = None,
-        role: str | None = None,
-        barrier: int | None = None,
-        mbarrier: int | None = None,
-        kind: str | None = None,
-        cta: CtaName | None = None,
-        limit: int | None = None,
-    ) -> Stop:
-        """Runs until something happens that is more than computing: a warp is about to execute an instruction of a kind
-        in sglab.gpu.event_kinds.KINDS, or a barrier's phase has ended. Breakpoints stop it, too.
+    @property
+    def launch(self) -> Launch:
+        """What is being executed."""
+        return self._state.launch
 
-        warp, role: only of this warp, or of warps with this role (see `roles`), of `cta` or of all CTAs
-        barrier, mbarrier: only on this named barrier (0 to 15), or the mbarrier at this shared-memory offset, of `cta`;
-            if no warp and no kind is asked for, the ends of its phases, too
-        kind: only of this kind, or instructions of a class (see Instruction.kind)
-        limit: executes at most so many instructions
-        """
-        with self._temporary(self._break_events(warp, role, barrier, mbarrier, kind, cta)):
-            return self.run(limit)
+    @property
+    def code(self) -> Code:
+        """The kernel's instructions, with their lines in the PTX and in the source."""
+        return self._state.code
 
-    def previous_event(
-        self,
-        warp: WarpName | None = None,
-        role: str | None = None,
-        barrier: int | None = None,
-        mbarrier: int | None = None,
-        kind: str | None = None,
-        cta: CtaName | None = None,
-    ) -> Stop:
-        """The same backwards; at the start of the launch if there was none."""
-        with self._temporary(self._break_events(warp, role, barrier, mbarrier, kind, cta)):
-            return self.run_back()
+    @property
+    def now(self) -> int:
+        """Warp-instructions executed so far."""
+        return self._state.now
 
-    def seek(self, position: int) -> Stop:
-        """Goes to a position, back or forth."""
-        if position < 0:
-            raise SessionError(f"a position is 0 or more; got {position}")
-        stop = self._move(self._session.seek, position)
-        if stop.reason == "end" and self.now < position:
-            raise SessionError(f"the launch ends at position {self.now}; got {position}")
-        return stop
+    @property
+    def moment(self) -> int:
+        """Names this very moment for `return_to`. A position is coarser: between two instructions warps take turns and
+        begin to wait."""
+        return self._state.moment
 
-    def back(self, count: int = 1, warp: WarpName | None = None, cta: CtaName | None = None) -> Stop:
-        """Goes back by `count` warp-instructions, of all warps or of one, at most to the start."""
-        _positive("count", count)
-        if warp is None:
-            return self.seek(max(0, self.now - count))
-        cta_index, number = self._warp(warp, cta)
-        with self._temporary([self.break_code(self.code.shown, number, cta_index, listed=False)]):
-            for _ in range(count):
-                stop = self.run_back()
-                if stop.reason == "start":
-                    break
-        return stop
+    @property
+    def over(self) -> bool:
+        """Whether the launch has ended."""
+        return self._state.over
 
-    def return_to(self, moment: int) -> Stop:
-        """Goes to a moment at which the session was before, exactly; see `moment`. After another warp was stepped than
-        then, later moments are others."""
-        return self._move(self._session.return_to, moment)
+    @property
+    def digest(self) -> int:
+        """A number that stands for the whole state: registers, memories, barriers, operations in flight. It is the same
+        whenever the session is at the same moment of the same history."""
+        return self._state.digest
 
-    def _move(self, call: Callable[..., core.Stop], *arguments: Any) -> Stop:
-        try:
-            reason, breakpoint = call(*arguments)
-        except core.LaunchError as error:
-            cast = self._cast()
-            self.fault = cast.fault(Fault.of(error))
-            raise KernelError(cast.annotated(str(error), self.fault.cta), self.fault, self.findings) from None
-        finally:
-            if not self._session.failed:
-                self.fault = None
-            self._tell()
-        at = self.next if reason == "breakpoint" else self.last
-        return Stop(reason, self.now, at or self.last, breakpoint or None)
+    @property
+    def output(self) -> str:
+        """What the kernel has printed."""
+        return self._state.output
+
+    @property
+    def last(self) -> Place | None:
+        """The instruction executed last, and by whom."""
+        return self._state.last
+
+    @property
+    def next(self) -> Place | None:
+        """The instruction that the scheduler executes next; None between two turns."""
+        return self._state.next
+
+    @property
+    def focus(self) -> int:
+        """The CTA meant where none is named, as a linear index in the grid."""
+        return self._state.focus
+
+    @focus.setter
+    def focus(self, cta: CtaName) -> None:
+        self._state.focus = cta
+
+    @property
+    def ctas(self) -> list[Cta]:
+        """The CTAs that have started and not finished."""
+        return self._state.ctas
+
+    @property
+    def warps(self) -> list[Warp]:
+        """All warps of the running CTAs."""
+        return self._state.warps
+
+    warp = delegates("_state", SessionState.warp)
+    registers = delegates("_state", SessionState.registers)
+    shared = delegates("_state", SessionState.shared)
+    shared_written = delegates("_state", SessionState.shared_written)
+    shared_access = delegates("_state", SessionState.shared_access)
+    barriers = delegates("_state", SessionState.barriers)
+    mbarriers = delegates("_state", SessionState.mbarriers)
+    in_flight = delegates("_state", SessionState.in_flight)
+    tensor_memory = delegates("_state", SessionState.tensor_memory)
+
+    @property
+    def checkpoints(self) -> tuple[int, int]:
+        """How many checkpoints are kept, and about how many bytes they take."""
+        return self._state.checkpoints
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What the device's sanitizers have found in the instructions executed so far; see EmulatedDevice."""
+        return self._log.findings
+
+    @property
+    def fault(self) -> Fault | None:
+        """Why the kernel failed, where the session stands at the faulty instruction."""
+        return self._moves.fault
+
+    # The whole launch
+
+    @property
+    def log(self) -> EventLog:
+        """The events of the whole launch as it goes by itself, future ones included, and whatever warps were chosen
+        here; up to the fault if it has one (EventLog.fault). Recorded when first asked for; the session and the tensors
+        stay as they are."""
+        return self._log.log
+
+    @property
+    def roles(self) -> Roles:
+        """What each warp does in the launch, and names for its barriers."""
+        return self._log.roles
+
+    record = delegates("_log", SessionLog.record)
+    tile = delegates("_log", SessionLog.tile)
+    operand = delegates("_log", SessionLog.operand)
+
+    # Breakpoints
+
+    @property
+    def breakpoints(self) -> tuple[Breakpoint, ...]:
+        """All that are set, watches too, whoever set them: this notebook's cells or a widget."""
+        return self._breakpoints.listed
+
+    break_at = delegates("_breakpoints", SessionBreakpoints.break_at)
+    break_code = delegates("_breakpoints", SessionBreakpoints.break_code)
+    watch = delegates("_breakpoints", SessionBreakpoints.watch)
+    watch_tensor_memory = delegates("_breakpoints", SessionBreakpoints.watch_tensor_memory)
+    break_phase = delegates("_breakpoints", SessionBreakpoints.break_phase)
+    unbreak = delegates("_breakpoints", SessionBreakpoints.unbreak)
+    rebreak = delegates("_breakpoints", SessionBreakpoints.rebreak)
+
+    # Moves
+
+    on_move = delegates("_listeners", Listeners.on_move)
+    quiet = delegates("_listeners", Listeners.quiet)
+    step = delegates("_moves", SessionMoves.step)
+    step_line = delegates("_moves", SessionMoves.step_line)
+    back_line = delegates("_moves", SessionMoves.back_line)
+    run = delegates("_moves", SessionMoves.run)
+    run_to = delegates("_moves", SessionMoves.run_to)
+    run_back = delegates("_moves", SessionMoves.run_back)
+    next_event = delegates("_moves", SessionMoves.next_event)
+    previous_event = delegates("_moves", SessionMoves.previous_event)
+    seek = delegates("_moves", SessionMoves.seek)
+    back = delegates("_moves", SessionMoves.back)
+    return_to = delegates("_moves", SessionMoves.return_to)
 
     def __iter__(self) -> Iterator[Instruction]:
         """Steps to the end; yields each instruction executed."""
         while True:
-            stop = self.step()
+            stop = self._moves.step()
             if stop.reason != "reached" or stop.at is None:
                 return
             yield stop.at.instruction
 
-
-def _limit(limit: int | None) -> tuple[int, ...]:
-    return () if limit is None else (_positive("limit", limit),)
-
-
-def _positive(name: str, value: int) -> int:
-    if value < 1:
-        raise SessionError(f"{name} must be 1 or more; got {value}")
-    return value
+    def __repr__(self) -> str:
+        where = "over" if self.over else f"{len(self.ctas)} CTAs running"
+        return f"<Session of {self.launch.kernel.name}: position {self.now}, {where}>"

@@ -7,14 +7,24 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
+from sglab.emulator.listeners import Listeners
 from sglab.emulator.session_log import SessionLog
-from sglab.emulator.session_state import CtaName, WarpName
+from sglab.emulator.session_state import CtaName, SessionState, WarpName
 from sglab.emulator.state import Breakpoint, Warp
+from sglab.gpu import core
 from sglab.gpu.errors import SessionError
 
 
-class SessionBreakpoints(SessionLog):
-    """Breakpoints: on instructions, on memory, on the phases of barriers. Each has a number, for `unbreak`."""
+class SessionBreakpoints:
+    """Breakpoints: on instructions, on memory, on the phases of barriers. Each has a number, for `unbreak`.
+
+    listeners: are notified when those that are listed have changed
+    """
+
+    def __init__(self, state: SessionState, log: SessionLog, core_session: core.Session, listeners: Listeners) -> None:
+        self._state, self._log, self._session, self._listeners = state, log, core_session, listeners
+        self._listed: dict[int, Breakpoint] = {}
+        self._arms: dict[int, Callable[[], int]] = {}
 
     def break_at(
         self,
@@ -31,7 +41,7 @@ class SessionBreakpoints(SessionLog):
         file: where several source files have the line: the end of its path
         returns: a number for `unbreak`
         """
-        pcs = self.code.find(line=line, ptx_line=ptx_line, file=file, opcode=opcode)
+        pcs = self._state.code.find(line=line, ptx_line=ptx_line, file=file, opcode=opcode)
         source = None if line is None else self._place_of(line, file, pcs)
         at_line = f"{source[0].rsplit('/', 1)[-1]}:{line}" if source else ""
         at_ptx = "" if ptx_line is None else f"PTX line {ptx_line}"
@@ -56,15 +66,15 @@ class SessionBreakpoints(SessionLog):
             of_cta: int | None = warp.cta.linear
             warp = warp.index
         else:
-            of_cta = None if cta is None and warp is None else self._cta(cta, running=False)
-        pcs = tuple(_integer("pcs", pc, 0, len(self.code) - 1) for pc in pcs)
+            of_cta = None if cta is None and warp is None else self._state.index_of(cta, running=False)
+        pcs = tuple(_integer("pcs", pc, 0, len(self._state.code) - 1) for pc in pcs)
 
         def arm() -> int:
             return self._session.break_code(pcs, *(-1 if name is None else name for name in (of_cta, warp)))
 
         if not listed:
             return arm()
-        lines = sorted({self.code.rows[pc][0] for pc in pcs})
+        lines = sorted({self._state.code.rows[pc][0] for pc in pcs})
         label = label or (f"PTX line {lines[0]}" if len(lines) == 1 else f"{len(lines)} PTX lines")
         return self._list(arm, "code", label, pcs=pcs, source=source, cta=of_cta, warp=warp)
 
@@ -92,7 +102,7 @@ class SessionBreakpoints(SessionLog):
             return self._list(arm, "watch", label)
         size = _integer("nbytes", 4 if nbytes is None else nbytes, 1)
         offset = _integer("memory", memory, 0, of="a tensor or an offset in shared memory,")
-        of_cta = self._cta(cta)
+        of_cta = self._state.index_of(cta)
         arm = self._asked(self._session.break_watch, "shared", offset, size, *wanted, of_cta)
         return self._list(arm, "watch", f"smem+0x{offset:x}, {size} bytes, is {done}", cta=of_cta)
 
@@ -101,7 +111,7 @@ class SessionBreakpoints(SessionLog):
         wait. The first allocation is no change."""
         if column < 0 or columns < 1:
             raise SessionError(f"tensor memory has columns 0 to 511; got {columns} columns from {column}")
-        index = self._cta(cta)
+        index = self._state.index_of(cta)
         label = f"tensor memory, columns {column} to {column + columns - 1}, changes"
         arm = self._asked(self._session.break_tensor_watch, column, columns, index)
         return self._list(arm, "watch", label, cta=index)
@@ -119,7 +129,7 @@ class SessionBreakpoints(SessionLog):
             raise SessionError(
                 "give one of barrier=, a number from 0 to 15, mbarrier=, a shared-memory offset, and cluster=True"
             )
-        index = self._cta(cta)
+        index = self._state.index_of(cta)
         kind, which, name = "mbarrier", mbarrier, f"mbarrier smem+0x{mbarrier or 0:x}"
         if cluster:
             kind, which, name = "cluster", 0, "the cluster's barrier"
@@ -129,17 +139,17 @@ class SessionBreakpoints(SessionLog):
         return self._list(arm, "phase", f"a phase of {name} ends", cta=index)
 
     @property
-    def breakpoints(self) -> tuple[Breakpoint, ...]:
+    def listed(self) -> tuple[Breakpoint, ...]:
         """All that are set, watches too, whoever set them: this notebook's cells or a widget."""
-        return tuple(self._breakpoints.values())
+        return tuple(self._listed.values())
 
     def unbreak(self, number: int) -> None:
         """Takes a breakpoint or watch away."""
         if not self._session.unbreak(number):
-            numbers = ", ".join(map(str, self._breakpoints)) or "none"
+            numbers = ", ".join(map(str, self._listed)) or "none"
             raise SessionError(f"there is no breakpoint {number}; there are {numbers}")
-        if self._breakpoints.pop(number, None) is not None:
-            self._tell()
+        if self._listed.pop(number, None) is not None:
+            self._listeners.notify()
 
     def rebreak(self, breakpoint: Breakpoint) -> int:
         """Sets a breakpoint like this one, which was taken away, perhaps. Returns its number."""
@@ -151,28 +161,28 @@ class SessionBreakpoints(SessionLog):
     def _list(self, arm: Callable[[], int], kind: Any, label: str, **told: Any) -> int:
         number = arm()
         self._arms[number] = arm
-        self._breakpoints[number] = Breakpoint(number, kind, label, **told)
-        self._tell()
+        self._listed[number] = Breakpoint(number, kind, label, **told)
+        self._listeners.notify()
         return number
 
     def _asked(self, call: Any, *arguments: Any) -> Callable[[], int]:
-        return lambda: self._ask(call, *arguments)
+        return lambda: self._state.ask(call, *arguments)
 
     def _place_of(self, line: int, file: str | None, pcs: Sequence[int]) -> tuple[str, int]:
         """The source file of a line, as the line table has it."""
-        places = (place for pc in pcs for place in self.code.rows[pc][3])
+        places = (place for pc in pcs for place in self._state.code.rows[pc][3])
         return next((path, at) for path, at, *_ in places if at == line and path.endswith(file or ""))
 
     def _name_of(self, address: int) -> str:
         """Of global memory: which argument's, and how far into it."""
-        for each in self.launch.allocations:
+        for each in self._state.launch.allocations:
             if each.address <= address < each.address + each.nbytes:
                 offset = address - each.address
                 name = each.name.partition(",")[0]
                 return f"{name}+0x{offset:x}" if offset else name
         return f"gmem+0x{address:x}"
 
-    def _break_events(
+    def break_events(
         self,
         warp: WarpName | None,
         role: str | None,
@@ -189,16 +199,16 @@ class SessionBreakpoints(SessionLog):
         if barrier is None and mbarrier is None:
             return [self._session.break_code(pcs, of_cta, number) for of_cta, number in warps]
         name, which = ("barrier", barrier) if mbarrier is None else ("mbarrier", mbarrier)
-        owner = self._cta(cta)
-        pcs = [pc for pc in pcs if self.code.effects[pc].act in _BARRIER_ACTS[name]]
+        owner = self._state.index_of(cta)
+        pcs = [pc for pc in pcs if self._state.code.effects[pc].act in _BARRIER_ACTS[name]]
         numbers = sorted({number for _, number in warps})
-        made = [self._ask(self._session.break_use, name, which, pcs, owner, number) for number in numbers]
+        made = [self._state.ask(self._session.break_use, name, which, pcs, owner, number) for number in numbers]
         if warp is None and role is None and kind is None:
-            made.append(self._ask(self._session.break_barrier, name, which, owner))
+            made.append(self._state.ask(self._session.break_barrier, name, which, owner))
         return made
 
     def _event_pcs(self, kind: str | None) -> list[int]:
-        by_kind = self.code.by_kind
+        by_kind = self._state.code.by_kind
         if kind is not None and (not kind or kind not in by_kind):
             known = ", ".join(sorted(by_kind.keys() - {""}))
             raise SessionError(f"the kernel has no instruction of the kind {kind!r}; it has {known}")
@@ -206,22 +216,23 @@ class SessionBreakpoints(SessionLog):
 
     def _chosen_warps(self, warp: WarpName | None, role: str | None, cta: CtaName | None) -> list[tuple[int, int]]:
         """(CTA, warp) pairs; -1 for all."""
-        of_cta = -1 if cta is None else self._cta(cta, running=False)
+        of_cta = -1 if cta is None else self._state.index_of(cta, running=False)
         if warp is not None and role is not None:
             raise SessionError("give warp= or role=, not both")
         if isinstance(warp, Warp):
             return [(warp.cta.linear, warp.index)]
         if warp is not None:
-            return [(self._cta(cta, running=False), warp)]
+            return [(self._state.index_of(cta, running=False), warp)]
         if role is None:
             return [(of_cta, -1)]
-        found = [pair for pair in self.roles.warps(role) if of_cta in (-1, pair[0])]
+        found = [pair for pair in self._log.roles.warps(role) if of_cta in (-1, pair[0])]
         if not found:
-            raise SessionError(f"no warp has the role {role!r}; there are {', '.join(self.roles.names)}")
+            raise SessionError(f"no warp has the role {role!r}; there are {', '.join(self._log.roles.names)}")
         return found
 
     @contextmanager
-    def _temporary(self, breakpoints: list[int]) -> Iterator[None]:
+    def temporary(self, breakpoints: list[int]) -> Iterator[None]:
+        """Takes these breakpoints away in the end."""
         try:
             yield
         finally:

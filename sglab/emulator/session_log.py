@@ -5,18 +5,24 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Literal
 
+from sglab.emulator.sanitizers import read_findings
 from sglab.emulator.session_state import CtaName, SessionState
-from sglab.events.cast import Cast, LogCast
+from sglab.events.cast import Cast, LogCast, TallyCast
 from sglab.events.log import EventLog
 from sglab.events.roles import Roles
 from sglab.events.tables import ELEMENT_TYPES, MMA_KINDS, MMA_SPACES, TensorMapInfo
 from sglab.events.tile import Tile, box_offsets, operand_offsets, read_tile
+from sglab.gpu import core
 from sglab.gpu.errors import SessionError
 from sglab.gpu.fault import KernelError
+from sglab.gpu.findings import Finding
 
 
-class SessionLog(SessionState):
+class SessionLog:
     """The events of the whole launch, what they tell of warps and barriers, and tiles of shared memory."""
+
+    def __init__(self, state: SessionState, core_session: core.Session, sanitizer: core.Sanitizer | None) -> None:
+        self._state, self._session, self._sanitizer = state, core_session, sanitizer
 
     @cached_property
     def log(self) -> EventLog:
@@ -24,7 +30,8 @@ class SessionLog(SessionState):
         here; up to the fault if it has one (EventLog.fault). Recorded when first asked for; the session and the tensors
         stay as they are."""
         report, columns, fault = self._session.record()
-        return EventLog(self._launch.kernel.name, self._launch.geometry, self.code, report, columns, fault)
+        launch = self._state.launch
+        return EventLog(launch.kernel.name, launch.geometry, self._state.code, report, columns, fault)
 
     def record(self) -> EventLog:
         """The same.
@@ -40,8 +47,18 @@ class SessionLog(SessionState):
         """What each warp does in the launch, and names for its barriers."""
         return self.log.roles
 
-    def _cast(self) -> Cast:
-        return LogCast(self._launch, self.log.roles) if "log" in vars(self) else super()._cast()
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What the device's sanitizers have found in the instructions executed so far."""
+        if self._sanitizer is None:
+            return ()
+        executed = self._session.now + self._session.failed
+        return read_findings(self._sanitizer, self._state.launch, executed, self.cast())
+
+    def cast(self) -> Cast:
+        """Roles and names: from the whole launch if it is known already, else from what was executed so far."""
+        launch = self._state.launch
+        return LogCast(launch, self.roles) if "log" in vars(self) else TallyCast(launch, self._session.tally())
 
     def tile(
         self,
@@ -59,15 +76,15 @@ class SessionLog(SessionState):
         what: a tensor map (one of log.maps), whose box lies at the offset `shared`; or the 64-bit descriptor of a
             matrix operand of `instruction`, with so many `rows` (M of A, N of B) and elements along K of type `element`
         """
-        index = self._cta(cta)
+        index = self._state.index_of(cta)
         if isinstance(what, TensorMapInfo):
             if shared is None:
                 raise SessionError("tile: a tensor map's box needs shared=, its offset in shared memory")
-            return read_tile(self.shared(index), box_offsets(what, shared & 0xFFFFFF), what.element)
+            return read_tile(self._state.shared(index), box_offsets(what, shared & 0xFFFFFF), what.element)
         if rows is None or k is None:
             raise SessionError("tile: a descriptor needs rows= and k=, the operand's size in elements")
         offsets = operand_offsets(what, rows, k, element, major, instruction)
-        return read_tile(self.shared(index), offsets, element)
+        return read_tile(self._state.shared(index), offsets, element)
 
     def operand(self, row: int, which: Literal["a", "b"], cta: CtaName | None = None) -> Tile:
         """A matrix operand of the multiplication in this row of log.mmas, as it lies in shared memory now, by (M or N,

@@ -8,9 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from sglab.emulator.sanitizers import read_findings
 from sglab.emulator.state import (
-    Breakpoint,
     Cta,
     Group,
     InFlight,
@@ -22,13 +20,10 @@ from sglab.emulator.state import (
     TensorMemory,
     Warp,
 )
-from sglab.events.cast import Cast, TallyCast
 from sglab.gpu import core
 from sglab.gpu.code import Code
-from sglab.gpu.device import Device, Launch
+from sglab.gpu.device import Launch
 from sglab.gpu.errors import SessionError
-from sglab.gpu.fault import Fault
-from sglab.gpu.findings import Finding
 
 CtaName = int | Sequence[int] | Cta
 WarpName = int | Warp
@@ -36,25 +31,11 @@ Answer = TypeVar("Answer")
 
 
 class SessionState:
-    """A launch at one moment: where it is, its warps, barriers and memories."""
+    """A launch at one moment: where it is, its warps, barriers and memories; and what names mean in it."""
 
-    def __init__(
-        self,
-        launch: Launch,
-        device: Device,
-        core_session: core.Session,
-        sanitizer: core.Sanitizer | None,
-        keep: Any,
-    ) -> None:
-        self.device = device
-        self._keep, self._sanitizer = keep, sanitizer
-        self._launch, self._session = launch, core_session
-        self.fault: Fault | None = None
+    def __init__(self, launch: Launch, core_session: core.Session) -> None:
+        self.launch, self._session = launch, core_session
         self._focus = 0
-        self._listeners: list[Callable[[], None]] = []
-        self._held = 0
-        self._breakpoints: dict[int, Breakpoint] = {}
-        self._arms: dict[int, Callable[[], int]] = {}
 
     # Where the session is
 
@@ -80,13 +61,6 @@ class SessionState:
         return self._session.output
 
     @property
-    def findings(self) -> tuple[Finding, ...]:
-        """What the device's sanitizers have found in the instructions executed so far; see EmulatedDevice."""
-        if self._sanitizer is None:
-            return ()
-        return read_findings(self._sanitizer, self._launch, self.now + self._session.failed, self._cast())
-
-    @property
     def last(self) -> Place | None:
         """The instruction executed last, and by whom."""
         return self._place(self._session.last())
@@ -97,14 +71,9 @@ class SessionState:
         return self._place(self._session.next())
 
     @property
-    def launch(self) -> Launch:
-        """What is being executed."""
-        return self._launch
-
-    @property
     def code(self) -> Code:
         """The kernel's instructions, with their lines in the PTX and in the source."""
-        return self._launch.kernel.code
+        return self.launch.kernel.code
 
     @property
     def moment(self) -> int:
@@ -119,7 +88,7 @@ class SessionState:
 
     @focus.setter
     def focus(self, cta: CtaName) -> None:
-        self._focus = self._cta(cta, running=False)
+        self._focus = self.index_of(cta, running=False)
 
     @property
     def ctas(self) -> list[Cta]:
@@ -133,31 +102,31 @@ class SessionState:
 
     def warp(self, warp: WarpName, cta: CtaName | None = None) -> Warp:
         """A warp as it is now: its groups of lanes, where they stand and why they wait."""
-        cta_index, number = self._warp(warp, cta)
+        cta_index, number = self.indices_of(warp, cta)
         return self._look(self._running(cta_index), number)
 
     def registers(self, warp: WarpName, group: int = 0, cta: CtaName | None = None) -> dict[str, Register]:
         """The virtual registers, by name, whose values a group of a warp will still read. A register that is not
         listed has no value here: it was not written yet, or is read no more."""
-        cta_index, number = self._warp(warp, cta)
-        rows = self._ask(self._session.registers, cta_index, number, group)
+        cta_index, number = self.indices_of(warp, cta)
+        rows = self.ask(self._session.registers, cta_index, number, group)
         return {name: Register.read(name, kind, size, data) for name, kind, size, data in rows}
 
     def shared(self, cta: CtaName | None = None) -> npt.NDArray[np.uint8]:
         """The bytes of a CTA's shared memory as they are now: a read-only view, indexed by address within the CTA. The
         first kilobyte is the system's."""
-        return self._session.shared(self._cta(cta))
+        return self._session.shared(self.index_of(cta))
 
     def shared_written(self, cta: CtaName | None = None) -> npt.NDArray[np.bool_]:
         """Which bytes of a CTA's shared memory were written since it started, by whomever, indexed as `shared`. The
         others hold nothing on a GPU; here they are zero."""
-        index = self._cta(cta)
+        index = self.index_of(cta)
         bits = np.frombuffer(self._session.shared_written(index), np.uint8)
         return np.unpackbits(bits, bitorder="little")[: len(self.shared(index))].astype(bool)
 
     def shared_access(self, warp: WarpName, group: int = 0, cta: CtaName | None = None) -> SharedAccess | None:
         """The access to shared memory that a group of a warp is about to make; None if it makes none."""
-        cta_index, number = self._warp(warp, cta)
+        cta_index, number = self.indices_of(warp, cta)
         row = self._session.shared_access(cta_index, number, group)
         if row is None:
             return None
@@ -166,13 +135,13 @@ class SessionState:
 
     def barriers(self, cta: CtaName | None = None) -> list[NamedBarrier]:
         """The named barriers that a CTA has used, with who has arrived."""
-        rows = self._session.barriers(self._cta(cta))
+        rows = self._session.barriers(self.index_of(cta))
         made = (NamedBarrier.read(number, *row) for number, row in enumerate(rows))
         return [barrier for barrier in made if barrier.phase or barrier.arrived]
 
     def mbarriers(self, cta: CtaName | None = None) -> list[MBarrier]:
         """The live mbarriers of a CTA, in order of initialisation, with who waits for them."""
-        found = self._running(self._cta(cta))
+        found = self._running(self.index_of(cta))
         waiting: dict[int, list[tuple[int, int, int | None]]] = {}
         for warp in self.warps:
             for group in warp.groups:
@@ -186,7 +155,7 @@ class SessionState:
     def in_flight(self, cta: CtaName | None = None) -> list[InFlight]:
         """Asynchronous operations of a CTA's cluster that were issued and not carried out yet. They are carried out as
         late as the programming model allows."""
-        rows = self._session.in_flight(self._cta(cta))
+        rows = self._session.in_flight(self.index_of(cta))
         return [
             InFlight(kind, issuer, warp, lane, self.code[pc], shared, nbytes, mbarrier, since)
             for kind, issuer, warp, lane, pc, shared, nbytes, mbarrier, since in rows
@@ -194,7 +163,7 @@ class SessionState:
 
     def tensor_memory(self, cta: CtaName | None = None) -> TensorMemory | None:
         """A CTA's tensor memory; None if it has not allocated any."""
-        found = self._session.tmem(self._cta(cta))
+        found = self._session.tmem(self.index_of(cta))
         return None if found is None else TensorMemory.read(*found)
 
     @property
@@ -202,18 +171,11 @@ class SessionState:
         """How many checkpoints are kept, and about how many bytes they take."""
         return self._session.checkpoints
 
-    def __repr__(self) -> str:
-        where = "over" if self.over else f"{len(self.ctas)} CTAs running"
-        return f"<Session of {self._launch.kernel.name}: position {self.now}, {where}>"
-
-    def _cast(self) -> Cast:
-        """Roles and names, from what was executed so far."""
-        return TallyCast(self._launch, self._session.tally())
-
     # Names to numbers
 
-    def _cta(self, cta: CtaName | None, running: bool = True) -> int:
-        grid = self._launch.geometry.grid
+    def index_of(self, cta: CtaName | None, running: bool = True) -> int:
+        """The linear index of a CTA: of the one in focus if none is named."""
+        grid = self.launch.geometry.grid
         if cta is None:
             index = self._focus
         elif isinstance(cta, Cta):
@@ -240,10 +202,11 @@ class SessionState:
         listed = ", ".join(str(cta.linear) for cta in running[:8]) + (", …" if len(running) > 8 else "")
         raise SessionError(f"CTA {index} has not started or has finished; running: {listed}")
 
-    def _warp(self, warp: WarpName, cta: CtaName | None) -> tuple[int, int]:
+    def indices_of(self, warp: WarpName, cta: CtaName | None) -> tuple[int, int]:
+        """A warp's CTA and its number in it."""
         if isinstance(warp, Warp):
             cta, warp = warp.cta.linear, warp.index
-        found = self._running(self._cta(cta))
+        found = self._running(self.index_of(cta))
         if not 0 <= warp < found.warp_count:
             raise SessionError(f"there is no warp {warp}: CTAs have warps 0 to {found.warp_count - 1}")
         return found.linear, warp
@@ -255,7 +218,7 @@ class SessionState:
         )
         return Warp(cta, index, live, executed, groups)
 
-    def _source(self, cta: int, warp: int) -> tuple[str, int] | None:
+    def source_line(self, cta: int, warp: int) -> tuple[str, int] | None:
         """The line at which a warp's foremost group stands; None where it has none."""
         if not any(running.linear == cta for running in self.ctas):
             return None
@@ -265,11 +228,8 @@ class SessionState:
     def _place(self, row: core.Row | None) -> Place | None:
         return None if row is None else Place(row[0], row[1], self.code[row[2]], row[3])
 
-    def _tell(self) -> None:
-        for listener in [] if self._held else [*self._listeners]:
-            listener()
-
-    def _ask(self, call: Callable[..., Answer], *arguments: Any) -> Answer:
+    def ask(self, call: Callable[..., Answer], *arguments: Any) -> Answer:
+        """What the core answers; what it refuses is the user's mistake."""
         try:
             return call(*arguments)
         except (ValueError, IndexError) as error:

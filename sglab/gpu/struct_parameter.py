@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from functools import cache
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from sglab.gpu.signature import Parameter
@@ -36,9 +35,17 @@ class Struct:
         return tuple((member, getattr(self, member.name)) for member in layout(type(self)))
 
 
-@cache
+_layouts: dict[type, tuple[Parameter, ...]] = {}
+
+
 def layout(struct: type[Struct]) -> tuple[Parameter, ...]:
     """Where the members of a struct lie, as if each were a parameter."""
+    if struct not in _layouts:
+        _layouts[struct] = _laid_out(struct)
+    return _layouts[struct]
+
+
+def _laid_out(struct: type[Struct]) -> tuple[Parameter, ...]:
     hints = get_type_hints(struct, include_extras=True)
     members: list[Parameter] = []
     end = 0

@@ -1,5 +1,6 @@
 """Sessions: a launch stepped, stopped and taken back passes through the same states and ends as a plain launch does."""
 
+import weakref
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -427,3 +428,13 @@ def test_listeners_hear_of_every_move_until_they_leave() -> None:
     leave()
     session.step()
     assert heard == [3, 2]
+
+
+def test_a_session_is_freed_with_its_last_reference(case: Case) -> None:
+    """At once, and not when circles are collected: it holds copies of the launch's memory."""
+    session, _ = case.session()
+    session.step()
+    session.findings, session.breakpoints  # noqa: B018
+    gone = weakref.ref(session)
+    del session
+    assert gone() is None

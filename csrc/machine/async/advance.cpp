@@ -1,8 +1,8 @@
 #include <utility>
 
+#include "isa/aperture.hpp"
 #include "machine/async/engine.hpp"
 #include "machine/engine/cluster.hpp"
-#include "machine/memory/aperture.hpp"
 
 // When operations take effect.
 namespace sglab::emu {

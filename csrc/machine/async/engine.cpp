@@ -4,11 +4,8 @@
 #include <utility>
 
 #include "machine/async/warpgroup.hpp"
-#include "machine/async/watcher.hpp"
 #include "machine/engine/cluster.hpp"
 #include "machine/engine/launch.hpp"
-#include "observe/sanitize/footprint.hpp"
-#include "observe/sanitize/sanitizer.hpp"
 
 namespace sglab::emu {
 namespace {
@@ -116,25 +113,18 @@ std::span<std::uint8_t> AsyncEngine::smem(std::uint32_t rank) const {
 // Operations are numbered whether anybody watches or not: a replay gives the same numbers.
 template <typename Operation>
 void AsyncEngine::number(Operation& operation, std::uint32_t lanes) {
-  operation.issuer.operation = ++operations_;
-  operation.issuer.position = cluster_.launch->position;
-  if (Sanitizer* const sanitizer = cluster_.launch->sanitizer)
-    sanitizer->issued(cluster_, operation.issuer, lanes, async_op(operation));
-  if (AsyncWatcher* const watcher = cluster_.launch->watcher) watcher->issued(cluster_, operation);
+  number(operation.issuer);
+  const AsyncOperation event{operation.issuer, lanes, &operation};
+  cluster_.launch->observers.notify([&](Observer& o) { o.issued(cluster_, event); });
 }
 
-void AsyncEngine::submit(Issuer& issuer, const Wgmma& operation) {
+void AsyncEngine::number(Issuer& issuer) {
   issuer.operation = ++operations_;
   issuer.position = cluster_.launch->position;
-  if (AsyncWatcher* const watcher = cluster_.launch->watcher) watcher->issued(cluster_, issuer, operation);
 }
 
 void AsyncEngine::note_prefetch(const BulkOperation& operation) {
-  if (AsyncWatcher* const watcher = cluster_.launch->watcher) watcher->prefetched(cluster_, operation);
-}
-
-void AsyncEngine::note_performed(const Issuer& issuer) {
-  if (AsyncWatcher* const watcher = cluster_.launch->watcher) watcher->performed(cluster_, issuer);
+  cluster_.launch->observers.notify([&](Observer& o) { o.prefetched(cluster_, operation); });
 }
 
 void AsyncEngine::submit(BulkOperation operation) {

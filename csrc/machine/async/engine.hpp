@@ -70,9 +70,8 @@ class AsyncEngine {
   SmallCopy& new_small(Warp& warp);
   void submit_small(Warp& warp);
   // wgmma operations wait in their warpgroup; they get a number here.
-  void submit(Issuer& issuer, const Wgmma& operation);
+  void number(Issuer& issuer);
   void note_prefetch(const BulkOperation& operation);
-  void note_performed(const Issuer& issuer);
 
   void commit_bulk_group(Warp& warp);
   void wait_bulk_group(Warp& warp, std::uint32_t pending);
@@ -138,7 +137,7 @@ class AsyncEngine {
   void perform(const TensorOperation& operation);
   void perform(const SmallCopy& copy, std::uint32_t lanes);
   template <typename Operation>
-  void tell(const Operation& operation, std::uint32_t lanes);
+  void note_performed(const Operation& operation, std::uint32_t lanes);
   void run_tensor_queue(TensorQueue& queue, std::uint64_t until);
   bool advance_tensor(TensorQueue& queue);
   auto performer() {

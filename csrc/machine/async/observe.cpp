@@ -4,6 +4,7 @@
 #include "machine/async/engine.hpp"
 #include "machine/async/warpgroup.hpp"
 #include "machine/engine/cluster.hpp"
+#include "machine/engine/digest.hpp"
 
 // What debuggers ask of the asynchronous engine: copies of it, and lists of what is in flight.
 namespace sglab::emu {
@@ -124,6 +125,39 @@ std::unique_ptr<Warpgroup> Warpgroup::copy() const {
   for (std::shared_ptr<Chain>& chain : made->chains_) own(chain);
   for (Operation& operation : made->operations_) own(operation.chain);
   return made;
+}
+
+void AsyncEngine::add_to(Digest& digest) const {
+  digest.add(operations_);
+  for (const InFlight& one : in_flight())
+    digest.add(one.issuer.warp, one.issuer.lane, one.issuer.operation, one.shared, one.bytes, one.mbarrier);
+  for (const auto& memory : tmem_) {
+    digest.add(memory != nullptr);
+    if (memory == nullptr) continue;
+    for (std::uint32_t c = 0; c < TensorMemory::kColumns; ++c)
+      digest.add(memory->owner(c), memory->written(c)[0], memory->written(c)[1]);
+    digest.add_bytes(memory->column(0), std::size_t{4} * TensorMemory::kColumns * TensorMemory::kLanes);
+  }
+  for (const std::uint32_t address : mbarriers_) digest.add(address);
+  for (const auto& group : warpgroups_) {
+    if (group != nullptr) group->add_to(digest);
+  }
+  for (const std::vector<PendingStore>& stores : tmem_stores_) {
+    for (const PendingStore& store : stores) digest.add_bytes(store.values.data(), 4 * store.values.size());
+  }
+}
+
+void Warpgroup::add_to(Digest& digest) const {
+  digest.add(done_);
+  for (const Operation& operation : operations_) digest.add(operation.issuer.operation, operation.issued);
+  for (const auto& chain : chains_) {
+    digest.add(chain->holding, chain->last);
+    digest.add_bytes(chain->sums.column(0), std::size_t{256} * static_cast<std::size_t>(chain->sums.n()));
+  }
+  for (const Progress& progress : warps_) {
+    digest.add(progress.issued);
+    for (const std::uint64_t group : progress.groups) digest.add(group);
+  }
 }
 
 }  // namespace sglab::emu

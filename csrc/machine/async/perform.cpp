@@ -3,13 +3,12 @@
 #include <bit>
 #include <cstring>
 
+#include "isa/aperture.hpp"
 #include "machine/async/engine.hpp"
+#include "machine/async/footprint.hpp"
 #include "machine/engine/cluster.hpp"
 #include "machine/engine/fault.hpp"
 #include "machine/engine/launch.hpp"
-#include "machine/memory/aperture.hpp"
-#include "observe/sanitize/footprint.hpp"
-#include "observe/sanitize/sanitizer.hpp"
 
 namespace sglab::emu {
 namespace {
@@ -70,18 +69,15 @@ void AsyncEngine::signal(const Issuer& issuer, std::uint32_t address, std::uint3
 }
 
 template <typename Operation>
-void AsyncEngine::tell(const Operation& operation, std::uint32_t lanes) {
-  note_performed(operation.issuer);
+void AsyncEngine::note_performed(const Operation& operation, std::uint32_t lanes) {
   if (cluster_.launch->follows_writers) {
     for (const Range& range : footprint_of(cluster_, operation, lanes).writes) {
       if (range.space == Space::kShared)
         cluster_.mark_written(range.address, static_cast<std::uint32_t>(range.bytes));
     }
   }
-  Sanitizer* const sanitizer = cluster_.launch->sanitizer;
-  if (sanitizer == nullptr) return;
-  sanitizer->performed(cluster_, operation.issuer, lanes, async_op(operation),
-                       footprint_of(cluster_, operation, lanes));
+  const AsyncOperation event{operation.issuer, lanes, &operation};
+  cluster_.launch->observers.notify([&](Observer& o) { o.performed(cluster_, event); });
 }
 
 void AsyncEngine::perform(const BulkOperation& op) {
@@ -145,7 +141,7 @@ void AsyncEngine::perform(const BulkOperation& op) {
     raise_fault(warp, op.issuer.inst, op.issuer.lane, "tensor_map", error.what());
   }
   ++cluster_.events;
-  tell(op, 0);
+  note_performed(op, 0);
   if (op.mbarrier == kNoMbarrier) return;
   const std::uint32_t bytes = op.kind == Kind::kLoadBox ? box_bytes(op.map, op.box) : op.bytes;
   if (op.signalled == 0) return signal(op.issuer, op.mbarrier, bytes);
@@ -159,7 +155,7 @@ void AsyncEngine::perform(const BulkOperation& op) {
 void AsyncEngine::perform(const TensorOperation& op) {
   const Warp& warp = cluster_.warps[op.issuer.warp];
   ++cluster_.events;
-  tell(op, 0);
+  note_performed(op, 0);
   try {
     std::array<MmaCta, 2> ctas;
     for (std::uint32_t i = 0; i < op.cta_group; ++i) {
@@ -189,7 +185,7 @@ void AsyncEngine::perform(const TensorOperation& op) {
 }
 
 void AsyncEngine::perform(const SmallCopy& copy, std::uint32_t lanes) {
-  tell(copy, lanes);
+  note_performed(copy, lanes);
   if (copy.bytes == 0) {
     for (; lanes != 0; lanes &= lanes - 1) {
       const auto lane = static_cast<std::size_t>(std::countr_zero(lanes));

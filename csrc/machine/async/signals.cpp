@@ -1,26 +1,15 @@
 #include <algorithm>
 #include <bit>
 
+#include "isa/aperture.hpp"
 #include "machine/async/engine.hpp"
-#include "machine/async/watcher.hpp"
 #include "machine/engine/cluster.hpp"
 #include "machine/engine/fault.hpp"
 #include "machine/engine/launch.hpp"
-#include "machine/memory/aperture.hpp"
-#include "observe/sanitize/sanitizer.hpp"
 
 // mbarriers: their words, what an arrival does, and who is told of it.
 namespace sglab::emu {
-namespace {
-
-std::uint32_t rank_of(std::uint32_t address) {
-  return address >> kSharedRankShift;
-}
-std::uint32_t offset_of(std::uint32_t address) {
-  return address & kSharedOffsetMask;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 std::uint64_t& AsyncEngine::mbarrier_word(const Issuer& issuer, std::uint32_t address) {
   const std::uint32_t rank = rank_of(address), offset = offset_of(address);
@@ -44,12 +33,11 @@ void AsyncEngine::settle(const Issuer& issuer, std::uint32_t address, MbarrierSt
     users.arrivers.set(issuer.warp);
     users.ended = users.ended || status == MbarrierStatus::kPhaseComplete;
   }
-  if (Sanitizer* const sanitizer = cluster_.launch->sanitizer)
-    sanitizer->mbarrier(cluster_, issuer, lanes, address, status, use);
-  if (AsyncWatcher* const watcher = cluster_.launch->watcher; watcher != nullptr && !is_refused(status))
-    watcher->changed(cluster_, address, mbarrier_word(issuer, address));
+  if (const Observers& observers = cluster_.launch->observers; !observers.none()) {
+    const MbarrierChange event{issuer, lanes, address, use, status, mbarrier_word(issuer, address)};
+    observers.notify([&](Observer& o) { o.mbarrier_changed(cluster_, event); });
+  }
   if (status == MbarrierStatus::kPhaseComplete) {
-    if (AsyncWatcher* const watcher = cluster_.launch->watcher) watcher->completed(cluster_, address, issuer);
     for (Warp& warp : cluster_.warps) wake(warp, Wait::kMbarrier, address);
     return;
   }
@@ -72,7 +60,6 @@ void AsyncEngine::note_wait(const Warp& warp, const Inst* inst, std::uint32_t ad
 }
 
 void AsyncEngine::note_init(std::uint32_t address) {
-  if (AsyncWatcher* const watcher = cluster_.launch->watcher) watcher->initialised(cluster_, address);
   if (cluster_.launch->follows_writers) cluster_.mark_written(address, 8);
   if (std::find(mbarriers_.begin(), mbarriers_.end(), address) == mbarriers_.end())
     mbarriers_.push_back(address);

@@ -37,7 +37,8 @@ Swizzle replaced_swizzle(std::uint64_t mode, int atomicity) {
   constexpr Swizzle kPlain[] = {Swizzle::kNone, Swizzle::k32B, Swizzle::k64B, Swizzle::k128B};
   constexpr Swizzle kAtoms[] = {Swizzle::k128B, Swizzle::k128BAtom32B, Swizzle::k128BAtom32BFlip8B,
                                 Swizzle::k128BAtom64B};
-  if (mode > 3) refuse_replace(".swizzle_mode " + std::to_string(mode) + " is not implemented; expected 0 to 3");
+  if (mode > 3)
+    refuse_replace(".swizzle_mode " + std::to_string(mode) + " is not implemented; expected 0 to 3");
   if (mode == 3) return kAtoms[atomicity];
   // Other modes have 16-byte atoms only.
   return kPlain[mode];

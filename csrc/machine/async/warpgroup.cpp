@@ -5,9 +5,8 @@
 #include "machine/async/engine.hpp"
 #include "machine/engine/cluster.hpp"
 #include "machine/engine/fault.hpp"
-#include "machine/ops/operands.hpp"
-#include "observe/sanitize/footprint.hpp"
-#include "observe/sanitize/sanitizer.hpp"
+#include "machine/engine/launch.hpp"
+#include "machine/engine/registers.hpp"
 
 namespace sglab::emu {
 namespace {
@@ -17,10 +16,6 @@ std::vector<std::uint32_t> read_registers(const Warp& warp, const std::vector<Re
   std::vector<std::uint32_t> values(32 * refs.size());
   for (std::size_t r = 0; r < refs.size(); ++r) std::copy_n(lanes32(warp, refs[r]), 32, &values[32 * r]);
   return values;
-}
-
-AsyncOp async_op(const Issuer& issuer) {
-  return {issuer.operation, AsyncOp::Kind::kWgmma, Proxy::kAsync, kNoMbarrier};
 }
 
 }  // namespace
@@ -42,7 +37,7 @@ void Warpgroup::issue(Warp& warp, const Inst* inst, const Wgmma& op, const std::
   const std::uint64_t number = progress.issued++;
   if (number == done_ + operations_.size()) {
     operations_.push_back({{warp.slot, -1, inst}, op, chain_of(index, op, registers), {}, 0});
-    async_engine(warp).submit(operations_.back().issuer, op);
+    async_engine(warp).number(operations_.back().issuer);
     operations_.back().chain->last = number;
   }
   Operation& operation = operations_[number - done_];
@@ -50,10 +45,9 @@ void Warpgroup::issue(Warp& warp, const Inst* inst, const Wgmma& op, const std::
     raise_fault(warp, inst, -1, "tensor_core", "the warps of a warpgroup issue different wgmma instructions");
   }
   operation.issued |= 1u << index;
-  if (Sanitizer* const sanitizer = warp.launch->sanitizer) {
-    const Issuer issuer{warp.slot, -1, inst, operation.issuer.operation};
-    sanitizer->issued(*warp.cluster, issuer, warp.group_mask, async_op(issuer));
-  }
+  const Issuer issuer{warp.slot, -1, inst, operation.issuer.operation, operation.issuer.position};
+  const AsyncOperation event{issuer, warp.group_mask, &op};
+  warp.launch->observers.notify([&](Observer& o) { o.issued(*warp.cluster, event); });
   operation.a[index] = std::move(a);
   Chain& chain = *operation.chain;
   if ((chain.holding >> index & 1u) != 0) return;
@@ -80,15 +74,13 @@ bool Warpgroup::wait_group(Warp& warp, std::uint32_t pending) {
     Operation& operation = operations_.front();
     std::array<const std::uint32_t*, 4> a{};
     for (unsigned i = 0; i < 4; ++i) a[i] = operation.a[i].data();
-    async_engine(warp).note_performed(operation.issuer);
     try {
       operation.chain->sums.multiply(operation.op, smem, a);
     } catch (const SmemOutOfBounds& error) {
       raise_fault(warp, operation.issuer.inst, -1, "out_of_bounds", error.what());
     }
-    if (Sanitizer* const sanitizer = warp.launch->sanitizer)
-      sanitizer->performed(*warp.cluster, operation.issuer, 0, async_op(operation.issuer),
-                           footprint_of(warp.cta->rank, operation.op));
+    const AsyncOperation event{operation.issuer, 0, &operation.op};
+    warp.launch->observers.notify([&](Observer& o) { o.performed(*warp.cluster, event); });
     operations_.pop_front();
     ++done_;
   }

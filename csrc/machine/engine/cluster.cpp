@@ -5,10 +5,8 @@
 #include <chrono>
 #include <cstring>
 
-#include "machine/async/engine.hpp"
+#include "isa/aperture.hpp"
 #include "machine/engine/launch.hpp"
-#include "machine/memory/aperture.hpp"
-#include "observe/sanitize/sanitizer.hpp"
 
 namespace sglab::emu {
 namespace {
@@ -84,11 +82,9 @@ void Cluster::start(Launch& owner, std::uint64_t number, Tally& tally) {
   live_lanes = cta_count * threads;
   barrier = {};
   executed = events = next_warp = victim = 0;
-  victim_until = idle_events_ = idle_rounds_ = 0;
+  victim_until = idle_events = idle_rounds = 0;
   relief_at = kReliefPeriod;
-  stuck = false;
   started = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-  if (async != nullptr) async->reset();
   random.seed(config.seed * 0x9e3779b97f4a7c15ull + number);
   for (std::uint32_t rank = 0; rank < cta_count; ++rank) {
     Cta& cta = ctas[rank];
@@ -114,7 +110,6 @@ void Cluster::start(Launch& owner, std::uint64_t number, Tally& tally) {
     }
   }
   if (owner.follows_writers) follow_writes();
-  if (owner.sanitizer != nullptr) owner.sanitizer->cluster_started(*this);
 }
 
 void Cluster::follow_writes() {
@@ -133,8 +128,17 @@ std::span<const std::uint8_t> Cluster::written(const Cta& cta) const {
   return {shared_written.data() + cta.rank * written_stride(*this), written_stride(*this)};
 }
 
+std::int64_t linear_index(const Cta& cta) {
+  const auto& grid = cta.cluster->launch->config.grid;
+  return cta.index[0] + std::int64_t{grid[0]} * (cta.index[1] + std::int64_t{grid[1]} * cta.index[2]);
+}
+
 void set_runnable(const Warp& warp) {
   warp.cluster->runnable[warp.slot / 64] |= std::uint64_t{1} << (warp.slot % 64);
+}
+
+bool is_runnable(const Warp& warp) {
+  return warp.cluster->runnable[warp.slot / 64] >> (warp.slot % 64) & 1;
 }
 
 void lanes_left(Warp& w) {
@@ -160,6 +164,59 @@ void lanes_left(Warp& w) {
   }
   if (cluster.barrier.arrived != 0 && cluster.barrier.arrived >= cluster.live_lanes)
     complete_cluster_barrier(cluster);
+}
+
+void complete_barrier(Cta& cta, std::uint32_t number) {
+  NamedBarrier& b = cta.barriers[number];
+  const Observers& observers = cta.cluster->launch->observers;
+  observers.notify([&](Observer& o) { o.barrier_completed(cta, BarrierKind::kNamed, number, b.phase); });
+  ++b.phase;
+  ++cta.cluster->events;
+  b.arrived = b.expected = 0;
+  observers.notify([&](Observer& o) { o.barrier_changed(cta, BarrierKind::kNamed, number, 0, 0); });
+  b.result = b.votes;
+  b.result_voters = b.voters;
+  b.votes = b.voters = 0;
+  b.lanes.assign(b.lanes.size(), 0);
+  for (std::uint32_t k = 0; k < cta.warp_count; ++k)
+    wake(cta.cluster->warps[cta.first_warp + k], Wait::kBarrier, number);
+}
+
+void complete_cluster_barrier(Cluster& cluster) {
+  const Observers& observers = cluster.launch->observers;
+  observers.notify([&](Observer& o) {
+    o.barrier_completed(cluster.ctas[0], BarrierKind::kCluster, 0, cluster.barrier.phase);
+  });
+  ++cluster.barrier.phase;
+  ++cluster.events;
+  cluster.barrier.arrived = 0;
+  observers.notify([&](Observer& o) { o.barrier_changed(cluster.ctas[0], BarrierKind::kCluster, 0, 0, 0); });
+  for (Warp& w : cluster.warps) wake(w, Wait::kClusterBarrier, 0);
+}
+
+std::string describe_wait(const Warp& w, const Group& g) {
+  switch (g.wait) {
+    case Wait::kReady:
+      return "ready";
+    case Wait::kWarp:
+      return "for lanes " + hex(g.key & w.live) + " of its warp";
+    case Wait::kBarrier: {
+      const NamedBarrier& named = w.cta->barriers[g.key];
+      return "at barrier " + std::to_string(g.key) + " (" + std::to_string(named.arrived) + " of " +
+             std::to_string(named.expected != 0 ? named.expected : w.cta->live_lanes) +
+             " threads have arrived)";
+    }
+    case Wait::kClusterBarrier:
+      return "at the cluster barrier (" + std::to_string(w.cluster->barrier.arrived) + " of " +
+             std::to_string(w.cluster->live_lanes) + " threads have arrived)";
+    case Wait::kMbarrier:
+      return "for the mbarrier at shared address " + hex(g.key);
+    case Wait::kAsync:
+      return "for its asynchronous operations";
+    case Wait::kResource:
+      return "for tensor memory or registers";
+  }
+  return {};
 }
 
 }  // namespace sglab::emu

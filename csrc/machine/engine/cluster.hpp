@@ -51,6 +51,9 @@ struct Random {
   }
 };
 
+// Warp-instructions of a cluster after which nobody may have to wait for what happens by itself on a GPU.
+constexpr std::uint64_t kReliefPeriod = 1u << 18;
+
 struct ClusterBarrier {
   std::uint32_t arrived = 0;  // lanes
   std::uint64_t phase = 0;
@@ -77,11 +80,10 @@ struct ClusterState {
   std::uint32_t next_warp = 0;  // round robin
   std::uint32_t victim = 0;     // of the adversarial scheduler
   std::uint64_t victim_until = 0;
-  std::uint64_t relief_at = 0;  // warp-instructions executed by then: relieve()
+  std::uint64_t relief_at = 0;    // warp-instructions executed by then: relieve() is due
+  std::uint64_t idle_events = 0;  // `events` when no warp could run the last time
+  std::uint32_t idle_rounds = 0;  // how often in a row without any event
 };
-
-// Warp-instructions of a cluster after which nobody may have to wait for what happens by itself on a GPU.
-constexpr std::uint64_t kReliefPeriod = 1u << 18;
 
 // The unit of execution: the CTAs of one cluster, run by one host thread.
 struct Cluster : ClusterState {
@@ -94,41 +96,20 @@ struct Cluster : ClusterState {
   std::shared_ptr<AsyncEngine> spare_async;
   std::shared_ptr<AsyncEngine> async;  // asynchronous operations, mbarriers, tensor memory; made on first use
 
+  // The asynchronous engine is reset by whoever starts the cluster.
   void start(Launch& launch, std::uint64_t index, Tally& tally);
   // From now on mark_written() keeps count.
   void follow_writes();
   // Of shared::cluster addresses in the cluster's windows.
   void mark_written(std::uint64_t address, std::uint32_t bytes);
   std::span<const std::uint8_t> written(const Cta& cta) const;
-  // Runs about `budget` warp-instructions. True: all warps have exited. False and `stuck`: none can go on,
-  // unless another cluster changes memory that one looks at whenever its mbarrier.try_wait gives up.
-  bool run(std::uint64_t budget);
-  bool stuck = false;
-  [[noreturn]] void raise_deadlock();
-
- private:
-  friend class Stepper;  // debug/stepper.hpp
-  std::int64_t pick();
-  std::uint64_t quantum();
-  void run_warp(Warp& warp, std::uint64_t limit);
-  void step_warp(Warp& warp, std::uint64_t limit);
-  template <class Execute>
-  void run_stretches(Warp& warp, std::uint64_t limit, Execute execute);
-  template <class Execute>
-  void run_steps(Warp& warp, std::uint64_t limit, Execute execute);
-  void complete_early();  // an asynchronous operation, now and then
-  void turn_over(const Warp& chosen);
-  bool resolve_idle();
-  // What happens in time on a GPU, whatever the other warps do: who waits is not starved by one who polls.
-  void relieve();
-  bool part_siblings();   // lanes pass siblings that they would rather have met
-  bool time_out_waits();  // of mbarrier.try_wait
-  bool left_to_others();
-  std::uint64_t idle_events_ = 0;
-  std::uint32_t idle_rounds_ = 0;
 };
 
+// The CTA's linear index in the grid.
+std::int64_t linear_index(const Cta& cta);
+
 void set_runnable(const Warp& warp);
+bool is_runnable(const Warp& warp);
 
 // Some lanes exited: barriers and .sync instructions may no longer wait for them.
 void lanes_left(Warp& warp);

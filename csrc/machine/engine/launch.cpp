@@ -1,16 +1,7 @@
 #include "machine/engine/launch.hpp"
 
 #include <algorithm>
-#include <chrono>
-#include <deque>
-#include <thread>
 #include <utility>
-
-#include "machine/engine/cluster.hpp"
-#include "machine/engine/rest.hpp"
-#include "machine/float/environment.hpp"
-#include "observe/sanitize/hot_loop.hpp"
-#include "observe/sanitize/sanitizer.hpp"
 
 namespace sglab::emu {
 namespace {
@@ -120,7 +111,7 @@ std::string Launch::nearest(std::uint64_t address) const {
 
 std::unique_ptr<Launch> prepare_launch(const Program& program, LaunchConfig config) {
   check(program, config);
-  if (config.sanitizer != nullptr) config.threads = 1;
+  if (config.observer != nullptr) config.threads = 1;
   auto launch = std::make_unique<Launch>();
   launch->program = &program;
   launch->allocations = std::move(config.allocations);
@@ -134,167 +125,9 @@ std::unique_ptr<Launch> prepare_launch(const Program& program, LaunchConfig conf
   launch->resident = resident_clusters(program, config);
   launch->concurrent = config.threads > 1;
   launch->config = std::move(config);
-  launch->sanitizer = launch->config.sanitizer.get();
-  if (launch->sanitizer != nullptr) launch->sanitizer->launched(*launch);
+  if (launch->config.observer != nullptr) launch->observers.add(*launch->config.observer);
+  launch->observers.notify([&](Observer& o) { o.launched(*launch); });
   return launch;
-}
-
-namespace {
-
-// One host thread's share of a launch.
-class Worker {
- public:
-  Worker(Launch& launch, Tally& tally, const std::function<bool()>* interrupted)
-      : launch_(launch), tally_(tally), interrupted_(interrupted) {
-    ++launch_.busy;
-  }
-  ~Worker() {
-    if (busy_) --launch_.busy;
-  }
-
-  // A new cluster is only started when all running ones have had a turn and have not finished.
-  void run() {
-    while (!launch_.stop.load(std::memory_order_relaxed)) {
-      if (running_.size() < launch_.resident) start_next();
-      if (running_.empty()) return count_barriers();
-      for (std::size_t turns = running_.size(); turns > 0; --turns) {
-        turn();
-        rest();
-        poll();
-        if (launch_.stop.load(std::memory_order_relaxed)) return;
-      }
-    }
-  }
-
- private:
-  void start_next() {
-    if (launch_.next.load(std::memory_order_relaxed) >= launch_.cluster_total) return;
-    const std::uint64_t number = launch_.next.fetch_add(1);
-    if (number >= launch_.cluster_total) return;
-    if (idle_.empty()) idle_.push_back(std::make_unique<Cluster>());
-    running_.push_front(std::move(idle_.back()));
-    idle_.pop_back();
-    running_.front()->start(launch_, number, tally_);
-    rest_.over();
-  }
-
-  void turn() {
-    std::unique_ptr<Cluster> cluster = std::move(running_.front());
-    running_.pop_front();
-    const std::uint64_t before = cluster->executed, events = cluster->events;
-    const bool finished = run(*cluster);
-    const std::uint64_t total = launch_.executed += cluster->executed - before;
-    if (launch_.config.max_instructions != 0 && total > launch_.config.max_instructions)
-      raise_livelock(*cluster, total);
-    if (!finished && cluster->stuck) {
-      rest_.note(cluster->events != events);
-    } else {
-      rest_.over();
-    }
-    if (finished) {
-      idle_.push_back(std::move(cluster));
-    } else {
-      running_.push_back(std::move(cluster));
-    }
-  }
-
-  // When no cluster of any worker can go on, that is a deadlock, told of the first one.
-  void rest() {
-    if (rest_.turns() == 0) {
-      alone_ = 0;
-      if (!std::exchange(busy_, true)) ++launch_.busy;
-    }
-    if (running_.empty() || rest_.turns() < Rest::kTurns * running_.size()) return;
-    if (std::exchange(busy_, false)) --launch_.busy;
-    if (launch_.busy != 0) {
-      alone_ = 0;
-      std::this_thread::yield();
-    } else if (++alone_ > running_.size()) {  // all have looked since the last worker stopped
-      Cluster& first = **std::min_element(running_.begin(), running_.end(),
-                                          [](const auto& a, const auto& b) { return a->index < b->index; });
-      explained(first, [&]() -> bool { first.raise_deadlock(); });
-    }
-  }
-
-  bool run(Cluster& cluster) {
-    return explained(cluster, [&] { return cluster.run(kSlice); });
-  }
-
-  // A fault takes along what is known of the launch so far.
-  template <typename F>
-  bool explained(Cluster& cluster, F f) {
-    try {
-      return f();
-    } catch (LaunchFault& caught) {
-      tally_.add_barriers(cluster);
-      tally_.look_ahead(cluster);
-      caught.fault.tally = std::make_shared<const Tally>(tally_);
-      throw;
-    }
-  }
-
-  void count_barriers() {
-    if (launch_.sanitizer == nullptr) return;
-    for (const auto& cluster : idle_) tally_.add_barriers(*cluster);
-  }
-
-  void poll() {
-    if (interrupted_ == nullptr) return;
-    const auto now = std::chrono::steady_clock::now();
-    if (now < next_poll_) return;
-    next_poll_ = now + kPollInterval;
-    if (!(*interrupted_)()) return;
-    Fault fault;
-    fault.kind = "interrupted";
-    fault.kernel = launch_.program->name;
-    fault.message = "the launch was interrupted";
-    throw LaunchFault(std::move(fault));
-  }
-
-  [[noreturn]] void raise_livelock(const Cluster& cluster, std::uint64_t total) {
-    Fault fault;
-    fault.kind = "livelock";
-    fault.kernel = launch_.program->name;
-    for (const Warp& w : cluster.warps) {
-      if (w.group_count != 0 && runnable(w)) locate(fault, w, w.groups[w.group].pc);
-    }
-    fault.message = "the launch has executed " + std::to_string(total) +
-                    " warp-instructions, more than its limit of " +
-                    std::to_string(launch_.config.max_instructions);
-    std::vector<std::uint64_t> executions(launch_.program->code.size());
-    std::int64_t running = 0;
-    for (std::size_t pc = 0; pc < executions.size(); ++pc)
-      executions[pc] = static_cast<std::uint64_t>(running += tally_.profile[pc]);
-    fault.message += describe_hot_loop(*launch_.program, executions, {&cluster});
-    throw LaunchFault(std::move(fault));
-  }
-
-  static constexpr std::chrono::milliseconds kPollInterval{30};
-
-  Launch& launch_;
-  Tally& tally_;
-  const std::function<bool()>* interrupted_;
-  std::chrono::steady_clock::time_point next_poll_ = std::chrono::steady_clock::now() + kPollInterval;
-  Rest rest_;
-  bool busy_ = true;
-  std::size_t alone_ = 0;  // turns since no worker is busy
-  std::deque<std::unique_ptr<Cluster>> running_;
-  std::vector<std::unique_ptr<Cluster>> idle_;
-};
-
-}  // namespace
-
-void work(Launch& launch, Tally& tally, const std::function<bool()>* interrupted) {
-  const PlainArithmetic plain;
-  tally.reset(launch.program->code.size(), launch.config);
-  try {
-    Worker(launch, tally, interrupted).run();
-  } catch (LaunchFault& caught) {
-    const std::lock_guard lock(launch.mutex);
-    if (launch.sanitizer != nullptr) launch.sanitizer->failed(caught.fault);
-    if (launch.fault == nullptr) launch.fault = std::make_unique<Fault>(std::move(caught.fault));
-    launch.stop.store(true);
-  }
 }
 
 }  // namespace sglab::emu

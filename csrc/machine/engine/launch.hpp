@@ -3,23 +3,30 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
 #include "machine/engine/fault.hpp"
+#include "machine/engine/observer.hpp"
 #include "machine/engine/tally.hpp"
 #include "machine/program/program.hpp"
 
 namespace sglab::emu {
 
-class AsyncWatcher;
-
 enum class Policy : std::uint8_t { kFair, kRandom, kAdversarial, kInOrder };
 
-class Sanitizer;
+// Says more of a launch that failed than the machine itself knows.
+class Explainer {
+ public:
+  virtual ~Explainer() = default;
+  // No warp of the cluster can go on. Adds to Fault::message, and who waits for whom.
+  virtual void deadlock(const Cluster& cluster, Fault& fault) const = 0;
+  // The launch has run for too long; `executions`: by instruction. Adds to Fault::message.
+  virtual void livelock(const Program& program, const std::vector<std::uint64_t>& executions,
+                        const std::vector<const Cluster*>& running, Fault& fault) const = 0;
+};
 
 struct LaunchConfig {
   std::array<std::uint32_t, 3> grid{1, 1, 1};
@@ -33,10 +40,9 @@ struct LaunchConfig {
   std::uint64_t seed = 0;
   std::uint32_t sms = 1;
   std::uint32_t threads = 1;
-  std::shared_ptr<Sanitizer> sanitizer;  // nullptr: none; otherwise the launch runs on one host thread
+  std::shared_ptr<Observer> observer;          // nullptr: none; otherwise the launch runs on one host thread
+  std::shared_ptr<const Explainer> explainer;  // nullptr: faults say what the machine knows
 };
-
-constexpr std::uint64_t kSlice = 1u << 15;  // warp-instructions a cluster runs before another one has a turn
 
 struct LaunchReport {
   std::uint64_t warp_instructions = 0;
@@ -44,14 +50,14 @@ struct LaunchReport {
   std::vector<std::uint64_t> executions;  // by instruction
   std::string output;                     // of printf
   double seconds = 0;
-  std::shared_ptr<const Tally> tally;  // of a launch with sanitizers
+  std::shared_ptr<const Tally> tally;  // of an observed launch
 };
 
 // What the clusters of one launch share.
 struct Launch {
   const Program* program = nullptr;
   LaunchConfig config;
-  Sanitizer* sanitizer = nullptr;       // who is to be told what happens; nullptr: nobody, for now
+  Observers observers;                  // config.observer, and whoever follows a stepped launch
   std::vector<Allocation> allocations;  // sorted; the module's variables included
   std::array<std::uint32_t, 3> clusters{1, 1, 1};
   std::uint64_t cluster_total = 1;
@@ -60,12 +66,11 @@ struct Launch {
   std::atomic<std::uint64_t> executed{0};
   std::atomic<std::uint32_t> busy{0};  // workers with a cluster that can go on
   std::atomic<bool> stop{false};
-  bool follows_writers = false;     // tensor memory keeps who wrote it
-  bool replayed = false;            // clocks count instructions, so that running again gives the same
-  AsyncWatcher* watcher = nullptr;  // told of asynchronous operations; only with one host thread
-  std::uint64_t position = 0;       // instructions executed so far, kept up where the launch is stepped
-  bool concurrent = false;          // several host threads: atomics must be atomic
-  std::mutex mutex;                 // output, fault
+  bool follows_writers = false;  // tensor memory keeps who wrote it
+  bool replayed = false;         // clocks count instructions, so that running again gives the same
+  std::uint64_t position = 0;    // instructions executed so far, kept up where the launch is stepped
+  bool concurrent = false;       // several host threads: atomics must be atomic
+  std::mutex mutex;              // output, fault
   std::string output;
   std::unique_ptr<Fault> fault;
 
@@ -77,9 +82,5 @@ struct Launch {
 
 // Throws LaunchFault (kind "launch") if the kernel cannot be launched like this.
 std::unique_ptr<Launch> prepare_launch(const Program& program, LaunchConfig config);
-
-// Runs clusters until none is left; any number of threads may do so at once. `interrupted`, if
-// given, is asked now and then whether to stop the launch.
-void work(Launch& launch, Tally& tally, const std::function<bool()>* interrupted);
 
 }  // namespace sglab::emu

@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <bit>
 
-#include "machine/async/engine.hpp"
 #include "machine/engine/cluster.hpp"
 #include "machine/engine/launch.hpp"
-#include "observe/sanitize/reach.hpp"
+#include "machine/program/reachable.hpp"
 
 namespace sglab::emu {
 
@@ -28,6 +27,14 @@ void Tally::reset(std::size_t instructions, const LaunchConfig& config) {
   visited.assign(ctas * ((threads + 31) / 32) * words, 0);
 }
 
+std::vector<std::uint64_t> Tally::executions() const {
+  std::vector<std::uint64_t> times(profile.size() - 1);
+  std::int64_t running = 0;
+  for (std::size_t pc = 0; pc < times.size(); ++pc)
+    times[pc] = static_cast<std::uint64_t>(running += profile[pc]);
+  return times;
+}
+
 void Tally::look_ahead(const Cluster& cluster) {
   ahead.assign(visited.size(), 0);
   for (const Warp& w : cluster.warps) {
@@ -39,7 +46,7 @@ void Tally::look_ahead(const Cluster& cluster) {
   }
 }
 
-void Tally::add_barriers(const Cluster& cluster) {
+void Tally::add_named_barriers(const Cluster& cluster) {
   for (const Cta& cta : cluster.ctas) {
     for (std::uint32_t number = 0; number < cta.barriers.size(); ++number) {
       for (std::uint32_t rest = cta.barriers[number].users; rest != 0; rest &= rest - 1) {
@@ -47,10 +54,6 @@ void Tally::add_barriers(const Cluster& cluster) {
         users.arrivers.set(cta.first_warp + static_cast<std::uint32_t>(std::countr_zero(rest)));
       }
     }
-  }
-  for (const auto& engine : {cluster.async, cluster.spare_async}) {
-    if (engine == nullptr) continue;
-    for (const auto& [address, users] : engine->mbarrier_users()) mbarriers[address].add(users);
   }
 }
 

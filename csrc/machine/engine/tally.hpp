@@ -45,7 +45,9 @@ struct Tally {
   std::map<std::uint32_t, BarrierUsers> mbarriers;
 
   void reset(std::size_t instructions, const LaunchConfig& config);
-  void add_barriers(const Cluster& cluster);
+  std::vector<std::uint64_t> executions() const;  // by instruction
+  // Named barriers alone; mbarriers are the asynchronous engine's.
+  void add_named_barriers(const Cluster& cluster);
   void look_ahead(const Cluster& cluster);
 };
 

@@ -2,9 +2,9 @@
 
 #include <bit>
 
+#include "isa/aperture.hpp"
 #include "machine/engine/cluster.hpp"
 #include "machine/engine/launch.hpp"
-#include "machine/memory/aperture.hpp"
 #include "machine/program/builder.hpp"
 
 namespace sglab::emu {

@@ -1,10 +1,10 @@
 #define SGLAB_ISA generic
 #include <bit>
 
+#include "isa/aperture.hpp"
 #include "machine/engine/cluster.hpp"
 #include "machine/engine/launch.hpp"
 #include "machine/memory/access.hpp"
-#include "machine/memory/aperture.hpp"
 #include "machine/ops/floating.hpp"
 #include "machine/ops/register.hpp"
 #include "machine/program/builder.hpp"

@@ -1,6 +1,5 @@
 #include <bit>
 
-#include "machine/async/watcher.hpp"
 #include "machine/engine/cluster.hpp"
 #include "machine/engine/fault.hpp"
 #include "machine/engine/launch.hpp"
@@ -55,8 +54,8 @@ void arrive(Warp& w, const Inst* i, std::uint32_t number) {
     b.arrived += 32u - static_cast<std::uint32_t>(std::popcount(w.live));
   ++w.cluster->events;
   const std::uint32_t wanted = counted ? expected : w.cta->live_lanes;
-  if (AsyncWatcher* const watcher = w.cluster->launch->watcher)
-    watcher->changed(*w.cta, BarrierKind::kNamed, number, b.arrived, wanted);
+  w.cluster->launch->observers.notify(
+      [&](Observer& o) { o.barrier_changed(*w.cta, BarrierKind::kNamed, number, b.arrived, wanted); });
   if (b.arrived < wanted) return;
   if (counted && b.arrived > wanted) {
     raise_fault(w, i, std::countr_zero(w.mask), "barrier",
@@ -152,8 +151,9 @@ const Inst* cluster_arrive(Warp& w, const Inst* i) {
   w.cluster_ticket = cluster.barrier.phase;
   cluster.barrier.arrived += static_cast<std::uint32_t>(std::popcount(w.mask));
   ++cluster.events;
-  if (AsyncWatcher* const watcher = cluster.launch->watcher)
-    watcher->changed(cluster.ctas[0], BarrierKind::kCluster, 0, cluster.barrier.arrived, cluster.live_lanes);
+  cluster.launch->observers.notify([&](Observer& o) {
+    o.barrier_changed(cluster.ctas[0], BarrierKind::kCluster, 0, cluster.barrier.arrived, cluster.live_lanes);
+  });
   if (cluster.barrier.arrived >= cluster.live_lanes) complete_cluster_barrier(cluster);
   return i + 1;
 }
@@ -168,34 +168,6 @@ void build_plain(Builder& b) {
 }
 
 }  // namespace
-
-void complete_barrier(Cta& cta, std::uint32_t number) {
-  NamedBarrier& b = cta.barriers[number];
-  if (AsyncWatcher* const watcher = cta.cluster->launch->watcher)
-    watcher->completed(cta, BarrierKind::kNamed, number, b.phase);
-  ++b.phase;
-  ++cta.cluster->events;
-  b.arrived = b.expected = 0;
-  if (AsyncWatcher* const watcher = cta.cluster->launch->watcher)
-    watcher->changed(cta, BarrierKind::kNamed, number, 0, 0);
-  b.result = b.votes;
-  b.result_voters = b.voters;
-  b.votes = b.voters = 0;
-  b.lanes.assign(b.lanes.size(), 0);
-  for (std::uint32_t k = 0; k < cta.warp_count; ++k)
-    wake(cta.cluster->warps[cta.first_warp + k], Wait::kBarrier, number);
-}
-
-void complete_cluster_barrier(Cluster& cluster) {
-  if (AsyncWatcher* const watcher = cluster.launch->watcher)
-    watcher->completed(cluster.ctas[0], BarrierKind::kCluster, 0, cluster.barrier.phase);
-  ++cluster.barrier.phase;
-  ++cluster.events;
-  cluster.barrier.arrived = 0;
-  if (AsyncWatcher* const watcher = cluster.launch->watcher)
-    watcher->changed(cluster.ctas[0], BarrierKind::kCluster, 0, 0, 0);
-  for (Warp& w : cluster.warps) wake(w, Wait::kClusterBarrier, 0);
-}
 
 void register_barriers(Table& t) {
   t.family("Barriers", InstClass::kBarrier);

@@ -1,9 +1,9 @@
 #include <bit>
 #include <cstring>
 
+#include "isa/aperture.hpp"
 #include "machine/engine/cluster.hpp"
 #include "machine/engine/fault.hpp"
-#include "machine/memory/aperture.hpp"
 #include "machine/ops/printf.hpp"
 #include "machine/ops/register.hpp"
 #include "machine/program/builder.hpp"

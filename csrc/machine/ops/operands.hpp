@@ -3,28 +3,15 @@
 #include <bit>
 #include <cstdint>
 
+#include "isa/aperture.hpp"
 #include "machine/engine/cluster.hpp"
 #include "machine/engine/fault.hpp"
+#include "machine/engine/registers.hpp"
 #include "machine/engine/warp.hpp"
-#include "machine/memory/aperture.hpp"
 #include "machine/program/builder.hpp"
 
 // Register and address access for instruction families that are compiled once.
 namespace sglab::emu {
-
-// The 32 lanes of a register; constants are stored 32-fold as well.
-inline const std::uint32_t* lanes32(const Warp& w, Ref ref) {
-  return reinterpret_cast<const std::uint32_t*>(w.bank[ref >> 31] + (ref & ~kConstantRef));
-}
-inline const std::uint64_t* lanes64(const Warp& w, Ref ref) {
-  return reinterpret_cast<const std::uint64_t*>(w.bank[ref >> 31] + (ref & ~kConstantRef));
-}
-inline std::uint32_t* write32(Warp& w, Ref ref) {
-  return reinterpret_cast<std::uint32_t*>(w.bank[0] + ref);
-}
-inline std::uint64_t* write64(Warp& w, Ref ref) {
-  return reinterpret_cast<std::uint64_t*>(w.bank[0] + ref);
-}
 
 inline std::uint32_t predicate_lanes(const Warp& w, Ref ref) {
   return w.predicates[ref & ~kNegatedRef] ^ (0u - (ref >> 31));

@@ -3,9 +3,9 @@
 #include <cstdio>
 #include <cstring>
 
+#include "isa/aperture.hpp"
 #include "machine/engine/launch.hpp"
 #include "machine/memory/access.hpp"
-#include "machine/memory/aperture.hpp"
 
 namespace sglab::emu {
 namespace {

@@ -4,9 +4,9 @@
 #include <bit>
 #include <chrono>
 
+#include "isa/aperture.hpp"
 #include "machine/engine/cluster.hpp"
 #include "machine/engine/launch.hpp"
-#include "machine/memory/aperture.hpp"
 #include "machine/ops/register.hpp"
 #include "machine/program/builder.hpp"
 #include "machine/program/decoder.hpp"

@@ -2,9 +2,9 @@
 
 #include <bit>
 
+#include "isa/aperture.hpp"
 #include "machine/front/error.hpp"
 #include "machine/front/special.hpp"
-#include "machine/memory/aperture.hpp"
 #include "machine/program/decoder.hpp"
 #include "machine/program/storage.hpp"
 
@@ -136,7 +136,10 @@ void Builder::lanewise(char letter, Handler body) {
   inst.fn[1] = guarded ? support.guarded_merged[index] : support.merged[index];
 }
 
-void Builder::build_alu(Builder& b) {
+namespace {
+
+// Rows of Table::alu are built from their signature.
+void build_alu(Builder& b) {
   const Row* row = b.form.row;
   for (const Row* other : b.form.others) {
     if (row->signature.size() != b.count() && other->signature.size() == b.count()) row = other;
@@ -164,6 +167,16 @@ void Builder::build_alu(Builder& b) {
   }
   b.set_rounding();
   b.lanewise(width, row->handler);
+}
+
+}  // namespace
+
+void Builder::build() {
+  if (form.row->build != nullptr) {
+    form.row->build(*this);
+  } else {
+    build_alu(*this);
+  }
 }
 
 }  // namespace sglab::emu

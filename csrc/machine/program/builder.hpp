@@ -29,7 +29,8 @@ class Builder {
   Inst inst{};
   Effects effects;  // the form's; build functions settle what depends on operands
 
-  static void build_alu(Builder& builder);  // the build function behind Table::alu
+  // Fills `inst` as the row says.
+  void build();
   // For build functions of lane-local instructions whose destination width varies: chooses Inst::fn for a
   // body that may write all lanes of the register that Inst::d names.
   void lanewise(char letter, Handler body);

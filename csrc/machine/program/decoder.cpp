@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "isa/aperture.hpp"
 #include "machine/float/environment.hpp"
 #include "machine/front/error.hpp"
-#include "machine/memory/aperture.hpp"
 
 namespace sglab::emu {
 namespace {
@@ -189,7 +189,7 @@ void Decoder::function(std::uint32_t id) {
     const Form form = instruction_table().match("ret");
     const Statement ret{kNoIndex, 0, 0, false, kNoIndex, last, kNoIndex};
     Builder builder(*this, function, ret, form);
-    form.row->build(builder);
+    builder.build();
     emit(builder);
   }
   const auto end = static_cast<std::uint32_t>(program_.code.size());
@@ -240,7 +240,7 @@ void Decoder::statement(const Function& function, const Statement& statement) {
   Builder builder(*this, function, statement, matched);
   try {
     flows_.resize(code, Flow::kNext);
-    matched.row->build(builder);
+    builder.build();
     emit(builder);
   } catch (const PtxError& error) {
     sites_.resize(sites);

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "isa/aperture.hpp"
 #include "machine/front/error.hpp"
-#include "machine/memory/aperture.hpp"
 
 namespace sglab::emu {
 namespace {

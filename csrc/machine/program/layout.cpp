@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "isa/aperture.hpp"
 #include "machine/front/error.hpp"
-#include "machine/memory/aperture.hpp"
 #include "machine/program/decoder.hpp"
 #include "machine/program/shared_layout.hpp"
 

@@ -26,8 +26,8 @@ struct MmaPanels {
 // rounding to nearest per step. A tensor core rounds the sum of several products at once (toward zero, with a
 // few guard bits), so results agree to a few units in the last place of the largest partial sum, and exactly
 // wherever every partial sum is representable. Products of two 16-bit or narrower elements are exact in fp32,
-// so hosts without fused multiply-adds multiply and add, except where a bfloat16 or tf32 product leaves fp32's
-// normal range. All give the same bits.
+// so hosts without fused multiply-adds multiply and add, except where a bfloat16 or tf32 product leaves
+// fp32's normal range. All give the same bits.
 struct MmaKernels {
   void (*multiply)(const MmaPanels& panels);
   // a * b + c, rounded once.

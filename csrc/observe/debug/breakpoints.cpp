@@ -2,19 +2,14 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <utility>
 
+#include "isa/aperture.hpp"
 #include "machine/async/engine.hpp"
 #include "machine/memory/access.hpp"
-#include "machine/memory/aperture.hpp"
+#include "machine/sync/mbarrier.hpp"
 
 namespace sglab::emu {
-
-std::int64_t linear_index(const Cta& cta) {
-  const auto& grid = cta.cluster->launch->config.grid;
-  return cta.index[0] + std::int64_t{grid[0]} * (cta.index[1] + std::int64_t{grid[1]} * cta.index[2]);
-}
 
 const Cta* find_cta(const Stepper& stepper, std::int64_t linear) {
   for (const Cluster* const cluster : stepper.clusters()) {
@@ -31,16 +26,23 @@ bool WarpFilter::passes(const Warp& w) const {
 
 namespace {
 
+using Kind = Breakpoint::Kind;
+
 bool only_in_front(const Breakpoint& b) {
-  using Kind = Breakpoint::Kind;
   return b.kind == Kind::kCode || b.kind == Kind::kBarrierUse || b.kind == Kind::kMbarrierUse;
+}
+
+// Changes of memory that no store in front of which the run stops announces. They are no events: bytes are
+// compared.
+bool compares_bytes(const Breakpoint& b) {
+  return b.kind == Kind::kTensorWatch || (b.kind == Kind::kWatch && b.watch.writes);
 }
 
 // Whether lanes about to execute a barrier instruction mean this barrier. The filter's CTA is the barrier's.
 bool uses_barrier(const Breakpoint& b, const Warp& w, const Inst* inst) {
   const std::uint32_t lanes = active_lanes(w, inst);
   if (lanes == 0 || (b.filter.warp >= 0 && b.filter.warp != w.index)) return false;
-  if (b.kind == Breakpoint::Kind::kBarrierUse) {
+  if (b.kind == Kind::kBarrierUse) {
     const auto* const number =
         reinterpret_cast<const std::uint32_t*>(w.bank[inst->a >> 31] + (inst->a & ~kConstantRef));
     return b.filter.cta == linear_index(*w.cta) && number[std::countr_zero(lanes)] == b.barrier;
@@ -73,11 +75,11 @@ bool Breakpoints::remove(std::uint32_t id) {
 
 void Breakpoints::refresh() {
   interesting_.assign(interesting_.size(), false);
-  looks_after_ = false;
+  follows_bytes_ = false;
   for (const Breakpoint& b : all_) {
-    looks_after_ = looks_after_ || !only_in_front(b);
+    follows_bytes_ = follows_bytes_ || compares_bytes(b);
     for (std::size_t pc = 0; pc < interesting_.size(); ++pc) {
-      const bool watched = b.kind == Breakpoint::Kind::kWatch &&
+      const bool watched = b.kind == Kind::kWatch &&
                            ((b.watch.reads && forms_[pc].reads) || (b.watch.writes && forms_[pc].writes));
       if (watched || (only_in_front(b) && b.code[pc])) interesting_[pc] = true;
     }
@@ -86,9 +88,9 @@ void Breakpoints::refresh() {
 
 bool Breakpoints::meets(const Breakpoint& b, const Warp& w, const Inst* inst) const {
   const auto pc = static_cast<std::size_t>(inst - w.code);
-  if (b.kind == Breakpoint::Kind::kCode) return b.code[pc] && b.filter.passes(w);
+  if (b.kind == Kind::kCode) return b.code[pc] && b.filter.passes(w);
   if (only_in_front(b)) return b.code[pc] && uses_barrier(b, w, inst);
-  if (b.kind != Breakpoint::Kind::kWatch) return false;
+  if (b.kind != Kind::kWatch) return false;
   const AccessForm& form = forms_[pc];
   if (!((b.watch.reads && form.reads) || (b.watch.writes && form.writes))) return false;
   const LaneAccess access = lane_access(w, inst, form, b.watch.space);
@@ -106,41 +108,51 @@ bool Breakpoints::meets(const Breakpoint& b, const Warp& w, const Inst* inst) co
 
 Breakpoints::Remembered Breakpoints::look(const Breakpoint& b, const Stepper& stepper) const {
   Remembered now;
-  if (b.kind == Breakpoint::Kind::kWatch && b.watch.space == Space::kGlobal) {
+  if (!compares_bytes(b)) return now;
+  if (b.kind == Kind::kWatch && b.watch.space == Space::kGlobal) {
     const auto* const bytes = reinterpret_cast<const std::uint8_t*>(b.watch.begin);
-    return {0, true, {bytes, bytes + (b.watch.end - b.watch.begin)}};
+    return {true, {bytes, bytes + (b.watch.end - b.watch.begin)}};
   }
-  if (only_in_front(b)) return now;
   const Cta* const cta = find_cta(stepper, b.filter.cta);
   if (cta == nullptr) return now;
   now.known = true;
-  if (b.kind == Breakpoint::Kind::kTensorWatch) {
-    const auto& async = cta->cluster->async;
-    now.known = async != nullptr && async->has_tmem(cta->rank);
-    if (!now.known) return now;
-    const TensorMemory& memory = async->tmem(cta->rank);
-    const auto* const cells =
-        reinterpret_cast<const std::uint8_t*>(memory.column(static_cast<std::uint32_t>(b.watch.begin)));
-    now.bytes.assign(cells, cells + 4 * TensorMemory::kLanes * (b.watch.end - b.watch.begin));
+  if (b.kind == Kind::kWatch) {
+    now.bytes.assign(cta->shared + b.watch.begin, cta->shared + b.watch.end);
     return now;
   }
-  if (b.kind == Breakpoint::Kind::kNamedBarrier) {
-    now.phase = cta->barriers[b.barrier].phase;
-  } else if (b.kind == Breakpoint::Kind::kClusterBarrier) {
-    now.phase = cta->cluster->barrier.phase;
-  } else if (b.kind == Breakpoint::Kind::kMbarrier) {
-    std::uint64_t word;
-    std::memcpy(&word, cta->shared + b.barrier, sizeof word);
-    now.phase = word >> 63;
-  } else {
-    now.bytes.assign(cta->shared + b.watch.begin, cta->shared + b.watch.end);
-  }
+  const auto& async = cta->cluster->async;
+  now.known = async != nullptr && async->has_tmem(cta->rank);
+  if (!now.known) return now;
+  const TensorMemory& memory = async->tmem(cta->rank);
+  const auto* const cells =
+      reinterpret_cast<const std::uint8_t*>(memory.column(static_cast<std::uint32_t>(b.watch.begin)));
+  now.bytes.assign(cells, cells + 4 * TensorMemory::kLanes * (b.watch.end - b.watch.begin));
   return now;
 }
 
 void Breakpoints::arm(const Stepper& stepper) {
+  ended_ = 0;
   remembered_.clear();
   for (const Breakpoint& b : all_) remembered_.push_back(look(b, stepper));
+}
+
+void Breakpoints::phase_ended(Kind kind, const Cta& cta, std::uint32_t barrier) {
+  for (const Breakpoint& b : all_) {
+    if (ended_ != 0 && ended_ <= b.id) return;
+    if (b.kind == kind && b.barrier == barrier && b.filter.cta == linear_index(cta)) ended_ = b.id;
+  }
+}
+
+void Breakpoints::mbarrier_changed(const Cluster& cluster, const MbarrierChange& change) {
+  if (change.status != MbarrierStatus::kPhaseComplete) return;
+  const Cta& cta = cluster.ctas[change.address >> kSharedRankShift];
+  phase_ended(Kind::kMbarrier, cta, change.address & kSharedOffsetMask);
+}
+
+void Breakpoints::barrier_completed(const Cta& cta, BarrierKind kind, std::uint32_t number, std::uint64_t) {
+  if (kind == BarrierKind::kNamed) return phase_ended(Kind::kNamedBarrier, cta, number);
+  // The cluster's barrier, whichever of its CTAs the breakpoint names.
+  for (const Cta& own : cta.cluster->ctas) phase_ended(Kind::kClusterBarrier, own, number);
 }
 
 std::uint32_t Breakpoints::before(const Stepper& stepper, const Warp& w, const Warp& seen, const Inst* inst) {
@@ -153,19 +165,19 @@ std::uint32_t Breakpoints::before(const Stepper& stepper, const Warp& w, const W
 }
 
 std::uint32_t Breakpoints::after(const Stepper& stepper) {
-  if (!looks_after_) return 0;
-  std::uint32_t id = 0;
+  std::uint32_t id = std::exchange(ended_, 0);
+  if (!follows_bytes_) return id;
   for (std::size_t i = 0; i < all_.size(); ++i) {
     const Breakpoint& b = all_[i];
-    if (only_in_front(b) || (b.kind == Breakpoint::Kind::kWatch && !b.watch.writes)) continue;
+    if (!compares_bytes(b)) continue;
     Remembered now = look(b, stepper);
     const Remembered& old = remembered_[i];
-    const bool changed = old.known && now.known && (old.phase != now.phase || old.bytes != now.bytes);
+    const bool changed = old.known && now.known && old.bytes != now.bytes;
     // A store stopped the run before it was carried out.
     const Inst* const inst = stepper.last().inst;
-    const bool announced = b.kind == Breakpoint::Kind::kWatch && inst != nullptr &&
+    const bool announced = b.kind == Kind::kWatch && inst != nullptr &&
                            forms_[static_cast<std::size_t>(inst - stepper.program().code.data())].writes;
-    if (changed && !announced && id == 0) id = b.id;
+    if (changed && !announced && (id == 0 || b.id < id)) id = b.id;
     remembered_[i] = std::move(now);
   }
   return id;

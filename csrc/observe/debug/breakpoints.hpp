@@ -4,7 +4,8 @@
 #include <span>
 #include <vector>
 
-#include "observe/debug/stepper.hpp"
+#include "machine/engine/observer.hpp"
+#include "machine/scheduler/stepper.hpp"
 #include "observe/record/accesses.hpp"
 
 namespace sglab::emu {
@@ -44,7 +45,8 @@ struct Breakpoint {
   std::uint32_t barrier = 0;  // number, or shared offset of the mbarrier, in the CTA that the filter names
 };
 
-class Breakpoints {
+// Observes the ends of phases; where the next attempt leads, a session asks before it is made.
+class Breakpoints final : public Observer {
  public:
   explicit Breakpoints(const Program& program)
       : forms_(access_forms(program)), interesting_(program.code.size()) {}
@@ -54,22 +56,26 @@ class Breakpoints {
   const std::vector<Breakpoint>& all() const { return all_; }
   const std::vector<AccessForm>& forms() const { return forms_; }
 
-  // Before a run: remembers phases and bytes as they are.
+  // Before a run: remembers bytes as they are.
   void arm(const Stepper& stepper);
   // Whether the next attempt meets a breakpoint; its id, or 0. `warp` attempts `inst`, with the lanes that
   // `seen`, the same warp or a copy of it, has chosen.
   std::uint32_t before(const Stepper& stepper, const Warp& warp, const Warp& seen, const Inst* inst);
-  // The same for what the last tick has done. `passed`: before() was not heeded for it.
+  // The same for what the last tick has done: phases that have ended, watched bytes that have changed.
   std::uint32_t after(const Stepper& stepper);
+
+  void mbarrier_changed(const Cluster& cluster, const MbarrierChange& change) override;
+  void barrier_completed(const Cta& cta, BarrierKind kind, std::uint32_t number,
+                         std::uint64_t phase) override;
 
  private:
   struct Remembered {
-    std::uint64_t phase = 0;
     bool known = false;
     std::vector<std::uint8_t> bytes;
   };
   bool meets(const Breakpoint& breakpoint, const Warp& warp, const Inst* inst) const;
   Remembered look(const Breakpoint& breakpoint, const Stepper& stepper) const;
+  void phase_ended(Breakpoint::Kind kind, const Cta& cta, std::uint32_t barrier);
   void refresh();
 
   std::vector<AccessForm> forms_;
@@ -77,11 +83,11 @@ class Breakpoints {
   std::vector<Breakpoint> all_;
   std::vector<Remembered> remembered_;
   std::uint32_t next_id_ = 1;
-  bool looks_after_ = false;
+  bool follows_bytes_ = false;
+  std::uint32_t ended_ = 0;  // the first breakpoint whose phase has ended since after()
 };
 
 // The CTA of this linear index, if it is running.
 const Cta* find_cta(const Stepper& stepper, std::int64_t linear);
-std::int64_t linear_index(const Cta& cta);
 
 }  // namespace sglab::emu

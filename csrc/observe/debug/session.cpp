@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "machine/engine/machine.hpp"
 #include "machine/float/environment.hpp"
-#include "observe/sanitize/hot_loop.hpp"
-#include "observe/sanitize/sanitizer.hpp"
+#include "machine/scheduler/run_launch.hpp"
 
 namespace sglab::emu {
 namespace {
@@ -25,8 +23,11 @@ Session::Session(std::shared_ptr<const Program> program, LaunchConfig config,
     : program_(std::move(program)),
       interrupted_(std::move(interrupted)),
       stepper_(*program_, std::move(config)),
-      breakpoints_(*program_) {
+      breakpoints_(*program_),
+      stores_(*program_) {
   stepper_.follow_writers();
+  stepper_.attach(stores_);
+  stepper_.attach(breakpoints_);
   interval_ = std::max<std::uint64_t>(kShortestInterval, stepper_.memory_bytes() / kBytesPerInstruction);
   keep();
 }
@@ -39,7 +40,7 @@ void Session::guarded(F f) {
     f();
   } catch (const LaunchFault& caught) {
     fault_ = caught.fault;
-    if (Sanitizer* const sanitizer = stepper_.launch().sanitizer) sanitizer->failed(caught.fault);
+    stepper_.failed(caught.fault);
     throw;
   }
 }
@@ -124,21 +125,6 @@ bool Session::interrupted() {
   return interrupted_ && interrupted_();
 }
 
-void Session::check_limit() {
-  const std::uint64_t limit = stepper_.launch().config.max_instructions;
-  if (limit == 0 || stepper_.now() <= limit) return;
-  Fault fault;
-  fault.kind = "livelock";
-  if (stepper_.last().warp != nullptr)
-    locate(fault, *stepper_.last().warp,
-           static_cast<std::uint32_t>(stepper_.last().inst - program_->code.data()));
-  fault.message = "the launch has executed " + std::to_string(stepper_.now()) +
-                  " warp-instructions, more than its limit of " + std::to_string(limit);
-  const std::vector<Cluster*> running = stepper_.clusters();
-  fault.message += describe_hot_loop(*program_, stepper_.executions(), {running.begin(), running.end()});
-  throw LaunchFault(std::move(fault));
-}
-
 Stop Session::step(std::uint64_t count) {
   Stop stop;
   const std::uint64_t until = stepper_.now() + count;
@@ -146,7 +132,7 @@ Stop Session::step(std::uint64_t count) {
     while (stepper_.now() < until) {
       if (stepper_.over()) return void(stop.reason = StopReason::kEnd);
       advance();
-      check_limit();
+      stepper_.check_limit();
       if (interrupted()) return void(stop.reason = StopReason::kInterrupted);
     }
   });
@@ -172,7 +158,7 @@ Stop Session::step_warp(std::int64_t cta_index, std::uint32_t index, std::uint64
         advance();
       }
       if (stepper_.now() != before && stepper_.last().warp == &w) --count;
-      check_limit();
+      stepper_.check_limit();
       if (interrupted()) return void(stop.reason = StopReason::kInterrupted);
     }
   });
@@ -190,7 +176,7 @@ Stop Session::run(std::uint64_t most) {
         return void(stop.reason = StopReason::kBreakpoint);
       if (stepper_.now() - begin >= most) return void(stop.reason = StopReason::kLimit);
       advance();
-      check_limit();
+      stepper_.check_limit();
       if ((stop.breakpoint = breakpoints_.after(stepper_)) != 0)
         return void(stop.reason = StopReason::kBreakpoint);
       if (interrupted()) return void(stop.reason = StopReason::kInterrupted);
@@ -245,6 +231,7 @@ LaunchReport Session::record(EventLog& log, std::optional<Fault>& fault) {
   const std::uint64_t ticks = stepper_.ticks();
   go_back(checkpoints_.front());
   stepper_.mute(true);
+  stepper_.detach(stores_);
   try {
     const PlainArithmetic plain;
     emu::record(stepper_, true, interrupted_, log);
@@ -253,6 +240,7 @@ LaunchReport Session::record(EventLog& log, std::optional<Fault>& fault) {
   }
   LaunchReport report = make_report(*program_, stepper_.executions());
   stepper_.mute(false);
+  stepper_.attach(stores_);
   go_back(checkpoints_.front());
   try {
     return_to(ticks);
@@ -283,7 +271,7 @@ Stop Session::return_to(std::uint64_t ticks) {
     while (stepper_.ticks() < ticks) {
       if (stepper_.over()) return void(stop.reason = StopReason::kEnd);
       advance();
-      check_limit();
+      stepper_.check_limit();
       if (interrupted()) return void(stop.reason = StopReason::kInterrupted);
     }
   });

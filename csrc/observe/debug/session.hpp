@@ -6,8 +6,9 @@
 #include <optional>
 #include <vector>
 
+#include "machine/scheduler/stepper.hpp"
 #include "observe/debug/breakpoints.hpp"
-#include "observe/debug/stepper.hpp"
+#include "observe/debug/stores.hpp"
 #include "observe/record/events.hpp"
 
 namespace sglab::emu {
@@ -78,12 +79,12 @@ class Session {
   Stop last_stop_before(const Checkpoint& checkpoint, std::uint64_t end, bool inclusive,
                         std::uint64_t& ticks);
   bool interrupted();
-  void check_limit();
 
   std::shared_ptr<const Program> program_;
   std::function<bool()> interrupted_;
   Stepper stepper_;
   Breakpoints breakpoints_;
+  StoreFollower stores_;
   std::optional<Fault> fault_;
   std::vector<Choice> choices_;
   std::size_t choice_ = 0;  // the next one to come

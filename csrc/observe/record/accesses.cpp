@@ -2,8 +2,8 @@
 
 #include <bit>
 
+#include "isa/aperture.hpp"
 #include "machine/memory/access.hpp"
-#include "machine/memory/aperture.hpp"
 
 namespace sglab::emu {
 

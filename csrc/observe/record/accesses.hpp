@@ -38,4 +38,5 @@ LaneAccess lane_access(const Warp& warp, const Inst* inst, const AccessForm& for
 // The same for shared memory, and for matrix moves, where lanes address rows of 16 bytes; `form` becomes what
 // it is.
 LaneAccess shared_access(const Warp& warp, const Inst* inst, AccessForm& form);
+
 }  // namespace sglab::emu

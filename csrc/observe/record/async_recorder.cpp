@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <bit>
 
+#include "isa/aperture.hpp"
 #include "machine/async/operations.hpp"
-#include "machine/memory/aperture.hpp"
 #include "machine/sync/mbarrier.hpp"
 #include "machine/tensor/wgmma.hpp"
-#include "observe/debug/breakpoints.hpp"
 
 namespace sglab::emu {
 namespace {
@@ -90,8 +89,12 @@ EventLog::Copy AsyncRecorder::copy_of(const BulkOperation& op) {
   return row;
 }
 
-void AsyncRecorder::issued(const Cluster& cluster, const BulkOperation& op) {
-  keep(cluster, op.issuer, Table::kCopies, log_.copies.size());
+void AsyncRecorder::issued(const Cluster& cluster, const AsyncOperation& operation) {
+  std::visit([&](const auto* what) { keep_issue(cluster, operation.issuer, *what); }, operation.what);
+}
+
+void AsyncRecorder::keep_issue(const Cluster& cluster, const Issuer& issuer, const BulkOperation& op) {
+  keep(cluster, issuer, Table::kCopies, log_.copies.size());
   log_.copies.push_back(copy_of(op));
 }
 
@@ -104,9 +107,9 @@ void AsyncRecorder::prefetched(const Cluster&, const BulkOperation& op) {
   log_.copies.push_back(row);
 }
 
-void AsyncRecorder::issued(const Cluster& cluster, const SmallCopy& copy) {
-  if (copy.bytes == 0) return keep(cluster, copy.issuer, Table::kNone, 0);
-  keep(cluster, copy.issuer, Table::kCopies, log_.copies.size());
+void AsyncRecorder::keep_issue(const Cluster& cluster, const Issuer& issuer, const SmallCopy& copy) {
+  if (copy.bytes == 0) return keep(cluster, issuer, Table::kNone, 0);
+  keep(cluster, issuer, Table::kCopies, log_.copies.size());
   EventLog::Copy row{};
   row.event = stepper_.position();
   row.kind = EventLog::Copy::kCpAsync;
@@ -124,14 +127,14 @@ void AsyncRecorder::issued(const Cluster& cluster, const SmallCopy& copy) {
   log_.copies.push_back(row);
 }
 
-void AsyncRecorder::issued(const Cluster& cluster, const TensorCommit& commit) {
-  keep(cluster, commit.issuer, Table::kNone, 0);
+void AsyncRecorder::keep_issue(const Cluster& cluster, const Issuer& issuer, const TensorCommit&) {
+  keep(cluster, issuer, Table::kNone, 0);
 }
 
-void AsyncRecorder::issued(const Cluster& cluster, const TensorOperation& op) {
+void AsyncRecorder::keep_issue(const Cluster& cluster, const Issuer& issuer, const TensorOperation& op) {
   const std::uint64_t event = stepper_.position();
   if (op.kind != TensorOperation::Kind::kMma) {
-    keep(cluster, op.issuer, Table::kTmem, log_.tmem.size());
+    keep(cluster, issuer, Table::kTmem, log_.tmem.size());
     const bool copies = op.kind == TensorOperation::Kind::kCopy;
     const int lanes = !copies ? 32 : op.shape == CopyShape::k4x256b ? 4 : 128;
     log_.tmem.push_back({event, kNone, op.address.encode(),
@@ -140,7 +143,7 @@ void AsyncRecorder::issued(const Cluster& cluster, const TensorOperation& op) {
                          copies ? EventLog::Tmem::kCopy : EventLog::Tmem::kShift, op.cta_group});
     return;
   }
-  keep(cluster, op.issuer, Table::kMmas, log_.mmas.size());
+  keep(cluster, issuer, Table::kMmas, log_.mmas.size());
   const InstructionDescriptor& d = op.mma.descriptor;
   EventLog::Mma row{};
   row.event = event;
@@ -164,7 +167,9 @@ void AsyncRecorder::issued(const Cluster& cluster, const TensorOperation& op) {
   log_.mmas.push_back(row);
 }
 
-void AsyncRecorder::issued(const Cluster& cluster, const Issuer& issuer, const Wgmma& op) {
+void AsyncRecorder::keep_issue(const Cluster& cluster, const Issuer& issuer, const Wgmma& op) {
+  // The first of its four warps stands for all.
+  if (const auto& known = of(cluster); known.size() >= issuer.operation) return;
   keep(cluster, issuer, Table::kMmas, log_.mmas.size());
   EventLog::Mma row{};
   row.event = stepper_.position();
@@ -186,8 +191,8 @@ void AsyncRecorder::issued(const Cluster& cluster, const Issuer& issuer, const W
   log_.mmas.push_back(row);
 }
 
-void AsyncRecorder::performed(const Cluster& cluster, const Issuer& issuer) {
-  const Issued& issued = of(cluster, issuer.operation);
+void AsyncRecorder::performed(const Cluster& cluster, const AsyncOperation& operation) {
+  const Issued& issued = of(cluster, operation.issuer.operation);
   const auto now = static_cast<std::int64_t>(stepper_.position());
   switch (issued.table) {
     case Table::kCopies:
@@ -204,16 +209,21 @@ void AsyncRecorder::performed(const Cluster& cluster, const Issuer& issuer) {
   }
 }
 
-void AsyncRecorder::changed(const Cluster& cluster, std::uint32_t mbarrier, std::uint64_t word) {
-  const Mbarrier now = Mbarrier::load(word);
+void AsyncRecorder::mbarrier_changed(const Cluster& cluster, const MbarrierChange& change) {
+  if (is_refused(change.status)) return;
+  const Mbarrier now = Mbarrier::load(change.word);
+  const std::uint32_t mbarrier = change.address;
   log_.states.push_back({stepper_.position(), linear_index(cluster.ctas[mbarrier >> kSharedRankShift]),
                          mbarrier, static_cast<std::int32_t>(now.pending),
                          static_cast<std::int32_t>(now.expected), now.tx_count,
                          static_cast<std::uint8_t>(BarrierKind::kMbarrier), now.phase});
+  if (change.use.op == MbarrierUse::Op::kInit)
+    phases_[barrier_key(cluster, BarrierKind::kMbarrier, mbarrier)] = {};
+  if (change.status == MbarrierStatus::kPhaseComplete) keep_phase(cluster, mbarrier, change.issuer);
 }
 
-void AsyncRecorder::changed(const Cta& cta, BarrierKind kind, std::uint32_t number, std::uint32_t arrived,
-                            std::uint32_t wanted) {
+void AsyncRecorder::barrier_changed(const Cta& cta, BarrierKind kind, std::uint32_t number,
+                                    std::uint32_t arrived, std::uint32_t wanted) {
   const std::uint64_t phase =
       kind == BarrierKind::kNamed ? cta.barriers[number].phase : cta.cluster->barrier.phase;
   log_.states.push_back({stepper_.position(), linear_index(cta), number,
@@ -221,11 +231,7 @@ void AsyncRecorder::changed(const Cta& cta, BarrierKind kind, std::uint32_t numb
                          static_cast<std::uint8_t>(kind), static_cast<std::uint8_t>(phase & 1)});
 }
 
-void AsyncRecorder::initialised(const Cluster& cluster, std::uint32_t mbarrier) {
-  phases_[barrier_key(cluster, BarrierKind::kMbarrier, mbarrier)] = {};
-}
-
-void AsyncRecorder::completed(const Cluster& cluster, std::uint32_t mbarrier, const Issuer& issuer) {
+void AsyncRecorder::keep_phase(const Cluster& cluster, std::uint32_t mbarrier, const Issuer& issuer) {
   Phases& phases = phases_[barrier_key(cluster, BarrierKind::kMbarrier, mbarrier)];
   const std::uint64_t now = stepper_.position();
   const bool asynchronous = issuer.operation != 0;
@@ -235,7 +241,8 @@ void AsyncRecorder::completed(const Cluster& cluster, std::uint32_t mbarrier, co
                          static_cast<std::uint8_t>(BarrierKind::kMbarrier), asynchronous});
 }
 
-void AsyncRecorder::completed(const Cta& cta, BarrierKind kind, std::uint32_t number, std::uint64_t phase) {
+void AsyncRecorder::barrier_completed(const Cta& cta, BarrierKind kind, std::uint32_t number,
+                                      std::uint64_t phase) {
   const std::uint64_t now = stepper_.position();
   phases_[barrier_key(*cta.cluster, kind, object_of(cta, kind, number))].last =
       static_cast<std::int64_t>(log_.phases.size());

@@ -4,32 +4,27 @@
 #include <unordered_map>
 #include <vector>
 
-#include "machine/async/watcher.hpp"
+#include "machine/engine/observer.hpp"
 #include "observe/record/events.hpp"
 
 namespace sglab::emu {
 
 // Keeps asynchronous operations and the ends of phases in a log.
-class AsyncRecorder final : public AsyncWatcher {
+class AsyncRecorder final : public Observer {
  public:
   AsyncRecorder(const Stepper& stepper, EventLog& log) : stepper_(stepper), log_(log) {}
 
   // Row of the last complete phase of a barrier; -1: none is.
   std::int64_t last_phase(const Cta& cta, BarrierKind kind, std::uint32_t object) const;
 
-  void issued(const Cluster& cluster, const BulkOperation& operation) override;
-  void issued(const Cluster& cluster, const TensorOperation& operation) override;
-  void issued(const Cluster& cluster, const TensorCommit& commit) override;
-  void issued(const Cluster& cluster, const SmallCopy& copy) override;
-  void issued(const Cluster& cluster, const Issuer& issuer, const Wgmma& operation) override;
+  void issued(const Cluster& cluster, const AsyncOperation& operation) override;
   void prefetched(const Cluster& cluster, const BulkOperation& operation) override;
-  void performed(const Cluster& cluster, const Issuer& issuer) override;
-  void changed(const Cluster& cluster, std::uint32_t mbarrier, std::uint64_t word) override;
-  void changed(const Cta& cta, BarrierKind kind, std::uint32_t number, std::uint32_t arrived,
-               std::uint32_t wanted) override;
-  void initialised(const Cluster& cluster, std::uint32_t mbarrier) override;
-  void completed(const Cluster& cluster, std::uint32_t mbarrier, const Issuer& issuer) override;
-  void completed(const Cta& cta, BarrierKind kind, std::uint32_t number, std::uint64_t phase) override;
+  void performed(const Cluster& cluster, const AsyncOperation& operation) override;
+  void mbarrier_changed(const Cluster& cluster, const MbarrierChange& change) override;
+  void barrier_changed(const Cta& cta, BarrierKind kind, std::uint32_t number, std::uint32_t arrived,
+                       std::uint32_t wanted) override;
+  void barrier_completed(const Cta& cta, BarrierKind kind, std::uint32_t number,
+                         std::uint64_t phase) override;
 
  private:
   enum class Table : std::uint8_t { kNone, kCopies, kMmas, kTmem };
@@ -43,6 +38,12 @@ class AsyncRecorder final : public AsyncWatcher {
     std::int64_t last = -1;   // row
   };
 
+  void keep_issue(const Cluster& cluster, const Issuer& issuer, const BulkOperation& operation);
+  void keep_issue(const Cluster& cluster, const Issuer& issuer, const TensorOperation& operation);
+  void keep_issue(const Cluster& cluster, const Issuer& issuer, const TensorCommit& commit);
+  void keep_issue(const Cluster& cluster, const Issuer& issuer, const SmallCopy& copy);
+  void keep_issue(const Cluster& cluster, const Issuer& issuer, const Wgmma& operation);
+  void keep_phase(const Cluster& cluster, std::uint32_t mbarrier, const Issuer& issuer);
   void keep(const Cluster& cluster, const Issuer& issuer, Table table, std::size_t row);
   Issued& of(const Cluster& cluster, std::uint64_t operation);
   std::vector<Issued>& of(const Cluster& cluster);

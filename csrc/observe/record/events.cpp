@@ -5,13 +5,10 @@
 #include <utility>
 
 #include "machine/async/engine.hpp"
-#include "machine/engine/machine.hpp"
 #include "machine/float/environment.hpp"
-#include "observe/debug/breakpoints.hpp"
-#include "observe/debug/look_ahead.hpp"
+#include "machine/scheduler/run_launch.hpp"
 #include "observe/record/async_recorder.hpp"
-#include "observe/sanitize/hot_loop.hpp"
-#include "observe/sanitize/sanitizer.hpp"
+#include "observe/record/look_ahead.hpp"
 
 namespace sglab::emu {
 namespace {
@@ -36,9 +33,9 @@ class Recorder {
       stops_[pc] = stop;
       if (details_[pc] != Detail::kNone) stop = &stepper.program().code[pc];
     }
-    if (details) stepper.set_watcher(&async_);
+    if (details) stepper.attach(async_);
   }
-  ~Recorder() { stepper_.set_watcher(nullptr); }
+  ~Recorder() { stepper_.detach(async_); }
   Recorder(const Recorder&) = delete;
 
   // The next few instructions.
@@ -157,33 +154,15 @@ class Recorder {
   std::vector<Store> stores_;  // without their wait so far
 };
 
-void check(const Stepper& stepper, const std::function<bool()>& interrupted) {
-  Fault fault;
-  fault.kernel = stepper.program().name;
-  const std::uint64_t limit = stepper.launch().config.max_instructions;
-  if (limit != 0 && stepper.now() > limit) {
-    fault.kind = "livelock";
-    fault.message = "the launch has executed " + std::to_string(stepper.now()) +
-                    " warp-instructions, more than its limit of " + std::to_string(limit);
-    const std::vector<Cluster*> running = stepper.clusters();
-    fault.message +=
-        describe_hot_loop(stepper.program(), stepper.executions(), {running.begin(), running.end()});
-    throw LaunchFault(std::move(fault));
-  }
-  if (interrupted && interrupted()) {
-    fault.kind = "interrupted";
-    fault.message = "the launch was interrupted";
-    throw LaunchFault(std::move(fault));
-  }
-}
-
 }  // namespace
 
 void record(Stepper& stepper, bool details, const std::function<bool()>& interrupted, EventLog& log) {
   Recorder recorder(stepper, log, details);
   for (std::uint32_t round = 1; !stepper.over(); ++round) {
     recorder.go_on();
-    if (round % kPollRuns == 0) check(stepper, interrupted);
+    if (round % kPollRuns != 0) continue;
+    stepper.check_limit();
+    if (interrupted && interrupted()) raise_interrupted(stepper.launch());
   }
 }
 
@@ -195,7 +174,7 @@ LaunchReport record_launch(const Program& program, LaunchConfig config, bool det
   try {
     record(stepper, details, interrupted, log);
   } catch (LaunchFault& caught) {
-    if (Sanitizer* const sanitizer = stepper.launch().sanitizer) sanitizer->failed(caught.fault);
+    stepper.failed(caught.fault);
     caught.fault.tally = std::make_shared<const Tally>(stepper.tally());
     throw;
   }

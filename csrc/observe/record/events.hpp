@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "machine/async/tensor_map.hpp"
-#include "machine/async/watcher.hpp"
-#include "observe/debug/stepper.hpp"
+#include "machine/engine/observer.hpp"
+#include "machine/scheduler/stepper.hpp"
 
 namespace sglab::emu {
 

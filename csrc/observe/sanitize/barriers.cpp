@@ -4,17 +4,13 @@
 #include <cstring>
 #include <utility>
 
+#include "isa/aperture.hpp"
 #include "machine/async/operations.hpp"
 #include "machine/engine/fault.hpp"
-#include "machine/memory/aperture.hpp"
 #include "machine/ops/operands.hpp"
 
 namespace sglab::emu {
 namespace {
-
-std::uint32_t rank_of(std::uint64_t address) {
-  return static_cast<std::uint32_t>(address >> kSharedRankShift);
-}
 
 bool somebody_waits(const Cluster& cluster, std::uint32_t address) {
   for (const Warp& w : cluster.warps) {

@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "observe/sanitize/observer.hpp"
+#include "observe/sanitize/detector.hpp"
 
 namespace sglab::emu {
 
@@ -17,9 +17,9 @@ struct Arriver {
 };
 
 // Finds misuse of mbarriers, named barriers and the memory of CTAs that have exited.
-class BarrierSanitizer final : public Observer {
+class BarrierSanitizer final : public Detector {
  public:
-  explicit BarrierSanitizer(Findings& findings) : Observer(findings) {}
+  explicit BarrierSanitizer(Findings& findings) : Detector(findings) {}
 
   void launched(const Launch& launch) override;
   void cluster_started(const Cluster& cluster) override;

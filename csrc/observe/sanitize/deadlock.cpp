@@ -5,8 +5,8 @@
 #include <cstring>
 #include <optional>
 
+#include "isa/aperture.hpp"
 #include "machine/async/engine.hpp"
-#include "machine/memory/aperture.hpp"
 #include "machine/ops/operands.hpp"
 #include "observe/record/accesses.hpp"
 #include "observe/sanitize/barrier_address.hpp"

@@ -3,9 +3,9 @@
 #include <bit>
 #include <cstring>
 
+#include "isa/aperture.hpp"
 #include "machine/engine/fault.hpp"
 #include "machine/engine/launch.hpp"
-#include "machine/memory/aperture.hpp"
 #include "machine/ops/operands.hpp"
 
 namespace sglab::emu {

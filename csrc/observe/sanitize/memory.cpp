@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <utility>
 
-#include "machine/memory/aperture.hpp"
+#include "isa/aperture.hpp"
 #include "machine/ops/operands.hpp"
 #include "machine/tensor/tmem_transfer.hpp"
 
 namespace sglab::emu {
 
 MemorySanitizer::MemorySanitizer(Findings& findings, std::shared_ptr<MarkedMemory> marked)
-    : Observer(findings), marked_(std::move(marked)), taint_(findings) {}
+    : Detector(findings), marked_(std::move(marked)), taint_(findings) {}
 
 void MemorySanitizer::launched(const Launch& launch) {
   launch_ = &launch;

@@ -4,21 +4,13 @@
 #include <unordered_map>
 #include <vector>
 
-#include "machine/memory/aperture.hpp"
+#include "isa/aperture.hpp"
 #include "machine/tensor/tmem_transfer.hpp"
-#include "observe/sanitize/observer.hpp"
+#include "observe/sanitize/detector.hpp"
 #include "observe/sanitize/shadow.hpp"
 #include "observe/sanitize/taint.hpp"
 
 namespace sglab::emu {
-
-// Parts of a shared::cluster address.
-inline std::uint32_t rank_of(std::uint64_t address) {
-  return static_cast<std::uint32_t>(address >> kSharedRankShift);
-}
-inline std::uint64_t offset_of(std::uint64_t address) {
-  return address & kSharedOffsetMask;
-}
 
 // For messages.
 inline const char* name_of(Space space) {
@@ -33,7 +25,7 @@ inline const char* name_of(Space space) {
 // data (Taint), and a finding is made where it decides something: a branch, an address, a store to global
 // memory, a barrier, an asynchronous operation. Bytes that an asynchronous operation itself reads are
 // judged at once.
-class MemorySanitizer final : public Observer {
+class MemorySanitizer final : public Detector {
  public:
   MemorySanitizer(Findings& findings, std::shared_ptr<MarkedMemory> marked);
 

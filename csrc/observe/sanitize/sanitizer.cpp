@@ -5,8 +5,8 @@
 
 #include "machine/async/engine.hpp"
 #include "machine/ops/operands.hpp"
-#include "observe/debug/breakpoints.hpp"
 #include "observe/record/accesses.hpp"
+#include "observe/sanitize/async_op.hpp"
 #include "observe/sanitize/barriers.hpp"
 #include "observe/sanitize/deadlock.hpp"
 #include "observe/sanitize/memory.hpp"
@@ -55,19 +55,19 @@ Sanitizer::Sanitizer(Detectors detectors, std::shared_ptr<MarkedMemory> marked) 
   if (detectors.memory) {
     auto memory = std::make_unique<MemorySanitizer>(findings_, std::move(marked));
     memory_ = memory.get();
-    observers_.push_back(std::move(memory));
+    detectors_.push_back(std::move(memory));
   }
-  if (detectors.tensor) observers_.push_back(std::make_unique<TensorSanitizer>(findings_));
+  if (detectors.tensor) detectors_.push_back(std::make_unique<TensorSanitizer>(findings_));
   if (detectors.barriers) {
     auto barriers = std::make_unique<BarrierSanitizer>(findings_);
     barriers_ = barriers.get();
-    observers_.push_back(std::move(barriers));
+    detectors_.push_back(std::move(barriers));
   }
   if (detectors.races) {
-    observers_.push_back(std::make_unique<races::RaceDetector>(findings_));
+    detectors_.push_back(std::make_unique<races::RaceDetector>(findings_));
     auto wgmma = std::make_unique<WgmmaRegisters>(findings_);
     wgmma_ = wgmma.get();
-    observers_.push_back(std::move(wgmma));
+    detectors_.push_back(std::move(wgmma));
   }
 }
 Sanitizer::~Sanitizer() = default;
@@ -79,16 +79,16 @@ void Sanitizer::launched(const Launch& launch) {
   clusters_.clear();
   held_index_ = ~std::uint64_t{0};
   position_ = findings_.now = 0;
-  all([&](Observer& o) { o.launched(launch); });
+  all([&](Detector& d) { d.launched(launch); });
 }
 
 void Sanitizer::cluster_started(const Cluster& cluster) {
   held(cluster) = {};
-  all([&](Observer& o) { o.cluster_started(cluster); });
+  all([&](Detector& d) { d.cluster_started(cluster); });
 }
 
 void Sanitizer::cluster_finished(const Cluster& cluster) {
-  all([&](Observer& o) { o.cluster_finished(cluster); });
+  all([&](Detector& d) { d.cluster_finished(cluster); });
   clusters_.erase(cluster.index);
   held_index_ = ~std::uint64_t{0};
 }
@@ -97,29 +97,30 @@ bool Sanitizer::follows_registers(const Warp& w, std::uint32_t pc) {
   return (memory_ != nullptr && memory_->follows(w, pc)) || (wgmma_ != nullptr && wgmma_->follows(pc));
 }
 
-const Inst* Sanitizer::execute(Warp& w, const Inst* inst) {
+void Sanitizer::attempting(const Warp& w, const Inst* inst) {
   const auto pc = static_cast<std::uint32_t>(inst - w.code);
   const Effects& effects = program_->effects[pc];
-  const bool counts =
-      program_->places[pc].line != 0;  // it stands in the PTX text: the launch's position moves
-  if (!is_told(effects.act) && !follows_registers(w, pc)) {
-    const Inst* const next = inst->fn[w.partial](w, inst);
-    if (!w.retry && counts) findings_.now = ++position_;
-    return next;
+  before_.watched = is_told(effects.act) || follows_registers(w, pc);
+  if (!before_.watched) return;
+  before_.group = w.group_mask;
+  before_.lanes = active_lanes(w, inst);
+  look(w, inst, effects, before_.lanes);
+}
+
+void Sanitizer::attempted(const Warp& w, const Inst* inst, const Inst* next) {
+  const auto pc = static_cast<std::uint32_t>(inst - w.code);
+  const Effects& effects = program_->effects[pc];
+  if (before_.watched) {
+    // Lanes that waited there for a .sync instruction have joined.
+    const bool joined = next == inst + 1 && inst->guard == kNoGuard;
+    const Actor actor{&w, inst, joined ? w.group_mask : before_.lanes, position_};
+    const bool arrived = is_named_barrier(effects.act) && before_.arriving && w.groups[w.group].arrived;
+    if (actor.lanes != 0 && (!w.retry || arrived)) tell(actor, effects);
+    if (memory_ != nullptr && !w.retry && memory_->follows(w, pc)) memory_->flow(actor, before_.group);
+    if (wgmma_ != nullptr && !w.retry && actor.lanes != 0 && wgmma_->follows(pc)) wgmma_->executed(actor);
   }
-  const std::uint32_t group = w.group_mask;
-  std::uint32_t lanes = active_lanes(w, inst);
-  look(w, inst, effects, lanes);
-  const Inst* const next = inst->fn[w.partial](w, inst);
-  // Lanes that waited there for a .sync instruction have joined.
-  if (next == inst + 1 && inst->guard == kNoGuard) lanes = w.group_mask;
-  const Actor actor{&w, inst, lanes, position_};
-  if (!w.retry || (is_named_barrier(effects.act) && before_.arriving && w.current().arrived))
-    if (lanes != 0) tell(actor, effects);
-  if (memory_ != nullptr && !w.retry && memory_->follows(w, pc)) memory_->flow(actor, group);
-  if (wgmma_ != nullptr && !w.retry && lanes != 0 && wgmma_->follows(pc)) wgmma_->executed(actor);
-  if (!w.retry && counts) findings_.now = ++position_;
-  return next;
+  // What stands in the PTX text moves the launch's position.
+  if (!w.retry && program_->places[pc].line != 0) findings_.now = ++position_;
 }
 
 Actor Sanitizer::actor_of(const Cluster& cluster, const Issuer& issuer, std::uint32_t lanes) {
@@ -131,21 +132,24 @@ Actor Sanitizer::actor_of(const Cluster& cluster, const Issuer& issuer, std::uin
   return actor;
 }
 
-void Sanitizer::issued(const Cluster& cluster, const Issuer& issuer, std::uint32_t lanes, AsyncOp op) {
-  const Actor actor{&cluster.warps[issuer.warp], issuer.inst, lanes, position_, op.id};
+void Sanitizer::issued(const Cluster& cluster, const AsyncOperation& operation) {
+  const AsyncOp op = async_op(operation);
+  const Issuer& issuer = operation.issuer;
+  const Actor actor{&cluster.warps[issuer.warp], issuer.inst, operation.lanes, position_, op.id};
   std::vector<Actor>& known = held(cluster).operations;
   if (known.size() < op.id) known.resize(op.id, actor);  // of a wgmma, its first warp
-  all([&](Observer& o) { o.issued(actor, op); });
+  all([&](Detector& d) { d.issued(actor, op); });
 }
 
-void Sanitizer::performed(const Cluster& cluster, const Issuer& issuer, std::uint32_t lanes, AsyncOp op,
-                          const Footprint& footprint) {
-  const Actor actor = actor_of(cluster, issuer, lanes);
-  all([&](Observer& o) { o.performed(actor, op, footprint); });
+void Sanitizer::performed(const Cluster& cluster, const AsyncOperation& operation) {
+  const Actor actor = actor_of(cluster, operation.issuer, operation.lanes);
+  const AsyncOp op = async_op(operation);
+  const Footprint footprint = footprint_of(cluster, operation);
+  all([&](Detector& d) { d.performed(actor, op, footprint); });
 }
 
-void Sanitizer::mbarrier(const Cluster& cluster, const Issuer& issuer, std::uint32_t lanes,
-                         std::uint32_t address, MbarrierStatus status, const MbarrierUse& use) {
+void Sanitizer::mbarrier_changed(const Cluster& cluster, const MbarrierChange& change) {
+  const auto& [issuer, lanes, address, use, status, word] = change;
   const Actor actor = actor_of(cluster, issuer, lanes);
   std::uint64_t& phase = held(cluster).phases[address];
   if (use.op == MbarrierUse::Op::kInit && !is_misuse(status)) phase = 0;
@@ -156,7 +160,7 @@ void Sanitizer::mbarrier(const Cluster& cluster, const Issuer& issuer, std::uint
     if (effects.act == Act::kMbarrier) event.order = effects.order, event.scope = effects.scope;
   }
   if (status == MbarrierStatus::kPhaseComplete) ++phase;
-  all([&](Observer& o) { o.mbarrier(actor, event); });
+  all([&](Detector& d) { d.mbarrier(actor, event); });
 }
 
 Party Sanitizer::party(const WaitLink& link) const {
@@ -195,7 +199,7 @@ void Sanitizer::failed(const Fault& fault) {
     }
   }
   finding.at.position = position_;
-  all([&](Observer& o) { o.explain(fault, finding); });
+  all([&](Detector& d) { d.explain(fault, finding); });
   findings_.add(std::move(finding));
 }
 

@@ -5,8 +5,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "machine/async/operations.hpp"
-#include "observe/sanitize/observer.hpp"
+#include "machine/engine/observer.hpp"
+#include "observe/sanitize/detector.hpp"
+#include "observe/sanitize/explain.hpp"
 
 namespace sglab::emu {
 
@@ -15,8 +16,9 @@ class MarkedMemory;
 class MemorySanitizer;
 class WgmmaRegisters;
 
-// Tells observers what happens in a launch; see observer.hpp. LaunchConfig::sanitizer attaches one.
-class Sanitizer {
+// Follows a launch and says what happens in the terms of detector.hpp, for its detectors. A launch has it as
+// LaunchConfig::observer and, since it knows who has arrived where, as LaunchConfig::explainer.
+class Sanitizer final : public Observer, public Explanations {
  public:
   struct Detectors {
     bool memory = false, races = false, tensor = false, barriers = false;
@@ -26,22 +28,20 @@ class Sanitizer {
   Sanitizer(const Sanitizer&) = delete;
 
   Findings& findings() { return findings_; }
-  // nullptr: it is not attached.
-  const BarrierSanitizer* barriers() const { return barriers_; }
 
-  // For the launch loop.
-  void launched(const Launch& launch);
-  void cluster_started(const Cluster& cluster);
-  void cluster_finished(const Cluster& cluster);
-  const Inst* execute(Warp& warp, const Inst* inst);
-  void failed(const Fault& fault);
+  void launched(const Launch& launch) override;
+  void cluster_started(const Cluster& cluster) override;
+  void cluster_finished(const Cluster& cluster) override;
+  void failed(const Fault& fault) override;
+  bool follows_instructions() const override { return true; }
+  void attempting(const Warp& warp, const Inst* inst) override;
+  void attempted(const Warp& warp, const Inst* inst, const Inst* next) override;
+  void issued(const Cluster& cluster, const AsyncOperation& operation) override;
+  void performed(const Cluster& cluster, const AsyncOperation& operation) override;
+  void mbarrier_changed(const Cluster& cluster, const MbarrierChange& change) override;
 
-  // For the asynchronous engine.
-  void issued(const Cluster& cluster, const Issuer& issuer, std::uint32_t lanes, AsyncOp op);
-  void performed(const Cluster& cluster, const Issuer& issuer, std::uint32_t lanes, AsyncOp op,
-                 const Footprint& footprint);
-  void mbarrier(const Cluster& cluster, const Issuer& issuer, std::uint32_t lanes, std::uint32_t address,
-                MbarrierStatus status, const MbarrierUse& use);
+ protected:
+  const BarrierSanitizer* history() const override { return barriers_; }
 
  private:
   // What is known of a running cluster.
@@ -51,6 +51,8 @@ class Sanitizer {
   };
   // Operands of the instruction being executed, as it found them.
   struct Before {
+    bool watched;                // it is more than computing, or somebody follows its registers
+    std::uint32_t lanes, group;  // that execute it; before the guard
     std::uint32_t live;
     bool arriving;
     std::uint64_t phase;
@@ -75,11 +77,11 @@ class Sanitizer {
   Actor actor_of(const Cluster& cluster, const Issuer& issuer, std::uint32_t lanes);
   template <class Event>
   void all(Event event) {
-    for (const auto& observer : observers_) event(*observer);
+    for (const auto& detector : detectors_) event(*detector);
   }
 
   Findings findings_;
-  std::vector<std::unique_ptr<Observer>> observers_;
+  std::vector<std::unique_ptr<Detector>> detectors_;
   MemorySanitizer* memory_ = nullptr;  // among them
   BarrierSanitizer* barriers_ = nullptr;
   WgmmaRegisters* wgmma_ = nullptr;

@@ -5,7 +5,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "observe/sanitize/observer.hpp"
+#include "observe/sanitize/detector.hpp"
 
 namespace sglab::emu {
 

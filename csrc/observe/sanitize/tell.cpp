@@ -1,15 +1,16 @@
 #include <cstring>
 #include <utility>
 
+#include "isa/aperture.hpp"
 #include "machine/memory/access.hpp"
-#include "machine/memory/aperture.hpp"
 #include "machine/ops/operands.hpp"
 #include "machine/ops/tensor_map_access.hpp"
 #include "machine/tensor/tmem_transfer.hpp"
 #include "observe/record/accesses.hpp"
 #include "observe/sanitize/sanitizer.hpp"
 
-// What an instruction does, for observers: its operands are read before it is executed, told behind it.
+// What an instruction does, for detectors: its operands are read before it is executed, its events come
+// after.
 namespace sglab::emu {
 namespace {
 
@@ -124,7 +125,7 @@ void Sanitizer::tell(const Actor& actor, const Effects& m) {
       break;
     case Act::kFence: {
       const Fence fence{m.fence, m.order, m.scope, m.space, m.reads ? before_.address : nullptr};
-      all([&](Observer& o) { o.fenced(actor, fence); });
+      all([&](Detector& d) { d.fenced(actor, fence); });
       break;
     }
     case Act::kNamedArrive:
@@ -133,20 +134,20 @@ void Sanitizer::tell(const Actor& actor, const Effects& m) {
     case Act::kClusterWait: {
       const BarrierUse use{before_.number, before_.threads, before_.phase,
                            m.act == Act::kClusterArrive ? m.order : Order::kAcqRel};
-      if (before_.arriving) all([&](Observer& o) { o.arrived(actor, use); });
+      if (before_.arriving) all([&](Detector& d) { d.arrived(actor, use); });
       if ((m.act == Act::kNamedWait || m.act == Act::kClusterWait) && !w.retry)
-        all([&](Observer& o) { o.passed(actor, use); });
+        all([&](Detector& d) { d.passed(actor, use); });
       break;
     }
     case Act::kMbarrierWait:
       tell_mbarrier_wait(actor, m);
       break;
     case Act::kCommitGroup:
-      all([&](Observer& o) { o.committed(actor, m.group); });
+      all([&](Detector& d) { d.committed(actor, m.group); });
       break;
     case Act::kWaitGroup: {
       const auto pending = static_cast<std::uint32_t>(actor.inst->imm);
-      all([&](Observer& o) { o.waited(actor, m.group, pending, m.read_only); });
+      all([&](Detector& d) { d.waited(actor, m.group, pending, m.read_only); });
       break;
     }
     case Act::kTmemAlloc:
@@ -165,12 +166,12 @@ void Sanitizer::tell(const Actor& actor, const Effects& m) {
       break;
     case Act::kWarpSync:
     case Act::kWarpExchange:
-      all([&](Observer& o) { o.warp_synced(actor, m.act == Act::kWarpSync); });
+      all([&](Detector& d) { d.warp_synced(actor, m.act == Act::kWarpSync); });
       break;
     case Act::kExit: {
       Actor gone = actor;
       gone.lanes = before_.live & ~w.live;
-      if (gone.lanes != 0) all([&](Observer& o) { o.exited(gone); });
+      if (gone.lanes != 0) all([&](Detector& d) { d.exited(gone); });
       break;
     }
     default:
@@ -184,7 +185,7 @@ void Sanitizer::tell_one_access(const Actor& actor, Space space, const std::uint
   const Effects& m = program_->effects[static_cast<std::size_t>(actor.inst - actor.warp->code)];
   const Order order = m.act == Act::kAccess ? m.order : Order::kWeak;
   const Access access{space, reads, writes, m.atomic, order, m.scope, lanes, bytes, address};
-  all([&](Observer& o) { o.accessed(actor, access); });
+  all([&](Detector& d) { d.accessed(actor, access); });
 }
 
 void Sanitizer::tell_access(const Actor& actor, const Effects& m) {
@@ -224,7 +225,7 @@ void Sanitizer::tell_maps(const Actor& actor, const Effects& m) {
   tell_one_access(actor, space, before_.address, lanes, kMapBytes, m.act == Act::kReplaceMap, true);
   if (m.act != Act::kCopyMap) return;
   const Fence fence{Fence::Kind::kProxyTensormap, Order::kRelease, Scope::kGpu, Space::kGlobal};
-  all([&](Observer& o) { o.fenced(actor, fence); });
+  all([&](Detector& d) { d.fenced(actor, fence); });
 }
 
 void Sanitizer::tell_map_use(const Actor& actor) {
@@ -233,7 +234,7 @@ void Sanitizer::tell_map_use(const Actor& actor) {
     const int lane = first_lane(rest);
     if (space_of_address(before_.address[lane]) == Space::kGlobal) access.lanes |= 1u << lane;
   }
-  if (access.lanes != 0) all([&](Observer& o) { o.map_used(actor, access); });
+  if (access.lanes != 0) all([&](Detector& d) { d.map_used(actor, access); });
 }
 
 void Sanitizer::tell_mbarrier_wait(const Actor& actor, const Effects& m) {
@@ -252,7 +253,7 @@ void Sanitizer::tell_mbarrier_wait(const Actor& actor, const Effects& m) {
     const auto known = phases.find(address);
     const std::int64_t phase = known == phases.end() ? -1 : static_cast<std::int64_t>(known->second) - 1;
     const MbarrierWait wait{address, phase, m.order, m.scope};
-    all([&](Observer& o) { o.mbarrier_passed(some, wait); });
+    all([&](Detector& d) { d.mbarrier_passed(some, wait); });
   }
 }
 
@@ -276,7 +277,7 @@ void Sanitizer::tell_tmem(const Actor& actor, const Effects& m) {
     use.range.column = TmemAddress::decode(value).column;
     tell_one_access(actor, Space::kShared, before_.address, first, 4, false, true);
   }
-  all([&](Observer& o) { o.tensor_memory(actor, use); });
+  all([&](Detector& d) { d.tensor_memory(actor, use); });
 }
 
 }  // namespace sglab::emu

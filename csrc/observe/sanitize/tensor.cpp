@@ -6,7 +6,6 @@
 #include "machine/async/engine.hpp"
 #include "machine/engine/fault.hpp"
 #include "machine/ops/operands.hpp"
-#include "observe/debug/breakpoints.hpp"
 
 namespace sglab::emu {
 namespace {

@@ -3,14 +3,14 @@
 #include <unordered_map>
 #include <vector>
 
-#include "observe/sanitize/observer.hpp"
+#include "observe/sanitize/detector.hpp"
 
 namespace sglab::emu {
 
 // Finds misuse of tensor memory and of the tensor cores' operands.
-class TensorSanitizer final : public Observer {
+class TensorSanitizer final : public Detector {
  public:
-  explicit TensorSanitizer(Findings& findings) : Observer(findings) {}
+  explicit TensorSanitizer(Findings& findings) : Detector(findings) {}
 
   void launched(const Launch& launch) override;
   void cluster_started(const Cluster& cluster) override;

@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "observe/sanitize/observer.hpp"
+#include "observe/sanitize/detector.hpp"
 
 namespace sglab::emu {
 
@@ -17,9 +17,9 @@ namespace sglab::emu {
 //
 // Registers are those of the PTX text: what the allocator makes of them, on a GPU or here, is not looked at.
 // A warp's lanes are taken together.
-class WgmmaRegisters final : public Observer {
+class WgmmaRegisters final : public Detector {
  public:
-  using Observer::Observer;
+  using Detector::Detector;
 
   void launched(const Launch& launch) override;
   void cluster_started(const Cluster& cluster) override;

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import torch
 
-from sglab.kernels.cutlass_mla.contract import NUM_HEADS, MLAArguments
+from sglab.kernels.cutlass_mla.contract import MLAArguments
+from sglab.planning.mla_dims import NUM_HEADS
 
 
 def pad_heads(arguments: MLAArguments, fill: float | None = None) -> MLAArguments:

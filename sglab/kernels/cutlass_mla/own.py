@@ -56,8 +56,11 @@ def steps(a: MLAArguments) -> tuple[tuple[Step, ...], Any]:
     if len(a.q_nope) == 0:
         return (), None
     device = devices.device_of(a.device)
+    planned: tuple[Launch, ...] = ()
+    decode: MlaSm90 | MlaSm100
+    keep: Any = None
     if kernel_for(device) is SM100:
-        planned, decode, keep = (), _blackwell(device, a), None
+        decode = _blackwell(device, a)
     else:
         planned, decode, keep = _hopper(device, a)
     why = f"our kernel for {decode.kernel.generation},"

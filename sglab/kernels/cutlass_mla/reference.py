@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from sglab.kernels.cutlass_mla.contract import LATENT_DIM, MLAArguments
+from sglab.kernels.cutlass_mla.contract import MLAArguments
 from sglab.kernels.scoring import Scoring, dense_attention
+from sglab.planning.mla_dims import LATENT_DIM
 
 
 def run(arguments: MLAArguments) -> tuple[()]:

@@ -6,9 +6,10 @@ from __future__ import annotations
 import triton.language as tl
 
 from sglab.kernels import devices
-from sglab.kernels.cutlass_mla.contract import LATENT_DIM, NUM_HEADS, ROPE_DIM, MLAArguments
+from sglab.kernels.cutlass_mla.contract import MLAArguments
 from sglab.kernels.decode_attention.tiles import grouped_tile
 from sglab.kernels.scoring_triton import LN_2, LOG2_E
+from sglab.planning.mla_dims import LATENT_DIM, NUM_HEADS, ROPE_DIM
 from sglab.planning.set_split_kv import MAX_SPLITS, TILE_S
 from sglab.triton import LaunchRecord, triton_kernel
 

@@ -6,7 +6,8 @@ import numpy as np
 
 from sglab.planning import check
 from sglab.planning.cutlass_mla_splits import split_ranges
-from sglab.planning.cutlass_mla_workspace import LATENT_DIM, NUM_HEADS, copied_workspace_size, cutlass_workspace_size
+from sglab.planning.cutlass_mla_workspace import copied_workspace_size, cutlass_workspace_size
+from sglab.planning.mla_dims import LATENT_DIM, NUM_HEADS
 from sglab.planning.mla_tile_scheduler import TileSchedule, individual_schedule, persistent_schedule
 from sglab.planning.plan import Launch, Merge, Plan, Units, assemble
 from sglab.planning.set_split_kv import (

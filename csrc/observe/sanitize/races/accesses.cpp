@@ -2,8 +2,7 @@
 #include <bit>
 #include <cstring>
 
-#include "machine/memory/aperture.hpp"
-#include "observe/debug/breakpoints.hpp"
+#include "isa/aperture.hpp"
 #include "observe/sanitize/races/detector.hpp"
 
 namespace sglab::emu::races {

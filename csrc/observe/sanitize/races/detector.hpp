@@ -4,7 +4,7 @@
 #include <memory>
 #include <string_view>
 
-#include "observe/sanitize/observer.hpp"
+#include "observe/sanitize/detector.hpp"
 #include "observe/sanitize/races/judgement.hpp"
 #include "observe/sanitize/races/state.hpp"
 
@@ -17,9 +17,9 @@ namespace sglab::emu::races {
 // they synchronise with moves vector clocks (clock.hpp); each access is compared with those that the shadow
 // of its memory still holds (shadow.hpp, judgement.hpp). So a race is found whether or not it did harm in the
 // order that was run, but only between accesses that the run made.
-class RaceDetector final : public Observer {
+class RaceDetector final : public Detector {
  public:
-  using Observer::Observer;
+  using Detector::Detector;
 
   void launched(const Launch& launch) override;
   void cluster_started(const Cluster& cluster) override;

@@ -1,4 +1,4 @@
-#include "machine/memory/aperture.hpp"
+#include "isa/aperture.hpp"
 #include "observe/sanitize/races/detector.hpp"
 
 // Shared memory ends with its CTA: what others do there must come before one of its threads exits.

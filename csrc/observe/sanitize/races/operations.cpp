@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "machine/memory/aperture.hpp"
+#include "isa/aperture.hpp"
 #include "observe/sanitize/races/detector.hpp"
 
 // Asynchronous operations: threads of their own from their issue to where their completion is observed.

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "observe/sanitize/observer.hpp"
+#include "observe/sanitize/detector.hpp"
 
 namespace sglab::emu::races {
 

@@ -1,6 +1,6 @@
 #include "observe/sanitize/races/state.hpp"
 
-#include "machine/memory/aperture.hpp"
+#include "isa/aperture.hpp"
 
 namespace sglab::emu::races {
 

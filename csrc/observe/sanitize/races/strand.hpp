@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "observe/sanitize/observer.hpp"
+#include "observe/sanitize/detector.hpp"
 #include "observe/sanitize/races/clock.hpp"
 
 namespace sglab::emu::races {

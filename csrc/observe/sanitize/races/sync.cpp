@@ -1,8 +1,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "machine/memory/aperture.hpp"
-#include "observe/debug/breakpoints.hpp"
+#include "isa/aperture.hpp"
 #include "observe/record/accesses.hpp"
 #include "observe/sanitize/races/detector.hpp"
 

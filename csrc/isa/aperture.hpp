@@ -18,4 +18,12 @@ constexpr unsigned kSharedRankShift = 24;
 constexpr std::uint32_t kSharedOffsetMask = (1u << kSharedRankShift) - 1;
 constexpr std::uint32_t kSharedReserved = 0x400;
 
+// Parts of a shared::cluster address.
+constexpr std::uint32_t rank_of(std::uint64_t address) {
+  return static_cast<std::uint32_t>(address >> kSharedRankShift);
+}
+constexpr std::uint32_t offset_of(std::uint64_t address) {
+  return static_cast<std::uint32_t>(address & kSharedOffsetMask);
+}
+
 }  // namespace sglab::emu

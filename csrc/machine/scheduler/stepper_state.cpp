@@ -1,8 +1,7 @@
 #include <utility>
 
-#include "machine/async/engine.hpp"
-#include "observe/debug/stepper.hpp"
-#include "observe/sanitize/sanitizer.hpp"
+#include "machine/engine/digest.hpp"
+#include "machine/scheduler/stepper.hpp"
 
 // What a stepped launch consists of at a position: saved and brought back.
 namespace sglab::emu {
@@ -10,6 +9,25 @@ namespace {
 
 MemoryImage::Region bytes_of(const AlignedBytes& memory) {
   return {memory.data(), memory.size()};
+}
+
+void add_warp(Digest& digest, const Warp& w) {
+  digest.add(w.live, w.group, w.group_count, w.carry, w.cluster_ticket, w.executed);
+  for (std::uint32_t i = 0; i < w.group_count; ++i) {
+    const Group& g = w.groups[i];
+    digest.add(g.pc, g.mask, g.frame, g.wait, g.arrived, g.key, g.ticket);
+  }
+  for (const Frame& f : w.frames) {
+    if (f.mask != 0) digest.add(f.caller, f.call, f.callee, f.depth, f.mask);
+  }
+}
+
+void add_cta(Digest& digest, const Cta& cta) {
+  digest.add(cta.live_lanes);
+  for (const NamedBarrier& b : cta.barriers) {
+    digest.add(b.arrived, b.expected, b.phase, b.votes, b.voters, b.result, b.result_voters);
+    for (const std::uint32_t lanes : b.lanes) digest.add(lanes);
+  }
 }
 
 }  // namespace
@@ -39,15 +57,12 @@ std::shared_ptr<const Stepper::Saved> Stepper::save(const Saved* before) const {
   auto saved = std::make_shared<Saved>();
   saved->now = now_;
   saved->ticks = ticks_;
-  saved->turn = turn_;
-  saved->round = round_;
+  saved->scheduler = scheduler_.state();
   saved->last = last_;
   saved->waiting = waiting_;
-  saved->next = next_;
-  saved->running = running_;
+  saved->next = launch_->next;
   for (Cluster* const cluster : clusters())
-    saved->held.push_back({cluster, *cluster, cluster->idle_events_, cluster->idle_rounds_,
-                           cluster->async == nullptr ? nullptr : cluster->async->save()});
+    saved->held.push_back({cluster, *cluster, cluster->async == nullptr ? nullptr : cluster->async->save()});
   saved->profile = tally_.profile;
   saved->output = launch_->output.size();
   saved->memory = MemoryImage::take(regions(), before == nullptr ? nullptr : &before->memory);
@@ -57,22 +72,15 @@ std::shared_ptr<const Stepper::Saved> Stepper::save(const Saved* before) const {
 void Stepper::restore(const Saved& saved) {
   now_ = saved.now;
   ticks_ = saved.ticks;
-  turn_ = saved.turn;
-  round_ = saved.round;
+  scheduler_.restore(saved.scheduler);
   last_ = saved.last;
   waiting_ = saved.waiting;
   waits_ = ~std::uint64_t{0};
-  next_ = saved.next;
-  running_ = saved.running;
+  launch_->next = saved.next;
   std::copy(saved.profile.begin(), saved.profile.end(), tally_.profile.begin());
   launch_->output.resize(saved.output);
-  idle_.clear();
-  for (const std::unique_ptr<Cluster>& cluster : owned_) idle_.push_back(cluster.get());
   for (const Saved::Held& held : saved.held) {
-    std::erase(idle_, held.cluster);
     static_cast<ClusterState&>(*held.cluster) = held.state;
-    held.cluster->idle_events_ = held.idle_events;
-    held.cluster->idle_rounds_ = held.idle_rounds;
     std::shared_ptr<AsyncEngine>& async = held.cluster->async;
     if (held.async == nullptr) {
       if (async != nullptr) held.cluster->spare_async = std::move(async);
@@ -83,6 +91,22 @@ void Stepper::restore(const Saved& saved) {
     async->restore(*held.async);
   }
   saved.memory.restore();
+}
+
+std::uint64_t Stepper::digest() const {
+  Digest digest;
+  const Scheduler::Turn& turn = scheduler_.state().turn;
+  digest.add(now_, launch_->next.load(), turn.done, turn.limit, launch_->output.size());
+  for (const Cluster* const cluster : clusters()) {
+    digest.add(cluster->index, cluster->executed, cluster->barrier.arrived, cluster->barrier.phase,
+               cluster->random.state);
+    for (const std::uint64_t bits : cluster->runnable) digest.add(bits);
+    for (const Cta& cta : cluster->ctas) add_cta(digest, cta);
+    for (const Warp& w : cluster->warps) add_warp(digest, w);
+    if (cluster->async != nullptr) cluster->async->add_to(digest);
+  }
+  for (const MemoryImage::Region& region : regions()) digest.add_bytes(region.data(), region.size());
+  return digest.value();
 }
 
 }  // namespace sglab::emu

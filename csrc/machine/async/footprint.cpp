@@ -1,10 +1,10 @@
-#include "observe/sanitize/footprint.hpp"
+#include "machine/async/footprint.hpp"
 
 #include <algorithm>
 #include <bit>
 
+#include "isa/aperture.hpp"
 #include "machine/async/box_rows.hpp"
-#include "machine/memory/aperture.hpp"
 #include "machine/tensor/mma_panels.hpp"
 #include "machine/tensor/wgmma.hpp"
 
@@ -115,28 +115,6 @@ void add_copy(Footprint& f, const TensorOperation& op) {
 }
 
 }  // namespace
-
-AsyncOp async_op(const BulkOperation& op) {
-  return {op.issuer.operation, AsyncOp::Kind::kBulk, Proxy::kAsync,
-          op.mbarrier,         op.signalled,         op.mbarrier == kNoMbarrier};
-}
-
-AsyncOp async_op(const TensorOperation& op) {
-  constexpr AsyncOp::Kind kKinds[] = {AsyncOp::Kind::kMma, AsyncOp::Kind::kTmemCopy,
-                                      AsyncOp::Kind::kTmemShift};
-  return {op.issuer.operation, kKinds[static_cast<unsigned>(op.kind)], Proxy::kAsync, kNoMbarrier};
-}
-
-AsyncOp async_op(const TensorCommit& commit) {
-  return {commit.issuer.operation, AsyncOp::Kind::kCommit, Proxy::kAsync, commit.mbarrier, commit.multicast};
-}
-
-AsyncOp async_op(const SmallCopy& copy) {
-  const auto first = static_cast<std::size_t>(std::countr_zero(copy.mask | 1u << 31));
-  const bool arrival = copy.bytes == 0;
-  return {copy.issuer.operation, arrival ? AsyncOp::Kind::kArrival : AsyncOp::Kind::kCpAsync, Proxy::kGeneric,
-          arrival ? copy.shared[first] : kNoMbarrier};
-}
 
 Footprint footprint_of(const Cluster& cluster, const BulkOperation& op, std::uint32_t) {
   using Kind = BulkOperation::Kind;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include "machine/engine/launch.hpp"
 
@@ -13,5 +14,12 @@ LaunchReport run_launch(const Program& program, LaunchConfig config,
 
 // What can be told from how often each instruction ran.
 LaunchReport make_report(const Program& program, std::vector<std::uint64_t> executions);
+
+// Ends a launch that has executed more than its limit. `fault`: where, if that is known.
+[[noreturn]] void raise_livelock(const Launch& launch, std::uint64_t executed, const Tally& tally,
+                                 const std::vector<const Cluster*>& running, Fault fault);
+
+// Ends a launch because its user wants so.
+[[noreturn]] void raise_interrupted(const Launch& launch);
 
 }  // namespace sglab::emu

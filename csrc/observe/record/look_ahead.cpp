@@ -1,11 +1,11 @@
-#include "observe/debug/look_ahead.hpp"
+#include "observe/record/look_ahead.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
 
+#include "isa/aperture.hpp"
 #include "machine/memory/access.hpp"
-#include "machine/memory/aperture.hpp"
 #include "machine/ops/operands.hpp"
 #include "machine/tensor/tmem_transfer.hpp"
 

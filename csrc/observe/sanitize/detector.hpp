@@ -4,16 +4,16 @@
 #include <vector>
 
 #include "isa/effects.hpp"
+#include "machine/async/footprint.hpp"
 #include "machine/engine/cluster.hpp"
 #include "machine/engine/launch.hpp"
 #include "machine/front/types.hpp"
 #include "machine/sync/mbarrier.hpp"
 #include "observe/sanitize/finding.hpp"
 
-// What a launch tells those who watch it. A sanitizer is an Observer: it overrides the events that it wants,
-// keeps what state it needs, and reports to Findings. `Sanitizer` (sanitizer.hpp) is the only one that makes
-// events; it is asked by the launch loop instead of each instruction's handler, and by the asynchronous
-// engine. A launch that is not sanitised pays for neither.
+// What instructions and operations mean, for those who look for mistakes. A Detector overrides the events
+// that it wants, keeps what state it needs, and reports to Findings. `Sanitizer` (sanitizer.hpp) makes the
+// events: it is the Observer (engine/observer.hpp) that knows what each instruction means.
 //
 // Order. A sanitised launch runs on one host thread, so events have one order, that of their effects. An
 // instruction's events come behind its effects, with the operands that it found; in between come those of
@@ -97,23 +97,6 @@ struct MbarrierWait {
   Scope scope;
 };
 
-struct Range {
-  Space space;  // kGlobal or kShared
-  std::uint64_t address;
-  std::uint32_t bytes;
-  std::uint8_t warps = 0xf;  // of a wgmma: those of its warpgroup that read it
-};
-struct TmemRange {
-  std::uint32_t rank;  // of the CTA
-  std::uint32_t lane, lanes;
-  std::uint32_t column, columns;
-};
-struct Footprint {
-  std::vector<Range> reads, writes;
-  std::vector<TmemRange> tmem_reads, tmem_writes;
-  bool atomic = false;  // the writes are reductions
-};
-
 struct AsyncOp {
   enum class Kind : std::uint8_t {
     kBulk,      // cp.async.bulk and its tensor and reduction forms, st.async
@@ -141,10 +124,10 @@ struct TmemUse {
   TmemRange range;  // kLoad, kStore: a rectangle around the cells; kAlloc, kDealloc: all lanes
 };
 
-class Observer {
+class Detector {
  public:
-  explicit Observer(Findings& findings) : findings(findings) {}
-  virtual ~Observer() = default;
+  explicit Detector(Findings& findings) : findings(findings) {}
+  virtual ~Detector() = default;
 
   virtual void launched(const Launch&) {}
   virtual void cluster_started(const Cluster&) {}

@@ -1,4 +1,4 @@
-#include "observe/debug/pages.hpp"
+#include "machine/scheduler/pages.hpp"
 
 #include <algorithm>
 #include <cstring>
