@@ -23,7 +23,7 @@ void set_error(PyObject* type, const std::string& message, const nb::dict& attri
   // PTX need not be UTF-8.
   nb::object text = nb::steal(
       PyUnicode_DecodeUTF8(message.data(), static_cast<Py_ssize_t>(message.size()), "backslashreplace"));
-  nb::object error = nb::steal(PyObject_CallOneArg(type, text.ptr()));
+  nb::object error = nb::handle(type)(text);
   for (const auto& [name, value] : attributes) nb::setattr(error, name, value);
   PyErr_SetObject(type, error.ptr());
 }
