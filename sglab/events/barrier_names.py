@@ -18,11 +18,15 @@ _SIZE = 8  # bytes of an mbarrier
 class BarrierName:
     """A barrier of a launch.
 
-    name: such as "load→mma full[1]"; "nobody→load empty[1]" where nobody arrived, "load→nobody" where nobody waited
-    cta, kind, object: as in EventLog.phases
-    producers: roles that arrive at it, or issue the operations that do; consumers: roles that wait for it
-    purpose: of an mbarrier: full (its first wait waits), empty (its first wait finds it free) or, unwaited for, nothing
-    stage: its place in a ring of `stages` such mbarriers that lie one after the other; 0 of 1 if there is no ring
+    Attributes:
+        name: such as "load→mma full[1]"; "nobody→load empty[1]" where nobody arrived, "load→nobody" where nobody
+            waited.
+        cta, kind, object: as in EventLog.phases.
+        producers: roles that arrive at it, or issue the operations that do.
+        consumers: roles that wait for it.
+        purpose: of an mbarrier: full (its first wait waits), empty (its first wait finds it free) or, unwaited for,
+            nothing.
+        stage: its place in a ring of `stages` such mbarriers that lie one after the other; 0 of 1 if there is no ring.
     """
 
     name: str

@@ -43,9 +43,11 @@ _LEAST_SHARE = 0.2  # of the instructions that a warp executes
 class Role:
     """What a warp does in a launch.
 
-    name: load, page table, mma, math (multiplies and takes exponentials), softmax, correction, epilogue, compute, idle
-    does: what it was seen to do: load, mma, softmax, correction, epilogue, store, compute
-    function: the function of the source that it runs, if the name comes from there
+    Attributes:
+        name: load, page table, mma, math (multiplies and takes exponentials), softmax, correction, epilogue, compute,
+            idle.
+        does: what it was seen to do: load, mma, softmax, correction, epilogue, store, compute.
+        function: the function of the source that it runs, if the name comes from there.
     """
 
     name: str

@@ -150,7 +150,8 @@ def _linear(place: Sequence[Any], extents: Sequence[int]) -> Any:
 def make_geometry(signature: Signature, arch: Architecture, config: LaunchConfig) -> Geometry:
     """Fills in what the kernel itself prescribes (.reqntid, .reqnctapercluster) and refuses what cannot run on `arch`.
 
-    raises LaunchError: names the offending argument, its value, and what would do
+    Raises:
+        LaunchError: names the offending argument, its value, and what would do.
     """
     name = signature.entry
     geometry = Geometry(

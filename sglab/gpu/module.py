@@ -19,8 +19,12 @@ if TYPE_CHECKING:
 class Module(Ptx):
     """PTX text. `module["entry"]` is a kernel; iterating gives the entries' names.
 
-    name: for messages, such as the file it came from; folder: where that file is
-    raises GpuError: the text is not PTX
+    Args:
+        name: for messages, such as the file it came from.
+        folder: where that file is.
+
+    Raises:
+        GpuError: the text is not PTX.
     """
 
     def __init__(self, ptx: str, name: str = "<ptx>", folder: Path | None = None) -> None:

@@ -23,8 +23,11 @@ WARPS = 4
 class SharedStorageQKVO:
     """Bytes of the three faces of one union: what the loop reads, what warps exchange, how O leaves.
 
-    q_smem, k_smem, v_smem: a CTA's tiles; smem_o: O on its way out
-    cta_sync_o_smem, cta_sync_md_smem: states (o; m and d) of warps that share a tile's keys, one element where none do
+    Attributes:
+        q_smem, k_smem, v_smem: a CTA's tiles.
+        smem_o: O on its way out.
+        cta_sync_o_smem, cta_sync_md_smem: states (o; m and d) of warps that share a tile's keys, one element where none
+            do.
     """
 
     q_smem: int

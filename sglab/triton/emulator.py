@@ -40,7 +40,8 @@ class EmulatedLauncher:
     def refusal(self, device: EmulatedDevice, specializer: Specializer, bound: Bound) -> str | None:
         """Why the emulator cannot run this launch; None if it can. Compiles the kernel if that is still to be done.
 
-        raises CompileError: Triton refuses the kernel, as it would for a GPU
+        Raises:
+            CompileError: Triton refuses the kernel, as it would for a GPU.
         """
         if language_is_interpreted():
             return "TRITON_INTERPRET was set when Triton was imported, so nothing can be compiled"

@@ -47,13 +47,15 @@ class LaunchWidget(Widget):
         arch: str | None = None,
     ) -> None:
         """
-        launch: what `sglab.trace`, `gpu.capture` or `Kernel.record` returns; or a session, which the widget then moves
-            and follows. If its kernel fails, what happened until then is shown.
-        cluster: which of the grid's clusters (CTA pairs, or CTAs where the launch has no clusters).
-        batch: whose KV pool the launch reads: its copies then name pages and requests, and selecting those selects the
-            CTAs that read them. What `sglab.trace` returns knows its batch.
-        arch: whose modelled clock the reader may switch to: "sm_90" (H100), "sm_100" (B200); None takes the one that
-            the PTX was compiled for, and where the model knows none, issue order is all there is.
+
+        Args:
+            launch: what `sglab.trace`, `gpu.capture` or `Kernel.record` returns; or a session, which the widget then
+                moves and follows. If its kernel fails, what happened until then is shown.
+            cluster: which of the grid's clusters (CTA pairs, or CTAs where the launch has no clusters).
+            batch: whose KV pool the launch reads: its copies then name pages and requests, and selecting those selects
+                the CTAs that read them. What `sglab.trace` returns knows its batch.
+            arch: whose modelled clock the reader may switch to: "sm_90" (H100), "sm_100" (B200); None takes the one
+                that the PTX was compiled for, and where the model knows none, issue order is all there is.
 
         Raises:
             TypeError, ValueError: naming the argument.

@@ -93,7 +93,8 @@ class MemoryWidget(Widget, metaclass=_AbstractWidget):
     def go(self, moment: int, wanted: Sequence[dict[str, Any]] = ()) -> None:
         """Moves the session to behind the first `moment` of the moments.
 
-        wanted: slices of tensors that the page looks at: they cross with what they belong to.
+        Args:
+            wanted: slices of tensors that the page looks at: they cross with what they belong to.
         """
         if not 0 <= moment <= len(self._moments):
             raise ValueError(f"moment must be 0 to {len(self._moments)}; got {moment}")

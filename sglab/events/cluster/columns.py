@@ -161,7 +161,10 @@ def _action(opcode: str) -> int:
 class Barriers:
     """The barriers that a cluster has used, numbered: named ones and mbarriers by CTA, then the cluster's.
 
-    kind: NAMED, MBARRIER or CLUSTER; rank: of the CTA it belongs to; object: number, or offset in shared memory
+    Attributes:
+        kind: NAMED, MBARRIER or CLUSTER.
+        rank: of the CTA it belongs to.
+        object: number, or offset in shared memory.
     """
 
     kind: Array

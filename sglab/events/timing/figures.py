@@ -260,7 +260,8 @@ FIGURES = {
 def figures_of(arch: str) -> Figures:
     """arch: sm_90 or sm_100, with or without a suffix
 
-    raises LaunchError: there is no table for it
+    Raises:
+        LaunchError: there is no table for it.
     """
     found = FIGURES.get(arch.rstrip("af"))
     if found is None:

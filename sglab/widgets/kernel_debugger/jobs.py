@@ -24,11 +24,13 @@ KEPT_VISITS = 200
 class Jobs:
     """At most one move at a time.
 
-    length: the position up to which the launch is known; complete: whether that is its end
-    failure: what the launch ends with, if it is known to fail; see sentences.failure
-    findings: of the sanitizers, up to there
-    visits: the last positions at which moves ended, for saved pages
-    stopped: CTA and warp for which the last move stopped: at a breakpoint, or at the instruction asked for
+    Attributes:
+        length: the position up to which the launch is known.
+        complete: whether that is its end.
+        failure: what the launch ends with, if it is known to fail; see sentences.failure.
+        findings: of the sanitizers, up to there.
+        visits: the last positions at which moves ended, for saved pages.
+        stopped: CTA and warp for which the last move stopped: at a breakpoint, or at the instruction asked for.
     """
 
     def __init__(self, session: Session, code: CodeTables, stops: StopPoints) -> None:
