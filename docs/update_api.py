@@ -20,8 +20,9 @@ ROOMS += ("workbench", "widgets", "labs")
 
 HEAD = """# Public names
 
-Written by `python docs/update_api.py` from the packages' `__all__`. These names, and the attributes that their docstrings
-document, are what sglab promises to keep; modules below the packages may be imported, but move without notice until 1.0.
+Written by `python docs/update_api.py` from the packages' `__all__`. These names, and the attributes that their
+docstrings document, are what sglab promises to keep; modules below the packages may be imported, but move without
+notice until 1.0.
 
 Errors: every refusal names the argument, what was expected, what came and what to do.
 """
