@@ -29,8 +29,11 @@ class Run:
 class AttendInfo:
     """The story of one `attend`.
 
-    backend: the registered name; `reason`: why this one; `runs`: its operators in order; `notes`: what else to know,
-    such as a fallback that served part of the call.
+    Attributes:
+        backend: the registered name.
+        reason: why this one.
+        runs: its operators in order.
+        notes: what else to know, such as a fallback that served part of the call.
     """
 
     backend: str

@@ -41,9 +41,10 @@ def cached(
 ) -> Path:
     """The folder with the result for `key`; `build` fills it if it is missing.
 
-    kind: compiler, one level of folders
-    build: gets an empty folder; what it raises comes through, and nothing is kept
-    valid: whether a kept result still stands
+    Args:
+        kind: compiler, one level of folders.
+        build: gets an empty folder; what it raises comes through, and nothing is kept.
+        valid: whether a kept result still stands.
     """
     home = cache_folder() / kind
     folder = home / key

@@ -17,7 +17,8 @@ from sglab.gpu.errors import CompileError
 def in_child(what: str, work: Callable[[], None], folder: Path) -> None:
     """Calls `work` in a child process; its output and its errors go to a log in `folder`.
 
-    raises CompileError: `work` raised, or the process died; with everything that it said
+    Raises:
+        CompileError: `work` raised, or the process died; with everything that it said.
     """
     log = folder / "log.txt"
     with warnings.catch_warnings():  # Python warns of threads; the child runs the compiler and nothing else

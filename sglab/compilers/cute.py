@@ -15,9 +15,13 @@ from sglab.gpu.progress import announced
 def compile_cute(function: Any, *arguments: Any, arch: str = "sm_100a") -> Module:
     """The kernels that a `@cute.jit` function launches, as a module. Host code of the function does not run.
 
-    arguments: what cute.compile takes, such as cutlass.cute.runtime.make_fake_compact_tensor(Float32, (1000,)): a
-        tensor of known shape becomes a pointer parameter, unknown sizes and strides travel behind it in a struct
-    raises CompileError: with what the DSL says; MissingDependencyError: nvidia-cutlass-dsl is not installed
+    Args:
+        arguments: what cute.compile takes, such as cutlass.cute.runtime.make_fake_compact_tensor(Float32, (1000,)): a
+            tensor of known shape becomes a pointer parameter, unknown sizes and strides travel behind it in a struct.
+
+    Raises:
+        CompileError: with what the DSL says.
+        MissingDependencyError: nvidia-cutlass-dsl is not installed.
     """
     target = str(Architecture.parse(arch))
     try:

@@ -17,9 +17,14 @@ def load(
 ) -> Module:
     """A module from a .ptx file, a .cu file, PTX text or CUDA C++ text.
 
-    arch: what CUDA C++ is compiled for; PTX says itself what it is for
-    options, include: for nvcc
-    raises GpuError: the source is neither; CompileError: nvcc refused it; FileNotFoundError
+    Args:
+        arch: what CUDA C++ is compiled for; PTX says itself what it is for.
+        options, include: for nvcc.
+
+    Raises:
+        GpuError: the source is neither.
+        CompileError: nvcc refused it.
+        FileNotFoundError: it does not exist.
     """
     from sglab.compilers.nvcc import compile_cuda
 

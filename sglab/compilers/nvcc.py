@@ -24,7 +24,8 @@ _SHOWN_LINES = 30  # of nvcc's output; a template error can fill thousands
 def find_nvcc() -> Path:
     """nvcc from $CUDA_HOME, the PATH, or the Python environment.
 
-    raises MissingDependencyError: there is none
+    Raises:
+        MissingDependencyError: there is none.
     """
     for variable in ("CUDA_HOME", "CUDA_PATH"):
         if (root := os.environ.get(variable)) and (nvcc := Path(root) / "bin" / "nvcc").exists():
@@ -65,9 +66,13 @@ def compile_cuda(
 ) -> str:
     """PTX of CUDA C++ text, or of a .cu file, with source lines. Cached until it or a header it includes changes.
 
-    options: further nvcc options, such as -DNAME=1
-    include: folders for #include
-    raises CompileError: with nvcc's output; MissingDependencyError: there is no nvcc
+    Args:
+        options: further nvcc options, such as -DNAME=1.
+        include: folders for #include.
+
+    Raises:
+        CompileError: with nvcc's output.
+        MissingDependencyError: there is no nvcc.
     """
     target = str(Architecture.parse(arch))
     if isinstance(source, Path):

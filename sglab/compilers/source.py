@@ -27,8 +27,9 @@ LARGEST = 4 << 20
 class SourceText:
     """A source file's text, or why there is none.
 
-    path: as the line table has it
-    note: what a reader should know: why the text is missing, or that it may not be what was compiled
+    Attributes:
+        path: as the line table has it.
+        note: what a reader should know: why the text is missing, or that it may not be what was compiled.
     """
 
     path: str

@@ -23,10 +23,12 @@ _STAGES = ("ttir", "ttgir", "llir", "ptx")
 class TritonProgram:
     """One specialisation of a Triton kernel, compiled.
 
-    ptx, ttir, ttgir: texts of the stages
-    smem: dynamic shared memory in bytes
-    scratch, scratch_align: global memory in bytes that each CTA needs, and its alignment
-    descriptors: for each tensor descriptor among the arguments, how it becomes a tensor map; None: it is taken apart
+    Attributes:
+        ptx, ttir, ttgir: texts of the stages.
+        smem: dynamic shared memory in bytes.
+        scratch, scratch_align: global memory in bytes that each CTA needs, and its alignment.
+        descriptors: for each tensor descriptor among the arguments, how it becomes a tensor map; None: it is taken
+            apart.
     """
 
     entry: str
@@ -45,8 +47,10 @@ class TritonProgram:
 class Specialization:
     """What Triton compiles a kernel for: types and constants by parameter, facts about values, and options.
 
-    signature: parameter name to type; constexprs, attrs: path of parameter indices to value
-    key: a text that tells specialisations of one kernel apart
+    Attributes:
+        signature: parameter name to type.
+        constexprs, attrs: path of parameter indices to value.
+        key: a text that tells specialisations of one kernel apart.
     """
 
     signature: Mapping[str, Any]
@@ -59,7 +63,8 @@ class Specialization:
 def compile_triton(kernel: Any, specialization: Specialization, capability: int) -> TritonProgram:
     """Compiles a triton.JITFunction for a compute capability such as 100.
 
-    raises CompileError: with what Triton says
+    Raises:
+        CompileError: with what Triton says.
     """
     source = Path(kernel.fn.__code__.co_filename)
     place = str(source) if source.exists() else ""  # the PTX names it; a notebook's cell is in no file, and moves

@@ -48,10 +48,14 @@ def build_extension(
 ) -> HostExtension:
     """Compiles CUDA C++ with host functions declared extern "C". Kept until source, options or `depends` change.
 
-    include: folders for #include; their content does not count for the cache
-    depends: what else the result depends on, such as the versions of included libraries
-    expect: what to tell a waiting user, such as "about 70 s and 5 GB, once"
-    raises CompileError: with nvcc's output; MissingDependencyError: there is no nvcc
+    Args:
+        include: folders for #include; their content does not count for the cache.
+        depends: what else the result depends on, such as the versions of included libraries.
+        expect: what to tell a waiting user, such as "about 70 s and 5 GB, once".
+
+    Raises:
+        CompileError: with nvcc's output.
+        MissingDependencyError: there is no nvcc.
     """
     number = str(Architecture.parse(arch)).removeprefix("sm_")
     nvcc = find_nvcc()

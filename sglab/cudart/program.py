@@ -26,11 +26,14 @@ def run_program(
     (-gencode arch=compute_100a,code=compute_100a). Kernels run when they are launched; a fault becomes a CUDA error
     whose text says where. Event times are those of the emulation.
 
-    command: program and arguments
-    arch, sms, threads: as for EmulatedDevice
-    timeout: seconds
-    env: variables on top of this process's
-    returns: with stdout and stderr as text
+    Args:
+        command: program and arguments.
+        arch, sms, threads: as for EmulatedDevice.
+        timeout: seconds.
+        env: variables on top of this process's.
+
+    Returns:
+        with stdout and stderr as text.
     """
     limits = Architecture.parse(arch).limits
     major, minor = divmod(Architecture.parse(arch).capability, 10)

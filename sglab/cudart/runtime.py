@@ -23,7 +23,7 @@ from sglab.emulator.device import EmulatedDevice
 from sglab.gpu.arguments import Allocation, merged
 from sglab.gpu.device import Launch
 from sglab.gpu.errors import GpuError
-from sglab.gpu.geometry import make_geometry
+from sglab.gpu.geometry import LaunchConfig, make_geometry
 from sglab.gpu.module import Kernel, Module
 
 
@@ -40,7 +40,11 @@ RESERVED_SMEM = 1024  # per CTA, on top of what it asks for
 
 
 def require_library() -> None:
-    """raises GpuError: this build of sglab has no CUDA runtime"""
+    """Loads the library.
+
+    Raises:
+        GpuError: this build of sglab has no CUDA runtime.
+    """
     if not LIBRARY.exists():
         raise GpuError(f"{LIBRARY.name} is missing from this build of sglab; it is built on Linux only")
 
@@ -108,7 +112,9 @@ class HostMemory:
 class Visit:
     """What host code did while a device was its GPU.
 
-    launches: every launch, in order; reports: what the device said of each
+    Attributes:
+        launches: every launch, in order.
+        reports: what the device said of each.
     """
 
     device: EmulatedDevice
@@ -139,8 +145,12 @@ class HostRuntime:
         """Makes `device` the GPU of host code called within; `tensors` are what its kernels may touch.
 
         Memory that host code gets from cudaMalloc may be touched too.
-        compiled_here: this process compiled the host code, so source files that its PTX names may be shown
-        raises: what went wrong in a launch, when the block ends
+
+        Args:
+            compiled_here: this process compiled the host code, so source files that its PTX names may be shown.
+
+        Raises:
+            what went wrong in a launch, when the block ends.
         """
         if self._visit is not None:
             raise GpuError("host code is running on an emulated GPU already; one call at a time")
@@ -192,14 +202,10 @@ class HostRuntime:
         signature = kernel.signature
         cluster = tuple(request.cluster)
         # A plain <<<>>> launch says nothing of clusters: then the kernel's own .reqnctapercluster holds.
-        geometry = make_geometry(
-            signature,
-            visit.device.arch,
-            tuple(request.grid),
-            tuple(request.block),
-            None if cluster == (1, 1, 1) else cluster,
-            request.smem,
+        config = LaunchConfig(
+            tuple(request.grid), tuple(request.block), None if cluster == (1, 1, 1) else cluster, request.smem
         )
+        geometry = make_geometry(signature, visit.device.arch, config)
         params = bytearray(signature.params_size)
         for index, parameter in enumerate(signature.parameters):
             value = ctypes.string_at(request.arguments[index], parameter.size)

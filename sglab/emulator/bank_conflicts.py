@@ -41,10 +41,15 @@ Ints = npt.NDArray[np.int64]
 class InstructionBanks:
     """One instruction's accesses to a CTA's shared memory, all executions and warps together.
 
-    executions: how often warps executed it; nbytes: per lane; reads: whether it reads
-    passes: through the banks; least: what it would take without conflicts
-    permuted: passes had every address been permuted so, by name in PERMUTATIONS
-    first: event of its first execution; start, end: the bytes that it touched, as offsets in shared memory
+    Attributes:
+        executions: how often warps executed it.
+        nbytes: per lane.
+        reads: whether it reads.
+        passes: through the banks.
+        least: what it would take without conflicts.
+        permuted: passes had every address been permuted so, by name in PERMUTATIONS.
+        first: event of its first execution.
+        start, end: the bytes that it touched, as offsets in shared memory.
     """
 
     instruction: Instruction
@@ -68,7 +73,10 @@ def permute(addresses: Ints, name: str) -> Ints:
 def count_passes(addresses: Ints, lanes: Ints, nbytes: int) -> tuple[Ints, Ints]:
     """(passes, passes without conflicts) of each access.
 
-    addresses: (accesses, 32) of the lanes' lowest bytes; lanes: (accesses,) masks; nbytes: per lane, 1 to 16
+    Args:
+        addresses: (accesses, 32) of the lanes' lowest bytes.
+        lanes: (accesses,) masks.
+        nbytes: per lane, 1 to 16.
     """
     phases = 4 if nbytes >= 16 else 2 if nbytes == 8 else 1
     active = (lanes[:, None] >> np.arange(LANES) & 1).astype(bool)

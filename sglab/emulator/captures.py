@@ -37,10 +37,13 @@ class Emulator(Recorder[EventLog], Stepper[Session], Protocol):
 class CapturedLaunch:
     """A launch with the memory that it found: it can be run again, as often as one likes.
 
-    device: the EmulatedDevice it ran on; launch: what was launched; report: what the device said, None if it failed
-
     Kernels work on the tensors of the original launch. Each of `run`, `record` and `session` first gives them back the
     values that they had then, and so the module's variables; what the launch wrote is in them afterwards.
+
+    Args:
+        device: the EmulatedDevice it ran on.
+        launch: what was launched.
+        report: what the device said, None if it failed.
     """
 
     def __init__(self, device: Emulator, launch: Launch, memory: Memory) -> None:
@@ -63,7 +66,8 @@ class CapturedLaunch:
     def restore(self) -> None:
         """Puts the memory back as the launch found it.
 
-        raises LaunchError: some of it was freed
+        Raises:
+            LaunchError: some of it was freed.
         """
         lacks = getattr(self.launch.keep, "lacks", None)
         gone = None if lacks is None else lacks(self.launch.allocations)
@@ -97,8 +101,9 @@ class CapturedLaunch:
 class Capture(Sequence[CapturedLaunch]):
     """The launches that were made, in order.
 
-    result: what the captured function returned
-    subject: what the launches work on, such as a batch, where whoever captured them says so
+    Attributes:
+        result: what the captured function returned.
+        subject: what the launches work on, such as a batch, where whoever captured them says so.
     """
 
     def __init__(self) -> None:
@@ -146,8 +151,11 @@ _open: ContextVar[tuple[Capture, ...]] = ContextVar("captures", default=())
 def capture(function: Callable[[], Any]) -> Capture:
     """Calls `function` and catches the launches that it makes on emulated devices.
 
-    returns: the launches, a sequence of CapturedLaunch; its `result` is what the function returned
-    raises LaunchError: it made none, for its tensors were on a GPU or its implementation is not a kernel
+    Returns:
+        the launches, a sequence of CapturedLaunch; its `result` is what the function returned.
+
+    Raises:
+        LaunchError: it made none, for its tensors were on a GPU or its implementation is not a kernel.
     """
     with capturing_launches() as launches:
         launches.result = function()

@@ -28,7 +28,8 @@ Started = TypeVar("Started")
 def default_device() -> EmulatedDevice:
     """The emulated B200 that CPU tensors run on where nothing else is said.
 
-    raises GpuError: the compiled core has no emulator
+    Raises:
+        GpuError: the compiled core has no emulator.
     """
     return EmulatedDevice("sm_100a")
 
@@ -47,15 +48,16 @@ def _whole(name: str, value: Any, least: int, most: int) -> int:
 class EmulatedDevice:
     """A GPU made of software.
 
-    arch: sm_100a, sm_90a, …: what PTX it runs and its limits
-    sms: streaming multiprocessors, which decide how many CTAs are resident; None takes the real product's
-    threads: CPU threads for independent clusters
-    scheduler: which warp runs next: fair, random, adversarial (stalls where it may hurt), in_order
-    seed: of every random choice; the same seed gives the same run
-    max_instructions: a launch that executes more warp-instructions is stopped; 0 for no limit
-    sanitize: what to look for while launches run: True for all, or some of memory, races, tensor, barriers. The
-        findings are in the launch's report and in KernelError.findings. A sanitized launch runs on one CPU thread
-    on_finding: "collect" them, or "raise" KernelError at the first that is an error
+    Args:
+        arch: sm_100a, sm_90a, …: what PTX it runs and its limits.
+        sms: streaming multiprocessors, which decide how many CTAs are resident; None takes the real product's.
+        threads: CPU threads for independent clusters.
+        scheduler: which warp runs next: fair, random, adversarial (stalls where it may hurt), in_order.
+        seed: of every random choice; the same seed gives the same run.
+        max_instructions: a launch that executes more warp-instructions is stopped; 0 for no limit.
+        sanitize: what to look for while launches run: True for all, or some of memory, races, tensor, barriers. The
+            findings are in the launch's report and in KernelError.findings. A sanitized launch runs on one CPU thread.
+        on_finding: "collect" them, or "raise" KernelError at the first that is an error.
     """
 
     torch_device = "cpu"
@@ -125,7 +127,8 @@ class EmulatedDevice:
         """From now on the memory sanitizer takes what `tensor` holds for garbage, as torch.empty leaves it, until a
         launch on this device writes it. Without this, tensors count as initialized.
 
-        raises LaunchError: the tensor is not on the CPU, or its elements do not lie side by side
+        Raises:
+            LaunchError: the tensor is not on the CPU, or its elements do not lie side by side.
         """
         if tensor.device.type != "cpu" or not tensor.is_contiguous():
             raise LaunchError(
@@ -137,7 +140,8 @@ class EmulatedDevice:
     def session(self, launch: Launch, keep: Any = None) -> Session:
         """The launch, not run but under control.
 
-        keep: what must live as long as the session: the tensors whose addresses the launch holds
+        Args:
+            keep: what must live as long as the session: the tensors whose addresses the launch holds.
         """
         sanitizer = self._sanitizer()
         session = self._start(self._machine.session, launch, sanitizer)

@@ -31,7 +31,10 @@ SLICE_S = 0.02
 class Reach:
     """How far a launch goes.
 
-    complete: whether `position` is its end; failure: what it ends with, if it fails; findings: of the sanitizers
+    Attributes:
+        complete: whether `position` is its end.
+        failure: what it ends with, if it fails.
+        findings: of the sanitizers.
     """
 
     position: int
@@ -61,7 +64,8 @@ class Slices:
 class Mover:
     """Moves of one session. After each, and between slices, the session stands where its methods say it does.
 
-    line_of: the source line of an instruction
+    Args:
+        line_of: the source line of an instruction.
     """
 
     def __init__(self, session: Session, line_of: Callable[[int], Line]) -> None:

@@ -16,7 +16,8 @@ DETECTORS = ("memory", "races", "tensor", "barriers")
 def chosen(sanitize: bool | Collection[str]) -> tuple[str, ...]:
     """The detectors that EmulatedDevice(sanitize=...) names.
 
-    raises LaunchError: one of them does not exist
+    Raises:
+        LaunchError: one of them does not exist.
     """
     if isinstance(sanitize, bool):
         return DETECTORS if sanitize else ()
@@ -34,8 +35,9 @@ def read_findings(
 ) -> tuple[Finding, ...]:
     """The findings that a compiled-core sanitizer holds of a launch, in the order in which they were made.
 
-    before: only those of the first so many instructions
-    cast: names warps' roles and barriers
+    Args:
+        before: only those of the first so many instructions.
+        cast: names warps' roles and barriers.
     """
     found = []
     for row in sanitizer.findings():
@@ -63,8 +65,7 @@ def _party(row: core.Row | None, launch: Launch, cast: Cast | None) -> Party | N
     if row is None:
         return None
     cta, warp, lanes, pc, position, asynchronous = row
-    x, y, _ = launch.geometry.grid
-    index = (cta % x, cta // x % y, cta // (x * y))
+    index = launch.geometry.coordinates(cta)
     instruction = launch.kernel.code[pc] if pc >= 0 else None
     role = cast.role(index, warp) if cast is not None and cast.several() else ""
     return Party(index, warp, lanes, instruction, position, asynchronous, role)

@@ -35,8 +35,9 @@ class Session:
     Warps are named by their number in a CTA; the CTA is `focus` unless `cta` says another: a linear index in the
     grid, or its coordinates. Methods that move return a Stop, which says where the session is and why.
 
-    raises SessionError: what was asked for is not there; the message says what is
-    raises KernelError: the kernel failed; the session stays at the faulty instruction, can be inspected and go back
+    Raises:
+        SessionError: what was asked for is not there; the message says what is.
+        KernelError: the kernel failed; the session stays at the faulty instruction, can be inspected and go back.
     """
 
     def __init__(

@@ -18,7 +18,8 @@ from sglab.gpu.errors import SessionError
 class SessionBreakpoints:
     """Breakpoints: on instructions, on memory, on the phases of barriers. Each has a number, for `unbreak`.
 
-    listeners: are notified when those that are listed have changed
+    Args:
+        listeners: are notified when those that are listed have changed.
     """
 
     def __init__(self, state: SessionState, log: SessionLog, core_session: core.Session, listeners: Listeners) -> None:
@@ -38,8 +39,11 @@ class SessionBreakpoints:
         """Stops in front of instructions of a source line, of a PTX line, or whose mnemonic starts like `opcode`
         ("bar.", "st.global"). Given several, an instruction must match all. `warp` and `cta` limit it to some warps.
 
-        file: where several source files have the line: the end of its path
-        returns: a number for `unbreak`
+        Args:
+            file: where several source files have the line: the end of its path.
+
+        Returns:
+            a number for `unbreak`.
         """
         pcs = self._state.code.find(line=line, ptx_line=ptx_line, file=file, opcode=opcode)
         source = None if line is None else self._place_of(line, file, pcs)
@@ -60,7 +64,9 @@ class SessionBreakpoints:
     ) -> int:
         """Stops in front of these instructions, given by pc, an index in `code`; see `break_at`.
 
-        label, source: how `breakpoints` has it; listed: whether it does
+        Args:
+            label, source: how `breakpoints` has it.
+            listed: whether it does.
         """
         if isinstance(warp, Warp):
             of_cta: int | None = warp.cta.linear
@@ -87,8 +93,9 @@ class SessionBreakpoints:
     ) -> int:
         """Stops in front of instructions that access some memory, and behind asynchronous writes to it.
 
-        memory: a tensor (global memory), or an offset in the shared memory of `cta`
-        nbytes: 1 or more; of shared memory, 4 unless given; of a tensor, its size
+        Args:
+            memory: a tensor (global memory), or an offset in the shared memory of `cta`.
+            nbytes: 1 or more; of shared memory, 4 unless given; of a tensor, its size.
         """
         if access not in ("write", "read", "any"):
             raise SessionError(f"access must be 'write', 'read' or 'any'; got {access!r}")

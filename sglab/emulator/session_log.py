@@ -36,7 +36,8 @@ class SessionLog:
     def record(self) -> EventLog:
         """The same.
 
-        raises KernelError: the kernel fails
+        Raises:
+            KernelError: the kernel fails.
         """
         if self.log.fault:
             raise KernelError(self.log.fault)
@@ -73,8 +74,10 @@ class SessionLog:
     ) -> Tile:
         """A tile of shared memory with the swizzle undone.
 
-        what: a tensor map (one of log.maps), whose box lies at the offset `shared`; or the 64-bit descriptor of a
-            matrix operand of `instruction`, with so many `rows` (M of A, N of B) and elements along K of type `element`
+        Args:
+            what: a tensor map (one of log.maps), whose box lies at the offset `shared`; or the 64-bit descriptor of a
+                matrix operand of `instruction`, with so many `rows` (M of A, N of B) and elements along K of type
+                `element`.
         """
         index = self._state.index_of(cta)
         if isinstance(what, TensorMapInfo):

@@ -18,7 +18,8 @@ from sglab.gpu.fault import Fault, KernelError
 class SessionMoves:
     """Steps, runs and ways back. Each returns a Stop, and leaves the session at a moment that it may come to again.
 
-    listeners: are notified of every move
+    Args:
+        listeners: are notified of every move.
     """
 
     def __init__(
@@ -100,11 +101,12 @@ class SessionMoves:
         """Runs until something happens that is more than computing: a warp is about to execute an instruction of a kind
         in sglab.gpu.event_kinds.KINDS, or a barrier's phase has ended. Breakpoints stop it, too.
 
-        warp, role: only of this warp, or of warps with this role (see `roles`), of `cta` or of all CTAs
-        barrier, mbarrier: only on this named barrier (0 to 15), or the mbarrier at this shared-memory offset, of `cta`;
-            if no warp and no kind is asked for, the ends of its phases, too
-        kind: only of this kind, or instructions of a class (see Instruction.kind)
-        limit: executes at most so many instructions
+        Args:
+            warp, role: only of this warp, or of warps with this role (see `roles`), of `cta` or of all CTAs.
+            barrier, mbarrier: only on this named barrier (0 to 15), or the mbarrier at this shared-memory offset, of
+                `cta`; if no warp and no kind is asked for, the ends of its phases, too.
+            kind: only of this kind, or instructions of a class (see Instruction.kind).
+            limit: executes at most so many instructions.
         """
         with self._breakpoints.temporary(self._breakpoints.break_events(warp, role, barrier, mbarrier, kind, cta)):
             return self.run(limit)

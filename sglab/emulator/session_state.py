@@ -175,7 +175,7 @@ class SessionState:
 
     def index_of(self, cta: CtaName | None, running: bool = True) -> int:
         """The linear index of a CTA: of the one in focus if none is named."""
-        grid = self.launch.geometry.grid
+        geometry = self.launch.geometry
         if cta is None:
             index = self._focus
         elif isinstance(cta, Cta):
@@ -183,11 +183,10 @@ class SessionState:
         elif isinstance(cta, int):
             index = cta
         else:
-            x, y, z = (*cta, 0, 0)[:3]
-            inside = 0 <= x < grid[0] and 0 <= y < grid[1] and 0 <= z < grid[2]
-            index = x + grid[0] * (y + grid[1] * z) if inside else -1
-        if not 0 <= index < grid[0] * grid[1] * grid[2]:
-            raise SessionError(f"there is no CTA {cta}: the grid is {grid}")
+            place = (*cta, 0, 0)[:3]
+            index = geometry.linear(place) if geometry.holds(place) else -1
+        if not 0 <= index < geometry.ctas:
+            raise SessionError(f"there is no CTA {cta}: the grid is {geometry.grid}")
         if running:
             self._running(index)
         return index

@@ -37,11 +37,12 @@ class Cta:
 class Group:
     """Lanes of a warp that run together.
 
-    at: the instruction they execute next, or wait at
-    wait: ready, warp, barrier, cluster_barrier, mbarrier, async or resource
-    key: what they wait for: lanes, a barrier's number, a shared address
-    since: the position at which they began to wait
-    blocked: the same as a sentence; empty if they can go on
+    Attributes:
+        at: the instruction they execute next, or wait at.
+        wait: ready, warp, barrier, cluster_barrier, mbarrier, async or resource.
+        key: what they wait for: lanes, a barrier's number, a shared address.
+        since: the position at which they began to wait.
+        blocked: the same as a sentence; empty if they can go on.
     """
 
     at: Instruction
@@ -85,10 +86,11 @@ class Place:
 class Stop:
     """Where a session has come to rest.
 
-    reason: reached (what was asked for), breakpoint, end (of the launch), exited (the warp), limit (as many
-        instructions as were allowed)
-    at: the instruction in front of which a breakpoint stopped, or else the one executed last
-    breakpoint: the number of the breakpoint
+    Attributes:
+        reason: reached (what was asked for), breakpoint, end (of the launch), exited (the warp), limit (as many
+            instructions as were allowed).
+        at: the instruction in front of which a breakpoint stopped, or else the one executed last.
+        breakpoint: the number of the breakpoint.
     """
 
     reason: Reason
@@ -101,11 +103,13 @@ class Stop:
 class Breakpoint:
     """Where a session stops.
 
-    number: for Session.unbreak
-    kind: code (in front of instructions), watch (at accesses to memory) or phase (behind the end of a barrier's)
-    label: the same for people, such as "mla_decode.cu:448"
-    pcs: of a code breakpoint; source: its file and line, if it was set by line
-    cta, warp: whom it stops; None for all
+    Attributes:
+        number: for Session.unbreak.
+        kind: code (in front of instructions), watch (at accesses to memory) or phase (behind the end of a barrier's).
+        label: the same for people, such as "mla_decode.cu:448".
+        pcs: of a code breakpoint.
+        source: its file and line, if it was set by line.
+        cta, warp: whom it stops; None for all.
     """
 
     number: int
@@ -141,8 +145,10 @@ class Register:
 class SharedAccess:
     """A load, store, atomic or matrix move about to access shared memory.
 
-    lanes: mask of those that give an address (ldmatrix and stmatrix: one per row); nbytes: per lane
-    addresses: (32,) uint64 shared::cluster addresses, rank << 24 | offset
+    Attributes:
+        lanes: mask of those that give an address (ldmatrix and stmatrix: one per row).
+        nbytes: per lane.
+        addresses: (32,) uint64 shared::cluster addresses, rank << 24 | offset.
     """
 
     at: Instruction
@@ -157,9 +163,12 @@ class SharedAccess:
 class MBarrier:
     """An mbarrier in shared memory, at `offset` in its CTA.
 
-    phase: parity of the current phase; pending: arrivals it still lacks; expected: arrivals of the phases to come
-    tx_count: bytes expected less bytes arrived
-    waiting: warps (of any CTA of the cluster) that wait for it, as (CTA, warp, since which position)
+    Attributes:
+        phase: parity of the current phase.
+        pending: arrivals it still lacks.
+        expected: arrivals of the phases to come.
+        tx_count: bytes expected less bytes arrived.
+        waiting: warps (of any CTA of the cluster) that wait for it, as (CTA, warp, since which position).
     """
 
     offset: int
@@ -174,11 +183,13 @@ class MBarrier:
 class InFlight:
     """An asynchronous operation that was issued and not carried out yet.
 
-    kind: load box, store box, mma, commit, cp.async, …; at: the instruction that issued it; cta, warp, lane: who (lane
-    -1: the warp)
-    shared: shared::cluster address (rank << 24 | offset), 0 where there is none
-    mbarrier: shared::cluster address of the one it signals
-    since: the position at which it was issued
+    Attributes:
+        kind: load box, store box, mma, commit, cp.async, ….
+        at: the instruction that issued it.
+        cta, warp, lane: who (lane -1: the warp).
+        shared: shared::cluster address (rank << 24 | offset), 0 where there is none.
+        mbarrier: shared::cluster address of the one it signals.
+        since: the position at which it was issued.
     """
 
     kind: str
@@ -196,11 +207,13 @@ class InFlight:
 class TensorMemory:
     """A CTA's tensor memory.
 
-    cells: (512 columns, 128 lanes) of 32 bits, a read-only view of the cells as the session goes on
-    owner: per 32 columns, 0 for free, else the number of the allocation
-    written: (512, 128) bool: cells that were written since their column was allocated
     The last writer of each column's lanes, by 16: arrays (512, 8) of the position at which the writing instruction was
     executed, its CTA (linear index), its warp and its pc; -1 where nobody has written.
+
+    Attributes:
+        cells: (512 columns, 128 lanes) of 32 bits, a read-only view of the cells as the session goes on.
+        owner: per 32 columns, 0 for free, else the number of the allocation.
+        written: (512, 128) bool: cells that were written since their column was allocated.
     """
 
     cells: npt.NDArray[np.uint32]

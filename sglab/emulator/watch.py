@@ -42,8 +42,10 @@ MEMORY_HELP = "smem+0x400*16:f32 (shared memory, 16 values), smem@1+0x400 (of CT
 class Watch:
     """Some memory, read as one dtype.
 
-    space: global or shared; begin: an address, or the offset in the CTA's shared memory
-    cta: whose shared memory; None for the CTA in focus
+    Attributes:
+        space: global or shared.
+        begin: an address, or the offset in the CTA's shared memory.
+        cta: whose shared memory; None for the CTA in focus.
     """
 
     expression: str
@@ -133,7 +135,11 @@ class WatchParser:
         return f"Write a tensor: {name}{index}, or memory: {MEMORY_HELP}."
 
     def parse(self, expression: str) -> Watch:
-        """raises ValueError: what is wrong with it"""
+        """Reads an expression.
+
+        Raises:
+            ValueError: what is wrong with it.
+        """
         text = expression.strip()
         if text.startswith("%"):
             raise ValueError(f"'{text}' is a register: its row is among the registers, its lanes open by a press on it")

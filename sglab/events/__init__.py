@@ -1,1 +1,30 @@
-"""The event log of a launch, and everything that is read from it: roles, barriers, tiles, memories, modelled time."""
+"""The event log of a launch, and what is read from it: roles, barriers, tiles, one cluster at a time, modelled time.
+
+log = kernel.record(device, grid=(2, 8), args=[...])   # or session.log
+log.roles, log.mmas, log.copies, log.timed("sm_90a")
+cluster = ClusterTrace(log, 0)
+cluster.pipelines(), cluster.operations(), cluster.states()
+TensorMemoryTrace(log, ctas=[0, 1]).writers(position)
+"""
+
+from sglab.events.async_groups import AsyncPipeline, async_groups
+from sglab.events.cluster.trace import ClusterTrace
+from sglab.events.log import EventLog
+from sglab.events.perfetto import save_perfetto
+from sglab.events.roles import Role, Roles
+from sglab.events.tensor_memory import TensorMemoryTrace
+from sglab.events.tile import Tile
+from sglab.events.timing import TimedLog
+
+__all__ = [
+    "AsyncPipeline",
+    "ClusterTrace",
+    "EventLog",
+    "Role",
+    "Roles",
+    "TensorMemoryTrace",
+    "Tile",
+    "TimedLog",
+    "async_groups",
+    "save_perfetto",
+]

@@ -22,7 +22,9 @@ WARP = 0xFFFFFFFF
 class AsyncGroup:
     """One group. copies: instructions; nbytes: of all lanes; start, end: offsets in shared memory, -1 without copies.
 
-    opened, committed, completed: events of its first copy, of its commit_group and of the wait that saw it done, or -1
+    Attributes:
+        opened, committed, completed: events of its first copy, of its commit_group and of the wait that saw it done, or
+            -1.
     """
 
     number: int
@@ -46,7 +48,9 @@ class AsyncGroup:
 class AsyncWait:
     """A wait_group or wait_all. left: how many groups it lets be in flight, 0 of wait_all.
 
-    completed, in_flight: numbers of the groups that it sees done, and of the closed ones that may still be under way
+    Attributes:
+        completed, in_flight: numbers of the groups that it sees done, and of the closed ones that may still be under
+            way.
     """
 
     event: int

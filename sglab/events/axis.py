@@ -17,8 +17,10 @@ ISSUE_ORDER = "issue order: one microsecond on this axis is one executed warp-in
 class Axis:
     """Where events and operations lie on the axis, in its microseconds.
 
-    meaning: of the axis; start, until: of each event, as far as the next of its warp
-    copies, mmas, tmem: of the operations in these tables
+    Attributes:
+        meaning: of the axis.
+        start, until: of each event, as far as the next of its warp.
+        copies, mmas, tmem: of the operations in these tables.
     """
 
     meaning: str

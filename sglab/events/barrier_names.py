@@ -18,11 +18,15 @@ _SIZE = 8  # bytes of an mbarrier
 class BarrierName:
     """A barrier of a launch.
 
-    name: such as "load→mma full[1]"; "nobody→load empty[1]" where nobody arrived, "load→nobody" where nobody waited
-    cta, kind, object: as in EventLog.phases
-    producers: roles that arrive at it, or issue the operations that do; consumers: roles that wait for it
-    purpose: of an mbarrier: full (its first wait waits), empty (its first wait finds it free) or, unwaited for, nothing
-    stage: its place in a ring of `stages` such mbarriers that lie one after the other; 0 of 1 if there is no ring
+    Attributes:
+        name: such as "load→mma full[1]"; "nobody→load empty[1]" where nobody arrived, "load→nobody" where nobody
+            waited.
+        cta, kind, object: as in EventLog.phases.
+        producers: roles that arrive at it, or issue the operations that do.
+        consumers: roles that wait for it.
+        purpose: of an mbarrier: full (its first wait waits), empty (its first wait finds it free) or, unwaited for,
+            nothing.
+        stage: its place in a ring of `stages` such mbarriers that lie one after the other; 0 of 1 if there is no ring.
     """
 
     name: str
@@ -127,13 +131,9 @@ _ACTS = {"wait": _WAITS, "arrive": _ARRIVES}
 
 def _owner(log: EventColumns, event: Array, kind: Array, number: Array) -> Array:
     """Linear index of the CTA whose barrier each instruction was about."""
-    grid, cluster = log.geometry.grid, log.geometry.cluster
     linear = log.cta[event].astype(np.int64)
-    place = [linear % grid[0], linear // grid[0] % grid[1], linear // grid[0] // grid[1]]
     rank = np.where(kind == MBARRIER, number.astype(np.int64) >> _RANK_SHIFT, 0)
-    inside = [rank % cluster[0], rank // cluster[0] % cluster[1], rank // cluster[0] // cluster[1]]
-    x, y, z = (at - at % size + step for at, size, step in zip(place, cluster, inside, strict=True))
-    return np.asarray(np.where(kind == NAMED, linear, x + grid[0] * (y + grid[1] * z)))
+    return np.asarray(np.where(kind == NAMED, linear, log.geometry.neighbour(linear, rank)))
 
 
 def _rings(uses: dict[tuple[int, int, int], BarrierUse]) -> list[list[tuple[int, int, int]]]:

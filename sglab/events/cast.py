@@ -38,7 +38,7 @@ class Cast(ABC):
 
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
-        self._grid, self._cluster = launch.geometry.grid, launch.geometry.cluster
+        self._geometry = launch.geometry
 
     @abstractmethod
     def role(self, cta: Index, warp: int) -> str:
@@ -54,11 +54,9 @@ class Cast(ABC):
 
     def mbarrier(self, cta: Index, address: int) -> str:
         """The name of the mbarrier at a shared::cluster address in the cluster of `cta`."""
-        rank = address >> _RANK_SHIFT
-        place = (rank % self._cluster[0], rank // self._cluster[0] % self._cluster[1])
-        inside = (*place, rank // (self._cluster[0] * self._cluster[1]))
-        x, y, z = (at - at % size + step for at, size, step in zip(cta, self._cluster, inside, strict=True))
-        symbol, name = self._symbol(address & 0xFFFFFF), self._name((x, y, z), MBARRIER, address)
+        owner = self._geometry.neighbour(self._geometry.linear(cta), address >> _RANK_SHIFT)
+        place = self._geometry.coordinates(owner)
+        symbol, name = self._symbol(address & 0xFFFFFF), self._name(place, MBARRIER, address)
         return f"{symbol} ({name})" if symbol and name else symbol or name
 
     def barrier(self, cta: Index, number: int) -> str:
@@ -129,7 +127,7 @@ class LogCast(Cast):
         return self._roles.barrier(self._linear(cta), kind, object_)
 
     def _linear(self, cta: Index) -> int:
-        return cta[0] + self._grid[0] * (cta[1] + self._grid[1] * cta[2])
+        return int(self._geometry.linear(cta))
 
 
 class TallyCast(Cast):
@@ -151,8 +149,7 @@ class TallyCast(Cast):
         return self._names.get((self._rank(cta), kind, object_), "")
 
     def _rank(self, cta: Index) -> int:
-        x, y, z = (at % size for at, size in zip(cta, self._cluster, strict=True))
-        return x + self._cluster[0] * (y + self._cluster[1] * z)
+        return int(self._geometry.rank(self._geometry.linear(cta)))
 
     @cached_property
     def _roles(self) -> list[list[Role]]:
@@ -179,9 +176,8 @@ class TallyCast(Cast):
                     of_rank[warp] = foreseen[rank][warp]
 
     def _bits(self, words: bytes) -> Bits:
-        ranks = self._cluster[0] * self._cluster[1] * self._cluster[2]
         bits = np.unpackbits(np.frombuffer(words, np.uint8), bitorder="little").astype(bool)
-        return bits.reshape(ranks, -1, self._words * 64)[:, :, : len(self._launch.kernel.code)]
+        return bits.reshape(self._geometry.ranks, -1, self._words * 64)[:, :, : len(self._launch.kernel.code)]
 
     @cached_property
     def _names(self) -> dict[tuple[int, int, int], str]:

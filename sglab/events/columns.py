@@ -27,14 +27,21 @@ from sglab.gpu.geometry import Geometry
 class EventColumns:
     """Every executed warp-instruction of a launch, in order of execution: event n is the n-th.
 
-    cta: linear index in the grid; warp: in the CTA; pc: in `code`; mask: the lanes that ran together (a guard may
-    exclude some of them). All are arrays of one entry per event, made when first asked for.
-    report: the launch's LaunchReport; fault: what ended the launch early, if that did not keep it from being recorded
-    details: whether the tables were recorded
-    accesses, barriers, barrier_states, waits, phases, copies (with `maps`), mmas, tmem: tables; see
-        sglab.events.tables
-    mentions: registers that the kernel's instructions read and write: columns pc, slot, definition
-    shared_bytes: static shared memory per CTA; register_bytes: the emulator's registers per warp
+    Attributes:
+        cta: linear index in the grid.
+        warp: in the CTA.
+        pc: in `code`.
+        mask: the lanes that ran together (a guard may exclude some of them). All are arrays of one entry per event,
+            made when first asked for.
+        details: whether the tables were recorded accesses, barriers, barrier_states, waits, phases, copies (with
+            `maps`), mmas, tmem: tables; see sglab.events.tables.
+        mentions: registers that the kernel's instructions read and write: columns pc, slot, definition.
+        shared_bytes: static shared memory per CTA.
+        register_bytes: the emulator's registers per warp.
+
+    Args:
+        report: the launch's LaunchReport.
+        fault: what ended the launch early, if that did not keep it from being recorded.
     """
 
     def __init__(

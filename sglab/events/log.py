@@ -54,10 +54,13 @@ class EventLog(EventColumns):
     def timed(self, arch: str, l2: str = "warm", registers: int | None = None) -> TimedLog:
         """The launch on a model of a GPU: modelled times for every event and every asynchronous operation, in ns.
 
-        arch: sm_90 (H100 SXM) or sm_100 (B200), with or without a suffix
-        l2: "warm": the launch before has just touched the same memory; "cold": the L2 cache holds none of it
-        registers: 32-bit registers per thread, which decide how many CTAs an SM holds; None: an estimate
-        raises LaunchError: no figures for `arch`, the log has no details, or another argument is wrong
+        Args:
+            arch: sm_90 (H100 SXM) or sm_100 (B200), with or without a suffix.
+            l2: "warm": the launch before has just touched the same memory; "cold": the L2 cache holds none of it.
+            registers: 32-bit registers per thread, which decide how many CTAs an SM holds; None: an estimate.
+
+        Raises:
+            LaunchError: no figures for `arch`, the log has no details, or another argument is wrong.
         """
         return timed(self, arch, l2, registers)
 

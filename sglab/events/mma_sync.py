@@ -13,7 +13,9 @@ from sglab.gpu.code import Code
 def with_mma_sync(columns: dict[str, Array], code: Code, pc: Array) -> dict[str, Array]:
     """The columns of Mmas with a row for every executed mma.sync added, in order of events.
 
-    columns: of the asynchronous multiplications; pc: of every event
+    Args:
+        columns: of the asynchronous multiplications.
+        pc: of every event.
     """
     multiplications = code.kernel.multiplications()
     forms = {

@@ -21,7 +21,8 @@ def trace_events(log: EventColumns, axis: Axis | None = None) -> list[dict[str, 
     one source line and spans of waiting; beside the warps, tracks of asynchronous operations from issue until they
     are carried out; and arrows from what ended a barrier's phase to the waits that it ended.
 
-    axis: where all of this lies; None: issue order
+    Args:
+        axis: where all of this lies; None: issue order.
     """
     timed, axis = axis is not None, axis or issue_order(log)
     events: list[dict[str, Any]] = []

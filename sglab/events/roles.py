@@ -43,9 +43,11 @@ _LEAST_SHARE = 0.2  # of the instructions that a warp executes
 class Role:
     """What a warp does in a launch.
 
-    name: load, page table, mma, math (multiplies and takes exponentials), softmax, correction, epilogue, compute, idle
-    does: what it was seen to do: load, mma, softmax, correction, epilogue, store, compute
-    function: the function of the source that it runs, if the name comes from there
+    Attributes:
+        name: load, page table, mma, math (multiplies and takes exponentials), softmax, correction, epilogue, compute,
+            idle.
+        does: what it was seen to do: load, mma, softmax, correction, epilogue, store, compute.
+        function: the function of the source that it runs, if the name comes from there.
     """
 
     name: str
@@ -124,11 +126,7 @@ def roles_by_rank(code: Code, times: npt.NDArray[np.int64]) -> list[list[Role]]:
 
 def _ranks(log: EventColumns, ctas: int, ranks: int) -> npt.NDArray[np.int64]:
     """The rank in its cluster of each CTA."""
-    grid, cluster = log.geometry.grid, log.geometry.cluster
-    linear = np.arange(ctas)
-    x, y, z = linear % grid[0], linear // grid[0] % grid[1], linear // grid[0] // grid[1]
-    inside = x % cluster[0] + cluster[0] * (y % cluster[1] + cluster[1] * (z % cluster[2]))
-    return np.asarray(inside if ranks > 1 else np.zeros(ctas, np.int64))
+    return np.asarray(log.geometry.rank(np.arange(ctas)) if ranks > 1 else np.zeros(ctas, np.int64))
 
 
 def _outer_functions(code: Code) -> list[tuple[str, str]]:

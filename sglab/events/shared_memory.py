@@ -68,8 +68,9 @@ class Area:
 class SmemRun:
     """The moments of a launch that concern one CTA's shared memory.
 
-    moments: (n, 15) int32: event, CTA, warp, pc, kind, tile, other tile, start, bytes, operations carried out, and the
-        five coordinates of a box
+    Attributes:
+        moments: (n, 15) int32: event, CTA, warp, pc, kind, tile, other tile, start, bytes, operations carried out, and
+            the five coordinates of a box.
     """
 
     events: npt.NDArray[np.int64]

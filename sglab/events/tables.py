@@ -50,8 +50,13 @@ ELEMENT_TYPES = (
 class Accesses:
     """Loads, stores, atomics and reductions of global and shared memory; not what asynchronous operations move.
 
-    event: the instruction; address: the lowest byte; span: bytes from there to behind the highest; nbytes: moved by all
-    lanes; space: GLOBAL or SHARED; kind: READ, WRITE or both
+    Attributes:
+        event: the instruction.
+        address: the lowest byte.
+        span: bytes from there to behind the highest.
+        nbytes: moved by all lanes.
+        space: GLOBAL or SHARED.
+        kind: READ, WRITE or both.
     """
 
     event: Array
@@ -67,10 +72,12 @@ class Accesses:
 class BarrierEvents:
     """Instructions on barriers.
 
-    kind: NAMED, MBARRIER or CLUSTER; object: the barrier's number in its CTA, or the mbarrier's shared::cluster address
-    phase: when the instruction was executed (the parity, of an mbarrier)
-    passed: row in `phases` of the phase whose end let the instruction's lanes go on; FAILED: a test that failed; -1 for
-        arrivals, and for a producer's first wait, which no phase precedes
+    Attributes:
+        kind: NAMED, MBARRIER or CLUSTER.
+        object: the barrier's number in its CTA, or the mbarrier's shared::cluster address.
+        phase: when the instruction was executed (the parity, of an mbarrier).
+        passed: row in `phases` of the phase whose end let the instruction's lanes go on; FAILED: a test that failed; -1
+            for arrivals, and for a producer's first wait, which no phase precedes.
     """
 
     event: Array
@@ -84,9 +91,12 @@ class BarrierEvents:
 class Waits:
     """Instructions at which lanes had to wait.
 
-    since: the position at which they began to; event: the instruction
-    kind: index into WAIT_KINDS; object: what they waited for, by kind: lanes, a barrier's number, an mbarrier's address
-    phase: row in `phases` of the phase whose end released them, of barriers
+    Attributes:
+        since: the position at which they began to.
+        event: the instruction.
+        kind: index into WAIT_KINDS.
+        object: what they waited for, by kind: lanes, a barrier's number, an mbarrier's address.
+        phase: row in `phases` of the phase whose end released them, of barriers.
     """
 
     event: Array
@@ -100,10 +110,13 @@ class Waits:
 class Phases:
     """Completed phases of barriers.
 
-    position: when; cta: whose barrier it is (linear index; of a cluster's barrier, its first CTA)
-    kind, object: as in BarrierEvents; number: of the phase, from 0 at the barrier's initialisation
-    event: the arrival that ended it; where an asynchronous operation's signal did (asynchronous), the instruction that
-        issued that operation (the TMA copy, tcgen05.commit, cp.async.mbarrier.arrive)
+    Attributes:
+        position: when.
+        cta: whose barrier it is (linear index; of a cluster's barrier, its first CTA).
+        kind, object: as in BarrierEvents.
+        number: of the phase, from 0 at the barrier's initialisation.
+        event: the arrival that ended it; where an asynchronous operation's signal did (asynchronous), the instruction
+            that issued that operation (the TMA copy, tcgen05.commit, cp.async.mbarrier.arrive).
     """
 
     position: Array
@@ -124,9 +137,13 @@ class Phases:
 class BarrierStates:
     """Barriers as they were behind each change: by an instruction, or by an asynchronous operation's signal.
 
-    position: when; cta: whose barrier it is, kind, object: as in Phases
-    phase: its parity; pending: arrivals (of named barriers and the cluster's: threads) that it still lacks; expected:
-        of how many, 0 of a named barrier that nobody has come to; tx_count: bytes expected less bytes arrived
+    Attributes:
+        position: when.
+        cta: whose barrier it is, kind, object: as in Phases.
+        phase: its parity.
+        pending: arrivals (of named barriers and the cluster's: threads) that it still lacks.
+        expected: of how many, 0 of a named barrier that nobody has come to.
+        tx_count: bytes expected less bytes arrived.
     """
 
     position: Array
@@ -143,9 +160,13 @@ class BarrierStates:
 class TensorMapInfo:
     """A tensor map that copies used. Dimension 0 is the contiguous one.
 
-    dims, box: elements; strides: bytes, of dimensions 1 and up; element: u8, f16, …
-    swizzle: 0 none, 1 32B, 2 64B, 3 128B, 4 128B with 32-byte atoms, 5 the same with 8-byte halves flipped, 6 128B with
-        64-byte atoms; interleave: 0 none, 1 16B, 2 32B
+    Attributes:
+        dims, box: elements.
+        strides: bytes, of dimensions 1 and up.
+        element: u8, f16, ….
+        swizzle: 0 none, 1 32B, 2 64B, 3 128B, 4 128B with 32-byte atoms, 5 the same with 8-byte halves flipped, 6 128B
+            with 64-byte atoms.
+        interleave: 0 none, 1 16B, 2 32B.
     """
 
     address: int
@@ -164,12 +185,19 @@ class TensorMapInfo:
 class Copies:
     """Asynchronous copies. cp.async has a row per warp-instruction, the others one per issuing lane.
 
-    event: the instruction that issued it; done: the position at which it was carried out
-    kind: index into COPY_KINDS; map: index into EventLog.maps; mode: index into COPY_MODES
-    coordinates: (n, 5), dimension 0 first (gather4 and scatter4: column, then four rows)
-    nbytes: per destination; address: lowest in global memory, of copies without a map
-    shared: lowest in shared memory, of the destination or of what is stored; source: of copies within shared memory
-    mbarrier: signalled; multicast: mask of the CTAs, by rank, that get the data; 0: the one addressed
+    Attributes:
+        event: the instruction that issued it.
+        done: the position at which it was carried out.
+        kind: index into COPY_KINDS.
+        map: index into EventLog.maps.
+        mode: index into COPY_MODES.
+        coordinates: (n, 5), dimension 0 first (gather4 and scatter4: column, then four rows).
+        nbytes: per destination.
+        address: lowest in global memory, of copies without a map.
+        shared: lowest in shared memory, of the destination or of what is stored.
+        source: of copies within shared memory.
+        mbarrier: signalled.
+        multicast: mask of the CTAs, by rank, that get the data; 0: the one addressed.
     """
 
     event: Array
@@ -190,13 +218,20 @@ class Copies:
 class Mmas:
     """Matrix multiplications: tcgen05.mma, wgmma (a row per warpgroup), mma.sync (a row per warp).
 
-    event: the instruction that issued it (of wgmma, by the first of the four warps); done: when it was carried out
-    kind: index into MMA_KINDS; m, n, k: elements
-    a, b: 64-bit shared-memory descriptors; a: an address in tensor memory, or 0, where a_space (an index into
-        MMA_SPACES) says so. mma.sync has both in registers
-    d: address in tensor memory (lane << 16 | column); idesc: tcgen05's instruction descriptor, else 0
-    a_type, b_type, d_type: indices into ELEMENT_TYPES; a_major, b_major: 0 K, 1 M or N
-    accumulate: D is added to; cta_group: CTAs that take part
+    Attributes:
+        event: the instruction that issued it (of wgmma, by the first of the four warps).
+        done: when it was carried out.
+        kind: index into MMA_KINDS.
+        m, n, k: elements.
+        a, b: 64-bit shared-memory descriptors.
+        a: an address in tensor memory, or 0, where a_space (an index into MMA_SPACES) says so. mma.sync has both in
+            registers.
+        d: address in tensor memory (lane << 16 | column).
+        idesc: tcgen05's instruction descriptor, else 0.
+        a_type, b_type, d_type: indices into ELEMENT_TYPES.
+        a_major, b_major: 0 K, 1 M or N.
+        accumulate: D is added to.
+        cta_group: CTAs that take part.
     """
 
     event: Array
@@ -223,9 +258,13 @@ class Mmas:
 class TmemEvents:
     """Tensor-memory traffic other than by mma.
 
-    event: the instruction; done: when it took effect (ld: at once; st: at its wait; cp, shift: when carried out)
-    kind: index into TMEM_KINDS; address: lane << 16 | column; columns, lanes: that it reaches from there
-    cta_group: CTAs that take part
+    Attributes:
+        event: the instruction.
+        done: when it took effect (ld: at once; st: at its wait; cp, shift: when carried out).
+        kind: index into TMEM_KINDS.
+        address: lane << 16 | column.
+        columns, lanes: that it reaches from there.
+        cta_group: CTAs that take part.
     """
 
     event: Array

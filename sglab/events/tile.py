@@ -44,10 +44,11 @@ _NATIVE: dict[str, Any] = {
 class Tile:
     """A tile of a CTA's shared memory.
 
-    values: its elements by logical coordinates: of a tensor map's box, outermost dimension first; of a matrix operand,
-        (rows, k), rows being M of A or N of B. bf16 and 8-bit floats come as float32
-    offsets: the same shape: where each element lies, as a byte offset in the CTA's window
-    element: its type: f16, bf16, e4m3, …
+    Attributes:
+        values: its elements by logical coordinates: of a tensor map's box, outermost dimension first; of a matrix
+            operand, (rows, k), rows being M of A or N of B. bf16 and 8-bit floats come as float32.
+        offsets: the same shape: where each element lies, as a byte offset in the CTA's window.
+        element: its type: f16, bf16, e4m3, ….
     """
 
     values: npt.NDArray[Any]

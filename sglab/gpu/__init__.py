@@ -20,6 +20,7 @@ from sglab.gpu.cuda import CudaDevice
 from sglab.gpu.device import Device, Launch
 from sglab.gpu.errors import CompileError, GpuError, LaunchError, MissingDependencyError, SessionError
 from sglab.gpu.fault import Fault, KernelError
+from sglab.gpu.geometry import LaunchConfig
 from sglab.gpu.module import Kernel, Module
 from sglab.gpu.struct_parameter import Float32, Int32, Int64, Pointer, Struct
 from sglab.gpu.tensor_map import TensorMap
@@ -55,6 +56,7 @@ __all__ = [
     "Kernel",
     "KernelError",
     "Launch",
+    "LaunchConfig",
     "LaunchError",
     "MissingDependencyError",
     "Module",

@@ -42,8 +42,9 @@ class Packed:
 class Packer:
     """Packs one launch's arguments for one device.
 
-    device: the torch device its tensors must be on, such as "cpu" or "cuda:0"
-    encode: the device's own encoding of a tensor map, 128 bytes
+    Args:
+        device: the torch device its tensors must be on, such as "cpu" or "cuda:0".
+        encode: the device's own encoding of a tensor map, 128 bytes.
     """
 
     def __init__(self, signature: Signature, device: str, encode: Callable[[TiledEncoding], bytes]) -> None:

@@ -26,11 +26,13 @@ class SourceLine:
 class Instruction:
     """One decoded instruction.
 
-    pc: its number in the kernel
-    opcode: mnemonic with modifiers; kind: its class, as in a report's by_class
-    event: what it is to someone who follows a launch, a key of sglab.gpu.event_kinds.KINDS, or empty
-    text: its line of PTX
-    chain: its source line, then the lines at which the function around it was inlined, innermost first
+    Attributes:
+        pc: its number in the kernel.
+        opcode: mnemonic with modifiers.
+        kind: its class, as in a report's by_class.
+        event: what it is to someone who follows a launch, a key of sglab.gpu.event_kinds.KINDS, or empty.
+        text: its line of PTX.
+        chain: its source line, then the lines at which the function around it was inlined, innermost first.
     """
 
     pc: int
@@ -131,7 +133,8 @@ class Code(Sequence[Instruction]):
     ) -> list[int]:
         """pcs of the instructions that match all of what is given; see Session.break_at.
 
-        raises SessionError: none does; the message lists what is near
+        Raises:
+            SessionError: none does; the message lists what is near.
         """
         if line is None and ptx_line is None and opcode is None:
             raise SessionError(f"{self._name}: give a line, a ptx_line or an opcode to stop at")

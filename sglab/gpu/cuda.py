@@ -57,7 +57,9 @@ class _Bound:
 class CudaDevice:
     """GPU number `index`. It shares torch's context, so tensors on `cuda:index` can be passed as they are.
 
-    raises GpuError: there is no such GPU, or no driver; MissingDependencyError: cuda-bindings is not installed
+    Raises:
+        GpuError: there is no such GPU, or no driver.
+        MissingDependencyError: cuda-bindings is not installed.
     """
 
     def __init__(self, index: int = 0) -> None:

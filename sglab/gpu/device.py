@@ -18,10 +18,11 @@ from sglab.gpu.tensor_map import TiledEncoding
 class Launch:
     """A launch with nothing left to decide: arguments are packed, sizes complete and checked.
 
-    allocations: the memory the kernel may touch, as far as its arguments tell; an emulator holds it to them
-    overlaps: the launch may start while the one before it in the stream ends (programmatic dependent launch); the
-        kernel itself waits, with griddepcontrol.wait, before it touches the other's results
-    keep: the tensors behind the addresses; they live as long as the launch
+    Attributes:
+        allocations: the memory the kernel may touch, as far as its arguments tell; an emulator holds it to them.
+        overlaps: the launch may start while the one before it in the stream ends (programmatic dependent launch); the
+            kernel itself waits, with griddepcontrol.wait, before it touches the other's results.
+        keep: the tensors behind the addresses; they live as long as the launch.
     """
 
     kernel: Entry

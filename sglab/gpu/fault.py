@@ -13,13 +13,15 @@ from sglab.gpu.findings import Finding
 class Wait:
     """One party of a deadlock: who waits, at which line, for what, and who was to end that.
 
-    kind: mbarrier, barrier, cluster_barrier, lanes, wgmma or tensor_memory
-    object: the mbarrier's shared address, the barrier's number, a mask of lanes
-    phase: that is waited for; of an mbarrier, its parity
-    waits: the same in words
-    role: what the warp does in the launch (Role.name); barrier: the name of the barrier; empty where unknown
-    next: index in the cycle of the party that was to end the wait, by the instruction on `next_line` of the PTX; None
-        if nobody is left
+    Attributes:
+        kind: mbarrier, barrier, cluster_barrier, lanes, wgmma or tensor_memory.
+        object: the mbarrier's shared address, the barrier's number, a mask of lanes.
+        phase: that is waited for; of an mbarrier, its parity.
+        waits: the same in words.
+        role: what the warp does in the launch (Role.name).
+        barrier: the name of the barrier; empty where unknown.
+        next: index in the cycle of the party that was to end the wait, by the instruction on `next_line` of the PTX;
+            None if nobody is left.
     """
 
     cta: tuple[int, int, int]
@@ -42,11 +44,13 @@ class Wait:
 class Fault:
     """Where and why a kernel failed.
 
-    kind: trap, out_of_bounds, misaligned, deadlock, livelock, …: a word that programs can test
-    cta: along x, y, z; warp, lane: within it, -1 where the fault is nobody's in particular
-    ptx_line, source_file, source_line: of the instruction; 0 and "" where unknown
-    cycle: of a deadlock, who waits for whom: a circle, or a chain at whose end nobody is left
-    role: what the warp does in the launch (Role.name); empty where unknown
+    Attributes:
+        kind: trap, out_of_bounds, misaligned, deadlock, livelock, …: a word that programs can test.
+        cta: along x, y, z.
+        warp, lane: within it, -1 where the fault is nobody's in particular.
+        ptx_line, source_file, source_line: of the instruction; 0 and "" where unknown.
+        cycle: of a deadlock, who waits for whom: a circle, or a chain at whose end nobody is left.
+        role: what the warp does in the launch (Role.name); empty where unknown.
     """
 
     kind: str
@@ -71,8 +75,9 @@ class Fault:
 class KernelError(GpuError, RuntimeError):
     """A kernel started and failed: a trap, an access outside its tensors, a deadlock.
 
-    fault: where and why, if the device can tell; a GPU cannot
-    findings: of an emulated device's sanitizers, the failure among them
+    Args:
+        fault: where and why, if the device can tell; a GPU cannot.
+        findings: of an emulated device's sanitizers, the failure among them.
     """
 
     def __init__(self, message: str, fault: Fault | None = None, findings: tuple[Finding, ...] = ()) -> None:

@@ -11,11 +11,14 @@ from sglab.gpu.code import Instruction
 class Party:
     """Somebody who takes part in a finding.
 
-    cta: along x, y, z; warp: in the CTA; lanes: a mask, 0 where no lane in particular is meant
-    instruction: None where no instruction in particular is meant
-    position: warp-instructions of the launch executed before
-    asynchronous: not the instruction itself but the operation that it had issued (a TMA copy, an MMA)
-    role: what the warp does in the launch (Role.name), where warps have different roles
+    Attributes:
+        cta: along x, y, z.
+        warp: in the CTA.
+        lanes: a mask, 0 where no lane in particular is meant.
+        instruction: None where no instruction in particular is meant.
+        position: warp-instructions of the launch executed before.
+        asynchronous: not the instruction itself but the operation that it had issued (a TMA copy, an MMA).
+        role: what the warp does in the launch (Role.name), where warps have different roles.
     """
 
     cta: tuple[int, int, int]
@@ -50,16 +53,18 @@ class Party:
 class Finding:
     """One thing that is wrong with a launch. The same kind at the same instructions is one finding.
 
-    detector: memory, races, tensor or barriers; launch for a fault that ended the launch
-    kind: a word that programs can test, such as uninitialised_read
-    message: what is wrong; severity: error, or warning for what is legal but hardly meant
-    at: who did it, the first time; None for a fault that is nobody's in particular
-    other, other_did: the other party, such as the writer in a race, and what it did
-    space, address, nbytes: the memory in question; shared: rank of the CTA << 24 | offset; tensor: rank << 32 |
-        lane << 16 | column
-    barrier: the name of the mbarrier in question, where it has one
-    count: how often it happened
-    position: warp-instructions of the launch executed when it was found first
+    Attributes:
+        detector: memory, races, tensor or barriers; launch for a fault that ended the launch.
+        kind: a word that programs can test, such as uninitialised_read.
+        message: what is wrong.
+        severity: error, or warning for what is legal but hardly meant.
+        at: who did it, the first time; None for a fault that is nobody's in particular.
+        other, other_did: the other party, such as the writer in a race, and what it did.
+        space, address, nbytes: the memory in question; shared: rank of the CTA << 24 | offset; tensor: rank << 32 |
+            lane << 16 | column.
+        barrier: the name of the mbarrier in question, where it has one.
+        count: how often it happened.
+        position: warp-instructions of the launch executed when it was found first.
     """
 
     detector: str

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, TypedDict
 
 from sglab.gpu.architecture import MAX_BLOCK, MAX_GRID, MAX_THREADS, Architecture
 from sglab.gpu.errors import LaunchError
@@ -15,33 +16,149 @@ Dims = int | Sequence[int]
 
 
 @dataclass(frozen=True)
+class LaunchConfig:
+    """How a kernel is launched, but for its arguments: one value for launching, recording and stepping.
+
+    Attributes:
+        grid: CTAs along x, y, z.
+        block: threads per CTA; None takes the kernel's .reqntid.
+        cluster: CTAs per cluster; None takes the kernel's .reqnctapercluster, else one.
+        smem: dynamic shared memory per CTA in bytes.
+        overlaps: a programmatic dependent launch (see Launch).
+    """
+
+    grid: Dims
+    block: Dims | None = None
+    cluster: Dims | None = None
+    smem: int = 0
+    overlaps: bool = False
+
+
+class LaunchOptions(TypedDict, total=False):
+    """The fields of a LaunchConfig as keywords of a call, beside `block`."""
+
+    grid: Dims
+    cluster: Dims | None
+    smem: int
+    overlaps: bool
+
+
+def launch_config(kernel: str, config: LaunchConfig | Dims | None, block: Dims | None, options: Any) -> LaunchConfig:
+    """The configuration of a call: a LaunchConfig alone, or its fields.
+
+    Raises:
+        LaunchError: both are given, a field has no such name, or there is no grid.
+    """
+    if isinstance(config, LaunchConfig):
+        if options or block is not None:
+            given = ", ".join(["block"] * (block is not None) + sorted(options))
+            raise LaunchError(f"{kernel}: a LaunchConfig says all of it; leave out {given}, or change the config")
+        return config
+    fields = dict(options)
+    for name, value in (("grid", config), ("block", block)):
+        if value is not None:
+            if name in fields:
+                raise LaunchError(f"{kernel}: {name} is given twice")
+            fields[name] = value
+    known = [field.name for field in dataclasses.fields(LaunchConfig)]
+    unknown = sorted(set(fields) - set(known))
+    if unknown:
+        raise LaunchError(
+            f"{kernel}: a launch has no {', '.join(unknown)}; it takes {', '.join(known)}, args and extra"
+        )
+    if "grid" not in fields:
+        raise LaunchError(f"{kernel}: grid is needed: the number of CTAs along x, y, z")
+    return LaunchConfig(**fields)
+
+
+@dataclass(frozen=True)
 class Geometry:
-    """CTAs along x, y, z; threads per CTA; CTAs per cluster; dynamic shared memory per CTA in bytes."""
+    """CTAs along x, y, z; threads per CTA; CTAs per cluster; dynamic shared memory per CTA in bytes.
+
+    CTAs have a linear index in the grid, x first, and a rank in their cluster, likewise; clusters have a linear index
+    among the grid's. Indices may be integers or integer arrays.
+    """
 
     grid: Dim3
     block: Dim3
     cluster: Dim3
     smem: int
 
+    @property
+    def ctas(self) -> int:
+        """Of the grid."""
+        return prod(self.grid)
 
-def make_geometry(
-    signature: Signature,
-    arch: Architecture,
-    grid: Dims,
-    block: Dims | None = None,
-    cluster: Dims | None = None,
-    smem: int = 0,
-) -> Geometry:
+    @property
+    def ranks(self) -> int:
+        """CTAs of a cluster."""
+        return prod(self.cluster)
+
+    @property
+    def clusters(self) -> int:
+        """Of the grid."""
+        return self.ctas // self.ranks
+
+    @property
+    def warps(self) -> int:
+        """Of a CTA."""
+        return -(-prod(self.block) // 32)
+
+    def coordinates(self, cta: Any) -> tuple[Any, Any, Any]:
+        """x, y, z of a CTA."""
+        return _coordinates(cta, self.grid)
+
+    def linear(self, place: Sequence[Any]) -> Any:
+        """The linear index of the CTA at x, y, z."""
+        return _linear(place, self.grid)
+
+    def holds(self, place: Sequence[int]) -> bool:
+        """Whether there is a CTA at x, y, z."""
+        return all(0 <= at < size for at, size in zip(place, self.grid, strict=True))
+
+    def rank(self, cta: Any) -> Any:
+        """The rank in its cluster of a CTA."""
+        return _linear([at % size for at, size in zip(self.coordinates(cta), self.cluster, strict=True)], self.cluster)
+
+    def cluster_of(self, cta: Any) -> Any:
+        """The linear index of a CTA's cluster."""
+        place = [at // size for at, size in zip(self.coordinates(cta), self.cluster, strict=True)]
+        return _linear(place, [extent // size for extent, size in zip(self.grid, self.cluster, strict=True)])
+
+    def neighbour(self, cta: Any, rank: Any) -> Any:
+        """The linear index of the CTA with this rank in the cluster of `cta`."""
+        steps = zip(self.coordinates(cta), self.cluster, _coordinates(rank, self.cluster), strict=True)
+        return self.linear([at - at % size + step for at, size, step in steps])
+
+    def cluster_ctas(self, cluster: int) -> list[int]:
+        """Linear indices of a cluster's CTAs, by rank."""
+        across = [extent // size for extent, size in zip(self.grid, self.cluster, strict=True)]
+        corner = _coordinates(cluster, across)
+        first = self.linear([at * size for at, size in zip(corner, self.cluster, strict=True)])
+        return [self.neighbour(first, rank) for rank in range(self.ranks)]
+
+
+def _coordinates(index: Any, extents: Sequence[int]) -> tuple[Any, Any, Any]:
+    return index % extents[0], index // extents[0] % extents[1], index // (extents[0] * extents[1])
+
+
+def _linear(place: Sequence[Any], extents: Sequence[int]) -> Any:
+    x, y, z = place
+    return x + extents[0] * (y + extents[1] * z)
+
+
+def make_geometry(signature: Signature, arch: Architecture, config: LaunchConfig) -> Geometry:
     """Fills in what the kernel itself prescribes (.reqntid, .reqnctapercluster) and refuses what cannot run on `arch`.
 
-    raises LaunchError: names the offending argument, its value, and what would do
+    Raises:
+        LaunchError: names the offending argument, its value, and what would do.
     """
     name = signature.entry
     geometry = Geometry(
-        grid=_dim3(name, "grid", grid, MAX_GRID),
-        block=_block(signature, block),
-        cluster=_cluster(signature, cluster),
-        smem=_smem(name, smem, arch),
+        grid=_dim3(name, "grid", config.grid, MAX_GRID),
+        block=_block(signature, config.block),
+        cluster=_cluster(signature, config.cluster),
+        smem=_smem(name, config.smem, arch),
     )
     _check_cluster(name, geometry, arch)
     return geometry

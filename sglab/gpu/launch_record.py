@@ -13,11 +13,13 @@ ROUTES: tuple[Route, ...] = ("cuda", "emulator", "interpreter")
 class LaunchRecord:
     """Which machine ran a launch, and why that one.
 
-    kernel: name of the Python function
-    route: cuda (the GPU), emulator (compiled PTX on the CPU), interpreter (Triton's own, in Python)
-    reason: one sentence saying why this route was taken
-    grid: programs along x, y, z
-    report: the emulator's LaunchReport on the emulator route, Triton's compiled kernel on the cuda route, else None
+    Attributes:
+        kernel: name of the Python function.
+        route: cuda (the GPU), emulator (compiled PTX on the CPU), interpreter (Triton's own, in Python).
+        reason: one sentence saying why this route was taken.
+        grid: programs along x, y, z.
+        report: the emulator's LaunchReport on the emulator route, Triton's compiled kernel on the cuda route, else
+            None.
     """
 
     kernel: str

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sglab.gpu.arguments import Packer
 from sglab.gpu.device import Device, Launch, Log, Recorder, Stepped, Stepper
 from sglab.gpu.errors import GpuError, LaunchError
-from sglab.gpu.geometry import Dims, make_geometry
+from sglab.gpu.geometry import Dims, LaunchConfig, LaunchOptions, launch_config, make_geometry
 from sglab.gpu.ptx import Entry, Ptx
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class Module(Ptx):
     """PTX text. `module["entry"]` is a kernel; iterating gives the entries' names.
 
-    name: for messages, such as the file it came from; folder: where that file is
-    raises GpuError: the text is not PTX
+    Args:
+        name: for messages, such as the file it came from.
+        folder: where that file is.
+
+    Raises:
+        GpuError: the text is not PTX.
     """
 
     def __init__(self, ptx: str, name: str = "<ptx>", folder: Path | None = None) -> None:
@@ -52,46 +59,50 @@ class Kernel(Entry):
     def launch(
         self,
         device: Device,
-        grid: Dims,
+        config: LaunchConfig | Dims | None = None,
         block: Dims | None = None,
-        cluster: Dims | None = None,
-        smem: int = 0,
+        *,
         args: Sequence[Any] = (),
         extra: Sequence[Any] = (),
-        overlaps: bool = False,
+        **options: Unpack[LaunchOptions],
     ) -> Any:
         """Runs the kernel on `device`; everything is checked first, and a refused launch changes nothing.
 
-        grid: CTAs along x, y, z
-        block: threads per CTA; None takes the kernel's .reqntid
-        cluster: CTAs per cluster; None takes the kernel's .reqnctapercluster, else one
-        smem: dynamic shared memory per CTA in bytes
-        args: one per parameter: a tensor (its address), int, float, None (a null pointer), bytes (a struct), TensorMap
-        extra: tensors that the kernel reaches through pointers inside structs or other tensors
-        overlaps: a programmatic dependent launch (see Launch)
-        returns: the device's report (Device.run)
-        raises LaunchError: an argument or a size does not fit; KernelError: the kernel failed
+        Args:
+            device: an EmulatedDevice or a CudaDevice.
+            config: a LaunchConfig, or the grid alone; then `block`, and the other fields of LaunchConfig as keywords.
+            args: one per parameter: a tensor (its address), int, float, None (a null pointer), bytes or a gpu.Struct,
+                a TensorMap.
+            extra: tensors that the kernel reaches through pointers inside structs or other tensors.
+
+        Returns:
+            The device's report (Device.run).
+
+        Raises:
+            LaunchError: an argument or a size does not fit.
+            KernelError: the kernel failed.
         """
-        return device.run(self.prepare(device, grid, block, cluster, smem, args, extra, overlaps))
+        return device.run(self.prepare(device, config, block, args=args, extra=extra, **options))
 
     def record(
         self,
         device: Recorder[Log],
-        grid: Dims,
+        config: LaunchConfig | Dims | None = None,
         block: Dims | None = None,
-        cluster: Dims | None = None,
-        smem: int = 0,
+        *,
         args: Sequence[Any] = (),
         extra: Sequence[Any] = (),
         details: bool = True,
+        **options: Unpack[LaunchOptions],
     ) -> Log:
-        """Launches the kernel on an emulated device and keeps what every instruction did; see EventLog. Arguments as in
-        `launch`.
+        """Launches the kernel on an emulated device and keeps what every instruction did; see EventLog.
 
-        details: memory accesses, barriers and waits, too; without, recording costs little time
+        Args:
+            device, config, block, args, extra, options: as in `launch`.
+            details: memory accesses, barriers and waits, too; without, recording costs little time.
         """
         self._require(device, "record", "recorded")
-        return device.record(self.prepare(device, grid, block, cluster, smem, args, extra), details)
+        return device.record(self.prepare(device, config, block, args=args, extra=extra, **options), details)
 
     def _require(self, device: Any, ability: str, done: str) -> None:
         if not hasattr(device, ability):
@@ -100,28 +111,28 @@ class Kernel(Entry):
     def session(
         self,
         device: Stepper[Stepped],
-        grid: Dims,
+        config: LaunchConfig | Dims | None = None,
         block: Dims | None = None,
-        cluster: Dims | None = None,
-        smem: int = 0,
+        *,
         args: Sequence[Any] = (),
         extra: Sequence[Any] = (),
+        **options: Unpack[LaunchOptions],
     ) -> Stepped:
         """The launch under control: nothing has run yet; see Session. Arguments as in `launch`; only an emulated device
         can do this."""
         self._require(device, "session", "stepped")
-        return device.session(self.prepare(device, grid, block, cluster, smem, args, extra), keep=(args, extra))
+        launch = self.prepare(device, config, block, args=args, extra=extra, **options)
+        return device.session(launch, keep=(args, extra))
 
     def prepare(
         self,
         device: Device,
-        grid: Dims,
+        config: LaunchConfig | Dims | None = None,
         block: Dims | None = None,
-        cluster: Dims | None = None,
-        smem: int = 0,
+        *,
         args: Sequence[Any] = (),
         extra: Sequence[Any] = (),
-        overlaps: bool = False,
+        **options: Unpack[LaunchOptions],
     ) -> Launch:
         """The launch, checked and packed but not run. Arguments as in `launch`."""
         if not device.arch.runs(self.module.target):
@@ -129,9 +140,10 @@ class Kernel(Entry):
                 f"{self.name}: {self.module.name} was compiled for {self.module.target}, which {device.name} does not "
                 f"run. Compile it for {device.arch}"
             )
-        geometry = make_geometry(self.signature, device.arch, grid, block, cluster, smem)
+        wanted = launch_config(self.name, config, block, options)
+        geometry = make_geometry(self.signature, device.arch, wanted)
         packed = Packer(self.signature, device.torch_device, device.encode).pack(args, extra)
-        return Launch(self, geometry, packed.params, packed.allocations, overlaps, keep=(args, extra))
+        return Launch(self, geometry, packed.params, packed.allocations, wanted.overlaps, keep=(args, extra))
 
     def __repr__(self) -> str:
         return f"Kernel({self.name}({', '.join(map(str, self.params))}))"

@@ -13,8 +13,12 @@ from sglab.gpu.signature import Parameter, Signature, read_header
 class Ptx:
     """PTX text.
 
-    name: for messages, such as the file it came from; folder: where that file is
-    raises GpuError: the text is not PTX
+    Args:
+        name: for messages, such as the file it came from.
+        folder: where that file is.
+
+    Raises:
+        GpuError: the text is not PTX.
     """
 
     def __init__(self, ptx: str, name: str = "<ptx>", folder: Path | None = None) -> None:

@@ -54,13 +54,14 @@ class TiledEncoding:
 class TensorMap:
     """A tiled tensor map over a tensor. Pass it where a kernel takes a `const __grid_constant__ CUtensorMap`.
 
-    tensor: 1 to 5 dimensions, the last one contiguous, the address and the other strides multiples of 16 bytes
-    box: elements per copy along each dimension of `tensor`, in its order, 1 to 256 each
-    swizzle: 0 (none), 32, 64 or 128 bytes; the box's last dimension may span no more than that
-    fill: what out-of-bounds elements read as
-    l2_promotion: 0, 64, 128 or 256 bytes; a hint
-    element_strides: take every n-th element along a dimension
-    tf32: a float32 tensor is rounded to TF32 as it is copied
+    Attributes:
+        tensor: 1 to 5 dimensions, the last one contiguous, the address and the other strides multiples of 16 bytes.
+        box: elements per copy along each dimension of `tensor`, in its order, 1 to 256 each.
+        swizzle: 0 (none), 32, 64 or 128 bytes; the box's last dimension may span no more than that.
+        fill: what out-of-bounds elements read as.
+        l2_promotion: 0, 64, 128 or 256 bytes; a hint.
+        element_strides: take every n-th element along a dimension.
+        tf32: a float32 tensor is rounded to TF32 as it is copied.
     """
 
     tensor: Any

@@ -58,7 +58,8 @@ class Contract:
     ) -> None:
         """Require a tensor of this shape ("tokens heads 64"), of one of these dtypes, on the device of the others.
 
-        dense: the last dimension must be contiguous (stride 1), as every kernel here assumes.
+        Args:
+            dense: the last dimension must be contiguous (stride 1), as every kernel here assumes.
         """
         if not isinstance(value, torch.Tensor):
             self.fail(argument, "a torch.Tensor", f"{type(value).__name__}", "Pass a tensor.")

@@ -58,7 +58,8 @@ def refuses_ptx(name: str, device: torch.device) -> str | None:
 def run(device: Device, launch: Launch, why: str) -> LaunchRecord:
     """Run a launch and record where and why.
 
-    why: what kernel it is: "our kernel for Hopper"
+    Args:
+        why: what kernel it is: "our kernel for Hopper".
     """
     on_gpu = device.torch_device != "cpu"
     where = "the tensors' GPU" if on_gpu else f"an {device.name}: the tensors are on the CPU"

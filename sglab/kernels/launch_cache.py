@@ -36,8 +36,9 @@ def described(*tensors: torch.Tensor | None) -> Hashable:
 def kept(device: Device, key: Hashable, make: Callable[[], Sequence[Launch]], keep: Any) -> tuple[Launch, ...]:
     """The launches made for this key before, or those that `make` makes, if it does not raise.
 
-    key: whose launches, and `described` for every tensor that they work on
-    keep: these tensors. An emulated device's launch holds them, for it may be stepped when the call is long over
+    Args:
+        key: whose launches, and `described` for every tensor that they work on.
+        keep: these tensors. An emulated device's launch holds them, for it may be stepped when the call is long over.
     """
     known = _kept.setdefault(device, {})
     launches = known.get(key)

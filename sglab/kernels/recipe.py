@@ -77,7 +77,8 @@ _known: WeakKeyDictionary[Any, dict[Hashable, Recipe]] = WeakKeyDictionary()
 def known(device: Device, call: Hashable) -> Recipe | None:
     """The recipe for a call on this device, if one like it was checked before.
 
-    call: the operator's name, `described` for all its tensors but the outputs, all its options, and the stream
+    Args:
+        call: the operator's name, `described` for all its tensors but the outputs, all its options, and the stream.
     """
     calls = _known.get(cast(Any, device))
     return None if calls is None else calls.get(call)

@@ -28,9 +28,11 @@ class Arguments(Protocol):
 class Choice:
     """Which implementation of an operator ran, and why that one.
 
-    reason: one sentence
-    passed_over: for implementation="auto", the better-ranked implementations that were not taken, each with its reason
-    launches: the kernels that ran, in order, each with the machine that it ran on; empty for a reference
+    Attributes:
+        reason: one sentence.
+        passed_over: for implementation="auto", the better-ranked implementations that were not taken, each with its
+            reason.
+        launches: the kernels that ran, in order, each with the machine that it ran on; empty for a reference.
     """
 
     operator: str
@@ -49,13 +51,14 @@ class Choice:
 class Implementation:
     """One way to compute an operator.
 
-    name: what callers pass as `implementation`
-    run: "module:function"; the function takes the operator's checked arguments, fills their output tensors and returns
-        the records of its launches. Imported at the first use, so that optional packages stay optional.
-    home: device types on which "auto" takes it; elsewhere it runs when asked for by name
-    refuses: says why it cannot run a call ("needs float16"), or None if it can
-    steps: where the launches of a call can be made again (see recipe.py), gives them, and the object whose buffers they
-        work on
+    Attributes:
+        name: what callers pass as `implementation`.
+        run: "module:function"; the function takes the operator's checked arguments, fills their output tensors and
+            returns the records of its launches. Imported at the first use, so that optional packages stay optional.
+        home: device types on which "auto" takes it; elsewhere it runs when asked for by name.
+        refuses: says why it cannot run a call ("needs float16"), or None if it can.
+        steps: where the launches of a call can be made again (see recipe.py), gives them, and the object whose buffers
+            they work on.
     """
 
     name: str

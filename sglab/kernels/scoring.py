@@ -14,9 +14,10 @@ from sglab.kernels.contract import FLOATS, Contract
 class Scoring:
     """logit = temperature · cap(sm_scale · q·k), then softmax, with a sink in its denominator.
 
-    logit_cap: cap(x) = logit_cap · tanh(x / logit_cap); 0 for none
-    xai_temperature_len: a query at position p > this has temperature log2(p) / log2(this), others 1; ≤ 0 for none
-    sinks: (heads,) a learned logit per head that takes part in the denominator alone; None for none
+    Attributes:
+        logit_cap: cap(x) = logit_cap · tanh(x / logit_cap); 0 for none.
+        xai_temperature_len: a query at position p > this has temperature log2(p) / log2(this), others 1; ≤ 0 for none.
+        sinks: (heads,) a learned logit per head that takes part in the denominator alone; None for none.
     """
 
     sm_scale: float
@@ -68,11 +69,15 @@ def dense_attention(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Plain attention of one request in float64: the reference of every attention operator.
 
-    q: (queries, heads, qk_dim); k: (keys, kv_heads, qk_dim); v: (keys, kv_heads, v_dim); head h uses KV head h // group
-    positions: (queries,) position of each query in its request
-    visible: (queries, keys) bool, what each query may see; None for everything
     Returns O (queries, heads, v_dim) and the natural LSE (queries, heads) over keys alone, without the sink. A query
     that sees no key has O = 0 and LSE = −inf.
+
+    Args:
+        q: (queries, heads, qk_dim).
+        k: (keys, kv_heads, qk_dim).
+        v: (keys, kv_heads, v_dim); head h uses KV head h // group.
+        positions: (queries,) position of each query in its request.
+        visible: (queries, keys) bool, what each query may see; None for everything.
     """
     group = q.shape[1] // k.shape[1]
     k, v = (x.double().repeat_interleave(group, dim=1) for x in (k, v))

@@ -27,8 +27,9 @@ WARP = 32
 class Decode:
     """A launch of csrc/kernels/portable/paged_decode.cu on fresh tensors: one KV head, pages of 16 in random order.
 
-    group: query heads that share the KV head: 1, 4 or 8
-    without_barrier: leaves one of the main loop's three __syncthreads out, 0 to 2; None for the kernel as it is
+    Attributes:
+        group: query heads that share the KV head: 1, 4 or 8.
+        without_barrier: leaves one of the main loop's three __syncthreads out, 0 to 2; None for the kernel as it is.
     """
 
     seq_lens: tuple[int, ...] = (100, 33)

@@ -45,7 +45,8 @@ class Mapping:
 class DecodeBlock:
     """A launch of `batch_decode_with_paged_kv_cache`: one request on scattered pages of 16 tokens.
 
-    group: query heads of 128 dims that share the KV head: 1, 4 or 8
+    Args:
+        group: query heads of 128 dims that share the KV head: 1, 4 or 8.
     """
 
     def __init__(self, group: int = 4, tokens: int = 60, seed: int = 0) -> None:

@@ -44,12 +44,13 @@ SCHEDULERS = ("fair", "random", "adversarial", "in_order")
 def guarded_ptx(empty_unit: EmptyUnit) -> str:
     """The PTX of our SM100 MLA decode with CUTLASS's barrier around Q.
 
-    empty_unit: what the softmax warps do at it in a unit without tokens: "bar.arrive", as CUTLASS did: they go on;
-        "bar.sync", the remedy: they wait, too; "nothing": they pass it by
-
     Three insertions, at the lines of the source that they belong to: the load warp waits at the head of each unit
     (`if (tiles == 0) continue;`), the softmax warps come to the barrier at the head of theirs (`for (int token = …`).
     Raises ValueError: another word.
+
+    Args:
+        empty_unit: what the softmax warps do at it in a unit without tokens: "bar.arrive", as CUTLASS did: they go on;
+            "bar.sync", the remedy: they wait, too; "nothing": they pass it by.
     """
     if empty_unit not in CHOICES:
         raise ValueError(f"empty_unit must be {', '.join(map(repr, CHOICES))}; got {empty_unit!r}")
@@ -67,8 +68,9 @@ def guarded_ptx(empty_unit: EmptyUnit) -> str:
 class GuardedDecode:
     """A launch of that kernel on fresh tensors, by a GPU of two SMs: one CTA pair takes all requests, one by one.
 
-    seq_lens: tokens of each request
-    empty_unit: see guarded_ptx; None: the kernel as it ships
+    Attributes:
+        seq_lens: tokens of each request.
+        empty_unit: see guarded_ptx; None: the kernel as it ships.
     """
 
     empty_unit: EmptyUnit | None = "bar.arrive"

@@ -35,9 +35,10 @@ KV_MAP = 2
 class Launched:
     """One launch of mla_decode_sm100 on a batch's own tensors, on the emulated B200.
 
-    sms: split the requests as planner sglab_mla_sm100 does for a GPU with so many SMs; None: not at all
-    out (batch, heads, 512) and lse (batch, heads), natural: what it writes; the partials of splits are merged by a
-        launch of its own, which is not among these
+    Args:
+        sms: split the requests as planner sglab_mla_sm100 does for a GPU with so many SMs; None: not at all out (batch,
+            heads, 512) and lse (batch, heads), natural: what it writes; the partials of splits are merged by a launch
+            of its own, which is not among these.
     """
 
     def __init__(self, batch: Batch, sms: int | None = None) -> None:

@@ -26,7 +26,8 @@ TOLERANCE = 1e-3
 class Pipeline:
     """A launch of the lesson kernel, csrc/kernels/lessons/tma_pipeline.cu, on fresh tensors: out = sum of x's rows.
 
-    variant: 1_stage, 2_stages, 4_stages, or a fault: no_wait, too_many_bytes, one_arrival, early_arrival
+    Attributes:
+        variant: 1_stage, 2_stages, 4_stages, or a fault: no_wait, too_many_bytes, one_arrival, early_arrival.
     """
 
     variant: str = "2_stages"

@@ -42,10 +42,11 @@ class Verdict:
 class Question:
     """One question with the means to judge an answer.
 
-    truth: computes the right answer from live objects.
-    because: what a right answer is told; `{truth}` stands for the answer.
-    hint: what a wrong answer is told.
-    tolerance: relative error allowed for numbers that are not integers.
+    Attributes:
+        truth: computes the right answer from live objects.
+        because: what a right answer is told; `{truth}` stands for the answer.
+        hint: what a wrong answer is told.
+        tolerance: relative error allowed for numbers that are not integers.
     """
 
     truth: Callable[[], Any]

@@ -59,7 +59,8 @@ class PagedDecode:
 class Prefill:
     """A launch of csrc/kernels/lessons/shared_storage.cu: 16 query rows of 128 dims, after FlashInfer's prefill.
 
-    variant: "permuted", with FlashInfer's permuted shared memory, or "linear", without
+    Attributes:
+        variant: "permuted", with FlashInfer's permuted shared memory, or "linear", without.
     """
 
     variant: str = "permuted"

@@ -23,8 +23,11 @@ WARPS = 4
 class SharedStorageQKVO:
     """Bytes of the three faces of one union: what the loop reads, what warps exchange, how O leaves.
 
-    q_smem, k_smem, v_smem: a CTA's tiles; smem_o: O on its way out
-    cta_sync_o_smem, cta_sync_md_smem: states (o; m and d) of warps that share a tile's keys, one element where none do
+    Attributes:
+        q_smem, k_smem, v_smem: a CTA's tiles.
+        smem_o: O on its way out.
+        cta_sync_o_smem, cta_sync_md_smem: states (o; m and d) of warps that share a tile's keys, one element where none
+            do.
     """
 
     q_smem: int
@@ -44,7 +47,11 @@ class SharedStorageQKVO:
 def shared_storage_qkvo(
     cta_tile_q: int, cta_tile_kv: int, head_dim_qk: int, head_dim_vo: int, num_warps_kv: int
 ) -> SharedStorageQKVO:
-    """num_warps_kv: how many of the 4 warps share a tile's keys: 4 for a cta_tile_q of 16, else 1."""
+    """The shared-memory union of FlashInfer's FA2 prefill, member by member.
+
+    Args:
+        num_warps_kv: how many of the 4 warps share a tile's keys: 4 for a cta_tile_q of 16, else 1.
+    """
     q = check.integer("cta_tile_q", cta_tile_q, minimum=MMA)
     kv = check.integer("cta_tile_kv", cta_tile_kv, minimum=MMA)
     qk = check.integer("head_dim_qk", head_dim_qk, minimum=MMA, maximum=256)

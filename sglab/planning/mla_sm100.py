@@ -23,8 +23,9 @@ PAGE_SIZES = (16, 32, 64, 128)
 class MlaSm100Plan:
     """num_splits int32 (batch,): splits of each request that have tokens, 1 for a request of length 0
 
-    max_splits: the largest of them, which is the launch's third grid dimension
-    tiles_per_split: the most tiles that a CTA pair walks for one split
+    Attributes:
+        max_splits: the largest of them, which is the launch's third grid dimension.
+        tiles_per_split: the most tiles that a CTA pair walks for one split.
     """
 
     num_splits: Int32Array
@@ -41,7 +42,9 @@ def mla_sm100_plan(seq_lens: ArrayLike, *, sm_count: int) -> MlaSm100Plan:
     """Cut every request into splits of at most so many tiles, the fewest with which all splits are resident at once.
 
     A split needs a CTA pair, which is two SMs. With more requests than CTA pairs nothing is split.
-    raises ValueError: a length is negative
+
+    Raises:
+        ValueError: a length is negative.
     """
     tiles = ceil_div(check.lengths("seq_lens", seq_lens), TILE_S)
     pairs = max(check.integer("sm_count", sm_count, minimum=1) // CLUSTER_SIZE, 1)
@@ -61,7 +64,8 @@ def launch_grid(batch: int, max_splits: int, *, sm_count: int, persistent: bool 
     """CTAs of the launch. Individual, (2, batch, max_splits): a CTA pair per split. Persistent, (2, pairs, 1): each
     pair takes every pairs-th of the splits that have tokens, request by request.
 
-    persistent: None takes it where not all splits can be resident at once
+    Args:
+        persistent: None takes it where not all splits can be resident at once.
     """
     pairs = max(sm_count // CLUSTER_SIZE, 1)
     if persistent is None:

@@ -33,12 +33,14 @@ NO_SLOT = -1
 class Cost:
     """Modelled times in µs, fitted to an H100 SXM.
 
-    tile: what a CTA needs for 64 tokens when it computes all the time
-    tile_bytes: what the whole device needs to read 64 tokens once
-    work: what starting and ending a work unit adds
-    combine: the combine kernel with next to nothing to do
-    slot: writing and reading a partial result of 64 heads
-    split: what every split of the request that has the most adds, since a row's splits are read one after the other
+    Attributes:
+        tile: what a CTA needs for 64 tokens when it computes all the time.
+        tile_bytes: what the whole device needs to read 64 tokens once.
+        work: what starting and ending a work unit adds.
+        combine: the combine kernel with next to nothing to do.
+        slot: writing and reading a partial result of 64 heads.
+        split: what every split of the request that has the most adds, since a row's splits are read one after the
+            other.
     """
 
     tile: float = 1.55
@@ -56,7 +58,9 @@ class MlaSm90Plan:
 
     split_requests int32 (n,): the requests with several work units, whose partial results must be combined
     slot_indptr int32 (n + 1,): entry i's partial results lie in slots slot_indptr[i] to slot_indptr[i + 1]
-    microseconds: the modelled time
+
+    Attributes:
+        microseconds: the modelled time.
     """
 
     works: Int32Array
@@ -84,8 +88,11 @@ def mla_sm90_plan(
 ) -> MlaSm90Plan:
     """Plan one decode step of `seq_lens` KV tokens per request.
 
-    limit: the most tiles per work unit; None chooses it by modelled time
-    raises ValueError: a length is negative, or a limit would cut a request into more than 256 splits
+    Args:
+        limit: the most tiles per work unit; None chooses it by modelled time.
+
+    Raises:
+        ValueError: a length is negative, or a limit would cut a request into more than 256 splits.
     """
     lengths = check.lengths("seq_lens", seq_lens).tolist()
     heads = check.integer("num_heads", num_heads, minimum=1, maximum=128)

@@ -11,7 +11,7 @@ from sglab.emulator.device import EmulatedDevice
 from sglab.gpu.arguments import Allocation, merged
 from sglab.gpu.device import Launch
 from sglab.gpu.errors import LaunchError
-from sglab.gpu.geometry import make_geometry
+from sglab.gpu.geometry import LaunchConfig, make_geometry
 from sglab.gpu.module import Kernel, Module
 from sglab.gpu.signature import Dim3
 from sglab.triton.packing import ParameterPlan
@@ -40,7 +40,8 @@ class EmulatedLauncher:
     def refusal(self, device: EmulatedDevice, specializer: Specializer, bound: Bound) -> str | None:
         """Why the emulator cannot run this launch; None if it can. Compiles the kernel if that is still to be done.
 
-        raises CompileError: Triton refuses the kernel, as it would for a GPU
+        Raises:
+            CompileError: Triton refuses the kernel, as it would for a GPU.
         """
         if language_is_interpreted():
             return "TRITON_INTERPRET was set when Triton was imported, so nothing can be compiled"
@@ -59,7 +60,9 @@ class EmulatedLauncher:
         cluster = (program.num_ctas, 1, 1)
         ctas = (grid[0] * program.num_ctas, *grid[1:])
         signature = compiled.kernel.signature
-        geometry = make_geometry(signature, device.arch, ctas, 32 * program.num_warps, cluster, program.smem)
+        geometry = make_geometry(
+            signature, device.arch, LaunchConfig(ctas, 32 * program.num_warps, cluster, program.smem)
+        )
         kept = [*bound.values.values(), *spans]
         return device.run(Launch(compiled.kernel, geometry, params, merged(spans), keep=kept))
 

@@ -28,9 +28,12 @@ _rewritten: dict[Callable, Callable] = {}
 def interpret(kernel: Any, grid: tuple[int, int, int], arguments: Mapping[str, Any]) -> str:
     """Runs every program of `grid`, one after the other; returns a remark on how, or "".
 
-    kernel: triton.JITFunction
-    arguments: every parameter by name, defaults filled in; tensors on the CPU
-    raises KernelError: an operation failed, or touched memory outside the tensors; tensors keep what was stored so far
+    Args:
+        kernel: triton.JITFunction.
+        arguments: every parameter by name, defaults filled in; tensors on the CPU.
+
+    Raises:
+        KernelError: an operation failed, or touched memory outside the tensors; tensors keep what was stored so far.
     """
     from triton.runtime import interpreter
 

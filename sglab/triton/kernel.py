@@ -29,8 +29,11 @@ def triton_kernel(function: Callable | None = None, **options: Any) -> Any:
     `device=EmulatedDevice(...)` chooses the emulated GPU. A launch returns a LaunchRecord, also kept as
     `kernel.last_launch`.
 
-    options: those of `triton.jit` (do_not_specialize, noinline, …)
-    raises MissingDependencyError: Triton is not installed
+    Args:
+        options: those of `triton.jit` (do_not_specialize, noinline, …).
+
+    Raises:
+        MissingDependencyError: Triton is not installed.
     """
     if function is None:
         return lambda inner: triton_kernel(inner, **options)

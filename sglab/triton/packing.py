@@ -38,10 +38,14 @@ Encode = Callable[[TiledEncoding], bytes]
 class ParameterPlan:
     """How one compiled form of a kernel takes its arguments.
 
-    types: Triton's type of every parameter, nested for tuples; "constexpr" where nothing is passed
-    descriptors: for each tensor descriptor, how Triton lays out its tensor map; empty where it takes descriptors apart
-    signature: of the PTX entry; two addresses of scratch memory follow the arguments there
-    raises GpuError: the PTX does not take what the types say
+    Args:
+        types: Triton's type of every parameter, nested for tuples; "constexpr" where nothing is passed.
+        descriptors: for each tensor descriptor, how Triton lays out its tensor map; empty where it takes descriptors
+            apart.
+        signature: of the PTX entry; two addresses of scratch memory follow the arguments there.
+
+    Raises:
+        GpuError: the PTX does not take what the types say.
     """
 
     def __init__(self, types: Sequence[Any], descriptors: Sequence[Mapping[str, Any]], signature: Signature) -> None:

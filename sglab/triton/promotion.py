@@ -17,7 +17,8 @@ from sglab.triton.routing import tensors
 class Promotion:
     """float32 stand-ins for the storages behind a launch's bfloat16 tensors.
 
-    arguments: the launch's arguments with every bfloat16 tensor replaced; the others are the caller's own objects.
+    Args:
+        arguments: the launch's arguments with every bfloat16 tensor replaced; the others are the caller's own objects.
     """
 
     def __init__(self, kernel: str, arguments: Mapping[str, Any]) -> None:

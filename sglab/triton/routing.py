@@ -69,7 +69,8 @@ def choose(
 ) -> tuple[Route, str]:
     """The route of a launch and the reason for it.
 
-    emulator_refusal: says why the emulator cannot run this launch, or None if it can; asked only when it matters.
+    Args:
+        emulator_refusal: says why the emulator cannot run this launch, or None if it can; asked only when it matters.
     """
     device = device_type(kernel, arguments)
     wanted, source = wish(kernel, argument)

@@ -15,10 +15,11 @@ from sglab.gpu.errors import LaunchError
 class Bound:
     """A launch's arguments, as Triton sees them.
 
-    values: by parameter, in order, defaults filled in
-    facts: (type, specialisation) of each
-    options: num_warps and its like, as given
-    key: tells compiled forms of the kernel apart
+    Attributes:
+        values: by parameter, in order, defaults filled in.
+        facts: (type, specialisation) of each.
+        options: num_warps and its like, as given.
+        key: tells compiled forms of the kernel apart.
     """
 
     values: dict[str, Any]
@@ -47,7 +48,11 @@ class Specializer:
         self._keys: dict[Any, str] = {}
 
     def bind(self, args: tuple, kwargs: dict[str, Any]) -> Bound:
-        """raises LaunchError: an argument is missing, unknown, or of a type that Triton does not take."""
+        """Binds the arguments.
+
+        Raises:
+            LaunchError: an argument is missing, unknown, or of a type that Triton does not take.
+        """
         try:
             values, facts, options = self._bind(*args, **kwargs)
         except TypeError as error:

@@ -10,7 +10,7 @@ import traitlets
 
 from sglab.emulator.captures import Capture, CapturedLaunch
 from sglab.emulator.session import Session
-from sglab.events.cluster import ACTIONS, KINDS, ClusterTrace, Operations, cluster_count, cluster_of
+from sglab.events.cluster import ACTIONS, KINDS, ClusterTrace, Operations
 from sglab.events.cluster.columns import readable
 from sglab.events.cluster.pipelines import role_key
 from sglab.events.log import EventLog
@@ -47,13 +47,15 @@ class LaunchWidget(Widget):
         arch: str | None = None,
     ) -> None:
         """
-        launch: what `sglab.trace`, `gpu.capture` or `Kernel.record` returns; or a session, which the widget then moves
-            and follows. If its kernel fails, what happened until then is shown.
-        cluster: which of the grid's clusters (CTA pairs, or CTAs where the launch has no clusters).
-        batch: whose KV pool the launch reads: its copies then name pages and requests, and selecting those selects the
-            CTAs that read them. What `sglab.trace` returns knows its batch.
-        arch: whose modelled clock the reader may switch to: "sm_90" (H100), "sm_100" (B200); None takes the one that
-            the PTX was compiled for, and where the model knows none, issue order is all there is.
+
+        Args:
+            launch: what `sglab.trace`, `gpu.capture` or `Kernel.record` returns; or a session, which the widget then
+                moves and follows. If its kernel fails, what happened until then is shown.
+            cluster: which of the grid's clusters (CTA pairs, or CTAs where the launch has no clusters).
+            batch: whose KV pool the launch reads: its copies then name pages and requests, and selecting those selects
+                the CTAs that read them. What `sglab.trace` returns knows its batch.
+            arch: whose modelled clock the reader may switch to: "sm_90" (H100), "sm_100" (B200); None takes the one
+                that the PTX was compiled for, and where the model knows none, issue order is all there is.
 
         Raises:
             TypeError, ValueError: naming the argument.
@@ -84,7 +86,7 @@ class LaunchWidget(Widget):
     @command
     def show(self, cluster: int) -> int:
         """Shows another cluster of the grid; returns the revision that does."""
-        count = cluster_count(self.recording.geometry.grid, self.recording.geometry.cluster)
+        count = self.recording.geometry.clusters
         if isinstance(cluster, bool) or not isinstance(cluster, int) or not 0 <= cluster < count:
             raise ValueError(f"cluster: expected an integer from 0 to {count - 1}, got {cluster!r}")
         trace = ClusterTrace(self.recording, cluster)
@@ -99,10 +101,10 @@ class LaunchWidget(Widget):
     @command
     def show_cta(self, cta: int) -> int:
         """Shows the cluster of a CTA, given by its linear index in the grid; returns the revision that does."""
-        grid, cluster = self.recording.geometry.grid, self.recording.geometry.cluster
-        if isinstance(cta, bool) or not isinstance(cta, int) or not 0 <= cta < prod(grid):
-            raise ValueError(f"cta: expected an integer from 0 to {prod(grid) - 1}, got {cta!r}")
-        return self.show(cluster_of(grid, cluster, cta))
+        geometry = self.recording.geometry
+        if isinstance(cta, bool) or not isinstance(cta, int) or not 0 <= cta < geometry.ctas:
+            raise ValueError(f"cta: expected an integer from 0 to {geometry.ctas - 1}, got {cta!r}")
+        return self.show(geometry.cluster_of(cta))
 
     def _session_moved(self) -> None:
         if self.session:
@@ -166,7 +168,7 @@ def _launch(trace: ClusterTrace) -> dict[str, Any]:
         "length": len(log),
         "error": failure_told(log.fault),
         "cluster": trace.cluster,
-        "clusters": cluster_count(log.geometry.grid, log.geometry.cluster),
+        "clusters": log.geometry.clusters,
         "ctas": trace.ctas,
         "gridCtas": prod(log.geometry.grid),
         "warps": trace.warps,

@@ -82,7 +82,7 @@ class MemoryWidget(Widget, metaclass=_AbstractWidget):
 
     def cta_count(self, cta: int) -> int:
         """How many CTAs the grid has. raises ValueError: `cta` is none of them"""
-        total = int(np.prod(self.recording.geometry.grid))
+        total = self.recording.geometry.ctas
         if not 0 <= cta < total:
             raise ValueError(f"cta must be 0 to {total - 1}, a linear index in the grid; got {cta}")
         return total
@@ -93,7 +93,8 @@ class MemoryWidget(Widget, metaclass=_AbstractWidget):
     def go(self, moment: int, wanted: Sequence[dict[str, Any]] = ()) -> None:
         """Moves the session to behind the first `moment` of the moments.
 
-        wanted: slices of tensors that the page looks at: they cross with what they belong to.
+        Args:
+            wanted: slices of tensors that the page looks at: they cross with what they belong to.
         """
         if not 0 <= moment <= len(self._moments):
             raise ValueError(f"moment must be 0 to {len(self._moments)}; got {moment}")
@@ -205,15 +206,8 @@ class MemoryWidget(Widget, metaclass=_AbstractWidget):
     def pair_of(self, cta: int, group: int) -> list[int]:
         """The CTA alone (group 1), or the pair that it forms with its neighbour in the cluster, by rank."""
         geometry = self.recording.geometry
-        (gx, gy, _), (cx, cy, cz) = geometry.grid, geometry.cluster
-        x, y, z = cta % gx, cta // gx % gy, cta // (gx * gy)
-        rank = x % cx + cx * (y % cy + cy * (z % cz))
-        first = rank - rank % group
-        out = []
-        for each in range(first, first + group):
-            ex, ey, ez = each % cx, each // cx % cy, each // (cx * cy)
-            out.append((x - x % cx + ex) + gx * ((y - y % cy + ey) + gy * (z - z % cz + ez)))
-        return out
+        first = geometry.rank(cta) // group * group
+        return [geometry.neighbour(cta, rank) for rank in range(first, first + group)]
 
     def code_of(self, pcs: Sequence[int]) -> dict[str, Any]:
         table = {}

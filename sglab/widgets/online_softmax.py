@@ -26,14 +26,17 @@ MLA_DIMS = (512, 576)
 class OnlineSoftmax(Widget):
     """Online softmax on one head of a decode batch: tiles, rescaling, partials, merges, and how they go wrong.
 
-    batch: what `sglab.decode_batch` returns; read when the widget is made and when something is changed in it.
-    request, head: whose scores.
-    num_splits: splits asked for, 1 to 32; each gets a multiple of 32 tokens, so the last may stay empty.
-    tile: keys per step; None takes the kernel's own, doubled until 256 steps suffice.
-    scale_by: multiplies the batch's sm_scale: large scores show what the maximum is subtracted for.
-    order: of the keys: "stored", "rising" or "falling" by score, or "masked", where the first split's scores are −inf.
-    kernel: whose partials: "decode_attention_fwd", or "mla_decode_sm100" on the emulator, for an MLA batch of 16 bits.
-    implementation: of `decode_attention_fwd`; None runs the Triton kernels where Triton is installed.
+    Args:
+        batch: what `sglab.decode_batch` returns; read when the widget is made and when something is changed in it.
+        request, head: whose scores.
+        num_splits: splits asked for, 1 to 32; each gets a multiple of 32 tokens, so the last may stay empty.
+        tile: keys per step; None takes the kernel's own, doubled until 256 steps suffice.
+        scale_by: multiplies the batch's sm_scale: large scores show what the maximum is subtracted for.
+        order: of the keys: "stored", "rising" or "falling" by score, or "masked", where the first split's scores are
+            −inf.
+        kernel: whose partials: "decode_attention_fwd", or "mla_decode_sm100" on the emulator, for an MLA batch of 16
+            bits.
+        implementation: of `decode_attention_fwd`; None runs the Triton kernels where Triton is installed.
 
     Raises:
         TypeError, BadArgumentError: naming the argument.

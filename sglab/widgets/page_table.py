@@ -23,12 +23,15 @@ Action = Literal["allocate", "extend", "share", "free", "evict"]
 class PageTable(Widget):
     """The page table of a live batch: step through its construction, edit the batch, watch the pool.
 
-    batch: what `sglab.decode_batch` or `sglab.extend_batch` returns. The widget edits it through its own methods
-    (allocate, extend_by_token, share_prefix, free), reruns the index kernel after every edit, and follows edits made in
-    other cells.
-    kernel: which index kernel to show first: "flashmla" builds block_kv_indices (one page per entry), "flashinfer"
-    builds kv_indices (one token slot per entry). Both are Triton kernels, compiled and run on the emulator, or, where
-    that cannot be, by Triton's interpreter.
+    Attributes:
+        kernel: which index kernel to show first: "flashmla" builds block_kv_indices (one page per entry), "flashinfer"
+            builds kv_indices (one token slot per entry). Both are Triton kernels, compiled and run on the emulator, or,
+            where that cannot be, by Triton's interpreter.
+
+    Args:
+        batch: what `sglab.decode_batch` or `sglab.extend_batch` returns. The widget edits it through its own methods
+            (allocate, extend_by_token, share_prefix, free), reruns the index kernel after every edit, and follows edits
+            made in other cells.
     """
 
     bundle = "page_table"

@@ -29,12 +29,13 @@ TABS = ("descriptor", "instruction", "map", "array", "banks", "groups")
 class SharedMemory(MemoryWidget):
     """Shared memory of a launch under control: what lies where, as bytes and in logical coordinates side by side.
 
-    launch: what `sglab.trace` or `Kernel.session` returns. The widget moves the session, and follows when it is moved
-        elsewhere.
-    log: the events of the session's launch, where they were recorded already.
-    cta: whose shared memory, as a linear index in the grid.
-    tab: which tab is open at first, one of TABS; None for that of the first tile.
-    saved_moments: how many moments `save` puts into a page.
+    Args:
+        launch: what `sglab.trace` or `Kernel.session` returns. The widget moves the session, and follows when it is
+            moved elsewhere.
+        log: the events of the session's launch, where they were recorded already.
+        cta: whose shared memory, as a linear index in the grid.
+        tab: which tab is open at first, one of TABS; None for that of the first tile.
+        saved_moments: how many moments `save` puts into a page.
 
     Raises:
         TypeError, ValueError: the argument is none of these.

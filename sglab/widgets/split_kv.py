@@ -41,12 +41,15 @@ MODEL = (
 class SplitKV(Widget):
     """Split-KV planners on one batch: which CTA on which SM does which part of which request.
 
-    seq_lens: KV tokens per request, or a decode batch (its lengths and heads are read once).
-    planners: names from `sglab.planning.PLANNERS`, shown side by side; by default two that suit the heads.
-    num_heads, num_kv_heads: of one rank; one KV head with 128 heads is absorbed MLA (576 and 512 dims).
-    sm_count: a number, or "H100", "H200", "B200".
-    page_size: in tokens; None lets every planner use its own.
-    enable_cuda_graph: plan as for a captured graph, where the planner makes a difference.
+    Attributes:
+        planners: names from `sglab.planning.PLANNERS`, shown side by side; by default two that suit the heads.
+
+    Args:
+        seq_lens: KV tokens per request, or a decode batch (its lengths and heads are read once).
+        num_heads, num_kv_heads: of one rank; one KV head with 128 heads is absorbed MLA (576 and 512 dims).
+        sm_count: a number, or "H100", "H200", "B200".
+        page_size: in tokens; None lets every planner use its own.
+        enable_cuda_graph: plan as for a captured graph, where the planner makes a difference.
 
     Raises:
         ValueError or TypeError, naming the argument, for lengths, heads or planners that cannot be.

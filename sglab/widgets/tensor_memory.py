@@ -25,11 +25,12 @@ EMPTY = np.zeros((0, 10), np.int32)
 class TensorMemory(MemoryWidget):
     """Tensor memory of a launch under control: who owns, wrote and will read every cell, and what it holds.
 
-    launch: what `sglab.trace` or `Kernel.session` returns: the widget moves the session, and follows when it is moved
-        elsewhere. Or what `Kernel.record` returns: everything but what cells hold.
-    log: the events of the session's launch, where they were recorded already.
-    cta: whose tensor memory, as a linear index in the grid; with cta_group::2 its pair is shown.
-    saved_moments: how many moments `save` puts into a page.
+    Args:
+        launch: what `sglab.trace` or `Kernel.session` returns: the widget moves the session, and follows when it is
+            moved elsewhere. Or what `Kernel.record` returns: everything but what cells hold.
+        log: the events of the session's launch, where they were recorded already.
+        cta: whose tensor memory, as a linear index in the grid; with cta_group::2 its pair is shown.
+        saved_moments: how many moments `save` puts into a page.
 
     Raises:
         TypeError, ValueError: the argument is none of these.

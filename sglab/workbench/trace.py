@@ -13,11 +13,16 @@ from sglab.workbench.batch import Batch
 def trace(batch: Batch, backend: str | AttentionBackend | None = None, **options: Any) -> gpu.Capture:
     """Runs one attention layer over a batch, as sglab.attend does, and keeps the kernel launches that it makes.
 
-    options: of sglab.attend
-    returns: the launches; `.result` is what attend returned, `.subject` the batch, `.session()` and `.record()` are of
-        the main one
-    raises LaunchError: no kernel ran on the emulator: the batch is on a GPU, or the backend's implementation is torch;
-        and what sglab.attend raises
+    Args:
+        options: of sglab.attend.
+
+    Returns:
+        the launches; `.result` is what attend returned, `.subject` the batch, `.session()` and `.record()` are of the
+            main one.
+
+    Raises:
+        LaunchError: no kernel ran on the emulator: the batch is on a GPU, or the backend's implementation is torch; and
+            what sglab.attend raises.
     """
     launches = gpu.capture(lambda: attend(batch, backend, **options))
     launches.subject = batch

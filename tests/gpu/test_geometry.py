@@ -1,11 +1,15 @@
 """Grid, block, cluster and shared memory are completed from the kernel's directives and checked before a launch."""
 
+from math import prod
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sglab.gpu import Architecture, LaunchError
-from sglab.gpu.geometry import check_smem, make_geometry
+from sglab.gpu.geometry import Geometry, LaunchConfig, check_smem, launch_config, make_geometry
 from sglab.gpu.signature import Signature
 
 SM100 = Architecture.parse("sm_100a")
@@ -14,7 +18,7 @@ BOUND = Signature("bound", (), (128, 2, 1), None, (2, 1, 1))
 
 
 def test_the_kernel_prescribes_block_and_cluster() -> None:
-    geometry = make_geometry(BOUND, SM100, grid=4)
+    geometry = make_geometry(BOUND, SM100, LaunchConfig(grid=4))
     assert (geometry.grid, geometry.block, geometry.cluster, geometry.smem) == ((4, 1, 1), (128, 2, 1), (2, 1, 1), 0)
 
 
@@ -38,19 +42,19 @@ def test_the_kernel_prescribes_block_and_cluster() -> None:
 )
 def test_what_cannot_run_is_refused(signature: Signature, options: dict[str, Any], message: str) -> None:
     with pytest.raises(LaunchError, match=message):
-        make_geometry(signature, SM100, **options)
+        make_geometry(signature, SM100, LaunchConfig(**options))
 
 
 def test_maxntid_bounds_the_product() -> None:
     signature = Signature("k", (), None, (64, 2, 1), None)
-    assert make_geometry(signature, SM100, 1, 128).block == (128, 1, 1)
+    assert make_geometry(signature, SM100, LaunchConfig(1, 128)).block == (128, 1, 1)
     with pytest.raises(LaunchError, match=r"160 threads; the kernel's .maxntid allows 128"):
-        make_geometry(signature, SM100, 1, 160)
+        make_geometry(signature, SM100, LaunchConfig(1, 160))
 
 
 def test_clusters_begin_with_sm_90() -> None:
     with pytest.raises(LaunchError, match="sm_80 allows no clusters"):
-        make_geometry(FREE, Architecture.parse("sm_80"), 2, 32, 2)
+        make_geometry(FREE, Architecture.parse("sm_80"), LaunchConfig(2, 32, 2))
 
 
 def test_static_and_dynamic_shared_memory_share_a_limit() -> None:
@@ -79,3 +83,63 @@ def test_which_ptx_runs_where(device: str, target: str, runs: bool) -> None:
 def test_unknown_architectures_are_refused(text: str) -> None:
     with pytest.raises(LaunchError, match=r"arch must be one of sm_70 \(V100\)"):
         Architecture.parse(text)
+
+
+def test_clusters_are_boxes_of_the_grid() -> None:
+    def ctas(grid: tuple[int, int, int], cluster: tuple[int, int, int], index: int) -> list[int]:
+        return Geometry(grid, (32, 1, 1), cluster, 0).cluster_ctas(index)
+
+    assert ctas((4, 2, 1), (2, 2, 1), 0) == [0, 1, 4, 5]
+    assert ctas((4, 2, 1), (2, 2, 1), 1) == [2, 3, 6, 7]
+    assert ctas((2, 1, 3), (2, 1, 1), 2) == [4, 5]
+
+
+@given(
+    cluster=st.tuples(*[st.integers(1, 4)] * 3),
+    boxes=st.tuples(*[st.integers(1, 4)] * 3),
+    threads=st.integers(1, 1024),
+)
+def test_indices_of_ctas_clusters_and_ranks_agree(
+    cluster: tuple[int, int, int], boxes: tuple[int, int, int], threads: int
+) -> None:
+    grid = tuple(size * count for size, count in zip(cluster, boxes, strict=True))
+    geometry = Geometry(grid, (threads, 1, 1), cluster, 0)  # type: ignore[arg-type]
+    assert (geometry.ctas, geometry.clusters) == (prod(grid), prod(boxes))
+    assert 32 * (geometry.warps - 1) < threads <= 32 * geometry.warps
+    seen = [cta for index in range(geometry.clusters) for cta in geometry.cluster_ctas(index)]
+    assert sorted(seen) == list(range(geometry.ctas))
+    for index in range(geometry.clusters):
+        for rank, cta in enumerate(geometry.cluster_ctas(index)):
+            assert (geometry.cluster_of(cta), geometry.rank(cta)) == (index, rank)
+            assert geometry.linear(geometry.coordinates(cta)) == cta
+            assert geometry.holds(geometry.coordinates(cta))
+            assert geometry.neighbour(cta, 0) == geometry.cluster_ctas(index)[0]
+    every = np.arange(geometry.ctas)
+    assert geometry.cluster_of(every).tolist() == [geometry.cluster_of(cta) for cta in range(geometry.ctas)]
+    assert geometry.rank(every).tolist() == [geometry.rank(cta) for cta in range(geometry.ctas)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "k: grid is needed"),
+        ({"config": 1, "options": {"grid": 2}}, "k: grid is given twice"),
+        (
+            {"config": 1, "options": {"blocks": 2}},
+            "a launch has no blocks; it takes grid, block",
+        ),
+        ({"config": LaunchConfig(1), "block": 32}, "a LaunchConfig says all of it; leave out block"),
+        ({"config": LaunchConfig(1), "options": {"smem": 4}}, "a LaunchConfig says all of it; leave out smem"),
+    ],
+)
+def test_a_call_says_each_thing_once(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(LaunchError, match=message):
+        launch_config("k", arguments.get("config"), arguments.get("block"), arguments.get("options", {}))
+
+
+def test_a_config_is_the_same_as_its_fields() -> None:
+    config = LaunchConfig((2, 8), 256, cluster=2, smem=512, overlaps=True)
+    assert launch_config("k", config, None, {}) is config
+    fields = {"grid": (2, 8), "block": 256, "cluster": 2, "smem": 512, "overlaps": True}
+    assert launch_config("k", None, None, fields) == config
+    assert launch_config("k", (2, 8), 256, {"cluster": 2, "smem": 512, "overlaps": True}) == config

@@ -9,8 +9,12 @@ from dataclasses import dataclass
 class Model:
     """A model as far as attention selection goes.
 
-    architecture: the name in its configuration, such as "DeepseekV3ForCausalLM"; "" for one without rules of its own.
-    use_mla: absorbed MLA. sparse: DeepSeek Sparse Attention (V3.2). num_kv_heads: of one rank, which aiter looks at.
+    Attributes:
+        architecture: the name in its configuration, such as "DeepseekV3ForCausalLM"; "" for one without rules of its
+            own.
+        use_mla: absorbed MLA.
+        sparse: DeepSeek Sparse Attention (V3.2).
+        num_kv_heads: of one rank, which aiter looks at.
     """
 
     use_mla: bool

@@ -35,7 +35,7 @@ class ClusterColumns:
 
     def __init__(self, log: EventLog, cluster: int = 0) -> None:
         self.log, self.cluster = log, cluster
-        self.ctas = cluster_ctas(log.geometry.grid, log.geometry.cluster, cluster)
+        self.ctas = log.geometry.cluster_ctas(cluster)
         self.warps = -(-prod(log.geometry.block) // 32)
 
     @cached_property
@@ -46,7 +46,7 @@ class ClusterColumns:
     @cached_property
     def ranks(self) -> Array:
         """The rank of every CTA of the grid in this cluster, -1 outside."""
-        ranks = np.full(prod(self.log.geometry.grid), -1, np.int32)
+        ranks = np.full(self.log.geometry.ctas, -1, np.int32)
         ranks[self.ctas] = np.arange(len(self.ctas))
         return ranks
 
@@ -161,7 +161,10 @@ def _action(opcode: str) -> int:
 class Barriers:
     """The barriers that a cluster has used, numbered: named ones and mbarriers by CTA, then the cluster's.
 
-    kind: NAMED, MBARRIER or CLUSTER; rank: of the CTA it belongs to; object: number, or offset in shared memory
+    Attributes:
+        kind: NAMED, MBARRIER or CLUSTER.
+        rank: of the CTA it belongs to.
+        object: number, or offset in shared memory.
     """
 
     kind: Array
@@ -207,34 +210,6 @@ def _key(kind: Array, rank: Array, objects: Array) -> Array:
     offset = np.where(kind == MBARRIER, objects & ((1 << OFFSET_BITS) - 1), np.where(kind == CLUSTER, 0, objects))
     owner = np.where(kind == MBARRIER, objects >> OFFSET_BITS, np.where(kind == CLUSTER, 0, rank))
     return np.asarray(kind << 40 | owner << 32 | offset)
-
-
-def cluster_count(grid: tuple[int, int, int], cluster: tuple[int, int, int]) -> int:
-    return prod(grid) // prod(cluster)
-
-
-def cluster_ctas(grid: tuple[int, int, int], cluster: tuple[int, int, int], index: int) -> list[int]:
-    """Linear indices of a cluster's CTAs, by rank."""
-    across = [extent // size for extent, size in zip(grid, cluster, strict=True)]
-    first = [
-        cluster[0] * (index % across[0]),
-        cluster[1] * (index // across[0] % across[1]),
-        cluster[2] * (index // (across[0] * across[1])),
-    ]
-    return [
-        (first[0] + x) + grid[0] * ((first[1] + y) + grid[1] * (first[2] + z))
-        for z in range(cluster[2])
-        for y in range(cluster[1])
-        for x in range(cluster[0])
-    ]
-
-
-def cluster_of(grid: tuple[int, int, int], cluster: tuple[int, int, int], cta: int) -> int:
-    """The linear index of a CTA's cluster."""
-    across = [extent // size for extent, size in zip(grid, cluster, strict=True)]
-    place = (cta % grid[0], cta // grid[0] % grid[1], cta // (grid[0] * grid[1]))
-    x, y, z = (at // size for at, size in zip(place, cluster, strict=True))
-    return x + across[0] * (y + across[1] * z)
 
 
 def readable(kernel: str) -> str:

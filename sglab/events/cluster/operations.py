@@ -28,11 +28,13 @@ Row = tuple[list[int], Array]
 class Operations:
     """The spans of a cluster, by their first event.
 
-    table: (10, n): first event, position carried out, row that issued, track, kind (index into KINDS), barrier
-        signalled or -1, bytes, operations gathered, last event, detail (the address of tensor memory written, or -1)
-    members: of each span, the rows of the log's copies, mmas or tmem, by track
-
     mma.sync is no operation of its own: the instruction waits for it.
+
+    Attributes:
+        table: (10, n): first event, position carried out, row that issued, track, kind (index into KINDS), barrier
+            signalled or -1, bytes, operations gathered, last event, detail (the address of tensor memory written, or
+            -1).
+        members: of each span, the rows of the log's copies, mmas or tmem, by track.
     """
 
     table: Array

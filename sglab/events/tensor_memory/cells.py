@@ -19,8 +19,11 @@ BLOCK = 512
 class Touch:
     """Cells that an operation reads, writes or resets (alloc, dealloc), as one rectangle of one CTA.
 
-    when: the event at which, or in front of which, it takes effect; moment: of the instruction that issued it
-    rank: of the CTA among those shown; tile: the matrix, of MMAs; -1 otherwise
+    Attributes:
+        when: the event at which, or in front of which, it takes effect.
+        moment: of the instruction that issued it.
+        rank: of the CTA among those shown.
+        tile: the matrix, of MMAs; -1 otherwise.
     """
 
     when: int
@@ -132,9 +135,12 @@ class History:
     def regions(self, position: int, allocated: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
         """Rectangles of cells with the same story, before event `position`.
 
-        allocated: (ranks, 512)
-        returns: (n, 10) int32: rank, lane, lanes, column, columns, state, and the moments of the last writer, of the
-            last reader since and of the next touch, and the matrix; -1 for none
+        Args:
+            allocated: (ranks, 512).
+
+        Returns:
+            (n, 10) int32: rank, lane, lanes, column, columns, state, and the moments of the last writer, of the last
+                reader since and of the next touch, and the matrix; -1 for none.
         """
         past, future = self.at(position)
         access = np.array([t.access for t in self.touches] + [0], np.int32)

@@ -37,7 +37,8 @@ class Tile:
 class TmemRun:
     """The moments of a launch that concern the tensor memory of `ctas`, and what they touch.
 
-    moments: (n, 11) int32: event, CTA, warp, pc, kind, tile, lane, lanes, column, columns, operations carried out
+    Attributes:
+        moments: (n, 11) int32: event, CTA, warp, pc, kind, tile, lane, lanes, column, columns, operations carried out.
     """
 
     ctas: list[int]

@@ -110,7 +110,7 @@ _SM_90 = (
         "code_rate",
         2.2,
         "cycles",
-        "straight code from behind it, per instruction",
+        "straight code after it, per instruction",
         "measured: code.straight_cycles_per_instruction_1_warps, 4096 instructions",
     ),
     Figure("l1_capacity", 262_144, "B", "L1 cache and shared memory of an SM", _GUIDE),
@@ -260,7 +260,8 @@ FIGURES = {
 def figures_of(arch: str) -> Figures:
     """arch: sm_90 or sm_100, with or without a suffix
 
-    raises LaunchError: there is no table for it
+    Raises:
+        LaunchError: there is no table for it.
     """
     found = FIGURES.get(arch.rstrip("af"))
     if found is None:

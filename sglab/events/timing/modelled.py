@@ -14,7 +14,8 @@ HEADER_LINES = 64
 def modelled(log: EventLog, arch: str | None) -> TimedLog | None:
     """The launch on a modelled GPU; None where it failed, or where none was asked for and the model knows none.
 
-    raises LaunchError: `arch` was asked for and cannot be modelled
+    Raises:
+        LaunchError: `arch` was asked for and cannot be modelled.
     """
     if log.fault:
         return None

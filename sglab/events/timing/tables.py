@@ -20,14 +20,10 @@ _MAP_BYTES = {"u8": 1, "u16": 2, "u32": 4, "s32": 4, "u64": 8, "s64": 8, "f16": 
 
 def cluster_columns(geometry: Geometry) -> dict[str, Array]:
     """Cluster and rank of each CTA, in linear order of the grid."""
-    grid, cluster = geometry.grid, geometry.cluster
-    z, y, x = np.indices(grid[::-1]).reshape(3, -1)
-    at = [axis // size for axis, size in zip((x, y, z), cluster, strict=True)]
-    inside = [axis % size for axis, size in zip((x, y, z), cluster, strict=True)]
-    across = [total // size for total, size in zip(grid, cluster, strict=True)]
+    ctas = np.arange(geometry.ctas)
     return {
-        "cluster": (at[0] + across[0] * (at[1] + across[1] * at[2])).astype(np.uint32),
-        "rank": (inside[0] + cluster[0] * (inside[1] + cluster[1] * inside[2])).astype(np.uint32),
+        "cluster": geometry.cluster_of(ctas).astype(np.uint32),
+        "rank": geometry.rank(ctas).astype(np.uint32),
     }
 
 

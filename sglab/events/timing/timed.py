@@ -36,18 +36,24 @@ class Spans:
 class TimedLog:
     """A recorded launch on a model of a GPU. Every time is modelled, in ns from the launch.
 
-    log: what was replayed; figures: of the GPU; l2: "warm" or "cold"; registers: 32-bit ones per thread
-    ctas_per_sm: resident at once, by registers, shared memory and threads
-    total_ns: until the next launch can start
-    start, end: of each event: when it issued, and when its result could be used (of a wait: when it let go; of an
-        asynchronous operation's instruction: of the instruction, not the operation). What ptxas puts ahead of the
-        program's order counts as starting with what stands before it there: starts of a warp never go back
-    stall: index into STALLS: what kept the event from following the one before, or what it waited for itself
-    stalled: ns that this took
-    cta_sm, cta_start, cta_end: by CTA
-    copies, mmas, tmem: start and end of the operations in these tables
-    phases: when each row of log.phases ended
-    l2_bytes, hbm_bytes: moved to and from the SMs, and to and from memory
+    Attributes:
+        ctas_per_sm: resident at once, by registers, shared memory and threads.
+        total_ns: until the next launch can start.
+        start, end: of each event: when it issued, and when its result could be used (of a wait: when it let go; of an
+            asynchronous operation's instruction: of the instruction, not the operation). What ptxas puts ahead of the
+            program's order counts as starting with what stands before it there: starts of a warp never go back.
+        stall: index into STALLS: what kept the event from following the one before, or what it waited for itself.
+        stalled: ns that this took.
+        cta_sm, cta_start, cta_end: by CTA.
+        copies, mmas, tmem: start and end of the operations in these tables.
+        phases: when each row of log.phases ended.
+        l2_bytes, hbm_bytes: moved to and from the SMs, and to and from memory.
+
+    Args:
+        log: what was replayed.
+        figures: of the GPU.
+        l2: "warm" or "cold".
+        registers: 32-bit ones per thread.
     """
 
     def __init__(self, log: EventColumns, figures: Figures, l2: str, registers: int | None) -> None:
@@ -138,8 +144,11 @@ class TimedLog:
     def busy(self, unit: str, sm: int) -> Array:
         """When a unit of an SM was busy: (n, 2) ns, disjoint, in order.
 
-        unit: one of UNITS but "none", "copy" (a copy in flight) or "mma" (a matrix multiplication in flight)
-        raises LaunchError: there is no such unit
+        Args:
+            unit: one of UNITS but "none", "copy" (a copy in flight) or "mma" (a matrix multiplication in flight).
+
+        Raises:
+            LaunchError: there is no such unit.
         """
         log = self.log
         if unit == "copy":

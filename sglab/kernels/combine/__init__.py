@@ -36,16 +36,20 @@ def split_kv_combine(
 ) -> torch.Tensor:
     """Combine the partial results of the requests that were split; other rows of `out` and `lse` stay as they are.
 
-    partial_out: (slots, heads, 512) float32, each divided by its own sum; partial_lse: (slots, heads) float32, base 2.
-        Where an LSE is −inf the split has seen no token, and its row may hold anything
-    slot_indptr: (entries + 1,) int32, entry i has slots slot_indptr[i] to slot_indptr[i + 1], 1 to 256 of them
-    requests: (entries,) int32, each entry's row of out and lse
-    out: output (batch, heads, 512) float16, bfloat16 or float32; lse: output (batch, heads) float32, None if not wanted
-    partial_count: (batch,) int32, how many of its slots a request has filled, 0: none, its result is in out already;
-        None: all
-    lse_base: of the output lse, "2" or "e"
-    max_splits: the most slots of an entry; None looks into slot_indptr, and so waits for a GPU
     Returns out; a request all of whose splits are empty has 0, and LSE −inf. Raises ContractError.
+
+    Args:
+        partial_out: (slots, heads, 512) float32, each divided by its own sum.
+        partial_lse: (slots, heads) float32, base 2. Where an LSE is −inf the split has seen no token, and its row may
+            hold anything.
+        slot_indptr: (entries + 1,) int32, entry i has slots slot_indptr[i] to slot_indptr[i + 1], 1 to 256 of them.
+        requests: (entries,) int32, each entry's row of out and lse.
+        out: output (batch, heads, 512) float16, bfloat16 or float32.
+        lse: output (batch, heads) float32, None if not wanted.
+        partial_count: (batch,) int32, how many of its slots a request has filled, 0: none, its result is in out
+            already; None: all.
+        lse_base: of the output lse, "2" or "e".
+        max_splits: the most slots of an entry; None looks into slot_indptr, and so waits for a GPU.
     """
     given = (partial_out, partial_lse, slot_indptr, requests, out, lse, partial_count)
     arguments = check(*given, lse_base, max_splits)

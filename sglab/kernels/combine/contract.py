@@ -24,7 +24,8 @@ LseBase = Literal["2", "e"]
 class CombineArguments:
     """Checked arguments of split_kv_combine.
 
-    many: whether entries have so many splits that four warps should share a row
+    Attributes:
+        many: whether entries have so many splits that four warps should share a row.
     """
 
     partial_out: torch.Tensor

@@ -53,22 +53,24 @@ def cutlass_mla_decode(
 ) -> torch.Tensor:
     """Absorbed MLA decode: every head attends to one shared KV head of 576 dims, whose first 512 are also the value.
 
-    q_nope: (batch, heads, 512), heads ≤ 128, the query after multiplication with W_UK; float16 or bfloat16
-    q_pe: (batch, heads, 64), its rotary part; same dtype
-    kv_c_and_k_pe_cache: (pages, page_size, 576), same dtype; page_size a power of two ≤ 128
-    seq_lens: (batch,) int32; 0 gives O = 0 and LSE = −inf
-    page_table: (batch, width) int32; width · page_size is a multiple of 128. Entries up to the end of a request's last
-        128-token tile must name a page of the pool (with page_size 128 that is every real entry and no other)
-    workspace: (bytes,) uint8, for the partial results; see cutlass_mla_get_workspace_size
-    sm_scale: (qk_nope_head_dim + qk_rope_head_dim) ** −0.5 times YaRN's factor, not 576 ** −0.5
-    num_kv_splits: splits per request, at most 256; below 1 lets CUTLASS's set_split_kv choose by the table's width. On
-        Hopper our own kernel plans by the lengths instead: see seq_lens_cpu
-    lse: output (batch, heads) float32, natural; None if not wanted
-    seq_lens_cpu: the same lengths on the host, as a ForwardBatch has them. With them our Hopper kernel is planned once
-        per step, for all layers; without, and while a CUDA graph is captured, two small kernels plan at every call.
-        Nothing waits for the GPU either way
-    check_values: also check contents: lengths, page numbers, and that every row of the pages read is finite
     Returns O (batch, heads, 512) in the dtype of q_nope. Raises ContractError. After sgl_kernel.cutlass_mla_decode.
+
+    Args:
+        q_nope: (batch, heads, 512), heads ≤ 128, the query after multiplication with W_UK; float16 or bfloat16.
+        q_pe: (batch, heads, 64), its rotary part; same dtype.
+        kv_c_and_k_pe_cache: (pages, page_size, 576), same dtype; page_size a power of two ≤ 128.
+        seq_lens: (batch,) int32; 0 gives O = 0 and LSE = −inf.
+        page_table: (batch, width) int32; width · page_size is a multiple of 128. Entries up to the end of a request's
+            last 128-token tile must name a page of the pool (with page_size 128 that is every real entry and no other).
+        workspace: (bytes,) uint8, for the partial results; see cutlass_mla_get_workspace_size.
+        sm_scale: (qk_nope_head_dim + qk_rope_head_dim) ** −0.5 times YaRN's factor, not 576 ** −0.5.
+        num_kv_splits: splits per request, at most 256; below 1 lets CUTLASS's set_split_kv choose by the table's width.
+            On Hopper our own kernel plans by the lengths instead: see seq_lens_cpu.
+        lse: output (batch, heads) float32, natural; None if not wanted.
+        seq_lens_cpu: the same lengths on the host, as a ForwardBatch has them. With them our Hopper kernel is planned
+            once per step, for all layers; without, and while a CUDA graph is captured, two small kernels plan at every
+            call. Nothing waits for the GPU either way.
+        check_values: also check contents: lengths, page numbers, and that every row of the pages read is finite.
     """
     tensors = (q_nope, q_pe, kv_c_and_k_pe_cache, seq_lens, page_table, workspace, lse)
     call: Hashable = None
@@ -101,9 +103,10 @@ def cutlass_mla_get_workspace_size(
 ) -> int:
     """Bytes that cutlass_mla_decode may use: (4 · 512 + 4) · 128 · splits · num_batches, also at one split.
 
-    max_seq_len: tokens that a page-table row can hold (width · page_size)
-    sm_count: streaming multiprocessors; 0 asks GPU 0, or takes a B200's 148 where there is none
-    num_kv_splits: as passed to cutlass_mla_decode; below 1 lets set_split_kv choose
+    Args:
+        max_seq_len: tokens that a page-table row can hold (width · page_size).
+        sm_count: streaming multiprocessors; 0 asks GPU 0, or takes a B200's 148 where there is none.
+        num_kv_splits: as passed to cutlass_mla_decode; below 1 lets set_split_kv choose.
     """
     if sm_count == 0:
         sm_count = devices.sm_count(torch.device("cuda" if torch.cuda.is_available() else "cpu"))

@@ -23,10 +23,11 @@ SHARED_STORAGE = {
 class KernelVariant:
     """One instantiation of the kernel.
 
-    dtype, out_dtype: of queries and cache, and of O
-    loader: TMA takes whole pages of 128 tokens; cp.async gathers smaller ones
-    scheduler: persistent CTAs walk over all work; individual ones do one split each
-    shared_storage: bytes of shared memory per CTA
+    Attributes:
+        dtype, out_dtype: of queries and cache, and of O.
+        loader: TMA takes whole pages of 128 tokens; cp.async gathers smaller ones.
+        scheduler: persistent CTAs walk over all work; individual ones do one split each.
+        shared_storage: bytes of shared memory per CTA.
     """
 
     dtype: torch.dtype

@@ -13,8 +13,9 @@ from sglab.planning.mla_dims import NUM_HEADS
 def pad_heads(arguments: MLAArguments, fill: float | None = None) -> MLAArguments:
     """The same call with 128 heads; the outputs are new tensors, see slice_heads.
 
-    fill: value of the padded queries. None leaves them uninitialised, as the public wrapper does; they are read all the
-    same, and that is safe only because every head is computed on its own.
+    Args:
+        fill: value of the padded queries. None leaves them uninitialised, as the public wrapper does; they are read all
+            the same, and that is safe only because every head is computed on its own.
     """
     batch, heads, _ = arguments.q_nope.shape
     if heads == NUM_HEADS:

@@ -43,18 +43,22 @@ def decode_attention_fwd(
     LSE; stage 2 merges a request's partials. Request i attends to slots kv_indices[kv_indptr[i] : kv_indptr[i + 1]], so
     any page size works; it is cut into num_kv_splits[i] splits, each a multiple of 32 tokens (see split_ranges).
 
-    q: (batch, heads, qk_dim) float32, float16 or bfloat16
-    k_buffer: (slots, kv_heads, qk_dim), same dtype; heads is a multiple of kv_heads
-    v_buffer: (slots, kv_heads, v_dim), same dtype. For MLA pass k_buffer[..., :512]: it is then read only once
-    o: output (batch, heads, v_dim), same dtype; a request without keys gets 0
-    kv_indptr: (≥ batch + 1,) int32; kv_indices: int32 or int64
-    attn_logits: output of stage 1, (≥ batch, heads, max_kv_splits, v_dim) float32; unused splits stay as they are
-    attn_lse: output of stage 1, (≥ batch, heads, max_kv_splits) float32, natural
-    num_kv_splits: (≥ batch,) int32, 1 to max_kv_splits each
-    sm_scale, logit_cap, xai_temperature_len, sinks: see `sglab.kernels.scoring.Scoring`
-    lse: output (batch, heads) float32, natural, over the keys without the sink; −inf for no keys; None if not wanted
-    check_values: also check contents: slots in range, finite keys and values, split counts
     Raises ContractError. After SGLang's decode_attention_fwd (Triton backend).
+
+    Args:
+        q: (batch, heads, qk_dim) float32, float16 or bfloat16.
+        k_buffer: (slots, kv_heads, qk_dim), same dtype; heads is a multiple of kv_heads.
+        v_buffer: (slots, kv_heads, v_dim), same dtype. For MLA pass k_buffer[..., :512]: it is then read only once.
+        o: output (batch, heads, v_dim), same dtype; a request without keys gets 0.
+        kv_indptr: (≥ batch + 1,) int32.
+        kv_indices: int32 or int64.
+        attn_logits: output of stage 1, (≥ batch, heads, max_kv_splits, v_dim) float32; unused splits stay as they are.
+        attn_lse: output of stage 1, (≥ batch, heads, max_kv_splits) float32, natural.
+        num_kv_splits: (≥ batch,) int32, 1 to max_kv_splits each.
+        sm_scale, logit_cap, xai_temperature_len, sinks: see `sglab.kernels.scoring.Scoring`.
+        lse: output (batch, heads) float32, natural, over the keys without the sink; −inf for no keys; None if not
+            wanted.
+        check_values: also check contents: slots in range, finite keys and values, split counts.
     """
     scoring = Scoring(sm_scale, logit_cap, xai_temperature_len, sinks)
     arguments = DecodeArguments(

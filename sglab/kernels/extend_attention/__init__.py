@@ -48,18 +48,24 @@ def extend_attention_fwd(
     kv_indices[kv_indptr[i] : kv_indptr[i + 1]] of the buffers. A new token sees the prefix and, if causal, the new
     tokens up to itself. A query that sees nothing gets O = 0.
 
-    q_extend: (tokens, heads, qk_dim) float32, float16 or bfloat16; k_extend: (tokens, kv_heads, qk_dim); v_extend:
-        (tokens, kv_heads, v_dim); o_extend: output (tokens, heads, v_dim); all of one dtype, as are the buffers
-    k_buffer, v_buffer: (slots, kv_heads, qk_dim) and (slots, kv_heads, v_dim)
-    qo_indptr: (batch + 1,) int32; kv_indptr: (≥ batch + 1,) int32; kv_indices: int32 or int64
-    custom_mask, is_causal, mask_indptr, skip_prefix_custom_mask, sliding_window_size, window_kv_offsets: see
-        `sglab.kernels.extend_attention.contract.Visibility`
-    max_len_extend: most new tokens of any request
-    sm_scale, logit_cap, xai_temperature_len, sinks: see `sglab.kernels.scoring.Scoring`; sm_scale defaults to
-        qk_dim ** −0.5
-    lse: output (tokens, heads) float32, natural, over the keys without the sink; None if not wanted
-    check_values: also check contents: slots in range, finite keys and values, lengths, the mask's size
     Raises ContractError. After SGLang's extend_attention_fwd (Triton backend).
+
+    Args:
+        q_extend: (tokens, heads, qk_dim) float32, float16 or bfloat16.
+        k_extend: (tokens, kv_heads, qk_dim).
+        v_extend: (tokens, kv_heads, v_dim).
+        o_extend: output (tokens, heads, v_dim); all of one dtype, as are the buffers.
+        k_buffer, v_buffer: (slots, kv_heads, qk_dim) and (slots, kv_heads, v_dim).
+        qo_indptr: (batch + 1,) int32.
+        kv_indptr: (≥ batch + 1,) int32.
+        kv_indices: int32 or int64.
+        custom_mask, is_causal, mask_indptr, skip_prefix_custom_mask, sliding_window_size, window_kv_offsets: see
+            `sglab.kernels.extend_attention.contract.Visibility`.
+        max_len_extend: most new tokens of any request.
+        sm_scale, logit_cap, xai_temperature_len, sinks: see `sglab.kernels.scoring.Scoring`; sm_scale defaults to
+            qk_dim ** −0.5.
+        lse: output (tokens, heads) float32, natural, over the keys without the sink; None if not wanted.
+        check_values: also check contents: slots in range, finite keys and values, lengths, the mask's size.
     """
     visibility = Visibility(
         is_causal, custom_mask, mask_indptr, skip_prefix_custom_mask, sliding_window_size, window_kv_offsets

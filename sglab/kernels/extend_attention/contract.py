@@ -17,11 +17,13 @@ MASKS = (torch.bool, torch.uint8)
 class Visibility:
     """Which keys a query sees. Position p of a request: prefix tokens first, then its new tokens.
 
-    is_causal: a new token sees new tokens up to itself; otherwise all of them. A custom mask takes its place
-    custom_mask: request i's (new tokens, window_kv_offsets[i] + prefix + new tokens) matrix, flat, at mask_indptr[i]
-    skip_prefix_custom_mask: the custom mask rules the new tokens alone; the prefix is seen whole
-    sliding_window_size: a query at p sees keys from p − this on; ≤ 0 for no window
-    window_kv_offsets: (batch,) columns of each request's mask in front of its prefix, or None for 0
+    Attributes:
+        is_causal: a new token sees new tokens up to itself; otherwise all of them. A custom mask takes its place.
+        custom_mask: request i's (new tokens, window_kv_offsets[i] + prefix + new tokens) matrix, flat, at
+            mask_indptr[i].
+        skip_prefix_custom_mask: the custom mask rules the new tokens alone; the prefix is seen whole.
+        sliding_window_size: a query at p sees keys from p − this on; ≤ 0 for no window.
+        window_kv_offsets: (batch,) columns of each request's mask in front of its prefix, or None for 0.
     """
 
     is_causal: bool

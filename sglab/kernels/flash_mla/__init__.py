@@ -32,11 +32,15 @@ def get_mla_metadata(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Deal the requests' blocks of 64 tokens out to the SMs, for flash_mla_with_kvcache.
 
-    cache_seqlens: (batch,) int32. On a GPU a kernel reads them, and nothing waits
-    num_heads_per_head_k: query rows per KV head: query tokens · heads / num_heads_k; num_heads_k: 1 for MLA
-    sm_count: streaming multiprocessors; 0 asks the GPU that cache_seqlens is on, or for the CPU takes an H100's 132
     Returns tile_scheduler_metadata (parts, 8) and num_splits (batch + 1,), int32, where cache_seqlens is. Raises
     ContractError. After FlashMLA's function of this name, in its form before 2026, which SGLang calls.
+
+    Args:
+        cache_seqlens: (batch,) int32. On a GPU a kernel reads them, and nothing waits.
+        num_heads_per_head_k: query rows per KV head: query tokens · heads / num_heads_k.
+        num_heads_k: 1 for MLA.
+        sm_count: streaming multiprocessors; 0 asks the GPU that cache_seqlens is on, or for the CPU takes an H100's
+            132.
     """
     check_metadata_arguments(cache_seqlens, num_heads_per_head_k, num_heads_k)
     place = cache_seqlens.device
@@ -70,19 +74,23 @@ def flash_mla_with_kvcache(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Absorbed MLA decode: every head attends to one shared KV head of 576 dims, whose first 512 are also the value.
 
-    q: (batch, query tokens, heads, 576) float16 or bfloat16; k_cache: (pages, 64, 1, 576), same dtype
-    block_table: (batch, width) int32, page numbers; entries behind a request's last page are not read
-    cache_seqlens: (batch,) int32, KV tokens, the query tokens included; 0 gives O = 0 and LSE = −inf
-    head_dim_v: 512
-    tile_scheduler_metadata, num_splits: from get_mla_metadata for these very lengths and heads
-    softmax_scale: for MLA (qk_nope_head_dim + qk_rope_head_dim) ** −0.5 times YaRN's factor; None takes 576 ** −0.5, as
-        FlashMLA does, which is wrong for absorbed MLA
-    causal: whether query token i of n sees all but the last n − 1 − i tokens; if that is none, O = 0 and LSE = −inf
-    implementation: "auto", "sglab" (our kernel for Hopper, which follows the metadata), "sglab_sm100" (ours for
-        Blackwell, which splits by itself) or "reference". For CPU tensors the kernels run on the emulator
-    check_values: also check contents: lengths, page numbers, and that the metadata covers every token
     Returns O (batch, query tokens, heads, 512) and the natural LSE (batch, heads, query tokens) float32. Raises
     ContractError. After FlashMLA's function of this name, dense form.
+
+    Args:
+        q: (batch, query tokens, heads, 576) float16 or bfloat16.
+        k_cache: (pages, 64, 1, 576), same dtype.
+        block_table: (batch, width) int32, page numbers; entries behind a request's last page are not read.
+        cache_seqlens: (batch,) int32, KV tokens, the query tokens included; 0 gives O = 0 and LSE = −inf.
+        head_dim_v: 512.
+        tile_scheduler_metadata, num_splits: from get_mla_metadata for these very lengths and heads.
+        softmax_scale: for MLA (qk_nope_head_dim + qk_rope_head_dim) ** −0.5 times YaRN's factor; None takes 576 **
+            −0.5, as FlashMLA does, which is wrong for absorbed MLA.
+        causal: whether query token i of n sees all but the last n − 1 − i tokens; if that is none, O = 0 and LSE =
+            −inf.
+        implementation: "auto", "sglab" (our kernel for Hopper, which follows the metadata), "sglab_sm100" (ours for
+            Blackwell, which splits by itself) or "reference". For CPU tensors the kernels run on the emulator.
+        check_values: also check contents: lengths, page numbers, and that the metadata covers every token.
     """
     tensors = (q, k_cache, block_table, cache_seqlens, tile_scheduler_metadata, num_splits)
     call: Hashable = None

@@ -27,13 +27,15 @@ def get_num_kv_splits(
 ) -> None:
     """Fill num_kv_splits by SGLang's dynamic rule (`sglab.planning.get_num_kv_splits`, the same numbers on the host).
 
-    num_kv_splits: output (batch · num_group,) int32; num_group entries per request, all alike
-    seq_lens: (batch,) int32 or int64, each 1 or more
-    num_head, num_kv_head: query and KV heads on this device
-    max_kv_splits: upper limit, SGLang's default is 8
-    device_core_count: streaming multiprocessors
-    check_values: also check that every length is 1 or more
     Raises ContractError. After SGLang's get_num_kv_splits_triton.
+
+    Args:
+        num_kv_splits: output (batch · num_group,) int32; num_group entries per request, all alike.
+        seq_lens: (batch,) int32 or int64, each 1 or more.
+        num_head, num_kv_head: query and KV heads on this device.
+        max_kv_splits: upper limit, SGLang's default is 8.
+        device_core_count: streaming multiprocessors.
+        check_values: also check that every length is 1 or more.
     """
     arguments = SplitsArguments(num_kv_splits, seq_lens, num_head, num_kv_head, max_kv_splits, device_core_count)
     check(arguments, check_values)

@@ -44,14 +44,16 @@ def merge_state(
 ) -> _Merged:
     """Merge the attention results over two disjoint sets of keys. LSE is in base 2, as FlashInfer has it.
 
-    v_a, v_b: (tokens, heads, head_dim), one dtype of float32, float16, bfloat16, contiguous
-    s_a, s_b: (tokens, heads) float32, log2 of the sum of exponentials; −inf for no keys
-    v_merged, s_merged: outputs, allocated if None; each may be an input itself, but not overlap one in part
     Returns (v_merged, s_merged). Raises ContractError.
 
     At infinities it does what FlashInfer 0.7.2 does: nothing but −inf gives V = 0 and LSE = −inf; a NaN LSE counts as
     −inf beside a number; +inf gives V = 0 and LSE = NaN. A share of 0 is multiplied all the same, so NaN in an empty
     side's V spreads.
+
+    Args:
+        v_a, v_b: (tokens, heads, head_dim), one dtype of float32, float16, bfloat16, contiguous.
+        s_a, s_b: (tokens, heads) float32, log2 of the sum of exponentials; −inf for no keys.
+        v_merged, s_merged: outputs, allocated if None; each may be an input itself, but not overlap one in part.
     """
     names = ("v_a", "s_a", "v_b", "s_b")
     arguments = check_pair("merge_state", names, (v_a, s_a, v_b, s_b), (v_merged, s_merged), Rule.BASE2)
@@ -69,7 +71,8 @@ def merge_state_in_place(
 ) -> None:
     """Merge (v_other, s_other) into (v, s), base 2, as FlashInfer's function of this name.
 
-    mask: (tokens,) bool; tokens with False keep their (v, s). The rest is as for merge_state.
+    Args:
+        mask: (tokens,) bool; tokens with False keep their (v, s). The rest is as for merge_state.
     """
     names = ("v", "s", "v_other", "s_other")
     arguments = check_pair("merge_state_in_place", names, (v, s, v_other, s_other), (v, s), Rule.BASE2, mask)
@@ -106,10 +109,12 @@ def merge_states(
 ) -> _Merged:
     """Merge the attention results over n disjoint sets of keys, as FlashInfer's function of this name.
 
-    v: (tokens, n, heads, head_dim), contiguous; n may be 0, which gives V = 0 and LSE = −inf
-    s: (tokens, n, heads) float32, contiguous
-    base: of the logarithm in s and in the result; 2 is FlashInfer's
     Returns (v_merged (tokens, heads, head_dim), s_merged (tokens, heads)). Infinities are treated as by merge_state.
+
+    Args:
+        v: (tokens, n, heads, head_dim), contiguous; n may be 0, which gives V = 0 and LSE = −inf.
+        s: (tokens, n, heads) float32, contiguous.
+        base: of the logarithm in s and in the result; 2 is FlashInfer's.
     """
     if base not in {2, "e"}:
         raise ValueError(f"merge_states: base must be 2 or 'e'; got {base!r}")

@@ -13,11 +13,12 @@ from sglab.kernels.contract import FLOATS, Contract
 class Rule(Enum):
     """How two or more (V, LSE) become one. The rules agree on finite LSE, up to the base, and differ at infinities.
 
-    BASE2: FlashInfer's merge_state. LSE in base 2. Nothing but −inf gives V = 0, LSE = −inf; +inf takes all weight
-        away: V = 0, LSE = NaN; a NaN LSE counts as −inf beside a number
-    BASE2_NATURAL: the same with natural logarithms
-    V2: merge_state_v2 as it is. Natural. +inf counts as −inf; both −inf gives NaN
-    V2_GUARDED: as V2, but both −inf gives V = 0, LSE = −inf, and a V whose LSE is −inf is not read into the result
+    Attributes:
+        BASE2: FlashInfer's merge_state. LSE in base 2. Nothing but −inf gives V = 0, LSE = −inf; +inf takes all weight
+            away: V = 0, LSE = NaN; a NaN LSE counts as −inf beside a number.
+        BASE2_NATURAL: the same with natural logarithms.
+        V2: merge_state_v2 as it is. Natural. +inf counts as −inf; both −inf gives NaN.
+        V2_GUARDED: as V2, but both −inf gives V = 0, LSE = −inf, and a V whose LSE is −inf is not read into the result.
     """
 
     BASE2 = "base 2"
@@ -30,8 +31,9 @@ class Rule(Enum):
 class PairArguments:
     """Checked arguments of a merge of two: V (tokens, heads, head_dim), LSE (tokens, heads) float32, all contiguous.
 
-    mask: (tokens,) bool, False leaves the token's outputs as they are; None merges all
-    in_place: an output is the very memory of an input
+    Attributes:
+        mask: (tokens,) bool, False leaves the token's outputs as they are; None merges all.
+        in_place: an output is the very memory of an input.
     """
 
     v_a: torch.Tensor

@@ -68,7 +68,8 @@ def _shared(place: torch.device, stream: int, count: int, dtype: torch.dtype, pu
 def partial_buffers(slots: int, num_heads: int, place: str, shared: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
     """Room for the partial results of so many splits: O (slots, heads, 512) and LSE (slots, heads), float32.
 
-    shared: see `scratch`
+    Args:
+        shared: see `scratch`.
     """
     rows = slots * num_heads
     count = rows * (LATENT_DIM + 1)

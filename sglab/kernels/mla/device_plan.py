@@ -58,8 +58,9 @@ def works(
 ) -> tuple[Launch, Works]:
     """The launch that turns FlashMLA's metadata into our SM90 kernel's work units, and what it will fill.
 
-    tokens: query tokens per request; with several, each becomes a request of its own: token i of request r is request
-    r · tokens + i, and sees, if causal, all but the last tokens − 1 − i
+    Args:
+        tokens: query tokens per request; with several, each becomes a request of its own: token i of request r is
+            request r · tokens + i, and sees, if causal, all but the last tokens − 1 − i.
     """
     batch, parts, place = len(cache_seqlens), len(plan.tile_scheduler_metadata), cache_seqlens.device
     requests = batch * tokens

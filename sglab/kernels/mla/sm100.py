@@ -20,10 +20,16 @@ from sglab.planning.mla_sm100 import launch_grid
 class MlaSm100(MlaDecode):
     """One launch's shape on one device, with the buffers that its splits need.
 
-    batch: requests; num_heads: 1 to 128, fewer than 128 are padded; max_splits: 1 to 256, the most of any request
-    scheduler: individual, a CTA pair per split; persistent, as many pairs as are resident, each for several splits;
-        auto takes the first where all pairs are resident at once
-    partial_out, partial_lse, partial_count: buffers of these sizes from elsewhere, such as a workspace; None allocates
+    Attributes:
+        partial_out, partial_lse, partial_count: buffers of these sizes from elsewhere, such as a workspace; None
+            allocates.
+
+    Args:
+        batch: requests.
+        num_heads: 1 to 128, fewer than 128 are padded.
+        max_splits: 1 to 256, the most of any request.
+        scheduler: individual, a CTA pair per split; persistent, as many pairs as are resident, each for several splits;
+            auto takes the first where all pairs are resident at once.
     """
 
     kernel = SM100
@@ -155,20 +161,23 @@ def mla_decode_sm100(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Absorbed MLA decode on Blackwell: all heads attend to one KV head of 576 dims, its first 512 are the value too.
 
-    device: of sm_100a, real or emulated
-    q_nope: (batch, heads, 512), heads ≤ 128, float16 or bfloat16; q_pe: (batch, heads, 64), same dtype
-    kv_cache: (pages, page_size, 576), same dtype; page size 16, 32, 64 or 128
-    seq_lens: (batch,) int32, KV tokens per request; 0 gives O = 0 and LSE = −inf
-    page_table: (batch, width) int32. Only the pages that hold a request's tokens are read, and rows of the last page
-        behind the last token may hold anything
-    sm_scale: (qk_nope_head_dim + qk_rope_head_dim) ** −0.5 times YaRN's factor
-    max_splits: into how many parts, of whole 128-token tiles, a request may be cut, at most 256
-    num_splits: (batch,) int32, the same per request, each at most max_splits; see planning.mla_sm100
-    scheduler: see MlaSm100
-    out, lse: outputs (batch, heads, 512) and (batch, heads) float32, allocated if None
-    lse_base: "e" or "2"
-    check_values: also check lengths, page numbers and splits; by default only on the CPU, for it waits for a GPU
     Returns out and lse. Raises ContractError, LaunchError. MlaSm100 keeps the buffers for the next step.
+
+    Args:
+        device: of sm_100a, real or emulated.
+        q_nope: (batch, heads, 512), heads ≤ 128, float16 or bfloat16.
+        q_pe: (batch, heads, 64), same dtype.
+        kv_cache: (pages, page_size, 576), same dtype; page size 16, 32, 64 or 128.
+        seq_lens: (batch,) int32, KV tokens per request; 0 gives O = 0 and LSE = −inf.
+        page_table: (batch, width) int32. Only the pages that hold a request's tokens are read, and rows of the last
+            page behind the last token may hold anything.
+        sm_scale: (qk_nope_head_dim + qk_rope_head_dim) ** −0.5 times YaRN's factor.
+        max_splits: into how many parts, of whole 128-token tiles, a request may be cut, at most 256.
+        num_splits: (batch,) int32, the same per request, each at most max_splits; see planning.mla_sm100.
+        scheduler: see MlaSm100.
+        out, lse: outputs (batch, heads, 512) and (batch, heads) float32, allocated if None.
+        lse_base: "e" or "2".
+        check_values: also check lengths, page numbers and splits; by default only on the CPU, for it waits for a GPU.
     """
     batch, num_heads = q_nope.shape[:2]
     decode = MlaSm100(device, batch, num_heads, max_splits, scheduler)

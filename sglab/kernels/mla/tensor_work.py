@@ -18,10 +18,13 @@ from sglab.planning.mla_dims import HEAD_DIM, LATENT_DIM, ROPE_DIM
 class TensorWork:
     """Counted over one launch of one request.
 
-    mma_instructions: tcgen05.mma, each of a CTA pair; flop: what they compute, padding included
-    useful_flop: what this many heads and tokens need: 2 · heads · tokens · (576 + 512)
-    allocated_columns: of tensor memory, per CTA; written_columns: those that a product writes
-    tensor_loads, tensor_stores: tcgen05.ld and .st, each by a warp
+    Attributes:
+        mma_instructions: tcgen05.mma, each of a CTA pair.
+        flop: what they compute, padding included.
+        useful_flop: what this many heads and tokens need: 2 · heads · tokens · (576 + 512).
+        allocated_columns: of tensor memory, per CTA.
+        written_columns: those that a product writes.
+        tensor_loads, tensor_stores: tcgen05.ld and .st, each by a warp.
     """
 
     num_heads: int

@@ -15,10 +15,12 @@ class Works:
     """works int32 (rounds, parts, 4), the work units: request, first token, end token, slot or −1. Part p does
     works[:, p] up to the first whose request is −1
 
-    requests, slot_indptr, partial_count: what the combine gets, see split_kv_combine
-    slots: how many partial results there is to be room for; 0: nothing is split, and nothing combined
-    many: whether requests have so many splits that the combine should share rows
-    batch: requests; longest: the most tokens of a request, None where only the device knows
+    Attributes:
+        requests, slot_indptr, partial_count: what the combine gets, see split_kv_combine.
+        slots: how many partial results there is to be room for; 0: nothing is split, and nothing combined.
+        many: whether requests have so many splits that the combine should share rows.
+        batch: requests.
+        longest: the most tokens of a request, None where only the device knows.
     """
 
     works: torch.Tensor

@@ -32,14 +32,18 @@ def batch_decode_with_paged_kv_cache(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """One query token per request attends to its pages; no split-KV: a CTA is a request and a KV head.
 
-    q: (batch, heads, 128) float16; heads is 1, 4 or 8 times kv_heads
-    paged_k_cache, paged_v_cache: (pages, page_size, kv_heads, 128) float16, contiguous (NHD)
-    kv_indptr: (batch + 1,) int32: where a request's pages begin in kv_indices; kv_indices: int32 page numbers
-    kv_last_page_len: (batch,) int32, tokens on a request's last page, 1 to page_size; without pages of no meaning
-    sm_scale: of q · k; 128 ** −0.5 unless given
-    out: (batch, heads, 128) float16; lse: (batch, heads) float32, base 2. A request without pages gets 0 and −inf
-    check_values: also check contents; by default only on the CPU
     Returns out and lse. Raises ContractError. After FlashInfer's BatchDecodeWithPagedKVCache.
+
+    Args:
+        q: (batch, heads, 128) float16; heads is 1, 4 or 8 times kv_heads.
+        paged_k_cache, paged_v_cache: (pages, page_size, kv_heads, 128) float16, contiguous (NHD).
+        kv_indptr: (batch + 1,) int32: where a request's pages begin in kv_indices.
+        kv_indices: int32 page numbers.
+        kv_last_page_len: (batch,) int32, tokens on a request's last page, 1 to page_size; without pages of no meaning.
+        sm_scale: of q · k; 128 ** −0.5 unless given.
+        out: (batch, heads, 128) float16.
+        lse: (batch, heads) float32, base 2. A request without pages gets 0 and −inf.
+        check_values: also check contents; by default only on the CPU.
     """
     tensors = (q, paged_k_cache, paged_v_cache, kv_indptr, kv_indices, kv_last_page_len)
     arguments: PagedDecodeArguments = check(*tensors, sm_scale, out, lse, check_values)

@@ -22,11 +22,15 @@ FOLDER = Path(__file__).parent
 class Provenance:
     """Where a kernel's PTX came from.
 
-    source: the .cu file, from the repository's root; arch: what it was compiled for; compiler: such as "nvcc 13.0.88"
-    flags: of the compiler
-    headers: packages of headers that are not the compiler's own, with their versions
-    sha256: of every file of ours that went in, by its path from the repository's root
-    threads, shared_bytes: per CTA, the latter of dynamic shared memory; 0 where the source leaves them to its callers
+    Attributes:
+        source: the .cu file, from the repository's root.
+        arch: what it was compiled for.
+        compiler: such as "nvcc 13.0.88".
+        flags: of the compiler.
+        headers: packages of headers that are not the compiler's own, with their versions.
+        sha256: of every file of ours that went in, by its path from the repository's root.
+        threads, shared_bytes: per CTA, the latter of dynamic shared memory; 0 where the source leaves them to its
+            callers.
     """
 
     source: str

@@ -24,17 +24,19 @@ KEPT_VISITS = 200
 class Jobs:
     """At most one move at a time.
 
-    length: the position up to which the launch is known; complete: whether that is its end
-    failure: what the launch ends with, if it is known to fail; see sentences.failure
-    findings: of the sanitizers, up to there
-    visits: the last positions at which moves ended, for saved pages
-    stopped: CTA and warp for which the last move stopped: at a breakpoint, or at the instruction asked for
+    Attributes:
+        length: the position up to which the launch is known.
+        complete: whether that is its end.
+        failure: what the launch ends with, if it is known to fail; see sentences.failure.
+        findings: of the sanitizers, up to there.
+        visits: the last positions at which moves ended, for saved pages.
+        stopped: CTA and warp for which the last move stopped: at a breakpoint, or at the instruction asked for.
     """
 
     def __init__(self, session: Session, code: CodeTables, stops: StopPoints) -> None:
         self._session, self._code, self._stops = session, code, stops
         self._mover = Mover(session, code.line_of)
-        self._grid = session.launch.geometry.grid
+        self._geometry = session.launch.geometry
         self._job: Moves | None = None
         self._action, self._origin = "", 0
         self._preface, self._ahead = "", False
@@ -115,7 +117,7 @@ class Jobs:
         self.length, self.complete = reach.position, reach.complete
         self.findings, self._looked_at = reach.findings, reach.position
         if reach.failure is not None:
-            self.failure = failure(reach.failure, reach.position, self._grid)
+            self.failure = failure(reach.failure, reach.position, self._geometry)
 
     def _note(self, stop: Any) -> None:
         session = self._session
@@ -134,7 +136,7 @@ class Jobs:
 
     def _failed(self, error: KernelError) -> None:
         self._moment = self._session.moment
-        self.failure = failure(error, self._session.now, self._grid)
+        self.failure = failure(error, self._session.now, self._geometry)
         self._look_for_findings()
         self.length, self.complete = self._session.now, True
         self.sentence, self.stopped_by = f"The kernel failed: {self.failure['kind']}.", 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from sglab.compilers.source import short_name
@@ -10,6 +10,7 @@ from sglab.emulator.session import Session
 from sglab.emulator.state import Place, Stop
 from sglab.gpu import KernelError
 from sglab.gpu.fault import Wait
+from sglab.gpu.geometry import Geometry
 
 from .stops import StopPoint
 
@@ -36,20 +37,20 @@ def sentence(session: Session, stop: Stop | None, point: StopPoint | None, line_
     return f"{_who(session.last)} executed {_what(session.last, line_of)}." if session.last is not None else ""
 
 
-def failure(error: KernelError, where: int, grid: Sequence[int]) -> dict[str, Any]:
+def failure(error: KernelError, where: int, geometry: Geometry) -> dict[str, Any]:
     """A kernel's failure, for the page: what happened, where, and at which position."""
     fault = error.fault
     found: dict[str, Any] = {"message": str(error), "position": where, "kind": "fault"}
     if fault is not None:
         found |= {"kind": fault.kind, "cta": list(fault.cta), "warp": fault.warp, "lane": fault.lane}
         found |= {"ptxLine": fault.ptx_line, "file": fault.source_file, "line": fault.source_line}
-        found["cycle"] = [_wait(wait, grid) for wait in fault.cycle]
+        found["cycle"] = [_wait(wait, geometry) for wait in fault.cycle]
     return found
 
 
-def _wait(wait: Wait, grid: Sequence[int]) -> dict[str, Any]:
+def _wait(wait: Wait, geometry: Geometry) -> dict[str, Any]:
     return {
-        "cta": wait.cta[0] + grid[0] * (wait.cta[1] + grid[1] * wait.cta[2]),
+        "cta": geometry.linear(wait.cta),
         "warp": wait.warp,
         "ptxLine": wait.ptx_line,
         "kind": wait.kind,

@@ -18,11 +18,13 @@ from .code import CodeTables
 class StopPoint:
     """One of them.
 
-    kind: line, ptx, code (instructions that are not those of one line), watch or phase
-    label: for people; place: for the page: a file and line, a PTX line, or nothing
-    lines: PTX lines in front of which it stops
-    cta, warp: limit it to a CTA, and to a warp; None for all
-    arm: makes it in the session and returns its number there
+    Attributes:
+        kind: line, ptx, code (instructions that are not those of one line), watch or phase.
+        label: for people.
+        place: for the page: a file and line, a PTX line, or nothing.
+        lines: PTX lines in front of which it stops.
+        cta, warp: limit it to a CTA, and to a warp; None for all.
+        arm: makes it in the session and returns its number there.
     """
 
     id: int

@@ -33,10 +33,11 @@ LOOK_AHEAD_S = 0.3
 class KernelDebugger(Widget):
     """Steps a launch on the emulator: source beside PTX, warps, registers, memory, barriers, breakpoints, findings.
 
-    session: of `Kernel.session` or `EmulatedDevice.session`, or a launch that `gpu.capture` has caught. The widget
-        moves it, and follows when Python does.
-    tensors: names for watches, such as {"out": out}; without them memory is watched as arg0, arg1, …
-    source_paths: folders with source files that are not where the compiler saw them.
+    Args:
+        session: of `Kernel.session` or `EmulatedDevice.session`, or a launch that `gpu.capture` has caught. The widget
+            moves it, and follows when Python does.
+        tensors: names for watches, such as {"out": out}; without them memory is watched as arg0, arg1, ….
+        source_paths: folders with source files that are not where the compiler saw them.
 
     Raises:
         TypeError: naming the argument.

@@ -36,10 +36,13 @@ _LANES = np.arange(32)
 def record_emulated(kernel: Any, tensors: Mapping[str, torch.Tensor], launch: Callable[[], Any]) -> MemoryTrace:
     """Launches `kernel`, a Triton kernel, through `launch` on the emulator and records its loads and stores.
 
-    tensors: those that get a name, on the CPU, without storage in common; their contents afterwards are the launch's
-    returns the trace: programs one after the other; a lane is a thread of the program's CTA; where several threads read
-        the same element at once, the first of them stands for all
-    raises LaunchError: nothing was launched on the emulator, which TRITON_INTERPRET or an empty grid prevents
+    Args:
+        tensors: those that get a name, on the CPU, without storage in common; their contents afterwards are the
+            launch's returns the trace: programs one after the other; a lane is a thread of the program's CTA; where
+            several threads read the same element at once, the first of them stands for all.
+
+    Raises:
+        LaunchError: nothing was launched on the emulator, which TRITON_INTERPRET or an empty grid prevents.
     """
     captured = gpu.capture(launch).main
     table = AccessTable(tensors)

@@ -41,8 +41,9 @@ NONE = -1
 class IndexRun:
     """One run of an index kernel over a batch's page table.
 
-    inputs: what it read, by name; the tensors as they were
-    before, after: the output around the run; `before` holds what it was allocated with
+    Attributes:
+        inputs: what it read, by name; the tensors as they were.
+        before, after: the output around the run; `before` holds what it was allocated with.
     """
 
     kernel: Kernel

@@ -46,10 +46,6 @@ class Source:
 class MemoryTrace:
     """One run of one kernel.
 
-    machine: what ran it, as a badge says it: "Triton interpreter", "emulated sm_100a"
-    grid: programs (or CTAs) along x, y, z
-    source: the kernel's text, or None
-
     Columns of operations [E], in execution order:
     program int32: which program ran it, x fastest · kind uint8: LOAD, STORE or ATOMIC · line int32: of the source, 0 if
     unknown · lanes int32: how wide it was, masked lanes included · first int64 [E + 1]: its accesses are rows first[e]
@@ -58,6 +54,11 @@ class MemoryTrace:
     Columns of accesses [A], active lanes only, in lane order:
     lane int32 · tensor int16: number in `tensors`, or UNNAMED · index int64: element of that tensor · bits uint64: the
     value read or written, as its bits
+
+    Attributes:
+        machine: what ran it, as a badge says it: "Triton interpreter", "emulated sm_100a".
+        grid: programs (or CTAs) along x, y, z.
+        source: the kernel's text, or None.
     """
 
     machine: str

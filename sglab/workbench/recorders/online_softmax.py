@@ -32,14 +32,17 @@ KERNELS = ("decode_attention_fwd", "mla_decode_sm100")
 class OnlineSoftmaxRun:
     """What ran for one head. Logits and running maxima are in base 2, as the kernel keeps them; LSE are natural.
 
-    ranges: (first, end) token of each split that has any; splits: how many were asked for, empty ones included
-    scores: (tokens,) float32, q·k · sm_scale · log2(e)
-    tiles: (steps, 3) int32: split, first token, end token of every tile, split after split
-    states: by formula, see `online_softmax_formulas`
-    partial_o, partial_lse: (splits, v_dim) and (splits,) float32, what stage 1 left; 0 and −inf where it wrote nothing
-    o, lse: (v_dim,) and (), what stage 2 made of them
-    true_o, true_lse: (splits, v_dim) and (splits,) float64, attention over each split's keys
-    kernel, implementation, machine: what left the partials, and where it ran
+    Attributes:
+        ranges: (first, end) token of each split that has any.
+        splits: how many were asked for, empty ones included.
+        scores: (tokens,) float32, q·k · sm_scale · log2(e).
+        tiles: (steps, 3) int32: split, first token, end token of every tile, split after split.
+        states: by formula, see `online_softmax_formulas`.
+        partial_o, partial_lse: (splits, v_dim) and (splits,) float32, what stage 1 left; 0 and −inf where it wrote
+            nothing.
+        o, lse: (v_dim,) and (), what stage 2 made of them.
+        true_o, true_lse: (splits, v_dim) and (splits,) float64, attention over each split's keys.
+        kernel, implementation, machine: what left the partials, and where it ran.
     """
 
     request: int
@@ -91,9 +94,12 @@ def record_online_softmax(
 ) -> OnlineSoftmaxRun:
     """Run one head of a decode batch and record it; the arguments are checked by the widget.
 
-    tile: keys per step of the recurrence. sm_scale: instead of the batch's own.
-    implementation: of decode_attention_fwd
-    order: one of ORDERS. kernel: one of KERNELS; mla_decode_sm100 takes MLA batches and no mask
+    Args:
+        tile: keys per step of the recurrence.
+        sm_scale: instead of the batch's own.
+        implementation: of decode_attention_fwd.
+        order: one of ORDERS.
+        kernel: one of KERNELS; mla_decode_sm100 takes MLA batches and no mask.
     """
     layer, slots = batch.layer, batch.slots(request)
     keys, values = batch.runner.token_to_kv_pool.get_kv_buffer(layer.layer_id)

@@ -16,11 +16,13 @@ import torch
 class Formula:
     """What one version of the recurrence does with a tile.
 
-    first_total: d before the first tile
-    shifts: subtracts the running maximum before exponentiating
-    rescales: multiplies d and O by exp2(m_old − m_new) when the maximum grows
-    guards: gives what has seen no key, or only masked ones, the weight 0; without, exp2(−inf − (−inf)) is NaN
-    divides: what it divides the weights by too early: nothing, the running d, or a full softmax on top of the weights
+    Attributes:
+        first_total: d before the first tile.
+        shifts: subtracts the running maximum before exponentiating.
+        rescales: multiplies d and O by exp2(m_old − m_new) when the maximum grows.
+        guards: gives what has seen no key, or only masked ones, the weight 0; without, exp2(−inf − (−inf)) is NaN.
+        divides: what it divides the weights by too early: nothing, the running d, or a full softmax on top of the
+            weights.
     """
 
     first_total: float = 0.0
@@ -46,8 +48,13 @@ FORMULAS = {
 class States:
     """Values after each step, float32, all (steps,) but o (steps, v_dim), the accumulator before any division.
 
-    tile_top: the tile's largest logit; top: m; rescale: what d and O were multiplied by; tile_total: the sum that the
-    tile added; total: d. error: ‖O / d − truth‖ / ‖truth‖, truth being float64 attention over the split's keys so far
+    Attributes:
+        tile_top: the tile's largest logit.
+        top: m.
+        rescale: what d and O were multiplied by.
+        tile_total: the sum that the tile added.
+        total: d.
+        error: ‖O / d − truth‖ / ‖truth‖, truth being float64 attention over the split's keys so far.
     """
 
     tile_top: torch.Tensor
@@ -73,8 +80,11 @@ def follow(
 ) -> States:
     """Run one formula over all tiles.
 
-    scores, exact: (tokens,) base-2 logits in float32, and in float64 for the truth
-    v: (tokens, v_dim); tiles: (split, first token, end token); weight: how weights are rounded before they meet V
+    Args:
+        scores, exact: (tokens,) base-2 logits in float32, and in float64 for the truth.
+        v: (tokens, v_dim).
+        tiles: (split, first token, end token).
+        weight: how weights are rounded before they meet V.
     """
     rows, accumulators = [], []
     split = -1

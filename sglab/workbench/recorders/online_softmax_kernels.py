@@ -21,10 +21,11 @@ LATENT = 512
 class Partials:
     """What a kernel left for some heads of one request.
 
-    ranges: (first, end) token of each split that has any
-    o, lse: (heads, splits, v_dim) and (heads, splits) float32, natural; 0 and −inf where it wrote nothing
-    out, out_lse: (heads, v_dim) and (heads,), what its second stage made of them
-    kernel, implementation, machine: what ran, and where: "mla_decode_sm100", "sglab", "emulated sm_100a"
+    Attributes:
+        ranges: (first, end) token of each split that has any.
+        o, lse: (heads, splits, v_dim) and (heads, splits) float32, natural; 0 and −inf where it wrote nothing.
+        out, out_lse: (heads, v_dim) and (heads,), what its second stage made of them.
+        kernel, implementation, machine: what ran, and where: "mla_decode_sm100", "sglab", "emulated sm_100a".
     """
 
     ranges: list[tuple[int, int]]
@@ -49,7 +50,8 @@ def decode_attention(
 ) -> Partials:
     """Both stages of `decode_attention_fwd` on one request. q: (1, heads, qk_dim); keys, values: (slots, 1, dim).
 
-    masked: some keys hold infinities, which the operator's contract would refuse
+    Args:
+        masked: some keys hold infinities, which the operator's contract would refuse.
     """
     heads, v_dim, device = q.shape[1], values.shape[-1], q.device
     # Splits without keys are not written: what an allocation holds there is chosen here, 0 and −inf.

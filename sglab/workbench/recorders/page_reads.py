@@ -25,13 +25,16 @@ NONE = -1
 class PageReads:
     """One row per copy and page that it reads, in order of execution; int64 [n].
 
-    event: the instruction that issued it; copy: row of the log's copies
-    page: of the pool; request: in the batch, NONE for a page that none holds
-    token: the request's first token that is read, NONE without a request; tokens: how many, 0 where only slots behind
-        the request's last token are read
-
     Copies by TMA in tile mode and bulk copies, whose addresses a log knows exactly; of cp.async and of ordinary loads
     it keeps one address per warp.
+
+    Attributes:
+        event: the instruction that issued it.
+        copy: row of the log's copies.
+        page: of the pool.
+        request: in the batch, NONE for a page that none holds.
+        token: the request's first token that is read, NONE without a request.
+        tokens: how many, 0 where only slots behind the request's last token are read.
     """
 
     event: Array

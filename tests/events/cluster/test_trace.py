@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from sglab.events.cluster import KINDS, ClusterTrace, cluster_ctas, cluster_of
+from sglab.events.cluster import KINDS, ClusterTrace
 from sglab.events.cluster.columns import readable
 from sglab.events.tables import COPY_KINDS, WAIT_KINDS
 from tests.support.launches.recorded import mla_sm100
@@ -83,19 +83,6 @@ def test_a_copy_names_its_map_its_place_and_its_bytes(sm100: ClusterTrace) -> No
     assert np.stack(coordinates, axis=1).tolist() == table.coordinates.tolist()
     assert nbytes.sum() == table.nbytes.sum()
     assert (shared >= 0).all() and len(multicast) == len(event)
-
-
-def test_clusters_are_boxes_of_the_grid() -> None:
-    assert cluster_ctas((4, 2, 1), (2, 2, 1), 0) == [0, 1, 4, 5]
-    assert cluster_ctas((4, 2, 1), (2, 2, 1), 1) == [2, 3, 6, 7]
-    assert cluster_ctas((2, 1, 3), (2, 1, 1), 2) == [4, 5]
-
-
-def test_a_cta_names_its_cluster() -> None:
-    grid, cluster = (4, 2, 3), (2, 2, 1)
-    for index in range(6):
-        for cta in cluster_ctas(grid, cluster, index):
-            assert cluster_of(grid, cluster, cta) == index
 
 
 @pytest.mark.parametrize(

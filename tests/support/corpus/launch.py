@@ -87,7 +87,7 @@ class Launch:
         placed = [_placed(argument, device.torch_device) for argument in arguments]
         kernel = module(self.module)[self.entry]
         args = [_argument(argument) for argument in placed]
-        kernel.launch(device, self.grid, self.block, self.cluster, self.smem, args)
+        kernel.launch(device, self.grid, self.block, cluster=self.cluster, smem=self.smem, args=args)
         device.synchronize()
         after = zip(arguments, placed, strict=True)
         return [given if isinstance(given, Scratch) else _placed(argument, "cpu") for given, argument in after]

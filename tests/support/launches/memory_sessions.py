@@ -10,6 +10,7 @@ import torch
 
 from sglab import gpu
 from sglab.emulator.session import Session
+from sglab.gpu.geometry import LaunchConfig
 from tests.support.emulator.cute_layouts import Operand
 from tests.support.emulator.tcgen05 import idesc
 from tests.support.emulator.tensor_core_ptx import A_AT, COPY, PARAMETERS, SHARED, WAIT, Operands
@@ -145,7 +146,8 @@ def corpus_with_arguments(name: str, seed: int = 0) -> tuple[Session, list[Any]]
     device = gpu.EmulatedDevice(name.rpartition(".")[2])
     arguments = [_argument(argument) for argument in launch.make(Draw(seed))]
     kernel = module(launch.module)[launch.entry]
-    session = kernel.session(device, launch.grid, launch.block, launch.cluster, launch.smem, arguments)
+    config = LaunchConfig(launch.grid, launch.block, launch.cluster, launch.smem)
+    session = kernel.session(device, config, args=arguments)
     return session, arguments
 
 
