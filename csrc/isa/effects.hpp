@@ -245,6 +245,14 @@ struct Effects {
   Type to = Type::kNone, type = Type::kNone;  // the last two parts of the mnemonic
   std::int16_t count = 0;                     // matrices; groups that may stay open, -1: not even an open one
 
+  // Before those that call it: Clang evaluates constants with what it has read.
+  template <class T>
+  constexpr Effects with(T Effects::* member, T value) const {
+    Effects other = *this;
+    other.*member = value;
+    return other;
+  }
+
   // Of a row: it departs from its family in …
   constexpr Effects as(Event e) const { return with(&Effects::event, e); }
   constexpr Effects costing(Cost c) const { return with(&Effects::cost, c); }
@@ -255,13 +263,6 @@ struct Effects {
   constexpr Effects signalling() const {
     return with(&Effects::releases, static_cast<std::uint8_t>(releases | kArrivesAtMbarrier))
         .with(&Effects::mbarrier, MbarrierAt::kPayload);
-  }
-
-  template <class T>
-  constexpr Effects with(T Effects::* member, T value) const {
-    Effects other = *this;
-    other.*member = value;
-    return other;
   }
 };
 
