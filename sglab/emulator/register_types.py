@@ -12,6 +12,8 @@ from collections.abc import Iterable
 FLOATS = frozenset({"f16", "bf16", "f32", "f64"})
 INTEGERS = frozenset({"u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64"})
 MOVES = ("mov.", "selp.b", "shfl.")
+MEMORY = ("ld.", "st.")
+"""Accesses that say .u32 of floats, too: nvcc loads the members of a struct parameter so."""
 REGISTER = re.compile(r"%[A-Za-z_$][\w$]*")
 TYPE = re.compile(r"(?:[usfb]|bf|tf|e\dm|ue\dm)\d")
 GUARD, ADDRESS = re.compile(r"^@!?%\w+\s+"), re.compile(r"\[[^]]*\]")
@@ -31,6 +33,8 @@ def float_types(instructions: Iterable[str]) -> dict[str, str]:
             moves.append(operands)
             if not FLOATS & set(named):
                 continue
+        if opcode.startswith(MEMORY) and not FLOATS & set(named):
+            named = [name for name in named if name.startswith("s")]
         if opcode.startswith("cvt."):
             to = next(filter(TYPE.match, opcode.split(".")[1:]), "")  # may be packed, such as bf16x2
             operands, named = operands[:1], [to] if to in FLOATS | INTEGERS else []

@@ -57,8 +57,10 @@ def test_a_user_steps_edits_and_follows_other_cells(open_lab: Callable[..., LabN
 
     lab.run(2)
     expect(widget.locator(".sg-subject")).to_contain_text("1,528 tokens")
+    lab.page.evaluate(DRAWN)  # a redraw may not take the focus away between the two
     widget.focus()
     lab.page.keyboard.press("ArrowUp")
+    lab.page.evaluate(DRAWN)
     lab.run(3)
     expect(lab.page.locator(".jp-OutputArea-output", has_text="selected")).to_have_text("selected {'request': 2}\n")
 

