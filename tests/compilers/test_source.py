@@ -12,7 +12,7 @@ from sglab.compilers.source import SourceFinder, short_name
 
 
 def test_sources_are_found_and_their_absence_is_explained(tmp_path: Path) -> None:
-    shipped = SourceFinder().find("csrc/kernels/sm90/ptx.cuh")
+    shipped = SourceFinder().find("csrc/kernels/ptx/barrier.cuh")
     assert shipped.text is not None
     assert shipped.note == ""
     cell = "/tmp/ipykernel_123/4567.py"
