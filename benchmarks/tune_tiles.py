@@ -15,8 +15,8 @@ import cases
 import torch
 from timing import Case, difference, microseconds
 
-from sglab.kernels.decode_attention.tiles import Tile as DecodeTile
-from sglab.kernels.extend_attention.triton import Tile as ExtendTile
+from sglab.kernels.decode_attention.tiles import DecodeTile
+from sglab.kernels.extend_attention.triton import ExtendTile
 
 GROUPED = "sglab.kernels.decode_attention.triton.grouped_tile"
 MLA = "sglab.kernels.cutlass_mla.triton.grouped_tile"

@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
+from sglab.gpu.architecture import B200_SMS, H100_SMS
 from sglab.gpu.errors import GpuError
 
 NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
@@ -62,7 +63,8 @@ def add_decode_options(decode: argparse.ArgumentParser) -> None:
     decode.add_argument("--device", default="cpu", help="cpu or cuda; default: %(default)s")
     decode.add_argument("--seed", type=int, default=0)
     decode.add_argument("--planner", help="show this planner's plan; the backend's own if not given")
-    decode.add_argument("--sm-count", type=int, help="SMs to plan for: by default a B200's 148, for flashmla 132")
+    sms = f"SMs to plan for: by default a B200's {B200_SMS}, for flashmla {H100_SMS}"
+    decode.add_argument("--sm-count", type=int, help=sms)
     decode.add_argument("--html", type=Path, metavar="FILE", help="also write a self-contained report")
 
 

@@ -55,7 +55,8 @@ def check_options(options: argparse.Namespace) -> None:
     if options.planner not in (None, *PLANNERS):
         raise ValueError(f"--planner: expected one of {', '.join(PLANNERS)}; got {options.planner!r}")
     if not 2 <= options.sm_count <= 2048:
-        raise ValueError(f"--sm-count: expected 2..2048, got {options.sm_count}; an H100 has 132, a B200 148")
+        known = f"an H100 has {H100_SMS}, a B200 {B200_SMS}"
+        raise ValueError(f"--sm-count: expected 2..2048, got {options.sm_count}; {known}")
     if options.html is not None and (options.html.is_dir() or not options.html.absolute().parent.is_dir()):
         raise ValueError(f"--html: expected a file in a folder that exists, got {str(options.html)!r}")
 

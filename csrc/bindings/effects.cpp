@@ -85,6 +85,11 @@ void sglab::bindings::register_effects(nb::module_& module) {
       .def_ro("streaming", &Effects::streaming)
       .def_prop_ro("group", group_name)
       .def_ro("read_only", &Effects::read_only)
+      .def_prop_ro("barrier", [](const Effects& e) { return barrier_act_name(e.barrier); })
+      .def_ro("exponential", &Effects::exponential)
+      .def_ro("sparse", &Effects::sparse)
+      .def_ro("weight_stationary", &Effects::weight_stationary)
+      .def_prop_ro("element", [](const Effects& e) { return type_bytes(e.type); })
       .def_ro("cta_group", &Effects::cta_group)
       .def_ro("count", &Effects::count);
   module.def("instruction_forms", forms, "(family, pattern, effects) of every row of the instruction table.");

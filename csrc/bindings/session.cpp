@@ -14,6 +14,7 @@
 #include "isa/aperture.hpp"
 #include "machine/async/engine.hpp"
 #include "machine/program/builder.hpp"
+#include "observe/debug/back_search.hpp"
 #include "observe/debug/inspect.hpp"
 #include "observe/debug/session.hpp"
 #include "observe/record/accesses.hpp"
@@ -90,8 +91,11 @@ class PySession {
   auto return_to(std::uint64_t ticks) {
     return moved([&] { return session_.return_to(ticks); });
   }
-  auto run_back() {
-    return moved([&] { return session_.run_back(); });
+  // lines: by pc, 0 for none; empty: every instruction
+  auto follow(std::int64_t cta, std::uint32_t warp, std::vector<std::uint32_t> lines, std::uint64_t most) {
+    warp_of(cta, warp);
+    const Arrival arrival = arrival_of(cta, warp, std::move(lines));
+    return moved([&] { return session_.follow(arrival, most); });
   }
   auto seek(std::uint64_t position) {
     return moved([&] { return session_.seek(position); });
@@ -107,6 +111,13 @@ class PySession {
     }
     return nb::make_tuple(nb::cast(std::move(report)), bindings::event_columns(*program_, log),
                           text(fault ? fault->message : std::string()));
+  }
+
+  Session& session() { return session_; }
+  Arrival arrival_of(std::int64_t cta, std::uint32_t warp, std::vector<std::uint32_t> lines) const {
+    if (!lines.empty() && lines.size() != program_->code.size())
+      throw nb::value_error("lines must have one number per instruction");
+    return {cta, warp, std::move(lines)};
   }
 
   std::uint64_t now() const { return session_.stepper().now(); }
@@ -162,15 +173,15 @@ class PySession {
     return all;
   }
 
-  // (pc, lanes, bytes per lane, reads, writes, the 32 lanes' addresses) of the shared-memory access that a
-  // group of a warp is about to make; None if its next instruction makes none
-  nb::object shared_access(std::int64_t cta, std::uint32_t index, std::uint32_t group) const {
+  // (pc, lanes, bytes per lane, reads, writes, the 32 lanes' addresses) of the access to shared or global
+  // memory that a group of a warp is about to make; None if its next instruction makes none
+  nb::object access(std::int64_t cta, std::uint32_t index, std::uint32_t group, bool shared) const {
     const Warp& w = warp_of(cta, index);
     if (group >= w.group_count) return nb::none();
     const std::uint32_t pc = shown_pc(*program_, w.groups[group].pc);
     const Inst* const inst = w.code + pc;
     AccessForm form;
-    const LaneAccess access = emu::shared_access(w, inst, form);
+    const LaneAccess access = shared ? shared_access(w, inst, form) : global_access(w, inst, form);
     if (access.lanes == 0) return nb::none();
     return nb::make_tuple(pc, access.lanes, form.bytes, form.reads, form.writes,
                           std::vector<std::uint64_t>(access.address, access.address + 32));
@@ -367,6 +378,27 @@ class PySession {
   Session session_;
 };
 
+// A way back, in slices; see BackSearch.
+class PyBackSearch {
+ public:
+  PyBackSearch(PySession& session, Sought sought)
+      : session_(session), search_(session.session(), std::move(sought)) {}
+  static PyBackSearch to_breakpoint(PySession& session, std::uint32_t breakpoint) {
+    return {session, {.breakpoint = breakpoint}};
+  }
+  static PyBackSearch to_arrival(PySession& session, std::int64_t cta, std::uint32_t warp,
+                                 std::vector<std::uint32_t> lines) {
+    return {session, {.arrival = session.arrival_of(cta, warp, std::move(lines))}};
+  }
+  auto look(std::uint64_t most) {
+    return session_.moved([&] { return search_.look(most); });
+  }
+
+ private:
+  PySession& session_;
+  BackSearch search_;
+};
+
 }  // namespace
 }  // namespace sglab::emu
 
@@ -399,15 +431,22 @@ nb::object sglab::bindings::make_session(std::shared_ptr<const emu::Program> pro
 }
 
 void sglab::bindings::register_session(nb::module_& module) {
+  using sglab::emu::PyBackSearch;
   using sglab::emu::PySession;
   using sglab::emu::Session;
+  nb::class_<PyBackSearch>(module, "BackSearch", "A way back, in slices; see Session.going_back.")
+      .def_static("to_breakpoint", &PyBackSearch::to_breakpoint, "session"_a, "breakpoint"_a,
+                  nb::keep_alive<0, 1>())
+      .def_static("to_arrival", &PyBackSearch::to_arrival, "session"_a, "cta"_a, "warp"_a, "lines"_a,
+                  nb::keep_alive<0, 1>())
+      .def("look", &PyBackSearch::look, "most"_a = Session::kNoLimit);
   nb::class_<PySession>(module, "Session",
                         "A launch that goes forwards and backwards; see sglab.emulator.session.")
       .def("step", &PySession::step, "count"_a)
       .def("step_warp", &PySession::step_warp, "cta"_a, "warp"_a, "count"_a, "most"_a = Session::kNoLimit)
       .def("run", &PySession::run, "most"_a = Session::kNoLimit)
       .def("record", &PySession::record)
-      .def("run_back", &PySession::run_back)
+      .def("follow", &PySession::follow, "cta"_a, "warp"_a, "lines"_a, "most"_a = Session::kNoLimit)
       .def("seek", &PySession::seek, "position"_a)
       .def("return_to", &PySession::return_to, "ticks"_a)
       .def_prop_ro("ticks", &PySession::ticks)
@@ -421,7 +460,7 @@ void sglab::bindings::register_session(nb::module_& module) {
       .def("ctas", &PySession::ctas)
       .def("warp", &PySession::warp, "cta"_a, "warp"_a)
       .def("registers", &PySession::registers, "cta"_a, "warp"_a, "group"_a)
-      .def("shared_access", &PySession::shared_access, "cta"_a, "warp"_a, "group"_a)
+      .def("access", &PySession::access, "cta"_a, "warp"_a, "group"_a, "shared"_a)
       .def("barriers", &PySession::barriers, "cta"_a)
       .def(
           "shared",

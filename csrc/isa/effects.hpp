@@ -4,6 +4,7 @@
 #include <span>
 #include <string_view>
 
+#include "isa/effect_kinds.hpp"
 #include "machine/front/types.hpp"
 
 // What an instruction does, as data. Every row of the instruction table states it, built by the functions of
@@ -12,204 +13,6 @@
 // built (Builder::effects). Sanitizers, event logs, stepping, the timing model and Python read it; nothing
 // parses mnemonics again.
 namespace sglab::emu {
-
-enum class Order : std::uint8_t { kWeak, kVolatile, kRelaxed, kAcquire, kRelease, kAcqRel, kSc };
-enum class Scope : std::uint8_t { kCta, kCluster, kGpu, kSys };
-enum class GroupKind : std::uint8_t { kBulk, kCpAsync, kWgmma };
-constexpr std::uint32_t kWaitAll = 0xffffffffu;  // of a wait for groups: even an open one
-
-enum class FenceKind : std::uint8_t {
-  kThread,          // fence.{sc,acq_rel,acquire,release}.scope, membar
-  kProxyAsync,      // fence.proxy.async; its space: kGlobal, kShared, or kGeneric for all
-  kProxyTensormap,  // fence.proxy.tensormap, tensormap.cp_fenceproxy
-  kProxyAlias,
-  kMbarrierInit,  // fence.mbarrier_init.release.cluster
-  kTcgenBefore,   // tcgen05.fence::before_thread_sync
-  kTcgenAfter,
-  kTcgenWaitLoad,  // tcgen05.wait::ld
-  kTcgenWaitStore,
-  kWgmma,           // wgmma.fence
-  kGridDependency,  // griddepcontrol.wait
-};
-
-// What happens besides that the destination registers are filled.
-enum class Act : std::uint8_t {
-  kNothing,
-  kBranch,       // to Inst::target
-  kBranchTable,  // brx
-  kCall,
-  kExit,  // exit, ret
-  kTrap,
-  kAccess,      // ld, st, atom, red
-  kParameter,   // the same of parameters and constants, which no other thread writes
-  kMatrixRows,  // ldmatrix, stmatrix: rows of shared memory, addressed by the first `rows` lanes
-  kFence,
-  kNamedArrive,
-  kNamedWait,  // arrives, too
-  kClusterArrive,
-  kClusterWait,
-  kMbarrier,  // initialises, arrives, expects; the machine says what came of it
-  kMbarrierWait,
-  kWarpSync,      // bar.warp.sync: lanes meet, and their memory accesses are ordered
-  kWarpExchange,  // shfl and the like: lanes meet
-  kIssue,         // an asynchronous operation; the machine says when it takes effect
-  kIssueByMap,    // the same, of a copy that a tensor map describes
-  kCommitGroup,
-  kWaitGroup,  // all but the `count` latest
-  kTmemAlloc,
-  kTmemDealloc,
-  kTmemRelinquish,
-  kTmemLoad,
-  kTmemStore,
-  kReplaceMap,  // tensormap.replace
-  kCopyMap,     // tensormap.cp_fenceproxy
-  kCount,
-};
-
-// What it is to someone who follows a launch.
-enum class Event : std::uint8_t {
-  kNone,
-  kCopy,
-  kPrefetch,
-  kMma,
-  kTmem,
-  kCommit,
-  kWait,
-  kArrive,
-  kInit,
-  kFence,
-  kCount
-};
-
-// How uninitialised values go through it.
-enum class TaintRule : std::uint8_t {
-  kCompute,      // results are tainted where a source is
-  kHalves,       // the same for each half of the registers: packed arithmetic, bitwise logic, copies
-  kAnd,          // the same, but for what a constant masks off
-  kCarries,      // integer sums and products: a half depends on itself and what lies below it
-  kConvert,      // cvt of an integer: what its types cut off does not count
-  kConvertPair,  // cvt of two values into the halves of one
-  kShiftLeft,    // by a constant
-  kShiftRight,
-  kPermute,   // prmt with a constant selector
-  kPack,      // mov between registers and vectors of narrower ones
-  kDecide,    // a branch or exit
-  kSelect,    // selp: only the chosen source counts
-  kShuffle,   // shfl: the lane read counts
-  kWarpWide,  // any lane's taint is all lanes'
-  kWgmma,
-  kAccess,
-  kMatrixRows,
-  kTmemLoad,
-  kTmemStore,
-  kControl,  // barriers and asynchronous operations: any source decides something
-  kNothing,  // hints
-};
-
-// What it costs, as a class; the timing model has figures for each by its name (cost_name).
-enum class Cost : std::uint8_t {
-  kFree,   // register allocation removes it
-  kIssue,  // an issue slot and no unit
-  kAlu,
-  kLogic,  // 64-bit: kLogicWide
-  kLogicWide,
-  kIntegerAdd,  // 64-bit: kIntegerAddWide
-  kIntegerAddWide,
-  kMultiply,  // 64-bit: kMultiplyWide
-  kMultiplyWide,
-  kDivide,  // .approx, .full, f64 and integers: the next ones
-  kDivideApprox,
-  kDivideFull,
-  kDivideLong,
-  kDivideWide,
-  kFloat,  // f32; f32x2, halves and f64: the next ones
-  kFloatPair,
-  kHalf,
-  kDouble,
-  kReciprocal,  // exact; .approx: kSpecial or kSpecialFull
-  kSquareRoot,
-  kSpecial,
-  kSpecialFull,  // with subnormals
-  kSine,
-  kCountBits,
-  kConvert,  // by its types one of the next
-  kConvertWide,
-  kIntegerToFloat,
-  kSpecialRegister,
-  kVote,
-  kShuffle,
-  kReduce,
-  kMatchAny,
-  kMatchAll,
-  kGlobal,  // loads, stores and atomics by their space: one of the next
-  kSharedLoad,
-  kSharedStore,
-  kSharedAtomic,
-  kMatrixLoad,
-  kMatrixStore,
-  kNamedArrive,
-  kNamedWait,
-  kClusterArrive,  // .relaxed: the next
-  kClusterArriveRelaxed,
-  kClusterWait,
-  kMbarrier,
-  kMbarrierArrive,
-  kMbarrierWait,
-  kCopiesArrive,  // cp.async.mbarrier.arrive
-  kFence,         // .cta: kFenceLight
-  kFenceLight,
-  kFenceProxy,
-  kWgmmaFence,
-  kCpAsync,
-  kCopy,
-  kCommit,
-  kWait,
-  kWgmmaWait,
-  kMma,
-  kWgmma,
-  kTcgen05,
-  kTcgen05Commit,
-  kTmemAlloc,
-  kTmemLoad,
-  kTmemStore,
-  kTmemWaitLoad,
-  kTmemWaitStore,
-  kCount,
-};
-
-// What keeps a compiler from moving it within straight-line code.
-enum class Motion : std::uint8_t {
-  kFree,     // its registers and, of an access, its space
-  kOrdered,  // no access goes past it
-  kFixed,    // nothing does
-  kBranch,   // it ends the straight line
-};
-
-// What its result is to someone who follows an address through the text.
-enum class Value : std::uint8_t {
-  kOther,
-  kCopy,
-  kSum,
-  kDifference,
-  kProductSum,
-  kNegation,
-  kComplement,
-  kAnd,
-  kOr
-};
-
-// What it may end for others. Several bits for none.
-enum Releases : std::uint8_t {
-  kReleasesNothing = 0,
-  kArrivesAtMbarrier = 1,
-  kArrivesAtBarrier = 2,
-  kArrivesAtCluster = 4,
-  kReleasesTmem = 8,
-  kIssuesWgmma = 16,
-};
-
-// Where it names the mbarrier that it initialises, arrives at, signals or waits for.
-enum class MbarrierAt : std::uint8_t { kNowhere, kAddress, kPayload };
 
 struct Effects {
   Act act = Act::kNothing;
@@ -220,6 +23,10 @@ struct Effects {
   Value value = Value::kOther;
   std::uint8_t releases = kReleasesNothing;
   MbarrierAt mbarrier = MbarrierAt::kNowhere;
+  BarrierAct barrier = BarrierAct::kNone;
+  bool exponential = false;        // 2 to the power of something, as every softmax takes
+  bool sparse = false;             // of a matrix product: A has half of its elements
+  bool weight_stationary = false;  // tcgen05.mma.ws
 
   // Memory. Of an access: what its lanes read or write by their addresses; kGeneric: the address tells. Of an
   // asynchronous copy: its destination, and `source`. Of a proxy fence: what it is restricted to.
@@ -259,6 +66,7 @@ struct Effects {
   constexpr Effects tainting(TaintRule t) const { return with(&Effects::taint, t); }
   constexpr Effects moving(Motion m) const { return with(&Effects::motion, m); }
   constexpr Effects yielding(Value v) const { return with(&Effects::value, v); }
+  constexpr Effects using_barrier(BarrierAct u) const { return with(&Effects::barrier, u); }
   // An operation that signals the mbarrier that its operands name.
   constexpr Effects signalling() const {
     return with(&Effects::releases, static_cast<std::uint8_t>(releases | kArrivesAtMbarrier))
@@ -350,11 +158,13 @@ constexpr Effects arrives_at_barrier() {
   Effects e =
       acts(Act::kNamedArrive, Event::kArrive, Cost::kNamedArrive, TaintRule::kControl, Motion::kOrdered);
   e.releases = kArrivesAtBarrier;
+  e.barrier = BarrierAct::kArrive;
   return e;
 }
 constexpr Effects waits_at_barrier() {
   Effects e = acts(Act::kNamedWait, Event::kWait, Cost::kNamedWait, TaintRule::kControl, Motion::kFixed);
   e.releases = kArrivesAtBarrier;
+  e.barrier = BarrierAct::kArrive;
   return e;
 }
 constexpr Effects arrives_at_cluster() {
@@ -362,10 +172,12 @@ constexpr Effects arrives_at_cluster() {
       acts(Act::kClusterArrive, Event::kArrive, Cost::kClusterArrive, TaintRule::kControl, Motion::kOrdered);
   e.order = Order::kRelease;
   e.releases = kArrivesAtCluster;
+  e.barrier = BarrierAct::kArrive;
   return e;
 }
 constexpr Effects waits_for_cluster() {
-  return acts(Act::kClusterWait, Event::kWait, Cost::kClusterWait, TaintRule::kControl, Motion::kFixed);
+  return acts(Act::kClusterWait, Event::kWait, Cost::kClusterWait, TaintRule::kControl, Motion::kFixed)
+      .using_barrier(BarrierAct::kWait);
 }
 
 constexpr Effects keeps_mbarrier(Event event, Cost cost) {
@@ -378,6 +190,7 @@ constexpr Effects keeps_mbarrier(Event event, Cost cost) {
 constexpr Effects arrives_at_mbarrier(Cost cost = Cost::kMbarrierArrive) {
   Effects e = keeps_mbarrier(Event::kArrive, cost);
   e.releases = kArrivesAtMbarrier;
+  e.barrier = BarrierAct::kArrive;
   return e;
 }
 constexpr Effects waits_for_mbarrier() {
@@ -386,6 +199,7 @@ constexpr Effects waits_for_mbarrier() {
   e.mbarrier = MbarrierAt::kAddress;
   e.order = Order::kAcquire;
   e.scope = Scope::kCta;
+  e.barrier = BarrierAct::kWait;
   return e;
 }
 
@@ -463,13 +277,5 @@ std::uint8_t motion_bits(const Effects& effects);
 
 // Whether it tests or reads something that others change, again and again in a loop.
 bool polls(const Effects& effects);
-
-const char* act_name(Act act);
-const char* event_name(Event event);  // empty for kNone
-const char* cost_name(Cost cost);
-const char* taint_name(TaintRule rule);
-const char* order_name(Order order);
-const char* scope_name(Scope scope);
-const char* space_name(Space space);
 
 }  // namespace sglab::emu

@@ -17,6 +17,7 @@ from sglab.attention.inputs import AttentionInputs
 from sglab.attention.paged_mla import PagedMLABackend
 from sglab.engine import ForwardMode, ModelRunner
 from sglab.kernels import cutlass_mla_decode, cutlass_mla_get_workspace_size
+from sglab.planning.mla_dims import HEAD_DIM, LATENT_DIM
 
 TILE = 128
 """Tokens of one K tile: the kernel reads the page table tile by tile, so a row holds whole tiles."""
@@ -41,7 +42,7 @@ class CutlassMLABackend(PagedMLABackend[CutlassMLADecodeMetadata]):
         graph_modes=(ForwardMode.DECODE, ForwardMode.IDLE),
         page_sizes=(1, 2, 4, 8, 16, 32, 64, TILE),
         dtypes=("float16", "bfloat16"),
-        head_dims=((576, 512),),
+        head_dims=((HEAD_DIM, LATENT_DIM),),
         rope_apart=True,
     )
     tile = TILE

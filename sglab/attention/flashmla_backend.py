@@ -19,6 +19,7 @@ from sglab.attention.paged_mla import PagedMLABackend
 from sglab.engine import ForwardMode
 from sglab.kernels import flash_mla_with_kvcache, get_mla_metadata
 from sglab.kernels.flash_mla import PAGE_SIZE
+from sglab.planning.mla_dims import HEAD_DIM, LATENT_DIM
 
 
 @dataclass
@@ -45,7 +46,7 @@ class FlashMLABackend(PagedMLABackend[FlashMLADecodeMetadata]):
         graph_modes=(ForwardMode.DECODE, ForwardMode.IDLE),
         page_sizes=(PAGE_SIZE,),
         dtypes=("float16", "bfloat16"),
-        head_dims=((576, 512),),
+        head_dims=((HEAD_DIM, LATENT_DIM),),
     )
     tile = PAGE_SIZE
 

@@ -17,16 +17,18 @@ from typing import NamedTuple
 
 import torch
 
+from sglab.planning.mla_dims import LATENT_DIM, NUM_HEADS, ROPE_DIM
+
 
 @dataclass(frozen=True)
 class MLADims:
     """Dims of one MLA layer; DeepSeek-V3's by default."""
 
-    num_heads: int = 128
+    num_heads: int = NUM_HEADS
     qk_nope_head_dim: int = 128
-    qk_rope_head_dim: int = 64
+    qk_rope_head_dim: int = ROPE_DIM
     v_head_dim: int = 128
-    kv_lora_rank: int = 512
+    kv_lora_rank: int = LATENT_DIM
 
     @property
     def elements_per_token(self) -> int:

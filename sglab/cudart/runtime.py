@@ -20,7 +20,7 @@ from typing import Any
 from sglab.compilers.vouched import vouch
 from sglab.emulator.captures import capturing
 from sglab.emulator.device import EmulatedDevice
-from sglab.gpu.arguments import Allocation, merged
+from sglab.gpu.arguments import Allocation
 from sglab.gpu.device import Launch
 from sglab.gpu.errors import GpuError
 from sglab.gpu.geometry import LaunchConfig, make_geometry
@@ -211,7 +211,7 @@ class HostRuntime:
             value = ctypes.string_at(request.arguments[index], parameter.size)
             params[parameter.offset : parameter.offset + parameter.size] = value
         own = [Allocation(a.address, a.nbytes, CUDA_MALLOC) for a in request.allocations[: request.allocation_count]]
-        return Launch(kernel, geometry, bytes(params), merged([*visit.tensors, *own]), keep=visit.memory)
+        return Launch(kernel, geometry, bytes(params), (*visit.tensors, *own), keep=visit.memory)
 
     def _kernel(self, request: Any) -> Kernel:
         key = (request.ptx, request.ptx_bytes)

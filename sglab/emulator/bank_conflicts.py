@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sglab.emulator.session import Session
-from sglab.emulator.state import SharedAccess
+from sglab.emulator.state import MemoryAccess
 from sglab.events.log import SHARED, EventLog
 from sglab.gpu import KernelError
 from sglab.gpu.code import Instruction
@@ -129,7 +129,7 @@ def _accesses(log: EventLog, cta: int) -> Ints:
     return events[log.cta[events] == cta]
 
 
-def _about_to(session: Session, warp: int, cta: int, pc: int) -> SharedAccess | None:
+def _about_to(session: Session, warp: int, cta: int, pc: int) -> MemoryAccess | None:
     """The access of the lanes of a warp that stand at `pc`; None where the session was stepped into another order."""
     access = session.shared_access(warp, 0, cta)
     if access and access.at.pc == pc:

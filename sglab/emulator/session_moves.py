@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
+from typing import Any, TypeAlias
 
 from sglab.emulator.listeners import Listeners
 from sglab.emulator.session_breakpoints import SessionBreakpoints
@@ -13,6 +14,9 @@ from sglab.emulator.state import Stop
 from sglab.gpu import core
 from sglab.gpu.errors import SessionError
 from sglab.gpu.fault import Fault, KernelError
+
+Moves: TypeAlias = Generator[None, None, Stop]
+"""A move in slices: yields after each and returns where it came to rest."""
 
 
 class SessionMoves:
@@ -35,36 +39,54 @@ class SessionMoves:
         self.fault: Fault | None = None
 
     def step(
-        self, warp: WarpName | None = None, count: int = 1, cta: CtaName | None = None, limit: int | None = None
+        self,
+        warp: WarpName | None = None,
+        count: int = 1,
+        cta: CtaName | None = None,
+        limit: int | None = None,
+        in_turn: bool = False,
     ) -> Stop:
-        """Executes warp-instructions: `count` of this warp, or of whichever the scheduler picks. While the warp waits,
-        others run: `limit` instructions in all at most."""
-        if warp is None:
-            return self._move(self._session.step, _positive("count", count))
-        cta_index, number = self._state.indices_of(warp, cta)
-        count = _positive("count", count)
-        return self._move(self._session.step_warp, cta_index, number, count, *_limit(limit))
+        """Executes warp-instructions: `count` of this warp, or of whichever the scheduler picks.
 
-    def step_line(self, warp: WarpName, cta: CtaName | None = None) -> Stop:
-        """Steps a warp until it stands at another source line (or has exited)."""
+        Args:
+            limit: instructions in all at most.
+            in_turn: The warp waits for its turn: others run as the scheduler has them, and breakpoints stop it.
+                Otherwise it goes ahead of all others, which run only while it cannot; what follows may be another
+                history than the launch's own.
+        """
+        count = _positive("count", count)
+        if warp is None:
+            return self._move(self._session.step, count)
         cta_index, number = self._state.indices_of(warp, cta)
-        start = self._state.source_line(cta_index, number)
-        while True:
-            stop = self._move(self._session.step_warp, cta_index, number, 1)
-            if stop.reason != "reached" or self._state.source_line(cta_index, number) not in (start, None):
-                return stop
+        if not in_turn:
+            return self._move(self._session.step_warp, cta_index, number, count, *_limit(limit))
+        for _ in range(count):
+            stop = self._move(self._session.follow, cta_index, number, [], *_limit(limit))
+            if stop.reason != "reached":
+                break
+        return stop
+
+    def step_line(
+        self,
+        warp: WarpName,
+        cta: CtaName | None = None,
+        limit: int | None = None,
+        lines: Sequence[int] | None = None,
+    ) -> Stop:
+        """Runs until a warp has come to another source line (or has exited). It waits for its turn, so the launch goes
+        as it would by itself; breakpoints stop it, too.
+
+        Args:
+            limit: instructions in all at most.
+            lines: what counts as a line, by pc, see gpu.code.numbered_lines; the innermost source line.
+        """
+        cta_index, number = self._state.indices_of(warp, cta)
+        lines = self._state.code.line_numbers if lines is None else lines
+        return self._move(self._session.follow, cta_index, number, lines, *_limit(limit))
 
     def back_line(self, warp: WarpName, cta: CtaName | None = None) -> Stop:
-        """Goes back to where a warp came to the source line that it was at before its present one."""
-        cta_index, number = self._state.indices_of(warp, cta)
-        for _ in range(2):
-            line = self._state.source_line(cta_index, number)
-            others = [pc for pc in self._state.code.shown if self._state.code.source(pc) not in (line, None)]
-            with self._breakpoints.temporary([self._session.break_code(others, cta_index, number)]):
-                stop = self.run_back()
-            if stop.reason == "start":
-                return stop
-        return self._move(self._session.step_warp, cta_index, number, 1)
+        """Goes back to where a warp last came to a source line: the way back of `step_line`."""
+        return _drained(self.going_back(warp=warp, cta=cta, lines=self._state.code.line_numbers))
 
     def run(self, limit: int | None = None) -> Stop:
         """Runs to the next breakpoint, or to the end, or until `limit` instructions were executed."""
@@ -86,7 +108,51 @@ class SessionMoves:
 
     def run_back(self) -> Stop:
         """Goes back to the last moment at which `run` would have stopped at a breakpoint, or to the start."""
-        return self._move(self._session.run_back)
+        return _drained(self.going_back())
+
+    def going_back(
+        self,
+        pcs: Sequence[int] | None = None,
+        warp: WarpName | None = None,
+        cta: CtaName | None = None,
+        lines: Sequence[int] | None = None,
+        limit: Callable[[], int] | None = None,
+    ) -> Moves:
+        """A way back in slices, for those who must not block: yields between them. If it is given up, the session
+        stands where it began.
+
+        Args:
+            pcs: To the last moment at which the warp, or any, was about to execute one of these instructions;
+                breakpoints do not stop it.
+            lines: To where the warp last came to another of these lines; see `step_line`.
+            limit: How many instructions the next slice may repeat.
+        """
+        if lines is not None and warp is not None:
+            of_cta, number = self._state.names_of(warp, cta)
+            search = core.BackSearch.to_arrival(self._session, of_cta, number, lines)
+            return (yield from self._search(search, limit))
+        elif pcs is None:
+            return (yield from self._search(core.BackSearch.to_breakpoint(self._session, 0), limit))
+        else:
+            number = self._breakpoints.break_code(pcs, warp, cta, listed=False)
+            with self._breakpoints.temporary([number]):
+                return (yield from self._search(core.BackSearch.to_breakpoint(self._session, number), limit))
+
+    def _search(self, search: core.BackSearch, limit: Callable[[], int] | None) -> Moves:
+        origin, arrived = self._state.moment, False
+        try:
+            while True:
+                with self._listeners.quiet():
+                    stop = self._move(search.look, *(() if limit is None else (limit(),)))
+                if stop.reason != "limit":
+                    arrived = True
+                    return stop
+                yield
+        finally:
+            if not arrived:
+                with self._listeners.quiet(), suppress(KernelError):  # it may have failed at this moment
+                    self.return_to(origin)
+            self._listeners.notify()
 
     def next_event(
         self,
@@ -138,14 +204,10 @@ class SessionMoves:
         _positive("count", count)
         if warp is None:
             return self.seek(max(0, self._state.now - count))
-        cta_index, number = self._state.indices_of(warp, cta)
-        with self._breakpoints.temporary(
-            [self._breakpoints.break_code(self._state.code.shown, number, cta_index, listed=False)]
-        ):
-            for _ in range(count):
-                stop = self.run_back()
-                if stop.reason == "start":
-                    break
+        for _ in range(count):
+            stop = _drained(self.going_back(self._state.code.shown, warp, cta))
+            if stop.reason == "start":
+                break
         return stop
 
     def return_to(self, moment: int) -> Stop:
@@ -166,6 +228,15 @@ class SessionMoves:
             self._listeners.notify()
         at = self._state.next if reason == "breakpoint" else self._state.last
         return Stop(reason, self._state.now, at or self._state.last, breakpoint or None)
+
+
+def _drained(moves: Moves) -> Stop:
+    """Where a way in slices leads."""
+    while True:
+        try:
+            next(moves)
+        except StopIteration as done:
+            return done.value
 
 
 def _limit(limit: int | None) -> tuple[int, ...]:

@@ -13,10 +13,10 @@ from sglab.emulator.state import (
     Group,
     InFlight,
     MBarrier,
+    MemoryAccess,
     NamedBarrier,
     Place,
     Register,
-    SharedAccess,
     TensorMemory,
     Warp,
 )
@@ -124,14 +124,19 @@ class SessionState:
         bits = np.frombuffer(self._session.shared_written(index), np.uint8)
         return np.unpackbits(bits, bitorder="little")[: len(self.shared(index))].astype(bool)
 
-    def shared_access(self, warp: WarpName, group: int = 0, cta: CtaName | None = None) -> SharedAccess | None:
+    def shared_access(self, warp: WarpName, group: int = 0, cta: CtaName | None = None) -> MemoryAccess | None:
         """The access to shared memory that a group of a warp is about to make; None if it makes none."""
-        cta_index, number = self.indices_of(warp, cta)
-        row = self._session.shared_access(cta_index, number, group)
-        if row is None:
-            return None
+        row = self._session.access(*self.indices_of(warp, cta), group, True)
+        return None if row is None else self._access(row)
+
+    def global_access(self, warp: WarpName, group: int = 0, cta: CtaName | None = None) -> MemoryAccess | None:
+        """The same of global memory, where addresses are whole ones."""
+        row = self._session.access(*self.indices_of(warp, cta), group, False)
+        return None if row is None else self._access(row)
+
+    def _access(self, row: tuple[int, int, int, bool, bool, list[int]]) -> MemoryAccess:
         pc, lanes, nbytes, reads, writes, addresses = row
-        return SharedAccess(self.code[pc], lanes, nbytes, reads, writes, np.array(addresses, np.uint64))
+        return MemoryAccess(self.code[pc], lanes, nbytes, reads, writes, np.array(addresses, np.uint64))
 
     def barriers(self, cta: CtaName | None = None) -> list[NamedBarrier]:
         """The named barriers that a CTA has used, with who has arrived."""
@@ -210,19 +215,18 @@ class SessionState:
             raise SessionError(f"there is no warp {warp}: CTAs have warps 0 to {found.warp_count - 1}")
         return found.linear, warp
 
+    def names_of(self, warp: WarpName, cta: CtaName | None) -> tuple[int, int]:
+        """The same of a warp that need not be running."""
+        if isinstance(warp, Warp):
+            return warp.cta.linear, warp.index
+        return self.index_of(cta, running=False), warp
+
     def _look(self, cta: Cta, index: int) -> Warp:
         live, executed, rows = self._session.warp(cta.linear, index)
         groups = tuple(
             Group(self.code[pc], mask, wait, key, since, sentence) for pc, mask, wait, key, since, sentence in rows
         )
         return Warp(cta, index, live, executed, groups)
-
-    def source_line(self, cta: int, warp: int) -> tuple[str, int] | None:
-        """The line at which a warp's foremost group stands; None where it has none."""
-        if not any(running.linear == cta for running in self.ctas):
-            return None
-        groups = self._look(self._running(cta), warp).groups
-        return groups[0].at.source if groups else None
 
     def _place(self, row: core.Row | None) -> Place | None:
         return None if row is None else Place(row[0], row[1], self.code[row[2]], row[3])

@@ -142,13 +142,13 @@ class Register:
 
 
 @dataclass(frozen=True)
-class SharedAccess:
-    """A load, store, atomic or matrix move about to access shared memory.
+class MemoryAccess:
+    """A load, store, atomic or matrix move about to access shared or global memory.
 
     Attributes:
         lanes: mask of those that give an address (ldmatrix and stmatrix: one per row).
         nbytes: per lane.
-        addresses: (32,) uint64 shared::cluster addresses, rank << 24 | offset.
+        addresses: (32,) uint64; of shared memory shared::cluster addresses, rank << 24 | offset.
     """
 
     at: Instruction

@@ -13,10 +13,9 @@ import torch
 from sglab.engine.cache.allocator import BaseTokenToKVPoolAllocator
 from sglab.engine.cache.kv_pool import KVCache
 from sglab.engine.cache.req_to_token_pool import ReqToTokenPool
+from sglab.gpu.architecture import H100_SMS
 
 Kind = Literal["mla", "mha"]
-H100_SMS = 132
-"""Planned for where there is no GPU to ask: an H100's streaming multiprocessors."""
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 log = kernel.record(device, grid=(2, 8), args=[...])   # or session.log
 log.roles, log.mmas, log.copies, log.timed("sm_90a")
-cluster = ClusterTrace(log, 0)
+cluster = log.cluster(0)
 cluster.pipelines(), cluster.operations(), cluster.states()
-TensorMemoryTrace(log, ctas=[0, 1]).writers(position)
+log.tensor_memory([0, 1]).writers(position), log.shared_memory(0).touching(offset)
 """
 
 from sglab.events.async_groups import AsyncPipeline, async_groups
@@ -12,6 +12,7 @@ from sglab.events.cluster.trace import ClusterTrace
 from sglab.events.log import EventLog
 from sglab.events.perfetto import save_perfetto
 from sglab.events.roles import Role, Roles
+from sglab.events.shared_memory import SharedMemoryTrace
 from sglab.events.tensor_memory import TensorMemoryTrace
 from sglab.events.tile import Tile
 from sglab.events.timing import TimedLog
@@ -22,6 +23,7 @@ __all__ = [
     "EventLog",
     "Role",
     "Roles",
+    "SharedMemoryTrace",
     "TensorMemoryTrace",
     "Tile",
     "TimedLog",

@@ -1,11 +1,12 @@
-"""The events of a recorded launch, as columns."""
+"""The events of a recorded launch, as columns, and the ways to look at parts of it."""
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Sequence
 
-from sglab.events.columns import EventColumns
-from sglab.events.roles import Roles
+from sglab.events.cluster.trace import ClusterTrace
+from sglab.events.recording import Recording
+from sglab.events.shared_memory.trace import SharedMemoryTrace
 from sglab.events.tables import (
     CLUSTER,
     COPY_KINDS,
@@ -22,7 +23,7 @@ from sglab.events.tables import (
     WAIT_KINDS,
     WRITE,
 )
-from sglab.events.timing.timed import TimedLog, timed
+from sglab.events.tensor_memory.trace import TensorMemoryTrace
 
 __all__ = [
     "CLUSTER",
@@ -43,26 +44,32 @@ __all__ = [
 ]
 
 
-class EventLog(EventColumns):
-    """A recorded launch: its columns, and what they tell of its warps' roles and, on a model of a GPU, of its time."""
+class EventLog(Recording):
+    """A recorded launch: its columns, its warps' roles, its modelled time, and traces of its parts."""
 
-    @cached_property
-    def roles(self) -> Roles:
-        """What each warp does, and names for the barriers."""
-        return Roles(self)
-
-    def timed(self, arch: str, l2: str = "warm", registers: int | None = None) -> TimedLog:
-        """The launch on a model of a GPU: modelled times for every event and every asynchronous operation, in ns.
+    def cluster(self, index: int = 0) -> ClusterTrace:
+        """What happened in one cluster: pipelines, operations, barriers.
 
         Args:
-            arch: sm_90 (H100 SXM) or sm_100 (B200), with or without a suffix.
-            l2: "warm": the launch before has just touched the same memory; "cold": the L2 cache holds none of it.
-            registers: 32-bit registers per thread, which decide how many CTAs an SM holds; None: an estimate.
-
-        Raises:
-            LaunchError: no figures for `arch`, the log has no details, or another argument is wrong.
+            index: among the grid's clusters; a launch without clusters has one CTA in each.
         """
-        return timed(self, arch, l2, registers)
+        return ClusterTrace(self, index)
+
+    def tensor_memory(self, ctas: Sequence[int] = (0,)) -> TensorMemoryTrace:
+        """Who touches which cell of the tensor memory of one CTA, or of a pair by rank.
+
+        Args:
+            ctas: linear indices in the grid.
+        """
+        return TensorMemoryTrace(self, ctas)
+
+    def shared_memory(self, cta: int = 0) -> SharedMemoryTrace:
+        """Who touches which bytes of a CTA's shared memory.
+
+        Args:
+            cta: linear index in the grid.
+        """
+        return SharedMemoryTrace(self, cta)
 
     def __repr__(self) -> str:
         counts = {name: len(getattr(self, name).event) for name in ("accesses", "copies", "phases")}

@@ -10,9 +10,8 @@ import numpy as np
 
 from sglab.events.axis import Axis, issue_order, modelled_time
 from sglab.events.columns import EventColumns
-from sglab.events.log import COPY_KINDS, MMA_KINDS, TMEM_KINDS
 from sglab.events.roles import Roles
-from sglab.events.tables import Array
+from sglab.events.tables import COPY_KINDS, MMA_KINDS, TMEM_KINDS, Array
 from sglab.events.timing import Spans, TimedLog
 
 

@@ -175,7 +175,7 @@ def _behaviour(code: Code, mine: Any) -> tuple[str, ...]:
     seen = {
         "load": any(not _stores(one) for one in copies),
         "mma": any(one.event == "mma" for one in effects),
-        "softmax": any(code.rows[pc][1].startswith("ex2") for pc in pcs),
+        "softmax": any(one.exponential for one in effects),
         "epilogue": False,
         "store": any(map(_stores, effects)),
         "compute": not classes.isdisjoint(("float", "half")),

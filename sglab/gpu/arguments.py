@@ -5,13 +5,15 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from sglab.gpu.errors import LaunchError
 from sglab.gpu.signature import Parameter, Signature
 from sglab.gpu.struct_parameter import Struct, size
 from sglab.gpu.tensor_map import TensorMap, TiledEncoding
 
+_address = itemgetter(0)
 _FLOATS = {2: "<e", 4: "<f", 8: "<d"}
 
 
@@ -22,8 +24,7 @@ class Strided:
     tensor: Any
 
 
-@dataclass(frozen=True)
-class Allocation:
+class Allocation(NamedTuple):
     """Memory a launch may touch, in bytes, and the arguments it stands for."""
 
     address: int
@@ -33,10 +34,23 @@ class Allocation:
 
 @dataclass(frozen=True)
 class Packed:
-    """The parameter buffer, and the memory that its pointers and tensor maps lead to."""
+    """The parameter buffer, and the memory that its pointers and tensor maps lead to.
+
+    Attributes:
+        pointers: offset in the buffer and address of each.
+        maps: offset and contents of each tensor map.
+        spans: the memory per argument; they may overlap.
+    """
 
     params: bytes
-    allocations: tuple[Allocation, ...]
+    pointers: tuple[tuple[int, int], ...]
+    maps: tuple[tuple[int, TiledEncoding], ...]
+    spans: tuple[Allocation, ...]
+
+    @property
+    def allocations(self) -> tuple[Allocation, ...]:
+        """All the memory, nothing twice."""
+        return merged(self.spans)
 
 
 class Packer:
@@ -50,6 +64,9 @@ class Packer:
     def __init__(self, signature: Signature, device: str, encode: Callable[[TiledEncoding], bytes]) -> None:
         self._signature, self._device, self._encode = signature, device, encode
         self._spans: list[Allocation] = []
+        self._pointers: list[tuple[int, int]] = []
+        self._maps: list[tuple[int, TiledEncoding]] = []
+        self._base = 0  # of the struct whose members are being packed
 
     def pack(self, arguments: Sequence[Any], extra: Sequence[Any] = ()) -> Packed:
         """arguments: one per parameter, in order; extra: tensors that the kernel reaches through no argument."""
@@ -71,7 +88,7 @@ class Packer:
             buffer[parameter.offset : parameter.offset + parameter.size] = data
         for index, tensor in enumerate(extra):
             self._span(f"extra tensor {index}", tensor)
-        return Packed(bytes(buffer), merged(self._spans))
+        return Packed(bytes(buffer), tuple(self._pointers), tuple(self._maps), tuple(self._spans))
 
     def _bytes_of(self, name: str, parameter: Parameter, value: Any) -> bytes:
         if isinstance(value, TensorMap):
@@ -114,12 +131,14 @@ class Packer:
                 ".contiguous(), or pass gpu.Strided(tensor) if the kernel knows the strides",
             )
         self._span(name, tensor)
+        self._pointers.append((self._base + parameter.offset, tensor.data_ptr()))
         return struct.pack("<Q", tensor.data_ptr())
 
     def _map(self, name: str, parameter: Parameter, value: TensorMap) -> bytes:
         if parameter.size != 128:
             self._refuse(name, "a tensor map needs a 128-byte parameter")
         self._span(f"{name}, tensor map", value.tensor)
+        self._maps.append((self._base + parameter.offset, value.encoding))
         return self._encode(value.encoding)
 
     def _struct(self, name: str, parameter: Parameter, value: Struct) -> bytes:
@@ -127,9 +146,11 @@ class Packer:
             self._refuse(name, f"expected a struct of {parameter.size} bytes; {type(value).__name__} has {got}")
         data = bytearray(parameter.size)
         where = name.partition(",")[0]
+        self._base = parameter.offset
         for member, content in value.members():
             packed = self._bytes_of(f"{where}, {member}", member, content)
             data[member.offset : member.offset + member.size] = packed
+        self._base = 0
         return bytes(data)
 
     def _integer(self, name: str, parameter: Parameter, value: int) -> bytes:
@@ -183,10 +204,14 @@ class Packer:
 def merged(spans: Sequence[Allocation]) -> tuple[Allocation, ...]:
     """Spans in order of address, those that overlap joined into one."""
     out: list[Allocation] = []
-    for span in sorted(spans, key=lambda s: s.address):
-        if out and span.address < out[-1].address + out[-1].nbytes:
+    reached = 0
+    for span in sorted(spans, key=_address):
+        address, nbytes, name = span
+        if address < reached:
             last = out.pop()
-            end = max(last.address + last.nbytes, span.address + span.nbytes)
-            span = Allocation(last.address, end - last.address, f"{last.name}; {span.name}")
-        out.append(span)
+            reached = max(reached, address + nbytes)
+            out.append(Allocation(last.address, reached - last.address, f"{last.name}; {name}"))
+        else:
+            reached = address + nbytes
+            out.append(span)
     return tuple(out)

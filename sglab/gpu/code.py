@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -108,6 +108,11 @@ class Code(Sequence[Instruction]):
         return (chain[0][0], chain[0][1]) if chain else None
 
     @cached_property
+    def line_numbers(self) -> list[int]:
+        """See numbered_lines; an instruction's line is its innermost one."""
+        return numbered_lines([self.source(pc) for pc in range(len(self))])
+
+    @cached_property
     def shown(self) -> list[int]:
         """pcs of the instructions that stand in the PTX text."""
         return [pc for pc, row in enumerate(self.rows) if row[0]]
@@ -168,6 +173,22 @@ class Code(Sequence[Instruction]):
             return f"no instruction on PTX line {ptx_line} matches; near it are {listed}"
         names = sorted({row[1].split(".")[0] for row in self.rows if row[1]})
         return f"no instruction starts with '{opcode}'; the kernel uses {', '.join(names)}"
+
+
+def numbered_lines(places: Iterable[tuple[str, int] | None]) -> list[int]:
+    """By instruction, a number for its source line. One without a line belongs to that of the one before it; 0: to
+    none. Empty where there are no lines at all: then each instruction is one of its own.
+
+    Args:
+        places: file and line, by pc.
+    """
+    numbers: dict[tuple[str, int], int] = {}
+    found, here = [], 0
+    for place in places:
+        if place is not None:
+            here = numbers.setdefault(place, len(numbers) + 1)
+        found.append(here)
+    return found if numbers else []
 
 
 def _nearest(lines: Sequence[int], wanted: int) -> list[int]:

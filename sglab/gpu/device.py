@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 from sglab.gpu.architecture import Architecture
-from sglab.gpu.arguments import Allocation
+from sglab.gpu.arguments import Allocation, Packed, merged
 from sglab.gpu.geometry import Geometry
 from sglab.gpu.ptx import Entry
 from sglab.gpu.tensor_map import TiledEncoding
@@ -19,58 +18,27 @@ class Launch:
     """A launch with nothing left to decide: arguments are packed, sizes complete and checked.
 
     Attributes:
-        allocations: the memory the kernel may touch, as far as its arguments tell; an emulator holds it to them.
+        spans: the memory the kernel may touch, as far as its arguments tell; they may overlap.
         overlaps: the launch may start while the one before it in the stream ends (programmatic dependent launch); the
             kernel itself waits, with griddepcontrol.wait, before it touches the other's results.
         keep: the tensors behind the addresses; they live as long as the launch.
+        packed: where addresses are among the parameters; None where that is not known.
     """
 
     kernel: Entry
     geometry: Geometry
     params: bytes
-    allocations: tuple[Allocation, ...]
+    spans: tuple[Allocation, ...]
     overlaps: bool = False
     keep: Any = field(default=None, repr=False, compare=False)
-    places: dict[int, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """Addresses that were looked for, see `moved`."""
+    packed: Packed | None = field(default=None, repr=False, compare=False)
     bound: dict[Device, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     """What a device has made of the launch, so that running it again is cheap."""
 
-    def moved(self, addresses: Sequence[tuple[int, int]], keep: Any = None) -> Launch:
-        """The same launch on other tensors of the same shapes and strides.
-
-        Args:
-            addresses: Old and new address of each; the old ones are pointers among the parameters, not in tensor maps.
-            keep: The tensors, as `keep` of a launch.
-        """
-        params: bytearray | None = None
-        spans: list[Allocation] | None = None
-        for old, new in addresses:
-            offsets, found = self._places(old)
-            if old == new or not offsets:
-                continue
-            params = params or bytearray(self.params)
-            spans = spans or list(self.allocations)
-            for offset in offsets:
-                params[offset : offset + 8] = new.to_bytes(8, "little")
-            for index in found:
-                spans[index] = replace(spans[index], address=new)
-        changes: dict[str, Any] = {"keep": keep}
-        if params is not None and spans is not None:
-            spans.sort(key=lambda span: span.address)
-            changes |= {"params": bytes(params), "allocations": tuple(spans)}
-        other = object.__new__(Launch)
-        other.__dict__.update(self.__dict__, **changes)
-        return other
-
-    def _places(self, address: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Where an address is: offsets among the parameters, and which allocations begin there."""
-        if address not in self.places:
-            words = struct.unpack_from(f"<{len(self.params) // 8}Q", self.params)
-            offsets = tuple(8 * index for index, word in enumerate(words) if word == address)
-            spans = tuple(index for index, span in enumerate(self.allocations) if span.address == address)
-            self.places[address] = offsets, spans
-        return self.places[address]
+    @cached_property
+    def allocations(self) -> tuple[Allocation, ...]:
+        """The spans in order of address, those that overlap joined into one; an emulator holds the kernel to them."""
+        return merged(self.spans)
 
 
 class Device(Protocol):

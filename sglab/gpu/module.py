@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -143,7 +144,8 @@ class Kernel(Entry):
         wanted = launch_config(self.name, config, block, options)
         geometry = make_geometry(self.signature, device.arch, wanted)
         packed = Packer(self.signature, device.torch_device, device.encode).pack(args, extra)
-        return Launch(self, geometry, packed.params, packed.allocations, wanted.overlaps, keep=(args, extra))
+        made = Launch(self, geometry, packed.params, packed.spans, wanted.overlaps, keep=(args, extra))
+        return made if extra else replace(made, packed=packed)
 
     def __repr__(self) -> str:
         return f"Kernel({self.name}({', '.join(map(str, self.params))}))"

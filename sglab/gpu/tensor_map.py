@@ -49,6 +49,12 @@ class TiledEncoding:
     l2_promotion: int
     oob_fill: int
 
+    def at(self, address: int) -> TiledEncoding:
+        """Of a tensor like this one that begins elsewhere, at a multiple of 16 bytes."""
+        other = object.__new__(TiledEncoding)
+        other.__dict__.update(self.__dict__, address=address)
+        return other
+
 
 @dataclass(frozen=True)
 class TensorMap:

@@ -1,27 +1,30 @@
-"""Operator calls that were checked before: a second call with the same tensors, shapes and options only launches.
+"""Operator calls that were checked before: another call with the same shapes and options only launches.
 
 The first call is checked, its implementation chosen, its launches packed: the recipe. What decides whether a recipe
-serves a call is where its tensors lie, their shapes, strides and dtypes, and the other arguments; nothing of the
-tensors' contents, which a caller who wants them checked does not use recipes for. The form is that of einops, which
-cooks a pattern once per shape.
+serves a call is its tensors' shapes, strides, dtypes, devices and alignments, and the other arguments; nothing of the
+tensors' contents, which a caller who wants them checked does not use recipes for, and not where they lie: addresses are
+put into the launches at each call. The form is that of einops, which cooks a pattern once per shape.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 import torch
 
 from sglab.gpu import Device, Launch
+from sglab.gpu.launch_record import LaunchRecord
+from sglab.gpu.relocation import Relocation
 from sglab.kernels import devices
 from sglab.kernels.contract import reads_values
 from sglab.kernels.registry import Arguments, Choice, Operator, record
 from sglab.kernels.streams import capturing
 
+ALIGNMENT = 16
+"""Bytes. Nothing that is checked, and no kernel with recipes, asks for more."""
 MOST = 1024
 """Calls remembered per device; then all are forgotten."""
 
@@ -43,66 +46,96 @@ class Recipe:
         choice: As it is recorded, without the launches.
         steps: In order.
         keep: Buffers of the implementation's own that the launches work on.
-        outputs: Where the outputs of the call lay that it was made for; each later call has new ones.
     """
 
     choice: Choice
     steps: tuple[Step, ...]
     keep: Any = None
-    outputs: tuple[int, ...] = ()
 
-    def run(self, tensors: Any, outputs: tuple[torch.Tensor, ...]) -> None:
-        """Launch, and record the choice.
+    def run(self) -> None:
+        """Launch, and record the choice."""
+        self._record([devices.run(step.device, step.launch, step.why) for step in self.steps])
+
+    def _record(self, launches: list[LaunchRecord]) -> None:
+        choice = self.choice
+        record(Choice(choice.operator, choice.implementation, choice.reason, choice.passed_over, tuple(launches)))
+
+
+@dataclass(frozen=True)
+class KnownRecipe(Recipe):
+    """One that serves other calls, too.
+
+    Attributes:
+        relocations: Of each step's launch.
+    """
+
+    relocations: tuple[Relocation, ...] = ()
+
+    def serve(self, tensors: Sequence[torch.Tensor | None]) -> None:
+        """Launch on other tensors, alike those that the recipe was made for but for where they lie.
 
         Args:
-            tensors: The call's; an emulated launch holds them, for it may be stepped.
-            outputs: The call's, alike those that the recipe was made for but for where they lie.
+            tensors: The call's, as they were given to `remember`; an emulated launch holds them, for it may be stepped.
         """
-        moved = tuple((old, new.data_ptr()) for old, new in zip(self.outputs, outputs, strict=True))
-        made = []
-        for device, launch, why in self._launches:
-            keep = (tensors, outputs, self.keep) if device.torch_device == "cpu" else None
-            made.append(devices.run(device, launch.moved(moved, keep), why))
-        choice = self.choice
-        record(Choice(choice.operator, choice.implementation, choice.reason, choice.passed_over, tuple(made)))
-
-    @cached_property
-    def _launches(self) -> tuple[tuple[Device, Launch, str], ...]:
-        return tuple((step.device, step.launch, step.why) for step in self.steps)
+        addresses = [0 if tensor is None else tensor.data_ptr() for tensor in tensors]
+        made: list[LaunchRecord] = []
+        for step, relocation in zip(self.steps, self.relocations, strict=True):
+            keep = (tensors, self.keep) if step.device.torch_device == "cpu" else None
+            made.append(devices.run(step.device, relocation.at(addresses, keep), step.why))
+        self._record(made)
 
 
-_known: WeakKeyDictionary[Any, dict[Hashable, Recipe]] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Any, dict[Hashable, KnownRecipe]] = WeakKeyDictionary()
 
 
-def known(device: Device, call: Hashable) -> Recipe | None:
+def shaped(*tensors: torch.Tensor | None) -> Hashable:
+    """All of a call's tensors that checks, choice and packing depend on."""
+    return tuple(
+        [
+            (each.shape, each.stride(), each.dtype, each.device, each.data_ptr() % ALIGNMENT)
+            if isinstance(each, torch.Tensor)
+            else type(each)  # None, or what a check refuses
+            for each in tensors
+        ]
+    )
+
+
+def known(device: Device, call: Hashable) -> KnownRecipe | None:
     """The recipe for a call on this device, if one like it was checked before.
 
     Args:
-        call: the operator's name, `described` for all its tensors but the outputs, all its options, and the stream.
+        call: the operator's name, `shaped` for all its tensors but the outputs, all its options, and the stream.
     """
     calls = _known.get(cast(Any, device))
     return None if calls is None else calls.get(call)
 
 
-def remember(device: Device, call: Hashable, recipe: Recipe) -> None:
-    """Keep a recipe; without the call's tensors, which its launches would keep alive."""
-    calls = _known.setdefault(cast(Any, device), {})
-    if len(calls) >= MOST:
-        calls.clear()
+def remember(device: Device, calls: Sequence[Hashable], recipe: Recipe, tensors: Sequence[torch.Tensor | None]) -> None:
+    """Keep a recipe; without the call's tensors, which its launches would keep alive. A call whose tensors overlap is
+    not kept: from its addresses nothing follows for other calls.
+
+    Args:
+        calls: Under what `known` finds it.
+        tensors: All that the call was given, and its outputs.
+    """
+    try:
+        relocations = tuple(Relocation(step.device, step.launch, tensors) for step in recipe.steps)
+    except ValueError:
+        return
+    recipes = _known.setdefault(cast(Any, device), {})
+    if len(recipes) >= MOST:
+        recipes.clear()
     steps = tuple(replace(step, launch=replace(step.launch, keep=None)) for step in recipe.steps)
-    calls[call] = replace(recipe, steps=steps)
+    recipes.update(dict.fromkeys(calls, KnownRecipe(recipe.choice, steps, recipe.keep, relocations)))
 
 
-def cooked(
-    operator: Operator, arguments: Arguments, implementation: str, outputs: tuple[torch.Tensor, ...]
-) -> Recipe | None:
+def cooked(operator: Operator, arguments: Arguments, implementation: str) -> Recipe | None:
     """The recipe for a call whose arguments were checked, or None: its implementation makes no launches twice."""
     chosen, reason, passed_over = operator.choose(arguments, implementation)
     if chosen.steps is None:
         return None
     steps, keep = chosen.steps(arguments)
-    choice = Choice(operator.name, chosen.name, reason, passed_over)
-    return Recipe(choice, steps, keep, tuple(output.data_ptr() for output in outputs))
+    return Recipe(Choice(operator.name, chosen.name, reason, passed_over), steps, keep)
 
 
 def serves(tensor: Any, check_values: bool | None) -> bool:

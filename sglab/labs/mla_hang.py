@@ -27,11 +27,12 @@ from sglab.gpu import KernelError, Launch, Module
 from sglab.kernels import ptx
 from sglab.kernels.mla import MlaSm100
 from sglab.kernels.mla.sm100_contract import OPERATOR, check
+from sglab.planning.mla_dims import LATENT_DIM, NUM_HEADS, ROPE_DIM
 
 from .question import Question
 
 ENTRY = "mla_decode_sm100_f16"
-HEADS, LATENT, ROPE, PAGE_SIZE = 128, 512, 64, 128
+PAGE_SIZE = 128
 SM_SCALE = 192**-0.5
 BARRIER, THREADS = 2, 160
 """The named barrier's number, and whom it expects: four softmax warps, which arrive, and the load warp, which waits."""
@@ -85,11 +86,11 @@ class GuardedDecode:
     def __post_init__(self) -> None:
         random = torch.Generator().manual_seed(self.seed)
         batch, width = len(self.seq_lens), -(-max(*self.seq_lens, 1) // PAGE_SIZE)
-        self.q = torch.randn(batch, HEADS, LATENT + ROPE, generator=random).half()
-        self.kv_cache = torch.randn(batch * width, PAGE_SIZE, LATENT + ROPE, generator=random).half()
+        self.q = torch.randn(batch, NUM_HEADS, LATENT_DIM + ROPE_DIM, generator=random).half()
+        self.kv_cache = torch.randn(batch * width, PAGE_SIZE, LATENT_DIM + ROPE_DIM, generator=random).half()
         self.page_table = torch.randperm(batch * width, generator=random).int().view(batch, width)
-        self.out = torch.full((batch, HEADS, LATENT), torch.nan).half()
-        self.lse = torch.full((batch, HEADS), torch.nan)
+        self.out = torch.full((batch, NUM_HEADS, LATENT_DIM), torch.nan).half()
+        self.lse = torch.full((batch, NUM_HEADS), torch.nan)
 
     @property
     def module(self) -> Module:
@@ -112,17 +113,17 @@ class GuardedDecode:
     def _exact(self, request: int) -> torch.Tensor:
         keys = self.kv_cache[self.page_table[request].long()].flatten(0, 1)[: self.seq_lens[request]].double()
         scores = self.q[request].double() @ keys.T * SM_SCALE
-        return torch.softmax(scores, -1) @ keys[:, :LATENT]
+        return torch.softmax(scores, -1) @ keys[:, :LATENT_DIM]
 
     def _device(self, options: dict[str, Any]) -> EmulatedDevice:
         return EmulatedDevice("sm_100a", sms=2, **options)
 
     def _launch(self, device: EmulatedDevice) -> Launch:
         lengths = torch.tensor(self.seq_lens, dtype=torch.int32)
-        halves = self.q[..., :LATENT], self.q[..., LATENT:]
+        halves = self.q[..., :LATENT_DIM], self.q[..., LATENT_DIM:]
         outputs = self.out.fill_(torch.nan), self.lse.fill_(torch.nan)
         checked = check(lengths, None, 1, None, *halves, self.kv_cache, self.page_table, SM_SCALE, *outputs, "e")
-        launch = MlaSm100(device, len(self.seq_lens), HEADS, scheduler="persistent").prepare(checked)[0]
+        launch = MlaSm100(device, len(self.seq_lens), NUM_HEADS, scheduler="persistent").prepare(checked)[0]
         return replace(launch, kernel=self.module[ENTRY])
 
 

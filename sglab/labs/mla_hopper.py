@@ -10,10 +10,13 @@ import torch
 
 from sglab.emulator import EmulatedDevice
 from sglab.events.log import COPY_KINDS, EventLog
+from sglab.gpu.architecture import H100_SMS
 from sglab.kernels import flash_mla_with_kvcache, get_mla_metadata, split_kv_combine
+from sglab.kernels.flash_mla import PAGE_SIZE
 from sglab.kernels.mla import MlaSm90
 from sglab.kernels.mla.arguments import check
 from sglab.planning import PLANNERS
+from sglab.planning.mla_dims import LATENT_DIM, NUM_HEADS, ROPE_DIM
 from sglab.planning.mla_sm90 import TILE, mla_sm90_plan
 from sglab.workbench import decode_batch
 
@@ -23,8 +26,6 @@ from .question import Question
 if TYPE_CHECKING:
     from sglab.workbench.batch import Batch
 
-LATENT, ROPE = 512, 64
-PAGE_SIZE = 64
 SCALE = 192**-0.5
 KV_MAP = 2
 """The tensor maps in order of first use: Q's latent, Q's rotary part, the cache."""
@@ -48,40 +49,42 @@ class Call:
         counts = [-(-length // PAGE_SIZE) for length in seq_lens]
         pages = torch.randperm(sum(counts) + 1, generator=random).tolist()
         self.seqlens = torch.tensor(list(seq_lens), dtype=torch.int32)
-        self.q = torch.randn(len(counts), query_tokens, num_heads, LATENT + ROPE, generator=random).to(dtype)
-        self.cache = torch.full((len(pages), PAGE_SIZE, 1, LATENT + ROPE), torch.nan, dtype=dtype)
+        self.q = torch.randn(len(counts), query_tokens, num_heads, LATENT_DIM + ROPE_DIM, generator=random).to(dtype)
+        self.cache = torch.full((len(pages), PAGE_SIZE, 1, LATENT_DIM + ROPE_DIM), torch.nan, dtype=dtype)
         self.block_table = torch.full((len(counts), max(*counts, 1)), -1, dtype=torch.int32)
         for request, (length, count) in enumerate(zip(seq_lens, counts, strict=True)):
             own = [pages.pop() for _ in range(count)]
             self.block_table[request, :count] = torch.tensor(own, dtype=torch.int32)
-            rows = torch.full((count * PAGE_SIZE, LATENT + ROPE), torch.nan)
-            rows[:length] = torch.randn(length, LATENT + ROPE, generator=random)
-            self.cache[own] = rows.view(count, PAGE_SIZE, 1, LATENT + ROPE).to(dtype)
+            rows = torch.full((count * PAGE_SIZE, LATENT_DIM + ROPE_DIM), torch.nan)
+            rows[:length] = torch.randn(length, LATENT_DIM + ROPE_DIM, generator=random)
+            self.cache[own] = rows.view(count, PAGE_SIZE, 1, LATENT_DIM + ROPE_DIM).to(dtype)
         self.metadata = get_mla_metadata(self.seqlens, query_tokens * num_heads)
 
     def run(self, causal: bool = False, implementation: str = "auto") -> tuple[torch.Tensor, torch.Tensor]:
         """O (requests, query tokens, heads, 512) and the natural LSE (requests, heads, query tokens)."""
-        arguments = (self.q, self.cache, self.block_table, self.seqlens, LATENT, *self.metadata)
+        arguments = (self.q, self.cache, self.block_table, self.seqlens, LATENT_DIM, *self.metadata)
         return flash_mla_with_kvcache(*arguments, softmax_scale=SCALE, causal=causal, implementation=implementation)
 
     def exact(self, request: int, token: int, sees: int) -> torch.Tensor:
         """O of one query token that sees the first `sees` tokens, in float64: (heads, 512)."""
-        kv = self.cache[self.block_table[request].long()].reshape(-1, LATENT + ROPE)[:sees].double()
+        kv = self.cache[self.block_table[request].long()].reshape(-1, LATENT_DIM + ROPE_DIM)[:sees].double()
         scores = self.q[request, token].double() @ kv.T * SCALE
-        return torch.softmax(scores, -1) @ kv[:, :LATENT]
+        return torch.softmax(scores, -1) @ kv[:, :LATENT_DIM]
 
 
 def record_unsplit(batch: Batch) -> EventLog:
     """Our kernel on a batch's own tensors, no request split: a CTA has all tiles of one, for 64 heads."""
-    cache = batch.runner.token_to_kv_pool.get_key_buffer(batch.layer.layer_id).view(-1, batch.page_size, LATENT + ROPE)
+    cache = batch.runner.token_to_kv_pool.get_key_buffer(batch.layer.layer_id).view(
+        -1, batch.page_size, LATENT_DIM + ROPE_DIM
+    )
     lengths = [int(length) for length in batch.seq_lens]
     table = torch.zeros(len(lengths), -(-max(lengths) // batch.page_size), dtype=torch.int32)
     for request, length in enumerate(lengths):
         pages = batch.slots(request)[:: batch.page_size] // batch.page_size
         table[request, : -(-length // batch.page_size)] = pages.int()
-    q_nope, q_pe = batch.q.split([LATENT, ROPE], -1)
+    q_nope, q_pe = batch.q.split([LATENT_DIM, ROPE_DIM], -1)
     arguments = check("mla_decode_sm90", q_nope, q_pe, cache, table, batch.sm_scale, None, None, "e")
-    plan = mla_sm90_plan(lengths, num_heads=batch.num_heads, sm_count=132, limit=-(-max(lengths) // TILE))
+    plan = mla_sm90_plan(lengths, num_heads=batch.num_heads, sm_count=H100_SMS, limit=-(-max(lengths) // TILE))
     device = EmulatedDevice("sm_90a")
     return device.record(MlaSm90(device, plan, batch.num_heads).prepare(arguments)[0])
 
@@ -101,7 +104,7 @@ def busiest(planners: Sequence[str], seq_lens: Sequence[int]) -> Question:
     def truth() -> list[int]:
         most = []
         for name in planners:
-            work = PLANNERS[name](seq_lens, num_heads=128, num_kv_heads=1, sm_count=132).work
+            work = PLANNERS[name](seq_lens, num_heads=NUM_HEADS, num_kv_heads=1, sm_count=H100_SMS).work
             tiles = -(-(work.token_end - work.token_start) // TILE)
             most.append(int(np.bincount(work.cta, tiles).max()))
         return most
@@ -132,7 +135,7 @@ def cache_read(log: EventLog, seq_lens: Sequence[int]) -> Question:
 
     def truth() -> float:
         loads = (log.copies.kind == COPY_KINDS.index("tensor load")) & (log.copies.map == KV_MAP)
-        stored = sum(-(-length // TILE) for length in seq_lens) * TILE * (LATENT + ROPE) * 2
+        stored = sum(-(-length // TILE) for length in seq_lens) * TILE * (LATENT_DIM + ROPE_DIM) * 2
         return float(log.copies.nbytes[loads].sum()) / stored
 
     return Question(
@@ -148,10 +151,10 @@ def tma_boxes(page_size: int, seq_len: int = 100) -> list[tuple[int, int, int, i
     device = EmulatedDevice("sm_90a")
     random = torch.Generator().manual_seed(page_size)
     pages = -(-seq_len // page_size)
-    cache = torch.randn(pages, page_size, LATENT + ROPE, generator=random).half()
-    q_nope, q_pe = torch.randn(1, 64, LATENT).half(), torch.randn(1, 64, ROPE).half()
+    cache = torch.randn(pages, page_size, LATENT_DIM + ROPE_DIM, generator=random).half()
+    q_nope, q_pe = torch.randn(1, 64, LATENT_DIM).half(), torch.randn(1, 64, ROPE_DIM).half()
     table = torch.randperm(pages, generator=random).int().unsqueeze(0)
-    plan = mla_sm90_plan([seq_len], num_heads=64, sm_count=132, limit=100)
+    plan = mla_sm90_plan([seq_len], num_heads=64, sm_count=H100_SMS, limit=100)
     arguments = check("mla_decode_sm90", q_nope, q_pe, cache, table, SCALE, None, None, "e")
     log = device.record(MlaSm90(device, plan, 64).prepare(arguments)[0])
     of_cache = np.flatnonzero(log.copies.map == KV_MAP)
@@ -195,9 +198,9 @@ def partials_of(lses: Sequence[float]) -> tuple[torch.Tensor, torch.Tensor]:
     """The combine of one row's splits with these LSEs, base 2: O, of 512 columns, and the LSE. The values of a split
     without tokens are NaN, as a buffer may be that nobody wrote."""
     lse = torch.tensor(lses, dtype=torch.float32).view(-1, 1)
-    values = torch.randn(len(lses), 1, LATENT)
+    values = torch.randn(len(lses), 1, LATENT_DIM)
     values[lse == -torch.inf] = torch.nan
-    out, merged = torch.empty(1, 1, LATENT), torch.empty(1, 1)
+    out, merged = torch.empty(1, 1, LATENT_DIM), torch.empty(1, 1)
     slots, first = torch.tensor([0, len(lses)], dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
     split_kv_combine(values, lse, slots, first, out, merged, implementation="cuda")
     return out[0, 0], merged[0, 0]
@@ -241,7 +244,7 @@ def useful_on_hopper(num_heads: int) -> Question:
         batch = decode_batch([TILE], num_heads=num_heads, page_size=PAGE_SIZE, dtype="float16", seed=0)
         mmas = record_unsplit(batch).mmas
         done = (2 * mmas.m.astype(np.int64) * mmas.n * mmas.k).sum()
-        return float(2 * num_heads * TILE * (LATENT + ROPE + LATENT) / done)
+        return float(2 * num_heads * TILE * (LATENT_DIM + ROPE_DIM + LATENT_DIM) / done)
 
     return Question(
         truth=truth,

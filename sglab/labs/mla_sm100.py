@@ -16,6 +16,7 @@ from sglab.gpu import Launch
 from sglab.kernels import ptx
 from sglab.kernels.mla import MlaSm100
 from sglab.kernels.mla.sm100_contract import check
+from sglab.planning.mla_dims import LATENT_DIM, ROPE_DIM
 from sglab.planning.mla_sm100 import mla_sm100_plan
 from sglab.workbench.recorders.page_reads import PageReads
 
@@ -24,7 +25,7 @@ from .question import Question
 if TYPE_CHECKING:
     from sglab.workbench.batch import Batch
 
-TILE, LATENT, ROPE = 128, 512, 64
+TILE = 128
 COLUMN = 0xFFFF
 O_COLUMN = 128
 """Tensor memory's first column of O; S of even tiles is at 0, of odd ones at 64."""
@@ -45,7 +46,7 @@ class Launched:
         self.batch, self.sms = batch, sms
         pool = batch.runner.token_to_kv_pool.get_key_buffer(batch.layer.layer_id)
         page_size = batch.page_size
-        cache = pool.view(-1, page_size, LATENT + ROPE)
+        cache = pool.view(-1, page_size, LATENT_DIM + ROPE_DIM)
         lengths = torch.as_tensor(batch.seq_lens, dtype=torch.int32)
         width = -(-max(batch.seq_lens) // page_size)
         table = torch.zeros(len(lengths), width, dtype=torch.int32)
@@ -53,7 +54,7 @@ class Launched:
             pages = batch.slots(request)[::page_size] // page_size
             table[request, : len(pages)] = pages.int()
             assert len(pages) == -(-length // page_size)
-        q_nope, q_pe = batch.q[..., :LATENT], batch.q[..., LATENT:]
+        q_nope, q_pe = batch.q[..., :LATENT_DIM], batch.q[..., LATENT_DIM:]
         self.page_table = table
         tensors = (q_nope, q_pe, cache, table, batch.sm_scale, None, None, "e")
         plan = None if sms is None else mla_sm100_plan(lengths.numpy(), sm_count=sms)
@@ -201,7 +202,7 @@ def cache_read_twice(log: EventLog, launched: Launched) -> Question:
     def truth() -> float:
         loads = (log.copies.kind == COPY_KINDS.index("tensor load")) & (log.copies.map == KV_MAP)
         pages = sum(-(-length // launched.batch.page_size) for length in launched.batch.seq_lens)
-        stored = pages * launched.batch.page_size * (LATENT + ROPE) * 2
+        stored = pages * launched.batch.page_size * (LATENT_DIM + ROPE_DIM) * 2
         return float(log.copies.nbytes[loads].sum()) / stored
 
     return Question(
@@ -231,8 +232,8 @@ def empty_request() -> Question:
 
     def truth() -> float:
         device = EmulatedDevice("sm_100a")
-        q_nope, q_pe = torch.randn(1, 128, LATENT).half(), torch.randn(1, 128, ROPE).half()
-        cache, table = torch.randn(1, TILE, LATENT + ROPE).half(), torch.zeros(1, 1, dtype=torch.int32)
+        q_nope, q_pe = torch.randn(1, 128, LATENT_DIM).half(), torch.randn(1, 128, ROPE_DIM).half()
+        cache, table = torch.randn(1, TILE, LATENT_DIM + ROPE_DIM).half(), torch.zeros(1, 1, dtype=torch.int32)
         lengths = torch.zeros(1, dtype=torch.int32)
         tensors = (q_nope, q_pe, cache, table, 0.1, None, None, "e")
         checked = check(lengths, None, 1, None, *tensors)
@@ -249,9 +250,9 @@ def empty_request() -> Question:
 def exact(batch: Batch, request: int, head: int) -> torch.Tensor:
     """O of one head in float64."""
     pool = batch.runner.token_to_kv_pool.get_key_buffer(batch.layer.layer_id)
-    keys = pool.view(-1, LATENT + ROPE)[batch.slots(request)].double()
+    keys = pool.view(-1, LATENT_DIM + ROPE_DIM)[batch.slots(request)].double()
     scores = keys @ batch.q[request, head].double() * batch.sm_scale
-    return torch.softmax(scores, 0) @ keys[:, :LATENT]
+    return torch.softmax(scores, 0) @ keys[:, :LATENT_DIM]
 
 
 def largest_error(launched: Launched) -> float:

@@ -80,7 +80,7 @@ class Merge:
 
 
 @dataclass(frozen=True)
-class Launch:
+class LaunchShape:
     """What is launched: the grid, CTAs per cluster, and how many CTAs fit on an SM at once."""
 
     grid: tuple[int, int, int]
@@ -105,7 +105,7 @@ class Plan:
 
     planner: str
     source: str
-    launch: Launch
+    launch: LaunchShape
     head_block_is: str
     arrays: Mapping[str, Array]
     scalars: Mapping[str, int | float | bool]
@@ -150,7 +150,7 @@ class Plan:
 def assemble(
     planner: str,
     source: str,
-    launch: Launch,
+    launch: LaunchShape,
     units: Units,
     *,
     rule: str,

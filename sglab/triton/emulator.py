@@ -8,7 +8,7 @@ from typing import Any
 
 from sglab.compilers.triton_aot import TritonProgram, compile_triton
 from sglab.emulator.device import EmulatedDevice
-from sglab.gpu.arguments import Allocation, merged
+from sglab.gpu.arguments import Allocation
 from sglab.gpu.device import Launch
 from sglab.gpu.errors import LaunchError
 from sglab.gpu.geometry import LaunchConfig, make_geometry
@@ -54,7 +54,7 @@ class EmulatedLauncher:
             return None
         compiled = self._get(device, specializer, bound)
         program = compiled.program
-        scratch, spans = _scratch(program, grid)
+        scratch, spans, memory = _scratch(program, grid)
         spans += [Allocation(s.data_ptr(), s.nbytes(), name) for name, s in storages(bound.values) if s.nbytes()]
         params = compiled.plan.pack(bound.values.values(), scratch, device.encode)
         cluster = (program.num_ctas, 1, 1)
@@ -63,8 +63,8 @@ class EmulatedLauncher:
         geometry = make_geometry(
             signature, device.arch, LaunchConfig(ctas, 32 * program.num_warps, cluster, program.smem)
         )
-        kept = [*bound.values.values(), *spans]
-        return device.run(Launch(compiled.kernel, geometry, params, merged(spans), keep=kept))
+        kept = [*bound.values.values(), memory]
+        return device.run(Launch(compiled.kernel, geometry, params, tuple(spans), keep=kept))
 
     def _get(self, device: EmulatedDevice, specializer: Specializer, bound: Bound) -> Compiled:
         key = (device.arch.capability, bound.key)
@@ -88,20 +88,13 @@ class EmulatedLauncher:
                 )
 
 
-def _scratch(program: TritonProgram, grid: Dim3) -> tuple[int, list[Allocation]]:
-    """Global memory that the kernel asks for by itself: its address, and it as an allocation."""
+def _scratch(program: TritonProgram, grid: Dim3) -> tuple[int, list[Allocation], Any]:
+    """Global memory that the kernel asks for by itself: its address, it as an allocation, and what keeps it alive."""
     if not program.scratch:
-        return 0, []
+        return 0, [], None
     import torch
 
     nbytes = program.scratch * program.num_ctas * prod(grid)
     memory = torch.zeros(nbytes + program.scratch_align, dtype=torch.uint8)
     address = -(-memory.data_ptr() // program.scratch_align) * program.scratch_align
-    return address, [_Kept(address, nbytes, "Triton's scratch memory", memory)]
-
-
-@dataclass(frozen=True)
-class _Kept(Allocation):
-    """An allocation that keeps its memory alive as long as the launch."""
-
-    memory: Any
+    return address, [Allocation(address, nbytes, "Triton's scratch memory")], memory

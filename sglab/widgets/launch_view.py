@@ -14,9 +14,9 @@ from sglab.events.cluster import ACTIONS, KINDS, ClusterTrace, Operations
 from sglab.events.cluster.columns import readable
 from sglab.events.cluster.pipelines import role_key
 from sglab.events.log import EventLog
+from sglab.events.modelled import modelled
 from sglab.events.tables import COPY_KINDS, WAIT_KINDS
 from sglab.events.timing import TimedLog
-from sglab.events.timing.modelled import modelled
 from sglab.workbench import Batch
 from sglab.workbench.recorders.page_reads import PageReads
 
@@ -89,9 +89,11 @@ class LaunchWidget(Widget):
         count = self.recording.geometry.clusters
         if isinstance(cluster, bool) or not isinstance(cluster, int) or not 0 <= cluster < count:
             raise ValueError(f"cluster: expected an integer from 0 to {count - 1}, got {cluster!r}")
-        trace = ClusterTrace(self.recording, cluster)
+        trace = self.recording.cluster(cluster)
         operations = trace.operations()
-        tensors, launch = _tensors(trace, operations, self.reads), _launch(trace)
+        tensors, launch = _tensors(trace, operations), _launch(trace)
+        tensors["page_reads"] = np.zeros((5, 0), np.int32) if self.reads is None else self.reads.of_cluster(trace)
+        tensors["page_ctas"] = np.zeros((4, 0), np.int32) if self.reads is None else self.reads.ctas(self.recording)
         if self.timed:
             tensors |= _times(trace, operations, self.timed)
             launch["timed"] = {"product": self.timed.figures.product, "total": self.timed.total_ns}
@@ -133,7 +135,7 @@ def _recording(launch: Any) -> EventLog:
     return launch
 
 
-def _tensors(trace: ClusterTrace, operations: Operations, reads: PageReads | None) -> dict[str, Any]:
+def _tensors(trace: ClusterTrace, operations: Operations) -> dict[str, Any]:
     return {
         "events": trace.events(),
         "waits": trace.waits(),
@@ -142,8 +144,6 @@ def _tensors(trace: ClusterTrace, operations: Operations, reads: PageReads | Non
         "actions": trace.actions(),
         "operations": operations.table,
         "copies": trace.copies(),
-        "page_reads": np.zeros((5, 0), np.int32) if reads is None else reads.of_cluster(trace),
-        "page_ctas": np.zeros((4, 0), np.int32) if reads is None else reads.ctas(trace.log),
         "code": code_table(trace.log.code, trace.log.pc[trace.positions]),
     }
 

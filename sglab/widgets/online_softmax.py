@@ -9,6 +9,7 @@ import torch
 import traitlets
 
 from sglab.engine.errors import BadArgumentError
+from sglab.planning.mla_dims import HEAD_DIM, LATENT_DIM, NUM_HEADS
 from sglab.workbench import Batch
 from sglab.workbench.recorders.online_softmax import KERNELS, ORDERS, OnlineSoftmaxRun, record_online_softmax
 
@@ -19,8 +20,6 @@ MAX_STEPS = 256
 MAX_SPLITS = 32
 KERNEL_TILE = {"decode_attention_fwd": 64, "mla_decode_sm100": 128}
 """Keys per step: of the grouped kernel with 16-bit values, and of the SM100 MLA decode."""
-MLA_DIMS = (512, 576)
-"""Of values and keys: what the SM100 MLA decode takes."""
 
 
 class OnlineSoftmax(Widget):
@@ -147,7 +146,11 @@ def _checked(batch: Batch, question: dict[str, Any]) -> dict[str, Any]:
 def _kernels(batch: Batch) -> tuple[str, ...]:
     """Those that can run on the batch."""
     keys, values = batch.runner.token_to_kv_pool.get_kv_buffer(batch.layer.layer_id)
-    fits = (values.shape[-1], keys.shape[-1]) == MLA_DIMS and batch.num_kv_heads == 1 and batch.num_heads <= 128
+    fits = (
+        (values.shape[-1], keys.shape[-1]) == (LATENT_DIM, HEAD_DIM)
+        and batch.num_kv_heads == 1
+        and batch.num_heads <= NUM_HEADS
+    )
     half = keys.dtype in (torch.float16, torch.bfloat16)
     return KERNELS if fits and half and not batch.layer.logit_cap > 0 else KERNELS[:1]
 

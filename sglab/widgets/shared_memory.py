@@ -14,7 +14,7 @@ from sglab.emulator.captures import Capture, CapturedLaunch
 from sglab.emulator.session import Session
 from sglab.events.async_groups import async_groups
 from sglab.events.log import EventLog
-from sglab.events.shared_memory import KINDS, read_run, window_areas
+from sglab.events.shared_memory import KINDS, window_areas
 
 from .base import asset, command
 from .following import failure_told
@@ -75,12 +75,11 @@ class SharedMemory(MemoryWidget):
         self._look_at(cta)
 
     def _look_at(self, cta: int) -> None:
-        geometry = self.session.launch.geometry
         self._cta, self._total = cta, self.cta_count(cta)
-        cluster = self.pair_of(cta, int(np.prod(geometry.cluster)))
-        self._traffic = read_run(self.recording, cluster, cta)
+        trace = self.recording.shared_memory(cta)
+        self._traffic = trace.run
         self._moments = self._traffic.events
-        self._facts = self._launch_facts(self.roles_of(cluster))
+        self._facts = self._launch_facts(self.roles_of(trace.cluster))
         self._show()
 
     def _window(self) -> int:

@@ -7,13 +7,13 @@ from typing import Any
 
 from sglab.emulator.bank_conflicts import InstructionBanks
 from sglab.events.async_groups import AsyncPipeline
-from sglab.events.shared_memory import Tile, element_bits
+from sglab.events.shared_memory import SharedTile, element_bits
 
 GROUPS = 1000
 """Groups of cp.async that are listed per warp: the first."""
 
 
-def tile_dict(number: int, tile: Tile) -> dict[str, Any]:
+def tile_dict(number: int, tile: SharedTile) -> dict[str, Any]:
     fields = asdict(tile)
     return {"id": number, "elementBits": fields.pop("element_bits"), "ctaGroup": fields.pop("cta_group"), **fields}
 

@@ -179,7 +179,9 @@ def _checked(question: dict[str, Any]) -> dict[str, Any]:
     return {
         "num_heads": heads,
         "num_kv_heads": kv_heads,
-        "sm_count": check.integer("sm_count", sm_count, minimum=2, maximum=2048, remedy="an H100 has 132, a B200 148"),
+        "sm_count": check.integer(
+            "sm_count", sm_count, minimum=2, maximum=2048, remedy=f"an H100 has {H100_SMS}, a B200 {B200_SMS}"
+        ),
         "page_size": None if page_size is None else check.integer("page_size", page_size, minimum=1),
         "enable_cuda_graph": bool(question["enable_cuda_graph"]),
     }

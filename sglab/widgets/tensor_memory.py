@@ -11,7 +11,7 @@ import numpy.typing as npt
 import traitlets
 
 from sglab.events.log import MMA_KINDS, EventLog
-from sglab.events.tensor_memory import TensorMemoryTrace, Tile, cta_group, uses_tensor_memory
+from sglab.events.tensor_memory import TensorMatrix, cta_group, uses_tensor_memory
 from sglab.events.tensor_memory.cells import COLUMNS, LANES
 from sglab.events.tensor_memory.writes import UNIT
 
@@ -57,7 +57,7 @@ class TensorMemory(MemoryWidget):
         group = cta_group(log)
         total = self.cta_count(cta)
         self._ctas = self.pair_of(cta, group)
-        trace = TensorMemoryTrace(log, self._ctas)
+        trace = log.tensor_memory(self._ctas)
         self._traffic, self._history = trace.run, trace.history
         self._moments = self._traffic.events
         self._roles = self.roles_of(self._ctas)
@@ -168,7 +168,7 @@ def _allocations(owner: npt.NDArray[np.int64]) -> list[dict[str, int]]:
     ]
 
 
-def _tiles(tiles: Sequence[Tile]) -> list[dict[str, Any]]:
+def _tiles(tiles: Sequence[TensorMatrix]) -> list[dict[str, Any]]:
     """D0, D1, …, A0, …: every role counts for itself."""
     shown: list[dict[str, Any]] = []
     for number, tile in enumerate(tiles):

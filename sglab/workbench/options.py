@@ -26,7 +26,9 @@ from sglab.engine import (
 )
 from sglab.engine.cache import BaseTokenToKVPoolAllocator
 from sglab.engine.cache.paged_allocator import ceil_div
-from sglab.engine.model_runner import H100_SMS, Kind
+from sglab.engine.model_runner import Kind
+from sglab.gpu.architecture import H100_SMS
+from sglab.planning.mla_dims import LATENT_DIM, NUM_HEADS, ROPE_DIM
 from sglab.workbench.batch import Batch
 
 Layout = Literal["contiguous", "fragmented"]
@@ -61,7 +63,7 @@ class BatchKeywords(TypedDict, total=False):
 class BatchOptions:
     """The shape of a batch's model and pools, with the defaults; `decode_batch` documents every field."""
 
-    num_heads: int = 128
+    num_heads: int = NUM_HEADS
     num_kv_heads: int | None = None
     kind: Kind = "mla"
     page_size: int = 64
@@ -71,8 +73,8 @@ class BatchOptions:
     shared_prefix: int = 0
     head_dim: int = 128
     v_head_dim: int | None = None
-    kv_lora_rank: int = 512
-    qk_rope_head_dim: int = 64
+    kv_lora_rank: int = LATENT_DIM
+    qk_rope_head_dim: int = ROPE_DIM
     sm_scale: float | None = None
     logit_cap: float = 0.0
     pool_tokens: int | None = None

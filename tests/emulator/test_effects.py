@@ -211,3 +211,32 @@ def state(session: gpu.Session, tensors: list[torch.Tensor]) -> dict[str, object
         "shared": tuple(session.shared(cta.linear).tobytes() for cta in session.ctas),
         "global": tuple(tensor.numpy().tobytes() for tensor in tensors if tensor.dtype != torch.bfloat16),
     }
+
+
+@pytest.mark.parametrize(
+    ("mnemonic", "barrier"),
+    [
+        ("mbarrier.init.shared.b64", "init"),
+        ("mbarrier.inval.shared.b64", "inval"),
+        ("mbarrier.arrive.expect_tx.shared.b64", "arrive"),
+        ("mbarrier.expect_tx.relaxed.cta.shared::cta.b64", "expect_tx"),
+        ("mbarrier.try_wait.parity.shared.b64", "wait"),
+        ("mbarrier.test_wait.shared.b64", "test"),
+        ("bar.sync", "arrive"),
+        ("barrier.cluster.arrive", "arrive"),
+        ("barrier.cluster.wait", "wait"),
+        ("st.shared.b32", ""),
+    ],
+)
+def test_what_an_instruction_does_to_a_barrier(mnemonic: str, barrier: str) -> None:
+    assert core.instruction_effects(mnemonic).barrier == barrier
+
+
+def test_exponentials_and_forms_of_products_are_told() -> None:
+    for family, pattern, _ in core.instruction_forms():
+        for mnemonic in mnemonics(pattern, 50):
+            effects = core.instruction_effects(mnemonic)
+            assert effects.exponential == mnemonic.startswith("ex2."), mnemonic
+            if effects.event == "mma":
+                assert effects.sparse == (".sp" in mnemonic), (family, mnemonic)
+                assert effects.weight_stationary == (".ws" in mnemonic), (family, mnemonic)

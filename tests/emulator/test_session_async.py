@@ -255,6 +255,71 @@ def test_lines_are_walked_back_the_way_they_were_walked(name: str) -> None:
     assert back == walked[:0:-1]
 
 
+def test_a_step_in_turn_or_by_lines_leaves_the_launch_its_history(name: str) -> None:
+    session, arguments = opened(name, k=128)
+    digests = [session.digest, *(session.digest for _ in session)]
+    session.seek(0)
+    for number in range(40):
+        warp = session.warps[number % 3]
+        before = warp.executed
+        stop = session.step_line(warp) if number % 2 else session.step(warp, in_turn=True)
+        assert session.digest == digests[session.now]
+        if stop.reason == "reached":
+            assert (stop.at.warp, stop.at.cta) == (warp.index, warp.cta.linear)
+            assert session.warp(warp.index, warp.cta).executed >= before + 1
+    session.run()
+    assert session.over and arguments.right()
+
+
+def test_lines_are_stepped_in_slices_as_in_one_go(name: str) -> None:
+    whole, sliced = opened(name)[0], opened(name)[0]
+    for _ in range(12):
+        whole.step_line(0)
+        while sliced.step_line(0, limit=5).reason == "limit":
+            pass
+        assert sliced.moment == whole.moment
+
+
+def test_a_way_back_by_lines_is_found_in_slices_and_past_checkpoints(name: str) -> None:
+    session, _ = opened(name, k=64 * 24)
+    while session.checkpoints[0] < 3:
+        session.step(count=512)
+    moments = []
+    for _ in range(20):
+        session.step_line(0)
+        moments.append(session.moment)
+    for moment in moments[-2::-1]:
+        way = session.going_back(warp=0, lines=session.code.line_numbers, limit=lambda: 300)
+        while True:
+            try:
+                next(way)
+            except StopIteration as done:
+                assert done.value.reason == "reached"
+                break
+        assert session.moment == moment
+
+
+def test_a_way_back_that_is_given_up_ends_where_it_began(name: str) -> None:
+    session, _ = opened(name)
+    session.step(count=3000)
+    moment = session.moment
+    way = session.going_back(limit=lambda: 100)
+    next(way)
+    way.close()
+    assert session.moment == moment
+
+
+def test_a_way_back_to_instructions_does_not_stop_at_breakpoints(name: str) -> None:
+    session, _ = opened(name)
+    session.step(count=2000)
+    session.back(warp=0)
+    moment = session.moment
+    session.seek(2000)
+    session.break_code(session.code.shown)
+    session.back(warp=0)
+    assert session.moment == moment and session.next.warp == 0
+
+
 def test_the_log_of_a_session_is_that_of_a_recording_and_leaves_the_session_alone(name: str) -> None:
     pipeline = PIPELINES[name]
     recorded = pipeline.kernel.record(gpu.EmulatedDevice(pipeline.arch), **pipeline.arguments().launch())

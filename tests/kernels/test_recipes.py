@@ -91,6 +91,53 @@ def test_blackwell_reads_what_the_tensors_hold_now(splits: int, monkeypatch: pyt
     assert len({out.data_ptr() for out in outs}) == 3, "outputs that live have places of their own"
 
 
+@pytest.mark.parametrize("splits", [1, 3])
+def test_blackwell_serves_other_tensors_of_the_same_shapes(splits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, others = Step([300, 70], splits), [Step([300, 70], splits) for _ in range(3)]
+    first.cutlass()
+    served(monkeypatch)
+    for other in others:
+        near(other.cutlass(), other.expected())
+
+
+def test_hopper_serves_other_tensors_of_the_same_shapes(hopper: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, others = Step([300, 70], 1), [Step(lengths, 1) for lengths in ([257, 1], [290, 300])]
+    metadata = [get_mla_metadata(step.tensors[3], HEADS) for step in (first, *others)]
+    pool = max(len(step.tensors[2]) for step in (first, *others))
+
+    def call(step: Step, plan: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+        q = torch.cat(step.tensors[:2], -1).unsqueeze(1)
+        cache = torch.zeros(pool, PAGE, 1, q.shape[-1], dtype=q.dtype)
+        cache[: len(step.tensors[2]), :, 0] = step.tensors[2]
+        return flash_mla_with_kvcache(
+            q, cache, step.tensors[4], step.tensors[3], 512, *plan, SCALE, check_values=False
+        )[0][:, 0]
+
+    call(first, metadata[0])
+    served(monkeypatch)
+    for step, plan in zip(others, metadata[1:], strict=True):
+        near(call(step, plan), step.expected())
+
+
+def test_an_lse_that_overlaps_an_input_is_refused_each_time() -> None:
+    step = Step([300, 70], 1)
+    step.cutlass(lse=torch.empty(2, HEADS))
+    inside = step.tensors[2].view(-1)[: 4 * HEADS].view(torch.float32).view(2, HEADS)
+    for _ in range(2):
+        with pytest.raises(ContractError, match="lse must be memory apart from kv_c_and_k_pe_cache"):
+            step.cutlass(lse=inside)
+
+
+def test_tensors_that_share_memory_make_no_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    step = Step([2, 2], 1)
+    step.tensors[3] = step.tensors[4].view(-1)[:2]  # the lengths are the table's first entries
+    step.tensors[3][:] = 2
+    step.cutlass()
+    served(monkeypatch)
+    with pytest.raises(AssertionError, match="checked again"):
+        step.cutlass()
+
+
 @pytest.mark.parametrize("by_host", [True, False])
 def test_hopper_follows_the_lengths_of_each_call(by_host: bool, hopper: None) -> None:
     step = Step([300, 70], 1)

@@ -11,6 +11,9 @@
 
 #include <cstdint>
 
+#include "../ptx/address.cuh"
+#include "../ptx/cp_async.cuh"
+
 namespace {
 
 constexpr int kRows = 16, kKeys = 64, kDim = 128;  // a CTA's tile
@@ -36,26 +39,16 @@ __device__ int offset(int row, int chunk) {
   return (row * kChunks + (kPermuted ? chunk ^ (row % 8) : chunk)) * kChunk;
 }
 
-__device__ uint32_t shared_address(const void* pointer) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
-}
-__device__ void commit_group() {
-  asm volatile("cp.async.commit_group;" ::: "memory");
-}
-template <int kNewest>
-__device__ void wait_group() {  // all but the newest kNewest groups have arrived
-  asm volatile("cp.async.wait_group %0;" ::"n"(kNewest) : "memory");
-}
 __device__ void load_matrices(uint32_t (&r)[4], const __half* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(shared_address(row))
+               : "r"(ptx::smem_address(row))
                : "memory");
 }
 __device__ void load_transposed(uint32_t (&r)[4], const __half* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(shared_address(row))
+               : "r"(ptx::smem_address(row))
                : "memory");
 }
 __device__ void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
@@ -95,19 +88,16 @@ struct Prefill {
     for (int i = threadIdx.x; i < rows * kChunks; i += kThreads) {
       const int row = i / kChunks, chunk = i % kChunks, bytes = row < exist ? 16 : 0;
       const __half* from = source + (row < exist ? row * kDim + chunk * kChunk : 0);
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
-                       shared_address(target + offset<kPermuted>(row, chunk))),
-                   "l"(from), "r"(bytes)
-                   : "memory");
+      ptx::cp_async_16(ptx::smem_address(target + offset<kPermuted>(row, chunk)), from, bytes);
     }
   }
   __device__ void load_keys(int tile) {
     load(shared.k_smem, a.k + tile * kKeys * kDim, kKeys, a.keys - tile * kKeys);
-    commit_group();
+    ptx::cp_async_commit_group();
   }
   __device__ void load_values(int tile) {
     load(shared.v_smem, a.v + tile * kKeys * kDim, kKeys, a.keys - tile * kKeys);
-    commit_group();
+    ptx::cp_async_commit_group();
   }
 
   // This warp's 16 rows × 16 keys of scores.
@@ -199,19 +189,19 @@ struct Prefill {
 #pragma unroll 1
     for (int tile = 0; tile < tiles; ++tile) {
       float s[2][4]{};
-      wait_group<1>();
+      ptx::cp_async_wait_group<1>();
       __syncthreads();  // K of the tile is there, of all threads
       compute_qk(s);
       __syncthreads();  // nobody reads K any more
       load_keys(tile + 1);
       update_state(tile, s);
-      wait_group<1>();
+      ptx::cp_async_wait_group<1>();
       __syncthreads();  // V of the tile is there
       compute_pv(s);
       __syncthreads();  // nobody reads V any more
       load_values(tile + 1);
     }
-    wait_group<0>();
+    ptx::cp_async_wait_group<0>();
     __syncthreads();  // the last copies, of zeros, have been written
     write_state();
     __syncthreads();

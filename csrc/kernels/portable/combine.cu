@@ -5,6 +5,7 @@
 // A row is one head of one request. Few splits: a warp per row, four rows per CTA. Many: four warps share a
 // row, a quarter of the columns each. A split whose lse is −inf has seen no token, and its row may hold
 // anything. If all are, out = 0 and lse = −inf.
+#include "../ptx/griddepcontrol.cuh"
 #include "element.cuh"
 
 namespace {
@@ -94,7 +95,7 @@ __device__ void combine(const float* partial_out, const float* partial_lse, cons
   int splits = slot_indptr[blockIdx.y + 1] - first;
   if (head >= num_heads) return;
   // The plan, read above, is older than the attention kernel; the partials, read below, are its work.
-  asm volatile("griddepcontrol.wait;" ::: "memory");
+  ptx::griddepcontrol_wait();
   if (partial_count) splits = partial_count[request];
   if (splits == 0) return;
 

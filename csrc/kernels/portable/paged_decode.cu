@@ -11,6 +11,9 @@
 
 #include <cstdint>
 
+#include "../ptx/address.cuh"
+#include "../ptx/cp_async.cuh"
+
 namespace {
 
 constexpr int kDim = 128;
@@ -62,19 +65,9 @@ __device__ void widen(const __half* source, float (&target)[kVector]) {
   }
 }
 
-// 16 bytes to shared memory, behind this thread's back; zeros where there is no key.
+// 16 bytes to shared memory, asynchronously; zeros where there is no key.
 __device__ void copy_async(__half* shared, const __half* global, bool exists) {
-  const auto target = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
-  const int bytes = exists ? 16 : 0;
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(target), "l"(global), "r"(bytes)
-               : "memory");
-}
-__device__ void commit_group() {
-  asm volatile("cp.async.commit_group;" ::: "memory");
-}
-template <int kNewest>
-__device__ void wait_group() {  // all but the newest kNewest groups have arrived
-  asm volatile("cp.async.wait_group %0;" ::"n"(kNewest) : "memory");
+  ptx::cp_async_16(ptx::smem_address(shared), global, exists ? 16 : 0);
 }
 
 template <int kGroup>
@@ -124,7 +117,7 @@ struct Decoder {
         auto& target = values ? shared.v[stage][z][row] : shared.k[stage][z][row];
         copy_async(&target[x * kVector], (values ? a.v : a.k) + slot(exists ? key : 0), exists);
       }
-      commit_group();
+      ptx::cp_async_commit_group();
     }
   }
 
@@ -187,16 +180,16 @@ struct Decoder {
     for (int tile = 0; tile < kStages && length > 0; ++tile) load(tile);
     for (int tile = 0; tile < tiles; ++tile) {
       float s[B::kTile];
-      wait_group<2 * kStages - 1>();
+      ptx::cp_async_wait_group<2 * kStages - 1>();
       __syncthreads();  // K of the tile is there, of all threads
       compute_qk(tile, s);
-      wait_group<2 * kStages - 2>();
+      ptx::cp_async_wait_group<2 * kStages - 2>();
       __syncthreads();  // V of the tile is there
       update(tile, s);
       __syncthreads();  // nobody reads this stage any more
       load(tile + kStages);
     }
-    wait_group<0>();
+    ptx::cp_async_wait_group<0>();
     merge_rows();
     store();
   }

@@ -472,7 +472,8 @@ void register_float(Table& t) {
         upper_word<[](double a) { return 1.0 / a; }>);
   t.alu("rsqrt.approx.ftz.f64", "ld", kSpecial, upper_word<[](double a) { return 1.0 / __builtin_sqrt(a); }>);
   t.alu("rsqrt.approx.f64", "ld", kSpecial, unary64<[](double a) { return 1.0 / __builtin_sqrt(a); }>);
-  t.alu("ex2.approx[.ftz].f32", "wf", kSpecial, approximate<[](float a) { return exp2_f32(a); }>);
+  t.alu("ex2.approx[.ftz].f32", "wf", kSpecial.with(&Effects::exponential, true),
+        approximate<[](float a) { return exp2_f32(a); }>);
   t.alu("lg2.approx[.ftz].f32", "wf", kSpecial, approximate<[](float a) { return log2_f32(a); }>);
   t.alu("sin.approx[.ftz].f32", "wf", does::computes(Cost::kSine),
         approximate<[](float a) { return sine(a); }>);

@@ -122,6 +122,7 @@ const Inst* approximate(Warp& w, const Inst* i) {
 }
 
 constexpr Effects kSpecial = does::computes(Cost::kSpecial);
+constexpr Effects kExponential = kSpecial.with(&Effects::exponential, true);
 
 template <class H, int Width>
 void common_rows(Table& t) {
@@ -159,7 +160,7 @@ void f16_rows(Table& t) {
   t.alu("max.ftz.$", "nnn", extremes<F16, true, kFlush, Width>);
   t.alu("abs.ftz.$", "nn", sign_bits<F16, kFlush, Width, 0x7fff, 0>);
   t.alu("neg.ftz.$", "nn", sign_bits<F16, kFlush, Width, 0xffff, 0x8000>);
-  t.alu("ex2.approx.$", "nn", kSpecial, approximate<F16, 0, Width, [](float a) { return exp2_f32(a); }>);
+  t.alu("ex2.approx.$", "nn", kExponential, approximate<F16, 0, Width, [](float a) { return exp2_f32(a); }>);
 }
 
 }  // namespace
@@ -173,10 +174,10 @@ void register_half(Table& t) {
   f16_rows<2>(t);
   t.type("bf16", 'h');
   common_rows<Bf16, 1>(t);
-  t.alu("ex2.approx.ftz.$", "nn", kSpecial, approximate<Bf16, 0, 1, [](float a) { return exp2_f32(a); }>);
+  t.alu("ex2.approx.ftz.$", "nn", kExponential, approximate<Bf16, 0, 1, [](float a) { return exp2_f32(a); }>);
   t.type("bf16x2", 'w');
   common_rows<Bf16, 2>(t);
-  t.alu("ex2.approx.ftz.$", "nn", kSpecial, approximate<Bf16, 0, 2, [](float a) { return exp2_f32(a); }>);
+  t.alu("ex2.approx.ftz.$", "nn", kExponential, approximate<Bf16, 0, 2, [](float a) { return exp2_f32(a); }>);
 }
 
 }  // namespace sglab::emu::SGLAB_ISA

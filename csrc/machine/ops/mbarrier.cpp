@@ -241,11 +241,14 @@ void build_pending_count(Builder& b) {
 void register_mbarrier(Table& t) {
   t.family("Synchronisation: mbarrier", InstClass::kBarrier);
   t.row("mbarrier.init[.layout::v0][.shared|.shared::cta].b64",
-        does::keeps_mbarrier(Event::kInit, Cost::kMbarrier), build_address_and_word, init);
-  t.row("mbarrier.inval[.shared|.shared::cta].b64", does::keeps_mbarrier(Event::kInit, Cost::kMbarrier),
-        build_address, inval);
+        does::keeps_mbarrier(Event::kInit, Cost::kMbarrier).using_barrier(BarrierAct::kInit),
+        build_address_and_word, init);
+  t.row("mbarrier.inval[.shared|.shared::cta].b64",
+        does::keeps_mbarrier(Event::kInit, Cost::kMbarrier).using_barrier(BarrierAct::kInval), build_address,
+        inval);
   t.row("mbarrier.expect_tx[.relaxed][.cta|.cluster][.shared|.shared::cta|.shared::cluster].b64",
-        does::keeps_mbarrier(Event::kArrive, Cost::kMbarrierArrive), build_address_and_word, expect_tx);
+        does::keeps_mbarrier(Event::kArrive, Cost::kMbarrierArrive).using_barrier(BarrierAct::kExpect),
+        build_address_and_word, expect_tx);
   t.row("mbarrier.complete_tx[.relaxed][.cta|.cluster][.shared|.shared::cta|.shared::cluster].b64",
         does::arrives_at_mbarrier(), build_address_and_word, complete_tx);
   t.row(

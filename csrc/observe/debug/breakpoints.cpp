@@ -155,11 +155,12 @@ void Breakpoints::barrier_completed(const Cta& cta, BarrierKind kind, std::uint3
   for (const Cta& own : cta.cluster->ctas) phase_ended(Kind::kClusterBarrier, own, number);
 }
 
-std::uint32_t Breakpoints::before(const Stepper& stepper, const Warp& w, const Warp& seen, const Inst* inst) {
+std::uint32_t Breakpoints::before(const Stepper& stepper, const Warp& w, const Warp& seen, const Inst* inst,
+                                  std::uint32_t only) {
   if (!interesting_[static_cast<std::size_t>(inst - stepper.program().code.data())]) return 0;
   if (stepper.waiting(w, inst) != nullptr) return 0;  // it stopped here before its first attempt
   for (const Breakpoint& b : all_) {
-    if (meets(b, seen, inst)) return b.id;
+    if ((only == 0 || only == b.id) && meets(b, seen, inst)) return b.id;
   }
   return 0;
 }

@@ -59,8 +59,9 @@ class Breakpoints final : public Observer {
   // Before a run: remembers bytes as they are.
   void arm(const Stepper& stepper);
   // Whether the next attempt meets a breakpoint; its id, or 0. `warp` attempts `inst`, with the lanes that
-  // `seen`, the same warp or a copy of it, has chosen.
-  std::uint32_t before(const Stepper& stepper, const Warp& warp, const Warp& seen, const Inst* inst);
+  // `seen`, the same warp or a copy of it, has chosen. `only`: no other breakpoint counts; 0: all do.
+  std::uint32_t before(const Stepper& stepper, const Warp& warp, const Warp& seen, const Inst* inst,
+                       std::uint32_t only = 0);
   // The same for what the last tick has done: phases that have ended, watched bytes that have changed.
   std::uint32_t after(const Stepper& stepper);
 

@@ -32,19 +32,6 @@ Session::Session(std::shared_ptr<const Program> program, LaunchConfig config,
   keep();
 }
 
-template <class F>
-void Session::guarded(F f) {
-  if (fault_) throw LaunchFault(*fault_);
-  const PlainArithmetic plain;
-  try {
-    f();
-  } catch (const LaunchFault& caught) {
-    fault_ = caught.fault;
-    stepper_.failed(caught.fault);
-    throw;
-  }
-}
-
 void Session::keep() {
   const Stepper::Saved* const before = checkpoints_.empty() ? nullptr : checkpoints_.back().get();
   checkpoints_.push_back(stepper_.save(before));
@@ -76,18 +63,21 @@ bool Session::chosen() const {
   return choice_ < choices_.size() && choices_[choice_].ticks == stepper_.ticks();
 }
 
-// The breakpoint that the next attempt meets, or 0.
-std::uint32_t Session::met() {
-  if (!chosen()) {
-    if (stepper_.next() == nullptr) return 0;
-    const Warp& w = *stepper_.turn_of();
-    return breakpoints_.before(stepper_, w, w, stepper_.next());
-  }
+// Whose attempt the next tick is; nullptr: none's.
+const Warp* Session::attempting() const {
+  if (!chosen()) return stepper_.next() == nullptr ? nullptr : stepper_.turn_of();
   const Choice& choice = choices_[choice_];
-  const Warp& w = stepper_.cluster(choice.cluster)->warps[choice.slot];
-  Warp trial = w;
+  return &stepper_.cluster(choice.cluster)->warps[choice.slot];
+}
+
+// The breakpoint that the next attempt meets, or 0. `only`: of this one.
+std::uint32_t Session::met(std::uint32_t only) {
+  const Warp* const w = attempting();
+  if (w == nullptr) return 0;
+  if (!chosen()) return breakpoints_.before(stepper_, *w, *w, stepper_.next(), only);
+  Warp trial = *w;
   const Inst* const inst = choose(trial);
-  return inst == nullptr ? 0 : breakpoints_.before(stepper_, w, trial, inst);
+  return inst == nullptr ? 0 : breakpoints_.before(stepper_, *w, trial, inst, only);
 }
 
 // One tick of the history as it is known, or as the scheduler goes on.
@@ -100,6 +90,21 @@ void Session::advance() {
     stepper_.tick();
   }
   if (stepper_.now() != before && stepper_.now() >= checkpoints_.back()->now + interval_) keep();
+}
+
+// The same; whether the warp has arrived by it.
+bool Session::advance_to(const Arrival& arrival) {
+  const Warp* const w = attempting();
+  const std::uint64_t before = stepper_.now();
+  const bool mine = w != nullptr && arrival.is_of(*w);
+  const std::uint32_t from = mine ? arrival.line(*w) : 0;
+  advance();
+  if (!mine || stepper_.now() == before) return false;
+  if (arrival.lines.empty()) return true;
+  const Cta* const cta = find_cta(stepper_, arrival.cta);  // it may have ended by this
+  const std::uint32_t line =
+      cta == nullptr ? 0 : arrival.line(cta->cluster->warps[cta->first_warp + arrival.warp]);
+  return line != 0 && line != from;
 }
 
 void Session::force(Warp& w) {
@@ -165,6 +170,35 @@ Stop Session::step_warp(std::int64_t cta_index, std::uint32_t index, std::uint64
   return stop;
 }
 
+Stop Session::follow(const Arrival& arrival, std::uint64_t most) {
+  Stop stop;
+  const std::uint64_t begin = stepper_.now();
+  const auto exited = [&] {
+    const Cta* const cta = find_cta(stepper_, arrival.cta);
+    return cta == nullptr || cta->cluster->warps[cta->first_warp + arrival.warp].group_count == 0;
+  };
+  if (exited()) return {StopReason::kExited, 0};
+  guarded([&] {
+    breakpoints_.arm(stepper_);
+    const std::uint64_t start = stepper_.ticks();
+    while (!stepper_.over()) {
+      if (stepper_.ticks() != start && (stop.breakpoint = met()) != 0)
+        return void(stop.reason = StopReason::kBreakpoint);
+      if (stepper_.now() - begin >= most) return void(stop.reason = StopReason::kLimit);
+      const Warp* const w = attempting();
+      const bool mine = w != nullptr && arrival.is_of(*w);
+      const bool arrived = advance_to(arrival);
+      stepper_.check_limit();
+      if ((stop.breakpoint = breakpoints_.after(stepper_)) != 0)
+        return void(stop.reason = StopReason::kBreakpoint);
+      if (mine && exited()) return void(stop.reason = StopReason::kExited);
+      if (arrived) return;
+      if (interrupted()) return void(stop.reason = StopReason::kInterrupted);
+    }
+  });
+  return stop;
+}
+
 Stop Session::run(std::uint64_t most) {
   Stop stop;
   const std::uint64_t begin = stepper_.now();
@@ -184,47 +218,6 @@ Stop Session::run(std::uint64_t most) {
     stop.reason = StopReason::kEnd;
   });
   return stop;
-}
-
-// Replays from a checkpoint up to `end` ticks and finds the last moment at which a breakpoint is met;
-// `inclusive`: also what has just happened at the end.
-Stop Session::last_stop_before(const Checkpoint& checkpoint, std::uint64_t end, bool inclusive,
-                               std::uint64_t& ticks) {
-  Stop found;
-  go_back(checkpoint);
-  breakpoints_.arm(stepper_);
-  guarded([&] {
-    while (stepper_.ticks() < end) {
-      if (const std::uint32_t id = met()) {
-        found = {StopReason::kBreakpoint, id};
-        ticks = stepper_.ticks();
-      }
-      advance();
-      const std::uint32_t id = breakpoints_.after(stepper_);
-      if (id != 0 && (inclusive || stepper_.ticks() < end)) {
-        found = {StopReason::kBreakpoint, id};
-        ticks = stepper_.ticks();
-      }
-      if (interrupted()) return void(found = {StopReason::kInterrupted, 0});
-    }
-  });
-  return found;
-}
-
-Stop Session::run_back() {
-  std::uint64_t end = stepper_.ticks(), ticks = 0;
-  bool inclusive = false;
-  const std::vector<Checkpoint> checkpoints = checkpoints_;
-  for (auto at = checkpoints.rbegin(); at != checkpoints.rend(); ++at) {
-    if ((*at)->ticks >= end) continue;
-    const Stop found = last_stop_before(*at, end, inclusive, ticks);
-    if (found.reason == StopReason::kBreakpoint) return_to(ticks);
-    if (found.reason != StopReason::kReached) return found;
-    end = (*at)->ticks;
-    inclusive = true;
-  }
-  go_back(checkpoints.front());
-  return {StopReason::kStart, 0};
 }
 
 LaunchReport Session::record(EventLog& log, std::optional<Fault>& fault) {

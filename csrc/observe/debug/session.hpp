@@ -6,7 +6,9 @@
 #include <optional>
 #include <vector>
 
+#include "machine/float/environment.hpp"
 #include "machine/scheduler/stepper.hpp"
+#include "observe/debug/arrival.hpp"
 #include "observe/debug/breakpoints.hpp"
 #include "observe/debug/stores.hpp"
 #include "observe/record/events.hpp"
@@ -34,10 +36,10 @@ class Session {
   Stop step(std::uint64_t count);
   // `count` instructions of one warp. While it cannot go on, others run. kLimit: `most` were executed in all.
   Stop step_warp(std::int64_t cta, std::uint32_t warp, std::uint64_t count, std::uint64_t most = kNoLimit);
+  // As the scheduler goes, until the warp has arrived, or to a breakpoint. kExited: it will not arrive.
+  Stop follow(const Arrival& arrival, std::uint64_t most = kNoLimit);
   // Up to a breakpoint or the end. kLimit: `most` were executed.
   Stop run(std::uint64_t most = kNoLimit);
-  // Back to the last moment at which run() would have stopped, or to the start.
-  Stop run_back();
   // To any position, back or forth. kEnd: the launch is shorter than that.
   Stop seek(std::uint64_t position);
   // To the very moment at which the stepper had made so many ticks. Positions are coarser: attempts that fail
@@ -58,6 +60,7 @@ class Session {
   std::size_t checkpoint_bytes() const { return checkpoint_bytes_; }
 
  private:
+  friend class BackSearch;
   struct Choice {
     std::uint64_t ticks;
     std::uint64_t cluster;
@@ -69,15 +72,15 @@ class Session {
   template <class F>
   void guarded(F f);
   void advance();
+  bool advance_to(const Arrival& arrival);
   void force(Warp& warp);
   bool chosen() const;
-  std::uint32_t met();
+  const Warp* attempting() const;
+  std::uint32_t met(std::uint32_t only = 0);
   void rest_of_history_is_other(const Choice& choice);
   void keep();
   void thin();
   void go_back(const Checkpoint& checkpoint);
-  Stop last_stop_before(const Checkpoint& checkpoint, std::uint64_t end, bool inclusive,
-                        std::uint64_t& ticks);
   bool interrupted();
 
   std::shared_ptr<const Program> program_;
@@ -93,5 +96,18 @@ class Session {
   std::size_t checkpoint_bytes_ = 0;
   std::uint32_t until_poll_ = 0;
 };
+
+template <class F>
+void Session::guarded(F f) {
+  if (fault_) throw LaunchFault(*fault_);
+  const PlainArithmetic plain;
+  try {
+    f();
+  } catch (const LaunchFault& caught) {
+    fault_ = caught.fault;
+    stepper_.failed(caught.fault);
+    throw;
+  }
+}
 
 }  // namespace sglab::emu

@@ -34,6 +34,12 @@ std::uint32_t active_lanes(const Warp& w, const Inst* i) {
   return w.group_mask & (w.predicates[i->guard >> 1] ^ (0u - (i->guard & 1u)));
 }
 
+LaneAccess global_access(const Warp& w, const Inst* i, AccessForm& form) {
+  form = access_form(w.program->effects[static_cast<std::size_t>(i - w.code)]);
+  if (form.space == Space::kReg) return {};
+  return lane_access(w, i, form, Space::kGlobal);
+}
+
 LaneAccess shared_access(const Warp& w, const Inst* i, AccessForm& form) {
   const Effects& e = w.program->effects[static_cast<std::size_t>(i - w.code)];
   if (e.act != Act::kMatrixRows) {

@@ -39,4 +39,7 @@ LaneAccess lane_access(const Warp& warp, const Inst* inst, const AccessForm& for
 // it is.
 LaneAccess shared_access(const Warp& warp, const Inst* inst, AccessForm& form);
 
+// The same for global memory.
+LaneAccess global_access(const Warp& warp, const Inst* inst, AccessForm& form);
+
 }  // namespace sglab::emu

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sglab.events.log import EventLog
+from sglab.events.recording import Recording
 from sglab.events.tables import CLUSTER, MBARRIER, NAMED, WAIT_KINDS
 
 Array = npt.NDArray[Any]
@@ -33,7 +33,7 @@ class ClusterColumns:
         warps: warps per CTA.
     """
 
-    def __init__(self, log: EventLog, cluster: int = 0) -> None:
+    def __init__(self, log: Recording, cluster: int = 0) -> None:
         self.log, self.cluster = log, cluster
         self.ctas = log.geometry.cluster_ctas(cluster)
         self.warps = -(-prod(log.geometry.block) // 32)
@@ -58,10 +58,6 @@ class ClusterColumns:
     def here(self, events: Array) -> Array:
         """Which of these events are this cluster's."""
         return np.asarray(self.ranks[self.log.cta[events]] >= 0)
-
-    @cached_property
-    def opcodes(self) -> list[str]:
-        return [row[1] for row in self.log.code.rows]
 
     @cached_property
     def barriers(self) -> Barriers:
@@ -139,22 +135,13 @@ class ClusterColumns:
         rows = np.flatnonzero(self.here(table.event))
         event = table.event[rows]
         barrier = self.barriers.number(table.kind[rows], self.ranks[self.log.cta[event]], table.object[rows])
-        kinds = np.array([_action(opcode) for opcode in self.opcodes], np.int32)
+        kinds = np.array([ACTIONS.index(one.barrier or "arrive") for one in self.log.code.effects], np.int32)
         parity = table.phase[rows].astype(np.int64) & 1
         passed = self._own_phase(table.passed[rows])
         return np.stack([event, barrier, kinds[self.log.pc[event]], passed, parity]).astype(np.int32)
 
 
 _BARRIER_KINDS = {"barrier": NAMED, "mbarrier": MBARRIER, "cluster_barrier": CLUSTER}
-
-
-def _action(opcode: str) -> int:
-    if ".expect_tx" in opcode and "arrive" not in opcode:
-        return ACTIONS.index("expect_tx")
-    for name, part in (("init", ".init"), ("inval", ".inval"), ("test", ".test_wait"), ("wait", "wait")):
-        if part in opcode:
-            return ACTIONS.index(name)
-    return ACTIONS.index("arrive")
 
 
 @dataclass(frozen=True)

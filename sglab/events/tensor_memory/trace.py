@@ -8,9 +8,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from sglab.events.log import EventLog
+from sglab.events.recording import Recording
 from sglab.events.tensor_memory.cells import History
-from sglab.events.tensor_memory.writes import UNIT, Tile, TmemRun, read_run
+from sglab.events.tensor_memory.writes import UNIT, TensorMatrix, TmemRun, read_run
 
 EventNumbers = npt.NDArray[np.int64]
 
@@ -29,7 +29,7 @@ class TensorMemoryTrace:
         history: what they make of each cell.
     """
 
-    def __init__(self, log: EventLog, ctas: Sequence[int] = (0,)) -> None:
+    def __init__(self, log: Recording, ctas: Sequence[int] = (0,)) -> None:
         self.log, self.ctas = log, list(ctas)
 
     @cached_property
@@ -41,7 +41,7 @@ class TensorMemoryTrace:
         return History(self.run.touches, len(self.ctas))
 
     @property
-    def tiles(self) -> list[Tile]:
+    def tiles(self) -> list[TensorMatrix]:
         """The matrices that MMAs keep there."""
         return self.run.tiles
 

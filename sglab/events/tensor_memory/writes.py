@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sglab.events.log import ELEMENT_TYPES, MMA_KINDS, MMA_SPACES, TMEM_KINDS, EventLog
+from sglab.events.recording import Recording
+from sglab.events.tables import ELEMENT_TYPES, MMA_KINDS, MMA_SPACES, TMEM_KINDS
 from sglab.events.tensor_memory.cells import COLUMNS, LANES, READ, RESET, WRITE, Touch
 from sglab.gpu import core
 
@@ -21,7 +22,7 @@ _ACCESS = {"alloc": RESET, "dealloc": RESET, "ld": READ, "st": WRITE, "cp": WRIT
 
 
 @dataclass
-class Tile:
+class TensorMatrix:
     """A matrix in tensor memory. blocks: (rank, lane, lanes, column, columns, first row, first column) each."""
 
     role: str
@@ -45,7 +46,7 @@ class TmemRun:
     events: npt.NDArray[np.int64]
     moments: npt.NDArray[np.int32]
     touches: list[Touch]
-    tiles: list[Tile]
+    tiles: list[TensorMatrix]
 
     def owner(self, position: int) -> npt.NDArray[np.int64]:
         """(CTAs, 16): the number of the allocation that holds each 32 columns before event `position`; 0 for free."""
@@ -61,24 +62,24 @@ class TmemRun:
         return owner
 
 
-def uses_tensor_memory(log: EventLog) -> bool:
+def uses_tensor_memory(log: Recording) -> bool:
     return len(log.tmem.event) > 0 or bool((log.mmas.kind < MMA_KINDS.index("wgmma")).any())
 
 
-def cta_group(log: EventLog) -> int:
+def cta_group(log: Recording) -> int:
     """2 where some tcgen05 instruction works on a pair."""
     groups = [log.tmem.cta_group, log.mmas.cta_group[log.mmas.kind < MMA_KINDS.index("wgmma")]]
     return max((int(each.max()) for each in groups if len(each)), default=1)
 
 
-def read_run(log: EventLog, ctas: list[int]) -> TmemRun:
+def read_run(log: Recording, ctas: list[int]) -> TmemRun:
     """ctas: one CTA, or a pair by rank."""
     return _Reader(log, ctas).read()
 
 
 @dataclass
 class _Reader:
-    log: EventLog
+    log: Recording
     ctas: list[int]
     rows: dict[int, list[int]] = field(default_factory=dict)
     carried: dict[int, int] = field(default_factory=dict)
@@ -101,7 +102,7 @@ class _Reader:
             Touch(when, number[event], rank, lane, lanes, column, columns, access, tile)
             for event, (when, rank, lane, lanes, column, columns, access, tile) in self.drafts
         ]
-        return TmemRun(self.ctas, events, moments, touches, [Tile(*key) for key in self.tiles])
+        return TmemRun(self.ctas, events, moments, touches, [TensorMatrix(*key) for key in self.tiles])
 
     def _mine(self, events: Any) -> list[int]:
         """Rows whose instruction one of the CTAs executed."""
@@ -142,10 +143,10 @@ class _Reader:
             event = int(mmas.event[row])
             when = self._when(event, int(mmas.done[row]))
             self._done_by(event, when)
-            opcode = self.log.code.rows[self.log.pc[event]][1]
-            d = self._tile("D", row, opcode)
+            effects = self.log.code.effects[self.log.pc[event]]
+            d = self._tile("D", row, effects)
             if MMA_SPACES[mmas.a_space[row]] == "tensor":
-                a = self._tile("A", row, opcode)
+                a = self._tile("A", row, effects)
                 self._touch(event, when, a, READ)
             access = WRITE | (READ if mmas.accumulate[row] else 0)
             self._touch(event, when, d, access)
@@ -156,11 +157,10 @@ class _Reader:
         for rank, lane, lanes, column, columns, *_ in list(self.tiles)[tile][-1]:
             self.drafts.append((event, (when, rank, lane, lanes, column, columns, access, tile)))
 
-    def _tile(self, role: str, row: int, opcode: str) -> int:
+    def _tile(self, role: str, row: int, effects: core.Effects) -> int:
         mmas = self.log.mmas
         group, m, n, k = (int(column[row]) for column in (mmas.cta_group, mmas.m, mmas.n, mmas.k))
-        sparse = ".sp" in opcode
-        layout = core.tensor.datapath(m, n, group, ".ws" in opcode, sparse)
+        layout = core.tensor.datapath(m, n, group, effects.weight_stationary, effects.sparse)
         # A pair's first CTA issues for both; a CTA alone works on itself.
         own = 0 if group == 2 else self.ctas.index(int(self.log.cta[int(mmas.event[row])]))
         if role == "D":
@@ -169,8 +169,8 @@ class _Reader:
                       for c, lane, first, rows, column, columns in layout]  # fmt: skip
         else:
             at, name = int(mmas.a[row]) & 0xFFFFFFFF, ELEMENT_TYPES[mmas.a_type[row]]
-            width = k // 2 if sparse else k
-            packed = 32 // (4 if "mxf4" in MMA_KINDS[mmas.kind[row]] and "mxf8" not in opcode else BITS.get(name, 8))
+            width = k // 2 if effects.sparse else k
+            packed = 32 // (4 if "mxf4" in MMA_KINDS[mmas.kind[row]] else BITS.get(name, 8))
             held = -(-width // packed)
             blocks = list(dict.fromkeys(
                 (c + own, (at >> 16) + lane, rows, at & 0xFFFF, held, first, 0) for c, lane, first, rows, _, _ in layout

@@ -8,11 +8,10 @@ import torch
 
 from sglab.kernels import devices
 from sglab.kernels.cutlass_mla import flashinfer, own
-from sglab.kernels.cutlass_mla.contract import check
+from sglab.kernels.cutlass_mla.contract import check, check_apart
 from sglab.kernels.cutlass_mla.dispatch import KernelVariant, dispatch
 from sglab.kernels.cutlass_mla.heads import pad_heads, slice_heads
-from sglab.kernels.launch_cache import described
-from sglab.kernels.recipe import cooked, known, remember, serves
+from sglab.kernels.recipe import cooked, known, remember, serves, shaped
 from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator, needs_triton
 from sglab.kernels.streams import stream
 from sglab.planning.cutlass_mla_workspace import cutlass_mla_get_workspace_size as planned_workspace_size
@@ -77,24 +76,26 @@ def cutlass_mla_decode(
     if serves(q_nope, check_values):
         device, host = devices.device_of(q_nope.device), seq_lens_cpu is not None
         options = (sm_scale, num_kv_splits, implementation, host, stream(q_nope.device))
-        call = ("cutlass_mla_decode", described(*tensors), options)
-        recipe = known(device, call)
-        if recipe is not None and host:
+        call = ("cutlass_mla_decode", shaped(*tensors), options)
+        served = known(device, call)
+        if served is not None and host:
             plan = own.host_plan_key(device, q_nope, kv_c_and_k_pe_cache, page_table, seq_lens_cpu)
-            recipe = recipe if plan is None else known(device, (call, plan))
-        if recipe is not None:
+            served = served if plan is None else known(device, (call, plan))
+        if served is not None:
+            if lse is not None:
+                check_apart(lse, *tensors[:3], page_table)
             out = torch.empty_like(q_nope, memory_format=torch.contiguous_format)
-            recipe.run(tensors, (out,))
+            served.serve((*tensors, out))
             return out
     arguments = check(*tensors[:6], sm_scale, num_kv_splits, lse, check_values, seq_lens_cpu)
-    recipe = cooked(operator, arguments, implementation, (arguments.out,))
+    recipe = cooked(operator, arguments, implementation)
     if recipe is None:
         operator(arguments, implementation)
         return arguments.out
     if call is not None and own.reusable(arguments):
-        for key in (call, (call, own.plan_key(arguments, recipe.keep))):
-            remember(device, key, recipe)
-    recipe.run(tensors, (arguments.out,))
+        calls = [call, (call, own.plan_key(arguments, recipe.keep))]
+        remember(device, calls, recipe, (*tensors, arguments.out))
+    recipe.run()
     return arguments.out
 
 

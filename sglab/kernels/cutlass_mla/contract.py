@@ -77,6 +77,9 @@ def check(
         "Shard the heads over more GPUs (tensor parallelism).",
     )
     contract.tensor("kv_c_and_k_pe_cache", kv_c_and_k_pe_cache, f"pages page_size {HEAD_DIM}", DTYPES)
+    contract.require(
+        contract.size("pages") > 0, "kv_c_and_k_pe_cache", "of at least one page", "none", "Allocate a pool."
+    )
     contract.same_dtype(q_nope=q_nope, q_pe=q_pe, kv_c_and_k_pe_cache=kv_c_and_k_pe_cache)
     contract.tensor("seq_lens", seq_lens, "batch", INT32)
     contract.tensor("page_table", page_table, "batch width", INT32)
@@ -84,6 +87,7 @@ def check(
     if lse is not None:
         contract.tensor("lse", lse, "batch heads", (torch.float32,))
         contract.require(lse.is_contiguous(), "lse", "contiguous", f"strides {lse.stride()}", "Allocate it anew.")
+        check_apart(lse, q_nope, q_pe, kv_c_and_k_pe_cache, page_table)
     _check_pages(contract)
     Scoring(sm_scale).check(contract)
     out = q_nope.new_empty(len(q_nope), heads, LATENT_DIM)
@@ -95,6 +99,14 @@ def check(
     if reads_values(check_values, arguments.device):
         _check_values(contract, arguments)
     return arguments
+
+
+def check_apart(
+    lse: torch.Tensor, q_nope: torch.Tensor, q_pe: torch.Tensor, kv_cache: torch.Tensor, page_table: torch.Tensor
+) -> None:
+    """What depends on where tensors lie, and is checked at each call."""
+    inputs = {"q_nope": q_nope, "q_pe": q_pe, "kv_c_and_k_pe_cache": kv_cache, "page_table": page_table}
+    Contract("cutlass_mla_decode").apart("lse", lse, **inputs)
 
 
 def lengths_on_host(

@@ -16,7 +16,8 @@ from sglab.kernels import devices, ptx
 from sglab.kernels.contract import Contract
 from sglab.kernels.cutlass_mla.contract import MLAArguments, lengths_on_host
 from sglab.kernels.mla import MlaSm90, MlaSm100, device_plan, kernel_for
-from sglab.kernels.mla.arguments import DTYPES, PAGE_SIZES, outputs, unaligned
+from sglab.kernels.mla.arguments import DTYPES, PAGE_SIZES, DecodeArguments, unaligned
+from sglab.kernels.mla.sm100_contract import Sm100Arguments
 from sglab.kernels.mla.table import SM100
 from sglab.kernels.recipe import Step
 from sglab.kernels.streams import capturing, stream
@@ -56,18 +57,20 @@ def steps(a: MLAArguments) -> tuple[tuple[Step, ...], Any]:
     if len(a.q_nope) == 0:
         return (), None
     device = devices.device_of(a.device)
+    given = _kernel_arguments(a)
     planned: tuple[Launch, ...] = ()
     decode: MlaSm90 | MlaSm100
-    keep: Any = None
+    plan: Any = None
     if kernel_for(device) is SM100:
         decode = _blackwell(device, a)
+        placed = decode.with_partials(*_partials(a)) if a.split_kv > 1 else decode
+        launches = placed.prepare(Sm100Arguments(given, a.seq_lens.contiguous(), None))
     else:
-        planned, decode, keep = _hopper(device, a)
+        planned, decode, plan = _hopper(device, a)
+        launches = decode.prepare(given)
+    own_lse = given.lse if a.lse is None else None
     why = f"our kernel for {decode.kernel.generation},"
-    given = _decode_arguments(a, decode)
-    launches = (*planned, *decode.launches(**given))
-    made = (None if a.lse is not None else given["lse"], None if reusable(a) else given.get("seq_lens"))
-    return tuple(Step(device, launch, why) for launch in launches), (decode, keep, *made)
+    return tuple(Step(device, launch, why) for launch in (*planned, *launches)), (decode, plan, own_lse)
 
 
 def host_plan_key(
@@ -93,28 +96,19 @@ def plan_key(a: MLAArguments, keep: tuple[Any, ...]) -> Hashable:
     return decode.key if a.seq_lens_cpu is not None and isinstance(decode, MlaSm90) else None
 
 
-def _decode_arguments(a: MLAArguments, decode: MlaSm90 | MlaSm100) -> dict[str, Any]:
-    out, lse = outputs(decode.kernel.name, a.q_nope, a.out, a.lse)
-    given = {
-        "q_nope": a.q_nope,
-        "q_pe": a.q_pe,
-        "kv_cache": a.kv_c_and_k_pe_cache,
-        "page_table": a.page_table,
-        "sm_scale": a.sm_scale,
-        "out": out,
-        "lse": lse,
-    }
-    if isinstance(decode, MlaSm100):
-        given |= {"seq_lens": a.seq_lens.contiguous(), "num_splits": None, "check_values": False}
-    return given
+def _kernel_arguments(a: MLAArguments) -> DecodeArguments:
+    """The call as our kernels take it. It is checked once, by its operator's contract, and `refuses`."""
+    lse = torch.empty(a.q_nope.shape[:2], dtype=torch.float32, device=a.device) if a.lse is None else a.lse
+    return DecodeArguments(
+        a.q_nope, a.q_pe, a.kv_c_and_k_pe_cache, a.page_table, float(a.sm_scale), a.out, lse, lse_base="e"
+    )
 
 
 def _blackwell(device: Device, a: MLAArguments) -> MlaSm100:
     # A session may step a call's launches when others have been made: on the emulator each has its own buffers.
     shared = a.device.type == "cuda" and not capturing(a.device)
     make = _sm100 if shared else _sm100.__wrapped__
-    decode = make(cast(Hashable, device), *a.q_nope.shape[:2], a.split_kv, stream(a.device))
-    return decode.with_partials(*_partials(a)) if a.split_kv > 1 else decode
+    return make(cast(Hashable, device), *a.q_nope.shape[:2], a.split_kv, stream(a.device))
 
 
 @lru_cache(maxsize=64)

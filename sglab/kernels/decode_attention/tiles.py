@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Tile:
+class DecodeTile:
     """How a program of stage 1 cuts its work: query heads × keys per step, warps, stages of the load pipeline."""
 
     heads: int
@@ -15,7 +15,7 @@ class Tile:
     num_stages: int
 
 
-def grouped_tile(group: int, qk_dim: int, element_size: int, major: int) -> Tile:
+def grouped_tile(group: int, qk_dim: int, element_size: int, major: int) -> DecodeTile:
     """Tile of the grouped stage 1, for `group` query heads per KV head on compute capability `major`.x.
 
     A block of heads reads the keys once, so many heads per block save L2 traffic; their accumulator (heads × v_dim
@@ -24,9 +24,9 @@ def grouped_tile(group: int, qk_dim: int, element_size: int, major: int) -> Tile
     """
     wide = qk_dim > 256
     if element_size == 4:
-        return Tile(heads=16, keys=16, num_warps=8, num_stages=1) if wide else Tile(16, 32, 4, 1)
+        return DecodeTile(heads=16, keys=16, num_warps=8, num_stages=1) if wide else DecodeTile(16, 32, 4, 1)
     if group <= 16:
-        return Tile(heads=16, keys=64, num_warps=8 if wide else 4, num_stages=4)
+        return DecodeTile(heads=16, keys=64, num_warps=8 if wide else 4, num_stages=4)
     if wide and group >= 64 and major == 9:
-        return Tile(heads=64, keys=64, num_warps=8, num_stages=3)  # wgmma, which needs 64 rows
-    return Tile(heads=32, keys=64, num_warps=8 if wide else 4, num_stages=3)
+        return DecodeTile(heads=64, keys=64, num_warps=8, num_stages=3)  # wgmma, which needs 64 rows
+    return DecodeTile(heads=32, keys=64, num_warps=8 if wide else 4, num_stages=3)

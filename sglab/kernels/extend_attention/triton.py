@@ -180,7 +180,7 @@ def extend_attention_kernel(
 
 
 @dataclass(frozen=True)
-class Tile:
+class ExtendTile:
     """New tokens × keys of one step, warps, stages of the load pipeline."""
 
     rows: int
@@ -189,15 +189,15 @@ class Tile:
     num_stages: int
 
 
-def extend_tile(qk_dim: int, element_size: int) -> Tile:
+def extend_tile(qk_dim: int, element_size: int) -> ExtendTile:
     """Tile for a head dimension, such that ptxas reports next to no spills for sm_80, sm_90 and sm_100."""
     if element_size == 4:
-        return Tile(rows=16, keys=32 if qk_dim <= 256 else 16, num_warps=8, num_stages=1)
+        return ExtendTile(rows=16, keys=32 if qk_dim <= 256 else 16, num_warps=8, num_stages=1)
     if qk_dim > 256:
-        return Tile(rows=32, keys=32, num_warps=8, num_stages=2)
+        return ExtendTile(rows=32, keys=32, num_warps=8, num_stages=2)
     if qk_dim > 192:
-        return Tile(rows=64, keys=64, num_warps=8, num_stages=2)
-    return Tile(rows=128, keys=64, num_warps=8, num_stages=3 if qk_dim <= 128 else 2)
+        return ExtendTile(rows=64, keys=64, num_warps=8, num_stages=2)
+    return ExtendTile(rows=128, keys=64, num_warps=8, num_stages=3 if qk_dim <= 128 else 2)
 
 
 def run(arguments: ExtendArguments) -> tuple[LaunchRecord, ...]:

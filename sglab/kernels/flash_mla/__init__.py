@@ -10,9 +10,8 @@ from sglab.gpu.architecture import H100_SMS
 from sglab.kernels import devices
 from sglab.kernels.flash_mla import sm90, sm100
 from sglab.kernels.flash_mla.contract import PAGE_SIZE, check, check_metadata_arguments, new_outputs
-from sglab.kernels.launch_cache import described
 from sglab.kernels.mla import device_plan
-from sglab.kernels.recipe import cooked, known, remember, serves
+from sglab.kernels.recipe import cooked, known, remember, serves, shaped
 from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator
 from sglab.kernels.streams import stream
 from sglab.planning import flash_mla as planner
@@ -97,17 +96,18 @@ def flash_mla_with_kvcache(
     if serves(q, check_values):
         device = devices.hopper_of(q.device)
         options = (head_dim_v, softmax_scale, causal, implementation, stream(q.device))
-        call = ("flash_mla_with_kvcache", described(*tensors), options)
-        if (recipe := known(device, call)) is not None:
-            recipe.run(tensors, outputs := new_outputs(q))
+        call = ("flash_mla_with_kvcache", shaped(*tensors), options)
+        if (served := known(device, call)) is not None:
+            outputs = new_outputs(q)
+            served.serve((*tensors, *outputs))
             return outputs
     arguments = check(*tensors, head_dim_v, softmax_scale, causal, check_values)
     outputs = (arguments.out, arguments.lse)
-    recipe = cooked(operator, arguments, implementation, outputs) if sm90.reusable(arguments) else None
+    recipe = cooked(operator, arguments, implementation) if sm90.reusable(arguments) else None
     if recipe is None:
         operator(arguments, implementation)
         return outputs
     if call is not None:
-        remember(device, call, recipe)
-    recipe.run(tensors, outputs)
+        remember(device, [call], recipe, (*tensors, *outputs))
+    recipe.run()
     return outputs

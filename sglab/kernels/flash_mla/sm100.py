@@ -9,7 +9,7 @@ from sglab.kernels.flash_mla import own
 from sglab.kernels.flash_mla.contract import PAGE_SIZE, FlashMLAArguments
 from sglab.kernels.flash_mla.requests import deliver_lse, requests_of
 from sglab.kernels.mla import MlaSm100
-from sglab.kernels.mla.sm100_contract import OPERATOR
+from sglab.kernels.mla.sm100_contract import OPERATOR, Sm100Arguments
 from sglab.planning.set_split_kv import set_split_kv_cluster_aware
 
 
@@ -26,7 +26,7 @@ def run(a: FlashMLAArguments) -> tuple[LaunchRecord, ...]:
     longest = max(r.block_table.shape[1] * PAGE_SIZE, 1)  # of the table: to know the lengths would mean to wait
     splits = set_split_kv_cluster_aware(longest, count, device.sms).split_kv
     decode = MlaSm100(device, count, r.rows, splits)
-    launches = decode.launches(r.lengths, None, *own.decode_tensors(a, r), check_values=False)
+    launches = decode.prepare(Sm100Arguments(own.kernel_arguments(a, r), r.lengths, None))
     records = tuple(devices.run(device, launch, "our kernel for Blackwell") for launch in launches)
     deliver_lse(a, r)
     return records

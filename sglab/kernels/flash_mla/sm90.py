@@ -44,5 +44,5 @@ def _steps(a: FlashMLAArguments, r: Requests) -> tuple[tuple[Step, ...], Any]:
     device, plan = devices.hopper_of(a.device), Metadata(a.tile_scheduler_metadata, a.num_splits)
     planned, works = device_plan.works(device, plan, a.cache_seqlens, r.per_request, a.causal)
     decode = MlaSm90(device, works, r.rows, shared=True)
-    launches = (planned, *decode.launches(*own.decode_tensors(a, r)))
+    launches = (planned, *decode.prepare(own.kernel_arguments(a, r)))
     return tuple(Step(device, launch, "our kernel for Hopper, by FlashMLA's plan,") for launch in launches), decode

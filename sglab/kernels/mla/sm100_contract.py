@@ -8,8 +8,9 @@ from typing import Any, Literal, get_args
 import torch
 
 from sglab.kernels.contract import INT32, Contract, reads_values
-from sglab.kernels.mla.arguments import DecodeArguments
+from sglab.kernels.mla.arguments import MAX_HEADS, DecodeArguments
 from sglab.kernels.mla.arguments import check as check_decode
+from sglab.planning.mla_dims import LATENT_DIM
 from sglab.planning.set_split_kv import MAX_SPLITS
 
 OPERATOR = "mla_decode_sm100"
@@ -30,7 +31,7 @@ def check(
 ) -> Sm100Arguments:
     arguments = check_decode(OPERATOR, *decode)
     contract = Contract(OPERATOR)
-    contract.tensor("q_nope", arguments.q_nope, "batch heads 512")
+    contract.tensor("q_nope", arguments.q_nope, f"batch heads {LATENT_DIM}")
     contract.tensor("page_table", arguments.page_table, "batch width")
     contract.tensor("seq_lens", seq_lens, "batch", INT32)
     if num_splits is not None:
@@ -42,7 +43,7 @@ def check(
 
 def check_sizes(num_heads: int, max_splits: int, scheduler: str) -> None:
     contract = Contract(OPERATOR)
-    contract.require(1 <= num_heads <= 128, "num_heads", "from 1 to 128", num_heads, "Split the heads.")
+    contract.require(1 <= num_heads <= MAX_HEADS, "num_heads", f"from 1 to {MAX_HEADS}", num_heads, "Split the heads.")
     remedy = "The combine merges no more: pass fewer splits."
     contract.require(1 <= max_splits <= MAX_SPLITS, "max_splits", f"from 1 to {MAX_SPLITS}", max_splits, remedy)
     known = get_args(Scheduler)

@@ -9,7 +9,7 @@ from sglab.planning.cutlass_mla_splits import split_ranges
 from sglab.planning.cutlass_mla_workspace import copied_workspace_size, cutlass_workspace_size
 from sglab.planning.mla_dims import LATENT_DIM, NUM_HEADS
 from sglab.planning.mla_tile_scheduler import TileSchedule, individual_schedule, persistent_schedule
-from sglab.planning.plan import Launch, Merge, Plan, Units, assemble
+from sglab.planning.plan import LaunchShape, Merge, Plan, Units, assemble
 from sglab.planning.set_split_kv import (
     CLUSTER_SIZE,
     TILE_S,
@@ -138,7 +138,7 @@ def _plan(
     return assemble(
         name,
         source,
-        Launch(schedule.grid, CLUSTER_SIZE, 1, w.sm_count),
+        LaunchShape(schedule.grid, CLUSTER_SIZE, 1, w.sm_count),
         units,
         rule=rule,
         head_block_is="64 query heads: one CTA of the pair",

@@ -7,7 +7,7 @@ import numpy as np
 from sglab.planning.arith import ceil_div, index_within_group
 from sglab.planning.fa3_num_splits import num_splits_heuristic, prepare_varlen_num_blocks
 from sglab.planning.fa3_tile_size import round_up_headdim, tile_size_fwd_sm90, uses_paged_kv_tma
-from sglab.planning.plan import Launch, Merge, Plan, Units, assemble
+from sglab.planning.plan import LaunchShape, Merge, Plan, Units, assemble
 from sglab.planning.workload import Workload
 
 QV_HEAD_DIM = 512
@@ -51,7 +51,7 @@ def fa3(w: Workload) -> Plan:
     return assemble(
         "flash_attention_3",
         "flash-attention 0251105a hopper/",
-        Launch((w.sm_count, 1, 1), 1, 1, w.sm_count),
+        LaunchShape((w.sm_count, 1, 1), 1, 1, w.sm_count),
         units.select(units.token_end > units.token_start),
         rule=_rule(w, num_splits, block_n),
         head_block_is=f"up to {block_m} query heads of one KV head",

@@ -13,7 +13,7 @@ from sglab.planning.flash_mla import (
     get_mla_metadata,
     split_table,
 )
-from sglab.planning.plan import Launch, Merge, Plan, Units, assemble
+from sglab.planning.plan import LaunchShape, Merge, Plan, Units, assemble
 from sglab.planning.workload import Workload
 
 
@@ -31,7 +31,7 @@ def flash_mla(w: Workload) -> Plan:
     return assemble(
         "flash_mla",
         "FlashMLA 9241ae3 get_decoding_sched_meta.cu",
-        Launch((metadata.num_m_blocks, w.num_kv_heads, metadata.num_sm_parts), 1, 1, w.sm_count),
+        LaunchShape((metadata.num_m_blocks, w.num_kv_heads, metadata.num_sm_parts), 1, 1, w.sm_count),
         Units(block + blocks * part, request, block, split, start, end),
         rule=_rule(metadata),
         head_block_is="64 query heads of one KV head",

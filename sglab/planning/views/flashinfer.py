@@ -10,7 +10,7 @@ from sglab.planning.csr import page_indptr
 from sglab.planning.flashinfer_decode import MIN_CHUNK_TOKENS, DecodePlan, decode_plan
 from sglab.planning.flashinfer_prefill import BLOCKS_PER_SM, PrefillPlan, prefill_plan
 from sglab.planning.flashinfer_prefill_sm90 import prefill_sm90_plan
-from sglab.planning.plan import Array, Launch, Merge, Plan, Units, assemble
+from sglab.planning.plan import Array, LaunchShape, Merge, Plan, Units, assemble
 from sglab.planning.words import many
 from sglab.planning.workload import Workload
 
@@ -52,7 +52,7 @@ def decode(w: Workload) -> Plan:
     return assemble(
         "flashinfer_decode",
         SOURCE,
-        Launch((plan.padded_batch_size, w.num_kv_heads, 1), 1, w.ctas_per_sm, w.sm_count),
+        LaunchShape((plan.padded_batch_size, w.num_kv_heads, 1), 1, w.ctas_per_sm, w.sm_count),
         units,
         rule=_decode_rule(plan),
         head_block_is=f"{w.group_size} query heads of one KV head",
@@ -120,7 +120,7 @@ def prefill(w: Workload) -> Plan:
     return assemble(
         "flashinfer_prefill",
         SOURCE,
-        Launch((plan.padded_batch_size, 1, w.num_kv_heads), 1, BLOCKS_PER_SM, w.sm_count),
+        LaunchShape((plan.padded_batch_size, 1, w.num_kv_heads), 1, BLOCKS_PER_SM, w.sm_count),
         units,
         rule=_prefill_rule(plan),
         head_block_is=f"up to {plan.cta_tile_q} query heads of one KV head",
@@ -177,7 +177,7 @@ def prefill_sm90(w: Workload) -> Plan:
     return assemble(
         "flashinfer_prefill_sm90",
         SOURCE,
-        Launch((w.sm_count, schedules, 1), 1, 1, w.sm_count),
+        LaunchShape((w.sm_count, schedules, 1), 1, 1, w.sm_count),
         units,
         rule="It never splits KV: requests and heads go whole to the CTA with the least cost so far, longest first.",
         head_block_is="1 query head",

@@ -6,7 +6,7 @@ import numpy as np
 
 from sglab.planning.csr import page_indptr
 from sglab.planning.flashinfer_mla import CTA_TILE_Q, mla_plan
-from sglab.planning.plan import Launch, Merge, Plan, Units, assemble
+from sglab.planning.plan import LaunchShape, Merge, Plan, Units, assemble
 from sglab.planning.words import many
 from sglab.planning.workload import Workload
 
@@ -44,7 +44,7 @@ def mla(w: Workload) -> Plan:
     return assemble(
         "flashinfer_mla",
         "FlashInfer 0.7.2.post1 attention/scheduler.cuh",
-        Launch((plan.num_blks_x, plan.num_blks_y, 1), plan.num_blks_x, 1, w.sm_count),
+        LaunchShape((plan.num_blks_x, plan.num_blks_y, 1), plan.num_blks_x, 1, w.sm_count),
         units,
         rule=(
             f"Even shares of all KV tokens on {many(plan.num_blks_y, 'cluster')}, rounded up to {plan.kv_len_limit:,} "

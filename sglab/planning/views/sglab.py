@@ -10,7 +10,7 @@ from sglab.planning.arith import index_within_group
 from sglab.planning.cutlass_mla_splits import split_ranges
 from sglab.planning.mla_dims import LATENT_DIM, NUM_HEADS
 from sglab.planning.mla_sm100 import PAGE_SIZES, MlaSm100Plan, launch_grid, mla_sm100_plan
-from sglab.planning.plan import Launch, Merge, Plan, Units, assemble
+from sglab.planning.plan import LaunchShape, Merge, Plan, Units, assemble
 from sglab.planning.set_split_kv import CLUSTER_SIZE, TILE_S
 from sglab.planning.words import many
 from sglab.planning.workload import Workload
@@ -42,7 +42,7 @@ def mla_sm100(w: Workload) -> Plan:
     return assemble(
         "sglab_mla_sm100",
         "csrc/kernels/sm100/mla_decode.cu",
-        Launch(grid, CLUSTER_SIZE, 1, w.sm_count),
+        LaunchShape(grid, CLUSTER_SIZE, 1, w.sm_count),
         units,
         rule=_sm100_rule(plan, max(w.sm_count // CLUSTER_SIZE, 1)),
         head_block_is="64 query heads: one CTA of the pair",
@@ -90,7 +90,7 @@ def mla_sm90(w: Workload) -> Plan:
     return assemble(
         "sglab_mla_sm90",
         "csrc/kernels/sm90/mla_decode.cu",
-        Launch((blocks, plan.parts, 1), 1, 1, w.sm_count),
+        LaunchShape((blocks, plan.parts, 1), 1, 1, w.sm_count),
         units,
         rule=(
             f"Work units of at most {many(plan.limit, 'tile')} of {hopper.TILE} KV tokens, the limit with the least "

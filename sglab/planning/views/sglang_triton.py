@@ -18,7 +18,7 @@ from sglab.planning.num_kv_splits import (
     kv_len_per_split,
     static_num_kv_splits,
 )
-from sglab.planning.plan import Launch, Merge, Plan, Units, assemble
+from sglab.planning.plan import LaunchShape, Merge, Plan, Units, assemble
 from sglab.planning.workload import Workload
 
 SOURCE = "SGLang 0.5.9 layers/attention/triton_backend.py"
@@ -81,7 +81,7 @@ def _plan(w: Workload, name: str, num_kv_splits: Int32Array, max_kv_splits: int,
     return assemble(
         name,
         SOURCE,
-        Launch((w.batch_size, blocks, max_kv_splits), 1, w.ctas_per_sm, w.sm_count),
+        LaunchShape((w.batch_size, blocks, max_kv_splits), 1, w.ctas_per_sm, w.sm_count),
         units,
         rule=rule,
         head_block_is=f"{heads} query head{'s' * (heads > 1)} of one KV head",

@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from sglab.emulator.moves import Mover, Moves, Name
+from sglab.emulator.moves import Mover, Name
 from sglab.emulator.session import Session
+from sglab.emulator.session_moves import Moves
 from sglab.emulator.state import Stop
 from sglab.gpu import KernelError, SessionError
 from sglab.gpu.findings import Finding
@@ -166,10 +167,10 @@ class Jobs:
         if warp is None:
             raise SessionError("no warp is running: go back first")
         of_warp: dict[str, Callable[[], Moves]] = {
-            "warp": lambda: mover.step_warp(warp, code.shown()),
+            "warp": lambda: mover.step_warp(warp),
             "warp_back": lambda: mover.back_to(code.shown(), warp),
-            "line": lambda: mover.step_line(warp, code.shown()),
-            "line_back": lambda: mover.line_back(warp, code.shown()),
+            "line": lambda: mover.step_line(warp),
+            "line_back": lambda: mover.line_back(warp),
             "warp_event": lambda: mover.run_to(code.pcs_of_events(), warp),
             "warp_event_back": lambda: mover.back_to(code.pcs_of_events(), warp),
             "write_back": lambda: mover.back_to(self._writers(str(options["register"])), warp),

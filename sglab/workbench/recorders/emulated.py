@@ -1,13 +1,12 @@
 """Records what a compiled Triton kernel does to global memory on the emulator.
 
 The launch's event log says which warp-instructions accessed global memory; a session over the same launch stops in
-front of each and reads the registers that hold its lanes' addresses. Accesses that one line of the source makes are one
-operation again: Triton cut its vector into warps and registers.
+front of each and asks for its lanes' addresses; values are what memory holds then, or after a store. Accesses that one
+line of the source makes are one operation again: Triton cut its vector into warps and registers.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import prod
@@ -19,17 +18,13 @@ import torch
 from sglab import gpu
 from sglab.emulator.captures import CapturedLaunch
 from sglab.emulator.session import Session
-from sglab.emulator.state import Place, Register
+from sglab.emulator.state import MemoryAccess, Place
 from sglab.events.log import EventLog
 from sglab.events.tables import GLOBAL
 from sglab.workbench.recorders.accesses import AccessTable, extent
 from sglab.workbench.recorders.memory import LOAD, STORE, MemoryTrace
 from sglab.workbench.recorders.triton import source_of
 
-_ACCESS = re.compile(
-    r"(?:@(?P<negated>!?)(?P<guard>%p\d+)\s+)?(?P<kind>ld|st)\.\S*?(?:\.v(?P<vector>\d))?\.[a-z](?P<bits>\d+)\s.*"
-    r"\[\s*(?P<address>%rd\d+)\s*(?:\+\s*(?P<offset>-?\d+))?\s*\]"
-)
 _LANES = np.arange(32)
 
 
@@ -82,12 +77,14 @@ def _operations(captured: CapturedLaunch, memory: list[torch.Tensor], file: str)
         session.seek(event)
         place = session.next
         assert place is not None
-        access = _access(place)
-        kind, line = LOAD if access["kind"] == "ld" else STORE, _line(place, file)
+        access, effects = _access(session, place), session.code.effects[place.instruction.pc]
+        kind, line = STORE if effects.writes else LOAD, _line(place, file)
         number, began = passes[event]
         one = found.setdefault((place.cta, kind, line, number), _Operation(place.cta, kind, line, began))
         one.began = min(one.began, began)
-        one.parts += _parts(session, place, access, memory)
+        if effects.writes:
+            session.seek(event + 1)
+        one.parts += _parts(place, access, effects.element, memory)
     session.run()
     return list(found.values())
 
@@ -107,11 +104,12 @@ def _passes(log: EventLog) -> dict[int, tuple[int, int]]:
     return found
 
 
-def _access(place: Place) -> re.Match[str]:
-    found = _ACCESS.match(place.instruction.text)
-    if not found:
+def _access(session: Session, place: Place) -> MemoryAccess:
+    """The load or store that is next."""
+    access = session.global_access(place.warp, _group(session, place), place.cta)
+    if access is None or (access.reads and access.writes):
         raise RuntimeError(f"no access to global memory that could be recorded: {place.instruction.text}")
-    return found
+    return access
 
 
 def _line(place: Place, file: str) -> int:
@@ -120,43 +118,32 @@ def _line(place: Place, file: str) -> int:
 
 
 def _parts(
-    session: Session, place: Place, access: re.Match[str], memory: list[torch.Tensor]
+    place: Place, access: MemoryAccess, size: int, memory: list[torch.Tensor]
 ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Threads, addresses and bits of the instruction that is next: one part per element of its vector."""
-    registers = session.registers(place.warp, _group(session, place), place.cta)
-    lanes = (place.mask >> _LANES & 1).astype(bool)
-    if access["guard"]:
-        lanes &= registers[access["guard"]].values.astype(bool) != (access["negated"] == "!")
-    threads = 32 * place.warp + _LANES[lanes]
-    size = int(access["bits"]) // 8
-    address = registers[access["address"]].values[lanes] + np.uint64(int(access["offset"] or 0))
+    """Threads, addresses and bits of an access as memory is now: one part per element of its vector, of `size` bytes.
+    Elements that the compiler has packed are the tensor's again."""
+    lanes = (access.lanes >> _LANES & 1).astype(bool)
+    threads, begin = 32 * place.warp + _LANES[lanes], access.addresses[lanes]
+    size = min([size, *(tensor.element_size() for tensor in memory if _inside(begin, tensor).any())])
     parts = []
-    for i in range(int(access["vector"] or 1)):
-        each = address + np.uint64(i * size)
-        parts.append((threads, each, _bits(access, place, registers, lanes, i, each, memory)))
+    for offset in range(0, access.nbytes, size):
+        addresses = begin + np.uint64(offset)
+        parts.append((threads, addresses, _bits(addresses, memory)))
     return parts
 
 
-def _bits(
-    access: re.Match[str],
-    place: Place,
-    registers: dict[str, Register],
-    lanes: np.ndarray,
-    element: int,
-    addresses: np.ndarray,
-    memory: list[torch.Tensor],
-) -> np.ndarray:
-    """The values that lanes are about to store, or that stand where they are about to load."""
-    if access["kind"] == "st":
-        stored = re.findall(r"%\w+", place.instruction.text.split("]", 1)[1])[element]
-        values = np.ascontiguousarray(registers[stored].values[lanes])
-        return values.view(f"u{values.itemsize}").astype(np.uint64)
+def _inside(addresses: np.ndarray, tensor: torch.Tensor) -> np.ndarray:
+    begin = tensor.data_ptr()
+    return (addresses >= begin) & (addresses < begin + tensor.numel() * tensor.element_size())
+
+
+def _bits(addresses: np.ndarray, memory: list[torch.Tensor]) -> np.ndarray:
+    """The values there; 0 outside of the tensors."""
     bits = np.zeros(len(addresses), np.uint64)
     for tensor in memory:
-        size = tensor.element_size()
-        index = (addresses.astype(np.int64) - tensor.data_ptr()) // size
-        inside = (index >= 0) & (index < len(tensor))
-        bits[inside] = tensor.numpy()[index[inside]].view(f"u{size}")
+        size, inside = tensor.element_size(), _inside(addresses, tensor)
+        index = (addresses[inside].astype(np.int64) - tensor.data_ptr()) // size
+        bits[inside] = tensor.view(torch.uint8).numpy().view(f"u{size}")[index]
     return bits
 
 

@@ -12,9 +12,8 @@ from sglab.kernels import decode_attention_fwd, record_choices
 from sglab.kernels.decode_attention import split_ranges
 from sglab.kernels.mla import MlaSm100
 from sglab.kernels.scoring import Scoring
+from sglab.planning.mla_dims import LATENT_DIM
 from sglab.planning.set_split_kv import TILE_S
-
-LATENT = 512
 
 
 @dataclass(frozen=True)
@@ -95,8 +94,8 @@ def mla_decode_sm100(q: torch.Tensor, keys: torch.Tensor, num_splits: int, sm_sc
     kernel.partial_lse.fill_(-math.inf)
     q = q.cpu()
     out, out_lse = kernel.run(
-        q[..., :LATENT],
-        q[..., LATENT:],
+        q[..., :LATENT_DIM],
+        q[..., LATENT_DIM:],
         cache.view(tiles, TILE_S, -1),
         torch.tensor([tokens], dtype=torch.int32),
         torch.arange(tiles, dtype=torch.int32)[None],
@@ -108,6 +107,6 @@ def mla_decode_sm100(q: torch.Tensor, keys: torch.Tensor, num_splits: int, sm_sc
     if len(ranges) > 1:
         o, lse = kernel.partial_out.movedim(0, 1), kernel.partial_lse.T * math.log(2)
     elif num_splits > 1:
-        o = torch.cat([o, torch.zeros(heads, num_splits - 1, LATENT)], 1)
+        o = torch.cat([o, torch.zeros(heads, num_splits - 1, LATENT_DIM)], 1)
         lse = torch.cat([lse, torch.full((heads, num_splits - 1), -math.inf)], 1)
     return Partials(ranges, o, lse, out[0], out_lse[0], "mla_decode_sm100", "sglab", "emulated sm_100a")

@@ -11,8 +11,8 @@ pytest.importorskip("torch")
 
 from sglab.events.cluster import ClusterTrace
 from sglab.events.log import EventLog
+from sglab.events.modelled import modelled
 from sglab.events.timing import TimedLog
-from sglab.events.timing.modelled import modelled
 from sglab.labs.pipelines import Pipeline
 from tests.support.launches.recorded import mla_sm90, mla_sm100
 

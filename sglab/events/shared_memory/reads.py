@@ -1,8 +1,7 @@
-"""What a recorded launch does with the shared memory of one CTA: moments, named areas, tiles with a logical shape."""
+"""What a recorded launch does with the shared memory of one CTA: its moments, the tiles and areas that they use."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sglab.events.async_groups import marks_of
-from sglab.events.log import (
+from sglab.events.recording import Recording
+from sglab.events.shared_memory.tiles import Area, SharedTile, element_bits
+from sglab.events.tables import (
     COPY_KINDS,
     COPY_MODES,
     ELEMENT_TYPES,
@@ -20,7 +21,6 @@ from sglab.events.log import (
     MMA_SPACES,
     SHARED,
     WRITE,
-    EventLog,
 )
 
 KINDS = ("copy", "mma", "ld", "st", "commit", "wait")
@@ -28,40 +28,6 @@ KINDS = ("copy", "mma", "ld", "st", "commit", "wait")
 COLUMNS = 15
 OFFSET, RANK = 0xFFFFFF, 24
 SWIZZLES = ("none", "32B", "64B", "128B", "128B_atom_32B", "128B_atom_32B_flip_8B", "128B_atom_64B")
-ELEMENT_BITS = {"u16": 16, "f16": 16, "bf16": 16, "u64": 64, "s64": 64, "f64": 64, "b4x16": 4}
-NARROW = {"u8", "s8", "e4m3", "e5m2", "e2m3", "e3m2", "e2m1", "b4x16_p64", "b6x16_p32"}
-
-
-@dataclass(frozen=True)
-class Tile:
-    """Bytes with a logical shape: a tensor map's box, or an operand of an MMA. Sizes in elements and bytes."""
-
-    source: str
-    name: str
-    start: int
-    bytes: int
-    swizzle: str
-    rows: int
-    k: int
-    element: str
-    element_bits: int
-    bits: str = "0x0"
-    flavour: str = "tcgen05"
-    major: str = "K"
-    kind: str = ""
-    idesc: int = 0
-    cta_group: int = 1
-    operand: str = ""
-    map: int = -1
-
-
-@dataclass(frozen=True)
-class Area:
-    kind: str
-    name: str
-    start: int
-    bytes: int
-    tile: int = -1
 
 
 @dataclass
@@ -75,27 +41,23 @@ class SmemRun:
 
     events: npt.NDArray[np.int64]
     moments: npt.NDArray[np.int32]
-    tiles: list[Tile]
+    tiles: list[SharedTile]
     areas: list[Area]
 
 
-def element_bits(name: str) -> int:
-    return 8 if name in NARROW else ELEMENT_BITS.get(name, 32)
-
-
-def read_run(log: EventLog, cluster: Sequence[int], cta: int) -> SmemRun:
+def read_run(log: Recording, cluster: Sequence[int], cta: int) -> SmemRun:
     """cluster: the linear indices of the CTAs of the cluster that `cta` belongs to, by rank."""
     return _Reader(log, list(cluster), cta).read()
 
 
 @dataclass
 class _Reader:
-    log: EventLog
+    log: Recording
     cluster: list[int]
     cta: int
     rows: dict[int, list[int]] = field(default_factory=dict)
     carried: dict[int, int] = field(default_factory=dict)
-    tiles: dict[Tile, int] = field(default_factory=dict)
+    tiles: dict[SharedTile, int] = field(default_factory=dict)
     plain: set[tuple[int, int]] = field(default_factory=set)
 
     def read(self) -> SmemRun:
@@ -147,7 +109,7 @@ class _Reader:
         if info.interleave or info.im2col:
             return -1
         bits = element_bits(info.element)
-        tile = Tile(
+        tile = SharedTile(
             "map",
             f"{COPY_KINDS[copies.kind[row]]}, map {number}",
             start,
@@ -186,7 +148,7 @@ class _Reader:
         start = (bits & 0x3FFF) << 4
         side = "M" if which == "A" else "N"
         instruction = kind if kind == "wgmma" else f"kind::{kind}"
-        tile = Tile(
+        tile = SharedTile(
             "descriptor",
             f"{which} of {instruction}, {side} {rows} × K {k} {element}, {major}-major",
             start,
@@ -241,31 +203,3 @@ class _Reader:
             name = self.log.roles.barrier(self.cta, MBARRIER, self.rank << RANK | offset)
             areas.setdefault(Area("mbarrier", f"mbarrier {name}".strip(), offset, 8))
         return list(areas)
-
-
-def window_areas(variables: Sequence[tuple[str, int, int]], dynamic: int, nbytes: int) -> list[Area]:
-    """The reserved kilobyte, the static variables and the dynamic region of a window of `nbytes` bytes."""
-    areas = [Area("reserved", "reserved by the system", 0, min(1024, nbytes))]
-    for name, offset, size in variables:
-        if size:
-            areas.append(Area("symbol", short_name(name), offset, size))
-    names = [short_name(name) for name, _, size in variables if not size]
-    if nbytes > dynamic:
-        label = f"dynamic shared memory{f' ({names[0]})' if names else ''}"
-        areas.append(Area("dynamic", label, dynamic, nbytes - dynamic))
-    return areas
-
-
-def short_name(symbol: str) -> str:
-    """The last part of a mangled C++ name, which its length precedes; other names as they are."""
-    if not symbol.startswith("_Z"):
-        return symbol
-    for at in range(len(symbol)):
-        length = re.match(r"[1-9]\d*", symbol[at:])
-        if length is None:
-            continue
-        begin = at + length.end()
-        end = begin + int(length[0])
-        if begin < end <= len(symbol) and symbol[end:] in ("", "E") and symbol[begin].isidentifier():
-            return symbol[begin:end]
-    return symbol

@@ -1,0 +1,95 @@
+"""A launch that was checked and packed once, on other tensors of the same shapes, strides and dtypes."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from sglab.gpu.arguments import Allocation
+from sglab.gpu.device import Device, Launch
+from sglab.gpu.tensor_map import TiledEncoding
+
+MOST_MAPS = 64
+"""Tensor maps remembered per launch; then all are forgotten."""
+_POINTER = struct.Struct("<Q")
+_MAP_BYTES = 128
+
+
+class Relocation:
+    """Where each address of a launch comes from: so far into that tensor, or memory that stays where it is.
+
+    Args:
+        device: that the launch is for.
+        launch: as Kernel.prepare made it, without `extra` tensors.
+        tensors: that it was made for and that move; what is no tensor (None) does not.
+
+    Raises:
+        ValueError: an address may be of several of the tensors, or it is not known where addresses are.
+    """
+
+    def __init__(self, device: Device, launch: Launch, tensors: Sequence[Any]) -> None:
+        if (packed := launch.packed) is None:
+            raise ValueError(f"{launch.kernel.name}: it is not known where addresses are among its parameters")
+        spans = [_span(tensor) for tensor in tensors]
+        self._device, self._launch = device, replace(launch, keep=None, packed=None)
+        self._pointers = [
+            (offset, *place) for offset, address in packed.pointers if (place := _place(address, spans)) is not None
+        ]
+        self._maps = [
+            (offset, encoding, *place)
+            for offset, encoding in packed.maps
+            if (place := _place(encoding.address, spans)) is not None
+        ]
+        placed = [(span, _place(span.address, spans)) for span in packed.spans]
+        self._fixed = tuple(span for span, place in placed if place is None)
+        self._moving = [(*place, span.nbytes, span.name) for span, place in placed if place is not None]
+        self._encoded = {
+            (offset, encoding.address): launch.params[offset : offset + _MAP_BYTES] for offset, encoding in packed.maps
+        }
+
+    def at(self, addresses: Sequence[int], keep: Any = None) -> Launch:
+        """The launch where the tensors are now.
+
+        Args:
+            addresses: of the tensors, in the order in which they were given; 0 for what is none.
+            keep: the tensors, as `keep` of a launch.
+        """
+        params = bytearray(self._launch.params)
+        for offset, tensor, into in self._pointers:
+            _POINTER.pack_into(params, offset, addresses[tensor] + into)
+        for offset, encoding, tensor, into in self._maps:
+            params[offset : offset + _MAP_BYTES] = self._map(offset, encoding, addresses[tensor] + into)
+        spans = tuple([Allocation(addresses[tensor] + into, size, name) for tensor, into, size, name in self._moving])
+        moved = object.__new__(Launch)
+        moved.__dict__.update(self._launch.__dict__, params=bytes(params), spans=spans + self._fixed, keep=keep)
+        return moved
+
+    def _map(self, offset: int, encoding: TiledEncoding, address: int) -> bytes:
+        found = self._encoded.get((offset, address))
+        if found is None:
+            if len(self._encoded) >= MOST_MAPS:
+                self._encoded.clear()
+            found = self._device.encode(encoding.at(address))
+            self._encoded[offset, address] = found
+        return found
+
+
+def _span(tensor: Any) -> tuple[int, int]:
+    """First byte of a tensor, and the one after the last."""
+    if not hasattr(tensor, "data_ptr") or not tensor.numel():
+        return 0, 0
+    last = sum((length - 1) * stride for length, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    start: int = tensor.data_ptr()
+    return start, start + (last + 1) * tensor.element_size()
+
+
+def _place(address: int, spans: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
+    """Which tensor an address is in, and how far; None: in none. The rows of two strided tensors may lie between each
+    other, so a tensor that begins there comes first."""
+    starting = [index for index, (start, end) in enumerate(spans) if start == address < end]
+    found = starting or [index for index, (start, end) in enumerate(spans) if start < address < end]
+    if len(found) > 1:
+        raise ValueError(f"the address {address:#x} is in {len(found)} of the tensors")
+    return (found[0], address - spans[found[0]][0]) if found else None
