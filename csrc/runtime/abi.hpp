@@ -46,7 +46,7 @@ enum : std::uint32_t {
   kAttributePreferredClusterDimension = 11,
 };
 
-// cudaLaunchAttribute: a 64-byte union behind the identifier.
+// cudaLaunchAttribute: a 64-byte union after the identifier.
 struct LaunchAttribute {
   std::uint32_t id;
   std::uint32_t padding;

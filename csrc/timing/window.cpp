@@ -7,7 +7,7 @@
 namespace sglab::emu::timing {
 namespace {
 
-constexpr std::size_t kWindow = 512;    // instructions that are ordered at once
+constexpr std::size_t kWindow = 512;    // instructions that are ordered together
 constexpr std::size_t kUnrolled = 4;    // iterations of a small loop that ptxas makes one body of
 constexpr std::uint32_t kCodeLine = 8;  // instructions that are fetched together
 
@@ -73,7 +73,8 @@ double Clock::fetch(Warp& w) {
   return place.filled;
 }
 
-// One basic block from the warp's cursor on, or its rest; an instruction that nothing may cross stands alone.
+// One basic block from the warp's cursor on, or its rest; an instruction that nothing may cross is a block of
+// its own.
 void Clock::gather_block(Warp& w) {
   const std::size_t begin = w.pcs.size();
   do {

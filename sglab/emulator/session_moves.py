@@ -37,7 +37,7 @@ class SessionMoves:
     def step(
         self, warp: WarpName | None = None, count: int = 1, cta: CtaName | None = None, limit: int | None = None
     ) -> Stop:
-        """Executes warp-instructions: `count` of this warp, or of whichever the scheduler picks. While the warp waits,
+        """Executes warp-instructions: `count` of this warp, or of those the scheduler picks. While the warp waits,
         others run: `limit` instructions in all at most."""
         if warp is None:
             return self._move(self._session.step, _positive("count", count))
@@ -46,7 +46,7 @@ class SessionMoves:
         return self._move(self._session.step_warp, cta_index, number, count, *_limit(limit))
 
     def step_line(self, warp: WarpName, cta: CtaName | None = None) -> Stop:
-        """Steps a warp until it stands at another source line (or has exited)."""
+        """Steps a warp until it is at another source line (or has exited)."""
         cta_index, number = self._state.indices_of(warp, cta)
         start = self._state.source_line(cta_index, number)
         while True:
@@ -55,7 +55,7 @@ class SessionMoves:
                 return stop
 
     def back_line(self, warp: WarpName, cta: CtaName | None = None) -> Stop:
-        """Goes back to where a warp came to the source line that it was at before its present one."""
+        """Goes back to where a warp reached the source line that it was at before its present one."""
         cta_index, number = self._state.indices_of(warp, cta)
         for _ in range(2):
             line = self._state.source_line(cta_index, number)

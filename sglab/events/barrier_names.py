@@ -168,7 +168,7 @@ def _complete(uses: dict[tuple[int, int, int], BarrierUse]) -> None:
 
 
 def _whole_neighbour(key: tuple[int, int, int], uses: dict[tuple[int, int, int], BarrierUse]) -> BarrierUse | None:
-    """The mbarrier before or behind this one in memory that is used by both sides and may be a stage of its ring."""
+    """The mbarrier before or after this one in memory that is used by both sides and may be a stage of its ring."""
     use = uses[key]
     for offset in (-_SIZE, _SIZE):
         other = uses.get((key[0], MBARRIER, key[2] + offset))

@@ -34,7 +34,7 @@ _NAMED = re.compile(r"\bbarrier (\d+)\b")
 
 
 class Cast(ABC):
-    """Roles and names by CTA (coordinates in the grid). Empty strings stand for what is not known."""
+    """Roles and names by CTA (coordinates in the grid). Empty strings mark what is not known."""
 
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
@@ -46,7 +46,7 @@ class Cast(ABC):
 
     @abstractmethod
     def several(self) -> bool:
-        """Whether warps have different roles, so that it is worth telling them."""
+        """Whether warps have different roles, so that it is worth showing them."""
 
     @abstractmethod
     def _name(self, cta: Index, kind: int, object_: int) -> str:
@@ -78,7 +78,7 @@ class Cast(ABC):
         return replace(wait, waits=waits, role=self.role(wait.cta, wait.warp), barrier=name)
 
     def annotated(self, text: str, cta: Index) -> str:
-        """A message with roles behind warps, and barriers by name. cta: the one meant in lines that name none."""
+        """A message with roles after warps, and barriers by name. cta: the one meant in lines that name none."""
         return "\n".join(self._annotated_line(line, cta) for line in text.split("\n"))
 
     def _annotated_line(self, line: str, cta: Index) -> str:
@@ -198,7 +198,7 @@ class TallyCast(Cast):
 
 
 def _own(bits: Bits) -> Bits:
-    """Less what all warps of a CTA do, which tells nobody apart."""
+    """Less what all warps of a CTA do, which distinguishes none."""
     own = bits & ~bits.all(axis=1, keepdims=True)
     return np.where(own.any(axis=2, keepdims=True), own, bits)
 

@@ -21,7 +21,7 @@ _TENSOR_MAP_BYTES, _TENSOR_MAP_ALIGN = 128, 64
 class Struct:
     """Base of dataclasses that say what a struct parameter holds; an instance is passed as the argument.
 
-    Members are annotated Pointer, Int32, Int64, Float32 or TensorMap (a CUtensorMap) and lie as C lays them out.
+    Members are annotated Pointer, Int32, Int64, Float32 or TensorMap (a CUtensorMap) and are laid out as in C.
 
         @dataclass(frozen=True)
         class Params(gpu.Struct):

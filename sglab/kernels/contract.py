@@ -145,7 +145,7 @@ def reads_values(check_values: bool | None, device: torch.device) -> bool:
 
 
 def _span(tensor: torch.Tensor) -> tuple[int, int]:
-    """First byte, and the one behind the last."""
+    """First byte, and one past the last."""
     start = tensor.data_ptr()
     if tensor.numel() == 0:
         return start, start

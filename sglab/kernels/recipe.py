@@ -43,7 +43,7 @@ class Recipe:
         choice: As it is recorded, without the launches.
         steps: In order.
         keep: Buffers of the implementation's own that the launches work on.
-        outputs: Where the outputs of the call lay that it was made for; each later call has new ones.
+        outputs: Where the outputs were in the call that it was made for; each later call has new ones.
     """
 
     choice: Choice

@@ -1,7 +1,7 @@
 """A hang that went to production, in our SM100 MLA decode: notebook 05 reproduces it, reads it, and mends it.
 
 CUTLASS's SM100 MLA kernel lets the load warps wait, unit by unit, until the compute warps are done with Q, so that the
-next one cannot overwrite it: at a named barrier the load warps arrive and wait, the compute warps arrive and go on. It
+next one cannot overwrite it: at a named barrier the load warps arrive and wait, the compute warps only arrive. That
 is sound as long as something else keeps the compute warps from running ahead; tokens do, for they have to be loaded. A
 unit without tokens has nothing to wait for, and there the compute warps arrived and went on, too: twice in one phase of
 the barrier, so that it ended without the load warps, which then waited for ever (vLLM #26026; CUTLASS 4.3 has the
@@ -66,7 +66,7 @@ def guarded_ptx(empty_unit: EmptyUnit) -> str:
 
 @dataclass
 class GuardedDecode:
-    """A launch of that kernel on fresh tensors, by a GPU of two SMs: one CTA pair takes all requests, one by one.
+    """A launch of that kernel on fresh tensors, by a GPU of two SMs: one CTA pair takes all requests, one at a time.
 
     Attributes:
         seq_lens: tokens of each request.
@@ -127,7 +127,7 @@ class GuardedDecode:
 
 
 def threads_missing() -> Question:
-    """Threads that the named barrier still lacks in the load warp's CTA when all has come to rest."""
+    """Threads that the named barrier still lacks in the load warp's CTA when everything has stopped."""
 
     def truth() -> int:
         session = GuardedDecode().session()
@@ -208,7 +208,7 @@ def _meet(instruction: str) -> str:
 
 
 def _line_of(statement: str, behind: str) -> int:
-    """The first line of the kernel's source with this statement behind a declaration."""
+    """The first line of the kernel's source with this statement after a declaration."""
     source = SourceFinder().find(ptx.provenance(OPERATOR).source).text
     assert source is not None, "the package ships its kernels' sources"
     at = source.index(statement, source.index(behind))
@@ -216,7 +216,7 @@ def _line_of(statement: str, behind: str) -> int:
 
 
 def _insert(body: str, line: int, test: str, inserted: str) -> str:
-    """Puts instructions where the code of a source line begins, for whole warps; or behind its `test`, whose groups
+    """Puts instructions where the code of a source line begins, for whole warps; or after its `test`, whose groups
     they may name."""
     found = re.search(rf"^\t\.loc\t1 {line} .*\n(?P<test>{test})", body, re.MULTILINE)
     assert found is not None, f"no PTX of line {line}"

@@ -105,7 +105,7 @@ def heads_that_do_not_notice(batch: Batch, request: int) -> Question:
     return Question(
         truth=truth,
         because=(
-            f"{{truth}} of {batch.num_heads}: their largest score lies in the first tile, so no α is below 1. "
+            f"{{truth}} of {batch.num_heads}: their largest score is in the first tile, so no α is below 1. "
             "A test on such data passes; a test needs a maximum that grows."
         ),
         hint="For which heads does no later tile exceed the maximum of the first 64 scores?",

@@ -84,7 +84,7 @@ def poisoned_rows(probabilities: torch.Tensor, values: torch.Tensor) -> Question
     return Question(
         truth=lambda: int((probabilities.double() @ values.double()).isnan().sum()),
         because=(
-            "{truth}, the column where the NaN stands. 0 × NaN is NaN: masking the probability to zero does not keep a "
+            "{truth}, the column where the NaN is. 0 × NaN is NaN: masking the probability to zero does not keep a "
             "NaN out of the sum."
         ),
         hint="The masked row's probability is exactly 0. What is 0 × NaN?",

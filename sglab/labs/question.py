@@ -44,8 +44,8 @@ class Question:
 
     Attributes:
         truth: computes the right answer from live objects.
-        because: what a right answer is told; `{truth}` stands for the answer.
-        hint: what a wrong answer is told.
+        because: what a right answer gets to read; `{truth}` is replaced by the answer.
+        hint: what a wrong answer gets to read.
         tolerance: relative error allowed for numbers that are not integers.
     """
 
@@ -75,7 +75,7 @@ class Question:
         if given is ...:
             return Verdict(None, "Replace the ... by your answer and run the cell again.")
         if given is None:
-            return Verdict(None, "Your answer is None: the expression behind answer = gives no value.")
+            return Verdict(None, "Your answer is None: the expression after answer = gives no value.")
         truth, answer = self.answer(), plain(given)
         if same(answer, truth, self.tolerance):
             return Verdict(True, self.because.format(truth=self._shown()))

@@ -78,7 +78,7 @@ class PagedKV:
     def protective_get_k_offset(
         self, page_iter: int, head_idx: int, entry_idx: int, feat_idx: int, last_indptr: int
     ) -> int:
-        """K offset through the page table, or 0 when `page_iter` lies past the table's end.
+        """K offset through the page table, or 0 when `page_iter` is past the table's end.
 
         A tile's overhang so reads the pool's first element, which is always there, rather than an address from a
         page id beyond `indices`.

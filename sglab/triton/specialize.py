@@ -19,7 +19,7 @@ class Bound:
         values: by parameter, in order, defaults filled in.
         facts: (type, specialisation) of each.
         options: num_warps and its like, as given.
-        key: tells compiled forms of the kernel apart.
+        key: distinguishes compiled forms of the kernel.
     """
 
     values: dict[str, Any]
@@ -29,7 +29,7 @@ class Bound:
 
 
 class Specializer:
-    """Binds a kernel's arguments and tells what to compile it for.
+    """Binds a kernel's arguments and says what to compile it for.
 
     As on a GPU: integers equal to 1 become constants, addresses and integers divisible by 16 are compiled as such.
     """

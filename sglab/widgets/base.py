@@ -65,7 +65,7 @@ class Widget(anywidget.AnyWidget):
         self.on_msg(self._receive)
 
     def open(self) -> None:
-        """Tells the page of this widget, once there is something to show: a page never meets half a state."""
+        """Notifies the page of this widget, once there is something to show: a page never sees half a state."""
         if self.revision:
             super().open()
 

@@ -533,7 +533,7 @@ def test_a_deadlock_is_drawn_as_its_circle(host: Host, axe: Callable[[Page], lis
         "Deadlock: load w0 waits for compute→load empty[0], which compute w1 has to end; "
         "compute w1 waits for load→compute full[0], which load w0 has to end.",
     )
-    expect(page.get_by_role("alert")).to_contain_text("no warp can go on")
+    expect(page.get_by_role("alert")).to_contain_text("no warp can continue")
     ring.get_by_role("button", name="compute w1: ").click()
     expect(page.locator(".kd-registers")).to_contain_text("Registers of warp 1 of CTA 0 (compute)")
     assert axe(page) == []

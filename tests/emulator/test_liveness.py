@@ -220,7 +220,7 @@ def test_clusters_that_all_wait_for_ever_are_a_deadlock(scheduler: str, threads:
     mov.u32 %r0, %tid.x; setp.eq.u32 %p0, %r0, 0;
     @%p0 mbarrier.init.shared::cta.b64 [full], 1; bar.sync 0;
     WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [full], 0; @!%p2 bra WAIT;"""
-    with pytest.raises(_core.LaunchError, match="no warp can go on") as caught:
+    with pytest.raises(_core.LaunchError, match="no warp can continue") as caught:
         finishes(kernel_text(body, PARAMETERS, shared=STORAGE), scheduler, block=32, grid=40, threads=threads)
     assert caught.value.kind == "deadlock"
     assert threads > 1 or caught.value.cta == (0, 0, 0)

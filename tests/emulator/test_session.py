@@ -287,7 +287,7 @@ def test_a_fault_stops_the_session_where_it_happened_and_can_be_gone_back_from()
     kernel = KERNELS["clock_and_out_of_bounds"]
     out = torch.zeros(32, dtype=torch.int64)
     session = kernel.session(gpu.EmulatedDevice("sm_90a"), grid=1, block=32, args=[out, 1])
-    with pytest.raises(gpu.KernelError, match="behind the end") as caught:
+    with pytest.raises(gpu.KernelError, match="past the end") as caught:
         session.run()
     assert session.fault == caught.value.fault
     assert session.fault.kind == "out_of_bounds"

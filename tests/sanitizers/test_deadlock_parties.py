@@ -54,4 +54,4 @@ def test_where_nobody_arrives_any_more_the_chain_ends(detectors: bool) -> None:
     last = error.cycle[-1]
     assert (last.role, last.next) == ("page table", None)
     assert "→page table empty" in last.barrier
-    assert "nobody is left who could end that" in str(error)
+    assert "nothing is left that could end that" in str(error)

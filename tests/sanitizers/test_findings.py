@@ -40,7 +40,7 @@ def test_a_fault_is_a_finding_with_the_nearest_allocation() -> None:
     assert finding.at is not None
     assert (finding.at.cta, finding.at.warp, finding.at.lanes) == ((0, 0, 0), 0, 1 << 16)
     assert BEHIND.splitlines()[finding.ptx_line - 1].strip().startswith("st.global")
-    assert "behind the end of 'argument 0, out" in finding.message
+    assert "past the end of 'argument 0, out" in finding.message
     assert f"PTX line {finding.ptx_line} `st.global.u32 [%rd3], %r2;`" in str(finding)
     assert "lane 16" in str(finding)
 

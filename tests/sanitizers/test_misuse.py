@@ -55,7 +55,7 @@ def test_a_chain_may_end_where_nobody_is_left() -> None:
     (wait,) = error.cycle
     assert (wait.kind, wait.object, wait.warp, wait.next) == ("barrier", 1, 0, None)
     assert "32 of 64 threads have arrived" in wait.waits
-    assert "nobody is left who could end that" in str(error)
+    assert "nothing is left that could end that" in str(error)
 
 
 def test_a_named_barrier_lies_nowhere_in_memory() -> None:

@@ -110,7 +110,7 @@ std::span<std::uint8_t> AsyncEngine::smem(std::uint32_t rank) const {
   return {cluster_.ctas[rank].shared, cluster_.shared_bytes};
 }
 
-// Operations are numbered whether anybody watches or not: a replay gives the same numbers.
+// Operations are numbered whether observed or not: a replay gives the same numbers.
 template <typename Operation>
 void AsyncEngine::number(Operation& operation, std::uint32_t lanes) {
   number(operation.issuer);

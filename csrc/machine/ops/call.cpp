@@ -107,7 +107,7 @@ const Inst* enter(Warp& w, const Inst* i, std::uint32_t callee_id) {
   return meet(w, callee.begin);
 }
 
-// Lanes of the current group that are not in w.mask go on elsewhere.
+// Lanes of the current group that are not in w.mask continue elsewhere.
 void set_aside(Warp& w, std::uint32_t lanes, std::uint32_t pc) {
   if (lanes == 0) return;
   Group rest = w.current();

@@ -2,7 +2,7 @@
 
 #include "machine/engine/cluster.hpp"
 
-// What lets a cluster's warps go on when none can by itself.
+// What lets a cluster's warps continue when none can on its own.
 namespace sglab::emu {
 
 // What happens in time on a GPU, whatever the other warps do: who waits is not starved by one who polls. Due

@@ -142,7 +142,7 @@ const Stepper::Waiting* Stepper::waiting(const Warp& w, const Inst* inst) const 
   return nullptr;
 }
 
-// `end`: behind the last instruction that was carried out.
+// `end`: after the last instruction that was carried out.
 void Stepper::note_wait(const Warp& w, const Inst* end) {
   const std::uint64_t bit = std::uint64_t{1} << (w.slot % 64);
   if (last_.done && (waits_ & bit) == 0) return;

@@ -17,7 +17,7 @@ struct WholeTurn {
 
 namespace detail {
 
-// How an instruction is executed: with nobody to notify of it, or with observers.
+// How an instruction is executed: without observers to notify, or with them.
 struct Untold {
   const Inst* operator()(Warp& w, const Inst* inst) const { return inst->fn[w.partial](w, inst); }
 };

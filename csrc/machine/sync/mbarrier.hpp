@@ -4,7 +4,7 @@
 
 namespace sglab::emu {
 
-// The 64-bit mbarrier object (.layout::v0), as it lies in shared memory.
+// The 64-bit mbarrier object (.layout::v0), as stored in shared memory.
 //
 // bits 0-19 pending arrivals, 20-39 expected arrivals, 40-60 tx-count (21-bit two's complement), 61 valid,
 // 62 zero, 63 phase parity. NVIDIA's layout is opaque; only mbarrier instructions may touch it.

@@ -1,4 +1,4 @@
-// Compiled once per instruction set by mma_kernel_{baseline,avx2,avx512}.cpp. Everything lies in an unnamed
+// Compiled once per instruction set by mma_kernel_{baseline,avx2,avx512}.cpp. Everything is in an unnamed
 // namespace and no header with inline functions comes in, so that no other object file can pick up these
 // copies.
 

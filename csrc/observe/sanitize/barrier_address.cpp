@@ -69,8 +69,8 @@ bool BarrierAddresses::waited_for(const Address& at) const {
                      [&](const auto& one) { return one.second.constant == at.constant; });
 }
 
-// Whether a single object may be one of a ring: it does not lie in front of it, and nothing else lies
-// between. The elements of a ring that a loop waits for are not waited for one by one as well.
+// Whether a single object may be one of a ring: it does not precede it, and nothing else is
+// between. The elements of a ring that a loop waits for are not also waited for one by one.
 bool BarrierAddresses::may_be_of(const Address& ring, const Address& single) const {
   if (single.constant < ring.constant) return false;
   const bool whole = std::any_of(waits_.begin(), waits_.end(), [&](const auto& one) {

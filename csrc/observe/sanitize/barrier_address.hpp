@@ -9,7 +9,7 @@
 
 namespace sglab::emu {
 
-// Which instructions arrive at what others wait for, as far as the program's text tells: a ring's address is
+// Which instructions arrive at what others wait for, as far as the program's text shows: a ring's address is
 // a constant plus what changes from trip to trip, and who arrives adds the constant that who waits adds.
 class BarrierAddresses {
  public:

@@ -176,7 +176,7 @@ class Search {
     return all;
   }
 
-  // The lanes stand at an instruction that they have begun: what they do comes behind it.
+  // The lanes are at an instruction that they have begun: what they do next comes after it.
   std::vector<std::uint32_t> future(const Node& node, std::uint8_t what) const {
     return reachable(*cluster_.program, node.group->pc + (node.group->wait == Wait::kWarp ? 0 : 1), what);
   }
@@ -278,7 +278,7 @@ std::string describe(const std::vector<WaitLink>& chain) {
                                   : " (" + link.source_file + ":" + std::to_string(link.source_line) + ")") +
         " " + link.waits + "; ";
     if (link.next < 0) {
-      text += "nobody is left who could end that";
+      text += "nothing is left that could end that";
     } else {
       const WaitLink& next = chain[static_cast<std::size_t>(link.next)];
       text += "that is for " + who(next) + " to end, at PTX line " + std::to_string(link.next_line);

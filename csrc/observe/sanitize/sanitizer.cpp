@@ -119,7 +119,7 @@ void Sanitizer::attempted(const Warp& w, const Inst* inst, const Inst* next) {
     if (memory_ != nullptr && !w.retry && memory_->follows(w, pc)) memory_->flow(actor, before_.group);
     if (wgmma_ != nullptr && !w.retry && actor.lanes != 0 && wgmma_->follows(pc)) wgmma_->executed(actor);
   }
-  // What stands in the PTX text moves the launch's position.
+  // What is in the PTX text moves the launch's position.
   if (!w.retry && program_->places[pc].line != 0) findings_.now = ++position_;
 }
 
@@ -190,7 +190,7 @@ void Sanitizer::failed(const Fault& fault) {
     finding.at.pc = fault.pc;
   }
   if (!fault.cycle.empty()) {
-    finding.message = "no warp can go on:" + describe(fault.cycle);
+    finding.message = "no warp can continue:" + describe(fault.cycle);
     const WaitLink& first = fault.cycle.front();
     finding.at = party(first);
     if (first.next > 0) {

@@ -51,7 +51,7 @@ class Sanitizer final : public Observer, public Explanations {
   };
   // Operands of the instruction being executed, as it found them.
   struct Before {
-    bool watched;                // it is more than computing, or somebody follows its registers
+    bool watched;                // it is more than computing, or its registers are being followed
     std::uint32_t lanes, group;  // that execute it; before the guard
     std::uint32_t live;
     bool arriving;

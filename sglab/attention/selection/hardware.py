@@ -63,7 +63,7 @@ HARDWARE: dict[str, Hardware] = {
 
 
 def this_machine(device: torch.device | str | None = None) -> Hardware:
-    """The machine that tensors on `device` live on; the GPU if there is one, unless told."""
+    """The machine that tensors on `device` live on; the GPU if there is one, unless given."""
     kind = torch.device(device).type if device is not None else ("cuda" if torch.cuda.is_available() else "cpu")
     if kind == "cuda":
         if torch.version.hip:

@@ -69,7 +69,7 @@ class Jobs:
             self.complete, self.failure, self.findings, self._looked_at = False, None, (), 0
 
     def advance(self) -> None:
-        """Goes on with the move for a while; to its end, if that comes."""
+        """Continues the move for a while; to its end, if it gets there."""
         if self._job is None:
             return
         deadline = time.perf_counter() + BUDGET_S
@@ -102,7 +102,7 @@ class Jobs:
         """A cell has moved the session, or only set breakpoints, which a move under way does not mind."""
         if self._session.moment == self._moment:
             return
-        if self._job is not None:  # a search would go on from elsewhere
+        if self._job is not None:  # a search would continue from elsewhere
             self._job = None
         self._preface, self._ahead = "", False
         if self._session.now > self.length:
@@ -143,7 +143,7 @@ class Jobs:
         self.stopped = None
 
     def _look_for_findings(self) -> None:
-        """A session tells only what lies behind it; what was found further on stays known."""
+        """A session knows only its past; what was found further on stays known."""
         if self._session.now >= self._looked_at:
             self.findings, self._looked_at = self._session.findings, self._session.now
 
@@ -175,7 +175,7 @@ class Jobs:
             "write_back": lambda: mover.back_to(self._writers(str(options["register"])), warp),
             "force": lambda: mover.force(warp),
         }
-        if not code.paths:  # without lines, every instruction stands for one
+        if not code.paths:  # without lines, every instruction counts as one
             action = {"line": "warp", "line_back": "warp_back"}.get(action, action)
         if action not in of_warp:
             raise ValueError(f"there is no action {action!r}; there are {', '.join([*alone, *of_warp])}")

@@ -84,7 +84,7 @@ class KernelDebugger(Widget):
         self._jobs.measure(LOOK_AHEAD_S)
         self._names = Names.of(session, self._jobs.length, self._jobs.complete)
 
-    # What the page asks for
+    # What the page requests
 
     @command
     def look(self, look: dict[str, Any]) -> dict[str, Any]:

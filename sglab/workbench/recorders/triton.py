@@ -1,7 +1,7 @@
 """Records what a Triton kernel does to global memory while Triton's interpreter runs it.
 
 The interpreter sends every load, store and atomic, vector by vector, through a handful of functions that get the
-pointers and the mask. A recorder stands in front of them and hands each call on unchanged.
+pointers and the mask. A recorder wraps them and passes each call on unchanged.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ void RaceDetector::issued(const Actor& actor, const AsyncOp& op) {
   place(threads, actor, op, made);
 }
 
-// Where the operation stands among those that complete like it.
+// Where the operation is among those that complete like it.
 void RaceDetector::place(Threads& threads, const Actor& actor, const AsyncOp& op, Issued& made) {
   const Warp& warp = *actor.warp;
   const std::uint32_t lane = first_lane_of(actor.lanes);
@@ -238,8 +238,8 @@ void RaceDetector::waited(const Actor& actor, GroupKind group, std::uint32_t pen
   }
 }
 
-// tcgen05.ld and .st are asynchronous, too; the machine only happens to carry out loads at once. A release is
-// a use of all that is released.
+// tcgen05.ld and .st are asynchronous, too; the machine only happens to carry out loads immediately. A
+// release is a use of all that is released.
 void RaceDetector::tensor_memory(const Actor& actor, const TmemUse& use) {
   using Op = TmemUse::Op;
   if (use.op == Op::kAlloc || use.op == Op::kRelinquish) return;

@@ -24,7 +24,7 @@ std::uint32_t cta_of(const Actor& actor) {
   return static_cast<std::uint32_t>(linear_index(*actor.warp->cta));
 }
 
-// Whether an operation of this scope by somebody reaches what `left` was left by.
+// Whether an operation of this scope by some thread reaches the one that left `left`.
 bool reaches(Scope scope, std::uint64_t cluster, std::uint32_t cta, const Left& left) {
   switch (scope) {
     case Scope::kCta:
@@ -36,7 +36,7 @@ bool reaches(Scope scope, std::uint64_t cluster, std::uint32_t cta, const Left& 
   }
 }
 
-// Into what gathers at a barrier. A relaxed arrival leaves what fences before it stand behind.
+// Into what gathers at a barrier. A relaxed arrival releases what the fences before it cover.
 void leave(View& at, Strand& strand, Threads& threads, Order order, Scope scope) {
   const ViewPtr view = threads.tell(strand);
   if (releases(order)) {
@@ -311,7 +311,7 @@ void RaceDetector::find_at(const Leavings& all, Threads& threads, Strand& strand
   }
 }
 
-// Read-modify-writes go on with what is there (release sequences); stores replace it.
+// Read-modify-writes continue what is there (release sequences); stores replace it.
 void RaceDetector::leave_at(Leavings& all, Threads& threads, Strand& strand, const Actor& actor,
                             const Access& access) {
   if (!access.atomic) all.clear();

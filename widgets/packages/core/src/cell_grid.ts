@@ -44,7 +44,7 @@ export interface CellGridOptions {
   select: (cell: Cell) => void;
   /** The room for cells has changed: time to set another geometry. */
   resized?: () => void;
-  /** After every drawing: for what lies over the grid. */
+  /** After every drawing: for what is drawn over the grid. */
   drawn?: () => void;
 }
 
@@ -242,7 +242,7 @@ export class CellGrid {
     const y = event.clientY - box.top - headerHeight;
     if (y < 0) return undefined;
     const row = Math.floor((y + this.#scroller.scrollTop) / cellHeight);
-    // A row's label stands for its first cell.
+    // A row's label counts as its first cell.
     const column = x < 0 ? 0 : Math.floor((x + this.#scroller.scrollLeft) / cellWidth);
     return row < rows && column < columns ? { row, column } : undefined;
   }

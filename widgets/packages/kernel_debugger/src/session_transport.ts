@@ -28,7 +28,7 @@ export class SessionTransport extends Transport {
     const target = Math.max(0, Math.min(length, Math.round(position)));
     const driver = this.driver();
     if (!driver?.state || (target === this.position && !driver.working)) return;
-    // what lies behind the last known position is found by running
+    // what comes after the last known position is found by running
     if (target > driver.state.length || (target === length && !driver.state.complete)) driver.go("end");
     else driver.go("seek", { position: target });
   }

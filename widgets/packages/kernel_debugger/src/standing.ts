@@ -1,4 +1,4 @@
-// Who stands where in the listings: the warps on each line, and the marks that tell.
+// Which warps are where in the listings, and the marks that show it.
 
 import { h } from "@sglab/core";
 import type { LineLook } from "./code_pane";

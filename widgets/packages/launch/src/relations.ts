@@ -90,7 +90,7 @@ export class Relations {
     return this.#operationsOfEvent.get(event);
   }
 
-  /** The event to which an event owes that it could go on; undefined where it did not depend on another. */
+  /** The event that let an event proceed; undefined where it did not depend on another. */
   causeOf(event: number): number | undefined {
     const { waits, actions, phases } = this.launch;
     const wait = this.waitOf(event);

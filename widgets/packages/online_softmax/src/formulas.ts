@@ -69,7 +69,7 @@ export const RULES = {
     label: "merge_state_v2, guarded",
     right: true,
     text: "LSE = M + ln Σ exp(LSEᵢ − M) · O = Σ exp(LSEᵢ − LSE)·Oᵢ, M = max LSEᵢ",
-    why: "Natural logarithm. An empty partial has weight 0 and its O is not read; nothing but empty ones gives O = 0, LSE = −inf.",
+    why: "Natural logarithm. An empty partial has weight 0 and its O is not read; only empty ones give O = 0, LSE = −inf.",
   },
   merge_state: {
     label: "merge_state (FlashInfer, base 2)",

@@ -27,7 +27,7 @@ export interface BoardOptions {
   base: () => number;
   /** The editor shows something else. */
   relayout: () => void;
-  /** To behind an event of the launch. */
+  /** To just after an event of the launch. */
   goToEvent: (event: number) => void;
 }
 

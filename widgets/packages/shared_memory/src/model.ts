@@ -111,7 +111,7 @@ export class Model {
     return row && Array.from({ length: 16 }, (_, i) => row[(address % LINE) + i] as number);
   };
 
-  /** Mask of the chunk's bytes that anybody has written. */
+  /** Mask of the chunk's bytes that have been written. */
   readonly writtenAt = (address: number): number | undefined => {
     const { info, launch } = this;
     if (!info?.alive || !launch || address + 16 > launch.bytes) return undefined;

@@ -63,7 +63,7 @@ export function makeStrip({ areas, bytes, width, pick }: StripOptions): Strip {
     height,
     viewBox: `0 0 ${width} ${height}`,
     role: "img",
-    "aria-label": `The CTA's ${bytes.toLocaleString("en-US")} bytes of shared memory and what lies in them`,
+    "aria-label": `The CTA's ${bytes.toLocaleString("en-US")} bytes of shared memory and what is in them`,
   });
   svg.append(defs);
   const step = [1, 2, 4, 8, 16, 32, 64].find((kib) => (width - LEFT) / (bytes / 1024 / kib) > 52) ?? 64;

@@ -103,7 +103,7 @@ export function swizzleRows(layout: Layout, address: number): Row[] {
   const bits = Math.log2(period);
   const show = (value: number) => (value % period).toString(2).padStart(bits, "0");
   return [
-    ["swizzle", `chunk ${from} of 128 bytes lies at place ${to} = ${from} ^ ${from ^ to}`],
+    ["swizzle", `chunk ${from} of 128 bytes is at place ${to} = ${from} ^ ${from ^ to}`],
     ["low bits", `${swizzleWords(layout.swizzle)}: ${show(linear)} → ${show(place)}`],
   ];
 }

@@ -120,7 +120,7 @@ export class Timeline {
 
   /** Shows another model; `keepRange` where its axis is the same. */
   load(model: TimelineModel, keepRange = false): void {
-    this.#motion.stop(); // its goal lies on the old axis
+    this.#motion.stop(); // its goal is on the old axis
     this.#model = model;
     this.#layout = layoutOf(model);
     this.#pyramids = model.rows.map((row) => row.lanes.map((lane) => new Pyramid(lane, model.length)));
