@@ -91,17 +91,17 @@ void Clock::gather_block(Warp& w) {
 // The further iterations of a loop whose body is the window: as many as ptxas has a body for.
 void Clock::gather_iterations(Warp& w) {
   const std::size_t body = w.pcs.size();
-  Cursor behind = w.cursor;
+  Cursor end = w.cursor;
   std::size_t kept = 1;
   for (std::size_t iterations = 2; iterations <= kUnrolled; ++iterations) {
     if (w.cursor.run == w.last || pc_at(w.cursor) != w.pcs.front()) break;
     gather_block(w);
     if (w.pcs.size() != iterations * body) break;
     if (!std::has_single_bit(iterations)) continue;
-    behind = w.cursor;
+    end = w.cursor;
     kept = iterations;
   }
-  w.cursor = behind;
+  w.cursor = end;
   w.pcs.resize(kept * body);
   w.events.resize(kept * body);
 }

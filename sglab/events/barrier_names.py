@@ -19,7 +19,7 @@ class BarrierName:
     """A barrier of a launch.
 
     Attributes:
-        name: such as "load→mma full[1]"; "nobody→load empty[1]" where nobody arrived, "load→nobody" where nobody
+        name: such as "load→mma full[1]"; "none→load empty[1]" where no warp arrived, "load→none" where no warp
             waited.
         cta, kind, object: as in EventLog.phases.
         producers: roles that arrive at it, or issue the operations that do.
@@ -90,7 +90,7 @@ def _name(
         return f"{'+'.join(dict.fromkeys(producers + consumers))} barrier {number}"
     if not producers and not consumers:
         return "unused"
-    ends = f"{'+'.join(producers) or 'nobody'}→{'+'.join(consumers) or 'nobody'}"
+    ends = f"{'+'.join(producers) or 'none'}→{'+'.join(consumers) or 'none'}"
     place = f"[{stage}]" if stages > 1 else ""
     return f"{ends} {purpose}{place}".rstrip()
 

@@ -159,7 +159,7 @@ def different_sums() -> Question:
 
     return Question(
         truth=truth,
-        because="{truth}: a sum per head, and a warp holds two. All 16 lanes of a head have it, so no broadcast is needed.",
+        because="{truth}: a sum per head, and a warp holds two. All 16 lanes of a head have it, with no broadcast.",
         hint="Look at the register as lanes. Which lanes agree?",
     )
 

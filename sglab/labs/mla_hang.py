@@ -57,11 +57,11 @@ def guarded_ptx(empty_unit: EmptyUnit) -> str:
     text = ptx.text(OPERATOR)
     entry = text.index(f".entry {ENTRY}(")
     head, body = text[:entry], text[entry:]
-    body = _insert(body, _line_of("if (tiles == 0) continue;", behind="struct Loader"), "", _meet("bar.sync"))
+    body = _insert(body, _line_of("if (tiles == 0) continue;", after="struct Loader"), "", _meet("bar.sync"))
     test = r"\tsetp\.le\.s32 \t(?P<empty>%p\d+), .*\n"
     at_empty = "" if empty_unit == "nothing" else f"@{{empty}} {_meet(empty_unit)}"
     softmax = f"{at_empty}@!{{empty}} {_meet('bar.arrive')}"
-    return head + _insert(body, _line_of("for (int token = unit.begin", behind="struct Softmax"), test, softmax)
+    return head + _insert(body, _line_of("for (int token = unit.begin", after="struct Softmax"), test, softmax)
 
 
 @dataclass
@@ -207,11 +207,11 @@ def _meet(instruction: str) -> str:
     return f"{instruction} {BARRIER}, {THREADS};\n"
 
 
-def _line_of(statement: str, behind: str) -> int:
+def _line_of(statement: str, after: str) -> int:
     """The first line of the kernel's source with this statement after a declaration."""
     source = SourceFinder().find(ptx.provenance(OPERATOR).source).text
     assert source is not None, "the package ships its kernels' sources"
-    at = source.index(statement, source.index(behind))
+    at = source.index(statement, source.index(after))
     return source.count("\n", 0, at) + 1
 
 

@@ -215,7 +215,7 @@ def merged_lse(lses: Sequence[float]) -> Question:
 def seen_by(seq_len: int, query_tokens: int, token: int) -> Question:
     """KV tokens that a query token sees under the causal mask."""
 
-    behind = query_tokens - 1 - token
+    later = query_tokens - 1 - token
 
     def truth() -> int:
         call = Call([seq_len], query_tokens=query_tokens)
@@ -226,8 +226,8 @@ def seen_by(seq_len: int, query_tokens: int, token: int) -> Question:
     return Question(
         truth=truth,
         because=(
-            f"{{truth}} = {seq_len} − {behind}: the {query_tokens} query tokens are the last of the {seq_len}; each "
-            f"sees all but those after it, here {behind}. Compared were the kernel's output and float64 over the "
+            f"{{truth}} = {seq_len} − {later}: the {query_tokens} query tokens are the last of the {seq_len}; each "
+            f"sees all but those after it, here {later}. Compared were the kernel's output and float64 over the "
             "first 1, 2, 3, … tokens: {truth} comes closest."
         ),
         hint="The KV tokens include the query tokens themselves; the last of these sees everything.",

@@ -238,7 +238,7 @@ def test_host_code_sees_the_device(host: HostExtension) -> None:
     )
 
 
-def test_what_goes_wrong_in_a_launch_is_told_to_both_sides(host: HostExtension) -> None:
+def test_an_error_in_a_launch_is_reported_to_both_sides(host: HostExtension) -> None:
     x, device = torch.zeros(1), Listener()
     device.fault = gpu.KernelError("scale trapped")
     host.library.last_words.restype = ctypes.c_char_p

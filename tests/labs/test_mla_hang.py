@@ -43,7 +43,7 @@ def test_the_second_arrival_is_found() -> None:
     assert first.other.position < first.at.position
 
 
-def test_a_session_that_comes_to_the_hang_again_tells_the_same() -> None:
+def test_a_session_that_reaches_the_hang_again_says_the_same() -> None:
     session = lab.GuardedDecode().session()
     cycles = []
     for _ in range(2):

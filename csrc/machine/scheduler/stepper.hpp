@@ -88,9 +88,9 @@ class Stepper {
   Cluster* cluster(std::uint64_t index) const;
   const Launch& launch() const { return *launch_; }
   // Ticks up to which the launch's observer knows everything; what comes earlier is repeated silently.
-  std::uint64_t told() const { return told_; }
+  std::uint64_t reported() const { return reported_; }
   // From `start`, the state of the first tick, on: it is notified of all once more.
-  void tell_again(const Saved& start);
+  void report_again(const Saved& start);
   // Notifies all observers of a fault.
   void failed(const Fault& fault) const {
     launch_->observers.notify([&](Observer& o) { o.failed(fault); });
@@ -117,8 +117,8 @@ class Stepper {
   std::unique_ptr<Launch> launch_;
   Tally tally_;  // `visited` is never taken back
   Scheduler scheduler_;
-  std::uint64_t now_ = 0, ticks_ = 0, told_ = 0;
-  bool muted_ = false, telling_ = true;  // telling_: the launch's observer is among the observers
+  std::uint64_t now_ = 0, ticks_ = 0, reported_ = 0;
+  bool muted_ = false, reporting_ = true;  // reporting_: the launch's observer is among the observers
   Last last_;
   std::vector<Waiting> waiting_;
   std::uint64_t waits_ = 0;             // slots, modulo 64, of warps that may be in there

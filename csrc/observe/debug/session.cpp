@@ -112,9 +112,9 @@ void Session::rest_of_history_is_other(const Choice& choice) {
   choices_.resize(choice_);
   choices_.push_back(choice);
   std::erase_if(checkpoints_, [&](const Checkpoint& c) { return c->ticks > choice.ticks; });
-  if (stepper_.told() <= choice.ticks) return;
+  if (stepper_.reported() <= choice.ticks) return;
   // The sanitizer knows the other history: it gets this one from the start.
-  stepper_.tell_again(*checkpoints_.front());
+  stepper_.report_again(*checkpoints_.front());
   choice_ = 0;
   while (stepper_.ticks() < choice.ticks) advance();
 }

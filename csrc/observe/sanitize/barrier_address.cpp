@@ -97,9 +97,9 @@ std::optional<BarrierAddresses::Address> BarrierAddresses::address(std::uint32_t
 BarrierAddresses::Address BarrierAddresses::value(Ref place, std::uint32_t before, int depth) const {
   const auto found = definitions_.find(place);
   if (found == definitions_.end()) return {0, {before}};
-  const auto behind = std::lower_bound(found->second.begin(), found->second.end(), before);
-  if (behind == found->second.begin()) return {0, {before}};
-  const std::uint32_t pc = *(behind - 1);
+  const auto later = std::lower_bound(found->second.begin(), found->second.end(), before);
+  if (later == found->second.begin()) return {0, {before}};
+  const std::uint32_t pc = *(later - 1);
   const Address unknown{0, {pc}};
   if (depth == 0) return unknown;
   const Inst& inst = program_.code[pc];

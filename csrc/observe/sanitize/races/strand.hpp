@@ -31,7 +31,7 @@ struct Strand {
   std::uint32_t slot = 0, clock = 1;
   std::uint32_t met = 1;       // the lanes last synchronised with each other at this time of theirs
   std::uint32_t accessed = 0;  // when they last accessed memory
-  bool told = false;           // others know this clock: what comes next needs a new one
+  bool published = false;      // others know this clock: what comes next needs a new one
   std::shared_ptr<View> view;
   // The view at the last fence of at least this scope (kSys: kGpu); at tcgen05.fence::before_thread_sync, and
   // at fence.mbarrier_init. They are what a relaxed operation releases.
@@ -80,7 +80,7 @@ class Threads {
   // Time passes for a strand if others know its clock. Before each of its accesses.
   void tick(Strand& strand);
   // What a strand knows now, for others to keep; its later accesses are not in it.
-  ViewPtr tell(Strand& strand);
+  ViewPtr publish(Strand& strand);
   View& change(Strand& strand);
   // What the strand that keeps this slot knows; nullptr: no strand does any more.
   const View* knowledge(std::uint32_t slot) const;

@@ -38,7 +38,7 @@ bool reaches(Scope scope, std::uint64_t cluster, std::uint32_t cta, const Left& 
 
 // Into what gathers at a barrier. A relaxed arrival releases what the fences before it cover.
 void leave(View& at, Strand& strand, Threads& threads, Order order, Scope scope) {
-  const ViewPtr view = threads.tell(strand);
+  const ViewPtr view = threads.publish(strand);
   if (releases(order)) {
     at.join(*view);
   } else {
@@ -210,7 +210,7 @@ void RaceDetector::fence_threads(Threads& threads, Strand& strand, const Actor& 
     }
   }
   if (!releases(fence.order)) return;
-  const ViewPtr view = threads.tell(strand);
+  const ViewPtr view = threads.publish(strand);
   for (std::size_t k = 0; k <= level(fence.scope); ++k) strand.fences[k] = view;
 }
 
@@ -227,7 +227,7 @@ void RaceDetector::fenced(const Actor& actor, const Fence& fence) {
           view.fenced[i].join(view.seen);
           for (LaneHistory& one : view.lanes) one.fenced[i] = true;
         }
-        strand.told = true;
+        strand.published = true;
         return;
       }
       case Fence::Kind::kProxyTensormap: {
@@ -236,11 +236,11 @@ void RaceDetector::fenced(const Actor& actor, const Fence& fence) {
         for (std::uint32_t rest = fence.address == nullptr ? 0 : strand.lanes & actor.lanes; rest != 0;
              rest &= rest - 1)
           view.acquire_map(fence.address[std::countr_zero(rest)]);
-        strand.told = true;
+        strand.published = true;
         return;
       }
       case Fence::Kind::kMbarrierInit:
-        strand.before_init = threads.tell(strand);
+        strand.before_init = threads.publish(strand);
         return;
       case Fence::Kind::kTcgenBefore:
         return fence_tensor(threads, strand, actor);
@@ -273,7 +273,7 @@ void RaceDetector::fence_tensor(Threads& threads, Strand& strand, const Actor& a
       before->tensor.raise(channel->second_slot, channel->count);
   }
   strand.before_tensor = std::move(before);
-  strand.told = true;
+  strand.published = true;
 }
 
 void RaceDetector::synchronise(const Actor& actor, const Access& access) {
@@ -328,13 +328,13 @@ void RaceDetector::leave_at(Leavings& all, Threads& threads, Strand& strand, con
     }
     all.push_back({view, made.cluster, made.cta, scope, weak});
   };
-  if (releases(access.order)) return add(threads.tell(strand), access.scope, false);
+  if (releases(access.order)) return add(threads.publish(strand), access.scope, false);
   for (std::size_t k = strand.fences.size(); k-- > 0;) {
     const ViewPtr& fence = strand.fences[k];
     if (fence == nullptr || (k + 1 < strand.fences.size() && fence == strand.fences[k + 1])) continue;
     add(fence, std::min(static_cast<Scope>(k), access.scope), false);
   }
-  if (std::has_single_bit(access.lanes)) add(threads.tell(strand), access.scope, true);
+  if (std::has_single_bit(access.lanes)) add(threads.publish(strand), access.scope, true);
 }
 
 }  // namespace sglab::emu::races

@@ -29,7 +29,7 @@ interface Pending {
 
 const PATIENCE_MS = 4000;
 export const DISCONNECTED =
-  "Disconnected: the Python kernel was restarted or stopped. What was loaded stays; to continue, run the cells again from the top.";
+  "Disconnected: the Python kernel was restarted or stopped. What was loaded stays; run the cells again from the top to continue.";
 
 export class Channel {
   readonly connectionChanged = new Emitter<Connection>();

@@ -67,7 +67,7 @@ export class Standings {
     };
   }
 
-  /** What tells the marks of a line from others. */
+  /** What distinguishes the marks of a line from others. */
   key(line: number): string {
     const standing = this.#on.get(line) ?? [];
     const names = standing.map(

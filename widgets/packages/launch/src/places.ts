@@ -1,4 +1,4 @@
-// Where positions of the launch are among the shown cluster's events. A position p is the moment in front of event p of the
+// Where positions of the launch are among the shown cluster's events. A position p is the moment before event p of the
 // whole launch; step r of a widget is the moment at which r of the cluster's events have been executed.
 
 export class Places {

@@ -48,7 +48,7 @@ export class Relations {
     return this.#phasesOfEvent.get(event) ?? [];
   }
 
-  /** Who went on when a phase ended, those that had waited first. */
+  /** Who continued when a phase ended, those that had waited first. */
   releasedBy(phase: number): readonly Released[] {
     return this.#releasedBy[phase] ?? [];
   }

@@ -184,7 +184,7 @@ function instructionText(d: Descriptor): { text: string; bad: boolean } {
     const i = decodeInstructionDescriptor(d.idesc, d.kind);
     const problem = shapeProblem(i, d.kind, d.ctaGroup);
     if (problem) return { text: `▲ ${problem}.`, bad: true };
-    const wgmma = d.flavour === "wgmma" ? " wgmma has no instruction descriptor: this one is all there is." : "";
+    const wgmma = d.flavour === "wgmma" ? " wgmma has no instruction descriptor: this is the only one." : "";
     return {
       text: `D (${i.m}×${i.n} ${i.dType}) += A (${i.m}×${i.k} ${i.aType}) · B (${i.k}×${i.n} ${i.bType}).${wgmma}`,
       bad: false,

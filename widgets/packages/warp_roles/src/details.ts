@@ -164,7 +164,7 @@ function effectPart(launch: Launch, relations: Relations, event: number, jumps: 
         "p",
         { class: "sg-note" },
         `At ${launch.clock.at(phases.position[phase] as number)} ${how} phase ${phases.number[phase]} of ${barrier?.name}. ` +
-          (released.length ? "Who went on:" : "Nobody waited for it."),
+          (released.length ? "Who continued:" : "No warp waited for it."),
       ),
       h(
         "ul",

@@ -100,7 +100,7 @@ function render(context: Context<typeof WARP_ROLES>): void {
   frame.view.append(timeline.element, rings.element);
   frame.setHeader(source.get("header"));
 
-  /** What rows are described by; it follows the view when that has stopped moving, for a sum takes longer than a frame may. */
+  /** What rows are described by; follows the view once it has stopped moving, as a sum takes longer than a frame. */
   let view = timeline.range;
   let settling: ReturnType<typeof setTimeout> | undefined;
   disposer.add(() => clearTimeout(settling));

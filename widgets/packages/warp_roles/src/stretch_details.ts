@@ -1,4 +1,4 @@
-// The details of a row, or of a bundle of bars too dense to distinguish: what is in it, how long, and what was waited for.
+// The details of a row, or of a bundle of bars too dense to distinguish: what is in it, how long, and what it waited for.
 
 import { format, h } from "@sglab/core";
 import type { Launch } from "@sglab/launch/data";

@@ -159,7 +159,7 @@ function coverage(
   return { busy, gap };
 }
 
-/** What the warp that issued the operation after a gap did in it: the wait that took most of it, and its instructions. */
+/** What the warp that issued the operation after a gap did in it: the longest wait, and its instructions. */
 export function issuerIn({ launch, timeline }: Rows, { start, end, next }: Gap) {
   const warp = launch.operations.row[next] as number;
   const row = timeline.rowOfWarp[warp] as number;
