@@ -143,7 +143,7 @@ def install_build_tools(packages: list[str]) -> None:
 
 
 class CoreBuild:
-    """The compiled core in the making, beside whatever else is going on."""
+    """The compiled core in the making, alongside the other steps."""
 
     def __init__(self, env: dict[str, str]) -> None:
         shutil.rmtree(WHEELS, ignore_errors=True)

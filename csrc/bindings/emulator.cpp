@@ -28,7 +28,7 @@ using namespace nb::literals;
 namespace sglab::emu {
 namespace {
 
-// A kernel is decoded when it is asked for.
+// A kernel is decoded on first use.
 struct PyKernel {
   std::shared_ptr<const Image> image;
   std::shared_ptr<const Program> program;

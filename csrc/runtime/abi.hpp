@@ -90,7 +90,7 @@ struct PointerAttributes {
 };
 static_assert(sizeof(PointerAttributes) == 88);
 
-// cudaDeviceProp: its size, and where the fields lie that programs read; the rest is zero.
+// cudaDeviceProp: its size, and where the fields are that programs read; the rest is zero.
 struct DeviceProperties {
   alignas(8) std::byte bytes[1008];
   enum Place : std::size_t {

@@ -129,7 +129,7 @@ void Clock::choose(Warp& w) {
   w.pc = w.pcs[w.position];
 }
 
-// Hands the window's registers on. In the tables, what issued ahead of its place in the program counts from
+// Passes the window's registers on. In the tables, what issued ahead of its place in the program counts from
 // there.
 void Clock::close_window(Warp& w) {
   for (const Schedule::Result& result : w.schedule->results) {

@@ -128,7 +128,7 @@ class EmulatedDevice:
         launch on this device writes it. Without this, tensors count as initialized.
 
         Raises:
-            LaunchError: the tensor is not on the CPU, or its elements do not lie side by side.
+            LaunchError: the tensor is not on the CPU, or its elements are not side by side.
         """
         if tensor.device.type != "cpu" or not tensor.is_contiguous():
             raise LaunchError(

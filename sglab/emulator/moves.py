@@ -116,7 +116,7 @@ class Mover:
             self.session.unbreak(number)
 
     def force(self, warp: Name) -> Moves:
-        """The warp's next instruction, ahead of all others: what follows becomes another history."""
+        """The warp's next instruction, before all others: what follows becomes another history."""
         while True:
             stop = self.slices.timed(lambda: self.session.step(warp=warp[1], cta=warp[0], limit=self.slices.size))
             if stop.reason != "limit":
@@ -154,7 +154,7 @@ class Mover:
             self.session.unbreak(number)
 
     def line_back(self, warp: Name, pcs: Sequence[int]) -> Moves:
-        """To the last moment at which the warp had come to a source line from another one."""
+        """To the last moment at which the warp had reached a source line from another one."""
 
         def last_change(lines: list[Line]) -> int | None:
             known = [index for index, line in enumerate(lines) if line is not None]

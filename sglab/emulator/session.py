@@ -36,7 +36,7 @@ class Session:
     grid, or its coordinates. Methods that move return a Stop, which says where the session is and why.
 
     Raises:
-        SessionError: what was asked for is not there; the message says what is.
+        SessionError: what was requested is not there; the message says what is.
         KernelError: the kernel failed; the session stays at the faulty instruction, can be inspected and go back.
     """
 
@@ -153,8 +153,8 @@ class Session:
 
     @property
     def log(self) -> EventLog:
-        """The events of the whole launch as it runs on its own, future ones included, and whatever warps were chosen
-        here; up to the fault if it has one (EventLog.fault). Recorded when first asked for; the session and the tensors
+        """The events of the whole launch as it runs on its own, future ones included, whatever warps were chosen
+        here; up to the fault if it has one (EventLog.fault). Recorded on first use; the session and the tensors
         stay as they are."""
         return self._log.log
 

@@ -26,8 +26,8 @@ class SessionLog:
 
     @cached_property
     def log(self) -> EventLog:
-        """The events of the whole launch as it runs on its own, future ones included, and whatever warps were chosen
-        here; up to the fault if it has one (EventLog.fault). Recorded when first asked for; the session and the tensors
+        """The events of the whole launch as it runs on its own, future ones included, whatever warps were chosen
+        here; up to the fault if it has one (EventLog.fault). Recorded on first use; the session and the tensors
         stay as they are."""
         report, columns, fault = self._session.record()
         launch = self._state.launch
@@ -76,7 +76,7 @@ class SessionLog:
 
         Args:
             what: a tensor map (one of log.maps), whose box is at the offset `shared`; or the 64-bit descriptor of a
-                matrix operand of `instruction`, with so many `rows` (M of A, N of B) and elements along K of type
+                matrix operand of `instruction`, with this many `rows` (M of A, N of B) and elements along K of type
                 `element`.
         """
         index = self._state.index_of(cta)

@@ -107,7 +107,7 @@ class SessionState:
 
     def registers(self, warp: WarpName, group: int = 0, cta: CtaName | None = None) -> dict[str, Register]:
         """The virtual registers, by name, whose values a group of a warp will still read. A register that is not
-        listed has no value here: it was not written yet, or is read no more."""
+        listed has no value here: it was not written yet, or is not read again."""
         cta_index, number = self.indices_of(warp, cta)
         rows = self.ask(self._session.registers, cta_index, number, group)
         return {name: Register.read(name, kind, size, data) for name, kind, size, data in rows}

@@ -87,7 +87,7 @@ class Stop:
     """Where a session has stopped.
 
     Attributes:
-        reason: reached (what was asked for), breakpoint, end (of the launch), exited (the warp), limit (as many
+        reason: reached (the requested moment), breakpoint, end (of the launch), exited (the warp), limit (as many
             instructions as were allowed).
         at: the instruction before which a breakpoint stopped, or else the one executed last.
         breakpoint: the number of the breakpoint.

@@ -26,7 +26,7 @@ class BarrierName:
         consumers: roles that wait for it.
         purpose: of an mbarrier: full (its first wait waits), empty (its first wait finds it free) or, unwaited for,
             nothing.
-        stage: its place in a ring of `stages` such mbarriers that lie one after the other; 0 of 1 if there is no ring.
+        stage: its place in a ring of `stages` such mbarriers that are one after the other; 0 of 1 if there is no ring.
     """
 
     name: str
@@ -138,7 +138,7 @@ def _owner(log: EventColumns, event: Array, kind: Array, number: Array) -> Array
 
 def _rings(uses: dict[tuple[int, int, int], BarrierUse]) -> list[list[tuple[int, int, int]]]:
     """Barriers in rings: mbarriers of one CTA with the same ends and purpose, at equal distances, waited for at some
-    line in common (a barrier of Q may lie before the ring of K). All others alone."""
+    line in common (a barrier of Q may be before the ring of K). All others alone."""
     alike: dict[object, list[tuple[int, int, int]]] = defaultdict(list)
     for key in sorted(uses):
         use = uses[key]

@@ -1,4 +1,4 @@
-"""Who plays what in a launch: its warps' roles and its barriers' names, for messages.
+"""The cast of a launch: its warps' roles and its barriers' names, for messages.
 
 They come from the launch's event log where there is one, else from what every launch keeps count of: which instructions
 each warp has executed, and who has arrived and waited at which barrier.
@@ -132,7 +132,7 @@ class LogCast(Cast):
 
 class TallyCast(Cast):
     """Of a launch that was not recorded. tally: as the compiled core has it: 64-bit words per warp; for each warp of a
-    cluster a bit per instruction that it has executed; the same for those that it may come to, where the launch has
+    cluster a bit per instruction that it has executed; the same for those that it may reach, where the launch has
     failed; and the barriers' users."""
 
     def __init__(self, launch: Launch, tally: core.Tally) -> None:
@@ -162,7 +162,7 @@ class TallyCast(Cast):
 
     def _foresee(self, roles: list[list[Role]], done: Bits, whole: Bits) -> None:
         """A warp that has done little before the launch failed has the role of what it would have done, unless that may
-        be what warps of several other roles do: then it had not come to where their ways part."""
+        be what warps of several other roles do: then it had not reached the point where they diverge."""
         foreseen = roles_by_rank(self._launch.kernel.code, _own(whole).astype(np.int64))
         own = _own(done)
         for rank, of_rank in enumerate(roles):

@@ -103,7 +103,7 @@ def operand_offsets(
 
 
 def read_tile(shared: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], element: str) -> Tile:
-    """The elements at these offsets. raises SessionError: they lie outside shared memory"""
+    """The elements at these offsets. raises SessionError: they are outside shared memory"""
     size = element_bytes(element)
     if offsets.size and (offsets.min() < 0 or offsets.max() + size > len(shared)):
         raise SessionError(

@@ -39,7 +39,7 @@ _layouts: dict[type, tuple[Parameter, ...]] = {}
 
 
 def layout(struct: type[Struct]) -> tuple[Parameter, ...]:
-    """Where the members of a struct lie, as if each were a parameter."""
+    """Where the members of a struct are, as if each were a parameter."""
     if struct not in _layouts:
         _layouts[struct] = _laid_out(struct)
     return _layouts[struct]

@@ -1,10 +1,10 @@
-"""A hang that went to production, in our SM100 MLA decode: notebook 05 reproduces it, reads it, and mends it.
+"""A hang that went to production, in our SM100 MLA decode: notebook 05 reproduces it, reads it, and fixes it.
 
 CUTLASS's SM100 MLA kernel lets the load warps wait, unit by unit, until the compute warps are done with Q, so that the
 next one cannot overwrite it: at a named barrier the load warps arrive and wait, the compute warps only arrive. That
 is sound as long as something else keeps the compute warps from running ahead; tokens do, for they have to be loaded. A
 unit without tokens has nothing to wait for, and there the compute warps arrived and went on, too: twice in one phase of
-the barrier, so that it ended without the load warps, which then waited for ever (vLLM #26026; CUTLASS 4.3 has the
+the barrier, so that it ended without the load warps, which then waited forever (vLLM #26026; CUTLASS 4.3 has the
 remedy, which is to wait in such units).
 
 Our kernel needs no such barrier: its load warp waits for an mbarrier that the last product of a unit signals, and units
@@ -34,7 +34,7 @@ ENTRY = "mla_decode_sm100_f16"
 HEADS, LATENT, ROPE, PAGE_SIZE = 128, 512, 64, 128
 SM_SCALE = 192**-0.5
 BARRIER, THREADS = 2, 160
-"""The named barrier's number, and whom it expects: four softmax warps, which arrive, and the load warp, which waits."""
+"""The named barrier's number, and its warps: four softmax warps, which arrive, and the load warp, which waits."""
 
 EmptyUnit = Literal["bar.arrive", "bar.sync", "nothing"]
 CHOICES: tuple[EmptyUnit, ...] = ("bar.arrive", "bar.sync", "nothing")
@@ -142,7 +142,7 @@ def threads_missing() -> Question:
         truth=truth,
         because=(
             "{truth}. The softmax warps came four times with 128 threads, once a request, and phases of 160 took "
-            "what came, from whomever. Those who are missing are softmax warps, for whom the load warp should load."
+            "arrivals, from any warp. The missing ones are softmax warps, for which the load warp should load."
         ),
         hint="Barriers lists named barrier 2 with how many threads have arrived, and how many it takes.",
     )
@@ -170,7 +170,7 @@ def first_arrival_too_many() -> Question:
 
 
 def what_ends() -> Question:
-    """What the softmax warps may do in a unit without tokens so that the launch ends, whatever the scheduler."""
+    """What the softmax warps may do in a unit without tokens so that the launch ends, under any scheduler."""
 
     def truth() -> set[str]:
         return {choice for choice in CHOICES if all(_ends(choice, scheduler) for scheduler in SCHEDULERS)}
@@ -178,8 +178,8 @@ def what_ends() -> Question:
     return Question(
         truth=truth,
         because=(
-            "{truth}: they must not run ahead of the load warp. Passing the barrier by does not help: the load warp "
-            "comes to it in every unit, and would find an arrival missing."
+            "{truth}: they must not run ahead of the load warp. Skipping the barrier does not help: the load warp "
+            "reaches it in every unit, and would find an arrival missing."
         ),
         hint=(
             "A launch that hangs raises KernelError, so try each on its own, such as "

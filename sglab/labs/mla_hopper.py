@@ -108,7 +108,7 @@ def busiest(planners: Sequence[str], seq_lens: Sequence[int]) -> Question:
 
     return Question(
         truth=truth,
-        because="{truth}: for FlashMLA starting a request costs as much as 5 blocks, whatever the batch.",
+        because="{truth}: for FlashMLA starting a request costs as much as 5 blocks, for any batch.",
         hint="Select the longest bar of each pane: how many times 64 tokens are that?",
     )
 
@@ -245,6 +245,6 @@ def useful_on_hopper(num_heads: int) -> Question:
 
     return Question(
         truth=truth,
-        because="{truth}: 64 rows, whatever they hold. With 128 heads a second CTA takes the other 64.",
+        because="{truth}: 64 rows, regardless of what they hold. With 128 heads a second CTA takes the other 64.",
         hint="How many rows has a wgmma, and how many of them are heads?",
     )

@@ -75,7 +75,7 @@ def pages_for_shared_prefix(page_size: int, prefix: int, extra: int) -> Question
             f"{{truth}}: {prefix // page_size} whole pages are shared and cost nothing; the other "
             f"{prefix % page_size} prefix tokens and the {extra} new ones need pages of their own."
         ),
-        hint="Only whole pages can be shared. Which of the prefix's tokens lie in a page that is not full?",
+        hint="Only whole pages can be shared. Which of the prefix's tokens are in a page that is not full?",
     )
 
 

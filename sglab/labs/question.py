@@ -71,7 +71,7 @@ class Question:
         return f"{{{items}}}" if isinstance(self._cache["found"], (set, frozenset)) else f"[{items}]"
 
     def check(self, given: Any = ...) -> Verdict:
-        """Judge `given`; `...` means that the reader has not answered yet."""
+        """Judge `given`; `...` means that there is no answer yet."""
         if given is ...:
             return Verdict(None, "Replace the ... by your answer and run the cell again.")
         if given is None:
@@ -118,7 +118,7 @@ def form(value: Any) -> str:
 
 
 def same(given: Any, truth: Any, tolerance: float) -> bool:
-    """Equal: text by its words, whatever their case and what joins them; integers exactly, other numbers within
+    """Equal: text by its words, ignoring case and punctuation; integers exactly, other numbers within
     `tolerance`; lists item by item."""
     if isinstance(truth, list):
         return (

@@ -181,8 +181,8 @@ def passes_of_one_ldmatrix(variant: str) -> Question:
         return one.passes // one.executions
 
     because = {
-        "linear": "{truth}: in each of four phases eight rows, 256 bytes apart, want the same four banks.",
-        "permuted": "{truth}: one per phase. Eight rows' chunks lie in eight different places.",
+        "linear": "{truth}: in each of four phases eight rows, 256 bytes apart, need the same four banks.",
+        "permuted": "{truth}: one per phase. Eight rows' chunks are in eight different places.",
     }
     return Question(
         truth=truth,

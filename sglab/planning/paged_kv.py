@@ -63,7 +63,7 @@ class PagedKV:
         )
 
     def get_length(self, batch_idx: int) -> int:
-        """Tokens of a request; 0 without pages, whatever `last_page_len` says."""
+        """Tokens of a request; 0 without pages, regardless of `last_page_len`."""
         pages = int(self.indptr[batch_idx + 1]) - int(self.indptr[batch_idx])
         return 0 if pages == 0 else (pages - 1) * self.page_size + int(self.last_page_len[batch_idx])
 

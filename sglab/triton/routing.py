@@ -54,7 +54,7 @@ def _default_device_type() -> str:
 
 
 def wish(kernel: str, argument: str | None) -> tuple[Route | None, str]:
-    """The route asked for by the launch argument or the environment, and which of the two asked."""
+    """The route that the launch argument or the environment requests, and which of the two did."""
     value, source = (argument, "route argument") if argument else (os.environ.get(ENVIRONMENT), ENVIRONMENT)
     if not value:
         return None, ""

@@ -64,7 +64,7 @@ class Specializer:
         return Bound(values, facts, options, self._cache_key(self._keys, facts, options))
 
     def specialization(self, bound: Bound) -> Specialization:
-        """Everything that Triton's compiler wants to know."""
+        """Everything that Triton's compiler needs to know."""
         try:
             _, signature, constexprs, attrs = self._kernel._pack_args(
                 self._backend, bound.options, bound.values, bound.facts, None

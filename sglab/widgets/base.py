@@ -98,7 +98,7 @@ class Widget(anywidget.AnyWidget):
         buffers: list[bytes] = []
         try:
             answer["value"] = pack(self._run(str(content.get("command")), content.get("args") or {}), buffers)
-        except Exception as error:  # whatever happened belongs in the widget, where the reader asked for it
+        except Exception as error:  # any error belongs in the widget, where the reader made the request
             log.debug("command %s failed", content.get("command"), exc_info=True)
             text = error.args[0] if isinstance(error, KeyError) and error.args else str(error)
             answer["error"] = {"type": type(error).__name__, "message": str(text)}

@@ -123,7 +123,7 @@ class MemoryWidget(Widget, metaclass=_AbstractWidget):
             self._wanted = ()
 
     def publish(self, tensors: Mapping[str, Any], **traits: Any) -> None:
-        """Sends the rows along that the page wants: it would request them, and draw a round trip later."""
+        """Sends along the rows that the page needs: it would request them, and draw a round trip later."""
         pushed = []
         for each in self._wanted:
             name, start, stop = each["name"], int(each["start"]), int(each["stop"])

@@ -29,7 +29,7 @@ class OnlineSoftmax(Widget):
     Args:
         batch: what `sglab.decode_batch` returns; read when the widget is made and when something is changed in it.
         request, head: whose scores.
-        num_splits: splits asked for, 1 to 32; each gets a multiple of 32 tokens, so the last may stay empty.
+        num_splits: requested splits, 1 to 32; each gets a multiple of 32 tokens, so the last may stay empty.
         tile: keys per step; None takes the kernel's own, doubled until 256 steps suffice.
         scale_by: multiplies the batch's sm_scale: large scores show what the maximum is subtracted for.
         order: of the keys: "stored", "rising" or "falling" by score, or "masked", where the first split's scores are

@@ -92,7 +92,7 @@ class SharedMemory(MemoryWidget):
     def _empty(self) -> str:
         name = self.session.launch.kernel.name
         if self._window() <= 1024:
-            return f"{name} has no shared memory: no variable in it, and none asked for at launch."
+            return f"{name} has no shared memory: no variable in it, and none requested at launch."
         if not len(self._moments):
             return f"CTA {self._cta} of {name} never touches shared memory."
         return ""

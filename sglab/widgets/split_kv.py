@@ -42,7 +42,7 @@ class SplitKV(Widget):
     """Split-KV planners on one batch: which CTA on which SM does which part of which request.
 
     Attributes:
-        planners: names from `sglab.planning.PLANNERS`, shown side by side; by default two that suit the heads.
+        planners: names from `sglab.planning.PLANNERS`, shown side by side; by default two that fit the heads.
 
     Args:
         seq_lens: KV tokens per request, or a decode batch (its lengths and heads are read once).

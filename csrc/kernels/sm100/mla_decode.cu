@@ -504,7 +504,7 @@ struct Softmax : Lane {
     for (int i = 1; i < kSColumns; ++i) top = fmaxf(top, s[i]);
     shared.top[s_buffer.index][thread] = top;
     // Both threads' maxima are there. The next tile writes to the other place, so that no thread overtakes a
-    // reader: two tiles later this barrier has been passed once more.
+    // reader: two tiles later this barrier has been passed again.
     ptx::bar_sync(kSoftmaxOnly, kGroup);
     return fmaxf(top, shared.top[s_buffer.index][thread ^ kHeads]);
   }

@@ -66,7 +66,7 @@ struct Warp {
   Launch* launch = nullptr;
   std::uint8_t* local = nullptr;             // 32 lanes' local memory, one after the other
   const std::uint8_t* parameters = nullptr;  // of the kernel
-  // The CTA's own shared memory: addresses [begin, end) lie at host address + base.
+  // The CTA's own shared memory: addresses [begin, end) are at host address + base.
   std::uint64_t shared_begin = 0, shared_end = 0, shared_base = 0;
   // The allocation that served the last global access.
   std::uint64_t allocation_begin = 0, allocation_end = 0;

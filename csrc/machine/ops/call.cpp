@@ -77,7 +77,7 @@ std::uint32_t new_frame(Warp& w, const Inst* i) {
   return id;
 }
 
-// Where a call's arguments and results lie in local memory.
+// Where a call's arguments and results are in local memory.
 struct CallSite {
   std::vector<std::uint64_t> arguments, results;
 };

@@ -72,7 +72,7 @@ void addresses_of(const Warp& w, const Inst* i, u64* addresses) {
   }
 }
 
-// Fills `places`; true if the lanes' bytes lie side by side.
+// Fills `places`; true if the lanes' bytes are side by side.
 bool find_places(Warp& w, const Inst* i, const Kind& k, Places& places) {
   alignas(64) u64 addresses[kLanes];
   addresses_of(w, i, addresses);

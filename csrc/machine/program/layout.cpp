@@ -6,7 +6,7 @@
 #include "machine/program/decoder.hpp"
 #include "machine/program/shared_layout.hpp"
 
-// Where a kernel's variables and parameters lie, and which functions it can reach.
+// Where a kernel's variables and parameters are, and which functions it can reach.
 namespace sglab::emu {
 namespace {
 

@@ -19,7 +19,7 @@ LaunchReport make_report(const Program& program, std::vector<std::uint64_t> exec
 [[noreturn]] void raise_livelock(const Launch& launch, std::uint64_t executed, const Tally& tally,
                                  const std::vector<const Cluster*>& running, Fault fault);
 
-// Ends a launch because its user wants so.
+// Ends a launch at its user's request.
 [[noreturn]] void raise_interrupted(const Launch& launch);
 
 }  // namespace sglab::emu

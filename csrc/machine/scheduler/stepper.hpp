@@ -89,7 +89,7 @@ class Stepper {
   const Launch& launch() const { return *launch_; }
   // Ticks up to which the launch's observer knows everything; what comes earlier is repeated silently.
   std::uint64_t reported() const { return reported_; }
-  // From `start`, the state of the first tick, on: it is notified of all once more.
+  // From `start`, the state of the first tick, on: it is notified of everything again.
   void report_again(const Saved& start);
   // Notifies all observers of a fault.
   void failed(const Fault& fault) const {

@@ -38,7 +38,7 @@ enum class MbarrierStatus : std::uint8_t {
 
 const char* mbarrier_status_name(MbarrierStatus status);
 
-// What an operation did to an object, for those who watch.
+// What an operation did to an object, for observers.
 struct MbarrierUse {
   enum class Op : std::uint8_t { kInit, kInval, kExpect, kCompleteTx, kArrive, kAddPending, kWait };
   Op op;

@@ -43,7 +43,7 @@ class Session {
   // To any position, back or forth. kEnd: the launch is shorter than that.
   Stop seek(std::uint64_t position);
   // To the very moment at which the stepper had made so many ticks. Positions are coarser: attempts that fail
-  // and choices of warps lie between them.
+  // and choices of warps are between them.
   Stop return_to(std::uint64_t ticks);
 
   static constexpr std::uint64_t kNoLimit = ~std::uint64_t{0};

@@ -216,7 +216,7 @@ class Search {
       } else if (before != nullptr && !before->empty()) {
         score -= 1;
       }
-      // Who waits for the same is in the same position.
+      // A warp that waits for the same is in the same position.
       if (other.group->wait == Wait::kMbarrier && other.group->key == address) score -= 6;
       all.push_back({node, pc, score});
     }
@@ -244,7 +244,7 @@ class Search {
   std::optional<int> named(const Node& waiting, const Node& node, std::uint32_t pc) const {
     const std::optional<AddressOperand> at = mbarrier_operand(*cluster_.program, pc);
     if (!at) return 0;
-    // A register may hold the object by chance, the text does not lie.
+    // A register may hold the object by chance, the text is certain.
     const BarrierAddresses::Fit fit = addresses_.fit(waiting.group->pc, pc);
     if (fit == BarrierAddresses::Fit::kOther) return std::nullopt;
     const bool multicast = cluster_.program->effects[pc].multicast;

@@ -11,7 +11,7 @@
 #include "machine/sync/mbarrier.hpp"
 #include "observe/sanitize/finding.hpp"
 
-// What instructions and operations mean, for those who look for mistakes. A Detector overrides the events
+// What instructions and operations mean, for detectors of mistakes. A Detector overrides the events
 // that it wants, keeps what state it needs, and reports to Findings. `Sanitizer` (sanitizer.hpp) makes the
 // events: it is the Observer (engine/observer.hpp) that knows what each instruction means.
 //

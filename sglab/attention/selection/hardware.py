@@ -27,7 +27,7 @@ class Hardware:
         return self._cuda_device((9,), (12, 3))
 
     def is_sm100_supported(self) -> bool:
-        """SM100 and SM103 alike: the major version counts."""
+        """Both SM100 and SM103: the major version counts."""
         return self._cuda_device((10,), (12, 8))
 
     def is_blackwell_supported(self) -> bool:

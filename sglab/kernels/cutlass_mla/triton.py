@@ -98,7 +98,7 @@ def mla_decode_kernel(
         total = total * rescale + tl.sum(weight, axis=1)
         top = new_top
 
-    # Without keys nothing was accumulated: O = 0 whatever divides it, and LSE = −inf.
+    # Without keys nothing was accumulated: O = 0 for any divisor, and LSE = −inf.
     o = accumulator / tl.where(total == 0, 1.0, total)[:, None]
     lse = (top + tl.log2(total)) * LN_2
     if DIRECT:

@@ -1,4 +1,4 @@
-"""What extend attention asks of its arguments, and who may see whom."""
+"""What extend attention requires of its arguments, and which tokens may see which."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def _is_same_memory(contract: Contract, argument: str, output: torch.Tensor, nam
     if (start, end, output.dtype) != (other_start, other_end, given.dtype):
         contract.fail(
             argument,
-            f"either {name} itself or memory apart from it",
+            f"either {name} itself or memory separate from it",
             f"an overlap of {min(end, other_end) - max(start, other_start)} bytes",
             "Pass a tensor of its own.",
         )

@@ -26,7 +26,7 @@ class MlaSm90(MlaDecode):
         plan: for these lengths, these heads and this device's SMs, see mla_sm90_plan; or what a plan says, on the
             device.
         num_heads: 1 to 128, as the plan was made for.
-        shared: partial results lie where other calls of the same stream put theirs.
+        shared: partial results are where other calls of the same stream put theirs.
     """
 
     kernel = SM90

@@ -30,7 +30,7 @@ class Jobs:
         failure: what the launch ends with, if it is known to fail; see sentences.failure.
         findings: of the sanitizers, up to there.
         visits: the last positions at which moves ended, for saved pages.
-        stopped: CTA and warp for which the last move stopped: at a breakpoint, or at the instruction asked for.
+        stopped: CTA and warp for which the last move stopped: at a breakpoint, or at the requested instruction.
     """
 
     def __init__(self, session: Session, code: CodeTables, stops: StopPoints) -> None:
@@ -125,7 +125,7 @@ class Jobs:
         point = self._stops.of_number(stop.breakpoint) if stop is not None else None
         self.stopped_by = 0 if point is None else point.id
         ahead = session.next if self._ahead and stop is not None and self._job is None else None
-        if ahead is not None:  # the reader has asked for what is about to happen here
+        if ahead is not None:  # the reader requested what is about to happen here
             stop = Stop("breakpoint", session.now, ahead)
         at = stop.at if stop is not None and stop.reason == "breakpoint" else None
         self.stopped = None if at is None else (at.cta, at.warp)

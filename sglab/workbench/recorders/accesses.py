@@ -1,4 +1,4 @@
-"""Collects the accesses of a run and makes a MemoryTrace of them, whatever machine ran it."""
+"""Collects the accesses of a run and makes a MemoryTrace of them, on any machine."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 #include "machine/engine/cluster.hpp"
 #include "observe/sanitize/races/judgement.hpp"
 
-// What a race is called, and who is to blame.
+// What a race is called, and which party caused it.
 namespace sglab::emu::races {
 namespace {
 

@@ -53,7 +53,7 @@ class Shadow {
     Cell before{}, after{};                           // a cell that was in order, and what became of it
     std::uint32_t cell_lane = kNoLane;                // for this lane
   };
-  // Whole words. Cells that were alike become alike: four together, since most accesses are of sixteen bytes
+  // Whole words. Cells that were equal become equal: four together, since most accesses are of sixteen bytes
   // or more.
   void touch(Cell* cells, std::size_t count, Touch& touch, Judge& judge) {
     std::size_t done = 0;

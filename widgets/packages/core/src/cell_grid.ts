@@ -177,7 +177,7 @@ export class CellGrid {
     context.textBaseline = "middle";
     const { rows, columns, cellWidth, cellHeight, headerWidth, headerHeight } = this.#geometry;
     const { scrollLeft, scrollTop } = scroller;
-    const at = { scrollLeft, scrollTop }; // the scroller itself would be asked for each cell
+    const at = { scrollLeft, scrollTop }; // the scroller itself would be read for each cell
     const firstRow = Math.floor(scrollTop / cellHeight);
     const lastRow = Math.min(rows, Math.ceil((scrollTop + height - headerHeight) / cellHeight));
     const firstColumn = Math.floor(scrollLeft / cellWidth);

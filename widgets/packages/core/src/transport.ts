@@ -44,7 +44,7 @@ export interface Track {
   eventsOfSelection?: () => ArrayLike<number> | undefined;
   /**
    * Moves what the picture shows, such as a live session in Python; without it, moving is only looking elsewhere.
-   * One motion at a time: what is asked for meanwhile follows when it has arrived, equal steps added up.
+   * One motion at a time: what is requested meanwhile follows when it has arrived, equal steps added up.
    */
   move?: (motion: Motion) => Promise<Arrival>;
 }
@@ -246,7 +246,7 @@ export class Transport {
   }
 }
 
-/** What is to be done of a motion that waits and one asked for later: the later one, equal steps added up. */
+/** What to do with a waiting motion and a later one: the later one, equal steps added up. */
 function added(waiting: Motion | undefined, motion: Motion): Motion {
   const both = waiting?.kind === "step" && motion.kind === "step";
   if (!both || waiting.direction !== motion.direction || waiting.granularity !== motion.granularity)

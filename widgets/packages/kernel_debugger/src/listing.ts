@@ -180,7 +180,7 @@ export class Listing {
     this.pane.focus();
   }
 
-  /** A number goes to that line; anything else to the next line that has it, whatever its case. */
+  /** A number goes to that line; anything else to the next line that has it, ignoring case. */
   async #search(): Promise<void> {
     const query = this.#query.value.trim();
     if (!query || !this.#text) return;

@@ -61,7 +61,7 @@ describe("what lanes have in common", () => {
   });
 });
 
-test("registers stand one after the other in the bytes, and say whether they are new", () => {
+test("registers are one after the other in the bytes, and say whether they are new", () => {
   const data = Uint8Array.from({ length: 32 * 2 + 4 }, (_, i) => i);
   const bytes = { dtype: "uint8", shape: [data.length], data } as const;
   const rows: [string, string, number][] = [

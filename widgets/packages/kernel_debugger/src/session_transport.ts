@@ -1,4 +1,4 @@
-// The transport of a session: its steps are asked for, and its position is where the session says it is.
+// The transport of a session: its steps are requests, and its position is where the session says it is.
 
 import { type Granularity, Transport } from "@sglab/core";
 import type { Driver } from "./driver";

@@ -224,7 +224,7 @@ export function makeView({
     if (state.failed && !hadFailed) {
       tabs.open("findings");
       const [first = ""] = state.failure?.message.split("\n") ?? [];
-      frame.notify("error", `${first.replace(/[.]?$/, ".")} Step back (←) to see how it came to this.`);
+      frame.notify("error", `${first.replace(/[.]?$/, ".")} Step back (←) to see what led to this.`);
       focusFirstWait(state);
     } else if (!state.failed && hadFailed) frame.clearNotice();
     hadFailed = state.failed;

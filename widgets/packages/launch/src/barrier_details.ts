@@ -149,7 +149,7 @@ function history(
     .map(({ entry }) => entry());
 }
 
-/** The last few of `rows`, which ascend by `at`, that lie before a position. */
+/** The last few of `rows`, which ascend by `at`, that are before a position. */
 function lastBefore(rows: readonly number[], at: Int32Array, position: number): readonly number[] {
   let low = 0;
   let high = rows.length;

@@ -18,7 +18,7 @@ test("who had waited is distinguished from who found the phase over", () => {
   expect(relations.releasedBy(1)).toEqual([{ event: FOUND_IT_OVER, since: undefined }]);
 });
 
-test("an event owes its going on to what ended the phase it passed", () => {
+test("an event could proceed because of what ended the phase it passed", () => {
   expect([WAITED, FOUND_IT_OVER, COPY].map((event) => relations.causeOf(event))).toEqual([
     COPY,
     ARRIVED,

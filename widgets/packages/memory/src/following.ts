@@ -91,7 +91,7 @@ export function followSession(options: FollowOptions): Following {
     if (known) selection.set({ ...selection.value, moment: executed }, frame);
   }
 
-  /** Another widget went to where so many instructions have been executed: it has notified all. */
+  /** Another widget went to where that many instructions have been executed: it has notified all. */
   function follow(position: number): void {
     if (!known || transport.moving) return;
     if (source.live) source.call("follow", { position, wanted: source.read() }).catch(fail);

@@ -148,7 +148,7 @@ export function decodeSmemDescriptor(bits: bigint, flavour: Flavour): SmemDescri
   return { ...descriptor, leadingIsAbsolute: ((bits >> 52n) & 1n) === 1n, swizzle };
 }
 
-/** Remarks on what is legal but seldom meant. */
+/** Remarks on what is legal but rarely intended. */
 export function smemDescriptorRemarks(d: SmemDescriptor, major: Major): string[] {
   const period = swizzlePeriod(d.swizzle);
   const remarks = [];

@@ -97,7 +97,7 @@ export const RULES = {
     label: "newcomer without its weight",
     right: false,
     text: "O ← exp(M − M′)·O + Oᵢ · d ← exp(M − M′)·d + exp(LSEᵢ − M′)",
-    why: "exp(LSEᵢ − M′) is missing before Oᵢ. Mild where all LSE are alike, ruinous where they are not.",
+    why: "exp(LSEᵢ − M′) is missing before Oᵢ. Small where all LSE are close, large where they are not.",
   },
   base2_in_natural: {
     label: "base-2 LSE in a natural merge",

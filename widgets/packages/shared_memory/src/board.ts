@@ -33,7 +33,7 @@ export interface BoardOptions {
 
 export interface Board {
   readonly root: HTMLElement;
-  /** Another launch: the panel that was asked for is shown, or that of what is open. */
+  /** Another launch: the requested panel is shown, or that of what is open. */
   reset(tab: string): void;
   /** The panel of what is open comes to the front, unless banks or groups are being looked at. */
   showOpened(): void;

@@ -10,7 +10,7 @@ import { numbersIn, numbersText, pieceText, swizzleRows } from "./words";
 
 export interface Looked {
   layout: Layout;
-  /** The element that was asked for. */
+  /** The requested element. */
   element: Element | undefined;
   frame: FrameInfo | undefined;
   areas: readonly Area[];

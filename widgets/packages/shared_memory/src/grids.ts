@@ -1,4 +1,4 @@
-// The two sides of a tile: its bytes as they lie in shared memory, and its logical rows; one colour per logical chunk.
+// The two sides of a tile: its bytes as they are in shared memory, and its logical rows; one colour per logical chunk.
 
 import {
   type Cell,

@@ -43,7 +43,7 @@ export class Model {
   info: FrameInfo | undefined;
   /** Address of the selected chunk of 16 bytes. */
   selected: number | undefined;
-  /** The element that was asked for, as long as its chunk is selected. */
+  /** The requested element, as long as its chunk is selected. */
   element: Element | undefined;
   content: Content = "places";
   range: Range = { low: 0, high: 0 };

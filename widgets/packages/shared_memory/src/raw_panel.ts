@@ -1,4 +1,4 @@
-// Bytes without a descriptor: an array whose rows are so many bytes apart.
+// Bytes without a descriptor: an array whose rows are a given number of bytes apart.
 
 import { h } from "@sglab/core";
 import { menu } from "@sglab/memory/parts";

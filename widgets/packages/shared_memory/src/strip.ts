@@ -50,7 +50,7 @@ export interface Strip {
   show(moment: StripMoment): void;
 }
 
-/** Operands of one tile lie on top of each other: the widest first. */
+/** Operands of one tile are on top of each other: the widest first. */
 export function makeStrip({ areas, bytes, width, pick }: StripOptions): Strip {
   const bands = BANDS.filter(({ kinds }) => areas.some((area) => kinds.includes(area.kind)));
   const height = TOP + (bands.length + 1) * BAND + 4;

@@ -95,7 +95,7 @@ export function pieceText(layout: Layout, piece: Piece): string {
 
 /** The swizzle at one address: what it moves where, and which bits of the address say so. */
 export function swizzleRows(layout: Layout, address: number): Row[] {
-  if (layout.swizzle === "none") return [["swizzle", "none: bytes lie as they are counted"]];
+  if (layout.swizzle === "none") return [["swizzle", "none: bytes are in address order"]];
   const place = address - layout.origin;
   const linear = swizzleAddress(layout.swizzle, place); // an exclusive-or undoes itself
   const [from, to] = [(linear >>> 4) & 7, (place >>> 4) & 7];

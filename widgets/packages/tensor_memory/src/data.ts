@@ -103,7 +103,7 @@ export function regionAt(regions: Region[], cta: number, lane: number, column: n
   );
 }
 
-/** Row and first column of the matrix that lie in a cell. */
+/** Row and first column of the matrix that are in a cell. */
 export function logicalOf(
   tile: Tile,
   cta: number,

@@ -16,7 +16,7 @@ export function tileName(tile: Tile): string {
   return `${tile.name} (${tile.rows}×${tile.columns} ${tile.type})`;
 }
 
-/** Where the parts of a matrix lie: "rows 0–63, columns 0–127 in CTA 0, lanes 0–63, from column 128". */
+/** Where the parts of a matrix are: "rows 0–63, columns 0–127 in CTA 0, lanes 0–63, from column 128". */
 export function blockTexts({ launch }: Facts, tile: Tile): string[] {
   return (tile.blocks as [number, number, number, number, number, number, number][]).map(
     ([rank, lane, lanes, column, columns, row, first]) =>

@@ -183,7 +183,7 @@ function effectPart(launch: Launch, relations: Relations, event: number, jumps: 
   });
 }
 
-/** 32 little squares; the mask in hex for who wants it. */
+/** 32 little squares; the mask in hex on request. */
 function lanes(mask: number): HTMLElement {
   const bits = mask >>> 0;
   const squares = Array.from({ length: 32 }, (_, lane) =>

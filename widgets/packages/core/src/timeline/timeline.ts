@@ -154,7 +154,7 @@ export class Timeline {
     this.redraw();
   }
 
-  /** Rows to stress; none: all alike. */
+  /** Rows to highlight; none: all the same. */
   stress(rows: ReadonlySet<number>): void {
     if (rows.size === this.#stressed.size && [...rows].every((row) => this.#stressed.has(row))) return;
     this.#stressed = rows;
