@@ -45,7 +45,7 @@ enum class Act : std::uint8_t {
   kMbarrier,  // initialises, arrives, expects; the machine says what came of it
   kMbarrierWait,
   kWarpSync,      // bar.warp.sync: lanes meet, and their memory accesses are ordered
-  kWarpExchange,  // shfl and the like: lanes meet
+  kWarpExchange,  // shfl and similar: lanes meet
   kIssue,         // an asynchronous operation; the machine says when it takes effect
   kIssueByMap,    // the same, of a copy that a tensor map describes
   kCommitGroup,
@@ -80,7 +80,7 @@ enum class TaintRule : std::uint8_t {
   kCompute,      // results are tainted where a source is
   kHalves,       // the same for each half of the registers: packed arithmetic, bitwise logic, copies
   kAnd,          // the same, but for what a constant masks off
-  kCarries,      // integer sums and products: a half depends on itself and what lies below it
+  kCarries,      // integer sums and products: a half depends on itself and the bits below it
   kConvert,      // cvt of an integer: what its types cut off does not count
   kConvertPair,  // cvt of two values into the halves of one
   kShiftLeft,    // by a constant

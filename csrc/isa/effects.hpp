@@ -28,7 +28,7 @@ struct Effects {
   bool sparse = false;             // of a matrix product: A has half of its elements
   bool weight_stationary = false;  // tcgen05.mma.ws
 
-  // Memory. Of an access: what its lanes read or write by their addresses; kGeneric: the address tells. Of an
+  // Memory. Of an access: what its lanes read or write by their addresses; kGeneric: the address says. Of an
   // asynchronous copy: its destination, and `source`. Of a proxy fence: what it is restricted to.
   Space space = Space::kReg;
   Space source = Space::kReg;
@@ -203,7 +203,7 @@ constexpr Effects waits_for_mbarrier() {
   return e;
 }
 
-// mma.sync: at once, from registers into registers.
+// mma.sync: immediately, from registers into registers.
 constexpr Effects multiplies() {
   return acts(Act::kNothing, Event::kMma, Cost::kMma, TaintRule::kWarpWide, Motion::kFree);
 }
@@ -269,7 +269,7 @@ constexpr Effects keeps_map(Act act) {
 
 }  // namespace does
 
-// A row's effects with the modifiers of one mnemonic; `parts`: those behind the opcode.
+// A row's effects with the modifiers of one mnemonic; `parts`: those after the opcode.
 Effects resolve(const Effects& row, std::span<const std::string_view> parts);
 
 // What keeps a compiler from moving an instruction, as the timing model's Order has it.

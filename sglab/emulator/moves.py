@@ -64,7 +64,7 @@ class Slices:
 
 
 class Mover:
-    """Moves of one session. After each, and between slices, the session stands where its methods say it does.
+    """Moves of one session. After each, and between slices, the session is where its methods say it is.
 
     Args:
         line_of: what counts as the source line of an instruction.
@@ -90,7 +90,7 @@ class Mover:
             self.session.unbreak(breakpoint)
 
     def step(self) -> Moves:
-        """The next instruction, whoever executes it."""
+        """The next instruction, of any warp."""
         return self.session.step()
         yield
 
@@ -148,7 +148,7 @@ class Mover:
     # The length of the launch
 
     def measure(self, budget_s: float) -> Reach:
-        """Runs ahead, at most this long, and returns to this moment. Nobody hears of it."""
+        """Runs ahead, at most this long, and returns to this moment. No follower is notified."""
         session = self.session
         if session.over:
             return Reach(session.now, True, session.findings)
@@ -168,7 +168,7 @@ class Mover:
         return Reach(reached, complete, findings, failure)
 
     def _failed_before(self) -> KernelError | None:
-        """What a session that has failed says when it is asked to go on: the same again."""
+        """What a session that has failed says when it is asked to continue: the same again."""
         try:
             with self.session.quiet():
                 self.session.step()

@@ -20,7 +20,7 @@ Moves: TypeAlias = Generator[None, None, Stop]
 
 
 class SessionMoves:
-    """Steps, runs and ways back. Each returns a Stop, and leaves the session at a moment that it may come to again.
+    """Steps, runs and ways back. Each returns a Stop, and leaves the session at a moment that it can reach again.
 
     Args:
         listeners: are notified of every move.
@@ -119,7 +119,7 @@ class SessionMoves:
         limit: Callable[[], int] | None = None,
     ) -> Moves:
         """A way back in slices, for those who must not block: yields between them. If it is given up, the session
-        stands where it began.
+        is back where it began.
 
         Args:
             pcs: To the last moment at which the warp, or any, was about to execute one of these instructions;
@@ -170,7 +170,7 @@ class SessionMoves:
         Args:
             warp, role: only of this warp, or of warps with this role (see `roles`), of `cta` or of all CTAs.
             barrier, mbarrier: only on this named barrier (0 to 15), or the mbarrier at this shared-memory offset, of
-                `cta`; if no warp and no kind is asked for, the ends of its phases, too.
+                `cta`; without a warp and a kind, the ends of its phases, too.
             kind: only of this kind, or instructions of a class (see Instruction.kind).
             limit: executes at most so many instructions.
         """

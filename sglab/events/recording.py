@@ -1,4 +1,4 @@
-"""What a recorded launch tells by itself: its columns, its warps' roles, its modelled time."""
+"""What a recorded launch shows on its own: its columns, its warps' roles, its modelled time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sglab.events.timing.timed import TimedLog, timed
 
 
 class Recording(EventColumns):
-    """Columns, with what they tell of warps' roles and, on a model of a GPU, of time. An EventLog is one."""
+    """Columns, with what they show of warps' roles and, on a model of a GPU, of time. An EventLog is one."""
 
     @cached_property
     def roles(self) -> Roles:

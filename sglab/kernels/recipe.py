@@ -72,7 +72,7 @@ class KnownRecipe(Recipe):
     relocations: tuple[Relocation, ...] = ()
 
     def serve(self, tensors: Sequence[torch.Tensor | None]) -> None:
-        """Launch on other tensors, alike those that the recipe was made for but for where they lie.
+        """Launch on other tensors, like those that the recipe was made for, except for their addresses.
 
         Args:
             tensors: The call's, as they were given to `remember`; an emulated launch holds them, for it may be stepped.

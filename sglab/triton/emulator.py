@@ -79,7 +79,7 @@ class EmulatedLauncher:
         return self._compiled[key]
 
     def _check_globals(self) -> None:
-        """Triton compiles global constants in; like Triton, refuse to go on with outdated ones."""
+        """Triton compiles global constants in; like Triton, refuse to continue with outdated ones."""
         for (name, _), (value, namespace) in self._kernel.used_global_vals.items():
             if namespace.get(name, _ABSENT) != value:
                 raise LaunchError(

@@ -22,7 +22,7 @@ class BackSearch {
   BackSearch(Session& session, Sought sought);
 
   // Goes on for `most` instructions, or to where a checkpoint was looked through. kLimit: there is more to
-  // look through, and the session stands anywhere. kReached: at an arrival.
+  // look through, and the session is anywhere. kReached: at an arrival.
   Stop look(std::uint64_t most = Session::kNoLimit);
 
  private:

@@ -189,7 +189,7 @@ def _check_values(contract: Contract, arguments: MLAArguments) -> None:
         ~read | ((table >= 0) & (table < pages)),
         f"from 0 to {pages - 1} in every entry of a tile that is read ({TILE_S // page_size} per {TILE_S} tokens)",
         table,
-        "Entries behind the last page are read too, to the end of the last tile: fill them with a valid page, not −1.",
+        "Entries past the last page are read too, to the end of the last tile: fill them with a valid page, not −1.",
     )
     touched = table[read].unique().long()
     finite = arguments.kv_c_and_k_pe_cache[touched].isfinite().flatten(1).all(1)
