@@ -1,10 +1,11 @@
 """How long the widgets' frames take with 100,000 events: PYTHONPATH=. python benchmarks/widget_frames.py
 
-Chromium zooms, pans and steps through saved pages of one launch, each motion a frame at a time, four times over. A
-frame's time runs from the moment its motion begins to the end of the task that draws it: scripts, layout and recording
-of the drawing, not the GPU's part. Of each motion: the median and the 95th percentile of all frames, the worst one, and
-of the medians of each frame's four passes the worst, which tells a slow frame from a machine that was busy once. The
-last line is JSON; the exit status is 1 where any frame took longer than 33 ms. Let the machine do nothing else.
+Chromium zooms, pans and steps through saved pages of one launch, each motion a frame at a time, four times over;
+TensorMemory's map of cells is zoomed and stepped, what has no timeline and no map only stepped. A frame's time runs
+from the moment its motion begins to the end of the task that draws it: scripts, layout and recording of the drawing,
+not the GPU's part. Of each motion: the median and the 95th percentile of all frames, the worst one, and of the medians
+of each frame's four passes the worst, which tells a slow frame from a machine that was busy once. The last line is
+JSON; the exit status is 1 where any frame took longer than 33 ms. Let the machine do nothing else.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from sglab.widgets import Barriers, KernelDebugger, SharedMemory, TensorMemory, 
 HEADS, PAGE, TILE = 128, 128, 128
 LIMIT_MS = 33
 STEPS = ("step", "back")  # each undoes the one before
-MOTIONS = ("zoom", "pan", *STEPS)  # the first two undo themselves
+SURFACES = {".sg-timeline-canvas": ("zoom", "pan"), ".stm-map": ("zoom",)}  # these motions undo themselves
 FRAMES, RUNS = 120, 4
 WIDGETS: dict[str, type[Widget]] = {
     each.bundle: each for each in (WarpRoles, Barriers, TensorMemory, SharedMemory, KernelDebugger)
@@ -42,7 +43,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 # Runs `count` motions, one per frame. The channel's message is handled behind the task that draws.
 MEASURE = """async ([name, count]) => {
   const frame = document.querySelector(".sg-widget");
-  const canvas = document.querySelector(".sg-timeline-canvas") ?? frame;
+  const canvas = document.querySelector(".sg-timeline-canvas, .stm-map") ?? frame;
   const box = canvas.getBoundingClientRect();
   const place = { clientX: box.left + box.width * 0.4, clientY: box.top + 80, bubbles: true, cancelable: true };
   const wheel = (options) => canvas.dispatchEvent(new WheelEvent("wheel", { ...place, ...options }));
@@ -135,11 +136,11 @@ def main() -> int:
             page.locator(".sg-counter", has_text="step").wait_for()
             page.wait_for_timeout(500)
             page.evaluate(MEASURE, ["step", 10])  # not counted: compiles the scripts
-            zooms = page.locator(".sg-timeline-canvas").count() > 0
-            if zooms:
+            moved = next((motions for surface, motions in SURFACES.items() if page.locator(surface).count()), ())
+            if moved:
                 page.locator(".sg-widget").press("+")  # the whole cannot be panned
                 page.wait_for_timeout(200)
-            for motion, result in measure(page, MOTIONS if zooms else STEPS).items():
+            for motion, result in measure(page, (*moved, *STEPS)).items():
                 figures[f"{widget.bundle}.{motion}"] = result
                 worst = max(worst, result["worst_ms"])
                 print(f"{widget.bundle:<16}{motion:<6}" + "  ".join(f"{key} {value}" for key, value in result.items()))

@@ -60,6 +60,7 @@ class Code(Sequence[Instruction]):
         self._name, self.kernel = name, kernel
         self.rows: Sequence[Any] = with_callers(ptx, kernel.code())
         self._text = ptx.splitlines()
+        self._made: dict[int, Instruction] = {}  # a session asks for one at each step
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -67,10 +68,12 @@ class Code(Sequence[Instruction]):
     def __getitem__(self, pc: Any) -> Any:
         if isinstance(pc, slice):
             return [self[one] for one in range(*pc.indices(len(self)))]
-        line, opcode, kind, chain = self.rows[pc]
-        return Instruction(
-            pc, line, opcode, kind, self.events[pc], self.text(line), tuple(SourceLine(*place) for place in chain)
-        )
+        found = self._made.get(pc)
+        if found is None:
+            line, opcode, kind, chain = self.rows[pc]
+            places = tuple(SourceLine(*place) for place in chain)
+            found = self._made[pc] = Instruction(int(pc), line, opcode, kind, self.events[pc], self.text(line), places)
+        return found
 
     def __iter__(self) -> Iterator[Instruction]:
         return (self[pc] for pc in range(len(self)))
