@@ -89,6 +89,8 @@ void sglab::bindings::register_effects(nb::module_& module) {
       .def_ro("exponential", &Effects::exponential)
       .def_ro("sparse", &Effects::sparse)
       .def_ro("weight_stationary", &Effects::weight_stationary)
+      .def_prop_ro("to", [](const Effects& e) { return std::string(type_name(e.to)); })
+      .def_prop_ro("type", [](const Effects& e) { return std::string(type_name(e.type)); })
       .def_prop_ro("element", [](const Effects& e) { return type_bytes(e.type); })
       .def_ro("cta_group", &Effects::cta_group)
       .def_ro("count", &Effects::count);

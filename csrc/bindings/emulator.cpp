@@ -14,6 +14,7 @@
 #include "bindings/events.hpp"
 #include "bindings/sanitize.hpp"
 #include "bindings/session.hpp"
+#include "bindings/statements.hpp"
 #include "isa/table.hpp"
 #include "machine/front/error.hpp"
 #include "machine/program/register_names.hpp"
@@ -268,6 +269,10 @@ void sglab::bindings::register_emulator(nb::module_& module) {
       .def(
           "converts_halves", [](const PyKernel& k) { return converts_halves(*k.program); },
           "By instruction: a conversion of a 32-bit integer that was cut to 16 bits.")
+      .def(
+          "statements", [](const PyKernel& k) { return bindings::statements(*k.program); },
+          "(mnemonic, [registers of each operand]) of every statement; without guards, addresses, "
+          "predicates.")
       .def(
           "writers_of",
           [](const PyKernel& k, const std::string& name) { return writers_of(*k.program, name); },

@@ -1,4 +1,4 @@
-"""What registers hold whose declaration gives only their size: compilers write .b32 for floats, too.
+"""What registers hold whose declaration says their size alone: compilers write .b32 for floats, too.
 
 A register that a floating-point instruction reads or writes holds floats; so do those that it is moved to or from. One
 that integer instructions use as well stays what it was declared.
@@ -6,47 +6,68 @@ that integer instructions use as well stays what it was declared.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import TypeAlias
 
+from sglab.gpu import core
+
+Statement: TypeAlias = tuple[str, Sequence[Sequence[str]]]
+"""A mnemonic and the registers of each operand; see core.Kernel.statements."""
 FLOATS = frozenset({"f16", "bf16", "f32", "f64"})
 INTEGERS = frozenset({"u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64"})
-MOVES = ("mov.", "selp.b", "shfl.")
-MEMORY = ("ld.", "st.")
-"""Accesses that say .u32 of floats, too: nvcc loads the members of a struct parameter so."""
-REGISTER = re.compile(r"%[A-Za-z_$][\w$]*")
-TYPE = re.compile(r"(?:[usfb]|bf|tf|e\dm|ue\dm)\d")
-GUARD, ADDRESS = re.compile(r"^@!?%\w+\s+"), re.compile(r"\[[^]]*\]")
-MIXED = ("cvt", "cvta", "mma", "wgmma", "tcgen05", "tex", "atom", "red.")
-"""Instructions whose operands differ in type: only what is written is known, and only by conversions."""
+APART = frozenset({"mma", "tmem"})
+"""Events of instructions whose operands are of several types."""
 
 
-def float_types(instructions: Iterable[str]) -> dict[str, str]:
-    """f16, bf16, f32 or f64 by register, of those that hold floats for sure. instructions: lines of PTX"""
+def float_types(statements: Iterable[Statement]) -> dict[str, str]:
+    """f16, bf16, f32 or f64 by register, of those that hold floats for sure."""
     types: dict[str, str] = {}
     others: set[str] = set()
     moves: list[list[str]] = []
-    for text in instructions:
-        opcode, operands = _parts(text)
-        named = [part for part in opcode.split(".")[1:] if part in FLOATS or part in INTEGERS]
-        if opcode.startswith(MOVES):
-            moves.append(operands)
-            if not FLOATS & set(named):
-                continue
-        if opcode.startswith(MEMORY) and not FLOATS & set(named):
-            named = [name for name in named if name.startswith("s")]
-        if opcode.startswith("cvt."):
-            to = next(filter(TYPE.match, opcode.split(".")[1:]), "")  # may be packed, such as bf16x2
-            operands, named = operands[:1], [to] if to in FLOATS | INTEGERS else []
-        elif opcode.startswith(MIXED) or len(set(named)) > 1:
+    for mnemonic, operands in statements:
+        effects = _effects(mnemonic)
+        if effects is None:
             continue
-        for register in operands if named else []:
-            if named[0] in INTEGERS or types.get(register, named[0]) != named[0]:
+        if effects.taint == "shuffle" or effects.cost == "reduce":
+            operands = operands[:2]  # the others are lanes and masks
+        registers = [register for operand in operands for register in operand]
+        if _moves(effects) and all(len(operand) < 2 for operand in operands):
+            moves.append(registers)
+        kind, written = _kind(effects)
+        for register in operands[0] if written else registers:
+            if kind in INTEGERS or (kind and types.get(register, kind) != kind):
                 others.add(register)
-            else:
-                types[register] = named[0]
+            elif kind:
+                types[register] = kind
     _spread(types, others, moves)
     return {register: kind for register, kind in types.items() if register not in others}
+
+
+@lru_cache(maxsize=4096)
+def _effects(mnemonic: str) -> core.Effects | None:
+    return core.instruction_effects(mnemonic)
+
+
+def _moves(effects: core.Effects) -> bool:
+    """Whether it hands values on as they are."""
+    return effects.taint in ("pack", "shuffle") or (effects.taint == "select" and effects.type not in INTEGERS)
+
+
+def _kind(effects: core.Effects) -> tuple[str, bool]:
+    """The type of what an instruction's registers hold, empty where it says nothing; and whether that is said of its
+    result alone."""
+    known = FLOATS | INTEGERS
+    if effects.event in APART or effects.atomic:
+        return "", False
+    if effects.to in known or effects.to.endswith("x2"):  # two types: the first is the result's
+        return (effects.to if effects.to in known else ""), True
+    kind = effects.type if effects.type in known else ""
+    if kind in FLOATS or not kind:
+        return kind, False
+    if _moves(effects) or (effects.act in ("access", "parameter") and kind.startswith("u")):
+        return "", False  # .u32 is said of floats, too: nvcc loads the members of a struct parameter so
+    return kind, False
 
 
 def _spread(types: dict[str, str], others: set[str], moves: list[list[str]]) -> None:
@@ -61,21 +82,3 @@ def _spread(types: dict[str, str], others: set[str], moves: list[list[str]]) -> 
                 types.update(dict.fromkeys(operands, *found))
         if (len(types), len(others)) == before:
             return
-
-
-def _parts(text: str) -> tuple[str, list[str]]:
-    """Opcode, and the registers of its operands but for addresses, predicates, masks and lane counts."""
-    opcode, _, rest = GUARD.sub("", text.strip()).replace("\t", " ").partition(" ")
-    rest = ADDRESS.sub("", rest)
-    operands = REGISTER.findall(rest)
-    if opcode.startswith("shfl."):
-        operands = [name for name in operands if not name.startswith("%p")][:2]
-    elif opcode.startswith("selp."):
-        operands = operands[:-1]
-    elif opcode.startswith("redux."):
-        operands = operands[:2]
-    elif opcode.startswith("setp."):
-        operands = [name for name in operands if not name.startswith("%p")]
-    elif opcode.startswith("mov.") and "{" in rest:  # parts of a register, or several as one
-        operands = []
-    return opcode.strip(), operands

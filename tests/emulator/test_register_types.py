@@ -4,8 +4,18 @@ import re
 
 import pytest
 
+from sglab import gpu
 from sglab.emulator.register_types import float_types
 from sglab.kernels import ptx
+
+REGISTERS = ".reg .pred %p<9>;.reg .b16 %rs<9>;.reg .b32 %r<9>;.reg .b64 %rd<9>;.shared .b8 s[64];"
+
+
+def statements(lines: list[str]) -> list[tuple[str, list[list[str]]]]:
+    """Of a kernel with these lines."""
+    body = "\n".join([REGISTERS, *lines, "ret;"])
+    text = f".version 8.8\n.target sm_100a\n.address_size 64\n.visible .entry k(.param .b8 p[16])\n{{\n{body}\n}}\n"
+    return gpu.Module(text)["k"].code.kernel.statements()
 
 
 @pytest.mark.parametrize(
@@ -25,7 +35,7 @@ from sglab.kernels import ptx
             {"%r1", "%r2", "%r3"},
         ),
         (["shfl.sync.bfly.b32 %r2|%p1, %r1, %r5, 31, -1;", "add.f32 %r3, %r1, %r2;"], {"%r1", "%r2", "%r3"}),
-        (["redux.sync.max.f32 %r2, %r1, %r9;"], {"%r1": "f32", "%r2": "f32"}),
+        (["redux.sync.max.f32 %r2, %r1, %r8;"], {"%r1": "f32", "%r2": "f32"}),
         (["mov.b32 %r1, {%rs1, %rs2};", "add.f16 %rs1, %rs1, %rs2;"], {"%rs1": "f16", "%rs2": "f16"}),
         (["ld.param.u32 %r1, [p+8];", "mov.b32 %r2, %r1;", "mul.f32 %r3, %r3, %r2;"], {"%r1", "%r2", "%r3"}),
         (["ld.param.s32 %r1, [p+8];", "mov.b32 %r2, %r1;", "mul.f32 %r3, %r3, %r2;"], {"%r3"}),
@@ -33,7 +43,7 @@ from sglab.kernels import ptx
     ],
 )
 def test_types(lines: list[str], expected: object) -> None:
-    found = float_types(lines)
+    found = float_types(statements(lines))
     assert (found if isinstance(expected, dict) else set(found)) == expected
 
 
@@ -42,7 +52,7 @@ def test_nvccs_names_agree(name: str, entry: str) -> None:
     """nvcc calls registers of floats %f, and those that hold a float's bits for a shuffle %r."""
     code = ptx.module(name)[f"{name}_{entry}"].code
     texts = [instruction.text for instruction in code]
-    found = float_types(texts)
+    found = float_types(code.kernel.statements())
     named = set(re.findall(r"%f\d+", " ".join(texts)))
     assert len(named) > 500
     assert named <= set(found)

@@ -91,7 +91,7 @@ class CodeTables:
     @cached_property
     def float_types(self) -> dict[str, str]:
         """See register_types."""
-        return float_types(self.kernel.code.text(row[0]) for row in self._rows if row[0])
+        return float_types(self.kernel.code.kernel.statements())
 
     def line_with_code(self, file: int, line: int) -> int:
         """This source line, or the next one with instructions. Raises SessionError: none follows"""
