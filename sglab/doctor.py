@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Finding:
+class Check:
     """One capability: `detail` says what was found, `remedy` what a missing one would need."""
 
     capability: str
@@ -29,25 +29,25 @@ def version_of(distribution: str) -> str | None:
         return None
 
 
-def package(capability: str, distribution: str, extra: str) -> Finding:
+def package(capability: str, distribution: str, extra: str) -> Check:
     version = version_of(distribution)
     detail = f"{distribution} {version}" if version else f"{distribution} is not installed"
-    return Finding(capability, version is not None, detail, "" if version else f"pip install 'sglab[{extra}]'")
+    return Check(capability, version is not None, detail, "" if version else f"pip install 'sglab[{extra}]'")
 
 
-def emulator() -> Finding:
+def emulator() -> Check:
     if importlib.util.find_spec("sglab._core") is None:
-        return Finding("Emulator", False, "sglab._core is not built", "python3 start.py install")
+        return Check("Emulator", False, "sglab._core is not built", "python3 start.py install")
     from sglab import _core
 
     cores = os.cpu_count() or 1
     detail = (
         f"{_core.active_isa()} on {cores} CPU cores; emulates {len(_core.instruction_forms())} PTX instruction forms"
     )
-    return Finding("Emulator", True, detail)
+    return Check("Emulator", True, detail)
 
 
-def nvidia_gpu() -> Finding:
+def nvidia_gpu() -> Check:
     smi = shutil.which("nvidia-smi")
     query = "--query-gpu=name,compute_cap,memory.total,driver_version"
     listed = ""
@@ -55,25 +55,25 @@ def nvidia_gpu() -> Finding:
         ran = subprocess.run([smi, query, "--format=csv,noheader"], capture_output=True, text=True)
         listed = "; ".join(ran.stdout.strip().splitlines()) if ran.returncode == 0 else ""
     if listed:
-        return Finding("NVIDIA GPU", True, listed)
+        return Check("NVIDIA GPU", True, listed)
     remedy = "a GPU and its driver; the emulator runs PTX without"
-    return Finding("NVIDIA GPU", False, "none found", remedy)
+    return Check("NVIDIA GPU", False, "none found", remedy)
 
 
-def torch_on_gpu() -> Finding:
+def torch_on_gpu() -> Check:
     name = "torch on the GPU"
     if version_of("torch") is None:
-        return Finding(name, False, "torch is not installed", "pip install 'sglab[torch]'")
+        return Check(name, False, "torch is not installed", "pip install 'sglab[torch]'")
     import torch
 
     if torch.cuda.is_available():
-        return Finding(name, True, f"CUDA {torch.version.cuda}, {torch.cuda.get_device_name(0)}")
+        return Check(name, True, f"CUDA {torch.version.cuda}, {torch.cuda.get_device_name(0)}")
     if torch.version.cuda is None:
-        return Finding(name, False, "a CPU build of torch", "on a machine with a GPU: the CUDA build of torch")
-    return Finding(name, False, f"built for CUDA {torch.version.cuda}, no GPU in reach", "a GPU and its driver")
+        return Check(name, False, "a CPU build of torch", "on a machine with a GPU: the CUDA build of torch")
+    return Check(name, False, f"built for CUDA {torch.version.cuda}, no GPU in reach", "a GPU and its driver")
 
 
-def nvcc() -> Finding:
+def nvcc() -> Check:
     """The compiler that sglab would take."""
     from sglab.compilers.nvcc import find_nvcc, nvcc_version
     from sglab.gpu.errors import CompileError, MissingDependencyError
@@ -81,21 +81,21 @@ def nvcc() -> Finding:
     name = "CUDA compiler (nvcc)"
     try:
         found = find_nvcc()
-        return Finding(name, True, f"{nvcc_version(found)}, {found}")
+        return Check(name, True, f"{nvcc_version(found)}, {found}")
     except MissingDependencyError:
-        return Finding(name, False, "only needed to compile .cu files", "pip install 'sglab[nvcc]'")
+        return Check(name, False, "only needed to compile .cu files", "pip install 'sglab[nvcc]'")
     except CompileError as error:
-        return Finding(name, False, str(error).splitlines()[0], "a CUDA toolkit that works, in CUDA_HOME")
+        return Check(name, False, str(error).splitlines()[0], "a CUDA toolkit that works, in CUDA_HOME")
 
 
-def chromium() -> Finding:
+def chromium() -> Check:
     for name in (os.environ.get("CHROMIUM", ""), "chromium", "chromium-browser", "google-chrome"):
         if shutil.which(name):
-            return Finding("Chromium", True, name)
-    return Finding("Chromium", False, "only needed by the browser tests", "your system's chromium package")
+            return Check("Chromium", True, name)
+    return Check("Chromium", False, "only needed by the browser tests", "your system's chromium package")
 
 
-CHECKS: tuple[Callable[[], Finding], ...] = (
+CHECKS: tuple[Callable[[], Check], ...] = (
     emulator,
     lambda: package("Tensors", "torch", "torch"),
     lambda: package("Triton kernels", "triton", "kernels"),
@@ -109,12 +109,12 @@ CHECKS: tuple[Callable[[], Finding], ...] = (
 )
 
 
-def examine() -> list[Finding]:
+def examine() -> list[Check]:
     """Look at this machine. Takes a second or two: torch is imported."""
     return [check() for check in CHECKS]
 
 
-def report(findings: list[Finding]) -> str:
+def report(findings: list[Check]) -> str:
     """The findings as an aligned table of text."""
     width = max(len(finding.capability) for finding in findings)
     lines = [f"Python {platform.python_version()} on {platform.system()} {platform.machine()}", ""]

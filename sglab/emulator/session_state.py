@@ -17,7 +17,7 @@ from sglab.emulator.state import (
     NamedBarrier,
     Place,
     Register,
-    TensorMemory,
+    TensorMemoryState,
     Warp,
 )
 from sglab.gpu import core
@@ -166,10 +166,10 @@ class SessionState:
             for kind, issuer, warp, lane, pc, shared, nbytes, mbarrier, since in rows
         ]
 
-    def tensor_memory(self, cta: CtaName | None = None) -> TensorMemory | None:
+    def tensor_memory(self, cta: CtaName | None = None) -> TensorMemoryState | None:
         """A CTA's tensor memory; None if it has not allocated any."""
         found = self._session.tmem(self.index_of(cta))
-        return None if found is None else TensorMemory.read(*found)
+        return None if found is None else TensorMemoryState.read(*found)
 
     @property
     def checkpoints(self) -> tuple[int, int]:

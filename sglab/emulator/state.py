@@ -204,7 +204,7 @@ class InFlight:
 
 
 @dataclass(frozen=True)
-class TensorMemory:
+class TensorMemoryState:
     """A CTA's tensor memory.
 
     The last writer of each column's lanes, by 16: arrays (512, 8) of the position at which the writing instruction was
@@ -225,7 +225,9 @@ class TensorMemory:
     writer_pc: npt.NDArray[np.int64]
 
     @classmethod
-    def read(cls, cells: npt.NDArray[np.uint32], owner: Sequence[int], written: bytes, writers: bytes) -> TensorMemory:
+    def read(
+        cls, cells: npt.NDArray[np.uint32], owner: Sequence[int], written: bytes, writers: bytes
+    ) -> TensorMemoryState:
         bits = np.unpackbits(np.frombuffer(written, np.uint8), bitorder="little")
         by = np.frombuffer(writers, np.int64).reshape(512, 8, 4)
         return cls(cells, np.asarray(owner), bits.reshape(512, 128).astype(bool), *np.moveaxis(by, 2, 0))

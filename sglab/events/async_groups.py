@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sglab.events.recording import Recording
+from sglab.events.recorded_launch import RecordedLaunch
 from sglab.events.tables import COPY_KINDS
 from sglab.gpu import core
 
@@ -91,7 +91,7 @@ class AsyncPipeline:
         self.waits.append(AsyncWait(event, left, [one.number for one in done], [one.number for one in flying]))
 
 
-def async_groups(log: Recording, cta: int = 0) -> list[AsyncPipeline]:
+def async_groups(log: RecordedLaunch, cta: int = 0) -> list[AsyncPipeline]:
     """The groups of a CTA's threads, by warp and lanes; empty if none uses cp.async."""
     copies = log.copies
     rows = np.flatnonzero(copies.kind == COPY_KINDS.index("cp.async"))
@@ -116,7 +116,7 @@ def async_groups(log: Recording, cta: int = 0) -> list[AsyncPipeline]:
     return sorted(pipelines, key=lambda one: (one.warp, one.lanes & -one.lanes))
 
 
-def marks_of(log: Recording) -> dict[int, core.Effects]:
+def marks_of(log: RecordedLaunch) -> dict[int, core.Effects]:
     """Commits and waits of cp.async groups, by pc. count: of a wait, the groups left; -1: wait_all."""
     return {pc: one for pc, one in enumerate(log.code.effects) if one.group == "cp.async"}
 

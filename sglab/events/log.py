@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sglab.events.cluster.trace import ClusterTrace
-from sglab.events.recording import Recording
+from sglab.events.recorded_launch import RecordedLaunch
 from sglab.events.shared_memory.trace import SharedMemoryTrace
 from sglab.events.tables import (
     CLUSTER,
@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 
-class EventLog(Recording):
+class EventLog(RecordedLaunch):
     """A recorded launch: its columns, its warps' roles, its modelled time, and traces of its parts."""
 
     def cluster(self, index: int = 0) -> ClusterTrace:

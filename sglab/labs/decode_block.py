@@ -75,12 +75,12 @@ class DecodeBlock:
         x, y, z = self.mapping.place(thread)
         return (z * self.mapping.bdy + y) * self.keys_per_thread, x * self.mapping.vec
 
-    def recorded(self) -> Copies:
+    def recorded(self) -> FirstCopies:
         """By the launch: the same of every thread, from the addresses that its first cp.async had in its registers."""
         session = self.session()
         copies = session.log.copies
         lowest = dict(zip(copies.event.tolist(), copies.address.tolist(), strict=True))
-        found = Copies(*(np.full(128, -1, np.int64) for _ in range(2)))
+        found = FirstCopies(*(np.full(128, -1, np.int64) for _ in range(2)))
         for event in copies.event[copies.kind == COPY_KINDS.index("cp.async")].tolist():
             session.seek(event)
             place = session.next
@@ -119,7 +119,7 @@ class DecodeBlock:
 
 
 @dataclass
-class Copies:
+class FirstCopies:
     """By thread, int64 [128]: the token whose key its first copy brings, and the first of the dims."""
 
     token: npt.NDArray[np.int64]

@@ -2,7 +2,7 @@
 
 A part is one CTA per 64 heads. Requests are cut into work units of at most `limit` tiles, as equal as they can be, and
 dealt out, longest first, to the part with the least to do. Which limit is best depends on what a work unit, a tile and
-a partial result cost; `Cost` says that in microseconds, and the limit with the lowest modelled time wins.
+a partial result cost; `WorkCost` says that in microseconds, and the limit with the lowest modelled time wins.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NO_SLOT = -1
 
 
 @dataclass(frozen=True)
-class Cost:
+class WorkCost:
     """Modelled times in µs, fitted to an H100 SXM.
 
     Attributes:
@@ -83,7 +83,7 @@ def mla_sm90_plan(
     *,
     num_heads: int,
     sm_count: int,
-    cost: Cost | None = None,
+    cost: WorkCost | None = None,
     limit: int | None = None,
 ) -> MlaSm90Plan:
     """Plan one decode step of `seq_lens` KV tokens per request.
@@ -104,7 +104,7 @@ def mla_sm90_plan(
         candidates = [check.integer("limit", limit, minimum=least)]
     else:
         candidates = _candidates(tiles, parts, least)
-    model = _Model(tiles, parts, head_blocks, cost or Cost())
+    model = _Model(tiles, parts, head_blocks, cost or WorkCost())
     best = min(candidates, key=model.microseconds)
     return _plan(lengths, tiles, parts, best, model.microseconds(best))
 
@@ -129,7 +129,7 @@ def _unit_tiles(tiles: list[int], limit: int) -> list[list[int]]:
 class _Model:
     """The modelled time of a limit."""
 
-    def __init__(self, tiles: list[int], parts: int, head_blocks: int, cost: Cost) -> None:
+    def __init__(self, tiles: list[int], parts: int, head_blocks: int, cost: WorkCost) -> None:
         self.tiles, self.parts, self.head_blocks, self.cost = tiles, parts, head_blocks, cost
         self._known: dict[int, float] = {}
 

@@ -21,7 +21,7 @@ MAX_SPLITS = 256
 
 
 @dataclass(frozen=True)
-class SplitKV:
+class SplitKVChoice:
     """The chosen split and what it means for the launch.
 
     `tiles_per_split` = 128-token tiles that a full-length request's split walks; `ctas` = 2 · B · split_kv;
@@ -34,7 +34,7 @@ class SplitKV:
     waves: float
 
 
-def set_split_kv(K: int, B: int, sm_count: int, *, is_fused_reduction: bool = False) -> SplitKV:
+def set_split_kv(K: int, B: int, sm_count: int, *, is_fused_reduction: bool = False) -> SplitKVChoice:
     """CUTLASS: a budget of `sm_count / B` splits per request, spread evenly over the tiles.
 
     K is the page table's width in tokens, not a request's length. With the fused reduction (4.2 and later) the split is
@@ -47,13 +47,13 @@ def set_split_kv(K: int, B: int, sm_count: int, *, is_fused_reduction: bool = Fa
     return _launch(split_kv, K, B, sm_count)
 
 
-def set_split_kv_cluster_aware(K: int, B: int, sm_count: int) -> SplitKV:
+def set_split_kv_cluster_aware(K: int, B: int, sm_count: int) -> SplitKVChoice:
     """FlashInfer: a budget of `sm_count / (2 B)` splits per request, since a split takes two SMs."""
     K, B, sm_count = _checked(K, B, sm_count)
     return _launch(_wave_aware(K, split_budget(B, sm_count, CLUSTER_SIZE)), K, B, sm_count)
 
 
-def fixed_split_kv(split_kv: int, K: int, B: int, sm_count: int) -> SplitKV:
+def fixed_split_kv(split_kv: int, K: int, B: int, sm_count: int) -> SplitKVChoice:
     """A split that the caller chose (>= 1), as SGLang's backend does with num_kv_splits=1."""
     K, B, sm_count = _checked(K, B, sm_count)
     return _launch(check.integer("split_kv", split_kv, minimum=1), K, B, sm_count)
@@ -78,7 +78,7 @@ def _wave_aware(K: int, splits_per_batch: int) -> int:
     return ceil_div(max_splits, k_waves)
 
 
-def _launch(split_kv: int, K: int, B: int, sm_count: int) -> SplitKV:
+def _launch(split_kv: int, K: int, B: int, sm_count: int) -> SplitKVChoice:
     ctas = CLUSTER_SIZE * B * split_kv
     tiles = ceil_div(K, TILE_S)
-    return SplitKV(split_kv, ceil_div(tiles, split_kv), ctas, ctas / sm_count)
+    return SplitKVChoice(split_kv, ceil_div(tiles, split_kv), ctas, ctas / sm_count)

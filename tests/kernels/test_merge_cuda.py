@@ -7,9 +7,9 @@ import torch
 
 from sglab.kernels import last_choice, merge_state, merge_states
 from sglab.kernels.merge import cuda, reference
-from sglab.kernels.merge.contract import FLOATS, Rule, StatesArguments, check_pair
+from sglab.kernels.merge.contract import FLOATS, MergeRule, StatesArguments, check_pair
 
-RULES = [Rule.BASE2, Rule.V2, Rule.V2_GUARDED]
+RULES = [MergeRule.BASE2, MergeRule.V2, MergeRule.V2_GUARDED]
 LSES = [0.3, -4.0, 100.0, 88.8, math.inf, -math.inf, math.nan]
 ROUNDING = {torch.float32: 2e-6, torch.float16: 1e-3, torch.bfloat16: 8e-3}
 
@@ -26,7 +26,7 @@ def pair_of(v_a, s_a, v_b, s_b, rule, mask=None, outputs=(None, None)):
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("head_dim", [1, 3, 24, 64, 128, 256, 512, 576])
-def test_pair(device: torch.device, rule: Rule, dtype: torch.dtype, head_dim: int) -> None:
+def test_pair(device: torch.device, rule: MergeRule, dtype: torch.dtype, head_dim: int) -> None:
     v_a, v_b = (torch.randn(37, 5, head_dim, device=device, dtype=dtype) for _ in range(2))
     s_a, s_b = (torch.randn(37, 5, device=device) * 5 for _ in range(2))
     ours = pair_of(v_a, s_a, v_b, s_b, rule, outputs=(torch.full_like(v_a, math.nan), torch.full_like(s_a, math.nan)))
@@ -38,7 +38,7 @@ def test_pair(device: torch.device, rule: Rule, dtype: torch.dtype, head_dim: in
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_every_pair_of_extreme_lse(device: torch.device, rule: Rule) -> None:
+def test_every_pair_of_extreme_lse(device: torch.device, rule: MergeRule) -> None:
     pairs = torch.cartesian_prod(torch.tensor(LSES), torch.tensor(LSES)).to(device)
     s_a, s_b = pairs[:, :1].contiguous(), pairs[:, 1:].contiguous()
     v_a, v_b = (torch.randn(len(pairs), 1, 128, device=device) for _ in range(2))
@@ -54,19 +54,19 @@ def test_in_place_and_masked(device: torch.device, head_dim: int) -> None:
     v_a, v_b = (torch.randn(3000, 16, head_dim, device=device, dtype=torch.bfloat16) for _ in range(2))
     s_a, s_b = (torch.randn(3000, 16, device=device) for _ in range(2))
     mask = torch.rand(3000, device=device) < 0.5
-    theirs = pair_of(v_a, s_a, v_b, s_b, Rule.BASE2, mask, (v_a.clone(), s_a.clone()))
+    theirs = pair_of(v_a, s_a, v_b, s_b, MergeRule.BASE2, mask, (v_a.clone(), s_a.clone()))
     reference.pair(theirs)
-    ours = pair_of(v_a, s_a, v_b, s_b, Rule.BASE2, mask, (v_a, s_a))
+    ours = pair_of(v_a, s_a, v_b, s_b, MergeRule.BASE2, mask, (v_a, s_a))
     cuda.pair(ours)
     close(v_a, theirs.v_merged)
     close(s_a, theirs.s_merged)
 
 
-@pytest.mark.parametrize("rule", [Rule.BASE2, Rule.BASE2_NATURAL])
+@pytest.mark.parametrize("rule", [MergeRule.BASE2, MergeRule.BASE2_NATURAL])
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("n", [1, 2, 5, 33])
 @pytest.mark.parametrize("head_dim", [7, 128, 512])
-def test_states(device: torch.device, dtype: torch.dtype, n: int, head_dim: int, rule: Rule) -> None:
+def test_states(device: torch.device, dtype: torch.dtype, n: int, head_dim: int, rule: MergeRule) -> None:
     v = torch.randn(29, n, 6, head_dim, device=device, dtype=dtype)
     s = torch.randn(29, n, 6, device=device) * 5
     s[0], s[1, 0], s[2, -1] = -math.inf, math.inf, -math.inf

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sglab.planning.mla_sm90 import MAX_SPLITS, NO_SLOT, NO_WORK, TILE, Cost, MlaSm90Plan, mla_sm90_plan
+from sglab.planning.mla_sm90 import MAX_SPLITS, NO_SLOT, NO_WORK, TILE, MlaSm90Plan, WorkCost, mla_sm90_plan
 
 Work = tuple[int, int, int, int]
 LENGTHS = st.lists(st.integers(0, 20_000), min_size=1, max_size=40)
@@ -55,7 +55,9 @@ def test_one_long_request_is_split_over_the_parts() -> None:
 
 
 def test_costly_partial_results_make_fewer_splits() -> None:
-    slots = [mla_sm90_plan([8192], num_heads=128, sm_count=132, cost=Cost(slot=cost)).slots for cost in (0.01, 0.1, 1)]
+    slots = [
+        mla_sm90_plan([8192], num_heads=128, sm_count=132, cost=WorkCost(slot=cost)).slots for cost in (0.01, 0.1, 1)
+    ]
     assert slots == sorted(slots, reverse=True) and slots[0] > slots[-1]
 
 

@@ -25,7 +25,7 @@ _DEEPSEEK_NAMES = (
 
 
 @dataclass(frozen=True)
-class Selection:
+class BackendSelection:
     """The outcome. `page_size` is what the server runs with; `notes` are SGLang's adjustments, in order."""
 
     prefill: str
@@ -42,7 +42,7 @@ class Selection:
 
 def select_attention_backend(
     hardware: Hardware, model: Model, settings: Settings | None = None, version: str = "0.5.9"
-) -> Selection:
+) -> BackendSelection:
     """What SGLang would run.
 
     Raises:
@@ -61,7 +61,7 @@ def select_attention_backend(
     assert backend is not None  # _choose named one
     prefill, decode = chosen.prefill_attention_backend or backend, chosen.decode_attention_backend or backend
     graph = backend not in ("torch_native", "flex_attention") and hardware.device != "cpu"
-    return Selection(prefill, decode, reason, chosen.page_size or 1, graph, tuple(notes))
+    return BackendSelection(prefill, decode, reason, chosen.page_size or 1, graph, tuple(notes))
 
 
 def _choose(hardware: Hardware, model: Model, asked: Settings, version: str) -> tuple[Settings, str]:

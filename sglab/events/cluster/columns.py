@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sglab.events.recording import Recording
+from sglab.events.recorded_launch import RecordedLaunch
 from sglab.events.tables import CLUSTER, MBARRIER, NAMED, WAIT_KINDS
 
 Array = npt.NDArray[Any]
@@ -33,7 +33,7 @@ class ClusterColumns:
         warps: warps per CTA.
     """
 
-    def __init__(self, log: Recording, cluster: int = 0) -> None:
+    def __init__(self, log: RecordedLaunch, cluster: int = 0) -> None:
         self.log, self.cluster = log, cluster
         self.ctas = log.geometry.cluster_ctas(cluster)
         self.warps = -(-prod(log.geometry.block) // 32)
@@ -60,8 +60,8 @@ class ClusterColumns:
         return np.asarray(self.ranks[self.log.cta[events]] >= 0)
 
     @cached_property
-    def barriers(self) -> Barriers:
-        return Barriers.of(self)
+    def barriers(self) -> ClusterBarriers:
+        return ClusterBarriers.of(self)
 
     def events(self) -> Array:
         """int32 (4, n): position, row, pc, lanes (a mask of 32)."""
@@ -145,7 +145,7 @@ _BARRIER_KINDS = {"barrier": NAMED, "mbarrier": MBARRIER, "cluster_barrier": CLU
 
 
 @dataclass(frozen=True)
-class Barriers:
+class ClusterBarriers:
     """The barriers that a cluster has used, numbered: named ones and mbarriers by CTA, then the cluster's.
 
     Attributes:
@@ -159,7 +159,7 @@ class Barriers:
     object: Array
 
     @classmethod
-    def of(cls, trace: ClusterColumns) -> Barriers:
+    def of(cls, trace: ClusterColumns) -> ClusterBarriers:
         log = trace.log
         actions, phases = log.barriers, log.phases
         mine = np.flatnonzero(trace.here(actions.event))

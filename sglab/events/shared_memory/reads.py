@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sglab.events.async_groups import marks_of
-from sglab.events.recording import Recording
+from sglab.events.recorded_launch import RecordedLaunch
 from sglab.events.shared_memory.tiles import Area, SharedTile, element_bits
 from sglab.events.tables import (
     COPY_KINDS,
@@ -45,14 +45,14 @@ class SmemRun:
     areas: list[Area]
 
 
-def read_run(log: Recording, cluster: Sequence[int], cta: int) -> SmemRun:
+def read_run(log: RecordedLaunch, cluster: Sequence[int], cta: int) -> SmemRun:
     """cluster: the linear indices of the CTAs of the cluster that `cta` belongs to, by rank."""
     return _Reader(log, list(cluster), cta).read()
 
 
 @dataclass
 class _Reader:
-    log: Recording
+    log: RecordedLaunch
     cluster: list[int]
     cta: int
     rows: dict[int, list[int]] = field(default_factory=dict)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sglab.events.recording import Recording
+from sglab.events.recorded_launch import RecordedLaunch
 from sglab.events.shared_memory.reads import KINDS, SmemRun, read_run
 from sglab.events.shared_memory.tiles import Area, SharedTile
 
@@ -30,7 +30,7 @@ class SharedMemoryTrace:
         cluster: the CTAs of its cluster, by rank; they may reach its memory, too.
     """
 
-    def __init__(self, log: Recording, cta: int = 0) -> None:
+    def __init__(self, log: RecordedLaunch, cta: int = 0) -> None:
         self.log, self.cta = log, cta
         self.cluster: list[int] = log.geometry.cluster_ctas(log.geometry.cluster_of(cta))
 

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from sglab.events.recording import Recording
+from sglab.events.recorded_launch import RecordedLaunch
 from sglab.events.tensor_memory.cells import History
 from sglab.events.tensor_memory.writes import UNIT, TensorMatrix, TmemRun, read_run
 
@@ -29,7 +29,7 @@ class TensorMemoryTrace:
         history: what they make of each cell.
     """
 
-    def __init__(self, log: Recording, ctas: Sequence[int] = (0,)) -> None:
+    def __init__(self, log: RecordedLaunch, ctas: Sequence[int] = (0,)) -> None:
         self.log, self.ctas = log, list(ctas)
 
     @cached_property

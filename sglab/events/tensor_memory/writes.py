@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sglab.events.recording import Recording
+from sglab.events.recorded_launch import RecordedLaunch
 from sglab.events.tables import ELEMENT_TYPES, MMA_KINDS, MMA_SPACES, TMEM_KINDS
 from sglab.events.tensor_memory.cells import COLUMNS, LANES, READ, RESET, WRITE, Touch
 from sglab.gpu import core
@@ -62,24 +62,24 @@ class TmemRun:
         return owner
 
 
-def uses_tensor_memory(log: Recording) -> bool:
+def uses_tensor_memory(log: RecordedLaunch) -> bool:
     return len(log.tmem.event) > 0 or bool((log.mmas.kind < MMA_KINDS.index("wgmma")).any())
 
 
-def cta_group(log: Recording) -> int:
+def cta_group(log: RecordedLaunch) -> int:
     """2 where some tcgen05 instruction works on a pair."""
     groups = [log.tmem.cta_group, log.mmas.cta_group[log.mmas.kind < MMA_KINDS.index("wgmma")]]
     return max((int(each.max()) for each in groups if len(each)), default=1)
 
 
-def read_run(log: Recording, ctas: list[int]) -> TmemRun:
+def read_run(log: RecordedLaunch, ctas: list[int]) -> TmemRun:
     """ctas: one CTA, or a pair by rank."""
     return _Reader(log, ctas).read()
 
 
 @dataclass
 class _Reader:
-    log: Recording
+    log: RecordedLaunch
     ctas: list[int]
     rows: dict[int, list[int]] = field(default_factory=dict)
     carried: dict[int, int] = field(default_factory=dict)

@@ -19,7 +19,7 @@ DTYPES = (torch.float16, torch.bfloat16)
 
 
 @dataclass(frozen=True)
-class MLAArguments:
+class CutlassMLAArguments:
     """Checked arguments of cutlass_mla_decode; out and lse are outputs, split_kv is 1 or more, seq_lens_cpu the lengths
     where the host knows them."""
 
@@ -64,7 +64,7 @@ def check(
     lse: torch.Tensor | None,
     check_values: bool | None,
     seq_lens_cpu: torch.Tensor | Sequence[int] | None = None,
-) -> MLAArguments:
+) -> CutlassMLAArguments:
     contract = Contract("cutlass_mla_decode")
     contract.tensor("q_nope", q_nope, f"batch heads {LATENT_DIM}", DTYPES)
     contract.tensor("q_pe", q_pe, f"batch heads {ROPE_DIM}", DTYPES)
@@ -94,7 +94,7 @@ def check(
     splits = _resolved(contract, q_nope.device, num_kv_splits)
     tensors = (q_nope, q_pe, kv_c_and_k_pe_cache, seq_lens, page_table, workspace)
     on_host = lengths_on_host(contract, seq_lens_cpu, contract.size("batch"))
-    arguments = MLAArguments(*tensors, sm_scale, splits, out, lse, on_host)
+    arguments = CutlassMLAArguments(*tensors, sm_scale, splits, out, lse, on_host)
     _check_splits(contract, arguments)
     if reads_values(check_values, arguments.device):
         _check_values(contract, arguments)
@@ -146,7 +146,7 @@ def _check_pages(contract: Contract) -> None:
     )
 
 
-def _check_splits(contract: Contract, arguments: MLAArguments) -> None:
+def _check_splits(contract: Contract, arguments: CutlassMLAArguments) -> None:
     splits = arguments.split_kv
     contract.require(
         splits <= MAX_SPLITS,
@@ -165,7 +165,7 @@ def _check_splits(contract: Contract, arguments: MLAArguments) -> None:
     )
 
 
-def _check_values(contract: Contract, arguments: MLAArguments) -> None:
+def _check_values(contract: Contract, arguments: CutlassMLAArguments) -> None:
     page_size, width, pages = arguments.page_size, contract.size("width"), contract.size("pages")
     lens, table = arguments.seq_lens, arguments.page_table
     contract.elements(

@@ -14,7 +14,7 @@ from sglab.cudart.extension import HostExtension, build_extension
 from sglab.emulator.device import default_device
 from sglab.gpu.errors import GpuError
 from sglab.gpu.fault import KernelError
-from sglab.kernels.cutlass_mla.contract import MLAArguments
+from sglab.kernels.cutlass_mla.contract import CutlassMLAArguments
 from sglab.kernels.cutlass_mla.heads import pad_heads, slice_heads
 from sglab.triton import LaunchRecord
 
@@ -37,7 +37,7 @@ class _Call(ctypes.Structure):
     )
 
 
-def refuses(arguments: MLAArguments) -> str | None:
+def refuses(arguments: CutlassMLAArguments) -> str | None:
     """Why this machine cannot run the kernel, or None."""
     if arguments.device.type != "cpu":
         return "it runs on the emulator, and these tensors are on a GPU"
@@ -50,7 +50,7 @@ def refuses(arguments: MLAArguments) -> str | None:
     return None
 
 
-def run(arguments: MLAArguments) -> tuple[LaunchRecord, ...]:
+def run(arguments: CutlassMLAArguments) -> tuple[LaunchRecord, ...]:
     """Launches the kernel, and the reduction where there are splits."""
     if arguments.q_nope.shape[0] == 0:
         return ()
@@ -71,7 +71,7 @@ def run(arguments: MLAArguments) -> tuple[LaunchRecord, ...]:
     )
 
 
-def _tensors(a: MLAArguments) -> dict[str, torch.Tensor]:
+def _tensors(a: CutlassMLAArguments) -> dict[str, torch.Tensor]:
     """What the kernel gets. It must have an LSE to write when it splits: the reduction reads the partial ones."""
     lse = a.out.new_empty(a.out.shape[:2], dtype=torch.float32) if a.lse is None else a.lse
     return {
@@ -86,7 +86,7 @@ def _tensors(a: MLAArguments) -> dict[str, torch.Tensor]:
     }
 
 
-def _call(a: MLAArguments, tensors: dict[str, torch.Tensor], sms: int) -> _Call:
+def _call(a: CutlassMLAArguments, tensors: dict[str, torch.Tensor], sms: int) -> _Call:
     q_nope, q_pe, cache_, table = (tensors[name] for name in ("q_nope", "q_pe", "kv_cache", "page_table"))
     return _Call(
         **{name: tensor.data_ptr() for name, tensor in tensors.items()},
@@ -107,7 +107,7 @@ def _call(a: MLAArguments, tensors: dict[str, torch.Tensor], sms: int) -> _Call:
     )
 
 
-def _settle_empty_requests(a: MLAArguments) -> None:
+def _settle_empty_requests(a: CutlassMLAArguments) -> None:
     """Without keys the kernel leaves NaN (one split) or an LSE of +infinity (several); the contract says 0 and −inf."""
     empty = a.seq_lens == 0
     if not empty.any():

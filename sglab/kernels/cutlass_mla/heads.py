@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import torch
 
-from sglab.kernels.cutlass_mla.contract import MLAArguments
+from sglab.kernels.cutlass_mla.contract import CutlassMLAArguments
 from sglab.planning.mla_dims import NUM_HEADS
 
 
-def pad_heads(arguments: MLAArguments, fill: float | None = None) -> MLAArguments:
+def pad_heads(arguments: CutlassMLAArguments, fill: float | None = None) -> CutlassMLAArguments:
     """The same call with 128 heads; the outputs are new tensors, see slice_heads.
 
     Args:
@@ -33,7 +33,7 @@ def pad_heads(arguments: MLAArguments, fill: float | None = None) -> MLAArgument
     return replace(arguments, q_nope=padded(arguments.q_nope), q_pe=padded(arguments.q_pe), out=out, lse=lse)
 
 
-def slice_heads(padded: MLAArguments, arguments: MLAArguments) -> None:
+def slice_heads(padded: CutlassMLAArguments, arguments: CutlassMLAArguments) -> None:
     """Copy the real heads of a padded call's outputs into the requested outputs."""
     if padded is arguments:
         return

@@ -14,9 +14,9 @@ from sglab.gpu.errors import GpuError
 from sglab.gpu.launch_record import LaunchRecord
 from sglab.kernels import devices, ptx
 from sglab.kernels.contract import Contract
-from sglab.kernels.cutlass_mla.contract import MLAArguments, lengths_on_host
+from sglab.kernels.cutlass_mla.contract import CutlassMLAArguments, lengths_on_host
 from sglab.kernels.mla import MlaSm90, MlaSm100, device_plan, kernel_for
-from sglab.kernels.mla.arguments import DTYPES, PAGE_SIZES, DecodeArguments, unaligned
+from sglab.kernels.mla.arguments import DTYPES, PAGE_SIZES, MlaDecodeArguments, unaligned
 from sglab.kernels.mla.sm100_contract import Sm100Arguments
 from sglab.kernels.mla.table import SM100
 from sglab.kernels.recipe import Step
@@ -26,7 +26,7 @@ from sglab.planning.mla_dims import LATENT_DIM
 from sglab.planning.mla_sm90 import mla_sm90_plan
 
 
-def refuses(a: MLAArguments) -> str | None:
+def refuses(a: CutlassMLAArguments) -> str | None:
     """Why none of our kernels can run a call, or None."""
     if a.page_size not in PAGE_SIZES:
         return f"it has no kernel for page size {a.page_size}, only for {', '.join(map(str, PAGE_SIZES))}"
@@ -43,16 +43,16 @@ def refuses(a: MLAArguments) -> str | None:
     )
 
 
-def run(a: MLAArguments) -> tuple[LaunchRecord, ...]:
+def run(a: CutlassMLAArguments) -> tuple[LaunchRecord, ...]:
     return tuple(devices.run(step.device, step.launch, step.why) for step in steps(a)[0])
 
 
-def reusable(a: MLAArguments) -> bool:
+def reusable(a: CutlassMLAArguments) -> bool:
     """Whether the launches work on the call's own tensors, and on no copies of them."""
     return a.seq_lens.is_contiguous() and len(a.q_nope) > 0
 
 
-def steps(a: MLAArguments) -> tuple[tuple[Step, ...], Any]:
+def steps(a: CutlassMLAArguments) -> tuple[tuple[Step, ...], Any]:
     """The launches of a call, and what they work on beside its tensors: the kernel's buffers, a plan, an LSE."""
     if len(a.q_nope) == 0:
         return (), None
@@ -90,21 +90,21 @@ def host_plan_key(
     return decode.key
 
 
-def plan_key(a: MLAArguments, keep: tuple[Any, ...]) -> Hashable:
+def plan_key(a: CutlassMLAArguments, keep: tuple[Any, ...]) -> Hashable:
     """The same for a call that was just checked, with what `steps` gave for it."""
     decode = keep[0]
     return decode.key if a.seq_lens_cpu is not None and isinstance(decode, MlaSm90) else None
 
 
-def _kernel_arguments(a: MLAArguments) -> DecodeArguments:
+def _kernel_arguments(a: CutlassMLAArguments) -> MlaDecodeArguments:
     """The call as our kernels take it. It is checked once, by its operator's contract, and `refuses`."""
     lse = torch.empty(a.q_nope.shape[:2], dtype=torch.float32, device=a.device) if a.lse is None else a.lse
-    return DecodeArguments(
+    return MlaDecodeArguments(
         a.q_nope, a.q_pe, a.kv_c_and_k_pe_cache, a.page_table, float(a.sm_scale), a.out, lse, lse_base="e"
     )
 
 
-def _blackwell(device: Device, a: MLAArguments) -> MlaSm100:
+def _blackwell(device: Device, a: CutlassMLAArguments) -> MlaSm100:
     # A session may step a call's launches when others have been made: on the emulator each has its own buffers.
     shared = a.device.type == "cuda" and not capturing(a.device)
     make = _sm100 if shared else _sm100.__wrapped__
@@ -118,7 +118,7 @@ def _sm100(device: Hashable, batch: int, heads: int, splits: int, stream: int) -
     return MlaSm100(cast(Device, device), batch, heads, splits, "auto", nowhere, nowhere)
 
 
-def _partials(a: MLAArguments) -> tuple[torch.Tensor, torch.Tensor]:
+def _partials(a: CutlassMLAArguments) -> tuple[torch.Tensor, torch.Tensor]:
     """Room for the splits' results in the workspace."""
     batch, heads = a.q_nope.shape[:2]
     slots, floats = batch * a.split_kv, a.workspace.view(torch.float32)
@@ -126,7 +126,7 @@ def _partials(a: MLAArguments) -> tuple[torch.Tensor, torch.Tensor]:
     return floats[:size].view(slots, heads, LATENT_DIM), floats[size : size + slots * heads].view(slots, heads)
 
 
-def _hopper(device: Device, a: MLAArguments) -> tuple[tuple[Launch, ...], MlaSm90, Any]:
+def _hopper(device: Device, a: CutlassMLAArguments) -> tuple[tuple[Launch, ...], MlaSm90, Any]:
     """The launches that plan, and the kernel with its plan: the host's where it knows the lengths, else FlashMLA's,
     made on the device, which comes third. A captured graph is replayed with other lengths: there only the device may
     plan."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from sglab.kernels.cutlass_mla.contract import MLAArguments
+from sglab.kernels.cutlass_mla.contract import CutlassMLAArguments
 from sglab.kernels.scoring import Scoring, dense_attention
 from sglab.planning.mla_dims import LATENT_DIM
 
 
-def run(arguments: MLAArguments) -> tuple[()]:
+def run(arguments: CutlassMLAArguments) -> tuple[()]:
     page_size = arguments.page_size
     scoring = Scoring(arguments.sm_scale)
     for request, length in enumerate(arguments.seq_lens.tolist()):

@@ -6,7 +6,7 @@ from __future__ import annotations
 import triton.language as tl
 
 from sglab.kernels import devices
-from sglab.kernels.cutlass_mla.contract import MLAArguments
+from sglab.kernels.cutlass_mla.contract import CutlassMLAArguments
 from sglab.kernels.decode_attention.tiles import grouped_tile
 from sglab.kernels.scoring_triton import LN_2, LOG2_E
 from sglab.planning.mla_dims import LATENT_DIM, NUM_HEADS, ROPE_DIM
@@ -145,7 +145,7 @@ def mla_reduction_kernel(
         tl.store(lse_ptr + request * num_heads + head, lse * LN_2)
 
 
-def run(arguments: MLAArguments) -> tuple[LaunchRecord, ...]:
+def run(arguments: CutlassMLAArguments) -> tuple[LaunchRecord, ...]:
     batch, heads, _ = arguments.q_nope.shape
     q_nope, q_pe, cache = arguments.q_nope, arguments.q_pe, arguments.kv_c_and_k_pe_cache
     partial, partial_lse = arguments.partials() if arguments.split_kv > 1 else (None, None)

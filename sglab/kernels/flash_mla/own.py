@@ -11,7 +11,7 @@ from sglab.gpu.errors import GpuError
 from sglab.kernels import ptx
 from sglab.kernels.flash_mla.contract import FlashMLAArguments
 from sglab.kernels.flash_mla.requests import Requests
-from sglab.kernels.mla.arguments import MAX_HEADS, DecodeArguments, unaligned
+from sglab.kernels.mla.arguments import MAX_HEADS, MlaDecodeArguments, unaligned
 from sglab.planning.flash_mla import HEAD_DIM_V
 
 
@@ -32,9 +32,9 @@ def refuses(
     return None if runs else f"it was written for {written_for}, and this is {device.name}"
 
 
-def kernel_arguments(a: FlashMLAArguments, r: Requests) -> DecodeArguments:
+def kernel_arguments(a: FlashMLAArguments, r: Requests) -> MlaDecodeArguments:
     """The call as our kernels take it. It is checked once, by its operator's contract, and `refuses`."""
     q_nope, q_pe = r.q.split([HEAD_DIM_V, r.q.shape[-1] - HEAD_DIM_V], -1)
-    return DecodeArguments(
+    return MlaDecodeArguments(
         q_nope, q_pe, a.k_cache.squeeze(2), r.block_table, a.softmax_scale, r.out, r.lse, lse_base="e"
     )

@@ -29,7 +29,7 @@ class FlashInferArguments:
 
 
 @dataclass(frozen=True)
-class FlashMLAArguments:
+class FlashMLAIndicesArguments:
     """Checked arguments of create_flashmla_kv_indices; `kv_indices` is the output."""
 
     req_to_token: torch.Tensor
@@ -96,7 +96,7 @@ def check_flashmla(
     kv_indices: torch.Tensor | None,
     page_size: int,
     check_values: bool | None,
-) -> FlashMLAArguments:
+) -> FlashMLAIndicesArguments:
     contract = Contract("create_flashmla_kv_indices")
     _check_page_size(contract, page_size)
     _check_requests(contract, req_to_token, req_pool_indices, page_kernel_lens, kv_start_idx)
@@ -105,7 +105,9 @@ def check_flashmla(
         shape = (len(page_kernel_lens), -(-longest // page_size))
         kv_indices = torch.full(shape, -1, dtype=torch.int32, device=req_to_token.device)
     contract.tensor("kv_indices", kv_indices, "batch pages", INT32)
-    arguments = FlashMLAArguments(req_to_token, req_pool_indices, page_kernel_lens, kv_start_idx, kv_indices, page_size)
+    arguments = FlashMLAIndicesArguments(
+        req_to_token, req_pool_indices, page_kernel_lens, kv_start_idx, kv_indices, page_size
+    )
     if reads_values(check_values, arguments.device):
         _check_request_values(contract, arguments)
         capacity = kv_indices.shape[1] * page_size
@@ -144,7 +146,7 @@ def _check_requests(
         contract.tensor("kv_start_idx", kv_start_idx, "batch", INDEX)
 
 
-def _check_request_values(contract: Contract, arguments: FlashInferArguments | FlashMLAArguments) -> None:
+def _check_request_values(contract: Contract, arguments: FlashInferArguments | FlashMLAIndicesArguments) -> None:
     requests, context = arguments.req_to_token.shape
     rows, lens, start = arguments.req_pool_indices, arguments.page_kernel_lens, arguments.kv_start_idx
     contract.elements(
@@ -166,7 +168,7 @@ def _check_request_values(contract: Contract, arguments: FlashInferArguments | F
     )
 
 
-def _check_page_alignment(contract: Contract, arguments: FlashMLAArguments) -> None:
+def _check_page_alignment(contract: Contract, arguments: FlashMLAIndicesArguments) -> None:
     """Position p of a request must sit in row p % page_size of its page, or slot // page_size names a wrong page."""
     page = arguments.page_size
     for request, (row, length, start) in enumerate(request_ranges(arguments)):
@@ -184,7 +186,7 @@ def _check_page_alignment(contract: Contract, arguments: FlashMLAArguments) -> N
             )
 
 
-def request_ranges(arguments: FlashInferArguments | FlashMLAArguments) -> list[tuple[int, int, int]]:
+def request_ranges(arguments: FlashInferArguments | FlashMLAIndicesArguments) -> list[tuple[int, int, int]]:
     """(row of req_to_token, length, first position) of every request."""
     lens = arguments.page_kernel_lens.tolist()
     starts = [0] * len(lens) if arguments.kv_start_idx is None else arguments.kv_start_idx.tolist()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sglab.kernels.kv_indices.contract import FlashInferArguments, FlashMLAArguments, request_ranges
+from sglab.kernels.kv_indices.contract import FlashInferArguments, FlashMLAIndicesArguments, request_ranges
 
 
 def flashinfer(arguments: FlashInferArguments) -> tuple[()]:
@@ -12,7 +12,7 @@ def flashinfer(arguments: FlashInferArguments) -> tuple[()]:
     return ()
 
 
-def flashmla(arguments: FlashMLAArguments) -> tuple[()]:
+def flashmla(arguments: FlashMLAIndicesArguments) -> tuple[()]:
     page = arguments.page_size
     for request, (row, length, start) in enumerate(request_ranges(arguments)):
         first_slots = arguments.req_to_token[row, start : start + length : page]

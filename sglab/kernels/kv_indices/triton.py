@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import triton.language as tl
 
-from sglab.kernels.kv_indices.contract import FlashInferArguments, FlashMLAArguments
+from sglab.kernels.kv_indices.contract import FlashInferArguments, FlashMLAIndicesArguments
 from sglab.triton import LaunchRecord, triton_kernel
 
 
@@ -77,7 +77,7 @@ def flashinfer(arguments: FlashInferArguments) -> tuple[LaunchRecord, ...]:
     return (record,)
 
 
-def flashmla(arguments: FlashMLAArguments) -> tuple[LaunchRecord, ...]:
+def flashmla(arguments: FlashMLAIndicesArguments) -> tuple[LaunchRecord, ...]:
     record = create_flashmla_kv_indices_triton[(len(arguments.page_kernel_lens),)](
         arguments.req_to_token,
         arguments.req_pool_indices,

@@ -1,7 +1,7 @@
 """Merging partial attention results: V is a softmax-weighted mean, LSE the logarithm of its weights' sum.
 
 Softmax over a union of keys follows from the parts alone: lse = log Σ exp(lse_i), V = Σ exp(lse_i − lse) · V_i. The
-operators differ in the base of the logarithm and in what they do at infinities; `Rule` says how.
+operators differ in the base of the logarithm and in what they do at infinities; `MergeRule` says how.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Literal
 import torch
 
 from sglab.kernels.merge import cuda
-from sglab.kernels.merge.contract import PairArguments, Rule, check_pair, check_states
+from sglab.kernels.merge.contract import MergeRule, PairArguments, check_pair, check_states
 from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator, needs_triton
 
 
@@ -56,7 +56,7 @@ def merge_state(
         v_merged, s_merged: outputs, allocated if None; each may be an input itself, but not overlap one in part.
     """
     names = ("v_a", "s_a", "v_b", "s_b")
-    arguments = check_pair("merge_state", names, (v_a, s_a, v_b, s_b), (v_merged, s_merged), Rule.BASE2)
+    arguments = check_pair("merge_state", names, (v_a, s_a, v_b, s_b), (v_merged, s_merged), MergeRule.BASE2)
     return _run(merge_state_operator, arguments, implementation)
 
 
@@ -75,7 +75,7 @@ def merge_state_in_place(
         mask: (tokens,) bool; tokens with False keep their (v, s). The rest is as for merge_state.
     """
     names = ("v", "s", "v_other", "s_other")
-    arguments = check_pair("merge_state_in_place", names, (v, s, v_other, s_other), (v, s), Rule.BASE2, mask)
+    arguments = check_pair("merge_state_in_place", names, (v, s, v_other, s_other), (v, s), MergeRule.BASE2, mask)
     _run(merge_state_in_place_operator, arguments, implementation)
 
 
@@ -98,7 +98,7 @@ def merge_state_v2(
     gives the other side; both −inf give V = NaN and LSE = NaN; NaN in an empty side's V spreads (0 · NaN).
     guarded=True: both empty give V = 0 and LSE = −inf, and an empty side's V is not read into the result.
     """
-    rule = Rule.V2_GUARDED if guarded else Rule.V2
+    rule = MergeRule.V2_GUARDED if guarded else MergeRule.V2
     names = ("v_a", "s_a", "v_b", "s_b")
     arguments = check_pair("merge_state_v2", names, (v_a, s_a, v_b, s_b), (v_merged, s_merged), rule)
     return _run(merge_state_v2_operator, arguments, implementation)
@@ -118,7 +118,7 @@ def merge_states(
     """
     if base not in {2, "e"}:
         raise ValueError(f"merge_states: base must be 2 or 'e'; got {base!r}")
-    arguments = check_states(v, s, Rule.BASE2 if base == 2 else Rule.BASE2_NATURAL)
+    arguments = check_states(v, s, MergeRule.BASE2 if base == 2 else MergeRule.BASE2_NATURAL)
     merge_states_operator(arguments, implementation)
     return arguments.v_merged, arguments.s_merged
 

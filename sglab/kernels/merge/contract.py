@@ -10,7 +10,7 @@ import torch
 from sglab.kernels.contract import FLOATS, Contract
 
 
-class Rule(Enum):
+class MergeRule(Enum):
     """How two or more (V, LSE) become one. The rules agree on finite LSE, up to the base, and differ at infinities.
 
     Attributes:
@@ -42,7 +42,7 @@ class PairArguments:
     s_b: torch.Tensor
     v_merged: torch.Tensor
     s_merged: torch.Tensor
-    rule: Rule
+    rule: MergeRule
     mask: torch.Tensor | None = None
     in_place: bool = False
 
@@ -59,7 +59,7 @@ class StatesArguments:
     s: torch.Tensor
     v_merged: torch.Tensor
     s_merged: torch.Tensor
-    rule: Rule
+    rule: MergeRule
 
     @property
     def device(self) -> torch.device:
@@ -71,7 +71,7 @@ def check_pair(
     names: tuple[str, str, str, str],
     inputs: tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor],
     outputs: tuple[torch.Tensor | None, torch.Tensor | None],
-    rule: Rule,
+    rule: MergeRule,
     mask: torch.Tensor | None = None,
 ) -> PairArguments:
     contract = Contract(operator)
@@ -93,7 +93,7 @@ def check_pair(
     return PairArguments(v_a, s_a, v_b, s_b, v_merged, s_merged, rule, mask, in_place)
 
 
-def check_states(v: torch.Tensor, s: torch.Tensor, rule: Rule) -> StatesArguments:
+def check_states(v: torch.Tensor, s: torch.Tensor, rule: MergeRule) -> StatesArguments:
     contract = Contract("merge_states")
     _check_state(contract, "v", v, "s", s, "tokens num_states heads head_dim", "tokens num_states heads")
     tokens, _, heads, head_dim = v.shape

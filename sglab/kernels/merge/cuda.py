@@ -10,13 +10,17 @@ from sglab.gpu import Kernel, Launch
 from sglab.gpu.launch_record import LaunchRecord
 from sglab.kernels import devices, ptx
 from sglab.kernels.launch_cache import described, kept
-from sglab.kernels.merge.contract import PairArguments, Rule, StatesArguments
+from sglab.kernels.merge.contract import MergeRule, PairArguments, StatesArguments
 
 THREADS = 128
 VECTOR_BYTES = 16
 WARP = 32
-_PAIRS = {Rule.BASE2: "merge_state", Rule.V2: "merge_state_v2", Rule.V2_GUARDED: "merge_state_v2_guarded"}
-_STATES = {Rule.BASE2: "merge_states", Rule.BASE2_NATURAL: "merge_states_natural"}
+_PAIRS = {
+    MergeRule.BASE2: "merge_state",
+    MergeRule.V2: "merge_state_v2",
+    MergeRule.V2_GUARDED: "merge_state_v2_guarded",
+}
+_STATES = {MergeRule.BASE2: "merge_states", MergeRule.BASE2_NATURAL: "merge_states_natural"}
 _DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 
 

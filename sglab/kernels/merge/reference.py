@@ -7,7 +7,7 @@ from functools import reduce
 
 import torch
 
-from sglab.kernels.merge.contract import PairArguments, Rule, StatesArguments
+from sglab.kernels.merge.contract import MergeRule, PairArguments, StatesArguments
 
 
 def pair(arguments: PairArguments) -> tuple[()]:
@@ -34,11 +34,11 @@ def states(arguments: StatesArguments) -> tuple[()]:
     return ()
 
 
-def merged(v: torch.Tensor, s: torch.Tensor, rule: Rule) -> tuple[torch.Tensor, torch.Tensor]:
+def merged(v: torch.Tensor, s: torch.Tensor, rule: MergeRule) -> tuple[torch.Tensor, torch.Tensor]:
     """Merge along the first dimension: v (n, …, head_dim) and s (n, …), float64."""
-    if rule in {Rule.BASE2, Rule.BASE2_NATURAL}:
-        return _flashinfer(v, s, 2.0 if rule is Rule.BASE2 else math.e)
-    return _v2(v, s, guarded=rule is Rule.V2_GUARDED)
+    if rule in {MergeRule.BASE2, MergeRule.BASE2_NATURAL}:
+        return _flashinfer(v, s, 2.0 if rule is MergeRule.BASE2 else math.e)
+    return _v2(v, s, guarded=rule is MergeRule.V2_GUARDED)
 
 
 def _flashinfer(v: torch.Tensor, s: torch.Tensor, base: float) -> tuple[torch.Tensor, torch.Tensor]:

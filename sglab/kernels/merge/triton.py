@@ -7,7 +7,7 @@ import torch
 import triton
 import triton.language as tl
 
-from sglab.kernels.merge.contract import PairArguments, Rule, StatesArguments
+from sglab.kernels.merge.contract import MergeRule, PairArguments, StatesArguments
 from sglab.triton import LaunchRecord, triton_kernel
 
 
@@ -156,9 +156,9 @@ def pair(arguments: PairArguments) -> tuple[LaunchRecord, ...]:
         rows,
         arguments.s_merged.shape[1],
         **tile,
-        V2=arguments.rule in {Rule.V2, Rule.V2_GUARDED},
-        GUARDED=arguments.rule is Rule.V2_GUARDED,
-        NATURAL=arguments.rule is not Rule.BASE2,
+        V2=arguments.rule in {MergeRule.V2, MergeRule.V2_GUARDED},
+        GUARDED=arguments.rule is MergeRule.V2_GUARDED,
+        NATURAL=arguments.rule is not MergeRule.BASE2,
         IN_PLACE=arguments.in_place,
         num_warps=4,
     )
@@ -177,7 +177,7 @@ def states(arguments: StatesArguments) -> tuple[LaunchRecord, ...]:
         arguments.s.shape[1],
         arguments.s.shape[2],
         **tile,
-        NATURAL=arguments.rule is not Rule.BASE2,
+        NATURAL=arguments.rule is not MergeRule.BASE2,
         num_warps=4,
     )
     return (record,)

@@ -21,7 +21,7 @@ _COPY_ROWS = 64
 
 
 @dataclass(frozen=True)
-class DecodeArguments:
+class MlaDecodeArguments:
     """Checked arguments of one decode step. out and lse are outputs."""
 
     q_nope: torch.Tensor
@@ -98,7 +98,7 @@ def check(
     out: torch.Tensor | None,
     lse: torch.Tensor | None,
     lse_base: LseBase,
-) -> DecodeArguments:
+) -> MlaDecodeArguments:
     contract = Contract(operator)
     contract.tensor("q_nope", q_nope, f"batch heads {LATENT_DIM}", DTYPES)
     contract.tensor("q_pe", q_pe, f"batch heads {ROPE_DIM}", DTYPES)
@@ -124,4 +124,4 @@ def check(
     contract.apart("lse", lse, **inputs)
     aligned = out.data_ptr() % 16 == 0 and all(stride % 8 == 0 for stride in out.stride()[:2])
     contract.require(aligned, "out", "16-byte aligned in every row", f"strides {tuple(out.stride())}", "Clone it.")
-    return DecodeArguments(q_nope, q_pe, kv_cache, page_table, float(sm_scale), out, lse, lse_base)
+    return MlaDecodeArguments(q_nope, q_pe, kv_cache, page_table, float(sm_scale), out, lse, lse_base)

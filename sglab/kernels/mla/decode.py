@@ -10,7 +10,7 @@ import torch
 from sglab.gpu import Device, Launch
 from sglab.kernels.combine import cuda as combine
 from sglab.kernels.combine.contract import CombineArguments
-from sglab.kernels.mla.arguments import DecodeArguments
+from sglab.kernels.mla.arguments import MlaDecodeArguments
 from sglab.kernels.mla.table import MlaKernel
 from sglab.kernels.streams import capturing, stream
 from sglab.planning.mla_dims import LATENT_DIM
@@ -26,7 +26,7 @@ class MlaDecode:
         self.partial_out: torch.Tensor
         self.partial_lse: torch.Tensor
 
-    def _attention(self, a: DecodeArguments, grid: tuple[int, ...], **own: Any) -> Launch:
+    def _attention(self, a: MlaDecodeArguments, grid: tuple[int, ...], **own: Any) -> Launch:
         """The attention kernel's launch. own: the fields of its parameters that are not every kernel's"""
         partials = {"partial_out": self.partial_out, "partial_lse": self.partial_lse}
         params = self.kernel.params(**a.inputs(), **a.results(), **partials, **own)
@@ -41,7 +41,7 @@ class MlaDecode:
 
     def _combine(
         self,
-        a: DecodeArguments,
+        a: MlaDecodeArguments,
         slot_indptr: torch.Tensor,
         requests: torch.Tensor,
         partial_count: torch.Tensor | None,

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 import torch
 
 from sglab.kernels.contract import INT32, Contract, reads_values
-from sglab.kernels.mla.arguments import MAX_HEADS, DecodeArguments
+from sglab.kernels.mla.arguments import MAX_HEADS, MlaDecodeArguments
 from sglab.kernels.mla.arguments import check as check_decode
 from sglab.planning.mla_dims import LATENT_DIM
 from sglab.planning.set_split_kv import MAX_SPLITS
@@ -21,7 +21,7 @@ Scheduler = Literal["auto", "individual", "persistent"]
 class Sm100Arguments:
     """Checked arguments of one decode step; num_splits None: max_splits for every request."""
 
-    decode: DecodeArguments
+    decode: MlaDecodeArguments
     seq_lens: torch.Tensor
     num_splits: torch.Tensor | None
 
@@ -51,7 +51,7 @@ def check_sizes(num_heads: int, max_splits: int, scheduler: str) -> None:
 
 
 def _check_values(
-    contract: Contract, a: DecodeArguments, seq_lens: torch.Tensor, num_splits: torch.Tensor | None, max_splits: int
+    contract: Contract, a: MlaDecodeArguments, seq_lens: torch.Tensor, num_splits: torch.Tensor | None, max_splits: int
 ) -> None:
     table, pages, page_size = a.page_table, len(a.kv_cache), a.page_size
     capacity = table.shape[1] * page_size

@@ -10,7 +10,7 @@ from sglab.gpu import Device, Launch
 from sglab.kernels.combine.contract import LseBase
 from sglab.kernels.contract import Contract
 from sglab.kernels.launch_cache import described, kept
-from sglab.kernels.mla.arguments import DecodeArguments, check, outputs
+from sglab.kernels.mla.arguments import MlaDecodeArguments, check, outputs
 from sglab.kernels.mla.decode import MlaDecode, partial_buffers
 from sglab.kernels.mla.table import SM90
 from sglab.kernels.mla.work_units import Works, planned
@@ -81,7 +81,7 @@ class MlaSm90(MlaDecode):
         self.require_room(page_table.shape[1] * kv_cache.shape[1])  # of recognised calls too: plans grow in place
         return launches
 
-    def prepare(self, a: DecodeArguments) -> list[Launch]:
+    def prepare(self, a: MlaDecodeArguments) -> list[Launch]:
         """The launches of one run: attention, and the combine where a request is split."""
         contract, w = Contract(OPERATOR), self.works
         planned = f"of (batch, heads) {(w.batch, self.num_heads)}, as the plan"

@@ -13,7 +13,7 @@ from sglab.planning.plan import LaunchShape, Merge, Plan, Units, assemble
 from sglab.planning.set_split_kv import (
     CLUSTER_SIZE,
     TILE_S,
-    SplitKV,
+    SplitKVChoice,
     fixed_split_kv,
     set_split_kv,
     set_split_kv_cluster_aware,
@@ -98,7 +98,7 @@ def _table_width(w: Workload) -> int:
     return -(-longest // TILE_S) * TILE_S
 
 
-def _rule(w: Workload, split: SplitKV, sms_per_split: int = 1) -> str:
+def _rule(w: Workload, split: SplitKVChoice, sms_per_split: int = 1) -> str:
     """`sms_per_split`: how many SMs the budget counts for a split."""
     budget = split_budget(w.batch_size, w.sm_count, sms_per_split)
     tiles, per_split = -(-_table_width(w) // TILE_S), split.tiles_per_split
@@ -118,7 +118,7 @@ def _rule(w: Workload, split: SplitKV, sms_per_split: int = 1) -> str:
 
 
 def _plan(
-    w: Workload, name: str, source: str, split: SplitKV, schedule: TileSchedule, workspace: int, rule: str
+    w: Workload, name: str, source: str, split: SplitKVChoice, schedule: TileSchedule, workspace: int, rule: str
 ) -> Plan:
     ranges = split_ranges(w.seq_lens, split.split_kv)
     leaders = schedule.m_block == 0

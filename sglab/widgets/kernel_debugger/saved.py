@@ -44,7 +44,7 @@ class Interned:
         return {f"{name}.bytes": WireArray(values).saved(), f"{name}.start": WireArray(starts).saved()}
 
 
-class Recorder:
+class MomentRecorder:
     """Collects moments. A moment's registers are a set per group of lanes, a set is pairs of (register, values)."""
 
     def __init__(
@@ -105,7 +105,7 @@ def saved_moments(
 ) -> dict[str, Any]:
     """Tensors with the moments around the present one and those visited. The session is left as it was found."""
     here, origin, failed = session.now, session.moment, session.fault is not None
-    recorder = Recorder(session, names, read_watches, code.float_types)
+    recorder = MomentRecorder(session, names, read_watches, code.float_types)
     recorder.keep(common["sentence"], failed)
     length = common["length"]
     near = sorted(range(max(0, here - AROUND), min(length, here + AROUND) + 1), key=lambda at: abs(at - here))

@@ -9,7 +9,7 @@ from sglab.events.roles import Roles
 from sglab.events.timing.timed import TimedLog, timed
 
 
-class Recording(EventColumns):
+class RecordedLaunch(EventColumns):
     """Columns, with what they show of warps' roles and, on a model of a GPU, of time. An EventLog is one."""
 
     @cached_property
