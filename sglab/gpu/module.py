@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -144,8 +143,8 @@ class Kernel(Entry):
         wanted = launch_config(self.name, config, block, options)
         geometry = make_geometry(self.signature, device.arch, wanted)
         packed = Packer(self.signature, device.torch_device, device.encode).pack(args, extra)
-        made = Launch(self, geometry, packed.params, packed.spans, wanted.overlaps, keep=(args, extra))
-        return made if extra else replace(made, packed=packed)
+        known = None if extra else packed  # where such tensors' addresses are, is not
+        return Launch(self, geometry, packed.params, packed.spans, wanted.overlaps, (args, extra), known)
 
     def __repr__(self) -> str:
         return f"Kernel({self.name}({', '.join(map(str, self.params))}))"

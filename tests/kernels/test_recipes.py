@@ -119,6 +119,17 @@ def test_hopper_serves_other_tensors_of_the_same_shapes(hopper: None, monkeypatc
         near(call(step, plan), step.expected())
 
 
+@pytest.mark.gpu
+def test_a_gpu_serves_other_tensors_of_the_same_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = [Step([300, 70], 1) for _ in range(4)]
+    for step in steps:
+        step.tensors, step.workspace = [tensor.cuda() for tensor in step.tensors], step.workspace.cuda()
+    steps[0].cutlass()
+    served(monkeypatch)
+    for step in steps[1:] * 2:
+        near(step.cutlass().cpu(), step.expected())
+
+
 def test_an_lse_that_overlaps_an_input_is_refused_each_time() -> None:
     step = Step([300, 70], 1)
     step.cutlass(lse=torch.empty(2, HEADS))
