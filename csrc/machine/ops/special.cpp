@@ -144,9 +144,9 @@ const Inst* special(Warp& w, const Inst* i) {
   T* const d = out<T>(w, i->d);
   const auto which = static_cast<Special>(i->imm);
   if (which == Special::kTidX && w.launch->config.block[1] * w.launch->config.block[2] == 1) {
-    for (std::uint32_t l = 0; l < 32; ++l) d[l] = w.index * 32 + l;
+    for (std::uint32_t l = 0; l < 32; ++l) d[l] = static_cast<T>(w.index * 32 + l);
   } else if (differs_by_lane(which)) {
-    for (int l = 0; l < 32; ++l) d[l] = by_lane(w, which, l);
+    for (int l = 0; l < 32; ++l) d[l] = static_cast<T>(by_lane(w, which, l));
   } else {
     const T value = static_cast<T>(uniform(w, which));
     for (int l = 0; l < 32; ++l) d[l] = value;
@@ -328,6 +328,7 @@ void register_without_effect(Table& t) {
 }  // namespace
 
 void register_special(Table& t) {
+  t.support.special16 = special<std::uint16_t>;
   t.support.special32 = special<std::uint32_t>;
   t.support.special64 = special<std::uint64_t>;
   t.support.window32 = window<std::uint32_t>;

@@ -155,7 +155,10 @@ void build_ld_st(Builder& b) {
     if (part[0] == 'x') form.count = std::stoi(std::string(part.substr(1)));
   }
   const unsigned address = loads ? 1 : 0, registers = loads ? 0 : (split ? 2 : 1);
-  if (split) form.half_split = static_cast<int>(b.integer(b.operand(loads ? 2 : 1)));
+  if (split) {
+    form.half_split = static_cast<int>(
+        b.integer(b.operand(loads ? 2 : 1), 0, TensorMemory::kColumns - 1, "the half split"));
+  }
   b.address(b.operand(address));
   const unsigned given =
       loads ? b.def_vector(b.operand(registers), 'w') : b.use_vector(b.operand(registers), 'w');

@@ -4,6 +4,7 @@
 #include <queue>
 #include <utility>
 
+#include "machine/front/error.hpp"
 #include "machine/program/blocks.hpp"
 
 // Registers that are never alive at the same time share storage. Only registers of one width share, so that a
@@ -135,6 +136,7 @@ class RegisterAllocator {
     }
     std::vector<bool> queued(blocks_.size(), true);
     while (!work.empty()) {
+      d_.poll_.step();
       const std::uint32_t block = work.back();
       work.pop_back();
       queued[block] = false;
@@ -235,6 +237,7 @@ class RegisterAllocator {
       const Ref place = d_.program_.registers[s.reg];
       d_.program_.mentions.push_back({s.inst, place, s.field, s.definition, d_.letters_[s.reg] == 'p'});
       if (s.field == static_cast<std::uint16_t>(Field::kGuard)) {
+        if (place > kNoGuard / 2 - 1u) throw PtxError(1, 1, "more predicates than a warp can keep at a time");
         inst.guard = static_cast<std::uint16_t>(place << 1 | (inst.guard & 1));
         continue;
       }

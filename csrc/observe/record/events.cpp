@@ -179,7 +179,7 @@ LaunchReport record_launch(const Program& program, LaunchConfig config, bool det
     throw;
   }
   LaunchReport report = make_report(program, stepper.executions());
-  report.output = stepper.launch().output;
+  report.output = stepper.launch().output.text();
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return report;
 }
