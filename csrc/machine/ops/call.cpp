@@ -180,7 +180,7 @@ std::string misfit(const CallSite& site, const ProgramFunction& function) {
   return problem.empty() ? misfit("result", site.results, function.returns) : problem;
 }
 
-// Lanes of the current group that are not in w.mask go on elsewhere.
+// Lanes of the current group that are not in w.mask continue elsewhere.
 void set_aside(Warp& w, std::uint32_t lanes, std::uint32_t pc) {
   if (lanes == 0) return;
   Group rest = w.current();

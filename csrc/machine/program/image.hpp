@@ -9,7 +9,7 @@
 
 namespace sglab::emu {
 
-// Memory somebody may read or write: [begin, end).
+// Memory that may be read or written: [begin, end).
 struct Allocation {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
@@ -29,7 +29,7 @@ class Image {
   // Where constant memory lies: [begin, end).
   std::uint64_t constants_begin() const { return constants_begin_; }
   std::uint64_t constants_end() const { return constants_end_; }
-  // Value of an initialiser that refers to a function: an index into Module::functions behind
+  // Value of an initialiser that refers to a function: an index into Module::functions after
   // kFunctionAperture.
   static std::uint64_t function_address(std::uint32_t function);
 

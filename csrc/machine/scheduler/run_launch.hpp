@@ -12,7 +12,7 @@ namespace sglab::emu {
 LaunchReport run_launch(const Program& program, LaunchConfig config,
                         const std::function<bool()>& interrupted);
 
-// What can be told from how often each instruction ran.
+// What follows from how often each instruction ran.
 LaunchReport make_report(const Program& program, std::vector<std::uint64_t> executions);
 
 // Ends a launch that has executed more than its limit. `fault`: where, if that is known.
@@ -22,7 +22,7 @@ LaunchReport make_report(const Program& program, std::vector<std::uint64_t> exec
 // What a launch fails with when an allocation of the host's does.
 Fault out_of_memory(const Launch& launch);
 
-// Ends a launch because its user wants so.
+// Ends a launch at its user's request.
 [[noreturn]] void raise_interrupted(const Launch& launch);
 
 }  // namespace sglab::emu
