@@ -18,8 +18,10 @@ std::array<std::uint32_t, 3> unravel(std::uint64_t index, const std::array<std::
 }
 
 void reserve(AlignedBytes& memory, std::size_t bytes) {
-  if (memory.size() < bytes) memory = AlignedBytes(bytes);
-  if (bytes != 0) std::memset(memory.data(), 0, bytes);
+  if (memory.size() < bytes)
+    memory = AlignedBytes(bytes);
+  else if (bytes != 0)
+    std::memset(memory.data(), 0, bytes);
 }
 
 std::size_t written_stride(const Cluster& cluster) {

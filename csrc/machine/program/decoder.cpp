@@ -1,7 +1,9 @@
 #include "machine/program/decoder.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "isa/aperture.hpp"
 #include "machine/float/environment.hpp"
@@ -14,7 +16,9 @@ constexpr std::uint32_t kUnplaced = 0xffffffffu;
 
 }  // namespace
 
-AlignedBytes::AlignedBytes(std::size_t bytes) : memory_(new std::uint8_t[bytes + 64]), bytes_(bytes) {
+AlignedBytes::AlignedBytes(std::size_t bytes)
+    : memory_(static_cast<std::uint8_t*>(std::calloc(bytes + 64, 1))), bytes_(bytes) {
+  if (memory_ == nullptr) throw std::bad_alloc();
   data_ = memory_.get() + (64 - reinterpret_cast<std::uintptr_t>(memory_.get()) % 64) % 64;
 }
 

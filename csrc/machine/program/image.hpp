@@ -9,6 +9,11 @@
 
 namespace sglab::emu {
 
+// What calloc gave: zeros that take no memory until they are touched.
+struct Freed {
+  void operator()(std::uint8_t* bytes) const { std::free(bytes); }
+};
+
 // Memory that may be read or written: [begin, end).
 struct Allocation {
   std::uint64_t begin = 0;
@@ -34,15 +39,12 @@ class Image {
   static std::uint64_t function_address(std::uint32_t function);
 
  private:
-  struct Free {
-    void operator()(std::uint8_t* bytes) const { std::free(bytes); }
-  };
   std::uint64_t place(Space space, std::uint64_t at);
   void initialise(std::uint32_t symbol);
 
   Module module_;
   std::vector<std::uint64_t> addresses_;
-  std::unique_ptr<std::uint8_t, Free> memory_;  // zeros that take no memory until they are touched
+  std::unique_ptr<std::uint8_t, Freed> memory_;  // zeros that take no memory until they are touched
   std::uint64_t constants_begin_ = 0, constants_end_ = 0;
   std::vector<Allocation> allocations_;
 };

@@ -63,7 +63,7 @@ struct ProgramFunction {
   std::vector<ParameterSlot> locals;  // and its part of local memory
 };
 
-// Cache-line aligned bytes.
+// Cache-line aligned bytes, zero at first.
 class AlignedBytes {
  public:
   AlignedBytes() = default;
@@ -72,7 +72,7 @@ class AlignedBytes {
   std::size_t size() const { return bytes_; }
 
  private:
-  std::unique_ptr<std::uint8_t[]> memory_;
+  std::unique_ptr<std::uint8_t, Freed> memory_;
   std::uint8_t* data_ = nullptr;
   std::size_t bytes_ = 0;
 };
