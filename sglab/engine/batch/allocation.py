@@ -104,18 +104,21 @@ def alloc_for_extend(batch: Allocating) -> tuple[torch.Tensor, torch.Tensor]:
     tree, pool = batch.tree_cache, batch.req_to_token_pool
     seqs = batch.seq_lens_cpu.tolist()
     check_rows(pool, batch.reqs, seqs)
-    for req in batch.reqs:
+    unlocked = [req for req in batch.reqs if not req.holds_lock]
+    for req in unlocked:
         tree.inc_lock_ref(req.last_node or tree.root_node)
     try:
         pages = get_num_new_pages(batch.prefix_lens, seqs, tree.page_size)
         make_room(tree, pages * tree.page_size, batch.extend_num_tokens + _page_each(tree, len(seqs)))
     except PoolExhaustedError:
-        for req in batch.reqs:
+        for req in unlocked:
             tree.dec_lock_ref(req.last_node or tree.root_node)
         raise
     out_cache_loc = _extend_slots(tree.token_to_kv_pool_allocator, batch)
     rows = pool.alloc(batch.reqs)
     assert rows is not None  # check_rows counted them
+    for req in unlocked:
+        req.holds_lock = True
     start = 0
     for req, row, prefix_len, extend_len in zip(batch.reqs, rows, batch.prefix_lens, batch.extend_lens, strict=True):
         pool.write((row, slice(0, prefix_len)), req.prefix_indices)

@@ -23,6 +23,7 @@ class PrefixHolder(RowHolder, Protocol):
     extra_key: str | None
     prefix_indices: torch.Tensor
     last_node: TreeNode | None
+    holds_lock: bool
     cache_protected_len: int
     kv_committed_len: int
 

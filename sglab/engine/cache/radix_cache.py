@@ -135,16 +135,20 @@ class RadixCache:
         """Share a running request's whole pages: the tree owns them, the request locks them.
 
         Pages that the tree already had under these tokens replace the request's own, which are freed.
+        A disabled tree takes nothing; the request's prefix is then what it has computed itself.
         """
-        if self.disable:
-            return
         key, row, slots = self._owned(req)
+        if self.disable:
+            req.prefix_indices = slots
+            return
         known = self.insert(key, slots)
         self.token_to_kv_pool_allocator.free(slots[req.cache_protected_len : known])
-        shared, last_node = self.match_prefix(key)
+        shared, last_node, *_ = self.match_prefix(key)
         self.req_to_token_pool.write((row, slice(0, len(shared))), shared)
         self.inc_lock_ref(last_node)
-        self.dec_lock_ref(req.last_node or self.root_node)
+        if req.holds_lock:
+            self.dec_lock_ref(req.last_node or self.root_node)
+        req.holds_lock = True
         req.cache_protected_len = len(shared)
         req.prefix_indices = torch.cat((shared, slots[len(shared) :]))
         req.last_node = last_node
@@ -159,9 +163,9 @@ class RadixCache:
             self.token_to_kv_pool_allocator.free(slots[req.cache_protected_len : known])
             kept = aligned
         self.token_to_kv_pool_allocator.free(slots[max(kept, req.cache_protected_len) :])
-        if req.last_node is not None:
-            self.dec_lock_ref(req.last_node)
-            req.last_node = None
+        if req.holds_lock:
+            self.dec_lock_ref(req.last_node or self.root_node)
+        req.last_node, req.holds_lock = None, False
         req.cache_protected_len = 0
 
     def backup_state(self) -> TreeState:

@@ -29,12 +29,15 @@ class RadixKey:
 
     def match(self, other: RadixKey, page_size: int) -> int:
         """Tokens of the longest common prefix, in whole pages."""
-        common = 0
-        for mine, theirs in zip(self.token_ids, other.token_ids, strict=False):
-            if mine != theirs:
-                break
-            common += 1
-        return common // page_size * page_size
+        mine, theirs = self.token_ids, other.token_ids
+        same, differs = 0, min(len(mine), len(theirs)) + 1  # the first `same` agree, the first `differs` do not
+        while differs - same > 1:
+            middle = (same + differs + 1) // 2 if same else differs - 1
+            if mine[same:middle] == theirs[same:middle]:
+                same = middle
+            else:
+                differs = middle
+        return same // page_size * page_size
 
 
 class TreeNode:
@@ -54,10 +57,16 @@ class TreeNode:
 
 
 class MatchResult(NamedTuple):
-    """`device_indices`: int64, the matched tokens' slots. `last_device_node`: where the match ends; lock it."""
+    """What a prefix lookup found."""
 
     device_indices: torch.Tensor
+    """int64, the matched tokens' slots."""
     last_device_node: TreeNode
+    """Where the match ends; lock it."""
+    last_host_node: TreeNode | None = None
+    """Hierarchical cache: where the match ends that the host continues."""
+    host_hit_length: int = 0
+    """Hierarchical cache: tokens after the matched ones whose KV the host has."""
 
 
 class PrefixCache(Protocol):
