@@ -1,7 +1,21 @@
 """The serving engine around attention, as in SGLang: `cache` (pools, allocators, radix tree), `batch` (requests and the
-batches made of them), and what a model tells an attention backend (`layer`, `model_runner`)."""
+batches made of them), `scheduler` (which of them run when), and what a model tells an attention backend (`layer`,
+`model_runner`). What runs models is in `sglab.serving`."""
 
-from sglab.engine.batch import ForwardBatch, ForwardMode, GraphBatch, ModelWorkerBatch, Req, ScheduleBatch
+from sglab.engine.batch import (
+    FinishAbort,
+    FinishLength,
+    FinishMatchedStr,
+    FinishMatchedToken,
+    FinishReason,
+    ForwardBatch,
+    ForwardMode,
+    GraphBatch,
+    ModelWorkerBatch,
+    Req,
+    SamplingParams,
+    ScheduleBatch,
+)
 from sglab.engine.cache import (
     KVCache,
     MHATokenToKVPool,
@@ -19,6 +33,11 @@ from sglab.engine.model_runner import ModelConfig, ModelRunner
 __all__ = [
     "AttentionType",
     "BadArgumentError",
+    "FinishAbort",
+    "FinishLength",
+    "FinishMatchedStr",
+    "FinishMatchedToken",
+    "FinishReason",
     "ForwardBatch",
     "ForwardMode",
     "GraphBatch",
@@ -37,6 +56,7 @@ __all__ = [
     "RadixKey",
     "Req",
     "ReqToTokenPool",
+    "SamplingParams",
     "ScheduleBatch",
     "TokenToKVPoolAllocator",
 ]

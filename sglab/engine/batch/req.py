@@ -58,13 +58,12 @@ class Req:
     """Row of ReqToTokenPool; None when not running."""
     kv_committed_len: int = 0
     """Tokens whose KV is in the pool."""
-    inflight_middle_chunks: int = 0
-    """Scheduled chunks of a prefill that are not its last: their sampled tokens mean nothing."""
 
     finished_reason: FinishReason | None = None
-    is_retracted: bool = False
-    """Taken out of the running batch and waiting again; a pass that is still running is not for it."""
+    to_finish: FinishReason | None = None
+    """An end asked for from outside, which the scheduler carries out before its next step."""
     retraction_count: int = 0
+    """How often it was taken out of the running batch for its memory, to wait again."""
     cached_tokens: int = 0
     """Prompt tokens found in the cache when the request was first scheduled."""
     output_logprobs: list[float] = field(default_factory=list)
@@ -103,12 +102,10 @@ class Req:
 
     def reset_for_retract(self) -> None:
         """Forget everything but the tokens; what was held has been released."""
-        self.is_retracted = True
         self.retraction_count += 1
         self.prefix_indices = _no_slots()
         self.last_node = self.last_host_node = None
         self.host_hit_length = self.cache_protected_len = self.extend_input_len = 0
-        self.inflight_middle_chunks = 0
 
     def update_finish_state(self, decode: Decode | None = None, new_tokens: int = 1) -> None:
         """Say whether the last `new_tokens` of output_ids end the request, and which of them still count.

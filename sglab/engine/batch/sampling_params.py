@@ -1,4 +1,7 @@
-"""SamplingParams: how a request's tokens are chosen, and when it stops. Source: SGLang `sampling/sampling_params.py`."""
+"""SamplingParams: how a request's tokens are chosen, and when it stops.
+
+Source: SGLang 0.5.23 `sampling/sampling_params.py`.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +91,9 @@ class SamplingParams:
         known = {each.name for each in fields(cls)}
         for name in given or {}:
             if name not in known:
-                raise BadArgumentError("sampling", f"fields among {', '.join(sorted(known))}", repr(name), "Leave it out.")
+                raise BadArgumentError(
+                    "sampling", f"fields among {', '.join(sorted(known))}", repr(name), "Leave it out."
+                )
         return cls(**(given or {}))
 
     @property

@@ -71,6 +71,10 @@ class ScheduleBatch:
     extend_lens: list[int] = field(default_factory=list)
     """Extend: tokens to compute per request."""
     extend_num_tokens: int = 0
+    mixed_from: int | None = None
+    """MIXED: the first of the requests that decode in this pass."""
+    batch_is_full: bool = False
+    """The running batch: no request can join before one leaves."""
 
     @classmethod
     def init_new(cls, reqs: list[Req], tree_cache: RadixCache) -> ScheduleBatch:
@@ -109,7 +113,8 @@ class ScheduleBatch:
         self.out_cache_loc = alloc_for_decode(self)
         self.forward_mode = ForwardMode.DECODE
         self.input_ids, self.output_ids = self.output_ids, None
-        self._set_lens([seq + 1 for seq in self.seq_lens_cpu.tolist()])
+        # New tensors: a pass that still runs reads the old ones.
+        self.seq_lens_cpu, self.seq_lens = self.seq_lens_cpu + 1, self.seq_lens + 1
         for req in self.reqs:
             req.kv_committed_len += 1
 
@@ -120,6 +125,7 @@ class ScheduleBatch:
     def mix_with_running(self, running_batch: ScheduleBatch) -> None:
         """Join a prepared decode batch to this prepared extend batch: its requests extend by one token each."""
         self.forward_mode = ForwardMode.MIXED
+        self.mixed_from = len(self.reqs)
         self.input_ids = torch.cat((self.input_ids, running_batch.input_ids))
         self.out_cache_loc = torch.cat((self.out_cache_loc, running_batch.out_cache_loc))
         self.prefix_lens += [seq - 1 for seq in running_batch.seq_lens_cpu.tolist()]
@@ -138,6 +144,8 @@ class ScheduleBatch:
 
     def filter_batch(self, keep_indices: list[int]) -> None:
         """Keep these requests; the others were finished or retracted (the caller releases what they hold)."""
+        if len(keep_indices) == len(self.reqs):
+            return
         keep = torch.tensor(keep_indices, dtype=torch.int64)
         self.reqs = [self.reqs[i] for i in keep_indices]
         self.req_pool_indices = self.req_pool_indices[keep.to(self.device)]

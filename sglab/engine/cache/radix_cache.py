@@ -20,7 +20,11 @@ from sglab.engine.errors import BadArgumentError
 
 
 class RadixCache:
-    """The tree over one allocator and one request pool. `disable=True`: every match is empty, every insert nothing."""
+    """The tree over one allocator and one request pool. `disable=True`: every match is empty, every insert nothing.
+
+    Attributes:
+        evicted_tokens, loaded_tokens: how many left for good, and how many came back from a host, so far.
+    """
 
     def __init__(
         self,
@@ -48,6 +52,8 @@ class RadixCache:
         self.root_node.lock_ref = 1
         self.evictable_size_ = 0
         self.protected_size_ = 0
+        self.evicted_tokens = 0
+        self.loaded_tokens = 0
 
     def match_prefix(self, key: RadixKey) -> MatchResult:
         """The longest cached prefix of `key` in whole pages; a run that ends inside a node splits it."""
@@ -123,6 +129,7 @@ class RadixCache:
             leaf = heapq.heappop(leaves)
             self.token_to_kv_pool_allocator.free(leaf.value)
             evicted += len(leaf.value)
+            self.evicted_tokens += len(leaf.value)
             self.evictable_size_ -= len(leaf.key)
             parent = leaf.parent
             assert parent is not None  # only the root has none, and it is always locked
@@ -179,6 +186,14 @@ class RadixCache:
         vars(self).update(tree)
         for node, saved in nodes:
             vars(node).update({**saved, "children": dict(saved["children"])})
+
+    def load_back(self, req: PrefixHolder) -> int:
+        """Bring what the host has of a request's prefix back to the device: nothing, without a host."""
+        return 0
+
+    def host_tokens(self) -> int:
+        """Tokens whose KV the host has: none, without a host."""
+        return 0
 
     def evictable_size(self) -> int:
         """Tokens in unlocked nodes."""
