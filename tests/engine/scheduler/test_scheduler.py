@@ -174,7 +174,7 @@ def test_a_full_pool_retracts_and_the_request_comes_back() -> None:
         reader.step()
     reader.run()
     retracted = [rid for step in owner.history.steps for rid in step.retracted]
-    assert retracted[0] == "c", "the fewest outputs"
+    assert retracted[0] == "b", "equal outputs, the longest prompt"
     assert [req.output_ids for req in reqs] == [alone(prompt, 20) for prompt in prompts.values()]
     step = next(step for step in owner.history.steps if step.retracted)
     assert step.new_token_ratio > owner.new_token_ratio_tracker.min
