@@ -1,7 +1,7 @@
 """The serving engine around attention, as in SGLang: `cache` (pools, allocators, radix tree), `batch` (requests and the
 batches made of them), and what a model tells an attention backend (`layer`, `model_runner`)."""
 
-from sglab.engine.batch import ForwardBatch, ForwardMode, GraphBatch, ModelWorkerBatch, Req, ScheduleBatch
+from sglab.engine.batch import AttnBackend, ForwardBatch, ForwardMode, GraphBatch, ModelWorkerBatch, Req, ScheduleBatch
 from sglab.engine.cache import (
     KVCache,
     MHATokenToKVPool,
@@ -18,6 +18,7 @@ from sglab.engine.model_runner import ModelConfig, ModelRunner
 
 __all__ = [
     "AttentionType",
+    "AttnBackend",
     "BadArgumentError",
     "ForwardBatch",
     "ForwardMode",

@@ -11,10 +11,10 @@ The names are SGLang's. `sglab.workbench.Batch` is none of these stages: it is t
 keeps requests, pools and query rows together and makes a new `ForwardBatch` after every edit.
 """
 
-from sglab.engine.batch.forward_batch import ForwardBatch
+from sglab.engine.batch.forward_batch import AttnBackend, ForwardBatch
 from sglab.engine.batch.forward_mode import ForwardMode
 from sglab.engine.batch.graph_batch import GraphBatch
 from sglab.engine.batch.req import Req
 from sglab.engine.batch.schedule_batch import ModelWorkerBatch, ScheduleBatch
 
-__all__ = ["ForwardBatch", "ForwardMode", "GraphBatch", "ModelWorkerBatch", "Req", "ScheduleBatch"]
+__all__ = ["AttnBackend", "ForwardBatch", "ForwardMode", "GraphBatch", "ModelWorkerBatch", "Req", "ScheduleBatch"]
