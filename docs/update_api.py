@@ -15,8 +15,8 @@ import sglab
 
 PAGE = Path(__file__).parent / "api.md"
 TOP = ("attend", "decode_batch", "extend_batch", "trace")
-ROOMS = ("planning", "gpu", "compilers", "events", "emulator", "cudart", "triton", "kernels", "engine", "attention")
-ROOMS += ("workbench", "widgets", "labs")
+ROOMS = ("planning", "gpu", "compilers", "events", "emulator", "cudart", "triton", "kernels", "engine", "layers")
+ROOMS += ("models", "attention", "workbench", "widgets", "labs")
 
 HEAD = """# Public names
 

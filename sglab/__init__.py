@@ -18,6 +18,8 @@ _PACKAGES = {
     "gpu",
     "kernels",
     "labs",
+    "layers",
+    "models",
     "planning",
     "triton",
     "widgets",

@@ -3,6 +3,7 @@ batches made of them), `scheduler` (which of them run when), and what a model te
 `model_runner`). What runs models is in `sglab.serving`."""
 
 from sglab.engine.batch import (
+    AttnBackend,
     FinishAbort,
     FinishLength,
     FinishMatchedStr,
@@ -32,6 +33,7 @@ from sglab.engine.model_runner import ModelConfig, ModelRunner
 
 __all__ = [
     "AttentionType",
+    "AttnBackend",
     "BadArgumentError",
     "FinishAbort",
     "FinishLength",

@@ -13,7 +13,7 @@ keeps requests, pools and query rows together and makes a new `ForwardBatch` aft
 """
 
 from sglab.engine.batch.finish import FinishAbort, FinishLength, FinishMatchedStr, FinishMatchedToken, FinishReason
-from sglab.engine.batch.forward_batch import ForwardBatch
+from sglab.engine.batch.forward_batch import AttnBackend, ForwardBatch
 from sglab.engine.batch.forward_mode import ForwardMode
 from sglab.engine.batch.graph_batch import GraphBatch
 from sglab.engine.batch.req import Req
@@ -21,6 +21,7 @@ from sglab.engine.batch.sampling_params import SamplingParams
 from sglab.engine.batch.schedule_batch import ModelWorkerBatch, ScheduleBatch
 
 __all__ = [
+    "AttnBackend",
     "FinishAbort",
     "FinishLength",
     "FinishMatchedStr",
