@@ -14,6 +14,9 @@ from sglab.engine.cache.radix_node import PrefixCache, RadixKey, TreeNode
 Decode = Callable[[Sequence[int]], str]
 """Token ids to text: a tokenizer's `decode`."""
 
+TAIL = 8
+"""Tokens decoded besides those that a stop string can be in: of a character that began before them, and marks."""
+
 
 def _no_slots() -> torch.Tensor:
     return torch.empty(0, dtype=torch.int64)
@@ -133,7 +136,8 @@ class Req:
         """Why the first `end` output tokens are all there will be, or None."""
         params, last = self.sampling_params, self.output_ids[end - 1]
         if params.stop and decode is not None:
-            text = decode(self.output_ids[:end])
+            longest = max(len(stop.encode()) for stop in params.stop)
+            text = decode(self.output_ids[max(end - longest - TAIL, 0) : end])
             for stop in params.stop:
                 if stop in text:
                     return FinishMatchedStr(stop)

@@ -148,6 +148,14 @@ class Scheduler:
         del self._in_flight[0]
         apply_result(scheduled, result, self.tree_cache, self.decode)
 
+    def fail_batch(self, scheduled: ScheduledPass, message: str) -> None:
+        """A pass that could not run: its requests end before the next step, the others go on."""
+        assert self._in_flight[0] is scheduled
+        del self._in_flight[0]
+        for req in scheduled.reqs:
+            if not req.finished():
+                req.to_finish = FinishAbort(message)
+
     # Planning.
 
     def get_next_batch_to_run(self) -> ScheduledPass | None:
