@@ -18,6 +18,8 @@ from sglab.engine.batch import (
     ScheduleBatch,
 )
 from sglab.engine.cache import (
+    HiRadixCache,
+    HostKVPool,
     KVCache,
     MHATokenToKVPool,
     MLATokenToKVPool,
@@ -43,6 +45,8 @@ __all__ = [
     "ForwardBatch",
     "ForwardMode",
     "GraphBatch",
+    "HiRadixCache",
+    "HostKVPool",
     "KVCache",
     "MHATokenToKVPool",
     "MLATokenToKVPool",

@@ -13,6 +13,9 @@ WRITE_POLICIES = ("write_through", "write_through_selective", "write_back")
 PAGE_SIZES = {"flashmla": 64, "cutlass_mla": 128}
 """Backends that serve one page size alone."""
 
+SMALL_MODEL = 16_000_000
+"""Parameters."""
+
 
 @dataclass(frozen=True)
 class EngineConfig:
@@ -55,6 +58,9 @@ class EngineConfig:
     hicache_write_policy: str = "write_through"
     enable_deterministic_inference: bool = False
     """A request's tokens do not depend on what else is in the batch, bit for bit."""
+    cpu_threads: int | None = None
+    """Threads of a pass on a CPU; None: one for models of less than 16 M parameters, for which starting the others
+    takes longer than the work, else PyTorch's."""
     random_seed: int = 0
     """Of requests without a seed of their own, and of the policy "random"."""
     speculative_algorithm: str | None = None
@@ -73,7 +79,7 @@ class EngineConfig:
         value = self.mem_fraction
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
             raise BadArgumentError("mem_fraction", "a number between 0 and 1", repr(value), "0.85 is the default.")
-        for name in ("max_total_tokens", "context_length", "cuda_graph_max_bs"):
+        for name in ("max_total_tokens", "context_length", "cuda_graph_max_bs", "cpu_threads"):
             if getattr(self, name) is not None:
                 arguments.integer(name, getattr(self, name), 1)
         for size in self.cuda_graph_bs or ():
@@ -93,6 +99,10 @@ class EngineConfig:
             remedy = "The host keeps prefixes of the radix cache: leave one of the two out."
             raise BadArgumentError("enable_hierarchical_cache", "False without a radix cache", True, remedy)
         self.scheduler(False)
+
+    def threads(self, parameters: int) -> int | None:
+        """Threads of a pass on a CPU, by the model's size; None: as many as PyTorch has set."""
+        return 1 if self.cpu_threads is None and parameters < SMALL_MODEL else self.cpu_threads
 
     def overlaps(self, device_type: str) -> bool:
         """Whether a step is planned while the one before runs."""

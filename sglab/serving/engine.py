@@ -64,15 +64,18 @@ class Engine:
         self.tokenizer = tokenizer
         self.device = self.model.device
         overlap = self.config.overlaps(self.device.type)
-        pools = make_pools(self.model, self.config)
+        in_thread = overlap and self.device.type == "cpu"
+        threads = None
+        if self.device.type == "cpu":
+            threads = self.config.threads(sum(parameter.numel() for parameter in self.model.parameters()))
+        self._execution: Execution = ThreadExecution(threads) if in_thread else InlineExecution(threads)
+        pools = make_pools(self.model, self.config, self._execution.submit)
         self.runner, self.tree_cache = pools.runner, pools.tree_cache
         backend = create_attention_backend(self.config.backend(self.device.type), self.runner)
         self.worker = ModelWorker(self.model, self.runner, backend, self.config.random_seed)
         decode = None if self.tokenizer is None else self.tokenizer.decode
         self.scheduler = Scheduler(self.config.scheduler(overlap), self.tree_cache, decode)
         self.hooks = register_forward_hooks(self.model, self.config.forward_hooks)
-        in_thread = overlap and self.device.type == "cpu"
-        self._execution: Execution = ThreadExecution() if in_thread else InlineExecution()
         self._pending: list[tuple[ScheduledPass, Pending[Callable[[], PassResult]]]] = []
         self._submitted = 0
 

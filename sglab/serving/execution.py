@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
+
+import torch
 
 T = TypeVar("T")
 
@@ -39,13 +42,35 @@ class Pending(Generic[T]):
         return self._value  # type: ignore[return-value]
 
 
+@contextmanager
+def torch_threads(count: int | None) -> Iterator[None]:
+    """So many of PyTorch's threads for operations that this thread starts; None: as before."""
+    before = torch.get_num_threads()
+    if count is None or count == before:
+        yield
+        return
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 class InlineExecution:
-    """Runs what is submitted at once; on a GPU its kernels are only launched then."""
+    """Runs what is submitted at once; on a GPU its kernels are only launched then.
+
+    Args:
+        threads: PyTorch's threads on a CPU; None: as they are.
+    """
+
+    def __init__(self, threads: int | None = None) -> None:
+        self.threads = threads
 
     def submit(self, run: Callable[[], T]) -> Pending[T]:
         """Run it."""
         pending = Pending(run)
-        pending.run()
+        with torch_threads(self.threads):
+            pending.run()
         return pending
 
     def close(self) -> None:
@@ -53,9 +78,10 @@ class InlineExecution:
 
 
 class ThreadExecution:
-    """Runs what is submitted in a thread, in order, while the caller goes on."""
+    """Runs what is submitted in a thread, in order, while the caller goes on. Arguments as InlineExecution."""
 
-    def __init__(self) -> None:
+    def __init__(self, threads: int | None = None) -> None:
+        self.threads = threads
         self._queue: queue.SimpleQueue[Pending[Any] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._loop, name="sglab-forward", daemon=True)
         self._thread.start()
@@ -73,7 +99,8 @@ class ThreadExecution:
 
     def _loop(self) -> None:
         while (pending := self._queue.get()) is not None:
-            pending.run()
+            with torch_threads(self.threads):
+                pending.run()
 
 
 Execution = InlineExecution | ThreadExecution

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 
 from sglab.engine import (
+    HiRadixCache,
+    HostKVPool,
     KVCache,
     MHATokenToKVPool,
     MLATokenToKVPool,
@@ -17,6 +19,7 @@ from sglab.engine import (
     ReqToTokenPool,
     TokenToKVPoolAllocator,
 )
+from sglab.engine.cache.hiradix_cache import Submit
 from sglab.engine.errors import BadArgumentError
 from sglab.models import CausalLM
 from sglab.serving.config import EngineConfig
@@ -33,8 +36,11 @@ class Pools:
     tree_cache: RadixCache
 
 
-def make_pools(model: CausalLM, config: EngineConfig, tree: type[RadixCache] = RadixCache) -> Pools:
+def make_pools(model: CausalLM, config: EngineConfig, submit: Submit) -> Pools:
     """Size and make a model's pools.
+
+    Args:
+        submit: runs copies between the device and the host in the order of the passes.
 
     Raises:
         BadArgumentError: not even one page fits, or the model is loaded for fewer positions than asked for.
@@ -63,7 +69,10 @@ def make_pools(model: CausalLM, config: EngineConfig, tree: type[RadixCache] = R
     )
     if device.type == "cuda":
         runner.device_core_count = torch.cuda.get_device_properties(device).multi_processor_count
-    return Pools(runner, tree(rows, allocator, page, disable=config.disable_radix_cache))
+    if config.enable_hierarchical_cache:
+        host = HostKVPool(kv, max(int(tokens * config.hicache_ratio) // page, 1) * page)
+        return Pools(runner, HiRadixCache(rows, allocator, page, host, config.hicache_write_policy, submit))
+    return Pools(runner, RadixCache(rows, allocator, page, disable=config.disable_radix_cache))
 
 
 def context_length(shape: ModelConfig, config: EngineConfig) -> int:

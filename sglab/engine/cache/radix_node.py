@@ -41,7 +41,12 @@ class RadixKey:
 
 
 class TreeNode:
-    """One edge of the tree: a token run, its slots, how many requests lock it and when it was last used."""
+    """One edge of the tree: a token run, its slots, how many requests lock it and when it was last used.
+
+    Attributes:
+        on_device, host_value, hit_count, host_lock: of the hierarchical cache: whether `value` is slots of the device
+            (it is empty if not), the host's slots, how often the node was inserted, and whether it must stay there.
+    """
 
     def __init__(self, node_id: int, key: RadixKey, value: torch.Tensor, parent: TreeNode | None) -> None:
         self.id = node_id
@@ -51,6 +56,10 @@ class TreeNode:
         self.children: dict[ChildKey, TreeNode] = {}
         self.lock_ref = 0
         self.last_access_time = 0
+        self.on_device = True
+        self.host_value: torch.Tensor | None = None
+        self.hit_count = 0
+        self.host_lock = 0
 
     def __lt__(self, other: TreeNode) -> bool:
         return self.last_access_time < other.last_access_time
