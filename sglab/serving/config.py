@@ -8,6 +8,7 @@ from typing import Any
 from sglab.engine import arguments
 from sglab.engine.errors import BadArgumentError
 from sglab.engine.scheduler import SchedulerConfig
+from sglab.planning import capture_batch_sizes
 
 WRITE_POLICIES = ("write_through", "write_through_selective", "write_back")
 PAGE_SIZES = {"flashmla": 64, "cutlass_mla": 128}
@@ -114,6 +115,12 @@ class EngineConfig:
     def graphs(self, device_type: str) -> bool:
         """Whether decode passes are captured and replayed."""
         return device_type == "cuda" if self.cuda_graph is None else self.cuda_graph
+
+    def capture_sizes(self) -> list[int]:
+        """Batch sizes to capture: those asked for, or SGLang's."""
+        if self.cuda_graph_bs is not None:
+            return list(self.cuda_graph_bs)
+        return capture_batch_sizes(self.cuda_graph_max_bs or self.max_running_requests)
 
     def backend(self, device_type: str) -> str:
         """The attention backend's name."""

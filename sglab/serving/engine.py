@@ -14,7 +14,8 @@ from sglab.engine.errors import BadArgumentError
 from sglab.engine.scheduler import History, PassResult, ScheduledPass, Scheduler
 from sglab.models import CausalLM, Tokenizer, load_model, load_tokenizer
 from sglab.serving.config import EngineConfig
-from sglab.serving.execution import Execution, InlineExecution, Pending, ThreadExecution
+from sglab.serving.execution import Execution, InlineExecution, Pending, ThreadExecution, torch_threads
+from sglab.serving.graph_runner import CudaGraphRunner
 from sglab.serving.hooks import register_forward_hooks
 from sglab.serving.output import Delta, Handle, Output
 from sglab.serving.pools import make_pools
@@ -73,6 +74,11 @@ class Engine:
         self.runner, self.tree_cache = pools.runner, pools.tree_cache
         backend = create_attention_backend(self.config.backend(self.device.type), self.runner)
         self.worker = ModelWorker(self.model, self.runner, backend, self.config.random_seed)
+        if self.config.graphs(self.device.type):
+            with torch_threads(threads):
+                self.worker.graph_runner = CudaGraphRunner(
+                    self.model, self.runner, backend, self.config.capture_sizes()
+                )
         decode = None if self.tokenizer is None else self.tokenizer.decode
         self.scheduler = Scheduler(self.config.scheduler(overlap), self.tree_cache, decode)
         self.hooks = register_forward_hooks(self.model, self.config.forward_hooks)

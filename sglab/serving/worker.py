@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 
@@ -14,7 +13,9 @@ from sglab.engine.batch import ModelWorkerBatch
 from sglab.engine.scheduler import PassResult, ScheduledPass
 from sglab.layers import LogitsProcessor
 from sglab.models import CausalLM
+from sglab.serving.graph_runner import CudaGraphRunner
 from sglab.serving.logits_adjuster import LogitsAdjuster
+from sglab.serving.model_output import ModelOutput
 from sglab.serving.sampler import Sampled, Sampler
 from sglab.serving.sampling_info import SamplingInfo
 
@@ -33,14 +34,6 @@ class PassInputs:
     """False: every request is in mid-prefill."""
 
 
-class GraphRunner(Protocol):
-    """What the worker calls of a graph runner."""
-
-    def can_run(self, batch: ForwardBatch) -> bool: ...
-
-    def replay(self, batch: ForwardBatch) -> tuple[torch.Tensor, int]: ...
-
-
 class ModelWorker:
     """One model with its pools and its backend.
 
@@ -56,7 +49,7 @@ class ModelWorker:
         self.output_tokens = torch.zeros(rows, dtype=torch.int64, device=device)
         self.sampler = Sampler(device, seed)
         self.adjuster = LogitsAdjuster(rows, model.config.vocab_size, device)
-        self.graph_runner: GraphRunner | None = None
+        self.graph_runner: CudaGraphRunner | None = None
         self._sampling: tuple[list[Req], SamplingInfo] | None = None
 
     def inputs(self, scheduled: ScheduledPass) -> PassInputs:
@@ -80,23 +73,34 @@ class ModelWorker:
     @torch.inference_mode()
     def forward(self, inputs: PassInputs) -> Callable[[], PassResult]:
         """Run a pass. Returns what waits for its tokens."""
-        batch = ForwardBatch.init_new(inputs.batch, self.runner)
+        batch = self.forward_batch(inputs.batch)
+        if not inputs.samples:
+            self.hidden_states(batch)
+            return lambda: PassResult([[0]] * len(inputs.reqs))
+        output = self.run_model(batch)
+        sampled = self.sample(output.logits, batch, inputs)
+        self.output_tokens[batch.req_pool_indices] = sampled.tokens
+        return on_host(sampled, output.graph_bs)
+
+    def forward_batch(self, worker_batch: ModelWorkerBatch) -> ForwardBatch:
+        """The pass's tensors, with placeholders replaced by tokens."""
+        batch = ForwardBatch.init_new(worker_batch, self.runner)
         batch.input_ids = self._resolve(batch)
         batch.attn_backend = self.backend
-        hidden, graph_bs = self.hidden_states(batch)
-        if not inputs.samples:
-            return lambda: PassResult([[0]] * len(inputs.reqs))
-        sampled = self.sample(self.model.compute_logits(LogitsProcessor.sampled_rows(hidden, batch)), batch, inputs)
-        self.output_tokens[batch.req_pool_indices] = sampled.tokens
-        return on_host(sampled, graph_bs)
+        return batch
 
-    def hidden_states(self, batch: ForwardBatch) -> tuple[torch.Tensor, int | None]:
-        """[tokens, hidden] after the last norm, and the captured size that was replayed."""
+    def run_model(self, batch: ForwardBatch) -> ModelOutput:
+        """A pass through the model, from a captured graph where there is one for it."""
         if self.graph_runner is not None and self.graph_runner.can_run(batch):
             return self.graph_runner.replay(batch)
+        hidden = self.hidden_states(batch)
+        return ModelOutput(hidden, self.model.compute_logits(LogitsProcessor.sampled_rows(hidden, batch)))
+
+    def hidden_states(self, batch: ForwardBatch) -> torch.Tensor:
+        """[tokens, hidden] after the last norm, operation by operation."""
         self.backend.prepare(batch)
         assert batch.positions is not None
-        return self.model(batch.input_ids, batch.positions, batch), None
+        return self.model(batch.input_ids, batch.positions, batch)
 
     def sample(self, logits: torch.Tensor, batch: ForwardBatch, inputs: PassInputs) -> Sampled:
         """Choose a token per request from [B, vocab] logits."""

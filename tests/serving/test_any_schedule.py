@@ -48,6 +48,7 @@ def histories(draw: st.DrawFn) -> dict:
             "schedule_policy": draw(st.sampled_from(["lpm", "dfs-weight", "fcfs", "lof", "random"])),
             "schedule_conservativeness": draw(st.sampled_from([0.1, 1.0])),
             "cuda_graph": draw(st.booleans()),
+            "cuda_graph_bs": (1, 3),
         },
     }
 
