@@ -147,7 +147,8 @@ def oracle(name: str, folder: Path, config: dict[str, Any], seed: int = 0) -> tu
     configuration = getattr(transformers, name.removesuffix("ForCausalLM") + "Config")(**config)
     theirs = getattr(transformers, name)(configuration).float().eval()
     with torch.no_grad():
-        for parameter_name, parameter in theirs.named_parameters():
+        biases = [(name, one) for name, one in theirs.named_buffers() if name.endswith("correction_bias")]
+        for parameter_name, parameter in [*theirs.named_parameters(), *biases]:
             spread = 0.3 if "norm" in parameter_name or "bias" in parameter_name or "sink" in parameter_name else 0.08
             parameter += spread * torch.randn(parameter.shape)
     theirs.save_pretrained(folder)
