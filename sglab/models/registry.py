@@ -12,6 +12,7 @@ from sglab.models.causal_lm import CausalLM
 ARCHITECTURES = {
     "DeepseekV2ForCausalLM": "sglab.models.deepseek:DeepseekV2ForCausalLM",
     "DeepseekV3ForCausalLM": "sglab.models.deepseek:DeepseekV3ForCausalLM",
+    "GptOssForCausalLM": "sglab.models.gpt_oss:GptOssForCausalLM",
     "LlamaForCausalLM": "sglab.models.llama:LlamaForCausalLM",
     "Qwen3ForCausalLM": "sglab.models.qwen3:Qwen3ForCausalLM",
     "Qwen3MoeForCausalLM": "sglab.models.qwen3_moe:Qwen3MoeForCausalLM",
