@@ -4,12 +4,14 @@ batches made of them), and what a model tells an attention backend (`layer`, `mo
 from sglab.engine.batch import AttnBackend, ForwardBatch, ForwardMode, GraphBatch, ModelWorkerBatch, Req, ScheduleBatch
 from sglab.engine.cache import (
     KVCache,
+    LinearStatePool,
     MHATokenToKVPool,
     MLATokenToKVPool,
     PagedTokenToKVPoolAllocator,
     RadixCache,
     RadixKey,
     ReqToTokenPool,
+    StateConfig,
     TokenToKVPoolAllocator,
 )
 from sglab.engine.errors import BadArgumentError, NonFiniteKVError, PageTableError, PoolExhaustedError
@@ -24,6 +26,7 @@ __all__ = [
     "ForwardMode",
     "GraphBatch",
     "KVCache",
+    "LinearStatePool",
     "MHATokenToKVPool",
     "MLATokenToKVPool",
     "ModelConfig",
@@ -39,5 +42,6 @@ __all__ = [
     "Req",
     "ReqToTokenPool",
     "ScheduleBatch",
+    "StateConfig",
     "TokenToKVPoolAllocator",
 ]

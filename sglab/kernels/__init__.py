@@ -15,6 +15,7 @@ from sglab.kernels.kv_buffer import set_mla_kv_buffer
 from sglab.kernels.kv_indices import create_flashinfer_kv_indices, create_flashmla_kv_indices
 from sglab.kernels.kv_splits import get_num_kv_splits
 from sglab.kernels.merge import merge_state, merge_state_in_place, merge_state_v2, merge_states
+from sglab.kernels.moe_align import moe_align_block_size
 from sglab.kernels.paged_decode import batch_decode_with_paged_kv_cache
 from sglab.kernels.registry import Choice, Implementation, Operator, last_choice, record_choices
 
@@ -39,6 +40,7 @@ __all__ = [
     "merge_state_in_place",
     "merge_state_v2",
     "merge_states",
+    "moe_align_block_size",
     "record_choices",
     "set_mla_kv_buffer",
     "split_kv_combine",

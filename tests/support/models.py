@@ -13,6 +13,7 @@ from sglab.attention import create_attention_backend
 from sglab.engine import (
     ForwardBatch,
     ForwardMode,
+    LinearStatePool,
     MHATokenToKVPool,
     MLATokenToKVPool,
     ModelRunner,
@@ -66,7 +67,12 @@ class Driver:
             config, rows, pool, allocator, model.dtype, device, page_size, tp_size=model.tp.size,
             kernel_implementation=implementation,
         )  # fmt: skip
-        self.tree = RadixCache(rows, allocator, page_size)
+        state = model.state_config()
+        if state is not None:
+            self.runner.state_pool = LinearStatePool(state, rows.size, model.dtype, device)
+            self.runner.state_pool.conv.fill_(7.0)  # a former owner's
+            self.runner.state_pool.temporal.fill_(-7.0)
+        self.tree = RadixCache(rows, allocator, page_size, disable=state is not None)
         self.backend = create_attention_backend(backend, self.runner)
 
     def run(self, batch: ScheduleBatch) -> torch.Tensor:

@@ -9,10 +9,12 @@ from sglab.engine.cache.paged_allocator import PagedTokenToKVPoolAllocator
 from sglab.engine.cache.radix_cache import RadixCache
 from sglab.engine.cache.radix_node import MatchResult, RadixKey, TreeNode
 from sglab.engine.cache.req_to_token_pool import ReqToTokenPool
+from sglab.engine.cache.state_pool import LinearStatePool, StateConfig
 
 __all__ = [
     "BaseTokenToKVPoolAllocator",
     "KVCache",
+    "LinearStatePool",
     "MHATokenToKVPool",
     "MLATokenToKVPool",
     "MatchResult",
@@ -20,6 +22,7 @@ __all__ = [
     "RadixCache",
     "RadixKey",
     "ReqToTokenPool",
+    "StateConfig",
     "TokenToKVPoolAllocator",
     "TreeNode",
 ]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import torch
 
 from sglab.kernels.fused_moe.contract import check
-from sglab.kernels.registry import EVERYWHERE, Implementation, Operator
+from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator, needs_triton
 
 operator = Operator(
     "fused_experts",
+    Implementation("triton", "sglab.kernels.fused_moe.triton:run", GPU, needs_triton),
     Implementation("torch", "sglab.kernels.fused_moe.by_expert:run", EVERYWHERE),
     Implementation("reference", "sglab.kernels.fused_moe.reference:run", EVERYWHERE),
 )
