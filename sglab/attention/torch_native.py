@@ -6,6 +6,8 @@ After SGLang 0.5.9 `torch_native_backend.py`. SGLang pads the queries of an exte
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from sglab.attention.capabilities import Capabilities
@@ -16,21 +18,55 @@ from sglab.engine import RadixAttention
 
 
 class TorchNativeAttnBackend(PerRequestBackend):
-    """SDPA has neither a logit cap nor a temperature: layers with either are refused (SGLang ignores both here)."""
+    """SDPA has neither a logit cap nor a temperature: layers with either are refused (SGLang ignores both here).
+
+    Nor has it sinks; with them the softmax is written out, in float32.
+    """
 
     name = "torch_native"
-    capabilities = Capabilities(modes=MODES, sliding_window=True, triton_helpers=False)
+    capabilities = Capabilities(modes=MODES, sliding_window=True, sinks=True, triton_helpers=False)
 
     def attend_one(
-        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, span: Span, layer: RadixAttention
+        self,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        span: Span,
+        layer: RadixAttention,
+        sinks: torch.Tensor | None,
     ) -> torch.Tensor:
-        ran("scaled_dot_product_attention", "torch", q.device, "PyTorch runs where the tensors are")
+        operator = "scaled_dot_product_attention" if sinks is None else "softmax_with_sinks"
+        ran(operator, "torch", q.device, "PyTorch runs where the tensors are")
         positions = torch.arange(span.first_position, len(span.slots), device=q.device)
         keys = torch.arange(len(span.slots), device=q.device)
         visible = keys <= positions[:, None]
         if layer.sliding_window_size >= 0:
             visible &= keys >= positions[:, None] - layer.sliding_window_size
+        if sinks is not None:
+            return softmax_with_sinks(q[0], k[0], v[0], visible, layer.scaling, sinks)[None]
         grouped = layer.tp_q_head_num != layer.tp_k_head_num
         return torch.nn.functional.scaled_dot_product_attention(
             q, k, v, attn_mask=visible, scale=layer.scaling, enable_gqa=grouped
         )
+
+
+def softmax_with_sinks(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, visible: torch.Tensor, scaling: float, sinks: torch.Tensor
+) -> torch.Tensor:
+    """Attention whose denominator counts one more logit per head; in float32, as its sums over many keys need.
+
+    Args:
+        q: [heads, new, head_dim]; head h reads KV head h // group.
+        k, v: [kv_heads, seq_len, dim].
+        visible: bool [new, seq_len].
+        sinks: float [heads].
+
+    Returns:
+        [heads, new, v_head_dim] in q's dtype.
+    """
+    grouped = q.float().unflatten(0, (len(k), -1))
+    logits = torch.einsum("kgnd,ksd->kgns", grouped, k.float()).flatten(0, 1) * scaling
+    logits = logits.masked_fill(~visible, -math.inf)
+    denominator = torch.logaddexp(logits.logsumexp(-1), sinks.float()[:, None])
+    weights = (logits - denominator[..., None]).exp().unflatten(0, (len(k), -1))
+    return torch.einsum("kgns,ksd->kgnd", weights, v.float()).flatten(0, 1).to(q.dtype)

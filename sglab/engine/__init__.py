@@ -21,12 +21,14 @@ from sglab.engine.cache import (
     HiRadixCache,
     HostKVPool,
     KVCache,
+    LinearStatePool,
     MHATokenToKVPool,
     MLATokenToKVPool,
     PagedTokenToKVPoolAllocator,
     RadixCache,
     RadixKey,
     ReqToTokenPool,
+    StateConfig,
     TokenToKVPoolAllocator,
 )
 from sglab.engine.errors import BadArgumentError, NonFiniteKVError, PageTableError, PoolExhaustedError
@@ -48,6 +50,7 @@ __all__ = [
     "HiRadixCache",
     "HostKVPool",
     "KVCache",
+    "LinearStatePool",
     "MHATokenToKVPool",
     "MLATokenToKVPool",
     "ModelConfig",
@@ -64,5 +67,6 @@ __all__ = [
     "ReqToTokenPool",
     "SamplingParams",
     "ScheduleBatch",
+    "StateConfig",
     "TokenToKVPoolAllocator",
 ]

@@ -13,6 +13,7 @@ import torch
 from sglab.engine.cache.allocator import BaseTokenToKVPoolAllocator
 from sglab.engine.cache.kv_pool import KVCache
 from sglab.engine.cache.req_to_token_pool import ReqToTokenPool
+from sglab.engine.cache.state_pool import LinearStatePool
 
 Kind = Literal["mla", "mha"]
 H100_SMS = 132
@@ -59,6 +60,8 @@ class ModelRunner:
     enable_deterministic_inference: bool = False
     kernel_implementation: str = "auto"
     """Which implementation of its operators a backend asks for; "auto": the backend's choice."""
+    state_pool: LinearStatePool | None = None
+    """Of a model with linear attention."""
 
     @property
     def use_mla_backend(self) -> bool:

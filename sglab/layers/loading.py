@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, runtime_checkable
 
 import torch
 from torch import nn
 
+_CUT = "_cut"
+"""Attribute of a parameter made by `sharded`."""
 Shard = str | int | None
 """Which part of a merged parameter a tensor is: "q", "k", "v", a number, or None for all of it."""
 
@@ -42,6 +44,13 @@ def copy_into(parameter: torch.Tensor, tensor: torch.Tensor, name: str) -> None:
         raise WeightError(name, f"shape {tuple(parameter.shape)}", tuple(tensor.shape), remedy)
     with torch.no_grad():
         parameter.copy_(tensor)
+
+
+def sharded(tensor: torch.Tensor, cut: Callable[[torch.Tensor], torch.Tensor]) -> nn.Parameter:
+    """A parameter that holds a rank's part of what the checkpoint has: `cut` takes that part."""
+    parameter = nn.Parameter(tensor, requires_grad=False)
+    setattr(parameter, _CUT, cut)
+    return parameter
 
 
 def load_weights(
@@ -84,7 +93,8 @@ def _store(model: nn.Module, name: str, tensor: torch.Tensor, stacked: Mapping[s
                 return {here + key for key in module.load_weight(rest, tensor, shard)}
             continue
         if isinstance(child, torch.Tensor) and not tail:
-            copy_into(child, tensor, name)
+            cut = getattr(child, _CUT, None)
+            copy_into(child, cut(tensor) if cut else tensor, name)
             return {here + head}
         remedy = "This architecture has no such parameter: is config.json the checkpoint's own?"
         raise WeightError(name, "a parameter of the model", "a name that leads to none", remedy)

@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import nn
 
-from sglab.engine import ForwardBatch, ModelConfig
+from sglab.engine import ForwardBatch, ModelConfig, StateConfig
 from sglab.layers import LogitsProcessor, ParallelLMHead, TensorParallel, VocabParallelEmbedding, load_weights
 from sglab.layers.loading import Shard
 from sglab.models.config import DecoderConfig
@@ -73,6 +73,13 @@ class CausalLM(nn.Module):
             context_len=c.context_len,
             num_hidden_layers=c.num_hidden_layers,
         )
+
+    def state_config(self) -> StateConfig | None:
+        """What its linear-attention layers keep per request; None where there are none.
+
+        A model that has a state cannot share prefixes: run it without a radix tree.
+        """
+        return None
 
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
         """Fill the model from a checkpoint's (name, tensor) pairs.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from sglab.engine.errors import BadArgumentError
 from sglab.layers import RopeConfig
@@ -14,6 +14,9 @@ Config = TypeVar("Config", bound="DecoderConfig")
 @dataclass
 class DecoderConfig:
     """What decoder-only models have in common, under config.json's names."""
+
+    aliases: ClassVar[dict[str, str]] = {}
+    """Another name of a field in some config.json files -> the field."""
 
     vocab_size: int
     hidden_size: int
@@ -47,6 +50,7 @@ class DecoderConfig:
         Raises:
             BadArgumentError: a field without a default is missing.
         """
+        config = {cls.aliases.get(name, name): value for name, value in config.items()}
         known = {one.name: one for one in fields(cls)}
         given = {name: value for name, value in config.items() if name in known and value is not None}
         for name, one in known.items():

@@ -75,11 +75,13 @@ class LlamaAttention(nn.Module):
 class DecoderLayer(nn.Module):
     """Attention and MLP, each after a norm that first adds what came before to the residual stream."""
 
-    def __init__(self, config: DecoderConfig, attention: nn.Module, mlp: nn.Module) -> None:
+    def __init__(
+        self, config: DecoderConfig, attention: nn.Module, mlp: nn.Module, norm: type[RMSNorm] = RMSNorm
+    ) -> None:
         super().__init__()
         self.self_attn, self.mlp = attention, mlp
-        self.input_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
-        self.post_attention_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.input_layernorm = norm(config.hidden_size, config.rms_norm_eps)
+        self.post_attention_layernorm = norm(config.hidden_size, config.rms_norm_eps)
 
     def forward(
         self,
@@ -101,11 +103,17 @@ class DecoderLayer(nn.Module):
 class Decoder(nn.Module):
     """Embedding, layers, last norm. `make_layer` makes one by its number."""
 
-    def __init__(self, config: DecoderConfig, tp: TensorParallel, make_layer: Callable[[int], nn.Module]) -> None:
+    def __init__(
+        self,
+        config: DecoderConfig,
+        tp: TensorParallel,
+        make_layer: Callable[[int], nn.Module],
+        norm: type[RMSNorm] = RMSNorm,
+    ) -> None:
         super().__init__()
         self.embed_tokens = VocabParallelEmbedding(config.vocab_size, config.hidden_size, tp)
         self.layers = nn.ModuleList(make_layer(i) for i in range(config.num_hidden_layers))
-        self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.norm = norm(config.hidden_size, config.rms_norm_eps)
 
     def forward(self, input_ids: torch.Tensor, positions: torch.Tensor, forward_batch: ForwardBatch) -> torch.Tensor:
         x, residual = self.embed_tokens(input_ids), None

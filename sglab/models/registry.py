@@ -10,7 +10,13 @@ from sglab.engine.errors import BadArgumentError
 from sglab.models.causal_lm import CausalLM
 
 ARCHITECTURES = {
+    "DeepseekV2ForCausalLM": "sglab.models.deepseek:DeepseekV2ForCausalLM",
+    "DeepseekV3ForCausalLM": "sglab.models.deepseek:DeepseekV3ForCausalLM",
+    "GptOssForCausalLM": "sglab.models.gpt_oss:GptOssForCausalLM",
     "LlamaForCausalLM": "sglab.models.llama:LlamaForCausalLM",
+    "Qwen3NextForCausalLM": "sglab.models.qwen3_next:Qwen3NextForCausalLM",
+    "Qwen3ForCausalLM": "sglab.models.qwen3:Qwen3ForCausalLM",
+    "Qwen3MoeForCausalLM": "sglab.models.qwen3_moe:Qwen3MoeForCausalLM",
 }
 """config.json's name -> "module:Class"."""
 

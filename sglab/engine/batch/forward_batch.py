@@ -11,6 +11,7 @@ from sglab.engine.batch.forward_mode import ForwardMode
 from sglab.engine.batch.schedule_batch import ModelWorkerBatch
 from sglab.engine.cache.kv_pool import KVCache
 from sglab.engine.cache.req_to_token_pool import ReqToTokenPool
+from sglab.engine.cache.state_pool import LinearStatePool
 from sglab.engine.layer import RadixAttention
 from sglab.engine.model_runner import ModelRunner
 
@@ -70,6 +71,10 @@ class ForwardBatch:
     req_to_token_pool: ReqToTokenPool | None = None
     """From the model runner, as the one below."""
     token_to_kv_pool: KVCache | None = None
+    state_pool: LinearStatePool | None = None
+    """From the model runner; of a model with linear attention."""
+    state_indices: torch.Tensor | None = None
+    """int64 [B], rows of `state_pool`; None: `req_pool_indices`. A graph's padded rows have its dummy row, `size`."""
     attn_backend: AttnBackend | None = None
     """What the layers of a model attend through; whoever runs the model sets it, after the backend's `prepare`."""
 
@@ -97,6 +102,7 @@ class ForwardBatch:
             orig_seq_lens=None if batch.orig_seq_lens is None else batch.orig_seq_lens.to(device),
             req_to_token_pool=model_runner.req_to_token_pool,
             token_to_kv_pool=model_runner.token_to_kv_pool,
+            state_pool=model_runner.state_pool,
             spec_info=batch.spec_info,
             num_token_non_padded_cpu=len(batch.input_ids),
         )

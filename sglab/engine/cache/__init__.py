@@ -11,12 +11,14 @@ from sglab.engine.cache.paged_allocator import PagedTokenToKVPoolAllocator
 from sglab.engine.cache.radix_cache import RadixCache
 from sglab.engine.cache.radix_node import MatchResult, RadixKey, TreeNode
 from sglab.engine.cache.req_to_token_pool import ReqToTokenPool
+from sglab.engine.cache.state_pool import LinearStatePool, StateConfig
 
 __all__ = [
     "BaseTokenToKVPoolAllocator",
     "HiRadixCache",
     "HostKVPool",
     "KVCache",
+    "LinearStatePool",
     "MHATokenToKVPool",
     "MLATokenToKVPool",
     "MatchResult",
@@ -24,6 +26,7 @@ __all__ = [
     "RadixCache",
     "RadixKey",
     "ReqToTokenPool",
+    "StateConfig",
     "TokenToKVPoolAllocator",
     "TreeNode",
 ]
