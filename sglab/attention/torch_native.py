@@ -14,7 +14,7 @@ from sglab.attention.capabilities import Capabilities
 from sglab.attention.info import ran
 from sglab.attention.rows import Span
 from sglab.attention.torch_backend import MODES, PerRequestBackend
-from sglab.engine import RadixAttention
+from sglab.engine import ForwardMode, RadixAttention
 
 
 class TorchNativeAttnBackend(PerRequestBackend):
@@ -24,7 +24,9 @@ class TorchNativeAttnBackend(PerRequestBackend):
     """
 
     name = "torch_native"
-    capabilities = Capabilities(modes=MODES, sliding_window=True, sinks=True, triton_helpers=False)
+    capabilities = Capabilities(
+        modes=(*MODES, ForwardMode.TARGET_VERIFY), drafts="tree", sliding_window=True, sinks=True, triton_helpers=False
+    )
 
     def attend_one(
         self,
@@ -39,7 +41,7 @@ class TorchNativeAttnBackend(PerRequestBackend):
         ran(operator, "torch", q.device, "PyTorch runs where the tensors are")
         positions = torch.arange(span.first_position, len(span.slots), device=q.device)
         keys = torch.arange(len(span.slots), device=q.device)
-        visible = keys <= positions[:, None]
+        visible = keys <= positions[:, None] if span.mask is None else span.mask.to(torch.bool)
         if layer.sliding_window_size >= 0:
             visible &= keys >= positions[:, None] - layer.sliding_window_size
         if sinks is not None:

@@ -92,6 +92,9 @@ class EngineConfig:
             arguments.integer("speculative_num_steps", self.speculative_num_steps, 1)
             arguments.integer("speculative_eagle_topk", self.speculative_eagle_topk, 1)
             arguments.integer("speculative_num_draft_tokens", self.speculative_num_draft_tokens, 2)
+            if self.enable_mixed_chunk:
+                remedy = "Leave enable_mixed_chunk out."
+                raise BadArgumentError("enable_mixed_chunk", "False with speculation", True, remedy)
             if self.disable_overlap_schedule is False:
                 remedy = "Leave disable_overlap_schedule out."
                 raise BadArgumentError("disable_overlap_schedule", "True with speculation", False, remedy)

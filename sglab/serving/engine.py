@@ -19,6 +19,8 @@ from sglab.serving.graph_runner import CudaGraphRunner
 from sglab.serving.hooks import register_forward_hooks
 from sglab.serving.output import Delta, Handle, Output
 from sglab.serving.pools import make_pools
+from sglab.serving.speculation import speculation
+from sglab.serving.speculative_worker import SpeculativeWorker
 from sglab.serving.worker import ModelWorker
 
 Prompt = str | Sequence[int]
@@ -36,11 +38,13 @@ class Engine:
         model: "tiny", a folder, a hub id, or a model that was loaded before.
         tokenizer: None: the one beside the model's files, if there is one. Prompts may be token ids, too.
         dtype, device: of a model that is loaded here.
+        draft_model: for speculative_algorithm="STANDALONE", given as `model` is; it has the same vocabulary.
         options: fields of EngineConfig.
 
     Attributes:
         history: every step, as plain data (`sglab.engine.scheduler.History`).
         scheduler, worker: the parts, to be looked at.
+        runs: what runs passes: the worker, or a SpeculativeWorker around it.
 
     Raises:
         BadArgumentError, UnsupportedError: a model, a backend or an option that does not fit.
@@ -53,6 +57,7 @@ class Engine:
         tokenizer: Tokenizer | None = None,
         dtype: str | torch.dtype | None = None,
         device: str | torch.device | None = None,
+        draft_model: str | Path | CausalLM | None = None,
         **options: Any,
     ) -> None:
         self.config = config(options)
@@ -80,7 +85,9 @@ class Engine:
                     self.model, self.runner, backend, self.config.capture_sizes()
                 )
         decode = None if self.tokenizer is None else self.tokenizer.decode
-        self.scheduler = Scheduler(self.config.scheduler(overlap), self.tree_cache, decode)
+        self.runs = speculation(self.worker, self.config, draft_model) or self.worker
+        slots = self.runs.drafter.num_slots if isinstance(self.runs, SpeculativeWorker) else 1
+        self.scheduler = Scheduler(self.config.scheduler(overlap), self.tree_cache, decode, slots)
         self.hooks = register_forward_hooks(self.model, self.config.forward_hooks)
         self._pending: list[tuple[ScheduledPass, Pending[Callable[[], PassResult]]]] = []
         self._submitted = 0
@@ -189,7 +196,7 @@ class Engine:
         scheduled = self.scheduler.get_next_batch_to_run()
         if scheduled is not None:
             inputs = self.worker.inputs(scheduled)
-            self._pending.append((scheduled, self._execution.submit(lambda: self.worker.forward(inputs))))
+            self._pending.append((scheduled, self._execution.submit(lambda: self.runs.forward(inputs))))
         due = 1 if self.scheduler.config.enable_overlap and scheduled is not None else 0
         while len(self._pending) > due:
             self._process(*self._pending.pop(0))

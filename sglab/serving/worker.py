@@ -57,6 +57,7 @@ class ModelWorker:
         batch, entries = scheduled.worker_batch, scheduled.entries
         lengths = batch.seq_lens_cpu.tolist()
         prompts = [len(entry.req.origin_input_ids) for entry in entries]
+        drafts = int(batch.forward_mode.is_target_verify())  # lengths are without the root, which was generated
         ending = [
             (entry.req.req_pool_idx, entry.req)
             for entry in entries
@@ -65,7 +66,7 @@ class ModelWorker:
         return PassInputs(
             batch=batch,
             reqs=scheduled.reqs,
-            generated=[length - prompt for length, prompt in zip(lengths, prompts, strict=True)],
+            generated=[length - prompt + drafts for length, prompt in zip(lengths, prompts, strict=True)],
             starting=ending,
             samples=any(entry.samples for entry in entries),
         )

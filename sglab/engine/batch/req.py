@@ -61,6 +61,8 @@ class Req:
     """Row of ReqToTokenPool; None when not running."""
     kv_committed_len: int = 0
     """Tokens whose KV is in the pool."""
+    kv_allocated_len: int = 0
+    """During a verification: tokens that have a slot, drafts included; 0: as many as are committed."""
 
     finished_reason: FinishReason | None = None
     to_finish: FinishReason | None = None

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from sglab.engine.batch.allocation import alloc_for_decode, alloc_for_extend
+from sglab.engine.batch.allocation import alloc_for_decode, alloc_for_extend, alloc_for_verify
 from sglab.engine.batch.forward_mode import ForwardMode
 from sglab.engine.batch.req import Req
 from sglab.engine.cache.radix_cache import RadixCache
@@ -118,6 +118,19 @@ class ScheduleBatch:
         for req in self.reqs:
             req.kv_committed_len += 1
 
+    def prepare_for_verify(self, num_draft_tokens: int) -> None:
+        """Allocate slots for draft tokens (the first is the token sampled last); their ids come with the drafts.
+
+        `seq_lens` stay those before the drafts, as TARGET_VERIFY has them; `commit_lens` sets them after it.
+        """
+        self.out_cache_loc = alloc_for_verify(self, num_draft_tokens).flatten()
+        self.forward_mode = ForwardMode.TARGET_VERIFY
+        self.input_ids, self.output_ids = torch.zeros_like(self.out_cache_loc), None
+
+    def commit_lens(self) -> None:
+        """After a verification: lengths are what the requests have committed."""
+        self._set_lens([req.kv_committed_len for req in self.reqs])
+
     def prepare_for_idle(self) -> None:
         """No request, no token: what a data-parallel worker without work runs."""
         self._adopt(ScheduleBatch.init_new([], self.tree_cache))
@@ -155,7 +168,7 @@ class ScheduleBatch:
             self.output_ids = self.output_ids[keep.to(self.device)]
 
     def get_model_worker_batch(self) -> ModelWorkerBatch:
-        extend = self.forward_mode.is_extend()
+        extend = self.forward_mode.is_extend() and not self.forward_mode.is_target_verify()
         return ModelWorkerBatch(
             forward_mode=self.forward_mode,
             input_ids=self.input_ids,

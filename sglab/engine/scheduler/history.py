@@ -22,7 +22,7 @@ class BatchEntry:
 
     rid: str
     phase: str
-    """"prefill", "chunk" (a prefill that this step does not end) or "decode"."""
+    """"prefill", "chunk" (a prefill that this step does not end), "decode" or "verify" (of drafts)."""
     start: int
     """Tokens in the pool before the step."""
     new_tokens: int
@@ -71,6 +71,9 @@ class StepRecord:
     """What the step generated, filled in when its result was processed."""
     finished: dict[str, str] = field(default_factory=dict)
     """Request -> the kind of its end, filled in likewise."""
+    drafted: int = 0
+    """Speculation: drafts that were verified, and how many of them were accepted."""
+    accepted: int = 0
     graph_bs: int | None = None
     """The size of the captured graph that was replayed; None: the pass ran without one."""
 

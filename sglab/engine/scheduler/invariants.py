@@ -20,7 +20,10 @@ class LeakError(RuntimeError):
 def pool_use(tree_cache: RadixCache, running: Sequence[Req]) -> PoolUse:
     """Who has the slots. `running`: every request that holds a row."""
     allocator, page = tree_cache.token_to_kv_pool_allocator, tree_cache.page_size
-    private = sum(ceil_div(req.kv_committed_len, page) * page - req.cache_protected_len for req in running)
+    private = sum(
+        ceil_div(max(req.kv_committed_len, req.kv_allocated_len), page) * page - req.cache_protected_len
+        for req in running
+    )
     return PoolUse(
         size=allocator.size,
         free=allocator.available_size(),

@@ -10,18 +10,23 @@ from collections.abc import Sequence
 from sglab.engine.batch.allocation import release_kv_cache
 from sglab.engine.batch.req import Req
 from sglab.engine.batch.schedule_batch import ScheduleBatch
+from sglab.engine.cache.paged_allocator import get_num_new_pages
 from sglab.engine.cache.radix_cache import RadixCache
 
 
-def new_tokens_required_next_decode(reqs: Sequence[Req], page_size: int) -> int:
-    """Slots that a decode step takes, in whole pages: one of each request that stands on a page's border."""
-    return page_size * sum(req.kv_committed_len % page_size == 0 for req in reqs)
+def new_tokens_required_next_decode(reqs: Sequence[Req], page_size: int, tokens: int = 1) -> int:
+    """Slots that a decode step takes, in whole pages.
+
+    Args:
+        tokens: of each request; more than one with drafts.
+    """
+    lengths = [req.kv_committed_len for req in reqs]
+    return page_size * get_num_new_pages(lengths, [length + tokens for length in lengths], page_size)
 
 
-def check_decode_mem(reqs: Sequence[Req], tree_cache: RadixCache) -> bool:
+def check_decode_mem(reqs: Sequence[Req], tree_cache: RadixCache, tokens: int = 1) -> bool:
     """Whether the next decode step fits; evicts for it where needed."""
-    needed = new_tokens_required_next_decode(reqs, tree_cache.page_size)
-    return evict_for(tree_cache, needed)
+    return evict_for(tree_cache, new_tokens_required_next_decode(reqs, tree_cache.page_size, tokens))
 
 
 def evict_for(tree_cache: RadixCache, needed: int) -> bool:
@@ -39,7 +44,7 @@ def retraction_order(reqs: Sequence[Req]) -> list[int]:
     )
 
 
-def retract_decode(batch: ScheduleBatch) -> list[Req]:
+def retract_decode(batch: ScheduleBatch, tokens: int = 1) -> list[Req]:
     """Take requests out of the batch until the rest can decode one step; one always stays.
 
     Their tokens are kept, their slots are freed without going to the tree (they are needed at once), and their whole
@@ -51,7 +56,7 @@ def retract_decode(batch: ScheduleBatch) -> list[Req]:
     retracted = []
     while len(batch.reqs) > 1:
         retracted.append(retract_one(batch))
-        if check_decode_mem(batch.reqs, batch.tree_cache):
+        if check_decode_mem(batch.reqs, batch.tree_cache, tokens):
             break
     return retracted
 

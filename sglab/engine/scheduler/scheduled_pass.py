@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from sglab.engine.batch.allocation import release_kv_cache
+from sglab.engine.batch.allocation import release_drafts, release_kv_cache
 from sglab.engine.batch.req import Decode, Req
 from sglab.engine.batch.schedule_batch import ModelWorkerBatch, ScheduleBatch
 from sglab.engine.cache.radix_cache import RadixCache
@@ -56,6 +56,8 @@ class PassResult:
     """Per token (token, log probability), the likeliest first."""
     graph_bs: int | None = None
     """The captured graph that was replayed."""
+    drafted: int = 0
+    """Of a verification: drafts per request, without the root."""
 
 
 class Planned(Protocol):
@@ -82,16 +84,17 @@ class Planner(Protocol):
 
 def schedule(scheduler: Planner, batch: ScheduleBatch, plan: Planned) -> ScheduledPass:
     """Take a prepared batch's picture and write its record."""
-    extend = batch.forward_mode.is_extend()
+    verify = batch.forward_mode.is_target_verify()
+    extend = batch.forward_mode.is_extend() and not verify
     entries, shares = [], []
     mixed_from = batch.mixed_from if batch.mixed_from is not None else len(batch.reqs)
     for i, req in enumerate(batch.reqs):
         decodes = not extend or i >= mixed_from
         samples = req is not scheduler.chunked_req
         entries.append(ScheduledReq(req, samples, decodes, req.retraction_count))
-        phase = "decode" if decodes else "prefill" if samples else "chunk"
-        start = batch.prefix_lens[i] if extend else req.kv_committed_len - 1
-        new_tokens = batch.extend_lens[i] if extend else 1
+        phase = "verify" if verify else "decode" if decodes else "prefill" if samples else "chunk"
+        start = batch.prefix_lens[i] if extend else req.kv_committed_len - (not verify)
+        new_tokens = batch.extend_lens[i] if extend else len(batch.out_cache_loc) // len(batch.reqs)
         shares.append(BatchEntry(req.rid, phase, start, new_tokens, 0 if decodes else req.cached_tokens))
     holders = scheduler.holders()
     named = {req.rid for req in batch.reqs}
@@ -122,6 +125,10 @@ def apply_result(scheduled: ScheduledPass, result: PassResult, tree_cache: Radix
         if not entry.expects_result:
             continue
         tokens = result.next_token_ids[i]
+        if req.kv_allocated_len:  # the root and the accepted drafts have KV; the last of the tokens has none yet
+            req.kv_committed_len += len(tokens)
+            record.drafted += result.drafted
+            record.accepted += len(tokens) - 1
         req.output_ids += tokens
         if req.return_logprob and result.logprobs is not None:
             req.output_logprobs += result.logprobs[i]
@@ -131,6 +138,9 @@ def apply_result(scheduled: ScheduledPass, result: PassResult, tree_cache: Radix
         record.tokens[req.rid] = list(tokens)
         if req.finished_reason is not None:
             record.finished[req.rid] = req.finished_reason.kind
+            req.kv_committed_len = min(req.kv_committed_len, req.seqlen)  # drafts after the end were dropped
             release_kv_cache(req, tree_cache)
         elif not entry.decodes:
             tree_cache.cache_unfinished_req(req)
+        else:
+            release_drafts(req, tree_cache)

@@ -47,7 +47,8 @@ class Scheduler:
         config: limits and policy.
         tree_cache: the cache, with the allocator and the request pool.
         decode: a tokenizer's, for stop strings; None: requests with stop strings are refused.
-        num_draft_tokens: slots beyond the next token that a decode step of speculation takes for a moment.
+        num_draft_tokens: slots that a decode step takes of each request: more than one with speculation, which verifies
+            drafts in TARGET_VERIFY instead of decoding; no overlap and no mixed chunks then.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class Scheduler:
         config: SchedulerConfig,
         tree_cache: RadixCache,
         decode: Decode | None = None,
-        num_draft_tokens: int = 0,
+        num_draft_tokens: int = 1,
     ) -> None:
         config.check_page_size(tree_cache.page_size)
         self.config = config
@@ -80,8 +81,9 @@ class Scheduler:
     @property
     def max_req_len(self) -> int:
         """Tokens of the longest request that can run, alone, with its output; a page is spare for its last token."""
-        in_pool = self.allocator.size - self.page_size - 1 - self.num_draft_tokens
-        return min(self.req_to_token_pool.max_context_len - self.num_draft_tokens, in_pool)
+        drafts = self.num_draft_tokens - 1
+        in_pool = self.allocator.size - self.page_size - 1 - drafts
+        return min(self.req_to_token_pool.max_context_len - drafts, in_pool)
 
     def add_request(self, req: Req) -> None:
         """Append a request to the waiting queue; its max_new_tokens is cut to what context and pool can hold.
@@ -147,6 +149,8 @@ class Scheduler:
         assert self._in_flight[0] is scheduled
         del self._in_flight[0]
         apply_result(scheduled, result, self.tree_cache, self.decode)
+        if self.num_draft_tokens > 1 and self.running_batch.forward_mode.is_target_verify():
+            self.running_batch.commit_lens()
 
     def fail_batch(self, scheduled: ScheduledPass, message: str) -> None:
         """A pass that could not run: its requests end before the next step, the others go on."""
@@ -193,7 +197,7 @@ class Scheduler:
     def _merge_last_batch(self) -> None:
         """Requests whose prefill has ended go to the running batch."""
         last, self.last_batch = self.last_batch, None
-        if last is None or not last.forward_mode.is_extend():
+        if last is None or last is self.running_batch:
             return
         self._filter(last, without=self.chunked_req)
         if self.running_batch.is_empty():
@@ -310,18 +314,21 @@ class Scheduler:
         leaving = self._let_finishing_go(batch)
         if batch.is_empty():
             return None
-        if check_decode_mem(batch.reqs, self.tree_cache):
+        if check_decode_mem(batch.reqs, self.tree_cache, self.num_draft_tokens):
             self.new_token_ratio_tracker.decay_step()
         elif leaving:
             return None  # the result on its way frees slots
         else:
-            self._requeue(retract_decode(batch))
+            self._requeue(retract_decode(batch, self.num_draft_tokens))
             self.new_token_ratio_tracker.current = estimate_new_token_ratio_after_retract(batch.reqs)
             batch.batch_is_full = False
         self._prepare_for_decode(batch)
         return batch
 
     def _prepare_for_decode(self, batch: ScheduleBatch) -> None:
+        if self.num_draft_tokens > 1:
+            batch.prepare_for_verify(self.num_draft_tokens)
+            return
         batch.output_ids = -1 - batch.req_pool_indices
         batch.prepare_for_decode()
 
