@@ -6,19 +6,10 @@ import torch
 from sglab.engine import BadArgumentError
 from sglab.models import ByteTokenizer
 from sglab.serving import Engine, RequestAbortedError
+from tests.support.serving.letters import Letters
 from tests.support.serving.tiny import VOCAB, prompts, tiny_llama
 
 GREEDY = {"temperature": 0, "max_new_tokens": 12}
-
-
-class Letters:
-    """A token is a letter."""
-
-    def encode(self, text: str) -> list[int]:
-        return [ord(letter) % VOCAB for letter in text]
-
-    def decode(self, token_ids: list[int]) -> str:
-        return "".join(chr(64 + token) for token in token_ids)
 
 
 @pytest.fixture
