@@ -10,6 +10,7 @@ from sglab.engine.errors import BadArgumentError
 from sglab.models.causal_lm import CausalLM
 
 ARCHITECTURES = {
+    "BambaForCausalLM": "sglab.models.bamba:BambaForCausalLM",
     "DeepseekV2ForCausalLM": "sglab.models.deepseek:DeepseekV2ForCausalLM",
     "DeepseekV3ForCausalLM": "sglab.models.deepseek:DeepseekV3ForCausalLM",
     "GptOssForCausalLM": "sglab.models.gpt_oss:GptOssForCausalLM",

@@ -10,6 +10,7 @@ from sglab.layers.linear_attention.gated_delta_rule import (
     l2norm,
     recurrent_gated_delta_rule,
 )
+from sglab.layers.linear_attention.ssd import chunk_ssd, recurrent_ssd
 
 
 def test_three_tokens_by_hand() -> None:
@@ -46,6 +47,25 @@ def test_chunks_are_the_recurrence_at_any_cut(tokens: int, cut: int) -> None:
             outputs.append(o)
     assert torch.allclose(torch.cat(outputs), torch.cat(expected), atol=1e-12)
     assert torch.allclose(now, state[0], atol=1e-12)
+
+
+@pytest.mark.parametrize(("tokens", "cut"), [(1, 0), (65, 1), (150, 70)])
+def test_state_space_chunks_are_the_recurrence_at_any_cut(tokens: int, cut: int) -> None:
+    x, b, c = torch.randn(tokens, 3, 5).double(), torch.randn(tokens, 3, 4).double(), torch.randn(tokens, 3, 4).double()
+    dt, a = torch.rand(tokens, 3).double(), -torch.rand(3).double() * 4
+    start = torch.randn(3, 5, 4).double()
+    state, expected = start[None], []
+    for t in range(tokens):
+        now = slice(t, t + 1)
+        y, state = recurrent_ssd(x[now], dt[now], a, b[now], c[now], state)
+        expected.append(y)
+    at, outputs = start, []
+    for part in (slice(0, cut), slice(cut, tokens)):
+        if len(x[part]):
+            y, at = chunk_ssd(x[part], dt[part], a, b[part], c[part], at)
+            outputs.append(y)
+    assert torch.allclose(torch.cat(outputs), torch.cat(expected), atol=1e-12)
+    assert torch.allclose(at, state[0], atol=1e-12)
 
 
 def test_the_convolution_goes_on_where_it_ended() -> None:
