@@ -13,6 +13,7 @@ ARCHITECTURES = {
     "BambaForCausalLM": "sglab.models.bamba:BambaForCausalLM",
     "DeepseekV2ForCausalLM": "sglab.models.deepseek:DeepseekV2ForCausalLM",
     "DeepseekV3ForCausalLM": "sglab.models.deepseek:DeepseekV3ForCausalLM",
+    "DeepseekV32ForCausalLM": "sglab.models.deepseek_v32:DeepseekV32ForCausalLM",
     "GptOssForCausalLM": "sglab.models.gpt_oss:GptOssForCausalLM",
     "LlamaForCausalLM": "sglab.models.llama:LlamaForCausalLM",
     "Qwen3NextForCausalLM": "sglab.models.qwen3_next:Qwen3NextForCausalLM",
