@@ -39,6 +39,8 @@ class TorchNativeAttnBackend(PerRequestBackend):
     ) -> torch.Tensor:
         operator = "scaled_dot_product_attention" if sinks is None else "softmax_with_sinks"
         ran(operator, "torch", q.device, "PyTorch runs where the tensors are")
+        if sinks is None and q.shape[2] == 1:
+            return _attend_one_token(q, k, v, layer)
         positions = torch.arange(span.first_position, len(span.slots), device=q.device)
         keys = torch.arange(len(span.slots), device=q.device)
         visible = keys <= positions[:, None] if span.mask is None else span.mask.to(torch.bool)
@@ -72,3 +74,12 @@ def softmax_with_sinks(
     denominator = torch.logaddexp(logits.logsumexp(-1), sinks.float()[:, None])
     weights = (logits - denominator[..., None]).exp().unflatten(0, (len(k), -1))
     return torch.einsum("kgns,ksd->kgnd", weights, v.float()).flatten(0, 1).to(q.dtype)
+
+
+def _attend_one_token(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, layer: RadixAttention) -> torch.Tensor:
+    """A decode: the heads that share a KV head become the rows of one query, so that no key is copied per head and no
+    mask is needed."""
+    if layer.sliding_window_size >= 0:
+        k, v = k[:, :, -layer.sliding_window_size - 1 :], v[:, :, -layer.sliding_window_size - 1 :]
+    rows = q.view(1, k.shape[1], -1, q.shape[3])
+    return torch.nn.functional.scaled_dot_product_attention(rows, k, v, scale=layer.scaling).view(1, q.shape[1], 1, -1)

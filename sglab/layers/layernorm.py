@@ -6,6 +6,7 @@ from typing import overload
 
 import torch
 from torch import nn
+from torch.nn import functional
 
 
 class RMSNorm(nn.Module):
@@ -38,9 +39,10 @@ class RMSNorm(nn.Module):
         return self._norm(residual), residual
 
     def _norm(self, x: torch.Tensor) -> torch.Tensor:
-        wide = x.float()
-        wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.variance_epsilon)
-        return (wide * (self.weight.float() + self.offset)).to(x.dtype)
+        if not self.offset:  # PyTorch's own computes in float32 too, in one kernel on a GPU
+            return functional.rms_norm(x, self.weight.shape, self.weight, self.variance_epsilon)
+        weight = self.weight.float() + self.offset
+        return functional.rms_norm(x.float(), weight.shape, weight, self.variance_epsilon).to(x.dtype)
 
 
 class GemmaRMSNorm(RMSNorm):
@@ -65,7 +67,7 @@ class RMSNormGated(RMSNorm):
 
     def gated(self, x: torch.Tensor, gate: torch.Tensor) -> torch.Tensor:
         """x and gate [..., hidden] -> [..., hidden], in float32 and rounded once."""
-        wide, gates = x.float(), torch.nn.functional.silu(gate.float())
+        wide, gates = x.float(), functional.silu(gate.float())
         if not self.norm_before_gate:
             wide = wide * gates
         groups = wide.unflatten(-1, (-1, self.group_size))

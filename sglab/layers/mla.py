@@ -7,6 +7,7 @@ operations where the new tokens are as many as the cached ones.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -18,6 +19,8 @@ from sglab.layers.linear import ColumnParallelLinear
 from sglab.layers.radix_attention import RadixAttention
 
 Method = Literal["absorbed", "plain"]
+Select = Callable[[slice, torch.Tensor, torch.Tensor], torch.Tensor]
+"""(a request's rows of the batch, its slots, the causal mask [new, seq_len]) -> the mask of what is attended to."""
 
 
 class MLAttention(nn.Module):
@@ -51,6 +54,7 @@ class MLAttention(nn.Module):
         latent: torch.Tensor,
         k_rope: torch.Tensor,
         forward_batch: ForwardBatch,
+        select: Select | None = None,
     ) -> torch.Tensor:
         """Attend.
 
@@ -59,12 +63,13 @@ class MLAttention(nn.Module):
             q_rope: [tokens, heads, qk_rope_head_dim], turned.
             latent: [tokens, 1, kv_lora_rank], after its norm.
             k_rope: [tokens, 1, qk_rope_head_dim], turned.
+            select: leaves out tokens (sparse attention); the plain way then runs, whatever `method` says.
 
         Returns:
             [tokens, heads · v_head_dim].
         """
-        if self.method == "plain":
-            return self._plain(torch.cat((q_nope, q_rope), -1), latent, k_rope, forward_batch)
+        if self.method == "plain" or select is not None:
+            return self._plain(torch.cat((q_nope, q_rope), -1), latent, k_rope, forward_batch, select)
         w_uk, w_uv = self._matrices()
         q_latent = torch.einsum("thn,hnr->thr", q_nope, w_uk)
         out = self.attn(q_latent, latent, latent, forward_batch, q_rope=q_rope, k_rope=k_rope)
@@ -76,7 +81,12 @@ class MLAttention(nn.Module):
         return w_uk, w_uv
 
     def _plain(
-        self, q: torch.Tensor, latent: torch.Tensor, k_rope: torch.Tensor, forward_batch: ForwardBatch
+        self,
+        q: torch.Tensor,
+        latent: torch.Tensor,
+        k_rope: torch.Tensor,
+        forward_batch: ForwardBatch,
+        select: Select | None,
     ) -> torch.Tensor:
         pool, table = forward_batch.token_to_kv_pool, forward_batch.req_to_token_pool
         if not isinstance(pool, MLATokenToKVPool) or table is None:
@@ -85,22 +95,26 @@ class MLAttention(nn.Module):
         pool.set_mla_kv_buffer(self.attn.shape, forward_batch.out_cache_loc, latent, k_rope)
         decoding = forward_batch.forward_mode.is_decode()
         counts = [1] * forward_batch.batch_size if decoding else forward_batch.extend_seq_lens_cpu or []
-        lengths = forward_batch.seq_lens.tolist()
+        out, start = [], 0
         rows = forward_batch.req_pool_indices.tolist()
-        out = [
-            self._request(new, *pool.get_mla_kv_buffer(self.attn.shape, table.req_to_token[row, :length], q.dtype))
-            for new, row, length in zip(q.split(counts), rows, lengths, strict=True)
-        ]
+        for count, row, length in zip(counts, rows, forward_batch.seq_lens.tolist(), strict=True):
+            slots, new = table.req_to_token[row, :length].long(), slice(start, start + count)
+            keys = torch.arange(length, device=q.device)
+            visible = keys <= keys[length - count :, None]
+            if select is not None:
+                visible = select(new, slots, visible)
+            out.append(self._request(q[new], *pool.get_mla_kv_buffer(self.attn.shape, slots, q.dtype), visible))
+            start += count
         return torch.cat(out).flatten(1)
 
-    def _request(self, q: torch.Tensor, latent: torch.Tensor, k_rope: torch.Tensor) -> torch.Tensor:
+    def _request(
+        self, q: torch.Tensor, latent: torch.Tensor, k_rope: torch.Tensor, visible: torch.Tensor
+    ) -> torch.Tensor:
         """One request's new queries [new, heads, nope + rope] over all its tokens -> [new, heads, v]."""
         w_uk, w_uv = self._matrices()
         k_nope = torch.einsum("sr,hnr->hsn", latent[:, 0], w_uk)
         v = torch.einsum("sr,hvr->hsv", latent[:, 0], w_uv)
         k = torch.cat((k_nope, k_rope[:, 0].expand(self.num_heads, -1, -1)), -1)
-        keys = torch.arange(len(latent), device=q.device)
-        visible = keys <= keys[len(latent) - len(q) :, None]
         attended = functional.scaled_dot_product_attention(
             q.transpose(0, 1)[None], k[None], v[None], attn_mask=visible, scale=self.scaling
         )

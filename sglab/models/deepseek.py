@@ -20,7 +20,7 @@ from sglab.layers import (
     RowParallelLinear,
     TensorParallel,
 )
-from sglab.layers.mla import MLAttention
+from sglab.layers.mla import MLAttention, Select
 from sglab.layers.moe import FusedMoE, Gate, TopK
 from sglab.layers.rotary import yarn_get_mscale
 from sglab.models.causal_lm import GATE_UP, CausalLM
@@ -99,16 +99,19 @@ class DeepseekAttention(nn.Module):
         self.mla = MLAttention(self.kv_b_proj, heads, self.nope, self.rope, c.v_head_dim, c.softmax_scale, layer_id)
 
     def forward(self, positions: torch.Tensor, x: torch.Tensor, forward_batch: ForwardBatch) -> torch.Tensor:
-        q = self._query(x).unflatten(-1, (-1, self.nope + self.rope))
-        q_nope, q_rope = q.split([self.nope, self.rope], -1)
+        low_rank = self.q_a_layernorm(self.q_a_proj(x)) if hasattr(self, "q_a_proj") else x
+        q = (self.q_b_proj if hasattr(self, "q_b_proj") else self.q_proj)(low_rank)
+        q_nope, q_rope = q.unflatten(-1, (-1, self.nope + self.rope)).split([self.nope, self.rope], -1)
         latent, k_rope = self.kv_a_proj_with_mqa(x)[:, None].split([self.rank, self.rope], -1)
         q_rope, k_rope = self.rotary(positions, q_rope, k_rope)
-        return self.o_proj(self.mla(q_nope, q_rope, self.kv_a_layernorm(latent), k_rope, forward_batch))
+        select = self.selection(positions, x, low_rank, forward_batch)
+        return self.o_proj(self.mla(q_nope, q_rope, self.kv_a_layernorm(latent), k_rope, forward_batch, select))
 
-    def _query(self, x: torch.Tensor) -> torch.Tensor:
-        if hasattr(self, "q_proj"):
-            return self.q_proj(x)
-        return self.q_b_proj(self.q_a_layernorm(self.q_a_proj(x)))
+    def selection(
+        self, positions: torch.Tensor, x: torch.Tensor, low_rank: torch.Tensor, forward_batch: ForwardBatch
+    ) -> Select | None:
+        """Which tokens are attended to; None: all."""
+        return None
 
 
 class DeepseekMoE(nn.Module):
@@ -139,6 +142,7 @@ class DeepseekMoE(nn.Module):
 
 
 class DeepseekV2ForCausalLM(CausalLM):
+    attention_class: ClassVar[type[DeepseekAttention]] = DeepseekAttention
     config_class: ClassVar[type[DeepseekConfig]] = DeepseekConfig
     config: DeepseekConfig
     stacked = GATE_UP
@@ -149,7 +153,8 @@ class DeepseekV2ForCausalLM(CausalLM):
 
         def layer(i: int) -> nn.Module:
             dense = LlamaMLP(config.hidden_size, config.intermediate_size, tp) if not config.is_moe(i) else None
-            return DecoderLayer(config, DeepseekAttention(config, i, rotary, tp), dense or DeepseekMoE(config, tp))
+            attention = self.attention_class(config, i, rotary, tp)
+            return DecoderLayer(config, attention, dense or DeepseekMoE(config, tp))
 
         return Decoder(config, tp, layer)
 

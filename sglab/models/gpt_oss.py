@@ -89,6 +89,7 @@ class GptOssExperts(nn.Module):
             w1_bias=self.w13_bias,
             w2_bias=self.w2_bias if self.tp.rank == 0 else None,
             activation="swiglu_oai",
+            check_values=False,
         )
 
     def weight_keys(self) -> list[str]:

@@ -10,8 +10,10 @@ from sglab.engine.errors import BadArgumentError
 from sglab.models.causal_lm import CausalLM
 
 ARCHITECTURES = {
+    "BambaForCausalLM": "sglab.models.bamba:BambaForCausalLM",
     "DeepseekV2ForCausalLM": "sglab.models.deepseek:DeepseekV2ForCausalLM",
     "DeepseekV3ForCausalLM": "sglab.models.deepseek:DeepseekV3ForCausalLM",
+    "DeepseekV32ForCausalLM": "sglab.models.deepseek_v32:DeepseekV32ForCausalLM",
     "GptOssForCausalLM": "sglab.models.gpt_oss:GptOssForCausalLM",
     "LlamaForCausalLM": "sglab.models.llama:LlamaForCausalLM",
     "Qwen3NextForCausalLM": "sglab.models.qwen3_next:Qwen3NextForCausalLM",

@@ -40,6 +40,8 @@ def read_safetensors(path: str | Path) -> Iterator[tuple[str, torch.Tensor]]:
         BadArgumentError: it is no safetensors file, or cut short.
     """
     with Path(path).open("rb") as file:
+        if Path(path).stat().st_size < 8:
+            raise _broken(Path(path), f"{Path(path).stat().st_size} bytes")
         content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
     header, start = _header(Path(path), content)
     for name, entry in header.items():
@@ -48,7 +50,7 @@ def read_safetensors(path: str | Path) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def _header(path: Path, content: mmap.mmap) -> tuple[dict[str, Any], int]:
-    size = int.from_bytes(content[:8], "little") if len(content) >= 8 else MAX_HEADER + 1
+    size = int.from_bytes(content[:8], "little")
     if size > MAX_HEADER or 8 + size > len(content):
         raise _broken(path, f"a header of {size} bytes in a file of {len(content)}")
     try:

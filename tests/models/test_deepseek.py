@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 
+from sglab.layers.indexer import Indexer
 from sglab.models.deepseek import DeepseekAttention
 from tests.support.models import Driver, check_against, oracle, prompts, relative_error
 
@@ -75,3 +76,23 @@ def test_plain_and_absorbed_attention_are_the_same_function(tmp_path: Path) -> N
     assert relative_error(Driver(ours).prefill(given)[0], absorbed) < 1e-5
     check_against(theirs, ours, [37, 5, 18], chunk=7)
     assert not torch.equal(absorbed, torch.zeros_like(absorbed))
+
+
+def test_deepseek_v32_attends_to_what_its_indexer_chooses(tmp_path: Path) -> None:
+    """Prompts below index_topk tokens run densely; those beyond, and what they generate, sparsely.
+
+    So many index heads that no token scores exactly 0, which would tie with others: which of them is chosen is not
+    defined.
+    """
+    config = {**SHAPE, **V3, "index_topk": 16, "index_head_dim": 32, "index_n_heads": 24}
+    config.pop("num_nextn_predict_layers")
+    theirs, ours = oracle("DeepseekV32ForCausalLM", tmp_path, config)
+    check_against(theirs, ours, [60, 5, 18], chunk=7)
+    (prompt,) = prompts([60], 131)
+    sparse = Driver(ours).prefill([prompt])[0]
+    for layer in ours.modules():
+        if isinstance(layer, Indexer):
+            layer.topk = 100
+    dense = Driver(ours).prefill([prompt])[0]
+    assert relative_error(sparse[:16], dense[:16]) < 1e-5
+    assert relative_error(sparse[16:], dense[16:]) > 1e-3

@@ -17,6 +17,7 @@ from sglab.engine import (
     MHATokenToKVPool,
     MLATokenToKVPool,
     ModelRunner,
+    NSATokenToKVPool,
     PagedTokenToKVPoolAllocator,
     RadixCache,
     Req,
@@ -43,7 +44,11 @@ class Driver:
         pool: Any
         if config.kind == "mla":
             rank, rope = config.kv_lora_rank, config.qk_rope_head_dim
-            pool = MLATokenToKVPool(tokens, page_size, model.dtype, rank, rope, config.num_hidden_layers, device)
+            layers, dim = config.num_hidden_layers, config.index_head_dim
+            if dim:
+                pool = NSATokenToKVPool(tokens, page_size, model.dtype, rank, rope, layers, dim, device)
+            else:
+                pool = MLATokenToKVPool(tokens, page_size, model.dtype, rank, rope, layers, device)
         else:
             heads = config.get_num_kv_heads(model.tp.size)
             pool = MHATokenToKVPool(

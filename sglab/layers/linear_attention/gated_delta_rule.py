@@ -43,10 +43,11 @@ def chunk_gated_delta_rule(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, g: torch.Tensor, beta: torch.Tensor, state: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """All new tokens of one request, CHUNK at a time; shapes as above with tokens for n, and state [heads, K, V]."""
-    parts = [one.transpose(0, 1).split(CHUNK, 1) for one in (q * q.shape[-1] ** -0.5, k, v, g, beta)]
+    q, k, v, g, beta = (one.transpose(0, 1) for one in (q * q.shape[-1] ** -0.5, k, v, g, beta))
     out = []
-    for chunk in zip(*parts, strict=True):
-        o, state = _chunk(*chunk, state)
+    for start in range(0, q.shape[1], CHUNK):
+        now = slice(start, start + CHUNK)
+        o, state = _chunk(q[:, now], k[:, now], v[:, now], g[:, now], beta[:, now], state)
         out.append(o)
     return torch.cat(out, 1).transpose(0, 1), state
 
