@@ -64,7 +64,8 @@ class CudaGraphRunner:
         self.model, self.runner, self.backend = model, runner, backend
         self.capture_bs = limit_to_pool(sorted(set(capture_bs)), runner.req_to_token_pool.size)
         self.device = runner.device
-        self.buffers = GraphInputBuffers.make(self.capture_bs[-1], backend.graph_seq_len_fill_value, self.device)
+        fill, rows = backend.graph_seq_len_fill_value, runner.req_to_token_pool.size
+        self.buffers = GraphInputBuffers.make(self.capture_bs[-1], fill, self.device, dummy_state=rows)
         self.captured: dict[int, CapturedGraph] = {}
         self.replays: list[Replay] = []
         self._with_metadata = self.device.type == "cuda" or ForwardMode.DECODE in backend.capabilities.graph_modes
@@ -158,6 +159,8 @@ class CudaGraphRunner:
             req_to_token_pool=self.runner.req_to_token_pool,
             token_to_kv_pool=self.runner.token_to_kv_pool,
             attn_backend=self.backend,
+            state_pool=self.runner.state_pool,
+            state_indices=buffers.state_indices[:bs],
         )
 
     def _graph_batch(self, batch: ForwardBatch, total: int | None, lengths: torch.Tensor | None) -> GraphBatch:

@@ -10,10 +10,12 @@ from sglab.engine import (
     HiRadixCache,
     HostKVPool,
     KVCache,
+    LinearStatePool,
     MHATokenToKVPool,
     MLATokenToKVPool,
     ModelConfig,
     ModelRunner,
+    NSATokenToKVPool,
     PagedTokenToKVPoolAllocator,
     RadixCache,
     ReqToTokenPool,
@@ -69,10 +71,30 @@ def make_pools(model: CausalLM, config: EngineConfig, submit: Submit) -> Pools:
     )
     if device.type == "cuda":
         runner.device_core_count = torch.cuda.get_device_properties(device).multi_processor_count
+    state = model.state_config()
+    if state is not None:
+        runner.state_pool = LinearStatePool(state, rows.size, model.dtype, device)
+    refuse_unshareable(shape, config, state is not None)
     if config.enable_hierarchical_cache:
         host = HostKVPool(kv, max(int(tokens * config.hicache_ratio) // page, 1) * page)
         return Pools(runner, HiRadixCache(rows, allocator, page, host, config.hicache_write_policy, submit))
-    return Pools(runner, RadixCache(rows, allocator, page, disable=config.disable_radix_cache))
+    return Pools(runner, RadixCache(rows, allocator, page, disable=config.disable_radix_cache or state is not None))
+
+
+def refuse_unshareable(shape: ModelConfig, config: EngineConfig, has_state: bool) -> None:
+    """Refuse options that copy or roll back KV rows for models that keep more than these.
+
+    Raises:
+        BadArgumentError: the hierarchical cache or speculation with such a model.
+    """
+    keeps = "recurrent states" if has_state else "an indexer's keys" if shape.index_head_dim else ""
+    asked = {
+        "enable_hierarchical_cache": config.enable_hierarchical_cache,
+        "speculative_algorithm": config.speculative_algorithm,
+    }
+    for name, value in asked.items():
+        if keeps and value:
+            raise BadArgumentError(name, f"none with a model that keeps {keeps}", value, "Leave it out.")
 
 
 def context_length(shape: ModelConfig, config: EngineConfig) -> int:
@@ -87,7 +109,7 @@ def context_length(shape: ModelConfig, config: EngineConfig) -> int:
 def bytes_per_token(model: CausalLM, shape: ModelConfig) -> int:
     """KV bytes of one token in all layers, on this rank."""
     if shape.kind == "mla":
-        width = shape.kv_lora_rank + shape.qk_rope_head_dim
+        width = shape.kv_lora_rank + shape.qk_rope_head_dim + shape.index_head_dim
     else:
         width = shape.get_num_kv_heads(model.tp.size) * (shape.head_dim + shape.v_head_dim)
     return width * shape.num_hidden_layers * model.dtype.itemsize
@@ -112,6 +134,9 @@ def kv_pool(model: CausalLM, shape: ModelConfig, tokens: int, page: int) -> KVCa
     layers = shape.num_hidden_layers
     if shape.kind == "mla":
         rank, rope = shape.kv_lora_rank, shape.qk_rope_head_dim
+        if shape.index_head_dim:
+            dim = shape.index_head_dim
+            return NSATokenToKVPool(tokens, page, model.dtype, rank, rope, layers, dim, model.device)
         return MLATokenToKVPool(tokens, page, model.dtype, rank, rope, layers, model.device)
     heads = shape.get_num_kv_heads(model.tp.size)
     return MHATokenToKVPool(tokens, page, model.dtype, heads, shape.head_dim, layers, model.device, shape.v_head_dim)

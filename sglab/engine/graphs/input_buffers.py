@@ -21,16 +21,20 @@ class GraphInputBuffers:
     seq_lens: torch.Tensor
     out_cache_loc: torch.Tensor
     positions: torch.Tensor
+    state_indices: torch.Tensor
     fill: int
     """Length of padded rows."""
+    dummy_state: int
+    """Row of the state pool that padded rows share; models without states read none."""
 
     @classmethod
-    def make(cls, max_bs: int, fill: int, device: torch.device) -> GraphInputBuffers:
+    def make(cls, max_bs: int, fill: int, device: torch.device, dummy_state: int = 0) -> GraphInputBuffers:
         def zeros() -> torch.Tensor:
             return torch.zeros(max_bs, dtype=torch.int64, device=device)
 
-        buffers = cls(zeros(), zeros(), zeros(), zeros(), zeros(), fill)
+        buffers = cls(zeros(), zeros(), zeros(), zeros(), zeros(), zeros(), fill, dummy_state)
         buffers.seq_lens.fill_(fill)
+        buffers.state_indices.fill_(dummy_state)
         return buffers
 
     def copy_from(self, batch: ForwardBatch, bs: int) -> None:
@@ -43,9 +47,11 @@ class GraphInputBuffers:
         if raw != bs:
             self.seq_lens.fill_(self.fill)
             self.out_cache_loc.zero_()
+            self.state_indices.fill_(self.dummy_state)
         assert batch.positions is not None
         self.input_ids[:raw].copy_(batch.input_ids)
         self.req_pool_indices[:raw].copy_(batch.req_pool_indices)
+        self.state_indices[:raw].copy_(batch.req_pool_indices)
         self.seq_lens[:raw].copy_(batch.seq_lens)
         self.out_cache_loc[:raw].copy_(batch.out_cache_loc)
         self.positions[:raw].copy_(batch.positions)
