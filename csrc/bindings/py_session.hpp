@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/errors.hpp"
 #include "observe/debug/inspect.hpp"
 #include "observe/debug/session.hpp"
 
@@ -25,14 +26,13 @@ inline nb::object text(std::string_view value) {
 }
 
 const char* reason_name(StopReason reason);
-bool check_signals();
 
 // A session as Python has it: moves here, what can be seen in session_views.cpp, breakpoints in
 // session_breaks.cpp.
 class PySession {
  public:
   PySession(std::shared_ptr<const Program> program, LaunchConfig config)
-      : program_(program), session_(std::move(program), std::move(config), check_signals) {}
+      : program_(program), session_(std::move(program), std::move(config), bindings::check_signals) {}
 
   template <class F>
   std::tuple<std::string, std::uint32_t> moved(F f) {
@@ -84,7 +84,7 @@ class PySession {
   bool over() const { return session_.stepper().over(); }
   std::uint64_t digest() const { return session_.stepper().digest(); }
   bool failed() const { return session_.fault().has_value(); }
-  std::string output() const { return session_.stepper().launch().output; }
+  nb::object output() const { return bindings::printed(session_.stepper().launch().output.text()); }
   std::vector<std::uint64_t> executions() const { return session_.stepper().executions(); }
   std::tuple<std::size_t, std::size_t> checkpoints() const {
     return {session_.checkpoints(), session_.checkpoint_bytes()};

@@ -3,6 +3,7 @@
 #include <map>
 #include <utility>
 
+#include "bindings/errors.hpp"
 #include "bindings/events.hpp"
 #include "bindings/py_session.hpp"
 #include "observe/debug/back_search.hpp"
@@ -31,11 +32,6 @@ const char* reason_name(StopReason reason) {
       return "limit";
   }
   return "";
-}
-
-bool check_signals() {
-  const nb::gil_scoped_acquire acquire;
-  return PyErr_CheckSignals() != 0;
 }
 
 nb::tuple PySession::record() {

@@ -23,8 +23,7 @@ std::uint32_t PySession::break_watch(const std::string& space, std::uint64_t beg
     check_window(cta, begin, bytes);
   } else {
     const Launch& launch = session_.stepper().launch();
-    const Allocation* const found = launch.find(begin);
-    if (found == nullptr || begin + bytes > found->end)
+    if (launch.find(begin, bytes) == nullptr)
       throw nb::value_error(("the watched memory is not the launch's: " + launch.nearest(begin)).c_str());
   }
   return session_.breakpoints().add(std::move(b));

@@ -33,19 +33,44 @@ class Allocation(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Packed:
-    """The parameter buffer, and the memory that its pointers and tensor maps lead to.
+class Held:
+    """A tensor, and the address that a launch has of it."""
+
+    name: str
+    tensor: Any
+    address: int
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether its memory was given back: by resize_, set_, or through another tensor of the same storage."""
+        return bool(self.tensor.data_ptr() != self.address)
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """Where addresses are in a parameter buffer.
 
     Attributes:
         pointers: offset in the buffer and address of each.
         maps: offset and contents of each tensor map.
+    """
+
+    pointers: tuple[tuple[int, int], ...]
+    maps: tuple[tuple[int, TiledEncoding], ...]
+
+
+@dataclass(frozen=True)
+class Packed:
+    """The parameter buffer, the memory that its pointers and tensor maps lead to, and whose that is.
+
+    Attributes:
         spans: the memory per argument; they may overlap.
     """
 
     params: bytes
-    pointers: tuple[tuple[int, int], ...]
-    maps: tuple[tuple[int, TiledEncoding], ...]
+    addresses: Addresses
     spans: tuple[Allocation, ...]
+    tensors: tuple[Held, ...]
 
     @property
     def allocations(self) -> tuple[Allocation, ...]:
@@ -64,6 +89,7 @@ class Packer:
     def __init__(self, signature: Signature, device: str, encode: Callable[[TiledEncoding], bytes]) -> None:
         self._signature, self._device, self._encode = signature, device, encode
         self._spans: list[Allocation] = []
+        self._held: list[Held] = []
         self._pointers: list[tuple[int, int]] = []
         self._maps: list[tuple[int, TiledEncoding]] = []
         self._base = 0  # of the struct whose members are being packed
@@ -88,7 +114,8 @@ class Packer:
             buffer[parameter.offset : parameter.offset + parameter.size] = data
         for index, tensor in enumerate(extra):
             self._span(f"extra tensor {index}", tensor)
-        return Packed(bytes(buffer), tuple(self._pointers), tuple(self._maps), tuple(self._spans))
+        addresses = Addresses(tuple(self._pointers), tuple(self._maps))
+        return Packed(bytes(buffer), addresses, tuple(self._spans), tuple(self._held))
 
     def _bytes_of(self, name: str, parameter: Parameter, value: Any) -> bytes:
         if isinstance(value, TensorMap):
@@ -196,6 +223,7 @@ class Packer:
             elements = last + 1
         if elements:
             self._spans.append(Allocation(tensor.data_ptr(), elements * tensor.element_size(), name))
+            self._held.append(Held(name, tensor, tensor.data_ptr()))
 
     def _refuse(self, name: str, text: str) -> Any:
         raise LaunchError(f"{self._signature.entry}, {name}: {text}")

@@ -7,7 +7,8 @@ from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 from sglab.gpu.architecture import Architecture
-from sglab.gpu.arguments import Allocation, Packed, merged
+from sglab.gpu.arguments import Addresses, Allocation, Held, merged
+from sglab.gpu.errors import LaunchError
 from sglab.gpu.geometry import Geometry
 from sglab.gpu.ptx import Entry
 from sglab.gpu.tensor_map import TiledEncoding
@@ -22,7 +23,8 @@ class Launch:
         overlaps: the launch may start while the one before it in the stream ends (programmatic dependent launch); the
             kernel itself waits, with griddepcontrol.wait, before it touches the other's results.
         keep: the tensors behind the addresses; they live as long as the launch.
-        packed: where addresses are among the parameters; None where that is not known.
+        tensors: those of `keep` whose memory is held against the addresses before the launch runs.
+        addresses: where they are among the parameters; None where that is not known.
     """
 
     kernel: Entry
@@ -31,9 +33,19 @@ class Launch:
     spans: tuple[Allocation, ...]
     overlaps: bool = False
     keep: Any = field(default=None, repr=False, compare=False)
-    packed: Packed | None = field(default=None, repr=False, compare=False)
+    tensors: tuple[Held, ...] = field(default=(), repr=False, compare=False)
+    addresses: Addresses | None = field(default=None, repr=False, compare=False)
     bound: dict[Device, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     """What a device has made of the launch, so that running it again is cheap."""
+
+    def check_memory(self) -> None:
+        """Raises LaunchError if a tensor's memory was given back after the launch was prepared."""
+        for held in self.tensors:
+            if held.has_moved:
+                raise LaunchError(
+                    f"{self.kernel.name}, {held.name}: the tensor's memory was at {held.address:#x} when the launch was"
+                    f" prepared and is at {held.tensor.data_ptr():#x} (resize_ or set_?). Prepare the launch again"
+                )
 
     @cached_property
     def allocations(self) -> tuple[Allocation, ...]:

@@ -143,8 +143,16 @@ class Kernel(Entry):
         wanted = launch_config(self.name, config, block, options)
         geometry = make_geometry(self.signature, device.arch, wanted)
         packed = Packer(self.signature, device.torch_device, device.encode).pack(args, extra)
-        known = None if extra else packed  # where such tensors' addresses are, is not
-        return Launch(self, geometry, packed.params, packed.spans, wanted.overlaps, (args, extra), known)
+        return Launch(
+            self,
+            geometry,
+            packed.params,
+            packed.spans,
+            wanted.overlaps,
+            keep=(args, extra),
+            tensors=packed.tensors,
+            addresses=None if extra else packed.addresses,  # in such tensors there may be more
+        )
 
     def __repr__(self) -> str:
         return f"Kernel({self.name}({', '.join(map(str, self.params))}))"

@@ -30,23 +30,23 @@ class Relocation:
     """
 
     def __init__(self, device: Device, launch: Launch, tensors: Sequence[Any]) -> None:
-        if (packed := launch.packed) is None:
+        if (known := launch.addresses) is None:
             raise ValueError(f"{launch.kernel.name}: it is not known where addresses are among its parameters")
         spans = [_span(tensor) for tensor in tensors]
-        self._device, self._launch = device, replace(launch, keep=None, packed=None)
+        self._device, self._launch = device, replace(launch, keep=None, tensors=(), addresses=None)
         self._pointers = [
-            (offset, *place) for offset, address in packed.pointers if (place := _place(address, spans)) is not None
+            (offset, *place) for offset, address in known.pointers if (place := _place(address, spans)) is not None
         ]
         self._maps = [
             (offset, encoding, *place)
-            for offset, encoding in packed.maps
+            for offset, encoding in known.maps
             if (place := _place(encoding.address, spans)) is not None
         ]
-        placed = [(span, _place(span.address, spans)) for span in packed.spans]
+        placed = [(span, _place(span.address, spans)) for span in launch.spans]
         self._fixed = tuple(span for span, place in placed if place is None)
         self._moving = [(*place, span.nbytes, span.name) for span, place in placed if place is not None]
         self._encoded = {
-            (offset, encoding.address): launch.params[offset : offset + _MAP_BYTES] for offset, encoding in packed.maps
+            (offset, encoding.address): launch.params[offset : offset + _MAP_BYTES] for offset, encoding in known.maps
         }
 
     def at(self, addresses: Sequence[int], keep: Any = None) -> Launch:

@@ -125,7 +125,7 @@ def remember(device: Device, calls: Sequence[Hashable], recipe: Recipe, tensors:
     recipes = _known.setdefault(cast(Any, device), {})
     if len(recipes) >= MOST:
         recipes.clear()
-    steps = tuple(replace(step, launch=replace(step.launch, keep=None)) for step in recipe.steps)
+    steps = tuple(replace(step, launch=replace(step.launch, keep=None, tensors=())) for step in recipe.steps)
     recipes.update(dict.fromkeys(calls, KnownRecipe(recipe.choice, steps, recipe.keep, relocations)))
 
 

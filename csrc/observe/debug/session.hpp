@@ -3,10 +3,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <new>
 #include <optional>
 #include <vector>
 
 #include "machine/float/environment.hpp"
+#include "machine/front/poll.hpp"
 #include "machine/scheduler/stepper.hpp"
 #include "observe/debug/arrival.hpp"
 #include "observe/debug/breakpoints.hpp"
@@ -96,6 +98,7 @@ class Session {
   std::vector<Checkpoint> checkpoints_;
   std::uint64_t interval_ = 0;
   std::size_t checkpoint_bytes_ = 0;
+  Poll poll_;
   std::uint32_t until_poll_ = 0;
 };
 
@@ -109,6 +112,9 @@ void Session::guarded(F f) {
     fault_ = caught.fault;
     stepper_.failed(caught.fault);
     throw;
+  } catch (const std::bad_alloc&) {
+    fault_ = out_of_memory(stepper_.launch());
+    throw LaunchFault(*fault_);
   }
 }
 
