@@ -9,6 +9,7 @@
 
 #include "machine/float/environment.hpp"
 #include "machine/front/poll.hpp"
+#include "machine/scheduler/run_launch.hpp"
 #include "machine/scheduler/stepper.hpp"
 #include "observe/debug/arrival.hpp"
 #include "observe/debug/breakpoints.hpp"
