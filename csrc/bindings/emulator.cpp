@@ -284,6 +284,9 @@ void sglab::bindings::register_emulator(nb::module_& module) {
       .def_ro("executions", &LaunchReport::executions, "How often each decoded instruction ran.")
       .def_ro("output", &LaunchReport::output, "What the kernel printed.")
       .def_prop_ro(
+          "warnings", [](const LaunchReport& r) { return bindings::warning_rows(r.warnings); },
+          "As rows of Sanitizer.findings().")
+      .def_prop_ro(
           "tally", [](const LaunchReport& r) { return bindings::tally_rows(r.tally.get()); },
           "Of a launch with sanitizers; see sglab.events.cast.")
       .def_ro("seconds", &LaunchReport::seconds);

@@ -79,6 +79,11 @@ std::string text_of(const emu::Fault& fault) {
   return text;
 }
 
+std::string text_of(const emu::Program& program, const emu::Warning& warning) {
+  return warning.message + " (warp " + std::to_string(warning.warp) + ", PTX line " +
+         std::to_string(program.places[warning.pc].line) + ", " + std::to_string(warning.count) + " times)";
+}
+
 // SGLAB_VERBOSE=1: a line for every launch.
 bool verbose() {
   return std::getenv("SGLAB_VERBOSE") != nullptr;
@@ -102,6 +107,8 @@ const char* launch_on_emulator(const SglabLaunch* request, void* user) {
     const emu::LaunchReport report =
         emu::run_launch(program, config_of(program, *request, threads), [] { return false; });
     std::fputs(report.output.c_str(), stdout);
+    for (const emu::Warning& w : report.warnings)
+      std::fprintf(stderr, "sglab: %s: warning: %s\n", request->kernel, text_of(program, w).c_str());
     if (verbose()) {
       std::fprintf(stderr, "%llu warp-instructions, %.1f ms\n",
                    static_cast<unsigned long long>(report.warp_instructions), report.seconds * 1e3);

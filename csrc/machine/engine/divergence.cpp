@@ -140,15 +140,8 @@ const Inst* leave(Warp& w, const Inst* inst, std::uint32_t lanes) {
   return choose(w);
 }
 
-bool gather(Warp& w, const Inst* inst, std::uint32_t members) {
-  const std::uint32_t wanted = members & w.live;
-  if ((wanted & ~w.mask) == 0) return true;
+void gather_waiting(Warp& w, const Inst* inst) {
   const auto pc = static_cast<std::uint32_t>(inst - w.code);
-  std::uint32_t there = w.mask;
-  for (std::uint32_t i = 0; i < w.group_count; ++i) {
-    if (i != w.group && w.groups[i].wait == Wait::kWarp && w.groups[i].pc == pc) there |= w.groups[i].mask;
-  }
-  if ((wanted & ~there) != 0) return false;
   for (std::uint32_t i = 0; i < w.group_count; ++i) {
     if (i == w.group || w.groups[i].wait != Wait::kWarp || w.groups[i].pc != pc) continue;
     if (w.groups[i].frame != w.current().frame) continue;
@@ -159,6 +152,18 @@ bool gather(Warp& w, const Inst* inst, std::uint32_t members) {
   }
   w.group_mask = w.current().mask;
   w.partial = w.group_mask != w.live;
+}
+
+bool gather(Warp& w, const Inst* inst, std::uint32_t members) {
+  const std::uint32_t wanted = members & w.live;
+  if ((wanted & ~w.mask) == 0) return true;
+  const auto pc = static_cast<std::uint32_t>(inst - w.code);
+  std::uint32_t there = w.mask;
+  for (std::uint32_t i = 0; i < w.group_count; ++i) {
+    if (i != w.group && w.groups[i].wait == Wait::kWarp && w.groups[i].pc == pc) there |= w.groups[i].mask;
+  }
+  if ((wanted & ~there) != 0) return false;
+  gather_waiting(w, inst);
   return true;
 }
 

@@ -11,6 +11,7 @@
 #include "machine/engine/fault.hpp"
 #include "machine/engine/observer.hpp"
 #include "machine/engine/tally.hpp"
+#include "machine/engine/warning.hpp"
 #include "machine/program/program.hpp"
 
 namespace sglab::emu {
@@ -49,6 +50,7 @@ struct LaunchReport {
   std::array<std::uint64_t, static_cast<std::size_t>(InstClass::kCount)> by_class{};
   std::vector<std::uint64_t> executions;  // by instruction
   std::string output;                     // of printf
+  std::vector<Warning> warnings;
   double seconds = 0;
   std::shared_ptr<const Tally> tally;  // of an observed launch
 };
@@ -70,8 +72,9 @@ struct Launch {
   bool replayed = false;         // clocks count instructions, so that running again gives the same
   std::uint64_t position = 0;    // instructions executed so far, kept up where the launch is stepped
   bool concurrent = false;       // several host threads: atomics must be atomic
-  std::mutex mutex;              // output, fault
+  std::mutex mutex;              // output, warnings, fault
   std::string output;
+  std::vector<Warning> warnings;
   std::unique_ptr<Fault> fault;
 
   // nullptr: no allocation holds the address.

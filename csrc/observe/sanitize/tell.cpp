@@ -3,6 +3,7 @@
 
 #include "isa/aperture.hpp"
 #include "machine/memory/access.hpp"
+#include "machine/ops/members.hpp"
 #include "machine/ops/operands.hpp"
 #include "machine/ops/tensor_map_access.hpp"
 #include "machine/tensor/tmem_transfer.hpp"
@@ -165,8 +166,15 @@ void Sanitizer::tell(const Actor& actor, const Effects& m) {
       tell_map_use(actor);
       break;
     case Act::kWarpSync:
+      for (std::uint32_t rest = actor.lanes; rest != 0;) {
+        const std::uint32_t members = lanes32(w, actor.inst->a)[first_lane(rest)];
+        const Actor set{actor.warp, actor.inst, naming(w, actor.inst->a, rest, members), actor.position};
+        all([&](Detector& d) { d.warp_synced(set, true); });
+        rest &= ~set.lanes;
+      }
+      break;
     case Act::kWarpExchange:
-      all([&](Detector& d) { d.warp_synced(actor, m.act == Act::kWarpSync); });
+      all([&](Detector& d) { d.warp_synced(actor, false); });
       break;
     case Act::kExit: {
       Actor gone = actor;
