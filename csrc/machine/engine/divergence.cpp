@@ -36,8 +36,10 @@ void remove(Warp& w, std::uint32_t group) {
   if (w.group == w.group_count) w.group = group;
 }
 
+// Lanes that have begun to wait there are elsewhere than those that have just come.
 bool same_place(const Group& a, const Group& b) {
-  return a.pc == b.pc && a.frame == b.frame;
+  return a.pc == b.pc && a.frame == b.frame && a.arrived == b.arrived &&
+         (!a.arrived || (a.key == b.key && a.ticket == b.ticket));
 }
 
 // Lanes of ready groups at the current group's instruction join it.

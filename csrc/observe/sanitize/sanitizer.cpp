@@ -76,7 +76,7 @@ Sanitizer::~Sanitizer() = default;
 void Sanitizer::launched(const Launch& launch) {
   launch_ = &launch;
   program_ = launch.program;
-  findings_.clear();
+  findings_.clear(program_);
   clusters_.clear();
   held_index_ = ~std::uint64_t{0};
   position_ = findings_.now = 0;

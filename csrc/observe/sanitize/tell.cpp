@@ -111,8 +111,8 @@ void Sanitizer::look_at_tmem(const Warp& w, const Inst* inst, const Effects& m, 
     return;
   }
   const auto& form = payload<LdStForm>(inst);
-  const TmemAddress at =
-      TmemAddress::decode(static_cast<std::uint32_t>(address_of(w, main_address(inst), lane)));
+  const auto named = static_cast<std::uint32_t>(address_of(w, main_address(inst), lane));
+  const TmemAddress at = in_own_quarter(form, TmemAddress::decode(named), w.index);
   range = {w.cta->rank, at.lane, static_cast<std::uint32_t>(ld_st_lanes(form)), at.column,
            static_cast<std::uint32_t>(ld_st_columns(form))};
 }
@@ -192,7 +192,8 @@ void Sanitizer::tell_one_access(const Actor& actor, Space space, const std::uint
   if (lanes == 0) return;
   const Effects& m = program_->effects[static_cast<std::size_t>(actor.inst - actor.warp->code)];
   const Order order = m.act == Act::kAccess ? m.order : Order::kWeak;
-  const Access access{space, reads, writes, m.atomic, order, m.scope, lanes, bytes, address};
+  const Access access{space,   reads, writes, m.atomic, order,
+                      m.scope, lanes, bytes,  address,  m.act == Act::kTmemAlloc};
   all([&](Detector& d) { d.accessed(actor, access); });
 }
 
