@@ -16,7 +16,7 @@ class LaunchWarning(UserWarning):
 
 
 class SessionError(GpuError, ValueError):
-    """A session was asked for what is not there: a line without code, a CTA that is not running, a position behind the
+    """A session was asked for what does not exist: a line without code, a CTA that is not running, a position past the
     end."""
 
 
