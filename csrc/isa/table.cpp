@@ -233,7 +233,7 @@ void Table::row(const char* pattern, const Effects& effects, Build build, Handle
 }
 
 void Table::add(Row row) {
-  if (const std::size_t at = row.pattern.find('$'); at != std::string::npos)
+  for (std::size_t at = 0; (at = row.pattern.find('$', at)) != std::string::npos; at += type_.size())
     row.pattern.replace(at, 1, type_);
   Pattern pattern = compile(row.pattern);
   pattern.row = static_cast<std::uint32_t>(rows_.size());
