@@ -84,7 +84,8 @@ def test_a_store_is_not_done_before_its_wait() -> None:
 
 
 def warned(*parts: str, image: np.ndarray | None = None) -> list[str]:
-    text = kernel_text((COPY_IMAGE + ALLOC + "".join(parts) + READ_D + FREE).replace("GROUP", "1"), PARAMETERS, shared=SHARED)
+    body = COPY_IMAGE + ALLOC + "".join(parts) + READ_D + FREE
+    text = kernel_text(body.replace("GROUP", "1"), PARAMETERS, shared=SHARED)
     image = np.zeros((1, 65536), np.uint8) if image is None else image
     report = launch(text, np.zeros((1, 128, COLUMNS), np.uint32), image, block=128, smem=65536)
     return [row[1] for row in report.warnings]

@@ -16,9 +16,9 @@ __global__ void tiles(int* out) {
   out[threadIdx.x] = sum * 100 + same.size();
 }
 __global__ void unequal(int* out) {
-  __shared__ int before;
-  if (threadIdx.x == 0) before = 1;
-  out[threadIdx.x] = before;  // no barrier between
+  __shared__ int values[64];
+  values[threadIdx.x] = threadIdx.x;
+  out[threadIdx.x] = values[63 - threadIdx.x];  // no barrier between
 }
 __global__ void asserts(int value) { assert(value == 1); }
 void called(cudaStream_t, cudaError_t status, void* data) { *static_cast<int*>(data) = status + 5; }
