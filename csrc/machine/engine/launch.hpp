@@ -72,7 +72,8 @@ struct Launch {
   bool replayed = false;         // clocks count instructions, so that running again gives the same
   std::uint64_t position = 0;    // instructions executed so far, kept up where the launch is stepped
   bool concurrent = false;       // several host threads: atomics must be atomic
-  std::mutex mutex;              // output, warnings, fault
+  std::array<std::uint32_t, 2> grid_workspace{8, 0};  // its size, and the barrier of the grid
+  std::mutex mutex;                                   // output, warnings, fault
   std::string output;
   std::vector<Warning> warnings;
   std::unique_ptr<Fault> fault;

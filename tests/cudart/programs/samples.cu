@@ -1,5 +1,6 @@
 // What CUDA's samples ask of the runtime beside launches, a line for each.
 #include <cooperative_groups.h>
+#include <cooperative_groups/reduce.h>
 #include <cuda_profiler_api.h>
 #include <cuda_runtime.h>
 
@@ -14,6 +15,20 @@ __global__ void tiles(int* out) {
   for (int step = 4; step > 0; step /= 2) sum += tile.shfl_xor(sum, step);
   const auto same = cg::labeled_partition(cg::coalesced_threads(), threadIdx.x % 3);
   out[threadIdx.x] = sum * 100 + same.size();
+}
+__global__ void whole_grid(int* out) {
+  const auto grid = cg::this_grid();
+  for (int round = 0; round < 3; ++round) {
+    if (threadIdx.x == 0) atomicAdd(out, 1);
+    grid.sync();
+    if (out[0] != (round + 1) * gridDim.x) out[1] = round + 1;
+    grid.sync();
+  }
+}
+__global__ void several_warps(int* out) {
+  const auto tile = cg::tiled_partition<64>(cg::this_thread_block());
+  const int sum = cg::reduce(tile, static_cast<int>(threadIdx.x), cg::plus<int>());
+  if (tile.thread_rank() == 0) out[threadIdx.x / 64] = sum;
 }
 __global__ void unequal(int* out) {
   __shared__ int values[64];
@@ -46,7 +61,12 @@ int main(int count, char**) {
   CHECK(cudaMemcpy(host, out, sizeof host, cudaMemcpyDefault));
   std::printf("tiles %d %d %d, limit %zu, callback %d\n", host[0], host[8], host[31], limit, word);
   void* arguments[] = {&out};
-  CHECK(cudaLaunchCooperativeKernel(reinterpret_cast<void*>(tiles), 1, 32, arguments, 0, nullptr));
+  CHECK(cudaMemset(out, 0, 8));
+  CHECK(cudaLaunchCooperativeKernel(reinterpret_cast<void*>(whole_grid), 6, 64, arguments, 0, nullptr));
+  std::printf("grid %d %d, ", out[0], out[1]);
+  several_warps<<<1, 128>>>(out);
+  CHECK(cudaGetLastError());
+  std::printf("tiles of two warps %d %d\n", out[0], out[1]);
   unequal<<<1, 64>>>(out);
   CHECK(cudaProfilerStop());
   asserts<<<1, 1>>>(count + 1);
