@@ -166,7 +166,7 @@ const char* launch_on_emulator(const SglabLaunch* request, void* user) {
     if (verbose()) announce(*request);
     const emu::LaunchReport report =
         emu::run_launch(program, config_of(program, *request, threads), [] { return false; });
-    std::fputs(report.output.c_str(), stdout);
+    std::fwrite(report.output.data(), 1, report.output.size(), stdout);
     print_findings(program);
     for (const emu::Warning& w : report.warnings)
       std::fprintf(stderr, "sglab: %s: warning: %s\n", emu::shown_name(request->kernel).c_str(),

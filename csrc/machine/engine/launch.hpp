@@ -10,6 +10,7 @@
 
 #include "machine/engine/fault.hpp"
 #include "machine/engine/observer.hpp"
+#include "machine/engine/print_ring.hpp"
 #include "machine/engine/tally.hpp"
 #include "machine/engine/warning.hpp"
 #include "machine/program/program.hpp"
@@ -74,12 +75,14 @@ struct Launch {
   bool concurrent = false;       // several host threads: atomics must be atomic
   std::array<std::uint32_t, 2> grid_workspace{8, 0};  // its size, and the barrier of the grid
   std::mutex mutex;                                   // output, warnings, fault
-  std::string output;
+  PrintRing output;
   std::vector<Warning> warnings;
   std::unique_ptr<Fault> fault;
 
   // nullptr: no allocation holds the address.
   const Allocation* find(std::uint64_t address) const;
+  // nullptr: no allocation holds all of these bytes, which may wrap around the address space.
+  const Allocation* find(std::uint64_t address, std::uint64_t bytes) const;
   // "… lies 16 bytes past the end of 'out' (0x…, 1024 bytes)"
   std::string nearest(std::uint64_t address) const;
 };
