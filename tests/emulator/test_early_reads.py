@@ -1,4 +1,4 @@
-"""A plain launch warns of operations that nobody had waited for when their CTA ended."""
+"""A plain launch warns of operations that no thread had waited for when their CTA ended."""
 
 import numpy as np
 import pytest
