@@ -1,4 +1,4 @@
-"""The command line: `sglab doctor`, `backends`, `generate`, `serve`, `run decode`, `ptx`, `lab`."""
+"""The command line: `sglab doctor`, `backends`, `generate`, `serve`, `run decode`, `run-program`, `ptx`, `lab`."""
 
 from __future__ import annotations
 
@@ -32,6 +32,12 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
 
     commands.add_parser("doctor", help="what this machine can run, and what each missing thing would need")
+
+    program = commands.add_parser("run-program", help="run a CUDA program that nvcc compiled, on the emulator")
+    program.add_argument("program", type=Path)
+    program.add_argument("arguments", nargs=argparse.REMAINDER, help="of the program")
+    program.add_argument("--arch", default="sm_100a", help="default: %(default)s")
+    program.add_argument("--sanitize", action="store_true", help="look for races and misuse")
 
     commands.add_parser("backends", help="what each attention backend serves")
 
@@ -98,6 +104,20 @@ def print_ptx(name: str | None) -> None:
         print(textwrap.fill(", ".join(ptx.module(each)), 110, initial_indent="  ", subsequent_indent="  "))
 
 
+def run_host_program(options: argparse.Namespace) -> int:
+    """The program's own output and exit status."""
+    from sglab.cudart.program import run_program
+
+    try:
+        ran = run_program([options.program, *options.arguments], options.arch, sanitize=options.sanitize)
+    except (GpuError, OSError) as error:
+        print(f"sglab: {error}", file=sys.stderr)
+        return 2
+    print(ran.stdout, end="")
+    print(ran.stderr, end="", file=sys.stderr)
+    return ran.returncode
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point. Bad input ends with its error on one line and exit status 2."""
     options = build_parser().parse_args(arguments)
@@ -108,6 +128,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if options.command == "lab":
         return open_lab(options)
+    if options.command == "run-program":
+        return run_host_program(options)
     try:
         if options.command == "backends":
             from sglab.attention.table import capabilities_table

@@ -297,6 +297,9 @@ void sglab::bindings::register_emulator(nb::module_& module) {
           "output", [](const LaunchReport& r) { return bindings::printed(r.output); },
           "What the kernel printed; of more than a megabyte the last.")
       .def_prop_ro(
+          "warnings", [](const LaunchReport& r) { return bindings::warning_rows(r.warnings); },
+          "As rows of Sanitizer.findings().")
+      .def_prop_ro(
           "tally", [](const LaunchReport& r) { return bindings::tally_rows(r.tally.get()); },
           "Of a launch with sanitizers; see sglab.events.cast.")
       .def_ro("seconds", &LaunchReport::seconds);

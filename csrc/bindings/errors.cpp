@@ -67,7 +67,7 @@ void translate(const std::exception_ptr& pointer, void*) {
     attributes["tally"] = tally_rows(f.tally.get());
     std::string where;
     if (f.warp >= 0) {
-      where = " [kernel " + f.kernel + ", CTA (" + std::to_string(f.cta[0]) + ", " +
+      where = " [kernel " + emu::shown_name(f.kernel) + ", CTA (" + std::to_string(f.cta[0]) + ", " +
               std::to_string(f.cta[1]) + ", " + std::to_string(f.cta[2]) + "), warp " +
               std::to_string(f.warp) + (f.lane >= 0 ? ", lane " + std::to_string(f.lane) : "") +
               ", PTX line " + std::to_string(f.ptx_line) +

@@ -9,6 +9,7 @@
 #include "isa/aperture.hpp"
 #include "machine/engine/observer.hpp"
 #include "machine/engine/tally.hpp"
+#include "machine/engine/warning.hpp"
 #include "observe/sanitize/sanitizer.hpp"
 #include "observe/sanitize/shadow.hpp"
 
@@ -56,6 +57,16 @@ nb::list findings(Sanitizer& sanitizer) {
 
 }  // namespace
 }  // namespace sglab::emu
+
+nb::list sglab::bindings::warning_rows(const std::vector<emu::Warning>& warnings) {
+  nb::list all;
+  for (const emu::Warning& w : warnings) {
+    const emu::Party at{w.cta, w.warp, w.lanes, w.pc};
+    all.append(nb::make_tuple("launch", w.kind, w.message, false, emu::party_row(at), nb::none(), "", "", 0,
+                              0, nb::make_tuple(0), w.count));
+  }
+  return all;
+}
 
 nb::object sglab::bindings::tally_rows(const emu::Tally* tally) {
   using emu::BarrierUsers;

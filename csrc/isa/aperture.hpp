@@ -17,6 +17,8 @@ constexpr std::uint64_t kApertureMask = std::uint64_t{0xff} << 56;
 constexpr unsigned kSharedRankShift = 24;
 constexpr std::uint32_t kSharedOffsetMask = (1u << kSharedRankShift) - 1;
 constexpr std::uint32_t kSharedReserved = 0x400;
+// The part of the reserved kilobyte that %reserved_smem_offset_1 names: cooperative groups keep state there.
+constexpr std::uint32_t kSharedForGroups = 0x200;
 
 // Parts of a shared::cluster address.
 constexpr std::uint32_t rank_of(std::uint64_t address) {

@@ -31,6 +31,7 @@ enum Status : int {
   kNoKernelImageForDevice = 209,
   kInvalidResourceHandle = 400,
   kSymbolNotFound = 500,
+  kAssert = 710,
   kLaunchFailure = 719,
   kNotSupported = 801,
   kUnknown = 999,

@@ -19,6 +19,7 @@ SGLAB_CUDA_API void sglab_runtime_set_launcher(SglabLauncher launcher, void* use
   const std::lock_guard lock(state.mutex);
   state.launcher = launcher;
   state.launcher_data = user;
+  state.finder = nullptr;
 }
 
 // Whether memory stays readable after cudaFree, for launches that are to be run again:

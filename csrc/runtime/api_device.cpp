@@ -25,6 +25,7 @@ const std::pair<Status, std::pair<const char*, const char*>> kErrors[] = {
      {"cudaErrorNoKernelImageForDevice", "no kernel image is available for the device"}},
     {kInvalidResourceHandle, {"cudaErrorInvalidResourceHandle", "invalid resource handle"}},
     {kSymbolNotFound, {"cudaErrorSymbolNotFound", "named symbol not found"}},
+    {kAssert, {"cudaErrorAssert", "device-side assert triggered"}},
     {kLaunchFailure, {"cudaErrorLaunchFailure", "unspecified launch failure"}},
     {kNotSupported, {"cudaErrorNotSupported", "operation not supported"}},
     {kUnknown, {"cudaErrorUnknown", "unknown error"}},
@@ -37,7 +38,9 @@ std::pair<const char*, const char*> words_for(Status status) {
   return {"unrecognized error code", "unrecognized error code"};
 }
 
-// cudaDeviceAttr, by number. Returns -1 for one that the emulated GPU has no value for.
+constexpr int kLastAttribute = 150;  // of CUDA 13
+
+// cudaDeviceAttr, by number. 0 for what the emulated GPU does not have: textures, other GPUs, a bus.
 int attribute_value(const SglabDevice& device, int attribute) {
   switch (attribute) {
     case 1:
@@ -84,7 +87,7 @@ int attribute_value(const SglabDevice& device, int attribute) {
     case 81:
       return device.smem_per_sm;  // shared memory per multiprocessor
     case 95:
-      return 0;  // cooperative launch
+      return 1;  // cooperative launch
     case 97:
       return device.smem_per_block;  // shared memory per block with the opt-in
     case 106:
@@ -95,8 +98,33 @@ int attribute_value(const SglabDevice& device, int attribute) {
       return 1;  // memory pools
     case 120:
       return device.max_cluster > 1;  // clusters
+    case 11:
+      return 2147483647;  // pitch
+    case 13:
+      return 1965000;  // clock, kHz: a B200's
+    case 14:
+    case 30:
+      return 512;  // alignment of textures and surfaces
+    case 15:
+    case 40:
+      return 1;  // copies beside kernels
+    case 36:
+      return 3996000;  // memory clock, kHz
+    case 37:
+      return 8192;  // memory bus, bits
+    case 38:
+      return 126 << 20;  // L2 cache, bytes
+    case 79:
+    case 80:
+    case 88:
+    case 89:
+    case 91:
+    case 99:
+      return 1;  // caches of global and local memory; host memory that kernels may touch
+    case 108:
+      return 0;  // persisting L2 cache
     default:
-      return -1;
+      return 0;
   }
 }
 
@@ -127,10 +155,9 @@ SGLAB_CUDA_API Status cudaDeviceReset() {
 
 SGLAB_CUDA_API Status cudaDeviceGetAttribute(int* value, int attribute, int device) {
   if (device != 0) return fail(kInvalidDevice, "there is one emulated GPU, number 0");
-  const int found = attribute_value(State::get().device, attribute);
-  if (found < 0)
-    return fail(kNotSupported, "device attribute " + std::to_string(attribute) + " has no value here");
-  *value = found;
+  if (attribute < 1 || attribute > kLastAttribute)
+    return fail(kInvalidValue, "there is no device attribute " + std::to_string(attribute));
+  *value = attribute_value(State::get().device, attribute);
   return kSuccess;
 }
 

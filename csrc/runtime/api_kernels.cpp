@@ -51,7 +51,18 @@ SGLAB_CUDA_API void __cudaRegisterFunction(void** handle, const char* stub, char
   state.functions[stub] = {reinterpret_cast<Module*>(handle), name};
 }
 
-SGLAB_CUDA_API void __cudaRegisterVar(void**, char*, char*, const char*, int, std::size_t, int, int) {}
+SGLAB_CUDA_API void __cudaRegisterVar(void** handle, char* variable, char*, const char* name, int,
+                                      std::size_t bytes, int, int) {
+  State& state = State::get();
+  const std::lock_guard lock(state.mutex);
+  state.variables[variable] = {reinterpret_cast<Module*>(handle), name, bytes};
+}
+SGLAB_CUDA_API void __cudaRegisterManagedVar(void** handle, void** variable, char*, const char* name, int,
+                                             std::size_t bytes, int, int) {
+  State& state = State::get();
+  const std::lock_guard lock(state.mutex);
+  state.variables[variable] = {reinterpret_cast<Module*>(handle), name, bytes};
+}
 
 SGLAB_CUDA_API unsigned __cudaPushCallConfiguration(Dim3 grid, Dim3 block, std::size_t smem, Stream stream) {
   configurations.push_back({grid, block, smem, stream});
@@ -90,6 +101,11 @@ SGLAB_CUDA_API Status __cudaLaunchKernel_ptsz(void* kernel, Dim3 grid, Dim3 bloc
   return launch(kernel, grid, block, Dim3{}, smem, arguments);
 }
 
+SGLAB_CUDA_API Status cudaLaunchCooperativeKernel(const void* stub, Dim3 grid, Dim3 block, void** arguments,
+                                                  std::size_t smem, Stream) {
+  return launch(stub, grid, block, Dim3{}, smem, arguments);
+}
+
 SGLAB_CUDA_API Status cudaLaunchKernelExC(const LaunchConfig* config, const void* stub, void** arguments) {
   Dim3 cluster;
   for (std::uint32_t i = 0; i < config->attribute_count; ++i) {
@@ -102,10 +118,8 @@ SGLAB_CUDA_API Status cudaLaunchKernelExC(const LaunchConfig* config, const void
       case kAttributeProgrammaticStreamSerialization:  // launches follow one another: nothing to overlap
       case kAttributePriority:
       case kAttributePreferredClusterDimension:  // a wish that a device may leave unmet
+      case kAttributeCooperative:                // CTAs make progress together as they are
         break;
-      case kAttributeCooperative:
-        if (attribute.cooperative == 0) break;
-        [[fallthrough]];
       default:
         return fail(kNotSupported, "launch attribute " + std::to_string(attribute.id) + " is not supported");
     }
@@ -140,6 +154,8 @@ SGLAB_CUDA_API Status cudaFuncGetAttributes(FunctionAttributes* attributes, cons
   if (function == nullptr) return fail(kInvalidDeviceFunction, "this kernel was never registered");
   *attributes = {};
   attributes->max_threads = 1024;
+  attributes->registers = 32;
+  attributes->ptx_version = attributes->binary_version = State::get().capability();
   attributes->max_dynamic_shared = function->max_dynamic_smem;
   attributes->non_portable_cluster = function->non_portable_cluster;
   return kSuccess;

@@ -52,10 +52,6 @@ Status copy_rows(void* target, std::size_t target_pitch, const void* source, std
   return kSuccess;
 }
 
-Status no_symbols() {
-  return fail(kNotSupported, "__device__ and __constant__ variables cannot be reached from the host here");
-}
-
 }  // namespace
 
 SGLAB_CUDA_API Status cudaMalloc(void** pointer, std::size_t bytes) {
@@ -106,14 +102,19 @@ SGLAB_CUDA_API Status cudaMemsetAsync(void* target, int value, std::size_t bytes
   return cudaMemset(target, value, bytes);
 }
 
-SGLAB_CUDA_API Status cudaMemcpyToSymbol(const void*, const void*, std::size_t, std::size_t, int) {
-  return no_symbols();
+SGLAB_CUDA_API Status cudaMemset2D(void* target, std::size_t pitch, int value, std::size_t width,
+                                   std::size_t height) {
+  for (std::size_t row = 0; row < height; ++row)
+    std::memset(static_cast<char*>(target) + row * pitch, value, width);
+  return kSuccess;
 }
-SGLAB_CUDA_API Status cudaMemcpyFromSymbol(void*, const void*, std::size_t, std::size_t, int) {
-  return no_symbols();
+SGLAB_CUDA_API Status cudaMallocPitch(void** pointer, std::size_t* pitch, std::size_t width,
+                                      std::size_t height) {
+  *pitch = (width + kAlignment - 1) / kAlignment * kAlignment;
+  return allocate(pointer, *pitch * height);
 }
-SGLAB_CUDA_API Status cudaGetSymbolAddress(void**, const void*) {
-  return no_symbols();
+SGLAB_CUDA_API Status cudaMallocFromPoolAsync(void** pointer, std::size_t bytes, void*, Stream) {
+  return allocate(pointer, bytes);
 }
 
 SGLAB_CUDA_API Status cudaPointerGetAttributes(PointerAttributes* attributes, const void* pointer) {

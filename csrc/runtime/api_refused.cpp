@@ -9,7 +9,7 @@ using namespace sglab::runtime;
     return fail(kNotSupported, #function ": " what); \
   }
 
-SGLAB_REFUSED(cudaLaunchCooperativeKernel, "cooperative launches are not supported")
+SGLAB_REFUSED(cudaGraphCreate, "CUDA graphs are not supported")
 SGLAB_REFUSED(cudaStreamBeginCapture, "CUDA graphs are not supported")
 SGLAB_REFUSED(cudaStreamEndCapture, "CUDA graphs are not supported")
 SGLAB_REFUSED(cudaGraphInstantiate, "CUDA graphs are not supported")

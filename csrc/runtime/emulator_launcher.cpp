@@ -11,6 +11,7 @@
 #include "machine/front/parser.hpp"
 #include "machine/scheduler/run_launch.hpp"
 #include "observe/sanitize/explain.hpp"
+#include "observe/sanitize/sanitizer.hpp"
 #include "runtime/state.hpp"
 
 namespace sglab::runtime {
@@ -22,13 +23,18 @@ struct Loaded {
   std::map<std::string, std::unique_ptr<emu::Program>> programs;
 };
 
-const emu::Program& program_for(const SglabLaunch& request) {
+Loaded& loaded_from(const char* ptx, std::uint64_t bytes) {
   static std::map<const char*, Loaded> modules;  // launches are serial: State::mutex is held
-  Loaded& loaded = modules[request.ptx];
+  Loaded& loaded = modules[ptx];
   if (loaded.image == nullptr) {
-    std::string text(request.ptx, request.ptx_bytes);
+    std::string text(ptx, bytes);
     loaded.image = std::make_shared<emu::Image>(emu::parse_module(std::move(text), "PTX of the program"));
   }
+  return loaded;
+}
+
+const emu::Program& program_for(const SglabLaunch& request) {
+  Loaded& loaded = loaded_from(request.ptx, request.ptx_bytes);
   std::unique_ptr<emu::Program>& program = loaded.programs[request.kernel];
   if (program != nullptr) return *program;
   const auto& functions = loaded.image->module().functions;
@@ -50,6 +56,42 @@ std::vector<std::uint8_t> packed(const emu::Program& program, const SglabLaunch&
   return bytes;
 }
 
+// SGLAB_SANITIZE=1: all launches are watched for races and misuse.
+std::shared_ptr<emu::Sanitizer> sanitizer() {
+  const char* const wish = std::getenv("SGLAB_SANITIZE");
+  if (wish == nullptr || std::strcmp(wish, "1") != 0) return nullptr;
+  static const auto kAll = std::make_shared<emu::Sanitizer>(
+      emu::Sanitizer::Detectors{.memory = true, .races = true, .tensor = true, .barriers = true});
+  return kAll;
+}
+
+std::string text_of(const emu::Program& program, const emu::Party& party) {
+  if (party.cta < 0) return {};
+  std::string text = "CTA " + std::to_string(party.cta) + " warp " + std::to_string(party.warp);
+  if (party.pc < 0) return text;
+  const emu::Place& place = program.places[static_cast<std::size_t>(party.pc)];
+  text += ", PTX line " + std::to_string(place.line);
+  if (place.location == emu::kNoIndex) return text;
+  const emu::Module& module = program.image->module();
+  const emu::Location& location = module.locations[place.location];
+  const auto file = module.files.find(location.file);
+  return text + (file == module.files.end() ? "" : ", " + file->second + ":" + std::to_string(location.line));
+}
+
+void print_findings(const emu::Program& program) {
+  const std::shared_ptr<emu::Sanitizer> watching = sanitizer();
+  if (watching == nullptr) return;
+  for (const emu::Findings::Kept& kept : watching->findings().all()) {
+    const emu::Finding& f = kept.first;
+    std::string text = "sglab: " + emu::shown_name(program.name) + ": " +
+                       (f.error ? "error: " : "warning: ") + f.kind + ": " + f.message + "\n  " +
+                       text_of(program, f.at);
+    if (f.other.cta >= 0) text += "\n  " + f.other_did + ": " + text_of(program, f.other);
+    if (kept.count > 1) text += "\n  " + std::to_string(kept.count) + " times";
+    std::fprintf(stderr, "%s\n", text.c_str());
+  }
+}
+
 emu::LaunchConfig config_of(const emu::Program& program, const SglabLaunch& request, int threads) {
   emu::LaunchConfig config;
   std::copy_n(request.grid, 3, config.grid.begin());
@@ -63,12 +105,17 @@ emu::LaunchConfig config_of(const emu::Program& program, const SglabLaunch& requ
   }
   config.sms = static_cast<std::uint32_t>(State::get().device.sms);
   config.threads = static_cast<std::uint32_t>(threads);
-  config.explainer = std::make_shared<const emu::Explanations>();
+  if (std::shared_ptr<emu::Sanitizer> watching = sanitizer()) {
+    config.explainer = watching;
+    config.observer = std::move(watching);
+  } else {
+    config.explainer = std::make_shared<const emu::Explanations>();
+  }
   return config;
 }
 
 std::string text_of(const emu::Fault& fault) {
-  std::string text = fault.kernel + ": " + fault.message;
+  std::string text = emu::shown_name(fault.kernel) + ": " + fault.message;
   if (fault.warp >= 0) {
     text += " (CTA " + std::to_string(fault.cta[0]) + ", " + std::to_string(fault.cta[1]) + ", " +
             std::to_string(fault.cta[2]) + ", warp " + std::to_string(fault.warp) + ", PTX line " +
@@ -77,6 +124,11 @@ std::string text_of(const emu::Fault& fault) {
   if (!fault.source_file.empty())
     text += " at " + fault.source_file + ":" + std::to_string(fault.source_line);
   return text;
+}
+
+std::string text_of(const emu::Program& program, const emu::Warning& warning) {
+  return warning.message + " (warp " + std::to_string(warning.warp) + ", PTX line " +
+         std::to_string(program.places[warning.pc].line) + ", " + std::to_string(warning.count) + " times)";
 }
 
 // SGLAB_VERBOSE=1: a line for every launch.
@@ -93,15 +145,32 @@ void announce(const SglabLaunch& r) {
 
 }  // namespace
 
+void* find_variable(const char* ptx, std::uint64_t bytes, const char* variable) {
+  try {
+    for (const emu::Allocation& one : loaded_from(ptx, bytes).image->allocations()) {
+      if (one.name == variable) return reinterpret_cast<void*>(one.begin);
+    }
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "sglab: %s\n", error.what());
+  }
+  return nullptr;
+}
+
 const char* launch_on_emulator(const SglabLaunch* request, void* user) {
   static std::string problem;
+  const emu::Program* known = nullptr;
   try {
     const emu::Program& program = program_for(*request);
+    known = &program;
     const int threads = *static_cast<const int*>(user);
     if (verbose()) announce(*request);
     const emu::LaunchReport report =
         emu::run_launch(program, config_of(program, *request, threads), [] { return false; });
     std::fwrite(report.output.data(), 1, report.output.size(), stdout);
+    print_findings(program);
+    for (const emu::Warning& w : report.warnings)
+      std::fprintf(stderr, "sglab: %s: warning: %s\n", emu::shown_name(request->kernel).c_str(),
+                   text_of(program, w).c_str());
     if (verbose()) {
       std::fprintf(stderr, "%llu warp-instructions, %.1f ms\n",
                    static_cast<unsigned long long>(report.warp_instructions), report.seconds * 1e3);
@@ -109,6 +178,7 @@ const char* launch_on_emulator(const SglabLaunch* request, void* user) {
     return nullptr;
   } catch (const emu::LaunchFault& fault) {
     problem = text_of(fault.fault);
+    if (known != nullptr) print_findings(*known);
   } catch (const std::exception& error) {
     problem = error.what();
   }

@@ -8,4 +8,7 @@ namespace sglab::runtime {
 // `user` points to the number of threads to use.
 const char* launch_on_emulator(const SglabLaunch* request, void* user);
 
+// A SglabFinder for modules that this library runs itself.
+void* find_variable(const char* ptx, std::uint64_t bytes, const char* variable);
+
 }  // namespace sglab::runtime

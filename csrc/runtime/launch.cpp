@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 
 namespace sglab::runtime {
 namespace {
@@ -64,7 +65,9 @@ Status launch(const void* stub, Dim3 grid, Dim3 block, Dim3 cluster, std::size_t
       .allocation_count = allocations.size(),
   };
   const char* const problem = state.launcher(&request, state.launcher_data);
-  return problem == nullptr ? kSuccess : fail(kLaunchFailure, problem);
+  if (problem == nullptr) return kSuccess;
+  const bool asserted = std::string_view(problem).find("assert") != std::string_view::npos;
+  return fail(asserted ? kAssert : kLaunchFailure, problem);
 }
 
 }  // namespace sglab::runtime

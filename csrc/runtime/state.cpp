@@ -32,7 +32,7 @@ State& State::get() {
   return *state;
 }
 
-State::State() : launcher(launch_on_emulator), launcher_data(&threads) {
+State::State() : launcher(launch_on_emulator), launcher_data(&threads), finder(find_variable) {
   const char* const wish = std::getenv("SGLAB_DEVICE");
   if (wish == nullptr) return;
   SglabDevice d = device;

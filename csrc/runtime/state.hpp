@@ -28,6 +28,12 @@ struct Function {
   bool non_portable_cluster = false;
 };
 
+struct Variable {
+  Module* module;
+  std::string name;
+  std::size_t bytes;
+};
+
 // One per process. The device is a B200, or what SGLAB_DEVICE says ("10.0 148 232448 233472 16 1 a name":
 // capability, SMs, shared memory per CTA and per SM, largest cluster, threads, name). Every member is guarded
 // by `mutex`. Launches run one at a time, like a single stream.
@@ -42,8 +48,10 @@ class State {
   int threads = 1;
   SglabLauncher launcher;
   void* launcher_data;
+  SglabFinder finder;  // null: variables cannot be reached
   std::deque<Module> modules;
   std::map<const void*, Function> functions;           // by the address of the host stub
+  std::map<const void*, Variable> variables;           // by the address of the host's copy
   std::map<std::uint64_t, std::uint64_t> allocations;  // address to bytes
   bool keeps_freed = false;                            // cudaFree leaves the memory where it is,
   std::vector<void*> kept;                             // here

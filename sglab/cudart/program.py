@@ -19,6 +19,7 @@ def run_program(
     threads: int = 1,
     timeout: float | None = None,
     env: Mapping[str, str] | None = None,
+    sanitize: bool = False,
 ) -> subprocess.CompletedProcess[str]:
     """Runs a program with sglab's CUDA runtime in the place of libcudart.so.13.
 
@@ -31,6 +32,7 @@ def run_program(
         arch, sms, threads: as for EmulatedDevice.
         timeout: seconds.
         env: variables on top of this process's.
+        sanitize: look for races and misuse while kernels run; what is found goes to stderr, launch by launch.
 
     Returns:
         with stdout and stderr as text.
@@ -42,6 +44,8 @@ def run_program(
     device = f"{major}.{minor} {count} {sizes} emulated {arch}, {count} SMs"
     path = [str(runtime_folder()), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
     variables = {**os.environ, **(env or {}), "LD_LIBRARY_PATH": os.pathsep.join(path), "SGLAB_DEVICE": device}
+    if sanitize:
+        variables["SGLAB_SANITIZE"] = "1"
     words = [str(word) for word in command]
     return subprocess.run(words, env=variables, capture_output=True, text=True, timeout=timeout)
 

@@ -7,15 +7,16 @@ from functools import cache
 from typing import Any, Literal, TypeVar, get_args
 
 from sglab.emulator.captures import captured
-from sglab.emulator.sanitizers import chosen, read_findings
+from sglab.emulator.sanitizers import chosen, read_findings, read_warnings
 from sglab.emulator.session import Session
-from sglab.events.cast import LogCast, TallyCast
+from sglab.events.cast import Cast, LogCast, TallyCast
 from sglab.events.log import EventLog
 from sglab.gpu import core
 from sglab.gpu.architecture import Architecture
 from sglab.gpu.device import Launch
 from sglab.gpu.errors import LaunchError
 from sglab.gpu.fault import Fault, KernelError
+from sglab.gpu.findings import Finding
 from sglab.gpu.geometry import check_smem
 from sglab.gpu.ptx import Entry
 from sglab.gpu.tensor_map import TiledEncoding
@@ -37,6 +38,15 @@ def default_device() -> EmulatedDevice:
 def _cast(launch: Launch, outcome: core.LaunchReport | core.LaunchError) -> TallyCast | None:
     """Roles and names as far as a launch's report or error gives them."""
     return None if outcome.tally is None else TallyCast(launch, outcome.tally)
+
+
+def _findings(
+    sanitizer: core.Sanitizer | None, launch: Launch, report: core.LaunchReport, cast: Cast | None
+) -> tuple[Finding, ...]:
+    """Those of the sanitizers; of a plain launch its warnings."""
+    if sanitizer is None:
+        return read_warnings(report, launch, cast)
+    return read_findings(sanitizer, launch, cast=cast)
 
 
 def _whole(name: str, value: Any, least: int, most: int) -> int:
@@ -114,7 +124,7 @@ class EmulatedDevice:
         with captured(self, launch) as finished:
             sanitizer = self._sanitizer()
             report = self._start(self._machine.launch, launch, sanitizer)
-            report.findings = () if sanitizer is None else read_findings(sanitizer, launch, cast=_cast(launch, report))
+            report.findings = _findings(sanitizer, launch, report, _cast(launch, report))
             finished(report)
         return report
 
@@ -153,7 +163,7 @@ class EmulatedDevice:
         sanitizer = self._sanitizer()
         report, columns = self._start(self._machine.record, launch, sanitizer, details)
         log = EventLog(launch.kernel.name, launch.geometry, launch.kernel.code, report, columns | {"details": details})
-        report.findings = () if sanitizer is None else read_findings(sanitizer, launch, cast=LogCast(launch, log.roles))
+        report.findings = _findings(sanitizer, launch, report, LogCast(launch, log.roles))
         return log
 
     def _start(

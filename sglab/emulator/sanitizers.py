@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection
 
 from sglab.events.cast import Cast
 from sglab.gpu import core
 from sglab.gpu.device import Launch
-from sglab.gpu.errors import LaunchError
+from sglab.gpu.errors import LaunchError, LaunchWarning
 from sglab.gpu.findings import Finding, Party
 
 DETECTORS = ("memory", "races", "tensor", "barriers")
@@ -39,8 +40,20 @@ def read_findings(
         before: only those of the first so many instructions.
         cast: names warps' roles and barriers.
     """
+    return _read(sanitizer.findings(), launch, before, cast)
+
+
+def read_warnings(report: core.LaunchReport, launch: Launch, cast: Cast | None = None) -> tuple[Finding, ...]:
+    """The warnings of a launch without sanitizers; each is given as a LaunchWarning, too."""
+    found = _read(report.warnings, launch, None, cast)
+    for each in found:
+        warnings.warn(f"{each.kernel}: {each}", LaunchWarning, stacklevel=2)
+    return found
+
+
+def _read(rows: list[core.Row], launch: Launch, before: int | None, cast: Cast | None) -> tuple[Finding, ...]:
     found = []
-    for row in sanitizer.findings():
+    for row in rows:
         detector, kind, message, error, at, other, did, space, address, nbytes, positions, count = row
         if before is not None:
             if count == len(positions) or positions[-1] >= before:

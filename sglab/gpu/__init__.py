@@ -18,7 +18,7 @@ from sglab.gpu.architecture import Architecture
 from sglab.gpu.arguments import Allocation, Strided
 from sglab.gpu.cuda import CudaDevice
 from sglab.gpu.device import Device, Launch
-from sglab.gpu.errors import CompileError, GpuError, LaunchError, MissingDependencyError, SessionError
+from sglab.gpu.errors import CompileError, GpuError, LaunchError, LaunchWarning, MissingDependencyError, SessionError
 from sglab.gpu.fault import Fault, KernelError
 from sglab.gpu.geometry import LaunchConfig
 from sglab.gpu.module import Kernel, Module
@@ -58,6 +58,7 @@ __all__ = [
     "Launch",
     "LaunchConfig",
     "LaunchError",
+    "LaunchWarning",
     "MissingDependencyError",
     "Module",
     "Pointer",

@@ -11,6 +11,10 @@ class LaunchError(GpuError, ValueError):
     """A launch was refused before anything ran: an argument, a dimension or a device does not fit."""
 
 
+class LaunchWarning(UserWarning):
+    """A launch ran to its end, but did what PTX leaves undefined or what a GPU only happens to forgive."""
+
+
 class SessionError(GpuError, ValueError):
     """A session was asked for what does not exist: a line without code, a CTA that is not running, a position past the
     end."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from sglab.gpu.code import Instruction
@@ -46,7 +47,7 @@ class Party:
             return who
         what = "the operation issued at " if self.asynchronous else "at "
         source = f", {self.source[0]}:{self.source[1]}" if self.source else ""
-        return f"{who}, {what}PTX line {self.ptx_line} `{self.instruction.text}`{source}"
+        return f"{who}, {what}PTX line {self.ptx_line} `{_short(self.instruction.text)}`{source}"
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,11 @@ class Finding:
         if self.count > 1:
             parts.append(f"  {self.count} times")
         return "\n".join(parts)
+
+
+def _short(text: str) -> str:
+    """PTX with its long register lists cut."""
+    return re.sub(r"\{([^{},]+)(?:,[^{},]+){7,},([^{},]+)\}", r"{\1, …, \2}", text)
 
 
 def _lanes(mask: int) -> str:

@@ -123,3 +123,50 @@ A: bar.sync 3, 64;
     with pytest.raises(_core.LaunchError, match="barrier 3 is in use for") as caught:
         launch(ptx, [], block=(64, 1, 1))
     assert caught.value.kind == "barrier"
+
+
+@pytest.mark.parametrize("warps", [2, 8])
+@pytest.mark.parametrize("steps", [2, 5])
+@pytest.mark.parametrize("scheduler", ["fair", "in_order"])
+def test_a_wait_is_over_once_its_phase_has_ended_even_if_the_next_has_ended_as_well(
+    warps: int, steps: int, scheduler: str
+) -> None:
+    """All warps wait for each copy of thread 0, which waits for none of them: here it comes last to the first wait."""
+    if scheduler == "in_order" and (steps, warps) != (2, 2):
+        pytest.skip("thread 0 runs on for as long as it can, to phases that the others could not tell from the first")
+    out = np.zeros(32 * warps, np.uint32)
+    source = np.arange(4, dtype=np.uint32)
+    launch(
+        f"""
+.shared .align 16 .b8 bytes[16];
+.shared .align 8 .b64 full;
+.entry k(.param .u64 out, .param .u64 source) {{
+  .reg .b32 %tid, %parity, %step, %loaded; .reg .b64 %at, %from; .reg .pred %first, %done, %more;
+  ld.param.u64 %from, [source];
+  mov.u32 %tid, %tid.x; setp.eq.u32 %first, %tid, 0;
+  @%first mbarrier.init.shared.b64 [full], 1;
+  bar.sync 0;
+  mov.u32 %parity, 0; mov.u32 %step, 0;
+STEP:
+  @!%first bra WAIT;
+  @%more bra COPY;
+  nanosleep.u32 100;
+COPY:
+  mbarrier.arrive.expect_tx.shared.b64 _, [full], 16;
+  cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [bytes], [%from], 16, [full];
+WAIT:
+  mbarrier.try_wait.parity.shared.b64 %done, [full], %parity;
+  @!%done bra WAIT;
+  xor.b32 %parity, %parity, 1; add.u32 %step, %step, 1;
+  setp.lt.u32 %more, %step, {steps};
+  @%more bra STEP;
+  ld.shared.u32 %loaded, [bytes+12];
+  add.u32 %step, %step, %loaded;
+  ld.param.u64 %at, [out]; mad.wide.u32 %at, %tid, 4, %at; st.global.u32 [%at], %step;
+  ret;
+}}""",
+        [out, source],
+        block=(32 * warps, 1, 1),
+        scheduler=scheduler,
+    )
+    assert (out == steps + 3).all()

@@ -4,11 +4,20 @@ import numpy as np
 import pytest
 
 from tests.support.emulator.launching import launch
+from tests.support.emulator.schedulers import SCHEDULERS
 
 LANES = range(32)
 
 
-def warp(body: str, *inputs: np.ndarray, results: int = 1, declare: str = "", block: int = 32) -> np.ndarray:
+def warp(
+    body: str,
+    *inputs: np.ndarray,
+    results: int = 1,
+    declare: str = "",
+    block: int = 32,
+    scheduler: str = "fair",
+    warnings: list[tuple] | None = None,
+) -> np.ndarray:
     """Runs `body` on %x, %y, … (one 32-bit value per lane each) and returns what it leaves in %d0, %d1, …."""
     letters = "xyz"[: len(inputs)]
     loads = "".join(
@@ -29,7 +38,9 @@ def warp(body: str, *inputs: np.ndarray, results: int = 1, declare: str = "", bl
   ret;
 }}"""
     out = np.full((block, results), 0xDEAD, np.uint32)
-    launch(ptx, [*inputs, out], block=(block, 1, 1))
+    report = launch(ptx, [*inputs, out], block=(block, 1, 1), scheduler=scheduler)
+    if warnings is not None:
+        warnings.extend(report.warnings)
     return out
 
 
@@ -167,3 +178,89 @@ def test_partial_warp_and_exited_lanes_do_not_hold_up_the_rest() -> None:
     out = warp(body, block=20)
     assert [v for lane, v in enumerate(out[:, 0].tolist()) if lane != 5] == [19] * 19
     assert out[5, 0] == 0xDEAD
+
+
+SETS = {
+    "halves": [0xFFFF if lane < 16 else 0xFFFF0000 for lane in LANES],
+    "quads": [0xF << lane // 4 * 4 for lane in LANES],
+    "every third": [sum(1 << k for k in LANES if k % 3 == lane % 3) for lane in LANES],
+    "alone": [1 << lane for lane in LANES],
+}
+
+
+def of_set(members: list[int], values: list[int], lane: int) -> list[int]:
+    return [values[k] for k in LANES if members[lane] >> k & 1]
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+@pytest.mark.parametrize("name", SETS)
+def test_lanes_that_name_different_members_exchange_set_by_set(name: str, scheduler: str) -> None:
+    members = SETS[name]
+    x = np.random.default_rng(6).integers(0, 4, 32, np.uint32)
+    body = """
+  redux.sync.add.u32 %d0, %x, %y;
+  setp.ge.u32 %p, %x, 2;
+  vote.sync.ballot.b32 %d1, %p, %y;
+  vote.sync.all.pred %q, %p, %y; selp.b32 %d2, 1, 0, %q;
+  match.any.sync.b32 %d3, %x, %y;
+  match.all.sync.b32 %d4|%q, %x, %y;
+  elect.sync %d5|%q, %y; selp.b32 %d6, 1, 0, %q;
+  shfl.sync.bfly.b32 %d7, %x, 0, 31, %y;
+  bar.warp.sync %y;
+  redux.sync.max.u32 %d8, %x, %y;
+  activemask.b32 %d9;"""
+    out = warp(body, x, np.array(members, np.uint32), results=10, scheduler=scheduler)
+    for lane in LANES:
+        own = of_set(members, x.tolist(), lane)
+        lanes = [k for k in LANES if members[lane] >> k & 1]
+        same = sum(1 << k for k in lanes if x[k] == x[lane])
+        expected = [
+            sum(own),
+            sum(1 << k for k in lanes if x[k] >= 2),
+            all(value >= 2 for value in own),
+            same,
+            members[lane] if len(set(own)) == 1 else 0,
+            lanes[0],
+            lane == lanes[0],
+            x[lane],
+            max(own),
+            0xFFFFFFFF,
+        ]
+        assert out[lane].tolist() == expected, lane
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_members_that_come_on_different_ways_meet_the_rest_of_their_set(scheduler: str) -> None:
+    """Quads whose lanes 0 and 1 come by one way, 2 and 3 by another; odd quads lose a lane on the way."""
+    body = """
+  mov.u32 v, %lane;
+  and.b32 t, %lane, 2;
+  setp.eq.u32 %p, t, 0;
+  @%p bra MEET;
+  mov.u32 i, 0;
+LOOP: add.u32 i, i, 1; setp.lt.u32 %q, i, %lane; @%q bra LOOP;
+  and.b32 t, %lane, 7;
+  setp.eq.u32 %q, t, 7;
+  @%q exit;
+  add.u32 v, v, 100;
+MEET: redux.sync.add.u32 %d0, v, %x;"""
+    members = SETS["quads"]
+    out = warp(body, np.array(members, np.uint32), declare=".reg .b32 i, t, v;", scheduler=scheduler)
+    value = [lane + 100 if lane & 2 else lane for lane in LANES]
+    for lane in LANES:
+        own = [value[k] for k in LANES if members[lane] >> k & 1 and k % 8 != 7]
+        assert out[lane, 0] == (0xDEAD if lane % 8 == 7 else sum(own)), lane
+
+
+@pytest.mark.parametrize(
+    ("members", "kind"),
+    [
+        ([0xFFFF] * 32, "lane_outside_its_member_mask"),
+        ([0xFF if lane < 16 else 0xFFFFFFFF for lane in LANES], "member_masks_disagree"),
+    ],
+)
+def test_a_member_mask_that_cannot_be_is_a_warning(members: list[int], kind: str) -> None:
+    x, y = np.arange(32, dtype=np.uint32), np.array(members, np.uint32)
+    given: list[tuple] = []
+    warp("redux.sync.add.u32 %d0, %x, %y;", x, y, warnings=given)
+    assert kind in {row[1] for row in given}

@@ -190,3 +190,15 @@ def test_a_prepared_launch_keeps_its_tensors_alive(module: gpu.Module) -> None:
     del x
     assert died() is not None
     gpu.EmulatedDevice("sm_90a").run(launch)
+
+
+def test_a_plain_launch_warns_of_what_ptx_leaves_undefined() -> None:
+    module = gpu.load(
+        ".version 8.8\n.target sm_100a\n.address_size 64\n"
+        ".entry k() { .reg .b32 r; redux.sync.add.u32 r, 1, 0xffff; ret; }",
+    )
+    with pytest.warns(gpu.LaunchWarning, match="lane_outside_its_member_mask"):
+        report = module["k"].launch(gpu.EmulatedDevice("sm_100a"), grid=1, block=32, args=[])
+    assert [(each.severity, each.at.lanes) for each in report.findings] == [("warning", 0xFFFF0000)]
+    sanitized = module["k"].launch(gpu.EmulatedDevice("sm_100a", sanitize=True), grid=1, block=32, args=[])
+    assert [each.kind for each in sanitized.findings] == ["lane_outside_its_member_mask"]

@@ -119,6 +119,7 @@ void AsyncEngine::drain() {
 }
 
 void AsyncEngine::finish() {
+  warn_of_unfinished();
   drain();
   for (std::uint32_t rank = 0; rank < tmem_.size(); ++rank) {
     if (tmem_[rank] == nullptr || !tmem_[rank]->anything_allocated()) continue;

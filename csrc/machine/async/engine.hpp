@@ -5,6 +5,7 @@
 #include <deque>
 #include <memory>
 #include <random>
+#include <unordered_map>
 #include <vector>
 
 #include "machine/async/operations.hpp"
@@ -18,6 +19,7 @@ namespace sglab::emu {
 
 struct Cluster;
 class Digest;
+struct TmemRange;
 struct Warp;
 struct Wgmma;
 class Warpgroup;
@@ -58,6 +60,8 @@ class AsyncEngine {
   // A warp asked whether a phase is over, and it was or was not.
   void note_wait(const Warp& warp, const Inst* inst, std::uint32_t address, bool over);
   const MbarrierUsers& mbarrier_users() const { return users_; }
+  // How many phases of an object have ended in this cluster.
+  std::uint64_t mbarrier_phases(std::uint32_t address) const;
   void note_init(std::uint32_t address);
   void note_inval(std::uint32_t address);
 
@@ -103,6 +107,12 @@ class AsyncEngine {
   // tcgen05.alloc for a warp of CTA `rank`. With cta_group 2 both CTAs of the pair must ask before either
   // gets its columns. kMustWait: ask again when woken (Wait::kResource, the CTA's or pair's even rank).
   TensorMemory::Allocation allocate_tmem(std::uint32_t rank, int cta_group, std::uint32_t columns);
+  // In a launch that nobody observes: warns of reads of what a tcgen05.st without its wait will write, and of
+  // what nobody has waited for when the cluster ends.
+  void warn_of_stores(const Warp& reader, const Inst* inst, std::uint32_t lanes,
+                      const TmemRange& range) const;
+  void warn_of_stores(const TensorOperation& op) const;
+  void warn_of_unfinished();
   // tcgen05.st of a warp since its last tcgen05.wait::st.
   std::vector<PendingStore>& tmem_stores(const Warp& warp) { return tmem_stores_[slot_of(warp)]; }
 
@@ -154,9 +164,10 @@ class AsyncEngine {
   std::vector<std::unique_ptr<TensorMemory>> tmem_;
   std::vector<std::unique_ptr<TensorMemory>> spare_tmem_;  // debuggers may look at them, so they stay
   std::vector<std::uint32_t> mbarriers_;
-  MbarrierUsers users_;           // of this cluster and those before it
-  std::uint64_t operations_ = 0;  // issued so far
-  std::uint64_t overdue_ = 0;     // issued before the last complete_overdue()
+  MbarrierUsers users_;                                      // of this cluster and those before it
+  std::unordered_map<std::uint32_t, std::uint64_t> phases_;  // ended, by address
+  std::uint64_t operations_ = 0;                             // issued so far
+  std::uint64_t overdue_ = 0;                                // issued before the last complete_overdue()
   std::deque<BulkOperation> bulk_;
   std::vector<TensorQueue> tensor_;    // by CTA rank
   std::vector<PairAllocation> pairs_;  // by CTA rank / 2

@@ -12,6 +12,7 @@ namespace sglab::emu {
 struct AsyncEngine::Saved {
   std::vector<std::unique_ptr<TensorMemory>> tmem;
   std::vector<std::uint32_t> mbarriers;
+  std::unordered_map<std::uint32_t, std::uint64_t> phases;
   std::uint64_t operations, overdue;
   std::deque<BulkOperation> bulk;
   std::vector<TensorQueue> tensor;
@@ -51,8 +52,8 @@ InFlight seen(const BulkOperation& operation) {
 }  // namespace
 
 std::shared_ptr<const AsyncEngine::Saved> AsyncEngine::save() const {
-  return std::make_shared<Saved>(Saved{copies(tmem_), mbarriers_, operations_, overdue_, bulk_, tensor_,
-                                       pairs_, warps_, copies(warpgroups_), tmem_stores_});
+  return std::make_shared<Saved>(Saved{copies(tmem_), mbarriers_, phases_, operations_, overdue_, bulk_,
+                                       tensor_, pairs_, warps_, copies(warpgroups_), tmem_stores_});
 }
 
 // In place: readers of tensor memory hold its address.
@@ -69,6 +70,7 @@ void AsyncEngine::restore_tmem(const std::vector<std::unique_ptr<TensorMemory>>&
 void AsyncEngine::restore(const Saved& saved) {
   restore_tmem(saved.tmem);
   mbarriers_ = saved.mbarriers;
+  phases_ = saved.phases;
   operations_ = saved.operations;
   overdue_ = saved.overdue;
   bulk_ = saved.bulk;

@@ -163,6 +163,7 @@ void AsyncEngine::perform(const TensorOperation& op) {
   const Warp& warp = cluster_.warps[op.issuer.warp];
   ++cluster_.events;
   note_performed(op, 0);
+  warn_of_stores(op);
   try {
     std::array<MmaCta, 2> ctas;
     for (std::uint32_t i = 0; i < op.cta_group; ++i) {

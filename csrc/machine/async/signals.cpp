@@ -38,6 +38,7 @@ void AsyncEngine::settle(const Issuer& issuer, std::uint32_t address, MbarrierSt
     observers.notify([&](Observer& o) { o.mbarrier_changed(cluster_, event); });
   }
   if (status == MbarrierStatus::kPhaseComplete) {
+    ++phases_[address];
     for (Warp& warp : cluster_.warps) wake(warp, Wait::kMbarrier, address);
     return;
   }
@@ -47,6 +48,11 @@ void AsyncEngine::settle(const Issuer& issuer, std::uint32_t address, MbarrierSt
               std::string(mbarrier_status_name(status)) + ": mbarrier at shared address " + hex(address) +
                   " has pending " + std::to_string(state.pending) + " of " + std::to_string(state.expected) +
                   ", tx-count " + std::to_string(state.tx_count) + ", phase " + std::to_string(state.phase));
+}
+
+std::uint64_t AsyncEngine::mbarrier_phases(std::uint32_t address) const {
+  const auto known = phases_.find(address);
+  return known == phases_.end() ? 0 : known->second;
 }
 
 void AsyncEngine::note_wait(const Warp& warp, const Inst* inst, std::uint32_t address, bool over) {

@@ -106,6 +106,14 @@ void Warpgroup::give_back(Warp& warp, unsigned index, std::uint64_t until) {
   std::erase_if(chains_, [](const auto& chain) { return chain->holding == 0; });
 }
 
+const Issuer* Warpgroup::unfinished(const Warp& warp) const {
+  const unsigned index = warp.index % 4;
+  for (const Operation& operation : operations_) {
+    if ((operation.issued >> index & 1u) != 0) return &operation.issuer;
+  }
+  return nullptr;
+}
+
 bool Warpgroup::in_flight(const Warp& warp) const {
   const unsigned index = warp.index % 4;
   return std::any_of(chains_.begin(), chains_.end(),

@@ -32,6 +32,8 @@ class Warpgroup {
   bool wait_group(Warp& warp, std::uint32_t pending);
   // Whether a warp has operations that no wait has covered.
   bool in_flight(const Warp& warp) const;
+  // One of them that was not carried out; nullptr: there is none.
+  const Issuer* unfinished(const Warp& warp) const;
   std::unique_ptr<Warpgroup> copy() const;
   void add_to(Digest& digest) const;
 

@@ -41,7 +41,7 @@ void start_warp(Warp& w, Cluster& cluster, Cta& cta, std::uint32_t slot) {
   w.cluster = &cluster;
   w.launch = cluster.launch;
   w.parameters = cluster.launch->config.parameters.data();
-  w.shared_begin = std::uint64_t{cta.window} + kSharedReserved;
+  w.shared_begin = std::uint64_t{cta.window} + program.first_shared();
   w.shared_end = std::uint64_t{cta.window} + cluster.shared_bytes;
   w.shared_base = reinterpret_cast<std::uint64_t>(cta.shared) - cta.window;
   w.allocation_begin = w.allocation_end = 0;

@@ -36,8 +36,10 @@ void remove(Warp& w, std::uint32_t group) {
   if (w.group == w.group_count) w.group = group;
 }
 
+// Lanes that have begun to wait there are elsewhere than those that have just come.
 bool same_place(const Group& a, const Group& b) {
-  return a.pc == b.pc && a.frame == b.frame;
+  return a.pc == b.pc && a.frame == b.frame && a.arrived == b.arrived &&
+         (!a.arrived || (a.key == b.key && a.ticket == b.ticket));
 }
 
 // Lanes of ready groups at the current group's instruction join it.
@@ -140,15 +142,8 @@ const Inst* leave(Warp& w, const Inst* inst, std::uint32_t lanes) {
   return choose(w);
 }
 
-bool gather(Warp& w, const Inst* inst, std::uint32_t members) {
-  const std::uint32_t wanted = members & w.live;
-  if ((wanted & ~w.mask) == 0) return true;
+void gather_waiting(Warp& w, const Inst* inst) {
   const auto pc = static_cast<std::uint32_t>(inst - w.code);
-  std::uint32_t there = w.mask;
-  for (std::uint32_t i = 0; i < w.group_count; ++i) {
-    if (i != w.group && w.groups[i].wait == Wait::kWarp && w.groups[i].pc == pc) there |= w.groups[i].mask;
-  }
-  if ((wanted & ~there) != 0) return false;
   for (std::uint32_t i = 0; i < w.group_count; ++i) {
     if (i == w.group || w.groups[i].wait != Wait::kWarp || w.groups[i].pc != pc) continue;
     if (w.groups[i].frame != w.current().frame) continue;
@@ -159,6 +154,18 @@ bool gather(Warp& w, const Inst* inst, std::uint32_t members) {
   }
   w.group_mask = w.current().mask;
   w.partial = w.group_mask != w.live;
+}
+
+bool gather(Warp& w, const Inst* inst, std::uint32_t members) {
+  const std::uint32_t wanted = members & w.live;
+  if ((wanted & ~w.mask) == 0) return true;
+  const auto pc = static_cast<std::uint32_t>(inst - w.code);
+  std::uint32_t there = w.mask;
+  for (std::uint32_t i = 0; i < w.group_count; ++i) {
+    if (i != w.group && w.groups[i].wait == Wait::kWarp && w.groups[i].pc == pc) there |= w.groups[i].mask;
+  }
+  if ((wanted & ~there) != 0) return false;
+  gather_waiting(w, inst);
   return true;
 }
 

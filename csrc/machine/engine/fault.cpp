@@ -1,6 +1,10 @@
 #include "machine/engine/fault.hpp"
 
+#include <cxxabi.h>
+
 #include <cstdio>
+#include <cstdlib>
+#include <memory>
 
 #include "machine/engine/cluster.hpp"
 
@@ -9,6 +13,16 @@ namespace sglab::emu {
 std::string hex(std::uint64_t value) {
   char text[24];
   std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+std::string shown_name(const std::string& name) {
+  constexpr std::size_t kMost = 120;
+  int status = 1;
+  const std::unique_ptr<char, decltype(&std::free)> plain(
+      abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), &std::free);
+  std::string text = status == 0 ? plain.get() : name;
+  if (text.size() > kMost) text = text.substr(0, kMost) + "…";
   return text;
 }
 

@@ -62,6 +62,9 @@ class LaunchFault : public std::exception {
 // Fills in where an instruction comes from.
 void locate(Fault& fault, const Warp& warp, std::uint32_t pc);
 
+// A kernel's name for people: C++ names without mangling, long ones cut.
+std::string shown_name(const std::string& name);
+
 // "0x7f12…" for messages.
 std::string hex(std::uint64_t value);
 

@@ -122,6 +122,10 @@ std::unique_ptr<Launch> prepare_launch(const Program& program, LaunchConfig conf
   launch->allocations = std::move(config.allocations);
   const std::vector<Allocation>& own = program.image->allocations();
   launch->allocations.insert(launch->allocations.end(), own.begin(), own.end());
+  if (program.uses_grid_workspace) {
+    const auto at = reinterpret_cast<std::uint64_t>(launch->grid_workspace.data());
+    launch->allocations.push_back({at, at + sizeof(launch->grid_workspace), "the grid's workspace"});
+  }
   std::erase_if(launch->allocations, [](const Allocation& a) { return a.begin >= a.end; });
   std::sort(launch->allocations.begin(), launch->allocations.end(),
             [](const Allocation& a, const Allocation& b) { return a.begin < b.begin; });

@@ -12,6 +12,7 @@
 #include "machine/engine/observer.hpp"
 #include "machine/engine/print_ring.hpp"
 #include "machine/engine/tally.hpp"
+#include "machine/engine/warning.hpp"
 #include "machine/program/program.hpp"
 
 namespace sglab::emu {
@@ -50,6 +51,7 @@ struct LaunchReport {
   std::array<std::uint64_t, static_cast<std::size_t>(InstClass::kCount)> by_class{};
   std::vector<std::uint64_t> executions;  // by instruction
   std::string output;                     // of printf
+  std::vector<Warning> warnings;
   double seconds = 0;
   std::shared_ptr<const Tally> tally;  // of an observed launch
 };
@@ -71,8 +73,10 @@ struct Launch {
   bool replayed = false;         // clocks count instructions, so that running again gives the same
   std::uint64_t position = 0;    // instructions executed so far, kept up where the launch is stepped
   bool concurrent = false;       // several host threads: atomics must be atomic
-  std::mutex mutex;              // output, fault
+  std::array<std::uint32_t, 2> grid_workspace{8, 0};  // its size, and the barrier of the grid
+  std::mutex mutex;                                   // output, warnings, fault
   PrintRing output;
+  std::vector<Warning> warnings;
   std::unique_ptr<Fault> fault;
 
   // nullptr: no allocation holds the address.

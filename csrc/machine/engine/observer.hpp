@@ -18,6 +18,7 @@ struct MbarrierUse;
 struct SmallCopy;
 struct TensorCommit;
 struct TensorOperation;
+struct Warning;
 struct Warp;
 struct Wgmma;
 enum class MbarrierStatus : std::uint8_t;
@@ -54,6 +55,7 @@ class Observer {
   virtual void cluster_started(const Cluster&) {}
   virtual void cluster_finished(const Cluster&) {}  // nothing is in flight any more
   virtual void failed(const Fault&) {}
+  virtual void warned(const Warp&, const Inst*, const Warning&) {}
 
   // Whether this one hears of every attempt at an instruction, too.
   virtual bool follows_instructions() const { return false; }

@@ -106,9 +106,11 @@ const Inst* meet(Warp& warp, std::uint32_t pc);
 // The lanes exit.
 const Inst* leave(Warp& warp, const Inst* inst, std::uint32_t lanes);
 
-// For .sync instructions: collects lanes of `members` that wait at `inst` into the current group. False: not
-// all are there; the caller returns warp_blocked(...).
+// For .sync.aligned instructions: collects lanes of `members` that wait at `inst` into the current group.
+// False: not all are there; the caller returns block_for_lanes(...).
 bool gather(Warp& warp, const Inst* inst, std::uint32_t members);
+// Collects all lanes that wait at `inst` for others of their warp.
+void gather_waiting(Warp& warp, const Inst* inst);
 const Inst* block_for_lanes(Warp& warp, const Inst* inst, std::uint32_t members);
 
 // Picks the group to run next; nullptr if none can. For the scheduler.

@@ -57,6 +57,11 @@ constexpr std::array<std::string_view, static_cast<std::size_t>(Special::kCount)
     "%reserved_smem_offset_begin",
     "%reserved_smem_offset_end",
     "%reserved_smem_offset_cap",
+    "%reserved_smem_offset_0",
+    "%reserved_smem_offset_1",
+    "%envreg0",
+    "%envreg1",
+    "%envreg2",
     "%current_graph_exec",
     "WARP_SZ",
 };

@@ -38,12 +38,12 @@ std::uint8_t* shared_place(const Warp& w, const Inst* i, int lane, std::uint64_t
   const std::uint64_t rank = address >> kSharedRankShift;
   const std::uint64_t offset = address & kSharedOffsetMask;
   Cluster& cluster = *w.cluster;
-  if (rank >= cluster.ctas.size() || offset < kSharedReserved || offset > cluster.shared_bytes ||
+  if (rank >= cluster.ctas.size() || offset < w.program->first_shared() || offset > cluster.shared_bytes ||
       bytes > cluster.shared_bytes - offset) {
     raise_fault(w, i, lane, "out_of_bounds",
                 "access to " + std::to_string(bytes) + " bytes at shared address " + hex(address) +
-                    "; the CTA's shared memory spans " + hex(w.cta->window + kSharedReserved) + " to " +
-                    hex(w.cta->window + cluster.shared_bytes));
+                    "; the CTA's shared memory spans " + hex(w.cta->window + w.program->first_shared()) +
+                    " to " + hex(w.cta->window + cluster.shared_bytes));
   }
   return cluster.ctas[rank].shared + offset;
 }
@@ -116,12 +116,12 @@ void global_places(Warp& w, const Inst* i, const std::uint64_t* addresses, std::
 void shared_places(Warp& w, const Inst* i, const std::uint64_t* addresses, std::uint32_t lanes,
                    unsigned bytes, unsigned align, Places& places) {
   const std::uint64_t window = w.cta->window;
-  const std::uint64_t limit = w.cluster->shared_bytes - kSharedReserved;
+  const std::uint64_t first = w.program->first_shared(), limit = w.cluster->shared_bytes - first;
   std::uint64_t all = 0;
   bool own = true;
   for_lanes(lanes, [&](int l) {
     all |= addresses[l];
-    const std::uint64_t offset = addresses[l] - window - kSharedReserved;
+    const std::uint64_t offset = addresses[l] - window - first;
     own = own && offset < limit && offset + bytes <= limit;
     places.at[l] = w.cta->shared + (addresses[l] - window);
   });

@@ -1,4 +1,4 @@
-// cp.async.bulk, cp.reduce.async.bulk, their groups and prefetches; st.async.
+// cp.async.bulk, cp.reduce.async.bulk, their groups and prefetches; st.async, st.bulk.
 
 #include <cstring>
 
@@ -192,6 +192,35 @@ void build_store(Builder& b) {
   b.extra().payload = store;
 }
 
+// st.bulk [address], size, 0: the lanes' bytes of shared memory become zero.
+const Inst* clear(Warp& w, const Inst* i) {
+  for (std::uint32_t rest = w.mask; rest != 0; rest &= rest - 1) {
+    const int lane = first_lane(rest);
+    const std::uint32_t address = shared_address(w, i, main_address(i), lane);
+    const std::uint64_t bytes = lanes64(w, i->b)[lane];
+    if (address % 8 != 0 || bytes % 8 != 0) {
+      raise_fault(w, i, lane, "misaligned",
+                  "st.bulk of " + std::to_string(bytes) + " bytes to " + hex(address) +
+                      "; both must be multiples of 8");
+    }
+    if (bytes > w.cluster->shared_bytes) {
+      raise_fault(w, i, lane, "out_of_bounds",
+                  "st.bulk of " + std::to_string(bytes) + " bytes; shared memory has " +
+                      std::to_string(w.cluster->shared_bytes));
+    }
+    const auto size = static_cast<std::uint32_t>(bytes);
+    std::memset(shared_bytes(w, i, lane, address, size), 0, size);
+  }
+  return i + 1;
+}
+
+void build_clear(Builder& b) {
+  b.expect_count(3, 3);
+  b.address(b.operand(0));
+  b.use(Field::kB, b.operand(1), 'l');
+  if (b.integer(b.operand(2)) != 0) b.refuse("the initial value must be 0");
+}
+
 }  // namespace
 
 std::uint32_t cta_mask(const Warp& w, const Inst* i, std::uint32_t ref, int lane) {
@@ -233,6 +262,8 @@ void register_bulk_copy(Table& t) {
       "st.async[.weak][.shared::cluster].mbarrier::complete_tx::bytes[.v2|.v4].{b32|u32|s32|f32|b64|u64|s64|"
       "f64}",
       does::copies(Space::kShared, Space::kReg).signalling(), build_store, store);
+  t.row("st.bulk[.weak][.shared::cta]",
+        does::computes(Cost::kSharedStore, TaintRule::kControl).moving(Motion::kOrdered), build_clear, clear);
 }
 
 }  // namespace sglab::emu

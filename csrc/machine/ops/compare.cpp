@@ -100,11 +100,14 @@ inline u32 compare(Warp& w, const Inst* i) {
   return mask_of([=](int l) { return holds<C>(K::load(a[l]), K::load(b[l])); });
 }
 
-// Inst::imm: 0 no boolean operator, else and, or, xor with predicate c.
+// Inst::imm: 0 no boolean operator, else and, or, xor with predicate c; kHalfResult aside.
+constexpr std::int64_t kBoolean = 3, kHalfResult = 4;
+
 inline u32 combine(const Warp& w, const Inst* i, u32 result) {
-  if (i->imm == 0) return result;
+  const std::int64_t op = i->imm & kBoolean;
+  if (op == 0) return result;
   const u32 c = predicate(w, i->c);
-  return i->imm == 1 ? result & c : i->imm == 2 ? result | c : result ^ c;
+  return op == 1 ? result & c : op == 2 ? result | c : result ^ c;
 }
 
 template <class K, Compare C>
@@ -119,7 +122,11 @@ const Inst* setp(Warp& w, const Inst* i) {
 template <class K, Compare C>
 const Inst* set(Warp& w, const Inst* i) {
   const u32 result = combine(w, i, compare<K, C>(w, i));
-  const u32 one = i->target;  // 1.0f or all ones
+  const u32 one = i->target;  // 1.0 or all ones
+  if ((i->imm & kHalfResult) != 0) {
+    each(out<u16>(w, i->d), [=](int l) { return static_cast<u16>(bit(result, l) ? one : 0u); });
+    return i + 1;
+  }
   each(out<u32>(w, i->d), [=](int l) { return bit(result, l) ? one : 0u; });
   return i + 1;
 }
@@ -151,6 +158,20 @@ void build_setp(Builder& b) {
   b.lanewise('p', b.form.row->handler);
 }
 
+// What set gives where the comparison holds.
+u32 one_of(Type type) {
+  switch (type) {
+    case Type::kF32:
+      return 0x3f800000u;
+    case Type::kF16:
+      return 0x3c00u;
+    case Type::kBf16:
+      return 0x3f80u;
+    default:
+      return 0xffffffffu;
+  }
+}
+
 // set.CmpOp.dtype.stype d, a, b
 void build_set(Builder& b) {
   b.inst.imm = boolean(b);
@@ -163,9 +184,24 @@ void build_set(Builder& b) {
   b.use(Field::kA, b.operand(1), wanted);
   b.use(Field::kB, b.operand(2), wanted);
   if (b.inst.imm != 0) b.use(Field::kC, b.operand(3), 'p');
-  b.def(Field::kD, b.operand(0), 'w');
+  const Type result = b.type(0);
+  const char to = letter_of(result);
+  b.def(Field::kD, b.operand(0), to);
   b.set_rounding();
-  b.inst.target = b.type(0) == Type::kF32 ? 0x3f800000u : 0xffffffffu;
+  b.inst.target = one_of(result);
+  if (to == 'h') b.inst.imm |= kHalfResult;
+  b.lanewise(to, b.form.row->handler);
+}
+
+// set.CmpOp.f16x2.f16x2: both halves.
+void build_set_pair(Builder& b) {
+  b.inst.imm = boolean(b);
+  b.expect_count(b.inst.imm != 0 ? 4 : 3, b.inst.imm != 0 ? 4 : 3);
+  b.use(Field::kA, b.operand(1), 'w');
+  b.use(Field::kB, b.operand(2), 'w');
+  if (b.inst.imm != 0) b.use(Field::kC, b.operand(3), 'p');
+  b.def(Field::kD, b.operand(0), 'w');
+  b.inst.target = one_of(b.type(1) == Type::kF16x2 ? Type::kF16 : Type::kBf16);
   b.lanewise('w', b.form.row->handler);
 }
 
@@ -184,13 +220,13 @@ template <class K, Compare C>
 void row(Table& t, const char* type) {
   const char* const name = kNames[static_cast<int>(C)];
   constexpr bool flushes = __is_same(typename K::Store, float);
-  constexpr bool half = __is_same(K, F16) || __is_same(K, Bf16);
   t.type(type, ' ');
   t.row(Pattern("setp.", name, flushes ? "[.and|.or|.xor][.ftz].$" : "[.and|.or|.xor].$").text, kCompares,
         build_setp, setp<K, C>);
-  const char* const results = flushes ? "[.and|.or|.xor][.ftz].{u32|s32|f32}.$"
-                              : half  ? "[.and|.or|.xor].{u32|s32}.$"
-                                      : "[.and|.or|.xor].{u32|s32|f32}.$";
+  const char* const results = flushes              ? "[.and|.or|.xor][.ftz].{u32|s32|f32|f16|bf16}.$"
+                              : __is_same(K, F16)  ? "[.and|.or|.xor].{u16|s16|u32|s32|f16}.$"
+                              : __is_same(K, Bf16) ? "[.and|.or|.xor].{u16|s16|u32|s32|bf16}.$"
+                                                   : "[.and|.or|.xor].{u32|s32|f32|f16|bf16}.$";
   t.row(Pattern("set.", name, results).text, kCompares, build_set, set<K, C>);
 }
 
@@ -241,10 +277,21 @@ const Inst* setp_pair(Warp& w, const Inst* i) {
 }
 
 template <class H, Compare C>
+const Inst* set_pair(Warp& w, const Inst* i) {
+  const u16 *const a = in<u16>(w, i->a), *const b = in<u16>(w, i->b);
+  const u32 low = mask_of([=](int l) { return holds<C>(H::load(a[2 * l]), H::load(b[2 * l])); });
+  const u32 high = mask_of([=](int l) { return holds<C>(H::load(a[2 * l + 1]), H::load(b[2 * l + 1])); });
+  const u32 p = combine(w, i, low), q = combine(w, i, high), one = i->target;
+  each(out<u32>(w, i->d), [=](int l) { return (bit(p, l) ? one : 0u) | (bit(q, l) ? one << 16 : 0u); });
+  return i + 1;
+}
+
+template <class H, Compare C>
 void pair_row(Table& t, const char* type) {
   t.type(type, ' ');
   const char* const name = kNames[static_cast<int>(C)];
   t.row(Pattern("setp.", name, "[.and|.or|.xor].$").text, kCompares, build_setp, setp_pair<H, C>);
+  t.row(Pattern("set.", name, "[.and|.or|.xor].$.$").text, kCompares, build_set_pair, set_pair<H, C>);
 }
 
 template <class H>

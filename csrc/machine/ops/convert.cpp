@@ -391,6 +391,8 @@ void register_convert(Table& t) {
   t.row("cvt[.ftz][.sat].f64.f32", kConverts, build_cvt);
   t.row("cvt.{rn|rz|rm|rp}[.sat].f16.f64", kConverts, build_cvt);
   t.row("cvt.{rn|rz|rm|rp}.bf16.f64", kConverts, build_cvt);
+  t.row("cvt[.rn|.rz|.rm|.rp].bf16.f16", kConverts, build_cvt);
+  t.row("cvt[.rn|.rz|.rm|.rp].f16.bf16", kConverts, build_cvt);
   t.row("cvt.{rn|rz|rm|rp}[.ftz][.sat].f16.f32", kConverts, build_cvt);
   t.row("cvt.{rn|rz}[.relu][.satfinite].{f16|bf16}.f32", kConverts, build_cvt);
   t.row("cvt[.ftz][.sat].f32.f16", kConverts, build_cvt);

@@ -1,5 +1,6 @@
 // mbarrier.*, cp.async.mbarrier.arrive.
 
+#include <algorithm>
 #include <bit>
 
 #include "machine/async/engine.hpp"
@@ -114,6 +115,14 @@ const Inst* arrive(Warp& w, const Inst* i) {
       });
 }
 
+bool others_wait(const Warp& w, std::uint32_t address) {
+  const std::vector<Warp>& all = w.cluster->warps;
+  return std::any_of(all.begin(), all.end(), [&](const Warp& other) {
+    return &other != &w && std::any_of(other.groups.begin(), other.groups.begin() + other.group_count,
+                                       [&](const Group& g) { return g.arrived && g.key == address; });
+  });
+}
+
 // Whether the phase a lane waits for is over; what would end it is carried out first.
 bool phase_done(AsyncEngine& engine, Warp& w, const Inst* i, int lane, std::uint32_t address) {
   const Issuer issuer{w.slot, lane, i};
@@ -125,9 +134,17 @@ bool phase_done(AsyncEngine& engine, Warp& w, const Inst* i, int lane, std::uint
     return mbarrier_state_done(word, lanes64(w, i->b)[lane]);
   };
   while (!over()) {
+    // Others see the end of this phase before this warp may have the next one ended.
+    const bool shared = others_wait(w, address);
     if (!engine.advance_mbarrier(address)) return false;
+    w.yield = w.yield || shared;
   }
   return true;
+}
+
+// Whether the phase that the group was waiting for ended since it blocked; the object may be further by now.
+bool met(const AsyncEngine& engine, const Group& g, std::uint32_t address) {
+  return g.arrived && g.key == address && engine.mbarrier_phases(address) != g.ticket;
 }
 
 const Inst* wait(Warp& w, const Inst* i) {
@@ -140,15 +157,18 @@ const Inst* wait(Warp& w, const Inst* i) {
       raise_fault(w, i, lane, "mbarrier",
                   "a wait needs an mbarrier in the CTA's own shared memory, not " + hex(missing));
     }
-    const bool over = phase_done(engine, w, i, lane, missing);
+    const bool over = met(engine, w.current(), missing) || phase_done(engine, w, i, lane, missing);
     if (rest == w.mask || !over) engine.note_wait(w, i, missing, over);
     if (!over) break;
     done |= 1u << lane;
   }
   if (done != w.mask && (i->target & kBlocking) != 0 && !w.current().released) {
-    return block(w, i, Wait::kMbarrier, missing);
+    const Inst* const next = block(w, i, Wait::kMbarrier, missing);
+    w.current().arrived = true;
+    w.current().ticket = engine.mbarrier_phases(missing);
+    return next;
   }
-  w.current().released = false;
+  w.current().released = w.current().arrived = false;
   // The lanes after the first one that must wait have not been tried yet.
   for (std::uint32_t rest = w.mask & ~done; rest != 0; rest &= rest - 1) {
     const int lane = first_lane(rest);

@@ -40,6 +40,10 @@ std::uint32_t thread_index(const Warp& w, int lane, unsigned dimension) {
 }
 
 // A value that all lanes share. A clock tick is a warp-instruction of the cluster.
+std::uint64_t grid_workspace(const Warp& w) {
+  return reinterpret_cast<std::uint64_t>(w.launch->grid_workspace.data());
+}
+
 std::uint64_t uniform(const Warp& w, Special special) {
   const LaunchConfig& config = w.launch->config;
   const Cta& cta = *w.cta;
@@ -103,13 +107,19 @@ std::uint64_t uniform(const Warp& w, Special special) {
     case Special::kTotalSmemSize:
     case Special::kAggrSmemSize:
       return shared - kSharedReserved;
+    case Special::kReservedSmem1:
+      return kSharedForGroups;
+    case Special::kEnvreg1:
+      return grid_workspace(w) >> 32;
+    case Special::kEnvreg2:
+      return grid_workspace(w);
     case Special::kReservedSmemEnd:
     case Special::kReservedSmemCap:
       return kSharedReserved;
     case Special::kWarpSz:
       return 32;
     default:
-      return 0;  // %gridid, %reserved_smem_offset_begin, %current_graph_exec
+      return 0;  // %gridid, %reserved_smem_offset_begin and _0, %envreg0, %current_graph_exec
   }
 }
 

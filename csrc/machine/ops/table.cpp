@@ -47,6 +47,8 @@ Table build() {
   register_wgmma(table);
   register_tensor_memory(table);
   register_tcgen05(table);
+  register_wmma(table);
+  register_cluster_launch(table);
   return table;
 }
 

@@ -14,5 +14,7 @@ void register_matrix(Table& table);
 void register_wgmma(Table& table);
 void register_tensor_memory(Table& table);
 void register_tcgen05(Table& table);
+void register_wmma(Table& table);
+void register_cluster_launch(Table& table);
 
 }  // namespace sglab::emu

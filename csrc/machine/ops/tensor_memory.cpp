@@ -3,8 +3,10 @@
 #include <cstring>
 
 #include "machine/async/engine.hpp"
+#include "machine/async/footprint.hpp"
 #include "machine/async/tmem_pending.hpp"
 #include "machine/engine/launch.hpp"
+#include "machine/engine/warning.hpp"
 #include "machine/ops/cluster_operands.hpp"
 #include "machine/ops/tensor_families.hpp"
 
@@ -74,19 +76,18 @@ void build_nothing(Builder& b) {
 
 // tcgen05.ld and .st: Extra::refs has the registers, the payload the form.
 
-// The address, checked: the warp's own quarter of the lanes, allocated columns.
+// The address, checked: allocated columns. Whatever the lane field says, a GPU takes the warp's own quarter.
 TmemAddress checked_address(Warp& w, const Inst* i, const LdStForm& form) {
   const int lane = first_lane(w.mask);
-  const TmemAddress at =
+  const TmemAddress named =
       TmemAddress::decode(static_cast<std::uint32_t>(address_of(w, main_address(i), lane)));
-  const std::uint32_t quarter = 32 * (w.index % 4);
-  const auto lanes = static_cast<std::uint32_t>(ld_st_lanes(form)),
-             columns = static_cast<std::uint32_t>(ld_st_columns(form));
-  if (at.lane < quarter || at.lane + lanes > quarter + 32) {
-    raise_fault(w, i, lane, "tensor_memory",
-                "lanes " + std::to_string(at.lane) + " to " + std::to_string(at.lane + lanes - 1) +
-                    " accessed by warp " + std::to_string(w.index) + ", which reaches lanes " +
-                    std::to_string(quarter) + " to " + std::to_string(quarter + 31));
+  const TmemAddress at = in_own_quarter(form, named, w.index);
+  const auto columns = static_cast<std::uint32_t>(ld_st_columns(form));
+  if (named.lane != at.lane) {
+    warn(w, i, w.mask, "tmem_wrong_lanes",
+         "lanes " + std::to_string(named.lane) + " to " + std::to_string(named.lane + ld_st_lanes(form) - 1) +
+             " named by warp " + std::to_string(w.index) + ", which reaches " + std::to_string(at.lane) +
+             " to " + std::to_string(at.lane + ld_st_lanes(form) - 1) + ": it accesses those");
   }
   const TensorMemory& tmem = async_engine(w).tmem(w.cta->rank);
   for (std::uint32_t column = at.column; column < at.column + columns; ++column) {
@@ -104,6 +105,9 @@ const Inst* load(Warp& w, const Inst* i) {
   const LdStForm form = payload<LdStForm>(i);
   const TmemAddress at = checked_address(w, i, form);
   const TensorMemory& tmem = async_engine(w).tmem(w.cta->rank);
+  async_engine(w).warn_of_stores(w, i, w.mask,
+                                 {w.cta->rank, at.lane, static_cast<std::uint32_t>(ld_st_lanes(form)),
+                                  at.column, static_cast<std::uint32_t>(ld_st_columns(form))});
   if (form.shape == LdStShape::k32x32b && !form.sixteen_bit) {
     std::uint32_t column = at.column;
     for (const Ref ref : i->extra->refs) std::memcpy(write32(w, ref), tmem.column(column++) + at.lane, 128);

@@ -2,10 +2,11 @@
 
 #include "machine/engine/cluster.hpp"
 #include "machine/engine/fault.hpp"
+#include "machine/ops/members.hpp"
 #include "machine/ops/register.hpp"
 #include "machine/program/builder.hpp"
 
-// Exchanges among the lanes of a warp. The .sync forms wait until all lanes of the member mask have come.
+// Exchanges among the lanes of a warp. The .sync forms wait until all lanes of their member mask have come.
 namespace sglab::emu {
 namespace {
 
@@ -21,20 +22,6 @@ std::uint32_t predicate(const Warp& w, Ref ref) {
   return w.predicates[ref & ~kNegatedRef] ^ (0u - (ref >> 31));
 }
 
-// The member mask, as the lowest executing lane has it.
-std::uint32_t members(const Warp& w, Ref ref) {
-  return in<std::uint32_t>(w, ref)[std::countr_zero(w.mask)];
-}
-
-// Collects the members; false means that the caller must return block_for_lanes.
-bool assemble(Warp& w, const Inst* i, std::uint32_t member_mask) {
-  if ((member_mask & w.mask) == 0) {
-    raise_fault(w, i, std::countr_zero(w.mask), "warp",
-                "the executing lane is not in its member mask " + hex(member_mask));
-  }
-  return gather(w, i, member_mask);
-}
-
 template <class F>
 void for_lanes(std::uint32_t lanes, F f) {
   for (std::uint32_t m = lanes; m != 0; m &= m - 1) f(std::countr_zero(m));
@@ -48,44 +35,42 @@ enum Shuffle { kUp, kDown, kBfly, kIdx };
 
 // shfl.sync.mode.b32 d|p, a, b, c, members: segments and clamping as PTX defines them.
 const Inst* shfl(Warp& w, const Inst* i) {
-  const std::uint32_t all = members(w, i->extra->refs[0]);
-  if (!assemble(w, i, all)) return block_for_lanes(w, i, all);
-  const std::uint32_t lanes = w.mask & all;
-  const auto *const a = in<std::uint32_t>(w, i->a), *const b = in<std::uint32_t>(w, i->b),
-                    *const c = in<std::uint32_t>(w, i->c);
-  std::uint32_t values[32], inside = 0;
-  for_lanes(lanes, [&](int l) {
-    const int step = static_cast<int>(b[l] & 0x1f), clamp = static_cast<int>(c[l] & 0x1f);
-    const int segment = static_cast<int>(c[l] >> 8 & 0x1f);
-    const int most = (l & segment) | (clamp & ~segment), least = l & segment;
-    int j;
-    bool valid;
-    switch (i->imm) {
-      case kUp:
-        j = l - step;
-        valid = j >= most;
-        break;
-      case kDown:
-        j = l + step;
-        valid = j <= most;
-        break;
-      case kBfly:
-        j = l ^ step;
-        valid = j <= most;
-        break;
-      default:
-        j = least | (step & ~segment);
-        valid = j <= most;
-        break;
-    }
-    if (!valid) j = l;
-    values[l] = a[j & 31];
-    inside |= static_cast<std::uint32_t>(valid) << l;
+  return exchange(w, i, i->extra->refs[0], [&](std::uint32_t lanes) {
+    const auto *const a = in<std::uint32_t>(w, i->a), *const b = in<std::uint32_t>(w, i->b),
+                      *const c = in<std::uint32_t>(w, i->c);
+    std::uint32_t values[32], inside = 0;
+    for_lanes(lanes, [&](int l) {
+      const int step = static_cast<int>(b[l] & 0x1f), clamp = static_cast<int>(c[l] & 0x1f);
+      const int segment = static_cast<int>(c[l] >> 8 & 0x1f);
+      const int most = (l & segment) | (clamp & ~segment), least = l & segment;
+      int j;
+      bool valid;
+      switch (i->imm) {
+        case kUp:
+          j = l - step;
+          valid = j >= most;
+          break;
+        case kDown:
+          j = l + step;
+          valid = j <= most;
+          break;
+        case kBfly:
+          j = l ^ step;
+          valid = j <= most;
+          break;
+        default:
+          j = least | (step & ~segment);
+          valid = j <= most;
+          break;
+      }
+      if (!valid) j = l;
+      values[l] = a[j & 31];
+      inside |= static_cast<std::uint32_t>(valid) << l;
+    });
+    auto* const d = out<std::uint32_t>(w, i->d);
+    for_lanes(lanes, [&](int l) { d[l] = values[l]; });
+    if (i->target != 2) merge_predicate(w, i->target, inside, lanes);
   });
-  auto* const d = out<std::uint32_t>(w, i->d);
-  for_lanes(lanes, [&](int l) { d[l] = values[l]; });
-  if (i->target != 2) merge_predicate(w, i->target, inside, lanes);
-  return i + 1;
 }
 
 void build_shfl(Builder& b) {
@@ -110,19 +95,18 @@ enum Vote { kAll, kAny, kUni, kBallot };
 
 // vote.sync.mode d, {!}p, members
 const Inst* vote(Warp& w, const Inst* i) {
-  const std::uint32_t all = members(w, i->b);
-  if (!assemble(w, i, all)) return block_for_lanes(w, i, all);
-  const std::uint32_t lanes = w.mask & all, votes = predicate(w, i->a) & lanes;
-  if (i->imm == kBallot) {
-    auto* const d = out<std::uint32_t>(w, i->d);
-    for_lanes(lanes, [&](int l) { d[l] = votes; });
-    return i + 1;
-  }
-  const bool result = i->imm == kAll   ? votes == lanes
-                      : i->imm == kAny ? votes != 0
-                                       : votes == lanes || votes == 0;
-  merge_predicate(w, i->d, result ? lanes : 0, lanes);
-  return i + 1;
+  return exchange(w, i, i->b, [&](std::uint32_t lanes) {
+    const std::uint32_t votes = predicate(w, i->a) & lanes;
+    if (i->imm == kBallot) {
+      auto* const d = out<std::uint32_t>(w, i->d);
+      for_lanes(lanes, [&](int l) { d[l] = votes; });
+      return;
+    }
+    const bool result = i->imm == kAll   ? votes == lanes
+                        : i->imm == kAny ? votes != 0
+                                         : votes == lanes || votes == 0;
+    merge_predicate(w, i->d, result ? lanes : 0, lanes);
+  });
 }
 
 void build_vote(Builder& b) {
@@ -137,27 +121,25 @@ void build_vote(Builder& b) {
 // match.any d, a, members; match.all d|p, a, members
 template <class T, bool All>
 const Inst* match(Warp& w, const Inst* i) {
-  const std::uint32_t all = members(w, i->b);
-  if (!assemble(w, i, all)) return block_for_lanes(w, i, all);
-  const std::uint32_t lanes = w.mask & all;
-  const T* const a = in<T>(w, i->a);
-  T values[32];
-  for_lanes(lanes, [&](int l) { values[l] = a[l]; });
-  auto* const d = out<std::uint32_t>(w, i->d);
-  const T first = values[std::countr_zero(lanes)];
-  std::uint32_t equal_first = 0;
-  for_lanes(lanes, [&](int l) { equal_first |= (values[l] == first ? 1u : 0u) << l; });
-  if (All) {
-    for_lanes(lanes, [&](int l) { d[l] = equal_first == lanes ? lanes : 0; });
-    if (i->target != 2) merge_predicate(w, i->target, equal_first == lanes ? lanes : 0, lanes);
-    return i + 1;
-  }
-  for_lanes(lanes, [&](int l) {
-    std::uint32_t same = 0;
-    for_lanes(lanes, [&](int k) { same |= (values[k] == values[l] ? 1u : 0u) << k; });
-    d[l] = same;
+  return exchange(w, i, i->b, [&](std::uint32_t lanes) {
+    const T* const a = in<T>(w, i->a);
+    T values[32];
+    for_lanes(lanes, [&](int l) { values[l] = a[l]; });
+    auto* const d = out<std::uint32_t>(w, i->d);
+    const T first = values[std::countr_zero(lanes)];
+    std::uint32_t equal_first = 0;
+    for_lanes(lanes, [&](int l) { equal_first |= (values[l] == first ? 1u : 0u) << l; });
+    if (All) {
+      for_lanes(lanes, [&](int l) { d[l] = equal_first == lanes ? lanes : 0; });
+      if (i->target != 2) merge_predicate(w, i->target, equal_first == lanes ? lanes : 0, lanes);
+      return;
+    }
+    for_lanes(lanes, [&](int l) {
+      std::uint32_t same = 0;
+      for_lanes(lanes, [&](int k) { same |= (values[k] == values[l] ? 1u : 0u) << k; });
+      d[l] = same;
+    });
   });
-  return i + 1;
 }
 
 void build_match(Builder& b) {
@@ -200,45 +182,41 @@ std::uint32_t reduce(Reduction op, std::uint32_t x, std::uint32_t y) {
 }
 
 const Inst* redux(Warp& w, const Inst* i) {
-  const std::uint32_t all = members(w, i->b);
-  if (!assemble(w, i, all)) return block_for_lanes(w, i, all);
-  const std::uint32_t lanes = w.mask & all;
-  const auto* const a = in<std::uint32_t>(w, i->a);
-  std::uint32_t result = a[std::countr_zero(lanes)];
-  for_lanes(lanes & (lanes - 1),
-            [&](int l) { result = reduce(static_cast<Reduction>(i->imm), result, a[l]); });
-  auto* const d = out<std::uint32_t>(w, i->d);
-  for_lanes(lanes, [&](int l) { d[l] = result; });
-  return i + 1;
+  return exchange(w, i, i->b, [&](std::uint32_t lanes) {
+    const auto* const a = in<std::uint32_t>(w, i->a);
+    std::uint32_t result = a[std::countr_zero(lanes)];
+    for_lanes(lanes & (lanes - 1),
+              [&](int l) { result = reduce(static_cast<Reduction>(i->imm), result, a[l]); });
+    auto* const d = out<std::uint32_t>(w, i->d);
+    for_lanes(lanes, [&](int l) { d[l] = result; });
+  });
 }
 
 enum FloatReduction { kMax = 1, kAbs = 2, kNan = 4 };
 
 const Inst* redux_float(Warp& w, const Inst* i) {
-  const std::uint32_t all = members(w, i->b);
-  if (!assemble(w, i, all)) return block_for_lanes(w, i, all);
-  const std::uint32_t lanes = w.mask & all;
-  const auto* const a = in<std::uint32_t>(w, i->a);
-  constexpr std::uint32_t kCanonical = 0x7fffffff;
-  std::uint32_t best = kCanonical;
-  bool any_nan = false, found = false;
-  // Ordered as integers, with negative numbers reversed below zero.
-  const auto key = [](std::uint32_t v) {
-    return v >> 31 ? static_cast<std::int32_t>(0x80000000u - v - 1) : static_cast<std::int32_t>(v);
-  };
-  for_lanes(lanes, [&](int l) {
-    const std::uint32_t v = i->imm & kAbs ? a[l] & 0x7fffffffu : a[l];
-    if ((v & 0x7fffffffu) > 0x7f800000u) {
-      any_nan = true;
-    } else if (!found || (i->imm & kMax ? key(v) > key(best) : key(v) < key(best))) {
-      best = v;
-      found = true;
-    }
+  return exchange(w, i, i->b, [&](std::uint32_t lanes) {
+    const auto* const a = in<std::uint32_t>(w, i->a);
+    constexpr std::uint32_t kCanonical = 0x7fffffff;
+    std::uint32_t best = kCanonical;
+    bool any_nan = false, found = false;
+    // Ordered as integers, with negative numbers reversed below zero.
+    const auto key = [](std::uint32_t v) {
+      return v >> 31 ? static_cast<std::int32_t>(0x80000000u - v - 1) : static_cast<std::int32_t>(v);
+    };
+    for_lanes(lanes, [&](int l) {
+      const std::uint32_t v = i->imm & kAbs ? a[l] & 0x7fffffffu : a[l];
+      if ((v & 0x7fffffffu) > 0x7f800000u) {
+        any_nan = true;
+      } else if (!found || (i->imm & kMax ? key(v) > key(best) : key(v) < key(best))) {
+        best = v;
+        found = true;
+      }
+    });
+    if ((i->imm & kNan) && any_nan) best = kCanonical;
+    auto* const d = out<std::uint32_t>(w, i->d);
+    for_lanes(lanes, [&](int l) { d[l] = best; });
   });
-  if ((i->imm & kNan) && any_nan) best = kCanonical;
-  auto* const d = out<std::uint32_t>(w, i->d);
-  for_lanes(lanes, [&](int l) { d[l] = best; });
-  return i + 1;
 }
 
 void build_redux(Builder& b) {
@@ -263,14 +241,12 @@ void build_redux(Builder& b) {
 
 // elect.sync d|p, members: the lowest member leads.
 const Inst* elect(Warp& w, const Inst* i) {
-  const std::uint32_t all = members(w, i->a);
-  if (!assemble(w, i, all)) return block_for_lanes(w, i, all);
-  const std::uint32_t lanes = w.mask & all;
-  const auto leader = static_cast<std::uint32_t>(std::countr_zero(lanes));
-  auto* const d = out<std::uint32_t>(w, i->d);
-  for_lanes(lanes, [&](int l) { d[l] = leader; });
-  merge_predicate(w, i->target, 1u << leader, lanes);
-  return i + 1;
+  return exchange(w, i, i->a, [&](std::uint32_t lanes) {
+    const auto leader = static_cast<std::uint32_t>(std::countr_zero(lanes));
+    auto* const d = out<std::uint32_t>(w, i->d);
+    for_lanes(lanes, [&](int l) { d[l] = leader; });
+    merge_predicate(w, i->target, 1u << leader, lanes);
+  });
 }
 
 void build_elect(Builder& b) {
@@ -296,9 +272,7 @@ void build_activemask(Builder& b) {
 }
 
 const Inst* warp_sync(Warp& w, const Inst* i) {
-  const std::uint32_t all = members(w, i->a);
-  if (!assemble(w, i, all)) return block_for_lanes(w, i, all);
-  return i + 1;
+  return exchange(w, i, i->a, [](std::uint32_t) {});
 }
 
 void build_warp_sync(Builder& b) {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "isa/aperture.hpp"
 #include "isa/effects.hpp"
 #include "isa/extra.hpp"
 #include "isa/inst.hpp"
@@ -89,17 +90,21 @@ struct Program {
   std::deque<Extra> extras;
   AlignedBytes constants;
   std::vector<ProgramFunction> functions;
-  std::vector<Ref> registers;        // by virtual register; kConstantRef: never used
-  std::vector<Lifetime> lifetimes;   // by virtual register
-  std::vector<Mention> mentions;     // in the order of the code
-  std::vector<Mention> unset;        // registers that the kernel may read before it writes them
-  std::uint32_t register_bytes = 0;  // per warp
-  std::uint32_t predicates = 3;      // per warp
-  std::uint32_t shared_bytes = 0;    // static, after the reserved kilobyte
-  std::uint32_t dynamic_shared = 0;  // offset where dynamic shared memory starts
-  std::uint32_t local_bytes = 0;     // per lane
+  std::vector<Ref> registers;         // by virtual register; kConstantRef: never used
+  std::vector<Lifetime> lifetimes;    // by virtual register
+  std::vector<Mention> mentions;      // in the order of the code
+  std::vector<Mention> unset;         // registers that the kernel may read before it writes them
+  std::uint32_t register_bytes = 0;   // per warp
+  std::uint32_t predicates = 3;       // per warp
+  std::uint32_t shared_bytes = 0;     // static, after the reserved kilobyte
+  std::uint32_t dynamic_shared = 0;   // offset where dynamic shared memory starts
+  std::uint32_t local_bytes = 0;      // per lane
+  bool uses_reserved_shared = false;  // by %reserved_smem_offset_1
+  bool uses_grid_workspace = false;   // by %envreg1 and 2, where cooperative groups find a grid's barrier
   std::vector<ParameterSlot> parameters;
   std::uint32_t parameter_bytes = 0;
+  // Offset of the first byte of shared memory that the kernel may touch.
+  std::uint32_t first_shared() const { return uses_reserved_shared ? kSharedForGroups : kSharedReserved; }
   std::vector<std::string> unsupported;  // why it cannot be launched, one line per distinct cause
 };
 

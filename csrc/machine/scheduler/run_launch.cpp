@@ -144,6 +144,7 @@ LaunchReport run_launch(const Program& program, LaunchConfig config,
   }
   LaunchReport report = make_report(program, std::move(executions));
   report.output = launch->output.text();
+  report.warnings = std::move(launch->warnings);
   // There is one worker then.
   if (!launch->observers.none()) report.tally = std::make_shared<const Tally>(std::move(tallies[0]));
   report.seconds = std::chrono::duration<double>(Clock::now() - start).count();

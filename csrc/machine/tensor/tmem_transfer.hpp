@@ -28,6 +28,13 @@ int ld_st_lanes(const LdStForm& form);  // 32 or 16
 // Columns from the address on that the access reaches (with .16x32bx2, including the second half).
 int ld_st_columns(const LdStForm& form);
 
+// The address with the lanes that the warp reaches: its own 32, or the half of them that the lane field
+// picks.
+inline TmemAddress in_own_quarter(const LdStForm& form, TmemAddress address, std::uint32_t warp) {
+  const std::uint32_t half = ld_st_lanes(form) == 32 ? 0 : address.lane & 16u;
+  return {32 * (warp % 4) + half, address.column};
+}
+
 struct TmemOffset {
   int lane;
   int column;

@@ -182,6 +182,7 @@ LaunchReport record_launch(const Program& program, LaunchConfig config, bool det
   }
   LaunchReport report = make_report(program, stepper.executions());
   report.output = stepper.launch().output.text();
+  report.warnings = stepper.launch().warnings;
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return report;
 }

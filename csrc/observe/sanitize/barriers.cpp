@@ -46,8 +46,9 @@ void BarrierSanitizer::cluster_started(const Cluster& cluster) {
 constexpr std::uint32_t kNamed = ~0u;
 
 void BarrierSanitizer::report(const char* kind, std::string message, const Party& at, const Party& other,
-                              const char* other_did, std::uint32_t address) {
+                              const char* other_did, std::uint32_t address, bool error) {
   Finding finding;
+  finding.error = error;
   finding.detector = "barriers";
   finding.kind = kind;
   finding.message = std::move(message);
@@ -201,20 +202,21 @@ void BarrierSanitizer::issued(const Actor& actor, const AsyncOp& op) {
                      [&](std::uint32_t address) { of(actor).objects[address].in_flight.insert(op.id); });
 }
 
-void BarrierSanitizer::performed(const Actor& actor, const AsyncOp&, const Footprint& footprint) {
+void BarrierSanitizer::performed(const Actor& actor, const AsyncOp& op, const Footprint& footprint) {
   // One look at each CTA will do.
   std::uint32_t seen = 0;
   for (const auto* const ranges : {&footprint.reads, &footprint.writes}) {
     for (const Range& range : *ranges) {
       if (range.space != Space::kShared || (seen >> rank_of(range.address) & 1u) != 0) continue;
       seen |= 1u << rank_of(range.address);
-      check_alive(actor, range.address, true);
+      check_alive(actor, range.address, true, ranges == &footprint.reads && op.kind == AsyncOp::Kind::kBulk);
     }
   }
 }
 
 // Whether the CTA whose shared memory is touched still runs.
-void BarrierSanitizer::check_alive(const Actor& actor, std::uint64_t address, bool own_matters) {
+// Bulk stores that read it late find their bytes on a GPU, mostly.
+void BarrierSanitizer::check_alive(const Actor& actor, std::uint64_t address, bool own_matters, bool reads) {
   const Cta& owner = actor.warp->cluster->ctas[rank_of(address)];
   if (owner.live_lanes != 0) return;
   if (&owner == actor.warp->cta && !own_matters) return;
@@ -223,7 +225,8 @@ void BarrierSanitizer::check_alive(const Actor& actor, std::uint64_t address, bo
       own ? "exit_in_flight" : "peer_exited",
       own ? "an asynchronous operation touches shared memory at " + hex(address) + " after its CTA has exited"
           : "shared memory at " + hex(address) + " of another CTA is touched after that CTA has exited",
-      party(actor), of(actor).exits[owner.rank], "exited", static_cast<std::uint32_t>(address));
+      party(actor), of(actor).exits[owner.rank], "exited", static_cast<std::uint32_t>(address),
+      !(own && reads));
 }
 
 void BarrierSanitizer::accessed(const Actor& actor, const Access& access) {

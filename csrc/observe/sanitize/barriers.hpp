@@ -62,9 +62,9 @@ class BarrierSanitizer final : public Detector {
   void check_use(const Actor& actor, const MbarrierEvent& event, const Object& object);
   void check_replaced(const Actor& actor, const MbarrierEvent& event, const Object& object);
   void note(const Actor& actor, const MbarrierEvent& event, Object& object);
-  void check_alive(const Actor& actor, std::uint64_t address, bool own_matters);
+  void check_alive(const Actor& actor, std::uint64_t address, bool own_matters, bool reads = false);
   void report(const char* kind, std::string message, const Party& at, const Party& other,
-              const char* other_did, std::uint32_t address);
+              const char* other_did, std::uint32_t address, bool error = true);
 
   std::unordered_map<std::uint64_t, State> states_;  // by Cluster::index
   Party misuser_, misused_by_;                       // of the operation that was refused last

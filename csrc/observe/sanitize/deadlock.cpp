@@ -142,6 +142,10 @@ class Search {
     link.waits += std::to_string(state.pending) + " of " + std::to_string(state.expected) + " arrivals";
     if (state.tx_count > 0) link.waits += " and " + std::to_string(state.tx_count) + " bytes";
     link.waits += " missing";
+    if (const std::uint64_t ended =
+            cluster_.async->mbarrier_phases(static_cast<std::uint32_t>(node.group->key)))
+      link.waits +=
+          " (" + std::to_string(ended) + (ended == 1 ? " phase has" : " phases have") + " completed)";
     if (state.tx_count < 0) link.waits += ", " + std::to_string(-state.tx_count) + " bytes too many";
   }
 

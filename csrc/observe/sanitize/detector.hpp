@@ -60,6 +60,7 @@ struct Access {
   std::uint32_t lanes;
   std::uint32_t bytes;           // per lane
   const std::uint64_t* address;  // [32]
+  bool together = false;         // one of the lanes makes it for all of the instruction's
 };
 
 struct Fence {

@@ -5,12 +5,14 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace sglab::emu {
 
 struct Warp;
 struct Fault;
+struct Program;
 
 // A party to a finding: some lanes of a warp at an instruction.
 struct Party {
@@ -38,7 +40,7 @@ struct Finding {
 };
 
 // All findings of a launch. The same kind at the same instructions is one finding that was made several
-// times.
+// times; instructions that were unrolled from one place of the source count as one.
 class Findings {
  public:
   struct Kept {
@@ -56,12 +58,19 @@ class Findings {
   void report(Finding finding);
   // The same, but never throws.
   void add(Finding finding);
-  void clear();
+  // Forgets all; `program`: what findings will be of.
+  void clear(const Program* program);
   const std::vector<Kept>& all() const { return all_; }
 
  private:
+  using Place = std::pair<std::string, std::int64_t>;
+
+  // Where an instruction comes from, as far as grouping goes.
+  Place place_of(std::int64_t pc) const;
+
+  const Program* program_ = nullptr;
   std::vector<Kept> all_;
-  std::map<std::tuple<std::string, std::int64_t, std::int64_t>, std::size_t> known_;
+  std::map<std::tuple<std::string, Place, Place>, std::size_t> known_;
 };
 
 }  // namespace sglab::emu

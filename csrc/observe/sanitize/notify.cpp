@@ -3,6 +3,7 @@
 
 #include "isa/aperture.hpp"
 #include "machine/memory/access.hpp"
+#include "machine/ops/members.hpp"
 #include "machine/ops/operands.hpp"
 #include "machine/ops/tensor_map_access.hpp"
 #include "machine/tensor/tmem_transfer.hpp"
@@ -110,8 +111,8 @@ void Sanitizer::look_at_tmem(const Warp& w, const Inst* inst, const Effects& m, 
     return;
   }
   const auto& form = payload<LdStForm>(inst);
-  const TmemAddress at =
-      TmemAddress::decode(static_cast<std::uint32_t>(address_of(w, main_address(inst), lane)));
+  const auto named = static_cast<std::uint32_t>(address_of(w, main_address(inst), lane));
+  const TmemAddress at = in_own_quarter(form, TmemAddress::decode(named), w.index);
   range = {w.cta->rank, at.lane, static_cast<std::uint32_t>(ld_st_lanes(form)), at.column,
            static_cast<std::uint32_t>(ld_st_columns(form))};
 }
@@ -165,8 +166,15 @@ void Sanitizer::notify(const Actor& actor, const Effects& m) {
       tell_map_use(actor);
       break;
     case Act::kWarpSync:
+      for (std::uint32_t rest = actor.lanes; rest != 0;) {
+        const std::uint32_t members = lanes32(w, actor.inst->a)[first_lane(rest)];
+        const Actor set{actor.warp, actor.inst, naming(w, actor.inst->a, rest, members), actor.position};
+        all([&](Detector& d) { d.warp_synced(set, true); });
+        rest &= ~set.lanes;
+      }
+      break;
     case Act::kWarpExchange:
-      all([&](Detector& d) { d.warp_synced(actor, m.act == Act::kWarpSync); });
+      all([&](Detector& d) { d.warp_synced(actor, false); });
       break;
     case Act::kExit: {
       Actor gone = actor;
@@ -208,7 +216,8 @@ void Sanitizer::tell_one_access(const Actor& actor, Space space, const std::uint
   if (lanes == 0) return;
   const Effects& m = program_->effects[static_cast<std::size_t>(actor.inst - actor.warp->code)];
   const Order order = m.act == Act::kAccess ? m.order : Order::kWeak;
-  const Access access{space, reads, writes, m.atomic, order, m.scope, lanes, bytes, address};
+  const Access access{space,   reads, writes, m.atomic, order,
+                      m.scope, lanes, bytes,  address,  m.act == Act::kTmemAlloc};
   all([&](Detector& d) { d.accessed(actor, access); });
 }
 

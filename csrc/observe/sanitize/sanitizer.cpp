@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "machine/async/engine.hpp"
+#include "machine/engine/warning.hpp"
 #include "machine/ops/operands.hpp"
 #include "observe/record/accesses.hpp"
 #include "observe/sanitize/async_op.hpp"
@@ -85,7 +86,7 @@ Sanitizer::~Sanitizer() = default;
 void Sanitizer::launched(const Launch& launch) {
   launch_ = &launch;
   program_ = launch.program;
-  findings_.clear();
+  findings_.clear(program_);
   clusters_.clear();
   held_index_ = ~std::uint64_t{0};
   position_ = findings_.now = 0;
@@ -185,6 +186,16 @@ Party Sanitizer::party(const WaitLink& link) const {
   p.pc = link.pc;
   p.position = position_;
   return p;
+}
+
+void Sanitizer::warned(const Warp& w, const Inst* inst, const Warning& warning) {
+  Finding finding;
+  finding.detector = "launch";
+  finding.kind = warning.kind;
+  finding.message = warning.message;
+  finding.error = false;
+  finding.at = emu::party({&w, inst, warning.lanes, position_});
+  findings_.add(std::move(finding));
 }
 
 // A fault is a finding, too; observers may know more about it.

@@ -33,6 +33,7 @@ class Sanitizer final : public Observer, public Explanations {
   void cluster_started(const Cluster& cluster) override;
   void cluster_finished(const Cluster& cluster) override;
   void failed(const Fault& fault) override;
+  void warned(const Warp& warp, const Inst* inst, const Warning& warning) override;
   bool follows_instructions() const override { return true; }
   void attempting(const Warp& warp, const Inst* inst) override;
   void attempted(const Warp& warp, const Inst* inst, const Inst* next) override;

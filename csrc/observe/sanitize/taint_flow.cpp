@@ -1,3 +1,4 @@
+#include "machine/ops/members.hpp"
 #include "machine/ops/mma_operands.hpp"
 #include "machine/ops/operands.hpp"
 #include "machine/program/builder.hpp"
@@ -10,6 +11,16 @@ namespace {
 using Rule = Taint::Rule;
 
 constexpr auto kGuard = static_cast<std::uint16_t>(Field::kGuard);
+
+// The lanes that exchange something with `lanes`, by the member masks in Inst::b if there are any.
+std::uint32_t sets_with(const Actor& actor, std::uint32_t lanes) {
+  const Warp& w = *actor.warp;
+  if (w.program->effects[pc_of(actor)].act != Act::kWarpExchange) return actor.lanes;
+  std::uint32_t reached = 0;
+  for (std::uint32_t rest = lanes; rest != 0; rest &= ~reached)
+    reached |= naming(w, actor.inst->b, actor.lanes, lanes32(w, actor.inst->b)[first_lane(rest)]);
+  return reached;
+}
 
 }  // namespace
 
@@ -58,7 +69,8 @@ void Taint::compute(const Actor& actor, std::uint32_t group) {
   }
   in.low &= actor.lanes;
   in.high &= actor.lanes;
-  if (in.lanes() != 0 && rule(pc) == Rule::kWarpWide) in = Mask::both(actor.lanes, in.origin);
+  if (in.lanes() != 0 && rule(pc) == Rule::kWarpWide)
+    in = Mask::both(sets_with(actor, in.lanes()), in.origin);
   if (in.lanes() != 0 && rule(pc) == Rule::kShuffle)
     in = {shuffled(actor, in.low), shuffled(actor, in.high), in.origin};
   for (const Mention* m = first; m != last; ++m) {

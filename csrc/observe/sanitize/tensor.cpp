@@ -184,11 +184,6 @@ void TensorSanitizer::explain_tmem(Finding& finding) {
     }
   }
   if (allocates) return;
-  if (finding.message.find("accessed by warp") != std::string::npos) {
-    finding.kind = "tmem_wrong_lanes";
-    finding.other = {};
-    return;
-  }
   finding.kind = finding.other.cta >= 0 ? "tmem_after_dealloc" : "tmem_unallocated";
 }
 

@@ -106,6 +106,38 @@ def combinations() -> Iterator[Case]:
         )
 
 
+YES = {"u16": 0xFFFF, "s16": 0xFFFF, "u32": 0xFFFFFFFF, "s32": 0xFFFFFFFF, "f16": 0x3C00, "bf16": 0x3F80}
+
+
+def half_results() -> Iterator[Case]:
+    """set with 16-bit operands or results."""
+    for name, f in (("f16", F16), ("bf16", BF16)):
+
+        def less(a: int, b: int, f=f) -> bool:
+            x, y = f.decode(a), f.decode(b)
+            return x == x and y == y and bool(x < y)
+
+        for kind in ("u16", "s16", "u32", "s32", name):
+            bits = 32 if kind.endswith("32") else 16
+            inputs = (16, 16), mapped(bits, lambda a, b, less=less, kind=kind: YES[kind] if less(a, b) else 0)
+            yield Case(f"set.lt.{kind}.{name} {{d}}, {{a}}, {{b}};", bits, *inputs, floats(f, f), target="sm_90")
+
+        def pair(a: int, b: int, less=less, name=name) -> int:
+            low, high = less(a & 0xFFFF, b & 0xFFFF), less(a >> 16, b >> 16)
+            return (YES[name] if low else 0) | (YES[name] << 16 if high else 0)
+
+        form = f"set.lt.{name}x2.{name}x2 {{d}}, {{a}}, {{b}};"
+        yield Case(form, 32, (32, 32), mapped(32, pair), integers(32, 32), target="sm_90")
+        for kind in ("u32", "s32"):
+
+            def below(a: int, b: int, kind=kind, name=name) -> int:
+                holds = signed(a, 32) < signed(b, 32) if kind == "s32" else a < b
+                return YES[name] if holds else 0
+
+            form = f"set.lt.{name}.{kind} {{d}}, {{a}}, {{b}};"
+            yield Case(form, 16, (32, 32), mapped(16, below), integers(32, 32), target="sm_90")
+
+
 def selections() -> Iterator[Case]:
     for bits in (16, 32, 64):
         yield Case(
@@ -165,4 +197,5 @@ def cases() -> Iterator[Case]:
     yield from integer_comparisons()
     yield from float_comparisons()
     yield from combinations()
+    yield from half_results()
     yield from selections()

@@ -199,6 +199,8 @@ def between_floats() -> Iterator[Case]:
         yield narrow(f"cvt.{mode}.f16.f32", F16, F32, mode)
         yield narrow(f"cvt.{mode}.f16.f64", F16, F64, mode)
         yield narrow(f"cvt.{mode}.bf16.f64", BF16, F64, mode, "sm_90")
+        yield narrow(f"cvt.{mode}.bf16.f16", BF16, F16, mode, "sm_90")
+        yield narrow(f"cvt.{mode}.f16.bf16", F16, BF16, mode, "sm_90")
     for mode in ("rn", "rz"):
         yield narrow(f"cvt.{mode}.bf16.f32", BF16, F32, mode)
         yield narrow(f"cvt.{mode}.relu.f16.f32", F16, F32, mode, relu=True)

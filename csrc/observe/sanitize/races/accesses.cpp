@@ -44,7 +44,7 @@ void RaceDetector::accessed(const Actor& actor, const Access& access) {
     cluster.threads.tick(strand);
     strand.accessed = strand.clock;
     Record record = record_of(actor, strand);
-    record.lanes = lanes;
+    record.lanes = access.together ? actor.lanes : lanes;
     record.strong = strong;
     // tcgen05.alloc: "same-address ordering with respect to non-tcgen05 instructions", of any proxy.
     record.async_proxy = actor.inst->kind == InstClass::kTensorMemory;
@@ -99,7 +99,7 @@ void RaceDetector::touch_lanes(ClusterRaces& cluster, Judgement& judgement, Shad
         side_by_side = access.address[lane + i] == address + i * access.bytes;
       if (side_by_side) bytes = 4, rest &= ~(group & (group - 1));
     }
-    touch.lane = judgement.lane = lane;
+    touch.lane = judgement.lane = access.together ? kNoLane : lane;
     touch_bytes(cluster, judgement, touch, {access.space, address, bytes});
   }
 }

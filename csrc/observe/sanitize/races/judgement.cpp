@@ -52,6 +52,14 @@ bool Judgement::same_warp(const Record& earlier) const {
   return earlier.cta == record_.cta && earlier.warp == record_.warp;
 }
 
+// Whether the two are copies that lanes of one warp issued by one execution of an instruction: all lanes that
+// issue the same copy write the same.
+bool Judgement::issued_together(const Record& earlier) const {
+  return writes && earlier.role == record_.role && same_warp(earlier) && earlier.pc == record_.pc &&
+         earlier.position == record_.position &&
+         (record_.role == Role::kCopy || record_.role == Role::kGroupedWrite);
+}
+
 // Whether only the use of its registers says that a tcgen05.ld has read its cells. "Register dependencies,
 // same thread": that is respected, but "does not imply any other form of ordering". CUTLASS's MLA kernel
 // rescales O in place and CuTe DSL's kernels release tensor memory on the strength of it. The machine does
@@ -87,6 +95,7 @@ bool Judgement::past(const Record& earlier) {
 Judge::Verdict Judgement::judge(const Record& earlier, bool earlier_writes, std::uint32_t earlier_lane) {
   if (!writes && !earlier_writes) return Verdict::kOrdered;
   if (morally_strong(record_, earlier)) return Verdict::kOrdered;
+  if (issued_together(earlier)) return Verdict::kOrderedForLane;
   if (reads_map) return judge_map(earlier, earlier_writes, earlier_lane);
   if (earlier.cluster != record_.cluster) return judge_foreign(earlier, earlier_writes);
   const bool thread = record_.role == Role::kThread;

@@ -47,6 +47,7 @@ class Judgement final : public Judge {
   bool counts(std::size_t view) const { return issuers.empty() || (issuers[view] & warps) != 0; }
   bool ordered(const View& view, const Record& earlier, std::uint32_t by) const;
   bool same_warp(const Record& earlier) const;
+  bool issued_together(const Record& earlier) const;
   bool by_registers(const Record& earlier, const View& view) const;
   bool fenced(const View& view, const Record& earlier, std::uint32_t by) const;
   bool same_value(const Record& earlier, std::uint32_t earlier_lane) const;
