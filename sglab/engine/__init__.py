@@ -1,5 +1,5 @@
 """The serving engine around attention, as in SGLang: `cache` (pools, allocators, radix tree), `batch` (requests and the
-batches made of them), `scheduler` (which of them run when), and what a model tells an attention backend (`layer`,
+batches made of them), `scheduler` (which of them run when), and what a model passes to an attention backend (`layer`,
 `model_runner`). What runs models is in `sglab.serving`."""
 
 from sglab.engine.batch import (

@@ -10,6 +10,9 @@
 namespace sglab::emu {
 namespace {
 
+// Operations of a queue, at most: a kernel that never waits does not fill the host's memory.
+constexpr std::size_t kMostInFlight = 1u << 16;
+
 // cp.async instructions of one warp.
 constexpr std::size_t kCopiesInFlight = 64;
 
@@ -80,7 +83,7 @@ TensorMemory::Allocation AsyncEngine::allocate_tmem(std::uint32_t rank, int cta_
   }
   pair.asked[side] = true;
   if (!pair.asked[0] || !pair.asked[1]) return {Status::kMustWait, 0};
-  // Both CTAs allocate and release alike, so what one has free the other has free as well.
+  // Both CTAs allocate and release the same way, so what one has free the other has free as well.
   pair.result = tmem(even).allocate(columns);
   if (pair.result.status == Status::kMustWait) return pair.result;
   const auto other = tmem(even + 1).allocate(columns);
@@ -110,7 +113,7 @@ std::span<std::uint8_t> AsyncEngine::smem(std::uint32_t rank) const {
   return {cluster_.ctas[rank].shared, cluster_.shared_bytes};
 }
 
-// Operations are numbered whether anybody watches or not: a replay gives the same numbers.
+// Operations are numbered whether observed or not: a replay gives the same numbers.
 template <typename Operation>
 void AsyncEngine::number(Operation& operation, std::uint32_t lanes) {
   number(operation.issuer);
@@ -130,6 +133,7 @@ void AsyncEngine::note_prefetch(const BulkOperation& operation) {
 void AsyncEngine::submit(BulkOperation operation) {
   number(operation, 1u << operation.issuer.lane);
   wake_waiters(operation.mbarrier, operation.signalled);
+  if (bulk_.size() >= kMostInFlight) perform(take_first(bulk_));
   bulk_.push_back(std::move(operation));
 }
 
@@ -137,16 +141,20 @@ void AsyncEngine::submit_grouped(Warp& warp, BulkOperation operation) {
   WarpQueue& own = queue(warp);
   const std::uint32_t group = own.bulk_groups[static_cast<std::size_t>(operation.issuer.lane)];
   number(operation, 1u << operation.issuer.lane);
+  if (own.bulk.size() >= kMostInFlight) perform(take_first(own.bulk).operation);
   own.bulk.push_back({std::move(operation), group});
 }
 
 void AsyncEngine::submit(TensorOperation operation) {
   number(operation, 1u << operation.issuer.lane);
-  tensor_[operation.cta].operations.push_back(std::move(operation));
+  TensorQueue& queue = tensor_[operation.cta];
+  if (queue.operations.size() >= kMostInFlight) advance_tensor(queue);
+  queue.operations.push_back(std::move(operation));
 }
 
 void AsyncEngine::commit(const TensorCommit& commit, std::uint32_t cta) {
   TensorQueue& queue = tensor_[cta];
+  if (queue.commits.size() >= kMostInFlight) advance_tensor(queue);
   TensorCommit marked = commit;
   marked.after = queue.done + queue.operations.size();
   number(marked, 1u << commit.issuer.lane);
@@ -156,7 +164,7 @@ void AsyncEngine::commit(const TensorCommit& commit, std::uint32_t cta) {
 
 SmallCopy& AsyncEngine::new_small(Warp& warp) {
   SmallCopies& small = queue(warp).small;
-  // A GPU has room for so many copies in flight and no more; only the adversarial scheduler stretches that.
+  // A GPU has room for only so many copies in flight; only the adversarial scheduler stretches that.
   if (cluster_.launch->config.policy != Policy::kAdversarial) {
     while (small.size() >= kCopiesInFlight) small.run_oldest(performer());
   }

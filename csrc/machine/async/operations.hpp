@@ -2,6 +2,8 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
+#include <utility>
 #include <vector>
 
 #include "machine/async/box_copy.hpp"
@@ -77,7 +79,7 @@ struct TensorCommit {
   std::uint32_t multicast = 0;
 };
 
-// cp.async of a warp, and cp.async.mbarrier.arrive behind it: a copy has bytes, an arrival none.
+// cp.async of a warp, and cp.async.mbarrier.arrive after it: a copy has bytes, an arrival none.
 struct SmallCopy {
   SmallCopy() {}  // leaves the arrays as they are: only lanes of the mask count
 
@@ -89,5 +91,12 @@ struct SmallCopy {
   std::array<std::uint32_t, 32> shared;       // destination, or mbarrier
   std::array<std::uint64_t, 32> global;
 };
+
+template <class Entry>
+Entry take_first(std::deque<Entry>& queue) {
+  Entry first = std::move(queue.front());
+  queue.pop_front();
+  return first;
+}
 
 }  // namespace sglab::emu

@@ -61,7 +61,7 @@ struct TensorMap {
 };
 
 // The 128 bytes that a kernel gets. An own encoding: CUTLASS clears bit 21 of qword 1 for small tensors, so
-// qword 1 carries nothing but the mark of a valid map in its low byte.
+// qword 1 carries only the mark of a valid map in its low byte.
 struct alignas(64) TensorMapBytes {
   std::array<std::uint64_t, 16> words{};
 };
@@ -76,8 +76,10 @@ class TensorMapError : public std::invalid_argument {
 // Checks what cuTensorMapEncodeTiled (or Im2col) checks, on the fields of `map`; throws TensorMapError.
 void validate_tensor_map(const TensorMap& map);
 TensorMapBytes encode_tensor_map(const TensorMap& map);
-TensorMapBytes pack_tensor_map(const TensorMap& map);  // the same, unchecked
 TensorMap decode_tensor_map(const TensorMapBytes& bytes);
+// The same, unchecked: fields are replaced one by one, so a map may be inconsistent until it is used.
+TensorMapBytes pack_tensor_map(const TensorMap& map);
+TensorMap unpack_tensor_map(const TensorMapBytes& bytes);
 
 // tensormap.replace's fields.
 enum class TensorMapField : std::uint8_t {

@@ -93,6 +93,11 @@ const Allocation* Launch::find(std::uint64_t address) const {
   return address < above->end ? &*above : nullptr;
 }
 
+const Allocation* Launch::find(std::uint64_t address, std::uint64_t bytes) const {
+  const Allocation* const found = find(address);
+  return found != nullptr && bytes <= found->end - address ? found : nullptr;
+}
+
 std::string Launch::nearest(std::uint64_t address) const {
   const Allocation* best = nullptr;
   std::uint64_t distance = 0;
@@ -105,7 +110,7 @@ std::string Launch::nearest(std::uint64_t address) const {
                            std::string(" (") + hex(best->begin) + ", " +
                            std::to_string(best->end - best->begin) + " bytes)";
   if (address < best->begin) return std::to_string(distance) + " bytes before " + name;
-  if (address >= best->end) return std::to_string(distance) + " bytes behind the end of " + name;
+  if (address >= best->end) return std::to_string(distance) + " bytes past the end of " + name;
   return "across the end of " + name;
 }
 

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "isa/inst.hpp"
@@ -47,9 +48,11 @@ struct Frame {
   std::uint32_t call = 0;              // the call instruction
   std::uint32_t callee = 0;            // Program::functions
   std::uint32_t depth = 0;
-  std::uint32_t mask = 0;           // lanes that have not returned; 0: free
-  std::uint32_t saved_mask = 0;     // lanes that called
-  std::vector<std::uint8_t> saved;  // what a recursive caller keeps
+  std::uint32_t mask = 0;        // lanes that have not returned; 0: free
+  std::uint32_t saved_mask = 0;  // lanes that called
+  std::uint64_t stack = 0;       // bytes that this call and those below it keep of a lane
+  // What a recursive caller keeps; checkpoints share it. nullptr: nothing.
+  std::shared_ptr<const std::vector<std::uint8_t>> saved;
 };
 
 struct Warp {
@@ -64,9 +67,9 @@ struct Warp {
   Cta* cta = nullptr;
   Cluster* cluster = nullptr;
   Launch* launch = nullptr;
-  std::uint8_t* local = nullptr;             // 32 lanes' local memory, one behind the other
+  std::uint8_t* local = nullptr;             // 32 lanes' local memory, one after the other
   const std::uint8_t* parameters = nullptr;  // of the kernel
-  // The CTA's own shared memory: addresses [begin, end) lie at host address + base.
+  // The CTA's own shared memory: addresses [begin, end) are at host address + base.
   std::uint64_t shared_begin = 0, shared_end = 0, shared_base = 0;
   // The allocation that served the last global access.
   std::uint64_t allocation_begin = 0, allocation_end = 0;
@@ -91,10 +94,10 @@ struct Warp {
 
 // Handlers end a group's run with one of these; all return what the handler must return.
 
-// The group cannot go on: it executes `inst` again when the wait is over.
+// The group cannot continue: it executes `inst` again when the wait is over.
 const Inst* block(Warp& warp, const Inst* inst, Wait wait, std::uint64_t key);
 
-// The lanes in `taken` go to `target`, the current group's others to the instruction behind `inst`.
+// The lanes in `taken` go to `target`, the current group's others to the instruction after `inst`.
 const Inst* diverge(Warp& warp, const Inst* inst, std::uint32_t taken, std::uint32_t target);
 
 // The current group goes to `pc`, where other lanes may be waiting for it. Only needed when group_count > 1.

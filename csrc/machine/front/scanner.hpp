@@ -24,7 +24,7 @@ class Scanner {
     skip();
     return at_ < text_.size() ? text_[at_] : '\0';
   }
-  // The character right behind the last thing read, blanks included.
+  // The character right after the last thing read, blanks included.
   char adjacent(std::size_t ahead = 0) const {
     return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0';
   }
@@ -38,6 +38,8 @@ class Scanner {
   std::string_view component();  // ".x" if it is adjacent, with its dot; else empty
   std::string_view string();     // "…", without quotes
   Number number();
+  // A number without a point that is at most `most`; `what` names it.
+  std::uint64_t integer(std::uint64_t most, const char* what);
   bool at_number();
   void skip_line();    // to the end of the line
   void skip_braces();  // over a balanced { … }

@@ -12,7 +12,7 @@
 namespace sglab::emu {
 
 // What one tcgen05.mma does, with every operand resolved. Descriptors and tensor-memory addresses hold in
-// each CTA of the pair alike.
+// the same in each CTA of the pair.
 struct Tcgen05Mma {
   InstructionDescriptor descriptor;
   int cta_group = 1;
@@ -40,6 +40,9 @@ struct MmaCta {
 // Performs it. `ctas` holds cta_group entries, the even CTA first. Throws SmemOutOfBounds, std::out_of_range
 // (tensor memory) or std::invalid_argument, before anything was written.
 void run_tcgen05_mma(const Tcgen05Mma& mma, std::span<const MmaCta> ctas);
+
+// Throws std::out_of_range if an operand leaves tensor memory.
+void check_mma_cells(const Tcgen05Mma& mma);
 
 // .ws's zero-column mask descriptor as one bit per column of B. Throws std::invalid_argument on a non-zero
 // shift.

@@ -1,6 +1,7 @@
 #include "observe/debug/session.hpp"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "machine/float/environment.hpp"
@@ -14,7 +15,7 @@ constexpr std::size_t kBytesPerInstruction =
     1600;  // looked through in the time an instruction takes, roughly
 constexpr std::size_t kMostCheckpoints = 64;
 constexpr std::size_t kMostCheckpointBytes = std::size_t{256} << 20;
-constexpr std::uint32_t kPollTicks = 1u << 16;
+constexpr std::uint32_t kPollTicks = 64;  // between looks at the clock; a tick may take 10 ms
 
 }  // namespace
 
@@ -24,7 +25,8 @@ Session::Session(std::shared_ptr<const Program> program, LaunchConfig config,
       interrupted_(std::move(interrupted)),
       stepper_(*program_, std::move(config)),
       breakpoints_(*program_),
-      stores_(*program_) {
+      stores_(*program_),
+      poll_(&interrupted_) {
   stepper_.follow_writers();
   stepper_.attach(stores_);
   stepper_.attach(breakpoints_);
@@ -42,6 +44,9 @@ void Session::guarded(F f) {
     fault_ = caught.fault;
     stepper_.failed(caught.fault);
     throw;
+  } catch (const std::bad_alloc&) {
+    fault_ = out_of_memory(stepper_.launch());
+    throw LaunchFault(*fault_);
   }
 }
 
@@ -71,7 +76,7 @@ void Session::go_back(const Checkpoint& checkpoint) {
       choices_.begin());
 }
 
-// Whether the next tick is somebody's choice.
+// Whether the next tick was chosen explicitly.
 bool Session::chosen() const {
   return choice_ < choices_.size() && choices_[choice_].ticks == stepper_.ticks();
 }
@@ -90,7 +95,7 @@ std::uint32_t Session::met() {
   return inst == nullptr ? 0 : breakpoints_.before(stepper_, w, trial, inst);
 }
 
-// One tick of the history as it is known, or as the scheduler goes on.
+// One tick of the history as it is known, or as the scheduler continues.
 void Session::advance() {
   const std::uint64_t before = stepper_.now();
   if (chosen()) {
@@ -112,9 +117,9 @@ void Session::rest_of_history_is_other(const Choice& choice) {
   choices_.resize(choice_);
   choices_.push_back(choice);
   std::erase_if(checkpoints_, [&](const Checkpoint& c) { return c->ticks > choice.ticks; });
-  if (stepper_.told() <= choice.ticks) return;
-  // The sanitizer knows the other history: it is told this one from the start.
-  stepper_.tell_again(*checkpoints_.front());
+  if (stepper_.reported() <= choice.ticks) return;
+  // The sanitizer knows the other history: it gets this one from the start.
+  stepper_.report_again(*checkpoints_.front());
   choice_ = 0;
   while (stepper_.ticks() < choice.ticks) advance();
 }
@@ -122,7 +127,7 @@ void Session::rest_of_history_is_other(const Choice& choice) {
 bool Session::interrupted() {
   if (++until_poll_ < kPollTicks) return false;
   until_poll_ = 0;
-  return interrupted_ && interrupted_();
+  return poll_();
 }
 
 Stop Session::step(std::uint64_t count) {
@@ -245,7 +250,7 @@ LaunchReport Session::record(EventLog& log, std::optional<Fault>& fault) {
   try {
     return_to(ticks);
   } catch (const LaunchFault&) {
-    // The session stands at this fault.
+    // The session is at this fault.
   }
   if (fault && fault->kind == "interrupted") throw LaunchFault(std::move(*fault));
   return report;

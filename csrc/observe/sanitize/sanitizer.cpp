@@ -34,6 +34,16 @@ bool is_told(Act act) {
   }
 }
 
+// Operations are observed before their descriptors are followed: what leaves shared memory is a fault of the
+// machine's, not a range for detectors.
+void keep_inside(const Cluster& cluster, std::vector<Range>& ranges) {
+  std::erase_if(ranges, [&](const Range& range) {
+    return range.space == Space::kShared &&
+           (rank_of(range.address) >= cluster.ctas.size() ||
+            offset_of(range.address) + std::uint64_t{range.bytes} > cluster.shared_bytes);
+  });
+}
+
 bool is_named_barrier(Act act) {
   return act == Act::kNamedArrive || act == Act::kNamedWait;
 }
@@ -79,6 +89,7 @@ void Sanitizer::launched(const Launch& launch) {
   clusters_.clear();
   held_index_ = ~std::uint64_t{0};
   position_ = findings_.now = 0;
+  allocation_ = nullptr;
   all([&](Detector& d) { d.launched(launch); });
 }
 
@@ -115,11 +126,11 @@ void Sanitizer::attempted(const Warp& w, const Inst* inst, const Inst* next) {
     const bool joined = next == inst + 1 && inst->guard == kNoGuard;
     const Actor actor{&w, inst, joined ? w.group_mask : before_.lanes, position_};
     const bool arrived = is_named_barrier(effects.act) && before_.arriving && w.groups[w.group].arrived;
-    if (actor.lanes != 0 && (!w.retry || arrived)) tell(actor, effects);
+    if (actor.lanes != 0 && (!w.retry || arrived)) notify(actor, effects);
     if (memory_ != nullptr && !w.retry && memory_->follows(w, pc)) memory_->flow(actor, before_.group);
     if (wgmma_ != nullptr && !w.retry && actor.lanes != 0 && wgmma_->follows(pc)) wgmma_->executed(actor);
   }
-  // What stands in the PTX text moves the launch's position.
+  // What is in the PTX text moves the launch's position.
   if (!w.retry && program_->places[pc].line != 0) findings_.now = ++position_;
 }
 
@@ -144,7 +155,9 @@ void Sanitizer::issued(const Cluster& cluster, const AsyncOperation& operation) 
 void Sanitizer::performed(const Cluster& cluster, const AsyncOperation& operation) {
   const Actor actor = actor_of(cluster, operation.issuer, operation.lanes);
   const AsyncOp op = async_op(operation);
-  const Footprint footprint = footprint_of(cluster, operation);
+  Footprint footprint = footprint_of(cluster, operation);
+  keep_inside(cluster, footprint.reads);
+  keep_inside(cluster, footprint.writes);
   all([&](Detector& d) { d.performed(actor, op, footprint); });
 }
 
@@ -190,7 +203,7 @@ void Sanitizer::failed(const Fault& fault) {
     finding.at.pc = fault.pc;
   }
   if (!fault.cycle.empty()) {
-    finding.message = "no warp can go on:" + describe(fault.cycle);
+    finding.message = "no warp can continue:" + describe(fault.cycle);
     const WaitLink& first = fault.cycle.front();
     finding.at = party(first);
     if (first.next > 0) {
