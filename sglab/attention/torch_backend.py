@@ -36,7 +36,9 @@ class PerRequestBackend(AttentionBackend):
         layer: RadixAttention,
         sinks: torch.Tensor | None,
     ) -> torch.Tensor:
-        """q [1, heads, new, head_dim], k and v [1, kv_heads, seq_len, dim] -> [1, heads, new, v_head_dim], causal.
+        """q [1, heads, new, head_dim], k and v [1, kv_heads, seq_len, dim] -> [1, heads, new, v_head_dim].
+
+        Causal, unless the layer attends to an encoder.
 
         Args:
             sinks: float [heads]; None unless the backend declares them.
@@ -44,7 +46,7 @@ class PerRequestBackend(AttentionBackend):
 
     def attend(self, inputs: AttentionInputs) -> torch.Tensor:
         q, layer = inputs.q, inputs.layer
-        each = list(spans(inputs.forward_batch))
+        each = list(spans(inputs.forward_batch, layer.is_cross_attention))
         keys, values = save_and_get_kv(inputs)
         out = q.new_empty((*q.shape[:2], layer.v_head_dim))
         for span in each:
