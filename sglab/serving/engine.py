@@ -69,6 +69,9 @@ class Engine:
         else:
             self.model, self.model_name = load_model(model, dtype=dtype, device=where), str(model)
             tokenizer = tokenizer or tokenizer_of(model)
+        if hasattr(self.model, "encode"):
+            remedy = "Run its passes by hand, with encoder_lens and encoder_out_cache_loc."
+            raise BadArgumentError("model", "a decoder alone", f"{type(self.model).__name__} with an encoder", remedy)
         self.tokenizer = tokenizer
         self.device = self.model.device
         overlap = self.config.overlaps(self.device.type)

@@ -48,8 +48,8 @@ FAMILIES: dict[str, dict[str, Any]] = {
 GREEDY = {"temperature": 0, "max_new_tokens": 14}
 
 
-def model(name: str, **changes: Any) -> CausalLM:
-    made = from_config({**COMMON, **FAMILIES[name], "architectures": [name], **changes}, "float32", "cpu", 1)
+def model(name: str) -> CausalLM:
+    made = from_config({**COMMON, **FAMILIES[name], "architectures": [name]}, "float32", "cpu", 1)
     with torch.no_grad():
         for key, parameter in made.named_parameters():
             if parameter.dim() > 1 and "norm" not in key:
@@ -72,10 +72,9 @@ def test_tokens_do_not_depend_on_scheduling(name: str) -> None:
                 assert [output.token_ids for output in engine.generate(given, GREEDY)] == alone, options
 
 
-@pytest.mark.parametrize("name", ["Qwen3ForCausalLM", "Qwen3NextForCausalLM"])
+@pytest.mark.parametrize("name", FAMILIES)
 def test_captured_passes_leave_the_states_of_others_alone(name: str) -> None:
-    dense = {"mlp_only_layers": [0, 1, 2, 3]} if name == "Qwen3NextForCausalLM" else {}  # routing reads values
-    made, given = model(name, **dense), prompts(3, 20)
+    made, given = model(name), prompts(3, 20)
     plain = Engine(made, max_total_tokens=256).generate(given, GREEDY)
     engine = Engine(made, max_total_tokens=256, cuda_graph=True, cuda_graph_bs=(1, 4))
     captured = engine.generate(given, GREEDY)
@@ -89,3 +88,20 @@ def test_captured_passes_leave_the_states_of_others_alone(name: str) -> None:
 def test_states_can_neither_be_shared_nor_rolled_back(options: dict) -> None:
     with pytest.raises(BadArgumentError, match="none with a model that keeps recurrent states"):
         Engine(model("Qwen3NextForCausalLM"), max_total_tokens=128, **options)
+
+
+def test_an_encoder_is_refused() -> None:
+    class Encoding(type(model("Qwen3ForCausalLM"))):
+        def encode(self) -> None: ...
+
+    made = model("Qwen3ForCausalLM")
+    made.__class__ = Encoding
+    with pytest.raises(BadArgumentError, match="model: expected a decoder alone, got Encoding with an encoder"):
+        Engine(made)
+
+
+def test_the_model_that_ships_continues_what_it_was_taught() -> None:
+    engine = Engine("tiny", device="cpu", max_total_tokens=512, cuda_graph=True, cuda_graph_bs=(1,))
+    sampling = {"temperature": 0, "max_new_tokens": 4, "stop": "\n"}
+    assert engine.generate("12 + 7 = ", sampling).text == "19"
+    assert len(engine.worker.graph_runner.replays) >= 2
