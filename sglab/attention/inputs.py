@@ -52,12 +52,13 @@ class AttentionInputs:
             BadArgumentError: a tensor of another shape, or only one of q_rope and k_rope.
         """
         tokens, dim, v_dim, rope = len(q), layer.head_dim, layer.v_head_dim, layer.head_dim - layer.v_head_dim
+        kv_tokens = tokens if k is None or not layer.is_cross_attention else len(k)  # those of the encoder
         q_heads, kv_heads = layer.tp_q_head_num, layer.tp_k_head_num
         q = _rows("q", q, tokens, q_heads, dim if q_rope is None else v_dim)
         if k is not None:
-            k = _rows("k", k, tokens, kv_heads, dim if k_rope is None else v_dim)
+            k = _rows("k", k, kv_tokens, kv_heads, dim if k_rope is None else v_dim)
         if v is not None:
-            v = _rows("v", v, tokens, layer.tp_v_head_num, v_dim)
+            v = _rows("v", v, kv_tokens, layer.tp_v_head_num, v_dim)
         if q_rope is not None:
             q_rope = _rows("q_rope", q_rope, tokens, q_heads, rope)
         if k_rope is not None:

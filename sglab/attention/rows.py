@@ -18,13 +18,17 @@ class Span(NamedTuple):
     stop: int
     first_position: int
     slots: torch.Tensor
-    """int64 [seq_len], the KV slots of all its tokens."""
+    """int64 [seq_len], the KV slots of all its tokens; of a cross-attention layer, of its encoder's."""
     mask: torch.Tensor | None = None
     """[new tokens, seq_len]: which tokens each draft of a tree sees; None: those before it."""
 
 
-def spans(forward_batch: ForwardBatch) -> Iterator[Span]:
-    """The batch's requests in order; a decode batch has one new token each, a verification its drafts."""
+def spans(forward_batch: ForwardBatch, cross: bool = False) -> Iterator[Span]:
+    """The batch's requests in order; a decode batch has one new token each, a verification its drafts.
+
+    Args:
+        cross: read the encoder's slots, which come first in a request's row, instead of the decoder's.
+    """
     assert forward_batch.req_to_token_pool is not None
     table = forward_batch.req_to_token_pool.req_to_token
     lengths = forward_batch.seq_lens.tolist()
@@ -35,9 +39,12 @@ def spans(forward_batch: ForwardBatch) -> Iterator[Span]:
     if new_tokens is None:
         remedy = "ForwardBatch.init_new fills it from the worker batch."
         raise BadArgumentError("forward_batch.extend_seq_lens_cpu", "new tokens per request in an extend", None, remedy)
+    encoders = [0] * len(lengths) if forward_batch.encoder_lens is None else forward_batch.encoder_lens.tolist()
+    rows = forward_batch.req_pool_indices.tolist()
     start = 0
-    for row, length, count in zip(forward_batch.req_pool_indices.tolist(), lengths, new_tokens, strict=True):
-        yield Span(start, start + count, length - count, table[row, :length].to(torch.int64))
+    for row, length, encoder, count in zip(rows, lengths, encoders, new_tokens, strict=True):
+        slots = table[row, :encoder] if cross else table[row, encoder : encoder + length]
+        yield Span(start, start + count, length - count, slots.to(torch.int64))
         start += count
 
 
@@ -60,5 +67,7 @@ def save_and_get_kv(inputs: AttentionInputs) -> tuple[torch.Tensor, torch.Tensor
     if inputs.save_kv_cache:
         assert inputs.k is not None
         assert inputs.v is not None
-        pool.set_kv_buffer(layer, forward_batch.out_cache_loc, inputs.k, inputs.v)
+        loc = forward_batch.encoder_out_cache_loc if layer.is_cross_attention else forward_batch.out_cache_loc
+        assert loc is not None
+        pool.set_kv_buffer(layer, loc, inputs.k, inputs.v)
     return pool.get_kv_buffer(layer.layer_id)

@@ -36,7 +36,9 @@ class PerRequestBackend(AttentionBackend):
         layer: RadixAttention,
         sinks: torch.Tensor | None,
     ) -> torch.Tensor:
-        """q [1, heads, new, head_dim], k and v [1, kv_heads, seq_len, dim] -> [1, heads, new, v_head_dim], causal.
+        """q [1, heads, new, head_dim], k and v [1, kv_heads, seq_len, dim] -> [1, heads, new, v_head_dim].
+
+        Causal, unless the layer attends to an encoder.
 
         Args:
             sinks: float [heads]; None unless the backend declares them.
@@ -44,7 +46,9 @@ class PerRequestBackend(AttentionBackend):
 
     def attend(self, inputs: AttentionInputs) -> torch.Tensor:
         q, layer = inputs.q, inputs.layer
-        each = list(spans(inputs.forward_batch))
+        if layer.is_cross_attention:
+            _check_encoder(inputs)
+        each = list(spans(inputs.forward_batch, layer.is_cross_attention))
         keys, values = save_and_get_kv(inputs)
         out = q.new_empty((*q.shape[:2], layer.v_head_dim))
         for span in each:
@@ -58,3 +62,13 @@ class PerRequestBackend(AttentionBackend):
 def _heads_first(rows: torch.Tensor) -> torch.Tensor:
     """[tokens, heads, dim] -> [1, heads, tokens, dim]."""
     return rows.transpose(0, 1)[None]
+
+
+def _check_encoder(inputs: AttentionInputs) -> None:
+    """What a cross-attention layer needs of the batch, before anything is written."""
+    batch = inputs.forward_batch
+    needed = ("encoder_lens", "encoder_out_cache_loc") if inputs.save_kv_cache else ("encoder_lens",)
+    for name in needed:
+        if getattr(batch, name) is None:
+            remedy = "The scheduler of an encoder-decoder model fills it; without new rows pass save_kv_cache=False."
+            raise BadArgumentError(f"forward_batch.{name}", "a tensor for a cross-attention layer", None, remedy)

@@ -25,7 +25,12 @@ class TorchNativeAttnBackend(PerRequestBackend):
 
     name = "torch_native"
     capabilities = Capabilities(
-        modes=(*MODES, ForwardMode.TARGET_VERIFY), drafts="tree", sliding_window=True, sinks=True, triton_helpers=False
+        modes=(*MODES, ForwardMode.TARGET_VERIFY),
+        drafts="tree",
+        sliding_window=True,
+        sinks=True,
+        cross_attention=True,
+        triton_helpers=False,
     )
 
     def attend_one(
@@ -41,6 +46,9 @@ class TorchNativeAttnBackend(PerRequestBackend):
         ran(operator, "torch", q.device, "PyTorch runs where the tensors are")
         if sinks is None and q.shape[2] == 1:
             return _attend_one_token(q, k, v, layer)
+        grouped = layer.tp_q_head_num != layer.tp_k_head_num
+        if layer.is_cross_attention:
+            return torch.nn.functional.scaled_dot_product_attention(q, k, v, scale=layer.scaling, enable_gqa=grouped)
         positions = torch.arange(span.first_position, len(span.slots), device=q.device)
         keys = torch.arange(len(span.slots), device=q.device)
         visible = keys <= positions[:, None] if span.mask is None else span.mask.to(torch.bool)
@@ -48,7 +56,6 @@ class TorchNativeAttnBackend(PerRequestBackend):
             visible &= keys >= positions[:, None] - layer.sliding_window_size
         if sinks is not None:
             return softmax_with_sinks(q[0], k[0], v[0], visible, layer.scaling, sinks)[None]
-        grouped = layer.tp_q_head_num != layer.tp_k_head_num
         return torch.nn.functional.scaled_dot_product_attention(
             q, k, v, attn_mask=visible, scale=layer.scaling, enable_gqa=grouped
         )

@@ -2,6 +2,7 @@
 
 from sglab.models.causal_lm import CausalLM
 from sglab.models.config import DecoderConfig
+from sglab.models.deepseek_mtp import DeepseekMTP, load_mtp
 from sglab.models.loader import from_config, load_model, model_folder
 from sglab.models.registry import ARCHITECTURES
 from sglab.models.tokenizer import ByteTokenizer, Tokenizer, load_tokenizer
@@ -11,9 +12,11 @@ __all__ = [
     "ByteTokenizer",
     "CausalLM",
     "DecoderConfig",
+    "DeepseekMTP",
     "Tokenizer",
     "from_config",
     "load_model",
+    "load_mtp",
     "load_tokenizer",
     "model_folder",
 ]

@@ -5,6 +5,7 @@ Source: the checkpoints' config.json and names; SGLang `models/deepseek_v2.py`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -157,6 +158,11 @@ class DeepseekV2ForCausalLM(CausalLM):
             return DecoderLayer(config, attention, dense or DeepseekMoE(config, tp))
 
         return Decoder(config, tp, layer)
+
+    def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
+        """As CausalLM's; the layer behind the last one is the draft's (`deepseek_mtp.py`), and passed over."""
+        draft = f"model.layers.{self.config.num_hidden_layers}."
+        super().load_weights((name, tensor) for name, tensor in weights if not name.startswith(draft))
 
     def attention_config(self) -> ModelConfig:
         c = self.config

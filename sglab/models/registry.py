@@ -11,6 +11,7 @@ from sglab.models.causal_lm import CausalLM
 
 ARCHITECTURES = {
     "BambaForCausalLM": "sglab.models.bamba:BambaForCausalLM",
+    "BartForConditionalGeneration": "sglab.models.bart:BartForConditionalGeneration",
     "DeepseekV2ForCausalLM": "sglab.models.deepseek:DeepseekV2ForCausalLM",
     "DeepseekV3ForCausalLM": "sglab.models.deepseek:DeepseekV3ForCausalLM",
     "DeepseekV32ForCausalLM": "sglab.models.deepseek_v32:DeepseekV32ForCausalLM",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, overload
 
@@ -13,6 +14,7 @@ from sglab.engine import FinishAbort, Req, SamplingParams, arguments
 from sglab.engine.errors import BadArgumentError
 from sglab.engine.scheduler import History, PassResult, ScheduledPass, Scheduler
 from sglab.models import CausalLM, Tokenizer, load_model, load_tokenizer
+from sglab.serving.batch_invariant import DEFAULT_SEED, batch_invariant
 from sglab.serving.config import EngineConfig
 from sglab.serving.execution import Execution, InlineExecution, Pending, ThreadExecution, torch_threads
 from sglab.serving.graph_runner import CudaGraphRunner
@@ -67,6 +69,9 @@ class Engine:
         else:
             self.model, self.model_name = load_model(model, dtype=dtype, device=where), str(model)
             tokenizer = tokenizer or tokenizer_of(model)
+        if hasattr(self.model, "encode"):
+            remedy = "Run its passes by hand, with encoder_lens and encoder_out_cache_loc."
+            raise BadArgumentError("model", "a decoder alone", f"{type(self.model).__name__} with an encoder", remedy)
         self.tokenizer = tokenizer
         self.device = self.model.device
         overlap = self.config.overlaps(self.device.type)
@@ -80,7 +85,7 @@ class Engine:
         backend = create_attention_backend(self.config.backend(self.device.type), self.runner)
         self.worker = ModelWorker(self.model, self.runner, backend, self.config.random_seed)
         if self.config.graphs(self.device.type):
-            with torch_threads(threads):
+            with torch_threads(threads), batch_invariant(self.config.enable_deterministic_inference):
                 self.worker.graph_runner = CudaGraphRunner(
                     self.model, self.runner, backend, self.config.capture_sizes()
                 )
@@ -265,6 +270,8 @@ class Engine:
         top_logprobs_num: int = 0,
     ) -> Req:
         params = SamplingParams.of(sampling)
+        if self.config.enable_deterministic_inference and params.sampling_seed is None:
+            params = replace(params, sampling_seed=DEFAULT_SEED)
         vocabulary = self.model.config.vocab_size
         params.verify(vocabulary)
         arguments.integer("top_logprobs_num", top_logprobs_num, 0, vocabulary)

@@ -1,13 +1,14 @@
 """CudaGraphRunner: decode passes captured once per batch size and replayed, padded to the next captured size.
 
-On a GPU these are CUDA graphs. On a CPU the same runner records PyTorch's operations (`RecordedGraph`): attention is
-one launch, which reads lengths and slots when it runs, as a kernel does.
+On a GPU these are CUDA graphs. On a CPU the same runner records PyTorch's operations (`RecordedGraph`): a layer's
+attention and its experts are one launch each, which read lengths, slots and routing when they run, as kernels do.
 Source: SGLang 0.5.9 `model_executor/cuda_graph_runner.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,8 @@ import torch
 from sglab.attention import AttentionBackend
 from sglab.engine import AttnBackend, ForwardBatch, ForwardMode, GraphBatch, ModelRunner, RadixAttention
 from sglab.engine.graphs import GraphInputBuffers, RecordedGraph
+from sglab.layers.moe.experts import FusedMoE
+from sglab.layers.moe.topk import Routing
 from sglab.models import CausalLM
 from sglab.planning import capture_order, limit_to_pool, replay_batch_size
 from sglab.serving.model_output import ModelOutput
@@ -131,7 +134,7 @@ class CudaGraphRunner:
         if self.device.type != "cuda":
             graph = RecordedGraph()
             batch.attn_backend = AttentionLaunches(graph, self.backend)
-            with graph.capture():
+            with expert_launches(graph, self.model), graph.capture():
                 output = self._run(batch)
             return CapturedGraph(bs, graph, batch, output)
         cuda_graph = torch.cuda.CUDAGraph()
@@ -177,6 +180,28 @@ class CudaGraphRunner:
     def _synchronize(self) -> None:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
+
+
+@contextmanager
+def expert_launches(graph: RecordedGraph, model: CausalLM) -> Iterator[None]:
+    """During a recording each layer's experts are one launch, as a fused kernel: it reads the routing when it runs."""
+    experts = [(name, module) for name, module in model.named_modules() if isinstance(module, FusedMoE)]
+
+    def launching(name: str, module: FusedMoE) -> Callable[[torch.Tensor, Routing], torch.Tensor]:
+        run = module.forward
+
+        def forward(x: torch.Tensor, routing: Routing) -> torch.Tensor:
+            return graph.launch(name, lambda: run(x, routing), (x, routing.weights, routing.ids))
+
+        return forward
+
+    try:
+        for name, module in experts:
+            module.forward = launching(name, module)  # type: ignore[assignment]
+        yield
+    finally:
+        for _, module in experts:
+            del module.forward  # the class's own again
 
 
 class AttentionLaunches:

@@ -12,6 +12,7 @@ import torch
 
 from sglab.engine.scheduler import PassResult
 from sglab.engine.speculation import Accepted, accepted_moves, verify_tree_greedy
+from sglab.serving.batch_invariant import batch_invariant
 from sglab.serving.drafters import Drafter, verify_batch
 from sglab.serving.sampling_info import SamplingInfo
 from sglab.serving.worker import ModelWorker, PassInputs
@@ -42,7 +43,8 @@ class SpeculativeWorker:
         slots = inputs.batch.out_cache_loc.to(runner.device).view(len(reqs), -1)
         batch = verify_batch(inputs.batch, runner, tokens, slots[:, :count], trees, self.topk)
         batch.attn_backend = self.target.backend
-        logits = self.target.model.compute_logits(self.target.hidden_states(batch))
+        with batch_invariant(runner.enable_deterministic_inference):
+            logits = self.target.model.compute_logits(self.target.hidden_states(batch))
         chosen, logprobs, top = self._choose(logits, batch.positions, inputs, count)
         accepted = []
         for i, (nodes, tree) in enumerate(drafts):

@@ -13,6 +13,7 @@ from sglab.engine.batch import ModelWorkerBatch
 from sglab.engine.scheduler import PassResult, ScheduledPass
 from sglab.layers import LogitsProcessor
 from sglab.models import CausalLM
+from sglab.serving.batch_invariant import batch_invariant
 from sglab.serving.graph_runner import CudaGraphRunner
 from sglab.serving.logits_adjuster import LogitsAdjuster
 from sglab.serving.model_output import ModelOutput
@@ -75,10 +76,11 @@ class ModelWorker:
     def forward(self, inputs: PassInputs) -> Callable[[], PassResult]:
         """Run a pass. Returns what waits for its tokens."""
         batch = self.forward_batch(inputs.batch)
-        if not inputs.samples:
-            self.hidden_states(batch)
-            return lambda: PassResult([[0]] * len(inputs.reqs))
-        output = self.run_model(batch)
+        with batch_invariant(self.runner.enable_deterministic_inference):
+            if not inputs.samples:
+                self.hidden_states(batch)
+                return lambda: PassResult([[0]] * len(inputs.reqs))
+            output = self.run_model(batch)
         sampled = self.sample(output.logits, batch, inputs)
         self.output_tokens[batch.req_pool_indices] = sampled.tokens
         return on_host(sampled, output.graph_bs)

@@ -112,7 +112,10 @@ def test_attention_that_is_not_causal_self_attention_is_refused(
     runs = Recorder() if backend == Recorder.name else create_attention_backend(backend, batch.runner)
     layer = replace(batch.layer, **{field: value})
     before = batch.runner.token_to_kv_pool.get_key_buffer(0).clone()
-    message = rf"layer\.{field}: expected {expected.format(backend)}.* No backend here serves it"
+    remedy = r"Use torch_native\." if field == "is_cross_attention" else "No backend here serves it"
+    message = rf"layer\.{field}: expected {expected.format(backend)}.* {remedy}"
+    if field == "is_cross_attention" and backend == "torch_native":
+        message = r"forward_batch\.encoder_lens: expected a tensor for a cross-attention layer, got None"
     with pytest.raises(BadArgumentError, match=message):
         runs.forward(batch.q, batch.k, batch.v, layer, batch.forward_batch)
     assert torch.equal(batch.runner.token_to_kv_pool.get_key_buffer(0), before)

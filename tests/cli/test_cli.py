@@ -1,5 +1,7 @@
 """`sglab`: doctor, run decode with a report, and errors on one line."""
 
+import json
+import struct
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,9 @@ import pytest
 pytest.importorskip("torch")
 
 from sglab.cli import main
+from sglab.models import from_config
+from sglab.serving import Engine
+from tests.support.serving.tiny import CONFIG
 
 
 def test_doctor_names_every_capability(capsys: pytest.CaptureFixture[str]) -> None:
@@ -125,3 +130,43 @@ def test_ptx_of_an_unknown_name_is_an_error_on_one_line(capsys: pytest.CaptureFi
     assert main(["ptx", "mla"]) == 2
     printed = capsys.readouterr()
     assert printed.out == "" and "no kernel is called 'mla'" in printed.err and "mla_decode_sm90" in printed.err
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A checkpoint of bytes with random weights."""
+    config = {**CONFIG, "vocab_size": 256, "tokenizer": "bytes", "dtype": "float32"}
+    qkv, gates = [("q_proj", 32), ("k_proj", 16), ("v_proj", 16)], [("gate_proj", 48), ("up_proj", 48)]
+    header: dict[str, object] = {}
+    body = b""
+    for name, parameter in from_config(config, "float32").named_parameters():
+        parts = {"qkv_proj": qkv, "gate_up_proj": gates}.get(
+            name.split(".")[-2], [(name.split(".")[-2], len(parameter))]
+        )
+        for (part, _), rows in zip(parts, parameter.detach().split([size for _, size in parts]), strict=True):
+            content = rows.contiguous().numpy().tobytes()
+            at = [len(body), len(body) + len(content)]
+            key = name.replace(name.split(".")[-2], part)
+            header[key] = {"dtype": "F32", "shape": list(rows.shape), "data_offsets": at}
+            body += content
+    text = json.dumps(header).encode()
+    (tmp_path / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + body)
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    return tmp_path
+
+
+def test_generate_prints_what_the_engine_generates(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = f"generate --model {folder} --max-new-tokens 8 --max-total-tokens 256 --device cpu".split()
+    engine = Engine(folder, device="cpu", max_total_tokens=256)
+    wanted = engine.generate("Hello", {"temperature": 0, "max_new_tokens": 8})
+    assert main([*given, "Hello"]) == 0
+    assert capsys.readouterr().out == f"{wanted.text}\n"
+    assert main([*given, "--steps", "Hello", "You"]) == 0
+    told = capsys.readouterr().out
+    assert f"Hello{wanted.text}" in told
+    assert "step 0 EXTEND: request 1: prefill 5 at 0, request 2: prefill 3 at 0" in told
+
+
+def test_generate_refuses_on_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["generate", "--model", str(folder), "--temperature", "-1", "Hello"]) == 2
+    assert capsys.readouterr().err.startswith("sglab: temperature: expected 0 (greedy) or a positive finite number")

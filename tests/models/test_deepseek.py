@@ -8,36 +8,8 @@ import torch
 
 from sglab.layers.indexer import Indexer
 from sglab.models.deepseek import DeepseekAttention
+from tests.support.deepseek import SHAPE, V3, YARN
 from tests.support.models import Driver, check_against, oracle, prompts, relative_error
-
-SHAPE = {
-    "vocab_size": 131,
-    "hidden_size": 48,
-    "intermediate_size": 80,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 4,
-    "kv_lora_rank": 32,
-    "qk_nope_head_dim": 24,
-    "qk_rope_head_dim": 16,
-    "v_head_dim": 20,
-    "max_position_embeddings": 256,
-    "first_k_dense_replace": 1,
-    "n_routed_experts": 8,
-    "num_experts_per_tok": 3,
-    "moe_intermediate_size": 24,
-    "n_shared_experts": 2,
-}
-YARN = {
-    "rope_type": "yarn",
-    "rope_theta": 10000.0,
-    "factor": 8.0,
-    "original_max_position_embeddings": 32,
-    "mscale": 0.8,
-    "mscale_all_dim": 1.2,
-    "beta_fast": 32,
-    "beta_slow": 1,
-}
 
 
 @pytest.mark.parametrize(
@@ -53,9 +25,6 @@ YARN = {
 )  # fmt: skip
 def test_deepseek_v2(options: dict[str, Any], tmp_path: Path) -> None:
     check_against(*oracle("DeepseekV2ForCausalLM", tmp_path, {**SHAPE, **options}), [37, 5, 18], chunk=7)
-
-
-V3 = {"q_lora_rank": 28, "n_group": 4, "topk_group": 2, "rope_parameters": YARN, "num_nextn_predict_layers": 0}
 
 
 @pytest.mark.parametrize("interleaved", [True, False])

@@ -95,6 +95,17 @@ def test_views_and_writes_in_place_are_replayed() -> None:
     assert pool[1].tolist() == [2, 2, 2] and total.tolist() == [4, 4, 4]
 
 
+def test_a_reshape_that_copies_is_a_launch_and_one_that_does_not_is_none() -> None:
+    x = torch.arange(6.0).view(2, 3)
+    graph = RecordedGraph()
+    with torch.inference_mode(), graph.capture():
+        copied, view = x.T.reshape(6), x.reshape(6)
+    x.fill_(7.0)
+    graph.replay()
+    assert len(graph.launches) == 1
+    assert copied.tolist() == view.tolist() == [7.0] * 6
+
+
 def test_a_value_that_the_host_reads_cannot_be_captured() -> None:
     graph, x = RecordedGraph(), torch.tensor([3])
     with pytest.raises(GraphCaptureError, match="the host reads a value"), graph.capture():

@@ -155,7 +155,7 @@ def oracle(name: str, folder: Path, config: dict[str, Any], seed: int = 0) -> tu
     """
     transformers = pytest.importorskip("transformers", reason="transformers is the oracle: pip install 'sglab[test]'")
     torch.manual_seed(seed)
-    configuration = getattr(transformers, name.removesuffix("ForCausalLM") + "Config")(**config)
+    configuration = getattr(transformers, name.split("For")[0] + "Config")(**config)
     theirs = getattr(transformers, name)(configuration).float().eval()
     with torch.no_grad():
         biases = [(name, one) for name, one in theirs.named_buffers() if name.endswith("correction_bias")]

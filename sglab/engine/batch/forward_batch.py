@@ -79,7 +79,10 @@ class ForwardBatch:
     """What the layers of a model attend through; whoever runs the model sets it, after the backend's `prepare`."""
 
     encoder_lens: torch.Tensor | None = None
-    """Encoder-decoder models: int64 [B]; filled by the scheduler."""
+    """Encoder-decoder models: int64 [B], tokens of each request's encoder, whose slots come first in its row of
+    req_to_token; the other lengths and positions are the decoder's. Filled by the scheduler, as the one below."""
+    encoder_out_cache_loc: torch.Tensor | None = None
+    """int64 [encoder tokens], slots of the encoders that this pass runs; None: of none."""
     spec_info: Any = None
     """Speculative decoding: draft tokens and their mask; filled by the draft worker."""
 

@@ -85,8 +85,9 @@ class RecordedGraph:
 
     def replay(self) -> None:
         """Run every launch again, in order, on the recorded addresses."""
-        for launch in self.launches:
-            launch.run()
+        with torch.inference_mode():
+            for launch in self.launches:
+                launch.run()
         self.replays += 1
 
     def check(self, **inputs: torch.Tensor) -> None:
@@ -130,14 +131,16 @@ class Recorder(TorchDispatchMode):
             remedy = "Compute it before the graph, in prepare_replay, or keep it on the device."
             raise GraphCaptureError(f"{name}: the host reads a value that the device computes. {remedy}")
         out = func(*args, **kwargs)
-        if not self._paused and not name.startswith(WITHOUT_LAUNCH) and not is_view(func):
+        if not self._paused and not name.startswith(WITHOUT_LAUNCH):
             self._record(func, name, args, kwargs, out)
         return out
 
     def _record(self, func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
         results = [each for each in tree_leaves(out) if isinstance(each, torch.Tensor)]
         given = [each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
-        in_place = any(result is each for result in results for each in given) or not results
+        in_place = func._schema.is_mutable
+        if not in_place and results and all(shares_memory(result, given) for result in results):
+            return  # a view: the same memory under another name
 
         def again() -> None:
             fresh = func(*args, **kwargs)
@@ -149,7 +152,7 @@ class Recorder(TorchDispatchMode):
         self.launches.append(Launch(name, again, addresses, tuple(each.data_ptr() for each in results)))
 
 
-def is_view(func: Any) -> bool:
-    """Whether an operation only names memory in another way."""
-    returns = func._schema.returns
-    return bool(returns) and all(each.alias_info is not None and not each.alias_info.is_write for each in returns)
+def shares_memory(result: torch.Tensor, given: list[torch.Tensor]) -> bool:
+    """Whether a result lies in an argument's memory. Operations such as reshape may give a view or a copy."""
+    address = result.untyped_storage().data_ptr()
+    return address != 0 and any(each.untyped_storage().data_ptr() == address for each in given)

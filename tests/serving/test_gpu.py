@@ -1,0 +1,47 @@
+"""The engine on a GPU: the tokens of plain decoding, whatever is switched on."""
+
+import pytest
+import torch
+
+from sglab.models import CausalLM, from_config
+from sglab.serving import Engine
+from tests.support.serving.tiny import CONFIG, prompts
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU"),
+]
+GREEDY = {"temperature": 0, "max_new_tokens": 24}
+
+
+def model() -> CausalLM:
+    made = from_config({**CONFIG, "hidden_size": 256, "head_dim": 64}, "float32", "cuda", 0)
+    with torch.no_grad():
+        for name, parameter in made.named_parameters():
+            if "norm" not in name:
+                parameter *= 8
+    return made
+
+
+OPTIONS = [
+    {},
+    {"disable_overlap_schedule": True},
+    {"page_size": 16, "chunked_prefill_size": 32, "enable_mixed_chunk": True},
+    {"max_total_tokens": 256, "schedule_conservativeness": 0.05},
+    {"max_total_tokens": 256, "enable_hierarchical_cache": True, "hicache_write_policy": "write_back"},
+    {"cuda_graph": False},
+    {"speculative_algorithm": "NGRAM"},
+    {"attention_backend": "torch_native", "cuda_graph": False},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_tokens_do_not_depend_on_scheduling(options: dict) -> None:
+    made, given = model(), prompts(9, 60)
+    plain = {"cuda_graph": False, "disable_overlap_schedule": True, "max_total_tokens": 4096}
+    alone = [Engine(made, **plain).generate(prompt, GREEDY).token_ids for prompt in given]
+    with Engine(made, **{"max_total_tokens": 4096, "check_invariants": True, **options}) as engine:
+        for _ in range(2):
+            assert [output.token_ids for output in engine.generate(given, GREEDY)] == alone
+        if options.get("cuda_graph", True) and "speculative_algorithm" not in options:
+            assert engine.worker.graph_runner.replays
