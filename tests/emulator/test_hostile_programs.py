@@ -272,3 +272,19 @@ def test_threads_that_the_system_refuses() -> None:
     # A thread's stack takes 8 MB of it.
     outcome = run_alone(entry(""), grid=(100_000, 1, 1), threads=1024, address_space=2 << 30)
     assert outcome.kind in ("launch", "memory") and "the system" in outcome.text, outcome
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        "tcgen05.st.sync.aligned.32x32b.x128.b32 [%r2], {" + ", ".join(["%r3"] * 128) + "}; ",
+        "cp.async.bulk.global.shared::cta.bulk_group [gl], [sm], 16; ",
+        "cp.async.cg.shared.global [sm], [gl], 16; ",
+    ],
+)
+def test_operations_that_nobody_waits_for_take_bounded_memory(operation: str) -> None:
+    loop = f"mov.b32 %r4, 0; L: {operation} add.u32 %r4, %r4, 1; setp.lt.u32 %p1, %r4, 80000; @%p1 bra L; "
+    free = "tcgen05.wait::st.sync.aligned; tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r2, 512; "
+    text = ".global .align 64 .b8 gl[256];\n" + entry(COLUMNS + "mov.b32 %r2, 0; " + loop + free)
+    outcome = run_alone(text, max_instructions=0)
+    assert outcome.kind == "done" and outcome.peak < 1 << 30, (outcome, outcome.peak)

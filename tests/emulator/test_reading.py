@@ -114,9 +114,6 @@ def test_bytes_that_are_no_text_are_named() -> None:
 def test_memory_that_the_system_refuses_is_an_error_by_name() -> None:
     outcome = run_alone(f".global .b8 x[4000000000];\n{EMPTY}", address_space=2 << 30)
     assert outcome.kind == "PtxError" and "the system refuses" in outcome.text, outcome
-    registers = (
-        f".visible .entry k() {{ .reg .b64 %r<1000>; {''.join(f'mov.u64 %r{i}, {i}; ' for i in range(1000))} L: "
-    )
-    registers += "".join(f"add.u64 %r{i}, %r{i}, 1; " for i in range(1000)) + "bra L; }"
-    outcome = run_alone(registers, grid=(1 << 20, 1, 1), block=(1024, 1, 1), threads=64, address_space=1 << 30)
-    assert outcome.kind in ("memory", "launch"), outcome
+    local = ".visible .entry k() { .local .b8 x[500000]; st.local.u8 [x], 1; ret; }"
+    outcome = run_alone(local, grid=(64, 1, 1), block=(1024, 1, 1), address_space=400 << 20)
+    assert outcome.kind == "memory" and "the system has no more memory" in outcome.text, outcome

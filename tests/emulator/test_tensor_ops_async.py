@@ -170,6 +170,25 @@ def test_multicast_reaches_every_cta_of_the_mask(scheduler: str) -> None:
         np.testing.assert_array_equal(out[cta], 0 if cta == 1 else array[32:])
 
 
+@pytest.mark.parametrize("mask", ["3", "%h0"])
+@pytest.mark.parametrize("lane", [0, 5, 31])
+def test_a_multicast_mask_holds_for_every_lane(mask: str, lane: int) -> None:
+    body = (
+        THREAD + "mov.u32 %r9, %ctaid.x; mul.wide.u32 %rd4, %r9, 128; add.s64 %rd0, %rd0, %rd4;" + INIT
+        + "@%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [full], 128;"
+        + "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"
+        + f"mov.u32 %r8, %laneid; setp.eq.u32 %p2, %r8, {lane}; setp.eq.and.u32 %p2, %r9, 1, %p2; mov.u16 %h0, 3;"
+        + "ld.param.u64 %rd2, [src];"
+        + "@%p2 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
+        + f" [tile], [%rd2], 128, [full], {mask};" + WAIT + READ
+    )  # fmt: skip
+    array = aligned((32,), np.uint32)
+    array[:] = np.arange(32) + 7
+    out = np.zeros((2, 32), np.uint32)
+    launch(kernel_text(body, ".param .u64 out, .param .u64 src", shared=BARRIER), out, array, grid=2, cluster=2)
+    np.testing.assert_array_equal(out, np.stack([array, array]))
+
+
 @pytest.mark.parametrize(("bytes_read", "word"), [(16, 4), (8, 2), (0, 0)])
 def test_cp_async_fills_with_zeros_and_completes_by_group(bytes_read: int, word: int) -> None:
     body = f"""
