@@ -14,7 +14,7 @@ from sglab.attention.capabilities import Capabilities
 from sglab.attention.info import ran
 from sglab.attention.rows import Span
 from sglab.attention.torch_backend import MODES, PerRequestBackend
-from sglab.engine import RadixAttention
+from sglab.engine import ForwardMode, RadixAttention
 
 
 class TorchNativeAttnBackend(PerRequestBackend):
@@ -25,7 +25,12 @@ class TorchNativeAttnBackend(PerRequestBackend):
 
     name = "torch_native"
     capabilities = Capabilities(
-        modes=MODES, sliding_window=True, sinks=True, cross_attention=True, triton_helpers=False
+        modes=(*MODES, ForwardMode.TARGET_VERIFY),
+        drafts="tree",
+        sliding_window=True,
+        sinks=True,
+        cross_attention=True,
+        triton_helpers=False,
     )
 
     def attend_one(
@@ -39,14 +44,14 @@ class TorchNativeAttnBackend(PerRequestBackend):
     ) -> torch.Tensor:
         operator = "scaled_dot_product_attention" if sinks is None else "softmax_with_sinks"
         ran(operator, "torch", q.device, "PyTorch runs where the tensors are")
-        if sinks is None and q.shape[2] == 1:
+        if sinks is None and span.mask is None and q.shape[2] == 1:
             return _attend_one_token(q, k, v, layer)
         grouped = layer.tp_q_head_num != layer.tp_k_head_num
         if layer.is_cross_attention:
             return torch.nn.functional.scaled_dot_product_attention(q, k, v, scale=layer.scaling, enable_gqa=grouped)
         positions = torch.arange(span.first_position, len(span.slots), device=q.device)
         keys = torch.arange(len(span.slots), device=q.device)
-        visible = keys <= positions[:, None]
+        visible = keys <= positions[:, None] if span.mask is None else span.mask.to(torch.bool)
         if layer.sliding_window_size >= 0:
             visible &= keys >= positions[:, None] - layer.sliding_window_size
         if sinks is not None:

@@ -74,6 +74,13 @@ class KVCache(ABC):
         self, layer: RadixAttention, loc: torch.Tensor, cache_k: torch.Tensor, cache_v: torch.Tensor
     ) -> None: ...
 
+    def move_kv_cache(self, tgt_loc: torch.Tensor, src_loc: torch.Tensor) -> None:
+        """Copy rows of all layers, int64 [n] slots each; all are read before any is written."""
+        for layer_id in range(self.start_layer, self.start_layer + self.layer_num):
+            for buffer in self.named_buffers(layer_id).values():
+                rows = buffer.flatten(1).view(torch.uint8)
+                rows[tgt_loc] = rows[src_loc]
+
     def get_kv_size_bytes(self) -> int:
         """Bytes of all layers' buffers, dummy page included."""
         layers = range(self.start_layer, self.start_layer + self.layer_num)
