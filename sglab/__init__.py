@@ -5,7 +5,9 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_LAZY = dict.fromkeys(("attend", "decode_batch", "extend_batch", "trace"), "sglab.workbench")
+_LAZY = dict.fromkeys(("attend", "decode_batch", "extend_batch", "trace"), "sglab.workbench") | dict.fromkeys(
+    ("cuda", "cute", "ptx", "step"), "sglab.stepping"
+)
 """Name -> module that is imported when the name is first used: `import sglab` stays fast and needs no torch."""
 
 _PACKAGES = {
@@ -19,6 +21,7 @@ _PACKAGES = {
     "kernels",
     "labs",
     "planning",
+    "stepping",
     "triton",
     "widgets",
     "workbench",
