@@ -1,5 +1,6 @@
 """sglab: see LLM-serving attention kernels work on your own tensors."""
 
+import sys
 from importlib import import_module
 from typing import Any
 
@@ -40,3 +41,16 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_LAZY, *_PACKAGES})
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext sglab`, which importing sglab in a notebook does by itself: the cell magic %%cuda."""
+
+    def cuda_cell(line: str, cell: str) -> None:
+        import_module("sglab.stepping.magic").cuda_cell(shell, line, cell)
+
+    shell.register_magic_function(cuda_cell, "cell", "cuda")
+
+
+if (_ipython := sys.modules.get("IPython")) is not None and (_shell := _ipython.get_ipython()) is not None:
+    load_ipython_extension(_shell)

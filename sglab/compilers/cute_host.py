@@ -25,19 +25,19 @@ _KDLCUDA = 2
 """DLPack's number of CUDA memory"""
 _INVALID = 1
 _SYMBOLS = {
-    "_cudaLaunchKernelEx": 3,
-    "_cudaLaunchKernel": 10,
-    "_cudaOccupancyMaxActiveBlocksPerMultiprocessor": 4,
-    "_cudaLibraryLoadData": 8,
-    "_cudaLibraryGetKernel": 3,
-    "_cuKernelGetAttribute": 4,
-    "_cudaDeviceGetAttribute": 3,
-    "_cudaGetDevice": 1,
-    "_cudaKernelSetAttributeForDevice": 4,
-    "_cudaFuncSetAttribute": 3,
-    "_cuTensorMapEncodeTiled": 12,
+    "_cudaLaunchKernelEx": (3, "_launch"),
+    "_cudaLibraryLoadData": (8, ""),
+    "_cudaLibraryGetKernel": (3, "_get_kernel"),
+    "_cuKernelGetAttribute": (4, "_kernel_attribute"),
+    "_cudaDeviceGetAttribute": (3, "_device_attribute"),
+    "_cudaGetDevice": (1, "_get_device"),
+    "_cudaKernelSetAttributeForDevice": (4, ""),
+    "_cudaFuncSetAttribute": (3, ""),
+    "_cudaOccupancyMaxActiveBlocksPerMultiprocessor": (4, "_occupancy"),
+    "_cuTensorMapEncodeTiled": (12, "_encode_map"),
+    "_cudaLaunchKernel": (10, "_old_launch"),
 }
-"""Name -> arguments, all of them passed as machine words."""
+"""Name -> how many arguments, all of them machine words, and the method of _Host that serves it."""
 
 
 class _Config(ctypes.Structure):
@@ -133,11 +133,11 @@ class _Host:
 
     def callbacks(self) -> Iterator[tuple[str, Any]]:
         """Symbols and their C functions, which live as long as this object."""
-        self._kept = {name: self._callback(name, count) for name, count in _SYMBOLS.items()}
+        self._kept = {symbol: self._callback(count, method) for symbol, (count, method) in _SYMBOLS.items()}
         yield from self._kept.items()
 
-    def _callback(self, name: str, count: int) -> Any:
-        method = getattr(self, name[1:], None)
+    def _callback(self, count: int, name: str) -> Any:
+        method = getattr(self, name) if name else None
 
         def call(*words: int | None) -> int:
             try:
@@ -150,24 +150,24 @@ class _Host:
 
         return ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * count)(call)
 
-    def cudaLibraryGetKernel(self, kernel: int, library: int, name: int) -> None:
+    def _get_kernel(self, kernel: int, library: int, name: int) -> None:
         self._names.append(ctypes.string_at(name).decode())
         ctypes.c_void_p.from_address(kernel).value = len(self._names)
 
-    def cudaGetDevice(self, device: int) -> None:
+    def _get_device(self, device: int) -> None:
         ctypes.c_int32.from_address(device).value = 0
 
-    def cudaDeviceGetAttribute(self, value: int, attribute: int, device: int) -> None:
+    def _device_attribute(self, value: int, attribute: int, device: int) -> None:
         """The only one that a host function asks for is the most shared memory of a CTA."""
         ctypes.c_int32.from_address(value).value = 232_448
 
-    def cuKernelGetAttribute(self, value: int, attribute: int, kernel: int, device: int) -> None:
+    def _kernel_attribute(self, value: int, attribute: int, kernel: int, device: int) -> None:
         ctypes.c_int32.from_address(value).value = 0
 
-    def cudaOccupancyMaxActiveBlocksPerMultiprocessor(self, count: int, kernel: int, threads: int, smem: int) -> None:
+    def _occupancy(self, count: int, kernel: int, threads: int, smem: int) -> None:
         ctypes.c_int32.from_address(count).value = 1
 
-    def cudaLaunchKernelEx(self, config: int, kernel: int, arguments: int) -> None:
+    def _launch(self, config: int, kernel: int, arguments: int) -> None:
         told = _Config.from_address(config)
         cluster: Dim3 = (1, 1, 1)
         for index in range(told.count):
@@ -177,13 +177,15 @@ class _Host:
         entry = self._module[self._names[kernel - 1]]
         pointers = (ctypes.c_void_p * len(entry.params)).from_address(arguments) if entry.params else ()
         data = tuple(
-            ctypes.string_at(pointer, parameter.size)
-            for pointer, parameter in zip(pointers, entry.params, strict=True)
+            ctypes.string_at(pointer, parameter.size) for pointer, parameter in zip(pointers, entry.params, strict=True)
         )
         wanted = LaunchConfig(tuple(told.grid), tuple(told.block), cluster, told.smem)
         self.launches.append(HostLaunch(entry, wanted, data))
 
-    def cuTensorMapEncodeTiled(self, into: int, *words: int) -> None:
+    def _old_launch(self, *words: int) -> None:
+        raise CompileError("it launches a kernel through cudaLaunchKernel, which is not provided here")
+
+    def _encode_map(self, into: int, *words: int) -> None:
         kind, rank, address, dims, strides, box, steps, interleave, swizzle, promotion, fill = words
         wide, narrow = ctypes.c_uint64 * rank, ctypes.c_uint32 * rank
         encoding = TiledEncoding(

@@ -80,4 +80,3 @@ def _text(path: Path) -> str:
         raise GpuError(
             f"load: {path.name} is not UTF-8 text: byte {error.start} is {error.object[error.start]:#04x}"
         ) from None
-

@@ -39,7 +39,7 @@ class _UnknownError(Exception):
 
 @lru_cache(maxsize=1024)
 def parameter_types(name: str) -> tuple[str, ...] | None:
-    """The types of `name`'s parameters without const and volatile: ("float*", "int"); None where the name does not tell.
+    """The types of `name`'s parameters without const and volatile, as ("float*", "int"); None where it does not tell.
 
     Class types are spelt as the name has them, with template arguments as "<>": they are compared, never parsed.
     """

@@ -12,7 +12,6 @@ from sglab.emulator.device import EmulatedDevice
 from sglab.gpu.errors import GpuError, LaunchError
 from sglab.gpu.fault import KernelError
 from sglab.gpu.geometry import LaunchConfig
-from sglab.gpu.mangled import parameter_types
 from sglab.gpu.module import Kernel, Module
 from sglab.stepping.device import COPIED, DEFAULT_ARCH, arch_of, emulated, gpu, stepped_on
 from sglab.stepping.host import HostCopies, as_tensor, gpu_of
@@ -28,8 +27,7 @@ def cuda(
     include: Sequence[str | Path] = (),
     name: str = "kernel.cu",
 ) -> Program:
-    """CUDA C++ as kernels: `cuda(source)[grid, block](x, out, n)`, or `cuda(source)["name"][grid, block](…)` where it has
-    several.
+    """CUDA C++ as kernels: `cuda(source)[grid, block](x, out, n)`; of several, `cuda(source)["name"][grid, block](…)`.
 
     Args:
         source: the text, or a .cu file. Text of one line is text.
@@ -48,7 +46,9 @@ def cuda(
     def compiled(target: str) -> Module:
         return cuda_module(text if path is None else path, target, options, include, name)
 
-    return Program(compiled, arch, {entry: [one.name for one in found] for entry, found in declared_kernels(text).items()})
+    return Program(
+        compiled, arch, {entry: [one.name for one in found] for entry, found in declared_kernels(text).items()}
+    )
 
 
 def ptx(source: str | Path, name: str = "<ptx>") -> Program:
@@ -58,10 +58,7 @@ def ptx(source: str | Path, name: str = "<ptx>") -> Program:
         GpuError: the source is no PTX, or has no entry.
     """
     path = _path(source, ".ptx", "PTX text, with .version and .target", is_ptx)
-    if path is None:
-        module = Module(str(source), name)
-    else:
-        module = Module(path.read_text("utf-8"), path.name, path.parent)
+    module = Module(str(source), name) if path is None else Module(path.read_text("utf-8"), path.name, path.parent)
     return Program(lambda target: module, module.target, {})
 
 
@@ -96,7 +93,9 @@ class Program(Mapping[str, "OwnKernel"]):
         if isinstance(key, str):
             return OwnKernel(self, self._any()[key].name)
         if len(self) > 1:
-            raise LaunchError(f"the source has {len(self)} kernels: choose one, program[{next(iter(self))!r}][grid, block]")
+            raise LaunchError(
+                f"the source has {len(self)} kernels: choose one, program[{next(iter(self))!r}][grid, block]"
+            )
         return OwnKernel(self, next(iter(self)))[key]
 
     def __iter__(self) -> Iterator[str]:
@@ -108,11 +107,14 @@ class Program(Mapping[str, "OwnKernel"]):
     def _any(self) -> Module:
         return next(iter(self._modules.values()))
 
+    def short_names(self) -> list[str]:
+        """The kernels' names in the source, of those that came out once: a template's instances have one name."""
+        return [name for name in self._names if sum(_is(entry, name) for entry in self) == 1]
+
     def names_of(self, kernel: Kernel) -> list[str]:
         """Its parameters' names: the source's where it can be read, else PTX's."""
         for name, declared in self._names.items():
-            written = parameter_types(kernel.name) is not None and f"{len(name)}{name}" in kernel.name
-            if (written or name == kernel.name) and len(declared) == len(kernel.params):
+            if _is(kernel.name, name) and len(declared) == len(kernel.params):
                 return list(declared)
         return [f"arg{index}" for index in range(len(kernel.params))]
 
@@ -198,3 +200,7 @@ class Gridded:
     def __repr__(self) -> str:
         return f"<{self.kernel.name} with {self.config}>"
 
+
+def _is(entry: str, name: str) -> bool:
+    """Whether an entry of PTX is the function of this name in the source."""
+    return entry == name or (entry.startswith("_Z") and f"{len(name)}{name}" in entry)

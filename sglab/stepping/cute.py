@@ -63,9 +63,7 @@ class CuteFunction:
                 made.report = made.device.run(made.launch)
             return made
         made = self._launches(values, stepped_on(None, arch_of(index)), shows=False)
-        from cutlass.cute.runtime import from_dlpack
-
-        self.function(*(from_dlpack(one, _alignment(one)) if hasattr(one, "data_ptr") else one for one in values.values()))
+        self.function(*(_dsl_tensor(one, one) if hasattr(one, "data_ptr") else one for one in values.values()))
         return made
 
     def prepare(
@@ -76,14 +74,10 @@ class CuteFunction:
         return self._launches(values, stepped_on(device, arch_of(gpu_of(values.values()))), shows=True)
 
     def _launches(self, values: Mapping[str, Any], device: EmulatedDevice, shows: bool) -> KernelLaunch | Capture:
-        from cutlass.cute.runtime import from_dlpack
-
         copies = HostCopies()
         values = {name: copies.of(value) for name, value in values.items()}
         tensors = {name: value for name, value in values.items() if hasattr(value, "data_ptr")}
-        arguments = [
-            from_dlpack(OnDevice(value), _alignment(value)) if name in tensors else value for name, value in values.items()
-        ]
+        arguments = [_dsl_tensor(OnDevice(one), one) if name in tensors else one for name, one in values.items()]
         compiled = compiled_cute(self.function, arguments, str(device.arch))
         found = host_launches(compiled, arguments, self.name, device.encode)
         if not found:
@@ -115,6 +109,9 @@ def _prepared(launch: HostLaunch, device: EmulatedDevice, memory: Sequence[Any])
     return launch.kernel.prepare(device, launch.config, args=launch.arguments, extra=memory)
 
 
-def _alignment(tensor: Any) -> int:
-    """Bytes that the compiler may take the address to be a multiple of: 16 let it copy in vectors."""
-    return _WIDEST_ALIGNMENT if tensor.data_ptr() % _WIDEST_ALIGNMENT == 0 else tensor.element_size()
+def _dsl_tensor(dlpack: Any, tensor: Any) -> Any:
+    """A tensor as the DSL takes it. 16 bytes of alignment, where the address has them, let it copy in vectors."""
+    from cutlass.cute.runtime import from_dlpack
+
+    aligned = tensor.data_ptr() % _WIDEST_ALIGNMENT == 0
+    return from_dlpack(dlpack, _WIDEST_ALIGNMENT if aligned else tensor.element_size())

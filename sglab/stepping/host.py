@@ -32,7 +32,8 @@ def gpu_of(values: Iterable[Any]) -> int | None:
     """
     found = {str(value.device): value.device for value in values if hasattr(value, "data_ptr")}
     if len(found) > 1:
-        raise LaunchError(f"all tensors of a launch must be on one device; got {', '.join(sorted(found))}. Use .to(...)")
+        listed = ", ".join(sorted(found))
+        raise LaunchError(f"all tensors of a launch must be on one device; got {listed}. Use .to(...)")
     for device in found.values():
         if device.type == "cuda":
             return device.index or 0
@@ -73,6 +74,4 @@ class HostCopies:
         if storage.data_ptr() not in self._storages:
             self._storages[storage.data_ptr()] = storage.cpu()
         copy = torch.empty(0, dtype=tensor.dtype, device="cpu")
-        return copy.set_(
-            self._storages[storage.data_ptr()], tensor.storage_offset(), tensor.size(), tensor.stride()
-        )
+        return copy.set_(self._storages[storage.data_ptr()], tensor.storage_offset(), tensor.size(), tensor.stride())

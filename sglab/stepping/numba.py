@@ -80,7 +80,8 @@ def _compiled(dispatcher: Any, types: Sequence[Any], capability: int) -> Module:
             text, _ = cuda.compile_ptx(dispatcher.py_func, tuple(types), lineinfo=True, cc=cc, **options)
         except Exception as error:  # Numba's errors have no base in common, nor have its libraries'
             raise CompileError(f"compiling the Numba kernel {name} for sm_{capability}: {error}") from error
-    return Module(vouch(text), f"{name} (Numba)")
+    (entry,) = Module(text)
+    return Module(vouch(text.replace(entry, name)), f"{name} (Numba)")  # Numba's names have some hundred letters
 
 
 def _flat(kind: Any, value: Any) -> Iterator[Any]:

@@ -45,7 +45,7 @@ def step(
         the launch; a Capture of all launches where a CuTe DSL function makes several.
 
     Raises:
-        LaunchError: an argument does not fit; or `kernel` is nothing that can be launched, and the message says what is.
+        LaunchError: an argument does not fit, or `kernel` is nothing that can be launched.
         CompileError: the compiler refused the kernel.
     """
     if is_triton(kernel):

@@ -22,11 +22,8 @@ _MOST_WRAPPERS = 16
 
 def is_triton(function: Any) -> bool:
     """Whether `function` is what `triton.jit`, `triton.autotune` or `triton.heuristics` make."""
-    return any(base.__name__ == "KernelInterface" and base.__module__.startswith("triton.") for base in _bases(function))
-
-
-def _bases(value: Any) -> tuple[type, ...]:
-    return type(value).__mro__
+    bases = type(function).__mro__
+    return any(base.__name__ == "KernelInterface" and base.__module__.startswith("triton.") for base in bases)
 
 
 def gridded(launch: Any) -> tuple[Any, Any] | None:
@@ -55,7 +52,7 @@ def triton_launch(
     if language_is_interpreted():
         raise LaunchError("TRITON_INTERPRET was set when Triton was imported, so nothing can be compiled. Unset it")
     copies = HostCopies()
-    gpu = gpu_of([value for _, value in tensors({**dict(enumerate(args)), **kwargs})])  # type: ignore[dict-item]
+    gpu = gpu_of([value for _, value in tensors({"args": args, **kwargs})])
     args = tuple(map(copies.of, args))
     kernel, options, remarks = _unwrapped(function, args, copies.of(kwargs))
     device = stepped_on(device, arch_of(gpu))
@@ -74,7 +71,7 @@ def triton_launch(
 
 def _unwrapped(function: Any, args: tuple, kwargs: Mapping[str, Any]) -> tuple[Any, dict[str, Any], list[str]]:
     """The compiled function below autotuning and heuristics, the keywords that these add, and remarks."""
-    options, remarks = dict(kwargs), []
+    options, remarks = dict(kwargs), list[str]()
     for _ in range(_MOST_WRAPPERS):
         if not hasattr(function, "configs") and not hasattr(function, "values"):
             return function, options, remarks
@@ -85,7 +82,10 @@ def _unwrapped(function: Any, args: tuple, kwargs: Mapping[str, Any]) -> tuple[A
             if config.pre_hook is not None:
                 config.pre_hook({**known, **options})
             if len(function.configs) > 1:
-                remarks.append(f"Autotuning measures GPUs; here the first of {len(function.configs)} is taken: {config}")
+                count = len(function.configs)
+                remarks.append(
+                    f"Autotuning measures on GPUs. Taken is the first of its {count} configurations: {config}"
+                )
         else:
             options |= {name: rule({**known, **options}) for name, rule in function.values.items()}
         function = function.fn
