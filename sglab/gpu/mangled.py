@@ -102,7 +102,7 @@ class _Reader:
         digits = ""
         while self._peek().isdigit():
             digits += self._next()
-        if not digits or int(digits) > len(self._text):
+        if not digits or int(digits) > len(self._text) - self._at:
             raise _UnknownError
         begin, self._at = self._at, self._at + int(digits)
         while self._skip("B"):  # an ABI tag
