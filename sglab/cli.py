@@ -1,4 +1,4 @@
-"""The command line: `sglab doctor`, `sglab backends`, `sglab run decode`, `sglab ptx`, `sglab lab`."""
+"""The command line: `sglab doctor`, `sglab backends`, `sglab run decode`, `sglab step`, `sglab ptx`, `sglab lab`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sglab.gpu.errors import GpuError
+from sglab.step_file import add_step_options, step_file
 
 NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
 
@@ -39,6 +40,9 @@ def build_parser() -> argparse.ArgumentParser:
 
     ptx = commands.add_parser("ptx", help="print a kernel that comes with sglab, as PTX; without a name list them")
     ptx.add_argument("name", nargs="?", help="such as mla_decode_sm100")
+
+    step = commands.add_parser("step", help="open a kernel of your own in the debugger, in a browser")
+    add_step_options(step)
 
     run = commands.add_parser("run", help="run attention over a batch")
     kinds = run.add_subparsers(dest="what", required=True, metavar="what")
@@ -109,6 +113,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(capabilities_table())
         elif options.command == "ptx":
             print_ptx(options.name)
+        elif options.command == "step":
+            step_file(options)
         else:
             from sglab.run import decode
 
