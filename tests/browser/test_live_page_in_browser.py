@@ -9,15 +9,35 @@ import pytest
 torch = pytest.importorskip("torch")
 from playwright.sync_api import Browser, expect
 
+from sglab import gpu
 from sglab.widgets import KernelDebugger, WarpRoles
 from sglab.widgets.live import LivePage
 from tests.support.browser.patience import be_patient
-from tests.support.launches.memory_sessions import no_tensor_memory
+
+
+PTX = """.version 8.8
+.target sm_90a
+.address_size 64
+.visible .entry count()
+{
+.reg .b32 %r<9>;
+mov.u32 %r0, 0;
+mov.u32 %r1, 1;
+mov.u32 %r2, 2;
+mov.u32 %r3, 3;
+mov.u32 %r4, 4;
+mov.u32 %r5, 5;
+mov.u32 %r6, 6;
+mov.u32 %r7, 7;
+ret;
+}
+"""
 
 
 @pytest.fixture
 def session():
-    return no_tensor_memory()
+    module = gpu.Module(PTX, "count.ptx")
+    return module["count"].session(gpu.EmulatedDevice("sm_90a"), grid=1, block=32)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
