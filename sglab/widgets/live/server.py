@@ -51,7 +51,7 @@ class LivePage:
         self._count = 0
         self._answers: list[Message] | None = None
         self._asking = ""
-        self._closed = False
+        self.closed = False
         self._title = title
         self._comms = [PageComm(widget, number, self._sent) for number, widget in enumerate(widgets)]
         self._server = _server(self, port)
@@ -66,7 +66,7 @@ class LivePage:
     def close(self) -> None:
         """Ends it; open pages say that they are disconnected."""
         with self._news:
-            self._closed = True
+            self.closed = True
             self._news.notify_all()
         self._server.shutdown()
         self._server.server_close()
@@ -116,7 +116,7 @@ class LivePage:
     def news(self, page: str, known: int) -> bytes:
         """What other pages and Python have changed since the `known` first messages, as soon as there is something."""
         with self._news:
-            self._news.wait_for(lambda: self._closed or self._count > known, POLL_S)
+            self._news.wait_for(lambda: self.closed or self._count > known, POLL_S)
             fresh = [message for number, cause, message in self._log if number >= known and cause != page]
             return self._count.to_bytes(4, "little") + _joined(fresh)
 
@@ -173,6 +173,10 @@ def _server(page: LivePage, port: int) -> ThreadingHTTPServer:
 
         def _name(self) -> str | None:
             """What is asked for below the address; of a stranger's request None, and it is refused."""
+            if page.closed:  # a connection that was kept outlives the server
+                self.close_connection = True
+                self.send_error(503)
+                return None
             if self.path.count("/") < 2 or not page.allows(
                 self.path, self.headers.get("Host", ""), self.headers.get("Origin", "")
             ):
