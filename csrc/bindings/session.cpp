@@ -271,9 +271,9 @@ class PySession {
 
   // (CTA, warp, pc, lanes) of the instruction executed last, and of the one that the scheduler runs next
   nb::object last() const {
-    const Stepper::Last& last = session_.stepper().last();
-    if (last.warp == nullptr || now() == 0) return nb::none();
-    return place_of(*last.warp, last.inst, last.mask);
+    const Stepper::Ran& ran = session_.stepper().ran();
+    if (ran.warp == nullptr || now() == 0) return nb::none();
+    return place_of(*ran.warp, ran.inst, ran.mask);
   }
   nb::object next() const {
     const Stepper& stepper = session_.stepper();
