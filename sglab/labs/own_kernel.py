@@ -31,7 +31,7 @@ def kinds_found(launch: KernelLaunch) -> Question:
 
     return Question(
         truth=truth,
-        because="{truth}: a warp reads what another may not have written yet. The order that ran was a lucky one.",
+        because="{truth}: a warp reads what another may not have written yet. A GPU often happens to get it right.",
         hint="{finding.kind for finding in launch.run().findings}.",
     )
 

@@ -9,6 +9,7 @@ from typing import Any
 from sglab.compilers.declared import declared_kernels
 from sglab.compilers.load import cuda_module, is_cuda, is_ptx
 from sglab.emulator.device import EmulatedDevice
+from sglab.events.cluster.columns import readable
 from sglab.gpu.errors import GpuError, LaunchError
 from sglab.gpu.fault import KernelError
 from sglab.gpu.geometry import LaunchConfig
@@ -172,7 +173,7 @@ class Gridded:
             try:
                 launch.report = launch.device.run(launch.launch)
             except KernelError as error:
-                note = f"sglab.step({self.kernel.name}[…], …) opens this launch in the debugger"
+                note = f"sglab.step({readable(self.kernel.name)}[…], …) opens this launch in the debugger"
                 raise KernelError(f"{error}. {note}", error.fault, error.findings) from None
             return launch
         launch = self._prepared(values, more, None, shows=False)

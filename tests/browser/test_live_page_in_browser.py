@@ -14,7 +14,6 @@ from sglab.widgets import KernelDebugger, WarpRoles
 from sglab.widgets.live import LivePage
 from tests.support.browser.patience import be_patient
 
-
 PTX = """.version 8.8
 .target sm_90a
 .address_size 64
