@@ -43,7 +43,7 @@ def warp_and_lane_of_fault(launch: KernelLaunch) -> Question:
         try:
             launch.run()
         except KernelError as error:
-            return [int(error.fault.warp), int(error.fault.lane)]
+            return [] if error.fault is None else [error.fault.warp, error.fault.lane]
         return []
 
     return Question(
