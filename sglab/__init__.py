@@ -6,9 +6,11 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_LAZY = dict.fromkeys(("attend", "decode_batch", "extend_batch", "trace"), "sglab.workbench") | dict.fromkeys(
-    ("cuda", "cute", "ptx", "step"), "sglab.stepping"
-)
+_LAZY = {
+    **dict.fromkeys(("attend", "decode_batch", "extend_batch", "trace"), "sglab.workbench"),
+    **dict.fromkeys(("cuda", "cute", "ptx", "step"), "sglab.stepping"),
+    "Engine": "sglab.serving",
+}
 """Name -> module that is imported when the name is first used: `import sglab` stays fast and needs no torch."""
 
 _PACKAGES = {
@@ -21,7 +23,10 @@ _PACKAGES = {
     "gpu",
     "kernels",
     "labs",
+    "layers",
+    "models",
     "planning",
+    "serving",
     "stepping",
     "triton",
     "widgets",

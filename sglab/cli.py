@@ -1,4 +1,4 @@
-"""The command line: `sglab doctor`, `sglab backends`, `sglab run decode`, `sglab step`, `sglab ptx`, `sglab lab`."""
+"""The command line: `sglab doctor`, `backends`, `generate`, `serve`, `run decode`, `step`, `ptx`, `lab`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
+from sglab import generate
 from sglab.gpu.errors import GpuError
 from sglab.step_file import add_step_options, step_file
 
@@ -51,6 +52,9 @@ def build_parser() -> argparse.ArgumentParser:
 
     step = commands.add_parser("step", help="open a kernel of your own in the debugger, in a browser")
     add_step_options(step)
+
+    generate.add_generate_options(commands.add_parser("generate", help="continue texts with a model"))
+    generate.add_serve_options(commands.add_parser("serve", help="serve a model over OpenAI's HTTP API"))
 
     run = commands.add_parser("run", help="run attention over a batch")
     kinds = run.add_subparsers(dest="what", required=True, metavar="what")
@@ -148,6 +152,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from sglab.attention.table import capabilities_table
 
             print(capabilities_table())
+        elif options.command == "generate":
+            generate.generate(options)
+        elif options.command == "serve":
+            generate.serve(options)
         elif options.command == "ptx":
             print_ptx(options.name)
         elif options.command == "step":
