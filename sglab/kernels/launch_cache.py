@@ -43,7 +43,7 @@ def kept(device: Device, key: Hashable, make: Callable[[], Sequence[Launch]], ke
     known = _kept.setdefault(device, {})
     launches = known.get(key)
     if launches is None:
-        launches = tuple(replace(launch, keep=None) for launch in make())
+        launches = tuple(replace(launch, keep=None, tensors=()) for launch in make())
         if len(known) >= MOST:
             known.clear()
         known[key] = launches
