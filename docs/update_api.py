@@ -14,9 +14,9 @@ from typing import Annotated, Any, get_origin
 import sglab
 
 PAGE = Path(__file__).parent / "api.md"
-TOP = ("Engine", "attend", "decode_batch", "extend_batch", "trace")
+TOP = ("Engine", "attend", "cuda", "cute", "decode_batch", "extend_batch", "ptx", "step", "trace")
 ROOMS = ("planning", "gpu", "compilers", "events", "emulator", "cudart", "triton", "kernels", "engine", "layers")
-ROOMS += ("models", "attention", "serving", "workbench", "widgets", "labs")
+ROOMS += ("models", "attention", "serving", "workbench", "widgets", "stepping", "labs")
 
 HEAD = """# Public names
 

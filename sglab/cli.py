@@ -1,8 +1,10 @@
-"""The command line: `sglab doctor`, `backends`, `generate`, `serve`, `run decode`, `run-program`, `ptx`, `lab`."""
+"""The command line: `sglab doctor`, `backends`, `generate`, `serve`, `run decode`, `run-program`, `step`, `ptx`, `lab`."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -12,6 +14,7 @@ from pathlib import Path
 from sglab import generate
 from sglab.gpu.architecture import B200_SMS, H100_SMS
 from sglab.gpu.errors import GpuError
+from sglab.step_file import add_step_options, step_file
 
 NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
 
@@ -44,9 +47,18 @@ def build_parser() -> argparse.ArgumentParser:
     lab = commands.add_parser("lab", help="open JupyterLab on the notebooks")
     lab.add_argument("--no-browser", action="store_true", help="print the address instead of opening it")
     lab.add_argument("--port", type=int, default=8888, help="default: %(default)s")
+    lab.add_argument(
+        "--dir",
+        type=Path,
+        metavar="FOLDER",
+        help="work on copies of the notebooks in this folder; those that are there already stay as they are",
+    )
 
     ptx = commands.add_parser("ptx", help="print a kernel that comes with sglab, as PTX; without a name list them")
     ptx.add_argument("name", nargs="?", help="such as mla_decode_sm100")
+
+    step = commands.add_parser("step", help="open a kernel of your own in the debugger, in a browser")
+    add_step_options(step)
 
     generate.add_generate_options(commands.add_parser("generate", help="continue texts with a model"))
     generate.add_serve_options(commands.add_parser("serve", help="serve a model over OpenAI's HTTP API"))
@@ -79,16 +91,45 @@ def add_decode_options(decode: argparse.ArgumentParser) -> None:
 
 
 def open_lab(options: argparse.Namespace) -> int:
-    first = NOTEBOOKS / "00_start_here.ipynb"
-    folder, target = (NOTEBOOKS, first) if first.exists() else (Path.cwd(), Path.cwd())
+    try:
+        return subprocess.call(lab_command(options), cwd=options.dir or (NOTEBOOKS if NOTEBOOKS.is_dir() else None))
+    except KeyboardInterrupt:
+        return 0
+
+
+def lab_command(options: argparse.Namespace) -> list[str]:
+    """What starts JupyterLab on the notebooks; copies them first if a folder is named.
+
+    Raises:
+        OSError: the folder cannot be made or written.
+        ValueError: there are no notebooks to copy.
+    """
+    folder = NOTEBOOKS
+    if options.dir is not None:
+        folder = options.dir.resolve()
+        copied, kept = copy_notebooks(folder)
+        print(f"{folder}: {copied} notebooks copied, {kept} kept as they were")
+    first = folder / "00_start_here.ipynb"
+    target = first if first.exists() else Path.cwd()
     prompt = "--ServerApp.kernel_websocket_connection_class=sglab.widgets.jupyter_connection.PromptConnection"
     command = [sys.executable, "-m", "jupyterlab", f"--port={options.port}", prompt, str(target)]
     if options.no_browser:
         command.insert(3, "--no-browser")
-    try:
-        return subprocess.call(command, cwd=folder)
-    except KeyboardInterrupt:
-        return 0
+    if hasattr(os, "geteuid") and os.geteuid() == 0:  # in a container; Jupyter refuses otherwise
+        command.insert(3, "--allow-root")
+    return command
+
+
+def copy_notebooks(folder: Path) -> tuple[int, int]:
+    """Copies the course to a folder of one's own; returns how many were copied, and how many were there already."""
+    sources = sorted(NOTEBOOKS.glob("*.ipynb"))
+    if not sources:
+        raise ValueError(f"--dir: there are no notebooks at {NOTEBOOKS} to copy; they come with the repository")
+    folder.mkdir(parents=True, exist_ok=True)
+    missing = [source for source in sources if not (folder / source.name).exists()]
+    for source in missing:
+        shutil.copyfile(source, folder / source.name)
+    return len(missing), len(sources) - len(missing)
 
 
 def print_ptx(name: str | None) -> None:
@@ -126,11 +167,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         print(doctor.report(doctor.examine()))
         return 0
-    if options.command == "lab":
-        return open_lab(options)
     if options.command == "run-program":
         return run_host_program(options)
     try:
+        if options.command == "lab":
+            return open_lab(options)
         if options.command == "backends":
             from sglab.attention.table import capabilities_table
 
@@ -141,6 +182,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             generate.serve(options)
         elif options.command == "ptx":
             print_ptx(options.name)
+        elif options.command == "step":
+            step_file(options)
         else:
             from sglab.run import decode
 

@@ -157,9 +157,9 @@ nb::object PySession::tally() const {
 }
 
 nb::object PySession::last() const {
-  const Stepper::Last& last = session_.stepper().last();
-  if (last.warp == nullptr || now() == 0) return nb::none();
-  return place_of(*last.warp, last.inst, last.mask);
+  const Stepper::Ran& ran = session_.stepper().ran();
+  if (ran.warp == nullptr || now() == 0) return nb::none();
+  return place_of(*ran.warp, ran.inst, ran.mask);
 }
 
 nb::object PySession::next() const {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from typing import Any
 
 from sglab.compilers.vouched import vouch
@@ -23,16 +24,27 @@ def compile_cute(function: Any, *arguments: Any, arch: str = "sm_100a") -> Modul
         CompileError: with what the DSL says.
         MissingDependencyError: nvidia-cutlass-dsl is not installed.
     """
+    compiled = compiled_cute(function, arguments, arch)
+    return Module(vouch(compiled.__ptx__), f"{_name(function)} (CuTe DSL)")
+
+
+def compiled_cute(function: Any, arguments: Sequence[Any], arch: str) -> Any:
+    """What `cute.compile` returns, with its PTX and lines. Raises as `compile_cute` does."""
     target = str(Architecture.parse(arch))
     try:
         import cutlass.cute as cute
     except ImportError:
         raise missing("nvidia-cutlass-dsl", "cute", "Compiling a CuTe DSL function") from None
-    name = getattr(function, "__name__", "function")
+    name = _name(function)
     with tempfile.TemporaryDirectory() as folder, announced(f"compiling the CuTe DSL function {name} for {target}"):
         try:
             options = f"--gpu-arch {target} --keep-ptx --dump-dir {folder} --generate-line-info"
             compiled = cute.compile(function, *arguments, options=options)
-            return Module(vouch(compiled.__ptx__), f"{name} (CuTe DSL)")
+            _ = compiled.__ptx__  # read before the folder goes
+            return compiled
         except Exception as error:
             raise CompileError(f"compiling the CuTe DSL function {name} for {target}: {error}") from error
+
+
+def _name(function: Any) -> str:
+    return getattr(function, "__name__", "function")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from sglab.compilers.declared import declared_kernels
+from sglab.compilers.nvcc import compile_cuda
 from sglab.gpu.errors import GpuError
 from sglab.gpu.module import Module
 
@@ -26,20 +28,49 @@ def load(
         CompileError: nvcc refused it.
         FileNotFoundError: it does not exist.
     """
-    from sglab.compilers.nvcc import compile_cuda
-
-    if isinstance(source, str) and "\n" in source:
-        if ".version" in source and ".target" in source:
-            return Module(source)
-        return Module(compile_cuda(source, arch, options, include), "<cuda>")
+    if isinstance(source, str) and is_ptx(source):
+        return Module(source)
+    if isinstance(source, str) and is_cuda(source):
+        return cuda_module(source, arch, options, include)
     path = Path(source)
     if path.suffix in {".ptx", ".cu"} and path.is_dir():
         raise GpuError(f"load: expected a file; '{source}' is a folder")
     if path.suffix == ".ptx":
         return Module(_text(path), path.name, path.parent)
     if path.suffix == ".cu":
-        return Module(compile_cuda(path, arch, options, include), path.name, path.parent)
-    raise GpuError(f"load: expected a .ptx or .cu file, or the text of one; got '{source}'")
+        return cuda_module(path, arch, options, include)
+    shown = str(source) if len(str(source)) <= 200 else f"{str(source)[:200]}…"
+    raise GpuError(f"load: expected a .ptx or .cu file, or the text of one; got '{shown}'")
+
+
+def is_ptx(text: str) -> bool:
+    """Whether a string is PTX rather than a path: no path is taken for a text, nor a text of one line for a path."""
+    return ".version" in text and ".target" in text
+
+
+def is_cuda(text: str) -> bool:
+    """Whether a string is CUDA C++ rather than a path."""
+    return "\n" in text or "__global__" in text or "#include" in text
+
+
+def cuda_module(
+    source: str | Path,
+    arch: str = "sm_100a",
+    options: Sequence[str] = (),
+    include: Sequence[str | Path] = (),
+    name: str = "<cuda>",
+) -> Module:
+    """CUDA C++ compiled by nvcc; its kernels know what their pointers point to, those with C names from the source.
+
+    Args:
+        source: text, or a .cu file.
+        name: of a text, for messages.
+    """
+    text = _text(source) if isinstance(source, Path) else source
+    types = {entry: [one.type for one in found] for entry, found in declared_kernels(text).items()}
+    if isinstance(source, Path):
+        return Module(compile_cuda(source, arch, options, include), source.name, source.parent, types)
+    return Module(compile_cuda(source, arch, options, include, name), name, None, types)
 
 
 def _text(path: Path) -> str:

@@ -24,7 +24,7 @@ class TritonProgram:
     """One specialisation of a Triton kernel, compiled.
 
     Attributes:
-        ptx, ttir, ttgir: texts of the stages.
+        ptx, ttir, ttgir: texts of the stages; Gluon has no ttir.
         smem: dynamic shared memory in bytes.
         scratch, scratch_align: global memory in bytes that each CTA needs, and its alignment.
         descriptors: for each tensor descriptor among the arguments, how it becomes a tensor map; None: it is taken
@@ -83,11 +83,11 @@ def _compile(kernel: Any, specialization: Specialization, capability: int, folde
     """Triton's own pipeline up to PTX: no ptxas, no cache of its own."""
     from triton._C.libtriton import ir
     from triton.backends.compiler import GPUTarget
-    from triton.compiler.compiler import ASTSource, make_backend
+    from triton.compiler.compiler import make_backend
 
     target = GPUTarget("cuda", capability, 32)
     backend = make_backend(target)
-    source = ASTSource(kernel, specialization.signature, specialization.constexprs, specialization.attrs)
+    source = _source_class(kernel)(kernel, specialization.signature, specialization.constexprs, specialization.attrs)
     options = backend.parse_options({"ptx_version": PTX_VERSION, **specialization.options, **source.parse_options()})
     stages: dict[str, Any] = {}
     backend.add_stages(stages, options, source.language)
@@ -97,7 +97,7 @@ def _compile(kernel: Any, specialization: Specialization, capability: int, folde
     codegen = backend.get_codegen_implementation(options)
     module = source.make_ir(target, options, codegen, backend.get_module_map(), context)
     metadata: dict[str, Any] = {"target": target, **options.__dict__}
-    for stage in _STAGES:
+    for stage in filter(stages.__contains__, _STAGES):  # Gluon begins with ttgir
         module = stages[stage](module, metadata)
         (folder / f"kernel.{stage}").write_text(str(module))
     kept = {
@@ -112,11 +112,23 @@ def _compile(kernel: Any, specialization: Specialization, capability: int, folde
     (folder / "program.json").write_text(json.dumps(kept))
 
 
+def _source_class(kernel: Any) -> Any:
+    """What Triton parses a kernel with: Gluon's has a class of its own."""
+    if kernel.is_gluon():
+        from triton.experimental.gluon._runtime import GluonASTSource
+
+        return GluonASTSource
+    from triton.compiler.compiler import ASTSource
+
+    return ASTSource
+
+
 def _read(folder: Path) -> TritonProgram:
     kept: dict[str, Any] = json.loads((folder / "program.json").read_text())
     kept["descriptors"] = tuple(kept["descriptors"])
     for stage in ("ptx", "ttir", "ttgir"):
-        kept[stage] = (folder / f"kernel.{stage}").read_text()
+        file = folder / f"kernel.{stage}"
+        kept[stage] = file.read_text() if file.exists() else ""
     vouch(kept["ptx"])
     return TritonProgram(**kept)
 

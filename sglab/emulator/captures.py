@@ -14,7 +14,7 @@ import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, Protocol, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,9 @@ from sglab.gpu.device import Launch, Recorder, Stepper
 from sglab.gpu.errors import LaunchError
 from sglab.gpu.geometry import Geometry
 from sglab.gpu.ptx import Entry
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 Bytes = npt.NDArray[np.uint8]
 Memory = dict[tuple[int, int], Bytes]  # by address and size
@@ -49,6 +52,11 @@ class CapturedLaunch:
     def __init__(self, device: Emulator, launch: Launch, memory: Memory) -> None:
         self.device, self.launch, self._memory = device, launch, memory
         self.report: Any = None
+
+    @classmethod
+    def prepared(cls, device: Emulator, launch: Launch) -> Self:
+        """A launch that has not run yet, with the memory as it is now."""
+        return cls(device, launch, _snapshot(launch, None))
 
     @property
     def kernel(self) -> Entry:

@@ -9,6 +9,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from sglab.gpu.errors import LaunchError
+from sglab.gpu.pointee import objection
 from sglab.gpu.signature import Parameter, Signature
 from sglab.gpu.struct_parameter import Struct, size
 from sglab.gpu.tensor_map import TensorMap, TiledEncoding
@@ -157,6 +158,8 @@ class Packer:
                 f"expected a contiguous tensor, got shape {tuple(tensor.shape)} with strides {tensor.stride()}. Call "
                 ".contiguous(), or pass gpu.Strided(tensor) if the kernel knows the strides",
             )
+        if parameter.pointee and (why := objection(parameter.pointee, str(tensor.dtype))):
+            self._refuse(name, why)
         self._span(name, tensor)
         self._pointers.append((self._base + parameter.offset, tensor.data_ptr()))
         return struct.pack("<Q", tensor.data_ptr())

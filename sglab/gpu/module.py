@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,13 +22,20 @@ class Module(Ptx):
     Args:
         name: for messages, such as the file it came from.
         folder: where that file is.
+        types: C++ types of entries' parameters, for entries whose names do not tell (extern "C").
 
     Raises:
         GpuError: the text is not PTX.
     """
 
-    def __init__(self, ptx: str, name: str = "<ptx>", folder: Path | None = None) -> None:
-        super().__init__(ptx, name, folder)
+    def __init__(
+        self,
+        ptx: str,
+        name: str = "<ptx>",
+        folder: Path | None = None,
+        types: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        super().__init__(ptx, name, folder, types)
         self._kernels: dict[str, Kernel] = {}
 
     def __getitem__(self, entry: str) -> Kernel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -16,14 +17,21 @@ class Ptx:
     Args:
         name: for messages, such as the file it came from.
         folder: where that file is.
+        types: C++ types of entries' parameters, such as ["float*", "int"], for entries whose names do not tell.
 
     Raises:
         GpuError: the text is not PTX.
     """
 
-    def __init__(self, ptx: str, name: str = "<ptx>", folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        ptx: str,
+        name: str = "<ptx>",
+        folder: Path | None = None,
+        types: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
         self.ptx, self.name, self.folder = ptx, name, folder
-        self._header = read_header(ptx, name)
+        self._header = read_header(ptx, name, types)
 
     @property
     def target(self) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
 from sglab.gpu.errors import GpuError
+from sglab.gpu.mangled import parameter_types
 
 Dim3 = tuple[int, int, int]
 Kind = Literal["integer", "float", "bits"]
@@ -31,13 +33,18 @@ DIRECTIVE_LETTERS = 4_096
 
 @dataclass(frozen=True)
 class Parameter:
-    """One kernel parameter: its PTX type (u64, f32, b8, …), and its place in the parameter buffer in bytes."""
+    """One kernel parameter: its PTX type (u64, f32, b8, …), and its place in the parameter buffer in bytes.
+
+    Attributes:
+        pointee: the C++ type of what a pointer points to, such as "float"; empty where nothing says it.
+    """
 
     name: str
     type: str
     size: int
     align: int
     offset: int
+    pointee: str = ""
 
     @cached_property
     def kind(self) -> Kind:
@@ -80,12 +87,13 @@ class Header:
     entries: dict[str, Signature]
 
 
-def read_header(ptx: str, name: str = "<ptx>") -> Header:
+def read_header(ptx: str, name: str = "<ptx>", types: Mapping[str, Sequence[str]] | None = None) -> Header:
     """Reads the launch interface of PTX text, in time linear in its length.
 
     Args:
         ptx: the text.
         name: of the text, for messages.
+        types: C++ types of entries' parameters, for entries whose (mangled) names do not tell.
 
     Raises:
         GpuError: the text has no .version and .target, or a parameter list or directive that makes no sense.
@@ -107,7 +115,7 @@ def read_header(ptx: str, name: str = "<ptx>") -> Header:
         elif word == ".entry" and depth == 0:
             signature = _entry(text, at, name)
             if signature is not None:
-                entries[signature.entry] = signature
+                entries[signature.entry] = _typed(signature, types or {})
     if not version or not target:
         raise GpuError(f"{name} is not PTX: it has no .version and .target directives")
     return Header(version, target, entries)
@@ -167,6 +175,18 @@ def _parameters(text: str, where: str) -> tuple[Parameter, ...]:
             )
         parameters.append(Parameter(found["name"], found["type"], size, align, offset))
     return tuple(parameters)
+
+
+def _typed(signature: Signature, declared: Mapping[str, Sequence[str]]) -> Signature:
+    """The signature with what its pointers point to, where C++ types are known for all parameters."""
+    types = parameter_types(signature.entry) or declared.get(signature.entry)
+    if types is None or len(types) != len(signature.parameters):
+        return signature
+    parameters = tuple(
+        replace(one, pointee=kind[:-1]) if kind.endswith("*") and one.size == 8 else one
+        for one, kind in zip(signature.parameters, types, strict=True)
+    )
+    return replace(signature, parameters=parameters)
 
 
 def _dim3(text: str, directive: str, where: str) -> Dim3 | None:

@@ -131,7 +131,7 @@ def weights_in_the_wrong_base(lse: torch.Tensor) -> Question:
 
 
 def wrong_merges(lse: torch.Tensor, o: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Merges of all partials at once that can be found in print, in float64. lse (n,) natural, o (n, v_dim)."""
+    """Merges of all partials at once that look right and are wrong, in float64. lse (n,) natural, o (n, v_dim)."""
     lse, o = lse.double(), o.double()
     top, total, accumulated = lse[0], torch.tensor(1.0).double(), o[0]
     for one_lse, one_o in zip(lse[1:], o[1:], strict=True):

@@ -50,8 +50,10 @@ class EmulatedLauncher:
 
     def launch(self, device: EmulatedDevice, specializer: Specializer, bound: Bound, grid: Dim3) -> Any:
         """Runs the kernel; returns the emulator's report, or None for an empty grid."""
-        if 0 in grid:
-            return None
+        return None if 0 in grid else device.run(self.prepare(device, specializer, bound, grid))
+
+    def prepare(self, device: EmulatedDevice, specializer: Specializer, bound: Bound, grid: Dim3) -> Launch:
+        """The launch, compiled and packed but not run; the grid is not empty."""
         compiled = self._get(device, specializer, bound)
         program = compiled.program
         scratch, spans, memory = _scratch(program, grid)
@@ -64,7 +66,7 @@ class EmulatedLauncher:
             signature, device.arch, LaunchConfig(ctas, 32 * program.num_warps, cluster, program.smem)
         )
         kept = [*bound.values.values(), memory]
-        return device.run(Launch(compiled.kernel, geometry, params, tuple(spans), keep=kept))
+        return Launch(compiled.kernel, geometry, params, tuple(spans), keep=kept)
 
     def _get(self, device: EmulatedDevice, specializer: Specializer, bound: Bound) -> Compiled:
         key = (device.arch.capability, bound.key)

@@ -67,7 +67,7 @@ class ParameterPlan:
             if kind.startswith("*"):
                 yield _POINTER
             elif kind.startswith("tensordesc"):
-                rank = kind.count(",") + 1
+                rank = kind.partition("[")[2].partition("]")[0].count(",") + 1  # a Gluon layout follows the shape
                 yield from [_MAP] if next(described, None) else [_POINTER, *"q" * (2 * rank), "?", "?"]
                 yield from "i" * rank + "q" * rank
             elif kind in _CODES:

@@ -39,6 +39,31 @@ def test_runs_top_to_bottom(path: Path) -> None:
     shown = [str(output) for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
     sources = [cell.source for cell in notebook.cells]
     questions = sum(".check(answer)" in source for source in sources)
-    widgets = sum(source.splitlines()[-1].startswith("sglab.widgets.") for source in sources)
+    last = [source.splitlines()[-1] for source in sources]
+    widgets = sum(line.startswith("sglab.widgets.") or line == "launch" for line in last)
     assert sum("Your turn." in text for text in shown) == questions
     assert sum("application/vnd.jupyter.widget-view+json" in text for text in shown) == widgets
+
+
+def test_what_runs_for_real_is_a_kernel() -> None:
+    cells = nbformat.read(named_notebook("02_split_kv"), as_version=4).cells
+    (cell,) = [cell.source for cell in cells if "decode_attention_fwd(" in cell.source]
+    names: dict[str, object] = {"torch": pytest.importorskip("torch"), "sglab": pytest.importorskip("sglab")}
+    pytest.importorskip("triton")
+    exec(cell, names)
+    assert "triton" in str(names["last_choice"]())  # type: ignore[operator]
+
+
+def test_the_page_size_may_be_changed() -> None:
+    notebook = nbformat.read(named_notebook("01_page_tables"), as_version=4)
+    first = next(cell for cell in notebook.cells if "decode_batch(seq_lens=[300" in cell.source)
+    first.source = first.source.replace("page_size=64", "page_size=16")
+    NotebookClient(notebook, timeout=3600, resources={"metadata": {"path": str(NOTEBOOKS[0].parent)}}).execute()
+    shown = "".join(output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", ()))
+    located = re.search(r"token 200 of request 1: .* slot (\d+)", shown)
+    assert located and f"the engine says slot {located[1]}\n" in shown
+    assert "tokens: False" not in shown
+
+
+def named_notebook(stem: str) -> Path:
+    return next(path for path in NOTEBOOKS if path.stem == stem)

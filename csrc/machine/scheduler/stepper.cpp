@@ -114,7 +114,13 @@ bool Stepper::force(Warp& w) {
 void Stepper::attempted(const Inst* inst, const Inst* end) {
   last_.inst = inst;
   last_.done = end != inst;
-  now_ += counted_to(end) - counted_to(last_.first);
+  const std::uint32_t executed = counted_to(end) - counted_to(last_.first);
+  now_ += executed;
+  if (executed != 0) {
+    const Inst* ran = end - 1;
+    while (counted_to(ran) == counted_to(ran + 1)) --ran;  // past instructions that no line of the PTX has
+    ran_ = {last_.warp, ran, last_.mask};
+  }
   note_wait(*last_.warp, end);
 }
 

@@ -63,6 +63,14 @@ class Stepper {
     Waiting waited;  // a wait that this ended; warp is nullptr if there was none
   };
   const Last& last() const { return last_; }
+  // The instruction executed last, and by whom; attempts that had to wait do not count. warp is nullptr
+  // before the first.
+  struct Ran {
+    const Warp* warp = nullptr;
+    const Inst* inst = nullptr;
+    std::uint32_t mask = 0;
+  };
+  const Ran& ran() const { return ran_; }
   const Waiting* waiting(const Warp& warp, const Inst* inst) const;
 
   // Warp-instructions of a warp, those of a turn in progress included.
@@ -120,6 +128,7 @@ class Stepper {
   std::uint64_t now_ = 0, ticks_ = 0, reported_ = 0;
   bool muted_ = false, reporting_ = true;  // reporting_: the launch's observer is among the observers
   Last last_;
+  Ran ran_;
   std::vector<Waiting> waiting_;
   std::uint64_t waits_ = 0;             // slots, modulo 64, of warps that may be in there
   std::vector<std::uint32_t> counted_;  // instructions of PTX lines before each
@@ -135,6 +144,7 @@ struct Stepper::Saved {
   std::uint64_t now, ticks;
   Scheduler::State scheduler;
   Last last;
+  Ran ran;
   std::vector<Waiting> waiting;
   std::uint64_t next;  // cluster to start
   std::vector<Held> held;

@@ -59,6 +59,7 @@ std::shared_ptr<const Stepper::Saved> Stepper::save(const Saved* before) const {
   saved->ticks = ticks_;
   saved->scheduler = scheduler_.state();
   saved->last = last_;
+  saved->ran = ran_;
   saved->waiting = waiting_;
   saved->next = launch_->next;
   for (Cluster* const cluster : clusters())
@@ -74,6 +75,7 @@ void Stepper::restore(const Saved& saved) {
   ticks_ = saved.ticks;
   scheduler_.restore(saved.scheduler);
   last_ = saved.last;
+  ran_ = saved.ran;
   waiting_ = saved.waiting;
   waits_ = ~std::uint64_t{0};
   launch_->next = saved.next;

@@ -12,6 +12,7 @@ from sglab.emulator.captures import Capture, CapturedLaunch
 from sglab.emulator.names import Names
 from sglab.emulator.session import Session
 from sglab.emulator.watch import Watch, WatchParser
+from sglab.events.cluster.columns import readable
 from sglab.gpu import SessionError
 
 from ..base import Widget, asset, command
@@ -210,7 +211,7 @@ class KernelDebugger(Widget):
             sizes.append(f"cluster {_dims(geometry.cluster)}")
         return {
             "title": "Kernel debugger",
-            "subject": f"{kernel.name}, {', '.join(sizes)}",
+            "subject": f"{readable(kernel.name)}, {', '.join(sizes)}",
             "badge": {
                 "text": f"emulated {self.session.device.arch}",
                 "title": (

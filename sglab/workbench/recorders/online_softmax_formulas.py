@@ -1,4 +1,4 @@
-"""The recurrence of online softmax, right and as it has been published wrong, in float32 and base 2.
+"""The recurrence of online softmax, right and wrong in several ways, in float32 and base 2.
 
 Every formula sees the same tiles. Running values before a split's first tile: m = −inf, d = 0 (or 1), O = 0.
 """

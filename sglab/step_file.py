@@ -1,0 +1,228 @@
+"""What `sglab step` does: a kernel from a file, arguments from words, and the debugger in a browser."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import re
+import sys
+import webbrowser
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sglab.gpu.errors import LaunchError
+
+if TYPE_CHECKING:
+    from sglab.emulator.captures import Capture, CapturedLaunch
+    from sglab.widgets import Widget
+
+WIDGETS = ("KernelDebugger", "WarpRoles", "Barriers", "SharedMemory", "TensorMemory")
+SPECIFICATIONS = (
+    "randn:1024:float32 (or rand, zeros, ones, arange, randint; a shape such as 2x3, a torch dtype), "
+    "load:file.npy, a number, none; NAME=… for a parameter by name"
+)
+
+
+def dims(text: str) -> tuple[int, ...]:
+    """`4`, `2,8` or `2x8x1` as sizes."""
+    sizes = re.fullmatch(r"\d+(?:[,x]\d+){0,2}", text)
+    if sizes is None:
+        raise argparse.ArgumentTypeError(f"expected one to three sizes, such as 4 or 2,8; got {text!r}")
+    return tuple(map(int, re.split("[,x]", text)))
+
+
+def add_step_options(step: argparse.ArgumentParser) -> None:
+    step.add_argument("file", help="kernel.cu, kernel.ptx, or file.py::function (Triton, Gluon, Numba, CuTe DSL)")
+    step.add_argument("--kernel", metavar="NAME", help="where the file has several; a part of the name will do")
+    step.add_argument("--grid", type=dims, default=(1,), metavar="X,Y,Z", help="CTAs; default: 1")
+    step.add_argument("--block", type=dims, default=(128,), metavar="X,Y,Z", help="threads of a CTA; default: 128")
+    step.add_argument("--cluster", type=dims, default=(1,), metavar="X,Y,Z", help="CTAs of a cluster; default: 1")
+    step.add_argument("--smem", type=int, default=0, metavar="BYTES", help="dynamic shared memory; default: 0")
+    step.add_argument(
+        "--arg", action="append", default=[], metavar="SPEC", help=f"in the kernel's order: {SPECIFICATIONS}"
+    )
+    step.add_argument("--arch", default="sm_100a", help="GPU to emulate; default: %(default)s, a B200")
+    step.add_argument("--option", action="append", default=[], metavar="-DNAME=1", help="for nvcc")
+    step.add_argument("--include", action="append", default=[], metavar="FOLDER", help="for nvcc")
+    step.add_argument("--seed", type=int, default=0, help="of random arguments; default: %(default)s")
+    step.add_argument("--widget", action="append", choices=WIDGETS, help="default: KernelDebugger; may be repeated")
+    step.add_argument("--port", type=int, default=0, help="of the page; a free one if not given")
+    step.add_argument("--no-browser", action="store_true", help="print the address instead of opening it")
+    step.add_argument("--html", type=Path, metavar="FILE", help="write a self-contained page instead, and end")
+
+
+def step_file(options: argparse.Namespace) -> None:
+    """Opens the page and waits until Ctrl-C.
+
+    Raises:
+        GpuError, ValueError, OSError: naming the option or the argument.
+    """
+    from sglab import widgets
+    from sglab.emulator.captures import Capture
+    from sglab.events.cluster.columns import readable
+    from sglab.widgets.live import LivePage
+
+    launch = launch_of(options)
+    if isinstance(launch, Capture):
+        launch = launch.main
+    shown: list[Widget] = [_widget(getattr(widgets, name), launch) for name in options.widget or WIDGETS[:1]]
+    title = f"{readable(launch.name)}: sglab"
+    if options.html is not None:
+        options.html.write_text(widgets.html_page(shown, title), encoding="utf-8")
+        print(f"wrote {options.html}")
+        return
+    with LivePage(shown, title, options.port) as page:
+        print(f"{page.address}\nCtrl-C ends it", flush=True)
+        if not options.no_browser:
+            webbrowser.open(page.address)
+        try:
+            page.wait()
+        except KeyboardInterrupt:
+            print()
+
+
+def _widget(kind: type[Widget], launch: CapturedLaunch) -> Widget:
+    tensors = getattr(launch, "tensors", None)
+    return kind(launch, **({"tensors": tensors} if tensors and kind.__name__ == "KernelDebugger" else {}))  # type: ignore[call-arg]
+
+
+def launch_of(options: argparse.Namespace) -> CapturedLaunch | Capture:
+    """The launch that the command line asks for, not run where that can be helped."""
+    from sglab import gpu, stepping
+
+    args, named = arguments(options.arg, options.seed)
+    device = gpu.EmulatedDevice(options.arch, sanitize=True)
+    file, _, function = options.file.partition("::")
+    path = Path(file)
+    if path.suffix == ".py":
+        if not function:
+            raise LaunchError(f"file: expected {file}::function; got {options.file!r}")
+        return _python(_attribute(path, function), options, device, args, named)
+    if path.suffix not in (".cu", ".ptx"):
+        raise LaunchError(f"file: expected a .cu or .ptx file, or file.py::function; got {options.file!r}")
+    if named:
+        raise LaunchError(f"--arg {next(iter(named))}=…: kernels of {path.suffix} files take arguments by position")
+    if path.suffix == ".cu":
+        program = stepping.cuda(path, options.arch, options.option, options.include)
+    else:
+        program = stepping.ptx(path)
+    names = list(program)
+    if options.kernel is None and len(names) > 1:
+        raise LaunchError(f"--kernel: {path.name} has {len(names)}; choose one of {', '.join(names)}")
+    kernel = program[options.kernel or names[0]]
+    config = gpu.LaunchConfig(options.grid, options.block, options.cluster, options.smem)
+    return stepping.step(kernel[config], *args, device=device)
+
+
+def _python(
+    function: Any, options: argparse.Namespace, device: Any, args: list[Any], named: dict[str, Any]
+) -> CapturedLaunch | Capture:
+    """A kernel of a Python module; or a plain function, which is called and whose launches are caught."""
+    from sglab.emulator.captures import Capture, CapturedLaunch, capture
+    from sglab.stepping import cute, step
+    from sglab.stepping.triton import is_triton
+
+    if is_triton(function):
+        return step(function, options.grid, *args, device=device, **named)
+    if type(function).__module__.startswith(("numba.", "numba_cuda.")):
+        configured = function[options.grid, options.block, 0, options.smem]
+        return step(configured, *args, device=device, **named)
+    if type(function).__module__.startswith("cutlass.") or hasattr(function, "_dsl_object"):
+        return step(cute(function), *args, device=device, **named)
+    if not callable(function):
+        raise LaunchError(f"file: expected a kernel or a function; got {type(function).__name__}")
+    made: list[Any] = []
+    try:
+        caught = capture(lambda: made.append(function(*args, **named)))
+    except LaunchError:
+        if made and isinstance(made[0], CapturedLaunch | Capture):
+            return made[0]
+        raise
+    return made[0] if isinstance(made[0], CapturedLaunch | Capture) else caught
+
+
+def _attribute(path: Path, name: str) -> Any:
+    """What a Python file calls `name`; the file runs as a module of that name, beside the others of its folder."""
+    if not path.is_file():
+        raise FileNotFoundError(f"file: {path} does not exist")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None  # of a .py file there always are
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module  # Triton looks there for a kernel's globals
+    sys.path.insert(0, str(path.parent.resolve()))
+    spec.loader.exec_module(module)
+    if not hasattr(module, name):
+        raise LaunchError(f"file: {path.name} has no {name!r}")
+    return getattr(module, name)
+
+
+def arguments(specifications: Sequence[str], seed: int) -> tuple[list[Any], dict[str, Any]]:
+    """The values of `--arg`, by position and by name."""
+    import torch
+
+    torch.manual_seed(seed)
+    positional: list[Any] = []
+    named: dict[str, Any] = {}
+    for text in specifications:
+        name = re.match(r"([A-Za-z_]\w*)=", text)
+        value = _value(text[name.end() :] if name else text)
+        if name:
+            named[name[1]] = value
+        else:
+            positional.append(value)
+    return positional, named
+
+
+def _value(text: str) -> Any:
+    import numpy as np
+    import torch
+
+    if text == "none":
+        return None
+    if text in ("true", "false"):
+        return text == "true"
+    for number in (lambda: int(text, 0), lambda: float(text)):
+        try:
+            return number()
+        except ValueError:
+            pass
+    kind, _, rest = text.partition(":")
+    if kind == "load":
+        return torch.from_numpy(np.load(rest, allow_pickle=False))
+    shape, _, dtype_name = rest.partition(":")
+    dtype = getattr(torch, dtype_name or "float32", None)
+    make = _MAKERS.get(kind)
+    if make is None or re.fullmatch(r"\d+(?:x\d+)*", shape) is None or not isinstance(dtype, torch.dtype):
+        raise LaunchError(f"--arg: expected {SPECIFICATIONS}; got {text!r}")
+    return make(tuple(map(int, shape.split("x")))).to(dtype)
+
+
+def _arange(shape: tuple[int, ...]) -> Any:
+    import math
+
+    import torch
+
+    return torch.arange(math.prod(shape)).reshape(shape)
+
+
+def _torch(name: str) -> Callable[[tuple[int, ...]], Any]:
+    def make(shape: tuple[int, ...]) -> Any:
+        import torch
+
+        return getattr(torch, name)(shape)
+
+    return make
+
+
+def _randint(shape: tuple[int, ...]) -> Any:
+    import torch
+
+    return torch.randint(0, 100, shape)
+
+
+_MAKERS: dict[str, Callable[[tuple[int, ...]], Any]] = {
+    **{name: _torch(name) for name in ("randn", "rand", "zeros", "ones")},
+    "arange": _arange,
+    "randint": _randint,
+}

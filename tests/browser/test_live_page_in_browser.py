@@ -1,0 +1,94 @@
+"""A live page: widgets in a browser, with Python but without Jupyter."""
+
+import json
+import urllib.error
+import urllib.request
+
+import pytest
+
+torch = pytest.importorskip("torch")
+from playwright.sync_api import Browser, expect
+
+from sglab import gpu
+from sglab.widgets import KernelDebugger, WarpRoles
+from sglab.widgets.live import LivePage
+from tests.support.browser.patience import be_patient
+
+PTX = """.version 8.8
+.target sm_90a
+.address_size 64
+.visible .entry count()
+{
+.reg .b32 %r<9>;
+mov.u32 %r0, 0;
+mov.u32 %r1, 1;
+mov.u32 %r2, 2;
+mov.u32 %r3, 3;
+mov.u32 %r4, 4;
+mov.u32 %r5, 5;
+mov.u32 %r6, 6;
+mov.u32 %r7, 7;
+ret;
+}
+"""
+
+
+@pytest.fixture
+def session():
+    module = gpu.Module(PTX, "count.ptx")
+    return module["count"].session(gpu.EmulatedDevice("sm_90a"), grid=1, block=32)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_debugger_steps_and_the_timeline_follows(browser: Browser, session, theme: str) -> None:
+    with LivePage([KernelDebugger(session), WarpRoles(session)], "my kernel") as live:
+        context = browser.new_context(color_scheme=theme, viewport={"width": 1200, "height": 900})
+        be_patient(context)
+        page = context.new_page()
+        errors: list[str] = []
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto(live.address)
+        expect(page.get_by_role("heading", name="my kernel")).to_be_visible()
+        debugger = page.locator("[data-widget='0']")
+        expect(debugger.get_by_text("step 0 of")).to_be_visible()
+        debugger.get_by_role("button", name="Step forward").click()
+        expect(debugger.get_by_text("step 1 of")).to_be_visible()
+        assert session.now == 1
+        session.step(count=2)
+        expect(debugger.get_by_text("step 3 of")).to_be_visible()
+        live.close()
+        expect(debugger.get_by_text("Disconnected").first).to_be_visible()
+        context.close()
+        assert not errors
+
+
+def test_two_pages_show_the_same(browser: Browser, session) -> None:
+    with LivePage([KernelDebugger(session)], "my kernel") as live:
+        pages = [browser.new_page() for _ in range(2)]
+        for page in pages:
+            be_patient(page.context)
+            page.goto(live.address)
+            expect(page.get_by_text("step 0 of")).to_be_visible()
+        pages[0].get_by_role("button", name="Step forward").click()
+        for page in pages:
+            expect(page.get_by_text("step 1 of")).to_be_visible()
+            page.context.close()
+
+
+def test_strangers_are_refused(session) -> None:
+    with LivePage([KernelDebugger(session)], "my kernel") as live:
+        root = live.address.rsplit("/", 2)[0]
+        data = json.dumps({"page": "x", "widget": 0, "data": {"method": "custom", "content": {}}}).encode()
+        for path, headers in [
+            ("/", {}),
+            ("/wrong/0.state", {}),
+            (live.address.removeprefix(root), {"Host": "evil.example"}),
+            (live.address.removeprefix(root) + "tell", {"Origin": "http://evil.example"}),
+        ]:
+            request = urllib.request.Request(root + path, data if path.endswith("tell") else None, headers)
+            with pytest.raises(urllib.error.HTTPError, match="403"):
+                urllib.request.urlopen(request)
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(live.address + "../../etc/passwd")
+        with pytest.raises(urllib.error.HTTPError, match="400"):
+            urllib.request.urlopen(urllib.request.Request(live.address + "tell", b"{}"))

@@ -1,0 +1,50 @@
+"""Short texts that say what to write, or how long somebody waits, are not cut off."""
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.support.browser.patience import settled
+
+pytest.importorskip("triton")
+
+from tests.support.browser.every_widget import MAKERS
+
+SEARCH_BUTTON = 18
+"""px that Chromium keeps for the button that clears a search field"""
+CUT_PLACEHOLDERS = """(button) => {
+  const pen = document.createElement("canvas").getContext("2d");
+  const fields = [...document.querySelectorAll(".sg-widget input[placeholder]")];
+  return fields.filter((each) => {
+    const style = getComputedStyle(each);
+    pen.font = `${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
+    const padding = parseFloat(style.paddingLeft) + parseFloat(style.paddingRight);
+    const room = each.clientWidth - padding - (each.type === "search" ? button : 0);
+    return each.checkVisibility() && pen.measureText(each.placeholder).width > room;
+  }).map((each) => each.placeholder);
+}"""
+CUT_WAITS = """() => [...document.querySelectorAll(".sbr-since")]
+  .filter((each) => each.scrollWidth > each.clientWidth).map((each) => each.textContent)"""
+
+
+@pytest.mark.parametrize("width", [800, 1440])
+@pytest.mark.parametrize("name", ["KernelDebugger", "PageTable", "SharedMemory", "TensorMemory", "WarpRoles"])
+def test_placeholders(name: str, width: int, page: Page, tmp_path: Path) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto(MAKERS[name]().save(tmp_path / "page.html").as_uri())
+    settled(page)
+    assert page.evaluate(CUT_PLACEHOLDERS, SEARCH_BUTTON) == []
+
+
+@pytest.mark.parametrize("width", [800, 1200, 1440])
+def test_how_long_a_barriers_warps_have_waited(width: int, page: Page, tmp_path: Path) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto(MAKERS["Barriers"]().save(tmp_path / "page.html").as_uri())
+    settled(page)
+    page.locator(".sg-widget").first.click(position={"x": 300, "y": 10})
+    for _ in range(60):
+        page.keyboard.press("ArrowRight")
+    settled(page)
+    assert page.locator(".sbr-since:not(:empty)").count() > 0
+    assert page.evaluate(CUT_WAITS) == []

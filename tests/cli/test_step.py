@@ -1,0 +1,138 @@
+"""`sglab step`: a kernel of one's own from a file, without a notebook."""
+
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+import numpy as np
+
+from sglab.cli import build_parser, main
+from sglab.emulator import Capture
+from sglab.gpu.errors import LaunchError
+from sglab.step_file import arguments, dims, launch_of
+from tests.support.compilers import has_nvcc
+
+needs_nvcc = pytest.mark.skipif(not has_nvcc(), reason="no nvcc")
+KERNELS = """__global__ void axpy(const float* x, float* out, float a, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] += a * x[i];
+}
+__global__ void scale(float* out) { out[threadIdx.x] *= 2; }
+"""
+MODULE = """
+import torch
+import triton
+import triton.language as tl
+
+@triton.jit
+def double(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + i, 2 * tl.load(x_ptr + i, i < n), i < n)
+
+def both(n):
+    import sglab
+    return sglab.step(double[(1,)], torch.ones(n), torch.zeros(n), n, BLOCK=64)
+
+def nothing():
+    pass
+
+number = 3
+"""
+
+
+def launched(text: str) -> object:
+    return launch_of(build_parser().parse_args(["step", *text.split()]))
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "kernels.cu"
+    path.write_text(KERNELS)
+    return path
+
+
+@pytest.fixture
+def module(tmp_path: Path) -> Path:
+    pytest.importorskip("triton")
+    path = tmp_path / "own_kernels.py"
+    path.write_text(MODULE)
+    return path
+
+
+@needs_nvcc
+def test_a_cuda_file(source: Path) -> None:
+    launch = launched(
+        f"{source} --kernel axpy --grid 2 --block 64 --arch sm_90a --arg ones:100 --arg zeros:100 --arg 2.5 --arg 100"
+    )
+    assert (launch.geometry.grid, launch.geometry.block) == ((2, 1, 1), (64, 1, 1))
+    launch.session().run()
+    assert torch.equal(launch.tensors["out"], torch.full((100,), 2.5))
+    assert str(launch.device.arch) == "sm_90a" and launch.device.sanitize
+
+
+def test_a_triton_function(module: Path) -> None:
+    launch = launched(f"{module}::double --grid 2 --arg rand:100 --arg zeros:100 --arg 100 --arg BLOCK=64")
+    launch.session().run()
+    assert torch.equal(launch.tensors["out_ptr"], 2 * launch.tensors["x_ptr"])
+
+
+def test_a_plain_function_is_called_and_its_launch_taken(module: Path) -> None:
+    launch = launched(f"{module}::both --arg 64")
+    assert not isinstance(launch, Capture) and launch.tensors["x_ptr"].numel() == 64
+
+
+@needs_nvcc
+def test_the_page_is_written_where_no_browser_is_wanted(source: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert main(["step", str(source), "--kernel", "scale", "--arg", "ones:128", "--html", str(page)]) == 0
+    assert "out[threadIdx.x] *= 2" not in page.read_text()[:200] and page.stat().st_size > 50_000
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{source} --arg 1", "--kernel: kernels.cu has 2; choose one of"),
+        ("{source} --kernel gemm", "no entry is called 'gemm'"),
+        ("{source} --kernel scale --arg n=3", "--arg n=…: kernels of .cu files take arguments by position"),
+        ("{source} --kernel scale --arg zeros:3:float99", "--arg: expected randn:1024:float32"),
+        ("{source} --kernel scale --arg ones:128:float64", "takes float*"),
+        ("{source} --kernel scale", "takes 1 arguments"),
+        ("kernel.cpp", "file: expected a .cu or .ptx file, or file.py::function"),
+        ("missing.py::f", "missing.py does not exist"),
+        ("missing.cu", "No such file"),
+    ],
+)
+def test_refusals_are_one_line(text: str, message: str, source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["step", *text.format(source=source).split()]) == 2
+    told = capsys.readouterr().err
+    assert message in told and "Traceback" not in told
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("", "expected .*::function"), ("::other", "has no 'other'"), ("::number", "expected a kernel or a function")]
+)  # fmt: skip
+def test_a_python_file_needs_a_function(module: Path, name: str, message: str) -> None:
+    with pytest.raises(LaunchError, match=message):
+        launched(f"{module}{name}")
+
+
+def test_a_function_that_launches_nothing_is_refused(module: Path) -> None:
+    with pytest.raises(LaunchError, match="nothing was launched"):
+        launched(f"{module}::nothing")
+
+
+def test_arguments_are_written_as_words(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.arange(6).reshape(2, 3))
+    texts = ["randn:2x3:bfloat16", "arange:4:int32", "7", "0x10", "2.5", "none", "true", f"load:{tmp_path / 'x.npy'}"]
+    (random, counted, seven, hexadecimal, half, nothing, yes, loaded), named = arguments([*texts, "BLOCK=128"], 0)
+    assert random.dtype == torch.bfloat16 and random.shape == (2, 3) and counted.tolist() == [0, 1, 2, 3]
+    assert (seven, hexadecimal, half, nothing, yes, named) == (7, 16, 2.5, None, True, {"BLOCK": 128})
+    assert loaded.tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert torch.equal(arguments(["rand:8"], 1)[0][0], arguments(["rand:8"], 1)[0][0])
+
+
+def test_sizes_are_written_with_commas_or_crosses() -> None:
+    assert [dims(text) for text in ("4", "2,8", "2x8x1")] == [(4,), (2, 8), (2, 8, 1)]

@@ -1,0 +1,164 @@
+"""`sglab.cuda`, `sglab.ptx` and the cell magic: CUDA C++ and PTX of one's own."""
+
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+import numpy as np
+from IPython.core.error import UsageError
+from IPython.core.interactiveshell import InteractiveShell
+
+import sglab
+from sglab import gpu
+from sglab.compilers.nvcc import find_nvcc
+from sglab.stepping.magic import cuda_cell
+from sglab.widgets import KernelDebugger
+
+try:
+    find_nvcc()
+except gpu.MissingDependencyError as error:
+    pytest.skip(str(error), allow_module_level=True)
+
+AXPY = """__global__ void axpy(const float* __restrict__ x, float* out, float a, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] += a * x[i];
+}
+"""
+ONE_LINE = 'extern "C" __global__ void fill(float* out, int n) { if (threadIdx.x < n) out[threadIdx.x] = 1; }'
+TWO = AXPY + "__global__ void scale(double* out) { out[threadIdx.x] *= 2; }\n"
+
+
+def test_a_call_runs_the_kernel_and_returns_a_launch_from_its_beginning() -> None:
+    x, out = torch.randn(300), torch.zeros(300)
+    launch = sglab.cuda(AXPY)[3, 128](x, out, 2.0, 300)
+    assert torch.equal(out, 2 * x) and launch.report.warp_instructions > 0
+    debugger = KernelDebugger(launch)
+    assert not out.any() and debugger.session.now == 0
+
+
+def test_step_prepares_it_with_the_sources_names_and_lines() -> None:
+    x, out = torch.randn(300), torch.zeros(300)
+    launch = sglab.step(sglab.cuda(AXPY)[3, 128], x, out, 2.0, 300)
+    assert list(launch.tensors) == ["x", "out"] and not out.any()
+    session = launch.session()
+    assert "out[i] += a * x[i]" in AXPY.splitlines()[session.run_to(opcode="st.global").at.instruction.source[1] - 1]
+    (file,) = [each for each in launch.debugger().code["files"] if each["name"] == "kernel.cu"]
+    assert file["available"]
+
+
+def test_text_of_one_line_is_text() -> None:
+    out = torch.zeros(32)
+    sglab.cuda(ONE_LINE)[1, 32](out, 32)
+    assert torch.equal(out, torch.ones(32))
+    assert list(gpu.load(ONE_LINE)) == ["fill"]
+
+
+def test_a_file_is_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "axpy.cu"
+    file.write_text(AXPY)
+    x, out = torch.randn(64), torch.zeros(64)
+    for source in (file, str(file)):
+        launch = sglab.step(sglab.cuda(source), 1, 64, x, out, 2.0, 64)
+        assert launch.debugger().code["files"][0]["available"]
+    with pytest.raises(FileNotFoundError):
+        sglab.cuda(str(tmp_path / "missing.cu"))
+    with pytest.raises(gpu.GpuError, match=r"source: expected CUDA C\+\+ text.*; got 'axpy'"):
+        sglab.cuda("axpy")
+
+
+def test_ptx_runs_on_what_its_target_names() -> None:
+    text = gpu.load(AXPY, arch="sm_90a")["axpy"].module.ptx
+    x, out = torch.randn(64), torch.zeros(64)
+    launch = sglab.ptx(text)[1, 64](x, out, 3.0, 64)
+    assert torch.equal(out, 3 * x) and str(launch.device.arch) == "sm_90a"
+    assert str(sglab.step(sglab.ptx(text)[1, 64], x, out, 3.0, 64).device.arch) == "sm_90a"
+    with pytest.raises(gpu.GpuError, match="expected PTX text"):
+        sglab.ptx("axpy")
+
+
+def test_of_several_kernels_one_is_chosen_by_name() -> None:
+    program = sglab.cuda(TWO)
+    with pytest.raises(gpu.LaunchError, match="has 2 kernels: choose one"):
+        program[1, 32]
+    out = torch.ones(32, dtype=torch.float64)
+    program["scale"][1, 32](out)
+    assert torch.equal(out, torch.full((32,), 2.0, dtype=torch.float64))
+
+
+def test_numpy_arrays_are_memory_here() -> None:
+    x, out = np.ones(64, np.float32), np.zeros(64, np.float32)
+    sglab.cuda(AXPY)[1, 64](x, out, 2.0, 64)
+    assert (out == 2).all()
+
+
+@pytest.mark.parametrize("source", [AXPY, 'extern "C" ' + AXPY], ids=["mangled", "extern C"])
+def test_a_dtype_that_the_pointer_cannot_mean_is_refused(source: str) -> None:
+    x, out = torch.randn(64), torch.zeros(64)
+    kernel = sglab.cuda(source)[1, 64]
+    with pytest.raises(gpu.LaunchError, match=r"argument 0.*takes float\* .* float64.*\.to\(torch.float32\)"):
+        kernel(x.double(), out, 2.0, 64)
+    with pytest.raises(gpu.LaunchError, match=r"argument 1.*takes float\* .* int32"):
+        sglab.step(kernel, x, out.int(), 2.0, 64)
+    assert not out.any()
+
+
+def test_a_failing_kernel_says_how_to_open_it() -> None:
+    with pytest.raises(gpu.KernelError, match=r"sglab\.step\(") as caught:
+        sglab.cuda(AXPY)[1, 64](torch.zeros(8), torch.zeros(8), 2.0, 64)
+    assert caught.value.fault.source_line == 3
+
+
+@pytest.mark.parametrize("sizes", [4, (4,), (1, 2, 3, 4)])
+def test_sizes_are_grid_and_block(sizes: object) -> None:
+    with pytest.raises(gpu.LaunchError, match=r"expected kernel\[grid, block\]"):
+        sglab.cuda(AXPY)["axpy"][sizes]
+    assert sglab.cuda(AXPY)[gpu.LaunchConfig(2, (8, 2))].config.block == (8, 2)
+
+
+class TestCellMagic:
+    @pytest.fixture
+    def shell(self) -> InteractiveShell:
+        return InteractiveShell()
+
+    def test_kernels_become_names(self, shell: InteractiveShell, capsys: pytest.CaptureFixture[str]) -> None:
+        cuda_cell(shell, "both --arch sm_90a", TWO)
+        assert capsys.readouterr().out.strip() == "axpy[grid, block](…), scale[grid, block](…)"
+        out = torch.zeros(64)
+        launch = sglab.step(shell.user_ns["axpy"][1, 64], torch.ones(64), out, 2.0, 64)
+        assert str(launch.device.arch) == "sm_90a" and len(shell.user_ns["both"]) == 2
+
+    def test_lines_are_the_cells(self, shell: InteractiveShell) -> None:
+        cuda_cell(shell, "", AXPY)
+        launch = sglab.step(shell.user_ns["axpy"][1, 64], torch.ones(64), torch.zeros(64), 2.0, 64)
+        stop = launch.session().run_to(opcode="st.global")
+        assert stop.at.instruction.source[1] == 4  # below the magic's own line
+
+    @pytest.mark.parametrize(
+        ("line", "cell", "message"),
+        [
+            ("", "__global__ void k() { nothing(); }", r'cell.cu\(2\): error: identifier "nothing"'),
+            ("--fast", AXPY, "unrecognized arguments: --fast"),
+            ("2x", AXPY, "expected a name"),
+            ("", "int x;", "no kernel"),
+        ],
+    )
+    def test_refusals_have_no_traceback(self, shell: InteractiveShell, line: str, cell: str, message: str) -> None:
+        with pytest.raises(UsageError, match=message):
+            cuda_cell(shell, line, cell)
+
+    def test_importing_sglab_registers_it(self, shell: InteractiveShell) -> None:
+        sglab.load_ipython_extension(shell)
+        assert "cuda" in shell.magics_manager.magics["cell"]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU")
+def test_cuda_tensors_run_on_their_gpu_and_the_launch_can_still_be_stepped() -> None:
+    pytest.importorskip("cuda.bindings")
+    x, out = torch.randn(300, device="cuda"), torch.ones(300, device="cuda")
+    launch = sglab.cuda(AXPY)[3, 128](x, out, 2.0, 300)
+    torch.cuda.synchronize()
+    launch.session().run()
+    assert torch.equal(launch.tensors["out"], out.cpu())
+    assert torch.allclose(out.cpu(), 1 + 2 * x.cpu())

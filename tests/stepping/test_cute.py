@@ -1,0 +1,72 @@
+"""CuTe DSL functions: their host part runs as it is, without a GPU."""
+
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+cutlass = pytest.importorskip("cutlass")
+import cutlass.cute as cute
+
+import sglab
+from sglab import gpu
+from sglab.emulator import Capture
+
+SOURCE = Path(__file__).read_text().splitlines()
+
+
+@cute.kernel
+def _add_kernel(x: cute.Tensor, y: cute.Tensor, out: cute.Tensor, n: cutlass.Int32) -> None:
+    thread, _, _ = cute.arch.thread_idx()
+    block, _, _ = cute.arch.block_idx()
+    i = block * 128 + thread
+    if i < n:
+        out[i] = x[i] + y[i]
+
+
+@cute.jit
+def _add(x: cute.Tensor, y: cute.Tensor, out: cute.Tensor, n: cutlass.Int32) -> None:
+    _add_kernel(x, y, out, n).launch(grid=((n + 127) // 128, 1, 1), block=(128, 1, 1))
+
+
+@cute.jit
+def _add_twice(x: cute.Tensor, y: cute.Tensor, out: cute.Tensor, n: cutlass.Int32) -> None:
+    _add_kernel(x, y, out, n).launch(grid=((n + 127) // 128, 1, 1), block=(128, 1, 1))
+    _add_kernel(out, y, out, n).launch(grid=((n + 127) // 128, 1, 1), block=(128, 1, 1))
+
+
+def test_a_call_runs_it_with_the_grid_that_its_host_part_computes() -> None:
+    x, y, out = torch.randn(1000), torch.randn(1000), torch.zeros(1000)
+    launch = sglab.cute(_add)(x, y, out, 700)
+    assert launch.geometry.grid == (6, 1, 1) and launch.geometry.block == (128, 1, 1)
+    assert torch.equal(out[:700], (x + y)[:700]) and not out[700:].any()
+
+
+def test_step_prepares_it_with_names_and_lines() -> None:
+    x, y, out = torch.randn(300), torch.randn(300), torch.zeros(300)
+    launch = sglab.step(sglab.cute(_add), x, y, out, 300)
+    assert list(launch.tensors) == ["x", "y", "out"] and not out.any()
+    line = launch.session().run_to(opcode="st.global").at.instruction.source[1]
+    assert SOURCE[line - 1].strip() == "out[i] = x[i] + y[i]"
+
+
+def test_several_launches_are_run_in_order_and_captured() -> None:
+    x, y, out = torch.randn(300), torch.randn(300), torch.zeros(300)
+    capture = sglab.step(sglab.cute(_add_twice), x, y, out, 300)
+    assert isinstance(capture, Capture) and len(capture) == 2
+    assert torch.equal(out, x + y + y)
+
+
+def test_wrong_arguments_are_named() -> None:
+    with pytest.raises(gpu.LaunchError, match="missing a required argument: 'y'"):
+        sglab.step(sglab.cute(_add), torch.zeros(8))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU")
+def test_cuda_tensors_run_on_their_gpu() -> None:
+    x, y, out = (torch.randn(1000, device="cuda") for _ in range(3))
+    launch = sglab.cute(_add)(x, y, out, 1000)
+    torch.cuda.synchronize()
+    launch.session().run()
+    assert torch.equal(out, x + y) and torch.equal(launch.tensors["out"], out.cpu())
