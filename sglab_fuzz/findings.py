@@ -15,7 +15,8 @@ FOLDER = ROOT / "tests" / "fuzz" / "findings"
 def save(name: str, seed: int, number: int, text: str, found: dict[str, Any], folder: Path = FOLDER) -> Path:
     """Write a finding; the same text has the same name."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}-{hashlib.blake2b(text.encode('utf-8', 'surrogatepass'), digest_size=4).hexdigest()}.json"
+    stem = name.rpartition(".")[2].partition(":")[0]
+    path = folder / f"{stem}-{hashlib.blake2b(text.encode('utf-8', 'surrogatepass'), digest_size=4).hexdigest()}.json"
     entry = {
         "target": name,
         "kind": found["kind"],

@@ -45,22 +45,46 @@ def candidates() -> tuple[tuple[str, ...], ...]:
                 lists.append((to, *(source,) * count))
     lists += [(a, b, c) for a in "hrd" for b in "hrd" for c in "hrd"]
     lists += [(a, b, c, d) for a in "hrdp" for b in "hrd" for c in "hrd" for d in "hrdp"]
-    lists += [("r", "r", "r", "r", "0x1b"), ("d", "d", "d", "d", "r"), ("r", "r", "r", "r", "r"), ("d", "d", "d", "r", "r")]
+    lists += [
+        ("r", "r", "r", "r", "0x1b"),
+        ("d", "d", "d", "d", "r"),
+        ("r", "r", "r", "r", "r"),
+        ("d", "d", "d", "r", "r"),
+    ]
     lists += [("p", "p"), ("p", "p", "p"), ("p|%p2", "h", "h"), ("p|%p2", "r", "r"), ("p|%p2", "d", "d")]
     lists += [("p|%p2", *(s,) * 2, "p") for s in _SIZES] + [("p", *(s,) * 2, "p") for s in _SIZES]
     lists += [(a,) for a in "hrdpb"] + [(a, b) for a in "hrdqb" for b in ("b", "h", "r", "d", "q", "p")]
-    lists += [("b", "r", "r"), ("r", "b"), ("r", "h"), ("r", "r", "r", "-1"), ("r|%p2", "r", "r", "r", "-1"), ("p", "r", "-1")]
-    lists += [("r|%p2", "r", "-1"), ("r", "p", "-1"), ("p", "p", "-1"), ("r|%p2", "-1"), ("r", "r", "-1"), ("-1",), ("r", "d", "-1")]
+    lists += [
+        ("b", "r", "r"),
+        ("r", "b"),
+        ("r", "h"),
+        ("r", "r", "r", "-1"),
+        ("r|%p2", "r", "r", "r", "-1"),
+        ("p", "r", "-1"),
+    ]
+    lists += [
+        ("r|%p2", "r", "-1"),
+        ("r", "p", "-1"),
+        ("p", "p", "-1"),
+        ("r|%p2", "-1"),
+        ("r", "r", "-1"),
+        ("-1",),
+        ("r", "d", "-1"),
+    ]
     for address in ADDRESSES:
         lists += [(a, address) for a in "bhrdqp"] + [(address, a) for a in "bhrdq"] + [(address,)]
-        lists += [(a, address, b) for a in "hrdq_" for b in "hrdq"] + [(a, address, b, b) for a in "hrdq" for b in "hrdq"]
+        lists += [(a, address, b) for a in "hrdq_" for b in "hrdq"] + [
+            (a, address, b, b) for a in "hrdq" for b in "hrdq"
+        ]
         lists += [(address, a, b) for a in "rdh" for b in "rdh"]
         for letter, count in itertools.product("bhrd", (1, 2, 4, 8)):
             if count <= 4 or letter in "rd":
                 vector = _vector(letter, count)
                 lists += [(vector, address), (address, vector), (vector, address, _vector(letter, count, 3))]
         lists += [(address, other, "16") for other in ADDRESSES] + [(address, other, "r") for other in ADDRESSES]
-        lists += [(address, other, "16", "M") for other in ADDRESSES] + [(address, other, "16", "d") for other in ADDRESSES]
+        lists += [(address, other, "16", "M") for other in ADDRESSES] + [
+            (address, other, "16", "d") for other in ADDRESSES
+        ]
         lists += [(address, other, "16", "M", "d") for other in ADDRESSES] + [(address, "16"), (address, "16", "d")]
         lists += [(address, other, "16", "M", "h") for other in ADDRESSES]
         lists += [(address, other, "16", "M", "h", "d") for other in ADDRESSES]
@@ -77,10 +101,21 @@ def candidates() -> tuple[tuple[str, ...], ...]:
         gather = "[%d11, " + _vector("r", 5) + "]"
         for at in (place, gather):
             for tail in ([], ["d"], ["h"], ["h", "d"], [_vector("h", 1)], [_vector("h", 2)], [_vector("h", 3)]):
-                lists += [("[sm]", at, "[mb]", *tail), ("[sm]", at, "[mb]", *tail, "d"), (at, "[sm]", *tail), (at, *tail)]
+                lists += [
+                    ("[sm]", at, "[mb]", *tail),
+                    ("[sm]", at, "[mb]", *tail, "d"),
+                    (at, "[sm]", *tail),
+                    (at, *tail),
+                ]
     for count in (1, *range(2, 130, 2)):
         registers = _vector("r", count)
-        lists += [(registers, "L"), ("L", registers), (registers, "L", "16"), ("L", "16", registers), ("L", "1", registers)]
+        lists += [
+            (registers, "L"),
+            ("L", registers),
+            (registers, "L", "16"),
+            ("L", "16", registers),
+            ("L", "1", registers),
+        ]
         for tail in (("d", "d"), (_vector("r", 4, 2), "d")):
             for flags in (("p", "1", "1"), ("p", "1", "1", "0", "0"), ("p", "1", "1", "0"), ("1", "1", "1", "0", "0")):
                 lists += [(registers, *tail, *flags), (registers, *tail, "p")]
@@ -91,11 +126,42 @@ def candidates() -> tuple[tuple[str, ...], ...]:
     lists += [("L", "d", "d", "r", "p"), ("L", "L", "d", "r", "p"), ("L", "d", "d", "r", "L", "L", "p"), ("L", "d")]
     lists += [("L", "d", "d", "r", "p", "0"), ("L", "d", "d", "L", "r", "p"), ("L", "L", "d", "L", "r", "p")]
     lists += [("L", "d", "d", "r", _vector("r", 4), "p"), ("L", "d", "d", "r", _vector("r", 8), "p")]
-    lists += [("L", "L", "d", "r", _vector("r", 4), "p"), ("L", "d", "d", "L", "r", "L", "L", "p"), ("L", "L", "d", "L", "r", "L", "L", "p")]
+    lists += [
+        ("L", "L", "d", "r", _vector("r", 4), "p"),
+        ("L", "d", "d", "L", "r", "L", "L", "p"),
+        ("L", "L", "d", "L", "r", "L", "L", "p"),
+    ]
     lists += [("L", "L", "d", "r", "L", "L", "p"), ("L", "d", "d", "r", "p", "d"), ("L", "d", "d", "L", "r", "p", "d")]
-    lists += [("[sm]", "32"), ("%r121", "32"), ("r", "32"), ("M", "h"), ("[sm]", "r"), ("0",), ("1", "64"), ("1", "r"), ("8",), ("24",)]
-    lists += [("0", "p"), ("r", "0", "p"), ("p", "0", "p"), ("r", "0", "64", "p"), ("p", "0", "64", "p"), ("LABEL",), ("fn",), ("(fn)",)]
-    lists += [("r", "%tid.x"), ("d", "%clock64"), ("d", "r", "0x3f800000"), ("d", "0f3F800000"), ("d", "0f3F800000", "r"), ("r", "TAB")]
+    lists += [
+        ("[sm]", "32"),
+        ("%r121", "32"),
+        ("r", "32"),
+        ("M", "h"),
+        ("[sm]", "r"),
+        ("0",),
+        ("1", "64"),
+        ("1", "r"),
+        ("8",),
+        ("24",),
+    ]
+    lists += [
+        ("0", "p"),
+        ("r", "0", "p"),
+        ("p", "0", "p"),
+        ("r", "0", "64", "p"),
+        ("p", "0", "64", "p"),
+        ("LABEL",),
+        ("fn",),
+        ("(fn)",),
+    ]
+    lists += [
+        ("r", "%tid.x"),
+        ("d", "%clock64"),
+        ("d", "r", "0x3f800000"),
+        ("d", "0f3F800000"),
+        ("d", "0f3F800000", "r"),
+        ("r", "TAB"),
+    ]
     return tuple(dict.fromkeys(lists))
 
 

@@ -17,18 +17,89 @@ EXTREMES += ["0x80000000", "0xffffffff", "4294967296", "2147483648", "-214748364
 EXTREMES += ["-9223372036854775808", "18446744073709551615", "18446744073709551616", "0f7F800000", "0fFFC00000"]
 EXTREMES += ["0d7FF0000000000000", "0f3F8", "1e400", "0b11", "0777", "0x", "1.5", "-0.0", "9" * 40]
 TOKEN = re.compile(r"\s+|[\w$%.:]+|[^\w\s]")
-SCALARS = ["b8", "u8", "s8", "b16", "u16", "f16", "bf16", "b32", "u32", "s32", "f32", "b64", "u64", "s64", "f64", "b128"]
-DIRECTIVES = [".maxntid 256", ".reqntid 32, 1, 1", ".minnctapersm 2", ".maxnreg 64", ".noreturn", ".reqnctapercluster 2"]
+SCALARS = [
+    "b8",
+    "u8",
+    "s8",
+    "b16",
+    "u16",
+    "f16",
+    "bf16",
+    "b32",
+    "u32",
+    "s32",
+    "f32",
+    "b64",
+    "u64",
+    "s64",
+    "f64",
+    "b128",
+]
+DIRECTIVES = [
+    ".maxntid 256",
+    ".reqntid 32, 1, 1",
+    ".minnctapersm 2",
+    ".maxnreg 64",
+    ".noreturn",
+    ".reqnctapercluster 2",
+]
 DIRECTIVES += [".explicitcluster", ".maxclusterrank 8", '.pragma "nounroll";', ".blocksareclusters"]
-STATEMENTS = ["ret;", "exit;", "trap;", "brkpt;", ".loc 1 3 4", '.file 1 "a.cu"', '.pragma "nounroll";', "{", "}", "bar.sync 0;"]
+STATEMENTS = [
+    "ret;",
+    "exit;",
+    "trap;",
+    "brkpt;",
+    ".loc 1 3 4",
+    '.file 1 "a.cu"',
+    '.pragma "nounroll";',
+    "{",
+    "}",
+    "bar.sync 0;",
+]
 REGISTERS = (
     ".reg .pred %p<9>; .reg .b16 %h<9>; .reg .b32 %r<19>; .reg .f32 %f<9>; .reg .b64 %rd<19>; .reg .f64 %fd<9>; "
     ".reg .b128 %q<3>; .reg .b8 %b<3>;"
 )
 OPERANDS = ["%p1", "%h1", "%h2", "%r1", "%r2", "%r3", "%f1", "%f2", "%rd1", "%rd2", "%fd1", "%q1", "%b1", "%tid.x"]
-OPERANDS += ["%ctaid.y", "%clock64", "%laneid", "[%rd1]", "[%rd1+8]", "[%r1]", "[sm]", "[sm+64]", "[gl]", "[k_param_0]", "[mb]"]
-OPERANDS += ["{%r1, %r2}", "{%r1, %r2, %r3, %r4}", "{%h1, %h2}", "{%f1, %f2}", "{%rd1, %rd2}", "_", "sm", "gl", "L1", "fn"]
-OPERANDS += ["!%p2", "%p1|%p2", "-%r1", "0", "1", "-1", "0x10", "0f3F800000", "[%rd1, {%r1, %r2}]", "(%r1)", "tab", "-16"]
+OPERANDS += [
+    "%ctaid.y",
+    "%clock64",
+    "%laneid",
+    "[%rd1]",
+    "[%rd1+8]",
+    "[%r1]",
+    "[sm]",
+    "[sm+64]",
+    "[gl]",
+    "[k_param_0]",
+    "[mb]",
+]
+OPERANDS += [
+    "{%r1, %r2}",
+    "{%r1, %r2, %r3, %r4}",
+    "{%h1, %h2}",
+    "{%f1, %f2}",
+    "{%rd1, %rd2}",
+    "_",
+    "sm",
+    "gl",
+    "L1",
+    "fn",
+]
+OPERANDS += [
+    "!%p2",
+    "%p1|%p2",
+    "-%r1",
+    "0",
+    "1",
+    "-1",
+    "0x10",
+    "0f3F800000",
+    "[%rd1, {%r1, %r2}]",
+    "(%r1)",
+    "tab",
+    "-16",
+]
 
 
 @cache
@@ -79,11 +150,17 @@ def number(rng: random.Random) -> str:
 
 
 def variable(rng: random.Random, spaces: tuple[str, ...], name: str) -> str:
-    align = f".align {number(rng) if rng.random() < 0.2 else rng.choice([1, 2, 4, 8, 16, 128])} " if rng.random() < 0.6 else ""
+    align = (
+        f".align {number(rng) if rng.random() < 0.2 else rng.choice([1, 2, 4, 8, 16, 128])} "
+        if rng.random() < 0.6
+        else ""
+    )
     size = rng.choice(["", f"[{number(rng)}]", f"[{rng.randrange(1, 64)}]", "[]", f"[2][{rng.randrange(1, 9)}]"])
     start = ""
     if rng.random() < 0.4:
-        values = [rng.choice([number(rng), "fn", "gl", "generic(gl)", "gl+4", "{1, 2}"]) for _ in range(rng.randrange(0, 6))]
+        values = [
+            rng.choice([number(rng), "fn", "gl", "generic(gl)", "gl+4", "{1, 2}"]) for _ in range(rng.randrange(0, 6))
+        ]
         start = " = {" + ", ".join(values) + "}"
     extern = rng.choice(["", "", "", ".extern ", ".visible ", ".weak "])
     return f"{extern}{rng.choice(spaces)} {align}.{rng.choice(SCALARS)} {name}{size}{start};"
@@ -105,7 +182,9 @@ def module(rng: random.Random) -> str:
     for k in range(rng.randrange(0, 3)):
         lines.append(variable(rng, (".global", ".const", ".shared"), f"v{k}") + "\n")
     if rng.random() < 0.3:
-        lines.append(f".func (.reg .b32 %out) g(.param .{rng.choice(SCALARS)} a)\n{{ {REGISTERS}\n{_body(rng, 4)}ret;\n}}\n")
+        lines.append(
+            f".func (.reg .b32 %out) g(.param .{rng.choice(SCALARS)} a)\n{{ {REGISTERS}\n{_body(rng, 4)}ret;\n}}\n"
+        )
     lines.append(f".visible .entry k({parameters(rng)}) {rng.choice(['', '', *DIRECTIVES])}\n{{\n{REGISTERS}\n")
     lines.append(".shared .align 128 .b8 sm[2048];\n.shared .align 8 .b64 mb;\n")
     lines.append(_body(rng, rng.choice([1, 3, 8, 20])))
@@ -128,7 +207,9 @@ def _body(rng: random.Random, count: int) -> str:
         elif kind < 0.9:
             lines.append(variable(rng, (".shared", ".local", ".param", ".reg"), f"x{k}"))
         elif kind < 0.94:
-            lines.append(f"{{ .param .b64 p; .param .b32 r; st.param.b64 [p], %rd1; call (r), {rng.choice(['fn', 'g', '%rd1'])}, (p); }}")
+            lines.append(
+                f"{{ .param .b64 p; .param .b32 r; st.param.b64 [p], %rd1; call (r), {rng.choice(['fn', 'g', '%rd1'])}, (p); }}"
+            )
         else:
             lines.append(rng.choice(STATEMENTS))
     return "\n".join(lines) + "\n"
@@ -155,7 +236,9 @@ def mutated(rng: random.Random, text: str) -> str:
         elif what == 4:
             tokens[at] = rng.choice([*EXTREMES, *OPERANDS, *STATEMENTS, *".,;:{}[]()@!|<>=-+/*\"\\'"])
         elif what == 5:
-            tokens[at] = tokens[at][: rng.randrange(len(tokens[at]) + 1)] + rng.choice(["", "\x00", "\xff", "é", "\ud800", "/*", "//"])
+            tokens[at] = tokens[at][: rng.randrange(len(tokens[at]) + 1)] + rng.choice(
+                ["", "\x00", "\xff", "é", "\ud800", "/*", "//"]
+            )
         elif what == 6:
             tokens[at] = tokens[at] * rng.choice([2, 10, 1000])
         else:

@@ -37,7 +37,9 @@ def table(results: list[Result], seed: int, device: str) -> str:
         "|---|---|---|---|---|",
     ]
     for each in results:
-        rows.append(f"| {each.name} | {each.cases:,} | {each.units:,} {each.unit} | {each.seconds:.0f} | {len(each.found)} |")
+        rows.append(
+            f"| {each.name} | {each.cases:,} | {each.units:,} {each.unit} | {each.seconds:.0f} | {len(each.found)} |"
+        )
     return "\n".join(rows) + "\n"
 
 

@@ -23,7 +23,9 @@ _PACKAGES = ("sglab/", "sglab_fuzz/")
 def signature(error: BaseException) -> str:
     """What makes two exceptions the same finding: the type, and where in our code it left."""
     frames = traceback.extract_tb(error.__traceback__)
-    ours = [f for f in frames if any(part in f.filename for part in _PACKAGES) and "sglab_fuzz/worker" not in f.filename]
+    ours = [
+        f for f in frames if any(part in f.filename for part in _PACKAGES) and "sglab_fuzz/worker" not in f.filename
+    ]
     where = f"{Path(ours[-1].filename).name}:{ours[-1].name}" if ours else "?"
     return f"{type(error).__name__} in {where}"
 

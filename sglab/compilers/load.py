@@ -28,6 +28,8 @@ def load(
     """
     from sglab.compilers.nvcc import compile_cuda
 
+    if not isinstance(source, (str, Path)):
+        raise GpuError(f"load: expected a path, or the text of a .ptx or .cu file; got {type(source).__name__}")
     if isinstance(source, str) and "\n" in source:
         if ".version" in source and ".target" in source:
             return Module(source)

@@ -14,7 +14,13 @@ from sglab_fuzz.arithmetic.soft import F16, F32, F64, FORMATS, Format, decode, e
 U, S = np.uint64, np.int64
 INTEGERS = ("u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64")
 _ROUND = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
-_TINY = {"e4m3": (3, 7, 448.0), "e5m2": (2, 15, 57344.0), "e2m3": (3, 1, 7.5), "e3m2": (2, 3, 28.0), "e2m1": (1, 1, 6.0)}
+_TINY = {
+    "e4m3": (3, 7, 448.0),
+    "e5m2": (2, 15, 57344.0),
+    "e2m3": (3, 1, 7.5),
+    "e3m2": (2, 3, 28.0),
+    "e2m1": (1, 1, 6.0),
+}
 """Bits of the fraction, bias, largest finite number."""
 
 
@@ -160,7 +166,10 @@ def _tiny_numbers(codes: Bits, name: str) -> np.ndarray:
     sign_bit = U({"e4m3": 7, "e5m2": 7, "e2m1": 3}.get(name, 5))
     sign, magnitude = codes >> sign_bit & U(1), codes & ((U(1) << sign_bit) - U(1))
     exponent, part = (magnitude >> U(fraction)).astype(S), magnitude & mask(fraction)
-    value = np.ldexp((part + np.where(exponent > 0, U(1 << fraction), U(0))).astype(np.float64), np.maximum(exponent, 1) - bias - fraction)
+    value = np.ldexp(
+        (part + np.where(exponent > 0, U(1 << fraction), U(0))).astype(np.float64),
+        np.maximum(exponent, 1) - bias - fraction,
+    )
     if name == "e4m3":
         value = np.where(magnitude == 0x7F, np.nan, value)
     if name == "e5m2":
@@ -187,7 +196,9 @@ def _narrow(mnemonic: str, tokens: list[str], name: str) -> Iterator[Form]:
 
         if name == "e2m1":
             code = f"mov.b16 {{{{t, u}}}}, {{a}}; {mnemonic} {{d}}, t;"
-            yield Form(mnemonic, code, 32, ("b16",), lambda a: widen(a & U(255)), unit="f16x2", declare=".reg .b8 t, u;")
+            yield Form(
+                mnemonic, code, 32, ("b16",), lambda a: widen(a & U(255)), unit="f16x2", declare=".reg .b8 t, u;"
+            )
         else:
             inside = U(0x3F3F) if name in ("e2m3", "e3m2") else U(0xFFFF)
             code = f"and.b16 t, {{a}}, {int(inside)}; {mnemonic} {{d}}, t;"
@@ -200,7 +211,9 @@ def _narrow(mnemonic: str, tokens: list[str], name: str) -> Iterator[Form]:
 
         if name == "e2m1":
             code = f"{mnemonic} t, {{a}}, {{b}}; mov.b32 {{d}}, {{{{t, t, t, t}}}};"
-            yield Form(mnemonic, code, 32, ("f32", "f32"), lambda a, b: singles(a, b) * U(0x01010101), declare=".reg .b8 t;")
+            yield Form(
+                mnemonic, code, 32, ("f32", "f32"), lambda a, b: singles(a, b) * U(0x01010101), declare=".reg .b8 t;"
+            )
         else:
             yield Form(mnemonic, f"{mnemonic} {{d}}, {{a}}, {{b}};", 16, ("f32", "f32"), singles)
         return

@@ -417,7 +417,9 @@ def forms(mnemonic: str) -> Iterator[Form]:
         return
     if (found := special(mnemonic)) is not None:
         function, count = found
-        yield Form(mnemonic, f"{mnemonic} {{d}}, {', '.join(ABC[:count])};", 32, (f"{tokens[-1][0]}32",) * count, function)
+        yield Form(
+            mnemonic, f"{mnemonic} {{d}}, {', '.join(ABC[:count])};", 32, (f"{tokens[-1][0]}32",) * count, function
+        )
         return
     if tokens[-1] in ("u16x2", "s16x2"):
         plain = _plain([tokens[0], tokens[-1][:3]])

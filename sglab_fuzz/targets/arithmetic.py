@@ -119,7 +119,10 @@ def agrees(form: Form, result: Bits, expected: Bits, sources: list[Bits]) -> np.
 
 def _near(got: Bits, wanted: Bits, f: Any, form: Form, sources: list[Bits]) -> np.ndarray:
     nan = f.is_nan(got), f.is_nan(wanted)
-    order = [np.where(v & np.uint64(f.sign), -(v & np.uint64(f.sign - 1)).astype(np.int64), v.astype(np.int64)) for v in (got, wanted)]
+    order = [
+        np.where(v & np.uint64(f.sign), -(v & np.uint64(f.sign - 1)).astype(np.int64), v.astype(np.int64))
+        for v in (got, wanted)
+    ]
     near = (nan[0] & nan[1] & (form.any_nan | (form.ulps > 0))) | (
         ~nan[0] & ~nan[1] & (form.ulps > 0) & (np.abs(order[0] - order[1]) <= form.ulps)
     )
@@ -133,7 +136,10 @@ def _near(got: Bits, wanted: Bits, f: Any, form: Form, sources: list[Bits]) -> n
 def _near_upper(got: Bits, wanted: Bits, ulps: int) -> np.ndarray:
     """Upper words of f64: NaN alike, else a few steps."""
     nan = [(v & np.uint64(0x7FFFFFFF)) > np.uint64(0x7FF00000) for v in (got, wanted)]
-    order = [np.where(v >> np.uint64(31), -(v & np.uint64(0x7FFFFFFF)).astype(np.int64), v.astype(np.int64)) for v in (got, wanted)]
+    order = [
+        np.where(v >> np.uint64(31), -(v & np.uint64(0x7FFFFFFF)).astype(np.int64), v.astype(np.int64))
+        for v in (got, wanted)
+    ]
     return (nan[0] & nan[1]) | (~nan[0] & ~nan[1] & (np.abs(order[0] - order[1]) <= ulps))
 
 

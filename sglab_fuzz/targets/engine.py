@@ -8,8 +8,15 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from sglab.engine import BadArgumentError, PagedTokenToKVPoolAllocator, PoolExhaustedError, RadixCache, RadixKey
-from sglab.engine import ReqToTokenPool, TokenToKVPoolAllocator
+from sglab.engine import (
+    BadArgumentError,
+    PagedTokenToKVPoolAllocator,
+    PoolExhaustedError,
+    RadixCache,
+    RadixKey,
+    ReqToTokenPool,
+    TokenToKVPoolAllocator,
+)
 from sglab.planning import PLANNERS
 from sglab.workbench import Batch, decode_batch, extend_batch
 from sglab_fuzz.target import Finding
@@ -89,7 +96,9 @@ class Paged:
         free = self.allocator.free_pages.tolist() + self.allocator.release_pages.tolist()
         owned = [page for slots in self.requests for page in sorted({slot // self.page for slot in slots})]
         check(sorted(free + owned) == list(range(1, self.pages + 1)), "pages: lost or owned twice")
-        aligned = all(slot % self.page == token % self.page for slots in self.requests for token, slot in enumerate(slots))
+        aligned = all(
+            slot % self.page == token % self.page for slots in self.requests for token, slot in enumerate(slots)
+        )
         check(aligned, "slots: a request is not page-aligned")
 
 
@@ -148,7 +157,9 @@ class Radix:
         for prefix, _ in self.locked:
             check(len(self.longest(list(prefix))) == len(prefix), "evict: a locked prefix is gone")
         cached = [slot // self.page for node in self.tree.nodes() for slot in node.value[:: self.page].tolist()]
-        check(sorted(cached + self.allocator.free_pages.tolist()) == list(range(1, self.pages + 1)), "tree: lost a page")
+        check(
+            sorted(cached + self.allocator.free_pages.tolist()) == list(range(1, self.pages + 1)), "tree: lost a page"
+        )
         check(self.tree.total_size() == self.tree.evictable_size() + self.tree.protected_size(), "tree: sizes differ")
 
 
@@ -238,7 +249,9 @@ def _lines(rng: random.Random, kind: str, count: int) -> Operations:
         return [[rng.choice(names), *(str(rng.randrange(0, 40)) for _ in range(3))] for _ in range(count)]
     lines = []
     for _ in range(count):
-        lens = [rng.choice([0, 1, rng.randrange(1, 300), rng.randrange(1, 20_000)]) for _ in range(rng.randrange(1, 20))]
+        lens = [
+            rng.choice([0, 1, rng.randrange(1, 300), rng.randrange(1, 20_000)]) for _ in range(rng.randrange(1, 20))
+        ]
         kv = rng.choice([1, 1, 2, 8])
         shape = [rng.choice([1, 4, 16]) * kv, kv, rng.choice([1, 8, 78, 132, 148]), rng.choice([0, 0, 1, 16, 64, 128])]
         shape[0] = 128 if rng.random() < 0.5 and kv == 1 else shape[0]

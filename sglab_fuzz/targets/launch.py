@@ -24,12 +24,93 @@ PTX = """.version 8.8
 { ret; }
 .visible .entry empty() { ret; }
 """
-VALUES = ["0", "1", "-1", "2", "31", "128", "129", "1024", "1025", "65535", "65536", "2**31-1", "2**31", "2**32", "2**63"]
-VALUES += ["2**64", "-2**63", "10**400", "-10**400", "0.0", "1.5", "-0.0", "1e300", "inf", "-inf", "nan", "True", "False"]
-VALUES += ["None", "'x'", "''", "b''", "b'12345678'", "bytes(24)", "bytearray(8)", "[]", "[1]", "(1,)", "(1, 2, 3)", "(1, 2, 3, 4)"]
-VALUES += ["(0, 1, 1)", "(1.5, 1)", "{}", "{'a': 1}", "set()", "1j", "tensor8", "tensor0", "half", "double", "strided", "conj"]
-VALUES += ["negative", "meta", "sparse", "boolean", "numpy8", "numpy0", "Strided", "Struct", "TensorMap", "object", "lambda", "range3"]
-VALUES += ["device", "kernel", "config", "requires", "slice", "nested", "int64", "float32", "uint8", "np_bool", "surrogate"]
+VALUES = [
+    "0",
+    "1",
+    "-1",
+    "2",
+    "31",
+    "128",
+    "129",
+    "1024",
+    "1025",
+    "65535",
+    "65536",
+    "2**31-1",
+    "2**31",
+    "2**32",
+    "2**63",
+]
+VALUES += [
+    "2**64",
+    "-2**63",
+    "10**400",
+    "-10**400",
+    "0.0",
+    "1.5",
+    "-0.0",
+    "1e300",
+    "inf",
+    "-inf",
+    "nan",
+    "True",
+    "False",
+]
+VALUES += [
+    "None",
+    "'x'",
+    "''",
+    "b''",
+    "b'12345678'",
+    "bytes(24)",
+    "bytearray(8)",
+    "[]",
+    "[1]",
+    "(1,)",
+    "(1, 2, 3)",
+    "(1, 2, 3, 4)",
+]
+VALUES += [
+    "(0, 1, 1)",
+    "(1.5, 1)",
+    "{}",
+    "{'a': 1}",
+    "set()",
+    "1j",
+    "tensor8",
+    "tensor0",
+    "half",
+    "double",
+    "strided",
+    "conj",
+]
+VALUES += [
+    "negative",
+    "meta",
+    "sparse",
+    "boolean",
+    "numpy8",
+    "numpy0",
+    "Strided",
+    "Struct",
+    "TensorMap",
+    "object",
+    "lambda",
+    "range3",
+]
+VALUES += [
+    "device",
+    "kernel",
+    "config",
+    "requires",
+    "slice",
+    "nested",
+    "int64",
+    "float32",
+    "uint8",
+    "np_bool",
+    "surrogate",
+]
 OPTIONS = ["grid", "block", "cluster", "smem", "args", "extra"]
 DEVICE = ["arch", "sms", "threads", "scheduler", "seed", "max_instructions", "sanitize", "on_finding"]
 LOADS = ["'a\\nb'", "'nothing.ptx'", "'/'", "''", "None", "3", "b'x'", "'.version 8.0\\n.target sm_90\\n'", "surrogate"]
@@ -96,7 +177,10 @@ class LaunchTarget:
     def make(self, rng: random.Random, number: int) -> str:
         kernel = rng.choice(["plain", "plain", "structs", "fixed", "empty"])
         count = len(self.module[kernel].params)
-        lines = [f"kernel {kernel}", f"how {rng.choice(['launch', 'launch', 'record', 'session', 'prepare', 'device', 'load'])}"]
+        lines = [
+            f"kernel {kernel}",
+            f"how {rng.choice(['launch', 'launch', 'record', 'session', 'prepare', 'device', 'load'])}",
+        ]
         good = ["tensor8", "3", "1.5", "-7", "2.5", "1"] if kernel == "plain" else ["bytes(24)", "TensorMap", "tensor8"]
         for k in range(max(count + rng.choice([0, 0, 0, 0, 1, -1]), 0)):
             lines.append(f"args {rng.choice(VALUES) if rng.random() < 0.35 else good[k % len(good)]}")

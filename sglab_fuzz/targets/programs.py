@@ -83,7 +83,9 @@ def statement(rng: random.Random, pure: bool) -> str:
     guard = rng.choice(["", "", "", "", f"@%p{rng.randrange(9)} ", f"@!%p{rng.randrange(9)} "])
     text = operands.written(kinds, rng)
     if not pure and rng.random() < 0.15:
-        text = text.replace("[%d10]", rng.choice(["[%d0]", "[%d1]", "[gl]", "[%d10+4088]", "[%d10+-16]", "[%d10+8192]"]))
+        text = text.replace(
+            "[%d10]", rng.choice(["[%d0]", "[%d1]", "[gl]", "[%d10+4088]", "[%d10+-16]", "[%d10+8192]"])
+        )
         text = text.replace("[sm]", rng.choice(["[%r120]", "[sm+8]", "[sm+8176]", "[%r2]", "[sm+-16]", "[mc]"]))
         text = text.replace("[%r121]", rng.choice(["[%r3]", "[%r121]", "[%r122]"]))
     return f"{guard}{mnemonic} {text};\n"
@@ -154,9 +156,7 @@ class Programs:
             self._run(kernel, shape, rng.choice(SCHEDULERS), seed, rng.choice([1, 1, 2]), detectors, how)
         return 2
 
-    def _run(
-        self, kernel: Any, shape: Any, scheduler: str, seed: int, threads: int, detectors: Any, how: str
-    ) -> bytes:
+    def _run(self, kernel: Any, shape: Any, scheduler: str, seed: int, threads: int, detectors: Any, how: str) -> bytes:
         memory = self.memory
         memory[:] = np.arange(len(memory), dtype=np.uint32) * np.uint32(2654435761)
         self.map[:] = self._map(memory)

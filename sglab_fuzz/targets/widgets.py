@@ -14,8 +14,36 @@ from sglab import gpu, widgets
 from sglab_fuzz.target import Finding
 
 NUMBERS = [0, 1, -1, 2, 7, 63, 1000, 10**6, 2**31, 2**53, 2**63, 2**64, 10**30, -(2**63), 0.5, -1.5, 1e300]
-WORDS = ["", "x", "r1", "%r1", "tid.x", "__import__('os')", "1/0", "9**9**9", "../../etc/passwd", "<script>", "\ud800", "é" * 50]
-WORDS += ["step", "back", "run", "allocate", "free", "extend", "share", "seek", "start", "end", "add", "remove", "line", "mnemonic"]
+WORDS = [
+    "",
+    "x",
+    "r1",
+    "%r1",
+    "tid.x",
+    "__import__('os')",
+    "1/0",
+    "9**9**9",
+    "../../etc/passwd",
+    "<script>",
+    "\ud800",
+    "é" * 50,
+]
+WORDS += [
+    "step",
+    "back",
+    "run",
+    "allocate",
+    "free",
+    "extend",
+    "share",
+    "seek",
+    "start",
+    "end",
+    "add",
+    "remove",
+    "line",
+    "mnemonic",
+]
 PTX = """.version 8.8
 .target sm_90a
 .address_size 64
@@ -78,8 +106,34 @@ def _payload(rng: random.Random, depth: int = 0) -> Any:
     return {rng.choice([*WORDS, *NAMES]): _payload(rng, depth + 1) for _ in range(rng.randrange(4))}
 
 
-NAMES = ["action", "look", "request", "tokens", "position", "cluster", "cta", "warp", "expression", "edit", "slices", "name"]
-NAMES += ["start", "stop", "seconds", "moment", "wanted", "kernel", "seq_lens", "num_heads", "page_size", "line", "lane", "group"]
+NAMES = [
+    "action",
+    "look",
+    "request",
+    "tokens",
+    "position",
+    "cluster",
+    "cta",
+    "warp",
+    "expression",
+    "edit",
+    "slices",
+    "name",
+]
+NAMES += [
+    "start",
+    "stop",
+    "seconds",
+    "moment",
+    "wanted",
+    "kernel",
+    "seq_lens",
+    "num_heads",
+    "page_size",
+    "line",
+    "lane",
+    "group",
+]
 
 
 class Widgets:

@@ -3,8 +3,8 @@
 import pytest
 
 from sglab.gpu import GpuError, Module
-from tests.support.emulator.launching import HEADER
 from sglab.gpu.signature import read_header
+from tests.support.emulator.launching import HEADER
 
 PTX = """
 //
