@@ -38,7 +38,7 @@ def say(text: str) -> None:
 
 
 def stop(text: str) -> None:
-    sys.exit(f"[sglab] Cannot go on: {text}")
+    sys.exit(f"[sglab] Cannot continue: {text}")
 
 
 def run(*command: str | Path, env: dict[str, str] | None = None) -> None:
@@ -132,7 +132,7 @@ def is_current(stamp: Path, wanted: str) -> bool:
 
 
 def install_build_tools(packages: list[str]) -> None:
-    """What compiles sglab lives in .venv, so that the next build goes on where this one ended."""
+    """What compiles sglab lives in .venv, so that the next build continues where this one ended."""
     pip("--quiet", *packages)
     code = "from scikit_build_core.build import get_requires_for_build_editable as tools; print(*tools())"
     missing = subprocess.run([PYTHON, "-c", code], cwd=ROOT, capture_output=True, text=True)
@@ -143,7 +143,7 @@ def install_build_tools(packages: list[str]) -> None:
 
 
 class CoreBuild:
-    """The compiled core in the making, beside whatever else is going on."""
+    """The compiled core in the making, alongside the other steps."""
 
     def __init__(self, env: dict[str, str]) -> None:
         shutil.rmtree(WHEELS, ignore_errors=True)
@@ -222,7 +222,7 @@ def silence_announcements() -> None:
 
 def lab(options: list[str]) -> None:
     say("opening JupyterLab; stop it with Ctrl-C")
-    # Small messages at once: steps of the widgets are 40 ms quicker.
+    # Small messages immediately: steps of the widgets are 40 ms quicker.
     prompt = "--ServerApp.kernel_websocket_connection_class=sglab.widgets.jupyter_connection.PromptConnection"
     command = [str(PYTHON), "-m", "jupyterlab", f"--LabApp.default_url=/lab/tree/{FIRST_NOTEBOOK}", prompt, *options]
     if hasattr(os, "geteuid") and os.geteuid() == 0:

@@ -83,7 +83,7 @@ def story(out: Tensor) -> str:
 
 
 def plan_of(batch: Batch, planner: str | None, backend: str, sm_count: int) -> Plan | None:
-    """The plan asked for, or that of the backend that ran, with the batch's own page size."""
+    """The requested plan, or that of the backend that ran, with the batch's own page size."""
     from sglab.planning import PLANNERS
 
     own = PLANNER_OF_BACKEND.get(backend)

@@ -1,1 +1,1 @@
-"""The tests, in folders that mirror the package's rooms; what several of them use lies in tests/support."""
+"""The tests, in folders that mirror the package's rooms; what several of them use is in tests/support."""

@@ -63,7 +63,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 @pytest.mark.parametrize("room", sorted(MAY_IMPORT))
 def test_folders_within_a_room_import_one_way(room: str) -> None:
-    """A folder is one node, whichever of its files imports: engine/batch knows engine/cache, which knows no batch."""
+    """A folder is one node, whichever of its files imports: engine/batch imports engine/cache, not the other way."""
     folders = {path.name for path in (PACKAGE / room).iterdir() if path.is_dir()}
     graph: dict[str, set[str]] = {}
     for folder in folders:

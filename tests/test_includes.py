@@ -13,7 +13,7 @@ INCLUDE = re.compile(r'^#include "(.+)"$', re.MULTILINE)
 
 
 def may_include() -> dict[str, set[str]]:
-    """Room of `csrc`, a folder with C++ files -> what the table lets it include; a folder stands for those in it."""
+    """Room of `csrc`, a folder with C++ files -> what the table lets it include; a folder includes those in it."""
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in TABLE.read_text("utf-8").splitlines()]
     rooms = {row[0].strip("`").removeprefix("csrc/"): row[2] for row in rows if row[0].startswith("`csrc/")}
     return {room: set(re.findall(r"`([\w/]+)`", allowed)) for room, allowed in rooms.items() if room != "kernels"}

@@ -10,7 +10,7 @@ namespace sglab::bindings {
 
 void register_effects(nanobind::module_& module);
 
-// {pc: (kind, m, n, k, type of A, of B, of D, A lies in registers)} of wgmma and mma.sync.
+// {pc: (kind, m, n, k, type of A, of B, of D, A is in registers)} of wgmma and mma.sync.
 nanobind::dict multiplications(const emu::Program& program);
 
 }  // namespace sglab::bindings

@@ -28,7 +28,7 @@ using namespace nb::literals;
 namespace sglab::emu {
 namespace {
 
-// A kernel is decoded when it is asked for.
+// A kernel is decoded on first use.
 struct PyKernel {
   std::shared_ptr<const Image> image;
   std::shared_ptr<const Program> program;
@@ -264,7 +264,7 @@ void sglab::bindings::register_emulator(nb::module_& module) {
           "What every decoded instruction does.")
       .def(
           "multiplications", [](const PyKernel& k) { return bindings::multiplications(*k.program); },
-          "{pc: (kind, m, n, k, type of A, of B, of D, A lies in registers)} of wgmma and mma.sync.")
+          "{pc: (kind, m, n, k, type of A, of B, of D, A is in registers)} of wgmma and mma.sync.")
       .def(
           "converts_halves", [](const PyKernel& k) { return converts_halves(*k.program); },
           "By instruction: a conversion of a 32-bit integer that was cut to 16 bits.")

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-// How a 64-bit generic address tells its space. Global addresses are host addresses, which need 47 bits; the
-// other windows lie above them.
+// How a 64-bit generic address encodes its space. Global addresses are host addresses, which need 47 bits;
+// the other windows are above them.
 namespace sglab::emu {
 
 constexpr std::uint64_t kSharedAperture = std::uint64_t{1} << 56;

@@ -51,7 +51,7 @@ enum class Act : std::uint8_t {
   kMbarrier,  // initialises, arrives, expects; the machine says what came of it
   kMbarrierWait,
   kWarpSync,      // bar.warp.sync: lanes meet, and their memory accesses are ordered
-  kWarpExchange,  // shfl and the like: lanes meet
+  kWarpExchange,  // shfl and similar: lanes meet
   kIssue,         // an asynchronous operation; the machine says when it takes effect
   kIssueByMap,    // the same, of a copy that a tensor map describes
   kCommitGroup,
@@ -86,7 +86,7 @@ enum class TaintRule : std::uint8_t {
   kCompute,      // results are tainted where a source is
   kHalves,       // the same for each half of the registers: packed arithmetic, bitwise logic, copies
   kAnd,          // the same, but for what a constant masks off
-  kCarries,      // integer sums and products: a half depends on itself and what lies below it
+  kCarries,      // integer sums and products: a half depends on itself and the bits below it
   kConvert,      // cvt of an integer: what its types cut off does not count
   kConvertPair,  // cvt of two values into the halves of one
   kShiftLeft,    // by a constant
@@ -221,7 +221,7 @@ struct Effects {
   std::uint8_t releases = kReleasesNothing;
   MbarrierAt mbarrier = MbarrierAt::kNowhere;
 
-  // Memory. Of an access: what its lanes read or write by their addresses; kGeneric: the address tells. Of an
+  // Memory. Of an access: what its lanes read or write by their addresses; kGeneric: the address says. Of an
   // asynchronous copy: its destination, and `source`. Of a proxy fence: what it is restricted to.
   Space space = Space::kReg;
   Space source = Space::kReg;
@@ -389,7 +389,7 @@ constexpr Effects waits_for_mbarrier() {
   return e;
 }
 
-// mma.sync: at once, from registers into registers.
+// mma.sync: immediately, from registers into registers.
 constexpr Effects multiplies() {
   return acts(Act::kNothing, Event::kMma, Cost::kMma, TaintRule::kWarpWide, Motion::kFree);
 }
@@ -455,7 +455,7 @@ constexpr Effects keeps_map(Act act) {
 
 }  // namespace does
 
-// A row's effects with the modifiers of one mnemonic; `parts`: those behind the opcode.
+// A row's effects with the modifiers of one mnemonic; `parts`: those after the opcode.
 Effects resolve(const Effects& row, std::span<const std::string_view> parts);
 
 // What keeps a compiler from moving an instruction, as the timing model's Order has it.

@@ -11,7 +11,7 @@ struct Inst;
 // warp's current group of lanes stops here (blocked, exited, or set aside); see engine/warp.hpp.
 using Handler = const Inst* (*)(Warp&, const Inst*);
 
-// Where an operand lies: a byte offset into the warp's registers, or with kConstant into the program's
+// Where an operand is: a byte offset into the warp's registers, or with kConstant into the program's
 // constants. Predicates: an index into Warp::preds, with kNegated for !p.
 using Ref = std::uint32_t;
 constexpr Ref kConstantRef = 0x80000000u;

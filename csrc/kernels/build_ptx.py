@@ -94,7 +94,7 @@ def digests(name: str) -> dict[str, str]:
 
 
 def ptx(name: str) -> str:
-    """PTX whose source lines name the repository's own files, wherever it was compiled."""
+    """PTX whose source lines name the repository's own files, no matter where it was compiled."""
     kernel = KERNELS[name]
     include = cutlass_headers() if kernel.cutlass else None
     if kernel.cutlass and include is None:

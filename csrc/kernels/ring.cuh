@@ -16,7 +16,7 @@
 //   the consumer waits for phase n of full       parity n mod 2
 //   the producer waits for phase n − 1 of empty  parity (n mod 2) ^ 1: the buffer's readers of the round
 //   before are done;
-//                                                in round 0 there are none, and the wait is over at once
+//                                                in round 0 there are none, and the wait returns immediately
 //
 // so `parity` is the round's, 0 at first, and flips where the ring begins again.
 #pragma once

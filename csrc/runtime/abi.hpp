@@ -46,7 +46,7 @@ enum : std::uint32_t {
   kAttributePreferredClusterDimension = 11,
 };
 
-// cudaLaunchAttribute: a 64-byte union behind the identifier.
+// cudaLaunchAttribute: a 64-byte union after the identifier.
 struct LaunchAttribute {
   std::uint32_t id;
   std::uint32_t padding;
@@ -90,7 +90,7 @@ struct PointerAttributes {
 };
 static_assert(sizeof(PointerAttributes) == 88);
 
-// cudaDeviceProp: its size, and where the fields lie that programs read; the rest is zero.
+// cudaDeviceProp: its size, and where the fields are that programs read; the rest is zero.
 struct DeviceProperties {
   alignas(8) std::byte bytes[1008];
   enum Place : std::size_t {

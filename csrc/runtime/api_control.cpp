@@ -21,7 +21,7 @@ SGLAB_CUDA_API void sglab_runtime_set_launcher(SglabLauncher launcher, void* use
   state.launcher_data = user;
 }
 
-// Whether memory stays readable behind cudaFree, for launches that are to be run again:
+// Whether memory stays readable after cudaFree, for launches that are to be run again:
 // sglab_runtime_take_kept hands it over.
 SGLAB_CUDA_API void sglab_runtime_keep_freed(int keep) {
   State& state = State::get();

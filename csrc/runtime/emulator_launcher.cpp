@@ -112,7 +112,7 @@ const char* launch_on_emulator(const SglabLaunch* request, void* user) {
   } catch (const std::exception& error) {
     problem = error.what();
   }
-  // Few programs print the text of an error, and some ask for it too late.
+  // Few programs print the text of an error, and some request it too late.
   std::fprintf(stderr, "sglab: %s\n", problem.c_str());
   return problem.c_str();
 }

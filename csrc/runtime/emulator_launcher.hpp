@@ -4,7 +4,7 @@
 
 namespace sglab::runtime {
 
-// Runs a launch on the emulator inside this library: what programs get that nobody supervises.
+// Runs a launch on the emulator inside this library: for programs that nothing supervises.
 // `user` points to the number of threads to use.
 const char* launch_on_emulator(const SglabLaunch* request, void* user);
 

@@ -38,7 +38,7 @@ struct Entry {
 };
 static_assert(sizeof(Entry) == 64);
 
-// zstd is asked for where a program brings compressed PTX; it is on practically every Linux, but not needed
+// zstd is loaded where a program brings compressed PTX; it is on practically every Linux, but not needed
 // to build.
 std::string unpack_zstd(const std::uint8_t* body, std::size_t bytes, std::size_t expected,
                         std::string& problem) {

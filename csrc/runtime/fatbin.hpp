@@ -13,7 +13,7 @@ struct FatbinPtx {
 
 struct Fatbin {
   std::vector<FatbinPtx> ptx;
-  int machine_code_entries = 0;  // SASS, which nothing but a GPU can run
+  int machine_code_entries = 0;  // SASS, which only a GPU can run
   std::string problem;           // why an entry could not be read
 };
 

@@ -1,4 +1,5 @@
-// Between the CUDA runtime's face and whatever executes kernels. Plain C, so that Python can be the launcher.
+// Between the CUDA runtime's interface and what executes kernels. Plain C, so that Python can be the
+// launcher.
 #pragma once
 
 #include <cstddef>

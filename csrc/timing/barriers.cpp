@@ -18,7 +18,7 @@ void Clock::arrival(Warp& w, std::int64_t row, double time) {
   if (phase != kNoPhase) contribute(static_cast<std::uint32_t>(phase), time);
 }
 
-// When a warp that waits for a phase goes on.
+// When a warp that waits for a phase continues.
 double Clock::released(const Warp& w, std::uint32_t phase) const {
   const std::uint8_t kind = t_.phases.kind[phase];
   if (kind == kNamed) return phases_[phase].time + m_.barrier_latency;

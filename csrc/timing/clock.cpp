@@ -150,8 +150,8 @@ void Clock::finish(std::uint32_t warp) {
   place(next_cluster_, slot_of_[cluster], time);
 }
 
-// Warps that wait for a CTA which found no place, or for what the log does not tell. The order of execution
-// was possible, so something can always go on.
+// Warps that wait for a CTA which found no place, or for what the log does not show. The order of execution
+// was possible, so something can always continue.
 bool Clock::unstick() {
   ++out_.forced;
   if (next_cluster_ < clusters_) {

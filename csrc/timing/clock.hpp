@@ -13,7 +13,7 @@
 
 namespace sglab::emu::timing {
 
-// The first row of a table, sorted by events, at an event or behind it.
+// The first row of a table, sorted by events, at an event or after it.
 inline std::size_t first_row(std::span<const std::uint64_t> events, std::uint64_t event) {
   return static_cast<std::size_t>(std::lower_bound(events.begin(), events.end(), event) - events.begin());
 }
@@ -38,8 +38,8 @@ class Clock {
   };
   struct Warp {
     std::uint32_t cta = 0, sm = 0, part = 0;
-    Cursor cursor;           // behind the window
-    std::uint32_t last = 0;  // behind its runs, in order_
+    Cursor cursor;           // after the window
+    std::uint32_t last = 0;  // after its runs, in order_
     std::vector<std::uint32_t> pcs;
     std::vector<std::uint64_t> events;
     const Schedule* schedule = nullptr;

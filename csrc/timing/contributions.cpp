@@ -17,7 +17,7 @@ class Objects {
   }
 
   // The first phase of a barrier that ends at `position` or later. An asynchronous signal at the position of
-  // an arrival came in front of it.
+  // an arrival came before it.
   std::int64_t phase(std::uint32_t cta, std::uint8_t kind, std::uint32_t object, std::uint64_t position,
                      bool arrival) const {
     const auto found = rows_.find(key(cta, kind, object));

@@ -18,8 +18,8 @@ inline std::int64_t passed_phase(const Trace& trace, std::size_t row) {
 
 // Which events end which phases of barriers.
 //
-// An arrival belongs to the first phase of its barrier that ends at the arrival's position or behind it; a
-// copy, to the first that ends when it is carried out or behind that. What waits at a barrier in the same
+// An arrival belongs to the first phase of its barrier that ends at the arrival's position or after it; a
+// copy, to the first that ends when it is carried out or after that. What waits at a barrier in the same
 // instruction belongs to the phase that it passed.
 struct Contributions {
   explicit Contributions(const Trace& trace);

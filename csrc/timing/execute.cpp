@@ -72,7 +72,7 @@ void Clock::rename(Warp& w) {
   out_.end[w.event] = w.next;
 }
 
-// `blocks`: the warp goes on when the instruction has ended; the wait counts as the instruction's own.
+// `blocks`: the warp continues when the instruction has ended; the wait counts as the instruction's own.
 void Clock::end_event(Warp& w, const Cost& cost, double issued, double end, bool blocks, Stall why) {
   const double held = blocks ? end - cost.latency - w.next : issued - w.next;
   out_.issue[w.event] = issued;

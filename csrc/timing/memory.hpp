@@ -85,7 +85,7 @@ class Memory {
   double block_in_l2(double time, std::uint64_t block, double bytes, bool stores);
   bool resident(std::uint64_t block) const;
   double from_hbm(double time, double bytes);
-  // Cycles that an SM's first access to a page waits to learn where it lies.
+  // Cycles that an SM's first access to a page waits for its translation.
   double translation(Sm& sm, double time, std::uint64_t address);
   void measure_footprint();
 

@@ -5,7 +5,7 @@ namespace sglab::emu::timing {
 namespace {
 
 constexpr std::uint64_t kPage = 4096;
-constexpr std::uint64_t kBlock = 128;                          // what the L2 cache gets from memory at once
+constexpr std::uint64_t kBlock = 128;  // what the L2 cache gets from memory in one request
 constexpr std::uint64_t kTranslated = std::uint64_t{2} << 20;  // bytes that one translation is for
 
 }  // namespace

@@ -94,14 +94,14 @@ void Scheduler::arrange(Schedule& s) const {
   std::vector<double> ready(count);
   std::vector<std::uint32_t> missing(count),
       loads(count);  // loads: of global memory, on the longest way from here
-  std::vector<std::vector<Edge>> behind(count);
+  std::vector<std::vector<Edge>> successors(count);
   const auto is_load = [&](std::size_t i) { return t_.costs[s.pcs[i]].order & kReadsGlobal ? 1u : 0u; };
   for (std::uint16_t i = 0; i < count; ++i) loads[i] = is_load(i);
   for (auto edge = all.rbegin(); edge != all.rend(); ++edge)
     loads[edge->from] = std::max(loads[edge->from], is_load(edge->from) + loads[edge->to]);
   for (const Edge& edge : all) {
     ++missing[edge.to];
-    behind[edge.from].push_back(edge);
+    successors[edge.from].push_back(edge);
   }
   std::vector<std::uint16_t> open;
   for (std::uint16_t i = 0; i < count; ++i)
@@ -120,7 +120,7 @@ void Scheduler::arrange(Schedule& s) const {
     open.erase(best);
     now = std::max(now, ready[i]);
     s.order.push_back(i);
-    for (const Edge& edge : behind[i]) {
+    for (const Edge& edge : successors[i]) {
       ready[edge.to] = std::max(ready[edge.to], now + edge.delay);
       if (--missing[edge.to] == 0) open.push_back(edge.to);
     }

@@ -24,13 +24,13 @@ struct Schedule {
 };
 
 // Orders code as list schedulers do: what need not wait goes first; of that, what leads to most loads from
-// global memory; of that, what the program has first. Registers are renamed; loads stay behind the stores to
-// their space, stores behind all accesses to theirs.
+// global memory; of that, what the program has first. Registers are renamed; loads stay after the stores to
+// their space, stores after all accesses to theirs.
 class Scheduler {
  public:
   Scheduler(const Trace& trace, std::span<const std::uint32_t> mention_begin, double load_latency);
 
-  // `pcs`: one behind the other, or some iterations of a loop of such
+  // `pcs`: one after the other, or some iterations of a loop of such
   const Schedule& of(std::span<const std::uint32_t> pcs);
 
   // Whether ptxas would unroll a loop with this body: its branch does not hang on a load.

@@ -18,7 +18,7 @@ constexpr int kUnits = static_cast<int>(Unit::kCount);
 // What happens besides occupying a unit.
 enum class Action : std::uint8_t {
   kPlain,
-  kMove,  // renames registers: no issue slot, and nobody waits for its sources
+  kMove,  // renames registers: no issue slot, and nothing waits for its sources
   kGlobal,
   kShared,
   kNamedWait,  // arrives and waits
@@ -40,7 +40,7 @@ enum class Action : std::uint8_t {
 
 enum class Group : std::uint8_t { kCpAsync, kBulk, kWgmma, kCount };
 
-// Why an instruction issued later than right behind the one before.
+// Why an instruction issued later than right after the one before.
 enum class Stall : std::uint8_t {
   kNone,
   kIssue,       // the scheduler served another warp
@@ -135,7 +135,7 @@ struct Trace {
 // Figures of a GPU: cycles, bytes per cycle.
 struct Machine {
   std::uint32_t sms;
-  bool warm;  // what the launch touches lies in the L2 cache, as far as it fits
+  bool warm;  // what the launch touches is in the L2 cache, as far as it fits
   double launch, cold_start, translation, cta_start, cta_interval;
   double branch, predicate, code_capacity, code_rate;
   double l1_latency, l2_latency, hbm_latency, atomic_latency;

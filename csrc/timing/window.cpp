@@ -7,7 +7,7 @@
 namespace sglab::emu::timing {
 namespace {
 
-constexpr std::size_t kWindow = 512;    // instructions that are ordered at once
+constexpr std::size_t kWindow = 512;    // instructions that are ordered together
 constexpr std::size_t kUnrolled = 4;    // iterations of a small loop that ptxas makes one body of
 constexpr std::uint32_t kCodeLine = 8;  // instructions that are fetched together
 
@@ -73,7 +73,8 @@ double Clock::fetch(Warp& w) {
   return place.filled;
 }
 
-// One basic block from the warp's cursor on, or its rest; an instruction that nothing may cross stands alone.
+// One basic block from the warp's cursor on, or its rest; an instruction that nothing may cross is a block of
+// its own.
 void Clock::gather_block(Warp& w) {
   const std::size_t begin = w.pcs.size();
   do {
@@ -90,17 +91,17 @@ void Clock::gather_block(Warp& w) {
 // The further iterations of a loop whose body is the window: as many as ptxas has a body for.
 void Clock::gather_iterations(Warp& w) {
   const std::size_t body = w.pcs.size();
-  Cursor behind = w.cursor;
+  Cursor end = w.cursor;
   std::size_t kept = 1;
   for (std::size_t iterations = 2; iterations <= kUnrolled; ++iterations) {
     if (w.cursor.run == w.last || pc_at(w.cursor) != w.pcs.front()) break;
     gather_block(w);
     if (w.pcs.size() != iterations * body) break;
     if (!std::has_single_bit(iterations)) continue;
-    behind = w.cursor;
+    end = w.cursor;
     kept = iterations;
   }
-  w.cursor = behind;
+  w.cursor = end;
   w.pcs.resize(kept * body);
   w.events.resize(kept * body);
 }
@@ -128,7 +129,7 @@ void Clock::choose(Warp& w) {
   w.pc = w.pcs[w.position];
 }
 
-// Hands the window's registers on. In the tables, what issued ahead of its place in the program counts from
+// Passes the window's registers on. In the tables, what issued ahead of its place in the program counts from
 // there.
 void Clock::close_window(Warp& w) {
   for (const Schedule::Result& result : w.schedule->results) {

@@ -57,7 +57,7 @@ class Capabilities:
     bidirectional: bool = False
     """Encoders: tokens that also see what follows them."""
     rope_apart: bool = False
-    """MLA: the kernel takes q and k as latent and rotary parts; SGLang's model then hands them over apart."""
+    """MLA: the kernel takes q and k as latent and rotary parts; SGLang's model then passes them separately."""
     triton_helpers: bool = True
     """SGLang may run its Triton helper kernels (indices, positions) beside this backend."""
 
@@ -218,7 +218,7 @@ def refuse_unserved(
 
     Args:
         name: the backend's, for the message.
-        others: the registered backends' capabilities; asked for only when there is something to refuse.
+        others: the registered backends' capabilities; requested only when there is something to refuse.
 
     Raises:
         UnsupportedError: names the argument, what the backend expects, what it got, and who serves the demand.

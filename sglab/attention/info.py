@@ -59,14 +59,14 @@ _log: ContextVar[Log | None] = ContextVar("attention log", default=None)
 
 
 def note(text: str) -> None:
-    """Tell the surrounding `attend` something worth saying, once."""
+    """Add a note to the surrounding `attend`, once."""
     log = _log.get()
     if log is not None and text not in log.notes:
         log.notes.append(text)
 
 
 def ran(operator: str, implementation: str, device: torch.device, reason: str) -> None:
-    """Tell the surrounding `attend` of work done by a library rather than by an operator of `sglab.kernels`."""
+    """Note in the surrounding `attend` that work was done by a library, not by an operator of `sglab.kernels`."""
     log = _log.get()
     run = Run(operator, implementation, device.type, reason)
     if log is not None and run not in log.runs:

@@ -1,4 +1,4 @@
-"""AttentionInputs: what one layer hands to a backend, in one shape whatever the caller passed."""
+"""AttentionInputs: what one layer hands to a backend, in one shape regardless of what the caller passed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sglab.engine import BadArgumentError, ForwardBatch, RadixAttention
 class AttentionInputs:
     """The new tokens' rows, [tokens, heads, dim] each; `of` brings them to that shape and checks it.
 
-    With the rotary parts apart, q and k are the latent parts alone ([.., v_head_dim]).
+    With separate rotary parts, q and k are the latent parts alone ([.., v_head_dim]).
     """
 
     q: torch.Tensor

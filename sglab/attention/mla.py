@@ -1,11 +1,11 @@
 """Multi-head latent attention, naive and absorbed: the same function of the same weights.
 
 The cache holds a latent c (kv_lora_rank) and one rotary key r per token. Naive MLA expands c into a key and a value per
-head (k = [W_UK c, r], v = W_UV c) and attends over 128 + 64 dims. Absorption moves W_UK to the query and W_UV behind
+head (k = [W_UK c, r], v = W_UV c) and attends over 128 + 64 dims. Absorption moves W_UK to the query and W_UV after
 the softmax: q . (W_UK c) = (W_UK^T q) . c, and sum p (W_UV c) = W_UV (sum p c). What remains for the kernel is
 multi-query attention with one KV head: scores over [c, r] (512 + 64), values c (512). No kernel argument holds W_UK.
 
-Both divide by the dims the score stands for, 128 + 64, never by 576; YaRN multiplies by mscale squared.
+Both divide by the dims that the score represents, 128 + 64, never by 576; YaRN multiplies by mscale squared.
 Source: DeepSeek-V2 (arXiv 2405.04434); SGLang 0.5.9 `models/deepseek_v2.py` for the scale.
 """
 

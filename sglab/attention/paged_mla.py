@@ -20,7 +20,7 @@ Metadata = TypeVar("Metadata")
 
 
 class PagedMLABackend(AttentionBackend, Generic[Metadata]):
-    """tile: tokens that the kernel reads page numbers for at once; a row of the table holds whole tiles."""
+    """tile: tokens that the kernel reads page numbers for at a time; a row of the table holds whole tiles."""
 
     tile: int
 
@@ -44,7 +44,7 @@ class PagedMLABackend(AttentionBackend, Generic[Metadata]):
 
     @abstractmethod
     def padding_page(self) -> int:
-        """What stands after a request's last page in the table."""
+        """What follows a request's last page in the table."""
 
     @abstractmethod
     def new_metadata(self, table: torch.Tensor, seq_lens: torch.Tensor, query_tokens: int = 1) -> Metadata:

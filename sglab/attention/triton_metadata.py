@@ -10,7 +10,7 @@ from sglab.engine import ForwardBatch, GraphBatch, ModelRunner
 from sglab.kernels import create_flashinfer_kv_indices, get_num_kv_splits
 
 SPLIT_TILE_SIZE = 256
-"""Tokens per split in deterministic mode, so that a request splits alike in every batch."""
+"""Tokens per split in deterministic mode, so that a request splits the same way in every batch."""
 
 
 @dataclass

@@ -29,5 +29,5 @@ FORWARD_ABSORB_CORE_ATTENTION_BACKENDS: dict[str, tuple[str, ...]] = {
         "intel_xpu",
     ),
 }
-"""SGLang version -> names to which its DeepSeek model hands the rotary parts apart (q_rope, k_rope); the others get
+"""SGLang version -> names to which its DeepSeek model passes separate rotary parts (q_rope, k_rope); the others get
 them concatenated. Here a backend says so itself: `Capabilities.rope_apart`."""

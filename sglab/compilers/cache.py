@@ -1,7 +1,7 @@
 """Compiled results on disk, by content: the key says everything that a result depends on.
 
 The folder is $SGLAB_CACHE, else $XDG_CACHE_HOME/sglab, else ~/.cache/sglab. Deleting it is always safe. Several
-processes may ask for one key at once: one of them builds, the others wait for it.
+processes may request one key at the same time: one of them builds, the others wait for it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def cached(
     Args:
         kind: compiler, one level of folders.
         build: gets an empty folder; what it raises comes through, and nothing is kept.
-        valid: whether a kept result still stands.
+        valid: whether a kept result is still valid.
     """
     home = cache_folder() / kind
     folder = home / key

@@ -28,7 +28,7 @@ def in_child(what: str, work: Callable[[], None], folder: Path) -> None:
         _run(work, log)
     try:
         _, status = os.waitpid(child, 0)
-    except BaseException:  # Ctrl-C: the child must not go on alone
+    except BaseException:  # Ctrl-C: the child must not continue alone
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         raise

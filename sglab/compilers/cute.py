@@ -17,7 +17,7 @@ def compile_cute(function: Any, *arguments: Any, arch: str = "sm_100a") -> Modul
 
     Args:
         arguments: what cute.compile takes, such as cutlass.cute.runtime.make_fake_compact_tensor(Float32, (1000,)): a
-            tensor of known shape becomes a pointer parameter, unknown sizes and strides travel behind it in a struct.
+            tensor of known shape becomes a pointer parameter, unknown sizes and strides follow it in a struct.
 
     Raises:
         CompileError: with what the DSL says.

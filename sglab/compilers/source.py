@@ -1,4 +1,4 @@
-"""The text of the source files that a kernel's line table names, wherever the kernel came from."""
+"""The text of the source files that a kernel's line table names, wherever the kernel comes from."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHIPPED = (PACKAGE.parent / "csrc" / "kernels", PACKAGE / "csrc" / "kernels")
 """Where the sources of our own kernels are: in a checkout, in an installed package."""
 LIBRARIES = re.compile(r"(^|/)(cuda[^/]*/(targets/|include/)|(cute|cutlass|triton|nvidia_cutlass_dsl)/)")
 LARGEST = 4 << 20
-"""Bytes; nobody steps through a longer source file."""
+"""Bytes; no one steps through a longer source file."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class SourceText:
 
 
 def short_name(path: str) -> str:
-    """A file's name; of a notebook's cell, whose file is a number that nobody has seen, "In[3]"."""
+    """A file's name; of a notebook's cell, whose file is a number that means nothing to the user, "In[3]"."""
     if "ipykernel" in path and (cell := _cell_name(path)):
         return cell
     return path.rsplit("/", 1)[-1]
@@ -51,14 +51,14 @@ def _cell_name(path: str) -> str | None:
 
 
 def is_library(path: str) -> bool:
-    """Whether a file belongs to the toolkit or a library that kernels call, rather than to whoever wrote the kernel."""
+    """Whether a file belongs to the toolkit or a library that kernels call, rather than to the kernel's author."""
     return LIBRARIES.search(path) is not None
 
 
 class SourceFinder:
     """Finds source text.
 
-    Regular files only, and only where somebody who is trusted says so: below the folders that the user named, in this
+    Regular files only, and only where a trusted party says so: below the folders that the user named, in this
     package and in CUDA toolkits; elsewhere if this process compiled the kernel (`trusted`). PTX from elsewhere may name
     any file of this machine, and what a debugger shows may be saved and shared.
 

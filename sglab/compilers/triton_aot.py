@@ -50,7 +50,7 @@ class Specialization:
     Attributes:
         signature: parameter name to type.
         constexprs, attrs: path of parameter indices to value.
-        key: a text that tells specialisations of one kernel apart.
+        key: a text that distinguishes specialisations of one kernel.
     """
 
     signature: Mapping[str, Any]

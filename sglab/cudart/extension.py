@@ -26,7 +26,7 @@ class HostExtension:
     """
 
     def __init__(self, path: Path) -> None:
-        host_runtime()  # its functions must be there before the library asks for them
+        host_runtime()  # its functions must be there before the library needs them
         # DEEPBIND: a CUDA build of torch may have brought NVIDIA's runtime under the same names.
         self.library = ctypes.CDLL(str(path), mode=os.RTLD_NOW | os.RTLD_LOCAL | os.RTLD_DEEPBIND)
 
@@ -51,7 +51,7 @@ def build_extension(
     Args:
         include: folders for #include; their content does not count for the cache.
         depends: what else the result depends on, such as the versions of included libraries.
-        expect: what to tell a waiting user, such as "about 70 s and 5 GB, once".
+        expect: shown to a waiting user, such as "about 70 s and 5 GB, once".
 
     Raises:
         CompileError: with nvcc's output.

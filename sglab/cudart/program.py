@@ -1,4 +1,4 @@
-"""CUDA host programs that somebody else compiled, run as they are, their kernels on the emulator."""
+"""CUDA host programs compiled elsewhere, run as they are, their kernels on the emulator."""
 
 from __future__ import annotations
 

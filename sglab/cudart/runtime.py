@@ -28,7 +28,7 @@ from sglab.gpu.module import Kernel, Module
 
 
 def _library() -> Path:
-    """The library lies beside the compiled core, which an editable install keeps apart from the Python files."""
+    """The library is beside the compiled core, which an editable install keeps apart from the Python files."""
     core = importlib.util.find_spec("sglab._core")
     package = Path(core.origin).parent if core and core.origin else Path(__file__).parent.parent
     return package / "lib" / "libsglab_cudart.so"
@@ -36,7 +36,7 @@ def _library() -> Path:
 
 LIBRARY = _library()
 CUDA_MALLOC = "cudaMalloc"  # the name of such memory among a launch's allocations
-RESERVED_SMEM = 1024  # per CTA, on top of what it asks for
+RESERVED_SMEM = 1024  # per CTA, on top of what it requests
 
 
 def require_library() -> None:
@@ -179,7 +179,7 @@ class HostRuntime:
             raise visit.error
 
     def _on_launch(self, request: Any, user: Any) -> int | None:
-        """Called by the library. Whatever goes wrong is kept for Python and told to the host code."""
+        """Called by the library. Any error is kept for Python and reported to the host code."""
         visit = self._visit
         try:
             if visit is None:

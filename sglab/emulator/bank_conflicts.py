@@ -31,7 +31,7 @@ PERMUTATIONS: dict[str, tuple[int, int]] = {
     "512B_rows": (0x70, 5),
     "1024B_rows": (0x70, 6),
 }
-"""Address ^= (address >> shift) & mask. The first three are TMA's swizzles; in the others chunk c of row r lies at
+"""Address ^= (address >> shift) & mask. The first three are TMA's swizzles; in the others chunk c of row r is at
 c ^ (r mod 8), as in FlashInfer's permuted shared memory. Each undoes itself."""
 
 Ints = npt.NDArray[np.int64]
@@ -65,7 +65,7 @@ class InstructionBanks:
 
 
 def permute(addresses: Ints, name: str) -> Ints:
-    """Where the byte at each address lies if rows are permuted so."""
+    """Where the byte at each address is if rows are permuted so."""
     mask, shift = PERMUTATIONS[name]
     return addresses ^ ((addresses >> shift) & mask)
 
@@ -112,7 +112,7 @@ def bank_conflicts(session: Session, cta: int = 0, log: EventLog | None = None) 
         except KernelError:
             pass  # what came before the fault is counted
         finally:
-            with suppress(KernelError):  # where it stood at the fault, it stands there again
+            with suppress(KernelError):  # where it was at the fault, it is there again
                 session.return_to(moment)
     return [_counted(log.code[pc], nbytes, reads[pc], rows) for (pc, nbytes), rows in sorted(found.items(), key=_pc)]
 
@@ -130,7 +130,7 @@ def _accesses(log: EventLog, cta: int) -> Ints:
 
 
 def _about_to(session: Session, warp: int, cta: int, pc: int) -> SharedAccess | None:
-    """The access of the lanes of a warp that stand at `pc`; None where the session was stepped into another order."""
+    """The access of the lanes of a warp that are at `pc`; None where the session was stepped into another order."""
     access = session.shared_access(warp, 0, cta)
     if access and access.at.pc == pc:
         return access

@@ -1,4 +1,4 @@
-"""Launches that somebody else makes, caught so that each can be stepped or recorded.
+"""Launches made by other code, caught so that each can be stepped or recorded.
 
 launches = gpu.capture(lambda: cutlass_mla_decode(q_nope, q_pe, kv, seq_lens, page_table, workspace, scale))
 launches[0].session().run_to(opcode="tcgen05.mma")
@@ -38,7 +38,7 @@ class CapturedLaunch:
     """A launch with the memory that it found: it can be run again, as often as one likes.
 
     Kernels work on the tensors of the original launch. Each of `run`, `record` and `session` first gives them back the
-    values that they had then, and so the module's variables; what the launch wrote is in them afterwards.
+    values that they had then, the module's variables included; what the launch wrote is in them afterwards.
 
     Args:
         device: the EmulatedDevice it ran on.
@@ -103,7 +103,7 @@ class Capture(Sequence[CapturedLaunch]):
 
     Attributes:
         result: what the captured function returned.
-        subject: what the launches work on, such as a batch, where whoever captured them says so.
+        subject: what the launches work on, such as a batch, where the capturing code says so.
     """
 
     def __init__(self) -> None:
@@ -185,14 +185,14 @@ def capturing() -> bool:
 
 @contextmanager
 def captured(device: Emulator, launch: Launch) -> Iterator[Callable[[Any], None]]:
-    """Around a launch: tells whoever captures. The caller hands over the launch's report."""
+    """Around a launch: notifies the active captures. The caller hands over the launch's report."""
     made = [one._begin(device, launch) for one in _open.get()]
 
-    def told(report: Any) -> None:
+    def finished(report: Any) -> None:
         for one in made:
             one.report = report
 
-    yield told
+    yield finished
 
 
 def _view(address: int, nbytes: int) -> Bytes:
@@ -200,7 +200,7 @@ def _view(address: int, nbytes: int) -> Bytes:
 
 
 def _snapshot(launch: Launch, before: CapturedLaunch | None) -> Memory:
-    """The launch's memory, its module's variables included. What is as it was in front of the launch before shares its
+    """The launch's memory, its module's variables included. What is as it was before the previous launch shares its
     copy."""
     known = {} if before is None else before._memory
     spans = [(span.address, span.nbytes) for span in launch.allocations]

@@ -36,7 +36,7 @@ def default_device() -> EmulatedDevice:
 
 
 def _cast(launch: Launch, outcome: core.LaunchReport | core.LaunchError) -> TallyCast | None:
-    """Roles and names as far as a launch's report or error tells."""
+    """Roles and names as far as a launch's report or error gives them."""
     return None if outcome.tally is None else TallyCast(launch, outcome.tally)
 
 
@@ -113,11 +113,11 @@ class EmulatedDevice:
         return kernel.emulated.unsupported
 
     def run(self, launch: Launch) -> core.LaunchReport:
-        with captured(self, launch) as told:
+        with captured(self, launch) as finished:
             sanitizer = self._sanitizer()
             report = self._start(self._machine.launch, launch, sanitizer)
             report.findings = () if sanitizer is None else read_findings(sanitizer, launch, cast=_cast(launch, report))
-            told(report)
+            finished(report)
         return report
 
     def _sanitizer(self) -> core.Sanitizer | None:
@@ -130,7 +130,7 @@ class EmulatedDevice:
         launch on this device writes it. Without this, tensors count as initialized.
 
         Raises:
-            LaunchError: the tensor is not on the CPU, or its elements do not lie side by side.
+            LaunchError: the tensor is not on the CPU, or its elements are not side by side.
         """
         if tensor.device.type != "cpu" or not tensor.is_contiguous():
             raise LaunchError(

@@ -1,4 +1,4 @@
-"""Those who want to know when a launch under control has moved; see Session.on_move."""
+"""Listeners to moves of a launch under control; see Session.on_move."""
 
 from __future__ import annotations
 

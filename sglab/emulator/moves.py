@@ -62,7 +62,7 @@ class Slices:
 
 
 class Mover:
-    """Moves of one session. After each, and between slices, the session stands where its methods say it does.
+    """Moves of one session. After each, and between slices, the session is where its methods say it is.
 
     Args:
         line_of: the source line of an instruction.
@@ -90,7 +90,7 @@ class Mover:
             self.session.unbreak(number)
 
     def step(self) -> Moves:
-        """The next instruction, whoever executes it."""
+        """The next instruction, of any warp."""
         return self.session.step()
         yield
 
@@ -103,7 +103,7 @@ class Mover:
             self.session.unbreak(number)
 
     def step_line(self, warp: Name, pcs: Sequence[int]) -> Moves:
-        """Until the warp stands at another source line."""
+        """Until the warp is at another source line."""
         number = self._break(pcs, warp)
         begin = self._line(warp)
         try:
@@ -116,7 +116,7 @@ class Mover:
             self.session.unbreak(number)
 
     def force(self, warp: Name) -> Moves:
-        """The warp's next instruction, ahead of all others: what follows becomes another history."""
+        """The warp's next instruction, before all others: what follows becomes another history."""
         while True:
             stop = self.slices.timed(lambda: self.session.step(warp=warp[1], cta=warp[0], limit=self.slices.size))
             if stop.reason != "limit":
@@ -154,7 +154,7 @@ class Mover:
             self.session.unbreak(number)
 
     def line_back(self, warp: Name, pcs: Sequence[int]) -> Moves:
-        """To the last moment at which the warp had come to a source line from another one."""
+        """To the last moment at which the warp had reached a source line from another one."""
 
         def last_change(lines: list[Line]) -> int | None:
             known = [index for index, line in enumerate(lines) if line is not None]
@@ -173,7 +173,7 @@ class Mover:
 
     def _previous(self, pick: Callable[[list[Line]], int | None], wanted: Callable[[Stop], bool]) -> Moves:
         """Runs again from further and further back, lists the stops before now, and returns to the one picked. If the
-        search is given up, the session stands where it began."""
+        search is given up, the session is back where it began."""
         session = self.session
         origin, end, window = session.moment, session.now, FIRST_WINDOW
         arrived = False
@@ -222,7 +222,7 @@ class Mover:
     # The length of the launch
 
     def measure(self, budget_s: float) -> Reach:
-        """Runs ahead, at most this long, and returns to this moment. Nobody hears of it."""
+        """Runs ahead, at most this long, and returns to this moment. No follower is notified."""
         session = self.session
         if session.over:
             return Reach(session.now, True, session.findings)
@@ -242,7 +242,7 @@ class Mover:
         return Reach(reached, complete, findings, failure)
 
     def _failed_before(self) -> KernelError | None:
-        """What a session that has failed says when it is asked to go on: the same again."""
+        """What a session that has failed says when it is asked to continue: the same again."""
         try:
             with self.session.quiet():
                 self.session.step()
@@ -253,7 +253,7 @@ class Mover:
     # Parts
 
     def _advance(self, warp: Name) -> Moves:
-        """Until the warp has executed one more instruction; a breakpoint stands in front of each of its."""
+        """Until the warp has executed one more instruction: a breakpoint stops before each of them."""
         session = self.session
         before = session.warp(warp[1], warp[0]).executed
         while True:

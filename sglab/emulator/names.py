@@ -1,4 +1,4 @@
-"""What warps and barriers are called: their roles in the launch, where its events tell."""
+"""What warps and barriers are called: their roles in the launch, where its events show it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Names:
             return names
         names.roles = {place: role.name.replace(" ", "_") for place, role in roles}
         if len(set(names.roles.values()) - {"idle"}) < 2:
-            names.roles = {}  # they all do the same: nothing to tell apart
+            names.roles = {}  # they all do the same: nothing to distinguish
         for barrier in roles.barriers:
             if barrier.kind == MBARRIER:
                 names.mbarriers[barrier.cta, barrier.object & 0xFFFFFF] = barrier.name

@@ -1,4 +1,4 @@
-"""What registers hold whose declaration tells their size alone: compilers write .b32 for floats, too.
+"""What registers hold whose declaration gives only their size: compilers write .b32 for floats, too.
 
 A register that a floating-point instruction reads or writes holds floats; so do those that it is moved to or from. One
 that integer instructions use as well stays what it was declared.
@@ -18,7 +18,7 @@ REGISTER = re.compile(r"%[A-Za-z_$][\w$]*")
 TYPE = re.compile(r"(?:[usfb]|bf|tf|e\dm|ue\dm)\d")
 GUARD, ADDRESS = re.compile(r"^@!?%\w+\s+"), re.compile(r"\[[^]]*\]")
 MIXED = ("cvt", "cvta", "mma", "wgmma", "tcgen05", "tex", "atom", "red.")
-"""Instructions whose operands differ in type: only what is written is told, and only by conversions."""
+"""Instructions whose operands differ in type: only what is written is known, and only by conversions."""
 
 
 def float_types(instructions: Iterable[str]) -> dict[str, str]:

@@ -36,7 +36,7 @@ class Session:
     grid, or its coordinates. Methods that move return a Stop, which says where the session is and why.
 
     Raises:
-        SessionError: what was asked for is not there; the message says what is.
+        SessionError: what was requested is not there; the message says what is.
         KernelError: the kernel failed; the session stays at the faulty instruction, can be inspected and go back.
     """
 
@@ -86,7 +86,7 @@ class Session:
 
     @property
     def digest(self) -> int:
-        """A number that stands for the whole state: registers, memories, barriers, operations in flight. It is the same
+        """A number that represents the whole state: registers, memories, barriers, operations in flight. It is the same
         whenever the session is at the same moment of the same history."""
         return self._state.digest
 
@@ -146,15 +146,15 @@ class Session:
 
     @property
     def fault(self) -> Fault | None:
-        """Why the kernel failed, where the session stands at the faulty instruction."""
+        """Why the kernel failed, where the session is at the faulty instruction."""
         return self._moves.fault
 
     # The whole launch
 
     @property
     def log(self) -> EventLog:
-        """The events of the whole launch as it goes by itself, future ones included, and whatever warps were chosen
-        here; up to the fault if it has one (EventLog.fault). Recorded when first asked for; the session and the tensors
+        """The events of the whole launch as it runs on its own, future ones included, whatever warps were chosen
+        here; up to the fault if it has one (EventLog.fault). Recorded on first use; the session and the tensors
         stay as they are."""
         return self._log.log
 
@@ -171,7 +171,7 @@ class Session:
 
     @property
     def breakpoints(self) -> tuple[Breakpoint, ...]:
-        """All that are set, watches too, whoever set them: this notebook's cells or a widget."""
+        """All that are set, watches too, whether by this notebook's cells or by a widget."""
         return self._breakpoints.listed
 
     break_at = delegates("_breakpoints", SessionBreakpoints.break_at)

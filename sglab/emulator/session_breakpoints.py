@@ -36,7 +36,7 @@ class SessionBreakpoints:
         opcode: str | None = None,
         cta: CtaName | None = None,
     ) -> int:
-        """Stops in front of instructions of a source line, of a PTX line, or whose mnemonic starts like `opcode`
+        """Stops before instructions of a source line, of a PTX line, or whose mnemonic starts like `opcode`
         ("bar.", "st.global"). Given several, an instruction must match all. `warp` and `cta` limit it to some warps.
 
         Args:
@@ -62,7 +62,7 @@ class SessionBreakpoints:
         source: tuple[str, int] | None = None,
         listed: bool = True,
     ) -> int:
-        """Stops in front of these instructions, given by pc, an index in `code`; see `break_at`.
+        """Stops before these instructions, given by pc, an index in `code`; see `break_at`.
 
         Args:
             label, source: how `breakpoints` has it.
@@ -91,7 +91,7 @@ class SessionBreakpoints:
         access: Literal["write", "read", "any"] = "write",
         cta: CtaName | None = None,
     ) -> int:
-        """Stops in front of instructions that access some memory, and behind asynchronous writes to it.
+        """Stops before instructions that access some memory, and after asynchronous writes to it.
 
         Args:
             memory: a tensor (global memory), or an offset in the shared memory of `cta`.
@@ -114,7 +114,7 @@ class SessionBreakpoints:
         return self._list(arm, "watch", f"smem+0x{offset:x}, {size} bytes, is {done}", cta=of_cta)
 
     def watch_tensor_memory(self, column: int, columns: int = 1, cta: CtaName | None = None) -> int:
-        """Stops behind every change of some columns of a CTA's tensor memory: by tcgen05.mma, cp, shift, or st at its
+        """Stops after every change of some columns of a CTA's tensor memory: by tcgen05.mma, cp, shift, or st at its
         wait. The first allocation is no change."""
         if column < 0 or columns < 1:
             raise SessionError(f"tensor memory has columns 0 to 511; got {columns} columns from {column}")
@@ -130,7 +130,7 @@ class SessionBreakpoints:
         cta: CtaName | None = None,
         cluster: bool = False,
     ) -> int:
-        """Stops behind the instruction that ends a phase of a named barrier (0 to 15), of the mbarrier at an offset in
+        """Stops after the instruction that ends a phase of a named barrier (0 to 15), of the mbarrier at an offset in
         shared memory, or of the barrier of the CTA's cluster."""
         if (barrier is not None) + (mbarrier is not None) + cluster != 1:
             raise SessionError(
@@ -147,7 +147,7 @@ class SessionBreakpoints:
 
     @property
     def listed(self) -> tuple[Breakpoint, ...]:
-        """All that are set, watches too, whoever set them: this notebook's cells or a widget."""
+        """All that are set, watches too, whether by this notebook's cells or by a widget."""
         return tuple(self._listed.values())
 
     def unbreak(self, number: int) -> None:
@@ -162,13 +162,13 @@ class SessionBreakpoints:
         """Sets a breakpoint like this one, which was taken away, perhaps. Returns its number."""
         if breakpoint.number not in self._arms:
             raise SessionError(f"{breakpoint} is none of this session's")
-        told = {name: value for name, value in vars(breakpoint).items() if name != "number"}
-        return self._list(self._arms[breakpoint.number], **told)
+        details = {name: value for name, value in vars(breakpoint).items() if name != "number"}
+        return self._list(self._arms[breakpoint.number], **details)
 
-    def _list(self, arm: Callable[[], int], kind: Any, label: str, **told: Any) -> int:
+    def _list(self, arm: Callable[[], int], kind: Any, label: str, **details: Any) -> int:
         number = arm()
         self._arms[number] = arm
-        self._listed[number] = Breakpoint(number, kind, label, **told)
+        self._listed[number] = Breakpoint(number, kind, label, **details)
         self._listeners.notify()
         return number
 

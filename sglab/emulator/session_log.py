@@ -19,15 +19,15 @@ from sglab.gpu.findings import Finding
 
 
 class SessionLog:
-    """The events of the whole launch, what they tell of warps and barriers, and tiles of shared memory."""
+    """The events of the whole launch, what they show of warps and barriers, and tiles of shared memory."""
 
     def __init__(self, state: SessionState, core_session: core.Session, sanitizer: core.Sanitizer | None) -> None:
         self._state, self._session, self._sanitizer = state, core_session, sanitizer
 
     @cached_property
     def log(self) -> EventLog:
-        """The events of the whole launch as it goes by itself, future ones included, and whatever warps were chosen
-        here; up to the fault if it has one (EventLog.fault). Recorded when first asked for; the session and the tensors
+        """The events of the whole launch as it runs on its own, future ones included, whatever warps were chosen
+        here; up to the fault if it has one (EventLog.fault). Recorded on first use; the session and the tensors
         stay as they are."""
         report, columns, fault = self._session.record()
         launch = self._state.launch
@@ -75,8 +75,8 @@ class SessionLog:
         """A tile of shared memory with the swizzle undone.
 
         Args:
-            what: a tensor map (one of log.maps), whose box lies at the offset `shared`; or the 64-bit descriptor of a
-                matrix operand of `instruction`, with so many `rows` (M of A, N of B) and elements along K of type
+            what: a tensor map (one of log.maps), whose box is at the offset `shared`; or the 64-bit descriptor of a
+                matrix operand of `instruction`, with this many `rows` (M of A, N of B) and elements along K of type
                 `element`.
         """
         index = self._state.index_of(cta)
@@ -90,7 +90,7 @@ class SessionLog:
         return read_tile(self._state.shared(index), offsets, element)
 
     def operand(self, row: int, which: Literal["a", "b"], cta: CtaName | None = None) -> Tile:
-        """A matrix operand of the multiplication in this row of log.mmas, as it lies in shared memory now, by (M or N,
+        """A matrix operand of the multiplication in this row of log.mmas, as stored in shared memory now, by (M or N,
         K). Of a CTA pair's, the half that the issuing CTA (or `cta`) has."""
         mmas = self.log.mmas
         if not 0 <= row < len(mmas.event):

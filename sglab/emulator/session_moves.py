@@ -16,7 +16,7 @@ from sglab.gpu.fault import Fault, KernelError
 
 
 class SessionMoves:
-    """Steps, runs and ways back. Each returns a Stop, and leaves the session at a moment that it may come to again.
+    """Steps, runs and ways back. Each returns a Stop, and leaves the session at a moment that it can reach again.
 
     Args:
         listeners: are notified of every move.
@@ -37,7 +37,7 @@ class SessionMoves:
     def step(
         self, warp: WarpName | None = None, count: int = 1, cta: CtaName | None = None, limit: int | None = None
     ) -> Stop:
-        """Executes warp-instructions: `count` of this warp, or of whichever the scheduler picks. While the warp waits,
+        """Executes warp-instructions: `count` of this warp, or of those the scheduler picks. While the warp waits,
         others run: `limit` instructions in all at most."""
         if warp is None:
             return self._move(self._session.step, _positive("count", count))
@@ -46,7 +46,7 @@ class SessionMoves:
         return self._move(self._session.step_warp, cta_index, number, count, *_limit(limit))
 
     def step_line(self, warp: WarpName, cta: CtaName | None = None) -> Stop:
-        """Steps a warp until it stands at another source line (or has exited)."""
+        """Steps a warp until it is at another source line (or has exited)."""
         cta_index, number = self._state.indices_of(warp, cta)
         start = self._state.source_line(cta_index, number)
         while True:
@@ -55,7 +55,7 @@ class SessionMoves:
                 return stop
 
     def back_line(self, warp: WarpName, cta: CtaName | None = None) -> Stop:
-        """Goes back to where a warp came to the source line that it was at before its present one."""
+        """Goes back to where a warp reached the source line that it was at before its present one."""
         cta_index, number = self._state.indices_of(warp, cta)
         for _ in range(2):
             line = self._state.source_line(cta_index, number)
@@ -104,7 +104,7 @@ class SessionMoves:
         Args:
             warp, role: only of this warp, or of warps with this role (see `roles`), of `cta` or of all CTAs.
             barrier, mbarrier: only on this named barrier (0 to 15), or the mbarrier at this shared-memory offset, of
-                `cta`; if no warp and no kind is asked for, the ends of its phases, too.
+                `cta`; without a warp and a kind, the ends of its phases, too.
             kind: only of this kind, or instructions of a class (see Instruction.kind).
             limit: executes at most so many instructions.
         """

@@ -51,7 +51,7 @@ class SessionState:
 
     @property
     def digest(self) -> int:
-        """A number that stands for the whole state: registers, memories, barriers, operations in flight. It is the same
+        """A number that represents the whole state: registers, memories, barriers, operations in flight. It is the same
         whenever the session is at the same moment of the same history."""
         return self._session.digest
 
@@ -101,13 +101,13 @@ class SessionState:
         return [self._look(cta, index) for cta in self.ctas for index in range(cta.warp_count)]
 
     def warp(self, warp: WarpName, cta: CtaName | None = None) -> Warp:
-        """A warp as it is now: its groups of lanes, where they stand and why they wait."""
+        """A warp as it is now: its groups of lanes, where they are and why they wait."""
         cta_index, number = self.indices_of(warp, cta)
         return self._look(self._running(cta_index), number)
 
     def registers(self, warp: WarpName, group: int = 0, cta: CtaName | None = None) -> dict[str, Register]:
         """The virtual registers, by name, whose values a group of a warp will still read. A register that is not
-        listed has no value here: it was not written yet, or is read no more."""
+        listed has no value here: it was not written yet, or is not read again."""
         cta_index, number = self.indices_of(warp, cta)
         rows = self.ask(self._session.registers, cta_index, number, group)
         return {name: Register.read(name, kind, size, data) for name, kind, size, data in rows}
@@ -218,7 +218,7 @@ class SessionState:
         return Warp(cta, index, live, executed, groups)
 
     def source_line(self, cta: int, warp: int) -> tuple[str, int] | None:
-        """The line at which a warp's foremost group stands; None where it has none."""
+        """The line at which a warp's foremost group is; None where it has none."""
         if not any(running.linear == cta for running in self.ctas):
             return None
         groups = self._look(self._running(cta), warp).groups

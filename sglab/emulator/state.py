@@ -42,7 +42,7 @@ class Group:
         wait: ready, warp, barrier, cluster_barrier, mbarrier, async or resource.
         key: what they wait for: lanes, a barrier's number, a shared address.
         since: the position at which they began to wait.
-        blocked: the same as a sentence; empty if they can go on.
+        blocked: the same as a sentence; empty if they can continue.
     """
 
     at: Instruction
@@ -84,12 +84,12 @@ class Place:
 
 @dataclass(frozen=True)
 class Stop:
-    """Where a session has come to rest.
+    """Where a session has stopped.
 
     Attributes:
-        reason: reached (what was asked for), breakpoint, end (of the launch), exited (the warp), limit (as many
+        reason: reached (the requested moment), breakpoint, end (of the launch), exited (the warp), limit (as many
             instructions as were allowed).
-        at: the instruction in front of which a breakpoint stopped, or else the one executed last.
+        at: the instruction before which a breakpoint stopped, or else the one executed last.
         breakpoint: the number of the breakpoint.
     """
 
@@ -105,7 +105,7 @@ class Breakpoint:
 
     Attributes:
         number: for Session.unbreak.
-        kind: code (in front of instructions), watch (at accesses to memory) or phase (behind the end of a barrier's).
+        kind: code (before instructions), watch (at accesses to memory) or phase (after the end of a barrier's).
         label: the same for people, such as "mla_decode.cu:448".
         pcs: of a code breakpoint.
         source: its file and line, if it was set by line.
@@ -208,10 +208,10 @@ class TensorMemory:
     """A CTA's tensor memory.
 
     The last writer of each column's lanes, by 16: arrays (512, 8) of the position at which the writing instruction was
-    executed, its CTA (linear index), its warp and its pc; -1 where nobody has written.
+    executed, its CTA (linear index), its warp and its pc; -1 where nothing has been written.
 
     Attributes:
-        cells: (512 columns, 128 lanes) of 32 bits, a read-only view of the cells as the session goes on.
+        cells: (512 columns, 128 lanes) of 32 bits, a read-only view of the cells as the session continues.
         owner: per 32 columns, 0 for free, else the number of the allocation.
         written: (512, 128) bool: cells that were written since their column was allocated.
     """

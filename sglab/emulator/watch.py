@@ -62,7 +62,7 @@ class Watch:
 
     @property
     def span(self) -> int:
-        """Bytes from the first element to behind the last."""
+        """Bytes from the first element to the end of the last."""
         last = sum((extent - 1) * stride for extent, stride in zip(self.shape, self.strides, strict=True))
         return last + self.itemsize
 

@@ -1,5 +1,5 @@
 """The serving engine around attention, as in SGLang: `cache` (pools, allocators, radix tree), `batch` (requests and the
-batches made of them), and what a model tells an attention backend (`layer`, `model_runner`)."""
+batches made of them), and what a model passes to an attention backend (`layer`, `model_runner`)."""
 
 from sglab.engine.batch import ForwardBatch, ForwardMode, GraphBatch, ModelWorkerBatch, Req, ScheduleBatch
 from sglab.engine.cache import (

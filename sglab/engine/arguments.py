@@ -1,4 +1,4 @@
-"""Checks of plain arguments: numbers, lengths, names. Each refusal names the argument, what it wants and the remedy."""
+"""Checks of plain arguments: numbers, lengths, names. Refusals name the argument, the expectation and the remedy."""
 
 from __future__ import annotations
 

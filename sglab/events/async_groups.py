@@ -61,7 +61,7 @@ class AsyncWait:
 
 @dataclass
 class AsyncPipeline:
-    """Threads of one warp that have counted alike. lanes: their mask; groups: oldest first, the open one last."""
+    """Threads of one warp with the same counts. lanes: their mask; groups: oldest first, the open one last."""
 
     warp: int
     lanes: int = WARP

@@ -15,7 +15,7 @@ ISSUE_ORDER = "issue order: one microsecond on this axis is one executed warp-in
 
 @dataclass(frozen=True)
 class Axis:
-    """Where events and operations lie on the axis, in its microseconds.
+    """Where events and operations are on the axis, in its microseconds.
 
     Attributes:
         meaning: of the axis.

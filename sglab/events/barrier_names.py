@@ -19,14 +19,14 @@ class BarrierName:
     """A barrier of a launch.
 
     Attributes:
-        name: such as "load→mma full[1]"; "nobody→load empty[1]" where nobody arrived, "load→nobody" where nobody
+        name: such as "load→mma full[1]"; "none→load empty[1]" where no warp arrived, "load→none" where no warp
             waited.
         cta, kind, object: as in EventLog.phases.
         producers: roles that arrive at it, or issue the operations that do.
         consumers: roles that wait for it.
         purpose: of an mbarrier: full (its first wait waits), empty (its first wait finds it free) or, unwaited for,
             nothing.
-        stage: its place in a ring of `stages` such mbarriers that lie one after the other; 0 of 1 if there is no ring.
+        stage: its place in a ring of `stages` such mbarriers that are one after the other; 0 of 1 if there is no ring.
     """
 
     name: str
@@ -90,7 +90,7 @@ def _name(
         return f"{'+'.join(dict.fromkeys(producers + consumers))} barrier {number}"
     if not producers and not consumers:
         return "unused"
-    ends = f"{'+'.join(producers) or 'nobody'}→{'+'.join(consumers) or 'nobody'}"
+    ends = f"{'+'.join(producers) or 'none'}→{'+'.join(consumers) or 'none'}"
     place = f"[{stage}]" if stages > 1 else ""
     return f"{ends} {purpose}{place}".rstrip()
 
@@ -138,7 +138,7 @@ def _owner(log: EventColumns, event: Array, kind: Array, number: Array) -> Array
 
 def _rings(uses: dict[tuple[int, int, int], BarrierUse]) -> list[list[tuple[int, int, int]]]:
     """Barriers in rings: mbarriers of one CTA with the same ends and purpose, at equal distances, waited for at some
-    line in common (a barrier of Q may lie before the ring of K). All others alone."""
+    line in common (a barrier of Q may be before the ring of K). All others alone."""
     alike: dict[object, list[tuple[int, int, int]]] = defaultdict(list)
     for key in sorted(uses):
         use = uses[key]
@@ -168,7 +168,7 @@ def _complete(uses: dict[tuple[int, int, int], BarrierUse]) -> None:
 
 
 def _whole_neighbour(key: tuple[int, int, int], uses: dict[tuple[int, int, int], BarrierUse]) -> BarrierUse | None:
-    """The mbarrier before or behind this one in memory that is used by both sides and may be a stage of its ring."""
+    """The mbarrier before or after this one in memory that is used by both sides and may be a stage of its ring."""
     use = uses[key]
     for offset in (-_SIZE, _SIZE):
         other = uses.get((key[0], MBARRIER, key[2] + offset))

@@ -1,4 +1,4 @@
-"""Who plays what in a launch: its warps' roles and its barriers' names, for messages.
+"""The cast of a launch: its warps' roles and its barriers' names, for messages.
 
 They come from the launch's event log where there is one, else from what every launch keeps count of: which instructions
 each warp has executed, and who has arrived and waited at which barrier.
@@ -34,7 +34,7 @@ _NAMED = re.compile(r"\bbarrier (\d+)\b")
 
 
 class Cast(ABC):
-    """Roles and names by CTA (coordinates in the grid). Empty strings stand for what is not known."""
+    """Roles and names by CTA (coordinates in the grid). Empty strings mark what is not known."""
 
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
@@ -46,7 +46,7 @@ class Cast(ABC):
 
     @abstractmethod
     def several(self) -> bool:
-        """Whether warps have different roles, so that it is worth telling them."""
+        """Whether warps have different roles, so that it is worth showing them."""
 
     @abstractmethod
     def _name(self, cta: Index, kind: int, object_: int) -> str:
@@ -78,7 +78,7 @@ class Cast(ABC):
         return replace(wait, waits=waits, role=self.role(wait.cta, wait.warp), barrier=name)
 
     def annotated(self, text: str, cta: Index) -> str:
-        """A message with roles behind warps, and barriers by name. cta: the one meant in lines that name none."""
+        """A message with roles after warps, and barriers by name. cta: the one meant in lines that name none."""
         return "\n".join(self._annotated_line(line, cta) for line in text.split("\n"))
 
     def _annotated_line(self, line: str, cta: Index) -> str:
@@ -132,7 +132,7 @@ class LogCast(Cast):
 
 class TallyCast(Cast):
     """Of a launch that was not recorded. tally: as the compiled core has it: 64-bit words per warp; for each warp of a
-    cluster a bit per instruction that it has executed; the same for those that it may come to, where the launch has
+    cluster a bit per instruction that it has executed; the same for those that it may reach, where the launch has
     failed; and the barriers' users."""
 
     def __init__(self, launch: Launch, tally: core.Tally) -> None:
@@ -162,7 +162,7 @@ class TallyCast(Cast):
 
     def _foresee(self, roles: list[list[Role]], done: Bits, whole: Bits) -> None:
         """A warp that has done little before the launch failed has the role of what it would have done, unless that may
-        be what warps of several other roles do: then it had not come to where their ways part."""
+        be what warps of several other roles do: then it had not reached the point where they diverge."""
         foreseen = roles_by_rank(self._launch.kernel.code, _own(whole).astype(np.int64))
         own = _own(done)
         for rank, of_rank in enumerate(roles):
@@ -198,7 +198,7 @@ class TallyCast(Cast):
 
 
 def _own(bits: Bits) -> Bits:
-    """Less what all warps of a CTA do, which tells nobody apart."""
+    """Less what all warps of a CTA do, which distinguishes none."""
     own = bits & ~bits.all(axis=1, keepdims=True)
     return np.where(own.any(axis=2, keepdims=True), own, bits)
 

@@ -32,7 +32,7 @@ class EventColumns:
         warp: in the CTA.
         pc: in `code`.
         mask: the lanes that ran together (a guard may exclude some of them). All are arrays of one entry per event,
-            made when first asked for.
+            made on first use.
         details: whether the tables were recorded accesses, barriers, barrier_states, waits, phases, copies (with
             `maps`), mmas, tmem: tables; see sglab.events.tables.
         mentions: registers that the kernel's instructions read and write: columns pc, slot, definition.

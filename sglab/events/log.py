@@ -44,7 +44,7 @@ __all__ = [
 
 
 class EventLog(EventColumns):
-    """A recorded launch: its columns, and what they tell of its warps' roles and, on a model of a GPU, of its time."""
+    """A recorded launch: its columns, and what they show of its warps' roles and, on a model of a GPU, of its time."""
 
     @cached_property
     def roles(self) -> Roles:

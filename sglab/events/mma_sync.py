@@ -1,4 +1,4 @@
-"""mma.sync as rows of an event log's table of matrix multiplications: its operands tell all."""
+"""mma.sync as rows of an event log's table of matrix multiplications: its operands say everything."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def trace_events(log: EventColumns, axis: Axis | None = None) -> list[dict[str, 
     are carried out; and arrows from what ended a barrier's phase to the waits that it ended.
 
     Args:
-        axis: where all of this lies; None: issue order.
+        axis: where all of this is; None: issue order.
     """
     timed, axis = axis is not None, axis or issue_order(log)
     events: list[dict[str, Any]] = []
@@ -53,7 +53,7 @@ def save_perfetto(log: EventColumns | TimedLog, path: str | Path) -> None:
 
 
 def _warp_slices(log: EventColumns, axis: Axis, cta: int, warp: int) -> list[dict[str, Any]]:
-    """Runs of instructions that follow each other at once and belong to one source line (or, without, one PTX line)."""
+    """Runs of instructions in direct succession that belong to one source line (or, without, one PTX line)."""
     at = np.flatnonzero((log.cta == cta) & (log.warp == warp))
     pcs = log.pc[at]
     label = _labels(log)[pcs]

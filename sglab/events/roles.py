@@ -22,7 +22,7 @@ from sglab.events.columns import EventColumns
 from sglab.gpu import core
 from sglab.gpu.code import Code
 
-# Words in the names of functions, and the roles that they tell of. The first that matches counts.
+# Words in the names of functions, and the roles that they indicate. The first that matches counts.
 _WORDS = (
     ("page table", r"page_?table"),
     ("correction", r"correction|rescale"),
@@ -30,7 +30,7 @@ _WORDS = (
     ("epilogue", r"epilogue|store_o|writeback"),
     ("load", r"load|producer|fetch"),
     ("mma", r"mma(?!_async)|multiply|gemm|umma"),
-    ("", r"^compute|^attend|consumer|^math"),  # what it does tells more
+    ("", r"^compute|^attend|consumer|^math"),  # what it does says more
 )
 # Wrappers of single instructions are called like roles as well.
 _INSTRUCTION = re.compile(
@@ -130,15 +130,15 @@ def _ranks(log: EventColumns, ctas: int, ranks: int) -> npt.NDArray[np.int64]:
 
 
 def _outer_functions(code: Code) -> list[tuple[str, str]]:
-    """For each instruction, the outermost inlined function around it whose name tells of a role: (role, function)."""
+    """For each instruction, the outermost inlined function around it whose name indicates a role: (role, function)."""
 
-    def told(name: str) -> tuple[str, str]:
+    def role_of(name: str) -> tuple[str, str]:
         if not name or _INSTRUCTION.search(name):
             return ("", "")
         return next(((role, name) for role, words in _WORDS if re.search(words, name)), ("", ""))
 
     chains = [row[3] for row in code.rows]
-    roles = {name: told(name) for name in {place[3] for chain in chains for place in chain}}
+    roles = {name: role_of(name) for name in {place[3] for chain in chains for place in chain}}
     return [next((roles[place[3]] for place in reversed(chain) if roles[place[3]][1]), ("", "")) for chain in chains]
 
 
@@ -150,9 +150,9 @@ def _role(code: Code, mine: Any, functions: list[tuple[str, str]]) -> Role:
     for pc in executed.tolist():
         share[functions[pc]] += int(mine[pc])
     function = ""
-    told = [(count, found) for found, count in share.items() if found[1] and not _contradicts(found[0], does)]
-    if told and max(told)[0] >= _LEAST_SHARE * sum(share.values()):
-        name, function = max(told)[1]
+    named = [(count, found) for found, count in share.items() if found[1] and not _contradicts(found[0], does)]
+    if named and max(named)[0] >= _LEAST_SHARE * sum(share.values()):
+        name, function = max(named)[1]
         if name:
             return Role(name, does, function)
     if not does:

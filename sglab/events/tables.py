@@ -1,9 +1,9 @@
 """The tables of an event log: what happened in a recorded launch, a row per happening, in columns.
 
-An event is the number of an executed warp-instruction of the launch; a position p is the moment in front of event p.
+An event is the number of an executed warp-instruction of the launch; a position p is the moment before event p.
 Asynchronous operations are carried out as late as the programming model allows, at the position `done`: often as part
 of the instruction that waits for them. Shared addresses are shared::cluster addresses: rank of the CTA << 24 | offset.
--1 stands for what a row does not have.
+-1 marks what a row does not have.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Accesses:
     Attributes:
         event: the instruction.
         address: the lowest byte.
-        span: bytes from there to behind the highest.
+        span: bytes from there to past the highest.
         nbytes: moved by all lanes.
         space: GLOBAL or SHARED.
         kind: READ, WRITE or both.
@@ -76,7 +76,7 @@ class BarrierEvents:
         kind: NAMED, MBARRIER or CLUSTER.
         object: the barrier's number in its CTA, or the mbarrier's shared::cluster address.
         phase: when the instruction was executed (the parity, of an mbarrier).
-        passed: row in `phases` of the phase whose end let the instruction's lanes go on; FAILED: a test that failed; -1
+        passed: row in `phases` of the phase whose end freed the instruction's lanes; FAILED: a test that failed; -1
             for arrivals, and for a producer's first wait, which no phase precedes.
     """
 
@@ -135,14 +135,14 @@ class Phases:
 
 @dataclass(frozen=True)
 class BarrierStates:
-    """Barriers as they were behind each change: by an instruction, or by an asynchronous operation's signal.
+    """Barriers as they were after each change: by an instruction, or by an asynchronous operation's signal.
 
     Attributes:
         position: when.
         cta: whose barrier it is, kind, object: as in Phases.
         phase: its parity.
         pending: arrivals (of named barriers and the cluster's: threads) that it still lacks.
-        expected: of how many, 0 of a named barrier that nobody has come to.
+        expected: of how many, 0 of a named barrier that no warp has reached.
         tx_count: bytes expected less bytes arrived.
     """
 
@@ -260,7 +260,7 @@ class TmemEvents:
 
     Attributes:
         event: the instruction.
-        done: when it took effect (ld: at once; st: at its wait; cp, shift: when carried out).
+        done: when it took effect (ld: immediately; st: at its wait; cp, shift: when carried out).
         kind: index into TMEM_KINDS.
         address: lane << 16 | column.
         columns, lanes: that it reaches from there.

@@ -47,7 +47,7 @@ class Tile:
     Attributes:
         values: its elements by logical coordinates: of a tensor map's box, outermost dimension first; of a matrix
             operand, (rows, k), rows being M of A or N of B. bf16 and 8-bit floats come as float32.
-        offsets: the same shape: where each element lies, as a byte offset in the CTA's window.
+        offsets: the same shape: where each element is, as a byte offset in the CTA's window.
         element: its type: f16, bf16, e4m3, ….
     """
 
@@ -73,7 +73,7 @@ def element_bytes(element: str) -> int:
 
 
 def box_offsets(info: TensorMapInfo, start: int) -> npt.NDArray[np.int64]:
-    """Offsets of the elements of a tensor map's box that lies at `start`, outermost dimension first."""
+    """Offsets of the elements of a tensor map's box at `start`, outermost dimension first."""
     if info.interleave or info.im2col:
         raise SessionError("tiles of tensor maps with interleave or im2col cannot be shown")
     size = element_bytes(info.element)
@@ -103,7 +103,7 @@ def operand_offsets(
 
 
 def read_tile(shared: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], element: str) -> Tile:
-    """The elements at these offsets. raises SessionError: they lie outside shared memory"""
+    """The elements at these offsets. raises SessionError: they are outside shared memory"""
     size = element_bytes(element)
     if offsets.size and (offsets.min() < 0 or offsets.max() + size > len(shared)):
         raise SessionError(

@@ -24,7 +24,7 @@ class Strided:
 
 @dataclass(frozen=True)
 class Allocation:
-    """Memory a launch may touch, in bytes, and the arguments it stands for."""
+    """Memory a launch may touch, in bytes, and the arguments it represents."""
 
     address: int
     nbytes: int

@@ -1,4 +1,4 @@
-"""A kernel's decoded instructions and where they stand: in the PTX text and in the source it was compiled from."""
+"""A kernel's decoded instructions and where they are: in the PTX text and in the source it was compiled from."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sglab.gpu.triton_lines import with_callers
 
 @dataclass(frozen=True)
 class SourceLine:
-    """A place in a source file. function: the one inlined there that the place lies in; empty for the kernel itself."""
+    """A place in a source file. function: the one inlined there that contains it; empty for the kernel itself."""
 
     file: str
     line: int
@@ -109,7 +109,7 @@ class Code(Sequence[Instruction]):
 
     @cached_property
     def shown(self) -> list[int]:
-        """pcs of the instructions that stand in the PTX text."""
+        """pcs of the instructions that are in the PTX text."""
         return [pc for pc, row in enumerate(self.rows) if row[0]]
 
     @cached_property

@@ -19,7 +19,7 @@ class Launch:
     """A launch with nothing left to decide: arguments are packed, sizes complete and checked.
 
     Attributes:
-        allocations: the memory the kernel may touch, as far as its arguments tell; an emulator holds it to them.
+        allocations: the memory the kernel may touch, as far as its arguments show; an emulator holds it to them.
         overlaps: the launch may start while the one before it in the stream ends (programmatic dependent launch); the
             kernel itself waits, with griddepcontrol.wait, before it touches the other's results.
         keep: the tensors behind the addresses; they live as long as the launch.
@@ -96,7 +96,7 @@ class Device(Protocol):
         """The 128 bytes of a tensor map, in the form that this device reads."""
 
     def run(self, launch: Launch) -> Any:
-        """Runs the launch. Returns the emulator's LaunchReport; a GPU returns None at once and runs in stream order."""
+        """Runs the launch. Returns the emulator's LaunchReport; a GPU returns None and runs in stream order."""
 
     def synchronize(self) -> None:
         """Waits until everything launched has finished; raises what went wrong in it."""

@@ -12,7 +12,7 @@ class LaunchError(GpuError, ValueError):
 
 
 class SessionError(GpuError, ValueError):
-    """A session was asked for what is not there: a line without code, a CTA that is not running, a position behind the
+    """A session was asked for what does not exist: a line without code, a CTA that is not running, a position past the
     end."""
 
 

@@ -21,7 +21,7 @@ class Wait:
         role: what the warp does in the launch (Role.name).
         barrier: the name of the barrier; empty where unknown.
         next: index in the cycle of the party that was to end the wait, by the instruction on `next_line` of the PTX;
-            None if nobody is left.
+            None if there is none.
     """
 
     cta: tuple[int, int, int]
@@ -47,9 +47,9 @@ class Fault:
     Attributes:
         kind: trap, out_of_bounds, misaligned, deadlock, livelock, …: a word that programs can test.
         cta: along x, y, z.
-        warp, lane: within it, -1 where the fault is nobody's in particular.
+        warp, lane: within it, -1 where the fault belongs to none in particular.
         ptx_line, source_file, source_line: of the instruction; 0 and "" where unknown.
-        cycle: of a deadlock, who waits for whom: a circle, or a chain at whose end nobody is left.
+        cycle: of a deadlock, who waits for whom: a circle, or a chain that ends where no party is left.
         role: what the warp does in the launch (Role.name); empty where unknown.
     """
 
@@ -66,17 +66,17 @@ class Fault:
 
     @classmethod
     def of(cls, error: core.LaunchError) -> Fault:
-        """The same, as the compiled core tells it: nobody's role is known; see Cast.fault."""
-        told = {field.name for field in fields(cls)} - {"cycle", "role"}
+        """The same, as the compiled core reports it: no role is known; see Cast.fault."""
+        reported = {field.name for field in fields(cls)} - {"cycle", "role"}
         cycle = tuple(Wait(*row) for row in error.cycle)
-        return cls(**{name: getattr(error, name) for name in told}, cycle=cycle)
+        return cls(**{name: getattr(error, name) for name in reported}, cycle=cycle)
 
 
 class KernelError(GpuError, RuntimeError):
     """A kernel started and failed: a trap, an access outside its tensors, a deadlock.
 
     Args:
-        fault: where and why, if the device can tell; a GPU cannot.
+        fault: where and why, if the device knows; a GPU cannot.
         findings: of an emulated device's sanitizers, the failure among them.
     """
 

@@ -9,7 +9,7 @@ from sglab.gpu.code import Instruction
 
 @dataclass(frozen=True)
 class Party:
-    """Somebody who takes part in a finding.
+    """A party to a finding.
 
     Attributes:
         cta: along x, y, z.
@@ -58,7 +58,7 @@ class Finding:
         kind: a word that programs can test, such as uninitialised_read.
         message: what is wrong.
         severity: error, or warning for what is legal but hardly meant.
-        at: who did it, the first time; None for a fault that is nobody's in particular.
+        at: who did it, the first time; None for a fault that belongs to none in particular.
         other, other_did: the other party, such as the writer in a race, and what it did.
         space, address, nbytes: the memory in question; shared: rank of the CTA << 24 | offset; tensor: rank << 32 |
             lane << 16 | column.

@@ -76,8 +76,8 @@ def launch_config(kernel: str, config: LaunchConfig | Dims | None, block: Dims |
 class Geometry:
     """CTAs along x, y, z; threads per CTA; CTAs per cluster; dynamic shared memory per CTA in bytes.
 
-    CTAs have a linear index in the grid, x first, and a rank in their cluster, likewise; clusters have a linear index
-    among the grid's. Indices may be integers or integer arrays.
+    CTAs have a linear index in the grid, x first, and a rank in their cluster, counted the same way; clusters have a
+    linear index among the grid's. Indices may be integers or integer arrays.
     """
 
     grid: Dim3

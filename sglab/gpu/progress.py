@@ -1,4 +1,4 @@
-"""Tells a waiting user what is being compiled."""
+"""Shows a waiting user what is being compiled."""
 
 from __future__ import annotations
 

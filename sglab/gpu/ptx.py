@@ -1,4 +1,4 @@
-"""PTX text and its entries: what a launch is made of, before anybody asks to launch it."""
+"""PTX text and its entries: what a launch is made of, before it is launched."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _TENSOR_MAP_BYTES, _TENSOR_MAP_ALIGN = 128, 64
 class Struct:
     """Base of dataclasses that say what a struct parameter holds; an instance is passed as the argument.
 
-    Members are annotated Pointer, Int32, Int64, Float32 or TensorMap (a CUtensorMap) and lie as C lays them out.
+    Members are annotated Pointer, Int32, Int64, Float32 or TensorMap (a CUtensorMap) and are laid out as in C.
 
         @dataclass(frozen=True)
         class Params(gpu.Struct):
@@ -39,7 +39,7 @@ _layouts: dict[type, tuple[Parameter, ...]] = {}
 
 
 def layout(struct: type[Struct]) -> tuple[Parameter, ...]:
-    """Where the members of a struct lie, as if each were a parameter."""
+    """Where the members of a struct are, as if each were a parameter."""
     if struct not in _layouts:
         _layouts[struct] = _laid_out(struct)
     return _layouts[struct]

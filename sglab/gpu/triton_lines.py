@@ -16,7 +16,7 @@ CALL = re.compile(r"@\[ ([^\s:]+):(\d+):(\d+)")
 
 
 def with_callers(ptx: str, rows: Sequence[Any]) -> Sequence[Any]:
-    """Rows of Code with the lines behind their own at which functions were inlined. Other PTX is left as it is."""
+    """Rows of Code with the lines, after their own, at which functions were inlined. Other PTX is left as it is."""
     if " @[ " not in ptx:
         return rows
     paths: dict[str, set[str]] = {}

@@ -1,6 +1,6 @@
 """Attention operators under their field names: contract, reference, implementations.
 
-Every operator takes `implementation="auto"` (or "reference", "triton", …); `last_choice()` and `record_choices()` tell
+Every operator takes `implementation="auto"` (or "reference", "triton", …); `last_choice()` and `record_choices()` say
 which one ran, on which machine, and why. Importing this package needs torch; Triton only where a Triton kernel runs.
 """
 

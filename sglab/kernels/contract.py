@@ -116,7 +116,7 @@ class Contract:
     def apart(self, argument: str, output: torch.Tensor, **others: torch.Tensor | None) -> None:
         """Require an output to share no memory with other tensors: it is written while they are read.
 
-        Two strided tensors may lie between each other's rows; of these only a common start is refused.
+        Two strided tensors may be between each other's rows; of these only a common start is refused.
         """
         start, end = _span(output)
         for name, other in others.items():
@@ -126,7 +126,7 @@ class Contract:
             dense = output.is_contiguous() or other.is_contiguous()
             if start < last and first < end and (dense or start == first):
                 shared = f"an overlap of {min(end, last) - max(start, first)} bytes"
-                self.fail(argument, f"memory apart from {name}", shared, "Pass a tensor of its own.")
+                self.fail(argument, f"memory separate from {name}", shared, "Pass a tensor of its own.")
 
     def elements(self, argument: str, holds: torch.Tensor, expected: str, values: torch.Tensor, remedy: str) -> None:
         """Require a condition of every element; `holds` and `values` have one shape. Reads the tensors' contents."""
@@ -145,7 +145,7 @@ def reads_values(check_values: bool | None, device: torch.device) -> bool:
 
 
 def _span(tensor: torch.Tensor) -> tuple[int, int]:
-    """First byte, and the one behind the last."""
+    """First byte, and one past the last."""
     start = tensor.data_ptr()
     if tensor.numel() == 0:
         return start, start

@@ -1,7 +1,7 @@
 """Launches kept for the next call with the same arguments: to recognise them takes some µs, to check and pack them 200.
 
-What decides is where the tensors lie and their shape, strides and dtype, nothing of their contents; a decode step's
-layers, and the next steps, come back to the same addresses. No tensor is kept alive.
+What decides is the tensors' addresses, shapes, strides and dtypes, not their contents; a decode step's
+layers, and the next steps, use the same addresses again. No tensor is kept alive.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Operator calls that were checked before: a second call with the same tensors, shapes and options only launches.
 
 The first call is checked, its implementation chosen, its launches packed: the recipe. What decides whether a recipe
-serves a call is where its tensors lie, their shapes, strides and dtypes, and the other arguments; nothing of the
-tensors' contents, which a caller who wants them checked does not use recipes for. The form is that of einops, which
+serves a call is where its tensors are, their shapes, strides and dtypes, and the other arguments; nothing of the
+tensors' contents, so callers that need them checked do not use recipes. The form is that of einops, which
 cooks a pattern once per shape.
 """
 
@@ -43,7 +43,7 @@ class Recipe:
         choice: As it is recorded, without the launches.
         steps: In order.
         keep: Buffers of the implementation's own that the launches work on.
-        outputs: Where the outputs of the call lay that it was made for; each later call has new ones.
+        outputs: Where the outputs were in the call that it was made for; each later call has new ones.
     """
 
     choice: Choice
@@ -56,7 +56,7 @@ class Recipe:
 
         Args:
             tensors: The call's; an emulated launch holds them, for it may be stepped.
-            outputs: The call's, alike those that the recipe was made for but for where they lie.
+            outputs: The call's: like those that the recipe was made for, except for their addresses.
         """
         moved = tuple((old, new.data_ptr()) for old, new in zip(self.outputs, outputs, strict=True))
         made = []
@@ -75,7 +75,7 @@ _known: WeakKeyDictionary[Any, dict[Hashable, Recipe]] = WeakKeyDictionary()
 
 
 def known(device: Device, call: Hashable) -> Recipe | None:
-    """The recipe for a call on this device, if one like it was checked before.
+    """The recipe for a call on this device, if a matching one was checked before.
 
     Args:
         call: the operator's name, `described` for all its tensors but the outputs, all its options, and the stream.

@@ -55,7 +55,7 @@ class Implementation:
         name: what callers pass as `implementation`.
         run: "module:function"; the function takes the operator's checked arguments, fills their output tensors and
             returns the records of its launches. Imported at the first use, so that optional packages stay optional.
-        home: device types on which "auto" takes it; elsewhere it runs when asked for by name.
+        home: device types on which "auto" takes it; elsewhere it runs when requested by name.
         refuses: says why it cannot run a call ("needs float16"), or None if it can.
         steps: where the launches of a call can be made again (see recipe.py), gives them, and the object whose buffers
             they work on.
@@ -100,13 +100,13 @@ class Operator:
         return tuple(each.name for each in self._implementations)
 
     def register(self, implementation: Implementation) -> None:
-        """Add an implementation ahead of the present ones."""
+        """Add an implementation before the present ones."""
         if implementation.name in self.implementations:
             raise ValueError(f"{self.name}: an implementation named '{implementation.name}' is registered already")
         self._implementations.insert(0, implementation)
 
     def __call__(self, arguments: Arguments, implementation: str = "auto") -> Choice:
-        """Run the implementation asked for, or the first suitable one, and record the choice."""
+        """Run the requested implementation, or the first suitable one, and record the choice."""
         chosen, reason, passed_over = self.choose(arguments, implementation)
         launches = chosen.function()(arguments)
         choice = Choice(self.name, chosen.name, reason, passed_over, launches)
@@ -130,7 +130,7 @@ class Operator:
             refusal = each.refuses(arguments)
             if refusal is None and device in each.home:
                 return each, f"the first that is at home on {device} tensors", passed_over
-            passed_over[each.name] = refusal or f"on {device} tensors it runs only when asked for by name"
+            passed_over[each.name] = refusal or f"on {device} tensors it runs only when requested by name"
         listed = "; ".join(f"{name}: {why}" for name, why in passed_over.items())
         raise ValueError(f"{self.name}: no implementation can run this call on {device} ({listed})")
 

@@ -138,7 +138,7 @@ def groups_in_flight() -> Question:
 
 
 def scores_after_shuffles() -> tuple[Session, str]:
-    """A session behind the fourth xor shuffle of warp 0 and its sum, and that sum's register."""
+    """A session after the fourth xor shuffle of warp 0 and its sum, and that sum's register."""
     session = Decode().session()
     session.focus = 0
     for _ in range(4):
@@ -151,7 +151,7 @@ def scores_after_shuffles() -> tuple[Session, str]:
 
 
 def different_sums() -> Question:
-    """Different values among a warp's lanes behind the fourth shuffle."""
+    """Different values among a warp's lanes after the fourth shuffle."""
 
     def truth() -> int:
         session, register = scores_after_shuffles()
@@ -159,7 +159,7 @@ def different_sums() -> Question:
 
     return Question(
         truth=truth,
-        because="{truth}: a sum per head, and a warp holds two. All 16 lanes of a head have it, none needs to be told.",
+        because="{truth}: a sum per head, and a warp holds two. All 16 lanes of a head have it, with no broadcast.",
         hint="Look at the register as lanes. Which lanes agree?",
     )
 

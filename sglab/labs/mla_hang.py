@@ -1,10 +1,10 @@
-"""A hang that went to production, in our SM100 MLA decode: notebook 05 reproduces it, reads it, and mends it.
+"""A hang that went to production, in our SM100 MLA decode: notebook 05 reproduces it, reads it, and fixes it.
 
 CUTLASS's SM100 MLA kernel lets the load warps wait, unit by unit, until the compute warps are done with Q, so that the
-next one cannot overwrite it: at a named barrier the load warps arrive and wait, the compute warps arrive and go on. It
+next one cannot overwrite it: at a named barrier the load warps arrive and wait, the compute warps only arrive. That
 is sound as long as something else keeps the compute warps from running ahead; tokens do, for they have to be loaded. A
 unit without tokens has nothing to wait for, and there the compute warps arrived and went on, too: twice in one phase of
-the barrier, so that it ended without the load warps, which then waited for ever (vLLM #26026; CUTLASS 4.3 has the
+the barrier, so that it ended without the load warps, which then waited forever (vLLM #26026; CUTLASS 4.3 has the
 remedy, which is to wait in such units).
 
 Our kernel needs no such barrier: its load warp waits for an mbarrier that the last product of a unit signals, and units
@@ -34,7 +34,7 @@ ENTRY = "mla_decode_sm100_f16"
 HEADS, LATENT, ROPE, PAGE_SIZE = 128, 512, 64, 128
 SM_SCALE = 192**-0.5
 BARRIER, THREADS = 2, 160
-"""The named barrier's number, and whom it expects: four softmax warps, which arrive, and the load warp, which waits."""
+"""The named barrier's number, and its warps: four softmax warps, which arrive, and the load warp, which waits."""
 
 EmptyUnit = Literal["bar.arrive", "bar.sync", "nothing"]
 CHOICES: tuple[EmptyUnit, ...] = ("bar.arrive", "bar.sync", "nothing")
@@ -57,16 +57,16 @@ def guarded_ptx(empty_unit: EmptyUnit) -> str:
     text = ptx.text(OPERATOR)
     entry = text.index(f".entry {ENTRY}(")
     head, body = text[:entry], text[entry:]
-    body = _insert(body, _line_of("if (tiles == 0) continue;", behind="struct Loader"), "", _meet("bar.sync"))
+    body = _insert(body, _line_of("if (tiles == 0) continue;", after="struct Loader"), "", _meet("bar.sync"))
     test = r"\tsetp\.le\.s32 \t(?P<empty>%p\d+), .*\n"
     at_empty = "" if empty_unit == "nothing" else f"@{{empty}} {_meet(empty_unit)}"
     softmax = f"{at_empty}@!{{empty}} {_meet('bar.arrive')}"
-    return head + _insert(body, _line_of("for (int token = unit.begin", behind="struct Softmax"), test, softmax)
+    return head + _insert(body, _line_of("for (int token = unit.begin", after="struct Softmax"), test, softmax)
 
 
 @dataclass
 class GuardedDecode:
-    """A launch of that kernel on fresh tensors, by a GPU of two SMs: one CTA pair takes all requests, one by one.
+    """A launch of that kernel on fresh tensors, by a GPU of two SMs: one CTA pair takes all requests, one at a time.
 
     Attributes:
         seq_lens: tokens of each request.
@@ -127,7 +127,7 @@ class GuardedDecode:
 
 
 def threads_missing() -> Question:
-    """Threads that the named barrier still lacks in the load warp's CTA when all has come to rest."""
+    """Threads that the named barrier still lacks in the load warp's CTA when everything has stopped."""
 
     def truth() -> int:
         session = GuardedDecode().session()
@@ -142,7 +142,7 @@ def threads_missing() -> Question:
         truth=truth,
         because=(
             "{truth}. The softmax warps came four times with 128 threads, once a request, and phases of 160 took "
-            "what came, from whomever. Those who are missing are softmax warps, for whom the load warp should load."
+            "arrivals, from any warp. The missing ones are softmax warps, for which the load warp should load."
         ),
         hint="Barriers lists named barrier 2 with how many threads have arrived, and how many it takes.",
     )
@@ -170,7 +170,7 @@ def first_arrival_too_many() -> Question:
 
 
 def what_ends() -> Question:
-    """What the softmax warps may do in a unit without tokens so that the launch ends, whatever the scheduler."""
+    """What the softmax warps may do in a unit without tokens so that the launch ends, under any scheduler."""
 
     def truth() -> set[str]:
         return {choice for choice in CHOICES if all(_ends(choice, scheduler) for scheduler in SCHEDULERS)}
@@ -178,8 +178,8 @@ def what_ends() -> Question:
     return Question(
         truth=truth,
         because=(
-            "{truth}: they must not run ahead of the load warp. Passing the barrier by does not help: the load warp "
-            "comes to it in every unit, and would find an arrival missing."
+            "{truth}: they must not run ahead of the load warp. Skipping the barrier does not help: the load warp "
+            "reaches it in every unit, and would find an arrival missing."
         ),
         hint=(
             "A launch that hangs raises KernelError, so try each on its own, such as "
@@ -207,16 +207,16 @@ def _meet(instruction: str) -> str:
     return f"{instruction} {BARRIER}, {THREADS};\n"
 
 
-def _line_of(statement: str, behind: str) -> int:
-    """The first line of the kernel's source with this statement behind a declaration."""
+def _line_of(statement: str, after: str) -> int:
+    """The first line of the kernel's source with this statement after a declaration."""
     source = SourceFinder().find(ptx.provenance(OPERATOR).source).text
     assert source is not None, "the package ships its kernels' sources"
-    at = source.index(statement, source.index(behind))
+    at = source.index(statement, source.index(after))
     return source.count("\n", 0, at) + 1
 
 
 def _insert(body: str, line: int, test: str, inserted: str) -> str:
-    """Puts instructions where the code of a source line begins, for whole warps; or behind its `test`, whose groups
+    """Puts instructions where the code of a source line begins, for whole warps; or after its `test`, whose groups
     they may name."""
     found = re.search(rf"^\t\.loc\t1 {line} .*\n(?P<test>{test})", body, re.MULTILINE)
     assert found is not None, f"no PTX of line {line}"

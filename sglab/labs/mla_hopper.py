@@ -31,7 +31,7 @@ KV_MAP = 2
 
 
 class Call:
-    """Tensors of a call of flash_mla_with_kvcache: random, pages in random order, NaN wherever no request has a token.
+    """Tensors of a call of flash_mla_with_kvcache: random, pages in random order, NaN where no request has a token.
 
     q (requests, query_tokens, heads, 576); cache (pages, 64, 1, 576); block_table, seqlens int32; metadata: FlashMLA's
     """
@@ -108,7 +108,7 @@ def busiest(planners: Sequence[str], seq_lens: Sequence[int]) -> Question:
 
     return Question(
         truth=truth,
-        because="{truth}: for FlashMLA starting a request costs as much as 5 blocks, whatever the batch.",
+        because="{truth}: for FlashMLA starting a request costs as much as 5 blocks, for any batch.",
         hint="Select the longest bar of each pane: how many times 64 tokens are that?",
     )
 
@@ -163,7 +163,7 @@ def copies_per_chunk(page_size: int) -> Question:
     """TMA copies that bring 64 tokens of 64 columns."""
     return Question(
         truth=lambda: len(tma_boxes(page_size)),
-        because="{truth}: a box lies within one page, and the page's number is its third coordinate.",
+        because="{truth}: a box is within one page, and the page's number is its third coordinate.",
         hint="A copy brings at most a page's tokens, and never more than 64.",
     )
 
@@ -193,7 +193,7 @@ def rows_without_token(seq_len: int) -> Question:
 
 def partials_of(lses: Sequence[float]) -> tuple[torch.Tensor, torch.Tensor]:
     """The combine of one row's splits with these LSEs, base 2: O, of 512 columns, and the LSE. The values of a split
-    without tokens are NaN, as a buffer may be that nobody wrote."""
+    without tokens are NaN, as a buffer may be that was never written."""
     lse = torch.tensor(lses, dtype=torch.float32).view(-1, 1)
     values = torch.randn(len(lses), 1, LATENT)
     values[lse == -torch.inf] = torch.nan
@@ -215,7 +215,7 @@ def merged_lse(lses: Sequence[float]) -> Question:
 def seen_by(seq_len: int, query_tokens: int, token: int) -> Question:
     """KV tokens that a query token sees under the causal mask."""
 
-    behind = query_tokens - 1 - token
+    later = query_tokens - 1 - token
 
     def truth() -> int:
         call = Call([seq_len], query_tokens=query_tokens)
@@ -226,8 +226,8 @@ def seen_by(seq_len: int, query_tokens: int, token: int) -> Question:
     return Question(
         truth=truth,
         because=(
-            f"{{truth}} = {seq_len} − {behind}: the {query_tokens} query tokens are the last of the {seq_len}; each "
-            f"sees all but those behind it, here {behind}. Compared were the kernel's output and float64 over the "
+            f"{{truth}} = {seq_len} − {later}: the {query_tokens} query tokens are the last of the {seq_len}; each "
+            f"sees all but those after it, here {later}. Compared were the kernel's output and float64 over the "
             "first 1, 2, 3, … tokens: {truth} comes closest."
         ),
         hint="The KV tokens include the query tokens themselves; the last of these sees everything.",
@@ -245,6 +245,6 @@ def useful_on_hopper(num_heads: int) -> Question:
 
     return Question(
         truth=truth,
-        because="{truth}: 64 rows, whatever they hold. With 128 heads a second CTA takes the other 64.",
+        because="{truth}: 64 rows, regardless of what they hold. With 128 heads a second CTA takes the other 64.",
         hint="How many rows has a wgmma, and how many of them are heads?",
     )

@@ -221,7 +221,7 @@ def same_for_16_heads(batch_of_16: Batch, log: EventLog) -> Question:
 
     return Question(
         truth=truth,
-        because="{truth:.0f}: the tile has 128 rows whatever they hold. 112 of them are zeros then: pad, and pay.",
+        because="{truth:.0f}: the tile always has 128 rows. Here 112 of them are zeros: padding costs full price.",
         hint="Does M, the rows of a tcgen05.mma, depend on the number of heads?",
     )
 

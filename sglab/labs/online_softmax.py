@@ -74,7 +74,7 @@ def rescale_factor(old: float, new: float) -> Question:
     return Question(
         truth=lambda: math.exp(old - new),
         because=f"{{truth:.4f}} = exp({old:g} − {new:g}): weights relative to {old:g} become relative to {new:g}.",
-        hint="What turns exp(s − old) into exp(s − new), whatever s is?",
+        hint="What turns exp(s − old) into exp(s − new), for any s?",
     )
 
 
@@ -105,7 +105,7 @@ def heads_that_do_not_notice(batch: Batch, request: int) -> Question:
     return Question(
         truth=truth,
         because=(
-            f"{{truth}} of {batch.num_heads}: their largest score lies in the first tile, so no α is below 1. "
+            f"{{truth}} of {batch.num_heads}: their largest score is in the first tile, so no α is below 1. "
             "A test on such data passes; a test needs a maximum that grows."
         ),
         hint="For which heads does no later tile exceed the maximum of the first 64 scores?",
@@ -190,7 +190,7 @@ def masked_split(batch: Batch, request: int, head: int) -> Question:
 
     return Question(
         truth=truth,
-        because="{truth}: exp(−inf − (−inf)) is NaN, and NaN is for ever. Guarded, the split counts as empty.",
+        because="{truth}: exp(−inf − (−inf)) is NaN, and a NaN stays. Guarded, the split counts as empty.",
         hint='float("nan") and float("-inf") are answers, too. Choose a recurrence, select split s0 in the widget.',
     )
 
@@ -212,7 +212,7 @@ def merge_table() -> str:
 
 
 def _merge(name: str, o_a: float, lse_a: float, o_b: float, lse_b: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """One row, one dimension; natural LSE in and out, whatever the merge's base."""
+    """One row, one dimension; natural LSE in and out, for any base of the merge."""
     unit = LOG2_E if name == "merge_state" else 1.0
     v_a, v_b = (torch.full((1, 1, 1), o) for o in (o_a, o_b))
     s_a, s_b = (torch.full((1, 1), lse * unit) for lse in (lse_a, lse_b))

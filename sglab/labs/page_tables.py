@@ -75,7 +75,7 @@ def pages_for_shared_prefix(page_size: int, prefix: int, extra: int) -> Question
             f"{{truth}}: {prefix // page_size} whole pages are shared and cost nothing; the other "
             f"{prefix % page_size} prefix tokens and the {extra} new ones need pages of their own."
         ),
-        hint="Only whole pages can be shared. Which of the prefix's tokens lie in a page that is not full?",
+        hint="Only whole pages can be shared. Which of the prefix's tokens are in a page that is not full?",
     )
 
 
@@ -84,7 +84,7 @@ def poisoned_rows(probabilities: torch.Tensor, values: torch.Tensor) -> Question
     return Question(
         truth=lambda: int((probabilities.double() @ values.double()).isnan().sum()),
         because=(
-            "{truth}, the column where the NaN stands. 0 × NaN is NaN: masking the probability to zero does not keep a "
+            "{truth}, the column where the NaN is. 0 × NaN is NaN: masking the probability to zero does not keep a "
             "NaN out of the sum."
         ),
         hint="The masked row's probability is exactly 0. What is 0 × NaN?",

@@ -114,7 +114,7 @@ def parity_at_the_end(stages: int, tiles: int) -> Question:
 
     def truth() -> int:
         log = Pipeline(f"{stages}_stages", tiles).record()
-        first = log.barriers.object[log.barriers.kind == MBARRIER].min()  # full[0] lies first
+        first = log.barriers.object[log.barriers.kind == MBARRIER].min()  # full[0] is first
         return int(((log.phases.kind == MBARRIER) & (log.phases.object == first)).sum()) % 2
 
     return Question(
@@ -125,7 +125,7 @@ def parity_at_the_end(stages: int, tiles: int) -> Question:
 
 
 def tiles_ahead(stages: int) -> Question:
-    """How many tiles the load warp has asked for and nobody has finished reading, at most."""
+    """How many tiles the load warp has requested that no warp has finished reading, at most."""
 
     def truth() -> int:
         log = Pipeline(f"{stages}_stages", 16).record()
@@ -142,7 +142,7 @@ def tiles_ahead(stages: int) -> Question:
 
 
 def missing_arrivals() -> Question:
-    """Arrivals that the empty barrier still lacks when one_arrival has come to rest."""
+    """Arrivals that the empty barrier still lacks when one_arrival has stopped."""
 
     def truth() -> int:
         session = Pipeline("one_arrival").session()

@@ -44,8 +44,8 @@ class Question:
 
     Attributes:
         truth: computes the right answer from live objects.
-        because: what a right answer is told; `{truth}` stands for the answer.
-        hint: what a wrong answer is told.
+        because: what a right answer gets to read; `{truth}` is replaced by the answer.
+        hint: what a wrong answer gets to read.
         tolerance: relative error allowed for numbers that are not integers.
     """
 
@@ -71,11 +71,11 @@ class Question:
         return f"{{{items}}}" if isinstance(self._cache["found"], (set, frozenset)) else f"[{items}]"
 
     def check(self, given: Any = ...) -> Verdict:
-        """Judge `given`; `...` means that the reader has not answered yet."""
+        """Judge `given`; `...` means that there is no answer yet."""
         if given is ...:
             return Verdict(None, "Replace the ... by your answer and run the cell again.")
         if given is None:
-            return Verdict(None, "Your answer is None: the expression behind answer = gives no value.")
+            return Verdict(None, "Your answer is None: the expression after answer = gives no value.")
         truth, answer = self.answer(), plain(given)
         if same(answer, truth, self.tolerance):
             return Verdict(True, self.because.format(truth=self._shown()))
@@ -118,7 +118,7 @@ def form(value: Any) -> str:
 
 
 def same(given: Any, truth: Any, tolerance: float) -> bool:
-    """Equal: text by its words, whatever their case and what joins them; integers exactly, other numbers within
+    """Equal: text by its words, ignoring case and punctuation; integers exactly, other numbers within
     `tolerance`; lists item by item."""
     if isinstance(truth, list):
         return (

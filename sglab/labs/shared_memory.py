@@ -158,7 +158,7 @@ def union_bytes() -> Question:
         truth=lambda: storage.total,
         because=(
             f"{{truth:,}}: Q {storage.q_smem:,} + K {storage.k_smem:,} + V {storage.v_smem:,}. The exchange of states, "
-            f"{storage.cta_sync_o_smem + storage.cta_sync_md_smem:,}, lies in the same bytes, later."
+            f"{storage.cta_sync_o_smem + storage.cta_sync_md_smem:,}, is in the same bytes, later."
         ),
         hint="A union takes its largest face. Two bytes per half: 16 × 128, 64 × 128 and 64 × 128 of them.",
     )
@@ -181,8 +181,8 @@ def passes_of_one_ldmatrix(variant: str) -> Question:
         return one.passes // one.executions
 
     because = {
-        "linear": "{truth}: in each of four phases eight rows, 256 bytes apart, want the same four banks.",
-        "permuted": "{truth}: one per phase. Eight rows' chunks lie in eight different places.",
+        "linear": "{truth}: in each of four phases eight rows, 256 bytes apart, need the same four banks.",
+        "permuted": "{truth}: one per phase. Eight rows' chunks are in eight different places.",
     }
     return Question(
         truth=truth,
@@ -192,7 +192,7 @@ def passes_of_one_ldmatrix(variant: str) -> Question:
 
 
 def place_of_a_chunk(row: int, chunk: int) -> Question:
-    """In which place of its row a chunk lies, permuted."""
+    """The place in its row where a chunk is, permuted."""
     return Question(
         truth=lambda: chunk ^ row % 8,
         because=f"{{truth}} = {chunk} ^ ({row} mod 8).",
@@ -231,7 +231,7 @@ def bytes_of_q(session: Session) -> Question:
 
 
 def address_of_an_element(session: Session, row: int, column: int) -> Question:
-    """Where an element of the first box of Q lies in the shared memory of CTA 0 of an SM100 MLA decode."""
+    """Where an element of the first box of Q is in the shared memory of CTA 0 of an SM100 MLA decode."""
 
     def truth() -> int:
         copies = session.log.copies
@@ -243,6 +243,6 @@ def address_of_an_element(session: Session, row: int, column: int) -> Question:
     return Question(
         truth=truth,
         because=f"{{truth:#x}} = 0x400 + {row} × 128 + {place} × 16 + {column % 8} × 2: "
-        f"chunk {chunk} of row {row} lies at place {chunk} ^ ({row} mod 8) = {place}.",
+        f"chunk {chunk} of row {row} is at place {chunk} ^ ({row} mod 8) = {place}.",
         hint=f"Open the first tile and write {row}, {column} in the field beside 'values'. 0x… will do for an answer.",
     )

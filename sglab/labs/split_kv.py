@@ -105,7 +105,7 @@ def least_idle(planners: Iterable[str], seq_lens: Sequence[int], sm_count: int) 
 
     return Question(
         truth=truth,
-        because="{truth}: it deals out equal shares of all the work, and lets a CTA go on with the next request.",
+        because="{truth}: it deals out equal shares of all the work, and lets a CTA continue with the next request.",
         hint="Compare the column idle in the table below the charts. The name is one of names, in quotes.",
     )
 
@@ -120,9 +120,9 @@ def partials_of(plan: DecodePlan, request: int) -> Question:
 
 
 def wasted_head_share(num_heads: int) -> Question:
-    """The share of the 128 computed heads that nobody asked for."""
+    """The share of the 128 computed heads that no request needs."""
     return Question(
         truth=lambda: 1 - num_heads / NUM_HEADS,
         because=f"{{truth:.3f}}: {NUM_HEADS - num_heads} of {NUM_HEADS} rows, {NUM_HEADS // num_heads}-fold work.",
-        hint=f"The kernel computes {NUM_HEADS} heads, always. A share lies between 0 and 1.",
+        hint=f"The kernel computes {NUM_HEADS} heads, always. A share is between 0 and 1.",
     )

@@ -36,7 +36,7 @@ def choice(name: str, value: str, options: Sequence[str]) -> str:
 
 
 def lengths(name: str, values: ArrayLike, *, minimum: int = 0, remedy: str = "") -> Int64Array:
-    """`values` as a non-empty 1-D int64 array whose entries all lie in [minimum, 2**31 - 1]."""
+    """`values` as a non-empty 1-D int64 array whose entries are all in [minimum, 2**31 - 1]."""
     array = _integer_vector(name, values)
     if array.size == 0:
         raise fail(name, "at least one request", "an empty list", f"pass one length per request, such as {name}=[1024]")

@@ -91,7 +91,7 @@ def decode_plan(
     """Plan a decode batch whose `kv_indptr` (batch + 1,) counts pages.
 
     `num_blocks_per_sm` is what cudaOccupancyMaxActiveBlocksPerMultiprocessor answers for the kernel; it depends on
-    head_dim, dtype and GPU. A batch of at least max_grid blocks is not split; nor is one whose chunks come out one
+    head_dim, dtype and GPU. A batch of at least max_grid blocks is not split, nor one whose chunks come out one
     per request, except under a CUDA graph, where the grid has to be the same for every replay.
     """
     pages = np.diff(check.indptr("kv_indptr", kv_indptr))

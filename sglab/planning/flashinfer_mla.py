@@ -48,7 +48,7 @@ class MLAPlan:
 
     Per work unit (int32): the request's `q_indptr`, `kv_indptr`, `q_len`, `kv_len`; its first packed row `q_start`; its
     tokens [`kv_start`, `kv_end`); `partial_indptr`, the first row of its partial output, or -1 when it writes the
-    result. Merge arrays (sm_count,): CTA i merges packed rows [merge_packed_offset_start, _end), whose partials lie
+    result. Merge arrays (sm_count,): CTA i merges packed rows [merge_packed_offset_start, _end), whose partials are
     at [merge_partial_packed_offset_start, _end) in steps of merge_partial_stride.
     """
 

@@ -57,7 +57,7 @@ class MlaSm90Plan:
     works[:, p], the longest first, up to the first whose request is −1.
 
     split_requests int32 (n,): the requests with several work units, whose partial results must be combined
-    slot_indptr int32 (n + 1,): entry i's partial results lie in slots slot_indptr[i] to slot_indptr[i + 1]
+    slot_indptr int32 (n + 1,): entry i's partial results are in slots slot_indptr[i] to slot_indptr[i + 1]
 
     Attributes:
         microseconds: the modelled time.

@@ -71,7 +71,7 @@ def static_num_kv_splits(seq_lens: ArrayLike, *, max_kv_splits: int = MAX_KV_SPL
 
 
 def deterministic_num_kv_splits(seq_lens: ArrayLike, *, split_tile_size: int = DETERMINISTIC_TILE) -> Int32Array:
-    """Deterministic inference: ceil(len / tile), so a request splits alike in every batch."""
+    """Deterministic inference: ceil(len / tile), so a request splits the same way in every batch."""
     tokens = check.lengths("seq_lens", seq_lens)
     return ceil_div(tokens, check.integer("split_tile_size", split_tile_size, minimum=1)).astype(np.int32)
 

@@ -63,7 +63,7 @@ class PagedKV:
         )
 
     def get_length(self, batch_idx: int) -> int:
-        """Tokens of a request; 0 without pages, whatever `last_page_len` says."""
+        """Tokens of a request; 0 without pages, regardless of `last_page_len`."""
         pages = int(self.indptr[batch_idx + 1]) - int(self.indptr[batch_idx])
         return 0 if pages == 0 else (pages - 1) * self.page_size + int(self.last_page_len[batch_idx])
 
@@ -78,7 +78,7 @@ class PagedKV:
     def protective_get_k_offset(
         self, page_iter: int, head_idx: int, entry_idx: int, feat_idx: int, last_indptr: int
     ) -> int:
-        """K offset through the page table, or 0 when `page_iter` lies past the table's end.
+        """K offset through the page table, or 0 when `page_iter` is past the table's end.
 
         A tile's overhang so reads the pool's first element, which is always there, rather than an address from a
         page id beyond `indices`.

@@ -58,7 +58,7 @@ def _earliest_free(cost: Int64Array, num_slots: int) -> tuple[Int64Array, Int64A
 
 
 def _turns(slot: Int64Array) -> Int64Array:
-    """How often each entry's slot occurred before it; entries are in launch order, hence in time order on a slot."""
+    """How often each entry's slot occurred before it; entries are in launch order, so in time order on a slot."""
     by_slot = np.argsort(slot.astype(np.uint16), kind="stable")  # 16-bit keys sort by radix
     ordered = slot[by_slot]
     turn = np.empty_like(slot)

@@ -1,4 +1,4 @@
-"""Triton kernels that launch wherever their tensors live: a GPU, the emulator, or Triton's interpreter.
+"""Triton kernels that launch where their tensors live: a GPU, the emulator, or Triton's interpreter.
 
 @triton_kernel
 def _add(x_ptr, y_ptr, n, BLOCK: tl.constexpr): ...

@@ -79,7 +79,7 @@ class EmulatedLauncher:
         return self._compiled[key]
 
     def _check_globals(self) -> None:
-        """Triton compiles global constants in; like Triton, refuse to go on with outdated ones."""
+        """Triton compiles global constants in; like Triton, refuse to continue with outdated ones."""
         for (name, _), (value, namespace) in self._kernel.used_global_vals.items():
             if namespace.get(name, _ABSENT) != value:
                 raise LaunchError(
@@ -89,7 +89,7 @@ class EmulatedLauncher:
 
 
 def _scratch(program: TritonProgram, grid: Dim3) -> tuple[int, list[Allocation]]:
-    """Global memory that the kernel asks for by itself: its address, and it as an allocation."""
+    """Global memory that the kernel itself requests: its address, and it as an allocation."""
     if not program.scratch:
         return 0, []
     import torch

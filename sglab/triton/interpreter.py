@@ -1,4 +1,4 @@
-"""Runs a Triton kernel under Triton's interpreter, in this process, whatever TRITON_INTERPRET says.
+"""Runs a Triton kernel under Triton's interpreter, in this process, regardless of TRITON_INTERPRET.
 
 Triton chooses between compiling and interpreting when a function is decorated, which would bind a whole process to one
 of them. Here the choice is made per launch: for its duration the language's operations are the interpreter's, calls of

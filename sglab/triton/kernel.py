@@ -1,4 +1,4 @@
-"""The `triton_kernel` decorator: Triton's own launch syntax, on whichever machine the tensors call for."""
+"""The `triton_kernel` decorator: Triton's own launch syntax, on the machine that the tensors call for."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from sglab.triton.routing import storages
 class CheckedMemory:
     """Stands in for the interpreter's raw memory functions; every active pointer must fall into a launch's tensor.
 
-    A tensor stands for its whole storage, so a kernel may index from a view into the pool around it.
+    A tensor represents its whole storage, so a kernel may index from a view into the pool around it.
     """
 
     def __init__(self, raw: Any, arguments: Mapping[str, Any]) -> None:

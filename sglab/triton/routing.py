@@ -54,7 +54,7 @@ def _default_device_type() -> str:
 
 
 def wish(kernel: str, argument: str | None) -> tuple[Route | None, str]:
-    """The route asked for by the launch argument or the environment, and which of the two asked."""
+    """The route that the launch argument or the environment requests, and which of the two did."""
     value, source = (argument, "route argument") if argument else (os.environ.get(ENVIRONMENT), ENVIRONMENT)
     if not value:
         return None, ""
@@ -77,16 +77,16 @@ def choose(
     if device == "cuda":
         if wanted in {None, "cuda"}:
             return "cuda", "the tensors are on a GPU"
-        raise LaunchError(f"{kernel}: {source} asks for {wanted}, but the tensors are on a GPU; pass CPU tensors")
+        raise LaunchError(f"{kernel}: {source} requests {wanted}, but the tensors are on a GPU; pass CPU tensors")
     if wanted == "cuda":
-        raise LaunchError(f"{kernel}: {source} asks for cuda, but the tensors are on the CPU; move them with .cuda()")
+        raise LaunchError(f"{kernel}: {source} requests cuda, but the tensors are on the CPU; move them with .cuda()")
     if wanted == "interpreter":
-        return "interpreter", f"{source} asks for it"
+        return "interpreter", f"{source} requests it"
     refusal = emulator_refusal()
     if wanted == "emulator":
         if refusal:
-            raise LaunchError(f"{kernel}: {source} asks for the emulator, but {refusal}")
-        return "emulator", f"{source} asks for it"
+            raise LaunchError(f"{kernel}: {source} requests the emulator, but {refusal}")
+        return "emulator", f"{source} requests it"
     if refusal:
         return "interpreter", f"the tensors are on the CPU, and {refusal}"
     return "emulator", "the tensors are on the CPU"

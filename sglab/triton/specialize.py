@@ -19,7 +19,7 @@ class Bound:
         values: by parameter, in order, defaults filled in.
         facts: (type, specialisation) of each.
         options: num_warps and its like, as given.
-        key: tells compiled forms of the kernel apart.
+        key: distinguishes compiled forms of the kernel.
     """
 
     values: dict[str, Any]
@@ -29,7 +29,7 @@ class Bound:
 
 
 class Specializer:
-    """Binds a kernel's arguments and tells what to compile it for.
+    """Binds a kernel's arguments and says what to compile it for.
 
     As on a GPU: integers equal to 1 become constants, addresses and integers divisible by 16 are compiled as such.
     """
@@ -64,7 +64,7 @@ class Specializer:
         return Bound(values, facts, options, self._cache_key(self._keys, facts, options))
 
     def specialization(self, bound: Bound) -> Specialization:
-        """Everything that Triton's compiler wants to know."""
+        """Everything that Triton's compiler needs to know."""
         try:
             _, signature, constexprs, attrs = self._kernel._pack_args(
                 self._backend, bound.options, bound.values, bound.facts, None

@@ -65,7 +65,7 @@ class Widget(anywidget.AnyWidget):
         self.on_msg(self._receive)
 
     def open(self) -> None:
-        """Tells the page of this widget, once there is something to show: a page never meets half a state."""
+        """Notifies the page of this widget, once there is something to show: a page never sees half a state."""
         if self.revision:
             super().open()
 
@@ -98,7 +98,7 @@ class Widget(anywidget.AnyWidget):
         buffers: list[bytes] = []
         try:
             answer["value"] = pack(self._run(str(content.get("command")), content.get("args") or {}), buffers)
-        except Exception as error:  # whatever happened belongs in the widget, where the reader asked for it
+        except Exception as error:  # any error belongs in the widget, where the reader made the request
             log.debug("command %s failed", content.get("command"), exc_info=True)
             text = error.args[0] if isinstance(error, KeyError) and error.args else str(error)
             answer["error"] = {"type": type(error).__name__, "message": str(text)}

@@ -17,7 +17,7 @@ Follower = TypeVar("Follower", bound=Widget)
 
 def follow(session: Session, widget: Follower, moved: Callable[[Follower], None]) -> None:
     """Calls `moved(widget)` whenever the session has moved, as long as the widget lives: the session outlives its
-    widgets and must not keep them alive, so `moved` may not refer to the widget by itself."""
+    widgets and must not keep them alive, so `moved` may not refer to the widget itself."""
     reference = weakref.ref(widget)
 
     def listener() -> None:

@@ -1,4 +1,4 @@
-"""A connection between a notebook's page and its kernel that sends small messages at once.
+"""A connection between a notebook's page and its kernel that sends small messages immediately.
 
 Jupyter Server leaves Nagle's algorithm on: a kernel's answer waits until the browser has acknowledged the message
 before it ("busy"), and a browser puts that off by 40 ms. A step of a widget takes less than that.

@@ -36,7 +36,7 @@ class LaunchWidget(Widget):
     title = ""
 
     launch = traitlets.Dict(help="geometry, rows, names: see `_launch`").tag(sync=True)
-    now = traitlets.Int(-1, help="where the session stands; -1 without one").tag(sync=True)
+    now = traitlets.Int(-1, help="where the session is; -1 without one").tag(sync=True)
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class LaunchWidget(Widget):
 
     @command
     def seek(self, position: int) -> None:
-        """Moves the session, if the widget has one, to behind the launch's first `position` instructions."""
+        """Moves the session, if the widget has one, to just after the launch's first `position` instructions."""
         if self.session and position != self.session.now:
             self.session.seek(position)
 

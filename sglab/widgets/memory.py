@@ -70,7 +70,7 @@ class MemoryWidget(Widget, metaclass=_AbstractWidget):
 
     @property
     def position(self) -> int:
-        """Where the session stands, or the recording is looked at: instructions executed."""
+        """Where the session is, or where the recording is being viewed: instructions executed."""
         return self.session.now if self.session else self._position
 
     def ask(self, what: str, *arguments: Any) -> Any:
@@ -91,7 +91,7 @@ class MemoryWidget(Widget, metaclass=_AbstractWidget):
 
     @command
     def go(self, moment: int, wanted: Sequence[dict[str, Any]] = ()) -> None:
-        """Moves the session to behind the first `moment` of the moments.
+        """Moves the session to just after the first `moment` of the moments.
 
         Args:
             wanted: slices of tensors that the page looks at: they cross with what they belong to.
@@ -103,8 +103,8 @@ class MemoryWidget(Widget, metaclass=_AbstractWidget):
 
     @command
     def follow(self, position: int, wanted: Sequence[dict[str, Any]] = ()) -> None:
-        """Goes where another widget has gone: behind the launch's first `position` instructions. Does nothing where the
-        session stands there already: whoever moved it has said so, and the page catches up."""
+        """Goes where another widget has gone: after the launch's first `position` instructions. Does nothing where the
+        session is there already: the code that moved it has said so, and the page catches up."""
         if position != self.position:
             self._seek(min(max(0, position), len(self.recording)))
             self._show_with(wanted)
@@ -123,7 +123,7 @@ class MemoryWidget(Widget, metaclass=_AbstractWidget):
             self._wanted = ()
 
     def publish(self, tensors: Mapping[str, Any], **traits: Any) -> None:
-        """Sends the rows along that the page wants: it would ask for them, and draw a round trip later."""
+        """Sends along the rows that the page needs: it would request them, and draw a round trip later."""
         pushed = []
         for each in self._wanted:
             name, start, stop = each["name"], int(each["start"]), int(each["stop"])
@@ -157,7 +157,7 @@ class MemoryWidget(Widget, metaclass=_AbstractWidget):
             self._moving = False
 
     def session_moved(self) -> None:
-        """Tells the pages that the session is elsewhere; they then ask to `catch_up`."""
+        """Notifies the pages that the session is elsewhere; they then ask to `catch_up`."""
         if not self._moving and not self._told:
             self._told = True
             self.stale += 1
@@ -178,7 +178,7 @@ class MemoryWidget(Widget, metaclass=_AbstractWidget):
             return ""
         return (
             "This session was stepped by hand into another order than the recorded one: what cells hold is right, what "
-            "happens when is the recording's. Stepping here goes on from the session's own history."
+            "happens when is the recording's. Stepping here continues the session's own history."
         )
 
     @abstractmethod

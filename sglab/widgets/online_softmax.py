@@ -15,7 +15,7 @@ from sglab.workbench.recorders.online_softmax import KERNELS, ORDERS, OnlineSoft
 from .base import Widget, asset, command
 
 MAX_STEPS = 256
-"""Tiles that are recorded at most: a saved page then stays small, and more could not be told apart."""
+"""Tiles that are recorded at most: a saved page then stays small, and more could not be distinguished."""
 MAX_SPLITS = 32
 KERNEL_TILE = {"decode_attention_fwd": 64, "mla_decode_sm100": 128}
 """Keys per step: of the grouped kernel with 16-bit values, and of the SM100 MLA decode."""
@@ -29,7 +29,7 @@ class OnlineSoftmax(Widget):
     Args:
         batch: what `sglab.decode_batch` returns; read when the widget is made and when something is changed in it.
         request, head: whose scores.
-        num_splits: splits asked for, 1 to 32; each gets a multiple of 32 tokens, so the last may stay empty.
+        num_splits: requested splits, 1 to 32; each gets a multiple of 32 tokens, so the last may stay empty.
         tile: keys per step; None takes the kernel's own, doubled until 256 steps suffice.
         scale_by: multiplies the batch's sm_scale: large scores show what the maximum is subtracted for.
         order: of the keys: "stored", "rising" or "falling" by score, or "masked", where the first split's scores are
@@ -124,7 +124,7 @@ class OnlineSoftmax(Widget):
 def _checked(batch: Batch, question: dict[str, Any]) -> dict[str, Any]:
     request = _integer("request", question["request"], 0, batch.batch_size - 1, "Requests are numbered in batch order.")
     head = _integer("head", question["head"], 0, batch.num_heads - 1, "Heads of this rank are numbered from 0.")
-    splits = _integer("num_splits", question["num_splits"], 1, MAX_SPLITS, "More could not be told apart.")
+    splits = _integer("num_splits", question["num_splits"], 1, MAX_SPLITS, "More could not be distinguished.")
     tokens, tile = len(batch.slots(request)), question["tile"]
     per_split = -(-tokens // splits)
     order = _one_of("order", question["order"], ORDERS, "See the widget's description.")

@@ -62,5 +62,5 @@ def html_page(widgets: Sequence[Savable], title: str, body: str = "") -> str:
 
 
 def _inline(script: str) -> str:
-    """A script that may stand between tags: both replacements mean the same inside a JavaScript string."""
+    """A script that may be placed between tags: both replacements mean the same inside a JavaScript string."""
     return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")

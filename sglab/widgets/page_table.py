@@ -70,7 +70,7 @@ class PageTable(Widget):
         self._publish(kernel, changed_pages)
 
     def look(self) -> None:
-        """Tells the pages that show this widget if the batch was edited elsewhere; they then ask to `catch_up`."""
+        """Notifies the pages that show this widget if the batch was edited elsewhere; they then ask to `catch_up`."""
         if self._outdated():
             self.stale += 1
 

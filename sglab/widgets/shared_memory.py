@@ -27,7 +27,7 @@ TABS = ("descriptor", "instruction", "map", "array", "banks", "groups")
 
 
 class SharedMemory(MemoryWidget):
-    """Shared memory of a launch under control: what lies where, as bytes and in logical coordinates side by side.
+    """Shared memory of a launch under control: what is where, as bytes and in logical coordinates side by side.
 
     Args:
         launch: what `sglab.trace` or `Kernel.session` returns. The widget moves the session, and follows when it is
@@ -92,7 +92,7 @@ class SharedMemory(MemoryWidget):
     def _empty(self) -> str:
         name = self.session.launch.kernel.name
         if self._window() <= 1024:
-            return f"{name} has no shared memory: no variable in it, and none asked for at launch."
+            return f"{name} has no shared memory: no variable in it, and none requested at launch."
         if not len(self._moments):
             return f"CTA {self._cta} of {name} never touches shared memory."
         return ""
@@ -108,7 +108,7 @@ class SharedMemory(MemoryWidget):
         self._publish(frames)
 
     def _frame(self) -> dict[str, Any]:
-        """What there is to see where the session stands."""
+        """What there is to see where the session is."""
         accesses = [*self._last_access(), *self._next_accesses()]
         shared = self.ask("shared", self._cta)
         window = self._window()
@@ -141,7 +141,7 @@ class SharedMemory(MemoryWidget):
         }
 
     def _last_access(self) -> list[dict[str, Any]]:
-        """The lanes' addresses of the access that just happened: the session steps back in front of it and on again."""
+        """The lanes' addresses of the access that just happened: the session steps back before it and forward again."""
         number = self.moment
         if not number or int(self._moments[number - 1]) + 1 != self.session.now:
             return []

@@ -42,7 +42,7 @@ class SplitKV(Widget):
     """Split-KV planners on one batch: which CTA on which SM does which part of which request.
 
     Attributes:
-        planners: names from `sglab.planning.PLANNERS`, shown side by side; by default two that suit the heads.
+        planners: names from `sglab.planning.PLANNERS`, shown side by side; by default two that fit the heads.
 
     Args:
         seq_lens: KV tokens per request, or a decode batch (its lengths and heads are read once).
@@ -129,7 +129,7 @@ class SplitKV(Widget):
         planners: list[str] | None = None,
         question: dict[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """What the page asks for while a length is dragged or a control changes; answers with everything it draws."""
+        """What the page requests while a length is dragged or a control changes; answers with everything it draws."""
         self.replan(seq_lens, planners, **(question or {}))
         return {
             "revision": self.revision,
@@ -147,7 +147,7 @@ class SplitKV(Widget):
         for name in names:
             try:
                 answers[name] = PLANNERS[name](lens, **question)
-            except ValueError as error:  # this planner refuses: its pane says why, the others go on
+            except ValueError as error:  # this planner refuses: its pane says why, the others continue
                 answers[name] = str(error)
             panes.append(_pane(name, answers[name]))
             tensors |= _tensors(name, answers[name])

@@ -91,7 +91,7 @@ class TensorMemory(MemoryWidget):
         self._publish(frames)
 
     def _frame(self) -> dict[str, Any]:
-        """What there is to see where the session stands."""
+        """What there is to see where the session is."""
         cells = np.zeros((len(self._ctas), COLUMNS, LANES), np.int32)
         owner = self._traffic.owner(self.position)
         for rank, cta in enumerate(self._ctas):

@@ -70,7 +70,7 @@ def _named(batch: Batch, backend: str | AttentionBackend | None) -> tuple[str, s
     if isinstance(backend, AttentionBackend):
         return backend.name, "this backend object was passed"
     if backend is not None:
-        return backend, "asked for by name"
+        return backend, "requested by name"
     machine = this_machine(batch.device)
     model = Model(use_mla=batch.kind == "mla", num_kv_heads=batch.num_kv_heads)
     selection = select_attention_backend(machine, model)
@@ -82,7 +82,7 @@ def _named(batch: Batch, backend: str | AttentionBackend | None) -> tuple[str, s
 
 
 def _inputs(batch: Batch, rope_apart: bool) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
-    """q, k, v as SGLang's model hands them over: for some MLA backends the rotary parts come apart."""
+    """q, k, v as SGLang's model passes them: for some MLA backends the rotary parts are separate."""
     if batch.kind == "mha" or not rope_apart:
         return batch.q, batch.k, batch.v, {}
     rank, k = batch.runner.model_config.kv_lora_rank, batch.k

@@ -25,7 +25,7 @@ def decode_batch(
     Args:
         seq_lens: KV length of each request, the new token included; at least 1.
         num_heads: query heads of this rank.
-        num_kv_heads: KV heads; MLA has 1, MHA as many as query heads unless told.
+        num_kv_heads: KV heads; MLA has 1, MHA as many as query heads unless given.
         kind: "mla" (absorbed: one row of kv_lora_rank + qk_rope_head_dim per token) or "mha" (also GQA and MQA).
         page_size: slots per page; 1 allocates token by token.
         dtype: "float16", "bfloat16" or "float32", of queries and pool.
@@ -33,9 +33,9 @@ def decode_batch(
         layout: "contiguous": pages in order. "fragmented": other requests came and went before, in the same allocator.
         shared_prefix: leading tokens that all requests share, through the radix tree (whole pages are shared).
         head_dim, v_head_dim: MHA's. kv_lora_rank, qk_rope_head_dim: MLA's.
-        sm_scale: multiplies q . k; (128 + qk_rope_head_dim)**-0.5 for MLA, head_dim**-0.5 for MHA unless told.
+        sm_scale: multiplies q . k; (128 + qk_rope_head_dim)**-0.5 for MLA, head_dim**-0.5 for MHA unless given.
         logit_cap: 0 or the cap of tanh capping.
-        pool_tokens: slots of the KV pool, a multiple of page_size; some more than needed unless told.
+        pool_tokens: slots of the KV pool, a multiple of page_size; some more than needed unless given.
         max_context_len: width of a req_to_token row; max_running_requests: its rows.
         layer_num: layers of the KV pool; the batch runs layer 0.
         device: where everything lives.

@@ -32,7 +32,7 @@ from sglab.workbench.batch import Batch
 Layout = Literal["contiguous", "fragmented"]
 
 MLA_QK_NOPE_HEAD_DIM = 128
-"""DeepSeek's, before absorption: the softmax scale is that of the 128 + 64 dims the scores stand for, not of 576."""
+"""DeepSeek's, before absorption: the softmax scale is that of the 128 + 64 dims the scores represent, not of 576."""
 
 
 class BatchKeywords(TypedDict, total=False):

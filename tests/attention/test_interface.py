@@ -209,7 +209,7 @@ def test_an_unknown_backend_is_refused_with_a_suggestion(batch: Batch, name: str
 def test_attend_is_reached_from_sglab_and_says_what_ran(batch: Batch) -> None:
     out = sglab.attend(batch, "triton")
     info = out.info
-    assert (info.backend, info.reason, info.mode) == ("triton", "asked for by name", "decode")
+    assert (info.backend, info.reason, info.mode) == ("triton", "requested by name", "decode")
     assert [run.operator for run in info.runs] == [
         "create_flashinfer_kv_indices",
         "get_num_kv_splits",

@@ -119,7 +119,7 @@ def test_sparse_attention_takes_nsa_with_page_64() -> None:
 def test_graphs_are_off_for_the_torch_backends() -> None:
     for name, graph in (("torch_native", False), ("flex_attention", False), ("triton", True)):
         selection = select_attention_backend(HARDWARE["H100"], MHA, Settings(attention_backend=name))
-        assert selection.cuda_graph == graph and selection.reason == "asked for by name"
+        assert selection.cuda_graph == graph and selection.reason == "requested by name"
 
 
 @pytest.mark.parametrize(

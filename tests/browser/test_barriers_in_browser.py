@@ -54,7 +54,7 @@ def part_lists(page: Page) -> dict[str, list[str]]:
 
 
 def line(page: Page, name: str) -> dict[str, str]:
-    """What stands beside a barrier's name, once what was done last is drawn."""
+    """What is beside a barrier's name, once what was done last is drawn."""
     page.evaluate(DRAWN)
     cells = page.locator(".sg-timeline-line").filter(has=page.get_by_role("button", name=name, exact=True))
     return {part: cells.locator(f".sbr-{part}").inner_text() for part in ("phase", "pending", "tx", "waiting")}
@@ -146,7 +146,7 @@ def test_who_waits_and_since_when(host: Host, widget: Barriers) -> None:
 
 
 def test_who_has_arrived_and_who_has_still_to(host: Host) -> None:
-    """Four warps free a stage of the lesson's pipeline; behind the second one's arrival two are missing."""
+    """Four warps free a stage of the lesson's pipeline; after the second one's arrival two are missing."""
     log = pipeline()
     (barrier,) = (each for each in log.roles.barriers if each.name == "compute→load empty[0]")
     table = log.barriers
@@ -164,7 +164,7 @@ def test_who_has_arrived_and_who_has_still_to(host: Host) -> None:
 
 
 def test_a_released_warp_does_not_wait(host: Host) -> None:
-    """When a phase has ended, those that waited for it go on one after the other; none of them waits any more."""
+    """When a phase has ended, those that waited for it continue one after the other; none of them waits any more."""
     log = pipeline()
     (barrier,) = (each for each in log.roles.barriers if each.name == "load→compute full[0]")
     waits, phases = log.waits, log.phases
@@ -174,7 +174,7 @@ def test_a_released_warp_does_not_wait(host: Host) -> None:
     page = show(host, Barriers(log))
     selection.set(cta=0, barrier=f"0/mbarrier/{barrier.object:#x}", moment=int(phases.position[phase]) + 1)
     host.flush()
-    expect(page.locator(".sg-details")).to_contain_text("Nobody waits")
+    expect(page.locator(".sg-details")).to_contain_text("No warp waits")
     still = [int(log.warp[waits.event[row]]) for row in released if waits.event[row] > phases.position[phase]]
     assert [entry.split(" since")[0] for entry in part_lists(page)["Released, and not gone on yet"]] == [
         f"CTA 0 warp {warp} (compute)" for warp in still
@@ -192,7 +192,7 @@ def test_a_phase_that_never_ends_says_so(host: Host) -> None:
     page.locator(".sg-widget").press("End")
     details = page.locator(".sg-details")
     expect(details).to_contain_text("pending3 of 4 arrivals")
-    expect(details).to_contain_text("Nobody until the recording ends.")
+    expect(details).to_contain_text("None until the recording ends.")
     expect(details).to_contain_text("This phase does not end in the recording.")
 
 
@@ -271,7 +271,7 @@ def test_selecting_a_warp_stresses_what_it_waits_for(host: Host, widget: Barrier
     expect(page.locator(".sg-timeline-label[aria-pressed=true]")).to_have_text(name)
 
 
-def test_hovering_the_history_tells_the_state_there(host: Host, widget: Barriers) -> None:
+def test_hovering_the_history_shows_the_state_there(host: Host, widget: Barriers) -> None:
     page = show(host, widget)
     label = page.get_by_role("button", name="load→mma full[2]", exact=True).bounding_box()
     canvas = page.locator(".sg-timeline-canvas").bounding_box()
@@ -302,7 +302,7 @@ def test_a_kernel_that_failed_shows_why_and_what_happened_until_then(host: Host)
     session = kernel.session(device, grid=1, block=32, args=[torch.zeros(32, dtype=torch.int64), 1])
     host.show(WarpRoles(session), "roles")
     expect(host.page.get_by_role("alert").first).to_contain_text("The kernel failed: access to 8 bytes")
-    expect(host.page.get_by_role("alert").first).to_contain_text("behind the end")
+    expect(host.page.get_by_role("alert").first).to_contain_text("past the end")
     expect(host.page.locator("#roles .sg-timeline-label")).to_have_count(1)
     expect(host.page.get_by_role("alert").first).to_contain_text("KernelDebugger(session) of the same launch stops")
     host.show(Barriers(session), "barriers")

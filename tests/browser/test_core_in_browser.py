@@ -225,8 +225,8 @@ def test_the_theme_button_of_a_saved_page_reaches_the_widgets(page: Page, tmp_pa
     expect(page.locator(".sg-widget")).to_have_attribute("data-dark", "true")
 
 
-def test_a_transport_waits_for_whoever_really_moves(host: Host) -> None:
-    """Steps asked for during a motion add up to one; another kind of motion replaces them; an error is told."""
+def test_a_transport_waits_for_the_party_that_really_moves(host: Host) -> None:
+    """Steps asked for during a motion add up to one; another kind of motion replaces them; an error is reported."""
     host.show(Probe())
     heard = host.page.evaluate(
         """async () => {

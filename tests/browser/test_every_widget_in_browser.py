@@ -74,7 +74,7 @@ def drawn(page: Page, selector: str = ".sg-widget") -> Locator:
 
 @every_widget
 @pytest.mark.parametrize("width", [900, 1800])
-def test_axe_finds_nothing_and_no_text_lies_on_another(
+def test_axe_finds_nothing_and_no_text_overlaps_another(
     page: Page, saved: Callable[[str], Path], axe: Callable[[Page], list[str]], name: str, width: int
 ) -> None:
     page.add_init_script(path=TEXT_OVERLAPS)
@@ -161,7 +161,7 @@ def test_a_closed_widget_is_forgotten_by_python(name: str) -> None:
     gc.collect()
     assert alive() is None
     if session:
-        session.step()  # tells those who follow it
+        session.step()  # notifies its followers
         assert session.now > 0
 
 
@@ -170,13 +170,13 @@ def test_a_trace_of_another_version_says_what_to_do(host: Host, name: str) -> No
     widget = MAKERS[name]()
     widget.version = 99
     host.show(widget)
-    told = host.page.get_by_role("alert")
-    expect(told).to_contain_text(f"{widget.header['title']} cannot show this trace: it has format 99")
-    expect(told).to_contain_text("restart the kernel and run the cells again")
+    alert = host.page.get_by_role("alert")
+    expect(alert).to_contain_text(f"{widget.header['title']} cannot show this trace: it has format 99")
+    expect(alert).to_contain_text("restart the kernel and run the cells again")
 
 
 @every_widget
-def test_a_restarted_kernel_is_told_and_the_picture_stays(host: Host, name: str) -> None:
+def test_a_restarted_kernel_is_reported_and_the_picture_stays(host: Host, name: str) -> None:
     widget = MAKERS[name]()
     shown = show(host, widget)
     host.alive = False
@@ -193,7 +193,7 @@ def test_a_restarted_kernel_is_told_and_the_picture_stays(host: Host, name: str)
 
 
 @pytest.mark.parametrize("name", OF_SESSIONS)
-def test_a_kernel_that_failed_is_told_with_what_to_do(host: Host, name: str) -> None:
+def test_a_failed_kernel_is_reported_with_what_to_do(host: Host, name: str) -> None:
     host.show(getattr(widgets, name)(failing()))
     shown = host.page.locator(".sg-widget")
     shown.press("End")
@@ -202,13 +202,13 @@ def test_a_kernel_that_failed_is_told_with_what_to_do(host: Host, name: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "text"),
     [
         ("Barriers", "record a kernel whose warps wait for each other"),
         ("TensorMemory", "SharedMemory shows this launch's other memory"),
         ("SharedMemory", "WarpRoles and KernelDebugger show what this launch does"),
     ],
 )
-def test_a_launch_without_what_a_widget_shows_says_what_would_show_it(host: Host, name: str, told: str) -> None:
+def test_a_launch_without_what_a_widget_shows_says_what_would_show_it(host: Host, name: str, text: str) -> None:
     host.show(getattr(widgets, name)(no_tensor_memory()))
-    expect(host.page.locator(".sg-placeholder")).to_contain_text(told)
+    expect(host.page.locator(".sg-placeholder")).to_contain_text(text)

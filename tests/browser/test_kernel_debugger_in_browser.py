@@ -185,13 +185,13 @@ def test_the_instruction_that_was_executed_last_is_marked_and_shown_to_who_selec
     session = widget.session
     session.run_to(opcode="bar.sync", warp=2)
     session.step(warp=2)
-    barrier, behind = session.last, session.now
+    barrier, after = session.last, session.now
     assert barrier is not None
     session.seek(0)
     host.flush()
-    selection.set(cta=barrier.cta, warp=2, moment=behind)
+    selection.set(cta=barrier.cta, warp=2, moment=after)
     host.flush()
-    at(page, behind)
+    at(page, after)
     line = ptx_line(page, barrier.instruction.ptx_line)
     expect(line).to_have_attribute("data-ran", "")
     expect(line).to_have_attribute("aria-selected", "true")
@@ -274,7 +274,7 @@ def test_warps_are_focused_by_press_key_and_selection(host: Host, widget: Kernel
     expect(page.locator(".kd-warps")).to_contain_text("focus follows")
 
 
-def test_opening_a_debugger_moves_nobody(host: Host) -> None:
+def test_opening_a_debugger_moves_nothing(host: Host) -> None:
     """A cell that shows a session which has run must not drag along what the reader looks at elsewhere."""
     widget = make()
     widget.session.seek(40)
@@ -516,7 +516,7 @@ def test_without_python_what_is_shown_stays(host: Host, widget: KernelDebugger) 
     at(page, 1)
 
 
-def test_a_connection_that_was_closed_without_a_word_is_told(host: Host, widget: KernelDebugger) -> None:
+def test_a_connection_that_was_closed_without_a_word_is_reported(host: Host, widget: KernelDebugger) -> None:
     page = show(host, widget)
     page.evaluate("id => { sglabHost.models.get(id).send = () => { throw new Error('Cannot send') } }", widget.model_id)
     frame(page).press("ArrowRight")
@@ -533,7 +533,7 @@ def test_a_deadlock_is_drawn_as_its_circle(host: Host, axe: Callable[[Page], lis
         "Deadlock: load w0 waits for compute→load empty[0], which compute w1 has to end; "
         "compute w1 waits for load→compute full[0], which load w0 has to end.",
     )
-    expect(page.get_by_role("alert")).to_contain_text("no warp can go on")
+    expect(page.get_by_role("alert")).to_contain_text("no warp can continue")
     ring.get_by_role("button", name="compute w1: ").click()
     expect(page.locator(".kd-registers")).to_contain_text("Registers of warp 1 of CTA 0 (compute)")
     assert axe(page) == []
@@ -560,7 +560,7 @@ def test_the_hang_of_vllm_26026_is_a_circle_of_three_roles(host: Host) -> None:
     named = page.get_by_role("row", name=re.compile("softmax.load barrier 2")).first
     expect(named).to_contain_text("128 of 160 threads")
     expect(named).to_contain_text("w1 w9; 64 threads of these came twice")
-    expect(page.get_by_role("row", name=re.compile("softmax barrier 1")).first).to_contain_text("nobody yet")
+    expect(page.get_by_role("row", name=re.compile("softmax barrier 1")).first).to_contain_text("none yet")
     page.get_by_role("tab", name="Findings").click()
     page.get_by_role("button", name=re.compile("^load w9: ")).click()
     expect(page.locator(".kd-registers")).to_contain_text("Registers of warp 9 of CTA 0 (load)")

@@ -75,7 +75,7 @@ def test_a_tile_is_four_operations(host: Host, widget: OnlineSoftmax) -> None:
     expect(sentence).to_contain_text("multiplied by 0.")
 
 
-def test_a_whole_tile_tells_what_it_did_to_the_maximum(host: Host, widget: OnlineSoftmax) -> None:
+def test_a_whole_tile_says_what_it_did_to_the_maximum(host: Host, widget: OnlineSoftmax) -> None:
     page = show(host, widget)
     run = widget.recorded
     tops, tiles = run.states["online"].top, run.tiles.tolist()
@@ -86,8 +86,8 @@ def test_a_whole_tile_tells_what_it_did_to_the_maximum(host: Host, widget: Onlin
         verb = "is" if first else "grows from" if tops[i] > tops[i - 1] else "stays"
         if verb == "grows from":
             grew.append(i + 1)
-        told = rf"Split {split}, tokens {start} to {end - 1}: the maximum {verb} .*; the weights add .*; d = "
-        expect(page.locator(".sg-sentence")).to_have_text(re.compile(told))
+        text = rf"Split {split}, tokens {start} to {end - 1}: the maximum {verb} .*; the weights add .*; d = "
+        expect(page.locator(".sg-sentence")).to_have_text(re.compile(text))
         step.press("ArrowRight")
         if i + 1 < len(tiles) and tiles[i + 1][0] != split:
             step.press("ArrowRight")  # past the partial
@@ -312,7 +312,7 @@ def test_selecting_elsewhere_marks_the_split_or_offers_the_request(host: Host, w
     assert widget.question["request"] == 0
 
 
-def test_a_token_of_another_plan_marks_the_split_that_it_lies_in(host: Host, widget: OnlineSoftmax) -> None:
+def test_a_token_of_another_plan_marks_the_split_that_contains_it(host: Host, widget: OnlineSoftmax) -> None:
     page = show(host, widget)
     selection.set(request=1, split=7, token=310, tokens=16)  # splits of 128 keys here, shorter ones elsewhere
     host.flush()

@@ -39,7 +39,7 @@ def press(widget: Locator, *keys: str) -> None:
         widget.page.keyboard.press(key)
 
 
-def test_stepping_tells_which_entry_is_read_and_which_is_written(widget: Locator, batch: Any) -> None:
+def test_stepping_says_which_entry_is_read_and_which_is_written(widget: Locator, batch: Any) -> None:
     sentence = widget.locator(".sg-sentence")
     press(widget, "ArrowRight")
     expect(sentence).to_have_text("CTA 0 (r0) read seq_lens[0] = 300 tokens.")
@@ -47,8 +47,8 @@ def test_stepping_tells_which_entry_is_read_and_which_is_written(widget: Locator
     expect(sentence).to_have_text("CTA 0 (r0) read req_pool_indices[0] = 0, its row of req_to_token.")
     press(widget, "ArrowRight", "ArrowRight")
     slot, page = int(batch.slots(0)[64]), batch.pages(0)[1]
-    told = f"read req_to_token[0, 64] = slot {slot:,} and wrote {slot:,} ÷ 64 = page {page} to block_kv_indices[0, 1]."
-    expect(sentence).to_contain_text(told)
+    text = f"read req_to_token[0, 64] = slot {slot:,} and wrote {slot:,} ÷ 64 = page {page} to block_kv_indices[0, 1]."
+    expect(sentence).to_contain_text(text)
     press(widget, "ArrowLeft")
     expect(sentence).to_contain_text("block_kv_indices[0, 0]")
 
@@ -107,7 +107,7 @@ def test_edits_run_the_real_allocator(widget: Locator, batch: Any) -> None:
     assert batch.batch_size == 3
 
 
-def test_an_exhausted_pool_is_told_and_nothing_is_lost(widget: Locator, batch: Any) -> None:
+def test_an_exhausted_pool_is_reported_and_nothing_is_lost(widget: Locator, batch: Any) -> None:
     pages = [batch.pages(i) for i in range(3)]
     widget.get_by_label("Tokens of the new request").fill("1000")
     widget.get_by_role("button", name="Allocate").click()
@@ -231,14 +231,14 @@ def test_slash_finds_requests_tokens_pages_and_slots(widget: Locator, batch: Any
 
 
 @pytest.mark.parametrize(
-    ("typed", "told"),
+    ("typed", "text"),
     [("r9", "no request"), ("tokens", "no request"), ("page 999", "pool has pages"), ("r2 77", "r2 has tokens 0 … 76")],
 )
-def test_what_is_not_there_is_not_found(widget: Locator, typed: str, told: str) -> None:
+def test_what_is_not_there_is_not_found(widget: Locator, typed: str, text: str) -> None:
     press(widget, "/")
     widget.page.keyboard.type(typed)
     widget.page.keyboard.press("Enter")
-    expect(widget.get_by_role("alert")).to_contain_text(told)
+    expect(widget.get_by_role("alert")).to_contain_text(text)
     assert selection.value == {}
     press(widget, "/")
     widget.page.keyboard.type("r2 76")
@@ -262,7 +262,7 @@ def test_a_token_leads_to_its_slot_its_page_and_the_lane_that_wrote_the_entry(wi
     expect(widget.locator(".sg-counter")).to_have_text("step 15 of 29")
 
 
-def test_an_edit_tells_of_the_run_after_it(widget: Locator, batch: Any) -> None:
+def test_an_edit_describes_the_run_after_it(widget: Locator, batch: Any) -> None:
     press(widget, "End")
     widget.get_by_label("Request to edit").select_option("r1")
     widget.get_by_role("button", name="Free", exact=True).click()

@@ -205,7 +205,7 @@ def test_bank_conflicts_of_known_accesses(arithmetic: Page) -> None:
         assert (use["passes"], use["least"]) == expected, name
 
 
-def test_a_box_stands_in_memory_and_in_the_matrix(host: Host) -> None:
+def test_a_box_is_in_memory_and_in_the_matrix(host: Host) -> None:
     widget = SharedMemory(mla_sm100(128))
     widget.go(moments_of(widget, "mma")[0])
     page = show(host, widget)
@@ -351,7 +351,7 @@ def test_a_plain_array_shows_the_permutation_that_the_kernel_made(host: Host) ->
     go.press("Enter")
     expect(page.locator(".sg-details")).to_contain_text("row 5, column 24–31")  # chunk 3
     expect(page.locator(".sg-details")).to_contain_text("chunk ^= row mod 8 in rows of 256 B")
-    expect(page.locator(".sg-details")).to_contain_text("chunk 3 of 128 bytes lies at place 6 = 3 ^ 5")
+    expect(page.locator(".sg-details")).to_contain_text("chunk 3 of 128 bytes is at place 6 = 3 ^ 5")
 
 
 @pytest.mark.parametrize(("row", "column"), [(12, 5), (99, 15)])
@@ -374,7 +374,7 @@ def test_an_element_is_found_by_row_and_column(host: Host, row: int, column: int
     expected = float(made.operands.a_raw.view(np.float16)[row, column])
     assert float(held.replace("−", "-")) == pytest.approx(expected, rel=1e-2)
     page.locator(".sg-widget").press("Home")
-    expect(details).to_contain_text("nobody has written here")
+    expect(details).to_contain_text("never written")
     expect(details).not_to_contain_text("holds")
     go.fill("128, 0")
     go.press("Enter")
@@ -427,7 +427,7 @@ def test_a_step_is_one_drawing(host: Host) -> None:
     widget = SharedMemory(product(128).session)
     page = show(host, widget)
     count_drawings(page)
-    page.get_by_label("follow steps").uncheck()  # another tile needs rows that nobody has looked at
+    page.get_by_label("follow steps").uncheck()  # another tile needs rows that have not been looked at
     settled(page)
     for step in range(1, 6):
         drawings(page)
@@ -459,20 +459,20 @@ def test_cp_async_groups_are_followed_from_commit_to_wait(host: Host) -> None:
     expect(panel.locator(".ssm-verdict")).to_have_text("These threads have closed no group yet.")
 
 
-def test_bytes_that_nobody_has_written_are_told_and_hatched(host: Host) -> None:
+def test_bytes_never_written_are_named_and_hatched(host: Host) -> None:
     widget = SharedMemory(PagedDecode(tokens=8).session(), tab="array")
     page = show(host, widget)
     go = page.get_by_label("Go to an address in shared memory")
     go.fill("smem+0x400")
     go.press("Enter")
     details = page.locator(".sg-details")
-    expect(details).to_contain_text("nobody has written here")
+    expect(details).to_contain_text("never written")
     empty = page.locator(".sg-cells canvas").first.screenshot()
     page.get_by_label("Step size").select_option("group")
     for _ in range(40):
         page.locator(".sg-widget").press("ArrowRight")
     expect(details).to_contain_text("as f16")
-    expect(details).not_to_contain_text("nobody has written here")
+    expect(details).not_to_contain_text("never written")
     assert page.locator(".sg-cells canvas").first.screenshot() != empty
 
 
@@ -507,7 +507,7 @@ def test_stepping_tiles_and_moments_with_keys(host: Host) -> None:
     expect(page.get_by_role("button", name="values")).to_have_attribute("aria-pressed", "true")
 
 
-def test_the_help_tells_each_key_once(host: Host) -> None:
+def test_the_help_lists_each_key_once(host: Host) -> None:
     page = show(host, SharedMemory(product().session))
     page.locator(".sg-widget").press("?")
     keys = page.get_by_role("dialog").locator("kbd").all_inner_texts()
@@ -543,7 +543,7 @@ def test_a_saved_page_decodes_and_steps_without_python(page: Page, tmp_path: Pat
     expect(page.locator(".ssm-sides")).to_contain_text("smem+0x800")
 
 
-def test_a_kernel_without_shared_memory_and_another_version_are_told_in_sentences(host: Host) -> None:
+def test_a_kernel_without_shared_memory_and_another_version_are_explained_in_sentences(host: Host) -> None:
     host.show(SharedMemory(no_tensor_memory()))
     expect(host.page.locator(".sg-placeholder")).to_contain_text("has no shared memory")
     other = SharedMemory(product().session)

@@ -119,7 +119,7 @@ def test_a_press_without_movement_only_selects(host: Host) -> None:
     assert widget.seq_lens.tolist() == [1000, 4000]
 
 
-def test_hovering_says_what_lies_under_the_pointer(host: Host) -> None:
+def test_hovering_says_what_is_under_the_pointer(host: Host) -> None:
     page = show(host, SplitKV([1000] * 4, "flashinfer_decode", num_heads=8, num_kv_heads=8, sm_count=8))
     page.locator(".skv-gantt").hover(position={"x": 60, "y": 8})
     tooltip = page.get_by_role("tooltip")

@@ -62,7 +62,7 @@ def pixel(page: Page, lane: int, column: int, rank: int = 0) -> list[int]:
     return found
 
 
-def test_a_pair_stands_side_by_side_with_its_allocation_and_matrices(host: Host) -> None:
+def test_a_pair_is_side_by_side_with_its_allocation_and_matrices(host: Host) -> None:
     widget = TensorMemory(mla_sm100(256))
     widget.go(moment_after(widget, "mma", 95))
     page = show(host, widget)
@@ -76,7 +76,7 @@ def test_a_pair_stands_side_by_side_with_its_allocation_and_matrices(host: Host)
     )
 
 
-def test_a_cell_tells_its_value_its_place_in_the_matrix_and_its_writer(host: Host) -> None:
+def test_a_cell_shows_its_value_its_place_in_the_matrix_and_its_writer(host: Host) -> None:
     made = product(128, pair=True)
     widget = TensorMemory(made.session)
     widget.go(moment_after(widget, "ld"))
@@ -203,7 +203,7 @@ def test_a_saved_page_steps_through_its_moments_without_python(page: Page, tmp_p
     expect(page.locator(".stm-legend")).to_contain_text("uninitialised")
 
 
-def test_a_kernel_without_tensor_memory_and_another_version_are_told_in_sentences(host: Host) -> None:
+def test_a_kernel_without_tensor_memory_and_another_version_are_explained_in_sentences(host: Host) -> None:
     host.show(TensorMemory(no_tensor_memory()))
     expect(host.page.locator(".sg-placeholder")).to_contain_text("uses no tensor memory")
     other = TensorMemory(product().session)
@@ -252,7 +252,7 @@ def test_zooming_keeps_what_was_written_in_sight(host: Host) -> None:
     expect(page.locator(".sg-tooltip")).to_contain_text("tmem[0,0], CTA 0")
 
 
-def test_a_dead_kernel_is_told(host: Host) -> None:
+def test_a_dead_kernel_is_reported(host: Host) -> None:
     widget = TensorMemory(product().session)
     page = show(host, widget)
     page.evaluate("id => sglabHost.models.get(id).emit('comm:close')", widget.model_id)

@@ -77,7 +77,7 @@ def test_from_an_instruction_back_to_its_page(open_lab: Callable[..., LabNoteboo
     expect(roles.locator(".sg-timeline-label").first).to_be_visible()
     roles.press("/")
     roles.get_by_role("searchbox").fill("cp.async.bulk.tensor.3d")
-    for _ in range(19):  # behind the nine copies of Q of each CTA
+    for _ in range(19):  # after the nine copies of Q of each CTA
         roles.get_by_role("searchbox").press("Enter")
     expect(roles.locator(".sg-details")).to_contain_text("page 1, tokens")
     expect(widget(lab, 1).locator(".sg-details")).to_contain_text("Page 1")

@@ -199,7 +199,7 @@ def test_the_stages_of_rings_are_selected_by_key_or_press(host: Host, widget: Wa
     assert names[selection.value["barrier"]] == "load→mma full[4]"
 
 
-def test_a_stage_tells_what_it_holds_and_leads_to_both_of_its_barriers(host: Host, widget: WarpRoles) -> None:
+def test_a_stage_says_what_it_holds_and_leads_to_both_of_its_barriers(host: Host, widget: WarpRoles) -> None:
     page = show(host, widget)
     ring = page.locator(".swr-ring", has_text="load→mma ×7")
     expect(ring.locator(".swr-stage")).to_have_text([str(stage) for stage in range(7)])
@@ -218,7 +218,7 @@ def test_a_stage_tells_what_it_holds_and_leads_to_both_of_its_barriers(host: Hos
     expect(page.locator(".sg-details")).to_contain_text("mma→load empty[2]")
 
 
-def test_a_warps_name_tells_what_it_waited_for(host: Host, widget: WarpRoles) -> None:
+def test_a_warps_name_says_what_it_waited_for(host: Host, widget: WarpRoles) -> None:
     page, log = show(host, widget), mla_sm100()
     page.locator(".sg-timeline-label", has_text="8 mma").first.click()
     details = page.locator(".sg-details")
@@ -234,7 +234,7 @@ def test_a_warps_name_tells_what_it_waited_for(host: Host, widget: WarpRoles) ->
     expect(details).to_contain_text(f"for {length[longest]:,} instructions")
 
 
-def test_what_is_told_of_a_row_follows_the_view(host: Host, widget: WarpRoles) -> None:
+def test_what_is_said_of_a_row_follows_the_view(host: Host, widget: WarpRoles) -> None:
     page, log = show(host, widget), mla_sm100()
     page.locator(".sg-timeline-label", has_text="9 load").first.click()
     details = page.locator(".sg-details")
@@ -261,7 +261,7 @@ def test_the_row_of_matrix_products_leads_to_why_they_paused(host: Host, widget:
     expect(details).to_contain_text("released by")
 
 
-def test_a_pause_without_a_wait_tells_how_little_was_executed(host: Host, widget: WarpRoles) -> None:
+def test_a_pause_without_a_wait_says_how_little_was_executed(host: Host, widget: WarpRoles) -> None:
     """In issue order the other warps' instructions take places, too."""
     page = show(host, widget)
     page.locator(".sg-timeline-label", has_text="matrix products").first.click()
@@ -291,7 +291,7 @@ def test_a_bundle_of_bars_says_what_is_in_it_and_is_zoomed_to(host: Host, widget
     assert sum(start - 1 <= event <= end + 1 for event in events) >= count
 
 
-def test_a_barrier_selected_elsewhere_is_told_of_and_its_warps_are_stressed(host: Host, widget: WarpRoles) -> None:
+def test_a_barrier_selected_elsewhere_is_described_and_its_warps_are_highlighted(host: Host, widget: WarpRoles) -> None:
     page = show(host, widget)
     (barrier,) = (
         each for each in widget.launch["barriers"] if each["name"] == "softmax→mma full[0]" and not each["rank"]
@@ -368,7 +368,7 @@ def test_waits_in_modelled_time_name_their_cause(host: Host, widget: WarpRoles) 
     expect(details).to_contain_text("mbarrier.arrive")
 
 
-def test_hovering_says_what_lies_under_the_pointer(host: Host, widget: WarpRoles) -> None:
+def test_hovering_says_what_is_under_the_pointer(host: Host, widget: WarpRoles) -> None:
     page = show(host, widget)
     y = row_y(page, "tensor memory")
     page.locator(".sg-timeline-canvas").hover(position={"x": 400, "y": y - 6})

@@ -11,12 +11,12 @@ from sglab.cli import main
 
 def test_doctor_names_every_capability(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor"]) == 0
-    told = capsys.readouterr().out
+    printed = capsys.readouterr().out
     for capability in ("Emulator", "Tensors", "Triton kernels", "NVIDIA GPU", "CUDA compiler"):
-        assert capability in told
+        assert capability in printed
     assert all(
         "needs:" in after
-        for before, after in zip(told.splitlines(), told.splitlines()[1:], strict=False)
+        for before, after in zip(printed.splitlines(), printed.splitlines()[1:], strict=False)
         if "  no " in before
     )
 
@@ -37,10 +37,10 @@ def test_doctor_tries_the_nvcc_that_would_be_used(
 @pytest.mark.parametrize("backend", ["cutlass_mla", "triton", "torch_native"])
 def test_run_decode_prints_shapes_error_and_what_ran(backend: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(f"run decode --seq-lens 70,1,33 --backend {backend} --num-heads 16 --page-size 32".split()) == 0
-    told = capsys.readouterr().out
-    assert "(3, 16, 576)" in told and "(3, 16, 512)" in told
-    assert f"what ran: {backend}, decode" in told
-    error = float(told.split("largest error ")[1].split(",")[0])
+    printed = capsys.readouterr().out
+    assert "(3, 16, 576)" in printed and "(3, 16, 512)" in printed
+    assert f"what ran: {backend}, decode" in printed
+    error = float(printed.split("largest error ")[1].split(",")[0])
     assert 0 <= error < 2e-3
 
 
@@ -72,9 +72,9 @@ def test_flashmla_is_planned_for_the_h100_that_it_runs_on(capsys: pytest.Capture
         )
         == 0
     )
-    told = capsys.readouterr().out
-    assert "plan of flash_mla for 132 SMs" in told and "tile_scheduler_metadata (132, 8) int32" in told
-    assert "our kernel for Hopper, by FlashMLA's plan" in told
+    printed = capsys.readouterr().out
+    assert "plan of flash_mla for 132 SMs" in printed and "tile_scheduler_metadata (132, 8) int32" in printed
+    assert "our kernel for Hopper, by FlashMLA's plan" in printed
 
 
 def test_report_is_self_contained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,7 +91,7 @@ def test_report_is_self_contained(tmp_path: Path, capsys: pytest.CaptureFixture[
         ("run decode --seq-lens 300 --backend cutlas_mla", "cutlass_mla"),
         ("run decode --seq-lens 300 --page-size 96 --backend cutlass_mla", "page_size"),
         ("run decode --seq-lens 300 --num-heads 0", "num_heads"),
-        ("run decode --seq-lens 300 --planner nobody", "--planner"),
+        ("run decode --seq-lens 300 --planner unknown", "--planner"),
         ("run decode --seq-lens 300 --sm-count 0", "--sm-count"),
         ("run decode --seq-lens 300 --html no/such/folder/out.html", "--html"),
         ("run decode --seq-lens 300 --device xpu", "device"),
@@ -101,8 +101,8 @@ def test_report_is_self_contained(tmp_path: Path, capsys: pytest.CaptureFixture[
 )
 def test_bad_input_is_one_line_and_status_2(arguments: str, names: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments.split()) == 2
-    told = capsys.readouterr().err
-    assert told.startswith("sglab: ") and names in told and "Traceback" not in told
+    printed = capsys.readouterr().err
+    assert printed.startswith("sglab: ") and names in printed and "Traceback" not in printed
 
 
 def test_bad_lengths_are_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:
@@ -123,5 +123,5 @@ def test_ptx_lists_the_kernels_that_ship_and_prints_one(capsys: pytest.CaptureFi
 
 def test_ptx_of_an_unknown_name_is_an_error_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ptx", "mla"]) == 2
-    told = capsys.readouterr()
-    assert told.out == "" and "no kernel is called 'mla'" in told.err and "mla_decode_sm90" in told.err
+    printed = capsys.readouterr()
+    assert printed.out == "" and "no kernel is called 'mla'" in printed.err and "mla_decode_sm90" in printed.err

@@ -92,12 +92,12 @@ def test_only_slow_work_is_announced(capsys: pytest.CaptureFixture[str], monkeyp
         pass
     assert capsys.readouterr().err == ""
     monkeypatch.setattr("sglab.gpu.progress.PATIENCE", 0.01)
-    told = ""
+    printed = ""
     with announced("compiling slowly"):
-        while not told:
-            told = capsys.readouterr().err
-    told += capsys.readouterr().err
-    assert re.fullmatch(r"\[sglab\] compiling slowly …\n\[sglab\] compiling slowly: \d+\.\d s\n", told)
+        while not printed:
+            printed = capsys.readouterr().err
+    printed += capsys.readouterr().err
+    assert re.fullmatch(r"\[sglab\] compiling slowly …\n\[sglab\] compiling slowly: \d+\.\d s\n", printed)
 
 
 @needs_nvcc

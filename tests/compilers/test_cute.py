@@ -63,6 +63,6 @@ def test_instructions_know_their_lines_and_the_debugger_steps_by_them() -> None:
     assert len({sentence.partition("(")[2] for sentence in sentences}) == 4
 
 
-def test_what_the_dsl_refuses_is_told() -> None:
+def test_what_the_dsl_refuses_is_reported() -> None:
     with pytest.raises(gpu.CompileError, match="compiling the CuTe DSL function _add for sm_100a"):
         compile_cute(_add, 1, 2, 3)

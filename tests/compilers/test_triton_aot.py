@@ -84,7 +84,7 @@ def test_one_and_none_are_compiled_in_and_not_passed() -> None:
     assert params == struct.pack("<QQfxxxxQQ", x.data_ptr(), out.data_ptr(), 0.5, 64, 0)
 
 
-def test_forms_are_told_apart_by_what_triton_specialises() -> None:
+def test_forms_are_distinguished_by_what_triton_specialises() -> None:
     x = torch.randn(1000)
     specializer = Specializer(_shifted, 100)
 
@@ -132,7 +132,7 @@ def test_the_second_time_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) ->
     assert compiled(_shifted, 100, x, x, 4, 0.5, True, BLOCK=4)[0] == first
 
 
-def test_what_triton_refuses_is_told_with_its_source_line() -> None:
+def test_what_triton_refuses_is_reported_with_its_source_line() -> None:
     with pytest.raises(CompileError, match="compiling the Triton kernel _mistaken for sm_100") as caught:
         compiled(_mistaken, 100, torch.zeros(8), BLOCK=8)
     assert "tl.store(x_ptr + tl.arange(0, BLOCK), tl.arange(0, 2 * BLOCK))" in str(caught.value)
@@ -145,7 +145,7 @@ def test_a_compiler_that_crashes_is_an_error(tmp_path: Path) -> None:
         in_child("compiling x", os.abort, tmp_path)
 
 
-def test_options_triton_refuses_are_told() -> None:
+def test_options_triton_refuses_are_reported() -> None:
     x = torch.randn(4)
     with pytest.raises(LaunchError, match="num_warps must be a power of 2"):
         compiled(_shifted, 100, x, x, 4, 0.5, True, BLOCK=4, num_warps=3)

@@ -164,7 +164,7 @@ def test_host_code_computes_on_the_emulator(host: HostExtension) -> None:
 
 def test_an_access_outside_its_memory_is_an_error(host: HostExtension) -> None:
     x = torch.randn(300)
-    with pytest.raises(gpu.KernelError, match="behind the end of 'tensor 0'"), on(host, gpu.EmulatedDevice(), x):
+    with pytest.raises(gpu.KernelError, match="past the end of 'tensor 0'"), on(host, gpu.EmulatedDevice(), x):
         host.library.run_scale(ctypes.c_void_p(x.data_ptr()), 301, ctypes.c_float(1), 0, 512)
 
 
@@ -238,7 +238,7 @@ def test_host_code_sees_the_device(host: HostExtension) -> None:
     )
 
 
-def test_what_goes_wrong_in_a_launch_is_told_to_both_sides(host: HostExtension) -> None:
+def test_an_error_in_a_launch_is_reported_to_both_sides(host: HostExtension) -> None:
     x, device = torch.zeros(1), Listener()
     device.fault = gpu.KernelError("scale trapped")
     host.library.last_words.restype = ctypes.c_char_p
@@ -298,7 +298,7 @@ def test_a_whole_program_runs_as_it_is(cache: Path, tmp_path: Path) -> None:
     ran = run_program([tmp_path / "squares", "too", "far"])
     assert ran.returncode == 719 % 256  # cudaErrorLaunchFailure, as far as an exit status holds it
     assert "squares.cu:6" in ran.stdout
-    assert "behind the end of 'cudaMalloc'" in ran.stdout
+    assert "past the end of 'cudaMalloc'" in ran.stdout
 
 
 @pytest.mark.skipif(not ctypes.util.find_library("zstd"), reason="needs libzstd, to unpack what nvcc compresses")

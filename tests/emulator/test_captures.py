@@ -97,10 +97,10 @@ def test_a_launch_that_fails_can_be_looked_at() -> None:
         return ""
 
     launches = gpu.capture(fails)
-    assert "behind the end" in launches.result
+    assert "past the end" in launches.result
     assert launches[0].report is None
     session = launches[0].session()
-    with pytest.raises(gpu.KernelError, match="behind the end"):
+    with pytest.raises(gpu.KernelError, match="past the end"):
         session.run()
     assert session.log.fault
     assert len(session.log) == session.now

@@ -113,7 +113,7 @@ END:
 
 
 def test_block_put_out_of_line_meets_the_others() -> None:
-    """The cold block stands behind `ret` and jumps back: lanes must have met again at the join."""
+    """The cold block is after `ret` and jumps back: lanes must have met again at the join."""
     ptx = (
         PROLOGUE
         + """

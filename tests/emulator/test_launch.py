@@ -97,7 +97,7 @@ def test_report_counts_instructions() -> None:
 
 def test_store_outside_its_allocation_names_lane_source_and_neighbour() -> None:
     out = np.zeros(40, np.uint32)
-    with pytest.raises(_core.LaunchError, match=r"0 bytes behind the end of 'out'") as caught:
+    with pytest.raises(_core.LaunchError, match=r"0 bytes past the end of 'out'") as caught:
         launch(STORE, [out, ("u", 64)], block=(64, 1, 1))
     error = caught.value
     assert (error.kind, error.warp, error.lane) == ("out_of_bounds", 1, 8)

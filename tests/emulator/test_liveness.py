@@ -1,5 +1,5 @@
-"""Who waits is served although somebody else spins: a warp blocks on an mbarrier, a second one issues late what
-completes it, a third one polls memory that the first one writes when it goes on."""
+"""A waiting warp is served although another spins: a warp blocks on an mbarrier, a second one issues late what
+completes it, a third one polls memory that the first one writes when it continues."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def copied(text: str, cluster: int, scheduler: str, seed: int) -> tuple[np.ndarr
         ),
     ],
 )
-def test_a_copy_issued_behind_the_wait_arrives(issue: str, arrivals: int, cluster: int, scheduler: str) -> None:
+def test_a_copy_issued_after_the_wait_arrives(issue: str, arrivals: int, cluster: int, scheduler: str) -> None:
     parameters = PARAMETERS + (", .param .align 64 .b8 map[128]" if "tensor" in issue else "")
     text = kernel_text(roles(issue, arrivals, reader=cluster - 1), parameters, shared=STORAGE)
     for seed in range(3):
@@ -84,13 +84,13 @@ def finishes(text: str, scheduler: str, **shape: int) -> int:
 
 
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
-def test_a_tensor_core_commit_behind_the_wait_arrives(scheduler: str) -> None:
+def test_a_tensor_core_commit_after_the_wait_arrives(scheduler: str) -> None:
     issue = "@%p4 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [full];"
     assert finishes(kernel_text(roles(issue), PARAMETERS, shared=STORAGE), scheduler, block=96) == 1
 
 
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
-def test_a_multicast_commit_behind_the_wait_arrives(scheduler: str) -> None:
+def test_a_multicast_commit_after_the_wait_arrives(scheduler: str) -> None:
     issue = (
         "mov.u16 %h0, 3; @%p5 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster"
         ".multicast::cluster.b64 [full], %h0;"
@@ -119,7 +119,7 @@ def test_a_warpgroup_s_wait_ends_when_the_last_warp_has_issued(scheduler: str) -
 
 
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
-def test_a_store_that_nobody_waits_for_is_seen_by_who_polls(scheduler: str) -> None:
+def test_a_store_without_a_wait_is_seen_by_a_polling_warp(scheduler: str) -> None:
     """The issuer waits for the poller, and not for its own bulk group."""
     body = """
     mov.u32 %r0, %tid.x; ld.param.u64 %rd3, [flag]; mov.u32 %r1, 7; mov.u32 %r2, 0;
@@ -179,7 +179,7 @@ def test_lanes_run_whose_siblings_wait_for_them(scheduler: str) -> None:
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 def test_a_cluster_at_rest_may_be_woken_by_another(scheduler: str, threads: int) -> None:
-    """CTA 0 leaves its loop around try_wait when CTA 1 has told it to in global memory, late."""
+    """CTA 0 leaves its loop around try_wait when CTA 1 has signalled it in global memory, late."""
     body = """
     mov.u32 %r0, %tid.x; mov.u32 %r1, %ctaid.x; ld.param.u64 %rd0, [out]; ld.param.u64 %rd3, [flag];
     setp.eq.u32 %p0, %r0, 0; @%p0 mbarrier.init.shared::cta.b64 [full], 1; bar.sync 0;
@@ -220,7 +220,7 @@ def test_clusters_that_all_wait_for_ever_are_a_deadlock(scheduler: str, threads:
     mov.u32 %r0, %tid.x; setp.eq.u32 %p0, %r0, 0;
     @%p0 mbarrier.init.shared::cta.b64 [full], 1; bar.sync 0;
     WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [full], 0; @!%p2 bra WAIT;"""
-    with pytest.raises(_core.LaunchError, match="no warp can go on") as caught:
+    with pytest.raises(_core.LaunchError, match="no warp can continue") as caught:
         finishes(kernel_text(body, PARAMETERS, shared=STORAGE), scheduler, block=32, grid=40, threads=threads)
     assert caught.value.kind == "deadlock"
     assert threads > 1 or caught.value.cta == (0, 0, 0)

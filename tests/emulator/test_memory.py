@@ -200,7 +200,7 @@ def test_float_and_packed_reductions() -> None:
     [
         ("ld.global.u32 %r2, [%rd1+2];", "misaligned", "not a multiple of 4"),
         ("ld.global.u32 %r2, [%rd1+-4];", "out_of_bounds", "4 bytes before 'out'"),
-        ("ld.global.v4.u32 {%r2, %r2, %r2, %r2}, [%rd1+128];", "out_of_bounds", "behind the end of 'out'"),
+        ("ld.global.v4.u32 {%r2, %r2, %r2, %r2}, [%rd1+128];", "out_of_bounds", "past the end of 'out'"),
         ("mov.u32 %r3, 0; ld.shared.u32 %r2, [%r3];", "out_of_bounds", "shared address 0x0"),
         ("mov.u32 %r3, 100000; ld.shared.u32 %r2, [%r3];", "out_of_bounds", "shared memory spans"),
         ("mov.u32 %r3, 0x5000400; ld.shared::cluster.u32 %r2, [%r3];", "out_of_bounds", "shared address 0x5000400"),
@@ -208,7 +208,7 @@ def test_float_and_packed_reductions() -> None:
         ("mov.u64 %rd2, 0; ld.u32 %r2, [%rd2];", "out_of_bounds", "global address 0x0"),
         ("mov.u64 %rd2, -4; st.global.u32 [%rd2], %r2;", "out_of_bounds", "0xfffffffffffffffc"),
         ("mov.u64 %rd2, -4; st.u32 [%rd2], %r2;", "out_of_bounds", "no address space"),
-        ("red.global.add.u32 [%rd1+4096], 1;", "out_of_bounds", "behind the end"),
+        ("red.global.add.u32 [%rd1+4096], 1;", "out_of_bounds", "past the end"),
         ("trap;", "trap", "executed trap"),
     ],
 )

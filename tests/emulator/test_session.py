@@ -148,7 +148,7 @@ def test_many_checkpoints_are_thinned_out_and_still_lead_everywhere() -> None:
     assert torch.equal(steps, final)
 
 
-def test_a_seek_behind_the_end_is_refused_and_names_it() -> None:
+def test_a_seek_past_the_end_is_refused_and_names_it() -> None:
     session, _ = CASES["reduce"].session()
     session.run()
     end = session.now
@@ -175,7 +175,7 @@ def test_breakpoints_on_lines_stop_before_every_execution_of_theirs_first_instru
     assert sorted(stops) == sorted((cta, warp) for cta in range(3) for warp in range(4) for _ in range(8))
 
 
-def test_run_to_a_source_line_stops_the_named_warp_in_front_of_it() -> None:
+def test_run_to_a_source_line_stops_the_named_warp_before_it() -> None:
     session, _ = CASES["reduce"].session()
     for _ in range(3):
         stop = session.run_to(line=11, warp=1)
@@ -201,7 +201,7 @@ def test_a_watch_on_a_tensor_stops_before_the_store_that_changes_it() -> None:
     assert session.run().reason == "end"
 
 
-def test_a_watch_on_shared_memory_tells_reads_from_writes() -> None:
+def test_a_watch_on_shared_memory_distinguishes_reads_from_writes() -> None:
     session, _ = CASES["reduce"].session()
     offset = 0x400 + 4 * 5  # partial[5]
     session.watch(offset, access="write")
@@ -287,7 +287,7 @@ def test_a_fault_stops_the_session_where_it_happened_and_can_be_gone_back_from()
     kernel = KERNELS["clock_and_out_of_bounds"]
     out = torch.zeros(32, dtype=torch.int64)
     session = kernel.session(gpu.EmulatedDevice("sm_90a"), grid=1, block=32, args=[out, 1])
-    with pytest.raises(gpu.KernelError, match="behind the end") as caught:
+    with pytest.raises(gpu.KernelError, match="past the end") as caught:
         session.run()
     assert session.fault == caught.value.fault
     assert session.fault.kind == "out_of_bounds"
@@ -395,7 +395,7 @@ def test_a_warp_that_waits_lets_others_run_up_to_a_limit() -> None:
     session, _ = CASES["reduce"].session()
     session.run_to(opcode="bar.sync", warp=0)
     before = session.now
-    stop = session.step(warp=0, limit=3)  # nobody else has come to the barrier
+    stop = session.step(warp=0, limit=3)  # no other warp has reached the barrier
     assert (stop.reason, session.now) == ("limit", before + 3)
     assert session.step(warp=0).reason == "reached"
     assert session.now > before + 3
@@ -431,7 +431,7 @@ def test_listeners_hear_of_every_move_until_they_leave() -> None:
 
 
 def test_a_session_is_freed_with_its_last_reference(case: Case) -> None:
-    """At once, and not when circles are collected: it holds copies of the launch's memory."""
+    """Immediately, and not when cycles are collected: it holds copies of the launch's memory."""
     session, _ = case.session()
     session.step()
     session.findings, session.breakpoints  # noqa: B018

@@ -106,7 +106,7 @@ def test_every_phase_of_an_mbarrier_is_a_place_to_stop_forwards_and_backwards(na
     assert session.now == 0
 
 
-def test_a_watch_on_shared_memory_stops_behind_the_tma_copy_that_fills_it(name: str) -> None:
+def test_a_watch_on_shared_memory_stops_after_the_tma_copy_that_fills_it(name: str) -> None:
     session, arguments = opened(name)
     session.watch(STAGE, nbytes=16)
     stop = session.run()
@@ -119,7 +119,7 @@ def test_a_watch_on_shared_memory_stops_behind_the_tma_copy_that_fills_it(name: 
 
 
 @pytest.mark.parametrize("cta", [0, 1])
-def test_a_watch_on_tensor_memory_stops_behind_the_multiplication_that_changes_it(cta: int) -> None:
+def test_a_watch_on_tensor_memory_stops_after_the_multiplication_that_changes_it(cta: int) -> None:
     session, _ = opened("tcgen05 pair")
     session.watch_tensor_memory(3, cta=cta)
     ends = sorted(set(session.log.mmas.done.tolist()))

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 from sglab import gpu
 from sglab.emulator.session import Session
 
-BUFFER = 0x400  # static shared memory starts behind the system's kilobyte
+BUFFER = 0x400  # static shared memory starts after the system's kilobyte
 HEADER = ".version 8.7\n.target sm_100a\n.address_size 64\n"
 
 
@@ -52,7 +52,7 @@ CASES = {
         "shl.b32 %r4, %r0, 4; add.u32 %r4, %r4, %r1; cp.async.cg.shared.global [%r4], [%rd1], 16; cp.async.wait_all;",
         [(0, 512)],
     ),
-    "cp.async that nobody waits for": ("cp.async.ca.shared.global [%r3], [%rd1], 4;", []),
+    "cp.async without a wait": ("cp.async.ca.shared.global [%r3], [%rd1], 4;", []),
     "a matrix move": (
         "shl.b32 %r4, %r0, 4; add.u32 %r4, %r4, %r1;stmatrix.sync.aligned.m8n8.x2.shared.b16 [%r4], {%r0, %r0};",
         [(0, 256)],

@@ -24,7 +24,7 @@ def tensor_map(data_type: int, shape: tuple[int, ...], box: tuple[int, ...], **o
 
 
 def padded_box(array: np.ndarray, start: tuple[int, ...], box: tuple[int, ...], fill: object = 0) -> np.ndarray:
-    """array[start : start + box] with what lies outside filled in."""
+    """array[start : start + box] with what is outside filled in."""
     out = np.full(box, fill, array.dtype)
     for index in np.ndindex(*box):
         at = tuple(s + i for s, i in zip(start, index, strict=True))
@@ -33,7 +33,7 @@ def padded_box(array: np.ndarray, start: tuple[int, ...], box: tuple[int, ...], 
     return out
 
 
-# The ISA's tables: row r of the pattern lists which 16-byte piece of the row lies at each place.
+# The ISA's tables: row r of the pattern lists which 16-byte piece of the row is at each place.
 TABLES = {
     1: ["01234567", "10325476"],
     2: ["01234567", "10325476", "23016745", "32107654"],
@@ -122,7 +122,7 @@ def test_nan_fill() -> None:
     np.testing.assert_array_equal(got, want)
 
 
-def test_stores_drop_what_lies_outside() -> None:
+def test_stores_drop_what_is_outside() -> None:
     rng = np.random.default_rng()
     bits = tensor_map(F32, (10, 12), (8, 8))
     box = rng.normal(size=(8, 8)).astype(np.float32)

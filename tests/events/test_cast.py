@@ -52,14 +52,14 @@ def test_a_deadlock_is_a_circle_of_roles_and_barriers(name: str) -> None:
     assert error.fault is not None and error.fault.kind == "deadlock"
     assert {wait.role for wait in error.cycle} <= {"load", "mma", "epilogue"}
     waits = next(wait for wait in error.cycle if wait.role == "load")
-    assert waits.barrier == "nobody→load empty[0]"  # so far
+    assert waits.barrier == "none→load empty[0]"  # so far
     assert f"the mbarrier {waits.barrier} at shared address" in waits.waits
     assert f"warp {waits.warp} (load) waits" in str(error)
     assert error.fault.role in {"load", "mma", "epilogue"}
 
 
 def test_a_barrier_in_a_variable_goes_by_its_name() -> None:
-    """`full` expects an arrival that nobody makes."""
+    """`full` expects an arrival that no warp makes."""
     body = roles("@%p4 bra DONE;\n" + EXPECT + f"@%p4 {BULK} [tile], [%rd2], 128, [full];", 2)
     body = body.replace("@%p2 bra POLL;", "")
     text = (
@@ -73,7 +73,7 @@ def test_a_barrier_in_a_variable_goes_by_its_name() -> None:
     assert "the mbarrier full" in str(caught.value)
 
 
-def test_where_all_warps_do_the_same_nobody_has_a_role_to_tell() -> None:
+def test_where_all_warps_do_the_same_none_has_a_role() -> None:
     text = """.version 8.7
 .target sm_100a
 .address_size 64

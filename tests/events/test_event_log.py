@@ -275,5 +275,5 @@ def test_mma_sync_is_among_the_multiplications() -> None:
 
 def test_a_fault_during_recording_is_the_launchs() -> None:
     kernel = KERNELS["clock_and_out_of_bounds"]
-    with pytest.raises(gpu.KernelError, match="behind the end"):
+    with pytest.raises(gpu.KernelError, match="past the end"):
         kernel.record(gpu.EmulatedDevice("sm_90a"), grid=1, block=32, args=[torch.zeros(32, dtype=torch.int64), 1])

@@ -105,7 +105,7 @@ def test_kernels_without_warp_roles_compute() -> None:
 
 
 def test_a_stage_that_one_side_has_not_used_yet_has_the_name_of_the_stages_beside_it() -> None:
-    """The launch ended when the third stage had been filled and the second had been freed by nobody."""
+    """The launch ended when the third stage had been filled and the second had been freed by no warp."""
     both = {0x100: FULL, 0x108: FULL, 0x110: BarrierUse({"load"}, set()), 0x118: EMPTY}
     both |= {0x120: BarrierUse(set(), {"load"}, "empty")}
     names = name_uses({(0, MBARRIER, offset): use for offset, use in both.items()}, ("load", "mma"))
@@ -113,7 +113,7 @@ def test_a_stage_that_one_side_has_not_used_yet_has_the_name_of_the_stages_besid
     assert [each.name for each in names] == [*full, "mma→load empty[0]", "mma→load empty[1]"]
 
 
-def test_a_barrier_whose_other_side_nobody_tells_of_says_so() -> None:
+def test_a_barrier_whose_other_side_is_unknown_says_so() -> None:
     alone = {0x100: BarrierUse({"load"}, set()), 0x200: BarrierUse(set(), {"load"}, "empty")}
     names = name_uses({(0, MBARRIER, offset): use for offset, use in alone.items()}, ("load",))
-    assert [each.name for each in names] == ["load→nobody", "nobody→load empty"]
+    assert [each.name for each in names] == ["load→none", "none→load empty"]

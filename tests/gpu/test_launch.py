@@ -115,9 +115,9 @@ def test_a_launch_with_wrong_arguments_changes_nothing(device: Device, module: g
     assert torch.equal(out, torch.zeros_like(out))
 
 
-def test_a_store_behind_a_tensor_is_an_error_with_its_source_line(module: gpu.Module) -> None:
+def test_a_store_past_a_tensor_is_an_error_with_its_source_line(module: gpu.Module) -> None:
     x = torch.zeros(100)
-    with pytest.raises(gpu.KernelError, match=r"behind the end of 'argument 0, store_behind_param_0") as caught:
+    with pytest.raises(gpu.KernelError, match=r"past the end of 'argument 0, store_behind_param_0") as caught:
         module["store_behind"].launch(gpu.EmulatedDevice("sm_90a"), grid=1, block=32, args=[x, 90])
     fault = caught.value.fault
     assert fault is not None

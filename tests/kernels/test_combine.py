@@ -122,8 +122,8 @@ STORAGE = torch.zeros(300, 4, 512)
         ({"partial_lse": torch.zeros(300, 5)}, "heads = 4, as partial_out has"),
         ({"out": torch.zeros(1, 4, 256)}, "out must be of shape (batch, heads, 512)"),
         ({"lse_base": "10"}, "lse_base must be '2' or 'e'"),
-        ({"out": STORAGE[7:8]}, "out must be memory apart from partial_out; got an overlap of 8192 bytes"),
-        ({"lse": STORAGE[5, 0, :4].view(1, 4)}, "lse must be memory apart from partial_out"),
+        ({"out": STORAGE[7:8]}, "out must be memory separate from partial_out; got an overlap of 8192 bytes"),
+        ({"lse": STORAGE[5, 0, :4].view(1, 4)}, "lse must be memory separate from partial_out"),
     ],
 )
 def test_explains_bad_input(change: dict[str, Any], words: str) -> None:

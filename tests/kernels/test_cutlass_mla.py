@@ -256,7 +256,7 @@ class TestContract:
             cutlass_mla_decode(**{**arguments, **change})
         assert all(word in str(error.value) for word in words), str(error.value)
 
-    def test_minus_one_is_harmless_behind_the_last_real_page_of_128(self, implementation, device, generator) -> None:
+    def test_minus_one_is_harmless_after_the_last_real_page_of_128(self, implementation, device, generator) -> None:
         arguments = call([100, 300], 16, 128, 1, device, generator)
         assert (arguments["page_table"][0, 1:] == -1).all()
         o = cutlass_mla_decode(**arguments, implementation=implementation)

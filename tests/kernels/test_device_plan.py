@@ -100,7 +100,7 @@ def test_query_tokens_are_requests_of_their_own(
 
 
 def check_slots(works: Works, done: list[tuple[int, int, int, int, int]], requests: int) -> None:
-    """A request done in one go has none; the splits of another lie side by side, in order, where nobody else's do."""
+    """A request done in one go has none; the splits of another are side by side, in order, in places of their own."""
     assert works.requests.tolist() == list(range(requests))
     indptr, counts, taken = works.slot_indptr.tolist(), works.partial_count.tolist(), set()
     for request in range(requests):

@@ -35,7 +35,7 @@ def call(
     dtype: torch.dtype = torch.bfloat16,
     sm_count: int = 132,
 ) -> dict[str, Any]:
-    """Arguments of one call. Whatever no request owns is NaN: pages, and rows behind a last token."""
+    """Arguments of one call. Everything that no request owns is NaN: pages, and rows past a last token."""
     slots, pool = paged_slots(lens, PAGE, generator)
     table = torch.full((len(lens), max(-(-max(lens) // PAGE), 1)), -1, dtype=torch.int32)
     cache = torch.full((pool // PAGE, PAGE, 576), torch.nan)

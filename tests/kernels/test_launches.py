@@ -45,7 +45,7 @@ def test_the_same_arguments_are_packed_once() -> None:
         lambda t: t.as_strided((8, 4), (1, 8)).contiguous(),
     ],
 )
-def test_other_arguments_are_packed_anew(other) -> None:
+def test_other_arguments_are_packed_again(other) -> None:
     device, tensor, made = EmulatedDevice("sm_90a"), torch.zeros(8, 4), []
     launch_on(device, tensor, made)
     launch_on(device, other(tensor), made)
@@ -118,7 +118,7 @@ def test_contents_are_checked_every_time_where_they_are_checked_at_all() -> None
 
 
 def test_a_recognised_call_is_still_held_to_its_plan() -> None:
-    """The next step's plan lies where the last one's did, and so does all that it is run with."""
+    """The next step's plan is where the last one's was, and so is all that it is run with."""
     q_nope, q_pe, kv_cache, _, page_table = Batch([100], heads=16).arguments
     device, works = EmulatedDevice("sm_90a"), planned(mla_sm90_plan([100], num_heads=16, sm_count=132), "cpu")
     given = {"out": torch.empty_like(q_nope), "lse": torch.empty(q_nope.shape[:2])}

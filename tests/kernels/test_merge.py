@@ -308,7 +308,7 @@ STORAGE = torch.zeros(1000)
         ),
         (
             {"v_merged": STORAGE[:64].view(4, 2, 8), "s_merged": STORAGE[56:64].view(4, 2)},
-            ["s_merged must be memory apart from v_merged", "32 bytes"],
+            ["s_merged must be memory separate from v_merged", "32 bytes"],
         ),
     ],
 )
@@ -330,7 +330,7 @@ def test_explains_bad_input_and_changes_nothing(merge: Callable, change: dict, w
 
 def test_a_mask_may_not_lie_in_an_output() -> None:
     v, s = torch.zeros(4, 2, 8), torch.zeros(4, 2)
-    with pytest.raises(ContractError, match="s_merged must be memory apart from mask"):
+    with pytest.raises(ContractError, match="s_merged must be memory separate from mask"):
         merge_state_in_place(v, s, v + 1, s + 1, s.view(torch.bool).flatten()[:4])
     assert not v.any() and not s.any()
 

@@ -137,7 +137,7 @@ def test_written_shared_memory_grows_and_is_taken_back(session: Session) -> None
         session.seek(position)
         for cta in session.ctas:
             written = session.shared_written(cta)
-            assert not session.shared(cta)[~written].any()  # nobody has written there: it is as it was
+            assert not session.shared(cta)[~written].any()  # never written: it is as it was
             seen[position, cta.linear] = written
     assert not seen[0, 0].any()
     for (position, cta), written in reversed(seen.items()):

@@ -130,7 +130,7 @@ def test_arguments_are_refused_by_name() -> None:
     assert "kv_cache" in refused(kv_cache=torch.zeros(4, 8, 576, dtype=torch.float16))
     assert "kv_cache" in refused(kv_cache=torch.zeros(4, 64, 576, dtype=torch.bfloat16))
     q_nope = torch.zeros(1, 128, 512, dtype=torch.float16)
-    assert "out must be memory apart from q_nope" in refused(q_nope=q_nope, out=q_nope)
+    assert "out must be memory separate from q_nope" in refused(q_nope=q_nope, out=q_nope)
     two = {"q_nope": torch.zeros(2, 128, 512).half(), "q_pe": torch.zeros(2, 128, 64).half()}
     said = refused(**two, page_table=torch.zeros(2, 4, dtype=torch.int32))
     assert "q_nope must be of (batch, heads) (1, 128), as the plan; got (2, 128)" in said

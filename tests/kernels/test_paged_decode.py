@@ -50,7 +50,7 @@ def test_a_request_without_pages_gives_0_and_minus_infinity() -> None:
     assert (out == 0).all() and (lse == -math.inf).all()
 
 
-def test_keys_behind_the_last_token_are_not_read_as_numbers() -> None:
+def test_keys_past_the_last_token_are_not_read_as_numbers() -> None:
     tensors = inputs([5], group=8)
     _, k, v, _, indices, _ = tensors
     k[indices.long(), 5:], v[indices.long(), 5:] = math.nan, math.inf

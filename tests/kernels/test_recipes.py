@@ -24,7 +24,7 @@ HEADS, PAGE = 16, 64
 
 
 class Step:
-    """Tensors of a decode step, filled anew for each; the pool has no NaN, and the table only pages that exist."""
+    """Tensors of a decode step, refilled for each; the pool has no NaN, and the table only pages that exist."""
 
     def __init__(self, lengths: list[int], splits: int) -> None:
         self.lengths, self.splits = lengths, splits

@@ -35,7 +35,7 @@ def test_auto_takes_the_first_at_home_and_says_why_not_the_others() -> None:
     choice = operator()(Doubling(torch.ones(1)))
     assert choice.implementation == "reference"
     assert choice.reason == "the first that is at home on cpu tensors"
-    assert choice.passed_over == {"fast": "on cpu tensors it runs only when asked for by name"}
+    assert choice.passed_over == {"fast": "on cpu tensors it runs only when requested by name"}
     assert operator("it needs float16")(Doubling(torch.ones(1))).passed_over == {"fast": "it needs float16"}
 
 

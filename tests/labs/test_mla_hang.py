@@ -15,7 +15,7 @@ SOFTMAX, MMA, LOAD = {0, 1, 2, 3}, {8}, {9}
 
 @pytest.mark.parametrize("lengths", [(150, 0, 0, 150), (0, 0, 300), (40, 0, 0, 0, 129)])
 def test_requests_without_tokens_make_it_hang(lengths: tuple[int, ...]) -> None:
-    with pytest.raises(KernelError, match="no warp can go on"):
+    with pytest.raises(KernelError, match="no warp can continue"):
         lab.GuardedDecode(seq_lens=lengths).run()
 
 
@@ -43,7 +43,7 @@ def test_the_second_arrival_is_found() -> None:
     assert first.other.position < first.at.position
 
 
-def test_a_session_that_comes_to_the_hang_again_tells_the_same() -> None:
+def test_a_session_that_reaches_the_hang_again_says_the_same() -> None:
     session = lab.GuardedDecode().session()
     cycles = []
     for _ in range(2):

@@ -52,7 +52,7 @@ def test_one_nan_row_poisons_its_columns() -> None:
     assert lab.poisoned_rows(probabilities, values).check(0).right is False
 
 
-def test_new_tokens_begin_behind_the_cached_ones() -> None:
+def test_new_tokens_begin_after_the_cached_ones() -> None:
     prefill = sglab.extend_batch([100, 40], [64, 0], num_heads=4, page_size=64)
     positions, starts = prefill.forward_batch.positions, prefill.forward_batch.extend_start_loc
     for request in range(2):

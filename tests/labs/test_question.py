@@ -57,7 +57,7 @@ def test_a_right_answer_is_shown_as_a_reader_would_write_it() -> None:
     assert ask({3, 1}).check([1, 2]).text == ask({3, 1}).check({1, 2}).text == "Look again."
 
 
-def test_no_value_is_told_apart_from_no_answer() -> None:
+def test_no_value_is_distinguished_from_no_answer() -> None:
     assert "Replace the ..." in ask(1).check(...).text
     assert "None" in ask(1).check(None).text
 
@@ -81,7 +81,7 @@ def test_truth_is_computed_when_answered_not_before() -> None:
         (3, {3}, "The answer is a number; this is a set of numbers."),
     ],
 )
-def test_an_answer_of_another_form_is_told_so(truth: object, given: object, says: str) -> None:
+def test_an_answer_of_another_form_is_called_so(truth: object, given: object, says: str) -> None:
     verdict = ask(truth).check(given)
     assert verdict.right is False
     assert verdict.text == f"{says} Look again."

@@ -67,7 +67,7 @@ ANSWERS = {
 }
 
 
-def test_right_and_wrong_answers_are_told_apart() -> None:
+def test_right_and_wrong_answers_are_distinguished() -> None:
     asked = questions()
     for name, right in ANSWERS.items():
         assert asked[name].check(right).right is True, name

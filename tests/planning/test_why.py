@@ -13,23 +13,23 @@ from sglab.planning import PLANNERS
 def test_every_planner_says_why_it_cut_as_it_did() -> None:
     rng = np.random.default_rng()
     lens = rng.integers(1, 20_000, rng.integers(1, 9)).tolist()
-    told = 0
+    stated = 0
     for planner in PLANNERS.values():
         for heads, kv_heads in ((128, 1), (32, 8)):
             try:
                 plan = planner(lens, num_heads=heads, num_kv_heads=kv_heads, sm_count=132)
             except ValueError:
                 continue
-            told += 1
+            stated += 1
             sentence = plan.why()
             assert len(sentence) > 40
             idle = plan.launch.num_ctas - len(set(plan.work.cta.tolist()))
             assert (f"{idle:,} of the {plan.launch.num_ctas:,} CTAs have no work." in sentence) == (idle > 0)
-    assert told > len(PLANNERS)
+    assert stated > len(PLANNERS)
 
 
 @pytest.mark.parametrize("name", ["cutlass_mla_individual", "flashinfer_cutlass_mla"])
-def test_the_told_budget_leads_to_the_planned_splits(name: str) -> None:
+def test_the_stated_budget_leads_to_the_planned_splits(name: str) -> None:
     rng = np.random.default_rng()
     for _ in range(20):
         lens = rng.integers(1, 100_000, rng.integers(1, 200)).tolist()

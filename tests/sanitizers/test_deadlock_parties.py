@@ -1,4 +1,4 @@
-"""Who is said to stand in a deadlock's circle arrives where it is said to: by tcgen05.commit, and without sanitizers.
+"""A party named in a deadlock's circle does arrive where the message says: by tcgen05.commit, and without sanitizers.
 
 Instructions that arrive are taken out of the SM100 MLA kernel; what the right kernel's log says is the truth."""
 
@@ -46,7 +46,7 @@ def test_without_a_commit_each_party_is_one_that_arrives_there(commit: Deletion,
 
 
 @pytest.mark.parametrize("detectors", [False, True])
-def test_where_nobody_arrives_any_more_the_chain_ends(detectors: bool) -> None:
+def test_the_chain_ends_where_no_warp_arrives_any_more(detectors: bool) -> None:
     """The load warp's release of the page table's ring, which is the only arrival there."""
     (release,) = at_source("sm_100a", "v_pages.release(lane == 0)")
     error = deadlock(release, detectors)
@@ -54,4 +54,4 @@ def test_where_nobody_arrives_any_more_the_chain_ends(detectors: bool) -> None:
     last = error.cycle[-1]
     assert (last.role, last.next) == ("page table", None)
     assert "→page table empty" in last.barrier
-    assert "nobody is left who could end that" in str(error)
+    assert "nothing is left that could end that" in str(error)

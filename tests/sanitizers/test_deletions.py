@@ -1,4 +1,4 @@
-"""Take any one synchronisation instruction out of our MLA kernels, and somebody notices, but for those listed."""
+"""Take any one synchronisation instruction out of our MLA kernels, and some check notices, except for those listed."""
 
 from collections import Counter
 
@@ -25,7 +25,7 @@ UNNOTICED = {
         "griddepcontrol": 3,
     },
 }
-"""How many of them, and no more, can be taken out without anybody noticing; docs/emulator/races.md says why of each."""
+"""How many of them, and no more, can be taken out unnoticed; docs/emulator/races.md says why of each."""
 
 SAMPLE = [
     *(("sm_100a", opcode) for opcode in ("bar.sync", "bar.warp.sync", "mbarrier.arrive", "tcgen05.wait::ld")),

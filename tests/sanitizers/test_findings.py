@@ -8,11 +8,11 @@ torch = pytest.importorskip("torch")
 
 from sglab import gpu
 
-BEHIND = """
+PAST_END = """
 .version 8.8
 .target sm_90a
 .address_size 64
-.entry behind(.param .u64 out, .param .u32 n) {
+.entry past_end(.param .u64 out, .param .u32 n) {
   .reg .b32 %r<4>; .reg .b64 %rd<4>;
   ld.param.u64 %rd1, [out];
   ld.param.u32 %r1, [n];
@@ -31,7 +31,7 @@ def device(**options: Any) -> gpu.EmulatedDevice:
 
 
 def test_a_fault_is_a_finding_with_the_nearest_allocation() -> None:
-    kernel = gpu.Module(BEHIND, "behind.ptx")["behind"]
+    kernel = gpu.Module(PAST_END, "past_end.ptx")["past_end"]
     out = torch.zeros(32, dtype=torch.int32)
     with pytest.raises(gpu.KernelError) as caught:
         kernel.launch(device(sanitize=True), grid=1, block=32, args=[out, 2])
@@ -39,14 +39,14 @@ def test_a_fault_is_a_finding_with_the_nearest_allocation() -> None:
     assert (finding.detector, finding.kind, finding.severity) == ("launch", "out_of_bounds", "error")
     assert finding.at is not None
     assert (finding.at.cta, finding.at.warp, finding.at.lanes) == ((0, 0, 0), 0, 1 << 16)
-    assert BEHIND.splitlines()[finding.ptx_line - 1].strip().startswith("st.global")
-    assert "behind the end of 'argument 0, out" in finding.message
+    assert PAST_END.splitlines()[finding.ptx_line - 1].strip().startswith("st.global")
+    assert "past the end of 'argument 0, out" in finding.message
     assert f"PTX line {finding.ptx_line} `st.global.u32 [%rd3], %r2;`" in str(finding)
     assert "lane 16" in str(finding)
 
 
 def test_a_launch_without_sanitizers_has_no_findings() -> None:
-    kernel = gpu.Module(BEHIND, "behind.ptx")["behind"]
+    kernel = gpu.Module(PAST_END, "past_end.ptx")["past_end"]
     out = torch.zeros(32, dtype=torch.int32)
     assert kernel.launch(device(), grid=1, block=32, args=[out, 1]).findings == ()
     assert kernel.launch(device(sanitize=True), grid=1, block=32, args=[out, 1]).findings == ()
@@ -56,7 +56,7 @@ def test_a_launch_without_sanitizers_has_no_findings() -> None:
 
 
 def test_a_session_has_the_findings_of_its_past() -> None:
-    kernel = gpu.Module(BEHIND, "behind.ptx")["behind"]
+    kernel = gpu.Module(PAST_END, "past_end.ptx")["past_end"]
     session = kernel.session(device(sanitize={"memory"}), grid=1, block=32, args=[torch.zeros(32).int(), 2])
     with pytest.raises(gpu.KernelError):
         session.run()
@@ -154,7 +154,7 @@ def test_a_session_goes_back_and_forth_over_a_finding() -> None:
     assert session.findings == ()
     session.run()
     assert session.findings == (finding,)
-    # Another order of the warps: what is found is told anew.
+    # Another order of the warps: what is found is reported again.
     session.seek(0)
     session.step(warp=1, count=15)
     (other,) = session.findings

@@ -1,4 +1,4 @@
-"""Memory that nobody has written, barriers and tensor memory misused: each fault of the catalogue is found and named;
+"""Memory that was never written, barriers and tensor memory misused: each fault of the catalogue is found and named;
 right kernels have none."""
 
 import pytest
@@ -49,16 +49,16 @@ def test_a_deadlock_is_a_circle_of_who_waits_for_whom() -> None:
     assert "which closes the circle" in str(error)
 
 
-def test_a_chain_may_end_where_nobody_is_left() -> None:
+def test_a_chain_may_end_where_no_party_is_left() -> None:
     fault = next(fault for fault in FAULTS if fault.name == "nobody_left")
     _, error = fault.launch(fault.name)
     (wait,) = error.cycle
     assert (wait.kind, wait.object, wait.warp, wait.next) == ("barrier", 1, 0, None)
     assert "32 of 64 threads have arrived" in wait.waits
-    assert "nobody is left who could end that" in str(error)
+    assert "nothing is left that could end that" in str(error)
 
 
-def test_a_named_barrier_lies_nowhere_in_memory() -> None:
+def test_a_named_barrier_has_no_place_in_memory() -> None:
     fault = next(fault for fault in FAULTS if fault.name == "barrier_arrived_twice")
     findings, _ = fault.launch(fault.name)
     (finding,) = [finding for finding in findings if finding.kind == fault.kind]

@@ -39,7 +39,7 @@ def broken(change: Change, scheduler: str = "fair") -> gpu.KernelError:
     return error
 
 
-def test_bytes_that_nobody_expected() -> None:
+def test_bytes_that_no_barrier_expected() -> None:
     change = Change(EXPECT, 0, r"mbarrier.arrive.shared::cta.b64 _, [\1];")
     error = broken(change, scheduler="random")
     assert error.fault and error.fault.kind == "deadlock"
@@ -50,7 +50,7 @@ def test_bytes_that_nobody_expected() -> None:
     assert producer.next == 0
 
 
-def test_copies_that_stay_in_flight_because_nobody_expects_their_bytes() -> None:
+def test_copies_that_stay_in_flight_because_no_barrier_expects_their_bytes() -> None:
     """The same where copies are as late as can be: the phases end without them, and Q is read before it is there."""
     change = Change(EXPECT, 0, r"mbarrier.arrive.shared::cta.b64 _, [\1];")
     (report, *_), error = decode("sm_90a", LENGTHS, change, sms=1, sanitize=CHECKED)

@@ -1,4 +1,4 @@
-"""Halves that nobody has written: compilers pack a value with nothing and take the value out again."""
+"""Halves that were never written: compilers pack a value with nothing and take the value out again."""
 
 import pytest
 

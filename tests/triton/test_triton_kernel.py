@@ -78,7 +78,7 @@ def run(request: pytest.FixtureRequest) -> Callable[..., Any]:
 
     def launch(kernel: Any, grid: Any, *arguments: Any, **options: Any) -> Any:
         record = kernel[grid](*arguments, route=request.param, **options)
-        assert (record.route, record.reason.split(";")[0]) == (request.param, "route argument asks for it")
+        assert (record.route, record.reason.split(";")[0]) == (request.param, "route argument requests it")
         assert (record.report is not None) == (request.param == "emulator")
         return record
 
@@ -152,7 +152,7 @@ def test_environment_chooses_the_route(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SGLAB_TRITON", "interpreter")
     x = torch.randn(10)
     record = _add[(1,)](x, x, torch.empty(10), 10)
-    assert (record.route, record.reason) == ("interpreter", "SGLAB_TRITON asks for it")
+    assert (record.route, record.reason) == ("interpreter", "SGLAB_TRITON requests it")
     monkeypatch.setenv("SGLAB_TRITON", "quantum")
     with pytest.raises(LaunchError, match="SGLAB_TRITON must be one of cuda, emulator, interpreter; got 'quantum'"):
         _add[(1,)](x, x, torch.empty(10), 10)
@@ -190,7 +190,7 @@ def test_bfloat16_sharing_memory_with_another_type_is_refused() -> None:
 
 def test_access_outside_the_tensors_names_tensor_and_source_line() -> None:
     x, out = torch.randn(16), torch.zeros(1000)
-    with pytest.raises(KernelError, match=r"behind the end of 'x_ptr'") as caught:
+    with pytest.raises(KernelError, match=r"past the end of 'x_ptr'") as caught:
         _add[(1,)](x, torch.randn(1000), out, 64, route="emulator")
     assert caught.value.fault is not None
     line = Path(__file__).read_text().splitlines()[caught.value.fault.source_line - 1]
@@ -274,7 +274,7 @@ def test_a_global_that_changed_since_compiling_is_refused(monkeypatch: pytest.Mo
 
 def test_cuda_is_refused_for_cpu_tensors() -> None:
     x = torch.randn(4)
-    with pytest.raises(LaunchError, match=r"asks for cuda, but the tensors are on the CPU; move them with \.cuda\(\)"):
+    with pytest.raises(LaunchError, match=r"requests cuda, but the tensors are on the CPU; move them with \.cuda\(\)"):
         _add[(1,)](x, x, x, 4, route="cuda")
 
 

@@ -64,7 +64,7 @@ def test_the_launch_is_measured_before_anything_runs() -> None:
     assert go(widget, "seek", position=0)["sentence"] == "Nothing has run yet."
 
 
-def test_a_session_that_has_moved_before_tells_where_it_is() -> None:
+def test_a_session_that_has_moved_before_says_where_it_is() -> None:
     session = make().session
     session.step(count=9)
     assert re.match(r"Warp \d of CTA 0 executed \S+ \(session.cu:\d+\)\.", KernelDebugger(session).look({})["sentence"])
@@ -96,7 +96,7 @@ def test_every_step_is_undone_by_its_opposite(forth: str) -> None:
     assert positions == sorted(set(positions))
     for expected in reversed(positions[:-1]):
         state = go(widget, back, look)
-        # forth stands behind what the warp executed, back in front of what it executes: others may run in between
+        # forth is after what the warp executed, back is before what it executes: others may run in between
         assert state["position"] <= positions[positions.index(expected) + 1]
     again = [go(widget, forth, look)["position"] for _ in range(3)]
     assert set(again) <= set(positions) | {again[-1]}
@@ -389,7 +389,7 @@ def test_python_moves_and_the_page_follows() -> None:
     assert widget.look(FOLLOW)["position"] == 10
 
 
-def test_a_long_move_goes_in_slices_and_stops_when_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_move_goes_in_slices_and_stops_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     from sglab.widgets.kernel_debugger import jobs
 
     widget = make()
@@ -426,7 +426,7 @@ def test_a_search_backwards_that_is_given_up_ends_where_it_began(monkeypatch: py
             lambda w: w.edit_stops("toggle_ptx", FOLLOW, line=9999),
             "PTX line 9999 has no instruction, nor has any",
         ),
-        (lambda w: w.go("to", FOLLOW, file=0, line=9999), r"behind it; the last that has one is \d+"),
+        (lambda w: w.go("to", FOLLOW, file=0, line=9999), r"after it; the last that has one is \d+"),
         (lambda w: w.go("write_back", {"cta": 0, "warp": 0}, register="%none"), "no instruction of this kernel writes"),
         (lambda w: w.edit_stops("remove", FOLLOW, id=7), "there is no breakpoint 7; there are none"),
         (lambda w: w.edit_stops("explode", FOLLOW), "edit_stops knows no edit 'explode'"),
@@ -494,7 +494,7 @@ def test_the_session_does_not_keep_the_widget_alive() -> None:
     session.step()
 
 
-def test_a_deadlock_is_told_as_a_circle_of_waits() -> None:
+def test_a_deadlock_is_reported_as_a_circle_of_waits() -> None:
     state = go(KernelDebugger(Pipeline("one_arrival").session()), "run")
     assert (state["failed"], state["failure"]["kind"]) == (True, "deadlock")
     waits = state["failure"]["cycle"]
@@ -550,7 +550,7 @@ def test_a_captured_triton_launch_is_stepped_by_the_lines_of_its_author(tmp_path
     assert y.item() == 127
 
 
-def test_a_session_that_failed_before_still_tells_how() -> None:
+def test_a_session_that_failed_before_still_says_how() -> None:
     session = Pipeline("one_arrival").session()
     with pytest.raises(gpu.KernelError):
         session.run()

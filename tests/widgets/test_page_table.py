@@ -97,7 +97,7 @@ def test_a_refused_edit_changes_nothing(widget: PageTable, batch, edit: dict, er
 
 
 @pytest.mark.parametrize("edit", ["extend_by_token", "free"])
-def test_an_edit_made_elsewhere_is_told_once_and_read_when_asked_for(widget: PageTable, batch, edit: str) -> None:
+def test_an_edit_made_elsewhere_is_announced_once_and_read_when_asked_for(widget: PageTable, batch, edit: str) -> None:
     widget.look()
     assert widget.stale == 0
     getattr(batch, edit)(2)

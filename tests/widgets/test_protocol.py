@@ -60,7 +60,7 @@ def commands(bundle: str) -> Mapping[str, Callable[..., Any]]:
 
 
 def pattern_of(name: str) -> re.Pattern[str]:
-    """Of the names of tensors that a declared name stands for: "{kernel}.moments"."""
+    """Of the names of tensors that a declared name covers: "{kernel}.moments"."""
     return re.compile(
         "".join(r"[^.]+" if part[0] == "{" else re.escape(part) for part in re.split(r"(\{\w+\})", name) if part)
     )

@@ -97,7 +97,7 @@ def test_a_copy_arrives_when_it_is_waited_for() -> None:
     assert rows(widget, "bytes").reshape(-1)[start : start + nbytes].any()
 
 
-def test_bytes_count_as_written_once_somebody_has_written_them() -> None:
+def test_bytes_count_as_written_once_written() -> None:
     """Two groups of cp.async bring 16 bytes per thread to K and V; the exchange at the end writes more."""
     widget = SharedMemory(PagedDecode(tokens=8).session())
 
@@ -110,8 +110,8 @@ def test_bytes_count_as_written_once_somebody_has_written_them() -> None:
     arrived = written()
     (group, *_) = [one for one in widget.pipelines[0]["groups"] if one["copies"]]
     assert arrived[group["start"] : group["end"]].all()
-    told = widget.session.shared_written(0)
-    assert (arrived[: len(told)] == told).all() and not arrived.all()
+    in_session = widget.session.shared_written(0)
+    assert (arrived[: len(in_session)] == in_session).all() and not arrived.all()
     assert rows(widget, "bytes").reshape(-1)[~arrived].sum() == 0
     widget.go(len(rows(widget, "moments")))
     assert written()[arrived].all() and written().sum() > arrived.sum()

@@ -127,7 +127,7 @@ def test_writers_are_those_that_the_emulator_remembers(share: float) -> None:
         np.testing.assert_array_equal(writer[:, ::16], memory.writer_position)
 
 
-def test_a_session_stepped_by_hand_is_told_from_the_recording() -> None:
+def test_a_session_stepped_by_hand_is_distinguished_from_the_recording() -> None:
     made = product()
     widget = TensorMemory(made.session)
     made.session.step(count=300)
@@ -164,14 +164,14 @@ def test_going_back_shows_the_same_again() -> None:
 def test_the_pages_hear_once_that_the_session_was_moved() -> None:
     made = product()
     widget = TensorMemory(made.session)
-    told = widget.stale
+    announced = widget.stale
     made.session.step(count=200)
     made.session.step(count=20)
-    assert widget.stale == told + 1
+    assert widget.stale == announced + 1
     widget.catch_up()
     assert widget.frames[0]["position"] == made.session.now
     widget.go(3)
-    assert widget.stale == told + 1
+    assert widget.stale == announced + 1
 
 
 def test_a_saved_page_holds_moments_and_leaves_the_session_where_it_was() -> None:

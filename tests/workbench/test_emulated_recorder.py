@@ -68,7 +68,7 @@ def test_operations_are_those_of_the_interpreter(recorded: tuple[dict[str, Any],
         assert np.array_equal(getattr(emulated, column), getattr(interpreted, column)), column
 
 
-def test_lanes_are_threads_of_the_cta_and_the_mask_leaves_out_those_behind_the_end(
+def test_lanes_are_threads_of_the_cta_and_the_mask_leaves_out_those_past_the_end(
     recorded: tuple[dict[str, Any], MemoryTrace],
 ) -> None:
     _, trace = recorded

@@ -56,7 +56,7 @@ def test_replaying_the_moments_gives_the_output(batch, kernel: str) -> None:
 
 
 @pytest.mark.parametrize("kernel", ["flashmla", "flashinfer"])
-def test_every_read_of_a_moment_shows_the_value_that_stands_there(batch, kernel: str) -> None:
+def test_every_read_of_a_moment_shows_the_value_that_is_there(batch, kernel: str) -> None:
     run = run_index_kernel(kernel, batch)
     names = [tensor.name for tensor in run.trace.tensors]
     for moment in run.moments[run.moments[:, column["read_tensor"]] != NONE]:

@@ -27,7 +27,7 @@ def test_every_page_has_one_status() -> None:
     assert pool.summary()["held"] + pool.summary()["free"] == pool.num_pages
 
 
-def test_shared_and_cached_pages_are_told_apart() -> None:
+def test_shared_and_cached_pages_are_distinguished() -> None:
     batch = sglab.decode_batch([100], **SMALL)
     batch.share_prefix(0, 40)
     pool = read_pool(batch)

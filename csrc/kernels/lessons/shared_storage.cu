@@ -4,8 +4,8 @@
 //
 // Four warps share a tile's keys, 16 each, and merge their states (m, d, o) at the end. K and V arrive by
 // cp.async, a group each: the scores need not wait for V. Rows of 256 bytes would put the same chunk of
-// eight rows into the same banks, and ldmatrix asks for just these; so a row's 16-byte chunks are permuted:
-// chunk c of row r lies at c ^ (r mod 8). The kernel also comes without the permutation, to see what it is
+// eight rows into the same banks, and ldmatrix reads just these; so a row's 16-byte chunks are permuted:
+// chunk c of row r is at c ^ (r mod 8). The kernel also comes without the permutation, to see what it is
 // for.
 #include <cuda_fp16.h>
 
@@ -202,13 +202,13 @@ struct Prefill {
       wait_group<1>();
       __syncthreads();  // K of the tile is there, of all threads
       compute_qk(s);
-      __syncthreads();  // nobody reads K any more
+      __syncthreads();  // no thread reads K any more
       load_keys(tile + 1);
       update_state(tile, s);
       wait_group<1>();
       __syncthreads();  // V of the tile is there
       compute_pv(s);
-      __syncthreads();  // nobody reads V any more
+      __syncthreads();  // no thread reads V any more
       load_values(tile + 1);
     }
     wait_group<0>();

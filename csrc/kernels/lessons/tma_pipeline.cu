@@ -6,7 +6,7 @@
 //   full   the load warp arrives once and announces the bytes; TMA's bytes complete the phase
 //   empty  each of the four sum warps arrives once when it has read the tile
 //
-// The kernel also comes with one of four faults, for whoever wants to see what a fault does.
+// The kernel also comes with one of four faults, to show what a fault does.
 #include <cuda.h>
 
 #include <cstdint>
@@ -76,7 +76,7 @@ __device__ void pipeline(const CUtensorMap* x, float* out, int tiles) {
     }
     ptx::fence_mbarrier_init();  // TMA sees them
   }
-  __syncthreads();  // everybody sees them
+  __syncthreads();  // all threads see them
   if (threadIdx.x < 32) {
     load<kFault>(shared, x, blockIdx.x * tiles, tiles);
   } else {

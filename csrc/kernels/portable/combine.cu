@@ -49,7 +49,7 @@ struct Columns {
   float4 sum[kVectors]{};
   float4 loaded[kInFlight][kVectors];
 
-  // Asks for splits i … i + kInFlight.
+  // Requests splits i … i + kInFlight.
   __device__ void load(int i) {
 #pragma unroll
     for (int j = 0; j < kInFlight; ++j) {

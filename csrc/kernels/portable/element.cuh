@@ -28,7 +28,7 @@ __device__ inline __nv_bfloat16 from_float<__nv_bfloat16>(float x) {
   return __float2bfloat16_rn(x);
 }
 
-// N elements that are loaded and stored at once.
+// N elements that are loaded and stored together.
 template <class T, int N>
 struct alignas(sizeof(T) * N) Pack {
   T element[N];

@@ -25,7 +25,7 @@ __device__ void deal(const int* lengths, int batch, int parts, int payload, int*
   num_splits[0] = 0;
   for (int part = 0; part < parts; ++part) {
     const int begin = request, begin_split = split;
-    // Past the last request FlashMLA's kernel reads a word beyond its array; nobody uses the value.
+    // Past the last request FlashMLA's kernel reads a word beyond its array; nothing uses the value.
     const int begin_block = request < batch ? block : last_block(lengths[0]);
     bool first_split = block != 0;
     for (int remain = payload; request < batch;) {
@@ -67,7 +67,7 @@ struct Step {
   }
 };
 
-// The `turn`-th request of a part: request, first token, end token, slot. Where a range begins behind a query
+// The `turn`-th request of a part: request, first token, end token, slot. Where a range begins after a query
 // token's length nothing is left of it, and its partial result is empty.
 __device__ int4 work(const Step& s, int part, int turn, int token) {
   const int* row = s.metadata + kFields * part;

@@ -9,8 +9,8 @@
 //   v2_guarded  as v2, but all −inf gives V = 0, LSE = −inf, and a V whose LSE is −inf is not looked at
 //
 // A row is one token's head. A group of lanes of one warp owns it, 16 bytes per lane and step, so that an
-// output may be the memory of an input: whoever overwrites an element has read it, and LSE is written after
-// the whole group has read.
+// output may be the memory of an input: the thread that overwrites an element has read it, and LSE is written
+// after the whole group has read.
 #include "element.cuh"
 
 namespace {

@@ -62,7 +62,7 @@ __device__ void widen(const __half* source, float (&target)[kVector]) {
   }
 }
 
-// 16 bytes to shared memory, behind this thread's back; zeros where there is no key.
+// 16 bytes to shared memory, asynchronously to this thread; zeros where there is no key.
 __device__ void copy_async(__half* shared, const __half* global, bool exists) {
   const auto target = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
   const int bytes = exists ? 16 : 0;
@@ -154,7 +154,7 @@ struct Decoder {
 
   // Row z = 0 merges all rows' states; the o of the others passes through the memory of K.
   __device__ void merge_rows() {
-    __syncthreads();  // nobody reads K any more
+    __syncthreads();  // no thread reads K any more
     float* o = reinterpret_cast<float*>(shared.k);
     const int mine = (z * kGroup + y) * kDim + x * kVector;
     for (int i = 0; i < kVector; ++i) o[mine + i] = state.o[i];
@@ -193,7 +193,7 @@ struct Decoder {
       wait_group<2 * kStages - 2>();
       __syncthreads();  // V of the tile is there
       update(tile, s);
-      __syncthreads();  // nobody reads this stage any more
+      __syncthreads();  // no thread reads this stage any more
       load(tile + kStages);
     }
     wait_group<0>();

@@ -31,7 +31,7 @@ __device__ inline void tcgen05_dealloc(uint32_t address, int columns) {
 __device__ inline void tcgen05_fence_before_thread_sync() {
   asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
 }
-// … and what it does with tensor memory after what a barrier told it.
+// … and what it does with tensor memory after what it learnt from a barrier.
 __device__ inline void tcgen05_fence_after_thread_sync() {
   asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
 }

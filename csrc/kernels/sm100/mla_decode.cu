@@ -107,7 +107,7 @@ constexpr int kLatent = 512;
 constexpr int kBlockColumns = 256;  // of O, per product
 constexpr int kBlocks = kLatent / kBlockColumns;
 
-// Everything the tensor cores read lies in chunks: 64 rows of 128 bytes (64 columns) with the 128-byte
+// Everything the tensor cores read is in chunks: 64 rows of 128 bytes (64 columns) with the 128-byte
 // swizzle.
 constexpr int kChunkColumns = 64;
 constexpr int kRowBytes = 128;
@@ -168,7 +168,7 @@ static_assert(kSharedBytes <= 232448);
 
 // ---- units of work ----
 
-// Every role asks for the same units in the same order and so takes the same turns at every barrier; a unit
+// Every role fetches the same units in the same order and so takes the same turns at every barrier; a unit
 // without tiles touches none.
 struct Unit {
   int request, split;
@@ -183,7 +183,7 @@ struct Units {
   const int batch = params.batch, max_splits = params.max_splits;
   const int *const seq_lens = params.seq_lens, *const num_splits = params.num_splits;
   int taken = 0;
-  int request = 0, before = 0;  // persistent: where the search stands, and the units of earlier requests
+  int request = 0, before = 0;  // persistent: where the search is, and the units of earlier requests
 
   // The next unit of this CTA pair. Individual: the only one, if its split has tokens. Persistent: of the
   // units that exist, request by request, pair p takes numbers p, p + pairs, …
@@ -503,13 +503,13 @@ struct Softmax : Lane {
 #pragma unroll
     for (int i = 1; i < kSColumns; ++i) top = fmaxf(top, s[i]);
     shared.top[s_buffer.index][thread] = top;
-    // Both threads' maxima are there. The next tile writes to the other place, so that nobody overtakes a
-    // reader: two tiles later this barrier has been passed once more.
+    // Both threads' maxima are there. The next tile writes to the other place, so that no thread overtakes a
+    // reader: two tiles later this barrier has been passed again.
     ptx::bar_sync(kSoftmaxOnly, kGroup);
     return fmaxf(top, shared.top[s_buffer.index][thread ^ kHeads]);
   }
 
-  // Moves the reference if it must, and tells the epilogue by how much.
+  // Moves the reference if it must, and passes the factor to the epilogue.
   __device__ void update_reference(float top, bool first) {
     const float old = first ? top : reference;
     reference = top > old + kSlack ? top : old;

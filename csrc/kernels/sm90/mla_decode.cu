@@ -182,7 +182,7 @@ struct Loader {
   int page_log2 = params.page_log2, page_mask = params.page_size - 1;
   int box_rows = min(params.page_size, kTile);  // rows one copy brings
   int boxes = max(kTile >> page_log2, 1);       // copies of a tile's chunk
-  // A second CTA reads the same tiles at about the same time, then nobody does; alone, a tile's lines may
+  // A second CTA reads the same tiles at about the same time, then none does; alone, a tile's lines may
   // stay.
   uint64_t l2_policy = gridDim.x > 1 ? ptx::kEvictFirst : ptx::kEvictNormal;
 

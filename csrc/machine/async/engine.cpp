@@ -80,7 +80,7 @@ TensorMemory::Allocation AsyncEngine::allocate_tmem(std::uint32_t rank, int cta_
   }
   pair.asked[side] = true;
   if (!pair.asked[0] || !pair.asked[1]) return {Status::kMustWait, 0};
-  // Both CTAs allocate and release alike, so what one has free the other has free as well.
+  // Both CTAs allocate and release the same way, so what one has free the other has free as well.
   pair.result = tmem(even).allocate(columns);
   if (pair.result.status == Status::kMustWait) return pair.result;
   const auto other = tmem(even + 1).allocate(columns);
@@ -110,7 +110,7 @@ std::span<std::uint8_t> AsyncEngine::smem(std::uint32_t rank) const {
   return {cluster_.ctas[rank].shared, cluster_.shared_bytes};
 }
 
-// Operations are numbered whether anybody watches or not: a replay gives the same numbers.
+// Operations are numbered whether observed or not: a replay gives the same numbers.
 template <typename Operation>
 void AsyncEngine::number(Operation& operation, std::uint32_t lanes) {
   number(operation.issuer);
@@ -156,7 +156,7 @@ void AsyncEngine::commit(const TensorCommit& commit, std::uint32_t cta) {
 
 SmallCopy& AsyncEngine::new_small(Warp& warp) {
   SmallCopies& small = queue(warp).small;
-  // A GPU has room for so many copies in flight and no more; only the adversarial scheduler stretches that.
+  // A GPU has room for only so many copies in flight; only the adversarial scheduler stretches that.
   if (cluster_.launch->config.policy != Policy::kAdversarial) {
     while (small.size() >= kCopiesInFlight) small.run_oldest(performer());
   }

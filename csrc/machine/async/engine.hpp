@@ -34,7 +34,7 @@ struct InFlight {
 // The asynchronous operations of one cluster that were issued and not carried out yet, its tensor memories
 // and its mbarriers.
 //
-// Operations are carried out as late as the programming model allows: when somebody waits for what they
+// Operations are carried out as late as the programming model allows: when a warp waits for what they
 // signal, when nothing else can run, when the random scheduler says so, when they have been in flight for
 // very long, or when the cluster ends. A missing wait so reads old data.
 class AsyncEngine {
@@ -50,7 +50,7 @@ class AsyncEngine {
   // The mbarrier object at a shared::cluster address; faults if it is misaligned or outside.
   std::uint64_t& mbarrier_word(const Issuer& issuer, std::uint32_t address);
   // Applies the outcome of an operation on it: faults on misuse, wakes waiters on a completed phase. `lanes`:
-  // several, when they act at once.
+  // several, when they act together.
   void settle(const Issuer& issuer, std::uint32_t address, MbarrierStatus status, const MbarrierUse& use,
               std::uint32_t lanes = 0);
   // Live objects, for debuggers: shared::cluster addresses in order of initialisation.
@@ -144,7 +144,7 @@ class AsyncEngine {
     return [this](const SmallCopy& copy, std::uint32_t lanes) { perform(copy, lanes); };
   }
   void signal(const Issuer& issuer, std::uint32_t address, std::uint32_t bytes);
-  // Whoever is blocked at an object that a new operation will signal asks again, and so has it carried out.
+  // A warp blocked at an object that a new operation will signal retries, and so has it carried out.
   void wake_waiters(std::uint32_t mbarrier, std::uint32_t multicast = 0);
   std::span<std::uint8_t> smem(std::uint32_t rank) const;
   void set_aside_tmem(std::uint32_t rank);

@@ -11,7 +11,7 @@
 namespace sglab::emu {
 namespace {
 
-// Appends a range; ranges side by side become one, in whichever order a swizzle leads through them.
+// Appends a range; ranges side by side become one, in whatever order a swizzle visits them.
 void add(std::vector<Range>& ranges, Space space, std::uint64_t address, std::uint32_t bytes) {
   if (bytes == 0) return;
   if (!ranges.empty() && ranges.back().space == space && ranges.back().warps == 0xf) {

@@ -55,7 +55,7 @@ std::shared_ptr<const AsyncEngine::Saved> AsyncEngine::save() const {
                                        pairs_, warps_, copies(warpgroups_), tmem_stores_});
 }
 
-// In place: whoever looks at tensor memory has its address.
+// In place: readers of tensor memory hold its address.
 void AsyncEngine::restore_tmem(const std::vector<std::unique_ptr<TensorMemory>>& saved) {
   for (std::uint32_t rank = 0; rank < saved.size(); ++rank) {
     if (saved[rank] != nullptr) {

@@ -77,7 +77,7 @@ struct TensorCommit {
   std::uint32_t multicast = 0;
 };
 
-// cp.async of a warp, and cp.async.mbarrier.arrive behind it: a copy has bytes, an arrival none.
+// cp.async of a warp, and cp.async.mbarrier.arrive after it: a copy has bytes, an arrival none.
 struct SmallCopy {
   SmallCopy() {}  // leaves the arrays as they are: only lanes of the mask count
 

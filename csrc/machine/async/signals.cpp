@@ -7,7 +7,7 @@
 #include "machine/engine/fault.hpp"
 #include "machine/engine/launch.hpp"
 
-// mbarriers: their words, what an arrival does, and who is told of it.
+// mbarriers: their words, what an arrival does, and who is notified of it.
 namespace sglab::emu {
 namespace {}  // namespace
 

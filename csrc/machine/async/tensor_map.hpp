@@ -61,7 +61,7 @@ struct TensorMap {
 };
 
 // The 128 bytes that a kernel gets. An own encoding: CUTLASS clears bit 21 of qword 1 for small tensors, so
-// qword 1 carries nothing but the mark of a valid map in its low byte.
+// qword 1 carries only the mark of a valid map in its low byte.
 struct alignas(64) TensorMapBytes {
   std::array<std::uint64_t, 16> words{};
 };

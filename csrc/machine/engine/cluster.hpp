@@ -51,7 +51,8 @@ struct Random {
   }
 };
 
-// Warp-instructions of a cluster after which nobody may have to wait for what happens by itself on a GPU.
+// Warp-instructions of a cluster after which no warp may still have to wait for what happens unprompted on a
+// GPU.
 constexpr std::uint64_t kReliefPeriod = 1u << 18;
 
 struct ClusterBarrier {
@@ -74,7 +75,7 @@ struct ClusterState {
   std::uint32_t shared_bytes = 0;  // of one CTA's window that may be used, reserved kilobyte included
   ClusterBarrier barrier;
   std::uint64_t executed = 0;  // warp-instructions
-  std::uint64_t events = 0;    // anything that may end somebody's wait
+  std::uint64_t events = 0;    // anything that may end a wait
   std::uint64_t started = 0;   // steady clock, for %globaltimer
   Random random;
   std::uint32_t next_warp = 0;  // round robin
@@ -88,15 +89,15 @@ struct ClusterState {
 // The unit of execution: the CTAs of one cluster, run by one host thread.
 struct Cluster : ClusterState {
   AlignedBytes register_memory, shared_memory, local_memory;
-  // Where debuggers follow writes: a bit for each byte of shared memory, the CTAs' windows one behind the
+  // Where debuggers follow writes: a bit for each byte of shared memory, the CTAs' windows one after the
   // other.
   AlignedBytes shared_written;
   std::vector<std::uint32_t> predicate_memory;
-  // Set aside by a debugger that went back to before its first use; whoever looks into it still may.
+  // Set aside by a debugger that went back to before its first use; readers that hold it may still read it.
   std::shared_ptr<AsyncEngine> spare_async;
   std::shared_ptr<AsyncEngine> async;  // asynchronous operations, mbarriers, tensor memory; made on first use
 
-  // The asynchronous engine is reset by whoever starts the cluster.
+  // The asynchronous engine is reset by the code that starts the cluster.
   void start(Launch& launch, std::uint64_t index, Tally& tally);
   // From now on mark_written() keeps count.
   void follow_writes();
@@ -114,7 +115,7 @@ bool is_runnable(const Warp& warp);
 // Some lanes exited: barriers and .sync instructions may no longer wait for them.
 void lanes_left(Warp& warp);
 
-// Ends a phase: wakes everybody who waits for it.
+// Ends a phase: wakes every warp that waits for it.
 void complete_barrier(Cta& cta, std::uint32_t number);
 void complete_cluster_barrier(Cluster& cluster);
 

@@ -8,7 +8,7 @@
 
 namespace sglab::emu {
 
-// A number that stands for a sequence of values: two sequences that differ have different ones, as good as
+// A number that represents a sequence of values: two sequences that differ have different ones, as good as
 // always.
 class Digest {
  public:

@@ -100,7 +100,7 @@ const Inst* block(Warp& w, const Inst* inst, Wait wait, std::uint64_t key) {
   w.retry = true;
   const std::uint32_t lanes = w.mask;
   if (lanes != g.mask) {
-    // Only the guarded lanes wait; the others go on behind the instruction.
+    // Only the guarded lanes wait; the others continue after the instruction.
     Group rest = g;
     rest.mask = g.mask & ~lanes;
     rest.pc = g.pc + 1;

@@ -26,7 +26,7 @@ struct WaitLink {
   std::uint64_t object = 0;  // shared address of the mbarrier, number of the barrier, mask of the lanes
   std::int64_t phase = 0;    // that is waited for; of an mbarrier, its parity
   std::string waits;         // in words
-  std::int64_t next = -1;    // in the chain; -1: nobody
+  std::int64_t next = -1;    // in the chain; -1: none
   std::uint32_t next_pc = 0, next_line = 0;  // the instruction by which that party would end the wait
 };
 

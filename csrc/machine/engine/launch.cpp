@@ -105,7 +105,7 @@ std::string Launch::nearest(std::uint64_t address) const {
                            std::string(" (") + hex(best->begin) + ", " +
                            std::to_string(best->end - best->begin) + " bytes)";
   if (address < best->begin) return std::to_string(distance) + " bytes before " + name;
-  if (address >= best->end) return std::to_string(distance) + " bytes behind the end of " + name;
+  if (address >= best->end) return std::to_string(distance) + " bytes past the end of " + name;
   return "across the end of " + name;
 }
 

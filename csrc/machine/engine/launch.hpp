@@ -21,7 +21,7 @@ enum class Policy : std::uint8_t { kFair, kRandom, kAdversarial, kInOrder };
 class Explainer {
  public:
   virtual ~Explainer() = default;
-  // No warp of the cluster can go on. Adds to Fault::message, and who waits for whom.
+  // No warp of the cluster can continue. Adds to Fault::message, and who waits for whom.
   virtual void deadlock(const Cluster& cluster, Fault& fault) const = 0;
   // The launch has run for too long; `executions`: by instruction. Adds to Fault::message.
   virtual void livelock(const Program& program, const std::vector<std::uint64_t>& executions,
@@ -57,14 +57,14 @@ struct LaunchReport {
 struct Launch {
   const Program* program = nullptr;
   LaunchConfig config;
-  Observers observers;                  // config.observer, and whoever follows a stepped launch
+  Observers observers;                  // config.observer, and those that follow a stepped launch
   std::vector<Allocation> allocations;  // sorted; the module's variables included
   std::array<std::uint32_t, 3> clusters{1, 1, 1};
   std::uint64_t cluster_total = 1;
   std::uint32_t resident = 1;  // clusters a worker may have started and not finished
   std::atomic<std::uint64_t> next{0};
   std::atomic<std::uint64_t> executed{0};
-  std::atomic<std::uint32_t> busy{0};  // workers with a cluster that can go on
+  std::atomic<std::uint32_t> busy{0};  // workers with a cluster that can continue
   std::atomic<bool> stop{false};
   bool follows_writers = false;  // tensor memory keeps who wrote it
   bool replayed = false;         // clocks count instructions, so that running again gives the same
@@ -76,7 +76,7 @@ struct Launch {
 
   // nullptr: no allocation holds the address.
   const Allocation* find(std::uint64_t address) const;
-  // "… lies 16 bytes behind the end of 'out' (0x…, 1024 bytes)"
+  // "… lies 16 bytes past the end of 'out' (0x…, 1024 bytes)"
   std::string nearest(std::uint64_t address) const;
 };
 

@@ -35,7 +35,7 @@ struct AsyncOperation {
 // What an instruction or an operation's signal (Issuer::operation) did to an mbarrier, or was refused.
 struct MbarrierChange {
   const Issuer& issuer;
-  std::uint32_t lanes;    // several, when they act at once; 0: the issuer's
+  std::uint32_t lanes;    // several, when they act together; 0: the issuer's
   std::uint32_t address;  // shared::cluster
   const MbarrierUse& use;
   MbarrierStatus status;  // kPhaseComplete: it ended the phase

@@ -4,7 +4,7 @@
 
 #include "machine/engine/warp.hpp"
 
-// A warp's registers. The 32 lanes of one lie side by side; constants are stored 32-fold as well.
+// A warp's registers. The 32 lanes of one are side by side; constants are stored 32-fold as well.
 namespace sglab::emu {
 
 inline const std::uint32_t* lanes32(const Warp& w, Ref ref) {

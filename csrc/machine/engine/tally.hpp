@@ -33,11 +33,11 @@ using MbarrierUsers = std::unordered_map<std::uint32_t, BarrierUsers>;
 // What one host thread counts of a launch. Warps of the same slot in all clusters are counted together, and
 // so are their barriers.
 struct Tally {
-  // By instruction: +1 where a run of instructions starts, -1 behind its end.
+  // By instruction: +1 where a run of instructions starts, -1 after its end.
   std::vector<std::int64_t> profile;
   // By slot, one bit per instruction: whether such a warp has executed it.
   std::vector<std::uint64_t> visited;
-  // The same for what warps of a cluster may still come to; empty where nobody asked.
+  // The same for what warps of a cluster may still reach; empty where not requested.
   std::vector<std::uint64_t> ahead;
   std::size_t words = 0;  // of both per slot
   // By CTA rank and number, and by address.

@@ -64,9 +64,9 @@ struct Warp {
   Cta* cta = nullptr;
   Cluster* cluster = nullptr;
   Launch* launch = nullptr;
-  std::uint8_t* local = nullptr;             // 32 lanes' local memory, one behind the other
+  std::uint8_t* local = nullptr;             // 32 lanes' local memory, one after the other
   const std::uint8_t* parameters = nullptr;  // of the kernel
-  // The CTA's own shared memory: addresses [begin, end) lie at host address + base.
+  // The CTA's own shared memory: addresses [begin, end) are at host address + base.
   std::uint64_t shared_begin = 0, shared_end = 0, shared_base = 0;
   // The allocation that served the last global access.
   std::uint64_t allocation_begin = 0, allocation_end = 0;
@@ -91,10 +91,10 @@ struct Warp {
 
 // Handlers end a group's run with one of these; all return what the handler must return.
 
-// The group cannot go on: it executes `inst` again when the wait is over.
+// The group cannot continue: it executes `inst` again when the wait is over.
 const Inst* block(Warp& warp, const Inst* inst, Wait wait, std::uint64_t key);
 
-// The lanes in `taken` go to `target`, the current group's others to the instruction behind `inst`.
+// The lanes in `taken` go to `target`, the current group's others to the instruction after `inst`.
 const Inst* diverge(Warp& warp, const Inst* inst, std::uint32_t taken, std::uint32_t target);
 
 // The current group goes to `pc`, where other lanes may be waiting for it. Only needed when group_count > 1.

@@ -15,7 +15,7 @@ constexpr int kFraction = 52, kLowest = -1022;  // fraction bits; exponent of th
 constexpr u64 kInfinity = u64{0x7ff} << kFraction, kSign = u64{1} << 63;
 
 // A number other than zero: ± significand * 2^exponent. Where bits were cut off below the lowest one, that
-// one is set ("sticky"), which no later rounding to fewer bits can tell from the exact value.
+// one is set ("sticky"), which no later rounding to fewer bits can distinguish from the exact value.
 struct Exact {
   bool negative;
   int exponent;
@@ -60,7 +60,7 @@ double rounded(const Exact& v, unsigned mode) {
   if (cut <= 0) {
     kept = static_cast<u64>(v.significand << -cut);
   } else {
-    // Two more bits than the result has: half of its last place, and whether anything lies below.
+    // Two more bits than the result has: half of its last place, and whether anything is below.
     const u128 wide = cut > 2 ? shifted_right(v.significand, cut - 2) : v.significand << (2 - cut);
     kept = static_cast<u64>(wide >> 2);
     const unsigned rest = static_cast<unsigned>(wide) & 3u;

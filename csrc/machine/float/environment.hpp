@@ -5,7 +5,7 @@
 namespace sglab::emu {
 
 // The host's arithmetic as C++ starts it, to nearest and with subnormal numbers, for as long as one lives.
-// Threads that execute instructions or read constants hold one: somebody else in the process may have made
+// Threads that execute instructions or read constants hold one: other code in the process may have made
 // the thread flush or round otherwise (torch.set_flush_denormal, fesetround), and new threads inherit that.
 class PlainArithmetic {
  public:

@@ -125,7 +125,7 @@ void Parser::instruction(std::string_view opcode, std::uint32_t guard, bool nega
   current().body.push_back({opcode_id(opcode), all.index, all.count, negated, guard, line, location_});
 }
 
-// Appends compound children so that they lie side by side. Children are complete, so their own index stays
+// Appends compound children so that they are side by side. Children are complete, so their own index stays
 // valid.
 Operand Parser::adopt(OperandKind kind, const std::vector<Operand>& children) {
   if (children.size() > 0xffff) scan_.fail("too many operands");

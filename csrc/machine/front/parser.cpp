@@ -139,7 +139,7 @@ Extent Parser::extent() {
 }
 
 void Parser::function(bool entry, Linkage linkage) {
-  while (scan_.peek() == '.') {  // .func .attribute(...) and the like
+  while (scan_.peek() == '.') {  // .func .attribute(...) and similar
     const std::string_view name = scan_.dotted();
     if (name != "attribute") scan_.fail("unknown function attribute ." + std::string(name));
     scan_.expect('(');

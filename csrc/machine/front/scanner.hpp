@@ -24,7 +24,7 @@ class Scanner {
     skip();
     return at_ < text_.size() ? text_[at_] : '\0';
   }
-  // The character right behind the last thing read, blanks included.
+  // The character right after the last thing read, blanks included.
   char adjacent(std::size_t ahead = 0) const {
     return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0';
   }

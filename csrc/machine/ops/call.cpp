@@ -77,7 +77,7 @@ std::uint32_t new_frame(Warp& w, const Inst* i) {
   return id;
 }
 
-// Where a call's arguments and results lie in local memory.
+// Where a call's arguments and results are in local memory.
 struct CallSite {
   std::vector<std::uint64_t> arguments, results;
 };
@@ -107,7 +107,7 @@ const Inst* enter(Warp& w, const Inst* i, std::uint32_t callee_id) {
   return meet(w, callee.begin);
 }
 
-// Lanes of the current group that are not in w.mask go on elsewhere.
+// Lanes of the current group that are not in w.mask continue elsewhere.
 void set_aside(Warp& w, std::uint32_t lanes, std::uint32_t pc) {
   if (lanes == 0) return;
   Group rest = w.current();

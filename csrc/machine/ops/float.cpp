@@ -51,7 +51,7 @@ inline float nearest_ftz(float x, float y, float z) {
 }
 
 // In any direction, by way of f64. The exact value is a f64 or rounds to odd there; of a quotient and a root
-// the remainder tells on which side of the result it lies.
+// the remainder's sign says on which side of the result it is.
 template <Op O, bool Ftz>
 inline float in_direction(float x, float y, float z, unsigned direction) {
   const auto value = [](float f) { return static_cast<double>(Ftz ? flush(f) : f); };

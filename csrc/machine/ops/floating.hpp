@@ -4,7 +4,7 @@
 #include "machine/ops/lanes.hpp"
 
 // Floating-point pieces shared by the families. All are branch-free, so that loops over lanes vectorise, and
-// give the same bits whatever instruction set they are compiled for. The host rounds to nearest and keeps
+// give the same bits for any instruction set they are compiled for. The host rounds to nearest and keeps
 // subnormal numbers (see float/environment.hpp); other directions and flushing are computed.
 namespace sglab::emu::SGLAB_ISA {
 
@@ -26,7 +26,7 @@ constexpr std::uint64_t kNan64 = 0xfff8000000000000;
 constexpr std::uint64_t kQuiet64 = 0x0008000000000000;
 constexpr std::uint16_t kNan16 = 0x7fff;
 
-// f32 arithmetic returns one NaN, whatever its operands' payloads.
+// f32 arithmetic returns one NaN, regardless of its operands' payloads.
 inline float canonical(float f) {
   return f == f ? f : float_of(kNan32);
 }
@@ -35,8 +35,8 @@ inline double quieted(double f) {
   return double_of(bits_of(f) | kQuiet64);
 }
 
-// f64 arithmetic, unlike f32, hands on an operand's NaN, quieted: the last one here that is a NaN. Where none
-// is, a new one is negative.
+// f64 arithmetic, unlike f32, propagates an operand's NaN, quieted: the last one here that is a NaN. Where
+// none is, a new one is negative.
 template <class... Operands>
 inline double propagated(double result, Operands... operands) {
   double nan = double_of(kNan64);

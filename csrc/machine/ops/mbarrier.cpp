@@ -73,7 +73,7 @@ const Inst* complete_tx(Warp& w, const Inst* i) {
       });
 }
 
-// Many lanes that arrive at one object at once, the common case of a whole warp.
+// Many lanes that arrive at one object together, the common case of a whole warp.
 bool arrive_together(Warp& w, const Inst* i, AsyncEngine& engine) {
   if (w.mask != 0xffffffffu || (i->target & ~kHasCount) != 0) return false;
   const std::uint32_t first = shared_address(w, i, main_address(i), 0);
@@ -149,12 +149,12 @@ const Inst* wait(Warp& w, const Inst* i) {
     return block(w, i, Wait::kMbarrier, missing);
   }
   w.current().released = false;
-  // The lanes behind the first one that must wait were not asked yet.
+  // The lanes after the first one that must wait have not been tried yet.
   for (std::uint32_t rest = w.mask & ~done; rest != 0; rest &= rest - 1) {
     const int lane = first_lane(rest);
     if (phase_done(engine, w, i, lane, shared_address(w, i, main_address(i), lane))) done |= 1u << lane;
   }
-  if (done != w.mask) w.yield = true;  // whoever polls lets the others run
+  if (done != w.mask) w.yield = true;  // a polling warp lets the others run
   std::uint32_t& target = w.predicates[i->d];
   target = (target & ~w.mask) | done;
   return i + 1;

@@ -33,11 +33,11 @@ struct Kind {
   char letter() const { return static_cast<char>(bits >> 16); }
 };
 
-// What the lanes' addresses have in common, seen all at once.
+// What the lanes' addresses have in common, seen together.
 struct Spread {
   u64 low, high;     // of the active lanes
   u64 any;           // or of all active addresses: misalignment shows in it
-  bool consecutive;  // all lanes active, one right behind the other
+  bool consecutive;  // all lanes active, one right after the other
 };
 
 Spread spread_of(const u64* addresses, u32 lanes, unsigned bytes) {
@@ -72,7 +72,7 @@ void addresses_of(const Warp& w, const Inst* i, u64* addresses) {
   }
 }
 
-// Fills `places`; true if the lanes' bytes lie side by side.
+// Fills `places`; true if the lanes' bytes are side by side.
 bool find_places(Warp& w, const Inst* i, const Kind& k, Places& places) {
   alignas(64) u64 addresses[kLanes];
   addresses_of(w, i, addresses);

@@ -71,7 +71,7 @@ inline void addresses_of(const Warp& w, const AddressOperand& at, std::uint64_t*
 // shared memory.
 inline std::uint32_t checked_shared(const Warp& w, const Inst* i, int lane, std::uint64_t address) {
   if (address >> 32 != 0 && (address & kApertureMask) != kSharedAperture) {
-    raise_fault(w, i, lane, "out_of_bounds", "address " + hex(address) + " does not lie in shared memory");
+    raise_fault(w, i, lane, "out_of_bounds", "address " + hex(address) + " is not in shared memory");
   }
   return static_cast<std::uint32_t>(address);
 }
@@ -86,7 +86,7 @@ inline std::uint8_t* shared_bytes(const Warp& w, const Inst* i, int lane, std::u
   const std::uint32_t rank = address >> kSharedRankShift, offset = address & kSharedOffsetMask;
   if (rank >= cluster.ctas.size() || offset > cluster.shared_bytes || cluster.shared_bytes - offset < bytes) {
     raise_fault(w, i, lane, "out_of_bounds",
-                std::to_string(bytes) + " bytes at shared address " + hex(address) + " lie outside the " +
+                std::to_string(bytes) + " bytes at shared address " + hex(address) + " are outside the " +
                     std::to_string(cluster.shared_bytes) + " bytes of shared memory of " +
                     std::to_string(cluster.ctas.size()) + " CTAs");
   }

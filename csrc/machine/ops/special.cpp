@@ -271,7 +271,7 @@ const Inst* policy(Warp& w, const Inst* i) {
   return i + 1;
 }
 
-// Cache policies have no effect here; they are told apart by their value only.
+// Cache policies have no effect here; they differ by their value only.
 void build_policy(Builder& b) {
   b.def(Field::kD, b.operand(0), 'l');
   b.inst.imm = 0x12f0000000000000;

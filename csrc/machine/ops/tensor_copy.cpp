@@ -160,7 +160,7 @@ void build_copy(Builder& b) {
 
 void register_tensor_copy(Table& t) {
   t.family("Asynchronous copies: tensor", InstClass::kAsync);
-  // The group may stand behind the dimension, as CUTLASS writes it, or behind the completion mechanism.
+  // The group may come after the dimension, as CUTLASS writes it, or after the completion mechanism.
   t.row(
       "cp.async.bulk.tensor.{1d|2d|3d|4d|5d}[.cta_group::1|.cta_group::2][.tile|.tile::gather4|.im2col]"
       ".{shared::cluster|shared::cta}.global[.tile|.tile::gather4|.im2col].mbarrier::complete_tx::bytes"

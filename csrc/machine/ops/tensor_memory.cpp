@@ -97,7 +97,7 @@ TmemAddress checked_address(Warp& w, const Inst* i, const LdStForm& form) {
   return at;
 }
 
-// Reads at once: a register dependency on tcgen05.ld is respected without tcgen05.wait::ld (PTX ISA,
+// Reads immediately: a register dependency on tcgen05.ld is respected without tcgen05.wait::ld (PTX ISA,
 // "register dependencies, same thread"), and CUTLASS's MLA kernel relies on it.
 const Inst* load(Warp& w, const Inst* i) {
   if (!gather_warp(w, i)) return block_for_lanes(w, i, 0xffffffffu);

@@ -62,7 +62,7 @@ class Builder {
   Space address(const Operand& operand);
   // The same with the base kept in Extra::refs.
   ExtraAddress address_extra(const Operand& operand);
-  // Whether an address's base is a .param variable of a call or of a .func, which lies in local memory.
+  // Whether an address's base is a .param variable of a call or of a .func, which is in local memory.
   bool local_parameter(const Operand& address) const;
   // Whether [imm, imm + bytes) lies within the kernel's parameters.
   bool in_parameters(unsigned bytes) const;
@@ -74,7 +74,7 @@ class Builder {
   // The registers this instruction defines are filled by the next wait (wgmma): they keep their places until
   // then.
   void fills_later();
-  // This instruction is such a wait. `all`: nothing is left to be filled behind it.
+  // This instruction is such a wait. `all`: nothing is left to be filled after it.
   void filled_here(bool all);
   Extra& extra();
   bool entry() const;  // inside an .entry rather than a .func

@@ -90,7 +90,7 @@ void Decoder::fills_later() {
   }
 }
 
-// A wait reads and writes what it fills, so the registers are nobody else's until then.
+// A wait reads and writes what it fills, so no other instruction may use the registers until then.
 void Decoder::filled_here(bool all) {
   const auto at = static_cast<std::uint32_t>(program_.code.size());
   std::sort(late_.begin(), late_.end());
@@ -118,7 +118,7 @@ void Decoder::keep_late_registers() {
   waits_.clear();
 }
 
-// An instruction without operands but a destination, in front of the one being built.
+// An instruction without operands but a destination, before the one being built.
 void Decoder::emit_support(Handler handler, std::uint32_t destination, std::int64_t imm) {
   // Sites already recorded belong to the instruction that comes after this one.
   const auto at = static_cast<std::uint32_t>(program_.code.size());

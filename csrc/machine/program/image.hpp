@@ -8,7 +8,7 @@
 
 namespace sglab::emu {
 
-// Memory somebody may read or write: [begin, end).
+// Memory that may be read or written: [begin, end).
 struct Allocation {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
@@ -24,7 +24,7 @@ class Image {
   // Host address of a .global or .const symbol.
   std::uint64_t address(std::uint32_t symbol) const { return addresses_[symbol]; }
   const std::vector<Allocation>& allocations() const { return allocations_; }
-  // Value of an initialiser that refers to a function: an index into Module::functions behind
+  // Value of an initialiser that refers to a function: an index into Module::functions after
   // kFunctionAperture.
   static std::uint64_t function_address(std::uint32_t function);
 

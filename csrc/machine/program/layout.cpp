@@ -6,7 +6,7 @@
 #include "machine/program/decoder.hpp"
 #include "machine/program/shared_layout.hpp"
 
-// Where a kernel's variables and parameters lie, and which functions it can reach.
+// Where a kernel's variables and parameters are, and which functions it can reach.
 namespace sglab::emu {
 namespace {
 
@@ -83,7 +83,7 @@ std::uint64_t Decoder::symbol_offset(std::uint32_t index) {
   return offset;
 }
 
-// Static shared variables come first, in order of declaration; dynamic shared memory starts behind all of
+// Static shared variables come first, in order of declaration; dynamic shared memory starts after all of
 // them. Like ptxas, the static size counts the gap up to where the module's dynamic shared memory may start.
 void Decoder::place_shared() {
   shared_ = kSharedReserved;

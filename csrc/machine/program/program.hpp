@@ -91,7 +91,7 @@ struct Program {
   std::vector<Mention> unset;        // registers that the kernel may read before it writes them
   std::uint32_t register_bytes = 0;  // per warp
   std::uint32_t predicates = 3;      // per warp
-  std::uint32_t shared_bytes = 0;    // static, behind the reserved kilobyte
+  std::uint32_t shared_bytes = 0;    // static, after the reserved kilobyte
   std::uint32_t dynamic_shared = 0;  // offset where dynamic shared memory starts
   std::uint32_t local_bytes = 0;     // per lane
   std::vector<ParameterSlot> parameters;

@@ -8,7 +8,7 @@
 
 namespace sglab::emu {
 
-// Finds the register of the PTX text that lies at a place at a time: they share places.
+// Finds the register of the PTX text that is held in a place at a time: they share places.
 class RegisterNames {
  public:
   explicit RegisterNames(const Program& program);

@@ -7,7 +7,7 @@
 #include "machine/program/blocks.hpp"
 
 // Registers that are never alive at the same time share storage. Only registers of one width share, so that a
-// lane's bytes stay the same whatever the slot holds: diverged lanes may use one slot for different
+// lane's bytes stay the same no matter what the slot holds: diverged lanes may use one slot for different
 // registers.
 namespace sglab::emu {
 namespace {

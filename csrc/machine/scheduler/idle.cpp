@@ -66,7 +66,7 @@ bool left_to_others(Cluster& cluster) {
 }
 
 void raise_deadlock(const Cluster& cluster) {
-  std::string text = "deadlock: no warp can go on";
+  std::string text = "deadlock: no warp can continue";
   Fault fault;
   fault.kind = "deadlock";
   unsigned listed = 0;

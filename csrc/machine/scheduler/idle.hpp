@@ -2,11 +2,11 @@
 
 #include "machine/engine/cluster.hpp"
 
-// What lets a cluster's warps go on when none can by itself.
+// What lets a cluster's warps continue when none can on its own.
 namespace sglab::emu {
 
-// What happens in time on a GPU, whatever the other warps do: who waits is not starved by one who polls. Due
-// at ClusterState::relief_at.
+// What happens in time on a GPU, regardless of the other warps: a waiting warp is not starved by one that
+// polls. Due at ClusterState::relief_at.
 void relieve(Cluster& cluster);
 
 // No warp can run: lets lanes pass siblings they would rather have met, then carries out an asynchronous

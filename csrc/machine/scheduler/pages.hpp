@@ -10,7 +10,7 @@
 namespace sglab::emu {
 
 // What some stretches of memory held at one moment. Images taken one after the other share the pages that did
-// not change in between, so many of them take little room; nothing needs to tell them what was written.
+// not change in between, so many of them take little room; they need no notice of what was written.
 class MemoryImage {
  public:
   using Region = std::span<std::uint8_t>;

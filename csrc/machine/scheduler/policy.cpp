@@ -8,7 +8,7 @@ namespace sglab::emu {
 namespace {
 
 constexpr std::uint64_t kFairQuantum = 256;
-// So that a spinning warp cannot starve the others for ever.
+// So that a spinning warp cannot starve the others forever.
 constexpr std::uint64_t kInOrderQuantum = 1u << 16;
 constexpr std::uint64_t kRandomQuantum = 64;
 constexpr std::uint64_t kVictimInstructions = 20000;

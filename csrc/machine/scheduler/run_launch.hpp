@@ -12,14 +12,14 @@ namespace sglab::emu {
 LaunchReport run_launch(const Program& program, LaunchConfig config,
                         const std::function<bool()>& interrupted);
 
-// What can be told from how often each instruction ran.
+// What follows from how often each instruction ran.
 LaunchReport make_report(const Program& program, std::vector<std::uint64_t> executions);
 
 // Ends a launch that has executed more than its limit. `fault`: where, if that is known.
 [[noreturn]] void raise_livelock(const Launch& launch, std::uint64_t executed, const Tally& tally,
                                  const std::vector<const Cluster*>& running, Fault fault);
 
-// Ends a launch because its user wants so.
+// Ends a launch at its user's request.
 [[noreturn]] void raise_interrupted(const Launch& launch);
 
 }  // namespace sglab::emu

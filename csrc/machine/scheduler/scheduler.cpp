@@ -164,7 +164,7 @@ void Scheduler::end_cluster_turn() {
   look_for_rest();
 }
 
-// When no cluster of any worker can go on, that is a deadlock, reported for the first one.
+// When no cluster of any worker can continue, that is a deadlock, reported for the first one.
 void Scheduler::look_for_rest() {
   Round& round = state_.round;
   if (round.rest.turns() == 0) {

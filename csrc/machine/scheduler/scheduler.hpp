@@ -20,7 +20,7 @@ constexpr std::uint64_t kSlice = 1u << 15;  // warp-instructions a cluster runs 
 // Clusters take turns of kSlice instructions, the warps of a cluster turns of a quantum. A new cluster is
 // only started when all running ones have had a turn and have not finished.
 //
-// Where it stands is a value, State: the scheduler may stop after any instruction and go on, or be set back
+// Its position is a value, State: the scheduler may stop after any instruction and continue, or be set back
 // to an earlier State. A Pace (turn.hpp) says how far one call goes.
 class Scheduler {
  public:
@@ -29,7 +29,7 @@ class Scheduler {
     Warp* warp = nullptr;
     const Inst* inst = nullptr;
     std::uint64_t done = 0, limit = 0;
-    bool forced = false;  // somebody chose this warp
+    bool forced = false;  // this warp was chosen explicitly
   };
   // The active cluster's turn, in a round of turns of all that are running.
   struct Round {
@@ -62,13 +62,13 @@ class Scheduler {
   // The start of a cluster, the choice of a warp, or an attempt as `pace` says.
   template <class Pace>
   void advance(Pace& pace);
-  // The same for one attempt by this warp, whose turn it need not be. False: none of its lanes can go on.
+  // The same for one attempt by this warp, whose turn it need not be. False: none of its lanes can continue.
   template <class Pace>
   bool force(Warp& warp, Pace& pace);
 
   // All that were ever started; the same objects serve later clusters.
   const std::vector<std::unique_ptr<Cluster>>& owned() const { return owned_; }
-  // Of which a fault that was thrown just now tells.
+  // The one that a fault thrown just now refers to.
   const Cluster* at_fault() const;
 
  private:

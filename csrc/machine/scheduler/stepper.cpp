@@ -66,17 +66,17 @@ void Stepper::watch() {
   launch_->position = now_;
   Observer* const observer = launch_->config.observer.get();
   if (observer == nullptr) return;
-  const bool tell = !muted_ && ticks_ >= told_;
-  if (std::exchange(telling_, tell) != tell)
-    tell ? launch_->observers.add(*observer) : launch_->observers.remove(*observer);
-  if (!muted_) told_ = std::max(told_, ticks_ + 1);
+  const bool report = !muted_ && ticks_ >= reported_;
+  if (std::exchange(reporting_, report) != report)
+    report ? launch_->observers.add(*observer) : launch_->observers.remove(*observer);
+  if (!muted_) reported_ = std::max(reported_, ticks_ + 1);
 }
 
-void Stepper::tell_again(const Saved& start) {
+void Stepper::report_again(const Saved& start) {
   Observer* const observer = launch_->config.observer.get();
   if (observer == nullptr) return;
   restore(start);
-  told_ = ticks_;
+  reported_ = ticks_;
   observer->launched(*launch_);
   for (const Cluster* const cluster : clusters()) observer->cluster_started(*cluster);
 }
@@ -100,7 +100,7 @@ void Stepper::stretch(const Inst* stop) {
   Stride stride{*this, stop, false};
   scheduler_.advance(stride);
   ticks_ += static_cast<std::uint64_t>(last_.inst - last_.first) + 1;
-  if (!muted_) told_ = std::max(told_, ticks_);
+  if (!muted_) reported_ = std::max(reported_, ticks_);
 }
 
 bool Stepper::force(Warp& w) {
@@ -142,7 +142,7 @@ const Stepper::Waiting* Stepper::waiting(const Warp& w, const Inst* inst) const 
   return nullptr;
 }
 
-// `end`: behind the last instruction that was carried out.
+// `end`: after the last instruction that was carried out.
 void Stepper::note_wait(const Warp& w, const Inst* end) {
   const std::uint64_t bit = std::uint64_t{1} << (w.slot % 64);
   if (last_.done && (waits_ & bit) == 0) return;

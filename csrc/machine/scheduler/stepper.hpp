@@ -39,7 +39,7 @@ class Stepper {
   // What the next ticks do, up to where control turns, the lanes that run together change, or the next
   // instruction is `stop`; one attempt at least.
   void stretch(const Inst* stop = nullptr);
-  // One attempt by this warp, whose turn it need not be. False: none of its lanes can go on.
+  // One attempt by this warp, whose turn it need not be. False: none of its lanes can continue.
   bool force(Warp& warp);
 
   // The instruction that the next tick attempts, if it attempts one.
@@ -78,7 +78,7 @@ class Stepper {
   // Notified of everything from now on, of what is repeated as well.
   void attach(Observer& observer) { launch_->observers.add(observer); }
   void detach(Observer& observer) { launch_->observers.remove(observer); }
-  // Instructions of PTX lines in front of this one in the program.
+  // Instructions of PTX lines before this one in the program.
   std::uint32_t counted_to(const Inst* inst) const {
     return counted_[static_cast<std::size_t>(inst - launch_->program->code.data())];
   }
@@ -87,11 +87,11 @@ class Stepper {
   std::vector<Cluster*> clusters() const;
   Cluster* cluster(std::uint64_t index) const;
   const Launch& launch() const { return *launch_; }
-  // Ticks up to which the launch's observer knows all; what lies before is repeated in silence.
-  std::uint64_t told() const { return told_; }
-  // From `start`, the state of the first tick, on: it is notified of all once more.
-  void tell_again(const Saved& start);
-  // Lets everybody know of a fault.
+  // Ticks up to which the launch's observer knows everything; what comes earlier is repeated silently.
+  std::uint64_t reported() const { return reported_; }
+  // From `start`, the state of the first tick, on: it is notified of everything again.
+  void report_again(const Saved& start);
+  // Notifies all observers of a fault.
   void failed(const Fault& fault) const {
     launch_->observers.notify([&](Observer& o) { o.failed(fault); });
   }
@@ -117,12 +117,12 @@ class Stepper {
   std::unique_ptr<Launch> launch_;
   Tally tally_;  // `visited` is never taken back
   Scheduler scheduler_;
-  std::uint64_t now_ = 0, ticks_ = 0, told_ = 0;
-  bool muted_ = false, telling_ = true;  // telling_: the launch's observer is among the observers
+  std::uint64_t now_ = 0, ticks_ = 0, reported_ = 0;
+  bool muted_ = false, reporting_ = true;  // reporting_: the launch's observer is among the observers
   Last last_;
   std::vector<Waiting> waiting_;
   std::uint64_t waits_ = 0;             // slots, modulo 64, of warps that may be in there
-  std::vector<std::uint32_t> counted_;  // instructions of PTX lines in front of each
+  std::vector<std::uint32_t> counted_;  // instructions of PTX lines before each
 };
 
 // All there is to know about a launch at one moment.

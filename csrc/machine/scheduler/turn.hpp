@@ -17,11 +17,11 @@ struct WholeTurn {
 
 namespace detail {
 
-// How an instruction is executed: with nobody to notify of it, or with observers.
-struct Untold {
+// How an instruction is executed: without observers to notify, or with them.
+struct Unobserved {
   const Inst* operator()(Warp& w, const Inst* inst) const { return inst->fn[w.partial](w, inst); }
 };
-struct Told {
+struct Observed {
   const std::vector<Observer*>& observers;
   const Inst* operator()(Warp& w, const Inst* inst) const {
     for (Observer* const o : observers) o->attempting(w, inst);
@@ -102,9 +102,10 @@ void Scheduler::attempt(Pace& pace) {
   const std::vector<Observer*>& observers = launch_.observers.of_instructions();
   const bool exact = state_.turn.forced || is_exact(launch_.config.policy);
   if (observers.empty()) {
-    exact ? attempt<true>(pace, detail::Untold{}) : attempt<false>(pace, detail::Untold{});
+    exact ? attempt<true>(pace, detail::Unobserved{}) : attempt<false>(pace, detail::Unobserved{});
   } else {
-    exact ? attempt<true>(pace, detail::Told{observers}) : attempt<false>(pace, detail::Told{observers});
+    exact ? attempt<true>(pace, detail::Observed{observers})
+          : attempt<false>(pace, detail::Observed{observers});
   }
 }
 

@@ -4,7 +4,7 @@
 
 namespace sglab::emu {
 
-// The 64-bit mbarrier object (.layout::v0), as it lies in shared memory.
+// The 64-bit mbarrier object (.layout::v0), as stored in shared memory.
 //
 // bits 0-19 pending arrivals, 20-39 expected arrivals, 40-60 tx-count (21-bit two's complement), 61 valid,
 // 62 zero, 63 phase parity. NVIDIA's layout is opaque; only mbarrier instructions may touch it.
@@ -38,7 +38,7 @@ enum class MbarrierStatus : std::uint8_t {
 
 const char* mbarrier_status_name(MbarrierStatus status);
 
-// What an operation did to an object, for those who watch.
+// What an operation did to an object, for observers.
 struct MbarrierUse {
   enum class Op : std::uint8_t { kInit, kInval, kExpect, kCompleteTx, kArrive, kAddPending, kWait };
   Op op;

@@ -4,14 +4,14 @@
 
 namespace sglab::emu {
 
-// Part of matrix D that lies in consecutive lanes and columns of one CTA's tensor memory. The rows of A that
+// Part of matrix D held in consecutive lanes and columns of one CTA's tensor memory. The rows of A that
 // form it come, when A is in tensor memory, from the same lanes.
 struct DatapathBlock {
   int cta;   // 0 or 1 within the pair
   int lane;  // first lane
   int row;   // first row of D
   int rows;
-  int column;  // first column of D; it lies at tensor-memory column offset 0
+  int column;  // first column of D; at tensor-memory column offset 0
   int columns;
 };
 

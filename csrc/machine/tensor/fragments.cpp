@@ -106,7 +106,7 @@ void run_bits(const WarpMma& mma, const std::uint32_t* a, const std::uint32_t* b
   }
 }
 
-// With the NaN that fma.f64 hands on.
+// With the NaN that fma.f64 propagates.
 double multiply_add(double a, double b, double c) {
   const double sum = mma_kernels().fused_f64(a, b, c);
   if (sum == sum) return sum;

@@ -49,7 +49,7 @@ struct MmaKernels {
   void (*transpose_halves)(const std::uint8_t* const rows[8], std::uint16_t* out);
   void (*transpose_bytes)(const std::uint8_t* const rows[16], std::uint8_t* out);
   // An accumulator fragment of one warp: 32 lanes hold 8 rows x 4 columns (row lane / 4, column lane % 4),
-  // `upper` rows 0-7 and `lower` rows 8-15. The four columns of sixteen rows lie `stride` floats apart. Bits
+  // `upper` rows 0-7 and `lower` rows 8-15. The four columns of sixteen rows are `stride` floats apart. Bits
   // are not changed.
   void (*fragment_to_columns)(const std::uint32_t* upper, const std::uint32_t* lower, float* columns,
                               std::int64_t stride);

@@ -1,4 +1,4 @@
-// Compiled once per instruction set by mma_kernel_{baseline,avx2,avx512}.cpp. Everything lies in an unnamed
+// Compiled once per instruction set by mma_kernel_{baseline,avx2,avx512}.cpp. Everything is in an unnamed
 // namespace and no header with inline functions comes in, so that no other object file can pick up these
 // copies.
 
@@ -38,7 +38,8 @@ inline void store(float* target, Vector value) {
   std::memcpy(target, &value, sizeof(value));
 }
 
-// Every NaN becomes the one of f32 arithmetic; which one sums and products hand on differs from host to host.
+// Every NaN becomes the one of f32 arithmetic; which one sums and products propagate differs from host to
+// host.
 inline Vector canonical(Vector v) {
   typedef std::int32_t Bits __attribute__((vector_size(kWidth * 4)));
   const Bits number = v == v, nan = Bits{} + 0x7fffffff;

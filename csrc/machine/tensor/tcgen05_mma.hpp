@@ -12,7 +12,7 @@
 namespace sglab::emu {
 
 // What one tcgen05.mma does, with every operand resolved. Descriptors and tensor-memory addresses hold in
-// each CTA of the pair alike.
+// the same in each CTA of the pair.
 struct Tcgen05Mma {
   InstructionDescriptor descriptor;
   int cta_group = 1;

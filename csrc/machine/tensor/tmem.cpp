@@ -9,7 +9,7 @@ bool valid_count(std::uint32_t columns) {
   return columns >= TensorMemory::kUnit && columns <= TensorMemory::kColumns && std::has_single_bit(columns);
 }
 
-// Bits [low, low + count) of a 64-bit word, for ranges that may lie partly or wholly outside it.
+// Bits [low, low + count) of a 64-bit word, for ranges that may be partly or wholly outside it.
 std::uint64_t bit_range(std::int64_t low, std::int64_t count) {
   const std::int64_t first = std::clamp<std::int64_t>(low, 0, 64),
                      last = std::clamp<std::int64_t>(low + count, 0, 64);

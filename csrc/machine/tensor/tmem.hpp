@@ -20,7 +20,7 @@ struct TmemAddress {
 // One CTA's tensor memory: 128 lanes x 512 columns of 32 bits, with what is allocated and what was ever
 // written.
 //
-// Cells lie column by column, lanes contiguous, so that a column of D is a vector and tcgen05.ld.32x32b is a
+// Cells are column by column, lanes contiguous, so that a column of D is a vector and tcgen05.ld.32x32b is a
 // copy.
 class TensorMemory {
  public:

@@ -32,8 +32,8 @@ bool only_in_front(const Breakpoint& b) {
   return b.kind == Kind::kCode || b.kind == Kind::kBarrierUse || b.kind == Kind::kMbarrierUse;
 }
 
-// Changes of memory that no store in front of which the run stops announces. They are no events: bytes are
-// compared.
+// Changes of memory that come from no store, so that the run cannot stop before them. They are no events:
+// bytes are compared.
 bool compares_bytes(const Breakpoint& b) {
   return b.kind == Kind::kTensorWatch || (b.kind == Kind::kWatch && b.watch.writes);
 }

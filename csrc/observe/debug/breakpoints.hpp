@@ -23,8 +23,8 @@ struct Watch {
   bool reads = false, writes = true;
 };
 
-// Stops a run: in front of an instruction (perhaps only if it is about a certain barrier), in front of an
-// access to watched bytes or right behind a change of theirs by an asynchronous operation, or right behind
+// Stops a run: before an instruction (perhaps only if it is about a certain barrier), before an
+// access to watched bytes or right after a change of theirs by an asynchronous operation, or right after
 // the end of a barrier's phase.
 struct Breakpoint {
   enum class Kind : std::uint8_t {

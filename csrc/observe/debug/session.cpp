@@ -71,7 +71,7 @@ void Session::go_back(const Checkpoint& checkpoint) {
       choices_.begin());
 }
 
-// Whether the next tick is somebody's choice.
+// Whether the next tick was chosen explicitly.
 bool Session::chosen() const {
   return choice_ < choices_.size() && choices_[choice_].ticks == stepper_.ticks();
 }
@@ -90,7 +90,7 @@ std::uint32_t Session::met() {
   return inst == nullptr ? 0 : breakpoints_.before(stepper_, w, trial, inst);
 }
 
-// One tick of the history as it is known, or as the scheduler goes on.
+// One tick of the history as it is known, or as the scheduler continues.
 void Session::advance() {
   const std::uint64_t before = stepper_.now();
   if (chosen()) {
@@ -112,9 +112,9 @@ void Session::rest_of_history_is_other(const Choice& choice) {
   choices_.resize(choice_);
   choices_.push_back(choice);
   std::erase_if(checkpoints_, [&](const Checkpoint& c) { return c->ticks > choice.ticks; });
-  if (stepper_.told() <= choice.ticks) return;
-  // The sanitizer knows the other history: it is told this one from the start.
-  stepper_.tell_again(*checkpoints_.front());
+  if (stepper_.reported() <= choice.ticks) return;
+  // The sanitizer knows the other history: it gets this one from the start.
+  stepper_.report_again(*checkpoints_.front());
   choice_ = 0;
   while (stepper_.ticks() < choice.ticks) advance();
 }
@@ -245,7 +245,7 @@ LaunchReport Session::record(EventLog& log, std::optional<Fault>& fault) {
   try {
     return_to(ticks);
   } catch (const LaunchFault&) {
-    // The session stands at this fault.
+    // The session is at this fault.
   }
   if (fault && fault->kind == "interrupted") throw LaunchFault(std::move(*fault));
   return report;

@@ -22,9 +22,10 @@ struct Stop {
 
 // A launch under control, forwards and backwards.
 //
-// Its history is what the scheduler does by itself plus the choices of whoever steps; both repeat exactly, so
-// any earlier moment is the nearest checkpoint before it plus a replay. Positions are counted in executed
-// warp-instructions. Going forward after going back follows the same history, until another warp is chosen.
+// Its history is what the scheduler does on its own plus the choices of the user who steps; both repeat
+// exactly, so any earlier moment is the nearest checkpoint before it plus a replay. Positions are counted in
+// executed warp-instructions. Going forward after going back follows the same history, until another warp is
+// chosen.
 class Session {
  public:
   // `interrupted` is asked now and then whether to stop.
@@ -32,7 +33,8 @@ class Session {
 
   // Executes `count` warp-instructions, or up to the end.
   Stop step(std::uint64_t count);
-  // `count` instructions of one warp. While it cannot go on, others run. kLimit: `most` were executed in all.
+  // `count` instructions of one warp. While it cannot continue, others run. kLimit: `most` were executed in
+  // all.
   Stop step_warp(std::int64_t cta, std::uint32_t warp, std::uint64_t count, std::uint64_t most = kNoLimit);
   // Up to a breakpoint or the end. kLimit: `most` were executed.
   Stop run(std::uint64_t most = kNoLimit);
@@ -41,12 +43,12 @@ class Session {
   // To any position, back or forth. kEnd: the launch is shorter than that.
   Stop seek(std::uint64_t position);
   // To the very moment at which the stepper had made so many ticks. Positions are coarser: attempts that fail
-  // and choices of warps lie between them.
+  // and choices of warps are between them.
   Stop return_to(std::uint64_t ticks);
 
   static constexpr std::uint64_t kNoLimit = ~std::uint64_t{0};
 
-  // The events of the whole launch as it goes by itself, whatever warps were chosen; up to a fault if it has
+  // The events of the whole launch as it runs on its own, whatever warps were chosen; up to a fault if it has
   // one. The session stays where it is.
   LaunchReport record(EventLog& log, std::optional<Fault>& fault);
 

@@ -12,7 +12,7 @@ namespace sglab::emu {
 // How an instruction touches global or shared memory by addresses in its own operand. Space::kReg: it does
 // not.
 struct AccessForm {
-  Space space = Space::kReg;  // kGeneric: the address tells
+  Space space = Space::kReg;  // kGeneric: the address says
   std::uint8_t bytes = 0;     // per lane
   bool reads = false, writes = false;
 };

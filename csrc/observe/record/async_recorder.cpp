@@ -168,7 +168,7 @@ void AsyncRecorder::keep_issue(const Cluster& cluster, const Issuer& issuer, con
 }
 
 void AsyncRecorder::keep_issue(const Cluster& cluster, const Issuer& issuer, const Wgmma& op) {
-  // The first of its four warps stands for all.
+  // The first of its four warps represents all.
   if (const auto& known = of(cluster); known.size() >= issuer.operation) return;
   keep(cluster, issuer, Table::kMmas, log_.mmas.size());
   EventLog::Mma row{};

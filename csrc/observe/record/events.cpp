@@ -128,7 +128,7 @@ class Recorder {
     std::erase_if(stores_, its);
   }
 
-  // A test or wait that failed let nobody pass.
+  // A test or wait that failed let no lane pass.
   std::int64_t passed(const Warp& w, const Inst* inst, const EventLog::Barrier& barrier) const {
     const auto kind = static_cast<BarrierKind>(barrier.kind);
     if (kind == BarrierKind::kMbarrier && (w.predicates[inst->d] & seen_.lanes) == 0) return -2;

@@ -12,11 +12,11 @@
 namespace sglab::emu {
 
 // What happened in a launch, in the order in which it happened. Event n is the n-th executed instruction of
-// the PTX text. Positions count events: what happens at position n does so in front of event n or as part of
+// the PTX text. Positions count events: what happens at position n does so before event n or as part of
 // it.
 //
 // Asynchronous operations are carried out as late as the programming model allows; `done` is when. Shared
-// addresses are shared::cluster addresses. -1 stands for what a row does not have.
+// addresses are shared::cluster addresses. -1 marks what a row does not have.
 struct EventLog {
   // Instructions [begin, end), executed in a row by the same lanes, as a whole `times` times over.
   struct Run {
@@ -25,7 +25,7 @@ struct EventLog {
   struct Access {
     std::uint64_t event;
     std::uint64_t address;  // the lowest
-    std::uint32_t span;     // from there to behind the highest byte
+    std::uint32_t span;     // from there to past the highest byte
     std::uint32_t bytes;    // of all lanes
     std::uint8_t lanes;
     std::uint8_t space;  // 0 global, 1 shared
@@ -34,7 +34,7 @@ struct EventLog {
   struct Barrier {
     std::uint64_t event;
     std::uint64_t phase;   // before the event; of an mbarrier, its parity
-    std::int64_t passed;   // row of phases whose end let the lanes go on; -2: a test that failed
+    std::int64_t passed;   // row of phases whose end let the lanes continue; -2: a test that failed
     std::uint32_t object;  // number, or address
     std::uint8_t kind;     // BarrierKind
   };
@@ -55,7 +55,7 @@ struct EventLog {
     std::uint8_t kind;     // BarrierKind
     bool asynchronous;     // an operation's signal ended it
   };
-  // A barrier behind a change.
+  // A barrier after a change.
   struct State {
     std::uint64_t position;
     std::int64_t cta;      // whose barrier it is

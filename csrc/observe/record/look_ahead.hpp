@@ -26,19 +26,19 @@ enum class Detail : std::uint8_t {
 // By instruction.
 std::vector<Detail> details_of(const Program& program);
 
-// What was seen of an instruction in front of its execution: addresses and phases are those that it finds.
+// What was seen of an instruction before its execution: addresses and phases are those that it finds.
 struct Seen {
   std::vector<EventLog::Access> accesses;
   std::optional<EventLog::Barrier> barrier;
   std::optional<EventLog::Tmem> tmem;
-  bool passes = false;      // lanes go on behind a phase of the barrier
+  bool passes = false;      // lanes continue after a phase of the barrier
   std::uint32_t lanes = 0;  // that do
 };
 
 void look_ahead(const Warp& warp, const Inst* inst, const AccessForm& form, Detail detail,
                 std::uint64_t event, Seen& seen);
 
-// Behind a tcgen05.alloc: the address that it was given.
+// After a tcgen05.alloc: the address that it was given.
 std::uint32_t allocated_address(const Warp& warp, const Inst* inst);
 
 }  // namespace sglab::emu

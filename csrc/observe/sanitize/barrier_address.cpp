@@ -69,8 +69,8 @@ bool BarrierAddresses::waited_for(const Address& at) const {
                      [&](const auto& one) { return one.second.constant == at.constant; });
 }
 
-// Whether a single object may be one of a ring: it does not lie in front of it, and nothing else lies
-// between. The elements of a ring that a loop waits for are not waited for one by one as well.
+// Whether a single object may be one of a ring: it does not precede it, and nothing else is
+// between. The elements of a ring that a loop waits for are not also waited for one by one.
 bool BarrierAddresses::may_be_of(const Address& ring, const Address& single) const {
   if (single.constant < ring.constant) return false;
   const bool whole = std::any_of(waits_.begin(), waits_.end(), [&](const auto& one) {
@@ -97,9 +97,9 @@ std::optional<BarrierAddresses::Address> BarrierAddresses::address(std::uint32_t
 BarrierAddresses::Address BarrierAddresses::value(Ref place, std::uint32_t before, int depth) const {
   const auto found = definitions_.find(place);
   if (found == definitions_.end()) return {0, {before}};
-  const auto behind = std::lower_bound(found->second.begin(), found->second.end(), before);
-  if (behind == found->second.begin()) return {0, {before}};
-  const std::uint32_t pc = *(behind - 1);
+  const auto later = std::lower_bound(found->second.begin(), found->second.end(), before);
+  if (later == found->second.begin()) return {0, {before}};
+  const std::uint32_t pc = *(later - 1);
   const Address unknown{0, {pc}};
   if (depth == 0) return unknown;
   const Inst& inst = program_.code[pc];

@@ -9,8 +9,9 @@
 
 namespace sglab::emu {
 
-// Which instructions arrive at what others wait for, as far as the program's text tells: a ring's address is
-// a constant plus what changes from trip to trip, and who arrives adds the constant that who waits adds.
+// Which instructions arrive at what others wait for, as far as the program's text shows: a ring's address is
+// a constant plus what changes from trip to trip, and the arriving warp adds the constant that the waiting
+// warp adds.
 class BarrierAddresses {
  public:
   explicit BarrierAddresses(const Program& program);

@@ -42,7 +42,7 @@ void BarrierSanitizer::cluster_started(const Cluster& cluster) {
   states_[cluster.index].exits.resize(cluster.ctas.size());
 }
 
-// In place of an mbarrier's address: a named barrier lies nowhere in memory.
+// In place of an mbarrier's address: a named barrier has no place in memory.
 constexpr std::uint32_t kNamed = ~0u;
 
 void BarrierSanitizer::report(const char* kind, std::string message, const Party& at, const Party& other,
@@ -69,7 +69,7 @@ const std::set<Arriver>* BarrierSanitizer::arrivers(const Cluster& cluster, std:
   return object == state->second.objects.end() ? nullptr : &object->second.arrivers;
 }
 
-// The objects that this warp has initialised and that are not known to everybody yet.
+// The objects that this warp has initialised and that are not known to all threads yet.
 template <class F>
 void BarrierSanitizer::for_each_own(const Actor& actor, F f) {
   for (auto& [address, object] : of(actor).objects) {
@@ -113,10 +113,11 @@ void BarrierSanitizer::check_use(const Actor& actor, const MbarrierEvent& event,
   if (remote ? object.released : object.published) return;
   const std::string name = "the mbarrier at shared address " + hex(event.address);
   report("mbarrier_unpublished",
-         remote ? name +
-                      " is used by another CTA, but its initialisation was not released to the cluster "
-                      "(fence.mbarrier_init and a cluster barrier)"
-                : name + " is used by another warp, but the one that initialised it has met nobody since",
+         remote
+             ? name +
+                   " is used by another CTA, but its initialisation was not released to the cluster "
+                   "(fence.mbarrier_init and a cluster barrier)"
+             : name + " is used by another warp, but the one that initialised it has not synchronised since",
          party(actor), object.init, "initialised it", event.address);
 }
 
@@ -128,12 +129,12 @@ void BarrierSanitizer::check_replaced(const Actor& actor, const MbarrierEvent& e
   if (!waited && object.in_flight.empty() && before.pending == before.expected && before.tx_count == 0)
     return;
   const bool init = event.op == MbarrierUse::Op::kInit;
-  std::string why = waited                      ? "somebody waits for it"
+  std::string why = waited                      ? "a thread waits for it"
                     : !object.in_flight.empty() ? "operations in flight signal it"
                                                 : "its phase has begun";
   report(init ? "mbarrier_reinitialised" : "mbarrier_invalidated_in_use",
          "the mbarrier at shared address " + hex(event.address) +
-             (init ? " is initialised anew while " : " is invalidated while ") + why,
+             (init ? " is initialised again while " : " is invalidated while ") + why,
          party(actor), object.last, "used it last", event.address);
 }
 
@@ -188,7 +189,7 @@ void BarrierSanitizer::mbarrier(const Actor& actor, const MbarrierEvent& event) 
   }
   if (object.alive) check_use(actor, event, object);
   check_alive(actor, event.address, false);
-  // Who tells others by an mbarrier or in some other way has published what it did before.
+  // A thread that signals others, by an mbarrier or otherwise, has published what it did before.
   if (actor.operation == 0 && event.op == MbarrierUse::Op::kArrive)
     for_each_own(actor, [](Object& own) { own.published = own.released = true; });
   note(actor, event, object);

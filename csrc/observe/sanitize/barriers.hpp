@@ -41,7 +41,7 @@ class BarrierSanitizer final : public Detector {
     bool alive = false;
     std::uint32_t initialiser = 0;          // slot
     bool published = false;                 // to the initialiser's CTA
-    bool fenced = false, released = false;  // for the cluster: the fence, and the arrival behind it
+    bool fenced = false, released = false;  // for the cluster: the fence, and the arrival after it
     std::set<std::uint64_t> in_flight;      // operations that are to signal it, by number
     Party init, inval, last, arrival, expect, complete;
     std::set<Arriver> arrivers;

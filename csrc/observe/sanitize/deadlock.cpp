@@ -176,7 +176,7 @@ class Search {
     return all;
   }
 
-  // The lanes stand at an instruction that they have begun: what they do comes behind it.
+  // The lanes are at an instruction that they have begun: what they do next comes after it.
   std::vector<std::uint32_t> future(const Node& node, std::uint8_t what) const {
     return reachable(*cluster_.program, node.group->pc + (node.group->wait == Wait::kWarp ? 0 : 1), what);
   }
@@ -216,7 +216,7 @@ class Search {
       } else if (before != nullptr && !before->empty()) {
         score -= 1;
       }
-      // Who waits for the same is in the same position.
+      // A warp that waits for the same is in the same position.
       if (other.group->wait == Wait::kMbarrier && other.group->key == address) score -= 6;
       all.push_back({node, pc, score});
     }
@@ -244,7 +244,7 @@ class Search {
   std::optional<int> named(const Node& waiting, const Node& node, std::uint32_t pc) const {
     const std::optional<AddressOperand> at = mbarrier_operand(*cluster_.program, pc);
     if (!at) return 0;
-    // A register may hold the object by chance, the text does not lie.
+    // A register may hold the object by chance, the text is certain.
     const BarrierAddresses::Fit fit = addresses_.fit(waiting.group->pc, pc);
     if (fit == BarrierAddresses::Fit::kOther) return std::nullopt;
     const bool multicast = cluster_.program->effects[pc].multicast;
@@ -278,7 +278,7 @@ std::string describe(const std::vector<WaitLink>& chain) {
                                   : " (" + link.source_file + ":" + std::to_string(link.source_line) + ")") +
         " " + link.waits + "; ";
     if (link.next < 0) {
-      text += "nobody is left who could end that";
+      text += "nothing is left that could end that";
     } else {
       const WaitLink& next = chain[static_cast<std::size_t>(link.next)];
       text += "that is for " + who(next) + " to end, at PTX line " + std::to_string(link.next_line);

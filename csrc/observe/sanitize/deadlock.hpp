@@ -10,10 +10,10 @@ namespace sglab::emu {
 
 class BarrierSanitizer;
 
-// Why no warp of a cluster can go on: a chain in which each party waits for something that the next one was
-// to do, ending where it began or where nobody is left. Who was to arrive at an mbarrier is a guess: whoever
-// has done so before (`history`, if there is one) and may come to that instruction again; failing that,
-// whoever may come to an instruction that arrives somewhere.
+// Why no warp of a cluster can continue: a chain in which each party waits for something that the next one
+// was to do, ending where it began or where no party is left. Who was to arrive at an mbarrier is a guess:
+// whichever has done so before (`history`, if there is one) and may come to that instruction again; failing
+// that, whichever may reach an instruction that arrives somewhere.
 std::vector<WaitLink> find_deadlock(const Cluster& cluster, const BarrierSanitizer* history);
 
 // The same in sentences, one per line.

@@ -11,12 +11,12 @@
 #include "machine/sync/mbarrier.hpp"
 #include "observe/sanitize/finding.hpp"
 
-// What instructions and operations mean, for those who look for mistakes. A Detector overrides the events
+// What instructions and operations mean, for detectors of mistakes. A Detector overrides the events
 // that it wants, keeps what state it needs, and reports to Findings. `Sanitizer` (sanitizer.hpp) makes the
 // events: it is the Observer (engine/observer.hpp) that knows what each instruction means.
 //
 // Order. A sanitised launch runs on one host thread, so events have one order, that of their effects. An
-// instruction's events come behind its effects, with the operands that it found; in between come those of
+// instruction's events come after its effects, with the operands that it found; in between come those of
 // asynchronous operations that were carried out because it waited. An attempt that blocks makes no events,
 // but for `arrived`: a barrier counts its arrivals when they come.
 //
@@ -24,16 +24,16 @@
 // asynchronous operation acts that this instruction had issued: the warp has gone on since, and its later
 // instructions are not ordered before the event.
 //
-// Asynchronous operations are told twice: `issued` in the order of the instructions, `performed` when their
-// bytes move; an operation may do so any time between its issue and the wait that covers it, and the machine
-// takes one such moment. Their signals come as `mbarrier` events whose Actor names the operation, right
-// behind `performed`. Groups (bulk, cp.async, wgmma) are told as the instructions say: which operations a
-// wait covers follows from `issued`, `committed` and `waited`, per lane (wgmma: per warp).
+// Asynchronous operations are reported twice: `issued` in the order of the instructions, `performed` when
+// their bytes move; an operation may do so any time between its issue and the wait that covers it, and the
+// machine takes one such moment. Their signals come as `mbarrier` events whose Actor names the operation,
+// right after `performed`. Groups (bulk, cp.async, wgmma) are reported as the instructions say: which
+// operations a wait covers follows from `issued`, `committed` and `waited`, per lane (wgmma: per warp).
 //
 // State lasts for a launch: `launched` comes first and must forget everything. Clusters are known by
 // Cluster::index, warps by Warp::slot in their cluster; the objects are used again for later clusters. In a
 // session the events of a position come once, however often it goes back and forth; when its history is
-// changed, all is told again from `launched` on.
+// changed, all is reported again from `launched` on.
 namespace sglab::emu {
 
 enum class Proxy : std::uint8_t { kGeneric, kAsync };
@@ -50,7 +50,7 @@ inline std::uint32_t pc_of(const Actor& actor) {
   return static_cast<std::uint32_t>(actor.inst - actor.warp->code);
 }
 
-// Loads, stores, atomics, reductions, ldmatrix, stmatrix and the like; always in the generic proxy. Global:
+// Loads, stores, atomics, reductions, ldmatrix, stmatrix and similar; always in the generic proxy. Global:
 // host addresses. Shared: rank << 24 | offset. Local: offsets in each lane's own memory.
 struct Access {
   Space space;
@@ -116,7 +116,7 @@ struct AsyncOp {
   bool grouped = false;         // completes in the issuing lane's bulk group
 };
 
-// tcgen05 instructions that act at once. kStore's cells are written by the warp's next wait::st at the
+// tcgen05 instructions that act immediately. kStore's cells are written by the warp's next wait::st at the
 // latest.
 struct TmemUse {
   enum class Op : std::uint8_t { kAlloc, kDealloc, kRelinquish, kLoad, kStore };
@@ -139,7 +139,7 @@ class Detector {
   virtual void map_used(const Actor&, const Access&) {}
   virtual void fenced(const Actor&, const Fence&) {}
   // These lanes have met: bar.warp.sync, which orders their memory accesses, or (`memory` false) shfl.sync
-  // and the like, which do not.
+  // and similar ones, which do not.
   virtual void warp_synced(const Actor&, bool memory) { (void)memory; }
   virtual void arrived(const Actor&, const BarrierUse&) {}
   virtual void passed(const Actor&, const BarrierUse&) {}
@@ -153,7 +153,7 @@ class Detector {
     (void)pending, (void)read_only;
   }
   virtual void tensor_memory(const Actor&, const TmemUse&) {}
-  // The launch failed: completes the finding that tells of it (kind, message, other party).
+  // The launch failed: completes the finding that describes it (kind, message, other party).
   virtual void explain(const Fault&, Finding&) {}
 
  protected:

@@ -12,9 +12,9 @@ namespace sglab::emu {
 struct Warp;
 struct Fault;
 
-// Somebody who takes part in a finding: some lanes of a warp at an instruction.
+// A party to a finding: some lanes of a warp at an instruction.
 struct Party {
-  std::int64_t cta = -1;  // linear index in the grid; -1: nobody
+  std::int64_t cta = -1;  // linear index in the grid; -1: none
   std::uint32_t warp = 0;
   std::uint32_t lanes = 0;
   std::int64_t pc = -1;        // -1: no instruction in particular

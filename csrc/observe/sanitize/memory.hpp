@@ -17,14 +17,14 @@ inline const char* name_of(Space space) {
   return space == Space::kShared ? "shared" : space == Space::kLocal ? "local" : "global";
 }
 
-// Finds reads of what nobody has written: registers, local, shared and tensor memory, and global memory that
-// the user has marked.
+// Finds reads of what has never been written: registers, local, shared and tensor memory, and global memory
+// that the user has marked.
 //
-// Reading is no error by itself: compilers load what they will not use, kernels compute on padding and mask
+// Reading alone is no error: compilers load what they will not use, kernels compute on padding and mask
 // the result. So a value that was never written taints the register that it is loaded into, taint follows the
 // data (Taint), and a finding is made where it decides something: a branch, an address, a store to global
 // memory, a barrier, an asynchronous operation. Bytes that an asynchronous operation itself reads are
-// judged at once.
+// judged immediately.
 class MemorySanitizer final : public Detector {
  public:
   MemorySanitizer(Findings& findings, std::shared_ptr<MarkedMemory> marked);
@@ -37,15 +37,15 @@ class MemorySanitizer final : public Detector {
   void mbarrier(const Actor& actor, const MbarrierEvent& event) override;
   void tensor_memory(const Actor& actor, const TmemUse& use) override;
 
-  // Whether flow() must be told of the warp's instructions.
+  // Whether flow() must be notified of the warp's instructions.
   bool follows(const Warp& w, std::uint32_t pc) { return found_bad_ || taint_.follows(w, pc); }
-  // An instruction has been executed, its other events told. `group`: its lanes before the guard.
+  // An instruction has been executed, its other events reported. `group`: its lanes before the guard.
   void flow(const Actor& actor, std::uint32_t group);
 
  private:
   struct Memories {
     std::vector<ByteFlags> shared;                   // by CTA rank
-    std::vector<ByteFlags> local;                    // by warp, 32 lanes one behind the other
+    std::vector<ByteFlags> local;                    // by warp, 32 lanes one after the other
     std::vector<std::unique_ptr<CellFlags>> tensor;  // by CTA rank; made by the first allocation
   };
   struct SeenAccess {
@@ -81,7 +81,7 @@ class MemorySanitizer final : public Detector {
   std::uint64_t cached_index_ = ~std::uint64_t{0};
   Memories* cached_ = nullptr;  // those of cached_index_
   Taint taint_;
-  std::vector<SeenAccess> seen_;  // of the instruction being told
+  std::vector<SeenAccess> seen_;  // of the instruction being reported
   std::uint32_t bad_[32]{};       // bytes of each lane's access that were never written
   bool found_bad_ = false;        // there are some
   TmemUse tmem_use_{};

@@ -115,11 +115,11 @@ void Sanitizer::attempted(const Warp& w, const Inst* inst, const Inst* next) {
     const bool joined = next == inst + 1 && inst->guard == kNoGuard;
     const Actor actor{&w, inst, joined ? w.group_mask : before_.lanes, position_};
     const bool arrived = is_named_barrier(effects.act) && before_.arriving && w.groups[w.group].arrived;
-    if (actor.lanes != 0 && (!w.retry || arrived)) tell(actor, effects);
+    if (actor.lanes != 0 && (!w.retry || arrived)) notify(actor, effects);
     if (memory_ != nullptr && !w.retry && memory_->follows(w, pc)) memory_->flow(actor, before_.group);
     if (wgmma_ != nullptr && !w.retry && actor.lanes != 0 && wgmma_->follows(pc)) wgmma_->executed(actor);
   }
-  // What stands in the PTX text moves the launch's position.
+  // What is in the PTX text moves the launch's position.
   if (!w.retry && program_->places[pc].line != 0) findings_.now = ++position_;
 }
 
@@ -190,7 +190,7 @@ void Sanitizer::failed(const Fault& fault) {
     finding.at.pc = fault.pc;
   }
   if (!fault.cycle.empty()) {
-    finding.message = "no warp can go on:" + describe(fault.cycle);
+    finding.message = "no warp can continue:" + describe(fault.cycle);
     const WaitLink& first = fault.cycle.front();
     finding.at = party(first);
     if (first.next > 0) {

@@ -51,7 +51,7 @@ class Sanitizer final : public Observer, public Explanations {
   };
   // Operands of the instruction being executed, as it found them.
   struct Before {
-    bool watched;                // it is more than computing, or somebody follows its registers
+    bool watched;                // it is more than computing, or its registers are being followed
     std::uint32_t lanes, group;  // that execute it; before the guard
     std::uint32_t live;
     bool arriving;
@@ -65,7 +65,7 @@ class Sanitizer final : public Observer, public Explanations {
   void look(const Warp& warp, const Inst* inst, const Effects& effects, std::uint32_t lanes);
   void look_at_barrier(const Warp& warp, const Inst* inst);
   void look_at_tmem(const Warp& warp, const Inst* inst, const Effects& effects, std::uint32_t lanes);
-  void tell(const Actor& actor, const Effects& effects);
+  void notify(const Actor& actor, const Effects& effects);
   void tell_access(const Actor& actor, const Effects& effects);
   void tell_one_access(const Actor& actor, Space space, const std::uint64_t* address, std::uint32_t lanes,
                        std::uint32_t bytes, bool reads, bool writes);

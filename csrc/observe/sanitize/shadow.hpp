@@ -84,7 +84,7 @@ class CellFlags {
   std::array<std::array<std::uint64_t, 2>, TensorMemory::kColumns> cells_{};
 };
 
-// Bytes of global memory that the user has marked as not initialised; whoever writes them makes them so.
+// Bytes of global memory that the user has marked as not initialised; writing them initialises them.
 // Lasts longer than a launch.
 class MarkedMemory {
  public:

@@ -12,7 +12,7 @@ namespace sglab::emu {
 // Which registers hold a value that comes from something that was never written, by lane.
 //
 // Registers that the kernel may read before it has written them are tainted from the start; data flow
-// analysis tells which those are, and most kernels have none. A warp without tainted registers costs nothing.
+// analysis finds which those are, and most kernels have none. A warp without tainted registers costs nothing.
 class Taint {
  public:
   using Rule = TaintRule;
@@ -25,7 +25,7 @@ class Taint {
   // Tainted lanes, for the lower and the upper half of a register: compilers pack values with nothing.
   struct Mask {
     std::uint32_t low = 0, high = 0;
-    std::uint32_t origin = 0;  // the instruction that loaded it; behind the last: registers of Program::unset
+    std::uint32_t origin = 0;  // the instruction that loaded it; past the last: registers of Program::unset
     std::uint32_t lanes() const { return low | high; }
     void add(const Mask& other) {
       if (other.lanes() == 0) return;
@@ -61,7 +61,7 @@ class Taint {
   void assign(const Warp& w, const Mention& destination, std::uint32_t lanes, Mask mask);
   // What a store of `bytes` takes of a register.
   Mask stored(const Warp& w, const Mention& source, std::uint32_t bytes);
-  // What a register gets from a load of an element of which `mask` tells.
+  // What a register gets from a load of an element that `mask` describes.
   Mask loaded_into(const Mention& destination, Type element, Mask mask);
   // The rules that need no memory.
   void flow(const Actor& actor, std::uint32_t group);

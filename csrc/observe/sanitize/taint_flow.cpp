@@ -64,7 +64,7 @@ void Taint::compute(const Actor& actor, std::uint32_t group) {
   for (const Mention* m = first; m != last; ++m) {
     if (!m->definition) continue;
     assign(w, *m, actor.lanes, in);
-    // Whether these lanes have the old or the new value is a matter of chance.
+    // Whether these lanes have the old or the new value is arbitrary.
     const std::uint32_t undecided = guard.lanes() & group;
     if (undecided != 0) assign(w, *m, undecided, Mask::both(undecided, guard.origin));
   }
@@ -90,7 +90,7 @@ void Taint::select(const Actor& actor, std::uint32_t group) {
   }
 }
 
-// mov: {a, b} = c, c = {a, b} or a = b. A vector's registers lie in Inst::extra, the lowest first.
+// mov: {a, b} = c, c = {a, b} or a = b. A vector's registers are in Inst::extra, the lowest first.
 void Taint::pack(const Actor& actor) {
   const Warp& w = *actor.warp;
   const auto [first, last] = mentions(pc_of(actor));

@@ -115,7 +115,7 @@ void TensorSanitizer::tensor_memory(const Actor& actor, const TmemUse& use) {
         return report("tmem_dealloc_in_flight",
                       columns_of(r.column, r.columns) +
                           " are released while tcgen05 operations are in flight that "
-                          "nobody has waited for",
+                          "no thread has waited for",
                       party(actor), party(issuer), "issued one", tmem_address(r));
       }
       return;

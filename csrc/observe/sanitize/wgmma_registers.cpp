@@ -125,9 +125,9 @@ void WgmmaRegisters::touch(const Actor& actor, WarpState& state, const Use& use)
            actor, &reg.user);
     reg.flight = 0;
   }
-  // nvcc sets accumulators to constants behind the fence that stands behind it in the source.
+  // nvcc sets accumulators to constants after the fence that follows it in the source.
   if (use.moves) return;
-  // Of several touches a write tells more than a read.
+  // Of several touches a write says more than a read.
   if (reg.touched == state.fences + 1 && reg.toucher.wrote) return;
   reg.touched = state.fences + 1;
   reg.toucher = {pc_of(actor), actor.lanes, actor.position, use.writes};
@@ -139,7 +139,7 @@ void WgmmaRegisters::issue(const Actor& actor, WarpState& state, const Use& use)
   if (reg.touched == state.fences + 1 && !unread) {
     report("missing_wgmma_fence",
            "register " + names_[use.reg] + " is " + (use.accumulator ? "accumulated in" : "read") +
-               " by a wgmma, and no wgmma.fence came behind its last use",
+               " by a wgmma, and no wgmma.fence came after its last use",
            actor, &reg.toucher);
   } else if (!use.accumulator && reg.accumulates && reg.flight > state.complete) {
     report(

@@ -10,7 +10,7 @@
 namespace sglab::emu {
 
 // Finds registers of wgmma.mma_async (accumulators, and A where it comes from registers) that are touched at
-// the wrong time: before the wgmma and no wgmma.fence behind ("missing_wgmma_fence"), or before the wait that
+// the wrong time: before the wgmma and no wgmma.fence after ("missing_wgmma_fence"), or before the wait that
 // covers it ("missing_wgmma_wait"). PTX ISA, "wgmma.fence" and "Asynchronous warpgroup level matrix
 // instructions: Register accesses". Products that follow each other in one accumulator need no fence between
 // them.
@@ -28,7 +28,7 @@ class WgmmaRegisters final : public Detector {
   void committed(const Actor& actor, GroupKind group) override;
   void waited(const Actor& actor, GroupKind group, std::uint32_t pending, bool read_only) override;
 
-  // Whether executed() must be told of the instruction.
+  // Whether executed() must be notified of the instruction.
   bool follows(std::uint32_t pc) const { return !first_.empty() && first_[pc] != first_[pc + 1]; }
   void executed(const Actor& actor);
 

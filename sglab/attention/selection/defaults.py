@@ -70,7 +70,7 @@ def by_model(hardware: Hardware, model: Model, settings: Settings, version: str)
     """Architectures with a rule of their own.
 
     Raises:
-        SelectionError: the architecture refuses the backend that was asked for.
+        SelectionError: the architecture refuses the requested backend.
     """
     name = model.architecture
     if model.sparse:

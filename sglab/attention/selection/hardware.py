@@ -27,7 +27,7 @@ class Hardware:
         return self._cuda_device((9,), (12, 3))
 
     def is_sm100_supported(self) -> bool:
-        """SM100 and SM103 alike: the major version counts."""
+        """Both SM100 and SM103: the major version counts."""
         return self._cuda_device((10,), (12, 8))
 
     def is_blackwell_supported(self) -> bool:
@@ -63,7 +63,7 @@ HARDWARE: dict[str, Hardware] = {
 
 
 def this_machine(device: torch.device | str | None = None) -> Hardware:
-    """The machine that tensors on `device` live on; the GPU if there is one, unless told."""
+    """The machine that tensors on `device` live on; the GPU if there is one, unless given."""
     kind = torch.device(device).type if device is not None else ("cuda" if torch.cuda.is_available() else "cpu")
     if kind == "cuda":
         if torch.version.hip:

@@ -1,4 +1,4 @@
-"""select_attention_backend: SGLang's decision, with the reason and what it drags along (page size, graphs).
+"""select_attention_backend: SGLang's decision, with the reason and what it implies (page size, graphs).
 
 Source: SGLang `server_args.py` of 0.5.9 and 0.5.5.post1.
 """
@@ -70,9 +70,9 @@ def _choose(hardware: Hardware, model: Model, asked: Settings, version: str) -> 
     pick = by_model(hardware, model, asked, version)
     prefill = asked.prefill_attention_backend
     if prefill is not None and prefill == asked.decode_attention_backend:
-        return replace(asked, attention_backend=prefill), reason or "asked for by name, for prefill and decode"
+        return replace(asked, attention_backend=prefill), reason or "requested by name, for prefill and decode"
     if asked.attention_backend is not None:
-        return asked, reason or "asked for by name"
+        return asked, reason or "requested by name"
     backend, reason = pick or by_kind(hardware, model, asked, version)
     return replace(asked, attention_backend=backend), reason
 

@@ -1,4 +1,4 @@
-"""What SGLang 0.5.9 and 0.5.23 name alike."""
+"""What SGLang 0.5.9 and 0.5.23 give the same names."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ class SGLang0523(SGLangInterface):
         self._no_prefill_graph()
 
     def validate_elastic_cuda_graph_recapture(self) -> None:
-        """Nothing stands against capturing again."""
+        """Capturing again is always possible."""
 
     def late_layer_num_tokens(self, forward_batch: ForwardBatch) -> int | None:
         return None

@@ -19,7 +19,7 @@ class GraphBatch:
     """
 
     bs: int
-    """Requests of the captured size; the rows behind the real ones are padding."""
+    """Requests of the captured size; the rows after the real ones are padding."""
     num_tokens: int
     forward_mode: ForwardMode
     req_pool_indices: torch.Tensor

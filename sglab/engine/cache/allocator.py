@@ -28,7 +28,7 @@ class BaseTokenToKVPoolAllocator(ABC):
         size: slots to hand out, without the dummy page.
         page_size: slots per page.
         kvcache: the pool these slots belong to, or None.
-        need_sort: keep freed pages apart and sort them in before they are handed out again.
+        need_sort: keep freed pages separate and sort them in before they are handed out again.
 
     Attributes:
         free_pages: int64 [n], page ids (slots if page_size is 1), handed out from the front.

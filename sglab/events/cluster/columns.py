@@ -17,7 +17,7 @@ from sglab.events.tables import CLUSTER, MBARRIER, NAMED, WAIT_KINDS
 Array = npt.NDArray[Any]
 
 OFFSET_BITS = 24
-"""Of a shared::cluster address; the CTA's rank stands above."""
+"""Of a shared::cluster address; the CTA's rank is above."""
 ACTIONS = ("init", "inval", "arrive", "expect_tx", "wait", "test")
 
 
@@ -75,7 +75,7 @@ class ClusterColumns:
     def waits(self) -> Array:
         """int32 (7, n): since, event, row, kind (index into WAIT_KINDS), barrier, and what released it: phase, event.
 
-        -1 stands for none.
+        -1 means none.
         """
         waits, log = self.log.waits, self.log
         rows = np.flatnonzero(self.here(waits.event))

@@ -30,7 +30,7 @@ def barrier_rows(trace: ClusterColumns) -> list[dict[str, Any]]:
 def pipelines(trace: ClusterColumns) -> list[dict[str, Any]]:
     """Rings of full barriers, the longest first, each with the ring of as many empty ones that answers it.
 
-    full, empty: barriers by stage; empty: none where nothing but the order of the work frees a stage
+    full, empty: barriers by stage; empty: none where only the order of the work frees a stage
     """
     rings, times = _rings(trace), dict[tuple[int, str], int]()
     full = sorted((ring for ring in rings if ring[0].purpose == "full"), key=len, reverse=True)

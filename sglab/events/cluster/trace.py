@@ -1,4 +1,4 @@
-"""One cluster of a recorded launch: its columns, and what they tell of its pipelines and operations."""
+"""One cluster of a recorded launch: its columns, and what they show of its pipelines and operations."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ClusterTrace(ClusterColumns):
 
         Returns:
             Of each: name, rank, producers and consumers (roles), full and empty (barriers by stage, as numbers). empty
-            has no entries where nothing but the order of the work frees a stage.
+            has no entries where only the order of the work frees a stage.
         """
         return pipelines(self)
 

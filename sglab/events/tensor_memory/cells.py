@@ -20,7 +20,7 @@ class Touch:
     """Cells that an operation reads, writes or resets (alloc, dealloc), as one rectangle of one CTA.
 
     Attributes:
-        when: the event at which, or in front of which, it takes effect.
+        when: the event at which, or before which, it takes effect.
         moment: of the instruction that issued it.
         rank: of the CTA among those shown.
         tile: the matrix, of MMAs; -1 otherwise.

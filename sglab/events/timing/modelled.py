@@ -12,10 +12,10 @@ HEADER_LINES = 64
 
 
 def modelled(log: EventLog, arch: str | None) -> TimedLog | None:
-    """The launch on a modelled GPU; None where it failed, or where none was asked for and the model knows none.
+    """The launch on a modelled GPU; None where it failed, or where none was requested and the model knows none.
 
     Raises:
-        LaunchError: `arch` was asked for and cannot be modelled.
+        LaunchError: the requested `arch` cannot be modelled.
     """
     if log.fault:
         return None

@@ -28,7 +28,7 @@ def cluster_columns(geometry: Geometry) -> dict[str, Array]:
 
 
 def copy_columns(copies: Copies, maps: list[TensorMapInfo]) -> dict[str, Array]:
-    """Where in global memory each copy's rows lie: `rows` of `row_bytes`, `pitch` apart."""
+    """Where in global memory each copy's rows are: `rows` of `row_bytes`, `pitch` apart."""
     count = len(copies.event)
     address = np.where(copies.address > 0, copies.address, 0)
     rows, pitch, row_bytes = np.ones(count, np.int64), np.zeros(count, np.int64), copies.nbytes.astype(np.int64)

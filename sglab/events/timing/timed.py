@@ -39,9 +39,9 @@ class TimedLog:
     Attributes:
         ctas_per_sm: resident at once, by registers, shared memory and threads.
         total_ns: until the next launch can start.
-        start, end: of each event: when it issued, and when its result could be used (of a wait: when it let go; of an
+        start, end: of each event: when it issued, and when its result could be used (of a wait: when it ended; of an
             asynchronous operation's instruction: of the instruction, not the operation). What ptxas puts ahead of the
-            program's order counts as starting with what stands before it there: starts of a warp never go back.
+            program's order counts as starting with what precedes it there: starts of a warp never go back.
         stall: index into STALLS: what kept the event from following the one before, or what it waited for itself.
         stalled: ns that this took.
         cta_sm, cta_start, cta_end: by CTA.

@@ -1,7 +1,7 @@
 """Split-KV combine: the partial results of each request's splits become its result.
 
 lse = log2 Σ 2^lse_i, out = Σ 2^(lse_i − lse) · out_i. Unlike merge_states it takes requests with different numbers of
-partial results, each request's in slots that lie one after the other.
+partial results, each request's in slots that are one after the other.
 """
 
 from __future__ import annotations

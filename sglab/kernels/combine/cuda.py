@@ -13,7 +13,7 @@ from sglab.kernels.launch_cache import described, kept
 DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 THREADS = 128
 SPREADING_BYTES = 100_000
-"""Shared memory that the combine of many splits asks for and leaves alone: no more than two of its CTAs fit on an SM,
+"""Shared memory that the combine of many splits reserves and leaves unused: no more than two of its CTAs fit on an SM,
 so that those which start before the last attention CTA has ended do not crowd on the few SMs that were idle."""
 ROWS_OF_FEW = 4
 """Rows of a CTA where splits are few; where they are many it has one."""
@@ -35,7 +35,7 @@ def run(a: CombineArguments) -> tuple[LaunchRecord, ...]:
 
 
 def prepare(device: Device, a: CombineArguments) -> Launch:
-    """The launch; it may overlap with the attention kernel in front of it."""
+    """The launch; it may overlap with the attention kernel before it."""
     heads, variant = a.partial_out.shape[1], "many" if a.many else "few"
     return ptx.module("split_kv_combine")[f"split_kv_combine_{variant}_{DTYPES[a.out.dtype]}"].prepare(
         device,

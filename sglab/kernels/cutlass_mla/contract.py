@@ -83,7 +83,7 @@ def check(
     contract.tensor("workspace", workspace, "bytes", (torch.uint8,))
     if lse is not None:
         contract.tensor("lse", lse, "batch heads", (torch.float32,))
-        contract.require(lse.is_contiguous(), "lse", "contiguous", f"strides {lse.stride()}", "Allocate it anew.")
+        contract.require(lse.is_contiguous(), "lse", "contiguous", f"strides {lse.stride()}", "Make it contiguous.")
     _check_pages(contract)
     Scoring(sm_scale).check(contract)
     out = q_nope.new_empty(len(q_nope), heads, LATENT_DIM)
@@ -177,7 +177,7 @@ def _check_values(contract: Contract, arguments: MLAArguments) -> None:
         ~read | ((table >= 0) & (table < pages)),
         f"from 0 to {pages - 1} in every entry of a tile that is read ({TILE_S // page_size} per {TILE_S} tokens)",
         table,
-        "Entries behind the last page are read too, to the end of the last tile: fill them with a valid page, not −1.",
+        "Entries past the last page are read too, to the end of the last tile: fill them with a valid page, not −1.",
     )
     touched = table[read].unique().long()
     finite = arguments.kv_c_and_k_pe_cache[touched].isfinite().flatten(1).all(1)

@@ -1,4 +1,4 @@
-"""Head padding: the SM100 kernel computes 128 heads whatever was asked for."""
+"""Head padding: the SM100 kernel computes 128 heads, however many were requested."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def pad_heads(arguments: MLAArguments, fill: float | None = None) -> MLAArgument
 
 
 def slice_heads(padded: MLAArguments, arguments: MLAArguments) -> None:
-    """Copy the real heads of a padded call's outputs into the outputs that were asked for."""
+    """Copy the real heads of a padded call's outputs into the requested outputs."""
     if padded is arguments:
         return
     heads = arguments.out.shape[1]

@@ -1,4 +1,4 @@
-"""MLA decode by our own kernels: the one for Blackwell or Hopper, whichever the GPU is; for CPU tensors the one for
+"""MLA decode by our own kernels: the one for Blackwell or Hopper, as the GPU requires; for CPU tensors the one for
 Blackwell, on the emulator."""
 
 from __future__ import annotations

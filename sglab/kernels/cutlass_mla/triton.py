@@ -78,7 +78,7 @@ def mla_decode_kernel(
         token = start + tl.arange(0, BLOCK_N)
         inside = token < end
         if PAGE_SIZE >= BLOCK_N:
-            # A step lies within one page: one page number, consecutive rows.
+            # A step is within one page: one page number, consecutive rows.
             page = tl.load(table + start // PAGE_SIZE).to(tl.int64)
             in_page = start % PAGE_SIZE + tl.arange(0, BLOCK_N)
             row = cache_ptr + page * stride_page + in_page[:, None] * STRIDE_ROW
@@ -98,7 +98,7 @@ def mla_decode_kernel(
         total = total * rescale + tl.sum(weight, axis=1)
         top = new_top
 
-    # Without keys nothing was accumulated: O = 0 whatever divides it, and LSE = −inf.
+    # Without keys nothing was accumulated: O = 0 for any divisor, and LSE = −inf.
     o = accumulator / tl.where(total == 0, 1.0, total)[:, None]
     lse = (top + tl.log2(total)) * LN_2
     if DIRECT:

@@ -68,7 +68,7 @@ def check(arguments: DecodeArguments, check_values: bool | None) -> None:
     if arguments.lse is not None:
         contract.tensor("lse", arguments.lse, "batch heads", (torch.float32,))
         contract.require(
-            arguments.lse.is_contiguous(), "lse", "contiguous", arguments.lse.stride(), "Allocate it anew."
+            arguments.lse.is_contiguous(), "lse", "contiguous", arguments.lse.stride(), "Allocate a contiguous one."
         )
     batch = contract.size("batch")
     for name, tensor, least in (

@@ -59,7 +59,7 @@ def decode_stage2_kernel(
         rescale = tl.exp2(top - new_top)
         accumulator = accumulator * rescale
         total = total * rescale + tl.exp2(sink - new_top)
-    # A request without keys: nothing was accumulated, so O = 0 whatever divides it.
+    # A request without keys: nothing was accumulated, so O = 0 for any divisor.
     o = accumulator / tl.where(total == 0, 1.0, total)
     o_ptr = Out + request * stride_obs + head * stride_oh + column
     tl.store(o_ptr, o.to(Out.dtype.element_ty), mask=column < V_DIM)

@@ -1,4 +1,4 @@
-"""What extend attention asks of its arguments, and who may see whom."""
+"""What extend attention requires of its arguments, and which tokens may see which."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Visibility:
             mask_indptr[i].
         skip_prefix_custom_mask: the custom mask rules the new tokens alone; the prefix is seen whole.
         sliding_window_size: a query at p sees keys from p − this on; ≤ 0 for no window.
-        window_kv_offsets: (batch,) columns of each request's mask in front of its prefix, or None for 0.
+        window_kv_offsets: (batch,) columns of each request's mask before its prefix, or None for 0.
     """
 
     is_causal: bool
@@ -102,12 +102,12 @@ def check(arguments: ExtendArguments, check_values: bool | None) -> None:
         "kv_indptr",
         f"at least {arguments.batch + 1} long, as qo_indptr is",
         f"length {len(arguments.kv_indptr)}",
-        "One entry per request and a 0 in front.",
+        "One entry per request, after a leading 0.",
     )
     if arguments.lse is not None:
         contract.tensor("lse", arguments.lse, "tokens heads", (torch.float32,))
         contract.require(
-            arguments.lse.is_contiguous(), "lse", "contiguous", arguments.lse.stride(), "Allocate it anew."
+            arguments.lse.is_contiguous(), "lse", "contiguous", arguments.lse.stride(), "Allocate a contiguous one."
         )
     arguments.scoring.check(contract)
     _check_visibility(contract, arguments)
@@ -157,7 +157,7 @@ def _check_values(contract: Contract, arguments: ExtendArguments) -> None:
         contract.elements(
             "mask_indptr",
             (starts >= 0) & (starts + new * width <= len(visibility.custom_mask)),
-            f"such that each request's mask lies within custom_mask's {len(visibility.custom_mask)} elements",
+            f"such that each request's mask is within custom_mask's {len(visibility.custom_mask)} elements",
             starts,
             "A request's mask has new tokens × (offset + prefix + new tokens) elements.",
         )

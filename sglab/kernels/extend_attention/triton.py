@@ -173,7 +173,7 @@ def extend_attention_kernel(
         shift = tl.maximum(top, sink)
         accumulator = accumulator * tl.exp2(top - shift)[:, None]
         total = total * tl.exp2(top - shift) + tl.exp2(sink - shift)
-    # A row that saw no key accumulated nothing: O = 0 whatever divides it.
+    # A row that saw no key accumulated nothing: O = 0 for any divisor.
     o = accumulator / tl.where(total == 0, 1.0, total)[:, None]
     o_ptr = O_Extend + (first_row + row)[:, None] * stride_obs + head * stride_oh + v_column[None, :]
     tl.store(o_ptr, o.to(O_Extend.dtype.element_ty), mask=real_row[:, None] & real_v_column[None, :])

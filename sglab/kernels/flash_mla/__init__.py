@@ -80,7 +80,7 @@ def flash_mla_with_kvcache(
     Args:
         q: (batch, query tokens, heads, 576) float16 or bfloat16.
         k_cache: (pages, 64, 1, 576), same dtype.
-        block_table: (batch, width) int32, page numbers; entries behind a request's last page are not read.
+        block_table: (batch, width) int32, page numbers; entries past a request's last page are not read.
         cache_seqlens: (batch,) int32, KV tokens, the query tokens included; 0 gives O = 0 and LSE = −inf.
         head_dim_v: 512.
         tile_scheduler_metadata, num_splits: from get_mla_metadata for these very lengths and heads.
@@ -89,7 +89,7 @@ def flash_mla_with_kvcache(
         causal: whether query token i of n sees all but the last n − 1 − i tokens; if that is none, O = 0 and LSE =
             −inf.
         implementation: "auto", "sglab" (our kernel for Hopper, which follows the metadata), "sglab_sm100" (ours for
-            Blackwell, which splits by itself) or "reference". For CPU tensors the kernels run on the emulator.
+            Blackwell, which splits on its own) or "reference". For CPU tensors the kernels run on the emulator.
         check_values: also check contents: lengths, page numbers, and that the metadata covers every token.
     """
     tensors = (q, k_cache, block_table, cache_seqlens, tile_scheduler_metadata, num_splits)

@@ -96,7 +96,7 @@ def _check_values(contract: Contract, a: FlashMLAArguments) -> None:
     used = -(-lens.long() // PAGE_SIZE)
     read = torch.arange(width, device=table.device)[None, :] < used[:, None]
     inside = ~read | ((table >= 0) & (table < pages))
-    remedy = "Entries behind a request's last page may hold anything; these are read."
+    remedy = "Entries past a request's last page may hold anything; these are read."
     contract.elements("block_table", inside, f"from 0 to {pages - 1} where tokens are", table, remedy)
     covered = covered_tokens(a.tile_scheduler_metadata, a.cache_seqlens)
     remedy = "Call get_mla_metadata again whenever a length changes."

@@ -1,4 +1,4 @@
-"""FlashMLA's contract by our own Blackwell kernel. It splits requests by itself: its tiles of 128 tokens do not fit
+"""FlashMLA's contract by our own Blackwell kernel. It splits requests on its own: its tiles of 128 tokens do not fit
 FlashMLA's plan in blocks of 64. CPU tensors get an emulated B200."""
 
 from __future__ import annotations

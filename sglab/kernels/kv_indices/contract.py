@@ -79,7 +79,7 @@ def check_flashinfer(
 def _check_indptr(contract: Contract, arguments: FlashInferArguments) -> None:
     batch, lens, indices = contract.size("batch"), arguments.page_kernel_lens, arguments.kv_indices
     starts, ends = arguments.kv_indptr[:batch].long(), arguments.kv_indptr[1 : batch + 1].long()
-    remedy = "It is the cumulative sum of page_kernel_lens with a 0 in front."
+    remedy = "It is the cumulative sum of page_kernel_lens with a leading 0."
     contract.elements("kv_indptr", starts >= 0, "0 or more", starts, remedy)
     room = "such that request i's page_kernel_lens[i] entries fit between kv_indptr[i] and kv_indptr[i + 1]"
     contract.elements("page_kernel_lens", lens <= ends - starts, room, lens, "Recompute kv_indptr.")

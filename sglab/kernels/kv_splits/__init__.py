@@ -30,7 +30,7 @@ def get_num_kv_splits(
     Raises ContractError. After SGLang's get_num_kv_splits_triton.
 
     Args:
-        num_kv_splits: output (batch · num_group,) int32; num_group entries per request, all alike.
+        num_kv_splits: output (batch · num_group,) int32; num_group entries per request, all the same.
         seq_lens: (batch,) int32 or int64, each 1 or more.
         num_head, num_kv_head: query and KV heads on this device.
         max_kv_splits: upper limit, SGLang's default is 8.

@@ -31,7 +31,7 @@ def get_num_kv_splits_triton(
         shortest = longest  # within 25 %: as good as equal
     # Chunks that even out the lengths within the batch …
     chunk_1 = tl.cdiv(longest, tl.minimum(tl.cdiv(longest, shortest), max_kv_splits))
-    # … and chunks that fill the device, of which longer requests may ask for more.
+    # … and chunks that fill the device, of which longer requests may take more.
     growth = tl.maximum(tl.log2(longest.to(tl.float32) / 64.0), 1.0)
     cores = (device_core_count * growth).to(tl.int32)
     token_grid = num_seq * num_group * head_blocks

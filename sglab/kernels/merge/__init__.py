@@ -46,7 +46,7 @@ def merge_state(
 
     Returns (v_merged, s_merged). Raises ContractError.
 
-    At infinities it does what FlashInfer 0.7.2 does: nothing but −inf gives V = 0 and LSE = −inf; a NaN LSE counts as
+    At infinities it does what FlashInfer 0.7.2 does: only −inf gives V = 0 and LSE = −inf; a NaN LSE counts as
     −inf beside a number; +inf gives V = 0 and LSE = NaN. A share of 0 is multiplied all the same, so NaN in an empty
     side's V spreads.
 

@@ -14,7 +14,7 @@ class Rule(Enum):
     """How two or more (V, LSE) become one. The rules agree on finite LSE, up to the base, and differ at infinities.
 
     Attributes:
-        BASE2: FlashInfer's merge_state. LSE in base 2. Nothing but −inf gives V = 0, LSE = −inf; +inf takes all weight
+        BASE2: FlashInfer's merge_state. LSE in base 2. Only −inf gives V = 0, LSE = −inf; +inf takes all weight
             away: V = 0, LSE = NaN; a NaN LSE counts as −inf beside a number.
         BASE2_NATURAL: the same with natural logarithms.
         V2: merge_state_v2 as it is. Natural. +inf counts as −inf; both −inf gives NaN.
@@ -125,7 +125,7 @@ def _is_same_memory(contract: Contract, argument: str, output: torch.Tensor, nam
     if (start, end, output.dtype) != (other_start, other_end, given.dtype):
         contract.fail(
             argument,
-            f"either {name} itself or memory apart from it",
+            f"either {name} itself or memory separate from it",
             f"an overlap of {min(end, other_end) - max(start, other_start)} bytes",
             "Pass a tensor of its own.",
         )

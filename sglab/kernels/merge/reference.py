@@ -24,7 +24,7 @@ def pair(arguments: PairArguments) -> tuple[()]:
 
 
 def states(arguments: StatesArguments) -> tuple[()]:
-    # An empty state in front, as FlashInfer's running state starts: it changes nothing and makes n = 0 a case of n = 1.
+    # An empty state first, as FlashInfer's running state starts: it changes nothing and makes n = 0 a case of n = 1.
     v, s = arguments.v.double(), arguments.s.double()
     v = torch.cat([torch.zeros_like(arguments.v_merged).double().unsqueeze(1), v], 1).movedim(1, 0)
     s = torch.cat([torch.full_like(arguments.s_merged, -math.inf).double().unsqueeze(1), s], 1).movedim(1, 0)

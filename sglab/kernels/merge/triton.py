@@ -29,7 +29,7 @@ def _logarithm(x, NATURAL: tl.constexpr):
 
 @triton_kernel
 def _pair_weights(a, b, V2: tl.constexpr, GUARDED: tl.constexpr, NATURAL: tl.constexpr):
-    """Share of each side, and the merged LSE. The rules are told apart in contract.Rule."""
+    """Share of each side, and the merged LSE. contract.Rule explains the rules."""
     if V2:
         a = tl.where(a == float("inf"), float("-inf"), a)
         b = tl.where(b == float("inf"), float("-inf"), b)
@@ -118,7 +118,7 @@ def merge_states_kernel(
     top = tl.full([ROWS], float("-inf"), tl.float32)
     for state in range(num_states):
         top = _max_number(top, tl.load(s_ptr + first + state * num_heads, mask=active, other=0.0))
-    # With the maximum known beforehand nothing is rescaled, and the loads of all states are independent.
+    # With the maximum known in advance nothing is rescaled, and the loads of all states are independent.
     total = tl.zeros([ROWS], tl.float32)
     accumulator = tl.zeros([ROWS, HEAD_DIM_BLOCK], tl.float32)
     for state in tl.range(0, num_states, loop_unroll_factor=4):

@@ -170,7 +170,7 @@ def mla_decode_sm100(
         kv_cache: (pages, page_size, 576), same dtype; page size 16, 32, 64 or 128.
         seq_lens: (batch,) int32, KV tokens per request; 0 gives O = 0 and LSE = −inf.
         page_table: (batch, width) int32. Only the pages that hold a request's tokens are read, and rows of the last
-            page behind the last token may hold anything.
+            page past the last token may hold anything.
         sm_scale: (qk_nope_head_dim + qk_rope_head_dim) ** −0.5 times YaRN's factor.
         max_splits: into how many parts, of whole 128-token tiles, a request may be cut, at most 256.
         num_splits: (batch,) int32, the same per request, each at most max_splits; see planning.mla_sm100.

@@ -59,7 +59,7 @@ def _check_values(
     used = -(-seq_lens.long() // page_size)
     read = torch.arange(table.shape[1], device=table.device)[None, :] < used[:, None]
     inside = ~read | ((table >= 0) & (table < pages))
-    remedy = "Entries behind a request's last page may hold anything; these are read."
+    remedy = "Entries past a request's last page may hold anything; these are read."
     contract.elements("page_table", inside, f"from 0 to {pages - 1} where tokens are", table, remedy)
     if num_splits is not None:
         holds = (num_splits >= 1) & (num_splits <= max_splits)

@@ -26,7 +26,7 @@ class MlaSm90(MlaDecode):
         plan: for these lengths, these heads and this device's SMs, see mla_sm90_plan; or what a plan says, on the
             device.
         num_heads: 1 to 128, as the plan was made for.
-        shared: partial results lie where other calls of the same stream put theirs.
+        shared: partial results are where other calls of the same stream put theirs.
     """
 
     kernel = SM90
@@ -118,7 +118,7 @@ def mla_decode_sm90(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Absorbed MLA decode on Hopper: all heads attend to one KV head of 576 dims, whose first 512 are also the value.
 
-    Returns out and lse. Plans anew at each call; MlaSm90 keeps a plan. Raises ContractError, LaunchError.
+    Returns out and lse. Plans again at each call; MlaSm90 keeps a plan. Raises ContractError, LaunchError.
 
     Args:
         q_nope: (batch, heads, 512), heads ≤ 128, float16 or bfloat16.
@@ -126,7 +126,7 @@ def mla_decode_sm90(
         kv_cache: (pages, page_size, 576), same dtype; page size 16, 32, 64 or 128.
         seq_lens: KV tokens per request, on the host; 0 gives O = 0 and LSE = −inf.
         page_table: (batch, width) int32. Only the pages that hold a request's tokens are read, and rows of the last
-            page behind the last token may hold anything.
+            page past the last token may hold anything.
         sm_scale: (qk_nope_head_dim + qk_rope_head_dim) ** −0.5 times YaRN's factor.
         out, lse: outputs (batch, heads, 512) and (batch, heads) float32, allocated if None.
         lse_base: "e" or "2".

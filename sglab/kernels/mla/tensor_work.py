@@ -1,4 +1,4 @@
-"""What a request costs the tensor cores, counted on the emulator: a tile has 128 heads, however many were asked for."""
+"""What a request costs the tensor cores, counted on the emulator: a tile has 128 heads, however many were requested."""
 
 from __future__ import annotations
 

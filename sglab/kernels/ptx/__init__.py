@@ -44,7 +44,7 @@ class Provenance:
 
 
 def names() -> tuple[str, ...]:
-    """The kernels that come with the package."""
+    """The kernels that ship with the package."""
     return tuple(sorted(path.name.removesuffix(".ptx.xz") for path in FOLDER.glob("*.ptx.xz")))
 
 

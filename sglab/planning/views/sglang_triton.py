@@ -51,7 +51,7 @@ def static(w: Workload, *, max_kv_splits: int = MAX_KV_SPLITS) -> Plan:
 def deterministic(w: Workload, *, split_tile_size: int = DETERMINISTIC_TILE) -> Plan:
     """One split per 256 tokens; the grid's depth is the context length's, here taken as the longest request's."""
     splits = deterministic_num_kv_splits(w.seq_lens, split_tile_size=split_tile_size)
-    rule = f"ceil(length / {split_tile_size}) splits: a request splits alike in every batch."
+    rule = f"ceil(length / {split_tile_size}) splits: a request splits the same way in every batch."
     return _plan(w, "sglang_triton_deterministic", splits, max(1, int(splits.max())), rule)
 
 

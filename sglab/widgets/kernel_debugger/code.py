@@ -1,4 +1,4 @@
-"""A kernel's code as the page reads it: texts by line, and which instruction stands on which line of each."""
+"""A kernel's code as the page reads it: texts by line, and which instruction is on which line of each."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LANGUAGES = {".py": "python", ".cu": "cuda", ".cuh": "cuda", ".h": "cuda", ".hpp
 class CodeTables:
     """What the page needs of a kernel's code, as named tensors and a list of files.
 
-    ptx.text, ptx.start: the PTX and where each line begins; file<n>.text, file<n>.start: likewise
+    ptx.text, ptx.start: the PTX and where each line begins; file<n>.text, file<n>.start: of each file
     code.ptx_line, code.kind, code.chain: by pc; kinds are indices of KINDS
     chain.start: row n of the chains is chain.place[start[n] : start[n + 1]], pairs of file and line, innermost first
     """
@@ -100,7 +100,7 @@ class CodeTables:
         return _at_or_behind(lines, line, "line")
 
     def ptx_line_with_code(self, line: int) -> int:
-        """Likewise of PTX."""
+        """The same of PTX."""
         return _at_or_behind({row[0] for row in self._rows} - {0}, line, "PTX line")
 
     def pcs_that_write(self, register: str) -> list[int]:
@@ -115,7 +115,7 @@ class CodeTables:
         return [pc for pc, row in enumerate(self._rows) if row[0] and row[2] in EVENTS]
 
     def shown(self) -> list[int]:
-        """Instructions that stand in the PTX text."""
+        """Instructions that are in the PTX text."""
         return [pc for pc, row in enumerate(self._rows) if row[0]]
 
     def line_of(self, pc: int) -> tuple[str, int] | None:
@@ -130,7 +130,7 @@ def _at_or_behind(lines: set[int], line: int, what: str) -> int:
     found = min((each for each in lines if each >= line), default=None)
     if found is None:
         last = f"; the last that has one is {max(lines)}" if lines else ""
-        raise SessionError(f"{what} {line} has no instruction, nor has any behind it{last}")
+        raise SessionError(f"{what} {line} has no instruction, nor has any after it{last}")
     return found
 
 
@@ -144,7 +144,7 @@ def _files_by_use(rows: Sequence[Any]) -> list[str]:
 
 
 def _wrappers(ptx: str, rows: Sequence[Any]) -> set[str]:
-    """Headers most of whose instructions stand in asm statements: what is there says less than the line that calls."""
+    """Headers most of whose instructions are in asm statements: what is there says less than the line that calls."""
     inline, inside = set[int](), False
     for number, line in enumerate(ptx.splitlines(), 1):
         inside = (inside or "// begin inline asm" in line) and "// end inline asm" not in line

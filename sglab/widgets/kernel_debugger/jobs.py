@@ -30,7 +30,7 @@ class Jobs:
         failure: what the launch ends with, if it is known to fail; see sentences.failure.
         findings: of the sanitizers, up to there.
         visits: the last positions at which moves ended, for saved pages.
-        stopped: CTA and warp for which the last move stopped: at a breakpoint, or at the instruction asked for.
+        stopped: CTA and warp for which the last move stopped: at a breakpoint, or at the requested instruction.
     """
 
     def __init__(self, session: Session, code: CodeTables, stops: StopPoints) -> None:
@@ -69,7 +69,7 @@ class Jobs:
             self.complete, self.failure, self.findings, self._looked_at = False, None, (), 0
 
     def advance(self) -> None:
-        """Goes on with the move for a while; to its end, if that comes."""
+        """Continues the move for a while; to its end, if it gets there."""
         if self._job is None:
             return
         deadline = time.perf_counter() + BUDGET_S
@@ -102,7 +102,7 @@ class Jobs:
         """A cell has moved the session, or only set breakpoints, which a move under way does not mind."""
         if self._session.moment == self._moment:
             return
-        if self._job is not None:  # a search would go on from elsewhere
+        if self._job is not None:  # a search would continue from elsewhere
             self._job = None
         self._preface, self._ahead = "", False
         if self._session.now > self.length:
@@ -125,7 +125,7 @@ class Jobs:
         point = self._stops.of_number(stop.breakpoint) if stop is not None else None
         self.stopped_by = 0 if point is None else point.id
         ahead = session.next if self._ahead and stop is not None and self._job is None else None
-        if ahead is not None:  # the reader has asked for what is about to happen here
+        if ahead is not None:  # the reader requested what is about to happen here
             stop = Stop("breakpoint", session.now, ahead)
         at = stop.at if stop is not None and stop.reason == "breakpoint" else None
         self.stopped = None if at is None else (at.cta, at.warp)
@@ -143,7 +143,7 @@ class Jobs:
         self.stopped = None
 
     def _look_for_findings(self) -> None:
-        """A session tells only what lies behind it; what was found further on stays known."""
+        """A session knows only its past; what was found further on stays known."""
         if self._session.now >= self._looked_at:
             self.findings, self._looked_at = self._session.findings, self._session.now
 
@@ -175,7 +175,7 @@ class Jobs:
             "write_back": lambda: mover.back_to(self._writers(str(options["register"])), warp),
             "force": lambda: mover.force(warp),
         }
-        if not code.paths:  # without lines, every instruction stands for one
+        if not code.paths:  # without lines, every instruction counts as one
             action = {"line": "warp", "line_back": "warp_back"}.get(action, action)
         if action not in of_warp:
             raise ValueError(f"there is no action {action!r}; there are {', '.join([*alone, *of_warp])}")

@@ -1,4 +1,4 @@
-"""What is known of the sources of kernels that come with the package."""
+"""What is known of the sources of kernels that ship with the package."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from .sentences import capitalised, sentence
 from .state import Focus, registers, snapshot
 
 AROUND = 150
-"""Positions before the present one and behind it that are kept one by one."""
+"""Positions before the present one and after it that are kept one by one."""
 MOST_BYTES = 24 << 20
 """Of distinct register values, before compression."""
 

@@ -22,7 +22,7 @@ LineOf: TypeAlias = Callable[[int], "tuple[str, int] | None"]
 
 
 def sentence(session: Session, stop: Stop | None, point: StopPoint | None, line_of: LineOf) -> str:
-    """Of a stop; None: nothing has been asked for yet, or Python moved the session."""
+    """Of a stop; None: nothing has been requested yet, or Python moved the session."""
     if session.over:
         return f"The launch has ended after {session.now:,} warp-instruction{'s' * (session.now != 1)}."
     if stop is not None and stop.reason == "breakpoint" and point is not None:

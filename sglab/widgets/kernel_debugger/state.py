@@ -149,7 +149,7 @@ def _barriers(session: Session, cta: Cta, names: Names) -> list[dict[str, Any]]:
 
 
 def findings(session: Session, found: tuple[Finding, ...], names: Names) -> list[dict[str, Any]]:
-    """Those of sanitizers; the failure that ended the launch is told apart from them."""
+    """Those of sanitizers; the failure that ended the launch is listed separately."""
     return [_finding(session, each, names) for each in found[:MOST_FINDINGS] if each.detector != "launch"]
 
 

@@ -22,7 +22,7 @@ class StopPoint:
         kind: line, ptx, code (instructions that are not those of one line), watch or phase.
         label: for people.
         place: for the page: a file and line, a PTX line, or nothing.
-        lines: PTX lines in front of which it stops.
+        lines: PTX lines before which it stops.
         cta, warp: limit it to a CTA, and to a warp; None for all.
         arm: makes it in the session and returns its number there.
     """
@@ -70,7 +70,7 @@ class StopPoints:
         return self._toggle(place, f"line {line}", at != line, lambda: self._add("line", label, pcs, place, (path, at)))
 
     def toggle_ptx(self, line: int) -> str:
-        """Likewise at a line of PTX."""
+        """The same at a line of PTX."""
         at = self._code.ptx_line_with_code(line)
         place, pcs = {"ptx": at}, self._code.pcs_of_ptx_line(at)
         return self._toggle(

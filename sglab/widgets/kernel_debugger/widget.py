@@ -25,7 +25,7 @@ from .stops import StopPoints
 
 STOP_EDITS = ("toggle_line", "toggle_ptx", "limit", "enable", "remove", "clear", "add_phase", "add_watch")
 RUNS = frozenset({"run", "run_back", "to", "back_to"})
-"""Moves that go to whatever warp comes first: a focus that the reader pinned yields to it."""
+"""Moves that go to the warp that comes first: a focus that the reader pinned yields to it."""
 LOOK_AHEAD_S = 0.3
 """How long the widget runs ahead, when it is made, to learn how long the launch is."""
 
@@ -84,7 +84,7 @@ class KernelDebugger(Widget):
         self._jobs.measure(LOOK_AHEAD_S)
         self._names = Names.of(session, self._jobs.length, self._jobs.complete)
 
-    # What the page asks for
+    # What the page requests
 
     @command
     def look(self, look: dict[str, Any]) -> dict[str, Any]:

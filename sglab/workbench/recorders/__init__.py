@@ -1,4 +1,4 @@
-"""Recorders: what a run did, as columns, whatever machine ran it."""
+"""Recorders: what a run did, as columns, on any machine."""
 
 from sglab.workbench.recorders.memory import ATOMIC, LOAD, STORE, MemoryTrace, Source, TracedTensor
 

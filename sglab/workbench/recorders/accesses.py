@@ -1,4 +1,4 @@
-"""Collects the accesses of a run and makes a MemoryTrace of them, whatever machine ran it."""
+"""Collects the accesses of a run and makes a MemoryTrace of them, on any machine."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class AccessTable:
 
 
 def extent(tensor: Any) -> int:
-    """Elements from a tensor's first to behind its last in memory."""
+    """Elements from a tensor's first to one past its last in memory."""
     if tensor.numel() == 0:
         return 0
     return 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))

@@ -39,7 +39,7 @@ def record_emulated(kernel: Any, tensors: Mapping[str, torch.Tensor], launch: Ca
     Args:
         tensors: those that get a name, on the CPU, without storage in common; their contents afterwards are the
             launch's returns the trace: programs one after the other; a lane is a thread of the program's CTA; where
-            several threads read the same element at once, the first of them stands for all.
+            several threads read the same element together, the first represents them all.
 
     Raises:
         LaunchError: nothing was launched on the emulator, which TRITON_INTERPRET or an empty grid prevents.
@@ -57,7 +57,7 @@ def record_emulated(kernel: Any, tensors: Mapping[str, torch.Tensor], launch: Ca
 
 @dataclass
 class _Operation:
-    """What one line of the source accessed at once, by all warps of a CTA; began: the event of the first of them."""
+    """What one line of the source accessed together, by all warps of a CTA; began: the event of the first of them."""
 
     program: int
     kind: int
@@ -146,7 +146,7 @@ def _bits(
     addresses: np.ndarray,
     memory: list[torch.Tensor],
 ) -> np.ndarray:
-    """The values that lanes are about to store, or that stand where they are about to load."""
+    """The values that lanes are about to store, or that are where they are about to load."""
     if access["kind"] == "st":
         stored = re.findall(r"%\w+", place.instruction.text.split("]", 1)[1])[element]
         values = np.ascontiguousarray(registers[stored].values[lanes])

@@ -34,7 +34,7 @@ class OnlineSoftmaxRun:
 
     Attributes:
         ranges: (first, end) token of each split that has any.
-        splits: how many were asked for, empty ones included.
+        splits: how many were requested, empty ones included.
         scores: (tokens,) float32, q·k · sm_scale · log2(e).
         tiles: (steps, 3) int32: split, first token, end token of every tile, split after split.
         states: by formula, see `online_softmax_formulas`.

@@ -34,7 +34,7 @@ class PageReads:
         page: of the pool.
         request: in the batch, NONE for a page that none holds.
         token: the request's first token that is read, NONE without a request.
-        tokens: how many, 0 where only slots behind the request's last token are read.
+        tokens: how many, 0 where only slots past the request's last token are read.
     """
 
     event: Array

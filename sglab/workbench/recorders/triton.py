@@ -1,7 +1,7 @@
 """Records what a Triton kernel does to global memory while Triton's interpreter runs it.
 
 The interpreter sends every load, store and atomic, vector by vector, through a handful of functions that get the
-pointers and the mask. A recorder stands in front of them and hands each call on unchanged.
+pointers and the mask. A recorder wraps them and passes each call on unchanged.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def record_triton(kernel: Any, tensors: Mapping[str, Any]) -> Iterator[Recording
     """Within it, launches of `kernel` from this thread are recorded; then `trace()` of what it yields is complete.
 
     Args:
-        kernel: a kernel of `sglab.triton.triton_kernel`. Triton's interpreter runs it, whatever else could run it.
+        kernel: a kernel of `sglab.triton.triton_kernel`. Triton's interpreter runs it, even where a GPU could.
         tensors: the tensors whose accesses get a name, on the CPU, without storage in common. bfloat16 tensors are
             computed on a widened copy (see sglab.triton.promotion) and their accesses stay unnamed.
     """

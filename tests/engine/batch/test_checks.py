@@ -86,7 +86,7 @@ def test_nan_in_the_pool_names_pool_slot_page_and_request(batch: Batch) -> None:
         batch.check()
 
 
-def test_infinity_where_nobody_reads_is_refused_too(batch: Batch) -> None:
+def test_infinity_where_nothing_reads_is_refused_too(batch: Batch) -> None:
     batch.runner.token_to_kv_pool.get_key_buffer(0)[1] = float("inf")
     with pytest.raises(
         NonFiniteKVError, match=r"K buffer of layer 0: slot 1 \(page 0, owned by no request\) holds inf"

@@ -80,7 +80,7 @@ def test_a_named_barrier_holds_every_warp_until_the_last_arrives() -> None:
 
 
 def test_the_producer_of_the_sm90_kernel_runs_ahead_of_its_consumers() -> None:
-    """The load warp asks for the next tile while the warpgroups multiply this one, and is done before they are."""
+    """The load warp requests the next tile while the warpgroups multiply this one, and is done before they are."""
     log, timed = mla("sm_90", 16_384)
     cta = int(np.bincount(log.cta[log.copies.event]).argmax())
     copies, products = (np.flatnonzero(log.cta[table.event] == cta) for table in (log.copies, log.mmas))

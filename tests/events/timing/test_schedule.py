@@ -1,4 +1,4 @@
-"""ptxas's order of straight-line code, by kernels whose loads can or cannot go ahead of what stands before them."""
+"""ptxas's order of straight-line code, by kernels whose loads can or cannot move ahead of what precedes them."""
 
 from typing import Any
 

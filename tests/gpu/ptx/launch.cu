@@ -48,7 +48,7 @@ extern "C" __global__ void pass_round(const int* in, int* out) {
   asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
 }
 
-// Copies one tile per CTA from one tensor map to another, and shows the tile as it lies in shared memory.
+// Copies one tile per CTA from one tensor map to another, and shows the tile as stored in shared memory.
 extern "C" __global__ void copy_tile(const __grid_constant__ CUtensorMap source,
                                      const __grid_constant__ CUtensorMap target, uint32_t* image, int rows,
                                      int columns, int bytes) {

@@ -1,5 +1,5 @@
 // The CUDA runtime that FlashInfer's planners ask, for a machine without a GPU: a device of as many SMs, and
-// as many blocks per SM, as the driver program was told.
+// as many blocks per SM, as the driver program was given.
 #include <cstddef>
 #include <cstring>
 
@@ -27,7 +27,7 @@ int cudaDeviceGetAttribute(int* value, int attribute, int) {
       *value = 232'448;
       break;  // cudaDevAttrMaxSharedMemoryPerBlockOptin, of an H100
     default:
-      return 1;  // another planner asks for another fact: say it here
+      return 1;  // another planner queries another fact: add it here
   }
   return 0;
 }

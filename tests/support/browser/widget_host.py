@@ -24,7 +24,7 @@ def _message(data: dict[str, Any], buffers: list[Any]) -> dict[str, Any]:
 
 
 class PageComm:
-    """The comm of one widget: what Python sends waits here until the page is told."""
+    """The comm of one widget: what Python sends waits here until the page is notified."""
 
     def __init__(self, comm_id: str) -> None:
         self.comm_id = comm_id
@@ -85,7 +85,7 @@ class Host:
         self.page.evaluate("([id, b, state, el]) => sglabHost.show(id, b, state, el)", arguments)
 
     def flush(self) -> None:
-        """Tells the page what Python changed by itself."""
+        """Notifies the page of what Python changed on its own."""
         for comm_id, comm in self.comms.items():
             for message in comm.take():
                 self.page.evaluate("([id, m]) => sglabHost.deliver(id, m)", [comm_id, message])

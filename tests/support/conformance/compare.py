@@ -132,7 +132,7 @@ def selections() -> Iterator[Case]:
 
 
 def sign_selections() -> Iterator[Case]:
-    """slct by an f32, which selects by itself, and set of f32 comparisons."""
+    """slct by an f32, which is its own selection, and set of f32 comparisons."""
     for flush in (False, True):
         ftz = ".ftz" if flush else ""
         for bits in (32, 64):

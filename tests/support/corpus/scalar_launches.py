@@ -119,7 +119,7 @@ def _fours(draw: Draw) -> Arguments:
 
 
 def _check_fours(a: Arguments) -> None:
-    """Groups of four change places in shared memory; those behind the input read zeros."""
+    """Groups of four change places in shared memory; those past the input read zeros."""
     source = torch.zeros(384, 4)
     source[:320] = a[0].view(-1, 4)
     equal(a[1].view(-1, 4), source[torch.arange(384) ^ 32][:320])

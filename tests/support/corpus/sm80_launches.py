@@ -50,7 +50,7 @@ def _copy(draw: Draw) -> Arguments:
 
 
 def _check_copy(a: Arguments) -> None:
-    """Each group of four comes from its neighbour; what lies behind the input is filled with zeros."""
+    """Each group of four comes from its neighbour; what is past the input is filled with zeros."""
     source = torch.zeros(640, 4)
     source[:600] = a[0].view(-1, 4)
     equal(a[1].view(-1, 4), source[torch.arange(640) ^ 1])

@@ -1,3 +1,3 @@
-"""The orders in which the emulator can let warps go on."""
+"""The orders in which the emulator can let warps continue."""
 
 SCHEDULERS = ("fair", "random", "adversarial", "in_order")

@@ -12,7 +12,7 @@ SCALE = 192**-0.5
 
 
 class Batch:
-    """Random requests in a pool where whatever no request owns is NaN: pages, and rows behind a last token.
+    """Random requests in a pool where everything that no request owns is NaN: pages, and rows past a last token.
 
     spread: standard deviation of Q; large for peaked scores, small for flat ones
     """
@@ -64,7 +64,7 @@ class Batch:
     def check(self, out: torch.Tensor, lse: torch.Tensor, base: str = "e") -> None:
         """Against the reference, request by request.
 
-        P and O are rounded to the element type, each by half an eps at most, so eps bounds what O may lack of itself.
+        P and O are rounded to the element type, each by half an eps at most, so eps bounds what O may be off by.
         LSE is the logarithm of a sum of unrounded P, so its error is that of scores accumulated in float32: on the
         emulator at most 5e-6 where scores are a few units, and 1.2e-6 of an LSE of 200. A GPU's tensor cores truncate
         where the emulator rounds, 36 times per score: another 36 · 2⁻²³ = 4e-6 of it.

@@ -1,4 +1,4 @@
-"""Deletes each synchronisation instruction of our MLA kernels, one at a time, and tells what notices that it is gone.
+"""Deletes each synchronisation instruction of our MLA kernels, one at a time, and reports what notices that it is gone.
 
 As a script: python -m tests.support.sanitizers.deletions [sm_90a|sm_100a] prints a table (half a minute each)."""
 
@@ -41,7 +41,7 @@ class Deletion:
         return f"{self.opcode} (mla_decode.cu:{self.source})"
 
     def __call__(self, text: str) -> str:
-        """The PTX without it. A wait for an mbarrier is over at once."""
+        """The PTX without it. A wait for an mbarrier returns immediately."""
         lines = text.splitlines()
         wait = re.match(r"\s*mbarrier\.(?:try|test)_wait\S* (\w+),", lines[self.line - 1])
         lines[self.line - 1] = f"setp.eq.u32 {wait[1]}, 0, 0;" if wait else ""
@@ -116,15 +116,15 @@ def _run(
 
 def outcome(deletion: Deletion, schedulers: tuple[str, ...] = SCHEDULERS) -> Outcome:
     """Up to the first launch in which a sanitizer finds something, or that fails."""
-    told = Outcome()
+    noticed = Outcome()
     for scheduler in schedulers:
         for batch, right in zip(batches(), right_results(deletion.arch), strict=True):
             found, results = _run(deletion.arch, batch, deletion, scheduler=scheduler, seed=1, sanitize=True)
             same = all(torch.equal(a, b) for a, b in zip(results, right, strict=False))
-            told |= Outcome(found.findings, found.fault, not found.fault and not same)
-            if told.findings or told.fault:
-                return told
-    return told
+            noticed |= Outcome(found.findings, found.fault, not found.fault and not same)
+            if noticed.findings or noticed.fault:
+                return noticed
+    return noticed
 
 
 def table(arch: str) -> Iterator[str]:

@@ -15,7 +15,7 @@ HERE = Path(__file__).parent / "races"
 class Fault:
     """A kernel of {arch}.cu; "{name}_right" is the same without its fault.
 
-    kind: of the findings; "race" stands for reads after writes and so on, since which comes first is the schedule's
+    kind: of the findings; "race" covers reads after writes and so on, since which comes first is the schedule's
     """
 
     name: str

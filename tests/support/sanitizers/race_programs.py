@@ -81,7 +81,7 @@ class Program:
         return number
 
     def _issue(self, warp: int, **what: object) -> tuple[int, int]:
-        """An operation that runs by itself from here on: the nodes of its issue and of its accesses."""
+        """An operation that runs on its own from here on: the nodes of its issue and of its accesses."""
         issue = self._node(warp)
         self.nodes.append(Node(**what))  # type: ignore[arg-type]
         self.edges.append((issue, len(self.nodes) - 1))
@@ -257,7 +257,7 @@ class Program:
 
     def racing_rows(self) -> set[int]:
         """Rows of which two accesses clash."""
-        behind = self._closure()
+        after = self._closure()
         fences = [number for number, node in enumerate(self.nodes) if node.fences_proxy]
         accesses = [number for number, node in enumerate(self.nodes) if node.row >= 0]
         rows = set()
@@ -266,21 +266,21 @@ class Program:
                 a, b = self.nodes[i], self.nodes[j]
                 if i == j or a.row != b.row or not (a.writes or b.writes):
                     continue
-                ordered = behind[i] >> j & 1
-                if not ordered and not behind[j] >> i & 1:
+                ordered = after[i] >> j & 1
+                if not ordered and not after[j] >> i & 1:
                     rows.add(a.row)
                 crosses = a.writes and b.asynchronous and not a.asynchronous and not a.needs_no_fence
-                if ordered and crosses and not any(behind[i] >> f & 1 and behind[f] >> j & 1 for f in fences):
+                if ordered and crosses and not any(after[i] >> f & 1 and after[f] >> j & 1 for f in fences):
                     rows.add(a.row)
         return rows
 
     def _closure(self) -> list[int]:
-        """By node, a mask of the nodes that come behind it."""
-        behind = [0] * len(self.nodes)
+        """By node, a mask of the nodes that come after it."""
+        after = [0] * len(self.nodes)
         for source, target in self.edges:
-            behind[source] |= 1 << target
+            after[source] |= 1 << target
         for middle in range(len(self.nodes)):
             for source in range(len(self.nodes)):
-                if behind[source] >> middle & 1:
-                    behind[source] |= behind[middle]
-        return behind
+                if after[source] >> middle & 1:
+                    after[source] |= after[middle]
+        return after

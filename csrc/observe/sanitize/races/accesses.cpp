@@ -82,7 +82,7 @@ void RaceDetector::map_used(const Actor& actor, const Access& access) {
 }
 
 // Lanes that write one word together count as the first of them; those that read the same as the last, since
-// it is mostly a first lane that then goes on alone.
+// it is mostly a first lane that then continues alone.
 void RaceDetector::touch_lanes(ClusterRaces& cluster, Judgement& judgement, Shadow::Touch& touch,
                                const Access& access, std::uint32_t lanes) {
   const std::uint32_t together = access.bytes < 4 ? 4 / access.bytes : 1;
@@ -136,7 +136,7 @@ void RaceDetector::touch_bytes(ClusterRaces& cluster, Judgement& judgement, Shad
   }
 }
 
-// Where the copy of what threads have written lies; lets the judgement compare.
+// Where the copy of what threads have written is; lets the judgement compare.
 std::uint8_t* RaceDetector::written(ClusterRaces& cluster, Judgement& judgement, Space space,
                                     std::uint64_t address) {
   std::uint8_t* copy;

@@ -48,7 +48,7 @@ View& entry(Foreign& all, std::uint64_t cluster) {
   return all.clusters.insert(at, {cluster, View{}})->second;
 }
 
-// A copy to change, or the view's own if nobody shares it.
+// A copy to change, or the view's own if it is not shared.
 std::shared_ptr<Foreign> changeable(const std::shared_ptr<const Foreign>& all) {
   if (all == nullptr) return std::make_shared<Foreign>();
   if (all.use_count() == 1) return std::const_pointer_cast<Foreign>(all);

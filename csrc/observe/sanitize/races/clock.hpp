@@ -9,7 +9,7 @@
 
 namespace sglab::emu::races {
 
-// A vector clock: by slot, how far somebody's history is known. A slot that was never heard of stands at 0.
+// A vector clock: by slot, how far its history is known. A slot never heard of is at 0.
 class Clock {
  public:
   std::uint32_t operator[](std::uint32_t slot) const { return slot < at_.size() ? at_[slot] : 0; }
@@ -35,29 +35,29 @@ class Clock {
 
 struct Foreign;
 
-// Writes to tensor maps that fence.proxy.tensormap stands behind: ::generic.release, and for copies by the
+// Writes to tensor maps that a fence.proxy.tensormap covers: ::generic.release, and for copies by the
 // map at an address ::generic.acquire as well.
 struct MapFences {
   Clock released;
   std::map<std::uint64_t, Clock> acquired;
 };
 
-// Of what a slot did up to a time, what some lanes of its warp did: all that the others know who were told by
-// these lanes alone.
+// Of what a slot did up to a time, what some lanes of its warp did: all that others know that synchronised
+// with these lanes alone.
 struct LaneHistory {
   std::uint32_t slot, time, lanes;
   bool fenced[2];  // as View::fenced
 };
 
 // What happens before a point of an execution, as seen from one cluster. Slots are the cluster's own; other
-// clusters' histories, which only global memory can tell of, stand apart.
+// clusters' histories, which only global memory can carry, are kept apart.
 struct View {
   Clock seen;                      // everything ordered before,
   std::vector<LaneHistory> lanes;  // and beyond it this
-  Clock fenced[2];    // of it, what a fence.proxy.async stands behind: in global, in shared memory
-  Clock tensor;       // ordered before for tcgen05 operations only (tcgen05.fence); not joined
-  Clock initialised;  // mbarrier initialisations ordered before (fence.mbarrier_init)
-  Clock weak;         // would be ordered before, were the synchronisation on the way strong or wide enough
+  Clock fenced[2];                 // of it, what a fence.proxy.async covers: in global, in shared memory
+  Clock tensor;                    // ordered before for tcgen05 operations only (tcgen05.fence); not joined
+  Clock initialised;               // mbarrier initialisations ordered before (fence.mbarrier_init)
+  Clock weak;  // would be ordered before, were the synchronisation on the way strong or wide enough
   std::shared_ptr<const MapFences> maps;   // nullptr: none
   std::shared_ptr<const Foreign> foreign;  // nullptr: nothing is known of other clusters
 

@@ -38,7 +38,7 @@ bool Judgement::ordered(const View& view, const Record& earlier, std::uint32_t b
   if (view.covers(earlier.slot, earlier.clock, by)) return true;
   if (space != Space::kReg) return false;
   if (view.tensor.covers(earlier.slot, earlier.clock)) return true;
-  // tcgen05.dealloc is synchronous: "inherently ordered" behind what its own thread has issued.
+  // tcgen05.dealloc is synchronous: "inherently ordered" after what its own thread has issued.
   if (earlier.role == Role::kTensorLoad && record_.role == Role::kThread && same_warp(earlier)) return true;
   if (earlier.role != Role::kTensor || record_.role != Role::kTensor) return false;
   // "Pipelined tcgen05 instructions": one thread's mma, cp and shift run in the order of their issue; so do
@@ -62,7 +62,7 @@ bool Judgement::by_registers(const Record& earlier, const View& view) const {
   return record_.role == Role::kThread && view.seen.covers(earlier.issue_slot, earlier.issue_clock);
 }
 
-// A write through the generic proxy is seen through the async proxy behind a fence.proxy.async anywhere on
+// A write through the generic proxy is seen through the async proxy after a fence.proxy.async anywhere on
 // the way. The other direction needs none: an asynchronous operation's completion has such a fence. Nor do
 // reads that a copy overwrites: pipelines of TMA copies rest on that. Nor does cp.async, whose proxy the ISA
 // leaves open: CUTLASS's collective mainloops feed wgmma and tcgen05.mma with it without a fence.
@@ -111,7 +111,7 @@ Judge::Verdict Judgement::judge(const Record& earlier, bool earlier_writes, std:
     }
     if (earlier_writes && !fenced(*view, earlier, by)) {
       report(earlier, true, earlier_lane, "missing_proxy_fence",
-             "fence.proxy.async is missing behind the write; all else orders the two");
+             "fence.proxy.async is missing after the write; everything else orders the two");
       return Verdict::kRace;
     }
     if (!view->seen.covers(earlier.slot, earlier.clock) && !view->lanes.empty())
@@ -120,7 +120,7 @@ Judge::Verdict Judgement::judge(const Record& earlier, bool earlier_writes, std:
   return verdict;
 }
 
-// A map that was written in this launch is seen by copies behind both fences, anywhere on the way.
+// A map that was written in this launch is seen by copies after both fences, anywhere on the way.
 Judge::Verdict Judgement::judge_map(const Record& earlier, bool earlier_writes, std::uint32_t earlier_lane) {
   static const View kNothing;
   const View& own = *views_.front();
@@ -132,7 +132,7 @@ Judge::Verdict Judgement::judge_map(const Record& earlier, bool earlier_writes, 
     race(earlier, earlier_writes, earlier_lane, known);
     return Verdict::kOrdered;  // once is enough
   }
-  if (!known.seen.covers(earlier.slot, earlier.clock)) return Verdict::kOrdered;  // its fences are not told
+  if (!known.seen.covers(earlier.slot, earlier.clock)) return Verdict::kOrdered;  // its fences are not known
   const auto covers = [&](const Clock& clock) { return clock.covers(earlier.slot, earlier.clock); };
   const bool released = known.maps != nullptr && covers(known.maps->released);
   if (released) {
@@ -140,8 +140,8 @@ Judge::Verdict Judgement::judge_map(const Record& earlier, bool earlier_writes, 
     if (acquired != known.maps->acquired.end() && covers(acquired->second)) return Verdict::kOrdered;
   }
   report(earlier, earlier_writes, earlier_lane, "missing_tensormap_fence",
-         released ? "fence.proxy.tensormap::generic.acquire of this map is missing behind the write"
-                  : "fence.proxy.tensormap::generic.release is missing behind the write");
+         released ? "fence.proxy.tensormap::generic.acquire of this map is missing after the write"
+                  : "fence.proxy.tensormap::generic.release is missing after the write");
   return Verdict::kOrdered;
 }
 
@@ -175,7 +175,7 @@ Judge::Verdict Judgement::judge_foreign(const Record& earlier, bool earlier_writ
     }
     if (earlier_writes && !fenced(*known, earlier, earlier.lanes)) {
       report(earlier, true, kNoLane, "missing_proxy_fence",
-             "fence.proxy.async is missing behind the write; all else orders the two");
+             "fence.proxy.async is missing after the write; everything else orders the two");
       return Verdict::kRace;
     }
   }

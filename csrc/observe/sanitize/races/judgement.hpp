@@ -11,7 +11,7 @@ namespace sglab::emu::races {
 // Who made an access; kNoLane: all of its lanes.
 Party party_of(const Record& record, std::uint32_t lane);
 
-// One access by some lanes, or by an asynchronous operation, and what comes before it: tells whether an
+// One access by some lanes, or by an asynchronous operation, and what comes before it: determines whether an
 // earlier access is ordered before it and reports a race if not.
 class Judgement final : public Judge {
  public:
@@ -23,7 +23,7 @@ class Judgement final : public Judge {
   std::uint64_t address = 0;
   std::uint32_t lane = kNoLane;
   bool writes = false;
-  // A plain store: then the memory from `address` on, behind it and behind the last store of a thread to it.
+  // A plain store: then the memory from `address` on, after it and after the last store of a thread to it.
   bool stores = false;
   const std::uint8_t *now = nullptr, *then = nullptr;
   std::uint32_t span = 4;  // bytes of a word that are written

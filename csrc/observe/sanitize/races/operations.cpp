@@ -48,7 +48,7 @@ void RaceDetector::issued(const Actor& actor, const AsyncOp& op) {
   threads.each(*actor.warp, actor.lanes, [&](Strand& strand) {
     threads.tick(strand);
     if (first && made.views.empty()) made.record = record_of(actor, strand);
-    made.views.push_back(threads.tell(strand));
+    made.views.push_back(threads.publish(strand));
     made.warps.push_back(static_cast<std::uint8_t>(1u << actor.warp->index % 4));
   });
   made.record.role = role_of(op);
@@ -56,12 +56,12 @@ void RaceDetector::issued(const Actor& actor, const AsyncOp& op) {
   place(threads, actor, op, made);
 }
 
-// Where the operation stands among those that complete like it.
+// Where the operation is among those that complete like it.
 void RaceDetector::place(Threads& threads, const Actor& actor, const AsyncOp& op, Issued& made) {
   const Warp& warp = *actor.warp;
   const std::uint32_t lane = first_lane_of(actor.lanes);
   // What has completed when the signal comes.
-  const auto behind = [&](Line line, std::uint32_t at) {
+  const auto after = [&](Line line, std::uint32_t at) {
     const Channel* const channel = threads.find_channel(line, warp, at);
     if (channel == nullptr) return;
     for (ViewPtr& view : made.views) {
@@ -88,9 +88,9 @@ void RaceDetector::place(Threads& threads, const Actor& actor, const AsyncOp& op
       return;
     case Kind::kArrival:
       made.signals = static_cast<std::uint32_t>(std::popcount(actor.lanes));
-      return behind(Line::kCpAsync, 0);
+      return after(Line::kCpAsync, 0);
     case Kind::kCommit:
-      return behind(Line::kTensor, lane);
+      return after(Line::kTensor, lane);
     case Kind::kWgmma:
       made.record.slot = made.write_slot = threads.channel(Line::kWgmma, warp).slot;
       made.record.clock = static_cast<std::uint32_t>(op.id & kWgmmaNumber);
@@ -238,8 +238,8 @@ void RaceDetector::waited(const Actor& actor, GroupKind group, std::uint32_t pen
   }
 }
 
-// tcgen05.ld and .st are asynchronous, too; the machine only happens to carry out loads at once. A release is
-// a use of all that is released.
+// tcgen05.ld and .st are asynchronous, too; the machine only happens to carry out loads immediately. A
+// release is a use of all that is released.
 void RaceDetector::tensor_memory(const Actor& actor, const TmemUse& use) {
   using Op = TmemUse::Op;
   if (use.op == Op::kAlloc || use.op == Op::kRelinquish) return;

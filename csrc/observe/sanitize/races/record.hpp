@@ -37,7 +37,7 @@ struct Record {
   Scope scope = Scope::kCta;
 };
 
-// Records of one memory, by number. Number 0 stands for no access.
+// Records of one memory, by number. Number 0 means no access.
 class Records {
  public:
   Records() { clear(); }

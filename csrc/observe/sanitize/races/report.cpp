@@ -1,7 +1,7 @@
 #include "machine/engine/cluster.hpp"
 #include "observe/sanitize/races/judgement.hpp"
 
-// What a race is called, and who is to blame.
+// What a race is called, and which party caused it.
 namespace sglab::emu::races {
 namespace {
 
@@ -18,7 +18,7 @@ struct Hint {
 Hint missing_completion(Role role) {
   switch (role) {
     case Role::kCopy:
-      return {"missing_mbarrier_wait", "nobody has waited for the mbarrier phase that the copy completes"};
+      return {"missing_mbarrier_wait", "no thread has waited for the mbarrier phase that the copy completes"};
     case Role::kGroupedRead:
       return {"missing_bulk_wait", "cp.async.bulk.wait_group.read is missing between"};
     case Role::kGroupedWrite:
@@ -61,7 +61,7 @@ void Judgement::race(const Record& earlier, bool earlier_writes, std::uint32_t e
       (tensor_found->covers(earlier.slot, earlier.clock) ||
        tensor_found->covers(earlier.slot + 1, earlier.clock))) {
     return report(earlier, earlier_writes, earlier_lane, "missing_tensor_fence",
-                  "tcgen05.fence::after_thread_sync is missing behind the synchronisation");
+                  "tcgen05.fence::after_thread_sync is missing after the synchronisation");
   }
   if (tensor && !issue_ordered && view.weak.covers(earlier.slot, earlier.clock)) {
     return report(
@@ -94,8 +94,8 @@ void Judgement::race(const Record& earlier, bool earlier_writes, std::uint32_t e
   report(earlier, earlier_writes, earlier_lane, kind, "nothing orders the two");
 }
 
-// A plain read beside an atomic, as in front of a compare-and-swap loop: undefined by the ISA's letter, and
-// harmless as long as nothing but the atomic relies on the value.
+// A plain read beside an atomic, as before a compare-and-swap loop: undefined by the ISA's letter, and
+// harmless as long as only the atomic relies on the value.
 bool Judgement::plain_read_beside_atomic(const Record& earlier, bool earlier_writes) const {
   return record_.role == Role::kThread && earlier.role == Role::kThread && record_.strong != earlier.strong &&
          (record_.strong ? !earlier_writes : !writes);

@@ -5,7 +5,7 @@
 namespace sglab::emu::races {
 namespace {
 
-// Readers of one word that are remembered; any of them shows that a write is not ordered behind all.
+// Readers of one word that are remembered; any of them shows that a write is not ordered after all.
 constexpr std::size_t kMostReaders = 8;
 
 }  // namespace

@@ -28,7 +28,7 @@ class Judge {
 constexpr std::uint32_t kNoLane = 32;
 
 // Who last wrote, and who has read since, each word of a memory; where an access was to part of a word, each
-// byte. A write is remembered alone; of reads those that no other remembered read is ordered behind.
+// byte. A write is remembered alone; of reads those that no other remembered read is ordered after.
 class Shadow {
  public:
   struct alignas(8) Cell {
@@ -53,7 +53,7 @@ class Shadow {
     Cell before{}, after{};                           // a cell that was in order, and what became of it
     std::uint32_t cell_lane = kNoLane;                // for this lane
   };
-  // Whole words. Cells that were alike become alike: four at once, since most accesses are of sixteen bytes
+  // Whole words. Cells that were equal become equal: four together, since most accesses are of sixteen bytes
   // or more.
   void touch(Cell* cells, std::size_t count, Touch& touch, Judge& judge) {
     std::size_t done = 0;

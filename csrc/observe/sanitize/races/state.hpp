@@ -79,7 +79,7 @@ struct ClusterRaces {
 
   MbarrierViews& mbarrier(std::uint32_t address);
   // By shared::cluster address. Most CTAs of a large grid may leave without touching their shared memory, so
-  // it is only shadowed when somebody does.
+  // it is shadowed only when one does.
   Shadow::Cell* shared_cell(std::uint64_t address);
   std::uint8_t* shared_value(std::uint64_t address);
   // The cells of tensor memory are sixteen lanes of one column, by sixteenth and column.

@@ -50,10 +50,10 @@ void Threads::split(Team& team, std::uint32_t lanes) {
       team.spare_clock.pop_back();
     }
     made.met = made.clock;
-    made.told = false;
+    made.published = false;
     made.view->seen.raise(made.slot, made.clock);
     team.strands[i].lanes &= ~part;
-    team.strands[i].told = true;
+    team.strands[i].published = true;
     team.strands.push_back(std::move(made));
   }
 }
@@ -83,7 +83,7 @@ void Threads::meet(const Warp& warp, std::uint32_t lanes) {
     team.strands.erase(team.strands.begin() + static_cast<std::ptrdiff_t>(i--));
   }
   if (first == nullptr) return;
-  first->told = true;
+  first->published = true;
   tick(*first);
   first->met = first->clock;
 }
@@ -94,8 +94,8 @@ View& Threads::change(Strand& strand) {
 }
 
 void Threads::tick(Strand& strand) {
-  if (!strand.told) return;
-  strand.told = false;
+  if (!strand.published) return;
+  strand.published = false;
   change(strand).seen.raise(strand.slot, ++strand.clock);
 }
 
@@ -118,8 +118,8 @@ bool Threads::known_to(const Cta& cta, std::uint32_t slot, std::uint32_t clock, 
   return false;
 }
 
-ViewPtr Threads::tell(Strand& strand) {
-  strand.told = true;
+ViewPtr Threads::publish(Strand& strand) {
+  strand.published = true;
   return strand.view;
 }
 

@@ -14,13 +14,13 @@ namespace sglab::emu::races {
 
 using ViewPtr = std::shared_ptr<const View>;
 
-// A view that a synchronising operation left behind for others to acquire.
+// A view that a synchronising operation left for others to acquire.
 struct Left {
   ViewPtr view;
   std::uint64_t cluster = 0;
   std::uint32_t cta = 0;  // linear index in the grid
   Scope scope = Scope::kGpu;
-  bool weak = false;  // by an operation that leaves nothing, neither of itself nor by a fence before it
+  bool weak = false;  // by an operation that leaves nothing, neither on its own nor through a fence before it
 };
 
 // Lanes of one warp that know the same: one thread of execution. A warp starts as one strand. Lanes that
@@ -31,10 +31,10 @@ struct Strand {
   std::uint32_t slot = 0, clock = 1;
   std::uint32_t met = 1;       // the lanes last synchronised with each other at this time of theirs
   std::uint32_t accessed = 0;  // when they last accessed memory
-  bool told = false;           // others know this clock: what comes next needs another one
+  bool published = false;      // others know this clock: what comes next needs a new one
   std::shared_ptr<View> view;
   // The view at the last fence of at least this scope (kSys: kGpu); at tcgen05.fence::before_thread_sync, and
-  // at fence.mbarrier_init. They are what a relaxed operation leaves behind.
+  // at fence.mbarrier_init. They are what a relaxed operation releases.
   std::array<ViewPtr, 3> fences;
   ViewPtr before_tensor, before_init;
   // What relaxed operations have found and a fence would make known; what tcgen05.fence::after_thread_sync
@@ -80,7 +80,7 @@ class Threads {
   // Time passes for a strand if others know its clock. Before each of its accesses.
   void tick(Strand& strand);
   // What a strand knows now, for others to keep; its later accesses are not in it.
-  ViewPtr tell(Strand& strand);
+  ViewPtr publish(Strand& strand);
   View& change(Strand& strand);
   // What the strand that keeps this slot knows; nullptr: no strand does any more.
   const View* knowledge(std::uint32_t slot) const;

@@ -24,7 +24,7 @@ std::uint32_t cta_of(const Actor& actor) {
   return static_cast<std::uint32_t>(linear_index(*actor.warp->cta));
 }
 
-// Whether an operation of this scope by somebody reaches what `left` was left by.
+// Whether an operation of this scope by some thread reaches the one that left `left`.
 bool reaches(Scope scope, std::uint64_t cluster, std::uint32_t cta, const Left& left) {
   switch (scope) {
     case Scope::kCta:
@@ -36,9 +36,9 @@ bool reaches(Scope scope, std::uint64_t cluster, std::uint32_t cta, const Left& 
   }
 }
 
-// Into what gathers at a barrier. A relaxed arrival leaves what fences before it stand behind.
+// Into what gathers at a barrier. A relaxed arrival releases what the fences before it cover.
 void leave(View& at, Strand& strand, Threads& threads, Order order, Scope scope) {
-  const ViewPtr view = threads.tell(strand);
+  const ViewPtr view = threads.publish(strand);
   if (releases(order)) {
     at.join(*view);
   } else {
@@ -210,7 +210,7 @@ void RaceDetector::fence_threads(Threads& threads, Strand& strand, const Actor& 
     }
   }
   if (!releases(fence.order)) return;
-  const ViewPtr view = threads.tell(strand);
+  const ViewPtr view = threads.publish(strand);
   for (std::size_t k = 0; k <= level(fence.scope); ++k) strand.fences[k] = view;
 }
 
@@ -227,7 +227,7 @@ void RaceDetector::fenced(const Actor& actor, const Fence& fence) {
           view.fenced[i].join(view.seen);
           for (LaneHistory& one : view.lanes) one.fenced[i] = true;
         }
-        strand.told = true;
+        strand.published = true;
         return;
       }
       case Fence::Kind::kProxyTensormap: {
@@ -236,11 +236,11 @@ void RaceDetector::fenced(const Actor& actor, const Fence& fence) {
         for (std::uint32_t rest = fence.address == nullptr ? 0 : strand.lanes & actor.lanes; rest != 0;
              rest &= rest - 1)
           view.acquire_map(fence.address[std::countr_zero(rest)]);
-        strand.told = true;
+        strand.published = true;
         return;
       }
       case Fence::Kind::kMbarrierInit:
-        strand.before_init = threads.tell(strand);
+        strand.before_init = threads.publish(strand);
         return;
       case Fence::Kind::kTcgenBefore:
         return fence_tensor(threads, strand, actor);
@@ -273,7 +273,7 @@ void RaceDetector::fence_tensor(Threads& threads, Strand& strand, const Actor& a
       before->tensor.raise(channel->second_slot, channel->count);
   }
   strand.before_tensor = std::move(before);
-  strand.told = true;
+  strand.published = true;
 }
 
 void RaceDetector::synchronise(const Actor& actor, const Access& access) {
@@ -311,7 +311,7 @@ void RaceDetector::find_at(const Leavings& all, Threads& threads, Strand& strand
   }
 }
 
-// Read-modify-writes go on with what is there (release sequences); stores replace it.
+// Read-modify-writes continue what is there (release sequences); stores replace it.
 void RaceDetector::leave_at(Leavings& all, Threads& threads, Strand& strand, const Actor& actor,
                             const Access& access) {
   if (!access.atomic) all.clear();
@@ -328,13 +328,13 @@ void RaceDetector::leave_at(Leavings& all, Threads& threads, Strand& strand, con
     }
     all.push_back({view, made.cluster, made.cta, scope, weak});
   };
-  if (releases(access.order)) return add(threads.tell(strand), access.scope, false);
+  if (releases(access.order)) return add(threads.publish(strand), access.scope, false);
   for (std::size_t k = strand.fences.size(); k-- > 0;) {
     const ViewPtr& fence = strand.fences[k];
     if (fence == nullptr || (k + 1 < strand.fences.size() && fence == strand.fences[k + 1])) continue;
     add(fence, std::min(static_cast<Scope>(k), access.scope), false);
   }
-  if (std::has_single_bit(access.lanes)) add(threads.tell(strand), access.scope, true);
+  if (std::has_single_bit(access.lanes)) add(threads.publish(strand), access.scope, true);
 }
 
 }  // namespace sglab::emu::races

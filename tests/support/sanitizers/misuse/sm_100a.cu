@@ -27,7 +27,7 @@
       "l"(a), "l"(b), "r"(1u << 4 | (8u >> 3) << 17 | (128u >> 4) << 24), "r"(adds)                          \
       : "memory")
 
-// One warp's columns, allocated and released by itself.
+// One warp's columns, allocated and released by that warp.
 #define OWN_COLUMNS          \
   __shared__ uint32_t place; \
   ALLOC(&place);             \

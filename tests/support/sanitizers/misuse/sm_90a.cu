@@ -1,4 +1,4 @@
-// Kernels with one fault each, and the same without it: memory that nobody has written, barriers misused. The
+// Kernels with one fault each, and the same without it: memory that was never written, barriers misused. The
 // lines of the two parties are marked.
 #include "../races/ptx.cuh"
 

@@ -220,7 +220,7 @@ KERNEL(mma_operand_overwritten) {
   FENCE_AFTER();
 }
 
-// Two threads issue to one accumulator: the second needs the first's fence to come behind it in the pipeline.
+// Two threads issue to one accumulator: the second needs the first's fence to come after it in the pipeline.
 KERNEL(pipeline_without_fences) {
   __shared__ alignas(128) uint32_t a[1024], b[64];
   __shared__ uint64_t barrier;

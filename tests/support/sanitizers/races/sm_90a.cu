@@ -10,7 +10,7 @@ KERNEL(shared_without_barrier) {
   out[threadIdx.x] = value;
 }
 
-// As in CUTLASS's MLA softmax: each thread tells its peer a number, every iteration.
+// As in CUTLASS's MLA softmax: each thread passes its peer a number, every iteration.
 KERNEL(exchange_without_second_barrier) {
   __shared__ uint32_t exchange[128];
   uint32_t value = in[threadIdx.x];
@@ -34,7 +34,7 @@ KERNEL(lanes_without_warp_sync) {
   out[threadIdx.x] = value;
 }
 
-// Lane 0 tells the other warp, and was told by nobody that the other lanes have stored.
+// Lane 0 signals the other warp, without any signal that the other lanes have stored.
 KERNEL(lane_arrives_for_warp) {
   __shared__ uint32_t words[32];
   __shared__ uint64_t barrier;

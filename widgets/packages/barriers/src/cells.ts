@@ -1,4 +1,4 @@
-// What stands beside a barrier's name: phase, pending arrivals, bytes under way and who waits, at the current step.
+// What is beside a barrier's name: phase, pending arrivals, bytes under way and who waits, at the current step.
 
 import { cssBackground, format, h, type Look, ROLE_LOOKS } from "@sglab/core";
 import { waited } from "@sglab/launch/barrier_details";
@@ -99,7 +99,7 @@ export function stateText(launch: Launch, index: number, state: BarrierState, po
   const unit = barrier?.kind === "mbarrier" ? "arrival" : "thread";
   const lines = [barrier?.name ?? ""];
   if (state.fresh)
-    lines.push(barrier?.kind === "mbarrier" ? "not initialised yet" : "nobody has come to it in this phase");
+    lines.push(barrier?.kind === "mbarrier" ? "not initialised yet" : "no warp has reached it in this phase");
   else {
     lines.push(`phase ${state.ended}, parity ${state.parity}`);
     lines.push(`${format.plural(state.pending, unit)} of ${format.count(state.expected)} pending`);
@@ -115,7 +115,7 @@ export function stateText(launch: Launch, index: number, state: BarrierState, po
 }
 
 export function waitersSentence(launch: Launch, waiting: Waiter[]): string {
-  if (!waiting.length) return "Nobody waits.";
+  if (!waiting.length) return "No warp waits.";
   const roles = new Map<string, number>();
   for (const { row } of waiting) {
     const role = roleName(launch.meta.roles[row] as string);

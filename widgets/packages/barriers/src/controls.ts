@@ -1,4 +1,4 @@
-// The toolbar: which cluster, which CTA's barriers, and whether those that nobody used are listed.
+// The toolbar: which cluster, which CTA's barriers, and whether unused ones are listed.
 
 import { type Disposer, h } from "@sglab/core";
 import type { AxisChoice } from "@sglab/launch/axis_choice";

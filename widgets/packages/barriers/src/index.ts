@@ -136,10 +136,10 @@ function render(context: Context<typeof BARRIERS>): void {
     timeline.stress(stressed(shown, index));
   });
 
-  /** What is told changes with every step; the transport must not move away from under the pointer. */
-  function keepHeight(anew: boolean): void {
+  /** What is said changes with every step; the transport must not move away from under the pointer. */
+  function keepHeight(reset: boolean): void {
     const { style, offsetHeight } = frame.details;
-    style.minHeight = anew ? "" : `${offsetHeight}px`;
+    style.minHeight = reset ? "" : `${offsetHeight}px`;
   }
 
   /** The selected barrier; or those at which the selected warp or CTA waits now. */
@@ -226,7 +226,7 @@ function hint(): HTMLElement {
     "p",
     { class: "sg-note" },
     "Press a barrier, or ↓, to see who waits for it, who has still to arrive and what happened to it. Height is the " +
-      "share of a phase's arrivals that have come, the thin line the bytes still under way, dashes mean that somebody " +
+      "share of a phase's arrivals that have come, the thin line the bytes still under way, dashes mean that a warp " +
       "waits; every other phase is shaded.",
   );
 }

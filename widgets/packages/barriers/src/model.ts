@@ -29,7 +29,7 @@ const NO_LINKS: Links = {
   toX: new Float64Array(0),
 };
 
-/** `shown`: the barriers that get a row, in this order; `extras`: what stands beside their names. */
+/** `shown`: the barriers that get a row, in this order; `extras`: what is beside their names. */
 export function barrierTimeline(
   launch: Launch,
   states: BarrierStates,
@@ -96,7 +96,7 @@ function oddPhases({ clock }: Launch, { progress }: BarrierStates, index: number
   return made;
 }
 
-/** Until their phases end: whoever goes on later does not wait for it any more. */
+/** Until their phases end: a warp that continues later does not wait for it any more. */
 function waitsOf({ clock, waits }: Launch, states: BarrierStates, index: number): Spans {
   const endOf = (i: number) => {
     const phase = waits.phase[i] as number;

@@ -44,7 +44,7 @@ export interface CellGridOptions {
   select: (cell: Cell) => void;
   /** The room for cells has changed: time to set another geometry. */
   resized?: () => void;
-  /** After every drawing: for what lies over the grid. */
+  /** After every drawing: for what is drawn over the grid. */
   drawn?: () => void;
 }
 
@@ -177,7 +177,7 @@ export class CellGrid {
     context.textBaseline = "middle";
     const { rows, columns, cellWidth, cellHeight, headerWidth, headerHeight } = this.#geometry;
     const { scrollLeft, scrollTop } = scroller;
-    const at = { scrollLeft, scrollTop }; // the scroller itself would be asked for each cell
+    const at = { scrollLeft, scrollTop }; // the scroller itself would be read for each cell
     const firstRow = Math.floor(scrollTop / cellHeight);
     const lastRow = Math.min(rows, Math.ceil((scrollTop + height - headerHeight) / cellHeight));
     const firstColumn = Math.floor(scrollLeft / cellWidth);
@@ -242,7 +242,7 @@ export class CellGrid {
     const y = event.clientY - box.top - headerHeight;
     if (y < 0) return undefined;
     const row = Math.floor((y + this.#scroller.scrollTop) / cellHeight);
-    // A row's label stands for its first cell.
+    // A row's label counts as its first cell.
     const column = x < 0 ? 0 : Math.floor((x + this.#scroller.scrollLeft) / cellWidth);
     return row < rows && column < columns ? { row, column } : undefined;
   }

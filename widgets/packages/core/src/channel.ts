@@ -29,7 +29,7 @@ interface Pending {
 
 const PATIENCE_MS = 4000;
 export const DISCONNECTED =
-  "Disconnected: the Python kernel was restarted or stopped. What was loaded stays; to go on, run the cells again from the top.";
+  "Disconnected: the Python kernel was restarted or stopped. What was loaded stays; run the cells again from the top to continue.";
 
 export class Channel {
   readonly connectionChanged = new Emitter<Connection>();
@@ -109,7 +109,7 @@ export class Channel {
   }
 }
 
-/** Puts the message's buffers where `{dtype, shape, buffer: n}` stands in its JSON, as decoded tensors. */
+/** Puts the message's buffers where `{dtype, shape, buffer: n}` is in its JSON, as decoded tensors. */
 function unpack(value: unknown, buffers: DataView[]): unknown {
   if (Array.isArray(value)) return value.map((item) => unpack(item, buffers));
   if (isWireTensor(value))

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { inkOn, lookOf, OKABE_ITO, ROLE_LOOKS } from "./colors";
 
-test("64 requests look different, and the hatch tells those of one hue apart", () => {
+test("64 requests look different, and the hatch distinguishes those of one hue", () => {
   const looks = Array.from({ length: 64 }, (_, i) => lookOf(i, false));
   expect(new Set(looks.map(({ fill, hatch }) => `${fill} ${hatch}`)).size).toBe(64);
   expect(looks.slice(0, 8).map(({ fill }) => fill)).toEqual([...OKABE_ITO]);

@@ -23,7 +23,7 @@ export interface Look {
   ink: string;
 }
 
-/** The look of a request, a split or whatever else is counted: eight hues, then the same hatched. */
+/** The look of a request, a split or anything else that is counted: eight hues, then the same hatched. */
 export function lookOf(index: number, dark: boolean): Look {
   const hue = OKABE_ITO[index % OKABE_ITO.length] as string;
   const fill = dark && hue === "#000000" ? "#f5f5f5" : hue;
@@ -115,7 +115,7 @@ export class CanvasPaint {
     return hatch === "none" ? fill : this.#pattern(fill, hatch, ink);
   }
 
-  /** Thin hatching in `ink` on whatever ground: room that holds nothing, padding, uninitialised values. */
+  /** Thin hatching in `ink` on any background: room that holds nothing, padding, uninitialised values. */
   empty(ink: string): CanvasPattern | string {
     return this.#pattern("transparent", "forward", ink);
   }

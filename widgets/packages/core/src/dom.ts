@@ -38,7 +38,7 @@ export function uniqueId(prefix: string): string {
   return `sg-${prefix}-${counter}-${Math.random().toString(36).slice(2, 8)}`;
 }
 
-/** Runs `draw` at most once per frame; `now` runs a pending one at once. */
+/** Runs `draw` at most once per frame; `now` runs a pending one immediately. */
 export function framed(draw: () => void): { schedule: () => void; now: () => void; cancel: () => void } {
   let handle = 0;
   const cancel = () => {

@@ -10,12 +10,12 @@ describe("the store", () => {
     expect(selectionStore("one notebook")).not.toBe(selectionStore("another"));
   });
 
-  test("tells listeners what is selected and by whom, and only when it changes", () => {
+  test("notifies listeners what is selected and by whom, and only when it changes", () => {
     const store = freshStore();
     const heard: unknown[] = [];
     const off = store.on((value, origin) => heard.push([value, origin]));
     store.set({ request: 1 }, "me");
-    store.set({ request: 1 }, "somebody else");
+    store.set({ request: 1 }, "another widget");
     store.set({ request: undefined });
     off();
     store.set({ request: 2 });
@@ -43,7 +43,7 @@ describe("moments of a launch", () => {
     expect(others.value).toEqual({ cta: 1 });
   });
 
-  test("of no launch in particular are everybody's", () => {
+  test("of no launch in particular are shared by all", () => {
     const store = freshStore();
     store.set({ moment: 7 });
     expect(momentsOf("any", store).value).toEqual({ moment: 7 });

@@ -55,7 +55,7 @@ describe("commands", () => {
     expect(await Promise.all([first, second])).toEqual(["one", "two"]);
   });
 
-  test("tensors in an answer are decoded, wherever they stand in it", async () => {
+  test("tensors in an answer are decoded, wherever they are in it", async () => {
     const { model, source } = live();
     const answer = source.call("plan", {});
     const wire = { dtype: "int32", shape: [2], buffer: 0 };
@@ -183,7 +183,7 @@ describe("a saved trace", async () => {
     await expect(saved().slice("nothing", 0, 1)).rejects.toThrow("holds no tensor named nothing");
   });
 
-  test("tells of traits that the page sets, and refuses commands", async () => {
+  test("notifies of traits that the page sets, and refuses commands", async () => {
     const source = saved();
     let told = 0;
     const off = source.onChange("kernel", () => {

@@ -96,7 +96,7 @@ export class LiveSource implements AnySource {
     return [...new Map([...this.#readBefore, ...this.#read]).values()];
   }
 
-  /** What was asked for in one turn of the event loop crosses in one message. */
+  /** Requests made in one turn of the event loop cross in one message. */
   async #askForSlices(): Promise<void> {
     const requests = this.#waiting.splice(0);
     const slices = requests.map(({ name, start, stop }) => ({ name, start, stop }));

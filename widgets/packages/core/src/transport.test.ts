@@ -28,7 +28,7 @@ describe("looking elsewhere", () => {
     expect(transport.position).toBe(3);
   });
 
-  test("steps to the stops of the granularity, from wherever it stands", () => {
+  test("steps to the stops of the granularity, from wherever it is", () => {
     const transport = loaded();
     transport.setGranularity("page");
     const seen = [1, 1, 1, -1, -1].map((direction) => {
@@ -91,7 +91,7 @@ describe("playing", () => {
   });
 });
 
-describe("moving what lies behind the picture", () => {
+describe("moving what the picture shows", () => {
   /** A track whose motions end when the test says so. */
   function live() {
     const asked: { motion: Motion; arrive: (arrival: Arrival) => void; fail: (error: Error) => void }[] = [];
@@ -101,7 +101,7 @@ describe("moving what lies behind the picture", () => {
   }
   const settled = () => new Promise((done) => setTimeout(done));
 
-  test("asks for one motion at a time; equal steps add up meanwhile", async () => {
+  test("requests one motion at a time; equal steps add up meanwhile", async () => {
     const { asked, transport } = live();
     transport.step(1);
     transport.step(1);
@@ -128,7 +128,7 @@ describe("moving what lies behind the picture", () => {
     expect(asked[1]?.motion).toEqual({ kind: "to", position: 7 });
   });
 
-  test("a failure leaves the position, forgets what waited and is told", async () => {
+  test("a failure leaves the position, forgets what waited and is reported", async () => {
     const { asked, transport } = live();
     const failures: unknown[] = [];
     transport.failed.on((error) => failures.push(error));

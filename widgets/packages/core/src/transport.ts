@@ -3,7 +3,7 @@
 import { Emitter } from "./emitter";
 import type { KeyBinding } from "./keys";
 
-/** A step size: `stops` are the positions one can stand at, ascending; without them, every position. */
+/** A step size: `stops` are the positions one can stop at, ascending; without them, every position. */
 export interface Granularity {
   id: string;
   label: string;
@@ -15,7 +15,7 @@ export interface Mark {
   label: string;
 }
 
-/** Where to move, for a track whose positions somebody else has to reach. */
+/** Where to move, for a track whose positions another party has to reach. */
 export type Motion =
   | { kind: "to"; position: number }
   | { kind: "end" }
@@ -43,8 +43,8 @@ export interface Track {
   /** The moments that touch the current selection, ascending. */
   eventsOfSelection?: () => ArrayLike<number> | undefined;
   /**
-   * Moves what lies behind the picture, such as a live session in Python; without it, moving is only looking elsewhere.
-   * One motion at a time: what is asked for meanwhile follows when it has arrived, equal steps added up.
+   * Moves what the picture shows, such as a live session in Python; without it, moving is only looking elsewhere.
+   * One motion at a time: what is requested meanwhile follows when it has arrived, equal steps added up.
    */
   move?: (motion: Motion) => Promise<Arrival>;
 }
@@ -78,7 +78,7 @@ export class Transport {
     this.changed.emit();
   }
 
-  /** Says everything again: what `describe` tells has become known. */
+  /** Announces everything again: what `describe` says has become known. */
   refresh(): void {
     this.changed.emit();
   }
@@ -91,7 +91,7 @@ export class Transport {
     return this.#position;
   }
 
-  /** Where the last step at the current granularity began: what lies between it and `position` just happened. */
+  /** Where the last step at the current granularity began: what is between it and `position` just happened. */
   get previous(): number {
     return neighbour(this.granularity.stops, this.#position, -1, this.#track.length);
   }
@@ -246,7 +246,7 @@ export class Transport {
   }
 }
 
-/** What is to be done of a motion that waits and one asked for later: the later one, equal steps added up. */
+/** What to do with a waiting motion and a later one: the later one, equal steps added up. */
 function added(waiting: Motion | undefined, motion: Motion): Motion {
   const both = waiting?.kind === "step" && motion.kind === "step";
   if (!both || waiting.direction !== motion.direction || waiting.granularity !== motion.granularity)

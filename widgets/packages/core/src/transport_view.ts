@@ -109,7 +109,7 @@ function button(name: Icon, label: string, run: () => void): HTMLButtonElement {
   return element;
 }
 
-/** At most `SHOWN_MARKS` ticks: more could not be told apart. */
+/** At most `SHOWN_MARKS` ticks: more could not be distinguished. */
 function markElements(transport: Transport): HTMLElement[] {
   const { marks = [], length } = transport.track;
   const every = Math.ceil(marks.length / SHOWN_MARKS);

@@ -32,7 +32,7 @@ function rows() {
 }
 const settled = () => new Promise((done) => setTimeout(done));
 
-test("asks for a chunk once, when one of its rows is first looked at", async () => {
+test("requests a chunk once, when one of its rows is first looked at", async () => {
   const { asked, state, window } = rows();
   expect(window.row(5)).toBeUndefined();
   expect(window.row(6)).toBeUndefined();
@@ -44,7 +44,7 @@ test("asks for a chunk once, when one of its rows is first looked at", async () 
   expect(window.value(6, 1)).toBe(113);
 });
 
-test("a row behind the last is none", async () => {
+test("a row after the last does not exist", async () => {
   const { asked, window } = rows();
   window.row(9);
   asked[0]?.answer();
@@ -81,7 +81,7 @@ test("an answer that was overtaken by another revision is not shown", async () =
   expect(window.value(0)).toBe(200);
 });
 
-test("an error is told", async () => {
+test("an error is reported", async () => {
   const { asked, state, window } = rows();
   window.row(0);
   asked[0]?.fail();

@@ -10,7 +10,7 @@ type Sliced<Name extends string> = Pick<
 
 interface Chunk {
   tensor: Tensor | undefined;
-  /** The revision it was asked for at; an older one is shown until the new one is there. */
+  /** The revision it was requested at; an older one is shown until the new one is there. */
   revision: number;
 }
 

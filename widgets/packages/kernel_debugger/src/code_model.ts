@@ -1,4 +1,4 @@
-// Which instruction stands where: PTX lines, source lines, and the calls that were inlined in between.
+// Which instruction is where: PTX lines, source lines, and the calls that were inlined in between.
 
 import type { Numbers } from "@sglab/protocol";
 import type { CodeInfo, DebuggerSource } from "./protocol";
@@ -41,7 +41,7 @@ export class CodeModel {
   #link(): void {
     for (let pc = 0; pc < this.ptxLines.length; pc++) {
       const ptx = this.ptxLines[pc] as number;
-      if (ptx === 0) continue; // added by the decoder: it stands nowhere
+      if (ptx === 0) continue; // added by the decoder: it is nowhere
       push(this.#pcsOfPtx, ptx, pc);
       for (const { file, line } of this.chain(pc)) {
         const lines = this.#ptxOfSource.get(file) ?? new Map<number, number[]>();
@@ -76,7 +76,7 @@ export class CodeModel {
     return found;
   }
 
-  /** The instruction on a PTX line, if one stands there. */
+  /** The instruction on a PTX line, if there is one. */
   pcAt(ptxLine: number): number | undefined {
     return this.#pcsOfPtx.get(ptxLine)?.[0];
   }

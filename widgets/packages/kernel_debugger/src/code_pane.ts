@@ -8,11 +8,11 @@ export const LINE_HEIGHT = 18;
 const BEYOND = 6; // lines drawn outside of the window
 
 export interface LineLook {
-  /** Marks of the warps that stand here; `key` tells them from others. */
+  /** Marks of the warps that are here; `key` distinguishes them from others. */
   marks: { key: string; make: () => HTMLElement[] };
-  /** "": nobody in focus stands here; "now": the focused warp; "call": it is inside a call made here. */
+  /** "": the focused warp is not here; "now": the focused warp; "call": it is inside a call made here. */
   current: "" | "now" | "call";
-  /** Whether the instruction that was executed last stands here. */
+  /** Whether the instruction that was executed last is here. */
   ran: boolean;
   linked: boolean;
   stop: "" | "on" | "off";
@@ -24,7 +24,7 @@ export interface LineLook {
 
 export interface PaneOptions {
   label: string;
-  /** Whether a thin rule tells where lines are hidden. */
+  /** Whether a thin rule shows where lines are hidden. */
   showGaps: boolean;
   /** Whether a line's text has come. */
   has: (line: number) => boolean;

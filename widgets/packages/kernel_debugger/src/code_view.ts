@@ -1,4 +1,4 @@
-// Source and PTX side by side: the same place in both, who stands where, and where runs stop.
+// Source and PTX side by side: the same place in both, which warps are where, and where runs stop.
 
 import { type Disposer, h } from "@sglab/core";
 import { ChainView } from "./chain_view";
@@ -121,7 +121,7 @@ export class CodeView {
     return this.#active === "source" ? this.source : this.ptx;
   }
 
-  /** What run-to-cursor is told. */
+  /** What run-to-cursor gets. */
   get cursor(): { file: number; line: number } | { ptx: number } | undefined {
     const line = this.active.pane.cursor;
     if (!line) return undefined;
@@ -153,7 +153,7 @@ export class CodeView {
   }
 
   /**
-   * Shows a moment; `follow` scrolls to where the focused warp stands: to `asked`, where that is one of the lines that lead
+   * Shows a moment; `follow` scrolls to where the focused warp is: to `asked`, where that is one of the lines that lead
    * there, else to the line of its own.
    */
   show(state: State, follow: boolean, asked?: Partial<SourcePlace>): void {
@@ -165,7 +165,7 @@ export class CodeView {
     this.redraw();
   }
 
-  /** Where the focused group of lanes stands; at the end, what ran last. */
+  /** Where the focused group of lanes is; at the end, what ran last. */
   get #focusedPc(): number | undefined {
     const state = this.#state;
     if (!state?.focus) return state?.last?.[2];
@@ -238,7 +238,7 @@ export class CodeView {
     this.#makeRoom();
   }
 
-  /** Widens the column of marks as they come; it does not shrink again, so that the code stands still. */
+  /** Widens the column of marks as they come; it does not shrink again, so that the code does not move. */
   #makeRoom(): void {
     const widths = this.#marksWidths;
     widths.source = Math.max(widths.source, this.#onSource.width);

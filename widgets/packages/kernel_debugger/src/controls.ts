@@ -33,7 +33,7 @@ export class Controls {
           button("To cursor", "Run to the line under the cursor (t)", events.toCursor),
           button(
             "Warp first",
-            "Let the focused warp execute its next instruction ahead of all others: the launch goes on in another order (f)",
+            "Run the focused warp's next instruction before all others: the launch continues in another order (f)",
             events.force,
           ),
         ]

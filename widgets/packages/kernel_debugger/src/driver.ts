@@ -1,4 +1,4 @@
-// The session as the widget sees it: one question at a time, the newest wish waits, what comes back is shown.
+// The session as the widget sees it: one question at a time, the newest request waits, what comes back is shown.
 
 import { Emitter } from "@sglab/core";
 import type { Backend } from "./backend";

@@ -91,7 +91,7 @@ function findingPart(state: State, finding: Finding, code: CodeModel, events: Fi
     h("p", {}, finding.message, finding.memory ? h("span", { class: "kd-hint" }, ` ${finding.memory}`) : ""),
   );
   if (at && at.position >= state.position)
-    card.append(h("p", { class: "kd-hint" }, "It lies ahead of this moment."));
+    card.append(h("p", { class: "kd-hint" }, "It comes after this moment."));
   if (at) card.append(partyPart("", at, other, code, events));
   if (other) card.append(partyPart(finding.otherDid || "other party", other, at, code, events));
   return card;

@@ -23,7 +23,7 @@ describe("lines of code", () => {
     expect(kinds(".reg .b64 %rd<3>;", "ptx")).toMatchObject({ ".reg": "directive", ".b64": "directive" });
   });
 
-  test("CUDA: keywords, calls, strings, comments that go on", () => {
+  test("CUDA: keywords, calls, strings, comments that continue", () => {
     expect(kinds('__shared__ float s[128]; wait("full", 0x1fu);', "cuda")).toEqual({
       __shared__: "keyword",
       float: "keyword",

@@ -1,7 +1,7 @@
 // Colours for code: a line in, pieces with a class out. Comments and strings that span lines carry a state over.
 
 export type Language = "ptx" | "cuda" | "python";
-/** "": plain; a comment or a string of the previous line goes on until its end mark. */
+/** "": plain; a comment or a string of the previous line continues to its end mark. */
 export type LineState = "" | "*/" | '"""' | "'''";
 
 export interface Piece {

@@ -1,8 +1,8 @@
-// Children of an element that are made anew only where what they show has changed: a step changes few lines of many.
+// Children of an element that are rebuilt only where what they show has changed: a step changes few lines of many.
 
 export interface Kept {
   key: string;
-  /** Stands for everything that the child shows. */
+  /** Represents everything that the child shows. */
   stamp: string;
   make: () => HTMLElement;
 }

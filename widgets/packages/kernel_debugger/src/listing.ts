@@ -1,4 +1,4 @@
-// One of the two listings: a text, its colours, who stands on which line, and the finder above it.
+// One of the two listings: a text, its colours, which warps are on which line, and the finder above it.
 
 import { type Disposer, h } from "@sglab/core";
 import { CodePane, type LineLook } from "./code_pane";
@@ -86,7 +86,7 @@ export class Listing {
     return this.#text?.name ?? "";
   }
 
-  /** Ends the head, behind what others have put there. */
+  /** Ends the head, after what others have put there. */
   finishHead(): void {
     this.head.append(this.#fold);
   }
@@ -180,7 +180,7 @@ export class Listing {
     this.pane.focus();
   }
 
-  /** A number goes to that line; anything else to the next line that has it, whatever its case. */
+  /** A number goes to that line; anything else to the next line that has it, ignoring case. */
   async #search(): Promise<void> {
     const query = this.#query.value.trim();
     if (!query || !this.#text) return;
@@ -203,7 +203,7 @@ export class Listing {
   }
 }
 
-/** Compilers indent all of PTX by a tab, and put one behind each opcode, where nothing lines up with anything. */
+/** Compilers indent all of PTX by a tab, and put one after each opcode, where nothing lines up with anything. */
 function untabbed(text: string, language: Language): string {
   if (language !== "ptx") return text.replaceAll("\t", "    ");
   return text.replace(/^\t+/, (tabs) => "  ".repeat(tabs.length)).replace(/ *\t/g, " ");

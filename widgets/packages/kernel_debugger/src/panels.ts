@@ -46,7 +46,7 @@ export function stopsPanel(
     return [
       note(
         live
-          ? "None. Press a line's number, or b on a line, to stop in front of it; watch memory to stop at its accesses."
+          ? "None. Press a line's number, or b on a line, to stop before it; watch memory to stop at its accesses."
           : "None were set when this page was saved.",
       ),
     ];
@@ -120,7 +120,7 @@ export function barriersPanel(
         state.barriers.map((each) => [
           cell(`${several ? `CTA ${each.cta} ` : ""}${each.name || each.number}`),
           cell(String(each.phase)),
-          cell(each.expected ? `${each.arrived} of ${each.expected} threads` : "nobody yet"),
+          cell(each.expected ? `${each.arrived} of ${each.expected} threads` : "none yet"),
           cell(
             each.waiting.map((warp) => `w${warp}`).join(" ") || "–",
             each.twice ? `; ${each.twice} threads of these came twice` : "",

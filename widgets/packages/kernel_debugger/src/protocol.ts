@@ -86,7 +86,7 @@ export interface StopPoint {
   kind: "line" | "ptx" | "code" | "watch" | "phase";
   label: string;
   place: { file?: number; line?: number; ptx?: number };
-  /** PTX lines in front of which it stops. */
+  /** PTX lines before which it stops. */
   lines: number[];
   cta: number | null;
   warp: number | null;

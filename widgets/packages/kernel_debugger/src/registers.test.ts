@@ -11,7 +11,7 @@ const ALL = -1;
 const lanes = register("u32", 4, (view, lane) => view.setUint32(4 * lane, 4 * lane + 16, true));
 
 describe("values", () => {
-  test("in the form that their type asks for, or the reader", () => {
+  test("in the form that their type implies, or that the reader chooses", () => {
     const minus = register("s32", 4, (view, lane) => view.setInt32(4 * lane, -2, true));
     expect((["auto", "hex", "unsigned"] as const).map((format) => textOf(minus, 0, format))).toEqual([
       "-2",
@@ -61,7 +61,7 @@ describe("what lanes have in common", () => {
   });
 });
 
-test("registers stand one behind the other in the bytes, and say whether they are new", () => {
+test("registers are one after the other in the bytes, and say whether they are new", () => {
   const data = Uint8Array.from({ length: 32 * 2 + 4 }, (_, i) => i);
   const bytes = { dtype: "uint8", shape: [data.length], data } as const;
   const rows: [string, string, number][] = [

@@ -1,4 +1,4 @@
-// Registers as they come: bytes of 32 lanes; and what people read: numbers in the base and type they ask for.
+// Registers as they come: bytes of 32 lanes; and what people read: numbers in the base and type they choose.
 
 import { float16 } from "@sglab/protocol";
 import type { RegisterRow, State } from "./protocol";

@@ -109,7 +109,7 @@ export class RegistersView {
     );
   }
 
-  /** @param instruction the text of the instruction at which the warp stands: its operands come first */
+  /** @param instruction the text of the instruction at which the warp is: its operands come first */
   show(state: State, title: string, instruction: string): void {
     const owner = String(state.focus);
     const moved = state.moved !== this.#shownMoved || owner !== this.#owner;
@@ -183,7 +183,7 @@ export class RegistersView {
     this.#nameWidth = Math.ceil(longestName * CHARACTER);
     const headerWidth = this.#nameWidth + (values ? 62 : 232);
     const room = Math.floor((this.#grid.element.clientWidth - headerWidth - SCROLLBAR) / LANES);
-    let cellWidth = Math.max(LEAST_HEAT_CELL, Math.min(HEAT_CELL, room)); // all lanes at once, where they fit
+    let cellWidth = Math.max(LEAST_HEAT_CELL, Math.min(HEAT_CELL, room)); // all lanes together, where they fit
     if (values) {
       let longest = 2;
       for (const { register } of this.#rows.slice(0, 300))

@@ -1,4 +1,4 @@
-// A deadlock as the cycle it is; without a cycle, as the list of who waits for what that nobody will bring.
+// A deadlock as the cycle it is; without a cycle, as the list of who waits for what that will never come.
 
 import { h, s, uniqueId } from "@sglab/core";
 import type { WaitGraph, WaitNode } from "./wait_graph";
@@ -125,7 +125,7 @@ function shortened(text: string, most: number): string {
   return text.length > most ? `${text.slice(0, most - 1)}…` : text;
 }
 
-/** Who waits for what, where nobody is left who could bring it. */
+/** Who waits for what, where nothing is left that could bring it. */
 export function waitList(graph: WaitGraph, focus: (node: WaitNode) => void): HTMLElement {
   const barriers = graph.nodes.filter(({ kind }) => kind === "barrier");
   return h(

@@ -21,7 +21,7 @@ const EVERYTHING = 2 ** 31 - 1;
 const REFUSAL =
   "This is a saved page, without Python: it steps between the moments it holds. Open the notebook for more.";
 
-/** Byte strings one behind the other. */
+/** Byte strings one after the other. */
 interface Strings {
   bytes: Numbers;
   start: Numbers;

@@ -1,4 +1,4 @@
-// The transport of a session: its steps are asked for, and its position is where the session says it is.
+// The transport of a session: its steps are requests, and its position is where the session says it is.
 
 import { type Granularity, Transport } from "@sglab/core";
 import type { Driver } from "./driver";
@@ -28,7 +28,7 @@ export class SessionTransport extends Transport {
     const target = Math.max(0, Math.min(length, Math.round(position)));
     const driver = this.driver();
     if (!driver?.state || (target === this.position && !driver.working)) return;
-    // what lies behind the last known position is found by running
+    // what comes after the last known position is found by running
     if (target > driver.state.length || (target === length && !driver.state.complete)) driver.go("end");
     else driver.go("seek", { position: target });
   }

@@ -1,4 +1,4 @@
-// Who stands where in the listings: the warps on each line, and the marks that tell.
+// Which warps are where in the listings, and the marks that show it.
 
 import { h } from "@sglab/core";
 import type { LineLook } from "./code_pane";
@@ -67,7 +67,7 @@ export class Standings {
     };
   }
 
-  /** What tells the marks of a line from others. */
+  /** What distinguishes the marks of a line from others. */
   key(line: number): string {
     const standing = this.#on.get(line) ?? [];
     const names = standing.map(

@@ -224,13 +224,13 @@ export function makeView({
     if (state.failed && !hadFailed) {
       tabs.open("findings");
       const [first = ""] = state.failure?.message.split("\n") ?? [];
-      frame.notify("error", `${first.replace(/[.]?$/, ".")} Step back (←) to see how it came to this.`);
+      frame.notify("error", `${first.replace(/[.]?$/, ".")} Step back (←) to see what led to this.`);
       focusFirstWait(state);
     } else if (!state.failed && hadFailed) frame.clearNotice();
     hadFailed = state.failed;
   }
 
-  /** Whoever selects a moment elsewhere means what has just been executed there. */
+  /** A moment selected elsewhere means what has just been executed there. */
   function showSelected({ last }: State): void {
     if (following && last && last[0] === look.cta && last[1] === look.warp) void codes.reveal(last[2]);
     following = false;
@@ -274,7 +274,7 @@ export function makeView({
       codes.drawNow();
       frame.root.dataset.position = String(state.position);
       frame.root.dataset.answerMs = driver.latency.toFixed(1);
-      announced ??= state.position; // opening it moves nobody
+      announced ??= state.position; // opening it moves nothing
       if (selection.value.moment !== undefined && !state.job && announced !== state.position) {
         announced = state.position;
         const [cta, warp] = state.focus ?? [];

@@ -45,7 +45,7 @@ export function barrierDetails(
 function phaseText({ ended, parity, fresh }: BarrierState, kind: string): string {
   if (!fresh) return `${ended}, parity ${parity}`;
   if (kind === "mbarrier") return "not initialised yet";
-  return ended ? `${ended}, nobody has come yet` : "nobody has come yet";
+  return ended ? `${ended}, none has arrived yet` : "none has arrived yet";
 }
 
 function pendingText({ pending, expected, fresh }: BarrierState, kind: string): string {
@@ -71,7 +71,7 @@ function waitersPart(
     const rest = more > 0 ? h("li", {}, `and ${more} more`) : undefined;
     return h("ul", { class: "sg-list" }, ...waiters.slice(0, LISTED).map(entry), rest);
   };
-  const parts = waiting.length ? [part("Who waits"), list(waiting)] : [part("Nobody waits")];
+  const parts = waiting.length ? [part("Who waits"), list(waiting)] : [part("No warp waits")];
   if (released.length) parts.push(part("Released, and not gone on yet"), list(released));
   return parts;
 }
@@ -92,8 +92,8 @@ function arrivalsPart(
   };
   const parts: HTMLElement[] = [];
   if (come.length) parts.push(part("Arrived in this phase"), h("ul", { class: "sg-list" }, ...list(come)));
-  const nobody = ends ? "Nobody." : "Nobody until the recording ends.";
-  parts.push(part("Still to arrive"), ...listOr(nobody, list(toCome)));
+  const none = ends ? "None." : "None until the recording ends.";
+  parts.push(part("Still to arrive"), ...listOr(none, list(toCome)));
   if (!ends && come.length)
     parts.push(h("p", { class: "sg-note" }, "This phase does not end in the recording."));
   return parts;
@@ -149,7 +149,7 @@ function history(
     .map(({ entry }) => entry());
 }
 
-/** The last few of `rows`, which ascend by `at`, that lie before a position. */
+/** The last few of `rows`, which ascend by `at`, that are before a position. */
 function lastBefore(rows: readonly number[], at: Int32Array, position: number): readonly number[] {
   let low = 0;
   let high = rows.length;
@@ -173,7 +173,7 @@ function actionEntry(launch: Launch, row: number, toEvent: ToEvent): HTMLElement
   const event = actions.event[row] as number;
   const does = meta.actions[actions.action[row] as number] as string;
   const passed = actions.passed[row] as number;
-  const went = passed >= 0 ? `went on behind phase ${phases.number[passed]}` : "went on at once";
+  const went = passed >= 0 ? `continued after phase ${phases.number[passed]}` : "continued immediately";
   const did = DID[does] ?? (passed === FAILED ? "tested: not over yet" : went);
   return h("li", {}, eventLink(launch, event, toEvent), ` ${did} at ${launch.clock.at(event)}`);
 }

@@ -1,4 +1,4 @@
-// What orders a launch's events and where they lie on an axis: the emulator's issue order, or modelled time.
+// What orders a launch's events and where they are on an axis: the emulator's issue order, or modelled time.
 
 import { format } from "@sglab/core";
 import type { Places } from "./places";

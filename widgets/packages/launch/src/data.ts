@@ -28,7 +28,7 @@ const COLUMNS = {
   page_ctas: ["page", "request", "token", "cta"],
 } as const;
 
-/** Everything at once: a cluster's columns are small. Undefined where other columns came meanwhile. */
+/** Everything in one request: a cluster's columns are small. Undefined where other columns came meanwhile. */
 export async function readLaunch(source: LaunchSource): Promise<Launch | undefined> {
   const revision = source.get("revision");
   const meta = source.get("launch");

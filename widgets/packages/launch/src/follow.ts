@@ -21,7 +21,7 @@ export function followSession(
   if (!source.live) return;
   let timer: ReturnType<typeof setTimeout> | undefined;
   let at: number | undefined; // where the session is, as far as this page knows
-  let asked = 0; // moves that Python has not answered: until then it tells of positions that the reader has left again
+  let asked = 0; // moves that Python has not answered: until then it reports positions that the reader has already left
   const alone = () => source.connection === "lost"; // what is loaded can still be stepped through
   const fromPython = () => {
     const now = source.get("now");

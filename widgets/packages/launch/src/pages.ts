@@ -74,7 +74,7 @@ export class PageIndex {
   tokensOf(read: number): string {
     const { reads } = this.launch;
     const [first, size] = [reads.token[read] as number, reads.tokens[read] as number];
-    if (size === 0) return "slots behind the last token";
+    if (size === 0) return "slots past the last token";
     if (size === 1) return `token ${format.count(first)}`;
     return `tokens ${format.count(first)} … ${format.count(first + size - 1)}`;
   }

@@ -1,4 +1,4 @@
-// Where positions of the launch lie among the shown cluster's events. A position p is the moment in front of event p of the
+// Where positions of the launch are among the shown cluster's events. A position p is the moment before event p of the
 // whole launch; step r of a widget is the moment at which r of the cluster's events have been executed.
 
 export class Places {
@@ -25,7 +25,7 @@ export class Places {
     return Math.min(this.at.length, this.stepAt(position) + 1);
   }
 
-  /** The position behind the last executed event. */
+  /** The position after the last executed event. */
   positionAt(step: number): number {
     return step > 0 ? (this.at[step - 1] as number) + 1 : 0;
   }

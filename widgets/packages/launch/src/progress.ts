@@ -6,9 +6,9 @@ import type { Launch } from "./data";
 export interface BarrierSteps {
   /** A phase ended. */
   ends: Int32Array;
-  /** Somebody arrived, or issued what will. */
+  /** A warp arrived, or issued what will. */
   arrivals: Int32Array;
-  /** Somebody's wait was over. */
+  /** A warp's wait was over. */
   passes: Int32Array;
 }
 
@@ -40,7 +40,7 @@ export function endedBy({ ends }: BarrierSteps, step: number): number {
   return countUpTo(ends, step);
 }
 
-/** The last of `steps` that is not behind `step`; 0: none. */
+/** The last of `steps` that is not after `step`; 0: none. */
 export function lastUpTo(steps: Int32Array, step: number): number {
   return steps[countUpTo(steps, step) - 1] ?? 0;
 }

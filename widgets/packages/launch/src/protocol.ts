@@ -3,7 +3,7 @@
 import { COMMON, command, dict, extend, int, none, type Source, tensor } from "@sglab/protocol";
 import type { LaunchMeta } from "./tables";
 
-/** Tables are columns one behind the other; `times` are modelled ns, aligned with the tables of their names. */
+/** Tables are columns one after the other; `times` are modelled ns, aligned with the tables of their names. */
 export const LAUNCH = extend(COMMON, {
   traits: { launch: dict<LaunchMeta>(), now: int() },
   commands: {

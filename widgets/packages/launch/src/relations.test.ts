@@ -13,12 +13,12 @@ test("a phase belongs to the event that ended it, or issued what did", () => {
   expect([COPY, ARRIVED, WAITED].map((event) => relations.phasesEndedBy(event))).toEqual([[0], [1], []]);
 });
 
-test("who had waited is told from who found the phase over", () => {
+test("who had waited is distinguished from who found the phase over", () => {
   expect(relations.releasedBy(0)).toEqual([{ event: WAITED, since: 1 }]);
   expect(relations.releasedBy(1)).toEqual([{ event: FOUND_IT_OVER, since: undefined }]);
 });
 
-test("an event owes its going on to what ended the phase it passed", () => {
+test("an event could proceed because of what ended the phase it passed", () => {
   expect([WAITED, FOUND_IT_OVER, COPY].map((event) => relations.causeOf(event))).toEqual([
     COPY,
     ARRIVED,

@@ -48,7 +48,7 @@ export class Relations {
     return this.#phasesOfEvent.get(event) ?? [];
   }
 
-  /** Who went on when a phase ended, those that had waited first. */
+  /** Who continued when a phase ended, those that had waited first. */
   releasedBy(phase: number): readonly Released[] {
     return this.#releasedBy[phase] ?? [];
   }
@@ -90,7 +90,7 @@ export class Relations {
     return this.#operationsOfEvent.get(event);
   }
 
-  /** The event to which an event owes that it could go on; undefined where it did not depend on another. */
+  /** The event that let an event proceed; undefined where it did not depend on another. */
   causeOf(event: number): number | undefined {
     const { waits, actions, phases } = this.launch;
     const wait = this.waitOf(event);

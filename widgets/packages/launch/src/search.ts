@@ -16,7 +16,7 @@ export class Search {
 
   constructor(private launch: Launch) {}
 
-  /** The next event behind (or before) `index` whose text holds all words of `query`. */
+  /** The next event after (or before) `index` whose text holds all words of `query`. */
   next(query: string, index: number, direction: 1 | -1): Found | undefined {
     if (query !== this.#query) {
       this.#query = query;

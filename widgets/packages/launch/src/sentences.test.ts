@@ -30,7 +30,7 @@ test("a wait's says for what, for how long and who ended it", () => {
   );
 });
 
-test("an operation's says its size and what it signals; many at once are counted", () => {
+test("an operation's says its size and what it signals; many together are counted", () => {
   expect(operationText(launch, 0).split("\n")).toEqual([
     "copies: copy",
     "issued by CTA 4 warp 0",

@@ -4,7 +4,7 @@ import { smallLaunch } from "./testing/small_launch";
 
 const states = new BarrierStates(smallLaunch());
 const [FULL, EMPTY, NAMED] = [0, 1, 2];
-/** Steps by the position that they stand at: the whole launch has events that are another cluster's. */
+/** Steps by the position that they are at: the whole launch has events that are another cluster's. */
 const [START, MADE, ANNOUNCED, PASSED, RETURNED, END] = [0, 1, 3, 4, 7, 8];
 
 describe("an mbarrier", () => {
@@ -31,7 +31,7 @@ describe("an mbarrier", () => {
   });
 });
 
-test("arrivals of a phase are told apart by whether they have come", () => {
+test("arrivals of a phase are distinguished by whether they have come", () => {
   const arrival = { event: 12, count: 1, asynchronous: false };
   expect(states.arrivalsAt(EMPTY, MADE)).toEqual({ come: [], toCome: [arrival], ends: true });
   expect(states.arrivalsAt(EMPTY, END)).toEqual({ come: [], toCome: [], ends: false });

@@ -12,7 +12,7 @@ export interface BarrierState {
   pending: number;
   expected: number;
   tx: number;
-  /** Nothing is known yet: it is not initialised, or nobody has come to it. */
+  /** Nothing is known yet: it is not initialised, or no warp has reached it. */
   fresh: boolean;
   waiting: Waiter[];
   /** Whose phase has ended, but who have not gone on yet: other warps ran. */
@@ -128,7 +128,7 @@ export class BarrierStates {
     return [waiting, released];
   }
 
-  /** Who arrives in the phase that a step lies in: before it, and from it on. */
+  /** Who arrives in the phase that contains a step: before it, and from it on. */
   arrivalsAt(barrier: number, step: number): PhaseArrivals {
     const { phases, places } = this.launch;
     const mine = this.#phases[barrier] ?? [];
@@ -160,7 +160,7 @@ export class BarrierStates {
     return this.#waits[barrier] ?? [];
   }
 
-  /** Whether anybody has arrived or waited, ever. */
+  /** Whether any warp has ever arrived or waited. */
   used(barrier: number): boolean {
     const { ends, arrivals } = this.progress[barrier] as BarrierSteps;
     return ends.length > 0 || arrivals.length > 0 || this.waitsOf(barrier).length > 0;

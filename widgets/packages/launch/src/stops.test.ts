@@ -13,11 +13,11 @@ test("every step size ends at the last event", () => {
   expect(track.length).toBe(8);
 });
 
-test("a source line ends where a warp goes on to another, or another warp does", () => {
+test("a source line ends where a warp moves to another, or another warp does", () => {
   expect(stops("line")).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
 });
 
-test("roles end where another role goes on", () => {
+test("roles end where another role continues", () => {
   expect(stops("role")).toEqual([3, 5, 6, 7, 8]);
 });
 
@@ -32,7 +32,7 @@ test("the ends of phases are marked", () => {
   ]);
 });
 
-test("a cluster of a larger launch says where in that it stands", () => {
+test("a cluster of a larger launch says where in that it is", () => {
   expect(track.time?.(4)).toBe("position 8 of the launch");
 });
 

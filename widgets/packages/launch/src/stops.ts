@@ -34,7 +34,7 @@ export function timeAt({ clock, places, meta }: Launch, step: number): string {
   return places.size === meta.length ? "" : `position ${format.count(places.positionAt(step))} of the launch`;
 }
 
-/** Behind the last instruction of each source line that a warp executes in a row. */
+/** After the last instruction of each source line that a warp executes in a row. */
 function lineStops({ events, code }: Launch): Int32Array {
   const lines = code.lineNumbers();
   return stopsWhere(
@@ -45,7 +45,7 @@ function lineStops({ events, code }: Launch): Int32Array {
   );
 }
 
-/** Where another role goes on. */
+/** Where another role continues. */
 function roleStops({ events, meta }: Launch): Int32Array {
   return stopsWhere(
     events.size,
@@ -59,7 +59,7 @@ function stopsWhere(size: number, ends: (index: number) => boolean): Int32Array 
   return Int32Array.from(stops);
 }
 
-/** Behind everything that a barrier or an asynchronous operation has to do with. */
+/** After everything that a barrier or an asynchronous operation has to do with. */
 function eventStops({ waits, actions, operations, places }: Launch): Int32Array {
   const steps = new Set<number>();
   const add = (event: number) => {

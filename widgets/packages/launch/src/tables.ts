@@ -1,4 +1,4 @@
-// What a cluster of a recorded launch is made of: its tables, by column, and what their numbers stand for.
+// What a cluster of a recorded launch is made of: its tables, by column, and what their numbers mean.
 
 export type BarrierKind = "named" | "mbarrier" | "cluster";
 
@@ -84,7 +84,7 @@ export interface PhaseTable {
   asynchronous: Column;
 }
 
-/** Barriers behind each change. */
+/** Barriers after each change. */
 export interface StateTable {
   size: number;
   position: Column;
@@ -134,7 +134,7 @@ export interface CopyTable {
   multicast: Column;
 }
 
-/** What the cluster's instructions read of the KV pool; request -1: nobody's page. */
+/** What the cluster's instructions read of the KV pool; request -1: no request's page. */
 export interface ReadTable {
   size: number;
   event: Column;

@@ -15,7 +15,7 @@ const TIMES: Times = {
 const launch = smallLaunch();
 const timed = timedLaunch(launch, TIMES);
 
-test("events come in the order in which they take effect; a wait, when it lets go", () => {
+test("events come in the order in which they take effect; a wait, when it ends", () => {
   expect(Array.from(timed.events.pc)).toEqual([0, 1, 2, 3, 4, 6, 5, 7]);
   expect(Array.from(timed.events.at)).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
   expect(timed.meta.length).toBe(8);

@@ -1,5 +1,5 @@
 // A launch in the order of modelled time: the same tables, with events numbered in the order in which the model has them
-// take effect (a wait: when it lets go), and positions counted accordingly. What reads the tables need not know.
+// take effect (a wait: when it ends), and positions counted accordingly. What reads the tables need not know.
 
 import { countUpTo, format } from "@sglab/core";
 import type { Clock } from "./clock";
@@ -225,7 +225,7 @@ function timeClock(
   };
 }
 
-/** A bar ends with its event, or when its warp goes on. */
+/** A bar ends with its event, or when its warp continues. */
 function barEnds({ events }: Launch, times: Times, order: Uint32Array, waited: Uint8Array): Float64Array {
   const ends = Float64Array.from(order, (old) => times.end[old] as number);
   const next = new Map<number, number>();

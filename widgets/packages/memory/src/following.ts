@@ -35,7 +35,7 @@ export interface Following {
   steps(next: Steps): void;
   /** Number of the frame that is shown: the only one of a live session. */
   readonly frame: number;
-  /** Goes behind an event of the launch, or as near as there are moments. */
+  /** Goes just after an event of the launch, or as near as there are moments. */
   goToEvent(event: number): void;
   reload(): void;
 }
@@ -91,7 +91,7 @@ export function followSession(options: FollowOptions): Following {
     if (known) selection.set({ ...selection.value, moment: executed }, frame);
   }
 
-  /** Another widget went to where so many instructions have been executed: it has said so to everybody. */
+  /** Another widget went to where that many instructions have been executed: it has notified all. */
   function follow(position: number): void {
     if (!known || transport.moving) return;
     if (source.live) source.call("follow", { position, wanted: source.read() }).catch(fail);

@@ -16,7 +16,7 @@ interface Parts {
   version?: number;
 }
 
-/** As the PTX ISA lays a tcgen05 descriptor out. */
+/** A tcgen05 descriptor as laid out in the PTX ISA. */
 function tcgen05({ start, leading = 0, stride = 0, base = 0, layout, version = 1 }: Parts): bigint {
   const at = (value: number, bit: number) => BigInt(value) << BigInt(bit);
   return (

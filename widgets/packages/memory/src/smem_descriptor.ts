@@ -1,4 +1,4 @@
-// The 64-bit shared-memory descriptor of tcgen05 and of wgmma, and the addresses it stands for.
+// The 64-bit shared-memory descriptor of tcgen05 and of wgmma, and the addresses it describes.
 // Written after the emulator's tensor/smem_descriptor.{hpp,cpp}; a test compares the two on random descriptors.
 
 import { type Field, hex, readField } from "./fields";
@@ -148,7 +148,7 @@ export function decodeSmemDescriptor(bits: bigint, flavour: Flavour): SmemDescri
   return { ...descriptor, leadingIsAbsolute: ((bits >> 52n) & 1n) === 1n, swizzle };
 }
 
-/** Remarks on what is legal but seldom meant. */
+/** Remarks on what is legal but rarely intended. */
 export function smemDescriptorRemarks(d: SmemDescriptor, major: Major): string[] {
   const period = swizzlePeriod(d.swizzle);
   const remarks = [];
@@ -156,7 +156,7 @@ export function smemDescriptorRemarks(d: SmemDescriptor, major: Major): string[]
   // Steps along K of one atom move the start by less than a row; whole rows shift the pattern.
   if (major === "K" && begin % period >= swizzleSpan(d.swizzle) && d.swizzle !== "none")
     remarks.push(
-      `The start lies ${begin % period} bytes into the ${period}-byte pattern: rows are permuted as if they were ` +
+      `The start is ${begin % period} bytes into the ${period}-byte pattern: rows are permuted as if they were ` +
         `rows ${Math.floor((begin % period) / 128)} and on. Align the tile to ${period} bytes or set a base offset.`,
     );
   if (d.swizzle === "none" && (d.leadingOffset === 0 || d.strideOffset === 0))

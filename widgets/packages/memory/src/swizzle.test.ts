@@ -10,13 +10,13 @@ import {
 } from "./swizzle";
 
 const ALL: readonly Swizzle[] = [...SWIZZLES, ...ROW_SWIZZLES];
-/** Where the 16-byte chunk of a row lies, as a number of chunks from the row's begin. */
+/** Where the 16-byte chunk of a row is, as a number of chunks from the row's start. */
 const chunk = (swizzle: Swizzle, row: number, column: number) => {
   const span = swizzleSpan(swizzle);
   return (swizzleAddress(swizzle, row * span + column * 16) - row * span) / 16;
 };
 
-test("128B: chunk c of row r lies at c ^ (r mod 8)", () => {
+test("128B: chunk c of row r is at c ^ (r mod 8)", () => {
   for (let row = 0; row < 32; row++)
     for (let column = 0; column < 8; column++) expect(chunk("128B", row, column)).toBe(column ^ (row % 8));
 });

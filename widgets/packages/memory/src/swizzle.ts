@@ -10,7 +10,7 @@ export const SWIZZLES = [
   "128B_atom_32B_flip_8B",
   "128B_atom_64B",
 ] as const;
-/** Of kernels that permute by themselves: chunk c of row r lies at c ^ (r mod 8), as in FlashInfer. */
+/** Of kernels that do their own permutation: chunk c of row r is at c ^ (r mod 8), as in FlashInfer. */
 export const ROW_SWIZZLES = ["256B_rows", "512B_rows", "1024B_rows"] as const;
 export type Swizzle = (typeof SWIZZLES)[number] | (typeof ROW_SWIZZLES)[number];
 

@@ -17,7 +17,7 @@ test("a box counts its elements along every dimension, every n-th of them", () =
   expect(extent({ ...MATRIX, elementStrides: [4, 1] }, 0)).toBe(64);
 });
 
-test("a box that lies inside: 128B-swizzled in shared memory, row after row in global", () => {
+test("a box inside: 128B-swizzled in shared memory, row after row in global", () => {
   const chunks = boxChunks(MATRIX, [0, 16], 0x400);
   expect(chunks).toHaveLength(64);
   for (const { row, chunk, linear, address, global, inside } of chunks) {
@@ -28,7 +28,7 @@ test("a box that lies inside: 128B-swizzled in shared memory, row after row in g
   }
 });
 
-test("what lies outside is filled, not read: rows after the last, columns before the first", () => {
+test("what is outside is filled, not read: rows after the last, columns before the first", () => {
   const last = boxChunks(MATRIX, [0, 96], 0);
   expect(last.filter(({ inside }) => inside === 0).map(({ row }) => row)).toEqual(
     [4, 5, 6, 7].flatMap((row) => Array(8).fill(row)),

@@ -122,7 +122,7 @@ function formulaSelect(
   return select;
 }
 
-/** A menu whose choice is recorded anew in Python. */
+/** A menu whose choice is recorded again in Python. */
 function askSelect(
   disposer: Disposer,
   label: string,

@@ -78,7 +78,7 @@ const STAGES: Record<string, [string, string]> = {
 /** Which run a partial was taken from. */
 function origin(kernel: string, formula: FormulaName, held: Held, hasKeys: boolean): string {
   if (held !== "kernel") return "you";
-  if (!hasKeys) return "nobody: what the buffer was filled with";
+  if (!hasKeys) return "no request: what the buffer was filled with";
   return formula === "online" ? (STAGES[kernel]?.[0] ?? kernel) : "the recurrence above, run in torch";
 }
 

@@ -69,7 +69,7 @@ export const RULES = {
     label: "merge_state_v2, guarded",
     right: true,
     text: "LSE = M + ln Σ exp(LSEᵢ − M) · O = Σ exp(LSEᵢ − LSE)·Oᵢ, M = max LSEᵢ",
-    why: "Natural logarithm. An empty partial has weight 0 and its O is not read; nothing but empty ones gives O = 0, LSE = −inf.",
+    why: "Natural logarithm. An empty partial has weight 0 and its O is not read; only empty ones give O = 0, LSE = −inf.",
   },
   merge_state: {
     label: "merge_state (FlashInfer, base 2)",
@@ -97,7 +97,7 @@ export const RULES = {
     label: "newcomer without its weight",
     right: false,
     text: "O ← exp(M − M′)·O + Oᵢ · d ← exp(M − M′)·d + exp(LSEᵢ − M′)",
-    why: "exp(LSEᵢ − M′) is missing before Oᵢ. Mild where all LSE are alike, ruinous where they are not.",
+    why: "exp(LSEᵢ − M′) is missing before Oᵢ. Small where all LSE are close, large where they are not.",
   },
   base2_in_natural: {
     label: "base-2 LSE in a natural merge",

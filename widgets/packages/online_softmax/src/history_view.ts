@@ -39,7 +39,7 @@ function chartsOf({ recorded, formula, base }: HistoryShown): Chart[] {
   return [
     {
       title: base === "2" ? "m, base 2" : "m, natural",
-      meaning: "The largest score so far, anew in every split; dashed: by online softmax",
+      meaning: "The largest score so far, restarted in every split; dashed: by online softmax",
       value: (step) => state(step).top * unit,
       right: (step) => right(step).top * unit,
       text: number,
@@ -54,7 +54,7 @@ function chartsOf({ recorded, formula, base }: HistoryShown): Chart[] {
     },
     {
       title: "d",
-      meaning: "The sum of exp(score − m) so far, anew in every split; dashed: by online softmax",
+      meaning: "The sum of exp(score − m) so far, restarted in every split; dashed: by online softmax",
       value: (step) => state(step).total,
       right: (step) => right(step).total,
       text: number,

@@ -39,7 +39,7 @@ describe.each(["v2_guarded", "merge_state", "merge_state_v2"] as const)("%s", (r
 });
 
 describe("empty partials", () => {
-  test("the guarded rule does not read them, and nothing but empty ones is empty", () => {
+  test("the guarded rule does not read them, and only empty ones give an empty one", () => {
     expect(merge("v2_guarded", [PARTS[0] as Partial, EMPTY])).toMatchObject({
       o: Float32Array.of(1, 2),
       lse: 3,

@@ -103,7 +103,7 @@ function mergeUnweighted(given: Partial[]): Merged {
   return { o: weighted(given, shares), lse: f(top + f(Math.log(total))), shares };
 }
 
-/** The same in float64, straight from the definition; nothing but empty partials gives O = 0, LSE = −inf. */
+/** The same in float64, straight from the definition; only empty partials give O = 0, LSE = −inf. */
 export function exactMerge(parts: Partial[]): Partial {
   const present = parts.filter(({ lse }) => lse > Number.NEGATIVE_INFINITY);
   const o = new Float64Array(parts[0]?.o.length ?? 0);

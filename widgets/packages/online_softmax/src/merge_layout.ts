@@ -1,4 +1,4 @@
-// Where partials and merges stand in the tree: boxes of a row never overlap. Pure: no DOM, no state.
+// Where partials and merges are in the tree: boxes of a row never overlap. Pure: no DOM, no state.
 
 import type { Plan } from "./merge";
 
@@ -14,7 +14,7 @@ export interface Box {
 }
 
 interface Place {
-  /** In splits: partial i stands at i. */
+  /** In splits: partial i is at i. */
   column: number;
   row: number;
 }
@@ -37,7 +37,7 @@ function nearest(places: Place[], column: number, row: number): number {
   return Math.min(...others.map((place) => Math.abs(place.column - column)), Number.POSITIVE_INFINITY);
 }
 
-/** A merge stands below the middle of what it takes, or beside it where a box or another node's line is in the way. */
+/** A merge is below the middle of what it takes, or beside it where a box or another node's line is in the way. */
 function placesOf(plan: Plan, leaves: number): Place[] {
   const places: Place[] = Array.from({ length: leaves }, (_, column) => ({ column, row: 0 }));
   const open = new Set(places);

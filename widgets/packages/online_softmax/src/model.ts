@@ -16,7 +16,7 @@ export class Model {
   /** By hand: the first of two nodes to merge. */
   armed: number | undefined;
   held = new Map<number, Held>();
-  /** The float64 answer over what the partials stand for, and the error of the kernel's own output. */
+  /** The float64 answer over what the partials cover, and the error of the kernel's own output. */
   whole: Merged | undefined;
   kernelError = Number.NaN;
   /** Counts what changes the tree besides the moment. */

@@ -66,7 +66,7 @@ function equations(
           `α = ${e}(m − m′)`,
           `${e}(${m(before.top)} − ${bracket(m(after.top))}) = ${number(after.rescale)}`,
         ]
-      : ["rescale", "left out", "α = 1 whatever the maximum did"],
+      : ["rescale", "left out", "α = 1 regardless of the maximum"],
     [
       "sum",
       `d′ = ${alpha}d + Σ ${weight}; O′ = ${alpha}O + ${weight}${factor ?? ""}·V`,

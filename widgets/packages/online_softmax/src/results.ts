@@ -63,7 +63,7 @@ export function shareOf(part: Partial, whole: Partial): number {
   return part.lse > Number.NEGATIVE_INFINITY ? Math.exp(part.lse - whole.lse) : 0;
 }
 
-/** The float64 answer over all keys that the partials stand for. */
+/** The float64 answer over all keys that the partials cover. */
 export function exactWhole(recorded: Recorded, held: Map<number, Held>): Partial {
   return exactMerge(
     Array.from({ length: recorded.splits }, (_, split) =>
@@ -72,7 +72,7 @@ export function exactWhole(recorded: Recorded, held: Map<number, Held>): Partial
   );
 }
 
-/** The nodes of the tree; `ready` tells which exist at the moment that is shown. */
+/** The nodes of the tree; `ready` says which exist at the moment that is shown. */
 export function nodesOf(
   results: Result[],
   held: Map<number, Held>,

@@ -152,7 +152,7 @@ export function drawScores(
   );
 }
 
-/** The running maximum over the tiles that have been taken in, anew in every split. */
+/** The running maximum over the tiles that have been taken in, restarted in every split. */
 function staircase({ recorded, tops }: ScoresShown, x: Scale, y: Scale): string {
   let split = -1;
   return tops

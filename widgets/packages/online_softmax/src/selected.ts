@@ -3,10 +3,10 @@
 import type { Selection } from "@sglab/protocol";
 import type { Recorded } from "./data";
 
-/** Whether the keys stand in the order of the request's tokens. */
+/** Whether the keys are in the order of the request's tokens. */
 const inOrder = ({ question }: Recorded) => ["stored", "masked"].includes(question.order);
 
-/** The split that is meant: the one that a token lies in, because another planner cuts elsewhere; else by its number. */
+/** The intended split: the one that contains a token, because another planner cuts elsewhere; else by its number. */
 export function splitOf(recorded: Recorded, { request, split, token }: Selection): number | undefined {
   if (request !== undefined && request !== recorded.question.request) return undefined;
   if (request !== undefined && token !== undefined && inOrder(recorded))

@@ -1,4 +1,4 @@
-// What one can stand at: four operations per tile, a partial per split, then the merges.
+// Where one can stop: four operations per tile, a partial per split, then the merges.
 
 import { format, type Track } from "@sglab/core";
 import type { Recorded, State } from "./data";

@@ -77,7 +77,7 @@ export function makeView(frame: Frame, model: Model, actions: Actions): View {
       tops: formula === "unshifted" ? [] : tops,
       selectedSplit,
     };
-    const line = formula === "unshifted" ? "" : " · line: running maximum m, anew in every split";
+    const line = formula === "unshifted" ? "" : " · line: running maximum m, restarted in every split";
     scoresTitle.textContent = `Scores of the keys, ${base === "2" ? "base 2" : "natural"}, in tiles${line}`;
     drawScores(scores, shown, paint, theme, width);
     registers.replaceChildren(registersView(run, formula, base, now, () => resting(model, run, moment)));
@@ -160,7 +160,7 @@ function button(text: string, run: () => void): HTMLButtonElement {
   return made;
 }
 
-/** What stands in the place of the equations while no tile is taken in. */
+/** What replaces the equations while no tile is taken in. */
 function resting({ results, plan, choices }: Model, run: Recorded, moment: Moment): HTMLElement {
   if (moment.kind === "merge")
     return mergeTable(results as Result[], plan, run.splits, moment.index, choices.base);
@@ -171,7 +171,7 @@ function resting({ results, plan, choices }: Model, run: Recorded, moment: Momen
   return h("p", { class: "sgs-note" }, text);
 }
 
-/** Over the scores, hovering tells the key and pressing goes to the end of its tile. */
+/** Over the scores, hovering shows the key and pressing goes to the end of its tile. */
 function hearPointer(scores: SVGSVGElement, frame: Frame, model: Model, actions: Actions): void {
   const under = (event: MouseEvent) => {
     const { recorded } = model;

@@ -1,4 +1,4 @@
-// The tensors themselves, entry by entry: what the kernel has read and written up to where the transport stands.
+// The tensors themselves, entry by entry: what the kernel has read and written up to where the transport is.
 
 import { type Cell, CellGrid, type Disposer, h, type Rect } from "@sglab/core";
 import type { Request } from "./model";
@@ -36,7 +36,7 @@ export class ArraysView {
     private makeDisposer: () => Disposer,
   ) {}
 
-  /** Makes the grids of the shown run anew where its arrays are others; else only their sizes change. */
+  /** Rebuilds the grids of the shown run where its arrays differ; else only their sizes change. */
   layout(): void {
     const { arrays } = this.shared.model.run;
     const names = arrays.map((each) => each.name).join();

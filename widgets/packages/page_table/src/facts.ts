@@ -54,7 +54,7 @@ function slotParts(shared: Shared, slot: number): Node[] {
   return [h("div", { class: "sg-heading" }, `Slot ${count(slot)}`), table(rows)];
 }
 
-/** The entries of the built array that stand for the selection, who writes them, and a way to that step. */
+/** The entries of the built array that represent the selection, who writes them, and a way to that step. */
 function entryParts(shared: Shared): Node[] {
   const { model, selected, transport } = shared;
   const facts = model.run.arrays.find(({ name }) => name === model.run.output);
@@ -65,7 +65,7 @@ function entryParts(shared: Shared): Node[] {
   const entry = `${facts.name}[${facts.shape.length === 2 ? `${place.row}, ` : ""}${columns}]`;
   const go = h("button", { type: "button", class: "sg-button" }, `Go to step ${count(writer?.step ?? 0)}`);
   go.addEventListener("click", () => {
-    go.closest<HTMLElement>(".sg-widget")?.focus({ preventScroll: true }); // the button is made anew with the step
+    go.closest<HTMLElement>(".sg-widget")?.focus({ preventScroll: true }); // the button is rebuilt with the step
     transport.goTo(writer?.step ?? 0);
   });
   const which = place.first === place.last ? "" : "the last one: ";

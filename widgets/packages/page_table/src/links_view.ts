@@ -47,7 +47,7 @@ export class LinksView {
     paths.push(s("path", { d: this.#curve(from, to), class: now ? "pt-link pt-now" : "pt-link" }));
   }
 
-  /** From the bottom of one cell to the top of the other, or from side to side where the pool stands beside. */
+  /** From the bottom of one cell to the top of the other, or from side to side where the pool is beside. */
   #curve(from: Rect, to: Rect): string {
     const box = this.element.getBoundingClientRect();
     const middle = (rect: Rect) => rect.x + rect.width / 2 - box.left;

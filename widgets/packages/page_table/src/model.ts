@@ -83,7 +83,7 @@ export class PageTableModel {
     return this.#ready;
   }
 
-  /** Reads what is small; everything else is read as it is looked at. Until all of it is here, the old batch stands. */
+  /** Reads what is small; everything else is read as it is looked at. Until all of it is here, the old batch stays. */
   async load(): Promise<void> {
     this.#loading += 1;
     const turn = this.#loading;
@@ -103,7 +103,7 @@ export class PageTableModel {
       this.stepEnds = stepEnds.data;
       this.programEnds = programEnds.data;
       this.#ready = true;
-      this.#windows.delete(`${kernel}.moments`); // steps of the run before tell nothing about this one
+      this.#windows.delete(`${kernel}.moments`); // steps of the run before say nothing about this one
       if (this.run.moments) this.moment(0); // so that the first steps need no wait
       this.loaded.emit();
     } catch (error) {
@@ -136,7 +136,7 @@ export class PageTableModel {
     this.#rowOwner = new Map(this.requests.map((request) => [request.row, request]));
   }
 
-  /** The request whose slots stand in a row of req_to_token. */
+  /** The request whose slots are in a row of req_to_token. */
   ownerOfRow(row: number): Request | undefined {
     return this.#rowOwner.get(row);
   }

@@ -10,7 +10,7 @@ export interface Place {
   last: number;
 }
 
-/** The entries of array `name` that stand for the selected slot, page or tokens of a request. */
+/** The entries of array `name` that represent the selected slot, page or tokens of a request. */
 export function placeOf(model: PageTableModel, name: string, selection: Selection): Place | undefined {
   const { request: index, token, tokens = 1, slot } = selection;
   const request = model.requests[index ?? -1];

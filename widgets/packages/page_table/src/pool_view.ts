@@ -122,7 +122,7 @@ export class PoolView {
     } else painter.plated(context, String(id), centre, theme.surface, theme.text, small);
   }
 
-  /** The page, and below it its request, which colour alone must not tell. */
+  /** The page, and below it its request, which colour alone must not convey. */
   #ownedLabel(context: CanvasRenderingContext2D, id: number, page: Page, cell: Rect): void {
     const { painter, model } = this.shared;
     const { fill, ink } = this.shared.look(page.owner);

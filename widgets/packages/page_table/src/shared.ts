@@ -1,4 +1,4 @@
-// What the views of one widget have in common: the data, the selection, and the moment that the transport stands at.
+// What the views of one widget have in common: the data, the selection, and the moment that the transport is at.
 
 import type { Look, Rect, SelectionStore, Theme, Tooltip, Transport } from "@sglab/core";
 import type { Selection } from "@sglab/protocol";
@@ -77,7 +77,7 @@ export class Shared {
     return page.owner !== selected.request || this.#outside(page.number);
   }
 
-  /** Whether a split is selected that this page of its request lies outside of. */
+  /** Whether a split is selected that this page of its request is outside of. */
   #outside(number: number): boolean {
     const { page, token, tokens } = this.selected;
     if (page !== undefined || token === undefined || tokens === undefined) return false;

@@ -38,7 +38,7 @@ export interface Selection {
   launch?: string;
 }
 
-/** As Python and the page tell each other: `by` says who selected, `turn` counts. */
+/** As Python and the page exchange it: `by` says who selected, `turn` counts. */
 export interface Selected extends Selection {
   by?: "python" | "page";
   turn?: number;

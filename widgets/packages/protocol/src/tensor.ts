@@ -104,7 +104,7 @@ function numbers(dtype: DType, buffer: ArrayBuffer, offset: number, count: numbe
   }
 }
 
-/** The number that 16 bits of IEEE half precision stand for. */
+/** The number that 16 bits of IEEE half precision represent. */
 export function float16(bits: number): number {
   const sign = bits & 0x8000 ? -1 : 1;
   const exponent = (bits >> 10) & 0x1f;

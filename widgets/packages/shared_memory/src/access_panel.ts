@@ -22,7 +22,7 @@ function ofMoment(access: Access, code: Record<string, Code>): Choice {
   return { label: `warp ${access.warp}, ${access.when}: ${opcode}`, ...access };
 }
 
-/** Eight lanes, each 16 bytes of one column: what ldmatrix asks for in one phase. */
+/** Eight lanes, each 16 bytes of one column: what ldmatrix reads in one phase. */
 function ofTile(layout: Layout): Choice[] {
   const column = layout.pieces.filter((piece) => piece.chunk === 0).slice(0, 32);
   if (column.length < 8) return [];

@@ -27,13 +27,13 @@ export interface BoardOptions {
   base: () => number;
   /** The editor shows something else. */
   relayout: () => void;
-  /** To behind an event of the launch. */
+  /** To just after an event of the launch. */
   goToEvent: (event: number) => void;
 }
 
 export interface Board {
   readonly root: HTMLElement;
-  /** Another launch: the panel that was asked for is shown, or that of what is open. */
+  /** Another launch: the requested panel is shown, or that of what is open. */
   reset(tab: string): void;
   /** The panel of what is open comes to the front, unless banks or groups are being looked at. */
   showOpened(): void;

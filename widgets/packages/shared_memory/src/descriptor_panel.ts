@@ -61,7 +61,7 @@ export function descriptorOf(tile: Tile): Descriptor {
   };
 }
 
-/** The operand that a descriptor stands for; throws where the instruction descriptor is refused. */
+/** The operand that a descriptor describes; throws where the instruction descriptor is refused. */
 export function questionOf(d: Descriptor): DescriptorQuestion {
   const shared = { bits64: d.bits, flavour: d.flavour, operand: d.operand };
   if (d.flavour === "wgmma")
@@ -184,7 +184,7 @@ function instructionText(d: Descriptor): { text: string; bad: boolean } {
     const i = decodeInstructionDescriptor(d.idesc, d.kind);
     const problem = shapeProblem(i, d.kind, d.ctaGroup);
     if (problem) return { text: `▲ ${problem}.`, bad: true };
-    const wgmma = d.flavour === "wgmma" ? " wgmma has no instruction descriptor: this one stands alone." : "";
+    const wgmma = d.flavour === "wgmma" ? " wgmma has no instruction descriptor: this is the only one." : "";
     return {
       text: `D (${i.m}×${i.n} ${i.dType}) += A (${i.m}×${i.k} ${i.aType}) · B (${i.k}×${i.n} ${i.bType}).${wgmma}`,
       bad: false,

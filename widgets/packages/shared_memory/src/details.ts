@@ -1,4 +1,4 @@
-// The pane at the right: the selected chunk, the tile it is part of, and what else lies there.
+// The pane at the right: the selected chunk, the tile it is part of, and what else is there.
 
 import { h } from "@sglab/core";
 import { definitions, findingParts, type Row } from "@sglab/memory/parts";
@@ -10,12 +10,12 @@ import { numbersIn, numbersText, pieceText, swizzleRows } from "./words";
 
 export interface Looked {
   layout: Layout;
-  /** The element that was asked for. */
+  /** The requested element. */
   element: Element | undefined;
   frame: FrameInfo | undefined;
   areas: readonly Area[];
   bytes: (address: number) => ArrayLike<number> | undefined;
-  /** Mask of the 16 bytes that anybody has written. */
+  /** Mask of the 16 bytes that have been written. */
   written: (address: number) => number | undefined;
   /** Of a box: the map and where it starts. */
   box: MapQuestion | undefined;
@@ -33,13 +33,13 @@ function globalText(looked: Looked, line: number, global: number | undefined, in
   return `${where}${at}${inside < elements ? `; ${elements - inside} of ${elements} elements outside` : ""}`;
 }
 
-const UNWRITTEN = "nobody has written here: on a GPU, whatever was left from before";
+const UNWRITTEN = "never written: on a GPU, what was left from before";
 
 function isSet(mask: number, byte: number): boolean {
   return ((mask >>> byte) & 1) === 1;
 }
 
-/** Where one element lies, and what it holds. */
+/** Where one element is, and what it holds. */
 function elementRow({ layout, bytes, written }: Looked, { row, column, address, chunk }: Element): Row {
   const { elementBits, element } = layout;
   const found = isSet(written(chunk) ?? WRITTEN, address - chunk) ? bytes(chunk) : undefined;

@@ -67,7 +67,7 @@ export class Editor {
       const map = maps[tile.map];
       return map && { map, coordinates: lastCoordinates(tile.id, map, facts, frame), base: tile.start };
     };
-    // The other decoder shows what goes with it: the box that an operand lies in, an operand in the box.
+    // The other decoder shows what goes with it: the box that contains an operand, an operand in the box.
     const box = facts.tiles.find(
       ({ source, start, bytes }) => source === "map" && lies(chosen, start, bytes),
     );

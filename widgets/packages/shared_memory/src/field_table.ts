@@ -85,7 +85,7 @@ export function fieldEditor(title: string, width: number, changed: (bits: bigint
   };
 }
 
-/** A reserved value is listed too while it stands. */
+/** A reserved value is listed too while it is set. */
 function withCurrent(
   choices: readonly (readonly [number, string])[],
   raw: number,

@@ -1,4 +1,4 @@
-// The two sides of a tile: its bytes as they lie in shared memory, and its logical rows; one colour per logical chunk.
+// The two sides of a tile: its bytes as they are in shared memory, and its logical rows; one colour per logical chunk.
 
 import {
   type Cell,
@@ -25,7 +25,7 @@ export interface Scene {
   content: "places" | "values";
   range: Range;
   values: (address: number) => number[] | undefined;
-  /** Mask of the bytes that anybody has written; undefined while it is not known. */
+  /** Mask of the bytes that have been written; undefined while it is not known. */
   written: (address: number) => number | undefined;
 }
 
@@ -104,7 +104,7 @@ function paintPiece(
   if (piece.address === selected) outline(context, rect, theme);
 }
 
-/** Over the bytes that nobody has written. */
+/** Over the bytes that were never written. */
 function hatch(context: CanvasRenderingContext2D, rect: Rect, mask: number, ink: string): void {
   const byte = rect.width / 16;
   const { globalAlpha } = context;
@@ -115,7 +115,7 @@ function hatch(context: CanvasRenderingContext2D, rect: Rect, mask: number, ink:
   context.globalAlpha = globalAlpha;
 }
 
-/** The first two, or one where two have no room; of NaN, wherever they are in the chunk, their number. */
+/** The first two, or one where two have no room; of NaN, anywhere in the chunk, their number. */
 function valuesText(
   context: CanvasRenderingContext2D,
   room: number,

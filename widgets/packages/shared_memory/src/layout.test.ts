@@ -25,7 +25,7 @@ describe("a descriptor's tile", () => {
     expect([layout.problems, layout.remarks]).toEqual([[], []]);
   });
 
-  test("knows where each element lies", () => {
+  test("knows where each element is", () => {
     expect(elementAt(layout, 0, 0)?.address).toBe(0x400);
     expect(elementAt(layout, 1, 9)?.address).toBe(0x400 + 128 + ((1 ^ 1) * 16 + 2));
     expect(elementAt(layout, 3, 63)?.address).toBe(0x400 + 3 * 128 + (7 ^ 3) * 16 + 14);
@@ -38,7 +38,7 @@ describe("a descriptor's tile", () => {
 
   test("says what would fault and what is read twice", () => {
     expect(layoutOfDescriptor(QUESTION, 0x1000).remarks).toEqual([
-      "The operand reaches smem+0x23ff, behind the CTA's 0x1000: the MMA would fault.",
+      "The operand reaches smem+0x23ff, past the CTA's 0x1000: the MMA would fault.",
     ]);
     const zeroStride = { ...QUESTION, bits64: QUESTION.bits64 & ~(0x3fffn << 32n) };
     expect(layoutOfDescriptor(zeroStride, 0x10000).remarks.join()).toContain("448 of 512 chunks");

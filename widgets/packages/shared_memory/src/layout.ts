@@ -106,7 +106,7 @@ export function layoutOfDescriptor(question: DescriptorQuestion, windowBytes: nu
     const remarks = [...smemDescriptorRemarks(descriptor, major), ...sharedBytes(pieces, side, major)];
     if (last + 16 > windowBytes)
       remarks.push(
-        `The operand reaches smem+0x${(last + 15).toString(16)}, behind the CTA's 0x${windowBytes.toString(16)}: ` +
+        `The operand reaches smem+0x${(last + 15).toString(16)}, past the CTA's 0x${windowBytes.toString(16)}: ` +
           "the MMA would fault.",
       );
     return finish({
@@ -181,7 +181,7 @@ export interface Element {
   chunk: number;
 }
 
-/** Where an element lies; undefined outside the tile. */
+/** Where an element is; undefined outside the tile. */
 export function elementAt(layout: Layout, row: number, column: number): Element | undefined {
   const per = 128 / layout.elementBits;
   const piece = layout.pieces.find(({ line, chunk }) => line === row && chunk === Math.floor(column / per));

@@ -43,7 +43,7 @@ export class Model {
   info: FrameInfo | undefined;
   /** Address of the selected chunk of 16 bytes. */
   selected: number | undefined;
-  /** The element that was asked for, as long as its chunk is selected. */
+  /** The requested element, as long as its chunk is selected. */
   element: Element | undefined;
   content: Content = "places";
   range: Range = { low: 0, high: 0 };
@@ -111,7 +111,7 @@ export class Model {
     return row && Array.from({ length: 16 }, (_, i) => row[(address % LINE) + i] as number);
   };
 
-  /** Mask of the chunk's bytes that anybody has written. */
+  /** Mask of the chunk's bytes that have been written. */
   readonly writtenAt = (address: number): number | undefined => {
     const { info, launch } = this;
     if (!info?.alive || !launch || address + 16 > launch.bytes) return undefined;

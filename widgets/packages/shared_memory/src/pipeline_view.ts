@@ -15,7 +15,7 @@ interface Mark {
 
 const STATES = {
   open: ["○", "open: copies go here until commit_group"],
-  flying: ["◐", "in flight: closed, and no wait has asked for it yet"],
+  flying: ["◐", "in flight: closed, and no wait covers it yet"],
   done: ["●", "this wait has seen it done"],
   past: ["·", "done"],
 } as const;

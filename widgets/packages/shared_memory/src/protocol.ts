@@ -10,7 +10,7 @@ export interface Launch {
   kernel: string;
   arch: string;
   warpsPerCta: number;
-  /** "CTA warp" → what the warp does, where its code tells. */
+  /** "CTA warp" → what the warp does, where its code shows it. */
   roles: Record<string, string>;
   cta: number;
   ctas: number[];

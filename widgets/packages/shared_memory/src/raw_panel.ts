@@ -1,4 +1,4 @@
-// Bytes without a descriptor: an array whose rows are so many bytes apart.
+// Bytes without a descriptor: an array whose rows are a given number of bytes apart.
 
 import { h } from "@sglab/core";
 import { menu } from "@sglab/memory/parts";
@@ -18,7 +18,7 @@ const BITS: Record<Element, number> = {
   u32: 32,
   s32: 32,
 };
-const MOST = 1 << 16; // bytes drawn at once
+const MOST = 1 << 16; // bytes drawn together
 
 export interface RawEdit {
   name: string;
@@ -42,7 +42,7 @@ export interface RawPanel {
 
 export function rawPanel(changed: (edit: RawEdit) => void): RawPanel {
   let now: RawEdit = { name: "", start: 1024, bytes: 1024, pitch: 128, element: "f16", swizzle: "none" };
-  // Kept at once: a second change may come before the first is shown.
+  // Kept immediately: a second change may come before the first is shown.
   const change = (part: Partial<RawEdit>) => {
     now = { ...now, ...part };
     changed(now);

@@ -50,7 +50,7 @@ export interface Strip {
   show(moment: StripMoment): void;
 }
 
-/** Operands of one tile lie on top of each other: the widest first. */
+/** Operands of one tile are on top of each other: the widest first. */
 export function makeStrip({ areas, bytes, width, pick }: StripOptions): Strip {
   const bands = BANDS.filter(({ kinds }) => areas.some((area) => kinds.includes(area.kind)));
   const height = TOP + (bands.length + 1) * BAND + 4;
@@ -63,7 +63,7 @@ export function makeStrip({ areas, bytes, width, pick }: StripOptions): Strip {
     height,
     viewBox: `0 0 ${width} ${height}`,
     role: "img",
-    "aria-label": `The CTA's ${bytes.toLocaleString("en-US")} bytes of shared memory and what lies in them`,
+    "aria-label": `The CTA's ${bytes.toLocaleString("en-US")} bytes of shared memory and what is in them`,
   });
   svg.append(defs);
   const step = [1, 2, 4, 8, 16, 32, 64].find((kib) => (width - LEFT) / (bytes / 1024 / kib) > 52) ?? 64;

@@ -95,7 +95,7 @@ export function pieceText(layout: Layout, piece: Piece): string {
 
 /** The swizzle at one address: what it moves where, and which bits of the address say so. */
 export function swizzleRows(layout: Layout, address: number): Row[] {
-  if (layout.swizzle === "none") return [["swizzle", "none: bytes lie as they are counted"]];
+  if (layout.swizzle === "none") return [["swizzle", "none: bytes are in address order"]];
   const place = address - layout.origin;
   const linear = swizzleAddress(layout.swizzle, place); // an exclusive-or undoes itself
   const [from, to] = [(linear >>> 4) & 7, (place >>> 4) & 7];
@@ -103,7 +103,7 @@ export function swizzleRows(layout: Layout, address: number): Row[] {
   const bits = Math.log2(period);
   const show = (value: number) => (value % period).toString(2).padStart(bits, "0");
   return [
-    ["swizzle", `chunk ${from} of 128 bytes lies at place ${to} = ${from} ^ ${from ^ to}`],
+    ["swizzle", `chunk ${from} of 128 bytes is at place ${to} = ${from} ^ ${from ^ to}`],
     ["low bits", `${swizzleWords(layout.swizzle)}: ${show(linear)} → ${show(place)}`],
   ];
 }

@@ -47,7 +47,7 @@ export function plansOf(answer: Omit<Answer, "revision">): Plans {
   };
 }
 
-/** Reads what the widget shows from its traits and tensors: at first paint, and after Python planned by itself. */
+/** Reads what the widget shows from its traits and tensors: at first paint, and after Python planned on its own. */
 export async function readPlans(source: SplitKVSource): Promise<Plans> {
   const panes = source.get("panes");
   const works = panes.filter((pane) => pane.drawn).map((pane) => `${pane.name}.work` as const);

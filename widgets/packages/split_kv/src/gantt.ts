@@ -1,4 +1,4 @@
-// Where each work unit lies in a pane: rows are SM slots, x is modelled time. Pure: no DOM, no state.
+// Where each work unit is in a pane: rows are SM slots, x is modelled time. Pure: no DOM, no state.
 
 import type { Work } from "./data";
 import { type Groups, groupItems } from "./grouping";
@@ -51,7 +51,7 @@ export function xOf({ plot, domain }: GanttLayout, time: number): number {
   return plot.x + (time / Math.max(1, domain)) * plot.width;
 }
 
-/** The work of every row in order of time, for finding what lies under the pointer. */
+/** The work of every row in order of time, for finding what is under the pointer. */
 export function indexRows(work: Work, rows: number, ctasPerSm: number): Groups {
   const index = groupItems(work.size, rows, (i) => rowOf(work, i, ctasPerSm));
   for (let row = 0; row < rows; row++)

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { groupItems } from "./grouping";
 
-test("items stand in their group in their order; those of none nowhere", () => {
+test("items are in their group in their order; those of none nowhere", () => {
   const group = [2, 0, -1, 2, 0, 2];
   const { indptr, items } = groupItems(group.length, 4, (item) => group[item] as number);
   const of = (g: number) => Array.from(items.subarray(indptr[g], indptr[g + 1]));

@@ -28,7 +28,7 @@ test("a token, a split or a CTA means work units; nothing means none", () => {
   expect(locate(WORK, { warp: 3 })).toEqual([]);
 });
 
-test("a unit selects its tokens, or keeps the page that lies in it", () => {
+test("a unit selects its tokens, or keeps the page that is in it", () => {
   expect(selectionOf(WORK, 1, {})).toEqual({ request: 0, split: 1, cta: 6, sm: 2, token: 512, tokens: 388 });
   const page = { request: 0, page: 9, token: 576, tokens: 64 };
   expect(selectionOf(WORK, 1, page)).toEqual({

@@ -8,7 +8,7 @@ import type { Pane } from "./protocol";
 
 const FUTURE = 0.2;
 const DIMMED = 0.38;
-const PALER = 0.3; // every other split, so that neighbours of one request are told apart
+const PALER = 0.3; // every other split, so that neighbours of one request can be distinguished
 
 export interface PaneView {
   pane: Pane;

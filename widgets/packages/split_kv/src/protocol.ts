@@ -32,7 +32,7 @@ export interface ArrayInfo {
   shape: number[];
 }
 
-/** A planner that refused the batch has only `error`; `answered` tells the two apart. */
+/** A planner that refused the batch has only `error`; `answered` distinguishes the two. */
 export interface Pane {
   name: string;
   title: string;

@@ -4,7 +4,7 @@ import { countUpTo, format, type Track } from "@sglab/core";
 import type { Plans, Work } from "./data";
 
 export interface Timeline {
-  /** Moments in KV tokens, ascending, from 0; position p of the transport stands at moments[p - 1]. */
+  /** Moments in KV tokens, ascending, from 0; position p of the transport is at moments[p - 1]. */
   moments: Float64Array;
   track: Track;
   /** The moment of a position: -1 before the launch. */

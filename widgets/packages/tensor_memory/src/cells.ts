@@ -22,7 +22,7 @@ export class Cells {
     this.#window = new TensorWindow(source, "cells", CHUNK, count, failed);
   }
 
-  /** Asks for the cells of a new moment that were looked at in the last. */
+  /** Requests the cells of a new moment that were looked at in the last. */
   follow(): void {
     this.#window.follow();
   }

@@ -24,7 +24,7 @@ export interface Region {
   column: number;
   columns: number;
   state: number;
-  /** Moments: who wrote it last, who read it last, who touches it next; -1 for nobody. */
+  /** Moments: who wrote it last, who read it last, who touches it next; -1 for none. */
   writer: number;
   reader: number;
   next: number;
@@ -70,7 +70,7 @@ export async function readMoments(source: TensorMemorySource): Promise<Moments> 
 }
 
 export async function readRegions(source: TensorMemorySource, frame: FrameInfo): Promise<Region[]> {
-  // All of them: a live session's one frame then asks for the same rows at every moment.
+  // All of them: a live session's one frame then requests the same rows at every moment.
   return regionsOf(sliceTensor(await source.slice("regions", 0, 1e9), ...frame.regions));
 }
 
@@ -103,7 +103,7 @@ export function regionAt(regions: Region[], cta: number, lane: number, column: n
   );
 }
 
-/** Row and first column of the matrix that lie in a cell. */
+/** Row and first column of the matrix that are in a cell. */
 export function logicalOf(
   tile: Tile,
   cta: number,

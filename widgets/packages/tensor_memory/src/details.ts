@@ -63,13 +63,13 @@ export function cellRows(looked: Looked, place: CellPlace, press: (moment: numbe
       for (const format of FORMATS) rows.push([FORMAT_LABELS[format], textOf(word, format)]);
     rows.push(...logicalRows(looked, place, region));
     rows.push(["written by", event(region.writer)]);
-    rows.push(["read by", region.reader < 0 ? "nobody since" : event(region.reader)]);
+    rows.push(["read by", region.reader < 0 ? "no warp since" : event(region.reader)]);
   }
   if (region) {
     const late = region.next >= 0 && region.next < frame.moment;
     rows.push([
       late ? "in flight" : "next",
-      region.next < 0 ? "nobody touches it again" : event(region.next),
+      region.next < 0 ? "nothing touches it again" : event(region.next),
     ]);
   }
   rows.push(["ld and st by", reachText(lane, facts.launch.warpsPerCta)]);
@@ -143,7 +143,7 @@ export function detailParts(
       h(
         "div",
         {},
-        h("div", { class: "sg-heading" }, `How ${picked.name} lies, cta_group::${picked.ctaGroup}`),
+        h("div", { class: "sg-heading" }, `Layout of ${picked.name}, cta_group::${picked.ctaGroup}`),
         h("ul", { class: "stm-list" }, ...blockTexts(facts, picked).map((text) => h("li", {}, text))),
       ),
     );

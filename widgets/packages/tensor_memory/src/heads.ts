@@ -1,4 +1,4 @@
-// What stands beside and above a map: lanes with the warps that reach them, columns with the allocations.
+// What is beside and above a map: lanes with the warps that reach them, columns with the allocations.
 
 import { COLUMNS, LANES, QUARTER } from "./data";
 import type { BoxOf, Scene } from "./scene";

@@ -46,7 +46,7 @@ export function legendParts(
       swatch.style.background = cssBackground(category.look);
       const tile = mode === "owner" ? facts.tiles[region.tile] : undefined;
       const label =
-        mode === "writer" && category.key !== "nobody"
+        mode === "writer" && category.key !== "none"
           ? category.key
           : tile
             ? tileName(tile)

@@ -41,7 +41,7 @@ export function categoryOf(facts: Facts, mode: Mode, region: Region, dark: boole
       look: LIVENESS[region.state] as Look,
     };
   if (mode === "writer") {
-    if (region.writer < 0) return { key: "nobody", label: "?", look: fixed("#999999", "none") };
+    if (region.writer < 0) return { key: "none", label: "?", look: fixed("#999999", "none") };
     const warp = facts.moments.warp[region.writer] as number;
     return { key: whoAt(facts, region.writer), label: `warp ${warp}`, look: lookOf(warp, dark) };
   }

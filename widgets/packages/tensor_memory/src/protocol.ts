@@ -6,7 +6,7 @@ import { command, dict, int, list, none, protocol, type Source, tensor } from "@
 export interface Launch {
   kernel: string;
   warpsPerCta: number;
-  /** "CTA warp" → what the warp does, where its code tells. */
+  /** "CTA warp" → what the warp does, where its code shows it. */
   roles: Record<string, string>;
   /** Linear indices of the CTAs shown, by rank in the cluster: one, or a pair. */
   ctas: number[];

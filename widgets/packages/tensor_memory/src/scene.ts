@@ -1,4 +1,4 @@
-// What is drawn of one CTA's tensor memory, and where its cells lie on the canvas.
+// What is drawn of one CTA's tensor memory, and where its cells are on the canvas.
 
 import type { Theme } from "@sglab/core";
 import type { Range } from "@sglab/memory/cividis";

@@ -16,7 +16,7 @@ export function tileName(tile: Tile): string {
   return `${tile.name} (${tile.rows}×${tile.columns} ${tile.type})`;
 }
 
-/** Where the parts of a matrix lie: "rows 0–63, columns 0–127 in CTA 0, lanes 0–63, from column 128". */
+/** Where the parts of a matrix are: "rows 0–63, columns 0–127 in CTA 0, lanes 0–63, from column 128". */
 export function blockTexts({ launch }: Facts, tile: Tile): string[] {
   return (tile.blocks as [number, number, number, number, number, number, number][]).map(
     ([rank, lane, lanes, column, columns, row, first]) =>
@@ -86,14 +86,14 @@ function eventSentence(facts: Facts, moment: number): string {
 
 /** "tcgen05.mma by warp 4 of CTA 0, step 120, PTX line 88" */
 export function eventText(facts: Facts, moment: number): string {
-  if (moment < 0) return "nobody";
+  if (moment < 0) return "none";
   const code = codeOf(facts, moment);
   const line = code ? `, PTX line ${code.line}${code.source ? ` (${code.source})` : ""}` : "";
   const opcode = code?.opcode.split(".").slice(0, 2).join(".") ?? "?";
   return `${opcode} by ${whoAt(facts, moment)}, step ${moment + 1}${line}`;
 }
 
-/** Who allocated a column that is allocated now; -1 where the launch does not tell. */
+/** Who allocated a column that is allocated now; -1 where the launch does not show it. */
 export function allocatorOf({ moments, launch }: Facts, now: number, rank: number, column: number): number {
   for (let moment = now - 1; moment >= 0; moment--) {
     const [first, columns] = [2, 3].map((i) => moments.place[moment * 4 + i] as number) as [number, number];

@@ -164,7 +164,7 @@ function effectPart(launch: Launch, relations: Relations, event: number, jumps: 
         "p",
         { class: "sg-note" },
         `At ${launch.clock.at(phases.position[phase] as number)} ${how} phase ${phases.number[phase]} of ${barrier?.name}. ` +
-          (released.length ? "Who went on:" : "Nobody waited for it."),
+          (released.length ? "Who continued:" : "No warp waited for it."),
       ),
       h(
         "ul",
@@ -183,7 +183,7 @@ function effectPart(launch: Launch, relations: Relations, event: number, jumps: 
   });
 }
 
-/** 32 little squares; the mask in hex for who wants it. */
+/** 32 little squares; the mask in hex on request. */
 function lanes(mask: number): HTMLElement {
   const bits = mask >>> 0;
   const squares = Array.from({ length: 32 }, (_, lane) =>

@@ -27,7 +27,7 @@ import { RingsView } from "./rings_view";
 import { hitOf, hitsOfPage, hitsOfRelations, makeShown, rowsToStress, type Shown } from "./shown";
 import { barsIn, type Stretch } from "./stretches";
 
-const BUNDLE_PX = 4; // bars within so little cannot be told apart
+const BUNDLE_PX = 4; // bars within so little cannot be distinguished
 const LEAST_BUNDLE = 4;
 const SETTLE_MS = 100;
 
@@ -100,7 +100,7 @@ function render(context: Context<typeof WARP_ROLES>): void {
   frame.view.append(timeline.element, rings.element);
   frame.setHeader(source.get("header"));
 
-  /** What rows are told of; it follows what is in view when that has come to rest, for a sum takes longer than a frame may. */
+  /** What rows are described by; follows the view once it has stopped moving, as a sum takes longer than a frame. */
   let view = timeline.range;
   let settling: ReturnType<typeof setTimeout> | undefined;
   disposer.add(() => clearTimeout(settling));
@@ -135,7 +135,7 @@ function render(context: Context<typeof WARP_ROLES>): void {
       : operationText(launch, hit.id);
   }
 
-  /** Bars too close to be told apart, around a place of a row. */
+  /** Bars too close to distinguish, around a place of a row. */
   function bundleAt(row: number, x: number): Stretch | undefined {
     if (!shown || row < 0) return undefined;
     const reach = BUNDLE_PX * timeline.unitsPerPixel;
@@ -161,7 +161,7 @@ function render(context: Context<typeof WARP_ROLES>): void {
     const { position } = transport;
     const barrier = barrierOf(shown.launch, selection.value);
     const { picked } = pick;
-    const open = !picked || "row" in picked; // a row is told of as far as it is in view, a barrier at this moment
+    const open = !picked || "row" in picked; // a row is described as far as it is in view, a barrier at this moment
     const told = [open && view, open && barrier !== undefined && position];
     const subject = [shown, picked, selection.value, ...told];
     if (subject.some((each, i) => each !== drawn[i])) {

@@ -1,4 +1,4 @@
-// Which look stands for which role and which track.
+// Which look represents which role and which track.
 
 import { type Look, OPERATION_LOOKS, ROLE_LOOKS } from "@sglab/core";
 

@@ -19,7 +19,7 @@ const WARP_HEIGHT = 17;
 const LANE_HEIGHT = 6;
 const MOST_LANES = 14;
 
-/** What a row of the timeline stands for: a warp's row in the columns, or a track of a CTA. */
+/** What a row of the timeline represents: a warp's row in the columns, or a track of a CTA. */
 export type Subject = { warp: number } | { track: number; rank: number };
 
 export interface WarpTimeline {

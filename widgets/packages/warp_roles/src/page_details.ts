@@ -9,7 +9,7 @@ import type { Shown } from "./shown";
 
 const LISTED = 40;
 const COORDINATES = ["x0", "x1", "x2", "x3", "x4"] as const;
-const OFFSET = 0xffffff; // of a shared::cluster address; above it stands the CTA's rank
+const OFFSET = 0xffffff; // of a shared::cluster address; above it is the CTA's rank
 
 /** What an event's copy brings from where. */
 export function copyPart({ launch, pages }: Shown, event: number): HTMLElement[] {
@@ -38,7 +38,7 @@ function copyRows({ copies, meta }: Launch, copy: number): [string, string][] {
   return rows;
 }
 
-/** The selected page: who reads it here, each instruction a link. Empty where nobody does. */
+/** The selected page: who reads it here, each instruction a link. Empty where none does. */
 export function pageDetails(
   { launch, pages }: Shown,
   selection: Selection,

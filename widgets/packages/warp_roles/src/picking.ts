@@ -31,7 +31,7 @@ export class Picking {
     this.changed();
   }
 
-  /** Selects an event and goes to the moment behind it. */
+  /** Selects an event and goes to the moment after it. */
   event(index: number, bundle?: Stretch): void {
     const shown = this.shown();
     if (!shown || index < 0) return;

@@ -194,6 +194,6 @@ function legend(): HTMLElement {
     { class: "sg-note" },
     "A sector is a stage. Plain: empty. Light: being filled. In the producer's look: full. In the consumer's: being read. " +
       "The outer arrow is the producer's turn, the inner one the consumer's. Press a stage for its full barrier, once " +
-      "more for its empty one; below stands how often each stage was filled.",
+      "more for its empty one; below is how often each stage was filled.",
   );
 }

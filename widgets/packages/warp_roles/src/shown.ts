@@ -1,4 +1,4 @@
-// A launch as the widget shows it: its timeline, what belongs together in it, and where that lies on screen.
+// A launch as the widget shows it: its timeline, what belongs together in it, and where that is on screen.
 
 import type { Hit, Timeline } from "@sglab/core";
 import type { Launch } from "@sglab/launch/data";
@@ -13,7 +13,7 @@ import type { Stretch } from "./stretches";
 
 /**
  * An event, by its number among the cluster's, an operation in flight, or a row of the timeline; and the bundle of bars that
- * was pressed, where they cannot be told apart.
+ * was pressed, where they cannot be distinguished.
  */
 export type Picked = ({ event: number } | { operation: number } | { row: number }) & { bundle?: Stretch };
 

@@ -1,4 +1,4 @@
-// The details of a row, or of a bundle of bars too dense to tell apart: what is in it, how long, and what was waited for.
+// The details of a row, or of a bundle of bars too dense to distinguish: what is in it, how long, and what it waited for.
 
 import { format, h } from "@sglab/core";
 import type { Launch } from "@sglab/launch/data";
@@ -25,7 +25,7 @@ export function rowDetails(shown: Shown, view: Stretch, jumps: StretchJumps): HT
   ];
 }
 
-/** The bars under the pointer, where they cannot be told apart. */
+/** The bars under the pointer, where they cannot be distinguished. */
 export function bundleDetails(shown: Shown, bundle: Stretch, jumps: StretchJumps): HTMLElement[] {
   const { clock } = shown.launch;
   const summary = summaryOf(shown, bundle);

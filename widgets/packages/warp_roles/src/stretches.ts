@@ -1,4 +1,4 @@
-// What lies in a stretch of a row: which instructions or operations, how much of it was waited for what. Pure.
+// What is in a stretch of a row: which instructions or operations, how much of it was waited for what. Pure.
 
 import { firstEndingAfter, NO_SPANS, type Spans, type TimelineRow } from "@sglab/core";
 import type { Launch } from "@sglab/launch/data";
@@ -159,7 +159,7 @@ function coverage(
   return { busy, gap };
 }
 
-/** What the warp that issued the operation behind a gap did in it: the wait that took most of it, and its instructions. */
+/** What the warp that issued the operation after a gap did in it: the longest wait, and its instructions. */
 export function issuerIn({ launch, timeline }: Rows, { start, end, next }: Gap) {
   const warp = launch.operations.row[next] as number;
   const row = timeline.rowOfWarp[warp] as number;

@@ -6,7 +6,7 @@ import type { Disposer } from "../emitter";
 export interface GestureHandlers {
   /** `factor` above 1 shows more; `x` stays where it is. */
   zoom: (factor: number, x: number) => void;
-  /** Shows what lies this many pixels further right. */
+  /** Shows what is this many pixels further right. */
   pan: (pixels: number) => void;
   hover: (event: PointerEvent, x: number, y: number) => void;
   leave: () => void;

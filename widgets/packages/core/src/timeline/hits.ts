@@ -1,4 +1,4 @@
-// Which span lies at a place of a timeline, and where a span is that one knows. Pure.
+// Which span is at a place of a timeline, and where a known span is. Pure.
 
 import { type Layout, rowAtY } from "./layout";
 import type { Hit, TimelineModel } from "./model";
@@ -45,7 +45,7 @@ export function waitWithId({ rows }: TimelineModel, row: number, id: number): Hi
   return index < 0 ? undefined : { row, layer: "wait", lane: 0, index, id };
 }
 
-/** Where a span lies on the axis. */
+/** Where a span is on the axis. */
 export function spanOf({ rows }: TimelineModel, hit: Hit): { start: number; end: number } | undefined {
   const row = rows[hit.row];
   const spans = hit.layer === "wait" ? row?.waits : row?.lanes[hit.lane];

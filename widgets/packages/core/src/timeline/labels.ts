@@ -1,4 +1,4 @@
-// The rows' labels beside a timeline: buttons that select their rows, and whatever stands beside them.
+// The rows' labels beside a timeline: buttons that select their rows, and whatever is beside them.
 
 import { cssBackground, type Look } from "../colors";
 import { h } from "../dom";

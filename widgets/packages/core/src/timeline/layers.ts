@@ -91,7 +91,7 @@ export function paintProfile(
   context.moveTo(from, bottom);
   while (i < xs.length && edge(i) < width) {
     let highest = ys[i] as number;
-    // a value that lasts beyond this pixel is drawn by itself
+    // a value that lasts beyond this pixel is drawn on its own
     for (i += 1; i < xs.length && edge(i + 1) < from + 1; i++) highest = Math.max(highest, ys[i] as number);
     const to = Math.min(width, edge(i));
     context.lineTo(from, yOf(highest));

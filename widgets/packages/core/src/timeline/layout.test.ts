@@ -29,7 +29,7 @@ const MODEL = {
 } as unknown as TimelineModel;
 const layout = layoutOf(MODEL);
 
-test("rows stand below the axis and their group's heading, and do not overlap", () => {
+test("rows are below the axis and their group's heading, and do not overlap", () => {
   expect(layout.groups.map(({ name }) => name)).toEqual(["CTA 0", "CTA 1"]);
   expect(layout.rows[0]?.y).toBe(AXIS_HEIGHT + GROUP_HEIGHT);
   const boxes = [...layout.rows, ...layout.groups.map(({ y }) => ({ y, height: GROUP_HEIGHT }))];

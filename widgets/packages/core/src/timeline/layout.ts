@@ -1,4 +1,4 @@
-// Where rows lie. Pure.
+// Where rows are. Pure.
 
 import type { TimelineModel } from "./model";
 

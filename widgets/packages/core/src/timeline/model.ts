@@ -7,7 +7,7 @@ export interface TimelineRow {
   label: string;
   /** For hover and for screen readers. */
   title: string;
-  /** Rows of one group stand together under its heading. */
+  /** Rows of one group are together under its heading. */
   group: string;
   /** The swatch beside the label, one of the timeline's looks. */
   look?: number;
@@ -19,7 +19,7 @@ export interface TimelineRow {
   waits?: Spans;
   /** Step functions from 0 to 1 over the axis, as an area or a line. */
   profiles?: Profile[];
-  /** Stands beside the label. */
+  /** Shown beside the label. */
   extra?: HTMLElement;
   height: number;
 }
@@ -52,7 +52,7 @@ export interface TimelineModel {
   format: (x: number, step: number) => string;
   /** What the axis counts. */
   axis: string;
-  /** Stands above the labels. */
+  /** Shown above the labels. */
   heading?: HTMLElement;
   /** Short text inside a bar that has room. */
   barLabel: (row: number, id: number) => string;

@@ -1,4 +1,4 @@
-// Moving from one range to another within 120 ms; at once where motion is unwelcome.
+// Moving from one range to another within 120 ms; immediately where motion is unwelcome.
 
 import type { Range } from "./range";
 

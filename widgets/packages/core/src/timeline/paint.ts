@@ -1,4 +1,4 @@
-// A timeline's rows on a canvas. Span by span where there is room for it, else by the pyramid: how high a bar stands says
+// A timeline's rows on a canvas. Span by span where there is room for it, else by the pyramid: a bar's height says
 // which share of that stretch it covers.
 
 import type { CanvasPaint, Look } from "../colors";

@@ -1,4 +1,4 @@
-// The rows of a timeline, drawn once and kept: while nothing but the cursor moves, a frame is a copy and a line.
+// The rows of a timeline, drawn once and kept: while only the cursor moves, a frame is a copy and a line.
 
 import { CanvasPaint } from "../colors";
 import { fit } from "./minimap";

@@ -30,7 +30,7 @@ test("a bin has the look that covers most of it", () => {
   expect(coarsest.look.at(-1)).toBe(2);
 });
 
-test("a view takes the coarsest level that it cannot tell from finer ones", () => {
+test("a view takes the coarsest level that it cannot distinguish from finer ones", () => {
   const finest = (pyramid.levels[0] as Level).width;
   expect(pyramid.levelFor(finest * 0.9)).toBeUndefined();
   for (const factor of [1, 1.9, 2, 5, 64])

@@ -16,7 +16,7 @@ export interface Scene {
   selected: Hit | undefined;
   /** Outlined as well. */
   marked: readonly Hit[];
-  /** Rows to stress; the others are dimmed. Empty: all alike. */
+  /** Rows to highlight; the others are dimmed. Empty: all the same. */
   stressed: ReadonlySet<number>;
   width: number;
   theme: Theme;

@@ -1,4 +1,4 @@
-// What lies on one line of a timeline: spans in ascending order that do not overlap, as columns.
+// What is on one line of a timeline: spans in ascending order that do not overlap, as columns.
 
 export interface Spans {
   readonly size: number;
@@ -18,12 +18,12 @@ export const NO_SPANS: Spans = {
   id: new Uint32Array(0),
 };
 
-/** The first span that ends behind `x`; `size` where none does. */
+/** The first span that ends after `x`; `size` where none does. */
 export function firstEndingAfter({ end, size }: Spans, x: number): number {
   return firstAbove(end, size, x);
 }
 
-/** The first span that starts at or behind `x`; `size` where none does. */
+/** The first span that starts at or after `x`; `size` where none does. */
 export function firstStartingFrom({ start, size }: Spans, x: number): number {
   let low = 0;
   let high = size;

@@ -120,7 +120,7 @@ export class Timeline {
 
   /** Shows another model; `keepRange` where its axis is the same. */
   load(model: TimelineModel, keepRange = false): void {
-    this.#motion.stop(); // its goal lies on the old axis
+    this.#motion.stop(); // its goal is on the old axis
     this.#model = model;
     this.#layout = layoutOf(model);
     this.#pyramids = model.rows.map((row) => row.lanes.map((lane) => new Pyramid(lane, model.length)));
@@ -154,7 +154,7 @@ export class Timeline {
     this.redraw();
   }
 
-  /** Rows to stress; none: all alike. */
+  /** Rows to highlight; none: all the same. */
   stress(rows: ReadonlySet<number>): void {
     if (rows.size === this.#stressed.size && [...rows].every((row) => this.#stressed.has(row))) return;
     this.#stressed = rows;

@@ -39,7 +39,7 @@ const OPCODES = [
   "mbarrier.arrive",
   "mbarrier.try_wait",
 ];
-/** The last two stand on one line of the source. */
+/** The last two are on one line of the source. */
 const LINES = [10, 12, 13, 20, 21, 14, 22, 22];
 
 /** Columns of a table, given row by row. */

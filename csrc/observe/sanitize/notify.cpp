@@ -116,7 +116,7 @@ void Sanitizer::look_at_tmem(const Warp& w, const Inst* inst, const Effects& m, 
            static_cast<std::uint32_t>(ld_st_columns(form))};
 }
 
-void Sanitizer::tell(const Actor& actor, const Effects& m) {
+void Sanitizer::notify(const Actor& actor, const Effects& m) {
   const Warp& w = *actor.warp;
   switch (m.act) {
     case Act::kAccess:
