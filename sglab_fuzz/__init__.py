@@ -1,4 +1,4 @@
-"""The fuzz harness: searches for crashes, hangs, foreign exceptions and wrong numbers, and keeps what it finds as tests.
+"""The fuzz harness: looks for crashes, hangs, foreign exceptions and wrong numbers, and keeps what it finds as tests.
 
 A tool of the repository, not part of the wheel. From the checkout's root:
 

@@ -37,7 +37,7 @@ def _vector(letter: str, count: int, first: int = 0) -> str:
 
 @cache
 def candidates() -> tuple[tuple[str, ...], ...]:
-    """Operand lists to try, likelier ones first. A letter is a register or an address; other texts stand as they are."""
+    """Operand lists to try, likelier ones first. A letter is a register or an address; other texts stay as they are."""
     lists: list[tuple[str, ...]] = [()]
     for count in (1, 2, 3, 4):
         for to in "hrdpqb":

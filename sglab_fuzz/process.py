@@ -31,7 +31,7 @@ def start(arguments: list[str], output: IO[str]) -> subprocess.Popen[str]:
     """A worker with these arguments, in a process group of its own; what it prints goes to `output`."""
     environment = dict(os.environ, PYTHONPATH=str(ROOT), PYTHONFAULTHANDLER="1", OMP_NUM_THREADS="1")
     command = [sys.executable, "-m", "sglab_fuzz.worker", *arguments]
-    log = tempfile.TemporaryFile("w+")
+    log = tempfile.TemporaryFile("w+")  # noqa: SIM115  lives as long as the worker; `death` reads it
     worker = subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=output, stderr=log, text=True, start_new_session=True
     )

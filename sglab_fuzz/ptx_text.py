@@ -208,7 +208,9 @@ def _body(rng: random.Random, count: int) -> str:
             lines.append(variable(rng, (".shared", ".local", ".param", ".reg"), f"x{k}"))
         elif kind < 0.94:
             lines.append(
-                f"{{ .param .b64 p; .param .b32 r; st.param.b64 [p], %rd1; call (r), {rng.choice(['fn', 'g', '%rd1'])}, (p); }}"
+                "{ .param .b64 p; .param .b32 r; st.param.b64 [p], %rd1; call (r), "
+                + rng.choice(["fn", "g", "%rd1"])
+                + ", (p); }"
             )
         else:
             lines.append(rng.choice(STATEMENTS))

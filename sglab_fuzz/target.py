@@ -42,7 +42,7 @@ NAMES = ("front", "programs", "arithmetic", "engine", "launch", "widgets")
 
 
 def load(name: str, device: str = "cpu") -> Target:
-    """The target of this name (or "module:function"), on this device ("cpu": the emulator; "cuda": the GPU, where the target knows it)."""
+    """The target of this name, or of "module:function", on "cpu" (the emulator) or "cuda" where it knows that."""
     module_name, _, function = name.rpartition(":")
     module = importlib.import_module(module_name or f"sglab_fuzz.targets.{name}")
     make: Callable[[str], Target] = getattr(module, function if module_name else "target")

@@ -9,17 +9,19 @@ from sglab.kernels.contract import ContractError
 from sglab.kernels.cutlass_mla import cutlass_mla_decode, cutlass_mla_get_workspace_size
 from sglab.kernels.decode_attention import decode_attention_fwd
 from sglab.kernels.extend_attention import extend_attention_fwd
-from sglab.kernels.flash_mla import flash_mla_with_kvcache, get_mla_metadata
+from sglab.kernels.flash_mla import FlashMLASchedMeta, flash_mla_with_kvcache, get_mla_metadata
 from sglab.kernels.kv_buffer import set_mla_kv_buffer
 from sglab.kernels.kv_indices import create_flashinfer_kv_indices, create_flashmla_kv_indices
 from sglab.kernels.kv_splits import get_num_kv_splits
 from sglab.kernels.merge import merge_state, merge_state_in_place, merge_state_v2, merge_states
 from sglab.kernels.paged_decode import batch_decode_with_paged_kv_cache
 from sglab.kernels.registry import Choice, Implementation, Operator, last_choice, record_choices
+from sglab.kernels.store_cache import store_cache
 
 __all__ = [
     "Choice",
     "ContractError",
+    "FlashMLASchedMeta",
     "Implementation",
     "Operator",
     "batch_decode_with_paged_kv_cache",
@@ -40,4 +42,5 @@ __all__ = [
     "record_choices",
     "set_mla_kv_buffer",
     "split_kv_combine",
+    "store_cache",
 ]

@@ -162,7 +162,7 @@ def _tiny(values: np.ndarray, name: str) -> Bits:
 
 def _tiny_numbers(codes: Bits, name: str) -> np.ndarray:
     """The numbers of codes of a narrow format."""
-    fraction, bias, top = _TINY[name]
+    fraction, bias, _ = _TINY[name]
     sign_bit = U({"e4m3": 7, "e5m2": 7, "e2m1": 3}.get(name, 5))
     sign, magnitude = codes >> sign_bit & U(1), codes & ((U(1) << sign_bit) - U(1))
     exponent, part = (magnitude >> U(fraction)).astype(S), magnitude & mask(fraction)

@@ -255,7 +255,7 @@ def _sine_error(a: Bits) -> np.ndarray:
 
 
 def _division(mnemonic: str, tokens: list[str]) -> Iterator[Form]:
-    """div.full: 2 codes; div.approx: 2 codes where |b| is in [2^-126, 2^126], and zero or NaN above, as the ISA says."""
+    """div.full: 2 codes; div.approx: 2 codes where |b| is in [2^-126, 2^126]; zero or NaN above, as the ISA says."""
     flush, full = "ftz" in tokens, "full" in tokens
     great = (F32.bias + 126) << F32.mantissa
 

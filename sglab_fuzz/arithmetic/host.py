@@ -1,4 +1,4 @@
-"""Double-precision operations in every rounding mode, by the host's own arithmetic; and exact ones in Python's integers."""
+"""f64 operations in every rounding mode, by the host's own arithmetic; fma with exact rationals."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ class Radix:
 
 
 class Edits:
-    """A workbench batch under edits: lengths as asked for, the validator content after each, refusals change nothing."""
+    """A workbench batch under edits: lengths as asked for, the validator content, refusals change nothing."""
 
     def __init__(self, page: int, tokens: int, mode: str) -> None:
         shape = {"kind": "mha", "num_heads": 2, "num_kv_heads": 1, "head_dim": 8, "page_size": page, "dtype": "float32"}

@@ -187,7 +187,7 @@ class LaunchTarget:
         if rng.random() < 0.1:
             lines.append(f"args= {rng.choice(VALUES)}")
         options = {"grid": "2", "block": "(64, 2)" if kernel == "fixed" else "32"}
-        for name in rng.sample(OPTIONS[:4] + ["extra", "nonsense"], rng.choice([0, 1, 1, 2])):
+        for name in rng.sample([*OPTIONS[:4], "extra", "nonsense"], rng.choice([0, 1, 1, 2])):
             options[name] = rng.choice(VALUES)
         lines += [f"{name} {each}" for name, each in options.items()]
         for name in rng.sample([*DEVICE, "nonsense"], rng.choice([1, 2])):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -91,20 +92,17 @@ def statement(rng: random.Random, pure: bool) -> str:
     return f"{guard}{mnemonic} {text};\n"
 
 
-_PURE: list[Any] = []
-
-
-def pure_rows() -> list[Any]:
-    """Rows whose instructions touch registers alone."""
-    if not _PURE:
-        by_pattern = dict.fromkeys(p for family, p, _ in _core.instruction_forms() if family.startswith(PURE))
-        opcodes = {pattern for pattern in by_pattern}
-        for row in operands.table():
-            effects = _core.instruction_effects(row[0][0])
-            if effects is not None and not effects.act and row[0][0].split(".")[0] not in ("fns",):
-                if any(row[0][0].split(".")[0] == p.split(".")[0].split("[")[0] for p in opcodes):
-                    _PURE.append(row)
-    return _PURE
+@cache
+def pure_rows() -> tuple[Any, ...]:
+    """Rows whose instructions compute from registers alone."""
+    families = _core.instruction_forms()
+    opcodes = {p.split(".")[0].split("[")[0] for family, p, _ in families if family.startswith(PURE)}
+    found = []
+    for row in operands.table():
+        effects = _core.instruction_effects(row[0][0])
+        if row[0][0].split(".")[0] in opcodes and effects is not None and not effects.act:
+            found.append(row)
+    return tuple(found)
 
 
 class Programs:
