@@ -38,13 +38,13 @@ struct PyKernel {
 
 class PyModule {
  public:
-  PyModule(std::string ptx, std::string name) {
-    nb::gil_scoped_release release;
-    try {
-      image_ = std::make_shared<Image>(parse_module(std::move(ptx), name));
-    } catch (const PtxError& error) {
-      throw bindings::NamedPtxError{error, name};
-    }
+  PyModule(const nb::str& ptx, const nb::str& name) {
+    // A lone surrogate becomes '?', which no instruction has.
+    std::string text = encoded(ptx, "replace"), called = encoded(name, "backslashreplace");
+    const nb::gil_scoped_release release;
+    read(called, [&] {
+      image_ = std::make_shared<Image>(parse_module(std::move(text), called, bindings::check_signals));
+    });
   }
 
   const Module& module() const { return image_->module(); }
@@ -57,25 +57,39 @@ class PyModule {
     return names;
   }
 
+  // The lock is taken without the GIL: whoever holds it asks for signals now and then.
   PyKernel kernel(const std::string& name) {
+    const nb::gil_scoped_release release;
     for (std::uint32_t i = 0; i < module().functions.size(); ++i) {
       const Function& function = module().functions[i];
       if (!function.entry || !function.defined || function.name != name) continue;
       const std::lock_guard lock(mutex_);
       std::shared_ptr<const Program>& program = programs_[i];
-      if (program == nullptr) {
-        try {
-          program = decode_kernel(image_, i);
-        } catch (const PtxError& error) {
-          throw bindings::NamedPtxError{error, module().name};
-        }
-      }
+      if (program == nullptr)
+        read(module().name, [&] { program = decode_kernel(image_, i, bindings::check_signals); });
       return {image_, program};
     }
     throw nb::key_error(("no kernel named " + name).c_str());
   }
 
  private:
+  static std::string encoded(const nb::str& text, const char* errors) {
+    const auto bytes = nb::steal<nb::bytes>(PyUnicode_AsEncodedString(text.ptr(), "utf-8", errors));
+    if (!bytes.is_valid()) throw nb::python_error();
+    return {bytes.c_str(), bytes.size()};
+  }
+  template <class F>
+  static void read(const std::string& name, F f) {
+    try {
+      f();
+    } catch (const PtxError& error) {
+      throw bindings::NamedPtxError{error, name};
+    } catch (const std::bad_alloc&) {
+      throw bindings::NamedPtxError{PtxError(1, 1, "the system has no memory for what this text declares"),
+                                    name};
+    }
+  }
+
   std::shared_ptr<const Image> image_;
   std::mutex mutex_;
   std::map<std::uint32_t, std::shared_ptr<const Program>> programs_;
@@ -136,12 +150,8 @@ struct PyMachine {
     LaunchConfig config =
         configure(grid, block, cluster, smem, params, allocations, max_instructions, std::move(sanitizer));
     const std::shared_ptr<const Program> program = kernel.program;
-    const std::function<bool()> interrupted = [] {
-      nb::gil_scoped_acquire acquire;
-      return PyErr_CheckSignals() != 0;
-    };
-    nb::gil_scoped_release release;
-    return run_launch(*program, std::move(config), interrupted);
+    const nb::gil_scoped_release release;
+    return run_launch(*program, std::move(config), bindings::check_signals);
   }
 
   nb::tuple record(const PyKernel& kernel, Extent grid, Extent block, Extent cluster, std::uint32_t smem,
@@ -149,15 +159,11 @@ struct PyMachine {
                    std::shared_ptr<Sanitizer> sanitizer, bool details) const {
     LaunchConfig config =
         configure(grid, block, cluster, smem, params, allocations, max_instructions, std::move(sanitizer));
-    const std::function<bool()> interrupted = [] {
-      const nb::gil_scoped_acquire acquire;
-      return PyErr_CheckSignals() != 0;
-    };
     EventLog log;
     LaunchReport report;
     {
       const nb::gil_scoped_release release;
-      report = record_launch(*kernel.program, std::move(config), details, interrupted, log);
+      report = record_launch(*kernel.program, std::move(config), details, bindings::check_signals, log);
     }
     return nb::make_tuple(nb::cast(std::move(report)), bindings::event_columns(*kernel.program, log));
   }
@@ -229,7 +235,7 @@ void sglab::bindings::register_emulator(nb::module_& module) {
   register_errors(module);
 
   nb::class_<PyModule>(module, "Module", "A parsed PTX module with memory for its variables.")
-      .def(nb::init<std::string, std::string>(), "ptx"_a, "name"_a = "<ptx>")
+      .def(nb::init<const nb::str&, const nb::str&>(), "ptx"_a, "name"_a = "<ptx>")
       .def_prop_ro("name", [](const PyModule& m) { return m.module().name; })
       .def_prop_ro("target", [](const PyModule& m) { return m.module().target; })
       .def_prop_ro(
@@ -282,7 +288,9 @@ void sglab::bindings::register_emulator(nb::module_& module) {
       .def_ro("warp_instructions", &LaunchReport::warp_instructions)
       .def_prop_ro("by_class", by_class)
       .def_ro("executions", &LaunchReport::executions, "How often each decoded instruction ran.")
-      .def_ro("output", &LaunchReport::output, "What the kernel printed.")
+      .def_prop_ro(
+          "output", [](const LaunchReport& r) { return bindings::printed(r.output); },
+          "What the kernel printed; of more than a megabyte the last.")
       .def_prop_ro(
           "tally", [](const LaunchReport& r) { return bindings::tally_rows(r.tally.get()); },
           "Of a launch with sanitizers; see sglab.events.cast.")

@@ -6,6 +6,7 @@
 
 #include "bindings/sanitize.hpp"
 #include "machine/engine/fault.hpp"
+#include "machine/front/poll.hpp"
 
 namespace nb = nanobind;
 
@@ -20,10 +21,7 @@ PyObject* ptx_error = nullptr;
 PyObject* launch_error = nullptr;
 
 void set_error(PyObject* type, const std::string& message, const nb::dict& attributes) {
-  // PTX need not be UTF-8.
-  nb::object text = nb::steal(
-      PyUnicode_DecodeUTF8(message.data(), static_cast<Py_ssize_t>(message.size()), "backslashreplace"));
-  nb::object error = nb::handle(type)(text);
+  nb::object error = nb::handle(type)(printed(message));
   for (const auto& [name, value] : attributes) nb::setattr(error, name, value);
   PyErr_SetObject(type, error.ptr());
 }
@@ -76,10 +74,22 @@ void translate(const std::exception_ptr& pointer, void*) {
               (f.source_file.empty() ? "" : ", " + f.source_file + ":" + std::to_string(f.source_line)) + "]";
     }
     set_error(launch_error, f.message + where, attributes);
+  } catch (const emu::Interrupted&) {
+    if (PyErr_Occurred() == nullptr) PyErr_SetNone(PyExc_KeyboardInterrupt);
   }
 }
 
 }  // namespace
+
+nb::object printed(const std::string& text) {
+  return nb::steal(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace"));
+}
+
+bool check_signals() {
+  const nb::gil_scoped_acquire acquire;
+  return PyErr_CheckSignals() != 0;
+}
 
 void register_errors(nb::module_& module) {
   ptx_error =

@@ -14,6 +14,12 @@ struct NamedPtxError {
   std::string source;
 };
 
+// What a kernel has printed: bytes that need not be UTF-8.
+nanobind::object printed(const std::string& text);
+
+// Whether Ctrl-C was pressed or another signal's handler has raised; takes the GIL.
+bool check_signals();
+
 // PtxError and LaunchFault, as which the emulator's exceptions reach Python.
 void register_errors(nanobind::module_& module);
 

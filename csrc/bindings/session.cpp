@@ -9,6 +9,7 @@
 #include <map>
 #include <utility>
 
+#include "bindings/errors.hpp"
 #include "bindings/events.hpp"
 #include "bindings/sanitize.hpp"
 #include "isa/aperture.hpp"
@@ -54,15 +55,10 @@ nb::object text(std::string_view value) {
   return nb::steal(PyUnicode_DecodeUTF8(value.data(), static_cast<Py_ssize_t>(value.size()), "replace"));
 }
 
-bool check_signals() {
-  const nb::gil_scoped_acquire acquire;
-  return PyErr_CheckSignals() != 0;
-}
-
 class PySession {
  public:
   PySession(std::shared_ptr<const Program> program, LaunchConfig config)
-      : program_(program), session_(std::move(program), std::move(config), check_signals) {}
+      : program_(program), session_(std::move(program), std::move(config), bindings::check_signals) {}
 
   template <class F>
   std::tuple<std::string, std::uint32_t> moved(F f) {
@@ -114,7 +110,7 @@ class PySession {
   bool over() const { return session_.stepper().over(); }
   std::uint64_t digest() const { return session_.stepper().digest(); }
   bool failed() const { return session_.fault().has_value(); }
-  std::string output() const { return session_.stepper().launch().output; }
+  nb::object output() const { return bindings::printed(session_.stepper().launch().output.text()); }
   std::vector<std::uint64_t> executions() const { return session_.stepper().executions(); }
   std::tuple<std::size_t, std::size_t> checkpoints() const {
     return {session_.checkpoints(), session_.checkpoint_bytes()};
@@ -298,8 +294,7 @@ class PySession {
       check_window(cta, begin, bytes);
     } else {
       const Launch& launch = session_.stepper().launch();
-      const Allocation* const found = launch.find(begin);
-      if (found == nullptr || begin + bytes > found->end)
+      if (launch.find(begin, bytes) == nullptr)
         throw nb::value_error(("the watched memory is not the launch's: " + launch.nearest(begin)).c_str());
     }
     return session_.breakpoints().add(std::move(b));

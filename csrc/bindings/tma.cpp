@@ -109,7 +109,7 @@ nb::bytes encode_im2col(int data_type, std::uint64_t address, const std::vector<
 }
 
 nb::dict decode(const nb::bytes& data) {
-  const TensorMap map = decode_tensor_map(bytes_of(data));
+  const TensorMap map = unpack_tensor_map(bytes_of(data));
   const auto list = [&map](const auto& values, int from) {
     nb::list out;
     for (int i = from; i < map.rank; ++i) out.append(values[i]);

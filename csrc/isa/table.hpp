@@ -44,10 +44,10 @@ struct Support {
   Handler guarded;                        // runs Inst::body for the lanes whose guard holds
   Handler merged[kWidths];                // runs an alu body, keeping what inactive lanes had in Inst::d
   Handler guarded_merged[kWidths];
-  Handler join;                  // start of a block that lanes may reach on several ways
-  Handler special32, special64;  // d = special register Inst::imm
-  Handler explicit_cluster;      // d = %is_explicit_cluster
-  Handler window32, window64;    // d = shared-memory address Inst::imm of the own CTA
+  Handler join;                             // start of a block that lanes may reach on several ways
+  Handler special16, special32, special64;  // d = special register Inst::imm, cut to this width
+  Handler explicit_cluster;                 // d = %is_explicit_cluster
+  Handler window32, window64;               // d = shared-memory address Inst::imm of the own CTA
 };
 
 struct Row {

@@ -101,7 +101,7 @@ const char* launch_on_emulator(const SglabLaunch* request, void* user) {
     if (verbose()) announce(*request);
     const emu::LaunchReport report =
         emu::run_launch(program, config_of(program, *request, threads), [] { return false; });
-    std::fputs(report.output.c_str(), stdout);
+    std::fwrite(report.output.data(), 1, report.output.size(), stdout);
     if (verbose()) {
       std::fprintf(stderr, "%llu warp-instructions, %.1f ms\n",
                    static_cast<unsigned long long>(report.warp_instructions), report.seconds * 1e3);

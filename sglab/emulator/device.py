@@ -162,6 +162,7 @@ class EmulatedDevice:
         self, call: Callable[..., Started], launch: Launch, sanitizer: core.Sanitizer | None, *more: Any
     ) -> Started:
         geometry = launch.geometry
+        launch.check_memory()
         try:
             kernel = launch.kernel.emulated
             check_smem(launch.kernel.name, self.arch, kernel.static_smem, geometry.smem)

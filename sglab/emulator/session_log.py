@@ -29,6 +29,7 @@ class SessionLog:
         """The events of the whole launch as it runs on its own, future ones included, whatever warps were chosen
         here; up to the fault if it has one (EventLog.fault). Recorded on first use; the session and the tensors
         stay as they are."""
+        self._state.launch.check_memory()
         report, columns, fault = self._session.record()
         launch = self._state.launch
         return EventLog(launch.kernel.name, launch.geometry, self._state.code, report, columns, fault)

@@ -154,6 +154,7 @@ class SessionMoves:
         return self._move(self._session.return_to, moment)
 
     def _move(self, call: Callable[..., core.Stop], *arguments: Any) -> Stop:
+        self._state.launch.check_memory()
         try:
             reason, breakpoint = call(*arguments)
         except core.LaunchError as error:

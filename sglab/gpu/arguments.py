@@ -32,11 +32,26 @@ class Allocation:
 
 
 @dataclass(frozen=True)
+class Held:
+    """A tensor, and the address that a launch has of it."""
+
+    name: str
+    tensor: Any
+    address: int
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether its memory was given back: by resize_, set_, or through another tensor of the same storage."""
+        return bool(self.tensor.data_ptr() != self.address)
+
+
+@dataclass(frozen=True)
 class Packed:
-    """The parameter buffer, and the memory that its pointers and tensor maps lead to."""
+    """The parameter buffer, the memory that its pointers and tensor maps lead to, and whose that is."""
 
     params: bytes
     allocations: tuple[Allocation, ...]
+    tensors: tuple[Held, ...]
 
 
 class Packer:
@@ -50,6 +65,7 @@ class Packer:
     def __init__(self, signature: Signature, device: str, encode: Callable[[TiledEncoding], bytes]) -> None:
         self._signature, self._device, self._encode = signature, device, encode
         self._spans: list[Allocation] = []
+        self._held: list[Held] = []
 
     def pack(self, arguments: Sequence[Any], extra: Sequence[Any] = ()) -> Packed:
         """arguments: one per parameter, in order; extra: tensors that the kernel reaches through no argument."""
@@ -71,7 +87,7 @@ class Packer:
             buffer[parameter.offset : parameter.offset + parameter.size] = data
         for index, tensor in enumerate(extra):
             self._span(f"extra tensor {index}", tensor)
-        return Packed(bytes(buffer), merged(self._spans))
+        return Packed(bytes(buffer), merged(self._spans), tuple(self._held))
 
     def _bytes_of(self, name: str, parameter: Parameter, value: Any) -> bytes:
         if isinstance(value, TensorMap):
@@ -175,6 +191,7 @@ class Packer:
             elements = last + 1
         if elements:
             self._spans.append(Allocation(tensor.data_ptr(), elements * tensor.element_size(), name))
+            self._held.append(Held(name, tensor, tensor.data_ptr()))
 
     def _refuse(self, name: str, text: str) -> Any:
         raise LaunchError(f"{self._signature.entry}, {name}: {text}")

@@ -106,6 +106,7 @@ class CudaDevice:
         return b"".join(int(word).to_bytes(8, "little") for word in tensor_map.opaque)
 
     def run(self, launch: Launch) -> None:
+        launch.check_memory()
         self._call("cuCtxSetCurrent", self._context)
         if self not in launch.bound:
             launch.bound[self] = self._bind(launch)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 from sglab.gpu.architecture import Architecture
-from sglab.gpu.arguments import Allocation
+from sglab.gpu.arguments import Allocation, Held
+from sglab.gpu.errors import LaunchError
 from sglab.gpu.geometry import Geometry
 from sglab.gpu.ptx import Entry
 from sglab.gpu.tensor_map import TiledEncoding
@@ -23,6 +24,7 @@ class Launch:
         overlaps: the launch may start while the one before it in the stream ends (programmatic dependent launch); the
             kernel itself waits, with griddepcontrol.wait, before it touches the other's results.
         keep: the tensors behind the addresses; they live as long as the launch.
+        tensors: those of `keep` whose memory is held against the addresses before the launch runs.
     """
 
     kernel: Entry
@@ -31,10 +33,20 @@ class Launch:
     allocations: tuple[Allocation, ...]
     overlaps: bool = False
     keep: Any = field(default=None, repr=False, compare=False)
+    tensors: tuple[Held, ...] = field(default=(), repr=False, compare=False)
     places: dict[int, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     """Addresses that were looked for, see `moved`."""
     bound: dict[Device, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     """What a device has made of the launch, so that running it again is cheap."""
+
+    def check_memory(self) -> None:
+        """Raises LaunchError if a tensor's memory was given back after the launch was prepared."""
+        for held in self.tensors:
+            if held.has_moved:
+                raise LaunchError(
+                    f"{self.kernel.name}, {held.name}: the tensor's memory was at {held.address:#x} when the launch was"
+                    f" prepared and is at {held.tensor.data_ptr():#x} (resize_ or set_?). Prepare the launch again"
+                )
 
     def moved(self, addresses: Sequence[tuple[int, int]], keep: Any = None) -> Launch:
         """The same launch on other tensors of the same shapes and strides.
@@ -55,7 +67,7 @@ class Launch:
                 params[offset : offset + 8] = new.to_bytes(8, "little")
             for index in found:
                 spans[index] = replace(spans[index], address=new)
-        changes: dict[str, Any] = {"keep": keep}
+        changes: dict[str, Any] = {"keep": keep, "tensors": ()}
         if params is not None and spans is not None:
             spans.sort(key=lambda span: span.address)
             changes |= {"params": bytes(params), "allocations": tuple(spans)}

@@ -143,7 +143,15 @@ class Kernel(Entry):
         wanted = launch_config(self.name, config, block, options)
         geometry = make_geometry(self.signature, device.arch, wanted)
         packed = Packer(self.signature, device.torch_device, device.encode).pack(args, extra)
-        return Launch(self, geometry, packed.params, packed.allocations, wanted.overlaps, keep=(args, extra))
+        return Launch(
+            self,
+            geometry,
+            packed.params,
+            packed.allocations,
+            wanted.overlaps,
+            keep=(args, extra),
+            tensors=packed.tensors,
+        )
 
     def __repr__(self) -> str:
         return f"Kernel({self.name}({', '.join(map(str, self.params))}))"

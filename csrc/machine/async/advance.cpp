@@ -8,13 +8,6 @@
 namespace sglab::emu {
 namespace {
 
-template <class Entry>
-Entry take_first(std::deque<Entry>& queue) {
-  Entry first = std::move(queue.front());
-  queue.pop_front();
-  return first;
-}
-
 // Whether a signal sent to `sent`, multicast to the CTAs of `multicast`, reaches the object at `address`.
 bool reaches(std::uint32_t sent, std::uint32_t multicast, std::uint32_t address) {
   if (multicast == 0) return sent == address;

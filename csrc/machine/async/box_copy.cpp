@@ -13,7 +13,6 @@ namespace {
 constexpr std::uint32_t kMaxRowBytes = 256 * 8;
 
 void check_mode(const TensorMap& map, const BoxRequest& request) {
-  validate_tensor_map(map);
   if (map.interleave != Interleave::kNone)
     throw TensorMapError("tensor copy: interleaved layouts are not implemented");
   if (map.im2col != (request.mode == BoxRequest::Mode::kIm2col)) {

@@ -10,6 +10,9 @@
 namespace sglab::emu {
 namespace {
 
+// Operations of a queue, at most: a kernel that never waits does not fill the host's memory.
+constexpr std::size_t kMostInFlight = 1u << 16;
+
 // cp.async instructions of one warp.
 constexpr std::size_t kCopiesInFlight = 64;
 
@@ -130,6 +133,7 @@ void AsyncEngine::note_prefetch(const BulkOperation& operation) {
 void AsyncEngine::submit(BulkOperation operation) {
   number(operation, 1u << operation.issuer.lane);
   wake_waiters(operation.mbarrier, operation.signalled);
+  if (bulk_.size() >= kMostInFlight) perform(take_first(bulk_));
   bulk_.push_back(std::move(operation));
 }
 
@@ -137,16 +141,20 @@ void AsyncEngine::submit_grouped(Warp& warp, BulkOperation operation) {
   WarpQueue& own = queue(warp);
   const std::uint32_t group = own.bulk_groups[static_cast<std::size_t>(operation.issuer.lane)];
   number(operation, 1u << operation.issuer.lane);
+  if (own.bulk.size() >= kMostInFlight) perform(take_first(own.bulk).operation);
   own.bulk.push_back({std::move(operation), group});
 }
 
 void AsyncEngine::submit(TensorOperation operation) {
   number(operation, 1u << operation.issuer.lane);
-  tensor_[operation.cta].operations.push_back(std::move(operation));
+  TensorQueue& queue = tensor_[operation.cta];
+  if (queue.operations.size() >= kMostInFlight) advance_tensor(queue);
+  queue.operations.push_back(std::move(operation));
 }
 
 void AsyncEngine::commit(const TensorCommit& commit, std::uint32_t cta) {
   TensorQueue& queue = tensor_[cta];
+  if (queue.commits.size() >= kMostInFlight) advance_tensor(queue);
   TensorCommit marked = commit;
   marked.after = queue.done + queue.operations.size();
   number(marked, 1u << commit.issuer.lane);

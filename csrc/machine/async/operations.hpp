@@ -2,6 +2,8 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
+#include <utility>
 #include <vector>
 
 #include "machine/async/box_copy.hpp"
@@ -89,5 +91,12 @@ struct SmallCopy {
   std::array<std::uint32_t, 32> shared;       // destination, or mbarrier
   std::array<std::uint64_t, 32> global;
 };
+
+template <class Entry>
+Entry take_first(std::deque<Entry>& queue) {
+  Entry first = std::move(queue.front());
+  queue.pop_front();
+  return first;
+}
 
 }  // namespace sglab::emu

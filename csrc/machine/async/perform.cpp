@@ -19,30 +19,37 @@ class LaunchGlobal final : public GlobalAccess {
   LaunchGlobal(Cluster& cluster, const Issuer& issuer) : cluster_(cluster), issuer_(issuer) {}
 
   const std::uint8_t* read(std::uint64_t address, std::size_t bytes) override {
-    return at(address, bytes, "read");
+    return at(address, bytes, false);
   }
-  std::uint8_t* write(std::uint64_t address, std::size_t bytes) override {
-    return at(address, bytes, "written");
-  }
+  std::uint8_t* write(std::uint64_t address, std::size_t bytes) override { return at(address, bytes, true); }
 
  private:
-  std::uint8_t* at(std::uint64_t address, std::size_t bytes, const char* how) {
-    if (address < begin_ || address + bytes > end_) {
-      const Allocation* found = cluster_.launch->find(address);
-      if (found == nullptr || address + bytes > found->end) {
-        raise_fault(cluster_.warps[issuer_.warp], issuer_.inst, issuer_.lane, "out_of_bounds",
-                    std::to_string(bytes) + " bytes of global memory " + how + " at " + hex(address) + " " +
-                        cluster_.launch->nearest(address));
-      }
-      begin_ = found->begin;
-      end_ = found->end;
+  // All of a box is read, or all written.
+  std::uint8_t* at(std::uint64_t address, std::size_t bytes, bool writes) {
+    if (address >= begin_ && address <= end_ && bytes <= end_ - address)
+      return reinterpret_cast<std::uint8_t*>(address);
+    const Allocation* found = cluster_.launch->find(address, bytes);
+    if (found == nullptr) {
+      fail("out_of_bounds", std::to_string(bytes) + " bytes of global memory " +
+                                (writes ? "written" : "read") + " at " + hex(address) + " " +
+                                cluster_.launch->nearest(address));
     }
+    if (writes && found->read_only) {
+      fail("read_only", std::to_string(bytes) + " bytes written at " + hex(address) + ", in variable '" +
+                            found->name + "' of constant memory");
+    }
+    begin_ = found->begin;
+    end_ = found->end;
     return reinterpret_cast<std::uint8_t*>(address);
+  }
+
+  [[noreturn]] void fail(const char* kind, const std::string& message) const {
+    raise_fault(cluster_.warps[issuer_.warp], issuer_.inst, issuer_.lane, kind, message);
   }
 
   Cluster& cluster_;
   const Issuer& issuer_;
-  std::uint64_t begin_ = 1, end_ = 0;
+  std::uint64_t begin_ = 1, end_ = 0;  // the allocation that served the last one
 };
 
 // Several host threads may reduce into the same elements.

@@ -132,6 +132,9 @@ int tensor_map_element_bits(TensorMapType type) {
 void validate_tensor_map(const TensorMap& map) {
   if (map.rank < 1 || map.rank > TensorMap::kMaxRank)
     refuse("tensorRank = " + std::to_string(map.rank) + "; expected 1 to 5");
+  // Any 128 bytes may pose as a map.
+  if (map.interleave > Interleave::k32B) refuse("an interleave layout of its own");
+  if (map.swizzle > Swizzle::k128BAtom64B) refuse("a swizzle mode of its own");
   check_dims(map);
   check_strides(map);
   check_swizzle(map);
@@ -171,6 +174,12 @@ TensorMapBytes pack_tensor_map(const TensorMap& map) {
 }
 
 TensorMap decode_tensor_map(const TensorMapBytes& bytes) {
+  const TensorMap map = unpack_tensor_map(bytes);
+  validate_tensor_map(map);
+  return map;
+}
+
+TensorMap unpack_tensor_map(const TensorMapBytes& bytes) {
   const auto& w = bytes.words;
   if ((w[kMarkWord] & 0xff) != kMark) refuse("these 128 bytes are not a tensor map");
   const auto byte = [&w](int shift) { return static_cast<std::uint8_t>(w[kScalars] >> shift); };

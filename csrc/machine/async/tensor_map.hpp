@@ -76,8 +76,10 @@ class TensorMapError : public std::invalid_argument {
 // Checks what cuTensorMapEncodeTiled (or Im2col) checks, on the fields of `map`; throws TensorMapError.
 void validate_tensor_map(const TensorMap& map);
 TensorMapBytes encode_tensor_map(const TensorMap& map);
-TensorMapBytes pack_tensor_map(const TensorMap& map);  // the same, unchecked
 TensorMap decode_tensor_map(const TensorMapBytes& bytes);
+// The same, unchecked: fields are replaced one by one, so a map may be inconsistent until it is used.
+TensorMapBytes pack_tensor_map(const TensorMap& map);
+TensorMap unpack_tensor_map(const TensorMapBytes& bytes);
 
 // tensormap.replace's fields.
 enum class TensorMapField : std::uint8_t {

@@ -53,7 +53,7 @@ std::uint64_t swizzle_mode_of(Swizzle swizzle) {
 
 void replace_tensor_map_field(TensorMapBytes& bytes, TensorMapField field, int ordinal, std::uint64_t value) {
   // A kernel may build a map from 128 zero bytes, field by field.
-  TensorMap map = bytes.words == TensorMapBytes{}.words ? TensorMap{} : decode_tensor_map(bytes);
+  TensorMap map = bytes.words == TensorMapBytes{}.words ? TensorMap{} : unpack_tensor_map(bytes);
   const bool indexed = field >= TensorMapField::kBoxDim && field <= TensorMapField::kElementStride;
   const int last = field == TensorMapField::kGlobalStride ? TensorMap::kMaxRank - 2 : TensorMap::kMaxRank - 1;
   if (indexed && (ordinal < 0 || ordinal > last)) {
@@ -98,7 +98,6 @@ void replace_tensor_map_field(TensorMapBytes& bytes, TensorMapField field, int o
       map.nan_fill = value == 1;
       break;
   }
-  // Fields are replaced one by one, so a map may be inconsistent in between: it is checked when it is used.
   bytes = pack_tensor_map(map);
 }
 

@@ -21,10 +21,13 @@ std::vector<std::uint32_t> read_registers(const Warp& warp, const std::vector<Re
 }  // namespace
 
 // The chain whose matrix holds this warp's registers already, or a new one.
-std::shared_ptr<Warpgroup::Chain> Warpgroup::chain_of(unsigned warp, const Wgmma& op,
+std::shared_ptr<Warpgroup::Chain> Warpgroup::chain_of(const Warp& warp, const Inst* inst, const Wgmma& op,
                                                       const std::vector<Ref>& registers) {
   for (const auto& chain : chains_) {
-    if ((chain->holding >> warp & 1u) != 0 && chain->registers == registers) return chain;
+    if ((chain->holding >> warp.index % 4 & 1u) == 0 || chain->registers != registers) continue;
+    if (chain->type == op.d_type && chain->n == op.n) return chain;
+    raise_fault(warp, inst, -1, "tensor_core",
+                "the accumulators are those of a wgmma of another shape or type that was not waited for");
   }
   chains_.push_back(std::make_shared<Chain>(op.d_type, op.n, registers));
   return chains_.back();
@@ -36,7 +39,7 @@ void Warpgroup::issue(Warp& warp, const Inst* inst, const Wgmma& op, const std::
   Progress& progress = warps_[index];
   const std::uint64_t number = progress.issued++;
   if (number == done_ + operations_.size()) {
-    operations_.push_back({{warp.slot, -1, inst}, op, chain_of(index, op, registers), {}, 0});
+    operations_.push_back({{warp.slot, -1, inst}, op, chain_of(warp, inst, op, registers), {}, 0});
     async_engine(warp).number(operations_.back().issuer);
     operations_.back().chain->last = number;
   }

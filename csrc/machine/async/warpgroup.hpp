@@ -37,7 +37,10 @@ class Warpgroup {
 
  private:
   struct Chain {
-    Chain(ElementType type, int n, const std::vector<Ref>& refs) : sums(type, n), registers(refs) {}
+    Chain(ElementType type_, int n_, const std::vector<Ref>& refs)
+        : type(type_), n(n_), sums(type_, n_), registers(refs) {}
+    ElementType type;
+    int n;
     WgmmaAccumulators sums;
     std::vector<Ref> registers;
     unsigned holding = 0;    // warps whose accumulators are in the matrix
@@ -55,7 +58,8 @@ class Warpgroup {
     std::deque<std::uint64_t> groups;  // operations issued when each group was committed; not yet waited for
   };
 
-  std::shared_ptr<Chain> chain_of(unsigned warp, const Wgmma& op, const std::vector<Ref>& registers);
+  std::shared_ptr<Chain> chain_of(const Warp& warp, const Inst* inst, const Wgmma& op,
+                                  const std::vector<Ref>& registers);
   void give_back(Warp& warp, unsigned index, std::uint64_t until);
 
   std::uint64_t done_ = 0;            // operations carried out

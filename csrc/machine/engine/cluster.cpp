@@ -18,8 +18,10 @@ std::array<std::uint32_t, 3> unravel(std::uint64_t index, const std::array<std::
 }
 
 void reserve(AlignedBytes& memory, std::size_t bytes) {
-  if (memory.size() < bytes) memory = AlignedBytes(bytes);
-  if (bytes != 0) std::memset(memory.data(), 0, bytes);
+  if (memory.size() < bytes)
+    memory = AlignedBytes(bytes);
+  else if (bytes != 0)
+    std::memset(memory.data(), 0, bytes);
 }
 
 std::size_t written_stride(const Cluster& cluster) {
@@ -81,7 +83,7 @@ void Cluster::start(Launch& owner, std::uint64_t number, Tally& tally) {
   live_warps = warp_count;
   live_lanes = cta_count * threads;
   barrier = {};
-  executed = events = next_warp = victim = 0;
+  executed = charged = events = next_warp = victim = 0;
   victim_until = idle_events = idle_rounds = 0;
   relief_at = kReliefPeriod;
   started = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
@@ -131,6 +133,13 @@ std::span<const std::uint8_t> Cluster::written(const Cta& cta) const {
 std::int64_t linear_index(const Cta& cta) {
   const auto& grid = cta.cluster->launch->config.grid;
   return cta.index[0] + std::int64_t{grid[0]} * (cta.index[1] + std::int64_t{grid[1]} * cta.index[2]);
+}
+
+void charge(Warp& warp, std::uint64_t bytes) {
+  constexpr std::uint64_t kOrdinary = 1u << 16, kPerInstruction = 64;
+  if (bytes < kOrdinary) return;
+  warp.cluster->charged += bytes / kPerInstruction;
+  warp.yield = true;
 }
 
 void set_runnable(const Warp& warp) {

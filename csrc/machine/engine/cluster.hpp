@@ -75,6 +75,7 @@ struct ClusterState {
   std::uint32_t shared_bytes = 0;  // of one CTA's window that may be used, reserved kilobyte included
   ClusterBarrier barrier;
   std::uint64_t executed = 0;  // warp-instructions
+  std::uint64_t charged = 0;   // as many would have taken the time of long instructions; see charge()
   std::uint64_t events = 0;    // anything that may end a wait
   std::uint64_t started = 0;   // steady clock, for %globaltimer
   Random random;
@@ -114,6 +115,10 @@ bool is_runnable(const Warp& warp);
 
 // Some lanes exited: barriers and .sync instructions may no longer wait for them.
 void lanes_left(Warp& warp);
+
+// An instruction has moved so many bytes: much more than others do. Its turn ends, and that of its cluster
+// comes sooner, so that interruptions and limits are looked at as often as ever.
+void charge(Warp& warp, std::uint64_t bytes);
 
 // Ends a phase: wakes every warp that waits for it.
 void complete_barrier(Cta& cta, std::uint32_t number);

@@ -93,6 +93,11 @@ const Allocation* Launch::find(std::uint64_t address) const {
   return address < above->end ? &*above : nullptr;
 }
 
+const Allocation* Launch::find(std::uint64_t address, std::uint64_t bytes) const {
+  const Allocation* const found = find(address);
+  return found != nullptr && bytes <= found->end - address ? found : nullptr;
+}
+
 std::string Launch::nearest(std::uint64_t address) const {
   const Allocation* best = nullptr;
   std::uint64_t distance = 0;

@@ -10,6 +10,7 @@
 
 #include "machine/engine/fault.hpp"
 #include "machine/engine/observer.hpp"
+#include "machine/engine/print_ring.hpp"
 #include "machine/engine/tally.hpp"
 #include "machine/program/program.hpp"
 
@@ -71,11 +72,13 @@ struct Launch {
   std::uint64_t position = 0;    // instructions executed so far, kept up where the launch is stepped
   bool concurrent = false;       // several host threads: atomics must be atomic
   std::mutex mutex;              // output, fault
-  std::string output;
+  PrintRing output;
   std::unique_ptr<Fault> fault;
 
   // nullptr: no allocation holds the address.
   const Allocation* find(std::uint64_t address) const;
+  // nullptr: no allocation holds all of these bytes, which may wrap around the address space.
+  const Allocation* find(std::uint64_t address, std::uint64_t bytes) const;
   // "… lies 16 bytes past the end of 'out' (0x…, 1024 bytes)"
   std::string nearest(std::uint64_t address) const;
 };

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "isa/inst.hpp"
@@ -47,9 +48,11 @@ struct Frame {
   std::uint32_t call = 0;              // the call instruction
   std::uint32_t callee = 0;            // Program::functions
   std::uint32_t depth = 0;
-  std::uint32_t mask = 0;           // lanes that have not returned; 0: free
-  std::uint32_t saved_mask = 0;     // lanes that called
-  std::vector<std::uint8_t> saved;  // what a recursive caller keeps
+  std::uint32_t mask = 0;        // lanes that have not returned; 0: free
+  std::uint32_t saved_mask = 0;  // lanes that called
+  std::uint64_t stack = 0;       // bytes that this call and those below it keep of a lane
+  // What a recursive caller keeps; checkpoints share it. nullptr: nothing.
+  std::shared_ptr<const std::vector<std::uint8_t>> saved;
 };
 
 struct Warp {

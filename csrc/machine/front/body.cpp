@@ -9,6 +9,7 @@ void Parser::body() {
   scan_.expect('{');
   const std::size_t outer = open_.size();
   for (;;) {
+    poll_.step();
     const char next = scan_.peek();
     if (next == '{') {
       scan_.expect('{');

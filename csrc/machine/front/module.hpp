@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -140,7 +141,7 @@ struct Module {
 
 std::string register_name(const Function& function, std::uint32_t index);
 
-// Throws PtxError.
-Module parse_module(std::string text, std::string name);
+// Throws PtxError; Interrupted if `interrupted`, asked every 30 ms, says so.
+Module parse_module(std::string text, std::string name, const std::function<bool()>& interrupted = {});
 
 }  // namespace sglab::emu

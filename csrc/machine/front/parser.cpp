@@ -18,7 +18,10 @@ std::uint64_t location_key(std::uint64_t file, std::uint64_t line, std::uint64_t
 void Parser::parse() {
   scopes_.emplace_back();
   open_.push_back(0);
-  while (scan_.peek() != '\0') directive();
+  while (scan_.peek() != '\0') {
+    poll_.step();
+    directive();
+  }
   if (module_.version[0] == 0) scan_.fail("this is not PTX: there is no .version directive");
 }
 
@@ -67,9 +70,9 @@ void Parser::version() {
   const Number number = scan_.number();  // "9.0" scans as a decimal
   if (number.kind != Number::Kind::kFloat64) throw PtxError(line, 1, "expected .version major.minor");
   const double value = std::bit_cast<double>(number.bits);
+  if (!(value >= 1 && value < 100)) throw PtxError(line, 1, "unknown PTX version");
   module_.version[0] = static_cast<unsigned>(value);
   module_.version[1] = static_cast<unsigned>((value - module_.version[0]) * 10 + 0.5);
-  if (value < 1 || value >= 100) throw PtxError(line, 1, "unknown PTX version");
 }
 
 void Parser::target() {
@@ -78,7 +81,7 @@ void Parser::target() {
 }
 
 void Parser::file() {
-  const auto index = static_cast<std::uint32_t>(scan_.number().bits);
+  const std::uint32_t index = small("a file's number");
   module_.files[index] = std::string(scan_.string());
   while (scan_.accept(',')) scan_.number();  // time stamp, size
 }
@@ -106,9 +109,9 @@ void Parser::section() {
 // .loc file line column [, function_name label [+ offset], inlined_at file line column]
 void Parser::location() {
   Location place;
-  place.file = static_cast<std::uint32_t>(scan_.number().bits);
-  place.line = static_cast<std::uint32_t>(scan_.number().bits);
-  place.column = static_cast<std::uint32_t>(scan_.number().bits);
+  place.file = small("a file's number");
+  place.line = small("a line");
+  place.column = small("a column");
   while (scan_.accept(',')) {
     const std::string_view what = scan_.word();
     if (what == "function_name") {
@@ -128,12 +131,17 @@ void Parser::location() {
   latest_location_[location_key(place.file, place.line, place.column)] = location_;
 }
 
+// A number of 32 bits.
+std::uint32_t Parser::small(const char* what) {
+  return static_cast<std::uint32_t>(scan_.integer(0xffffffffu, what));
+}
+
 Extent Parser::extent() {
   Extent result{1, 1, 1};
   unsigned i = 0;
   do {
     if (i == 3) scan_.fail("at most three extents");
-    result[i++] = static_cast<std::uint32_t>(scan_.number().bits);
+    result[i++] = small("an extent");
   } while (scan_.accept(','));
   return result;
 }
@@ -197,9 +205,9 @@ void Parser::function_directives() {
     } else if (name == "reqnctapercluster") {
       current().reqnctapercluster = extent();
     } else if (name == "minnctapersm" || name == "maxnctapersm") {
-      current().minnctapersm = static_cast<std::uint32_t>(scan_.number().bits);
+      current().minnctapersm = small("a number of CTAs");
     } else if (name == "maxnreg") {
-      current().maxnreg = static_cast<std::uint32_t>(scan_.number().bits);
+      current().maxnreg = small("a number of registers");
     } else if (name == "maxclusterrank") {
       scan_.number();
     } else if (name == "pragma") {
@@ -225,8 +233,10 @@ void Parser::parameters(std::vector<std::uint32_t>& into) {
     while (scan_.peek() == '.') {
       const std::string_view word = scan_.dotted();
       if (word == "align") {
-        const auto align = static_cast<std::uint32_t>(scan_.number().bits);
-        if (!pointer) symbol.align = align;
+        if (pointer)
+          small(".align");  // of what it points to
+        else
+          symbol.align = alignment();
       } else if (word == "ptr") {
         pointer = true;
       } else if (const Type type = type_from_name(word); type != Type::kNone) {
@@ -294,12 +304,12 @@ std::string register_name(const Function& function, std::uint32_t index) {
   return std::string("r").append(std::to_string(index));
 }
 
-Module parse_module(std::string text, std::string name) {
+Module parse_module(std::string text, std::string name, const std::function<bool()>& interrupted) {
   const PlainArithmetic plain;  // for constants
   Module module;
   module.text = std::move(text);
   module.name = std::move(name);
-  Parser(module).parse();
+  Parser(module, Poll(&interrupted)).parse();
   return module;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "machine/front/module.hpp"
+#include "machine/front/poll.hpp"
 #include "machine/front/scanner.hpp"
 
 namespace sglab::emu {
@@ -14,7 +15,7 @@ namespace sglab::emu {
 // may be declared later (labels) are resolved when their function ends.
 class Parser {
  public:
-  explicit Parser(Module& module) : module_(module), scan_(module.text) {}
+  Parser(Module& module, Poll poll) : module_(module), scan_(module.text), poll_(poll) {}
   void parse();
 
  private:
@@ -50,6 +51,7 @@ class Parser {
   void function_directives();
   void parameters(std::vector<std::uint32_t>& into);
   Extent extent();
+  std::uint32_t small(const char* what);
   void finish_function();
   void close_function();
 
@@ -57,10 +59,11 @@ class Parser {
   void registers();
   void variable(Space space, Linkage linkage);
   void declare(Symbol symbol);
+  std::uint32_t alignment();
   std::uint64_t array_bytes(std::uint64_t element, bool& unsized);
-  void initialiser(Symbol& symbol);
-  void initial_list(Symbol& symbol, unsigned element, std::uint64_t& at);
-  void initial_value(Symbol& symbol, unsigned element, std::uint64_t& at);
+  void initialiser(Symbol& symbol, std::uint64_t limit);
+  void initial_list(Symbol& symbol, unsigned element, std::uint64_t& at, std::uint64_t limit);
+  void initial_value(Symbol& symbol, unsigned element, std::uint64_t& at, std::uint64_t limit);
   std::int64_t constant();
   std::int64_t constant_binary(int precedence);
   std::int64_t constant_unary();
@@ -89,9 +92,11 @@ class Parser {
 
   Module& module_;
   Scanner scan_;
+  Poll poll_;
   std::uint32_t function_ = kNoIndex;
   std::uint32_t location_ = kNoIndex;
   int depth_ = 0;
+  std::size_t registers_ = 0;        // of all functions
   std::vector<Scope> scopes_;        // of the current function; [0] is the module's
   std::vector<std::uint32_t> open_;  // the chain of open scopes
   std::vector<Pending> pending_;

@@ -26,7 +26,10 @@ bool is(char c, std::uint8_t mask) {
 std::string shown(char c) {
   if (c == '\0') return "the end of the text";
   if (c == '\n') return "the end of the line";
-  return std::string("'") + c + "'";
+  if (c > ' ' && c <= '~') return std::string("'") + c + "'";
+  constexpr char kDigits[] = "0123456789abcdef";
+  const auto byte = static_cast<unsigned char>(c);
+  return std::string("a byte 0x") + kDigits[byte >> 4] + kDigits[byte & 15];
 }
 
 }  // namespace
@@ -52,6 +55,9 @@ void Scanner::skip() {
       for (; at_ < end + 2; ++at_) {
         if (text_[at_] == '\n') ++line_, line_start_ = at_ + 1;
       }
+    } else if (c == '\0') {  // as a C string ends; nothing may follow
+      if (text_.find_first_not_of('\0', at_) != std::string_view::npos) fail("the text holds a byte 0x00");
+      at_ = text_.size();
     } else {
       return;
     }
@@ -157,6 +163,16 @@ Number Scanner::number() {
   if (adjacent() == 'U' || adjacent() == 'u') ++at_;
   if (is(adjacent(), kWord)) fail("this number is malformed");
   return result;
+}
+
+std::uint64_t Scanner::integer(std::uint64_t most, const char* what) {
+  const Number value = number();
+  if (value.kind != Number::Kind::kInteger) fail(std::string(what) + " must be an integer");
+  if (value.bits > most) {
+    fail(std::string(what) + " must be at most " + std::to_string(most) + ", not " +
+         std::to_string(value.bits));
+  }
+  return value.bits;
 }
 
 void Scanner::skip_line() {

@@ -38,6 +38,8 @@ class Scanner {
   std::string_view component();  // ".x" if it is adjacent, with its dot; else empty
   std::string_view string();     // "…", without quotes
   Number number();
+  // A number without a point that is at most `most`; `what` names it.
+  std::uint64_t integer(std::uint64_t most, const char* what);
   bool at_number();
   void skip_line();    // to the end of the line
   void skip_braces();  // over a balanced { … }

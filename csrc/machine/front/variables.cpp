@@ -8,6 +8,8 @@ namespace sglab::emu {
 namespace {
 
 constexpr std::uint64_t kLargestVariable = std::uint64_t{1} << 32;
+constexpr std::uint64_t kLargestAlignment = 4096;  // a page: what the image itself is aligned to
+constexpr std::size_t kMostRegisters = 1u << 20;   // of a function, and of a module that hardly mentions them
 
 int precedence_of(char c) {
   switch (c) {
@@ -49,8 +51,7 @@ void Parser::registers() {
     std::uint32_t count = 1;
     const auto first = static_cast<std::uint32_t>(owner.registers.size());
     if (scan_.accept('<')) {
-      const std::uint64_t wanted = scan_.number().bits;
-      if (wanted > 1u << 20) scan_.fail("more than a million registers");
+      const std::uint64_t wanted = scan_.integer(kMostRegisters, "a number of registers");
       count = static_cast<std::uint32_t>(wanted);
       scan_.expect('>');
       scope().families[name] = {first, count};
@@ -59,6 +60,11 @@ void Parser::registers() {
       owner.register_groups.push_back({name, first, count, false});
       scope().registers[name] = first;
     }
+    registers_ += count;
+    if (owner.registers.size() + count > kMostRegisters)
+      scan_.fail("more than a million registers in a function");
+    if (registers_ > kMostRegisters + module_.text.size())
+      scan_.fail("more registers than the text can name");
     owner.registers.insert(owner.registers.end(), count, type);
   } while (scan_.accept(','));
   scan_.expect(';');
@@ -76,8 +82,7 @@ void Parser::variable(Space space, Linkage linkage) {
   while (scan_.peek() == '.') {
     const std::string_view word = scan_.dotted();
     if (word == "align") {
-      align = static_cast<std::uint32_t>(scan_.number().bits);
-      if (!std::has_single_bit(align)) scan_.fail(".align must be a power of two");
+      align = alignment();
     } else if (word == "v2" || word == "v4") {
       vector = word == "v2" ? 2 : 4;
     } else if (word == "attribute") {
@@ -104,7 +109,9 @@ void Parser::variable(Space space, Linkage linkage) {
     bool unsized = false;
     symbol.bytes = array_bytes(std::uint64_t{type_bytes(shape.type)} * vector, unsized);
     if (scan_.accept('=')) {
-      initialiser(symbol);
+      if (space != Space::kGlobal && space != Space::kConst)
+        scan_.fail("only variables in global and constant memory have initial values");
+      initialiser(symbol, unsized ? kLargestVariable : symbol.bytes);
       if (unsized) symbol.bytes = symbol.initial.size();
     } else if (unsized && !linkage.external) {
       scan_.fail("array " + std::string(symbol.name) + " needs a size or an initialiser");
@@ -131,6 +138,12 @@ void Parser::declare(Symbol symbol) {
   module_.symbols.push_back(std::move(symbol));
 }
 
+std::uint32_t Parser::alignment() {
+  const std::uint64_t wanted = scan_.integer(kLargestAlignment, ".align");
+  if (!std::has_single_bit(wanted)) scan_.fail(".align must be a power of two");
+  return static_cast<std::uint32_t>(wanted);
+}
+
 std::uint64_t Parser::array_bytes(std::uint64_t element, bool& unsized) {
   std::uint64_t bytes = element;
   while (scan_.accept('[')) {
@@ -149,26 +162,25 @@ std::uint64_t Parser::array_bytes(std::uint64_t element, bool& unsized) {
   return bytes;
 }
 
-void Parser::initialiser(Symbol& symbol) {
-  symbol.initial.assign(symbol.bytes, 0);
+// `limit`: bytes that there is room for. Symbol::initial ends with the last value; what follows it is zero.
+void Parser::initialiser(Symbol& symbol, std::uint64_t limit) {
   std::uint64_t at = 0;
   const unsigned element = type_bytes(symbol.type);
   if (scan_.peek() == '{') {
-    initial_list(symbol, element, at);
+    initial_list(symbol, element, at, limit);
   } else {
-    initial_value(symbol, element, at);
+    initial_value(symbol, element, at, limit);
   }
-  if (symbol.bytes != 0 && at > symbol.bytes) scan_.fail("more initial values than elements");
 }
 
-void Parser::initial_list(Symbol& symbol, unsigned element, std::uint64_t& at) {
+void Parser::initial_list(Symbol& symbol, unsigned element, std::uint64_t& at, std::uint64_t limit) {
   if (++depth_ > 16) scan_.fail("initialiser nested too deeply");
   scan_.expect('{');
   while (!scan_.accept('}')) {
     if (scan_.peek() == '{') {
-      initial_list(symbol, element, at);
+      initial_list(symbol, element, at, limit);
     } else {
-      initial_value(symbol, element, at);
+      initial_value(symbol, element, at, limit);
     }
     if (scan_.peek() != '}') scan_.expect(',');
   }
@@ -176,11 +188,10 @@ void Parser::initial_list(Symbol& symbol, unsigned element, std::uint64_t& at) {
 }
 
 // A number, `name`, `name+4`, `generic(name)+8`, or a byte of one: `0xFF00(name)`.
-void Parser::initial_value(Symbol& symbol, unsigned element, std::uint64_t& at) {
-  if (at + element > symbol.initial.size()) {
-    if (symbol.bytes != 0) scan_.fail("more initial values than elements");
-    symbol.initial.resize(at + element);
-  }
+void Parser::initial_value(Symbol& symbol, unsigned element, std::uint64_t& at, std::uint64_t limit) {
+  poll_.step();
+  if (element > limit || at > limit - element) scan_.fail("more initial values than elements");
+  symbol.initial.resize(at + element);
   std::uint64_t bits = 0;
   if (scan_.at_word()) {
     std::string_view name = scan_.word();
@@ -296,7 +307,7 @@ std::int64_t Parser::constant_unary() {
       if (scan_.word() != "WARP_SZ") scan_.fail("expected a constant");
       value = 32;
     } else {
-      value = static_cast<std::int64_t>(scan_.number().bits);
+      value = static_cast<std::int64_t>(scan_.integer(~std::uint64_t{0}, "a constant"));
     }
   }
   --depth_;

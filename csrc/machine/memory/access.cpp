@@ -30,34 +30,43 @@ void for_lanes(std::uint32_t lanes, F f) {
   for (std::uint32_t m = lanes; m != 0; m &= m - 1) f(std::countr_zero(m));
 }
 
-}  // namespace
-
-std::uint8_t* global_bytes(Warp& w, const Inst* i, int lane, std::uint64_t address, std::uint64_t bytes) {
-  if (address < w.allocation_begin || address + bytes > w.allocation_end || address + bytes < address) {
-    const Allocation* const found = w.launch->find(address);
-    if (found == nullptr || address + bytes > found->end || address + bytes < address) {
-      raise_fault(w, i, lane, "out_of_bounds",
-                  "access to " + std::to_string(bytes) + " bytes at global address " + hex(address) + ", " +
-                      w.launch->nearest(address));
-    }
-    w.allocation_begin = found->begin;
-    w.allocation_end = found->end;
-  }
-  return reinterpret_cast<std::uint8_t*>(address);
+Use use_of(const Warp& w, const Inst* i) {
+  return w.program->effects[static_cast<std::size_t>(i - w.code)].writes ? Use::kWrite : Use::kRead;
 }
 
-std::uint8_t* shared_bytes(const Warp& w, const Inst* i, int lane, std::uint64_t address,
-                           std::uint64_t bytes) {
+std::uint8_t* shared_place(const Warp& w, const Inst* i, int lane, std::uint64_t address, unsigned bytes) {
   const std::uint64_t rank = address >> kSharedRankShift;
   const std::uint64_t offset = address & kSharedOffsetMask;
   Cluster& cluster = *w.cluster;
-  if (rank >= cluster.ctas.size() || offset < kSharedReserved || offset + bytes > cluster.shared_bytes) {
+  if (rank >= cluster.ctas.size() || offset < kSharedReserved || offset > cluster.shared_bytes ||
+      bytes > cluster.shared_bytes - offset) {
     raise_fault(w, i, lane, "out_of_bounds",
                 "access to " + std::to_string(bytes) + " bytes at shared address " + hex(address) +
                     "; the CTA's shared memory spans " + hex(w.cta->window + kSharedReserved) + " to " +
                     hex(w.cta->window + cluster.shared_bytes));
   }
   return cluster.ctas[rank].shared + offset;
+}
+
+}  // namespace
+
+// Memory that is only read is never the warp's cached allocation, which serves stores as well.
+std::uint8_t* find_global(Warp& w, const Inst* i, int lane, std::uint64_t address, std::uint64_t bytes,
+                          Use use) {
+  const Allocation* const found = w.launch->find(address, bytes);
+  if (found == nullptr) {
+    raise_fault(w, i, lane, "out_of_bounds",
+                "access to " + std::to_string(bytes) + " bytes at global address " + hex(address) + ", " +
+                    w.launch->nearest(address));
+  }
+  if (!found->read_only) {
+    w.allocation_begin = found->begin;
+    w.allocation_end = found->end;
+  } else if (use == Use::kWrite) {
+    raise_fault(w, i, lane, "read_only",
+                "a store to " + hex(address) + ", in variable '" + found->name + "' of constant memory");
+  }
+  return reinterpret_cast<std::uint8_t*>(address);
 }
 
 void lane_addresses(const Warp& w, const Inst* i, std::uint64_t* addresses) {
@@ -98,7 +107,8 @@ void global_places(Warp& w, const Inst* i, const std::uint64_t* addresses, std::
     misaligned(w, i, lane, "global", addresses[lane], align);
   }
   if (low < w.allocation_begin || high >= w.allocation_end || high + bytes > w.allocation_end) {
-    for_lanes(lanes, [&](int l) { global_bytes(w, i, l, addresses[l], bytes); });
+    const Use use = use_of(w, i);
+    for_lanes(lanes, [&](int l) { global_bytes(w, i, l, addresses[l], bytes, use); });
   }
   for (int l = 0; l < 32; ++l) places.at[l] = reinterpret_cast<std::uint8_t*>(addresses[l]);
 }
@@ -120,7 +130,7 @@ void shared_places(Warp& w, const Inst* i, const std::uint64_t* addresses, std::
     misaligned(w, i, lane, "shared", addresses[lane], align);
   }
   if (own) return;
-  for_lanes(lanes, [&](int l) { places.at[l] = shared_bytes(w, i, l, addresses[l], bytes); });
+  for_lanes(lanes, [&](int l) { places.at[l] = shared_place(w, i, l, addresses[l], bytes); });
 }
 
 void local_places(Warp& w, const Inst* i, const std::uint64_t* addresses, std::uint32_t lanes, unsigned bytes,
@@ -140,6 +150,9 @@ void local_places(Warp& w, const Inst* i, const std::uint64_t* addresses, std::u
 void param_places(Warp& w, const Inst* i, const std::uint64_t* addresses, std::uint32_t lanes, unsigned bytes,
                   unsigned align, Places& places) {
   auto& parameters = w.launch->config.parameters;
+  if (lanes != 0 && use_of(w, i) == Use::kWrite) {
+    raise_fault(w, i, std::countr_zero(lanes), "read_only", "a store to the kernel's parameters");
+  }
   for_lanes(lanes, [&](int l) {
     const std::uint64_t offset = addresses[l] & ~kApertureMask;
     if (offset & (align - 1)) misaligned(w, i, l, "parameter", offset, align);

@@ -28,9 +28,16 @@ void param_places(Warp& w, const Inst* i, const std::uint64_t* addresses, std::u
 void generic_places(Warp& w, const Inst* i, const std::uint64_t* addresses, std::uint32_t lanes,
                     unsigned bytes, unsigned align, Places& places);
 
-// One address, for instructions that work on a block of memory.
-std::uint8_t* shared_bytes(const Warp& w, const Inst* i, int lane, std::uint64_t address,
-                           std::uint64_t bytes);
-std::uint8_t* global_bytes(Warp& w, const Inst* i, int lane, std::uint64_t address, std::uint64_t bytes);
+enum class Use : std::uint8_t { kRead, kWrite };
+
+// One global address, for instructions that work on a block of memory.
+std::uint8_t* find_global(Warp& w, const Inst* i, int lane, std::uint64_t address, std::uint64_t bytes,
+                          Use use);
+inline std::uint8_t* global_bytes(Warp& w, const Inst* i, int lane, std::uint64_t address,
+                                  std::uint64_t bytes, Use use) {
+  if (address < w.allocation_begin || address > w.allocation_end || bytes > w.allocation_end - address)
+    return find_global(w, i, lane, address, bytes, use);
+  return reinterpret_cast<std::uint8_t*>(address);
+}
 
 }  // namespace sglab::emu

@@ -96,7 +96,7 @@ void build_copy(Builder& b) {
   plan.source = b.address_extra(b.operand(1));
   if (mbarrier) b.extra().mbarrier = b.address_extra(b.operand(3));
   plan.size = b.use_extra(b.operand(2), 'w');
-  if (multicast) plan.mask = b.use_extra(b.operand(4), '*');
+  if (multicast) plan.mask = b.use_extra(b.operand(4), 'h');
   // Destination first: .shared::cluster.global, .global.shared::cta, .shared::cluster.shared::cta
   const bool to_global = !b.form.parts.empty() && !mbarrier && b.has("global");
   if (to_global) plan.kind = Kind::kSharedToGlobal;
@@ -128,7 +128,7 @@ void build_nothing(Builder& b) {
 
 void build_wait_group(Builder& b) {
   b.expect_count(1, 1);
-  b.inst.imm = b.integer(b.operand(0));
+  b.inst.imm = b.integer(b.operand(0), 0, kMostGroups, "the number of groups");
   b.effects.count = static_cast<std::int16_t>(b.inst.imm);
 }
 

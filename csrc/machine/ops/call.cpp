@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <bit>
 #include <cstring>
+#include <memory>
 
 #include "isa/aperture.hpp"
 #include "machine/engine/cluster.hpp"
@@ -25,19 +27,21 @@ void for_lanes(std::uint32_t lanes, F f) {
   for (std::uint32_t m = lanes; m != 0; m &= m - 1) f(std::countr_zero(m));
 }
 
-// Everything a function keeps, all lanes side by side.
-template <class F>
-void for_each_slot(Warp& w, const ProgramFunction& function, F f) {
-  for (const RegisterSlot& slot : function.slots) f(w.bank[0] + slot.place, slot.lane_bytes);
-}
-
-void save(Warp& w, const ProgramFunction& function, std::uint32_t lanes, std::vector<std::uint8_t>& saved) {
-  saved.clear();
+// What `lanes` of a function keep.
+void save(const Warp& w, const ProgramFunction& function, std::uint32_t lanes,
+          std::vector<std::uint8_t>& saved) {
   const auto append = [&](const std::uint8_t* bytes, std::size_t count) {
     saved.insert(saved.end(), bytes, bytes + count);
   };
-  for_each_slot(w, function,
-                [&](const std::uint8_t* at, unsigned bytes) { append(at, std::size_t{32} * bytes); });
+  for (const RegisterSlot& slot : function.slots) {
+    const std::uint8_t* const at = w.bank[0] + slot.place;
+    if (lanes == 0xffffffffu) {
+      append(at, std::size_t{32} * slot.lane_bytes);
+    } else {
+      for_lanes(lanes,
+                [&](int l) { append(at + static_cast<unsigned>(l) * slot.lane_bytes, slot.lane_bytes); });
+    }
+  }
   append(reinterpret_cast<const std::uint8_t*>(w.predicates + function.first_predicate),
          sizeof(std::uint32_t) * (function.end_predicate - function.first_predicate));
   for_lanes(lanes, [&](int l) {
@@ -49,10 +53,15 @@ void save(Warp& w, const ProgramFunction& function, std::uint32_t lanes, std::ve
 void restore(Warp& w, const ProgramFunction& function, std::uint32_t saved_lanes, std::uint32_t lanes,
              const std::vector<std::uint8_t>& saved) {
   const std::uint8_t* from = saved.data();
-  for_each_slot(w, function, [&](std::uint8_t* at, unsigned bytes) {
-    for_lanes(lanes, [&](int l) { std::memcpy(at + l * bytes, from + l * bytes, bytes); });
-    from += std::size_t{32} * bytes;
-  });
+  const auto take = [&](int lane, std::uint8_t* to, std::size_t bytes) {
+    if (lanes >> lane & 1) std::memcpy(to, from, bytes);
+    from += bytes;
+  };
+  for (const RegisterSlot& slot : function.slots) {
+    std::uint8_t* const at = w.bank[0] + slot.place;
+    for_lanes(saved_lanes,
+              [&](int l) { take(l, at + static_cast<unsigned>(l) * slot.lane_bytes, slot.lane_bytes); });
+  }
   for (std::uint32_t p = function.first_predicate; p < function.end_predicate;
        ++p, from += sizeof(std::uint32_t)) {
     std::uint32_t old;
@@ -60,10 +69,7 @@ void restore(Warp& w, const ProgramFunction& function, std::uint32_t saved_lanes
     w.predicates[p] = (w.predicates[p] & ~lanes) | (old & lanes);
   }
   for_lanes(saved_lanes, [&](int l) {
-    for (const ParameterSlot& slot : function.locals) {
-      if (lanes >> l & 1) std::memcpy(local_of(w, l) + slot.offset, from, slot.bytes);
-      from += slot.bytes;
-    }
+    for (const ParameterSlot& slot : function.locals) take(l, local_of(w, l) + slot.offset, slot.bytes);
   });
 }
 
@@ -77,10 +83,65 @@ std::uint32_t new_frame(Warp& w, const Inst* i) {
   return id;
 }
 
-// Where a call's arguments and results are in local memory.
-struct CallSite {
-  std::vector<std::uint64_t> arguments, results;
+// The .param variable that an argument or a result is: in local memory, or one of the kernel's parameters.
+struct CallSlot {
+  std::uint32_t offset, bytes;
+  bool of_kernel;
 };
+struct CallSite {
+  std::vector<CallSlot> arguments, results;
+  bool passes_on = false;  // an argument is a parameter of the calling function
+};
+
+const std::uint8_t* argument_of(const Warp& w, int lane, const CallSlot& slot) {
+  return (slot.of_kernel ? w.parameters : local_of(w, lane)) + slot.offset;
+}
+
+template <class T>
+T argument(const Warp& w, int lane, const CallSlot& slot) {
+  T value;
+  std::memcpy(&value, argument_of(w, lane, slot), sizeof value);
+  return value;
+}
+
+// A function that calls itself may hand its parameters on in another order.
+void pass(Warp& w, int lane, const CallSite& site, const ProgramFunction& callee) {
+  std::uint8_t* const local = local_of(w, lane);
+  if (!site.passes_on) {
+    for (std::size_t k = 0; k < callee.parameters.size(); ++k)
+      std::memcpy(local + callee.parameters[k].offset, argument_of(w, lane, site.arguments[k]),
+                  callee.parameters[k].bytes);
+    return;
+  }
+  std::vector<std::uint8_t> values;
+  for (const CallSlot& slot : site.arguments) {
+    const std::uint8_t* const at = argument_of(w, lane, slot);
+    values.insert(values.end(), at, at + slot.bytes);
+  }
+  const std::uint8_t* from = values.data();
+  for (const ParameterSlot& slot : callee.parameters) {
+    std::memcpy(local + slot.offset, from, slot.bytes);
+    from += slot.bytes;
+  }
+}
+
+// Keeps what a recursive caller needs when it goes on.
+void keep_caller(Warp& w, const Inst* i, const ProgramFunction& caller, Frame& frame) {
+  frame.stack = frame.caller == kNoIndex ? 0 : w.frames[frame.caller].stack;
+  frame.saved = nullptr;
+  if (!caller.recursive) return;
+  auto saved = std::make_shared<std::vector<std::uint8_t>>();
+  save(w, caller, w.mask, *saved);
+  frame.stack += saved->size() / static_cast<unsigned>(std::popcount(w.mask));
+  if (w.program->local_bytes + frame.stack > kMostLocal) {
+    raise_fault(w, i, std::countr_zero(w.mask), "stack",
+                "calls are nested too deeply: they keep " + std::to_string(frame.stack) + " bytes, with " +
+                    std::to_string(w.program->local_bytes) + " bytes of local memory more than the " +
+                    std::to_string(kMostLocal) + " that a thread has");
+  }
+  charge(w, saved->size());
+  frame.saved = std::move(saved);
+}
 
 // The current group, which consists of w.mask alone, enters a function.
 const Inst* enter(Warp& w, const Inst* i, std::uint32_t callee_id) {
@@ -92,19 +153,31 @@ const Inst* enter(Warp& w, const Inst* i, std::uint32_t callee_id) {
   frame.depth = frame.caller == kNoIndex ? 1 : w.frames[frame.caller].depth + 1;
   frame.call = pc;
   frame.callee = callee_id;
+  keep_caller(w, i, w.program->functions[w.program->places[pc].function], frame);
   frame.mask = frame.saved_mask = w.mask;
-  const ProgramFunction& caller = w.program->functions[w.program->places[pc].function];
-  frame.saved.clear();
-  if (caller.recursive) save(w, caller, w.mask, frame.saved);
-  for_lanes(w.mask, [&](int l) {
-    std::uint8_t* const local = local_of(w, l);
-    for (std::size_t k = 0; k < callee.parameters.size(); ++k) {
-      std::memcpy(local + callee.parameters[k].offset, local + payload<CallSite>(i).arguments[k],
-                  callee.parameters[k].bytes);
-    }
-  });
+  const CallSite& site = payload<CallSite>(i);
+  for_lanes(w.mask, [&](int l) { pass(w, l, site, callee); });
   w.current().frame = id;
   return meet(w, callee.begin);
+}
+
+// Why a call does not fit a function; empty if it does.
+template <class Slots>
+std::string misfit(const char* what, const std::vector<CallSlot>& given, const Slots& wanted) {
+  if (given.size() != wanted.size()) {
+    return std::to_string(given.size()) + " " + what + "s, not " + std::to_string(wanted.size());
+  }
+  for (std::size_t k = 0; k < given.size(); ++k) {
+    if (given[k].bytes == wanted[k].bytes) continue;
+    return std::string(what) + " " + std::to_string(k + 1) + " has " + std::to_string(given[k].bytes) +
+           " bytes, not " + std::to_string(wanted[k].bytes);
+  }
+  return {};
+}
+
+std::string misfit(const CallSite& site, const ProgramFunction& function) {
+  const std::string problem = misfit("argument", site.arguments, function.parameters);
+  return problem.empty() ? misfit("result", site.results, function.returns) : problem;
 }
 
 // Lanes of the current group that are not in w.mask continue elsewhere.
@@ -135,9 +208,9 @@ const Inst* call_indirect(Warp& w, const Inst* i) {
   if (id == w.program->functions.size()) {
     raise_fault(w, i, first, "call", "there is no function at " + hex(wanted));
   }
-  if (w.program->functions[id].parameters.size() != payload<CallSite>(i).arguments.size()) {
-    raise_fault(w, i, first, "call", "the function called takes a different number of arguments");
-  }
+  const std::string problem = misfit(payload<CallSite>(i), w.program->functions[id]);
+  if (!problem.empty())
+    raise_fault(w, i, first, "call", "the call does not fit the function called: " + problem);
   std::uint32_t same = 0;
   for_lanes(w.mask, [&](int l) { same |= (target[l] == wanted ? 1u : 0u) << l; });
   set_aside(w, w.current().mask & ~w.mask, pc + 1);
@@ -163,19 +236,21 @@ const Inst* return_to_caller(Warp& w, const Inst* i) {
       results.insert(results.end(), at, at + slot.bytes);
     }
   });
-  if (caller.recursive) restore(w, caller, frame.saved_mask, lanes, frame.saved);
+  if (frame.saved != nullptr) {
+    restore(w, caller, frame.saved_mask, lanes, *frame.saved);
+    charge(w, frame.saved->size());
+  }
   const std::uint8_t* from = results.data();
-  const std::vector<std::uint64_t>& kept = payload<CallSite>(site).results;
+  const std::vector<CallSlot>& kept = payload<CallSite>(site).results;
   for_lanes(lanes, [&](int l) {
-    for (std::size_t k = 0; k < callee.returns.size(); ++k) {
-      if (k < kept.size()) {
-        std::memcpy(local_of(w, l) + kept[k], from, callee.returns[k].bytes);
-      }
-      from += callee.returns[k].bytes;
+    for (const CallSlot& slot : kept) {
+      std::memcpy(local_of(w, l) + slot.offset, from, slot.bytes);
+      from += slot.bytes;
     }
   });
   const std::uint32_t return_pc = frame.call + 1;
   frame.mask &= ~lanes;
+  if (frame.mask == 0) frame.saved = nullptr;
   w.current().frame = frame.caller;
   return meet(w, return_pc);
 }
@@ -183,11 +258,9 @@ const Inst* return_to_caller(Warp& w, const Inst* i) {
 const Inst* call_printf(Warp& w, const Inst* i) {
   const CallSite& site = payload<CallSite>(i);
   for_lanes(w.mask, [&](int l) {
-    std::uint64_t format, arguments;
-    std::memcpy(&format, local_of(w, l) + site.arguments[0], sizeof format);
-    std::memcpy(&arguments, local_of(w, l) + site.arguments[1], sizeof arguments);
-    print(w, i, l, format, arguments);
-    if (!site.results.empty()) std::memset(local_of(w, l) + site.results[0], 0, sizeof(std::uint32_t));
+    print(w, i, l, argument<std::uint64_t>(w, l, site.arguments[0]),
+          argument<std::uint64_t>(w, l, site.arguments[1]));
+    for (const CallSlot& slot : site.results) std::memset(local_of(w, l) + slot.offset, 0, slot.bytes);
   });
   return i + 1;
 }
@@ -195,45 +268,60 @@ const Inst* call_printf(Warp& w, const Inst* i) {
 const Inst* call_assertfail(Warp& w, const Inst* i) {
   const int lane = std::countr_zero(w.mask);
   const CallSite& site = payload<CallSite>(i);
-  std::uint64_t message, file;
-  std::uint32_t line;
-  std::memcpy(&message, local_of(w, lane) + site.arguments[0], sizeof message);
-  std::memcpy(&file, local_of(w, lane) + site.arguments[1], sizeof file);
-  std::memcpy(&line, local_of(w, lane) + site.arguments[2], sizeof line);
+  const auto string = [&](std::size_t k) {
+    return read_string(w, i, lane, argument<std::uint64_t>(w, lane, site.arguments[k]));
+  };
   raise_fault(w, i, lane, "trap",
-              "assertion failed: " + read_string(w, i, lane, message) + " (" + read_string(w, i, lane, file) +
-                  ":" + std::to_string(line) + ")");
+              "assertion failed: " + string(0) + " (" + string(1) + ":" +
+                  std::to_string(argument<std::uint32_t>(w, lane, site.arguments[2])) + ")");
 }
 
-std::uint64_t parameter_offset(Builder& b, const Operand& operand) {
+CallSlot slot_of(Builder& b, const Operand& operand, bool result) {
   if (operand.kind != OperandKind::kSymbol || b.module().symbols[operand.index].space != Space::kParam) {
     b.refuse("call arguments must be .param variables");
   }
-  return b.decoder().symbol_offset(operand.index);
+  const std::vector<std::uint32_t>& parameters = b.function().parameters;
+  const bool parameter = std::find(parameters.begin(), parameters.end(), operand.index) != parameters.end();
+  const bool of_kernel = b.entry() && parameter;
+  if (of_kernel && result) b.refuse("a kernel's parameter cannot take a result");
+  return {static_cast<std::uint32_t>(b.decoder().symbol_offset(operand.index)),
+          static_cast<std::uint32_t>(b.module().symbols[operand.index].bytes), of_kernel};
 }
 
-// Functions that the driver would supply.
-Handler supplied(std::string_view name, std::size_t arguments) {
-  if (name == "vprintf" && arguments == 2) return call_printf;
-  if (name == "__assertfail" && arguments >= 3) return call_assertfail;
-  return nullptr;
+// Functions that the driver would supply, and the sizes of what they take.
+struct Supplied {
+  std::string_view name;
+  std::vector<ParameterSlot> arguments;
+  Handler handler;
+};
+
+Handler supplied(Builder& b, std::string_view name, const CallSite& site) {
+  static const Supplied kFunctions[] = {
+      {"vprintf", {{0, 8}, {0, 8}}, call_printf},
+      {"__assertfail", {{0, 8}, {0, 8}, {0, 4}, {0, 8}, {0, 8}}, call_assertfail},
+  };
+  for (const Supplied& function : kFunctions) {
+    if (function.name != name) continue;
+    const std::string problem = misfit("argument", site.arguments, function.arguments);
+    if (!problem.empty()) b.refuse("the call does not fit " + std::string(name) + ": " + problem);
+    return function.handler;
+  }
+  b.refuse("function " + std::string(name) + " has no body");
 }
 
-void build_direct(Builder& b, std::uint32_t target, std::size_t arguments, std::size_t results) {
+void build_direct(Builder& b, std::uint32_t target, const CallSite& site) {
   const Function& callee = b.module().functions[target];
   if (!callee.defined) {
-    b.inst.body = supplied(callee.name, arguments);
-    if (b.inst.body == nullptr) b.refuse("function " + std::string(callee.name) + " has no body");
+    b.inst.body = supplied(b, callee.name, site);
     return;
   }
   if (callee.entry || callee.register_parameters)
     b.refuse("only functions with .param parameters can be called");
   b.inst.target = b.decoder().called(target);
   b.decoder().calls(b.inst.target);
-  const ProgramFunction& shape = b.decoder().program().functions[b.inst.target];
-  if (shape.parameters.size() != arguments || shape.returns.size() != results) {
-    b.refuse("the call does not fit the declaration of " + std::string(callee.name));
-  }
+  const std::string problem = misfit(site, b.decoder().program().functions[b.inst.target]);
+  if (!problem.empty())
+    b.refuse("the call does not fit the declaration of " + std::string(callee.name) + ": " + problem);
   b.inst.body = call;
 }
 
@@ -245,11 +333,19 @@ void build_call(Builder& b) {
   const Operand& target = b.operand(at++);
   if (at < b.count() && b.operand(at).kind == OperandKind::kList) arguments = b.children(b.operand(at++));
   CallSite site;
-  for (const Operand& argument : arguments) site.arguments.push_back(parameter_offset(b, argument));
-  for (const Operand& result : results) site.results.push_back(parameter_offset(b, result));
+  for (const Operand& argument : arguments) site.arguments.push_back(slot_of(b, argument, false));
+  for (const Operand& result : results) site.results.push_back(slot_of(b, result, true));
+  const std::vector<std::uint32_t>& own = b.function().parameters;
+  site.passes_on =
+      !b.entry() && std::any_of(arguments.begin(), arguments.end(), [&](const Operand& argument) {
+        return std::find(own.begin(), own.end(), argument.index) != own.end();
+      });
+  if (target.kind == OperandKind::kFunction) {
+    build_direct(b, target.index, site);
+    b.extra().payload = std::move(site);
+    return;
+  }
   b.extra().payload = std::move(site);
-  if (target.kind == OperandKind::kFunction)
-    return build_direct(b, target.index, arguments.size(), results.size());
   b.use(Field::kA, target, 'l');
   b.decoder().calls_indirectly();
   b.inst.body = call_indirect;

@@ -1,7 +1,7 @@
 // cp.async: copies of 4, 8 or 16 bytes per lane, and their groups.
 
 #include "machine/async/engine.hpp"
-#include "machine/engine/launch.hpp"
+#include "machine/memory/access.hpp"
 #include "machine/ops/operands.hpp"
 #include "machine/ops/tensor_families.hpp"
 
@@ -17,18 +17,6 @@ struct CopyOperands {
   SourceSize reads = SourceSize::kWhole;
   std::uint32_t size = 0;  // the register or predicate, of Extra::refs
 };
-
-void check_global(Warp& w, const Inst* i, int lane, std::uint64_t address, std::uint32_t bytes) {
-  if (address >= w.allocation_begin && address + bytes <= w.allocation_end) return;
-  const Allocation* found = w.launch->find(address);
-  if (found == nullptr || address + bytes > found->end) {
-    raise_fault(w, i, lane, "out_of_bounds",
-                std::to_string(bytes) + " bytes of global memory read at " + hex(address) + " " +
-                    w.launch->nearest(address));
-  }
-  w.allocation_begin = found->begin;
-  w.allocation_end = found->end;
-}
 
 void read_sizes(const Warp& w, const Inst* i, const CopyOperands& plan, SmallCopy& op) {
   op.source_bytes.fill(op.bytes);
@@ -70,7 +58,7 @@ const Inst* copy(Warp& w, const Inst* i) {
                       hex(op.shared[at]));
     }
     shared_bytes(w, i, lane, op.shared[at], op.bytes);
-    if (read != 0) check_global(w, i, lane, op.global[at], read);
+    if (read != 0) global_bytes(w, i, lane, op.global[at], read, Use::kRead);
   }
   engine.submit_small(w);
   return i + 1;
@@ -125,7 +113,7 @@ void build_wait_all(Builder& b) {
 
 void build_wait_group(Builder& b) {
   b.expect_count(1, 1);
-  b.inst.imm = b.integer(b.operand(0));
+  b.inst.imm = b.integer(b.operand(0), 0, kMostGroups, "the number of groups");
   b.effects.count = static_cast<std::int16_t>(b.inst.imm);
 }
 

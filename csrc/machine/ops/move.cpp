@@ -112,12 +112,11 @@ void build_mov(Builder& b) {
     return;
   }
   if (from.kind == OperandKind::kSpecial && letter != 'p') {
-    const Support& support = instruction_table().support;
     b.def(Field::kD, to, letter);
     b.inst.imm = from.index;
     b.effects.cost = Cost::kSpecialRegister;
     if (is_clock(static_cast<Special>(from.index))) b.effects.motion = Motion::kFixed;
-    return b.lanewise(letter, letter == 'l' ? support.special64 : support.special32);
+    return b.lanewise(letter, b.special_reader(letter));
   }
   b.use(Field::kA, from, b.type() == Type::kF32 ? 'f' : b.type() == Type::kF64 ? 'd' : letter);
   b.def(Field::kD, to, letter);

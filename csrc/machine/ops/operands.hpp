@@ -21,6 +21,9 @@ inline int first_lane(std::uint32_t mask) {
   return std::countr_zero(mask);
 }
 
+// Groups that a wait may leave open, as Effects::count can say it.
+constexpr std::int64_t kMostGroups = 0x7fff;
+
 // A memory operand: a base of some kind and an offset.
 struct AddressOperand {
   AddressMode mode;
@@ -84,7 +87,8 @@ inline std::uint8_t* shared_bytes(const Warp& w, const Inst* i, int lane, std::u
                                   std::uint32_t bytes) {
   Cluster& cluster = *w.cluster;
   const std::uint32_t rank = address >> kSharedRankShift, offset = address & kSharedOffsetMask;
-  if (rank >= cluster.ctas.size() || offset > cluster.shared_bytes || cluster.shared_bytes - offset < bytes) {
+  if (rank >= cluster.ctas.size() || offset < kSharedReserved || offset > cluster.shared_bytes ||
+      cluster.shared_bytes - offset < bytes) {
     raise_fault(w, i, lane, "out_of_bounds",
                 std::to_string(bytes) + " bytes at shared address " + hex(address) + " are outside the " +
                     std::to_string(cluster.shared_bytes) + " bytes of shared memory of " +

@@ -144,9 +144,9 @@ const Inst* special(Warp& w, const Inst* i) {
   T* const d = out<T>(w, i->d);
   const auto which = static_cast<Special>(i->imm);
   if (which == Special::kTidX && w.launch->config.block[1] * w.launch->config.block[2] == 1) {
-    for (std::uint32_t l = 0; l < 32; ++l) d[l] = w.index * 32 + l;
+    for (std::uint32_t l = 0; l < 32; ++l) d[l] = static_cast<T>(w.index * 32 + l);
   } else if (differs_by_lane(which)) {
-    for (int l = 0; l < 32; ++l) d[l] = by_lane(w, which, l);
+    for (int l = 0; l < 32; ++l) d[l] = static_cast<T>(by_lane(w, which, l));
   } else {
     const T value = static_cast<T>(uniform(w, which));
     for (int l = 0; l < 32; ++l) d[l] = value;
@@ -199,14 +199,22 @@ void build_cvta(Builder& b) {
   b.lanewise('l', b.has("to") ? cvta_to : cvta);
 }
 
+// Constant memory has no window of its own: it is the part of the module's image that is only read.
+bool is_constant(const Warp& w, std::uint64_t address) {
+  const Image& image = *w.program->image;
+  return address >= image.constants_begin() && address < image.constants_end();
+}
+
 const Inst* isspacep(Warp& w, const Inst* i) {
   const auto* const a = in<std::uint64_t>(w, i->a);
-  const auto base = static_cast<std::uint64_t>(i->imm) & ~std::uint64_t{1};
-  const bool own = i->imm & 1;
+  const auto base = static_cast<std::uint64_t>(i->imm);
+  const auto wanted = static_cast<Space>(i->mode);
   std::uint32_t result = 0;
   for (int l = 0; l < 32; ++l) {
     bool inside = (a[l] & kApertureMask) == base;
-    if (own) inside = inside && (a[l] & ~kApertureMask) >> kSharedRankShift == w.cta->rank;
+    if (wanted == Space::kShared)
+      inside = inside && (a[l] & ~kApertureMask) >> kSharedRankShift == w.cta->rank;
+    if (base == 0) inside = inside && is_constant(w, a[l]) == (wanted == Space::kConst);
     result |= static_cast<std::uint32_t>(inside) << l;
   }
   w.predicates[i->d] = result;
@@ -219,7 +227,10 @@ void build_isspacep(Builder& b) {
   b.def(Field::kD, b.operand(0), 'p');
   b.inst.target = 2;
   const bool own = b.has("shared") || b.has("shared::cta");
-  b.inst.imm = static_cast<std::int64_t>(aperture_of(b) | (own ? 1 : 0));
+  b.inst.imm = static_cast<std::int64_t>(aperture_of(b));
+  b.inst.mode = static_cast<std::uint8_t>(own              ? Space::kShared
+                                          : b.has("const") ? Space::kConst
+                                                           : Space::kGeneric);
   b.lanewise('p', isspacep);
 }
 
@@ -328,6 +339,7 @@ void register_without_effect(Table& t) {
 }  // namespace
 
 void register_special(Table& t) {
+  t.support.special16 = special<std::uint16_t>;
   t.support.special32 = special<std::uint32_t>;
   t.support.special64 = special<std::uint64_t>;
   t.support.window32 = window<std::uint32_t>;

@@ -42,8 +42,16 @@ std::uint32_t word32(const Warp& w, const Inst* i, std::uint32_t ref, int lane) 
   return lanes32(w, i->extra->refs[ref])[lane];
 }
 
-void require_allocated(Warp& w, const Inst* i, int lane, std::uint32_t first, int cta_group, const char* what,
-                       TmemAddress at, int columns) {
+// Cells of tensor memory that an operation is about to touch, in each CTA of the group: `lanes` of them from
+// the address on, in allocated columns.
+void require_cells(Warp& w, const Inst* i, int lane, std::uint32_t first, int cta_group, const char* what,
+                   TmemAddress at, std::uint32_t lanes, int columns) {
+  if (at.lane > TensorMemory::kLanes - lanes) {
+    raise_fault(w, i, lane, "tensor_memory",
+                std::string(what) + " covers lanes " + std::to_string(at.lane) + " to " +
+                    std::to_string(at.lane + lanes - 1) + " of tensor memory's " +
+                    std::to_string(TensorMemory::kLanes));
+  }
   for (int cta = 0; cta < cta_group; ++cta) {
     const TensorMemory& tmem = async_engine(w).tmem(first + static_cast<std::uint32_t>(cta));
     for (int c = 0; c < columns; ++c) {
@@ -75,6 +83,8 @@ Tcgen05Mma mma_of(Warp& w, const Inst* i, const MmaOperands& plan, int lane) {
     mma.a_smem = decode_tcgen05_descriptor(word64(w, i, plan.a, lane));
   }
   mma.b_smem = decode_tcgen05_descriptor(word64(w, i, plan.b, lane));
+  if (mma.a_smem) ChunkAddress(*mma.a_smem, mma.descriptor.a_major);  // throws if it makes no sense
+  ChunkAddress(mma.b_smem, mma.descriptor.b_major);
   const std::uint32_t enabled = predicate_lanes(w, i->extra->refs[plan.enable]);
   mma.enable_input_d = (enabled >> lane & 1u) != 0;
   for (std::uint32_t n = 0; n < plan.disable_count; ++n)
@@ -103,13 +113,16 @@ const Inst* mma(Warp& w, const Inst* i) {
     op.cta = first_cta(w, i, lane, plan.cta_group);
     try {
       op.mma = mma_of(w, i, plan, lane);
+      check_mma_cells(op.mma);
+    } catch (const std::out_of_range& error) {
+      raise_fault(w, i, lane, "tensor_memory", error.what());
     } catch (const std::invalid_argument& error) {
       raise_fault(w, i, lane, "tensor_core", error.what());
     }
     op.a = plan.a_tmem ? op.mma.a_tmem.encode() : word64(w, i, plan.a, lane);
     op.b = word64(w, i, plan.b, lane);
     op.idesc = word32(w, i, plan.idesc, lane);
-    require_allocated(w, i, lane, op.cta, plan.cta_group, "matrix D", op.mma.d, accumulator_columns(op.mma));
+    require_cells(w, i, lane, op.cta, plan.cta_group, "matrix D", op.mma.d, 1, accumulator_columns(op.mma));
     async_engine(w).submit(std::move(op));
   }
   return i + 1;
@@ -188,6 +201,7 @@ const Inst* move(Warp& w, const Inst* i) {
       columns = copy_columns(op.shape);
       try {
         op.source = decode_tcgen05_descriptor(lanes64(w, i->b)[lane]);
+        ChunkAddress(op.source, Major::kK);  // throws if it makes no sense
       } catch (const std::invalid_argument& error) {
         raise_fault(w, i, lane, "tensor_core", error.what());
       }
@@ -195,9 +209,9 @@ const Inst* move(Warp& w, const Inst* i) {
       raise_fault(w, i, lane, "tensor_memory",
                   "tcgen05.shift at lane " + std::to_string(op.address.lane) + ", not a multiple of 32");
     }
-    require_allocated(w, i, lane, op.cta, op.cta_group,
-                      kKind == TensorOperation::Kind::kCopy ? "tcgen05.cp" : "tcgen05.shift", op.address,
-                      columns);
+    const bool copies = kKind == TensorOperation::Kind::kCopy;
+    require_cells(w, i, lane, op.cta, op.cta_group, copies ? "tcgen05.cp" : "tcgen05.shift", op.address,
+                  copies ? 1 : 32, columns);
     async_engine(w).submit(std::move(op));
   }
   return i + 1;

@@ -1,5 +1,6 @@
 // cp.async.bulk.tensor, cp.reduce.async.bulk.tensor and their prefetch.
 
+#include <algorithm>
 #include <optional>
 
 #include "machine/async/engine.hpp"
@@ -146,6 +147,9 @@ void build_copy(Builder& b) {
   if (b.has("im2col")) {
     plan.offsets = static_cast<std::uint32_t>(b.extra().refs.size());
     plan.offset_count = b.use_vector(b.operand(next++), 'h');
+    const std::uint32_t wanted = std::max(plan.coordinate_count, 2u) - 2;
+    if (wanted == 0) b.refuse("im2col copies have 3 to 5 dimensions");
+    if (plan.offset_count != wanted) b.refuse("expected " + std::to_string(wanted) + " im2col offsets");
   }
   if (b.has("multicast::cluster")) plan.mask = b.use_extra(b.operand(next++), 'h');
   if (b.has("L2::cache_hint")) ++next;

@@ -5,6 +5,9 @@
 
 namespace sglab::emu {
 
+// Where an instruction wants its map; Inst::target of tensormap.replace.
+enum class MapPlace : std::uint8_t { kAnywhere, kShared, kGlobal };
+
 // tensormap.cp_fenceproxy
 struct MapCopyOperands {
   ExtraAddress target, source;

@@ -3,36 +3,45 @@
 #include <cstring>
 
 #include "machine/engine/launch.hpp"
+#include "machine/memory/access.hpp"
 #include "machine/ops/tensor_families.hpp"
 #include "machine/ops/tensor_map_access.hpp"
 
 namespace sglab::emu {
 namespace {
 
-// The 128 bytes at a generic address, or at a .shared::cta one when `in_shared` is set.
-std::uint8_t* map_bytes(const Warp& w, const Inst* i, const AddressOperand& at, int lane,
-                        bool in_shared = false) {
+// The 128 bytes of a map.
+std::uint8_t* map_bytes(const Warp& w, const Inst* i, const AddressOperand& at, int lane, Use use,
+                        MapPlace where) {
   const std::uint64_t address = address_of(w, at, lane);
-  const bool shared = in_shared || at.mode == AddressMode::kOwnCta || at.mode == AddressMode::kReg32 ||
-                      (address & kApertureMask) == kSharedAperture;
+  const bool shared = where == MapPlace::kShared || at.mode == AddressMode::kOwnCta ||
+                      at.mode == AddressMode::kReg32 || (address & kApertureMask) == kSharedAperture;
+  if (shared && where == MapPlace::kGlobal) {
+    raise_fault(w, i, lane, "out_of_bounds",
+                "a tensor map at " + hex(address) + " does not lie in global memory");
+  }
   if (address % 64 != 0) {
     raise_fault(w, i, lane, "misaligned", "a tensor map at " + hex(address) + " is not aligned to 64 bytes");
   }
-  if (shared) return shared_bytes(w, i, lane, static_cast<std::uint32_t>(address), sizeof(TensorMapBytes));
+  if (shared) return shared_bytes(w, i, lane, checked_shared(w, i, lane, address), sizeof(TensorMapBytes));
   if ((address & kApertureMask) == kParamAperture) {
     std::vector<std::uint8_t>& parameters = w.launch->config.parameters;
     const std::uint64_t offset = address & ~kApertureMask;
-    if (offset + sizeof(TensorMapBytes) > parameters.size()) {
+    if (use == Use::kWrite)
+      raise_fault(w, i, lane, "read_only", "a tensor map among the kernel's parameters is only read");
+    if (offset > parameters.size() || sizeof(TensorMapBytes) > parameters.size() - offset) {
       raise_fault(w, i, lane, "out_of_bounds",
                   "a tensor map at " + hex(address) + " leaves the kernel's parameters");
     }
     return parameters.data() + offset;
   }
-  const Allocation* found = w.launch->find(address);
-  if (found == nullptr || address + sizeof(TensorMapBytes) > found->end) {
+  const Allocation* found = w.launch->find(address, sizeof(TensorMapBytes));
+  if (found == nullptr) {
     raise_fault(w, i, lane, "out_of_bounds",
                 "a tensor map at " + hex(address) + " " + w.launch->nearest(address));
   }
+  if (use == Use::kWrite && found->read_only)
+    raise_fault(w, i, lane, "read_only", "a tensor map in constant memory is only read");
   return reinterpret_cast<std::uint8_t*>(address);
 }
 
@@ -46,7 +55,8 @@ const Inst* replace(Warp& w, const Inst* i) {
   const auto [field, ordinal, wide] = payload<ReplaceOperands>(i);
   for (std::uint32_t rest = w.mask; rest != 0; rest &= rest - 1) {
     const int lane = first_lane(rest);
-    std::uint8_t* place = map_bytes(w, i, main_address(i), lane, i->target != 0);
+    std::uint8_t* place =
+        map_bytes(w, i, main_address(i), lane, Use::kWrite, static_cast<MapPlace>(i->target));
     TensorMapBytes bytes;
     std::memcpy(&bytes, place, sizeof(bytes));
     const std::uint64_t value = wide ? lanes64(w, i->b)[lane] : lanes32(w, i->b)[lane];
@@ -71,10 +81,14 @@ void build_replace(Builder& b) {
                        field <= static_cast<int>(TensorMapField::kElementStride);
   b.expect_count(indexed ? 3 : 2, indexed ? 3 : 2);
   b.address(b.operand(0));
-  b.inst.target = b.has("shared::cta") ? 1 : 0;
+  b.inst.target = static_cast<std::uint32_t>(b.has("shared::cta") ? MapPlace::kShared
+                                             : b.has("global")    ? MapPlace::kGlobal
+                                                                  : MapPlace::kAnywhere);
   const bool wide = b.form.parts.back() == "b64";
-  b.extra().payload = ReplaceOperands{static_cast<TensorMapField>(field),
-                                      indexed ? static_cast<int>(b.integer(b.operand(1))) : 0, wide};
+  b.extra().payload = ReplaceOperands{
+      static_cast<TensorMapField>(field),
+      indexed ? static_cast<int>(b.integer(b.operand(1), 0, TensorMap::kMaxRank - 1, "the ordinal")) : 0,
+      wide};
   b.use(Field::kB, b.operand(indexed ? 2 : 1), wide ? 'l' : 'w');
 }
 
@@ -83,8 +97,11 @@ const Inst* copy_fenceproxy(Warp& w, const Inst* i) {
   if (!gather_warp(w, i)) return block_for_lanes(w, i, 0xffffffffu);
   const int lane = first_lane(w.mask);
   const auto& plan = payload<MapCopyOperands>(i);
-  std::uint8_t* target = map_bytes(w, i, extra_address(i, plan.target), lane);
-  std::memcpy(target, map_bytes(w, i, extra_address(i, plan.source), lane, true), sizeof(TensorMapBytes));
+  std::uint8_t* const target =
+      map_bytes(w, i, extra_address(i, plan.target), lane, Use::kWrite, MapPlace::kGlobal);
+  const std::uint8_t* const source =
+      map_bytes(w, i, extra_address(i, plan.source), lane, Use::kRead, MapPlace::kShared);
+  std::memcpy(target, source, sizeof(TensorMapBytes));
   return i + 1;
 }
 
@@ -99,7 +116,7 @@ void build_copy_fenceproxy(Builder& b) {
 
 TensorMap read_tensor_map(const Warp& w, const Inst* i, const AddressOperand& at, int lane) {
   TensorMapBytes bytes;
-  std::memcpy(&bytes, map_bytes(w, i, at, lane), sizeof(bytes));
+  std::memcpy(&bytes, map_bytes(w, i, at, lane, Use::kRead, MapPlace::kAnywhere), sizeof(bytes));
   try {
     return decode_tensor_map(bytes);
   } catch (const TensorMapError& error) {

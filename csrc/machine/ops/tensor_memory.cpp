@@ -121,20 +121,9 @@ const Inst* wait_load(Warp& w, const Inst* i) {
   return i + 1;
 }
 
-const Inst* store(Warp& w, const Inst* i) {
-  if (!gather_warp(w, i)) return block_for_lanes(w, i, 0xffffffffu);
-  const LdStForm form = payload<LdStForm>(i);
-  PendingStore entry{i, w.launch->position, checked_address(w, i, form), {}};
-  entry.values.resize(32 * i->extra->refs.size());
-  for (std::size_t r = 0; r < i->extra->refs.size(); ++r) {
-    std::memcpy(&entry.values[32 * r], lanes32(w, i->extra->refs[r]), 128);
-  }
-  async_engine(w).tmem_stores(w).push_back(std::move(entry));
-  return i + 1;
-}
+constexpr std::size_t kMostStores = 1024;  // of a warp, without a wait
 
-const Inst* wait_store(Warp& w, const Inst* i) {
-  if (!gather_warp(w, i)) return block_for_lanes(w, i, 0xffffffffu);
+void write_stores(Warp& w) {
   AsyncEngine& engine = async_engine(w);
   std::vector<PendingStore>& pending = engine.tmem_stores(w);
   TensorMemory& tmem = engine.tmem(w.cta->rank);
@@ -143,6 +132,25 @@ const Inst* wait_store(Warp& w, const Inst* i) {
     tmem_store(tmem, payload<LdStForm>(entry.inst), entry.address, entry.values.data());
   }
   pending.clear();
+}
+
+const Inst* store(Warp& w, const Inst* i) {
+  if (!gather_warp(w, i)) return block_for_lanes(w, i, 0xffffffffu);
+  const LdStForm form = payload<LdStForm>(i);
+  PendingStore entry{i, w.launch->position, checked_address(w, i, form), {}};
+  entry.values.resize(32 * i->extra->refs.size());
+  for (std::size_t r = 0; r < i->extra->refs.size(); ++r) {
+    std::memcpy(&entry.values[32 * r], lanes32(w, i->extra->refs[r]), 128);
+  }
+  std::vector<PendingStore>& pending = async_engine(w).tmem_stores(w);
+  if (pending.size() == kMostStores) write_stores(w);
+  pending.push_back(std::move(entry));
+  return i + 1;
+}
+
+const Inst* wait_store(Warp& w, const Inst* i) {
+  if (!gather_warp(w, i)) return block_for_lanes(w, i, 0xffffffffu);
+  write_stores(w);
   return i + 1;
 }
 
@@ -155,7 +163,10 @@ void build_ld_st(Builder& b) {
     if (part[0] == 'x') form.count = std::stoi(std::string(part.substr(1)));
   }
   const unsigned address = loads ? 1 : 0, registers = loads ? 0 : (split ? 2 : 1);
-  if (split) form.half_split = static_cast<int>(b.integer(b.operand(loads ? 2 : 1)));
+  if (split) {
+    form.half_split = static_cast<int>(
+        b.integer(b.operand(loads ? 2 : 1), 0, TensorMemory::kColumns - 1, "the half split"));
+  }
   b.address(b.operand(address));
   const unsigned given =
       loads ? b.def_vector(b.operand(registers), 'w') : b.use_vector(b.operand(registers), 'w');

@@ -96,8 +96,9 @@ void build_mma_async(Builder& b) {
       if (sign != 1 && sign != -1) b.refuse("imm-scale must be 1 or -1");
       (at == 4 ? form.negate_a : form.negate_b) = sign < 0;
     }
-    if (transposes == 2) form.a_major = static_cast<Major>(b.integer(b.operand(6)));
-    if (transposes > 0) form.b_major = static_cast<Major>(b.integer(b.operand(wanted - 1)));
+    if (transposes == 2) form.a_major = static_cast<Major>(b.integer(b.operand(6), 0, 1, "imm-trans-a"));
+    if (transposes > 0)
+      form.b_major = static_cast<Major>(b.integer(b.operand(wanted - 1), 0, 1, "imm-trans-b"));
   }
   form.saturate = b.has("satfinite");
   b.extra().payload = std::move(plan);
@@ -129,7 +130,7 @@ void build_nothing(Builder& b) {
 
 void build_wait_group(Builder& b) {
   b.expect_count(1, 1);
-  b.inst.imm = b.integer(b.operand(0));
+  b.inst.imm = b.integer(b.operand(0), 0, 7, "the number of groups");
   b.effects.count = static_cast<std::int16_t>(b.inst.imm);
   b.filled_here(b.inst.imm == 0);
 }

@@ -9,8 +9,6 @@
 #include "machine/program/storage.hpp"
 
 namespace sglab::emu {
-namespace {
-
 unsigned width_index(char letter) {
   switch (letter) {
     case 'p':
@@ -27,8 +25,6 @@ unsigned width_index(char letter) {
       return 5;
   }
 }
-
-}  // namespace
 
 char letter_of(Type type) {
   if (type == Type::kPred) return 'p';
@@ -105,6 +101,16 @@ Extra& Builder::extra() {
 std::int64_t Builder::integer(const Operand& operand) const {
   if (operand.kind != OperandKind::kInteger) refuse("expected an integer constant");
   return operand.value;
+}
+
+std::int64_t Builder::integer(const Operand& operand, std::int64_t least, std::int64_t most,
+                              const char* what) const {
+  const std::int64_t value = integer(operand);
+  if (value < least || value > most) {
+    refuse(std::string(what) + " must be " + std::to_string(least) + " to " + std::to_string(most) +
+           ", not " + std::to_string(value));
+  }
+  return value;
 }
 
 void Builder::branch(const Operand& operand) {

@@ -69,8 +69,10 @@ class Builder {
   // The register of a load (or, `read`, a store): Inst::d, or the next of Extra::refs. Returns its letter.
   char element(const Operand& operand, char letter, bool read, bool in_extra);
   std::int64_t integer(const Operand& operand) const;  // must be an integer constant
-  void branch(const Operand& operand);                 // Inst::target becomes the label's instruction
-  void set_rounding();                                 // Inst::mode from .rn/.rz/.rm/.rp and .ftz
+  // The same, from `least` to `most`; `what` names it.
+  std::int64_t integer(const Operand& operand, std::int64_t least, std::int64_t most, const char* what) const;
+  void branch(const Operand& operand);  // Inst::target becomes the label's instruction
+  void set_rounding();                  // Inst::mode from .rn/.rz/.rm/.rp and .ftz
   // The registers this instruction defines are filled by the next wait (wgmma): they keep their places until
   // then.
   void fills_later();
@@ -82,6 +84,8 @@ class Builder {
   const Function& function() const { return function_; }
   Decoder& decoder() { return decoder_; }
 
+  // What copies a special register into a register of this letter.
+  Handler special_reader(char letter) const;
   [[noreturn]] void refuse(const std::string& why) const;
   [[noreturn]] void refuse(const char* why) const;  // for code compiled per instruction set
 
@@ -97,5 +101,7 @@ class Builder {
 // Register width letters; see Table::alu.
 char letter_of(Type type);
 unsigned letter_bytes(char letter);
+// Which of Support::merged and Support::guarded_merged serve registers of this letter.
+unsigned width_index(char letter);
 
 }  // namespace sglab::emu

@@ -15,6 +15,11 @@ Space Builder::address(const Operand& operand) {
   }
   if (base.kind == OperandKind::kSymbol) {
     const Symbol& symbol = module().symbols[base.index];
+    const bool accesses = form.effects.act == Act::kAccess || form.effects.act == Act::kParameter;
+    if (accesses && form.effects.space != Space::kGeneric && form.effects.space != symbol.space) {
+      refuse("variable " + std::string(symbol.name) + " lies in ." + space_name(symbol.space) +
+             ", the instruction accesses ." + space_name(form.effects.space));
+    }
     inst.imm += static_cast<std::int64_t>(decoder_.symbol_offset(base.index));
     if (symbol.space == Space::kShared) inst.mode = static_cast<std::uint8_t>(AddressMode::kOwnCta);
     return symbol.space;

@@ -8,6 +8,20 @@
 // Operands of a statement become references of an instruction.
 namespace sglab::emu {
 
+Handler Builder::special_reader(char letter) const {
+  const Support& support = instruction_table().support;
+  switch (storage(letter)) {
+    case 'h':
+      return support.special16;
+    case 'w':
+      return support.special32;
+    case 'l':
+      return support.special64;
+    default:
+      refuse("a special register is read as 16, 32 or 64 bits");
+  }
+}
+
 Ref Builder::resolve(const Operand& operand, char letter, char& found, bool definition, bool& is_register) {
   is_register = false;
   const char wanted = storage(letter);
@@ -42,10 +56,10 @@ Ref Builder::resolve(const Operand& operand, char letter, char& found, bool defi
         decoder_.emit_support(support.explicit_cluster, flag, 0);
         return flag;
       }
-      found = wanted == 'l' ? 'l' : 'w';
+      found = wanted == '*' ? 'w' : wanted;
+      const Handler reader = special_reader(found);
       const std::uint32_t reg = decoder_.temporary(found);
-      decoder_.emit_support(found == 'l' ? support.special64 : support.special32, reg,
-                            static_cast<std::int64_t>(special));
+      decoder_.emit_support(reader, reg, static_cast<std::int64_t>(special));
       return reg;
     }
     case OperandKind::kInteger:

@@ -1,7 +1,9 @@
 #include "machine/program/decoder.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "isa/aperture.hpp"
 #include "machine/float/environment.hpp"
@@ -14,7 +16,9 @@ constexpr std::uint32_t kUnplaced = 0xffffffffu;
 
 }  // namespace
 
-AlignedBytes::AlignedBytes(std::size_t bytes) : memory_(new std::uint8_t[bytes + 64]), bytes_(bytes) {
+AlignedBytes::AlignedBytes(std::size_t bytes)
+    : memory_(static_cast<std::uint8_t*>(std::calloc(bytes + 64, 1))), bytes_(bytes) {
+  if (memory_ == nullptr) throw std::bad_alloc();
   data_ = memory_.get() + (64 - reinterpret_cast<std::uintptr_t>(memory_.get()) % 64) % 64;
 }
 
@@ -131,7 +135,7 @@ void Decoder::emit_support(Handler handler, std::uint32_t destination, std::int6
   Inst inst{};
   inst.body = inst.fn[0] = handler;
   const Support& support = instruction_table().support;
-  inst.fn[1] = support.merged[letters_[destination] == 'l' ? 4 : letters_[destination] == 'p' ? 0 : 3];
+  inst.fn[1] = support.merged[width_index(letters_[destination])];
   inst.imm = imm;
   inst.d = destination;
   inst.target = 2;
@@ -177,6 +181,7 @@ void Decoder::function(std::uint32_t id) {
   edges_.clear();
   std::size_t next_label = 0;
   for (std::uint32_t i = 0; i < function.body.size(); ++i) {
+    poll_.step();
     place_labels(function, i, next_label);
     statement(function, function.body[i]);
   }
@@ -208,7 +213,7 @@ void Decoder::function(std::uint32_t id) {
   program_.functions[id].first_register = first_register_;
   keep_late_registers();
   allocate_registers(*this, begin, end);
-  order_blocks(program_, begin, end, flows_, edges_);
+  order_blocks(program_, begin, end, flows_, edges_, poll_);
 }
 
 void Decoder::place_labels(const Function& function, std::uint32_t index, std::size_t& next) {
@@ -293,11 +298,12 @@ void Decoder::refuse(const Statement& statement, const std::string& what) {
   entry->second.where = "PTX line " + std::to_string(statement.line) + (source.empty() ? "" : ", " + source);
 }
 
-std::unique_ptr<Program> decode_kernel(std::shared_ptr<const Image> image, std::uint32_t function) {
+std::unique_ptr<Program> decode_kernel(std::shared_ptr<const Image> image, std::uint32_t function,
+                                       const std::function<bool()>& interrupted) {
   const PlainArithmetic plain;  // for constants
   auto program = std::make_unique<Program>();
   program->image = image;
-  Decoder decoder(*program, *image);
+  Decoder decoder(*program, *image, Poll(&interrupted));
   decoder.decode(function);
   return program;
 }

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "machine/front/poll.hpp"
 #include "machine/program/builder.hpp"
 #include "machine/program/program.hpp"
 
@@ -27,12 +28,13 @@ enum class Flow : std::uint8_t { kNext, kBranch, kJump, kTable, kExit };
 // Turns a kernel's statements, and those of the functions it calls, into a Program.
 class Decoder {
  public:
-  Decoder(Program& program, const Image& image) : program_(program), image_(image) {}
+  Decoder(Program& program, const Image& image, Poll poll) : program_(program), image_(image), poll_(poll) {}
   void decode(std::uint32_t kernel);
 
   // For Builder:
   const Module& module() const { return image_.module(); }
   Program& program() { return program_; }
+  Poll& poll() { return poll_; }
   std::uint32_t register_index(std::uint32_t function_register) const {
     return first_register_ + function_register;
   }
@@ -86,6 +88,7 @@ class Decoder {
 
   Program& program_;
   const Image& image_;
+  Poll poll_;
   std::uint32_t function_ = 0;
   std::uint32_t first_register_ = 0;
   std::vector<char> letters_;
@@ -118,6 +121,6 @@ void allocate_registers(Decoder& decoder, std::uint32_t begin, std::uint32_t end
 
 // program/order.cpp: in which order diverged lanes should run, so that they meet again as early as possible.
 void order_blocks(Program& program, std::uint32_t begin, std::uint32_t end, const std::vector<Flow>& flows,
-                  const std::vector<std::pair<std::uint32_t, std::uint32_t>>& edges);
+                  const std::vector<std::pair<std::uint32_t, std::uint32_t>>& edges, Poll& poll);
 
 }  // namespace sglab::emu

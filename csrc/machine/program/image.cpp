@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "isa/aperture.hpp"
@@ -19,35 +20,44 @@ bool in_image(const Symbol& symbol) {
 }  // namespace
 
 Image::Image(Module module) : module_(std::move(module)), addresses_(module_.symbols.size(), 0) {
-  std::uint64_t bytes = 0;
-  for (std::size_t i = 0; i < module_.symbols.size(); ++i) {
-    const Symbol& symbol = module_.symbols[i];
-    if (!in_image(symbol)) continue;
-    const std::uint64_t align = std::max<std::uint64_t>(symbol.align, 16);
-    bytes = (bytes + align - 1) / align * align;
-    addresses_[i] = bytes;
-    bytes += symbol.bytes;
-    if (bytes > kLargestImage) throw PtxError(1, 1, "the module's variables need more than 4 GB");
-  }
   constexpr std::uint64_t kPage = 4096;
-  memory_ = std::make_unique<std::uint8_t[]>(bytes + kPage);
+  const std::uint64_t constants = place(Space::kGlobal, 0), bytes = place(Space::kConst, constants);
+  memory_.reset(static_cast<std::uint8_t*>(std::calloc(bytes + kPage, 1)));
+  if (memory_ == nullptr)
+    throw PtxError(1, 1, "the system refuses " + std::to_string(bytes) + " bytes for the module's variables");
   const std::uint64_t base = (reinterpret_cast<std::uint64_t>(memory_.get()) + kPage - 1) / kPage * kPage;
+  constants_begin_ = base + constants;
+  constants_end_ = base + bytes;
   for (std::size_t i = 0; i < module_.symbols.size(); ++i) {
     const Symbol& symbol = module_.symbols[i];
     if (!in_image(symbol)) continue;
     addresses_[i] += base;
-    allocations_.push_back({addresses_[i], addresses_[i] + symbol.bytes, std::string(symbol.name)});
+    allocations_.push_back({addresses_[i], addresses_[i] + symbol.bytes, std::string(symbol.name),
+                            symbol.space == Space::kConst});
   }
   for (std::size_t i = 0; i < module_.symbols.size(); ++i) {
     if (in_image(module_.symbols[i])) initialise(static_cast<std::uint32_t>(i));
   }
 }
 
+// Lays the variables of a space one behind the other, from offset `at` on; returns where they end.
+std::uint64_t Image::place(Space space, std::uint64_t at) {
+  for (std::size_t i = 0; i < module_.symbols.size(); ++i) {
+    const Symbol& symbol = module_.symbols[i];
+    if (symbol.space != space) continue;
+    const std::uint64_t align = std::max<std::uint64_t>(symbol.align, 16);
+    at = (at + align - 1) / align * align;
+    addresses_[i] = at;
+    at += symbol.bytes;
+    if (at > kLargestImage) throw PtxError(1, 1, "the module's variables need more than 4 GB");
+  }
+  return at;
+}
+
 void Image::initialise(std::uint32_t index) {
   const Symbol& symbol = module_.symbols[index];
   auto* const bytes = reinterpret_cast<std::uint8_t*>(addresses_[index]);
-  if (!symbol.initial.empty())
-    std::memcpy(bytes, symbol.initial.data(), std::min(symbol.bytes, symbol.initial.size()));
+  if (!symbol.initial.empty()) std::memcpy(bytes, symbol.initial.data(), symbol.initial.size());
   for (const Relocation& relocation : symbol.relocations) {
     std::uint64_t value = static_cast<std::uint64_t>(relocation.value);
     if (relocation.symbol != kNoIndex) {

@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "isa/aperture.hpp"
 #include "machine/front/error.hpp"
@@ -9,6 +11,8 @@
 // Where a kernel's variables and parameters are, and which functions it can reach.
 namespace sglab::emu {
 namespace {
+
+constexpr std::uint64_t kMostParameters = 32764;  // bytes of a kernel's parameters, as CUDA 12.1 passes them
 
 // Which variables a function and those it may call name.
 std::vector<bool> used_symbols(const Module& module, std::uint32_t function) {
@@ -27,6 +31,74 @@ std::vector<bool> used_symbols(const Module& module, std::uint32_t function) {
   }
   return used;
 }
+
+using Calls = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
+
+// Functions that can come back to themselves: the strongly connected components of the call graph (Tarjan,
+// "Depth-first search and linear graph algorithms", 1972), with a path of its own instead of recursion.
+class Circles {
+ public:
+  Circles(std::size_t functions, Calls calls)
+      : calls_(std::move(calls)), order_(functions, 0), low_(functions, 0), is_open_(functions, false) {
+    std::sort(calls_.begin(), calls_.end());
+    calls_.erase(std::unique(calls_.begin(), calls_.end()), calls_.end());
+    next_.assign(functions + 1, 0);
+    for (const auto& [caller, callee] : calls_) ++next_[caller + 1];
+    for (std::size_t i = 0; i < functions; ++i) next_[i + 1] += next_[i];
+    end_.assign(next_.begin() + 1, next_.end());
+  }
+
+  std::vector<std::uint32_t> find() {
+    for (std::uint32_t root = 0; root < order_.size(); ++root) {
+      if (order_[root] == 0) walk(root);
+    }
+    return std::move(found_);
+  }
+
+ private:
+  void walk(std::uint32_t root) {
+    path_.push_back(root);
+    while (!path_.empty()) {
+      const std::uint32_t at = path_.back();
+      if (order_[at] == 0) {
+        order_[at] = low_[at] = ++visited_;
+        open_.push_back(at);
+        is_open_[at] = true;
+      }
+      if (next_[at] < end_[at]) {
+        const std::uint32_t callee = calls_[next_[at]++].second;
+        if (order_[callee] == 0)
+          path_.push_back(callee);
+        else if (is_open_[callee])
+          low_[at] = std::min(low_[at], order_[callee]);
+        continue;
+      }
+      path_.pop_back();
+      if (!path_.empty()) low_[path_.back()] = std::min(low_[path_.back()], low_[at]);
+      if (low_[at] == order_[at]) close(at);
+    }
+  }
+
+  // The open functions from `first` on are a component; one of a single function is a circle if that calls
+  // itself.
+  void close(std::uint32_t first) {
+    const bool circle =
+        open_.back() != first || std::binary_search(calls_.begin(), calls_.end(), std::pair{first, first});
+    for (std::uint32_t member = kNoIndex; member != first;) {
+      member = open_.back();
+      open_.pop_back();
+      is_open_[member] = false;
+      if (circle) found_.push_back(member);
+    }
+  }
+
+  Calls calls_;                             // sorted
+  std::vector<std::uint32_t> next_, end_;   // by function: its calls that are left
+  std::vector<std::uint32_t> order_, low_;  // when a function was visited; the earliest it leads back to
+  std::vector<bool> is_open_;
+  std::vector<std::uint32_t> open_, path_, found_;
+  std::uint32_t visited_ = 0;
+};
 
 }  // namespace
 
@@ -51,7 +123,12 @@ std::vector<SharedVariable> shared_variables(const Program& program) {
 
 std::uint32_t Decoder::local(std::uint64_t bytes, std::uint32_t align) {
   const std::uint64_t at = round_up(program_.local_bytes, std::max(align, 1u));
-  if (at + bytes > 1u << 24) throw PtxError(1, 1, "more than 16 MB of local memory per thread");
+  if (at + bytes > kMostLocal) {
+    throw PtxError(1, 1,
+                   "more than " + std::to_string(kMostLocal) +
+                       " bytes of local memory per thread, as many "
+                       "as a GPU has");
+  }
   program_.local_bytes = static_cast<std::uint32_t>(at + bytes);
   return static_cast<std::uint32_t>(at);
 }
@@ -110,6 +187,11 @@ void Decoder::layout_parameters(std::uint32_t kernel) {
   for (const std::uint32_t symbol : module().functions[kernel].parameters) {
     const Symbol& parameter = module().symbols[symbol];
     at = round_up(at, parameter.align);
+    if (at + parameter.bytes > kMostParameters) {
+      throw PtxError(1, 1,
+                     "the parameters of " + program_.name + " take more than " +
+                         std::to_string(kMostParameters) + " bytes");
+    }
     offsets_[symbol] = at;
     program_.parameters.push_back(
         {static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(parameter.bytes)});
@@ -131,31 +213,20 @@ void Decoder::address_tables() {
 
 // A function is recursive if calls lead from it back to it.
 void Decoder::find_recursion() {
-  for (const std::uint32_t caller : indirect_callers_) {
-    for (const std::uint32_t callee : addressed_) calls_.emplace_back(caller, callee);
-  }
-  for (std::uint32_t id = 0; id < program_.functions.size(); ++id) {
-    std::vector<bool> reached(program_.functions.size(), false);
-    std::vector<std::uint32_t> work{id};
-    while (!work.empty()) {
-      const std::uint32_t at = work.back();
-      work.pop_back();
-      for (const auto& [caller, callee] : calls_) {
-        if (caller != at || reached[callee]) continue;
-        reached[callee] = true;
-        work.push_back(callee);
-      }
-    }
-    program_.functions[id].recursive = reached[id];
+  // Indirect calls go through a node of their own, which stands for whatever function they reach.
+  const auto any = static_cast<std::uint32_t>(program_.functions.size());
+  for (const std::uint32_t caller : indirect_callers_) calls_.emplace_back(caller, any);
+  for (const std::uint32_t callee : addressed_) calls_.emplace_back(any, callee);
+  for (const std::uint32_t id : Circles(program_.functions.size() + 1, calls_).find()) {
+    if (id != any) program_.functions[id].recursive = true;
   }
   for (const auto& [symbol, offset] : offsets_) {
     const Symbol& variable = module().symbols[symbol];
     if (variable.space != Space::kLocal && variable.space != Space::kParam) continue;
-    for (ProgramFunction& function : program_.functions) {
-      if (function.source != variable.function || function.source == program_.source) continue;
-      function.locals.push_back(
-          {static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(variable.bytes)});
-    }
+    const auto owner = function_ids_.find(variable.function);
+    if (owner == function_ids_.end() || variable.function == program_.source) continue;
+    program_.functions[owner->second].locals.push_back(
+        {static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(variable.bytes)});
   }
 }
 

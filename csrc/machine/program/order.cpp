@@ -13,13 +13,18 @@ constexpr std::uint32_t kNone = 0xffffffffu;
 
 struct Graph {
   const std::vector<Block>& blocks;
+  Poll& poll;
   std::vector<std::uint32_t> reverse_postorder;
   std::vector<std::uint32_t> position;  // in reverse_postorder
   std::vector<std::uint32_t> dominator;
   std::vector<std::uint32_t> depth;  // loops around a block
 
-  explicit Graph(const std::vector<Block>& b)
-      : blocks(b), position(b.size(), kNone), dominator(b.size(), kNone), depth(b.size(), 0) {}
+  Graph(const std::vector<Block>& b, Poll& interruptions)
+      : blocks(b),
+        poll(interruptions),
+        position(b.size(), kNone),
+        dominator(b.size(), kNone),
+        depth(b.size(), 0) {}
 
   // Depth first; successors in fewer loops are visited first, so that they end up later.
   void walk() {
@@ -73,6 +78,7 @@ struct Graph {
     for (bool changed = true; changed;) {
       changed = false;
       for (const std::uint32_t id : reverse_postorder) {
+        poll.step();
         if (id == 0) continue;
         std::uint32_t best = kNone;
         for (const std::uint32_t before : blocks[id].predecessors) {
@@ -102,6 +108,7 @@ struct Graph {
       member[header] = header;
       ++depth[header];
       while (!work.empty()) {
+        poll.step();
         const std::uint32_t id = work.back();
         work.pop_back();
         if (member[id] == header) continue;
@@ -118,11 +125,11 @@ struct Graph {
 }  // namespace
 
 void order_blocks(Program& program, std::uint32_t begin, std::uint32_t end, const std::vector<Flow>& flows,
-                  const std::vector<std::pair<std::uint32_t, std::uint32_t>>& edges) {
+                  const std::vector<std::pair<std::uint32_t, std::uint32_t>>& edges, Poll& poll) {
   program.order.resize(end);
   for (std::uint32_t i = begin; i < end; ++i) program.order[i] = i;
   const std::vector<Block> blocks = basic_blocks(begin, end, flows, edges);
-  Graph graph(blocks);
+  Graph graph(blocks, poll);
   graph.walk();
   graph.dominators();
   bool natural = true;  // every jump back closes a loop

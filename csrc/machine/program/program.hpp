@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -13,6 +14,9 @@
 #include "machine/program/image.hpp"
 
 namespace sglab::emu {
+
+// Bytes of local memory that a thread may have, all calls together; as on a GPU.
+constexpr std::uint64_t kMostLocal = 512 << 10;
 
 // Where an instruction comes from.
 struct Place {
@@ -59,7 +63,7 @@ struct ProgramFunction {
   std::vector<ParameterSlot> locals;  // and its part of local memory
 };
 
-// Cache-line aligned bytes.
+// Cache-line aligned bytes, zero at first.
 class AlignedBytes {
  public:
   AlignedBytes() = default;
@@ -68,7 +72,7 @@ class AlignedBytes {
   std::size_t size() const { return bytes_; }
 
  private:
-  std::unique_ptr<std::uint8_t[]> memory_;
+  std::unique_ptr<std::uint8_t, Freed> memory_;
   std::uint8_t* data_ = nullptr;
   std::size_t bytes_ = 0;
 };
@@ -99,8 +103,10 @@ struct Program {
   std::vector<std::string> unsupported;  // why it cannot be launched, one line per distinct cause
 };
 
-// Never throws for unknown instructions: they are listed in Program::unsupported.
-std::unique_ptr<Program> decode_kernel(std::shared_ptr<const Image> image, std::uint32_t function);
+// Never throws for unknown instructions: they are listed in Program::unsupported. Throws PtxError;
+// Interrupted if `interrupted`, asked every 30 ms, says so.
+std::unique_ptr<Program> decode_kernel(std::shared_ptr<const Image> image, std::uint32_t function,
+                                       const std::function<bool()>& interrupted = {});
 
 // The mnemonic with its modifiers; empty for instructions the decoder added.
 std::string_view opcode_of(const Program& program, std::uint32_t pc);

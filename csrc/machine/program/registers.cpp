@@ -4,6 +4,7 @@
 #include <queue>
 #include <utility>
 
+#include "machine/front/error.hpp"
 #include "machine/program/blocks.hpp"
 
 // Registers that are never alive at the same time share storage. Only registers of one width share, so that a
@@ -13,6 +14,7 @@ namespace sglab::emu {
 namespace {
 
 constexpr std::uint32_t kNever = 0xffffffffu;
+constexpr std::size_t kMostWords = 1u << 24;  // of one set for each block
 
 // In half steps: an instruction reads at 2i and writes at 2i+1.
 struct Interval {
@@ -125,6 +127,8 @@ class RegisterAllocator {
   }
 
   void find_liveness() {
+    everywhere_ = blocks_.size() * words_ > kMostWords;
+    if (everywhere_) return;
     std::vector<Bits> reads(blocks_.size(), Bits(words_)), writes(blocks_.size(), Bits(words_));
     live_in_.assign(blocks_.size(), Bits(words_));
     live_out_.assign(blocks_.size(), Bits(words_));
@@ -135,6 +139,7 @@ class RegisterAllocator {
     }
     std::vector<bool> queued(blocks_.size(), true);
     while (!work.empty()) {
+      d_.poll_.step();
       const std::uint32_t block = work.back();
       work.pop_back();
       queued[block] = false;
@@ -169,7 +174,13 @@ class RegisterAllocator {
   }
 
   void find_intervals() {
+    for (const std::uint32_t r : globals_) {
+      if (!everywhere_) break;
+      intervals_[r].cover(2 * blocks_.front().begin);
+      intervals_[r].cover(2 * blocks_.back().end - 1);
+    }
     for (std::uint32_t block = 0; block < blocks_.size(); ++block) {
+      if (everywhere_) break;
       cover(live_in_[block], 2 * blocks_[block].begin);
       cover(live_out_[block], 2 * blocks_[block].end - 1);
     }
@@ -235,6 +246,7 @@ class RegisterAllocator {
       const Ref place = d_.program_.registers[s.reg];
       d_.program_.mentions.push_back({s.inst, place, s.field, s.definition, d_.letters_[s.reg] == 'p'});
       if (s.field == static_cast<std::uint16_t>(Field::kGuard)) {
+        if (place > kNoGuard / 2 - 1u) throw PtxError(1, 1, "more predicates than a warp can keep at a time");
         inst.guard = static_cast<std::uint16_t>(place << 1 | (inst.guard & 1));
         continue;
       }
@@ -248,7 +260,7 @@ class RegisterAllocator {
 
   void note_unset() {
     for (std::size_t bit = 0; bit < globals_.size(); ++bit) {
-      if (!test(live_in_[0], static_cast<std::uint32_t>(bit))) continue;
+      if (!everywhere_ && !test(live_in_[0], static_cast<std::uint32_t>(bit))) continue;
       const std::uint32_t r = globals_[bit];
       d_.program_.unset.push_back({0, d_.program_.registers[base_ + r], 0, true, letter(r) == 'p'});
     }
@@ -263,6 +275,7 @@ class RegisterAllocator {
   std::vector<std::uint32_t> bit_;        // by register: its place in the sets below
   std::vector<std::uint32_t> globals_;    // the registers that have one
   std::size_t words_ = 0;
+  bool everywhere_ = false;  // too many blocks and registers to tell: all of them live all along
   std::vector<Bits> live_in_, live_out_;
   std::vector<Interval> intervals_;
   std::vector<Ref> free_[128];  // by width letter

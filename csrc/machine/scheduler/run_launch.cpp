@@ -2,34 +2,20 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
 #include "machine/float/environment.hpp"
+#include "machine/front/poll.hpp"
 #include "machine/scheduler/scheduler.hpp"
 
 namespace sglab::emu {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-// Asks now and then whether to stop.
-class Poll {
- public:
-  explicit Poll(const std::function<bool()>* interrupted) : interrupted_(interrupted) {}
-  bool operator()() {
-    if (interrupted_ == nullptr) return false;
-    const auto now = Clock::now();
-    if (now < next_) return false;
-    next_ = now + kInterval;
-    return (*interrupted_)();
-  }
-
- private:
-  static constexpr std::chrono::milliseconds kInterval{30};
-  const std::function<bool()>* interrupted_;
-  Clock::time_point next_ = Clock::now() + kInterval;
-};
 
 // A turn of a cluster. A fault takes along what is known of the launch so far.
 const Cluster* run_turn(Scheduler& scheduler, Tally& tally) {
@@ -55,6 +41,21 @@ void check_limit(const Launch& launch, const Cluster* cluster, const Tally& tall
   raise_livelock(launch, executed, tally, {cluster}, std::move(at));
 }
 
+Fault refusal(const char* kind, const Program& program, const std::string& message) {
+  Fault fault;
+  fault.kind = kind;
+  fault.kernel = program.name;
+  fault.message = message;
+  return fault;
+}
+
+void give_up(Launch& launch, Fault fault) {
+  const std::lock_guard lock(launch.mutex);
+  launch.observers.notify([&](Observer& o) { o.failed(fault); });
+  if (launch.fault == nullptr) launch.fault = std::make_unique<Fault>(std::move(fault));
+  launch.stop.store(true);
+}
+
 // Runs clusters until none is left; any number of threads may do so at once.
 void work(Launch& launch, Tally& tally, const std::function<bool()>* interrupted) {
   const PlainArithmetic plain;
@@ -70,10 +71,9 @@ void work(Launch& launch, Tally& tally, const std::function<bool()>* interrupted
     if (launch.observers.none()) return;
     for (const auto& cluster : scheduler.owned()) add_barriers(tally, *cluster);
   } catch (LaunchFault& caught) {
-    const std::lock_guard lock(launch.mutex);
-    launch.observers.notify([&](Observer& o) { o.failed(caught.fault); });
-    if (launch.fault == nullptr) launch.fault = std::make_unique<Fault>(std::move(caught.fault));
-    launch.stop.store(true);
+    give_up(launch, std::move(caught.fault));
+  } catch (const std::bad_alloc&) {
+    give_up(launch, out_of_memory(launch));
   }
 }
 
@@ -91,12 +91,12 @@ void raise_livelock(const Launch& launch, std::uint64_t executed, const Tally& t
   throw LaunchFault(std::move(fault));
 }
 
+Fault out_of_memory(const Launch& launch) {
+  return refusal("memory", *launch.program, "the system has no more memory for this launch");
+}
+
 void raise_interrupted(const Launch& launch) {
-  Fault fault;
-  fault.kind = "interrupted";
-  fault.kernel = launch.program->name;
-  fault.message = "the launch was interrupted";
-  throw LaunchFault(std::move(fault));
+  throw LaunchFault(refusal("interrupted", *launch.program, "the launch was interrupted"));
 }
 
 LaunchReport make_report(const Program& program, std::vector<std::uint64_t> executions) {
@@ -118,11 +118,23 @@ LaunchReport run_launch(const Program& program, LaunchConfig config,
       std::clamp<std::uint64_t>(launch->cluster_total, 1, std::max(launch->config.threads, 1u)));
   std::vector<Tally> tallies(workers);
   std::vector<std::thread> threads;
-  for (std::size_t k = 1; k < workers; ++k) {
-    threads.emplace_back([&launch, &tallies, k] { work(*launch, tallies[k], nullptr); });
+  const auto join = [&] {
+    for (std::thread& thread : threads) thread.join();
+  };
+  try {
+    threads.reserve(workers);
+    for (std::size_t k = 1; k < workers; ++k) {
+      threads.emplace_back([&launch, &tallies, k] { work(*launch, tallies[k], nullptr); });
+    }
+  } catch (const std::system_error&) {
+    launch->stop = true;
+    join();
+    throw LaunchFault(refusal("launch", program,
+                              "the system refuses thread " + std::to_string(threads.size() + 2) + " of " +
+                                  std::to_string(workers) + "; use a device with fewer threads"));
   }
   work(*launch, tallies[0], &interrupted);
-  for (std::thread& thread : threads) thread.join();
+  join();
   if (launch->fault != nullptr) throw LaunchFault(std::move(*launch->fault));
 
   std::vector<std::uint64_t> executions = tallies[0].executions();
@@ -131,7 +143,7 @@ LaunchReport run_launch(const Program& program, LaunchConfig config,
     for (std::size_t pc = 0; pc < more.size(); ++pc) executions[pc] += more[pc];
   }
   LaunchReport report = make_report(program, std::move(executions));
-  report.output = std::move(launch->output);
+  report.output = launch->output.text();
   // There is one worker then.
   if (!launch->observers.none()) report.tally = std::make_shared<const Tally>(std::move(tallies[0]));
   report.seconds = std::chrono::duration<double>(Clock::now() - start).count();

@@ -19,6 +19,9 @@ LaunchReport make_report(const Program& program, std::vector<std::uint64_t> exec
 [[noreturn]] void raise_livelock(const Launch& launch, std::uint64_t executed, const Tally& tally,
                                  const std::vector<const Cluster*>& running, Fault fault);
 
+// What a launch fails with when an allocation of the host's does.
+Fault out_of_memory(const Launch& launch);
+
 // Ends a launch at its user's request.
 [[noreturn]] void raise_interrupted(const Launch& launch);
 

@@ -70,7 +70,7 @@ void Scheduler::next_cluster() {
   round.active = state_.running.front();
   state_.running.pop_front();
   --round.turns;
-  round.until = round.active->executed + kSlice;
+  round.until = round.active->executed + round.active->charged + kSlice;
   round.events = round.active->events;
 }
 
@@ -94,7 +94,7 @@ void Scheduler::start_cluster() {
 void Scheduler::next_turn() {
   Round& round = state_.round;
   Cluster& cluster = *round.active;
-  if (cluster.executed >= round.until || launch_.stop.load(std::memory_order_relaxed)) {
+  if (cluster.executed + cluster.charged >= round.until || launch_.stop.load(std::memory_order_relaxed)) {
     round.rest.over();
     return end_cluster_turn();
   }

@@ -139,7 +139,7 @@ struct Stepper::Saved {
   std::uint64_t next;  // cluster to start
   std::vector<Held> held;
   std::vector<std::int64_t> profile;
-  std::size_t output;
+  PrintRing output;
   MemoryImage memory;
 };
 

@@ -64,7 +64,7 @@ std::shared_ptr<const Stepper::Saved> Stepper::save(const Saved* before) const {
   for (Cluster* const cluster : clusters())
     saved->held.push_back({cluster, *cluster, cluster->async == nullptr ? nullptr : cluster->async->save()});
   saved->profile = tally_.profile;
-  saved->output = launch_->output.size();
+  saved->output = launch_->output;
   saved->memory = MemoryImage::take(regions(), before == nullptr ? nullptr : &before->memory);
   return saved;
 }
@@ -78,7 +78,7 @@ void Stepper::restore(const Saved& saved) {
   waits_ = ~std::uint64_t{0};
   launch_->next = saved.next;
   std::copy(saved.profile.begin(), saved.profile.end(), tally_.profile.begin());
-  launch_->output.resize(saved.output);
+  launch_->output = saved.output;
   for (const Saved::Held& held : saved.held) {
     static_cast<ClusterState&>(*held.cluster) = held.state;
     std::shared_ptr<AsyncEngine>& async = held.cluster->async;
@@ -96,7 +96,7 @@ void Stepper::restore(const Saved& saved) {
 std::uint64_t Stepper::digest() const {
   Digest digest;
   const Scheduler::Turn& turn = scheduler_.state().turn;
-  digest.add(now_, launch_->next.load(), turn.done, turn.limit, launch_->output.size());
+  digest.add(now_, launch_->next.load(), turn.done, turn.limit, launch_->output.written());
   for (const Cluster* const cluster : clusters()) {
     digest.add(cluster->index, cluster->executed, cluster->barrier.arrived, cluster->barrier.phase,
                cluster->random.state);

@@ -20,6 +20,22 @@ float* room(std::vector<float>& buffer, std::size_t size) {
   return buffer.data();
 }
 
+void require_columns(const char* what, std::uint32_t column, int columns) {
+  if (column + static_cast<std::uint32_t>(columns) <= TensorMemory::kColumns) return;
+  throw std::out_of_range(std::string("tcgen05.mma: ") + what + " covers columns " + std::to_string(column) +
+                          " to " + std::to_string(column + static_cast<std::uint32_t>(columns) - 1) +
+                          " of tensor memory's 512");
+}
+
+DatapathLayout layout_of(const Tcgen05Mma& mma) {
+  const InstructionDescriptor& d = mma.descriptor;
+  return datapath_layout(d.m, d.n, mma.cta_group, mma.weight_stationary, d.sparse);
+}
+
+int stored_k_of(const InstructionDescriptor& d) {
+  return d.sparse ? d.k / 2 : d.k;
+}
+
 class Operation {
  public:
   Operation(const Tcgen05Mma& mma, std::span<const MmaCta> ctas, Scratch& scratch)
@@ -27,46 +43,18 @@ class Operation {
         d_(mma.descriptor),
         ctas_(ctas),
         scratch_(scratch),
-        layout_(datapath_layout(d_.m, d_.n, mma.cta_group, mma.weight_stationary, d_.sparse)),
-        stored_k_(d_.sparse ? d_.k / 2 : d_.k),
+        layout_(layout_of(mma)),
+        stored_k_(stored_k_of(d_)),
         packed_fp4_(is_four_bit(d_.kind)) {}
 
   void run() {
-    check_ranges();
+    check_mma_cells(mma_);
     gather_b();
     if (mma_.a_smem) gather_a_smem();
     for (int i = 0; i < layout_.block_count; ++i) multiply_block(layout_.blocks[i]);
   }
 
  private:
-  void check_ranges() const {
-    const std::uint32_t half = layout_.id == 'F' || layout_.id == 'C' ? 16u : 0u;
-    if (mma_.d.lane != 0 && mma_.d.lane != half) {
-      throw std::out_of_range("tcgen05.mma: matrix D at lane " + std::to_string(mma_.d.lane) + "; layout " +
-                              layout_.id + (half ? " begins at lane 0 or 16" : " begins at lane 0"));
-    }
-    require_columns("matrix D", mma_.d.column, accumulator_columns(mma_));
-    if (!mma_.a_smem) {
-      if (mma_.a_tmem.lane != mma_.d.lane) {
-        throw std::out_of_range("tcgen05.mma: matrix A in tensor memory must begin at the lane of matrix D");
-      }
-      require_columns("matrix A", mma_.a_tmem.column, tmem_a_columns(d_.a_type, packed_fp4_, stored_k_));
-    }
-    if (d_.sparse)
-      require_columns("sparsity metadata", mma_.sparsity_metadata.column, d_.kind <= MmaKind::kTf32 ? 1 : 2);
-    if (is_block_scaled(d_.kind)) {
-      require_columns("scale factors of A", mma_.scale_a.column, (d_.m / mma_.cta_group + 31) / 32);
-      require_columns("scale factors of B", mma_.scale_b.column, (layout_.blocks[0].columns + 31) / 32);
-    }
-  }
-
-  static void require_columns(const char* what, std::uint32_t column, int columns) {
-    if (column + columns <= TensorMemory::kColumns) return;
-    throw std::out_of_range(std::string("tcgen05.mma: ") + what + " covers columns " +
-                            std::to_string(column) + " to " + std::to_string(column + columns - 1) +
-                            " of tensor memory's 512");
-  }
-
   // B, whole: each CTA of the group holds an equal share of its columns.
   void gather_b() {
     const int share = d_.n / mma_.cta_group;
@@ -226,8 +214,30 @@ class Operation {
 }  // namespace
 
 int accumulator_columns(const Tcgen05Mma& mma) {
+  return layout_of(mma).blocks[0].columns;
+}
+
+void check_mma_cells(const Tcgen05Mma& mma) {
   const InstructionDescriptor& d = mma.descriptor;
-  return datapath_layout(d.m, d.n, mma.cta_group, mma.weight_stationary, d.sparse).blocks[0].columns;
+  const DatapathLayout layout = layout_of(mma);
+  const std::uint32_t half = layout.id == 'F' || layout.id == 'C' ? 16u : 0u;
+  if (mma.d.lane != 0 && mma.d.lane != half) {
+    throw std::out_of_range("tcgen05.mma: matrix D at lane " + std::to_string(mma.d.lane) + "; layout " +
+                            layout.id + (half ? " begins at lane 0 or 16" : " begins at lane 0"));
+  }
+  require_columns("matrix D", mma.d.column, layout.blocks[0].columns);
+  if (!mma.a_smem) {
+    if (mma.a_tmem.lane != mma.d.lane)
+      throw std::out_of_range("tcgen05.mma: matrix A in tensor memory must begin at the lane of matrix D");
+    require_columns("matrix A", mma.a_tmem.column,
+                    tmem_a_columns(d.a_type, is_four_bit(d.kind), stored_k_of(d)));
+  }
+  if (d.sparse)
+    require_columns("sparsity metadata", mma.sparsity_metadata.column, d.kind <= MmaKind::kTf32 ? 1 : 2);
+  if (is_block_scaled(d.kind)) {
+    require_columns("scale factors of A", mma.scale_a.column, (d.m / mma.cta_group + 31) / 32);
+    require_columns("scale factors of B", mma.scale_b.column, (layout.blocks[0].columns + 31) / 32);
+  }
 }
 
 std::array<std::uint64_t, 4> decode_zero_column_mask(std::uint64_t bits, int m, int n) {

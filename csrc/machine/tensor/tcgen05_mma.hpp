@@ -41,6 +41,9 @@ struct MmaCta {
 // (tensor memory) or std::invalid_argument, before anything was written.
 void run_tcgen05_mma(const Tcgen05Mma& mma, std::span<const MmaCta> ctas);
 
+// Throws std::out_of_range if an operand leaves tensor memory.
+void check_mma_cells(const Tcgen05Mma& mma);
+
 // .ws's zero-column mask descriptor as one bit per column of B. Throws std::invalid_argument on a non-zero
 // shift.
 std::array<std::uint64_t, 4> decode_zero_column_mask(std::uint64_t bits, int m, int n);

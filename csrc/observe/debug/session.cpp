@@ -1,6 +1,7 @@
 #include "observe/debug/session.hpp"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "machine/float/environment.hpp"
@@ -14,7 +15,7 @@ constexpr std::size_t kBytesPerInstruction =
     1600;  // looked through in the time an instruction takes, roughly
 constexpr std::size_t kMostCheckpoints = 64;
 constexpr std::size_t kMostCheckpointBytes = std::size_t{256} << 20;
-constexpr std::uint32_t kPollTicks = 1u << 16;
+constexpr std::uint32_t kPollTicks = 64;  // between looks at the clock; a tick may take 10 ms
 
 }  // namespace
 
@@ -24,7 +25,8 @@ Session::Session(std::shared_ptr<const Program> program, LaunchConfig config,
       interrupted_(std::move(interrupted)),
       stepper_(*program_, std::move(config)),
       breakpoints_(*program_),
-      stores_(*program_) {
+      stores_(*program_),
+      poll_(&interrupted_) {
   stepper_.follow_writers();
   stepper_.attach(stores_);
   stepper_.attach(breakpoints_);
@@ -42,6 +44,9 @@ void Session::guarded(F f) {
     fault_ = caught.fault;
     stepper_.failed(caught.fault);
     throw;
+  } catch (const std::bad_alloc&) {
+    fault_ = out_of_memory(stepper_.launch());
+    throw LaunchFault(*fault_);
   }
 }
 
@@ -122,7 +127,7 @@ void Session::rest_of_history_is_other(const Choice& choice) {
 bool Session::interrupted() {
   if (++until_poll_ < kPollTicks) return false;
   until_poll_ = 0;
-  return interrupted_ && interrupted_();
+  return poll_();
 }
 
 Stop Session::step(std::uint64_t count) {

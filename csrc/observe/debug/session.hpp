@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "machine/front/poll.hpp"
 #include "machine/scheduler/stepper.hpp"
 #include "observe/debug/breakpoints.hpp"
 #include "observe/debug/stores.hpp"
@@ -93,6 +94,7 @@ class Session {
   std::vector<Checkpoint> checkpoints_;
   std::uint64_t interval_ = 0;
   std::size_t checkpoint_bytes_ = 0;
+  Poll poll_;
   std::uint32_t until_poll_ = 0;
 };
 

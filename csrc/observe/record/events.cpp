@@ -6,6 +6,7 @@
 
 #include "machine/async/engine.hpp"
 #include "machine/float/environment.hpp"
+#include "machine/front/poll.hpp"
 #include "machine/scheduler/run_launch.hpp"
 #include "observe/record/async_recorder.hpp"
 #include "observe/record/look_ahead.hpp"
@@ -13,7 +14,7 @@
 namespace sglab::emu {
 namespace {
 
-constexpr std::uint32_t kPollRuns = 1u << 12;
+constexpr std::uint32_t kPollRuns = 64;  // between looks at the clock; a run may take 10 ms
 
 // Instructions that touch memory, barriers and tensor memory are attempted one by one, so that their operands
 // can be seen; all others run in stretches.
@@ -158,11 +159,12 @@ class Recorder {
 
 void record(Stepper& stepper, bool details, const std::function<bool()>& interrupted, EventLog& log) {
   Recorder recorder(stepper, log, details);
+  Poll poll(&interrupted);
   for (std::uint32_t round = 1; !stepper.over(); ++round) {
     recorder.go_on();
     if (round % kPollRuns != 0) continue;
     stepper.check_limit();
-    if (interrupted && interrupted()) raise_interrupted(stepper.launch());
+    if (poll()) raise_interrupted(stepper.launch());
   }
 }
 
@@ -179,7 +181,7 @@ LaunchReport record_launch(const Program& program, LaunchConfig config, bool det
     throw;
   }
   LaunchReport report = make_report(program, stepper.executions());
-  report.output = stepper.launch().output;
+  report.output = stepper.launch().output.text();
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return report;
 }

@@ -43,8 +43,8 @@ const Warp* warp_inside(const Loop& loop, const std::vector<const Cluster*>& clu
 }
 
 std::string in_global(const Warp& w, std::uint64_t address, unsigned bytes) {
-  const Allocation* const found = w.launch->find(address);
-  if (found == nullptr || address + bytes > found->end) return {};
+  const Allocation* const found = w.launch->find(address, bytes);
+  if (found == nullptr) return {};
   std::uint64_t value = 0;
   std::memcpy(&value, reinterpret_cast<const void*>(address), bytes < 8 ? bytes : 8);
   return " of global memory at " + hex(address) +

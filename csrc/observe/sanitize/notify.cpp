@@ -179,8 +179,32 @@ void Sanitizer::notify(const Actor& actor, const Effects& m) {
   }
 }
 
+// The lanes whose bytes lie where detectors can follow them, whatever a wrong kernel makes of its operands.
+std::uint32_t Sanitizer::inside(const Warp& w, Space space, const std::uint64_t* address, std::uint32_t lanes,
+                                std::uint32_t bytes) {
+  const auto fits = [&](std::uint64_t at, std::uint64_t limit) { return at <= limit && bytes <= limit - at; };
+  std::uint32_t found = 0;
+  for (std::uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
+    const int lane = first_lane(rest);
+    const std::uint64_t at = address[lane];
+    bool good = true;
+    if (space == Space::kShared) {
+      good = at >> kSharedRankShift < w.cluster->ctas.size() && fits(offset_of(at), w.cluster->shared_bytes);
+    } else if (space == Space::kLocal) {
+      good = fits(at, w.program->local_bytes);
+    } else if (space == Space::kGlobal) {
+      if (allocation_ == nullptr || at < allocation_->begin || !fits(at, allocation_->end))
+        allocation_ = launch_->find(at, bytes);
+      good = allocation_ != nullptr;
+    }
+    found |= good ? 1u << lane : 0u;
+  }
+  return found;
+}
+
 void Sanitizer::tell_one_access(const Actor& actor, Space space, const std::uint64_t* address,
                                 std::uint32_t lanes, std::uint32_t bytes, bool reads, bool writes) {
+  lanes = inside(*actor.warp, space, address, lanes, bytes);
   if (lanes == 0) return;
   const Effects& m = program_->effects[static_cast<std::size_t>(actor.inst - actor.warp->code)];
   const Order order = m.act == Act::kAccess ? m.order : Order::kWeak;
@@ -213,8 +237,9 @@ void Sanitizer::tell_maps(const Actor& actor, const Effects& m) {
   const std::uint32_t first = actor.lanes & (0u - actor.lanes);
   const std::uint32_t lanes = m.act == Act::kCopyMap ? first : actor.lanes;
   const std::uint64_t at = before_.address[first_lane(first) & 31];
-  const bool in_shared = m.act == Act::kReplaceMap &&
-                         (actor.inst->target != 0 || at >> 32 == 0 || space_of_address(at) == Space::kShared);
+  const bool in_shared =
+      m.act == Act::kReplaceMap && (static_cast<MapPlace>(actor.inst->target) == MapPlace::kShared ||
+                                    at >> 32 == 0 || space_of_address(at) == Space::kShared);
   const Space space = in_shared ? Space::kShared : Space::kGlobal;
   for (std::uint64_t& address : before_.address) address = without_aperture(address);
   if (m.act == Act::kCopyMap) {
@@ -234,6 +259,7 @@ void Sanitizer::tell_map_use(const Actor& actor) {
     const int lane = first_lane(rest);
     if (space_of_address(before_.address[lane]) == Space::kGlobal) access.lanes |= 1u << lane;
   }
+  access.lanes = inside(*actor.warp, Space::kGlobal, before_.address, access.lanes, kMapBytes);
   if (access.lanes != 0) all([&](Detector& d) { d.map_used(actor, access); });
 }
 

@@ -34,6 +34,16 @@ bool is_told(Act act) {
   }
 }
 
+// Operations are observed before their descriptors are followed: what leaves shared memory is a fault of the
+// machine's, not a range for detectors.
+void keep_inside(const Cluster& cluster, std::vector<Range>& ranges) {
+  std::erase_if(ranges, [&](const Range& range) {
+    return range.space == Space::kShared &&
+           (rank_of(range.address) >= cluster.ctas.size() ||
+            offset_of(range.address) + std::uint64_t{range.bytes} > cluster.shared_bytes);
+  });
+}
+
 bool is_named_barrier(Act act) {
   return act == Act::kNamedArrive || act == Act::kNamedWait;
 }
@@ -79,6 +89,7 @@ void Sanitizer::launched(const Launch& launch) {
   clusters_.clear();
   held_index_ = ~std::uint64_t{0};
   position_ = findings_.now = 0;
+  allocation_ = nullptr;
   all([&](Detector& d) { d.launched(launch); });
 }
 
@@ -144,7 +155,9 @@ void Sanitizer::issued(const Cluster& cluster, const AsyncOperation& operation) 
 void Sanitizer::performed(const Cluster& cluster, const AsyncOperation& operation) {
   const Actor actor = actor_of(cluster, operation.issuer, operation.lanes);
   const AsyncOp op = async_op(operation);
-  const Footprint footprint = footprint_of(cluster, operation);
+  Footprint footprint = footprint_of(cluster, operation);
+  keep_inside(cluster, footprint.reads);
+  keep_inside(cluster, footprint.writes);
   all([&](Detector& d) { d.performed(actor, op, footprint); });
 }
 

@@ -69,6 +69,8 @@ class Sanitizer final : public Observer, public Explanations {
   void tell_access(const Actor& actor, const Effects& effects);
   void tell_one_access(const Actor& actor, Space space, const std::uint64_t* address, std::uint32_t lanes,
                        std::uint32_t bytes, bool reads, bool writes);
+  std::uint32_t inside(const Warp& warp, Space space, const std::uint64_t* address, std::uint32_t lanes,
+                       std::uint32_t bytes);
   void tell_mbarrier_wait(const Actor& actor, const Effects& effects);
   void tell_map_use(const Actor& actor);
   void tell_maps(const Actor& actor, const Effects& effects);
@@ -98,6 +100,7 @@ class Sanitizer final : public Observer, public Explanations {
   std::uint64_t held_index_ = ~std::uint64_t{0};
   Held* held_ = nullptr;  // of the cluster held_index_
   std::uint64_t position_ = 0;
+  const Allocation* allocation_ = nullptr;  // that held the last access to global memory
   Before before_;
 };
 

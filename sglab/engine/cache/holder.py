@@ -25,6 +25,10 @@ class PrefixHolder(RowHolder, Protocol):
 
     extra_key: str | None
     prefix_indices: torch.Tensor
+    holds_lock: bool
+    last_host_node: TreeNode | None
+    host_hit_length: int
+    extend_input_len: int
 
     def token_ids(self) -> list[int]:
         """All of its tokens, of which the KV of the first `kv_committed_len` is in the pool."""
