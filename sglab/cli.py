@@ -1,4 +1,4 @@
-"""The command line: `sglab doctor`, `backends`, `generate`, `serve`, `run decode`, `run-program`, `step`, `ptx`, `lab`."""
+"""The command line: `sglab doctor`, `backends`, `generate`, `serve`, `run`, `run-program`, `step`, `ptx`, `lab`."""
 
 from __future__ import annotations
 

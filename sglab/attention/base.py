@@ -20,6 +20,7 @@ from sglab.attention.capabilities import Capabilities, Demand, UnsupportedError,
 from sglab.attention.inputs import AttentionInputs
 from sglab.attention.registry import capabilities_by_name
 from sglab.engine import ForwardBatch, ForwardMode, GraphBatch, ModelRunner, RadixAttention
+from sglab.engine.batch.metadata import check_metadata, is_checked
 
 
 class AttentionBackend(ABC):
@@ -31,11 +32,13 @@ class AttentionBackend(ABC):
     """seq_len of a graph's padded rows: each attends to one token, that of slot 0."""
     _kind: str | None = None
     _page_size: int | None = None
+    _runner: ModelRunner | None = None
     _served: frozenset[tuple[object, ...]] = frozenset()
     """What `_refuse_call` was asked and found served."""
 
     def __init__(self, model_runner: ModelRunner) -> None:
         """Refuses a model or a page size that the backend does not serve."""
+        self._runner = model_runner
         self._kind, self._page_size = model_runner.model_config.kind, model_runner.page_size
         self.refuse_unserved(Demand(kind=self._kind, page_size=self._page_size))
 
@@ -44,8 +47,10 @@ class AttentionBackend(ABC):
 
         Raises:
             UnsupportedError: the backend does not serve this mode.
+            BadArgumentError, PageTableError: the metadata disagree with requests or pools (`check_metadata`).
         """
         self.refuse_unserved(Demand.of_batch(forward_batch))
+        self._check_metadata(forward_batch)
 
     def forward(
         self,
@@ -141,13 +146,25 @@ class AttentionBackend(ABC):
         """Fill the buffers before a graph of this size is captured; the graph keeps their addresses.
 
         Raises:
-            UnsupportedError: no graph of this mode.
+            UnsupportedError: no graph of this mode. BadArgumentError, PageTableError: as `prepare`.
         """
         self.refuse_unserved(Demand.of_batch(graph_batch))
+        self._check_metadata(graph_batch, before_capture=True)
 
     def prepare_replay(self, graph_batch: GraphBatch) -> None:
         """Fill the same buffers for a real batch before its graph is replayed. Raises as `prepare_capture`."""
         self.refuse_unserved(Demand.of_batch(graph_batch))
+        self._check_metadata(graph_batch)
+
+    def _check_metadata(self, batch: ForwardBatch | GraphBatch, before_capture: bool = False) -> None:
+        """Refuse lengths, rows, slots and pages that disagree with requests and pools, if the runner's switch is on.
+
+        Raises:
+            BadArgumentError, PageTableError: naming the request, what was expected, what came and what to do.
+        """
+        runner = self._runner
+        if runner is not None and not batch.forward_mode.is_idle() and is_checked(batch, runner, before_capture):
+            check_metadata(batch, runner, self.graph_seq_len_fill_value if isinstance(batch, GraphBatch) else None)
 
     @property
     def verify_mask(self) -> torch.Tensor | None:

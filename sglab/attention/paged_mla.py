@@ -74,6 +74,7 @@ class PagedMLABackend(AttentionBackend, Generic[Metadata]):
             self._note_fallback(forward_batch)
             self._serving.prepare(forward_batch)
         elif not forward_batch.forward_mode.is_idle():
+            self._check_metadata(forward_batch)
             drafts = forward_batch.spec_info.draft_token_num if forward_batch.spec_info is not None else 0
             table = self.new_table(forward_batch.batch_size, self._longest(forward_batch) + drafts, self.padding_page())
             lens = forward_batch.seq_lens + drafts
@@ -92,6 +93,7 @@ class PagedMLABackend(AttentionBackend, Generic[Metadata]):
         if self._serving is not self:
             self._serving.prepare_capture(graph_batch)
         else:
+            self._check_metadata(graph_batch, before_capture=True)
             self.forward_metadata = self._fill_graph(graph_batch)
 
     def prepare_replay(self, graph_batch: GraphBatch) -> None:
@@ -99,6 +101,7 @@ class PagedMLABackend(AttentionBackend, Generic[Metadata]):
         if self._serving is not self:
             self._serving.prepare_replay(graph_batch)
         else:
+            self._check_metadata(graph_batch)
             self._fill_graph(graph_batch)
 
     def attend(self, inputs: AttentionInputs) -> torch.Tensor:

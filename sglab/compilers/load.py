@@ -28,6 +28,8 @@ def load(
         CompileError: nvcc refused it.
         FileNotFoundError: it does not exist.
     """
+    if not isinstance(source, (str, Path)):
+        raise GpuError(f"load: expected a path, or the text of a .ptx or .cu file; got {type(source).__name__}")
     if isinstance(source, str) and is_ptx(source):
         return Module(source)
     if isinstance(source, str) and is_cuda(source):

@@ -18,6 +18,7 @@ from sglab.gpu.errors import LaunchError
 from sglab.gpu.fault import Fault, KernelError
 from sglab.gpu.findings import Finding
 from sglab.gpu.geometry import check_smem
+from sglab.gpu.integers import integer
 from sglab.gpu.ptx import Entry
 from sglab.gpu.tensor_map import TiledEncoding
 
@@ -50,9 +51,10 @@ def _findings(
 
 
 def _whole(name: str, value: Any, least: int, most: int) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__") or not least <= value.__index__() <= most:
+    whole = integer(value)
+    if whole is None or not least <= whole <= most:
         raise LaunchError(f"EmulatedDevice: {name} must be an integer from {least} to {most}; got {value!r}")
-    return value.__index__()
+    return whole
 
 
 class EmulatedDevice:

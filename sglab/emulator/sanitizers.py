@@ -18,16 +18,17 @@ def chosen(sanitize: bool | Collection[str]) -> tuple[str, ...]:
     """The detectors that EmulatedDevice(sanitize=...) names.
 
     Raises:
-        LaunchError: one of them does not exist.
+        LaunchError: it names none, or one that does not exist.
     """
     if isinstance(sanitize, bool):
         return DETECTORS if sanitize else ()
-    names = {sanitize} if isinstance(sanitize, str) else set(sanitize)
-    unknown = sorted(names - set(DETECTORS))
+    expected = f"EmulatedDevice: sanitize must be True, False or some of {', '.join(DETECTORS)}"
+    if not isinstance(sanitize, (str, list, tuple, set, frozenset)):
+        raise LaunchError(f"{expected}; got {type(sanitize).__name__}")
+    names = [sanitize] if isinstance(sanitize, str) else list(sanitize)
+    unknown = [str(name) for name in names if name not in DETECTORS]
     if unknown:
-        raise LaunchError(
-            f"EmulatedDevice: sanitize must be True, False or some of {', '.join(DETECTORS)}; got {', '.join(unknown)}"
-        )
+        raise LaunchError(f"{expected}; got {', '.join(sorted(unknown))}")
     return tuple(name for name in DETECTORS if name in names)
 
 

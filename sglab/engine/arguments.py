@@ -63,6 +63,12 @@ def finite(name: str, value: object, least: float = -math.inf) -> float:
     return float(value)
 
 
+def positive(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value <= 0:
+        raise BadArgumentError(name, "a positive finite number", repr(value), "Leave it out for the default.")
+    return float(value)
+
+
 def choice(name: str, value: object, choices: Iterable[str]) -> None:
     known = tuple(choices)
     if value not in known:

@@ -61,6 +61,9 @@ class ModelRunner:
     enable_deterministic_inference: bool = False
     kernel_implementation: str = "auto"
     """Which implementation of its operators a backend asks for; "auto": the backend's choice."""
+    check_metadata: bool | None = None
+    """Whether backends run `sglab.engine.batch.metadata.check_metadata` before each pass. None: where it does not wait
+    for a GPU, and before every capture. False: never, not even in `Batch.check`."""
     state_pool: LinearStatePool | None = None
     """Of a model with linear attention."""
 

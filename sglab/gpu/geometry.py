@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 
 from sglab.gpu.architecture import MAX_BLOCK, MAX_GRID, MAX_THREADS, Architecture
 from sglab.gpu.errors import LaunchError
+from sglab.gpu.integers import integer
 from sglab.gpu.signature import Dim3, Signature
 
 Dims = int | Sequence[int]
@@ -176,11 +177,11 @@ def check_smem(name: str, arch: Architecture, static: int, dynamic: int) -> None
 
 def _dim3(kernel: str, argument: str, value: Any, limits: Dim3) -> Dim3:
     given = isinstance(value, Sequence) and not isinstance(value, (str, bytes))
-    sizes = (value,) if hasattr(value, "__index__") else tuple(value) if given else ()
-    counts = all(hasattr(size, "__index__") and not isinstance(size, bool) for size in sizes)
-    if not 1 <= len(sizes) <= 3 or not counts:
+    sizes = [integer(size) for size in (value if given else (value,))]
+    whole = [size for size in sizes if size is not None]
+    if not 1 <= len(sizes) <= 3 or len(whole) < len(sizes):
         raise LaunchError(f"{kernel}: {argument} must be an integer or 1 to 3 integers; got {value!r}")
-    x, y, z = (*(size.__index__() for size in sizes), 1, 1)[:3]
+    x, y, z = (*whole, 1, 1)[:3]
     for axis, size, limit in zip("xyz", (x, y, z), limits, strict=True):
         if not 1 <= size <= limit:
             raise LaunchError(f"{kernel}: {argument} along {axis} must be 1 to {limit}; got {size}")
@@ -230,7 +231,8 @@ def _check_cluster(name: str, geometry: Geometry, arch: Architecture) -> None:
 
 
 def _smem(name: str, value: Any, arch: Architecture) -> int:
-    if not hasattr(value, "__index__") or value.__index__() < 0:
+    size = integer(value)
+    if size is None or size < 0:
         raise LaunchError(f"{name}: smem must be a number of bytes, 0 or more; got {value!r}")
-    check_smem(name, arch, 0, value.__index__())
-    return value.__index__()
+    check_smem(name, arch, 0, size)
+    return size

@@ -21,6 +21,8 @@ _PARAM = re.compile(
 )
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _LANDMARK = re.compile(r"[{}]|\.(?:entry|version|target)\b")
+_PRAGMA = re.compile(r"[^;{}]*?\.pragma\s*\"[^\"]*\"(?:\s*,\s*\"[^\"]*\")*\s*;")
+"""A directive of an entry that ends in a semicolon, unlike the others."""
 _NAME = re.compile(r"\s*([\w$%]+)\s*")
 _VERSION = re.compile(r"\s*(\d{1,4}\.\d{1,4})\b")
 PARAMETER_BYTES = 32_764
@@ -138,13 +140,15 @@ def _entry(text: str, at: int, name: str) -> Signature | None:
         if close < 0:
             raise GpuError(f"{where}: its parameter list has no end")
         parameters, at = text[at + 1 : close], close + 1
-    reach = at + DIRECTIVE_LETTERS
+    start, reach = at, at + DIRECTIVE_LETTERS
+    while pragma := _PRAGMA.match(text, at, reach):
+        at = pragma.end()
     body, semicolon = text.find("{", at, reach), text.find(";", at, reach)
     if body < 0 and semicolon < 0:
         raise GpuError(f"{where}: neither a body nor a semicolon follows within {DIRECTIVE_LETTERS} letters")
     if body < 0 or 0 <= semicolon < body:
         return None
-    directives = text[at:body]
+    directives = text[start:body]
     return Signature(
         entry=entry,
         parameters=_parameters(parameters, where),
@@ -162,7 +166,7 @@ def _parameters(text: str, where: str) -> tuple[Parameter, ...]:
         element = _SIZES.get(found["type"].lstrip("sufb")) if found else None
         if not found or element is None:
             raise GpuError(f"{where}: cannot read the parameter '{part[:200]}'")
-        size = element * int(found["count"] or 1)
+        size = element * _number(found["count"] or "1")
         align = int(found["align"] or element)
         if align < 1 or align & (align - 1) or align > 128:
             raise GpuError(f"{where}: .align of {found['name'][:80]} must be a power of two up to 128; got {align}")
@@ -189,6 +193,12 @@ def _typed(signature: Signature, declared: Mapping[str, Sequence[str]]) -> Signa
     return replace(signature, parameters=parameters)
 
 
+def _number(digits: str) -> int:
+    """As PTX reads it: a leading 0 makes it octal."""
+    octal = len(digits) > 1 and digits[0] == "0" and not set(digits) & {"8", "9"}
+    return int(digits, 8 if octal else 10)
+
+
 def _dim3(text: str, directive: str, where: str) -> Dim3 | None:
     found = re.search(rf"\.{directive}\b([\s\d,]*)", text)
     if found is None:
@@ -196,5 +206,5 @@ def _dim3(text: str, directive: str, where: str) -> Dim3 | None:
     sizes = found[1].replace(",", " ").split()
     if not 1 <= len(sizes) <= 3 or any(len(size) > 10 for size in sizes):
         raise GpuError(f"{where}: .{directive} must have 1 to 3 sizes; got '{found[1].strip()[:80]}'")
-    x, y, z = (*map(int, sizes), 1, 1)[:3]
+    x, y, z = (*map(_number, sizes), 1, 1)[:3]
     return x, y, z

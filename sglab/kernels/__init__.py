@@ -9,7 +9,7 @@ from sglab.kernels.contract import ContractError
 from sglab.kernels.cutlass_mla import cutlass_mla_decode, cutlass_mla_get_workspace_size
 from sglab.kernels.decode_attention import decode_attention_fwd
 from sglab.kernels.extend_attention import extend_attention_fwd
-from sglab.kernels.flash_mla import flash_mla_with_kvcache, get_mla_metadata
+from sglab.kernels.flash_mla import FlashMLASchedMeta, flash_mla_with_kvcache, get_mla_metadata
 from sglab.kernels.fused_moe import fused_experts
 from sglab.kernels.gated_activation import gelu_tanh_and_mul, silu_and_mul
 from sglab.kernels.kv_buffer import set_mla_kv_buffer
@@ -21,10 +21,12 @@ from sglab.kernels.moe_align import moe_align_block_size
 from sglab.kernels.paged_decode import batch_decode_with_paged_kv_cache
 from sglab.kernels.registry import Choice, Implementation, Operator, last_choice, record_choices
 from sglab.kernels.rotary import apply_rope_with_cos_sin_cache_inplace
+from sglab.kernels.store_cache import store_cache
 
 __all__ = [
     "Choice",
     "ContractError",
+    "FlashMLASchedMeta",
     "Implementation",
     "Operator",
     "apply_rope_with_cos_sin_cache_inplace",
@@ -51,4 +53,5 @@ __all__ = [
     "set_mla_kv_buffer",
     "silu_and_mul",
     "split_kv_combine",
+    "store_cache",
 ]

@@ -28,9 +28,9 @@ class Scoring:
     def check(self, contract: Contract) -> None:
         """The contract must know the size of "heads"."""
         contract.require(
-            math.isfinite(self.sm_scale) and self.sm_scale != 0,
+            math.isfinite(self.sm_scale) and self.sm_scale > 0,
             "sm_scale",
-            "finite and not 0",
+            "positive and finite",
             self.sm_scale,
             "It is head_dim ** -0.5; for absorbed MLA (qk_nope_head_dim + qk_rope_head_dim) ** -0.5.",
         )

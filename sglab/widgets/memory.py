@@ -83,7 +83,7 @@ class MemoryWidget(Widget, metaclass=_AbstractWidget):
     def cta_count(self, cta: int) -> int:
         """How many CTAs the grid has. raises ValueError: `cta` is none of them"""
         total = self.recording.geometry.ctas
-        if not 0 <= cta < total:
+        if isinstance(cta, bool) or not isinstance(cta, int) or not 0 <= cta < total:
             raise ValueError(f"cta must be 0 to {total - 1}, a linear index in the grid; got {cta}")
         return total
 

@@ -32,7 +32,8 @@ def attend(
     Args:
         backend: a registered name, a backend made before, or None for what SGLang would choose on this machine.
         implementation: of the backend's operators: "triton", "reference", …; "auto" leaves it to the backend.
-        check: refuse what no kernel could serve (`Batch.check`) before anything runs.
+        check: refuse what no kernel could serve (`Batch.check`) before anything runs. A backend made before checks
+            the metadata itself, as its `ModelRunner.check_metadata` says.
         save_kv_cache: write the new tokens' rows to the pool again, as a model's layer would.
 
     Returns:
@@ -54,7 +55,8 @@ def attend(
         if isinstance(backend, AttentionBackend):
             made = backend
         else:
-            made = create_attention_backend(name, replace(batch.runner, kernel_implementation=implementation))
+            runner = replace(batch.runner, kernel_implementation=implementation, check_metadata=False)
+            made = create_attention_backend(name, runner)
         made.prepare(batch.forward_batch)
         q, k, v, parts = _inputs(batch, made.capabilities.rope_apart)
         out = made.forward(q, k, v, batch.layer, batch.forward_batch, save_kv_cache=save_kv_cache, **parts)

@@ -154,12 +154,12 @@ class Batch:
         check_attention_inputs(self.runner, self.layer, self.forward_batch, self.q, self.reqs, self.new_tokens)
 
     def check_page_table(self) -> None:
-        """The part of `check` that an index kernel depends on: lengths, rows and slots.
+        """The part of `check` that an index kernel depends on: lengths, rows, slots and who owns them.
 
         Raises:
             BadArgumentError, PageTableError: as `check`.
         """
-        check_table(self.runner, self.forward_batch, self.batch_size)
+        check_table(self.runner, self.forward_batch)
 
     # What changes it.
 

@@ -6,6 +6,7 @@ import torch
 
 from sglab.engine import ForwardBatch, ModelRunner, RadixAttention, Req
 from sglab.engine.batch import checks
+from sglab.engine.batch.metadata import check_metadata
 from sglab.workbench.forward_pass import new_slots
 
 
@@ -24,20 +25,17 @@ def check_attention_inputs(
     """
     pool = runner.req_to_token_pool
     checks.check_q_finite(q, new_tokens, [req.rid for req in reqs])
-    check_table(runner, forward_batch, len(reqs))
+    check_table(runner, forward_batch)
     checks.check_out_cache_loc(forward_batch.out_cache_loc, new_slots(pool, reqs, new_tokens))
     rows = {req.req_pool_idx: (req.rid, req.kv_committed_len) for req in reqs if req.req_pool_idx is not None}
     checks.check_kv_finite(runner.token_to_kv_pool, layer.layer_id, pool.req_to_token, rows)
 
 
-def check_table(runner: ModelRunner, forward_batch: ForwardBatch, batch_size: int) -> None:
-    """Lengths, rows and slots: what an index kernel depends on.
+def check_table(runner: ModelRunner, forward_batch: ForwardBatch) -> None:
+    """Lengths, rows, slots and who owns them, unless `ModelRunner.check_metadata` is False.
 
     Raises:
         BadArgumentError, PageTableError: as `check_attention_inputs`.
     """
-    pool = runner.req_to_token_pool
-    checks.check_lengths(forward_batch.seq_lens, batch_size, pool.max_context_len, runner.device)
-    if batch_size:
-        lens = forward_batch.seq_lens
-        checks.check_page_table(pool, forward_batch.req_pool_indices, lens, runner.token_to_kv_pool)
+    if runner.check_metadata is not False:
+        check_metadata(forward_batch, runner)

@@ -114,7 +114,7 @@ class BatchOptions:
                 remedy = f"{tokens // page * page} or {-(-tokens // page) * page} would do."
                 raise BadArgumentError("pool_tokens", f"a multiple of page_size {page}", tokens, remedy)
         if self.sm_scale is not None:
-            arguments.finite("sm_scale", self.sm_scale, 0.0)
+            arguments.positive("sm_scale", self.sm_scale)
         arguments.finite("logit_cap", self.logit_cap, 0.0)
 
     def _runner(self, seq_lens: list[int]) -> ModelRunner:

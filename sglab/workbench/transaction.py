@@ -23,7 +23,7 @@ def transaction(batch: Editable) -> Iterator[None]:
     """When the edit inside fails, put back all it changed (KV rows that no request owns keep what was written)."""
     allocator, pool, tree = batch.runner.token_to_kv_pool_allocator, batch.runner.req_to_token_pool, batch.tree_cache
     pages, nodes = allocator.backup_state(), tree.backup_state()
-    rows, table = list(pool.free_slots), pool.req_to_token.clone()
+    rows, holders, table = list(pool.free_slots), dict(pool.holders), pool.req_to_token.clone()
     reqs = [(req, {**vars(req), "output_ids": list(req.output_ids)}) for req in batch.reqs]
     own = {**vars(batch), "reqs": list(batch.reqs), "new_tokens": list(batch.new_tokens)}
     try:
@@ -31,7 +31,7 @@ def transaction(batch: Editable) -> Iterator[None]:
     except BaseException:
         allocator.restore_state(pages)
         tree.restore_state(nodes)
-        pool.free_slots = rows
+        pool.free_slots, pool.holders = rows, holders
         pool.req_to_token.copy_(table)
         for req, saved in reqs:
             vars(req).update(saved)

@@ -4,6 +4,7 @@ import pytest
 
 from sglab.gpu import GpuError, Module
 from sglab.gpu.signature import read_header
+from tests.support.emulator.launching import HEADER
 
 PTX = """
 //
@@ -115,3 +116,15 @@ def test_long_texts_take_linear_time(unit: str, end: str) -> None:
         assert read_header(HEAD + unit * 200_000 + end).version == "9.0"
     except GpuError as error:
         assert len(str(error)) < 500
+
+
+def test_a_pragma_of_an_entry_ends_in_a_semicolon_and_the_entry_goes_on() -> None:
+    text = f'{HEADER}.visible .entry k(.param .u64 p) .maxntid 64 .pragma "nounroll"; .reqntid 32\n{{ ret; }}\n'
+    kernel = Module(text)["k"]
+    assert (kernel.signature.reqntid, kernel.signature.maxntid) == ((32, 1, 1), (64, 1, 1))
+    assert kernel.emulated.params == [("p", 8, 8, "u64")]
+
+
+def test_a_leading_zero_makes_a_size_octal() -> None:
+    kernel = Module(f"{HEADER}.visible .entry k(.param .b8 p[010])\n{{ ret; }}\n")["k"]
+    assert [kernel.params[0].size] == [size for _, size, _, _ in kernel.emulated.params] == [8]

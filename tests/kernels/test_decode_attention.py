@@ -247,7 +247,7 @@ def test_splits_cover_every_token_once(length: int, splits: int) -> None:
         ({"num_kv_splits": torch.tensor([1, 5]).int()}, ["num_kv_splits", "from 1 to max_kv_splits = 4", "= 5"]),
         ({"num_kv_splits": torch.tensor([0, 1]).int()}, ["num_kv_splits[0] = 0"]),
         ({"max_kv_splits": 8}, ["max_kv_splits must be 4, the third dimension of attn_logits", "got 8"]),
-        ({"sm_scale": float("nan")}, ["sm_scale must be finite and not 0", "nan"]),
+        ({"sm_scale": float("nan")}, ["sm_scale must be positive and finite", "nan"]),
         ({"logit_cap": -1.0}, ["logit_cap must be 0 (no cap) or positive"]),
         ({"sinks": torch.ones(3)}, ["sinks", "heads = 4, as q has"]),
     ],

@@ -206,3 +206,22 @@ def test_metadata_is_the_planners(generator) -> None:
     metadata, num_splits = get_mla_metadata(torch.full((4,), 4096, dtype=torch.int32), 128)
     assert metadata.shape == (66, 8) and metadata.dtype == num_splits.dtype == torch.int32
     assert len(num_splits) == 5 and num_splits[0] == 0
+
+
+def test_both_generations_of_the_interface_give_the_same(device: torch.device, generator: torch.Generator) -> None:
+    """Since 2026 the plan is made in the first call and kept for the step's other layers."""
+    given = call([300, 65, 0], 16, device, generator)
+    older = flash_mla_with_kvcache(**given)
+    schedule, nothing = get_mla_metadata()
+    assert nothing is None
+    for _ in range(2):
+        newer = flash_mla_with_kvcache(**{**given, "tile_scheduler_metadata": schedule, "num_splits": None})
+        assert torch.equal(newer[0], older[0])
+        assert torch.equal(newer[1], older[1])
+    wider = call([300, 65, 0], 32, device, generator)
+    with pytest.raises(ContractError, match=r"of the first call's shape \(heads 16\); got heads 32"):
+        flash_mla_with_kvcache(**{**wider, "tile_scheduler_metadata": schedule, "num_splits": None})
+    with pytest.raises(TypeError, match="num_splits is missing"):
+        flash_mla_with_kvcache(**{**given, "num_splits": None})
+    with pytest.raises(TypeError, match="num_heads_per_head_k is missing"):
+        get_mla_metadata(given["cache_seqlens"])  # type: ignore[call-overload]

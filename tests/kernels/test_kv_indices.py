@@ -176,6 +176,7 @@ class TestFlashMLA:
             ({"kv_indices": torch.full((3, 2), -7).int()}, ["kv_indices", "batch = 2", "(3, 2)"]),
             ({"kv_indices": torch.full((2, 2), -7)}, ["kv_indices must be int32", "int64"]),
             ({"req_pool_indices": torch.tensor([0, -1])}, ["req_pool_indices[1] = -1"]),
+            ({"kv_start_idx": torch.tensor([64, 10])}, ["kv_start_idx must be a multiple of page_size 64", "[1] = 10"]),
             ({"kv_indices": torch.full((2, 2), -7).int().T}, ["kv_indices must be contiguous in its last dimension"]),
         ],
     )

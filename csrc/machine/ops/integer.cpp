@@ -213,13 +213,15 @@ const Inst* carry_add(Warp& w, const Inst* i) {
   return i + 1;
 }
 
-template <class T, bool High, bool In, bool Out>
+// A product's upper half depends on the signs of its factors, F; the sum and its carry do not.
+template <class T, class F, bool High, bool In, bool Out>
 const Inst* carry_mad(Warp& w, const Inst* i) {
   T* const d = out<T>(w, i->d);
   const T *const a = in<T>(w, i->a), *const b = in<T>(w, i->b), *const c = in<T>(w, i->c);
   u32 next = 0;
   for (int l = 0; l < kLanes; ++l) {
-    const T product = High ? high<T>(a[l], b[l]) : low<T>(a[l], b[l]);
+    const T product =
+        High ? static_cast<T>(high<F>(static_cast<F>(a[l]), static_cast<F>(b[l]))) : low<T>(a[l], b[l]);
     const T sum = product + c[l], total = sum + (In ? bit(w.carry, l) : 0);
     next |= static_cast<u32>(sum < product || total < sum) << l;
     d[l] = total;
@@ -236,12 +238,16 @@ void carry_rows(Table& t) {
   t.alu("sub.cc.$", "nnn", kAdd, carry_add<T, true, false, true>);
   t.alu("subc.$", "nnn", kAdd, carry_add<T, true, true, false>);
   t.alu("subc.cc.$", "nnn", kAdd, carry_add<T, true, true, true>);
-  t.alu("mad.lo.cc.$", "nnnn", kMultiply, carry_mad<T, false, false, true>);
-  t.alu("mad.hi.cc.$", "nnnn", kMultiply, carry_mad<T, true, false, true>);
-  t.alu("madc.lo.$", "nnnn", kMultiply, carry_mad<T, false, true, false>);
-  t.alu("madc.hi.$", "nnnn", kMultiply, carry_mad<T, true, true, false>);
-  t.alu("madc.lo.cc.$", "nnnn", kMultiply, carry_mad<T, false, true, true>);
-  t.alu("madc.hi.cc.$", "nnnn", kMultiply, carry_mad<T, true, true, true>);
+  t.alu("mad.lo.cc.$", "nnnn", kMultiply, carry_mad<T, T, false, false, true>);
+  t.alu("madc.lo.$", "nnnn", kMultiply, carry_mad<T, T, false, true, false>);
+  t.alu("madc.lo.cc.$", "nnnn", kMultiply, carry_mad<T, T, false, true, true>);
+}
+
+template <class T, class F>
+void carry_high_rows(Table& t) {
+  t.alu("mad.hi.cc.$", "nnnn", kMultiply, carry_mad<T, F, true, false, true>);
+  t.alu("madc.hi.$", "nnnn", kMultiply, carry_mad<T, F, true, true, false>);
+  t.alu("madc.hi.cc.$", "nnnn", kMultiply, carry_mad<T, F, true, true, true>);
 }
 
 }  // namespace
@@ -312,6 +318,14 @@ void register_integer(Table& t) {
   carry_rows<u32>(t);
   t.type("{u64|s64|b64}", 'l');
   carry_rows<u64>(t);
+  t.type("{u32|b32}", 'w');
+  carry_high_rows<u32, u32>(t);
+  t.type("s32", 'w');
+  carry_high_rows<u32, s32>(t);
+  t.type("{u64|b64}", 'l');
+  carry_high_rows<u64, u64>(t);
+  t.type("s64", 'l');
+  carry_high_rows<u64, s64>(t);
 }
 
 }  // namespace sglab::emu::SGLAB_ISA

@@ -46,15 +46,13 @@ def check_lengths(seq_lens: torch.Tensor, batch_size: int, max_context_len: int,
         )
 
 
-def check_page_table(
-    pool: ReqToTokenPool, req_pool_indices: torch.Tensor, seq_lens: torch.Tensor, kv_pool: KVCache
-) -> None:
-    """Every token's slot is in the pool, outside the dummy page and page-aligned: within a page, slots count up.
+def check_rows(pool: ReqToTokenPool, req_pool_indices: torch.Tensor, batch_size: int) -> None:
+    """int [B], rows of the pool.
 
     Raises:
-        BadArgumentError, PageTableError: naming the request, the token and the slot.
+        BadArgumentError, PageTableError: naming the request.
     """
-    check_tensor("req_pool_indices", req_pool_indices, (len(seq_lens),), _INTEGERS, pool.device)
+    check_tensor("req_pool_indices", req_pool_indices, (batch_size,), _INTEGERS, pool.device)
     rows = (req_pool_indices < 0) | (req_pool_indices >= pool.size)
     if rows.any():
         i = int(rows.nonzero()[0])
@@ -62,6 +60,23 @@ def check_page_table(
         raise PageTableError(
             f"req_pool_indices[{i}]: expected a row 0..{pool.size - 1}, got {got}. Allocate the request."
         )
+
+
+def check_slots(
+    pool: ReqToTokenPool,
+    req_pool_indices: torch.Tensor,
+    seq_lens: torch.Tensor,
+    kv_pool: KVCache,
+    requests: list[int],
+) -> None:
+    """Every token's slot is in the pool, outside the dummy page and page-aligned: within a page, slots count up.
+
+    Args:
+        requests: what number each row's request has in the batch, for the message.
+
+    Raises:
+        PageTableError: naming the request, the token and the slot.
+    """
     slots = pool.req_to_token[req_pool_indices][:, : int(seq_lens.max())].to(torch.int64)
     position = torch.arange(slots.shape[1], device=slots.device)
     live = position < seq_lens[:, None]
@@ -69,12 +84,14 @@ def check_page_table(
     _refuse_slots(
         live & ((slots < 0) | (slots >= kv_pool.size + page_size)),
         slots,
+        requests,
         f"a slot {page_size}..{kv_pool.size + page_size - 1} of the pool",
         "The page table points outside the pool: take slots from the allocator (batch.allocate, extend_by_token).",
     )
     _refuse_slots(
         live & (slots < page_size),
         slots,
+        requests,
         "a slot outside page 0",
         "Page 0 is the dummy page: the row is too short for this length, or was never filled. Extend the request.",
     )
@@ -82,16 +99,17 @@ def check_page_table(
     _refuse_slots(
         live & (slots != first_of_page // page_size * page_size + position % page_size),
         slots,
+        requests,
         f"slot % {page_size} == token % {page_size}, counting up within a page",
         "Requests are page-aligned: take slots from the allocator.",
     )
 
 
-def _refuse_slots(wrong: torch.Tensor, slots: torch.Tensor, expected: str, remedy: str) -> None:
+def _refuse_slots(wrong: torch.Tensor, slots: torch.Tensor, requests: list[int], expected: str, remedy: str) -> None:
     if wrong.any():
         i, t = (int(n) for n in wrong.nonzero()[0])
         raise PageTableError(
-            f"req_to_token, request {i}, token {t}: expected {expected}, got {int(slots[i, t])}. {remedy}"
+            f"req_to_token, request {requests[i]}, token {t}: expected {expected}, got {int(slots[i, t])}. {remedy}"
         )
 
 

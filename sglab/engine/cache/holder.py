@@ -15,6 +15,9 @@ class RowHolder(Protocol):
     rid: str
     req_pool_idx: int | None
     """Its row; None when it holds none."""
+    kv_committed_len: int
+    cache_protected_len: int
+    last_node: TreeNode | None
 
 
 class PrefixHolder(RowHolder, Protocol):
@@ -22,13 +25,10 @@ class PrefixHolder(RowHolder, Protocol):
 
     extra_key: str | None
     prefix_indices: torch.Tensor
-    last_node: TreeNode | None
     holds_lock: bool
     last_host_node: TreeNode | None
     host_hit_length: int
     extend_input_len: int
-    cache_protected_len: int
-    kv_committed_len: int
 
     def token_ids(self) -> list[int]:
         """All of its tokens, of which the KV of the first `kv_committed_len` is in the pool."""

@@ -65,6 +65,15 @@ class TreeNode:
         return self.last_access_time < other.last_access_time
 
 
+def tree_path(node: TreeNode) -> torch.Tensor:
+    """int64, the slots of the prefix that ends at a node: those of all nodes from the root down to it."""
+    runs = [node.value]
+    while node.parent is not None:
+        node = node.parent
+        runs.append(node.value)
+    return torch.cat(runs[::-1])
+
+
 class MatchResult(NamedTuple):
     """What a prefix lookup found."""
 

@@ -21,6 +21,7 @@ class ReqToTokenPool:
         req_to_token: int32 [size, max_context_len]; entry [r, t] is the KV slot of token t of the request in row r.
             Entries at and beyond the request's length are stale: nothing clears them.
         free_slots: rows that no request owns, taken from the front, given back at the end.
+        holders: row -> the request that owns it.
     """
 
     def __init__(self, size: int, max_context_len: int, device: str | torch.device = "cpu") -> None:
@@ -30,7 +31,7 @@ class ReqToTokenPool:
         self.max_context_len = max_context_len
         self.device = torch.device(device)
         self.req_to_token = torch.zeros((size, max_context_len), dtype=torch.int32, device=self.device)
-        self.free_slots = list(range(size))
+        self.clear()
 
     def write(self, indices: Any, values: torch.Tensor) -> None:
         """Store slots: `indices` is (row, slice) or (rows, columns)."""
@@ -48,6 +49,7 @@ class ReqToTokenPool:
         for req in reqs:
             if req.req_pool_idx is None:
                 req.req_pool_idx = self.free_slots.pop(0)
+                self.holders[req.req_pool_idx] = req
             rows.append(req.req_pool_idx)
         return rows
 
@@ -60,7 +62,10 @@ class ReqToTokenPool:
         if req.req_pool_idx is None or req.req_pool_idx in self.free_slots:
             raise ValueError(f"request {req.rid!r} owns no row of ReqToTokenPool (row {req.req_pool_idx})")
         self.free_slots.append(req.req_pool_idx)
+        self.holders.pop(req.req_pool_idx, None)
         req.req_pool_idx = None
 
     def clear(self) -> None:
+        """Forget every owner."""
         self.free_slots = list(range(self.size))
+        self.holders: dict[int, RowHolder] = {}

@@ -1,8 +1,14 @@
-"""MLA decode under the contract of FlashMLA's dense kernel for Hopper, in the form that SGLang calls it."""
+"""MLA decode under the contract of FlashMLA's dense kernel for Hopper.
+
+FlashMLA has had two interfaces to its plan, and both work here. Before 2026, and as SGLang calls it, get_mla_metadata
+takes the lengths and returns the plan's two tensors. Since 2026 it takes nothing and returns an empty
+`FlashMLASchedMeta` (and None), which the first call of flash_mla_with_kvcache fills.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import overload
 
 import torch
 
@@ -10,13 +16,14 @@ from sglab.gpu.architecture import H100_SMS
 from sglab.kernels import devices
 from sglab.kernels.flash_mla import sm90, sm100
 from sglab.kernels.flash_mla.contract import PAGE_SIZE, check, check_metadata_arguments, new_outputs
+from sglab.kernels.flash_mla.schedule import FlashMLASchedMeta
 from sglab.kernels.mla import device_plan
 from sglab.kernels.recipe import cooked, known, remember, serves, shaped
 from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator
 from sglab.kernels.streams import stream
 from sglab.planning import flash_mla as planner
 
-__all__ = ["PAGE_SIZE", "flash_mla_with_kvcache", "get_mla_metadata", "operator"]
+__all__ = ["PAGE_SIZE", "FlashMLASchedMeta", "flash_mla_with_kvcache", "get_mla_metadata", "operator"]
 
 operator = Operator(
     "flash_mla_with_kvcache",
@@ -26,13 +33,28 @@ operator = Operator(
 )
 
 
+@overload
+def get_mla_metadata() -> tuple[FlashMLASchedMeta, None]: ...
+
+
+@overload
 def get_mla_metadata(
     cache_seqlens: torch.Tensor, num_heads_per_head_k: int, num_heads_k: int = 1, *, sm_count: int = 0
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> tuple[torch.Tensor, torch.Tensor]: ...
+
+
+def get_mla_metadata(
+    cache_seqlens: torch.Tensor | None = None,
+    num_heads_per_head_k: int | None = None,
+    num_heads_k: int = 1,
+    *,
+    sm_count: int = 0,
+) -> tuple[torch.Tensor, torch.Tensor] | tuple[FlashMLASchedMeta, None]:
     """Deal the requests' blocks of 64 tokens out to the SMs, for flash_mla_with_kvcache.
 
     Returns tile_scheduler_metadata (parts, 8) and num_splits (batch + 1,), int32, where cache_seqlens is. Raises
-    ContractError. After FlashMLA's function of this name, in its form before 2026, which SGLang calls.
+    ContractError. After FlashMLA's function of this name, in its form before 2026, which SGLang calls; without
+    arguments, as since 2026, it returns an empty FlashMLASchedMeta and None.
 
     Args:
         cache_seqlens: (batch,) int32. On a GPU a kernel reads them, and nothing waits.
@@ -41,6 +63,11 @@ def get_mla_metadata(
         sm_count: streaming multiprocessors; 0 asks the GPU that cache_seqlens is on, or for the CPU takes an H100's
             132.
     """
+    if cache_seqlens is None and num_heads_per_head_k is None:
+        return FlashMLASchedMeta(), None
+    if cache_seqlens is None or num_heads_per_head_k is None:
+        missing = "cache_seqlens" if cache_seqlens is None else "num_heads_per_head_k"
+        raise TypeError(f"get_mla_metadata: {missing} is missing; pass lengths and heads, or neither for a lazy plan")
     check_metadata_arguments(cache_seqlens, num_heads_per_head_k, num_heads_k)
     place = cache_seqlens.device
     if sm_count == 0:
@@ -63,8 +90,8 @@ def flash_mla_with_kvcache(
     block_table: torch.Tensor,
     cache_seqlens: torch.Tensor,
     head_dim_v: int,
-    tile_scheduler_metadata: torch.Tensor,
-    num_splits: torch.Tensor,
+    tile_scheduler_metadata: torch.Tensor | FlashMLASchedMeta,
+    num_splits: torch.Tensor | None = None,
     softmax_scale: float | None = None,
     causal: bool = False,
     *,
@@ -82,7 +109,8 @@ def flash_mla_with_kvcache(
         block_table: (batch, width) int32, page numbers; entries past a request's last page are not read.
         cache_seqlens: (batch,) int32, KV tokens, the query tokens included; 0 gives O = 0 and LSE = −inf.
         head_dim_v: 512.
-        tile_scheduler_metadata, num_splits: from get_mla_metadata for these very lengths and heads.
+        tile_scheduler_metadata, num_splits: from get_mla_metadata for these very lengths and heads; or a
+            FlashMLASchedMeta and None.
         softmax_scale: for MLA (qk_nope_head_dim + qk_rope_head_dim) ** −0.5 times YaRN's factor; None takes 576 **
             −0.5, as FlashMLA does, which is wrong for absorbed MLA.
         causal: whether query token i of n sees all but the last n − 1 − i tokens; if that is none, O = 0 and LSE =
@@ -91,7 +119,14 @@ def flash_mla_with_kvcache(
             Blackwell, which splits on its own) or "reference". For CPU tensors the kernels run on the emulator.
         check_values: also check contents: lengths, page numbers, and that the metadata covers every token.
     """
-    tensors = (q, k_cache, block_table, cache_seqlens, tile_scheduler_metadata, num_splits)
+    if isinstance(tile_scheduler_metadata, FlashMLASchedMeta):
+        rows, lens = q.shape[1] * q.shape[2] if q.ndim == 4 else 0, cache_seqlens
+        plan = tile_scheduler_metadata.plan(q, k_cache, causal, lambda: get_mla_metadata(lens, rows, 1))
+    elif num_splits is None:
+        raise TypeError("flash_mla_with_kvcache: num_splits is missing; pass both results of get_mla_metadata")
+    else:
+        plan = tile_scheduler_metadata, num_splits
+    tensors = (q, k_cache, block_table, cache_seqlens, *plan)
     call: Hashable = None
     if serves(q, check_values):
         device = devices.hopper_of(q.device)

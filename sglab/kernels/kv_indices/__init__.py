@@ -73,7 +73,8 @@ def create_flashmla_kv_indices(
     Returns kv_indices. Raises ContractError. After SGLang's kernel create_flashmla_kv_indices_triton.
 
     Args:
-        req_to_token, req_pool_indices, page_kernel_lens, kv_start_idx: as for create_flashinfer_kv_indices.
+        req_to_token, req_pool_indices, page_kernel_lens, kv_start_idx: as for create_flashinfer_kv_indices;
+            kv_start_idx in multiples of page_size.
         kv_indices: the output, (batch, pages) int32; if None, allocated with −1 in every entry and just wide enough for
             the longest request.
         page_size: a power of two from 1 to 4096. Slots must be page-aligned: slot % page_size == position % page_size.

@@ -118,6 +118,7 @@ def check_flashmla(
             page_kernel_lens,
             "Allocate ceil(max(page_kernel_lens) / page_size) columns; a longer request would write into the next row.",
         )
+        _check_start(contract, arguments)
         _check_page_alignment(contract, arguments)
     return arguments
 
@@ -166,6 +167,14 @@ def _check_request_values(contract: Contract, arguments: FlashInferArguments | F
         lens,
         "Shorten the request or enlarge max_context_len.",
     )
+
+
+def _check_start(contract: Contract, arguments: FlashMLAIndicesArguments) -> None:
+    """From the middle of a page on, length / page_size pages are one too few, and the last would be missing."""
+    start, page = arguments.kv_start_idx, arguments.page_size
+    if start is not None:
+        remedy = "Start at the page's first token and mask what comes before, or use create_flashinfer_kv_indices."
+        contract.elements("kv_start_idx", start % page == 0, f"a multiple of page_size {page}", start, remedy)
 
 
 def _check_page_alignment(contract: Contract, arguments: FlashMLAIndicesArguments) -> None:

@@ -134,6 +134,15 @@ def carries() -> Iterator[Case]:
         integers(64, 64),
         declare=declare,
     )
+    for kind in "us":
+
+        def upper(a: int, b: int, kind: str = kind) -> int:
+            product = (_as(kind, a & 0xFFFFFFFF, 32) * _as(kind, b & 0xFFFFFFFF, 32) >> 32) & 0xFFFFFFFF
+            total = product + (b >> 32)
+            return (total & 0xFFFFFFFF) | (total >> 32) << 32
+
+        form = f"{split}mad.hi.cc.{kind}32 lo, x, z, w; addc.u32 hi, 0, 0;{join}"
+        yield Case(form, 64, (64, 64), mapped(64, upper), integers(64, 64), declare=declare)
 
 
 def logic() -> Iterator[Case]:
