@@ -14,9 +14,9 @@ from typing import Annotated, Any, get_origin
 import sglab
 
 PAGE = Path(__file__).parent / "api.md"
-TOP = ("attend", "decode_batch", "extend_batch", "trace")
-ROOMS = ("planning", "gpu", "compilers", "events", "emulator", "cudart", "triton", "kernels", "engine", "attention")
-ROOMS += ("workbench", "widgets", "labs")
+TOP = ("Engine", "attend", "decode_batch", "extend_batch", "trace")
+ROOMS = ("planning", "gpu", "compilers", "events", "emulator", "cudart", "triton", "kernels", "engine", "layers")
+ROOMS += ("models", "attention", "serving", "workbench", "widgets", "labs")
 
 HEAD = """# Public names
 

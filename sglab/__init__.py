@@ -5,7 +5,10 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_LAZY = dict.fromkeys(("attend", "decode_batch", "extend_batch", "trace"), "sglab.workbench")
+_LAZY = {
+    **dict.fromkeys(("attend", "decode_batch", "extend_batch", "trace"), "sglab.workbench"),
+    "Engine": "sglab.serving",
+}
 """Name -> module that is imported when the name is first used: `import sglab` stays fast and needs no torch."""
 
 _PACKAGES = {
@@ -18,7 +21,10 @@ _PACKAGES = {
     "gpu",
     "kernels",
     "labs",
+    "layers",
+    "models",
     "planning",
+    "serving",
     "triton",
     "widgets",
     "workbench",

@@ -1,4 +1,4 @@
-"""The command line: `sglab doctor`, `sglab backends`, `sglab run decode`, `sglab ptx`, `sglab lab`."""
+"""The command line: `sglab doctor`, `backends`, `generate`, `serve`, `run decode`, `ptx`, `lab`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
+from sglab import generate
 from sglab.gpu.errors import GpuError
 
 NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
@@ -39,6 +40,9 @@ def build_parser() -> argparse.ArgumentParser:
 
     ptx = commands.add_parser("ptx", help="print a kernel that comes with sglab, as PTX; without a name list them")
     ptx.add_argument("name", nargs="?", help="such as mla_decode_sm100")
+
+    generate.add_generate_options(commands.add_parser("generate", help="continue texts with a model"))
+    generate.add_serve_options(commands.add_parser("serve", help="serve a model over OpenAI's HTTP API"))
 
     run = commands.add_parser("run", help="run attention over a batch")
     kinds = run.add_subparsers(dest="what", required=True, metavar="what")
@@ -107,6 +111,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from sglab.attention.table import capabilities_table
 
             print(capabilities_table())
+        elif options.command == "generate":
+            generate.generate(options)
+        elif options.command == "serve":
+            generate.serve(options)
         elif options.command == "ptx":
             print_ptx(options.name)
         else:

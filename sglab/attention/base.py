@@ -31,6 +31,8 @@ class AttentionBackend(ABC):
     """seq_len of a graph's padded rows: each attends to one token, that of slot 0."""
     _kind: str | None = None
     _page_size: int | None = None
+    _served: frozenset[tuple[object, ...]] = frozenset()
+    """What `_refuse_call` was asked and found served."""
 
     def __init__(self, model_runner: ModelRunner) -> None:
         """Refuses a model or a page size that the backend does not serve."""
@@ -76,15 +78,7 @@ class AttentionBackend(ABC):
             BadArgumentError: a tensor of a wrong shape. Nothing was written in either case.
         """
         serving = self.serving
-        demand = Demand(
-            mode=forward_batch.forward_mode,
-            spec_info=forward_batch.spec_info,
-            dtype=q.dtype,
-            layer=layer,
-            encoder_lens=forward_batch.encoder_lens,
-            sinks=sinks,
-        )
-        serving.refuse_unserved(demand)
+        serving._refuse_call(q.dtype, layer, forward_batch, sinks)
         if forward_batch.forward_mode.is_idle():
             return q.new_empty(q.shape[0], layer.tp_q_head_num * layer.v_head_dim)
         rope_apart = serving.capabilities.rope_apart
@@ -92,6 +86,38 @@ class AttentionBackend(ABC):
             q, k, v, layer, forward_batch, save_kv_cache, q_rope, k_rope, sinks, rope_apart=rope_apart
         )
         return serving.attend(inputs).view(len(q), -1)
+
+    def _refuse_call(
+        self, dtype: torch.dtype, layer: RadixAttention, batch: ForwardBatch, sinks: torch.Tensor | None
+    ) -> None:
+        """Refuse a call that is not served. What was served once is not asked again: every layer of every step is."""
+        asked = (
+            batch.forward_mode,
+            dtype,
+            sinks is None,
+            layer.head_dim,
+            layer.v_head_dim,
+            layer.logit_cap,
+            layer.sliding_window_size,
+            layer.is_cross_attention,
+            layer.attn_type,
+            layer.xai_temperature_len,
+        )
+        plain = batch.spec_info is None and batch.encoder_lens is None
+        if plain and asked in self._served:
+            return
+        self.refuse_unserved(
+            Demand(
+                mode=batch.forward_mode,
+                spec_info=batch.spec_info,
+                dtype=dtype,
+                layer=layer,
+                encoder_lens=batch.encoder_lens,
+                sinks=sinks,
+            )
+        )
+        if plain:
+            self._served |= {asked}
 
     @abstractmethod
     def attend(self, inputs: AttentionInputs) -> torch.Tensor:

@@ -6,7 +6,7 @@ and `refuse_unserved` turns the first that fails into an error with the remedy: 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -233,12 +233,17 @@ def refuse_unserved(
 def _remedy(name: str, rule: Rule, demand: Demand, others: Mapping[str, Capabilities]) -> str:
     made_for = Demand(kind=demand.kind, page_size=demand.page_size)
 
+    def ways(own: Capabilities) -> Iterator[Capabilities]:
+        """A backend's own kernels, and its fallback's where it leaves the mode, the drafts or the graph to that."""
+        yield own
+        mode = Demand(mode=demand.mode, spec_info=demand.spec_info, graph=demand.graph)
+        if own.fallback in others and unserved(own, mode) is not None:
+            yield others[own.fallback]
+
     def serving(serves: Callable[[Capabilities], bool]) -> list[str]:
         """Of the backends that can be made for this model those that serve something, or whose fallback does."""
         made = [other for other, theirs in others.items() if other != name and unserved(theirs, made_for) is None]
-        return [
-            other for other in made if any(serves(c) for c in (others[other], others.get(others[other].fallback)) if c)
-        ]
+        return [other for other in made if any(map(serves, ways(others[other])))]
 
     whole = serving(lambda theirs: unserved(theirs, demand) is None)
     if whole:

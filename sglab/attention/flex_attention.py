@@ -34,7 +34,13 @@ class TorchFlexAttnBackend(PerRequestBackend):
     )
 
     def attend_one(
-        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, span: Span, layer: RadixAttention
+        self,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        span: Span,
+        layer: RadixAttention,
+        sinks: torch.Tensor | None,
     ) -> torch.Tensor:
         first, window = span.first_position, layer.sliding_window_size
 

@@ -19,13 +19,18 @@ class Span(NamedTuple):
     first_position: int
     slots: torch.Tensor
     """int64 [seq_len], the KV slots of all its tokens."""
+    mask: torch.Tensor | None = None
+    """[new tokens, seq_len]: which tokens each draft of a tree sees; None: those before it."""
 
 
 def spans(forward_batch: ForwardBatch) -> Iterator[Span]:
-    """The batch's requests in order; a decode batch has one new token each."""
+    """The batch's requests in order; a decode batch has one new token each, a verification its drafts."""
     assert forward_batch.req_to_token_pool is not None
     table = forward_batch.req_to_token_pool.req_to_token
     lengths = forward_batch.seq_lens.tolist()
+    if forward_batch.forward_mode.is_target_verify():
+        yield from _draft_spans(forward_batch, table, lengths)
+        return
     new_tokens = [1] * len(lengths) if forward_batch.forward_mode.is_decode() else forward_batch.extend_seq_lens_cpu
     if new_tokens is None:
         remedy = "ForwardBatch.init_new fills it from the worker batch."
@@ -34,6 +39,17 @@ def spans(forward_batch: ForwardBatch) -> Iterator[Span]:
     for row, length, count in zip(forward_batch.req_pool_indices.tolist(), lengths, new_tokens, strict=True):
         yield Span(start, start + count, length - count, table[row, :length].to(torch.int64))
         start += count
+
+
+def _draft_spans(forward_batch: ForwardBatch, table: torch.Tensor, prefixes: list[int]) -> Iterator[Span]:
+    """TARGET_VERIFY: lengths are those before the drafts, and the masks of all requests lie end to end."""
+    spec, at = forward_batch.spec_info, 0
+    drafts = spec.draft_token_num
+    for i, (row, prefix) in enumerate(zip(forward_batch.req_pool_indices.tolist(), prefixes, strict=True)):
+        length = prefix + drafts
+        mask = spec.custom_mask[at : at + drafts * length].view(drafts, length)
+        at += drafts * length
+        yield Span(i * drafts, (i + 1) * drafts, prefix, table[row, :length].to(torch.int64), mask)
 
 
 def save_and_get_kv(inputs: AttentionInputs) -> tuple[torch.Tensor, torch.Tensor]:

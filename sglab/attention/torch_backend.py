@@ -28,9 +28,19 @@ class PerRequestBackend(AttentionBackend):
 
     @abstractmethod
     def attend_one(
-        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, span: Span, layer: RadixAttention
+        self,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        span: Span,
+        layer: RadixAttention,
+        sinks: torch.Tensor | None,
     ) -> torch.Tensor:
-        """q [1, heads, new, head_dim], k and v [1, kv_heads, seq_len, dim] -> [1, heads, new, v_head_dim], causal."""
+        """q [1, heads, new, head_dim], k and v [1, kv_heads, seq_len, dim] -> [1, heads, new, v_head_dim], causal.
+
+        Args:
+            sinks: float [heads]; None unless the backend declares them.
+        """
 
     def attend(self, inputs: AttentionInputs) -> torch.Tensor:
         q, layer = inputs.q, inputs.layer
@@ -40,7 +50,8 @@ class PerRequestBackend(AttentionBackend):
         for span in each:
             rows = _heads_first(q[span.start : span.stop])
             k_rows, v_rows = _heads_first(keys[span.slots].to(q.dtype)), _heads_first(values[span.slots].to(q.dtype))
-            out[span.start : span.stop] = self.attend_one(rows, k_rows, v_rows, span, layer)[0].transpose(0, 1)
+            attended = self.attend_one(rows, k_rows, v_rows, span, layer, inputs.sinks)
+            out[span.start : span.stop] = attended[0].transpose(0, 1)
         return out
 
 

@@ -6,31 +6,80 @@ After SGLang 0.5.9 `torch_native_backend.py`. SGLang pads the queries of an exte
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from sglab.attention.capabilities import Capabilities
 from sglab.attention.info import ran
 from sglab.attention.rows import Span
 from sglab.attention.torch_backend import MODES, PerRequestBackend
-from sglab.engine import RadixAttention
+from sglab.engine import ForwardMode, RadixAttention
 
 
 class TorchNativeAttnBackend(PerRequestBackend):
-    """SDPA has neither a logit cap nor a temperature: layers with either are refused (SGLang ignores both here)."""
+    """SDPA has neither a logit cap nor a temperature: layers with either are refused (SGLang ignores both here).
+
+    Nor has it sinks; with them the softmax is written out, in float32.
+    """
 
     name = "torch_native"
-    capabilities = Capabilities(modes=MODES, sliding_window=True, triton_helpers=False)
+    capabilities = Capabilities(
+        modes=(*MODES, ForwardMode.TARGET_VERIFY), drafts="tree", sliding_window=True, sinks=True, triton_helpers=False
+    )
 
     def attend_one(
-        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, span: Span, layer: RadixAttention
+        self,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        span: Span,
+        layer: RadixAttention,
+        sinks: torch.Tensor | None,
     ) -> torch.Tensor:
-        ran("scaled_dot_product_attention", "torch", q.device, "PyTorch runs where the tensors are")
+        operator = "scaled_dot_product_attention" if sinks is None else "softmax_with_sinks"
+        ran(operator, "torch", q.device, "PyTorch runs where the tensors are")
+        if sinks is None and q.shape[2] == 1:
+            return _attend_one_token(q, k, v, layer)
         positions = torch.arange(span.first_position, len(span.slots), device=q.device)
         keys = torch.arange(len(span.slots), device=q.device)
-        visible = keys <= positions[:, None]
+        visible = keys <= positions[:, None] if span.mask is None else span.mask.to(torch.bool)
         if layer.sliding_window_size >= 0:
             visible &= keys >= positions[:, None] - layer.sliding_window_size
+        if sinks is not None:
+            return softmax_with_sinks(q[0], k[0], v[0], visible, layer.scaling, sinks)[None]
         grouped = layer.tp_q_head_num != layer.tp_k_head_num
         return torch.nn.functional.scaled_dot_product_attention(
             q, k, v, attn_mask=visible, scale=layer.scaling, enable_gqa=grouped
         )
+
+
+def softmax_with_sinks(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, visible: torch.Tensor, scaling: float, sinks: torch.Tensor
+) -> torch.Tensor:
+    """Attention whose denominator counts one more logit per head; in float32, as its sums over many keys need.
+
+    Args:
+        q: [heads, new, head_dim]; head h reads KV head h // group.
+        k, v: [kv_heads, seq_len, dim].
+        visible: bool [new, seq_len].
+        sinks: float [heads].
+
+    Returns:
+        [heads, new, v_head_dim] in q's dtype.
+    """
+    grouped = q.float().unflatten(0, (len(k), -1))
+    logits = torch.einsum("kgnd,ksd->kgns", grouped, k.float()).flatten(0, 1) * scaling
+    logits = logits.masked_fill(~visible, -math.inf)
+    denominator = torch.logaddexp(logits.logsumexp(-1), sinks.float()[:, None])
+    weights = (logits - denominator[..., None]).exp().unflatten(0, (len(k), -1))
+    return torch.einsum("kgns,ksd->kgnd", weights, v.float()).flatten(0, 1).to(q.dtype)
+
+
+def _attend_one_token(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, layer: RadixAttention) -> torch.Tensor:
+    """A decode: the heads that share a KV head become the rows of one query, so that no key is copied per head and no
+    mask is needed."""
+    if layer.sliding_window_size >= 0:
+        k, v = k[:, :, -layer.sliding_window_size - 1 :], v[:, :, -layer.sliding_window_size - 1 :]
+    rows = q.view(1, k.shape[1], -1, q.shape[3])
+    return torch.nn.functional.scaled_dot_product_attention(rows, k, v, scale=layer.scaling).view(1, q.shape[1], 1, -1)

@@ -11,18 +11,19 @@ from typing import Any
 import torch
 
 from sglab.attention.base import AttentionBackend
-from sglab.attention.capabilities import CAUSAL_MODES, Capabilities
+from sglab.attention.capabilities import CAUSAL_MODES, Capabilities, UnsupportedError
 from sglab.attention.inputs import AttentionInputs
 from sglab.attention.rows import save_and_get_kv
 from sglab.attention.triton_metadata import ForwardMetadata, TritonGraphState, TritonMetadata
-from sglab.engine import BadArgumentError, ForwardBatch, ForwardMode, GraphBatch, ModelRunner
+from sglab.engine import BadArgumentError, ForwardBatch, ForwardMode, GraphBatch, ModelRunner, RadixAttention
 from sglab.kernels import decode_attention_fwd, extend_attention_fwd
 
 
 class TritonAttnBackend(AttentionBackend):
     """SGLang's default where neither Hopper nor Blackwell kernels apply: decode, extend, tree verification.
 
-    SGLang's triton has windows, sinks, cross attention and encoders too; this one has none.
+    SGLang's triton has cross attention and encoders too; this one has not. A window of w is w + 1 keys here, as for
+    every backend; SGLang's triton takes w.
     """
 
     name = "triton"
@@ -30,8 +31,10 @@ class TritonAttnBackend(AttentionBackend):
         modes=(*CAUSAL_MODES, ForwardMode.TARGET_VERIFY),
         drafts="tree",
         graph_modes=(ForwardMode.DECODE, ForwardMode.IDLE, ForwardMode.TARGET_VERIFY),
+        sliding_window=True,
         logit_cap=True,
         xai_temperature=True,
+        sinks=True,
     )
 
     def __init__(self, model_runner: ModelRunner) -> None:
@@ -79,6 +82,7 @@ class TritonAttnBackend(AttentionBackend):
     def attend(self, inputs: AttentionInputs) -> torch.Tensor:
         if self.forward_metadata is None:
             raise RuntimeError("prepare comes before forward")
+        _check_window(inputs.layer)
         run = self._decode if inputs.forward_batch.forward_mode.is_decode() else self._extend
         o = inputs.q.new_empty((*inputs.q.shape[:2], inputs.layer.v_head_dim))
         run(inputs, o, self.forward_metadata)
@@ -90,19 +94,23 @@ class TritonAttnBackend(AttentionBackend):
         assert meta.attn_logits is not None
         assert meta.attn_lse is not None
         assert meta.num_kv_splits is not None
+        kv_indptr, kv_indices = meta.kv_indptr, meta.kv_indices
+        if layer.sliding_window_size >= 0:
+            kv_indptr, kv_indices = self.metadata.window(inputs.forward_batch, meta, layer.sliding_window_size)
         decode_attention_fwd(
             inputs.q,
             keys,
             values,
             o,
-            meta.kv_indptr,
-            meta.kv_indices,
+            kv_indptr,
+            kv_indices,
             meta.attn_logits,
             meta.attn_lse,
             meta.num_kv_splits,
             self.metadata.max_kv_splits,
             layer.scaling,
             logit_cap=layer.logit_cap,
+            sinks=inputs.sinks,
             xai_temperature_len=layer.xai_temperature_len,
             implementation=self.implementation,
         )
@@ -130,6 +138,8 @@ class TritonAttnBackend(AttentionBackend):
             meta.max_extend_len,
             layer.scaling,
             logit_cap=layer.logit_cap,
+            sliding_window_size=layer.sliding_window_size,
+            sinks=inputs.sinks,
             xai_temperature_len=layer.xai_temperature_len,
             implementation=self.implementation,
         )
@@ -143,3 +153,11 @@ class TritonAttnBackend(AttentionBackend):
         if self._graph is None:
             raise RuntimeError("init_graph comes before a capture")
         return self._graph
+
+
+def _check_window(layer: RadixAttention) -> None:
+    """A window of 0 means none to the kernels, and a temperature counts positions from the window's start."""
+    if layer.sliding_window_size == 0 or (layer.sliding_window_size > 0 and layer.xai_temperature_len > 0):
+        got = f"{layer.sliding_window_size} with xai_temperature_len {layer.xai_temperature_len}"
+        expected = "-1 for triton, or at least 1 without a temperature"
+        raise UnsupportedError("layer.sliding_window_size", expected, got, "Use flex_attention.")

@@ -110,6 +110,22 @@ class TritonMetadata:
             max_extend_len=spec.draft_token_num,
         )
 
+    def window(self, batch: ForwardBatch, meta: ForwardMetadata, window: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """kv_indptr and kv_indices of each request's last window + 1 tokens, for a decode.
+
+        Made from the full indices by device work alone, so that a graph's replay makes them again.
+        """
+        bs = len(meta.kv_indptr) - 1
+        lens = meta.kv_indptr.diff()
+        kept = lens.clamp(max=window + 1)
+        indptr = torch.nn.functional.pad(torch.cumsum(kept, 0, dtype=torch.int32), (1, 0))
+        kv_indices = self._indices(bs * (window + 1))
+        rows = batch.req_pool_indices[:bs]
+        create_flashinfer_kv_indices(
+            self.req_to_token, rows, kept, indptr, lens - kept, kv_indices, implementation=self.implementation
+        )
+        return indptr, kv_indices
+
     def graph_state(self, max_num_tokens: int) -> TritonGraphState:
         shape, rows = (max_num_tokens, self.num_head, self.max_kv_splits), len(self.kv_indptr)
         splits = torch.full((max_num_tokens,), self.max_kv_splits, dtype=torch.int32, device=self.device)

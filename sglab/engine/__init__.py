@@ -1,15 +1,35 @@
 """The serving engine around attention, as in SGLang: `cache` (pools, allocators, radix tree), `batch` (requests and the
-batches made of them), and what a model passes to an attention backend (`layer`, `model_runner`)."""
+batches made of them), `scheduler` (which of them run when), and what a model passes to an attention backend (`layer`,
+`model_runner`). What runs models is in `sglab.serving`."""
 
-from sglab.engine.batch import ForwardBatch, ForwardMode, GraphBatch, ModelWorkerBatch, Req, ScheduleBatch
+from sglab.engine.batch import (
+    AttnBackend,
+    FinishAbort,
+    FinishLength,
+    FinishMatchedStr,
+    FinishMatchedToken,
+    FinishReason,
+    ForwardBatch,
+    ForwardMode,
+    GraphBatch,
+    ModelWorkerBatch,
+    Req,
+    SamplingParams,
+    ScheduleBatch,
+)
 from sglab.engine.cache import (
+    HiRadixCache,
+    HostKVPool,
     KVCache,
+    LinearStatePool,
     MHATokenToKVPool,
     MLATokenToKVPool,
+    NSATokenToKVPool,
     PagedTokenToKVPoolAllocator,
     RadixCache,
     RadixKey,
     ReqToTokenPool,
+    StateConfig,
     TokenToKVPoolAllocator,
 )
 from sglab.engine.errors import BadArgumentError, NonFiniteKVError, PageTableError, PoolExhaustedError
@@ -18,16 +38,26 @@ from sglab.engine.model_runner import ModelConfig, ModelRunner
 
 __all__ = [
     "AttentionType",
+    "AttnBackend",
     "BadArgumentError",
+    "FinishAbort",
+    "FinishLength",
+    "FinishMatchedStr",
+    "FinishMatchedToken",
+    "FinishReason",
     "ForwardBatch",
     "ForwardMode",
     "GraphBatch",
+    "HiRadixCache",
+    "HostKVPool",
     "KVCache",
+    "LinearStatePool",
     "MHATokenToKVPool",
     "MLATokenToKVPool",
     "ModelConfig",
     "ModelRunner",
     "ModelWorkerBatch",
+    "NSATokenToKVPool",
     "NonFiniteKVError",
     "PageTableError",
     "PagedTokenToKVPoolAllocator",
@@ -37,6 +67,8 @@ __all__ = [
     "RadixKey",
     "Req",
     "ReqToTokenPool",
+    "SamplingParams",
     "ScheduleBatch",
+    "StateConfig",
     "TokenToKVPoolAllocator",
 ]

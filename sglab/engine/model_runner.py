@@ -13,6 +13,7 @@ import torch
 from sglab.engine.cache.allocator import BaseTokenToKVPoolAllocator
 from sglab.engine.cache.kv_pool import KVCache
 from sglab.engine.cache.req_to_token_pool import ReqToTokenPool
+from sglab.engine.cache.state_pool import LinearStatePool
 
 Kind = Literal["mla", "mha"]
 H100_SMS = 132
@@ -34,6 +35,8 @@ class ModelConfig:
     qk_rope_head_dim: int = 0
     num_hidden_layers: int = 1
     logit_cap: float = 0.0
+    index_head_dim: int = 0
+    """Of DeepSeek-V3.2's indexer, whose keys the pool holds too (`NSATokenToKVPool`); 0: none."""
 
     def get_num_kv_heads(self, tensor_parallel_size: int = 1) -> int:
         """KV heads per rank: at least one each, so a single MLA head is replicated."""
@@ -59,6 +62,8 @@ class ModelRunner:
     enable_deterministic_inference: bool = False
     kernel_implementation: str = "auto"
     """Which implementation of its operators a backend asks for; "auto": the backend's choice."""
+    state_pool: LinearStatePool | None = None
+    """Of a model with linear attention."""
 
     @property
     def use_mla_backend(self) -> bool:

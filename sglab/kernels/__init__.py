@@ -10,10 +10,12 @@ from sglab.kernels.cutlass_mla import cutlass_mla_decode, cutlass_mla_get_worksp
 from sglab.kernels.decode_attention import decode_attention_fwd
 from sglab.kernels.extend_attention import extend_attention_fwd
 from sglab.kernels.flash_mla import flash_mla_with_kvcache, get_mla_metadata
+from sglab.kernels.fused_moe import fused_experts
 from sglab.kernels.kv_buffer import set_mla_kv_buffer
 from sglab.kernels.kv_indices import create_flashinfer_kv_indices, create_flashmla_kv_indices
 from sglab.kernels.kv_splits import get_num_kv_splits
 from sglab.kernels.merge import merge_state, merge_state_in_place, merge_state_v2, merge_states
+from sglab.kernels.moe_align import moe_align_block_size
 from sglab.kernels.paged_decode import batch_decode_with_paged_kv_cache
 from sglab.kernels.registry import Choice, Implementation, Operator, last_choice, record_choices
 
@@ -30,6 +32,7 @@ __all__ = [
     "decode_attention_fwd",
     "extend_attention_fwd",
     "flash_mla_with_kvcache",
+    "fused_experts",
     "get_mla_metadata",
     "get_num_kv_splits",
     "last_choice",
@@ -37,6 +40,7 @@ __all__ = [
     "merge_state_in_place",
     "merge_state_v2",
     "merge_states",
+    "moe_align_block_size",
     "record_choices",
     "set_mla_kv_buffer",
     "split_kv_combine",

@@ -40,14 +40,15 @@ def prepared(backend: str, batch: Batch) -> AttentionBackend:
     return made
 
 
-@pytest.mark.parametrize("backend", ATTENTION_BACKENDS)
+@pytest.mark.parametrize("backend", ["cutlass_mla", "flashmla", "flex_attention"])
 def test_sinks_are_refused_and_nothing_is_written(backend: str) -> None:
     batch = small_batch(backend)
     made = prepared(backend, batch)
     cache = batch.runner.token_to_kv_pool.get_key_buffer(0)
     before, sinks = cache.clone(), torch.full((batch.num_heads,), 8.0)
     with pytest.raises(
-        UnsupportedError, match=rf"sinks: expected None for {backend}, got a tensor \(\d+,\)\. No backend"
+        UnsupportedError,
+        match=rf"sinks: expected None for {backend}, got a tensor \(\d+,\)\. Use torch_native or triton",
     ):
         made.forward(batch.q, batch.k + 1, batch.v, batch.layer, batch.forward_batch, sinks=sinks)
     assert torch.equal(cache, before)
@@ -70,12 +71,12 @@ def drafts() -> tuple[Batch, ForwardBatch]:
     return batch, replace(batch.forward_batch, forward_mode=ForwardMode.TARGET_VERIFY, **known)
 
 
-@pytest.mark.parametrize("backend", ["torch_native", "flex_attention"])
+@pytest.mark.parametrize("backend", ["flex_attention"])
 def test_drafts_are_not_attended_as_if_they_were_prompts(backend: str) -> None:
     """seq_lens are the prefixes in TARGET_VERIFY: read as an extend's, the drafts would see the prefix alone."""
     batch, verify = drafts()
     made = create_attention_backend(backend, batch.runner)
-    message = rf"forward_mode: expected EXTEND, .* for {backend}, got TARGET_VERIFY\. Use triton\."
+    message = rf"forward_mode: expected EXTEND, .* for {backend}, got TARGET_VERIFY\. Use torch_native or triton\."
     with pytest.raises(UnsupportedError, match=message):
         made.prepare(verify)
     with pytest.raises(UnsupportedError, match=message):
@@ -134,15 +135,15 @@ def test_rotary_parts_that_come_apart_are_joined(backend: str) -> None:
 
 def test_the_remedy_names_who_serves_the_whole_call() -> None:
     batch = decode_batch([9], dtype="float32", **SMALL)
-    batch.layer.sliding_window_size = 4
-    with pytest.raises(UnsupportedError, match=r"got 4\. Use flex_attention or torch_native\.$"):
-        sglab.attend(batch, "triton")
-    batch.layer.logit_cap = 2.0
+    batch.layer.sliding_window_size, batch.layer.logit_cap = 4, 2.0
     with pytest.raises(
-        UnsupportedError, match=r"logit_cap: expected 0 for torch_native, got 2\.0\. Use flex_attention\.$"
+        UnsupportedError, match=r"logit_cap: expected 0 for torch_native, got 2\.0\. Use flex_attention or triton\.$"
     ):
         sglab.attend(batch, "torch_native")
-    demand = Demand(mode=ForwardMode.TARGET_VERIFY, spec_info=Chain(3, torch.ones(1)), layer=batch.layer)
+    batch.layer.sliding_window_size = 0
+    with pytest.raises(UnsupportedError, match=r"expected -1 for triton, .* got 0 with .*\. Use flex_attention\.$"):
+        sglab.attend(batch, "triton")
+    demand = Demand(mode=ForwardMode.TARGET_VERIFY, spec_info=Chain(3, torch.ones(1)), dtype=torch.float64)
     with pytest.raises(UnsupportedError, match=r"got TARGET_VERIFY\. .*triton would take this, but not the rest"):
         prepared("flex_attention", decode_batch([9], **SMALL)).refuse_unserved(demand)
 
@@ -201,8 +202,8 @@ def test_a_registered_backend_is_suggested_by_what_it_declares(monkeypatch: pyte
             return inputs.q[..., : inputs.layer.v_head_dim] + inputs.sinks[:, None]
 
     batch = decode_batch([9, 4], dtype="float32", **SMALL)
-    with pytest.raises(UnsupportedError, match=r"sinks: .*Use sinking\.$"):
-        prepared("triton", batch).forward(
+    with pytest.raises(UnsupportedError, match=r"sinks: .*Use torch_native, triton or sinking\.$"):
+        prepared("flex_attention", batch).forward(
             batch.q, batch.k, batch.v, batch.layer, batch.forward_batch, sinks=torch.ones(4)
         )
     out = Sinking(batch.runner).forward(

@@ -1,4 +1,4 @@
-"""TARGET_VERIFY in the triton backend: draft tokens see the prefix and, by the tree mask, their ancestors."""
+"""TARGET_VERIFY: draft tokens see the prefix and, by the tree mask, their ancestors."""
 
 from dataclasses import dataclass, replace
 
@@ -66,9 +66,10 @@ def run(backend: AttentionBackend, batch: Batch, forward_batch: ForwardBatch) ->
     return backend.forward(batch.q, batch.k, batch.v, batch.layer, forward_batch).view(-1, 4, 16)
 
 
-def test_each_draft_token_sees_its_path_alone() -> None:
+@pytest.mark.parametrize("name", ["triton", "torch_native"])
+def test_each_draft_token_sees_its_path_alone(name: str) -> None:
     batch, forward_batch = tree_batch()
-    backend = create_attention_backend("triton", batch.runner)
+    backend = create_attention_backend(name, batch.runner)
     backend.prepare(forward_batch)
     torch.testing.assert_close(run(backend, batch, forward_batch).double(), expected(batch), atol=3e-6, rtol=0)
 

@@ -1,6 +1,7 @@
 """Requests, and the batches they are put in on their way to the kernels. Each type is made from the one before it:
 
-- `Req`: one request, its tokens and what it holds of the pools.
+- `Req`: one request, its tokens and what it holds of the pools; `SamplingParams`: how its tokens are chosen; `Finish…`:
+  why it ended.
 - `ScheduleBatch`: requests that run together, mostly host data; allocates their slots. The scheduler makes it.
 - `ModelWorkerBatch`: what of it one forward pass needs; `ScheduleBatch.get_model_worker_batch` makes it.
 - `ForwardBatch`: the pass's tensors on the device, with positions: what models and attention backends read;
@@ -11,10 +12,26 @@ The names are SGLang's. `sglab.workbench.Batch` is none of these stages: it is t
 keeps requests, pools and query rows together and makes a new `ForwardBatch` after every edit.
 """
 
-from sglab.engine.batch.forward_batch import ForwardBatch
+from sglab.engine.batch.finish import FinishAbort, FinishLength, FinishMatchedStr, FinishMatchedToken, FinishReason
+from sglab.engine.batch.forward_batch import AttnBackend, ForwardBatch
 from sglab.engine.batch.forward_mode import ForwardMode
 from sglab.engine.batch.graph_batch import GraphBatch
 from sglab.engine.batch.req import Req
+from sglab.engine.batch.sampling_params import SamplingParams
 from sglab.engine.batch.schedule_batch import ModelWorkerBatch, ScheduleBatch
 
-__all__ = ["ForwardBatch", "ForwardMode", "GraphBatch", "ModelWorkerBatch", "Req", "ScheduleBatch"]
+__all__ = [
+    "AttnBackend",
+    "FinishAbort",
+    "FinishLength",
+    "FinishMatchedStr",
+    "FinishMatchedToken",
+    "FinishReason",
+    "ForwardBatch",
+    "ForwardMode",
+    "GraphBatch",
+    "ModelWorkerBatch",
+    "Req",
+    "SamplingParams",
+    "ScheduleBatch",
+]

@@ -14,7 +14,7 @@ import torch
 
 from sglab.engine.batch.req import Req
 from sglab.engine.cache.allocator import BaseTokenToKVPoolAllocator
-from sglab.engine.cache.paged_allocator import PagedTokenToKVPoolAllocator, get_num_new_pages
+from sglab.engine.cache.paged_allocator import PagedTokenToKVPoolAllocator, ceil_div, get_num_new_pages
 from sglab.engine.cache.radix_cache import RadixCache
 from sglab.engine.cache.req_to_token_pool import ReqToTokenPool
 from sglab.engine.errors import BadArgumentError, PoolExhaustedError
@@ -104,18 +104,21 @@ def alloc_for_extend(batch: Allocating) -> tuple[torch.Tensor, torch.Tensor]:
     tree, pool = batch.tree_cache, batch.req_to_token_pool
     seqs = batch.seq_lens_cpu.tolist()
     check_rows(pool, batch.reqs, seqs)
-    for req in batch.reqs:
+    unlocked = [req for req in batch.reqs if not req.holds_lock]
+    for req in unlocked:
         tree.inc_lock_ref(req.last_node or tree.root_node)
     try:
         pages = get_num_new_pages(batch.prefix_lens, seqs, tree.page_size)
         make_room(tree, pages * tree.page_size, batch.extend_num_tokens + _page_each(tree, len(seqs)))
     except PoolExhaustedError:
-        for req in batch.reqs:
+        for req in unlocked:
             tree.dec_lock_ref(req.last_node or tree.root_node)
         raise
     out_cache_loc = _extend_slots(tree.token_to_kv_pool_allocator, batch)
     rows = pool.alloc(batch.reqs)
     assert rows is not None  # check_rows counted them
+    for req in unlocked:
+        req.holds_lock = True
     start = 0
     for req, row, prefix_len, extend_len in zip(batch.reqs, rows, batch.prefix_lens, batch.extend_lens, strict=True):
         pool.write((row, slice(0, prefix_len)), req.prefix_indices)
@@ -143,8 +146,47 @@ def alloc_for_decode(batch: Allocating) -> torch.Tensor:
     return out
 
 
+def alloc_for_verify(batch: Allocating, num_draft_tokens: int) -> torch.Tensor:
+    """Slots for each request's draft tokens after its own, written to req_to_token. Returns int64 [B, drafts]."""
+    tree, pool = batch.tree_cache, batch.req_to_token_pool
+    seqs = batch.seq_lens_cpu.tolist()
+    ends = [seq + num_draft_tokens for seq in seqs]
+    check_rows(pool, batch.reqs, ends)
+    pages = get_num_new_pages(seqs, ends, tree.page_size)
+    make_room(tree, pages * tree.page_size, len(seqs) * num_draft_tokens + _page_each(tree, len(seqs)))
+    allocator = tree.token_to_kv_pool_allocator
+    out: torch.Tensor | None
+    total = len(seqs) * num_draft_tokens
+    if isinstance(allocator, PagedTokenToKVPoolAllocator):
+        last_loc = get_last_loc(pool.req_to_token, batch.req_pool_indices, batch.seq_lens)
+        drafts = num_draft_tokens
+        out = allocator.alloc_extend(
+            batch.seq_lens, batch.seq_lens_cpu, batch.seq_lens + drafts, batch.seq_lens_cpu + drafts, last_loc, total
+        )
+    else:
+        out = allocator.alloc(total)
+    assert out is not None  # make_room counted the pages
+    slots = out.view(len(seqs), num_draft_tokens)
+    columns = batch.seq_lens[:, None] + torch.arange(num_draft_tokens, device=batch.seq_lens.device)
+    pool.write((batch.req_pool_indices[:, None], columns), slots)
+    for req, end in zip(batch.reqs, ends, strict=True):
+        req.kv_allocated_len = end
+    return slots
+
+
+def release_drafts(req: Req, tree_cache: RadixCache) -> None:
+    """Give back the slots that a request has beyond the tokens whose KV it keeps."""
+    page = tree_cache.page_size
+    kept = ceil_div(req.kv_committed_len, page) * page
+    if req.kv_allocated_len > kept:
+        row = tree_cache.req_to_token_pool.req_to_token[req.req_pool_idx, kept : req.kv_allocated_len]
+        tree_cache.token_to_kv_pool_allocator.free(row.to(torch.int64))
+    req.kv_allocated_len = 0
+
+
 def release_kv_cache(req: Req, tree_cache: RadixCache, is_insert: bool = True) -> None:
     """Give back all a request holds; with `is_insert` its whole pages stay in the tree, evictable."""
+    release_drafts(req, tree_cache)
     tree_cache.cache_finished_req(req, is_insert)
     tree_cache.req_to_token_pool.free(req)
     req.kv_committed_len = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -11,7 +11,27 @@ from sglab.engine.batch.forward_mode import ForwardMode
 from sglab.engine.batch.schedule_batch import ModelWorkerBatch
 from sglab.engine.cache.kv_pool import KVCache
 from sglab.engine.cache.req_to_token_pool import ReqToTokenPool
+from sglab.engine.cache.state_pool import LinearStatePool
+from sglab.engine.layer import RadixAttention
 from sglab.engine.model_runner import ModelRunner
+
+
+class AttnBackend(Protocol):
+    """What a model's layers call of an attention backend; `sglab.attention.AttentionBackend` is one."""
+
+    def forward(
+        self,
+        q: torch.Tensor,
+        k: torch.Tensor | None,
+        v: torch.Tensor | None,
+        layer: RadixAttention,
+        forward_batch: ForwardBatch,
+        *,
+        save_kv_cache: bool = True,
+        q_rope: torch.Tensor | None = None,
+        k_rope: torch.Tensor | None = None,
+        sinks: torch.Tensor | None = None,
+    ) -> torch.Tensor: ...
 
 
 @dataclass
@@ -51,6 +71,12 @@ class ForwardBatch:
     req_to_token_pool: ReqToTokenPool | None = None
     """From the model runner, as the one below."""
     token_to_kv_pool: KVCache | None = None
+    state_pool: LinearStatePool | None = None
+    """From the model runner; of a model with linear attention."""
+    state_indices: torch.Tensor | None = None
+    """int64 [B], rows of `state_pool`; None: `req_pool_indices`. A graph's padded rows have its dummy row, `size`."""
+    attn_backend: AttnBackend | None = None
+    """What the layers of a model attend through; whoever runs the model sets it, after the backend's `prepare`."""
 
     encoder_lens: torch.Tensor | None = None
     """Encoder-decoder models: int64 [B]; filled by the scheduler."""
@@ -76,6 +102,7 @@ class ForwardBatch:
             orig_seq_lens=None if batch.orig_seq_lens is None else batch.orig_seq_lens.to(device),
             req_to_token_pool=model_runner.req_to_token_pool,
             token_to_kv_pool=model_runner.token_to_kv_pool,
+            state_pool=model_runner.state_pool,
             spec_info=batch.spec_info,
             num_token_non_padded_cpu=len(batch.input_ids),
         )

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from sglab.engine.batch.allocation import alloc_for_decode, alloc_for_extend
+from sglab.engine.batch.allocation import alloc_for_decode, alloc_for_extend, alloc_for_verify
 from sglab.engine.batch.forward_mode import ForwardMode
 from sglab.engine.batch.req import Req
 from sglab.engine.cache.radix_cache import RadixCache
@@ -71,6 +71,10 @@ class ScheduleBatch:
     extend_lens: list[int] = field(default_factory=list)
     """Extend: tokens to compute per request."""
     extend_num_tokens: int = 0
+    mixed_from: int | None = None
+    """MIXED: the first of the requests that decode in this pass."""
+    batch_is_full: bool = False
+    """The running batch: no request can join before one leaves."""
 
     @classmethod
     def init_new(cls, reqs: list[Req], tree_cache: RadixCache) -> ScheduleBatch:
@@ -109,9 +113,23 @@ class ScheduleBatch:
         self.out_cache_loc = alloc_for_decode(self)
         self.forward_mode = ForwardMode.DECODE
         self.input_ids, self.output_ids = self.output_ids, None
-        self._set_lens([seq + 1 for seq in self.seq_lens_cpu.tolist()])
+        # New tensors: a pass that still runs reads the old ones.
+        self.seq_lens_cpu, self.seq_lens = self.seq_lens_cpu + 1, self.seq_lens + 1
         for req in self.reqs:
             req.kv_committed_len += 1
+
+    def prepare_for_verify(self, num_draft_tokens: int) -> None:
+        """Allocate slots for draft tokens (the first is the token sampled last); their ids come with the drafts.
+
+        `seq_lens` stay those before the drafts, as TARGET_VERIFY has them; `commit_lens` sets them after it.
+        """
+        self.out_cache_loc = alloc_for_verify(self, num_draft_tokens).flatten()
+        self.forward_mode = ForwardMode.TARGET_VERIFY
+        self.input_ids, self.output_ids = torch.zeros_like(self.out_cache_loc), None
+
+    def commit_lens(self) -> None:
+        """After a verification: lengths are what the requests have committed."""
+        self._set_lens([req.kv_committed_len for req in self.reqs])
 
     def prepare_for_idle(self) -> None:
         """No request, no token: what a data-parallel worker without work runs."""
@@ -120,6 +138,7 @@ class ScheduleBatch:
     def mix_with_running(self, running_batch: ScheduleBatch) -> None:
         """Join a prepared decode batch to this prepared extend batch: its requests extend by one token each."""
         self.forward_mode = ForwardMode.MIXED
+        self.mixed_from = len(self.reqs)
         self.input_ids = torch.cat((self.input_ids, running_batch.input_ids))
         self.out_cache_loc = torch.cat((self.out_cache_loc, running_batch.out_cache_loc))
         self.prefix_lens += [seq - 1 for seq in running_batch.seq_lens_cpu.tolist()]
@@ -138,6 +157,8 @@ class ScheduleBatch:
 
     def filter_batch(self, keep_indices: list[int]) -> None:
         """Keep these requests; the others were finished or retracted (the caller releases what they hold)."""
+        if len(keep_indices) == len(self.reqs):
+            return
         keep = torch.tensor(keep_indices, dtype=torch.int64)
         self.reqs = [self.reqs[i] for i in keep_indices]
         self.req_pool_indices = self.req_pool_indices[keep.to(self.device)]
@@ -147,7 +168,7 @@ class ScheduleBatch:
             self.output_ids = self.output_ids[keep.to(self.device)]
 
     def get_model_worker_batch(self) -> ModelWorkerBatch:
-        extend = self.forward_mode.is_extend()
+        extend = self.forward_mode.is_extend() and not self.forward_mode.is_target_verify()
         return ModelWorkerBatch(
             forward_mode=self.forward_mode,
             input_ids=self.input_ids,

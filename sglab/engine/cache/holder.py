@@ -23,6 +23,10 @@ class PrefixHolder(RowHolder, Protocol):
     extra_key: str | None
     prefix_indices: torch.Tensor
     last_node: TreeNode | None
+    holds_lock: bool
+    last_host_node: TreeNode | None
+    host_hit_length: int
+    extend_input_len: int
     cache_protected_len: int
     kv_committed_len: int
 

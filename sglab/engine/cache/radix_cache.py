@@ -20,7 +20,11 @@ from sglab.engine.errors import BadArgumentError
 
 
 class RadixCache:
-    """The tree over one allocator and one request pool. `disable=True`: every match is empty, every insert nothing."""
+    """The tree over one allocator and one request pool. `disable=True`: every match is empty, every insert nothing.
+
+    Attributes:
+        evicted_tokens, loaded_tokens: how many left for good, and how many came back from a host, so far.
+    """
 
     def __init__(
         self,
@@ -48,6 +52,8 @@ class RadixCache:
         self.root_node.lock_ref = 1
         self.evictable_size_ = 0
         self.protected_size_ = 0
+        self.evicted_tokens = 0
+        self.loaded_tokens = 0
 
     def match_prefix(self, key: RadixKey) -> MatchResult:
         """The longest cached prefix of `key` in whole pages; a run that ends inside a node splits it."""
@@ -123,6 +129,7 @@ class RadixCache:
             leaf = heapq.heappop(leaves)
             self.token_to_kv_pool_allocator.free(leaf.value)
             evicted += len(leaf.value)
+            self.evicted_tokens += len(leaf.value)
             self.evictable_size_ -= len(leaf.key)
             parent = leaf.parent
             assert parent is not None  # only the root has none, and it is always locked
@@ -135,16 +142,20 @@ class RadixCache:
         """Share a running request's whole pages: the tree owns them, the request locks them.
 
         Pages that the tree already had under these tokens replace the request's own, which are freed.
+        A disabled tree takes nothing; the request's prefix is then what it has computed itself.
         """
-        if self.disable:
-            return
         key, row, slots = self._owned(req)
+        if self.disable:
+            req.prefix_indices = slots
+            return
         known = self.insert(key, slots)
         self.token_to_kv_pool_allocator.free(slots[req.cache_protected_len : known])
-        shared, last_node = self.match_prefix(key)
+        shared, last_node, *_ = self.match_prefix(key)
         self.req_to_token_pool.write((row, slice(0, len(shared))), shared)
         self.inc_lock_ref(last_node)
-        self.dec_lock_ref(req.last_node or self.root_node)
+        if req.holds_lock:
+            self.dec_lock_ref(req.last_node or self.root_node)
+        req.holds_lock = True
         req.cache_protected_len = len(shared)
         req.prefix_indices = torch.cat((shared, slots[len(shared) :]))
         req.last_node = last_node
@@ -159,9 +170,9 @@ class RadixCache:
             self.token_to_kv_pool_allocator.free(slots[req.cache_protected_len : known])
             kept = aligned
         self.token_to_kv_pool_allocator.free(slots[max(kept, req.cache_protected_len) :])
-        if req.last_node is not None:
-            self.dec_lock_ref(req.last_node)
-            req.last_node = None
+        if req.holds_lock:
+            self.dec_lock_ref(req.last_node or self.root_node)
+        req.last_node, req.holds_lock = None, False
         req.cache_protected_len = 0
 
     def backup_state(self) -> TreeState:
@@ -175,6 +186,14 @@ class RadixCache:
         vars(self).update(tree)
         for node, saved in nodes:
             vars(node).update({**saved, "children": dict(saved["children"])})
+
+    def load_back(self, req: PrefixHolder) -> int:
+        """Bring what the host has of a request's prefix back to the device: nothing, without a host."""
+        return 0
+
+    def host_tokens(self) -> int:
+        """Tokens whose KV the host has: none, without a host."""
+        return 0
 
     def evictable_size(self) -> int:
         """Tokens in unlocked nodes."""

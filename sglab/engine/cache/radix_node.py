@@ -29,16 +29,24 @@ class RadixKey:
 
     def match(self, other: RadixKey, page_size: int) -> int:
         """Tokens of the longest common prefix, in whole pages."""
-        common = 0
-        for mine, theirs in zip(self.token_ids, other.token_ids, strict=False):
-            if mine != theirs:
-                break
-            common += 1
-        return common // page_size * page_size
+        mine, theirs = self.token_ids, other.token_ids
+        same, differs = 0, min(len(mine), len(theirs)) + 1  # the first `same` agree, the first `differs` do not
+        while differs - same > 1:
+            middle = (same + differs + 1) // 2 if same else differs - 1
+            if mine[same:middle] == theirs[same:middle]:
+                same = middle
+            else:
+                differs = middle
+        return same // page_size * page_size
 
 
 class TreeNode:
-    """One edge of the tree: a token run, its slots, how many requests lock it and when it was last used."""
+    """One edge of the tree: a token run, its slots, how many requests lock it and when it was last used.
+
+    Attributes:
+        on_device, host_value, hit_count, host_lock: of the hierarchical cache: whether `value` is slots of the device
+            (it is empty if not), the host's slots, how often the node was inserted, and whether it must stay there.
+    """
 
     def __init__(self, node_id: int, key: RadixKey, value: torch.Tensor, parent: TreeNode | None) -> None:
         self.id = node_id
@@ -48,16 +56,26 @@ class TreeNode:
         self.children: dict[ChildKey, TreeNode] = {}
         self.lock_ref = 0
         self.last_access_time = 0
+        self.on_device = True
+        self.host_value: torch.Tensor | None = None
+        self.hit_count = 0
+        self.host_lock = 0
 
     def __lt__(self, other: TreeNode) -> bool:
         return self.last_access_time < other.last_access_time
 
 
 class MatchResult(NamedTuple):
-    """`device_indices`: int64, the matched tokens' slots. `last_device_node`: where the match ends; lock it."""
+    """What a prefix lookup found."""
 
     device_indices: torch.Tensor
+    """int64, the matched tokens' slots."""
     last_device_node: TreeNode
+    """Where the match ends; lock it."""
+    last_host_node: TreeNode | None = None
+    """Hierarchical cache: where the match ends that the host continues."""
+    host_hit_length: int = 0
+    """Hierarchical cache: tokens after the matched ones whose KV the host has."""
 
 
 class PrefixCache(Protocol):

@@ -23,7 +23,7 @@ def put(tree: RadixCache, tokens: list[int], extra_key: str | None = None) -> li
 
 
 def find(tree: RadixCache, tokens: list[int], extra_key: str | None = None) -> tuple[list[int], TreeNode]:
-    slots, node = tree.match_prefix(RadixKey(tokens, extra_key))
+    slots, node, *_ = tree.match_prefix(RadixKey(tokens, extra_key))
     return slots.tolist(), node
 
 
@@ -187,7 +187,7 @@ class RadixMachine(RuleBasedStateMachine):
 
     @rule(tokens=TOKENS)
     def lock(self, tokens: list[int]) -> None:
-        slots, node = self.tree.match_prefix(RadixKey(tokens))
+        slots, node, *_ = self.tree.match_prefix(RadixKey(tokens))
         self.tree.inc_lock_ref(node)
         self.locked.append((tuple(tokens[: len(slots)]), node))
 

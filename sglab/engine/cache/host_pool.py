@@ -1,0 +1,52 @@
+"""HostKVPool: KV rows in the host's memory, with slots of their own. Source: SGLang `mem_cache/memory_pool_host.py`."""
+
+from __future__ import annotations
+
+import torch
+
+from sglab.engine.cache.allocator import BaseTokenToKVPoolAllocator, TokenToKVPoolAllocator
+from sglab.engine.cache.kv_pool import KVCache
+from sglab.engine.cache.paged_allocator import PagedTokenToKVPoolAllocator
+
+
+class HostKVPool:
+    """As many buffers as the device's pool has, layer by layer, pinned where the device is a GPU.
+
+    Args:
+        device_pool: whose rows are kept.
+        size: slots, whole pages.
+
+    Attributes:
+        allocator: of the host's slots; page 0 is never handed out, as on the device.
+    """
+
+    def __init__(self, device_pool: KVCache, size: int) -> None:
+        page = device_pool.page_size
+        self.allocator: BaseTokenToKVPoolAllocator = (
+            TokenToKVPoolAllocator(size) if page == 1 else PagedTokenToKVPoolAllocator(size, page)
+        )
+        layers = range(device_pool.start_layer, device_pool.start_layer + device_pool.layer_num)
+        self._device = [_rows(each) for layer in layers for each in device_pool.named_buffers(layer).values()]
+        pinned = device_pool.device.type == "cuda"
+        self._host = [
+            torch.zeros((size + page, each.shape[1]), dtype=torch.uint8, pin_memory=pinned) for each in self._device
+        ]
+
+    def backup(self, host_slots: torch.Tensor, device_slots: torch.Tensor) -> None:
+        """Copy rows from the device: int64 [n] each."""
+        for host, device in zip(self._host, self._device, strict=True):
+            host[host_slots] = device[device_slots].cpu()
+
+    def load(self, host_slots: torch.Tensor, device_slots: torch.Tensor) -> None:
+        """Copy rows back: int64 [n] each."""
+        for host, device in zip(self._host, self._device, strict=True):
+            device[device_slots] = host[host_slots].to(device.device)
+
+    def used(self) -> int:
+        """Slots that hold rows."""
+        return self.allocator.size - self.allocator.available_size()
+
+
+def _rows(buffer: torch.Tensor) -> torch.Tensor:
+    """A buffer's rows as bytes, [slots, bytes], over the same memory."""
+    return buffer.flatten(1).view(torch.uint8)

@@ -1,0 +1,7 @@
+"""Graphs of launches: what a CUDA graph is, on a CPU. A graph keeps the addresses that its launches had when they were
+recorded; replaying it runs them again on whatever lies there."""
+
+from sglab.engine.graphs.input_buffers import GraphInputBuffers
+from sglab.engine.graphs.recorded_graph import GraphCaptureError, Launch, RecordedGraph, StalePointerError
+
+__all__ = ["GraphCaptureError", "GraphInputBuffers", "Launch", "RecordedGraph", "StalePointerError"]

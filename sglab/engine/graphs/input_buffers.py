@@ -1,0 +1,57 @@
+"""GraphInputBuffers: the fixed tensors that every captured size reads its batch from.
+
+Source: SGLang 0.5.9 `model_executor/{cuda_graph_runner,input_buffers}.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from sglab.engine.batch.forward_batch import ForwardBatch
+
+
+@dataclass(frozen=True)
+class GraphInputBuffers:
+    """int64, as long as the largest captured size. A graph of size bs reads the first bs entries."""
+
+    input_ids: torch.Tensor
+    req_pool_indices: torch.Tensor
+    seq_lens: torch.Tensor
+    out_cache_loc: torch.Tensor
+    positions: torch.Tensor
+    state_indices: torch.Tensor
+    fill: int
+    """Length of padded rows."""
+    dummy_state: int
+    """Row of the state pool that padded rows share; models without states read none."""
+
+    @classmethod
+    def make(cls, max_bs: int, fill: int, device: torch.device, dummy_state: int = 0) -> GraphInputBuffers:
+        def zeros() -> torch.Tensor:
+            return torch.zeros(max_bs, dtype=torch.int64, device=device)
+
+        buffers = cls(zeros(), zeros(), zeros(), zeros(), zeros(), zeros(), fill, dummy_state)
+        buffers.seq_lens.fill_(fill)
+        buffers.state_indices.fill_(dummy_state)
+        return buffers
+
+    def copy_from(self, batch: ForwardBatch, bs: int) -> None:
+        """Write a batch in place, padded to `bs`.
+
+        Padded rows get the fill length and slot 0, before the copies. Their request rows, tokens and positions are
+        what the replay before left there: they attend to one token and write to the dummy page, so nobody sees it.
+        """
+        raw = batch.batch_size
+        if raw != bs:
+            self.seq_lens.fill_(self.fill)
+            self.out_cache_loc.zero_()
+            self.state_indices.fill_(self.dummy_state)
+        assert batch.positions is not None
+        self.input_ids[:raw].copy_(batch.input_ids)
+        self.req_pool_indices[:raw].copy_(batch.req_pool_indices)
+        self.state_indices[:raw].copy_(batch.req_pool_indices)
+        self.seq_lens[:raw].copy_(batch.seq_lens)
+        self.out_cache_loc[:raw].copy_(batch.out_cache_loc)
+        self.positions[:raw].copy_(batch.positions)

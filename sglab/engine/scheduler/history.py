@@ -1,0 +1,118 @@
+"""What the scheduler did, step by step, as plain data: to be drawn, searched and saved."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What became of a request that was offered to a prefill batch, and why."""
+
+    rid: str
+    result: str
+    """A name of AddReqResult; "CONTINUE" is taken."""
+    reason: str
+
+
+@dataclass(frozen=True)
+class BatchEntry:
+    """One request's share of a step."""
+
+    rid: str
+    phase: str
+    """"prefill", "chunk" (a prefill that this step does not end), "decode" or "verify" (of drafts)."""
+    start: int
+    """Tokens in the pool before the step."""
+    new_tokens: int
+    cached_tokens: int = 0
+    """Prefills: of `start`, those that the radix tree had when the request was admitted."""
+
+
+@dataclass(frozen=True)
+class PoolUse:
+    """Slots of the KV pool after planning; free + evictable + protected + private == size."""
+
+    size: int
+    free: int
+    evictable: int
+    """In the radix tree, used by no running request."""
+    protected: int
+    """In the radix tree, locked."""
+    private: int
+    """Of running requests, outside the tree (whole pages)."""
+    page_size: int
+    host: int = 0
+    """Hierarchical cache: slots of the host's pool in use."""
+
+
+@dataclass
+class StepRecord:
+    """One step: its batch, why it is so, and what came of it."""
+
+    step: int
+    mode: str
+    """ForwardMode's name; "IDLE": nothing could run."""
+    batch: list[BatchEntry]
+    decisions: list[Decision]
+    """Of the requests that were offered to a prefill, in order."""
+    policy: str
+    """The policy that sorted the queue; empty where none was needed."""
+    waiting: list[str]
+    running: list[str]
+    pool: PoolUse
+    new_token_ratio: float
+    retracted: list[str] = field(default_factory=list)
+    evicted_tokens: int = 0
+    loaded_tokens: int = 0
+    """Hierarchical cache: tokens that came back from the host."""
+    tokens: dict[str, list[int]] = field(default_factory=dict)
+    """What the step generated, filled in when its result was processed."""
+    finished: dict[str, str] = field(default_factory=dict)
+    """Request -> the kind of its end, filled in likewise."""
+    drafted: int = 0
+    """Speculation: drafts that were verified, and how many of them were accepted."""
+    accepted: int = 0
+    graph_bs: int | None = None
+    """The size of the captured graph that was replayed; None: the pass ran without one."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain lists, dictionaries, numbers and strings."""
+        return asdict(self)
+
+
+class History:
+    """The steps of an engine, and when each request came and went."""
+
+    def __init__(self, limit: int = 100_000) -> None:
+        self.limit = limit
+        self.steps: list[StepRecord] = []
+        self.arrivals: dict[str, int] = {}
+        """Request -> the number of steps that had been planned when it came."""
+        self.prompts: dict[str, int] = {}
+        """Request -> tokens of its prompt."""
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def add(self, record: StepRecord) -> None:
+        """Append a step; beyond the limit the oldest tenth is dropped."""
+        if len(self.steps) >= self.limit:
+            del self.steps[: max(self.limit // 10, 1)]
+        self.steps.append(record)
+
+    def of(self, rid: str) -> list[StepRecord]:
+        """The steps in which a request ran, was considered, was retracted or ended."""
+        return [
+            step
+            for step in self.steps
+            if rid in step.retracted
+            or rid in step.finished
+            or any(entry.rid == rid for entry in step.batch)
+            or any(decision.rid == rid for decision in step.decisions)
+        ]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything as plain data."""
+        return {"steps": [step.as_dict() for step in self.steps], "arrivals": self.arrivals, "prompts": self.prompts}

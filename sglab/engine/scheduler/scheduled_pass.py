@@ -1,0 +1,146 @@
+"""ScheduledPass: a planned pass as it was when it was planned; and what its result does to its requests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from sglab.engine.batch.allocation import release_drafts, release_kv_cache
+from sglab.engine.batch.req import Decode, Req
+from sglab.engine.batch.schedule_batch import ModelWorkerBatch, ScheduleBatch
+from sglab.engine.cache.radix_cache import RadixCache
+from sglab.engine.scheduler.history import BatchEntry, Decision, History, StepRecord
+from sglab.engine.scheduler.invariants import pool_use
+from sglab.engine.scheduler.new_token_ratio import NewTokenRatioTracker
+
+
+@dataclass(frozen=True)
+class ScheduledReq:
+    """A request in a pass on its way."""
+
+    req: Req
+    samples: bool
+    """Whether the pass ends in a token of the request: a chunk that is not its prefill's last does not."""
+    decodes: bool
+    retraction_count: int
+    """The request's when the pass was planned; a request that was retracted since takes no token from it."""
+
+    @property
+    def expects_result(self) -> bool:
+        """Whether the pass's token is still for the request."""
+        return self.samples and not self.req.finished() and self.retraction_count == self.req.retraction_count
+
+
+@dataclass(frozen=True)
+class ScheduledPass:
+    """A planned pass. The batch that it was made from goes on changing; this does not."""
+
+    worker_batch: ModelWorkerBatch
+    entries: tuple[ScheduledReq, ...]
+    record: StepRecord
+
+    @property
+    def reqs(self) -> list[Req]:
+        return [entry.req for entry in self.entries]
+
+
+@dataclass
+class PassResult:
+    """What a pass generated, on the host. A row per request of the pass, in its order."""
+
+    next_token_ids: list[list[int]]
+    """One token per request, or as many as a verification accepted; of a row that does not sample nothing counts."""
+    logprobs: list[list[float]] | None = None
+    """Natural log probabilities of these tokens, if any request asked for them."""
+    top_logprobs: list[list[list[tuple[int, float]]]] | None = None
+    """Per token (token, log probability), the likeliest first."""
+    graph_bs: int | None = None
+    """The captured graph that was replayed."""
+    drafted: int = 0
+    """Of a verification: drafts per request, without the root."""
+
+
+class Planned(Protocol):
+    """What is read of a plan."""
+
+    policy: str
+    decisions: list[Decision]
+    retracted: list[str]
+    evicted: int
+    loaded: int
+
+
+class Planner(Protocol):
+    """What is read of a scheduler."""
+
+    tree_cache: RadixCache
+    chunked_req: Req | None
+    waiting_queue: list[Req]
+    history: History
+    new_token_ratio_tracker: NewTokenRatioTracker
+
+    def holders(self) -> list[Req]: ...
+
+
+def schedule(scheduler: Planner, batch: ScheduleBatch, plan: Planned) -> ScheduledPass:
+    """Take a prepared batch's picture and write its record."""
+    verify = batch.forward_mode.is_target_verify()
+    extend = batch.forward_mode.is_extend() and not verify
+    entries, shares = [], []
+    mixed_from = batch.mixed_from if batch.mixed_from is not None else len(batch.reqs)
+    for i, req in enumerate(batch.reqs):
+        decodes = not extend or i >= mixed_from
+        samples = req is not scheduler.chunked_req
+        entries.append(ScheduledReq(req, samples, decodes, req.retraction_count))
+        phase = "verify" if verify else "decode" if decodes else "prefill" if samples else "chunk"
+        start = batch.prefix_lens[i] if extend else req.kv_committed_len - (not verify)
+        new_tokens = batch.extend_lens[i] if extend else len(batch.out_cache_loc) // len(batch.reqs)
+        shares.append(BatchEntry(req.rid, phase, start, new_tokens, 0 if decodes else req.cached_tokens))
+    holders = scheduler.holders()
+    named = {req.rid for req in batch.reqs}
+    record = StepRecord(
+        step=len(scheduler.history),
+        mode=batch.forward_mode.name,
+        batch=shares,
+        decisions=plan.decisions,
+        policy=plan.policy,
+        waiting=[req.rid for req in scheduler.waiting_queue],
+        running=[req.rid for req in holders if req.rid not in named],
+        pool=pool_use(scheduler.tree_cache, [*holders, *(req for req in batch.reqs if req not in set(holders))]),
+        new_token_ratio=scheduler.new_token_ratio_tracker.current,
+        retracted=plan.retracted,
+        evicted_tokens=plan.evicted,
+        loaded_tokens=plan.loaded,
+    )
+    scheduler.history.add(record)
+    return ScheduledPass(batch.get_model_worker_batch(), tuple(entries), record)
+
+
+def apply_result(scheduled: ScheduledPass, result: PassResult, tree_cache: RadixCache, decode: Decode | None) -> None:
+    """Append the tokens, end what has ended, and hand pages to the tree."""
+    record = scheduled.record
+    record.graph_bs = result.graph_bs
+    for i, entry in enumerate(scheduled.entries):
+        req = entry.req
+        if not entry.expects_result:
+            continue
+        tokens = result.next_token_ids[i]
+        if req.kv_allocated_len:  # the root and the accepted drafts have KV; the last of the tokens has none yet
+            req.kv_committed_len += len(tokens)
+            record.drafted += result.drafted
+            record.accepted += len(tokens) - 1
+        req.output_ids += tokens
+        if req.return_logprob and result.logprobs is not None:
+            req.output_logprobs += result.logprobs[i]
+            if result.top_logprobs is not None:
+                req.output_top_logprobs += [top[: req.top_logprobs_num] for top in result.top_logprobs[i]]
+        req.update_finish_state(decode, len(tokens))
+        record.tokens[req.rid] = list(tokens)
+        if req.finished_reason is not None:
+            record.finished[req.rid] = req.finished_reason.kind
+            req.kv_committed_len = min(req.kv_committed_len, req.seqlen)  # drafts after the end were dropped
+            release_kv_cache(req, tree_cache)
+        elif not entry.decodes:
+            tree_cache.cache_unfinished_req(req)
+        else:
+            release_drafts(req, tree_cache)

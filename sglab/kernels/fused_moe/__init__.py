@@ -1,0 +1,49 @@
+"""A mixture's experts: every token through the experts that it was routed to, and their weighted sum."""
+
+from __future__ import annotations
+
+import torch
+
+from sglab.kernels.fused_moe.contract import check
+from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator, needs_triton
+
+operator = Operator(
+    "fused_experts",
+    Implementation("triton", "sglab.kernels.fused_moe.triton:run", GPU, needs_triton),
+    Implementation("torch", "sglab.kernels.fused_moe.by_expert:run", EVERYWHERE),
+    Implementation("reference", "sglab.kernels.fused_moe.reference:run", EVERYWHERE),
+)
+
+
+def fused_experts(
+    hidden: torch.Tensor,
+    w1: torch.Tensor,
+    w2: torch.Tensor,
+    topk_weights: torch.Tensor,
+    topk_ids: torch.Tensor,
+    *,
+    w1_bias: torch.Tensor | None = None,
+    w2_bias: torch.Tensor | None = None,
+    activation: str = "silu",
+    implementation: str = "auto",
+    check_values: bool | None = None,
+) -> torch.Tensor:
+    """Σ over a token's choices of weight · w2[e] activation(w1[e] x). After SGLang's fused_experts.
+
+    Returns a new tensor like `hidden`. Raises ContractError.
+
+    Args:
+        hidden: (tokens, hidden).
+        w1: (experts, 2 · intermediate, hidden), gate and up of each expert.
+        w2: (experts, hidden, intermediate).
+        topk_weights: (tokens, topk), multiplied with each expert's output.
+        topk_ids: (tokens, topk) int32 or int64; -1: an expert that is not here, which adds nothing.
+        w1_bias: (experts, 2 · intermediate); None for none.
+        w2_bias: (experts, hidden); None for none.
+        activation: "silu", "gelu" or "swiglu_oai", see `activation.activate`.
+        check_values: also check contents (see `sglab.kernels.contract.reads_values`).
+    """
+    given = (hidden, w1, w2, topk_weights, topk_ids, w1_bias, w2_bias)
+    arguments = check(*given, activation, check_values)
+    operator(arguments, implementation)
+    return arguments.out

@@ -1,0 +1,26 @@
+"""fused_experts in float64, token by token and choice by choice."""
+
+from __future__ import annotations
+
+import torch
+
+from sglab.kernels.fused_moe.activation import activate
+from sglab.kernels.fused_moe.contract import MoeArguments
+
+
+def run(a: MoeArguments) -> tuple[()]:
+    for token, (experts, weights) in enumerate(zip(a.topk_ids.tolist(), a.topk_weights.tolist(), strict=True)):
+        total = torch.zeros(a.hidden.shape[1], dtype=torch.float64, device=a.device)
+        for expert, weight in zip(experts, weights, strict=True):
+            if expert >= 0:
+                total += weight * _expert(a, a.hidden[token].double(), expert)
+        a.out[token] = total.to(a.out.dtype)
+    return ()
+
+
+def _expert(a: MoeArguments, x: torch.Tensor, expert: int) -> torch.Tensor:
+    gate_up = a.w1[expert].double() @ x
+    if a.w1_bias is not None:
+        gate_up = gate_up + a.w1_bias[expert].double()
+    y = a.w2[expert].double() @ activate(gate_up, a.activation)
+    return y if a.w2_bias is None else y + a.w2_bias[expert].double()

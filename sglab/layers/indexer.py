@@ -1,0 +1,77 @@
+"""The lightning indexer of DeepSeek-V3.2: a small attention that chooses the tokens for the large one.
+
+score(t, s) = Σ over heads of w_h(t) · relu(q_h(t) · k(s)); the best `topk` tokens are attended to. Published kernels
+score in FP8 after a Hadamard rotation, which leaves dot products as they are; here scores are float32.
+Source: the DeepSeek-V3.2-Exp report; SGLang `layers/attention/nsa/nsa_indexer.py`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import nn
+
+from sglab.engine import BadArgumentError, ForwardBatch, NSATokenToKVPool
+from sglab.engine import RadixAttention as AttentionShape
+from sglab.layers.linear import ReplicatedLinear
+from sglab.layers.mla import Select
+from sglab.layers.rotary import RotaryEmbedding
+
+
+class Indexer(nn.Module):
+    """One layer's. The first qk_rope_head_dim dims of its heads are turned, in halves (not in pairs, as MLA's are).
+
+    Args:
+        rotary: neox-style, of the rotary dims.
+        topk: tokens that a query attends to, at most.
+    """
+
+    def __init__(
+        self, hidden_size: int, q_lora_rank: int, heads: int, head_dim: int, topk: int, rotary: RotaryEmbedding
+    ) -> None:
+        super().__init__()
+        self.heads, self.head_dim, self.topk, self.rotary = heads, head_dim, topk, rotary
+        self.wq_b = ReplicatedLinear(q_lora_rank, heads * head_dim)
+        self.wk = ReplicatedLinear(hidden_size, head_dim)
+        self.k_norm = nn.LayerNorm(head_dim, eps=1e-6)
+        self.weights_proj = ReplicatedLinear(hidden_size, heads)
+
+    def forward(
+        self,
+        positions: torch.Tensor,
+        x: torch.Tensor,
+        low_rank: torch.Tensor,
+        layer: AttentionShape,
+        forward_batch: ForwardBatch,
+    ) -> Select | None:
+        """Store the new tokens' index keys; the choice for each request, or None where none has more than topk tokens.
+
+        Args:
+            x: [tokens, hidden], the layer's input.
+            low_rank: [tokens, q_lora_rank], the query before its second projection.
+            layer: whose rows of the pool.
+
+        Raises:
+            BadArgumentError: the pool holds no index keys.
+        """
+        pool = forward_batch.token_to_kv_pool
+        if not isinstance(pool, NSATokenToKVPool):
+            remedy = "Make one where the model's attention_config has an index_head_dim."
+            raise BadArgumentError("forward_batch.token_to_kv_pool", "an NSA pool", type(pool).__name__, remedy)
+        q = self.wq_b(low_rank).unflatten(-1, (self.heads, -1))
+        q, k = self.rotary(positions, q, self.k_norm(self.wk(x))[:, None])
+        pool.set_index_k_buffer(layer, forward_batch.out_cache_loc, k[:, 0])
+        lengths = forward_batch.seq_lens if forward_batch.seq_lens_cpu is None else forward_batch.seq_lens_cpu
+        if int(lengths.max()) <= self.topk:
+            return None
+        weights = self.weights_proj(x).float() * self.heads**-0.5
+        keys = pool.get_index_k_buffer(layer.layer_id)
+
+        def select(new: slice, slots: torch.Tensor, visible: torch.Tensor) -> torch.Tensor:
+            scores = torch.einsum("thd,sd->ths", q[new].float(), keys[slots].float()) * self.head_dim**-0.5
+            total = torch.einsum("ths,th->ts", scores.relu(), weights[new]).masked_fill(~visible, -math.inf)
+            best = total.topk(min(self.topk, len(slots)), -1).indices
+            return visible & torch.zeros_like(visible).scatter(-1, best, True)
+
+        return select

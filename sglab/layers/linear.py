@@ -1,0 +1,159 @@
+"""Linear layers that hold this rank's shard: replicated, column-, merged-column-, QKV- and row-parallel.
+
+Weights are [out, in], as in checkpoints. A column-parallel layer cuts the output features, a row-parallel one the input
+features and then sums over ranks. Source: SGLang `layers/linear.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from sglab.engine.errors import BadArgumentError
+from sglab.layers.loading import Shard, copy_into
+from sglab.layers.parallel import SINGLE, TensorParallel
+
+
+class ReplicatedLinear(nn.Module):
+    """y = x Wᵀ + b, the same on every rank."""
+
+    def __init__(self, input_size: int, output_size: int, bias: bool = False) -> None:
+        super().__init__()
+        self.input_size, self.output_size = input_size, output_size
+        self.weight = nn.Parameter(torch.empty(output_size, input_size), requires_grad=False)
+        self.bias = nn.Parameter(torch.empty(output_size), requires_grad=False) if bias else None
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return functional.linear(x, self.weight, self.bias)
+
+    def weight_keys(self) -> list[str]:
+        return ["weight", "bias"] if self.bias is not None else ["weight"]
+
+    def load_weight(self, path: str, tensor: torch.Tensor, shard: Shard) -> list[str]:
+        copy_into(self.parameter(path), tensor, path)
+        return [path]
+
+    def parameter(self, path: str) -> torch.Tensor:
+        """The weight or the bias.
+
+        Raises:
+            BadArgumentError: this layer has no parameter of that name.
+        """
+        found = getattr(self, path, None)
+        if not isinstance(found, torch.Tensor):
+            remedy = "The checkpoint has more than config.json says; is it quantised?"
+            raise BadArgumentError(path, " or ".join(self.weight_keys()), "a name that leads to none", remedy)
+        return found
+
+
+class MergedColumnParallelLinear(ReplicatedLinear):
+    """Several matrices over the same input as one: gate and up. Each is cut over ranks by itself, and then joined."""
+
+    def __init__(
+        self, input_size: int, output_sizes: Sequence[int], bias: bool = False, tp: TensorParallel = SINGLE
+    ) -> None:
+        self.tp = tp
+        self.part_sizes = [tp.divide("output_size", size) for size in output_sizes]
+        super().__init__(input_size, sum(self.part_sizes), bias)
+
+    def weight_keys(self) -> list[str]:
+        return [f"{key}.{part}" for key in super().weight_keys() for part in range(len(self.part_sizes))]
+
+    def load_weight(self, path: str, tensor: torch.Tensor, shard: Shard) -> list[str]:
+        parameter = self.parameter(path)
+        if shard is None:  # the checkpoint has the parts joined already
+            wholes = [size * self.tp.size for size in self.part_sizes]
+            parts = tensor.split(wholes) if sum(wholes) == len(tensor) else [tensor]
+            return [key for i, part in enumerate(parts) for key in self.load_weight(path, part, i)]
+        assert isinstance(shard, int)
+        start = sum(self.part_sizes[:shard])
+        mine = parameter[start : start + self.part_sizes[shard]]
+        copy_into(mine, self.tp.shard(tensor, 0), path)
+        return [f"{path}.{shard}"]
+
+
+class ColumnParallelLinear(MergedColumnParallelLinear):
+    """Each rank computes its share of the output features."""
+
+    def __init__(self, input_size: int, output_size: int, bias: bool = False, tp: TensorParallel = SINGLE) -> None:
+        super().__init__(input_size, [output_size], bias, tp)
+
+
+class QKVParallelLinear(ReplicatedLinear):
+    """Q, K and V projections as one. With more ranks than KV heads, neighbouring ranks hold the same KV head.
+
+    Attributes:
+        num_heads, num_kv_heads: of this rank.
+        q_size, kv_size, v_size: output features of this rank, for splitting the result.
+    """
+
+    def __init__(
+        self,
+        hidden_size: int,
+        head_size: int,
+        total_num_heads: int,
+        total_num_kv_heads: int,
+        bias: bool = False,
+        tp: TensorParallel = SINGLE,
+        v_head_size: int | None = None,
+    ) -> None:
+        self.tp = tp
+        self.num_heads = tp.divide("num_attention_heads", total_num_heads)
+        if tp.size >= total_num_kv_heads:
+            self.replicas = TensorParallel(0, total_num_kv_heads).divide("tensor-parallel size", tp.size)
+            self.num_kv_heads = 1
+        else:
+            self.replicas = 1
+            self.num_kv_heads = tp.divide("num_key_value_heads", total_num_kv_heads)
+        self.q_size = self.num_heads * head_size
+        self.kv_size = self.num_kv_heads * head_size
+        self.v_size = self.num_kv_heads * (v_head_size or head_size)
+        super().__init__(hidden_size, self.q_size + self.kv_size + self.v_size, bias)
+
+    def split(self, qkv: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The layer's output as q, k and v, each [tokens, heads · dim] of this rank."""
+        q, k, v = qkv.split([self.q_size, self.kv_size, self.v_size], -1)
+        return q, k, v
+
+    def weight_keys(self) -> list[str]:
+        return [f"{key}.{part}" for key in super().weight_keys() for part in "qkv"]
+
+    def load_weight(self, path: str, tensor: torch.Tensor, shard: Shard) -> list[str]:
+        parameter = self.parameter(path)
+        starts = {"q": 0, "k": self.q_size, "v": self.q_size + self.kv_size}
+        sizes = {"q": self.q_size, "k": self.kv_size, "v": self.v_size}
+        assert isinstance(shard, str)
+        rank = self.tp.rank if shard == "q" else self.tp.rank // self.replicas
+        mine = parameter[starts[shard] : starts[shard] + sizes[shard]]
+        copy_into(mine, tensor[rank * sizes[shard] : (rank + 1) * sizes[shard]], f"{shard}_proj.{path}")
+        return [f"{path}.{shard}"]
+
+
+class RowParallelLinear(ReplicatedLinear):
+    """Each rank multiplies its share of the input features; the sum over ranks is the result. Rank 0 adds the bias.
+
+    Args:
+        reduce_results: False leaves the sum to the caller.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        output_size: int,
+        bias: bool = False,
+        tp: TensorParallel = SINGLE,
+        reduce_results: bool = True,
+    ) -> None:
+        super().__init__(tp.divide("input_size", input_size), output_size, bias)
+        self.tp, self.reduce_results = tp, reduce_results
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = functional.linear(x, self.weight, self.bias if self.tp.rank == 0 else None)
+        return self.tp.all_reduce(y) if self.reduce_results else y
+
+    def load_weight(self, path: str, tensor: torch.Tensor, shard: Shard) -> list[str]:
+        copy_into(self.parameter(path), self.tp.shard(tensor, 1) if path == "weight" else tensor, path)
+        return [path]

@@ -1,0 +1,121 @@
+"""Multi-head latent attention over the paged pool, absorbed or plain: the same function of the same weights.
+
+The pool holds a latent row c and one rotary key r per token. Absorbed: W_UK moves to the query and W_UV to the output,
+and attention reads c itself as one KV head. Plain: c is expanded into a key and a value per head, which takes fewer
+operations where the new tokens are as many as the cached ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from sglab.engine import BadArgumentError, ForwardBatch, MLATokenToKVPool
+from sglab.layers.linear import ColumnParallelLinear
+from sglab.layers.radix_attention import RadixAttention
+
+Method = Literal["absorbed", "plain"]
+Select = Callable[[slice, torch.Tensor, torch.Tensor], torch.Tensor]
+"""(a request's rows of the batch, its slots, the causal mask [new, seq_len]) -> the mask of what is attended to."""
+
+
+class MLAttention(nn.Module):
+    """Attention of one layer, after the projections and the rotation. `kv_b_proj` is the model's own layer.
+
+    Attributes:
+        method: which of the two ways; "plain" needs no attention backend, and runs request by request.
+    """
+
+    def __init__(
+        self,
+        kv_b_proj: ColumnParallelLinear,
+        num_heads: int,
+        qk_nope_head_dim: int,
+        qk_rope_head_dim: int,
+        v_head_dim: int,
+        scaling: float,
+        layer_id: int,
+    ) -> None:
+        super().__init__()
+        self.method: Method = "absorbed"
+        self.num_heads, self.nope, self.v_head_dim = num_heads, qk_nope_head_dim, v_head_dim
+        self.rank, self.scaling = kv_b_proj.input_size, scaling
+        self._expansion = kv_b_proj.weight
+        self.attn = RadixAttention(num_heads, self.rank + qk_rope_head_dim, scaling, 1, layer_id, v_head_dim=self.rank)
+
+    def forward(
+        self,
+        q_nope: torch.Tensor,
+        q_rope: torch.Tensor,
+        latent: torch.Tensor,
+        k_rope: torch.Tensor,
+        forward_batch: ForwardBatch,
+        select: Select | None = None,
+    ) -> torch.Tensor:
+        """Attend.
+
+        Args:
+            q_nope: [tokens, heads, qk_nope_head_dim].
+            q_rope: [tokens, heads, qk_rope_head_dim], turned.
+            latent: [tokens, 1, kv_lora_rank], after its norm.
+            k_rope: [tokens, 1, qk_rope_head_dim], turned.
+            select: leaves out tokens (sparse attention); the plain way then runs, whatever `method` says.
+
+        Returns:
+            [tokens, heads · v_head_dim].
+        """
+        if self.method == "plain" or select is not None:
+            return self._plain(torch.cat((q_nope, q_rope), -1), latent, k_rope, forward_batch, select)
+        w_uk, w_uv = self._matrices()
+        q_latent = torch.einsum("thn,hnr->thr", q_nope, w_uk)
+        out = self.attn(q_latent, latent, latent, forward_batch, q_rope=q_rope, k_rope=k_rope)
+        return torch.einsum("thr,hvr->thv", out.unflatten(-1, (-1, self.rank)), w_uv).flatten(1)
+
+    def _matrices(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """W_UK [heads, nope, rank] and W_UV [heads, v, rank]: views of kv_b_proj's weight."""
+        w_uk, w_uv = self._expansion.unflatten(0, (self.num_heads, -1)).split([self.nope, self.v_head_dim], 1)
+        return w_uk, w_uv
+
+    def _plain(
+        self,
+        q: torch.Tensor,
+        latent: torch.Tensor,
+        k_rope: torch.Tensor,
+        forward_batch: ForwardBatch,
+        select: Select | None,
+    ) -> torch.Tensor:
+        pool, table = forward_batch.token_to_kv_pool, forward_batch.req_to_token_pool
+        if not isinstance(pool, MLATokenToKVPool) or table is None:
+            remedy = "Run the model over an MLATokenToKVPool."
+            raise BadArgumentError("forward_batch.token_to_kv_pool", "an MLA pool", type(pool).__name__, remedy)
+        pool.set_mla_kv_buffer(self.attn.shape, forward_batch.out_cache_loc, latent, k_rope)
+        decoding = forward_batch.forward_mode.is_decode()
+        counts = [1] * forward_batch.batch_size if decoding else forward_batch.extend_seq_lens_cpu or []
+        out, start = [], 0
+        rows = forward_batch.req_pool_indices.tolist()
+        for count, row, length in zip(counts, rows, forward_batch.seq_lens.tolist(), strict=True):
+            slots, new = table.req_to_token[row, :length].long(), slice(start, start + count)
+            keys = torch.arange(length, device=q.device)
+            visible = keys <= keys[length - count :, None]
+            if select is not None:
+                visible = select(new, slots, visible)
+            out.append(self._request(q[new], *pool.get_mla_kv_buffer(self.attn.shape, slots, q.dtype), visible))
+            start += count
+        return torch.cat(out).flatten(1)
+
+    def _request(
+        self, q: torch.Tensor, latent: torch.Tensor, k_rope: torch.Tensor, visible: torch.Tensor
+    ) -> torch.Tensor:
+        """One request's new queries [new, heads, nope + rope] over all its tokens -> [new, heads, v]."""
+        w_uk, w_uv = self._matrices()
+        k_nope = torch.einsum("sr,hnr->hsn", latent[:, 0], w_uk)
+        v = torch.einsum("sr,hvr->hsv", latent[:, 0], w_uv)
+        k = torch.cat((k_nope, k_rope[:, 0].expand(self.num_heads, -1, -1)), -1)
+        attended = functional.scaled_dot_product_attention(
+            q.transpose(0, 1)[None], k[None], v[None], attn_mask=visible, scale=self.scaling
+        )
+        return attended[0].transpose(0, 1)

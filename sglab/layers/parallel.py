@@ -1,0 +1,58 @@
+"""TensorParallel: which shard of a layer this process holds, and the collectives that join the shards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from sglab.engine.errors import BadArgumentError
+
+
+@dataclass(frozen=True)
+class TensorParallel:
+    """Rank `rank` of `size`. `group`: a torch.distributed process group, None for the default one."""
+
+    rank: int = 0
+    size: int = 1
+    group: Any = None
+
+    def __post_init__(self) -> None:
+        if self.size < 1 or not 0 <= self.rank < self.size:
+            got = f"rank {self.rank} of {self.size}"
+            raise BadArgumentError("tp", "a rank below a size of at least 1", got, "Number the ranks from 0.")
+
+    def divide(self, name: str, number: int) -> int:
+        """This rank's share of `number` heads, rows or columns.
+
+        Raises:
+            BadArgumentError: it cannot be dealt out evenly.
+        """
+        if number % self.size:
+            remedy = "Choose a tensor-parallel size that divides it."
+            raise BadArgumentError(name, f"a multiple of the {self.size} ranks", number, remedy)
+        return number // self.size
+
+    def shard(self, tensor: torch.Tensor, dim: int) -> torch.Tensor:
+        """This rank's part of a whole tensor, cut evenly along `dim`; a view."""
+        length = self.divide("tensor", tensor.shape[dim])
+        return tensor.narrow(dim, self.rank * length, length)
+
+    def all_reduce(self, x: torch.Tensor) -> torch.Tensor:
+        """The sum over ranks, in place."""
+        if self.size > 1:
+            torch.distributed.all_reduce(x, group=self.group)
+        return x
+
+    def all_gather(self, x: torch.Tensor) -> torch.Tensor:
+        """The ranks' last dimensions, one after another: [..., n] -> [..., n · size]."""
+        if self.size == 1:
+            return x
+        parts = [torch.empty_like(x) for _ in range(self.size)]
+        torch.distributed.all_gather(parts, x.contiguous(), group=self.group)
+        return torch.cat(parts, -1)
+
+
+SINGLE = TensorParallel()
+"""One process holds everything."""

@@ -1,0 +1,174 @@
+"""load_model: from a folder, a hub id or the shipped model's name to a model with its weights."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import nn
+
+from sglab.engine import arguments
+from sglab.engine.errors import BadArgumentError
+from sglab.layers import SINGLE, TensorParallel
+from sglab.models.causal_lm import CausalLM
+from sglab.models.registry import model_class
+from sglab.models.safetensors import read_safetensors
+
+LoadFormat = Literal["auto", "dummy"]
+SHIPPED = {"tiny": Path(__file__).parent / "tiny"}
+"""Name -> folder in the package."""
+
+
+def load_model(
+    path_or_id: str | Path,
+    *,
+    dtype: str | torch.dtype | None = None,
+    device: str | torch.device = "cpu",
+    quantization: str | None = None,
+    load_format: LoadFormat = "auto",
+    context_len: int | None = None,
+    tp: TensorParallel = SINGLE,
+    seed: int = 0,
+) -> CausalLM:
+    """Read a model.
+
+    Args:
+        path_or_id: a folder with config.json and *.safetensors; "tiny", the model that ships with sglab; or a hub id
+            such as "Qwen/Qwen3-0.6B", which needs the package huggingface_hub.
+        dtype: "float32", "float16" or "bfloat16"; None: what config.json says, but on a CPU float32, which is faster
+            there.
+        device: where its weights live.
+        quantization: how the checkpoint is quantised; None: what config.json says. Only MXFP4 experts are known,
+            which are widened to `dtype`.
+        load_format: "auto" reads the weights; "dummy" draws them at random, with `seed`.
+        context_len: positions to load for; None: config.json's max_position_embeddings.
+        tp: the shard to load.
+
+    Raises:
+        BadArgumentError: no such model, or one that is not known here. WeightError: weights that do not fit.
+    """
+    arguments.choice("load_format", load_format, ("auto", "dummy"))
+    folder = model_folder(path_or_id, weights=load_format == "auto")
+    config = read_config(folder)
+    _check_quantization(config, quantization)
+    if load_format == "dummy":
+        return from_config(config, dtype, device, seed, context_len=context_len, tp=tp)
+    model = _construct(config, dtype, device, context_len, tp)
+    model.load_weights(checkpoint(folder))
+    return model.eval()
+
+
+def from_config(
+    config: dict[str, Any],
+    dtype: str | torch.dtype | None = None,
+    device: str | torch.device = "cpu",
+    seed: int = 0,
+    *,
+    context_len: int | None = None,
+    tp: TensorParallel = SINGLE,
+) -> CausalLM:
+    """A model with random weights: matrices normal with deviation 0.02, norms 1, biases 0.
+
+    Args:
+        config: what config.json would hold.
+
+    Raises:
+        BadArgumentError: an architecture or a value that is not known here.
+    """
+    model = _construct(config, dtype, device, context_len, tp)
+    generator = torch.Generator(model.device).manual_seed(seed)
+    for name, parameter in model.named_parameters():
+        if parameter.dim() > 1:
+            nn.init.normal_(parameter, std=0.02, generator=generator)
+        else:
+            nn.init.constant_(parameter, 0.0 if name.endswith("bias") else 1.0)
+    return model.eval()
+
+
+def model_folder(path_or_id: str | Path, weights: bool = True) -> Path:
+    """The folder that holds a model's files; a hub id's are fetched.
+
+    Raises:
+        BadArgumentError: there is none of that name, or it has no config.json.
+    """
+    folder = SHIPPED.get(str(path_or_id), Path(path_or_id))
+    if not folder.is_dir():
+        folder = _from_hub(str(path_or_id), weights)
+    if not (folder / "config.json").is_file():
+        remedy = "Give the folder that the checkpoint was unpacked to."
+        raise BadArgumentError("path_or_id", "a folder with config.json", str(folder), remedy)
+    return folder
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "config.json").read_text("utf-8"))
+
+
+def checkpoint(folder: Path) -> Iterator[tuple[str, torch.Tensor]]:
+    """Every tensor of a folder's *.safetensors files, by name.
+
+    Raises:
+        BadArgumentError: it has none.
+    """
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
+        remedy = 'Fetch them, or use load_format="dummy" for random weights.'
+        raise BadArgumentError("path_or_id", "a folder with *.safetensors", str(folder), remedy)
+    for file in files:
+        yield from read_safetensors(file)
+
+
+def _from_hub(name: str, weights: bool) -> Path:
+    try:
+        from huggingface_hub import snapshot_download
+    except ImportError:
+        remedy = "For a hub id, pip install huggingface_hub; else give a folder."
+        known = " or ".join(map(repr, SHIPPED))
+        raise BadArgumentError("path_or_id", f"a folder, {known} or a hub id", repr(name), remedy) from None
+    patterns = ["*.json", "*.txt", "tokenizer*", *(["*.safetensors"] if weights else [])]
+    try:
+        return Path(snapshot_download(name, allow_patterns=patterns))
+    except Exception as error:
+        got = f"{name!r} ({type(error).__name__})"
+        remedy = "Check the name and the network; a model behind a licence needs `hf auth login`."
+        raise BadArgumentError("path_or_id", "a folder or an id on the hub", got, remedy) from error
+
+
+def _construct(
+    config: dict[str, Any],
+    dtype: str | torch.dtype | None,
+    device: str | torch.device,
+    context_len: int | None,
+    tp: TensorParallel,
+) -> CausalLM:
+    made = model_class(config)
+    if context_len is not None:
+        arguments.integer("context_len", context_len, 1)
+    parsed = made.config_class.parse(config, context_len)
+    where = arguments.device("device", device)
+    named = "float32" if where.type == "cpu" else config.get("dtype") or config.get("torch_dtype") or "float32"
+    with _defaults(arguments.dtype("dtype", dtype or named)), where:
+        return made(parsed, tp)
+
+
+@contextmanager
+def _defaults(dtype: torch.dtype) -> Iterator[None]:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def _check_quantization(config: dict[str, Any], asked: str | None) -> None:
+    """Refuse a quantised checkpoint that no layer here reads, before its weights are."""
+    given = (config.get("quantization_config") or {}).get("quant_method")
+    for name, value in (("quantization", asked), ("config.json: quantization_config", given)):
+        if value not in (None, "mxfp4"):
+            remedy = "Use the checkpoint in bfloat16."
+            raise BadArgumentError(name, "None or 'mxfp4'", repr(value), remedy)

@@ -1,0 +1,150 @@
+"""EngineConfig: every option of an engine, under the names of SGLang's server arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from sglab.engine import arguments
+from sglab.engine.errors import BadArgumentError
+from sglab.engine.scheduler import SchedulerConfig
+from sglab.planning import capture_batch_sizes
+
+WRITE_POLICIES = ("write_through", "write_through_selective", "write_back")
+PAGE_SIZES = {"flashmla": 64, "cutlass_mla": 128}
+"""Backends that serve one page size alone."""
+
+SMALL_MODEL = 16_000_000
+"""Parameters."""
+
+
+@dataclass(frozen=True)
+class EngineConfig:
+    """Every value is checked when it is made.
+
+    Raises:
+        BadArgumentError: a value out of its range; the message names it.
+    """
+
+    attention_backend: str = "auto"
+    """"auto": torch_native on a CPU, triton on a GPU."""
+    page_size: int | None = None
+    """Slots per page; None: what the backend wants, 1 for most."""
+    mem_fraction: float = 0.85
+    """Share of the free memory (on a CPU: of one GiB) that the KV pool takes."""
+    max_total_tokens: int | None = None
+    """Slots of the KV pool, instead of a share of memory."""
+    context_length: int | None = None
+    """Longest request with its output; None: the model's."""
+    max_running_requests: int = 64
+    max_prefill_tokens: int = 16384
+    chunked_prefill_size: int = 8192
+    enable_mixed_chunk: bool = False
+    schedule_policy: str = "fcfs"
+    schedule_conservativeness: float = 1.0
+    prefill_max_requests: int | None = None
+    disable_radix_cache: bool = False
+    disable_overlap_schedule: bool | None = None
+    """None: overlap on a GPU. On a CPU steps then run in a thread of their own."""
+    cuda_graph: bool | None = None
+    """Replay captured decode passes; None: on a GPU. On a CPU the recorded operations are replayed."""
+    cuda_graph_max_bs: int | None = None
+    """The largest captured batch; None: max_running_requests."""
+    cuda_graph_bs: tuple[int, ...] | None = None
+    """The captured batch sizes, instead of SGLang's list."""
+    enable_hierarchical_cache: bool = False
+    """Keep evicted prefixes in the host's memory."""
+    hicache_ratio: float = 2.0
+    """The host's slots, as a multiple of the KV pool's."""
+    hicache_write_policy: str = "write_through"
+    enable_deterministic_inference: bool = False
+    """A request's tokens do not depend on what else is in the batch, bit for bit."""
+    cpu_threads: int | None = None
+    """Threads of a pass on a CPU; None: one for models of less than 16 M parameters, for which starting the others
+    takes longer than the work, else PyTorch's."""
+    random_seed: int = 0
+    """Of requests without a seed of their own, and of the policy "random"."""
+    speculative_algorithm: str | None = None
+    """None, "NGRAM" or "STANDALONE" (a draft model)."""
+    speculative_num_steps: int = 3
+    speculative_eagle_topk: int = 1
+    speculative_num_draft_tokens: int = 4
+    forward_hooks: tuple[dict[str, Any], ...] = field(default_factory=tuple)
+    """See `hooks.register_forward_hooks`."""
+    check_invariants: bool = False
+    """Balance the books after every step; a fault raises LeakError."""
+
+    def __post_init__(self) -> None:
+        if self.page_size is not None:
+            arguments.power_of_two("page_size", self.page_size)
+        value = self.mem_fraction
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
+            raise BadArgumentError("mem_fraction", "a number between 0 and 1", repr(value), "0.85 is the default.")
+        for name in ("max_total_tokens", "context_length", "cuda_graph_max_bs", "cpu_threads"):
+            if getattr(self, name) is not None:
+                arguments.integer(name, getattr(self, name), 1)
+        for size in self.cuda_graph_bs or ():
+            arguments.integer("cuda_graph_bs", size, 1)
+        arguments.finite("hicache_ratio", self.hicache_ratio, 0.0)
+        arguments.choice("hicache_write_policy", self.hicache_write_policy, WRITE_POLICIES)
+        if self.speculative_algorithm is not None:
+            arguments.choice("speculative_algorithm", self.speculative_algorithm, ("NGRAM", "STANDALONE"))
+            arguments.integer("speculative_num_steps", self.speculative_num_steps, 1)
+            arguments.integer("speculative_eagle_topk", self.speculative_eagle_topk, 1)
+            arguments.integer("speculative_num_draft_tokens", self.speculative_num_draft_tokens, 2)
+            if self.enable_mixed_chunk:
+                remedy = "Leave enable_mixed_chunk out."
+                raise BadArgumentError("enable_mixed_chunk", "False with speculation", True, remedy)
+            if self.disable_overlap_schedule is False:
+                remedy = "Leave disable_overlap_schedule out."
+                raise BadArgumentError("disable_overlap_schedule", "True with speculation", False, remedy)
+        arguments.integer("random_seed", self.random_seed, 0)
+        if self.enable_hierarchical_cache and self.disable_radix_cache:
+            remedy = "The host keeps prefixes of the radix cache: leave one of the two out."
+            raise BadArgumentError("enable_hierarchical_cache", "False without a radix cache", True, remedy)
+        self.scheduler(False)
+
+    def threads(self, parameters: int) -> int | None:
+        """Threads of a pass on a CPU, by the model's size; None: as many as PyTorch has set."""
+        return 1 if self.cpu_threads is None and parameters < SMALL_MODEL else self.cpu_threads
+
+    def overlaps(self, device_type: str) -> bool:
+        """Whether a step is planned while the one before runs."""
+        if self.speculative_algorithm is not None:
+            return False
+        asked = self.disable_overlap_schedule
+        return device_type == "cuda" if asked is None else not asked
+
+    def graphs(self, device_type: str) -> bool:
+        """Whether decode passes are captured and replayed."""
+        return device_type == "cuda" if self.cuda_graph is None else self.cuda_graph
+
+    def capture_sizes(self) -> list[int]:
+        """Batch sizes to capture: those asked for, or SGLang's."""
+        if self.cuda_graph_bs is not None:
+            return list(self.cuda_graph_bs)
+        return capture_batch_sizes(self.cuda_graph_max_bs or self.max_running_requests)
+
+    def backend(self, device_type: str) -> str:
+        """The attention backend's name."""
+        if self.attention_backend != "auto":
+            return self.attention_backend
+        return "triton" if device_type == "cuda" else "torch_native"
+
+    def pages(self, device_type: str) -> int:
+        """Slots per page."""
+        return self.page_size or PAGE_SIZES.get(self.backend(device_type), 1)
+
+    def scheduler(self, overlap: bool) -> SchedulerConfig:
+        """The scheduler's part."""
+        return SchedulerConfig(
+            max_running_requests=self.max_running_requests,
+            max_prefill_tokens=self.max_prefill_tokens,
+            chunked_prefill_size=self.chunked_prefill_size,
+            enable_mixed_chunk=self.enable_mixed_chunk,
+            schedule_policy=self.schedule_policy,
+            schedule_conservativeness=self.schedule_conservativeness,
+            prefill_max_requests=self.prefill_max_requests,
+            enable_overlap=overlap,
+            seed=self.random_seed,
+        )

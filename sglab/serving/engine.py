@@ -1,0 +1,322 @@
+"""Engine: a model that generates. A step plans a pass, runs it, and processes its result or that of the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, overload
+
+import torch
+
+from sglab.attention import create_attention_backend
+from sglab.engine import FinishAbort, Req, SamplingParams, arguments
+from sglab.engine.errors import BadArgumentError
+from sglab.engine.scheduler import History, PassResult, ScheduledPass, Scheduler
+from sglab.models import CausalLM, Tokenizer, load_model, load_tokenizer
+from sglab.serving.config import EngineConfig
+from sglab.serving.execution import Execution, InlineExecution, Pending, ThreadExecution, torch_threads
+from sglab.serving.graph_runner import CudaGraphRunner
+from sglab.serving.hooks import register_forward_hooks
+from sglab.serving.output import Delta, Handle, Output
+from sglab.serving.pools import make_pools
+from sglab.serving.speculation import speculation
+from sglab.serving.speculative_worker import SpeculativeWorker
+from sglab.serving.worker import ModelWorker
+
+Prompt = str | Sequence[int]
+Sampling = SamplingParams | Mapping[str, Any] | None
+
+
+class RequestAbortedError(RuntimeError):
+    """A request of `generate` was given up because of an error, which the message holds."""
+
+
+class Engine:
+    """Generates with a model, on the CPU or a GPU.
+
+    Args:
+        model: "tiny", a folder, a hub id, or a model that was loaded before.
+        tokenizer: None: the one beside the model's files, if there is one. Prompts may be token ids, too.
+        dtype, device: of a model that is loaded here.
+        draft_model: for speculative_algorithm="STANDALONE", given as `model` is; it has the same vocabulary.
+        options: fields of EngineConfig.
+
+    Attributes:
+        history: every step, as plain data (`sglab.engine.scheduler.History`).
+        scheduler, worker: the parts, to be looked at.
+        runs: what runs passes: the worker, or a SpeculativeWorker around it.
+
+    Raises:
+        BadArgumentError, UnsupportedError: a model, a backend or an option that does not fit.
+    """
+
+    def __init__(
+        self,
+        model: str | Path | CausalLM = "tiny",
+        *,
+        tokenizer: Tokenizer | None = None,
+        dtype: str | torch.dtype | None = None,
+        device: str | torch.device | None = None,
+        draft_model: str | Path | CausalLM | None = None,
+        **options: Any,
+    ) -> None:
+        self.config = config(options)
+        where = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        if isinstance(model, CausalLM):
+            self.model, self.model_name = model, type(model).__name__
+        else:
+            self.model, self.model_name = load_model(model, dtype=dtype, device=where), str(model)
+            tokenizer = tokenizer or tokenizer_of(model)
+        self.tokenizer = tokenizer
+        self.device = self.model.device
+        overlap = self.config.overlaps(self.device.type)
+        in_thread = overlap and self.device.type == "cpu"
+        threads = None
+        if self.device.type == "cpu":
+            threads = self.config.threads(sum(parameter.numel() for parameter in self.model.parameters()))
+        self._execution: Execution = ThreadExecution(threads) if in_thread else InlineExecution(threads)
+        pools = make_pools(self.model, self.config, self._execution.submit)
+        self.runner, self.tree_cache = pools.runner, pools.tree_cache
+        backend = create_attention_backend(self.config.backend(self.device.type), self.runner)
+        self.worker = ModelWorker(self.model, self.runner, backend, self.config.random_seed)
+        if self.config.graphs(self.device.type):
+            with torch_threads(threads):
+                self.worker.graph_runner = CudaGraphRunner(
+                    self.model, self.runner, backend, self.config.capture_sizes()
+                )
+        decode = None if self.tokenizer is None else self.tokenizer.decode
+        self.runs = speculation(self.worker, self.config, draft_model) or self.worker
+        slots = self.runs.drafter.num_slots if isinstance(self.runs, SpeculativeWorker) else 1
+        self.scheduler = Scheduler(self.config.scheduler(overlap), self.tree_cache, decode, slots)
+        self.hooks = register_forward_hooks(self.model, self.config.forward_hooks)
+        self._pending: list[tuple[ScheduledPass, Pending[Callable[[], PassResult]]]] = []
+        self._submitted = 0
+
+    @property
+    def history(self) -> History:
+        return self.scheduler.history
+
+    @overload
+    def generate(  # type: ignore[overload-overlap]
+        self,
+        prompts: Prompt,
+        sampling: Sampling = None,
+        *,
+        return_logprob: bool = False,
+        top_logprobs_num: int = 0,
+    ) -> Output: ...
+
+    @overload
+    def generate(
+        self,
+        prompts: Sequence[Prompt],
+        sampling: Sampling | Sequence[Sampling] = None,
+        *,
+        return_logprob: bool = False,
+        top_logprobs_num: int = 0,
+    ) -> list[Output]: ...
+
+    def generate(
+        self,
+        prompts: Prompt | Sequence[Prompt],
+        sampling: Sampling | Sequence[Sampling] = None,
+        *,
+        return_logprob: bool = False,
+        top_logprobs_num: int = 0,
+    ) -> Output | list[Output]:
+        """Run requests to their end, together with whatever else was submitted.
+
+        Args:
+            prompts: a text or token ids, or a list of them.
+            sampling: for all of them, or a list with one for each.
+            return_logprob: also give every token's log probability, and of the likeliest `top_logprobs_num`.
+
+        Returns:
+            An Output, or a list of them for a list.
+
+        Raises:
+            BadArgumentError: a prompt or a value that cannot be served; none of these requests has run.
+            RequestAbortedError: one failed on its way.
+        """
+        one = is_one(prompts)
+        listed: list[Any] = [prompts] if one else list(prompts)
+        each: list[Any] = list(sampling) if isinstance(sampling, (list, tuple)) else [sampling] * len(listed)
+        if len(each) != len(listed):
+            raise BadArgumentError("sampling", f"one, or {len(listed)} for the prompts", len(each), "Pass as many.")
+        reqs = [
+            self._request(prompt, params, None, None, return_logprob, top_logprobs_num)
+            for prompt, params in zip(listed, each, strict=True)
+        ]
+        handles = self._add(reqs)
+        while not all(handle.finished for handle in handles):
+            self.step()
+        for handle in handles:
+            if isinstance(handle.req.finished_reason, FinishAbort):
+                raise RequestAbortedError(f"request {handle.rid}: {handle.req.finished_reason.message}")
+        outputs = [handle.output() for handle in handles]
+        return outputs[0] if one else outputs
+
+    def stream(self, prompt: Prompt, sampling: Sampling = None) -> Iterator[Delta]:
+        """Run one request and yield what comes, as it comes; leaving the loop early aborts it."""
+        handle = self.submit(prompt, sampling)
+        try:
+            while not handle.finished:
+                self.step()
+                delta = handle.read()
+                if delta.token_ids or delta.text or delta.finish_reason:
+                    yield delta
+        finally:
+            if not handle.finished:
+                self.abort(handle.rid)
+
+    def submit(
+        self,
+        prompt: Prompt,
+        sampling: Sampling = None,
+        *,
+        rid: str | None = None,
+        extra_key: str | None = None,
+        return_logprob: bool = False,
+        top_logprobs_num: int = 0,
+    ) -> Handle:
+        """Add a request; `step` runs it.
+
+        Args:
+            rid: its name; None: one is made.
+            extra_key: requests with different ones share no prefixes.
+
+        Raises:
+            BadArgumentError: it cannot be served; nothing has changed.
+        """
+        req = self._request(prompt, sampling, rid, extra_key, return_logprob, top_logprobs_num)
+        return self._add([req])[0]
+
+    def step(self) -> bool:
+        """Plan and run one pass, and process what is due. Returns whether any request is left."""
+        scheduled = self.scheduler.get_next_batch_to_run()
+        if scheduled is not None:
+            inputs = self.worker.inputs(scheduled)
+            self._pending.append((scheduled, self._execution.submit(lambda: self.runs.forward(inputs))))
+        due = 1 if self.scheduler.config.enable_overlap and scheduled is not None else 0
+        while len(self._pending) > due:
+            self._process(*self._pending.pop(0))
+        if self.config.check_invariants:
+            self.scheduler.check_invariants()
+        return self.scheduler.has_work()
+
+    def abort(self, rid: str) -> bool:
+        """End a request before its next step. Returns whether there was one of this name."""
+        return self.scheduler.abort_request(rid)
+
+    def run(self) -> None:
+        """Step until nothing is left."""
+        while self.step():
+            pass
+
+    def flush_cache(self) -> None:
+        """Forget every cached prefix.
+
+        Raises:
+            RuntimeError: requests are unfinished.
+        """
+        if self.scheduler.has_work():
+            raise RuntimeError("requests are unfinished: finish or abort them before the cache is flushed")
+        self.tree_cache.evict(self.scheduler.allocator.size)
+
+    def close(self) -> None:
+        """End the engine's thread and take its hooks off the model."""
+        self._execution.close()
+        for hook in self.hooks:
+            hook.remove()
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _process(self, scheduled: ScheduledPass, pending: Pending[Callable[[], PassResult]]) -> None:
+        try:
+            result = pending.result()()
+        except Exception as error:
+            self.scheduler.fail_batch(scheduled, f"{type(error).__name__}: {error}")
+            return
+        self.scheduler.process_batch_result(scheduled, result)
+
+    def _add(self, reqs: Sequence[Req]) -> list[Handle]:
+        added: list[Req] = []
+        try:
+            for req in reqs:
+                self.scheduler.add_request(req)
+                added.append(req)
+        except BadArgumentError:
+            for req in added:
+                self.scheduler.waiting_queue.remove(req)
+            raise
+        return [Handle(req, self.tokenizer) for req in reqs]
+
+    def _request(
+        self,
+        prompt: Prompt,
+        sampling: Sampling,
+        rid: str | None = None,
+        extra_key: str | None = None,
+        return_logprob: bool = False,
+        top_logprobs_num: int = 0,
+    ) -> Req:
+        params = SamplingParams.of(sampling)
+        vocabulary = self.model.config.vocab_size
+        params.verify(vocabulary)
+        arguments.integer("top_logprobs_num", top_logprobs_num, 0, vocabulary)
+        if rid is not None and not isinstance(rid, str):
+            raise BadArgumentError("rid", "a string", repr(rid), "Leave it out for a name of the engine's.")
+        self._submitted += 1
+        return Req(
+            rid or f"request {self._submitted}",
+            self._tokens(prompt),
+            extra_key=extra_key,
+            sampling_params=params,
+            eos_token_ids=frozenset(self.model.config.eos_token_ids),
+            return_logprob=return_logprob,
+            top_logprobs_num=top_logprobs_num,
+        )
+
+    def _tokens(self, prompt: Prompt) -> list[int]:
+        if isinstance(prompt, str):
+            if self.tokenizer is None:
+                raise BadArgumentError("prompt", "token ids: this engine has no tokenizer", repr(prompt), "Pass one.")
+            return self.tokenizer.encode(prompt)
+        most = self.model.config.vocab_size - 1
+        listed = prompt.tolist() if hasattr(prompt, "tolist") else prompt
+        if not isinstance(listed, Sequence):
+            raise BadArgumentError("prompt", "a text or token ids", repr(prompt), "Pass a string or a list of ids.")
+        remedy = f"The vocabulary has {most + 1} tokens."
+        return [arguments.integer(f"prompt[{i}]", token, 0, most, remedy) for i, token in enumerate(listed)]
+
+
+def config(options: Mapping[str, Any]) -> EngineConfig:
+    """An EngineConfig of keyword arguments.
+
+    Raises:
+        BadArgumentError: an option that there is not.
+    """
+    known = EngineConfig.__dataclass_fields__
+    for name in options:
+        if name not in known:
+            raise BadArgumentError("Engine", f"options among {', '.join(known)}", repr(name), "Leave it out.")
+    return EngineConfig(**options)
+
+
+def is_one(prompts: object) -> bool:
+    """Whether this is one prompt and not several."""
+    if isinstance(prompts, str):
+        return True
+    return not isinstance(prompts, Sequence) or bool(prompts and isinstance(prompts[0], int))
+
+
+def tokenizer_of(model: str | Path) -> Tokenizer | None:
+    """The tokenizer beside a model's files, if there is one."""
+    try:
+        return load_tokenizer(model)
+    except BadArgumentError:
+        return None

@@ -1,0 +1,204 @@
+"""CudaGraphRunner: decode passes captured once per batch size and replayed, padded to the next captured size.
+
+On a GPU these are CUDA graphs. On a CPU the same runner records PyTorch's operations (`RecordedGraph`): attention is
+one launch, which reads lengths and slots when it runs, as a kernel does.
+Source: SGLang 0.5.9 `model_executor/cuda_graph_runner.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from sglab.attention import AttentionBackend
+from sglab.engine import AttnBackend, ForwardBatch, ForwardMode, GraphBatch, ModelRunner, RadixAttention
+from sglab.engine.graphs import GraphInputBuffers, RecordedGraph
+from sglab.models import CausalLM
+from sglab.planning import capture_order, limit_to_pool, replay_batch_size
+from sglab.serving.model_output import ModelOutput
+
+WARM_UPS = 2
+"""Runs before each capture: what compiles or tunes itself at the first call must have done so."""
+
+
+@dataclass(frozen=True)
+class CapturedGraph:
+    """One captured size."""
+
+    bs: int
+    graph: Any
+    """torch.cuda.CUDAGraph or RecordedGraph."""
+    batch: ForwardBatch
+    """Views of the input buffers."""
+    output: ModelOutput
+    """Tensors that every replay writes."""
+
+
+@dataclass(frozen=True)
+class Replay:
+    """One replay, as plain data."""
+
+    raw_bs: int
+    bs: int
+
+
+class CudaGraphRunner:
+    """Captures at once, largest size first, so that smaller graphs reuse the memory of larger ones.
+
+    Args:
+        capture_bs: sizes wished for; those that the request pool cannot hold are left out.
+
+    Attributes:
+        capture_bs: the captured sizes, ascending.
+        captured: in the order of capture.
+        buffers: what all of them read.
+        replays: every replay so far.
+    """
+
+    def __init__(
+        self, model: CausalLM, runner: ModelRunner, backend: AttentionBackend, capture_bs: Sequence[int]
+    ) -> None:
+        self.model, self.runner, self.backend = model, runner, backend
+        self.capture_bs = limit_to_pool(sorted(set(capture_bs)), runner.req_to_token_pool.size)
+        self.device = runner.device
+        fill, rows = backend.graph_seq_len_fill_value, runner.req_to_token_pool.size
+        self.buffers = GraphInputBuffers.make(self.capture_bs[-1], fill, self.device, dummy_state=rows)
+        self.captured: dict[int, CapturedGraph] = {}
+        self.replays: list[Replay] = []
+        self._with_metadata = self.device.type == "cuda" or ForwardMode.DECODE in backend.capabilities.graph_modes
+        self._pool: Any = None
+        if self._with_metadata:
+            backend.init_graph(self.capture_bs[-1], self.capture_bs[-1])
+        for bs in capture_order(self.capture_bs):
+            self.captured[bs] = self._capture(bs)
+
+    def can_run(self, batch: ForwardBatch) -> bool:
+        """Whether a batch is a decode of no more requests than the largest captured size."""
+        return batch.forward_mode.is_decode() and batch.batch_size <= self.capture_bs[-1]
+
+    def replay(self, batch: ForwardBatch) -> ModelOutput:
+        """Run a decode batch through the graph of the next captured size.
+
+        Returns:
+            Views of the graph's output, overwritten by the next replay.
+        """
+        raw = batch.batch_size
+        captured = self.captured[replay_batch_size(self.capture_bs, raw)]
+        self.replay_prepare(batch, captured)
+        captured.graph.replay()
+        self.replays.append(Replay(raw, captured.bs))
+        return ModelOutput(captured.output.hidden[:raw], captured.output.logits[:raw], captured.bs)
+
+    def replay_prepare(self, batch: ForwardBatch, captured: CapturedGraph) -> None:
+        """Fill the inputs and the backend's metadata in place, at the addresses that the graph has."""
+        bs, padding = captured.bs, captured.bs - batch.batch_size
+        self.buffers.copy_from(batch, bs)
+        if not self._with_metadata:
+            self.backend.prepare(captured.batch)
+            return
+        lengths = batch.seq_lens_cpu
+        if lengths is not None and padding:
+            lengths = torch.cat((lengths, lengths.new_full((padding,), self.buffers.fill)))
+        total = batch.seq_lens_sum + padding * self.buffers.fill
+        self.backend.prepare_replay(self._graph_batch(captured.batch, total, lengths))
+
+    def describe(self) -> dict[str, Any]:
+        """What was captured and replayed, as plain data."""
+        graphs = []
+        for bs, captured in self.captured.items():
+            launches = captured.graph.launches if isinstance(captured.graph, RecordedGraph) else []
+            graphs.append({"bs": bs, "launches": [launch.name for launch in launches]})
+        return {
+            "capture_bs": list(self.capture_bs),
+            "captured": graphs,
+            "replays": [{"raw_bs": replay.raw_bs, "bs": replay.bs} for replay in self.replays],
+        }
+
+    @torch.inference_mode()
+    def _capture(self, bs: int) -> CapturedGraph:
+        batch = self._static_batch(bs)
+        if self._with_metadata:
+            self.backend.prepare_capture(self._graph_batch(batch, None, None))
+        else:
+            self.backend.prepare(batch)
+        for _ in range(WARM_UPS):
+            self._synchronize()
+            self._run(batch)
+        self._synchronize()
+        if self.device.type != "cuda":
+            graph = RecordedGraph()
+            batch.attn_backend = AttentionLaunches(graph, self.backend)
+            with graph.capture():
+                output = self._run(batch)
+            return CapturedGraph(bs, graph, batch, output)
+        cuda_graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(cuda_graph, pool=self._pool):
+            output = self._run(batch)
+        self._pool = self._pool or cuda_graph.pool()
+        return CapturedGraph(bs, cuda_graph, batch, output)
+
+    def _run(self, batch: ForwardBatch) -> ModelOutput:
+        assert batch.positions is not None
+        hidden = self.model(batch.input_ids, batch.positions, batch)
+        return ModelOutput(hidden, self.model.compute_logits(hidden))
+
+    def _static_batch(self, bs: int) -> ForwardBatch:
+        buffers = self.buffers
+        return ForwardBatch(
+            forward_mode=ForwardMode.DECODE,
+            batch_size=bs,
+            input_ids=buffers.input_ids[:bs],
+            req_pool_indices=buffers.req_pool_indices[:bs],
+            seq_lens=buffers.seq_lens[:bs],
+            out_cache_loc=buffers.out_cache_loc[:bs],
+            seq_lens_sum=bs * buffers.fill,
+            positions=buffers.positions[:bs],
+            req_to_token_pool=self.runner.req_to_token_pool,
+            token_to_kv_pool=self.runner.token_to_kv_pool,
+            attn_backend=self.backend,
+            state_pool=self.runner.state_pool,
+            state_indices=buffers.state_indices[:bs],
+        )
+
+    def _graph_batch(self, batch: ForwardBatch, total: int | None, lengths: torch.Tensor | None) -> GraphBatch:
+        return GraphBatch(
+            bs=batch.batch_size,
+            num_tokens=batch.batch_size,
+            forward_mode=ForwardMode.DECODE,
+            req_pool_indices=batch.req_pool_indices,
+            seq_lens=batch.seq_lens,
+            seq_lens_sum=total,
+            seq_lens_cpu=lengths,
+        )
+
+    def _synchronize(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+
+class AttentionLaunches:
+    """Stands before a backend during a recording: each layer's attention is one launch."""
+
+    def __init__(self, graph: RecordedGraph, backend: AttnBackend) -> None:
+        self.graph, self.backend = graph, backend
+
+    def forward(
+        self,
+        q: torch.Tensor,
+        k: torch.Tensor | None,
+        v: torch.Tensor | None,
+        layer: RadixAttention,
+        forward_batch: ForwardBatch,
+        **options: Any,
+    ) -> torch.Tensor:
+        """Record the layer's attention with these tensors."""
+        given = (q, k, v, *options.values(), forward_batch.seq_lens, forward_batch.req_pool_indices)
+        reads = tuple(each for each in (*given, forward_batch.out_cache_loc) if isinstance(each, torch.Tensor))
+        return self.graph.launch(
+            f"attention of layer {layer.layer_id}",
+            lambda: self.backend.forward(q, k, v, layer, forward_batch, **options),
+            reads,
+        )

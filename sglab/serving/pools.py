@@ -1,0 +1,142 @@
+"""Rows, slots and KV buffers for a model: how many fit, and the objects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from sglab.engine import (
+    HiRadixCache,
+    HostKVPool,
+    KVCache,
+    LinearStatePool,
+    MHATokenToKVPool,
+    MLATokenToKVPool,
+    ModelConfig,
+    ModelRunner,
+    NSATokenToKVPool,
+    PagedTokenToKVPoolAllocator,
+    RadixCache,
+    ReqToTokenPool,
+    TokenToKVPoolAllocator,
+)
+from sglab.engine.cache.hiradix_cache import Submit
+from sglab.engine.errors import BadArgumentError
+from sglab.models import CausalLM
+from sglab.serving.config import EngineConfig
+
+CPU_BUDGET = 1 << 30
+"""Bytes of which a KV pool on a CPU takes its share."""
+
+
+@dataclass(frozen=True)
+class Pools:
+    """A model's runner (what backends read) and the radix cache over its pools."""
+
+    runner: ModelRunner
+    tree_cache: RadixCache
+
+
+def make_pools(model: CausalLM, config: EngineConfig, submit: Submit) -> Pools:
+    """Size and make a model's pools.
+
+    Args:
+        submit: runs copies between the device and the host in the order of the passes.
+
+    Raises:
+        BadArgumentError: not even one page fits, or the model is loaded for fewer positions than asked for.
+    """
+    shape, device = model.attention_config(), model.device
+    page = config.pages(device.type)
+    context = context_length(shape, config)
+    tokens = pool_tokens(model, shape, config, context, page)
+    kv = kv_pool(model, shape, tokens, page)
+    rows = ReqToTokenPool(config.max_running_requests, context, device)
+    allocator = (
+        TokenToKVPoolAllocator(tokens, device, kv)
+        if page == 1
+        else PagedTokenToKVPoolAllocator(tokens, page, device, kv)
+    )
+    runner = ModelRunner(
+        model_config=shape,
+        req_to_token_pool=rows,
+        token_to_kv_pool=kv,
+        token_to_kv_pool_allocator=allocator,
+        dtype=model.dtype,
+        device=device,
+        page_size=page,
+        tp_size=model.tp.size,
+        enable_deterministic_inference=config.enable_deterministic_inference,
+    )
+    if device.type == "cuda":
+        runner.device_core_count = torch.cuda.get_device_properties(device).multi_processor_count
+    state = model.state_config()
+    if state is not None:
+        runner.state_pool = LinearStatePool(state, rows.size, model.dtype, device)
+    refuse_unshareable(shape, config, state is not None)
+    if config.enable_hierarchical_cache:
+        host = HostKVPool(kv, max(int(tokens * config.hicache_ratio) // page, 1) * page)
+        return Pools(runner, HiRadixCache(rows, allocator, page, host, config.hicache_write_policy, submit))
+    return Pools(runner, RadixCache(rows, allocator, page, disable=config.disable_radix_cache or state is not None))
+
+
+def refuse_unshareable(shape: ModelConfig, config: EngineConfig, has_state: bool) -> None:
+    """Refuse options that copy or roll back KV rows for models that keep more than these.
+
+    Raises:
+        BadArgumentError: the hierarchical cache or speculation with such a model.
+    """
+    keeps = "recurrent states" if has_state else "an indexer's keys" if shape.index_head_dim else ""
+    asked = {
+        "enable_hierarchical_cache": config.enable_hierarchical_cache,
+        "speculative_algorithm": config.speculative_algorithm,
+    }
+    for name, value in asked.items():
+        if keeps and value:
+            raise BadArgumentError(name, f"none with a model that keeps {keeps}", value, "Leave it out.")
+
+
+def context_length(shape: ModelConfig, config: EngineConfig) -> int:
+    """Tokens of the longest request."""
+    asked = config.context_length or shape.context_len
+    if asked > shape.context_len:
+        remedy = "Load the model with a larger context_len."
+        raise BadArgumentError("context_length", f"at most the model's {shape.context_len}", asked, remedy)
+    return asked
+
+
+def bytes_per_token(model: CausalLM, shape: ModelConfig) -> int:
+    """KV bytes of one token in all layers, on this rank."""
+    if shape.kind == "mla":
+        width = shape.kv_lora_rank + shape.qk_rope_head_dim + shape.index_head_dim
+    else:
+        width = shape.get_num_kv_heads(model.tp.size) * (shape.head_dim + shape.v_head_dim)
+    return width * shape.num_hidden_layers * model.dtype.itemsize
+
+
+def pool_tokens(model: CausalLM, shape: ModelConfig, config: EngineConfig, context: int, page: int) -> int:
+    """Slots of the pool, whole pages."""
+    if config.max_total_tokens is not None:
+        tokens = config.max_total_tokens
+    else:
+        free = torch.cuda.mem_get_info(model.device)[0] if model.device.type == "cuda" else CPU_BUDGET
+        most = config.max_running_requests * (context + page)
+        tokens = min(int(free * config.mem_fraction) // bytes_per_token(model, shape), most)
+    if tokens < 2 * page:
+        expected = f"two pages of {page} tokens at least"
+        raise BadArgumentError("max_total_tokens", expected, tokens, "Raise it or mem_fraction, or use smaller pages.")
+    return tokens // page * page
+
+
+def kv_pool(model: CausalLM, shape: ModelConfig, tokens: int, page: int) -> KVCache:
+    """The buffers, zeroed."""
+    layers = shape.num_hidden_layers
+    if shape.kind == "mla":
+        rank, rope = shape.kv_lora_rank, shape.qk_rope_head_dim
+        if shape.index_head_dim:
+            dim = shape.index_head_dim
+            return NSATokenToKVPool(tokens, page, model.dtype, rank, rope, layers, dim, model.device)
+        return MLATokenToKVPool(tokens, page, model.dtype, rank, rope, layers, model.device)
+    heads = shape.get_num_kv_heads(model.tp.size)
+    return MHATokenToKVPool(tokens, page, model.dtype, heads, shape.head_dim, layers, model.device, shape.v_head_dim)

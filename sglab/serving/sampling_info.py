@@ -1,0 +1,81 @@
+"""SamplingInfo: a pass's sampling parameters as tensors, a row per request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from sglab.engine import Req
+from sglab.engine.batch.sampling_params import TOP_K_ALL
+
+
+@dataclass(frozen=True)
+class SamplingInfo:
+    """What the sampler reads. Tensors are None where no row needs them."""
+
+    all_greedy: bool
+    greedy: torch.Tensor | None = None
+    """bool [B]."""
+    temperatures: torch.Tensor | None = None
+    """float32 [B, 1]; 1 in greedy rows."""
+    top_ks: torch.Tensor | None = None
+    """int64 [B, 1]; None: no row cuts its vocabulary, as with the next two."""
+    top_ps: torch.Tensor | None = None
+    min_ps: torch.Tensor | None = None
+    seeds: torch.Tensor | None = None
+    """int64 [B]."""
+    seeded: torch.Tensor | None = None
+    """bool [B]: rows that have a seed; None: none has."""
+    bias: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None = None
+    """Rows, tokens and what is added to their logits."""
+    penalized: tuple[int, ...] = ()
+    """Rows with a penalty."""
+    top_logprobs: int | None = None
+    """None: nobody asks for log probabilities; else how many of the likeliest tokens at most."""
+
+    @classmethod
+    def of(cls, reqs: Sequence[Req], device: torch.device) -> SamplingInfo:
+        """The parameters of a pass's requests, in its order."""
+        params = [req.sampling_params for req in reqs]
+        asked = [req.top_logprobs_num for req in reqs if req.return_logprob]
+        greedy = [each.is_greedy for each in params]
+        bias = [(row, token, value) for row, each in enumerate(params) for token, value in each.logit_bias.items()]
+        columns = list(zip(*bias, strict=True))
+        common = {
+            "penalized": tuple(row for row, each in enumerate(params) if each.has_penalty),
+            "top_logprobs": max(asked) if asked else None,
+            "bias": (
+                torch.tensor(columns[0], device=device),
+                torch.tensor(columns[1], device=device),
+                torch.tensor(columns[2], dtype=torch.float32, device=device),
+            )
+            if bias
+            else None,
+        }
+        if all(greedy):
+            return cls(True, **common)  # type: ignore[arg-type]
+
+        def column(values: list[float], dtype: torch.dtype) -> torch.Tensor:
+            return torch.tensor(values, dtype=dtype).to(device, non_blocking=True)[:, None]
+
+        cuts = any(
+            (each.top_k != -1 or each.top_p < 1 or each.min_p > 0) and not one
+            for each, one in zip(params, greedy, strict=True)
+        )
+        seeds = [each.sampling_seed for each in params]
+        has_seed = [seed is not None for seed in seeds]
+        return cls(
+            False,
+            greedy=torch.tensor(greedy).to(device),
+            temperatures=column(
+                [1.0 if one else each.temperature for each, one in zip(params, greedy, strict=True)], torch.float32
+            ),
+            top_ks=column([TOP_K_ALL if p.top_k == -1 else p.top_k for p in params], torch.int64) if cuts else None,
+            top_ps=column([p.top_p for p in params], torch.float32) if cuts else None,
+            min_ps=column([p.min_p for p in params], torch.float32) if cuts else None,
+            seeds=torch.tensor([seed or 0 for seed in seeds]).to(device) if any(has_seed) else None,
+            seeded=torch.tensor(has_seed).to(device) if any(has_seed) else None,
+            **common,  # type: ignore[arg-type]
+        )

@@ -1,0 +1,176 @@
+"""An OpenAI-compatible HTTP server over an engine, on FastAPI and uvicorn (the extra `serve`).
+
+POST /v1/completions and /v1/chat/completions, streamed or not; GET /v1/models, /health and /history (the engine's steps
+as plain data).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from sglab.engine.errors import BadArgumentError
+from sglab.serving import openai
+from sglab.serving.engine import Engine
+from sglab.serving.loop import EngineLoop
+from sglab.serving.output import Delta, Handle
+
+Queue = asyncio.Queue[tuple[int, Delta]]
+
+
+def create_app(engine: Engine) -> Any:
+    """A FastAPI application that serves the engine.
+
+    Raises:
+        ImportError: FastAPI is missing.
+    """
+    try:
+        from fastapi import FastAPI, Request
+        from fastapi.responses import JSONResponse, StreamingResponse
+    except ImportError:
+        raise ImportError("the HTTP server needs FastAPI and uvicorn: pip install 'sglab[serve]'") from None
+
+    loop = EngineLoop(engine)
+
+    @asynccontextmanager
+    async def lifespan(_: Any) -> AsyncIterator[None]:
+        yield
+        loop.close()
+
+    app = FastAPI(title="sglab", lifespan=lifespan)
+
+    async def answer(request: Request, chat: bool) -> Any:
+        try:
+            call = openai.Call.parse(await body_of(request.json), chat)
+            served = Served(loop, call)
+        except BadArgumentError as error:
+            return JSONResponse(openai.error_body(error), 400)
+        if call.stream:
+            return StreamingResponse(served.events(), media_type="text/event-stream")
+        return JSONResponse(await served.body(request.is_disconnected))
+
+    async def completions(request: Request) -> Any:
+        return await answer(request, chat=False)
+
+    async def chat_completions(request: Request) -> Any:
+        return await answer(request, chat=True)
+
+    # FastAPI reads annotations by name, and this module's are strings.
+    for path, posted in (("/v1/completions", completions), ("/v1/chat/completions", chat_completions)):
+        posted.__annotations__ = {"request": Request}
+        app.post(path, response_model=None)(posted)
+
+    async def models() -> dict[str, Any]:
+        return {"object": "list", "data": [{"id": engine.model_name, "object": "model", "owned_by": "sglab"}]}
+
+    async def health() -> dict[str, str]:
+        return {"status": "ok"}
+
+    async def history() -> dict[str, Any]:
+        return engine.history.as_dict()
+
+    for path, handler in (("/v1/models", models), ("/health", health), ("/history", history)):
+        app.get(path, response_model=None)(handler)
+    return app
+
+
+async def body_of(read: Callable[[], Any]) -> dict[str, Any]:
+    """A request's JSON object.
+
+    Raises:
+        BadArgumentError: it is none.
+    """
+    try:
+        given = await read()
+    except ValueError as error:
+        raise BadArgumentError("body", "a JSON object", str(error), "See OpenAI's API reference.") from None
+    if not isinstance(given, dict):
+        raise BadArgumentError("body", "a JSON object", type(given).__name__, "See OpenAI's API reference.")
+    return given
+
+
+class Served:
+    """One call's requests in the engine: `n` for each prompt.
+
+    Raises:
+        BadArgumentError: a prompt that cannot be served; nothing runs.
+    """
+
+    def __init__(self, loop: EngineLoop, call: openai.Call) -> None:
+        self.loop, self.call, self.engine = loop, call, loop.engine
+        self.queue: Queue = asyncio.Queue()
+        here = asyncio.get_running_loop()
+
+        def receiver(index: int) -> Callable[[Delta], None]:
+            def receive(delta: Delta) -> None:
+                here.call_soon_threadsafe(self.queue.put_nowait, (index, delta))
+
+            return receive
+
+        self.handles: list[Handle] = []
+        options = {"return_logprob": call.return_logprob, "top_logprobs_num": call.top_logprobs_num}
+        try:
+            for prompt in call.prompts:
+                for _ in range(call.n):
+                    receive = receiver(len(self.handles))
+                    self.handles.append(loop.submit(prompt, call.sampling, receive, **options))
+        except BadArgumentError:
+            self.abort()
+            raise
+
+    def abort(self) -> None:
+        """End what has not ended."""
+        for handle in self.handles:
+            if not handle.finished:
+                self.loop.abort(handle.rid)
+
+    async def body(self, is_disconnected: Callable[[], Any]) -> dict[str, Any]:
+        """Wait for all; a client that leaves ends its requests."""
+        left = len(self.handles)
+        while left:
+            try:
+                _, delta = await asyncio.wait_for(self.queue.get(), timeout=1.0)
+            except asyncio.TimeoutError:
+                if await is_disconnected():
+                    self.abort()
+                continue
+            left -= delta.finish_reason is not None
+        outputs = [handle.output() for handle in self.handles]
+        decode = self.engine.tokenizer.decode if self.engine.tokenizer is not None else str
+        return openai.response(self.call, self.engine.model_name, self.handles[0].rid, outputs, decode)
+
+    async def events(self) -> AsyncIterator[str]:
+        """Server-sent events, the last of them [DONE]."""
+        left = len(self.handles)
+        name, rid = self.engine.model_name, self.handles[0].rid
+        try:
+            while left:
+                index, delta = await self.queue.get()
+                left -= delta.finish_reason is not None
+                event = openai.chunk(self.call, name, rid, index, delta.text, delta.finish_reason)
+                yield f"data: {json.dumps(event)}\n\n"
+            if self.call.include_usage:
+                outputs = [handle.output() for handle in self.handles]
+                usage = openai.usage(self.call, outputs)
+                last = {**openai.head(self.call, name, rid, ".chunk" if self.call.chat else ""), "choices": []}
+                yield f"data: {json.dumps({**last, 'usage': usage})}\n\n"
+            yield "data: [DONE]\n\n"
+        finally:
+            self.abort()
+
+
+def serve(engine: Engine, host: str, port: int) -> None:
+    """Serve until interrupted.
+
+    Raises:
+        ImportError: FastAPI or uvicorn is missing.
+    """
+    app = create_app(engine)
+    try:
+        import uvicorn
+    except ImportError:
+        raise ImportError("the HTTP server needs uvicorn: pip install 'sglab[serve]'") from None
+    uvicorn.run(app, host=host, port=port, log_level="info")

@@ -1,0 +1,154 @@
+"""ModelWorker: runs a planned pass through the model and samples. After SGLang's TpModelWorker and ModelRunner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from sglab.attention import AttentionBackend
+from sglab.engine import ForwardBatch, ModelRunner, Req
+from sglab.engine.batch import ModelWorkerBatch
+from sglab.engine.scheduler import PassResult, ScheduledPass
+from sglab.layers import LogitsProcessor
+from sglab.models import CausalLM
+from sglab.serving.graph_runner import CudaGraphRunner
+from sglab.serving.logits_adjuster import LogitsAdjuster
+from sglab.serving.model_output import ModelOutput
+from sglab.serving.sampler import Sampled, Sampler
+from sglab.serving.sampling_info import SamplingInfo
+
+
+@dataclass(frozen=True)
+class PassInputs:
+    """A pass as the worker takes it: nothing in it changes afterwards."""
+
+    batch: ModelWorkerBatch
+    reqs: list[Req]
+    generated: list[int]
+    """Output tokens of each request before the one that this pass samples."""
+    starting: list[tuple[int, Req]]
+    """Rows of the request pool whose prefill this pass ends."""
+    samples: bool
+    """False: every request is in mid-prefill."""
+
+
+class ModelWorker:
+    """One model with its pools and its backend.
+
+    Attributes:
+        output_tokens: int64 [rows of the request pool], what each row's last pass sampled: the input of its next
+            decode, which the host need not have seen.
+        graph_runner: replays decode passes; None: every pass runs operation by operation.
+    """
+
+    def __init__(self, model: CausalLM, runner: ModelRunner, backend: AttentionBackend, seed: int = 0) -> None:
+        self.model, self.runner, self.backend = model, runner, backend
+        device, rows = runner.device, runner.req_to_token_pool.size
+        self.output_tokens = torch.zeros(rows, dtype=torch.int64, device=device)
+        self.sampler = Sampler(device, seed)
+        self.adjuster = LogitsAdjuster(rows, model.config.vocab_size, device)
+        self.graph_runner: CudaGraphRunner | None = None
+        self._sampling: tuple[list[Req], SamplingInfo] | None = None
+
+    def inputs(self, scheduled: ScheduledPass) -> PassInputs:
+        """What a pass needs of its requests, taken now."""
+        batch, entries = scheduled.worker_batch, scheduled.entries
+        lengths = batch.seq_lens_cpu.tolist()
+        prompts = [len(entry.req.origin_input_ids) for entry in entries]
+        drafts = int(batch.forward_mode.is_target_verify())  # lengths are without the root, which was generated
+        ending = [
+            (entry.req.req_pool_idx, entry.req)
+            for entry in entries
+            if entry.samples and not entry.decodes and entry.req.req_pool_idx is not None
+        ]
+        return PassInputs(
+            batch=batch,
+            reqs=scheduled.reqs,
+            generated=[length - prompt + drafts for length, prompt in zip(lengths, prompts, strict=True)],
+            starting=ending,
+            samples=any(entry.samples for entry in entries),
+        )
+
+    @torch.inference_mode()
+    def forward(self, inputs: PassInputs) -> Callable[[], PassResult]:
+        """Run a pass. Returns what waits for its tokens."""
+        batch = self.forward_batch(inputs.batch)
+        if not inputs.samples:
+            self.hidden_states(batch)
+            return lambda: PassResult([[0]] * len(inputs.reqs))
+        output = self.run_model(batch)
+        sampled = self.sample(output.logits, batch, inputs)
+        self.output_tokens[batch.req_pool_indices] = sampled.tokens
+        return on_host(sampled, output.graph_bs)
+
+    def forward_batch(self, worker_batch: ModelWorkerBatch) -> ForwardBatch:
+        """The pass's tensors, with placeholders replaced by tokens."""
+        batch = ForwardBatch.init_new(worker_batch, self.runner)
+        batch.input_ids = self._resolve(batch)
+        batch.attn_backend = self.backend
+        return batch
+
+    def run_model(self, batch: ForwardBatch) -> ModelOutput:
+        """A pass through the model, from a captured graph where there is one for it."""
+        if self.graph_runner is not None and self.graph_runner.can_run(batch):
+            return self.graph_runner.replay(batch)
+        hidden = self.hidden_states(batch)
+        return ModelOutput(hidden, self.model.compute_logits(LogitsProcessor.sampled_rows(hidden, batch)))
+
+    def hidden_states(self, batch: ForwardBatch) -> torch.Tensor:
+        """[tokens, hidden] after the last norm, operation by operation."""
+        self.backend.prepare(batch)
+        assert batch.positions is not None
+        return self.model(batch.input_ids, batch.positions, batch)
+
+    def sample(self, logits: torch.Tensor, batch: ForwardBatch, inputs: PassInputs) -> Sampled:
+        """Choose a token per request from [B, vocab] logits."""
+        info = self.sampling_info(inputs.reqs)
+        for row, req in inputs.starting:
+            self.adjuster.start(row, req)
+        adjusted = self.adjuster.adjust(logits, info, batch.req_pool_indices, inputs.reqs, inputs.generated)
+        sampled = self.sampler(logits, adjusted, batch.seq_lens, info)
+        self.adjuster.count(info, batch.req_pool_indices, sampled.tokens)
+        return sampled
+
+    def sampling_info(self, reqs: list[Req]) -> SamplingInfo:
+        """The parameters of these requests; made again only when they are others than the last time."""
+        if self._sampling is None or self._sampling[0] != reqs:
+            self._sampling = (list(reqs), SamplingInfo.of(reqs, self.runner.device))
+        return self._sampling[1]
+
+    def _resolve(self, batch: ForwardBatch) -> torch.Tensor:
+        """Input tokens, with placeholders (-1 - row) replaced by what the row's last pass sampled."""
+        if batch.forward_mode.is_decode():
+            return self.output_tokens[batch.req_pool_indices]
+        if not batch.forward_mode.is_mixed():
+            return batch.input_ids
+        sampled = self.output_tokens[(-1 - batch.input_ids).clamp(min=0)]
+        return torch.where(batch.input_ids < 0, sampled, batch.input_ids)
+
+
+def on_host(sampled: Sampled, graph_bs: int | None) -> Callable[[], PassResult]:
+    """Start the copy to the host; the returned function waits for it."""
+    parts = [part if part is None else part.to("cpu", non_blocking=True) for part in sampled]
+    event = None
+    if sampled.tokens.is_cuda:
+        event = torch.cuda.Event()
+        event.record()
+
+    def result() -> PassResult:
+        if event is not None:
+            event.synchronize()
+        tokens, logprobs, top_tokens, top_logprobs = parts
+        assert tokens is not None
+        ids = [[token] for token in tokens.tolist()]
+        if logprobs is None:
+            return PassResult(ids, graph_bs=graph_bs)
+        top = None
+        if top_tokens is not None and top_logprobs is not None:
+            rows = zip(top_tokens.tolist(), top_logprobs.tolist(), strict=True)
+            top = [[list(zip(*row, strict=True))] for row in rows]
+        return PassResult(ids, [[value] for value in logprobs.tolist()], top, graph_bs)
+
+    return result

@@ -1,0 +1,5 @@
+"""Serving needs torch."""
+
+import pytest
+
+pytest.importorskip("torch")

@@ -1,0 +1,102 @@
+"""Captured decode passes: sizes and their order, padding, fixed addresses, and what is not seen by a replay."""
+
+import pytest
+import torch
+
+from sglab.engine.graphs import GraphCaptureError, RecordedGraph, StalePointerError
+from sglab.serving import Engine
+from tests.support.serving.tiny import prompts, tiny_llama
+
+GREEDY = {"temperature": 0, "max_new_tokens": 12, "ignore_eos": True}
+
+
+def engine(**options: object) -> Engine:
+    return Engine(tiny_llama(), max_total_tokens=1024, cuda_graph=True, check_invariants=True, **options)
+
+
+def test_sizes_are_captured_from_the_largest_down() -> None:
+    made = engine(cuda_graph_bs=(1, 2, 4, 8, 16), max_running_requests=16)
+    described = made.worker.graph_runner.describe()
+    assert described["capture_bs"] == [1, 2, 4, 8, 16]
+    assert [graph["bs"] for graph in described["captured"]] == [16, 8, 4, 2, 1]
+
+
+def test_no_size_is_larger_than_the_request_pool() -> None:
+    assert engine(cuda_graph_bs=(1, 2, 64), max_running_requests=6).worker.graph_runner.capture_bs == [1, 2, 6]
+
+
+def test_a_batch_is_padded_to_the_next_size_and_too_large_a_one_runs_without() -> None:
+    made = engine(cuda_graph_bs=(1, 2, 4), max_running_requests=8)
+    made.generate(prompts(5), GREEDY)
+    assert not made.worker.graph_runner.replays
+    made.generate(prompts(3), GREEDY)
+    replays = made.worker.graph_runner.replays
+    assert {(replay.raw_bs, replay.bs) for replay in replays} == {(3, 4)}
+    assert [step.graph_bs for step in made.history.steps[-2:]] == [4, 4]
+
+
+def test_a_replay_gives_the_same_logits_as_the_operations() -> None:
+    given, plain = engine(cuda_graph_bs=(4,)), Engine(tiny_llama(), max_total_tokens=1024, cuda_graph=False)
+    for one, other in zip(given.generate(prompts(3), GREEDY), plain.generate(prompts(3), GREEDY), strict=True):
+        assert one.token_ids == other.token_ids
+
+
+def test_padded_rows_keep_stale_requests_and_tokens_and_write_to_slot_0() -> None:
+    made = engine(cuda_graph_bs=(4,), disable_radix_cache=True)
+    buffers = made.worker.graph_runner.buffers
+    made.generate(prompts(4), GREEDY)
+    stale_rows, stale_tokens = buffers.req_pool_indices.clone(), buffers.input_ids.clone()
+    made.generate(prompts(2), GREEDY)
+    assert buffers.seq_lens[2:].tolist() == [1, 1] and buffers.out_cache_loc[2:].tolist() == [0, 0]
+    assert torch.equal(buffers.req_pool_indices[2:], stale_rows[2:])
+    assert torch.equal(buffers.input_ids[2:], stale_tokens[2:])
+
+
+def test_a_replay_reads_and_writes_the_recorded_addresses() -> None:
+    made = engine(cuda_graph_bs=(2,))
+    runner = made.worker.graph_runner
+    captured = runner.captured[2]
+    before = [
+        tensor.data_ptr() for tensor in (captured.output.logits, runner.buffers.input_ids, runner.buffers.seq_lens)
+    ]
+    made.generate(prompts(2), GREEDY)
+    after = [
+        tensor.data_ptr() for tensor in (captured.output.logits, runner.buffers.input_ids, runner.buffers.seq_lens)
+    ]
+    assert before == after
+    captured.graph.check(input_ids=runner.buffers.input_ids, out_cache_loc=runner.buffers.out_cache_loc)
+    with pytest.raises(StalePointerError, match="out_cache_loc: expected a tensor at an address that the graph reads"):
+        captured.graph.check(out_cache_loc=runner.buffers.out_cache_loc.clone())
+
+
+def test_a_tensor_that_was_made_anew_is_not_seen() -> None:
+    x, scale = torch.tensor([1.0, 2.0]), torch.tensor(3.0)
+    graph = RecordedGraph()
+    with graph.capture():
+        y = (x * scale).relu() + 1
+    assert [launch.name for launch in graph.launches] == ["mul", "relu", "add"]
+    scale = torch.tensor(100.0)  # the name is bound to another tensor: the graph has the old one's address
+    x.copy_(torch.tensor([5.0, -1.0]))
+    graph.replay()
+    assert y.tolist() == [16.0, 1.0]
+    with pytest.raises(StalePointerError):
+        graph.check(scale=scale)
+
+
+def test_views_and_writes_in_place_are_replayed() -> None:
+    x, pool = torch.arange(6.0), torch.zeros(4, 3)
+    graph = RecordedGraph()
+    with graph.capture():
+        rows = x.view(2, 3)
+        pool[1:3] = rows * 2
+        total = pool.sum(0)
+    x.copy_(torch.ones(6))
+    graph.replay()
+    assert pool[1].tolist() == [2, 2, 2] and total.tolist() == [4, 4, 4]
+
+
+def test_a_value_that_the_host_reads_cannot_be_captured() -> None:
+    graph, x = RecordedGraph(), torch.tensor([3])
+    with pytest.raises(GraphCaptureError, match="the host reads a value"), graph.capture():
+        torch.zeros(int(x))
+    assert graph.launches == []

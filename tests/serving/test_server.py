@@ -1,0 +1,101 @@
+"""The HTTP server as an OpenAI client sees it."""
+
+import json
+
+import pytest
+
+pytest.importorskip("fastapi", reason="the HTTP server needs FastAPI: pip install 'sglab[serve]'")
+pytest.importorskip("httpx", reason="FastAPI's test client needs httpx")
+from fastapi.testclient import TestClient
+
+from sglab.serving import Engine
+from sglab.serving.server import create_app
+from tests.support.serving.letters import Letters
+from tests.support.serving.tiny import tiny_llama
+
+
+@pytest.fixture
+def client() -> TestClient:
+    engine = Engine(tiny_llama(), tokenizer=Letters(), max_total_tokens=512)
+    with TestClient(create_app(engine)) as made:
+        yield made
+
+
+def expected(prompt: str, **sampling: object) -> str:
+    engine = Engine(tiny_llama(), tokenizer=Letters(), max_total_tokens=512)
+    return engine.generate(prompt, {"temperature": 0, **sampling}).text
+
+
+def test_a_completion(client: TestClient) -> None:
+    body = {"model": "x", "prompt": "HELLO", "max_tokens": 8, "temperature": 0}
+    answer = client.post("/v1/completions", json=body).json()
+    assert answer["object"] == "text_completion"
+    assert answer["choices"] == [
+        {"index": 0, "text": expected("HELLO", max_new_tokens=8), "logprobs": None, "finish_reason": "length"}
+    ]
+    assert answer["usage"]["prompt_tokens"] == 5 and answer["usage"]["completion_tokens"] == 8
+
+
+def test_several_prompts_and_choices(client: TestClient) -> None:
+    body = {"prompt": ["HELLO", "B"], "n": 2, "max_tokens": 4, "temperature": 0}
+    answer = client.post("/v1/completions", json=body).json()
+    texts = [choice["text"] for choice in answer["choices"]]
+    assert texts == [expected(prompt, max_new_tokens=4) for prompt in ("HELLO", "HELLO", "B", "B")]
+    assert answer["usage"]["prompt_tokens"] == 6
+
+
+def test_a_streamed_chat(client: TestClient) -> None:
+    body = {
+        "messages": [{"role": "user", "content": "HI"}],
+        "max_completion_tokens": 6,
+        "temperature": 0,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    with client.stream("POST", "/v1/chat/completions", json=body) as answer:
+        lines = [line.removeprefix("data: ") for line in answer.iter_lines() if line]
+    assert lines[-1] == "[DONE]"
+    events = [json.loads(line) for line in lines[:-1]]
+    text = "".join(choice["delta"]["content"] for event in events for choice in event["choices"])
+    assert text == expected("user: HI\nassistant:", max_new_tokens=6)
+    assert events[-2]["choices"][0]["finish_reason"] == "length"
+    assert events[-1]["usage"]["completion_tokens"] == 6
+
+
+def test_log_probabilities_in_both_forms(client: TestClient) -> None:
+    body = {"prompt": "HELLO", "max_tokens": 3, "temperature": 0, "logprobs": 2}
+    given = client.post("/v1/completions", json=body).json()["choices"][0]["logprobs"]
+    assert len(given["tokens"]) == len(given["token_logprobs"]) == len(given["top_logprobs"]) == 3
+    assert max(given["top_logprobs"][0].values()) == pytest.approx(given["token_logprobs"][0])
+    chat = {"messages": [{"role": "user", "content": "A"}], "max_tokens": 2, "logprobs": True, "top_logprobs": 2}
+    content = client.post("/v1/chat/completions", json=chat).json()["choices"][0]["logprobs"]["content"]
+    assert len(content) == 2 and len(content[0]["top_logprobs"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({"prompt": "A", "temperature": -1}, "temperature"),
+        ({"prompt": "A", "tempreature": 1}, "tempreature"),
+        ({"prompt": []}, "prompt"),
+        ({}, "prompt"),
+        ({"prompt": "A", "n": 0}, "n"),
+        ({"prompt": "A" * 600}, "prompt"),
+        ([], "body"),
+    ],
+)
+def test_a_bad_request_is_answered_with_its_field(client: TestClient, body: object, param: str) -> None:
+    answer = client.post("/v1/completions", json=body)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == param
+    assert client.get("/health").json() == {"status": "ok"}
+
+
+def test_what_is_no_json_is_answered(client: TestClient) -> None:
+    assert client.post("/v1/completions", content="{").status_code == 400
+
+
+def test_models_and_history(client: TestClient) -> None:
+    client.post("/v1/completions", json={"prompt": "A", "max_tokens": 2})
+    assert client.get("/v1/models").json()["data"][0]["id"] == "LlamaForCausalLM"
+    assert len(client.get("/history").json()["steps"]) == 2
