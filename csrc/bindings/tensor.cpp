@@ -151,6 +151,7 @@ void tcgen05_mma(const std::string& kind, std::uint32_t idesc, std::vector<Bytes
     import_tmem(memories[i], tmem[i]);
     ctas.push_back({view(smem[i]), &memories[i]});
   }
+  check_mma_cells(mma);
   run_tcgen05_mma(mma, ctas);
   for (std::size_t i = 0; i < tmem.size(); ++i) export_tmem(memories[i], tmem[i]);
 }

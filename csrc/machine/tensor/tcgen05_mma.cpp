@@ -48,7 +48,6 @@ class Operation {
         packed_fp4_(is_four_bit(d_.kind)) {}
 
   void run() {
-    check_mma_cells(mma_);
     gather_b();
     if (mma_.a_smem) gather_a_smem();
     for (int i = 0; i < layout_.block_count; ++i) multiply_block(layout_.blocks[i]);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -190,6 +191,20 @@ void Sanitizer::notify(const Actor& actor, const Effects& m) {
 // The lanes whose bytes lie where detectors can follow them, whatever a wrong kernel makes of its operands.
 std::uint32_t Sanitizer::inside(const Warp& w, Space space, const std::uint64_t* address, std::uint32_t lanes,
                                 std::uint32_t bytes) {
+  std::uint64_t low = ~std::uint64_t{0}, high = 0;
+  for (std::uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
+    const std::uint64_t at = address[first_lane(rest)];
+    low = std::min(low, at);
+    high = std::max(high, at);
+  }
+  // Mostly all of them lie in one stretch.
+  const auto holds = [&](std::uint64_t begin, std::uint64_t end) {
+    return low >= begin && high <= end && bytes <= end - high;
+  };
+  if (space == Space::kShared && holds(w.cta->window, std::uint64_t{w.cta->window} + w.cluster->shared_bytes))
+    return lanes;
+  if (space == Space::kGlobal && allocation_ != nullptr && holds(allocation_->begin, allocation_->end))
+    return lanes;
   const auto fits = [&](std::uint64_t at, std::uint64_t limit) { return at <= limit && bytes <= limit - at; };
   std::uint32_t found = 0;
   for (std::uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
@@ -201,8 +216,7 @@ std::uint32_t Sanitizer::inside(const Warp& w, Space space, const std::uint64_t*
     } else if (space == Space::kLocal) {
       good = fits(at, w.program->local_bytes);
     } else if (space == Space::kGlobal) {
-      if (allocation_ == nullptr || at < allocation_->begin || !fits(at, allocation_->end))
-        allocation_ = launch_->find(at, bytes);
+      allocation_ = launch_->find(at, bytes);
       good = allocation_ != nullptr;
     }
     found |= good ? 1u << lane : 0u;
