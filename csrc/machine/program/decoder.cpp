@@ -9,7 +9,6 @@
 #include "machine/float/environment.hpp"
 #include "machine/front/error.hpp"
 #include "machine/front/special.hpp"
-#include "machine/front/special.hpp"
 
 namespace sglab::emu {
 namespace {
