@@ -47,9 +47,6 @@ Ref Builder::resolve(const Operand& operand, char letter, char& found, bool defi
       if (definition) break;
       const auto special = static_cast<Special>(operand.index);
       if (is_clock(special)) effects.motion = Motion::kFixed;
-      if (special == Special::kReservedSmem1) decoder_.program().uses_reserved_shared = true;
-      if (special == Special::kEnvreg1 || special == Special::kEnvreg2)
-        decoder_.program().uses_grid_workspace = true;
       const Support& support = instruction_table().support;
       if ((wanted == 'p') != (special == Special::kIsExplicitCluster)) break;
       is_register = true;

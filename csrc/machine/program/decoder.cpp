@@ -8,6 +8,7 @@
 #include "isa/aperture.hpp"
 #include "machine/float/environment.hpp"
 #include "machine/front/error.hpp"
+#include "machine/front/special.hpp"
 
 namespace sglab::emu {
 namespace {
@@ -298,6 +299,21 @@ void Decoder::refuse(const Statement& statement, const std::string& what) {
   entry->second.where = "PTX line " + std::to_string(statement.line) + (source.empty() ? "" : ", " + source);
 }
 
+namespace {
+
+// Whether some instruction reads the special register.
+bool reads(const Program& program, Special special) {
+  const Support& support = instruction_table().support;
+  return std::any_of(program.code.begin(), program.code.end(), [&](const Inst& inst) {
+    const auto is = [&](Handler handler) {
+      return handler == support.special32 || handler == support.special64;
+    };
+    return (is(inst.fn[0]) || is(inst.body)) && inst.imm == static_cast<std::int64_t>(special);
+  });
+}
+
+}  // namespace
+
 std::unique_ptr<Program> decode_kernel(std::shared_ptr<const Image> image, std::uint32_t function,
                                        const std::function<bool()>& interrupted) {
   const PlainArithmetic plain;  // for constants
@@ -305,6 +321,8 @@ std::unique_ptr<Program> decode_kernel(std::shared_ptr<const Image> image, std::
   program->image = image;
   Decoder decoder(*program, *image, Poll(&interrupted));
   decoder.decode(function);
+  program->uses_reserved_shared = reads(*program, Special::kReservedSmem1);
+  program->uses_grid_workspace = reads(*program, Special::kEnvreg1) || reads(*program, Special::kEnvreg2);
   return program;
 }
 
