@@ -138,7 +138,7 @@ def test_an_lse_that_overlaps_an_input_is_refused_each_time() -> None:
     step.cutlass(lse=torch.empty(2, HEADS))
     inside = step.tensors[2].view(-1)[: 4 * HEADS].view(torch.float32).view(2, HEADS)
     for _ in range(2):
-        with pytest.raises(ContractError, match="lse must be memory apart from kv_c_and_k_pe_cache"):
+        with pytest.raises(ContractError, match="lse must be memory separate from kv_c_and_k_pe_cache"):
             step.cutlass(lse=inside)
 
 
