@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import mmap
+import os
 import struct
 import sys
 import traceback
@@ -43,11 +44,11 @@ def described(error: BaseException) -> dict[str, str]:
 
 
 def search(name: str, device: str, seed: int, first: int, stride: int, progress: Path) -> None:
-    """Run cases for ever."""
-    target = targets.load(name, device)
+    """Run cases until this process is ended, or the one that started it is gone."""
+    target, parent = targets.load(name, device), os.getppid()
     with progress.open("r+b") as file, mmap.mmap(file.fileno(), PROGRESS.size) as shared:
         number, units, done = first, 0, 0
-        while True:
+        while os.getppid() == parent:
             PROGRESS.pack_into(shared, 0, done + 1, number, units, done)
             text = target.make(targets.generator(seed, number), number)
             try:

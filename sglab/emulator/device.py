@@ -89,11 +89,11 @@ class EmulatedDevice:
         self.sms = self.arch.limits.sms if sms is None else _whole("sms", sms, 1, 65_535)
         self.max_instructions = _whole("max_instructions", max_instructions, 0, 2**63 - 1)
         threads, seed = _whole("threads", threads, 1, 1024), _whole("seed", seed, 0, 2**64 - 1)
-        if scheduler not in get_args(Scheduler):
+        if not isinstance(scheduler, str) or scheduler not in get_args(Scheduler):
             listed = ", ".join(get_args(Scheduler))
             raise LaunchError(f"EmulatedDevice: scheduler must be one of {listed}; got {scheduler!r}")
         self.sanitize = chosen(sanitize)
-        if on_finding not in ("collect", "raise"):
+        if not isinstance(on_finding, str) or on_finding not in ("collect", "raise"):
             raise LaunchError(f"EmulatedDevice: on_finding must be 'collect' or 'raise'; got {on_finding!r}")
         self.on_finding = on_finding
         self._marked = core.MarkedMemory()

@@ -147,7 +147,8 @@ class Radix:
             found = self.tree.match_prefix(RadixKey(tokens)).device_indices.tolist()
             check(found == self.longest(tokens), "match: wrong slots")
         elif name == "lock":
-            slots, node = self.tree.match_prefix(RadixKey(tokens))
+            match = self.tree.match_prefix(RadixKey(tokens))
+            slots, node = match.device_indices, match.last_device_node
             self.tree.inc_lock_ref(node)
             self.locked.append((tuple(tokens[: len(slots)]), node))
         elif name == "unlock" and self.locked:

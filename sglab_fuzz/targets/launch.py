@@ -113,7 +113,7 @@ VALUES += [
 ]
 OPTIONS = ["grid", "block", "cluster", "smem", "args", "extra"]
 DEVICE = ["arch", "sms", "threads", "scheduler", "seed", "max_instructions", "sanitize", "on_finding"]
-LOADS = ["'a\\nb'", "'nothing.ptx'", "'/'", "''", "None", "3", "b'x'", "'.version 8.0\\n.target sm_90\\n'", "surrogate"]
+LOADS = ["'nothing.ptx'", "'/'", "''", "None", "3", "b'x'", "'.version 8.0\\n.target sm_90\\n'", "surrogate"]
 
 
 def value(name: str) -> Any:
