@@ -6,7 +6,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _LAZY = {
-    **dict.fromkeys(("attend", "decode_batch", "extend_batch", "trace"), "sglab.workbench"),
+    **dict.fromkeys(("attend", "decode_batch", "extend_batch", "prompt_batch", "trace"), "sglab.workbench"),
     "Engine": "sglab.serving",
 }
 """Name -> module that is imported when the name is first used: `import sglab` stays fast and needs no torch."""

@@ -33,6 +33,9 @@ def spans(forward_batch: ForwardBatch, cross: bool = False) -> Iterator[Span]:
     table = forward_batch.req_to_token_pool.req_to_token
     lengths = forward_batch.seq_lens.tolist()
     if forward_batch.forward_mode.is_target_verify():
+        if forward_batch.encoder_lens is not None:
+            remedy = "Decode a model that has an encoder token by token."
+            raise BadArgumentError("forward_batch.encoder_lens", "None in TARGET_VERIFY", "a tensor", remedy)
         yield from _draft_spans(forward_batch, table, lengths)
         return
     new_tokens = [1] * len(lengths) if forward_batch.forward_mode.is_decode() else forward_batch.extend_seq_lens_cpu

@@ -44,7 +44,7 @@ class TorchNativeAttnBackend(PerRequestBackend):
     ) -> torch.Tensor:
         operator = "scaled_dot_product_attention" if sinks is None else "softmax_with_sinks"
         ran(operator, "torch", q.device, "PyTorch runs where the tensors are")
-        if sinks is None and q.shape[2] == 1:
+        if sinks is None and span.mask is None and q.shape[2] == 1:
             return _attend_one_token(q, k, v, layer)
         grouped = layer.tp_q_head_num != layer.tp_k_head_num
         if layer.is_cross_attention:

@@ -8,6 +8,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from sglab.kernels import fused_add_rmsnorm
+
 
 class RMSNorm(nn.Module):
     """x / rms(x) · weight, in float32 and rounded once. Source: SGLang `layers/layernorm.py`.
@@ -32,9 +34,15 @@ class RMSNorm(nn.Module):
     def forward(
         self, x: torch.Tensor, residual: torch.Tensor | None = None
     ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
-        """norm(x), or with a residual: residual += x, in place, and (norm(residual), residual)."""
+        """norm(x), or with a residual: residual += x, in place, and (norm(residual), residual).
+
+        On a GPU the norm then takes x's place, too.
+        """
         if residual is None:
             return self._norm(x)
+        if x.is_cuda and not self.offset:
+            fused_add_rmsnorm(x, residual, self.weight, self.variance_epsilon)
+            return x, residual
         residual += x
         return self._norm(residual), residual
 

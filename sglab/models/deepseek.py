@@ -160,7 +160,7 @@ class DeepseekV2ForCausalLM(CausalLM):
         return Decoder(config, tp, layer)
 
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """As CausalLM's; the layer behind the last one is the draft's (`deepseek_mtp.py`), and passed over."""
+        """As CausalLM's; the layer after the last one is the draft's (`deepseek_mtp.py`), and passed over."""
         draft = f"model.layers.{self.config.num_hidden_layers}."
         super().load_weights((name, tensor) for name, tensor in weights if not name.startswith(draft))
 

@@ -40,7 +40,7 @@ def fused_experts(
         topk_ids: (tokens, topk) int32 or int64; -1: an expert that is not here, which adds nothing.
         w1_bias: (experts, 2 · intermediate); None for none.
         w2_bias: (experts, hidden); None for none.
-        activation: "silu", "gelu" or "swiglu_oai", see `activation.activate`.
+        activation: "silu", "gelu" or "swiglu_oai", see `gated_activation.formulas`.
         check_values: also check contents (see `sglab.kernels.contract.reads_values`).
     """
     given = (hidden, w1, w2, topk_weights, topk_ids, w1_bias, w2_bias)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch.nn import functional
 
-from sglab.kernels.fused_moe.activation import activate
 from sglab.kernels.fused_moe.contract import MoeArguments
+from sglab.kernels.gated_activation.formulas import activate
 
 
 def run(a: MoeArguments) -> tuple[()]:

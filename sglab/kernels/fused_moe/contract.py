@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from sglab.kernels.contract import FLOATS, INDEX, Contract, reads_values
-
-ACTIVATIONS = ("silu", "gelu", "swiglu_oai")
+from sglab.kernels.gated_activation.formulas import KINDS
 
 
 @dataclass(frozen=True)
@@ -55,8 +54,8 @@ def check(
         contract.tensor("w1_bias", w1_bias, "experts gate_and_up", FLOATS)
     if w2_bias is not None:
         contract.tensor("w2_bias", w2_bias, "experts hidden", FLOATS)
-    known = " or ".join(map(repr, ACTIVATIONS))
-    contract.require(activation in ACTIVATIONS, "activation", known, repr(activation), "Choose one of them.")
+    known = " or ".join(map(repr, KINDS))
+    contract.require(activation in KINDS, "activation", known, repr(activation), "Choose one of them.")
     if reads_values(check_values, hidden.device):
         experts = contract.size("experts")
         inside = (topk_ids >= -1) & (topk_ids < experts)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from sglab.kernels.fused_moe.activation import activate
 from sglab.kernels.fused_moe.contract import MoeArguments
+from sglab.kernels.gated_activation.formulas import activate
 
 
 def run(a: MoeArguments) -> tuple[()]:

@@ -11,6 +11,7 @@ import triton
 import triton.language as tl
 
 from sglab.kernels.fused_moe.contract import MoeArguments
+from sglab.kernels.gated_activation import triton as gated_activation
 from sglab.kernels.moe_align import moe_align_block_size
 from sglab.triton import LaunchRecord, triton_kernel
 
@@ -18,7 +19,6 @@ _TILES = (64, 64, 32, 8)
 _FEW_TILES = (16, 32, 64, 1)
 """Rows, columns, depth of a tile, and rows of tiles that share their columns: SGLang's defaults, for many tokens and
 for no more tokens than experts."""
-_CODES = {"silu": 0, "gelu": 1, "swiglu_oai": 2}
 
 
 @triton_kernel
@@ -84,27 +84,6 @@ def fused_moe_kernel(
     tl.store(c, total.to(c_ptr.dtype.element_ty), mask=stored)
 
 
-@triton_kernel
-def gated_activation_kernel(x_ptr, y_ptr, size, KIND: tl.constexpr, BLOCK: tl.constexpr):
-    """A row of y from a row of x, twice as long: see activation.py for the three kinds."""
-    row = tl.program_id(0).to(tl.int64)
-    column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    real = column < size
-    first = x_ptr + row * 2 * size + (column * 2 if KIND == 2 else column)
-    gate = tl.load(first, mask=real, other=0.0).to(tl.float32)
-    up = tl.load(first + (1 if KIND == 2 else size), mask=real, other=0.0).to(tl.float32)
-    if KIND == 0:
-        y = gate / (1 + tl.exp(-gate)) * up
-    elif KIND == 1:
-        inner = 0.7978845608028654 * (gate + 0.044715 * gate * gate * gate)
-        y = gate / (1 + tl.exp(-2 * inner)) * up
-    else:
-        gate = tl.minimum(gate, 7.0)
-        up = tl.maximum(tl.minimum(up, 7.0), -7.0)
-        y = gate / (1 + tl.exp(-1.702 * gate)) * (up + 1)
-    tl.store(y_ptr + row * size + column, y.to(y_ptr.dtype.element_ty), mask=real)
-
-
 def run(a: MoeArguments) -> tuple[LaunchRecord, ...]:
     tokens, topk = a.topk_ids.shape
     experts, width, hidden = a.w1.shape
@@ -114,10 +93,7 @@ def run(a: MoeArguments) -> tuple[LaunchRecord, ...]:
     activated = a.hidden.new_empty(tokens * topk, width // 2)
     rows = a.hidden.new_empty(tokens * topk, hidden)
     records = [_product(a.hidden, a.w1, a.w1_bias, gate_up, None, order, topk, tiles)]
-    if len(gate_up):
-        grid = (len(gate_up), triton.cdiv(width // 2, 1024))
-        code = _CODES[a.activation]
-        records.append(gated_activation_kernel[grid](gate_up, activated, width // 2, KIND=code, BLOCK=1024))
+    records += gated_activation.launch(gate_up, activated, a.activation)
     records.append(_product(activated, a.w2, a.w2_bias, rows, a.topk_weights.contiguous(), order, 1, tiles))
     torch.sum(rows.view(tokens, topk, hidden), 1, out=a.out)
     return tuple(records)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from sglab.kernels import apply_rope_with_cos_sin_cache_inplace
 from sglab.layers.rotary.scaling import RopeConfig
 
 
@@ -29,7 +30,13 @@ class RotaryEmbedding(nn.Module):
         self.register_buffer("cos_sin_cache", table.to(device or torch.get_default_device()), persistent=False)
 
     def forward(self, positions: torch.Tensor, q: torch.Tensor, k: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """q and k [tokens, heads, head_dim] at int64 [tokens] -> the same shapes; dims beyond rotary_dim pass."""
+        """q and k [tokens, heads, head_dim] at int64 [tokens] -> the same shapes; dims beyond rotary_dim pass.
+
+        On a GPU they are turned in place, by one kernel.
+        """
+        if q.is_cuda:
+            apply_rope_with_cos_sin_cache_inplace(positions, q, k, self.cos_sin_cache, self.is_neox_style)
+            return q, k
         cos, sin = self.cos_sin_cache[positions][:, None].chunk(2, -1)
         return self._turn(q, cos, sin), self._turn(k, cos, sin)
 

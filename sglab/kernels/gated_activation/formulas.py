@@ -1,10 +1,11 @@
-"""The gated activations between the two products of an expert."""
+"""The gated activations of an MLP or an expert, as formulas."""
 
 from __future__ import annotations
 
 import torch
 from torch.nn import functional
 
+KINDS = ("silu", "gelu", "swiglu_oai")
 OAI_ALPHA, OAI_LIMIT = 1.702, 7.0
 """gpt-oss: the sigmoid's slope, and where gate and up are cut."""
 
