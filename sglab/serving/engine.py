@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, overload
@@ -13,10 +13,10 @@ from sglab.attention import create_attention_backend
 from sglab.engine import FinishAbort, Req, SamplingParams, arguments
 from sglab.engine.errors import BadArgumentError
 from sglab.engine.scheduler import History, PassResult, ScheduledPass, Scheduler
-from sglab.models import CausalLM, Tokenizer, load_model, load_tokenizer
+from sglab.models import CausalLM, Tokenizer, load_model
 from sglab.serving.batch_invariant import DEFAULT_SEED, batch_invariant
-from sglab.serving.config import EngineConfig
 from sglab.serving.execution import Execution, InlineExecution, Pending, ThreadExecution, torch_threads
+from sglab.serving.given import Prompt, Sampling, config, is_one, token_ids, tokenizer_of
 from sglab.serving.graph_runner import CudaGraphRunner
 from sglab.serving.hooks import register_forward_hooks
 from sglab.serving.output import Delta, Handle, Output
@@ -24,9 +24,6 @@ from sglab.serving.pools import make_pools
 from sglab.serving.speculation import speculation
 from sglab.serving.speculative_worker import SpeculativeWorker
 from sglab.serving.worker import ModelWorker
-
-Prompt = str | Sequence[int]
-Sampling = SamplingParams | Mapping[str, Any] | None
 
 
 class RequestAbortedError(RuntimeError):
@@ -280,50 +277,10 @@ class Engine:
         self._submitted += 1
         return Req(
             rid or f"request {self._submitted}",
-            self._tokens(prompt),
+            token_ids(prompt, self.tokenizer, vocabulary),
             extra_key=extra_key,
             sampling_params=params,
             eos_token_ids=frozenset(self.model.config.eos_token_ids),
             return_logprob=return_logprob,
             top_logprobs_num=top_logprobs_num,
         )
-
-    def _tokens(self, prompt: Prompt) -> list[int]:
-        if isinstance(prompt, str):
-            if self.tokenizer is None:
-                raise BadArgumentError("prompt", "token ids: this engine has no tokenizer", repr(prompt), "Pass one.")
-            return self.tokenizer.encode(prompt)
-        most = self.model.config.vocab_size - 1
-        listed = prompt.tolist() if hasattr(prompt, "tolist") else prompt
-        if not isinstance(listed, Sequence):
-            raise BadArgumentError("prompt", "a text or token ids", repr(prompt), "Pass a string or a list of ids.")
-        remedy = f"The vocabulary has {most + 1} tokens."
-        return [arguments.integer(f"prompt[{i}]", token, 0, most, remedy) for i, token in enumerate(listed)]
-
-
-def config(options: Mapping[str, Any]) -> EngineConfig:
-    """An EngineConfig of keyword arguments.
-
-    Raises:
-        BadArgumentError: an option that there is not.
-    """
-    known = EngineConfig.__dataclass_fields__
-    for name in options:
-        if name not in known:
-            raise BadArgumentError("Engine", f"options among {', '.join(known)}", repr(name), "Leave it out.")
-    return EngineConfig(**options)
-
-
-def is_one(prompts: object) -> bool:
-    """Whether this is one prompt and not several."""
-    if isinstance(prompts, str):
-        return True
-    return not isinstance(prompts, Sequence) or bool(prompts and isinstance(prompts[0], int))
-
-
-def tokenizer_of(model: str | Path) -> Tokenizer | None:
-    """The tokenizer beside a model's files, if there is one."""
-    try:
-        return load_tokenizer(model)
-    except BadArgumentError:
-        return None

@@ -16,7 +16,7 @@ class EngineLoop:
     """Owns an engine's steps.
 
     Args:
-        engine: nobody else may step it while the loop runs.
+        engine: no other caller may step it while the loop runs.
     """
 
     def __init__(self, engine: Engine) -> None:

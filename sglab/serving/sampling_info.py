@@ -33,7 +33,7 @@ class SamplingInfo:
     penalized: tuple[int, ...] = ()
     """Rows with a penalty."""
     top_logprobs: int | None = None
-    """None: nobody asks for log probabilities; else how many of the likeliest tokens at most."""
+    """None: no request asks for log probabilities; else how many of the likeliest tokens at most."""
 
     @classmethod
     def of(cls, reqs: Sequence[Req], device: torch.device) -> SamplingInfo:

@@ -4,6 +4,17 @@ from sglab.workbench.attend import attend
 from sglab.workbench.batch import Batch
 from sglab.workbench.build import decode_batch, extend_batch
 from sglab.workbench.float64 import Reference, max_error, reference
+from sglab.workbench.prompt_batch import prompt_batch
 from sglab.workbench.trace import trace
 
-__all__ = ["Batch", "Reference", "attend", "decode_batch", "extend_batch", "max_error", "reference", "trace"]
+__all__ = [
+    "Batch",
+    "Reference",
+    "attend",
+    "decode_batch",
+    "extend_batch",
+    "max_error",
+    "prompt_batch",
+    "reference",
+    "trace",
+]

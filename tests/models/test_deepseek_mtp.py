@@ -23,8 +23,9 @@ def test_the_draft_layer(tmp_path: Path) -> None:
     draft = modeling_layers.MtpModel(theirs, 1).eval()
     own = draft.layers[0]
     with torch.no_grad():
-        for parameter in own.parameters():
-            parameter += 0.1 * torch.randn(parameter.shape)
+        for name, parameter in own.named_parameters():  # not all of them were initialised
+            parameter.copy_(0.1 * torch.randn(parameter.shape) + ("norm" in name))
+        own.mtp_block.mlp.gate.e_score_correction_bias.normal_(std=0.1)
     tensors = dict(safetensors.load_file(tmp_path / "model.safetensors"))
     tensors |= {f"{LAYER}.{name}": tensor for name, tensor in checkpoint_names(own.state_dict()).items()}
     safetensors.save_file(tensors, tmp_path / "model.safetensors")

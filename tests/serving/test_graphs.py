@@ -69,7 +69,7 @@ def test_a_replay_reads_and_writes_the_recorded_addresses() -> None:
         captured.graph.check(out_cache_loc=runner.buffers.out_cache_loc.clone())
 
 
-def test_a_tensor_that_was_made_anew_is_not_seen() -> None:
+def test_a_new_tensor_under_the_old_name_is_not_seen() -> None:
     x, scale = torch.tensor([1.0, 2.0]), torch.tensor(3.0)
     graph = RecordedGraph()
     with graph.capture():

@@ -55,7 +55,7 @@ class HiRadixCache(RadixCache):
         super().__init__(req_to_token_pool, token_to_kv_pool_allocator, page_size)
 
     def match_prefix(self, key: RadixKey) -> MatchResult:
-        """As in the base class; behind what the device has, how much more the host has."""
+        """As in the base class; also how much more the host has after it."""
         key, now = self._page_aligned(key), self._tick()
         node = last_device = self.root_node
         slots, on_host = [self.root_node.value], 0

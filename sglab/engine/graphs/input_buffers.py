@@ -41,7 +41,7 @@ class GraphInputBuffers:
         """Write a batch in place, padded to `bs`.
 
         Padded rows get the fill length and slot 0, before the copies. Their request rows, tokens and positions are
-        what the replay before left there: they attend to one token and write to the dummy page, so nobody sees it.
+        what the replay before left there: they attend to one token and write to the dummy page, which no request reads.
         """
         raw = batch.batch_size
         if raw != bs:

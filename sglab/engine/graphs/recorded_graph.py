@@ -1,7 +1,7 @@
 """RecordedGraph: PyTorch operations on a CPU, recorded with their tensors and run again on the same addresses.
 
 It behaves as a CUDA graph does: inputs must be written where the recording read them, outputs appear where it wrote
-them, a tensor that was made anew is not seen, and a value that the host reads while recording is an error.
+them, a new tensor under the old name is not seen, and a value that the host reads while recording is an error.
 """
 
 from __future__ import annotations

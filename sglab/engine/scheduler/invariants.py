@@ -14,7 +14,7 @@ from sglab.engine.scheduler.history import PoolUse
 
 
 class LeakError(RuntimeError):
-    """Slots or rows that nobody owns, or that two own. This is a fault of the engine."""
+    """Slots or rows without an owner, or with two. This is a fault of the engine."""
 
 
 def pool_use(tree_cache: RadixCache, running: Sequence[Req]) -> PoolUse:

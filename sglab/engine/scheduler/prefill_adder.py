@@ -97,7 +97,7 @@ class PrefillAdder:
         return AddReqResult.CONTINUE
 
     def add_chunked_req(self, req: Req) -> Req | None:
-        """Take the next chunk of a request that was cut before: always, or it would hold its slots for ever.
+        """Take the next chunk of a request that was cut before: always, or it would never give its slots back.
 
         Returns:
             The request if even this chunk is not its last, else None.
@@ -185,7 +185,7 @@ class PrefillAdder:
             if state[0] > 0:
                 self._req_states.insert(bisect_left(self._req_states, state[0], key=lambda each: each[0]), state)
         free = self.cur_rem_tokens - paged
-        alone = not self.running and not self.can_run_list  # it was let in because it fits alone; SGLang waits for ever
+        alone = not self.running and not self.can_run_list  # it fits alone: add_request saw to it
         for i, (left, occupied) in enumerate([] if alone else self._req_states):
             running = len(self._req_states) - i
             if free - left * running <= IGNORE_EOS_RESERVE_TOKENS * running:

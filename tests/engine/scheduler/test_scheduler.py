@@ -244,7 +244,7 @@ def test_an_aborted_request_gives_back_what_it_holds(chunk: int) -> None:
     owner.add_request(req)
     owner.add_request(other)
     reader.step()
-    assert owner.abort_request("a") and not owner.abort_request("nobody")
+    assert owner.abort_request("a") and not owner.abort_request("unknown")
     reader.run()
     assert isinstance(req.finished_reason, FinishAbort)
     assert other.output_ids == alone([1, 2], 5)

@@ -1,0 +1,123 @@
+"""prompt_batch: a batch whose queries, keys and values are a model's own, of a layer in mid-generation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from sglab.attention.create import create_attention_backend
+from sglab.engine import AttnBackend, BadArgumentError, ForwardBatch, ForwardMode, RadixAttention, arguments
+from sglab.models import CausalLM, load_model, load_tokenizer
+from sglab.workbench.batch import Batch
+from sglab.workbench.forward_pass import worker_batch
+from sglab.workbench.options import BatchOptions, Layout
+
+
+def prompt_batch(
+    prompts: str | Sequence[str] | Sequence[Sequence[int]],
+    model: str | Path | CausalLM = "tiny",
+    layer: int = 0,
+    *,
+    page_size: int = 64,
+    dtype: str | torch.dtype = "float16",
+    layout: Layout = "contiguous",
+    device: str | torch.device = "cpu",
+) -> Batch:
+    """A decode batch of what a model attends to: the last token of each prompt, over the keys of all its tokens.
+
+    The model runs once over the prompts, through torch_native and into the batch's own pool, which then holds the real
+    keys and values of every layer; the queries are those of one layer.
+
+    Args:
+        prompts: texts, one or several, or token ids.
+        model: "tiny", a folder, a hub id, or a model that was loaded before, whose dtype and device then count.
+        layer: which attention layer's queries; its number among those that have a KV cache.
+        page_size, layout: of the pool, as in `decode_batch`.
+
+    Raises:
+        BadArgumentError: no such model or layer, a prompt without tokens, or a model that also keeps a state.
+    """
+    token_ids = _token_ids(prompts, model)
+    loaded = model if isinstance(model, CausalLM) else load_model(model, dtype=dtype, device=device)
+    shape = loaded.attention_config()
+    arguments.integer("layer", layer, 0, shape.num_hidden_layers - 1, f"It has {shape.num_hidden_layers} of them.")
+    if loaded.state_config() is not None or shape.index_head_dim:
+        remedy = "Its layers need more than a KV pool; choose another."
+        raise BadArgumentError("model", "a model with a plain KV cache", type(loaded).__name__, remedy)
+    lengths = [len(ids) for ids in token_ids]
+    batch = BatchOptions(
+        num_heads=shape.num_attention_heads,
+        num_kv_heads=shape.num_key_value_heads,
+        kind=shape.kind,
+        page_size=page_size,
+        dtype=loaded.dtype,
+        layout=layout,
+        head_dim=shape.head_dim,
+        v_head_dim=shape.v_head_dim,
+        kv_lora_rank=shape.kv_lora_rank or 1,
+        qk_rope_head_dim=shape.qk_rope_head_dim,
+        sm_scale=shape.scaling,
+        layer_num=shape.num_hidden_layers,
+        device=loaded.device,
+    ).build(lengths, [1] * len(lengths), ForwardMode.DECODE)
+    for req, ids in zip(batch.reqs, token_ids, strict=True):
+        req.origin_input_ids = ids
+    seen = _run(batch, loaded, lengths, layer)
+    last = torch.tensor(lengths, device=loaded.device).cumsum(0) - 1
+    batch.layer, batch.q = seen.layer, seen.q[last]
+    batch.forward_batch.input_ids = torch.tensor([ids[-1] for ids in token_ids], device=loaded.device)
+    return batch
+
+
+class _Watched:
+    """A backend that keeps one layer's queries."""
+
+    layer: RadixAttention
+    q: torch.Tensor
+
+    def __init__(self, backend: AttnBackend, layer_id: int) -> None:
+        self._backend, self._layer_id = backend, layer_id
+
+    def forward(
+        self,
+        q: torch.Tensor,
+        k: torch.Tensor | None,
+        v: torch.Tensor | None,
+        layer: RadixAttention,
+        forward_batch: ForwardBatch,
+        **options: Any,
+    ) -> torch.Tensor:
+        if layer.layer_id == self._layer_id:
+            rows, rope = q.view(len(q), layer.tp_q_head_num, -1), options.get("q_rope")
+            self.layer, self.q = layer, rows.clone() if rope is None else torch.cat((rows, rope), -1)
+        return self._backend.forward(q, k, v, layer, forward_batch, **options)
+
+
+def _run(batch: Batch, model: CausalLM, lengths: list[int], layer: int) -> _Watched:
+    """One prefill of all prompts into the batch's pool."""
+    made = worker_batch(batch.runner.req_to_token_pool, batch.reqs, lengths, ForwardMode.EXTEND)
+    forward_batch = ForwardBatch.init_new(made, batch.runner)
+    backend = create_attention_backend("torch_native", batch.runner)
+    backend.prepare(forward_batch)
+    watched = _Watched(backend, layer)
+    forward_batch.attn_backend = watched
+    assert forward_batch.positions is not None
+    with torch.no_grad():
+        model(forward_batch.input_ids, forward_batch.positions, forward_batch)
+    return watched
+
+
+def _token_ids(prompts: Any, model: str | Path | CausalLM) -> list[list[int]]:
+    texts = [prompts] if isinstance(prompts, str) else list(prompts)
+    if texts and all(isinstance(text, str) for text in texts):
+        if isinstance(model, CausalLM):
+            remedy = "Encode the prompts with sglab.models.load_tokenizer, or name the model."
+            raise BadArgumentError("prompts", "token ids for a model that was loaded before", "text", remedy)
+        tokenizer = load_tokenizer(model)
+        texts = [tokenizer.encode(text) for text in texts]
+    if not texts or not all(len(ids) for ids in texts):
+        raise BadArgumentError("prompts", "one or more, each of a token at least", repr(prompts), "Write something.")
+    return [[int(token) for token in ids] for ids in texts]
