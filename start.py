@@ -29,7 +29,7 @@ BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
 PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
 TORCH = "torch==2.13.0"
 TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
-EXTRAS = "torch,kernels,lab,test"
+EXTRAS = "torch,kernels,lab,serve,test"
 FIRST_NOTEBOOK = "notebooks/00_start_here.ipynb"
 
 
