@@ -161,6 +161,9 @@ def candidates() -> tuple[tuple[str, ...], ...]:
         ("d", "0f3F800000"),
         ("d", "0f3F800000", "r"),
         ("r", "TAB"),
+        ("[sm]", "d", "0"),
+        ("p", "q"),
+        (_vector("r", 4), "q"),
     ]
     return tuple(dict.fromkeys(lists))
 

@@ -99,22 +99,33 @@ def _setp(mnemonic: str, tokens: list[str]) -> Iterator[Form]:
     yield Form(mnemonic, f"{before}{mnemonic} %p, {operands};{shown}", 32, sources, one)
 
 
+_ONE = {"f32": 0x3F800000, "f16": 0x3C00, "bf16": 0x3F80}
+
+
 def _set(mnemonic: str, tokens: list[str]) -> Iterator[Form]:
     result, kind = tokens[-2], tokens[-1]
     boolean = next((t for t in tokens if t in _BOOLEANS), "")
     holds = _holds(tokens[1], kind, "ftz" in tokens)
-    yes = U(0x3F800000 if result == "f32" else 0xFFFFFFFF)
+    packed = result.endswith("x2")
+    base = result.removesuffix("x2")
+    bits = int(base.lstrip("bfus"))
+    yes = U(_ONE.get(base, (1 << bits) - 1))
     before = "setp.ne.b32 %r, {c}, 0; " if boolean else ""
     operands = "{a}, {b}" + (", %r" if boolean else "")
 
-    def oracle(a: Bits, b: Bits, c: Bits | None = None) -> Bits:
+    def one(a: Bits, b: Bits, c: Bits | None = None) -> Bits:
         value = holds(a, b)
         if c is not None:
             value = _combined(boolean, value, (c != 0).astype(U))
         return np.where(value != 0, yes, U(0))
 
+    def both(a: Bits, b: Bits, c: Bits | None = None) -> Bits:
+        low = U(0xFFFF)
+        return one(a & low, b & low, c) | one(a >> U(16), b >> U(16), c) << U(16)
+
     sources = (kind, kind, "small") if boolean else (kind, kind)
-    yield Form(mnemonic, f"{before}{mnemonic} {{d}}, {operands};", 32, sources, oracle)
+    code = f"{before}{mnemonic} {{d}}, {operands};"
+    yield Form(mnemonic, code, 32 if packed else bits, sources, both if packed else one)
 
 
 def forms(mnemonic: str) -> Iterator[Form]:

@@ -107,9 +107,11 @@ def test_triton_matches_the_reference(
         heads = min(heads, 40)  # one full block of heads and a part of one
     given = problem(lens, heads, kv_heads, qk_dim, v_dim, dtype, device, generator, mla=mla)
     wanted, actual = given.run("reference"), given.run("triton")
-    assert_close(actual[0], wanted[0], ROUNDING[dtype])
+    # a score is a float32 sum of qk_dim products: beyond 256 of them its rounding shows in float32 results
+    tolerance = ROUNDING[dtype] * (max(1.0, qk_dim / 256) if dtype == torch.float32 else 1.0)
+    assert_close(actual[0], wanted[0], tolerance)
     assert_close(actual[1], wanted[1], 2e-5)
-    assert_close(actual[2], wanted[2], ROUNDING[dtype])
+    assert_close(actual[2], wanted[2], tolerance)
     assert_close(actual[3], wanted[3], 2e-5)
 
 

@@ -244,7 +244,7 @@ def test_tokens_outside_every_request_keep_their_output(small, implementation) -
             {"custom_mask": torch.ones(29).bool(), "mask_indptr": torch.tensor([0, 24])},
             ["mask_indptr", "custom_mask's 29 elements", "[1] = 24"],
         ),
-        ({"sm_scale": 0.0}, ["sm_scale must be finite and not 0"]),
+        ({"sm_scale": 0.0}, ["sm_scale must be positive and finite", "0.0"]),
     ],
 )
 def test_explains_bad_input_and_changes_nothing(change: dict, words: list[str]) -> None:

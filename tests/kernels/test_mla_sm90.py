@@ -151,7 +151,8 @@ def test_the_emulator_computes_what_a_gpu_computes(
 ) -> None:
     """Under one plan. What may differ: the last bits of ex2.approx and lg2.approx, and the order and width in which a
     tensor core sums. Where such a bit decides how P is rounded to the element type, one weight of a row changes by eps,
-    and O by eps times that weight and value; else an output is the same or its neighbour."""
+    and O by eps times that weight and value, whose product stays below 1/2 here; else an output is the same or its
+    neighbour."""
     batch = on_gpu(lengths, 128, 64, dtype)
     plan = mla_sm90_plan(lengths, num_heads=128, sm_count=132)
     tensors = (batch.q_nope, batch.q_pe, batch.kv_cache, batch.page_table)
@@ -163,7 +164,7 @@ def test_the_emulator_computes_what_a_gpu_computes(
     with capsys.disabled():
         print(f"\n{dtype} {lengths}: {equal:.4%} of outputs equal, largest difference {worst:.1e}", end="")
     torch.testing.assert_close(
-        ours.double(), out.double(), rtol=2 * torch.finfo(dtype).eps, atol=torch.finfo(dtype).eps / 4
+        ours.double(), out.double(), rtol=2 * torch.finfo(dtype).eps, atol=torch.finfo(dtype).eps / 2
     )
     torch.testing.assert_close(our_lse, lse, rtol=1e-5, atol=1e-5)
     assert equal > 0.9

@@ -1,6 +1,7 @@
 """BART against transformers: cross-attention over an encoder's keys and values in the paged pool."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import torch
 
@@ -28,13 +29,17 @@ class Requests:
 
     def __init__(self, driver: Driver, encoder_lens: list[int]) -> None:
         self.driver, self.encoder_lens, self.lens = driver, encoder_lens, [0] * len(encoder_lens)
-        self.next = driver.runner.page_size
+        self.holders = [
+            SimpleNamespace(rid=str(i), req_pool_idx=None, kv_committed_len=0, cache_protected_len=0)
+            for i in range(len(encoder_lens))
+        ]
+        assert driver.runner.req_to_token_pool.alloc(self.holders) == list(range(len(encoder_lens)))
         self.encoder_loc = torch.cat([self._take(row, 0, count) for row, count in enumerate(encoder_lens)])
 
     def _take(self, row: int, at: int, count: int) -> torch.Tensor:
-        slots = torch.arange(self.next, self.next + count)
+        slots = self.driver.runner.token_to_kv_pool_allocator.alloc(count)
+        assert slots is not None
         self.driver.runner.req_to_token_pool.write((row, slice(at, at + count)), slots)
-        self.next += count
         return slots
 
     def run(self, tokens: list[list[int]], encoded: torch.Tensor | None) -> torch.Tensor:
@@ -42,6 +47,8 @@ class Requests:
         before = list(self.lens)
         loc = [self._take(i, self.encoder_lens[i] + before[i], len(new)) for i, new in enumerate(tokens)]
         self.lens = [length + len(new) for length, new in zip(before, tokens, strict=True)]
+        for holder, length, encoded_len in zip(self.holders, self.lens, self.encoder_lens, strict=True):
+            holder.kv_committed_len = encoded_len + length
         runner, decoding = self.driver.runner, before[0] > 0
         batch = ForwardBatch(
             forward_mode=ForwardMode.DECODE if decoding else ForwardMode.EXTEND,

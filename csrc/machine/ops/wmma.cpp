@@ -92,6 +92,7 @@ const Inst* move(Warp& w, const Inst* i) {
     Places places;
     find(w, i, operands, slot, places);
     for (int lane = 0; lane < 32; ++lane) {
+      if ((w.mask >> lane & 1u) == 0) continue;  // lanes that do not exist have no checked place
       std::uint8_t* const own = place(w, i, f, lane, static_cast<unsigned>(slot * f.bytes));
       if (Store) {
         copy(places.at[lane], own, f.bytes);

@@ -66,9 +66,11 @@ def check_metadata(batch: ForwardBatch | GraphBatch, runner: ModelRunner, padded
     real = _real(pool.holders, rows, lens, padded_len)
     if not len(real):
         return
+    _check_host_copy(batch, lens)
+    if batch.encoder_lens is not None:  # a row holds the encoder's tokens first, which seq_lens does not count
+        lens = lens + batch.encoder_lens.to(lens.dtype)
     named = list(zip(real.tolist(), rows[real].tolist(), lens[real].tolist(), strict=True))
     _check_holders(pool.holders, batch, named)
-    _check_host_copy(batch, lens)
     checks.check_slots(pool, rows[real], lens[real], runner.token_to_kv_pool, real.tolist())
     held = _held_pages(runner)
     _check_owners(runner, held, {row: i for i, row, _ in named})
@@ -230,5 +232,7 @@ def _check_new_tokens(batch: ForwardBatch, runner: ModelRunner) -> None:
             "Make the batch again (ForwardBatch.init_new)."
         )
     table, rows = runner.req_to_token_pool.req_to_token, batch.req_pool_indices.tolist()
-    slots = [table[row, n - count : n] for row, n, count in zip(rows, lens, counts, strict=True)]
+    encoded = [0] * len(lens) if batch.encoder_lens is None else batch.encoder_lens.tolist()
+    ends = [length + before for length, before in zip(lens, encoded, strict=True)]
+    slots = [table[row, end - count : end] for row, end, count in zip(rows, ends, counts, strict=True)]
     checks.check_out_cache_loc(batch.out_cache_loc, torch.cat(slots).to(torch.int64))

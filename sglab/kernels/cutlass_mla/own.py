@@ -30,8 +30,6 @@ def refuses(a: CutlassMLAArguments) -> str | None:
     """Why none of our kernels can run a call, or None."""
     if a.page_size not in PAGE_SIZES:
         return f"it has no kernel for page size {a.page_size}, only for {', '.join(map(str, PAGE_SIZES))}"
-    if a.sm_scale <= 0:
-        return "it needs a positive sm_scale"
     if why := unaligned(q_nope=a.q_nope, q_pe=a.q_pe, kv_c_and_k_pe_cache=a.kv_c_and_k_pe_cache):
         return why
     try:

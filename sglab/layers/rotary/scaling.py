@@ -72,7 +72,7 @@ def yarn_get_mscale(scale: float, mscale: float = 1.0) -> float:
 
 def _powers(rope: RopeConfig, base: float | None = None) -> torch.Tensor:
     exponents = torch.arange(0, rope.rotary_dim, 2, dtype=torch.int64, device="cpu").float() / rope.rotary_dim
-    return torch.as_tensor((base or rope.base) ** exponents, dtype=torch.float32)
+    return ((base or rope.base) ** exponents).float()
 
 
 def _default(rope: RopeConfig) -> tuple[torch.Tensor, float]:
