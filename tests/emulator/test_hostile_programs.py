@@ -288,3 +288,14 @@ def test_operations_that_nobody_waits_for_take_bounded_memory(operation: str) ->
     text = ".global .align 64 .b8 gl[256];\n" + entry(COLUMNS + "mov.b32 %r2, 0; " + loop + free)
     outcome = run_alone(text, max_instructions=0)
     assert outcome.kind == "done" and outcome.peak < 1 << 30, (outcome, outcome.peak)
+
+
+def test_a_matrix_is_stored_by_the_lanes_that_exist() -> None:
+    """A warp of one thread: the other lanes' rows are far outside all memory."""
+    registers = ", ".join(f"%r{n}" for n in range(1, 9))
+    store = "wmma.store.d.sync.aligned.row.m32n8k16.shared.f32 [sm], {" + registers + "}, %r9;"
+    text = (
+        ".visible .entry k() { .reg .b32 %r<10>; .shared .align 128 .b8 sm[256]; "
+        f"mov.u32 %r9, 0x10000000; {store} ret; }}"
+    )
+    assert run_alone(text, block=(1, 1, 1)).kind == "done"
