@@ -325,7 +325,7 @@ def _extend_sign(kind: str, clamp: bool) -> Oracle:
 
 
 def _find_set(a: Bits, base: Bits, offset: Bits) -> Bits:
-    """fns: the n-th set bit, upwards or downwards from base; -1 if there is none."""
+    """fns: the n-th set bit, upwards or downwards from base; -1 if there is none. An offset of -2^31 gives 0 (H200)."""
     base = base & U(31)
     n = signed(offset & mask(32), 32).view(S)
     left = np.abs(n)
@@ -342,7 +342,7 @@ def _find_set(a: Bits, base: Bits, offset: Bits) -> Bits:
         hit = bit & (seen == left) & (n != 0) & ~found
         result = np.where(hit, at.view(U), result)
         found |= hit
-    return result
+    return np.where(n == -(1 << 31), U(0), result)
 
 
 def _bits(mnemonic: str) -> tuple[Oracle, tuple[str, ...], int] | None:

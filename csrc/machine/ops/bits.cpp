@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "machine/ops/lanes.hpp"
 #include "machine/ops/register.hpp"
 
@@ -173,6 +175,7 @@ void find_rows(Table& t) {
 // The n-th set bit from a base position, upwards for n > 0, downwards for n < 0.
 constexpr u32 nth_set(u32 mask, u32 base, s32 offset) {
   if (base > 31) return 0xffffffffu;
+  if (offset == std::numeric_limits<s32>::min()) return 0;  // an H200's answer; its magnitude does not fit
   if (offset == 0) return mask >> base & 1 ? base : 0xffffffffu;
   const s32 step = offset > 0 ? 1 : -1;
   s32 left = offset > 0 ? offset : -offset;

@@ -259,6 +259,13 @@ void store_floats(Warp& w, const Inst* i, const Kind& k, const double* v) {
   }
 }
 
+// Without a modifier nothing is converted, and a NaN keeps its payload.
+const Inst* same_f32(Warp& w, const Inst* i) {
+  const u32* const a = in<u32>(w, i->a);
+  each(out<u32>(w, i->d), [=](int l) { return a[l]; });
+  return i + 1;
+}
+
 const Inst* float_to_float(Warp& w, const Inst* i) {
   const Kind k = Kind::unpack(i->imm);
   alignas(64) double v[kLanes];
@@ -361,9 +368,13 @@ void build_cvt(Builder& b) {
   if (letter_bytes(k.to_letter) < type_bytes(k.to))
     b.refuse("the destination register is narrower than its type");
   b.set_rounding();
+  // A subnormal f32 source is not flushed on its way to f16, whatever .ftz says (H200).
+  if (k.to == Type::kF16) b.inst.mode &= static_cast<std::uint8_t>(~kFtz);
   b.inst.imm = k.pack();
   Handler body = b.form.row->handler;
-  if (body == nullptr) {
+  if (k.from == Type::kF32 && k.to == Type::kF32 && !k.integral && !k.saturate && (b.inst.mode & kFtz) == 0) {
+    body = same_f32;
+  } else if (body == nullptr) {
     body = to_float ? (from_float ? float_to_float : integer_to_float)
                     : (from_float ? float_to_integer : integer_to_integer);
   }

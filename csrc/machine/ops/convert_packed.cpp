@@ -180,12 +180,12 @@ const Inst* bf16_from_exponents(Warp& w, const Inst* i) {
   return i + 1;
 }
 
-// tf32 keeps ten fraction bits. .rna is integer code that only cuts a NaN.
+// tf32 keeps ten fraction bits, those of a NaN included. .rna is integer code that only cuts a NaN.
 enum Tf32 { kAway, kEven, kZero };
 template <Tf32 Rounding, bool Relu>
 inline u32 tf32(u32 bits) {
   const u32 magnitude = bits & 0x7fffffffu;
-  if (Rounding != kAway && magnitude > 0x7f800000u) return kNan32;
+  if (Rounding != kAway && magnitude > 0x7f800000u) return kNan32 & 0xffffe000u;
   u32 r = bits;
   if (Rounding == kAway) r += 0x1000u;
   if (Rounding == kEven) r += 0xfffu + (bits >> 13 & 1u);

@@ -383,8 +383,8 @@ const Inst* test_property(Warp& w, const Inst* i) {
         return m <= Infinity;
       case kNotANumber:
         return m > Infinity;
-      case kNormal:
-        return m >= Smallest && m < Infinity;
+      case kNormal:  // zero counts as normal (PTX ISA, testp)
+        return (m == 0 || m >= Smallest) && m < Infinity;
       case kSubnormal:
         break;
     }

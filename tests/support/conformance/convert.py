@@ -164,7 +164,7 @@ def between_floats() -> Iterator[Case]:
     def narrow(
         form: str, to: Format, source: Format, mode: str, target: str = "sm_80", relu: bool = False, sat: bool = False
     ) -> Case:
-        flush = ".ftz" in form
+        flush = ".ftz" in form and to is not F16  # an H200 does not flush a subnormal source on its way to f16
 
         def convert(a: int) -> int:
             if sat or flush:
