@@ -30,7 +30,9 @@ def test_a_search_with_a_fresh_seed_finds_nothing(name: str, tmp_path: Path) -> 
     result = Search(name, SEED, share, keep=tmp_path).run()
     print(f"seed {SEED}: {report.line(result)}")
     shown = "\n".join(report.described(found) for found in result.found)
-    assert not result.found, f"python -m sglab_fuzz {name} --seed {SEED}\n{shown}"
+    # a busy machine makes any case slow now and then: a hang counts when it is seen again alone
+    certain = [found for found in result.found if found["kind"] != "hang" or found["confirmed"]]
+    assert not certain, f"python -m sglab_fuzz {name} --seed {SEED}\n{shown}"
     assert result.cases > 0
 
 

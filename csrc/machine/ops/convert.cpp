@@ -150,7 +150,9 @@ void load_floats(const Warp& w, const Inst* i, const Kind& k, double* v) {
     case Type::kF32: {
       const float* const a = in<float>(w, i->a);
       const bool ftz = i->mode & kFtz;
-      return each(v, [=](int l) { return static_cast<double>(ftz ? flush(a[l]) : a[l]); });
+      // flushing is an operation on f32, which makes a NaN canonical
+      if (ftz) return each(v, [=](int l) { return static_cast<double>(canonical(flush(a[l]))); });
+      return each(v, [=](int l) { return static_cast<double>(a[l]); });
     }
     case Type::kF64: {
       const double* const a = in<double>(w, i->a);

@@ -35,13 +35,17 @@ __global__ void unequal(int* out) {
   values[threadIdx.x] = threadIdx.x;
   out[threadIdx.x] = values[63 - threadIdx.x];  // no barrier between
 }
-__global__ void asserts(int value) { assert(value == 1); }
-void called(cudaStream_t, cudaError_t status, void* data) { *static_cast<int*>(data) = status + 5; }
+__global__ void asserts(int value) {
+  assert(value == 1);
+}
+void called(cudaStream_t, cudaError_t status, void* data) {
+  *static_cast<int*>(data) = status + 5;
+}
 
-#define CHECK(call)                                                                        \
-  if (const cudaError_t status = (call); status != cudaSuccess) {                          \
-    std::printf("%s: %s\n", #call, cudaGetErrorString(status));                            \
-    return 1;                                                                              \
+#define CHECK(call)                                               \
+  if (const cudaError_t status = (call); status != cudaSuccess) { \
+    std::printf("%s: %s\n", #call, cudaGetErrorString(status));   \
+    return 1;                                                     \
   }
 
 int main(int count, char**) {
