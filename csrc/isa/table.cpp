@@ -161,7 +161,8 @@ using PartList = std::vector<std::string_view>;
 // the parts in the order of the items.
 template <class Item>
 bool arrange(std::span<const Item> items, const PartList& parts, std::size_t fixed, PartList& found) {
-  if (items.empty()) return parts.empty();
+  if (parts.size() > items.size()) return false;  // an item takes one part at most
+  if (items.empty()) return true;
   const Item& item = items.front();
   for (std::size_t at = 0; at < (fixed > 0 ? std::min<std::size_t>(1, parts.size()) : parts.size()); ++at) {
     const std::string_view part = parts[at];
