@@ -165,7 +165,7 @@ class EmulatedDevice:
         sanitizer = self._sanitizer()
         report, columns = self._start(self._machine.record, launch, sanitizer, details)
         log = EventLog(launch.kernel.name, launch.geometry, launch.kernel.code, report, columns | {"details": details})
-        report.findings = _findings(sanitizer, launch, report, LogCast(launch, log.roles))
+        report.findings = _findings(sanitizer, launch, report, LogCast(launch, log))
         return log
 
     def _start(
