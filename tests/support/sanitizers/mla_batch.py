@@ -67,15 +67,16 @@ def decode(
 
 
 def attend(
-    arch: str, batch: Batch, change: Callable[[str], str] | None = None, **options: Any
+    arch: str, batch: Batch, change: Callable[[str], str] | None = None, preceded: bool = False, **options: Any
 ) -> tuple[list[Any], gpu.KernelError | None, tuple[torch.Tensor, ...]]:
-    """The same, and the results: out and lse; none after an error. The launch before the decode, which overlaps it,
-    writes its page table."""
+    """The same, and the results: out and lse; none after an error. preceded: another launch, which writes the page
+    table, comes first; the decode overlaps it."""
     device, name = gpu.EmulatedDevice(arch, **options), NAMES[arch]
     arguments = batch.arguments(arch)
-    table = arguments[-1]
-    writes = gpu.Module(WRITES.replace("sm_90a", arch), "writes.ptx")["writes"]
-    writes.launch(device, grid=1, block=128, args=[table, table.numel()])
+    if preceded:
+        table = arguments[-1]
+        writes = gpu.Module(WRITES.replace("sm_90a", arch), "writes.ptx")["writes"]
+        writes.launch(device, grid=1, block=128, args=[table, table.numel()])
     module = ptx.module(name) if change is None else gpu.Module(change(ptx.text(name)), f"{name}.ptx")
     reports: list[Any] = []
     run = device.run
