@@ -1,0 +1,143 @@
+"""Questions of notebook 11: batches, chunks, the radix tree and retraction, on an engine that the reader drives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+
+from sglab.engine import (
+    PagedTokenToKVPoolAllocator,
+    RadixCache,
+    RadixKey,
+    ReqToTokenPool,
+    TokenToKVPoolAllocator,
+)
+
+from .question import Question
+
+if TYPE_CHECKING:
+    from sglab.engine.scheduler import History
+    from sglab.serving import Engine
+
+MARKS = {"prefill": "P", "chunk": "c", "decode": "d", "verify": "v"}
+Case = tuple[list[list[int]], list[int], int]
+
+
+def timeline(history: History, first: int = 0, last: int | None = None) -> str:
+    """One line per request, one letter per step from `first` to before `last`.
+
+    P: the end of its prefill, c: a chunk of it, d: decode, R: retracted, .: waiting.
+    """
+    steps = history.steps[first:last]
+    width = max((len(rid) for rid in history.arrivals), default=0)
+    lines = []
+    for rid in history.arrivals:
+        letters = []
+        for step in steps:
+            phase = next((MARKS[entry.phase] for entry in step.batch if entry.rid == rid), "")
+            waits = "." if rid in step.waiting else " "
+            letters.append("R" if rid in step.retracted else phase or waits)
+        lines.append(f"{rid:{width}}  {''.join(letters)}")
+    return "\n".join(lines)
+
+
+def shared_prefix(engine: Engine, rid: str) -> Question:
+    """The tokens of a request's prompt that were not computed, because others had computed them."""
+    step = next(step for step in engine.history.of(rid) if any(entry.rid == rid for entry in step.batch))
+    entry = next(entry for entry in step.batch if entry.rid == rid)
+    page = step.pool.page_size
+    return Question(
+        truth=lambda: entry.cached_tokens,
+        because=f"{{truth}}: the tree keeps whole pages of {page} tokens, so what is shared is rounded down to them.",
+        hint="Look at cached_tokens of its first batch entry, and divide by page_size.",
+    )
+
+
+def tokens_of_step(engine: Engine, step: int) -> Question:
+    """The tokens that one pass computed."""
+    return Question(
+        truth=lambda: sum(entry.new_tokens for entry in engine.history.steps[step].batch),
+        because="{truth}: the budget of a prefill pass is counted in tokens, not in requests.",
+        hint="Add up new_tokens over the batch of engine.history.steps[...].",
+    )
+
+
+def retracted(engine: Engine) -> Question:
+    """Who was retracted first."""
+    return Question(
+        truth=lambda: next(step.retracted[0] for step in engine.history.steps if step.retracted),
+        because="{truth}: of those that ran it had generated the fewest tokens, so the least work is done twice.",
+        hint="steps[i].retracted lists names; find the first step in which it is not empty.",
+    )
+
+
+def computed_twice(engine: Engine) -> Question:
+    """Tokens that prefills computed beyond one computation of each token of each request's prompt and output."""
+
+    def truth() -> int:
+        ahead: dict[str, int] = {}
+        twice = 0
+        for step in engine.history.steps:
+            for entry in step.batch:
+                known = ahead.get(entry.rid, 0)
+                twice += max(min(known, entry.start + entry.new_tokens) - entry.start, 0)
+                ahead[entry.rid] = max(known, entry.start + entry.new_tokens)
+        return twice
+
+    return Question(
+        truth=truth,
+        because="{truth}: what the tree still had of them when they came back did not have to be computed again.",
+        hint="For each request keep the furthest position that was computed; a later batch entry that starts below it "
+        "computes up to there again.",
+    )
+
+
+def balance(engine: Engine, step: int) -> Question:
+    """Slots of the pool that a step's running requests hold outside the tree."""
+    pool = engine.history.steps[step].pool
+    return Question(
+        truth=lambda: pool.size - pool.free - pool.evictable - pool.protected,
+        because="{truth} private slots: free + evictable + protected + private is the pool, after every step.",
+        hint="pool.size is the sum of four numbers, of which you know three.",
+    )
+
+
+def prefix_cases(seed: int = 0, count: int = 8) -> list[Case]:
+    """Cases of the exercise: (token lists that were served before, a new prompt, the page size)."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(most: int) -> int:
+        return int(torch.randint(most, (1,), generator=generator))
+
+    cases: list[Case] = []
+    for _ in range(count):
+        page = 1 << draw(4)
+        base = [draw(3) for _ in range(40)]
+        served = [base[: 8 + draw(24)] + [draw(3) for _ in range(draw(8))] for _ in range(1 + draw(3))]
+        cases.append((served, base[: 4 + draw(32)] + [draw(3) for _ in range(draw(6))], page))
+    return cases
+
+
+def cached_prefixes(cases: Sequence[Case]) -> Question:
+    """How many leading tokens of each prompt a radix tree has. The truth inserts and matches in the engine's tree."""
+
+    def truth() -> list[int]:
+        return [_matched(*case) for case in cases]
+
+    return Question(
+        truth=truth,
+        because="{truth}: the longest common prefix with any of them, in whole pages.",
+        hint="Compare the prompt with each list from the left; cut both to whole pages first. The longest counts.",
+    )
+
+
+def _matched(served: list[list[int]], prompt: list[int], page: int) -> int:
+    device = torch.device("cpu")
+    pool = ReqToTokenPool(4, 128, device)
+    allocator = TokenToKVPoolAllocator(1024, device) if page == 1 else PagedTokenToKVPoolAllocator(1024, page, device)
+    tree = RadixCache(pool, allocator, page)
+    for tokens in served:
+        tree.insert(RadixKey(tokens), torch.arange(len(tokens)))
+    return len(tree.match_prefix(RadixKey(prompt)).device_indices)
