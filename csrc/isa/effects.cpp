@@ -68,10 +68,15 @@ void resolve_space(Effects& e, Parts parts) {
   }
 }
 
+unsigned element_bytes(Type type, std::string_view name) {
+  if (!name.starts_with("e4m3") && !name.starts_with("e5m2")) return type_bytes(type);
+  return name.ends_with("x4") ? 4 : name.ends_with("x2") ? 2 : 1;
+}
+
 // What its lanes move, how the caches treat it, and what it costs by its space.
 void resolve_access(Effects& e, Parts parts) {
   resolve_space(e, parts);
-  unsigned bytes = type_bytes(e.type);
+  unsigned bytes = element_bytes(e.type, parts.back());
   for (const std::string_view part : parts) {
     if (part.size() == 2 && part[0] == 'v') bytes *= static_cast<unsigned>(part[1] - '0');
   }
