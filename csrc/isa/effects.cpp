@@ -191,7 +191,7 @@ Effects resolve(const Effects& row, Parts parts) {
   if (e.value != Value::kOther && type_bytes(e.type) < 4) e.value = Value::kOther;
   e.multicast = has(parts, "multicast::cluster");
   if (e.barrier == BarrierAct::kWait && has(parts, "test_wait")) e.barrier = BarrierAct::kTest;
-  if (e.event == Event::kMma) e.sparse = has(parts, "sp");
+  if (e.event == Event::kMma) e.sparse = has_any(parts, {"sp", "sp::ordered_metadata"});
   if (e.event == Event::kMma) e.weight_stationary = has(parts, "ws");
   e.cta_group = has(parts, "cta_group::2") ? 2 : has(parts, "cta_group::1") ? 1 : 0;
   return e;

@@ -211,8 +211,8 @@ Footprint footprint_of(std::uint32_t rank, const Wgmma& op) {
     const int per_chunk = elements_per_chunk(op.a_type, false);
     for (int warp = 0; warp < 4; ++warp) {
       const std::size_t first = f.reads.size();
-      for (int line = k_major ? 16 * warp : 0; line < (k_major ? 16 * warp + 16 : op.k); ++line) {
-        const int begin = k_major ? 0 : 16 * warp, end = k_major ? op.k : 16 * warp + 16;
+      for (int line = k_major ? 16 * warp : 0; line < (k_major ? 16 * warp + 16 : op.stored_k()); ++line) {
+        const int begin = k_major ? 0 : 16 * warp, end = k_major ? op.stored_k() : 16 * warp + 16;
         for (int chunk = begin / per_chunk; chunk * per_chunk < end; ++chunk)
           f.reads.push_back({Space::kShared, window(rank) + address(count(line), count(chunk)), 16});
       }
