@@ -183,6 +183,7 @@ Effects resolve(const Effects& row, Parts parts) {
   if (parts.size() > 1) e.to = type_from_name(parts[parts.size() - 2]);
   resolve_order(e, parts);
   if (e.act == Act::kAccess) resolve_access(e, parts);
+  if (e.act == Act::kMatrixTile) resolve_space(e, parts);
   if (e.act == Act::kFence) resolve_fence(e, parts);
   if (e.act == Act::kMatrixRows) e.count = matrices(parts);
   if (e.act == Act::kWaitGroup) e.read_only = has(parts, "read");

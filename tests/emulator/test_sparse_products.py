@@ -266,8 +266,8 @@ def test_sparse_warpgroup_product(name: str, d: str, k: int, in_registers: bool)
     )
     body += "".join(f"mov.u32 %r{20 + n}, 0;" for n in range(registers))
     body += f"""wgmma.fence.sync.aligned; setp.ne.u32 %p5, %r1, 0;
-    wgmma.mma_async.sp.sync.aligned.m64n{N}k{k}.{d}.{name}.{name} {vector(20, registers)}, {a}, %rd11, %r100, {selector},
-      %p5{immediates};
+    wgmma.mma_async.sp.sync.aligned.m64n{N}k{k}.{d}.{name}.{name} {vector(20, registers)}, {a}, %rd11, %r100,
+      {selector}, %p5{immediates};
     wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;
     mul.wide.u32 %rd4, %r0, {4 * registers}; add.s64 %rd4, %rd4, %rd0;
     """ + "".join(f"st.global.u32 [%rd4+{4 * n}], %r{20 + n};" for n in range(registers))

@@ -282,8 +282,7 @@ void register_bulk_copy(Table& t) {
         std::string("red.async.relaxed.cluster[.shared::cluster].mbarrier::complete_tx::bytes.") + tail;
     t.row(pattern.c_str(), does::reduces(Space::kShared, Space::kReg).signalling(), build_store, store);
   }
-  t.row("st.bulk[.weak][.shared::cta]",
-        does::computes(Cost::kSharedStore, TaintRule::kControl).moving(Motion::kOrdered), build_clear, clear);
+  t.row("st.bulk[.weak][.shared::cta]", does::clears(), build_clear, clear);
 }
 
 }  // namespace sglab::emu

@@ -47,6 +47,7 @@ const Inst* mma_async(Warp& w, const Inst* i) {
   op.b_smem = decode_wgmma_descriptor(op.b);
   const std::vector<Ref> registers(extra.refs.begin(),
                                    extra.refs.begin() + static_cast<std::ptrdiff_t>(count));
+  async_engine(w).warn_of_early_use(w, i);
   async_engine(w).warpgroup(w).issue(w, i, op, registers, std::move(a));
   ++w.cluster->events;
   for (Warp& other : w.cluster->warps) wake(other, Wait::kAsync, wait_key(w));
