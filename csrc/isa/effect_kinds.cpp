@@ -39,6 +39,8 @@ constexpr std::array<const char*, kSize<Act>> kActs{
     "tmem store",
     "replace map",
     "copy map",
+    "matrix tile",
+    "clear",
 };
 
 constexpr std::array<const char*, kSize<Event>> kEvents{

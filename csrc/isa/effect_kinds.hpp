@@ -57,6 +57,8 @@ enum class Act : std::uint8_t {
   kTmemStore,
   kReplaceMap,  // tensormap.replace
   kCopyMap,     // tensormap.cp_fenceproxy
+  kMatrixTile,  // wmma.load, wmma.store: a matrix whose elements lie in rows or columns of memory
+  kClear,       // st.bulk: as many bytes as an operand says become zero
   kCount,
 };
 

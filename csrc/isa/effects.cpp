@@ -68,10 +68,15 @@ void resolve_space(Effects& e, Parts parts) {
   }
 }
 
+unsigned element_bytes(Type type, std::string_view name) {
+  if (!name.starts_with("e4m3") && !name.starts_with("e5m2")) return type_bytes(type);
+  return name.ends_with("x4") ? 4 : name.ends_with("x2") ? 2 : 1;
+}
+
 // What its lanes move, how the caches treat it, and what it costs by its space.
 void resolve_access(Effects& e, Parts parts) {
   resolve_space(e, parts);
-  unsigned bytes = type_bytes(e.type);
+  unsigned bytes = element_bytes(e.type, parts.back());
   for (const std::string_view part : parts) {
     if (part.size() == 2 && part[0] == 'v') bytes *= static_cast<unsigned>(part[1] - '0');
   }
@@ -178,6 +183,7 @@ Effects resolve(const Effects& row, Parts parts) {
   if (parts.size() > 1) e.to = type_from_name(parts[parts.size() - 2]);
   resolve_order(e, parts);
   if (e.act == Act::kAccess) resolve_access(e, parts);
+  if (e.act == Act::kMatrixTile) resolve_space(e, parts);
   if (e.act == Act::kFence) resolve_fence(e, parts);
   if (e.act == Act::kMatrixRows) e.count = matrices(parts);
   if (e.act == Act::kWaitGroup) e.read_only = has(parts, "read");
@@ -186,7 +192,7 @@ Effects resolve(const Effects& row, Parts parts) {
   if (e.value != Value::kOther && type_bytes(e.type) < 4) e.value = Value::kOther;
   e.multicast = has(parts, "multicast::cluster");
   if (e.barrier == BarrierAct::kWait && has(parts, "test_wait")) e.barrier = BarrierAct::kTest;
-  if (e.event == Event::kMma) e.sparse = has(parts, "sp");
+  if (e.event == Event::kMma) e.sparse = has_any(parts, {"sp", "sp::ordered_metadata"});
   if (e.event == Event::kMma) e.weight_stationary = has(parts, "ws");
   e.cta_group = has(parts, "cta_group::2") ? 2 : has(parts, "cta_group::1") ? 1 : 0;
   return e;

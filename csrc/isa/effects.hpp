@@ -138,6 +138,22 @@ constexpr Effects moves_rows(bool reads) {
   return e;
 }
 
+constexpr Effects moves_tile(bool reads) {
+  Effects e = acts(Act::kMatrixTile, Event::kNone, reads ? Cost::kMatrixLoad : Cost::kMatrixStore,
+                   TaintRule::kControl, Motion::kOrdered);
+  e.space = Space::kGeneric;
+  e.reads = reads;
+  e.writes = !reads;
+  return e;
+}
+
+constexpr Effects clears() {
+  Effects e = acts(Act::kClear, Event::kNone, Cost::kSharedStore, TaintRule::kControl, Motion::kOrdered);
+  e.space = Space::kShared;
+  e.writes = true;
+  return e;
+}
+
 // A fence of threads or proxies.
 constexpr Effects fences(FenceKind kind, Cost cost, Order order = Order::kAcqRel) {
   Effects e = acts(Act::kFence, Event::kFence, cost, TaintRule::kCompute, Motion::kFixed);

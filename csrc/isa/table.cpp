@@ -105,6 +105,7 @@ constexpr std::string_view kOpcodes[] = {
     "tcgen05.cp",
     "tcgen05.dealloc",
     "tcgen05.ld",
+    "tcgen05.ld.red",
     "tcgen05.mma",
     "tcgen05.mma.ws",
     "tcgen05.relinquish_alloc_permit",

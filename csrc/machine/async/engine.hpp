@@ -113,6 +113,8 @@ class AsyncEngine {
                       const TmemRange& range) const;
   void warn_of_stores(const TensorOperation& op) const;
   void warn_of_unfinished();
+  // Of registers that the text reads before a wait for what fills them. Costs nothing where it does not.
+  void warn_of_early_use(const Warp& warp, const Inst* inst) const;
   // tcgen05.st of a warp since its last tcgen05.wait::st.
   std::vector<PendingStore>& tmem_stores(const Warp& warp) { return tmem_stores_[slot_of(warp)]; }
 

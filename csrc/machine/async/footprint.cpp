@@ -29,6 +29,15 @@ std::uint64_t window(std::uint32_t rank) {
   return std::uint64_t{rank} << kSharedRankShift;
 }
 
+// Where .cp_mask lets a copy to global memory write and read.
+void add_masked(Footprint& f, const BulkOperation& op) {
+  for (std::uint32_t at = 0; at < op.bytes; ++at) {
+    if ((op.byte_mask >> at % 16 & 1) == 0) continue;
+    add(f.reads, Space::kShared, op.shared + at, 1);
+    add(f.writes, Space::kGlobal, op.global + at, 1);
+  }
+}
+
 // The CTAs that get a multicast copy's data.
 template <class F>
 void for_each_target(const Cluster& cluster, const BulkOperation& op, F f) {
@@ -141,6 +150,10 @@ Footprint footprint_of(const Cluster& cluster, const BulkOperation& op, std::uin
       break;
     case Kind::kSharedToGlobal:
     case Kind::kReduceToGlobal:
+      if (op.byte_mask != 0xffff) {
+        add_masked(f, op);
+        break;
+      }
       add(f.reads, Space::kShared, op.shared, op.bytes);
       add(f.writes, Space::kGlobal, op.global, op.bytes);
       f.atomic = op.kind == Kind::kReduceToGlobal;
@@ -153,6 +166,7 @@ Footprint footprint_of(const Cluster& cluster, const BulkOperation& op, std::uin
       break;
     case Kind::kStoreWords:
       add(f.writes, Space::kShared, op.shared, op.bytes);
+      f.atomic = op.combines;
       break;
   }
   return f;
@@ -197,8 +211,8 @@ Footprint footprint_of(std::uint32_t rank, const Wgmma& op) {
     const int per_chunk = elements_per_chunk(op.a_type, false);
     for (int warp = 0; warp < 4; ++warp) {
       const std::size_t first = f.reads.size();
-      for (int line = k_major ? 16 * warp : 0; line < (k_major ? 16 * warp + 16 : op.k); ++line) {
-        const int begin = k_major ? 0 : 16 * warp, end = k_major ? op.k : 16 * warp + 16;
+      for (int line = k_major ? 16 * warp : 0; line < (k_major ? 16 * warp + 16 : op.stored_k()); ++line) {
+        const int begin = k_major ? 0 : 16 * warp, end = k_major ? op.stored_k() : 16 * warp + 16;
         for (int chunk = begin / per_chunk; chunk * per_chunk < end; ++chunk)
           f.reads.push_back({Space::kShared, window(rank) + address(count(line), count(chunk)), 16});
       }

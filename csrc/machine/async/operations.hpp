@@ -38,7 +38,7 @@ struct BulkOperation {
     kSharedToShared,
     kReduceToGlobal,
     kReduceToShared,
-    kStoreWords,  // st.async
+    kStoreWords,  // st.async, red.async
   };
   Kind kind = Kind::kGlobalToShared;
   Issuer issuer;
@@ -51,6 +51,8 @@ struct BulkOperation {
   std::uint32_t signalled = 0;  // CTAs whose mbarrier at that offset is signalled; 0: just the one addressed
   ReduceOp reduce = ReduceOp::kAdd;
   ReduceType type = ReduceType::kU32;
+  bool combines = false;             // of kStoreWords: with what is there, as `reduce` and `type` say
+  std::uint16_t byte_mask = 0xffff;  // of kSharedToGlobal: which bytes of every sixteen are written
   BoxRequest box;
   TensorMap map;
   std::array<std::uint32_t, 4> words{};

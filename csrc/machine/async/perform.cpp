@@ -67,6 +67,17 @@ class ReduceLock {
   std::mutex* mutex_;
 };
 
+// `mask` says which bytes of every sixteen are written.
+void copy_masked(std::uint8_t* to, const std::uint8_t* from, std::uint32_t bytes, std::uint16_t mask) {
+  if (mask == 0xffff) {
+    std::memcpy(to, from, bytes);
+    return;
+  }
+  for (std::uint32_t at = 0; at < bytes; ++at) {
+    if (mask >> at % 16 & 1) to[at] = from[at];
+  }
+}
+
 }  // namespace
 
 void AsyncEngine::signal(const Issuer& issuer, std::uint32_t address, std::uint32_t bytes) {
@@ -120,7 +131,7 @@ void AsyncEngine::perform(const BulkOperation& op) {
         break;
       }
       case Kind::kSharedToGlobal:
-        std::memcpy(global.write(op.global, op.bytes), here, op.bytes);
+        copy_masked(global.write(op.global, op.bytes), here, op.bytes, op.byte_mask);
         break;
       case Kind::kSharedToShared:
         std::memmove(here,
@@ -141,7 +152,12 @@ void AsyncEngine::perform(const BulkOperation& op) {
         break;
       }
       case Kind::kStoreWords:
-        std::memcpy(here, op.words.data(), op.bytes);
+        if (op.combines) {
+          reduce_elements(op.reduce, op.type, here, reinterpret_cast<const std::uint8_t*>(op.words.data()),
+                          1);
+        } else {
+          std::memcpy(here, op.words.data(), op.bytes);
+        }
         break;
     }
   } catch (const TensorMapError& error) {

@@ -81,6 +81,8 @@ bool Warpgroup::wait_group(Warp& warp, std::uint32_t pending) {
       operation.chain->sums.multiply(operation.op, smem, a);
     } catch (const SmemOutOfBounds& error) {
       raise_fault(warp, operation.issuer.inst, -1, "out_of_bounds", error.what());
+    } catch (const std::invalid_argument& error) {
+      raise_fault(warp, operation.issuer.inst, -1, "tensor_core", error.what());
     }
     const AsyncOperation event{operation.issuer, 0, &operation.op};
     warp.launch->observers.notify([&](Observer& o) { o.performed(*warp.cluster, event); });

@@ -267,6 +267,19 @@ void register_atomics(Table& t) {
   t.row("red" SGLAB_ORDER
         "[.global].{add|min|max}[.noftz][.L2::cache_hint].{v2|v4|v8}.{f16|bf16|f16x2|bf16x2|f32}",
         does::reduces(), build);
+  // Asynchronous, but nothing tells when they are done.
+  for (const char* tail :
+       {"add.{u32|s32|u64|s64}", "{min|max}.{u32|s32}", "{inc|dec}.u32", "{and|or|xor}.b32"})
+    t.row((std::string("red.async[.mmio].release.{gpu|sys}[.global].") + tail).c_str(), does::reduces(),
+          build);
+  // Of a multicast object with one device.
+  for (const char* tail :
+       {"add.{u32|s32|u64|f32|f64|f16x2|bf16x2}", "{min|max}.{u32|s32|u64|s64}", "{and|or|xor}.{b32|b64}",
+        "{add|min|max}.{v2|v4}.{f16|bf16|f16x2|bf16x2}", "{add|min|max}.v8.{f16|bf16}", "add.{v2|v4}.f32"}) {
+    t.row((std::string("multimem.red[.global].") + tail).c_str(), does::reduces(), build);
+    t.row((std::string("multimem.red.{relaxed|release}.{cta|cluster|gpu|sys}[.global].") + tail).c_str(),
+          does::reduces(), build);
+  }
 }
 
 }  // namespace sglab::emu

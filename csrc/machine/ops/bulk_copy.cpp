@@ -21,13 +21,15 @@ struct CopyOperands {
   ReduceOp reduce = ReduceOp::kAdd;
   ReduceType type = ReduceType::kU32;
   ExtraAddress destination, source;
-  std::uint32_t size = kAbsent, mask = kAbsent;
+  std::uint32_t size = kAbsent, mask = kAbsent, byte_mask = kAbsent;
 };
 
-// Operands of a st.async.
+// Operands of a st.async or red.async.
 struct StoreOperands {
   ExtraAddress destination;
-  unsigned first, count, width;  // of Extra::refs; bytes of each
+  unsigned first = 0, count = 1, width = 4;  // of Extra::refs; bytes of each
+  std::optional<ReduceOp> reduce;
+  ReduceType type = ReduceType::kU32;
 };
 
 void check_size(const Warp& w, const Inst* i, int lane, std::uint32_t bytes, std::uint64_t destination,
@@ -68,6 +70,7 @@ BulkOperation operation_of(Warp& w, const Inst* i, const CopyOperands& plan, int
   shared_bytes(w, i, lane, op.shared, op.bytes);
   if (!from_global && !to_global) shared_bytes(w, i, lane, op.source, op.bytes);
   if (i->extra->mbarrier) op.mbarrier = shared_address(w, i, extra_address(i, *i->extra->mbarrier), lane);
+  if (plan.byte_mask != kAbsent) op.byte_mask = lanes16(w, i->extra->refs[plan.byte_mask])[lane];
   if (plan.mask != kAbsent) op.multicast = op.signalled = cta_mask(w, i, plan.mask, lane);
   return op;
 }
@@ -87,16 +90,18 @@ const Inst* copy(Warp& w, const Inst* i) {
 }
 
 void build_copy(Builder& b) {
-  // [destination], [source], size [, [mbarrier]] [, mask] [, cache policy]
+  // [destination], [source], size [, [mbarrier]] [, mask] [, cache policy] [, byte mask]
   const bool mbarrier = b.has("mbarrier::complete_tx::bytes"), multicast = b.has("multicast::cluster");
   const unsigned fixed = 3 + (mbarrier ? 1 : 0) + (multicast ? 1 : 0);
-  b.expect_count(fixed + (b.has("L2::cache_hint") ? 1 : 0), fixed + (b.has("L2::cache_hint") ? 1 : 0));
+  const unsigned all = fixed + (b.has("L2::cache_hint") ? 1 : 0) + (b.has("cp_mask") ? 1 : 0);
+  b.expect_count(all, all);
   CopyOperands plan;
   plan.destination = b.address_extra(b.operand(0));
   plan.source = b.address_extra(b.operand(1));
   if (mbarrier) b.extra().mbarrier = b.address_extra(b.operand(3));
   plan.size = b.use_extra(b.operand(2), 'w');
   if (multicast) plan.mask = b.use_extra(b.operand(4), 'h');
+  if (b.has("cp_mask")) plan.byte_mask = b.use_extra(b.operand(all - 1), 'h');
   // Destination first: .shared::cluster.global, .global.shared::cta, .shared::cluster.shared::cta
   const bool to_global = !b.form.parts.empty() && !mbarrier && b.has("global");
   if (to_global) plan.kind = Kind::kSharedToGlobal;
@@ -156,25 +161,32 @@ void build_prefetch(Builder& b) {
 }
 
 // st.async: words of 4 or 8 bytes, up to 16 bytes, with their count signalled to an mbarrier in the same CTA.
+// red.async: one such word, combined with what is there.
 const Inst* store(Warp& w, const Inst* i) {
   AsyncEngine& engine = async_engine(w);
   const Extra& extra = *i->extra;
-  const auto [destination, first, count, width] = payload<StoreOperands>(i);
+  const auto& plan = payload<StoreOperands>(i);
   for (std::uint32_t rest = w.mask; rest != 0; rest &= rest - 1) {
     const int lane = first_lane(rest);
     BulkOperation op;
     op.kind = Kind::kStoreWords;
     op.issuer = {w.slot, lane, i};
-    op.shared = shared_address(w, i, extra_address(i, destination), lane);
+    op.shared = shared_address(w, i, extra_address(i, plan.destination), lane);
     op.mbarrier = shared_address(w, i, extra_address(i, *extra.mbarrier), lane);
-    op.bytes = width * count;
-    if (op.shared % op.bytes != 0) raise_fault(w, i, lane, "misaligned", "st.async to " + hex(op.shared));
+    op.bytes = plan.width * plan.count;
+    op.combines = plan.reduce.has_value();
+    op.reduce = plan.reduce.value_or(ReduceOp::kAdd);
+    op.type = plan.type;
+    if (op.shared % op.bytes != 0) {
+      raise_fault(w, i, lane, "misaligned",
+                  (op.combines ? "red.async to " : "st.async to ") + hex(op.shared));
+    }
     shared_bytes(w, i, lane, op.shared, op.bytes);
-    for (unsigned n = 0; n < count; ++n) {
-      const Ref ref = extra.refs[first + n];
+    for (unsigned n = 0; n < plan.count; ++n) {
+      const Ref ref = extra.refs[plan.first + n];
       const void* value =
-          width == 4 ? static_cast<const void*>(lanes32(w, ref) + lane) : lanes64(w, ref) + lane;
-      std::memcpy(reinterpret_cast<std::uint8_t*>(op.words.data()) + n * width, value, width);
+          plan.width == 4 ? static_cast<const void*>(lanes32(w, ref) + lane) : lanes64(w, ref) + lane;
+      std::memcpy(reinterpret_cast<std::uint8_t*>(op.words.data()) + n * plan.width, value, plan.width);
     }
     engine.submit(std::move(op));
   }
@@ -189,6 +201,11 @@ void build_store(Builder& b) {
   store.width = type_bytes(b.type());
   store.first = static_cast<unsigned>(b.extra().refs.size());
   store.count = b.use_vector(b.operand(1), store.width == 4 ? 'w' : 'l');
+  for (const std::string_view part : b.form.parts) {
+    if (const auto op = parse_reduce_op(part)) store.reduce = *op;
+  }
+  if (store.reduce) store.type = *parse_reduce_type(b.form.parts.back());
+  if (store.type == ReduceType::kS64) store.type = ReduceType::kU64;  // sums of both are the same bits
   b.extra().payload = store;
 }
 
@@ -224,10 +241,7 @@ void build_clear(Builder& b) {
 }  // namespace
 
 std::uint32_t cta_mask(const Warp& w, const Inst* i, std::uint32_t ref, int lane) {
-  const Ref mask_ref = i->extra->refs[ref];
-  const auto* halves =
-      reinterpret_cast<const std::uint16_t*>(w.bank[mask_ref >> 31] + (mask_ref & ~kConstantRef));
-  const std::uint32_t mask = halves[lane];
+  const std::uint32_t mask = lanes16(w, i->extra->refs[ref])[lane];
   if (mask == 0 || mask >> w.cluster->ctas.size() != 0) {
     raise_fault(w, i, lane, "out_of_bounds",
                 "CTA mask " + hex(mask) + " names CTAs outside the cluster's " +
@@ -244,7 +258,7 @@ void register_bulk_copy(Table& t) {
       does::copies(Space::kShared, Space::kGlobal).signalling(), build_copy, copy);
   t.row("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes",
         does::copies(Space::kShared, Space::kShared).signalling(), build_copy, copy);
-  t.row("cp.async.bulk.global.shared::cta.bulk_group[.L2::cache_hint]",
+  t.row("cp.async.bulk.global.shared::cta.bulk_group[.L2::cache_hint][.cp_mask]",
         does::copies(Space::kGlobal, Space::kShared), build_copy, copy);
   t.row(
       "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes"
@@ -262,8 +276,13 @@ void register_bulk_copy(Table& t) {
       "st.async[.weak][.shared::cluster].mbarrier::complete_tx::bytes[.v2|.v4].{b32|u32|s32|f32|b64|u64|s64|"
       "f64}",
       does::copies(Space::kShared, Space::kReg).signalling(), build_store, store);
-  t.row("st.bulk[.weak][.shared::cta]",
-        does::computes(Cost::kSharedStore, TaintRule::kControl).moving(Motion::kOrdered), build_clear, clear);
+  for (const char* tail :
+       {"add.{u32|s32|u64|s64}", "{min|max}.{u32|s32}", "{inc|dec}.u32", "{and|or|xor}.b32"}) {
+    const std::string pattern =
+        std::string("red.async.relaxed.cluster[.shared::cluster].mbarrier::complete_tx::bytes.") + tail;
+    t.row(pattern.c_str(), does::reduces(Space::kShared, Space::kReg).signalling(), build_store, store);
+  }
+  t.row("st.bulk[.weak][.shared::cta]", does::clears(), build_clear, clear);
 }
 
 }  // namespace sglab::emu

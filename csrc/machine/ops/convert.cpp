@@ -415,6 +415,7 @@ void register_convert(Table& t) {
   t.row("cvt.{rni|rzi|rmi|rpi}[.sat].f64.f64", kConverts, build_cvt);
   t.row("cvt[.rni|.rzi|.rmi|.rpi][.ftz][.sat].f32.f32", kConverts, build_cvt);
   register_packed_conversions(t);
+  register_stochastic_conversions(t);
 }
 
 }  // namespace sglab::emu::SGLAB_ISA

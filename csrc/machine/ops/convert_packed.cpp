@@ -46,24 +46,7 @@ const Inst* pair_general(Warp& w, const Inst* i) {
   return i + 1;
 }
 
-// Formats of 8 bits and less. Inst::imm: format and flags.
-enum Code : std::int64_t { kE4m3, kE5m2, kE2m3, kE3m2, kE2m1, kCodes = 7, kRelu = 8 };
-
-const SmallFormat& format_of(const Inst* i) {
-  switch (i->imm & kCodes) {
-    case kE4m3:
-      return kFormatE4m3;
-    case kE5m2:
-      return kFormatE5m2;
-    case kE2m3:
-      return kFormatE2m3;
-    case kE3m2:
-      return kFormatE3m2;
-    default:
-      return kFormatE2m1;
-  }
-}
-
+// Formats of 8 bits and less: Inst::imm has the format and flags.
 inline u32 encode_code(const SmallFormat& format, const Inst* i, double f) {
   return encode(format, (i->imm & kRelu) && f <= 0.0 ? 0.0 : f, kNearest, true);
 }
@@ -106,6 +89,28 @@ const Inst* halves_from_codes(Warp& w, const Inst* i) {
     return encode(kFormatF16, (i->imm & kRelu) && v <= 0.0 ? 0.0 : v, kNearest, false);
   };
   for (int l = 0; l < kLanes; ++l) d[l] = one(a[l]) | one(a[l] >> kWidth) << 16;
+  return i + 1;
+}
+
+// cvt.pack: two saturated integers below the lower bits of a third operand. Inst::imm: their width, and
+// whether they are signed.
+constexpr std::int64_t kSignedField = 256;
+
+template <bool Merges>
+const Inst* pack_fields(Warp& w, const Inst* i) {
+  const int width = static_cast<int>(i->imm & 255);
+  const bool is_signed = i->imm & kSignedField;
+  const std::int32_t least = is_signed ? -(1 << (width - 1)) : 0;
+  const std::int32_t most = is_signed ? (1 << (width - 1)) - 1 : (1 << width) - 1;
+  const u32 mask = (1u << width) - 1;
+  const auto* const a = in<std::int32_t>(w, i->a);
+  const auto* const b = in<std::int32_t>(w, i->b);
+  const u32* const c = Merges ? in<u32>(w, i->c) : nullptr;
+  const auto field = [=](std::int32_t v) {
+    return static_cast<u32>(v < least ? least : v > most ? most : v) & mask;
+  };
+  each(out<u32>(w, i->d),
+       [=](int l) { return field(b[l]) | field(a[l]) << width | (Merges ? c[l] << 2 * width : 0u); });
   return i + 1;
 }
 
@@ -204,6 +209,18 @@ void build_pair(Builder& b) {
   b.lanewise('w', b.form.row->handler);
 }
 
+void register_pack(Table& t) {
+  constexpr Effects kPacks = does::computes(Cost::kAlu, TaintRule::kCompute);
+  t.alu("cvt.pack.sat.u16.s32", "www", kPacks, pack_fields<false>, 16);
+  t.alu("cvt.pack.sat.s16.s32", "www", kPacks, pack_fields<false>, 16 | kSignedField);
+  t.alu("cvt.pack.sat.u8.s32.b32", "wwww", kPacks, pack_fields<true>, 8);
+  t.alu("cvt.pack.sat.s8.s32.b32", "wwww", kPacks, pack_fields<true>, 8 | kSignedField);
+  t.alu("cvt.pack.sat.u4.s32.b32", "wwww", kPacks, pack_fields<true>, 4);
+  t.alu("cvt.pack.sat.s4.s32.b32", "wwww", kPacks, pack_fields<true>, 4 | kSignedField);
+  t.alu("cvt.pack.sat.u2.s32.b32", "wwww", kPacks, pack_fields<true>, 2);
+  t.alu("cvt.pack.sat.s2.s32.b32", "wwww", kPacks, pack_fields<true>, 2 | kSignedField);
+}
+
 struct CodeName {
   const char* pair;
   Code code;
@@ -260,6 +277,7 @@ void register_packed_conversions(Table& t) {
   t.alu("cvt.rn.relu.tf32.f32", "ww", unary<[](u32 a) { return tf32<kEven, true>(a); }, u32, u32>);
   t.alu("cvt.rz.relu.tf32.f32", "ww", unary<[](u32 a) { return tf32<kZero, true>(a); }, u32, u32>);
   register_eight_bits(t);
+  register_pack(t);
 }
 
 }  // namespace sglab::emu::SGLAB_ISA

@@ -453,8 +453,8 @@ void register_float(Table& t) {
                     "mul[.rn|.rz|.rm|.rp].f64", "mul[.rn|.rz|.rm|.rp][.ftz].f32x2");
   t.alu("fma.{rn|rz|rm|rp}[.ftz].f32", "wfff", single<kFma>);
   t.alu("fma.{rn|rz|rm|rp}[.ftz].sat.f32", "wfff", single<kFma, true>);
-  t.alu("mad[.rn|.rz|.rm|.rp][.ftz].f32", "wfff", single<kFma>);
-  t.alu("mad[.rn|.rz|.rm|.rp][.ftz].sat.f32", "wfff", single<kFma, true>);
+  t.alu("mad.{rn|rz|rm|rp}[.ftz].f32", "wfff", single<kFma>);
+  t.alu("mad.{rn|rz|rm|rp}[.ftz].sat.f32", "wfff", single<kFma, true>);
   t.alu("fma.{rn|rz|rm|rp}[.ftz].f32x2", "llll", pairs<kFma>);
   t.alu("fma.{rn|rz|rm|rp}.f64", "lddd", twice<kFma>);
   t.alu("mad.{rn|rz|rm|rp}.f64", "lddd", twice<kFma>);

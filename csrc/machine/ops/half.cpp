@@ -30,7 +30,10 @@ struct Bf16 {
   static constexpr u16 kInfinity = 0x7f80, kOne = 0x3f80;
 };
 
-enum Flags { kFlush = 1, kSat = 2, kRelu = 4, kPropagate = 8, kXorsign = 16 };
+enum Flags { kFlush = 1, kSat = 2, kRelu = 4, kPropagate = 8, kXorsign = 16, kOob = 32 };
+
+// What a tensor copy fills in for elements out of bounds, where its map asks for NaN.
+constexpr u16 kOobNan = 0x7ff7;
 
 template <class H>
 inline bool is_nan(u16 h) {
@@ -76,7 +79,10 @@ const Inst* fused(Warp& w, const Inst* i) {
   const u16 *const a = in<u16>(w, i->a), *const b = in<u16>(w, i->b), *const c = in<u16>(w, i->c);
   SGLAB_LANEWISE
   for (int l = 0; l < Width * kLanes; ++l) {
-    d[l] = finish<H, Options>(H::fma(load<H, Options>(a[l]), load<H, Options>(b[l]), load<H, Options>(c[l])));
+    const u16 r =
+        finish<H, Options>(H::fma(load<H, Options>(a[l]), load<H, Options>(b[l]), load<H, Options>(c[l])));
+    const bool outside = (Options & kOob) && ((a[l] & 0x7fff) == kOobNan || (b[l] & 0x7fff) == kOobNan);
+    d[l] = outside ? 0 : r;
   }
   return i + 1;
 }
@@ -131,6 +137,8 @@ void common_rows(Table& t) {
   t.alu("mul[.rn].$", "nnn", arithmetic<H, kMul, 0, Width>);
   t.alu("fma.rn.$", "nnnn", fused<H, 0, Width>);
   t.alu("fma.rn.relu.$", "nnnn", fused<H, kRelu, Width>);
+  t.alu("fma.rn.oob.$", "nnnn", fused<H, kOob, Width>);
+  t.alu("fma.rn.oob.relu.$", "nnnn", fused<H, kOob | kRelu, Width>);
   t.alu("min.$", "nnn", extremes<H, false, 0, Width>);
   t.alu("max.$", "nnn", extremes<H, true, 0, Width>);
   t.alu("min.NaN.$", "nnn", extremes<H, false, kPropagate, Width>);

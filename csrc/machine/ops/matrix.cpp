@@ -1,6 +1,8 @@
 // mma.sync, ldmatrix, stmatrix, movmatrix.
 
+#include <algorithm>
 #include <cstring>
+#include <stdexcept>
 
 #include "machine/ops/mma_operands.hpp"
 #include "machine/ops/operands.hpp"
@@ -24,11 +26,19 @@ const Inst* mma(Warp& w, const Inst* i) {
   if (!gather_warp(w, i)) return block_for_lanes(w, i, 0xffffffffu);
   const MmaOperands& plan = payload<MmaOperands>(i);
   const Ref* const d = i->extra->refs.data();
-  std::uint32_t a[4 * 32], b[2 * 32], c[4 * 32], out[4 * 32];
+  std::uint32_t a[4 * 32], b[4 * 32], c[4 * 32], out[4 * 32];
   const Ref* next = read_registers(w, d + plan.d, plan.a, a);
   next = read_registers(w, next, plan.b, b);
-  read_registers(w, next, plan.c, c);
-  run_warp_mma(plan.mma, a, b, c, out);
+  next = read_registers(w, next, plan.c, c);
+  if (plan.mma.sparse) {
+    try {
+      run_warp_mma(plan.mma, a, b, c, out, lanes32(w, *next));
+    } catch (const std::invalid_argument& error) {
+      raise_fault(w, i, -1, "tensor_core", error.what());
+    }
+  } else {
+    run_warp_mma(plan.mma, a, b, c, out);
+  }
   for (int r = 0; r < plan.d; ++r) std::memcpy(write32(w, d[r]), out + 32 * r, 128);
   return i + 1;
 }
@@ -54,7 +64,8 @@ ElementType element(const Builder& b, std::string_view name) {
 }
 
 void build_mma(Builder& b) {
-  b.expect_count(4, 4);
+  const bool sparse = b.has("sp") || b.has("sp::ordered_metadata");
+  b.expect_count(sparse ? 6 : 4, sparse ? 6 : 4);
   // …row.col[.satfinite].dtype.atype.btype.ctype[.op.popc]
   std::vector<std::string_view> types;
   std::string_view shape;
@@ -70,7 +81,8 @@ void build_mma(Builder& b) {
   if (element(b, types[3]) != d) b.refuse("C and D of different types are not implemented");
   const bool wide = d == ElementType::kF64;
   const char letter = wide ? 'l' : 'w';
-  const int counts[4] = {m / (d == ElementType::kF16 ? 8 : 4), wide ? m / 8 * k / 4 : a_registers(a, m, k),
+  const int counts[4] = {m / (d == ElementType::kF16 ? 8 : 4),
+                         wide ? m / 8 * k / 4 : a_registers(a, m, sparse ? k / 2 : k),
                          wide ? k / 4 : b_registers(right, k), m / (d == ElementType::kF16 ? 8 : 4)};
   for (unsigned operand = 0; operand < 4; ++operand) {
     const unsigned given =
@@ -83,8 +95,47 @@ void build_mma(Builder& b) {
   const WarpMma::BitOp bits = b.has("xor")   ? WarpMma::BitOp::kXor
                               : b.has("and") ? WarpMma::BitOp::kAnd
                                              : WarpMma::BitOp::kNone;
-  b.extra().payload = MmaOperands{
+  MmaOperands plan{
       counts[0], counts[1], counts[2], counts[3], {m, k, a, right, d, d, b.has("satfinite"), bits}};
+  if (sparse) {
+    plan.mma.sparse = true;
+    b.use_extra(b.operand(4), 'w');
+    const auto selector = b.integer(b.operand(5), 0, sparsity_selectors(a, k) - 1, "the sparsity selector");
+    plan.mma.sparsity = {k, static_cast<int>(selector), b.has("sp::ordered_metadata")};
+  }
+  b.extra().payload = plan;
+}
+
+const Inst* mma_quad_pairs(Warp& w, const Inst* i) {
+  if (!gather_warp(w, i)) return block_for_lanes(w, i, 0xffffffffu);
+  const auto& mma = payload<QuadPairMma>(i);
+  const Ref* const d = i->extra->refs.data();
+  const int results = mma.d_wide ? 8 : 4;
+  std::uint32_t a[2 * 32], b[2 * 32], c[8 * 32], out[8 * 32];
+  const Ref* next = read_registers(w, d + results, 2, a);
+  next = read_registers(w, next, 2, b);
+  read_registers(w, next, mma.c_wide ? 8 : 4, c);
+  run_quad_pair_mma(mma, a, b, c, out);
+  for (int r = 0; r < results; ++r) std::memcpy(write32(w, d[r]), out + 32 * r, 128);
+  return i + 1;
+}
+
+void build_quad_pairs(Builder& b) {
+  b.expect_count(4, 4);
+  // m8n8k4.alayout.blayout.dtype.f16.f16.ctype
+  const auto parts = b.form.parts;
+  const std::size_t shape =
+      static_cast<std::size_t>(std::find(parts.begin(), parts.end(), "m8n8k4") - parts.begin());
+  const QuadPairMma mma{parts[shape + 1] == "row", parts[shape + 2] == "row", parts.back() == "f32",
+                        parts[shape + 3] == "f32"};
+  if (mma.c_wide && !mma.d_wide) b.refuse("C of f32 needs D of f32");
+  const unsigned counts[4] = {mma.d_wide ? 8u : 4u, 2, 2, mma.c_wide ? 8u : 4u};
+  for (unsigned operand = 0; operand < 4; ++operand) {
+    const unsigned given =
+        operand == 0 ? b.def_vector(b.operand(0), 'w') : b.use_vector(b.operand(operand), 'w');
+    if (given != counts[operand]) b.refuse("operand " + std::to_string(operand + 1) + " has the wrong size");
+  }
+  b.extra().payload = mma;
 }
 
 // The rows' addresses, from threads 0 on; each must be aligned to its sixteen bytes.
@@ -154,6 +205,20 @@ void build_transpose(Builder& b) {
   b.use(Field::kA, b.operand(1), 'w');
 }
 
+void register_sparse_mma(Table& t) {
+  static constexpr const char* kForms[] = {
+      "{m16n8k16|m16n8k32}.row.col.{f16|f32}.f16.f16.{f16|f32}",
+      "{m16n8k16|m16n8k32}.row.col.f32.bf16.bf16.f32",
+      "{m16n8k8|m16n8k16}.row.col.f32.tf32.tf32.f32",
+      "m16n8k64.row.col[.kind::f8f6f4].f32.{e4m3|e5m2}.{e4m3|e5m2}.f32",
+      "{m16n8k32|m16n8k64}.row.col[.satfinite].s32.{s8|u8}.{s8|u8}.s32",
+      "{m16n8k64|m16n8k128}.row.col[.satfinite].s32.{s4|u4}.{s4|u4}.s32",
+  };
+  for (const char* form : kForms)
+    t.row((std::string("mma.{sp|sp::ordered_metadata}.sync.aligned.") + form).c_str(), does::multiplies(),
+          build_mma, mma);
+}
+
 void register_mma(Table& t) {
   t.row("mma.sync.aligned.{m16n8k8|m16n8k16}.row.col.{f16|f32}.f16.f16.{f16|f32}", does::multiplies(),
         build_mma, mma);
@@ -171,6 +236,8 @@ void register_mma(Table& t) {
         does::multiplies(), build_mma, mma);
   t.row("mma.sync.aligned.{m8n8k4|m16n8k4|m16n8k8|m16n8k16}.row.col.f64.f64.f64.f64[.rn]", does::multiplies(),
         build_mma, mma_f64);
+  t.row("mma.sync.aligned.m8n8k4.{row|col}.{row|col}.{f16|f32}.f16.f16.{f16|f32}", does::multiplies(),
+        build_quad_pairs, mma_quad_pairs);
 }
 
 }  // namespace
@@ -178,6 +245,7 @@ void register_mma(Table& t) {
 void register_matrix(Table& t) {
   t.family("Warp matrices: mma.sync", InstClass::kMatrix);
   register_mma(t);
+  register_sparse_mma(t);
   t.family("Warp matrices: ldmatrix, stmatrix, movmatrix", InstClass::kShared);
   t.row("ldmatrix.sync.aligned.m8n8.{x1|x2|x4}[.trans][.shared|.shared::cta].b16", does::moves_rows(true),
         build_move, load);

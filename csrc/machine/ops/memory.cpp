@@ -252,13 +252,20 @@ unsigned log2_of(unsigned bytes) {
   return static_cast<unsigned>(__builtin_ctz(bytes));
 }
 
+// What moves for each element; of 8-bit floats, which no other access has, the bits.
+Type element_type(const Builder& b) {
+  const std::string_view name = b.form.parts.back();
+  if (!name.starts_with("e4m3") && !name.starts_with("e5m2")) return b.type();
+  return name.ends_with("x4") ? Type::kB32 : name.ends_with("x2") ? Type::kB16 : Type::kB8;
+}
+
 template <bool Store>
 void build(Builder& b) {
   const Operand& address = b.operand(Store ? 0 : 1);
   const Operand& value = b.operand(Store ? 1 : 0);
   const unsigned hints = b.has("L2::cache_hint") ? 1 : 0;
   b.expect_count(2 + hints, 2 + hints);
-  const Type type = b.type();
+  const Type type = element_type(b);
   const Space named = b.address(address);
   Space space = space_of(b);
   // A .param variable that is not the kernel's own parameter lives in local memory.
@@ -309,6 +316,44 @@ void build(Builder& b) {
 #define SGLAB_L2 \
   "[.L2::evict_normal|.L2::evict_first|.L2::evict_last][.L2::cache_hint][.L2::64B|.L2::128B|.L2::256B]"
 
+// multimem: the address is that of a multicast object with one device, so what is loaded is one replica, and
+// what is stored or reduced changes one.
+void register_multimem(Table& t) {
+  static constexpr const char* kLoads[] = {
+      "add.{u32|s32|u64|f32|f64}",
+      "{min|max}.{u32|s32|u64|s64}",
+      "{and|or|xor}.{b32|b64}",
+      "add.{v2|v4}.f32",
+      "add[.acc::f32].{f16x2|bf16x2}",
+      "add[.acc::f32].{v2|v4}.{f16|bf16|f16x2|bf16x2}",
+      "add[.acc::f32].v8.{f16|bf16}",
+      "add[.acc::f16].{e4m3x4|e5m2x4}",
+      "add[.acc::f16].{v2|v4}.{e4m3x2|e5m2x2|e4m3x4|e5m2x4}",
+      "add[.acc::f16].v8.{e4m3|e5m2|e4m3x2|e5m2x2}",
+      "add[.acc::f16].v4.{e4m3|e5m2}",
+      "{min|max}.{f16x2|bf16x2|e4m3x4|e5m2x4}",
+      "{min|max}.{v2|v4}.{f16|bf16|f16x2|bf16x2|e4m3x2|e5m2x2|e4m3x4|e5m2x4}",
+      "{min|max}.v8.{f16|bf16|e4m3|e5m2|e4m3x2|e5m2x2}",
+      "{min|max}.v4.{e4m3|e5m2}",
+  };
+  static constexpr const char* kStores[] = {
+      "{u32|s32|u64|s64|b32|b64|f32|f64|f16x2|bf16x2|e4m3x4|e5m2x4}",
+      "{v2|v4}.{f32|f16|bf16|f16x2|bf16x2|e4m3x2|e5m2x2|e4m3x4|e5m2x4}",
+      "v8.{f16|bf16|e4m3|e5m2|e4m3x2|e5m2x2}",
+      "v4.{e4m3|e5m2}",
+  };
+  char pattern[200];
+  const auto rows = [&](const char* opcode, const char* order, const char* tail, Effects does, Build build) {
+    __builtin_snprintf(pattern, sizeof pattern, "%s[.weak][.global].%s", opcode, tail);
+    t.row(pattern, does, build);
+    __builtin_snprintf(pattern, sizeof pattern, "%s.{relaxed|%s}.{cta|cluster|gpu|sys}[.global].%s", opcode,
+                       order, tail);
+    t.row(pattern, does, build);
+  };
+  for (const char* tail : kLoads) rows("multimem.ld_reduce", "acquire", tail, does::loads(), build<false>);
+  for (const char* tail : kStores) rows("multimem.st", "release", tail, does::stores(), build<true>);
+}
+
 }  // namespace
 
 void register_memory(Table& t) {
@@ -333,6 +378,10 @@ void register_memory(Table& t) {
       "st.{relaxed|release}.{cta|cluster|gpu|sys}[.global|.shared|.shared::cta|.shared::"
       "cluster]" SGLAB_EVICTION SGLAB_L2 "[.v2|.v4|.v8]." SGLAB_TYPES,
       does::stores(), build<true>);
+  t.row("st.async[.mmio].release.{gpu|sys}[.global].{b16|b32|b64|u16|u32|u64|s16|s32|s64|f32|f64}",
+        does::stores(), build<true>);
+  t.family("Loads and stores: multimem", InstClass::kGlobal);
+  register_multimem(t);
 }
 
 }  // namespace sglab::emu::SGLAB_ISA

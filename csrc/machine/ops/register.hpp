@@ -14,18 +14,19 @@ void register_barriers(Table& table);
 void register_atomics(Table& table);
 
 // Families compiled once per instruction set.
-#define SGLAB_DECLARE_FAMILIES(isa)               \
-  namespace isa {                                 \
-  void register_support(Support& support);        \
-  void register_integer(Table& table);            \
-  void register_bits(Table& table);               \
-  void register_float(Table& table);              \
-  void register_half(Table& table);               \
-  void register_compare(Table& table);            \
-  void register_convert(Table& table);            \
-  void register_packed_conversions(Table& table); \
-  void register_move(Table& table);               \
-  void register_memory(Table& table);             \
+#define SGLAB_DECLARE_FAMILIES(isa)                   \
+  namespace isa {                                     \
+  void register_support(Support& support);            \
+  void register_integer(Table& table);                \
+  void register_bits(Table& table);                   \
+  void register_float(Table& table);                  \
+  void register_half(Table& table);                   \
+  void register_compare(Table& table);                \
+  void register_convert(Table& table);                \
+  void register_packed_conversions(Table& table);     \
+  void register_stochastic_conversions(Table& table); \
+  void register_move(Table& table);                   \
+  void register_memory(Table& table);                 \
   }
 SGLAB_DECLARE_FAMILIES(baseline)
 #if defined(__x86_64__)

@@ -27,6 +27,24 @@ constexpr SmallFormat kFormatE2m1{2, 1, false, false, 0x7};
 constexpr SmallFormat kFormatE2m3{2, 3, false, false, 0x1f};
 constexpr SmallFormat kFormatE3m2{3, 2, false, false, 0x1f};
 
+// Formats of 8 bits and less, as Inst::imm names them, and a flag.
+enum Code : std::int64_t { kE4m3, kE5m2, kE2m3, kE3m2, kE2m1, kCodes = 7, kRelu = 8 };
+
+inline const SmallFormat& format_of(const Inst* i) {
+  switch (i->imm & kCodes) {
+    case kE4m3:
+      return kFormatE4m3;
+    case kE5m2:
+      return kFormatE5m2;
+    case kE2m3:
+      return kFormatE2m3;
+    case kE3m2:
+      return kFormatE3m2;
+    default:
+      return kFormatE2m1;
+  }
+}
+
 // `away` additionally rounds halfway cases away from zero (.rna). With satfinite, overflow gives the largest
 // number.
 inline std::uint32_t encode(const SmallFormat& f, double value, unsigned mode, bool satfinite,
@@ -59,6 +77,28 @@ inline std::uint32_t encode(const SmallFormat& f, double value, unsigned mode, b
   kept += increment;
   // The hidden bit, if there is one, adds itself to the exponent field.
   const std::uint64_t code = (static_cast<std::uint64_t>(exponent - lowest) << f.mantissa_bits) + kept;
+  return sign | (code > f.most() ? overflow : static_cast<std::uint32_t>(code));
+}
+
+// cvt.rs: `random`, a fraction of `random_bits` bits, is added to what is cut off; a carry rounds up.
+inline std::uint32_t encode_stochastic(const SmallFormat& f, double value, std::uint32_t random,
+                                       int random_bits, bool satfinite) {
+  const std::uint64_t bits = bits_of(value);
+  const std::uint32_t sign = bits >> 63 ? f.sign() : 0;
+  const std::uint64_t magnitude = bits & 0x7fffffffffffffffull;
+  if (magnitude > 0x7ff0000000000000ull) return f.nan ? f.nan_code : f.most();
+  const std::uint32_t overflow = satfinite || !f.infinities ? f.most() : f.infinity();
+  if (magnitude == 0x7ff0000000000000ull) return sign | overflow;
+  const int exponent = static_cast<int>(magnitude >> 52) - 1023;
+  const int lowest = 1 - f.bias();
+  const int short_of = exponent < lowest ? lowest - exponent : 0;
+  const int drop = 52 - f.mantissa_bits + short_of;
+  if (magnitude == 0 || drop - random_bits > 53) return sign;
+  const std::uint64_t significand = (magnitude & 0xfffffffffffffull) | 0x10000000000000ull;
+  const std::uint64_t fraction = significand >> (drop - random_bits);  // as far as the random bits reach
+  const std::uint64_t kept = (fraction + random) >> random_bits;
+  const std::uint64_t code =
+      (static_cast<std::uint64_t>(exponent + short_of - lowest) << f.mantissa_bits) + kept;
   return sign | (code > f.most() ? overflow : static_cast<std::uint32_t>(code));
 }
 

@@ -1,6 +1,7 @@
 // tcgen05: alloc, dealloc, relinquish_alloc_permit, ld, st, wait.
 
 #include <cstring>
+#include <string>
 
 #include "machine/async/engine.hpp"
 #include "machine/async/footprint.hpp"
@@ -105,19 +106,60 @@ const Inst* load(Warp& w, const Inst* i) {
   const LdStForm form = payload<LdStForm>(i);
   const TmemAddress at = checked_address(w, i, form);
   const TensorMemory& tmem = async_engine(w).tmem(w.cta->rank);
+  async_engine(w).warn_of_early_use(w, i);
   async_engine(w).warn_of_stores(w, i, w.mask,
                                  {w.cta->rank, at.lane, static_cast<std::uint32_t>(ld_st_lanes(form)),
                                   at.column, static_cast<std::uint32_t>(ld_st_columns(form))});
   if (form.shape == LdStShape::k32x32b && !form.sixteen_bit) {
     std::uint32_t column = at.column;
-    for (const Ref ref : i->extra->refs) std::memcpy(write32(w, ref), tmem.column(column++) + at.lane, 128);
+    for (int r = 0; r < form.count; ++r) {
+      std::memcpy(write32(w, i->extra->refs[static_cast<std::size_t>(r)]), tmem.column(column++) + at.lane,
+                  128);
+    }
     return i + 1;
   }
   std::uint32_t values[128 * 32];
   tmem_load(tmem, form, at, values);
-  for (std::size_t r = 0; r < i->extra->refs.size(); ++r)
+  for (std::size_t r = 0; r < static_cast<std::size_t>(ld_st_registers(form)); ++r)
     std::memcpy(write32(w, i->extra->refs[r]), values + 32 * r, 128);
   return i + 1;
+}
+
+// tcgen05.ld.red: the last register gets the least or the greatest of what the thread loaded.
+enum Reduction : std::int64_t { kMax = 1, kAbs = 2, kNan = 4, kFloat = 8, kSigned = 16 };
+
+std::uint32_t reduced(std::int64_t how, std::uint32_t x, std::uint32_t y) {
+  const bool max = how & kMax;
+  if (how & kFloat) {
+    const float a = bits_to_float(x), b = bits_to_float(y);
+    if (a != a || b != b) {
+      if ((how & kNan) || (a != a && b != b)) return 0x7fffffffu;
+      return a != a ? y : x;
+    }
+    // -0 is less than +0.
+    const bool less = a < b || (a == b && x >> 31 > y >> 31);
+    return less == max ? y : x;
+  }
+  const bool less = how & kSigned ? static_cast<std::int32_t>(x) < static_cast<std::int32_t>(y) : x < y;
+  return less == max ? y : x;
+}
+
+const Inst* load_reduced(Warp& w, const Inst* i) {
+  if (!gather_warp(w, i)) return block_for_lanes(w, i, 0xffffffffu);
+  const Inst* const next = load(w, i);
+  const auto& refs = i->extra->refs;
+  const auto registers = static_cast<std::size_t>(ld_st_registers(payload<LdStForm>(i)));
+  std::uint32_t result[32];
+  for (int lane = 0; lane < 32; ++lane) {
+    const auto value = [&](std::size_t r) {
+      const std::uint32_t bits = lanes32(w, refs[r])[lane];
+      return i->target & kAbs ? bits & 0x7fffffffu : bits;
+    };
+    result[lane] = value(0);
+    for (std::size_t r = 1; r < registers; ++r) result[lane] = reduced(i->target, result[lane], value(r));
+  }
+  std::memcpy(write32(w, refs[registers]), result, 128);
+  return next;
 }
 
 const Inst* wait_load(Warp& w, const Inst* i) {
@@ -159,17 +201,18 @@ const Inst* wait_store(Warp& w, const Inst* i) {
 }
 
 void build_ld_st(Builder& b) {
-  const bool loads = b.has("ld"), split = b.has("16x32bx2");
-  b.expect_count(split ? 3 : 2, split ? 3 : 2);
+  const bool loads = b.has("ld"), split = b.has("16x32bx2"), reduces = b.has("red");
+  const unsigned operands = 2 + (split ? 1 : 0) + (reduces ? 1 : 0);
+  b.expect_count(operands, operands);
   LdStForm form{LdStShape::k32x32b, 1, b.has("pack::16b") || b.has("unpack::16b")};
   for (const std::string_view part : b.form.parts) {
     if (const auto shape = parse_ld_st_shape(part)) form.shape = *shape;
     if (part[0] == 'x') form.count = std::stoi(std::string(part.substr(1)));
   }
-  const unsigned address = loads ? 1 : 0, registers = loads ? 0 : (split ? 2 : 1);
+  const unsigned address = loads ? (reduces ? 2 : 1) : 0, registers = loads ? 0 : (split ? 2 : 1);
   if (split) {
-    form.half_split = static_cast<int>(
-        b.integer(b.operand(loads ? 2 : 1), 0, TensorMemory::kColumns - 1, "the half split"));
+    form.half_split =
+        static_cast<int>(b.integer(b.operand(address + 1), 0, TensorMemory::kColumns - 1, "the half split"));
   }
   b.address(b.operand(address));
   const unsigned given =
@@ -177,6 +220,11 @@ void build_ld_st(Builder& b) {
   if (given != static_cast<unsigned>(ld_st_registers(form))) {
     b.refuse("expected " + std::to_string(ld_st_registers(form)) + " registers, found " +
              std::to_string(given));
+  }
+  if (reduces) {
+    b.def_extra(b.operand(1), 'w');
+    b.inst.target = (b.has("max") ? kMax : 0) | (b.has("abs") ? kAbs : 0) | (b.has("NaN") ? kNan : 0) |
+                    (b.has("f32") ? kFloat : 0) | (b.has("s32") ? kSigned : 0);
   }
   b.extra().payload = form;
 }
@@ -209,6 +257,14 @@ void register_tensor_memory(Table& t) {
   t.row("tcgen05.ld.sync.aligned.16x128b.{x1|x2|x4|x8|x16|x32|x64}[.pack::16b].b32", kLoads, build_ld_st,
         load);
   t.row("tcgen05.ld.sync.aligned.16x256b.{x1|x2|x4|x8|x16|x32}[.pack::16b].b32", kLoads, build_ld_st, load);
+  constexpr const char* kReducing[] = {"{u32|s32}", "f32"};
+  for (const char* type : kReducing) {
+    const std::string options = type[0] == 'f' ? "[.abs][.NaN]." : ".";
+    t.row(("tcgen05.ld.red.sync.aligned.{32x32b|16x32bx2}.{x2|x4|x8|x16|x32|x64|x128}.{min|max}" + options +
+           type)
+              .c_str(),
+          kLoads, build_ld_st, load_reduced);
+  }
   t.row("tcgen05.st.sync.aligned.{32x32b|16x64b|16x32bx2}.{x1|x2|x4|x8|x16|x32|x64|x128}[.unpack::16b].b32",
         kStores, build_ld_st, store);
   t.row("tcgen05.st.sync.aligned.16x128b.{x1|x2|x4|x8|x16|x32|x64}[.unpack::16b].b32", kStores, build_ld_st,

@@ -39,10 +39,15 @@ const Inst* mma_async(Warp& w, const Inst* i) {
     op.a = lanes64(w, extra.refs[count])[lane];
     op.a_smem = decode_wgmma_descriptor(op.a);
   }
+  if (op.sparse) {
+    const std::uint32_t* const metadata = lanes32(w, extra.refs[plan.metadata]);
+    a.insert(a.end(), metadata, metadata + 32);
+  }
   op.b = lanes64(w, extra.refs[plan.b])[lane];
   op.b_smem = decode_wgmma_descriptor(op.b);
   const std::vector<Ref> registers(extra.refs.begin(),
                                    extra.refs.begin() + static_cast<std::ptrdiff_t>(count));
+  async_engine(w).warn_of_early_use(w, i);
   async_engine(w).warpgroup(w).issue(w, i, op, registers, std::move(a));
   ++w.cluster->events;
   for (Warp& other : w.cluster->warps) wake(other, Wait::kAsync, wait_key(w));
@@ -63,7 +68,8 @@ void build_mma_async(Builder& b) {
   }
   const int n = shape_number(shape.substr(0, shape.rfind('k')), 'n'), k = shape_number(shape, 'k');
   const ElementType d = types[0], a = types[1], right = types[2];
-  const int wanted_k = 256 / element_bits(a);
+  const bool sparse = b.has("sp");
+  const int wanted_k = (sparse ? 512 : 256) / element_bits(a);
   if (n < 8 || n > 256 || n % 8 != 0 || k != wanted_k)
     b.refuse("shape " + std::string(shape) + " does not exist for this type");
   WgmmaOperands plan;
@@ -82,21 +88,29 @@ void build_mma_async(Builder& b) {
     b.use_extra(b.operand(1), 'l');
   }
   plan.b = b.use_extra(b.operand(2), 'l');
+  const unsigned shift = sparse ? 2 : 0;  // the metadata and its selector
+  if (sparse) {
+    form.sparse = true;
+    plan.metadata = b.use_extra(b.operand(3), 'w');
+    const auto selector = b.integer(b.operand(4), 0, sparsity_selectors(a, k) - 1, "the sparsity selector");
+    form.sparsity = {k, static_cast<int>(selector), true};
+  }
   // scale-d [, imm-scale-a, imm-scale-b [, imm-trans-a, imm-trans-b]]; integer types have none of the
   // immediates.
-  plan.scale_d = b.use_extra(b.operand(3), 'P');
+  plan.scale_d = b.use_extra(b.operand(3 + shift), 'P');
   const bool sixteen_bit = a == ElementType::kF16 || a == ElementType::kBf16;
   const bool integer = d == ElementType::kS32;
   const unsigned transposes = sixteen_bit ? (a_in_registers ? 1 : 2) : 0,
-                 wanted = integer ? 4 : 6 + transposes;
+                 wanted = (integer ? 4 : 6 + transposes) + shift;
   b.expect_count(wanted, wanted);
   if (!integer) {
     for (const unsigned at : {4u, 5u}) {
-      const std::int64_t sign = b.integer(b.operand(at));
+      const std::int64_t sign = b.integer(b.operand(at + shift));
       if (sign != 1 && sign != -1) b.refuse("imm-scale must be 1 or -1");
       (at == 4 ? form.negate_a : form.negate_b) = sign < 0;
     }
-    if (transposes == 2) form.a_major = static_cast<Major>(b.integer(b.operand(6), 0, 1, "imm-trans-a"));
+    if (transposes == 2)
+      form.a_major = static_cast<Major>(b.integer(b.operand(6 + shift), 0, 1, "imm-trans-a"));
     if (transposes > 0)
       form.b_major = static_cast<Major>(b.integer(b.operand(wanted - 1), 0, 1, "imm-trans-b"));
   }
@@ -149,8 +163,14 @@ std::string shapes(int k, bool integer) {
 
 void register_wgmma(Table& t) {
   t.family("Tensor cores: wgmma", InstClass::kMatrix);
-  const std::string head = "wgmma.mma_async.sync.aligned.{";
+  const std::string head = "wgmma.mma_async.sync.aligned.{", sparse = "wgmma.mma_async.sp.sync.aligned.{";
   static const std::string rows[] = {
+      sparse + shapes(32, false) + "}.{f32|f16}.f16.f16",
+      sparse + shapes(32, false) + "}.f32.bf16.bf16",
+      sparse + shapes(16, false) + "}.f32.tf32.tf32",
+      sparse + shapes(64, false) + "}.{f32|f16}.{e4m3|e5m2}.{e4m3|e5m2}",
+      sparse + shapes(64, true) + "}[.satfinite].s32.{s8|u8}.{s8|u8}",
+      head + shapes(256, true) + "}.s32.b1.b1.and.popc",
       head + shapes(16, false) + "}.{f32|f16}.f16.f16",
       head + shapes(16, false) + "}.f32.bf16.bf16",
       head + shapes(8, false) + "}.f32.tf32.tf32",

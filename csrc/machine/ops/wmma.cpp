@@ -10,6 +10,7 @@
 #include "machine/memory/access.hpp"
 #include "machine/ops/operands.hpp"
 #include "machine/ops/tensor_families.hpp"
+#include "machine/ops/wmma_operands.hpp"
 #include "machine/tensor/element.hpp"
 #include "machine/tensor/mma_kernel.hpp"
 
@@ -18,24 +19,6 @@ namespace {
 
 struct Shape {
   int m, n, k;
-};
-
-// A matrix spread over a warp; its registers stand in Extra::refs from `first` on.
-struct Fragment {
-  int rows = 0, columns = 0;
-  ElementType type = ElementType::kF16;
-  int bytes = 2;  // of an element
-  unsigned first = 0, registers = 0;
-
-  int per_lane() const { return rows * columns / 32; }
-};
-
-struct MoveOperands {
-  Fragment fragment;
-  Space space = Space::kGeneric;
-  bool by_rows = true;
-  std::uint32_t stride = 0;  // of Extra::refs, if the operand is given
-  bool strided = false;
 };
 
 struct MultiplyOperands {
@@ -67,15 +50,7 @@ void find(Warp& w, const Inst* i, const MoveOperands& move, int slot, Places& pl
   const Fragment& f = move.fragment;
   std::uint64_t base[32], addresses[32];
   lane_addresses(w, i, base);
-  for (int lane = 0; lane < 32; ++lane) {
-    const int element = lane * f.per_lane() + slot, row = element / f.columns, column = element % f.columns;
-    const int dense = move.by_rows ? f.columns : f.rows;
-    const std::uint64_t stride =
-        move.strided ? lanes32(w, i->extra->refs[move.stride])[0] : static_cast<std::uint64_t>(dense);
-    const auto outer = static_cast<std::uint64_t>(move.by_rows ? row : column);
-    const auto inner = static_cast<std::uint64_t>(move.by_rows ? column : row);
-    addresses[lane] = base[0] + (outer * stride + inner) * static_cast<std::uint64_t>(f.bytes);
-  }
+  tile_addresses(move, base[0], tile_stride(w, i, move), slot, addresses);
   const auto bytes = static_cast<unsigned>(f.bytes);
   const auto places_of = move.space == Space::kGlobal   ? global_places
                          : move.space == Space::kShared ? shared_places
@@ -319,23 +294,23 @@ void build_multiply(Builder& b) {
 
 void register_wmma(Table& t) {
   t.family("Warp matrices: wmma", InstClass::kMatrix);
-  constexpr Effects kMoves = does::computes(Cost::kMatrixLoad, TaintRule::kControl).moving(Motion::kOrdered);
+  constexpr Effects kLoads = does::moves_tile(true), kStores = does::moves_tile(false);
   constexpr Effects kMultiplies = does::computes(Cost::kHalf, TaintRule::kControl);
 #define SGLAB_HALVES "{m16n16k16|m32n8k16|m8n32k16}"
 #define SGLAB_SPACE "[.global|.shared|.shared::cta]"
-  t.row("wmma.load.{a|b}.sync.aligned.{row|col}." SGLAB_HALVES SGLAB_SPACE ".{f16|bf16|s8|u8}", kMoves,
+  t.row("wmma.load.{a|b}.sync.aligned.{row|col}." SGLAB_HALVES SGLAB_SPACE ".{f16|bf16|s8|u8}", kLoads,
         build_move<false>, move<false>);
-  t.row("wmma.load.{a|b}.sync.aligned.{row|col}.m16n16k8" SGLAB_SPACE ".tf32", kMoves, build_move<false>,
+  t.row("wmma.load.{a|b}.sync.aligned.{row|col}.m16n16k8" SGLAB_SPACE ".tf32", kLoads, build_move<false>,
         move<false>);
-  t.row("wmma.load.{a|b|c}.sync.aligned.{row|col}.m8n8k4" SGLAB_SPACE ".f64", kMoves, build_move<false>,
+  t.row("wmma.load.{a|b|c}.sync.aligned.{row|col}.m8n8k4" SGLAB_SPACE ".f64", kLoads, build_move<false>,
         move<false>);
   t.row("wmma.load.c.sync.aligned.{row|col}.{m16n16k16|m32n8k16|m8n32k16|m16n16k8}" SGLAB_SPACE
         ".{f16|f32|s32}",
-        kMoves, build_move<false>, move<false>);
+        kLoads, build_move<false>, move<false>);
   t.row("wmma.store.d.sync.aligned.{row|col}.{m16n16k16|m32n8k16|m8n32k16|m16n16k8}" SGLAB_SPACE
         ".{f16|f32|s32}",
-        kMoves, build_move<true>, move<true>);
-  t.row("wmma.store.d.sync.aligned.{row|col}.m8n8k4" SGLAB_SPACE ".f64", kMoves, build_move<true>,
+        kStores, build_move<true>, move<true>);
+  t.row("wmma.store.d.sync.aligned.{row|col}.m8n8k4" SGLAB_SPACE ".f64", kStores, build_move<true>,
         move<true>);
   t.row("wmma.mma.sync.aligned.{row|col}.{row|col}." SGLAB_HALVES ".{f16|f32}.{f16|f32}[.satfinite]",
         kMultiplies, build_multiply, multiply);

@@ -9,6 +9,7 @@
 #include "machine/float/environment.hpp"
 #include "machine/front/error.hpp"
 #include "machine/front/special.hpp"
+#include "machine/program/early_uses.hpp"
 
 namespace sglab::emu {
 namespace {
@@ -321,6 +322,7 @@ std::unique_ptr<Program> decode_kernel(std::shared_ptr<const Image> image, std::
   program->image = image;
   Decoder decoder(*program, *image, Poll(&interrupted));
   decoder.decode(function);
+  program->early_uses = find_early_uses(*program);
   program->uses_reserved_shared = reads(*program, Special::kReservedSmem1);
   program->uses_grid_workspace = reads(*program, Special::kEnvreg1) || reads(*program, Special::kEnvreg2);
   return program;

@@ -12,6 +12,7 @@
 #include "isa/effects.hpp"
 #include "isa/extra.hpp"
 #include "isa/inst.hpp"
+#include "machine/program/early_uses.hpp"
 #include "machine/program/image.hpp"
 
 namespace sglab::emu {
@@ -93,6 +94,7 @@ struct Program {
   std::vector<Ref> registers;         // by virtual register; kConstantRef: never used
   std::vector<Lifetime> lifetimes;    // by virtual register
   std::vector<Mention> mentions;      // in the order of the code
+  std::vector<EarlyUse> early_uses;   // of registers that an asynchronous instruction has yet to fill
   std::vector<Mention> unset;         // registers that the kernel may read before it writes them
   std::uint32_t register_bytes = 0;   // per warp
   std::uint32_t predicates = 3;       // per warp

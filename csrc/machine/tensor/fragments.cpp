@@ -147,10 +147,16 @@ void unpack_b(ElementType type, int k, const std::uint32_t* registers, float* pa
 }
 
 void run_warp_mma(const WarpMma& mma, const std::uint32_t* a, const std::uint32_t* b, const std::uint32_t* c,
-                  std::uint32_t* d) {
+                  std::uint32_t* d, const std::uint32_t* metadata) {
   if (mma.bit_op != WarpMma::BitOp::kNone) return run_bits(mma, a, b, c, d);
-  float a_panel[64 * 16], b_panel[8 * 64], sum[8 * 16], product[8 * 16];
-  unpack_a(mma.a_type, mma.m, mma.k, a, a_panel);
+  float a_panel[128 * 16], b_panel[8 * 128], sum[8 * 16], product[8 * 16];
+  if (mma.sparse) {
+    float stored[64 * 16];
+    unpack_a(mma.a_type, mma.m, mma.k / 2, a, stored);
+    spread_sparse_rows(mma.a_type, mma.sparsity, metadata, stored, 16, a_panel);
+  } else {
+    unpack_a(mma.a_type, mma.m, mma.k, a, a_panel);
+  }
   unpack_b(mma.b_type, mma.k, b, b_panel);
   load_accumulators(mma, c, sum);
   const bool integer = mma.d_type == ElementType::kS32;
@@ -163,6 +169,43 @@ void run_warp_mma(const WarpMma& mma, const std::uint32_t* a, const std::uint32_
     }
   }
   store_accumulators(mma, sum, d);
+}
+
+void run_quad_pair_mma(const QuadPairMma& mma, const std::uint32_t* a, const std::uint32_t* b,
+                       const std::uint32_t* c, std::uint32_t* d) {
+  const auto element = [](const std::uint32_t* registers, int lane, int i) {
+    return decode_element(ElementType::kF16, registers[32 * (i / 2) + lane] >> 16 * (i % 2) & 0xffffu);
+  };
+  // The lane of a product that has line `n` (of eight) of an operand.
+  const auto lane_of = [](int pair, int n) { return 4 * pair + n % 4 + 16 * (n / 4); };
+  for (int pair = 0; pair < 4; ++pair) {
+    float left[8][4], right[8][4];
+    for (int n = 0; n < 8; ++n) {
+      for (int k = 0; k < 4; ++k) {
+        left[n][k] =
+            mma.a_by_rows ? element(a, lane_of(pair, n), k) : element(a, lane_of(pair, n / 4 * 4 + k), n % 4);
+        right[n][k] =
+            mma.b_by_rows ? element(b, lane_of(pair, n / 4 * 4 + k), n % 4) : element(b, lane_of(pair, n), k);
+      }
+    }
+    for (int row = 0; row < 8; ++row) {
+      for (int column = 0; column < 8; ++column) {
+        // Where f32 stands: bits 0 and 2 of the row and bit 1 of the column are the lane's.
+        const int wide_lane = 4 * pair + row % 2 + column / 2 % 2 * 2 + 16 * (row / 4);
+        const int wide_at = column % 2 + row / 2 % 2 * 2 + column / 4 * 4;
+        const int lane = lane_of(pair, row);
+        float sum = mma.c_wide ? bits_to_float(c[32 * wide_at + wide_lane]) : element(c, lane, column);
+        for (int k = 0; k < 4; ++k) sum = std::fma(left[row][k], right[column][k], sum);
+        if (mma.d_wide) {
+          d[32 * wide_at + wide_lane] = sum == sum ? float_to_bits(sum) : 0x7fffffffu;
+        } else {
+          std::uint32_t& word = d[32 * (column / 2) + lane];
+          const int shift = 16 * (column % 2);
+          word = (word & ~(0xffffu << shift)) | encode_element(ElementType::kF16, sum, false) << shift;
+        }
+      }
+    }
+  }
 }
 
 void run_warp_mma_f64(int m, int k, const double* a, const double* b, const double* c, double* d) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "machine/tensor/element.hpp"
+#include "machine/tensor/sparse_fragments.hpp"
 
 namespace sglab::emu {
 
@@ -32,11 +33,20 @@ struct WarpMma {
   ElementType c_type, d_type;  // f16, f32 or s32
   bool saturate = false;
   enum class BitOp : std::uint8_t { kNone, kXor, kAnd } bit_op = BitOp::kNone;
+  bool sparse = false;  // A has k / 2 elements in each row
+  SparseLayout sparsity{};
 };
 
-// C and D: m/4 registers of 32 bits per thread; f16 packs two to a register.
+// C and D: m/4 registers of 32 bits per thread; f16 packs two to a register. `metadata`: of a sparse A.
 void run_warp_mma(const WarpMma& mma, const std::uint32_t* a, const std::uint32_t* b, const std::uint32_t* c,
-                  std::uint32_t* d);
+                  std::uint32_t* d, const std::uint32_t* metadata = nullptr);
+// mma.sync.m8n8k4 of f16: four products, each by a quad pair (four lanes and those sixteen further on), of 8
+// x 4 and 4 x 8 elements. C and D have four registers of f16, or eight of f32.
+struct QuadPairMma {
+  bool a_by_rows, b_by_rows, c_wide, d_wide;
+};
+void run_quad_pair_mma(const QuadPairMma& mma, const std::uint32_t* a, const std::uint32_t* b,
+                       const std::uint32_t* c, std::uint32_t* d);
 // mma.sync.*.f64: fused multiply-adds in the order of k.
 void run_warp_mma_f64(int m, int k, const double* a, const double* b, const double* c, double* d);
 

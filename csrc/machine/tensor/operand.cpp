@@ -82,6 +82,10 @@ void gather_transposed8(SmemView smem, const ChunkAddress& address, const Operan
   }
 }
 
+void decode_bits(const std::uint8_t* chunk, float* out) {
+  for (int i = 0; i < 128; ++i) out[i] = static_cast<float>(chunk[i / 8] >> i % 8 & 1);
+}
+
 }  // namespace
 
 ChunkDecoder chunk_decoder(ElementType type, bool packed_fp4) {
@@ -111,6 +115,8 @@ ChunkDecoder chunk_decoder(ElementType type, bool packed_fp4) {
       return decode_nibbles<kS4, 32>;
     case kU4:
       return decode_nibbles<kU4, 32>;
+    case kB1:
+      return decode_bits;
     default:
       throw std::invalid_argument("no matrix operand has elements of type " +
                                   std::string(element_name(type)));
@@ -119,7 +125,7 @@ ChunkDecoder chunk_decoder(ElementType type, bool packed_fp4) {
 
 int elements_per_chunk(ElementType type, bool packed_fp4) {
   const int bits = element_bits(type);
-  if (bits >= 8) return 128 / bits;
+  if (bits >= 8 || bits == 1) return 128 / bits;
   return packed_fp4 ? 32 : 16;
 }
 
@@ -147,7 +153,7 @@ void gather_operand(SmemView smem, const SmemDescriptor& descriptor, const Opera
         decode(bytes, target);
         continue;
       }
-      float values[32];
+      float values[128];
       decode(bytes, values);
       for (int i = 0; i < per_chunk && chunk * per_chunk + i < length; ++i) target[i * step] = values[i];
     }

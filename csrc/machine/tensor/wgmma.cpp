@@ -9,7 +9,7 @@ namespace sglab::emu {
 namespace {
 
 struct Scratch {
-  std::vector<float> a, b, sum;
+  std::vector<float> a, b, sum, spread;
 };
 
 float* room(std::vector<float>& buffer, std::size_t size) {
@@ -67,13 +67,21 @@ void WgmmaAccumulators::multiply(const Wgmma& w, SmemView smem,
   const std::int64_t b_stride_n = k_major ? w.k : 1, b_stride_k = k_major ? 1 : w.n;
   gather_operand(smem, w.b_smem, {w.b_type, w.b_major, w.n, w.k, false}, {b, b_stride_n, b_stride_k});
   if (w.a_smem) {
-    gather_operand(smem, *w.a_smem, {w.a_type, w.a_major, 64, w.k, false}, {a, 1, 64});
+    gather_operand(smem, *w.a_smem, {w.a_type, w.a_major, 64, w.stored_k(), false}, {a, 1, 64});
   } else {
-    float panel[16 * 32];
+    float panel[16 * 256];
     for (int warp = 0; warp < 4; ++warp) {
-      unpack_a(w.a_type, 16, w.k, a_registers[warp], panel);
-      for (int k = 0; k < w.k; ++k) std::memcpy(a + 64 * k + 16 * warp, panel + 16 * k, 64);
+      unpack_a(w.a_type, 16, w.stored_k(), a_registers[warp], panel);
+      for (int k = 0; k < w.stored_k(); ++k) std::memcpy(a + 64 * k + 16 * warp, panel + 16 * k, 64);
     }
+  }
+  if (w.sparse) {
+    float* const spread = room(scratch.spread, 64 * static_cast<std::size_t>(w.k));
+    for (int warp = 0; warp < 4; ++warp) {
+      const std::uint32_t* const metadata = a_registers[warp] + (w.a_smem ? 0 : 4 * 32);
+      spread_sparse_rows(w.a_type, w.sparsity, metadata, a + 16 * warp, 64, spread + 16 * warp);
+    }
+    a = spread;
   }
   if (w.negate_a != w.negate_b) std::transform(a, a + 64 * w.k, a, [](float x) { return -x; });
   MmaPanels panels{a, 64, b, b_stride_n, b_stride_k, cells_.data(), 64, 64, w.n, w.k, w.scale_d};

@@ -7,6 +7,7 @@
 
 #include "machine/tensor/element.hpp"
 #include "machine/tensor/operand.hpp"
+#include "machine/tensor/sparse_fragments.hpp"
 
 namespace sglab::emu {
 
@@ -21,10 +22,14 @@ struct Wgmma {
   bool negate_a = false;
   bool negate_b = false;
   bool saturate = false;
-  bool scale_d = true;                   // false: D = A B
+  bool scale_d = true;  // false: D = A B
+  bool sparse = false;  // A has k / 2 elements in each row
+  SparseLayout sparsity{};
   std::optional<SmemDescriptor> a_smem;  // else A is in registers
   SmemDescriptor b_smem;
   std::uint64_t a = 0, b = 0;  // the descriptors as the instruction has them
+
+  int stored_k() const { return sparse ? k / 2 : k; }  // of A
 };
 
 // A warpgroup's accumulators as a matrix of 64 rows, [n][64]: fp32 values, or s32 bit patterns.
@@ -41,7 +46,8 @@ class WgmmaAccumulators {
   void load_warp(int warp, const std::uint32_t* registers);
   void store_warp(int warp, std::uint32_t* registers) const;
 
-  // D (+)= A B. `a_registers[warp]` holds A's registers per warp when A is not in shared memory.
+  // D (+)= A B. `a_registers[warp]` holds A's registers per warp when A is not in shared memory, and then the
+  // metadata of a sparse A.
   void multiply(const Wgmma& wgmma, SmemView smem, const std::array<const std::uint32_t*, 4>& a_registers);
 
   ElementType type() const { return type_; }

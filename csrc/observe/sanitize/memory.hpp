@@ -70,6 +70,7 @@ class MemorySanitizer final : public Detector {
   void flow_stored(const Actor& actor);
   void flow_loaded(const Actor& actor);
   void flow_matrix_rows(const Actor& actor);
+  void flow_tile(const Actor& actor);
   void flow_tmem(const Actor& actor, bool loads);
   void taint_stored(const Warp& w, const SeenAccess& seen, std::uint32_t begin, std::uint32_t bytes,
                     Taint::Mask mask);

@@ -39,6 +39,9 @@ void MemorySanitizer::flow(const Actor& actor, std::uint32_t group) {
       break;
     default:
       taint_.flow(actor, group);
+      if (actor.warp->program->effects[static_cast<std::size_t>(actor.inst - actor.warp->code)].act ==
+          Act::kMatrixTile)
+        flow_tile(actor);
   }
   seen_.clear();
   if (found_bad_) std::fill_n(bad_, 32, 0u);
@@ -158,6 +161,23 @@ void MemorySanitizer::flow_matrix_rows(const Actor& actor) {
     }
     taint_.assign(w, *m, 0xffffffffu, Taint::Mask::both(lanes, in.origin));
     ++matrix;
+  }
+}
+
+// What wmma.load brings is as good as the worst of its elements.
+void MemorySanitizer::flow_tile(const Actor& actor) {
+  const auto [first, last] = taint_.mentions(static_cast<std::uint32_t>(actor.inst - actor.warp->code));
+  Taint::Mask in;
+  if (found_bad_ && !seen_.empty()) {
+    int lane = 0;
+    while (lane < 31 && bad_[lane] == 0) ++lane;
+    const SeenAccess& seen = seen_.front();
+    const auto origin =
+        taint_.loaded(actor, name_of(seen.access.space), seen.address[lane], seen.access.bytes);
+    in = Taint::Mask::both(0xffffffffu, origin);
+  }
+  for (const Mention* m = first; m != last; ++m) {
+    if (m->definition) taint_.assign(*actor.warp, *m, 0xffffffffu, in);
   }
 }
 

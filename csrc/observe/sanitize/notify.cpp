@@ -7,6 +7,7 @@
 #include "machine/ops/members.hpp"
 #include "machine/ops/operands.hpp"
 #include "machine/ops/tensor_map_access.hpp"
+#include "machine/ops/wmma_operands.hpp"
 #include "machine/tensor/tmem_transfer.hpp"
 #include "observe/record/accesses.hpp"
 #include "observe/sanitize/sanitizer.hpp"
@@ -44,6 +45,14 @@ void Sanitizer::look(const Warp& w, const Inst* inst, const Effects& m, std::uin
     case Act::kMbarrierWait:
     case Act::kReplaceMap:
       return lane_addresses(w, inst, before_.address);
+    case Act::kMatrixTile:
+      lane_addresses(w, inst, before_.address);
+      before_.second[0] = tile_stride(w, inst, payload<MoveOperands>(inst));
+      return;
+    case Act::kClear:
+      lane_addresses(w, inst, before_.address);
+      std::copy_n(lanes64(w, inst->b), 32, before_.second);
+      return;
     case Act::kNamedArrive:
     case Act::kNamedWait:
     case Act::kClusterArrive:
@@ -124,6 +133,12 @@ void Sanitizer::notify(const Actor& actor, const Effects& m) {
     case Act::kAccess:
     case Act::kMatrixRows:
       tell_access(actor, m);
+      break;
+    case Act::kMatrixTile:
+      tell_tile(actor, m);
+      break;
+    case Act::kClear:
+      tell_clear(actor);
       break;
     case Act::kFence: {
       const Fence fence{m.fence, m.order, m.scope, m.space, m.reads ? before_.address : nullptr};
@@ -243,15 +258,46 @@ void Sanitizer::tell_access(const Actor& actor, const Effects& m) {
   }
   if (m.space != Space::kGeneric)
     return tell_one_access(actor, m.space, before_.address, actor.lanes, m.bytes, m.reads, m.writes);
+  tell_by_aperture(actor, before_.address, actor.lanes, m.bytes, m.reads, m.writes);
+}
+
+void Sanitizer::tell_by_aperture(const Actor& actor, const std::uint64_t* address, std::uint32_t lanes,
+                                 std::uint32_t bytes, bool reads, bool writes) {
+  std::uint64_t plain[32];
   for (const Space space : {Space::kGlobal, Space::kShared, Space::kLocal}) {
-    std::uint32_t lanes = 0;
-    for (std::uint32_t rest = actor.lanes; rest != 0; rest &= rest - 1) {
+    std::uint32_t found = 0;
+    for (std::uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
       const int lane = first_lane(rest);
-      if (space_of_address(before_.address[lane]) != space) continue;
-      before_.second[lane] = without_aperture(before_.address[lane]);
-      lanes |= 1u << lane;
+      if (space_of_address(address[lane]) != space) continue;
+      plain[lane] = without_aperture(address[lane]);
+      found |= 1u << lane;
     }
-    tell_one_access(actor, space, before_.second, lanes, m.bytes, m.reads, m.writes);
+    tell_one_access(actor, space, plain, found, bytes, reads, writes);
+  }
+}
+
+// Each lane's elements, one after the other.
+void Sanitizer::tell_tile(const Actor& actor, const Effects& m) {
+  const auto& move = payload<MoveOperands>(actor.inst);
+  const auto bytes = static_cast<std::uint32_t>(move.fragment.bytes);
+  std::uint64_t addresses[32];
+  for (int slot = 0; slot < move.fragment.per_lane(); ++slot) {
+    tile_addresses(move, before_.address[0], before_.second[0], slot, addresses);
+    if (move.space == Space::kGeneric) {
+      tell_by_aperture(actor, addresses, actor.lanes, bytes, m.reads, m.writes);
+      continue;
+    }
+    for (std::uint64_t& address : addresses) address = without_aperture(address);
+    tell_one_access(actor, move.space, addresses, actor.lanes, bytes, m.reads, m.writes);
+  }
+}
+
+void Sanitizer::tell_clear(const Actor& actor) {
+  for (std::uint32_t rest = actor.lanes; rest != 0; rest &= rest - 1) {
+    const int lane = first_lane(rest);
+    before_.address[lane] = without_aperture(before_.address[lane]);
+    tell_one_access(actor, Space::kShared, before_.address, 1u << lane,
+                    static_cast<std::uint32_t>(before_.second[lane]), false, true);
   }
 }
 

@@ -71,6 +71,10 @@ class Sanitizer final : public Observer, public Explanations {
   void look_at_tmem(const Warp& warp, const Inst* inst, const Effects& effects, std::uint32_t lanes);
   void notify(const Actor& actor, const Effects& effects);
   void tell_access(const Actor& actor, const Effects& effects);
+  void tell_tile(const Actor& actor, const Effects& effects);
+  void tell_clear(const Actor& actor);
+  void tell_by_aperture(const Actor& actor, const std::uint64_t* address, std::uint32_t lanes,
+                        std::uint32_t bytes, bool reads, bool writes);
   void tell_one_access(const Actor& actor, Space space, const std::uint64_t* address, std::uint32_t lanes,
                        std::uint32_t bytes, bool reads, bool writes);
   std::uint32_t inside(const Warp& warp, Space space, const std::uint64_t* address, std::uint32_t lanes,

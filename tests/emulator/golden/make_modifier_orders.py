@@ -3,7 +3,8 @@
     python -m tests.emulator.golden.make_modifier_orders
 
 Writes modifier_orders.txt.xz beside this file: one mnemonic per line that ptxas takes for sm_90a or sm_100a. ptxas is
-asked without operands: it says "Arguments mismatch" of what it knows, and names the qualifier that it does not.
+asked without operands: it says "Arguments mismatch" of what it knows, and names the qualifier that it does not. Of an
+instruction that has no operands it says nothing.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def shuffled(parts: list[str], rng: random.Random) -> list[str]:
 
 
 def asked(mnemonics: list[str], arch: str) -> dict[str, str]:
-    """By mnemonic that ptxas takes: what it calls the instruction."""
+    """By mnemonic that ptxas takes: what it calls the instruction; nothing for one without operands."""
     head = f".version 9.0\n.target {arch}\n.address_size 64\n.visible .entry k() {{\n"
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "orders.ptx"
@@ -75,8 +76,8 @@ def asked(mnemonics: list[str], arch: str) -> dict[str, str]:
     taken = {}
     for at, mnemonic in enumerate(mnemonics):
         known = [KNOWN.match(text) for text in said.get(at, [])]
-        if known and all(known):
-            taken[mnemonic] = known[0][1]
+        if all(known):
+            taken[mnemonic] = known[0][1] if known else ""
     return taken
 
 
@@ -87,8 +88,9 @@ def taken_orders(pattern: str, rng: random.Random) -> dict[str, str]:
     for arch in ARCHES:
         known = asked(list(straight), arch)
         mixed = []
+        fixed = len(re.match(r"(\.?[\w:]+)*", pattern)[0].split("."))  # that every mnemonic of the row begins with
         for mnemonic, name in known.items():
-            prefix = name.count(".") + 1
+            prefix = name.count(".") + 1 if name else fixed
             parts = straight[mnemonic]
             for _ in range(ORDERS):
                 mixed.append(".".join([*parts[:prefix], *shuffled(parts[prefix:], rng)]))

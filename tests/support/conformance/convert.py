@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 
+from . import exact
 from .case import DTYPES, Bits, Case, integers, mapped, signed
 from .exact import BF16, F16, F32, F64, Format, Number
 from .values import floats, together
@@ -273,10 +276,10 @@ class Tiny:
         if isinstance(value, float) and math.isinf(value):
             return sign | self.top
         x = abs(Fraction(value))
-        codes = [self.value(code) for code in range(self.top + 1)]
+        codes = _values(self)
         if x >= codes[-1]:
             return sign | self.top
-        above = next(code for code, v in enumerate(codes) if v > x)
+        above = bisect.bisect_right(codes, x)
         low, high = x - codes[above - 1], codes[above] - x
         return sign | (above if high < low or (high == low and above % 2 == 0) else above - 1)
 
@@ -287,6 +290,12 @@ class Tiny:
         if magnitude <= self.top:
             return sign | F16.encode(self.value(magnitude))
         return sign | F16.infinity if magnitude == self.infinity else F16.nan
+
+
+@cache
+def _values(f: Tiny) -> list[Fraction]:
+    """The finite magnitudes of a format, rising."""
+    return [f.value(code) for code in range(f.top + 1)]
 
 
 TINY = {
@@ -376,6 +385,101 @@ def exponents() -> Iterator[Case]:
     yield Case("cvt.rn.bf16x2.ue8m0x2 {d}, {a};", 32, (16,), both, all_pairs, target="sm_100a")
 
 
+def _carried(value: Number, mantissa: int, lowest: int, random: Fraction) -> Number:
+    """The value with its fraction cut off, or one step further from zero if the fraction and `random` reach one."""
+    if isinstance(value, float):
+        return value
+    unit = Fraction(2) ** (max(exact.floor_log2(abs(value)), lowest) - mantissa) if value else Fraction(1)
+    steps = math.floor(abs(value) / unit + random)
+    rounded = steps * unit
+    if rounded == 0:
+        return -0.0 if value < 0 else Fraction(0)
+    return -rounded if value < 0 else rounded
+
+
+def _random_bits(rng: np.random.Generator, *columns: Bits) -> tuple[Bits, ...]:
+    """The columns twice, with any random bits and with all or none of them."""
+    count = len(columns[0])
+    anything = rng.integers(0, 1 << 32, count, dtype=np.uint32)
+    extreme = rng.choice(np.array([0, 0xFFFFFFFF, 0x1FFF1FFF, 0x10001000], np.uint32), count)
+    return (*(np.concatenate([column, column]) for column in columns), np.concatenate([anything, extreme]))
+
+
+def stochastic() -> Iterator[Case]:
+    """cvt.rs: random bits are added to what is cut off. Which they are: as measured on a B200."""
+    for name, f, bits in (("f16", F16, 13), ("bf16", BF16, 16)):
+        for relu in (False, True):
+            for finite in (False, True):
+
+                def pair(a: int, b: int, r: int, f=f, bits=bits, relu=relu, finite=finite) -> int:
+                    codes = []
+                    for raw, random in ((b, r), (a, r >> 16)):
+                        fraction = Fraction(random & (1 << bits) - 1, 1 << bits)
+                        code = f.encode(_carried(F32.decode(raw), f.mantissa, 1 - f.bias, fraction), "rn")
+                        if finite and code & (f.sign - 1) == f.infinity:
+                            code -= 1
+                        negative = code & f.sign and code & (f.sign - 1) <= f.infinity
+                        codes.append(0 if relu and negative else code)
+                    return codes[0] | codes[1] << 16
+
+                flags = ".relu" * relu + ".satfinite" * finite
+                form = f"cvt.rs{flags}.{name}x2.f32 {{d}}, {{a}}, {{b}}, {{c}};"
+
+                def inputs(rng: np.random.Generator, f=f) -> tuple[Bits, ...]:
+                    lowest, highest = 1 - f.bias - f.mantissa - 3, f.bias + 1.2
+                    pairs = 2.0 ** rng.uniform(max(lowest, -148), min(highest, 127.99), (2, 300))
+                    near = (pairs * rng.choice([-1, 1], pairs.shape)).astype(np.float32).view(np.uint32)
+                    return _random_bits(rng, *np.concatenate([near, floats(F32, F32, count=20)(rng)], axis=1))
+
+                yield Case(form, 32, (32, 32, 32), mapped(32, pair), inputs, target="sm_100a")
+    for name, tiny in TINY.items():
+        for relu in (False, True):
+
+            def four(a: int, b: int, e: int, g: int, r: int, f=tiny, relu=relu) -> int:
+                byte = [r >> 8 * k & 255 for k in range(4)]
+                fields = [byte[3] << 8 | byte[2], byte[1] << 8 | byte[0]]
+                if f.width == 4:
+                    fields = [byte[3] << 8 | byte[1], byte[2] << 8 | byte[0]]
+                randoms = [int(f"{fields[0]:016b}"[::-1], 2), fields[0], int(f"{fields[1]:016b}"[::-1], 2), fields[1]]
+                bias = (1 << (f.exponent_bits - 1)) - 1
+                packed = 0
+                for raw, random in zip((a, b, e, g), randoms, strict=True):
+                    value = F32.decode(raw)
+                    if relu and value == value and raw >> 31:
+                        value = Fraction(0)
+                    value = _carried(value, f.mantissa, 1 - bias, Fraction(random, 1 << 16))
+                    packed = packed << f.width | f.encode(value)
+                return packed
+
+            result = 4 * tiny.width
+            names = "{{{a}, {b}, {c}, {e}}}"
+            form = f"cvt.rs{'.relu' * relu}.satfinite.{name}x4.f32 {{d}}, {names}, {{f}};"
+
+            def fours(rng: np.random.Generator, f=tiny) -> tuple[Bits, ...]:
+                top = float(f.value(f.top))
+                magnitudes = top * 2.0 ** rng.uniform(-f.exponent_bits * 4 - 6, 1, (4, 120))
+                signed = (magnitudes * rng.choice([-1, 1], magnitudes.shape)).astype(np.float32).view(np.uint32)
+                special = rng.choice(_reach(F32)(rng)[0], (4, 60))
+                return _random_bits(rng, *np.concatenate([signed, special], axis=1))
+
+            yield Case(form, result, (32,) * 5, mapped(result, four), fours, target="sm_100a")
+
+
+def fields() -> Iterator[Case]:
+    """cvt.pack: two saturated integers below the lower bits of a third operand."""
+    for bits in (16, 8, 4, 2):
+        for sign in "us":
+            low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if sign == "s" else (0, (1 << bits) - 1)
+
+            def pack(a: int, b: int, c: int = 0, bits=bits, low=low, high=high) -> int:
+                x, y = (min(max(signed(v, 32), low), high) % (1 << bits) for v in (a, b))
+                return y | x << bits | c << 2 * bits
+
+            more = bits < 16
+            form = f"cvt.pack.sat.{sign}{bits}.s32{'.b32' * more} {{d}}, {{a}}, {{b}}{', {c}' * more};"
+            yield Case(form, 32, (32,) * (2 + more), mapped(32, pack), integers(*(32,) * (2 + more)))
+
+
 def tensor_float() -> Iterator[Case]:
     def away(a: int) -> int:
         finite = a & 0x7FFFFFFF < 0x7F800000
@@ -392,4 +496,6 @@ def cases() -> Iterator[Case]:
     yield from packed()
     yield from narrow_formats()
     yield from exponents()
+    yield from stochastic()
+    yield from fields()
     yield from tensor_float()

@@ -164,6 +164,37 @@ def halves() -> Iterator[Case]:
                     yield Case(form, 16, (16,) * operands, mapped(16, evaluate), floats(*(f,) * operands, count=100))
 
 
+OOB_NAN = 0x7FF7  # what a tensor copy fills in, in every 16 bits
+
+
+def out_of_bounds() -> Iterator[Case]:
+    """fma.oob: +0 if a factor, of either sign, is the NaN of elements out of bounds. Any other NaN is a NaN."""
+    for f, name in ((F16, "f16"), (BF16, "bf16")):
+        rounded = _rounded(f, _operations("rn")["fma"][1], "rn", False, False)
+        for relu in (False, True):
+
+            def evaluate(a: int, b: int, c: int, f: Format = f, rounded=rounded, relu=relu) -> int:
+                if OOB_NAN in (a & 0x7FFF, b & 0x7FFF):
+                    return 0
+                bits = rounded(a, b, c)
+                return 0 if relu and bits & f.sign and bits & (f.sign - 1) <= f.infinity else bits
+
+            def inputs(rng: np.random.Generator, f: Format = f) -> tuple[Bits, ...]:
+                columns = floats(f, f, f, count=60)(rng)
+                for column in columns:
+                    column[rng.integers(0, len(column), len(column) // 4)] = rng.choice([OOB_NAN, OOB_NAN | 0x8000])
+                return columns
+
+            suffix = f"fma.rn.oob{'.relu' * relu}.{name}"
+            yield Case(suffix + " {d}, {a}, {b}, {c};", 16, (16,) * 3, mapped(16, evaluate), inputs, target="sm_90")
+            yield replace(
+                _pairs(suffix + "x2 {d}, {a}, {b}, {c};", f, evaluate, 3, 32, "sm_90"),
+                inputs=lambda rng, inputs=inputs: tuple(
+                    x.astype(np.uint32) | rng.permutation(x).astype(np.uint32) << np.uint32(16) for x in inputs(rng)
+                ),
+            )
+
+
 def extremes() -> Iterator[Case]:
     for f, name in ((F32, "f32"), (F64, "f64"), (F16, "f16"), (BF16, "bf16")):
         for largest in (False, True):
@@ -363,6 +394,7 @@ def cases() -> Iterator[Case]:
     yield from after_flushing()
     yield from packed_single()
     yield from halves()
+    yield from out_of_bounds()
     yield from extremes()
     yield from signs()
     yield from approximations()
