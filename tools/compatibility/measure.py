@@ -6,6 +6,7 @@ import multiprocessing
 import warnings
 from dataclasses import replace
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 
 import torch
 
@@ -24,38 +25,38 @@ def measured(family: str, version: str, case: Case, limit: float) -> Row:
         limit: seconds for the run without sanitizers, compiling included, and as many again with them.
     """
     unknown = Row(family, case.kernel, version, case.arch, "failed", case.reference)
-    plain = _in_child(case, False, limit, unknown)
-    if plain.result not in ("right", "wrong"):
-        return replace(plain, findings=None)
-    watched = _in_child(case, True, limit, unknown)
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe(duplex=False)
+    child = context.Process(target=_send, args=(case, unknown, theirs))
+    child.start()
+    theirs.close()
+    try:
+        plain = _received(ours, child, limit, unknown)
+        if plain.result not in ("right", "wrong"):
+            return replace(plain, findings=None)
+        watched = _received(ours, child, limit, unknown)
+    finally:
+        child.kill()
+        child.join()
     if watched.result == "wrong" and plain.result == "right":
         return replace(plain, result="wrong", message="wrong with sanitizers only", findings=watched.findings)
     return replace(plain, findings=watched.findings if watched.result == plain.result else None)
 
 
-def _in_child(case: Case, sanitize: bool, limit: float, unknown: Row) -> Row:
-    context = multiprocessing.get_context("fork")
-    ours, theirs = context.Pipe(duplex=False)
-    child = context.Process(target=_send, args=(case, sanitize, unknown, theirs))
-    child.start()
-    theirs.close()
+def _received(rows: Connection, child: BaseProcess, limit: float, unknown: Row) -> Row:
     try:
-        if ours.poll(limit):
-            return ours.recv()
-        return replace(unknown, message=f"not finished after {limit:.0f} s")
+        return rows.recv() if rows.poll(limit) else replace(unknown, message=f"not finished after {limit:.0f} s")
     except EOFError:
         child.join()
         return replace(unknown, message=f"the process died: exit code {child.exitcode}")
-    finally:
-        child.kill()
-        child.join()
 
 
-def _send(case: Case, sanitize: bool, unknown: Row, into: Connection) -> None:
+def _send(case: Case, unknown: Row, into: Connection) -> None:
     torch.set_num_threads(1)
-    torch.manual_seed(0)
     warnings.simplefilter("ignore", LaunchWarning)
-    into.send(_run(case, sanitize, unknown))
+    for sanitize in (False, True):
+        torch.manual_seed(0)
+        into.send(_run(case, sanitize, unknown))
 
 
 def _run(case: Case, sanitize: bool, unknown: Row) -> Row:

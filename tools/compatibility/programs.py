@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -104,6 +105,14 @@ def program(
 
 
 @cache
+def curand() -> tuple[Path, ...]:
+    """The folder of cuRAND's headers where a toolkit without them is completed by a wheel: pip install nvidia-curand."""
+    spec = importlib.util.find_spec("nvidia")
+    roots = [Path(root) for root in (spec.submodule_search_locations or ())] if spec else []
+    return tuple(header.parent for root in roots for header in root.glob("cu*/include/curand_kernel.h"))[:1]
+
+
+@cache
 def _built(source: Path, arch: str, include: tuple[Path, ...], options: tuple[str, ...]) -> Path:
     number = arch.removeprefix("sm_")
     nvcc = find_nvcc()
@@ -114,7 +123,7 @@ def _built(source: Path, arch: str, include: tuple[Path, ...], options: tuple[st
     key = content_key(nvcc_version(nvcc), str(source), source.read_text(), *flags)
 
     def build(folder: Path) -> None:
-        paths = [f"-I{path}" for path in (source.parent, *include)]
+        paths = [f"-I{path}" for path in (source.parent, *include, *curand())]
         run_nvcc([str(nvcc), *flags, *paths, str(source), "-o", "program"], source.name, folder)
 
     return cached("compatibility", key, build) / "program"

@@ -5,8 +5,9 @@
 constexpr int kThreads = 128, kItems = 4, kTile = kThreads * kItems;
 
 #define LAUNCH(name, parameters, arguments, ...) \
-  extern "C" void name parameters {              \
+  extern "C" long name parameters {              \
     __VA_ARGS__<<<1, kThreads>>> arguments;      \
+    return cudaGetLastError();                   \
   }
 
 template <typename T, int kWidth>
