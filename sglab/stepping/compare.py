@@ -28,17 +28,17 @@ def compare(
     atol: float = 0.0,
     tensors: Tensors | None = None,
 ) -> Comparison:
-    """Runs two kernels, or one on two devices, on the same tensors, and leads to where they part: the tensors and the tile
-    that differ, the store that `a` executed first among those that left a differing element, and the store of `b` to the
+    """Runs two kernels, or one on two devices, on the same tensors, and leads to where they part: the tensors and
+    the tile that differ, the store of `a` to the differing element that it wrote first, and the store of `b` to the
     same element, with PTX and source line.
 
     Tensors hold afterwards what they held before.
 
     Args:
         a: what `sglab.step` gives, or one launch of a capture.
-        b: another such launch on the same tensors; a device, where the kernel of `a` runs again, gpu.CudaDevice(0) for one;
-            or a function, such as a launch on a GPU or a reference, that is called with copies of the tensors by name and
-            writes to them.
+        b: another such launch on the same tensors; a device, where the kernel of `a` runs again, such as
+            gpu.CudaDevice(0); or a function, such as a launch on a GPU or a reference, that is called with copies of
+            the tensors by name and writes to them.
         rtol, atol: values count as different beyond atol + rtol · |b|; NaN equals NaN.
         tensors: what to compare, by name; those of `a` unless given, which a captured launch does not have.
 
@@ -100,7 +100,9 @@ def _run(
     if isinstance(b, CapturedLaunch):
         for name, tensor in tensors.items():
             if not any(_holds(span.address, span.nbytes, tensor) for span in b.launch.allocations):
-                raise LaunchError(f"b: {b.name} does not work on the tensor {name} of {a.name}; step both on the same tensors")
+                raise LaunchError(
+                    f"b: {b.name} does not work on the tensor {name} of {a.name}; step both on the same tensors"
+                )
         shared = {name: tensor.clone() for name, tensor in tensors.items()}
         b.restore()
         _put(tensors, shared)

@@ -61,9 +61,7 @@ class Difference:
 
     def __str__(self) -> str:
         tile = ", ".join(f"{low}:{high + 1}" for low, high in self.tile)
-        return (
-            f"{self.tensor}[{tile}]: {self.count:,} of {self.total:,} elements differ, by at most {self.largest:.3g}"
-        )
+        return f"{self.tensor}[{tile}]: {self.count:,} of {self.total:,} elements differ, by at most {self.largest:.3g}"
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,6 @@
     python -m tools.compatibility --family liger --only softmax
     python -m tools.compatibility --list
 
-Kernels come from packages that whoever makes the table has installed; nothing of them is in this repository. Rows are kept in
-docs/compatibility.json, and docs/compatibility.md shows them.
+Kernels come from packages that whoever makes the table has installed; nothing of them is in this repository. Rows
+are kept in docs/compatibility.json, and docs/compatibility.md shows them.
 """

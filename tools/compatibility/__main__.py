@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tools.compatibility.families import FAMILIES, Absent
+from tools.compatibility.families import FAMILIES, AbsentError
 from tools.compatibility.measure import measured
-from tools.compatibility.table import PAGE, keep, kept, key, page
+from tools.compatibility.table import PAGE, forget_others, keep, kept, key, page
 
 
 def main() -> None:
@@ -18,9 +18,10 @@ def main() -> None:
     for name in () if options.write else options.family or FAMILIES:
         try:
             family = FAMILIES[name]()
-        except Absent as error:
+        except AbsentError as error:
             print(f"{name}: absent: {error}")
             continue
+        forget_others(family.name, {(family.name, case.kernel, case.arch) for case in family.cases})
         for case in family.cases:
             if options.only not in case.kernel:
                 continue
@@ -30,7 +31,10 @@ def main() -> None:
             if options.new and (family.name, case.kernel, case.arch) in right:
                 continue
             row = measured(family.name, family.version, case, options.limit)
-            print(f"{row.family} | {row.kernel} | {row.result} {row.message} | {row.findings} | {row.rate / 1e6:.1f} M/s", flush=True)
+            print(
+                f"{row.family} | {row.kernel} | {row.result} {row.message} | {row.findings} | {row.rate / 1e6:.1f} M/s",
+                flush=True,
+            )
             keep(row)
     PAGE.write_text(page(kept()))
 

@@ -29,7 +29,7 @@ class Check:
     atol: float = 0.0
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """A case cannot be run; the text says why."""
 
 

@@ -18,8 +18,8 @@ _WIDEST_ALIGNMENT = 16
 
 @contextlib.contextmanager
 def launches_on(device: EmulatedDevice) -> Iterator[None]:
-    """Within it, a function that host code has compiled is compiled when it is called, for the tensors of that call, and
-    its kernels run on `device`."""
+    """Within it, a function that host code has compiled is compiled when it is called, for the tensors of that call,
+    and its kernels run on `device`."""
     import cutlass.cute as cute
 
     compiler = cute.compile

@@ -12,7 +12,7 @@ import torch
 
 from sglab.gpu.errors import CompileError, LaunchError, LaunchWarning
 from sglab.gpu.fault import KernelError
-from tools.compatibility.case import Case, Check, Refused, Row
+from tools.compatibility.case import Case, Check, RefusedError, Row
 from tools.compatibility.meter import Meter
 
 _SHOWN = 240  # letters of a message
@@ -63,7 +63,7 @@ def _run(case: Case, sanitize: bool, unknown: Row) -> Row:
     meter = Meter(case.arch, sanitize)
     try:
         checks = case.run(meter)
-    except (LaunchError, CompileError, Refused) as error:
+    except (LaunchError, CompileError, RefusedError) as error:
         return replace(unknown, result="refused", message=_short(error))
     except KernelError as error:
         return replace(unknown, message=_short(error), findings=dict(meter.found))
@@ -94,7 +94,7 @@ def _fault(check: Check) -> str:
 
 
 def _worst(check: Check) -> float:
-    """The largest error in units of what is tolerated. A NaN or an infinity counts as right only where it is expected."""
+    """The largest error in units of what is tolerated. A NaN or an infinity is right only where it is expected."""
     got, expected = (torch.as_tensor(each).to(torch.float64) for each in (check.got, check.expected))
     if got.shape != expected.shape:
         return float("inf")

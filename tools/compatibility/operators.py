@@ -1,8 +1,9 @@
-"""Cases of operators that Triton libraries offer: one call with torch tensors, outputs and gradients held against float64."""
+"""Cases of operators that Triton libraries offer: outputs and gradients held against float64."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -28,6 +29,7 @@ def operator(
     reference: Callable[..., Any],
     tolerance: float = 1.0,
     gradients: bool = False,
+    host: Callable[[Meter], AbstractContextManager[None]] = launches_on,
 ) -> Case:
     """A case of an operator.
 
@@ -37,13 +39,14 @@ def operator(
         reference: the same in plain torch; it gets the arguments with floats widened to float64.
         tolerance: on top of what the dtype of an output gives.
         gradients: also backward, with a random gradient: the gradients of all arguments that are floats are checked.
+        host: makes what the operator launches run on a device.
     """
 
     def run(meter: Meter) -> list[Check]:
         inputs = list(make())
         wide = [_wide(value, gradients) for value in inputs]
         taken = [_leaf(value) if gradients else _copy(value) for value in inputs]
-        with launches_on(meter):
+        with host(meter):
             got = _several(call(*taken))
             upstream = [torch.randn_like(one) for one in got] if gradients else []
             if gradients:

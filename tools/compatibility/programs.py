@@ -1,4 +1,4 @@
-"""Host code that nvcc compiles: programs that check themselves, and glue that calls somebody's host functions with tensors."""
+"""Host code that nvcc compiles: programs that check themselves, and glue that calls host functions."""
 
 from __future__ import annotations
 
@@ -15,14 +15,20 @@ import torch
 from sglab.compilers.cache import cached, content_key
 from sglab.compilers.nvcc import find_nvcc, nvcc_version, run_nvcc
 from sglab.cudart import build_extension, run_program
-from tools.compatibility.case import Case, Check, Refused
+from tools.compatibility.case import Case, Check, RefusedError
 from tools.compatibility.meter import Meter
 
+_NO_SYMBOL = 127  # the dynamic linker's
 OWN = "the program's own reference"
 _LAUNCH = re.compile(r"(\d+) warp-instructions, ([\d.]+) ms")
 _FINDING = re.compile(r"^sglab: .*?: (?:error|warning): (\w+):", re.MULTILINE)
 _PROBLEM = re.compile(r"^sglab: (?!.*warp-instructions)(?!.*(?:error|warning): )(?!.* cluster \()(.+)$", re.MULTILINE)
-RELAXED = ("--expt-relaxed-constexpr", "--expt-extended-lambda", "-diag-suppress", "177,549,550,20012,20013,20014,20015")
+RELAXED = (
+    "--expt-relaxed-constexpr",
+    "--expt-extended-lambda",
+    "-diag-suppress",
+    "177,549,550,20012,20013,20014,20015",
+)
 
 
 def called(
@@ -60,7 +66,7 @@ class Calls:
         with self._extension.on(self._meter, tensors):
             status = getattr(self._extension.library, function)(*map(_word, args))
         if status:
-            raise Refused(f"{function} returned {status}")
+            raise RefusedError(f"{function} returned {status}")
 
 
 def _word(value: object) -> object:
@@ -95,9 +101,9 @@ def program(
         meter.count(len(launches), sum(int(n) for n, _ in launches), sum(float(ms) for _, ms in launches) / 1e3)
         meter.found.update(Counter(_FINDING.findall(ran.stderr)))
         if problem := _PROBLEM.search(ran.stderr):
-            raise Refused(problem[1])
-        if not launches:
-            raise Refused(f"no launch; exit code {ran.returncode}: {ran.stdout[-200:]}{ran.stderr[-200:]}")
+            raise RefusedError(problem[1])
+        if not launches or ran.returncode == _NO_SYMBOL:
+            raise RefusedError(f"exit code {ran.returncode}: {ran.stdout[-200:]}{ran.stderr[-200:]}")
         content = ran.returncode == 0 and re.search(passed, ran.stdout) is not None and "ailed" not in ran.stdout
         return [Check(torch.tensor(content), torch.tensor(True))]
 
@@ -106,7 +112,7 @@ def program(
 
 @cache
 def curand() -> tuple[Path, ...]:
-    """The folder of cuRAND's headers where a toolkit without them is completed by a wheel: pip install nvidia-curand."""
+    """The folder of cuRAND's headers that a wheel adds to a toolkit without them: pip install nvidia-curand."""
     spec = importlib.util.find_spec("nvidia")
     roots = [Path(root) for root in (spec.submodule_search_locations or ())] if spec else []
     return tuple(header.parent for root in roots for header in root.glob("cu*/include/curand_kernel.h"))[:1]

@@ -6,7 +6,7 @@ import fcntl
 import json
 import tempfile
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
@@ -25,11 +25,20 @@ def kept() -> list[Row]:
 
 
 def keep(row: Row) -> None:
-    """Puts a row in the place of the one that was kept of this kernel. Several processes may make the table."""
+    """Puts a row in the place of the one that was kept of this kernel."""
+    _change(lambda rows: [*(one for one in rows if key(one) != key(row)), row])
+
+
+def forget_others(family: str, known: Container[tuple[str, str, str]]) -> None:
+    """Drops the rows of a family whose kernels are tried no more."""
+    _change(lambda rows: [one for one in rows if one.family != family or key(one) in known])
+
+
+def _change(change: Callable[[list[Row]], Iterable[Row]]) -> None:
+    """Several processes may make the table."""
     with (Path(tempfile.gettempdir()) / f"{ROWS.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        rows = {key(one): one for one in kept()} | {key(row): row}
-        lines = [json.dumps(asdict(one), sort_keys=True) for one in ordered(rows.values())]
+        lines = [json.dumps(asdict(one), sort_keys=True) for one in ordered(change(kept()))]
         ROWS.write_text("[\n" + ",\n".join(lines) + "\n]\n")
 
 
@@ -52,7 +61,7 @@ def table(rows: Iterable[Row]) -> str:
     """A summary, then a table per family."""
     rows = ordered(rows)
     families = [(name, list(group)) for name, group in groupby(rows, key=lambda row: row.family)]
-    lines = ["| Family | Version | Right | Wrong | Refused | Failed |", "|---|---|---|---|---|---|"]
+    lines = ["| Family | Version | Right | Wrong | RefusedError | Failed |", "|---|---|---|---|---|---|"]
     lines += [f"| {name} | {_versions(group)} | {_counts(group)} |" for name, group in families]
     lines.append(f"| all | | {_counts(rows)} |")
     for name, group in families:

@@ -24,7 +24,7 @@ class Family:
     cases: Sequence[Case]
 
 
-class Absent(Exception):
+class AbsentError(Exception):
     """The family's package is not installed; the text says which."""
 
 
@@ -32,12 +32,12 @@ def installed(package: str) -> str:
     """The version of a package, as "package 1.2".
 
     Raises:
-        Absent: it is not installed.
+        AbsentError: it is not installed.
     """
     try:
         return f"{package} {version(package)}"
     except PackageNotFoundError:
-        raise Absent(f"pip install {package}") from None
+        raise AbsentError(f"pip install {package}") from None
 
 
 def _family(module: str) -> Callable[[], Family]:

@@ -13,7 +13,7 @@ import torch
 from sglab.compilers.nvcc import find_nvcc
 from sglab.gpu.errors import MissingDependencyError
 from tools.compatibility.case import Case, Check
-from tools.compatibility.families import Absent, Family
+from tools.compatibility.families import AbsentError, Family
 from tools.compatibility.programs import Calls, called
 
 Call = Callable[[Calls], list[Check]]
@@ -34,12 +34,12 @@ def _version() -> str:
     try:
         home = find_nvcc().resolve().parents[1]
     except MissingDependencyError as error:
-        raise Absent(str(error)) from None
+        raise AbsentError(str(error)) from None
     for root in (home, *home.parent.glob("cuda*")):
         for header in root.glob("**/include/cccl/cub/version.cuh"):
             number = int(re.search(r"#define CUB_VERSION (\d+)", header.read_text())[1])  # type: ignore[index]
             return f"CCCL {number // 100_000}.{number // 100 % 1000}.{number % 100}"
-    raise Absent("nvcc without CCCL's headers (pip install nvidia-cuda-cccl)")
+    raise AbsentError("nvcc without CCCL's headers (pip install nvidia-cuda-cccl)")
 
 
 @cache
@@ -113,8 +113,14 @@ def _collectives(name: str) -> list[Case]:
         *(_block(f"WarpReduce<{name}, {width}>", warp_reduce(width)) for width in (32, 16, 8)),
         *(_block(f"WarpScan<{name}, {w}>", scan(f"warp_scan_{w}", THREADS, w)) for w in (32, 16)),
         _block(f"WarpMergeSort<{name}>", merge_sort("warp_merge_sort", 32 * ITEMS)),
-        *(_block(f"BlockReduce<{name}>, {way}", reduce(f"block_reduce_{way}")) for way in ("raking", "commutative", "warps")),
-        *(_block(f"BlockScan<{name}>, {w}", scan(f"block_scan_{w}", TILE, TILE)) for w in ("raking", "memoize", "warps")),
+        *(
+            _block(f"BlockReduce<{name}>, {way}", reduce(f"block_reduce_{way}"))
+            for way in ("raking", "commutative", "warps")
+        ),
+        *(
+            _block(f"BlockScan<{name}>, {w}", scan(f"block_scan_{w}", TILE, TILE))
+            for w in ("raking", "memoize", "warps")
+        ),
         _block(f"BlockRadixSort<{name}>", radix_sort("block_radix_sort", False)),
         _block(f"BlockRadixSort<{name}>, descending", radix_sort("block_radix_sort_down", True)),
         _block(f"BlockMergeSort<{name}>", merge_sort("block_merge_sort", TILE)),
@@ -398,7 +404,9 @@ def _grouped(group: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 
 
 def _thrust() -> list[Case]:
-    def of(function: str, make: Callable[[], Any], expect: Callable[..., list[torch.Tensor]], loose: float = 0.0) -> Case:
+    def of(
+        function: str, make: Callable[[], Any], expect: Callable[..., list[torch.Tensor]], loose: float = 0.0
+    ) -> Case:
         """make: the arguments; expect: what they should be once the call is done, for those that are looked at."""
 
         def call(calls: Calls) -> list[Check]:
@@ -406,7 +414,9 @@ def _thrust() -> list[Case]:
             expected = expect(*(one.clone() if isinstance(one, torch.Tensor) else one for one in args))
             calls(function, *args)
             outputs = [one for one in args if isinstance(one, torch.Tensor)][-len(expected) :]
-            return [Check(got[: len(want)], want, loose, 10 * loose) for got, want in zip(outputs, expected, strict=True)]
+            return [
+                Check(got[: len(want)], want, loose, 10 * loose) for got, want in zip(outputs, expected, strict=True)
+            ]
 
         return called(f"thrust::{function}", "thrust", _glue("thrust"), call)
 
@@ -464,7 +474,11 @@ def _thrust() -> list[Case]:
             lambda: (_ints(most=3), _ints(), _ints(), _ints(), count(), n),
             lambda keys, x, *_: _by_key(keys, x),
         ),
-        of("gather", lambda: (torch.randperm(n).int(), torch.randn(n), torch.zeros(n), n), lambda i, x, *_: [x[i.long()]]),
+        of(
+            "gather",
+            lambda: (torch.randperm(n).int(), torch.randn(n), torch.zeros(n), n),
+            lambda i, x, *_: [x[i.long()]],
+        ),
         of(
             "scatter",
             lambda: (torch.randn(n), torch.randperm(n).int(), torch.zeros(n), n),

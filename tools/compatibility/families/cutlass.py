@@ -16,23 +16,26 @@ _GEMM = """
 #define main tutorial_main
 #include "{file}"
 #undef main
-extern "C" void run(void* a, void* b, void* c, long m, long n, long k, long turned) {{
+extern "C" long run(void* a, void* b, void* c, long m, long n, long k, long turned) {{
   using T = {type};
   const char ta = turned ? 'T' : 'N', tb = turned ? 'N' : 'T';
   const int la = turned ? k : m, lb = turned ? k : n;
   gemm(ta, tb, int(m), int(n), int(k), T(1.0f), static_cast<T const*>(a), la, static_cast<T const*>(b), lb, T(0.0f),
        static_cast<T*>(c), int(m));
+  return cudaGetLastError();
 }}
 """
 _BLACKWELL = """
 #define main tutorial_main
 #include "{file}"
 #undef main
-extern "C" void run(void* a, void* b, void* c, void* d, long m, long n, long k) {{
+extern "C" long run(void* a, void* b, void* c, void* d, long m, long n, long k) {{
   using namespace cute;
   auto rows = [](long r, long s) {{ return make_layout(make_shape(int(r), int(s)), make_stride(int(s), Int<1>{{}})); }};
   gemm_host_f16xf16_f32_f32_tnt(static_cast<half_t const*>(a), rows(m, k), static_cast<half_t const*>(b), rows(n, k),
-                                static_cast<float const*>(c), rows(m, n), static_cast<float*>(d), rows(m, n), 1.5f, 0.5f);
+                                static_cast<float const*>(c), rows(m, n), static_cast<float*>(d), rows(m, n), 1.5f,
+                                0.5f);
+  return cudaGetLastError();
 }}
 """
 _TUTORIALS = (  # file, element type, emulated GPU, tolerance
@@ -75,7 +78,7 @@ def _tutorials(root: Path) -> list[Case]:
     cases = []
     for file, dtype, arch, tolerance in _TUTORIALS:
         source = _GEMM.format(file=folder / file, type=_TYPES[dtype])
-        for turned in (False, True):
+        for turned in (False, True)[file == "sgemm_sm80.cu" :]:  # that file has no NT
             cases.append(
                 called(
                     f"cute/tutorial/{file}, {'TN' if turned else 'NT'}",

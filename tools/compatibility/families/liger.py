@@ -43,7 +43,9 @@ def _elementwise() -> list[Case]:
         kind = SHORT[dtype]
         cases += [
             operator(f"swiglu, {kind}", pair, liger.liger_swiglu, lambda a, b: F.silu(a) * b, 2, True),
-            operator(f"geglu, {kind}", pair, liger.liger_geglu, lambda a, b: F.gelu(a, approximate="tanh") * b, 2, True),
+            operator(
+                f"geglu, {kind}", pair, liger.liger_geglu, lambda a, b: F.gelu(a, approximate="tanh") * b, 2, True
+            ),
             operator(f"relu squared, {kind}", one, liger.liger_relu_squared, lambda x: F.relu(x) ** 2, 2, True),
             operator(f"softmax, {kind}", one, liger.liger_softmax, lambda x: x.softmax(-1), 2, True),
             operator(f"sparsemax, {kind}", one, liger.liger_sparsemax, _sparsemax, 2, True),
@@ -143,7 +145,9 @@ def _losses() -> list[Case]:
 
     def jsd(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         mean = torch.log((x.exp() + y.exp()) / 2)
-        kl = (F.kl_div(mean, x, log_target=True, reduction="sum") + F.kl_div(mean, y, log_target=True, reduction="sum")) / 2
+        kl = (
+            F.kl_div(mean, x, log_target=True, reduction="sum") + F.kl_div(mean, y, log_target=True, reduction="sum")
+        ) / 2
         return kl / len(x)
 
     return [
@@ -173,9 +177,7 @@ def _losses() -> list[Case]:
             True,
         ),
         operator("Jensen-Shannon divergence", distributions, lambda x, y: liger.liger_jsd(x, y.detach()), jsd, 4),
-        operator(
-            "KL divergence", targets, liger.liger_kl_div, lambda x, y: F.kl_div(x, y), 4
-        ),
+        operator("KL divergence", targets, liger.liger_kl_div, lambda x, y: F.kl_div(x, y), 4),
         operator(
             "total variation distance",
             probabilities,
