@@ -61,7 +61,9 @@ def _rows(dtype: torch.dtype) -> list[Case]:
             lambda x, y: F.cross_entropy(x, y, reduction="none"),
             4,
         ),
-        _case(f"top-k, {kind}", one, lambda x: topk_fwd(x, 8)[0], lambda x: x.topk(8).values, 4),  # low bits hold indices
+        _case(
+            f"top-k, {kind}", one, lambda x: topk_fwd(x, 8)[0], lambda x: x.topk(8).values, 4
+        ),  # low bits hold indices
         _case(
             f"Hadamard transform, {kind}",
             one,
