@@ -14,7 +14,7 @@ from typing import Annotated, Any, get_origin
 import sglab
 
 PAGE = Path(__file__).parent / "api.md"
-TOP = ("Engine", "attend", "cuda", "cute", "decode_batch", "extend_batch", "ptx", "step", "trace")
+TOP = ("Engine", "attend", "compare", "cuda", "cute", "decode_batch", "extend_batch", "ptx", "step", "trace")
 ROOMS = ("planning", "gpu", "compilers", "events", "emulator", "cudart", "triton", "kernels", "engine", "layers")
 ROOMS += ("models", "attention", "serving", "workbench", "widgets", "stepping", "labs")
 

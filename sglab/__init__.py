@@ -8,7 +8,7 @@ __version__ = "0.1.0"
 
 _LAZY = {
     **dict.fromkeys(("attend", "decode_batch", "extend_batch", "prompt_batch", "trace"), "sglab.workbench"),
-    **dict.fromkeys(("cuda", "cute", "ptx", "step"), "sglab.stepping"),
+    **dict.fromkeys(("compare", "cuda", "cute", "ptx", "step"), "sglab.stepping"),
     "Engine": "sglab.serving",
 }
 """Name -> module that is imported when the name is first used: `import sglab` stays fast and needs no torch."""

@@ -177,3 +177,20 @@ SGLAB_CUDA_API Status cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks,
                                                                     int threads, std::size_t smem) {
   return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, stub, threads, smem, 0);
 }
+
+// As many as the SMs together hold; that a cluster must lie within one of a GPU's parts is left out.
+SGLAB_CUDA_API Status cudaOccupancyMaxActiveClusters(int* clusters, const void* stub,
+                                                     const LaunchConfig* config) {
+  Dim3 cluster;
+  for (std::uint32_t i = 0; i < config->attribute_count; ++i) {
+    if (config->attributes[i].id == kAttributeClusterDimension) cluster = config->attributes[i].cluster;
+  }
+  const std::uint32_t ctas = cluster.x * cluster.y * cluster.z;
+  if (ctas == 0) return fail(kInvalidValue, "a cluster has 1 CTA or more along each dimension");
+  int blocks = 0;
+  const auto threads = static_cast<int>(config->block.x * config->block.y * config->block.z);
+  const Status status =
+      cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, stub, threads, config->dynamic_smem);
+  if (status == kSuccess) *clusters = State::get().device.sms * blocks / static_cast<int>(ctas);
+  return status;
+}

@@ -170,6 +170,30 @@ def test_multicast_reaches_every_cta_of_the_mask(scheduler: str) -> None:
         np.testing.assert_array_equal(out[cta], 0 if cta == 1 else array[32:])
 
 
+@pytest.mark.parametrize("scheduler", ["fair", "random"])
+def test_both_ctas_of_a_pair_complete_on_its_one_mbarrier(scheduler: str) -> None:
+    body = (
+        THREAD + "mov.u32 %r9, %ctaid.x; mul.wide.u32 %rd4, %r9, 128; add.s64 %rd0, %rd0, %rd4;" + INIT
+        + "setp.eq.u32 %p4, %r9, 0; selp.u32 %r7, 256, 128, %p4;"  # both of pair 0 get the data, one of pair 1
+        + "and.b32 %r8, %r9, 1; setp.eq.u32 %p5, %r8, 0; and.pred %p6, %p5, %p0;"
+        + "@%p6 mbarrier.arrive.expect_tx.shared::cta.b64 _, [full], %r7;"
+        + "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"
+        + "mov.b64 %rd2, map; cvta.param.u64 %rd2, %rd2; mov.u16 %h0, 0x7; mov.u32 %r10, full;"
+        + "setp.eq.u32 %p2, %r9, 2; and.pred %p2, %p2, %p0;"
+        + "@%p2 cp.async.bulk.tensor.1d.cta_group::2.shared::cluster.global.mbarrier::complete_tx::bytes"
+        + ".multicast::cluster [tile], [%rd2, {32}], [%r10], %h0;"
+        + "@!%p5 bra DONE;" + WAIT + "DONE:"
+        + "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" + READ
+    )  # fmt: skip
+    array = aligned((64,), np.uint32)
+    array[:] = np.arange(64)
+    out = np.zeros((4, 32), np.uint32)
+    text = kernel_text(body, ".param .u64 out, .param .align 64 .b8 map[128]", shared=BARRIER)
+    launch(text, out, Map(array, (32,)), grid=4, cluster=4, scheduler=scheduler, seed=2)
+    for cta in range(4):
+        np.testing.assert_array_equal(out[cta], 0 if cta == 3 else array[32:])
+
+
 @pytest.mark.parametrize("mask", ["3", "%h0"])
 @pytest.mark.parametrize("lane", [0, 5, 31])
 def test_a_multicast_mask_holds_for_every_lane(mask: str, lane: int) -> None:

@@ -13,6 +13,13 @@
 namespace sglab::emu {
 namespace {
 
+// How many CTAs of a multicast copy complete on the mbarrier of a signalled one: with .cta_group::2 both of its
+// pair where both get the data.
+std::uint32_t destinations_of(const BulkOperation& op, std::uint32_t rank) {
+  if (op.signalled == op.multicast) return 1;
+  return static_cast<std::uint32_t>(std::popcount(op.multicast >> (rank & ~1u) & 3u));
+}
+
 // Global memory of a launch; faults name the instruction that issued the operation.
 class LaunchGlobal final : public GlobalAccess {
  public:
@@ -170,7 +177,8 @@ void AsyncEngine::perform(const BulkOperation& op) {
   if (op.signalled == 0) return signal(op.issuer, op.mbarrier, bytes);
   for (std::uint32_t rank = 0; rank < cluster_.ctas.size(); ++rank) {
     if (op.signalled >> rank & 1u) {
-      signal(op.issuer, rank << kSharedRankShift | (op.mbarrier & kSharedOffsetMask), bytes);
+      signal(op.issuer, rank << kSharedRankShift | (op.mbarrier & kSharedOffsetMask),
+             bytes * destinations_of(op, rank));
     }
   }
 }

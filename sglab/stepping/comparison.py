@@ -1,0 +1,151 @@
+"""What two launches left in the same tensors: where it differs, and who stored it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sglab.emulator.captures import CapturedLaunch
+from sglab.emulator.session import Session
+from sglab.emulator.state import Place
+from sglab.stepping.first_store import Span, addresses
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A tensor that is not the same.
+
+    Attributes:
+        where: booleans of the tensor's shape: which elements differ.
+        count, total: how many do, of how many.
+        tile: per dimension, the first and the last index with a difference.
+        largest: the largest |a - b|; infinite where only one of them is finite.
+        left, right: what `a` and `b` left in it.
+    """
+
+    tensor: str
+    count: int
+    total: int
+    tile: tuple[tuple[int, int], ...]
+    largest: float
+    where: Tensor = field(repr=False)
+    left: Tensor = field(repr=False)
+    right: Tensor = field(repr=False)
+
+    @classmethod
+    def between(cls, name: str, left: Tensor, right: Tensor, rtol: float, atol: float) -> Difference | None:
+        """How two tensors of one shape differ; None if they do not."""
+        import torch
+
+        a, b = left.to(torch.float64), right.to(torch.float64)
+        error = (a - b).abs()
+        # int64 beyond 2^53 has no float64 of its own
+        same = (left == right) | (a.isnan() & b.isnan())
+        where = ~(same | (error <= atol + rtol * b.abs()) & a.isfinite() & b.isfinite())
+        if not where.any():
+            return None
+        indices = where.nonzero()
+        tile = tuple((int(low), int(high)) for low, high in zip(indices.amin(0), indices.amax(0), strict=True))
+        largest = float(error[where].nan_to_num(torch.inf, torch.inf).max())
+        return cls(name, len(indices), where.numel(), tile, largest, where, left, right)
+
+    def element(self, flat: int) -> tuple[tuple[int, ...], Any, Any]:
+        """Index and both values of an element."""
+        import torch
+
+        index = tuple(int(each) for each in torch.unravel_index(torch.tensor(flat), self.where.shape))
+        return index, self.left[index].item(), self.right[index].item()
+
+    def __str__(self) -> str:
+        tile = ", ".join(f"{low}:{high + 1}" for low, high in self.tile)
+        return f"{self.tensor}[{tile}]: {self.count:,} of {self.total:,} elements differ, by at most {self.largest:.3g}"
+
+
+@dataclass(frozen=True)
+class Store:
+    """A store to one element, the last of its launch.
+
+    Attributes:
+        place: who executed which instruction; of a bulk store, what was executed last when it took effect.
+        position: of the instruction in the launch.
+    """
+
+    place: Place
+    position: int
+    launch: CapturedLaunch = field(repr=False, compare=False)
+
+    @classmethod
+    def last(cls, launch: CapturedLaunch, tensor: Tensor, flat: int) -> Store | None:
+        """The last store to an element; None if the launch never writes it."""
+        session = CapturedLaunch.session(launch)
+        session.watch(Span(int(addresses(tensor)[flat]), tensor.element_size()))
+        found = None
+        while (stop := session.run()).reason == "breakpoint":
+            found = stop
+        if found is None or found.at is None:
+            return None
+        return cls(found.at, found.position, launch)
+
+    def open(self) -> Session:
+        """A session of the launch that stands at the store, for the debugger: KernelDebugger(store.open())."""
+        session = CapturedLaunch.session(self.launch)
+        session.seek(self.position)
+        return session
+
+    def __str__(self) -> str:
+        instruction = self.place.instruction
+        cta = self.launch.geometry.coordinates(self.place.cta)
+        source = f", {instruction.source[0]}:{instruction.source[1]}" if instruction.source else ""
+        return f"CTA {cta} warp {self.place.warp}, PTX line {instruction.ptx_line} `{instruction.text}`{source}"
+
+
+@dataclass(frozen=True)
+class Parting:
+    """The differing element that the first launch wrote first.
+
+    Attributes:
+        index: in the tensor.
+        left, right: its value after `a` and after `b`.
+        a, b: the stores that left these values; None where a launch cannot be stepped or did not write.
+    """
+
+    tensor: str
+    index: tuple[int, ...]
+    left: float | int | bool
+    right: float | int | bool
+    a: Store | None
+    b: Store | None
+
+    def __str__(self) -> str:
+        lines = [f"they part at {self.tensor}{list(self.index)}: a has {self.left}, b has {self.right}"]
+        lines += [f"  {name} stored it: {store}" for name, store in (("a", self.a), ("b", self.b)) if store is not None]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `sglab.compare` found.
+
+    Attributes:
+        a, b: names of what ran.
+        differences: the tensors that are not the same.
+        parting: where they part; None if nothing differs.
+    """
+
+    a: str
+    b: str
+    differences: tuple[Difference, ...]
+    parting: Parting | None
+
+    @property
+    def equal(self) -> bool:
+        """Whether nothing differs."""
+        return not self.differences
+
+    def __str__(self) -> str:
+        if self.equal:
+            return f"{self.a} and {self.b} leave the same"
+        return "\n".join([f"a: {self.a}, b: {self.b}", *map(str, self.differences), str(self.parting)])

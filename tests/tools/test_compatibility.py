@@ -1,0 +1,82 @@
+"""The compatibility table: made of the rows that are kept, which say right only of what is."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+from sglab import gpu
+from tools.compatibility.case import Case, Check, RefusedError, Row
+from tools.compatibility.measure import measured
+from tools.compatibility.table import PAGE, kept, line, page
+
+FILL = """.version 8.8
+.target sm_100a
+.address_size 64
+.visible .entry fill(.param .u64 out)
+{
+  .reg .b32 %r<2>; .reg .b64 %rd<4>; .reg .f32 %f<2>;
+  ld.param.u64 %rd1, [out];
+  mov.u32 %r1, %tid.x;
+  mul.wide.u32 %rd2, %r1, 4;
+  add.s64 %rd3, %rd1, %rd2;
+  cvt.rn.f32.u32 %f1, %r1;
+  st.global.f32 [%rd3], %f1;
+  ret;
+}
+"""
+
+
+def filled(meter, size: int = 32) -> torch.Tensor:
+    out = torch.zeros(size)
+    gpu.Module(FILL)["fill"].launch(meter, grid=1, block=32, args=[out])
+    return out
+
+
+def row_of(run) -> Row:
+    return measured("family", "package 1", Case("kernel", run), limit=60)
+
+
+def test_the_page_shows_the_rows_that_are_kept() -> None:
+    assert page(kept()) == PAGE.read_text()
+
+
+def test_at_least_150_kernels_are_right_and_none_is_wrong() -> None:
+    results = [row.result for row in kept()]
+    assert results.count("right") >= 150 and "wrong" not in results
+
+
+def test_what_is_equal_is_right_with_its_counts() -> None:
+    row = row_of(lambda meter: [Check(filled(meter), torch.arange(32).double(), 1e-6)])
+    assert (row.result, row.worst, row.launches, row.findings) == ("right", 0.0, 1, {})
+    assert row.warp_instructions == 7 and row.rate > 0
+
+
+@pytest.mark.parametrize("other", [32.5, torch.nan, torch.inf])
+def test_one_other_element_is_wrong(other: float) -> None:
+    expected = torch.arange(32).double()
+    expected[31] = other
+    assert row_of(lambda meter: [Check(filled(meter), expected, 1e-3, 1e-3)]).result == "wrong"
+
+
+def test_another_shape_and_nothing_compared_are_not_right() -> None:
+    assert row_of(lambda meter: [Check(filled(meter), torch.arange(31).double())]).result == "wrong"
+    assert row_of(lambda meter: [filled(meter)][:0]).result == "failed"
+
+
+def test_faults_refusals_and_a_dying_process_have_their_words() -> None:
+    def refuse(meter):
+        raise RefusedError("no such instruction")
+
+    def die(meter):
+        import os
+
+        os._exit(3)
+
+    fault = row_of(lambda meter: [Check(filled(meter, 8), torch.arange(8).double())])
+    assert fault.result == "failed" and "past the end" in fault.message and fault.findings is None
+    assert (row_of(refuse).result, row_of(refuse).message) == ("refused", "no such instruction")
+    assert row_of(die).message == "the process died: exit code 3"
+
+
+def test_a_line_escapes_what_markdown_would_take() -> None:
+    row = Row("family", "Reduce<int>|sum", "package 1", "sm_100a", "failed", message="a | b")
+    assert line(row).count("&lt;int>\\|sum") == 1 and "failed: a \\| b" in line(row)

@@ -1,0 +1,90 @@
+"""CuTe DSL libraries as they are: what their host code compiles and calls, on an emulated GPU."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+from unittest.mock import patch
+
+import torch
+
+from sglab.compilers.cute import compiled_cute
+from sglab.compilers.cute_host import OnDevice, host_launches
+from sglab.emulator.device import EmulatedDevice
+
+_WIDEST_ALIGNMENT = 16
+
+
+@contextlib.contextmanager
+def launches_on(device: EmulatedDevice) -> Iterator[None]:
+    """Within it, a function that host code has compiled is compiled when it is called, for the tensors of that call,
+    and its kernels run on `device`."""
+    import cutlass.cute as cute
+
+    compiler = cute.compile
+    _Later.device = device
+
+    def compile_later(function: Any, *examples: Any, **options: Any) -> _Later:
+        return _Later(compiler, function, examples)
+
+    with patch.object(cute, "compile", compile_later), patch.object(torch.Tensor, "is_cuda", True):
+        yield
+
+
+class _Later:
+    """What host code takes for a compiled function."""
+
+    device: EmulatedDevice
+
+    def __init__(self, compiler: Any, function: Any, examples: Sequence[Any]) -> None:
+        self._compiler, self._function, self._examples = compiler, function, examples
+
+    def __call__(self, *args: Any) -> None:
+        import cutlass.cute as cute
+
+        given = iter(args)
+        arguments = [_stream() if _is_stream(one) else _argument(one, next(given)) for one in self._examples]
+        memory = [one for one in args if isinstance(one, torch.Tensor)]
+        name = type(self._function).__name__
+        with patch.object(cute, "compile", self._compiler):
+            compiled = compiled_cute(self._function, arguments, str(self.device.arch))
+        for launch in host_launches(compiled, arguments, name, self.device.encode):
+            kernel = launch.kernel
+            self.device.run(kernel.prepare(self.device, launch.config, args=launch.arguments, extra=memory))
+
+
+def _is_stream(example: Any) -> bool:
+    """Streams are passed by the environment, not by the caller."""
+    return "Stream" in type(example).__name__
+
+
+def _stream() -> Any:
+    from cuda.bindings.driver import CUstream
+
+    return CUstream(0)
+
+
+def _argument(example: Any, given: Any) -> Any:
+    """An argument as the DSL takes it: with the alignment, and known to the compiler as far, as the example was."""
+    if isinstance(given, torch.Tensor):
+        from cutlass.cute.runtime import from_dlpack
+
+        tensor = from_dlpack(OnDevice(given.detach()), _WIDEST_ALIGNMENT)
+        return _unknown(tensor, example, given)
+    if given is None or isinstance(given, type(example)):
+        return given
+    return type(example)(given)
+
+
+def _unknown(tensor: Any, example: Any, given: torch.Tensor) -> Any:
+    """The tensor with the sizes and strides hidden from the compiler that the example left open."""
+    shapes = getattr(example, "dynamic_shapes_mask", ())
+    if not any(shapes):
+        return tensor
+    if all(shapes):
+        unit = [mode for mode, stride in enumerate(example.stride) if stride == 1]
+        return tensor.mark_layout_dynamic(unit[0] if unit else None)
+    for mode in (mode for mode, is_open in enumerate(shapes) if is_open):
+        tensor = tensor.mark_compact_shape_dynamic(mode, given.dim_order())
+    return tensor

@@ -1,0 +1,45 @@
+"""The device that a case runs on: an emulated GPU that adds up what its launches were."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from sglab.emulator.device import EmulatedDevice
+from sglab.gpu.device import Launch
+from sglab.gpu.fault import KernelError
+
+
+class Meter(EmulatedDevice):
+    """An EmulatedDevice that counts.
+
+    Attributes:
+        launches, warp_instructions, seconds: of all launches that ended.
+        found: findings by kind.
+    """
+
+    def __init__(self, arch: str, sanitize: bool) -> None:
+        super().__init__(arch, sanitize=sanitize)
+        self.launches = 0
+        self.warp_instructions = 0
+        self.seconds = 0.0
+        self.found: Counter[str] = Counter()
+
+    def run(self, launch: Launch) -> Any:
+        try:
+            report = super().run(launch)
+        except KernelError as error:
+            self._find(error.findings)
+            raise
+        self.count(1, report.warp_instructions, report.seconds)
+        self._find(report.findings)
+        return report
+
+    def count(self, launches: int, warp_instructions: int, seconds: float) -> None:
+        """Adds what ran elsewhere: in a program of its own."""
+        self.launches += launches
+        self.warp_instructions += warp_instructions
+        self.seconds += seconds
+
+    def _find(self, findings: Any) -> None:
+        self.found.update(finding.kind for finding in findings)
