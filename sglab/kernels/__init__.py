@@ -9,9 +9,15 @@ from sglab.kernels.contract import ContractError
 from sglab.kernels.cutlass_mla import cutlass_mla_decode, cutlass_mla_get_workspace_size
 from sglab.kernels.decode_attention import decode_attention_fwd
 from sglab.kernels.extend_attention import extend_attention_fwd
+from sglab.kernels.flash_attn import flash_attn_varlen_func, flash_attn_with_kvcache
 from sglab.kernels.flash_mla import FlashMLASchedMeta, flash_mla_with_kvcache, get_mla_metadata
 from sglab.kernels.fused_moe import fused_experts
 from sglab.kernels.gated_activation import gelu_tanh_and_mul, silu_and_mul
+from sglab.kernels.kv_append import (
+    append_paged_kv_cache,
+    append_paged_mla_kv_cache,
+    apply_rope_inplace_with_kvcache,
+)
 from sglab.kernels.kv_buffer import set_mla_kv_buffer
 from sglab.kernels.kv_indices import create_flashinfer_kv_indices, create_flashmla_kv_indices
 from sglab.kernels.kv_splits import get_num_kv_splits
@@ -29,6 +35,9 @@ __all__ = [
     "FlashMLASchedMeta",
     "Implementation",
     "Operator",
+    "append_paged_kv_cache",
+    "append_paged_mla_kv_cache",
+    "apply_rope_inplace_with_kvcache",
     "apply_rope_with_cos_sin_cache_inplace",
     "batch_decode_with_paged_kv_cache",
     "create_flashinfer_kv_indices",
@@ -37,6 +46,8 @@ __all__ = [
     "cutlass_mla_get_workspace_size",
     "decode_attention_fwd",
     "extend_attention_fwd",
+    "flash_attn_varlen_func",
+    "flash_attn_with_kvcache",
     "flash_mla_with_kvcache",
     "fused_add_rmsnorm",
     "fused_experts",
