@@ -32,6 +32,16 @@ def stored(x: torch.Tensor, dtype: torch.dtype, scale: torch.Tensor | float = 1.
     return quotient.to(dtype)
 
 
+def per_head(scale: torch.Tensor | float) -> torch.Tensor | float:
+    """A factor of (keys, kv_heads, dim) tensors, in float64."""
+    return scale.double()[:, None] if isinstance(scale, torch.Tensor) else scale
+
+
+def number_and_tensor(scale: torch.Tensor | float) -> tuple[float, torch.Tensor | None]:
+    """A scale as kernels take it: a number, and a tensor (kv_heads,) or None."""
+    return (1.0, scale.contiguous()) if isinstance(scale, torch.Tensor) else (float(scale), None)
+
+
 def check_scale(contract: Contract, argument: str, scale: object, shape: str) -> None:
     """A scale is a positive number or a float32 tensor of this shape."""
     if isinstance(scale, torch.Tensor):
