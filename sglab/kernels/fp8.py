@@ -57,3 +57,10 @@ def triton_refuses(arguments: Arguments, *tensors: torch.Tensor) -> str | None:
     if old and any(tensor.dtype == E4M3 for tensor in tensors):
         return "e4m3 needs compute capability 8.9 or more"
     return needs_triton(arguments)
+
+
+def e4m3_triton_refuses(arguments: Arguments) -> str | None:
+    """Why a Triton kernel that writes or reads e4m3 cannot run here, or None."""
+    if devices.capability(arguments.device) < (8, 9):
+        return "e4m3 needs compute capability 8.9 or more"
+    return needs_triton(arguments)

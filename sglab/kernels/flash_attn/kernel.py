@@ -210,11 +210,14 @@ def flash_attn_combine_kernel(
     stride_ot,
     stride_oh,
     stride_out_lh,
+    stride_out_lt,
     splits,
     V_DIM: tl.constexpr,
     V_BLOCK: tl.constexpr,
+    SINK_IN_LSE: tl.constexpr,
+    EMPTY_LSE: tl.constexpr,
 ):
-    """One head of one token: its splits' outputs weighed by exp(lse), then the sink."""
+    """One head of one token: its splits' outputs weighed by exp(lse), then the sink. Without keys LSE is EMPTY_LSE."""
     token, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
     column = tl.arange(0, V_BLOCK)
     top = float("-inf")
@@ -230,6 +233,7 @@ def flash_attn_combine_kernel(
         accumulator = accumulator * rescale + weight * o
         total = total * rescale + weight
         top = new_top
+    keys_alone = top + tl.log2(total)
     if sinks is not None:
         sink = tl.load(sinks + head).to(tl.float32) * LOG2_E
         shift = tl.maximum(top, sink)
@@ -237,6 +241,7 @@ def flash_attn_combine_kernel(
         accumulator = accumulator * rescale
         total = total * rescale + tl.exp2(sink - shift)
         top = shift
-    tl.store(Lse + head * stride_out_lh + token, (top + tl.log2(total)) * LN_2)
+    lse = top + tl.log2(total) if SINK_IN_LSE else keys_alone
+    tl.store(Lse + head * stride_out_lh + token * stride_out_lt, tl.where(lse == float("-inf"), EMPTY_LSE, lse * LN_2))
     o = accumulator / tl.where(total == 0, 1.0, total)
     tl.store(Out + token * stride_ot + head * stride_oh + column, o.to(Out.dtype.element_ty), mask=column < V_DIM)

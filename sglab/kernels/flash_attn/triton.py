@@ -108,8 +108,10 @@ def _combine(a: FlashAttnArguments, parts: torch.Tensor, lse: torch.Tensor, spli
     tokens, heads, v_dim = a.out.shape
     return flash_attn_combine_kernel[(tokens, heads)](
         *(parts, lse, a.out, a.lse, a.scoring.sinks),
-        *(*parts.stride()[:3], *lse.stride()[:2], *a.out.stride()[:2], a.lse.stride(0), splits),
+        *(*parts.stride()[:3], *lse.stride()[:2], *a.out.stride()[:2], *a.lse.stride(), splits),
         V_DIM=v_dim,
         V_BLOCK=triton.next_power_of_2(v_dim),
+        SINK_IN_LSE=True,
+        EMPTY_LSE=-float("inf"),
         num_warps=1 if v_dim <= 128 else 4,
     )
