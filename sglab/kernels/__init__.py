@@ -4,6 +4,12 @@ Every operator takes `implementation="auto"` (or "reference", "triton", …); `l
 which one ran, on which machine, and why. Importing this package needs torch; Triton only where a Triton kernel runs.
 """
 
+from sglab.kernels.batch_prefill import (
+    batch_prefill_with_paged_kv_cache,
+    batch_prefill_with_ragged_kv_cache,
+    multi_item_positions,
+)
+from sglab.kernels.cascade import CascadeLevel, MultiLevelCascadeAttentionWrapper, cascade_attention
 from sglab.kernels.combine import split_kv_combine
 from sglab.kernels.contract import ContractError
 from sglab.kernels.cutlass_mla import cutlass_mla_decode, cutlass_mla_get_workspace_size
@@ -51,10 +57,12 @@ from sglab.kernels.topk import (
 )
 
 __all__ = [
+    "CascadeLevel",
     "Choice",
     "ContractError",
     "FlashMLASchedMeta",
     "Implementation",
+    "MultiLevelCascadeAttentionWrapper",
     "Operator",
     "act_quant",
     "append_paged_kv_cache",
@@ -62,6 +70,9 @@ __all__ = [
     "apply_rope_inplace_with_kvcache",
     "apply_rope_with_cos_sin_cache_inplace",
     "batch_decode_with_paged_kv_cache",
+    "batch_prefill_with_paged_kv_cache",
+    "batch_prefill_with_ragged_kv_cache",
+    "cascade_attention",
     "create_flashinfer_kv_indices",
     "create_flashmla_kv_indices",
     "cutlass_mla_decode",
@@ -91,6 +102,7 @@ __all__ = [
     "merge_state_v2",
     "merge_states",
     "moe_align_block_size",
+    "multi_item_positions",
     "quantize_k_cache",
     "record_choices",
     "set_index_k_scale_buffer",
