@@ -9,6 +9,7 @@ from sglab.kernels.batch_prefill import (
     batch_prefill_with_ragged_kv_cache,
     multi_item_positions,
 )
+from sglab.kernels.block_sparse import sparse_attn_func, sparse_attn_varlen_func
 from sglab.kernels.cascade import CascadeLevel, MultiLevelCascadeAttentionWrapper, cascade_attention
 from sglab.kernels.combine import split_kv_combine
 from sglab.kernels.contract import ContractError
@@ -55,6 +56,7 @@ from sglab.kernels.topk import (
     transform_index_page_table_decode,
     transform_index_page_table_prefill,
 )
+from sglab.kernels.vertical_slash import convert_vertical_slash_indexes, convert_vertical_slash_indexes_mergehead
 
 __all__ = [
     "CascadeLevel",
@@ -73,6 +75,8 @@ __all__ = [
     "batch_prefill_with_paged_kv_cache",
     "batch_prefill_with_ragged_kv_cache",
     "cascade_attention",
+    "convert_vertical_slash_indexes",
+    "convert_vertical_slash_indexes_mergehead",
     "create_flashinfer_kv_indices",
     "create_flashmla_kv_indices",
     "cutlass_mla_decode",
@@ -109,6 +113,8 @@ __all__ = [
     "set_mla_k_records",
     "set_mla_kv_buffer",
     "silu_and_mul",
+    "sparse_attn_func",
+    "sparse_attn_varlen_func",
     "split_kv_combine",
     "store_cache",
     "transform_index_page_table_decode",
