@@ -20,6 +20,7 @@ from sglab.kernels.flash_attn import flash_attn_varlen_func, flash_attn_with_kvc
 from sglab.kernels.flash_mla import FlashMLASchedMeta, flash_mla_with_kvcache, get_mla_metadata
 from sglab.kernels.fused_moe import fused_experts
 from sglab.kernels.gated_activation import gelu_tanh_and_mul, silu_and_mul
+from sglab.kernels.gated_delta_rule import fused_gdn_gating, gated_delta_rule, update_state_after_verify
 from sglab.kernels.indexer import (
     act_quant,
     fp8_mqa_logits,
@@ -96,6 +97,8 @@ __all__ = [
     "fp8_paged_mqa_logits",
     "fused_add_rmsnorm",
     "fused_experts",
+    "fused_gdn_gating",
+    "gated_delta_rule",
     "gelu_tanh_and_mul",
     "get_index_k_scale_buffer",
     "get_mla_metadata",
@@ -119,4 +122,5 @@ __all__ = [
     "store_cache",
     "transform_index_page_table_decode",
     "transform_index_page_table_prefill",
+    "update_state_after_verify",
 ]
