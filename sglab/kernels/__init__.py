@@ -40,9 +40,10 @@ from sglab.kernels.kv_append import (
     apply_rope_inplace_with_kvcache,
 )
 from sglab.kernels.kv_buffer import set_mla_kv_buffer
+from sglab.kernels.kv_copy import copy_all_layer_kv_cache
 from sglab.kernels.kv_indices import create_flashinfer_kv_indices, create_flashmla_kv_indices
 from sglab.kernels.kv_splits import get_num_kv_splits
-from sglab.kernels.layernorm import fused_add_rmsnorm
+from sglab.kernels.layernorm import fused_add_rmsnorm, gemma_fused_add_rmsnorm, gemma_rmsnorm, rmsnorm
 from sglab.kernels.merge import merge_state, merge_state_in_place, merge_state_v2, merge_states
 from sglab.kernels.moe_align import moe_align_block_size
 from sglab.kernels.paged_decode import batch_decode_with_paged_kv_cache
@@ -78,6 +79,7 @@ __all__ = [
     "cascade_attention",
     "convert_vertical_slash_indexes",
     "convert_vertical_slash_indexes_mergehead",
+    "copy_all_layer_kv_cache",
     "create_flashinfer_kv_indices",
     "create_flashmla_kv_indices",
     "cutlass_mla_decode",
@@ -100,6 +102,8 @@ __all__ = [
     "fused_gdn_gating",
     "gated_delta_rule",
     "gelu_tanh_and_mul",
+    "gemma_fused_add_rmsnorm",
+    "gemma_rmsnorm",
     "get_index_k_scale_buffer",
     "get_mla_metadata",
     "get_num_kv_splits",
@@ -112,6 +116,7 @@ __all__ = [
     "multi_item_positions",
     "quantize_k_cache",
     "record_choices",
+    "rmsnorm",
     "set_index_k_scale_buffer",
     "set_mla_k_records",
     "set_mla_kv_buffer",
