@@ -81,7 +81,7 @@ class TestConversion:
             convert_vertical_slash_indexes(*(ints(9), ints(9), ints(1)[None, None], ints(0, 1)[None, None], 9, 64, 64))
 
 
-@pytest.mark.parametrize("implementation", ["reference", "torch"])
+@pytest.mark.parametrize("implementation", ["reference", "torch", "triton"])
 def test_equals_masked_attention(implementation, generator) -> None:
     """Two requests, of 130 queries on 200 keys and of 64 on 70; two heads of one KV head with patterns of their own."""
     lens, heads, dim = [(130, 200), (64, 70)], 2, 16

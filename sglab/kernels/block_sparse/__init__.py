@@ -6,13 +6,14 @@ import torch
 
 from sglab.kernels.block_sparse.contract import BLOCK_M, BLOCK_N, BlockSparseArguments, check
 from sglab.kernels.contract import Contract
-from sglab.kernels.registry import EVERYWHERE, Implementation, Operator
+from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator, needs_triton
 from sglab.kernels.scoring import Scoring
 
 __all__ = ["BLOCK_M", "BLOCK_N", "operator", "sparse_attn_func", "sparse_attn_varlen_func"]
 
 operator = Operator(
     "sparse_attn",
+    Implementation("triton", "sglab.kernels.block_sparse.triton:run", GPU, needs_triton),
     Implementation("torch", "sglab.kernels.block_sparse.reference:run_float32", EVERYWHERE),
     Implementation("reference", "sglab.kernels.block_sparse.reference:run", EVERYWHERE),
 )

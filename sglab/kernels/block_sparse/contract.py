@@ -93,5 +93,7 @@ def check(operator: str, a: BlockSparseArguments, check_values: bool | None) -> 
             used = torch.arange(index.shape[-1], device=a.device) < counts[..., None]
             inside = ~used | ((index >= 0) & (index < keys))
             contract.elements(name, inside, "of keys that the request has", index, "Convert for these lengths.")
+            rises = torch.nn.functional.pad(index.diff(dim=-1), (1, 0), value=1) > 0
+            contract.elements(name, ~used | rises, "ascending, none twice", index, "Sort them.")
         for name, x in (("q", a.q), ("k", a.k), ("v", a.v)):
             contract.elements(name, x.isfinite(), "finite", x, "0 · NaN is NaN: what is masked must be finite, too.")
