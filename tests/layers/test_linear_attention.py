@@ -4,12 +4,12 @@ import pytest
 import torch
 from torch.nn import functional
 
-from sglab.layers.linear_attention.causal_conv1d import causal_conv1d_fn, causal_conv1d_update
-from sglab.layers.linear_attention.gated_delta_rule import (
+from sglab.kernels.gated_delta_rule.chunks import (
     chunk_gated_delta_rule,
     l2norm,
     recurrent_gated_delta_rule,
 )
+from sglab.layers.linear_attention.causal_conv1d import causal_conv1d_fn, causal_conv1d_update
 from sglab.layers.linear_attention.ssd import chunk_ssd, recurrent_ssd
 
 

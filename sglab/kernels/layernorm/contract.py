@@ -1,4 +1,4 @@
-"""What fused_add_rmsnorm asks of its arguments."""
+"""What the RMSNorms ask of their arguments."""
 
 from __future__ import annotations
 
@@ -12,24 +12,50 @@ from sglab.kernels.contract import FLOATS, Contract
 
 @dataclass(frozen=True)
 class NormArguments:
-    """Checked arguments: x and residual (rows, hidden) of one dtype, both written in place; weight (hidden,)."""
+    """Checked arguments: x (rows, hidden); residual like it, increased by x in place and normed instead, or None.
+
+    Attributes:
+        weight: (hidden,).
+        offset: added to the weight: 1 in Gemma's norms.
+        out: output (rows, hidden); x itself where the residual comes with it.
+    """
 
     x: torch.Tensor
-    residual: torch.Tensor
+    residual: torch.Tensor | None
     weight: torch.Tensor
     eps: float
+    offset: float
+    out: torch.Tensor
 
     @property
     def device(self) -> torch.device:
         return self.x.device
 
 
-def check(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float) -> NormArguments:
-    contract = Contract("fused_add_rmsnorm")
+def check(
+    operator: str,
+    x: torch.Tensor,
+    residual: torch.Tensor | None,
+    weight: torch.Tensor,
+    eps: float,
+    offset: float = 0.0,
+    out: torch.Tensor | None = None,
+) -> NormArguments:
+    contract = Contract(operator)
     contract.tensor("x", x, "rows hidden", FLOATS)
-    contract.tensor("residual", residual, "rows hidden", FLOATS)
+    if residual is not None:
+        contract.tensor("residual", residual, "rows hidden", FLOATS)
     contract.tensor("weight", weight, "hidden", FLOATS)
-    contract.same_dtype(x=x, residual=residual)
+    if residual is not None:
+        contract.same_dtype(x=x, residual=residual)
     contract.require(math.isfinite(eps) and eps >= 0, "eps", "finite and at least 0", eps, "Pass rms_norm_eps.")
-    contract.apart("x", x, residual=residual, weight=weight)
-    return NormArguments(x, residual, weight, eps)
+    if residual is not None:
+        contract.apart("x", x, residual=residual, weight=weight)
+        return NormArguments(x, residual, weight, eps, offset, x)
+    out = torch.empty_like(x, memory_format=torch.contiguous_format) if out is None else out
+    contract.tensor("out", out, "rows hidden", FLOATS)
+    contract.same_dtype(x=x, out=out)
+    if out.data_ptr() != x.data_ptr() or out.stride() != x.stride():
+        contract.apart("out", out, x=x)
+    contract.apart("out", out, weight=weight)
+    return NormArguments(x, None, weight, eps, offset, out)

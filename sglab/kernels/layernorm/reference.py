@@ -1,4 +1,4 @@
-"""fused_add_rmsnorm in float64, from the residual as its dtype stores it."""
+"""The RMSNorms in float64, from the residual as its dtype stores it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from sglab.kernels.layernorm.contract import NormArguments
 
 
 def run(a: NormArguments) -> tuple[()]:
-    a.residual.add_(a.x)
-    wide = a.residual.double()
-    a.x.copy_(wide * (wide.square().mean(-1, keepdim=True) + a.eps).rsqrt() * a.weight.double())
+    source = a.x
+    if a.residual is not None:
+        source = a.residual.add_(a.x)
+    wide = source.double()
+    a.out.copy_(wide * (wide.square().mean(-1, keepdim=True) + a.eps).rsqrt() * (a.weight.double() + a.offset))
     return ()

@@ -12,14 +12,14 @@ from torch import nn
 from torch.nn import functional
 
 from sglab.engine import ForwardBatch
-from sglab.layers.layernorm import RMSNormGated
-from sglab.layers.linear import ColumnParallelLinear, RowParallelLinear
-from sglab.layers.linear_attention.conv import CausalConv1d
-from sglab.layers.linear_attention.gated_delta_rule import (
+from sglab.kernels.gated_delta_rule.chunks import (
     chunk_gated_delta_rule,
     l2norm,
     recurrent_gated_delta_rule,
 )
+from sglab.layers.layernorm import RMSNormGated
+from sglab.layers.linear import ColumnParallelLinear, RowParallelLinear
+from sglab.layers.linear_attention.conv import CausalConv1d
 from sglab.layers.linear_attention.states import States, extends, layer_states
 from sglab.layers.loading import sharded
 from sglab.layers.parallel import TensorParallel
