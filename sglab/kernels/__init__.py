@@ -22,6 +22,7 @@ from sglab.kernels.paged_decode import batch_decode_with_paged_kv_cache
 from sglab.kernels.registry import Choice, Implementation, Operator, last_choice, record_choices
 from sglab.kernels.rotary import apply_rope_with_cos_sin_cache_inplace
 from sglab.kernels.store_cache import store_cache
+from sglab.kernels.w8a8_block_fp8 import w8a8_block_fp8_matmul
 
 __all__ = [
     "Choice",
@@ -54,4 +55,5 @@ __all__ = [
     "silu_and_mul",
     "split_kv_combine",
     "store_cache",
+    "w8a8_block_fp8_matmul",
 ]
