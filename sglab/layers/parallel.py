@@ -12,16 +12,35 @@ from sglab.engine.errors import BadArgumentError
 
 @dataclass(frozen=True)
 class TensorParallel:
-    """Rank `rank` of `size`. `group`: a torch.distributed process group, None for the default one."""
+    """Rank `rank` of `size`.
+
+    Attributes:
+        group: a torch.distributed process group; None: the default one.
+        ep_size: ranks that experts are dealt out to; size / ep_size ranks then share a slice of each expert.
+    """
 
     rank: int = 0
     size: int = 1
     group: Any = None
+    ep_size: int = 1
 
     def __post_init__(self) -> None:
+        if self.ep_size < 1 or self.size % self.ep_size:
+            expected = f"a divisor of the {self.size} ranks"
+            raise BadArgumentError("ep_size", expected, self.ep_size, "Use ep_size=1 or as many as there are ranks.")
         if self.size < 1 or not 0 <= self.rank < self.size:
             got = f"rank {self.rank} of {self.size}"
             raise BadArgumentError("tp", "a rank below a size of at least 1", got, "Number the ranks from 0.")
+
+    @property
+    def ep_rank(self) -> int:
+        """Which share of the experts this rank holds."""
+        return self.rank // (self.size // self.ep_size)
+
+    def within_experts(self) -> TensorParallel:
+        """Which slice of each of its experts this rank holds."""
+        ranks = self.size // self.ep_size
+        return TensorParallel(self.rank % ranks, ranks)
 
     def divide(self, name: str, number: int) -> int:
         """This rank's share of `number` heads, rows or columns.
