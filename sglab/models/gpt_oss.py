@@ -50,7 +50,7 @@ class GptOssAttention(LlamaAttention):
         super().__init__(config, layer_id, rotary, tp)
         if config.layer_types[layer_id] == "sliding_attention":
             self.attn.shape.sliding_window_size = config.sliding_window - 1  # keys before the token itself
-        self.sinks = sharded(torch.empty(self.qkv_proj.num_heads), partial(tp.shard, dim=0))
+        self.sinks = sharded(torch.empty(self.qkv_proj.num_heads), partial(tp.attention.shard, dim=0))
 
     def forward(self, positions: torch.Tensor, x: torch.Tensor, forward_batch: ForwardBatch) -> torch.Tensor:
         q, k, v = self.heads(x)

@@ -69,6 +69,14 @@ class EngineConfig:
     speculative_num_steps: int = 3
     speculative_eagle_topk: int = 1
     speculative_num_draft_tokens: int = 4
+    tp_size: int = 1
+    """Ranks: processes that each hold a shard of the model, on a GPU each, or on the CPU."""
+    dp_size: int = 1
+    """Groups of these ranks that attend to requests of their own; MLPs and experts run on all of them together."""
+    ep_size: int = 1
+    """Ranks that experts are dealt out to; with fewer than tp_size the others hold slices of them."""
+    dist_timeout: float = 300.0
+    """Seconds after which a rank that does not answer counts as dead."""
     forward_hooks: tuple[dict[str, Any], ...] = field(default_factory=tuple)
     """See `hooks.register_forward_hooks`."""
     check_invariants: bool = False
@@ -98,11 +106,30 @@ class EngineConfig:
             if self.disable_overlap_schedule is False:
                 remedy = "Leave disable_overlap_schedule out."
                 raise BadArgumentError("disable_overlap_schedule", "True with speculation", False, remedy)
+        self._check_ranks()
         arguments.integer("random_seed", self.random_seed, 0)
         if self.enable_hierarchical_cache and self.disable_radix_cache:
             remedy = "The host keeps prefixes of the radix cache: leave one of the two out."
             raise BadArgumentError("enable_hierarchical_cache", "False without a radix cache", True, remedy)
         self.scheduler(False)
+
+    def _check_ranks(self) -> None:
+        arguments.integer("tp_size", self.tp_size, 1)
+        for name in ("dp_size", "ep_size"):
+            size = arguments.integer(name, getattr(self, name), 1)
+            if self.tp_size % size:
+                expected = f"a divisor of tp_size {self.tp_size}"
+                raise BadArgumentError(name, expected, size, "tp_size counts all ranks.")
+        arguments.positive("dist_timeout", self.dist_timeout)
+        alone = {
+            "speculative_algorithm": self.speculative_algorithm,
+            "cuda_graph": self.cuda_graph,
+            "enable_hierarchical_cache": self.enable_hierarchical_cache,
+            "disable_overlap_schedule": self.disable_overlap_schedule is False,
+        }
+        for name, value in alone.items():
+            if self.tp_size > 1 and value:
+                raise BadArgumentError(name, "its default with tp_size above 1", getattr(self, name), "Leave it out.")
 
     def threads(self, parameters: int) -> int | None:
         """Threads of a pass on a CPU, by the model's size; None: as many as PyTorch has set."""
@@ -110,13 +137,15 @@ class EngineConfig:
 
     def overlaps(self, device_type: str) -> bool:
         """Whether a step is planned while the one before runs."""
-        if self.speculative_algorithm is not None:
+        if self.speculative_algorithm is not None or self.tp_size > 1:
             return False
         asked = self.disable_overlap_schedule
         return device_type == "cuda" if asked is None else not asked
 
     def graphs(self, device_type: str) -> bool:
         """Whether decode passes are captured and replayed."""
+        if self.tp_size > 1:
+            return False
         return device_type == "cuda" if self.cuda_graph is None else self.cuda_graph
 
     def capture_sizes(self) -> list[int]:
