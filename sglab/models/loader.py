@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -18,10 +18,11 @@ from sglab.layers.quantization import QuantizationConfig, parse_quantization
 from sglab.layers.quantization.online import rounding
 from sglab.models.causal_lm import CausalLM
 from sglab.models.gguf import GgufFile, gguf_config, gguf_quantization, gguf_weights
-from sglab.models.quantize import (
+from sglab.models.prepare import (
     process_weights_after_loading,
     quantize_layers,
     quantize_weights,
+    relocate_experts,
     without_kv_scales,
 )
 from sglab.models.registry import model_class
@@ -42,6 +43,7 @@ def load_model(
     context_len: int | None = None,
     tp: TensorParallel = SINGLE,
     seed: int = 0,
+    expert_location: Sequence[Sequence[int]] | None = None,
 ) -> CausalLM:
     """Read a model.
 
@@ -56,6 +58,8 @@ def load_model(
         load_format: "auto" reads the weights; "dummy" draws them at random, with `seed` and in full precision.
         context_len: positions to load for; None: config.json's max_position_embeddings.
         tp: the shard to load.
+        expert_location: of each layer with experts, in order, the experts that are held, some more than once: equal
+            shares for the tp.ep_size ranks (`sglab.layers.moe.rebalance_experts`). None: each once.
 
     Raises:
         BadArgumentError: no such model, or one that is not known here. WeightError: weights that do not fit.
@@ -70,6 +74,9 @@ def load_model(
         model = from_config(config, dtype, device, seed, context_len=context_len, tp=tp)
     else:
         model = _construct(config, dtype, device, context_len, tp)
+        if expert_location is not None:
+            with default_dtype(model.dtype), model.device:
+                relocate_experts(model, expert_location)
         _fill(model, weights, stored)
     if asked is not None:
         quantize_weights(model, asked)

@@ -75,6 +75,9 @@ class EngineConfig:
     """Groups of these ranks that attend to requests of their own; MLPs and experts run on all of them together."""
     ep_size: int = 1
     """Ranks that experts are dealt out to; with fewer than tp_size the others hold slices of them."""
+    init_expert_location: tuple[tuple[int, ...], ...] | None = None
+    """Of each layer with experts those that are held, some more than once, in equal shares for the ep_size ranks; None:
+    each once. `sglab.layers.moe.rebalance_experts` places them by their load."""
     dist_timeout: float = 300.0
     """Seconds after which a rank that does not answer counts as dead."""
     forward_hooks: tuple[dict[str, Any], ...] = field(default_factory=tuple)

@@ -259,9 +259,10 @@ class Engine:
     def _load(self, model: str | Path, dtype: Any, where: Any) -> CausalLM:
         """This process's shard, or all of it; the other ranks load theirs meanwhile."""
         if self.ranks is None:
-            return load_model(model, dtype=dtype, device=where)
+            return load_model(model, dtype=dtype, device=where, expert_location=self.config.init_expert_location)
         try:
-            return load_model(model, dtype=dtype, device=self.ranks.world.device(0), tp=self.ranks.tp)
+            here, held = self.ranks.world.device(0), self.config.init_expert_location
+            return load_model(model, dtype=dtype, device=here, tp=self.ranks.tp, expert_location=held)
         except BaseException:
             self.ranks.close()
             raise

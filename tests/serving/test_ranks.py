@@ -39,6 +39,9 @@ def tokens(path: Path, prompts: list[list[int]], **options: Any) -> list[list[in
     pytest.param(QWEN3_MOE, {"tp_size": 4, "ep_size": 2}, id="experts on two, cut in two"),
     pytest.param(QWEN3_MOE, {"tp_size": 2, "dp_size": 2}, id="experts cut, two groups"),
     pytest.param(DEEPSEEK, {"tp_size": 2, "page_size": 16}, id="mla, two ranks"),
+    pytest.param(
+        QWEN3_MOE, {"tp_size": 2, "ep_size": 2, "init_expert_location": ((3, 1, 2, 0, 1, 3),)}, id="redundant experts"
+    ),
     pytest.param(DEEPSEEK, {"tp_size": 4, "dp_size": 4, "ep_size": 4}, id="mla, four groups, an expert each"),
 ])  # fmt: skip
 def test_tokens_are_those_of_one_process(

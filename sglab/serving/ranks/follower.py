@@ -26,7 +26,8 @@ def follow(pipe: Connection) -> None:
     given = pickle.loads(pipe.recv_bytes())
     if given is None:
         return
-    model = load_model(given[0], dtype=given[1], device=world.device(rank), tp=tp)
+    path, dtype, held = given
+    model = load_model(path, dtype=dtype, device=world.device(rank), tp=tp, expert_location=held)
     config = pickle.loads(pipe.recv_bytes())
     if config is None:
         return

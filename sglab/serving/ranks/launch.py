@@ -64,7 +64,7 @@ class Ranks:
         self.world = World(
             config.tp_size, config.dp_size, config.ep_size, device_type, store, float(config.dist_timeout)
         )
-        self._model, self._dtype = model, None if dtype is None else str(dtype)
+        self._model = (model, None if dtype is None else str(dtype), config.init_expert_location)
         self.processes: list[subprocess.Popen] = []
         self._pipes: list[Connection] = []
         self._closing = threading.Event()
@@ -83,7 +83,7 @@ class Ranks:
     def load(self) -> None:
         """Let the followers load their shards; `finish_loading` waits for them."""
         for rank in range(1, self.world.size):
-            self._send(rank, (self._model, self._dtype))
+            self._send(rank, self._model)
 
     def finish_loading(self, config: EngineConfig, tokens: int) -> None:
         """Let the followers make their pools, of as many slots as the leader's, and wait for them.

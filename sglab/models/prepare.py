@@ -1,4 +1,4 @@
-"""Quantised layers in a model: which of its modules a quantization_config means, and what is done after loading."""
+"""What a model is made ready for: quantised layers, experts that lie elsewhere, and the last steps of loading."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 import torch
 from torch import nn
 
+from sglab.engine.errors import BadArgumentError
 from sglab.layers.linear import ReplicatedLinear
-from sglab.layers.moe import FusedMoE
+from sglab.layers.moe import ExpertLocation, FusedMoE
 from sglab.layers.quantization import QuantizationConfig, QuantizedWeight
 from sglab.layers.quantization.online import Rounding
 from sglab.models.causal_lm import CausalLM
@@ -29,6 +30,25 @@ def quantize_layers(model: CausalLM, config: QuantizationConfig) -> None:
             schemes = config.schemes(names)
             if schemes is not None:
                 module.quantize(schemes, f"{name}.")
+
+
+def relocate_experts(model: CausalLM, locations: Sequence[Sequence[int]]) -> None:
+    """Let each mixture hold other experts than its even share, before weights are loaded.
+
+    Raises:
+        BadArgumentError: another number of layers or experts than the model has.
+    """
+    mixtures = [one for one in model.modules() if isinstance(one, FusedMoE)]
+    if len(mixtures) != len(locations):
+        expected = f"one list for each of {len(mixtures)} layers with experts"
+        raise BadArgumentError("expert_location", expected, len(locations), "Place each layer's experts.")
+    for one, physical in zip(mixtures, locations, strict=True):
+        if set(physical) != set(range(one.num_experts)):
+            expected = f"each of the experts 0 to {one.num_experts - 1} once at least"
+            raise BadArgumentError(
+                "expert_location", expected, sorted(set(physical)), "Number them as the router does."
+            )
+        one.relocate(ExpertLocation(tuple(physical), one.tp.ep_size))
 
 
 def checkpoint_names(model: CausalLM, name: str, module: nn.Module) -> list[str]:
