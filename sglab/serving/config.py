@@ -65,7 +65,8 @@ class EngineConfig:
     random_seed: int = 0
     """Of requests without a seed of their own, and of the policy "random"."""
     speculative_algorithm: str | None = None
-    """None, "NGRAM" or "STANDALONE" (a draft model)."""
+    """None, "NGRAM", "STANDALONE" (a draft model) or "EAGLE" (a layer that drafts from the target's hidden states, such
+    as DeepSeek's MTP)."""
     speculative_num_steps: int = 3
     speculative_eagle_topk: int = 1
     speculative_num_draft_tokens: int = 4
@@ -99,7 +100,7 @@ class EngineConfig:
         arguments.finite("hicache_ratio", self.hicache_ratio, 0.0)
         arguments.choice("hicache_write_policy", self.hicache_write_policy, WRITE_POLICIES)
         if self.speculative_algorithm is not None:
-            arguments.choice("speculative_algorithm", self.speculative_algorithm, ("NGRAM", "STANDALONE"))
+            arguments.choice("speculative_algorithm", self.speculative_algorithm, ("NGRAM", "STANDALONE", "EAGLE"))
             arguments.integer("speculative_num_steps", self.speculative_num_steps, 1)
             arguments.integer("speculative_eagle_topk", self.speculative_eagle_topk, 1)
             arguments.integer("speculative_num_draft_tokens", self.speculative_num_draft_tokens, 2)

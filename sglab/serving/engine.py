@@ -25,7 +25,7 @@ from sglab.serving.ranks import RankDiedError, Ranks
 from sglab.serving.ranks.dp_scheduler import DpScheduler
 from sglab.serving.ranks.parts import group_parts, start_ranks
 from sglab.serving.ranks.worker import ParallelWorker
-from sglab.serving.speculation import speculation
+from sglab.serving.speculation import Draft, speculation
 from sglab.serving.speculative_worker import SpeculativeWorker
 from sglab.serving.worker import ModelWorker
 
@@ -41,7 +41,8 @@ class Engine:
         model: "tiny", a folder, a hub id, or a model that was loaded before.
         tokenizer: None: the one beside the model's files, if there is one. Prompts may be token ids, too.
         dtype, device: of a model that is loaded here.
-        draft_model: for speculative_algorithm="STANDALONE", given as `model` is; it has the same vocabulary.
+        draft_model: for speculative_algorithm="STANDALONE", given as `model` is; it has the same vocabulary. For
+            "EAGLE" the folder or id of a DeepSeek checkpoint with an MTP layer, or a layer that was loaded before.
         options: fields of EngineConfig.
 
     Attributes:
@@ -62,7 +63,7 @@ class Engine:
         tokenizer: Tokenizer | None = None,
         dtype: str | torch.dtype | None = None,
         device: str | torch.device | None = None,
-        draft_model: str | Path | CausalLM | None = None,
+        draft_model: Draft | None = None,
         **options: Any,
     ) -> None:
         self.config = config(options)
