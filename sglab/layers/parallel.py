@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from sglab.engine.errors import BadArgumentError
+from sglab.layers import overlap
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class TensorParallel:
     def all_reduce(self, x: torch.Tensor) -> torch.Tensor:
         """The sum over ranks, in place."""
         if self.size > 1:
-            torch.distributed.all_reduce(x, group=self.group)
+            self._finish(torch.distributed.all_reduce(x, group=self.group, async_op=overlap.started()))
         return x
 
     def all_gather(self, x: torch.Tensor, dim: int = -1) -> torch.Tensor:
@@ -89,8 +90,16 @@ class TensorParallel:
         if self.size == 1:
             return x
         parts = [torch.empty_like(x) for _ in range(self.size)]
-        torch.distributed.all_gather(parts, x.contiguous(), group=self.group)
+        x = x.contiguous()
+        self._finish(torch.distributed.all_gather(parts, x, group=self.group, async_op=overlap.started()))
         return torch.cat(parts, dim)
+
+    @staticmethod
+    def _finish(work: Any) -> None:
+        """Wait for a collective that was only started, while the other of two passes goes on."""
+        if work is not None:
+            overlap.pass_turn()
+            work.wait()
 
 
 SINGLE = TensorParallel()

@@ -79,6 +79,8 @@ class EngineConfig:
     init_expert_location: tuple[tuple[int, ...], ...] | None = None
     """Of each layer with experts those that are held, some more than once, in equal shares for the ep_size ranks; None:
     each once. `sglab.layers.moe.rebalance_experts` places them by their load."""
+    enable_two_batch_overlap: bool = False
+    """Cut passes in two halves: while one waits for a sum over ranks, the other computes."""
     dist_timeout: float = 300.0
     """Seconds after which a rank that does not answer counts as dead."""
     forward_hooks: tuple[dict[str, Any], ...] = field(default_factory=tuple)
@@ -125,6 +127,9 @@ class EngineConfig:
                 expected = f"a divisor of tp_size {self.tp_size}"
                 raise BadArgumentError(name, expected, size, "tp_size counts all ranks.")
         arguments.positive("dist_timeout", self.dist_timeout)
+        if self.enable_two_batch_overlap and self.tp_size == 1:
+            remedy = "One rank waits for none: leave it out."
+            raise BadArgumentError("enable_two_batch_overlap", "False with one rank", True, remedy)
         alone = {
             "speculative_algorithm": self.speculative_algorithm,
             "cuda_graph": self.cuda_graph,

@@ -48,6 +48,8 @@ def compressed(form: str, one: dict[str, Any], **others: Any) -> dict[str, Any]:
             "ignore": ["lm_head"], **others}  # fmt: skip
 
 
+ALL_EXPERTS = {**QWEN3_MOE, "num_experts_per_tok": 4}  # a rounded token cannot choose another expert
+MLA = {**DEEPSEEK, "num_experts_per_tok": 4}
 FP8_STATIC = {"quant_method": "fp8", "activation_scheme": "static"}
 BLOCKS = {"quant_method": "fp8", "weight_block_size": [16, 16]}
 DYNAMIC = {"dynamic": True, "strategy": "token", "type": "float", "num_bits": 8}
@@ -76,11 +78,11 @@ CASES = {
         compressed("float-quantized", group("float", 8, "channel", input_activations=DYNAMIC)), q.fp8_channel, 0.2
     ),
     "compressed int8": Case(compressed("int-quantized", group("int", 8, "channel")), q.int8_channel),
-    "experts in fp8 blocks": Case(BLOCKS, q.fp8_block, 0.5, QWEN3_MOE),
+    "experts in fp8 blocks": Case(BLOCKS, q.fp8_block, 0.4, ALL_EXPERTS),
     "experts in gptq": Case({"quant_method": "gptq", "bits": 4, "group_size": 32}, q.gptq, model=QWEN3_MOE),
-    "experts in fp8": Case(FP8_STATIC, partial(q.fp8_tensor, static=0.1), 0.5, QWEN3_MOE),
-    "mla in fp8 blocks": Case(BLOCKS, q.fp8_block, 0.5, DEEPSEEK),
-    "mla in awq": Case({"quant_method": "awq", "bits": 4, "group_size": 16}, partial(q.awq, size=16), model=DEEPSEEK),
+    "experts in fp8": Case(FP8_STATIC, partial(q.fp8_tensor, static=0.1), 0.4, ALL_EXPERTS),
+    "mla in fp8 blocks": Case(BLOCKS, q.fp8_block, 0.4, MLA),
+    "mla in awq": Case({"quant_method": "awq", "bits": 4, "group_size": 16}, partial(q.awq, size=16), model=MLA),
 }
 
 
@@ -158,17 +160,23 @@ def test_modelopts_own_file_and_scales_of_a_kv_cache(tmp_path: Path) -> None:
     assert assert_same_weights(load_model(tmp_path, dtype="float32"), full_precision(LLAMA, wide)) == 4
 
 
-@pytest.mark.parametrize(("method", "error"), [("fp8", 0.4), ("w8a8_int8", 0.3), ("mxfp8", 0.5), ("mxfp4", 1.0)])
+@pytest.mark.parametrize(("method", "step"), [("fp8", 0.06), ("w8a8_int8", 0.03), ("mxfp8", 0.07), ("mxfp4", 0.3)])
 @pytest.mark.parametrize("config", [LLAMA, QWEN3_MOE, DEEPSEEK], ids=["llama", "experts", "mla"])
 def test_weights_are_rounded_as_they_are_loaded(
-    config: dict[str, Any], method: str, error: float, tmp_path: Path
+    config: dict[str, Any], method: str, step: float, tmp_path: Path
 ) -> None:
     weights = drawn(config)
     q.write_checkpoint(tmp_path, config, weights)
-    prompt = [torch.randint(0, 96, (12,)).tolist()]
-    logits, wanted = (Driver(each).prefill(prompt)[0] for each in
-                      (load_model(tmp_path, quantization=method), full_precision(config, weights)))  # fmt: skip
-    assert 0 < float((logits - wanted).norm() / wanted.norm()) <= error
+    model, exact = load_model(tmp_path, quantization=method), full_precision(config, weights)
+    rounded = 0
+    for name, module in model.named_modules():
+        if isinstance(module, ReplicatedLinear) and module.quantized is not None:
+            wide = exact.get_parameter(f"{name}.weight")
+            assert 0 < float((module.quantized.dense() - wide).norm() / wide.norm()) <= step
+            rounded += 1
+    assert rounded >= 2
+    logits = Driver(model).prefill([torch.randint(0, 96, (12,)).tolist()])[0]
+    assert torch.isfinite(logits).all()
 
 
 DOWN = "model.layers.0.mlp.down_proj"

@@ -39,6 +39,10 @@ def tokens(path: Path, prompts: list[list[int]], **options: Any) -> list[list[in
     pytest.param(QWEN3_MOE, {"tp_size": 4, "ep_size": 2}, id="experts on two, cut in two"),
     pytest.param(QWEN3_MOE, {"tp_size": 2, "dp_size": 2}, id="experts cut, two groups"),
     pytest.param(DEEPSEEK, {"tp_size": 2, "page_size": 16}, id="mla, two ranks"),
+    pytest.param(LLAMA, {"tp_size": 2, "enable_two_batch_overlap": True}, id="two batches, llama"),
+    pytest.param(
+        DEEPSEEK, {"tp_size": 4, "dp_size": 2, "ep_size": 4, "enable_two_batch_overlap": True}, id="two batches, groups"
+    ),
     pytest.param(
         QWEN3_MOE, {"tp_size": 2, "ep_size": 2, "init_expert_location": ((3, 1, 2, 0, 1, 3),)}, id="redundant experts"
     ),
@@ -51,6 +55,17 @@ def test_tokens_are_those_of_one_process(
     q.write_checkpoint(tmp_path, config, drawn(config))
     prompts = [torch.randint(0, 96, (n,)).tolist() for n in (9, 4, 21)]
     assert tokens(tmp_path, prompts, dist_timeout=30, **options) == tokens(tmp_path, prompts)
+
+
+def test_two_batches_take_turns_at_every_collective(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Llama of one layer: an embedding, attention and MLP to sum, and logits to gather, in both halves but the last."""
+    monkeypatch.setattr(Ranks, "_start", fork_follower)
+    q.write_checkpoint(tmp_path, LLAMA, drawn(LLAMA))
+    prompts = [torch.randint(0, 96, (n,)).tolist() for n in (9, 4, 21)]
+    with sglab.Engine(tmp_path, device="cpu", tp_size=2, enable_two_batch_overlap=True, dist_timeout=30) as engine:
+        engine.generate(prompts, GREEDY)
+        assert engine._parallel is not None
+        assert engine._parallel.rank_model.switches == 8
 
 
 def test_quantised_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,8 +20,9 @@ class ExpertLocation:
 
     physical_to_logical: tuple[int, ...]
     ep_size: int = 1
-    _replicas: torch.Tensor = field(init=False, repr=False, compare=False)
-    _counts: torch.Tensor = field(init=False, repr=False, compare=False)
+    _in_order: bool = field(init=False, repr=False, compare=False)
+    _tables: dict[torch.device, tuple[torch.Tensor, torch.Tensor]] = field(init=False, repr=False, compare=False)
+    """Device -> each expert's copies [experts, most copies] and how many they are."""
 
     def __post_init__(self) -> None:
         if len(self.physical_to_logical) % self.ep_size:
@@ -36,9 +37,10 @@ class ExpertLocation:
             raise BadArgumentError("physical_to_logical", "every expert once at least", got, "Renumber the experts.")
         most = max(map(len, replicas.values()))
         table = [replicas[one] + [-1] * (most - len(replicas[one])) for one in range(len(replicas))]
-        object.__setattr__(self, "_replicas", torch.tensor(table, device="cpu"))
         counts = [len(replicas[one]) for one in range(len(replicas))]
-        object.__setattr__(self, "_counts", torch.tensor(counts, device="cpu"))
+        tables = torch.tensor(table, device="cpu"), torch.tensor(counts, device="cpu")
+        object.__setattr__(self, "_tables", {tables[0].device: tables})
+        object.__setattr__(self, "_in_order", self.physical_to_logical == tuple(range(len(self.physical_to_logical))))
 
     @classmethod
     def even(cls, num_experts: int, ep_size: int = 1) -> ExpertLocation:
@@ -55,16 +57,15 @@ class ExpertLocation:
 
     def physical_ids(self, ids: torch.Tensor) -> torch.Tensor:
         """The router's choices [tokens, topk] as physical experts; tokens take turns with an expert's replicas."""
-        if len(self._counts) == len(self.physical_to_logical) and self._replicas.shape[1] == 1 and self._in_order:
+        if self._in_order:
             return ids
-        replicas, counts = self._replicas.to(ids.device), self._counts.to(ids.device)
+        if ids.device not in self._tables:
+            replicas, counts = self._tables[torch.device("cpu")]
+            self._tables[ids.device] = replicas.to(ids.device), counts.to(ids.device)
+        replicas, counts = self._tables[ids.device]
         known = ids.clamp(min=0).long()
         turn = torch.arange(len(ids), device=ids.device)[:, None] % counts[known]
         return torch.where(ids < 0, -1, replicas[known, turn])
-
-    @property
-    def _in_order(self) -> bool:
-        return self.physical_to_logical == tuple(range(len(self.physical_to_logical)))
 
     def local_ids(self, ids: torch.Tensor, rank: int) -> torch.Tensor:
         """The router's choices as numbers of a rank's own experts; -1: another rank's."""

@@ -35,6 +35,7 @@ class QuantizedWeight(nn.Module):
     ) -> None:
         super().__init__()
         self.scheme, self.shape, self.whole_in, self.experts, self.label = scheme, shape, whole_in, experts, label
+        self._names = tuple(one.name for one in scheme.stored)
         leading = () if experts is None else (experts,)
         for one in scheme.stored:
             size = (*leading, *one.shape(*shape, whole_in))
@@ -49,12 +50,12 @@ class QuantizedWeight(nn.Module):
 
     def tensors(self, expert: int | None = None) -> dict[str, torch.Tensor]:
         """By name; with experts, of one of them or of all."""
-        whole = {one.name: self.get_parameter(one.name).detach() for one in self.scheme.stored}
+        whole: dict[str, torch.Tensor] = {name: getattr(self, name) for name in self._names}
         return whole if expert is None else {name: tensor[expert] for name, tensor in whole.items()}
 
     def takes(self, name: str) -> bool:
         """Whether a checkpoint's tensor of this name belongs here, or is passed over."""
-        return name in self.scheme.ignored or any(one.name == name for one in self.scheme.stored)
+        return name in self.scheme.ignored or name in self._names
 
     def load(self, name: str, tensor: torch.Tensor, cut: Cut, expert: int | None = None) -> None:
         """Store this rank's part of a checkpoint's tensor.

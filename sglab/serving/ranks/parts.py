@@ -42,9 +42,11 @@ def group_parts(
         BadArgumentError: groups, with a model that cannot be idle. RankDiedError: a rank could not load its shard.
     """
     try:
-        if config.dp_size > 1 and worker.model.state_config() is not None:
-            remedy = "Its layers run on all ranks together: leave dp_size out."
-            raise BadArgumentError("dp_size", "1 with a model that keeps recurrent states", config.dp_size, remedy)
+        asked = {"dp_size": config.dp_size > 1, "enable_two_batch_overlap": config.enable_two_batch_overlap}
+        for name, value in asked.items():
+            if value and worker.model.state_config() is not None:
+                expected = "its default with a model that keeps recurrent states"
+                raise BadArgumentError(name, expected, getattr(config, name), "Leave it out.")
         ranks.finish_loading(config, worker.runner.token_to_kv_pool.size)
         workers, schedulers = [worker], [first]
         for _ in range(1, config.dp_size):
@@ -54,4 +56,4 @@ def group_parts(
     except BaseException:
         ranks.close()
         raise
-    return DpScheduler(schedulers), ParallelWorker(workers, ranks)
+    return DpScheduler(schedulers), ParallelWorker(workers, ranks, config)

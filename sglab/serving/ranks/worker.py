@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from sglab.engine.scheduler import PassResult, ScheduledPass
+from sglab.serving.config import EngineConfig
 from sglab.serving.ranks.launch import Ranks
 from sglab.serving.ranks.rank_model import RankModel, group_pass
 from sglab.serving.worker import ModelWorker, PassInputs, on_host
@@ -19,10 +20,9 @@ class ParallelWorker:
         workers: one for each group, over the books of its pools: the first one's model and KV are rank 0's.
     """
 
-    def __init__(self, workers: Sequence[ModelWorker], ranks: Ranks) -> None:
+    def __init__(self, workers: Sequence[ModelWorker], ranks: Ranks, config: EngineConfig) -> None:
         self.workers, self.ranks = list(workers), ranks
-        first = workers[0]
-        self.rank_model = RankModel(first.model, first.runner, first.backend)
+        self.rank_model = RankModel.on(workers[0].model, workers[0].runner, config)
 
     def inputs(self, scheduled: Sequence[ScheduledPass | None]) -> list[PassInputs | None]:
         """What each group's pass needs of its requests, taken now."""
