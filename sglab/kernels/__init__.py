@@ -59,6 +59,7 @@ from sglab.kernels.topk import (
     transform_index_page_table_prefill,
 )
 from sglab.kernels.vertical_slash import convert_vertical_slash_indexes, convert_vertical_slash_indexes_mergehead
+from sglab.kernels.w8a8_block_fp8 import w8a8_block_fp8_matmul
 
 __all__ = [
     "CascadeLevel",
@@ -128,4 +129,5 @@ __all__ = [
     "transform_index_page_table_decode",
     "transform_index_page_table_prefill",
     "update_state_after_verify",
+    "w8a8_block_fp8_matmul",
 ]

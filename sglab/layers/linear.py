@@ -6,7 +6,7 @@ features and then sums over ranks. Source: SGLang `layers/linear.py`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import nn
@@ -15,26 +15,83 @@ from torch.nn import functional
 from sglab.engine.errors import BadArgumentError
 from sglab.layers.loading import Shard, copy_into
 from sglab.layers.parallel import SINGLE, TensorParallel
+from sglab.layers.quantization.scheme import Scheme
+from sglab.layers.quantization.weight import Cut, QuantizedMatrix, QuantizedWeight
 
 
 class ReplicatedLinear(nn.Module):
-    """y = x Wᵀ + b, the same on every rank."""
+    """y = x Wᵀ + b, the same on every rank.
+
+    Attributes:
+        weight: [out, in]; empty where `quantized` holds it.
+        quantized: the weight in its checkpoint's format; None: it is not quantised.
+    """
+
+    quantized: QuantizedMatrix | None
 
     def __init__(self, input_size: int, output_size: int, bias: bool = False) -> None:
         super().__init__()
         self.input_size, self.output_size = input_size, output_size
         self.weight = nn.Parameter(torch.empty(output_size, input_size), requires_grad=False)
         self.bias = nn.Parameter(torch.empty(output_size), requires_grad=False) if bias else None
+        self.quantized = None
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return functional.linear(x, self.weight, self.bias)
+        return self.multiply(x, self.bias)
+
+    def multiply(self, x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        """x Wᵀ + bias, of this rank's shard."""
+        if self.quantized is None:
+            return functional.linear(x, self.weight, bias)
+        y = self.quantized(x)
+        return y if bias is None else y + bias
+
+    def output_sizes(self) -> list[int]:
+        """Output features of this rank, of each matrix that is merged here."""
+        return [self.output_size]
+
+    def cut(self, part: int) -> Cut:
+        """Where this rank's share of a matrix begins."""
+        return Cut(0, self.output_size, 0, self.input_size)
+
+    def quantize(self, schemes: Sequence[Scheme], label: str = "") -> None:
+        """Hold the weight in a checkpoint's format instead, one for each matrix that is merged here."""
+        cuts = [self.cut(part) for part in range(len(schemes))]
+        with self.weight.device:
+            self.quantized = QuantizedMatrix(
+                [
+                    QuantizedWeight(scheme, (size, self.input_size), cut.whole_in, label=label)
+                    for scheme, size, cut in zip(schemes, self.output_sizes(), cuts, strict=True)
+                ]
+            )
+        self.weight = nn.Parameter(self.weight.new_empty(0), requires_grad=False)
+
+    def widen(self) -> torch.Tensor:
+        """The weight in full precision, and so it stays: for layers that use it in another way than this one."""
+        if self.quantized is not None:
+            with torch.no_grad():
+                wide = self.quantized.dense().to(self.weight.dtype)
+            self.weight, self.quantized = nn.Parameter(wide, requires_grad=False), None
+        return self.weight
 
     def weight_keys(self) -> list[str]:
-        return ["weight", "bias"] if self.bias is not None else ["weight"]
+        return [*self.weight_names(0), *(["bias"] if self.bias is not None else [])]
+
+    def weight_names(self, part: int) -> list[str]:
+        """Tensors of a merged matrix that a checkpoint must have."""
+        return ["weight"] if self.quantized is None else self.quantized.part(part).names()
 
     def load_weight(self, path: str, tensor: torch.Tensor, shard: Shard) -> list[str]:
-        copy_into(self.parameter(path), tensor, path)
+        if not self.load_quantized(path, tensor, 0):
+            copy_into(self.parameter(path), tensor, path)
         return [path]
+
+    def load_quantized(self, path: str, tensor: torch.Tensor, part: int) -> bool:
+        """Store a tensor of a quantised matrix; False: it is none."""
+        if self.quantized is None or not self.quantized.part(part).takes(path):
+            return False
+        self.quantized.part(part).load(path, tensor, self.cut(part))
+        return True
 
     def parameter(self, path: str) -> torch.Tensor:
         """The weight or the bias.
@@ -43,7 +100,7 @@ class ReplicatedLinear(nn.Module):
             BadArgumentError: this layer has no parameter of that name.
         """
         found = getattr(self, path, None)
-        if not isinstance(found, torch.Tensor):
+        if not isinstance(found, torch.Tensor) or (path == "weight" and self.quantized is not None):
             remedy = "The checkpoint has more than config.json says; is it quantised?"
             raise BadArgumentError(path, " or ".join(self.weight_keys()), "a name that leads to none", remedy)
         return found
@@ -59,10 +116,20 @@ class MergedColumnParallelLinear(ReplicatedLinear):
         self.part_sizes = [tp.divide("output_size", size) for size in output_sizes]
         super().__init__(input_size, sum(self.part_sizes), bias)
 
+    def output_sizes(self) -> list[int]:
+        return self.part_sizes
+
+    def cut(self, part: int) -> Cut:
+        size = self.part_sizes[part]
+        return Cut(self.tp.rank * size, self.tp.size * size, 0, self.input_size)
+
     def weight_keys(self) -> list[str]:
-        return [f"{key}.{part}" for key in super().weight_keys() for part in range(len(self.part_sizes))]
+        return merged_keys(self, range(len(self.part_sizes)))
 
     def load_weight(self, path: str, tensor: torch.Tensor, shard: Shard) -> list[str]:
+        part = 0 if shard is None and len(self.part_sizes) == 1 else shard
+        if isinstance(part, int) and self.load_quantized(path, tensor, part):
+            return [f"{path}.{part}"]
         parameter = self.parameter(path)
         if shard is None:  # the checkpoint has the parts joined already
             wholes = [size * self.tp.size for size in self.part_sizes]
@@ -118,10 +185,21 @@ class QKVParallelLinear(ReplicatedLinear):
         q, k, v = qkv.split([self.q_size, self.kv_size, self.v_size], -1)
         return q, k, v
 
+    def output_sizes(self) -> list[int]:
+        return [self.q_size, self.kv_size, self.v_size]
+
+    def cut(self, part: int) -> Cut:
+        size, ranks, rank = self.output_sizes()[part], self.tp.size, self.tp.rank
+        if part > 0:
+            ranks, rank = ranks // self.replicas, rank // self.replicas
+        return Cut(rank * size, ranks * size, 0, self.input_size)
+
     def weight_keys(self) -> list[str]:
-        return [f"{key}.{part}" for key in super().weight_keys() for part in "qkv"]
+        return merged_keys(self, "qkv")
 
     def load_weight(self, path: str, tensor: torch.Tensor, shard: Shard) -> list[str]:
+        if isinstance(shard, str) and self.load_quantized(path, tensor, "qkv".index(shard)):
+            return [f"{path}.{shard}"]
         parameter = self.parameter(path)
         starts = {"q": 0, "k": self.q_size, "v": self.q_size + self.kv_size}
         sizes = {"q": self.q_size, "k": self.kv_size, "v": self.v_size}
@@ -151,9 +229,19 @@ class RowParallelLinear(ReplicatedLinear):
         self.tp, self.reduce_results = tp, reduce_results
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = functional.linear(x, self.weight, self.bias if self.tp.rank == 0 else None)
+        y = self.multiply(x, self.bias if self.tp.rank == 0 else None)
         return self.tp.all_reduce(y) if self.reduce_results else y
 
+    def cut(self, part: int) -> Cut:
+        return Cut(0, self.output_size, self.tp.rank * self.input_size, self.tp.size * self.input_size)
+
     def load_weight(self, path: str, tensor: torch.Tensor, shard: Shard) -> list[str]:
-        copy_into(self.parameter(path), self.tp.shard(tensor, 1) if path == "weight" else tensor, path)
+        if not self.load_quantized(path, tensor, 0):
+            copy_into(self.parameter(path), self.tp.shard(tensor, 1) if path == "weight" else tensor, path)
         return [path]
+
+
+def merged_keys(layer: ReplicatedLinear, parts: Iterable[int | str]) -> list[str]:
+    """Keys of a layer of several matrices: every tensor of each, "weight.q"."""
+    biases = ["bias"] if layer.bias is not None else []
+    return [f"{name}.{part}" for i, part in enumerate(parts) for name in [*layer.weight_names(i), *biases]]

@@ -44,7 +44,7 @@ class MLAttention(nn.Module):
         self.method: Method = "absorbed"
         self.num_heads, self.nope, self.v_head_dim = num_heads, qk_nope_head_dim, v_head_dim
         self.rank, self.scaling = kv_b_proj.input_size, scaling
-        self._expansion = kv_b_proj.weight
+        self._kv_b_proj = [kv_b_proj]  # in a list: it is the model's own, and no part of this module
         self.attn = RadixAttention(num_heads, self.rank + qk_rope_head_dim, scaling, 1, layer_id, v_head_dim=self.rank)
 
     def forward(
@@ -75,9 +75,13 @@ class MLAttention(nn.Module):
         out = self.attn(q_latent, latent, latent, forward_batch, q_rope=q_rope, k_rope=k_rope)
         return torch.einsum("thr,hvr->thv", out.unflatten(-1, (-1, self.rank)), w_uv).flatten(1)
 
+    def process_weights_after_loading(self) -> None:
+        """Halves of the expansion are used apart: one that is quantised is widened."""
+        self._kv_b_proj[0].widen()
+
     def _matrices(self) -> tuple[torch.Tensor, torch.Tensor]:
         """W_UK [heads, nope, rank] and W_UV [heads, v, rank]: views of kv_b_proj's weight."""
-        w_uk, w_uv = self._expansion.unflatten(0, (self.num_heads, -1)).split([self.nope, self.v_head_dim], 1)
+        w_uk, w_uv = self._kv_b_proj[0].weight.unflatten(0, (self.num_heads, -1)).split([self.nope, self.v_head_dim], 1)
         return w_uk, w_uv
 
     def _plain(

@@ -8,20 +8,60 @@ from typing import Any
 import torch
 
 from sglab.engine.errors import BadArgumentError
+from sglab.layers import overlap
 
 
 @dataclass(frozen=True)
 class TensorParallel:
-    """Rank `rank` of `size`. `group`: a torch.distributed process group, None for the default one."""
+    """Rank `rank` of `size`.
+
+    Attributes:
+        group: a torch.distributed process group; None: the default one.
+        ep_size: ranks that experts are dealt out to; size / ep_size ranks then share a slice of each expert.
+        dp_size: groups of ranks that attend to requests of their own; size / dp_size ranks share a group's heads.
+        attention_group: the process group of this rank's; None: the default one.
+    """
 
     rank: int = 0
     size: int = 1
     group: Any = None
+    ep_size: int = 1
+    dp_size: int = 1
+    attention_group: Any = None
 
     def __post_init__(self) -> None:
         if self.size < 1 or not 0 <= self.rank < self.size:
             got = f"rank {self.rank} of {self.size}"
             raise BadArgumentError("tp", "a rank below a size of at least 1", got, "Number the ranks from 0.")
+        if self.ep_size < 1 or self.size % self.ep_size:
+            expected = f"a divisor of the {self.size} ranks"
+            raise BadArgumentError("ep_size", expected, self.ep_size, "Use ep_size=1 or as many as there are ranks.")
+        if self.dp_size < 1 or self.size % self.dp_size:
+            expected = f"a divisor of the {self.size} ranks"
+            raise BadArgumentError("dp_size", expected, self.dp_size, "Use dp_size=1 or as many as there are ranks.")
+
+    @property
+    def ep_rank(self) -> int:
+        """Which share of the experts this rank holds."""
+        return self.rank // (self.size // self.ep_size)
+
+    @property
+    def dp_rank(self) -> int:
+        """Which group this rank attends in."""
+        return self.rank // (self.size // self.dp_size)
+
+    @property
+    def attention(self) -> TensorParallel:
+        """This rank among those that share a request's attention heads, its embedding and its logits."""
+        if self.dp_size == 1:
+            return self
+        ranks = self.size // self.dp_size
+        return TensorParallel(self.rank % ranks, ranks, self.attention_group)
+
+    def within_experts(self) -> TensorParallel:
+        """Which slice of each of its experts this rank holds."""
+        ranks = self.size // self.ep_size
+        return TensorParallel(self.rank % ranks, ranks)
 
     def divide(self, name: str, number: int) -> int:
         """This rank's share of `number` heads, rows or columns.
@@ -42,16 +82,24 @@ class TensorParallel:
     def all_reduce(self, x: torch.Tensor) -> torch.Tensor:
         """The sum over ranks, in place."""
         if self.size > 1:
-            torch.distributed.all_reduce(x, group=self.group)
+            self._finish(torch.distributed.all_reduce(x, group=self.group, async_op=overlap.started()))
         return x
 
-    def all_gather(self, x: torch.Tensor) -> torch.Tensor:
-        """The ranks' last dimensions, one after another: [..., n] -> [..., n · size]."""
+    def all_gather(self, x: torch.Tensor, dim: int = -1) -> torch.Tensor:
+        """The ranks' parts along `dim`, one after another: [..., n] -> [..., n · size]."""
         if self.size == 1:
             return x
         parts = [torch.empty_like(x) for _ in range(self.size)]
-        torch.distributed.all_gather(parts, x.contiguous(), group=self.group)
-        return torch.cat(parts, -1)
+        x = x.contiguous()
+        self._finish(torch.distributed.all_gather(parts, x, group=self.group, async_op=overlap.started()))
+        return torch.cat(parts, dim)
+
+    @staticmethod
+    def _finish(work: Any) -> None:
+        """Wait for a collective that was only started, while the other of two passes goes on."""
+        if work is not None:
+            overlap.pass_turn()
+            work.wait()
 
 
 SINGLE = TensorParallel()

@@ -41,7 +41,7 @@ class CausalLM(nn.Module):
         super().__init__()
         self.config, self.tp = config, tp
         self.model = self.make_decoder()
-        self.lm_head = ParallelLMHead(config.vocab_size, config.hidden_size, tp)
+        self.lm_head = ParallelLMHead(config.vocab_size, config.hidden_size, tp.attention)
         if config.tie_word_embeddings:
             embedding = self.model.get_submodule("embed_tokens")
             assert isinstance(embedding, VocabParallelEmbedding)

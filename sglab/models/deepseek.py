@@ -83,7 +83,7 @@ class DeepseekAttention(nn.Module):
 
     def __init__(self, config: DeepseekConfig, layer_id: int, rotary: RotaryEmbedding, tp: TensorParallel) -> None:
         super().__init__()
-        c, hidden = config, config.hidden_size
+        c, hidden, tp = config, config.hidden_size, tp.attention
         heads = tp.divide("num_attention_heads", c.num_attention_heads)
         self.nope, self.rope, self.rank, self.rotary = c.qk_nope_head_dim, c.qk_rope_head_dim, c.kv_lora_rank, rotary
         q_size = c.num_attention_heads * (self.nope + self.rope)

@@ -14,10 +14,11 @@ from torch import nn
 
 from sglab.engine import BadArgumentError, ForwardBatch
 from sglab.kernels import fused_experts
+from sglab.kernels.formats.microscaling import MX_BLOCK
+from sglab.kernels.fused_moe import ExpertQuantization, mxfp4_experts
 from sglab.layers import ReplicatedLinear, RotaryEmbedding, TensorParallel, WeightError
 from sglab.layers.loading import Shard, copy_into, sharded
 from sglab.layers.moe import Routing, TopK
-from sglab.layers.mxfp4 import dequantize_mxfp4
 from sglab.models.causal_lm import QKV, CausalLM
 from sglab.models.config import DecoderConfig
 from sglab.models.llama import Decoder, DecoderLayer, LlamaAttention
@@ -49,7 +50,7 @@ class GptOssAttention(LlamaAttention):
         super().__init__(config, layer_id, rotary, tp)
         if config.layer_types[layer_id] == "sliding_attention":
             self.attn.shape.sliding_window_size = config.sliding_window - 1  # keys before the token itself
-        self.sinks = sharded(torch.empty(self.qkv_proj.num_heads), partial(tp.shard, dim=0))
+        self.sinks = sharded(torch.empty(self.qkv_proj.num_heads), partial(tp.attention.shard, dim=0))
 
     def forward(self, positions: torch.Tensor, x: torch.Tensor, forward_batch: ForwardBatch) -> torch.Tensor:
         q, k, v = self.heads(x)
@@ -63,6 +64,7 @@ class GptOssExperts(nn.Module):
     Attributes:
         w13, w13_bias: [experts, 2 · intermediate / tp, hidden] and without the last.
         w2, w2_bias: [experts, hidden, intermediate / tp] and without the last.
+        scales: of a checkpoint in MXFP4, whose w13 and w2 are bytes of two values each; by name.
     """
 
     routing: Routing | None = None
@@ -71,12 +73,16 @@ class GptOssExperts(nn.Module):
         super().__init__()
         experts, hidden = config.num_local_experts, config.hidden_size
         size = tp.divide("intermediate_size", config.intermediate_size)
-        self.tp = tp
+        self.tp, self.inner = tp, config.intermediate_size
         self.w13 = nn.Parameter(torch.empty(experts, 2 * size, hidden), requires_grad=False)
         self.w13_bias = nn.Parameter(torch.zeros(experts, 2 * size), requires_grad=False)
         self.w2 = nn.Parameter(torch.empty(experts, hidden, size), requires_grad=False)
         self.w2_bias = nn.Parameter(torch.zeros(experts, hidden), requires_grad=False)
-        self._packed: dict[str, torch.Tensor] = {}
+        self.scales: dict[str, torch.Tensor] = {}
+
+    @property
+    def quantization(self) -> ExpertQuantization | None:
+        return mxfp4_experts(self.scales["gate_up"], self.scales["down"]) if self.scales else None
 
     def forward(self, x: torch.Tensor, routing: Routing) -> torch.Tensor:
         self.routing = routing
@@ -89,6 +95,7 @@ class GptOssExperts(nn.Module):
             w1_bias=self.w13_bias,
             w2_bias=self.w2_bias if self.tp.rank == 0 else None,
             activation="swiglu_oai",
+            quantization=self.quantization,
             check_values=False,
         )
 
@@ -106,20 +113,37 @@ class GptOssExperts(nn.Module):
             mine = self.tp.shard(tensor, 1) if gate_up else tensor
             copy_into(self.w13_bias if gate_up else self.w2_bias, mine, f"experts.{path}")
             return [path]
-        weight = tensor.transpose(1, 2) if kind == "" else self._widened(name, kind, tensor)
-        if weight is None:
+        label = f"experts.{path}"
+        if kind == "":
+            mine = self.tp.shard(tensor.transpose(1, 2), 1 if gate_up else 2)
+            copy_into(self.w13 if gate_up else self.w2, mine, label)
+            return [path]
+        return self._load_mxfp4(name, kind, self.tp.shard(tensor, 1 if gate_up else 2), label)
+
+    def _load_mxfp4(self, name: str, kind: str, mine: torch.Tensor, label: str) -> list[str]:
+        """Keep blocks [experts, out, groups, 16] as bytes [experts, out, in / 2], or scales [experts, out, groups]."""
+        experts, rows = len(self.w2), self.w2_bias.shape[1] if name == "down" else self.w13_bias.shape[1]
+        groups = (
+            self.tp.divide("intermediate_size", self.inner) if name == "down" else self.w2_bias.shape[1]
+        ) // MX_BLOCK
+        kept = mine.new_empty(experts, rows, groups * (1 if kind == "_scales" else 16), device=self.w2.device)
+        copy_into(kept, mine.flatten(2), label)
+        if kind == "_scales":
+            self.scales[name] = kept
             return []
-        copy_into(self.w13 if gate_up else self.w2, self.tp.shard(weight, 1 if gate_up else 2), f"experts.{path}")
+        setattr(self, "w2" if name == "down" else "w13", nn.Parameter(kept, requires_grad=False))
         return [f"{name}_proj"]
 
-    def _widened(self, name: str, kind: str, tensor: torch.Tensor) -> torch.Tensor | None:
-        """The matrix [experts, out, in] once both of its parts are there."""
-        other = self._packed.pop(name, None)
-        if other is None:
-            self._packed[name] = tensor
-            return None
-        blocks, scales = (tensor, other) if kind == "_blocks" else (other, tensor)
-        return dequantize_mxfp4(blocks, scales, self.w13.dtype)
+    def process_weights_after_loading(self) -> None:
+        """Refuse blocks without scales.
+
+        Raises:
+            WeightError: a matrix has the one without the other.
+        """
+        for name, weight in (("gate_up", self.w13), ("down", self.w2)):
+            if (weight.dtype == torch.uint8) != (name in self.scales):
+                remedy = "The checkpoint is incomplete: fetch all of its *.safetensors files again."
+                raise WeightError(f"experts.{name}_proj", "both blocks and scales", "one of them", remedy)
 
 
 class GptOssMLP(nn.Module):

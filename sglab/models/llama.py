@@ -22,6 +22,7 @@ from sglab.layers import (
     TensorParallel,
     VocabParallelEmbedding,
 )
+from sglab.layers.dp_attention import run_on_all_tokens
 from sglab.models.causal_lm import CausalLM
 from sglab.models.config import DecoderConfig
 
@@ -51,7 +52,7 @@ class LlamaAttention(nn.Module):
 
     def __init__(self, config: DecoderConfig, layer_id: int, rotary: RotaryEmbedding, tp: TensorParallel) -> None:
         super().__init__()
-        c = config
+        c, tp = config, tp.attention
         self.head_dim, self.rotary = c.head_dim, rotary
         self.qkv_proj = QKVParallelLinear(
             c.hidden_size, c.head_dim, c.num_attention_heads, c.num_key_value_heads, c.attention_bias, tp
@@ -95,9 +96,10 @@ class DecoderLayer(nn.Module):
             x, residual = self.input_layernorm(x), x
         else:
             x, residual = self.input_layernorm(x, residual)
-        x = self.self_attn(positions, x, forward_batch)
+        if not forward_batch.forward_mode.is_idle():
+            x = self.self_attn(positions, x, forward_batch)
         x, residual = self.post_attention_layernorm(x, residual)
-        return self.mlp(x), residual
+        return run_on_all_tokens(self.mlp, x, forward_batch), residual
 
 
 class Decoder(nn.Module):
@@ -111,7 +113,7 @@ class Decoder(nn.Module):
         norm: type[RMSNorm] = RMSNorm,
     ) -> None:
         super().__init__()
-        self.embed_tokens = VocabParallelEmbedding(config.vocab_size, config.hidden_size, tp)
+        self.embed_tokens = VocabParallelEmbedding(config.vocab_size, config.hidden_size, tp.attention)
         self.layers = nn.ModuleList(make_layer(i) for i in range(config.num_hidden_layers))
         self.norm = norm(config.hidden_size, config.rms_norm_eps)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +14,17 @@ from torch import nn
 from sglab.engine import arguments
 from sglab.engine.errors import BadArgumentError
 from sglab.layers import SINGLE, TensorParallel
+from sglab.layers.quantization import QuantizationConfig, parse_quantization
+from sglab.layers.quantization.online import rounding
 from sglab.models.causal_lm import CausalLM
+from sglab.models.gguf import GgufFile, gguf_config, gguf_quantization, gguf_weights
+from sglab.models.prepare import (
+    process_weights_after_loading,
+    quantize_layers,
+    quantize_weights,
+    relocate_experts,
+    without_kv_scales,
+)
 from sglab.models.registry import model_class
 from sglab.models.safetensors import read_safetensors
 
@@ -33,33 +43,67 @@ def load_model(
     context_len: int | None = None,
     tp: TensorParallel = SINGLE,
     seed: int = 0,
+    expert_location: Sequence[Sequence[int]] | None = None,
 ) -> CausalLM:
     """Read a model.
 
     Args:
-        path_or_id: a folder with config.json and *.safetensors; "tiny", the model that ships with sglab; or a hub id
-            such as "Qwen/Qwen3-0.6B", which needs the package huggingface_hub.
+        path_or_id: a folder with config.json and *.safetensors; a .gguf file of a Llama or Qwen3; "tiny", the model
+            that ships with sglab; or a hub id such as "Qwen/Qwen3-0.6B", which needs the package huggingface_hub.
         dtype: "float32", "float16" or "bfloat16"; None: what config.json says, but on a CPU float32, which is faster
             there.
         device: where its weights live.
-        quantization: how the checkpoint is quantised; None: what config.json says. Only MXFP4 experts are known,
-            which are widened to `dtype`.
-        load_format: "auto" reads the weights; "dummy" draws them at random, with `seed`.
+        quantization: round weights of full precision to "fp8", "w8a8_int8", "mxfp8" or "mxfp4" as they are loaded;
+            None: they stay as they are. How a quantised checkpoint is stored is said by its config.json.
+        load_format: "auto" reads the weights; "dummy" draws them at random, with `seed` and in full precision.
         context_len: positions to load for; None: config.json's max_position_embeddings.
         tp: the shard to load.
+        expert_location: of each layer with experts, in order, the experts that are held, some more than once: equal
+            shares for the tp.ep_size ranks (`sglab.layers.moe.rebalance_experts`). None: each once.
 
     Raises:
         BadArgumentError: no such model, or one that is not known here. WeightError: weights that do not fit.
     """
     arguments.choice("load_format", load_format, ("auto", "dummy"))
-    folder = model_folder(path_or_id, weights=load_format == "auto")
-    config = read_config(folder)
-    _check_quantization(config, quantization)
+    config, stored, weights = _source(path_or_id, load_format == "auto")
+    if quantization is not None and stored is not None:
+        got = f"{quantization!r} for a checkpoint in {stored.method}"
+        raise BadArgumentError("quantization", "None for a quantised checkpoint", got, "Leave it out.")
+    asked = None if quantization is None else rounding(quantization)
     if load_format == "dummy":
-        return from_config(config, dtype, device, seed, context_len=context_len, tp=tp)
-    model = _construct(config, dtype, device, context_len, tp)
-    model.load_weights(checkpoint(folder))
+        model = from_config(config, dtype, device, seed, context_len=context_len, tp=tp)
+    else:
+        model = _construct(config, dtype, device, context_len, tp)
+        if expert_location is not None:
+            with default_dtype(model.dtype), model.device:
+                relocate_experts(model, expert_location)
+        _fill(model, weights, stored)
+    if asked is not None:
+        quantize_weights(model, asked)
+    process_weights_after_loading(model)
     return model.eval()
+
+
+def _source(
+    path_or_id: str | Path, with_weights: bool
+) -> tuple[dict[str, Any], QuantizationConfig | None, Iterator[tuple[str, torch.Tensor]]]:
+    """config.json, what is quantised and how, and the weights, which are not read yet."""
+    if Path(path_or_id).suffix == ".gguf" and Path(path_or_id).is_file():
+        file = GgufFile(Path(path_or_id))
+        config = gguf_config(file)
+        return config, gguf_quantization(file), gguf_weights(file, config)
+    folder = model_folder(path_or_id, with_weights)
+    config = read_config(folder)
+    return config, parse_quantization(config.get("quantization_config")), checkpoint(folder)
+
+
+def _fill(model: CausalLM, weights: Iterable[tuple[str, torch.Tensor]], stored: QuantizationConfig | None) -> None:
+    """Load a checkpoint's tensors, in its own formats where it is quantised."""
+    if stored is not None:
+        with default_dtype(model.dtype):
+            quantize_layers(model, stored)
+        weights = without_kv_scales(weights)
+    model.load_weights(weights)
 
 
 def from_config(
@@ -105,7 +149,12 @@ def model_folder(path_or_id: str | Path, weights: bool = True) -> Path:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    return json.loads((folder / "config.json").read_text("utf-8"))
+    """config.json; what ModelOpt wrote beside it, hf_quant_config.json, is its quantization_config."""
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    beside = folder / "hf_quant_config.json"
+    if not config.get("quantization_config") and beside.is_file():
+        config["quantization_config"] = json.loads(beside.read_text("utf-8"))["quantization"]
+    return config
 
 
 def checkpoint(folder: Path) -> Iterator[tuple[str, torch.Tensor]]:
@@ -151,24 +200,15 @@ def _construct(
     parsed = made.config_class.parse(config, context_len)
     where = arguments.device("device", device)
     named = "float32" if where.type == "cpu" else config.get("dtype") or config.get("torch_dtype") or "float32"
-    with _defaults(arguments.dtype("dtype", dtype or named)), where:
+    with default_dtype(arguments.dtype("dtype", dtype or named)), where:
         return made(parsed, tp)
 
 
 @contextmanager
-def _defaults(dtype: torch.dtype) -> Iterator[None]:
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
         yield
     finally:
         torch.set_default_dtype(before)
-
-
-def _check_quantization(config: dict[str, Any], asked: str | None) -> None:
-    """Refuse a quantised checkpoint that no layer here reads, before its weights are."""
-    given = (config.get("quantization_config") or {}).get("quant_method")
-    for name, value in (("quantization", asked), ("config.json: quantization_config", given)):
-        if value not in (None, "mxfp4"):
-            remedy = "Use the checkpoint in bfloat16."
-            raise BadArgumentError(name, "None or 'mxfp4'", repr(value), remedy)

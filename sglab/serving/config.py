@@ -65,10 +65,24 @@ class EngineConfig:
     random_seed: int = 0
     """Of requests without a seed of their own, and of the policy "random"."""
     speculative_algorithm: str | None = None
-    """None, "NGRAM" or "STANDALONE" (a draft model)."""
+    """None, "NGRAM", "STANDALONE" (a draft model) or "EAGLE" (a layer that drafts from the target's hidden states, such
+    as DeepSeek's MTP)."""
     speculative_num_steps: int = 3
     speculative_eagle_topk: int = 1
     speculative_num_draft_tokens: int = 4
+    tp_size: int = 1
+    """Ranks: processes that each hold a shard of the model, on a GPU each, or on the CPU."""
+    dp_size: int = 1
+    """Groups of these ranks that attend to requests of their own; MLPs and experts run on all of them together."""
+    ep_size: int = 1
+    """Ranks that experts are dealt out to; with fewer than tp_size the others hold slices of them."""
+    init_expert_location: tuple[tuple[int, ...], ...] | None = None
+    """Of each layer with experts those that are held, some more than once, in equal shares for the ep_size ranks; None:
+    each once. `sglab.layers.moe.rebalance_experts` places them by their load."""
+    enable_two_batch_overlap: bool = False
+    """Cut passes in two halves: while one waits for a sum over ranks, the other computes."""
+    dist_timeout: float = 300.0
+    """Seconds after which a rank that does not answer counts as dead."""
     forward_hooks: tuple[dict[str, Any], ...] = field(default_factory=tuple)
     """See `hooks.register_forward_hooks`."""
     check_invariants: bool = False
@@ -88,7 +102,7 @@ class EngineConfig:
         arguments.finite("hicache_ratio", self.hicache_ratio, 0.0)
         arguments.choice("hicache_write_policy", self.hicache_write_policy, WRITE_POLICIES)
         if self.speculative_algorithm is not None:
-            arguments.choice("speculative_algorithm", self.speculative_algorithm, ("NGRAM", "STANDALONE"))
+            arguments.choice("speculative_algorithm", self.speculative_algorithm, ("NGRAM", "STANDALONE", "EAGLE"))
             arguments.integer("speculative_num_steps", self.speculative_num_steps, 1)
             arguments.integer("speculative_eagle_topk", self.speculative_eagle_topk, 1)
             arguments.integer("speculative_num_draft_tokens", self.speculative_num_draft_tokens, 2)
@@ -98,11 +112,33 @@ class EngineConfig:
             if self.disable_overlap_schedule is False:
                 remedy = "Leave disable_overlap_schedule out."
                 raise BadArgumentError("disable_overlap_schedule", "True with speculation", False, remedy)
+        self._check_ranks()
         arguments.integer("random_seed", self.random_seed, 0)
         if self.enable_hierarchical_cache and self.disable_radix_cache:
             remedy = "The host keeps prefixes of the radix cache: leave one of the two out."
             raise BadArgumentError("enable_hierarchical_cache", "False without a radix cache", True, remedy)
         self.scheduler(False)
+
+    def _check_ranks(self) -> None:
+        arguments.integer("tp_size", self.tp_size, 1)
+        for name in ("dp_size", "ep_size"):
+            size = arguments.integer(name, getattr(self, name), 1)
+            if self.tp_size % size:
+                expected = f"a divisor of tp_size {self.tp_size}"
+                raise BadArgumentError(name, expected, size, "tp_size counts all ranks.")
+        arguments.positive("dist_timeout", self.dist_timeout)
+        if self.enable_two_batch_overlap and self.tp_size == 1:
+            remedy = "One rank waits for none: leave it out."
+            raise BadArgumentError("enable_two_batch_overlap", "False with one rank", True, remedy)
+        alone = {
+            "speculative_algorithm": self.speculative_algorithm,
+            "cuda_graph": self.cuda_graph,
+            "enable_hierarchical_cache": self.enable_hierarchical_cache,
+            "disable_overlap_schedule": self.disable_overlap_schedule is False,
+        }
+        for name, value in alone.items():
+            if self.tp_size > 1 and value:
+                raise BadArgumentError(name, "its default with tp_size above 1", getattr(self, name), "Leave it out.")
 
     def threads(self, parameters: int) -> int | None:
         """Threads of a pass on a CPU, by the model's size; None: as many as PyTorch has set."""
@@ -110,13 +146,15 @@ class EngineConfig:
 
     def overlaps(self, device_type: str) -> bool:
         """Whether a step is planned while the one before runs."""
-        if self.speculative_algorithm is not None:
+        if self.speculative_algorithm is not None or self.tp_size > 1:
             return False
         asked = self.disable_overlap_schedule
         return device_type == "cuda" if asked is None else not asked
 
     def graphs(self, device_type: str) -> bool:
         """Whether decode passes are captured and replayed."""
+        if self.tp_size > 1:
+            return False
         return device_type == "cuda" if self.cuda_graph is None else self.cuda_graph
 
     def capture_sizes(self) -> list[int]:

@@ -49,6 +49,54 @@ class NgramDrafter:
         return [ngram_tree(req.token_ids(), self.num_slots) for req in reqs]
 
 
+class CatchUp:
+    """Which tokens of each request a draft model has not seen at their slots yet.
+
+    Args:
+        runner: the draft model's.
+    """
+
+    def __init__(self, runner: ModelRunner) -> None:
+        self.runner = runner
+        self._cached: dict[str, tuple[int, int]] = {}
+
+    def batch(self, reqs: Sequence[Req], batch: ModelWorkerBatch, shift: int = 0) -> ForwardBatch:
+        """An extend over these; they count as seen from now on.
+
+        Args:
+            batch: planned for TARGET_VERIFY.
+            shift: the input at each position is the token so many further on.
+        """
+        lengths, rows = batch.seq_lens_cpu.tolist(), batch.req_pool_indices.tolist()
+        table = self.runner.req_to_token_pool.req_to_token
+        starts: list[int] = []
+        written = table.new_empty(0)
+        for req, row, length in zip(reqs, rows, lengths, strict=True):
+            retractions, cached = self._cached.get(req.rid, (req.retraction_count, 0))
+            start = min(cached if retractions == req.retraction_count else 0, length - 1)
+            slots = table[row, start:length]
+            # A prefix that requests share is computed once; the last token's slot is always its request's own.
+            shared = int(torch.isin(slots, written).long().cumprod(0).sum()) if start < length - 1 else 0
+            starts.append(start + shared)
+            written = torch.cat((written, slots[shared:]))
+        spans = list(zip(reqs, rows, starts, lengths, strict=True))
+        ids = [token for req, _, start, end in spans for token in req.token_ids()[start + shift : end + shift]]
+        extend = ModelWorkerBatch(
+            forward_mode=ForwardMode.EXTEND,
+            input_ids=torch.tensor(ids),
+            req_pool_indices=batch.req_pool_indices,
+            seq_lens=batch.seq_lens,
+            out_cache_loc=torch.cat([table[row, start:end].to(torch.int64) for _, row, start, end in spans]),
+            seq_lens_cpu=batch.seq_lens_cpu,
+            seq_lens_sum=batch.seq_lens_sum,
+            extend_num_tokens=len(ids),
+            extend_seq_lens=[end - start for _, _, start, end in spans],
+            extend_prefix_lens=starts,
+        )
+        self._cached = {req.rid: (req.retraction_count, end) for req, _, _, end in spans}
+        return ForwardBatch.init_new(extend, self.runner)
+
+
 class ModelDrafter:
     """Drafts with a smaller model, as EAGLE expands and chooses its tree (SGLang's STANDALONE).
 
@@ -72,10 +120,10 @@ class ModelDrafter:
         self.model, self.runner, self.backend = model, runner, backend
         self.num_steps, self.topk, self.num_draft_tokens = num_steps, topk, num_draft_tokens
         self.num_slots = max(num_draft_tokens, 1 + topk * (num_steps - 1))
-        self._cached: dict[str, tuple[int, int]] = {}
+        self._catch_up = CatchUp(runner)
 
     def draft(self, reqs: Sequence[Req], batch: ModelWorkerBatch) -> list[tuple[list[int], Tree]]:
-        self._catch_up(reqs, batch)
+        self._run(self._catch_up.batch(reqs, batch))
         slots = batch.out_cache_loc.view(len(reqs), -1)
         tokens = torch.tensor([[req.token_ids()[-1]] for req in reqs], device=self.runner.device)
         parents: list[list[int]] = [[-1] for _ in reqs]
@@ -96,32 +144,6 @@ class ModelDrafter:
         drafts = organize_draft_results(steps, self.num_draft_tokens)
         rows = zip(drafts.parents.tolist(), drafts.selected.tolist(), drafts.tokens.tolist(), reqs, strict=True)
         return [([req.token_ids()[-1], *ids], build_tree(up, chosen, self.topk)) for up, chosen, ids, req in rows]
-
-    def _catch_up(self, reqs: Sequence[Req], batch: ModelWorkerBatch) -> None:
-        """Compute the KV of tokens that the draft model has not seen at their slots."""
-        lengths = batch.seq_lens_cpu.tolist()
-        starts = []
-        for req, length in zip(reqs, lengths, strict=True):
-            retractions, cached = self._cached.get(req.rid, (req.retraction_count, 0))
-            starts.append(min(cached if retractions == req.retraction_count else 0, length - 1))
-        table = self.runner.req_to_token_pool.req_to_token
-        rows = batch.req_pool_indices.tolist()
-        spans = list(zip(reqs, rows, starts, lengths, strict=True))
-        ids = [token for req, _, start, end in spans for token in req.token_ids()[start:end]]
-        extend = ModelWorkerBatch(
-            forward_mode=ForwardMode.EXTEND,
-            input_ids=torch.tensor(ids),
-            req_pool_indices=batch.req_pool_indices,
-            seq_lens=batch.seq_lens,
-            out_cache_loc=torch.cat([table[row, start:end].to(torch.int64) for _, row, start, end in spans]),
-            seq_lens_cpu=batch.seq_lens_cpu,
-            seq_lens_sum=batch.seq_lens_sum,
-            extend_num_tokens=len(ids),
-            extend_seq_lens=[end - start for _, _, start, end in spans],
-            extend_prefix_lens=starts,
-        )
-        self._run(ForwardBatch.init_new(extend, self.runner))
-        self._cached = {req.rid: (req.retraction_count, end) for req, _, _, end in spans}
 
     def _run_tree(
         self, batch: ModelWorkerBatch, slots: torch.Tensor, tokens: torch.Tensor, parents: list[list[int]]

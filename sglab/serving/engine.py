@@ -12,7 +12,7 @@ import torch
 from sglab.attention import create_attention_backend
 from sglab.engine import FinishAbort, Req, SamplingParams, arguments
 from sglab.engine.errors import BadArgumentError
-from sglab.engine.scheduler import History, PassResult, ScheduledPass, Scheduler
+from sglab.engine.scheduler import History, Scheduler
 from sglab.models import CausalLM, Tokenizer, load_model
 from sglab.serving.batch_invariant import DEFAULT_SEED, batch_invariant
 from sglab.serving.execution import Execution, InlineExecution, Pending, ThreadExecution, torch_threads
@@ -21,7 +21,11 @@ from sglab.serving.graph_runner import CudaGraphRunner
 from sglab.serving.hooks import register_forward_hooks
 from sglab.serving.output import Delta, Handle, Output
 from sglab.serving.pools import make_pools
-from sglab.serving.speculation import speculation
+from sglab.serving.ranks import RankDiedError, Ranks
+from sglab.serving.ranks.dp_scheduler import DpScheduler
+from sglab.serving.ranks.parts import group_parts, start_ranks
+from sglab.serving.ranks.worker import ParallelWorker
+from sglab.serving.speculation import Draft, speculation
 from sglab.serving.speculative_worker import SpeculativeWorker
 from sglab.serving.worker import ModelWorker
 
@@ -37,16 +41,19 @@ class Engine:
         model: "tiny", a folder, a hub id, or a model that was loaded before.
         tokenizer: None: the one beside the model's files, if there is one. Prompts may be token ids, too.
         dtype, device: of a model that is loaded here.
-        draft_model: for speculative_algorithm="STANDALONE", given as `model` is; it has the same vocabulary.
+        draft_model: for speculative_algorithm="STANDALONE", given as `model` is; it has the same vocabulary. For
+            "EAGLE" the folder or id of a DeepSeek checkpoint with an MTP layer, or a layer that was loaded before.
         options: fields of EngineConfig.
 
     Attributes:
         history: every step, as plain data (`sglab.engine.scheduler.History`).
         scheduler, worker: the parts, to be looked at.
         runs: what runs passes: the worker, or a SpeculativeWorker around it.
+        ranks: the other processes, with tp_size above 1.
 
     Raises:
         BadArgumentError, UnsupportedError: a model, a backend or an option that does not fit.
+        RankDiedError: another rank did not come up; from `submit`, `generate` and `step`: it has ended since.
     """
 
     def __init__(
@@ -56,15 +63,20 @@ class Engine:
         tokenizer: Tokenizer | None = None,
         dtype: str | torch.dtype | None = None,
         device: str | torch.device | None = None,
-        draft_model: str | Path | CausalLM | None = None,
+        draft_model: Draft | None = None,
         **options: Any,
     ) -> None:
         self.config = config(options)
+        self.ranks: Ranks | None = None
+        if self.config.tp_size > 1 and isinstance(model, CausalLM):
+            remedy = "Every rank loads a shard of it."
+            raise BadArgumentError("model", "a folder or an id with tp_size above 1", type(model).__name__, remedy)
         where = device or ("cuda" if torch.cuda.is_available() else "cpu")
         if isinstance(model, CausalLM):
             self.model, self.model_name = model, type(model).__name__
         else:
-            self.model, self.model_name = load_model(model, dtype=dtype, device=where), str(model)
+            self.ranks = start_ranks(model, dtype, str(where), self.config)
+            self.model, self.model_name = self._load(model, dtype, where), str(model)
             tokenizer = tokenizer or tokenizer_of(model)
         if hasattr(self.model, "encode"):
             remedy = "Run its passes by hand, with encoder_lens and encoder_out_cache_loc."
@@ -89,9 +101,14 @@ class Engine:
         decode = None if self.tokenizer is None else self.tokenizer.decode
         self.runs = speculation(self.worker, self.config, draft_model) or self.worker
         slots = self.runs.drafter.num_slots if isinstance(self.runs, SpeculativeWorker) else 1
-        self.scheduler = Scheduler(self.config.scheduler(overlap), self.tree_cache, decode, slots)
+        self.scheduler: Scheduler | DpScheduler = Scheduler(
+            self.config.scheduler(overlap), self.tree_cache, decode, slots
+        )
+        self._parallel: ParallelWorker | None = None
+        if self.ranks is not None:
+            self.scheduler, self._parallel = group_parts(self.scheduler, self.worker, self.ranks, self.config)
         self.hooks = register_forward_hooks(self.model, self.config.forward_hooks)
-        self._pending: list[tuple[ScheduledPass, Pending[Callable[[], PassResult]]]] = []
+        self._pending: list[tuple[Any, Pending[Callable[[], Any]]]] = []
         self._submitted = 0
 
     @property
@@ -197,8 +214,9 @@ class Engine:
         """Plan and run one pass, and process what is due. Returns whether any request is left."""
         scheduled = self.scheduler.get_next_batch_to_run()
         if scheduled is not None:
-            inputs = self.worker.inputs(scheduled)
-            self._pending.append((scheduled, self._execution.submit(lambda: self.runs.forward(inputs))))
+            runs: Any = self._parallel or self.runs
+            inputs = (self._parallel or self.worker).inputs(scheduled)  # type: ignore[arg-type]
+            self._pending.append((scheduled, self._execution.submit(lambda: runs.forward(inputs))))
         due = 1 if self.scheduler.config.enable_overlap and scheduled is not None else 0
         while len(self._pending) > due:
             self._process(*self._pending.pop(0))
@@ -223,11 +241,13 @@ class Engine:
         """
         if self.scheduler.has_work():
             raise RuntimeError("requests are unfinished: finish or abort them before the cache is flushed")
-        self.tree_cache.evict(self.scheduler.allocator.size)
+        self.scheduler.flush_cache()
 
     def close(self) -> None:
-        """End the engine's thread and take its hooks off the model."""
+        """End the engine's thread and its ranks, and take its hooks off the model."""
         self._execution.close()
+        if self.ranks is not None:
+            self.ranks.close()
         for hook in self.hooks:
             hook.remove()
 
@@ -237,15 +257,31 @@ class Engine:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _process(self, scheduled: ScheduledPass, pending: Pending[Callable[[], PassResult]]) -> None:
+    def _load(self, model: str | Path, dtype: Any, where: Any) -> CausalLM:
+        """This process's shard, or all of it; the other ranks load theirs meanwhile."""
+        if self.ranks is None:
+            return load_model(model, dtype=dtype, device=where, expert_location=self.config.init_expert_location)
+        try:
+            here, held = self.ranks.world.device(0), self.config.init_expert_location
+            return load_model(model, dtype=dtype, device=here, tp=self.ranks.tp, expert_location=held)
+        except BaseException:
+            self.ranks.close()
+            raise
+
+    def _process(self, scheduled: Any, pending: Pending[Callable[[], Any]]) -> None:
         try:
             result = pending.result()()
         except Exception as error:
             self.scheduler.fail_batch(scheduled, f"{type(error).__name__}: {error}")
+            if isinstance(error, RankDiedError):
+                for req in self.scheduler.requests():
+                    self.scheduler.abort_request(req.rid, str(error))
             return
         self.scheduler.process_batch_result(scheduled, result)
 
     def _add(self, reqs: Sequence[Req]) -> list[Handle]:
+        if self.ranks is not None:
+            self.ranks.check()
         added: list[Req] = []
         try:
             for req in reqs:
@@ -253,7 +289,7 @@ class Engine:
                 added.append(req)
         except BadArgumentError:
             for req in added:
-                self.scheduler.waiting_queue.remove(req)
+                self.scheduler.drop(req)
             raise
         return [Handle(req, self.tokenizer) for req in reqs]
 

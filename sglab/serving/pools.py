@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -38,10 +38,11 @@ class Pools:
     tree_cache: RadixCache
 
 
-def make_pools(model: CausalLM, config: EngineConfig, submit: Submit) -> Pools:
+def make_pools(model: CausalLM, config: EngineConfig, submit: Submit, planned: bool = False) -> Pools:
     """Size and make a model's pools.
 
     Args:
+        planned: make the books alone, without buffers: other ranks hold those.
         submit: runs copies between the device and the host in the order of the passes.
 
     Raises:
@@ -51,7 +52,7 @@ def make_pools(model: CausalLM, config: EngineConfig, submit: Submit) -> Pools:
     page = config.pages(device.type)
     context = context_length(shape, config)
     tokens = pool_tokens(model, shape, config, context, page)
-    kv = kv_pool(model, shape, tokens, page)
+    kv = kv_pool(model, replace(shape, num_hidden_layers=0) if planned else shape, tokens, page)
     rows = ReqToTokenPool(config.max_running_requests, context, device)
     allocator = (
         TokenToKVPoolAllocator(tokens, device, kv)
@@ -66,7 +67,7 @@ def make_pools(model: CausalLM, config: EngineConfig, submit: Submit) -> Pools:
         dtype=model.dtype,
         device=device,
         page_size=page,
-        tp_size=model.tp.size,
+        tp_size=model.tp.attention.size,
         enable_deterministic_inference=config.enable_deterministic_inference,
         # The engine's batches hold placeholders while graphs are captured and, with overlap, rows of requests that have
         # just ended: they are not what the check asks of a batch made by hand.
@@ -114,7 +115,7 @@ def bytes_per_token(model: CausalLM, shape: ModelConfig) -> int:
     if shape.kind == "mla":
         width = shape.kv_lora_rank + shape.qk_rope_head_dim + shape.index_head_dim
     else:
-        width = shape.get_num_kv_heads(model.tp.size) * (shape.head_dim + shape.v_head_dim)
+        width = shape.get_num_kv_heads(model.tp.attention.size) * (shape.head_dim + shape.v_head_dim)
     return width * shape.num_hidden_layers * model.dtype.itemsize
 
 
@@ -141,5 +142,5 @@ def kv_pool(model: CausalLM, shape: ModelConfig, tokens: int, page: int) -> KVCa
             dim = shape.index_head_dim
             return NSATokenToKVPool(tokens, page, model.dtype, rank, rope, layers, dim, model.device)
         return MLATokenToKVPool(tokens, page, model.dtype, rank, rope, layers, model.device)
-    heads = shape.get_num_kv_heads(model.tp.size)
+    heads = shape.get_num_kv_heads(model.tp.attention.size)
     return MHATokenToKVPool(tokens, page, model.dtype, heads, shape.head_dim, layers, model.device, shape.v_head_dim)

@@ -54,6 +54,8 @@ class SpeculativeWorker:
         sources, targets = accepted_moves(slots, [each.nodes for each in accepted])
         if len(sources):
             runner.token_to_kv_pool.move_kv_cache(targets, sources)
+            if self.target.states is not None:
+                self.target.states[targets] = self.target.states[sources]
         rows = batch.req_pool_indices
         self.target.output_tokens[rows] = torch.tensor([each.tokens[-1] for each in accepted], device=runner.device)
         result = PassResult(

@@ -42,6 +42,8 @@ class ModelWorker:
         output_tokens: int64 [rows of the request pool], what each row's last pass sampled: the input of its next
             decode, which the host need not have seen.
         graph_runner: replays decode passes; None: every pass runs operation by operation.
+        states: [slots, hidden], the last hidden state of the token in each slot, for a drafter that reads them; None:
+            there is none.
     """
 
     def __init__(self, model: CausalLM, runner: ModelRunner, backend: AttentionBackend, seed: int = 0) -> None:
@@ -51,6 +53,7 @@ class ModelWorker:
         self.sampler = Sampler(device, seed)
         self.adjuster = LogitsAdjuster(rows, model.config.vocab_size, device)
         self.graph_runner: CudaGraphRunner | None = None
+        self.states: torch.Tensor | None = None
         self._sampling: tuple[list[Req], SamplingInfo] | None = None
 
     def inputs(self, scheduled: ScheduledPass) -> PassInputs:
@@ -103,7 +106,10 @@ class ModelWorker:
         """[tokens, hidden] after the last norm, operation by operation."""
         self.backend.prepare(batch)
         assert batch.positions is not None
-        return self.model(batch.input_ids, batch.positions, batch)
+        hidden = self.model(batch.input_ids, batch.positions, batch)
+        if self.states is not None:
+            self.states[batch.out_cache_loc] = hidden
+        return hidden
 
     def sample(self, logits: torch.Tensor, batch: ForwardBatch, inputs: PassInputs) -> Sampled:
         """Choose a token per request from [B, vocab] logits."""

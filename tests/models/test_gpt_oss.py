@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from sglab.layers.mxfp4 import dequantize_mxfp4
+from sglab.layers.quantization import dequantize_mxfp4
 from sglab.models import load_model
 from tests.support.models import check_against, oracle
 

@@ -130,11 +130,14 @@ def test_models_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(BadArgumentError, match=r"path_or_id: expected a folder with \*\.safetensors"):
         load_model(tmp_path)
     assert load_model(tmp_path, load_format="dummy", dtype="bfloat16").dtype == torch.bfloat16
-    with pytest.raises(BadArgumentError, match="quantization: expected None or 'mxfp4', got 'fp8'"):
-        load_model(tmp_path, quantization="fp8")
-    (tmp_path / "config.json").write_text(json.dumps({**CONFIG, "quantization_config": {"quant_method": "awq"}}))
-    with pytest.raises(BadArgumentError, match="quantization_config: expected None or 'mxfp4', got 'awq'"):
+    with pytest.raises(BadArgumentError, match=r"quantization: expected None or one of fp8, .*, got 'nf4'"):
+        load_model(tmp_path, quantization="nf4")
+    (tmp_path / "config.json").write_text(json.dumps({**CONFIG, "quantization_config": {"quant_method": "bnb"}}))
+    with pytest.raises(BadArgumentError, match=r"quantization_config: expected a quant_method among .*, got 'bnb'"):
         load_model(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps({**CONFIG, "quantization_config": {"quant_method": "awq"}}))
+    with pytest.raises(BadArgumentError, match="quantization: expected None for a quantised checkpoint, got 'fp8' for"):
+        load_model(tmp_path, quantization="fp8")
 
 
 def test_random_weights_depend_on_the_seed_alone() -> None:

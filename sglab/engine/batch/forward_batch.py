@@ -86,6 +86,9 @@ class ForwardBatch:
     spec_info: Any = None
     """Speculative decoding: draft tokens and their mask; filled by the draft worker."""
 
+    dp: Any = None
+    """Data-parallel attention: what the other groups of ranks run (`sglab.layers.dp_attention.DpBatch`)."""
+
     num_token_non_padded_cpu: int = 0
     """Real tokens, before a graph's padding."""
 

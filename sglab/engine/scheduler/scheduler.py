@@ -115,6 +115,14 @@ class Scheduler:
         self.history.prompts[req.rid] = prompt
         self.waiting_queue.append(req)
 
+    def drop(self, req: Req) -> None:
+        """Take back a request that has not run."""
+        self.waiting_queue.remove(req)
+
+    def flush_cache(self) -> None:
+        """Forget every cached prefix that no request holds."""
+        self.tree_cache.evict(self.allocator.size)
+
     def abort_request(self, rid: str, message: str = "Aborted by its caller") -> bool:
         """End a request before its next step. Returns whether there is an unfinished one of this name."""
         for req in self.requests():

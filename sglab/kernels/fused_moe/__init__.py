@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import torch
 
-from sglab.kernels.fused_moe.contract import check
+from sglab.kernels.fused_moe.contract import MoeArguments, check
+from sglab.kernels.fused_moe.quantized import ExpertQuantization, mxfp4_experts
 from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator, needs_triton
+
+__all__ = ["ExpertQuantization", "fused_experts", "mxfp4_experts", "operator"]
+
+
+def _refuses(a: MoeArguments) -> str | None:
+    refusal = needs_triton(a)
+    if refusal or a.quantization is None:
+        return refusal
+    from sglab.kernels.fused_moe import quantized_triton
+
+    return quantized_triton.refuses(a)
+
 
 operator = Operator(
     "fused_experts",
-    Implementation("triton", "sglab.kernels.fused_moe.triton:run", GPU, needs_triton),
+    Implementation("triton", "sglab.kernels.fused_moe.triton:run", GPU, _refuses),
     Implementation("torch", "sglab.kernels.fused_moe.by_expert:run", EVERYWHERE),
     Implementation("reference", "sglab.kernels.fused_moe.reference:run", EVERYWHERE),
 )
@@ -25,6 +38,7 @@ def fused_experts(
     w1_bias: torch.Tensor | None = None,
     w2_bias: torch.Tensor | None = None,
     activation: str = "silu",
+    quantization: ExpertQuantization | None = None,
     implementation: str = "auto",
     check_values: bool | None = None,
 ) -> torch.Tensor:
@@ -41,9 +55,10 @@ def fused_experts(
         w1_bias: (experts, 2 · intermediate); None for none.
         w2_bias: (experts, hidden); None for none.
         activation: "silu", "gelu" or "swiglu_oai", see `gated_activation.formulas`.
+        quantization: how w1 and w2 are stored, whose last dimension then has bytes; None: as floats.
         check_values: also check contents (see `sglab.kernels.contract.reads_values`).
     """
     given = (hidden, w1, w2, topk_weights, topk_ids, w1_bias, w2_bias)
-    arguments = check(*given, activation, check_values)
+    arguments = check(*given, activation, quantization, check_values)
     operator(arguments, implementation)
     return arguments.out

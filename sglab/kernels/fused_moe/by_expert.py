@@ -28,4 +28,15 @@ def run(a: MoeArguments) -> tuple[()]:
 def _expert(a: MoeArguments, x: torch.Tensor, expert: int) -> torch.Tensor:
     bias1 = None if a.w1_bias is None else a.w1_bias[expert].to(x.dtype)
     bias2 = None if a.w2_bias is None else a.w2_bias[expert].to(x.dtype)
-    return functional.linear(activate(functional.linear(x, a.w1[expert], bias1), a.activation), a.w2[expert], bias2)
+    y = activate(_linear(a, x, 1, expert, bias1), a.activation)
+    return _linear(a, y, 2, expert, bias2)
+
+
+def _linear(a: MoeArguments, x: torch.Tensor, which: int, expert: int, bias: torch.Tensor | None) -> torch.Tensor:
+    stored = (a.w1, a.w2)[which - 1][expert]
+    q = a.quantization
+    if q is None:
+        return functional.linear(x, stored, bias)
+    seen = q.activation(x, which)
+    weight = q.weight(stored, (q.w1_scale, q.w2_scale)[which - 1][expert]).to(seen.dtype)
+    return functional.linear(seen, weight, None if bias is None else bias.to(seen.dtype)).to(x.dtype)

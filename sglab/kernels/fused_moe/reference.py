@@ -19,8 +19,16 @@ def run(a: MoeArguments) -> tuple[()]:
 
 
 def _expert(a: MoeArguments, x: torch.Tensor, expert: int) -> torch.Tensor:
-    gate_up = a.w1[expert].double() @ x
+    gate_up = _product(a, x, 1, expert)
     if a.w1_bias is not None:
         gate_up = gate_up + a.w1_bias[expert].double()
-    y = a.w2[expert].double() @ activate(gate_up, a.activation)
+    y = _product(a, activate(gate_up, a.activation), 2, expert)
     return y if a.w2_bias is None else y + a.w2_bias[expert].double()
+
+
+def _product(a: MoeArguments, x: torch.Tensor, which: int, expert: int) -> torch.Tensor:
+    stored, q = (a.w1, a.w2)[which - 1][expert], a.quantization
+    if q is None:
+        return stored.double() @ x
+    scale = (q.w1_scale, q.w2_scale)[which - 1][expert]
+    return q.weight(stored, scale).double() @ q.activation(x[None], which)[0].double()

@@ -1,7 +1,7 @@
 # mypy: disable-error-code="no-untyped-def"
 """fused_experts as two grouped GEMMs over choices sorted by expert, and a sum over each token's choices.
 
-After SGLang's fused_moe_triton_kernels.py, without its quantised variants.
+After SGLang's fused_moe_triton_kernels.py; quantised experts are in quantized_triton.py.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import torch
 import triton
 import triton.language as tl
 
+from sglab.kernels.fused_moe import quantized_triton
 from sglab.kernels.fused_moe.contract import MoeArguments
 from sglab.kernels.gated_activation import triton as gated_activation
 from sglab.kernels.moe_align import moe_align_block_size
@@ -85,6 +86,8 @@ def fused_moe_kernel(
 
 
 def run(a: MoeArguments) -> tuple[LaunchRecord, ...]:
+    if a.quantization is not None:
+        return quantized_triton.run(a)
     tokens, topk = a.topk_ids.shape
     experts, width, hidden = a.w1.shape
     tiles = _FEW_TILES if tokens <= experts else _TILES

@@ -1,7 +1,25 @@
-"""Mixture of experts: `gate` scores, `topk` routes, `experts` compute."""
+"""Mixture of experts: `gate` scores, `topk` routes, `location` says where experts lie, `experts` compute; `eplb` places
+them by their load, `dispatcher` exchanges tokens between ranks."""
 
+from sglab.layers.moe.dispatcher import ExpertExchange
+from sglab.layers.moe.ep_moe import low_latency_experts, normal_experts
+from sglab.layers.moe.eplb import Placement, rebalance_experts
 from sglab.layers.moe.experts import FusedMoE
 from sglab.layers.moe.gate import Gate
+from sglab.layers.moe.load import ExpertLoad
+from sglab.layers.moe.location import ExpertLocation
 from sglab.layers.moe.topk import Routing, TopK
 
-__all__ = ["FusedMoE", "Gate", "Routing", "TopK"]
+__all__ = [
+    "ExpertExchange",
+    "ExpertLoad",
+    "ExpertLocation",
+    "FusedMoE",
+    "Gate",
+    "Placement",
+    "Routing",
+    "TopK",
+    "low_latency_experts",
+    "normal_experts",
+    "rebalance_experts",
+]

@@ -1,0 +1,59 @@
+"""What an engine has beside its own parts when it runs on several ranks."""
+
+from __future__ import annotations
+
+import torch
+
+from sglab.engine.errors import BadArgumentError
+from sglab.engine.scheduler import Scheduler
+from sglab.serving.config import EngineConfig
+from sglab.serving.execution import InlineExecution
+from sglab.serving.pools import make_pools
+from sglab.serving.ranks.dp_scheduler import DpScheduler
+from sglab.serving.ranks.launch import Ranks
+from sglab.serving.ranks.worker import ParallelWorker
+from sglab.serving.worker import ModelWorker
+
+
+def start_ranks(model: object, dtype: object, device: str, config: EngineConfig) -> Ranks | None:
+    """The other ranks, which begin to load their shards; None with tp_size 1.
+
+    Raises:
+        BadArgumentError: fewer GPUs than ranks, or this process is in a process group already.
+        RankDiedError: one did not come up.
+    """
+    if config.tp_size == 1:
+        return None
+    kind = torch.device(device).type
+    if kind == "cuda" and torch.cuda.device_count() < config.tp_size:
+        expected = f"at most the {torch.cuda.device_count()} GPUs of this machine"
+        raise BadArgumentError("tp_size", expected, config.tp_size, "Lower it, or use device='cpu'.")
+    ranks = Ranks(str(model), None if dtype is None else str(dtype).removeprefix("torch."), kind, config)
+    ranks.load()
+    return ranks
+
+
+def group_parts(
+    first: Scheduler, worker: ModelWorker, ranks: Ranks, config: EngineConfig
+) -> tuple[DpScheduler, ParallelWorker]:
+    """A scheduler and a worker's books for each group that attends apart; `first` and `worker` are group 0's.
+
+    Raises:
+        BadArgumentError: groups, with a model that cannot be idle. RankDiedError: a rank could not load its shard.
+    """
+    try:
+        asked = {"dp_size": config.dp_size > 1, "enable_two_batch_overlap": config.enable_two_batch_overlap}
+        for name, value in asked.items():
+            if value and worker.model.state_config() is not None:
+                expected = "its default with a model that keeps recurrent states"
+                raise BadArgumentError(name, expected, getattr(config, name), "Leave it out.")
+        ranks.finish_loading(config, worker.runner.token_to_kv_pool.size)
+        workers, schedulers = [worker], [first]
+        for _ in range(1, config.dp_size):
+            books = make_pools(worker.model, config, InlineExecution().submit, planned=True)
+            workers.append(ModelWorker(worker.model, books.runner, worker.backend, config.random_seed))
+            schedulers.append(Scheduler(config.scheduler(False), books.tree_cache, first.decode, 1))
+    except BaseException:
+        ranks.close()
+        raise
+    return DpScheduler(schedulers), ParallelWorker(workers, ranks, config)

@@ -1,0 +1,64 @@
+"""Joining torch.distributed: the default group of all ranks, and one for each group that attends apart."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+import torch
+from torch import distributed
+
+from sglab.layers import TensorParallel
+
+
+@dataclass(frozen=True)
+class World:
+    """What ranks must agree on.
+
+    Attributes:
+        store: a file that does not exist yet, through which they meet.
+        timeout: seconds that a collective may take.
+    """
+
+    size: int
+    dp_size: int
+    ep_size: int
+    device_type: str
+    store: str
+    timeout: float
+
+    def device(self, rank: int) -> torch.device:
+        return torch.device("cuda", rank) if self.device_type == "cuda" else torch.device("cpu")
+
+    def join(self, rank: int) -> TensorParallel:
+        """Wait for all ranks and make the groups. Raises what torch.distributed does."""
+        if self.device_type == "cuda":
+            torch.cuda.set_device(rank)
+        with _loopback():
+            distributed.init_process_group(
+                "nccl" if self.device_type == "cuda" else "gloo",
+                init_method=f"file://{self.store}",
+                rank=rank,
+                world_size=self.size,
+                timeout=timedelta(seconds=self.timeout),
+            )
+            share, mine = self.size // self.dp_size, None
+            for first in range(0, self.size if self.dp_size > 1 else 0, share):
+                group = distributed.new_group(list(range(first, first + share)))
+                mine = group if first <= rank < first + share else mine
+        return TensorParallel(rank, self.size, None, self.ep_size, self.dp_size, mine)
+
+
+@contextmanager
+def _loopback() -> Iterator[None]:
+    """All ranks are on this machine: gloo need not find out its name's address."""
+    before = os.environ.get("GLOO_SOCKET_IFNAME")
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["GLOO_SOCKET_IFNAME"]

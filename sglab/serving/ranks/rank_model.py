@@ -1,0 +1,191 @@
+"""RankModel: one rank's part of a pass. All ranks run the same passes in the same order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import distributed
+
+from sglab.attention import AttentionBackend, create_attention_backend
+from sglab.engine import ForwardBatch, ForwardMode, ModelRunner
+from sglab.engine.batch import ModelWorkerBatch
+from sglab.engine.batch.two_batch import cut_of, halves
+from sglab.layers import LogitsProcessor, TensorParallel
+from sglab.layers.dp_attention import DpBatch, DpPaddingMode
+from sglab.layers.overlap import run_alternately
+from sglab.models import CausalLM
+from sglab.serving.batch_invariant import batch_invariant
+from sglab.serving.config import EngineConfig
+from sglab.serving.execution import InlineExecution
+from sglab.serving.pools import make_pools
+
+
+@dataclass(frozen=True)
+class GroupPass:
+    """A group's pass as every rank of it runs it; tensors are on the CPU.
+
+    Attributes:
+        batch: its input_ids are tokens, not placeholders.
+        table: of each request its row of req_to_token, where it begins, and slots from there on.
+        samples: whether logits are wanted.
+    """
+
+    batch: ModelWorkerBatch
+    table: tuple[tuple[int, int, torch.Tensor], ...]
+    samples: bool
+
+    @property
+    def rows(self) -> int:
+        """Of the logits: one per request."""
+        return len(self.batch.seq_lens) if self.samples else 0
+
+
+Message = tuple[GroupPass | None, ...]
+"""What each group runs; None: it is idle."""
+
+
+class RankModel:
+    """A shard with its own KV pool.
+
+    Args:
+        overlap: cut passes in two halves that take turns at collectives.
+
+    Attributes:
+        switches: of the last pass that was cut, how often the turn passed.
+    """
+
+    def __init__(
+        self, model: CausalLM, runner: ModelRunner, make_backend: Callable[[], AttentionBackend], overlap: bool
+    ) -> None:
+        self.model, self.runner, self.switches = model, runner, 0
+        self.backends = [make_backend() for _ in range(1 + overlap)]
+
+    @classmethod
+    def over(cls, model: CausalLM, config: EngineConfig) -> RankModel:
+        """A shard over pools and a backend of its own."""
+        runner = make_pools(model, config, InlineExecution().submit).runner
+        return cls.on(model, runner, config)
+
+    @classmethod
+    def on(cls, model: CausalLM, runner: ModelRunner, config: EngineConfig) -> RankModel:
+        """A shard over pools that there are."""
+        name = config.backend(model.device.type)
+        return cls(model, runner, partial(create_attention_backend, name, runner), config.enable_two_batch_overlap)
+
+    @torch.inference_mode()
+    def run(self, message: Message) -> list[torch.Tensor | None]:
+        """Run a pass.
+
+        Returns:
+            On rank 0 each group's logits, float32 [requests, vocab_size], or None where none are wanted; elsewhere
+            nothing of use.
+        """
+        tp, device = self.model.tp, self.runner.device
+        logits: list[torch.Tensor | None] = [None] * len(message)
+        parts = split(message) if len(self.backends) > 1 else None
+        if parts is None:
+            logits[tp.dp_rank] = self._share(message, self.backends[0])
+        else:
+            runs = [partial(self._share, part.message, backend) for part, backend in zip(parts, self.backends)]  # noqa: B905
+            first, second, self.switches = run_alternately(runs[0], runs[1])
+            logits[tp.dp_rank] = parts[0].joined(tp.dp_rank, first, second)
+        for group, one in enumerate(message):
+            leader = group * (tp.size // tp.dp_size)
+            if one is None or not one.samples or leader == 0 or tp.rank not in (0, leader):
+                continue
+            if tp.rank == leader:
+                found = logits[group]
+                assert found is not None
+                distributed.send(found.contiguous(), 0)
+            else:
+                theirs = torch.empty(one.rows, self.model.config.vocab_size, device=device)
+                distributed.recv(theirs, leader)
+                logits[group] = theirs
+        return logits
+
+    def _share(self, message: Message, backend: AttentionBackend) -> torch.Tensor | None:
+        """This rank's part of a pass: its group's logits, or None where none are wanted."""
+        mine = message[self.model.tp.dp_rank]
+        batch = self._forward_batch(mine)
+        batch.attn_backend = backend
+        if self.model.tp.dp_size > 1:
+            batch.dp = dp_batch(message, self.model.tp)
+        with batch_invariant(self.runner.enable_deterministic_inference):
+            if mine is not None:
+                backend.prepare(batch)
+            assert batch.positions is not None
+            hidden = self.model(batch.input_ids, batch.positions, batch)
+            if mine is None or not mine.samples:
+                return None
+            return self.model.compute_logits(LogitsProcessor.sampled_rows(hidden, batch))
+
+    def _forward_batch(self, mine: GroupPass | None) -> ForwardBatch:
+        if mine is None:
+            empty = torch.empty(0, dtype=torch.int64)
+            idle = ModelWorkerBatch(ForwardMode.IDLE, empty, empty, empty, empty, empty, 0)
+            batch = ForwardBatch.init_new(idle, self.runner)
+        else:
+            table = self.runner.req_to_token_pool.req_to_token
+            for row, start, slots in mine.table:
+                table[row, start : start + len(slots)] = slots.to(table.device, table.dtype)
+            batch = ForwardBatch.init_new(mine.batch, self.runner)
+        return batch
+
+
+@dataclass(frozen=True)
+class Half:
+    """One of the two passes that a pass was cut into; `cut_through` says of which groups a request was cut."""
+
+    message: Message
+    cut_through: tuple[bool, ...]
+
+    def joined(self, group: int, first: torch.Tensor | None, second: torch.Tensor | None) -> torch.Tensor | None:
+        """Both halves' logits of a group, one row per request: of one that was cut the second half's."""
+        if first is None or second is None:
+            return second
+        return torch.cat((first[: len(first) - self.cut_through[group]], second))
+
+
+def split(message: Message) -> tuple[Half, Half] | None:
+    """Two halves of every group's pass; None: some group has not enough for two. All ranks come to the same."""
+    pairs: list[tuple[GroupPass | None, GroupPass | None]] = []
+    through = []
+    for one in message:
+        if one is None:
+            pairs.append((None, None))
+            through.append(False)
+            continue
+        cut = cut_of(one.batch.extend_seq_lens, len(one.batch.seq_lens))
+        if cut is None:
+            return None
+        first, second = halves(one.batch, cut)
+        pairs.append((replace(one, batch=first), replace(one, batch=second, table=())))
+        through.append(cut.through)
+    return Half(tuple(a for a, _ in pairs), tuple(through)), Half(tuple(b for _, b in pairs), tuple(through))
+
+
+def dp_batch(message: Message, tp: TensorParallel) -> DpBatch:
+    """How the groups' tokens are laid out."""
+    counts = tuple(0 if one is None else len(one.batch.input_ids) for one in message)
+    extends = any(one is not None and one.batch.forward_mode.is_extend() for one in message)
+    return DpBatch(counts, DpPaddingMode.get_dp_padding_mode(extends, counts), tp)
+
+
+def group_pass(batch: ModelWorkerBatch, tokens: torch.Tensor, runner: ModelRunner, samples: bool) -> GroupPass:
+    """A planned pass with its tokens, as ranks take it.
+
+    Args:
+        tokens: int64, the batch's input without placeholders.
+        runner: whose req_to_token the requests' rows are in.
+    """
+    table, rows = runner.req_to_token_pool.req_to_token, batch.req_pool_indices.tolist()
+    lengths: Sequence[int] = batch.seq_lens_cpu.tolist()
+    decoding = batch.forward_mode.is_decode()
+    spans = [(row, length - 1 if decoding else 0, length) for row, length in zip(rows, lengths, strict=True)]
+    slots = tuple((row, start, table[row, start:end].cpu().clone()) for row, start, end in spans)
+    cpu: dict[str, Any] = {name: one.cpu() for name, one in vars(batch).items() if isinstance(one, torch.Tensor)}
+    return GroupPass(replace(batch, **cpu | {"input_ids": tokens.cpu()}), slots, samples)

@@ -1,0 +1,89 @@
+"""Ranks as forks of a server that has imported everything once; each test ends them, whatever happens."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import subprocess
+import tempfile
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from sglab.layers import TensorParallel
+from sglab.serving.ranks import Ranks, follower
+from sglab.serving.ranks.process_groups import World
+
+FORK = multiprocessing.get_context("forkserver")  # a fork of this process might inherit a lock that a thread holds
+FORK.set_forkserver_preload(["tests.support.ranks", "tests.support.models"])
+
+
+class Fork:
+    """A process with what is asked of a subprocess.Popen."""
+
+    def __init__(self, run: Callable[..., Any], *args: Any) -> None:
+        self.process = FORK.Process(target=run, args=args, daemon=True)
+        self.process.start()
+
+    def poll(self) -> int | None:
+        return self.process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int | None:
+        self.process.join(timeout)
+        if self.process.exitcode is None:
+            raise subprocess.TimeoutExpired("fork", timeout or 0)
+        return self.process.exitcode
+
+    def kill(self) -> None:
+        self.process.kill()
+
+
+def fork_follower(ranks: Ranks) -> None:
+    """Instead of Ranks._start."""
+    ours, theirs = FORK.Pipe()
+    ranks.processes.append(Fork(_follow, theirs))  # type: ignore[arg-type]
+    theirs.close()
+    ranks._pipes.append(ours)
+
+
+def _follow(pipe: Connection) -> None:
+    torch.set_num_threads(1)
+    code = follower.main(os.dup(pipe.fileno()))
+    if code:
+        raise SystemExit(code)
+
+
+def on_ranks(size: int, run: Callable[..., Any], *args: Any, dp_size: int = 1, ep_size: int = 1) -> list[Any]:
+    """run(tp, *args) on so many ranks at once: what each returns. Gives up, and ends them, after two minutes."""
+    with tempfile.TemporaryDirectory() as folder:
+        world = World(size, dp_size, ep_size, "cpu", str(Path(folder) / "store"), 30.0)
+        pipes = [FORK.Pipe(duplex=False) for _ in range(size)]
+        forks = [Fork(_one, world, rank, pipe[1], run, args) for rank, pipe in enumerate(pipes)]
+        try:
+            answers = []
+            for rank, (ours, _) in enumerate(pipes):
+                assert ours.poll(120), f"rank {rank} did not answer"
+                answers.append(pickle.loads(ours.recv_bytes()))
+        finally:
+            for fork in forks:
+                fork.kill()
+                fork.process.join()
+    for rank, (fine, value) in enumerate(answers):
+        assert fine, f"rank {rank}: {value}"
+    return [value for _, value in answers]
+
+
+def _one(world: World, rank: int, pipe: Connection, run: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    torch.set_num_threads(1)
+    try:
+        tp: TensorParallel = world.join(rank)
+        answer = True, run(tp, *args)
+        torch.distributed.barrier()
+    except Exception as error:
+        answer = False, f"{type(error).__name__}: {error}"
+    pipe.send_bytes(pickle.dumps(answer))
+    pipe.close()
