@@ -3,6 +3,7 @@
 from .answers import Asked, AnswerExercise
 from .functions import CaseGroup, FunctionExercise, ScriptExercise, Step, same_value
 from .kernels import CudaExercise, HostExercise, Run
+from .objects import ObjectExercise, Story
 
 __all__ = [
     "AnswerExercise",
@@ -11,8 +12,10 @@ __all__ = [
     "CudaExercise",
     "FunctionExercise",
     "HostExercise",
+    "ObjectExercise",
     "Run",
     "ScriptExercise",
     "Step",
+    "Story",
     "same_value",
 ]

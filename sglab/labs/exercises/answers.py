@@ -61,6 +61,8 @@ class AnswerExercise(Exercise):
     def _mark(self, each: Asked, given: Mapping[str, Any], student_seed: int) -> Mark:
         if each.name not in given:
             return Mark(each.name, 0.0, f"there is no {each.name} in {self.file}")
+        if given[each.name] is ...:
+            return Mark(each.name, 0.0, "not answered yet")
         _, question = each.make(self._random(student_seed, each))
         verdict = question.check(given[each.name])
         if verdict.right is False:

@@ -109,8 +109,8 @@ class FunctionExercise(Exercise):
         idea = "" if all(right) else self._idea(cases, answers, truths)
         return Outcome(tuple(self._marks(cases, answers, truths, right, idea)), **more)
 
-    def _is(self, answer: Mapping[str, Any], truth: Any) -> bool:
-        return "value" in answer and same_value(answer["value"], truth, self.tolerance)
+    def _is(self, answer: Mapping[str, Any], truth: Any, nan: bool = False) -> bool:
+        return "value" in answer and same_value(answer["value"], truth, self.tolerance, nan)
 
     def _idea(self, cases: Sequence[tuple[str, list[Any]]], answers: list[dict[str, Any]], truths: list[Any]) -> str:
         """The idea that explains every answer, and that is wrong on at least one of these cases."""
@@ -124,7 +124,7 @@ class FunctionExercise(Exercise):
                         break
                     differs = True
                     continue
-                if not self._is(answer, told):
+                if not self._is(answer, told, nan=True):
                     break
                 differs = differs or not same_value(told, truth, self.tolerance)
             else:
@@ -154,6 +154,8 @@ class FunctionExercise(Exercise):
         return marks
 
     def _shown(self, args: list[Any], answer: Mapping[str, Any], truth: Any) -> str:
+        if "NotImplementedError" in str(answer.get("error")):
+            return f"{self.function} is still to be written."
         came = f"failed: {str(answer['error'])[:400]}" if "error" in answer else f"returned {short(answer.get('value'))}"
         given = ", ".join(short(each) for each in args)
         return f"{self.function}({given}) {came}; expected {short(truth)}."
@@ -161,38 +163,49 @@ class FunctionExercise(Exercise):
 
 def short(value: Any) -> str:
     """A value for feedback, cut."""
-    if hasattr(value, "tolist"):
-        value = np.round(value, 4).tolist() if value.dtype.kind == "f" else value.tolist()
-    text = repr(value)
+    text = repr(_rounded(value))
     return text if len(text) <= MOST_SHOWN else text[: MOST_SHOWN - 1] + "…"
 
 
-def same_value(given: Any, truth: Any, tolerance: float) -> bool:
-    """Equal, as plain data: integers exactly, other numbers within the tolerance, NaN never; lists and arrays alike."""
+def _rounded(value: Any) -> Any:
+    """Arrays as lists; four digits."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [_rounded(item) for item in value]
+    return float(f"{value:.4g}") if isinstance(value, float) else value
+
+
+def same_value(given: Any, truth: Any, tolerance: float, nan: bool = False) -> bool:
+    """Equal, as plain data: integers exactly, other numbers within the tolerance; lists and arrays alike.
+
+    Args:
+        nan: whether NaN equals NaN: of a wrong idea's result it does, of a right one never.
+    """
     if isinstance(truth, dict):
         return (
             isinstance(given, dict)
             and given.keys() == truth.keys()
-            and all(same_value(given[key], truth[key], tolerance) for key in truth)
+            and all(same_value(given[key], truth[key], tolerance, nan) for key in truth)
         )
     if isinstance(truth, (list, tuple)) and not _numbers(truth):
         return (
             isinstance(given, (list, tuple))
             and len(given) == len(truth)
-            and all(same_value(one, other, tolerance) for one, other in zip(given, truth, strict=True))
+            and all(same_value(one, other, tolerance, nan) for one, other in zip(given, truth, strict=True))
         )
     if isinstance(truth, (list, tuple, np.ndarray)):
-        return _same_array(given, np.asarray(truth), tolerance)
+        return _same_array(given, np.asarray(truth), tolerance, nan)
     if isinstance(truth, (bool, str)) or truth is None:
         return type(given) is type(truth) and bool(given == truth)
     if isinstance(given, (bool, str)) or given is None or isinstance(given, (list, tuple, dict)):
         return False
     if isinstance(truth, (int, np.integer)):
         return np.ndim(given) == 0 and bool(given == truth)
-    return np.ndim(given) == 0 and bool(np.isclose(float(given), truth, tolerance, tolerance))
+    return np.ndim(given) == 0 and bool(np.isclose(float(given), truth, tolerance, tolerance, nan))
 
 
-def _same_array(given: Any, truth: Any, tolerance: float) -> bool:
+def _same_array(given: Any, truth: Any, tolerance: float, nan: bool) -> bool:
     try:
         array = np.asarray(given)
     except ValueError:
@@ -201,7 +214,7 @@ def _same_array(given: Any, truth: Any, tolerance: float) -> bool:
         return False
     if truth.dtype.kind in "iub":
         return bool((array == truth).all())
-    same = np.isclose(array.astype(float), truth, tolerance, tolerance) | (array == truth)  # infinities
+    same = np.isclose(array.astype(float), truth, tolerance, tolerance, nan) | (array == truth)  # infinities
     return bool(same.all())
 
 
