@@ -20,11 +20,13 @@ def plan(seq_lens, num_ctas):
     total, best = sum(seq_lens), None
     longest = max(seq_lens)
     sizes = {total // parts // PAGE * PAGE + PAGE for parts in range(max(1, num_ctas // 3), 3 * num_ctas + 1)}
-    for size in {*sizes, longest}:
+    choices = [(size, True) for size in {*sizes, longest}]  # equal parts of at most this length
+    choices += [(size, False) for size in range(PAGE, 24 * PAGE, PAGE)]  # parts of this length, and a rest
+    for size, even in choices:
         parts, most = [], 0
         for request, length in enumerate(seq_lens):
             count = -(-length // size)
-            step = -(-(-(-length // count)) // PAGE) * PAGE
+            step = -(-(-(-length // count)) // PAGE) * PAGE if even else size
             mine = [(min(step, length - start), request, start) for start in range(0, length, step)]
             parts += mine
             most = max(most, len(mine) if len(mine) > 1 else 0)

@@ -298,7 +298,7 @@ def locking(random: np.random.Generator) -> tuple[list[Any], Calls]:
     calls += [("match", [tokens]) for tokens in held]
     calls += [("unlock", [held[0]]), ("evict", [1000]), ("size", []), ("unlock", [held[0]]), ("evict", [1000])]
     calls += [("size", []), ("unlock", [held[1]]), ("evict", [1000]), ("size", [])]
-    return [], [*calls, ("lock", [held[0][:2]]), ("evict", [1000]), ("size", [])]
+    return [], [*calls, *[("lock", [held[0][:2]]), ("evict", [1000]), ("size", [])] * 3]
 
 
 TREE = ObjectExercise(
