@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sglab.labs.lab import Exercise, Mark, Outcome
+from sglab.labs.lab import STARTERS, Exercise, Mark, Outcome
 from sglab.labs.launches import build, capture, emulate
 from sglab.labs.sandbox import COMPILING, EMULATING, LAUNCHING, Bench, Ended
 
@@ -55,7 +55,14 @@ class KernelExercise(Exercise):
     judged: Judge = field(default=lambda *_: [])
     ranked: bool = False
 
-    def _emulated(self, bench: Bench, runs: Sequence[Run], launches: list[list[dict[str, Any]]], extra: Any) -> Outcome:
+    def _emulated(
+        self,
+        bench: Bench,
+        runs: Sequence[Run],
+        launches: list[list[dict[str, Any]]],
+        extra: Any,
+        judged: Judge | None = None,
+    ) -> Outcome:
         reports, ended = [], None
         for index, (run, mine) in enumerate(zip(runs, launches, strict=True)):
             payload = {
@@ -71,7 +78,7 @@ class KernelExercise(Exercise):
                 return self.nothing(f"on the emulator: {ended.failed}", enforced=ended.enforced)
             reports.append(ended.result)
         assert ended is not None
-        marks = tuple(self.judged(self, runs, reports))
+        marks = tuple((judged or self.judged)(self, runs, reports))
         timeline = str(reports[0].get("timeline", ""))
         printed = "".join(str(launch.get("output", "")) for launch in reports[0]["launches"])[:4000]
         times = [launch.get("modelled_ns") for launch in reports[0]["launches"]]
@@ -86,9 +93,12 @@ class CudaExercise(KernelExercise):
 
     Attributes:
         options: for nvcc.
+        given: a kernel that the student has to beat, a file beside the starters; `judged` finds what the emulator says
+            of it on the first run as reports[0]["given"].
     """
 
     options: tuple[str, ...] = ()
+    given: str = ""
 
     def judge(self, source: str, seed: int, bench: Bench, student_seed: int) -> Outcome:
         payload = {"source": source, "file": self.file, "arch": self.arch, "options": list(self.options)}
@@ -99,7 +109,26 @@ class CudaExercise(KernelExercise):
         ptx = str(ended.result["ptx"])
         runs = self.runs(np.random.default_rng(seed))
         launches = [[{"ptx": ptx, "name": self.file, **run.launch}] for run in runs]
-        return self._emulated(bench, runs, launches, [{}] * len(runs))
+        outcome_of = self.judged
+        if self.given:
+            outcome_of = self._against(self._of_given(bench, runs[0]))
+        return self._emulated(bench, runs, launches, [{}] * len(runs), outcome_of)
+
+    def _of_given(self, bench: Bench, run: Run) -> Any:
+        """The report of the given kernel. It is ours; its process has the same inputs, and no truth either."""
+        source = (STARTERS / self.given).read_text("utf-8")
+        payload = {"source": source, "file": self.given, "arch": self.arch, "options": list(self.options)}
+        ptx = bench.run(build.PROGRAM, payload, COMPILING).result["ptx"]
+        launches = [{"ptx": ptx, "name": self.given, **run.launch}]
+        wanted = {"arch": self.arch, "buffers": run.buffers, "launches": launches, "results": [], **run.options}
+        return bench.run(emulate.PROGRAM, wanted, EMULATING).result
+
+    def _against(self, given: Any) -> Judge:
+        def judged(exercise: Exercise, runs: Sequence[Run], reports: list[dict[str, Any]]) -> list[Mark]:
+            reports[0]["given"] = given
+            return self.judged(exercise, runs, reports)
+
+        return judged
 
 
 @dataclass(frozen=True)

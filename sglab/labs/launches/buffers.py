@@ -33,6 +33,9 @@ class Buffer:
     def data_ptr(self) -> int:
         return int(self.bytes.ctypes.data)
 
+    def dim(self) -> int:
+        return len(self.shape)
+
     def numel(self) -> int:
         return int(np.prod(self.shape, dtype=np.int64))
 
@@ -42,7 +45,8 @@ class Buffer:
     def is_contiguous(self) -> bool:
         return True
 
-    def stride(self) -> tuple[int, ...]:
-        """In elements."""
+    def stride(self, dim: int | None = None) -> Any:
+        """In elements, of one dimension or of all."""
         steps = np.cumprod((1, *self.shape[:0:-1]))
-        return tuple(int(step) for step in steps[: len(self.shape)][::-1])
+        every = tuple(int(step) for step in steps[: len(self.shape)][::-1])
+        return every if dim is None else every[dim]
