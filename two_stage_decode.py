@@ -13,7 +13,8 @@ def stage_1(q, k, v, page_table, seq_lens, partial, lse, scale, pages, SPLITS: t
     heads, dims, rows = tl.arange(0, 4), tl.arange(0, 32), tl.arange(0, 16)
     length = tl.load(seq_lens + request)
     per_split = tl.cdiv(tl.cdiv(length, 16), SPLITS)
-    first = split * per_split
+    per_split = tl.cdiv(length, 16)
+    first = 0
     last = tl.minimum(first + per_split, tl.cdiv(length, 16))
     query = tl.load(q + request * 128 + heads[:, None] * 32 + dims[None, :]).to(tl.float32)
     m = tl.full((4,), float("-inf"), tl.float32)
@@ -53,7 +54,8 @@ def stage_2(partial, lse, out, SPLITS: tl.constexpr):
 def decode(q, k, v, page_table, seq_lens, out, scale, splits):
     requests = len(seq_lens)
     partial = torch.zeros(requests, splits, 4, 32)
+    splits = 1
     lse = torch.zeros(requests, splits, 4)
     width = page_table.shape[1]
-    stage_1[(requests, splits)](q, k, v, page_table, seq_lens, partial, lse, scale, width, SPLITS=splits, num_warps=1)
+    stage_1[(requests, 1)](q, k, v, page_table, seq_lens, partial, lse, scale, width, SPLITS=splits, num_warps=1)
     stage_2[(requests, 4)](partial, lse, out, SPLITS=splits, num_warps=1)

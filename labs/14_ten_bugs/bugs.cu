@@ -92,17 +92,19 @@ extern "C" __global__ void ring(const float* x, float* out, int tiles) {
   if (threadIdx.x >= 32) out[lane] = sum;
 }
 
-// *out = sum of x's n <= 128 elements; 128 threads.
+// *out = sum of x's n <= 128 elements; 128 threads, of which the first 64 go on after the first step.
 extern "C" __global__ void total(const float* x, float* out, int n) {
   __shared__ float s[128];
   const int t = threadIdx.x;
   s[t] = t < n ? x[t] : 0;
   __syncthreads();
-  for (int half = 64; half > 0; half /= 2) {
-    if (t < half) s[t] += s[t + half];
-    __syncthreads();
-  }
-  if (t == 0) *out = s[0];
+  if (t >= 64) return;
+  s[t] += s[t + 64];
+  ptx::bar_sync(1, 64);  // those that go on
+  if (t >= 32) return;
+  float sum = s[t] + s[t + 32];
+  for (int lanes = 16; lanes > 0; lanes /= 2) sum += __shfl_xor_sync(~0u, sum, lanes);
+  if (t == 0) *out = sum;
 }
 
 // out[row][i] = x[row][127 - i], 4 rows of 128 floats; one warp, two rows in flight.

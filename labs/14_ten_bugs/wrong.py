@@ -17,7 +17,7 @@ WRONG = [
         ],
     ),
     ("bugs", "ring", [("parity = i / 2 % 2", "parity = 0")]),
-    ("bugs", "total", [("    if (t < half) s[t] += s[t + half];\n    __syncthreads();\n", "    if (t < half) {\n      s[t] += s[t + half];\n      __syncthreads();\n    }\n")]),
+    ("bugs", "total", [("ptx::bar_sync(1, 64);  // those that go on", "ptx::bar_sync(1, 128);  // those that go on")]),
     ("bugs", "staged", [("ptx::cp_async_wait_group<1>()", "ptx::cp_async_wait_group<2>()")]),
     ("bugs", "bulk", [("  ptx::fence_proxy_async();\n", "")]),
 ]

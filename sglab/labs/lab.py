@@ -126,14 +126,15 @@ class Exercise(ABC):
             student_seed: the student's own, which questions depend on.
         """
 
-    def nothing(self, feedback: str, **more: Any) -> Outcome:
+    def nothing(self, feedback: str, idea: str = "", **more: Any) -> Outcome:
         """No points, for one reason."""
         first, *rest = self.criteria
-        marks = (Mark(first.id, 0.0, feedback), *(Mark(each.id, 0.0) for each in rest))
+        told = f"{self.feedback_of(idea)} {feedback}" if idea else feedback
+        marks = (Mark(first.id, 0.0, told, idea), *(Mark(each.id, 0.0) for each in rest))
         return Outcome(marks, **more)
 
     def feedback_of(self, idea: str) -> str:
-        return next(each.feedback for each in self.ideas if each.id == idea)
+        return next((each.feedback for each in self.ideas if each.id == idea), "")
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ BUGS: dict[str, tuple[Make, str]] = {
     "paged": (paged, "A page number holds for its own 8 tokens: look it up for each token, not for the first alone."),
     "empty": (empty, "A request without tiles gets no arrival, and whoever waits for its first tile waits forever."),
     "ring": (ring, "Each round of a stage has the other parity: with a constant one a wait returns before its time, or never."),
-    "total": (total, "Not every thread comes to the barrier: no __syncthreads in a branch."),
+    "total": (total, "A named barrier waits for as many threads as it is told: only those that come may be counted."),
     "staged": (staged, "wait_group<N> leaves the N newest groups in flight: count which must have come."),
     "bulk": (bulk, "The bulk copy reads by another proxy: fence.proxy.async between the stores and it, by the threads that stored."),
 }
@@ -147,9 +147,9 @@ EXERCISE = CudaExercise(
 
 def _race(random: Random) -> tuple[str, Question]:
     name = random.choice(["reverse", "total"])
-    lines = {"reverse": "a missing barrier", "total": "a barrier in a branch"}
+    lines = {"reverse": "a missing barrier", "total": "a wrong count of threads"}
     return (
-        f"The kernel {name} has\n  'a missing barrier', 'a barrier in a branch', or 'a wrong parity'? One of these texts.",
+        f"The kernel {name} has\n  'a missing barrier', 'a wrong count of threads', or 'a wrong parity'? One of these texts.",
         Question(lambda: lines[name], "{truth}.", "Run it with sanitize=True."),
     )
 

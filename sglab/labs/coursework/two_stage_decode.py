@@ -45,7 +45,8 @@ def judged(exercise: Exercise, runs: Sequence[Run], reports: list[Report]) -> li
         for run, report in zip(runs, reports, strict=True)
     ]
     launches = reports[0]["launches"]
-    grid = max((int(np.prod(launch.get("grid", [1]))) for launch in launches), default=0)
+    readers = [launch for launch in launches if any(launch.get("pages", {}).get("k", []))]
+    grid = max((int(np.prod(launch["grid"])) for launch in readers), default=0)
     split = all(right) and len(launches) >= 2 and grid >= 2 * SPLITS
     times = _times_read(runs[0], reports[0])
     earned: dict[str, bool | float] = {

@@ -156,7 +156,8 @@ class HostExercise(KernelExercise):
             ended = bench.run(capture.PROGRAM, payload, LAUNCHING)
             failed = _failed(ended)
             if failed:
-                return self.nothing(failed, printed=ended.text[:4000], enforced=ended.enforced)
+                outside = "out_of_bounds" if "past the end" in failed and self.feedback_of("out_of_bounds") else ""
+                return self.nothing(failed, outside, printed=ended.text[:4000], enforced=ended.enforced)
             launches.append(list(ended.result["launches"]))
             extra.append(capture.memory_of(ended.result, {}))
         return self._emulated(bench, runs, launches, extra)
