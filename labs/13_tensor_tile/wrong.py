@@ -13,5 +13,5 @@ WRONG = [
     ("tile", "layout", [("s[1][row][chunk ^ (row % 8)]", "s[1][row][chunk]")]),
     ("tile", "missing_proxy_fence", [(_FENCE, "")]),
     ("tile", "missing_wgmma_wait", [("  ptx::wgmma_wait<0>();\n", "")]),
-    ("tile", "missing_proxy_fence", [("  __syncthreads();\n  float acc", "  float acc")]),
+    ("tile", "shared_race", [("  __syncthreads();\n  float acc", "  float acc")]),
 ]

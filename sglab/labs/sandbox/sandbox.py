@@ -77,8 +77,10 @@ class Sandbox:
     def run(self, program: str, payload: Any, limits: Limits) -> Ended:
         """Runs `program` ("module:function") on `payload`, both ours; what the payload holds may be anybody's."""
         folder = tempfile.mkdtemp(prefix="sglab-lab-")
-        hidden = [str(Path(path).resolve()) for path in self.hidden]
         paths = [path for path in sys.path if path]
+        hidden = [str(Path(path).resolve()) for path in self.hidden]
+        tools = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ]
+        hidden += _private(Path.home(), [sys.prefix, sys.base_prefix, sys.executable, os.__file__, *tools, *paths])
         if program == CALLS:
             hidden.append(str(_PACKAGE))
             paths = [path for path in paths if not Path(path, "sglab").is_dir()] + _numpy_beside_sglab(paths)
@@ -135,6 +137,31 @@ class OpenBench:
             return Ended(wire.decode(wire.encode(function(wire.decode(wire.encode(payload))))), "", "", (), 0.0)
         except Exception as error:
             return Ended(None, f"{type(error).__name__}: {error}", "", (), 0.0)
+
+
+def _private(home: Path, needed: Sequence[str]) -> list[str]:
+    """The folders of the grader's home, but for those on the way to what Python needs; what lies beside that is private,
+    too."""
+    kept = {Path(path).resolve() for path in needed} | {Path(path) for path in needed}
+    way = {up for path in kept for up in (path, *path.parents)}
+    found: list[str] = []
+    todo = [home.resolve()]
+    while todo:
+        for entry in _folders(todo.pop()):
+            if entry in kept:
+                continue
+            if entry in way:
+                todo.append(entry)
+            else:
+                found.append(str(entry))
+    return found
+
+
+def _folders(path: Path) -> list[Path]:
+    try:
+        return [entry for entry in sorted(path.iterdir()) if entry.is_dir() and not entry.is_symlink()]
+    except OSError:
+        return []
 
 
 def _numpy_beside_sglab(paths: Sequence[str]) -> list[str]:
