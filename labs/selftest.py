@@ -1,6 +1,6 @@
 """Holds the labs to their word: solutions score full marks, starters none, known wrong ideas get their feedback.
 
-python labs/selftest.py [01 02 …] [--sandbox]
+python labs/selftest.py [01 02 …] [--sandbox] [--pages]
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from pathlib import Path
 from sglab.labs.coursework import MODULES, lab
 from sglab.labs.exercises.answers import AnswerExercise
 from sglab.labs.lab import Lab, Outcome, seed_of, total
+from sglab.labs.rubric import rubric
 from sglab.labs.sandbox import Bench, OpenBench, Sandbox
 
 ROOT = Path(__file__).parent
 STUDENT = "ada"
+RUBRIC = "## Rubric\n\n"
 
 
 def solution(one: Lab, student: str = STUDENT) -> dict[str, str]:
@@ -75,11 +77,22 @@ def check(one: Lab, bench: Bench) -> list[str]:
     return problems
 
 
+def page(one: Lab) -> str:
+    """The instructor's page as it should be: what was written by hand, then the rubric."""
+    text = (ROOT / one.folder / "instructor.md").read_text("utf-8")
+    return text.partition(RUBRIC)[0] + RUBRIC + rubric(one).partition("\n")[2].lstrip("\n").replace("\n## ", "\n### ")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("labs", nargs="*", default=list(MODULES))
+    parser.add_argument("--pages", action="store_true", help="write the rubrics into the instructors' pages, and no more")
     parser.add_argument("--sandbox", action="store_true", help="in processes of their own, as submissions are")
     options = parser.parse_args()
+    if options.pages:
+        for number in options.labs:
+            (ROOT / lab(number).folder / "instructor.md").write_text(page(lab(number)), "utf-8")
+        return 0
     bench: Bench = Sandbox() if options.sandbox else OpenBench()
     failed = 0
     for number in options.labs:

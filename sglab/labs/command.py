@@ -19,6 +19,7 @@ from .grading.report import write_reports
 from .grading.submissions import hand_in
 from .grading.tables import grade_book, leaderboard, statistics_table
 from .lab import Lab, Outcome, total
+from .rubric import rubric
 from .sandbox import Sandbox
 from .store import FileStore, Record, SqliteStore, Store
 from .store.export import as_csv, as_json, table_text
@@ -197,18 +198,7 @@ def _export(options: argparse.Namespace) -> None:
 
 
 def _rubric(options: argparse.Namespace) -> None:
-    one: Lab = options.lab
-    print(f"# {one.id} {one.title} ({one.points:g} points)\n\n{one.goal}\n")
-    for exercise in one.exercises:
-        print(f"## {exercise.id}: {exercise.title} ({exercise.file}, {exercise.points:g} points)\n")
-        print("| Points | For |\n|---|---|")
-        print("\n".join(f"| {each.points:g} | {each.text} |" for each in exercise.criteria))
-        if exercise.ideas:
-            print("\n| Known wrong idea | The student reads |\n|---|---|")
-            print("\n".join(f"| {each.id} | {each.feedback} |" for each in exercise.ideas))
-        if exercise.hints:
-            print("\n" + "\n".join(f"- hint, {each.cost:g} points: {each.text}" for each in exercise.hints))
-        print()
+    print(rubric(options.lab), end="")
 
 
 class Bar:
