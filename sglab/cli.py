@@ -1,4 +1,4 @@
-"""The command line: `sglab doctor`, `backends`, `generate`, `serve`, `run`, `run-program`, `step`, `ptx`, `lab`."""
+"""The command line: `sglab doctor`, `backends`, `generate`, `serve`, `run`, `run-program`, `step`, `ptx`, `lab`, `labs`."""
 
 from __future__ import annotations
 
@@ -53,6 +53,10 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="FOLDER",
         help="work on copies of the notebooks in this folder; those that are there already stay as they are",
     )
+
+    from sglab.labs.options import add_labs_options
+
+    add_labs_options(commands.add_parser("labs", help="labs that grade themselves: start, check, hand in, grade"))
 
     ptx = commands.add_parser("ptx", help="print a kernel that comes with sglab, as PTX; without a name list them")
     ptx.add_argument("name", nargs="?", help="such as mla_decode_sm100")
@@ -180,6 +184,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             generate.generate(options)
         elif options.command == "serve":
             generate.serve(options)
+        elif options.command == "labs":
+            from sglab.labs.command import run_labs
+
+            return run_labs(options)
         elif options.command == "ptx":
             print_ptx(options.name)
         elif options.command == "step":

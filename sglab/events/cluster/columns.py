@@ -80,7 +80,8 @@ class ClusterColumns:
         kinds = np.array([_BARRIER_KINDS.get(name, NAMED) for name in WAIT_KINDS])[waits.kind[rows]]
         barrier = np.where(of_barrier, self.barriers.number(kinds, self.ranks[log.cta[event]], waits.object[rows]), -1)
         released = phase >= 0
-        cause = np.where(released, log.phases.event[np.where(released, phase, 0)], self._cause_of_async(rows))
+        cause = self._cause_of_async(rows)
+        cause[released] = log.phases.event[phase[released]]  # a launch may have waits and not a single phase
         columns = [waits.since[rows], event, self.rows_of(event), waits.kind[rows], barrier]
         return np.stack([*columns, self._own_phase(phase), cause]).astype(np.int32)
 

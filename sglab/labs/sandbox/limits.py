@@ -1,0 +1,47 @@
+"""What a submission's process may use."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+GIB, MIB = 1 << 30, 1 << 20
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Of one process of a submission, with all that it starts.
+
+    Attributes:
+        seconds: of wall-clock time; then everything ends.
+        cpu_seconds: of processor time.
+        memory: bytes of address space of each process; 0 for no limit.
+        processes: 1 means that it may start none.
+        threads: that it may have.
+        files: open at once.
+        file_bytes: of one file.
+        folder_bytes: of all files together, where a mount namespace is in force.
+        output: bytes of its answer.
+        text: bytes that it may print.
+    """
+
+    seconds: float = 10
+    cpu_seconds: int = 10
+    memory: int = 2 * GIB
+    processes: int = 1
+    threads: int = 32
+    files: int = 64
+    file_bytes: int = 16 * MIB
+    folder_bytes: int = 32 * MIB
+    output: int = 16 * MIB
+    text: int = MIB
+
+    def as_dict(self) -> dict[str, float]:
+        return asdict(self)
+
+
+COMPILING = Limits(seconds=60, cpu_seconds=60, memory=8 * GIB, processes=24, threads=64, files=256, file_bytes=64 * MIB)
+"""For nvcc: it starts other programs."""
+LAUNCHING = Limits(seconds=90, cpu_seconds=90, memory=24 * GIB, processes=24, threads=64, files=512)
+"""For Python that compiles kernels: torch and Triton reserve much address space."""
+EMULATING = Limits(seconds=120, cpu_seconds=120, memory=24 * GIB, threads=64, files=256, output=64 * MIB)
+"""For our own emulator on somebody's PTX."""

@@ -1,0 +1,269 @@
+"""Runs a program in a process of its own, which costs only itself whatever it does."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from .inside import calls, wire
+from .inside.main import EXIT_UNCONFINED
+from .limits import Limits
+
+_FOLDER = Path(__file__).parent
+_START = "import sys; sys.path.insert(0, sys.argv[1]); from inside.main import main; main(int(sys.argv[2]))"
+_PACKAGE = Path(__file__).resolve().parents[2]
+CALLS = "inside.calls:run"
+"""The program that calls a submission's functions; it sees numpy and no sglab."""
+_CHUNK = 1 << 16
+_REASONS = {
+    128 + signal.SIGXCPU: "it used more processor time than the limit",
+    128 + signal.SIGXFSZ: "it wrote a file larger than the limit",
+    128 + signal.SIGSEGV: "it crashed (segmentation fault), or started too many processes",
+    128 + signal.SIGSYS: "it made a forbidden system call",
+}
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What became of a process.
+
+    Attributes:
+        result: what the program returned, plain data; None where it did not get there.
+        failed: why not; empty where it did.
+        text: what it printed, cut.
+        enforced: what held it: rlimits, namespaces, seccomp, …
+        seconds: wall-clock.
+    """
+
+    result: Any
+    failed: str
+    text: str
+    enforced: tuple[str, ...]
+    seconds: float
+
+
+class Bench(Protocol):
+    """Where submissions' code runs."""
+
+    def run(self, program: str, payload: Any, limits: Limits) -> Ended:
+        """Runs `program` ("module:function") on `payload`."""
+
+
+@dataclass
+class Sandbox:
+    """A process for each run.
+
+    Attributes:
+        hidden: folders that no submission may see: other submissions, results, solutions. Without a mount namespace
+            they are only as safe as their permissions.
+        namespaces: whether to ask the system for namespaces.
+    """
+
+    hidden: Sequence[Path] = ()
+    namespaces: bool = True
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def run(self, program: str, payload: Any, limits: Limits) -> Ended:
+        """Runs `program` ("module:function") on `payload`, both ours; what the payload holds may be anybody's."""
+        folder = tempfile.mkdtemp(prefix="sglab-lab-")
+        paths = [path for path in sys.path if path]
+        hidden = [str(Path(path).resolve()) for path in self.hidden]
+        tools = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ]
+        hidden += _private(Path.home(), [sys.prefix, sys.base_prefix, sys.executable, os.__file__, *tools, *paths])
+        if program == CALLS:
+            hidden.append(str(_PACKAGE))
+            paths = [path for path in paths if not Path(path, "sglab").is_dir()] + _numpy_beside_sglab(paths)
+        request = {
+            "program": program,
+            "payload": wire.encode(payload),
+            "limits": limits.as_dict(),
+            "folder": folder,
+            "hidden": hidden,
+            "namespaces": self.namespaces,
+            "paths": paths,
+            "environment": {**_environment(folder), **self.environment},
+        }
+        try:
+            return self._finished(wire.encode(request), limits)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _finished(self, request: bytes, limits: Limits) -> Ended:
+        status_read, status_write = os.pipe()
+        began = time.monotonic()
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", _START, str(_FOLDER), str(status_write)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            pass_fds=[status_write],
+            cwd="/",
+            env={"PATH": os.environ.get("PATH", "")},
+        )
+        os.close(status_write)
+        try:
+            answer, text, why = _conversation(process, request, limits, began)
+        finally:
+            _end(process)
+            with os.fdopen(status_read, "rb") as status:
+                enforced = _enforced(status)
+        result, failed = _read(answer, why, process.returncode)
+        if process.returncode == EXIT_UNCONFINED:
+            failed = "; ".join(enforced)
+        return Ended(result, failed, text.decode("utf-8", "replace"), enforced, time.monotonic() - began)
+
+
+@dataclass
+class OpenBench:
+    """Runs in this very process: for code that is trusted, such as the model solutions in tests."""
+
+    def run(self, program: str, payload: Any, limits: Limits) -> Ended:
+        import importlib
+
+        module, _, name = program.partition(":")
+        function = calls.run if program == CALLS else getattr(importlib.import_module(module), name)
+        try:
+            return Ended(wire.decode(wire.encode(function(wire.decode(wire.encode(payload))))), "", "", (), 0.0)
+        except Exception as error:
+            return Ended(None, f"{type(error).__name__}: {error}", "", (), 0.0)
+
+
+def _private(home: Path, needed: Sequence[str]) -> list[str]:
+    """The folders of the grader's home, but for those on the way to what Python needs; what lies beside that is private,
+    too."""
+    kept = {Path(path).resolve() for path in needed} | {Path(path) for path in needed}
+    way = {up for path in kept for up in (path, *path.parents)}
+    found: list[str] = []
+    todo = [home.resolve()]
+    while todo:
+        for entry in _folders(todo.pop()):
+            if entry in kept:
+                continue
+            if entry in way:
+                todo.append(entry)
+            else:
+                found.append(str(entry))
+    return found
+
+
+def _folders(path: Path) -> list[Path]:
+    try:
+        return [entry for entry in sorted(path.iterdir()) if entry.is_dir() and not entry.is_symlink()]
+    except OSError:
+        return []
+
+
+def _numpy_beside_sglab(paths: Sequence[str]) -> list[str]:
+    """Where numpy is: perhaps in the same folder as sglab, which is hidden by itself."""
+    return [path for path in paths if Path(path, "numpy").is_dir()][:1]
+
+
+def _environment(folder: str) -> dict[str, str]:
+    one = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+    kept = {name: os.environ[name] for name in ("PATH", "CUDA_HOME", "LANG") if name in os.environ}
+    return {**one, **kept, "HOME": folder, "TMPDIR": folder, "SGLAB_CACHE": str(Path(folder, "cache"))}
+
+
+def _conversation(
+    process: subprocess.Popen[bytes], request: bytes, limits: Limits, began: float
+) -> tuple[bytes, bytes, str]:
+    """Sends the request and reads until the process ends or goes too far: answer, printed text, why it was ended."""
+    assert process.stdin and process.stdout and process.stderr
+    answer, text, pending = bytearray(), bytearray(), memoryview(request)
+    with selectors.DefaultSelector() as selector:
+        for file, event in (
+            (process.stdin, selectors.EVENT_WRITE),
+            (process.stdout, selectors.EVENT_READ),
+            (process.stderr, selectors.EVENT_READ),
+        ):
+            os.set_blocking(file.fileno(), False)
+            selector.register(file, event)
+        while selector.get_map():
+            left = limits.seconds - (time.monotonic() - began)
+            if left <= 0:
+                return bytes(answer), bytes(text), f"it was not done after {limits.seconds:g} s"
+            ready = selector.select(min(left, 0.05))
+            for key, _ in ready:
+                if key.fileobj is process.stdin:
+                    pending = _send(process, pending, selector)
+                    continue
+                data = os.read(key.fd, _CHUNK)
+                into, most = (answer, limits.output) if key.fileobj is process.stdout else (text, limits.text)
+                into += data
+                if len(into) > most:
+                    what = "answered" if into is answer else "printed"
+                    return b"", bytes(text[: limits.text]), f"it {what} more than {most} bytes"
+                if not data:
+                    selector.unregister(key.fileobj)
+            if not ready and process.poll() is not None:
+                break  # what it started may still hold the pipes
+    return bytes(answer), bytes(text), ""
+
+
+def _send(process: subprocess.Popen[bytes], pending: memoryview, selector: selectors.BaseSelector) -> memoryview:
+    assert process.stdin
+    try:
+        pending = pending[os.write(process.stdin.fileno(), pending[:_CHUNK]) :]
+    except BlockingIOError:
+        return pending
+    except BrokenPipeError:
+        pending = pending[:0]
+    if not pending:
+        selector.unregister(process.stdin)
+        process.stdin.close()
+    return pending
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ends it with all of its session; a PID namespace ends with it."""
+    try:
+        process.wait(0.2)
+    except subprocess.TimeoutExpired:
+        pass
+    try:
+        if os.getsid(process.pid) == process.pid:
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+    except (ProcessLookupError, PermissionError):
+        pass
+    process.wait()
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None:
+            try:
+                pipe.close()
+            except OSError:
+                continue
+
+
+def _enforced(status: Any) -> tuple[str, ...]:
+    os.set_blocking(status.fileno(), False)
+    try:
+        return tuple(map(str, json.loads(status.read(_CHUNK) or b"[]")))
+    except ValueError:
+        return ()
+
+
+def _read(answer: bytes, why: str, code: int) -> tuple[Any, str]:
+    if why:
+        return None, why
+    if not answer:
+        return None, _REASONS.get(code, f"it ended without an answer (exit status {code})")
+    try:
+        message = wire.decode(answer)
+    except wire.WireError as error:
+        return None, f"its answer is no message: {error}"
+    if not isinstance(message, dict) or set(message) not in ({"result"}, {"failed"}):
+        return None, "its answer is no message"
+    return message.get("result"), str(message.get("failed", ""))

@@ -1,0 +1,138 @@
+"""Whatever a submission does, it costs only itself, and what it answers is data."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sglab.labs.sandbox import CALLS, Ended, Limits, Sandbox
+from sglab.labs.sandbox.inside import wire
+
+pytestmark = pytest.mark.skipif(not hasattr(sys, "getdlopenflags"), reason="needs a POSIX system")
+SHORT = Limits(seconds=20, cpu_seconds=1, memory=1 << 30, output=1 << 20, text=1 << 18, file_bytes=1 << 20)
+
+
+def run(source: str, limits: Limits = SHORT, **sandbox: object) -> Ended:
+    script = [["call", "f", []]]
+    payload = {"source": source, "file": "a.py", "script": script, "blocked": ["sglab"]}
+    return Sandbox(**sandbox).run(CALLS, payload, limits)
+
+
+def answer(source: str, **sandbox: object) -> dict:
+    ended = run(source, **sandbox)
+    assert not ended.failed, ended.failed
+    return ended.result["steps"][0] if ended.result["steps"] else {"error": ended.result["error"]}
+
+
+def in_force(name: str) -> None:
+    held = run("def f(): pass").enforced
+    if not any(name in each for each in held):
+        pytest.skip(f"this system gives no {name}: only {held} are in force")
+
+
+def test_a_function_is_called_and_its_result_comes_back() -> None:
+    step = answer("import numpy\ndef f():\n    print('hello')\n    return numpy.arange(3), {'a': [1.5, None]}")
+    assert step["value"][0].tolist() == [0, 1, 2]
+    assert step["value"][1] == {"a": [1.5, None]}
+
+
+def test_what_is_in_force_is_said_before_any_of_its_code_runs() -> None:
+    ended = run("import os\nos._exit(0)")
+    assert any("rlimits" in each for each in ended.enforced)
+
+
+def test_an_endless_loop_ends() -> None:
+    assert run("def f():\n    while True: pass").failed
+
+
+def test_sleeping_ends_after_the_time() -> None:
+    assert "not done after" in run("import time\ndef f(): time.sleep(999)", Limits(seconds=0.6)).failed
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def f(): return bytearray(4 << 30)",
+        "def f(): return 'x' * (64 << 20)",
+        "def f():\n    while True: print('x' * 100_000)",
+        "import ctypes\ndef f(): ctypes.string_at(0)",
+        "import os\ndef f(): os._exit(0)",
+        "import os\ndef f():\n    for n in range(3, 40):\n        try: os.write(n, b'x' * 99)\n        except OSError: pass",
+    ],
+)
+def test_it_fails_alone(source: str) -> None:
+    assert run(source).failed
+
+
+def test_it_cannot_start_processes() -> None:
+    in_force("seccomp")
+    assert "PermissionError" in answer("import os\ndef f(): return os.fork()")["error"]
+
+
+def test_it_has_no_network() -> None:
+    in_force("seccomp")
+    assert "PermissionError" in answer("import socket\ndef f(): socket.socket()")["error"]
+
+
+def test_it_writes_nowhere_but_in_its_own_folder(tmp_path: Path) -> None:
+    in_force("namespaces")
+    target = tmp_path / "grades.csv"
+    assert "error" in answer(f"def f(): open({str(target)!r}, 'w').write('mallory,100')")
+    assert not target.exists()
+    assert answer("def f(): return open('mine', 'w').write('x')") == {"value": 1}
+
+
+def test_hidden_folders_are_empty(tmp_path: Path) -> None:
+    in_force("namespaces")
+    (tmp_path / "ada").mkdir()
+    (tmp_path / "ada" / "solution.py").write_text("secret")
+    source = f"import os\ndef f(): return os.listdir({str(tmp_path)!r})"
+    assert answer(source, hidden=[tmp_path]) == {"value": []}
+
+
+def test_it_sees_no_process_but_its_own() -> None:
+    in_force("namespaces")
+    step = answer("import os\ndef f(): return [n for n in os.listdir('/proc') if n.isdigit()], list(os.environ)")
+    assert len(step["value"][0]) <= 2
+    assert "SGLAB_CACHE" in step["value"][1] and "USER" not in step["value"][1]
+
+
+def test_it_is_solved_without_sglab() -> None:
+    assert "without it" in answer("def f():\n    import sglab.planning")["error"]
+
+
+def test_objects_with_code_do_not_come_back() -> None:
+    source = "class E:\n    def __reduce__(self): return print, ('pwned',)\ndef f(): return E()"
+    assert "no plain data" in answer(source)["error"]
+
+
+def test_rlimits_alone_hold_where_there_are_no_namespaces() -> None:
+    ended = run("def f():\n    while True: pass", namespaces=False)
+    assert ended.failed
+    assert not any("namespaces" in each for each in ended.enforced)
+
+
+@pytest.mark.parametrize("dtype", wire.DTYPES)
+def test_arrays_cross_the_wire(dtype: str) -> None:
+    array = np.arange(6).reshape(2, 3).astype(dtype)
+    back = wire.decode(wire.encode({"x": [array, array[:0]]}))["x"]
+    assert back[0].dtype == array.dtype and np.array_equal(back[0], array)
+    assert back[1].shape == (0, 3)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"",
+        b"\xff\xff\xff\xff",
+        b"\x02\x00\x00\x00{]",
+        b'\x17\x00\x00\x00{"$bytes":[0,1000000]}  ',
+        b'\x22\x00\x00\x00{"$array":["object",[1],[0,0]]}    ',
+        b'\x22\x00\x00\x00{"$array":["int8",[1099511627776],[0,0]]}',
+        (50_000).to_bytes(4, "little") + b"[" * 50_000,
+    ],
+)
+def test_a_forged_message_is_refused(message: bytes) -> None:
+    with pytest.raises(wire.WireError):
+        wire.decode(message)
