@@ -1,6 +1,8 @@
 """flashmla: MLA decode through FlashMLA's dense operator, page size 64; every other mode through a fallback backend.
 
-After SGLang 0.5.9 `flashmla_backend.py`, whose fallback (and base class) is FlashInfer's MLA backend, as here. The operator runs our own kernel for Hopper under FlashMLA's plan; for CPU tensors on an emulated H100.
+After SGLang 0.5.9 `flashmla_backend.py`, whose fallback (and base class) is FlashInfer's MLA backend, as here. The
+operator runs our own kernel for Hopper under FlashMLA's plan; for CPU tensors on an emulated H100. An FP8 cache is
+attended to in Triton or PyTorch under the same table.
 
 A chain of draft tokens (spec_info.topk = 1) is verified by the same operator, causally. SGLang's backend takes chains
 only; here trees, and chains in CUDA graphs, go to the fallback, which follows the tree's mask.

@@ -87,7 +87,9 @@ def backend_factory(name: str, kind: str | None = None) -> Factory:
 def backend_classes(name: str) -> dict[str, Factory]:
     """Kind of attention -> factory; one under "" where a name has the same for all."""
     entry = ATTENTION_BACKENDS[name]
-    return {kind: _load(path) for kind, path in entry.items()} if isinstance(entry, dict) else {"": backend_factory(name)}
+    return (
+        {kind: _load(path) for kind, path in entry.items()} if isinstance(entry, dict) else {"": backend_factory(name)}
+    )
 
 
 def capabilities_by_name(kind: str | None = None) -> dict[str, Capabilities]:

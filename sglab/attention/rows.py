@@ -94,3 +94,13 @@ def save_kv(inputs: AttentionInputs) -> None:
 def whole_query(inputs: AttentionInputs) -> torch.Tensor:
     """[tokens, heads, head_dim]: MLA's latent and rotary parts joined, where they came apart."""
     return inputs.q if inputs.q_rope is None else torch.cat((inputs.q, inputs.q_rope), -1)
+
+
+def check_encoder(inputs: AttentionInputs) -> None:
+    """What a cross-attention layer needs of the batch, before anything is written."""
+    batch = inputs.forward_batch
+    needed = ("encoder_lens", "encoder_out_cache_loc") if inputs.save_kv_cache else ("encoder_lens",)
+    for name in needed:
+        if getattr(batch, name) is None:
+            remedy = "The scheduler of an encoder-decoder model fills it; without new rows pass save_kv_cache=False."
+            raise BadArgumentError(f"forward_batch.{name}", "a tensor for a cross-attention layer", None, remedy)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
@@ -86,9 +87,11 @@ def _part(batch: ForwardBatch, requests: slice, tokens: slice) -> ForwardBatch:
     """Some requests with some tokens; a tree's masks are cut where the requests are."""
     fields = ("req_pool_indices", "seq_lens", "seq_lens_cpu", "orig_seq_lens", "extend_seq_lens", "extend_prefix_lens")
     lists = ("extend_prefix_lens_cpu", "extend_seq_lens_cpu", "encoder_lens")
-    made = {name: None if (got := getattr(batch, name)) is None else got[requests] for name in (*fields, *lists)}
+    made: dict[str, Any] = {
+        name: None if (got := getattr(batch, name)) is None else got[requests] for name in (*fields, *lists)
+    }
     host = made["seq_lens_cpu"] if made["seq_lens_cpu"] is not None else made["seq_lens"]
-    rest = {
+    rest: dict[str, Any] = {
         "batch_size": len(made["req_pool_indices"]),
         "input_ids": batch.input_ids[tokens],
         "out_cache_loc": batch.out_cache_loc[tokens],
@@ -142,7 +145,7 @@ def _changed(batch: ForwardBatch, at: int, length: int, new: int, prefix: int) -
     news[at], prefixes[at] = news[at] + new, prefixes[at] + prefix
     lens = added(batch.seq_lens, length)
     assert lens is not None
-    changed = {
+    changed: dict[str, Any] = {
         "seq_lens": lens,
         "seq_lens_cpu": added(batch.seq_lens_cpu, length),
         "seq_lens_sum": batch.seq_lens_sum + length,

@@ -21,7 +21,7 @@ from sglab.attention.flashinfer.multi_item import MultiItemScoringParams, multi_
 from sglab.attention.flashinfer.options import DETERMINISTIC_SPLITS, should_use_tensor_core, workspace_bytes
 from sglab.attention.flashinfer.wrapper import Shape, Wrapper
 from sglab.attention.inputs import AttentionInputs
-from sglab.attention.rows import save_kv
+from sglab.attention.rows import check_encoder, save_kv
 from sglab.attention.workspace import shared_workspace
 from sglab.engine import BadArgumentError, ForwardBatch, ForwardMode, GraphBatch, ModelRunner
 
@@ -76,7 +76,8 @@ class FlashInferAttnBackend(AttentionBackend):
         """
         super().__init__(model_runner)
         config = model_runner.model_config
-        heads, kv_heads = config.num_attention_heads // model_runner.tp_size, config.get_num_kv_heads(model_runner.tp_size)
+        tp_size = model_runner.tp_size
+        heads, kv_heads = config.num_attention_heads // tp_size, config.get_num_kv_heads(tp_size)
         self.deterministic = model_runner.enable_deterministic_inference
         self.decode_use_tensor_cores = self.deterministic or should_use_tensor_core(
             model_runner.kv_cache_dtype, heads, kv_heads
@@ -174,6 +175,8 @@ class FlashInferAttnBackend(AttentionBackend):
         metadata, layer = self.forward_metadata, inputs.layer
         if metadata is None:
             raise RuntimeError("prepare comes before forward")
+        if layer.is_cross_attention:
+            check_encoder(inputs)
         if isinstance(metadata, PrefillMetadata):
             if metadata.use_ragged and layer.sliding_window_size < 0:
                 return self._ragged(inputs, metadata)
@@ -183,7 +186,7 @@ class FlashInferAttnBackend(AttentionBackend):
     def _decode_wrapper(self, inputs: AttentionInputs, metadata: DecodeMetadata) -> Wrapper:
         """The encoder's for a cross layer; a window's own; else the whole KV."""
         if inputs.layer.is_cross_attention:
-            return self._encoders(metadata.decode_wrappers)
+            return metadata.decode_wrappers[1]
         window = inputs.layer.sliding_window_size
         if window < 0:
             return metadata.decode_wrappers[0]
@@ -198,7 +201,7 @@ class FlashInferAttnBackend(AttentionBackend):
 
     def _prefill_wrapper(self, inputs: AttentionInputs, metadata: PrefillMetadata) -> Wrapper:
         if inputs.layer.is_cross_attention:
-            return self._encoders(metadata.prefill_wrappers)
+            return metadata.prefill_wrappers[1]
         wrapper, window, batch = metadata.prefill_wrappers[0], inputs.layer.sliding_window_size, inputs.forward_batch
         if window < 0 or metadata.multi_item_params is not None:  # items take the window's place
             return wrapper
@@ -207,14 +210,6 @@ class FlashInferAttnBackend(AttentionBackend):
         if window not in self._windows:
             self._windows[window] = self.updater.prefill(batch, False, window, batch.encoder_lens)
         return self._windows[window]
-
-    @staticmethod
-    def _encoders(wrappers: list[Wrapper]) -> Wrapper:
-        if len(wrappers) < 2:
-            expected = "a tensor for a cross-attention layer"
-            remedy = "The scheduler of an encoder-decoder model fills it."
-            raise BadArgumentError("forward_batch.encoder_lens", expected, None, remedy)
-        return wrappers[1]
 
     def _paged(self, inputs: AttentionInputs, wrapper: Wrapper) -> torch.Tensor:
         if inputs.save_kv_cache:

@@ -82,7 +82,11 @@ class Wrapper:
         return self._plan
 
     def _new_plan(self) -> DecodePlan | PrefillPlan | MLAPlan:
-        shape, qo, kv = self.shape, self._indptr(self.q_lens, self.qo_indptr), self._indptr(self.kv_lens, self.kv_indptr)
+        shape, qo, kv = (
+            self.shape,
+            self._indptr(self.q_lens, self.qo_indptr),
+            self._indptr(self.kv_lens, self.kv_indptr),
+        )
         if shape.mla:
             lens = np.diff(kv)
             return mla_plan(qo, kv, lens, num_heads=shape.num_qo_heads, sm_count=shape.sm_count, causal=self.causal)

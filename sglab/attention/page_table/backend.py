@@ -20,7 +20,7 @@ from sglab.attention.page_table.metadata import (
     steps,
 )
 from sglab.attention.page_table.tree import expand_metadata, prefix_metadata
-from sglab.attention.rows import save_and_get_kv, whole_query
+from sglab.attention.rows import check_encoder, save_and_get_kv, whole_query
 from sglab.engine import ForwardBatch, GraphBatch, ModelRunner
 
 
@@ -173,6 +173,8 @@ class PageTableBackend(AttentionBackend):
         metadata, layer, batch = self.forward_metadata, inputs.layer, inputs.forward_batch
         if metadata is None:
             raise RuntimeError("prepare comes before forward")
+        if layer.is_cross_attention:
+            check_encoder(inputs)
         keys, values = save_and_get_kv(inputs)
         q = whole_query(inputs)
         tree = batch.forward_mode.is_target_verify() and not self._is_chain(batch)
@@ -201,9 +203,7 @@ class PageTableBackend(AttentionBackend):
 
     def _encoder_rows(self, metadata: FlashAttentionMetadata) -> PagedRows:
         table, lens = metadata.encoder_page_table, metadata.encoder_lens_int32
-        if table is None or lens is None:
-            expected = "a tensor for a cross-attention layer"
-            remedy = "The scheduler of an encoder-decoder model fills it."
-            raise UnsupportedError("forward_batch.encoder_lens", expected, "None", remedy)
+        assert table is not None
+        assert lens is not None
         indptr, indices = slots_of_table(table, lens, self.page_size, metadata.encoder_max_seq_len_k)
         return PagedRows(metadata.cu_seqlens_q, indptr, indices, metadata.max_seq_len_q, causal=False)

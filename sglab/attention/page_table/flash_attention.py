@@ -44,9 +44,7 @@ class FlashAttention4Backend(PageTableBackend):
     """Blackwell's. It takes neither an FP8 pool nor MLA (0.5.9 asserts version 3 there); under graphs one split."""
 
     name = "fa4"
-    capabilities = replace(
-        FlashAttention3Backend.capabilities, kinds=("mha",), kv_dtypes=(), rope_apart=False
-    )
+    capabilities = replace(FlashAttention3Backend.capabilities, kinds=("mha",), kv_dtypes=(), rope_apart=False)
 
     def init_graph(self, max_bs: int, max_num_tokens: int) -> None:
         super().init_graph(max_bs, max_num_tokens)

@@ -1,6 +1,6 @@
 """FlashAttentionMetadata: the arrays of fa3, fa4, trtllm_mha and intel_xpu, mode by mode; pure functions of a batch.
 
-Source: SGLang 0.5.9 `layers/attention/flashattention_backend.py` (`init_forward_metadata`), whose field names these are.
+Source: SGLang 0.5.9 `layers/attention/flashattention_backend.py` (`init_forward_metadata`); the fields have its names.
 """
 
 from __future__ import annotations

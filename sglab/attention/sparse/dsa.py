@@ -68,9 +68,7 @@ class DeepseekSparseAttnBackend(AttentionBackend):
         super().prepare(forward_batch)
         self.forward_metadata = None
         if not forward_batch.forward_mode.is_idle():
-            self.forward_metadata = dsa_metadata(
-                forward_batch, self.req_to_token, self.real_page_size, self.index_topk
-            )
+            self.forward_metadata = dsa_metadata(forward_batch, self.req_to_token, self.real_page_size, self.index_topk)
 
     def indexer_metadata(self) -> IndexerMetadata:
         """What a layer's indexer reads of the pass last prepared."""
@@ -148,7 +146,7 @@ class DeepseekSparseAttnBackend(AttentionBackend):
             raise BadArgumentError("topk_indices", expected, tuple(positions.shape), remedy)
         slots = self.indexer_metadata().slots(positions)
         valid = slots >= 0
-        order = (~valid).to(torch.int8).argsort(1, stable=True)
+        order = (~valid).to(torch.int8).argsort(stable=True, dim=1)
         indptr, indices = slots_of_table(slots.gather(1, order), valid.sum(1), 1)
         return PagedRows(steps(tokens, 1, self.device), indptr, indices, 1)
 

@@ -65,7 +65,8 @@ class AiterAttnBackend(AttentionBackend):
     def __init__(self, model_runner: ModelRunner) -> None:
         super().__init__(model_runner)
         config, pool = model_runner.model_config, model_runner.req_to_token_pool
-        heads, kv_heads = config.num_attention_heads // model_runner.tp_size, config.get_num_kv_heads(model_runner.tp_size)
+        tp_size = model_runner.tp_size
+        heads, kv_heads = config.num_attention_heads // tp_size, config.get_num_kv_heads(tp_size)
         shape = Shape(heads, kv_heads, config.head_dim, config.v_head_dim, model_runner.device_core_count)
         self.updater = IndicesUpdater(model_runner, shape, use_tensor_cores=False)
         self.use_mla = config.kind == "mla"

@@ -53,4 +53,9 @@ class WaveAttnBackend(TritonAttnBackend):
         same = {field.name: getattr(made, field.name) for field in fields(ForwardMetadata)}
         shape = (self.metadata.max_kv_splits, len(made.kv_indptr) - 1, self.metadata.num_head)
         shapes = ((*shape, self.metadata.v_head_dim), shape) if made.num_kv_splits is not None else ((), ())
-        return WaveForwardMetadata(**same, wave_kv_indices=made.kv_indices.to(torch.int32), wave_attn_logits_shape=shapes[0], wave_attn_lse_shape=shapes[1])
+        return WaveForwardMetadata(
+            **same,
+            wave_kv_indices=made.kv_indices.to(torch.int32),
+            wave_attn_logits_shape=shapes[0],
+            wave_attn_lse_shape=shapes[1],
+        )
