@@ -100,7 +100,7 @@ class FlashMLABackend(PagedMLABackend[FlashMLADecodeMetadata]):
         tokens, lens = metadata.query_tokens, metadata.cache_seqlens
         indptr, indices = slots_of_table(metadata.block_kv_indices, lens, self.page_size)
         rows = PagedRows(steps(len(lens), tokens, self.device), indptr, indices, tokens)
-        slots, scale = cache.flatten(0, 1).unsqueeze(1), inputs.layer.k_scale or 1.0
-        scoring, chosen = scoring_of(inputs.layer, k_scale=scale), self._arithmetic()
+        slots = cache.flatten(0, 1).unsqueeze(1)
+        scoring, chosen = scoring_of(inputs.layer), self._arithmetic()
         values = slots[..., : inputs.layer.v_head_dim]
-        return attend_rows(inputs.q, slots, values, rows, scoring, v_scale=scale, implementation=chosen)[0]
+        return attend_rows(inputs.q, slots, values, rows, scoring, implementation=chosen)[0]

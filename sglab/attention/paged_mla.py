@@ -172,6 +172,6 @@ class PagedMLABackend(AttentionBackend, Generic[Metadata]):
 
     def _note_fallback(self, forward_batch: ForwardBatch) -> None:
         note(
-            f"{forward_batch.forward_mode.name} is served by {self.fallback.name}: {self.name} has no kernel for it, and "
-            "SGLang's leaves it to FlashInfer's MLA backend, too"
+            f"{forward_batch.forward_mode.name} is served by {self.fallback.name}: {self.name} has no kernel for it "
+            "(SGLang's leaves it to FlashInfer's MLA backend, too)"
         )

@@ -91,6 +91,15 @@ def save_kv(inputs: AttentionInputs) -> None:
         pool.set_kv_buffer(layer, loc, k, v)
 
 
+def scales_of(inputs: AttentionInputs) -> tuple[float, float]:
+    """What keys and values were divided by when they were stored: the layer's scales in an FP8 pool of K and V; 1 in
+    pools of the queries' dtype and in MLA's, which store rows as they are."""
+    pool, layer = inputs.forward_batch.token_to_kv_pool, inputs.layer
+    if pool is None or pool.dtype == inputs.q.dtype or isinstance(pool, MLATokenToKVPool):
+        return 1.0, 1.0
+    return layer.k_scale or 1.0, layer.v_scale or 1.0
+
+
 def whole_query(inputs: AttentionInputs) -> torch.Tensor:
     """[tokens, heads, head_dim]: MLA's latent and rotary parts joined, where they came apart."""
     return inputs.q if inputs.q_rope is None else torch.cat((inputs.q, inputs.q_rope), -1)

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 
 from sglab.attention.capabilities import Capabilities
-from sglab.attention.registry import capabilities_by_name
+from sglab.attention.registry import ATTENTION_BACKENDS, capabilities_by_name
 from sglab.attention.upstream import SGLANG_BACKENDS
 
 _LAYER_OPTIONS = ("sliding_window", "logit_cap", "xai_temperature", "sinks", "cross_attention", "bidirectional")
@@ -19,7 +19,9 @@ def capabilities_table() -> str:
     for name, capabilities in declared.items():
         lines += [name, *(f"  {row:14} {entry}" for row, entry in _column(capabilities).items()), ""]
     for version in ("0.5.9", "0.5.23"):
-        absent = ", ".join(name for name in SGLANG_BACKENDS[version] if name not in declared)
+        absent = ", ".join(name for name in SGLANG_BACKENDS[version] if name not in ATTENTION_BACKENDS)
+        if not absent:
+            continue
         lines.append(textwrap.fill(f"SGLang {version} has these too: {absent}", 100, subsequent_indent="  "))
     return "\n".join(lines)
 

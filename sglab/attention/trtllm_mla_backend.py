@@ -164,9 +164,8 @@ class TRTLLMMLABackend(PagedMLABackend[TRTLLMMLADecodeMetadata]):
         indptr, indices = slots_of_table(metadata.block_kv_indices, metadata.seq_lens_k, self.page_size)
         rows = PagedRows(steps(batch, tokens, self.device), indptr, indices, tokens)
         slots = cache.flatten(0, 1).unsqueeze(1)
-        values, scoring = slots[..., :LATENT_DIM], scoring_of(inputs.layer, k_scale=inputs.layer.k_scale or 1.0)
-        v_scale = inputs.layer.k_scale or 1.0  # a value is part of its key
-        o, _ = attend_rows(q, slots, values, rows, scoring, v_scale=v_scale, implementation=self._arithmetic())
+        values, scoring = slots[..., :LATENT_DIM], scoring_of(inputs.layer)
+        o, _ = attend_rows(q, slots, values, rows, scoring, implementation=self._arithmetic())
         return o if real is None else o[real]
 
 

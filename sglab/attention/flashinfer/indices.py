@@ -10,11 +10,31 @@ import torch
 
 from sglab.attention.arithmetic.paged_rows import indptr_of
 from sglab.attention.flashinfer.wrapper import Shape, Wrapper
+from sglab.attention.page_table.metadata import StepBuffers
 from sglab.engine import ForwardBatch, GraphBatch, ModelRunner
 from sglab.kernels import create_flashinfer_kv_indices
 
 PREFILL_PADDING = 256
 """Entries after a prefill's last slot: FlashInfer's kernels read ahead."""
+
+
+class GraphBuffers:
+    """What graphs read, allocated once for the largest.
+
+    Attributes:
+        kv_indptr: int32 [max_bs + 1]; mask_indptr: int64 [max_bs + 1].
+        kv_indices: int32, zeros at first: the dummy slot. custom_mask: uint8.
+        qo_indptr: of any number of query rows per request.
+    """
+
+    def __init__(self, max_bs: int, max_num_tokens: int, max_context_len: int, device: torch.device) -> None:
+        def zeros(length: int, dtype: torch.dtype) -> torch.Tensor:
+            return torch.zeros(length, dtype=dtype, device=device)
+
+        size = max_num_tokens * max_context_len
+        self.kv_indptr, self.mask_indptr = zeros(max_bs + 1, torch.int32), zeros(max_bs + 1, torch.int64)
+        self.kv_indices, self.custom_mask = zeros(size, torch.int32), zeros(size, torch.uint8)
+        self.qo_indptr = StepBuffers(max_bs, device)
 
 
 class IndicesUpdater:
@@ -53,16 +73,17 @@ class IndicesUpdater:
         assert batch.encoder_lens is not None
         return self._decode(batch.req_pool_indices, batch.encoder_lens, None, batch.encoder_lens.tolist())
 
-    def graph_decode(self, batch: GraphBatch, indptr: torch.Tensor, indices: torch.Tensor, window: int = -1) -> Wrapper:
+    def graph_decode(self, batch: GraphBatch, graph: GraphBuffers) -> Wrapper:
         """As `decode`, into buffers of a graph; the plan reads the host's lengths."""
-        rows, lens = batch.req_pool_indices[: batch.bs], batch.seq_lens[: batch.bs]
-        kept = lens if window < 0 else lens.clamp(max=window + 1)
-        indptr = indptr[: batch.bs + 1]
-        indptr.copy_(indptr_of(kept))
+        bs, lens = batch.bs, batch.seq_lens[: batch.bs]
+        indptr = graph.kv_indptr[: bs + 1]
+        indptr.copy_(indptr_of(lens))
+        rows, indices = batch.req_pool_indices[:bs], graph.kv_indices
         create_flashinfer_kv_indices(
-            self.req_to_token, rows, kept, indptr, lens - kept, indices, implementation=self.implementation
+            self.req_to_token, rows, lens, indptr, None, indices, implementation=self.implementation
         )
-        made = self._wrapper(self._ones(batch.bs), indptr, indices, 1, [1] * batch.bs, _host(batch.seq_lens_cpu))
+        ones, host = graph.qo_indptr.of(bs, 1), _host(batch.seq_lens_cpu)
+        made = self._wrapper(ones, indptr, indices, 1, [1] * bs, host)
         made.is_decode = made.is_cuda_graph_enabled = True
         made.use_tensor_cores = self.use_tensor_cores
         return made
@@ -111,23 +132,21 @@ class IndicesUpdater:
         made.custom_mask, made.mask_indptr = batch.spec_info.custom_mask, _mask_indptr(lens, drafts)
         return made
 
-    def graph_verify(
-        self, batch: GraphBatch, indptr: torch.Tensor, indices: torch.Tensor, mask: torch.Tensor
-    ) -> Wrapper:
+    def graph_verify(self, batch: GraphBatch, graph: GraphBuffers) -> Wrapper:
         """As `verify`, into buffers of a graph."""
         bs, spec = batch.bs, batch.spec_info
         drafts, lens = spec.draft_token_num, batch.seq_lens[:bs] + spec.draft_token_num
-        indptr = indptr[: bs + 1]
+        indptr, mask_indptr = graph.kv_indptr[: bs + 1], graph.mask_indptr[: bs + 1]
         indptr.copy_(indptr_of(lens))
-        rows = batch.req_pool_indices[:bs]
+        mask_indptr.copy_(_mask_indptr(lens, drafts))
+        rows, indices = batch.req_pool_indices[:bs], graph.kv_indices
         create_flashinfer_kv_indices(
             self.req_to_token, rows, lens, indptr, None, indices, implementation=self.implementation
         )
-        mask[: len(spec.custom_mask)] = spec.custom_mask
-        qo_indptr = torch.arange(0, bs * drafts + 1, drafts, dtype=torch.int32, device=self.device)
-        made = self._wrapper(qo_indptr, indptr, indices, drafts, [drafts] * bs, None)
+        graph.custom_mask[: len(spec.custom_mask)] = spec.custom_mask
+        made = self._wrapper(graph.qo_indptr.of(bs, drafts), indptr, indices, drafts, [drafts] * bs, None)
         made.causal, made.is_cuda_graph_enabled = True, True
-        made.custom_mask, made.mask_indptr = mask, _mask_indptr(lens, drafts)
+        made.custom_mask, made.mask_indptr = graph.custom_mask, mask_indptr
         return made
 
     def _decode(

@@ -16,12 +16,12 @@ from sglab.attention.arithmetic import PagedRows, attend_rows, merge_base2, scor
 from sglab.attention.arithmetic.paged_rows import indptr_of
 from sglab.attention.base import AttentionBackend
 from sglab.attention.capabilities import CAUSAL_MODES, Capabilities
-from sglab.attention.flashinfer.indices import IndicesUpdater
+from sglab.attention.flashinfer.indices import GraphBuffers, IndicesUpdater
 from sglab.attention.flashinfer.multi_item import MultiItemScoringParams, multi_item_mask, multi_item_params
 from sglab.attention.flashinfer.options import DETERMINISTIC_SPLITS, should_use_tensor_core, workspace_bytes
 from sglab.attention.flashinfer.wrapper import Shape, Wrapper
 from sglab.attention.inputs import AttentionInputs
-from sglab.attention.rows import check_encoder, save_kv
+from sglab.attention.rows import check_encoder, save_kv, scales_of
 from sglab.attention.workspace import shared_workspace
 from sglab.engine import BadArgumentError, ForwardBatch, ForwardMode, GraphBatch, ModelRunner
 
@@ -41,15 +41,6 @@ class PrefillMetadata:
     use_ragged: bool
     extend_no_prefix: bool
     multi_item_params: MultiItemScoringParams | None = None
-
-
-@dataclass
-class GraphBuffers:
-    """`kv_indices`: int32, zeros at first: the dummy slot. `custom_mask`: uint8."""
-
-    kv_indptr: torch.Tensor
-    kv_indices: torch.Tensor
-    custom_mask: torch.Tensor
 
 
 class FlashInferAttnBackend(AttentionBackend):
@@ -135,12 +126,7 @@ class FlashInferAttnBackend(AttentionBackend):
 
     def init_graph(self, max_bs: int, max_num_tokens: int) -> None:
         super().init_graph(max_bs, max_num_tokens)
-
-        def zeros(length: int, dtype: torch.dtype) -> torch.Tensor:
-            return torch.zeros(length, dtype=dtype, device=self.device)
-
-        size = max_num_tokens * self.max_context_len
-        self._graph = GraphBuffers(zeros(max_bs + 1, torch.int32), zeros(size, torch.int32), zeros(size, torch.uint8))
+        self._graph = GraphBuffers(max_bs, max_num_tokens, self.max_context_len, self.device)
 
     def prepare_capture(self, graph_batch: GraphBatch) -> None:
         super().prepare_capture(graph_batch)
@@ -156,9 +142,9 @@ class FlashInferAttnBackend(AttentionBackend):
         if graph is None:
             raise RuntimeError("init_graph comes before a capture")
         if batch.forward_mode.is_target_verify():
-            made = self.updater.graph_verify(batch, graph.kv_indptr, graph.kv_indices, graph.custom_mask)
+            made = self.updater.graph_verify(batch, graph)
             return PrefillMetadata([made], False, False)
-        made = self.updater.graph_decode(batch, graph.kv_indptr, graph.kv_indices)
+        made = self.updater.graph_decode(batch, graph)
         made.disable_split_kv = self.deterministic
         return DecodeMetadata([made])
 
@@ -173,10 +159,10 @@ class FlashInferAttnBackend(AttentionBackend):
 
     def attend(self, inputs: AttentionInputs) -> torch.Tensor:
         metadata, layer = self.forward_metadata, inputs.layer
-        if metadata is None:
-            raise RuntimeError("prepare comes before forward")
         if layer.is_cross_attention:
             check_encoder(inputs)
+        if metadata is None:
+            raise RuntimeError("prepare comes before forward")
         if isinstance(metadata, PrefillMetadata):
             if metadata.use_ragged and layer.sliding_window_size < 0:
                 return self._ragged(inputs, metadata)
@@ -237,6 +223,6 @@ class FlashInferAttnBackend(AttentionBackend):
         batch, layer = inputs.forward_batch, inputs.layer
         assert batch.token_to_kv_pool is not None
         keys, values = batch.token_to_kv_pool.get_kv_buffer(layer.layer_id)
-        scoring = scoring_of(layer, k_scale=layer.k_scale or 1.0)
-        v_scale, chosen = layer.v_scale or 1.0, self.implementation
+        k_scale, v_scale = scales_of(inputs)
+        scoring, chosen = scoring_of(layer, k_scale=k_scale), self.implementation
         return attend_rows(inputs.q, keys, values, rows, scoring, v_scale=v_scale, implementation=chosen)

@@ -14,7 +14,7 @@ from sglab.attention.arithmetic import PagedRows, attend_rows, scoring_of
 from sglab.attention.arithmetic.paged_rows import indptr_of
 from sglab.attention.base import AttentionBackend
 from sglab.attention.capabilities import CAUSAL_MODES, Capabilities
-from sglab.attention.flashinfer.indices import IndicesUpdater
+from sglab.attention.flashinfer.indices import GraphBuffers, IndicesUpdater
 from sglab.attention.flashinfer.options import workspace_bytes
 from sglab.attention.flashinfer.wrapper import Shape, Wrapper
 from sglab.attention.inputs import AttentionInputs
@@ -35,15 +35,6 @@ class PrefillMetadata:
 
     prefill_wrapper: Wrapper
     use_ragged: bool
-
-
-@dataclass
-class GraphBuffers:
-    """As those of flashinfer's MHA backend."""
-
-    kv_indptr: torch.Tensor
-    kv_indices: torch.Tensor
-    custom_mask: torch.Tensor
 
 
 class FlashInferMLAAttnBackend(AttentionBackend):
@@ -92,12 +83,7 @@ class FlashInferMLAAttnBackend(AttentionBackend):
 
     def init_graph(self, max_bs: int, max_num_tokens: int) -> None:
         super().init_graph(max_bs, max_num_tokens)
-
-        def zeros(length: int, dtype: torch.dtype) -> torch.Tensor:
-            return torch.zeros(length, dtype=dtype, device=self.device)
-
-        size = max_num_tokens * self.max_context_len
-        self._graph = GraphBuffers(zeros(max_bs + 1, torch.int32), zeros(size, torch.int32), zeros(size, torch.uint8))
+        self._graph = GraphBuffers(max_bs, max_num_tokens, self.max_context_len, self.device)
 
     def prepare_capture(self, graph_batch: GraphBatch) -> None:
         super().prepare_capture(graph_batch)
@@ -112,9 +98,9 @@ class FlashInferMLAAttnBackend(AttentionBackend):
         if graph is None:
             raise RuntimeError("init_graph comes before a capture")
         if batch.forward_mode.is_target_verify():
-            made = self.updater.graph_verify(batch, graph.kv_indptr, graph.kv_indices, graph.custom_mask)
+            made = self.updater.graph_verify(batch, graph)
             return PrefillMetadata(made, use_ragged=False)
-        return DecodeMetadata(self.updater.graph_decode(batch, graph.kv_indptr, graph.kv_indices))
+        return DecodeMetadata(self.updater.graph_decode(batch, graph))
 
     @property
     def verify_mask(self) -> torch.Tensor | None:

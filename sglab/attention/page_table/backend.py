@@ -13,14 +13,14 @@ from sglab.attention.capabilities import UnsupportedError
 from sglab.attention.inputs import AttentionInputs
 from sglab.attention.page_table.metadata import (
     FlashAttentionMetadata,
+    StepBuffers,
     add_encoder,
     chain_metadata,
     decode_metadata,
     extend_metadata,
-    steps,
 )
 from sglab.attention.page_table.tree import expand_metadata, prefix_metadata
-from sglab.attention.rows import check_encoder, save_and_get_kv, whole_query
+from sglab.attention.rows import check_encoder, save_and_get_kv, scales_of, whole_query
 from sglab.engine import ForwardBatch, GraphBatch, ModelRunner
 
 
@@ -36,6 +36,7 @@ class GraphBuffers:
     expand_cu_seqlens_k: torch.Tensor
     expand_table: torch.Tensor
     """int32, flat: [drafts of all requests, drafts of one]."""
+    cu_seqlens_q: StepBuffers
 
 
 class PageTableBackend(AttentionBackend):
@@ -117,6 +118,7 @@ class PageTableBackend(AttentionBackend):
             expand_seqlens=zeros(max_num_tokens),
             expand_cu_seqlens_k=zeros(max_num_tokens + 1),
             expand_table=zeros(max_num_tokens * per_request),
+            cu_seqlens_q=StepBuffers(max_num_tokens, self.device),
         )
 
     def prepare_capture(self, graph_batch: GraphBatch) -> None:
@@ -144,7 +146,7 @@ class PageTableBackend(AttentionBackend):
         per_request = drafts or 1
         return FlashAttentionMetadata(
             cache_seqlens_int32=graph.cache_seqlens[:bs],
-            cu_seqlens_q=steps(bs, per_request, self.device),
+            cu_seqlens_q=graph.cu_seqlens_q.of(bs, per_request),
             cu_seqlens_k=graph.cu_seqlens_k[: bs + 1],
             page_table=graph.page_table[:bs],
             max_seq_len_q=per_request,
@@ -163,6 +165,7 @@ class PageTableBackend(AttentionBackend):
         return replace(
             made,
             cache_seqlens_int32=graph.expand_seqlens[:tokens],
+            cu_seqlens_q=graph.cu_seqlens_q.of(tokens, 1),
             cu_seqlens_k=graph.expand_cu_seqlens_k[: tokens + 1],
             page_table=table,
         )
@@ -171,10 +174,10 @@ class PageTableBackend(AttentionBackend):
 
     def attend(self, inputs: AttentionInputs) -> torch.Tensor:
         metadata, layer, batch = self.forward_metadata, inputs.layer, inputs.forward_batch
-        if metadata is None:
-            raise RuntimeError("prepare comes before forward")
         if layer.is_cross_attention:
             check_encoder(inputs)
+        if metadata is None:
+            raise RuntimeError("prepare comes before forward")
         keys, values = save_and_get_kv(inputs)
         q = whole_query(inputs)
         tree = batch.forward_mode.is_target_verify() and not self._is_chain(batch)
@@ -182,7 +185,7 @@ class PageTableBackend(AttentionBackend):
             rows = self._encoder_rows(metadata)
         else:
             rows = self._rows(metadata, self.page_size, not tree, layer.sliding_window_size)
-        k_scale, v_scale = layer.k_scale or 1.0, layer.v_scale or 1.0
+        k_scale, v_scale = scales_of(inputs)
         scoring = scoring_of(layer, None if tree else inputs.sinks, k_scale)
         chosen = self.implementation
         o, lse = attend_rows(q, keys, values, rows, scoring, v_scale=v_scale, implementation=chosen)

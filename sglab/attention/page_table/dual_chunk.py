@@ -52,6 +52,16 @@ class DualChunkMetadata:
     seq_lens_inter: torch.Tensor | None = None
 
 
+@dataclass
+class GraphBuffers:
+    """What graphs read: int32, for as many requests as the largest has."""
+
+    block_tables: torch.Tensor
+    seq_lens: torch.Tensor
+    seq_start_loc: torch.Tensor
+    query_start_loc: torch.Tensor
+
+
 class DualChunkFlashAttentionBackend(AttentionBackend):
     """For Qwen2.5-1M and its kind."""
 
@@ -91,7 +101,7 @@ class DualChunkFlashAttentionBackend(AttentionBackend):
         self.forward_metadata: DualChunkMetadata | None = None
         self._chunk_rows: tuple[PagedRows, PagedRows, PagedRows] | None = None
         self._parts: tuple[torch.Tensor, ...] | None = None
-        self._graph: torch.Tensor | None = None
+        self._graph: GraphBuffers | None = None
 
     def prepare(self, forward_batch: ForwardBatch) -> None:
         super().prepare(forward_batch)
@@ -167,31 +177,31 @@ class DualChunkFlashAttentionBackend(AttentionBackend):
     def init_graph(self, max_bs: int, max_num_tokens: int) -> None:
         super().init_graph(max_bs, max_num_tokens)
         pages = -(-self.max_context_len // self.page_size)
-        self._graph = torch.zeros((max_bs, pages + 1), dtype=torch.int32, device=self.device)
+
+        def zeros(*shape: int) -> torch.Tensor:
+            return torch.zeros(shape, dtype=torch.int32, device=self.device)
+
+        queries = steps(max_bs, 1, self.device)
+        self._graph = GraphBuffers(zeros(max_bs, pages), zeros(max_bs), zeros(max_bs + 1), queries)
 
     def prepare_capture(self, graph_batch: GraphBatch) -> None:
         super().prepare_capture(graph_batch)
-        graph = self._fill(graph_batch)
-        self._chunk_rows, self.forward_metadata = None, self._captured(graph)
+        self._chunk_rows, self.forward_metadata = None, self._fill(graph_batch)
 
     def prepare_replay(self, graph_batch: GraphBatch) -> None:
         super().prepare_replay(graph_batch)
         self._fill(graph_batch)
 
-    def _fill(self, batch: GraphBatch) -> torch.Tensor:
-        """A row per request: its pages, and its length in the last column."""
-        if self._graph is None:
+    def _fill(self, batch: GraphBatch) -> DualChunkMetadata:
+        """Fill the buffers; the three parts are cut out of them inside the graph."""
+        graph, bs = self._graph, batch.bs
+        if graph is None:
             raise RuntimeError("init_graph comes before a capture")
-        graph = self._graph[: batch.bs]
-        graph[:, :-1] = self.req_to_token[batch.req_pool_indices[: batch.bs], :: self.page_size] // self.page_size
-        graph[:, -1] = batch.seq_lens[: batch.bs]
-        return graph
-
-    def _captured(self, graph: torch.Tensor) -> DualChunkMetadata:
-        """Views of the buffers; the parts are cut out of them in every replay."""
-        count = len(graph)
-        lens, table = graph[:, -1], graph[:, :-1]
-        return DualChunkMetadata(lens, table, steps(count, 1, self.device), indptr_of(lens))
+        graph.block_tables[:bs] = self.req_to_token[batch.req_pool_indices[:bs], :: self.page_size] // self.page_size
+        graph.seq_lens[:bs] = batch.seq_lens[:bs]
+        graph.seq_start_loc[: bs + 1] = indptr_of(batch.seq_lens[:bs])
+        tables, lens = graph.block_tables[:bs], graph.seq_lens[:bs]
+        return DualChunkMetadata(lens, tables, graph.query_start_loc[: bs + 1], graph.seq_start_loc[: bs + 1])
 
     # One layer.
 

@@ -106,6 +106,24 @@ def steps(count: int, size: int, device: torch.device) -> torch.Tensor:
     return torch.arange(0, count * size + 1, size, dtype=torch.int32, device=device)
 
 
+class StepBuffers:
+    """`steps` for graphs: a captured graph keeps the address, so a buffer lives as long as its backend.
+
+    Args:
+        most: the largest count.
+    """
+
+    def __init__(self, most: int, device: torch.device) -> None:
+        self.most, self.device = most, device
+        self._by_size: dict[int, torch.Tensor] = {}
+
+    def of(self, count: int, size: int) -> torch.Tensor:
+        """int32 [count + 1], a view of the buffer for this size."""
+        if size not in self._by_size:
+            self._by_size[size] = steps(self.most, size, self.device)
+        return self._by_size[size][: count + 1]
+
+
 def add_encoder(metadata: FlashAttentionMetadata, batch: ForwardBatch, req_to_token: torch.Tensor, size: int) -> None:
     """Split the table of an encoder-decoder's one request: the encoder's tokens come first in its row."""
     assert batch.encoder_lens is not None

@@ -16,7 +16,7 @@ from sglab.attention.arithmetic.paged_rows import indptr_of
 from sglab.attention.base import AttentionBackend
 from sglab.attention.capabilities import CAUSAL_MODES, Capabilities
 from sglab.attention.inputs import AttentionInputs
-from sglab.attention.page_table.metadata import steps
+from sglab.attention.page_table.metadata import StepBuffers, steps
 from sglab.attention.rows import save_and_get_kv, whole_query
 from sglab.attention.sparse.dsa_metadata import DSAMetadata, dsa_metadata
 from sglab.attention.sparse.indexer_metadata import IndexerMetadata
@@ -29,10 +29,16 @@ INDEX_TOPK = 2048
 
 @dataclass
 class GraphBuffers:
-    """`page_table_1`: int32 [max tokens, longest]. `seqlens`: int32 [max tokens]."""
+    """`page_table_1`: int32 [max tokens, longest]. `seqlens`, `kept`: int32 [max tokens]. `cache_seqlens`: int32 of
+    requests. `cu_seqlens_k`, `kept_indptr`: int32, one longer. `rows`: 0, 1, 2 …"""
 
     page_table_1: torch.Tensor
     seqlens: torch.Tensor
+    kept: torch.Tensor
+    kept_indptr: torch.Tensor
+    cache_seqlens: torch.Tensor
+    cu_seqlens_k: torch.Tensor
+    rows: StepBuffers
 
 
 class DeepseekSparseAttnBackend(AttentionBackend):
@@ -78,9 +84,20 @@ class DeepseekSparseAttnBackend(AttentionBackend):
 
     def init_graph(self, max_bs: int, max_num_tokens: int) -> None:
         super().init_graph(max_bs, max_num_tokens)
-        shape = (max_num_tokens, self.max_context_len)
-        table = torch.zeros(shape, dtype=torch.int32, device=self.device)
-        self._graph = GraphBuffers(table, torch.ones(max_num_tokens, dtype=torch.int32, device=self.device))
+
+        def zeros(*shape: int) -> torch.Tensor:
+            return torch.zeros(shape, dtype=torch.int32, device=self.device)
+
+        count = max_num_tokens
+        self._graph = GraphBuffers(
+            page_table_1=zeros(count, self.max_context_len),
+            seqlens=zeros(count),
+            kept=zeros(count),
+            kept_indptr=zeros(count + 1),
+            cache_seqlens=zeros(max_bs),
+            cu_seqlens_k=zeros(max_bs + 1),
+            rows=StepBuffers(count, self.device),
+        )
 
     def prepare_capture(self, graph_batch: GraphBatch) -> None:
         super().prepare_capture(graph_batch)
@@ -101,20 +118,24 @@ class DeepseekSparseAttnBackend(AttentionBackend):
         table, seen = graph.page_table_1[:tokens], graph.seqlens[:tokens]
         table.copy_(self.req_to_token[batch.req_pool_indices[:bs]].repeat_interleave(drafts, 0))
         seen.copy_((lens[:, None] + after).flatten())
-        kept, per_request = seen.clamp(max=self.index_topk), (lens + int(after[-1])).to(torch.int32)
+        kept, per_request = graph.kept[:tokens], graph.cache_seqlens[:bs]
+        kept.copy_(seen.clamp(max=self.index_topk))
+        graph.kept_indptr[: tokens + 1] = indptr_of(kept)
+        per_request.copy_(lens + (drafts if batch.forward_mode.is_target_verify() else 0))
+        graph.cu_seqlens_k[: bs + 1] = indptr_of(per_request)
         return DSAMetadata(
             page_size=self.real_page_size,
             cache_seqlens_int32=per_request,
             max_seq_len_q=1,
             max_seq_len_k=self.max_context_len,
-            cu_seqlens_q=steps(tokens, 1, self.device),
-            cu_seqlens_k=indptr_of(per_request),
+            cu_seqlens_q=graph.rows.of(tokens, 1),
+            cu_seqlens_k=graph.cu_seqlens_k[: bs + 1],
             page_table_1=table,
-            real_page_table=table[:, :: self.real_page_size] // self.real_page_size,
+            real_page_table=table if self.real_page_size == 1 else None,
             seqlens_expanded=seen,
             dsa_cache_seqlens_int32=kept,
-            dsa_cu_seqlens_q=steps(tokens, 1, self.device),
-            dsa_cu_seqlens_k=indptr_of(kept),
+            dsa_cu_seqlens_q=graph.rows.of(tokens, 1),
+            dsa_cu_seqlens_k=graph.kept_indptr[: tokens + 1],
             extend_seq_lens=[drafts] * bs,
         )
 

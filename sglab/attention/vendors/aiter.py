@@ -13,10 +13,10 @@ import torch
 from sglab.attention.arithmetic import PagedRows, attend_rows, scoring_of
 from sglab.attention.base import AttentionBackend
 from sglab.attention.capabilities import CAUSAL_MODES, Capabilities
-from sglab.attention.flashinfer.indices import IndicesUpdater
+from sglab.attention.flashinfer.indices import GraphBuffers, IndicesUpdater
 from sglab.attention.flashinfer.wrapper import Shape, Wrapper
 from sglab.attention.inputs import AttentionInputs
-from sglab.attention.rows import save_and_get_kv, whole_query
+from sglab.attention.rows import save_and_get_kv, scales_of, whole_query
 from sglab.attention.workspace import Workspace
 from sglab.engine import ForwardBatch, ForwardMode, GraphBatch, ModelRunner
 
@@ -77,7 +77,7 @@ class AiterAttnBackend(AttentionBackend):
             size = workspace_bytes(pool.size, heads, pool.max_context_len, config.head_dim)
             self.workspace = Workspace("aiter", size, model_runner.device)
         self.forward_metadata: AiterMetadata | None = None
-        self._graph: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None = None
+        self._graph: GraphBuffers | None = None
 
     def prepare(self, forward_batch: ForwardBatch) -> None:
         super().prepare(forward_batch)
@@ -108,12 +108,7 @@ class AiterAttnBackend(AttentionBackend):
 
     def init_graph(self, max_bs: int, max_num_tokens: int) -> None:
         super().init_graph(max_bs, max_num_tokens)
-
-        def zeros(length: int, dtype: torch.dtype) -> torch.Tensor:
-            return torch.zeros(length, dtype=dtype, device=self.device)
-
-        size = max_num_tokens * self.max_context_len
-        self._graph = zeros(max_bs + 1, torch.int32), zeros(size, torch.int32), zeros(size, torch.uint8)
+        self._graph = GraphBuffers(max_bs, max_num_tokens, self.max_context_len, self.device)
 
     def prepare_capture(self, graph_batch: GraphBatch) -> None:
         super().prepare_capture(graph_batch)
@@ -126,17 +121,16 @@ class AiterAttnBackend(AttentionBackend):
     def _fill(self, batch: GraphBatch) -> AiterMetadata:
         if self._graph is None:
             raise RuntimeError("init_graph comes before a capture")
-        indptr, indices, mask = self._graph
         if batch.forward_mode.is_target_verify():
-            return self._metadata(_without_mask(self.updater.graph_verify(batch, indptr, indices, mask)))
-        return self._metadata(self.updater.graph_decode(batch, indptr, indices), decode=True)
+            return self._metadata(_without_mask(self.updater.graph_verify(batch, self._graph)))
+        return self._metadata(self.updater.graph_decode(batch, self._graph), decode=True)
 
     def attend(self, inputs: AttentionInputs) -> torch.Tensor:
         if self.forward_metadata is None:
             raise RuntimeError("prepare comes before forward")
         keys, values = save_and_get_kv(inputs)
-        layer = inputs.layer
-        scoring, v_scale = scoring_of(layer, k_scale=layer.k_scale or 1.0), layer.v_scale or 1.0
+        k_scale, v_scale = scales_of(inputs)
+        scoring = scoring_of(inputs.layer, k_scale=k_scale)
         q, rows, chosen = whole_query(inputs), self.forward_metadata.rows, self.implementation
         return attend_rows(q, keys, values, rows, scoring, v_scale=v_scale, implementation=chosen)[0]
 
