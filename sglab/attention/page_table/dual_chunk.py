@@ -35,7 +35,7 @@ class DualChunkMetadata:
         seq_lens_tensor: int32 [B]; block_tables: int32 [B, pages].
         query_start_loc, seq_start_loc: int32 [B + 1].
         scaling_factor: float32 [B], 0.1 · ln(length / original length) + 1, at least 1; None without one.
-        seq_lens_intra, seq_lens_succ, seq_lens_inter: int64 [B], keys of each part; the inter part reads
+        seq_lens_intra, seq_lens_succ, seq_lens_inter: int32 [B], keys of each part; the inter part reads
             `block_tables` from its start.
         block_tables_intra, block_tables_succ: int32 [B, pages of a chunk].
     """
@@ -128,11 +128,12 @@ class DualChunkFlashAttentionBackend(AttentionBackend):
 
     def _decode(self, lens: torch.Tensor, table: torch.Tensor) -> DualChunkMetadata:
         """By device work alone. The last chunk is the query's own; the chunk before it and the rest come apart."""
+        lens = lens.to(torch.int32)
         chunk, pages = (lens - 1) // self.chunk_len, self.chunk_len // self.page_size
         before = (chunk - 1).clip(min=0)
         count = len(lens)
         return DualChunkMetadata(
-            seq_lens_tensor=lens.to(torch.int32),
+            seq_lens_tensor=lens,
             block_tables=table,
             query_start_loc=steps(count, 1, self.device),
             seq_start_loc=indptr_of(lens),
@@ -149,7 +150,7 @@ class DualChunkFlashAttentionBackend(AttentionBackend):
         """`pages` entries of each row from `first` on; 0 after the row's end."""
         width = min(pages, table.shape[1])
         at = first[:, None] + torch.arange(width, device=table.device)
-        return torch.where(at < table.shape[1], table.gather(1, at.clamp(max=table.shape[1] - 1)), 0)
+        return torch.where(at < table.shape[1], table.gather(1, at.clamp(max=table.shape[1] - 1).long()), 0)
 
     def _segments(self, batch: ForwardBatch, tokens: torch.Tensor) -> tuple[PagedRows, PagedRows, PagedRows]:
         """A prefill's three parts: the new tokens of one request in one chunk are a segment."""
@@ -251,7 +252,7 @@ class DualChunkFlashAttentionBackend(AttentionBackend):
         if self._chunk_rows is not None:
             return self._chunk_rows
         if made.seq_lens_intra is None:
-            made = self._decode(made.seq_lens_tensor.long(), made.block_tables)
+            made = self._decode(made.seq_lens_tensor, made.block_tables)
 
         def part(table: torch.Tensor | None, lens: torch.Tensor | None) -> PagedRows:
             assert table is not None
