@@ -110,7 +110,7 @@ def test_gated_delta_net_is_refused_where_sglang_refuses_it() -> None:
     runner = replace(batch.runner, state_pool=pool)
     backend = create_attention_backend("flashinfer", runner)
     options: dict[str, Any] = {"gated_delta_net": True, "hardware": HARDWARE["B200"]}
-    with pytest.raises(UnsupportedError, match="backend: expected triton or trtllm_mha for .* B200, got flashinfer"):
+    with pytest.raises(UnsupportedError, match=r"backend: expected triton or trtllm_mha for .* B200, got flashinfer"):
         attn_backend_wrapper(runner, backend, [0], **options)
     assert isinstance(attn_backend_wrapper(runner, backend, [0], version="0.5.23", **options), HybridLinearAttnBackend)
     mla = decode_batch([9], num_heads=2, page_size=64)
