@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import sglab
+from sglab import doctor
 from sglab.attention import (
     ATTENTION_BACKENDS,
     SGLANG_BACKENDS,
@@ -19,6 +20,7 @@ from sglab.attention import (
     register_attention_backend,
 )
 from sglab.attention.capabilities import RULES, refuse_unserved
+from sglab.attention.origins import ORIGINS
 from sglab.attention.upstream import FORWARD_ABSORB_CORE_ATTENTION_BACKENDS
 from sglab.cli import main
 from sglab.engine import ForwardBatch, ForwardMode
@@ -244,3 +246,11 @@ def test_the_command_line_prints_what_is_declared(capsys: pytest.CaptureFixture[
     assert "page sizes     64" in blocks["flashmla"] and "other modes    flashinfer" in blocks["cutlass_mla"]
     assert "layer options  sliding_window, logit_cap, xai_temperature" in blocks["flex_attention"]
     assert "SGLang 0.5.23 has these too: llada2_cfg_flashinfer, qsa, dsv4" in printed
+
+
+def test_every_backend_says_where_it_comes_from() -> None:
+    assert set(ORIGINS) == set(ATTENTION_BACKENDS)
+    foreign = {name for name, origin in ORIGINS.items() if origin.vendor}
+    assert foreign == {"intel_amx", "aiter", "wave", "ascend", "intel_xpu"}
+    line = next(check for check in doctor.examine() if check.capability == "Attention backends")
+    assert all(name in line.detail for name in ("aiter", "ascend")) and "nothing ran on their chips" in line.detail

@@ -103,7 +103,7 @@ def _by_model(hardware: Hardware, model: Model, asked: Settings) -> Pick | None:
         return ("dsa", "DeepSeek Sparse Attention needs its indexer: dsa") if asked.none_set() else None
     if name in DEEPSEEK:
         wanted = sm100 and asked.none_set()
-        return ("trtllm_mla", f"{name} on SM100 (capability 10.x) takes trtllm_mla") if wanted else None
+        return ("trtllm_mla", f"{name} on SM100 (capability 10.x, CUDA ≥ 12.8) takes trtllm_mla") if wanted else None
     if name == "GptOssForCausalLM":
         return _gpt_oss(hardware) if asked.none_set() else None
     if asked.attention_backend is not None:
@@ -195,9 +195,12 @@ def _mla(hardware: Hardware, model: Model) -> Pick:
         return "fa3", "MLA on Hopper (SM90, CUDA ≥ 12.3) takes FlashAttention-3"
     if hardware.is_sm100_supported():
         return "flashinfer", "MLA on SM100 takes FlashInfer (DeepSeek-V3 has a rule of its own: trtllm_mla)"
-    if hardware.device == "hip" and model.num_kv_heads in (16, 128):
-        return "aiter", f"MLA on AMD with {model.num_kv_heads} heads per rank takes aiter"
-    return "triton", "MLA takes Triton where neither Hopper, SM100 nor aiter has a rule"
+    if hardware.device == "hip":
+        heads = model.num_kv_heads
+        if heads in (16, 128):
+            return "aiter", f"MLA on AMD with {heads} heads per rank takes aiter"
+        return "triton", f"MLA on AMD takes aiter for 16 or 128 heads only; with {heads} it takes Triton"
+    return "triton", "MLA takes Triton where neither Hopper nor SM100 has a rule"
 
 
 def adjust(hardware: Hardware, model: Model, chosen: Settings, notes: list[str]) -> Settings:
