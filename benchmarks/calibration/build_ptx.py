@@ -63,7 +63,22 @@ def build_decode() -> None:
     build_triton(
         "decode_stage1",
         decode_grouped_stage1_kernel,
-        (bf16, bf16, bf16, 0.1, ints, slots, fp32, fp32, ints, *q_strides, *kv_strides, *partial_strides, *lse_strides),
+        (
+            bf16,
+            bf16,
+            bf16,
+            0.1,
+            ints,
+            slots,
+            fp32,
+            fp32,
+            ints,
+            None,
+            *q_strides,
+            *kv_strides,
+            *partial_strides,
+            *lse_strides,
+        ),
         dims
         | {"BLOCK_H": 16, "BLOCK_N": 64, "MIN_BLOCK_KV": 32, "LOGIT_CAP": 0.0, "TEMPERATURE_LEN": 0}
         | {"num_warps": 4, "num_stages": 4},
@@ -71,8 +86,8 @@ def build_decode() -> None:
     build_triton(
         "decode_stage2",
         decode_stage2_kernel,
-        (fp32, fp32, bf16, None, ints, ints, None, *partial_strides, *lse_strides, *q_strides, 32),
-        {"V_DIM": 128, "V_BLOCK": 128, "MIN_BLOCK_KV": 32, "num_warps": 1},
+        (fp32, fp32, bf16, None, ints, ints, None, None, 1.0, *partial_strides, *lse_strides, *q_strides, 32),
+        {"GROUP": 4, "V_DIM": 128, "V_BLOCK": 128, "MIN_BLOCK_KV": 32, "num_warps": 1},
     )
 
 

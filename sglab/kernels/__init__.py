@@ -4,14 +4,39 @@ Every operator takes `implementation="auto"` (or "reference", "triton", …); `l
 which one ran, on which machine, and why. Importing this package needs torch; Triton only where a Triton kernel runs.
 """
 
+from sglab.kernels.batch_prefill import (
+    batch_prefill_with_paged_kv_cache,
+    batch_prefill_with_ragged_kv_cache,
+    multi_item_positions,
+)
+from sglab.kernels.cascade import CascadeLevel, MultiLevelCascadeAttentionWrapper, cascade_attention
 from sglab.kernels.combine import split_kv_combine
 from sglab.kernels.contract import ContractError
 from sglab.kernels.cutlass_mla import cutlass_mla_decode, cutlass_mla_get_workspace_size
 from sglab.kernels.decode_attention import decode_attention_fwd
 from sglab.kernels.extend_attention import extend_attention_fwd
+from sglab.kernels.flash_attn import flash_attn_varlen_func, flash_attn_with_kvcache
 from sglab.kernels.flash_mla import FlashMLASchedMeta, flash_mla_with_kvcache, get_mla_metadata
 from sglab.kernels.fused_moe import fused_experts
 from sglab.kernels.gated_activation import gelu_tanh_and_mul, silu_and_mul
+from sglab.kernels.indexer import (
+    act_quant,
+    fp8_mqa_logits,
+    fp8_paged_mqa_logits,
+    get_index_k_scale_buffer,
+    set_index_k_scale_buffer,
+)
+from sglab.kernels.k_records import (
+    dequantize_k_cache,
+    dequantize_k_cache_paged,
+    quantize_k_cache,
+    set_mla_k_records,
+)
+from sglab.kernels.kv_append import (
+    append_paged_kv_cache,
+    append_paged_mla_kv_cache,
+    apply_rope_inplace_with_kvcache,
+)
 from sglab.kernels.kv_buffer import set_mla_kv_buffer
 from sglab.kernels.kv_indices import create_flashinfer_kv_indices, create_flashmla_kv_indices
 from sglab.kernels.kv_splits import get_num_kv_splits
@@ -21,26 +46,54 @@ from sglab.kernels.moe_align import moe_align_block_size
 from sglab.kernels.paged_decode import batch_decode_with_paged_kv_cache
 from sglab.kernels.registry import Choice, Implementation, Operator, last_choice, record_choices
 from sglab.kernels.rotary import apply_rope_with_cos_sin_cache_inplace
+from sglab.kernels.sparse_mla import flash_mla_sparse_fwd
 from sglab.kernels.store_cache import store_cache
+from sglab.kernels.topk import (
+    fast_topk_transform_fused,
+    fast_topk_transform_ragged_fused,
+    fast_topk_v2,
+    transform_index_page_table_decode,
+    transform_index_page_table_prefill,
+)
 
 __all__ = [
+    "CascadeLevel",
     "Choice",
     "ContractError",
     "FlashMLASchedMeta",
     "Implementation",
+    "MultiLevelCascadeAttentionWrapper",
     "Operator",
+    "act_quant",
+    "append_paged_kv_cache",
+    "append_paged_mla_kv_cache",
+    "apply_rope_inplace_with_kvcache",
     "apply_rope_with_cos_sin_cache_inplace",
     "batch_decode_with_paged_kv_cache",
+    "batch_prefill_with_paged_kv_cache",
+    "batch_prefill_with_ragged_kv_cache",
+    "cascade_attention",
     "create_flashinfer_kv_indices",
     "create_flashmla_kv_indices",
     "cutlass_mla_decode",
     "cutlass_mla_get_workspace_size",
     "decode_attention_fwd",
+    "dequantize_k_cache",
+    "dequantize_k_cache_paged",
     "extend_attention_fwd",
+    "fast_topk_transform_fused",
+    "fast_topk_transform_ragged_fused",
+    "fast_topk_v2",
+    "flash_attn_varlen_func",
+    "flash_attn_with_kvcache",
+    "flash_mla_sparse_fwd",
     "flash_mla_with_kvcache",
+    "fp8_mqa_logits",
+    "fp8_paged_mqa_logits",
     "fused_add_rmsnorm",
     "fused_experts",
     "gelu_tanh_and_mul",
+    "get_index_k_scale_buffer",
     "get_mla_metadata",
     "get_num_kv_splits",
     "last_choice",
@@ -49,9 +102,15 @@ __all__ = [
     "merge_state_v2",
     "merge_states",
     "moe_align_block_size",
+    "multi_item_positions",
+    "quantize_k_cache",
     "record_choices",
+    "set_index_k_scale_buffer",
+    "set_mla_k_records",
     "set_mla_kv_buffer",
     "silu_and_mul",
     "split_kv_combine",
     "store_cache",
+    "transform_index_page_table_decode",
+    "transform_index_page_table_prefill",
 ]

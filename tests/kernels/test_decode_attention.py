@@ -274,3 +274,33 @@ def test_explains_bad_input_and_changes_nothing(change: dict, words: list[str]) 
         decode_attention_fwd(**{**arguments, **change})
     assert all(word in str(error.value) for word in words), str(error.value)
     assert all((arguments[name] == 7).all() for name in ("o", "attn_logits", "attn_lse"))
+
+
+@pytest.mark.parametrize(("heads", "kv_heads", "qk_dim", "v_dim", "mla"), [HEADS[0].values, HEADS[2].values])
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
+def test_8_bit_caches(heads, kv_heads, qk_dim, v_dim, mla, dtype, device, generator) -> None:
+    """A call on stored values with scales equals one on the values they stand for; scales per head, and numbers."""
+    given = problem([40, 0, 70], heads, kv_heads, qk_dim, v_dim, torch.float32, device, generator, mla=mla)
+    k_scale = torch.rand(kv_heads, generator=generator).add(0.5).to(device)
+    stored_k, stored_v = given.k_buffer.to(dtype), given.v_buffer.to(dtype)
+    given.k_buffer = stored_k.float() * k_scale[:, None]
+    given.v_buffer = stored_v.float() * 0.003
+    wanted = given.run("reference")
+    given.k_buffer, given.v_buffer = stored_k, stored_v
+    for implementation in ("reference", "triton"):
+        o, lse, partials, _ = given.run(implementation, k_scale=k_scale, v_scale=0.003)
+        assert_close(o, wanted[0], 4e-6)
+        assert_close(lse, wanted[1], 2e-5)
+        assert_close(partials * 0.003, wanted[2], 4e-6)
+    both = given.run("triton", k_scale=k_scale, v_scale=torch.full_like(k_scale, 0.003))
+    assert_close(both[0], wanted[0], 4e-6)
+
+
+def test_a_cache_is_of_the_queries_dtype_or_8_bit(generator) -> None:
+    given = problem([4], 2, 2, 16, 16, torch.float32, torch.device("cpu"), generator)
+    given.k_buffer, given.v_buffer = given.k_buffer.half(), given.v_buffer.half()
+    with pytest.raises(ContractError, match="k_buffer must be float32, as q is"):
+        given.run("reference")
+    given.k_buffer, given.v_buffer = given.k_buffer.to(torch.float8_e5m2), given.v_buffer.to(torch.float8_e5m2)
+    with pytest.raises(ContractError, match="k_scale must be positive"):
+        given.run("reference", k_scale=-1.0)

@@ -269,3 +269,18 @@ def test_explains_bad_input_and_changes_nothing(change: dict, words: list[str]) 
         extend_attention_fwd(**{**arguments, **change})
     assert all(word in str(error.value) for word in words), str(error.value)
     assert (arguments["o_extend"] == 7).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
+def test_8_bit_prefix(dtype, device, generator) -> None:
+    """The scales are the cache's: new tokens come as they are."""
+    given = problem([40, 0, 5], [3, 17, 1], 4, 2, 64, 64, torch.float32, device, generator)
+    scales = torch.rand(2, generator=generator).add(0.5).to(device)
+    stored_k, stored_v = given.k_buffer.to(dtype), given.v_buffer.to(dtype)
+    given.k_buffer, given.v_buffer = stored_k.float() * 0.25, stored_v.float() * scales[:, None]
+    wanted = given.run("reference")
+    given.k_buffer, given.v_buffer = stored_k, stored_v
+    for implementation in ("reference", "triton"):
+        o, lse = given.run(implementation, k_scale=0.25, v_scale=scales)
+        assert_close(o, wanted[0], 4e-6)
+        assert_close(lse, wanted[1], 2e-5)

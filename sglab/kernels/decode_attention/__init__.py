@@ -5,14 +5,20 @@ from __future__ import annotations
 import torch
 
 from sglab.kernels.decode_attention.contract import DecodeArguments, check, split_ranges
-from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator, needs_triton
+from sglab.kernels.fp8 import triton_refuses
+from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator
 from sglab.kernels.scoring import Scoring
 
 __all__ = ["decode_attention_fwd", "operator", "split_ranges"]
 
+
+def _refuses(arguments: DecodeArguments) -> str | None:
+    return triton_refuses(arguments, arguments.k_buffer)
+
+
 operator = Operator(
     "decode_attention_fwd",
-    Implementation("triton", "sglab.kernels.decode_attention.triton:run", GPU, needs_triton),
+    Implementation("triton", "sglab.kernels.decode_attention.triton:run", GPU, _refuses),
     Implementation("reference", "sglab.kernels.decode_attention.reference:run", EVERYWHERE),
 )
 
@@ -33,6 +39,8 @@ def decode_attention_fwd(
     sinks: torch.Tensor | None = None,
     xai_temperature_len: int = -1,
     *,
+    k_scale: float | torch.Tensor = 1.0,
+    v_scale: float | torch.Tensor = 1.0,
     lse: torch.Tensor | None = None,
     implementation: str = "auto",
     check_values: bool | None = None,
@@ -47,8 +55,9 @@ def decode_attention_fwd(
 
     Args:
         q: (batch, heads, qk_dim) float32, float16 or bfloat16.
-        k_buffer: (slots, kv_heads, qk_dim), same dtype; heads is a multiple of kv_heads.
-        v_buffer: (slots, kv_heads, v_dim), same dtype. For MLA pass k_buffer[..., :512]: it is then read only once.
+        k_buffer: (slots, kv_heads, qk_dim), same dtype, or e4m3 or e5m2; heads is a multiple of kv_heads.
+        v_buffer: (slots, kv_heads, v_dim), the dtype of k_buffer. For MLA pass k_buffer[..., :512]: it is then read
+            only once.
         o: output (batch, heads, v_dim), same dtype; a request without keys gets 0.
         kv_indptr: (≥ batch + 1,) int32.
         kv_indices: int32 or int64.
@@ -56,6 +65,8 @@ def decode_attention_fwd(
         attn_lse: output of stage 1, (≥ batch, heads, max_kv_splits) float32, natural.
         num_kv_splits: (≥ batch,) int32, 1 to max_kv_splits each.
         sm_scale, logit_cap, xai_temperature_len, sinks: see `sglab.kernels.scoring.Scoring`.
+        k_scale, v_scale: what the cache's values are multiplied by: numbers, or (kv_heads,) float32. attn_logits
+            stays without v_scale, as SGLang has it.
         lse: output (batch, heads) float32, natural, over the keys without the sink; −inf for no keys; None if not
             wanted.
         check_values: also check contents: slots in range, finite keys and values, split counts.
@@ -74,6 +85,8 @@ def decode_attention_fwd(
         max_kv_splits,
         scoring,
         lse,
+        k_scale,
+        v_scale,
     )
     check(arguments, check_values)
     operator(arguments, implementation)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from sglab.kernels.contract import FLOATS, INDEX, INT32, Contract, reads_values
+from sglab.kernels.fp8 import CACHES, FP8, check_scale
 from sglab.kernels.scoring import Scoring
 from sglab.planning.num_kv_splits import kv_len_per_split
 
@@ -27,6 +28,8 @@ class DecodeArguments:
     max_kv_splits: int
     scoring: Scoring
     lse: torch.Tensor | None
+    k_scale: float | torch.Tensor = 1.0
+    v_scale: float | torch.Tensor = 1.0
 
     @property
     def device(self) -> torch.device:
@@ -55,11 +58,14 @@ def split_ranges(length: int, splits: int) -> list[tuple[int, int]]:
 def check(arguments: DecodeArguments, check_values: bool | None) -> None:
     contract = Contract("decode_attention_fwd")
     contract.tensor("q", arguments.q, "batch heads qk_dim", FLOATS)
-    contract.tensor("k_buffer", arguments.k_buffer, "slots kv_heads qk_dim", FLOATS)
+    contract.tensor("k_buffer", arguments.k_buffer, "slots kv_heads qk_dim", CACHES)
     check_groups(contract, "q")
-    contract.tensor("v_buffer", arguments.v_buffer, "slots kv_heads v_dim", FLOATS)
+    contract.tensor("v_buffer", arguments.v_buffer, "slots kv_heads v_dim", CACHES)
     contract.tensor("o", arguments.o, "batch heads v_dim", FLOATS)
-    contract.same_dtype(q=arguments.q, k_buffer=arguments.k_buffer, v_buffer=arguments.v_buffer, o=arguments.o)
+    check_cache_dtype(contract, arguments.k_buffer, arguments.v_buffer, q=arguments.q)
+    contract.same_dtype(q=arguments.q, o=arguments.o)
+    check_scale(contract, "k_scale", arguments.k_scale, "kv_heads")
+    check_scale(contract, "v_scale", arguments.v_scale, "kv_heads")
     contract.tensor("kv_indptr", arguments.kv_indptr, "indptr", INT32)
     contract.tensor("kv_indices", arguments.kv_indices, "indices", INDEX)
     contract.tensor("num_kv_splits", arguments.num_kv_splits, "splits", INT32)
@@ -89,6 +95,15 @@ def check(arguments: DecodeArguments, check_values: bool | None) -> None:
     arguments.scoring.check(contract)
     if reads_values(check_values, arguments.device):
         _check_values(contract, arguments)
+
+
+def check_cache_dtype(
+    contract: Contract, k_buffer: torch.Tensor, v_buffer: torch.Tensor, **queries: torch.Tensor
+) -> None:
+    """A cache holds the dtype of the queries, or an 8-bit one."""
+    contract.same_dtype(k_buffer=k_buffer, v_buffer=v_buffer)
+    if k_buffer.dtype not in FP8:
+        contract.same_dtype(**queries, k_buffer=k_buffer)
 
 
 def check_groups(contract: Contract, argument: str) -> None:
@@ -143,7 +158,7 @@ def check_cache(contract: Contract, used: torch.Tensor, k_buffer: torch.Tensor, 
         "Rebuild it from req_to_token.",
     )
     for name, buffer in (("k_buffer", k_buffer), ("v_buffer", v_buffer)):
-        finite = buffer[used.long()].isfinite().flatten(1).all(1)
+        finite = buffer[used.long()].float().isfinite().flatten(1).all(1)
         if not finite.all():
             slot = int(used[~finite][0])
             contract.fail(

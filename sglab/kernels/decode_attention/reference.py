@@ -7,6 +7,7 @@ from dataclasses import replace
 import torch
 
 from sglab.kernels.decode_attention.contract import DecodeArguments, split_ranges
+from sglab.kernels.fp8 import per_head
 from sglab.kernels.scoring import dense_attention
 
 
@@ -20,9 +21,10 @@ def run(arguments: DecodeArguments) -> tuple[()]:
 
 def _one(arguments: DecodeArguments, request: int, slots: torch.Tensor, splits: int) -> None:
     q, length = arguments.q[request : request + 1], len(slots)
-    k, v = arguments.k_buffer[slots], arguments.v_buffer[slots]
+    k = arguments.k_buffer[slots].double() * per_head(arguments.k_scale)
+    v, v_scale = arguments.v_buffer[slots].double(), per_head(arguments.v_scale)
     position = torch.tensor([max(length - 1, 0)], device=q.device)
-    o, lse = dense_attention(q, k, v, position, arguments.scoring)
+    o, lse = dense_attention(q, k, v * v_scale, position, arguments.scoring)
     arguments.o[request] = o[0]
     if arguments.lse is not None:
         arguments.lse[request] = lse[0]

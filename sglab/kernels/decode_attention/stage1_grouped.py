@@ -20,6 +20,7 @@ def decode_grouped_stage1_kernel(
     Att_Out,
     Att_Lse,
     num_kv_splits,
+    k_scales,
     stride_qbs,
     stride_qh,
     stride_buf_kbs,
@@ -64,6 +65,8 @@ def decode_grouped_stage1_kernel(
     if QK_REST > 0:
         rest = QK_BLOCK + tl.arange(0, QK_REST)
         q_rest = tl.load(q_ptr + rest[None, :], mask=real_head[:, None], other=0.0)
+    if k_scales is not None:
+        sm_scale *= tl.load(k_scales + kv_head)
     temperature = 1.0
     if TEMPERATURE_LEN > 0:
         temperature = xai_temperature(length - 1, TEMPERATURE_LEN)
@@ -76,10 +79,10 @@ def decode_grouped_stage1_kernel(
         inside = token < end
         slot = tl.load(indices + token, mask=inside, other=0).to(tl.int64)
         k_ptr = K_Buffer + slot[:, None] * stride_buf_kbs + kv_head * stride_buf_kh
-        k = tl.load(k_ptr + column[None, :], mask=inside[:, None] & real_column[None, :], other=0.0)
+        k = tl.load(k_ptr + column[None, :], mask=inside[:, None] & real_column[None, :], other=0.0).to(q.dtype)
         qk = tl.dot(q, tl.trans(k), input_precision="ieee")
         if QK_REST > 0:
-            k_rest = tl.load(k_ptr + rest[None, :], mask=inside[:, None], other=0.0)
+            k_rest = tl.load(k_ptr + rest[None, :], mask=inside[:, None], other=0.0).to(q.dtype)
             qk = tl.dot(q_rest, tl.trans(k_rest), qk, input_precision="ieee")
         qk = base2_logits(qk, sm_scale, temperature, LOGIT_CAP, TEMPERATURE_LEN > 0)
         qk = tl.where(inside[None, :], qk, float("-inf"))
@@ -87,7 +90,7 @@ def decode_grouped_stage1_kernel(
             v = k
         else:
             v_ptr = V_Buffer + slot[:, None] * stride_buf_vbs + kv_head * stride_buf_vh + v_column[None, :]
-            v = tl.load(v_ptr, mask=inside[:, None] & (v_column < V_DIM)[None, :], other=0.0)
+            v = tl.load(v_ptr, mask=inside[:, None] & (v_column < V_DIM)[None, :], other=0.0).to(q.dtype)
         new_top = tl.maximum(top, tl.max(qk, axis=1))
         rescale = tl.exp2(top - new_top)
         weight = tl.exp2(qk - new_top[:, None])

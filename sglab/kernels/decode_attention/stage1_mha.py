@@ -20,6 +20,7 @@ def decode_stage1_kernel(
     Att_Out,
     Att_Lse,
     num_kv_splits,
+    k_scales,
     stride_qbs,
     stride_qh,
     stride_buf_kbs,
@@ -50,6 +51,8 @@ def decode_stage1_kernel(
     qk_column, v_column = tl.arange(0, QK_BLOCK), tl.arange(0, V_BLOCK)
     q = tl.load(Q + request * stride_qbs + head * stride_qh + qk_column, mask=qk_column < QK_DIM, other=0.0)
     q = q.to(tl.float32)
+    if k_scales is not None:
+        sm_scale *= tl.load(k_scales + head)
     temperature = 1.0
     if TEMPERATURE_LEN > 0:
         temperature = xai_temperature(length - 1, TEMPERATURE_LEN)

@@ -18,6 +18,8 @@ def decode_stage2_kernel(
     kv_indptr,
     num_kv_splits,
     sinks,
+    v_scales,
+    v_scale,
     stride_mid_ob,
     stride_mid_oh,
     stride_mid_os,
@@ -26,6 +28,7 @@ def decode_stage2_kernel(
     stride_obs,
     stride_oh,
     num_heads,
+    GROUP: tl.constexpr,
     V_DIM: tl.constexpr,
     V_BLOCK: tl.constexpr,
     MIN_BLOCK_KV: tl.constexpr,
@@ -60,6 +63,8 @@ def decode_stage2_kernel(
         accumulator = accumulator * rescale
         total = total * rescale + tl.exp2(sink - new_top)
     # A request without keys: nothing was accumulated, so O = 0 for any divisor.
-    o = accumulator / tl.where(total == 0, 1.0, total)
+    if v_scales is not None:
+        v_scale = tl.load(v_scales + head // GROUP)
+    o = accumulator / tl.where(total == 0, 1.0, total) * v_scale
     o_ptr = Out + request * stride_obs + head * stride_oh + column
     tl.store(o_ptr, o.to(Out.dtype.element_ty), mask=column < V_DIM)

@@ -12,6 +12,7 @@ from sglab.kernels.decode_attention.stage1_grouped import decode_grouped_stage1_
 from sglab.kernels.decode_attention.stage1_mha import decode_stage1_kernel
 from sglab.kernels.decode_attention.stage2 import decode_stage2_kernel
 from sglab.kernels.decode_attention.tiles import grouped_tile
+from sglab.kernels.fp8 import number_and_tensor
 from sglab.kernels.scoring_triton import dim_blocks
 from sglab.planning.num_kv_splits import MIN_BLOCK_KV
 from sglab.triton import LaunchRecord
@@ -28,9 +29,10 @@ def _scoring(arguments: DecodeArguments) -> dict[str, Any]:
 def _stage1_tensors(arguments: DecodeArguments) -> tuple[Any, ...]:
     q, k, v = arguments.q, arguments.k_buffer, arguments.v_buffer
     logits, lse = arguments.attn_logits, arguments.attn_lse
+    k_scale, k_scales = number_and_tensor(arguments.k_scale)
     return (
-        *(q, k, v, arguments.scoring.sm_scale, arguments.kv_indptr, arguments.kv_indices),
-        *(logits, lse, arguments.num_kv_splits),
+        *(q, k, v, arguments.scoring.sm_scale * k_scale, arguments.kv_indptr, arguments.kv_indices),
+        *(logits, lse, arguments.num_kv_splits, k_scales),
         *(q.stride(0), q.stride(1), k.stride(0), k.stride(1), v.stride(0), v.stride(1)),
         *(logits.stride(0), logits.stride(1), logits.stride(2), lse.stride(0), lse.stride(1)),
     )
@@ -77,10 +79,13 @@ def _stage1_grouped(arguments: DecodeArguments) -> LaunchRecord:
 def _stage2(arguments: DecodeArguments) -> LaunchRecord:
     batch, heads, v_dim = arguments.o.shape
     logits, lse, o = arguments.attn_logits, arguments.attn_lse, arguments.o
+    v_scale, v_scales = number_and_tensor(arguments.v_scale)
     return decode_stage2_kernel[(batch, heads)](
         *(logits, lse, o, arguments.lse, arguments.kv_indptr, arguments.num_kv_splits, arguments.scoring.sinks),
+        *(v_scales, v_scale),
         *(logits.stride(0), logits.stride(1), logits.stride(2), lse.stride(0), lse.stride(1)),
         *(o.stride(0), o.stride(1), heads),
+        GROUP=arguments.group,
         V_DIM=v_dim,
         V_BLOCK=triton.next_power_of_2(v_dim),
         MIN_BLOCK_KV=MIN_BLOCK_KV,

@@ -6,12 +6,18 @@ import torch
 
 from sglab.kernels.contract import Contract
 from sglab.kernels.extend_attention.contract import ExtendArguments, Visibility, check
-from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator, needs_triton
+from sglab.kernels.fp8 import triton_refuses
+from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator
 from sglab.kernels.scoring import Scoring
+
+
+def _refuses(arguments: ExtendArguments) -> str | None:
+    return triton_refuses(arguments, arguments.k_buffer)
+
 
 operator = Operator(
     "extend_attention_fwd",
-    Implementation("triton", "sglab.kernels.extend_attention.triton:run", GPU, needs_triton),
+    Implementation("triton", "sglab.kernels.extend_attention.triton:run", GPU, _refuses),
     Implementation("reference", "sglab.kernels.extend_attention.reference:run", EVERYWHERE),
 )
 
@@ -38,6 +44,8 @@ def extend_attention_fwd(
     window_kv_offsets: torch.Tensor | None = None,
     xai_temperature_len: int = -1,
     *,
+    k_scale: float | torch.Tensor = 1.0,
+    v_scale: float | torch.Tensor = 1.0,
     lse: torch.Tensor | None = None,
     implementation: str = "auto",
     check_values: bool | None = None,
@@ -54,8 +62,8 @@ def extend_attention_fwd(
         q_extend: (tokens, heads, qk_dim) float32, float16 or bfloat16.
         k_extend: (tokens, kv_heads, qk_dim).
         v_extend: (tokens, kv_heads, v_dim).
-        o_extend: output (tokens, heads, v_dim); all of one dtype, as are the buffers.
-        k_buffer, v_buffer: (slots, kv_heads, qk_dim) and (slots, kv_heads, v_dim).
+        o_extend: output (tokens, heads, v_dim); all of one dtype.
+        k_buffer, v_buffer: (slots, kv_heads, qk_dim) and (slots, kv_heads, v_dim), of this dtype, or e4m3 or e5m2.
         qo_indptr: (batch + 1,) int32.
         kv_indptr: (≥ batch + 1,) int32.
         kv_indices: int32 or int64.
@@ -64,6 +72,8 @@ def extend_attention_fwd(
         max_len_extend: most new tokens of any request.
         sm_scale, logit_cap, xai_temperature_len, sinks: see `sglab.kernels.scoring.Scoring`; sm_scale defaults to
             qk_dim ** −0.5.
+        k_scale, v_scale: what the buffers' values, not those of the new tokens, are multiplied by: numbers, or
+            (kv_heads,) float32.
         lse: output (tokens, heads) float32, natural, over the keys without the sink; None if not wanted.
         check_values: also check contents: slots in range, finite keys and values, lengths, the mask's size.
     """
@@ -87,6 +97,8 @@ def extend_attention_fwd(
         Scoring(sm_scale, logit_cap, xai_temperature_len, sinks),
         visibility,
         lse,
+        k_scale,
+        v_scale,
     )
     check(arguments, check_values)
     operator(arguments, implementation)

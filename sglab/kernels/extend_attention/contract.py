@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import torch
 
 from sglab.kernels.contract import FLOATS, INDEX, INT32, Contract, reads_values
-from sglab.kernels.decode_attention.contract import check_cache, check_csr, check_groups
+from sglab.kernels.decode_attention.contract import check_cache, check_cache_dtype, check_csr, check_groups
+from sglab.kernels.fp8 import CACHES, check_scale
 from sglab.kernels.scoring import Scoring
 
 MASKS = (torch.bool, torch.uint8)
@@ -67,6 +68,8 @@ class ExtendArguments:
     scoring: Scoring
     visibility: Visibility
     lse: torch.Tensor | None
+    k_scale: float | torch.Tensor = 1.0
+    v_scale: float | torch.Tensor = 1.0
 
     @property
     def device(self) -> torch.device:
@@ -89,10 +92,13 @@ def check(arguments: ExtendArguments, check_values: bool | None) -> None:
     check_groups(contract, "q_extend")
     contract.tensor("v_extend", arguments.v_extend, "tokens kv_heads v_dim", FLOATS)
     contract.tensor("o_extend", arguments.o_extend, "tokens heads v_dim", FLOATS)
-    contract.tensor("k_buffer", arguments.k_buffer, "slots kv_heads qk_dim", FLOATS)
-    contract.tensor("v_buffer", arguments.v_buffer, "slots kv_heads v_dim", FLOATS)
-    floats = ("q_extend", "k_extend", "v_extend", "o_extend", "k_buffer", "v_buffer")
+    contract.tensor("k_buffer", arguments.k_buffer, "slots kv_heads qk_dim", CACHES)
+    contract.tensor("v_buffer", arguments.v_buffer, "slots kv_heads v_dim", CACHES)
+    floats = ("q_extend", "k_extend", "v_extend", "o_extend")
     contract.same_dtype(**{name: getattr(arguments, name) for name in floats})
+    check_cache_dtype(contract, arguments.k_buffer, arguments.v_buffer, q_extend=arguments.q_extend)
+    check_scale(contract, "k_scale", arguments.k_scale, "kv_heads")
+    check_scale(contract, "v_scale", arguments.v_scale, "kv_heads")
     contract.tensor("qo_indptr", arguments.qo_indptr, "qo_indptr", INT32)
     contract.tensor("kv_indptr", arguments.kv_indptr, "indptr", INT32)
     contract.tensor("kv_indices", arguments.kv_indices, "indices", INDEX)

@@ -9,6 +9,7 @@ import triton
 import triton.language as tl
 
 from sglab.kernels.extend_attention.contract import ExtendArguments
+from sglab.kernels.fp8 import number_and_tensor
 from sglab.kernels.scoring_triton import LN_2, LOG2_E, base2_logits, dim_blocks, xai_temperature
 from sglab.triton import LaunchRecord, triton_kernel
 
@@ -56,7 +57,11 @@ def extend_attention_kernel(
     mask_indptr,
     window_kv_offsets,
     sinks,
+    k_scales,
+    v_scales,
     sm_scale,
+    k_scale,
+    v_scale,
     stride_qbs,
     stride_qh,
     stride_kbs,
@@ -105,6 +110,11 @@ def extend_attention_kernel(
     if QK_REST > 0:
         rest = QK_BLOCK + tl.arange(0, QK_REST)
         q_rest = tl.load(q_ptr + rest[None, :], mask=real_row[:, None], other=0.0)
+    if k_scales is not None:
+        k_scale = tl.load(k_scales + kv_head)
+    if v_scales is not None:
+        v_scale = tl.load(v_scales + kv_head)
+    prefix_scale = sm_scale * k_scale
     temperature = 1.0
     if TEMPERATURE_LEN > 0:
         temperature = xai_temperature(q_position, TEMPERATURE_LEN)[:, None]
@@ -130,17 +140,19 @@ def extend_attention_kernel(
         inside = position < prefix_len
         slot = tl.load(indices + position, mask=inside, other=0).to(tl.int64)
         k_ptr = K_Buffer + slot[:, None] * stride_buf_kbs + kv_head * stride_buf_kh
-        k = tl.load(k_ptr + column[None, :], mask=inside[:, None] & real_column[None, :], other=0.0)
+        k = tl.load(k_ptr + column[None, :], mask=inside[:, None] & real_column[None, :], other=0.0).to(q.dtype)
         qk = tl.dot(q, tl.trans(k), input_precision="ieee")
         if QK_REST > 0:
-            k_rest = tl.load(k_ptr + rest[None, :], mask=inside[:, None], other=0.0)
+            k_rest = tl.load(k_ptr + rest[None, :], mask=inside[:, None], other=0.0).to(q.dtype)
             qk = tl.dot(q_rest, tl.trans(k_rest), qk, input_precision="ieee")
-        qk = base2_logits(qk, sm_scale, temperature, LOGIT_CAP, TEMPERATURE_LEN > 0)
+        qk = base2_logits(qk, prefix_scale, temperature, LOGIT_CAP, TEMPERATURE_LEN > 0)
         pairs = real_row[:, None] & inside[None, :]
         pairs = _visible(pairs, q_position, position, mask_row, False, MASKED and not SKIP_PREFIX_MASK, WINDOW)
         v_ptr = V_Buffer + slot[:, None] * stride_buf_vbs + kv_head * stride_buf_vh + v_column[None, :]
-        v = tl.load(v_ptr, mask=inside[:, None] & real_v_column[None, :], other=0.0)
+        v = tl.load(v_ptr, mask=inside[:, None] & real_v_column[None, :], other=0.0).to(q.dtype)
         top, total, accumulator = _softmax_step(qk, pairs, v, top, total, accumulator)
+
+    accumulator *= v_scale
 
     # The new tokens, consecutive in k_extend; a causal block ends at its own last row.
     end = new_len
@@ -205,13 +217,14 @@ def run(arguments: ExtendArguments) -> tuple[LaunchRecord, ...]:
     k_buffer, v_buffer = arguments.k_buffer, arguments.v_buffer
     visibility, scoring = arguments.visibility, arguments.scoring
     heads, qk_dim, v_dim = q.shape[1], q.shape[2], v.shape[2]
+    (k_scale, k_scales), (v_scale, v_scales) = (number_and_tensor(x) for x in (arguments.k_scale, arguments.v_scale))
     block, rest = dim_blocks(qk_dim)
     tile = extend_tile(qk_dim, q.element_size())
     record = extend_attention_kernel[(arguments.batch, heads, triton.cdiv(arguments.max_len_extend, tile.rows))](
         *(q, k, v, o, arguments.lse, k_buffer, v_buffer),
         *(arguments.qo_indptr, arguments.kv_indptr, arguments.kv_indices),
         *(visibility.custom_mask, visibility.mask_indptr, visibility.window_kv_offsets),
-        *(scoring.sinks, scoring.sm_scale),
+        *(scoring.sinks, k_scales, v_scales, scoring.sm_scale, k_scale, v_scale),
         *(q.stride(0), q.stride(1), k.stride(0), k.stride(1), v.stride(0), v.stride(1), o.stride(0), o.stride(1)),
         *(k_buffer.stride(0), k_buffer.stride(1), v_buffer.stride(0), v_buffer.stride(1)),
         heads,

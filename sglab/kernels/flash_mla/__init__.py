@@ -16,10 +16,13 @@ from sglab.gpu.architecture import H100_SMS
 from sglab.kernels import devices
 from sglab.kernels.flash_mla import sm90, sm100
 from sglab.kernels.flash_mla.contract import PAGE_SIZE, check, check_metadata_arguments, new_outputs
+from sglab.kernels.flash_mla.forms import check_cache_form, check_dense_form
+from sglab.kernels.flash_mla.fp8 import dense_fp8
 from sglab.kernels.flash_mla.schedule import FlashMLASchedMeta
 from sglab.kernels.mla import device_plan
 from sglab.kernels.recipe import cooked, known, remember, serves, shaped
 from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator
+from sglab.kernels.sparse_mla import sparse_decode
 from sglab.kernels.streams import stream
 from sglab.planning import flash_mla as planner
 
@@ -94,6 +97,12 @@ def flash_mla_with_kvcache(
     num_splits: torch.Tensor | None = None,
     softmax_scale: float | None = None,
     causal: bool = False,
+    is_fp8_kvcache: bool = False,
+    indices: torch.Tensor | None = None,
+    attn_sink: torch.Tensor | None = None,
+    topk_length: torch.Tensor | None = None,
+    descale_q: torch.Tensor | None = None,
+    descale_k: torch.Tensor | None = None,
     *,
     implementation: str = "auto",
     check_values: bool | None = None,
@@ -101,11 +110,15 @@ def flash_mla_with_kvcache(
     """Absorbed MLA decode: every head attends to one shared KV head of 576 dims, whose first 512 are also the value.
 
     Returns O (batch, query tokens, heads, 512) and the natural LSE (batch, heads, query tokens) float32. Raises
-    ContractError. After FlashMLA's function of this name, dense form.
+    ContractError. After FlashMLA's function of this name.
+
+    With `indices` each query attends to the slots that it names (sparse); block_table, cache_seqlens and the metadata
+    are then not read, and a query without a key has O = 0 and LSE = +inf.
 
     Args:
         q: (batch, query tokens, heads, 576) float16 or bfloat16.
-        k_cache: (pages, 64, 1, 576), same dtype.
+        k_cache: (pages, 64, 1, 576), same dtype. With is_fp8_kvcache float8_e4m3fn of this shape; with indices beside
+            it, 656-byte records (pages, page_size, 1, 656), see quantize_k_cache.
         block_table: (batch, width) int32, page numbers; entries past a request's last page are not read.
         cache_seqlens: (batch,) int32, KV tokens, the query tokens included; 0 gives O = 0 and LSE = −inf.
         head_dim_v: 512.
@@ -115,10 +128,24 @@ def flash_mla_with_kvcache(
             −0.5, as FlashMLA does, which is wrong for absorbed MLA.
         causal: whether query token i of n sees all but the last n − 1 − i tokens; if that is none, O = 0 and LSE =
             −inf.
+        is_fp8_kvcache: the cache is 8-bit.
+        indices: (batch, query tokens, topk) int32: page · page_size + row; negative ones count for nothing.
+        attn_sink: (heads,) float32, with indices: O is multiplied by 1 / (1 + exp(sink − LSE)); the LSE is not changed.
+        topk_length: (batch,) int32, with indices: only so many of a request's indices count.
+        descale_q, descale_k: (1,) float32, without indices: what 8-bit values are multiplied by; q is e4m3 then, and O
+            bfloat16, or q is not 8-bit.
         implementation: "auto", "sglab" (our kernel for Hopper, which follows the metadata), "sglab_sm100" (ours for
             Blackwell, which splits on its own) or "reference". For CPU tensors the kernels run on the emulator.
         check_values: also check contents: lengths, page numbers, and that the metadata covers every token.
     """
+    if indices is not None:
+        check_cache_form(k_cache, is_fp8_kvcache, descale_q, descale_k)
+        sparse = (indices, head_dim_v, softmax_scale, attn_sink, topk_length, implementation, check_values)
+        return sparse_decode(q, k_cache, *sparse)
+    check_dense_form(k_cache, is_fp8_kvcache, attn_sink, topk_length)
+    if is_fp8_kvcache:
+        scales = (descale_q, descale_k, implementation, check_values)
+        return dense_fp8(q, k_cache, block_table, cache_seqlens, head_dim_v, softmax_scale, causal, *scales)
     if isinstance(tile_scheduler_metadata, FlashMLASchedMeta):
         rows, lens = q.shape[1] * q.shape[2] if q.ndim == 4 else 0, cache_seqlens
         plan = tile_scheduler_metadata.plan(q, k_cache, causal, lambda: get_mla_metadata(lens, rows, 1))

@@ -1,0 +1,42 @@
+"""The indexer in float64."""
+
+from __future__ import annotations
+
+import torch
+
+from sglab.kernels.indexer.contract import LogitArguments, QuantArguments
+
+
+def quant(a: QuantArguments) -> tuple[()]:
+    a.scales.copy_(scale_of(a))
+    a.out.copy_((a.x.float() / a.scales[..., None]).clamp(-448, 448))
+    return ()
+
+
+def scale_of(a: QuantArguments) -> torch.Tensor:
+    scale = a.x.float().abs().amax(-1).clamp(min=1e-4) / 448
+    if not a.power_of_two:
+        return scale
+    mantissa, exponent = torch.frexp(scale)
+    return torch.ldexp(torch.ones_like(scale), exponent - (mantissa == 0.5).int())
+
+
+def logits(a: LogitArguments) -> tuple[()]:
+    return _logits(a, torch.float64)
+
+
+def logits_float32(a: LogitArguments) -> tuple[()]:
+    return _logits(a, torch.float32)
+
+
+def _logits(a: LogitArguments, dtype: torch.dtype) -> tuple[()]:
+    page_size = a.k.shape[1]
+    for row, (first, end) in enumerate(zip(a.first.tolist(), a.end.tolist(), strict=True)):
+        position = torch.arange(first, max(first, end), device=a.device)
+        page = torch.zeros_like(position)
+        if a.block_table is not None:
+            page = a.block_table[row // a.per_request, position // page_size].long()
+        at = (page, position % page_size if a.block_table is not None else position)
+        scores = (a.q[row].to(dtype) @ a.k[at].to(dtype).T).relu() * a.scales[at].to(dtype)
+        a.logits[row, position] = (a.weights[row].to(dtype) @ scores).float()
+    return ()

@@ -1,0 +1,29 @@
+"""Top-k by a stable sort: of equal scores the earlier keys; results ascend."""
+
+from __future__ import annotations
+
+import torch
+
+from sglab.kernels.topk.contract import LookupArguments, TopkArguments
+
+
+def topk(a: TopkArguments) -> tuple[()]:
+    a.out.fill_(-1)
+    for row, length in enumerate(a.lengths.tolist()):
+        first = 0 if a.starts is None else int(a.starts[row])
+        scores = a.score[row, first : first + length]
+        best = scores.argsort(descending=True, stable=True)[: a.out.shape[1]].sort().values
+        if a.table is not None:
+            request = row if a.request_of is None else int(a.request_of[row])
+            best = a.table[request, best]
+        if a.offsets is not None:
+            best = best + a.offsets[row]
+        a.out[row, : len(best)] = best.int()
+    return ()
+
+
+def lookup(a: LookupArguments) -> tuple[()]:
+    rows = torch.arange(len(a.indices), device=a.device) if a.request_of is None else a.request_of.long()
+    found = a.table[rows[:, None], a.indices.long().clamp(min=0)]
+    a.out.copy_(torch.where(a.indices < 0, -1, found))
+    return ()
