@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 
 from sglab.attention.arithmetic.dense import gathered
@@ -23,9 +21,7 @@ def run(
     scoring: Scoring,
     implementation: str,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """As `dense.run`. An FP8 pool's rows are gathered and converted first: the operators take one dtype."""
-    if keys.dtype != q.dtype:
-        keys, values, rows = _converted(q.dtype, keys, values, rows)
+    """As `dense.run`. The operators read an FP8 pool's rows as they are; its scales are the caller's."""
     q = q.contiguous()
     o = q.new_zeros((*q.shape[:2], values.shape[-1]))
     lse = torch.empty(q.shape[:2], dtype=torch.float32, device=q.device)
@@ -92,8 +88,8 @@ def _causal(
     indptr, indices = _first_slots(rows.kv_indptr, rows.kv_indices, prefixes)
     extend_attention_fwd(
         q,
-        keys[new_slots],
-        values[new_slots],
+        gathered(keys, new_slots).to(q.dtype),
+        gathered(values, new_slots).to(q.dtype),
         o,
         keys,
         values,
@@ -167,12 +163,3 @@ def _first_slots(indptr: torch.Tensor, indices: torch.Tensor, lens: torch.Tensor
     request = torch.searchsorted(made[1:].long(), at, right=True).clamp(max=max(len(lens) - 1, 0))
     offset = at - made[request] + indptr[request]
     return made, indices[offset.clamp(0, max(len(indices) - 1, 0))]
-
-
-def _converted(
-    dtype: torch.dtype, keys: torch.Tensor, values: torch.Tensor, rows: PagedRows
-) -> tuple[torch.Tensor, torch.Tensor, PagedRows]:
-    """The slots' rows in another dtype, one after the other."""
-    slots = rows.kv_indices.long()
-    order = torch.arange(len(slots), device=slots.device)
-    return gathered(keys, slots).to(dtype), gathered(values, slots).to(dtype), replace(rows, kv_indices=order)
