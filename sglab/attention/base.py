@@ -164,7 +164,10 @@ class AttentionBackend(ABC):
         self._check_metadata(graph_batch, before_capture=True)
 
     def prepare_replay(self, graph_batch: GraphBatch) -> None:
-        """Fill the same buffers for a real batch before its graph is replayed. Raises as `prepare_capture`."""
+        """Fill the same buffers for a real batch before its graph is replayed. Raises as `prepare_capture`.
+
+        The metadata afterwards are the captured ones, views of the buffers: a recording on a CPU runs `forward` again.
+        """
         self.refuse_unserved(Demand.of_batch(graph_batch))
         self._check_metadata(graph_batch)
 

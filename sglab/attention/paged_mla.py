@@ -104,7 +104,7 @@ class PagedMLABackend(AttentionBackend, Generic[Metadata]):
             self._serving.prepare_replay(graph_batch)
         else:
             self._check_metadata(graph_batch)
-            self._fill_graph(graph_batch)
+            self.forward_metadata = self._fill_graph(graph_batch)
 
     def attend(self, inputs: AttentionInputs) -> torch.Tensor:
         if self.forward_metadata is None:

@@ -68,7 +68,7 @@ class TritonAttnBackend(AttentionBackend):
     def prepare_replay(self, graph_batch: GraphBatch) -> None:
         super().prepare_replay(graph_batch)
         graph = self._graph_state()
-        self._fill_graph(graph, graph_batch)
+        self.forward_metadata = self._fill_graph(graph, graph_batch)
         if graph_batch.forward_mode.is_decode_or_idle():
             bs = graph_batch.bs
             self.metadata.get_num_kv_splits(graph.num_kv_splits[:bs], graph_batch.seq_lens[:bs])

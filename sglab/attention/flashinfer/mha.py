@@ -135,7 +135,8 @@ class FlashInferAttnBackend(AttentionBackend):
 
     def prepare_replay(self, graph_batch: GraphBatch) -> None:
         super().prepare_replay(graph_batch)
-        self._fill(graph_batch)
+        self._captured, self._windows = graph_batch, {}
+        self.forward_metadata = self._fill(graph_batch)
 
     def _fill(self, batch: GraphBatch) -> DecodeMetadata | PrefillMetadata:
         graph = self._graph

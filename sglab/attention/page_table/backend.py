@@ -128,7 +128,8 @@ class PageTableBackend(AttentionBackend):
 
     def prepare_replay(self, graph_batch: GraphBatch) -> None:
         super().prepare_replay(graph_batch)
-        self._fill(graph_batch)
+        self._total = None
+        self.forward_metadata = self._fill(graph_batch)
 
     def _fill(self, batch: GraphBatch) -> FlashAttentionMetadata:
         """Fill the buffers in place; the metadata are views of them."""

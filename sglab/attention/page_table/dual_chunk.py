@@ -191,7 +191,7 @@ class DualChunkFlashAttentionBackend(AttentionBackend):
 
     def prepare_replay(self, graph_batch: GraphBatch) -> None:
         super().prepare_replay(graph_batch)
-        self._fill(graph_batch)
+        self._chunk_rows, self.forward_metadata = None, self._fill(graph_batch)
 
     def _fill(self, batch: GraphBatch) -> DualChunkMetadata:
         """Fill the buffers; the three parts are cut out of them inside the graph."""

@@ -105,7 +105,7 @@ class DeepseekSparseAttnBackend(AttentionBackend):
 
     def prepare_replay(self, graph_batch: GraphBatch) -> None:
         super().prepare_replay(graph_batch)
-        self._fill(graph_batch)
+        self.forward_metadata = self._fill(graph_batch)
 
     def _fill(self, batch: GraphBatch) -> DSAMetadata:
         """One row per query token, in verification one per draft."""

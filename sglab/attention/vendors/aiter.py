@@ -116,7 +116,7 @@ class AiterAttnBackend(AttentionBackend):
 
     def prepare_replay(self, graph_batch: GraphBatch) -> None:
         super().prepare_replay(graph_batch)
-        self._fill(graph_batch)
+        self.forward_metadata = self._fill(graph_batch)
 
     def _fill(self, batch: GraphBatch) -> AiterMetadata:
         if self._graph is None:

@@ -114,7 +114,7 @@ class AscendAttnBackend(AttentionBackend):
 
     def prepare_replay(self, graph_batch: GraphBatch) -> None:
         super().prepare_replay(graph_batch)
-        self._fill(graph_batch)
+        self.forward_metadata = self._fill(graph_batch)
 
     def _fill(self, batch: GraphBatch) -> AscendMetadata:
         if self._tables is None or self._lens is None:
