@@ -95,6 +95,29 @@ def chromium() -> Check:
     return Check("Chromium", False, "only needed by the browser tests", "your system's chromium package")
 
 
+def attention_backends() -> Check:
+    """Backends whose own kernels need a chip that is not here; they compute all the same."""
+    name = "Attention backends"
+    if version_of("torch") is None:
+        return Check(name, False, "torch is not installed", "pip install 'sglab[torch]'")
+    from sglab.attention import ATTENTION_BACKENDS
+    from sglab.attention.origins import ORIGINS
+
+    amx = _has_amx()
+    foreign = [each for each, origin in ORIGINS.items() if origin.vendor and not (origin.vendor == "AMX" and amx)]
+    detail = (
+        f"{len(ATTENTION_BACKENDS)} names; {', '.join(foreign)} have their vendors' index arrays and limits, but "
+        "compute in Triton or PyTorch: nothing ran on their chips"
+    )
+    return Check(name, True, detail)
+
+
+def _has_amx() -> bool:
+    import torch
+
+    return bool(torch.cpu._is_amx_tile_supported())
+
+
 CHECKS: tuple[Callable[[], Check], ...] = (
     emulator,
     lambda: package("Tensors", "torch", "torch"),
@@ -104,6 +127,7 @@ CHECKS: tuple[Callable[[], Check], ...] = (
     torch_on_gpu,
     lambda: package("CUDA driver from Python", "cuda-bindings", "gpu"),
     lambda: package("FlashInfer's kernels", "flashinfer-python", "gpu"),
+    attention_backends,
     nvcc,
     chromium,
 )

@@ -32,6 +32,7 @@ class AttentionBackend(ABC):
     """seq_len of a graph's padded rows: each attends to one token, that of slot 0."""
     _kind: str | None = None
     _page_size: int | None = None
+    _kv_dtype: torch.dtype | None = None
     _runner: ModelRunner | None = None
     _served: frozenset[tuple[object, ...]] = frozenset()
     """What `_refuse_call` was asked and found served."""
@@ -40,7 +41,8 @@ class AttentionBackend(ABC):
         """Refuses a model or a page size that the backend does not serve."""
         self._runner = model_runner
         self._kind, self._page_size = model_runner.model_config.kind, model_runner.page_size
-        self.refuse_unserved(Demand(kind=self._kind, page_size=self._page_size))
+        self._kv_dtype = None if model_runner.kv_cache_dtype == model_runner.dtype else model_runner.kv_cache_dtype
+        self.refuse_unserved(Demand(kind=self._kind, page_size=self._page_size, kv_dtype=self._kv_dtype))
 
     def prepare(self, forward_batch: ForwardBatch) -> None:
         """Make what every layer of this pass shares: indices, split plans, scratch. Overrides call this first.
@@ -64,6 +66,7 @@ class AttentionBackend(ABC):
         q_rope: torch.Tensor | None = None,
         k_rope: torch.Tensor | None = None,
         sinks: torch.Tensor | None = None,
+        topk_indices: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Attend, in any mode; nothing runs when the batch is idle.
 
@@ -74,6 +77,8 @@ class AttentionBackend(ABC):
             save_kv_cache: store k and v in the pool at out_cache_loc first.
             q_rope, k_rope: MLA's rotary parts where q and k are the latent parts alone.
             sinks: float [heads], a logit per head that only the denominator counts.
+            topk_indices: int [tokens, topk], positions in its request that each query attends to, −1 for none: sparse
+                attention's choice.
 
         Returns:
             [tokens, heads · v_head_dim].
@@ -83,23 +88,29 @@ class AttentionBackend(ABC):
             BadArgumentError: a tensor of a wrong shape. Nothing was written in either case.
         """
         serving = self.serving
-        serving._refuse_call(q.dtype, layer, forward_batch, sinks)
+        serving._refuse_call(q.dtype, layer, forward_batch, sinks, topk_indices)
         if forward_batch.forward_mode.is_idle():
             return q.new_empty(q.shape[0], layer.tp_q_head_num * layer.v_head_dim)
         rope_apart = serving.capabilities.rope_apart
         inputs = AttentionInputs.of(
-            q, k, v, layer, forward_batch, save_kv_cache, q_rope, k_rope, sinks, rope_apart=rope_apart
+            q, k, v, layer, forward_batch, save_kv_cache, q_rope, k_rope, sinks, topk_indices, rope_apart=rope_apart
         )
         return serving.attend(inputs).view(len(q), -1)
 
     def _refuse_call(
-        self, dtype: torch.dtype, layer: RadixAttention, batch: ForwardBatch, sinks: torch.Tensor | None
+        self,
+        dtype: torch.dtype,
+        layer: RadixAttention,
+        batch: ForwardBatch,
+        sinks: torch.Tensor | None,
+        topk_indices: torch.Tensor | None,
     ) -> None:
         """Refuse a call that is not served. What was served once is not asked again: every layer of every step is."""
         asked = (
             batch.forward_mode,
             dtype,
             sinks is None,
+            topk_indices is None,
             layer.head_dim,
             layer.v_head_dim,
             layer.logit_cap,
@@ -119,6 +130,7 @@ class AttentionBackend(ABC):
                 layer=layer,
                 encoder_lens=batch.encoder_lens,
                 sinks=sinks,
+                topk_indices=topk_indices,
             )
         )
         if plain:
@@ -152,7 +164,10 @@ class AttentionBackend(ABC):
         self._check_metadata(graph_batch, before_capture=True)
 
     def prepare_replay(self, graph_batch: GraphBatch) -> None:
-        """Fill the same buffers for a real batch before its graph is replayed. Raises as `prepare_capture`."""
+        """Fill the same buffers for a real batch before its graph is replayed. Raises as `prepare_capture`.
+
+        The metadata afterwards are the captured ones, views of the buffers: a recording on a CPU runs `forward` again.
+        """
         self.refuse_unserved(Demand.of_batch(graph_batch))
         self._check_metadata(graph_batch)
 
@@ -183,5 +198,6 @@ class AttentionBackend(ABC):
         """Raises UnsupportedError where this backend does not serve a demand; others are named that serve it, for this
         kind of attention and page size."""
         if unserved(self.capabilities, demand) is not None:
-            whole = replace(demand, kind=self._kind, page_size=self._page_size)
-            refuse_unserved(self.name or type(self).__name__, self.capabilities, whole, capabilities_by_name)
+            whole = replace(demand, kind=self._kind, page_size=self._page_size, kv_dtype=self._kv_dtype)
+            name = self.name or type(self).__name__
+            refuse_unserved(name, self.capabilities, whole, lambda: capabilities_by_name(self._kind))

@@ -7,7 +7,7 @@ and `refuse_unserved` turns the first that fails into an error with the remedy: 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import torch
@@ -43,9 +43,13 @@ class Capabilities:
     """TARGET_VERIFY: a "chain" of draft tokens (topk 1), or a "tree" with its mask."""
     graph_modes: tuple[ForwardMode, ...] = ()
     """Modes that a CUDA graph may capture."""
+    deterministic: bool = False
+    """Promises a row the same bits in every batch (SGLang's --enable-deterministic-inference takes it)."""
     page_sizes: tuple[int, ...] = ()
     """Empty: any."""
     dtypes: tuple[str, ...] = FLOATS
+    kv_dtypes: tuple[str, ...] = ()
+    """Of the KV pool, beside the queries' own dtype."""
     head_dims: tuple[tuple[int, int], ...] = ()
     """(head_dim, v_head_dim); empty: any."""
     sliding_window: bool = False
@@ -56,6 +60,8 @@ class Capabilities:
     cross_attention: bool = False
     bidirectional: bool = False
     """Encoders: tokens that also see what follows them."""
+    topk_indices: bool = False
+    """Sparse attention: the tokens that an indexer chose for each query."""
     rope_apart: bool = False
     """MLA: the kernel takes q and k as latent and rotary parts; SGLang's model then passes them separately."""
     triton_helpers: bool = True
@@ -72,9 +78,12 @@ class Demand:
     spec_info: Any = None
     graph: bool = False
     dtype: torch.dtype | None = None
+    kv_dtype: torch.dtype | None = None
+    """Of the KV pool, where it is not that of the queries."""
     layer: RadixAttention | None = None
     encoder_lens: torch.Tensor | None = None
     sinks: torch.Tensor | None = None
+    topk_indices: torch.Tensor | None = None
 
     @classmethod
     def of_batch(cls, batch: ForwardBatch | GraphBatch) -> Demand:
@@ -107,6 +116,10 @@ def _layer_rule(field: str, plain: str, used: Callable[[RadixAttention], bool], 
         lambda c: plain,
         lambda d: str(getattr(d.layer, field)),
     )
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _head_dims(layer: RadixAttention) -> tuple[int, int]:
@@ -144,6 +157,12 @@ RULES: tuple[Rule, ...] = (
         lambda d: str(d.page_size),
         lambda c: f"Build the batch with page_size={c.page_sizes[-1]}.",
     ),
+    Rule(
+        "kv_cache_dtype",
+        lambda c, d: d.kv_dtype is None or _name(d.kv_dtype) in c.kv_dtypes,
+        lambda c: _listed(("the queries' own dtype", *c.kv_dtypes)),
+        lambda d: "" if d.kv_dtype is None else _name(d.kv_dtype),
+    ),
     _layer_rule(
         "attn_type",
         "AttentionType.DECODER",
@@ -179,9 +198,9 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "q",
-        lambda c, d: d.dtype is None or str(d.dtype).removeprefix("torch.") in c.dtypes,
+        lambda c, d: d.dtype is None or _name(d.dtype) in c.dtypes,
         lambda c: _listed(c.dtypes),
-        lambda d: str(d.dtype).removeprefix("torch."),
+        lambda d: "" if d.dtype is None else _name(d.dtype),
     ),
     Rule(
         "layer.head_dim, layer.v_head_dim",
@@ -199,6 +218,12 @@ RULES: tuple[Rule, ...] = (
         lambda c, d: d.sinks is None or c.sinks,
         lambda c: "None",
         lambda d: f"a tensor {tuple(d.sinks.shape)}" if d.sinks is not None else "",
+    ),
+    Rule(
+        "topk_indices",
+        lambda c, d: d.topk_indices is None or c.topk_indices,
+        lambda c: "None",
+        lambda d: f"a tensor {tuple(d.topk_indices.shape)}" if d.topk_indices is not None else "",
     ),
 )
 
@@ -245,10 +270,26 @@ def _remedy(name: str, rule: Rule, demand: Demand, others: Mapping[str, Capabili
         made = [other for other, theirs in others.items() if other != name and unserved(theirs, made_for) is None]
         return [other for other in made if any(map(serves, ways(others[other])))]
 
-    whole = serving(lambda theirs: unserved(theirs, demand) is None)
+    own = others.get(name)
+    whole = _nearest(own, serving(lambda theirs: unserved(theirs, demand) is None), others)
     if whole:
         return f"Use {_listed(whole)}."
-    partly = serving(lambda theirs: rule.served(theirs, demand))
+    partly = _nearest(own, serving(lambda theirs: rule.served(theirs, demand)), others)
     if partly:
         return f"{_listed(partly)} would take this, but not the rest of the call."
     return "No backend here serves it."
+
+
+NAMED = 3
+"""So many backends a refusal names: those most like the one that refused."""
+
+
+def _nearest(own: Capabilities | None, names: list[str], others: Mapping[str, Capabilities]) -> list[str]:
+    """The backends whose capabilities differ least from `own`; in the registry's order where they are equally near."""
+    if own is None:
+        return names[:NAMED]
+    return sorted(names, key=lambda name: _differences(own, others[name]))[:NAMED]
+
+
+def _differences(a: Capabilities, b: Capabilities) -> int:
+    return sum(getattr(a, field.name) != getattr(b, field.name) for field in fields(Capabilities))

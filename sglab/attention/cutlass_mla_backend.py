@@ -1,8 +1,8 @@
 """cutlass_mla: MLA decode through the SM100 kernel's operator; every other mode through a fallback backend.
 
-After SGLang 0.5.9 `cutlass_mla_backend.py`, whose fallback (and base class) is FlashInfer's MLA backend; here it is
-triton. The operator decides what runs: our own kernel on a Blackwell or Hopper GPU and, for CPU tensors, on the
-emulator; other GPUs have Triton's.
+After SGLang 0.5.9 `cutlass_mla_backend.py`, whose fallback (and base class) is FlashInfer's MLA backend, as here. The
+operator decides what runs: our own kernel on a Blackwell or Hopper GPU and, for CPU tensors, on the emulator; other
+GPUs have Triton's.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class CutlassMLABackend(PagedMLABackend[CutlassMLADecodeMetadata]):
     capabilities = Capabilities(
         kinds=("mla",),
         modes=(ForwardMode.DECODE, ForwardMode.IDLE),
-        fallback="triton",
+        fallback="flashinfer",
         graph_modes=(ForwardMode.DECODE, ForwardMode.IDLE),
         page_sizes=(1, 2, 4, 8, 16, 32, 64, TILE),
         dtypes=("float16", "bfloat16"),

@@ -1,7 +1,8 @@
 """flashmla: MLA decode through FlashMLA's dense operator, page size 64; every other mode through a fallback backend.
 
-After SGLang 0.5.9 `flashmla_backend.py`, whose fallback (and base class) is FlashInfer's MLA backend; here it is
-triton. The operator runs our own kernel for Hopper under FlashMLA's plan; for CPU tensors on an emulated H100.
+After SGLang 0.5.9 `flashmla_backend.py`, whose fallback (and base class) is FlashInfer's MLA backend, as here. The
+operator runs our own kernel for Hopper under FlashMLA's plan; for CPU tensors on an emulated H100. An FP8 cache is
+attended to in Triton or PyTorch under the same table.
 
 A chain of draft tokens (spec_info.topk = 1) is verified by the same operator, causally. SGLang's backend takes chains
 only; here trees, and chains in CUDA graphs, go to the fallback, which follows the tree's mask.
@@ -13,8 +14,10 @@ from dataclasses import dataclass
 
 import torch
 
+from sglab.attention.arithmetic import PagedRows, attend_rows, scoring_of, slots_of_table
 from sglab.attention.capabilities import Capabilities
 from sglab.attention.inputs import AttentionInputs
+from sglab.attention.page_table.metadata import steps
 from sglab.attention.paged_mla import PagedMLABackend
 from sglab.engine import ForwardMode
 from sglab.kernels import flash_mla_with_kvcache, get_mla_metadata
@@ -41,11 +44,12 @@ class FlashMLABackend(PagedMLABackend[FlashMLADecodeMetadata]):
     capabilities = Capabilities(
         kinds=("mla",),
         modes=(ForwardMode.DECODE, ForwardMode.IDLE, ForwardMode.TARGET_VERIFY),
-        fallback="triton",
+        fallback="flashinfer",
         drafts="chain",
         graph_modes=(ForwardMode.DECODE, ForwardMode.IDLE),
         page_sizes=(PAGE_SIZE,),
         dtypes=("float16", "bfloat16"),
+        kv_dtypes=("float8_e4m3fn",),
         head_dims=((HEAD_DIM, LATENT_DIM),),
     )
     tile = PAGE_SIZE
@@ -75,6 +79,8 @@ class FlashMLABackend(PagedMLABackend[FlashMLADecodeMetadata]):
 
     def run(self, inputs: AttentionInputs, metadata: FlashMLADecodeMetadata, cache: torch.Tensor) -> torch.Tensor:
         tokens = metadata.query_tokens
+        if cache.dtype != self.q_data_type:
+            return self._run_fp8(inputs, metadata, cache)
         out, _ = flash_mla_with_kvcache(
             inputs.q.to(self.q_data_type).unflatten(0, (-1, tokens)),
             cache.unsqueeze(2),
@@ -88,3 +94,13 @@ class FlashMLABackend(PagedMLABackend[FlashMLADecodeMetadata]):
             implementation=self.implementation,
         )
         return out.flatten(0, 1)
+
+    def _run_fp8(self, inputs: AttentionInputs, metadata: FlashMLADecodeMetadata, cache: torch.Tensor) -> torch.Tensor:
+        """An FP8 cache under the same table and lengths: FlashMLA's kernel for it is not here."""
+        tokens, lens = metadata.query_tokens, metadata.cache_seqlens
+        indptr, indices = slots_of_table(metadata.block_kv_indices, lens, self.page_size)
+        rows = PagedRows(steps(len(lens), tokens, self.device), indptr, indices, tokens)
+        slots = cache.flatten(0, 1).unsqueeze(1)
+        scoring, chosen = scoring_of(inputs.layer), self._arithmetic()
+        values = slots[..., : inputs.layer.v_head_dim]
+        return attend_rows(inputs.q, slots, values, rows, scoring, implementation=chosen)[0]

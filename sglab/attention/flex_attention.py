@@ -30,7 +30,12 @@ class TorchFlexAttnBackend(PerRequestBackend):
 
     name = "flex_attention"
     capabilities = Capabilities(
-        modes=MODES, sliding_window=True, logit_cap=True, xai_temperature=True, triton_helpers=False
+        modes=MODES,
+        kv_dtypes=("float8_e4m3fn", "float8_e5m2"),
+        sliding_window=True,
+        logit_cap=True,
+        xai_temperature=True,
+        triton_helpers=False,
     )
 
     def attend_one(

@@ -28,6 +28,8 @@ class AttentionInputs:
     k_rope: torch.Tensor | None = None
     sinks: torch.Tensor | None = None
     """float [heads]."""
+    topk_indices: torch.Tensor | None = None
+    """int [tokens, topk], positions in the request; −1: none."""
 
     @classmethod
     def of(
@@ -41,6 +43,8 @@ class AttentionInputs:
         q_rope: torch.Tensor | None,
         k_rope: torch.Tensor | None,
         sinks: torch.Tensor | None,
+        topk_indices: torch.Tensor | None = None,
+        *,
         rope_apart: bool,
     ) -> AttentionInputs:
         """Check the rows and bring them to the form that the backend takes.
@@ -70,7 +74,7 @@ class AttentionInputs:
         elif not rope_apart:
             q, q_rope = q if q_rope is None else torch.cat((q, q_rope), -1), None
             k, k_rope = k if k is None or k_rope is None else torch.cat((k, k_rope), -1), None
-        return cls(q, k, v, layer, forward_batch, save_kv_cache, q_rope, k_rope, sinks)
+        return cls(q, k, v, layer, forward_batch, save_kv_cache, q_rope, k_rope, sinks, topk_indices)
 
 
 def _rows(name: str, rows: torch.Tensor, tokens: int, heads: int, dim: int) -> torch.Tensor:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 from typing import Generic, TypeVar
 
 import torch
 
+from sglab.attention.arithmetic.attend import IMPLEMENTATIONS
 from sglab.attention.base import AttentionBackend
 from sglab.attention.capabilities import Demand, unserved
 from sglab.attention.create import create_attention_backend
@@ -27,7 +29,7 @@ class PagedMLABackend(AttentionBackend, Generic[Metadata]):
     def __init__(self, model_runner: ModelRunner) -> None:
         super().__init__(model_runner)
         self.page_size = model_runner.page_size
-        self.fallback = create_attention_backend(self.capabilities.fallback, model_runner)
+        self.fallback = create_attention_backend(self.capabilities.fallback, self._fallback_runner(model_runner))
         self.req_to_token = model_runner.req_to_token_pool.req_to_token
         self.max_context_len = model_runner.req_to_token_pool.max_context_len
         self.kv_cache_dim = model_runner.model_config.head_dim
@@ -102,7 +104,7 @@ class PagedMLABackend(AttentionBackend, Generic[Metadata]):
             self._serving.prepare_replay(graph_batch)
         else:
             self._check_metadata(graph_batch)
-            self._fill_graph(graph_batch)
+            self.forward_metadata = self._fill_graph(graph_batch)
 
     def attend(self, inputs: AttentionInputs) -> torch.Tensor:
         if self.forward_metadata is None:
@@ -152,6 +154,16 @@ class PagedMLABackend(AttentionBackend, Generic[Metadata]):
             implementation=self.index_implementation,
         )
 
+    @staticmethod
+    def _fallback_runner(runner: ModelRunner) -> ModelRunner:
+        """The fallback takes the names of `attend_rows` alone: a kernel's own, such as "sglab", is this backend's."""
+        known = runner.kernel_implementation in IMPLEMENTATIONS
+        return runner if known else replace(runner, kernel_implementation="auto")
+
+    def _arithmetic(self) -> str:
+        """What `attend_rows` is asked for where a backend has no kernel of its own here."""
+        return self.implementation if self.implementation in ("triton", "reference", "torch") else "auto"
+
     def _index_implementation(self) -> str:
         """The index kernel is Triton's, on the CPU too, where "auto" would take the reference."""
         if self.implementation in {"triton", "reference"}:
@@ -160,6 +172,6 @@ class PagedMLABackend(AttentionBackend, Generic[Metadata]):
 
     def _note_fallback(self, forward_batch: ForwardBatch) -> None:
         note(
-            f"{forward_batch.forward_mode.name} is served by {self.fallback.name}: {self.name} decodes only (SGLang "
-            "falls back to FlashInfer's MLA, which is not here)"
+            f"{forward_batch.forward_mode.name} is served by {self.fallback.name}: {self.name} has no kernel for it "
+            "(SGLang's leaves it to FlashInfer's MLA backend, too)"
         )

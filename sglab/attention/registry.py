@@ -14,14 +14,38 @@ from sglab.engine import ModelRunner
 Factory = Callable[[ModelRunner], Any]
 """Makes a backend for a model runner: the backend's class, as a rule."""
 
-ATTENTION_BACKENDS: dict[str, str | Factory] = {
-    "cutlass_mla": "sglab.attention.cutlass_mla_backend:CutlassMLABackend",
-    "flashmla": "sglab.attention.flashmla_backend:FlashMLABackend",
-    "flex_attention": "sglab.attention.flex_attention:TorchFlexAttnBackend",
-    "torch_native": "sglab.attention.torch_native:TorchNativeAttnBackend",
-    "triton": "sglab.attention.triton_backend:TritonAttnBackend",
+ByKind = dict[str, str]
+"""Kind of attention -> "module:Class", of a name that has a class for each."""
+
+_HERE = "sglab.attention"
+
+ATTENTION_BACKENDS: dict[str, str | ByKind | Factory] = {
+    "cutlass_mla": f"{_HERE}.cutlass_mla_backend:CutlassMLABackend",
+    "flashmla": f"{_HERE}.flashmla_backend:FlashMLABackend",
+    "flex_attention": f"{_HERE}.flex_attention:TorchFlexAttnBackend",
+    "torch_native": f"{_HERE}.torch_native:TorchNativeAttnBackend",
+    "triton": f"{_HERE}.triton_backend:TritonAttnBackend",
+    "flashinfer": {
+        "mha": f"{_HERE}.flashinfer.mha:FlashInferAttnBackend",
+        "mla": f"{_HERE}.flashinfer.mla:FlashInferMLAAttnBackend",
+    },
+    "fa3": f"{_HERE}.page_table.flash_attention:FlashAttention3Backend",
+    "fa4": f"{_HERE}.page_table.flash_attention:FlashAttention4Backend",
+    "trtllm_mha": f"{_HERE}.page_table.trtllm_mha:TRTLLMHAAttnBackend",
+    "trtllm_mla": f"{_HERE}.trtllm_mla_backend:TRTLLMMLABackend",
+    "cutedsl_mla": f"{_HERE}.trtllm_mla_backend:CuteDslMLABackend",
+    "dsa": f"{_HERE}.sparse.dsa:DeepseekSparseAttnBackend",
+    "nsa": f"{_HERE}.sparse.dsa:NativeSparseAttnBackend",
+    "double_sparsity": f"{_HERE}.sparse.double_sparsity:DoubleSparseAttnBackend",
+    "dual_chunk_flash_attn": f"{_HERE}.page_table.dual_chunk:DualChunkFlashAttentionBackend",
+    "intel_amx": f"{_HERE}.vendors.intel_amx:IntelAMXAttnBackend",
+    "aiter": f"{_HERE}.vendors.aiter:AiterAttnBackend",
+    "wave": f"{_HERE}.vendors.wave:WaveAttnBackend",
+    "ascend": f"{_HERE}.vendors.ascend:AscendAttnBackend",
+    "intel_xpu": f"{_HERE}.vendors.intel_xpu:XPUAttentionBackend",
+    "hpc_ops": f"{_HERE}.vendors.hpc_ops:HPCOpsAttnBackend",
 }
-"""Backends that run here: "module:Class", or a factory that was registered."""
+"""Backends that run here: "module:Class", one per kind of attention, or a factory that was registered."""
 
 
 class UnknownBackendError(ValueError):
@@ -38,8 +62,11 @@ def register_attention_backend(name: str) -> Callable[[Factory], Factory]:
     return decorator
 
 
-def backend_factory(name: str) -> Factory:
+def backend_factory(name: str, kind: str | None = None) -> Factory:
     """What makes the backend of this name; its module is imported now if it was not.
+
+    Args:
+        kind: of attention, for a name that has a class for each; None: one that goes by the runner's.
 
     Raises:
         UnknownBackendError: it is not registered here.
@@ -47,16 +74,42 @@ def backend_factory(name: str) -> Factory:
     entry = ATTENTION_BACKENDS.get(name) if isinstance(name, str) else None
     if entry is None:
         raise UnknownBackendError(_unknown(name))
-    if not isinstance(entry, str):
+    if isinstance(entry, str):
+        return _load(entry)
+    if not isinstance(entry, dict):
         return entry
-    module, _, attribute = entry.partition(":")
+    if kind is not None:
+        return _load(entry[kind])
+    by_kind = entry
+    return lambda runner: _load(by_kind[runner.model_config.kind])(runner)
+
+
+def backend_classes(name: str) -> dict[str, Factory]:
+    """Kind of attention -> factory; one under "" where a name has the same for all."""
+    entry = ATTENTION_BACKENDS[name]
+    return (
+        {kind: _load(path) for kind, path in entry.items()} if isinstance(entry, dict) else {"": backend_factory(name)}
+    )
+
+
+def capabilities_by_name(kind: str | None = None) -> dict[str, Capabilities]:
+    """Every registered backend's capabilities; a factory that declares none is left out.
+
+    Args:
+        kind: of attention, of the names that have a backend for each; None lists those as "name (MHA)", "name (MLA)".
+    """
+    found = {}
+    for name in ATTENTION_BACKENDS:
+        for own, factory in backend_classes(name).items():
+            declared = getattr(factory, "capabilities", None)
+            if isinstance(declared, Capabilities) and (not own or kind in (None, own)):
+                found[f"{name} ({own.upper()})" if own and kind is None else name] = declared
+    return found
+
+
+def _load(path: str) -> Factory:
+    module, _, attribute = path.partition(":")
     return getattr(import_module(module), attribute)
-
-
-def capabilities_by_name() -> dict[str, Capabilities]:
-    """Every registered backend's capabilities; a factory that declares none is left out."""
-    declared = {name: getattr(backend_factory(name), "capabilities", None) for name in ATTENTION_BACKENDS}
-    return {name: found for name, found in declared.items() if isinstance(found, Capabilities)}
 
 
 def _unknown(name: object) -> str:

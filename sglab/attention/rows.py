@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 
 from sglab.attention.inputs import AttentionInputs
-from sglab.engine import BadArgumentError, ForwardBatch
+from sglab.engine import BadArgumentError, ForwardBatch, MHATokenToKVPool, MLATokenToKVPool
 
 
 class Span(NamedTuple):
@@ -64,13 +64,52 @@ def _draft_spans(forward_batch: ForwardBatch, table: torch.Tensor, prefixes: lis
 
 def save_and_get_kv(inputs: AttentionInputs) -> tuple[torch.Tensor, torch.Tensor]:
     """Store the new tokens' rows at out_cache_loc, if asked, and return the layer's key and value buffers."""
-    layer, forward_batch = inputs.layer, inputs.forward_batch
-    pool = forward_batch.token_to_kv_pool
-    assert pool is not None
     if inputs.save_kv_cache:
-        assert inputs.k is not None
-        assert inputs.v is not None
-        loc = forward_batch.encoder_out_cache_loc if layer.is_cross_attention else forward_batch.out_cache_loc
-        assert loc is not None
-        pool.set_kv_buffer(layer, loc, inputs.k, inputs.v)
-    return pool.get_kv_buffer(layer.layer_id)
+        save_kv(inputs)
+    pool = inputs.forward_batch.token_to_kv_pool
+    assert pool is not None
+    return pool.get_kv_buffer(inputs.layer.layer_id)
+
+
+def save_kv(inputs: AttentionInputs) -> None:
+    """Store the new tokens' rows at out_cache_loc; in an FP8 pool divided by the layer's scales."""
+    layer, forward_batch = inputs.layer, inputs.forward_batch
+    pool, k, v = forward_batch.token_to_kv_pool, inputs.k, inputs.v
+    assert k is not None
+    assert v is not None
+    loc = forward_batch.encoder_out_cache_loc if layer.is_cross_attention else forward_batch.out_cache_loc
+    assert loc is not None
+    if isinstance(pool, MLATokenToKVPool):
+        if inputs.k_rope is not None:
+            pool.set_mla_kv_buffer(layer, loc, k, inputs.k_rope)
+        else:
+            pool.set_kv_buffer(layer, loc, k, v)
+    elif isinstance(pool, MHATokenToKVPool):
+        pool.set_kv_buffer(layer, loc, k, v, layer.k_scale, layer.v_scale)
+    else:
+        assert pool is not None
+        pool.set_kv_buffer(layer, loc, k, v)
+
+
+def scales_of(inputs: AttentionInputs) -> tuple[float, float]:
+    """What keys and values were divided by when they were stored: the layer's scales in an FP8 pool of K and V; 1 in
+    pools of the queries' dtype and in MLA's, which store rows as they are."""
+    pool, layer = inputs.forward_batch.token_to_kv_pool, inputs.layer
+    if pool is None or pool.dtype == inputs.q.dtype or isinstance(pool, MLATokenToKVPool):
+        return 1.0, 1.0
+    return layer.k_scale or 1.0, layer.v_scale or 1.0
+
+
+def whole_query(inputs: AttentionInputs) -> torch.Tensor:
+    """[tokens, heads, head_dim]: MLA's latent and rotary parts joined, where they came apart."""
+    return inputs.q if inputs.q_rope is None else torch.cat((inputs.q, inputs.q_rope), -1)
+
+
+def check_encoder(inputs: AttentionInputs) -> None:
+    """What a cross-attention layer needs of the batch, before anything is written."""
+    batch = inputs.forward_batch
+    needed = ("encoder_lens", "encoder_out_cache_loc") if inputs.save_kv_cache else ("encoder_lens",)
+    for name in needed:
+        if getattr(batch, name) is None:
+            remedy = "The scheduler of an encoder-decoder model fills it; without new rows pass save_kv_cache=False."
+            raise BadArgumentError(f"forward_batch.{name}", "a tensor for a cross-attention layer", None, remedy)

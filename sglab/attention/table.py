@@ -1,4 +1,4 @@
-"""The table that `sglab backends` prints: what each registered backend serves, read off its capabilities."""
+"""The tables of `sglab backends` and of docs/backends.md: what each backend serves, and what is real of it."""
 
 from __future__ import annotations
 
@@ -6,20 +6,53 @@ import textwrap
 from collections.abc import Sequence
 
 from sglab.attention.capabilities import Capabilities
-from sglab.attention.registry import capabilities_by_name
+from sglab.attention.origins import ORIGINS
+from sglab.attention.registry import ATTENTION_BACKENDS, capabilities_by_name
+from sglab.attention.selection import (
+    HARDWARE,
+    VERSIONS,
+    BackendSelection,
+    Hardware,
+    Model,
+    SelectionError,
+    select_attention_backend,
+)
 from sglab.attention.upstream import SGLANG_BACKENDS
 
-_LAYER_OPTIONS = ("sliding_window", "logit_cap", "xai_temperature", "sinks", "cross_attention", "bidirectional")
+_LAYER_OPTIONS = (
+    "sliding_window",
+    "logit_cap",
+    "xai_temperature",
+    "sinks",
+    "cross_attention",
+    "bidirectional",
+    "topk_indices",
+)
+MODELS = {
+    "MHA": Model(use_mla=False),
+    "MLA": Model(use_mla=True),
+    "DeepSeek-V3": Model(use_mla=True, architecture="DeepseekV3ForCausalLM"),
+    "DeepSeek-V3.2": Model(use_mla=True, architecture="DeepseekV3ForCausalLM", sparse=True),
+    "GPT-OSS": Model(use_mla=False, architecture="GptOssForCausalLM", attention_sinks=True),
+    "Llama 4": Model(use_mla=False, architecture="Llama4ForConditionalGeneration"),
+    "Qwen3-Next": Model(use_mla=False, architecture="Qwen3NextForCausalLM"),
+}
+"""Models that selection is asked about."""
 
 
 def capabilities_table() -> str:
     """A block per backend, a line per capability, and the names that SGLang has beyond them."""
-    declared = capabilities_by_name()
     lines = []
-    for name, capabilities in declared.items():
-        lines += [name, *(f"  {row:14} {entry}" for row, entry in _column(capabilities).items()), ""]
+    for name, capabilities in capabilities_by_name().items():
+        rows = {**_column(capabilities), **_origin(name.partition(" ")[0])}
+        for row, entry in rows.items():
+            lines += [name] if row == "attention" else []
+            lines.append(textwrap.fill(entry, 110, initial_indent=f"  {row:14} ", subsequent_indent=" " * 17))
+        lines.append("")
     for version in ("0.5.9", "0.5.23"):
-        absent = ", ".join(name for name in SGLANG_BACKENDS[version] if name not in declared)
+        absent = ", ".join(name for name in SGLANG_BACKENDS[version] if name not in ATTENTION_BACKENDS)
+        if not absent:
+            continue
         lines.append(textwrap.fill(f"SGLang {version} has these too: {absent}", 100, subsequent_indent="  "))
     return "\n".join(lines)
 
@@ -32,11 +65,87 @@ def _column(c: Capabilities) -> dict[str, str]:
         "other modes": c.fallback or "-",
         "drafts": c.drafts or "-",
         "CUDA graphs": _listed([mode.name for mode in c.graph_modes]),
+        "bits": "a row's are the same in every batch (deterministic mode)" if c.deterministic else "-",
         "page sizes": _listed(c.page_sizes, "any"),
         "dtypes": _listed(c.dtypes),
+        "KV dtypes": _listed(("the queries'", *c.kv_dtypes)),
         "head dims": _listed(c.head_dims, "any"),
         "layer options": _listed([name for name in _LAYER_OPTIONS if getattr(c, name)]),
     }
+
+
+def _origin(name: str) -> dict[str, str]:
+    origin = ORIGINS.get(name)
+    if origin is None:
+        return {}
+    rows = {"in SGLang": f"{origin.kernels}; {origin.machine}", "here": origin.here}
+    return {**rows, "otherwise": origin.differs} if origin.differs else rows
+
+
+def matrix_table() -> str:
+    """Markdown: a row per backend, a column per capability."""
+    common = ("attention", "modes", "other modes", "drafts", "CUDA graphs", "page sizes", "dtypes", "KV dtypes")
+    names = (*common, "head dims", "layer options", "bits")
+    lines = [_row(("backend", *names)), _row(["---"] * (len(names) + 1))]
+    for listed, capabilities in capabilities_by_name().items():
+        column = {**_column(capabilities), "bits": "fixed" if capabilities.deterministic else "-"}
+        lines.append(_row((f"`{listed}`", *(column[name] for name in names))))
+    return "\n".join(lines)
+
+
+def origins_table() -> str:
+    """Markdown: what SGLang runs in each backend, what is real of it here, and what is otherwise."""
+    lines = [_row(("backend", "in SGLang", "there it runs on", "here", "otherwise")), _row(["---"] * 5)]
+    for name, origin in ORIGINS.items():
+        source = f"{origin.kernels} (`{origin.source.split(' ')[0].rstrip(',')}`)"
+        lines.append(_row((f"`{name}`", source, origin.machine, origin.here, origin.differs or "-")))
+    return "\n".join(lines)
+
+
+def selection_table() -> str:
+    """Markdown: SGLang's choice by machine, model and version; where versions differ each is named."""
+    lines = [_row(("machine", *MODELS)), _row(["---"] * (len(MODELS) + 1))]
+    for name, hardware in HARDWARE.items():
+        lines.append(_row((name, *(_choices(hardware, model) for model in MODELS.values()))))
+    return "\n".join(lines)
+
+
+def reasons_table() -> str:
+    """Markdown: every reason that decides in `selection_table`, and in which versions."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for hardware in HARDWARE.values():
+        for model in MODELS.values():
+            for version in VERSIONS:
+                choice = _chosen(hardware, model, version)
+                if isinstance(choice, str):
+                    continue
+                named = found.setdefault(choice.reason, {}).setdefault(version, [])
+                if choice.decode not in named:
+                    named.append(choice.decode)
+    lines = [_row(("rule", *VERSIONS)), _row(["---"] * (len(VERSIONS) + 1))]
+    lines += [_row((why, *(_listed(by.get(version, [])) for version in VERSIONS))) for why, by in found.items()]
+    return "\n".join(lines)
+
+
+def _chosen(hardware: Hardware, model: Model, version: str) -> BackendSelection | str:
+    try:
+        return select_attention_backend(hardware, model, version=version)
+    except SelectionError as refused:
+        return f"refused: {refused}"
+
+
+def _choices(hardware: Hardware, model: Model) -> str:
+    named = {}
+    for version in VERSIONS:
+        choice = _chosen(hardware, model, version)
+        named[version] = "refused" if isinstance(choice, str) else choice.decode
+    if len(set(named.values())) == 1:
+        return next(iter(named.values()))
+    return ", ".join(f"{version}: {name}" for version, name in named.items())
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
 
 
 def _listed(entries: Sequence[object], none: str = "-") -> str:

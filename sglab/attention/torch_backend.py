@@ -6,10 +6,11 @@ from abc import abstractmethod
 
 import torch
 
+from sglab.attention.arithmetic.dense import gathered
 from sglab.attention.base import AttentionBackend
 from sglab.attention.capabilities import CAUSAL_MODES
 from sglab.attention.inputs import AttentionInputs
-from sglab.attention.rows import Span, save_and_get_kv, spans
+from sglab.attention.rows import Span, check_encoder, save_and_get_kv, scales_of, spans
 from sglab.engine import BadArgumentError, ForwardMode, ModelRunner, RadixAttention
 
 MODES = (*CAUSAL_MODES, ForwardMode.DRAFT_EXTEND, ForwardMode.DRAFT_EXTEND_V2)
@@ -47,28 +48,25 @@ class PerRequestBackend(AttentionBackend):
     def attend(self, inputs: AttentionInputs) -> torch.Tensor:
         q, layer = inputs.q, inputs.layer
         if layer.is_cross_attention:
-            _check_encoder(inputs)
+            check_encoder(inputs)
         each = list(spans(inputs.forward_batch, layer.is_cross_attention))
-        keys, values = save_and_get_kv(inputs)
+        pairs = tuple(zip(save_and_get_kv(inputs), scales_of(inputs), strict=True))
         out = q.new_empty((*q.shape[:2], layer.v_head_dim))
         for span in each:
             rows = _heads_first(q[span.start : span.stop])
-            k_rows, v_rows = _heads_first(keys[span.slots].to(q.dtype)), _heads_first(values[span.slots].to(q.dtype))
+            k_rows, v_rows = (_stored_rows(pair, span, q.dtype) for pair in pairs)
             attended = self.attend_one(rows, k_rows, v_rows, span, layer, inputs.sinks)
             out[span.start : span.stop] = attended[0].transpose(0, 1)
         return out
 
 
+def _stored_rows(pair: tuple[torch.Tensor, float], span: Span, dtype: torch.dtype) -> torch.Tensor:
+    """A request's keys or values, heads first; those of an FP8 pool multiplied by their scale."""
+    buffer, scale = pair
+    rows = gathered(buffer, span.slots).to(dtype)
+    return _heads_first(rows if scale == 1.0 else rows * scale)
+
+
 def _heads_first(rows: torch.Tensor) -> torch.Tensor:
     """[tokens, heads, dim] -> [1, heads, tokens, dim]."""
     return rows.transpose(0, 1)[None]
-
-
-def _check_encoder(inputs: AttentionInputs) -> None:
-    """What a cross-attention layer needs of the batch, before anything is written."""
-    batch = inputs.forward_batch
-    needed = ("encoder_lens", "encoder_out_cache_loc") if inputs.save_kv_cache else ("encoder_lens",)
-    for name in needed:
-        if getattr(batch, name) is None:
-            remedy = "The scheduler of an encoder-decoder model fills it; without new rows pass save_kv_cache=False."
-            raise BadArgumentError(f"forward_batch.{name}", "a tensor for a cross-attention layer", None, remedy)

@@ -13,7 +13,7 @@ import torch
 from sglab.attention.base import AttentionBackend
 from sglab.attention.capabilities import CAUSAL_MODES, Capabilities, UnsupportedError
 from sglab.attention.inputs import AttentionInputs
-from sglab.attention.rows import save_and_get_kv
+from sglab.attention.rows import save_and_get_kv, scales_of
 from sglab.attention.triton_metadata import ForwardMetadata, TritonGraphState, TritonMetadata
 from sglab.engine import BadArgumentError, ForwardBatch, ForwardMode, GraphBatch, ModelRunner, RadixAttention
 from sglab.kernels import decode_attention_fwd, extend_attention_fwd
@@ -32,6 +32,7 @@ class TritonAttnBackend(AttentionBackend):
         drafts="tree",
         graph_modes=(ForwardMode.DECODE, ForwardMode.IDLE, ForwardMode.TARGET_VERIFY),
         sliding_window=True,
+        kv_dtypes=("float8_e4m3fn", "float8_e5m2"),
         logit_cap=True,
         xai_temperature=True,
         sinks=True,
@@ -67,7 +68,7 @@ class TritonAttnBackend(AttentionBackend):
     def prepare_replay(self, graph_batch: GraphBatch) -> None:
         super().prepare_replay(graph_batch)
         graph = self._graph_state()
-        self._fill_graph(graph, graph_batch)
+        self.forward_metadata = self._fill_graph(graph, graph_batch)
         if graph_batch.forward_mode.is_decode_or_idle():
             bs = graph_batch.bs
             self.metadata.get_num_kv_splits(graph.num_kv_splits[:bs], graph_batch.seq_lens[:bs])
@@ -91,6 +92,7 @@ class TritonAttnBackend(AttentionBackend):
     def _decode(self, inputs: AttentionInputs, o: torch.Tensor, meta: ForwardMetadata) -> None:
         layer = inputs.layer
         keys, values = save_and_get_kv(inputs)
+        k_scale, v_scale = scales_of(inputs)
         assert meta.attn_logits is not None
         assert meta.attn_lse is not None
         assert meta.num_kv_splits is not None
@@ -112,6 +114,8 @@ class TritonAttnBackend(AttentionBackend):
             logit_cap=layer.logit_cap,
             sinks=inputs.sinks,
             xai_temperature_len=layer.xai_temperature_len,
+            k_scale=k_scale,
+            v_scale=v_scale,
             implementation=self.implementation,
         )
 
@@ -121,6 +125,7 @@ class TritonAttnBackend(AttentionBackend):
         if inputs.k is None or inputs.v is None:
             raise BadArgumentError("k, v", "the new tokens' rows in an extend", None, "Pass them.")
         keys, values = save_and_get_kv(inputs)
+        k_scale, v_scale = scales_of(inputs)
         assert meta.qo_indptr is not None
         extend_attention_fwd(
             inputs.q,
@@ -141,6 +146,8 @@ class TritonAttnBackend(AttentionBackend):
             sliding_window_size=layer.sliding_window_size,
             sinks=inputs.sinks,
             xai_temperature_len=layer.xai_temperature_len,
+            k_scale=k_scale,
+            v_scale=v_scale,
             implementation=self.implementation,
         )
 

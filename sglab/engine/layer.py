@@ -39,6 +39,10 @@ class RadixAttention:
     """SGLang's names; AttentionBackend.forward refuses what is not causal self-attention."""
     xai_temperature_len: int = -1
     """-1: none; else the logits of a query at position t > len are multiplied by log2(t) / log2(len)."""
+    k_scale: float | None = None
+    """Of an FP8 KV pool: keys are divided by it when stored, logits multiplied by it. None: 1."""
+    v_scale: float | None = None
+    """The same for values and the output."""
 
     def __post_init__(self) -> None:
         if self.v_head_dim == -1:

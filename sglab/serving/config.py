@@ -11,8 +11,18 @@ from sglab.engine.scheduler import SchedulerConfig
 from sglab.planning import capture_batch_sizes
 
 WRITE_POLICIES = ("write_through", "write_through_selective", "write_back")
-PAGE_SIZES = {"flashmla": 64, "cutlass_mla": 128}
-"""Backends that serve one page size alone."""
+PAGE_SIZES = {
+    "flashmla": 64,
+    "cutlass_mla": 128,
+    "trtllm_mha": 64,
+    "trtllm_mla": 64,
+    "cutedsl_mla": 64,
+    "dsa": 64,
+    "nsa": 64,
+    "hpc_ops": 64,
+    "ascend": 128,
+}
+"""What a server runs with where no page size was asked for: the only one that a backend serves, or SGLang's choice."""
 
 SMALL_MODEL = 16_000_000
 """Parameters."""

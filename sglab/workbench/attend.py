@@ -8,9 +8,10 @@ from typing import Any
 import torch
 
 from sglab.attention.base import AttentionBackend
+from sglab.attention.capabilities import Demand, unserved
 from sglab.attention.create import create_attention_backend
 from sglab.attention.info import AttendInfo, recording
-from sglab.attention.registry import ATTENTION_BACKENDS
+from sglab.attention.registry import ATTENTION_BACKENDS, capabilities_by_name
 from sglab.attention.selection import Model, select_attention_backend, this_machine
 from sglab.engine import BadArgumentError
 from sglab.workbench.batch import Batch
@@ -74,11 +75,21 @@ def _named(batch: Batch, backend: str | AttentionBackend | None) -> tuple[str, s
     machine = this_machine(batch.device)
     model = Model(use_mla=batch.kind == "mla", num_kv_heads=batch.num_kv_heads)
     selection = select_attention_backend(machine, model)
-    if selection.decode in ATTENTION_BACKENDS:
-        return selection.decode, f"SGLang's choice on {machine.name}: {'; '.join([selection.reason, *selection.notes])}"
-    absent = f"SGLang would choose {selection.decode} on {machine.name} ({selection.reason}), which is not here"
-    instead = FALLBACK[batch.device.type]
-    return instead, f"{absent}: {instead} instead"
+    name, instead = selection.decode, FALLBACK[batch.device.type]
+    chosen = f"SGLang would choose {name} on {machine.name} ({selection.reason})"
+    if name not in ATTENTION_BACKENDS:
+        return instead, f"{chosen}, which is not here: {instead} instead"
+    refused = unserved(capabilities_by_name(batch.kind)[name], _demand(batch))
+    if refused is not None:
+        return instead, f"{chosen}, which does not serve this batch ({refused.argument}): {instead} instead"
+    return name, f"SGLang's choice on {machine.name}: {'; '.join([selection.reason, *selection.notes])}"
+
+
+def _demand(batch: Batch) -> Demand:
+    runner, asked = batch.runner, batch.forward_batch
+    kv_dtype = None if runner.kv_cache_dtype == runner.dtype else runner.kv_cache_dtype
+    made_for = Demand(kind=batch.kind, page_size=runner.page_size, kv_dtype=kv_dtype)
+    return replace(made_for, mode=asked.forward_mode, dtype=batch.dtype, layer=batch.layer)
 
 
 def _inputs(batch: Batch, rope_apart: bool) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:

@@ -7,8 +7,10 @@ import pytest
 import torch
 
 import sglab
+from sglab import doctor
 from sglab.attention import (
     ATTENTION_BACKENDS,
+    SGLANG_BACKENDS,
     AttentionBackend,
     Capabilities,
     Demand,
@@ -18,10 +20,12 @@ from sglab.attention import (
     register_attention_backend,
 )
 from sglab.attention.capabilities import RULES, refuse_unserved
+from sglab.attention.origins import ORIGINS
 from sglab.attention.upstream import FORWARD_ABSORB_CORE_ATTENTION_BACKENDS
 from sglab.cli import main
 from sglab.engine import ForwardBatch, ForwardMode
 from sglab.workbench import Batch, decode_batch, extend_batch, max_error, reference
+from tests.support.attention import every_backend, shape_of
 
 SMALL: dict[str, Any] = {"kind": "mha", "num_heads": 4, "num_kv_heads": 2, "head_dim": 16, "page_size": 4}
 PAGE = {"cutlass_mla": 128, "flashmla": 64}
@@ -29,9 +33,8 @@ PAGE = {"cutlass_mla": 128, "flashmla": 64}
 
 def small_batch(backend: str) -> Batch:
     """Two decoding requests that the backend's own kernel serves."""
-    if backend in PAGE:
-        return decode_batch([9, 4], num_heads=16, page_size=PAGE[backend], dtype="bfloat16")
-    return decode_batch([9, 4], **SMALL)
+    kind = next(kind for name, kind in every_backend() if name == backend)
+    return decode_batch([9, 4], **shape_of(backend, kind))
 
 
 def prepared(backend: str, batch: Batch) -> AttentionBackend:
@@ -48,7 +51,7 @@ def test_sinks_are_refused_and_nothing_is_written(backend: str) -> None:
     before, sinks = cache.clone(), torch.full((batch.num_heads,), 8.0)
     with pytest.raises(
         UnsupportedError,
-        match=rf"sinks: expected None for {backend}, got a tensor \(\d+,\)\. Use torch_native or triton",
+        match=rf"sinks: expected None for {backend}, got a tensor \(\d+,\)\. Use [a-z]",
     ):
         made.forward(batch.q, batch.k + 1, batch.v, batch.layer, batch.forward_batch, sinks=sinks)
     assert torch.equal(cache, before)
@@ -76,7 +79,7 @@ def test_drafts_are_not_attended_as_if_they_were_prompts(backend: str) -> None:
     """seq_lens are the prefixes in TARGET_VERIFY: read as an extend's, the drafts would see the prefix alone."""
     batch, verify = drafts()
     made = create_attention_backend(backend, batch.runner)
-    message = rf"forward_mode: expected EXTEND, .* for {backend}, got TARGET_VERIFY\. Use torch_native or triton\."
+    message = rf"forward_mode: expected EXTEND, .* for {backend}, got TARGET_VERIFY\. Use torch_native(,| or) triton"
     with pytest.raises(UnsupportedError, match=message):
         made.prepare(verify)
     with pytest.raises(UnsupportedError, match=message):
@@ -144,7 +147,7 @@ def test_the_remedy_names_who_serves_the_whole_call() -> None:
     with pytest.raises(UnsupportedError, match=r"expected -1 for triton, .* got 0 with .*\. Use flex_attention\.$"):
         sglab.attend(batch, "triton")
     demand = Demand(mode=ForwardMode.TARGET_VERIFY, spec_info=Chain(3, torch.ones(1)), dtype=torch.float64)
-    with pytest.raises(UnsupportedError, match=r"got TARGET_VERIFY\. .*triton would take this, but not the rest"):
+    with pytest.raises(UnsupportedError, match=r"got TARGET_VERIFY\. .*triton or .* would take this, but not the rest"):
         prepared("flex_attention", decode_batch([9], **SMALL)).refuse_unserved(demand)
 
 
@@ -156,6 +159,7 @@ def test_every_refusal_can_be_worded() -> None:
     demands = {
         "batch": Demand(kind="mha"),
         "page_size": Demand(page_size=16),
+        "kv_cache_dtype": Demand(kv_dtype=torch.float8_e5m2),
         "layer.attn_type": Demand(layer=replace(layer, attn_type=None)),
         "layer.is_cross_attention": Demand(layer=replace(layer, is_cross_attention=True)),
         "forward_batch.forward_mode": Demand(mode=ForwardMode.DLLM_EXTEND),
@@ -168,6 +172,7 @@ def test_every_refusal_can_be_worded() -> None:
         "layer.sliding_window_size": Demand(layer=replace(layer, sliding_window_size=0, **plain)),
         "layer.xai_temperature_len": Demand(layer=replace(layer, xai_temperature_len=8, **plain)),
         "sinks": Demand(sinks=torch.ones(4)),
+        "topk_indices": Demand(topk_indices=torch.ones(4, 2)),
     }
     assert list(demands) == [rule.argument for rule in RULES]
     for argument, demand in demands.items():
@@ -180,13 +185,14 @@ def test_every_refusal_can_be_worded() -> None:
 
 def test_what_is_declared_is_consistent() -> None:
     declared = capabilities_by_name()
-    assert list(declared) == list(ATTENTION_BACKENDS)
-    for name, capabilities in declared.items():
+    assert {name.partition(" ")[0] for name in declared} == set(ATTENTION_BACKENDS)
+    for listed, capabilities in declared.items():
+        name = listed.partition(" ")[0]
         assert set(capabilities.graph_modes) <= set(capabilities.modes)
         assert (capabilities.drafts is not None) == (ForwardMode.TARGET_VERIFY in capabilities.modes)
-        assert capabilities.fallback in ("", *declared) and capabilities.fallback != name
+        assert capabilities.fallback in ("", *ATTENTION_BACKENDS) and capabilities.fallback != name
         for version, names in FORWARD_ABSORB_CORE_ATTENTION_BACKENDS.items():
-            if version == "0.5.9":
+            if version == "0.5.9" and "mla" in capabilities.kinds and name in SGLANG_BACKENDS[version]:
                 assert capabilities.rope_apart == (name in names)
 
 
@@ -236,7 +242,15 @@ def test_the_command_line_prints_what_is_declared(capsys: pytest.CaptureFixture[
     assert main(["backends"]) == 0
     printed = capsys.readouterr().out
     blocks = {block.splitlines()[0]: block for block in printed.split("\n\n")}
-    assert list(blocks)[:-1] == list(ATTENTION_BACKENDS)
-    assert "page sizes     64" in blocks["flashmla"] and "other modes    triton" in blocks["cutlass_mla"]
+    assert list(blocks)[:-1] == list(capabilities_by_name())
+    assert "page sizes     64" in blocks["flashmla"] and "other modes    flashinfer" in blocks["cutlass_mla"]
     assert "layer options  sliding_window, logit_cap, xai_temperature" in blocks["flex_attention"]
-    assert "SGLang 0.5.23 has these too: flashinfer, llada2_cfg_flashinfer" in printed
+    assert "SGLang 0.5.23 has these too: llada2_cfg_flashinfer, qsa, dsv4" in printed
+
+
+def test_every_backend_says_where_it_comes_from() -> None:
+    assert set(ORIGINS) == set(ATTENTION_BACKENDS)
+    foreign = {name for name, origin in ORIGINS.items() if origin.vendor}
+    assert foreign == {"intel_amx", "aiter", "wave", "ascend", "intel_xpu"}
+    line = next(check for check in doctor.examine() if check.capability == "Attention backends")
+    assert all(name in line.detail for name in ("aiter", "ascend")) and "nothing ran on their chips" in line.detail

@@ -9,12 +9,16 @@ import torch
 from sglab.attention import AttentionBackend, create_attention_backend
 from sglab.engine import ForwardBatch, ForwardMode, GraphBatch
 from sglab.workbench import Batch, decode_batch, max_error, reference
+from tests.support.attention import declared, every_backend, shape_of
 
-SHAPES: dict[str, dict[str, Any]] = {
-    "triton": {"kind": "mha", "num_heads": 4, "num_kv_heads": 2, "head_dim": 16, "page_size": 4},
-    "cutlass_mla": {"num_heads": 4, "page_size": 128},
-    "flashmla": {"num_heads": 4, "page_size": 64},
-}
+GRAPHS = [(name, kind) for name, kind in every_backend() if declared(name, kind).graph_modes]
+"""Backends with CUDA graphs, each with every kind that it serves."""
+
+SLOW = ("triton", "wave", "cutlass_mla", "flashmla")
+"""Their kernels run on the emulator here: one size is enough."""
+
+
+TOLERANCE = {"float32": 3e-3, "float16": 3e-3, "bfloat16": 2.5e-2}
 
 
 class Graph:
@@ -90,9 +94,9 @@ def devices() -> list[Any]:
 
 
 @pytest.mark.parametrize("device", devices())
-@pytest.mark.parametrize("name", SHAPES)
-def test_padded_replays_give_the_eager_answer_and_touch_only_the_dummy_page(name: str, device: str) -> None:
-    options = {"max_context_len": 256, "pool_tokens": 1024, "device": device, **SHAPES[name]}
+@pytest.mark.parametrize(("name", "kind"), GRAPHS)
+def test_padded_replays_give_the_eager_answer_and_touch_only_the_dummy_page(name: str, kind: str, device: str) -> None:
+    options = {"max_context_len": 256, "pool_tokens": 1024, "device": device, **shape_of(name, kind)}
     batch = decode_batch([20, 5, 9], layout="fragmented", **options)
     backend = create_attention_backend(name, batch.runner)
     backend.init_graph(8, 8)
@@ -103,7 +107,7 @@ def test_padded_replays_give_the_eager_answer_and_touch_only_the_dummy_page(name
         pool = batch.runner.token_to_kv_pool
         before = {key: buffer.clone() for key, buffer in pool.named_buffers(0).items()}
         out = graph.replay()
-        assert max_error(out, reference(batch).o) <= 3e-3
+        assert max_error(out, reference(batch).o) <= TOLERANCE[options["dtype"]]
         assert metadata_addresses(backend) == addresses, "the graph keeps the addresses it captured"
         for key, buffer in pool.named_buffers(0).items():
             assert torch.equal(buffer[page:], before[key][page:]), "real slots hold what they held"
@@ -113,31 +117,32 @@ def test_padded_replays_give_the_eager_answer_and_touch_only_the_dummy_page(name
         batch.allocate(130)
 
 
-@pytest.mark.parametrize("name", SHAPES)
-def test_smaller_graphs_reuse_the_buffers_of_the_largest(name: str) -> None:
-    batch = decode_batch([20, 5], max_context_len=256, **SHAPES[name])
+@pytest.mark.parametrize(("name", "kind"), GRAPHS)
+def test_smaller_graphs_reuse_the_buffers_of_the_largest(name: str, kind: str) -> None:
+    shape = shape_of(name, kind)
+    batch = decode_batch([20, 5], max_context_len=256, **shape)
     backend = create_attention_backend(name, batch.runner)
     backend.init_graph(8, 8)
     addresses = []
-    for bs in (8, 4, 2):
+    for bs in (8, 2) if name in SLOW else (8, 4, 2):
         graph = Graph(backend, batch, bs)
         addresses.append(metadata_addresses(backend))
-        assert max_error(graph.replay(), reference(batch).o) <= 3e-3
-    assert addresses[0] == addresses[1] == addresses[2]
+        assert max_error(graph.replay(), reference(batch).o) <= TOLERANCE[shape["dtype"]]
+    assert all(each == addresses[0] for each in addresses)
 
 
-@pytest.mark.parametrize("name", SHAPES)
-def test_a_capture_needs_its_state_first_and_a_decode_batch(name: str) -> None:
-    batch = decode_batch([5], max_context_len=256, **SHAPES[name])
+@pytest.mark.parametrize(("name", "kind"), GRAPHS)
+def test_a_capture_needs_its_state_first_and_a_decode_batch(name: str, kind: str) -> None:
+    batch = decode_batch([5], max_context_len=256, **shape_of(name, kind))
     backend = create_attention_backend(name, batch.runner)
     one = torch.ones(1, dtype=torch.int64)
     decode = GraphBatch(1, 1, ForwardMode.DECODE, one, one)
     with pytest.raises(RuntimeError, match="init_graph comes before"):
         backend.prepare_capture(decode)
     backend.init_graph(1, 1)
-    with pytest.raises(NotImplementedError, match=r"spec_info: .* for triton, got NoneType with TARGET_VERIFY"):
+    with pytest.raises(NotImplementedError, match=r"for (flashinfer|triton|\w+), got (NoneType with )?TARGET_VERIFY"):
         backend.prepare_capture(replace(decode, forward_mode=ForwardMode.TARGET_VERIFY))
-    with pytest.raises(NotImplementedError, match=r"expected a CUDA graph of DECODE, .*, got a CUDA graph of EXTEND"):
+    with pytest.raises(NotImplementedError, match=r"expected a CUDA graph of DECODE.*, got a CUDA graph of EXTEND"):
         backend.prepare_capture(replace(decode, forward_mode=ForwardMode.EXTEND))
 
 

@@ -75,14 +75,14 @@ def test_extend_goes_to_the_fallback_and_says_so() -> None:
     batch = extend_batch([40, 9], [20, 0], num_heads=2, page_size=128)
     out = sglab.attend(batch, "cutlass_mla")
     assert max_error(out, reference(batch).o) <= 2e-3
-    assert any("EXTEND is served by triton" in note for note in out.info.notes)
-    assert "extend_attention_fwd" in [run.operator for run in out.info.runs]
+    assert any("EXTEND is served by flashinfer" in note for note in out.info.notes)
+    assert "attend_rows" in [run.operator for run in out.info.runs]
 
 
 def test_speculation_goes_to_the_fallback() -> None:
     batch = decode_batch([9], num_heads=2, page_size=128)
     batch.forward_batch.spec_info = SimpleNamespace()
-    with pytest.raises(NotImplementedError, match="for triton, got SimpleNamespace with DECODE"):
+    with pytest.raises(NotImplementedError, match="for flashinfer, got SimpleNamespace with DECODE"):
         sglab.attend(batch, "cutlass_mla")
 
 

@@ -9,8 +9,8 @@ import torch
 import sglab
 from sglab.attention import create_attention_backend
 from sglab.attention.flashmla_backend import FlashMLABackend
+from sglab.attention.info import recording
 from sglab.engine import BadArgumentError, ForwardBatch, ForwardMode, GraphBatch
-from sglab.kernels.registry import record_choices
 from sglab.planning.flash_mla import get_mla_metadata
 from sglab.workbench import Batch, decode_batch, extend_batch, max_error, reference
 
@@ -59,7 +59,7 @@ def test_extend_goes_to_the_fallback_and_says_so() -> None:
     batch = extend_batch([40, 9], [20, 0], num_heads=2, page_size=64)
     out = sglab.attend(batch, "flashmla")
     assert max_error(out, reference(batch).o) <= 2e-3
-    assert any("EXTEND is served by triton: flashmla decodes only" in note for note in out.info.notes)
+    assert any("EXTEND is served by flashinfer: flashmla has no kernel for it" in note for note in out.info.notes)
 
 
 @dataclass
@@ -85,15 +85,15 @@ def drafts_after(prefixes: list[int], topk: int) -> tuple[Batch, ForwardBatch]:
     return batch, replace(batch.forward_batch, **verify, **mode, spec_info=spec)
 
 
-@pytest.mark.parametrize(("topk", "operator"), [(1, "flash_mla_with_kvcache"), (2, "extend_attention_fwd")])
+@pytest.mark.parametrize(("topk", "operator"), [(1, "flash_mla_with_kvcache"), (2, "attend_rows")])
 def test_a_chain_of_drafts_is_verified_by_the_kernel_and_a_tree_by_the_fallback(topk: int, operator: str) -> None:
     batch, forward_batch = drafts_after(PREFIXES, topk)
     backend = backend_of(batch)
-    with record_choices() as choices:
+    with recording(batch.device) as log:
         backend.prepare(forward_batch)
         out = backend.forward(batch.q, batch.k, batch.v, batch.layer, forward_batch)
     assert max_error(out.view(-1, 16, 512), reference(batch).o) <= TOLERANCE[torch.bfloat16]
-    assert choices[-1].operator == operator
+    assert log.runs[-1].operator == operator
 
 
 def test_a_graph_captured_after_an_eager_verify_does_not_use_its_plan() -> None:
@@ -102,10 +102,10 @@ def test_a_graph_captured_after_an_eager_verify_does_not_use_its_plan() -> None:
     backend.prepare(forward_batch)
     backend.init_graph(2, 2 * DRAFTS)
     backend.prepare_capture(GraphBatch.of(forward_batch))
-    with record_choices() as choices:
+    with recording(batch.device) as log:
         out = backend.forward(batch.q, batch.k, batch.v, batch.layer, forward_batch)
     assert max_error(out.view(-1, 16, 512), reference(batch).o) <= TOLERANCE[torch.bfloat16]
-    assert choices[-1].operator == "extend_attention_fwd"
+    assert [run.operator for run in log.runs] == ["attend_rows"]
 
 
 def test_what_it_cannot_serve_is_refused() -> None:

@@ -32,10 +32,13 @@ from sglab.engine import (
     RadixAttention,
 )
 from sglab.workbench import Batch, attend, decode_batch
+from tests.support.attention import declared, every_backend, shape_of
 
 METHODS = {
     "prepare": ["forward_batch"],
-    "forward": ["q", "k", "v", "layer", "forward_batch", "save_kv_cache", "q_rope", "k_rope", "sinks"],
+    "forward": [
+        *("q", "k", "v", "layer", "forward_batch", "save_kv_cache", "q_rope", "k_rope", "sinks", "topk_indices")
+    ],
     "attend": ["inputs"],
     "init_graph": ["max_bs", "max_num_tokens"],
     "prepare_capture": ["graph_batch"],
@@ -104,17 +107,16 @@ def attended(backend: AttentionBackend, batch: Batch) -> torch.Tensor:
 def test_attention_that_is_not_causal_self_attention_is_refused(
     backend: str, field: str, value: object, expected: str
 ) -> None:
-    if backend in ("cutlass_mla", "flashmla"):
-        page_size = 128 if backend == "cutlass_mla" else 64
-        batch = decode_batch([9, 4], num_heads=16, kind="mla", page_size=page_size, dtype="bfloat16")
-    else:
-        batch = decode_batch([9, 4], num_heads=2, kind="mha")
+    kinds = [kind for name, kind in every_backend() if name == backend] or ["mha"]
+    shape = {"num_heads": 2, "kind": "mha"} if backend == Recorder.name else shape_of(backend, kinds[0])
+    batch = decode_batch([9, 4], **shape)
     runs = Recorder() if backend == Recorder.name else create_attention_backend(backend, batch.runner)
     layer = replace(batch.layer, **{field: value})
     before = batch.runner.token_to_kv_pool.get_key_buffer(0).clone()
-    remedy = r"Use torch_native\." if field == "is_cross_attention" else "No backend here serves it"
+    crosses = field == "is_cross_attention" and batch.kind == "mha"
+    remedy = "Use " if crosses else "No backend here serves it|Use torch_native|Use fa3"
     message = rf"layer\.{field}: expected {expected.format(backend)}.* {remedy}"
-    if field == "is_cross_attention" and backend == "torch_native":
+    if field == "is_cross_attention" and backend != Recorder.name and declared(backend, kinds[0]).cross_attention:
         message = r"forward_batch\.encoder_lens: expected a tensor for a cross-attention layer, got None"
     with pytest.raises(BadArgumentError, match=message):
         runs.forward(batch.q, batch.k, batch.v, layer, batch.forward_batch)
@@ -139,8 +141,8 @@ def test_what_a_backend_leaves_out_is_refused_by_name(batch: Batch) -> None:
 
 def test_a_misspelt_argument_is_an_error(batch: Batch) -> None:
     for name in ATTENTION_BACKENDS:
-        page_size = {"cutlass_mla": 128}.get(name, 64)
-        served = decode_batch([9], num_heads=16, page_size=page_size)
+        kind = next(kind for each, kind in every_backend() if each == name)
+        served = decode_batch([9], **shape_of(name, kind))
         backend = create_attention_backend(name, served.runner)
         backend.prepare(served.forward_batch)
         with pytest.raises(TypeError, match="unexpected keyword argument 'snks'"):
@@ -172,7 +174,8 @@ def test_sglangs_backends_are_listed() -> None:
     assert sizes == {"0.5.5.post1": 17, "0.5.9": 17, "0.5.23": 23}
     for version, names in SGLANG_BACKENDS.items():
         assert len(names) == len(set(names))
-        assert set(ATTENTION_BACKENDS) - set(names) == ({"cutlass_mla"} if version == "0.5.23" else set())
+        gone = {"cutlass_mla", "dual_chunk_flash_attn"} if version == "0.5.23" else {"cutedsl_mla", "dsa", "hpc_ops"}
+        assert set(ATTENTION_BACKENDS) - set(names) == {*gone, "double_sparsity"}, "a flag of its own, not a name"
 
 
 def test_importing_the_package_imports_neither_torch_nor_a_backend() -> None:
@@ -197,11 +200,11 @@ def test_importing_the_package_imports_neither_torch_nor_a_backend() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        (5, "backend: expected the name of one, got 5; choose one of cutlass_mla"),
-        ("tritn", r"unknown attention backend 'tritn'; known are cutlass_mla, .*Did you mean 'triton'\?"),
+        (5, "backend: expected the name of one, got 5; choose one of aiter, ascend"),
+        ("tritn", r"unknown attention backend 'tritn'; known are aiter, ascend, .*Did you mean 'triton'\?"),
         ("torch-native", r"Did you mean 'torch_native'\?"),
-        ("zebra", "known are cutlass_mla, flashmla, flex_attention, torch_native, triton.$"),
-        ("wave", "'wave' is one of SGLang's, but sglab does not have it; choose one of cutlass_mla"),
+        ("zebra", "known are aiter, .*, trtllm_mha, trtllm_mla, wave.$"),
+        ("qsa", "'qsa' is one of SGLang's, but sglab does not have it; choose one of aiter"),
     ],
 )
 def test_an_unknown_backend_is_refused_with_a_suggestion(batch: Batch, name: str, message: str) -> None:

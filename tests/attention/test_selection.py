@@ -7,6 +7,7 @@ import pytest
 
 from sglab.attention.selection import (
     HARDWARE,
+    VERSIONS,
     Model,
     SelectionError,
     Settings,
@@ -151,9 +152,64 @@ def test_an_fp8_e5m2_cache_moves_fa3_to_triton() -> None:
 def test_every_choice_has_a_reason_and_versions_are_checked() -> None:
     for hardware in HARDWARE.values():
         for model in (MHA, MLA, V3, V32):
-            assert select_attention_backend(hardware, model).reason
+            for version in VERSIONS:
+                assert select_attention_backend(hardware, model, version=version).reason
     with pytest.raises(KeyError, match=r"0\.4"):
         select_attention_backend(HARDWARE["H100"], MHA, version="0.4")
+
+
+@pytest.mark.parametrize(
+    ("machine", "mha", "mla", "v3", "v32"),
+    [
+        ("A100", "flashinfer", "triton", "triton", "dsa"),
+        ("H100", "fa3", "fa3", "fa3", "dsa"),
+        ("B200", "trtllm_mha", "flashinfer", "trtllm_mla", "dsa"),
+        ("RTX 5090", "flashinfer", "triton", "triton", "dsa"),
+        ("MI300X", "aiter", "triton", "triton", "dsa"),
+        ("Ascend 910", "ascend", "ascend", "ascend", "ascend"),
+        ("Gaudi", "torch_native", "torch_native", "torch_native", "torch_native"),
+        ("CPU", "torch_native", "torch_native", "torch_native", "torch_native"),
+    ],
+)
+def test_the_0_5_23_defaults_by_machine(machine: str, mha: str, mla: str, v3: str, v32: str) -> None:
+    """By 0.5.23's `get_default_attn_backend` and its model overrides, read."""
+    assert [pick(machine, model, "0.5.23") for model in (MHA, MLA, V3, V32)] == [mha, mla, v3, v32]
+
+
+def test_what_0_5_23_decides_otherwise_than_0_5_9() -> None:
+    sinks, wide = Model(False, attention_sinks=True), Model(False, asymmetric_kv=True)
+    assert pick("A100", sinks, "0.5.23") == "triton" and pick("A100", sinks) == "flashinfer"
+    assert pick("B200", wide, "0.5.23") == "fa4" and pick("B200", wide) == "trtllm_mha"
+    assert pick("B200", Model(False, "GraniteMoeHybridForCausalLM"), "0.5.23") == "flashinfer"
+    assert pick("MI300X", Model(False, "GptOssForCausalLM"), "0.5.23") == "aiter"
+    deterministic = {"enable_deterministic_inference": True}
+    assert pick("B200", MHA, "0.5.23", **deterministic) == "flashinfer"
+    assert pick("B200", V3, "0.5.23", attention_backend=None, prefill_attention_backend="triton", **deterministic)
+    assert pick("H100", MHA, "0.5.23", **deterministic) == "fa3"
+    newer = select_attention_backend(HARDWARE["B200"], MHA, Settings(page_size=128), "0.5.23")
+    assert newer.page_size == 128, "trtllm_mha takes 128 now"
+    cute = select_attention_backend(HARDWARE["B200"], MLA, Settings(attention_backend="cutedsl_mla"), "0.5.23")
+    assert (cute.prefill, cute.decode, cute.page_size) == ("trtllm_mla", "cutedsl_mla", 64)
+    assert select_attention_backend(HARDWARE["H100"], MHA, Settings("trtllm_mha"), "0.5.23").decode == "trtllm_mha"
+    assert pick("B200", Model(False, "Qwen3NextForCausalLM"), "0.5.23") == "triton"
+
+
+@pytest.mark.parametrize(
+    ("machine", "model", "settings", "message"),
+    [
+        ("B200", MLA, {"attention_backend": "cutlass_mla"}, "SGLang 0.5.23 has no cutlass_mla"),
+        ("A100", MLA, {"attention_backend": "fa3"}, "fa3 runs on SM9x, and on SM8x without MLA"),
+        ("A100", MHA, {"attention_backend": "trtllm_mha"}, "trtllm_mha runs on Hopper"),
+        ("H100", MLA, {"attention_backend": "cutedsl_mla"}, "cutedsl_mla runs on SM100"),
+        ("B200", MLA, {"prefill_attention_backend": "cutedsl_mla"}, "cutedsl_mla decodes only"),
+        ("B200", V3, {"kv_cache_dtype": "fp4_e2m1"}, "trtllm_mla takes a kv_cache_dtype of fp8_e4m3, bf16, auto"),
+        ("H100", MHA, {"attention_backend": "aiter", "enable_deterministic_inference": True}, "not aiter"),
+        ("H100", MHA, {"attention_backend": "hpc_ops", "speculative_algorithm": "EAGLE"}, "hpc_ops does not support"),
+    ],
+)
+def test_what_0_5_23_refuses(machine: str, model: Model, settings: dict[str, object], message: str) -> None:
+    with pytest.raises(SelectionError, match=message):
+        select_attention_backend(HARDWARE[machine], model, Settings(**settings), "0.5.23")
 
 
 def test_this_machine_is_described() -> None:

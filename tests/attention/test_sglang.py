@@ -111,8 +111,11 @@ def test_extends_go_through_forward_extend() -> None:
         out = backend.forward_extend(batch.q, batch.k, batch.v, batch.layer, batch.forward_batch)
         assert max_error(out.view(-1, 4, 16), reference(batch).o) <= 3e-6
         assert not backend.support_triton() and backend.get_indexer_metadata(0, batch.forward_batch) is None
-        with pytest.raises(TypeError, match="topk_indices"):
-            backend.forward(batch.q, batch.k, batch.v, batch.layer, batch.forward_batch, topk_indices=None)
+        chosen = torch.zeros((len(batch.q), 4), dtype=torch.int32)
+        with pytest.raises(UnsupportedError, match=r"topk_indices: expected None for torch_native, got .*, 4\)"):
+            backend.forward(batch.q, batch.k, batch.v, batch.layer, batch.forward_batch, topk_indices=chosen)
+        with pytest.raises(TypeError, match="cos_sin_cache"):
+            backend.forward(batch.q, batch.k, batch.v, batch.layer, batch.forward_batch, cos_sin_cache=None)
         with pytest.raises(NotImplementedError, match="forward_mixed: expected an Ascend NPU"):
             backend.forward_mixed(batch.q, batch.k, batch.v, batch.layer, batch.forward_batch)
         with pytest.raises(NotImplementedError, match="no CUDA graph for torch_native"):

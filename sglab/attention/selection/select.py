@@ -1,17 +1,18 @@
 """select_attention_backend: SGLang's decision, with the reason and what it implies (page size, graphs).
 
-Source: SGLang `server_args.py` of 0.5.9 and 0.5.5.post1.
+Source: SGLang `server_args.py` of 0.5.9 and 0.5.5.post1; `v0_5_23` has the rules of 0.5.23.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from sglab.attention.selection import v0_5_23
 from sglab.attention.selection.defaults import by_device, by_kind, by_model
 from sglab.attention.selection.hardware import Hardware
 from sglab.attention.selection.settings import Model, SelectionError, Settings
 
-VERSIONS = ("0.5.5.post1", "0.5.9")
+VERSIONS = ("0.5.5.post1", "0.5.9", "0.5.23")
 
 DETERMINISTIC = ("flashinfer", "fa3", "triton")
 _DEEPSEEK_NAMES = (
@@ -51,12 +52,17 @@ def select_attention_backend(
     if version not in VERSIONS:
         raise KeyError(f"SGLang version {version!r}; known are {', '.join(VERSIONS)}")
     asked = settings or Settings()
-    chosen, reason = _choose(hardware, model, asked, version)
     notes: list[str] = []
-    chosen = _adjust(hardware, model, chosen, notes, version)
-    _refuse_wrong_pairs(model, chosen)
-    if chosen.enable_deterministic_inference:
-        _check_deterministic(model, chosen)
+    if version == "0.5.23":
+        chosen, reason = v0_5_23.choose(hardware, model, asked)
+        chosen = v0_5_23.adjust(hardware, model, chosen, notes)
+        v0_5_23.refuse_wrong_pairs(hardware, model, chosen)
+    else:
+        chosen, reason = _choose(hardware, model, asked, version)
+        chosen = _adjust(hardware, model, chosen, notes, version)
+        _refuse_wrong_pairs(model, chosen)
+        if chosen.enable_deterministic_inference:
+            _check_deterministic(model, chosen)
     backend = chosen.attention_backend
     assert backend is not None  # _choose named one
     prefill, decode = chosen.prefill_attention_backend or backend, chosen.decode_attention_backend or backend

@@ -15,12 +15,16 @@ class Model:
         use_mla: absorbed MLA.
         sparse: DeepSeek Sparse Attention (V3.2).
         num_kv_heads: of one rank, which aiter looks at.
+        attention_sinks: a logit per head in the denominator, which FlashInfer has not (0.5.23 looks at it).
+        asymmetric_kv: keys and values differ in width (0.5.23 looks at it).
     """
 
     use_mla: bool
     architecture: str = ""
     sparse: bool = False
     num_kv_heads: int = 8
+    attention_sinks: bool = False
+    asymmetric_kv: bool = False
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,7 @@ class SGLangInterface:
     def support_triton(self) -> bool:
         return self.backend.capabilities.triton_helpers
 
-    def get_indexer_metadata(self, layer_id: int, forward_batch: ForwardBatch) -> None:
-        """Sparse attention's indexer metadata; None: no indexer."""
-        return
+    def get_indexer_metadata(self, layer_id: int, forward_batch: ForwardBatch) -> Any:
+        """Sparse attention's indexer metadata of the pass last prepared; None: no indexer."""
+        made = getattr(self.backend.serving, "indexer_metadata", None)
+        return None if made is None else made()

@@ -1,0 +1,60 @@
+"""Writes docs/backends.md: what each attention backend serves and what is real of it, read from the code.
+
+python docs/update_backends.py            # --check: only say whether it is up to date
+"""
+
+import sys
+from pathlib import Path
+
+from sglab.attention.origins import ORIGINS
+from sglab.attention.selection import VERSIONS
+from sglab.attention.table import matrix_table, origins_table, reasons_table, selection_table
+
+PAGE = Path(__file__).parent / "backends.md"
+
+
+def page() -> str:
+    vendors = ", ".join(f"`{name}` ({origin.vendor})" for name, origin in ORIGINS.items() if origin.vendor)
+    return f"""# Attention backends
+
+Written by `python docs/update_backends.py` from the code; `sglab backends` prints the same.
+
+A backend is chosen by SGLang's name: `sglab.attend(batch, backend="fa3")`, `Engine(attention_backend="fa3")`. Each
+builds the index arrays that SGLang's builds (`tests/attention/test_golden_metadata.py` compares them with arrays that
+SGLang's own modules built), serves what it declares and refuses the rest before anything is written, naming the nearest
+backends that serve it. `python -m tests.support.attention_matrix` asks every backend for everything, against float64.
+
+## What is real where
+
+No machine here has what these backends' own kernels need, so nothing of theirs ran on such a chip: {vendors}.
+
+{origins_table()}
+
+## What each serves
+
+`other modes`: the backend that serves the modes, drafts and graphs that this one does not. Of the layer options those
+named are served; everything else is refused.
+
+{matrix_table()}
+
+Made of others, in `sglab.attention.combined`: `HybridAttnBackend` (prompts through one, decoding through another),
+`TboAttnBackend` (two micro-batches), `HybridLinearAttnBackend` (layers with linear attention), `attn_backend_wrapper`.
+
+## What SGLang would choose
+
+`select_attention_backend(hardware, model, settings, version)` follows the rules of {", ".join(VERSIONS)}: by device, by
+model, by arguments, by the general table, then page sizes, fall-backs and refusals. Without arguments:
+
+{selection_table()}
+
+The rules that decided there, and what each gave by version (`-`: not this version's rule):
+
+{reasons_table()}
+"""
+
+
+if __name__ == "__main__":
+    if "--check" not in sys.argv:
+        PAGE.write_text(page(), "utf-8")
+    elif page() != PAGE.read_text("utf-8"):
+        sys.exit("docs/backends.md is out of date: run python docs/update_backends.py")

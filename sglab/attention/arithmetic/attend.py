@@ -1,0 +1,60 @@
+"""attend_rows: attention over slots, by the implementation that was asked for or fits the device."""
+
+from __future__ import annotations
+
+import torch
+
+from sglab.attention.arithmetic import dense, triton
+from sglab.attention.arithmetic.paged_rows import PagedRows
+from sglab.attention.info import ran
+from sglab.engine import BadArgumentError, RadixAttention
+from sglab.kernels.scoring import Scoring
+
+IMPLEMENTATIONS = ("auto", "triton", "torch", "reference")
+
+
+def scoring_of(layer: RadixAttention, sinks: torch.Tensor | None = None, k_scale: float = 1.0) -> Scoring:
+    """A layer's softmax options. The scale of FP8 keys multiplies the logits, so no key is multiplied."""
+    return Scoring(layer.scaling * k_scale, layer.logit_cap, layer.xai_temperature_len, sinks)
+
+
+def attend_rows(
+    q: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    rows: PagedRows,
+    scoring: Scoring,
+    *,
+    v_scale: float = 1.0,
+    implementation: str = "auto",
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Attend.
+
+    Args:
+        q: [tokens, heads, head_dim].
+        keys, values: [slots, kv_heads, head_dim] and [slots, kv_heads, v_head_dim], the pool's, of any float dtype.
+        v_scale: multiplies the result: that of FP8 values.
+        implementation: "triton": the decode and extend operators; "torch"; "reference": torch in float64; "auto":
+            Triton on a GPU, torch on a CPU.
+
+    Returns:
+        o [tokens, heads, v_head_dim] in q's dtype, and the natural LSE float32 [tokens, heads], without the sinks.
+
+    Raises:
+        BadArgumentError: an unknown implementation.
+    """
+    if implementation not in IMPLEMENTATIONS:
+        expected = f"one of {', '.join(IMPLEMENTATIONS)}"
+        raise BadArgumentError("implementation", expected, repr(implementation), "Leave it out for the default.")
+    chosen = implementation
+    if chosen == "auto":
+        chosen = "triton" if q.device.type == "cuda" else "torch"
+    if chosen == "triton" and rows.window == 0 and rows.max_q > 1:
+        chosen = "torch"  # to the extend operator a window of 0 means none
+    if chosen == "triton":
+        o, lse = triton.run(q, keys, values, rows, scoring, "triton")
+    else:
+        ran("attend_rows", chosen, q.device, "PyTorch runs where the tensors are")
+        accumulate = torch.float64 if chosen == "reference" or q.dtype == torch.float64 else torch.float32
+        o, lse = dense.run(q, keys, values, rows, scoring, accumulate)
+    return (o if v_scale == 1.0 else o * v_scale), lse

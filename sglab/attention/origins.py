@@ -1,0 +1,132 @@
+"""Where each backend comes from, whose kernels SGLang runs in it, and what is real of it here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_ARRAYS = "index arrays, refusals, graphs; arithmetic in Triton on a GPU, in PyTorch on a CPU"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """One backend.
+
+    Attributes:
+        kernels: whose kernels SGLang runs in it.
+        machine: where those run.
+        source: SGLang's module, under `layers/attention` unless a path says otherwise.
+        here: what is real here.
+        differs: what is otherwise than in SGLang; "" where nothing is known to be.
+        vendor: the chip that its kernels need, where no machine of ours has one; "" else.
+    """
+
+    kernels: str
+    machine: str
+    source: str
+    here: str = _ARRAYS
+    differs: str = ""
+    vendor: str = ""
+
+
+ORIGINS: dict[str, Origin] = {
+    "torch_native": Origin(
+        "PyTorch's scaled_dot_product_attention",
+        "any",
+        "torch_native_backend.py",
+        "all of it: the same library call",
+        "soft caps and temperatures are refused (SGLang ignores them); trees and sinks are served",
+    ),
+    "flex_attention": Origin(
+        "PyTorch's flex_attention", "any", "torch_flex_backend.py", "all of it; unfused on a CPU", ""
+    ),
+    "triton": Origin(
+        "SGLang's Triton kernels",
+        "NVIDIA, AMD, Intel GPUs",
+        "triton_backend.py",
+        "all of it, with our Triton kernels: on a GPU, on the emulator, under Triton's interpreter",
+        "a window of w is w + 1 keys, as elsewhere (SGLang's triton takes w); no cross attention",
+    ),
+    "flashinfer": Origin(
+        "FlashInfer 0.7 (MHA: fa2 wrappers; MLA: BatchMLAPagedAttentionWrapper)",
+        "NVIDIA from SM80",
+        "flashinfer_backend.py, flashinfer_mla_backend.py",
+        "index arrays, plans (`Wrapper.plan()`), routes and merges, multi-item scoring, graphs; arithmetic as above",
+        "layers with a window take the paged route; MLA follows a tree's mask; no translation into a window's own pool",
+    ),
+    "fa3": Origin(
+        "FlashAttention-3 (sgl-kernel)",
+        "SM8x, SM9x",
+        "flashattention_backend.py",
+        differs="sinks count once in a tree's cascade; a draft model drafts through TARGET_VERIFY",
+    ),
+    "fa4": Origin("FlashAttention-4 (CuTe DSL)", "SM90, SM100", "flashattention_backend.py"),
+    "trtllm_mha": Origin(
+        "TensorRT-LLM's, through FlashInfer",
+        "SM100; 0.5.23 also SM90 and SM12x",
+        "trtllm_mha_backend.py",
+        differs="soft caps are refused (SGLang ignores them)",
+    ),
+    "trtllm_mla": Origin(
+        "TensorRT-LLM's, through FlashInfer",
+        "SM100, SM12x",
+        "trtllm_mla_backend.py",
+        differs="queries stay in 16 bit beside an FP8 cache; absorbed prompts go to flashinfer",
+    ),
+    "cutedsl_mla": Origin("FlashInfer's CuTe DSL kernel", "SM100", "cutedsl_mla_backend.py (0.5.23)"),
+    "cutlass_mla": Origin(
+        "CUTLASS's SM100 MLA decode",
+        "SM100",
+        "cutlass_mla_backend.py",
+        "decode: our own SM100 and SM90 kernels under its contract, CUTLASS's own where FlashInfer is installed; other "
+        "modes: flashinfer",
+        "page sizes below 128 are served (SGLang sets 128)",
+    ),
+    "flashmla": Origin(
+        "FlashMLA",
+        "SM90, SM100",
+        "flashmla_backend.py",
+        "decode and chains: our own SM90 kernel under FlashMLA's plan; other modes: flashinfer",
+        "an FP8 cache is attended to in Triton or PyTorch",
+    ),
+    "dsa": Origin(
+        "DeepGEMM's indexer, FlashMLA's sparse kernels",
+        "SM90, SM100, MI300",
+        "nsa_backend.py (0.5.23: dsa_backend.py)",
+        "index arrays, the indexer's metadata, attention over chosen tokens, graphs; arithmetic as above",
+        "the pool keeps rows as they are, not FP8 records of 656 bytes",
+    ),
+    "nsa": Origin("as dsa", "as dsa", "nsa_backend.py", "the name that dsa had until 0.5.9"),
+    "double_sparsity": Origin(
+        "SGLang's Triton kernels",
+        "NVIDIA",
+        "double_sparsity_backend.py (until 0.5.9; a flag, not a name)",
+        "metadata, thresholds, all three steps; in PyTorch",
+        "grouped queries take the channels of their KV head; labels are gathered from the keys, not stored",
+    ),
+    "dual_chunk_flash_attn": Origin(
+        "FlashAttention, vertical-slash sparse attention",
+        "SM80 and later",
+        "dual_chunk_flashattention_backend.py (until 0.5.9)",
+        "index arrays, three queries, their merge, graphs of decode",
+        "prompts are attended to densely",
+    ),
+    "intel_amx": Origin("sgl-kernel's CPU kernels", "CPUs with AMX", "intel_amx_backend.py", vendor="AMX"),
+    "aiter": Origin(
+        "AMD's aiter",
+        "MI300 and later",
+        "aiter_backend.py",
+        differs="no persistent-scheduling buffers of its MLA kernel",
+        vendor="an AMD GPU",
+    ),
+    "wave": Origin("IREE's Wave", "MI300 and later", "wave_backend.py", vendor="an AMD GPU"),
+    "ascend": Origin(
+        "CANN's, torch_npu",
+        "Ascend NPUs",
+        "hardware_backend/npu/attention/ascend_backend.py",
+        differs="windows are served without sinks, too",
+        vendor="an Ascend NPU",
+    ),
+    "intel_xpu": Origin("sgl-kernel-xpu", "Intel GPUs with XMX", "xpu_backend.py", vendor="an Intel GPU"),
+    "hpc_ops": Origin("Tencent's HPC-Ops", "SM90", "hpc_ops_backend.py (0.5.23)"),
+}
+"""Registered name -> where it comes from."""

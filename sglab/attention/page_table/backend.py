@@ -1,0 +1,213 @@
+"""PageTableBackend: what backends over FlashAttentionMetadata have in common, graphs included."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+
+from sglab.attention.arithmetic import PagedRows, attend_rows, merge_natural, scoring_of, slots_of_table, with_sinks
+from sglab.attention.arithmetic.paged_rows import indptr_of
+from sglab.attention.base import AttentionBackend
+from sglab.attention.capabilities import UnsupportedError
+from sglab.attention.inputs import AttentionInputs
+from sglab.attention.page_table.metadata import (
+    FlashAttentionMetadata,
+    StepBuffers,
+    add_encoder,
+    chain_metadata,
+    decode_metadata,
+    extend_metadata,
+)
+from sglab.attention.page_table.tree import expand_metadata, prefix_metadata
+from sglab.attention.rows import check_encoder, save_and_get_kv, scales_of, whole_query
+from sglab.engine import ForwardBatch, GraphBatch, ModelRunner
+
+
+@dataclass
+class GraphBuffers:
+    """What graphs read, allocated once for the largest: shapes as in FlashAttentionMetadata."""
+
+    cache_seqlens: torch.Tensor
+    cu_seqlens_k: torch.Tensor
+    page_table: torch.Tensor
+    expand_seqlens: torch.Tensor
+    """int32 [max tokens], the drafts' call of a tree, as the two below."""
+    expand_cu_seqlens_k: torch.Tensor
+    expand_table: torch.Tensor
+    """int32, flat: [drafts of all requests, drafts of one]."""
+    cu_seqlens_q: StepBuffers
+
+
+class PageTableBackend(AttentionBackend):
+    """Keys are stored first and then read back through the page table, in every mode."""
+
+    def __init__(self, model_runner: ModelRunner) -> None:
+        super().__init__(model_runner)
+        self.page_size = model_runner.page_size
+        self.req_to_token = model_runner.req_to_token_pool.req_to_token
+        self.max_context_len = model_runner.req_to_token_pool.max_context_len
+        self.device = model_runner.device
+        self.implementation = model_runner.kernel_implementation
+        self.num_splits = 1 if model_runner.enable_deterministic_inference else 0
+        """What the kernels are told: 0 lets them choose, 1 makes a row independent of its batch."""
+        self.forward_metadata: FlashAttentionMetadata | None = None
+        self.forward_metadata_spec_decode_expand: FlashAttentionMetadata | None = None
+        self._total: int | None = None
+        """Keys of the pass if the host knows them; a graph's are not known when it is captured."""
+        self._graph: GraphBuffers | None = None
+
+    def prepare(self, forward_batch: ForwardBatch) -> None:
+        super().prepare(forward_batch)
+        self.forward_metadata = self.forward_metadata_spec_decode_expand = None
+        if forward_batch.forward_mode.is_idle():
+            return
+        self.forward_metadata = made = self.new_metadata(forward_batch)
+        self._total = None
+        if forward_batch.seq_lens_cpu is not None:
+            new = made.max_seq_len_q if self._is_chain(forward_batch) else 0
+            self._total = forward_batch.seq_lens_sum + new * forward_batch.batch_size
+        if forward_batch.encoder_lens is not None:
+            self._add_encoder(made, forward_batch)
+
+    def new_metadata(self, batch: ForwardBatch) -> FlashAttentionMetadata:
+        """The arrays of an eager pass."""
+        mode, table, page = batch.forward_mode, self.req_to_token, self.page_size
+        if mode.is_decode():
+            return decode_metadata(batch, table, page)
+        if not mode.is_target_verify():
+            return extend_metadata(batch, table, page)
+        drafts = batch.spec_info.draft_token_num
+        if self._is_chain(batch):
+            return chain_metadata(batch, drafts, table, page)
+        self.forward_metadata_spec_decode_expand = expand_metadata(
+            batch.spec_info.custom_mask, batch.seq_lens, batch.req_pool_indices, drafts, table
+        )
+        return prefix_metadata(batch, drafts, table, page)
+
+    @staticmethod
+    def _is_chain(batch: ForwardBatch | GraphBatch) -> bool:
+        return batch.forward_mode.is_target_verify() and getattr(batch.spec_info, "topk", None) == 1
+
+    def _add_encoder(self, metadata: FlashAttentionMetadata, batch: ForwardBatch) -> None:
+        assert batch.encoder_lens is not None
+        if len(batch.encoder_lens) != 1:
+            expected, got = f"one request for {self.name}", f"{len(batch.encoder_lens)}"
+            raise UnsupportedError("forward_batch.encoder_lens", expected, got, "Use flashinfer or torch_native.")
+        encoded = int(batch.encoder_lens[0])
+        if encoded % self.page_size:
+            expected = f"a multiple of the page size {self.page_size} for {self.name}"
+            remedy = "Build the batch with page_size=1, or use flashinfer."
+            raise UnsupportedError("forward_batch.encoder_lens", expected, str(encoded), remedy)
+        add_encoder(metadata, batch, self.req_to_token, self.page_size)
+
+    # CUDA graphs.
+
+    def init_graph(self, max_bs: int, max_num_tokens: int) -> None:
+        super().init_graph(max_bs, max_num_tokens)
+        pages = -(-self.max_context_len // self.page_size)
+
+        def zeros(*shape: int) -> torch.Tensor:
+            return torch.zeros(shape, dtype=torch.int32, device=self.device)
+
+        per_request = -(-max_num_tokens // max(max_bs, 1))
+        self._graph = GraphBuffers(
+            cache_seqlens=zeros(max_bs),
+            cu_seqlens_k=zeros(max_bs + 1),
+            page_table=zeros(max_bs, pages),
+            expand_seqlens=zeros(max_num_tokens),
+            expand_cu_seqlens_k=zeros(max_num_tokens + 1),
+            expand_table=zeros(max_num_tokens * per_request),
+            cu_seqlens_q=StepBuffers(max_num_tokens, self.device),
+        )
+
+    def prepare_capture(self, graph_batch: GraphBatch) -> None:
+        super().prepare_capture(graph_batch)
+        self._total = None
+        self.forward_metadata = self._fill(graph_batch)
+
+    def prepare_replay(self, graph_batch: GraphBatch) -> None:
+        super().prepare_replay(graph_batch)
+        self._total = None
+        self.forward_metadata = self._fill(graph_batch)
+
+    def _fill(self, batch: GraphBatch) -> FlashAttentionMetadata:
+        """Fill the buffers in place; the metadata are views of them."""
+        graph, bs = self._graph, batch.bs
+        if graph is None:
+            raise RuntimeError("init_graph comes before a capture")
+        drafts = batch.spec_info.draft_token_num if batch.forward_mode.is_target_verify() else 0
+        chain = self._is_chain(batch)
+        lens, rows = batch.seq_lens[:bs] + (drafts if chain else 0), batch.req_pool_indices[:bs]
+        graph.cache_seqlens[:bs] = lens
+        graph.cu_seqlens_k[: bs + 1] = indptr_of(lens)
+        graph.page_table[:bs] = self.req_to_token[rows, :: self.page_size] // self.page_size
+        if drafts and not chain:
+            self.forward_metadata_spec_decode_expand = self._fill_expand(graph, batch, drafts)
+        per_request = drafts or 1
+        return FlashAttentionMetadata(
+            cache_seqlens_int32=graph.cache_seqlens[:bs],
+            cu_seqlens_q=graph.cu_seqlens_q.of(bs, per_request),
+            cu_seqlens_k=graph.cu_seqlens_k[: bs + 1],
+            page_table=graph.page_table[:bs],
+            max_seq_len_q=per_request,
+            max_seq_len_k=self.max_context_len,
+        )
+
+    def _fill_expand(self, graph: GraphBuffers, batch: GraphBatch, drafts: int) -> FlashAttentionMetadata:
+        bs, tokens = batch.bs, batch.bs * drafts
+        made = expand_metadata(
+            batch.spec_info.custom_mask, batch.seq_lens[:bs], batch.req_pool_indices[:bs], drafts, self.req_to_token
+        )
+        table = graph.expand_table[: tokens * drafts].view(tokens, drafts)
+        table.copy_(made.page_table)
+        graph.expand_seqlens[:tokens] = made.cache_seqlens_int32
+        graph.expand_cu_seqlens_k[: tokens + 1] = made.cu_seqlens_k
+        return replace(
+            made,
+            cache_seqlens_int32=graph.expand_seqlens[:tokens],
+            cu_seqlens_q=graph.cu_seqlens_q.of(tokens, 1),
+            cu_seqlens_k=graph.expand_cu_seqlens_k[: tokens + 1],
+            page_table=table,
+        )
+
+    # One layer.
+
+    def attend(self, inputs: AttentionInputs) -> torch.Tensor:
+        metadata, layer, batch = self.forward_metadata, inputs.layer, inputs.forward_batch
+        if layer.is_cross_attention:
+            check_encoder(inputs)
+        if metadata is None:
+            raise RuntimeError("prepare comes before forward")
+        keys, values = save_and_get_kv(inputs)
+        q = whole_query(inputs)
+        tree = batch.forward_mode.is_target_verify() and not self._is_chain(batch)
+        if layer.is_cross_attention:
+            rows = self._encoder_rows(metadata)
+        else:
+            rows = self._rows(metadata, self.page_size, not tree, layer.sliding_window_size)
+        k_scale, v_scale = scales_of(inputs)
+        scoring = scoring_of(layer, None if tree else inputs.sinks, k_scale)
+        chosen = self.implementation
+        o, lse = attend_rows(q, keys, values, rows, scoring, v_scale=v_scale, implementation=chosen)
+        if not tree:
+            return o
+        expand = self.forward_metadata_spec_decode_expand
+        assert expand is not None
+        own = self._rows(expand, 1, False, -1, known=False)
+        drafts = attend_rows(q, keys, values, own, scoring, v_scale=v_scale, implementation=chosen)
+        return with_sinks(merge_natural((o, lse), drafts, chosen), inputs.sinks)
+
+    def _rows(
+        self, metadata: FlashAttentionMetadata, page_size: int, causal: bool, window: int, known: bool = True
+    ) -> PagedRows:
+        total = self._total if known else None
+        indptr, indices = slots_of_table(metadata.page_table, metadata.cache_seqlens_int32, page_size, total)
+        return PagedRows(metadata.cu_seqlens_q, indptr, indices, metadata.max_seq_len_q, causal, window)
+
+    def _encoder_rows(self, metadata: FlashAttentionMetadata) -> PagedRows:
+        table, lens = metadata.encoder_page_table, metadata.encoder_lens_int32
+        assert table is not None
+        assert lens is not None
+        indptr, indices = slots_of_table(table, lens, self.page_size, metadata.encoder_max_seq_len_k)
+        return PagedRows(metadata.cu_seqlens_q, indptr, indices, metadata.max_seq_len_q, causal=False)

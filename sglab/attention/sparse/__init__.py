@@ -1,0 +1,1 @@
+"""Sparse attention: an indexer or a few heavy channels choose the tokens that the large attention reads."""

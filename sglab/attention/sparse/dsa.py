@@ -1,0 +1,178 @@
+"""dsa, once nsa: DeepSeek Sparse Attention, absorbed MLA over the tokens that an indexer chose.
+
+After SGLang 0.5.9 `nsa_backend.py` (0.5.23 `dsa_backend.py`). Every query token is a request of its own to the sparse
+kernels, with at most topk slots. Without `topk_indices` a pass is dense, which is the same while no request has more
+than topk tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from sglab.attention.arithmetic import PagedRows, attend_rows, scoring_of, slots_of_table
+from sglab.attention.arithmetic.paged_rows import indptr_of
+from sglab.attention.base import AttentionBackend
+from sglab.attention.capabilities import CAUSAL_MODES, Capabilities
+from sglab.attention.inputs import AttentionInputs
+from sglab.attention.page_table.metadata import StepBuffers, steps
+from sglab.attention.rows import save_and_get_kv, whole_query
+from sglab.attention.sparse.dsa_metadata import DSAMetadata, dsa_metadata
+from sglab.attention.sparse.indexer_metadata import IndexerMetadata
+from sglab.engine import BadArgumentError, ForwardBatch, ForwardMode, GraphBatch, ModelRunner
+from sglab.planning.mla_dims import HEAD_DIM, LATENT_DIM
+
+INDEX_TOPK = 2048
+"""DeepSeek-V3.2's."""
+
+
+@dataclass
+class GraphBuffers:
+    """`page_table_1`: int32 [max tokens, longest]. `seqlens`, `kept`: int32 [max tokens]. `cache_seqlens`: int32 of
+    requests. `cu_seqlens_k`, `kept_indptr`: int32, one longer. `rows`: 0, 1, 2 …"""
+
+    page_table_1: torch.Tensor
+    seqlens: torch.Tensor
+    kept: torch.Tensor
+    kept_indptr: torch.Tensor
+    cache_seqlens: torch.Tensor
+    cu_seqlens_k: torch.Tensor
+    rows: StepBuffers
+
+
+class DeepseekSparseAttnBackend(AttentionBackend):
+    """Page size 64, that of the indexer's keys; 1 on AMD GPUs."""
+
+    name = "dsa"
+    capabilities = Capabilities(
+        kinds=("mla",),
+        modes=(*CAUSAL_MODES, ForwardMode.TARGET_VERIFY, ForwardMode.DRAFT_EXTEND, ForwardMode.DRAFT_EXTEND_V2),
+        drafts="chain",
+        graph_modes=(ForwardMode.DECODE, ForwardMode.IDLE, ForwardMode.TARGET_VERIFY),
+        page_sizes=(1, 64),
+        dtypes=("float16", "bfloat16"),
+        head_dims=((HEAD_DIM, LATENT_DIM),),
+        topk_indices=True,
+        rope_apart=True,
+    )
+
+    def __init__(self, model_runner: ModelRunner, index_topk: int = INDEX_TOPK) -> None:
+        """
+        Args:
+            index_topk: tokens that a query attends to, at most; the model's.
+        """
+        super().__init__(model_runner)
+        self.real_page_size, self.index_topk = model_runner.page_size, index_topk
+        self.req_to_token = model_runner.req_to_token_pool.req_to_token
+        self.max_context_len = model_runner.req_to_token_pool.max_context_len
+        self.device, self.implementation = model_runner.device, model_runner.kernel_implementation
+        self.forward_metadata: DSAMetadata | None = None
+        self._graph: GraphBuffers | None = None
+
+    def prepare(self, forward_batch: ForwardBatch) -> None:
+        super().prepare(forward_batch)
+        self.forward_metadata = None
+        if not forward_batch.forward_mode.is_idle():
+            self.forward_metadata = dsa_metadata(forward_batch, self.req_to_token, self.real_page_size, self.index_topk)
+
+    def indexer_metadata(self) -> IndexerMetadata:
+        """What a layer's indexer reads of the pass last prepared."""
+        if self.forward_metadata is None:
+            raise RuntimeError("prepare comes before the indexer")
+        return IndexerMetadata(self.forward_metadata)
+
+    def init_graph(self, max_bs: int, max_num_tokens: int) -> None:
+        super().init_graph(max_bs, max_num_tokens)
+
+        def zeros(*shape: int) -> torch.Tensor:
+            return torch.zeros(shape, dtype=torch.int32, device=self.device)
+
+        count = max_num_tokens
+        self._graph = GraphBuffers(
+            page_table_1=zeros(count, self.max_context_len),
+            seqlens=zeros(count),
+            kept=zeros(count),
+            kept_indptr=zeros(count + 1),
+            cache_seqlens=zeros(max_bs),
+            cu_seqlens_k=zeros(max_bs + 1),
+            rows=StepBuffers(count, self.device),
+        )
+
+    def prepare_capture(self, graph_batch: GraphBatch) -> None:
+        super().prepare_capture(graph_batch)
+        self.forward_metadata = self._fill(graph_batch)
+
+    def prepare_replay(self, graph_batch: GraphBatch) -> None:
+        super().prepare_replay(graph_batch)
+        self.forward_metadata = self._fill(graph_batch)
+
+    def _fill(self, batch: GraphBatch) -> DSAMetadata:
+        """One row per query token, in verification one per draft."""
+        graph, bs = self._graph, batch.bs
+        if graph is None:
+            raise RuntimeError("init_graph comes before a capture")
+        drafts = batch.spec_info.draft_token_num if batch.forward_mode.is_target_verify() else 1
+        lens, tokens = batch.seq_lens[:bs], bs * drafts
+        after = torch.arange(drafts, device=self.device) + (1 if batch.forward_mode.is_target_verify() else 0)
+        table, seen = graph.page_table_1[:tokens], graph.seqlens[:tokens]
+        table.copy_(self.req_to_token[batch.req_pool_indices[:bs]].repeat_interleave(drafts, 0))
+        seen.copy_((lens[:, None] + after).flatten())
+        kept, per_request = graph.kept[:tokens], graph.cache_seqlens[:bs]
+        kept.copy_(seen.clamp(max=self.index_topk))
+        graph.kept_indptr[: tokens + 1] = indptr_of(kept)
+        per_request.copy_(lens + (drafts if batch.forward_mode.is_target_verify() else 0))
+        graph.cu_seqlens_k[: bs + 1] = indptr_of(per_request)
+        return DSAMetadata(
+            page_size=self.real_page_size,
+            cache_seqlens_int32=per_request,
+            max_seq_len_q=1,
+            max_seq_len_k=self.max_context_len,
+            cu_seqlens_q=graph.rows.of(tokens, 1),
+            cu_seqlens_k=graph.cu_seqlens_k[: bs + 1],
+            page_table_1=table,
+            real_page_table=table if self.real_page_size == 1 else None,
+            seqlens_expanded=seen,
+            dsa_cache_seqlens_int32=kept,
+            dsa_cu_seqlens_q=graph.rows.of(tokens, 1),
+            dsa_cu_seqlens_k=graph.kept_indptr[: tokens + 1],
+            extend_seq_lens=[drafts] * bs,
+        )
+
+    def attend(self, inputs: AttentionInputs) -> torch.Tensor:
+        if self.forward_metadata is None:
+            raise RuntimeError("prepare comes before forward")
+        keys, values = save_and_get_kv(inputs)
+        rows = self._dense() if inputs.topk_indices is None else self._chosen(inputs.topk_indices, len(inputs.q))
+        scoring, chosen = scoring_of(inputs.layer), self.implementation
+        return attend_rows(whole_query(inputs), keys, values, rows, scoring, implementation=chosen)[0]
+
+    def _dense(self) -> PagedRows:
+        """Every key that a token may see: a row per token where the table has one, else one per request."""
+        made = self.forward_metadata
+        assert made is not None
+        if len(made.page_table_1) == len(made.seqlens_expanded):
+            indptr, indices = slots_of_table(made.page_table_1, made.seqlens_expanded, 1)
+            return PagedRows(steps(len(made.page_table_1), 1, self.device), indptr, indices, 1)
+        indptr, indices = slots_of_table(made.page_table_1, made.cache_seqlens_int32, 1)
+        most = max(made.extend_seq_lens, default=0)
+        new = torch.tensor(made.extend_seq_lens, device=self.device)
+        return PagedRows(indptr_of(new), indptr, indices, most)
+
+    def _chosen(self, positions: torch.Tensor, tokens: int) -> PagedRows:
+        """A row of slots per token; those that are −1 are left out."""
+        if positions.dim() != 2 or len(positions) != tokens or positions.shape[1] > self.index_topk:
+            expected = f"shape ({tokens}, at most {self.index_topk})"
+            remedy = "Pass a row of positions per new token, −1 for none."
+            raise BadArgumentError("topk_indices", expected, tuple(positions.shape), remedy)
+        slots = self.indexer_metadata().slots(positions)
+        valid = slots >= 0
+        order = (~valid).to(torch.int8).argsort(stable=True, dim=1)
+        indptr, indices = slots_of_table(slots.gather(1, order), valid.sum(1), 1)
+        return PagedRows(steps(tokens, 1, self.device), indptr, indices, 1)
+
+
+class NativeSparseAttnBackend(DeepseekSparseAttnBackend):
+    """The name until 0.5.9; 0.5.23 keeps it as an alias with a warning."""
+
+    name = "nsa"

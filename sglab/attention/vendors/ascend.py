@@ -1,0 +1,145 @@
+"""ascend: Huawei's NPU kernels over block tables, lengths on the host beside those on the device.
+
+After SGLang 0.5.9 `hardware_backend/npu/attention/ascend_backend.py`. NPU kernels take lengths as Python lists, so the
+metadata hold both; MLA with cached prefixes adds the prefixes' blocks one after the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from sglab.attention.arithmetic import PagedRows, attend_rows, scoring_of, slots_of_table
+from sglab.attention.arithmetic.paged_rows import indptr_of
+from sglab.attention.base import AttentionBackend
+from sglab.attention.capabilities import CAUSAL_MODES, Capabilities
+from sglab.attention.inputs import AttentionInputs
+from sglab.attention.page_table.metadata import longest, page_table_of, steps, token_table
+from sglab.attention.rows import save_and_get_kv, whole_query
+from sglab.engine import ForwardBatch, ForwardMode, GraphBatch, ModelRunner
+
+
+@dataclass
+class AscendMetadata:
+    """SGLang's ForwardMetadata.
+
+    Attributes:
+        block_tables: int32 [B, blocks]; for verification wide enough for the drafts.
+        seq_lens: int32 [B], without the drafts; seq_lens_cpu_int: int32 [B] on the host, with them.
+        extend_seq_lens_cpu_int: int32 [B], new tokens; seq_lens_list_cumsum: where each request's end.
+        flatten_prefix_block_tables: int32, MLA's cached blocks, request after request.
+        query_tokens: rows per request in verification.
+    """
+
+    block_tables: torch.Tensor
+    seq_lens: torch.Tensor
+    seq_lens_cpu_int: torch.Tensor | None = None
+    extend_seq_lens_cpu_int: torch.Tensor | None = None
+    seq_lens_list_cumsum: list[int] | None = None
+    prefix_lens: torch.Tensor | None = None
+    flatten_prefix_block_tables: torch.Tensor | None = None
+    query_tokens: int = 1
+
+
+class AscendAttnBackend(AttentionBackend):
+    """SGLang's only backend on NPUs; page size 128 unless another was asked for."""
+
+    name = "ascend"
+    capabilities = Capabilities(
+        modes=(*CAUSAL_MODES, ForwardMode.TARGET_VERIFY, ForwardMode.DRAFT_EXTEND, ForwardMode.DRAFT_EXTEND_V2),
+        drafts="chain",
+        graph_modes=(ForwardMode.DECODE, ForwardMode.IDLE, ForwardMode.TARGET_VERIFY),
+        dtypes=("float16", "bfloat16"),
+        sliding_window=True,
+        sinks=True,
+        rope_apart=True,
+        triton_helpers=False,
+    )
+
+    def __init__(self, model_runner: ModelRunner) -> None:
+        super().__init__(model_runner)
+        self.page_size, self.device = model_runner.page_size, model_runner.device
+        self.use_mla = model_runner.model_config.kind == "mla"
+        self.req_to_token = model_runner.req_to_token_pool.req_to_token
+        self.max_context_len = model_runner.req_to_token_pool.max_context_len
+        self.implementation = model_runner.kernel_implementation
+        self.forward_metadata: AscendMetadata | None = None
+        self._tables: torch.Tensor | None = None
+        self._lens: torch.Tensor | None = None
+
+    def prepare(self, forward_batch: ForwardBatch) -> None:
+        super().prepare(forward_batch)
+        idle = forward_batch.forward_mode.is_idle()
+        self.forward_metadata = None if idle else self._metadata(forward_batch)
+
+    def _metadata(self, batch: ForwardBatch) -> AscendMetadata:
+        mode, rows = batch.forward_mode, batch.req_pool_indices
+        drafts = batch.spec_info.draft_token_num if mode.is_target_verify() else 0
+        width = min(longest(batch, self.max_context_len) + drafts, self.max_context_len)
+        made = AscendMetadata(
+            page_table_of(token_table(self.req_to_token, rows, width), self.page_size),
+            batch.seq_lens.to(torch.int32),
+            query_tokens=drafts or 1,
+        )
+        if batch.seq_lens_cpu is not None:
+            made.seq_lens_cpu_int = batch.seq_lens_cpu.to(torch.int32) + drafts
+        if batch.extend_seq_lens_cpu is not None and not drafts:
+            made.extend_seq_lens_cpu_int = torch.tensor(batch.extend_seq_lens_cpu, dtype=torch.int32)
+            if not mode.is_draft_extend(include_v2=True):
+                made.seq_lens_list_cumsum = made.extend_seq_lens_cpu_int.cumsum(0).tolist()
+                self._add_prefixes(made, batch)
+        return made
+
+    def _add_prefixes(self, made: AscendMetadata, batch: ForwardBatch) -> None:
+        prefixes = batch.extend_prefix_lens_cpu or []
+        if not self.use_mla or not sum(prefixes):
+            return
+        made.prefix_lens = torch.tensor(prefixes, dtype=torch.int32)
+        tables = [
+            page_table_of(self.req_to_token[row : row + 1, :prefix], self.page_size).flatten()
+            for row, prefix in zip(batch.req_pool_indices.tolist(), prefixes, strict=True)
+        ]
+        made.flatten_prefix_block_tables = torch.cat(tables)
+
+    def init_graph(self, max_bs: int, max_num_tokens: int) -> None:
+        super().init_graph(max_bs, max_num_tokens)
+        blocks = -(-self.max_context_len // self.page_size)
+        self._tables = torch.zeros((max_bs, blocks), dtype=torch.int32, device=self.device)
+        self._lens = torch.zeros(max_bs, dtype=torch.int32, device=self.device)
+
+    def prepare_capture(self, graph_batch: GraphBatch) -> None:
+        super().prepare_capture(graph_batch)
+        self.forward_metadata = self._fill(graph_batch)
+
+    def prepare_replay(self, graph_batch: GraphBatch) -> None:
+        super().prepare_replay(graph_batch)
+        self.forward_metadata = self._fill(graph_batch)
+
+    def _fill(self, batch: GraphBatch) -> AscendMetadata:
+        if self._tables is None or self._lens is None:
+            raise RuntimeError("init_graph comes before a capture")
+        tables, lens = self._tables[: batch.bs], self._lens[: batch.bs]
+        tables.copy_(self.req_to_token[batch.req_pool_indices[: batch.bs], :: self.page_size] // self.page_size)
+        lens.copy_(batch.seq_lens[: batch.bs])
+        drafts = batch.spec_info.draft_token_num if batch.forward_mode.is_target_verify() else 0
+        return AscendMetadata(tables, lens, query_tokens=drafts or 1)
+
+    def attend(self, inputs: AttentionInputs) -> torch.Tensor:
+        made, layer, batch = self.forward_metadata, inputs.layer, inputs.forward_batch
+        if made is None:
+            raise RuntimeError("prepare comes before forward")
+        keys, values = save_and_get_kv(inputs)
+        mode, count = batch.forward_mode, len(made.seq_lens)
+        lens, most = made.seq_lens, made.query_tokens
+        qo_indptr = steps(count, most, self.device)
+        if mode.is_target_verify():
+            lens = lens + most
+        elif not mode.is_decode():
+            assert batch.extend_seq_lens is not None
+            assert batch.extend_seq_lens_cpu is not None
+            qo_indptr, most = indptr_of(batch.extend_seq_lens), max(batch.extend_seq_lens_cpu)
+        indptr, indices = slots_of_table(made.block_tables, lens, self.page_size)
+        rows = PagedRows(qo_indptr, indptr, indices, most, window=layer.sliding_window_size)
+        scoring, chosen = scoring_of(layer, inputs.sinks), self.implementation
+        return attend_rows(whole_query(inputs), keys, values, rows, scoring, implementation=chosen)[0]

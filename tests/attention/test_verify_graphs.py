@@ -1,0 +1,62 @@
+"""Verification in a CUDA graph: captured once, replayed with other prefixes; and rows that do not depend on a batch."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from sglab.attention import create_attention_backend
+from sglab.engine import ForwardMode, GraphBatch
+from sglab.workbench import decode_batch, extend_batch, max_error
+from tests.support.attention import declared, every_backend, float64_attention, shape_of, verify_batch
+from tests.support.attention_matrix import TOLERANCE
+
+VERIFYING = [pair for pair in every_backend() if ForwardMode.TARGET_VERIFY in declared(*pair).graph_modes]
+
+
+@pytest.mark.parametrize(("name", "kind"), VERIFYING)
+def test_a_replay_verifies_the_batch_it_is_given(name: str, kind: str) -> None:
+    parents = [-1, 0, 1] if declared(name, kind).drafts == "chain" else [-1, 0, 0]
+    shape = {"max_context_len": 64, "pool_tokens": 512, **shape_of(name, kind)}
+    implementation = "reference" if name in ("triton", "wave") else "auto"
+    first = extend_batch([12, 8], [9, 5], **shape)
+    backend = create_attention_backend(name, replace(first.runner, kernel_implementation=implementation))
+    backend.init_graph(2, 6)
+    verify = verify_batch(first, [9, 5], parents)
+    backend.prepare_capture(GraphBatch.of(verify))
+    for prefixes in ([9, 5], [1, 20]):
+        batch = first if prefixes == [9, 5] else extend_batch([p + 3 for p in prefixes], prefixes, seed=3, **shape)
+        if batch is not first:  # the pool's requests are those of the captured batch
+            first.runner.req_to_token_pool.req_to_token[:] = batch.runner.req_to_token_pool.req_to_token
+            for ours, theirs in zip(
+                first.runner.token_to_kv_pool.named_buffers(0).values(),
+                batch.runner.token_to_kv_pool.named_buffers(0).values(),
+                strict=True,
+            ):
+                ours[:] = theirs
+            backend._runner = None  # type: ignore[attr-defined]
+            for each in (backend, getattr(backend, "fallback", None)):
+                if each is not None:
+                    each._runner = None
+        now = replace(verify_batch(batch, prefixes, parents), token_to_kv_pool=first.runner.token_to_kv_pool)
+        backend.prepare_replay(GraphBatch.of(now))
+        out = backend.forward(batch.q, batch.k, batch.v, batch.layer, now)
+        expected = float64_attention(batch, parents=parents)
+        assert max_error(out.view(expected.shape), expected) <= TOLERANCE[shape["dtype"]]
+
+
+@pytest.mark.parametrize(("name", "kind"), [pair for pair in every_backend() if declared(*pair).deterministic])
+def test_a_row_has_the_same_bits_in_every_batch(name: str, kind: str) -> None:
+    shape: dict[str, Any] = {**shape_of(name, kind), "seed": 1}
+    alone, among = decode_batch([300], **shape), decode_batch([300, 40, 555, 9], **shape)
+    pools = [batch.runner.token_to_kv_pool for batch in (among, alone)]
+    for ours, theirs in zip(*(pool.named_buffers(0).values() for pool in pools), strict=True):
+        ours[among.slots(0)] = theirs[alone.slots(0)]
+    among.q[0] = alone.q[0]
+    rows = []
+    for batch in (alone, among):
+        made = create_attention_backend(name, replace(batch.runner, enable_deterministic_inference=True))
+        made.prepare(batch.forward_batch)
+        rows.append(made.forward(batch.q, batch.k, batch.v, batch.layer, batch.forward_batch)[0])
+    assert torch.equal(rows[0], rows[1])

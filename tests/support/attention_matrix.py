@@ -1,0 +1,255 @@
+"""The matrix of backends and what may be asked of them: every cell is computed and compared, or refused.
+
+`python -m tests.support.attention_matrix --rounds 20` draws fresh random batches and runs the implementations that
+each backend would take on this machine; `tests/attention/test_matrix.py` runs every cell once.
+"""
+
+import argparse
+import random
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from sglab.attention import Demand, UnsupportedError, create_attention_backend
+from sglab.attention.capabilities import unserved
+from sglab.engine import ForwardBatch, ForwardMode
+from sglab.workbench import Batch, decode_batch, extend_batch, max_error
+from tests.support.attention import (
+    declared,
+    every_backend,
+    float64_attention,
+    quantize_pool,
+    shape_of,
+    verify_batch,
+)
+
+TOLERANCE = {"float32": 5e-6, "float16": 3e-3, "bfloat16": 2.5e-2}
+TREE = [-1, 0, 0, 1, 2]
+GROUPS = {"hpc_ops": (4, 8)}
+"""Query heads per KV head, of a backend that takes only some."""
+
+
+@dataclass
+class Cell:
+    """A batch, and what is asked beside it."""
+
+    batch: Batch
+    forward_batch: ForwardBatch | None = None
+    sinks: torch.Tensor | None = None
+    parents: list[int] | None = None
+
+    @property
+    def asked(self) -> ForwardBatch:
+        return self.forward_batch or self.batch.forward_batch
+
+
+@dataclass
+class Draw:
+    """What a case makes its batch from: the backend's shape, and random lengths."""
+
+    name: str
+    kind: str
+    rng: random.Random
+    keywords: dict[str, Any] = field(default_factory=dict)
+
+    def shape(self, **changes: Any) -> dict[str, Any]:
+        given = {key: changes.pop(key) for key in ("page_size", "dtype") if key in changes}
+        made = {**shape_of(self.name, self.kind, **given), **self.keywords, **changes}
+        return {**made, "layout": self.rng.choice(("contiguous", "fragmented")), "seed": self.rng.randrange(1000)}
+
+    def lengths(self, count: int = 3, most: int = 40) -> list[int]:
+        return [self.rng.randint(1, most) for _ in range(count)]
+
+    def prefixes(self, count: int = 3) -> list[int]:
+        return [0, *self.lengths(count - 1, 30)]
+
+    def decode(self, **changes: Any) -> Batch:
+        return decode_batch(self.lengths(), **self.shape(**changes))
+
+    def extend(self, decoding: bool = False, **changes: Any) -> Batch:
+        prefixes, new = self.prefixes(), self.lengths(most=12)
+        lens = [p + n for p, n in zip(prefixes, new, strict=True)]
+        return extend_batch(
+            lens, prefixes, decode_seq_lens=self.lengths(1) if decoding else [], **self.shape(**changes)
+        )
+
+    def verify(self, parents: list[int]) -> Cell:
+        prefixes = self.lengths(2)
+        batch = extend_batch([p + len(parents) for p in prefixes], prefixes, max_context_len=128, **self.shape())
+        return Cell(batch, verify_batch(batch, prefixes, parents), parents=parents)
+
+
+def _layer(batch: Batch, **fields: Any) -> Cell:
+    for name, value in fields.items():
+        setattr(batch.layer, name, value)
+    return Cell(batch)
+
+
+def _draft_extend(draw: Draw) -> Cell:
+    batch = draw.extend()
+    return Cell(batch, replace(batch.forward_batch, forward_mode=ForwardMode.DRAFT_EXTEND))
+
+
+def _sinks(draw: Draw) -> Cell:
+    batch = draw.extend()
+    return Cell(batch, sinks=torch.linspace(-2, 3, batch.num_heads))
+
+
+def _fp8(dtype: torch.dtype) -> Callable[[Draw], Cell]:
+    def make(draw: Draw) -> Cell:
+        batch = draw.extend() if draw.rng.random() < 0.5 else draw.decode()
+        scales = (None, None) if draw.kind == "mla" else (0.5, 0.25)
+        quantize_pool(batch, dtype, *scales)
+        return Cell(batch)
+
+    return make
+
+
+def _heads(heads: int, kv_heads: int) -> Callable[[Draw], Cell | None]:
+    def make(draw: Draw) -> Cell | None:
+        if draw.kind == "mla":
+            return Cell(draw.decode(num_heads=heads)) if kv_heads == 1 else None
+        return Cell(draw.extend(num_heads=heads, num_kv_heads=kv_heads))
+
+    return make
+
+
+def _dims(head_dim: int, v_head_dim: int) -> Callable[[Draw], Cell | None]:
+    def make(draw: Draw) -> Cell | None:
+        if draw.kind == "mla":
+            return None
+        return Cell(draw.decode(head_dim=head_dim, v_head_dim=v_head_dim))
+
+    return make
+
+
+def _pages(size: int) -> Callable[[Draw], Cell]:
+    return lambda draw: Cell(draw.decode(page_size=size))
+
+
+CASES: dict[str, Callable[[Draw], Cell | None]] = {
+    "decode": lambda draw: Cell(draw.decode()),
+    "extend": lambda draw: Cell(draw.extend()),
+    "extend without a prefix": lambda draw: Cell(extend_batch(draw.lengths(), **draw.shape())),
+    "mixed": lambda draw: Cell(draw.extend(decoding=True)),
+    "draft extend": _draft_extend,
+    "verify a chain": lambda draw: draw.verify([-1, 0, 1, 2]),
+    "verify a tree": lambda draw: draw.verify(TREE),
+    "window in decode": lambda draw: _layer(draw.decode(), sliding_window_size=3),
+    "window in extend": lambda draw: _layer(draw.extend(), sliding_window_size=3),
+    "soft cap": lambda draw: _layer(draw.extend(), logit_cap=1.5),
+    "sinks": _sinks,
+    "1 head per KV head": _heads(4, 4),
+    "4 heads per KV head": _heads(8, 2),
+    "16 heads per KV head": _heads(16, 1),
+    "head dim 64": _dims(64, 64),
+    "head dim 128": _dims(128, 128),
+    "head dim 256": _dims(256, 256),
+    "head dims 192 and 128": _dims(192, 128),
+    "page size 1": _pages(1),
+    "page size 16": _pages(16),
+    "page size 64": _pages(64),
+    "page size 128": _pages(128),
+    "FP8 KV e4m3": _fp8(torch.float8_e4m3fn),
+    "FP8 KV e5m2": _fp8(torch.float8_e5m2),
+}
+
+
+def demand_of(cell: Cell, kind: str) -> Demand:
+    runner, asked = cell.batch.runner, cell.asked
+    fp8 = None if runner.kv_cache_dtype == runner.dtype else runner.kv_cache_dtype
+    return Demand(
+        kind=kind,
+        page_size=runner.page_size,
+        mode=asked.forward_mode,
+        spec_info=asked.spec_info,
+        dtype=cell.batch.dtype,
+        kv_dtype=fp8,
+        layer=cell.batch.layer,
+        sinks=cell.sinks,
+    )
+
+
+def is_served(name: str, kind: str, cell: Cell) -> bool:
+    """By the backend's capabilities, or its fallback's where it leaves the mode or the drafts to that."""
+    takes, demand = declared(name, kind), demand_of(cell, kind)
+    config = cell.batch.runner.model_config
+    if name in GROUPS and config.num_attention_heads // config.num_key_value_heads not in GROUPS[name]:
+        return False
+    if unserved(takes, demand) is None:
+        return True
+    mode = Demand(mode=demand.mode, spec_info=demand.spec_info)
+    made_for = Demand(kind=kind, page_size=demand.page_size, kv_dtype=demand.kv_dtype)
+    leaves = bool(takes.fallback) and unserved(takes, mode) is not None and unserved(takes, made_for) is None
+    return leaves and unserved(declared(takes.fallback, kind), demand) is None
+
+
+def attended(name: str, cell: Cell, implementation: str = "auto") -> torch.Tensor:
+    batch, asked = cell.batch, cell.asked
+    made = create_attention_backend(name, replace(batch.runner, kernel_implementation=implementation))
+    made.prepare(asked)
+    layer = batch.layer  # an FP8 pool's rows are read back as they were before they were stored
+    k, v = (
+        rows.to(batch.dtype) * (scale or 1.0) for rows, scale in ((batch.k, layer.k_scale), (batch.v, layer.v_scale))
+    )
+    options: dict[str, Any] = {"sinks": cell.sinks, "save_kv_cache": batch.runner.kv_cache_dtype == batch.dtype}
+    out = made.forward(batch.q, k, v, batch.layer, asked, **options)
+    return out.view(-1, batch.num_heads, batch.layer.v_head_dim)
+
+
+def check(name: str, kind: str, case: str, seed: int, implementation: str = "auto") -> str:
+    """Compute or be refused; "served", "refused" or "" (the case is not of this kind).
+
+    Raises:
+        AssertionError: a wrong number, a refusal of what is declared, or no refusal of what is not.
+    """
+    made = CASES[case](Draw(name, kind, random.Random(f"{name} {kind} {case} {seed}")))
+    if made is None:
+        return ""
+    pool = made.batch.runner.token_to_kv_pool
+    before = {key: buffer.view(torch.uint8).clone() for key, buffer in pool.named_buffers(0).items()}
+    if not is_served(name, kind, made):
+        try:
+            attended(name, made, implementation)
+        except UnsupportedError as refused:
+            after = {key: buffer.view(torch.uint8) for key, buffer in pool.named_buffers(0).items()}
+            assert all(torch.equal(before[key], after[key]) for key in before), "nothing was written"
+            assert "for " in str(refused) and str(refused).endswith("."), str(refused)
+            return "refused"
+        raise AssertionError(f"{name} ({kind}), {case}: expected a refusal")
+    out = attended(name, made, implementation)
+    error = max_error(out, float64_attention(made.batch, made.sinks, made.parents))
+    limit = TOLERANCE[str(made.batch.dtype).removeprefix("torch.")]
+    assert error <= limit, f"{name} ({kind}), {case}, seed {seed}: error {error:.2e}, above {limit}"
+    return "served"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    parser.add_argument("--backend", default="")
+    parser.add_argument("--implementation", default="auto")
+    options = parser.parse_args()
+    failed = 0
+    print(f"seed {options.seed}")
+    for name, kind in every_backend():
+        if options.backend not in ("", name):
+            continue
+        for case in CASES:
+            answers = set()
+            for seed in range(options.seed, options.seed + options.rounds):
+                try:
+                    answers.add(check(name, kind, case, seed, options.implementation))
+                except AssertionError as error:
+                    failed += 1
+                    answers.add(f"FAILED: {error}")
+            print(f"{name:24} {kind:4} {case:24} {', '.join(sorted(answers)) or '-'}", flush=True)
+    return min(failed, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
