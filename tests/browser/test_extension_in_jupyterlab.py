@@ -1,4 +1,4 @@
-"""The JupyterLab extension: what the panel lists, widgets in tabs, one selection across them, recordings, the workspace."""
+"""The JupyterLab extension: what the panel lists, widgets in tabs, their one selection, recordings, the workspace."""
 
 from __future__ import annotations
 

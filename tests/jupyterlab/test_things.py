@@ -1,4 +1,4 @@
-"""What the extension lists of a notebook: batches, launches, sessions, recordings, by the names that they have there."""
+"""What the extension lists of a notebook: batches, launches, sessions, recordings, by the names they have there."""
 
 from __future__ import annotations
 

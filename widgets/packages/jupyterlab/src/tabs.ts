@@ -82,6 +82,7 @@ export class Tabs {
 
   async #runCells(path: string): Promise<void> {
     await this.app.commands.execute("docmanager:open", { path });
+    await this.panelOf(path)?.sessionContext.ready; // without a kernel the command does nothing
     await this.app.commands.execute("notebook:run-all-cells");
   }
 
