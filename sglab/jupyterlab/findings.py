@@ -44,9 +44,10 @@ def _place(finding: Finding) -> int:
 
 
 def _words(finding: Finding) -> str:
-    words = f"{finding.kind.replace('_', ' ')}: {finding.message}"
+    """Where first: a notification shows the beginning."""
+    kind = finding.kind.replace("_", " ")
     if (at := finding.at) is None:
-        return words
+        return f"{kind}: {finding.message}"
     where = f"{Path(at.source[0]).name}:{at.source[1]}" if at.source else f"PTX line {at.ptx_line}"
     role = f" ({at.role})" if at.role else ""
-    return f"{words}. CTA {at.cta} warp {at.warp}{role}, {where}"
+    return f"{kind}, CTA {at.cta} warp {at.warp}{role}, {where}: {finding.message}"

@@ -88,13 +88,14 @@ def test_the_panel_opens_widgets_in_tabs_that_share_one_selection(open_lab: Call
 def test_a_recording_is_saved_and_opens_without_a_kernel(
     open_lab: Callable[..., LabNotebook], lab_server: LabServer
 ) -> None:
-    lab = open_lab([LAUNCH.replace("import torch", "import sglab, torch")], width=1440, height=900)
+    lab = remember(open_lab([LAUNCH.replace("import torch", "import sglab, torch")], width=1440, height=900))
     lab.run(0)
     panel(lab.page).get_by_role("button", name="Warp roles").click()
     expect(tab(lab.page, "Warp roles").locator(".sg-counter")).to_be_visible()
     lab.page.get_by_role("button", name="Save recording").click()
     expect(lab.page.get_by_text("Saved warp_roles_shared_sum.sglab")).to_be_visible()
-    lab.execute("notebook:shutdown-kernel")
+    lab.page.evaluate("() => notebook.sessionContext.shutdown()")
+    expect(panel(lab.page)).to_contain_text("This notebook has no kernel")
 
     lab.execute("docmanager:open", {"path": "warp_roles_shared_sum.sglab"})
     saved = lab.page.locator(".sglab-recording .sg-widget")

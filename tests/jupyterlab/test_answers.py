@@ -118,7 +118,7 @@ def test_next_finding_goes_round(notebook: Notebook) -> None:
     notebook.define(one=one)
     number = number_of("one")
     said = asked("next_finding", thing=number)["said"]
-    assert said.startswith("1 of 1: uninitialised read") and "warp 1, PTX line" in said
+    assert said.startswith("1 of 1: uninitialised read, CTA (0, 0, 0) warp 1, PTX line ")
     finding = one.session().now
     one.session().run()
     assert one.session().over

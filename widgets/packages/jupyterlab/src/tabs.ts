@@ -57,6 +57,7 @@ export class Tabs {
     tab.title.caption = `${content.label} (${args.path})`;
     tab.title.icon = this.icon;
     tab.title.closable = true;
+    if (this.area === "down") tab.addClass("sglab-below");
     tabToolbar(tab, this.app);
     this.app.shell.add(tab, this.area, place);
     void this.#tracker.add(tab);
