@@ -103,9 +103,6 @@ def decode(browser: Browser, server: LabServer) -> None:
     find.fill("page 4")
     find.press("Enter")
     shot(page, "jupyterlab")
-    lab.theme(dark=True)
-    shot(page, "jupyterlab_dark")
-    lab.theme(dark=False)
     lab.close()
 
 

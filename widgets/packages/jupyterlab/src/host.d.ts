@@ -31,6 +31,7 @@ declare module "@lumino/widgets" {
     readonly disposed: ISignal<this, void>;
     readonly isDisposed: boolean;
     readonly isVisible: boolean;
+    readonly parent: Widget | null;
     id: string;
     addClass(name: string): void;
     dispose(): void;

@@ -4,6 +4,7 @@ import type { ILayoutRestorer, JupyterFrontEnd, Placement } from "@jupyterlab/ap
 import { MainAreaWidget, WidgetTracker } from "@jupyterlab/apputils";
 import type { INotebookTracker, NotebookPanel } from "@jupyterlab/notebook";
 import type { LabIcon } from "@jupyterlab/ui-components";
+import type { Widget } from "@lumino/widgets";
 import { kernelOf, type NotebookKernel } from "./notebook_kernel";
 import type { Thing } from "./question";
 import { Tab, type TabArgs } from "./tab";
@@ -57,13 +58,13 @@ export class Tabs {
     tab.title.caption = `${content.label} (${args.path})`;
     tab.title.icon = this.icon;
     tab.title.closable = true;
-    if (this.area === "down") tab.addClass("sglab-below");
     tabToolbar(tab, this.app);
     this.app.shell.add(tab, this.area, place);
     void this.#tracker.add(tab);
     const panel = this.panelOf(args.path);
     if (panel) content.connect(kernelOf(panel));
     this.app.shell.activateById(tab.id);
+    if (this.area === "down") giveRoom(tab);
     return tab;
   }
 
@@ -93,4 +94,17 @@ export class Tabs {
       if (content.args.path === panel.context.path) content.connect(kernelOf(panel));
     });
   }
+}
+
+/** Notebook 7 opens the area below its notebook without a height. */
+function giveRoom(tab: Widget): void {
+  let around: (Widget & Partial<Split>) | null = tab;
+  while (around && !around.setRelativeSizes) around = around.parent;
+  if ((around?.relativeSizes?.()[1] ?? 1) < 0.2) around?.setRelativeSizes?.([0.5, 0.5]);
+}
+
+/** Of a Lumino SplitPanel. */
+interface Split {
+  relativeSizes(): number[];
+  setRelativeSizes(sizes: number[]): void;
 }
