@@ -1,4 +1,4 @@
-"""Tries an installed sglab from an empty folder: its files, the extension, the doctor, an SM100 decode, a host program, a notebook.
+"""Tries an installed sglab from an empty folder: files, extension, doctor, an SM100 decode, a host program, a notebook.
 
 Run by cibuildwheel in the clean environment of each wheel; needs the extras lab, torch, kernels, and nbclient.
 """

@@ -1,4 +1,4 @@
-"""Takes the pictures of docs/tour.md and docs/jupyterlab.md anew, in a real JupyterLab: PYTHONPATH=. python docs/update_pictures.py
+"""Takes the pictures of docs/tour.md and docs/jupyterlab.md: PYTHONPATH=. python docs/update_pictures.py
 
 Needs Chromium, as the browser tests do.
 """

@@ -106,7 +106,7 @@ def _values() -> Iterator[Any]:
 
 
 def _widget(model: str) -> Widget | None:
-    return next((each for each in selection.widgets if getattr(each, "model_id", None) == model), None)
+    return next((each for each in selection.widgets if isinstance(each, Widget) and each.model_id == model), None)
 
 
 _QUESTIONS: dict[str, Callable[..., dict[str, Any]]] = {
