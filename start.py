@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Sets sglab up in .venv of this checkout, then opens the workbench or runs its tests.
 
-python3 start.py lab [--no-browser] [--port N]   install, then JupyterLab on the first notebook
-python3 start.py test [pytest options]           install, then the test suite
-python3 start.py install                         install only
+python3 start.py lab [--no-browser] [--port N] [--dir FOLDER]   install, then JupyterLab on the first notebook
+python3 start.py test [pytest options]                          install, then the test suite
+python3 start.py install                                        install only
+
+With --dir JupyterLab works on copies of the notebooks in that folder; `sglab lab --help` says more.
 
 Needs Python 3.10 or newer and the standard library; everything else comes from the Python package index.
 """
@@ -30,7 +32,7 @@ PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
 TORCH = "torch==2.13.0"
 TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 EXTRAS = "torch,kernels,lab,serve,test"
-FIRST_NOTEBOOK = "notebooks/00_start_here.ipynb"
+LAB_EXTENSION = Path("share") / "jupyter" / "labextensions" / "sglab"
 
 
 def say(text: str) -> None:
@@ -213,6 +215,12 @@ def install() -> None:
     core_stamp.write_text(core)
 
 
+def copy_lab_extension() -> None:
+    """The checkout's JupyterLab extension into the environment, as a wheel has it; no build notices a change of it."""
+    for source, target in (("widgets/labextension", ""), ("sglab/widgets/static", "static/widgets")):
+        shutil.copytree(ROOT / source, VENV / LAB_EXTENSION / target, dirs_exist_ok=True)
+
+
 def silence_announcements() -> None:
     """JupyterLab would ask every new user about its newsletter, over the first notebook."""
     extension = "@jupyterlab/apputils-extension:announcements"
@@ -222,14 +230,8 @@ def silence_announcements() -> None:
 
 def lab(options: list[str]) -> None:
     say("opening JupyterLab; stop it with Ctrl-C")
-    # Small messages immediately: steps of the widgets are 40 ms quicker.
-    prompt = "--ServerApp.kernel_websocket_connection_class=sglab.widgets.jupyter_connection.PromptConnection"
-    command = [str(PYTHON), "-m", "jupyterlab", f"--LabApp.default_url=/lab/tree/{FIRST_NOTEBOOK}", prompt, *options]
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
-        command.append("--allow-root")
-    os.chdir(ROOT)
     try:
-        code = subprocess.call(command)
+        code = subprocess.call([str(PYTHON), "-m", "sglab.cli", "lab", *options])
     except KeyboardInterrupt:
         code = 0
     sys.exit(code)
@@ -269,6 +271,7 @@ def main() -> None:
     if command not in {"lab", "test", "install"}:
         sys.exit((__doc__ or "").strip())
     install()
+    copy_lab_extension()
     if command == "lab":
         lab(options)
     if command == "test":

@@ -1,4 +1,4 @@
-"""Tries an installed sglab from an empty folder: its files, the doctor, an SM100 decode, a host program, a notebook.
+"""Tries an installed sglab from an empty folder: files, extension, doctor, an SM100 decode, a host program, a notebook.
 
 Run by cibuildwheel in the clean environment of each wheel; needs the extras lab, torch, kernels, and nbclient.
 """
@@ -24,6 +24,16 @@ def check_files() -> None:
     missing = [name for name in FILES if not (package / name).exists()]
     if missing:
         sys.exit(f"missing from the wheel: {', '.join(missing)}")
+
+
+def check_lab_extension() -> None:
+    listed = subprocess.run([sys.executable, "-m", "jupyter", "labextension", "list"], capture_output=True, text=True)
+    lines = [line for line in (listed.stdout + listed.stderr).splitlines() if " sglab v" in line]
+    if len(lines) != 1 or "enabled" not in lines[0] or "OK" not in lines[0]:
+        sys.exit(f"JupyterLab does not list the extension as enabled and OK: {lines}")
+    bundles = Path(sys.prefix, "share", "jupyter", "labextensions", "sglab", "static", "widgets")
+    if not (bundles / "kernel_debugger.js").exists():
+        sys.exit(f"the bundles that draw recordings are missing: {bundles}")
 
 
 def check_decode() -> None:
@@ -52,6 +62,7 @@ def main() -> None:
         os.chdir(folder)
         check_files()
         subprocess.run([Path(sys.executable).parent / "sglab", "doctor"], check=True)
+        check_lab_extension()
         check_decode()
         check_notebook("01_page_tables.ipynb")
     print("the installed sglab works")

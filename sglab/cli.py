@@ -17,6 +17,7 @@ from sglab.gpu.errors import GpuError
 from sglab.step_file import add_step_options, step_file
 
 NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
+FIRST_NOTEBOOK = "00_start_here.ipynb"
 
 
 def lengths(text: str) -> list[int]:
@@ -44,7 +45,9 @@ def build_parser() -> argparse.ArgumentParser:
 
     commands.add_parser("backends", help="what each attention backend serves")
 
-    lab = commands.add_parser("lab", help="open JupyterLab on the notebooks")
+    lab = commands.add_parser(
+        "lab", help="open JupyterLab on the notebooks; takes its options, too", usage="%(prog)s [options of JupyterLab]"
+    )
     lab.add_argument("--no-browser", action="store_true", help="print the address instead of opening it")
     lab.add_argument("--port", type=int, default=8888, help="default: %(default)s")
     lab.add_argument(
@@ -52,6 +55,11 @@ def build_parser() -> argparse.ArgumentParser:
         type=Path,
         metavar="FOLDER",
         help="work on copies of the notebooks in this folder; those that are there already stay as they are",
+    )
+    lab.add_argument(
+        "--workspace",
+        action="store_true",
+        help="begin with the workspace sglab: the gallery beside its page table, plan, timeline and debugger",
     )
 
     from sglab.labs.options import add_labs_options
@@ -94,34 +102,44 @@ def add_decode_options(decode: argparse.ArgumentParser) -> None:
     decode.add_argument("--html", type=Path, metavar="FILE", help="also write a self-contained report")
 
 
-def open_lab(options: argparse.Namespace) -> int:
+def open_lab(options: argparse.Namespace, more: Sequence[str]) -> int:
+    command, folder = lab_command(options, more)
     try:
-        return subprocess.call(lab_command(options), cwd=options.dir or (NOTEBOOKS if NOTEBOOKS.is_dir() else None))
+        return subprocess.call(command, cwd=folder)
     except KeyboardInterrupt:
         return 0
 
 
-def lab_command(options: argparse.Namespace) -> list[str]:
-    """What starts JupyterLab on the notebooks; copies them first if a folder is named.
+def lab_command(options: argparse.Namespace, more: Sequence[str] = ()) -> tuple[list[str], Path]:
+    """What starts JupyterLab on the notebooks, and where; copies them first if a folder is named.
+
+    Args:
+        more: options of JupyterLab's own.
 
     Raises:
         OSError: the folder cannot be made or written.
         ValueError: there are no notebooks to copy.
     """
-    folder = NOTEBOOKS
+    root, notebooks = (NOTEBOOKS.parent, "notebooks/") if NOTEBOOKS.is_dir() else (Path.cwd(), "")
     if options.dir is not None:
-        folder = options.dir.resolve()
-        copied, kept = copy_notebooks(folder)
-        print(f"{folder}: {copied} notebooks copied, {kept} kept as they were")
-    first = folder / "00_start_here.ipynb"
-    target = first if first.exists() else Path.cwd()
+        root, notebooks = options.dir.resolve(), ""
+        copied, kept = copy_notebooks(root)
+        print(f"{root}: {copied} notebooks copied, {kept} kept as they were")
+    first = f"{notebooks}{FIRST_NOTEBOOK}"
+    address = f"/lab/tree/{first}" if (root / first).exists() else "/lab"
+    if options.workspace:
+        from sglab.jupyterlab.workspace import NAME, NOTEBOOK, offer_workspace
+
+        offer_workspace(f"{notebooks}{NOTEBOOK}")
+        address = f"/lab/workspaces/{NAME}"
     prompt = "--ServerApp.kernel_websocket_connection_class=sglab.widgets.jupyter_connection.PromptConnection"
-    command = [sys.executable, "-m", "jupyterlab", f"--port={options.port}", prompt, str(target)]
+    command = [sys.executable, "-m", "jupyterlab", f"--port={options.port}", f"--ServerApp.root_dir={root}", prompt]
+    command.append(f"--LabApp.default_url={address}")
     if options.no_browser:
-        command.insert(3, "--no-browser")
+        command.append("--no-browser")
     if hasattr(os, "geteuid") and os.geteuid() == 0:  # in a container; Jupyter refuses otherwise
-        command.insert(3, "--allow-root")
-    return command
+        command.append("--allow-root")
+    return [*command, *more], root
 
 
 def copy_notebooks(folder: Path) -> tuple[int, int]:
@@ -165,7 +183,10 @@ def run_host_program(options: argparse.Namespace) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point. Bad input ends with its error on one line and exit status 2."""
-    options = build_parser().parse_args(arguments)
+    parser = build_parser()
+    options, more = parser.parse_known_args(arguments)
+    if more and options.command != "lab":
+        parser.error(f"unrecognized arguments: {' '.join(more)}")
     if options.command == "doctor":
         from sglab import doctor
 
@@ -175,7 +196,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return run_host_program(options)
     try:
         if options.command == "lab":
-            return open_lab(options)
+            return open_lab(options, more)
         if options.command == "backends":
             from sglab.attention.table import capabilities_table
 

@@ -1,5 +1,5 @@
 // Bundles packages/<name>/src/index.ts into sglab/widgets/static/<name>.js and .css, and tests/probe.ts for the browser
-// tests; writes what the widgets' protocol.ts declare as protocol.json.
+// tests; packages/jupyterlab into labextension; writes what the widgets' protocol.ts declare as protocol.json.
 //   node build.mjs           writes the bundles
 //   node build.mjs --check   fails where a committed file differs from its source, or a bundle is too large
 //   node build.mjs --watch   rebuilds the bundles on change
@@ -9,15 +9,16 @@ import { basename, dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import * as esbuild from "esbuild";
+import { labExtension } from "./lab_extension.mjs";
 
 const here = fileURLToPath(new URL(".", import.meta.url));
 const root = join(here, "..");
 const out = join(root, "sglab", "widgets", "static");
 const PROBE = "tests/support/browser/static/probe";
 const LIMIT = 150 * 1024; // gzipped bytes of one bundle
-const SHARED = ["protocol", "core", "launch", "memory"]; // packages without a bundle of their own
+const OTHERS = ["protocol", "core", "launch", "memory", "jupyterlab"]; // packages that are no widgets
 
-const names = readdirSync(join(here, "packages")).filter((name) => !SHARED.includes(name));
+const names = readdirSync(join(here, "packages")).filter((name) => !OTHERS.includes(name));
 
 const options = {
   absWorkingDir: here,
@@ -92,7 +93,7 @@ if (process.argv.includes("--watch")) {
   await context.watch();
 } else {
   const { outputFiles } = await esbuild.build(options);
-  const files = [await protocols()];
+  const files = [await protocols(), ...(await labExtension())];
   if (process.argv.includes("--check")) {
     const found = problems(outputFiles, files);
     for (const problem of found) console.error(problem);

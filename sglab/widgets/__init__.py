@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from .base import Widget, command
 from .page import html_page
+from .recordings import recording
 from .selection import selection
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ __all__ = [
     "Widget",
     "command",
     "html_page",
+    "recording",
     "selection",
 ]
 

@@ -13,6 +13,7 @@ import anywidget
 import traitlets
 
 from .page import html_page
+from .recordings import recording
 from .selection import selection
 from .wire import WireArray, pack
 
@@ -126,12 +127,14 @@ class Widget(anywidget.AnyWidget):
         }
 
     def save(self, path: str | os.PathLike[str], title: str | None = None) -> Path:
-        """Writes one self-contained HTML file that shows this widget from the file system, with no kernel or network.
+        """Writes one self-contained HTML file that shows this widget from the file system, with no kernel or network;
+        or, where the path ends in .sglab, a recording, which JupyterLab opens.
 
-        Returns its path. Several widgets in one page: `sglab.widgets.html_page`.
+        Returns its path. Several widgets in one file: `sglab.widgets.html_page`, `sglab.widgets.recording`.
         """
         target = Path(path)
-        target.write_text(html_page([self], title or str(self.header.get("title", "sglab"))), encoding="utf-8")
+        written = recording if target.suffix == ".sglab" else html_page
+        target.write_text(written([self], title or str(self.header.get("title", "sglab"))), encoding="utf-8")
         return target
 
     def __repr__(self) -> str:

@@ -51,6 +51,11 @@ class Selection(traitlets.HasTraits):
         for widget in self._widgets:
             widget.set_trait("selected", {**facets, "by": "python", "turn": self._turn})
 
+    @property
+    def widgets(self) -> list[traitlets.HasTraits]:
+        """Those that are alive and were not closed."""
+        return [each for each in self._widgets if getattr(each, "comm", self) is not None]
+
     def clear(self) -> None:
         self.set()
 

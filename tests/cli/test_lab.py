@@ -1,11 +1,13 @@
 """`sglab lab`: the command that it starts, and copies of the notebooks that one may write into."""
 
+import json
 import os
 from pathlib import Path
 
 import pytest
 
 from sglab import cli
+from sglab.jupyterlab.workspace import workspace
 
 
 @pytest.fixture
@@ -19,7 +21,20 @@ def test_it_opens_the_first_notebook(commands: list) -> None:
     assert cli.main(["lab", "--no-browser", "--port", "9999"]) == 0
     ((command, cwd),) = commands
     assert "--no-browser" in command and "--port=9999" in command
-    assert command[-1] == str(cli.NOTEBOOKS / "00_start_here.ipynb") and cwd == cli.NOTEBOOKS
+    assert "--LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb" in command
+    assert f"--ServerApp.root_dir={cwd}" in command and cwd == cli.NOTEBOOKS.parent
+
+
+def test_options_of_jupyterlab_are_passed_on(commands: list) -> None:
+    cli.main(["lab", "--ServerApp.ip=0.0.0.0"])
+    assert "--ServerApp.ip=0.0.0.0" in commands[0][0]
+    with pytest.raises(SystemExit):
+        cli.main(["doctor", "--ServerApp.ip=0.0.0.0"])
+
+
+def test_start_py_hands_over_to_it() -> None:
+    """start.py may be started by any Python, so it is read here, not imported."""
+    assert '"sglab.cli", "lab", *options' in (cli.NOTEBOOKS.parent / "start.py").read_text()
 
 
 @pytest.mark.parametrize(("user", "allowed"), [(0, True), (1000, False)])
@@ -36,7 +51,7 @@ def test_copies_leave_the_checkout_clean_and_answers_stay(
     cli.main(["lab", "--dir", str(folder)])
     names = {path.name for path in cli.NOTEBOOKS.glob("*.ipynb")}
     assert {path.name for path in folder.iterdir()} == names
-    assert commands[0][0][-1] == str(folder / "00_start_here.ipynb") and commands[0][1] == folder
+    assert "--LabApp.default_url=/lab/tree/00_start_here.ipynb" in commands[0][0] and commands[0][1] == folder
     answered = folder / "01_page_tables.ipynb"
     answered.write_text("my answers")
     (folder / "gallery.ipynb").unlink()
@@ -59,3 +74,16 @@ def test_without_notebooks_there_is_nothing_to_copy(
     monkeypatch.setattr(cli, "NOTEBOOKS", tmp_path / "none")
     assert cli.main(["lab", "--dir", str(tmp_path / "course")]) == 2
     assert "come with the repository" in capsys.readouterr().err
+
+
+def test_the_workspace_is_offered_once(commands: list, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("jupyterlab")
+    monkeypatch.setenv("JUPYTERLAB_WORKSPACES_DIR", str(tmp_path))
+    cli.main(["lab", "--workspace"])
+    assert "--LabApp.default_url=/lab/workspaces/sglab" in commands[0][0]
+    (file,) = tmp_path.glob("*.jupyterlab-workspace")
+    kept = json.loads(file.read_text())
+    assert kept["data"] == workspace("notebooks/gallery.ipynb")["data"]
+    file.write_text(json.dumps({**kept, "data": {"mine": 1}}))
+    cli.main(["lab", "--workspace"])
+    assert json.loads(file.read_text())["data"] == {"mine": 1}

@@ -12,9 +12,11 @@ const BELOW = {
   core: ["protocol"],
   launch: ["protocol", "core"],
   memory: ["protocol", "core"],
+  jupyterlab: ["protocol", "core"],
 };
 const BELOW_WIDGETS = ["protocol", "core", "launch", "memory"];
 const OF_THE_WORKSPACE = ["@anywidget/types", "vitest"];
+const OF_JUPYTERLAB = /^@(jupyterlab|lumino)\//; // shared by the page that loads the extension
 
 const sources = (folder) =>
   readdirSync(folder, { recursive: true })
@@ -56,7 +58,9 @@ describe.each(readdirSync(PACKAGES))("%s", (name) => {
           .replace(/^vitest.*/, "vitest"),
       ),
     );
-    const others = [...names].filter((each) => !OF_THE_WORKSPACE.includes(each));
+    const others = [...names].filter(
+      (each) => !OF_THE_WORKSPACE.includes(each) && !(name === "jupyterlab" && OF_JUPYTERLAB.test(each)),
+    );
     expect(others.sort()).toEqual(declared.sort());
   });
 

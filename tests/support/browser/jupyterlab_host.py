@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -47,8 +48,15 @@ def stop(server: subprocess.Popen[bytes]) -> None:
         server.wait()
 
 
+def extension_in(folder: Path) -> Path:
+    """The extension as a wheel installs it; returns `folder`, where JupyterLab then finds it."""
+    shutil.copytree(ROOT / "widgets" / "labextension", folder / "sglab")
+    shutil.copytree(ROOT / "sglab" / "widgets" / "static", folder / "sglab" / "static" / "widgets")
+    return folder
+
+
 class LabServer:
-    """`jupyter lab` in `folder`, with no settings of the user and sglab from this checkout."""
+    """`jupyter lab` in `folder`, with no settings of the user; sglab and its extension are this checkout's."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -68,6 +76,7 @@ class LabServer:
             "ServerApp.root_dir": str(folder),
             "IdentityProvider.token": TOKEN,
             "ServerApp.kernel_websocket_connection_class": "sglab.widgets.jupyter_connection.PromptConnection",
+            "LabApp.extra_labextensions_path": str(extension_in(settings / "labextensions")),
         }
         quiet = settings / "settings" / "@jupyterlab" / "apputils-extension"
         quiet.mkdir(parents=True)

@@ -1,0 +1,174 @@
+"""What a notebook has that a widget can open: batches, launches, sessions, recordings.
+
+Nothing is registered and nothing is kept alive: each listing looks at the notebook's variables and at what its widgets
+show. The numbers by which the page names things are held weakly.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import weakref
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from sglab.emulator.captures import Capture, CapturedLaunch
+from sglab.emulator.session import Session
+from sglab.events.cluster.columns import readable
+from sglab.events.log import EventLog
+from sglab.gpu.geometry import Geometry
+
+OF_A_BATCH = ("PageTable", "SplitKV", "OnlineSoftmax")
+OF_A_LAUNCH = ("KernelDebugger", "WarpRoles", "Barriers", "SharedMemory", "TensorMemory")
+OF_A_RECORDING = ("WarpRoles", "Barriers", "TensorMemory")
+MOST_OF_A_CAPTURE = 12
+"""Launches that are listed of one capture; a pass of a model makes hundreds."""
+
+
+@dataclass
+class Thing:
+    """One row of the side panel.
+
+    Attributes:
+        number: names it in later questions, as long as it lives.
+        kind: batch, launch, session or recording.
+        names: expressions that give it in the notebook, such as "session" or "launches[1]".
+        title, detail: which kernel or batch it is, and its sizes.
+        widgets: classes of `sglab.widgets` that open on it.
+    """
+
+    number: int
+    kind: str
+    title: str
+    detail: str
+    widgets: tuple[str, ...]
+    names: list[str] = field(default_factory=list)
+
+    def row(self) -> dict[str, Any]:
+        """As the page gets it."""
+        return {**asdict(self), "widgets": list(self.widgets)}
+
+
+class Numbers:
+    """Numbers for things, the same as long as a thing lives."""
+
+    def __init__(self) -> None:
+        self._things: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+        self._next = itertools.count(1)
+
+    def of(self, thing: Any) -> int:
+        known = next((number for number, each in self._things.items() if each is thing), None)
+        if known is None:
+            known = next(self._next)
+            self._things[known] = thing
+        return known
+
+    def thing(self, number: int) -> Any:
+        """None if it is gone."""
+        return self._things.get(number)
+
+
+def list_things(names: Mapping[str, Any], widgets: Iterable[Any], numbers: Numbers) -> list[Thing]:
+    """Everything that a widget can open, in the order in which the notebook named it.
+
+    Args:
+        names: the notebook's variables.
+        widgets: those alive; they show things that have no name.
+    """
+    listed: dict[int, Thing] = {}
+    launches: set[int] = set()
+    for name, thing in _candidates(names, widgets):
+        number = numbers.of(thing)
+        if number not in listed:
+            if not name and isinstance(thing, Session) and id(thing.launch) in launches:
+                continue  # what a widget made of a launch that is listed
+            made = described(thing, number)
+            if made is None:
+                continue
+            listed[number] = made
+            if isinstance(thing, CapturedLaunch):
+                launches.add(id(thing.launch))
+        if name and name not in listed[number].names:
+            listed[number].names.append(name)
+    return list(listed.values())
+
+
+def _candidates(names: Mapping[str, Any], widgets: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in list(names.items()):
+        if name.startswith("_") or name in ("In", "Out"):
+            continue
+        if isinstance(value, Capture):
+            yield name, value
+            if len(value) > 1:
+                yield from ((f"{name}[{i}]", one) for i, one in enumerate(value[:MOST_OF_A_CAPTURE]))
+        elif _kind(value):
+            yield name, value
+    for widget in widgets:
+        for attribute in ("session", "recording", "batch"):
+            value = getattr(widget, attribute, None)
+            if _kind(value):
+                yield "", value
+                break
+
+
+def _kind(value: Any) -> str:
+    """By its type alone: a value that answers every attribute is none of ours."""
+    types = type(value).__mro__
+    if CapturedLaunch in types:
+        return "launch"
+    if Session in types:
+        return "session"
+    if EventLog in types:
+        return "recording"
+    batches = sys.modules.get("sglab.workbench.batch")  # without it there is no batch, and no torch is needed
+    return "batch" if batches is not None and batches.Batch in types else ""
+
+
+def described(thing: Any, number: int) -> Thing | None:
+    """The row of a thing without its names; None if it is nothing that a widget opens."""
+    if isinstance(thing, Capture):
+        if not len(thing):
+            return None
+        main = thing.main
+        count = f"{len(thing)} launches, most of it " if len(thing) > 1 else ""
+        return Thing(number, "launch", f"{count}{readable(main.name)}", _sizes(main.geometry), OF_A_LAUNCH)
+    kind = _kind(thing)
+    if kind == "launch":
+        return Thing(number, kind, readable(thing.name), _sizes(thing.geometry), OF_A_LAUNCH)
+    if kind == "session":
+        launch = thing.launch
+        return Thing(number, kind, readable(launch.kernel.name), _sizes(launch.geometry), OF_A_LAUNCH)
+    if kind == "recording":
+        detail = f"{_sizes(thing.geometry)}, {len(thing):,} warp-instructions"
+        return Thing(number, kind, readable(thing.kernel), detail, OF_A_RECORDING)
+    if kind == "batch":
+        return _batch(thing, number)
+    return None
+
+
+def _batch(batch: Any, number: int) -> Thing:
+    lengths = [int(length) for length in batch.seq_lens]
+    title = f"{len(lengths)} request{'' if len(lengths) == 1 else 's'}, {sum(lengths):,} tokens"
+    heads = f"{batch.num_heads} heads" if batch.kind == "mla" else f"{batch.num_heads}/{batch.num_kv_heads} heads"
+    dtype = str(batch.dtype).removeprefix("torch.")
+    decodes = batch.forward_mode.is_decode() and lengths
+    widgets = OF_A_BATCH if decodes else OF_A_BATCH[:2]
+    return Thing(number, "batch", title, f"{batch.kind}, {heads}, pages of {batch.page_size}, {dtype}", widgets)
+
+
+def _sizes(geometry: Geometry) -> str:
+    grid, block, cluster = ("×".join(map(str, _trimmed(each))) for each in _dims(geometry))
+    return f"grid {grid}, block {block}" + (f", cluster {cluster}" if cluster != "1" else "")
+
+
+def _dims(geometry: Geometry) -> tuple[tuple[int, ...], ...]:
+    return geometry.grid, geometry.block, geometry.cluster
+
+
+def _trimmed(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Without the ones at the end."""
+    kept = len(sizes)
+    while kept > 1 and sizes[kept - 1] == 1:
+        kept -= 1
+    return sizes[:kept]

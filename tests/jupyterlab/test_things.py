@@ -1,0 +1,97 @@
+"""What the extension lists of a notebook: batches, launches, sessions, recordings, by the names they have there."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import sglab
+from sglab import gpu
+from sglab.jupyterlab.things import MOST_OF_A_CAPTURE, Numbers, Thing, list_things
+from sglab.widgets import KernelDebugger
+from tests.support.launches.shared_sum import SHARED_SUM
+
+
+def launch() -> Any:
+    return sglab.step(sglab.ptx(SHARED_SUM)[1, 64], torch.zeros(64))
+
+
+def listed(names: dict[str, Any], widgets: tuple[Any, ...] = (), numbers: Numbers | None = None) -> list[Thing]:
+    return list_things(names, widgets, numbers or Numbers())
+
+
+def test_a_batch_says_what_it_holds_and_what_opens_on_it() -> None:
+    batch = sglab.decode_batch([300, 77], num_heads=16, page_size=64, dtype="float16")
+    (row,) = listed({"batch": batch, "_": batch, "In": [], "number": 7})
+    assert (row.kind, row.names, row.title) == ("batch", ["batch"], "2 requests, 377 tokens")
+    assert row.detail == "mla, 16 heads, pages of 64, float16"
+    assert row.widgets == ("PageTable", "SplitKV", "OnlineSoftmax")
+    prompt = sglab.extend_batch([8], num_heads=16, page_size=64)
+    assert "OnlineSoftmax" not in listed({"prompt": prompt})[0].widgets
+
+
+def test_a_launch_its_session_and_its_recording_are_told_apart() -> None:
+    one = launch()
+    rows = listed({"launch": one, "session": one.session(), "log": one.session().log})
+    assert [(row.kind, row.names, row.title) for row in rows] == [
+        ("launch", ["launch"], "shared_sum"),
+        ("session", ["session"], "shared_sum"),
+        ("recording", ["log"], "shared_sum"),
+    ]
+    assert rows[0].detail == "grid 1, block 64"
+    assert "KernelDebugger" not in rows[2].widgets
+
+
+def test_a_thing_with_two_names_is_one_row() -> None:
+    one = launch()
+    (row,) = listed({"launch": one, "same": one})
+    assert row.names == ["launch", "same"]
+
+
+def test_what_only_a_widget_shows_is_listed_without_a_name() -> None:
+    session = launch().session()
+    widget = KernelDebugger(session)
+    (row,) = listed({}, (widget,))
+    assert (row.kind, row.names) == ("session", [])
+    assert [row.names for row in listed({"session": session}, (widget,))] == [["session"]]
+
+
+def test_the_session_that_a_widget_made_of_a_listed_launch_is_no_row_of_its_own() -> None:
+    one = launch()
+    assert [row.kind for row in listed({"launch": one}, (KernelDebugger(one.session()),))] == ["launch"]
+
+
+def test_of_a_capture_the_launches_are_named_up_to_a_limit() -> None:
+    kernel = gpu.load(SHARED_SUM)["shared_sum"]
+    device, out = gpu.EmulatedDevice("sm_90a"), torch.zeros(64)
+
+    def several(count: int) -> Any:
+        return gpu.capture(lambda: [kernel.launch(device, grid=1, block=64, args=[out]) for _ in range(count)])
+
+    rows = listed({"launches": several(2)})
+    assert [row.names for row in rows] == [["launches"], ["launches[0]"], ["launches[1]"]]
+    assert rows[0].title == "2 launches, most of it shared_sum"
+    assert len(listed({"many": several(MOST_OF_A_CAPTURE + 5)})) == 1 + MOST_OF_A_CAPTURE
+
+
+def test_numbers_stay_and_keep_nothing_alive() -> None:
+    numbers, one, two = Numbers(), launch(), launch()
+    first = [row.number for row in listed({"one": one, "two": two}, numbers=numbers)]
+    assert [row.number for row in listed({"two": two, "one": one}, numbers=numbers)] == first[::-1]
+    gone = weakref.ref(one)
+    del one
+    gc.collect()
+    assert gone() is None and numbers.thing(first[0]) is None and numbers.thing(first[1]) is two
+
+
+def test_a_value_that_answers_every_attribute_is_none_of_ours() -> None:
+    class Everything:
+        def __getattr__(self, name: str) -> Everything:
+            return self
+
+    assert listed({"everything": Everything()}) == []

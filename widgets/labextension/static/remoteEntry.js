@@ -1,0 +1,162 @@
+(() => {
+  let shared;
+  const newest = (a, b) => b.localeCompare(a, undefined, { numeric: true });
+  const load = async (name) => {
+    const versions = shared[name];
+    if (!versions) throw new Error(`sglab needs ${name}, which this page does not share`);
+    return (await versions[Object.keys(versions).sort(newest)[0]].get())();
+  };
+  const make = (require, module, exports) => {"use strict";var F=Object.defineProperty;var Ne=Object.getOwnPropertyDescriptor;var Ie=Object.getOwnPropertyNames;var De=Object.prototype.hasOwnProperty;var $e=(n,t)=>{for(var e in t)F(n,e,{get:t[e],enumerable:!0})},Fe=(n,t,e,o)=>{if(t&&typeof t=="object"||typeof t=="function")for(let r of Ie(t))!De.call(n,r)&&r!==e&&F(n,r,{get:()=>t[r],enumerable:!(o=Ne(t,r))||o.enumerable});return n};var _e=n=>Fe(F({},"__esModule",{value:!0}),n);var gt={};$e(gt,{default:()=>pt});module.exports=_e(gt);var $=require("@jupyterlab/application"),Ae=require("@jupyterlab/apputils"),Oe=require("@jupyterlab/launcher"),He=require("@jupyterlab/notebook");var w=require("@jupyterlab/apputils");var Q={PageTable:"requests and pages of the pool, and the kernel that builds the arrays",SplitKV:"how the batch is cut into work, planner by planner",OnlineSoftmax:"m, d and O, tile by tile, and their merges",KernelDebugger:"source, registers and memory, step by step",WarpRoles:"every warp on a timeline, and who waits for whom",Barriers:"phases, arrivals and waiting warps",SharedMemory:"tiles, swizzles, bank conflicts",TensorMemory:"128 lanes × 512 columns: whose, and what is in them"},Y=[{kind:"batch",title:"Batches"},{kind:"launch",title:"Launches"},{kind:"session",title:"Sessions"},{kind:"recording",title:"Recordings"}];function v(n){return n.names[0]??`${n.kind} without a name`}function p(n){return n.split(/(?<=[a-z])(?=[A-Z])/).map((e,o)=>o&&/[a-z]/.test(e)?e.toLowerCase():e).join(" ")}function Z(n){return[...n].reverse().flatMap(t=>t.widgets.map(e=>({label:`${p(e)} on ${v(t)} (${t.title})`,thing:t,widget:e})))}function x(n){return[...n].reverse().find(t=>t.widgets.includes("KernelDebugger"))}function ee(n){let t=[...n].reverse().find(({kind:d})=>d==="batch"),e=x(n),o=e?void 0:[...n].reverse().find(({kind:d})=>d==="recording"),r=e??o,i=[],s=(d,h,u,f)=>d?.widgets.includes(h)?i.push({thing:d,widget:h,mode:u,beside:f})-1:f,c=s(t,"PageTable","tab-after",-1);s(e,"KernelDebugger","split-right",c);let l=s(t,"SplitKV","split-bottom",c);return s(r,"WarpRoles",l===c?"split-bottom":"tab-after",l),i}var We="# Debug a kernel\n\nRun the two cells below (Shift+Enter). The last line opens the debugger on a kernel that has not run yet: ▶| steps, ◀ goes back.\nThen put your own kernel in its place; no GPU is needed. CUDA C++ goes through `sglab.cuda(source)[grid, block]`, PTX through\n`sglab.ptx(text)[grid, block]`; Numba and CuTe DSL kernels work, too.",je=`import sglab
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def scaled_sum(x, y, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = at < n
+    total = 2 * tl.load(x + at, mask=mask) + tl.load(y + at, mask=mask)
+    tl.store(out + at, total, mask=mask)
+
+
+x, y, out = torch.randn(1000), torch.randn(1000), torch.empty(1000)`,Ke=`launch = sglab.step(scaled_sum[(4,)], x, y, out, 1000, BLOCK=256)
+launch`,ze="The panel at the left (the symbol with four pages) lists `launch`, and opens every widget on it in a tab of its own: warps on a timeline,\nbarriers, shared memory. **Next finding** goes to what the sanitizers found.";function C(n,t,e){let o={id:n,metadata:{},source:t};return e?{...o,cell_type:"code",outputs:[],execution_count:null}:{...o,cell_type:"markdown"}}function te(n){return{cells:[C("welcome",We,!1),C("kernel",je,!0),C("step",Ke,!0),C("next",ze,!1)],metadata:{kernelspec:n},nbformat:4,nbformat_minor:5}}var R=require("@jupyterlab/apputils"),K=require("@lumino/widgets");function Be(n,t,e){for(let[o,r]of Object.entries(t))r===void 0||r===!1||n.setAttribute(o,r===!0?"":String(r));return n.append(...e.filter(o=>o!==void 0)),n}function a(n,t={},...e){return Be(document.createElement(n),t,e)}var _={page_table:g("#9467BD","dots"),load:g("#0072B2","forward"),mma:g("#E69F00","cross"),softmax:g("#009E73","horizontal"),epilogue:g("#17A2A2","backward"),correction:g("#7F9A2E","vertical"),math:g("#D55E00","grid"),compute:g("#D55E00","dots"),idle:g("#999999","none")},Ge={copy:_.load,mma:_.mma,tmem:g("#CC79A7","vertical")};function g(n,t){return{fill:n,hatch:t,ink:ie(n)}}function ie(n){return ne(oe(n),0)>=ne(oe(n),1)?"#000000":"#ffffff"}function ne(n,t){return(Math.max(n,t)+.05)/(Math.min(n,t)+.05)}function oe(n){let[t,e,o]=[1,3,5].map(r=>{let i=Number.parseInt(n.slice(r,r+2),16)/255;return i<=.04045?i/12.92:((i+.055)/1.055)**2.4});return .2126*t+.7152*e+.0722*o}var Ot=new Intl.NumberFormat("en-US");var W={size:0,start:new Float64Array(0),end:new Float64Array(0),look:new Uint8Array(0),id:new Uint32Array(0)};var po={length:1,rows:[],looks:[],links:{size:0,fromRow:new Int32Array(0),fromX:new Float64Array(0),toRow:new Int32Array(0),toX:new Float64Array(0)},least:1,format:String,axis:"",barLabel:()=>""};function me(n,t){let{content:e,toolbar:o}=n;o.addClass("sglab-toolbar");let r=(s,c,l,d)=>{let h=a("button",{type:"button",class:"sglab-button",title:l},c);h.addEventListener("click",d),o.addItem(s,new K.Widget({node:a("div",{class:"jp-ToolbarButton"},h)}))},i=e.args.path.split("/").pop()??"";o.addItem("of",new K.Widget({node:a("span",{class:"sglab-of",title:i},i)})),r("notebook","Notebook","To the notebook that this widget belongs to",()=>t.commands.execute("docmanager:open",{path:e.args.path})),r("save","Save recording","Write it as a .sglab file, which opens without a kernel",()=>tt(e)),r("full-screen","Full screen","The whole screen; Esc leaves it",()=>z(n))}function z(n){document.fullscreenElement?document.exitFullscreen():n.node.requestFullscreen().catch(()=>R.Notification.error("The browser does not let this page use the whole screen."))}async function tt({model:n,notebook:t}){try{if(!n||!t)throw new Error("There is no widget in this tab yet, so there is nothing to save.");let{path:e,folder:o}=await t.ask("save",{model:n});R.Notification.info(`Saved ${e} in ${o}`,{autoClose:8e3})}catch(e){R.Notification.error(e instanceof Error?e.message:String(e),{autoClose:!1})}}var m={debug:"sglab:debug-kernel",openOn:"sglab:open-widget-on",nextFinding:"sglab:next-finding",arrange:"sglab:arrange",fullScreen:"sglab:full-screen",restore:"sglab:restore-tab"};function pe({app:n,tabs:t,icon:e,labShell:o,focus:r}){let{commands:i}=n,s=()=>r()?.things??[],c=l=>w.Notification.info(`${l} Run cells that make one first.`,{autoClose:6e3});i.addCommand(m.debug,{label:"Debug a kernel",caption:"The debugger on the notebook's newest launch; without one, a notebook to begin with",icon:e,execute:async({cwd:l})=>{let[d,h]=[r(),x(s())];return d&&h&&l===void 0?t.open(d,h,"KernelDebugger"):nt(n,typeof l=="string"?l:"")}}),i.addCommand(m.openOn,{label:"Open a widget on…",caption:"Choose what to look at, and how",execute:async()=>{let l=r(),d=Z(s());if(!l||!d.length)return c("No batch, launch, session or recording is there to look at.");let h=d.map(({label:k})=>k),{button:u,value:f}=await w.InputDialog.getItem({title:"Open a widget on…",items:h,okLabel:"Open"}),y=u.accept?d.find(({label:k})=>k===f):void 0;return y&&t.open(l,y.thing,y.widget)}}),i.addCommand(m.nextFinding,{label:"Next finding",caption:"Moves the launch to the next thing that its sanitizers found",execute:async()=>{let l=r(),d=L(n,t)?.content.thing,h=d?.widgets.includes("KernelDebugger")?d:x(s());if(!l||!h)return c("No launch or session is there to look for findings in.");try{let{said:u}=await l.ask("next_finding",{thing:h.number});return w.Notification.info(u,{autoClose:12e3})}catch(u){return w.Notification.error(u instanceof Error?u.message:String(u),{autoClose:!1})}}}),i.addCommand(m.arrange,{label:"Arrange page table, plan, timeline and debugger",caption:"As in a debugger; on the newest batch and launch",execute:()=>{let l=r(),d=ee(s());if(!l||!d.length)return c("No batch or launch is there to arrange.");o?.collapseLeft();let h=[];for(let{thing:u,widget:f,mode:y,beside:k}of d){let X=h[k]??l.panel.id;h.push(t.open(l,u,f,y?{mode:y,ref:X}:{ref:X}).id)}}}),i.addCommand(m.fullScreen,{label:"Full screen",caption:"The focused sglab tab on the whole screen; Esc leaves it",execute:()=>{let l=L(n,t);l&&z(l)}}),i.addCommand(m.restore,{execute:l=>t.add(l,void 0,{activate:!1})})}function ge(n){for(let t of Object.values(m))t!==m.restore&&n.addItem({command:t,category:"sglab"})}function L(n,t){let{current:e}=t;return e!==null&&e===n.shell.currentWidget?e:null}async function nt({serviceManager:n,commands:t},e){let{contents:o,kernelspecs:r}=n,i=r.specs?.default??"python3",s=r.specs?.kernelspecs[i],c={name:i,display_name:s?.display_name??i,language:s?.language??"python"},{path:l}=await o.newUntitled({path:e,type:"notebook"});return await o.save(l,{type:"notebook",format:"json",content:te(c)}),t.execute("docmanager:open",{path:l})}var fe=require("@jupyterlab/ui-components"),ot=`<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0 0 16 16">
+<g class="jp-icon3" fill="#616161"><path d="M1 1h6v6H1zm1.2 1.2v3.6h3.6V2.2zM9 1h6v6H9zm1.2 1.2v3.6h3.6V2.2zM1 9h6v6H1zm1.2 1.2v3.6h3.6v-3.6z"/>
+<path d="M9 9h6v6H9z"/></g></svg>`,b=new fe.LabIcon({name:"sglab:icon",svgstr:ot});var be=`.sglab-panel {
+  overflow-y: auto;
+  padding: 8px 10px 16px;
+  background: var(--jp-layout-color1);
+  color: var(--jp-ui-font-color1);
+  font: 13px / 1.4 var(--jp-ui-font-family);
+}
+.sglab-head {
+  display: flex;
+  gap: 8px;
+  align-items: baseline;
+  white-space: nowrap;
+}
+.sglab-head span {
+  flex: 1;
+  min-width: 0;
+  overflow: hidden;
+  text-overflow: ellipsis;
+  color: var(--jp-ui-font-color2);
+}
+.sglab-panel h3 {
+  margin: 14px 0 4px;
+  font-size: 11px;
+  font-weight: 600;
+  letter-spacing: 0.04em;
+  text-transform: uppercase;
+  color: var(--jp-ui-font-color2);
+}
+.sglab-panel ul {
+  margin: 0;
+  padding: 0;
+  list-style: none;
+}
+.sglab-panel pre {
+  margin: 6px 0;
+  padding: 6px 8px;
+  overflow-x: auto;
+  border: 1px solid var(--jp-border-color2);
+  background: var(--jp-layout-color2);
+  font: 12px / 1.5 var(--jp-code-font-family);
+}
+.sglab-panel code {
+  font: 600 12px / 1.4 var(--jp-code-font-family);
+}
+.sglab-thing {
+  padding: 6px 0 8px;
+  border-top: 1px solid var(--jp-border-color2);
+}
+.sglab-title {
+  overflow: hidden;
+  text-overflow: ellipsis;
+  white-space: nowrap;
+}
+.sglab-muted {
+  color: var(--jp-ui-font-color2);
+  font-size: 12px;
+}
+.sglab-said {
+  margin: 10px 0 6px;
+}
+.sglab-opens,
+.sglab-actions {
+  display: flex;
+  flex-wrap: wrap;
+  gap: 4px;
+  margin-top: 6px;
+}
+.sglab-button {
+  padding: 2px 8px;
+  border: 1px solid var(--jp-border-color1);
+  border-radius: 3px;
+  background: var(--jp-layout-color2);
+  color: var(--jp-ui-font-color1);
+  font: 12px / 18px var(--jp-ui-font-family);
+  cursor: pointer;
+}
+.sglab-button:hover {
+  border-color: var(--jp-brand-color1);
+}
+.sglab-button:focus-visible {
+  outline: 2px solid var(--jp-brand-color1);
+  outline-offset: 1px;
+}
+.jp-Toolbar.sglab-toolbar {
+  height: 26px;
+  min-height: 26px;
+  padding: 1px 2px;
+}
+.sglab-toolbar .sglab-button {
+  border-color: transparent;
+  background: none;
+  line-height: 16px;
+}
+.sglab-toolbar .sglab-button:hover {
+  border-color: var(--jp-border-color1);
+}
+.sglab-of {
+  padding: 0 8px;
+  color: var(--jp-ui-font-color2);
+  line-height: 20px;
+}
+.sglab-tab,
+.sglab-recording {
+  overflow: auto;
+  background: var(--jp-layout-color1);
+}
+.sglab-tab .sg-widget,
+.sglab-recording .sg-widget {
+  border: 0;
+  border-radius: 0;
+}
+.sglab-recording > div + div {
+  border-top: 1px solid var(--jp-border-color1);
+}
+.sglab-says {
+  max-width: 60ch;
+  margin: 48px auto;
+  padding: 0 16px;
+  color: var(--jp-ui-font-color1);
+  font: 14px / 1.5 var(--jp-ui-font-family);
+}
+.sglab-tab .jupyter-widgets {
+  margin: 0;
+}
+`;var G=require("@lumino/signaling");var T=class extends Error{};function ye(n,t){let e=Object.entries(t).map(([r,i])=>`, ${r}=${JSON.stringify(i)}`);return`${`__import__("sglab.jupyterlab", fromlist=["answer"]).answer("${n}"${e.join("")})`} if "sglab" in __import__("sys").modules else None`}function ve(n){let t=n;if(t?.status==="error")throw t.ename==="ModuleNotFoundError"?new Error("This kernel's sglab is older than the JupyterLab extension. Install one version of both."):new Error(`${t.ename}: ${t.evalue}`);let e=t?.data?.["application/json"];if(!e)throw new T;if(e.protocol!==1)throw new Error(`This kernel's sglab speaks version ${e.protocol} of what the extension speaks version 1 of. Install one version of both, restart the kernel and reload the page.`);if(e.error!==void 0)throw new Error(e.error);return e}var B="This notebook has no kernel.",it="sglab speaks to Python kernels only; this one runs another language.",we="This notebook has not imported sglab yet.",q=class{constructor(t){this.panel=t;this.#t=t.sessionContext,this.#t.kernelChanged.connect(this.#d),this.#t.statusChanged.connect(this.#l),this.#t.iopubMessage.connect(this.#r),t.disposed.connect(()=>G.Signal.clearData(this)),this.refresh()}panel;changed=new G.Signal(this);state=null;generation=0;#e=!1;#n=!0;#t;get path(){return this.panel.context.path}get kernel(){return this.panel.isDisposed?null:this.#t.session?.kernel??null}get things(){return this.state?.kind==="things"?this.state.things:[]}async ask(t,e){let o=this.kernel;if(!o)throw new Error(B);let r="pass",i={answer:ye(t,e)};for(;;){let s=await o.requestExecute({code:r,silent:!0,store_history:!1,allow_stdin:!1,stop_on_error:!1,user_expressions:i}).done;if(s?.content.status!=="aborted")return ve(s?.content.user_expressions?.answer)}}async refresh(){if(this.#n=!0,!this.#e){this.#e=!0;try{for(;this.#n;){this.#n=!1;let t=this.generation,e=await this.#o();t===this.generation&&this.#i(e)}}finally{this.#e=!1}}}async#o(){let t=this.kernel;if(!t)return{kind:"no kernel",text:B};try{return(await t.info).language_info.name!=="python"?{kind:"other language",text:it}:{kind:"things",things:(await this.ask("list",{})).things}}catch(e){return e instanceof T?{kind:"not imported",text:we}:{kind:"error",text:e instanceof Error?e.message:String(e)}}}#i(t){this.panel.isDisposed||JSON.stringify(t)===JSON.stringify(this.state)||(this.state=t,this.changed.emit())}#s=!1;#r=(t,e)=>{e.header.msg_type==="execute_input"&&(this.#s=!0)};#l=(t,e)=>{(e==="restarting"||e==="autorestarting")&&this.#d(),!(e!=="idle"||!this.#s)&&(this.#s=!1,this.refresh())};#d=()=>{this.generation+=1,this.#s=!0,this.#e=!1,this.#i(this.kernel?{kind:"not imported",text:we}:{kind:"no kernel",text:B})}},ke=new WeakMap;function S(n){let t=ke.get(n)??new q(n);return ke.set(n,t),t}var Te=require("@lumino/widgets");var st="No notebook is open. Open one, or begin with a kernel to debug.",at="Nothing to look at yet. Give a name to a batch, a launch, a session or a recording, and it is listed here:",lt=`batch = sglab.decode_batch([300, 77], num_heads=128)
+launch = sglab.step(my_kernel[grid], x, y)`,A=class extends Te.Widget{constructor(e){super();this.events=e;this.id="sglab-panel",this.addClass("sglab-panel"),this.node.setAttribute("aria-label","sglab"),this.#n()}events;#e=null;follow(e){e!==this.#e&&(this.#e?.changed.disconnect(this.#n),this.#e=e,e?.changed.connect(this.#n),this.#n())}#n=()=>{let e=this.#e?.state??null,o=this.#e?.path.split("/").pop()??"";this.node.replaceChildren(a("header",{class:"sglab-head"},a("strong",{},"sglab"),a("span",{title:o},o)),...this.#e?this.#t(e):[M(st),this.#r()])};#t(e){if(!e)return[M("Asking the kernel …")];if(e.kind==="not imported")return[M(`${e.text} Run a cell with:`),xe("import sglab")];if(e.kind!=="things")return[M(e.text)];if(!e.things.length)return[M(at),xe(lt),this.#r()];let o=Y.flatMap(({kind:r,title:i})=>{let s=e.things.filter(c=>c.kind===r);return s.length?[this.#i(i,s)]:[]});return[this.#o(e.things),...o]}#o(e){let o=P("Arrange as a debugger","Page table, plan and timeline left, debugger right");o.addEventListener("click",this.events.arrange);let r=P("Next finding","To the next thing that the sanitizers found");r.addEventListener("click",this.events.nextFinding);let i=e.some(({widgets:s})=>s.includes("KernelDebugger"));return a("div",{class:"sglab-actions"},o,i?r:void 0)}#i(e,o){return a("section",{},a("h3",{},e),a("ul",{},...o.map(r=>this.#s(r))))}#s(e){let o=e.widgets.map(i=>{let s=P(p(i),`${p(i)}: ${Q[i]??""}`);return s.addEventListener("click",()=>this.events.open(e,i)),s}),r=e.names.length>1?` = ${e.names.slice(1).join(" = ")}`:"";return a("li",{class:"sglab-thing"},a("div",{},a("code",{},v(e)),a("span",{class:"sglab-muted"},r)),a("div",{class:"sglab-title",title:e.title},e.title),a("div",{class:"sglab-muted"},e.detail),a("div",{class:"sglab-opens",role:"group","aria-label":`Open on ${v(e)}`},...o))}#r(){let e=P("Debug a kernel","A notebook with a small Triton kernel to write your own over");return e.addEventListener("click",this.events.debug),a("div",{class:"sglab-actions"},e)}};function M(n){return a("p",{class:"sglab-said",role:"status"},n)}function xe(n){return a("pre",{},n)}function P(n,t){return a("button",{type:"button",class:"sglab-button",title:t},n)}var Ce=require("@jupyterlab/coreutils"),H=require("@jupyterlab/docregistry"),Ee=require("@lumino/widgets");function Se(n){let t;try{t=JSON.parse(n)}catch{throw new Error("This file is no recording of sglab: it is not JSON, or was cut short. Save the widget again.")}if(t?.sglab!=="recording"||!Array.isArray(t.widgets))throw new Error('This file is no recording of sglab. widget.save("name.sglab") writes one.');if(t.format!==1)throw new Error(`This recording has format ${t.format}; this JupyterLab extension reads format 1. Open it with the sglab that wrote it, or save it again with one version.`);for(let e of t.widgets)if(typeof e?.widget!="string"||!/^[a-z_]+$/.test(e.widget)||typeof e.state!="object")throw new Error("This recording holds something that is no widget. Save it again.");return{title:String(t.title??"sglab"),widgets:t.widgets}}function Me(n){return`${Ce.PageConfig.getOption("fullLabextensionsUrl")}/sglab/static/widgets/${n}?v=0.1.0`}var U=new Map;function dt(n){let t=U.get(n);if(t)return t;let e=ct(n);return U.set(n,e),e.catch(()=>U.delete(n)),e}async function ct(n){document.head.append(a("link",{rel:"stylesheet",href:Me(`${n}.css`)}));try{await import(Me(`${n}.js`))}catch{throw new Error(`This sglab has no widget ${n}, which the recording was made of. A newer sglab may have: pip install -U sglab.`)}return globalThis[Symbol.for("sglab.widgets.v1")]?.[n]}var V=class extends Ee.Widget{constructor(e){super();this.context=e;this.addClass("sglab-recording"),e.ready.then(()=>{this.#n(),e.model.contentChanged.connect(()=>{this.#n()})},()=>this.#t("The file could not be read."))}context;#e=[];async#n(){try{let{title:e,widgets:o}=Se(this.context.model.toString()),r=await Promise.all(o.map(({widget:i})=>dt(i)));if(this.isDisposed)return;this.#o(),this.title.caption=e,this.#e=o.map((i,s)=>{let c=a("div",{});return this.node.append(c),r[s](c,i)})}catch(e){this.#t(e instanceof Error?e.message:String(e))}}#t(e){this.isDisposed||(this.#o(),this.node.append(a("div",{class:"sglab-says",role:"alert"},a("p",{},e))))}#o(){for(let e of this.#e)e();this.#e=[],this.node.replaceChildren()}dispose(){this.isDisposed||(this.#o(),super.dispose())}},O=class extends H.ABCWidgetFactory{createNewWidget(t){let e=new H.DocumentWidget({content:new V(t),context:t});return e.title.icon=b,e}};var D=require("@jupyterlab/apputils");var Le=require("@jupyterlab/rendermime"),J=require("@lumino/widgets");var Re="application/vnd.jupyter.widget-view+json",N=class extends J.Widget{constructor(e,o,r){super();this.args=e;this.events=r;this.addClass("sglab-tab"),this.#e=o?.number,this.#a(`Looking for the notebook ${e.path} …`)}args;events;#e;#n=null;#t=null;#o=-1;#i=!1;get label(){let e=this.args.name??"";return e?`${p(this.args.widget)}: ${e}`:p(this.args.widget)}get notebook(){return this.#t}get model(){return this.#n&&this.#o===this.#t?.generation?this.args.model:void 0}shows(e,o,r){let i=this.#e===r.number||this.args.name!==null&&r.names.includes(this.args.name);return this.args.path===e&&this.args.widget===o&&i}get thing(){let e=this.#t?.things??[],{name:o}=this.args;return e.find(({number:r})=>this.#o===this.#t?.generation&&r===this.#e)??e.find(({names:r})=>o!==null&&r.includes(o))}connect(e){this.#t===e||this.isDisposed||(this.#t=e,this.#e!==void 0&&(this.#o=e.generation),e.changed.connect(this.#r),e.panel.disposed.connect(this.#s),this.#r())}#s=()=>{this.#t=null,this.#c(),this.#a(`The notebook ${this.args.path} was closed. Open it to bring this widget back.`)};#r=()=>{let e=this.#t;!e||this.isDisposed||this.#i||this.#n&&this.#o===e.generation||(e.state?e.state.kind==="things"?this.#d(e):this.#n||this.#l(e.state.text):this.#a("Asking the kernel …"))};#l(e=""){let{name:o,widget:r}=this.args;o?this.#a(`${e} ${p(r)} opens here as soon as the notebook has ${o}.`.trim(),{text:"Run its cells",run:this.events.runCells}):this.#a(`${p(r)} was opened on something without a name; open it again from the panel.`)}async#d(e){this.#i=!0;try{let o=await this.#h(e);if(this.isDisposed||this.#t!==e)return;if(o){await this.#u(o,e);return}this.#n||this.#l()}catch(o){let r=o instanceof Error?o.message:String(o);this.#a(r,{text:"Try again",run:this.#r})}finally{this.#i=!1}}async#h(e){let{model:o,widget:r}=this.args;if(o&&this.#e===void 0){let s=await e.ask("view",{model:o});if(s.model)return s.model}let{thing:i}=this;return i?(this.#e=i.number,this.#n||this.#a(`Opening ${p(r)} on ${v(i)} …`),(await e.ask("open",{thing:i.number,widget:r})).model):null}async#u(e,o){this.#c();let r=o.panel.content.rendermime.createRenderer(Re),i={[Re]:{version_major:2,version_minor:0,model_id:e}};this.node.replaceChildren(),J.Widget.attach(r,this.node),this.#n=r,this.#o=o.generation,this.args.model=e,this.events.changed(),await r.renderModel(new Le.MimeModel({data:i,trusted:!0}))}#c(){this.#n?.dispose(),this.#n=null}#a(e,o){this.#c();let r=a("button",{type:"button",class:"sglab-button"},o?.text);r.addEventListener("click",()=>o?.run()),this.node.replaceChildren(a("div",{class:"sglab-says",role:"status"},a("p",{},e),o?r:void 0))}dispose(){if(this.isDisposed)return;let{model:e}=this;this.#t?.changed.disconnect(this.#r),e&&this.#t?.ask("close",{model:e}).catch(()=>{}),this.#c(),super.dispose()}};var Pe=0,I=class{constructor(t,e,o,r){this.app=t;this.notebooks=e;this.icon=o;this.area=r;e.widgetAdded.connect((i,s)=>this.#t(s))}app;notebooks;icon;area;#e=new D.WidgetTracker({namespace:"sglab"});get current(){return this.#e.currentWidget}open(t,e,o,r={}){let i=this.#e.find(({content:c})=>c.shows(t.path,o,e));if(i)return this.app.shell.activateById(i.id),i;let s={path:t.path,widget:o,name:e.names[0]??null};return this.add(s,e,r.mode?r:{...r,ref:t.panel.id,mode:"tab-after"})}add(t,e,o={}){let r=new N({...t},e,{changed:()=>{this.#e.save(i)},runCells:()=>{this.#n(t.path)}}),i=new D.MainAreaWidget({content:r});Pe+=1,i.id=`sglab-tab-${Pe}`,i.title.label=r.label,i.title.caption=`${r.label} (${t.path})`,i.title.icon=this.icon,i.title.closable=!0,me(i,this.app),this.app.shell.add(i,this.area,o),this.#e.add(i);let s=this.panelOf(t.path);return s&&r.connect(S(s)),this.app.shell.activateById(i.id),this.area==="down"&&ht(i),i}panelOf(t){return this.notebooks.find(({context:e})=>e.path===t)}restore(t,e){t.restore(this.#e,{command:e,args:({content:o})=>({...o.args}),name:({content:o,id:r})=>`${o.args.path}:${o.args.widget}:${o.args.name??r}`})}async#n(t){await this.app.commands.execute("docmanager:open",{path:t}),await this.panelOf(t)?.sessionContext.ready,await this.app.commands.execute("notebook:run-all-cells")}#t(t){this.#e.forEach(({content:e})=>{e.args.path===t.context.path&&e.connect(S(t))})}};function ht(n){let t=n;for(;t&&!t.setRelativeSizes;)t=t.parent;(t?.relativeSizes?.()[1]??1)<.2&&t?.setRelativeSizes?.([.5,.5])}var ut={id:"sglab:workbench",description:"Lists what a notebook's kernel has, and opens widgets on it in tabs.",autoStart:!0,requires:[He.INotebookTracker],optional:[$.ILabShell,$.ILayoutRestorer,Ae.ICommandPalette,Oe.ILauncher],activate:(n,t,e,o,r,i)=>{let s=new I(n,t,b,e?"main":"down"),c=()=>{let h=L(n,s)?.content.args.path,u=(h===void 0?void 0:s.panelOf(h))??t.currentWidget;return u?S(u):null};pe({app:n,tabs:s,icon:b,labShell:e,focus:c}),r&&ge(r),i?.add({command:m.debug,category:"sglab",rank:0}),o&&s.restore(o,m.restore);let l=new A({open:(h,u)=>{let f=c();f&&s.open(f,h,u)},debug:()=>{n.commands.execute(m.debug)},arrange:()=>{n.commands.execute(m.arrange)},nextFinding:()=>{n.commands.execute(m.nextFinding)}});l.title.icon=b,l.title.caption="sglab: batches, launches, sessions and recordings",n.shell.add(l,"left",{rank:350}),o?.add(l,l.id);let d=()=>l.follow(c());t.currentChanged.connect(d),n.shell.currentChanged?.connect(d),n.restored.then(d)}},mt={id:"sglab:recordings",description:"Opens .sglab files without a kernel.",autoStart:!0,activate:({docRegistry:n})=>{n.addFileType({name:"sglab",displayName:"sglab recording",extensions:[".sglab"],mimeTypes:["application/vnd.sglab+json"],contentType:"file",fileFormat:"text",icon:b}),n.addWidgetFactory(new O({name:"sglab recording",modelName:"text",fileTypes:["sglab"],defaultFor:["sglab"],readOnly:!0}))}};document.head.append(Object.assign(document.createElement("style"),{textContent:be}));var pt=[ut,mt];};
+  const needed = ["@jupyterlab/application","@jupyterlab/apputils","@jupyterlab/coreutils","@jupyterlab/docregistry","@jupyterlab/launcher","@jupyterlab/notebook","@jupyterlab/rendermime","@jupyterlab/ui-components","@lumino/signaling","@lumino/widgets"];
+  (globalThis._JUPYTERLAB ??= {}).sglab = {
+    init: (scope) => { shared = scope; },
+    get: async () => {
+      const parts = Object.fromEntries(await Promise.all(needed.map(async (name) => [name, await load(name)])));
+      const module = { exports: {} };
+      make((name) => parts[name], module, module.exports);
+      return () => module.exports;
+    },
+  };
+})();
