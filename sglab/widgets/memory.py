@@ -223,8 +223,11 @@ class MemoryWidget(Widget, metaclass=_AbstractWidget):
         return table
 
     def roles_of(self, ctas: Sequence[int]) -> dict[str, str]:
-        """ "CTA warp" -> what the warp does, of these CTAs."""
-        return {f"{cta} {warp}": role.name for (cta, warp), role in self.recording.roles if cta in ctas and role.name}
+        """ "CTA warp" -> what the warp does, of these CTAs; empty where all warps do the same, which is no role."""
+        roles = self.recording.roles
+        if len({*roles.names} - {"idle", ""}) < 2:
+            return {}
+        return {f"{cta} {warp}": role.name for (cta, warp), role in roles if cta in ctas and role.name}
 
     def badge(self) -> dict[str, str]:
         device = self.session.device if self.session else None

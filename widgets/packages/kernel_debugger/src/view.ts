@@ -1,6 +1,14 @@
 // What the widget shows of a moment, and what its controls, keys and the notebook's selection do.
 
-import { type Disposer, type Frame, h, type KeyBinding, type SelectionStore, type Theme } from "@sglab/core";
+import {
+  type Disposer,
+  type Frame,
+  h,
+  type KeyBinding,
+  type SelectionStore,
+  Tabs,
+  type Theme,
+} from "@sglab/core";
 import type { CodeModel, SourcePlace } from "./code_model";
 import { CodeView } from "./code_view";
 import { Controls } from "./controls";
@@ -12,7 +20,6 @@ import { barriersPanel, flightPanel, outputPanel, stopsPanel } from "./panels";
 import type { DebuggerSource, Party, State, StopEdit, StopOptions, StopPoint } from "./protocol";
 import { RegistersView } from "./registers_view";
 import type { SessionTransport } from "./session_transport";
-import { Tabs } from "./tabs";
 import { warpName } from "./warp_looks";
 import { WarpsView } from "./warps_view";
 import { WatchesView } from "./watches_view";

@@ -37,6 +37,8 @@ export interface View {
   playOrder(): void;
 }
 
+const LEAST_TILE = 200; // px
+const BESIDE = 125; // px of the view beside strip, panel and tile: key, titles, order
 const PLACES: Record<From, string> = { raw: "As rows", map: "In the box", descriptor: "In the matrix" };
 
 export function makeView(options: ViewOptions): View {
@@ -57,6 +59,7 @@ export function makeView(options: ViewOptions): View {
         values: model.valuesAt,
         written: model.writtenAt,
       }),
+      room: () => Math.max(LEAST_TILE, frame.room() - stripBox.offsetHeight - panel.offsetHeight - BESIDE),
       describe: (address) => chunkText(model.looked, address),
       select,
     },
@@ -76,8 +79,10 @@ export function makeView(options: ViewOptions): View {
     relayout,
     goToEvent,
   });
+  const panel = h("div", { class: "ssm-panel" }, board.root);
   frame.view.append(
     stripBox,
+    panel,
     key,
     problem,
     h(
@@ -87,7 +92,6 @@ export function makeView(options: ViewOptions): View {
       h("div", {}, h("div", { class: "ssm-title" }, logicalTitle, undo), grids.logical.element),
     ),
     order.root,
-    h("div", { class: "ssm-panel" }, board.root),
   );
 
   function relayout(): void {

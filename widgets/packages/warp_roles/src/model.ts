@@ -7,12 +7,13 @@ import {
   NO_SPANS,
   packLanes,
   pick,
+  type Range,
   type Spans,
   type TimelineModel,
   type TimelineRow,
 } from "@sglab/core";
 import type { Launch } from "@sglab/launch/data";
-import { roleName, TRACKS, warpName } from "@sglab/launch/names";
+import { hasRoles, roleName, TRACKS, warpAndRole } from "@sglab/launch/names";
 import { LOOKS, lookOfRole, lookOfTrack } from "./looks";
 
 const WARP_HEIGHT = 17;
@@ -55,8 +56,10 @@ export function warpTimeline(launch: Launch): WarpTimeline {
       rows.push(trackRow(launch, cta, track, group, spans));
     }
   });
+  const fit = fitted(rows, clock.length);
   const model: TimelineModel = {
     length: clock.length,
+    ...(fit ? { fit } : {}),
     rows,
     looks: LOOKS,
     links: linksOf(launch, rowOfWarp, rowOfTrack),
@@ -68,6 +71,19 @@ export function warpTimeline(launch: Launch): WarpTimeline {
   return { model, subjects, rowOfWarp, rowOfTrack };
 }
 
+const MARGIN = 0.01; // of what is fitted, on either side
+
+/** Where the rows have anything, if that leaves room worth cutting off: a cluster that runs late or briefly. */
+function fitted(rows: readonly TimelineRow[], length: number): Range | undefined {
+  const lanes = rows.flatMap((row) => row.lanes).filter(({ size }) => size > 0);
+  if (!lanes.length) return undefined;
+  const start = Math.min(...lanes.map((lane) => lane.start[0] as number));
+  const end = Math.max(...lanes.map((lane) => lane.end.reduce((a, b) => Math.max(a, b), 0)));
+  const room = MARGIN * (end - start);
+  const found = { start: Math.max(0, start - room), end: Math.min(length, end + room) };
+  return found.end - found.start < 0.9 * length ? found : undefined;
+}
+
 function warpRow(launch: Launch, row: number, group: string, bars: Spans, waits: Spans): TimelineRow {
   const { meta } = launch;
   const role = meta.roles[row] as string;
@@ -76,8 +92,8 @@ function warpRow(launch: Launch, row: number, group: string, bars: Spans, waits:
       ? one(bars.start[0] as number, bars.end[bars.size - 1] as number, lookOfRole(role))
       : undefined;
   return {
-    label: `${row % meta.warps} ${roleName(role)}`,
-    title: `${warpName(launch, row)}, ${roleName(role)}: ${format.count(bars.size)} instructions, ${format.plural(waits.size, "wait")}`,
+    label: hasRoles(launch) ? `${row % meta.warps} ${roleName(role)}` : `warp ${row % meta.warps}`,
+    title: `${warpAndRole(launch, row)}: ${format.count(bars.size)} instructions, ${format.plural(waits.size, "wait")}`,
     group,
     look: lookOfRole(role),
     lanes: [bars],
