@@ -52,6 +52,7 @@ class Widget(anywidget.AnyWidget):
     selected = traitlets.Dict().tag(sync=True)
     launch_name = traitlets.Unicode(help="whose moments it shows: `following.launch_name`").tag(sync=True)
     header = traitlets.Dict(help="title, subject, badge: {text, title}").tag(sync=True)
+    outdated = traitlets.Unicode(help="what was changed after the run that is shown; empty: nothing").tag(sync=True)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -85,6 +86,11 @@ class Widget(anywidget.AnyWidget):
     def slices(self, slices: list[dict[str, Any]]) -> list[WireArray]:
         """Rows `start` to `stop` of each named tensor."""
         return [self._tensor(each["name"]).rows(int(each["start"]), int(each["stop"])) for each in slices]
+
+    @command
+    def run_again(self) -> None:
+        """Runs again on what is there now, where a widget can: see `outdated`."""
+        raise RuntimeError(f"{type(self).__name__} cannot run this again by itself: run its cell again")
 
     def _tensor(self, name: str) -> WireArray:
         if name not in self._tensors:

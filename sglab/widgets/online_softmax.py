@@ -48,6 +48,7 @@ class OnlineSoftmax(Widget):
 
     question = traitlets.Dict(help="the constructor's keywords").tag(sync=True)
     run = traitlets.Dict(help="what ran, in words and numbers").tag(sync=True)
+    progress = traitlets.Float(1.0, help="share of the recording that is done").tag(sync=True)
 
     def __init__(
         self,
@@ -107,6 +108,7 @@ class OnlineSoftmax(Widget):
             self.implementation,
             question["order"],
             question["kernel"],
+            progress=lambda share: self.set_trait("progress", share),
         )
         self._recorded = recorded
         self.publish(_tensors(recorded), question=question, run=_run(self.batch, recorded), header=self._header())
@@ -203,6 +205,7 @@ def _tensors(run: OnlineSoftmaxRun) -> dict[str, Any]:
         "kernel_lse": run.lse.view(1),
         "true_o": run.true_o,
         "true_lse": run.true_lse,
+        "truth.o": run.truth.o,
     }
     for name, states in run.states.items():
         tensors[f"{name}.state"], tensors[f"{name}.o"] = states.columns(), states.o

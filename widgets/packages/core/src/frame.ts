@@ -132,7 +132,11 @@ export function makeFrame(el: HTMLElement, disposer: Disposer, options: FrameOpt
       body.hidden = shown !== null;
     },
     notify(kind, text) {
-      const dismiss = h("button", { type: "button", class: "sg-button", "aria-label": "Dismiss (Esc)" }, "✕");
+      const dismiss = h(
+        "button",
+        { type: "button", class: "sg-button sg-small", "aria-label": "Dismiss (Esc)" },
+        "✕",
+      );
       dismiss.addEventListener("click", frame.clearNotice);
       notice.dataset.kind = kind;
       notice.replaceChildren(h("span", {}, text), dismiss);

@@ -96,7 +96,7 @@ export function makeTour(
       const step = steps[at];
       if (
         step?.key !== undefined &&
-        event.key === step.key &&
+        pressed(event) === step.key &&
         !event.ctrlKey &&
         !event.metaKey &&
         !event.altKey

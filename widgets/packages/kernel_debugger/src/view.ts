@@ -5,6 +5,7 @@ import {
   type Frame,
   h,
   type KeyBinding,
+  makeSplitter,
   type SelectionStore,
   Tabs,
   type Theme,
@@ -24,6 +25,8 @@ import { warpName } from "./warp_looks";
 import { WarpsView } from "./warps_view";
 import { WatchesView } from "./watches_view";
 import { barrierKey, maskText } from "./words";
+
+const LEAST_LOWER = 60; // px
 
 export interface ViewParts {
   frame: Frame;
@@ -145,7 +148,8 @@ export function makeView({
     disposer,
     (id) => showPanel(id),
   );
-  const controls = new Controls(live, {
+  const controls = new Controls(live, code.hasSource, {
+    ptx: (shown) => codes.showPtx(shown),
     run: () => driver.go("run"),
     runBack: () => driver.go("run_back"),
     toCursor: () => toCursor("to"),
@@ -156,7 +160,24 @@ export function makeView({
   });
   frame.root.classList.add("kd-debugger");
   frame.toolbar.append(...controls.parts);
-  frame.view.append(codes.element, h("div", { class: "kd-lower" }, registers.element, tabs.element));
+  frame.more.append(...controls.more);
+  const lower = h("div", { class: "kd-lower" }, registers.element, tabs.element);
+  const bar = makeSplitter(
+    {
+      label: "Height of registers and panels",
+      axis: "y",
+      pane: lower,
+      after: true,
+      least: LEAST_LOWER,
+      size: (pixels) => {
+        if (pixels === undefined) frame.root.style.removeProperty("--kd-lower");
+        else frame.root.style.setProperty("--kd-lower", `${pixels}px`);
+      },
+    },
+    disposer,
+  );
+  frame.view.append(codes.element, bar, lower);
+  if (code.hasSource) transport.setGranularity("line");
   frame.details.append(warps.element);
 
   /** Looks at a warp; `pinned` until Esc. */

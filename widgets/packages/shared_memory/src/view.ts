@@ -37,7 +37,9 @@ export interface View {
   playOrder(): void;
 }
 
-const LEAST_TILE = 200; // px
+const LEAST_TILE = 160; // px
+const SIDE_BY_SIDE = 810; // px of width, as in the style sheet
+const TITLE = 32; // px
 const BESIDE = 125; // px of the view beside strip, panel and tile: key, titles, order
 const PLACES: Record<From, string> = { raw: "As rows", map: "In the box", descriptor: "In the matrix" };
 
@@ -59,7 +61,10 @@ export function makeView(options: ViewOptions): View {
         values: model.valuesAt,
         written: model.writtenAt,
       }),
-      room: () => Math.max(LEAST_TILE, frame.room() - stripBox.offsetHeight - panel.offsetHeight - BESIDE),
+      room() {
+        const room = frame.room() - stripBox.offsetHeight - panel.offsetHeight - BESIDE;
+        return Math.max(LEAST_TILE, stripBox.clientWidth < SIDE_BY_SIDE ? (room - TITLE) / 2 : room);
+      },
       describe: (address) => chunkText(model.looked, address),
       select,
     },

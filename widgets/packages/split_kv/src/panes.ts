@@ -12,7 +12,7 @@ import type { Pane, PlannerName } from "./protocol";
 
 const LEAST_PANE = 340; // px, as in the style sheet
 const LEAST_ROWS = 150; // px: so that SMs can be distinguished
-const BESIDE = 280; // px of the view beside the panes: lengths, headings, totals
+const BESIDE = 225; // px of the view beside the panes: lengths, headings, totals
 const HEAD = 60; // px of a pane beside its rows
 
 /** Pixels that the rows of one of so many panes may fill, in a view of this size. */

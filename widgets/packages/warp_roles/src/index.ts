@@ -22,7 +22,7 @@ import { AxisChoice, headerFor } from "@sglab/launch/axis_choice";
 import type { Launch } from "@sglab/launch/data";
 import { firstStep, followSession } from "@sglab/launch/follow";
 import { LaunchLoader } from "@sglab/launch/loader";
-import { barrierOf, hasRoles, roleName } from "@sglab/launch/names";
+import { barrierOf } from "@sglab/launch/names";
 import { eventText, operationText, waitText } from "@sglab/launch/sentences";
 import { trackOf } from "@sglab/launch/stops";
 import { touching } from "@sglab/launch/touching";
@@ -37,6 +37,7 @@ import { barsIn, type Stretch } from "./stretches";
 const BUNDLE_PX = 4; // bars within so little cannot be distinguished
 const LEAST_BUNDLE = 4;
 const SETTLE_MS = 100;
+const PIPELINES = 26; // px of the line that opens them
 const TOUR: TourStep[] = [
   {
     key: "ArrowRight",
@@ -49,9 +50,8 @@ const TOUR: TourStep[] = [
 ];
 
 function legendOf(launch: Launch): LegendItem[] {
-  const roles = hasRoles(launch) ? [...new Set(launch.meta.roles)] : [];
   return [
-    ...roles.map((role) => ({ label: roleName(role), look: LOOKS[lookOfRole(role)] as Look })),
+    { label: "a warp executes", look: LOOKS[lookOfRole(launch.meta.roles[0] ?? "idle")] as Look },
     { label: "a warp waits", mark: legendMark("dashes") },
     { label: "in flight: from issue to completion", look: OPERATION_LOOKS.copy },
     { label: "dotted: who released whom" },
@@ -228,7 +228,7 @@ function render(context: Context<typeof WARP_ROLES>): void {
       return;
     }
     frame.setPlaceholder(null);
-    const next = makeShown(launch);
+    const next = makeShown(launch, frame.room() - PIPELINES);
     shown = next;
     pick.forget();
     timeline.load(next.timeline.model);

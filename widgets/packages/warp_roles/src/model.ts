@@ -16,9 +16,12 @@ import type { Launch } from "@sglab/launch/data";
 import { hasRoles, roleName, TRACKS, warpAndRole } from "@sglab/launch/names";
 import { LOOKS, lookOfRole, lookOfTrack } from "./looks";
 
-const WARP_HEIGHT = 17;
+const WARP_HEIGHT = { most: 17, least: 12 };
 const LANE_HEIGHT = 6;
+const ROW_GAP = 2;
+const HEADS = 96; // px of a timeline beside its rows: axis, headings of groups, strip of the whole
 const MOST_LANES = 14;
+const FEW_LANES = 4; // more are drawn lower
 
 /** What a row of the timeline represents: a warp's row in the columns, or a track of a CTA. */
 export type Subject = { warp: number } | { track: number; rank: number };
@@ -32,7 +35,8 @@ export interface WarpTimeline {
   rowOfTrack: Int32Array;
 }
 
-export function warpTimeline(launch: Launch): WarpTimeline {
+/** `room`: pixels of height that the timeline may take; rows shrink to fit, down to what can be read. */
+export function warpTimeline(launch: Launch, room: number): WarpTimeline {
   const { meta, clock } = launch;
   const warpSpans = spansOfWarps(launch);
   const waitSpans = spansOfWaits(launch);
@@ -56,6 +60,11 @@ export function warpTimeline(launch: Launch): WarpTimeline {
       rows.push(trackRow(launch, cta, track, group, spans));
     }
   });
+  const tracks = rows.filter((_, i) => "track" in (subjects[i] as Subject));
+  const taken = tracks.reduce((sum, { height }) => sum + height + ROW_GAP, 0);
+  const fitting = Math.floor((room - HEADS - taken) / Math.max(1, rows.length - tracks.length)) - ROW_GAP;
+  const height = Math.max(WARP_HEIGHT.least, Math.min(WARP_HEIGHT.most, fitting));
+  for (const row of rows) if (!tracks.includes(row)) row.height = height;
   const fit = fitted(rows, clock.length);
   const model: TimelineModel = {
     length: clock.length,
@@ -99,7 +108,7 @@ function warpRow(launch: Launch, row: number, group: string, bars: Spans, waits:
     lanes: [bars],
     ...(alive ? { alive } : {}),
     waits,
-    height: WARP_HEIGHT,
+    height: WARP_HEIGHT.most,
   };
 }
 
@@ -119,7 +128,10 @@ function trackRow(
     group,
     look: lookOfTrack(track),
     lanes,
-    height: Math.max(WARP_HEIGHT, lanes.length * LANE_HEIGHT),
+    height: Math.max(
+      WARP_HEIGHT.least,
+      lanes.length * (lanes.length > FEW_LANES ? LANE_HEIGHT - 2 : LANE_HEIGHT),
+    ),
   };
 }
 
