@@ -12,6 +12,7 @@ from typing import Any, ClassVar, TypeVar
 import anywidget
 import traitlets
 
+from .cells import remember
 from .page import html_page
 from .selection import selection
 from .wire import WireArray, pack
@@ -61,14 +62,24 @@ class Widget(anywidget.AnyWidget):
 
     def __init__(self, **kwargs: Any) -> None:
         self._tensors: dict[str, WireArray] = {}
+        self._ours: set[str] = set()
         super().__init__(version=type(self).format, **kwargs)
         selection.attach(self)
+        remember(self)
         self.on_msg(self._receive)
+        self._ours = {*vars(self), "comm"}  # what a subclass adds from here on is a run's
 
     def open(self) -> None:
         """Notifies the page of this widget, once there is something to show: a page never sees half a state."""
         if self.revision:
             super().open()
+
+    def close(self) -> None:
+        """Ends the widget, and lets go of all that it has kept of a run: a notebook's history may keep the object."""
+        super().close()
+        self._tensors = {}
+        for name in set(vars(self)) - self._ours:
+            delattr(self, name)
 
     def publish(self, tensors: Mapping[str, Any], **traits: Any) -> None:
         """Replaces all named tensors (copied) and some traits in one step; the page then reads the slices it shows."""
@@ -86,6 +97,9 @@ class Widget(anywidget.AnyWidget):
     def slices(self, slices: list[dict[str, Any]]) -> list[WireArray]:
         """Rows `start` to `stop` of each named tensor."""
         return [self._tensor(each["name"]).rows(int(each["start"]), int(each["stop"])) for each in slices]
+
+    def after_cell(self) -> None:
+        """Is called after every cell of the notebook: time to see whether what is shown is still so."""
 
     @command
     def run_again(self) -> None:

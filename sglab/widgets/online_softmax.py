@@ -205,7 +205,7 @@ def _tensors(run: OnlineSoftmaxRun) -> dict[str, Any]:
         "kernel_lse": run.lse.view(1),
         "true_o": run.true_o,
         "true_lse": run.true_lse,
-        "truth.o": run.truth.o,
+        "so_far_o": run.truth.o,
     }
     for name, states in run.states.items():
         tensors[f"{name}.state"], tensors[f"{name}.o"] = states.columns(), states.o

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ipywidgets.widgets.widget import _remove_buffers
-from playwright.sync_api import Page
+from playwright.sync_api import Locator, Page
 
 from sglab.widgets import Widget
 
@@ -17,6 +17,11 @@ TEXT_OVERLAPS = HERE / "text_overlaps.js"
 DRAWN = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 """Waits until the page has drawn what was asked for."""
 PAGE = '<!doctype html><html lang="en"><title>widget</title><body style="margin:8px"></body></html>'
+
+
+def more(widget: Locator) -> None:
+    """Shows the controls behind *more*."""
+    widget.get_by_role("button", name="More controls").click()
 
 
 def _message(data: dict[str, Any], buffers: list[Any]) -> dict[str, Any]:

@@ -54,7 +54,7 @@ const NAMES = [
   "kernel_lse",
   "true_o",
   "true_lse",
-  "truth.o",
+  "so_far_o",
 ] as const;
 
 export async function readRun(source: OnlineSoftmaxSource): Promise<Recorded> {
@@ -81,7 +81,7 @@ export async function readRun(source: OnlineSoftmaxSource): Promise<Recorded> {
     partialLse: Array.from(at("partial_lse")),
     trueO: rows(at("true_o")),
     trueLse: Array.from(at("true_lse")),
-    truth: (step) => at("truth.o").subarray(step * vDim, (step + 1) * vDim) as Numbers,
+    truth: (step) => at("so_far_o").subarray(step * vDim, (step + 1) * vDim) as Numbers,
     state(formula, step) {
       const [tileTop, top, rescale, tileTotal, total, error] = at(`${formula}.state`).subarray(
         step * COLUMNS,

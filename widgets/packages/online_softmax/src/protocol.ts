@@ -60,7 +60,7 @@ export const ONLINE_SOFTMAX = protocol("online_softmax", 1, COMMON, {
     kernel_lse: tensor("float32", [1]),
     true_o: tensor("float64", ["splits", "dims"]),
     true_lse: tensor("float64", ["splits"]),
-    "truth.o": tensor("float64", ["tiles", "dims"]),
+    so_far_o: tensor("float64", ["tiles", "dims"]),
     "{formula}.state": tensor("float32", ["tiles", 6]),
     "{formula}.o": tensor("float32", ["tiles", "dims"]),
   },

@@ -97,6 +97,7 @@ export class PageTableView {
       "What the kernel reads, writes and is",
       this.context.disposer,
     );
+    this.#frame.root.classList.add("pt-widget");
     this.#frame.view.classList.add("pt-view");
     this.#frame.details.classList.add("pt-details");
     this.#frame.view.append(picture, tabs.element);
