@@ -12,7 +12,9 @@ from typing import Any, ClassVar, TypeVar
 import anywidget
 import traitlets
 
+from . import pictures
 from .cells import remember
+from .changes import Versions
 from .page import html_page
 from .selection import selection
 from .wire import WireArray, pack
@@ -53,6 +55,7 @@ class Widget(anywidget.AnyWidget):
     selected = traitlets.Dict().tag(sync=True)
     launch_name = traitlets.Unicode(help="whose moments it shows: `following.launch_name`").tag(sync=True)
     header = traitlets.Dict(help="title, subject, badge: {text, title}").tag(sync=True)
+    picture_place = traitlets.Unicode(help="class of the output that takes a picture; empty: none").tag(sync=True)
     outdated = traitlets.Unicode(help="what was changed after the run that is shown; empty: nothing").tag(sync=True)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -63,6 +66,7 @@ class Widget(anywidget.AnyWidget):
     def __init__(self, **kwargs: Any) -> None:
         self._tensors: dict[str, WireArray] = {}
         self._ours: set[str] = set()
+        self._versions = Versions()
         super().__init__(version=type(self).format, **kwargs)
         selection.attach(self)
         remember(self)
@@ -77,8 +81,8 @@ class Widget(anywidget.AnyWidget):
     def close(self) -> None:
         """Ends the widget, and lets go of all that it has kept of a run: a notebook's history may keep the object."""
         super().close()
-        self._tensors = {}
-        for name in set(vars(self)) - self._ours:
+        self._tensors, self._versions = {}, Versions()
+        for name in set(vars(self)) - vars(self).get("_ours", set(vars(self))):  # all, where it was never made
             delattr(self, name)
 
     def publish(self, tensors: Mapping[str, Any], **traits: Any) -> None:
@@ -98,8 +102,19 @@ class Widget(anywidget.AnyWidget):
         """Rows `start` to `stop` of each named tensor."""
         return [self._tensor(each["name"]).rows(int(each["start"]), int(each["stop"])) for each in slices]
 
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        """As every widget's; in a notebook, with a place for its picture, which is there when the kernel is not."""
+        self.picture_place = pictures.make_room(str(self.model_id))
+        return super()._repr_mimebundle_(**kwargs)
+
+    @command
+    def keep_picture(self, picture: str) -> None:
+        """Stores what the page shows in the notebook's output. picture: a data URL."""
+        pictures.keep(self.picture_place, picture, repr(self))
+
     def after_cell(self) -> None:
-        """Is called after every cell of the notebook: time to see whether what is shown is still so."""
+        """Is called after every cell of the notebook: says whether what is shown is still so, in `outdated`."""
+        self.outdated = self._versions.sentence()
 
     @command
     def run_again(self) -> None:

@@ -48,6 +48,9 @@ class TensorMemory(MemoryWidget):
         super().__init__(launch, log, saved_moments, needs_session=False)
         self._look_at(cta)
 
+    def _restart(self) -> None:
+        self._look_at(self._ctas[0])
+
     @command
     def show_cluster(self, cta: int) -> None:
         """Shows another CTA (or pair) of the launch."""
@@ -148,7 +151,7 @@ class TensorMemory(MemoryWidget):
                 "values": self.session is not None,
                 "note": self.note,
             },
-            launch_key=f"{id(self)} {self._ctas}",
+            launch_key=f"{id(self)} {self._runs} {self._ctas}",
             code=self._code,
             tiles=_tiles(self._traffic.tiles, self._names),
             header=self._header(),

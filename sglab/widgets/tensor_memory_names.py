@@ -33,9 +33,7 @@ def matrix_names(
     return [f"{letter}{letters[:number].count(letter)}" for number, letter in enumerate(letters)]
 
 
-def _letter(
-    tile: TensorMatrix, moments: npt.NDArray[np.int32], roles: Mapping[str, str], ctas: Sequence[int]
-) -> str:
+def _letter(tile: TensorMatrix, moments: npt.NDArray[np.int32], roles: Mapping[str, str], ctas: Sequence[int]) -> str:
     if "softmax" not in roles.values():
         return tile.role
     if tile.role == "A":

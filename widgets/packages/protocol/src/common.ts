@@ -67,10 +67,12 @@ export const COMMON = {
     launch_name: text(),
     header: dict<Header>(),
     outdated: text(),
+    picture_place: text(),
   },
   commands: {
     slices: command({ slices: list<SliceName>() }, list<Tensor>()),
     run_again: command({}, none()),
+    keep_picture: command({ picture: text() }, none()),
   },
   tensors: {},
 };
