@@ -181,9 +181,9 @@ class WatchParser:
         if len(chosen) > 1:
             raise ValueError(f"'{text}': a variable has one subscript, such as [0:16]")
         try:
-            picked = elements[chosen[0]] if isinstance(chosen[0], slice) else (elements[chosen[0]],)
+            picked = list(elements[chosen[0]] if isinstance(chosen[0], slice) else (elements[chosen[0]],))
         except IndexError:
-            picked = ()
+            picked = []
         if not picked:
             raise ValueError(f"'{text}': {name} has {len(elements)} elements of {dtype}")
         stride = picked[1] - picked[0] if len(picked) > 1 else 1

@@ -125,7 +125,7 @@ def roles_by_rank(code: Code, times: npt.NDArray[np.int64]) -> list[list[Role]]:
 
 
 def _specialised(roles: list[list[Role]]) -> bool:
-    """Whether the code gives its warps roles: it names a function for them, or some warps feed or multiply for others."""
+    """Whether the code gives its warps roles: it names functions for them, or some feed or multiply for others."""
     working = {role.name for of_rank in roles for role in of_rank if role.name != "idle"}
     named = any(role.function for of_rank in roles for role in of_rank)
     return named or (len(working) > 1 and not working.isdisjoint(("load", "mma")))

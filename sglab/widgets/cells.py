@@ -5,10 +5,20 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from .base import Widget
+
+class Made(Protocol):
+    """What cells know of a widget."""
+
+    @property
+    def comm(self) -> Any:
+        """None once it is closed."""
+
+    def close(self) -> None: ...
+
+    def after_cell(self) -> None: ...
+
 
 _HISTORY = ("Out", "In")
 """Of IPython's namespace: what they hold, and names that begin with an underscore, no reader has asked to keep."""
@@ -19,14 +29,14 @@ class Cells:
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
-        self._of: dict[str, list[weakref.ref[Widget]]] = {}
+        self._of: dict[str, list[weakref.ref[Made]]] = {}
         self._running: str | None = _running_cell(shell)
-        self._replaced: list[weakref.ref[Widget]] = []
-        self._all: weakref.WeakSet[Widget] = weakref.WeakSet()
+        self._replaced: list[weakref.ref[Made]] = []
+        self._all: weakref.WeakSet[Made] = weakref.WeakSet()
         shell.events.register("pre_run_cell", self._begin)
         shell.events.register("post_run_cell", self._end)
 
-    def add(self, widget: Widget) -> None:
+    def add(self, widget: Made) -> None:
         """The running cell has made a widget."""
         self._all.add(widget)
         if self._running is not None:
@@ -61,7 +71,7 @@ def _running_cell(shell: Any) -> str | None:
     return str(cell) if cell is not None else None
 
 
-def _is_in(widget: Widget, values: Iterable[Any]) -> bool:
+def _is_in(widget: Made, values: Iterable[Any]) -> bool:
     """Whether it is one of the values, in one that is a list, a tuple or a dict, or an attribute of one."""
     for value in values:
         members: Iterable[Any] = (value,)
@@ -79,7 +89,7 @@ def _is_in(widget: Widget, values: Iterable[Any]) -> bool:
 _cells: weakref.WeakKeyDictionary[Any, Cells] = weakref.WeakKeyDictionary()
 
 
-def remember(widget: Widget) -> None:
+def remember(widget: Made) -> None:
     """Notes that the running cell has made `widget`; outside a notebook there is none."""
     from IPython import get_ipython
 

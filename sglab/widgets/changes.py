@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -24,11 +25,11 @@ class Versions:
     @classmethod
     def of(cls, session: Session) -> Versions:
         """Of a launch's arguments."""
-        return cls((held.name, held.tensor) for held in session.launch.tensors)
+        return cls((_short(held.name), held.tensor) for held in session.launch.tensors)
 
     def changed(self) -> list[str]:
         """The names of those that were written to since."""
-        return [name for name, tensor, version in self._seen if _version(tensor) != version]
+        return list(dict.fromkeys(name for name, tensor, version in self._seen if _version(tensor) != version))
 
     def sentence(self) -> str:
         """What was changed, for the reader; empty if nothing was."""
@@ -37,6 +38,12 @@ class Versions:
             return ""
         more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
         return f"{', '.join(names[:SHOWN])}{more} changed after this run: what is shown is of before."
+
+
+def _short(name: str) -> str:
+    """The name that the kernel has for it: "out" of "argument 0, out (.u64), tensor map"; else its number."""
+    found = re.match(r"(argument \d+)(?:, ([^\s(,]+))?", name)
+    return (found[2] or found[1]) if found else name
 
 
 def _version(tensor: Any) -> int | None:

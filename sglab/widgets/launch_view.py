@@ -22,7 +22,7 @@ from sglab.workbench.recorders.page_reads import PageReads
 
 from .base import Widget, command
 from .changes import Versions
-from .following import failure_told, follow, launch_name, not_a_launch
+from .following import again, failure_told, follow, launch_name, not_a_launch
 from .launch_code import code_table
 
 ISSUE_ORDER = (
@@ -89,7 +89,7 @@ class LaunchWidget(Widget):
         if self.session is None:
             super().run_again()
             return
-        self._begin(self.session.device.session(self.session.launch), int(self.launch["cluster"]))
+        self._begin(again(self.session), int(self.launch["cluster"]))
 
     @command
     def seek(self, position: int) -> None:

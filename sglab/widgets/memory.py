@@ -18,7 +18,7 @@ from sglab.gpu import GpuError
 
 from .base import Widget, command
 from .changes import Versions
-from .following import follow, launch_name, not_a_launch
+from .following import again, follow, launch_name, not_a_launch
 from .wire import WireArray
 
 RANK_BIT = {"shared": 24, "tensor": 32}
@@ -81,7 +81,7 @@ class MemoryWidget(Widget, metaclass=_AbstractWidget):
         if self.session is None:
             super().run_again()
             return
-        self._begin(self.session.device.session(self.session.launch))
+        self._begin(again(self.session))
         self._restart()
 
     @abstractmethod

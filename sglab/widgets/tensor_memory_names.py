@@ -1,4 +1,4 @@
-"""What attention kernels call the matrices in tensor memory: S, P and O, where the code's warps have roles that say it."""
+"""What attention kernels call the matrices in tensor memory: S, P and O, where the roles of the code's warps say it."""
 
 from __future__ import annotations
 

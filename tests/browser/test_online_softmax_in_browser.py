@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.support.browser.widget_host import DRAWN, Host
+from tests.support.browser.widget_host import DRAWN, Host, more
 
 torch = pytest.importorskip("torch")
 
@@ -34,6 +34,7 @@ def widget() -> OnlineSoftmax:
 def show(host: Host, widget: OnlineSoftmax) -> Page:
     host.show(widget)
     expect(host.page.locator(".sgs-equations")).to_be_visible()
+    more(host.page.locator(".sg-widget"))
     return host.page
 
 

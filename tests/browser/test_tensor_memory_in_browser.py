@@ -18,7 +18,7 @@ from sglab.gpu import KernelError
 from sglab.widgets import TensorMemory, selection
 from tests.support.browser.drawings import count_drawings, drawings
 from tests.support.browser.patience import settled
-from tests.support.browser.widget_host import Host
+from tests.support.browser.widget_host import Host, more
 from tests.support.launches.memory_sessions import freed_too_early, mla_sm100, no_tensor_memory, product
 
 LEFT, TOP = 58, 40  # the heads of lanes and columns
@@ -45,6 +45,7 @@ def moment_after(widget: TensorMemory, kind: str, number: int = 0) -> int:
 def show(host: Host, widget: TensorMemory) -> Page:
     host.show(widget)
     expect(host.page.locator(".stm-map canvas").first).to_be_visible()
+    more(host.page.locator(".sg-widget"))
     return host.page
 
 

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.browser.patience import settled
-from tests.support.browser.widget_host import DRAWN, Host
+from tests.support.browser.widget_host import DRAWN, Host, in_issue_order, more
 
 pytest.importorskip("torch")
 
@@ -27,6 +27,9 @@ def widget() -> WarpRoles:
 def show(host: Host, widget: WarpRoles) -> Page:
     host.show(widget)
     expect(host.page.locator(".sg-timeline-label").first).to_be_visible()
+    more(host.page.locator(".sg-widget"))
+    in_issue_order(host.page.locator(".sg-widget"))
+    host.page.locator(".swr-pipelines").evaluate("each => { each.open = true }")
     host.page.evaluate(DRAWN)
     return host.page
 

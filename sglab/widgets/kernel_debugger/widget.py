@@ -17,7 +17,7 @@ from sglab.gpu import SessionError
 
 from ..base import Widget, asset, command
 from ..changes import Versions
-from ..following import follow, launch_name
+from ..following import again, follow, launch_name
 from .code import CodeTables
 from .jobs import Jobs
 from .provenance import compiled_digests
@@ -96,7 +96,7 @@ class KernelDebugger(Widget):
     def run_again(self) -> None:
         """A new session of the launch, on what its tensors hold now."""
         self._stop_job()
-        self._begin(self.session.device.session(self.session.launch))
+        self._begin(again(self.session))
         self._changed()
 
     # What the page requests

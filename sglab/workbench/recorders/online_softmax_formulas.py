@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import torch
 
-
 Tile = tuple[int, int, int]
 """split, first token, end token"""
 

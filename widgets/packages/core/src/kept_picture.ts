@@ -21,7 +21,11 @@ export function keepPicture(el: HTMLElement, source: Source<Common>, disposer: D
   };
   const send = async () => {
     const root = el.querySelector<HTMLElement>(".sg-widget");
-    if (!root?.isConnected || !root.offsetWidth || source.connection === "lost") return;
+    if (source.connection === "lost") return;
+    if (!root?.offsetWidth || root.getAttribute("aria-busy") === "true") {
+      wait(); // out of the page, as what a notebook has scrolled away
+      return;
+    }
     try {
       const picture = await pixelsOf(pictureOf(root), 1, "image/webp");
       await source.call("keep_picture", { picture });
