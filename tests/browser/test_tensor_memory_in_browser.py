@@ -69,9 +69,9 @@ def test_a_pair_is_side_by_side_with_its_allocation_and_matrices(host: Host) -> 
     page = show(host, widget)
     expect(page.locator(".stm-map")).to_have_count(2)
     expect(page.locator(".sg-badge")).to_have_text("emulated sm_100a")
-    expect(page.locator(".stm-legend")).to_contain_text("D0 (128×128 f32)")
-    expect(page.locator(".sg-details")).to_contain_text("D2 (128×256 f32) at tmem[0,128]")
-    page.get_by_role("button", name=re.compile(r"D2 \(128×256 f32\)")).click()
+    expect(page.locator(".stm-legend")).to_contain_text("S0 (128×128 f32)")
+    expect(page.locator(".sg-details")).to_contain_text("O0 (128×256 f32) at tmem[0,128]")
+    page.get_by_role("button", name=re.compile(r"O0 \(128×256 f32\)")).click()
     expect(page.locator(".sg-details")).to_contain_text(
         "rows 64–127, columns 128–255: CTA 1, lanes 64–127, columns 128–255"
     )
