@@ -59,6 +59,7 @@ export interface FrameOptions {
 const LEAST_HEIGHT = 320;
 const LEAST_ROOM = 240;
 const MOST_ROOM = 4000; // where nothing limits it, as in print
+const OUTLINES = 4; // px: the details reach into the gaps beside them
 const PADDING = 24; // of the widget and above its body
 const LEAST_DETAILS = 140;
 
@@ -78,8 +79,9 @@ export function makeFrame(el: HTMLElement, disposer: Disposer, options: FrameOpt
   const stale = h("div", { class: "sg-stale", role: "status", hidden: true });
   const notice = h("div", { class: "sg-notice", role: "alert" });
   const placeholder = h("div", { class: "sg-placeholder", role: "status" });
-  const view = h("div", { class: "sg-view" });
-  const details = h("aside", { class: "sg-details", "aria-label": "Selection" });
+  // both may scroll, so that the keyboard must reach them
+  const view = h("div", { class: "sg-view", tabindex: 0, role: "group", "aria-label": "Picture" });
+  const details = h("aside", { class: "sg-details", tabindex: 0, "aria-label": "Selection" });
   const body = h("div", { class: "sg-body" }, view);
   const legend = h("div", { class: "sg-legend", role: "note", "aria-label": "Legend" });
   const root = h(
@@ -105,7 +107,9 @@ export function makeFrame(el: HTMLElement, disposer: Disposer, options: FrameOpt
     after: true,
     least: LEAST_DETAILS,
   } as const;
-  body.append(makeSplitter({ ...aside, size: setVariable("--sg-details-width") }, disposer), details);
+  const setWidth = setVariable("--sg-details-width");
+  const size = (pixels: number | undefined) => setWidth(pixels === undefined ? pixels : pixels - OUTLINES);
+  body.append(makeSplitter({ ...aside, size }, disposer), details);
   if (options.transport) root.append(transportView(options.transport, disposer));
   const edge = { label: "Height of the widget", axis: "y", pane: root, least: LEAST_HEIGHT } as const;
   const grip = makeSplitter({ ...edge, size: setVariable("--sg-height") }, disposer);

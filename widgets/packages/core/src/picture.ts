@@ -4,8 +4,7 @@ import { h } from "./dom";
 
 const HTML = "http://www.w3.org/1999/xhtml";
 const MARGIN = 8;
-const CONTROLS =
-  ".sg-toolbar, .sg-more, .sg-tour, .sg-notice, .sg-splitter, .sg-grip, .sg-spoken, .sg-tooltip, dialog";
+const CONTROLS = ".sg-toolbar, .sg-more, .sg-tour, .sg-notice, .sg-grip, .sg-spoken, .sg-tooltip, dialog";
 const PRESSED = ".sg-slider-box, .sg-transport .sg-buttons, .sg-header button";
 
 export interface Picture {
@@ -24,7 +23,7 @@ export function pictureOf(root: HTMLElement): Picture {
   copy.style.cssText += `;${variables(root)};width:${width}px;margin:0;max-height:none`;
   const height = Math.ceil(measured(root, copy));
   const style = document.createElementNS(HTML, "style");
-  style.textContent = stylesOf(root);
+  style.textContent = `${stylesOf(root)}\n.sg-widget * { scrollbar-width: none; }`;
   const holder = document.createElementNS(HTML, "div");
   holder.append(style, copy);
   const text = new XMLSerializer().serializeToString(holder);
@@ -120,7 +119,14 @@ function variables(root: HTMLElement): string {
     "ui-font",
     "code-font",
   ];
-  return names.map((name) => `--sg-${name}:${style.getPropertyValue(`--sg-${name}`)}`).join(";");
+  return names.map((name) => `--sg-${name}:${plain(style.getPropertyValue(`--sg-${name}`))}`).join(";");
+}
+
+/** An image knows no fonts of the system by these names. */
+function plain(value: string): string {
+  return value
+    .replace(/system-ui|-apple-system|BlinkMacSystemFont/g, "sans-serif")
+    .replace("ui-monospace", "monospace");
 }
 
 /** The style sheets that speak of widgets. */

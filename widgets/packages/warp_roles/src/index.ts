@@ -130,11 +130,12 @@ function render(context: Context<typeof WARP_ROLES>): void {
   const rings = new RingsView((barrier) => pick.barrier(barrier), frame.tooltip);
   frame.toolbar.append(...controls.parts);
   frame.more.append(...controls.more);
-  const pipelines = h("details", { class: "swr-pipelines" }, h("summary", {}, "Pipelines"), rings.element);
-  disposer.listen(pipelines, "toggle", () => {
-    update.schedule();
-    if (pipelines.open) pipelines.scrollIntoView({ block: "nearest" });
-  });
+  const summary = h("summary", {}, "Pipelines");
+  const pipelines = h("details", { class: "swr-pipelines" }, summary, rings.element);
+  disposer.listen(pipelines, "toggle", () => update.schedule());
+  disposer.listen(summary, "click", () =>
+    requestAnimationFrame(() => pipelines.scrollIntoView({ block: "nearest" })),
+  );
   frame.view.append(timeline.element, pipelines);
   frame.setHeader(source.get("header"));
 
