@@ -472,6 +472,7 @@ def test_a_saved_page_steps_between_its_moments(page: Page, widget: KernelDebugg
     page.goto(saved.as_uri())
     expect(page.locator(".kd-line").first).to_be_visible()
     at(page, 300)
+    page.get_by_label("Step size").select_option("instruction")
     frame(page).press("ArrowRight")
     at(page, 301)
     widget.session.seek(301)

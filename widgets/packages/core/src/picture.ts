@@ -139,7 +139,9 @@ function stylesOf(root: HTMLElement): string {
   ];
   const texts = sheets.map((sheet) => {
     try {
-      const text = Array.from(sheet.cssRules, (rule) => rule.cssText).join("\n");
+      // as written where that is known: rules lose a `font` with variables when they are read back
+      const written = sheet.ownerNode instanceof HTMLStyleElement ? sheet.ownerNode.textContent : "";
+      const text = written || Array.from(sheet.cssRules, (rule) => rule.cssText).join("\n");
       return text.includes(".sg-widget") ? text : "";
     } catch {
       return ""; // of another origin

@@ -37,6 +37,7 @@ function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): 
   let timeline: Timeline | undefined;
   let focused = 0;
   let picked = -1;
+  let shownLegend = "";
   let arraysTimer: ReturnType<typeof setTimeout> | undefined;
 
   const transport = new Transport();
@@ -224,7 +225,10 @@ function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): 
     showDetails();
     paintLengths();
     panes.paint(theme(), timeline.momentOf(transport.position), selection.value, frame.room());
-    frame.setLegend(legendOf(plans, theme().dark));
+    const { dark } = theme();
+    const legend = `${plans.lens.length} ${dark}`;
+    if (legend !== shownLegend) frame.setLegend(legendOf(plans, dark));
+    shownLegend = legend;
   });
   disposer.add(() => {
     draw.cancel();

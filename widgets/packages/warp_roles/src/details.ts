@@ -46,25 +46,35 @@ export function detailsOf(
   return rowDetails(shown, { ...view, row: timeline.rowOfWarp[row] as number }, jumps);
 }
 
-/** How busy each role is over the launch: the share of the time in which its warps execute. */
-function busyShares(shown: Shown): HTMLElement[] {
+const shares = new WeakMap<Shown, [name: string, share: number][]>();
+
+/** How busy each role is over the launch: the share of the time in which its warps execute. Summed once. */
+function sharesOf(shown: Shown): [name: string, share: number][] {
+  const known = shares.get(shown);
+  if (known) return known;
   const { launch, timeline } = shown;
-  const { rows, fit, length } = timeline.model;
+  const { fit, length } = timeline.model;
   const whole = fit ?? { start: 0, end: length };
-  const shares = new Map<string, number[]>();
+  const byName = new Map<string, number[]>();
   timeline.subjects.forEach((subject, row) => {
     const name =
       "warp" in subject
         ? roleName(launch.meta.roles[subject.warp] as string)
         : `${TRACKS[subject.track]} in flight`;
     const { busy } = summaryOf(shown, { row, ...whole });
-    shares.set(name, [...(shares.get(name) ?? []), busy / Math.max(1, whole.end - whole.start)]);
+    byName.set(name, [...(byName.get(name) ?? []), busy / Math.max(1, whole.end - whole.start)]);
   });
-  if (!rows.length) return [];
   const mean = (values: number[]) => values.reduce((sum, each) => sum + each, 0) / values.length;
+  const found = [...byName].map(([name, values]): [string, number] => [name, mean(values)]);
+  shares.set(shown, found);
+  return found;
+}
+
+function busyShares(shown: Shown): HTMLElement[] {
+  const rows = sharesOf(shown).map(([name, share]): [string, string] => [name, format.percent(share)]);
   return [
-    part(launch.clock.timed ? "Busy, of the modelled time" : "Share of the instructions"),
-    definitions([...shares].map(([name, values]) => [name, format.percent(mean(values))])),
+    part(shown.launch.clock.timed ? "Busy, of the modelled time" : "Share of the instructions"),
+    definitions(rows),
     h("p", { class: "sg-note" }, "Mean of its warps; the rest they wait, or another warp runs."),
   ];
 }
