@@ -1,4 +1,4 @@
-"""What a newcomer meets in every widget: it fits the screen, starts simple, tells five presses, gives its picture away."""
+"""What a newcomer meets in every widget: it fits the screen, starts simple, tells five presses, saves its picture."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def test_a_cell_shows_its_value_its_place_in_the_matrix_and_its_writer(host: Hos
     expect(details).to_contain_text("row 6, column 37 of D0 (128×64 f32)")
     value = f"{made.expected[6, 37]:g}".replace("-", "−")
     expect(details.locator("dt:text-is('f32') + dd")).to_have_text(value)
-    expect(details).to_contain_text("tcgen05.mma by warp 0 (mma) of CTA 0")
+    expect(details).to_contain_text("tcgen05.mma by warp 0 of CTA 0")
     expect(details.locator("dt:text-is('ld and st by') + dd")).to_have_text("warp 2; with the shape .32x32b by lane 6")
     assert selection.value["address"] == "tmem[70,5]"
     assert selection.value["cta"] == 0
@@ -104,7 +104,7 @@ def test_stepping_moves_the_session_and_back(host: Host) -> None:
     frame.press("Home")
     expect(sentence).to_have_text("Nothing has touched tensor memory yet.")
     frame.press("ArrowRight")
-    expect(sentence).to_have_text("Warp 0 (mma) of CTA 0 allocates columns 0–127.")
+    expect(sentence).to_have_text("Warp 0 of CTA 0 allocates columns 0–127.")
     assert made.session.now == widget._moments[0] + 1
     page.get_by_label("Step size").select_option("mma")
     frame.press("ArrowRight")
@@ -232,7 +232,7 @@ def test_details_say_since_when_by_whom_and_lead_there(host: Host) -> None:
     assert widget.moment == issued
     # Issued is not carried out: the cell still holds what was stored, and the MMA is on its way.
     expect(details.locator("dt:text-is('in flight') + dd")).to_contain_text(
-        f"tcgen05.mma by warp 0 (mma) of CTA 0, step {issued}"
+        f"tcgen05.mma by warp 0 of CTA 0, step {issued}"
     )
     expect(written).to_contain_text("tcgen05.st")
     page.keyboard.press("ArrowLeft")  # the focus stays in the widget
