@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from sglab.emulator.session import Session
+from sglab.events.cast import plain_name
 from sglab.gpu import SessionError
 
 MOST_VALUES = 256
@@ -34,6 +35,7 @@ TORCH = {
     "bool": "u8",
 }
 ADDRESS = re.compile(r"(smem|gmem|arg\d+)\s*(?:@(\d+))?\s*(?:\+\s*(0x[0-9a-fA-F]+|\d+))?\s*(?:\*\s*(\d+))?(?::(\w+))?$")
+SHARED = re.compile(r"([A-Za-z_]\w*)\s*(?:\[(.*)\])?\s*(?::(\w+))?$")
 NAMED = re.compile(r"([A-Za-z_]\w*)\s*(?:\[(.*)\])?$")
 MEMORY_HELP = "smem+0x400*16:f32 (shared memory, 16 values), smem@1+0x400 (of CTA 1), arg2*8:s32 (at an argument)"
 
@@ -121,9 +123,10 @@ class WatchParser:
         self._tensors = dict(tensors)
         self._arguments = _arguments(session)
         self._allocations = session.launch.allocations
+        self._shared = _shared_variables(session)
 
     def names(self) -> list[str]:
-        return [*self._tensors, *self._arguments, "smem"]
+        return [*self._tensors, *self._shared, *self._arguments, "smem"]
 
     def help(self) -> str:
         """What may be written, with names that are known here."""
@@ -145,6 +148,8 @@ class WatchParser:
             raise ValueError(f"'{text}' is a register: its row is among the registers, its lanes open by a press on it")
         if (found := NAMED.match(text)) and found[1] in self._tensors:
             return self._tensor(text, found[1], found[2])
+        if (found := SHARED.match(text)) and found[1] in self._shared:
+            return self._variable(text, *found.groups())
         if found := ADDRESS.match(text):
             return self._memory(text, *found.groups())
         raise ValueError(f"'{expression}' names nothing here. {self.help()} Names: {', '.join(self.names())}.")
@@ -163,6 +168,27 @@ class WatchParser:
             strides = strides[1:]
         self._check_global(text, Watch(text, "global", begin, shape, strides, dtype))
         return Watch(text, "global", begin, shape, strides, dtype)
+
+    def _variable(self, text: str, name: str, index: str | None, dtype: str | None) -> Watch:
+        """A variable in shared memory: "tile", "tile[8]", "tile[0:16]:f16", counted in elements of the dtype."""
+        begin, nbytes = self._shared[name]
+        dtype = dtype or ("u64" if nbytes == 8 else "f32" if nbytes % 4 == 0 else "u8")
+        if dtype not in DTYPES:
+            raise ValueError(f"'{text}': {dtype} is no dtype; there are {', '.join(DTYPES)}")
+        size = DTYPES[dtype][1]
+        chosen = (slice(None),) if index is None else _index(text, index)
+        elements = range(max(1, nbytes // size))
+        if len(chosen) > 1:
+            raise ValueError(f"'{text}': a variable has one subscript, such as [0:16]")
+        try:
+            picked = list(elements[chosen[0]] if isinstance(chosen[0], slice) else (elements[chosen[0]],))
+        except IndexError:
+            picked = []
+        if not picked:
+            raise ValueError(f"'{text}': {name} has {len(elements)} elements of {dtype}")
+        stride = picked[1] - picked[0] if len(picked) > 1 else 1
+        count = min(len(picked), MOST_VALUES)
+        return Watch(text, "shared", begin + picked[0] * size, (count,), (stride * size,), dtype)
 
     def _memory(
         self, text: str, base: str, cta: str | None, offset: str | None, count: str | None, dtype: str | None
@@ -190,6 +216,12 @@ class WatchParser:
         )
         if not inside:
             raise ValueError(f"'{text}' is outside the launch's memory, gmem+0x{watch.begin:x}, {watch.span} bytes")
+
+
+def _shared_variables(session: Session) -> dict[str, tuple[int, int]]:
+    """Name -> (offset, bytes) of the variables that the kernel declares in shared memory, as the source names them."""
+    rows = session.launch.kernel.emulated.shared_variables
+    return {plain_name(name): (begin, nbytes) for name, begin, nbytes in rows if nbytes > 0}
 
 
 def _arguments(session: Session) -> dict[str, int]:

@@ -108,7 +108,7 @@ class Cast(ABC):
     @cached_property
     def _shared_variables(self) -> list[tuple[str, int, int]]:
         rows = self._launch.kernel.emulated.shared_variables
-        return [(_plain(name), begin, nbytes) for name, begin, nbytes in rows]
+        return [(plain_name(name), begin, nbytes) for name, begin, nbytes in rows]
 
 
 class LogCast(Cast):
@@ -212,7 +212,7 @@ def _differ(names: Iterable[str]) -> bool:
     return len({*names} - {"idle"}) > 1
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
     """The last identifier of a mangled C++ name."""
     found = re.search(r"E(\d+)(\w+)$", name) if name.startswith("_Z") else None
     return found[2][: int(found[1])] if found else name

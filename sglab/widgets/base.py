@@ -12,6 +12,9 @@ from typing import Any, ClassVar, TypeVar
 import anywidget
 import traitlets
 
+from . import pictures
+from .cells import remember
+from .changes import Versions
 from .page import html_page
 from .recordings import recording
 from .selection import selection
@@ -53,6 +56,8 @@ class Widget(anywidget.AnyWidget):
     selected = traitlets.Dict().tag(sync=True)
     launch_name = traitlets.Unicode(help="whose moments it shows: `following.launch_name`").tag(sync=True)
     header = traitlets.Dict(help="title, subject, badge: {text, title}").tag(sync=True)
+    picture_place = traitlets.Unicode(help="class of the output that takes a picture; empty: none").tag(sync=True)
+    outdated = traitlets.Unicode(help="what was changed after the run that is shown; empty: nothing").tag(sync=True)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -61,14 +66,25 @@ class Widget(anywidget.AnyWidget):
 
     def __init__(self, **kwargs: Any) -> None:
         self._tensors: dict[str, WireArray] = {}
+        self._ours: set[str] = set()
+        self._versions = Versions()
         super().__init__(version=type(self).format, **kwargs)
         selection.attach(self)
+        remember(self)
         self.on_msg(self._receive)
+        self._ours = {*vars(self), "comm"}  # what a subclass adds from here on is a run's
 
     def open(self) -> None:
         """Notifies the page of this widget, once there is something to show: a page never sees half a state."""
         if self.revision:
             super().open()
+
+    def close(self) -> None:
+        """Ends the widget, and lets go of all that it has kept of a run: a notebook's history may keep the object."""
+        super().close()
+        self._tensors, self._versions = {}, Versions()
+        for name in set(vars(self)) - vars(self).get("_ours", set(vars(self))):  # all, where it was never made
+            delattr(self, name)
 
     def publish(self, tensors: Mapping[str, Any], **traits: Any) -> None:
         """Replaces all named tensors (copied) and some traits in one step; the page then reads the slices it shows."""
@@ -86,6 +102,25 @@ class Widget(anywidget.AnyWidget):
     def slices(self, slices: list[dict[str, Any]]) -> list[WireArray]:
         """Rows `start` to `stop` of each named tensor."""
         return [self._tensor(each["name"]).rows(int(each["start"]), int(each["stop"])) for each in slices]
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        """As every widget's; in a notebook, with a place for its picture, which is there when the kernel is not."""
+        self.picture_place = pictures.make_room(str(self.model_id))
+        return super()._repr_mimebundle_(**kwargs)
+
+    @command
+    def keep_picture(self, picture: str) -> None:
+        """Stores what the page shows in the notebook's output. picture: a data URL."""
+        pictures.keep(self.picture_place, picture, repr(self))
+
+    def after_cell(self) -> None:
+        """Is called after every cell of the notebook: says whether what is shown is still so, in `outdated`."""
+        self.outdated = self._versions.sentence()
+
+    @command
+    def run_again(self) -> None:
+        """Runs again on what is there now, where a widget can: see `outdated`."""
+        raise RuntimeError(f"{type(self).__name__} cannot run this again by itself: run its cell again")
 
     def _tensor(self, name: str) -> WireArray:
         if name not in self._tensors:

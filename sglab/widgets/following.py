@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable
 from typing import TypeVar
 
+from sglab.emulator.device import EmulatedDevice
 from sglab.emulator.session import Session
 from sglab.gpu.geometry import Geometry
 from sglab.workbench import Batch
@@ -28,6 +29,18 @@ def follow(session: Session, widget: Follower, moved: Callable[[Follower], None]
             moved(alive)
 
     leave = session.on_move(listener)
+
+
+def again(session: Session) -> Session:
+    """A new session of the same launch, on what its tensors hold now.
+
+    Raises:
+        RuntimeError: the device cannot run a launch under control.
+    """
+    device = session.device
+    if not isinstance(device, EmulatedDevice):
+        raise RuntimeError(f"{device.name} runs no sessions: run the cell again")
+    return device.session(session.launch)
 
 
 def launch_name(kernel: str, geometry: Geometry) -> str:

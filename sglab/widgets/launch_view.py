@@ -21,7 +21,8 @@ from sglab.workbench import Batch
 from sglab.workbench.recorders.page_reads import PageReads
 
 from .base import Widget, command
-from .following import failure_told, follow, launch_name, not_a_launch
+from .changes import Versions
+from .following import again, failure_told, follow, launch_name, not_a_launch
 from .launch_code import code_table
 
 ISSUE_ORDER = (
@@ -67,15 +68,28 @@ class LaunchWidget(Widget):
             batch = launch.subject if batch is None else batch
         if isinstance(launch, Capture | CapturedLaunch):
             launch = launch.session()
+        self._batch, self._arch = batch, arch
+        self._begin(launch, cluster)
+
+    def _begin(self, launch: Session | EventLog, cluster: int) -> None:
         self.session = launch if isinstance(launch, Session) else None
         self.recording = _recording(launch)
         self.launch_name = launch_name(self.recording.kernel, self.recording.geometry)
-        self.timed = modelled(self.recording, arch)
-        self.reads = None if batch is None else PageReads.of(self.recording, batch)
+        self.timed = modelled(self.recording, self._arch)
+        self.reads = None if self._batch is None else PageReads.of(self.recording, self._batch)
         self.show(cluster)
         if self.session:
+            self._versions, self.outdated = Versions.of(self.session), ""
             self.now = self.session.now
             follow(self.session, self, LaunchWidget._session_moved)
+
+    @command
+    def run_again(self) -> None:
+        """A new session of the launch, on what its tensors hold now."""
+        if self.session is None:
+            super().run_again()
+            return
+        self._begin(again(self.session), int(self.launch["cluster"]))
 
     @command
     def seek(self, position: int) -> None:

@@ -17,7 +17,8 @@ from sglab.events.log import EventLog
 from sglab.gpu import GpuError
 
 from .base import Widget, command
-from .following import follow, launch_name, not_a_launch
+from .changes import Versions
+from .following import again, follow, launch_name, not_a_launch
 from .wire import WireArray
 
 RANK_BIT = {"shared": 24, "tensor": 32}
@@ -58,15 +59,34 @@ class MemoryWidget(Widget, metaclass=_AbstractWidget):
         if not isinstance(saved_moments, int) or saved_moments < 1:
             raise ValueError(f"saved_moments must be 1 or more; got {saved_moments!r}")
         super().__init__()
+        self.saved_moments = saved_moments
+        self._moving = self._told = False
+        self._wanted: Sequence[dict[str, Any]] = ()
+        self._runs = 0
+        self._begin(launch, log)
+
+    def _begin(self, launch: Session | EventLog, log: EventLog | None = None) -> None:
+        self._runs += 1
         self.session = launch if isinstance(launch, Session) else None
         self.recording = launch if isinstance(launch, EventLog) else log or launch.log
         self.launch_name = launch_name(self.recording.kernel, self.recording.geometry)
-        self.saved_moments = saved_moments
         self._position = 0
-        self._moving = self._told = False
-        self._wanted: Sequence[dict[str, Any]] = ()
         if self.session:
+            self._versions, self.outdated = Versions.of(self.session), ""
             follow(self.session, self, MemoryWidget.session_moved)
+
+    @command
+    def run_again(self) -> None:
+        """A new session of the launch, on what its tensors hold now."""
+        if self.session is None:
+            super().run_again()
+            return
+        self._begin(again(self.session))
+        self._restart()
+
+    @abstractmethod
+    def _restart(self) -> None:
+        """Shows the same CTA of another run."""
 
     @property
     def position(self) -> int:
@@ -223,8 +243,11 @@ class MemoryWidget(Widget, metaclass=_AbstractWidget):
         return table
 
     def roles_of(self, ctas: Sequence[int]) -> dict[str, str]:
-        """ "CTA warp" -> what the warp does, of these CTAs."""
-        return {f"{cta} {warp}": role.name for (cta, warp), role in self.recording.roles if cta in ctas and role.name}
+        """ "CTA warp" -> what the warp does, of these CTAs; empty where all warps do the same, which is no role."""
+        roles = self.recording.roles
+        if len({*roles.names} - {"idle", ""}) < 2:
+            return {}
+        return {f"{cta} {warp}": role.name for (cta, warp), role in roles if cta in ctas and role.name}
 
     def badge(self) -> dict[str, str]:
         device = self.session.device if self.session else None

@@ -14,6 +14,7 @@ from sglab.workbench import Batch
 from sglab.workbench.recorders.online_softmax import KERNELS, ORDERS, OnlineSoftmaxRun, record_online_softmax
 
 from .base import Widget, asset, command
+from .changes import Versions
 
 MAX_STEPS = 256
 """Tiles that are recorded at most: a saved page then stays small, and more could not be distinguished."""
@@ -48,6 +49,7 @@ class OnlineSoftmax(Widget):
 
     question = traitlets.Dict(help="the constructor's keywords").tag(sync=True)
     run = traitlets.Dict(help="what ran, in words and numbers").tag(sync=True)
+    progress = traitlets.Float(1.0, help="share of the recording that is done").tag(sync=True)
 
     def __init__(
         self,
@@ -83,6 +85,11 @@ class OnlineSoftmax(Widget):
         return self._recorded
 
     @command
+    def run_again(self) -> None:
+        """Records again what is shown, on what the batch holds now."""
+        self._record(self.question)
+
+    @command
     def edit(self, **changes: Any) -> int:
         """Record again with other values of the constructor's keywords; returns the revision that shows them.
 
@@ -107,8 +114,10 @@ class OnlineSoftmax(Widget):
             self.implementation,
             question["order"],
             question["kernel"],
+            progress=lambda share: self.set_trait("progress", share),
         )
         self._recorded = recorded
+        self._versions, self.outdated = Versions(_read(self.batch)), ""
         self.publish(_tensors(recorded), question=question, run=_run(self.batch, recorded), header=self._header())
 
     def _header(self) -> dict[str, Any]:
@@ -141,6 +150,12 @@ def _checked(batch: Batch, question: dict[str, Any]) -> dict[str, Any]:
         raise BadArgumentError("scale_by", "a factor above 0, at most 1024", scale, "1 is the batch's own scale.")
     found = {"request": request, "head": head, "num_splits": splits, "tile": tile, "scale_by": scale}
     return {**found, "order": order, "kernel": kernel}
+
+
+def _read(batch: Batch) -> list[tuple[str, Any]]:
+    """What a run reads of the batch."""
+    keys, values = batch.runner.token_to_kv_pool.get_kv_buffer(batch.layer.layer_id)
+    return [("the queries", batch.q), ("the keys", keys), ("the values", values)]
 
 
 def _kernels(batch: Batch) -> tuple[str, ...]:
@@ -203,6 +218,7 @@ def _tensors(run: OnlineSoftmaxRun) -> dict[str, Any]:
         "kernel_lse": run.lse.view(1),
         "true_o": run.true_o,
         "true_lse": run.true_lse,
+        "so_far_o": run.truth.o,
     }
     for name, states in run.states.items():
         tensors[f"{name}.state"], tensors[f"{name}.o"] = states.columns(), states.o

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -55,7 +54,6 @@ class PageTable(Widget):
         super().__init__(kernel=_kernel(kernel))
         self.batch = batch
         self.refresh()
-        _follow_cells(self)
 
     def refresh(self) -> None:
         """Reads the batch again and reruns the shown kernel. Notebooks do it by themselves, other code must."""
@@ -69,7 +67,7 @@ class PageTable(Widget):
         self._seen = self._witnesses()
         self._publish(kernel, changed_pages)
 
-    def look(self) -> None:
+    def after_cell(self) -> None:
         """Notifies the pages that show this widget if the batch was edited elsewhere; they then ask to `catch_up`."""
         if self._outdated():
             self.stale += 1
@@ -210,22 +208,3 @@ def _kernel(name: str) -> Kernel:
         if name == kernel:
             return kernel
     raise ValueError(f"kernel must be one of {', '.join(KERNELS)}; got {name!r}")
-
-
-def _follow_cells(widget: PageTable) -> None:
-    """In a notebook, looks after every cell whether the batch was edited there; the widget may still be collected."""
-    from IPython import get_ipython
-
-    shell = get_ipython()
-    if shell is None:
-        return
-    reference = weakref.ref(widget)
-
-    def after_cell(*_: Any) -> None:
-        alive = reference()
-        if alive is None:
-            shell.events.unregister("post_run_cell", after_cell)
-        else:
-            alive.look()
-
-    shell.events.register("post_run_cell", after_cell)

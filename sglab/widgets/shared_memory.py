@@ -69,6 +69,9 @@ class SharedMemory(MemoryWidget):
         self._tab = tab or ""
         self._look_at(cta)
 
+    def _restart(self) -> None:
+        self._look_at(self._cta)
+
     @command
     def show_cta(self, cta: int) -> None:
         """Shows another CTA of the launch."""
@@ -214,7 +217,7 @@ class SharedMemory(MemoryWidget):
                 "error": failure_told(recording.fault),
                 "tab": self._tab,
             },
-            "launch_key": f"{id(self)} {self._cta}",
+            "launch_key": f"{id(self)} {self._runs} {self._cta}",
             "code": self.code_of(list(self._known)),
             "areas": [asdict(area) for area in (*areas, *self._traffic.areas)],
             "tiles": [tile_dict(number, tile) for number, tile in enumerate(self._traffic.tiles)],

@@ -75,8 +75,8 @@ class SplitKV(Widget):
         page_size: int | None = None,
         enable_cuda_graph: bool = False,
     ) -> None:
-        if hasattr(seq_lens, "seq_lens"):  # a live batch
-            batch = seq_lens
+        batch = seq_lens if hasattr(seq_lens, "seq_lens") else None
+        if batch is not None:
             seq_lens = batch.seq_lens.tolist()
             num_heads = batch.num_heads if num_heads is None else num_heads
             num_kv_heads = batch.num_kv_heads if num_kv_heads is None else num_kv_heads
@@ -99,9 +99,25 @@ class SplitKV(Widget):
                 {"name": each.name, "title": each.title, "attention": each.attention} for each in PLANNERS.values()
             ]
         )
+        self._batch = batch
+        self._taken = None if batch is None else tuple(batch.seq_lens.tolist())
         self._lens: NDArray[np.int64] = np.zeros(0, np.int64)
         self._answers: dict[str, Plan | str] = {}
         self._ask(check.lengths("seq_lens", seq_lens, minimum=1), question, _known(planners))
+
+    def after_cell(self) -> None:
+        now = self._taken if self._batch is None else tuple(self._batch.seq_lens.tolist())
+        changed = now != self._taken
+        self.outdated = "The batch has other lengths than those that were planned." if changed and now else ""
+
+    @command
+    def run_again(self) -> None:
+        """Plans the lengths that the batch has now."""
+        if self._batch is None:
+            super().run_again()
+            return
+        self._taken, self.outdated = tuple(self._batch.seq_lens.tolist()), ""
+        self.replan(self._taken)
 
     @property
     def seq_lens(self) -> NDArray[np.int64]:

@@ -18,6 +18,7 @@ from sglab.events.tensor_memory.writes import UNIT
 from .base import asset, command
 from .following import failure_told
 from .memory import Launched, MemoryWidget
+from .tensor_memory_names import matrix_names
 
 EMPTY = np.zeros((0, 10), np.int32)
 
@@ -47,6 +48,9 @@ class TensorMemory(MemoryWidget):
         super().__init__(launch, log, saved_moments, needs_session=False)
         self._look_at(cta)
 
+    def _restart(self) -> None:
+        self._look_at(self._ctas[0])
+
     @command
     def show_cluster(self, cta: int) -> None:
         """Shows another CTA (or pair) of the launch."""
@@ -61,6 +65,7 @@ class TensorMemory(MemoryWidget):
         self._traffic, self._history = trace.run, trace.history
         self._moments = self._traffic.events
         self._roles = self.roles_of(self._ctas)
+        self._names = matrix_names(self._traffic.tiles, self._traffic.moments, self._roles, self._ctas)
         self._code = self.code_of(self._traffic.moments[:, 3].tolist())
         self._clusters = list(dict.fromkeys(tuple(self.pair_of(each, group)) for each in range(min(total, 4096))))
         self._show()
@@ -146,9 +151,9 @@ class TensorMemory(MemoryWidget):
                 "values": self.session is not None,
                 "note": self.note,
             },
-            launch_key=f"{id(self)} {self._ctas}",
+            launch_key=f"{id(self)} {self._runs} {self._ctas}",
             code=self._code,
-            tiles=_tiles(self._traffic.tiles),
+            tiles=_tiles(self._traffic.tiles, self._names),
             header=self._header(),
         )
 
@@ -168,15 +173,13 @@ def _allocations(owner: npt.NDArray[np.int64]) -> list[dict[str, int]]:
     ]
 
 
-def _tiles(tiles: Sequence[TensorMatrix]) -> list[dict[str, Any]]:
-    """D0, D1, …, A0, …: every role counts for itself."""
+def _tiles(tiles: Sequence[TensorMatrix], names: Sequence[str]) -> list[dict[str, Any]]:
     shown: list[dict[str, Any]] = []
-    for number, tile in enumerate(tiles):
-        before = sum(other.role == tile.role for other in tiles[:number])
+    for number, (tile, name) in enumerate(zip(tiles, names, strict=True)):
         shown.append(
             {
                 "id": number,
-                "name": f"{tile.role}{before}",
+                "name": name,
                 "role": tile.role,
                 "type": tile.type,
                 "rows": tile.rows,

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.browser.patience import until
-from tests.support.browser.widget_host import DRAWN, Host
+from tests.support.browser.widget_host import DRAWN, Host, in_issue_order, more
 
 pytest.importorskip("torch")
 
@@ -36,6 +36,8 @@ def widget() -> Barriers:
 def show(host: Host, widget: Barriers) -> Page:
     host.show(widget)
     expect(host.page.locator(".sg-timeline-label").first).to_be_visible()
+    more(host.page.locator(".sg-widget"))
+    in_issue_order(host.page.locator(".sg-widget"))
     return host.page
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from playwright.sync_api import expect
@@ -35,3 +36,25 @@ def test_widget_works_in_jupyterlab(open_lab: Callable[..., LabNotebook]) -> Non
     expect(widget).to_have_attribute("data-connection", "lost")
     widget.get_by_role("button", name="Double").click()
     expect(widget.get_by_role("alert")).to_contain_text("Disconnected: the Python kernel was restarted")
+
+
+def test_a_notebook_keeps_a_picture_and_a_cell_that_runs_again_frees_its_widget(
+    open_lab: Callable[..., LabNotebook],
+) -> None:
+    plan = "def plan():\n    widget = SplitKV([300])\n    kept.append(weakref.ref(widget))\n    return widget"
+    lab = open_lab(
+        [
+            f"import weakref\nfrom sglab.widgets import SplitKV\nkept = []\n{plan}",
+            "plan()",
+            "print('open', [each().comm is not None for each in kept if each()])",
+        ]
+    )
+    lab.run(0)
+    lab.run(1)
+    expect(lab.page.locator(".sg-widget .sg-body")).to_be_visible()
+    picture = lab.page.locator("[class^=sglab-] img")
+    expect(picture).to_have_attribute("src", re.compile("^data:image/(webp|png);base64,"))
+    expect(picture).to_be_hidden()  # the widget itself is there
+    lab.run(1)
+    lab.run(2)
+    expect(lab.page.locator(".jp-OutputArea-output").last).to_have_text("open [False, True]")

@@ -194,7 +194,9 @@ def test_a_restarted_kernel_is_reported_and_the_picture_stays(host: Host, name: 
 
 @pytest.mark.parametrize("name", OF_SESSIONS)
 def test_a_failed_kernel_is_reported_with_what_to_do(host: Host, name: str) -> None:
-    shown = show(host, getattr(widgets, name)(failing()))
+    host.show(getattr(widgets, name)(failing()))
+    shown = host.page.locator("#widget .sg-widget")
+    settled(host.page)  # without barriers there is a sentence in the picture's place
     shown.press("End")
     expect(shown.locator(".sg-notice")).to_contain_text("the kernel executed trap")
     expect(shown.locator(".sg-notice")).to_contain_text(re.compile("steps? back", re.IGNORECASE))

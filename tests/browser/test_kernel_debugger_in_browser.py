@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.support.browser.patience import settled
-from tests.support.browser.widget_host import Host
+from tests.support.browser.widget_host import Host, more
 from tests.support.launches.session_lines import ATOMIC, CLOCK, LOOP_SYNC, SESSION_PTX, SYNC
 
 torch = pytest.importorskip("torch")
@@ -45,6 +45,9 @@ def show(host: Host, widget: KernelDebugger, place: str = "widget") -> Page:
     host.show(widget, place)
     expect(host.page.locator(f"#{place} .kd-line").first).to_be_visible()
     settled(host.page)  # until then lines are drawn again
+    shown = host.page.locator(f"#{place} .sg-widget")
+    more(shown)
+    shown.get_by_label("Step size").select_option("instruction")
     return host.page
 
 
@@ -469,6 +472,7 @@ def test_a_saved_page_steps_between_its_moments(page: Page, widget: KernelDebugg
     page.goto(saved.as_uri())
     expect(page.locator(".kd-line").first).to_be_visible()
     at(page, 300)
+    page.get_by_label("Step size").select_option("instruction")
     frame(page).press("ArrowRight")
     at(page, 301)
     widget.session.seek(301)

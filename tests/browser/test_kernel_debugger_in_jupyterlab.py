@@ -34,6 +34,7 @@ def test_stepping_in_jupyterlab(open_lab: Callable[..., LabNotebook]) -> None:
     frame = page.locator(".sg-widget")
     expect(page.locator(".kd-line").first).to_be_visible()
     expect(page.locator("output.sg-sentence")).to_have_text("Nothing has run yet.")
+    frame.get_by_label("Step size").select_option("instruction")
     for position in range(1, 10):
         frame.press("ArrowRight")
         expect(frame).to_have_attribute("data-position", str(position))

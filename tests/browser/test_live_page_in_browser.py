@@ -51,6 +51,7 @@ def test_the_debugger_steps_and_the_timeline_follows(browser: Browser, session, 
         expect(page.get_by_role("heading", name="my kernel")).to_be_visible()
         debugger = page.locator("[data-widget='0']")
         expect(debugger.get_by_text("step 0 of")).to_be_visible()
+        debugger.get_by_label("Step size").select_option("instruction")
         debugger.get_by_role("button", name="Step forward").click()
         expect(debugger.get_by_text("step 1 of")).to_be_visible()
         assert session.now == 1
@@ -69,6 +70,7 @@ def test_two_pages_show_the_same(browser: Browser, session) -> None:
             be_patient(page.context)
             page.goto(live.address)
             expect(page.get_by_text("step 0 of")).to_be_visible()
+        pages[0].get_by_label("Step size").select_option("instruction")
         pages[0].get_by_role("button", name="Step forward").click()
         for page in pages:
             expect(page.get_by_text("step 1 of")).to_be_visible()

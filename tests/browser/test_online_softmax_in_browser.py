@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.support.browser.widget_host import DRAWN, Host
+from tests.support.browser.widget_host import DRAWN, Host, more
 
 torch = pytest.importorskip("torch")
 
@@ -31,9 +31,15 @@ def widget() -> OnlineSoftmax:
     return OnlineSoftmax(batch, 1, num_splits=4, tile=32, implementation="reference")
 
 
+BOTH_PANELS = ".sg-widget [role=tabpanel] { display: block !important; }"
+"""Tiles and merges are looked at together; which of them is in sight has a test of its own."""
+
+
 def show(host: Host, widget: OnlineSoftmax) -> Page:
     host.show(widget)
     expect(host.page.locator(".sgs-equations")).to_be_visible()
+    host.page.add_style_tag(content=BOTH_PANELS)
+    more(host.page.locator(".sg-widget"))
     return host.page
 
 
@@ -442,3 +448,19 @@ def test_partials_of_the_sm100_kernel_are_recorded_from_the_page(host: Host) -> 
 def test_a_kernel_that_cannot_run_on_the_batch_is_not_offered(host: Host, widget: OnlineSoftmax) -> None:
     page = show(host, widget)
     assert page.get_by_label("Kernel", exact=True).locator("option[value=mla_decode_sm100]").is_disabled()
+
+
+def test_tiles_are_in_sight_until_partials_are_merged(host: Host, widget: OnlineSoftmax) -> None:
+    host.show(widget)
+    shown = host.page.locator(".sg-widget")
+    expect(shown.locator(".sgs-chart").first).to_be_visible()
+    expect(shown.locator(".sgs-node").first).to_be_hidden()
+    shown.press("End")
+    expect(shown.locator(".sgs-node").first).to_be_visible()
+    expect(shown.locator(".sgs-chart").first).to_be_hidden()
+    shown.press("Home")
+    expect(shown.locator(".sgs-chart").first).to_be_visible()
+    shown.get_by_role("tab", name="Partials and merges").click()
+    shown.press("ArrowRight")  # keys step, and what the reader has opened stays
+    expect(shown.locator(".sg-counter")).to_contain_text("step 4 of")
+    expect(shown.locator(".sgs-node").first).to_be_visible()

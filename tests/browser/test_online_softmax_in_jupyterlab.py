@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.support.browser.jupyterlab_host import LabNotebook
+from tests.support.browser.widget_host import more
 
 pytest.importorskip("torch")
 
@@ -25,6 +26,7 @@ def test_recording_another_head_in_jupyterlab(open_lab: Callable[..., LabNoteboo
     page = lab.page
     frame = page.locator(".sg-widget")
     expect(page.locator(".sgs-equations")).to_be_visible()
+    more(frame)
     page.get_by_label("head", exact=True).fill("3")
     page.get_by_label("head", exact=True).press("Enter")
     expect(page.locator(".sg-subject")).to_contain_text("head 3 of 4")

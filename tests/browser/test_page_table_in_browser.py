@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.support.browser.patience import settled
-from tests.support.browser.widget_host import Host
+from tests.support.browser.widget_host import Host, more
 
 pytest.importorskip("triton")
 
@@ -102,6 +102,7 @@ def test_edits_run_the_real_allocator(widget: Locator, batch: Any) -> None:
     expect(widget.get_by_role("alert")).to_contain_text("r3: 70 tokens in 2 pages")
     expect(widget.locator(".pt-caption").first).to_contain_text("int64 [4]")
     assert batch.batch_size == 4
+    more(widget)
     widget.get_by_role("button", name="Free").click()
     expect(widget.get_by_role("alert")).to_contain_text("r3 left. 2 pages free again")
     assert batch.batch_size == 3
@@ -176,6 +177,7 @@ def test_an_empty_batch_still_takes_a_request(host: Host, batch: Any) -> None:
     host.show(PageTable(batch))
     widget = host.page.locator(".sg-widget")
     expect(widget.locator(".sg-counter")).to_have_text("step 0 of 0")
+    more(widget)
     expect(widget.get_by_role("button", name="Extend")).to_be_disabled()
     widget.get_by_role("button", name="Allocate").click()
     expect(widget.get_by_role("alert")).to_contain_text("r3: 200 tokens in 4 pages")
@@ -264,6 +266,7 @@ def test_a_token_leads_to_its_slot_its_page_and_the_lane_that_wrote_the_entry(wi
 
 def test_an_edit_describes_the_run_after_it(widget: Locator, batch: Any) -> None:
     press(widget, "End")
+    more(widget)
     widget.get_by_label("Request to edit").select_option("r1")
     widget.get_by_role("button", name="Free", exact=True).click()
     expect(widget.locator(".sg-counter")).to_have_text("step 11 of 11")
@@ -281,6 +284,7 @@ def test_a_request_keeps_its_colour_when_another_leaves(widget: Locator) -> None
     }"""
     widget.page.wait_for_function(f"() => ({swatch})(2)[0] !== 255")
     before = widget.page.evaluate(swatch, 2)
+    more(widget)
     widget.get_by_label("Request to edit").select_option("r1")
     widget.get_by_role("button", name="Free", exact=True).click()
     expect(widget.locator(".sg-subject")).to_contain_text("2 requests")

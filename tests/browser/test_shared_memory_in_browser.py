@@ -24,7 +24,7 @@ from sglab.labs.shared_memory import PagedDecode, Prefill
 from sglab.widgets import SharedMemory, selection
 from tests.support.browser.drawings import count_drawings, drawings
 from tests.support.browser.patience import settled
-from tests.support.browser.widget_host import Host
+from tests.support.browser.widget_host import Host, more
 from tests.support.launches.memory_sessions import corpus, mla_sm90, mla_sm100, no_tensor_memory, product
 
 MMA_KINDS = ("f16", "tf32", "f8f6f4", "i8", "mxf8f6f4", "mxf4", "mxf4nvf4")
@@ -38,6 +38,7 @@ def moments_of(widget: SharedMemory, kind: str) -> list[int]:
 def show(host: Host, widget: SharedMemory) -> Page:
     host.show(widget)
     expect(host.page.locator(".sg-cells canvas").first).to_be_visible()
+    more(host.page.locator(".sg-widget"))
     return host.page
 
 
@@ -225,6 +226,7 @@ def test_a_box_is_in_memory_and_in_the_matrix(host: Host) -> None:
 def test_a_descriptor_is_edited_field_by_field_and_lights_up_other_bytes(host: Host) -> None:
     widget = SharedMemory(product().session)
     page = show(host, widget)
+    page.get_by_role("tab", name="smem descriptor").click()
     whole = page.get_by_label("Descriptor, hexadecimal", exact=True)
     before = whole.input_value()
     assert int(before, 16) == int(widget.tiles[0]["bits"], 16)
@@ -288,6 +290,7 @@ def test_a_plain_array_is_read_in_rows_of_its_pitch(host: Host) -> None:
     widget = SharedMemory(corpus("mma_gemm_f16.sm_80"))
     page = show(host, widget)
     expect(page.locator(".ssm-sides")).to_contain_text("As rows: a_tile")
+    page.get_by_role("tab", name="plain array").click()
     page.get_by_label("row pitch in bytes").fill("32")
     page.get_by_label("row pitch in bytes").press("Enter")
     go = page.get_by_label("Go to an address in shared memory")

@@ -31,6 +31,7 @@ def test_two_views_of_one_session_in_jupyterlab(open_lab: Callable[..., LabNoteb
     shared.press("ArrowRight")
     expect(shared.locator("output.sg-sentence")).to_contain_text("issues tcgen05.mma")
     expect(tensor.locator("output.sg-sentence")).to_contain_text("issues tcgen05.mma")
+    shared.get_by_role("tab", name="smem descriptor").click()
     start = shared.get_by_label("start address in bytes")
     start.fill("2048")
     start.press("Enter")

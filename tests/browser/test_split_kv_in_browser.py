@@ -11,7 +11,7 @@ from sglab.planning import PLANNERS
 from sglab.widgets import SplitKV, selection
 from tests.support.browser.drawings import count_drawings, drawings
 from tests.support.browser.patience import settled
-from tests.support.browser.widget_host import Host
+from tests.support.browser.widget_host import Host, more
 
 
 def show(host: Host, widget: SplitKV) -> Page:
@@ -201,6 +201,7 @@ def test_all_planners_that_fit_the_heads_stand_side_by_side(host: Host) -> None:
     expect(page.locator(".skv-pane")).to_have_count(len(PLANNERS))
     refused = page.locator(".skv-totals tr", has_text="refuses this batch")
     expect(refused).to_have_count(len(PLANNERS) - len(widget.plans))
+    more(page.locator(".sg-widget"))
     page.get_by_label("KV heads").fill("16")
     page.get_by_label("KV heads").press("Enter")
     expect(page.locator(".skv-totals tr", has_text="FlashInfer decode")).not_to_contain_text("refuses")
@@ -209,6 +210,7 @@ def test_all_planners_that_fit_the_heads_stand_side_by_side(host: Host) -> None:
 def test_arrays_are_the_plan_s_and_mark_the_selected_request(host: Host) -> None:
     widget = SplitKV([300, 9000, 40], "flash_mla")
     page = show(host, widget)
+    page.get_by_role("tab", name="Plan").click()
     page.locator(".skv-arrays summary", has_text="num_splits").click()
     values = page.locator(".skv-arrays details", has_text="num_splits").locator(".skv-values")
     expected = widget.plans["flash_mla"].arrays["num_splits"].tolist()
@@ -219,6 +221,7 @@ def test_arrays_are_the_plan_s_and_mark_the_selected_request(host: Host) -> None
 
 def test_a_planner_that_refuses_says_why_beside_one_that_goes_on(host: Host) -> None:
     page = show(host, SplitKV([300, 9000], ("flash_mla", "sglang_triton")))
+    more(page.locator(".sg-widget"))
     page.get_by_label("KV heads").fill("8")
     page.get_by_label("KV heads").press("Enter")
     expect(page.locator(".skv-sentence")).to_contain_text("num_kv_heads: expected 1, since flash_mla plans MLA")
@@ -232,6 +235,7 @@ def test_bad_input_is_explained_and_changes_nothing(host: Host) -> None:
     page.get_by_label("Lengths", exact=True).fill("300, many")
     page.get_by_label("Lengths", exact=True).press("Enter")
     expect(page.get_by_role("alert")).to_contain_text('such as 300, 1000, 77 or 4096×32; got "300, many"')
+    more(page.locator(".sg-widget"))
     sms = page.get_by_role("spinbutton", name="SMs")
     sms.fill("0")
     sms.press("Enter")

@@ -18,7 +18,7 @@ from sglab.gpu import KernelError
 from sglab.widgets import TensorMemory, selection
 from tests.support.browser.drawings import count_drawings, drawings
 from tests.support.browser.patience import settled
-from tests.support.browser.widget_host import Host
+from tests.support.browser.widget_host import Host, more
 from tests.support.launches.memory_sessions import freed_too_early, mla_sm100, no_tensor_memory, product
 
 LEFT, TOP = 58, 40  # the heads of lanes and columns
@@ -45,6 +45,7 @@ def moment_after(widget: TensorMemory, kind: str, number: int = 0) -> int:
 def show(host: Host, widget: TensorMemory) -> Page:
     host.show(widget)
     expect(host.page.locator(".stm-map canvas").first).to_be_visible()
+    more(host.page.locator(".sg-widget"))
     return host.page
 
 
@@ -68,9 +69,9 @@ def test_a_pair_is_side_by_side_with_its_allocation_and_matrices(host: Host) -> 
     page = show(host, widget)
     expect(page.locator(".stm-map")).to_have_count(2)
     expect(page.locator(".sg-badge")).to_have_text("emulated sm_100a")
-    expect(page.locator(".stm-legend")).to_contain_text("D0 (128×128 f32)")
-    expect(page.locator(".sg-details")).to_contain_text("D2 (128×256 f32) at tmem[0,128]")
-    page.get_by_role("button", name=re.compile(r"D2 \(128×256 f32\)")).click()
+    expect(page.locator(".stm-legend")).to_contain_text("S0 (128×128 f32)")
+    expect(page.locator(".sg-details")).to_contain_text("O0 (128×256 f32) at tmem[0,128]")
+    page.get_by_role("button", name=re.compile(r"O0 \(128×256 f32\)")).click()
     expect(page.locator(".sg-details")).to_contain_text(
         "rows 64–127, columns 128–255: CTA 1, lanes 64–127, columns 128–255"
     )
@@ -89,7 +90,7 @@ def test_a_cell_shows_its_value_its_place_in_the_matrix_and_its_writer(host: Hos
     expect(details).to_contain_text("row 6, column 37 of D0 (128×64 f32)")
     value = f"{made.expected[6, 37]:g}".replace("-", "−")
     expect(details.locator("dt:text-is('f32') + dd")).to_have_text(value)
-    expect(details).to_contain_text("tcgen05.mma by warp 0 (mma) of CTA 0")
+    expect(details).to_contain_text("tcgen05.mma by warp 0 of CTA 0")
     expect(details.locator("dt:text-is('ld and st by') + dd")).to_have_text("warp 2; with the shape .32x32b by lane 6")
     assert selection.value["address"] == "tmem[70,5]"
     assert selection.value["cta"] == 0
@@ -103,7 +104,7 @@ def test_stepping_moves_the_session_and_back(host: Host) -> None:
     frame.press("Home")
     expect(sentence).to_have_text("Nothing has touched tensor memory yet.")
     frame.press("ArrowRight")
-    expect(sentence).to_have_text("Warp 0 (mma) of CTA 0 allocates columns 0–127.")
+    expect(sentence).to_have_text("Warp 0 of CTA 0 allocates columns 0–127.")
     assert made.session.now == widget._moments[0] + 1
     page.get_by_label("Step size").select_option("mma")
     frame.press("ArrowRight")
@@ -231,7 +232,7 @@ def test_details_say_since_when_by_whom_and_lead_there(host: Host) -> None:
     assert widget.moment == issued
     # Issued is not carried out: the cell still holds what was stored, and the MMA is on its way.
     expect(details.locator("dt:text-is('in flight') + dd")).to_contain_text(
-        f"tcgen05.mma by warp 0 (mma) of CTA 0, step {issued}"
+        f"tcgen05.mma by warp 0 of CTA 0, step {issued}"
     )
     expect(written).to_contain_text("tcgen05.st")
     page.keyboard.press("ArrowLeft")  # the focus stays in the widget

@@ -65,7 +65,9 @@ def test_a_page_hears_of_a_widget_when_it_is_complete_and_once(monkeypatch: pyte
 def test_only_commands_can_be_called(sent: Sent, name: str) -> None:
     content, _ = sent.call(name)
     assert content["error"]["type"] == "ValueError"
-    assert f"Counter has no command '{name}'; it has slices, add" in content["error"]["message"]
+    assert (
+        f"Counter has no command '{name}'; it has slices, keep_picture, run_again, add" in content["error"]["message"]
+    )
 
 
 def test_wrong_arguments_are_an_answer_too(sent: Sent) -> None:
@@ -100,7 +102,15 @@ def test_saved_holds_own_traits_and_gzipped_tensors() -> None:
     widget.publish({"values": np.arange(4, dtype=np.int16)}, header={"title": "t"})
     saved = widget.saved()
     assert saved["version"] == 3
-    assert saved["state"].keys() == {"version", "scope", "revision", "header", "launch_name"}
+    assert saved["state"].keys() == {
+        "version",
+        "scope",
+        "revision",
+        "header",
+        "launch_name",
+        "picture_place",
+        "outdated",
+    }
     assert gzip.decompress(base64.b64decode(saved["tensors"]["values"]["data"])) == np.arange(4, dtype="<i2").tobytes()
 
 

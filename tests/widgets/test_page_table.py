@@ -98,17 +98,17 @@ def test_a_refused_edit_changes_nothing(widget: PageTable, batch, edit: dict, er
 
 @pytest.mark.parametrize("edit", ["extend_by_token", "free"])
 def test_an_edit_made_elsewhere_is_announced_once_and_read_when_asked_for(widget: PageTable, batch, edit: str) -> None:
-    widget.look()
+    widget.after_cell()
     assert widget.stale == 0
     getattr(batch, edit)(2)
-    widget.look()
+    widget.after_cell()
     assert widget.stale == 1
     assert widget.revision == 1
     widget.catch_up()
     widget.catch_up()
     assert widget.revision == 2
     assert len(array(widget, "requests")) == batch.batch_size
-    widget.look()
+    widget.after_cell()
     assert widget.stale == 1
 
 

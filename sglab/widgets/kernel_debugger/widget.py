@@ -16,7 +16,8 @@ from sglab.events.cluster.columns import readable
 from sglab.gpu import SessionError
 
 from ..base import Widget, asset, command
-from ..following import follow, launch_name
+from ..changes import Versions
+from ..following import again, follow, launch_name
 from .code import CodeTables
 from .jobs import Jobs
 from .provenance import compiled_digests
@@ -68,22 +69,35 @@ class KernelDebugger(Widget):
                 f"got {type(session).__name__}"
             )
         super().__init__()
+        self._source_paths, self._named_tensors = source_paths, tensors or {}
+        self._moves = 0
+        self._begin(session)
+
+    def _begin(self, session: Session) -> None:
+        """Shows a session, from where it is."""
         self.session = session
+        self._versions, self.outdated = Versions.of(session), ""
         kernel = session.launch.kernel
         self.launch_name = launch_name(kernel.name, session.launch.geometry)
         digests = compiled_digests(kernel.module)
         folders = [kernel.module.folder] if kernel.module.folder else []
-        self._tables = CodeTables(kernel, [*source_paths, *folders], digests)
+        self._tables = CodeTables(kernel, [*self._source_paths, *folders], digests)
         self._stops = StopPoints(session, self._tables)
         self._jobs = Jobs(session, self._tables, self._stops)
-        self._parser = WatchParser(session, tensors or {})
+        self._parser = WatchParser(session, self._named_tensors)
         self._watches: list[Watch] = []
         self._busy = self._answering = False
-        self._moves = 0
         follow(self.session, self, KernelDebugger._session_moved)
         self.publish(self._tables.tensors(), code=self._tables.description(), header=self._header())
         self._jobs.measure(LOOK_AHEAD_S)
         self._names = Names.of(session, self._jobs.length, self._jobs.complete)
+
+    @command
+    def run_again(self) -> None:
+        """A new session of the launch, on what its tensors hold now."""
+        self._stop_job()
+        self._begin(again(self.session))
+        self._changed()
 
     # What the page requests
 

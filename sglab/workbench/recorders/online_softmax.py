@@ -19,12 +19,16 @@ from sglab.kernels.decode_attention import split_ranges
 from sglab.kernels.scoring import Scoring
 from sglab.planning.num_kv_splits import BLOCK_H
 from sglab.workbench.batch import Batch
-from sglab.workbench.recorders.online_softmax_formulas import FORMULAS, States, follow
+from sglab.workbench.recorders.online_softmax_formulas import FORMULAS, States, Truth, follow
 from sglab.workbench.recorders.online_softmax_kernels import decode_attention, mla_decode_sm100
 
 LOG2_E = math.log2(math.e)
 ORDERS = ("stored", "rising", "falling", "masked")
 """Of the keys: as the cache holds them, by score up or down, or stored with the first split's scores masked, −inf."""
+DOTS_AT_ONCE = 1024
+"""Keys whose float64 copies fit a cache."""
+KERNEL_SHARE = 0.7
+"""Of the time, about: the rest follows the recurrences."""
 KERNELS = ("decode_attention_fwd", "mla_decode_sm100")
 
 
@@ -42,6 +46,7 @@ class OnlineSoftmaxRun:
             nothing.
         o, lse: (v_dim,) and (), what stage 2 made of them.
         true_o, true_lse: (splits, v_dim) and (splits,) float64, attention over each split's keys.
+        truth: the same after every tile.
         kernel, implementation, machine: what left the partials, and where it ran.
     """
 
@@ -59,6 +64,7 @@ class OnlineSoftmaxRun:
     lse: torch.Tensor
     true_o: torch.Tensor
     true_lse: torch.Tensor
+    truth: Truth
     kernel: str
     implementation: str
     machine: str
@@ -91,6 +97,7 @@ def record_online_softmax(
     implementation: str,
     order: str = "stored",
     kernel: str = "decode_attention_fwd",
+    progress: Callable[[float], None] = lambda share: None,
 ) -> OnlineSoftmaxRun:
     """Run one head of a decode batch and record it; the arguments are checked by the widget.
 
@@ -100,6 +107,7 @@ def record_online_softmax(
         implementation: of decode_attention_fwd.
         order: one of ORDERS.
         kernel: one of KERNELS; mla_decode_sm100 takes MLA batches and no mask.
+        progress: is called with the share that is done, from 0 to 1.
     """
     layer, slots = batch.layer, batch.slots(request)
     keys, values = batch.runner.token_to_kv_pool.get_kv_buffer(layer.layer_id)
@@ -121,6 +129,8 @@ def record_online_softmax(
         partials = decode_attention(q[:, heads], keys, values, slots, num_splits, scoring, implementation, masked)
         at = head - first_head
 
+    progress(KERNEL_SHARE)
+    v_single = v.float().cpu()
     scores = _base2_logits(row.float() @ k.float().T, scoring)
     tiles = [
         (split, start, min(start + tile, end))
@@ -128,13 +138,17 @@ def record_online_softmax(
         for start in range(first, end, tile)
     ]
     weight = _rounds_to(v.dtype) if group > 1 else _keeps
-    exact = _base2_logits(row.double() @ k.double().T, scoring)
+    exact = _base2_logits(torch.cat([_dots(row, part) for part in k.split(DOTS_AT_ONCE)]), scoring).cpu()
+    truth = Truth.of(exact, v_single, tiles)
     true_o, true_lse = torch.zeros(num_splits, v.shape[-1]).double(), torch.full((num_splits,), -math.inf).double()
+    last_steps = {split: step for step, (split, _, _) in enumerate(tiles)}
     for split, (first, end) in enumerate(partials.ranges):
-        natural = exact[first:end].cpu() / LOG2_E
-        true_lse[split] = natural.logsumexp(0)
-        if true_lse[split] > -math.inf:
-            true_o[split] = natural.softmax(0) @ v[first:end].double().cpu()
+        true_lse[split] = (exact[first:end] / LOG2_E).logsumexp(0)
+        true_o[split] = truth.o[last_steps[split]]
+    states = {}
+    for number, (name, formula) in enumerate(FORMULAS.items(), start=1):
+        states[name] = follow(formula, scores.cpu(), truth, v_single, tiles, weight)
+        progress(KERNEL_SHARE + (1 - KERNEL_SHARE) * number / len(FORMULAS))
     return OnlineSoftmaxRun(
         request=request,
         head=head,
@@ -143,16 +157,14 @@ def record_online_softmax(
         ranges=partials.ranges,
         scores=scores.cpu(),
         tiles=torch.tensor(tiles, dtype=torch.int32),
-        states={
-            name: follow(formula, scores.cpu(), exact.cpu(), v.cpu(), tiles, weight)
-            for name, formula in FORMULAS.items()
-        },
+        states=states,
         partial_o=partials.o[at],
         partial_lse=partials.lse[at],
         o=partials.out[at],
         lse=partials.out_lse[at],
         true_o=true_o,
         true_lse=true_lse,
+        truth=truth,
         kernel=partials.kernel,
         implementation=partials.implementation,
         machine=partials.machine,
@@ -178,6 +190,11 @@ def _base2_logits(dots: torch.Tensor, scoring: Scoring) -> torch.Tensor:
     if scoring.logit_cap > 0:
         return torch.tanh(dots * (scoring.sm_scale / scoring.logit_cap)) * (scoring.logit_cap * LOG2_E)
     return dots * (scoring.sm_scale * LOG2_E)
+
+
+def _dots(row: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
+    """In float64, by way of float32, which loses nothing: float16 to float64 is slow on CPUs."""
+    return row.double() @ keys.float().double().T
 
 
 def _rounds_to(dtype: torch.dtype) -> Callable[[torch.Tensor], torch.Tensor]:

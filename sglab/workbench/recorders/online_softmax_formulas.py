@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 import torch
 
+Tile = tuple[int, int, int]
+"""split, first token, end token"""
+
 
 @dataclass(frozen=True)
 class Formula:
@@ -70,19 +73,59 @@ class States:
         return torch.stack([self.tile_top, self.top, self.rescale, self.tile_total, self.total, self.error], 1)
 
 
+@dataclass(frozen=True)
+class Truth:
+    """Attention in float64 over a split's keys, after each tile; made once, for every formula.
+
+    Attributes:
+        o: (steps, v_dim) float64; 0 over none but masked keys.
+        masked: (steps,) whether all keys so far are masked.
+    """
+
+    o: torch.Tensor
+    masked: torch.Tensor
+
+    @staticmethod
+    def of(exact: torch.Tensor, v: torch.Tensor, tiles: Sequence[Tile]) -> Truth:
+        """The guarded recurrence in float64, whose rounding is 1e-16 per tile: linear in the keys.
+
+        Args:
+            exact: (tokens,) base-2 logits in float64.
+            v: (tokens, v_dim) float32.
+            tiles: (split, first token, end token).
+        """
+        outputs, masked = [], []
+        split = -1
+        for this_split, first, end in tiles:
+            if this_split != split:
+                split, top, total = this_split, -math.inf, 0.0
+                o = torch.zeros(v.shape[-1], dtype=torch.float64)
+            new_top = max(top, float(exact[first:end].max()))
+            if new_top > -math.inf:
+                rescale = 2.0 ** (top - new_top)
+                p = torch.exp2(exact[first:end] - new_top)
+                total = total * rescale + float(p.sum())
+                o = o * rescale + p @ v[first:end].double()
+            top = new_top
+            outputs.append(o / total if total else torch.zeros_like(o))
+            masked.append(top == -math.inf)
+        return Truth(torch.stack(outputs), torch.tensor(masked))
+
+
 def follow(
     formula: Formula,
     scores: torch.Tensor,
-    exact: torch.Tensor,
+    truth: Truth,
     v: torch.Tensor,
-    tiles: Sequence[tuple[int, int, int]],
+    tiles: Sequence[Tile],
     weight: Callable[[torch.Tensor], torch.Tensor],
 ) -> States:
     """Run one formula over all tiles.
 
     Args:
-        scores, exact: (tokens,) base-2 logits in float32, and in float64 for the truth.
-        v: (tokens, v_dim).
+        scores: (tokens,) base-2 logits in float32.
+        truth: of the same tiles.
+        v: (tokens, v_dim) float32.
         tiles: (split, first token, end token).
         weight: how weights are rounded before they meet V.
     """
@@ -90,7 +133,7 @@ def follow(
     split = -1
     for this_split, first, end in tiles:
         if this_split != split:
-            split, begin = this_split, first
+            split = this_split
             top, total = torch.tensor(-math.inf), torch.tensor(formula.first_total)
             o = torch.zeros(v.shape[-1])
         tile = scores[first:end]
@@ -100,21 +143,22 @@ def follow(
         if formula.guards:
             rescale, p = (torch.where(seen > -math.inf, value, 0.0) for seen, value in ((top, rescale), (tile, p)))
         total = total * rescale + p.sum()
-        o = o * rescale + _divided(formula, p, tile, total, weight) @ v[first:end].float()
+        o = o * rescale + _divided(formula, p, tile, total, weight) @ v[first:end]
         top = new_top
-        error = _error(o, total, exact[begin:end], v[begin:end], formula.guards)
-        rows.append(torch.stack([tile.max(), top, rescale, p.sum(), total, error.float()]))
+        rows.append(torch.stack([tile.max(), top, rescale, p.sum(), total]))
         accumulators.append(o)
-    tile_top, tops, rescales, tile_total, totals, errors = torch.stack(rows, 1)
-    return States(tile_top, tops, rescales, tile_total, totals, errors, torch.stack(accumulators))
+    tile_top, tops, rescales, tile_total, totals = torch.stack(rows, 1)
+    o = torch.stack(accumulators)
+    return States(tile_top, tops, rescales, tile_total, totals, _errors(o, totals, truth, formula.guards), o)
 
 
-def _error(o: torch.Tensor, total: torch.Tensor, exact: torch.Tensor, v: torch.Tensor, guards: bool) -> torch.Tensor:
+def _errors(o: torch.Tensor, total: torch.Tensor, truth: Truth, guards: bool) -> torch.Tensor:
     """Relative to float64's O over these keys; over none but masked ones, whose O is 0, the absolute error."""
-    masked = bool(exact.max() == -math.inf)
-    truth = torch.zeros_like(o).double() if masked else torch.softmax(exact * math.log(2), 0) @ v.double()
-    normal = o.double() if guards and total == 0 else o.double() / total.double()
-    return (normal - truth).norm() / (1.0 if masked else truth.norm())
+    divisor = total.double()
+    if guards:
+        divisor = torch.where(total == 0, 1.0, divisor)
+    difference = (o.double() / divisor[:, None] - truth.o).norm(dim=1)
+    return (difference / torch.where(truth.masked, 1.0, truth.o.norm(dim=1))).float()
 
 
 def _divided(

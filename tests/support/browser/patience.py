@@ -11,10 +11,12 @@ from playwright.sync_api import BrowserContext, Page, expect
 PATIENCE_S = 180
 PATIENCE_MS = 1000 * PATIENCE_S
 QUIET = Path(__file__).with_name("quiet.js")
+TOURED = Path(__file__).with_name("toured.js")
 
 
 def be_patient(context: BrowserContext) -> None:
-    """Actions and expectations in pages of `context` wait for PATIENCE_S."""
+    """Actions and expectations in pages of `context` wait for PATIENCE_S, and no widget shows its first steps."""
+    context.add_init_script(path=TOURED)
     context.set_default_timeout(PATIENCE_MS)
     expect.set_options(timeout=PATIENCE_MS)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ipywidgets.widgets.widget import _remove_buffers
-from playwright.sync_api import Page
+from playwright.sync_api import Locator, Page, expect
 
 from sglab.widgets import Widget
 
@@ -17,6 +17,19 @@ TEXT_OVERLAPS = HERE / "text_overlaps.js"
 DRAWN = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 """Waits until the page has drawn what was asked for."""
 PAGE = '<!doctype html><html lang="en"><title>widget</title><body style="margin:8px"></body></html>'
+
+
+def more(widget: Locator) -> None:
+    """Shows the controls behind *more*."""
+    widget.get_by_role("button", name="More controls").click()
+
+
+def in_issue_order(widget: Locator) -> None:
+    """Steps in the emulator's order, not in that of modelled time, where there is one to choose."""
+    axis = widget.get_by_label("Axis", exact=True)
+    if axis.is_visible():
+        axis.select_option("issue")
+        expect(widget.locator(".sg-badge")).to_have_text("emulated · issue order")
 
 
 def _message(data: dict[str, Any], buffers: list[Any]) -> dict[str, Any]:

@@ -25,7 +25,8 @@ export function makeControls(disposer: Disposer, axis: AxisChoice, actions: Cont
   let ctas: number[] = [];
 
   return {
-    parts: [cluster.element, axis.element, cta, unusedLabel],
+    parts: [cluster.element, axis.element, cta],
+    more: [unusedLabel],
     load(meta: LaunchMeta, live: boolean) {
       cluster.load(meta, live);
       if (meta.ctas.join() === ctas.join()) return;

@@ -7,8 +7,12 @@ import {
   defineWidget,
   framed,
   h,
+  type LegendItem,
+  legendMark,
   makeFrame,
+  ROLE_LOOKS,
   Timeline,
+  type TourStep,
   Transport,
   watchTheme,
 } from "@sglab/core";
@@ -42,6 +46,7 @@ function render(context: Context<typeof BARRIERS>): void {
     source,
     transport,
     onEscape: () => selection.set({}, frame),
+    tour: { name: "barriers", steps: TOUR },
     keys: () => [
       ...timeline.keys(),
       { keys: ["ArrowDown"], label: "select the next barrier", run: () => stepBarrier(1) },
@@ -69,6 +74,8 @@ function render(context: Context<typeof BARRIERS>): void {
     show: (cluster) => void loader.ask("show", { cluster }),
   });
   frame.toolbar.append(...controls.parts);
+  frame.more.append(...controls.more);
+  frame.setLegend(LEGEND());
   frame.setHeader(source.get("header"));
   frame.view.append(h("div", { class: "sbr-view" }, timeline.element));
 
@@ -165,7 +172,7 @@ function render(context: Context<typeof BARRIERS>): void {
     const cells = rows.map(makeCells);
     shown = { ...shown, rows, cells };
     const extras = cells.map(({ element }) => element);
-    timeline.load(barrierTimeline(launch, states, rows, extras, cellsHeading()), keepRange);
+    timeline.load(barrierTimeline(launch, states, rows, extras, cellsHeading(), frame.room()), keepRange);
     timeline.setCursor(launch.clock.x(transport.position), false);
     update.schedule();
   }
@@ -221,13 +228,28 @@ function render(context: Context<typeof BARRIERS>): void {
   followSession(source, transport, disposer, () => shown?.launch.clock);
 }
 
+const TOUR: TourStep[] = [
+  { key: "ArrowRight", text: "to step to the next end of a phase; the sentence below says who ended it." },
+  { key: "ArrowDown", text: "to select a barrier: who arrives, who waits, since when." },
+  { key: "Shift+ArrowRight", text: "to go to the next thing that happens to it." },
+  { key: "+", text: "to zoom in around the line; 0 shows the whole." },
+  { key: "Escape", text: "to clear the selection. ? lists all keys." },
+];
+
+const LEGEND = (): LegendItem[] => [
+  { label: "height: share of a phase's arrivals that have come", look: ROLE_LOOKS.load },
+  { label: "bytes still under way", mark: legendMark("line") },
+  { label: "a warp waits", mark: legendMark("dashes") },
+  { label: "every other phase", mark: legendMark("shade") },
+  { label: "now", mark: legendMark("cursor") },
+];
+
 function hint(): HTMLElement {
   return h(
     "p",
     { class: "sg-note" },
-    "Press a barrier, or ↓, to see who waits for it, who has still to arrive and what happened to it. Height is the " +
-      "share of a phase's arrivals that have come, the thin line the bytes still under way, dashes mean that a warp " +
-      "waits; every other phase is shaded.",
+    "Press a barrier, or ↓, to see who waits for it, who has still to arrive and what happened to it; then Shift+→ for " +
+      "the next thing that happens to it.",
   );
 }
 

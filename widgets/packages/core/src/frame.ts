@@ -4,8 +4,13 @@ import type { Header, Source } from "@sglab/protocol";
 import { DISCONNECTED } from "./channel";
 import { h, uniqueId } from "./dom";
 import type { Disposer } from "./emitter";
-import { attachKeys, type KeyBinding, keyName } from "./keys";
+import { showHelp } from "./help";
+import { attachKeys, type KeyBinding } from "./keys";
+import { type LegendItem, legendParts } from "./legend";
+import { download } from "./picture";
+import { makeSplitter } from "./splitter";
 import { makeTooltip, type Tooltip } from "./tooltip";
+import { makeTour, type TourStep } from "./tour";
 import type { Transport } from "./transport";
 import { transportView } from "./transport_view";
 
@@ -20,7 +25,10 @@ export interface Placeholder {
 
 export interface Frame {
   readonly root: HTMLElement;
+  /** The two or three controls that a beginner needs. */
   readonly toolbar: HTMLElement;
+  /** All other controls: a row that *more* shows. */
+  readonly more: HTMLElement;
   readonly view: HTMLElement;
   readonly details: HTMLElement;
   readonly tooltip: Tooltip;
@@ -30,6 +38,11 @@ export interface Frame {
   /** A message above the view that leaves the view as it is; the reader dismisses it. */
   notify(kind: "error" | "info", text: string): void;
   clearNotice(): void;
+  /** What the marks of the view mean. */
+  setLegend(items: readonly LegendItem[]): void;
+  openMore(open?: boolean): void;
+  /** Pixels of height that the view may take so that the widget is in sight as a whole. */
+  room(): number;
 }
 
 export interface FrameOptions {
@@ -39,38 +52,74 @@ export interface FrameOptions {
   keys?: () => KeyBinding[];
   /** What Esc does besides closing messages. */
   onEscape?: () => void;
+  /** The first run: five presses; `name` is what the browser remembers that the reader has seen. */
+  tour?: { name: string; steps: readonly TourStep[] };
 }
+
+const LEAST_HEIGHT = 320;
+const LEAST_ROOM = 240;
+const MOST_ROOM = 4000; // where nothing limits it, as in print
+const OUTLINES = 4; // px: the details reach into the gaps beside them
+const PADDING = 24; // of the widget and above its body
+const LEAST_DETAILS = 140;
 
 export function makeFrame(el: HTMLElement, disposer: Disposer, options: FrameOptions = {}): Frame {
   const title = h("strong", { class: "sg-title", id: uniqueId("title") });
   const subject = h("span", { class: "sg-subject" });
   const badge = h("span", { class: "sg-badge" });
   const waiting = h("span", { class: "sg-waiting", role: "status" });
-  const help = h(
-    "button",
-    { type: "button", class: "sg-button sg-help", "aria-label": "Keys (?)", title: "Keys (?)" },
-    "?",
-  );
+  const headButton = (text: string, title: string) =>
+    h("button", { type: "button", class: "sg-button sg-help", "aria-label": title, title }, text);
+  const help = headButton("?", "Keys (?)");
+  const moreButton = headButton("more", "More controls, and the picture as a file");
   const toolbar = h("div", { class: "sg-toolbar" });
+  const moreControls = h("div", { class: "sg-more-controls" });
+  const more = h("div", { class: "sg-more", hidden: true, id: uniqueId("more") }, moreControls);
+  moreButton.setAttribute("aria-controls", more.id);
+  const stale = h("div", { class: "sg-stale", role: "status", hidden: true });
   const notice = h("div", { class: "sg-notice", role: "alert" });
   const placeholder = h("div", { class: "sg-placeholder", role: "status" });
-  const view = h("div", { class: "sg-view" });
-  const details = h("aside", { class: "sg-details", "aria-label": "Selection" });
-  const body = h("div", { class: "sg-body" }, view, details);
+  // both may scroll, so that the keyboard must reach them
+  const view = h("div", { class: "sg-view", tabindex: 0, role: "group", "aria-label": "Picture" });
+  const details = h("aside", { class: "sg-details", tabindex: 0, "aria-label": "Selection" });
+  const body = h("div", { class: "sg-body" }, view);
+  const legend = h("div", { class: "sg-legend", role: "note", "aria-label": "Legend" });
   const root = h(
     "section",
     { class: "sg-widget", tabindex: 0, "aria-labelledby": title.id },
-    h("header", { class: "sg-header" }, title, subject, waiting, badge, help),
+    h("header", { class: "sg-header" }, title, subject, waiting, badge, moreButton, help),
     toolbar,
+    more,
+    stale,
     notice,
     placeholder,
     body,
+    legend,
   );
+  const setVariable = (name: string) => (pixels: number | undefined) => {
+    if (pixels === undefined) root.style.removeProperty(name);
+    else root.style.setProperty(name, `${pixels}px`);
+  };
+  const aside = {
+    label: "Width of the details",
+    axis: "x",
+    pane: details,
+    after: true,
+    least: LEAST_DETAILS,
+  } as const;
+  const setWidth = setVariable("--sg-details-width");
+  const size = (pixels: number | undefined) => setWidth(pixels === undefined ? pixels : pixels - OUTLINES);
+  body.append(makeSplitter({ ...aside, size }, disposer), details);
   if (options.transport) root.append(transportView(options.transport, disposer));
+  const edge = { label: "Height of the widget", axis: "y", pane: root, least: LEAST_HEIGHT } as const;
+  const grip = makeSplitter({ ...edge, size: setVariable("--sg-height") }, disposer);
+  grip.classList.add("sg-grip");
+  root.append(grip);
 
   const frame: Frame = {
     root,
     toolbar,
+    more: moreControls,
     view,
     details,
     tooltip: makeTooltip(root),
@@ -87,7 +136,11 @@ export function makeFrame(el: HTMLElement, disposer: Disposer, options: FrameOpt
       body.hidden = shown !== null;
     },
     notify(kind, text) {
-      const dismiss = h("button", { type: "button", class: "sg-button", "aria-label": "Dismiss (Esc)" }, "✕");
+      const dismiss = h(
+        "button",
+        { type: "button", class: "sg-button sg-small", "aria-label": "Dismiss (Esc)" },
+        "✕",
+      );
       dismiss.addEventListener("click", frame.clearNotice);
       notice.dataset.kind = kind;
       notice.replaceChildren(h("span", {}, text), dismiss);
@@ -95,7 +148,24 @@ export function makeFrame(el: HTMLElement, disposer: Disposer, options: FrameOpt
     clearNotice() {
       notice.replaceChildren();
     },
+    setLegend(items) {
+      legend.replaceChildren(...legendParts(items));
+    },
+    openMore(open = true) {
+      more.hidden = !open;
+      moreButton.setAttribute("aria-expanded", String(open));
+    },
+    room() {
+      const most = Number.parseFloat(getComputedStyle(root).maxHeight);
+      if (!Number.isFinite(most)) return MOST_ROOM;
+      const beside = [...root.children].filter(
+        (each) => each !== body && !each.matches("dialog, .sg-tooltip"),
+      );
+      const taken = beside.reduce((sum, each) => sum + outerHeight(each as HTMLElement), 0);
+      return Math.max(LEAST_ROOM, most - taken - PADDING);
+    },
   };
+  frame.openMore(false);
 
   const bindings = (): KeyBinding[] => [
     ...(options.keys?.() ?? []),
@@ -108,10 +178,32 @@ export function makeFrame(el: HTMLElement, disposer: Disposer, options: FrameOpt
         options.onEscape?.();
       },
     },
-    { keys: ["?"], label: "show these keys", run: () => showHelp(root, bindings()) },
+    { keys: ["?"], label: "show these keys", run: () => openHelp() },
   ];
-  if (options.source) disposer.add(showConnection(options.source, frame, waiting));
-  disposer.listen(help, "click", () => showHelp(root, bindings()));
+  const tour = makeTour(root, options.tour?.name ?? "", options.tour?.steps ?? [], bindings, disposer);
+  notice.before(tour.element);
+  const openHelp = () => showHelp(root, bindings(), options.tour ? [firstSteps()] : []);
+  const firstSteps = () => textButton("first steps", "Five presses that show what this is for", tour.start);
+  more.append(
+    h(
+      "span",
+      { class: "sg-more-common" },
+      "picture",
+      ...(["png", "svg"] as const).map((kind) =>
+        textButton(kind.toUpperCase(), `What is shown, as ${kind === "png" ? "pixels" : "SVG"}`, () => {
+          download(root, kind).catch((error: Error) => frame.notify("error", error.message));
+        }),
+      ),
+      options.tour ? firstSteps() : undefined,
+    ),
+  );
+  if (options.source) {
+    disposer.add(showConnection(options.source, frame, waiting));
+    disposer.add(showOutdated(options.source, frame, stale));
+  }
+  disposer.listen(help, "click", openHelp);
+  disposer.listen(moreButton, "click", () => frame.openMore(more.hidden === true));
+  disposer.listen(root, "click", (event) => returnFocus(root, event));
   disposer.add(attachKeys(root, bindings));
   disposer.add(() => root.remove());
   el.append(root);
@@ -137,30 +229,45 @@ function placeholderParts({ kind, text, remedy, progress }: Placeholder): HTMLEl
   return parts;
 }
 
-function showHelp(root: HTMLElement, bindings: KeyBinding[]): void {
-  if (root.querySelector(":scope > dialog")) return;
-  const taken = new Set<string>();
-  const heard = bindings.filter(({ keys }) => {
-    const free = keys.some((key) => !taken.has(key));
-    for (const key of keys) taken.add(key);
-    return free; // a widget's own meaning of a key comes first
-  });
-  const rows = heard.map((binding) =>
-    h("tr", {}, h("td", {}, h("kbd", {}, keyName(binding))), h("td", {}, binding.label)),
-  );
-  const close = h("button", { type: "button", class: "sg-button" }, "Close");
-  const dialog = h(
-    "dialog",
-    { class: "sg-dialog", "aria-label": "Keys" },
-    h("p", {}, "While the widget has focus:"),
-    h("table", {}, h("tbody", {}, ...rows)),
-    close,
-  );
-  close.addEventListener("click", () => dialog.close());
-  dialog.addEventListener("close", () => {
-    dialog.remove();
+function textButton(text: string, title: string, run: () => void): HTMLButtonElement {
+  const made = h("button", { type: "button", class: "sg-button sg-small", title }, text);
+  made.addEventListener("click", run);
+  return made;
+}
+
+function outerHeight(element: HTMLElement): number {
+  const { marginTop, marginBottom } = getComputedStyle(element);
+  const margins = Number.parseFloat(marginTop) + Number.parseFloat(marginBottom);
+  return element.offsetHeight ? element.offsetHeight + (margins || 0) : 0;
+}
+
+/** After a press with the pointer in a picture or on a tab, keys mean what they mean everywhere in the widget. */
+function returnFocus(root: HTMLElement, event: MouseEvent): void {
+  const byPointer = event.detail > 0 && event.target instanceof Element;
+  if (byPointer && (event.target as Element).closest(".sg-cells, [role=tab], [role=radio], [data-picture]"))
     root.focus({ preventScroll: true });
+}
+
+/** What was changed after the run that is shown, with a button that runs again. */
+function showOutdated(source: Source, frame: Frame, bar: HTMLElement): () => void {
+  const again = textButton("Run again", "Run again on what is there now", () => {
+    again.disabled = true;
+    source
+      .call("run_again", {})
+      .catch((error: Error) => frame.notify("error", error.message))
+      .finally(() => {
+        again.disabled = false;
+      });
   });
-  root.append(dialog);
-  dialog.showModal();
+  const text = h("span");
+  bar.append(h("b", {}, "stale"), text, again);
+  const show = () => {
+    const why = source.get("outdated") ?? "";
+    bar.hidden = !why;
+    text.textContent = why;
+    again.hidden = !source.live;
+    frame.root.dataset.outdated = String(Boolean(why));
+  };
+  show();
+  return source.onChange("outdated", show);
 }

@@ -17,7 +17,11 @@ export { Disposer, Emitter } from "./emitter";
 export * as format from "./format";
 export { type Frame, makeFrame, type Placeholder } from "./frame";
 export type { KeyBinding } from "./keys";
+export { type LegendItem, legendMark } from "./legend";
+export { pictureOf, pixelsOf } from "./picture";
 export { type Facet, type SelectionStore, sameSelection } from "./selection";
+export { makeSplitter, type SplitterOptions } from "./splitter";
+export { type Tab, Tabs } from "./tabs";
 export { type Theme, watchTheme } from "./theme";
 export {
   firstEndingAfter,
@@ -37,6 +41,7 @@ export {
   type TimelineRow,
 } from "./timeline";
 export { makeTooltip, type Tooltip } from "./tooltip";
+export type { TourStep } from "./tour";
 export {
   type Arrival,
   countUpTo,

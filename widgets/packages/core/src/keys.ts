@@ -31,7 +31,8 @@ export function keyName(binding: KeyBinding): string {
     .join(" or ");
 }
 
-function pressed(event: KeyboardEvent): string {
+/** The name of what was pressed, as in KeyBinding. */
+export function pressed(event: KeyboardEvent): string {
   return event.shiftKey && event.key.startsWith("Arrow") ? `Shift+${event.key}` : event.key;
 }
 
@@ -42,7 +43,7 @@ function keepsKey(target: EventTarget | null, key: string): boolean {
   if (key === "Escape") return false;
   if (target instanceof HTMLInputElement) return target.type !== "range" && target.type !== "checkbox";
   if (target.closest("textarea, select, [contenteditable]")) return true;
-  if (target.closest("[role=tab], [role=radio]") && key.startsWith("Arrow")) return true;
+  if (target.closest("[role=tab], [role=radio], [role=separator]") && key.startsWith("Arrow")) return true;
   return (key === " " || key === "Enter") && target.closest("button, summary, a") !== null;
 }
 

@@ -5,6 +5,7 @@ import type { AnySource, Common, Protocol, SavedTrace, Source, Traits } from "@s
 import "./core.css";
 import { h } from "./dom";
 import { Disposer } from "./emitter";
+import { keepPicture } from "./kept_picture";
 import { momentsOf, type SelectionStore, selectionStore } from "./selection";
 import { LiveSource, SavedSource } from "./source";
 
@@ -34,9 +35,11 @@ export function defineWidget<P extends Common & Identity>(definition: WidgetDefi
   page[REGISTRY] = { ...page[REGISTRY], [definition.name]: mountSaved };
   return {
     render({ model, el }) {
-      return mount(definition, el, new LiveSource(model), (disposer, selection) =>
-        mirrorSelection(model as AnyModel<Traits<Common>>, selection, disposer),
-      );
+      const source = new LiveSource(model);
+      return mount(definition, el, source, (disposer, selection) => {
+        mirrorSelection(model as AnyModel<Traits<Common>>, selection, disposer);
+        keepPicture(el, assume<Common>(source), disposer);
+      });
     },
   };
 }

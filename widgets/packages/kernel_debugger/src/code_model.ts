@@ -25,6 +25,11 @@ export class CodeModel {
     this.#link();
   }
 
+  /** Whether there is any source beside the PTX. */
+  get hasSource(): boolean {
+    return this.info.files.some(({ available }) => available);
+  }
+
   static async read(source: DebuggerSource): Promise<CodeModel> {
     const names = ["code.ptx_line", "code.kind", "code.chain", "chain.start", "chain.place"] as const;
     const read = await Promise.all(names.map((name) => source.slice(name, 0, EVERYTHING)));

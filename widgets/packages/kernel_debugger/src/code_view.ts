@@ -96,7 +96,7 @@ export class CodeView {
     this.ptx.finishHead();
     disposer.listen(this.source.element, "focusin", () => this.#activate("source"));
     disposer.listen(this.ptx.element, "focusin", () => this.#activate("ptx"));
-    const found = files.some(({ available }) => available);
+    const found = code.hasSource;
     this.#active = found ? "source" : "ptx";
     this.element = h(
       "div",
@@ -115,6 +115,15 @@ export class CodeView {
         "cuda",
         "This PTX has no line information, so it leads to no source: nvcc writes it with -lineinfo.",
       );
+  }
+
+  /** The PTX beside the source, or the source alone. */
+  showPtx(shown: boolean): void {
+    if (shown) delete this.element.dataset.only;
+    else this.element.dataset.only = "source";
+    if (!shown) this.#active = "source";
+    this.ptx.element.hidden = !shown;
+    this.redraw();
   }
 
   get active(): Listing {

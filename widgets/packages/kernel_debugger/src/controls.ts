@@ -11,15 +11,19 @@ export interface ControlEvents {
   search: () => void;
   halt: () => void;
   measure: () => void;
+  /** Shows the PTX beside the source, or the source alone. */
+  ptx: (shown: boolean) => void;
 }
 
 export class Controls {
   readonly parts: HTMLElement[];
+  /** For those who want more. */
+  readonly more: HTMLElement[];
   #halt: HTMLButtonElement;
   #measure: HTMLButtonElement;
   #progress = h("span", { class: "kd-hint", role: "status" });
 
-  constructor(live: boolean, events: ControlEvents) {
+  constructor(live: boolean, hasSource: boolean, events: ControlEvents) {
     this.#halt = button("Stop", "Stop here (x)", events.halt);
     this.#measure = button(
       "Find the end",
@@ -30,6 +34,10 @@ export class Controls {
       ? [
           button("◂ Run back", "Back to the last breakpoint (Shift+R)", events.runBack),
           button("Run ▸", "To the next breakpoint, or the end (r)", events.run),
+        ]
+      : [];
+    const rarer = live
+      ? [
           button("To cursor", "Run to the line under the cursor (t)", events.toCursor),
           button(
             "Warp first",
@@ -38,12 +46,18 @@ export class Controls {
           ),
         ]
       : [];
-    this.parts = [
-      ...moving,
+    const ptx = button("PTX", "PTX beside the source", () => {
+      const shown = ptx.getAttribute("aria-pressed") !== "true";
+      ptx.setAttribute("aria-pressed", String(shown));
+      events.ptx(shown);
+    });
+    ptx.setAttribute("aria-pressed", "true");
+    ptx.hidden = !hasSource;
+    this.parts = [...moving, ptx, this.#halt, this.#progress];
+    this.more = [
       button("Search", "Search in the code, or go to a line (/)", events.search),
-      this.#halt,
+      ...rarer,
       this.#measure,
-      this.#progress,
     ];
     this.#halt.hidden = true;
     this.#measure.hidden = true;

@@ -2,12 +2,45 @@
 
 import type { KERNEL_DEBUGGER } from "./protocol";
 import "./kernel_debugger.css";
-import { type Context, defineWidget, makeFrame, watchTheme } from "@sglab/core";
+import {
+  type Context,
+  defineWidget,
+  h,
+  type LegendItem,
+  makeFrame,
+  type TourStep,
+  watchTheme,
+} from "@sglab/core";
 import { CodeModel } from "./code_model";
 import { Driver } from "./driver";
 import { openBackend } from "./open_backend";
 import { SessionTransport } from "./session_transport";
 import { makeView, type View } from "./view";
+
+const TOUR: TourStep[] = [
+  { key: "ArrowRight", text: "to step: one source line of one warp. ← steps back." },
+  { key: "ArrowDown", text: "to look at the next warp: its line, its registers." },
+  {
+    press: ".kd-line[data-code=true] .kd-text",
+    text: "a line of the source: it is the cursor; b sets a breakpoint there.",
+  },
+  { key: "]", text: "to step to the next event: a barrier, a copy, a product." },
+  {
+    key: "End",
+    text: "to run to the end; what the sanitizers find is listed under Findings. ? lists all keys.",
+  },
+];
+
+const LEGEND = (): LegendItem[] => [
+  { label: "where the warp in focus is", mark: mark("now") },
+  { label: "what ran last", mark: mark("ran") },
+  { label: "the same place in source and PTX", mark: mark("linked") },
+  { label: "0·S1: warp 1 of CTA 0, by its role" },
+];
+
+function mark(kind: string): HTMLElement {
+  return h("i", { class: `sg-legend-mark kd-legend-${kind}`, "aria-hidden": "true" });
+}
 
 function render({ el, source, selection, disposer }: Context<typeof KERNEL_DEBUGGER>): void {
   let driver: Driver | undefined;
@@ -17,9 +50,11 @@ function render({ el, source, selection, disposer }: Context<typeof KERNEL_DEBUG
     source,
     transport,
     onEscape: () => view?.escape(),
+    tour: { name: "kernel_debugger", steps: TOUR },
     keys: () => view?.keys() ?? [],
   });
   frame.setHeader(source.get("header"));
+  frame.setLegend(LEGEND());
   frame.setPlaceholder({ kind: "loading", text: "Reading the kernel's code." });
   const theme = watchTheme(frame.root, disposer, () => view?.repaint());
 

@@ -1,6 +1,15 @@
 // What the widget shows of a moment, and what its controls, keys and the notebook's selection do.
 
-import { type Disposer, type Frame, h, type KeyBinding, type SelectionStore, type Theme } from "@sglab/core";
+import {
+  type Disposer,
+  type Frame,
+  h,
+  type KeyBinding,
+  makeSplitter,
+  type SelectionStore,
+  Tabs,
+  type Theme,
+} from "@sglab/core";
 import type { CodeModel, SourcePlace } from "./code_model";
 import { CodeView } from "./code_view";
 import { Controls } from "./controls";
@@ -12,11 +21,12 @@ import { barriersPanel, flightPanel, outputPanel, stopsPanel } from "./panels";
 import type { DebuggerSource, Party, State, StopEdit, StopOptions, StopPoint } from "./protocol";
 import { RegistersView } from "./registers_view";
 import type { SessionTransport } from "./session_transport";
-import { Tabs } from "./tabs";
 import { warpName } from "./warp_looks";
 import { WarpsView } from "./warps_view";
 import { WatchesView } from "./watches_view";
 import { barrierKey, maskText } from "./words";
+
+const LEAST_LOWER = 60; // px
 
 export interface ViewParts {
   frame: Frame;
@@ -138,7 +148,8 @@ export function makeView({
     disposer,
     (id) => showPanel(id),
   );
-  const controls = new Controls(live, {
+  const controls = new Controls(live, code.hasSource, {
+    ptx: (shown) => codes.showPtx(shown),
     run: () => driver.go("run"),
     runBack: () => driver.go("run_back"),
     toCursor: () => toCursor("to"),
@@ -149,7 +160,24 @@ export function makeView({
   });
   frame.root.classList.add("kd-debugger");
   frame.toolbar.append(...controls.parts);
-  frame.view.append(codes.element, h("div", { class: "kd-lower" }, registers.element, tabs.element));
+  frame.more.append(...controls.more);
+  const lower = h("div", { class: "kd-lower" }, registers.element, tabs.element);
+  const bar = makeSplitter(
+    {
+      label: "Height of registers and panels",
+      axis: "y",
+      pane: lower,
+      after: true,
+      least: LEAST_LOWER,
+      size: (pixels) => {
+        if (pixels === undefined) frame.root.style.removeProperty("--kd-lower");
+        else frame.root.style.setProperty("--kd-lower", `${pixels}px`);
+      },
+    },
+    disposer,
+  );
+  frame.view.append(codes.element, bar, lower);
+  if (code.hasSource) transport.setGranularity("line");
   frame.details.append(warps.element);
 
   /** Looks at a warp; `pinned` until Esc. */

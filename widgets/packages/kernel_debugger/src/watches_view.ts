@@ -14,6 +14,7 @@ export interface WatchEvents {
 }
 
 const SHOWN = 32;
+const OFFERED = 12;
 
 export class WatchesView {
   readonly element = h("div", { class: "kd-watches" });
@@ -25,6 +26,8 @@ export class WatchesView {
     "aria-label": "Memory to watch",
   });
   #wrong = h("p", { class: "kd-wrong", role: "alert" });
+  /** What has a name and is not watched yet, to press. */
+  #names = h("div", { class: "kd-bar kd-names" });
   #list = h("div");
   #before = new Map<string, string[]>();
   #shown = new Map<string, string[]>();
@@ -38,7 +41,7 @@ export class WatchesView {
     const add = h("button", { type: "submit", class: "sg-button" }, "watch");
     this.#form.append(this.#input, add);
     this.#form.hidden = !live;
-    this.element.append(this.#form, this.#wrong, this.#list);
+    this.element.append(this.#form, this.#wrong, this.#names, this.#list);
     disposer.listen(this.#form, "submit", (event) => {
       event.preventDefault();
       const expression = this.#input.value.trim();
@@ -75,9 +78,18 @@ export class WatchesView {
       { class: "kd-note" },
       this.live ? state.help : "No memory was watched when this page was saved.",
     );
+    this.#names.replaceChildren(...this.#offers(state));
     this.#list.replaceChildren(
       ...(state.watches.length ? state.watches.map((each) => this.#watch(each)) : [help]),
     );
+  }
+
+  #offers({ names, watches }: State): HTMLElement[] {
+    if (!this.live) return [];
+    const rest = names.filter((name) => name !== "smem" && !watches.some((each) => each.expression === name));
+    return rest
+      .slice(0, OFFERED)
+      .map((name) => small(name, "sg-button kd-small", `Watch ${name}`, () => void this.#add(name)));
   }
 
   #watch(watch: Watch): HTMLElement {

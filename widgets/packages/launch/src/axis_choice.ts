@@ -15,14 +15,15 @@ export class AxisChoice {
     return this.element.value === "timed";
   }
 
+  /** Modelled time first, where the model knows any; what the reader has chosen stays. */
   load({ timed }: LaunchMeta): void {
-    const before = this.timed;
+    const before = this.element.value;
     this.element.hidden = !timed;
     this.element.replaceChildren(
-      h("option", { value: "issue" }, "issue order"),
       ...(timed ? [h("option", { value: "timed" }, `modelled time, ${timed.product}`)] : []),
+      h("option", { value: "issue" }, "issue order"),
     );
-    this.element.value = before && timed ? "timed" : "issue";
+    this.element.value = timed && before !== "issue" ? "timed" : "issue";
   }
 }
 

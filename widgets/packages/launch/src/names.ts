@@ -17,9 +17,15 @@ export function warpName({ meta }: Launch, row: number): string {
   return `CTA ${cta} warp ${row % meta.warps}`;
 }
 
-/** "CTA 0 warp 8 (mma)". */
+/** Whether the launch's warps do different things: where all do the same, naming it would say nothing. */
+export function hasRoles({ meta }: Launch): boolean {
+  return new Set(meta.roles.filter((role) => role !== "idle")).size > 1;
+}
+
+/** "CTA 0 warp 8 (mma)"; without roles "CTA 0 warp 8". */
 export function warpAndRole(launch: Launch, row: number): string {
-  return `${warpName(launch, row)} (${roleName(launch.meta.roles[row] as string)})`;
+  const role = hasRoles(launch) ? ` (${roleName(launch.meta.roles[row] as string)})` : "";
+  return `${warpName(launch, row)}${role}`;
 }
 
 /** "mbarrier smem+0x36d80", "barrier 1". */

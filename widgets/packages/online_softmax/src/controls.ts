@@ -31,7 +31,7 @@ export function makeControls(
   live: boolean,
   choose: (change: Partial<Choices>) => void,
   ask: (change: Partial<Question>) => void,
-): { parts: HTMLElement[]; show(choices: Choices, recorded: Recorded): void } {
+): { parts: HTMLElement[]; more: HTMLElement[]; show(choices: Choices, recorded: Recorded): void } {
   const formula = formulaSelect("Recurrence", FORMULAS, (value) => choose({ formula: value as FormulaName }));
   const rule = formulaSelect("Merge", RULES, (value) => choose({ rule: value as RuleName }));
   const order = h("select", { class: "sg-select", "aria-label": "Order of merges" });
@@ -62,10 +62,9 @@ export function makeControls(
   const kernel = askSelect(disposer, "Kernel", KERNELS, (picked) => ask({ kernel: picked }));
 
   const group = (...parts: HTMLElement[]) => h("span", { class: "sgs-group" }, ...parts);
-  const parts = [
-    h("label", {}, "recurrence", formula),
-    h("label", {}, "merge", rule),
-    h("label", {}, "order", order),
+  const parts: HTMLElement[] = [h("label", {}, "recurrence", formula), h("label", {}, "merge", rule)];
+  const more: HTMLElement[] = [
+    h("label", {}, "order of merges", order),
     h(
       "span",
       { class: "sgs-group", role: "group", "aria-label": "Base of m and LSE" },
@@ -73,13 +72,15 @@ export function makeControls(
     ),
   ];
   if (live)
-    parts.push(
-      group(request.label, head.label, splits.label, tile.label, h("label", {}, "scores ×", factor)),
+    more.push(
+      group(request.label, head.label, tile.label, h("label", {}, "scores ×", factor)),
       h("label", {}, "keys", keys),
       h("label", {}, "partials of", kernel),
     );
+  if (live) parts.push(splits.label);
   return {
     parts,
+    more,
     show(choices, { question, info }) {
       formula.value = choices.formula;
       rule.value = choices.rule;
@@ -112,7 +113,7 @@ function formulaSelect(
     select.append(
       h(
         "optgroup",
-        { label: right ? "right" : "wrong, as published" },
+        { label: right ? "right" : "wrong: what goes wrong is told beside" },
         ...Object.entries(all)
           .filter(([, each]) => each.right === right)
           .map(([name, each]) => h("option", { value: name }, right ? each.label : `✗ ${each.label}`)),

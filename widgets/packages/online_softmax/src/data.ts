@@ -38,6 +38,8 @@ export interface Recorded {
   partialLse: number[];
   trueO: Numbers[];
   trueLse: number[];
+  /** In float64, over the keys of a split that have been taken in with a tile. */
+  truth(step: number): Numbers;
   state(formula: FormulaName, step: number): State;
   accumulator(formula: FormulaName, step: number): Numbers;
 }
@@ -52,6 +54,7 @@ const NAMES = [
   "kernel_lse",
   "true_o",
   "true_lse",
+  "so_far_o",
 ] as const;
 
 export async function readRun(source: OnlineSoftmaxSource): Promise<Recorded> {
@@ -78,6 +81,7 @@ export async function readRun(source: OnlineSoftmaxSource): Promise<Recorded> {
     partialLse: Array.from(at("partial_lse")),
     trueO: rows(at("true_o")),
     trueLse: Array.from(at("true_lse")),
+    truth: (step) => at("so_far_o").subarray(step * vDim, (step + 1) * vDim) as Numbers,
     state(formula, step) {
       const [tileTop, top, rescale, tileTotal, total, error] = at(`${formula}.state`).subarray(
         step * COLUMNS,

@@ -1,4 +1,4 @@
-// The recurrence and the merge, right and as they have been published wrong: names, formulas, and what goes wrong.
+// The recurrence and the merge, right and wrong in ways that happen: names, formulas, and what goes wrong.
 
 export interface Formula {
   label: string;

@@ -43,6 +43,7 @@ function chartsOf({ recorded, formula, base }: HistoryShown): Chart[] {
       value: (step) => state(step).top * unit,
       right: (step) => right(step).top * unit,
       text: number,
+      least: [0, 0],
     },
     {
       title: "rescale α",

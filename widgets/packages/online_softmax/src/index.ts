@@ -2,7 +2,18 @@
 
 import type { ONLINE_SOFTMAX, Question } from "./protocol";
 import "./online_softmax.css";
-import { type Context, defineWidget, framed, h, makeFrame, Transport, watchTheme } from "@sglab/core";
+import {
+  type Context,
+  defineWidget,
+  framed,
+  h,
+  type LegendItem,
+  legendMark,
+  makeFrame,
+  type TourStep,
+  Transport,
+  watchTheme,
+} from "@sglab/core";
 import { makeControls } from "./controls";
 import { readRun } from "./data";
 import { FORMULAS, RULES } from "./formulas";
@@ -11,6 +22,22 @@ import { Model } from "./model";
 import { HELD } from "./results";
 import { selectionOf, splitOf } from "./selected";
 import { makeView } from "./view";
+
+const TOUR: TourStep[] = [
+  { key: "ArrowRight", text: "to take in the next tile of keys: the equations show its numbers." },
+  { key: "]", text: "to finish the split: it leaves a partial, O and its LSE." },
+  { key: "End", text: "to merge all partials, and see how far from float64 the result is." },
+  { key: "r", text: "to choose another recurrence, right ones first, then wrong ones: look at the error." },
+  { key: "ArrowDown", text: "to select a split and what its partial holds. ? lists all keys." },
+];
+
+const LEGEND = (): LegendItem[] => [
+  { label: "the running maximum m", mark: legendMark("line") },
+  { label: "this tile", mark: legendMark("outline") },
+  { label: "charts dashed: the right recurrence", mark: legendMark("dashes") },
+  { label: "error: ‖O − float64‖ / ‖float64‖ over the same keys, everywhere" },
+  { label: "strips: orange above 0, blue below" },
+];
 
 function render({ el, source, selection, disposer }: Context<typeof ONLINE_SOFTMAX>): void {
   let asking = false;
@@ -28,6 +55,7 @@ function render({ el, source, selection, disposer }: Context<typeof ONLINE_SOFTM
   const frame = makeFrame(el, disposer, {
     source,
     transport,
+    tour: { name: "online_softmax", steps: TOUR },
     onEscape: () => {
       model.armed = undefined;
       selection.set({});
@@ -58,16 +86,22 @@ function render({ el, source, selection, disposer }: Context<typeof ONLINE_SOFTM
   });
   const theme = watchTheme(frame.root, disposer, () => draw.schedule());
   const controls = makeControls(disposer, source.live, (change) => model.choose(change), ask);
+  const progress = h("progress", { max: 1, hidden: true, "aria-label": "Progress" });
+  source.onChange("progress", () => {
+    progress.value = source.get("progress");
+  });
   const other = h("button", { type: "button", class: "sg-button", hidden: true });
   disposer.listen(other, "click", () => void ask({ request: selection.value.request as number }));
-  frame.toolbar.append(...controls.parts, other);
+  frame.toolbar.append(...controls.parts, other, progress);
+  frame.more.append(...controls.more);
+  frame.setLegend(LEGEND());
   if (!source.live)
     frame.notify(
       "info",
       "A saved page: step, merge and break it here; open the notebook for another head or tile.",
     );
 
-  const view = makeView(frame, model, {
+  const view = makeView(frame, disposer, model, {
     goToTile: (step) => transport.goTo(model.steps?.endOfTile(step) ?? 0),
     press: (node) => {
       if (model.joins(node)) model.join(node);
@@ -90,6 +124,8 @@ function render({ el, source, selection, disposer }: Context<typeof ONLINE_SOFTM
     asking = true;
     frame.clearNotice();
     frame.root.setAttribute("aria-busy", "true");
+    progress.value = 0;
+    progress.hidden = false;
     try {
       await source.call("edit", { ...change });
     } catch (error) {
@@ -98,6 +134,7 @@ function render({ el, source, selection, disposer }: Context<typeof ONLINE_SOFTM
     } finally {
       asking = false;
       frame.root.removeAttribute("aria-busy");
+      progress.hidden = true;
     }
   }
 

@@ -35,7 +35,7 @@ export interface RunInfo {
 }
 
 export const ONLINE_SOFTMAX = protocol("online_softmax", 1, COMMON, {
-  traits: { question: dict<Question>(), run: dict<RunInfo>() },
+  traits: { question: dict<Question>(), run: dict<RunInfo>(), progress: float() },
   commands: {
     /** Records again; answers with the revision that shows it. */
     edit: command(
@@ -60,6 +60,7 @@ export const ONLINE_SOFTMAX = protocol("online_softmax", 1, COMMON, {
     kernel_lse: tensor("float32", [1]),
     true_o: tensor("float64", ["splits", "dims"]),
     true_lse: tensor("float64", ["splits"]),
+    so_far_o: tensor("float64", ["tiles", "dims"]),
     "{formula}.state": tensor("float32", ["tiles", 6]),
     "{formula}.o": tensor("float32", ["tiles", "dims"]),
   },

@@ -81,10 +81,15 @@ export function drawScores(
       }),
     );
   const upTo = tile ? tile.start : arrivedUntil;
-  svg.append(s("path", { d: stems(scores, 0, upTo, x, y, y(low)), class: "sgs-stems" }));
+  svg.append(
+    s("path", { d: stems(scores, 0, upTo, x, y, y(Math.max(low, Math.min(high, 0)))), class: "sgs-stems" }),
+  );
   if (tile)
     svg.append(
-      s("path", { d: stems(scores, tile.start, tile.end, x, y, y(low)), class: "sgs-stems sgs-now" }),
+      s("path", {
+        d: stems(scores, tile.start, tile.end, x, y, y(Math.max(low, Math.min(high, 0)))),
+        class: "sgs-stems sgs-now",
+      }),
     );
   for (const [from, to] of masked(scores, tile ? tile.end : arrivedUntil)) {
     const box = { x: x(from), y: TOP, width: x(to) - x(from), height: bottom - TOP };

@@ -1,6 +1,6 @@
 // The view's parts, and drawing them for one moment.
 
-import { type Frame, h, SvgPaint, s, type Theme, uniqueId } from "@sglab/core";
+import { type Disposer, type Frame, h, SvgPaint, s, Tabs, type Theme, uniqueId } from "@sglab/core";
 import type { Recorded } from "./data";
 import { conclusion, formulaNotes, splitDetails } from "./details";
 import { historyView } from "./history_view";
@@ -27,7 +27,7 @@ export interface View {
 
 const HINT = "Press a partial, or the ↓ key, to see it and to change what it holds.";
 
-export function makeView(frame: Frame, model: Model, actions: Actions): View {
+export function makeView(frame: Frame, disposer: Disposer, model: Model, actions: Actions): View {
   const defs = s("defs");
   const scores = s("svg", { class: "sgs-scores", role: "img" }, defs);
   const paint = new SvgPaint(defs, uniqueId("scores"));
@@ -42,18 +42,21 @@ export function makeView(frame: Frame, model: Model, actions: Actions): View {
   const heading = (text: string, ...more: HTMLElement[]) =>
     h("div", { class: "sg-heading sgs-heading" }, text, ...more);
   const scoresTitle = heading("");
-  frame.view.append(
-    scoresTitle,
-    scores,
-    registers,
-    history,
-    heading("O, one cell per dimension"),
-    output.root,
-    heading("Partials and merges", byHand),
-    tree,
-    result,
+  const tabs = new Tabs(
+    [
+      {
+        id: "tiles",
+        label: "Tile by tile",
+        panel: h("div", {}, history, heading("O, one cell per dimension"), output.root),
+      },
+      { id: "merges", label: "Partials and merges", panel: h("div", {}, heading("", byHand), tree, result) },
+    ],
+    "Tiles, or what is made of them",
+    disposer,
   );
+  frame.view.append(scoresTitle, scores, registers, tabs.element);
   hearPointer(scores, frame, model, actions);
+  let wasMerging = false;
   let shownDetails = "";
   let shownTree = "";
 
@@ -82,7 +85,7 @@ export function makeView(frame: Frame, model: Model, actions: Actions): View {
     drawScores(scores, shown, paint, theme, width);
     registers.replaceChildren(registersView(run, formula, base, now, () => resting(model, run, moment)));
     history.replaceChildren(historyView({ recorded: run, formula, base, done }, width));
-    output.paint(stripsAt(run, model.results, moment, now, model.whole?.o ?? run.kernelO), theme, width);
+    output.paint(stripsAt(run, model.results, moment, now), theme, width);
   }
 
   function drawTree(
@@ -147,7 +150,11 @@ export function makeView(frame: Frame, model: Model, actions: Actions): View {
     draw(position, selectedSplit, theme, width) {
       const { recorded, steps } = model;
       if (!recorded || !steps) return;
-      drawTop(recorded, steps.at(position), selectedSplit, theme, width);
+      const moment = steps.at(position);
+      const merging = moment.kind === "merge" || model.choices.order === "hand";
+      if (merging !== wasMerging) tabs.open(merging ? "merges" : "tiles"); // until then, as the reader likes
+      wasMerging = merging;
+      drawTop(recorded, moment, selectedSplit, theme, width);
       drawTree(recorded, position, selectedSplit, theme, width);
       drawDetails(recorded, selectedSplit);
     },

@@ -8,6 +8,7 @@ import { DIM, type Shared } from "./shared";
 import { writerOf } from "./words";
 
 const ROW = 22;
+const ROWS = 4; // in sight
 const HEADER_ROW = 16;
 
 const MEANING: Record<string, string> = {
@@ -136,7 +137,7 @@ export class ArraysView {
       cellHeight: ROW,
       headerWidth: matrix ? 86 : 0,
       headerHeight: HEADER_ROW,
-      maxHeight: HEADER_ROW + ROW * 5,
+      maxHeight: HEADER_ROW + ROW * ROWS,
     });
   }
 

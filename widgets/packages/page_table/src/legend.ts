@@ -1,6 +1,6 @@
 // What the marks mean.
 
-import { h } from "@sglab/core";
+import { h, type LegendItem } from "@sglab/core";
 
 const ITEMS: [string, string][] = [
   ["read", "read in this step"],
@@ -12,14 +12,8 @@ const ITEMS: [string, string][] = [
   ["changed", "changed by the last edit"],
 ];
 
-export function legend(): HTMLElement {
-  const items = ITEMS.map(([mark, text]) =>
-    h(
-      "span",
-      { class: "pt-legend-item" },
-      h("span", { class: `pt-mark pt-mark-${mark}`, "aria-hidden": "true" }),
-      text,
-    ),
-  );
-  return h("div", { class: "pt-legend" }, ...items);
-}
+export const LEGEND = (): LegendItem[] =>
+  ITEMS.map(([mark, label]) => ({
+    label,
+    mark: h("span", { class: `pt-mark pt-mark-${mark}`, "aria-hidden": "true" }),
+  }));

@@ -4,22 +4,21 @@ import { h } from "@sglab/core";
 import type { Shared } from "./shared";
 
 export class SourceView {
-  readonly element = h("details", { class: "pt-source" });
+  readonly element = h("div", { class: "pt-source" });
   #text = h("pre", { tabindex: 0 });
-  #summary = h("summary");
+  #caption = h("div", { class: "pt-caption" });
   #lines: HTMLElement[] = [];
   #shown = "";
 
   constructor(private shared: Shared) {
-    this.element.append(this.#summary, this.#text);
-    this.element.open = true;
+    this.element.append(this.#caption, this.#text);
   }
 
   layout(): void {
     const { source, kernel } = this.shared.model.run;
     if (this.#shown === source.text) return;
     this.#shown = source.text;
-    this.#summary.textContent = `Source of ${kernel} (${source.file})`;
+    this.#caption.replaceChildren(h("code", {}, kernel), ` ${source.file}`);
     this.#text.setAttribute("aria-label", `Source of ${kernel}`);
     this.#lines = source.text
       .replace(/\n$/, "")

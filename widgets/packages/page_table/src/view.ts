@@ -1,13 +1,13 @@
 // The widget's views side by side, and what each event redraws.
 
-import { type Context, Disposer, type Frame, h, makeFrame, Transport, watchTheme } from "@sglab/core";
+import { type Context, Disposer, type Frame, h, makeFrame, Tabs, Transport, watchTheme } from "@sglab/core";
 import { ArraysView } from "./arrays_view";
 import { CommandRunner } from "./command_runner";
 import { DetailsView } from "./details_view";
 import { EditControls } from "./edit_controls";
 import { Finder } from "./finder";
 import { KernelSwitch } from "./kernel_switch";
-import { legend } from "./legend";
+import { LEGEND } from "./legend";
 import { LinksView } from "./links_view";
 import { PageTableModel } from "./model";
 import { Painter } from "./paint";
@@ -17,6 +17,14 @@ import { RequestsView } from "./requests_view";
 import { Shared } from "./shared";
 import { SourceView } from "./source_view";
 import { trackOf } from "./track";
+
+const TOUR = [
+  { key: "ArrowRight", text: "to step: one thread reads a slot and writes its page." },
+  { key: "]", text: "to finish the page; [ goes back." },
+  { key: " ", text: "to play, and again to stop." },
+  { key: "ArrowDown", text: "to select a request: its pages stand out in every picture." },
+  { key: "Escape", text: "to clear the selection. ? lists all keys." },
+];
 
 export class PageTableView {
   #started = performance.now();
@@ -42,6 +50,7 @@ export class PageTableView {
       transport: this.#transport,
       keys: () => this.#keys(),
       onEscape: () => this.#shared.select({}),
+      tour: { name: "page_table", steps: TOUR },
     });
     const painter = new Painter(watchTheme(frame.root, disposer, () => this.#redraw()));
     const shared = new Shared(model, painter, this.#transport, frame.tooltip, selection, this.#links.redraw);
@@ -76,11 +85,22 @@ export class PageTableView {
       titled("KV pool: pages", this.#pool.grid.element),
       this.#links.element,
     );
-    const edits = source.live ? this.#edits.elements : [];
-    this.#frame.toolbar.append(this.#kernels.element, ...edits, this.#finder.element);
+    const [allocate, ...edits] = source.live ? this.#edits.elements : [];
+    this.#frame.toolbar.append(this.#kernels.element, ...(allocate ? [allocate] : []), this.#finder.element);
+    this.#frame.more.append(...edits);
+    this.#frame.setLegend(LEGEND());
+    const tabs = new Tabs(
+      [
+        { id: "arrays", label: "Arrays", panel: this.#arrays.element },
+        { id: "source", label: "Source of the kernel", panel: this.#listing.element },
+      ],
+      "What the kernel reads, writes and is",
+      this.context.disposer,
+    );
+    this.#frame.root.classList.add("pt-widget");
     this.#frame.view.classList.add("pt-view");
     this.#frame.details.classList.add("pt-details");
-    this.#frame.view.append(picture, legend(), this.#arrays.element, this.#listing.element);
+    this.#frame.view.append(picture, tabs.element);
     this.#frame.setHeader(source.get("header"));
     this.#frame.setPlaceholder({ kind: "loading", text: "Reading the page table." });
   }

@@ -2,7 +2,7 @@
 
 import { command, type Declaration, type Extended, extend, type Protocol } from "./declare";
 import type { DType, Tensor } from "./tensor";
-import { dict, int, list, text } from "./value";
+import { dict, int, list, none, text } from "./value";
 
 export interface Badge {
   /** Where the picture comes from: "emulated sm_100a", "H100 measured", "modelled time", "planner". */
@@ -66,8 +66,14 @@ export const COMMON = {
     selected: dict<Selected>(),
     launch_name: text(),
     header: dict<Header>(),
+    outdated: text(),
+    picture_place: text(),
   },
-  commands: { slices: command({ slices: list<SliceName>() }, list<Tensor>()) },
+  commands: {
+    slices: command({ slices: list<SliceName>() }, list<Tensor>()),
+    run_again: command({}, none()),
+    keep_picture: command({ picture: text() }, none()),
+  },
   tensors: {},
 };
 

@@ -39,7 +39,7 @@ test("a protocol holds the common declarations, its base's and its own", () => {
   expect(WIDGET.name).toBe("widget");
   expect(WIDGET.version).toBe(3);
   expect(Object.keys(WIDGET.traits)).toEqual([...Object.keys(COMMON.traits), "now", "frames", "kernel"]);
-  expect(Object.keys(WIDGET.commands)).toEqual(["slices", "seek", "edit"]);
+  expect(Object.keys(WIDGET.commands)).toEqual(["slices", "run_again", "keep_picture", "seek", "edit"]);
   expect(Object.keys(WIDGET.tensors)).toEqual(["events", "{kernel}.moments", "plan"]);
   expect(WIDGET.commands.edit.request.action).toEqual({ kind: "text", optional: false });
   expect(WIDGET.commands.edit.request.warp).toEqual({ kind: "int", optional: true });

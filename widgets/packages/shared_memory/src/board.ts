@@ -1,4 +1,4 @@
-// The panels under the picture: decoders that edit it, banks, cp.async groups.
+// The panels above the tile: decoders that edit it, banks, cp.async groups; or none, and all the room is the tile's.
 
 import { h, type Theme } from "@sglab/core";
 import { accessPanel } from "./access_panel";
@@ -11,6 +11,8 @@ import type { TensorMap } from "./protocol";
 import { rawPanel } from "./raw_panel";
 import { tabs } from "./tabs";
 
+/** The tile alone. */
+const TILE = "tile";
 /** Which panel edits what the sides show. */
 const EDITS: Record<string, From> = {
   descriptor: "descriptor",
@@ -33,7 +35,7 @@ export interface BoardOptions {
 
 export interface Board {
   readonly root: HTMLElement;
-  /** Another launch: the requested panel is shown, or that of what is open. */
+  /** Another launch: the requested panel is shown, or the tile alone. */
   reset(tab: string): void;
   /** The panel of what is open comes to the front, unless banks or groups are being looked at. */
   showOpened(): void;
@@ -56,6 +58,7 @@ export function makeBoard({ editor, edited, maps, base, relayout, goToEvent }: B
   const groups = pipelinePanel(goToEvent);
   const board = tabs(
     [
+      [TILE, "tile", h("div")],
       ["descriptor", "smem descriptor", descriptors.smem],
       ["instruction", "instruction descriptor", descriptors.instruction],
       ["map", "tensor map", mapBox],
@@ -65,9 +68,8 @@ export function makeBoard({ editor, edited, maps, base, relayout, goToEvent }: B
     ],
     (picked) => {
       const from = EDITS[picked];
-      if (from === undefined || from === editor.from) return;
-      editor.show(from);
-      relayout();
+      if (from !== undefined && from !== editor.from) editor.show(from);
+      relayout(); // the panels leave the tile different room
     },
   );
 
@@ -83,7 +85,7 @@ export function makeBoard({ editor, edited, maps, base, relayout, goToEvent }: B
 
   return {
     root: board.root,
-    reset: (tab) => board.show(tab || tabOf(editor.from)),
+    reset: (tab) => board.show(tab || TILE),
     showOpened() {
       const now = EDITS[board.current];
       if (now !== undefined && now !== editor.from) board.show(tabOf(editor.from));

@@ -4,7 +4,7 @@ import { COMMON, type Descriptor, descriptorOf, layoutOf, shapeText } from "./de
 import { type Layout, refused } from "./layout";
 import { layoutOfEdit, type MapEdit } from "./map_panel";
 import type { Area, FrameInfo, Launch, TensorMap, Tile } from "./protocol";
-import { layoutOfRaw, type RawEdit } from "./raw_panel";
+import { type Element, layoutOfRaw, type RawEdit } from "./raw_panel";
 import type { Facts } from "./words";
 
 export type From = "descriptor" | "map" | "raw";
@@ -52,10 +52,11 @@ export class Editor {
     this.edited = !change.raw;
   }
 
-  openArea({ name, start, bytes }: Pick<Area, "name" | "start" | "bytes">): void {
+  /** `element`: of the array, where accesses say what it holds. */
+  openArea({ name, start, bytes }: Pick<Area, "name" | "start" | "bytes">, element?: Element): void {
     this.tile = -1;
     this.edited = false;
-    this.edit({ raw: { ...this.raw, name, start, bytes } });
+    this.edit({ raw: { ...this.raw, name, start, bytes, element: element ?? this.raw.element } });
   }
 
   openTile(id: number, facts: Facts, maps: readonly TensorMap[], frame: FrameInfo | undefined): void {

@@ -30,6 +30,8 @@ export interface Scene {
 }
 
 export interface GridOptions {
+  /** Pixels of height that a grid may take. */
+  room: () => number;
   theme: () => Theme;
   tooltip: Tooltip;
   scene: () => Scene;
@@ -46,7 +48,6 @@ export interface Grids {
 }
 
 const ROW = 20;
-const MAX_HEIGHT = 340;
 const WIDEST = 104;
 const CHUNKS_PER_LINE = LINE / 16;
 
@@ -258,7 +259,7 @@ export function makeGrids(options: GridOptions, disposer: Disposer): Grids {
       cellHeight: ROW,
       headerWidth: 66,
       headerHeight: 34,
-      maxHeight: MAX_HEIGHT,
+      maxHeight: options.room(),
     });
     logical.setGeometry({
       rows: layout.lines,
@@ -267,7 +268,7 @@ export function makeGrids(options: GridOptions, disposer: Disposer): Grids {
       cellHeight: ROW,
       headerWidth: 56,
       headerHeight: 34,
-      maxHeight: MAX_HEIGHT,
+      maxHeight: options.room(),
     });
   }
 

@@ -3,7 +3,15 @@
 import type { Area, Launch, SHARED_MEMORY } from "./protocol";
 import "@sglab/memory/memory.css";
 import "./shared_memory.css";
-import { type Context, defineWidget, framed, makeFrame, Transport, watchTheme } from "@sglab/core";
+import {
+  type Context,
+  defineWidget,
+  framed,
+  makeFrame,
+  type TourStep,
+  Transport,
+  watchTheme,
+} from "@sglab/core";
 import { followSession } from "@sglab/memory/following";
 import { parseElement, parseSmem, smem } from "./data";
 import { elementAt } from "./layout";
@@ -13,16 +21,35 @@ import { eventsOf, granularitiesOf } from "./track";
 import { makeView } from "./view";
 import { momentSentence } from "./words";
 
+const TOUR: TourStep[] = [
+  { key: "ArrowRight", text: "to step: what was just touched is black in the strip of all memory." },
+  { key: "]", text: "to open the next tile; [ goes back." },
+  { press: ".ssm-sides .sg-cells", text: "a chunk of 16 bytes: it is outlined in memory and in the matrix." },
+  { key: "v", text: "to see values instead of places." },
+  {
+    key: "Escape",
+    text: "to clear the selection. ? lists all keys; the tabs decode descriptors and bank conflicts.",
+  },
+];
+
 function render({ el, source, selection, disposer }: Context<typeof SHARED_MEMORY>): void {
   const transport = new Transport();
   const frame = makeFrame(el, disposer, {
     source,
     transport,
     onEscape: () => selection.set({}),
+    tour: { name: "shared_memory", steps: TOUR },
     keys: () => [
       { keys: ["["], label: "previous tile", run: () => model.stepTile(-1) },
       { keys: ["]"], label: "next tile", run: () => model.stepTile(1) },
-      { keys: ["/"], label: "go to an address", run: () => toolbar.focusAddress() },
+      {
+        keys: ["/"],
+        label: "go to an address",
+        run: () => {
+          frame.openMore();
+          toolbar.focusAddress();
+        },
+      },
       { keys: ["v"], label: "places or values in the cells", run: model.toggleContent },
       { keys: ["o"], label: "light up the chunks in their order", run: () => view.playOrder() },
       { keys: ["Enter"], shown: "arrows, Enter", label: "in a grid: walk to a chunk, select it" },
@@ -46,6 +73,7 @@ function render({ el, source, selection, disposer }: Context<typeof SHARED_MEMOR
   const { openTile, stepTile, setContent, setFollow } = model;
   const toolbar = makeToolbar(source, disposer, { openTile, stepTile, setContent, setFollow, goTo, failed });
   frame.toolbar.append(...toolbar.parts);
+  frame.more.append(...toolbar.more);
   const view = makeView({
     frame,
     model,

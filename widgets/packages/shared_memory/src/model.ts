@@ -5,6 +5,7 @@ import type { Range } from "@sglab/memory/cividis";
 import { LINE, readMoments, WRITTEN } from "./data";
 import type { Looked } from "./details";
 import { Editor, tileAt } from "./editor";
+import { elementOf } from "./element";
 import type { Element } from "./layout";
 import { questionOfMap } from "./map_panel";
 import type {
@@ -16,6 +17,7 @@ import type {
   SharedMemorySource,
   TensorMap,
 } from "./protocol";
+import type { Element as ElementType } from "./raw_panel";
 import type { Content } from "./toolbar";
 import { chunkRuns, chunksOf, touchedBy } from "./track";
 import { type Facts, numbersIn } from "./words";
@@ -201,8 +203,14 @@ export class Model {
   openArea(area: Area | undefined, address: number): void {
     const begin = address - (address % 1024);
     const whole = area && area.kind !== "dynamic" && area.bytes >= 16;
-    this.editor.openArea(whole ? area : { name: area?.name ?? "", start: begin, bytes: 4096 });
+    const opened = whole ? area : { name: area?.name ?? "", start: begin, bytes: 4096 };
+    this.editor.openArea(opened, this.#elementOf(opened.start, opened.bytes));
     this.#changes.opened();
+  }
+
+  #elementOf(start: number, bytes: number): ElementType | undefined {
+    const { facts } = this;
+    return facts && elementOf(facts.moments, (pc) => facts.code[String(pc)]?.opcode, start, bytes);
   }
 
   /** What the address is part of, unless it is open already. */

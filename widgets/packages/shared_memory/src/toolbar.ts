@@ -18,6 +18,7 @@ export interface Actions {
 
 export interface Toolbar {
   parts: HTMLElement[];
+  more: HTMLElement[];
   showLaunch(launch: Launch, tiles: readonly Tile[]): void;
   show(tile: number, content: Content): void;
   focusAddress(): void;
@@ -66,7 +67,8 @@ export function makeToolbar(source: SharedMemorySource, disposer: Disposer, acti
     "follow steps",
   );
   return {
-    parts: [ctaBox, tileBox, followBox, contents.root, address],
+    parts: [ctaBox, tileBox, contents.root],
+    more: [followBox, address],
     showLaunch(launch, all) {
       ctaBox.hidden = launch.ctas.length < 2 || !source.live;
       ctas.replaceChildren(...launch.ctas.map((cta) => h("option", { value: cta }, String(cta))));

@@ -37,6 +37,10 @@ export interface View {
   playOrder(): void;
 }
 
+const LEAST_TILE = 160; // px
+const SIDE_BY_SIDE = 810; // px of width, as in the style sheet
+const TITLE = 32; // px
+const BESIDE = 125; // px of the view beside strip, panel and tile: key, titles, order
 const PLACES: Record<From, string> = { raw: "As rows", map: "In the box", descriptor: "In the matrix" };
 
 export function makeView(options: ViewOptions): View {
@@ -57,6 +61,10 @@ export function makeView(options: ViewOptions): View {
         values: model.valuesAt,
         written: model.writtenAt,
       }),
+      room() {
+        const room = frame.room() - stripBox.offsetHeight - panel.offsetHeight - BESIDE;
+        return Math.max(LEAST_TILE, stripBox.clientWidth < SIDE_BY_SIDE ? (room - TITLE) / 2 : room);
+      },
       describe: (address) => chunkText(model.looked, address),
       select,
     },
@@ -76,8 +84,10 @@ export function makeView(options: ViewOptions): View {
     relayout,
     goToEvent,
   });
+  const panel = h("div", { class: "ssm-panel" }, board.root);
   frame.view.append(
     stripBox,
+    panel,
     key,
     problem,
     h(
@@ -87,7 +97,6 @@ export function makeView(options: ViewOptions): View {
       h("div", {}, h("div", { class: "ssm-title" }, logicalTitle, undo), grids.logical.element),
     ),
     order.root,
-    h("div", { class: "ssm-panel" }, board.root),
   );
 
   function relayout(): void {

@@ -12,6 +12,8 @@ export interface ArrayList {
   root: HTMLElement;
   /** Lists the arrays of another plan; opened ones stay open where the new plan has them. */
   show(pane: Pane, batch: number): void;
+  /** The planner refuses the batch: there are no arrays. */
+  refused(pane: Pane): void;
   highlight(request: number | undefined): void;
 }
 
@@ -105,6 +107,11 @@ export function arrayList(source: SplitKVSource, failed: (error: unknown) => voi
         h("div", { class: "skv-list" }, ...items),
       );
       for (const entry of opened.values()) void read(entry);
+    },
+    refused({ title, error }) {
+      pane = undefined;
+      opened.clear();
+      root.replaceChildren(h("p", { class: "skv-why" }, `${title}: ${error ?? ""}`));
     },
     highlight(next) {
       if (next === request) return;

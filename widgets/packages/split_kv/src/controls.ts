@@ -7,6 +7,8 @@ import type { PlannerName } from "./protocol";
 
 export interface Controls {
   parts: HTMLElement[];
+  /** For those who want more. */
+  more: HTMLElement[];
   show(plans: Plans, selected: number | undefined): void;
   /** How long the last change took, from the question to the redrawn page. */
   measured(milliseconds: number, requests: number): void;
@@ -86,21 +88,35 @@ export function makeControls(
     if (next) ask({ planners: [...shown, next.name] });
   });
   disposer.listen(all, "click", () => ask({ planners: fitting }));
+  const reset = h("button", { type: "button", class: "sg-button" }, "reset");
+  reset.title = "Lengths, heads, device and planners as they were at first";
+  let first: Edit | undefined;
+  disposer.listen(reset, "click", () => {
+    if (first) ask(first);
+  });
   const measured = h("span", { class: "skv-measured" });
 
   return {
     parts: [
       h("label", { class: "skv-grow" }, "lengths", lengths),
       selected.label,
+      device,
+      h("span", { class: "skv-pair" }, add, all, reset),
+    ],
+    more: [
       heads.label,
       kvHeads.label,
-      h("span", { class: "skv-pair" }, device, sms.label),
+      sms.label,
       h("label", { title: page.title }, "page", page),
       h("label", { title: graphTitle }, graph, "CUDA graph"),
-      h("span", { class: "skv-pair" }, add, all),
       measured,
     ],
     show({ question, lens, shown: panes }, request) {
+      first ??= {
+        seq_lens: Array.from(lens),
+        planners: panes.map(({ pane }) => pane.name),
+        question: { ...question },
+      };
       write(lengths, formatLengths(lens));
       write(heads.input, question.num_heads);
       write(kvHeads.input, question.num_kv_heads);

@@ -7,8 +7,13 @@ import {
   defineWidget,
   framed,
   h,
+  type LegendItem,
+  legendMark,
+  lookOf,
   makeFrame,
   makeTooltip,
+  Tabs,
+  type TourStep,
   Transport,
   watchTheme,
 } from "@sglab/core";
@@ -32,12 +37,14 @@ function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): 
   let timeline: Timeline | undefined;
   let focused = 0;
   let picked = -1;
+  let shownLegend = "";
   let arraysTimer: ReturnType<typeof setTimeout> | undefined;
 
   const transport = new Transport();
   const frame = makeFrame(el, disposer, {
     source,
     transport,
+    tour: { name: "split_kv", steps: tourSteps(source.live) },
     onEscape: () => selection.set({}),
     keys: () => [
       { keys: ["ArrowDown"], label: "select the next request", run: () => stepRequest(1) },
@@ -106,14 +113,24 @@ function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): 
   });
   const totals = h("div");
   const arrays = arrayList(source, (error) => frame.notify("error", (error as Error).message));
-  if (source.live) frame.toolbar.append(...controls.parts);
-  else
+  const tabs = new Tabs(
+    [
+      { id: "totals", label: "Totals", panel: totals },
+      { id: "plan", label: "Plan: why, and its arrays", panel: arrays.root },
+    ],
+    "Numbers of the plans",
+    disposer,
+  );
+  if (source.live) {
+    frame.toolbar.append(...controls.parts);
+    frame.more.append(...controls.more);
+  } else
     frame.notify(
       "info",
       "A saved page: step, select and read the arrays here; open the notebook to change the batch.",
     );
   const caption = h("div", { class: "sg-heading" });
-  frame.view.append(caption, bars.root, panes.root, totals, arrays.root);
+  frame.view.append(caption, bars.root, panes.root, tabs.element);
 
   const work = () => plans?.shown[focused]?.work ?? null;
 
@@ -177,8 +194,8 @@ function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): 
   function showArrays(): void {
     const pane = plans?.shown[focused]?.pane;
     if (!plans || !pane) return;
-    arrays.root.hidden = pane.error !== undefined;
     if (pane.error === undefined) arrays.show(pane, plans.lens.length);
+    else arrays.refused(pane);
   }
 
   function showDetails(): void {
@@ -207,7 +224,11 @@ function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): 
     drawBars.cancel();
     showDetails();
     paintLengths();
-    panes.paint(theme(), timeline.momentOf(transport.position), selection.value);
+    panes.paint(theme(), timeline.momentOf(transport.position), selection.value, frame.room());
+    const { dark } = theme();
+    const legend = `${plans.lens.length} ${dark}`;
+    if (legend !== shownLegend) frame.setLegend(legendOf(plans, dark));
+    shownLegend = legend;
   });
   disposer.add(() => {
     draw.cancel();
@@ -272,6 +293,35 @@ function render({ el, source, selection, disposer }: Context<typeof SPLIT_KV>): 
   });
   frame.setPlaceholder({ kind: "loading", text: "Reading the plans." });
   void reload();
+}
+
+function tourSteps(live: boolean): TourStep[] {
+  return [
+    { key: "Home", text: "to go to the beginning: nothing has run yet." },
+    { key: "ArrowRight", text: "to let one wave of CTAs run; pale work is still to come." },
+    { key: "End", text: "to run all of it: the dashed line is where the last CTA ends." },
+    { key: "ArrowDown", text: "to select a request: its work stands out in every plan." },
+    live
+      ? { key: "+", text: "to lengthen the selected request by an eighth: every planner cuts again." }
+      : { key: ".", text: "to go to the request's next work unit." },
+  ];
+}
+
+const NAMED = 8; // requests in the legend
+
+function legendOf({ lens }: Plans, dark: boolean): LegendItem[] {
+  const requests = Array.from({ length: Math.min(NAMED, lens.length) }, (_, i) => ({
+    label: `r${i}`,
+    look: lookOf(i, dark),
+  }));
+  return [
+    ...requests,
+    ...(lens.length > NAMED ? [{ label: `… r${lens.length - 1}` }] : []),
+    { label: "every other split is paler, what has not begun palest" },
+    { label: "no work", mark: legendMark("shade") },
+    { label: "the last CTA ends", mark: legendMark("dashes") },
+    { label: "now", mark: legendMark("cursor") },
+  ];
 }
 
 export default defineWidget<typeof SPLIT_KV>({ name: "split_kv", version: 2, render });

@@ -5,7 +5,7 @@ import { barLayout, requestAt, topFor } from "./bars";
 import type { Plans, Work } from "./data";
 import { paintBars } from "./paint_bars";
 
-const HEIGHT = 118;
+const HEIGHT = 96;
 const DEAD_ZONE = 2; // px of movement that still count as a press
 
 export interface LengthBars {

@@ -10,9 +10,15 @@ import { locate } from "./locate";
 import { type PaneView, paintPane } from "./paint";
 import type { Pane, PlannerName } from "./protocol";
 
-/** Pixels that the rows of one of so many panes may fill. */
-function targetHeight(panes: number): number {
-  return panes === 1 ? 530 : panes <= 4 ? 450 : 300;
+const LEAST_PANE = 340; // px, as in the style sheet
+const LEAST_ROWS = 150; // px: so that SMs can be distinguished
+const BESIDE = 225; // px of the view beside the panes: lengths, headings, totals
+const HEAD = 60; // px of a pane beside its rows
+
+/** Pixels that the rows of one of so many panes may fill, in a view of this size. */
+function targetHeight(panes: number, width: number, room: number): number {
+  const columns = Math.max(1, Math.min(panes, Math.floor(width / LEAST_PANE)));
+  return Math.max(LEAST_ROWS, (room - BESIDE) / Math.ceil(panes / columns) - HEAD);
 }
 
 export interface PaneEvents {
@@ -25,7 +31,8 @@ export interface PaneEvents {
 export interface PaneList {
   root: HTMLElement;
   load(plans: Plans, focused: number): void;
-  paint(theme: Theme, now: number, selection: Selection): void;
+  /** `room`: pixels of height that all panes may take together with what is beside them. */
+  paint(theme: Theme, now: number, selection: Selection, room: number): void;
 }
 
 interface Entry {
@@ -98,12 +105,13 @@ export function paneList(
         fill(entry);
       });
     },
-    paint(theme, now, selection) {
+    paint(theme, now, selection, room) {
+      const target = targetHeight(entries.length, root.clientWidth, room);
       const widths = entries.map(({ host }) => host.clientWidth - 2);
       entries.forEach((entry, i) => {
         const { pane, work, byRequest, canvas } = entry;
         if (!work || pane.error !== undefined) return;
-        const rowHeight = rowHeightFor(pane.smCount * pane.ctasPerSm, targetHeight(entries.length));
+        const rowHeight = rowHeightFor(pane.smCount * pane.ctasPerSm, target);
         entry.layout = ganttLayout(pane, widths[i] as number, rowHeight, domain);
         const view: PaneView = { pane, work, byRequest, layout: entry.layout };
         paintPane(canvas, view, theme, now, selection, locate(work, selection));

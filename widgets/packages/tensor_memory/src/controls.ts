@@ -19,6 +19,7 @@ export interface Actions {
 
 export interface Controls {
   parts: HTMLElement[];
+  more: HTMLElement[];
   show(mode: Mode, format: Format): void;
   showLaunch(launch: Launch): void;
   focusAddress(): void;
@@ -51,14 +52,12 @@ export function makeControls(source: TensorMemorySource, disposer: Disposer, act
   });
   const clusterBox = h("label", { class: "smv-label" }, "CTAs ", clusters);
   return {
-    parts: [
-      modes.root,
-      formats.root,
+    parts: [modes.root, formats.root, clusterBox],
+    more: [
       button("−", "Zoom out (-)", () => actions.zoom(-ZOOM_STEP)),
       button("+", "Zoom in (+)", () => actions.zoom(ZOOM_STEP)),
       button("whole", "Show everything (0)", actions.whole),
       address,
-      clusterBox,
     ],
     show(mode, format) {
       modes.show(mode);

@@ -3,7 +3,16 @@
 import type { Launch, TENSOR_MEMORY } from "./protocol";
 import "@sglab/memory/memory.css";
 import "./tensor_memory.css";
-import { type Context, defineWidget, framed, h, makeFrame, Transport, watchTheme } from "@sglab/core";
+import {
+  type Context,
+  defineWidget,
+  framed,
+  h,
+  makeFrame,
+  type TourStep,
+  Transport,
+  watchTheme,
+} from "@sglab/core";
 import type { Range } from "@sglab/memory/cividis";
 import { followSession } from "@sglab/memory/following";
 import { showDetails } from "@sglab/memory/parts";
@@ -18,17 +27,33 @@ import { baseOf, lookedAt, makeStage, type Shown, type StageState } from "./stag
 import { describe, eventsOf, granularitiesOf } from "./track";
 import type { Facts } from "./words";
 
+const TOUR: TourStep[] = [
+  { key: "ArrowRight", text: "to step to the next instruction that touches tensor memory." },
+  { press: ".stm-map", text: "a cell of the map: who owns it, what it holds, who wrote it last." },
+  { key: "2", text: "to see values instead of owners; 3 shows what is still needed, 4 who wrote last." },
+  { key: "+", text: "to zoom in; 0 shows everything." },
+  { key: "1", text: "to see the owners again. ? lists all keys." },
+];
+
 function render({ el, source, selection, disposer }: Context<typeof TENSOR_MEMORY>): void {
   const transport = new Transport();
   const frame = makeFrame(el, disposer, {
     source,
     transport,
     onEscape: () => selection.set({}),
+    tour: { name: "tensor_memory", steps: TOUR },
     keys: () => [
       { keys: ["+", "="], label: "zoom in", run: () => stage.zoom(ZOOM_STEP) },
       { keys: ["-"], label: "zoom out", run: () => stage.zoom(-ZOOM_STEP) },
       { keys: ["0"], label: "show everything", run: () => stage.whole() },
-      { keys: ["/"], label: "go to a cell", run: () => controls.focusAddress() },
+      {
+        keys: ["/"],
+        label: "go to a cell",
+        run: () => {
+          frame.openMore();
+          controls.focusAddress();
+        },
+      },
       ...MODES.map((each, i) => ({
         keys: [String(i + 1)],
         label: `show ${MODE_LABELS[each]}`,
@@ -75,6 +100,7 @@ function render({ el, source, selection, disposer }: Context<typeof TENSOR_MEMOR
   });
   const legend = h("div", { class: "stm-legend" });
   frame.toolbar.append(...controls.parts);
+  frame.more.append(...controls.more);
   frame.view.append(stage.root, legend);
 
   function setMode(next: Mode): void {

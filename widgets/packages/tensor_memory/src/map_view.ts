@@ -44,7 +44,7 @@ export function mapView(options: MapOptions, disposer: Disposer): MapView {
   const spoken = h("div", { class: "sg-spoken", "aria-live": "polite" });
   const surface = h(
     "div",
-    { class: "stm-map", tabindex: 0, role: "group", "aria-label": options.label },
+    { class: "stm-map", tabindex: 0, role: "group", "data-picture": true, "aria-label": options.label },
     canvas,
   );
   const root = h("div", { class: "stm-map-box" }, surface, spoken);

@@ -14,6 +14,7 @@ import { clamp, reveal, type Viewport, WHOLE, zoomAt } from "./viewport";
 import type { Facts } from "./words";
 
 const HEIGHT = { narrow: 296, middle: 360, wide: 424 }; // 2, 2.5 or 3 px per lane below the column heads
+const BESIDE = 70; // px of the view beside the maps: titles, legend
 
 /** A moment as it is shown. */
 export interface Shown {
@@ -185,7 +186,8 @@ export function makeStage({ state, cells, frame, theme, disposer, revision, sele
 
   function resize(): void {
     const width = frame.view.clientWidth;
-    const height = width > 1100 ? HEIGHT.wide : width > 860 ? HEIGHT.middle : HEIGHT.narrow;
+    const wanted = width > 1100 ? HEIGHT.wide : width > 860 ? HEIGHT.middle : HEIGHT.narrow;
+    const height = Math.max(HEIGHT.narrow, Math.min(wanted, frame.room() - BESIDE));
     for (const map of maps) map.setHeight(height);
     const size = maps[0]?.plotSize();
     if (size) viewport = clamp(viewport, size);

@@ -40,7 +40,8 @@ export function makeControls(disposer: Disposer, axis: AxisChoice, actions: Cont
   const zoom = h("span", { class: "swr-zoom", role: "group", "aria-label": "Zoom" }, zoomOut, zoomIn, whole);
 
   return {
-    parts: [cluster.element, axis.element, zoom, field, answer],
+    parts: [cluster.element, axis.element, zoom],
+    more: [field, answer],
     focusSearch: () => field.focus(),
     load: (meta: LaunchMeta, live: boolean) => cluster.load(meta, live),
   };

@@ -4,7 +4,7 @@ import { format, h, type Range } from "@sglab/core";
 import { barrierDetails } from "@sglab/launch/barrier_details";
 import { placeText } from "@sglab/launch/code";
 import type { Launch } from "@sglab/launch/data";
-import { barrierOf, barrierPlace, rowsOf, TRACKS, warpAndRole } from "@sglab/launch/names";
+import { barrierOf, barrierPlace, roleName, rowsOf, TRACKS, warpAndRole } from "@sglab/launch/names";
 import { definitions, eventLink, linkTo, part } from "@sglab/launch/parts";
 import type { Relations } from "@sglab/launch/relations";
 import { waitedFor } from "@sglab/launch/sentences";
@@ -12,6 +12,7 @@ import type { Selection } from "@sglab/protocol";
 import { copyPart, pageDetails } from "./page_details";
 import type { Picked, Shown } from "./shown";
 import { bundleDetails, rowDetails, type StretchJumps } from "./stretch_details";
+import { summaryOf } from "./stretches";
 
 const LISTED = 8;
 
@@ -41,8 +42,41 @@ export function detailsOf(
   if (barrier !== undefined)
     return barrierDetails(launch, relations, states, barrier, step, (event) => jumps.numbered(event));
   const [row, ...more] = rowsOf(launch, selection);
-  if (row === undefined || more.length) return [hint()];
+  if (row === undefined || more.length) return [hint(), ...busyShares(shown)];
   return rowDetails(shown, { ...view, row: timeline.rowOfWarp[row] as number }, jumps);
+}
+
+const shares = new WeakMap<Shown, [name: string, share: number][]>();
+
+/** How busy each role is over the launch: the share of the time in which its warps execute. Summed once. */
+function sharesOf(shown: Shown): [name: string, share: number][] {
+  const known = shares.get(shown);
+  if (known) return known;
+  const { launch, timeline } = shown;
+  const { fit, length } = timeline.model;
+  const whole = fit ?? { start: 0, end: length };
+  const byName = new Map<string, number[]>();
+  timeline.subjects.forEach((subject, row) => {
+    const name =
+      "warp" in subject
+        ? roleName(launch.meta.roles[subject.warp] as string)
+        : `${TRACKS[subject.track]} in flight`;
+    const { busy } = summaryOf(shown, { row, ...whole });
+    byName.set(name, [...(byName.get(name) ?? []), busy / Math.max(1, whole.end - whole.start)]);
+  });
+  const mean = (values: number[]) => values.reduce((sum, each) => sum + each, 0) / values.length;
+  const found = [...byName].map(([name, values]): [string, number] => [name, mean(values)]);
+  shares.set(shown, found);
+  return found;
+}
+
+function busyShares(shown: Shown): HTMLElement[] {
+  const rows = sharesOf(shown).map(([name, share]): [string, string] => [name, format.percent(share)]);
+  return [
+    part(shown.launch.clock.timed ? "Busy, of the modelled time" : "Share of the instructions"),
+    definitions(rows),
+    h("p", { class: "sg-note" }, "Mean of its warps; the rest they wait, or another warp runs."),
+  ];
 }
 
 function hint(): HTMLElement {

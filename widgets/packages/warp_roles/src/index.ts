@@ -7,8 +7,14 @@ import {
   defineWidget,
   framed,
   type Hit,
+  h,
+  type LegendItem,
+  type Look,
+  legendMark,
   makeFrame,
+  OPERATION_LOOKS,
   Timeline,
+  type TourStep,
   Transport,
   watchTheme,
 } from "@sglab/core";
@@ -22,6 +28,7 @@ import { trackOf } from "@sglab/launch/stops";
 import { touching } from "@sglab/launch/touching";
 import { makeControls } from "./controls";
 import { detailsOf } from "./details";
+import { LOOKS, lookOfRole } from "./looks";
 import { Picking } from "./picking";
 import { RingsView } from "./rings_view";
 import { hitOf, hitsOfPage, hitsOfRelations, makeShown, rowsToStress, type Shown } from "./shown";
@@ -30,6 +37,27 @@ import { barsIn, type Stretch } from "./stretches";
 const BUNDLE_PX = 4; // bars within so little cannot be distinguished
 const LEAST_BUNDLE = 4;
 const SETTLE_MS = 100;
+const PIPELINES = 26; // px of the line that opens them
+const TOUR: TourStep[] = [
+  {
+    key: "ArrowRight",
+    text: "to step: the line moves to the next event, and the sentence below says what it is.",
+  },
+  { key: "ArrowDown", text: "to select a warp: what it did and what it waited for is listed." },
+  { key: "Shift+ArrowRight", text: "to go to the next event of that warp." },
+  { key: "c", text: "to go from a wait to its cause; e goes to the effect." },
+  { key: "0", text: "to see the whole again; + and - zoom, Ctrl and the wheel too." },
+];
+
+function legendOf(launch: Launch): LegendItem[] {
+  return [
+    { label: "a warp executes", look: LOOKS[lookOfRole(launch.meta.roles[0] ?? "idle")] as Look },
+    { label: "a warp waits", mark: legendMark("dashes") },
+    { label: "in flight: from issue to completion", look: OPERATION_LOOKS.copy },
+    { label: "dotted: who released whom" },
+    { label: "now", mark: legendMark("cursor") },
+  ];
+}
 
 function render(context: Context<typeof WARP_ROLES>): void {
   const { el, source, selection, disposer } = context;
@@ -39,6 +67,7 @@ function render(context: Context<typeof WARP_ROLES>): void {
     source,
     transport,
     onEscape: () => pick.clear(),
+    tour: { name: "warp_roles", steps: TOUR },
     keys: () => [
       ...timeline.keys(),
       { keys: ["ArrowDown"], label: "select the next warp", run: () => pick.nextWarp(1) },
@@ -60,7 +89,10 @@ function render(context: Context<typeof WARP_ROLES>): void {
       {
         keys: ["/"],
         label: "search instructions, source lines and barriers",
-        run: () => controls.focusSearch(),
+        run: () => {
+          frame.openMore();
+          controls.focusSearch();
+        },
       },
     ],
   });
@@ -91,13 +123,20 @@ function render(context: Context<typeof WARP_ROLES>): void {
   const axis = new AxisChoice(disposer, () => void loader.switchAxis());
   const controls = makeControls(disposer, axis, {
     zoom: (factor) => timeline.glide(zoomedAround(factor)),
-    whole: () => timeline.glide({ start: 0, end: timeline.model.length }),
+    whole: () => timeline.whole(),
     search: (query, direction) => pick.find(query, direction),
     show: (cluster) => void loader.ask("show", { cluster }),
   });
   const rings = new RingsView((barrier) => pick.barrier(barrier), frame.tooltip);
   frame.toolbar.append(...controls.parts);
-  frame.view.append(timeline.element, rings.element);
+  frame.more.append(...controls.more);
+  const summary = h("summary", {}, "Pipelines");
+  const pipelines = h("details", { class: "swr-pipelines" }, summary, rings.element);
+  disposer.listen(pipelines, "toggle", () => update.schedule());
+  disposer.listen(summary, "click", () =>
+    requestAnimationFrame(() => pipelines.scrollIntoView({ block: "nearest" })),
+  );
+  frame.view.append(timeline.element, pipelines);
   frame.setHeader(source.get("header"));
 
   /** What rows are described by; follows the view once it has stopped moving, as a sum takes longer than a frame. */
@@ -174,7 +213,7 @@ function render(context: Context<typeof WARP_ROLES>): void {
       ]);
       drawn = subject;
     }
-    rings.show(position, barrier);
+    if (pipelines.open) rings.show(position, barrier);
   });
 
   function load(launch: Launch, moment: number | undefined): void {
@@ -190,12 +229,14 @@ function render(context: Context<typeof WARP_ROLES>): void {
       return;
     }
     frame.setPlaceholder(null);
-    const next = makeShown(launch);
+    const next = makeShown(launch, frame.room() - PIPELINES);
     shown = next;
     pick.forget();
     timeline.load(next.timeline.model);
     view = timeline.range;
     rings.load(launch);
+    pipelines.hidden = !launch.meta.pipelines.length;
+    frame.setLegend(legendOf(launch));
     transport.load(
       trackOf(launch, next.relations, () => touching(launch, selection.value, next.pages)),
       firstStep(source, launch.clock),

@@ -7,17 +7,21 @@ import {
   NO_SPANS,
   packLanes,
   pick,
+  type Range,
   type Spans,
   type TimelineModel,
   type TimelineRow,
 } from "@sglab/core";
 import type { Launch } from "@sglab/launch/data";
-import { roleName, TRACKS, warpName } from "@sglab/launch/names";
+import { hasRoles, roleName, TRACKS, warpAndRole } from "@sglab/launch/names";
 import { LOOKS, lookOfRole, lookOfTrack } from "./looks";
 
-const WARP_HEIGHT = 17;
+const WARP_HEIGHT = { most: 17, least: 12 };
 const LANE_HEIGHT = 6;
+const ROW_GAP = 2;
+const HEADS = 96; // px of a timeline beside its rows: axis, headings of groups, strip of the whole
 const MOST_LANES = 14;
+const FEW_LANES = 4; // more are drawn lower
 
 /** What a row of the timeline represents: a warp's row in the columns, or a track of a CTA. */
 export type Subject = { warp: number } | { track: number; rank: number };
@@ -31,7 +35,8 @@ export interface WarpTimeline {
   rowOfTrack: Int32Array;
 }
 
-export function warpTimeline(launch: Launch): WarpTimeline {
+/** `room`: pixels of height that the timeline may take; rows shrink to fit, down to what can be read. */
+export function warpTimeline(launch: Launch, room: number): WarpTimeline {
   const { meta, clock } = launch;
   const warpSpans = spansOfWarps(launch);
   const waitSpans = spansOfWaits(launch);
@@ -55,8 +60,15 @@ export function warpTimeline(launch: Launch): WarpTimeline {
       rows.push(trackRow(launch, cta, track, group, spans));
     }
   });
+  const tracks = rows.filter((_, i) => "track" in (subjects[i] as Subject));
+  const taken = tracks.reduce((sum, { height }) => sum + height + ROW_GAP, 0);
+  const fitting = Math.floor((room - HEADS - taken) / Math.max(1, rows.length - tracks.length)) - ROW_GAP;
+  const height = Math.max(WARP_HEIGHT.least, Math.min(WARP_HEIGHT.most, fitting));
+  for (const row of rows) if (!tracks.includes(row)) row.height = height;
+  const fit = fitted(rows, clock.length);
   const model: TimelineModel = {
     length: clock.length,
+    ...(fit ? { fit } : {}),
     rows,
     looks: LOOKS,
     links: linksOf(launch, rowOfWarp, rowOfTrack),
@@ -68,6 +80,19 @@ export function warpTimeline(launch: Launch): WarpTimeline {
   return { model, subjects, rowOfWarp, rowOfTrack };
 }
 
+const MARGIN = 0.01; // of what is fitted, on either side
+
+/** Where the rows have anything, if that leaves room worth cutting off: a cluster that runs late or briefly. */
+function fitted(rows: readonly TimelineRow[], length: number): Range | undefined {
+  const lanes = rows.flatMap((row) => row.lanes).filter(({ size }) => size > 0);
+  if (!lanes.length) return undefined;
+  const start = Math.min(...lanes.map((lane) => lane.start[0] as number));
+  const end = Math.max(...lanes.map((lane) => lane.end.reduce((a, b) => Math.max(a, b), 0)));
+  const room = MARGIN * (end - start);
+  const found = { start: Math.max(0, start - room), end: Math.min(length, end + room) };
+  return found.end - found.start < 0.9 * length ? found : undefined;
+}
+
 function warpRow(launch: Launch, row: number, group: string, bars: Spans, waits: Spans): TimelineRow {
   const { meta } = launch;
   const role = meta.roles[row] as string;
@@ -76,14 +101,14 @@ function warpRow(launch: Launch, row: number, group: string, bars: Spans, waits:
       ? one(bars.start[0] as number, bars.end[bars.size - 1] as number, lookOfRole(role))
       : undefined;
   return {
-    label: `${row % meta.warps} ${roleName(role)}`,
-    title: `${warpName(launch, row)}, ${roleName(role)}: ${format.count(bars.size)} instructions, ${format.plural(waits.size, "wait")}`,
+    label: hasRoles(launch) ? `${row % meta.warps} ${roleName(role)}` : `warp ${row % meta.warps}`,
+    title: `${warpAndRole(launch, row)}: ${format.count(bars.size)} instructions, ${format.plural(waits.size, "wait")}`,
     group,
     look: lookOfRole(role),
     lanes: [bars],
     ...(alive ? { alive } : {}),
     waits,
-    height: WARP_HEIGHT,
+    height: WARP_HEIGHT.most,
   };
 }
 
@@ -103,7 +128,10 @@ function trackRow(
     group,
     look: lookOfTrack(track),
     lanes,
-    height: Math.max(WARP_HEIGHT, lanes.length * LANE_HEIGHT),
+    height: Math.max(
+      WARP_HEIGHT.least,
+      lanes.length * (lanes.length > FEW_LANES ? LANE_HEIGHT - 2 : LANE_HEIGHT),
+    ),
   };
 }
 

@@ -1,6 +1,7 @@
 // What a timeline shows.
 
 import type { Look } from "../colors";
+import type { Range } from "./range";
 import type { Spans } from "./spans";
 
 export interface TimelineRow {
@@ -43,6 +44,8 @@ export interface Links {
 
 export interface TimelineModel {
   length: number;
+  /** The stretch where something happens, which is shown first and as the whole; else all of the axis. */
+  fit?: Range;
   rows: TimelineRow[];
   looks: Look[];
   links: Links;

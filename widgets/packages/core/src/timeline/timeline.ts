@@ -128,7 +128,7 @@ export class Timeline {
     this.#marked = [];
     this.#minimap.forget();
     this.#plot.setAttribute("aria-label", `${this.options.label} over ${model.axis}`);
-    this.setRange(keepRange ? this.#range : { start: 0, end: model.length });
+    this.setRange(keepRange ? this.#range : this.#whole);
     this.#stressed = new Set();
     this.#labels.show(model, this.#layout);
   }
@@ -174,6 +174,15 @@ export class Timeline {
 
   zoom(factor: number, at = (this.#range.start + this.#range.end) / 2): void {
     this.setRange(zoomed(this.#range, factor, at));
+  }
+
+  get #whole(): Range {
+    return this.#model.fit ?? { start: 0, end: this.#model.length };
+  }
+
+  /** Shows everything that happens. */
+  whole(): void {
+    this.glide(this.#whole);
   }
 
   centre(x: number): void {
@@ -236,7 +245,7 @@ export class Timeline {
     return [
       { keys: ["+", "="], shown: "+", label: "zoom in", run: () => this.#zoomAtCursor(0.5) },
       { keys: ["-"], label: "zoom out", run: () => this.#zoomAtCursor(2) },
-      { keys: ["0"], label: "show the whole", run: () => this.glide({ start: 0, end: this.#model.length }) },
+      { keys: ["0"], label: "show the whole", run: () => this.whole() },
       { keys: ["<", ","], shown: ",", label: "pan left", run: () => this.#panBy(-0.3) },
       { keys: [">", "."], shown: ".", label: "pan right", run: () => this.#panBy(0.3) },
     ];

@@ -1,6 +1,7 @@
 // A row of tabs, each with a count, over one panel.
 
-import { type Disposer, h, uniqueId } from "@sglab/core";
+import { h, uniqueId } from "./dom";
+import type { Disposer } from "./emitter";
 
 export interface Tab {
   id: string;
@@ -17,12 +18,12 @@ export class Tabs {
     private tabs: Tab[],
     label: string,
     disposer: Disposer,
-    private opened: (id: string) => void,
+    private opened: (id: string) => void = () => {},
   ) {
-    const list = h("div", { class: "kd-tabs", role: "tablist", "aria-label": label });
+    const list = h("div", { class: "sg-tabs", role: "tablist", "aria-label": label });
     for (const { id, label: text, panel } of tabs) {
       panel.id = uniqueId(id);
-      const button = h("button", { type: "button", class: "kd-tab", role: "tab", id: uniqueId("tab") }, text);
+      const button = h("button", { type: "button", class: "sg-tab", role: "tab", id: uniqueId("tab") }, text);
       button.setAttribute("aria-controls", panel.id);
       panel.setAttribute("role", "tabpanel");
       panel.setAttribute("aria-labelledby", button.id);
@@ -42,7 +43,7 @@ export class Tabs {
       this.open(next.id);
       this.#buttons.get(next.id)?.focus();
     });
-    this.element = h("section", { class: "kd-side" }, list, ...tabs.map(({ panel }) => panel));
+    this.element = h("section", { class: "sg-tabbed" }, list, ...tabs.map(({ panel }) => panel));
     this.open((tabs[0] as Tab).id);
   }
 

@@ -1,0 +1,101 @@
+"""What a newcomer meets in every widget: it fits the screen, starts simple, tells five presses, saves its picture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.support.browser.patience import PATIENCE_MS, QUIET, settled
+from tests.support.browser.widget_host import more
+
+pytest.importorskip("triton")
+
+from tests.support.browser.every_widget import MAKERS
+
+every_widget = pytest.mark.parametrize("name", list(MAKERS))
+FITS = 780
+"""px of height, in a window of 1440 × 900."""
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """`saved(name)`: a page with the widget, written once."""
+    folder = tmp_path_factory.mktemp("first_look")
+    return cache(lambda name: MAKERS[name]().save(folder / f"{name}.html"))
+
+
+@every_widget
+def test_it_fits_the_screen_and_a_picture_of_it_is_saved(page: Page, saved: Callable[[str], Path], name: str) -> None:
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.goto(saved(name).as_uri())
+    widget = page.locator(".sg-widget")
+    expect(widget.locator(".sg-body")).to_be_visible()
+    settled(page)
+    box = widget.bounding_box()
+    assert box is not None and box["height"] <= FITS
+    assert widget.locator(".sg-toolbar > *:visible").count() <= 5
+    expect(widget.locator(".sg-more")).to_be_hidden()
+    expect(widget.locator(".sg-legend, .stm-legend, .ssm-key").first).to_be_visible()
+    more(widget)
+    for kind, begin in (("PNG", b"\x89PNG"), ("SVG", b"<svg")):
+        with page.expect_download() as download:
+            widget.get_by_role("button", name=kind, exact=True).click()
+        assert Path(download.value.path()).read_bytes().startswith(begin)
+
+
+def test_panes_are_dragged_and_put_back(page: Page, saved: Callable[[str], Path]) -> None:
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.goto(saved("WarpRoles").as_uri())
+    settled(page)
+    details, bar = page.locator(".sg-details"), page.get_by_role("separator", name="Width of the details")
+    before = details.bounding_box()
+    bar.focus()
+    page.keyboard.press("ArrowLeft")
+    wider = details.bounding_box()
+    assert before is not None and wider is not None and wider["width"] == pytest.approx(before["width"] + 24, abs=1)
+    bar.dblclick()
+    again = details.bounding_box()
+    assert again is not None and again["width"] == pytest.approx(before["width"], abs=1)
+
+
+@pytest.mark.parametrize("name", ["PageTable", "SharedMemory", "TensorMemory"])
+def test_after_a_press_in_a_picture_arrows_still_step(page: Page, saved: Callable[[str], Path], name: str) -> None:
+    page.goto(saved(name).as_uri())
+    settled(page)
+    widget = page.locator(".sg-widget")
+    widget.press("Home")
+    widget.locator(".sg-cells, .stm-map").first.click(position={"x": 150, "y": 60})
+    page.keyboard.press("ArrowRight")
+    expect(widget.locator(".sg-counter")).not_to_have_text("step 0 of")
+    expect(widget.locator(".sg-counter")).to_contain_text("step 1 of")
+
+
+def test_the_first_steps_are_told_one_by_one_skipped_and_told_again(
+    browser: Browser, saved: Callable[[str], Path]
+) -> None:
+    """In a browser that has seen none of them."""
+    context = browser.new_context()
+    context.set_default_timeout(PATIENCE_MS)
+    context.add_init_script(path=QUIET)
+    page = context.new_page()
+    page.goto(saved("PageTable").as_uri())
+    tour, widget = page.locator(".sg-tour"), page.locator(".sg-widget")
+    expect(tour).to_contain_text("1 of 5 Press →")
+    widget.press("ArrowRight")
+    expect(tour).to_contain_text("2 of 5")
+    for step in (3, 4, 5):
+        tour.get_by_role("button", name="Do it").click()
+        expect(tour).to_contain_text(f"{step} of 5")
+    tour.get_by_role("button", name="Skip").click()
+    expect(tour).to_be_hidden()
+    page.reload()
+    settled(page)
+    expect(tour).to_be_hidden()
+    widget.press("?")
+    page.get_by_role("dialog").get_by_role("button", name="first steps").click()
+    expect(tour).to_contain_text("1 of 5")
+    context.close()

@@ -1,0 +1,39 @@
+// Sends the widget's picture to Python, which stores it in the notebook's output; hides the stored one while this is live.
+
+import type { Common, Source } from "@sglab/protocol";
+import { h } from "./dom";
+import type { Disposer } from "./emitter";
+import { pictureOf, pixelsOf } from "./picture";
+
+const STILL_MS = 3000; // without a key or a press
+const EVENTS = ["keydown", "pointerdown", "input"] as const;
+
+export function keepPicture(el: HTMLElement, source: Source<Common>, disposer: Disposer): void {
+  const place = source.get("picture_place");
+  if (!place) return;
+  const hidden = h("style", {}, `.${CSS.escape(place)} { display: none; }`);
+  document.head.append(hidden);
+  disposer.add(() => hidden.remove());
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const wait = () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => void send(), STILL_MS);
+  };
+  const send = async () => {
+    const root = el.querySelector<HTMLElement>(".sg-widget");
+    if (source.connection === "lost") return;
+    if (!root?.offsetWidth || root.getAttribute("aria-busy") === "true") {
+      wait(); // out of the page, as what a notebook has scrolled away
+      return;
+    }
+    try {
+      const picture = await pixelsOf(pictureOf(root), 1, "image/webp");
+      await source.call("keep_picture", { picture });
+    } catch {
+      // a picture that a browser cannot make is missed by no reader of the live widget
+    }
+  };
+  for (const type of EVENTS) disposer.listen(el, type, wait, { capture: true });
+  disposer.add(() => clearTimeout(timer));
+  wait();
+}

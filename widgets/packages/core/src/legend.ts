@@ -1,0 +1,29 @@
+// What the marks of a picture mean: swatches with names, in one line where there is room.
+
+import { cssBackground, type Look } from "./colors";
+import { h } from "./dom";
+
+export interface LegendItem {
+  label: string;
+  /** A mark in this look; or the mark itself; without either, the label alone. */
+  look?: Look;
+  mark?: HTMLElement;
+  title?: string;
+}
+
+export function legendParts(items: readonly LegendItem[]): HTMLElement[] {
+  return items.map(({ label, look, mark, title }) =>
+    h("span", { class: "sg-legend-item", title }, mark ?? (look && swatch(look)), label),
+  );
+}
+
+function swatch(look: Look): HTMLElement {
+  const made = h("i", { class: "sg-swatch", "aria-hidden": "true" });
+  made.style.background = cssBackground(look);
+  return made;
+}
+
+/** A mark drawn by CSS: `kind` is one of those in core.css. */
+export function legendMark(kind: "dashes" | "line" | "shade" | "outline" | "hatch" | "cursor"): HTMLElement {
+  return h("i", { class: `sg-legend-mark sg-legend-${kind}`, "aria-hidden": "true" });
+}
