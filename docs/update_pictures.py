@@ -91,6 +91,7 @@ def decode(browser: Browser, server: LabServer) -> None:
     shot(page, "tour_debugger")
     page.locator(".sglab-tab:visible").locator("..").get_by_role("button", name="Save recording").click()
     expect(page.get_by_text("Saved kernel_debugger")).to_be_visible()
+    page.get_by_role("button", name="Hide notification").click()
     for name in ("Page table", "Warp roles", "Kernel debugger"):
         close = page.locator(".lm-TabBar-tab", has_text=name).locator(".lm-TabBar-tabCloseIcon")
         close.click()
@@ -100,7 +101,7 @@ def decode(browser: Browser, server: LabServer) -> None:
         expect(tab(page, name).locator(".sg-counter")).to_have_count(1)
     expect(tab(page, "Kernel debugger").locator(".kd-line").first).to_be_visible()
     find = tab(page, "Page table").get_by_label("Find a request")
-    find.fill("page 4")
+    find.fill("page 7")
     find.press("Enter")
     shot(page, "jupyterlab")
     lab.close()

@@ -52,6 +52,7 @@ export async function labExtension() {
     loader: { ".css": "text" },
     define: { SGLAB_VERSION: JSON.stringify(version) },
     metafile: true,
+    logOverride: { "ignored-bare-import": "silent" }, // the core's style sheet, which widgets bring
     write: false,
   });
   const imports = Object.values(metafile.outputs).flatMap((output) => output.imports);

@@ -1,5 +1,5 @@
-// What the extension uses of JupyterLab 4, as JupyterLab declares it. Its own packages would bring several hundred others
-// for these few names; at run time they come from the page.
+// What the extension uses of JupyterLab 4, under its names and without its type parameters. Its own packages would bring
+// several hundred others for these few; at run time they come from the page.
 
 declare module "@lumino/signaling" {
   export interface ISignal<S, A> {
