@@ -1,6 +1,7 @@
 #include "bindings/emulator.hpp"
 
 #include <nanobind/stl/array.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -279,12 +280,15 @@ void sglab::bindings::register_emulator(nb::module_& module) {
           "statements", [](const PyKernel& k) { return bindings::statements(*k.program); },
           "(mnemonic, [registers of each operand]) of every statement; without guards, addresses, "
           "predicates.")
-      .def("early_uses",
-           [](const PyKernel& k) {
-             std::vector<std::pair<std::uint32_t, std::uint32_t>> found;
-             for (const EarlyUse& one : k.program->early_uses) found.emplace_back(one.filler, one.reader);
-             return found;
-           })
+      .def(
+          "early_uses",
+          [](const PyKernel& k) {
+            std::vector<std::pair<std::uint32_t, std::uint32_t>> found;
+            for (const EarlyUse& one : k.program->early_uses) found.emplace_back(one.filler, one.reader);
+            return found;
+          },
+          "(filler, reader): an instruction that fills registers later, and one that reads them before any "
+          "wait.")
       .def(
           "writers_of",
           [](const PyKernel& k, const std::string& name) { return writers_of(*k.program, name); },

@@ -118,10 +118,18 @@ def test_asynchronous_reductions_in_global_memory(head: str, op: str, kind: str)
     np.testing.assert_array_equal(cells, wanted)
 
 
+@pytest.mark.parametrize("head", ["st.async.mmio.release.sys.global", "st.mmio.relaxed.sys"])
 @pytest.mark.parametrize("kind", ["b16", "u32", "f64"])
-def test_asynchronous_stores_in_global_memory(kind: str) -> None:
+def test_stores_to_global_memory(head: str, kind: str) -> None:
     cells, values = words(kind, 32), words(kind, 32)
-    each(f"st.async.mmio.release.sys.global.{kind}", kind, cells, values)
+    each(f"{head}.{kind}", kind, cells, values)
+    np.testing.assert_array_equal(cells, values)
+
+
+def test_loads_of_device_memory_are_loads() -> None:
+    cells, values = words("u32", 32), words("u32", 32)
+    text = EACH.format(bytes=4, bits=32, v="%r1", instruction="st.global.u32")
+    launch(text.replace("ld.global.b32", "ld.mmio.relaxed.sys.global.b32"), [cells, values])
     np.testing.assert_array_equal(cells, values)
 
 

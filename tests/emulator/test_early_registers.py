@@ -7,7 +7,6 @@ import pytest
 
 from sglab import _core
 from tests.support.emulator.launching import launch
-from tests.support.sanitizers.launching import sanitize
 
 LOAD = """.version 8.8
 .target sm_103a

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from sglab import _core
-from tests.emulator.test_tensor_fragments import (
+from tests.support.emulator.cute_layouts import Operand, offset
+from tests.support.emulator.fragment_layouts import (
     A_LAYOUTS,
     B_LAYOUTS,
     C_LAYOUTS,
@@ -17,7 +18,6 @@ from tests.emulator.test_tensor_fragments import (
     raw_matrix,
     unfragment,
 )
-from tests.support.emulator.cute_layouts import Operand, offset
 from tests.support.emulator.launching import launch
 from tests.support.emulator.tensor_core_ptx import A_AT, B_AT, COPY, IMAGE, PARAMETERS, SHARED, vector
 from tests.support.emulator.tensor_ptx import kernel_text

@@ -55,14 +55,13 @@ void AsyncEngine::warn_of_stores(const TensorOperation& op) const {
 
 void AsyncEngine::warn_of_early_use(const Warp& warp, const Inst* inst) const {
   const std::vector<EarlyUse>& uses = warp.launch->program->early_uses;
-  if (uses.empty()) return;
+  if (uses.empty() || !cluster_.launch->observers.none()) return;
   const auto pc = static_cast<std::uint32_t>(inst - warp.code);
   const auto use =
       std::lower_bound(uses.begin(), uses.end(), pc,
                        [](const EarlyUse& one, std::uint32_t wanted) { return one.filler < wanted; });
   if (use == uses.end() || use->filler != pc) return;
   const bool loads = warp.launch->program->effects[pc].act == Act::kTmemLoad;
-  if (!loads && !cluster_.launch->observers.none()) return;  // missing_wgmma_wait
   warn(warp, inst, warp.mask, loads ? "tmem_load_read_early" : "wgmma_read_early",
        "a register that it fills is read at PTX line " +
            std::to_string(cluster_.program->places[use->reader].line) +

@@ -107,7 +107,7 @@ void register_control(Table& t) {
   t.row("exit", does::goes(Act::kExit), build_exit);
   t.row("trap", does::goes(Act::kTrap), build_plain, trap);
   t.row("brkpt", does::computes(Cost::kAlu), build_plain, nothing);
-  t.row("pmevent", does::computes(Cost::kAlu), [](Builder& b) { b.expect_count(1, 1); }, nothing);
+  t.row("pmevent[.mask]", does::computes(Cost::kAlu), [](Builder& b) { b.expect_count(1, 1); }, nothing);
   t.support.join = join;
 }
 

@@ -163,6 +163,10 @@ void f16_rows(Table& t) {
   t.alu("sub[.rn].sat.$", "nnn", arithmetic<F16, kSub, kSat, Width>);
   t.alu("mul[.rn].sat.$", "nnn", arithmetic<F16, kMul, kSat, Width>);
   t.alu("fma.rn.sat.$", "nnnn", fused<F16, kSat, Width>);
+  t.alu("add[.rn].ftz.sat.$", "nnn", arithmetic<F16, kAdd, kFlush | kSat, Width>);
+  t.alu("sub[.rn].ftz.sat.$", "nnn", arithmetic<F16, kSub, kFlush | kSat, Width>);
+  t.alu("mul[.rn].ftz.sat.$", "nnn", arithmetic<F16, kMul, kFlush | kSat, Width>);
+  t.alu("fma.rn.ftz.sat.$", "nnnn", fused<F16, kFlush | kSat, Width>);
   t.alu("fma.rn.ftz.relu.$", "nnnn", fused<F16, kFlush | kRelu, Width>);
   t.alu("min.ftz.$", "nnn", extremes<F16, false, kFlush, Width>);
   t.alu("max.ftz.$", "nnn", extremes<F16, true, kFlush, Width>);

@@ -378,6 +378,8 @@ void register_memory(Table& t) {
       "st.{relaxed|release}.{cta|cluster|gpu|sys}[.global|.shared|.shared::cta|.shared::"
       "cluster]" SGLAB_EVICTION SGLAB_L2 "[.v2|.v4|.v8]." SGLAB_TYPES,
       does::stores(), build<true>);
+  t.row("ld.mmio.relaxed.sys[.global]." SGLAB_TYPES, does::loads(), build<false>);
+  t.row("st.mmio.relaxed.sys[.global]." SGLAB_TYPES, does::stores(), build<true>);
   t.row("st.async[.mmio].release.{gpu|sys}[.global].{b16|b32|b64|u16|u32|u64|s16|s32|s64|f32|f64}",
         does::stores(), build<true>);
   t.family("Loads and stores: multimem", InstClass::kGlobal);

@@ -322,6 +322,8 @@ void register_without_effect(Table& t) {
         does::fences(FenceKind::kThread, Cost::kFence), ignore_operands, nothing);
   t.row("fence.proxy.alias", does::fences(FenceKind::kProxyAlias, Cost::kFenceProxy), ignore_operands,
         nothing);
+  t.row("membar.proxy.alias", does::fences(FenceKind::kProxyAlias, Cost::kFenceProxy), ignore_operands,
+        nothing);
   t.row("fence.proxy.async[.global|.shared::cta|.shared::cluster]",
         does::fences(FenceKind::kProxyAsync, Cost::kFenceLight), ignore_operands, nothing);
   t.row("fence.proxy.tensormap::generic.acquire.{cta|cluster|gpu|sys}",

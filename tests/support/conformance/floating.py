@@ -158,7 +158,7 @@ def halves() -> Iterator[Case]:
             for op in ("add", "sub", "mul", "fma"):
                 operands, function = _operations("rn")[op]
                 names = ", ".join(["{a}", "{b}", "{c}"][:operands])
-                for suffix, flush, sat in ((".ftz", True, False), (".sat", False, True)):
+                for suffix, flush, sat in ((".ftz", True, False), (".sat", False, True), (".ftz.sat", True, True)):
                     evaluate = _rounded(f, function, "rn", flush, sat)
                     form = f"{op}.rn{suffix}.f16 {{d}}, {names};"
                     yield Case(form, 16, (16,) * operands, mapped(16, evaluate), floats(*(f,) * operands, count=100))
