@@ -208,7 +208,8 @@ def test_padded_elements_complete_on_the_mbarrier_unpadded(bits: int) -> None:
         THREAD + INIT
         + f"@%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [full], {16 * bits};"
         + "mov.b64 %rd2, map; cvta.param.u64 %rd2, %rd2;"
-        + "@%p0 cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes [tile], [%rd2, {0}], [full];"
+        + "@%p0 cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes"
+        + " [tile], [%rd2, {0}], [full];"
         + WAIT + READ
     )  # fmt: skip
     array = aligned((16 * bits,), np.uint8)

@@ -13,15 +13,16 @@
 namespace sglab::emu {
 namespace {
 
-// What a box counts on its mbarrier: elements that shared memory pads to 8 bits count as many bits as they have.
+// What a box counts on its mbarrier: elements that shared memory pads to 8 bits count as many bits as they
+// have.
 std::uint32_t completed_bytes(const BulkOperation& op) {
   const std::uint32_t bytes = box_bytes(op.map, op.box);
   const bool padded = op.map.type == TensorMapType::kB4x16P64 || op.map.type == TensorMapType::kB6x16P32;
   return padded ? bytes / 8 * static_cast<std::uint32_t>(tensor_map_element_bits(op.map.type)) : bytes;
 }
 
-// How many CTAs of a multicast copy complete on the mbarrier of a signalled one: with .cta_group::2 both of its
-// pair where both get the data.
+// How many CTAs of a multicast copy complete on the mbarrier of a signalled one: with .cta_group::2 both of
+// its pair where both get the data.
 std::uint32_t destinations_of(const BulkOperation& op, std::uint32_t rank) {
   if (op.signalled == op.multicast) return 1;
   return static_cast<std::uint32_t>(std::popcount(op.multicast >> (rank & ~1u) & 3u));
