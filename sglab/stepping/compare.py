@@ -84,7 +84,7 @@ def _named(a: CapturedLaunch, tensors: Tensors | None) -> Tensors:
 def _name(a: CapturedLaunch, b: CapturedLaunch | Device | Function) -> str:
     if isinstance(b, CapturedLaunch):
         return b.name
-    name = getattr(b, "name", None) or getattr(b, "__name__", type(b).__name__)
+    name = str(getattr(b, "name", None) or getattr(b, "__name__", type(b).__name__))
     return f"{a.name} on {name}" if hasattr(b, "torch_device") else name
 
 

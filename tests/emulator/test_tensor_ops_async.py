@@ -194,6 +194,33 @@ def test_both_ctas_of_a_pair_complete_on_its_one_mbarrier(scheduler: str) -> Non
         np.testing.assert_array_equal(out[cta], 0 if cta == 3 else array[32:])
 
 
+class PaddedMap(Map):
+    """A map of 128 elements of 4 or 6 bits, which shared memory holds in 8 bits each."""
+
+    def encode(self) -> bytes:
+        data_type = {4: 14, 6: 15}[self.array.size // 16]
+        return _core.tma.encode_tiled(data_type, self.array.ctypes.data, [128], [], [128], [1])
+
+
+@pytest.mark.parametrize("bits", [4, 6])
+def test_padded_elements_complete_on_the_mbarrier_unpadded(bits: int) -> None:
+    body = (
+        THREAD + INIT
+        + f"@%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [full], {16 * bits};"
+        + "mov.b64 %rd2, map; cvta.param.u64 %rd2, %rd2;"
+        + "@%p0 cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes"
+        + " [tile], [%rd2, {0}], [full];"
+        + WAIT + READ
+    )  # fmt: skip
+    array = aligned((16 * bits,), np.uint8)
+    array[:] = np.arange(16 * bits) + 1
+    out = np.zeros(32, np.uint32)
+    text = kernel_text(body, ".param .u64 out, .param .align 64 .b8 map[128]", shared=BARRIER)
+    launch(text, out, PaddedMap(array, (128,)))
+    rows = out.view(np.uint8).reshape(8, 16)
+    np.testing.assert_array_equal(rows[:, : 2 * bits], array.reshape(8, 2 * bits))
+
+
 @pytest.mark.parametrize("mask", ["3", "%h0"])
 @pytest.mark.parametrize("lane", [0, 5, 31])
 def test_a_multicast_mask_holds_for_every_lane(mask: str, lane: int) -> None:

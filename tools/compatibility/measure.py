@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import re
 import warnings
 from dataclasses import replace
 from multiprocessing.connection import Connection
@@ -105,5 +106,7 @@ def _worst(check: Check) -> float:
 
 
 def _short(error: object) -> str:
-    text = " ".join(str(error).split())
+    """A message on one line, without what differs from machine to machine and from run to run."""
+    text = re.sub(r"/\S*/site-packages/", "", " ".join(str(error).split()))
+    text = re.sub(r"\b0x[0-9a-f]{9,}\b", "0x…", text)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

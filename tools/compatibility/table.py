@@ -61,7 +61,7 @@ def table(rows: Iterable[Row]) -> str:
     """A summary, then a table per family."""
     rows = ordered(rows)
     families = [(name, list(group)) for name, group in groupby(rows, key=lambda row: row.family)]
-    lines = ["| Family | Version | Right | Wrong | RefusedError | Failed |", "|---|---|---|---|---|---|"]
+    lines = ["| Family | Version | Right | Wrong | Refused | Failed |", "|---|---|---|---|---|---|"]
     lines += [f"| {name} | {_versions(group)} | {_counts(group)} |" for name, group in families]
     lines.append(f"| all | | {_counts(rows)} |")
     for name, group in families:

@@ -28,8 +28,8 @@ struct BoxRequest {
   std::array<std::uint16_t, 3> im2col_offsets{};
 };
 
-// Bytes that the box takes in shared memory; a load completes as many on its mbarrier, out-of-bounds ones
-// included.
+// Bytes that the box takes in shared memory. A load completes as many on its mbarrier, out-of-bounds ones
+// included; of padded elements only the bits that they have.
 std::uint32_t box_bytes(const TensorMap& map, const BoxRequest& request);
 
 // Shared-memory alignment that the box needs.

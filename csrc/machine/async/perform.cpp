@@ -13,8 +13,16 @@
 namespace sglab::emu {
 namespace {
 
-// How many CTAs of a multicast copy complete on the mbarrier of a signalled one: with .cta_group::2 both of its
-// pair where both get the data.
+// What a box counts on its mbarrier: elements that shared memory pads to 8 bits count as many bits as they
+// have.
+std::uint32_t completed_bytes(const BulkOperation& op) {
+  const std::uint32_t bytes = box_bytes(op.map, op.box);
+  const bool padded = op.map.type == TensorMapType::kB4x16P64 || op.map.type == TensorMapType::kB6x16P32;
+  return padded ? bytes / 8 * static_cast<std::uint32_t>(tensor_map_element_bits(op.map.type)) : bytes;
+}
+
+// How many CTAs of a multicast copy complete on the mbarrier of a signalled one: with .cta_group::2 both of
+// its pair where both get the data.
 std::uint32_t destinations_of(const BulkOperation& op, std::uint32_t rank) {
   if (op.signalled == op.multicast) return 1;
   return static_cast<std::uint32_t>(std::popcount(op.multicast >> (rank & ~1u) & 3u));
@@ -173,7 +181,7 @@ void AsyncEngine::perform(const BulkOperation& op) {
   ++cluster_.events;
   note_performed(op, 0);
   if (op.mbarrier == kNoMbarrier) return;
-  const std::uint32_t bytes = op.kind == Kind::kLoadBox ? box_bytes(op.map, op.box) : op.bytes;
+  const std::uint32_t bytes = op.kind == Kind::kLoadBox ? completed_bytes(op) : op.bytes;
   if (op.signalled == 0) return signal(op.issuer, op.mbarrier, bytes);
   for (std::uint32_t rank = 0; rank < cluster_.ctas.size(); ++rank) {
     if (op.signalled >> rank & 1u) {
