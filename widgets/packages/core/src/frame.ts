@@ -59,7 +59,6 @@ export interface FrameOptions {
 const LEAST_HEIGHT = 320;
 const LEAST_ROOM = 240;
 const MOST_ROOM = 4000; // where nothing limits it, as in print
-const OUTLINES = 4; // px: the details reach into the gaps beside them
 const PADDING = 24; // of the widget and above its body
 const LEAST_DETAILS = 140;
 
@@ -107,8 +106,7 @@ export function makeFrame(el: HTMLElement, disposer: Disposer, options: FrameOpt
     after: true,
     least: LEAST_DETAILS,
   } as const;
-  const setWidth = setVariable("--sg-details-width");
-  const size = (pixels: number | undefined) => setWidth(pixels === undefined ? pixels : pixels - OUTLINES);
+  const size = setVariable("--sg-details-width");
   body.append(makeSplitter({ ...aside, size }, disposer), details);
   if (options.transport) root.append(transportView(options.transport, disposer));
   const edge = { label: "Height of the widget", axis: "y", pane: root, least: LEAST_HEIGHT } as const;

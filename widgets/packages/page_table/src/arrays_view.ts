@@ -82,9 +82,11 @@ export class ArraysView {
     this.#disposers.push(() => disposer.dispose());
     this.#shown = arrays.map((facts) => this.#make(facts, disposer));
     this.element.replaceChildren(
-      ...this.#shown.map(({ grid, matrix, caption }) =>
-        h("div", { class: matrix ? "pt-array" : "pt-array pt-vector" }, caption, grid.element),
-      ),
+      ...this.#shown.map(({ facts, grid, matrix, caption }) => {
+        const output = facts.name === this.shared.model.run.output;
+        const kind = `pt-array${matrix ? "" : " pt-vector"}${output ? " pt-output" : ""}`;
+        return h("div", { class: kind }, caption, grid.element);
+      }),
     );
   }
 
