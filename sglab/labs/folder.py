@@ -60,7 +60,8 @@ class LabFolder:
         settings = self.path / SETTINGS
         if not settings.exists():
             settings.write_text(json.dumps({"student": self.student}) + "\n")
-        copied, kept = [], []
+        copied: list[str] = []
+        kept: list[str] = []
         for exercise in lab.exercises:
             target = place / exercise.file
             if target.exists():

@@ -58,7 +58,7 @@ def test_sleeping_ends_after_the_time() -> None:
         "def f():\n    while True: print('x' * 100_000)",
         "import ctypes\ndef f(): ctypes.string_at(0)",
         "import os\ndef f(): os._exit(0)",
-        "import os\ndef f():\n    for n in range(3, 40):\n        try: os.write(n, b'x' * 99)\n        except OSError: pass",
+        "import os\ndef f():\n for n in range(3, 40):\n  try: os.write(n, b'x' * 99)\n  except OSError: pass",
     ],
 )
 def test_it_fails_alone(source: str) -> None:
@@ -86,9 +86,11 @@ def test_it_writes_nowhere_but_in_its_own_folder(tmp_path: Path) -> None:
 def test_hidden_folders_are_empty(tmp_path: Path) -> None:
     in_force("namespaces")
     (tmp_path / "ada").mkdir()
-    (tmp_path / "ada" / "solution.py").write_text("secret")
-    source = f"import os\ndef f(): return os.listdir({str(tmp_path)!r})"
-    assert answer(source, hidden=[tmp_path]) == {"value": []}
+    secret = tmp_path / "ada" / "solution.py"
+    secret.write_text("secret")
+    assert "error" in answer(f"def f(): return open({str(secret)!r}).read()", hidden=[tmp_path])
+    hidden = Path(__file__).parent
+    assert answer(f"import os\ndef f(): return os.listdir({str(hidden)!r})", hidden=[hidden]) == {"value": []}
 
 
 def test_it_sees_no_process_but_its_own() -> None:

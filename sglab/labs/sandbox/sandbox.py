@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -140,8 +141,7 @@ class OpenBench:
 
 
 def _private(home: Path, needed: Sequence[str]) -> list[str]:
-    """The folders of the grader's home, but for those on the way to what Python needs; what lies beside that is private,
-    too."""
+    """The folders of the grader's home, but for what Python needs and the way there."""
     kept = {Path(path).resolve() for path in needed} | {Path(path) for path in needed}
     way = {up for path in kept for up in (path, *path.parents)}
     found: list[str] = []
@@ -170,7 +170,7 @@ def _numpy_beside_sglab(paths: Sequence[str]) -> list[str]:
 
 
 def _environment(folder: str) -> dict[str, str]:
-    one = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+    one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     kept = {name: os.environ[name] for name in ("PATH", "CUDA_HOME", "LANG") if name in os.environ}
     return {**one, **kept, "HOME": folder, "TMPDIR": folder, "SGLAB_CACHE": str(Path(folder, "cache"))}
 
@@ -227,10 +227,8 @@ def _send(process: subprocess.Popen[bytes], pending: memoryview, selector: selec
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """Ends it with all of its session; a PID namespace ends with it."""
-    try:
+    with suppress(subprocess.TimeoutExpired):
         process.wait(0.2)
-    except subprocess.TimeoutExpired:
-        pass
     try:
         if os.getsid(process.pid) == process.pid:
             os.killpg(process.pid, signal.SIGKILL)

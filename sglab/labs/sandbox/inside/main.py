@@ -35,7 +35,7 @@ def main(status_fd: int) -> None:
     payload = wire.decode(request["payload"])  # its arrays need numpy, which is found only now
     os.setsid()
     try:
-        done = confine.own_user([sys.executable, *sys.path, *sys.modules["os"].__file__.split("\n")], folder)
+        done = confine.own_user([sys.executable, os.__file__, *sys.path], folder)
         spaces = confine.namespaces() if request["namespaces"] else []
     except OSError as error:
         _give_up(status_fd, error)
@@ -98,7 +98,7 @@ def _answer(program: Callable[[Any], Any], payload: Any) -> None:
     os.dup2(2, 1)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
-    sys.stdin = open(0, closefd=False)
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115  for as long as the process lives
     try:
         message = wire.encode({"result": program(payload)})
     except MemoryError:
