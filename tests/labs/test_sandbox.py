@@ -6,8 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sglab.labs.sandbox import CALLS, Ended, Limits, Sandbox
+from sglab.labs.launches import build
+from sglab.labs.sandbox import CALLS, COMPILING, Ended, Limits, Sandbox
 from sglab.labs.sandbox.inside import wire
+from tests.support.compilers import has_nvcc
 
 pytestmark = pytest.mark.skipif(not hasattr(sys, "getdlopenflags"), reason="needs a POSIX system")
 SHORT = Limits(seconds=20, cpu_seconds=1, memory=1 << 30, output=1 << 20, text=1 << 18, file_bytes=1 << 20)
@@ -91,6 +93,17 @@ def test_hidden_folders_are_empty(tmp_path: Path) -> None:
     assert "error" in answer(f"def f(): return open({str(secret)!r}).read()", hidden=[tmp_path])
     hidden = Path(__file__).parent
     assert answer(f"import os\ndef f(): return os.listdir({str(hidden)!r})", hidden=[hidden]) == {"value": []}
+
+
+def test_no_submission_sees_the_solutions() -> None:
+    in_force("namespaces")
+    solution = Path(__file__).parents[2] / "labs" / "05_online_softmax" / "online_softmax.py"
+    assert solution.exists()
+    assert "FileNotFoundError" in answer(f"def f(): return open({str(solution)!r}).read()")["error"]
+    source = f'#include "{solution.parents[1]}/08_moe_align/moe_align.cu"\n'
+    payload = {"source": source, "file": "a.cu", "arch": "sm_90a", "options": []}
+    if has_nvcc():
+        assert "No such file" in Sandbox().run(build.PROGRAM, payload, COMPILING).result["error"]
 
 
 def test_it_sees_no_process_but_its_own() -> None:

@@ -24,6 +24,10 @@ from .limits import Limits
 _FOLDER = Path(__file__).parent
 _START = "import sys; sys.path.insert(0, sys.argv[1]); from inside.main import main; main(int(sys.argv[2]))"
 _PACKAGE = Path(__file__).resolve().parents[2]
+_KERNELS = [root / "csrc" / "kernels" for root in (_PACKAGE, _PACKAGE.parent)]
+_OURS = ("portable", "sm90", "sm100", "lessons")
+SOLUTIONS = (_PACKAGE.parent / "labs", *(root / name for root in _KERNELS for name in _OURS))
+"""No submission sees these: the instructors' folder, in a checkout, and our own kernels, which it could include."""
 CALLS = "inside.calls:run"
 """The program that calls a submission's functions; it sees numpy and no sglab."""
 _CHUNK = 1 << 16
@@ -79,7 +83,7 @@ class Sandbox:
         """Runs `program` ("module:function") on `payload`, both ours; what the payload holds may be anybody's."""
         folder = tempfile.mkdtemp(prefix="sglab-lab-")
         paths = [path for path in sys.path if path]
-        hidden = [str(Path(path).resolve()) for path in self.hidden]
+        hidden = [str(Path(path).resolve()) for path in (*self.hidden, *SOLUTIONS) if Path(path).is_dir()]
         tools = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ]
         hidden += _private(Path.home(), [sys.prefix, sys.base_prefix, sys.executable, os.__file__, *tools, *paths])
         if program == CALLS:
