@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from sglab.labs.exercises import Run
 from sglab.labs.lab import Exercise, Idea, Mark
 
 Report = dict[str, Any]
@@ -151,6 +150,3 @@ def marks(
         parts = [told, (texts or {}).get(criterion.id, ""), said(reports)[:700]]
         out.append(Mark(criterion.id, share, " ".join(part for part in parts if part), idea))
     return out
-
-
-Explain = Callable[[Sequence[Run], Sequence[Report]], str]

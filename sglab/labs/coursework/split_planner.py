@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from random import Random
 from typing import Any
 
@@ -108,7 +109,7 @@ def judged(exercise: Exercise, batches: Any, answers: list[dict[str, Any]]) -> l
         valid += 1
         units = [(r, start, end, cta) for r, start, end, cta in answer["value"]]
         mine, theirs = makespan(lens, ctas, units), makespan(lens, ctas, flashinfer(lens, ctas))
-        target = min(bound_of(lens, ctas), theirs)
+        target = min(bound_of(tuple(lens), ctas), theirs)
         faster = mine < theirs or mine <= theirs <= target  # some batches leave no room
         beaten += faster
         close += mine <= 1.08 * target
@@ -132,7 +133,8 @@ def judged(exercise: Exercise, batches: Any, answers: list[dict[str, Any]]) -> l
     ]
 
 
-def bound_of(lens: Sequence[int], ctas: int) -> float:
+@lru_cache(256)
+def bound_of(lens: tuple[int, ...], ctas: int) -> float:
     """What a good plan reaches: the best of a search over chunk lengths, longest unit first."""
     return min(makespan(lens, ctas, chunked(lens, ctas, chunk)) for chunk in chunks(lens, ctas))
 

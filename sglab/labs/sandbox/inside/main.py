@@ -20,6 +20,7 @@ from . import confine, libc, wire
 
 EXIT_UNCONFINED = 97
 """What was asked for could not be put in force; nothing has run."""
+UNCONFINED = "not confined"
 POLL_SECONDS = 0.02
 
 
@@ -72,7 +73,7 @@ def _lock(limits: dict[str, Any], done: list[str], status_fd: int) -> None:
 
 
 def _give_up(status_fd: int, error: OSError) -> None:
-    os.write(status_fd, json.dumps([f"not confined: {error}"]).encode())
+    os.write(status_fd, json.dumps([f"{UNCONFINED}: {error}"]).encode())
     os._exit(EXIT_UNCONFINED)
 
 
