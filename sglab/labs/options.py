@@ -46,7 +46,10 @@ def add_labs_options(parser: argparse.ArgumentParser) -> None:
     rubric.add_argument("lab", type=_lab, help="such as 03")
 
 
-_DIR: Any = (("--dir",), {"type": Path, "default": Path("my_labs"), "help": "your folder of labs; default: %(default)s"})
+_DIR: Any = (
+    ("--dir",),
+    {"type": Path, "default": Path("my_labs"), "help": "your folder of labs; default: %(default)s"},
+)
 
 
 def _student(parser: argparse.ArgumentParser, count: str | None) -> argparse.ArgumentParser:
