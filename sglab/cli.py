@@ -1,4 +1,5 @@
-"""The command line: `sglab doctor`, `backends`, `generate`, `serve`, `run`, `run-program`, `step`, `ptx`, `lab`, `labs`."""
+"""The command line: `sglab doctor`, `backends`, `generate`, `serve`, `run`, `run-program`, `step`, `ptx`, `lab`,
+`labs`."""
 
 from __future__ import annotations
 

@@ -10,11 +10,33 @@ WRONG = [
     ("allocator", "rounds_down", [(_PAGES, "max(0, (tokens - room) // self.page_size)")]),
     ("allocator", "one_more", [(_PAGES, "(tokens - room) // self.page_size + 1 if tokens > room else 0")]),
     ("allocator", "refuses_last", [("if pages > len(", "if pages and pages >= len(")]),
-    ("allocator", "keeps", [("            return None\n", "            self.free_pages = []\n            return None\n")]),
+    (
+        "allocator",
+        "keeps",
+        [("            return None\n", "            self.free_pages = []\n            return None\n")],
+    ),
     ("allocator", "raises", [("            return None\n", "            raise RuntimeError\n")]),
     ("allocator", "never_frees", [(_FREE, "        self.slots.pop(request, None)\n")]),
-    ("allocator", "per_token", [("in {slot // self.page_size for slot in self.slots.pop(request, [])}", "in [slot // self.page_size for slot in self.slots.pop(request, [])]")]),
-    ("allocator", "keeps_last", [("for slot in self.slots.pop(request, [])}", "for slot in self.slots.pop(request, [])[self.page_size - 1 :: self.page_size]}")]),
+    (
+        "allocator",
+        "per_token",
+        [
+            (
+                "in {slot // self.page_size for slot in self.slots.pop(request, [])}",
+                "in [slot // self.page_size for slot in self.slots.pop(request, [])]",
+            )
+        ],
+    ),
+    (
+        "allocator",
+        "keeps_last",
+        [
+            (
+                "for slot in self.slots.pop(request, [])}",
+                "for slot in self.slots.pop(request, [])[self.page_size - 1 :: self.page_size]}",
+            )
+        ],
+    ),
     ("allocator", "counts_pages", [("return len(self.free_pages) * self.page_size", "return len(self.free_pages)")]),
     (
         "allocator",
@@ -32,7 +54,10 @@ WRONG = [
         "newest_first",
         [
             ("heapq.heappop(self.free_pages)", "self.free_pages.pop(0)"),
-            (_FREE, "        pages = sorted({s // self.page_size for s in self.slots.pop(request, [])})\n        self.free_pages = pages + self.free_pages\n"),
+            (
+                _FREE,
+                "        pages = sorted({s // self.page_size for s in self.slots.pop(request, [])})\n        self.free_pages = pages + self.free_pages\n",
+            ),
         ],
     ),
     (

@@ -40,7 +40,11 @@ WRONG = [
     ("tree", "largest_first", [("key=lambda node: node.used", "key=lambda node: -len(node.tokens)")]),
     ("tree", "inner_nodes", [(_LEAVES, "if not node.locks]")]),
     ("tree", "locks_ignored", [(_LEAVES, "if not node.children]")]),
-    ("tree", "locks_last", [(_LOCK, _LOCK.replace("(tokens)", "(tokens)[-1:]")), (_UNLOCK, _UNLOCK.replace("(tokens)", "(tokens)[-1:]"))]),
+    (
+        "tree",
+        "locks_last",
+        [(_LOCK, _LOCK.replace("(tokens)", "(tokens)[-1:]")), (_UNLOCK, _UNLOCK.replace("(tokens)", "(tokens)[-1:]"))],
+    ),
     ("tree", "split_unlocked", [("lower.used, lower.locks)", "lower.used)")]),
     ("tree", "lock_flag", [(_LOCK, _LOCK.replace("+= 1", "= 1")), (_UNLOCK, _UNLOCK.replace("-= 1", "= 0"))]),
     ("tree", "exactly", [(_CUT, _EXACTLY + _CUT)]),

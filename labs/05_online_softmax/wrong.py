@@ -17,8 +17,21 @@ WRONG = [
     ("update", "tile_max", [(_TOP, "top = scores.max()")]),
     ("update", "old_max", [(_TOP, "top = m if m > -np.inf else scores.max()")]),
     ("update", "nan", [(_EMPTY, ""), (_FACTOR, "np.exp2(m - top)")]),
-    ("update", "normalised", [("[top, d * factor + p.sum(), " + _OUT, "[top, d * factor + p.sum(), (o * factor + p @ values) / (d * factor + p.sum())]")]),
-    ("update", "mean", [(_TOP, "top = max(m, scores[np.isfinite(scores)].mean() if np.isfinite(scores).any() else -np.inf)")]),
+    (
+        "update",
+        "normalised",
+        [
+            (
+                "[top, d * factor + p.sum(), " + _OUT,
+                "[top, d * factor + p.sum(), (o * factor + p @ values) / (d * factor + p.sum())]",
+            )
+        ],
+    ),
+    (
+        "update",
+        "mean",
+        [(_TOP, "top = max(m, scores[np.isfinite(scores)].mean() if np.isfinite(scores).any() else -np.inf)")],
+    ),
     ("finish", "no_m", [("m + np.log2(d)", "np.log2(d)")]),
     ("finish", "times", [("m + np.log2(d)", "m * np.log2(d)")]),
     ("finish", "natural", [("m + np.log2(d)", "m + np.log(d)")]),
@@ -31,6 +44,10 @@ WRONG = [
     ("merge", "lse_weights", [("[(a * o_a + b * o_b) / (a + b)", "[(lse_a * o_a + lse_b * o_b) / (lse_a + lse_b)")]),
     ("merge", "ln", [(_LSE, "top + np.log(a + b)]")]),
     ("merge", "swapped", [(_WEIGHTS, "b, a = np.exp2(lse_a - top), np.exp2(lse_b - top)")]),
-    ("merge", "overflow", [(_WEIGHTS, "a, b = np.exp2(np.float32(lse_a)), np.exp2(np.float32(lse_b))"), (_LSE, "np.log2(a + b)]")]),
+    (
+        "merge",
+        "overflow",
+        [(_WEIGHTS, "a, b = np.exp2(np.float32(lse_a)), np.exp2(np.float32(lse_b))"), (_LSE, "np.log2(a + b)]")],
+    ),
     ("merge", "nan", [(_NONE, "")]),
 ]

@@ -18,7 +18,11 @@ WRONG = [
     ("retract", "old_need", [(_WHILE, "while len(kept) > 1 and pages_needed(requests, page_size) > free_pages:")]),
     ("retract", "all_of_them", [("while len(kept) > 1", "while len(kept) > 0")]),
     ("retract", "only_one", [("while len(kept) > 1", "while not retracted and len(kept) > 1")]),
-    ("retract", "always_one", [(_WHILE, _WHILE.replace("and pages", "and (not retracted or pages").replace("free_pages:", "free_pages):"))]),
+    (
+        "retract",
+        "always_one",
+        [(_WHILE, _WHILE.replace("and pages", "and (not retracted or pages").replace("free_pages:", "free_pages):"))],
+    ),
     ("ratio", "no_steps", [("(decoded + 20 * len(requests))", "decoded")]),
     ("ratio", "twenty_once", [("20 * len(requests)", "20")]),
     ("ratio", "above_one", [(_RATIO, "(decoded + 20 * len(requests)) / (most + 1)")]),

@@ -1,7 +1,6 @@
 """Lab 09: decode attention in two stages, in Triton. The model solution."""
 
 import torch
-import triton
 import triton.language as tl
 
 from sglab.triton import triton_kernel

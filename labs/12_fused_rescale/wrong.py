@@ -11,7 +11,16 @@ WRONG = [
     ("decode", "mixed_lse", [(_LSE, "m + logf(d)")]),
     ("decode", "lse_without_m", [(_LSE, "log2f(d)")]),
     ("decode", "lse_is_m", [(_LSE, "m")]),
-    ("decode", "in_shared", [("float m = -INFINITY, d = 0, o = 0;", "float m = -INFINITY, d = 0;\n  __shared__ volatile float os[64];\n  volatile float& o = os[t];\n  o = 0;")]),
+    (
+        "decode",
+        "in_shared",
+        [
+            (
+                "float m = -INFINITY, d = 0, o = 0;",
+                "float m = -INFINITY, d = 0;\n  __shared__ volatile float os[64];\n  volatile float& o = os[t];\n  o = 0;",
+            )
+        ],
+    ),
     ("decode", "barriers", [(_O, "    __syncthreads();\n" + _O)]),
     ("decode", "shared_race", [("    __syncthreads();  // the probabilities are there\n", "")]),
     ("decode", "shared_race", [("    __syncthreads();  // and may be overwritten\n", "")]),

@@ -1,7 +1,11 @@
 """The ten bugs as changes of the mended kernels: (exercise, idea, [(old, new), …]). All of them make the starter."""
 
 WRONG = [
-    ("bugs", "reverse", [("  s[threadIdx.x] = x[threadIdx.x];\n  __syncthreads();\n", "  s[threadIdx.x] = x[threadIdx.x];\n")]),
+    (
+        "bugs",
+        "reverse",
+        [("  s[threadIdx.x] = x[threadIdx.x];\n  __syncthreads();\n", "  s[threadIdx.x] = x[threadIdx.x];\n")],
+    ),
     ("bugs", "double_it", [("if (i < n) out[i]", "out[i]")]),
     ("bugs", "lse", [("m + log2f(d)", "m + log2f(d) * 1.44269504f")]),
     ("bugs", "merge", [("  if (m == -INFINITY) {\n    out[threadIdx.x] = 0;\n    return;\n  }\n", "")]),

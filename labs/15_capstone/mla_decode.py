@@ -1,7 +1,5 @@
 """Lab 15: absorbed MLA decode. The model solution: a program per request, tensor cores, the cache read once."""
 
-import torch
-import triton
 import triton.language as tl
 
 from sglab.triton import triton_kernel

@@ -11,5 +11,9 @@ WRONG = [
     ("mla", "last_page", [("range(tl.cdiv(length, 16))", "range(length // 16)")]),
     ("mla", "pages_in_order", [("tl.load(page_table + request * pages + page)", "page")]),
     ("mla", "no_rope", [("        s += tl.dot(q_rope, tl.trans(r))\n", "")]),
-    ("mla", "out_of_bounds", [("tl.load(page_table + request * pages + page)", "(tl.load(page_table + request * pages + page) + 100)")]),
+    (
+        "mla",
+        "out_of_bounds",
+        [("tl.load(page_table + request * pages + page)", "(tl.load(page_table + request * pages + page) + 100)")],
+    ),
 ]

@@ -10,7 +10,6 @@ import sys
 import textwrap
 import time
 from pathlib import Path
-from typing import Any
 
 from .coursework import lab, labs
 from .folder import LabFolder, result_of
@@ -53,7 +52,9 @@ def _start(options: argparse.Namespace) -> None:
     (one,) = options.labs
     folder = LabFolder.at(options.dir, options.student)
     copied, kept = folder.start(one)
-    print(f"{folder.place(one)}: {', '.join(copied) or 'nothing'} copied" + (f"; {', '.join(kept)} kept" if kept else ""))
+    print(
+        f"{folder.place(one)}: {', '.join(copied) or 'nothing'} copied" + (f"; {', '.join(kept)} kept" if kept else "")
+    )
     print(textwrap.fill(f"{one.title}: {one.goal}", WIDTH))
     if one.reading:
         print(f"Read first: {', '.join(one.reading)}")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .coursework import labs
-from .lab import Lab, Outcome, seed_of, total
+from .lab import STARTERS, Lab, Outcome, seed_of, total
 from .store import FileStore, Record, hints_taken
 
 SETTINGS, RECORDS = "labs.json", ".records"
@@ -60,15 +60,17 @@ class LabFolder:
         settings = self.path / SETTINGS
         if not settings.exists():
             settings.write_text(json.dumps({"student": self.student}) + "\n")
-        copied, kept = [], []
-        for exercise in lab.exercises:
-            target = place / exercise.file
-            if target.exists():
-                if exercise.file not in (*copied, *kept):
-                    kept.append(exercise.file)
-                continue
-            target.write_text(exercise.starter(lab, self.student), "utf-8")
-            copied.append(exercise.file)
+        copied: list[str] = []
+        kept: list[str] = []
+        texts = {exercise.file: exercise.starter(lab, self.student) for exercise in lab.exercises}
+        for given in sorted((STARTERS / lab.folder).iterdir()):  # kernels to beat
+            if given.is_file() and given.name not in texts:
+                texts[given.name] = given.read_text("utf-8")
+        for name, text in texts.items():
+            target = place / name
+            (kept if target.exists() else copied).append(name)
+            if not target.exists():
+                target.write_text(text, "utf-8")
         return copied, kept
 
     def started(self) -> list[Lab]:

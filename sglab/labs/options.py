@@ -29,7 +29,9 @@ def add_labs_options(parser: argparse.ArgumentParser) -> None:
     grade = commands.add_parser("grade", help="grade a class's submissions")
     grade.add_argument("submissions", type=Path, help="folder with student/lab in it")
     grade.add_argument("--out", type=Path, default=Path("grades.csv"), help="default: %(default)s")
-    grade.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) - 1), help="at a time; default: %(default)s")
+    grade.add_argument(
+        "--jobs", type=int, default=max(1, (os.cpu_count() or 2) - 1), help="at a time; default: %(default)s"
+    )
     grade.add_argument("--reports", type=Path, metavar="FOLDER", help="an HTML page per student, with timelines")
     grade.add_argument("--statistics", type=Path, metavar="FILE", help="item statistics as CSV")
     grade.add_argument("--leaderboard", type=Path, metavar="FILE", help="ranked labs as CSV")
@@ -44,7 +46,10 @@ def add_labs_options(parser: argparse.ArgumentParser) -> None:
     rubric.add_argument("lab", type=_lab, help="such as 03")
 
 
-_DIR: Any = (("--dir",), {"type": Path, "default": Path("labs"), "help": "your folder of labs; default: %(default)s"})
+_DIR: Any = (
+    ("--dir",),
+    {"type": Path, "default": Path("my_labs"), "help": "your folder of labs; default: %(default)s"},
+)
 
 
 def _student(parser: argparse.ArgumentParser, count: str | None) -> argparse.ArgumentParser:

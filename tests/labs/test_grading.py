@@ -2,7 +2,9 @@
 
 import csv
 import io
+import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +23,7 @@ def submissions(tmp_path: Path) -> Path:
     """Four hostile ones and four honest ones."""
     folder = tmp_path / "submissions"
     one = lab("06")
-    for name in ("forks", "forges_results", "reads_others", "crashes"):
+    for name in ("eats_memory", "forges_results", "reads_others", "crashes"):
         text = simulate_class.HOSTILE[name].replace("{folder}", str(folder))
         simulate_class.write(folder / name / one.folder, {each.file: text for each in one.exercises})
     right = selftest.solution(one, "ada")
@@ -40,7 +42,13 @@ def test_a_class_with_hostile_ones_among_them(submissions: Path, tmp_path: Path)
     assert points["ada"] == lab("06").points
     assert points["dan"] == lab("06").points - 5
     assert 0 < points["cyd"] < points["ada"]
-    assert {name for name, value in points.items() if value == 0} == {"bob", "forks", "forges_results", "reads_others", "crashes"}
+    assert {name for name, value in points.items() if value == 0} == {
+        "bob",
+        "eats_memory",
+        "forges_results",
+        "reads_others",
+        "crashes",
+    }
     rows = list(csv.DictReader(io.StringIO(grade_book(grades))))
     assert [row["student"] for row in rows] == sorted(points)
     assert next(row for row in rows if row["student"] == "cyd")["ideas"].split()[0] == "twenty_once"
@@ -51,10 +59,10 @@ def test_a_class_with_hostile_ones_among_them(submissions: Path, tmp_path: Path)
 def grade_of(student: str, tmp_path: Path, files: dict[str, str], **manifest: object) -> Grade:
     simulate_class.write(tmp_path / "s" / student / "06_retraction", files)
     if manifest:
-        import json
-
         (tmp_path / "s" / student / "06_retraction" / "submission.json").write_text(json.dumps(manifest))
-    return next(g for g in grade_all(find_submissions(tmp_path / "s"), OpenBench(), "x", tmp_path / "j") if g.student == student)
+    return next(
+        g for g in grade_all(find_submissions(tmp_path / "s"), OpenBench(), "x", tmp_path / "j") if g.student == student
+    )
 
 
 def test_what_was_graded_is_not_graded_again(submissions: Path, tmp_path: Path) -> None:
@@ -124,7 +132,5 @@ def test_statistics_and_ranks(tmp_path: Path) -> None:
     grades = [grade_of("ada", tmp_path, right), grade_of("bob", tmp_path, selftest.starters(lab("06"), "bob"))]
     rows = {(row[1], row[2]): row for row in item_statistics(grades)}
     assert rows["ratio", "ratio"][4:8] == [2, 0.5, 1, 1]
-    from dataclasses import replace
-
     times = [replace(grades[0], student=name, modelled_ns=ns) for name, ns in (("a", 5e3), ("b", 4e3), ("c", 5e3))]
     assert leaderboard(times, "06") == [(1, "b", 4.0), (2, "a", 5.0), (2, "c", 5.0)]

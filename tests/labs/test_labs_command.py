@@ -18,7 +18,7 @@ def labs(*words: object) -> int:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     assert labs("start", "06", "--student", "ada") == 0
-    return tmp_path / "labs" / "06_retraction"
+    return tmp_path / "my_labs" / "06_retraction"
 
 
 def test_list_names_every_lab(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -6,8 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sglab.labs.sandbox import CALLS, Ended, Limits, Sandbox
+from sglab.labs.launches import build
+from sglab.labs.sandbox import CALLS, COMPILING, Ended, Limits, Sandbox
 from sglab.labs.sandbox.inside import wire
+from tests.support.compilers import has_nvcc
 
 pytestmark = pytest.mark.skipif(not hasattr(sys, "getdlopenflags"), reason="needs a POSIX system")
 SHORT = Limits(seconds=20, cpu_seconds=1, memory=1 << 30, output=1 << 20, text=1 << 18, file_bytes=1 << 20)
@@ -58,7 +60,7 @@ def test_sleeping_ends_after_the_time() -> None:
         "def f():\n    while True: print('x' * 100_000)",
         "import ctypes\ndef f(): ctypes.string_at(0)",
         "import os\ndef f(): os._exit(0)",
-        "import os\ndef f():\n    for n in range(3, 40):\n        try: os.write(n, b'x' * 99)\n        except OSError: pass",
+        "import os\ndef f():\n for n in range(3, 40):\n  try: os.write(n, b'x' * 99)\n  except OSError: pass",
     ],
 )
 def test_it_fails_alone(source: str) -> None:
@@ -86,9 +88,22 @@ def test_it_writes_nowhere_but_in_its_own_folder(tmp_path: Path) -> None:
 def test_hidden_folders_are_empty(tmp_path: Path) -> None:
     in_force("namespaces")
     (tmp_path / "ada").mkdir()
-    (tmp_path / "ada" / "solution.py").write_text("secret")
-    source = f"import os\ndef f(): return os.listdir({str(tmp_path)!r})"
-    assert answer(source, hidden=[tmp_path]) == {"value": []}
+    secret = tmp_path / "ada" / "solution.py"
+    secret.write_text("secret")
+    assert "error" in answer(f"def f(): return open({str(secret)!r}).read()", hidden=[tmp_path])
+    hidden = Path(__file__).parent
+    assert answer(f"import os\ndef f(): return os.listdir({str(hidden)!r})", hidden=[hidden]) == {"value": []}
+
+
+def test_no_submission_sees_the_solutions() -> None:
+    in_force("namespaces")
+    solution = Path(__file__).parents[2] / "labs" / "05_online_softmax" / "online_softmax.py"
+    assert solution.exists()
+    assert "FileNotFoundError" in answer(f"def f(): return open({str(solution)!r}).read()")["error"]
+    source = f'#include "{solution.parents[1]}/08_moe_align/moe_align.cu"\n'
+    payload = {"source": source, "file": "a.cu", "arch": "sm_90a", "options": []}
+    if has_nvcc():
+        assert "No such file" in Sandbox().run(build.PROGRAM, payload, COMPILING).result["error"]
 
 
 def test_it_sees_no_process_but_its_own() -> None:

@@ -18,8 +18,8 @@ LOG2E = math.log2(math.e)
 
 @dataclass(frozen=True)
 class Attention:
-    """A decode batch: keys (pages, page size, dim) that all query heads share, values the first columns of them or their
-    own, and what the right and the wrong outputs are."""
+    """A decode batch: keys (pages, page size, dim) that all query heads share, values, the first columns of them or
+    their own, and what the right and the wrong outputs are."""
 
     q: Any
     k: Any
@@ -74,7 +74,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "base_up": ({"scale": lambda s: s * LOG2E}, "log2(e) belongs to exp2; with exp the scores must not carry it."),
     "not_divided": ({"divide": False}, "The output is divided by the sum of the probabilities."),
     "one_less": ({"lens": lambda n: n - 1}, "The last token is missing: the mask is position < seq_len."),
-    "whole_pages": ({"lens": lambda n: -(-n // 16) * 16}, "What is beyond seq_len on the last page counts, too: mask it."),
+    "whole_pages": (
+        {"lens": lambda n: -(-n // 16) * 16},
+        "What is beyond seq_len on the last page counts, too: mask it.",
+    ),
     "last_page": ({"lens": lambda n: n // 16 * 16}, "The last page, not full, is left out."),
     "pages_in_order": (
         {"pages": lambda row: np.arange(len(row))},

@@ -85,12 +85,21 @@ EXERCISE = HostExercise(
     ),
     ideas=(
         *(Idea(name, text) for name, (_, text) in WRONG.items()),
-        Idea("per_head", "The cache is read again for each head, or for the values: all heads share it, and v is a part of k."),
-        Idea("slow", "Right, but slow: more programs (splits), larger loads, tl.dot, fewer launches. The timeline shows where."),
+        Idea(
+            "per_head",
+            "The cache is read again for each head, or for the values: all heads share it, and v is a part of k.",
+        ),
+        Idea(
+            "slow",
+            "Right, but slow: more programs (splits), larger loads, tl.dot, fewer launches. The timeline shows where.",
+        ),
         *symptom_ideas(),
     ),
     hints=(
-        Hint("Load the latent part (128) and the rope part (32) of a page apart: both make scores, the first is also v.", 4),
+        Hint(
+            "Load the latent part (128) and the rope part (32) of a page apart: both make scores, the first is also v.",
+            4,
+        ),
         Hint("tl.dot on 16 heads × 16 tokens uses tensor cores; accumulate in float32.", 4),
     ),
 )
@@ -112,11 +121,14 @@ LAB = Lab(
     id="15",
     name="capstone",
     title="Capstone: your own MLA decode",
-    goal="Write an absorbed MLA decode, in Triton or in CUDA through sglab.cuda, and have it ranked by its modelled time.",
+    goal="Write an absorbed MLA decode, in Triton or in CUDA through sglab.cuda, and "
+    "have it ranked by its modelled time.",
     minutes=240,
     exercises=(
         EXERCISE,
-        AnswerExercise.of("15", Asked("bytes", 5, _bytes, (("heads", "All heads share the latent cache.", _per_head),))),
+        AnswerExercise.of(
+            "15", Asked("bytes", 5, _bytes, (("heads", "All heads share the latent cache.", _per_head),))
+        ),
     ),
     needs=("triton", "torch"),
     reading=("notebooks/09_sm100_mla.ipynb",),

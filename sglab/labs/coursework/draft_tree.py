@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -42,18 +43,21 @@ def positions(parents: Sequence[int], prefix: int) -> Array:
     return np.array([prefix + len(ancestors(parents, node)) - 1 for node in range(len(parents))])
 
 
+def children_of(parents: Sequence[int], node: int) -> list[int]:
+    return [child for child, parent in enumerate(parents) if parent == node]
+
+
 def accept(
     parents: Sequence[int],
     tokens: Sequence[int],
     target: Sequence[int],
     chosen: Callable[[Sequence[int], int, int], int] = lambda target, node, child: target[node],
     bonus: bool = True,
-    children: Callable[[Sequence[int], int], list[int]] = lambda parents, node: [
-        child for child, parent in enumerate(parents) if parent == node
-    ],
+    children: Callable[[Sequence[int], int], list[int]] = children_of,
 ) -> list[Any]:
     """[nodes from the root down, tokens]. What is given differently is a wrong idea."""
-    node, nodes, out = 0, [0], []
+    node, nodes = 0, [0]
+    out: list[int] = []
     while True:
         found = [c for c in children(parents, node) if tokens[c] == chosen(target, node, c)]
         if not found:
@@ -116,7 +120,10 @@ MASK_WRONG: dict[str, tuple[Callable[..., Any], str]] = {
         lambda p, n: np.concatenate([_own(p), np.ones((len(p), n), bool)], 1),
         "The prefix's columns come before the drafts'.",
     ),
-    "everything": (lambda p, n: np.ones((len(p), n + len(p)), bool), "All nodes see each other: that lets drafts see the future."),
+    "everything": (
+        lambda p, n: np.ones((len(p), n + len(p)), bool),
+        "All nodes see each other: that lets drafts see the future.",
+    ),
     "siblings": (_sees_siblings, "Siblings are alternatives to each other: they must not see each other."),
     "by_depth": (
         lambda p, n: with_prefix((_depths(p)[:, None] > _depths(p)[None]) | np.eye(len(p), dtype=bool), n),
@@ -138,11 +145,11 @@ POSITION_WRONG: dict[str, tuple[Callable[..., Any], str]] = {
 }
 ACCEPT_WRONG: dict[str, tuple[Callable[..., Any], str]] = {
     "no_bonus": (
-        lambda *a: accept(*a, bonus=False),
+        partial(accept, bonus=False),
         "The target's token after the last kept node is right in any case: it is the bonus token.",
     ),
     "own_target": (
-        lambda *a: accept(*a, chosen=lambda target, node, child: target[child]),
+        partial(accept, chosen=lambda target, node, child: target[child]),
         "Compare a child's token with the target's choice at its parent, not after the child itself.",
     ),
     "draft_order": (
@@ -150,7 +157,7 @@ ACCEPT_WRONG: dict[str, tuple[Callable[..., Any], str]] = {
         "The next node in the list is not always a child: go down the tree, and look at all children.",
     ),
     "first_child": (
-        lambda *a: accept(*a, children=lambda parents, node: [c for c, p in enumerate(parents) if p == node][:1]),
+        partial(accept, children=lambda parents, node: [c for c, p in enumerate(parents) if p == node][:1]),
         "You look at the first child only: its siblings may be what the target chose.",
     ),
     "all_matching": (
@@ -177,7 +184,9 @@ def drafts(random: np.random.Generator, agree: float = 0.7) -> list[Any]:
     return [parents, tokens, target]
 
 
-def _exercise(name: str, title: str, truth: Any, wrong: Any, criteria: Any, groups: Any, hints: Any) -> FunctionExercise:
+def _exercise(
+    name: str, title: str, truth: Any, wrong: Any, criteria: Any, groups: Any, hints: Any
+) -> FunctionExercise:
     return FunctionExercise(
         id=name,
         title=title,
@@ -236,7 +245,8 @@ ACCEPT = _exercise(
 def _length(random: Random) -> tuple[str, Question]:
     drafts_kept, steps = random.randrange(20, 60), random.randrange(20, 40)
     return (
-        f"In {steps} verification passes {drafts_kept} drafts were kept. How many tokens came out per pass, on average?",
+        f"In {steps} verification passes {drafts_kept} drafts were kept. How many "
+        f"tokens came out per pass, on average?",
         Question(lambda: (drafts_kept + steps) / steps, "{truth:.3f}.", "Each pass gives a bonus token besides."),
     )
 
@@ -258,7 +268,9 @@ LAB = Lab(
         ACCEPT,
         AnswerExercise.of(
             "07",
-            Asked("per_pass", 5, _length, (("no_bonus", "Each pass gives one token besides the drafts.", _drafts_alone),)),
+            Asked(
+                "per_pass", 5, _length, (("no_bonus", "Each pass gives one token besides the drafts.", _drafts_alone),)
+            ),
         ),
     ),
     reading=("docs/engine.md",),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -86,7 +87,9 @@ def _wrong(pairs: Sequence[tuple[Run, Report]]) -> str:
     if any(failure(report) for _, report in pairs):
         return ""
     for name, told in _RESULTS.items():
-        if all(told(_inputs(one), report["buffers"]["out"], float(report["buffers"]["lse"][0])) for one, report in pairs):
+        if all(
+            told(_inputs(one), report["buffers"]["out"], float(report["buffers"]["lse"][0])) for one, report in pairs
+        ):
             return name
     return ""
 
@@ -98,6 +101,10 @@ def _inputs(one: Run) -> tuple[Any, Any, Any, float]:
 
 def _alike(a: Any, b: Any) -> bool:
     return close(a, b, 1e-4)
+
+
+def _out_is(**options: Any) -> Any:
+    return lambda inputs, out, lse: _alike(out, partial(online, **options)(*inputs)[0])
 
 
 def _lse_is(make: Any) -> Any:
@@ -114,11 +121,11 @@ def _max(inputs: Any) -> float:
 
 
 _RESULTS = {
-    "no_rescale": lambda i, out, lse: _alike(out, online(*i, for_o=0)[0]),
-    "both_unscaled": lambda i, out, lse: _alike(out, online(*i, for_o=0, for_d=0)[0]),
-    "twice": lambda i, out, lse: _alike(out, online(*i, for_o=2)[0]),
-    "d_forgotten": lambda i, out, lse: _alike(out, online(*i, for_d=0)[0]),
-    "not_divided": lambda i, out, lse: _alike(out, online(*i, divide=False)[0]),
+    "no_rescale": _out_is(for_o=0),
+    "both_unscaled": _out_is(for_o=0, for_d=0),
+    "twice": _out_is(for_o=2),
+    "d_forgotten": _out_is(for_d=0),
+    "not_divided": _out_is(divide=False),
     "natural_lse": _lse_is(lambda i, lse: lse / math.log2(math.e)),
     "mixed_lse": _lse_is(lambda i, lse: _max(i) + (lse - _max(i)) * math.log(2)),
     "lse_without_m": _lse_is(lambda i, lse: lse - _max(i)),
@@ -151,14 +158,23 @@ EXERCISE = CudaExercise(
         Idea("mixed_lse", "m is in base 2, so the logarithm of d must be: log2f."),
         Idea("lse_without_m", "The LSE is m + log2(d); m is missing."),
         Idea("lse_is_m", "The LSE is m + log2(d); d is missing."),
-        Idea("in_shared", "The accumulator still goes through shared memory: thread t can keep element t in a register."),
-        Idea("barriers", "Two barriers per tile are enough: when the probabilities are there, and before they are overwritten."),
+        Idea(
+            "in_shared", "The accumulator still goes through shared memory: thread t can keep element t in a register."
+        ),
+        Idea(
+            "barriers",
+            "Two barriers per tile are enough: when the probabilities are there, and before they are overwritten.",
+        ),
         Idea("slow", "Still too many instructions: is anything computed by all threads that one warp could do?"),
         *symptom_ideas(),
     ),
     hints=(
         Hint("Thread t owns o[t] in a register: o = o * factor + sum of p[j] * v[j][t].", 3),
-        Hint("Warp 0 has a score per lane: maximum and sum by __shfl_xor_sync, no barrier; factor and p go to shared memory.", 5),
+        Hint(
+            "Warp 0 has a score per lane: maximum and sum by __shfl_xor_sync, no "
+            "barrier; factor and p go to shared memory.",
+            5,
+        ),
     ),
 )
 
@@ -184,7 +200,9 @@ LAB = Lab(
     minutes=60,
     exercises=(
         EXERCISE,
-        AnswerExercise.of("12", Asked("factor", 5, _factor, (("up", "It never exceeds 1: the maximum has risen.", _up),))),
+        AnswerExercise.of(
+            "12", Asked("factor", 5, _factor, (("up", "It never exceeds 1: the maximum has risen.", _up),))
+        ),
     ),
     needs=("nvcc",),
     reading=("notebooks/03_online_softmax.ipynb", "notebooks/05_debugger.ipynb"),

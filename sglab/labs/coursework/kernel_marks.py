@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from sglab.labs.exercises import Run
 from sglab.labs.lab import Exercise, Idea, Mark
 
 Report = dict[str, Any]
@@ -15,15 +14,19 @@ SYMPTOMS = {
     "hang": "The kernel never ends: threads wait for an arrival, bytes or a phase that does not come. Count them.",
     "out_of_bounds": "It reaches outside its tensors: what is beyond the last element must not be touched.",
     "missing_mbarrier_wait": "It reads what a bulk copy brings without waiting for the phase of its mbarrier.",
-    "missing_cp_async_wait": "It reads what cp.async brings before it is sure to be there: wait_group waits for a thread's "
+    "missing_cp_async_wait": "It reads what cp.async brings before it is sure to be there: "
+    "wait_group waits for a thread's "
     "own copies, __syncthreads for the other threads, and a stage is free only when all have read it.",
-    "missing_proxy_fence": "Plain stores to shared memory are seen by wgmma and bulk copies only after fence.proxy.async.",
+    "missing_proxy_fence": "Plain stores to shared memory are seen by wgmma and bulk copies "
+    "only after fence.proxy.async.",
     "missing_init_fence": "An mbarrier is used before its initialisation is visible to all: fence, and __syncthreads.",
     "missing_wgmma_fence": "Registers are touched, then read by wgmma, without wgmma.fence between.",
     "missing_wgmma_wait": "The accumulators are read before wgmma.wait_group says that the products are done.",
     "shared_race": "Threads touch the same shared memory with no barrier between a write and another's access.",
-    "global_race": "CTAs or threads touch the same global memory and nothing orders them: use an atomic, or share the work.",
-    "arrivals": "An mbarrier gets more arrivals in a phase than it was made for: someone arrives again without waiting first.",
+    "global_race": "CTAs or threads touch the same global memory and nothing orders them: "
+    "use an atomic, or share the work.",
+    "arrivals": "An mbarrier gets more arrivals in a phase than it was made for: someone "
+    "arrives again without waiting first.",
     "uninitialised": "It reads memory that nothing has written.",
     "divergent_barrier": "Not all threads come to a barrier that all must come to: no __syncthreads in a branch.",
     "nan": "There is NaN in the result: -inf - (-inf), 0 · inf or 0 / 0.",
@@ -46,8 +49,8 @@ def failure(report: Report) -> str:
 
 
 def found(reports: Sequence[Report]) -> list[dict[str, Any]]:
-    """All that the sanitizers hold for errors, but for lanes of one instruction that store to the same shared address: in
-    its reductions Triton does that on purpose."""
+    """All that the sanitizers hold for errors, but for lanes of one instruction that store to the same shared address:
+    in its reductions Triton does that on purpose."""
     return [one for one in _told(reports) if one["severity"] == "error"]
 
 
@@ -111,7 +114,10 @@ def total(report: Report, figure: str) -> float:
 def executed(report: Report, opcode: str) -> int:
     """Executions of the instructions whose name begins so."""
     return sum(
-        times for launch in report["launches"] for name, times in launch.get("opcodes", {}).items() if name.startswith(opcode)
+        times
+        for launch in report["launches"]
+        for name, times in launch.get("opcodes", {}).items()
+        if name.startswith(opcode)
     )
 
 
@@ -144,6 +150,3 @@ def marks(
         parts = [told, (texts or {}).get(criterion.id, ""), said(reports)[:700]]
         out.append(Mark(criterion.id, share, " ".join(part for part in parts if part), idea))
     return out
-
-
-Explain = Callable[[Sequence[Run], Sequence[Report]], str]

@@ -81,7 +81,10 @@ def sorted_right(one: Run, report: Report) -> bool:
 
 def judged(exercise: Exercise, runs: Sequence[Run], reports: list[Report]) -> list[Mark]:
     done = [not failure(report) for report in reports]
-    count = [ok and int(r["buffers"]["num_post_pad"][0]) == one.truth["total"] for ok, one, r in zip(done, runs, reports, strict=True)]
+    count = [
+        ok and int(r["buffers"]["num_post_pad"][0]) == one.truth["total"]
+        for ok, one, r in zip(done, runs, reports, strict=True)
+    ]
     experts = [
         ok and np.array_equal(r["buffers"]["expert_ids"][: len(one.truth["experts"])], one.truth["experts"])
         for ok, one, r in zip(count, runs, reports, strict=True)
@@ -136,16 +139,41 @@ def _padding(truth: Any, buffers: Any) -> set[int]:
 
 _OUTPUTS = (
     ("not_padded", lambda t, b: _num(b) == len(t["topk"])),
-    ("a_block_each", lambda t, b: _num(b) == sum(max(1, -(-len(c) // t["block"])) for c in t["choices"]) * t["block"]
-     and _num(b) != t["total"] or all(map(len, t["choices"]))),
+    (
+        "a_block_each",
+        lambda t, b: (
+            (
+                _num(b) == sum(max(1, -(-len(c) // t["block"])) for c in t["choices"]) * t["block"]
+                and _num(b) != t["total"]
+            )
+            or all(map(len, t["choices"]))
+        ),
+    ),
     ("one_more_block", lambda t, b: _num(b) == sum(len(c) // t["block"] + 1 for c in t["choices"]) * t["block"]),
     ("rounded_down", lambda t, b: _num(b) == sum(len(c) // t["block"] for c in t["choices"]) * t["block"]),
     ("blocks", lambda t, b: _num(b) * t["block"] == t["total"]),
-    ("first_threads", lambda t, b: _num(b) == aligned(t["topk"][:THREADS], t["block"], len(t["choices"]))["total"]
-     and (len(t["topk"]) <= THREADS or not (b["sorted_ids"] == len(t["topk"]) - 1).any())),
-    ("padding", lambda t, b: _num(b) == t["total"] and len(t["topk"]) not in _padding(t, b) and len(_padding(t, b)) == 1),
-    ("values", lambda t, b: _num(b) == t["total"] and set(b["sorted_ids"][: t["total"]].tolist()) <= {*t["topk"].tolist(), len(t["topk"])}),
-    ("experts_by_slot", lambda t, b: _num(b) == t["total"] and not np.array_equal(b["expert_ids"][: len(t["experts"])], t["experts"])),
+    (
+        "first_threads",
+        lambda t, b: (
+            _num(b) == aligned(t["topk"][:THREADS], t["block"], len(t["choices"]))["total"]
+            and (len(t["topk"]) <= THREADS or not (b["sorted_ids"] == len(t["topk"]) - 1).any())
+        ),
+    ),
+    (
+        "padding",
+        lambda t, b: _num(b) == t["total"] and len(t["topk"]) not in _padding(t, b) and len(_padding(t, b)) == 1,
+    ),
+    (
+        "values",
+        lambda t, b: (
+            _num(b) == t["total"]
+            and set(b["sorted_ids"][: t["total"]].tolist()) <= {*t["topk"].tolist(), len(t["topk"])}
+        ),
+    ),
+    (
+        "experts_by_slot",
+        lambda t, b: _num(b) == t["total"] and not np.array_equal(b["expert_ids"][: len(t["experts"])], t["experts"]),
+    ),
 )
 
 EXERCISE = CudaExercise(
@@ -164,9 +192,14 @@ EXERCISE = CudaExercise(
         Criterion("parallel", 15, f"all {THREADS} threads work: at most {MOST_INSTRUCTIONS:,} warp-instructions"),
     ),
     ideas=(
-        Idea("not_padded", "num_post_pad is the total after padding: each expert's choices are rounded up to whole blocks."),
+        Idea(
+            "not_padded",
+            "num_post_pad is the total after padding: each expert's choices are rounded up to whole blocks.",
+        ),
         Idea("a_block_each", "An expert that nobody chose has no block."),
-        Idea("one_more_block", "Choices that fill their blocks exactly need no further block: round up, not down plus 1."),
+        Idea(
+            "one_more_block", "Choices that fill their blocks exactly need no further block: round up, not down plus 1."
+        ),
         Idea("rounded_down", "A block that is not full is a block, too: round up."),
         Idea("blocks", "num_post_pad counts slots, not blocks."),
         Idea("first_threads", "Only the first 128 choices are seen: each thread must go on, in steps of blockDim.x."),
@@ -188,7 +221,11 @@ def _padded(random: Random) -> tuple[str, Question]:
     block, counts = random.choice([16, 64]), [random.randrange(1, 150) for _ in range(4)]
     return (
         f"Four experts got {counts} tokens, in blocks of {block}. What share of the computed rows is padding, 0 to 1?",
-        Question(lambda: sum(-n % block for n in counts) / sum(-(-n // block) * block for n in counts), "{truth:.3f}.", "Round each up."),
+        Question(
+            lambda: sum(-n % block for n in counts) / sum(-(-n // block) * block for n in counts),
+            "{truth:.3f}.",
+            "Round each up.",
+        ),
     )
 
 

@@ -85,9 +85,7 @@ UPDATE_WRONG: dict[str, tuple[Callable[..., Any], str]] = {
         "The factor is 2^(m_old - m_new), at most 1; you have it the other way round.",
     ),
     "e": (
-        variant(
-            factor=lambda m, top: 0.0 if m == -math.inf else math.exp(m - top), power=lambda x: np.exp(x)
-        ),
+        variant(factor=lambda m, top: 0.0 if m == -math.inf else math.exp(m - top), power=lambda x: np.exp(x)),
         "The scores are in base 2 (log2(e) is in their scale already): use exp2, not exp.",
     ),
     "no_max": (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -79,7 +80,9 @@ def csr(
 
 TABLE_IDEAS = (
     Idea("floor", "You round the number of pages down: a page that is not full is a page, too."),
-    Idea("extra_page", "A request whose tokens fill its pages exactly needs no further page: round up, not down plus 1."),
+    Idea(
+        "extra_page", "A request whose tokens fill its pages exactly needs no further page: round up, not down plus 1."
+    ),
     Idea("row_number", "Row i of the batch is not row i of req_to_token: req_pool_indices says which row is whose."),
     Idea("slots", "These are slots. A page's number is the slot divided by page_size."),
     Idea("every_token", "You write an entry per token. A page has one entry: look at its first token only."),
@@ -120,16 +123,16 @@ PAGE_TABLE = FunctionExercise(
     ),
     ideas=TABLE_IDEAS,
     wrong={
-        "floor": lambda *a: table(*a, count=lambda n, p: n // p),
-        "extra_page": lambda *a: table(*a, count=lambda n, p: n // p + 1),
-        "row_number": lambda *a: table(*a, row=lambda i, rows: i),
-        "slots": lambda *a: table(*a, entry=lambda slots, p: slots[::p]),
-        "every_token": lambda *a: table(*a, count=lambda n, p: n, entry=lambda slots, p: slots // p),
-        "offset": lambda *a: table(*a, entry=lambda slots, p: slots[::p] % p),
-        "pad_zero": lambda *a: table(*a, pad=0),
-        "counted": lambda *a: table(*a, entry=lambda slots, p: slots[0] // p + np.arange(len(slots) // p)),
+        "floor": partial(table, count=lambda n, p: n // p),
+        "extra_page": partial(table, count=lambda n, p: n // p + 1),
+        "row_number": partial(table, row=lambda i, rows: i),
+        "slots": partial(table, entry=lambda slots, p: slots[::p]),
+        "every_token": partial(table, count=lambda n, p: n, entry=lambda slots, p: slots // p),
+        "offset": partial(table, entry=lambda slots, p: slots[::p] % p),
+        "pad_zero": partial(table, pad=0),
+        "counted": partial(table, entry=lambda slots, p: slots[0] // p + np.arange(len(slots) // p)),
         "sorted": lambda *a: _sorted(table(*a)),
-        "longest": lambda *a: table(*a, wide=lambda counts: [max(counts)] * len(counts)),
+        "longest": partial(table, wide=lambda counts: [max(counts)] * len(counts)),
     },
     hints=(
         Hint("Whole pages are handed out, so the tokens k · page_size … of a request share a page.", 1),
@@ -153,16 +156,16 @@ KV_INDICES = FunctionExercise(
     ),
     ideas=CSR_IDEAS,
     wrong={
-        "last_zero": lambda *a: csr(*a, last=lambda n, p: n % p),
-        "last_length": lambda *a: csr(*a, last=lambda n, p: n),
-        "last_free": lambda *a: csr(*a, last=lambda n, p: -n % p),
-        "no_zero": lambda *a: csr(*a, indptr=lambda counts: np.cumsum(counts).tolist()),
-        "counts": lambda *a: csr(*a, indptr=lambda counts: [0, *counts]),
+        "last_zero": partial(csr, last=lambda n, p: n % p),
+        "last_length": partial(csr, last=lambda n, p: n),
+        "last_free": partial(csr, last=lambda n, p: -n % p),
+        "no_zero": partial(csr, indptr=lambda counts: np.cumsum(counts).tolist()),
+        "counts": partial(csr, indptr=lambda counts: [0, *counts]),
         "tokens": lambda t, rows, lens, p: [np.array([0, *np.cumsum(lens)], np.int32), *csr(t, rows, lens, p)[1:]],
-        "floor": lambda *a: csr(*a, count=lambda n, p: n // p),
-        "row_number": lambda *a: csr(*a, row=lambda i, rows: i),
-        "slots": lambda *a: csr(*a, entry=lambda slots, p: slots[::p]),
-        "last_index": lambda *a: csr(*a, last=lambda n, p: (n - 1) % p),
+        "floor": partial(csr, count=lambda n, p: n // p),
+        "row_number": partial(csr, row=lambda i, rows: i),
+        "slots": partial(csr, entry=lambda slots, p: slots[::p]),
+        "last_index": partial(csr, last=lambda n, p: (n - 1) % p),
     },
     hints=(
         Hint("kv_indptr is what np.cumsum makes of the page counts, with a 0 first.", 1),

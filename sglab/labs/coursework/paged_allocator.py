@@ -151,7 +151,9 @@ def fresh(random: np.random.Generator) -> tuple[list[Any], list[tuple[str, list[
 
 def growing(random: np.random.Generator) -> tuple[list[Any], list[tuple[str, list[Any]]]]:
     page = int(random.choice([4, 8]))
-    calls: list[tuple[str, list[Any]]] = [("extend", [request, int(random.integers(1, 2 * page))]) for request in range(3)]
+    calls: list[tuple[str, list[Any]]] = [
+        ("extend", [request, int(random.integers(1, 2 * page))]) for request in range(3)
+    ]
     for _ in range(3 * page):
         calls.append(("extend", [int(random.integers(3)), int(random.choice([1, 1, 1, page]))]))
     return [40, page], [*calls, ("available", [])]
@@ -189,17 +191,36 @@ WRONG = {
     "new_page": (_NewPageEachTime, "The last page of a request may have room: fill it before you take another page."),
     "rounds_down": (_RoundsDown, "Tokens that do not fill a page need one all the same: round pages up."),
     "one_more": (_OnePageMore, "You take a page more than needed where the tokens fill their pages exactly."),
-    "refuses_last": (_RefusesTheLast, "The last free page may be used: refuse only where more pages are needed than free."),
+    "refuses_last": (
+        _RefusesTheLast,
+        "The last free page may be used: refuse only where more pages are needed than free.",
+    ),
     "keeps": (_KeepsWhatItTook, "A refused call must change nothing: you keep the pages that you had taken already."),
     "raises": (_Raises, "Where there are too few pages extend returns None: the scheduler then evicts or retracts."),
     "never_frees": (_NeverFrees, "Pages of a freed request never come back."),
-    "per_token": (_FreesPerToken, "You give a page back once per token: it is then free several times, and two requests get it."),
+    "per_token": (
+        _FreesPerToken,
+        "You give a page back once per token: it is then free several times, and two requests get it.",
+    ),
     "keeps_last": (_KeepsTheLastPage, "A freed request's last page comes back, too, though it was not full."),
     "counts_pages": (_CountsPages, "available() is in tokens: free pages times page_size."),
-    "counts_tails": (_CountsTails, "Room on a request's last page is that request's alone: it is not available to others."),
-    "forgets": (_Forgets, "After free you still know the request's slots: the next one of this number continues on pages that are not its own."),
-    "newest_first": (_LastInFirstOut, "The lowest free page comes first, wherever it came from: keep the free pages sorted."),
-    "at_the_end": (_AtTheEnd, "The lowest free page comes first: freed pages may not simply go to the end of the list."),
+    "counts_tails": (
+        _CountsTails,
+        "Room on a request's last page is that request's alone: it is not available to others.",
+    ),
+    "forgets": (
+        _Forgets,
+        "After free you still know the request's slots: the next one of this number "
+        "continues on pages that are not its own.",
+    ),
+    "newest_first": (
+        _LastInFirstOut,
+        "The lowest free page comes first, wherever it came from: keep the free pages sorted.",
+    ),
+    "at_the_end": (
+        _AtTheEnd,
+        "The lowest free page comes first: freed pages may not simply go to the end of the list.",
+    ),
 }
 
 ALLOCATOR = ObjectExercise(
@@ -242,13 +263,19 @@ LAB = Lab(
     id="02",
     name="paged_allocator",
     title="A paged allocator",
-    goal="Write the allocator that gives a serving engine its KV slots: whole pages, nothing lost, nothing given twice.",
+    goal="Write the allocator that gives a serving engine its KV slots: whole "
+    "pages, nothing lost, nothing given twice.",
     minutes=60,
     exercises=(
         ALLOCATOR,
         AnswerExercise.of(
             "02",
-            Asked("empty_slots", 5, _waste, (("average", "Half a page each is the average, not these lengths.", _average),)),
+            Asked(
+                "empty_slots",
+                5,
+                _waste,
+                (("average", "Half a page each is the average, not these lengths.", _average),),
+            ),
         ),
     ),
     reading=("notebooks/01_page_tables.ipynb", "docs/engine.md"),

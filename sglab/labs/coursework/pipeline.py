@@ -67,7 +67,9 @@ def judged_mbarrier(exercise: Exercise, runs: Sequence[Run], reports: list[Repor
     if not all(share == 1 for share in earned.values()):
         idea = symptom(reports) if any(map(failure, reports)) or not clean(reports) else ""
         idea = idea or _sums(runs, reports)
-        idea = idea or ("" if not all(right) else "not_bulk" if not staged else "no_empty" if not pipelined else "no_overlap")
+        idea = idea or (
+            "" if not all(right) else "not_bulk" if not staged else "no_empty" if not pipelined else "no_overlap"
+        )
     told = f"{phases} phases of mbarriers ended over {TILES} tiles."
     text = f"{time / 1000:.2f} us modelled, the given kernel {given / 1000:.2f}; at most {FASTER:.0%} of that."
     return marks(exercise, earned, reports, idea, {"phases": told, "overlap": text} if all(right) else {})
@@ -94,7 +96,9 @@ def _sums(runs: Sequence[Run], reports: Sequence[Report]) -> str:
 
 
 SUMS = (
-    Idea("last_tile", "The last tile is missing: what was loaded must also be summed after the loop of loads has ended."),
+    Idea(
+        "last_tile", "The last tile is missing: what was loaded must also be summed after the loop of loads has ended."
+    ),
     Idea("first_tile", "The first tile is missing: the sum begins with tile 0."),
     Idea("half_rows", "Only every second row counts: a column has two threads, and both sums go into out."),
     Idea("same_tile", "Every tile is tile 0: the address must move on."),
@@ -115,13 +119,23 @@ ASYNC = CudaExercise(
     ideas=(
         *SUMS,
         Idea("not_async", "The tiles do not come by cp.async: plain loads keep their thread waiting."),
-        Idea("no_overlap", "You wait for each tile right after asking for it: keep further groups in flight (wait_group N, N > 0)."),
+        Idea(
+            "no_overlap",
+            "You wait for each tile right after asking for it: keep further groups in flight (wait_group N, N > 0).",
+        ),
         *symptom_ideas(),
     ),
     hints=(
         Hint("Ask for kStages - 1 tiles before the loop; in the loop ask for one more, then wait for the oldest.", 3),
-        Hint("Commit a group per tile, empty ones at the end, too: then wait_group<kStages - 1> always means the same.", 5),
-        Hint("Two barriers per tile: after the wait (all threads' copies are there), and after the sum (the stage is free).", 5),
+        Hint(
+            "Commit a group per tile, empty ones at the end, too: then wait_group<kStages - 1> always means the same.",
+            5,
+        ),
+        Hint(
+            "Two barriers per tile: after the wait (all threads' copies are there), "
+            "and after the sum (the stage is free).",
+            5,
+        ),
     ),
 )
 MBARRIER = CudaExercise(
@@ -140,7 +154,10 @@ MBARRIER = CudaExercise(
     ideas=(
         *SUMS,
         Idea("not_bulk", "The tiles do not come by TMA."),
-        Idea("no_empty", "Stages are given back by a CTA barrier, or not at all: a second mbarrier per stage says that it is empty."),
+        Idea(
+            "no_empty",
+            "Stages are given back by a CTA barrier, or not at all: a second mbarrier per stage says that it is empty.",
+        ),
         Idea("no_overlap", "With one stage the load waits for the sums and the sums for the load."),
         *symptom_ideas(),
     ),
@@ -164,14 +181,20 @@ LAB = Lab(
     id="11",
     name="pipeline",
     title="A cp.async pipeline, then one of mbarriers",
-    goal="Keep copies in flight while a tile is being summed: with cp.async groups, then with TMA and full/empty mbarriers.",
+    goal="Keep copies in flight while a tile is being summed: with cp.async groups, "
+    "then with TMA and full/empty mbarriers.",
     minutes=90,
     exercises=(
         ASYNC,
         MBARRIER,
         AnswerExercise.of(
             "11",
-            Asked("stages", 5, _stages, (("up", "What does not fit whole is no stage.", lambda r: 227 // r.choice([16, 24, 32]) + 1),)),
+            Asked(
+                "stages",
+                5,
+                _stages,
+                (("up", "What does not fit whole is no stage.", lambda r: 227 // r.choice([16, 24, 32]) + 1),),
+            ),
         ),
     ),
     needs=("nvcc",),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -90,45 +91,48 @@ def last_one(random: np.random.Generator) -> list[Any]:
 
 RETRACT_WRONG: dict[str, tuple[Callable[..., Any], str]] = {
     "most_outputs": (
-        lambda *a: retract(*a, key=lambda r, i: (-r[1], -r[0], -i)),
+        partial(retract, key=lambda r, i: (-r[1], -r[0], -i)),
         "You retract who has generated most: that throws most work away. Fewest outputs first.",
     ),
     "shortest_prompt": (
-        lambda *a: retract(*a, key=lambda r, i: (r[1], r[0], -i)),
+        partial(retract, key=lambda r, i: (r[1], r[0], -i)),
         "Of requests with equally many outputs the one with the longest prompt goes: it frees most.",
     ),
     "by_prompt": (
-        lambda *a: retract(*a, key=lambda r, i: (-r[0], r[1], -i)),
+        partial(retract, key=lambda r, i: (-r[0], r[1], -i)),
         "Outputs come first in the order, the prompt's length only where they are equal.",
     ),
-    "newest": (lambda *a: retract(*a, key=lambda r, i: -i), "Not the latest in the batch goes, but who has generated least."),
+    "newest": (
+        partial(retract, key=lambda r, i: -i),
+        "Not the latest in the batch goes, but who has generated least.",
+    ),
     "first_of_equals": (
-        lambda *a: retract(*a, key=lambda r, i: (r[1], -r[0], i)),
+        partial(retract, key=lambda r, i: (r[1], -r[0], i)),
         "Of equals the later in the batch goes.",
     ),
     "a_page_each": (
-        lambda *a: retract(*a, need=lambda requests, page: len(requests)),
+        partial(retract, need=lambda requests, page: len(requests)),
         "Not every request needs a new page: only those whose last page is full.",
     ),
     "a_token_each": (
-        lambda *a: retract(*a, need=lambda requests, page: -(-len(requests) // page)),
+        partial(retract, need=lambda requests, page: -(-len(requests) // page)),
         "Requests do not share a page for their new tokens: each takes one of its own.",
     ),
     "frees_nothing": (
-        lambda *a: retract(*a, back=lambda r, page: 0),
+        partial(retract, back=lambda r, page: 0),
         "A retracted request gives back all its pages: count them as free before you look again.",
     ),
     "frees_the_output": (
-        lambda *a: retract(*a, back=lambda r, page: -(-r[1] // page)),
+        partial(retract, back=lambda r, page: -(-r[1] // page)),
         "The prompt's pages are freed, too: the request is prefilled again later.",
     ),
     "old_need": (
-        lambda *a: retract(*a, exact=False),
+        partial(retract, exact=False),
         "Whoever is retracted needs no page any more: count again after each.",
     ),
-    "all_of_them": (lambda *a: retract(*a, least=0), "One request always stays, else nothing would ever finish."),
-    "only_one": (lambda *a: retract(*a, stop=1), "One may not be enough: go on until the rest fits."),
-    "always_one": (lambda *a: retract(*a, always=True), "Nothing is retracted while the step fits."),
+    "all_of_them": (partial(retract, least=0), "One request always stays, else nothing would ever finish."),
+    "only_one": (partial(retract, stop=1), "One may not be enough: go on until the rest fits."),
+    "always_one": (partial(retract, always=True), "Nothing is retracted while the step fits."),
 }
 RATIO_WRONG: dict[str, tuple[Callable[..., Any], str]] = {
     "no_steps": (
@@ -209,7 +213,8 @@ LAB = Lab(
     id="06",
     name="retraction",
     title="The scheduler's retraction",
-    goal="Decide which requests give their KV cache up when a decode step does not fit, and how much to reserve after it.",
+    goal="Decide which requests give their KV cache up when a decode step does not "
+    "fit, and how much to reserve after it.",
     minutes=40,
     exercises=(
         RETRACT,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from random import Random
 from typing import Any
 
@@ -17,7 +18,7 @@ from sglab.planning.flashinfer_mla import mla_plan
 UNIT_COST, MERGE_COST = 128, 32
 """In tokens: what a work unit costs beside its tokens, and what a request's merge costs per partial."""
 PAGE = 64
-BATCHES = 20
+BATCHES = 12
 
 Units = Sequence[tuple[int, int, int, int]]
 
@@ -35,7 +36,11 @@ def flashinfer(lens: Sequence[int], ctas: int) -> Units:
     """FlashInfer's MLA plan for one query tile per request, in this lab's terms."""
     count = len(lens)
     plan = mla_plan(
-        np.arange(count + 1), np.concatenate([[0], np.cumsum(-(-np.array(lens) // PAGE))]), lens, num_heads=16, sm_count=ctas
+        np.arange(count + 1),
+        np.concatenate([[0], np.cumsum(-(-np.array(lens) // PAGE))]),
+        lens,
+        num_heads=16,
+        sm_count=ctas,
     )
     cta = np.repeat(np.arange(len(plan.work_indptr) - 1), np.diff(plan.work_indptr))
     rows = zip(plan.batch_indices, plan.kv_start, plan.kv_end, cta, strict=False)
@@ -104,12 +109,13 @@ def judged(exercise: Exercise, batches: Any, answers: list[dict[str, Any]]) -> l
         valid += 1
         units = [(r, start, end, cta) for r, start, end, cta in answer["value"]]
         mine, theirs = makespan(lens, ctas, units), makespan(lens, ctas, flashinfer(lens, ctas))
-        target = min(bound_of(lens, ctas), theirs)
+        target = min(bound_of(tuple(lens), ctas), theirs)
         faster = mine < theirs or mine <= theirs <= target  # some batches leave no room
         beaten += faster
         close += mine <= 1.08 * target
         if not faster and not worst:
-            worst = f"{len(lens)} requests, the longest of {max(lens)} tokens, on {ctas} CTAs: {mine:.0f} against {theirs:.0f}."
+            size = f"{len(lens)} requests, the longest of {max(lens)} tokens, on {ctas} CTAs"
+            worst = f"{size}: {mine:.0f} against {theirs:.0f}."
     count = len(batches)
     first = next((idea for idea in ideas if idea), "")
     said = f"{exercise.feedback_of(first)} {texts[ideas.index(first)]}" if first else (texts or [""])[0]
@@ -117,12 +123,18 @@ def judged(exercise: Exercise, batches: Any, answers: list[dict[str, Any]]) -> l
     slow_text = f"{exercise.feedback_of(slow)} " if slow else ""
     return [
         Mark("valid", valid / count, said if valid < count else "", first),
-        Mark("beats", beaten / count, f"{slow_text}Faster in {beaten} of {count}. {worst}" if beaten < count else "", slow),
+        Mark(
+            "beats",
+            beaten / count,
+            f"{slow_text}Faster in {beaten} of {count}. {worst}" if beaten < count else "",
+            slow,
+        ),
         Mark("close", close / count, f"Within 8 % of the target in {close} of {count}." if close < count else ""),
     ]
 
 
-def bound_of(lens: Sequence[int], ctas: int) -> float:
+@lru_cache(256)
+def bound_of(lens: tuple[int, ...], ctas: int) -> float:
     """What a good plan reaches: the best of a search over chunk lengths, longest unit first."""
     return min(makespan(lens, ctas, chunked(lens, ctas, chunk)) for chunk in chunks(lens, ctas))
 
@@ -191,16 +203,23 @@ PLANNER = ScriptExercise(
     ideas=(
         Idea("floats", "Token numbers are integers: use // instead of /."),
         Idea("cta_range", "CTAs are numbered from 0 to num_ctas - 1."),
-        Idea("empty_unit", "A unit without tokens costs a launch and gives a partial with an LSE of -inf: leave it out."),
+        Idea(
+            "empty_unit", "A unit without tokens costs a launch and gives a partial with an LSE of -inf: leave it out."
+        ),
         Idea("unaligned", "A page is loaded whole: units begin at multiples of 64 tokens."),
         Idea("past_end", "The last unit of a request ends where the request does, not at the end of its page."),
         Idea("overlap", "A token in two units counts twice in the softmax."),
         Idea("gap", "Tokens in no unit are missing in the softmax."),
         Idea("tail", "The end of a request is missing: round the number of parts up, not down."),
-        Idea("whole_requests", "One unit per request: the longest request decides, and the other CTAs wait for it. Split it."),
+        Idea(
+            "whole_requests",
+            "One unit per request: the longest request decides, and the other CTAs wait for it. Split it.",
+        ),
         Idea("page_units", "One unit per page: each costs 128 tokens' time beside its 64 tokens. Take larger parts."),
         Idea("one_cta", "All units are on one CTA."),
-        Idea("same_splits", "Every request in equally many parts: short ones are cut for nothing, long ones not enough."),
+        Idea(
+            "same_splits", "Every request in equally many parts: short ones are cut for nothing, long ones not enough."
+        ),
         Idea("in_turn", "CTAs in turn, whatever they have already: give the next unit to the one with the least."),
     ),
     hints=(
@@ -216,7 +235,9 @@ def _ideal(random: Random) -> tuple[str, Question]:
     return (
         f"Requests of {lens} tokens, {ctas} CTAs, one unit per request. What share of the CTAs' time is idle, between\n"
         "0 and 1, if only tokens count?",
-        Question(lambda: 1 - sum(lens) / (ctas * max(lens)), "{truth:.3f}.", "The longest takes max(lens); all others wait."),
+        Question(
+            lambda: 1 - sum(lens) / (ctas * max(lens)), "{truth:.3f}.", "The longest takes max(lens); all others wait."
+        ),
     )
 
 
@@ -228,13 +249,19 @@ LAB = Lab(
     id="04",
     name="split_planner",
     title="A split planner",
-    goal="Cut a batch's KV into work units and deal them out to CTAs, so that the last is done sooner than with FlashInfer.",
+    goal="Cut a batch's KV into work units and deal them out to CTAs, so that the "
+    "last is done sooner than with FlashInfer.",
     minutes=75,
     exercises=(
         PLANNER,
         AnswerExercise.of(
             "04",
-            Asked("idle", 5, _ideal, (("count", "CTAs without work are idle, and so are those that are done early.", _idle_ctas),)),
+            Asked(
+                "idle",
+                5,
+                _ideal,
+                (("count", "CTAs without work are idle, and so are those that are done early.", _idle_ctas),),
+            ),
         ),
     ),
     reading=("notebooks/02_split_kv.ipynb",),

@@ -65,11 +65,22 @@ def _idea(run: Run, report: Report, right: bool, staged: bool, shared: float) ->
 
 
 IDEAS = (
-    Idea("linear", "All lanes of a phase want the same banks: rows lie a multiple of 128 bytes apart. Permute within the rows."),
+    Idea(
+        "linear",
+        "All lanes of a phase want the same banks: rows lie a multiple of 128 bytes apart. Permute within the rows.",
+    ),
     Idea("some_bits", "Some conflicts are left: all bits of the row's number that matter must go into the place."),
-    Idea("padding", "Padding avoids conflicts, too, but TMA and wgmma know no padding, and it takes memory. Permute instead."),
-    Idea("one_side", "The place is computed differently when writing and when reading: both must use the same permutation."),
-    Idea("direct", "Without shared memory one side of the transpose is not coalesced: stage the tile in shared memory."),
+    Idea(
+        "padding",
+        "Padding avoids conflicts, too, but TMA and wgmma know no padding, and it takes memory. Permute instead.",
+    ),
+    Idea(
+        "one_side",
+        "The place is computed differently when writing and when reading: both must use the same permutation.",
+    ),
+    Idea(
+        "direct", "Without shared memory one side of the transpose is not coalesced: stage the tile in shared memory."
+    ),
     Idea("copied", "This is a copy: rows and columns are not exchanged."),
     Idea("part", "A part of the tile is never written: 256 threads, how many elements does each have?"),
     *symptom_ideas(),
@@ -129,13 +140,16 @@ LAB = Lab(
             "Chunks of 16 bytes",
             CHUNKS,
             (
-                Hint("A warp's 16-byte access takes four phases of eight lanes: eight rows' chunks need eight places.", 2),
+                Hint(
+                    "A warp's 16-byte access takes four phases of eight lanes: eight rows' chunks need eight places.", 2
+                ),
                 Hint("tile[row][chunk ^ row % 8], TMA's 128-byte swizzle.", 6),
             ),
         ),
-        AnswerExercise.of("10", Asked("place", 5, _place, (("sum", "Exclusive or, not a sum: it undoes itself.", _sum),))),
+        AnswerExercise.of(
+            "10", Asked("place", 5, _place, (("sum", "Exclusive or, not a sum: it undoes itself.", _sum),))
+        ),
     ),
     needs=("nvcc",),
     reading=("notebooks/04_shared_memory.ipynb",),
 )
-

@@ -91,16 +91,26 @@ def bulk(random: np.random.Generator) -> Any:
 
 
 BUGS: dict[str, tuple[Make, str]] = {
-    "reverse": (reverse, "Threads read what others have written, and nothing says that they have: a barrier is missing."),
+    "reverse": (
+        reverse,
+        "Threads read what others have written, and nothing says that they have: a barrier is missing.",
+    ),
     "double_it": (double, "The last CTA has more threads than elements are left: compare with n."),
     "lse": (lse, "d is a sum of powers of 2, so log2f(d) is in base 2 already: the factor log2(e) scales it twice."),
     "merge": (merge, "If both LSEs are -inf, their difference from the maximum is NaN: such a row is 0."),
     "paged": (paged, "A page number holds for its own 8 tokens: look it up for each token, not for the first alone."),
     "empty": (empty, "A request without tiles gets no arrival, and whoever waits for its first tile waits forever."),
-    "ring": (ring, "Each round of a stage has the other parity: with a constant one a wait returns before its time, or never."),
+    "ring": (
+        ring,
+        "Each round of a stage has the other parity: with a constant one a wait returns before its time, or never.",
+    ),
     "total": (total, "A named barrier waits for as many threads as it is told: only those that come may be counted."),
     "staged": (staged, "wait_group<N> leaves the N newest groups in flight: count which must have come."),
-    "bulk": (bulk, "The bulk copy reads by another proxy: fence.proxy.async between the stores and it, by the threads that stored."),
+    "bulk": (
+        bulk,
+        "The bulk copy reads by another proxy: fence.proxy.async between the stores "
+        "and it, by the threads that stored.",
+    ),
 }
 GRIDS = {"double_it": 2, "empty": 3, "paged": 2}
 
@@ -149,7 +159,8 @@ def _race(random: Random) -> tuple[str, Question]:
     name = random.choice(["reverse", "total"])
     lines = {"reverse": "a missing barrier", "total": "a wrong count of threads"}
     return (
-        f"The kernel {name} has\n  'a missing barrier', 'a wrong count of threads', or 'a wrong parity'? One of these texts.",
+        f"The kernel {name} has\n  'a missing barrier', 'a wrong count of threads', or "
+        f"'a wrong parity'? One of these texts.",
         Question(lambda: lines[name], "{truth}.", "Run it with sanitize=True."),
     )
 
@@ -158,7 +169,8 @@ LAB = Lab(
     id="14",
     name="ten_bugs",
     title="Find and mend ten bugs",
-    goal="Find races, a hang, a stale page, a wrong phase and six others with the sanitizers and the debugger, and mend them.",
+    goal="Find races, a hang, a stale page, a wrong phase and six others with the "
+    "sanitizers and the debugger, and mend them.",
     minutes=120,
     exercises=(EXERCISE, AnswerExercise.of("14", Asked("what", 5, _race))),
     needs=("nvcc",),

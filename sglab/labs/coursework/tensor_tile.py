@@ -39,7 +39,9 @@ def judged(exercise: Exercise, runs: Sequence[Run], reports: list[Report]) -> li
     if not all(earned.values()):
         idea = _wrong(runs, reports) or symptom(reports)
         idea = idea or ("no_wgmma" if all(right) and products != N // 16 else "" if _untouched(reports) else "layout")
-    return marks(exercise, earned, reports, idea, {"wgmma": f"{products} wgmma of the warpgroup; {N // 16} are needed."})
+    return marks(
+        exercise, earned, reports, idea, {"wgmma": f"{products} wgmma of the warpgroup; {N // 16} are needed."}
+    )
 
 
 def _untouched(reports: Sequence[Report]) -> bool:
@@ -95,9 +97,19 @@ EXERCISE = CudaExercise(
         Idea("d_transposed", "Rows and columns of D are exchanged, or A and B are."),
         Idea("last_step", "Only the last 16 columns of K count: all but the first wgmma must accumulate."),
         Idea("first_step", "Only the first 16 columns of K count: four wgmma are needed for 64."),
-        Idea("same_step", "All four wgmma read the same 16 columns: advance both descriptors by 32 bytes (2 in units of 16)."),
-        Idea("fragment", "The products are right, their places are not: warp w has rows 16 w on; lane and register say the rest."),
-        Idea("layout", "Nothing fits: does the store follow the 128-byte swizzle, and does the descriptor say 1024 bytes per 8 rows?"),
+        Idea(
+            "same_step",
+            "All four wgmma read the same 16 columns: advance both descriptors by 32 bytes (2 in units of 16).",
+        ),
+        Idea(
+            "fragment",
+            "The products are right, their places are not: warp w has rows 16 w on; lane and register say the rest.",
+        ),
+        Idea(
+            "layout",
+            "Nothing fits: does the store follow the 128-byte swizzle, and does the "
+            "descriptor say 1024 bytes per 8 rows?",
+        ),
         Idea("no_wgmma", "The tensor cores are to do this, with four wgmma."),
         *symptom_ideas(),
     ),
@@ -121,13 +133,19 @@ LAB = Lab(
     id="13",
     name="tensor_tile",
     title="A wgmma tile",
-    goal="Multiply two 64 × 64 tiles on tensor cores: swizzle the operands, write the descriptors, fence, issue, wait, store.",
+    goal="Multiply two 64 × 64 tiles on tensor cores: swizzle the operands, write the "
+    "descriptors, fence, issue, wait, store.",
     minutes=90,
     exercises=(
         EXERCISE,
         AnswerExercise.of(
             "13",
-            Asked("operations", 5, _flops, (("half", "Count additions, too.", lambda r: 64 * r.choice([64, 128, 256]) * 16),)),
+            Asked(
+                "operations",
+                5,
+                _flops,
+                (("half", "Count additions, too.", lambda r: 64 * r.choice([64, 128, 256]) * 16),),
+            ),
         ),
     ),
     needs=("nvcc",),

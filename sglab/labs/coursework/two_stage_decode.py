@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
-from typing import Any
 
 import numpy as np
 
@@ -98,9 +97,17 @@ EXERCISE = HostExercise(
         *symptom_ideas(),
     ),
     hints=(
-        Hint("Stage 1: grid (requests, splits); each program has all heads: q is (HEADS, DIM), a tile of K (BLOCK, DIM).", 4),
-        Hint("Stage 2 loads all splits' LSEs of a request, subtracts their maximum, and weighs the partial outputs.", 4),
-        Hint("Mask with other=0.0 for K and V, float('-inf') for scores; where a split is empty its maximum is -inf.", 4),
+        Hint(
+            "Stage 1: grid (requests, splits); each program has all heads: q is "
+            "(HEADS, DIM), a tile of K (BLOCK, DIM).",
+            4,
+        ),
+        Hint(
+            "Stage 2 loads all splits' LSEs of a request, subtracts their maximum, and weighs the partial outputs.", 4
+        ),
+        Hint(
+            "Mask with other=0.0 for K and V, float('-inf') for scores; where a split is empty its maximum is -inf.", 4
+        ),
     ),
 )
 
@@ -108,7 +115,8 @@ EXERCISE = HostExercise(
 def _bytes(random: Random) -> tuple[str, Question]:
     requests, splits = random.randrange(2, 20), random.choice([4, 8, 16])
     return (
-        f"{requests} requests, 16 heads of 128 dims, {splits} splits: how many bytes of float32 partial outputs, without LSEs?",
+        f"{requests} requests, 16 heads of 128 dims, {splits} splits: how many bytes of "
+        f"float32 partial outputs, without LSEs?",
         Question(lambda: requests * splits * 16 * 128 * 4, "{truth:,}.", "requests x splits x heads x dims x 4."),
     )
 

@@ -34,7 +34,7 @@ class ScriptExercise(Exercise):
 
     script: Callable[[np.random.Generator], tuple[list[Step], Any]] = field(default=lambda random: ([], None))
     judged: Callable[[Exercise, Any, list[dict[str, Any]]], list[Mark]] = field(default=lambda *_: [])
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
 
     def judge(self, source: str, seed: int, bench: Bench, student_seed: int) -> Outcome:
         steps, known = self.script(np.random.default_rng(seed))
@@ -90,7 +90,7 @@ class FunctionExercise(Exercise):
     groups: tuple[CaseGroup, ...] = ()
     wrong: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     tolerance: float = 1e-5
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
 
     def judge(self, source: str, seed: int, bench: Bench, student_seed: int) -> Outcome:
         random = np.random.default_rng(seed)
@@ -156,7 +156,9 @@ class FunctionExercise(Exercise):
     def _shown(self, args: list[Any], answer: Mapping[str, Any], truth: Any) -> str:
         if "NotImplementedError" in str(answer.get("error")):
             return f"{self.function} is still to be written."
-        came = f"failed: {str(answer['error'])[:400]}" if "error" in answer else f"returned {short(answer.get('value'))}"
+        came = (
+            f"failed: {str(answer['error'])[:400]}" if "error" in answer else f"returned {short(answer.get('value'))}"
+        )
         given = ", ".join(short(each) for each in args)
         return f"{self.function}({given}) {came}; expected {short(truth)}."
 

@@ -89,7 +89,7 @@ class KernelExercise(Exercise):
 
 @dataclass(frozen=True)
 class CudaExercise(KernelExercise):
-    """CUDA C++ in one file; the lab says how it is launched. nvcc runs in a process of its own, the emulator in another.
+    """CUDA C++ in one file; the lab says how it is launched. nvcc and the emulator run in processes of their own.
 
     Attributes:
         options: for nvcc.

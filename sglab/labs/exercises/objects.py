@@ -56,7 +56,7 @@ class ObjectExercise(Exercise):
     truth: Callable[..., Any] = field(default=lambda *_: None)
     stories: tuple[Story, ...] = ()
     wrong: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
 
     def judge(self, source: str, seed: int, bench: Bench, student_seed: int) -> Outcome:
         told, script = self._script(np.random.default_rng(seed))
@@ -74,7 +74,8 @@ class ObjectExercise(Exercise):
         return Outcome(tuple(self._marks(told, given, wrong, idea, answers)), **more)
 
     def _script(self, random: np.random.Generator) -> tuple[list[_Told], list[list[Any]]]:
-        told, script = [], []
+        told: list[_Told] = []
+        script: list[list[Any]] = []
         for story in self.stories:
             for _ in range(story.count):
                 args, calls = story.make(random)

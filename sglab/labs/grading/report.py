@@ -56,7 +56,8 @@ def student_page(student: str, grades: Sequence[Grade], links: Mapping[tuple[str
     points, of = sum(each.points for each in grades), sum(each.of for each in grades)
     body = "".join(_lab(each, lab(each.lab), links) for each in grades)
     return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width">'
         f"<title>{html.escape(student)}: labs</title><style>{STYLE}</style></head><body>"
         f"<h1>{html.escape(student)}: {points:g} of {of:g} points</h1>{_bar(points, of)}{body}</body></html>\n"
     )
@@ -87,7 +88,9 @@ def _lab(one: Grade, which: Lab, links: Mapping[tuple[str, str], str]) -> str:
         if printed := one.printed.get(name):
             parts.append(f"<h3>It printed</h3><pre>{_text(printed)}</pre>")
     held = "; ".join(one.enforced) or "nothing: no code of the submission ran"
-    parts.append(f"<p><small>Judged in {one.seconds:.1f} s; its processes were held by: {html.escape(held)}.</small></p>")
+    parts.append(
+        f"<p><small>Judged in {one.seconds:.1f} s; its processes were held by: {html.escape(held)}.</small></p>"
+    )
     return "".join(parts)
 
 

@@ -12,7 +12,18 @@ from sglab.labs.coursework import lab
 
 from .grade import Grade
 
-COLUMNS = ("lab", "exercise", "criterion", "points", "n", "mean share", "full", "none", "discrimination", "common ideas")
+COLUMNS = (
+    "lab",
+    "exercise",
+    "criterion",
+    "points",
+    "n",
+    "mean share",
+    "full",
+    "none",
+    "discrimination",
+    "common ideas",
+)
 
 
 def item_statistics(grades: Sequence[Grade]) -> list[list[Any]]:
@@ -33,7 +44,18 @@ def item_statistics(grades: Sequence[Grade]) -> list[list[Any]]:
             ideas = Counter(row[item][2].idea for row in marks if row[item][2].idea)
             common = ", ".join(f"{idea} {count}" for idea, count in ideas.most_common(3))
             numbers = [round(float(share.mean()), 3), int((share == 1).sum()), int((share == 0).sum())]
-            rows.append([number, exercise, criterion.id, criterion.points, len(mine), *numbers, _correlation(share, rest), common])
+            rows.append(
+                [
+                    number,
+                    exercise,
+                    criterion.id,
+                    criterion.points,
+                    len(mine),
+                    *numbers,
+                    _correlation(share, rest),
+                    common,
+                ]
+            )
     return rows
 
 

@@ -56,7 +56,9 @@ def hand_in(one: Lab, student: str, folder: Path, target: Path, hints: Mapping[s
         raise ValueError(f"student: expected letters, digits and . _ @ + -; got {student!r:.80}")
     present = [name for name in one.files if (folder / name).is_file()]
     if not present:
-        raise ValueError(f"{folder}: expected {', '.join(one.files)}; there is none. Begin with: sglab labs start {one.id}")
+        raise ValueError(
+            f"{folder}: expected {', '.join(one.files)}; there is none. Begin with: sglab labs start {one.id}"
+        )
     place = target / student / one.folder
     new = place.with_name(place.name + ".new")
     shutil.rmtree(new, ignore_errors=True)

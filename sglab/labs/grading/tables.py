@@ -42,7 +42,9 @@ def statistics_table(grades: Sequence[Grade]) -> str:
 def leaderboard(grades: Sequence[Grade], number: str) -> list[tuple[int, str, float]]:
     """Rank, student and modelled µs of a ranked lab: only solutions with full marks, the fastest first; who is equally
     fast shares a rank."""
-    times = sorted((each.modelled_ns / 1000, each.student) for each in grades if each.lab == number and each.modelled_ns)
+    times = sorted(
+        (each.modelled_ns / 1000, each.student) for each in grades if each.lab == number and each.modelled_ns
+    )
     return [(1 + sum(other < time for other, _ in times), student, time) for time, student in times]
 
 

@@ -16,7 +16,7 @@ from sglab.gpu import GpuError, KernelError, Module, TensorMap
 from sglab.gpu.module import Kernel
 
 from .buffers import Buffer
-from .measures import measured
+from .measures import finding, measured
 
 PROGRAM = "sglab.labs.launches.emulate:run"
 MOST_INSTRUCTIONS = 4_000_000
@@ -27,9 +27,9 @@ def run(payload: dict[str, Any]) -> dict[str, Any]:
 
     Args:
         payload: arch; buffers, arrays by name; launches, each a dict of ptx, name (of its source), entry, grid, block,
-            cluster, smem and args; results, the buffers to return; scheduler, seed, sms and sanitize of the device; pages,
-            bytes of a page by buffer; banks, whether to count bank conflicts; timed, for the modelled time; timeline, for
-            a page that shows the main launch.
+            cluster, smem and args; results, the buffers to return; scheduler, seed, sms and sanitize of the device;
+            pages, bytes of a page by buffer; banks, whether to count bank conflicts; timed, the architecture of the
+            modelled time; timeline, for a page that shows the main launch.
 
     Returns:
         buffers: the results; launches: what each did (`measures.measured`); failed: why one could not run to its end.
@@ -58,7 +58,7 @@ def run(payload: dict[str, Any]) -> dict[str, Any]:
                 done.append(measured(log, buffers, payload, _again(kernel, device, launch, payload)))
         except KernelError as error:
             failed = str(error)[:2000]
-            done.append({"findings": [_finding(one) for one in error.findings], "kernel": launch["entry"]})
+            done.append({"findings": [finding(one) for one in error.findings], "kernel": launch["entry"]})
             break
         except GpuError as error:
             failed = str(error)[:2000]
@@ -97,12 +97,6 @@ def _again(kernel: Kernel, device: EmulatedDevice, launch: dict[str, Any], paylo
     sizes = {"cluster": launch.get("cluster"), "smem": launch.get("smem", 0)}
     plain = EmulatedDevice(payload["arch"], sms=payload.get("sms"))
     return kernel.session(plain, tuple(launch["grid"]), tuple(launch["block"]), args=args, **sizes)
-
-
-def _finding(one: Any) -> dict[str, Any]:
-    from .measures import finding
-
-    return finding(one)
 
 
 def _timeline(recorded: list[EventLog]) -> str:

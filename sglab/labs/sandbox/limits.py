@@ -41,7 +41,7 @@ class Limits:
 
 COMPILING = Limits(seconds=60, cpu_seconds=60, memory=8 * GIB, processes=24, threads=64, files=256, file_bytes=64 * MIB)
 """For nvcc: it starts other programs."""
-LAUNCHING = Limits(seconds=90, cpu_seconds=90, memory=24 * GIB, processes=24, threads=64, files=512)
+LAUNCHING = Limits(seconds=180, cpu_seconds=120, memory=24 * GIB, processes=24, threads=64, files=512)
 """For Python that compiles kernels: torch and Triton reserve much address space."""
-EMULATING = Limits(seconds=120, cpu_seconds=120, memory=24 * GIB, threads=64, files=256, output=64 * MIB)
+EMULATING = Limits(seconds=240, cpu_seconds=120, memory=24 * GIB, threads=64, files=256, output=64 * MIB)
 """For our own emulator on somebody's PTX."""

@@ -12,17 +12,22 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from .inside import calls, wire
-from .inside.main import EXIT_UNCONFINED
+from .inside.main import EXIT_UNCONFINED, UNCONFINED
 from .limits import Limits
 
 _FOLDER = Path(__file__).parent
 _START = "import sys; sys.path.insert(0, sys.argv[1]); from inside.main import main; main(int(sys.argv[2]))"
 _PACKAGE = Path(__file__).resolve().parents[2]
+_KERNELS = [root / "csrc" / "kernels" for root in (_PACKAGE, _PACKAGE.parent)]
+_OURS = ("portable", "sm90", "sm100", "lessons")
+SOLUTIONS = (_PACKAGE.parent / "labs", *(root / name for root in _KERNELS for name in _OURS))
+"""No submission sees these: the instructors' folder, in a checkout, and our own kernels, which it could include."""
 CALLS = "inside.calls:run"
 """The program that calls a submission's functions; it sees numpy and no sglab."""
 _CHUNK = 1 << 16
@@ -78,7 +83,7 @@ class Sandbox:
         """Runs `program` ("module:function") on `payload`, both ours; what the payload holds may be anybody's."""
         folder = tempfile.mkdtemp(prefix="sglab-lab-")
         paths = [path for path in sys.path if path]
-        hidden = [str(Path(path).resolve()) for path in self.hidden]
+        hidden = [str(Path(path).resolve()) for path in (*self.hidden, *SOLUTIONS) if Path(path).is_dir()]
         tools = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ]
         hidden += _private(Path.home(), [sys.prefix, sys.base_prefix, sys.executable, os.__file__, *tools, *paths])
         if program == CALLS:
@@ -95,7 +100,10 @@ class Sandbox:
             "environment": {**_environment(folder), **self.environment},
         }
         try:
-            return self._finished(wire.encode(request), limits)
+            ended = self._finished(wire.encode(request), limits)
+            if ended.failed.startswith(UNCONFINED):  # namespaces without the right to mount: then without them
+                ended = self._finished(wire.encode({**request, "namespaces": False}), limits)
+            return ended
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -140,8 +148,7 @@ class OpenBench:
 
 
 def _private(home: Path, needed: Sequence[str]) -> list[str]:
-    """The folders of the grader's home, but for those on the way to what Python needs; what lies beside that is private,
-    too."""
+    """The folders of the grader's home, but for what Python needs and the way there."""
     kept = {Path(path).resolve() for path in needed} | {Path(path) for path in needed}
     way = {up for path in kept for up in (path, *path.parents)}
     found: list[str] = []
@@ -170,7 +177,7 @@ def _numpy_beside_sglab(paths: Sequence[str]) -> list[str]:
 
 
 def _environment(folder: str) -> dict[str, str]:
-    one = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+    one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     kept = {name: os.environ[name] for name in ("PATH", "CUDA_HOME", "LANG") if name in os.environ}
     return {**one, **kept, "HOME": folder, "TMPDIR": folder, "SGLAB_CACHE": str(Path(folder, "cache"))}
 
@@ -227,10 +234,8 @@ def _send(process: subprocess.Popen[bytes], pending: memoryview, selector: selec
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """Ends it with all of its session; a PID namespace ends with it."""
-    try:
+    with suppress(subprocess.TimeoutExpired):
         process.wait(0.2)
-    except subprocess.TimeoutExpired:
-        pass
     try:
         if os.getsid(process.pid) == process.pid:
             os.killpg(process.pid, signal.SIGKILL)

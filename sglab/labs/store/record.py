@@ -33,7 +33,8 @@ class Record:
     def __post_init__(self) -> None:
         if not STUDENT.fullmatch(self.student):
             raise ValueError(
-                f"student: expected letters, digits and . _ @ + -, at most 64, such as ada.lovelace; got {self.student!r:.80}"
+                "student: expected letters, digits and . _ @ + -, at most 64, such as ada.lovelace; "
+                f"got {self.student!r:.80}"
             )
         if self.kind not in KINDS:
             raise ValueError(f"kind: expected one of {', '.join(KINDS)}; got {self.kind!r:.40}")

@@ -40,7 +40,7 @@ def run(payload: dict[str, Any]) -> dict[str, Any]:
         steps: one per step of the script; error: why the file itself failed, else empty.
     """
     if payload["blocked"]:
-        sys.meta_path.insert(0, Blocked(payload["blocked"]))  # type: ignore[arg-type]
+        sys.meta_path.insert(0, Blocked(payload["blocked"]))
     try:
         return _played(payload)
     finally:

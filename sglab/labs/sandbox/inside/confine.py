@@ -1,7 +1,7 @@
 """What takes a process's possibilities away, as far as the system lets it; each says what it has done.
 
-In this order: rlimits, everywhere; a user of its own where root starts it; namespaces (user, network, PIDs, mounts, IPC)
-where the kernel gives them to this user; a seccomp filter last.
+In this order: rlimits, everywhere; a user of its own where root starts it; namespaces (user, network, PIDs, mounts,
+IPC) where the kernel gives them to this user; a seccomp filter last.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from . import confine, libc, wire
 
 EXIT_UNCONFINED = 97
 """What was asked for could not be put in force; nothing has run."""
+UNCONFINED = "not confined"
 POLL_SECONDS = 0.02
 
 
@@ -35,7 +36,7 @@ def main(status_fd: int) -> None:
     payload = wire.decode(request["payload"])  # its arrays need numpy, which is found only now
     os.setsid()
     try:
-        done = confine.own_user([sys.executable, *sys.path, *sys.modules["os"].__file__.split("\n")], folder)
+        done = confine.own_user([sys.executable, os.__file__, *sys.path], folder)
         spaces = confine.namespaces() if request["namespaces"] else []
     except OSError as error:
         _give_up(status_fd, error)
@@ -72,7 +73,7 @@ def _lock(limits: dict[str, Any], done: list[str], status_fd: int) -> None:
 
 
 def _give_up(status_fd: int, error: OSError) -> None:
-    os.write(status_fd, json.dumps([f"not confined: {error}"]).encode())
+    os.write(status_fd, json.dumps([f"{UNCONFINED}: {error}"]).encode())
     os._exit(EXIT_UNCONFINED)
 
 
@@ -98,7 +99,7 @@ def _answer(program: Callable[[Any], Any], payload: Any) -> None:
     os.dup2(2, 1)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
-    sys.stdin = open(0, closefd=False)
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115  for as long as the process lives
     try:
         message = wire.encode({"result": program(payload)})
     except MemoryError:

@@ -17,7 +17,13 @@ _X32 = 0x40000000
 
 _ARCHES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 # By machine: x86_64, aarch64. Linux's asm/unistd_64.h and asm-generic/unistd.h; numbers from 424 on are common.
-_NETWORK = {"socket": (41, 198), "socketpair": (53, 199), "connect": (42, 203), "bind": (49, 200), "io_uring": (425, 425)}
+_NETWORK = {
+    "socket": (41, 198),
+    "socketpair": (53, 199),
+    "connect": (42, 203),
+    "bind": (49, 200),
+    "io_uring": (425, 425),
+}
 _OTHERS = {
     "ptrace": (101, 117),
     "process_vm_readv": (310, 270),

@@ -1,7 +1,7 @@
 """Plain data as bytes: None, booleans, numbers, text, bytes, lists, dicts by text, numpy arrays. Never code.
 
-Four bytes with the header's length, the header as JSON, then the bytes of all arrays. Whoever reads it trusts none of it:
-a length that does not fit, an unknown dtype or anything else out of place raises WireError.
+Four bytes with the header's length, the header as JSON, then the bytes of all arrays. Whoever reads it trusts none of
+it: a length that does not fit, an unknown dtype or anything else out of place raises WireError.
 """
 
 from __future__ import annotations

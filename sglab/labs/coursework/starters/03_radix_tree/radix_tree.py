@@ -1,7 +1,7 @@
 """Lab 03: a radix tree of token sequences, with the KV slot of every token. Pages are of one token here.
 
-A node holds a run of tokens; two nodes below the same parent begin with different tokens. match, insert, lock and unlock
-use every node on their path; each of these calls is a moment later than the one before.
+A node holds a run of tokens; two nodes below the same parent begin with different tokens. match, insert, lock and
+unlock use every node on their path; each of these calls is a moment later than the one before.
 """
 
 

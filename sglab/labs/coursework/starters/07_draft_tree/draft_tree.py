@@ -1,5 +1,6 @@
-"""Lab 07: a draft tree of D nodes. Node 0, the root, is the request's last token, whose KV is not cached yet; the others
-are drafts. parents[node] is a node's parent, -1 the root's; parents come before their children. `prefix` tokens are cached.
+"""Lab 07: a draft tree of D nodes. Node 0, the root, is the request's last token, whose KV is not cached yet; the
+others are drafts. parents[node] is a node's parent, -1 the root's; parents come before their children. `prefix` tokens
+are cached.
 """
 
 import numpy as np

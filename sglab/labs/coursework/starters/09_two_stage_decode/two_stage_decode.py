@@ -3,8 +3,6 @@
 Only kernels may compute: what Python computes from the tensors' values is not there when the launches are judged.
 """
 
-import torch
-import triton
 import triton.language as tl
 
 from sglab.triton import triton_kernel

@@ -4,12 +4,6 @@ Only kernels may compute: what Python computes from the tensors' values is not t
 The class is ranked by the modelled time of all launches together, on a B200, for a batch of 200, 77, 130 and 16 tokens.
 """
 
-import torch
-import triton
-import triton.language as tl
-
-from sglab.triton import triton_kernel
-
 HEADS, LATENT, ROPE, PAGE = 16, 128, 32, 16
 
 
