@@ -16,6 +16,8 @@ EXTREMES = ["0", "1", "-1", "2", "31", "32", "63", "64", "127", "128", "255", "2
 EXTREMES += ["0x80000000", "0xffffffff", "4294967296", "2147483648", "-2147483648", "9223372036854775807"]
 EXTREMES += ["-9223372036854775808", "18446744073709551615", "18446744073709551616", "0f7F800000", "0fFFC00000"]
 EXTREMES += ["0d7FF0000000000000", "0f3F8", "1e400", "0b11", "0777", "0x", "1.5", "-0.0", "9" * 40]
+LONGEST_TOKEN = 100_000
+"""Characters: a repeated token may be drawn again, and three times a thousandfold would be gigabytes."""
 TOKEN = re.compile(r"\s+|[\w$%.:]+|[^\w\s]")
 SCALARS = [
     "b8",
@@ -242,7 +244,8 @@ def mutated(rng: random.Random, text: str) -> str:
                 ["", "\x00", "\xff", "é", "\ud800", "/*", "//"]
             )
         elif what == 6:
-            tokens[at] = tokens[at] * rng.choice([2, 10, 1000])
+            times = rng.choice([2, 10, 1000])
+            tokens[at] = tokens[at] * min(times, max(LONGEST_TOKEN // max(len(tokens[at]), 1), 1))
         else:
             del tokens[at + 1 :]
         if not tokens:

@@ -10,6 +10,7 @@
 #include "machine/engine/observer.hpp"
 #include "machine/engine/tally.hpp"
 #include "machine/engine/warning.hpp"
+#include "observe/sanitize/grids.hpp"
 #include "observe/sanitize/sanitizer.hpp"
 #include "observe/sanitize/shadow.hpp"
 
@@ -20,7 +21,8 @@ namespace sglab::emu {
 namespace {
 
 std::shared_ptr<Sanitizer> make(const std::vector<std::string>& names, bool stops,
-                                std::shared_ptr<MarkedMemory> marked) {
+                                std::shared_ptr<MarkedMemory> marked, std::shared_ptr<GridHistory> grids,
+                                bool overlaps) {
   Sanitizer::Detectors detectors;
   for (const std::string& name : names) {
     if (name == "memory") {
@@ -35,7 +37,7 @@ std::shared_ptr<Sanitizer> make(const std::vector<std::string>& names, bool stop
       throw nb::value_error(("there is no sanitizer '" + name + "'").c_str());
     }
   }
-  auto sanitizer = std::make_shared<Sanitizer>(detectors, std::move(marked));
+  auto sanitizer = std::make_shared<Sanitizer>(detectors, std::move(marked), std::move(grids), overlaps);
   sanitizer->findings().stops = stops;
   return sanitizer;
 }
@@ -102,5 +104,9 @@ void sglab::bindings::register_sanitizer(nb::module_& module) {
   nb::class_<emu::MarkedMemory>(module, "MarkedMemory", "Global memory that counts as not initialised.")
       .def(nb::init<>())
       .def("mark", &emu::MarkedMemory::mark, "address"_a, "nbytes"_a);
-  module.def("sanitizer", emu::make, "detectors"_a, "stops"_a = false, "marked"_a = nb::none());
+  nb::class_<emu::GridHistory>(module, "GridHistory",
+                               "The global memory that a device's latest launch touched.")
+      .def(nb::init<>());
+  module.def("sanitizer", emu::make, "detectors"_a, "stops"_a = false, "marked"_a = nb::none(),
+             "grids"_a = nb::none(), "overlaps"_a = false);
 }

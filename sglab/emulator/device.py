@@ -97,6 +97,7 @@ class EmulatedDevice:
             raise LaunchError(f"EmulatedDevice: on_finding must be 'collect' or 'raise'; got {on_finding!r}")
         self.on_finding = on_finding
         self._marked = core.MarkedMemory()
+        self._grids = core.GridHistory()
         self._machine = core.Machine(str(self.arch), self.sms, threads, scheduler, seed)
 
     @property
@@ -124,16 +125,17 @@ class EmulatedDevice:
 
     def run(self, launch: Launch) -> core.LaunchReport:
         with captured(self, launch) as finished:
-            sanitizer = self._sanitizer()
+            sanitizer = self._sanitizer(launch)
             report = self._start(self._machine.launch, launch, sanitizer)
             report.findings = _findings(sanitizer, launch, report, _cast(launch, report))
             finished(report)
         return report
 
-    def _sanitizer(self) -> core.Sanitizer | None:
+    def _sanitizer(self, launch: Launch) -> core.Sanitizer | None:
         if not self.sanitize:
             return None
-        return core.sanitizer(list(self.sanitize), self.on_finding == "raise", self._marked)
+        stops = self.on_finding == "raise"
+        return core.sanitizer(list(self.sanitize), stops, self._marked, self._grids, launch.overlaps)
 
     def mark_uninitialized(self, tensor: Any) -> None:
         """From now on the memory sanitizer takes what `tensor` holds for garbage, as torch.empty leaves it, until a
@@ -155,17 +157,17 @@ class EmulatedDevice:
         Args:
             keep: what must live as long as the session: the tensors whose addresses the launch holds.
         """
-        sanitizer = self._sanitizer()
+        sanitizer = self._sanitizer(launch)
         session = self._start(self._machine.session, launch, sanitizer)
         return Session(launch, self, session, sanitizer, (keep, launch.keep))
 
     def record(self, launch: Launch, details: bool = True) -> EventLog:
         """Runs the launch and keeps its events; on one CPU thread, so that they have an order. Clocks that the kernel
         reads count instructions."""
-        sanitizer = self._sanitizer()
+        sanitizer = self._sanitizer(launch)
         report, columns = self._start(self._machine.record, launch, sanitizer, details)
         log = EventLog(launch.kernel.name, launch.geometry, launch.kernel.code, report, columns | {"details": details})
-        report.findings = _findings(sanitizer, launch, report, LogCast(launch, log.roles))
+        report.findings = _findings(sanitizer, launch, report, LogCast(launch, log))
         return log
 
     def _start(

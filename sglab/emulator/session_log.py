@@ -60,7 +60,7 @@ class SessionLog:
     def cast(self) -> Cast:
         """Roles and names: from the whole launch if it is known already, else from what was executed so far."""
         launch = self._state.launch
-        return LogCast(launch, self.roles) if "log" in vars(self) else TallyCast(launch, self._session.tally())
+        return LogCast(launch, self.log) if "log" in vars(self) else TallyCast(launch, self._session.tally())
 
     def tile(
         self,

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sglab.events.barrier_names import BarrierUse, name_uses
+from sglab.events.recorded_launch import RecordedLaunch
 from sglab.events.roles import Role, Roles, roles_by_rank
 from sglab.events.tables import MBARRIER, NAMED
 from sglab.gpu import core
@@ -111,11 +112,15 @@ class Cast(ABC):
 
 
 class LogCast(Cast):
-    """Of a recorded launch."""
+    """Of a recorded launch. Its roles are found when a message needs them."""
 
-    def __init__(self, launch: Launch, roles: Roles) -> None:
+    def __init__(self, launch: Launch, log: RecordedLaunch) -> None:
         super().__init__(launch)
-        self._roles = roles
+        self._log = log
+
+    @property
+    def _roles(self) -> Roles:
+        return self._log.roles
 
     def role(self, cta: Index, warp: int) -> str:
         return self._roles.of(self._linear(cta), warp).name

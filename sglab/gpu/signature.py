@@ -20,7 +20,7 @@ _PARAM = re.compile(
     r"(?:\.ptr\s*(?:\.\w+\s+)?(?:\.align\s+\d{1,10}\s+)?)?(?P<name>[\w$%]+)\s*(?:\[\s*(?P<count>\d{1,10})\s*\])?"
 )
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
-_LANDMARK = re.compile(r"[{}]|\.(?:entry|version|target)\b")
+_LANDMARK = re.compile(r"\.(entry|version|target)\b")
 _PRAGMA = re.compile(r"[^;{}]*?\.pragma\s*\"[^\"]*\"(?:\s*,\s*\"[^\"]*\")*\s*;")
 """A directive of an entry that ends in a semicolon, unlike the others."""
 _NAME = re.compile(r"\s*([\w$%]+)\s*")
@@ -103,18 +103,16 @@ def read_header(ptx: str, name: str = "<ptx>", types: Mapping[str, Sequence[str]
     text = _COMMENT.sub(" ", ptx)
     version = target = ""
     entries: dict[str, Signature] = {}
-    depth = 0
+    depth = seen = 0
     for found in _LANDMARK.finditer(text):
-        word, at = found[0], found.end()
-        if word == "{":
-            depth += 1
-        elif word == "}":
-            depth -= 1
-        elif word == ".version" and not version:
+        word, at = found[1], found.end()
+        depth += text.count("{", seen, at) - text.count("}", seen, at)
+        seen = at
+        if word == "version" and not version:
             version = _matched(_VERSION, text, at)
-        elif word == ".target" and not target:
+        elif word == "target" and not target:
             target = _matched(_NAME, text, at)
-        elif word == ".entry" and depth == 0:
+        elif word == "entry" and depth == 0:
             signature = _entry(text, at, name)
             if signature is not None:
                 entries[signature.entry] = _typed(signature, types or {})

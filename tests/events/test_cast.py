@@ -21,7 +21,7 @@ def test_what_a_launch_keeps_count_of_tells_the_same_as_its_log(name: str, symbo
     launch = pipeline.arguments(k=64 * 8).launch()
     session = gpu.load(text)[pipeline.entry].session(gpu.EmulatedDevice(pipeline.arch), **launch)
     session.run()
-    counted, logged = session._log.cast(), LogCast(session.launch, session.log.roles)
+    counted, logged = session._log.cast(), LogCast(session.launch, session.log)
     assert isinstance(counted, TallyCast)
     assert counted.several() and logged.several()
     for (cta, warp), role in session.log.roles:

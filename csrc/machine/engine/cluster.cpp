@@ -123,7 +123,16 @@ void Cluster::mark_written(std::uint64_t address, std::uint32_t bytes) {
   if (rank >= ctas.size()) return;
   const std::uint64_t end = std::min<std::uint64_t>(offset + bytes, shared_bytes);
   std::uint8_t* const bits = shared_written.data() + rank * written_stride(*this);
-  for (std::uint64_t at = offset; at < end; ++at) bits[at / 8] |= static_cast<std::uint8_t>(1u << (at % 8));
+  std::uint64_t at = offset;
+  const auto mark = [&](std::uint64_t stop) {
+    for (; at < stop; ++at) bits[at / 8] |= static_cast<std::uint8_t>(1u << (at % 8));
+  };
+  mark(std::min(end, (offset + 7) & ~std::uint64_t{7}));
+  if (at + 8 <= end) {  // whole bytes of the map: a copied box is kilobytes
+    std::memset(bits + at / 8, 0xFF, end / 8 - at / 8);
+    at = end & ~std::uint64_t{7};
+  }
+  mark(end);
 }
 
 std::span<const std::uint8_t> Cluster::written(const Cta& cta) const {

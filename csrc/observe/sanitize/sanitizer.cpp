@@ -10,6 +10,7 @@
 #include "observe/sanitize/async_op.hpp"
 #include "observe/sanitize/barriers.hpp"
 #include "observe/sanitize/deadlock.hpp"
+#include "observe/sanitize/grids.hpp"
 #include "observe/sanitize/memory.hpp"
 #include "observe/sanitize/races/detector.hpp"
 #include "observe/sanitize/tensor.hpp"
@@ -62,7 +63,8 @@ Party party(const Actor& actor) {
   return p;
 }
 
-Sanitizer::Sanitizer(Detectors detectors, std::shared_ptr<MarkedMemory> marked) {
+Sanitizer::Sanitizer(Detectors detectors, std::shared_ptr<MarkedMemory> marked,
+                     std::shared_ptr<GridHistory> grids, bool overlaps) {
   if (detectors.memory) {
     auto memory = std::make_unique<MemorySanitizer>(findings_, std::move(marked));
     memory_ = memory.get();
@@ -79,6 +81,8 @@ Sanitizer::Sanitizer(Detectors detectors, std::shared_ptr<MarkedMemory> marked) 
     auto wgmma = std::make_unique<WgmmaRegisters>(findings_);
     wgmma_ = wgmma.get();
     detectors_.push_back(std::move(wgmma));
+    if (grids != nullptr)
+      detectors_.push_back(std::make_unique<GridDependency>(findings_, std::move(grids), overlaps));
   }
 }
 Sanitizer::~Sanitizer() = default;

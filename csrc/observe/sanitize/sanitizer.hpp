@@ -12,6 +12,7 @@
 namespace sglab::emu {
 
 class BarrierSanitizer;
+class GridHistory;
 class MarkedMemory;
 class MemorySanitizer;
 class WgmmaRegisters;
@@ -23,7 +24,9 @@ class Sanitizer final : public Observer, public Explanations {
   struct Detectors {
     bool memory = false, races = false, tensor = false, barriers = false;
   };
-  explicit Sanitizer(Detectors detectors, std::shared_ptr<MarkedMemory> marked = nullptr);
+  // `overlaps`: the launch may start while the one before it, the latest of `grids`, still runs.
+  explicit Sanitizer(Detectors detectors, std::shared_ptr<MarkedMemory> marked = nullptr,
+                     std::shared_ptr<GridHistory> grids = nullptr, bool overlaps = false);
   ~Sanitizer();
   Sanitizer(const Sanitizer&) = delete;
 

@@ -32,6 +32,12 @@ class ByteFlags {
         begin, bytes, [&](const std::uint64_t& word, std::uint64_t mask) { found &= (word & mask) == mask; });
     return found;
   }
+  bool any(std::uint64_t begin, std::uint64_t bytes) const {
+    bool found = false;
+    const_cast<ByteFlags*>(this)->for_each_word(
+        begin, bytes, [&](const std::uint64_t& word, std::uint64_t mask) { found |= (word & mask) != 0; });
+    return found;
+  }
   bool empty() const { return words_.empty(); }
 
  private:

@@ -105,7 +105,7 @@ def _run(
     arch: str, batch: Batch, change: Callable[[str], str] | None, **options: object
 ) -> tuple[Outcome, tuple[torch.Tensor, ...]]:
     # Right launches take far fewer instructions: what takes more, hangs.
-    reports, error, results = attend(arch, batch, change, sms=2, max_instructions=2_000_000, **options)
+    reports, error, results = attend(arch, batch, change, preceded=True, sms=2, max_instructions=2_000_000, **options)
     kinds = [finding.kind for report in reports for finding in report.findings]
     fault = ""
     if error is not None:

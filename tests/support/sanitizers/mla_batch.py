@@ -11,6 +11,23 @@ from sglab import gpu
 from sglab.kernels import ptx
 from sglab.kernels.mla import mla_decode_sm90, mla_decode_sm100
 
+WRITES = """
+.version 8.8
+.target sm_90a
+.address_size 64
+.entry writes(.param .u64 data, .param .u32 n) {
+  .reg .b32 %r<4>; .reg .b64 %rd<3>; .reg .pred %p;
+  ld.param.u64 %rd1, [data];
+  ld.param.u32 %r1, [n];
+  mov.u32 %r2, %tid.x;
+  setp.ge.u32 %p, %r2, %r1;
+  @%p ret;
+  mad.wide.u32 %rd2, %r2, 4, %rd1;
+  ld.global.u32 %r3, [%rd2];
+  st.global.u32 [%rd2], %r3;
+  ret;
+}
+"""
 DECODES: dict[str, Any] = {"sm_90a": mla_decode_sm90, "sm_100a": mla_decode_sm100}
 NAMES = {"sm_90a": "mla_decode_sm90", "sm_100a": "mla_decode_sm100"}
 PAGE = {"sm_90a": 64, "sm_100a": 128}
@@ -50,10 +67,16 @@ def decode(
 
 
 def attend(
-    arch: str, batch: Batch, change: Callable[[str], str] | None = None, **options: Any
+    arch: str, batch: Batch, change: Callable[[str], str] | None = None, preceded: bool = False, **options: Any
 ) -> tuple[list[Any], gpu.KernelError | None, tuple[torch.Tensor, ...]]:
-    """The same, and the results: out and lse; none after an error."""
+    """The same, and the results: out and lse; none after an error. preceded: another launch, which writes the page
+    table, comes first; the decode overlaps it."""
     device, name = gpu.EmulatedDevice(arch, **options), NAMES[arch]
+    arguments = batch.arguments(arch)
+    if preceded:
+        table = arguments[-1]
+        writes = gpu.Module(WRITES.replace("sm_90a", arch), "writes.ptx")["writes"]
+        writes.launch(device, grid=1, block=128, args=[table, table.numel()])
     module = ptx.module(name) if change is None else gpu.Module(change(ptx.text(name)), f"{name}.ptx")
     reports: list[Any] = []
     run = device.run
@@ -68,7 +91,7 @@ def attend(
         mock.patch.object(ptx, "module", lambda asked: module if asked == name else shipped(asked)),
     ):
         try:
-            results = DECODES[arch](device, *batch.arguments(arch), sm_scale=192**-0.5)
+            results = DECODES[arch](device, *arguments, sm_scale=192**-0.5)
         except gpu.KernelError as error:
             return reports, error, ()
     return reports, None, results
