@@ -13,7 +13,7 @@ from sglab.attention import create_attention_backend
 from sglab.engine import FinishAbort, Req, SamplingParams, arguments
 from sglab.engine.errors import BadArgumentError
 from sglab.engine.scheduler import History, Scheduler
-from sglab.models import CausalLM, Tokenizer, load_model
+from sglab.models import CausalLM, Tokenizer
 from sglab.serving.batch_invariant import DEFAULT_SEED, batch_invariant
 from sglab.serving.execution import Execution, InlineExecution, Pending, ThreadExecution, torch_threads
 from sglab.serving.given import Prompt, Sampling, config, is_one, token_ids, tokenizer_of
@@ -23,7 +23,7 @@ from sglab.serving.output import Delta, Handle, Output
 from sglab.serving.pools import make_pools
 from sglab.serving.ranks import RankDiedError, Ranks
 from sglab.serving.ranks.dp_scheduler import DpScheduler
-from sglab.serving.ranks.parts import group_parts, start_ranks
+from sglab.serving.ranks.parts import group_parts, load_share, start_ranks
 from sglab.serving.ranks.worker import ParallelWorker
 from sglab.serving.speculation import Draft, speculation
 from sglab.serving.speculative_worker import SpeculativeWorker
@@ -76,12 +76,21 @@ class Engine:
             self.model, self.model_name = model, type(model).__name__
         else:
             self.ranks = start_ranks(model, dtype, str(where), self.config)
-            self.model, self.model_name = self._load(model, dtype, where), str(model)
+            self.model, self.model_name = load_share(model, dtype, where, self.ranks, self.config), str(model)
             tokenizer = tokenizer or tokenizer_of(model)
+        self.tokenizer = tokenizer
+        try:
+            self._set_up(draft_model)
+        except BaseException:
+            if self.ranks is not None:
+                self.ranks.close()
+            raise
+
+    def _set_up(self, draft_model: Draft | None) -> None:
+        """Pools, backend, worker and scheduler around the model."""
         if hasattr(self.model, "encode"):
             remedy = "Run its passes by hand, with encoder_lens and encoder_out_cache_loc."
             raise BadArgumentError("model", "a decoder alone", f"{type(self.model).__name__} with an encoder", remedy)
-        self.tokenizer = tokenizer
         self.device = self.model.device
         overlap = self.config.overlaps(self.device.type)
         in_thread = overlap and self.device.type == "cpu"
@@ -256,17 +265,6 @@ class Engine:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _load(self, model: str | Path, dtype: Any, where: Any) -> CausalLM:
-        """This process's shard, or all of it; the other ranks load theirs meanwhile."""
-        if self.ranks is None:
-            return load_model(model, dtype=dtype, device=where, expert_location=self.config.init_expert_location)
-        try:
-            here, held = self.ranks.world.device(0), self.config.init_expert_location
-            return load_model(model, dtype=dtype, device=here, tp=self.ranks.tp, expert_location=held)
-        except BaseException:
-            self.ranks.close()
-            raise
 
     def _process(self, scheduled: Any, pending: Pending[Callable[[], Any]]) -> None:
         try:

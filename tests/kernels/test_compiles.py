@@ -15,6 +15,7 @@ from sglab.kernels import (
     cutlass_mla_decode,
     decode_attention_fwd,
     extend_attention_fwd,
+    fused_experts,
     get_num_kv_splits,
     merge_state,
     merge_state_in_place,
@@ -22,6 +23,7 @@ from sglab.kernels import (
     merge_states,
     set_mla_kv_buffer,
 )
+from sglab.kernels.fused_moe import ExpertQuantization
 
 triton = pytest.importorskip("triton")
 
@@ -137,3 +139,22 @@ def test_compiles(
     for kernel, specialization in launches:
         program = compiled(kernel, specialization, capability)
         assert program.metadata.shared <= SHARED_MEMORY[capability], kernel.__name__
+
+
+@pytest.mark.parametrize("kind", ["fp8_block", "w4a8", "mxfp4"])
+def test_quantised_experts_compile_to_wgmma(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sglab.kernels.fused_moe.quantized_triton.multiplies", lambda x: True)
+    stored = {"fp8_block": torch.float8_e4m3fn, "w4a8": torch.int8, "mxfp4": torch.uint8}[kind]
+    packing, block = (1, (128, 128)) if kind == "fp8_block" else (2, (1, 32 if kind == "mxfp4" else 128))
+    blocks = 256 // block[0], 256 // block[1]
+    scale = torch.zeros(2, *blocks, dtype=torch.uint8 if kind == "mxfp4" else torch.float32)
+    half = torch.zeros(2, blocks[0], blocks[1] // 2, dtype=scale.dtype)
+    static = torch.ones(1) if kind == "w4a8" else None
+    quantization = ExpertQuantization(kind, scale, half, block, static, static)  # type: ignore[arg-type]
+    w1, w2 = (torch.zeros(2, 256, size // packing, dtype=stored) for size in (256, 128))
+    ids, hidden = torch.zeros(64, 1, dtype=torch.int64), torch.zeros(64, 256, dtype=torch.bfloat16)
+    with captured_launches(90) as launches:
+        fused_experts(hidden, w1, w2, torch.ones(64, 1), ids, quantization=quantization, implementation="triton")
+    kernel, specialization = next(each for each in launches if each[0].__name__ == "quantized_moe_kernel")
+    product = "bf16.bf16" if kind == "mxfp4" else "e4m3.e4m3"
+    assert f"f32.{product}" in compiled(kernel, specialization, 90).asm["ptx"]

@@ -114,6 +114,7 @@ def test_what_ranks_cannot_do_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
         ({"tp_size": 4, "dp_size": 3}, "dp_size: expected a divisor of tp_size 4, got 3"),
         ({"tp_size": 2, "cuda_graph": True}, "cuda_graph: expected its default with tp_size above 1"),
         ({"tp_size": 2, "speculative_algorithm": "NGRAM"}, "speculative_algorithm: expected its default"),
+        ({"tp_size": 2, "max_total_tokens": 1, "dist_timeout": 20}, "max_total_tokens: expected two pages"),
         ({"tp_size": 3, "dist_timeout": 20}, "output_size: expected a multiple of the 3 ranks, got 128"),
     ):
         with pytest.raises(BadArgumentError, match=message):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import torch
 
+from sglab.kernels import devices
 from sglab.kernels.contract import Contract
 
 E4M3 = torch.float8_e4m3fn
@@ -20,6 +21,11 @@ BLOCK_EPS = 1e-4
 def to_e4m3(x: torch.Tensor) -> torch.Tensor:
     """Round float32 to e4m3; what lies beyond 448 becomes 448, NaN stays NaN."""
     return x.clamp(-E4M3_MAX, E4M3_MAX).to(E4M3)
+
+
+def has_e4m3(device: torch.device) -> bool:
+    """Whether a GPU's tensor cores multiply e4m3: from sm_89 on."""
+    return device.type == "cuda" and devices.capability(device) >= (8, 9)
 
 
 def scaled_fp8_quant(

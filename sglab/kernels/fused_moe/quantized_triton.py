@@ -10,7 +10,7 @@ import torch
 import triton
 import triton.language as tl
 
-from sglab.kernels.formats.fp8 import E4M3
+from sglab.kernels.formats.fp8 import E4M3, has_e4m3
 from sglab.kernels.fused_moe.contract import MoeArguments
 from sglab.kernels.gated_activation import triton as gated_activation
 from sglab.kernels.moe_align import moe_align_block_size
@@ -120,6 +120,8 @@ def refuses(a: MoeArguments) -> str | None:
     if q is None:
         return None
     depths = (a.hidden.shape[1], a.w2.shape[2] * q.packing)
+    if a.device.type == "cuda" and q.kind != "mxfp4" and not has_e4m3(a.device):
+        return "needs a GPU that multiplies e4m3, sm_89 or newer"
     if any(depth % q.block[1] for depth in depths):
         return f"needs rows of whole groups of {q.block[1]}, got {depths}"
     return None if q.block[1] >= 16 and not q.block[1] & (q.block[1] - 1) else "needs groups of 16, 32, 64, …"
@@ -161,6 +163,11 @@ def run_block_fp8(a: BlockFp8Arguments) -> tuple[LaunchRecord, ...]:
     return (_product(a.a, a.a_scale, b, scale, None, a.out, None, order, 1, 0, a.block, block_m),)
 
 
+def multiplies(x: torch.Tensor) -> bool:
+    """Whether the machine that holds x multiplies its format; if not, products are of float32."""
+    return x.is_cuda and (x.dtype != E4M3 or has_e4m3(x.device))
+
+
 def _product(
     x: torch.Tensor,
     x_scale: torch.Tensor | None,
@@ -178,7 +185,6 @@ def _product(
     sorted_ids, expert_ids, num_post_pad = order
     columns, depth = w.shape[1], x.shape[1]
     x_scale = None if x_scale is None else x_scale.contiguous()
-    native = x.is_cuda and (x.dtype != E4M3 or torch.cuda.get_device_capability(x.device) >= (8, 9))
     return quantized_moe_kernel[(len(expert_ids) * triton.cdiv(columns, _BLOCK_N),)](
         x,
         x_scale,
@@ -205,7 +211,7 @@ def _product(
         GROUP_K=block[1],
         TOPK=topk,
         KIND=kind,
-        WIDE=not native,
+        WIDE=not multiplies(x),
         BLOCK_M=block_m,
         BLOCK_N=_BLOCK_N,
         BLOCK_K=min(block[1], 128),

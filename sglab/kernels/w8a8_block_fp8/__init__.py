@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import torch
 
+from sglab.kernels.formats.fp8 import has_e4m3
 from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator, needs_triton
-from sglab.kernels.w8a8_block_fp8.contract import check
+from sglab.kernels.w8a8_block_fp8.contract import BlockFp8Arguments, check
+
+
+def _refuses(a: BlockFp8Arguments) -> str | None:
+    if a.device.type == "cuda" and not has_e4m3(a.device):
+        return "needs a GPU that multiplies e4m3, sm_89 or newer"
+    return needs_triton(a)
+
 
 operator = Operator(
     "w8a8_block_fp8_matmul",
-    Implementation("triton", "sglab.kernels.fused_moe.quantized_triton:run_block_fp8", GPU, needs_triton),
+    Implementation("triton", "sglab.kernels.fused_moe.quantized_triton:run_block_fp8", GPU, _refuses),
     Implementation("torch", "sglab.kernels.w8a8_block_fp8.reference:run_float32", EVERYWHERE),
     Implementation("reference", "sglab.kernels.w8a8_block_fp8.reference:run", EVERYWHERE),
 )

@@ -11,6 +11,7 @@ from sglab.kernels import w8a8_block_fp8_matmul
 from sglab.kernels.formats.fp8 import (
     E4M3,
     block_quant_dequant,
+    has_e4m3,
     per_token_group_quant_fp8,
     scaled_fp8_quant,
 )
@@ -64,7 +65,7 @@ class Fp8(Scheme):
         return q.float() * scale
 
     def linear(self, x: torch.Tensor, tensors: Tensors, shape: tuple[int, int]) -> torch.Tensor:
-        if not x.is_cuda or self.activations is None:
+        if not has_e4m3(x.device) or self.activations is None:
             return super().linear(x, tensors, shape)
         weight, scale = tensors["weight"], tensors[self.scale_name]
         if self.weights == "block" and self.activations == "group" and not shape[1] % self.block[1]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import torch
 
 from sglab.engine.errors import BadArgumentError
 from sglab.engine.scheduler import Scheduler
+from sglab.models import CausalLM, load_model
 from sglab.serving.config import EngineConfig
 from sglab.serving.execution import InlineExecution
 from sglab.serving.pools import make_pools
@@ -33,6 +37,18 @@ def start_ranks(model: object, dtype: object, device: str, config: EngineConfig)
     return ranks
 
 
+def load_share(model: str | Path, dtype: Any, device: Any, ranks: Ranks | None, config: EngineConfig) -> CausalLM:
+    """This process's shard, or all of the model; the other ranks load theirs meanwhile. Raises as load_model does."""
+    if ranks is None:
+        return load_model(model, dtype=dtype, device=device, expert_location=config.init_expert_location)
+    try:
+        here, held = ranks.world.device(0), config.init_expert_location
+        return load_model(model, dtype=dtype, device=here, tp=ranks.tp, expert_location=held)
+    except BaseException:
+        ranks.close()
+        raise
+
+
 def group_parts(
     first: Scheduler, worker: ModelWorker, ranks: Ranks, config: EngineConfig
 ) -> tuple[DpScheduler, ParallelWorker]:
@@ -41,19 +57,15 @@ def group_parts(
     Raises:
         BadArgumentError: groups, with a model that cannot be idle. RankDiedError: a rank could not load its shard.
     """
-    try:
-        asked = {"dp_size": config.dp_size > 1, "enable_two_batch_overlap": config.enable_two_batch_overlap}
-        for name, value in asked.items():
-            if value and worker.model.state_config() is not None:
-                expected = "its default with a model that keeps recurrent states"
-                raise BadArgumentError(name, expected, getattr(config, name), "Leave it out.")
-        ranks.finish_loading(config, worker.runner.token_to_kv_pool.size)
-        workers, schedulers = [worker], [first]
-        for _ in range(1, config.dp_size):
-            books = make_pools(worker.model, config, InlineExecution().submit, planned=True)
-            workers.append(ModelWorker(worker.model, books.runner, worker.backend, config.random_seed))
-            schedulers.append(Scheduler(config.scheduler(False), books.tree_cache, first.decode, 1))
-    except BaseException:
-        ranks.close()
-        raise
+    asked = {"dp_size": config.dp_size > 1, "enable_two_batch_overlap": config.enable_two_batch_overlap}
+    for name, value in asked.items():
+        if value and worker.model.state_config() is not None:
+            expected = "its default with a model that keeps recurrent states"
+            raise BadArgumentError(name, expected, getattr(config, name), "Leave it out.")
+    ranks.finish_loading(config, worker.runner.token_to_kv_pool.size)
+    workers, schedulers = [worker], [first]
+    for _ in range(1, config.dp_size):
+        books = make_pools(worker.model, config, InlineExecution().submit, planned=True)
+        workers.append(ModelWorker(worker.model, books.runner, worker.backend, config.random_seed))
+        schedulers.append(Scheduler(config.scheduler(False), books.tree_cache, first.decode, 1))
     return DpScheduler(schedulers), ParallelWorker(workers, ranks, config)
