@@ -7,6 +7,8 @@ import torch
 
 import sglab
 from sglab.workbench import decode_batch, extend_batch, max_error, reference
+from tests.support.attention import every_backend
+from tests.support.attention_matrix import CASES, check
 
 pytestmark = [
     pytest.mark.gpu,
@@ -43,6 +45,12 @@ def test_extend_and_mixed(backend: str, dtype: str) -> None:
     shape = {"kind": "mha", "num_heads": 8, "num_kv_heads": 2, "head_dim": 64, "page_size": 16}
     batch = extend_batch([700, 513], [512, 0], decode_seq_lens=[900], dtype=dtype, device="cuda", **shape)
     assert max_error(sglab.attend(batch, backend), reference(batch).o) <= TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize(("name", "kind"), every_backend())
+def test_the_matrix(name: str, kind: str) -> None:
+    for case in CASES:
+        assert check(name, kind, case, seed=1, device="cuda") in ("served", "refused", "")
 
 
 def test_a_seed_gives_the_same_batch_on_every_device() -> None:

@@ -1,4 +1,4 @@
-"""The engine gives the same tokens through every backend that serves the model: prompts, decoding, drafts, prefix hits."""
+"""The engine gives the same tokens through the backends that serve the model: prompts, decodes, drafts, prefix hits."""
 
 from dataclasses import replace
 from typing import Any

@@ -86,8 +86,9 @@ def quantize_pool(batch: Batch, dtype: torch.dtype, k_scale: float | None = None
     old, runner = batch.runner.token_to_kv_pool, batch.runner
     layer = replace(batch.layer, k_scale=k_scale, v_scale=v_scale)
     new: MHATokenToKVPool | MLATokenToKVPool
-    slots = torch.arange(old.page_size, old.size + old.page_size)
-    common = {"size": old.size, "page_size": old.page_size, "dtype": dtype, "layer_num": old.layer_num}
+    slots = torch.arange(old.page_size, old.size + old.page_size, device=old.device)
+    common: dict[str, Any] = {"size": old.size, "page_size": old.page_size, "dtype": dtype, "layer_num": old.layer_num}
+    common["device"] = old.device
     if isinstance(old, MLATokenToKVPool):
         new = MLATokenToKVPool(kv_lora_rank=old.kv_lora_rank, qk_rope_head_dim=old.qk_rope_head_dim, **common)
         keys = old.get_key_buffer(0)[slots]
@@ -114,7 +115,7 @@ def float64_attention(
     keys, values = keys * (layer.k_scale or 1.0), values * (layer.v_scale or 1.0)
     for i, rows in enumerate(batch.q.double().split(batch.new_tokens)):
         slots, first = batch.slots(i), len(batch.slots(i)) - len(rows)
-        seen = None if parents is None else ancestors(parents)
+        seen = None if parents is None else ancestors(parents).to(batch.device)
         for t, row in enumerate(rows):
             path = slots[: first + t + 1] if seen is None else torch.cat((slots[:first], slots[first:][seen[t]]))
             if layer.sliding_window_size >= 0:

@@ -95,7 +95,7 @@ def _draft_extend(draw: Draw) -> Cell:
 
 def _sinks(draw: Draw) -> Cell:
     batch = draw.extend()
-    return Cell(batch, sinks=torch.linspace(-2, 3, batch.num_heads))
+    return Cell(batch, sinks=torch.linspace(-2, 3, batch.num_heads, device=batch.device))
 
 
 def _fp8(dtype: torch.dtype) -> Callable[[Draw], Cell]:
@@ -200,13 +200,14 @@ def attended(name: str, cell: Cell, implementation: str = "auto") -> torch.Tenso
     return out.view(-1, batch.num_heads, batch.layer.v_head_dim)
 
 
-def check(name: str, kind: str, case: str, seed: int, implementation: str = "auto") -> str:
+def check(name: str, kind: str, case: str, seed: int, implementation: str = "auto", device: str = "cpu") -> str:
     """Compute or be refused; "served", "refused" or "" (the case is not of this kind).
 
     Raises:
         AssertionError: a wrong number, a refusal of what is declared, or no refusal of what is not.
     """
-    made = CASES[case](Draw(name, kind, random.Random(f"{name} {kind} {case} {seed}")))
+    rng = random.Random(f"{name} {kind} {case} {seed}")
+    made = CASES[case](Draw(name, kind, rng, {"device": device}))
     if made is None:
         return ""
     pool = made.batch.runner.token_to_kv_pool
@@ -233,6 +234,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     parser.add_argument("--backend", default="")
     parser.add_argument("--implementation", default="auto")
+    parser.add_argument("--device", default="cpu")
     options = parser.parse_args()
     failed = 0
     print(f"seed {options.seed}")
@@ -243,7 +245,7 @@ def main() -> int:
             answers = set()
             for seed in range(options.seed, options.seed + options.rounds):
                 try:
-                    answers.add(check(name, kind, case, seed, options.implementation))
+                    answers.add(check(name, kind, case, seed, options.implementation, options.device))
                 except AssertionError as error:
                     failed += 1
                     answers.add(f"FAILED: {error}")

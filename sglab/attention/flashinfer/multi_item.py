@@ -54,7 +54,7 @@ def multi_item_params(batch: ForwardBatch, delimiter: int) -> MultiItemScoringPa
     width = max(len(each) for each in within)
     padded = [torch.cat((each, each.new_zeros(width - len(each)))) for each in within]
     return MultiItemScoringParams(
-        torch.tensor(prefixes, dtype=torch.int64).to(torch.uint32),
+        torch.tensor(prefixes, dtype=torch.int64, device=batch.input_ids.device).to(torch.uint32),
         torch.cat(padded),
         width,
         torch.stack([each.to(torch.int32).max().to(torch.uint16) for each in within]),
@@ -78,5 +78,5 @@ def multi_item_mask(batch: ForwardBatch, params: MultiItemScoringParams) -> tupl
         own = positions[i][(query - prefixes[i]).clamp(0, positions.shape[1] - 1)]
         item = (key <= query) & (query < key + own)
         masks.append(torch.where(query < prefixes[i], key <= query, (key < prefixes[i]) | item).flatten())
-    ends = torch.cumsum(torch.tensor([len(mask) for mask in masks]), 0)
+    ends = torch.cumsum(torch.tensor([len(mask) for mask in masks], device=positions.device), 0)
     return torch.cat(masks), torch.nn.functional.pad(ends, (1, 0))
