@@ -11,7 +11,7 @@ import torch
 
 from sglab.kernels import merge_state, merge_state_v2
 from sglab.workbench.recorders.online_softmax import record_online_softmax
-from sglab.workbench.recorders.online_softmax_formulas import FORMULAS, follow
+from sglab.workbench.recorders.online_softmax_formulas import FORMULAS, Truth, follow
 
 from .question import Question
 
@@ -225,5 +225,7 @@ def _error(batch: Batch, request: int, head: int, formula: str, tile: int = 64) 
     exact = scores_of(batch, request, head) * LOG2_E
     tiles = [(0, start, min(start + tile, len(exact))) for start in range(0, len(exact), tile)]
     values = values_of(batch, request, head)
-    states = follow(FORMULAS[formula], exact.float(), exact, values, tiles, lambda weight: weight)
+    states = follow(
+        FORMULAS[formula], exact.float(), Truth.of(exact, values, tiles), values, tiles, lambda weight: weight
+    )
     return float(states.error[-1])
