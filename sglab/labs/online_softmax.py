@@ -224,7 +224,7 @@ def _error(batch: Batch, request: int, head: int, formula: str, tile: int = 64) 
     """Error of a whole request's output, in one split, against float64."""
     exact = scores_of(batch, request, head) * LOG2_E
     tiles = [(0, start, min(start + tile, len(exact))) for start in range(0, len(exact), tile)]
-    values = values_of(batch, request, head)
+    values = values_of(batch, request, head).float()
     states = follow(
         FORMULAS[formula], exact.float(), Truth.of(exact, values, tiles), values, tiles, lambda weight: weight
     )
