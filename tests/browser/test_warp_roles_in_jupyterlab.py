@@ -29,6 +29,7 @@ def test_stepping_in_jupyterlab(open_lab: Callable[..., LabNotebook]) -> None:
     cells = page.locator(".jp-Cell").count()
     frame.press("b")  # JupyterLab's own shortcut for a new cell
     assert page.locator(".jp-Cell").count() == cells
+    page.get_by_label("Axis").select_option("issue")
     counter = page.locator(".sg-counter")
     for _ in range(15):
         before = counter.inner_text()

@@ -41,7 +41,7 @@ def test_watch_expressions(expression: str, space: str, shape: tuple[int, ...], 
 @pytest.mark.parametrize(
     ("expression", "message"),
     [
-        ("nothing", "'nothing' names nothing here.*Names: out, arg0, arg1, smem"),
+        ("nothing", "'nothing' names nothing here.*Names: out, .*arg0, arg1, smem"),
         ("smem+0x400*9999", "1 to 256 elements are shown; got 9999"),
         ("arg9", "no pointer argument is arg9; there are arg0, arg1"),
         ("arg0+99999999", "outside the launch's memory"),

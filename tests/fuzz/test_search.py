@@ -45,10 +45,11 @@ def test_a_case_is_made_again_from_its_seed_and_number(name: str) -> None:
 
 
 def test_every_mnemonic_of_the_arithmetic_families_has_an_oracle() -> None:
-    """All but conversions whose .sat could change nothing, which are refused, as by ptxas."""
+    """All but conversions whose .sat could change nothing, which are refused, as by ptxas, and those with rules of their
+    own (cvt.pack, cvt.rs, fma.oob), which conformance cases hold."""
     without = [mnemonic for mnemonic, forms in table().items() if not forms]
-    assert all(mnemonic.startswith("cvt.sat.") for mnemonic in without)
-    assert len(without) == 26
+    assert all(mnemonic.startswith(("cvt.sat.", "cvt.pack.", "cvt.rs.", "fma.rn.oob.")) for mnemonic in without)
+    assert len(without) == 60
     assert len({form.name for form in all_forms()}) == len(all_forms())
 
 

@@ -225,6 +225,7 @@ const Inst* clear(Warp& w, const Inst* i) {
                   "st.bulk of " + std::to_string(bytes) + " bytes; shared memory has " +
                       std::to_string(w.cluster->shared_bytes));
     }
+    if (bytes == 0) continue;
     const auto size = static_cast<std::uint32_t>(bytes);
     std::memset(shared_bytes(w, i, lane, address, size), 0, size);
   }

@@ -295,6 +295,7 @@ void Sanitizer::tell_tile(const Actor& actor, const Effects& m) {
 void Sanitizer::tell_clear(const Actor& actor) {
   for (std::uint32_t rest = actor.lanes; rest != 0; rest &= rest - 1) {
     const int lane = first_lane(rest);
+    if (before_.second[lane] == 0) continue;
     before_.address[lane] = without_aperture(before_.address[lane]);
     tell_one_access(actor, Space::kShared, before_.address, 1u << lane,
                     static_cast<std::uint32_t>(before_.second[lane]), false, true);

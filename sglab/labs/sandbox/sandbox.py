@@ -85,7 +85,10 @@ class Sandbox:
         paths = [path for path in sys.path if path]
         hidden = [str(Path(path).resolve()) for path in (*self.hidden, *SOLUTIONS) if Path(path).is_dir()]
         tools = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ]
-        hidden += _private(Path.home(), [sys.prefix, sys.base_prefix, sys.executable, os.__file__, *tools, *paths])
+        needed = [sys.prefix, sys.base_prefix, sys.executable, os.__file__, *tools, *paths]
+        hidden += _private(Path.home(), needed)
+        if any(path.startswith("/tmp/") for path in needed):
+            hidden += _private(Path("/tmp"), [*needed, folder])
         if program == CALLS:
             hidden.append(str(_PACKAGE))
             paths = [path for path in paths if not Path(path, "sglab").is_dir()] + _numpy_beside_sglab(paths)
@@ -95,6 +98,7 @@ class Sandbox:
             "limits": limits.as_dict(),
             "folder": folder,
             "hidden": hidden,
+            "needed": needed,
             "namespaces": self.namespaces,
             "paths": paths,
             "environment": {**_environment(folder), **self.environment},

@@ -75,9 +75,9 @@ def namespaces() -> list[str]:
     return ["namespaces (user, network, pid, mount, ipc)"]
 
 
-def mounts(folder: str, hidden: Sequence[str], file_bytes: int, processes: int) -> list[str]:
+def mounts(folder: str, hidden: Sequence[str], needed: Sequence[str], file_bytes: int, processes: int) -> list[str]:
     """In an own mount namespace: everything read-only but `folder` and /tmp, which are empty and in memory; what is
-    `hidden` is empty; /proc shows this PID namespace alone.
+    `hidden` is empty; /proc shows this PID namespace alone. A /tmp that holds what is `needed` is read-only.
 
     Raises:
         OSError: something cannot be hidden.
@@ -92,7 +92,7 @@ def mounts(folder: str, hidden: Sequence[str], file_bytes: int, processes: int) 
             raise OSError(f"cannot hide {path}")
     if hidden:
         done.append("hidden folders")
-    temporary = {folder, "/tmp", "/dev/shm"}
+    temporary = {folder, "/dev/shm"} | ({"/tmp"} if not any(path.startswith("/tmp/") for path in needed) else set())
     for path in sorted(temporary):
         if os.path.isdir(path):
             libc.mount("tmpfs", path, "tmpfs", libc.MS_NOSUID | libc.MS_NODEV, options)

@@ -51,7 +51,7 @@ def main(status_fd: int) -> None:
         os._exit(_status(os.waitpid(first, 0)[1]))
     libc.die_with_parent()
     try:
-        done += confine.mounts(folder, hidden, limits["folder_bytes"], limits["processes"])
+        done += confine.mounts(folder, hidden, request["needed"], limits["folder_bytes"], limits["processes"])
     except OSError as error:
         _give_up(status_fd, error)
     second = os.fork()
