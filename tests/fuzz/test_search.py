@@ -45,17 +45,21 @@ def test_a_case_is_made_again_from_its_seed_and_number(name: str) -> None:
 
 
 def test_every_mnemonic_of_the_arithmetic_families_has_an_oracle() -> None:
-    """All but conversions whose .sat could change nothing, which are refused, as by ptxas, and those with rules of their
-    own (cvt.pack, cvt.rs, fma.oob), which conformance cases hold."""
+    """All but conversions whose .sat could change nothing, which are refused, as by ptxas, and those with rules
+    of their own (cvt.pack, cvt.rs, fma.oob), which conformance cases hold."""
     without = [mnemonic for mnemonic, forms in table().items() if not forms]
     assert all(mnemonic.startswith(("cvt.sat.", "cvt.pack.", "cvt.rs.", "fma.rn.oob.")) for mnemonic in without)
     assert len(without) == 60
     assert len({form.name for form in all_forms()}) == len(all_forms())
 
 
-def test_nearly_every_row_of_the_table_has_operands() -> None:
+UNDRAWN = {"brx.idx": 1, "cvt.rs": 5, "multimem.red": 2, "wgmma.mma_async.sp": 5, "tcgen05.ld.red": 2}
+"""Rows whose operands the generator does not guess: programs leave them out (docs/reliability.md)."""
+
+
+def test_every_other_row_of_the_table_has_operands() -> None:
     rows = {pattern for _, pattern, _ in _core.instruction_forms()}
-    assert len(operand_table()) >= len(rows) - 1, "run python -m sglab_fuzz.operand_templates"
+    assert len(operand_table()) == len(rows) - sum(UNDRAWN.values()), "run python -m sglab_fuzz.operand_templates"
 
 
 def test_crashes_hangs_exceptions_and_mismatches_are_found_minimised_and_kept(tmp_path: Path) -> None:
