@@ -30,10 +30,21 @@ enum Status : int {
   kInvalidKernelImage = 200,
   kNoKernelImageForDevice = 209,
   kInvalidResourceHandle = 400,
+  kIllegalState = 401,
   kSymbolNotFound = 500,
   kAssert = 710,
   kLaunchFailure = 719,
   kNotSupported = 801,
+  kStreamCaptureUnsupported = 900,
+  kStreamCaptureInvalidated = 901,
+  kStreamCaptureMerge = 902,
+  kStreamCaptureUnmatched = 903,
+  kStreamCaptureUnjoined = 904,
+  kStreamCaptureIsolation = 905,
+  kStreamCaptureImplicit = 906,
+  kCapturedEvent = 907,
+  kStreamCaptureWrongThread = 908,
+  kGraphExecUpdateFailure = 910,
   kUnknown = 999,
 };
 
@@ -90,6 +101,105 @@ struct PointerAttributes {
   long reserved[8];
 };
 static_assert(sizeof(PointerAttributes) == 88);
+
+// cudaGraphEdgeData: ports of programmatic launches, which order nothing here that is not ordered anyway.
+struct EdgeData {
+  std::uint8_t from_port, to_port, type, reserved[5];
+};
+static_assert(sizeof(EdgeData) == 8);
+
+// cudaKernelNodeParams
+struct KernelNodeParameters {
+  const void* stub;
+  Dim3 grid, block;
+  std::uint32_t smem;
+  void** arguments;
+  void** extra;
+};
+static_assert(sizeof(KernelNodeParameters) == 56);
+
+// cudaPitchedPtr, cudaPos, cudaExtent, cudaMemcpy3DParms
+struct PitchedPointer {
+  void* pointer;
+  std::size_t pitch, width, height;
+};
+struct Triple {
+  std::size_t x, y, z;
+};
+struct CopyParameters {
+  void* source_array;
+  Triple source_at;
+  PitchedPointer source;
+  void* target_array;
+  Triple target_at;
+  PitchedPointer target;
+  Triple extent;
+  int kind;
+};
+static_assert(sizeof(CopyParameters) == 160);
+
+// cudaMemsetParams
+struct FillParameters {
+  void* target;
+  std::size_t pitch;
+  std::uint32_t value, element_bytes;
+  std::size_t width, height;
+};
+static_assert(sizeof(FillParameters) == 40);
+
+// cudaHostNodeParams
+struct HostParameters {
+  void (*function)(void*);
+  void* data;
+};
+
+// cudaMemAllocNodeParams
+struct AllocationParameters {
+  std::byte pool[88];
+  const void* access;
+  std::size_t access_count;
+  std::size_t bytes;
+  void* pointer;
+};
+static_assert(sizeof(AllocationParameters) == 120);
+
+// cudaGraphNodeParams: the kind, then a union.
+struct NodeParameters {
+  int kind;
+  int reserved[3];
+  union {
+    long long whole[29];
+    KernelNodeParameters kernel;
+    struct {
+      int flags, reserved[3];
+      CopyParameters copy;
+    } copy;
+    FillParameters fill;
+    HostParameters host;
+    struct {
+      void* graph;
+      int ownership;
+    } child;
+    Event event;
+    AllocationParameters allocation;
+    void* freed;
+  };
+  long long end;
+};
+static_assert(sizeof(NodeParameters) == 256);
+
+// cudaGraphInstantiateParams, cudaGraphExecUpdateResultInfo
+struct InstantiateParameters {
+  unsigned long long flags;
+  Stream upload;
+  void* failed;
+  int result;
+};
+struct UpdateResult {
+  int result;
+  void* node;
+  void* from;
+};
 
 // cudaDeviceProp: its size, and where the fields are that programs read; the rest is zero.
 struct DeviceProperties {

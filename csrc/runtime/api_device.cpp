@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "runtime/state.hpp"
+#include "runtime/streams.hpp"
 
 using namespace sglab::runtime;
 
@@ -24,10 +25,29 @@ const std::pair<Status, std::pair<const char*, const char*>> kErrors[] = {
     {kNoKernelImageForDevice,
      {"cudaErrorNoKernelImageForDevice", "no kernel image is available for the device"}},
     {kInvalidResourceHandle, {"cudaErrorInvalidResourceHandle", "invalid resource handle"}},
+    {kIllegalState, {"cudaErrorIllegalState", "the operation cannot be performed in the present state"}},
     {kSymbolNotFound, {"cudaErrorSymbolNotFound", "named symbol not found"}},
     {kAssert, {"cudaErrorAssert", "device-side assert triggered"}},
     {kLaunchFailure, {"cudaErrorLaunchFailure", "unspecified launch failure"}},
     {kNotSupported, {"cudaErrorNotSupported", "operation not supported"}},
+    {kStreamCaptureUnsupported,
+     {"cudaErrorStreamCaptureUnsupported", "operation not permitted when stream is capturing"}},
+    {kStreamCaptureInvalidated,
+     {"cudaErrorStreamCaptureInvalidated", "operation failed due to a previous error during capture"}},
+    {kStreamCaptureMerge, {"cudaErrorStreamCaptureMerge", "operation would result in a merge of captures"}},
+    {kStreamCaptureUnmatched,
+     {"cudaErrorStreamCaptureUnmatched", "capture was not ended in the same stream as it began"}},
+    {kStreamCaptureUnjoined,
+     {"cudaErrorStreamCaptureUnjoined", "capturing stream has unjoined work"}},
+    {kStreamCaptureIsolation,
+     {"cudaErrorStreamCaptureIsolation", "dependency created on uncaptured work in another stream"}},
+    {kStreamCaptureImplicit,
+     {"cudaErrorStreamCaptureImplicit", "operation would make the legacy stream depend on a capturing stream"}},
+    {kCapturedEvent, {"cudaErrorCapturedEvent", "operation not permitted on an event last recorded in a capture"}},
+    {kStreamCaptureWrongThread,
+     {"cudaErrorStreamCaptureWrongThread", "attempt to end a capture from another thread"}},
+    {kGraphExecUpdateFailure,
+     {"cudaErrorGraphExecUpdateFailure", "the graph update was not performed: it violates constraints"}},
     {kUnknown, {"cudaErrorUnknown", "unknown error"}},
 };
 
@@ -147,7 +167,7 @@ SGLAB_CUDA_API Status cudaSetDevice(int device) {
   return device == 0 ? kSuccess : fail(kInvalidDevice, "there is one emulated GPU, number 0");
 }
 SGLAB_CUDA_API Status cudaDeviceSynchronize() {
-  return kSuccess;
+  return synchronize_all("cudaDeviceSynchronize");
 }
 SGLAB_CUDA_API Status cudaDeviceReset() {
   return kSuccess;

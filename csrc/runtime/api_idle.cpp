@@ -11,9 +11,6 @@ namespace {
 // cudaLimit values that programs read back: as set, at first what a GPU starts with.
 std::size_t limits[8] = {1024, 8u << 20, 8u << 20, 2, 2048, 128, 0, 0};
 
-using HostFunction = void (*)(void*);
-using StreamCallback = void (*)(Stream, Status, void*);
-
 }  // namespace
 
 #define SGLAB_IDLE(function, parameters)      \
@@ -41,7 +38,6 @@ SGLAB_IDLE(cudaMemPoolSetAttribute, (void*, int, void*))
 SGLAB_IDLE(cudaMemPoolTrimTo, (void*, std::size_t))
 SGLAB_IDLE(cudaMemPoolDestroy, (void*))
 SGLAB_IDLE(cudaDeviceSetMemPool, (int, void*))
-SGLAB_IDLE(cudaThreadExchangeStreamCaptureMode, (int*))
 
 SGLAB_CUDA_API Status cudaGetDeviceFlags(unsigned* flags) {
   *flags = 0;
@@ -66,10 +62,6 @@ SGLAB_CUDA_API Status cudaDeviceGetStreamPriorityRange(int* least, int* greatest
 }
 SGLAB_CUDA_API Status cudaStreamGetPriority(Stream, int* priority) {
   *priority = 0;
-  return kSuccess;
-}
-SGLAB_CUDA_API Status cudaStreamGetFlags(Stream, unsigned* flags) {
-  *flags = 0;
   return kSuccess;
 }
 SGLAB_CUDA_API Status cudaStreamGetDevice(Stream, int* device) {
@@ -107,14 +99,5 @@ SGLAB_CUDA_API Status cudaMemPoolCreate(void** pool, const void*) {
 }
 SGLAB_CUDA_API Status cudaMemPoolGetAttribute(void*, int, void* value) {
   std::memset(value, 0, sizeof(std::uint64_t));
-  return kSuccess;
-}
-
-SGLAB_CUDA_API Status cudaLaunchHostFunc(Stream, HostFunction function, void* data) {
-  function(data);
-  return kSuccess;
-}
-SGLAB_CUDA_API Status cudaStreamAddCallback(Stream stream, StreamCallback callback, void* data, unsigned) {
-  callback(stream, last_status(false), data);
   return kSuccess;
 }

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "runtime/launch.hpp"
+#include "runtime/streams.hpp"
 
 using namespace sglab::runtime;
 
@@ -87,23 +87,23 @@ SGLAB_CUDA_API Status __cudaGetKernel(void** kernel, const void* stub) {
 }
 
 SGLAB_CUDA_API Status cudaLaunchKernel(const void* stub, Dim3 grid, Dim3 block, void** arguments,
-                                       std::size_t smem, Stream) {
-  return launch(stub, grid, block, Dim3{}, smem, arguments);
+                                       std::size_t smem, Stream stream) {
+  return submit_launch(stream, stub, grid, block, Dim3{}, smem, arguments);
 }
 
 SGLAB_CUDA_API Status __cudaLaunchKernel(void* kernel, Dim3 grid, Dim3 block, void** arguments,
-                                         std::size_t smem, Stream) {
-  return launch(kernel, grid, block, Dim3{}, smem, arguments);
+                                         std::size_t smem, Stream stream) {
+  return submit_launch(stream, kernel, grid, block, Dim3{}, smem, arguments);
 }
 
 SGLAB_CUDA_API Status __cudaLaunchKernel_ptsz(void* kernel, Dim3 grid, Dim3 block, void** arguments,
-                                              std::size_t smem, Stream) {
-  return launch(kernel, grid, block, Dim3{}, smem, arguments);
+                                              std::size_t smem, Stream stream) {
+  return submit_launch(stream, kernel, grid, block, Dim3{}, smem, arguments);
 }
 
 SGLAB_CUDA_API Status cudaLaunchCooperativeKernel(const void* stub, Dim3 grid, Dim3 block, void** arguments,
-                                                  std::size_t smem, Stream) {
-  return launch(stub, grid, block, Dim3{}, smem, arguments);
+                                                  std::size_t smem, Stream stream) {
+  return submit_launch(stream, stub, grid, block, Dim3{}, smem, arguments);
 }
 
 SGLAB_CUDA_API Status cudaLaunchKernelExC(const LaunchConfig* config, const void* stub, void** arguments) {
@@ -124,7 +124,8 @@ SGLAB_CUDA_API Status cudaLaunchKernelExC(const LaunchConfig* config, const void
         return fail(kNotSupported, "launch attribute " + std::to_string(attribute.id) + " is not supported");
     }
   }
-  return launch(stub, config->grid, config->block, cluster, config->dynamic_smem, arguments);
+  return submit_launch(config->stream, stub, config->grid, config->block, cluster, config->dynamic_smem,
+                       arguments);
 }
 
 SGLAB_CUDA_API Status cudaFuncSetAttribute(const void* stub, int attribute, int value) {

@@ -1,120 +1,122 @@
 // Memory: the device's is the host's, so that addresses mean the same on both sides.
-#include <cstdlib>
-#include <cstring>
-#include <new>
+#include "runtime/memory.hpp"
 
-#include "runtime/state.hpp"
+#include <iterator>
+
+#include "runtime/node_parameters.hpp"
+#include "runtime/streams.hpp"
 
 using namespace sglab::runtime;
 
 namespace {
 
-constexpr std::size_t kAlignment = 512;
+constexpr std::size_t kPitch = 512;
 
-Status allocate(void** pointer, std::size_t bytes) {
-  *pointer = nullptr;
-  if (bytes == 0) return kSuccess;
-  void* const memory = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+Status allocate_now(void** pointer, std::size_t bytes, const char* call) {
+  const Status status = allowed_in_captures(call);
+  return status == kSuccess ? allocate(pointer, bytes) : status;
+}
+
+// In a captured stream the memory is the graph's, and its address holds from now on.
+Status allocate_in(Stream stream, void** pointer, std::size_t bytes) {
+  CaptureView view;
+  if (const Status status = view_capture(stream, view); status != kSuccess) return status;
+  if (view.status == CaptureStatus::kNone) return allocate(pointer, bytes);
+  auto memory = graph_memory(bytes);
   if (memory == nullptr) return fail(kMemoryAllocation, "out of memory: " + std::to_string(bytes) + " bytes");
-  State& state = State::get();
-  const std::lock_guard lock(state.mutex);
-  state.allocations[reinterpret_cast<std::uint64_t>(memory)] = bytes;
-  *pointer = memory;
-  return kSuccess;
+  *pointer = memory.get();
+  return submit(stream, AllocationWork{std::move(memory), bytes});
 }
 
-Status release(void* pointer) {
-  if (pointer == nullptr) return kSuccess;
-  State& state = State::get();
-  const std::lock_guard lock(state.mutex);
-  if (state.allocations.erase(reinterpret_cast<std::uint64_t>(pointer)) == 0) {
-    return fail(kInvalidValue, "this pointer did not come from cudaMalloc, or was freed before");
-  }
-  if (state.keeps_freed) {
-    state.kept.push_back(pointer);
-  } else {
-    std::free(pointer);
-  }
-  return kSuccess;
+CopyWork rows(void* target, std::size_t target_pitch, const void* source, std::size_t source_pitch,
+              std::size_t width, std::size_t height) {
+  CopyWork copy = copy_of(target, source, width);
+  copy.target.pitch = target_pitch;
+  copy.source.pitch = source_pitch;
+  copy.height = height;
+  return copy;
 }
 
-Status copy(void* target, const void* source, std::size_t bytes) {
-  if (bytes > 0) std::memmove(target, source, bytes);
-  return kSuccess;
+FillWork bytes_of(void* target, std::size_t pitch, int value, std::size_t width, std::size_t height) {
+  return {reinterpret_cast<std::uint64_t>(target), pitch, static_cast<std::uint32_t>(value) & 0xff, 1, width,
+          height};
 }
 
-Status copy_rows(void* target, std::size_t target_pitch, const void* source, std::size_t source_pitch,
-                 std::size_t width, std::size_t height) {
-  for (std::size_t row = 0; row < height; ++row) {
-    std::memmove(static_cast<char*>(target) + row * target_pitch,
-                 static_cast<const char*>(source) + row * source_pitch, width);
-  }
-  return kSuccess;
+Status copy_box(const CopyParameters* said, Stream stream) {
+  CopyWork work;
+  const Status status = work_from(*said, work);
+  return status == kSuccess ? submit(stream, work) : status;
 }
 
 }  // namespace
 
 SGLAB_CUDA_API Status cudaMalloc(void** pointer, std::size_t bytes) {
-  return allocate(pointer, bytes);
+  return allocate_now(pointer, bytes, "cudaMalloc");
 }
-SGLAB_CUDA_API Status cudaMallocAsync(void** pointer, std::size_t bytes, Stream) {
-  return allocate(pointer, bytes);
+SGLAB_CUDA_API Status cudaMallocAsync(void** pointer, std::size_t bytes, Stream stream) {
+  return allocate_in(stream, pointer, bytes);
 }
 SGLAB_CUDA_API Status cudaMallocManaged(void** pointer, std::size_t bytes, unsigned) {
-  return allocate(pointer, bytes);
+  return allocate_now(pointer, bytes, "cudaMallocManaged");
 }
 SGLAB_CUDA_API Status cudaMallocHost(void** pointer, std::size_t bytes) {
-  return allocate(pointer, bytes);
+  return allocate_now(pointer, bytes, "cudaMallocHost");
 }
 SGLAB_CUDA_API Status cudaHostAlloc(void** pointer, std::size_t bytes, unsigned) {
-  return allocate(pointer, bytes);
+  return allocate_now(pointer, bytes, "cudaHostAlloc");
 }
 SGLAB_CUDA_API Status cudaFree(void* pointer) {
   return release(pointer);
 }
-SGLAB_CUDA_API Status cudaFreeAsync(void* pointer, Stream) {
-  return release(pointer);
+SGLAB_CUDA_API Status cudaFreeAsync(void* pointer, Stream stream) {
+  return submit(stream, FreeWork{reinterpret_cast<std::uint64_t>(pointer)});
 }
 SGLAB_CUDA_API Status cudaFreeHost(void* pointer) {
   return release(pointer);
 }
 
 SGLAB_CUDA_API Status cudaMemcpy(void* target, const void* source, std::size_t bytes, int) {
-  return copy(target, source, bytes);
+  return submit(nullptr, copy_of(target, source, bytes));
 }
-SGLAB_CUDA_API Status cudaMemcpyAsync(void* target, const void* source, std::size_t bytes, int, Stream) {
-  return copy(target, source, bytes);
+SGLAB_CUDA_API Status cudaMemcpyAsync(void* target, const void* source, std::size_t bytes, int, Stream stream) {
+  return submit(stream, copy_of(target, source, bytes));
 }
 SGLAB_CUDA_API Status cudaMemcpy2D(void* target, std::size_t target_pitch, const void* source,
                                    std::size_t source_pitch, std::size_t width, std::size_t height, int) {
-  return copy_rows(target, target_pitch, source, source_pitch, width, height);
+  return submit(nullptr, rows(target, target_pitch, source, source_pitch, width, height));
 }
 SGLAB_CUDA_API Status cudaMemcpy2DAsync(void* target, std::size_t target_pitch, const void* source,
                                         std::size_t source_pitch, std::size_t width, std::size_t height, int,
-                                        Stream) {
-  return copy_rows(target, target_pitch, source, source_pitch, width, height);
+                                        Stream stream) {
+  return submit(stream, rows(target, target_pitch, source, source_pitch, width, height));
+}
+SGLAB_CUDA_API Status cudaMemcpy3D(const CopyParameters* said) {
+  return copy_box(said, nullptr);
+}
+SGLAB_CUDA_API Status cudaMemcpy3DAsync(const CopyParameters* said, Stream stream) {
+  return copy_box(said, stream);
 }
 SGLAB_CUDA_API Status cudaMemset(void* target, int value, std::size_t bytes) {
-  if (bytes > 0) std::memset(target, value, bytes);
-  return kSuccess;
+  return submit(nullptr, bytes_of(target, 0, value, bytes, 1));
 }
-SGLAB_CUDA_API Status cudaMemsetAsync(void* target, int value, std::size_t bytes, Stream) {
-  return cudaMemset(target, value, bytes);
+SGLAB_CUDA_API Status cudaMemsetAsync(void* target, int value, std::size_t bytes, Stream stream) {
+  return submit(stream, bytes_of(target, 0, value, bytes, 1));
 }
-
 SGLAB_CUDA_API Status cudaMemset2D(void* target, std::size_t pitch, int value, std::size_t width,
                                    std::size_t height) {
-  for (std::size_t row = 0; row < height; ++row)
-    std::memset(static_cast<char*>(target) + row * pitch, value, width);
-  return kSuccess;
+  return submit(nullptr, bytes_of(target, pitch, value, width, height));
+}
+SGLAB_CUDA_API Status cudaMemset2DAsync(void* target, std::size_t pitch, int value, std::size_t width,
+                                        std::size_t height, Stream stream) {
+  return submit(stream, bytes_of(target, pitch, value, width, height));
 }
 SGLAB_CUDA_API Status cudaMallocPitch(void** pointer, std::size_t* pitch, std::size_t width,
                                       std::size_t height) {
-  *pitch = (width + kAlignment - 1) / kAlignment * kAlignment;
-  return allocate(pointer, *pitch * height);
+  *pitch = (width + kPitch - 1) / kPitch * kPitch;
+  return allocate_now(pointer, *pitch * height, "cudaMallocPitch");
 }
-SGLAB_CUDA_API Status cudaMallocFromPoolAsync(void** pointer, std::size_t bytes, void*, Stream) {
-  return allocate(pointer, bytes);
+SGLAB_CUDA_API Status cudaMallocFromPoolAsync(void** pointer, std::size_t bytes, void*, Stream stream) {
+  return allocate_in(stream, pointer, bytes);
 }
 
 SGLAB_CUDA_API Status cudaPointerGetAttributes(PointerAttributes* attributes, const void* pointer) {

@@ -9,11 +9,7 @@ using namespace sglab::runtime;
     return fail(kNotSupported, #function ": " what); \
   }
 
-SGLAB_REFUSED(cudaGraphCreate, "CUDA graphs are not supported")
-SGLAB_REFUSED(cudaStreamBeginCapture, "CUDA graphs are not supported")
-SGLAB_REFUSED(cudaStreamEndCapture, "CUDA graphs are not supported")
-SGLAB_REFUSED(cudaGraphInstantiate, "CUDA graphs are not supported")
-SGLAB_REFUSED(cudaGraphLaunch, "CUDA graphs are not supported")
+SGLAB_REFUSED(cudaGraphConditionalHandleCreate, "conditional nodes of graphs are not supported")
 SGLAB_REFUSED(cudaCreateTextureObject, "textures are not supported")
 SGLAB_REFUSED(cudaMallocArray, "arrays for textures are not supported")
 SGLAB_REFUSED(cudaMalloc3DArray, "arrays for textures are not supported")

@@ -1,7 +1,7 @@
 // Variables of a program's modules: they lie in the emulator's image of the module, which is host memory.
-#include <cstring>
-
 #include "runtime/state.hpp"
+#include "runtime/streams.hpp"
+#include "runtime/symbols.hpp"
 
 using namespace sglab::runtime;
 
@@ -29,8 +29,10 @@ std::uint8_t* place_of(const void* symbol, std::size_t& bytes) {
   return static_cast<std::uint8_t*>(place);
 }
 
-// The bytes [offset, offset + bytes) of a variable; null: they are not all in it.
-std::uint8_t* part_of(const void* symbol, std::size_t offset, std::size_t bytes) {
+}  // namespace
+
+void* sglab::runtime::part_of(const void* symbol, std::size_t offset, std::size_t bytes) {
+  const std::lock_guard lock(State::get().mutex);
   std::size_t whole = 0;
   std::uint8_t* const place = place_of(symbol, whole);
   if (place == nullptr) return nullptr;
@@ -42,39 +44,35 @@ std::uint8_t* part_of(const void* symbol, std::size_t offset, std::size_t bytes)
   return place + offset;
 }
 
-Status to_symbol(const void* symbol, const void* source, std::size_t bytes, std::size_t offset) {
-  const std::lock_guard lock(State::get().mutex);
-  std::uint8_t* const place = part_of(symbol, offset, bytes);
-  if (place == nullptr) return last_status(false);
-  std::memmove(place, source, bytes);
-  return kSuccess;
+namespace {
+
+Status to_symbol(const void* symbol, const void* source, std::size_t bytes, std::size_t offset, Stream stream) {
+  void* const place = part_of(symbol, offset, bytes);
+  return place == nullptr ? last_status(false) : submit(stream, copy_of(place, source, bytes));
 }
 
-Status from_symbol(void* target, const void* symbol, std::size_t bytes, std::size_t offset) {
-  const std::lock_guard lock(State::get().mutex);
-  const std::uint8_t* const place = part_of(symbol, offset, bytes);
-  if (place == nullptr) return last_status(false);
-  std::memmove(target, place, bytes);
-  return kSuccess;
+Status from_symbol(void* target, const void* symbol, std::size_t bytes, std::size_t offset, Stream stream) {
+  const void* const place = part_of(symbol, offset, bytes);
+  return place == nullptr ? last_status(false) : submit(stream, copy_of(target, place, bytes));
 }
 
 }  // namespace
 
 SGLAB_CUDA_API Status cudaMemcpyToSymbol(const void* symbol, const void* source, std::size_t bytes,
                                          std::size_t offset, int) {
-  return to_symbol(symbol, source, bytes, offset);
+  return to_symbol(symbol, source, bytes, offset, nullptr);
 }
 SGLAB_CUDA_API Status cudaMemcpyToSymbolAsync(const void* symbol, const void* source, std::size_t bytes,
-                                              std::size_t offset, int, Stream) {
-  return to_symbol(symbol, source, bytes, offset);
+                                              std::size_t offset, int, Stream stream) {
+  return to_symbol(symbol, source, bytes, offset, stream);
 }
 SGLAB_CUDA_API Status cudaMemcpyFromSymbol(void* target, const void* symbol, std::size_t bytes,
                                            std::size_t offset, int) {
-  return from_symbol(target, symbol, bytes, offset);
+  return from_symbol(target, symbol, bytes, offset, nullptr);
 }
 SGLAB_CUDA_API Status cudaMemcpyFromSymbolAsync(void* target, const void* symbol, std::size_t bytes,
-                                                std::size_t offset, int, Stream) {
-  return from_symbol(target, symbol, bytes, offset);
+                                                std::size_t offset, int, Stream stream) {
+  return from_symbol(target, symbol, bytes, offset, stream);
 }
 SGLAB_CUDA_API Status cudaGetSymbolAddress(void** address, const void* symbol) {
   const std::lock_guard lock(State::get().mutex);

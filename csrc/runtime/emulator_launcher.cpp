@@ -33,18 +33,18 @@ Loaded& loaded_from(const char* ptx, std::uint64_t bytes) {
   return loaded;
 }
 
-const emu::Program& program_for(const SglabLaunch& request) {
-  Loaded& loaded = loaded_from(request.ptx, request.ptx_bytes);
-  std::unique_ptr<emu::Program>& program = loaded.programs[request.kernel];
+const emu::Program& program_for(const char* ptx, std::uint64_t bytes, const std::string& kernel) {
+  Loaded& loaded = loaded_from(ptx, bytes);
+  std::unique_ptr<emu::Program>& program = loaded.programs[kernel];
   if (program != nullptr) return *program;
   const auto& functions = loaded.image->module().functions;
   for (std::uint32_t i = 0; i < functions.size(); ++i) {
-    if (functions[i].entry && functions[i].defined && functions[i].name == request.kernel) {
+    if (functions[i].entry && functions[i].defined && functions[i].name == kernel) {
       program = emu::decode_kernel(loaded.image, i);
       return *program;
     }
   }
-  throw std::invalid_argument(std::string("the program's PTX has no kernel ") + request.kernel);
+  throw std::invalid_argument("the program's PTX has no kernel " + kernel);
 }
 
 std::vector<std::uint8_t> packed(const emu::Program& program, const SglabLaunch& request) {
@@ -156,11 +156,21 @@ void* find_variable(const char* ptx, std::uint64_t bytes, const char* variable) 
   return nullptr;
 }
 
+Status parameters_of(const FatbinPtx& ptx, const std::string& kernel, std::vector<ParameterPlace>& places) {
+  try {
+    for (const emu::ParameterSlot& slot : program_for(ptx.text.c_str(), ptx.text.size(), kernel).parameters)
+      places.push_back({slot.offset, slot.bytes});
+    return kSuccess;
+  } catch (const std::exception& error) {
+    return fail(kInvalidKernelImage, error.what());
+  }
+}
+
 const char* launch_on_emulator(const SglabLaunch* request, void* user) {
   static std::string problem;
   const emu::Program* known = nullptr;
   try {
-    const emu::Program& program = program_for(*request);
+    const emu::Program& program = program_for(request->ptx, request->ptx_bytes, request->kernel);
     known = &program;
     const int threads = *static_cast<const int*>(user);
     if (verbose()) announce(*request);

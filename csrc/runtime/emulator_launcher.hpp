@@ -1,6 +1,10 @@
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "runtime/launcher.hpp"
+#include "runtime/state.hpp"
 
 namespace sglab::runtime {
 
@@ -10,5 +14,11 @@ const char* launch_on_emulator(const SglabLaunch* request, void* user);
 
 // A SglabFinder for modules that this library runs itself.
 void* find_variable(const char* ptx, std::uint64_t bytes, const char* variable);
+
+// Where a kernel's parameters lie in a packed block of them; an error is recorded if its PTX cannot be read.
+struct ParameterPlace {
+  std::uint32_t offset, bytes;
+};
+Status parameters_of(const FatbinPtx& ptx, const std::string& kernel, std::vector<ParameterPlace>& places);
 
 }  // namespace sglab::runtime

@@ -6,6 +6,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,7 @@ class State {
   std::map<std::uint64_t, std::uint64_t> allocations;  // address to bytes
   bool keeps_freed = false;                            // cudaFree leaves the memory where it is,
   std::vector<void*> kept;                             // here
+  std::set<std::uint64_t> graph_memory;  // of graphs: cudaFree only takes it away from kernels
 
   int capability() const { return device.major * 10 + device.minor; }
   // The PTX of `module` for the device; null, with an error recorded, if there is none.
