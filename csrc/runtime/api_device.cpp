@@ -2,6 +2,7 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/errors.hpp"
 #include "runtime/state.hpp"
 #include "runtime/streams.hpp"
 
@@ -10,53 +11,6 @@ using namespace sglab::runtime;
 namespace {
 
 constexpr int kCudaVersion = 13000;
-
-const std::pair<Status, std::pair<const char*, const char*>> kErrors[] = {
-    {kSuccess, {"cudaSuccess", "no error"}},
-    {kInvalidValue, {"cudaErrorInvalidValue", "invalid argument"}},
-    {kMemoryAllocation, {"cudaErrorMemoryAllocation", "out of memory"}},
-    {kInvalidConfiguration, {"cudaErrorInvalidConfiguration", "invalid configuration argument"}},
-    {kInvalidSymbol, {"cudaErrorInvalidSymbol", "invalid device symbol"}},
-    {kMissingConfiguration, {"cudaErrorMissingConfiguration", "missing launch configuration"}},
-    {kInvalidDeviceFunction, {"cudaErrorInvalidDeviceFunction", "invalid device function"}},
-    {kNoDevice, {"cudaErrorNoDevice", "no CUDA-capable device is detected"}},
-    {kInvalidDevice, {"cudaErrorInvalidDevice", "invalid device ordinal"}},
-    {kInvalidKernelImage, {"cudaErrorInvalidKernelImage", "device kernel image is invalid"}},
-    {kNoKernelImageForDevice,
-     {"cudaErrorNoKernelImageForDevice", "no kernel image is available for the device"}},
-    {kInvalidResourceHandle, {"cudaErrorInvalidResourceHandle", "invalid resource handle"}},
-    {kIllegalState, {"cudaErrorIllegalState", "the operation cannot be performed in the present state"}},
-    {kSymbolNotFound, {"cudaErrorSymbolNotFound", "named symbol not found"}},
-    {kAssert, {"cudaErrorAssert", "device-side assert triggered"}},
-    {kLaunchFailure, {"cudaErrorLaunchFailure", "unspecified launch failure"}},
-    {kNotSupported, {"cudaErrorNotSupported", "operation not supported"}},
-    {kStreamCaptureUnsupported,
-     {"cudaErrorStreamCaptureUnsupported", "operation not permitted when stream is capturing"}},
-    {kStreamCaptureInvalidated,
-     {"cudaErrorStreamCaptureInvalidated", "operation failed due to a previous error during capture"}},
-    {kStreamCaptureMerge, {"cudaErrorStreamCaptureMerge", "operation would result in a merge of captures"}},
-    {kStreamCaptureUnmatched,
-     {"cudaErrorStreamCaptureUnmatched", "capture was not ended in the same stream as it began"}},
-    {kStreamCaptureUnjoined,
-     {"cudaErrorStreamCaptureUnjoined", "capturing stream has unjoined work"}},
-    {kStreamCaptureIsolation,
-     {"cudaErrorStreamCaptureIsolation", "dependency created on uncaptured work in another stream"}},
-    {kStreamCaptureImplicit,
-     {"cudaErrorStreamCaptureImplicit", "operation would make the legacy stream depend on a capturing stream"}},
-    {kCapturedEvent, {"cudaErrorCapturedEvent", "operation not permitted on an event last recorded in a capture"}},
-    {kStreamCaptureWrongThread,
-     {"cudaErrorStreamCaptureWrongThread", "attempt to end a capture from another thread"}},
-    {kGraphExecUpdateFailure,
-     {"cudaErrorGraphExecUpdateFailure", "the graph update was not performed: it violates constraints"}},
-    {kUnknown, {"cudaErrorUnknown", "unknown error"}},
-};
-
-std::pair<const char*, const char*> words_for(Status status) {
-  for (const auto& [known, words] : kErrors) {
-    if (known == status) return words;
-  }
-  return {"unrecognized error code", "unrecognized error code"};
-}
 
 constexpr int kLastAttribute = 150;  // of CUDA 13
 
@@ -228,9 +182,11 @@ SGLAB_CUDA_API Status cudaPeekAtLastError() {
   return last_status(false);
 }
 SGLAB_CUDA_API const char* cudaGetErrorName(Status status) {
-  return words_for(status).first;
+  const ErrorWords* const words = words_for(status);
+  return words == nullptr ? "unrecognized error code" : words->runtime_name;
 }
 SGLAB_CUDA_API const char* cudaGetErrorString(Status status) {
-  const char* const explanation = explanation_of(status);
-  return explanation == nullptr ? words_for(status).second : explanation;
+  if (const char* const explanation = explanation_of(status)) return explanation;
+  const ErrorWords* const words = words_for(status);
+  return words == nullptr ? "unrecognized error code" : words->text;
 }

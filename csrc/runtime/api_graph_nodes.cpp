@@ -83,12 +83,14 @@ SGLAB_CUDA_API Status cudaGraphAddMemcpyNode1D(SGLAB_ADD, void* target, const vo
 SGLAB_CUDA_API Status cudaGraphAddMemcpyNodeToSymbol(SGLAB_ADD, const void* symbol, const void* source,
                                                      std::size_t bytes, std::size_t offset, int) {
   void* const place = part_of(symbol, offset, bytes);
-  return place == nullptr ? last_status(false) : add(node, graph, after, count, copy_of(place, source, bytes));
+  return place == nullptr ? last_status(false)
+                          : add(node, graph, after, count, copy_of(place, source, bytes));
 }
 SGLAB_CUDA_API Status cudaGraphAddMemcpyNodeFromSymbol(SGLAB_ADD, void* target, const void* symbol,
                                                        std::size_t bytes, std::size_t offset, int) {
   const void* const place = part_of(symbol, offset, bytes);
-  return place == nullptr ? last_status(false) : add(node, graph, after, count, copy_of(target, place, bytes));
+  return place == nullptr ? last_status(false)
+                          : add(node, graph, after, count, copy_of(target, place, bytes));
 }
 SGLAB_CUDA_API Status cudaGraphAddMemsetNode(SGLAB_ADD, const FillParameters* said) {
   return add_said<FillWork>(node, graph, after, count, said);
@@ -138,7 +140,8 @@ SGLAB_CUDA_API Status cudaGraphKernelNodeGetParams(void* node, KernelNodeParamet
   KernelWork* const work = work_of<KernelWork>(node);
   if (work == nullptr) return last_status(false);
   pointers = pointers_to(*work);
-  *said = {work->stub, work->grid, work->block, static_cast<std::uint32_t>(work->smem), pointers.data(), nullptr};
+  *said = {work->stub,      work->grid, work->block, static_cast<std::uint32_t>(work->smem),
+           pointers.data(), nullptr};
   return kSuccess;
 }
 SGLAB_CUDA_API Status cudaGraphKernelNodeSetParams(void* node, const KernelNodeParameters* said) {
@@ -209,7 +212,8 @@ SGLAB_CUDA_API Status cudaGraphExecKernelNodeSetParams(void* executable, void* n
   work->cluster = cluster;
   return status;
 }
-SGLAB_CUDA_API Status cudaGraphExecMemcpyNodeSetParams(void* executable, void* node, const CopyParameters* said) {
+SGLAB_CUDA_API Status cudaGraphExecMemcpyNodeSetParams(void* executable, void* node,
+                                                       const CopyParameters* said) {
   return set(work_in<CopyWork>(executable, node), *said);
 }
 SGLAB_CUDA_API Status cudaGraphExecMemcpyNodeSetParams1D(void* executable, void* node, void* target,
@@ -219,10 +223,12 @@ SGLAB_CUDA_API Status cudaGraphExecMemcpyNodeSetParams1D(void* executable, void*
   *work = copy_of(target, source, bytes);
   return kSuccess;
 }
-SGLAB_CUDA_API Status cudaGraphExecMemsetNodeSetParams(void* executable, void* node, const FillParameters* said) {
+SGLAB_CUDA_API Status cudaGraphExecMemsetNodeSetParams(void* executable, void* node,
+                                                       const FillParameters* said) {
   return set(work_in<FillWork>(executable, node), *said);
 }
-SGLAB_CUDA_API Status cudaGraphExecHostNodeSetParams(void* executable, void* node, const HostParameters* said) {
+SGLAB_CUDA_API Status cudaGraphExecHostNodeSetParams(void* executable, void* node,
+                                                     const HostParameters* said) {
   return set(work_in<HostWork>(executable, node), *said);
 }
 SGLAB_CUDA_API Status cudaGraphExecChildGraphNodeSetParams(void* executable, void* node, void* child) {

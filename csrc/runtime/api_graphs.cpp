@@ -65,7 +65,8 @@ int compare(const Graph& now, const Graph& next, const Node*& differing) {
 }
 
 const char* word_for(NodeKind kind) {
-  static const char* const kWords[] = {"kernel", "memcpy", "memset", "host", "graph", "empty", "wait", "record"};
+  static const char* const kWords[] = {"kernel", "memcpy", "memset", "host",
+                                       "graph",  "empty",  "wait",   "record"};
   if (kind == NodeKind::kAllocation) return "alloc";
   return kind == NodeKind::kFree ? "free" : kWords[static_cast<int>(kind)];
 }
@@ -144,8 +145,8 @@ SGLAB_CUDA_API Status cudaGraphNodeGetDependentNodes(void* handle, void** nodes,
   return give(found, nodes, count);
 }
 
-SGLAB_CUDA_API Status cudaGraphAddDependencies(void* handle, void* const* from, void* const* to, const EdgeData*,
-                                               std::size_t count) {
+SGLAB_CUDA_API Status cudaGraphAddDependencies(void* handle, void* const* from, void* const* to,
+                                               const EdgeData*, std::size_t count) {
   const Graph* const graph = live_graph(handle);
   if (graph == nullptr) return no_graph("the graph");
   for (std::size_t i = 0; i < count; ++i) {
@@ -175,7 +176,8 @@ SGLAB_CUDA_API Status cudaGraphInstantiate(void** executable, void* graph, unsig
 SGLAB_CUDA_API Status cudaGraphInstantiateWithFlags(void** executable, void* graph, unsigned long long) {
   return instantiate(executable, graph);
 }
-SGLAB_CUDA_API Status cudaGraphInstantiateWithParams(void** executable, void* graph, InstantiateParameters* said) {
+SGLAB_CUDA_API Status cudaGraphInstantiateWithParams(void** executable, void* graph,
+                                                     InstantiateParameters* said) {
   const Status status = instantiate(executable, graph);
   said->failed = nullptr;
   said->result = status == kSuccess ? kInstantiated : kInvalidStructure;
@@ -218,8 +220,10 @@ SGLAB_CUDA_API Status cudaGraphDebugDotPrint(void* handle, const char* path, uns
   if (file == nullptr) return fail(kInvalidValue, std::string("cannot write ") + path);
   std::fprintf(file.get(), "digraph {\n");
   for (const auto& node : graph->nodes()) {
-    std::fprintf(file.get(), "  n%zu [label=\"%zu %s\"];\n", node->id, node->id, word_for(kind_of(node->work)));
-    for (const Node* const before : node->after) std::fprintf(file.get(), "  n%zu -> n%zu;\n", before->id, node->id);
+    std::fprintf(file.get(), "  n%zu [label=\"%zu %s\"];\n", node->id, node->id,
+                 word_for(kind_of(node->work)));
+    for (const Node* const before : node->after)
+      std::fprintf(file.get(), "  n%zu -> n%zu;\n", before->id, node->id);
   }
   std::fprintf(file.get(), "}\n");
   return kSuccess;

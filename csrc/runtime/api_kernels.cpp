@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "runtime/launch.hpp"
 #include "runtime/streams.hpp"
 
 using namespace sglab::runtime;
@@ -107,13 +108,10 @@ SGLAB_CUDA_API Status cudaLaunchCooperativeKernel(const void* stub, Dim3 grid, D
 }
 
 SGLAB_CUDA_API Status cudaLaunchKernelExC(const LaunchConfig* config, const void* stub, void** arguments) {
-  Dim3 cluster;
   for (std::uint32_t i = 0; i < config->attribute_count; ++i) {
     const LaunchAttribute& attribute = config->attributes[i];
     switch (attribute.id) {
       case kAttributeClusterDimension:
-        cluster = attribute.cluster;
-        break;
       case kAttributeIgnore:
       case kAttributeProgrammaticStreamSerialization:  // launches follow one another: nothing to overlap
       case kAttributePriority:
@@ -124,8 +122,8 @@ SGLAB_CUDA_API Status cudaLaunchKernelExC(const LaunchConfig* config, const void
         return fail(kNotSupported, "launch attribute " + std::to_string(attribute.id) + " is not supported");
     }
   }
-  return submit_launch(config->stream, stub, config->grid, config->block, cluster, config->dynamic_smem,
-                       arguments);
+  return submit_launch(config->stream, stub, config->grid, config->block, cluster_of(*config),
+                       config->dynamic_smem, arguments);
 }
 
 SGLAB_CUDA_API Status cudaFuncSetAttribute(const void* stub, int attribute, int value) {
@@ -182,10 +180,7 @@ SGLAB_CUDA_API Status cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks,
 // As many as the SMs together hold; that a cluster must lie within one of a GPU's parts is left out.
 SGLAB_CUDA_API Status cudaOccupancyMaxActiveClusters(int* clusters, const void* stub,
                                                      const LaunchConfig* config) {
-  Dim3 cluster;
-  for (std::uint32_t i = 0; i < config->attribute_count; ++i) {
-    if (config->attributes[i].id == kAttributeClusterDimension) cluster = config->attributes[i].cluster;
-  }
+  const Dim3 cluster = cluster_of(*config);
   const std::uint32_t ctas = cluster.x * cluster.y * cluster.z;
   if (ctas == 0) return fail(kInvalidValue, "a cluster has 1 CTA or more along each dimension");
   int blocks = 0;

@@ -1,8 +1,7 @@
 // Memory: the device's is the host's, so that addresses mean the same on both sides.
-#include "runtime/memory.hpp"
-
 #include <iterator>
 
+#include "runtime/memory.hpp"
 #include "runtime/node_parameters.hpp"
 #include "runtime/streams.hpp"
 
@@ -38,7 +37,11 @@ CopyWork rows(void* target, std::size_t target_pitch, const void* source, std::s
 }
 
 FillWork bytes_of(void* target, std::size_t pitch, int value, std::size_t width, std::size_t height) {
-  return {reinterpret_cast<std::uint64_t>(target), pitch, static_cast<std::uint32_t>(value) & 0xff, 1, width,
+  return {reinterpret_cast<std::uint64_t>(target),
+          pitch,
+          static_cast<std::uint32_t>(value) & 0xff,
+          1,
+          width,
           height};
 }
 
@@ -78,7 +81,8 @@ SGLAB_CUDA_API Status cudaFreeHost(void* pointer) {
 SGLAB_CUDA_API Status cudaMemcpy(void* target, const void* source, std::size_t bytes, int) {
   return submit(nullptr, copy_of(target, source, bytes));
 }
-SGLAB_CUDA_API Status cudaMemcpyAsync(void* target, const void* source, std::size_t bytes, int, Stream stream) {
+SGLAB_CUDA_API Status cudaMemcpyAsync(void* target, const void* source, std::size_t bytes, int,
+                                      Stream stream) {
   return submit(stream, copy_of(target, source, bytes));
 }
 SGLAB_CUDA_API Status cudaMemcpy2D(void* target, std::size_t target_pitch, const void* source,

@@ -105,9 +105,9 @@ SGLAB_CUDA_API Status cudaStreamIsCapturing(Stream stream, CaptureStatus* captur
   *capturing = view.status;
   return status;
 }
-SGLAB_CUDA_API Status cudaStreamGetCaptureInfo(Stream stream, CaptureStatus* capturing, unsigned long long* id,
-                                               void** graph, Node* const** tail, const EdgeData** edges,
-                                               std::size_t* count) {
+SGLAB_CUDA_API Status cudaStreamGetCaptureInfo(Stream stream, CaptureStatus* capturing,
+                                               unsigned long long* id, void** graph, Node* const** tail,
+                                               const EdgeData** edges, std::size_t* count) {
   CaptureView view;
   if (const Status status = view_capture(stream, view); status != kSuccess) return status;
   *capturing = view.status;

@@ -24,7 +24,8 @@ std::uint8_t* place_of(const void* symbol, std::size_t& bytes) {
          variable.name + ": only programs of their own (sglab.cudart.program) reach variables");
     return nullptr;
   }
-  void* const place = state.finder(ptx->text.c_str(), ptx->text.size(), variable.name.c_str());
+  std::uint64_t found_bytes = 0;
+  void* const place = state.finder(ptx->text.c_str(), ptx->text.size(), variable.name.c_str(), &found_bytes);
   if (place == nullptr) fail(kInvalidSymbol, "the program's PTX has no variable " + variable.name);
   return static_cast<std::uint8_t*>(place);
 }
@@ -46,7 +47,8 @@ void* sglab::runtime::part_of(const void* symbol, std::size_t offset, std::size_
 
 namespace {
 
-Status to_symbol(const void* symbol, const void* source, std::size_t bytes, std::size_t offset, Stream stream) {
+Status to_symbol(const void* symbol, const void* source, std::size_t bytes, std::size_t offset,
+                 Stream stream) {
   void* const place = part_of(symbol, offset, bytes);
   return place == nullptr ? last_status(false) : submit(stream, copy_of(place, source, bytes));
 }

@@ -145,10 +145,12 @@ void announce(const SglabLaunch& r) {
 
 }  // namespace
 
-void* find_variable(const char* ptx, std::uint64_t bytes, const char* variable) {
+void* find_variable(const char* ptx, std::uint64_t ptx_bytes, const char* variable, std::uint64_t* bytes) {
   try {
-    for (const emu::Allocation& one : loaded_from(ptx, bytes).image->allocations()) {
-      if (one.name == variable) return reinterpret_cast<void*>(one.begin);
+    for (const emu::Allocation& one : loaded_from(ptx, ptx_bytes).image->allocations()) {
+      if (one.name != variable) continue;
+      *bytes = one.end - one.begin;
+      return reinterpret_cast<void*>(one.begin);
     }
   } catch (const std::exception& error) {
     std::fprintf(stderr, "sglab: %s\n", error.what());

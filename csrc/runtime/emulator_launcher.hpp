@@ -13,7 +13,7 @@ namespace sglab::runtime {
 const char* launch_on_emulator(const SglabLaunch* request, void* user);
 
 // A SglabFinder for modules that this library runs itself.
-void* find_variable(const char* ptx, std::uint64_t bytes, const char* variable);
+void* find_variable(const char* ptx, std::uint64_t ptx_bytes, const char* variable, std::uint64_t* bytes);
 
 // Where a kernel's parameters lie in a packed block of them; an error is recorded if its PTX cannot be read.
 struct ParameterPlace {

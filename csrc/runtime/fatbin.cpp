@@ -3,7 +3,9 @@
 #include <dlfcn.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 namespace sglab::runtime {
 namespace {
@@ -95,6 +97,32 @@ Fatbin read_fatbin(const void* wrapper) {
     }
     at = body + entry.bytes;
   }
+  return fatbin;
+}
+
+Fatbin read_image(const void* image) {
+  std::uint32_t magic;
+  std::memcpy(&magic, image, sizeof(magic));
+  if (magic == kWrapperMagic) return read_fatbin(image);
+  if (magic == kFatbinMagic) {
+    const Wrapper wrapper{kWrapperMagic, 1, static_cast<const std::uint8_t*>(image), nullptr};
+    return read_fatbin(&wrapper);
+  }
+  Fatbin fatbin;
+  constexpr std::uint32_t kElfMagic = 0x464c457f;
+  if (magic == kElfMagic) {
+    fatbin.machine_code_entries = 1;
+    return fatbin;
+  }
+  std::string text = static_cast<const char*>(image);
+  constexpr std::string_view kTarget = ".target sm_";
+  const std::size_t at = text.find(kTarget);
+  if (at == std::string::npos) {
+    fatbin.problem = "it is neither PTX (no .target sm_…) nor a fat binary";
+    return fatbin;
+  }
+  const int capability = std::atoi(text.c_str() + at + kTarget.size());
+  fatbin.ptx.push_back({capability, std::move(text)});
   return fatbin;
 }
 

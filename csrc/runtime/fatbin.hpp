@@ -19,5 +19,7 @@ struct Fatbin {
 
 // `wrapper` is what __cudaRegisterFatBinary gets.
 Fatbin read_fatbin(const void* wrapper);
+// What cuModuleLoadData gets: PTX as text, a fat binary or its wrapper, or machine code.
+Fatbin read_image(const void* image);
 
 }  // namespace sglab::runtime

@@ -39,6 +39,14 @@ Status check(const State& state, const Function& function, Dim3 grid, Dim3 block
 
 }  // namespace
 
+Dim3 cluster_of(const LaunchConfig& config) {
+  Dim3 cluster;
+  for (std::uint32_t i = 0; i < config.attribute_count; ++i) {
+    if (config.attributes[i].id == kAttributeClusterDimension) cluster = config.attributes[i].cluster;
+  }
+  return cluster;
+}
+
 Status launch(const void* stub, Dim3 grid, Dim3 block, Dim3 cluster, std::size_t smem, void** arguments) {
   State& state = State::get();
   const std::lock_guard lock(state.mutex);

@@ -38,6 +38,7 @@ struct SglabLaunch {
 // Runs a launch to its end. Returns null, or what went wrong; the text must live until the next call.
 using SglabLauncher = const char* (*)(const SglabLaunch*, void* user);
 
-// Where a variable of a module lies in memory; null: the module has none of that name.
-using SglabFinder = void* (*)(const char* ptx, std::uint64_t ptx_bytes, const char* variable);
+// Where a variable of a module lies in memory, and its size; null: the module has none of that name.
+using SglabFinder = void* (*)(const char* ptx, std::uint64_t ptx_bytes, const char* variable,
+                              std::uint64_t* bytes);
 }

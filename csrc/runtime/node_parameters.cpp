@@ -47,8 +47,12 @@ Status work_from(const FillParameters& said, FillWork& work) {
     return fail(kInvalidValue, "memset node: elementSize is " + std::to_string(said.element_bytes) +
                                    "; it is 1, 2 or 4 bytes");
   }
-  work = {reinterpret_cast<std::uint64_t>(said.target), said.pitch, said.value, said.element_bytes,
-          said.width, said.height};
+  work = {reinterpret_cast<std::uint64_t>(said.target),
+          said.pitch,
+          said.value,
+          said.element_bytes,
+          said.width,
+          said.height};
   return kSuccess;
 }
 
@@ -106,8 +110,8 @@ Status work_from(NodeParameters& said, Work& work) {
       work = FreeWork{reinterpret_cast<std::uint64_t>(said.freed)};
       return kSuccess;
   }
-  return fail(kNotSupported,
-              "graph nodes of kind " + std::to_string(said.kind) + " (semaphores, conditions) are not supported");
+  return fail(kNotSupported, "graph nodes of kind " + std::to_string(said.kind) +
+                                 " (semaphores, conditions) are not supported");
 }
 
 CopyParameters said_of(const CopyWork& work) {
@@ -124,7 +128,12 @@ CopyParameters said_of(const CopyWork& work) {
 }
 
 FillParameters said_of(const FillWork& work) {
-  return {reinterpret_cast<void*>(work.target), work.pitch, work.value, work.element_bytes, work.width, work.height};
+  return {reinterpret_cast<void*>(work.target),
+          work.pitch,
+          work.value,
+          work.element_bytes,
+          work.width,
+          work.height};
 }
 
 }  // namespace sglab::runtime

@@ -49,14 +49,15 @@ class State {
   int threads = 1;
   SglabLauncher launcher;
   void* launcher_data;
-  SglabFinder finder;  // null: variables cannot be reached
-  std::deque<Module> modules;
+  SglabFinder finder;                                  // null: variables cannot be reached
+  std::deque<Module> modules;                          // of host programs, registered at their start
+  std::deque<Module> loaded;                           // by the driver's calls
   std::map<const void*, Function> functions;           // by the address of the host stub
   std::map<const void*, Variable> variables;           // by the address of the host's copy
   std::map<std::uint64_t, std::uint64_t> allocations;  // address to bytes
   bool keeps_freed = false;                            // cudaFree leaves the memory where it is,
   std::vector<void*> kept;                             // here
-  std::set<std::uint64_t> graph_memory;  // of graphs: cudaFree only takes it away from kernels
+  std::set<std::uint64_t> graph_memory;                // of graphs: cudaFree only takes it away from kernels
 
   int capability() const { return device.major * 10 + device.minor; }
   // The PTX of `module` for the device; null, with an error recorded, if there is none.

@@ -251,7 +251,8 @@ Status synchronize_all(const char* call) {
   const std::lock_guard lock(State::get().mutex);
   for (auto& [stream, state] : all().streams) {
     if (state.capture != nullptr && state.capture->valid)
-      return spoil(*state.capture, kStreamCaptureUnsupported, std::string(call) + " while a stream is captured");
+      return spoil(*state.capture, kStreamCaptureUnsupported,
+                   std::string(call) + " while a stream is captured");
   }
   return kSuccess;
 }
@@ -272,8 +273,7 @@ Status allowed_in_captures(const char* call) {
     if (state.capture == nullptr || !state.capture->valid || state.capture->mode == CaptureMode::kRelaxed)
       continue;
     const bool mine = state.capture->thread == std::this_thread::get_id();
-    const bool global =
-        state.capture->mode == CaptureMode::kGlobal && thread_mode == CaptureMode::kGlobal;
+    const bool global = state.capture->mode == CaptureMode::kGlobal && thread_mode == CaptureMode::kGlobal;
     if (mine || global) {
       return spoil(*state.capture, kStreamCaptureUnsupported,
                    std::string(call) + " while a stream is captured in a mode that forbids it");
@@ -325,8 +325,9 @@ Status end_capture(Stream stream, Graph** graph) {
   if (!capture->valid) return fail(kStreamCaptureInvalidated, "the capture was lost by an earlier error");
   capture->valid = false;  // for events that were recorded in it
   if (!joined)
-    return fail(kStreamCaptureUnjoined,
-                "a stream that joined the capture was not joined again: record an event there and wait for it");
+    return fail(
+        kStreamCaptureUnjoined,
+        "a stream that joined the capture was not joined again: record an event there and wait for it");
   *graph = shared(capture->graph.get()) == nullptr ? own(capture->graph, false) : capture->graph.get();
   return kSuccess;
 }

@@ -21,9 +21,9 @@ def run_program(
     env: Mapping[str, str] | None = None,
     sanitize: bool = False,
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a program with sglab's CUDA runtime in the place of libcudart.so.13.
+    """Runs a program with sglab's CUDA runtime in the place of libcudart.so.13, and of the driver, libcuda.so.1.
 
-    The program must use the shared CUDA 13 runtime (nvcc -cudart shared) and hold PTX for `arch`
+    The program must use the shared CUDA 13 runtime (nvcc -cudart shared) or the driver, and hold PTX for `arch`
     (-gencode arch=compute_100a,code=compute_100a). Kernels run when they are launched; a fault becomes a CUDA error
     whose text says where. Event times are those of the emulation.
 
@@ -51,10 +51,12 @@ def run_program(
 
 
 def runtime_folder() -> Path:
-    """A folder in which sglab's CUDA runtime has the name that programs look for: put it on LD_LIBRARY_PATH."""
+    """A folder in which sglab's CUDA runtime and driver have the names that programs look for: put it on
+    LD_LIBRARY_PATH."""
     require_library()
 
     def build(folder: Path) -> None:
-        (folder / "libcudart.so.13").symlink_to(LIBRARY)
+        for name in ("libcudart.so.13", "libcuda.so.1"):
+            (folder / name).symlink_to(LIBRARY)
 
-    return cached("runtime", content_key(LIBRARY), build)
+    return cached("runtime", content_key("runtime and driver", LIBRARY), build)

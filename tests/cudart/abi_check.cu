@@ -62,3 +62,33 @@ static_assert(kNoKernelImageForDevice == cudaErrorNoKernelImageForDevice);
 static_assert(kInvalidResourceHandle == cudaErrorInvalidResourceHandle &&
               kSymbolNotFound == cudaErrorSymbolNotFound);
 static_assert(kLaunchFailure == cudaErrorLaunchFailure && kNotSupported == cudaErrorNotSupported);
+
+static_assert(kNotInitialized == cudaErrorInitializationError && kIllegalState == cudaErrorIllegalState);
+static_assert(kInvalidContext == cudaErrorDeviceUninitialized && kFileNotFound == cudaErrorFileNotFound);
+static_assert(kStreamCaptureUnsupported == cudaErrorStreamCaptureUnsupported);
+static_assert(kStreamCaptureInvalidated == cudaErrorStreamCaptureInvalidated);
+static_assert(kStreamCaptureMerge == cudaErrorStreamCaptureMerge);
+static_assert(kStreamCaptureUnmatched == cudaErrorStreamCaptureUnmatched);
+static_assert(kStreamCaptureUnjoined == cudaErrorStreamCaptureUnjoined);
+static_assert(kStreamCaptureIsolation == cudaErrorStreamCaptureIsolation);
+static_assert(kStreamCaptureImplicit == cudaErrorStreamCaptureImplicit);
+static_assert(kCapturedEvent == cudaErrorCapturedEvent);
+static_assert(kStreamCaptureWrongThread == cudaErrorStreamCaptureWrongThread);
+static_assert(kGraphExecUpdateFailure == cudaErrorGraphExecUpdateFailure);
+
+static_assert(sizeof(EdgeData) == sizeof(cudaGraphEdgeData));
+static_assert(sizeof(KernelNodeParameters) == sizeof(cudaKernelNodeParams));
+static_assert(offsetof(KernelNodeParameters, arguments) == offsetof(cudaKernelNodeParams, kernelParams));
+static_assert(sizeof(CopyParameters) == sizeof(cudaMemcpy3DParms));
+static_assert(offsetof(CopyParameters, target) == offsetof(cudaMemcpy3DParms, dstPtr));
+static_assert(offsetof(CopyParameters, extent) == offsetof(cudaMemcpy3DParms, extent));
+static_assert(sizeof(FillParameters) == sizeof(cudaMemsetParams));
+static_assert(offsetof(FillParameters, width) == offsetof(cudaMemsetParams, width));
+static_assert(sizeof(HostParameters) == sizeof(cudaHostNodeParams));
+static_assert(sizeof(AllocationParameters) == sizeof(cudaMemAllocNodeParams));
+static_assert(offsetof(AllocationParameters, pointer) == offsetof(cudaMemAllocNodeParams, dptr));
+static_assert(sizeof(NodeParameters) == sizeof(cudaGraphNodeParams));
+static_assert(offsetof(NodeParameters, kernel) == offsetof(cudaGraphNodeParams, kernel));
+static_assert(offsetof(NodeParameters, copy.copy) == offsetof(cudaGraphNodeParams, memcpy.copyParams));
+static_assert(sizeof(InstantiateParameters) == sizeof(cudaGraphInstantiateParams));
+static_assert(sizeof(UpdateResult) == sizeof(cudaGraphExecUpdateResultInfo));

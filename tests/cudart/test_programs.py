@@ -1,5 +1,7 @@
 """Programs that nvcc compiled run as they are: Thrust, CUB, and what CUDA's samples ask of the runtime."""
 
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -20,11 +22,9 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Name -> program."""
-    import subprocess
-
     folder = tmp_path_factory.mktemp("programs")
     programs = {}
-    for source in PROGRAMS.glob("*.cu"):
+    for source in (PROGRAMS / name for name in ("graphs.cu", "samples.cu", "thrust_and_cub.cu")):
         programs[source.stem] = folder / source.stem
         command = [find_nvcc(), "-std=c++17", "-lineinfo", "-cudart", "shared", "-o", folder / source.stem, source]
         flags = ["-gencode", "arch=compute_100a,code=compute_100a"]
@@ -52,6 +52,64 @@ def test_what_samples_ask_of_the_runtime(compiled: dict[str, Path]) -> None:
     assert ran.stdout.splitlines()[0] == "tiles 2811 9210 22011, limit 1048576, callback 5"
     assert ran.stdout.splitlines()[1:] == ["grid 18 0, tiles of two warps 2016 6112", "assert 710"]
     assert "read_after_write_race" not in ran.stderr
+
+
+def test_graphs(compiled: dict[str, Path]) -> None:
+    ran = run_program([compiled["graphs"]])
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ran.stdout.splitlines() == [
+        "by hand: 5 nodes, 4 edges, 15 15 300, 3 calls",  # the second launch keeps the argument of the first
+        "without a node: 100",
+        "a circle: cudaErrorInvalidValue",
+        "destroyed: cudaErrorInvalidValue",
+        "captured: side 1, 7 nodes, 1 root, 7 edges, nothing ran: 3",
+        "launched: 1010 2017",  # 3 + 1000 + 7, and again on what the first launch left
+        "update: cudaErrorGraphExecUpdateFailure 2",
+        "synchronize: cudaErrorStreamCaptureUnsupported, cudaErrorStreamCaptureInvalidated",
+        "malloc: cudaErrorStreamCaptureUnsupported, cudaErrorStreamCaptureInvalidated",
+        "legacy: cudaErrorStreamCaptureImplicit, cudaErrorStreamCaptureInvalidated",
+        "outside: cudaErrorStreamCaptureIsolation, cudaErrorStreamCaptureInvalidated",
+        "unjoined: cudaSuccess, cudaErrorStreamCaptureUnjoined",
+        "end: cudaErrorIllegalState",
+        "null stream: cudaErrorStreamCaptureUnsupported",
+        "fine: cudaSuccess, cudaSuccess",
+    ]
+
+
+def test_a_program_of_the_driver(tmp_path: Path) -> None:
+    """It links libcuda.so.1, loads PTX and launches: kernels, variables, graphs, im2col maps, errors."""
+    ran = run_program([driver_program(tmp_path), tmp_path / "kernels.ptx"])
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ran.stdout.splitlines() == [
+        "early: CUDA_ERROR_NOT_INITIALIZED CUDA_ERROR_INVALID_CONTEXT, sm 10, 148 SMs",
+        "no PTX: CUDA_ERROR_NO_BINARY_FOR_GPU, no kernel: CUDA_ERROR_NOT_FOUND",
+        "launched: 5 253, argument 2 at 16 of 4, variable of 4",
+        "packed, in a graph: 104 352",
+        "im2col: 0 16 32 48 64 80 96 112, moved yes",
+        "found: 0, missing: CUDA_ERROR_NOT_FOUND",
+        "range: 1 256, twice freed: CUDA_ERROR_INVALID_VALUE, unloaded: CUDA_ERROR_INVALID_HANDLE",
+    ]
+
+
+def driver_program(folder: Path) -> Path:
+    """Compiles driver.cpp by the host's compiler alone, and its kernels to folder/kernels.ptx.
+
+    To link, it needs a library of the driver's name with its functions, as the toolkit's stubs are.
+    """
+
+    def run(*command: str | Path) -> str:
+        return subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True).stdout
+
+    nvcc = find_nvcc()
+    run(nvcc, "-ptx", "-arch=sm_100a", PROGRAMS / "driver_kernels.cu", "-o", folder / "kernels.ptx")
+    exported = {line.split()[-1].partition("@")[0] for line in run("nm", "-D", "--defined-only", LIBRARY).splitlines()}
+    functions = sorted(name for name in exported if re.match("cu[A-Z]", name))
+    (folder / "stub.c").write_text("".join(f"void {name}(void) {{}}\n" for name in functions))
+    run("gcc", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", folder / "stub.c", "-o", folder / "libcuda.so")
+    include = Path(nvcc).resolve().parent.parent / "include"
+    program = folder / "driver"
+    run("g++", "-std=c++17", f"-I{include}", PROGRAMS / "driver.cpp", "-o", program, f"-L{folder}", "-lcuda")
+    return program
 
 
 def test_a_program_runs_with_sanitizers(compiled: dict[str, Path], capfd: pytest.CaptureFixture[str]) -> None:

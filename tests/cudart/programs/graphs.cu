@@ -73,9 +73,10 @@ int by_hand() {
 }
 
 int captured() {
-  int *a, *b;
+  int *a, *b, *c;
   CHECK(cudaMalloc(&a, sizeof(host)));
   CHECK(cudaMalloc(&b, sizeof(host)));
+  CHECK(cudaMalloc(&c, sizeof(host)));
   cudaStream_t stream, side;
   cudaEvent_t fork, join;
   CHECK(cudaStreamCreate(&stream));
@@ -88,7 +89,7 @@ int captured() {
   CHECK(cudaMemcpyAsync(a, host, sizeof(host), cudaMemcpyHostToDevice, stream));
   CHECK(cudaEventRecord(fork, stream));
   CHECK(cudaStreamWaitEvent(side, fork, 0));
-  add<<<1, kCount, 0, stream>>>(a, a, 1);
+  add<<<1, kCount, 0, stream>>>(c, a, 1);
   add<<<1, kCount, 0, side>>>(b, a, 1000);
   CHECK(cudaEventRecord(join, side));
   CHECK(cudaStreamWaitEvent(stream, join, 0));
@@ -104,8 +105,8 @@ int captured() {
   CHECK(cudaGraphGetNodes(graph, nullptr, &nodes));
   CHECK(cudaGraphGetRootNodes(graph, nullptr, &roots));
   CHECK(cudaGraphGetEdges(graph, nullptr, nullptr, nullptr, &edges));
-  std::printf("captured: side %d, %zu nodes, %zu root, %zu edges, nothing ran: %d\n", capturing, nodes, roots, edges,
-              host[3]);
+  std::printf("captured: side %d, %zu nodes, %zu root, %zu edges, nothing ran: %d\n", capturing, nodes, roots,
+              edges, host[3]);
   cudaGraphExec_t executable;
   CHECK(cudaGraphInstantiate(&executable, graph, 0));
   CHECK(cudaGraphLaunch(executable, stream));
@@ -153,8 +154,10 @@ int forbidden() {
   CHECK(cudaLaunchHostFunc(other, count, host));
   say("unjoined", cudaSuccess);
   std::printf("end: %s\n", cudaGetErrorName(cudaStreamEndCapture(other, &graph)));
-  std::printf("null stream: %s\n", cudaGetErrorName(cudaStreamBeginCapture(nullptr, cudaStreamCaptureModeGlobal)));
+  std::printf("null stream: %s\n",
+              cudaGetErrorName(cudaStreamBeginCapture(nullptr, cudaStreamCaptureModeGlobal)));
   begin();
+  cudaGetLastError();
   add<<<1, 32, 0, stream>>>(host, host, 0);
   say("fine", cudaGetLastError());
   return 0;
