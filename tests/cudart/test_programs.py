@@ -92,7 +92,7 @@ def test_a_program_of_the_driver(tmp_path: Path) -> None:
 
 
 def driver_program(folder: Path) -> Path:
-    """Compiles driver.cpp by the host's compiler alone, and its kernels to folder/kernels.ptx.
+    """Compiles driver.cpp without the CUDA runtime, and its kernels to folder/kernels.ptx.
 
     To link, it needs a library of the driver's name with its functions, as the toolkit's stubs are.
     """
@@ -106,9 +106,8 @@ def driver_program(folder: Path) -> Path:
     functions = sorted(name for name in exported if re.match("cu[A-Z]", name))
     (folder / "stub.c").write_text("".join(f"void {name}(void) {{}}\n" for name in functions))
     run("gcc", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", folder / "stub.c", "-o", folder / "libcuda.so")
-    include = Path(nvcc).resolve().parent.parent / "include"
     program = folder / "driver"
-    run("g++", "-std=c++17", f"-I{include}", PROGRAMS / "driver.cpp", "-o", program, f"-L{folder}", "-lcuda")
+    run(nvcc, "-std=c++17", "-cudart", "none", PROGRAMS / "driver.cpp", "-o", program, f"-L{folder}", "-lcuda")
     return program
 
 
