@@ -121,8 +121,8 @@ int main(int, char** arguments) {
   CUdriverProcAddressQueryResult found;
   CHECK(cuGetProcAddress("cuMemAlloc", &function, 13000, 0, &found));
   CHECK(reinterpret_cast<CUresult (*)(CUdeviceptr*, size_t)>(function)(&out, 64));
-  std::printf("found: %d, missing: %s\n", found,
-              name_of(cuGetProcAddress("cuNothing", &function, 13000, 0, &found)));
+  std::printf("found: %d", found);
+  std::printf(", missing: %s\n", name_of(cuGetProcAddress("cuNothing", &function, 13000, 0, &found)));
   CUdeviceptr base;
   size_t range;
   CHECK(cuMemGetAddressRange(&base, &range, y + 40));
