@@ -5,7 +5,13 @@ placement of its work on the device. The functions below it are the planners the
 """
 
 from sglab.planning.cta_tile_q import fa2_determine_cta_tile_q
-from sglab.planning.cuda_graph import capture_batch_sizes, capture_order, limit_to_pool, replay_batch_size
+from sglab.planning.cuda_graph import (
+    capture_batch_sizes,
+    capture_order,
+    limit_to_pool,
+    piecewise_capture_tokens,
+    replay_batch_size,
+)
 from sglab.planning.cutlass_mla_splits import split_ranges
 from sglab.planning.cutlass_mla_workspace import (
     copied_workspace_size,
@@ -52,6 +58,7 @@ __all__ = [
     "mla_plan",
     "num_splits_heuristic",
     "persistent_schedule",
+    "piecewise_capture_tokens",
     "prefill_plan",
     "prefill_sm90_plan",
     "prepare_varlen_num_blocks",

@@ -8,7 +8,7 @@ from typing import Any
 from sglab.engine import arguments
 from sglab.engine.errors import BadArgumentError
 from sglab.engine.scheduler import SchedulerConfig
-from sglab.planning import capture_batch_sizes
+from sglab.planning import capture_batch_sizes, piecewise_capture_tokens
 
 WRITE_POLICIES = ("write_through", "write_through_selective", "write_back")
 PAGE_SIZES = {
@@ -62,6 +62,12 @@ class EngineConfig:
     """The largest captured batch; None: max_running_requests."""
     cuda_graph_bs: tuple[int, ...] | None = None
     """The captured batch sizes, instead of SGLang's list."""
+    enable_piecewise_cuda_graph: bool = False
+    """Replay extend passes, too: captured by their number of tokens, in pieces between the attention layers."""
+    piecewise_cuda_graph_max_tokens: int | None = None
+    """The largest captured number of tokens; None: a chunk of prefill, at most 4096."""
+    piecewise_cuda_graph_tokens: tuple[int, ...] | None = None
+    """The captured numbers of tokens, instead of SGLang's list."""
     enable_hierarchical_cache: bool = False
     """Keep evicted prefixes in the host's memory."""
     hicache_ratio: float = 2.0
@@ -104,11 +110,20 @@ class EngineConfig:
         value = self.mem_fraction
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
             raise BadArgumentError("mem_fraction", "a number between 0 and 1", repr(value), "0.85 is the default.")
-        for name in ("max_total_tokens", "context_length", "cuda_graph_max_bs", "cpu_threads"):
+        counts = (
+            "max_total_tokens",
+            "context_length",
+            "cuda_graph_max_bs",
+            "piecewise_cuda_graph_max_tokens",
+            "cpu_threads",
+        )
+        for name in counts:
             if getattr(self, name) is not None:
                 arguments.integer(name, getattr(self, name), 1)
         for size in self.cuda_graph_bs or ():
             arguments.integer("cuda_graph_bs", size, 1)
+        for tokens in self.piecewise_cuda_graph_tokens or ():
+            arguments.integer("piecewise_cuda_graph_tokens", tokens, 1)
         arguments.finite("hicache_ratio", self.hicache_ratio, 0.0)
         arguments.choice("hicache_write_policy", self.hicache_write_policy, WRITE_POLICIES)
         if self.speculative_algorithm is not None:
@@ -143,6 +158,7 @@ class EngineConfig:
         alone = {
             "speculative_algorithm": self.speculative_algorithm,
             "cuda_graph": self.cuda_graph,
+            "enable_piecewise_cuda_graph": self.enable_piecewise_cuda_graph,
             "enable_hierarchical_cache": self.enable_hierarchical_cache,
             "disable_overlap_schedule": self.disable_overlap_schedule is False,
         }
@@ -172,6 +188,14 @@ class EngineConfig:
         if self.cuda_graph_bs is not None:
             return list(self.cuda_graph_bs)
         return capture_batch_sizes(self.cuda_graph_max_bs or self.max_running_requests)
+
+    def capture_tokens(self) -> list[int]:
+        """Numbers of tokens to capture extend passes for: those asked for, or SGLang's."""
+        if self.piecewise_cuda_graph_tokens is not None:
+            return list(self.piecewise_cuda_graph_tokens)
+        chunk = self.chunked_prefill_size if self.chunked_prefill_size > 0 else self.max_prefill_tokens
+        largest = self.piecewise_cuda_graph_max_tokens or min(chunk, 4096)
+        return piecewise_capture_tokens(largest) or [largest]
 
     def backend(self, device_type: str) -> str:
         """The attention backend's name."""

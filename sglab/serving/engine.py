@@ -20,6 +20,7 @@ from sglab.serving.given import Prompt, Sampling, config, is_one, token_ids, tok
 from sglab.serving.graph_runner import CudaGraphRunner
 from sglab.serving.hooks import register_forward_hooks
 from sglab.serving.output import Delta, Handle, Output
+from sglab.serving.piecewise_runner import PiecewiseGraphRunner
 from sglab.serving.pools import make_pools
 from sglab.serving.ranks import RankDiedError, Ranks
 from sglab.serving.ranks.dp_scheduler import DpScheduler
@@ -106,6 +107,11 @@ class Engine:
             with torch_threads(threads), batch_invariant(self.config.enable_deterministic_inference):
                 self.worker.graph_runner = CudaGraphRunner(
                     self.model, self.runner, backend, self.config.capture_sizes()
+                )
+        if self.config.enable_piecewise_cuda_graph:
+            with torch_threads(threads), batch_invariant(self.config.enable_deterministic_inference):
+                self.worker.piecewise_runner = PiecewiseGraphRunner(
+                    self.model, self.runner, backend, self.config.capture_tokens()
                 )
         decode = None if self.tokenizer is None else self.tokenizer.decode
         self.runs = speculation(self.worker, self.config, draft_model) or self.worker

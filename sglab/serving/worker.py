@@ -17,6 +17,7 @@ from sglab.serving.batch_invariant import batch_invariant
 from sglab.serving.graph_runner import CudaGraphRunner
 from sglab.serving.logits_adjuster import LogitsAdjuster
 from sglab.serving.model_output import ModelOutput
+from sglab.serving.piecewise_runner import PiecewiseGraphRunner
 from sglab.serving.sampler import Sampled, Sampler
 from sglab.serving.sampling_info import SamplingInfo
 
@@ -41,7 +42,8 @@ class ModelWorker:
     Attributes:
         output_tokens: int64 [rows of the request pool], what each row's last pass sampled: the input of its next
             decode, which the host need not have seen.
-        graph_runner: replays decode passes; None: every pass runs operation by operation.
+        graph_runner: replays decode passes; None: they run operation by operation.
+        piecewise_runner: replays extend passes in pieces between their attention; None: as they are.
         states: [slots, hidden], the last hidden state of the token in each slot, for a drafter that reads them; None:
             there is none.
     """
@@ -53,6 +55,7 @@ class ModelWorker:
         self.sampler = Sampler(device, seed)
         self.adjuster = LogitsAdjuster(rows, model.config.vocab_size, device)
         self.graph_runner: CudaGraphRunner | None = None
+        self.piecewise_runner: PiecewiseGraphRunner | None = None
         self.states: torch.Tensor | None = None
         self._sampling: tuple[list[Req], SamplingInfo] | None = None
 
@@ -103,10 +106,13 @@ class ModelWorker:
         return ModelOutput(hidden, self.model.compute_logits(LogitsProcessor.sampled_rows(hidden, batch)))
 
     def hidden_states(self, batch: ForwardBatch) -> torch.Tensor:
-        """[tokens, hidden] after the last norm, operation by operation."""
+        """[tokens, hidden] after the last norm; attention always runs as it is."""
         self.backend.prepare(batch)
         assert batch.positions is not None
-        hidden = self.model(batch.input_ids, batch.positions, batch)
+        if self.piecewise_runner is not None and self.piecewise_runner.can_run(batch):
+            hidden = self.piecewise_runner.replay(batch)
+        else:
+            hidden = self.model(batch.input_ids, batch.positions, batch)
         if self.states is not None:
             self.states[batch.out_cache_loc] = hidden
         return hidden

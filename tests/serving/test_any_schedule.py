@@ -49,6 +49,8 @@ def histories(draw: st.DrawFn) -> dict:
             "schedule_conservativeness": draw(st.sampled_from([0.1, 1.0])),
             "cuda_graph": draw(st.booleans()),
             "cuda_graph_bs": (1, 3),
+            "enable_piecewise_cuda_graph": draw(st.booleans()),
+            "piecewise_cuda_graph_tokens": (4, 32),
         },
     }
 

@@ -30,6 +30,7 @@ OPTIONS = [
     {"max_total_tokens": 256, "schedule_conservativeness": 0.05},
     {"max_total_tokens": 256, "enable_hierarchical_cache": True, "hicache_write_policy": "write_back"},
     {"cuda_graph": False},
+    {"enable_piecewise_cuda_graph": True, "piecewise_cuda_graph_tokens": (16, 64, 256)},
     {"speculative_algorithm": "NGRAM"},
     {"attention_backend": "torch_native", "cuda_graph": False},
 ]
