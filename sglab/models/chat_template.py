@@ -1,7 +1,7 @@
 """ChatTemplate: a conversation as the text that a checkpoint was trained on.
 
-The template is Jinja, as Hugging Face's checkpoints bring it, in `chat_template.jinja` or in `tokenizer_config.json`. It is
-a stranger's program, so it runs in Jinja's sandbox, without files, modules or changes to what it is given.
+The template is Jinja, as Hugging Face's checkpoints bring it, in `chat_template.jinja` or in `tokenizer_config.json`.
+It is a stranger's program, so it runs in Jinja's sandbox, without files, modules or changes to what it is given.
 Source of names and settings: transformers' `utils/chat_template_utils.py`.
 """
 
