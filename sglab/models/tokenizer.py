@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from sglab.engine.errors import BadArgumentError
+from sglab.models.chat_template import ChatTemplate, Message, load_chat_template
 from sglab.models.loader import model_folder, read_config
 
 
@@ -36,7 +37,11 @@ class ByteTokenizer:
 
 
 class FileTokenizer:
-    """A checkpoint's tokenizer.json, through the package tokenizers."""
+    """A checkpoint's tokenizer.json, through the package tokenizers.
+
+    Attributes:
+        chat_template: the checkpoint's; None: it has none.
+    """
 
     def __init__(self, path: Path) -> None:
         try:
@@ -45,9 +50,22 @@ class FileTokenizer:
             remedy = "pip install tokenizers, or pass token ids instead of text."
             raise BadArgumentError("tokenizer", "the package tokenizers", "none", remedy) from None
         self._loaded = Loaded.from_file(str(path))
+        self.chat_template: ChatTemplate | None = load_chat_template(path.parent)
 
     def encode(self, text: str) -> list[int]:
         return list(self._loaded.encode(text).ids)
+
+    def encode_chat(self, messages: Sequence[Message], **variables: Any) -> list[int]:
+        """A conversation by the checkpoint's template, which puts the special tokens itself.
+
+        Raises:
+            BadArgumentError: there is no template, or it refuses the conversation.
+        """
+        if self.chat_template is None:
+            remedy = "Pass a prompt: this model was not trained on conversations."
+            raise BadArgumentError("messages", "a checkpoint with a chat template", "none", remedy)
+        text = self.chat_template.render(messages, **variables)
+        return list(self._loaded.encode(text, add_special_tokens=False).ids)
 
     def decode(self, token_ids: Sequence[int]) -> str:
         return str(self._loaded.decode(list(token_ids)))

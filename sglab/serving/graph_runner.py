@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -182,8 +182,14 @@ class CudaGraphRunner:
             torch.cuda.synchronize(self.device)
 
 
+class Launches(Protocol):
+    """What records whole launches: a RecordedGraph, or what passes them on to the one under way."""
+
+    def launch(self, name: str, run: Callable[[], torch.Tensor], reads: tuple[torch.Tensor, ...]) -> torch.Tensor: ...
+
+
 @contextmanager
-def expert_launches(graph: RecordedGraph, model: CausalLM) -> Iterator[None]:
+def expert_launches(graph: Launches, model: CausalLM) -> Iterator[None]:
     """During a recording each layer's experts are one launch, as a fused kernel: it reads the routing when it runs."""
     experts = [(name, module) for name, module in model.named_modules() if isinstance(module, FusedMoE)]
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from sglab.engine import SamplingParams, arguments
 from sglab.engine.errors import BadArgumentError
+from sglab.models.tokenizer import FileTokenizer, Tokenizer
 from sglab.serving.output import Output
 
 RENAMED = {
@@ -32,7 +33,10 @@ SAME = (
     "repetition_penalty",
     "ignore_eos",
 )
-OWN = ("model", "prompt", "messages", "n", "stream", "stream_options", "logprobs", "top_logprobs", "logit_bias", "user")
+OWN = (
+    *("model", "prompt", "messages", "tools", "chat_template_kwargs", "n", "stream", "stream_options"),
+    *("logprobs", "top_logprobs", "logit_bias", "user"),
+)
 MOST_CHOICES = 128
 
 
@@ -52,8 +56,11 @@ class Call:
     top_logprobs_num: int = 0
 
     @classmethod
-    def parse(cls, body: Mapping[str, Any], chat: bool) -> Call:
+    def parse(cls, body: Mapping[str, Any], chat: bool, tokenizer: Tokenizer | None = None) -> Call:
         """Read a request's JSON.
+
+        Args:
+            tokenizer: its chat template turns messages into tokens; without one they become a line each.
 
         Raises:
             BadArgumentError: a field that is not known, missing or out of range.
@@ -72,7 +79,7 @@ class Call:
             top = 0 if logprobs in (None, False) else arguments.integer("logprobs", logprobs, 0, 20)
         return cls(
             chat=chat,
-            prompts=[chat_text(body.get("messages"))] if chat else _prompts(body.get("prompt")),
+            prompts=[chat_prompt(body, tokenizer)] if chat else _prompts(body.get("prompt")),
             sampling=SamplingParams.of(given),
             n=arguments.integer("n", 1 if body.get("n") is None else body["n"], 1, MOST_CHOICES),
             stream=bool(body.get("stream")),
@@ -82,18 +89,41 @@ class Call:
         )
 
 
-def chat_text(messages: Any) -> str:
-    """A conversation as one text, a line per message, for models without a template of their own.
+def chat_prompt(body: Mapping[str, Any], tokenizer: Tokenizer | None) -> str | list[int]:
+    """A conversation as the model's template has it, else as one text.
 
     Raises:
-        BadArgumentError: not a list of messages with role and content.
+        BadArgumentError: not a list of messages with roles, or one that the template refuses.
     """
+    messages = body.get("messages")
     shape = 'Pass [{"role": "user", "content": "…"}].'
     if not isinstance(messages, Sequence) or isinstance(messages, str) or not messages:
         raise BadArgumentError("messages", "a list of messages", repr(messages), shape)
+    for i, message in enumerate(messages):
+        if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
+            raise BadArgumentError(f"messages[{i}]", "role and content, both strings", repr(message), shape)
+    if isinstance(tokenizer, FileTokenizer) and tokenizer.chat_template is not None:
+        variables = body.get("chat_template_kwargs") or {}
+        if not isinstance(variables, Mapping):
+            raise BadArgumentError("chat_template_kwargs", "an object", repr(variables), "Leave it out.")
+        return tokenizer.encode_chat(messages, tools=body.get("tools"), **variables)
+    for name in ("tools", "chat_template_kwargs"):
+        if body.get(name):
+            remedy = "This model has no chat template that would read it: leave it out."
+            raise BadArgumentError(name, "nothing", repr(body[name]), remedy)
+    return chat_text(messages)
+
+
+def chat_text(messages: Sequence[Mapping[str, Any]]) -> str:
+    """A line per message, for models without a template of their own.
+
+    Raises:
+        BadArgumentError: content that is no text.
+    """
     lines = []
     for i, message in enumerate(messages):
-        if not isinstance(message, Mapping) or not all(isinstance(message.get(k), str) for k in ("role", "content")):
+        if not isinstance(message.get("content"), str):
+            shape = 'Pass [{"role": "user", "content": "…"}].'
             raise BadArgumentError(f"messages[{i}]", "role and content, both strings", repr(message), shape)
         lines.append(f"{message['role']}: {message['content']}\n")
     return "".join(lines) + "assistant:"

@@ -44,7 +44,7 @@ def create_app(engine: Engine) -> Any:
 
     async def answer(request: Request, chat: bool) -> Any:
         try:
-            call = openai.Call.parse(await body_of(request.json), chat)
+            call = openai.Call.parse(await body_of(request.json), chat, engine.tokenizer)
             served = Served(loop, call)
         except BadArgumentError as error:
             return JSONResponse(openai.error_body(error), 400)
