@@ -203,7 +203,7 @@ def _shape(row: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the figures here, anew after every shape")
+    parser.add_argument("--json", type=Path, help="also write the figures here, again after every shape")
     parser.add_argument("--only", nargs="*", choices=list(IMPLEMENTATIONS), help="these implementations")
     options = parser.parse_args()
     torch.manual_seed(torch.seed())

@@ -52,7 +52,7 @@ class Occupation:
 @dataclass(frozen=True)
 class Parts:
     """Microseconds, see above. combine_alone: the combine by itself, launch included; per_tile: 0 where no CTA has more
-    than one tile per work, and so nothing can be told"""
+    than one tile per work, and so nothing can be said"""
 
     total: float
     launch: float

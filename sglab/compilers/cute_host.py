@@ -168,10 +168,10 @@ class _Host:
         ctypes.c_int32.from_address(count).value = 1
 
     def _launch(self, config: int, kernel: int, arguments: int) -> None:
-        told = _Config.from_address(config)
+        given = _Config.from_address(config)
         cluster: Dim3 = (1, 1, 1)
-        for index in range(told.count):
-            attribute = _Attribute.from_address(told.attributes + index * ctypes.sizeof(_Attribute))
+        for index in range(given.count):
+            attribute = _Attribute.from_address(given.attributes + index * ctypes.sizeof(_Attribute))
             if attribute.id == _CLUSTER:
                 cluster = tuple(attribute.value[:3])
         entry = self._module[self._names[kernel - 1]]
@@ -179,7 +179,7 @@ class _Host:
         data = tuple(
             ctypes.string_at(pointer, parameter.size) for pointer, parameter in zip(pointers, entry.params, strict=True)
         )
-        wanted = LaunchConfig(tuple(told.grid), tuple(told.block), cluster, told.smem)
+        wanted = LaunchConfig(tuple(given.grid), tuple(given.block), cluster, given.smem)
         self.launches.append(HostLaunch(entry, wanted, data))
 
     def _old_launch(self, *words: int) -> None:

@@ -129,8 +129,8 @@ class Exercise(ABC):
     def nothing(self, feedback: str, idea: str = "", **more: Any) -> Outcome:
         """No points, for one reason."""
         first, *rest = self.criteria
-        told = f"{self.feedback_of(idea)} {feedback}" if idea else feedback
-        marks = (Mark(first.id, 0.0, told, idea), *(Mark(each.id, 0.0) for each in rest))
+        text = f"{self.feedback_of(idea)} {feedback}" if idea else feedback
+        marks = (Mark(first.id, 0.0, text, idea), *(Mark(each.id, 0.0) for each in rest))
         return Outcome(marks, **more)
 
     def feedback_of(self, idea: str) -> str:

@@ -1,4 +1,4 @@
-"""A launch of somebody's own kernel: what `sglab.step` returns, and what every widget of launches opens."""
+"""A launch of a user's own kernel: what `sglab.step` returns, and what every widget of launches opens."""
 
 from __future__ import annotations
 

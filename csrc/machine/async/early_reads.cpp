@@ -8,7 +8,7 @@
 #include "machine/engine/launch.hpp"
 #include "machine/engine/warning.hpp"
 
-// What a plain launch can see at no cost of operations whose completion nobody has waited for: they take
+// What a plain launch can see at no cost of operations whose completion was not waited for: they take
 // effect as late as allowed here, so whoever read early read what was there before. Sanitizers see more.
 namespace sglab::emu {
 namespace {
@@ -77,7 +77,7 @@ void AsyncEngine::warn_of_unfinished() {
              ", so whoever used what it brings read what was there before");
   };
   for (const BulkOperation& op : bulk_) {
-    unfinished(op.issuer, lanes_of(op.issuer), "the copy", "nobody waited for the mbarrier that it signals");
+    unfinished(op.issuer, lanes_of(op.issuer), "the copy", "no wait for the mbarrier that it signals");
   }
   for (const WarpQueue& own : warps_) {
     for (const SmallCopy& copy : own.small.records()) {

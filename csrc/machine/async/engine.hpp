@@ -107,8 +107,8 @@ class AsyncEngine {
   // tcgen05.alloc for a warp of CTA `rank`. With cta_group 2 both CTAs of the pair must ask before either
   // gets its columns. kMustWait: ask again when woken (Wait::kResource, the CTA's or pair's even rank).
   TensorMemory::Allocation allocate_tmem(std::uint32_t rank, int cta_group, std::uint32_t columns);
-  // In a launch that nobody observes: warns of reads of what a tcgen05.st without its wait will write, and of
-  // what nobody has waited for when the cluster ends.
+  // In a launch without observers: warns of reads of what a tcgen05.st without its wait will write, and of
+  // what was not waited for when the cluster ends.
   void warn_of_stores(const Warp& reader, const Inst* inst, std::uint32_t lanes,
                       const TmemRange& range) const;
   void warn_of_stores(const TensorOperation& op) const;

@@ -14,7 +14,7 @@ from sglab.engine import ForwardBatch
 
 @dataclass(frozen=True)
 class MultiItemScoringParams:
-    """FlashInfer's arguments. A request's prefix ends where its first delimiter is; from there on positions count anew
+    """FlashInfer's arguments. A request's prefix ends where its first delimiter is; from there on positions start again
     at every delimiter, which has 0."""
 
     prefix_len_ptr: torch.Tensor

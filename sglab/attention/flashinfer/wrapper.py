@@ -1,4 +1,4 @@
-"""Wrapper: what a FlashInfer batch wrapper is told by `begin_forward`, and the plan that it would make of it."""
+"""Wrapper: what a FlashInfer batch wrapper gets from `begin_forward`, and the plan that it would make of it."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class PageTableBackend(AttentionBackend):
         self.device = model_runner.device
         self.implementation = model_runner.kernel_implementation
         self.num_splits = 1 if model_runner.enable_deterministic_inference else 0
-        """What the kernels are told: 0 lets them choose, 1 makes a row independent of its batch."""
+        """What the kernels get: 0 lets them choose, 1 makes a row independent of its batch."""
         self.forward_metadata: FlashAttentionMetadata | None = None
         self.forward_metadata_spec_decode_expand: FlashAttentionMetadata | None = None
         self._total: int | None = None

@@ -1,8 +1,9 @@
 """The one validator of a pass's metadata: lengths, rows, slots and pages against what requests and pools hold.
 
 An index kernel follows `seq_lens`, `req_pool_indices` and `req_to_token` blindly. Slots that are in the pool but belong
-to somebody else give finite, plausible, wrong numbers; only a comparison with the owners finds them. `Batch.check` and
-every backend's `prepare` and `prepare_capture` run `check_metadata`; `ModelRunner.check_metadata` switches it.
+to another request give finite, plausible, wrong numbers: only a comparison with the owners finds them.
+`Batch.check` and every backend's `prepare` and `prepare_capture` run `check_metadata`.
+`ModelRunner.check_metadata` switches it.
 
 Cost: it reads the batch's page table once and one entry per page of every running request, once per pass: 0.3 ms for 8
 requests of 1,000 tokens, 10 ms for 64 of 4,096 (a two-core machine). On a GPU the device is waited for, which is why

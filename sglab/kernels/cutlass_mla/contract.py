@@ -86,7 +86,7 @@ def check(
     contract.tensor("workspace", workspace, "bytes", (torch.uint8,))
     if lse is not None:
         contract.tensor("lse", lse, "batch heads", (torch.float32,))
-        contract.require(lse.is_contiguous(), "lse", "contiguous", f"strides {lse.stride()}", "Allocate it anew.")
+        contract.require(lse.is_contiguous(), "lse", "contiguous", f"strides {lse.stride()}", "Allocate it again.")
         check_apart(lse, q_nope, q_pe, kv_c_and_k_pe_cache, page_table)
     _check_pages(contract)
     Scoring(sm_scale).check(contract)

@@ -62,8 +62,8 @@ def _chunk(
     between = (decay[..., :, None] - decay[..., None, :]).masked_fill(upper, float("-inf")).exp()
     keys = k * beta[..., None]
     system = keys @ k.transpose(-1, -2) * between  # its diagonal is taken as 1
-    told = torch.cat((v * beta[..., None], keys * since_start), -1)
-    solved = torch.linalg.solve_triangular(system, told, upper=False, unitriangular=True)
+    right_side = torch.cat((v * beta[..., None], keys * since_start), -1)
+    solved = torch.linalg.solve_triangular(system, right_side, upper=False, unitriangular=True)
     values, reads = solved.split([v.shape[-1], k.shape[-1]], -1)
     values = values - reads @ state
     o = (q * since_start) @ state + (q @ k.transpose(-1, -2) * between) @ values

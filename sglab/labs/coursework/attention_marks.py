@@ -54,7 +54,7 @@ class Attention:
 def batch(
     random: np.random.Generator, lens: Sequence[int], heads: int, dim: int, page: int, value_dim: int | None = None
 ) -> Attention:
-    """float16, pages in random order, NaN in the pages that nobody has; `value_dim`: values are columns of the keys."""
+    """float16, pages in random order, NaN in the pages of no request; `value_dim`: values are columns of the keys."""
     counts = [-(-n // page) for n in lens]
     table = np.zeros((len(lens), max(*counts, 1) + 1), np.int32)
     order = random.permutation(sum(counts) + 2)
@@ -87,7 +87,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-def told(runs: Sequence[Run], reports: Sequence[Report], tolerance: float, output: str = "out") -> str:
+def recognised_idea(runs: Sequence[Run], reports: Sequence[Report], tolerance: float, output: str = "out") -> str:
     """The idea whose outputs these are, in every run."""
     if any(map(failure, reports)):
         return ""

@@ -12,7 +12,7 @@ from sglab.labs.exercises import AnswerExercise, Asked, HostExercise, Run
 from sglab.labs.lab import Criterion, Exercise, Hint, Idea, Lab, Mark
 from sglab.labs.question import Question
 
-from .attention_marks import WRONG, batch, told
+from .attention_marks import WRONG, batch, recognised_idea
 from .kernel_marks import Report, clean, close, failure, marks, symptom, symptom_ideas
 
 HEADS, LATENT, ROPE, PAGE, TOLERANCE = 16, 128, 32, 16, 5e-3
@@ -61,7 +61,11 @@ def judged(exercise: Exercise, runs: Sequence[Run], reports: list[Report]) -> li
     idea = ""
     if not all(earned.values()):
         results = [report["buffers"]["out"] for report in reports if not failure(report)]
-        idea = told(runs, reports, TOLERANCE) or told(runs[:1], reports[:1], TOLERANCE) or symptom(reports, results)
+        idea = (
+            recognised_idea(runs, reports, TOLERANCE)
+            or recognised_idea(runs[:1], reports[:1], TOLERANCE)
+            or symptom(reports, results)
+        )
         idea = idea or ("per_head" if all(right) and read > 2.1 else "slow" if all(right) else "")
     texts = {"twice": f"The cache is read {read:.1f} times.", "time": f"{time:.1f} us modelled; at most {TARGET_US:g}."}
     return marks(exercise, earned, reports, idea, texts if all(right) else {})

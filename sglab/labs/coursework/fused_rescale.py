@@ -86,9 +86,9 @@ def _wrong(pairs: Sequence[tuple[Run, Report]]) -> str:
     """The idea whose results these are, in every run."""
     if any(failure(report) for _, report in pairs):
         return ""
-    for name, told in _RESULTS.items():
+    for name, matches in _RESULTS.items():
         if all(
-            told(_inputs(one), report["buffers"]["out"], float(report["buffers"]["lse"][0])) for one, report in pairs
+            matches(_inputs(one), report["buffers"]["out"], float(report["buffers"]["lse"][0])) for one, report in pairs
         ):
             return name
     return ""
@@ -108,11 +108,11 @@ def _out_is(**options: Any) -> Any:
 
 
 def _lse_is(make: Any) -> Any:
-    def told(inputs: Any, out: Any, lse: float) -> bool:
+    def matches(inputs: Any, out: Any, lse: float) -> bool:
         right = online(*inputs)
         return _alike(out, right[0]) and _alike([lse], [make(inputs, right[1])])
 
-    return told
+    return matches
 
 
 def _max(inputs: Any) -> float:

@@ -146,7 +146,7 @@ def marks(
         if share == 1:
             out.append(Mark(criterion.id, 1.0))
             continue
-        told = exercise.feedback_of(idea) if idea else ""
-        parts = [told, (texts or {}).get(criterion.id, ""), said(reports)[:700]]
+        feedback = exercise.feedback_of(idea) if idea else ""
+        parts = [feedback, (texts or {}).get(criterion.id, ""), said(reports)[:700]]
         out.append(Mark(criterion.id, share, " ".join(part for part in parts if part), idea))
     return out

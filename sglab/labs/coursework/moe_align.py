@@ -34,7 +34,7 @@ def aligned(topk: Any, block: int, experts: int) -> dict[str, Any]:
 def run(random: np.random.Generator, name: str, choices: int, experts: int, block: int, skew: bool = False) -> Run:
     topk = random.integers(0, experts, choices, dtype=np.int32)
     if skew:
-        topk = (topk // 3 * 3 % experts).astype(np.int32)  # some experts are chosen by nobody
+        topk = (topk // 3 * 3 % experts).astype(np.int32)  # no token chooses some experts
     room = -(-choices // block) * block + 2 * experts * block  # more than is needed: wrong sizes stay within
     return Run(
         name,
@@ -122,8 +122,8 @@ def _idea(runs: Sequence[Run], reports: Sequence[Report], right: bool, reads: fl
         return symptom(reports)
     if all((b["num_post_pad"] == UNTOUCHED).all() and (b["sorted_ids"] == UNTOUCHED).all() for _, b in ended):
         return ""
-    for name, told in _OUTPUTS:
-        if all(told(one.truth, buffers) for one, buffers in ended):
+    for name, matches in _OUTPUTS:
+        if all(matches(one.truth, buffers) for one, buffers in ended):
             return name
     return symptom(reports)
 
@@ -196,7 +196,7 @@ EXERCISE = CudaExercise(
             "not_padded",
             "num_post_pad is the total after padding: each expert's choices are rounded up to whole blocks.",
         ),
-        Idea("a_block_each", "An expert that nobody chose has no block."),
+        Idea("a_block_each", "An expert that no token chose has no block."),
         Idea(
             "one_more_block", "Choices that fill their blocks exactly need no further block: round up, not down plus 1."
         ),

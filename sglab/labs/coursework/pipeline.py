@@ -70,23 +70,23 @@ def judged_mbarrier(exercise: Exercise, runs: Sequence[Run], reports: list[Repor
         idea = idea or (
             "" if not all(right) else "not_bulk" if not staged else "no_empty" if not pipelined else "no_overlap"
         )
-    told = f"{phases} phases of mbarriers ended over {TILES} tiles."
+    summary = f"{phases} phases of mbarriers ended over {TILES} tiles."
     text = f"{time / 1000:.2f} us modelled, the given kernel {given / 1000:.2f}; at most {FASTER:.0%} of that."
-    return marks(exercise, earned, reports, idea, {"phases": told, "overlap": text} if all(right) else {})
+    return marks(exercise, earned, reports, idea, {"phases": summary, "overlap": text} if all(right) else {})
 
 
 def _sums(runs: Sequence[Run], reports: Sequence[Report]) -> str:
     """What wrong sums tell, where all runs came to their end."""
     if any(map(failure, reports)):
         return ""
-    told = (
+    conclusions = (
         ("last_tile", lambda x, n: x[: (n - 1) * ROWS].sum(0)),
         ("first_tile", lambda x, n: x[ROWS:].sum(0)),
         ("half_rows", lambda x, n: x.reshape(n, ROWS, COLUMNS)[:, ::2].sum((0, 1))),
         ("half_rows", lambda x, n: x.reshape(n, ROWS, COLUMNS)[:, 1::2].sum((0, 1))),
         ("same_tile", lambda x, n: x[:ROWS].sum(0) * n),
     )
-    for name, wrong in told:
+    for name, wrong in conclusions:
         if all(
             close(report["buffers"]["out"], wrong(run.buffers["x"].astype(float), len(run.buffers["x"]) // ROWS), 1e-3)
             for run, report in zip(runs, reports, strict=True)

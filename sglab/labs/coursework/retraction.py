@@ -168,7 +168,7 @@ RETRACT = FunctionExercise(
     function="retract",
     truth=retract,
     criteria=(
-        Criterion("fits", 10, "nobody, where the step fits"),
+        Criterion("fits", 10, "no request, where the step fits"),
         Criterion("order", 25, "the right ones in the right order, and the free pages after it"),
         Criterion("ties", 10, "requests with equally many outputs"),
         Criterion("last", 5, "the last one stays"),

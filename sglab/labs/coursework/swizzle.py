@@ -51,9 +51,9 @@ def _idea(run: Run, report: Report, right: bool, staged: bool, shared: float) ->
         return "direct"
     if right and shared > TILE_BYTES:
         return "padding"
-    told = symptom([report])
-    if told or failure(report):
-        return told
+    idea = symptom([report])
+    if idea or failure(report):
+        return idea
     out, passes, least = report["buffers"]["out"], total(report, "passes"), total(report, "least_passes")
     if right:
         return "linear" if passes > 4 * least else "some_bits" if passes > least else ""

@@ -104,7 +104,10 @@ BUGS: dict[str, tuple[Make, str]] = {
         ring,
         "Each round of a stage has the other parity: with a constant one a wait returns before its time, or never.",
     ),
-    "total": (total, "A named barrier waits for as many threads as it is told: only those that come may be counted."),
+    "total": (
+        total,
+        "A named barrier waits for the number of threads that it names: only those that come may be counted.",
+    ),
     "staged": (staged, "wait_group<N> leaves the N newest groups in flight: count which must have come."),
     "bulk": (
         bulk,

@@ -11,7 +11,7 @@ from sglab.labs.exercises import AnswerExercise, Asked, HostExercise, Run
 from sglab.labs.lab import Criterion, Exercise, Hint, Idea, Lab, Mark
 from sglab.labs.question import Question
 
-from .attention_marks import WRONG, batch, told
+from .attention_marks import WRONG, batch, recognised_idea
 from .kernel_marks import Report, clean, close, failure, marks, symptom, symptom_ideas
 
 HEADS, DIM, PAGE, SPLITS, TOLERANCE = 4, 32, 16, 4, 5e-3
@@ -58,7 +58,11 @@ def judged(exercise: Exercise, runs: Sequence[Run], reports: list[Report]) -> li
     idea = ""
     if not all(earned.values()):
         results = [report["buffers"]["out"] for report in reports if not failure(report)]
-        idea = told(runs, reports, TOLERANCE) or told(runs[:1], reports[:1], TOLERANCE) or symptom(reports, results)
+        idea = (
+            recognised_idea(runs, reports, TOLERANCE)
+            or recognised_idea(runs[:1], reports[:1], TOLERANCE)
+            or symptom(reports, results)
+        )
         idea = idea or ("empty_splits" if right == [True, False] else "")
         if all(right) and not idea:
             idea = "one_launch" if len(launches) < 2 else "no_splits" if not split else "per_head"

@@ -118,15 +118,15 @@ class FunctionExercise(Exercise):
             differs = False
             for (_, args), answer, truth in zip(cases, answers, truths, strict=True):
                 try:
-                    told = function(*args)
+                    wrong = function(*args)
                 except (ArithmeticError, LookupError, ValueError, TypeError):
                     if "error" not in answer:
                         break
                     differs = True
                     continue
-                if not self._is(answer, told, nan=True):
+                if not self._is(answer, wrong, nan=True):
                     break
-                differs = differs or not same_value(told, truth, self.tolerance)
+                differs = differs or not same_value(wrong, truth, self.tolerance)
             else:
                 if differs:
                     return name
@@ -149,8 +149,8 @@ class FunctionExercise(Exercise):
                 continue
             first = next(index for index in mine if not right[index])
             text = f"{len(good)} of {len(mine)} right. {self._shown(cases[first][1], answers[first], truths[first])}"
-            told = f"{self.feedback_of(idea)} " if idea else ""
-            marks.append(Mark(criterion.id, len(good) / len(mine), told + text, idea))
+            feedback = f"{self.feedback_of(idea)} " if idea else ""
+            marks.append(Mark(criterion.id, len(good) / len(mine), feedback + text, idea))
         return marks
 
     def _shown(self, args: list[Any], answer: Mapping[str, Any], truth: Any) -> str:

@@ -32,7 +32,7 @@ class Story:
 
 
 @dataclass(frozen=True)
-class _Told:
+class _Scene:
     """A story with its true answers, and where its steps are in the script."""
 
     criterion: str
@@ -59,7 +59,7 @@ class ObjectExercise(Exercise):
     limits: Limits = field(default_factory=Limits)
 
     def judge(self, source: str, seed: int, bench: Bench, student_seed: int) -> Outcome:
-        told, script = self._script(np.random.default_rng(seed))
+        scenes, script = self._script(np.random.default_rng(seed))
         payload = {"source": source, "file": self.file, "script": script, "blocked": list(BLOCKED)}
         ended = bench.run(CALLS, payload, self.limits)
         more: dict[str, Any] = {"printed": ended.text[:4000], "enforced": ended.enforced}
@@ -68,13 +68,13 @@ class ObjectExercise(Exercise):
         answers = _answers(ended.result, len(script))
         if isinstance(answers, str):
             return self.nothing(answers, **more)
-        given = [answers[one.start + 1 : one.start + 1 + len(one.calls)] for one in told]
-        wrong = [_first_wrong(mine, one.truth) for one, mine in zip(told, given, strict=True)]
-        idea = "" if all(place is None for place in wrong) else self._idea(told, given)
-        return Outcome(tuple(self._marks(told, given, wrong, idea, answers)), **more)
+        given = [answers[one.start + 1 : one.start + 1 + len(one.calls)] for one in scenes]
+        wrong = [_first_wrong(mine, one.truth) for one, mine in zip(scenes, given, strict=True)]
+        idea = "" if all(place is None for place in wrong) else self._idea(scenes, given)
+        return Outcome(tuple(self._marks(scenes, given, wrong, idea, answers)), **more)
 
-    def _script(self, random: np.random.Generator) -> tuple[list[_Told], list[list[Any]]]:
-        told: list[_Told] = []
+    def _script(self, random: np.random.Generator) -> tuple[list[_Scene], list[list[Any]]]:
+        scenes: list[_Scene] = []
         script: list[list[Any]] = []
         for story in self.stories:
             for _ in range(story.count):
@@ -82,23 +82,23 @@ class ObjectExercise(Exercise):
                 start = len(script)
                 script.append(["new", self.name, args])
                 script += [[start, method, values] for method, values in calls]
-                told.append(_Told(story.criterion, args, calls, _played(self.truth, args, calls), start))
-        return told, script
+                scenes.append(_Scene(story.criterion, args, calls, _played(self.truth, args, calls), start))
+        return scenes, script
 
-    def _idea(self, told: Sequence[_Told], given: Sequence[Sequence[Mapping[str, Any]]]) -> str:
+    def _idea(self, scenes: Sequence[_Scene], given: Sequence[Sequence[Mapping[str, Any]]]) -> str:
         """The idea that explains every answer, and that is wrong at least once."""
         for name, kind in self.wrong.items():
-            lives = [_played(kind, one.args, one.calls) for one in told]
+            lives = [_played(kind, one.args, one.calls) for one in scenes]
             if all(_first_wrong(mine, life) is None for mine, life in zip(given, lives, strict=True)) and any(
                 not all(_same(a, b) for a, b in zip(life, one.truth, strict=True))
-                for life, one in zip(lives, told, strict=True)
+                for life, one in zip(lives, scenes, strict=True)
             ):
                 return name
         return ""
 
     def _marks(
         self,
-        told: Sequence[_Told],
+        scenes: Sequence[_Scene],
         given: Sequence[Sequence[Mapping[str, Any]]],
         wrong: Sequence[int | None],
         idea: str,
@@ -106,7 +106,7 @@ class ObjectExercise(Exercise):
     ) -> list[Mark]:
         marks = []
         for criterion in self.criteria:
-            mine = [index for index, one in enumerate(told) if one.criterion == criterion.id]
+            mine = [index for index, one in enumerate(scenes) if one.criterion == criterion.id]
             failed = [index for index in mine if wrong[index] is not None]
             if not failed:
                 marks.append(Mark(criterion.id, 1.0))
@@ -115,12 +115,12 @@ class ObjectExercise(Exercise):
             place = wrong[first]
             assert place is not None
             text = f"{len(mine) - len(failed)} of {len(mine)} stories right. "
-            text += self._shown(told[first], given[first], place, answers[told[first].start])
+            text += self._shown(scenes[first], given[first], place, answers[scenes[first].start])
             share = (len(mine) - len(failed)) / len(mine)
             marks.append(Mark(criterion.id, share, (f"{self.feedback_of(idea)} " if idea else "") + text, idea))
         return marks
 
-    def _shown(self, one: _Told, given: Sequence[Mapping[str, Any]], place: int, made: Mapping[str, Any]) -> str:
+    def _shown(self, one: _Scene, given: Sequence[Mapping[str, Any]], place: int, made: Mapping[str, Any]) -> str:
         if "error" in made:
             return f"{self.name}({', '.join(map(short, one.args))}) failed: {str(made['error'])[:400]}"
         if "NotImplementedError" in str(given[place].get("error")):

@@ -1,4 +1,4 @@
-"""Item statistics: how hard each criterion was, how well it told strong from weak, which wrong ideas were common."""
+"""Item statistics: how hard each criterion was, how it separated strong from weak, which wrong ideas were common."""
 
 from __future__ import annotations
 

@@ -44,4 +44,4 @@ COMPILING = Limits(seconds=60, cpu_seconds=60, memory=8 * GIB, processes=24, thr
 LAUNCHING = Limits(seconds=180, cpu_seconds=120, memory=24 * GIB, processes=24, threads=64, files=512)
 """For Python that compiles kernels: torch and Triton reserve much address space."""
 EMULATING = Limits(seconds=240, cpu_seconds=120, memory=24 * GIB, threads=64, files=256, output=64 * MIB)
-"""For our own emulator on somebody's PTX."""
+"""For our own emulator on PTX from a submission."""
