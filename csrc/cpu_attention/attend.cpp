@@ -15,9 +15,11 @@
 namespace sglab::cpu_attention {
 namespace {
 
-// Keys of a split where a request has few queries: a rule of the request alone, so that its bits do not depend on
-// its batch.
-constexpr std::int64_t kSplitKeys = 2048;
+// Keys of a split where a request has few queries: a rule of the request alone, so that its bits do not
+// depend on its batch.
+constexpr std::int64_t kSplitKeys = 512;
+// Bytes of a token's keys that a unit of few rows reads in a row, about.
+constexpr std::int64_t kRowBytes = 4096;
 
 std::vector<const Kernels*> available() {
   std::vector<const Kernels*> found;
@@ -93,11 +95,18 @@ std::int64_t split_keys(const Call& call, int request) {
   return rows <= kUnitRows ? kSplitKeys : std::numeric_limits<std::int64_t>::max();
 }
 
-// A request's units of one KV head.
-void add_units(Plan& plan, const Call& call, Unit unit, int rows, int splits, std::int64_t per_split, bool merged) {
+int heads_together(const Call& call) {
+  const std::int64_t bytes = std::int64_t{call.qk_dim} * element_size(call.cached.element);
+  if (call.cached.k_head != bytes) return 1;  // they do not lie side by side
+  return static_cast<int>(std::clamp<std::int64_t>(kRowBytes / bytes, 1, kMostHeads));
+}
+
+// A request's units of the heads that `unit` names.
+void add_units(Plan& plan, Unit unit, int rows, int splits, std::int64_t per_split, bool merged) {
   const std::int64_t keys = unit.end_key;
   // The last rows see most under a causal mask: they go first, and nobody waits for them in the end.
-  for (int first = (std::max(rows, 1) - 1) / kUnitRows * kUnitRows; first >= 0 && rows > 0; first -= kUnitRows) {
+  for (int first = (std::max(rows, 1) - 1) / kUnitRows * kUnitRows; first >= 0 && rows > 0;
+       first -= kUnitRows) {
     unit.first_row = first;
     unit.rows = std::min(rows - first, kUnitRows);
     for (int split = 0; split < splits; ++split) {
@@ -118,15 +127,19 @@ Plan plan_of(const Call& call) {
     int splits = static_cast<int>(keys == 0 ? 0 : (keys - 1) / per_split + 1);
     const bool merged = splits > 1 || call.partial != nullptr;
     if (!merged) splits = 1;
-    Unit unit{request, 0, 0, 0, -1, 0, keys, call.partial == nullptr ? plan.partial_rows : call.q_start[request]};
+    Unit unit{request, 0,    1,
+              0,       0,    -1,
+              0,       keys, call.partial == nullptr ? plan.partial_rows : call.q_start[request]};
     if (merged) {
       plan.merges.push_back({request, splits, unit.partial_row});
       plan.partial_rows += call.q_count[request];
       plan.most_splits = std::max(plan.most_splits, splits);
     }
     const int rows = call.q_count[request] * (call.heads / call.kv_heads);
-    for (; unit.kv_head < call.kv_heads; ++unit.kv_head) {
-      add_units(plan, call, unit, rows, splits, per_split, merged);
+    const int together = rows <= kFewRows ? heads_together(call) : 1;
+    for (; unit.kv_head < call.kv_heads; unit.kv_head += together) {
+      unit.kv_heads = std::min(together, call.kv_heads - unit.kv_head);
+      add_units(plan, unit, rows, splits, per_split, merged);
     }
   }
   return plan;
@@ -155,7 +168,8 @@ void merge(const Call& call, const Kernels& kernels, const Merging& from, int to
   float factor = call.out_scale == nullptr ? 1.0f : call.out_scale[head / (call.heads / call.kv_heads)];
   factor = total == 0 ? 0.0f : factor / denominator;
   for (float& value : sum) value *= factor;
-  kernels.narrow(call.out_element, sum.data(), call.out + target * call.out_token + head * call.out_head, call.v_dim);
+  kernels.narrow(call.out_element, sum.data(), call.out + target * call.out_token + head * call.out_head,
+                 call.v_dim);
   if (call.lse != nullptr) {
     call.lse[target * call.lse_token + head * call.lse_head] = total == 0 ? none : top + std::log(total);
   }
@@ -185,8 +199,9 @@ void attend(const Call& given, const std::string& isa) {
     call.partial_lse = partial_lse.data();
   }
   const std::size_t bytes = kernels.scratch(call);
-  share_out(static_cast<int>(plan.units.size()), call.threads,
-            [&](int i) { kernels.run(call, plan.units[static_cast<std::size_t>(i)], scratch_of_thread(bytes)); });
+  share_out(static_cast<int>(plan.units.size()), call.threads, [&](int i) {
+    kernels.run(call, plan.units[static_cast<std::size_t>(i)], scratch_of_thread(bytes));
+  });
   share_out(static_cast<int>(plan.merges.size()), call.threads, [&](int i) {
     const Merging& from = plan.merges[static_cast<std::size_t>(i)];
     for (int t = 0; t < call.q_count[from.request]; ++t) {

@@ -7,8 +7,8 @@
 
 namespace sglab::cpu_attention {
 
-// The instruction sets this machine can run, best first; "amx_model" is last: it runs everywhere and is asked for
-// by name alone. SGLAB_ISA lowers the best.
+// The instruction sets this machine can run, best first; "amx_model" is last: it runs everywhere and is asked
+// for by name alone. SGLAB_ISA lowers the best.
 std::vector<std::string> available_kernels();
 
 // Attention on up to call.threads threads. The same bits come from any number of them. `isa` is one of

@@ -89,7 +89,8 @@ class Workers {
 }  // namespace
 
 void share_out(int count, int threads, const std::function<void(int)>& work) {
-  // Never destroyed: its threads run until the process ends. A fork's child has none of them and starts its own.
+  // Never destroyed: its threads run until the process ends. A fork's child has none of them and starts its
+  // own.
   static Workers* workers = new Workers;
   static std::atomic<long> owner{process()};
   if (threads > 1 && owner != process()) {

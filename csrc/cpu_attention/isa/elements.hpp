@@ -17,8 +17,8 @@ inline Bits widened(const std::uint8_t* source) {
   return __builtin_convertvector(load_as<Octets>(source), Bits);
 }
 
-// A small float of any format with `kMantissa` bits of mantissa and a bias of 127 - kRebias, its sign apart: its
-// bits at float's place, times 2^kRebias. Subnormals come out right, too.
+// A small float of any format with `kMantissa` bits of mantissa and a bias of 127 - kRebias, its sign apart:
+// its bits at float's place, times 2^kRebias. Subnormals come out right, too.
 template <int kMantissa, int kRebias>
 inline Vec rebiased(Bits magnitude) {
   const float factor = kRebias == 112 ? 0x1p112f : 0x1p120f;
@@ -42,6 +42,11 @@ template <>
 struct Format<Element::kF16> {
   typedef std::uint16_t Stored;
   static Vec read(const std::uint16_t* source) {
+#if defined(__AVX512F__) && defined(__AVX512BW__)
+    return (Vec)_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(source)));
+#elif defined(__AVX2__) && defined(__F16C__)
+    return (Vec)_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(source)));
+#endif
     const Bits bits = widened(source), magnitude = bits & 0x7fff;
     const Vec value = rebiased<10, 112>(magnitude);
     const Ints special = (Ints)(magnitude >= 0x7c00);

@@ -1,6 +1,6 @@
-// Many rows, as in prefill and MLA: a lane per row. Scores and values are kept with the rows running fastest, so
-// that softmax needs no sums across lanes, and the keys and values are read as they lie in the pool, an element
-// at a time that serves all rows.
+// Many rows, as in prefill and MLA: a lane per row. Scores and values are kept with the rows running fastest,
+// so that softmax needs no sums across lanes, and the keys and values are read as they lie in the pool, an
+// element at a time that serves all rows.
 
 #pragma once
 
@@ -59,8 +59,8 @@ inline void score_tile(const std::uint8_t* const* k, const typename P::Scalar* q
 
 // values[dim][row] = values * shrink[row] + sum over steps of v[step][dim] * weights[step][row].
 template <typename P, int kDims, int kVecs>
-inline void value_tile(const std::uint8_t* const* v, int d, const typename P::Scalar* weights, int rows, int steps,
-                       const float* shrink, float* values) {
+inline void value_tile(const std::uint8_t* const* v, int d, const typename P::Scalar* weights, int rows,
+                       int steps, const float* shrink, float* values) {
   Vec sum[kDims][kVecs];
   for (int i = 0; i < kVecs; ++i) {
     const Vec factor = load(shrink + i * kLanes);
@@ -81,7 +81,8 @@ inline void value_tile(const std::uint8_t* const* v, int d, const typename P::Sc
 }
 
 template <typename P, int kVecs>
-inline void score_columns(const Block& block, const typename P::Scalar* q, int rows, int steps, float* scores) {
+inline void score_columns(const Block& block, const typename P::Scalar* q, int rows, int steps,
+                          float* scores) {
   for (int j = 0; j < block.count; j += kTileKeys) {  // a few more than there are: nobody reads those
     score_tile<P, kTileKeys, kVecs>(block.k + j, q, rows, steps, scores + j * rows);
   }
@@ -107,8 +108,8 @@ inline void value_columns(const std::uint8_t* const* v, int dims, const typename
 }
 
 template <typename P>
-void lane_values(const std::uint8_t* const* v, int dims, const typename P::Scalar* weights, int rows, int steps,
-                 const float* shrink, float* values) {
+void lane_values(const std::uint8_t* const* v, int dims, const typename P::Scalar* weights, int rows,
+                 int steps, const float* shrink, float* values) {
   int c = 0;
   for (; c + kTileVecs * kLanes <= rows; c += kTileVecs * kLanes) {
     value_columns<P, kTileVecs>(v, dims, weights + c, rows, steps, shrink + c, values + c);
@@ -122,13 +123,15 @@ struct LaneState {
 };
 
 // From products to weights, in place, for the vector of rows that starts at c.
-inline void weigh_lanes(const Rows& rows, int stride, int c, const Block& block, float* scores, LaneState& state) {
+inline void weigh_lanes(const Rows& rows, int stride, int c, const Block& block, float* scores,
+                        LaneState& state) {
   const bool capped = rows.call.cap > 0;
   const Vec first = load(rows.first_factor + c) * block.k_factor, second = load(rows.second_factor + c);
   const Ints low = load_as<Ints>(rows.low + c), high = load_as<Ints>(rows.high + c);
   const bool whole = rows.all_visible(block.first, block.first + block.count);
   const std::uint8_t* masks[kLanes];
-  for (int i = 0; i < kLanes; ++i) masks[i] = c + i < rows.unit.rows ? rows.mask(c + i, block.first) : nullptr;
+  for (int i = 0; i < kLanes; ++i)
+    masks[i] = c + i < rows.unit.rows ? rows.mask(c + i, block.first) : nullptr;
   const bool masked = masks[0] != nullptr;
   const Vec before = load(state.top + c);
   Vec top = before;
@@ -227,7 +230,8 @@ void run_lanes(Rows& rows, void* memory) {
   for (int r = 0; r < count; ++r) {
     const std::uint8_t* const from = rows.query(r);
     if (pairs) {
-      for (int s = 0; s < call.qk_dim / 2; ++s) q_pairs[s * stride + r] = load_as<std::uint32_t>(from + s * 4);
+      for (int s = 0; s < call.qk_dim / 2; ++s)
+        q_pairs[s * stride + r] = load_as<std::uint32_t>(from + s * 4);
     } else {
       float* const row = scratch.keys_f32;
       widen(call.q_element, from, row, call.qk_dim);

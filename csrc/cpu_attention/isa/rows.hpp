@@ -47,6 +47,7 @@ struct Rows {
   const Call& call;
   const Unit& unit;
   int group;
+  int kv_head;  // which of the unit's heads is meant
   std::int64_t cached, keys;
   std::int64_t first_key, end_key;  // what any row sees, within the unit's range
   std::int64_t seen_by_all, seen_by_all_end;
@@ -56,16 +57,15 @@ struct Rows {
 
   Row row(int r) const {
     const int flat = unit.first_row + r;
-    return {flat / group, unit.kv_head * group + flat % group};
+    return {flat / group, kv_head * group + flat % group};
   }
 
-  Rows(const Call& c, const Unit& u) : call(c), unit(u), group(c.heads / c.kv_heads) {
+  Rows(const Call& c, const Unit& u) : call(c), unit(u), group(c.heads / c.kv_heads), kv_head(u.kv_head) {
     cached = length_of(c.cached, u.request);
     keys = cached + length_of(c.fresh, u.request);
     first_key = seen_by_all_end = keys;
     end_key = seen_by_all = 0;
     const std::int64_t queries = c.q_count[u.request];
-    const float q_scale = c.q_scale == nullptr ? 1.0f : c.q_scale[u.request * c.kv_heads + u.kv_head];
     for (int r = 0; r < u.rows; ++r) {
       const std::int64_t p = keys - queries + row(r).token;
       std::int64_t from = most(0, p - c.left), to = least(keys, p + c.right + 1);
@@ -84,7 +84,7 @@ struct Rows {
       seen_by_all = most(seen_by_all, from);
       seen_by_all_end = least(seen_by_all_end, to);
       const float temperature = temperature_at(p);
-      first_factor[r] = c.scale * q_scale * (c.cap > 0 ? 1.0f / c.cap : temperature * kLog2E);
+      first_factor[r] = c.scale * (c.cap > 0 ? 1.0f / c.cap : temperature * kLog2E);
       second_factor[r] = c.cap * temperature * kLog2E;
     }
     first_key = most(first_key, u.first_key);
@@ -125,13 +125,13 @@ struct Rows {
       total += exp2(call.sinks[at.head] * kLog2E - top);
     }
     float share = sum == 0.0f ? 0.0f : 1.0f / total;
-    if (final && call.out_scale != nullptr) share *= call.out_scale[unit.kv_head];
+    if (final && call.out_scale != nullptr) share *= call.out_scale[kv_head];
     const float lse = sum == 0.0f ? -kInfinity : top * kLn2 + __builtin_logf(sum);
     for (int d = 0; d < call.v_dim; ++d) values[d] = sum == 0.0f ? 0.0f : values[d] * share;
     if (!final) {
       const std::int64_t place = unit.partial_row + at.token;
-      float* const target =
-          call.partial + place * call.partial_token + at.head * call.partial_head + unit.split * call.partial_split;
+      float* const target = call.partial + place * call.partial_token + at.head * call.partial_head +
+                            unit.split * call.partial_split;
       std::memcpy(target, values, call.v_dim * 4);
       call.partial_lse[place * call.partial_lse_token + at.head * call.partial_lse_head +
                        unit.split * call.partial_lse_split] = lse;
@@ -147,27 +147,29 @@ struct Block {
   std::int64_t first = 0;
   int count = 0;
   const Source* source = nullptr;
-  float k_factor = 1, v_factor = 1;
-  bool values_in_keys = false;  // a value is the front of its key, as in MLA
+  float k_factor = 1, v_factor = 1;  // of products (the queries' factor included), and of values
+  bool values_in_keys = false;       // a value is the front of its key, as in MLA
   // The last ones are repeated, so that products may take a few more.
   const std::uint8_t* k[kBlockKeys + 8];
   const std::uint8_t* v[kBlockKeys + 8];
 
-  void locate(const Rows& rows, std::int64_t key) {
+  void locate(const Rows& rows, std::int64_t key, int limit = kBlockKeys) {
     const Call& call = rows.call;
     const int request = rows.unit.request;
     const bool in_cache = key < rows.cached;
     source = in_cache ? &call.cached : &call.fresh;
     first = key;
-    count = static_cast<int>(least(kBlockKeys, (in_cache ? least(rows.cached, rows.end_key) : rows.end_key) - key));
-    const std::int64_t scale = request * source->scale_stride + rows.unit.kv_head;
+    count =
+        static_cast<int>(least(limit, (in_cache ? least(rows.cached, rows.end_key) : rows.end_key) - key));
+    const std::int64_t scale = request * source->scale_stride + rows.kv_head;
     k_factor = source->k_scale == nullptr ? 1.0f : source->k_scale[scale];
+    if (call.q_scale != nullptr) k_factor *= call.q_scale[request * call.kv_heads + rows.kv_head];
     v_factor = source->v_scale == nullptr ? 1.0f : source->v_scale[scale];
     values_in_keys = source->k == source->v && source->k_row == source->v_row &&
                      source->k_page == source->v_page && source->k_head == source->v_head &&
                      call.v_dim <= call.qk_dim;
-    const std::uint8_t* const k_head = source->k + rows.unit.kv_head * source->k_head;
-    const std::uint8_t* const v_head = source->v + rows.unit.kv_head * source->v_head;
+    const std::uint8_t* const k_head = source->k + rows.kv_head * source->k_head;
+    const std::uint8_t* const v_head = source->v + rows.kv_head * source->v_head;
     std::int64_t n = key - (in_cache ? 0 : rows.cached);
     if (source->first != nullptr) n += source->first[request];
     if (source->table == nullptr) {
@@ -189,7 +191,7 @@ struct Block {
         if (++offset == source->page_size) offset = 0, ++entry;
       }
     }
-    for (int j = count; j < kBlockKeys + 8; ++j) k[j] = k[count - 1], v[j] = v[count - 1];
+    for (int j = count; j < count + 8; ++j) k[j] = k[count - 1], v[j] = v[count - 1];
   }
 
   // Make the rows point to floats: `keys` [kBlockKeys][qk_dim] and `values` [kBlockKeys][v_dim] have room.
@@ -203,7 +205,7 @@ struct Block {
       k[j] = reinterpret_cast<const std::uint8_t*>(k_to);
       v[j] = reinterpret_cast<const std::uint8_t*>(v_to);
     }
-    for (int j = count; j < kBlockKeys + 8; ++j) k[j] = k[count - 1], v[j] = v[count - 1];
+    for (int j = count; j < count + 8; ++j) k[j] = k[count - 1], v[j] = v[count - 1];
   }
 };
 

@@ -1,6 +1,6 @@
-// Products of bfloat16 on AMX's tiles: eight registers of 16 rows of 64 bytes. A file that defines SGLAB_TILES
-// takes these products; SGLAB_TILE_MODEL does in plain C++ what the instructions do, by Intel's description of
-// them, so that everything but the instructions themselves runs where no chip has them.
+// Products of bfloat16 on AMX's tiles: eight registers of 16 rows of 64 bytes. A file that defines
+// SGLAB_TILES takes these products; SGLAB_TILE_MODEL does in plain C++ what the instructions do, by Intel's
+// description of them, so that everything but the instructions themselves runs where no chip has them.
 
 #pragma once
 
@@ -100,11 +100,11 @@ struct Tiles {
 };
 #endif
 
-// C [2 x 16][kWide x 16 rows] += A [32][pairs] . B [pairs][rows], A's rows `a_stride` bytes apart. Four tiles of sums
-// at a time: each tile that is loaded serves two of them.
+// C [2 x 16][kWide x 16 rows] += A [32][pairs] . B [pairs][rows], A's rows `a_stride` bytes apart. Four tiles
+// of sums at a time: each tile that is loaded serves two of them.
 template <bool kTwoColumns>
-inline void tile_block(const std::uint8_t* a, std::int64_t a_stride, bool two_rows, const std::uint32_t* b, int rows,
-                       int pairs, float* c) {
+inline void tile_block(const std::uint8_t* a, std::int64_t a_stride, bool two_rows, const std::uint32_t* b,
+                       int rows, int pairs, float* c) {
   const std::int64_t stride = rows * 4;
   Tiles::read<0>(c, stride);
   if (kTwoColumns) Tiles::read<1>(c + 16, stride);
@@ -137,7 +137,8 @@ void tile_product(const std::uint8_t* a, std::int64_t a_stride, int a_rows, cons
     const bool two_rows = m + 16 < a_rows;
     const std::uint8_t* const from = a + m * a_stride;
     int n = 0;
-    for (; n + 32 <= rows; n += 32) tile_block<true>(from, a_stride, two_rows, b + n, rows, pairs, c + m * rows + n);
+    for (; n + 32 <= rows; n += 32)
+      tile_block<true>(from, a_stride, two_rows, b + n, rows, pairs, c + m * rows + n);
     if (n < rows) tile_block<false>(from, a_stride, two_rows, b + n, rows, pairs, c + m * rows + n);
   }
 }
@@ -163,21 +164,25 @@ struct TileScratch {
                  static_cast<int>(width / 2), out);
   }
 
-  // values [dim][row] = values * shrink + v^T . weights [pair of keys][row], whose keys are padded to 32 with zeros.
+  // values [dim][row] = values * shrink + v^T . weights [pair of keys][row], whose keys are padded to 32 with
+  // zeros.
   void values(const Block& block, const std::uint32_t* weights, int rows, int dim, const float* shrink,
               float* out) const {
-    const int dims = static_cast<int>(rounded_up(dim, 16)), keys32 = static_cast<int>(rounded_up(block.count, 32));
+    const int dims = static_cast<int>(rounded_up(dim, 16)),
+              keys32 = static_cast<int>(rounded_up(block.count, 32));
     for (int d = 0; d < dim; ++d) {
       for (int c = 0; c < rows; c += kLanes) {
         store(out + d * rows + c, load(out + d * rows + c) * load(shrink + c));
       }
     }
     turn(block, dim, dims, keys32);
-    tile_product(reinterpret_cast<const std::uint8_t*>(turned), keys32 * 2, dims, weights, rows, keys32 / 2, out);
+    tile_product(reinterpret_cast<const std::uint8_t*>(turned), keys32 * 2, dims, weights, rows, keys32 / 2,
+                 out);
   }
 
  private:
-  // Values [key][dim] to [dim][key], zero where there is none: eight keys at a time, of which each dim is 16 bytes.
+  // Values [key][dim] to [dim][key], zero where there is none: eight keys at a time, of which each dim is 16
+  // bytes.
   void turn(const Block& block, int dim, int dims, int keys32) const {
     for (int j = 0; j < keys32; j += 8) {
       for (int d = 0; d < dims; ++d) {

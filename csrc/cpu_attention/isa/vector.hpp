@@ -1,6 +1,6 @@
-// A vector of floats, and the functions of softmax on it. Like all files of this folder it is compiled once per
-// instruction set, in an unnamed namespace, and takes no header with inline functions along: no other object
-// file can pick up these copies.
+// A vector of floats, and the functions of softmax on it. Like all files of this folder it is compiled once
+// per instruction set, in an unnamed namespace, and takes no header with inline functions along: no other
+// object file can pick up these copies.
 
 #pragma once
 
@@ -40,16 +40,22 @@ inline V load_as(const T* source) {
   std::memcpy(&value, source, sizeof(value));
   return value;
 }
-inline Vec load(const float* source) { return load_as<Vec>(source); }
+inline Vec load(const float* source) {
+  return load_as<Vec>(source);
+}
 template <typename V, typename T>
 inline void store(T* target, V value) {
   std::memcpy(target, &value, sizeof(value));
 }
-inline Vec splat(float value) { return Vec{} + value; }
+inline Vec splat(float value) {
+  return Vec{} + value;
+}
 inline Vec select(Ints condition, Vec yes, Vec no) {
   return (Vec)(((Ints)yes & condition) | ((Ints)no & ~condition));
 }
-inline Vec larger(Vec a, Vec b) { return select(a > b, a, b); }  // b where a is NaN
+inline Vec larger(Vec a, Vec b) {
+  return select(a > b, a, b);
+}  // b where a is NaN
 
 // 2^x to about one unit in the last place; 0 below 2^-126; NaN and infinity as they should be.
 inline Vec exp2(Vec x) {
