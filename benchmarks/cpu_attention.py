@@ -1,8 +1,8 @@
 """Attention on the host beside PyTorch's scaled_dot_product_attention, in one run: python benchmarks/cpu_attention.py
 
-PyTorch gets contiguous K and V [batch, kv_heads, keys, dim]. Ours reads the same tensors ("same"), and pages of 16 slots of a
-pool [slots, kv_heads, dim] in random order ("pool"), as the engine has them. Decode is asked of PyTorch in two ways: as it is
-called (enable_gqa), and with the heads that share a KV head as the rows of one query ("rows"), which is faster there.
+PyTorch gets contiguous K and V [batch, kv_heads, keys, dim]. Ours reads the same tensors ("same"), and pages of 16
+slots of a pool [slots, kv_heads, dim] in random order ("pool"), as the engine has them. Decode is asked of PyTorch in
+two ways: as it is called (enable_gqa), and with the heads that share a KV head as the rows of one query ("rows").
 Extend: as many new tokens as a quarter of the keys, PyTorch with the mask that this needs; prefill: is_causal.
 
 Every result is compared with float64 first. Functions take turns and the least of many counts, for the machine may be
@@ -144,7 +144,10 @@ def main() -> None:
             times = in_turn([*mine.values(), *peers.values()], asked.rounds, clock)
             pool, same = times[:2]
             sizes = (case.batch, case.heads, case.kv_heads, case.dim, case.keys, case.new)
-            text = [f"{peer} {ms:.2f} ({ms / pool:.2f} / {ms / same:.2f})" for peer, ms in zip(peers, times[2:], strict=True)]
+            text = [
+                f"{peer} {ms:.2f} ({ms / pool:.2f} / {ms / same:.2f})"
+                for peer, ms in zip(peers, times[2:], strict=True)
+            ]
             print(f"{case.kind}, {name}, {sizes}: pool {pool:.2f}, same {same:.2f}, {', '.join(text)}", flush=True)
 
 

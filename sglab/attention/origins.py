@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_ARRAYS = "index arrays, refusals, graphs; arithmetic in Triton on a GPU, on a CPU in our C++ kernels for its vector units"
+_ARRAYS = (
+    "index arrays, refusals, graphs; arithmetic in Triton on a GPU, on a CPU in our C++ kernels for its vector units"
+)
 
 
 @dataclass(frozen=True)
@@ -114,9 +116,9 @@ ORIGINS: dict[str, Origin] = {
         "sgl-kernel's CPU kernels",
         "CPUs with AMX",
         "intel_amx_backend.py",
-        "metadata, and our own C++ kernels under its operators' contracts: AVX2, AVX-512 and bfloat16 dot products ran; "
-        "AMX's tiles are compiled, and their arithmetic ran on a model of the tiles",
-        "every split's partial result stays; SGLang merges them in the first one's place; no FP8 pool; runs without AMX",
+        "metadata, and our own C++ kernels under its operators' contracts: AVX2, AVX-512 and bfloat16 dot products "
+        "ran; AMX's tiles are compiled, and the code around them ran on a model of the tiles",
+        "every split's partial result stays (SGLang merges into the first one's place); no FP8 pool; runs without AMX",
         vendor="AMX",
     ),
     "aiter": Origin(

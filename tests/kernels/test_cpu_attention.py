@@ -1,4 +1,4 @@
-"""Attention on the host: every instruction set that this machine has against float64, its bits, and SGLang's operators."""
+"""Attention on the host: every instruction set of this machine against float64, its bits, and SGLang's operators."""
 
 import math
 import os
@@ -111,7 +111,7 @@ def test_caches_of_8_bits(isa, cache, generator) -> None:
 @pytest.mark.parametrize("isa", [isa for isa in ISAS if isa != "amx_model"])
 def test_every_value_of_the_narrow_formats_is_read_exactly(isa) -> None:
     """One key per value: O is that value."""
-    for dtype, count in ((*((each, 256) for each in FP8), (torch.float16, 65536))):
+    for dtype, count in (*((each, 256) for each in FP8), (torch.float16, 65536)):
         integers = torch.arange(count, dtype=torch.int32).to(torch.uint8 if count == 256 else torch.int16)
         values = integers.view(dtype).view(-1, 1, 1)
         values = values[values.float().isfinite().flatten()].repeat(1, 1, 16)
@@ -168,7 +168,9 @@ def test_scores_of_minus_infinity(isa) -> None:
             out, got = torch.full((rows, 1, 16), torch.nan), torch.full((rows, 1), torch.nan)
             count = torch.tensor([keys], dtype=torch.int32)
             start, queries = torch.zeros(1, dtype=torch.int32), torch.tensor([rows], dtype=torch.int32)
-            launch.CpuCall(q[:rows], out, got, start, queries, launch.KeySource(k, v, count), Scoring(1.0), isa=isa).run()
+            launch.CpuCall(
+                q[:rows], out, got, start, queries, launch.KeySource(k, v, count), Scoring(1.0), isa=isa
+            ).run()
             assert_close(out, wanted.expand(rows, 1, 16), 0)
             assert bool((got == lse).all())
 
@@ -197,7 +199,11 @@ def test_the_instruction_set_is_a_wish_that_can_be_refused() -> None:
     listed = "from sglab import _core; print(*_core.cpu_attention.available_isas())"
     for wish in ("baseline", "avx2", "avx512"):
         lowered = subprocess.run(
-            [sys.executable, "-c", listed], env={**os.environ, "SGLAB_ISA": wish}, capture_output=True, text=True, check=True
+            [sys.executable, "-c", listed],
+            env={**os.environ, "SGLAB_ISA": wish},
+            capture_output=True,
+            text=True,
+            check=True,
         )
         order = ("amx", "avx512_bf16", "avx512", "avx2", "baseline", "amx_model")
         assert lowered.stdout.split() == [isa for isa in order[order.index(wish) :] if isa in ISAS]
@@ -205,7 +211,11 @@ def test_the_instruction_set_is_a_wish_that_can_be_refused() -> None:
 
 def slots_of(generator, lens, width, slots):
     """req_to_token for requests in rows 1, 3, 5 …: slots at random, each once."""
-    order, table, at = torch.randperm(slots, generator=generator).int(), torch.full((9, width), -7, dtype=torch.int32), 0
+    order, table, at = (
+        torch.randperm(slots, generator=generator).int(),
+        torch.full((9, width), -7, dtype=torch.int32),
+        0,
+    )
     rows = torch.arange(len(lens)) * 2 + 1
     for row, length in zip(rows.tolist(), lens, strict=True):
         table[row, :length] = order[at : at + length]
@@ -237,7 +247,10 @@ def test_decode_writes_and_attends(option, dtype, generator) -> None:
     for implementation in ("reference", "cpu"):
         k_buffer = k.clone()
         v_buffer = k_buffer[..., :v_dim] if option == "MLA" else v.clone()
-        out, logits = torch.full((3, heads, v_dim), torch.nan, dtype=dtype), torch.full((3, heads, 8, v_dim + 1), torch.nan)
+        out, logits = (
+            torch.full((3, heads, v_dim), torch.nan, dtype=dtype),
+            torch.full((3, heads, 8, v_dim + 1), torch.nan),
+        )
         decode_attention_cpu(
             *(q, k_buffer, v_buffer, out, new, new_v, loc, logits, table, rows, lens, qk_dim**-0.5),
             **keywords,
@@ -286,11 +299,31 @@ def test_what_does_not_fit_is_refused_and_nothing_written(generator) -> None:
     new, logits, lens = torch.randn(2, 2, 16), torch.zeros(2, 4, 8, 17), torch.tensor([5, 3])
 
     def decode(**changes):
-        given = {"k": k.clone(), "loc": table[rows, lens - 1].long(), "table": table, "rows": rows, "lens": lens, **changes}
+        given = {
+            "k": k.clone(),
+            "loc": table[rows, lens - 1].long(),
+            "table": table,
+            "rows": rows,
+            "lens": lens,
+            **changes,
+        }
         before, out = given["k"].clone(), torch.zeros(2, 4, 16)
         try:
             decode_attention_cpu(
-                *(q, given["k"], v, out, new, new, given["loc"], logits, given["table"], given["rows"], given["lens"], 0.25)
+                *(
+                    q,
+                    given["k"],
+                    v,
+                    out,
+                    new,
+                    new,
+                    given["loc"],
+                    logits,
+                    given["table"],
+                    given["rows"],
+                    given["lens"],
+                    0.25,
+                )
             )
         finally:
             untouched = torch.equal(given["k"].nan_to_num(), before.nan_to_num()) and not out.any()

@@ -23,9 +23,7 @@ def run(
     o = q.new_zeros((*q.shape[:2], values.shape[-1]))
     lse = torch.full(q.shape[:2], -torch.inf, dtype=torch.float32)
     masked = rows.custom_mask is not None
-    source = launch.KeySource(
-        *(keys, values, rows.kv_indptr.diff()), table=rows.kv_indices, start=rows.kv_indptr
-    )
+    source = launch.KeySource(*(keys, values, rows.kv_indptr.diff()), table=rows.kv_indices, start=rows.kv_indptr)
     launch.CpuCall(
         *(q, o, lse, rows.qo_indptr, rows.qo_indptr.diff(), source, scoring),
         left=rows.window if rows.window >= 0 else launch.UNBOUNDED,

@@ -117,7 +117,9 @@ class IntelAMXAttnBackend(AttentionBackend):
         assert self.forward_metadata is not None
         if batch.encoder_lens is not None:
             remedy = "Leave the implementation out, or use torch_native."
-            raise BadArgumentError("implementation", "'auto', 'cpu' or 'reference' with an encoder", self.implementation, remedy)
+            raise BadArgumentError(
+                "implementation", "'auto', 'cpu' or 'reference' with an encoder", self.implementation, remedy
+            )
         keys, values = save_and_get_kv(inputs)
         rows = token_rows(batch, self.req_to_token, self.forward_metadata.max_extend_len)
         rows = replace(rows, window=layer.sliding_window_size)

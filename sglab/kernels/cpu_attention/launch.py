@@ -1,4 +1,4 @@
-"""A call of the compiled core's attention on the host (`csrc/cpu_attention`), from tensors that a contract has checked."""
+"""A call of the compiled core's attention on the host (`csrc/cpu_attention`), from checked tensors."""
 
 from __future__ import annotations
 
