@@ -20,7 +20,7 @@ from datetime import date
 import torch
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
-from sglab.kernels.cpu_attention import launch
+from sglab.kernels import cpu_launch as launch
 from sglab.kernels.scoring import Scoring, dense_attention
 
 TOLERANCE = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 2e-2}

@@ -26,7 +26,7 @@ Element element_of(const std::string& name) {
   throw std::invalid_argument("the CPU's attention has no element type '" + name + "'");
 }
 
-// Tensors come as addresses: `sglab.kernels.cpu_attention`, which alone calls this, has checked them.
+// Tensors come as addresses: `sglab.kernels.cpu_launch`, which alone calls this, gets them checked.
 template <typename T>
 T* address(std::uintptr_t value) {
   return reinterpret_cast<T*>(value);

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from sglab.kernels import ContractError, flash_attn_varlen_func
-from sglab.kernels.cpu_attention import decode_attention_cpu, extend_attention_cpu, launch
+from sglab.kernels import cpu_launch as launch
+from sglab.kernels.cpu_attention import decode_attention_cpu, extend_attention_cpu
 from sglab.kernels.scoring import Scoring, dense_attention
 from tests.support.kernels.compare import ROUNDING, assert_close
 

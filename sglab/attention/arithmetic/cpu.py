@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from sglab.attention.arithmetic.paged_rows import PagedRows
-from sglab.kernels.cpu_attention import launch
+from sglab.kernels import cpu_launch as launch
 from sglab.kernels.scoring import Scoring
 
 

@@ -1,4 +1,4 @@
-"""Attention on the host: SGLang's operators for CPUs; `launch` is what every operator's implementation "cpu" calls."""
+"""Attention on the host under SGLang's names for CPUs; `sglab.kernels.cpu_launch` is what they and others call."""
 
 from __future__ import annotations
 

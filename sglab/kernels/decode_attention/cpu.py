@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from sglab.kernels.cpu_attention import launch
+from sglab.kernels import cpu_launch as launch
 from sglab.kernels.decode_attention.contract import DecodeArguments
 from sglab.planning.num_kv_splits import MIN_BLOCK_KV
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sglab.kernels.cpu_attention import launch
+from sglab.kernels import cpu_launch as launch
 from sglab.kernels.extend_attention.contract import ExtendArguments
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from sglab.kernels.cpu_attention import launch
+from sglab.kernels import cpu_launch as launch
 from sglab.kernels.flash_attn.contract import FlashAttnArguments
 
 
