@@ -25,6 +25,12 @@ class tensor:  # noqa: N801  a submodule; what only tests use of it is not liste
         m: int, n: int, cta_group: int = 1, weight_stationary: bool = False, sparse: bool = False
     ) -> list[tuple[int, int, int, int, int, int]]: ...
 
+class cpu_attention:  # noqa: N801  a submodule
+    @staticmethod
+    def available_isas() -> list[str]: ...
+    @staticmethod
+    def attend(call: dict[str, Any], isa: str = "") -> None: ...
+
 class tma:  # noqa: N801  a submodule; what only tests use of it is not listed
     @staticmethod
     def encode_tiled(

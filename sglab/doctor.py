@@ -41,8 +41,9 @@ def emulator() -> Check:
     from sglab import _core
 
     cores = os.cpu_count() or 1
+    forms, attention = len(_core.instruction_forms()), _core.cpu_attention.available_isas()[0]
     detail = (
-        f"{_core.active_isa()} on {cores} CPU cores; emulates {len(_core.instruction_forms())} PTX instruction forms"
+        f"{_core.active_isa()} on {cores} CPU cores; emulates {forms} PTX instruction forms; attends by {attention}"
     )
     return Check("Emulator", True, detail)
 

@@ -1,5 +1,6 @@
 #include <nanobind/nanobind.h>
 
+#include "bindings/cpu_attention.hpp"
 #include "bindings/emulator.hpp"
 #include "bindings/tensor.hpp"
 #include "bindings/timing.hpp"
@@ -17,4 +18,5 @@ NB_MODULE(_core, module) {
   sglab::bindings::register_tma(module);
   sglab::bindings::register_emulator(module);
   sglab::bindings::register_timing(module);
+  sglab::bindings::register_cpu_attention(module);
 }

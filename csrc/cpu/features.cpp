@@ -6,6 +6,10 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #endif
 
 namespace sglab::cpu {
@@ -56,6 +60,28 @@ Isa active_isa() {
     return wanted < best ? wanted : best;
   }();
   return isa;
+}
+
+bool has_avx512_bf16() {
+#if defined(__x86_64__)
+  std::uint32_t a, b, c, d;
+  if (std::getenv("SGLAB_ISA") != nullptr || best_isa() != Isa::kAvx512) return false;
+  return __get_cpuid_count(7, 1, &a, &b, &c, &d) && bit(a, 5);
+#else
+  return false;
+#endif
+}
+
+bool has_amx_bf16() {
+#if defined(__x86_64__) && defined(__linux__)
+  std::uint32_t a, b, c, d;
+  if (!has_avx512_bf16() || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return false;
+  const bool tiles = bit(d, 24) && bit(d, 22) && (enabled_state() >> 17 & 3) == 3;
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return tiles && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
 }
 
 const char* isa_name(Isa isa) {

@@ -13,4 +13,9 @@ Isa active_isa();
 
 const char* isa_name(Isa isa);
 
+// Products of bfloat16 beyond AVX-512, where the machine has them; none where SGLAB_ISA is set.
+bool has_avx512_bf16();
+// AMX's tiles. Linux gives a process their registers on request, which this makes once.
+bool has_amx_bf16();
+
 }  // namespace sglab::cpu

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_ARRAYS = "index arrays, refusals, graphs; arithmetic in Triton on a GPU, in PyTorch on a CPU"
+_ARRAYS = (
+    "index arrays, refusals, graphs; arithmetic in Triton on a GPU, on a CPU in our C++ kernels for its vector units"
+)
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,15 @@ ORIGINS: dict[str, Origin] = {
         "index arrays, three queries, their merge, graphs of decode",
         "prompts are attended to densely",
     ),
-    "intel_amx": Origin("sgl-kernel's CPU kernels", "CPUs with AMX", "intel_amx_backend.py", vendor="AMX"),
+    "intel_amx": Origin(
+        "sgl-kernel's CPU kernels",
+        "CPUs with AMX",
+        "intel_amx_backend.py",
+        "metadata, and our own C++ kernels under its operators' contracts: AVX2, AVX-512 and bfloat16 dot products "
+        "ran; AMX's tiles are compiled, and the code around them ran on a model of the tiles",
+        "every split's partial result stays (SGLang merges into the first one's place); no FP8 pool; runs without AMX",
+        vendor="AMX",
+    ),
     "aiter": Origin(
         "AMD's aiter",
         "MI300 and later",

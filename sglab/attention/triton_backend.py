@@ -42,7 +42,8 @@ class TritonAttnBackend(AttentionBackend):
         super().__init__(model_runner)
         asked = model_runner.kernel_implementation
         self.implementation = "triton" if asked == "auto" else asked
-        self.metadata = TritonMetadata(model_runner, self.implementation)
+        # Index kernels have no implementation for the host's vector units.
+        self.metadata = TritonMetadata(model_runner, "reference" if asked == "cpu" else self.implementation)
         self.forward_metadata: ForwardMetadata | None = None
         self._graph: TritonGraphState | None = None
 

@@ -13,6 +13,7 @@ from sglab.kernels.block_sparse import sparse_attn_func, sparse_attn_varlen_func
 from sglab.kernels.cascade import CascadeLevel, MultiLevelCascadeAttentionWrapper, cascade_attention
 from sglab.kernels.combine import split_kv_combine
 from sglab.kernels.contract import ContractError
+from sglab.kernels.cpu_attention import decode_attention_cpu, extend_attention_cpu
 from sglab.kernels.cutlass_mla import cutlass_mla_decode, cutlass_mla_get_workspace_size
 from sglab.kernels.decode_attention import decode_attention_fwd
 from sglab.kernels.extend_attention import extend_attention_fwd
@@ -85,9 +86,11 @@ __all__ = [
     "create_flashmla_kv_indices",
     "cutlass_mla_decode",
     "cutlass_mla_get_workspace_size",
+    "decode_attention_cpu",
     "decode_attention_fwd",
     "dequantize_k_cache",
     "dequantize_k_cache_paged",
+    "extend_attention_cpu",
     "extend_attention_fwd",
     "fast_topk_transform_fused",
     "fast_topk_transform_ragged_fused",

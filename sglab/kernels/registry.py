@@ -84,6 +84,7 @@ def triton_is_installed() -> bool:
 
 
 EVERYWHERE = frozenset({"cpu", "cuda"})
+CPU = frozenset({"cpu"})
 GPU = frozenset({"cuda"})
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import torch
 
-from sglab.attention.arithmetic import dense, triton
+from sglab.attention.arithmetic import cpu, dense, triton
 from sglab.attention.arithmetic.paged_rows import PagedRows
 from sglab.attention.info import ran
 from sglab.engine import BadArgumentError, RadixAttention
 from sglab.kernels.scoring import Scoring
 
-IMPLEMENTATIONS = ("auto", "triton", "torch", "reference")
+IMPLEMENTATIONS = ("auto", "triton", "cpu", "torch", "reference")
 
 
 def scoring_of(layer: RadixAttention, sinks: torch.Tensor | None = None, k_scale: float = 1.0) -> Scoring:
@@ -34,25 +34,33 @@ def attend_rows(
         q: [tokens, heads, head_dim].
         keys, values: [slots, kv_heads, head_dim] and [slots, kv_heads, v_head_dim], the pool's, of any float dtype.
         v_scale: multiplies the result: that of FP8 values.
-        implementation: "triton": the decode and extend operators; "torch"; "reference": torch in float64; "auto":
-            Triton on a GPU, torch on a CPU.
+        implementation: "triton": the decode and extend operators; "cpu": the host's vector units; "torch";
+            "reference": torch in float64; "auto": Triton on a GPU, on a CPU the vector units, or torch for a dtype
+            that they do not read.
 
     Returns:
         o [tokens, heads, v_head_dim] in q's dtype, and the natural LSE float32 [tokens, heads], without the sinks.
 
     Raises:
-        BadArgumentError: an unknown implementation.
+        BadArgumentError: an unknown implementation, or "cpu" for what it does not read.
     """
     if implementation not in IMPLEMENTATIONS:
         expected = f"one of {', '.join(IMPLEMENTATIONS)}"
         raise BadArgumentError("implementation", expected, repr(implementation), "Leave it out for the default.")
     chosen = implementation
     if chosen == "auto":
-        chosen = "triton" if q.device.type == "cuda" else "torch"
+        chosen = "triton" if q.device.type == "cuda" else "cpu" if cpu.serves(q, keys) else "torch"
     if chosen == "triton" and rows.window == 0 and rows.max_q > 1:
         chosen = "torch"  # to the extend operator a window of 0 means none
     if chosen == "triton":
         o, lse = triton.run(q, keys, values, rows, scoring, "triton")
+    elif chosen == "cpu":
+        if not cpu.serves(q, keys):
+            got = f"{q.dtype} over {keys.dtype} on {q.device}"
+            remedy = "Use implementation='torch'."
+            raise BadArgumentError("implementation", "another than 'cpu' for these tensors", got, remedy)
+        ran("attend_rows", chosen, q.device, "its vector units read the pool where it lies")
+        o, lse = cpu.run(q, keys, values, rows, scoring)
     else:
         ran("attend_rows", chosen, q.device, "PyTorch runs where the tensors are")
         accumulate = torch.float64 if chosen == "reference" or q.dtype == torch.float64 else torch.float32

@@ -46,5 +46,5 @@ def with_sinks(partial: Partial, sinks: torch.Tensor | None) -> torch.Tensor:
 
 
 def _merging(implementation: str) -> str:
-    """The merge operators have no "torch": their reference is it."""
-    return "reference" if implementation == "torch" else implementation
+    """The merge operators have neither "torch" nor "cpu": on a host their reference runs."""
+    return "reference" if implementation in ("torch", "cpu") else implementation

@@ -1,11 +1,13 @@
 """intel_amx: SGLang's CPU kernels, which read req_to_token themselves; eight splits of a request's KV in decode.
 
-After SGLang 0.5.9 `intel_amx_backend.py`. The kernels' AMX tiles multiply bfloat16; here PyTorch multiplies.
+After SGLang's `intel_amx_backend.py`: metadata of 0.5.9, with the windows, sinks and cross-attention that 0.5.23 has.
+Decode writes the new rows itself, as there. On a host the operators of `sglab.kernels.cpu_attention` run, on AMX's
+tiles where the chip has them; elsewhere, or by another implementation's name, the attention that all backends share.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -15,8 +17,9 @@ from sglab.attention.base import AttentionBackend
 from sglab.attention.capabilities import CAUSAL_MODES, Capabilities
 from sglab.attention.inputs import AttentionInputs
 from sglab.attention.page_table.metadata import longest, steps
-from sglab.attention.rows import save_and_get_kv, whole_query
-from sglab.engine import ForwardBatch, ModelRunner
+from sglab.attention.rows import check_encoder, save_and_get_kv, save_kv, whole_query
+from sglab.engine import BadArgumentError, ForwardBatch, ModelRunner
+from sglab.kernels.cpu_attention import decode_attention_cpu, extend_attention_cpu
 
 NUM_KV_SPLITS = 8
 
@@ -35,7 +38,13 @@ class IntelAMXAttnBackend(AttentionBackend):
 
     name = "intel_amx"
     capabilities = Capabilities(
-        modes=CAUSAL_MODES, dtypes=("float16", "bfloat16"), logit_cap=True, triton_helpers=False
+        modes=CAUSAL_MODES,
+        dtypes=("float16", "bfloat16"),
+        sliding_window=True,
+        logit_cap=True,
+        sinks=True,
+        cross_attention=True,
+        triton_helpers=False,
     )
 
     def __init__(self, model_runner: ModelRunner) -> None:
@@ -59,10 +68,62 @@ class IntelAMXAttnBackend(AttentionBackend):
     def attend(self, inputs: AttentionInputs) -> torch.Tensor:
         if self.forward_metadata is None:
             raise RuntimeError("prepare comes before forward")
+        if inputs.layer.is_cross_attention:
+            check_encoder(inputs)
+        if self.device.type != "cpu" or self.implementation not in ("auto", "cpu", "reference"):
+            return self._attend_rows(inputs)
+        if self.forward_metadata.max_extend_len is None:
+            return self._decode(inputs, self.forward_metadata.attn_logits)
+        return self._extend(inputs, self.forward_metadata.max_extend_len)
+
+    def _decode(self, inputs: AttentionInputs, attn_logits: torch.Tensor) -> torch.Tensor:
+        layer, batch = inputs.layer, inputs.forward_batch
+        assert batch.token_to_kv_pool is not None
+        keys, values = batch.token_to_kv_pool.get_kv_buffer(layer.layer_id)
+        cross = layer.is_cross_attention
+        apart = cross or not inputs.save_kv_cache  # an encoder's rows are not one per request
+        if cross and inputs.save_kv_cache:
+            save_kv(inputs)
+        q = whole_query(inputs)
+        out = q.new_empty((*q.shape[:2], layer.v_head_dim))
+        decode_attention_cpu(
+            *(q, keys, values, out, None if apart else inputs.k, None if apart else inputs.v),
+            *(None if apart else batch.out_cache_loc, attn_logits),
+            *(self.req_to_token, batch.req_pool_indices, batch.seq_lens, layer.scaling, layer.logit_cap),
+            *(cross, layer.sliding_window_size + 1, batch.encoder_lens, inputs.sinks),
+            implementation=self.implementation,
+            check_values=False,
+        )
+        return out
+
+    def _extend(self, inputs: AttentionInputs, max_extend_len: int) -> torch.Tensor:
+        layer, batch = inputs.layer, inputs.forward_batch
         keys, values = save_and_get_kv(inputs)
-        batch = inputs.forward_batch
+        q = whole_query(inputs)
+        out = q.new_empty((*q.shape[:2], layer.v_head_dim))
+        assert batch.extend_seq_lens is not None
+        extend_attention_cpu(
+            *(q, inputs.k, inputs.v, out, keys, values, self.req_to_token, batch.req_pool_indices, batch.seq_lens),
+            *(batch.extend_seq_lens, indptr_of(batch.extend_seq_lens)[:-1], max_extend_len),
+            *(layer.scaling, layer.logit_cap, layer.is_cross_attention, layer.sliding_window_size + 1),
+            *(batch.encoder_lens, inputs.sinks),
+            implementation=self.implementation,
+            check_values=False,
+        )
+        return out
+
+    def _attend_rows(self, inputs: AttentionInputs) -> torch.Tensor:
+        layer, batch = inputs.layer, inputs.forward_batch
+        assert self.forward_metadata is not None
+        if batch.encoder_lens is not None:
+            remedy = "Leave the implementation out, or use torch_native."
+            raise BadArgumentError(
+                "implementation", "'auto', 'cpu' or 'reference' with an encoder", self.implementation, remedy
+            )
+        keys, values = save_and_get_kv(inputs)
         rows = token_rows(batch, self.req_to_token, self.forward_metadata.max_extend_len)
-        scoring, chosen = scoring_of(inputs.layer), self.implementation
+        rows = replace(rows, window=layer.sliding_window_size)
+        scoring, chosen = scoring_of(layer, inputs.sinks), self.implementation
         return attend_rows(whole_query(inputs), keys, values, rows, scoring, implementation=chosen)[0]
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import torch
 
+from sglab.kernels.decode_attention import cpu
 from sglab.kernels.decode_attention.contract import DecodeArguments, check, split_ranges
 from sglab.kernels.fp8 import triton_refuses
-from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator
+from sglab.kernels.registry import CPU, EVERYWHERE, GPU, Implementation, Operator
 from sglab.kernels.scoring import Scoring
 
 __all__ = ["decode_attention_fwd", "operator", "split_ranges"]
@@ -19,6 +20,7 @@ def _refuses(arguments: DecodeArguments) -> str | None:
 operator = Operator(
     "decode_attention_fwd",
     Implementation("triton", "sglab.kernels.decode_attention.triton:run", GPU, _refuses),
+    Implementation("cpu", "sglab.kernels.decode_attention.cpu:run", CPU, cpu.refuses),
     Implementation("reference", "sglab.kernels.decode_attention.reference:run", EVERYWHERE),
 )
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import torch
 
 from sglab.kernels.contract import Contract
+from sglab.kernels.extend_attention import cpu
 from sglab.kernels.extend_attention.contract import ExtendArguments, Visibility, check
 from sglab.kernels.fp8 import triton_refuses
-from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator
+from sglab.kernels.registry import CPU, EVERYWHERE, GPU, Implementation, Operator
 from sglab.kernels.scoring import Scoring
 
 
@@ -18,6 +19,7 @@ def _refuses(arguments: ExtendArguments) -> str | None:
 operator = Operator(
     "extend_attention_fwd",
     Implementation("triton", "sglab.kernels.extend_attention.triton:run", GPU, _refuses),
+    Implementation("cpu", "sglab.kernels.extend_attention.cpu:run", CPU, cpu.refuses),
     Implementation("reference", "sglab.kernels.extend_attention.reference:run", EVERYWHERE),
 )
 
