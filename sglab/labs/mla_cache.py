@@ -135,19 +135,19 @@ def rows_thrown_away(heads: int) -> Question:
 
 
 def _truth(*args: Any) -> torch.Tensor:
-    q_nope, q_rope, cache, w_uk, w_uv, scale = (a.double() if isinstance(a, torch.Tensor) else a for a in args)
-    return naive_mla(q_nope, q_rope, cache, MLAWeights(w_uk, w_uv), scale)
+    q_nope, q_rope, cache, w_uk, w_uv = (each.double() for each in args[:5])
+    return naive_mla(q_nope, q_rope, cache, MLAWeights(w_uk, w_uv), args[5])
 
 
 def _absorbed(*args: Any, scale: float | None = None, rope: bool = True, up: bool = True) -> torch.Tensor:
     """The absorbed form, or with a slip."""
-    q_nope, q_rope, cache, w_uk, w_uv, given = (a.double() if isinstance(a, torch.Tensor) else a for a in args)
+    q_nope, q_rope, cache, w_uk, w_uv = (each.double() for each in args[:5])
     if rope and up and scale is None:
-        return absorbed_mla(q_nope, q_rope, cache, MLAWeights(w_uk, w_uv), given)
+        return absorbed_mla(q_nope, q_rope, cache, MLAWeights(w_uk, w_uv), args[5])
     q = torch.einsum("qhd,hdc->qhc", q_nope, w_uk)
     latent = cache[:, : w_uk.shape[-1]]
     logits = torch.einsum("qhc,kc->qhk", torch.cat((q, q_rope), -1) if rope else q, cache if rope else latent)
-    mixed = torch.einsum("qhk,kc->qhc", (logits * (given if scale is None else scale)).softmax(-1), latent)
+    mixed = torch.einsum("qhk,kc->qhc", (logits * (args[5] if scale is None else scale)).softmax(-1), latent)
     return torch.einsum("qhc,hdc->qhd", mixed, w_uv) if up else mixed
 
 

@@ -9,7 +9,7 @@ def mla_cache_row() -> Canvas:
     """What 128 heads would keep for a token, and what MLA keeps."""
     c = Canvas(900, 220)
     c.text(24, 34, "one token, one layer of DeepSeek-V3", 15, INK, bold=True)
-    c.text(24, 66, "keys and values of 128 heads: 40,960 numbers", 13, INK)
+    c.text(24, 66, "keys and values of 128 heads", 13, INK)
     for i in range(64):
         c.box(24 + 13.3 * i, 76, 11.5, 20, "", GREEN)
         c.box(24 + 13.3 * i, 100, 11.5, 20, "", GREEN)
