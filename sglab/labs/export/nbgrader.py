@@ -35,10 +35,9 @@ def _write(one: Lab, path: Path) -> Path:
         cells += [markdown(f"about-{file['id']}", f"## {name}"), file]
         for exercise, criterion in criteria(exercises):
             call = f'points("{one.id}", "{exercise.id}", "{criterion.id}")'
-            text = (
-                f"# {criterion.points:g} points: {criterion.text}\nfrom sglab.labs.export.marks import points\n\n{call}"
-            )
-            test = code(f"test-{name_of(exercise, criterion)}".replace("_", "-"), text)
+            told = f"# {criterion.points:g} points: {criterion.text}"
+            body = f"{told}\nfrom sglab.labs.export.marks import points\n\n{call}"
+            test = code(f"test-{name_of(exercise, criterion)}".replace("_", "-"), body)
             test["metadata"]["nbgrader"] = _role(name_of(exercise, criterion), criterion.points)
             cells.append(test)
     write(path, cells)
