@@ -64,7 +64,7 @@ def main() -> None:
         subprocess.run([Path(sys.executable).parent / "sglab", "doctor"], check=True)
         check_lab_extension()
         check_decode()
-        check_notebook("01_page_tables.ipynb")
+        check_notebook("02_page_tables.ipynb")
     print("the installed sglab works")
 
 

@@ -44,6 +44,8 @@ KERNELS = {
     "split_kv_combine": Kernel("csrc/kernels/portable/combine.cu", "sm_90"),
     "flash_mla_plan": Kernel("csrc/kernels/portable/flash_mla_plan.cu", "sm_80"),
     "merge": Kernel("csrc/kernels/portable/merge.cu", "sm_90"),
+    "faulty": Kernel("csrc/kernels/lessons/faulty.cu", "sm_90"),
+    "scores": Kernel("csrc/kernels/lessons/scores.cu", "sm_80"),
     "shared_storage": Kernel("csrc/kernels/lessons/shared_storage.cu", "sm_80"),
     "tma_pipeline": Kernel("csrc/kernels/lessons/tma_pipeline.cu", "sm_90a"),
     "paged_decode": Kernel("csrc/kernels/portable/paged_decode.cu", "sm_80"),

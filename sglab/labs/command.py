@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from .coursework import lab, labs
+from .export import write_nbgrader, write_otter
 from .folder import LabFolder, result_of
 from .grading import Grade, find_submissions, grade_all
 from .grading.report import write_reports
@@ -192,10 +193,17 @@ def _write(path: Path, text: str) -> None:
 
 
 def _export(options: argparse.Namespace) -> None:
-    if not options.store.exists():
-        raise ValueError(f"store: there is no {options.store}")
+    if options.format in ("nbgrader", "otter"):
+        if options.out is None:
+            raise ValueError(f"--out: expected a folder for {options.format}'s files; got none")
+        write = write_nbgrader if options.format == "nbgrader" else write_otter
+        for path in write(options.labs or labs(), options.out):
+            print(path)
+        return
+    if options.store is None or not options.store.exists():
+        raise ValueError(f"store: expected a store of records; there is no {options.store}")
     records = open_store(options.store).records()
-    print(as_json(records) if options.json else as_csv(records), end="")
+    print(as_json(records) if options.format == "json" else as_csv(records), end="")
 
 
 def _rubric(options: argparse.Namespace) -> None:

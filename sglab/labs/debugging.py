@@ -1,4 +1,4 @@
-"""Questions of notebook 05: reading a decode kernel of plain CUDA with the debugger."""
+"""Questions of notebook 08: reading a decode kernel of plain CUDA with the debugger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A hang that went to production, in our SM100 MLA decode: notebook 05 reproduces it, reads it, and fixes it.
+"""A hang that went to production, in our SM100 MLA decode: notebook 08 reproduces it, reads it, and fixes it.
 
 CUTLASS's SM100 MLA kernel lets the load warps wait, unit by unit, until the compute warps are done with Q, so that the
 next one cannot overwrite it: at a named barrier the load warps arrive and wait, the compute warps only arrive. That

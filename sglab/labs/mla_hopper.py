@@ -1,4 +1,4 @@
-"""Questions of notebook 10: MLA decode on Hopper, under FlashMLA's contract; pages, splits and edges."""
+"""Questions of notebook 13: MLA decode on Hopper, under FlashMLA's contract; pages, splits and edges."""
 
 from __future__ import annotations
 

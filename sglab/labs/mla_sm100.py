@@ -1,4 +1,4 @@
-"""Questions of notebook 09: our SM100 MLA decode, role by role, on the reader's own batch."""
+"""Questions of notebook 12: our SM100 MLA decode, role by role, on the reader's own batch."""
 
 from __future__ import annotations
 

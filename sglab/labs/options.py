@@ -39,9 +39,19 @@ def add_labs_options(parser: argparse.ArgumentParser) -> None:
     grade.add_argument("--secret", type=Path, help="file with the text that seeds the inputs; default: beside --out")
     grade.add_argument("--again", action="store_true", help="grade what was graded before, too")
 
-    export = commands.add_parser("export", help="records of a store as CSV or JSON")
-    export.add_argument("store", type=Path)
-    export.add_argument("--json", action="store_true")
+    export = commands.add_parser("export", help="records of a store as a table; labs for other graders")
+    export.add_argument("store", type=Path, nargs="?", help="of csv and json: a folder, or a file that ends in .sqlite")
+    export.add_argument("--json", dest="format", action="store_const", const="json", help="the same as --format json")
+    export.add_argument(
+        "--format",
+        choices=("csv", "json", "nbgrader", "otter"),
+        default="csv",
+        help="nbgrader, otter: the labs themselves, as assignments of that grader; default: %(default)s",
+    )
+    export.add_argument(
+        "--labs", nargs="+", type=_lab, default=[], metavar="LAB", help="such as 01 05; all if not given"
+    )
+    export.add_argument("--out", type=Path, metavar="FOLDER", help="where nbgrader's or Otter's files go")
     rubric = commands.add_parser("rubric", help="a lab's criteria, known wrong ideas and hints")
     rubric.add_argument("lab", type=_lab, help="such as 03")
 

@@ -1,4 +1,4 @@
-"""Questions of notebook 06: on launches of the reader's own kernels."""
+"""Questions of notebook 09: on launches of the reader's own kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions of notebook 01: from a request's tokens to slots, pages and index arrays."""
+"""Questions of notebook 02: from a request's tokens to slots, pages and index arrays."""
 
 from __future__ import annotations
 

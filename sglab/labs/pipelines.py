@@ -1,4 +1,4 @@
-"""Questions of notebook 07: mbarriers, a TMA pipeline, and what its faults do."""
+"""Questions of notebook 10: mbarriers, a TMA pipeline, and what its faults do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions of notebook 11: batches, chunks, the radix tree and retraction, on an engine that the reader drives."""
+"""Questions of notebook 06: batches, chunks, the radix tree and retraction, on an engine that the reader drives."""
 
 from __future__ import annotations
 

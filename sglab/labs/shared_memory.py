@@ -1,4 +1,4 @@
-"""Questions of notebook 04: groups of cp.async, shared memory's size, banks and swizzles, on real launches."""
+"""Questions of notebook 07: groups of cp.async, shared memory's size, banks and swizzles, on real launches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions of notebook 02: how planners cut requests, and how partials become the answer again."""
+"""Questions of notebook 04: how planners cut requests, and how partials become the answer again."""
 
 from __future__ import annotations
 
@@ -116,13 +116,4 @@ def partials_of(plan: DecodePlan, request: int) -> Question:
         truth=lambda: int(plan.o_indptr[request + 1] - plan.o_indptr[request]),
         because="{truth}: its chunks, each a row of partial output, from o_indptr[i] up to o_indptr[i + 1].",
         hint="o_indptr is a running total: where do the request's rows start, and where the next one's?",
-    )
-
-
-def wasted_head_share(num_heads: int) -> Question:
-    """The share of the 128 computed heads that no request needs."""
-    return Question(
-        truth=lambda: 1 - num_heads / NUM_HEADS,
-        because=f"{{truth:.3f}}: {NUM_HEADS - num_heads} of {NUM_HEADS} rows, {NUM_HEADS // num_heads}-fold work.",
-        hint=f"The kernel computes {NUM_HEADS} heads, always. A share is between 0 and 1.",
     )

@@ -52,7 +52,7 @@ def test_copies_leave_the_checkout_clean_and_answers_stay(
     names = {path.name for path in cli.NOTEBOOKS.glob("*.ipynb")}
     assert {path.name for path in folder.iterdir()} == names
     assert "--LabApp.default_url=/lab/tree/00_start_here.ipynb" in commands[0][0] and commands[0][1] == folder
-    answered = folder / "01_page_tables.ipynb"
+    answered = folder / "02_page_tables.ipynb"
     answered.write_text("my answers")
     (folder / "gallery.ipynb").unlink()
     cli.main(["lab", "--dir", str(folder)])

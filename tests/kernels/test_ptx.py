@@ -13,11 +13,13 @@ from sglab.kernels import ptx
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = [
+    "faulty",
     "flash_mla_plan",
     "merge",
     "mla_decode_sm100",
     "mla_decode_sm90",
     "paged_decode",
+    "scores",
     "shared_storage",
     "split_kv_combine",
     "tma_pipeline",

@@ -1,4 +1,4 @@
-"""The questions of notebook 05 know their answers."""
+"""The questions of notebook 08 know their answers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The questions of notebook 09 know their answers."""
+"""The questions of notebook 12 know their answers."""
 
 import math
 

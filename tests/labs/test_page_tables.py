@@ -1,4 +1,4 @@
-"""The questions of notebook 01 know their answers, on live batches."""
+"""The questions of notebook 02 know their answers, on live batches."""
 
 import pytest
 

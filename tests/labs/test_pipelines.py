@@ -1,4 +1,4 @@
-"""The questions of notebook 07 know their answers."""
+"""The questions of notebook 10 know their answers."""
 
 import pytest
 

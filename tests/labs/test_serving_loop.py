@@ -1,4 +1,4 @@
-"""The questions of notebook 11 know their answers, on engines driven as there."""
+"""The questions of notebook 06 know their answers, on engines driven as there."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Notebook 04's launches and questions, and the kernel of its prefill."""
+"""Notebook 07's launches and questions, and the kernel of its prefill."""
 
 from __future__ import annotations
 

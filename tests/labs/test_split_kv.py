@@ -1,4 +1,4 @@
-"""The questions of notebook 02 know their answers."""
+"""The questions of notebook 04 know their answers."""
 
 import math
 
@@ -19,7 +19,6 @@ from sglab.planning import decode_plan
         (lab.cluster_aware_splits(8192, 4, 148), 16, 32),
         (lab.workspace_bytes(4, 32), 33_619_968, 16_777_216),
         (lab.last_split_tokens(1000, 3), 232, 333),
-        (lab.wasted_head_share(16), 0.875, 0.125),
         (lab.wrong_merge_inflation(torch.log(torch.tensor([1.0, 1.0, 0.5]))), 2.5, 1.0),
     ],
 )

@@ -1,6 +1,7 @@
 """Every notebook runs top to bottom as it is shipped: without outputs, without answers, without errors."""
 
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import nbformat
@@ -31,6 +32,30 @@ def test_is_shipped_without_outputs_or_answers(path: Path) -> None:
             assert ".check(" not in cell.source or "answer = ..." in cell.source, cell.source
 
 
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=named)
+def test_links_lead_somewhere_and_figures_are_attached_and_drawn_here(path: Path) -> None:
+    drawn = "".join(file.read_text() for file in (NOTEBOOKS[0].parents[1] / "tools" / "figures").glob("*.py"))
+    for cell in nbformat.read(path, as_version=4).cells:
+        if cell.cell_type != "markdown":
+            continue
+        for link in re.findall(r"\]\((?!https?:|attachment:)([^)#\s]+)", cell.source):
+            assert (path.parent / link).exists(), link
+        shown = set(re.findall(r"\]\(attachment:([^)]+)\)", cell.source))
+        assert shown == set(cell.get("attachments", {})), path.name
+        assert all(f"def {name.removesuffix('.png')}(" in drawn for name in shown), shown
+
+
+def test_the_course_is_one_story() -> None:
+    """Each notebook but the last names the next, and the first names all."""
+    course = [path for path in NOTEBOOKS if path.stem != "gallery"]
+    for path, following in pairwise(course[1:]):
+        assert f"]({following.name})" in nbformat.read(path, as_version=4).cells[-1].source, path.name
+    listed = nbformat.read(course[0], as_version=4).cells[-1].source
+    titles = [nbformat.read(path, as_version=4).cells[0].source.splitlines()[0] for path in course]
+    assert all(f"]({path.name})" in listed for path in course[1:])
+    assert all(title.startswith(f"# {path.stem[:2]} · ") for title, path in zip(titles, course, strict=True))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=named)
 def test_runs_top_to_bottom(path: Path) -> None:
@@ -46,7 +71,7 @@ def test_runs_top_to_bottom(path: Path) -> None:
 
 
 def test_what_runs_for_real_is_a_kernel() -> None:
-    cells = nbformat.read(named_notebook("02_split_kv"), as_version=4).cells
+    cells = nbformat.read(named_notebook("04_split_kv"), as_version=4).cells
     (cell,) = [cell.source for cell in cells if "decode_attention_fwd(" in cell.source]
     names: dict[str, object] = {"torch": pytest.importorskip("torch"), "sglab": pytest.importorskip("sglab")}
     pytest.importorskip("triton")
@@ -55,7 +80,7 @@ def test_what_runs_for_real_is_a_kernel() -> None:
 
 
 def test_the_page_size_may_be_changed() -> None:
-    notebook = nbformat.read(named_notebook("01_page_tables"), as_version=4)
+    notebook = nbformat.read(named_notebook("02_page_tables"), as_version=4)
     first = next(cell for cell in notebook.cells if "decode_batch(seq_lens=[300" in cell.source)
     first.source = first.source.replace("page_size=64", "page_size=16")
     NotebookClient(notebook, timeout=3600, resources={"metadata": {"path": str(NOTEBOOKS[0].parent)}}).execute()

@@ -135,6 +135,6 @@ LAB = Lab(
         ),
     ),
     needs=("triton", "torch"),
-    reading=("notebooks/09_sm100_mla.ipynb",),
+    reading=("notebooks/12_sm100_mla.ipynb",),
     ranked=True,
 )

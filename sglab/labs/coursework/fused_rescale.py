@@ -205,5 +205,5 @@ LAB = Lab(
         ),
     ),
     needs=("nvcc",),
-    reading=("notebooks/03_online_softmax.ipynb", "notebooks/05_debugger.ipynb"),
+    reading=("notebooks/03_online_softmax.ipynb", "notebooks/08_debugger.ipynb"),
 )

@@ -233,5 +233,5 @@ LAB = Lab(
             ),
         ),
     ),
-    reading=("notebooks/01_page_tables.ipynb",),
+    reading=("notebooks/02_page_tables.ipynb",),
 )

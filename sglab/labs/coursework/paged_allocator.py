@@ -278,5 +278,5 @@ LAB = Lab(
             ),
         ),
     ),
-    reading=("notebooks/01_page_tables.ipynb", "docs/engine.md"),
+    reading=("notebooks/02_page_tables.ipynb", "docs/engine.md"),
 )

@@ -198,5 +198,5 @@ LAB = Lab(
         ),
     ),
     needs=("nvcc",),
-    reading=("notebooks/04_shared_memory.ipynb", "notebooks/07_pipelines.ipynb"),
+    reading=("notebooks/07_shared_memory.ipynb", "notebooks/10_pipelines.ipynb"),
 )

@@ -264,5 +264,5 @@ LAB = Lab(
             ),
         ),
     ),
-    reading=("notebooks/02_split_kv.ipynb",),
+    reading=("notebooks/04_split_kv.ipynb",),
 )

@@ -151,5 +151,5 @@ LAB = Lab(
         ),
     ),
     needs=("nvcc",),
-    reading=("notebooks/04_shared_memory.ipynb",),
+    reading=("notebooks/07_shared_memory.ipynb",),
 )

@@ -177,5 +177,5 @@ LAB = Lab(
     minutes=120,
     exercises=(EXERCISE, AnswerExercise.of("14", Asked("what", 5, _race))),
     needs=("nvcc",),
-    reading=("notebooks/05_debugger.ipynb", "docs/debug-your-kernel.md"),
+    reading=("notebooks/11_find_the_bug.ipynb", "docs/debug-your-kernel.md"),
 )

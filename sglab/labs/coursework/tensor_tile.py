@@ -149,5 +149,5 @@ LAB = Lab(
         ),
     ),
     needs=("nvcc",),
-    reading=("notebooks/10_mla_hopper.ipynb", "notebooks/04_shared_memory.ipynb"),
+    reading=("notebooks/13_mla_hopper.ipynb", "notebooks/07_shared_memory.ipynb"),
 )

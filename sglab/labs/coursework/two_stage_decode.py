@@ -140,5 +140,5 @@ LAB = Lab(
         AnswerExercise.of("09", Asked("partial_bytes", 5, _bytes, (("one", "Each split has a partial.", _one_split),))),
     ),
     needs=("triton", "torch"),
-    reading=("notebooks/02_split_kv.ipynb", "notebooks/06_your_own_kernel.ipynb"),
+    reading=("notebooks/04_split_kv.ipynb", "notebooks/09_your_own_kernel.ipynb"),
 )

@@ -1,0 +1,178 @@
+"""Notebook "MLA: why the cache is 576 wide": absorption on a layer of the shipped model, scales, costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+
+from sglab.attention.mla import MLADims, MLAWeights, absorbed_mla, mla_softmax_scale, naive_mla
+
+from .code_question import CodeQuestion
+from .question import Question
+
+if TYPE_CHECKING:
+    from sglab.serving import Engine
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What one MLA layer of a model was given when it read a text; float64.
+
+    Attributes:
+        q_nope, q_rope: [tokens, heads, …], the query's two parts, the second rotated.
+        cache: [tokens, latent + rotary], the rows that it keeps.
+        weights: W_UK and W_UV.
+        scale: of the scores.
+    """
+
+    q_nope: torch.Tensor
+    q_rope: torch.Tensor
+    cache: torch.Tensor
+    weights: MLAWeights
+    scale: float
+
+
+def _latent_layers(engine: Engine) -> list[Any]:
+    found = [cast(Any, each) for each in engine.model.modules() if hasattr(each, "method") and hasattr(each, "rank")]
+    if not found:
+        raise ValueError("engine: expected a model with multi-head latent attention; this one has none")
+    return found
+
+
+def read(engine: Engine, text: str, layer: int = 0) -> Layer:
+    """Has the model read `text` and keeps what one layer's attention got.
+
+    Raises:
+        ValueError: the model has no MLA, or no such layer.
+    """
+    layers = _latent_layers(engine)
+    if not 0 <= layer < len(layers):
+        raise ValueError(f"layer: expected 0 to {len(layers) - 1}; got {layer}")
+    given: list[tuple[torch.Tensor, ...]] = []
+    engine.flush_cache()
+    hook = layers[layer].register_forward_pre_hook(lambda _, args: given.append(args[:4]))
+    try:
+        engine.generate(text, {"temperature": 0, "max_new_tokens": 1})
+    finally:
+        hook.remove()
+    q_nope, q_rope, latent, k_rope = (each.double() for each in given[0])
+    w_uk, w_uv = layers[layer]._matrices()
+    cache = torch.cat((latent.flatten(1), k_rope.flatten(1)), -1)
+    return Layer(q_nope, q_rope, cache, MLAWeights(w_uk.double(), w_uv.double()), layers[layer].scaling)
+
+
+@contextmanager
+def computed(engine: Engine, method: str) -> Iterator[None]:
+    """Within it the model's layers attend by `method`: "plain", which expands keys and values, or "absorbed".
+
+    Raises:
+        ValueError: another word.
+    """
+    if method not in ("plain", "absorbed"):
+        raise ValueError(f"method: expected 'plain' or 'absorbed'; got {method!r}")
+    layers = _latent_layers(engine)
+    before = [layer.method for layer in layers]
+    engine.flush_cache()
+    try:
+        for layer in layers:
+            layer.method = method
+        yield
+    finally:
+        for layer, old in zip(layers, before, strict=True):
+            layer.method = old
+        engine.flush_cache()
+
+
+def smaller_by() -> Question:
+    """How many times smaller DeepSeek-V3's cache is than the keys and values of all its heads."""
+    dims = MLADims()
+    return Question(
+        truth=lambda: dims.expanded_elements_per_token / dims.elements_per_token,
+        because="{truth:.1f} times. (56.9 if one counts 128 + 128 per head and forgets the rotary part of the key.)",
+        hint="128 heads, each with a key of 128 + 64 numbers and a value of 128, against 512 + 64 for all of them.",
+    )
+
+
+def right_scale() -> Question:
+    """The softmax scale of the absorbed form, without YaRN."""
+    return Question(
+        truth=lambda: mla_softmax_scale(MLADims()),
+        because="{truth:.4f}, 1/√192: absorption rewrites the same score, and the score was of 128 + 64 dims.",
+        hint="The four candidates are 1/√576, 1/√512, 1/√192, 1/√128. Which keeps naive and absorbed the same?",
+        tolerance=1e-3,
+    )
+
+
+def break_even() -> Question:
+    """Query tokens from which on expanding the cache takes fewer multiplications than absorbing."""
+    dims = MLADims()
+
+    def truth() -> int:
+        expand = dims.kv_lora_rank * (dims.qk_nope_head_dim + dims.v_head_dim)
+        naive = dims.qk_nope_head_dim + dims.qk_rope_head_dim + dims.v_head_dim
+        absorbed = dims.elements_per_token + dims.kv_lora_rank
+        return next(n for n in range(1, 10_000) if expand + n * naive < n * absorbed)
+
+    return Question(
+        truth=truth,
+        because="{truth}: decode, with one query token, absorbs; a long prefill expands. Servers do both.",
+        hint="Per head and key: expanding costs 512 · (128 + 128) once; then 192 + 128 for each query token. Absorbed: "
+        "576 + 512 for each query token.",
+    )
+
+
+def rows_thrown_away(heads: int) -> Question:
+    """The share of computed rows that nobody asked for, with `heads` of 128."""
+    return Question(
+        truth=lambda: 1 - heads / MLADims().num_heads,
+        because="{truth:.3f}: a model cut over eight GPUs pays for 128 heads on each of them.",
+        hint="The kernel computes 128 rows for each request, whatever is asked. A share lies between 0 and 1.",
+    )
+
+
+def _truth(*args: Any) -> torch.Tensor:
+    q_nope, q_rope, cache, w_uk, w_uv = (each.double() for each in args[:5])
+    return naive_mla(q_nope, q_rope, cache, MLAWeights(w_uk, w_uv), args[5])
+
+
+def _absorbed(*args: Any, scale: float | None = None, rope: bool = True, up: bool = True) -> torch.Tensor:
+    """The absorbed form, or with a slip."""
+    q_nope, q_rope, cache, w_uk, w_uv = (each.double() for each in args[:5])
+    if rope and up and scale is None:
+        return absorbed_mla(q_nope, q_rope, cache, MLAWeights(w_uk, w_uv), args[5])
+    q = torch.einsum("qhd,hdc->qhc", q_nope, w_uk)
+    latent = cache[:, : w_uk.shape[-1]]
+    logits = torch.einsum("qhc,kc->qhk", torch.cat((q, q_rope), -1) if rope else q, cache if rope else latent)
+    mixed = torch.einsum("qhk,kc->qhc", (logits * (args[5] if scale is None else scale)).softmax(-1), latent)
+    return torch.einsum("qhc,hdc->qhd", mixed, w_uv) if up else mixed
+
+
+def _cases(random: torch.Generator) -> list[list[Any]]:
+    def draw(queries: int, heads: int, keys: int) -> list[Any]:
+        shapes = ((queries, heads, 16), (queries, heads, 8), (keys, 40), (heads, 16, 32), (heads, 12, 32))
+        q_nope, q_rope, cache, w_uk, w_uv = (
+            torch.randn(shape, generator=random, dtype=torch.float64) for shape in shapes
+        )
+        return [q_nope, q_rope, cache, w_uk / 4, w_uv / 4, 24**-0.5]
+
+    return [draw(1, 1, 3), draw(2, 4, 20), draw(3, 2, 50)]
+
+
+def absorbed_attention() -> CodeQuestion:
+    """The exercise of writing the absorbed form."""
+    return CodeQuestion(
+        function="absorbed",
+        cases=_cases,
+        truth=_truth,
+        because="It never built a key or a value per head, and is the same function.",
+        ideas=(
+            (lambda *args: _absorbed(*args, scale=args[2].shape[1] ** -0.5), "Take the scale that you are given."),
+            (lambda *args: _absorbed(*args, rope=False), "The rotary part belongs to the score, too."),
+            (lambda *args: _absorbed(*args, up=False), "What is mixed is latent: W_UV makes the head's value of it."),
+        ),
+        tolerance=1e-6,
+    )

@@ -1,0 +1,275 @@
+"""Notebook primer: attention on a model that speaks, the size of a KV cache, and a first kernel on an emulated GPU."""
+
+from __future__ import annotations
+
+import html
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+
+from sglab.emulator import EmulatedDevice
+from sglab.emulator.session import Session
+from sglab.engine import RadixAttention
+from sglab.gpu import Kernel
+from sglab.kernels import ptx
+
+from .code_question import CodeQuestion
+from .question import Question
+
+if TYPE_CHECKING:
+    from sglab.serving import Engine
+
+LANES, WARPS, DIM = 32, 4, 128
+LLAMA_3_8B = {"layers": 32, "kv_heads": 8, "head_dim": 128, "bytes": 2}
+"""Its config.json: num_hidden_layers, num_key_value_heads, hidden_size / num_attention_heads, and bfloat16."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What one attention head of one layer made of a text: a row for each token, as it looked back.
+
+    Attributes:
+        letters: the text's bytes, the token that begins every text first.
+        matrix: float64 [tokens, tokens]; a row sums to 1, and above the diagonal there are zeros.
+    """
+
+    letters: list[str]
+    matrix: torch.Tensor
+
+    def _repr_html_(self) -> str:
+        size, left = 15, 24
+        n = len(self.letters)
+        shown = [html.escape("·" if letter == " " else letter) for letter in self.letters]
+        parts = []
+        for i in range(n):
+            middle = left + (i + 0.5) * size
+            parts.append(f'<text x="{middle}" y="14" text-anchor="middle">{shown[i]}</text>')
+            parts.append(f'<text x="14" y="{middle + 4}" text-anchor="middle">{shown[i]}</text>')
+            for j in range(i + 1):
+                share = float(self.matrix[i, j])
+                where = f'x="{left + j * size}" y="{left + i * size}" width="{size - 1}" height="{size - 1}"'
+                tip = f"{self.letters[i]!r} gives {self.letters[j]!r} (token {j}) the weight {share:.3f}"
+                parts.append(
+                    f'<rect {where} fill="var(--jp-brand-color1, #1976d2)" fill-opacity="{0.04 + 0.96 * share:.3f}">'
+                    f"<title>{html.escape(tip)}</title></rect>"
+                )
+        side = left + n * size + 4
+        style = "font:12px var(--jp-code-font-family, monospace);fill:var(--jp-content-font-color1, currentColor)"
+        label = "Attention weights: rows look back, columns are looked at"
+        head = f'<svg role="img" aria-label="{label}" width="{side}" height="{side}" style="{style}">'
+        return f"{head}{''.join(parts)}</svg>"
+
+
+def attention_weights(engine: Engine, text: str, layer: int, head: int) -> Weights:
+    """Has the model read `text`, and returns the weights of one head of one layer, computed in float64 from the queries
+    and keys that its attention layer was given.
+
+    Raises:
+        ValueError: the model has no such layer or head.
+    """
+    layers = [each for each in engine.model.modules() if isinstance(getattr(each, "shape", None), RadixAttention)]
+    if not 0 <= layer < len(layers):
+        raise ValueError(f"layer: expected 0 to {len(layers) - 1}; got {layer}")
+    shape = cast(RadixAttention, layers[layer].shape)
+    if not 0 <= head < shape.tp_q_head_num:
+        raise ValueError(f"head: expected 0 to {shape.tp_q_head_num - 1}; got {head}")
+    given: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def keep(_: Any, args: tuple[Any, ...], more: dict[str, Any]) -> None:
+        q = torch.cat([args[0], more["q_rope"]], -1)[:, head]
+        k = torch.cat([args[1], more["k_rope"]], -1)[:, 0]
+        given.append((q.double(), k.double()))
+
+    engine.flush_cache()
+    hook = layers[layer].register_forward_pre_hook(keep, with_kwargs=True)
+    try:
+        engine.generate(text, {"temperature": 0, "max_new_tokens": 1})
+    finally:
+        hook.remove()
+    q, k = given[0]
+    scores = q @ k.T * shape.scaling
+    seen = torch.ones_like(scores, dtype=torch.bool).tril()
+    return Weights(["^", *text], torch.softmax(scores.masked_fill(~seen, -torch.inf), -1))
+
+
+@dataclass
+class Scores:
+    """A launch of csrc/kernels/lessons/scores.cu on fresh tensors: one query against `keys` keys of 128 dims.
+
+    A CTA of 128 threads takes four keys, a warp each; see the source.
+    """
+
+    keys: int = 10
+    seed: int = 0
+    q: torch.Tensor = field(init=False)
+    k: torch.Tensor = field(init=False)
+    score: torch.Tensor = field(init=False)
+
+    def __post_init__(self) -> None:
+        random = torch.Generator().manual_seed(self.seed)
+        self.q, self.k = (torch.randn(shape, generator=random) for shape in ((DIM,), (self.keys, DIM)))
+        self.score = torch.zeros(self.keys)
+
+    @property
+    def kernel(self) -> Kernel:
+        return ptx.module("scores")["scores"]
+
+    @property
+    def grid(self) -> int:
+        return -(-self.keys // WARPS)
+
+    def run(self, **device: Any) -> Any:
+        """Launches; `device` are options of EmulatedDevice. Returns the report."""
+        return self.kernel.launch(EmulatedDevice("sm_90a", **device), **self._launch())
+
+    def session(self) -> Session:
+        """The launch, to be stepped."""
+        return self.kernel.session(EmulatedDevice("sm_90a"), **self._launch())
+
+    def error(self) -> float:
+        """How far `score` is from float64's, at worst."""
+        return float((self.score.double() - self.k.double() @ self.q.double()).abs().max())
+
+    def _launch(self) -> dict[str, Any]:
+        return {"grid": self.grid, "block": WARPS * LANES, "args": [self.q, self.k, self.score.zero_(), self.keys]}
+
+
+def most_looked_at(weights: Weights, token: int) -> Question:
+    """Which earlier token, not itself, a token gives most weight to."""
+    return Question(
+        truth=lambda: int(weights.matrix[token, :token].argmax()),
+        because="{truth}: the largest weight of its row to the left of the diagonal.",
+        hint=f"weights.matrix[{token}] is its row. Leave out its own column and those after it.",
+    )
+
+
+def weighted_output() -> Question:
+    """The output of an attention over three keys with two-dimensional values, by hand."""
+
+    def truth() -> list[float]:
+        weights = torch.softmax(torch.tensor([0.0, 0.0, math.log(2.0)], dtype=torch.float64), 0)
+        return list((weights @ torch.tensor([[4.0, 0.0], [0.0, 4.0], [8.0, 8.0]], dtype=torch.float64)).tolist())
+
+    return Question(
+        truth=truth,
+        because="{truth}: the weights are 1/4, 1/4 and 2/4, for e^0 = 1 and e^ln 2 = 2.",
+        hint="Take e to the power of each score, divide by their sum, and add up the values with these weights.",
+    )
+
+
+def llama_bytes_per_token() -> Question:
+    """Bytes that Llama 3 8B keeps for one token."""
+    model = LLAMA_3_8B
+    return Question(
+        truth=lambda: 2 * model["layers"] * model["kv_heads"] * model["head_dim"] * model["bytes"],
+        because="{truth} bytes, 128 KiB for about four letters of text.",
+        hint="A key and a value, in every layer, for every KV head: head_dim numbers of 2 bytes each.",
+    )
+
+
+def llama_tokens(gpu_gib: int, weights_gib: int) -> Question:
+    """Tokens that fit beside the weights."""
+    per_token = 2 * LLAMA_3_8B["layers"] * LLAMA_3_8B["kv_heads"] * LLAMA_3_8B["head_dim"] * LLAMA_3_8B["bytes"]
+    return Question(
+        truth=lambda: (gpu_gib - weights_gib) * 2**30 // per_token,
+        because="{truth}: 128 people with 4,096 tokens each, and the memory is full.",
+        hint="Subtract the weights, and divide what is left by the bytes of a token. 1 GiB is 2**30 bytes.",
+    )
+
+
+def wasted_keys(prompt: int, new: int) -> Question:
+    """Keys that are computed again when a loop keeps none."""
+    return Question(
+        truth=lambda: sum(range(prompt, prompt + new)) - (prompt + new - 1),
+        because="{truth}: it grows with the square of the length. A cache computes each key once.",
+        hint="Step i reads prompt + i tokens, i from 0. Add up all steps, then subtract one computation per token.",
+    )
+
+
+def lanes_without_work(launch: Scores) -> Question:
+    """Lanes of a grid whose warps have no key."""
+    return Question(
+        truth=lambda: (launch.grid * WARPS - launch.keys) * LANES,
+        because="{truth}: whole warps without a key, since the grid is made of whole CTAs.",
+        hint="How many warps does the grid have, and how many keys are there? A warp has 32 lanes.",
+    )
+
+
+def shuffles(launch: Scores) -> Question:
+    """Shuffles that a warp with a key executes."""
+
+    def truth() -> int:
+        session, count = launch.session(), 0
+        while (stop := session.step(warp=0)).reason == "reached" and stop.at is not None:
+            count += stop.at.instruction.opcode.startswith("shfl")
+        return count
+
+    return Question(
+        truth=truth,
+        because="{truth}: each halves the number of different sums, and 2 to the power of 5 is 32.",
+        hint="After the first shuffle two lanes share a sum, after the second four. When do all 32?",
+    )
+
+
+def tensor_core_factor() -> Question:
+    """Warp-instructions of plain fma that one mma.m16n8k16 does the work of."""
+    return Question(
+        truth=lambda: 16 * 8 * 16 // LANES,
+        because="{truth}: 2,048 multiplications with an addition each, and a plain fma of a warp does 32.",
+        hint="m16n8k16: a 16 × 16 matrix times a 16 × 8 matrix. Each of the 16 · 8 results takes 16 multiplications.",
+    )
+
+
+def _attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    scores = k.double() @ q.double()
+    return torch.softmax(scores, 0) @ v.double(), torch.logsumexp(scores, 0)
+
+
+def _overflowing(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    weights = torch.exp(k @ q)
+    return weights @ v / weights.sum(), torch.log(weights.sum())
+
+
+def _without_maximum(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    scores = k @ q
+    weights = torch.exp(scores - scores.max())
+    return weights @ v / weights.sum(), torch.log(weights.sum())
+
+
+def _not_divided(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    scores = k @ q
+    weights = torch.exp(scores - scores.max())
+    return weights @ v, torch.log(weights.sum()) + scores.max()
+
+
+def _base_two(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    scores = k @ q
+    return torch.softmax(scores, 0) @ v, torch.logsumexp(scores, 0) / math.log(2)
+
+
+def _cases(random: torch.Generator) -> list[list[torch.Tensor]]:
+    def draw(keys: int, size: float) -> list[torch.Tensor]:
+        shapes = ((8,), (keys, 8), (keys, 4))
+        q, k, v = (torch.randn(shape, generator=random) for shape in shapes)
+        return [q * size, k, v]
+
+    return [draw(1, 1), draw(3, 1), draw(20, 1), draw(20, 60), draw(50, 100)]
+
+
+def attend_and_lse() -> CodeQuestion:
+    """One query's attention and its LSE, in float32, with scores that overflow a plain exp."""
+    return CodeQuestion(
+        function="attend",
+        cases=_cases,
+        truth=_attend,
+        because="Subtracting the largest score changes nothing but the size of the numbers, and the LSE gets it back.",
+        ideas=(
+            (_overflowing, "e^89 is more than float32 holds: subtract the largest score first."),
+            (_without_maximum, "The output is right. The LSE lacks the maximum that you subtracted: add it again."),
+            (_not_divided, "Divide the output by the sum of the powers."),
+            (_base_two, "The output is right. The LSE should be a natural logarithm: torch.log, not torch.log2."),
+        ),
+        tolerance=1e-3,
+    )

@@ -1,0 +1,1 @@
+"""The figures of the course: what they show, and the script that attaches them to the notebooks."""
