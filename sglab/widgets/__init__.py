@@ -10,6 +10,7 @@ from .selection import selection
 
 if TYPE_CHECKING:
     from .barriers import Barriers
+    from .draft_tree import DraftTree
     from .kernel_debugger import KernelDebugger
     from .online_softmax import OnlineSoftmax
     from .page_table import PageTable
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Barriers",
+    "DraftTree",
     "KernelDebugger",
     "OnlineSoftmax",
     "PageTable",
@@ -36,6 +38,7 @@ __all__ = [
 
 _LAZY = {
     "Barriers": "barriers",
+    "DraftTree": "draft_tree",
     "KernelDebugger": "kernel_debugger",
     "OnlineSoftmax": "online_softmax",
     "PageTable": "page_table",

@@ -5,16 +5,19 @@ from sglab.workbench.batch import Batch
 from sglab.workbench.build import decode_batch, extend_batch
 from sglab.workbench.float64 import Reference, max_error, reference
 from sglab.workbench.prompt_batch import prompt_batch
+from sglab.workbench.recorders.speculation import SpeculationRun, record_speculation
 from sglab.workbench.trace import trace
 
 __all__ = [
     "Batch",
     "Reference",
+    "SpeculationRun",
     "attend",
     "decode_batch",
     "extend_batch",
     "max_error",
     "prompt_batch",
+    "record_speculation",
     "reference",
     "trace",
 ]

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 import sglab
+import sglab.workbench
 from sglab import gpu, widgets
 from sglab_fuzz.target import Finding
 
@@ -70,6 +71,14 @@ def _launch() -> Any:
     return gpu.Module(PTX)["k"], gpu.EmulatedDevice("sm_90a", sms=2), x
 
 
+@cache
+def _speculation() -> Any:
+    engine = sglab.Engine("tiny", speculative_algorithm="NGRAM", max_total_tokens=256)
+    with engine, sglab.workbench.record_speculation(engine) as run:
+        engine.generate(["aaaa", "ab"], {"temperature": 0, "max_new_tokens": 6})
+    return run
+
+
 def build(kind: str) -> Any:
     """A widget of this kind over something small."""
     shape = {"kind": "mha", "num_heads": 2, "num_kv_heads": 1, "head_dim": 8, "dtype": "float32", "page_size": 4}
@@ -79,6 +88,8 @@ def build(kind: str) -> Any:
         return widgets.SplitKV(seq_lens=[300, 5000], num_heads=128, sm_count=16)
     if kind == "OnlineSoftmax":
         return widgets.OnlineSoftmax(sglab.decode_batch([40], max_context_len=64, **shape))
+    if kind == "DraftTree":
+        return widgets.DraftTree(_speculation())
     kernel, device, x = _launch()
     if kind == "KernelDebugger":
         return widgets.KernelDebugger(kernel.session(device, grid=2, block=32, args=[x]))
@@ -88,7 +99,16 @@ def build(kind: str) -> Any:
     return getattr(widgets, kind)(log)
 
 
-KINDS = ("PageTable", "SplitKV", "OnlineSoftmax", "KernelDebugger", "SharedMemory", "WarpRoles", "Barriers")
+KINDS = (
+    "PageTable",
+    "SplitKV",
+    "OnlineSoftmax",
+    "KernelDebugger",
+    "SharedMemory",
+    "WarpRoles",
+    "Barriers",
+    "DraftTree",
+)
 
 
 def _payload(rng: random.Random, depth: int = 0) -> Any:

@@ -1,4 +1,4 @@
-"""One of each of the eight widgets, on the same MLA decode: for what all of them have to keep."""
+"""One of each widget, those of launches on the same MLA decode: for what all of them have to keep."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sglab
 from sglab.emulator.captures import Capture
 from sglab.widgets import (
     Barriers,
+    DraftTree,
     KernelDebugger,
     OnlineSoftmax,
     PageTable,
@@ -18,7 +19,7 @@ from sglab.widgets import (
     WarpRoles,
     Widget,
 )
-from sglab.workbench import Batch
+from sglab.workbench import Batch, SpeculationRun, record_speculation
 
 
 @cache
@@ -31,6 +32,18 @@ def capture() -> Capture:
     return sglab.trace(batch(), backend="cutlass_mla")
 
 
+@cache
+def speculation() -> SpeculationRun:
+    """Two requests, each drafted for by the shipped model itself: trees of eight nodes."""
+    drafts = {"speculative_num_steps": 3, "speculative_eagle_topk": 2, "speculative_num_draft_tokens": 8}
+    pool = {"page_size": 16, "max_total_tokens": 1024}
+    engine = sglab.Engine("tiny", speculative_algorithm="STANDALONE", draft_model="tiny", **drafts, **pool)
+    sampling = {"temperature": 0.9, "sampling_seed": 5, "max_new_tokens": 24}
+    with engine, record_speculation(engine) as run:
+        engine.generate(["Once upon a time", "2 + 3 ="], sampling)
+    return run
+
+
 MAKERS: dict[str, Callable[[], Widget]] = {
     "PageTable": lambda: PageTable(sglab.decode_batch([300, 1000, 77], page_size=64, layout="fragmented", seed=0)),
     "SplitKV": lambda: SplitKV([300, 9000, 77, 2000], ("flash_mla", "flashinfer_mla")),
@@ -40,6 +53,7 @@ MAKERS: dict[str, Callable[[], Widget]] = {
     "KernelDebugger": lambda: KernelDebugger(capture().session()),
     "TensorMemory": lambda: TensorMemory(capture().session()),
     "SharedMemory": lambda: SharedMemory(capture().session()),
+    "DraftTree": lambda: DraftTree(speculation()),
 }
 """name -> makes one of it."""
 
