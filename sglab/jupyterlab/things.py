@@ -22,7 +22,11 @@ from sglab.gpu.geometry import Geometry
 OF_A_BATCH = ("PageTable", "SplitKV", "OnlineSoftmax")
 OF_A_LAUNCH = ("KernelDebugger", "WarpRoles", "Barriers", "SharedMemory", "TensorMemory")
 OF_A_RECORDING = ("WarpRoles", "Barriers", "TensorMemory")
-OF_A_RUN = {"SpeculationRun": ("sglab.workbench.recorders.speculation", ("DraftTree",))}
+OF_A_RUN = {
+    "SpeculationRun": ("sglab.workbench.recorders.speculation", ("DraftTree",)),
+    "RoutingRun": ("sglab.workbench.recorders.experts", ("Experts",)),
+    "RanksRun": ("sglab.workbench.recorders.ranks", ("Ranks",)),
+}
 """What a recorder of the engine gives -> its module, and what opens on it."""
 MOST_OF_A_CAPTURE = 12
 """Launches that are listed of one capture; a pass of a model makes hundreds."""

@@ -11,9 +11,11 @@ from .selection import selection
 if TYPE_CHECKING:
     from .barriers import Barriers
     from .draft_tree import DraftTree
+    from .experts import Experts
     from .kernel_debugger import KernelDebugger
     from .online_softmax import OnlineSoftmax
     from .page_table import PageTable
+    from .ranks import Ranks
     from .shared_memory import SharedMemory
     from .split_kv import SplitKV
     from .tensor_memory import TensorMemory
@@ -22,9 +24,11 @@ if TYPE_CHECKING:
 __all__ = [
     "Barriers",
     "DraftTree",
+    "Experts",
     "KernelDebugger",
     "OnlineSoftmax",
     "PageTable",
+    "Ranks",
     "SharedMemory",
     "SplitKV",
     "TensorMemory",
@@ -39,9 +43,11 @@ __all__ = [
 _LAZY = {
     "Barriers": "barriers",
     "DraftTree": "draft_tree",
+    "Experts": "experts",
     "KernelDebugger": "kernel_debugger",
     "OnlineSoftmax": "online_softmax",
     "PageTable": "page_table",
+    "Ranks": "ranks",
     "SharedMemory": "shared_memory",
     "SplitKV": "split_kv",
     "TensorMemory": "tensor_memory",

@@ -79,6 +79,19 @@ def _speculation() -> Any:
     return run
 
 
+@cache
+def _ranks() -> Any:
+    return sglab.workbench.record_exchange(ranks=2, experts=4, tokens=4, hidden=8)
+
+
+@cache
+def _routing() -> Any:
+    engine = sglab.Engine("tiny", max_total_tokens=256)
+    with engine, sglab.workbench.record_experts(engine) as run:
+        engine.generate(["ab"], {"temperature": 0, "max_new_tokens": 2})
+    return run
+
+
 def build(kind: str) -> Any:
     """A widget of this kind over something small."""
     shape = {"kind": "mha", "num_heads": 2, "num_kv_heads": 1, "head_dim": 8, "dtype": "float32", "page_size": 4}
@@ -90,6 +103,10 @@ def build(kind: str) -> Any:
         return widgets.OnlineSoftmax(sglab.decode_batch([40], max_context_len=64, **shape))
     if kind == "DraftTree":
         return widgets.DraftTree(_speculation())
+    if kind == "Ranks":
+        return widgets.Ranks(_ranks())
+    if kind == "Experts":
+        return widgets.Experts(_routing())
     kernel, device, x = _launch()
     if kind == "KernelDebugger":
         return widgets.KernelDebugger(kernel.session(device, grid=2, block=32, args=[x]))
@@ -108,6 +125,8 @@ KINDS = (
     "WarpRoles",
     "Barriers",
     "DraftTree",
+    "Experts",
+    "Ranks",
 )
 
 

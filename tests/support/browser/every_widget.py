@@ -4,22 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from unittest.mock import patch
 
 import sglab
 from sglab.emulator.captures import Capture
+from sglab.serving import ranks as serving_ranks
 from sglab.widgets import (
     Barriers,
     DraftTree,
+    Experts,
     KernelDebugger,
     OnlineSoftmax,
     PageTable,
+    Ranks,
     SharedMemory,
     SplitKV,
     TensorMemory,
     WarpRoles,
     Widget,
 )
-from sglab.workbench import Batch, SpeculationRun, record_speculation
+from sglab.workbench import (
+    Batch,
+    RanksRun,
+    RoutingRun,
+    SpeculationRun,
+    record_experts,
+    record_ranks,
+    record_speculation,
+)
+from tests.support.ranks import fork_follower
 
 
 @cache
@@ -44,6 +57,27 @@ def speculation() -> SpeculationRun:
     return run
 
 
+@cache
+def routing() -> RoutingRun:
+    """Two requests through the shipped model: three mixtures of eight experts in four groups."""
+    engine = sglab.Engine("tiny", page_size=16, max_total_tokens=1024)
+    with engine, record_experts(engine) as run:
+        engine.generate(["Once upon a time", "2 + 3 ="], {"temperature": 0, "max_new_tokens": 6})
+    return run
+
+
+@cache
+def ranks() -> RanksRun:
+    """Two requests on two ranks that attend apart and share the shipped model's experts."""
+    with patch.object(serving_ranks.Ranks, "_start", fork_follower):
+        engine = sglab.Engine(
+            "tiny", tp_size=2, dp_size=2, ep_size=2, page_size=16, max_total_tokens=1024, device="cpu"
+        )
+        with engine, record_ranks(engine) as run:
+            engine.generate(["Once upon a time", "2 + 3 ="], {"temperature": 0, "max_new_tokens": 3})
+    return run
+
+
 MAKERS: dict[str, Callable[[], Widget]] = {
     "PageTable": lambda: PageTable(sglab.decode_batch([300, 1000, 77], page_size=64, layout="fragmented", seed=0)),
     "SplitKV": lambda: SplitKV([300, 9000, 77, 2000], ("flash_mla", "flashinfer_mla")),
@@ -54,6 +88,8 @@ MAKERS: dict[str, Callable[[], Widget]] = {
     "TensorMemory": lambda: TensorMemory(capture().session()),
     "SharedMemory": lambda: SharedMemory(capture().session()),
     "DraftTree": lambda: DraftTree(speculation()),
+    "Experts": lambda: Experts(routing()),
+    "Ranks": lambda: Ranks(ranks()),
 }
 """name -> makes one of it."""
 

@@ -1,9 +1,8 @@
 // The arrays by which kernels walk the tree, a row per node.
 
-import { h } from "@sglab/core";
+import { cutText, h, tokenText } from "@sglab/core";
 import type { Pass } from "./data";
 import type { Standing } from "./steps";
-import { cut, tokenText } from "./words";
 
 const HEADS: readonly [label: string, title: string][] = [
   ["node", "Its number in the tree"],
@@ -38,13 +37,13 @@ export class ArraysView {
         i < built
           ? [
               String(i),
-              cut(tokenText(node.token, texts), 8),
+              cutText(tokenText(node.token, texts), 8),
               String(node.position),
               String(pass.row * pass.nodes.length + i),
               signed(node.nextToken),
               signed(node.nextSibling),
               String(node.slot),
-              verified ? cut(tokenText(node.chosen, texts), 8) : "",
+              verified ? cutText(tokenText(node.chosen, texts), 8) : "",
             ]
           : [String(i), ...HEADS.slice(1).map(() => "")];
       const attributes = {

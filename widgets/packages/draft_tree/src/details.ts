@@ -1,10 +1,10 @@
 // The selected node: where it is, how likely, and what the target says after it.
 
-import { format, h } from "@sglab/core";
+import { format, h, tokenText } from "@sglab/core";
 import type { Pass, Recorded } from "./data";
 import type { Standing } from "./steps";
 import { stateOf } from "./tree_view";
-import { probability, tokenText } from "./words";
+import { probability } from "./words";
 
 const STATES = {
   future: "not drafted yet",

@@ -1,9 +1,8 @@
 // KV slots of the tree before and after compaction: kept rows follow the prefix, the others are given back.
 
-import { h, s } from "@sglab/core";
+import { cutText, h, s, tokenText } from "@sglab/core";
 import type { Pass } from "./data";
 import type { Standing } from "./steps";
-import { cut, tokenText } from "./words";
 
 const CELL = { width: 56, height: 36 };
 const LEFT = 76;
@@ -45,7 +44,7 @@ export class SlotsView {
     pass.nodes.forEach((node, i) => {
       const state =
         standing.built <= i ? "future" : standing.ended ? (node.kept >= 0 ? "kept" : "lost") : "open";
-      const label = state === "future" ? "" : `${i} ${cut(tokenText(node.token, texts), 3)}`;
+      const label = state === "future" ? "" : `${i} ${cutText(tokenText(node.token, texts), 3)}`;
       parts.push(cell(x(i), TOP, state, String(node.slot), label, i, selected));
     });
     pass.nodes.forEach(({ slot }, place) => {
@@ -53,7 +52,7 @@ export class SlotsView {
       const there = mine && standing.ended && (mine.node.movedTo < 0 || standing.moved.includes(mine.i));
       const state = there ? "kept" : standing.compacted ? "lost" : "open";
       const label = there
-        ? `${mine.i} ${cut(tokenText(mine.node.token, texts), 3)}`
+        ? `${mine.i} ${cutText(tokenText(mine.node.token, texts), 3)}`
         : standing.compacted
           ? "unused"
           : "";

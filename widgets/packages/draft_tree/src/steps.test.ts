@@ -4,7 +4,7 @@ import { placeNodes } from "./layout";
 import { sees } from "./mask_view";
 import { summary } from "./run_view";
 import { momentsOf, Steps, walkOf } from "./steps";
-import { cut, probability, tokenText } from "./words";
+import { probability } from "./words";
 
 /** A tree as Python sends it: [token, parent, chosen]; links are made here as SGLang makes them. */
 function tree(rows: [token: number, parent: number, chosen: number][], kept: number[], plain = false): Pass {
@@ -115,8 +115,6 @@ it("words", () => {
   expect(summary([tree(branching, [0, 2, 4]), tree(branching, [0])])).toBe(
     "2 of 8 drafts kept (25 %) · 2.00 tokens per pass; plain decoding has 1",
   );
-  expect([tokenText(14, { 14: " " }), tokenText(3, {})]).toEqual(["␣", "#3"]);
-  expect(cut("abcdef", 4)).toBe("abc…");
   expect([Number.NaN, 0, 1e-6, 0.0031, 0.5].map(probability)).toEqual([
     "–",
     "0",

@@ -1,8 +1,8 @@
 // Every verification as moments: build, mask, verify, accept, compact.
 
-import type { Track } from "@sglab/core";
+import { type Track, tokenText } from "@sglab/core";
 import type { Pass, Recorded } from "./data";
-import { probability, tokenText } from "./words";
+import { probability } from "./words";
 
 export const PHASES = ["build", "mask", "verify", "accept", "compact"] as const;
 export type Phase = (typeof PHASES)[number];

@@ -1,10 +1,10 @@
 // The tree: a box per node with its token, below it what the target says there, accepted edges thick.
 
-import { h, s, type Tooltip } from "@sglab/core";
+import { cutText, h, s, type Tooltip, tokenText } from "@sglab/core";
 import type { Pass } from "./data";
 import { placeNodes } from "./layout";
 import type { Standing } from "./steps";
-import { cut, probability, tokenText } from "./words";
+import { probability } from "./words";
 
 const BOX = { width: 74, height: 24 };
 const LEAST_COLUMN = 92;
@@ -110,11 +110,11 @@ export class TreeView {
     });
     group.append(s("rect", { x, y, width: BOX.width, height: BOX.height, rx: 4 }));
     if (!node || state === "future") return group;
-    const label = `${sign}${i} ${cut(tokenText(node.token, texts), 5)}`;
+    const label = `${sign}${i} ${cutText(tokenText(node.token, texts), 5)}`;
     group.append(s("text", { x: x + 6, y: y + 16, class: "sdt-token" }, label));
     const most = Math.floor((column - 6) / 6.6);
     const below = standing.verified
-      ? `→ ${cut(tokenText(node.chosen, texts), Math.max(2, most - 2))}`
+      ? `→ ${cutText(tokenText(node.chosen, texts), Math.max(2, most - 2))}`
       : Number.isNaN(node.score)
         ? ""
         : `p ${probability(node.score)}`;

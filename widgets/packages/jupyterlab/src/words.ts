@@ -12,6 +12,8 @@ export const SHOWS: Readonly<Record<string, string>> = {
   Barriers: "phases, arrivals and waiting warps",
   SharedMemory: "tiles, swizzles, bank conflicts",
   DraftTree: "draft trees, their masks, what is kept and moved",
+  Experts: "tokens × experts, loads, padded blocks, EPLB's copies",
+  Ranks: "collectives of several ranks, and who holds which weights",
   TensorMemory: "128 lanes × 512 columns: whose, and what is in them",
 };
 
