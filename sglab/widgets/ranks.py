@@ -93,8 +93,8 @@ def pass_tensors(run: RanksRun, step: int) -> dict[str, np.ndarray]:
 
     Returns:
         times float64 [collectives, ranks, 2]: begin and end in µs since the first rank began the pass, NaN for ranks
-        that take no part. parts float64 [collectives, ranks, ranks]: bytes from rank to rank where they are exchanged, else
-        NaN. begins float64 [ranks]: when each began the pass.
+        that take no part. parts float64 [collectives, ranks, ranks]: bytes from rank to rank where they are exchanged,
+        else NaN. begins float64 [ranks]: when each began the pass.
     """
     joints, starts = run.of_pass(step), [one.start for one in run.passes[step]]
     origin = min([*starts, *(joint.start for joint in joints)])

@@ -9,9 +9,11 @@ import torch
 import sglab
 from sglab.engine import BadArgumentError
 from sglab.engine.speculation import accepted_moves, verify_tree_greedy
+from sglab.models import DeepseekMTP, from_config
 from sglab.serving import Engine
 from sglab.workbench import SpeculationRun, record_speculation
 from tests.support.serving.tiny import prompts, tiny_llama
+from tests.support.tiny_configs import DEEPSEEK
 
 PROMPTS = [[3, 4, 5, 6] * 5, *prompts(2, 20)]
 GREEDY = {"temperature": 0, "max_new_tokens": 18}
@@ -86,6 +88,24 @@ def test_a_model_s_scores_multiply_down_a_path_and_n_grams_have_none() -> None:
             assert tree.scores[node] <= tree.scores[tree.tree.parents[node]] + 1e-9
     ngram, _ = recorded("NGRAM")
     assert all(tree.scores is None and tree.offered == 0 for one in ngram.passes for tree in one.trees)
+
+
+def test_drafts_from_hidden_states_are_recorded_with_their_scores() -> None:
+    target = from_config({**DEEPSEEK, "max_position_embeddings": 256}, seed=1)
+    draft = DeepseekMTP(target).eval()
+    for parameter in draft.parameters():
+        parameter.copy_(torch.randn(parameter.shape) * 0.1 if parameter.dim() > 1 else torch.ones(parameter.shape))
+    drafts = {"speculative_num_steps": 3, "speculative_eagle_topk": 2, "speculative_num_draft_tokens": 5}
+    engine = Engine(target, speculative_algorithm="EAGLE", draft_model=draft, max_total_tokens=320, **drafts)
+    with record_speculation(engine) as run:
+        outputs = engine.generate(PROMPTS, GREEDY)
+    for rid, output in zip(run.rids, outputs, strict=True):
+        said = [token for _, tree in run.of(rid) for token in tree.said]
+        assert output.token_ids[1:] == said[: len(output.token_ids) - 1]
+        for _, tree in run.of(rid):
+            assert tree.scores is not None and tree.offered == 2 + 4 * 2
+            for node in range(1, 5):
+                assert tree.scores[node] <= tree.scores[tree.tree.parents[node]] + 1e-9
 
 
 @pytest.mark.parametrize("page", [1, 4])

@@ -130,6 +130,8 @@ class Ranks:
             RankDiedError: a rank has ended, or does not answer.
         """
         found = [(collectives.stop(), shards_of(model))]
+        if self._closing.is_set():
+            raise RankDiedError(None, "a closed engine: end the recording before the engine")
         for rank in range(1, self.world.size):
             self._send(rank, Recording(False))
         for rank in range(1, self.world.size):
