@@ -41,16 +41,17 @@ def run(task: dict[str, Any]) -> Any:
         nn.init.normal_(parameter, std=0.02)
     way = task["way"]
     model = nn.Sequential()
-    model.add_module("mlp", Layer(held, ExpertExchange(experts, rank, ranks), TopK(task["top_k"]), way))
+    layer = Layer(held, ExpertExchange(experts, rank, ranks), TopK(task["top_k"]), way)
+    model.add_module("mlp", layer)
     tokens = [max(1, task["tokens"] - each) for each in range(ranks)]
     x, logits = torch.randn(tokens[rank], hidden), torch.randn(tokens[rank], experts)
     mode = "EXTEND" if way == "normal" else "DECODE"
     with torch.inference_mode():
-        model.mlp(x, logits)  # connections are made at the first exchange
+        layer(x, logits)  # connections are made at the first exchange
         distributed.barrier()
         collectives.start(model, rank)
         collectives.begin_pass(lambda: collectives.PassStart(mode, tuple(tokens), "", 0, time.monotonic_ns()))
-        model.mlp(x, logits)
+        layer(x, logits)
     made = collectives.stop(), shards_of(model)
     distributed.barrier()
     distributed.destroy_process_group()

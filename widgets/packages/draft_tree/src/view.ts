@@ -10,7 +10,7 @@ import { SlotsView } from "./slots_view";
 import type { Standing, Steps } from "./steps";
 import { TreeView } from "./tree_view";
 
-const BESIDE = 258; // px of the view beside the tree: headings, slots, the run
+const BESIDE = 284; // px of the view beside the tree: headings, slots, the run
 const LEAST = 150;
 const MOST = 420;
 const TABS = 34;
