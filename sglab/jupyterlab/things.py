@@ -1,4 +1,4 @@
-"""What a notebook has that a widget can open: batches, launches, sessions, recordings.
+"""What a notebook has that a widget can open: batches, launches, sessions, recordings, runs of the engine.
 
 Nothing is registered and nothing is kept alive: each listing looks at the notebook's variables and at what its widgets
 show. The numbers by which the page names things are held weakly.
@@ -22,6 +22,12 @@ from sglab.gpu.geometry import Geometry
 OF_A_BATCH = ("PageTable", "SplitKV", "OnlineSoftmax")
 OF_A_LAUNCH = ("KernelDebugger", "WarpRoles", "Barriers", "SharedMemory", "TensorMemory")
 OF_A_RECORDING = ("WarpRoles", "Barriers", "TensorMemory")
+OF_A_RUN = {
+    "SpeculationRun": ("sglab.workbench.recorders.speculation", ("DraftTree",)),
+    "RoutingRun": ("sglab.workbench.recorders.experts", ("Experts",)),
+    "RanksRun": ("sglab.workbench.recorders.ranks", ("Ranks",)),
+}
+"""What a recorder of the engine gives -> its module, and what opens on it."""
 MOST_OF_A_CAPTURE = 12
 """Launches that are listed of one capture; a pass of a model makes hundreds."""
 
@@ -32,7 +38,7 @@ class Thing:
 
     Attributes:
         number: names it in later questions, as long as it lives.
-        kind: batch, launch, session or recording.
+        kind: batch, launch, session, recording or run.
         names: expressions that give it in the notebook, such as "session" or "launches[1]".
         title, detail: which kernel or batch it is, and its sizes.
         widgets: classes of `sglab.widgets` that open on it.
@@ -105,7 +111,7 @@ def _candidates(names: Mapping[str, Any], widgets: Iterable[Any]) -> Iterator[tu
         elif _kind(value):
             yield name, value
     for widget in widgets:
-        for attribute in ("session", "recording", "batch"):
+        for attribute in ("session", "recording", "batch", "recorded"):
             value = getattr(widget, attribute, None)
             if _kind(value):
                 yield "", value
@@ -122,7 +128,15 @@ def _kind(value: Any) -> str:
     if EventLog in types:
         return "recording"
     batches = sys.modules.get("sglab.workbench.batch")  # without it there is no batch, and no torch is needed
-    return "batch" if batches is not None and batches.Batch in types else ""
+    if batches is not None and batches.Batch in types:
+        return "batch"
+    return "run" if _opens_on_run(value) else ""
+
+
+def _opens_on_run(value: Any) -> tuple[str, ...]:
+    """Widgets that show what a recorder of the engine gave; none: it is no such thing."""
+    module, widgets = OF_A_RUN.get(type(value).__name__, ("", ()))
+    return widgets if module and type(value) is getattr(sys.modules.get(module), type(value).__name__, None) else ()
 
 
 def described(thing: Any, number: int) -> Thing | None:
@@ -144,6 +158,9 @@ def described(thing: Any, number: int) -> Thing | None:
         return Thing(number, kind, readable(thing.kernel), detail, OF_A_RECORDING)
     if kind == "batch":
         return _batch(thing, number)
+    if kind == "run":
+        title, detail = thing.described()
+        return Thing(number, kind, title, detail, _opens_on_run(thing))
     return None
 
 

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from sglab.engine import ForwardBatch
+from sglab.layers import collectives
 from sglab.layers.parallel import TensorParallel
 
 
@@ -64,9 +65,11 @@ class DpBatch:
             if mine.rank == 0:
                 start = sum(self.num_tokens[: self.tp.dp_rank])
                 whole[start : start + len(x)] = x
-            return self.tp.all_reduce(whole)
+            with collectives.meant("gather, SUM_LEN"):
+                return self.tp.all_reduce(whole)
         padded = torch.nn.functional.pad(x, (0, 0, 0, self.rows - len(x)))
-        return self.tp.all_gather(mine.shard(padded, 0).contiguous(), dim=0)
+        with collectives.meant("gather, MAX_LEN"):
+            return self.tp.all_gather(mine.shard(padded, 0).contiguous(), dim=0)
 
     def scatter(self, whole: torch.Tensor) -> torch.Tensor:
         """The rows of this group."""

@@ -53,6 +53,11 @@ def sharded(tensor: torch.Tensor, cut: Callable[[torch.Tensor], torch.Tensor]) -
     return parameter
 
 
+def is_cut(parameter: torch.Tensor) -> bool:
+    """Whether it holds a rank's part, by `sharded`."""
+    return hasattr(parameter, _CUT)
+
+
 def load_weights(
     model: nn.Module,
     weights: Iterable[tuple[str, torch.Tensor]],

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from sglab.engine.errors import BadArgumentError
-from sglab.layers import overlap
+from sglab.layers import collectives, overlap
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,8 @@ class TensorParallel:
     def all_reduce(self, x: torch.Tensor) -> torch.Tensor:
         """The sum over ranks, in place."""
         if self.size > 1:
-            self._finish(torch.distributed.all_reduce(x, group=self.group, async_op=overlap.started()))
+            with collectives.noted("all_reduce", x, self.group):
+                self._finish(torch.distributed.all_reduce(x, group=self.group, async_op=overlap.started()))
         return x
 
     def all_gather(self, x: torch.Tensor, dim: int = -1) -> torch.Tensor:
@@ -91,7 +92,8 @@ class TensorParallel:
             return x
         parts = [torch.empty_like(x) for _ in range(self.size)]
         x = x.contiguous()
-        self._finish(torch.distributed.all_gather(parts, x, group=self.group, async_op=overlap.started()))
+        with collectives.noted("all_gather", x, self.group):
+            self._finish(torch.distributed.all_gather(parts, x, group=self.group, async_op=overlap.started()))
         return torch.cat(parts, dim)
 
     @staticmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 
@@ -11,8 +11,10 @@ from sglab.attention import AttentionBackend
 from sglab.engine import ForwardBatch, ForwardMode, ModelRunner, Req
 from sglab.engine.batch import ModelWorkerBatch
 from sglab.engine.speculation import (
+    Drafts,
     Frontier,
     Tree,
+    TreeStep,
     VerifyInput,
     build_tree,
     full_mask,
@@ -25,11 +27,20 @@ from sglab.layers import LogitsProcessor
 from sglab.models import CausalLM
 
 
+class Candidates(NamedTuple):
+    """What a draft model offered for a pass, and which of it is verified."""
+
+    steps: list[TreeStep]
+    drafts: Drafts
+
+
 class Drafter(Protocol):
     """Drafts for a batch that is about to be verified."""
 
     num_slots: int
     """Slots that a request's drafts need, the root's among them."""
+    candidates: Candidates | None
+    """Of the last draft, for whoever looks on; None: no model drafted."""
 
     def draft(self, reqs: Sequence[Req], batch: ModelWorkerBatch) -> list[tuple[list[int], Tree]]:
         """Per request the nodes' tokens (the first is its last token) and their tree."""
@@ -44,6 +55,7 @@ class NgramDrafter:
 
     def __init__(self, num_draft_tokens: int) -> None:
         self.num_slots = num_draft_tokens
+        self.candidates: Candidates | None = None
 
     def draft(self, reqs: Sequence[Req], batch: ModelWorkerBatch) -> list[tuple[list[int], Tree]]:
         return [ngram_tree(req.token_ids(), self.num_slots) for req in reqs]
@@ -120,6 +132,7 @@ class ModelDrafter:
         self.model, self.runner, self.backend = model, runner, backend
         self.num_steps, self.topk, self.num_draft_tokens = num_steps, topk, num_draft_tokens
         self.num_slots = max(num_draft_tokens, 1 + topk * (num_steps - 1))
+        self.candidates: Candidates | None = None
         self._catch_up = CatchUp(runner)
 
     def draft(self, reqs: Sequence[Req], batch: ModelWorkerBatch) -> list[tuple[list[int], Tree]]:
@@ -142,6 +155,7 @@ class ModelDrafter:
             nodes = range(tokens.shape[1] - self.topk, tokens.shape[1])
             last = [list(nodes) for _ in reqs]
         drafts = organize_draft_results(steps, self.num_draft_tokens)
+        self.candidates = Candidates(steps, drafts)
         rows = zip(drafts.parents.tolist(), drafts.selected.tolist(), drafts.tokens.tolist(), reqs, strict=True)
         return [([req.token_ids()[-1], *ids], build_tree(up, chosen, self.topk)) for up, chosen, ids, req in rows]
 

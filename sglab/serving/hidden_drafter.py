@@ -23,7 +23,7 @@ from sglab.engine.speculation import (
     tree_of,
 )
 from sglab.layers import LogitsProcessor
-from sglab.serving.drafters import CatchUp
+from sglab.serving.drafters import Candidates, CatchUp
 
 
 class DraftLayer(Protocol):
@@ -64,6 +64,7 @@ class HiddenDrafter:
         self.model, self.runner, self.backend, self.states = model, runner, backend, states
         self.num_steps, self.topk, self.num_draft_tokens = num_steps, topk, num_draft_tokens
         self.num_slots = max(num_draft_tokens, topk * (num_steps - 1))
+        self.candidates: Candidates | None = None
         self._catch_up = CatchUp(runner)
 
     def draft(self, reqs: Sequence[Req], batch: ModelWorkerBatch) -> list[tuple[list[int], Tree]]:
@@ -88,6 +89,7 @@ class HiddenDrafter:
             inputs = torch.cat((inputs, newest.gather(1, below)), 1)
             tokens = torch.cat((tokens, frontier.input_ids), 1)
         drafts = organize_draft_results(steps, self.num_draft_tokens)
+        self.candidates = Candidates(steps, drafts)
         rows = zip(drafts.parents.tolist(), drafts.selected.tolist(), drafts.tokens.tolist(), reqs, strict=True)
         return [([req.token_ids()[-1], *ids], build_tree(up, chosen, self.topk)) for up, chosen, ids, req in rows]
 

@@ -7,15 +7,37 @@ where it equals that token. So greedy and seeded outputs are those of plain deco
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 
+from sglab.engine import ForwardBatch, Req
 from sglab.engine.scheduler import PassResult
-from sglab.engine.speculation import Accepted, accepted_moves, verify_tree_greedy
+from sglab.engine.speculation import Accepted, Tree, accepted_moves, verify_tree_greedy
 from sglab.serving.batch_invariant import batch_invariant
 from sglab.serving.drafters import Drafter, verify_batch
 from sglab.serving.sampling_info import SamplingInfo
 from sglab.serving.worker import ModelWorker, PassInputs
+
+
+class Verification(NamedTuple):
+    """One verified pass, request by request, when the accepted rows have been moved."""
+
+    reqs: list[Req]
+    batch: ForwardBatch
+    drafts: list[tuple[list[int], Tree]]
+    slots: torch.Tensor
+    """int64 [B, slots]: those that each request's drafts were given, one per node first."""
+    logits: torch.Tensor
+    """[B · nodes, vocab], of the target after every node."""
+    chosen: list[list[int]]
+    """[B][nodes], what the target says after every node."""
+    accepted: list[Accepted]
+    plain: list[bool]
+    """[B]: no draft could be accepted, whatever the target says (`needs_plain_decode`)."""
+    sources: torch.Tensor
+    """int64 [moves]: slots whose rows were copied to those of `targets`, all requests'."""
+    targets: torch.Tensor
 
 
 class SpeculativeWorker:
@@ -25,10 +47,14 @@ class SpeculativeWorker:
         target: the worker of the model that is served.
         drafter: where drafts come from.
         topk: 1 if every tree is a chain.
+
+    Attributes:
+        observer: is called after every verification; None: nobody looks on.
     """
 
     def __init__(self, target: ModelWorker, drafter: Drafter, topk: int) -> None:
         self.target, self.drafter, self.topk = target, drafter, topk
+        self.observer: Callable[[Verification], None] | None = None
 
     @torch.inference_mode()
     def forward(self, inputs: PassInputs) -> Callable[[], PassResult]:
@@ -46,16 +72,18 @@ class SpeculativeWorker:
         with batch_invariant(runner.enable_deterministic_inference):
             logits = self.target.model.compute_logits(self.target.hidden_states(batch))
         chosen, logprobs, top = self._choose(logits, batch.positions, inputs, count)
-        accepted = []
+        accepted, plain = [], [needs_plain_decode(inputs, i) for i in range(len(reqs))]
         for i, (nodes, tree) in enumerate(drafts):
             kept = verify_tree_greedy(tree, nodes, chosen[i])
-            plain = needs_plain_decode(inputs, i)
-            accepted.append(Accepted(kept.nodes[:1], kept.tokens[:1]) if plain else kept)
+            accepted.append(Accepted(kept.nodes[:1], kept.tokens[:1]) if plain[i] else kept)
         sources, targets = accepted_moves(slots, [each.nodes for each in accepted])
         if len(sources):
             runner.token_to_kv_pool.move_kv_cache(targets, sources)
             if self.target.states is not None:
                 self.target.states[targets] = self.target.states[sources]
+        if self.observer is not None:
+            seen = (reqs, batch, drafts, slots, logits, chosen, accepted, plain, sources, targets)
+            self.observer(Verification(*seen))
         rows = batch.req_pool_indices
         self.target.output_tokens[rows] = torch.tensor([each.tokens[-1] for each in accepted], device=runner.device)
         result = PassResult(

@@ -10,9 +10,12 @@ from .selection import selection
 
 if TYPE_CHECKING:
     from .barriers import Barriers
+    from .draft_tree import DraftTree
+    from .experts import Experts
     from .kernel_debugger import KernelDebugger
     from .online_softmax import OnlineSoftmax
     from .page_table import PageTable
+    from .ranks import Ranks
     from .shared_memory import SharedMemory
     from .split_kv import SplitKV
     from .tensor_memory import TensorMemory
@@ -20,9 +23,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Barriers",
+    "DraftTree",
+    "Experts",
     "KernelDebugger",
     "OnlineSoftmax",
     "PageTable",
+    "Ranks",
     "SharedMemory",
     "SplitKV",
     "TensorMemory",
@@ -36,9 +42,12 @@ __all__ = [
 
 _LAZY = {
     "Barriers": "barriers",
+    "DraftTree": "draft_tree",
+    "Experts": "experts",
     "KernelDebugger": "kernel_debugger",
     "OnlineSoftmax": "online_softmax",
     "PageTable": "page_table",
+    "Ranks": "ranks",
     "SharedMemory": "shared_memory",
     "SplitKV": "split_kv",
     "TensorMemory": "tensor_memory",

@@ -5,16 +5,26 @@ from sglab.workbench.batch import Batch
 from sglab.workbench.build import decode_batch, extend_batch
 from sglab.workbench.float64 import Reference, max_error, reference
 from sglab.workbench.prompt_batch import prompt_batch
+from sglab.workbench.recorders.experts import RoutingRun, record_experts
+from sglab.workbench.recorders.ranks import RanksRun, record_exchange, record_ranks
+from sglab.workbench.recorders.speculation import SpeculationRun, record_speculation
 from sglab.workbench.trace import trace
 
 __all__ = [
     "Batch",
+    "RanksRun",
     "Reference",
+    "RoutingRun",
+    "SpeculationRun",
     "attend",
     "decode_batch",
     "extend_batch",
     "max_error",
     "prompt_batch",
+    "record_exchange",
+    "record_experts",
+    "record_ranks",
+    "record_speculation",
     "reference",
     "trace",
 ]

@@ -262,6 +262,15 @@ class Batch:
                 for i in range(donor + 1, self.batch_size):
                     self._repeat_prefix(donor, i, shared_prefix)
 
+    def adopt(self, reqs: list[Req], new_tokens: Sequence[int]) -> None:
+        """Take requests that hold their rows and slots already, as a recorded pass left them; random queries and KV."""
+        for req in reqs:
+            self._random.fill_kv(token_slots(self.runner.req_to_token_pool, req))
+        rows = self._query_rows() + [self._random.queries(self.layer, count) for count in new_tokens]
+        self.reqs += reqs
+        self.new_tokens += list(new_tokens)
+        self._refresh(rows)
+
     # How it is done.
 
     def _admit(self, reqs: list[Req], new_tokens: Sequence[int | None]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 import sglab
+import sglab.workbench
 from sglab import gpu, widgets
 from sglab_fuzz.target import Finding
 
@@ -70,6 +71,27 @@ def _launch() -> Any:
     return gpu.Module(PTX)["k"], gpu.EmulatedDevice("sm_90a", sms=2), x
 
 
+@cache
+def _speculation() -> Any:
+    engine = sglab.Engine("tiny", speculative_algorithm="NGRAM", max_total_tokens=256)
+    with engine, sglab.workbench.record_speculation(engine) as run:
+        engine.generate(["aaaa", "ab"], {"temperature": 0, "max_new_tokens": 6})
+    return run
+
+
+@cache
+def _ranks() -> Any:
+    return sglab.workbench.record_exchange(ranks=2, experts=4, tokens=4, hidden=8)
+
+
+@cache
+def _routing() -> Any:
+    engine = sglab.Engine("tiny", max_total_tokens=256)
+    with engine, sglab.workbench.record_experts(engine) as run:
+        engine.generate(["ab"], {"temperature": 0, "max_new_tokens": 2})
+    return run
+
+
 def build(kind: str) -> Any:
     """A widget of this kind over something small."""
     shape = {"kind": "mha", "num_heads": 2, "num_kv_heads": 1, "head_dim": 8, "dtype": "float32", "page_size": 4}
@@ -79,6 +101,12 @@ def build(kind: str) -> Any:
         return widgets.SplitKV(seq_lens=[300, 5000], num_heads=128, sm_count=16)
     if kind == "OnlineSoftmax":
         return widgets.OnlineSoftmax(sglab.decode_batch([40], max_context_len=64, **shape))
+    if kind == "DraftTree":
+        return widgets.DraftTree(_speculation())
+    if kind == "Ranks":
+        return widgets.Ranks(_ranks())
+    if kind == "Experts":
+        return widgets.Experts(_routing())
     kernel, device, x = _launch()
     if kind == "KernelDebugger":
         return widgets.KernelDebugger(kernel.session(device, grid=2, block=32, args=[x]))
@@ -88,7 +116,18 @@ def build(kind: str) -> Any:
     return getattr(widgets, kind)(log)
 
 
-KINDS = ("PageTable", "SplitKV", "OnlineSoftmax", "KernelDebugger", "SharedMemory", "WarpRoles", "Barriers")
+KINDS = (
+    "PageTable",
+    "SplitKV",
+    "OnlineSoftmax",
+    "KernelDebugger",
+    "SharedMemory",
+    "WarpRoles",
+    "Barriers",
+    "DraftTree",
+    "Experts",
+    "Ranks",
+)
 
 
 def _payload(rng: random.Random, depth: int = 0) -> Any:

@@ -13,7 +13,8 @@ torch = pytest.importorskip("torch")
 import sglab
 from sglab import gpu
 from sglab.jupyterlab.things import MOST_OF_A_CAPTURE, Numbers, Thing, list_things
-from sglab.widgets import KernelDebugger
+from sglab.widgets import DraftTree, KernelDebugger
+from sglab.workbench import RanksRun, record_experts, record_speculation
 from tests.support.launches.shared_sum import SHARED_SUM
 
 
@@ -45,6 +46,21 @@ def test_a_launch_its_session_and_its_recording_are_told_apart() -> None:
     ]
     assert rows[0].detail == "grid 1, block 64"
     assert "KernelDebugger" not in rows[2].widgets
+
+
+def test_what_recorders_of_the_engine_give_opens_their_widgets() -> None:
+    engine = sglab.Engine("tiny", speculative_algorithm="NGRAM", max_total_tokens=256)
+    with engine, record_speculation(engine) as drafts, record_experts(engine.model) as routing:
+        engine.generate("aaaa", {"temperature": 0, "max_new_tokens": 4})
+    rows = listed({"drafts": drafts, "routing": routing, "ranks": RanksRun("tp 2", 2, 1, 1, "gloo")})
+    assert [(row.kind, row.names, row.widgets) for row in rows] == [
+        ("run", ["drafts"], ("DraftTree",)),
+        ("run", ["routing"], ("Experts",)),
+        ("run", ["ranks"], ("Ranks",)),
+    ]
+    assert rows[0].title == "NGRAM speculation" and "drafts kept" in rows[0].detail
+    (row,) = listed({}, (DraftTree(drafts),))
+    assert (row.kind, row.names) == ("run", [])
 
 
 def test_a_thing_with_two_names_is_one_row() -> None:

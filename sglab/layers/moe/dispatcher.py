@@ -8,6 +8,7 @@ applied where the results come together. Source of names and semantics: github.c
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from torch import distributed
 
 from sglab.engine.errors import BadArgumentError
 from sglab.kernels.formats.fp8 import per_token_group_quant_fp8
+from sglab.layers import collectives
 from sglab.layers.moe.topk import Routing
 
 FP8_GROUP = 128
@@ -124,11 +126,13 @@ class ExpertExchange:
         ranks, tokens = layout.is_token_in_rank.T.nonzero(as_tuple=True)
         sent = torch.bincount(ranks, minlength=self.ranks)
         received = torch.empty_like(sent)
-        distributed.all_to_all_single(received, sent, group=self.group)
+        with collectives.noted("all_to_all", sent, self.group, [1] * self.ranks, "dispatch: counts"):
+            distributed.all_to_all_single(received, sent, group=self.group)
         handle = Handle(tokens, sent.tolist(), received.tolist(), len(x))
-        came = self._exchange(x[tokens], handle.sent, handle.received)
-        ids = self._exchange(routing.ids[tokens], handle.sent, handle.received) - self.rank * self.here
-        weights = self._exchange(routing.weights[tokens], handle.sent, handle.received)
+        came = self._exchange(x[tokens], handle.sent, handle.received, "dispatch: rows")
+        ids = self._exchange(routing.ids[tokens], handle.sent, handle.received, "dispatch: experts")
+        ids = ids - self.rank * self.here
+        weights = self._exchange(routing.weights[tokens], handle.sent, handle.received, "dispatch: weights")
         mine = (ids >= 0) & (ids < self.here)
         counts = torch.bincount(ids[mine], minlength=self.here).tolist()
         aligned = [-(-count // expert_alignment) * expert_alignment for count in counts]
@@ -136,7 +140,7 @@ class ExpertExchange:
 
     def combine(self, y: torch.Tensor, handle: Handle) -> torch.Tensor:
         """The sum over ranks of what became of this rank's tokens, [tokens, hidden]; weights were applied before."""
-        back = self._exchange(y, handle.received, handle.sent)
+        back = self._exchange(y, handle.received, handle.sent, "combine: sums")
         total = torch.zeros(handle.count, y.shape[1], dtype=torch.float32, device=y.device)
         return total.index_add_(0, handle.tokens, back.float()).to(y.dtype)
 
@@ -163,8 +167,12 @@ class ExpertExchange:
         if use_fp8:
             q, scale = per_token_group_quant_fp8(x, FP8_GROUP)
             parts = [q.view(torch.uint8), scale]
-        arriving = [self._start(self._filled(part, tokens, place[chosen])) for part in parts]
-        arriving.append(self._start(counts.clone()))
+        names = ("dispatch: rows in e4m3", "dispatch: scales") if use_fp8 else ("dispatch: rows",)
+        arriving = [
+            self._start(self._filled(part, tokens, place[chosen]), name)
+            for part, name in zip(parts, names, strict=True)
+        ]
+        arriving.append(self._start(counts.clone(), "dispatch: counts"))
 
         def hook() -> LowLatencyDispatched:
             came = [wait() for wait in arriving]
@@ -187,7 +195,7 @@ class ExpertExchange:
         sources, targets = self._order(dispatched.counts)
         flat = y.new_zeros(self.ranks * self.here * self.room, y.shape[2])
         flat[sources] = y.flatten(0, 1)[targets]
-        wait = self._start(flat)
+        wait = self._start(flat, "combine: results")
 
         def hook() -> torch.Tensor:
             back = wait()
@@ -197,18 +205,23 @@ class ExpertExchange:
 
         return hook
 
-    def _exchange(self, x: torch.Tensor, sent: list[int], received: list[int]) -> torch.Tensor:
+    def _exchange(self, x: torch.Tensor, sent: list[int], received: list[int], what: str) -> torch.Tensor:
         out = x.new_empty(sum(received), *x.shape[1:])
-        distributed.all_to_all_single(out, x.contiguous(), received, sent, group=self.group)
+        with collectives.noted("all_to_all", x, self.group, sent, what):
+            distributed.all_to_all_single(out, x.contiguous(), received, sent, group=self.group)
         return out
 
-    def _start(self, x: torch.Tensor) -> Callable[[], torch.Tensor]:
+    def _start(self, x: torch.Tensor, what: str) -> Callable[[], torch.Tensor]:
         """Exchange equal parts of x with every rank; the returned function waits for them."""
         out = torch.empty_like(x)
+        noting = ExitStack()  # until it has arrived
+        even = [len(x) // self.ranks] * self.ranks
+        noting.enter_context(collectives.noted("all_to_all", x, self.group, even, what))
         work = distributed.all_to_all_single(out, x, group=self.group, async_op=True)
 
         def wait() -> torch.Tensor:
             work.wait()
+            noting.close()
             return out
 
         return wait

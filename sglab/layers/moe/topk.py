@@ -56,26 +56,30 @@ class TopK:
         """
         experts = router_logits.shape[-1]
         self._check(experts)
-        logits = router_logits.float()
-        scores = logits.softmax(-1) if self.scoring == "softmax" else logits.sigmoid()
+        scores = self.scores(router_logits)
         choice = scores if correction_bias is None else scores + correction_bias.float()
         if self.num_expert_group > 1:
             # Softmax scores are positive, so 0 leaves a group out; biased scores may be negative.
             biased = correction_bias is not None
-            choice = choice.masked_fill(~self._kept(choice, biased), -math.inf if biased else 0.0)
+            kept = self.kept_groups(choice, biased).repeat_interleave(experts // self.num_expert_group, -1)
+            choice = choice.masked_fill(~kept, -math.inf if biased else 0.0)
         ids = choice.topk(self.top_k, dim=-1).indices
         weights = scores.gather(-1, ids)
         if self.renormalize:
             weights = weights / (weights.sum(-1, keepdim=True) + RENORMALIZE_EPS)
         return Routing(weights * self.routed_scaling_factor, ids)
 
-    def _kept(self, choice: torch.Tensor, biased: bool) -> torch.Tensor:
-        """bool [tokens, experts]: those of the best groups."""
+    def scores(self, router_logits: torch.Tensor) -> torch.Tensor:
+        """float32 [tokens, experts], from which the weights are taken."""
+        logits = router_logits.float()
+        return logits.softmax(-1) if self.scoring == "softmax" else logits.sigmoid()
+
+    def kept_groups(self, choice: torch.Tensor, biased: bool) -> torch.Tensor:
+        """bool [tokens, groups]: the best, which experts are chosen from. `choice`: scores with the bias, if any."""
         groups = choice.unflatten(-1, (self.num_expert_group, -1))
         best = groups.topk(min(2, groups.shape[-1]), dim=-1).values.sum(-1) if biased else groups.amax(-1)
         kept = torch.zeros_like(best, dtype=torch.bool)
-        kept.scatter_(-1, best.topk(self.topk_group, dim=-1).indices, True)
-        return kept[..., None].expand_as(groups).flatten(-2)
+        return kept.scatter_(-1, best.topk(self.topk_group, dim=-1).indices, True)
 
     def _check(self, experts: int) -> None:
         groups = max(self.num_expert_group, 1)

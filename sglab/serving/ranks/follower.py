@@ -13,9 +13,11 @@ from multiprocessing.connection import Connection
 import torch
 from torch import distributed
 
+from sglab.layers import collectives
+from sglab.layers.shards import shards_of
 from sglab.models import load_model
 from sglab.serving.execution import torch_threads
-from sglab.serving.ranks.rank_model import RankModel
+from sglab.serving.ranks.rank_model import RankModel, Recording
 
 
 def follow(pipe: Connection) -> None:
@@ -36,7 +38,12 @@ def follow(pipe: Connection) -> None:
     pipe.send_bytes(pickle.dumps("ready"))
     with torch_threads(threads if world.device_type == "cpu" else None):
         while (message := pickle.loads(pipe.recv_bytes())) is not None:
-            one.run(message)
+            if not isinstance(message, Recording):
+                one.run(message)
+            elif message.on:
+                collectives.start(one.model, rank)
+            else:
+                pipe.send_bytes(pickle.dumps((collectives.stop(), shards_of(one.model))))
     if torch.cuda.is_available():
         torch.cuda.synchronize()
     distributed.destroy_process_group()

@@ -15,13 +15,15 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from torch import distributed
+from torch import distributed, nn
 
 from sglab.engine.errors import BadArgumentError
-from sglab.layers import TensorParallel
+from sglab.layers import TensorParallel, collectives
+from sglab.layers.collectives import CollectiveLog
+from sglab.layers.shards import Shard, shards_of
 from sglab.serving.config import EngineConfig
 from sglab.serving.ranks.process_groups import World
-from sglab.serving.ranks.rank_model import Message
+from sglab.serving.ranks.rank_model import Message, Recording
 
 STOP_SECONDS = 5.0
 """That a rank is given to end by itself."""
@@ -109,6 +111,43 @@ class Ranks:
                 pipe.send_bytes(content)
             except OSError as error:
                 raise self.died(error) from error
+
+    def start_recording(self, model: nn.Module) -> None:
+        """Let every rank note its collectives from here on; `model` is rank 0's.
+
+        Raises:
+            BadArgumentError: they are noted already. RankDiedError: a rank has ended.
+        """
+        self.check()
+        collectives.start(model, 0)
+        for rank in range(1, self.world.size):
+            self._send(rank, Recording(True))
+
+    def stop_recording(self, model: nn.Module) -> list[tuple[CollectiveLog, list[Shard]]]:
+        """Of each rank what it has noted, and what it holds.
+
+        Raises:
+            RankDiedError: a rank has ended, or does not answer.
+        """
+        found = [(collectives.stop(), shards_of(model))]
+        if self._closing.is_set():
+            raise RankDiedError(None, "a closed engine: end the recording before the engine")
+        for rank in range(1, self.world.size):
+            self._send(rank, Recording(False))
+        for rank in range(1, self.world.size):
+            found.append(self._answer(rank))
+        return found
+
+    def _answer(self, rank: int) -> tuple[CollectiveLog, list[Shard]]:
+        pipe = self._pipes[rank - 1]
+        try:
+            got = pickle.loads(pipe.recv_bytes()) if pipe.poll(self.world.timeout) else None
+        except (EOFError, OSError):
+            got = self._exit_of(rank)
+        if not isinstance(got, tuple):
+            self.failure = RankDiedError(rank, got or f"none within {self.world.timeout:g} s")
+            raise self.failure
+        return got
 
     def check(self) -> None:
         """Raise RankDiedError if a rank has ended."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,7 +15,7 @@ from sglab.attention import AttentionBackend, create_attention_backend
 from sglab.engine import ForwardBatch, ForwardMode, ModelRunner
 from sglab.engine.batch import ModelWorkerBatch
 from sglab.engine.batch.two_batch import cut_of, halves
-from sglab.layers import LogitsProcessor, TensorParallel
+from sglab.layers import LogitsProcessor, TensorParallel, collectives
 from sglab.layers.dp_attention import DpBatch, DpPaddingMode
 from sglab.layers.overlap import run_alternately
 from sglab.models import CausalLM
@@ -46,6 +47,13 @@ class GroupPass:
 
 Message = tuple[GroupPass | None, ...]
 """What each group runs; None: it is idle."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Instead of a pass: begin to note collectives, or end it and send what was noted with this rank's shards."""
+
+    on: bool
 
 
 class RankModel:
@@ -85,6 +93,7 @@ class RankModel:
             nothing of use.
         """
         tp, device = self.model.tp, self.runner.device
+        collectives.begin_pass(lambda: pass_start(message, tp))
         logits: list[torch.Tensor | None] = [None] * len(message)
         parts = split(message) if len(self.backends) > 1 else None
         if parts is None:
@@ -100,10 +109,12 @@ class RankModel:
             if tp.rank == leader:
                 found = logits[group]
                 assert found is not None
-                distributed.send(found.contiguous(), 0)
+                with collectives.noted("send", found, what="logits to rank 0", ranks=(leader, 0)):
+                    distributed.send(found.contiguous(), 0)
             else:
                 theirs = torch.empty(one.rows, self.model.config.vocab_size, device=device)
-                distributed.recv(theirs, leader)
+                with collectives.noted("recv", theirs, what="logits to rank 0", ranks=(leader, 0)):
+                    distributed.recv(theirs, leader)
                 logits[group] = theirs
         return logits
 
@@ -173,6 +184,22 @@ def dp_batch(message: Message, tp: TensorParallel) -> DpBatch:
     counts = tuple(0 if one is None else len(one.batch.input_ids) for one in message)
     extends = any(one is not None and one.batch.forward_mode.is_extend() for one in message)
     return DpBatch(counts, DpPaddingMode.get_dp_padding_mode(extends, counts), tp)
+
+
+def pass_start(message: Message, tp: TensorParallel) -> collectives.PassStart:
+    """A pass as this rank's recording has it."""
+    layout = dp_batch(message, tp)
+    mine, rows = message[tp.dp_rank], 0
+    if tp.dp_size > 1:
+        sums = layout.mode is DpPaddingMode.SUM_LEN
+        rows = sum(layout.num_tokens) if sums else layout.rows * tp.dp_size
+    tokens: tuple[tuple[int, ...], ...] = ()
+    if mine is not None and mine.batch.extend_seq_lens and not any(mine.batch.extend_prefix_lens or (1,)):
+        parts = mine.batch.input_ids.split(list(mine.batch.extend_seq_lens))
+        tokens = tuple(tuple(part.tolist()) for part in parts)
+    mode = "IDLE" if mine is None else mine.batch.forward_mode.name
+    padding = layout.mode.name if tp.dp_size > 1 else ""
+    return collectives.PassStart(mode, layout.num_tokens, padding, rows, time.monotonic_ns(), tokens)
 
 
 def group_pass(batch: ModelWorkerBatch, tokens: torch.Tensor, runner: ModelRunner, samples: bool) -> GroupPass:

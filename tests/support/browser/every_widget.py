@@ -1,24 +1,38 @@
-"""One of each of the eight widgets, on the same MLA decode: for what all of them have to keep."""
+"""One of each widget, those of launches on the same MLA decode: for what all of them have to keep."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from unittest.mock import patch
 
 import sglab
 from sglab.emulator.captures import Capture
+from sglab.serving import ranks as serving_ranks
 from sglab.widgets import (
     Barriers,
+    DraftTree,
+    Experts,
     KernelDebugger,
     OnlineSoftmax,
     PageTable,
+    Ranks,
     SharedMemory,
     SplitKV,
     TensorMemory,
     WarpRoles,
     Widget,
 )
-from sglab.workbench import Batch
+from sglab.workbench import (
+    Batch,
+    RanksRun,
+    RoutingRun,
+    SpeculationRun,
+    record_experts,
+    record_ranks,
+    record_speculation,
+)
+from tests.support.ranks import fork_follower
 
 
 @cache
@@ -31,6 +45,39 @@ def capture() -> Capture:
     return sglab.trace(batch(), backend="cutlass_mla")
 
 
+@cache
+def speculation() -> SpeculationRun:
+    """Two requests, each drafted for by the shipped model itself: trees of eight nodes."""
+    drafts = {"speculative_num_steps": 3, "speculative_eagle_topk": 2, "speculative_num_draft_tokens": 8}
+    pool = {"page_size": 16, "max_total_tokens": 1024}
+    engine = sglab.Engine("tiny", speculative_algorithm="STANDALONE", draft_model="tiny", **drafts, **pool)
+    sampling = {"temperature": 0.9, "sampling_seed": 5, "max_new_tokens": 24}
+    with engine, record_speculation(engine) as run:
+        engine.generate(["Once upon a time", "2 + 3 ="], sampling)
+    return run
+
+
+@cache
+def routing() -> RoutingRun:
+    """Two requests through the shipped model: three mixtures of eight experts in four groups."""
+    engine = sglab.Engine("tiny", page_size=16, max_total_tokens=1024)
+    with engine, record_experts(engine) as run:
+        engine.generate(["Once upon a time", "2 + 3 ="], {"temperature": 0, "max_new_tokens": 6})
+    return run
+
+
+@cache
+def ranks() -> RanksRun:
+    """Two requests on two ranks that attend apart and share the shipped model's experts."""
+    with patch.object(serving_ranks.Ranks, "_start", fork_follower):
+        engine = sglab.Engine(
+            "tiny", tp_size=2, dp_size=2, ep_size=2, page_size=16, max_total_tokens=1024, device="cpu"
+        )
+        with engine, record_ranks(engine) as run:
+            engine.generate(["Once upon a time", "2 + 3 ="], {"temperature": 0, "max_new_tokens": 3})
+    return run
+
+
 MAKERS: dict[str, Callable[[], Widget]] = {
     "PageTable": lambda: PageTable(sglab.decode_batch([300, 1000, 77], page_size=64, layout="fragmented", seed=0)),
     "SplitKV": lambda: SplitKV([300, 9000, 77, 2000], ("flash_mla", "flashinfer_mla")),
@@ -40,6 +87,9 @@ MAKERS: dict[str, Callable[[], Widget]] = {
     "KernelDebugger": lambda: KernelDebugger(capture().session()),
     "TensorMemory": lambda: TensorMemory(capture().session()),
     "SharedMemory": lambda: SharedMemory(capture().session()),
+    "DraftTree": lambda: DraftTree(speculation()),
+    "Experts": lambda: Experts(routing()),
+    "Ranks": lambda: Ranks(ranks()),
 }
 """name -> makes one of it."""
 

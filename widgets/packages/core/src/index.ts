@@ -19,6 +19,7 @@ export { type Frame, makeFrame, type Placeholder } from "./frame";
 export type { KeyBinding } from "./keys";
 export { type LegendItem, legendMark } from "./legend";
 export { pictureOf, pixelsOf } from "./picture";
+export { followRun } from "./recorded";
 export { type Facet, type SelectionStore, sameSelection } from "./selection";
 export { makeSplitter, type SplitterOptions } from "./splitter";
 export { type Tab, Tabs } from "./tabs";
@@ -40,6 +41,7 @@ export {
   type TimelineOptions,
   type TimelineRow,
 } from "./timeline";
+export { cutText, tokenText } from "./tokens";
 export { makeTooltip, type Tooltip } from "./tooltip";
 export type { TourStep } from "./tour";
 export {

@@ -1,0 +1,106 @@
+"""DraftTree in a page: the picture is the recorded tree's at every step, and leads to the pass's pages."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.support.browser.patience import settled
+from tests.support.browser.widget_host import Host
+
+pytest.importorskip("triton")
+
+from sglab.widgets import DraftTree
+from tests.support.browser.every_widget import speculation
+
+
+@pytest.fixture
+def shown(host: Host) -> Locator:
+    host.show(DraftTree(speculation(), step=1))
+    widget = host.page.locator("#widget .sg-widget")
+    expect(widget.locator(".sdt-node").first).to_be_visible()
+    settled(host.page)
+    return widget
+
+
+def test_at_the_end_of_a_pass_the_kept_nodes_and_moves_are_the_recorded_ones(shown: Locator) -> None:
+    run = speculation()
+    for at in (1, 2, 3):
+        _, tree = run.of(run.rids[0])[at]
+        states = shown.locator(".sdt-node").evaluate_all("all => all.map(each => each.dataset.state)")
+        assert [i for i, state in enumerate(states) if state == "kept"] == sorted(tree.kept)
+        moved = shown.locator(".sdt-move[data-moves=true]")
+        assert moved.count() == len(tree.moves)
+        facts = shown.locator(".sg-details")
+        expect(facts).to_contain_text(f"{len(tree.said)} token")
+        shown.press(".")
+        settled(shown.page)
+
+
+def test_a_pass_is_stepped_from_an_empty_tree_to_its_compaction(shown: Locator) -> None:
+    _, tree = speculation().of(speculation().rids[0])[0]
+    sentence = shown.locator(".sg-sentence")
+    shown.press("Home")
+    expect(sentence).to_have_text("Nothing is drafted yet.")
+    expect(shown.locator(".sdt-node[data-state=future]")).to_have_count(len(tree.tokens))
+    shown.press("ArrowRight")
+    expect(sentence).to_contain_text("the root is the request's last token")
+    for phase in ("build", "mask", "verify", "accept", "compact"):
+        shown.press("]")
+        expect(sentence).to_contain_text(f"Pass {speculation().passes[0].number}, {phase}:")
+    shown.press("]")
+    expect(sentence).to_contain_text(re.compile("Pass 1, build"))
+    shown.press("ArrowLeft")
+    expect(sentence).to_contain_text("Pass 1, build")
+
+
+def test_arrays_are_those_of_the_recorded_tree(shown: Locator) -> None:
+    one, tree = speculation().of(speculation().rids[0])[1]
+    shown.get_by_role("tab", name="Arrays").click()
+    rows = shown.locator(".sdt-arrays tbody tr")
+    count = len(tree.tokens)
+    row = one.trees.index(tree)
+    for node in range(count):
+        cells = [text.replace("−", "-") for text in rows.nth(node).locator("td").all_text_contents()]
+        assert [int(cells[i]) for i in (0, 2, 3, 4, 5, 6)] == [
+            node,
+            tree.prefix + tree.tree.depths[node],
+            row * count + node,
+            tree.tree.next_token[node],
+            tree.tree.next_sibling[node],
+            tree.slots[node],
+        ]
+
+
+def test_a_node_is_selected_with_its_facts_by_key_and_by_pointer(shown: Locator) -> None:
+    _, tree = speculation().of(speculation().rids[0])[1]
+    details = shown.locator(".sg-details")
+    shown.press("ArrowDown")
+    expect(details).to_contain_text("Node 0")
+    expect(details).to_contain_text("the root")
+    shown.locator(".sdt-node").nth(4).click()
+    expect(details).to_contain_text("Node 4")
+    expect(details).to_contain_text(f"{tree.slots[4]}, page {tree.slots[4] // 16}")
+    expect(details.locator(".sdt-choice[data-chosen=true]")).to_have_count(1)
+    shown.press("Escape")
+    expect(shown.locator(".sdt-node[data-selected=true]")).to_have_count(0)
+
+
+def test_another_request_is_shown(shown: Locator, host: Host) -> None:
+    run = speculation()
+    shown.get_by_label("Request").select_option("1")
+    expect(shown.locator(".sg-subject")).to_contain_text(run.rids[1])
+    expect(shown.get_by_label("Pass", exact=True).locator("option")).to_have_count(len(run.of(run.rids[1])))
+
+
+def test_a_node_leads_to_its_page_in_the_page_table(shown: Locator, host: Host) -> None:
+    widget = DraftTree(speculation(), step=1)
+    host.show(widget.page_table(1), "pages")
+    _, tree = speculation().of(speculation().rids[0])[1]
+    table = host.page.locator("#pages .sg-widget")
+    expect(table.locator(".sg-placeholder")).to_be_empty()
+    settled(host.page)
+    shown.locator(".sdt-node").nth(3).click()
+    expect(table.locator(".sg-details")).to_contain_text(f"Page {tree.slots[3] // 16}")

@@ -1,0 +1,93 @@
+"""Experts in a page: the picture is the recorded routing's, step by step, and what it leads to."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.support.browser.patience import settled
+from tests.support.browser.widget_host import Host, more
+
+pytest.importorskip("triton")
+
+from sglab.widgets import Experts
+from tests.support.browser.every_widget import routing
+
+
+@pytest.fixture
+def shown(host: Host) -> Locator:
+    host.show(Experts(routing()))
+    widget = host.page.locator("#widget .sg-widget")
+    expect(widget.locator(".sg-placeholder")).to_be_empty()
+    settled(host.page)
+    return widget
+
+
+def test_a_token_is_routed_step_by_step_as_it_was(shown: Locator) -> None:
+    routed = routing().passes[0].layers[0]
+    sentence = shown.locator(".sg-sentence")
+    shown.press("Home")
+    expect(sentence).to_have_text("The router has not looked at any token yet.")
+    expect(shown.locator(".sex-heading").nth(1)).to_contain_text("0 of")
+    for phrase in ("become scores", "correction bias", "groups", "the best 2 are", "weights"):
+        shown.press("ArrowRight")
+        expect(sentence).to_contain_text(phrase)
+    for expert, weight in zip(routed.ids[0].tolist(), routed.weights[0].tolist(), strict=True):
+        expect(sentence).to_contain_text(f"e{expert} {weight:.3f}")
+    rows = shown.locator(".sex-table tr[data-chosen=true]")
+    expect(rows).to_have_count(2)
+    assert {int(text[1:]) for text in rows.locator("td:nth-child(2)").all_text_contents()} == set(
+        routed.ids[0].tolist()
+    )
+
+
+def test_loads_grow_with_the_tokens_and_end_at_the_recorded_ones(shown: Locator) -> None:
+    run = routing()
+    bars = shown.locator(".sex-load svg").first.locator(".sex-bar text")
+    shown.press("End")
+    expect(bars.first).to_be_visible()
+    assert [int(text) for text in bars.all_text_contents()] == run.passes[0].layers[0].load.tolist()
+    whole = shown.locator(".sex-load svg").nth(1).locator(".sex-bar text")
+    assert [int(text) for text in whole.all_text_contents()] == run.load[0].tolist()
+
+
+def test_blocks_say_what_is_padding(shown: Locator) -> None:
+    routed = routing().passes[0].layers[0]
+    shown.get_by_role("tab", name="Blocks").click()
+    post_pad = int(routed.align(16).num_tokens_post_pad)
+    padding = post_pad - routed.ids.numel()
+    expect(shown).to_contain_text(f"num_tokens_post_pad is {post_pad}, {padding} of it padding")
+    more(shown)
+    shown.get_by_label("Block size").select_option("64")
+    post_pad = int(routed.align(64).num_tokens_post_pad)
+    expect(shown).to_contain_text(f"num_tokens_post_pad is {post_pad}")
+
+
+def test_eplb_is_shown_beside_the_order_and_follows_the_ranks(shown: Locator) -> None:
+    shown.get_by_role("tab", name="Ranks and EPLB").click()
+    before, after = routing().place(2, 2)
+    for svg, spread in zip((0, 1), (before[0], after[0]), strict=True):
+        segments = shown.locator(".sex-ranks svg").nth(svg).locator(".sex-segment")
+        experts = segments.evaluate_all("all => all.map(each => Number(each.dataset.expert))")
+        assert experts == spread.physical.tolist()
+    shown.get_by_label("Ranks", exact=True).select_option("4")
+    expect(shown.locator(".sex-ranks svg").first.locator(".sex-axis", has_text="rank 3")).to_be_visible()
+
+
+def test_another_pass_and_layer_are_shown(shown: Locator) -> None:
+    shown.press(".")
+    expect(shown.locator(".sg-subject")).to_contain_text("pass 1 (decode)")
+    shown.press("l")
+    expect(shown.locator(".sg-subject")).to_contain_text("model.layers.2.mlp")
+    shown.press(",")
+    expect(shown.locator(".sg-subject")).to_contain_text("pass 0 (extend)")
+
+
+def test_tokens_and_experts_are_selected_by_key(shown: Locator) -> None:
+    details = shown.locator(".sg-details")
+    shown.press("ArrowDown")
+    expect(details).to_contain_text("Token 0")
+    shown.press("e")
+    expect(details).to_contain_text("Expert 0")
+    shown.press("Escape")
+    expect(details).not_to_contain_text("Expert 0")

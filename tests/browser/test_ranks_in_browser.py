@@ -1,0 +1,71 @@
+"""Ranks in a page: collectives in their order, why they are needed, and the shards of every weight."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.support.browser.patience import settled
+from tests.support.browser.widget_host import Host
+
+pytest.importorskip("triton")
+
+from sglab.widgets import Ranks
+from tests.support.browser.every_widget import ranks
+
+
+@pytest.fixture
+def shown(host: Host) -> Locator:
+    host.show(Ranks(ranks()))
+    widget = host.page.locator("#widget .sg-widget")
+    expect(widget.locator(".sg-placeholder")).to_be_empty()
+    settled(host.page)
+    return widget
+
+
+def test_collectives_are_stepped_in_order_with_their_reasons(shown: Locator) -> None:
+    joints = ranks().of_pass(0)
+    shown.press("Home")
+    expect(shown.locator(".sg-sentence")).to_have_text("The pass begins: no collective has run.")
+    for at, joint in enumerate(joints):
+        shown.press("ArrowRight")
+        heading = shown.locator(".sg-details .sg-heading").first
+        expect(heading).to_contain_text(f"{at + 1}. ")
+        expect(shown.locator(".sg-details")).to_contain_text(joint.any.module or "the pass")
+        if joint.any.what.startswith("gather"):
+            expect(shown.locator(".sg-details")).to_contain_text("every rank gets the tokens of all groups")
+    rows = shown.locator(".srk-table tr[data-joint]")
+    expect(rows).to_have_count(len(joints))
+    expect(rows.last).to_have_attribute("data-now", "true")
+
+
+def test_a_collective_is_pressed_on_the_timeline_and_in_the_table(shown: Locator) -> None:
+    shown.get_by_label("Axis", exact=True).select_option("order")
+    shown.locator(".srk-joint[data-joint='2'][data-rank='1'] .srk-move").click()
+    expect(shown.locator(".sg-details .sg-heading").first).to_contain_text("3. ")
+    shown.locator(".srk-table tr[data-joint='0']").click()
+    expect(shown.locator(".sg-details .sg-heading").first).to_contain_text("1. ")
+    for rank, one in ranks().of_pass(0)[0].on.items():
+        row = shown.locator(".sg-details .srk-small").first.locator("tbody tr").nth(rank)
+        expect(row).to_contain_text(" × ".join(map(str, one.shape)))
+
+
+def test_shards_of_a_layer_are_those_that_each_rank_holds(shown: Locator) -> None:
+    shown.get_by_role("tab", name="Shards").click()
+    shown.get_by_label("Weights of").select_option("1")
+    names = [shard.name for shard in ranks().shards[0] if ".layers.1." in shard.name]
+    rows = shown.locator(".srk-shards tbody tr")
+    expect(rows).to_have_count(len(names))
+    experts = rows.filter(has_text="mlp.experts")
+    expect(experts.locator("td").nth(0)).to_contain_text("e0 e1 e2 e3")
+    expect(experts.locator("td").nth(1)).to_contain_text("e4 e5 e6 e7")
+    shown.press("ArrowDown")
+    expect(shown.get_by_label("Weights of")).to_have_value("2")
+
+
+def test_another_pass_is_shown(shown: Locator) -> None:
+    shown.press(".")
+    expect(shown.locator(".srk-heading")).to_contain_text("Pass 1, decode")
+    expect(shown.get_by_label("Pass", exact=True)).to_have_value("1")
+    shown.press(",")
+    expect(shown.locator(".srk-heading")).to_contain_text("Pass 0, extend")

@@ -1,0 +1,61 @@
+"""Ranks: its columns are the recorded run's, what its command changes, and what it refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("triton")
+
+from sglab.engine import BadArgumentError
+from sglab.widgets import PageTable, Ranks
+from sglab.workbench import RanksRun
+from tests.support.browser.every_widget import ranks
+
+
+def test_rows_are_the_collectives_of_the_pass_in_order() -> None:
+    run = ranks()
+    widget = Ranks(run, step=1)
+    joints = run.of_pass(1)
+    assert [each["module"] for each in widget.joints] == [joint.any.module for joint in joints]
+    assert [each["moved"] for each in widget.joints] == [joint.moved for joint in joints]
+    times = widget._tensors["times"].array
+    assert times.shape == (len(joints), 2, 2)
+    for at, joint in enumerate(joints):
+        for rank in (0, 1):
+            taken = times[at, rank, 1] - times[at, rank, 0]
+            one = joint.on.get(rank)
+            assert np.isnan(taken) if one is None else taken == pytest.approx((one.end - one.start) / 1e3)
+    assert np.nanmin(times) >= 0 and np.nanmin(widget._tensors["begins"].array) == 0
+
+
+def test_each_weight_says_what_every_rank_holds() -> None:
+    run = ranks()
+    weights = {each["name"]: each for each in Ranks(run).shards}
+    assert len(weights) == len(run.shards[0])
+    experts = weights["model.layers.1.mlp.experts"]["held"]
+    assert [held["parts"][0]["ids"] for held in experts] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+
+
+def test_another_pass_is_shown_and_a_wrong_one_refused() -> None:
+    widget = Ranks(ranks())
+    assert widget.show(1) == len(ranks().of_pass(1)) and widget.step == 1
+    revision = widget.revision
+    for wrong in (-1, 99, True, "x", None):
+        with pytest.raises(BadArgumentError):
+            widget.show(wrong)  # type: ignore[arg-type]
+    assert (widget.step, widget.revision) == (1, revision)
+
+
+def test_a_layer_s_page_table_is_that_of_the_recorded_prompts() -> None:
+    table = Ranks(ranks()).page_table(layer=1)
+    assert isinstance(table, PageTable)
+    assert table.batch.seq_lens.tolist() == [len(ids) for ids in ranks().passes[0][0].tokens]
+
+
+def test_what_it_cannot_show_is_refused_by_name() -> None:
+    with pytest.raises(BadArgumentError, match="run: expected what sglab"):
+        Ranks(7)  # type: ignore[arg-type]
+    with pytest.raises(BadArgumentError, match="one pass at least"):
+        Ranks(RanksRun("x", 2, 1, 1, "gloo"))

@@ -1,0 +1,96 @@
+// The picture: the tree beside its mask and arrays, the slots below, and the run.
+
+import { type Disposer, type Frame, h, Tabs, type Theme } from "@sglab/core";
+import { ArraysView } from "./arrays_view";
+import type { Recorded } from "./data";
+import { nodeDetails, nodeFacts, passFacts } from "./details";
+import { MaskView } from "./mask_view";
+import { RunView, summary } from "./run_view";
+import { SlotsView } from "./slots_view";
+import type { Standing, Steps } from "./steps";
+import { TreeView } from "./tree_view";
+
+const BESIDE = 284; // px of the view beside the tree: headings, slots, the run
+const LEAST = 150;
+const MOST = 420;
+const TABS = 34;
+const TWO_COLUMNS = 640; // px of the view
+
+export interface Shown {
+  recorded: Recorded;
+  steps: Steps;
+  standing: Standing;
+  selected: number | undefined;
+}
+
+export interface Actions {
+  node(node: number): void;
+  pass(pass: number): void;
+}
+
+export function makeView(
+  frame: Frame,
+  disposer: Disposer,
+  theme: () => Theme,
+  actions: Actions,
+): { draw(shown: Shown): void } {
+  let last: Shown | undefined;
+  const facts = (node: number) => {
+    const pass = last?.recorded.passes[last.standing.pass];
+    if (!last || !pass) return "";
+    return nodeFacts(last.recorded, pass, last.standing, node)
+      .map(([term, text]) => `${term}  ${text}`)
+      .join("\n");
+  };
+  const tree = new TreeView(frame.tooltip, actions.node, facts);
+  const mask = new MaskView(theme, frame.tooltip, disposer, actions.node);
+  const arrays = new ArraysView(actions.node);
+  const slots = new SlotsView(actions.node);
+  const run = new RunView(frame.tooltip, actions.pass);
+  const tabs = new Tabs(
+    [
+      { id: "mask", label: "Mask", panel: h("div", {}, mask.grid.element) },
+      { id: "arrays", label: "Arrays", panel: arrays.element },
+    ],
+    "How kernels see the tree",
+    disposer,
+    () => last && draw(last),
+  );
+  const heading = (text: string) => h("div", { class: "sdt-heading" }, text);
+  const treeTitle = heading("");
+  const runTitle = heading("");
+  const left = h("div", {}, treeTitle, tree.element);
+  frame.view.append(
+    h("div", { class: "sdt-upper" }, left, tabs.element),
+    heading("KV slots of the tree"),
+    slots.element,
+    runTitle,
+    run.element,
+  );
+
+  function draw(shown: Shown): void {
+    last = shown;
+    const { recorded, standing, selected } = shown;
+    const pass = recorded.passes[standing.pass];
+    if (!pass) return;
+    const width = frame.view.clientWidth;
+    const height = Math.min(MOST, Math.max(LEAST, frame.room() - BESIDE));
+    const share = width >= TWO_COLUMNS ? 0.6 : 1;
+    treeTitle.textContent = `Tree of pass ${pass.number}, after ${pass.prefix} tokens`;
+    tree.draw({ pass, standing, selected, texts: recorded.texts, width: width * share - 24, height });
+    arrays.element.style.maxHeight = `${height - TABS + 22}px`;
+    mask.draw({ pass, standing, selected, height: height - TABS + 22 });
+    arrays.draw(pass, standing, selected, recorded.texts);
+    slots.draw(pass, standing, selected, recorded.texts);
+    runTitle.textContent = `Tokens gained by each pass: ${summary(recorded.passes)}`;
+    run.draw(recorded.passes, standing.pass, width);
+    const looked = standing.now && standing.now.phase !== "verify" ? standing.now : undefined;
+    const node = selected ?? Math.max(0, looked && looked.child >= 0 ? looked.child : (looked?.node ?? 0));
+    frame.details.replaceChildren(
+      passFacts(recorded, pass, standing),
+      ...nodeDetails(recorded, pass, standing, node),
+    );
+  }
+
+  return { draw };
+}

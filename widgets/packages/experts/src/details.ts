@@ -1,0 +1,94 @@
+// The selected token's experts, best first; the selected expert's share.
+
+import { format, h } from "@sglab/core";
+import { choiceScore, choicesOf, groupOf, keepsGroup, loadOf, type Recorded } from "./data";
+import { segmentsOf } from "./ranks_view";
+import { blocksSentence } from "./steps";
+import { tokenName } from "./words";
+
+const LISTED = 12;
+
+export function tokenDetails(recorded: Recorded, token: number): HTMLElement[] {
+  const { rule, scores, logits } = recorded;
+  const chosen = new Map(choicesOf(recorded, token).map(({ expert, weight }) => [expert, weight]));
+  const order = Array.from({ length: rule.experts }, (_, expert) => expert).sort(
+    (a, b) =>
+      Number(chosen.has(b)) - Number(chosen.has(a)) ||
+      Number(keepsGroup(recorded, token, groupOf(recorded, b))) -
+        Number(keepsGroup(recorded, token, groupOf(recorded, a))) ||
+      choiceScore(recorded, token, b) - choiceScore(recorded, token, a),
+  );
+  const heads = [
+    "",
+    "expert",
+    ...(rule.groups > 1 ? ["group"] : []),
+    "logit",
+    "score",
+    ...(rule.biased ? ["biased"] : []),
+    "weight",
+  ];
+  const rows = order.slice(0, LISTED).map((expert) => {
+    const at = token * rule.experts + expert;
+    const group = groupOf(recorded, expert);
+    const out = !keepsGroup(recorded, token, group);
+    const weight = chosen.get(expert);
+    return h(
+      "tr",
+      { "data-chosen": String(weight !== undefined), "data-out": String(out) },
+      h("td", {}, weight !== undefined ? "✓" : out ? "✗" : ""),
+      h("td", {}, `e${expert}`),
+      ...(rule.groups > 1 ? [h("td", {}, String(group))] : []),
+      h("td", {}, (logits[at] as number).toFixed(2)),
+      h("td", {}, (scores[at] as number).toFixed(3)),
+      ...(rule.biased ? [h("td", {}, choiceScore(recorded, token, expert).toFixed(3))] : []),
+      h("td", {}, weight === undefined ? "" : weight.toFixed(3)),
+    );
+  });
+  const more =
+    order.length > LISTED ? [h("p", { class: "sg-note" }, `and ${order.length - LISTED} more below`)] : [];
+  return [
+    h("div", { class: "sg-heading" }, tokenName(recorded, token)),
+    h(
+      "table",
+      { class: "sex-table" },
+      h("thead", {}, h("tr", {}, ...heads.map((head) => (head ? h("th", { scope: "col" }, head) : h("td"))))),
+      h("tbody", {}, ...rows),
+    ),
+    ...more,
+  ];
+}
+
+export function expertFacts(recorded: Recorded, expert: number, routed: number): [string, string][] {
+  const held = (spread: Recorded["eplb"]) =>
+    segmentsOf(spread, recorded.load)
+      .flatMap((segments, rank) =>
+        segments.filter((each) => each.expert === expert).map(() => `rank ${rank}`),
+      )
+      .join(", ");
+  const rows: [string, string][] = [
+    ["this pass", format.plural(loadOf(recorded, routed)[expert] ?? 0, "token")],
+    ["all passes", format.plural(recorded.load[expert] ?? 0, "token")],
+    ["in order on", held(recorded.even)],
+    ["by EPLB on", held(recorded.eplb)],
+  ];
+  if (recorded.rule.groups > 1) rows.unshift(["group", String(groupOf(recorded, expert))]);
+  if (recorded.rule.biased) rows.push(["correction bias", (recorded.bias[expert] as number).toFixed(4)]);
+  return rows;
+}
+
+export function expertDetails(recorded: Recorded, expert: number, routed: number): HTMLElement[] {
+  return [
+    h("div", { class: "sg-heading" }, `Expert ${expert}`),
+    h(
+      "dl",
+      { class: "sg-definitions" },
+      ...expertFacts(recorded, expert, routed).flatMap(([term, text]) => [
+        h("dt", {}, term),
+        h("dd", {}, text),
+      ]),
+    ),
+    ...(recorded.blockExperts.includes(expert)
+      ? [h("p", { class: "sg-note" }, blocksSentence(recorded, expert))]
+      : []),
+  ];
+}

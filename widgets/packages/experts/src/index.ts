@@ -1,0 +1,167 @@
+// Experts: a mixture's routing, token by token, and what it makes: loads, blocks of a grouped GEMM, ranks.
+
+import type { EXPERTS, Shown } from "./protocol";
+import "./experts.css";
+import {
+  type Context,
+  defineWidget,
+  followRun,
+  framed,
+  h,
+  type LegendItem,
+  legendMark,
+  makeFrame,
+  type TourStep,
+  Transport,
+  watchTheme,
+} from "@sglab/core";
+import { makeControls } from "./controls";
+import { type Recorded, readRun } from "./data";
+import { Steps } from "./steps";
+import { makeView } from "./view";
+
+const TOUR: TourStep[] = [
+  { key: "Home", text: "to go to the beginning: no token is routed." },
+  { key: "ArrowRight", text: "to take the next step of a token: scores, bias, groups, choice, weights." },
+  { key: "]", text: "to finish the token: its experts have an outline, and their loads grow." },
+  { key: "End", text: "to route all tokens and sort their choices into blocks." },
+  { key: "b", text: "to see the blocks, with their padding; b again: ranks and EPLB. ? lists all keys." },
+];
+
+const TABS = ["load", "blocks", "ranks"] as const;
+
+const LEGEND = (): LegendItem[] => [
+  { label: "score, low", look: { fill: "#00224E", hatch: "none", ink: "#ffffff" } },
+  { label: "high", look: { fill: "#FEE838", hatch: "none", ink: "#000000" } },
+  { label: "chosen, with its weight", look: { fill: "#D55E00", hatch: "none", ink: "#000000" } },
+  { label: "its group is out; padding", mark: legendMark("hatch") },
+  { label: "edge of a group of experts", mark: legendMark("line") },
+  { label: "mean", mark: legendMark("dashes") },
+];
+
+function render({ el, source, selection, disposer }: Context<typeof EXPERTS>): void {
+  let recorded: Recorded | undefined;
+  let steps: Steps | undefined;
+  let token: number | undefined;
+  let expert: number | undefined;
+  let tab = 0;
+  let asking = false;
+  const transport = new Transport();
+  const frame = makeFrame(el, disposer, {
+    source,
+    transport,
+    tour: { name: "experts", steps: TOUR },
+    onEscape: () => pick(undefined, undefined),
+    keys: () => [
+      { keys: ["ArrowDown"], label: "select the next token", run: () => stepToken(1) },
+      { keys: ["ArrowUp"], label: "select the previous token", run: () => stepToken(-1) },
+      { keys: ["e"], label: "select the next expert", run: () => stepExpert() },
+      { keys: ["b"], label: "next of load, blocks and ranks", run: () => nextTab() },
+      ...(source.live
+        ? [
+            { keys: ["."], label: "next pass", run: () => stepPass(1) },
+            { keys: [","], label: "previous pass", run: () => stepPass(-1) },
+            { keys: ["l"], label: "next layer", run: () => nextLayer() },
+          ]
+        : []),
+    ],
+  });
+  const theme = watchTheme(frame.root, disposer, () => draw.schedule());
+  const controls = makeControls(disposer, (change) => void ask(change));
+  if (source.live) {
+    frame.toolbar.append(...controls.parts);
+    frame.more.append(...controls.more);
+  } else
+    frame.notify(
+      "info",
+      "A saved page: step and select here; open the notebook for other passes and layers.",
+    );
+  frame.more.append(
+    h("span", { class: "sg-muted" }, "its GEMM, in a new cell: ", h("code", {}, "experts.kernel_debugger()")),
+  );
+  frame.setLegend(LEGEND());
+  const view = makeView(frame, disposer, theme, { pick });
+  const draw = framed(() => {
+    if (!recorded || !steps || frame.view.clientWidth === 0) return; // drawn when it is laid out
+    view.draw({ recorded, standing: steps.standing(transport.position), token, expert });
+  });
+
+  function pick(nextToken: number | undefined, nextExpert: number | undefined): void {
+    token = nextToken;
+    expert = nextExpert;
+    const one = recorded?.tokens[token ?? -1];
+    selection.set(one ? { request: one.request, token: one.position, tokens: 1 } : {}, frame);
+    draw.schedule();
+  }
+
+  function stepToken(step: number): void {
+    const count = recorded?.tokens.length ?? 0;
+    const from = token ?? (step > 0 ? -1 : count);
+    pick(Math.max(0, Math.min(count - 1, from + step)), undefined);
+  }
+
+  function stepExpert(): void {
+    const count = recorded?.rule.experts ?? 1;
+    pick(token, expert === undefined ? 0 : (expert + 1) % count);
+  }
+
+  function nextTab(): void {
+    tab = (tab + 1) % TABS.length;
+    view.open(TABS[tab] as (typeof TABS)[number]);
+  }
+
+  function stepPass(step: number): void {
+    if (!recorded) return;
+    const next = recorded.shown.step + step;
+    if (next >= 0 && next < recorded.passes.length) void ask({ step: next });
+  }
+
+  function nextLayer(): void {
+    if (recorded) void ask({ layer: (recorded.shown.layer + 1) % recorded.layers.length });
+  }
+
+  async function ask(change: Partial<Shown>): Promise<void> {
+    if (asking) return;
+    asking = true;
+    frame.clearNotice();
+    frame.root.setAttribute("aria-busy", "true");
+    try {
+      await source.call("show", change);
+    } catch (error) {
+      frame.notify("error", (error as Error).message);
+      if (recorded) controls.show(recorded);
+    } finally {
+      asking = false;
+      frame.root.removeAttribute("aria-busy");
+    }
+  }
+
+  disposer.add(transport.changed.on(() => draw.schedule()));
+  disposer.add(
+    selection.on((_, origin) => {
+      if (origin === frame) return;
+      token = undefined;
+      draw.schedule();
+    }),
+  );
+  followRun(
+    { source, frame, disposer },
+    () => readRun(source),
+    (read) => {
+      const { shown } = read;
+      const same = recorded?.shown.step === shown.step && recorded.shown.layer === shown.layer;
+      const blocks = recorded?.shown.block === shown.block;
+      recorded = read;
+      steps = new Steps(read);
+      if (!same) token = undefined;
+      controls.show(read);
+      transport.load(
+        steps.track(() => ({ token, expert })),
+        same && blocks ? transport.position : steps.moments.length,
+      );
+    },
+    draw,
+  );
+}
+
+export default defineWidget<typeof EXPERTS>({ name: "experts", version: 1, render });

@@ -1,0 +1,115 @@
+import { describe, expect, it } from "vitest";
+import { exchanged, layerOf, metAt, type Recorded, sharesOf, spanOf } from "./data";
+import type { Joint, Weight } from "./protocol";
+import { layersOf } from "./shards_view";
+import { trackOf } from "./steps";
+import { shapes } from "./table_view";
+import { reason, rule, sentence, shortName } from "./words";
+
+function joint(module: string, change: Partial<Joint> = {}): Joint {
+  return {
+    kind: "all_reduce",
+    what: "",
+    module,
+    moduleClass: "RowParallelLinear",
+    ranks: [0, 1],
+    shapes: { 0: [2, 8], 1: [2, 8] },
+    dtype: "float32",
+    bytes: { 0: 64, 1: 64 },
+    moved: 64,
+    ...change,
+  };
+}
+
+const NONE = Number.NaN;
+
+/** Rank 0 computes 10 µs, waits 20, moves 5; rank 1 computes 30, moves 5; then rank 1 alone takes part in a send. */
+const recorded: Recorded = {
+  step: 0,
+  passes: [{ number: 0, modes: ["EXTEND"], tokens: [9, 4], padding: "SUM_LEN", rows: 13 }],
+  joints: [
+    joint("model.layers.0.self_attn.o_proj"),
+    joint("model.layers.1.mlp", { kind: "all_to_all", moved: 48 }),
+  ],
+  run: { title: "x", size: 2, dpSize: 2, epSize: 1, backend: "gloo" },
+  weights: [],
+  times: Float64Array.of(10, 35, 30, 35, NONE, NONE, 40, 41),
+  parts: Float64Array.of(NONE, NONE, NONE, NONE, 16, 48, 32, 0),
+  begins: [0, 0],
+};
+
+describe("times", () => {
+  it("of a rank that takes no part are none", () => {
+    expect(spanOf(recorded, 0, 0)).toEqual({ begin: 10, end: 35 });
+    expect(spanOf(recorded, 1, 0)).toBeUndefined();
+  });
+
+  it("until the last rank has come the others wait", () => {
+    expect(metAt(recorded, 0)).toBe(30);
+    expect(sharesOf(recorded, 0)).toEqual({ computing: 10, waiting: 20, moving: 5 });
+    expect(sharesOf(recorded, 1).waiting).toBe(0);
+  });
+});
+
+it("bytes from rank to rank are there where they are exchanged in parts", () => {
+  expect(exchanged(recorded, 0)).toBeUndefined();
+  expect(exchanged(recorded, 1)).toEqual([
+    [16, 48],
+    [32, 0],
+  ]);
+});
+
+it("a track stops at every layer", () => {
+  const track = trackOf(recorded, () => "model.layers.1.");
+  expect(track.length).toBe(2);
+  expect(track.granularities[1]?.stops).toEqual([1, 2]);
+  expect(track.eventsOfSelection?.()).toEqual([2]);
+  expect(track.describe(0)).toBe("The pass begins: no collective has run.");
+  expect(sentence(recorded, 0)).toBe(
+    "all-reduce of model.layers.0.self_attn.o_proj: 64 B leave a rank; rank 1 came last, after 20.00 µs; then 5.00 µs.",
+  );
+});
+
+describe("words", () => {
+  it("say why a layer needs a collective", () => {
+    const pass = recorded.passes[0];
+    expect(reason(joint("x"), pass)).toContain("its share of the input features");
+    expect(reason(joint("x", { moduleClass: "VocabParallelEmbedding" }), pass)).toContain(
+      "a range of token ids",
+    );
+    expect(reason(joint("x", { moduleClass: "Qwen3MoeBlock" }), pass)).toContain("its experts' part");
+    expect(reason(joint("x", { what: "gather, SUM_LEN" }), pass)).toContain(
+      "SUM_LEN: 9 + 4 tokens one after another",
+    );
+    const padded = { number: 0, modes: ["DECODE"], tokens: [3, 1], padding: "MAX_LEN", rows: 6 };
+    expect(reason(joint("x", { what: "gather, MAX_LEN" }), padded)).toContain("6 rows, 2 of padding");
+  });
+
+  it("give the rule of the bytes", () => {
+    const ranks = [0, 1, 2, 3];
+    expect(rule(joint("x", { ranks }))).toBe("2 · 3/4 of the tensor (ring)");
+    expect(rule(joint("x", { ranks, kind: "all_gather" }))).toBe("3 × this rank's part (ring)");
+  });
+
+  it("shorten names and shapes", () => {
+    expect(["model.layers.3.self_attn.o_proj", "model.layers.3", "lm_head"].map(shortName)).toEqual([
+      "3 · o_proj",
+      "layer 3",
+      "lm_head",
+    ]);
+    expect([shapes({ 0: [2, 8], 1: [2, 8] }), shapes({ 0: [2, 8], 1: [3, 8] })]).toEqual([
+      "2 × 8",
+      "2 × 8, 3 × 8",
+    ]);
+    expect([layerOf("model.layers.12.mlp"), layerOf("lm_head")]).toEqual([12, undefined]);
+  });
+});
+
+it("weights are grouped by layer, those around them last", () => {
+  const weight = (name: string): Weight => ({ name, kind: "row", held: [] });
+  expect(layersOf(["lm_head", "model.layers.10.x", "model.layers.2.y"].map(weight))).toEqual([
+    "2",
+    "10",
+    "around",
+  ]);
+});

@@ -1,0 +1,69 @@
+// The pass's collectives as a table.
+
+import { format, h } from "@sglab/core";
+import { endOf, metAt, type Recorded, spanOf } from "./data";
+import { micros, NAMES, shortName } from "./words";
+
+const HEADS = ["", "collective", "of", "shape on each rank", "leaves a rank", "waited", "took"] as const;
+
+export class TableView {
+  readonly element = h("div", { class: "srk-table-box" });
+  #of: Recorded | undefined;
+  #rows: HTMLTableRowElement[] = [];
+
+  constructor(press: (joint: number) => void) {
+    this.element.addEventListener("click", (event) => {
+      const row = (event.target as Element).closest<HTMLElement>("[data-joint]");
+      if (row) press(Number(row.dataset.joint));
+    });
+  }
+
+  draw(recorded: Recorded, position: number, height: number): void {
+    this.element.style.maxHeight = `${height}px`;
+    if (this.#of !== recorded) this.#fill(recorded);
+    this.#of = recorded;
+    this.#rows.forEach((row, at) => {
+      row.dataset.now = String(at === position - 1);
+      row.dataset.state = at < position ? "done" : "future";
+    });
+    const now = this.#rows[position - 1];
+    const box = this.element;
+    if (now && (now.offsetTop < box.scrollTop + 22 || now.offsetTop + 22 > box.scrollTop + box.clientHeight))
+      box.scrollTop = now.offsetTop - box.clientHeight / 2;
+  }
+
+  #fill(recorded: Recorded): void {
+    this.#rows = recorded.joints.map((joint, at) => {
+      const begins = joint.ranks.map((rank) => spanOf(recorded, at, rank)?.begin ?? 0);
+      const met = metAt(recorded, at);
+      const cells = [
+        String(at + 1),
+        NAMES[joint.kind] + (joint.what ? `, ${joint.what}` : ""),
+        shortName(joint.module),
+        shapes(joint.shapes),
+        format.bytes(joint.moved),
+        micros(met - Math.min(...begins)),
+        micros(endOf(recorded, at) - met),
+      ];
+      return h("tr", { "data-joint": at }, ...cells.map((cell) => h("td", {}, cell)));
+    });
+    this.element.replaceChildren(
+      h(
+        "table",
+        { class: "srk-table" },
+        h(
+          "thead",
+          {},
+          h("tr", {}, ...HEADS.map((head) => (head ? h("th", { scope: "col" }, head) : h("td")))),
+        ),
+        h("tbody", {}, ...this.#rows),
+      ),
+    );
+  }
+}
+
+/** "9 × 192", or each where ranks differ: "9 × 192, 4 × 192". */
+export function shapes(all: Record<string, number[]>): string {
+  const each = Object.values(all).map((shape) => shape.join(" × "));
+  return new Set(each).size === 1 ? (each[0] as string) : each.join(", ");
+}

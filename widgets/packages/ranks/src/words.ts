@@ -1,0 +1,90 @@
+// Collectives in words: what they are, why they are needed, what they move.
+
+import { format } from "@sglab/core";
+import { endOf, metAt, type Recorded, spanOf } from "./data";
+import type { Joint, PassInfo } from "./protocol";
+
+export const NAMES: Record<Joint["kind"], string> = {
+  all_reduce: "all-reduce",
+  all_gather: "all-gather",
+  all_to_all: "all-to-all",
+  send: "send",
+};
+
+/** "12.3 µs", of microseconds. */
+export function micros(value: number): string {
+  return format.duration(value * 1000);
+}
+
+/** "model.layers.3.mlp" is "3 · mlp". */
+export function shortName(module: string): string {
+  return module
+    .replace(/^model\./, "")
+    .replace(/^layers\.(\d+)$/, "layer $1")
+    .replace(/^layers\.(\d+)\./, "$1 · ")
+    .replace("self_attn.", "");
+}
+
+/** Why a layer needs it. */
+export function reason(joint: Joint, pass: PassInfo | undefined): string {
+  const { kind, what, moduleClass } = joint;
+  if (what.startsWith("gather")) return gathering(pass);
+  if (what === "dispatch: counts") return "Each rank tells the others how many rows it will send.";
+  if (what.startsWith("dispatch: rows")) return "Tokens go to the ranks of their experts, once to each rank.";
+  if (what === "dispatch: scales")
+    return "The scales of the rows that were sent in e4m3, one for 128 columns.";
+  if (what.startsWith("dispatch")) return "Each sent row's choices of experts and their weights.";
+  if (what === "combine: sums")
+    return "Each rank sends back what its experts made of a token, weights applied; the sums are added there.";
+  if (what === "combine: results")
+    return "Experts send every row back; weights are applied where they come together.";
+  if (what) return `For ${what}.`;
+  if (moduleClass === "VocabParallelEmbedding")
+    return "Each rank holds a range of token ids and has zeros for the others: the sum is the embedding.";
+  if (moduleClass === "RowParallelLinear")
+    return "Each rank has multiplied its share of the input features: the sum over ranks is the result.";
+  if (/Moe|MoE|Experts|MLP|Block/.test(moduleClass))
+    return "Each rank has its experts' part of the weighted sum, or its slice of every expert: the sum is the output.";
+  if (kind === "all_gather")
+    return "Each rank has a part of the columns, one after another they are the whole.";
+  if (kind === "send") return "From one rank to another.";
+  return "Each rank has a part of the sum.";
+}
+
+function gathering(pass: PassInfo | undefined): string {
+  const start =
+    "Groups attend apart and share the MLP: every rank gets the tokens of all groups, and keeps its own rows afterwards, which takes no collective.";
+  if (!pass) return start;
+  const tokens = pass.tokens.join(" + ");
+  const real = pass.tokens.reduce((sum, each) => sum + each, 0);
+  return pass.padding === "MAX_LEN"
+    ? `${start} MAX_LEN: ${tokens} tokens, each group's padded to the longest: ${pass.rows} rows, ${pass.rows - real} of padding.`
+    : `${start} SUM_LEN: ${tokens} tokens one after another, zeros where a rank has none, summed: ${pass.rows} rows.`;
+}
+
+/** How bytes leave a rank. */
+export function rule(joint: Joint): string {
+  const n = joint.ranks.length;
+  switch (joint.kind) {
+    case "all_reduce":
+      return `2 · ${n - 1}/${n} of the tensor (ring)`;
+    case "all_gather":
+      return `${n - 1} × this rank's part (ring)`;
+    case "all_to_all":
+      return "what goes to other ranks, of the rank that sends most";
+    case "send":
+      return "the tensor";
+  }
+}
+
+export function sentence(recorded: Recorded, at: number): string {
+  const joint = recorded.joints[at];
+  if (!joint) return "The pass begins: no collective has run.";
+  const where = joint.module ? ` of ${joint.module}` : "";
+  const what = joint.what ? ` (${joint.what})` : "";
+  const begins = joint.ranks.map((rank) => spanOf(recorded, at, rank)?.begin ?? 0);
+  const met = metAt(recorded, at);
+  const waited = met - Math.min(...begins);
+  const last = joint.ranks[begins.indexOf(Math.max(...begins))];
+  return `${NAMES[joint.kind]}${where}${what}: ${format.bytes(joint.moved)} leave a rank; rank ${last} came last, after ${micros(waited)}; then ${micros(endOf(recorded, at) - met)}.`;
+}
