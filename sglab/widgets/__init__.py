@@ -11,6 +11,7 @@ from .selection import selection
 if TYPE_CHECKING:
     from .barriers import Barriers
     from .kernel_debugger import KernelDebugger
+    from .layout import Layout
     from .online_softmax import OnlineSoftmax
     from .page_table import PageTable
     from .shared_memory import SharedMemory
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Barriers",
     "KernelDebugger",
+    "Layout",
     "OnlineSoftmax",
     "PageTable",
     "SharedMemory",
@@ -37,6 +39,7 @@ __all__ = [
 _LAZY = {
     "Barriers": "barriers",
     "KernelDebugger": "kernel_debugger",
+    "Layout": "layout",
     "OnlineSoftmax": "online_softmax",
     "PageTable": "page_table",
     "SharedMemory": "shared_memory",

@@ -1,4 +1,4 @@
-"""One of each of the eight widgets, on the same MLA decode: for what all of them have to keep."""
+"""One of each widget, most of them on the same MLA decode: for what all of them have to keep."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from sglab.emulator.captures import Capture
 from sglab.widgets import (
     Barriers,
     KernelDebugger,
+    Layout,
     OnlineSoftmax,
     PageTable,
     SharedMemory,
@@ -40,6 +41,7 @@ MAKERS: dict[str, Callable[[], Widget]] = {
     "KernelDebugger": lambda: KernelDebugger(capture().session()),
     "TensorMemory": lambda: TensorMemory(capture().session()),
     "SharedMemory": lambda: SharedMemory(capture().session()),
+    "Layout": lambda: Layout("(32,64):(64,1)"),
 }
 """name -> makes one of it."""
 
