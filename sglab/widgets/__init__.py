@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .barriers import Barriers
     from .kernel_debugger import KernelDebugger
     from .layout import Layout
+    from .nan_spread import NanSpread
     from .online_softmax import OnlineSoftmax
     from .page_table import PageTable
     from .shared_memory import SharedMemory
@@ -23,6 +24,7 @@ __all__ = [
     "Barriers",
     "KernelDebugger",
     "Layout",
+    "NanSpread",
     "OnlineSoftmax",
     "PageTable",
     "SharedMemory",
@@ -40,6 +42,7 @@ _LAZY = {
     "Barriers": "barriers",
     "KernelDebugger": "kernel_debugger",
     "Layout": "layout",
+    "NanSpread": "nan_spread",
     "OnlineSoftmax": "online_softmax",
     "PageTable": "page_table",
     "SharedMemory": "shared_memory",
