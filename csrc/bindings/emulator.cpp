@@ -175,12 +175,13 @@ struct PyMachine {
                  std::shared_ptr<Sanitizer>, const nb::dict& kinds, const std::string& copied, bool infinite,
                  std::size_t most) const {
     const Program& program = *kernel.program;
-    LaunchConfig config = configure(grid, block, cluster, smem, params, allocations, max_instructions, nullptr);
+    LaunchConfig config =
+        configure(grid, block, cluster, smem, params, allocations, max_instructions, nullptr);
     const ElementType element = copied == "bf16"  ? ElementType::kBf16
                                 : copied == "f32" ? ElementType::kF32
                                                   : ElementType::kF16;
-    const auto recorder = std::make_shared<NanRecorder>(program, bindings::float_kinds(program, kinds), element,
-                                                        infinite, most);
+    const auto recorder = std::make_shared<NanRecorder>(program, bindings::float_kinds(program, kinds),
+                                                        element, infinite, most);
     config.observer = recorder;
     LaunchReport report;
     {

@@ -313,10 +313,11 @@ nb::dict sglab::bindings::nan_columns(const emu::Program& program, const emu::Na
   return all;
 }
 
-std::vector<sglab::emu::FloatKind> sglab::bindings::float_kinds(const emu::Program& program, const nb::dict& kinds) {
+std::vector<sglab::emu::FloatKind> sglab::bindings::float_kinds(const emu::Program& program,
+                                                                const nb::dict& kinds) {
   using namespace sglab::emu;
   const std::map<std::string, FloatKind> known = {
-      {"f16", FloatKind::kF16}, {"bf16", FloatKind::kBf16},     {"f32", FloatKind::kF32},
+      {"f16", FloatKind::kF16}, {"bf16", FloatKind::kBf16},   {"f32", FloatKind::kF32},
       {"f64", FloatKind::kF64}, {"f16x2", FloatKind::kF16x2}, {"bf16x2", FloatKind::kBf16x2}};
   std::vector<FloatKind> found(program.registers.size(), FloatKind::kNone);
   for (const ProgramFunction& owner : program.functions) {

@@ -38,7 +38,7 @@ def register_kinds(statements: Iterable[Statement]) -> dict[str, str]:
 
 
 def _of_product(parts: list[str], operands: Iterable[Iterable[str]], kinds: dict[str, str]) -> None:
-    d, a, b, *c = (parts[-4:] if parts[0] == "mma" else parts[-3:])
+    d, a, b, *c = parts[-4:] if parts[0] == "mma" else parts[-3:]
     for operand, element in zip(operands, (d, a, b, *c), strict=False):
         if element in OF_A_PRODUCT:
             for register in operand:

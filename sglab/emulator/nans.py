@@ -1,8 +1,8 @@
 """NaN made visible as it spreads: which instruction made the first one, who read it, where it went.
 
 A launch is run again with every float that registers, shared, tensor and global memory exchange looked at. Nothing is
-assumed: an event is an instruction or operation that read or wrote a NaN, and its parents are the events that wrote what
-it read, found by registers and addresses.
+assumed: an event is an instruction or operation that read or wrote a NaN, and its parents are the events that wrote
+what it read, found by registers and addresses.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Place:
 
     Attributes:
         space: global, shared or tensor.
-        address: global: the host's; shared: offset in the CTA's window, with its rank above bit 24; tensor: (rank * 512 +
-            column) * 128 + lane.
+        address: global: the host's; shared: offset in the CTA's window, with its rank above bit 24; tensor: (rank * 512
+            + column) * 128 + lane.
         count: bytes; of tensor memory, lanes.
         written: by the event; else read.
         text: in words: a tensor's name and element, `smem+0x400`, `tmem[0–31,64]`.
@@ -144,14 +144,12 @@ class NanTrace(Sequence[NanEvent]):
         return f"<NanTrace: {len(self)} events, {len(self.origins)} origins>"
 
 
-def find_nans(
-    launch: Capture | CapturedLaunch | Session, *, infinite: bool = False, most: int = MOST
-) -> NanTrace:
+def find_nans(launch: Capture | CapturedLaunch | Session, *, infinite: bool = False, most: int = MOST) -> NanTrace:
     """Runs a launch again and finds where NaN was met.
 
     Args:
-        launch: what `sglab.trace`, `gpu.capture` or `sglab.step` returns; tensors have their values again afterwards, and a
-            session is where it was.
+        launch: what `sglab.trace`, `gpu.capture` or `sglab.step` returns; tensors have their values again afterwards, and
+            a session is where it was.
         infinite: follow infinities as well.
         most: events that are kept; later ones are not looked at.
 
@@ -248,7 +246,7 @@ class _Reader:
             number, role, position, cta, warp, lanes_in, lanes_out, instruction,
             ("instruction", "operation", "filled")[kind],
             tuple(name for name, written in named if not written), tuple(name for name, written in named if written),
-            tuple(self._place(space, address, count, written) for _, address, count, _, space, written in memory),
+            self._places(memory),
             tuple(sorted(parents)),
         )  # fmt: skip
 
@@ -272,8 +270,19 @@ class _Reader:
             return "made"
         return "stored" if any(row[-1] for row in memory) else "stopped"
 
-    def _place(self, space: int, address: int, count: int, written: bool) -> Place:
-        return Place(SPACES[space], address, count, written, self._words(space, address, count))
+    def _places(self, memory: list[tuple[int, int, int, int, int, bool]]) -> tuple[Place, ...]:
+        """Neighbouring bytes as one place; columns of tensor memory stay apart."""
+        stretches: list[list[Any]] = []
+        for written, space, address, count in sorted({(row[5], row[4], row[1], row[2]) for row in memory}):
+            last = stretches[-1] if stretches else None
+            if last and last[:2] == [written, space] and space < 2 and address <= last[2] + last[3]:
+                last[3] = max(last[3], address + count - last[2])
+            else:
+                stretches.append([written, space, address, count])
+        return tuple(
+            Place(SPACES[space], address, count, written, self._words(space, address, count))
+            for written, space, address, count in stretches
+        )
 
     def _words(self, space: int, address: int, count: int) -> str:
         if space == 2:
@@ -283,11 +292,16 @@ class _Reader:
             return f"tmem[{lanes},{cell}]" + (f" of rank {rank}" if rank else "")
         if space == 1:
             rank = address >> 24
-            return f"smem+0x{address & 0xFFFFFF:x}" + (f" of rank {rank}" if rank else "")
+            return f"smem+0x{address & 0xFFFFFF:x}" + (f" of rank {rank}" if rank else "") + _extent(count)
         for each in self._allocations:
             if each.address <= address < each.address + each.nbytes:
-                return f"{each.name}+0x{address - each.address:x}"
-        return f"global 0x{address:x}"
+                name = each.name.split(" (")[0]
+                return f"{name}+0x{address - each.address:x}" + _extent(count)
+        return f"global 0x{address:x}" + _extent(count)
+
+
+def _extent(count: int) -> str:
+    return f" ({count} bytes)" if count > 8 else ""
 
 
 def _lanes(mask: int) -> list[int]:

@@ -21,17 +21,17 @@ DRAWN = 1_000
 MEMORIES = ("global", "shared", "tensor")
 ROW_NAMES = {"global": "global memory", "shared": "shared memory", "tensor": "tensor memory"}
 METHOD = (
-    "The emulator ran this launch again and looked at every float that instructions and copies read and wrote. An event's "
-    "parents are those that wrote the registers and bytes that it read."
+    "The emulator ran this launch again and looked at every float that instructions and copies read and wrote. An "
+    "event's parents are those that wrote the registers and bytes that it read."
 )
 
 
 class NanSpread(Widget):
-    """Where NaN was made or came in, who read it, and how it spread through registers, shared, tensor and global memory.
+    """Where NaN was made or came in, who read it, how it spread through registers, shared, tensor and global memory.
 
     Args:
-        launch: what `sglab.trace`, `gpu.capture`, `sglab.step` or `Kernel.session` returns. It is run once more; its tensors
-            have their values again afterwards, and the session is where it was.
+        launch: what `sglab.trace`, `gpu.capture`, `sglab.step` or `Kernel.session` returns. It is run once more; its
+            tensors have their values again afterwards, and the session is where it was.
         infinite: follow infinities as well.
 
     Attributes:
@@ -161,13 +161,13 @@ def _few(names: Any) -> str:
 def sentence(event: NanEvent, infinite: bool = False) -> str:
     """What happened, in one sentence."""
     what = "NaN or infinity" if infinite else "NaN"
-    opcode = event.instruction.opcode
+    opcode = _short(event.instruction.opcode)
     lanes = _lanes(event.lanes_written or event.lanes_read)
     where = f" of {lanes}" if event.kind != "operation" else ""
     if event.role == "made":
         if event.kind == "operation":
             return f"{opcode} made {what} in {event.lanes_written:,} elements; nothing that it read was."
-        return f"{opcode} made {what} in registers{where}: nothing that it read was."
+        return f"{opcode} made {what} in {_few(event.written)}{where}: nothing that it read was."
     if event.role == "came":
         place = next((place.text for place in event.places if not place.written), "outside")
         return f"{what} came in from {place}, with {opcode}{where}."
@@ -175,11 +175,21 @@ def sentence(event: NanEvent, infinite: bool = False) -> str:
         place = next((place.text for place in event.places if place.written), "memory")
         return f"{opcode}{where} stored it to {place}."
     if event.role == "stopped":
-        return f"{opcode}{where} read it, and the result is no {what}."
+        return f"{opcode}{where} read it{_of(event.read)}, and the result is no {what}."
     if event.kind == "operation":
         place = next((place.text for place in event.places if place.written), "memory")
         return f"{opcode} spread it to {event.lanes_written:,} elements from {place} on."
-    return f"{opcode}{where} read it and wrote it."
+    source = next((f" in {place.text}" for place in event.places if not place.written), _of(event.read))
+    return f"{opcode}{where} read it{source} and wrote it to {_few(event.written)}."
+
+
+def _short(opcode: str) -> str:
+    """Without the modifiers of a long mnemonic."""
+    return opcode if len(opcode) <= 32 else ".".join(opcode.split(".")[:4]) + "…"
+
+
+def _of(names: tuple[str, ...]) -> str:
+    return f" in {_few(names)}" if names else ""
 
 
 def _lanes(mask: int) -> str:
@@ -196,7 +206,8 @@ def _lanes(mask: int) -> str:
 def _header(session: Session, trace: NanTrace) -> dict[str, Any]:
     kernel, device = session.launch.kernel.name, session.device
     count = f"{len(trace):,}{' or more' if trace.truncated else ''} events"
-    subject = f"{readable(kernel)}: {count}, {len(trace.origins):,} origins" if len(trace) else f"{readable(kernel)}: none"
+    origins = f"{len(trace.origins):,} origin{'' if len(trace.origins) == 1 else 's'}"
+    subject = f"{readable(kernel)}: {count}, {origins}" if len(trace) else f"{readable(kernel)}: none"
     return {
         "title": "NaN",
         "subject": subject,

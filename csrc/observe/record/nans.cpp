@@ -17,8 +17,8 @@
 namespace sglab::emu {
 namespace {
 
-constexpr std::uint32_t kUnfilled = 0x7fff7fffu;  // registers that an operation has yet to fill hold this
-constexpr std::uint32_t kMostRanges = 64;         // kept of one operation, in each direction
+constexpr std::uint32_t kUnwritten = 0x7fff7fffu;  // what the machine leaves where nothing was written
+constexpr std::uint32_t kMostRanges = 64;          // kept of one operation, in each direction
 constexpr std::uint32_t kTmemColumns = 512, kTmemLanes = 128;
 
 // Exponent and significand compared at once.
@@ -58,7 +58,8 @@ const std::uint8_t* host(const Cluster& cluster, const Range& range) {
   if (range.space != Space::kShared) return reinterpret_cast<const std::uint8_t*>(range.address);
   const auto rank = static_cast<std::size_t>(range.address >> kSharedRankShift);
   const auto offset = static_cast<std::uint32_t>(range.address & kSharedOffsetMask);
-  if (rank >= cluster.ctas.size() || offset + std::uint64_t{range.bytes} > cluster.shared_bytes) return nullptr;
+  if (rank >= cluster.ctas.size() || offset + std::uint64_t{range.bytes} > cluster.shared_bytes)
+    return nullptr;
   return cluster.ctas[rank].shared + offset;
 }
 
@@ -111,16 +112,16 @@ std::uint32_t NanRecorder::lanes_of(const Warp& w, const Watched& one) const {
         is = brain(low & 0xffff, infinite_);
         break;
       case FloatKind::kF32:
-        is = low != kUnfilled && beyond(low, 0x7fffffff, 0x7f800000, infinite_);
+        is = beyond(low, 0x7fffffff, 0x7f800000, infinite_);
         break;
       case FloatKind::kF64:
         is = beyond(bits, 0x7fffffffffffffffu, 0x7ff0000000000000u, infinite_);
         break;
       case FloatKind::kF16x2:
-        is = low != kUnfilled && (half(low & 0xffff, infinite_) || half(low >> 16, infinite_));
+        is = half(low & 0xffff, infinite_) || half(low >> 16, infinite_);
         break;
       case FloatKind::kBf16x2:
-        is = low != kUnfilled && (brain(low & 0xffff, infinite_) || brain(low >> 16, infinite_));
+        is = brain(low & 0xffff, infinite_) || brain(low >> 16, infinite_);
         break;
     }
     mask |= static_cast<std::uint32_t>(is) << lane;
@@ -167,17 +168,18 @@ void NanRecorder::attempted(const Warp& w, const Inst* inst, const Inst* next) {
       (watched[i].written ? out : in) |= sources_[i];
     }
     if ((in | out) != 0) {
-      const std::uint32_t event = add({position_, pc, static_cast<std::uint32_t>(linear_index(*w.cta)), w.index,
-                                       in, out, NanLog::kInstruction});
+      const std::uint32_t event = add({position_, pc, static_cast<std::uint32_t>(linear_index(*w.cta)),
+                                       w.index, in, out, NanLog::kInstruction});
       for (std::size_t i = 0; i < watched.size(); ++i) {
-        if (sources_[i] != 0) log_.operands.push_back({event, watched[i].reg, sources_[i], watched[i].written});
+        if (sources_[i] != 0)
+          log_.operands.push_back({event, watched[i].reg, sources_[i], watched[i].written});
       }
       keep_access(w, inst, event);
     }
   }
-  const bool filled = effects.act == Act::kFence ? effects.fence == FenceKind::kTcgenWaitLoad
-                                                 : effects.act == Act::kWaitGroup &&
-                                                       effects.group == GroupKind::kWgmma;
+  const bool filled = effects.act == Act::kFence
+                          ? effects.fence == FenceKind::kTcgenWaitLoad
+                          : effects.act == Act::kWaitGroup && effects.group == GroupKind::kWgmma;
   if (filled && !unfilled_.empty()) {
     const auto found = unfilled_.find(&w);
     if (found != unfilled_.end()) {
@@ -196,8 +198,8 @@ void NanRecorder::fill(const Warp& w, const Unfilled& unfilled) {
     const std::uint32_t lanes = lanes_of(w, one) & w.group_mask;
     if (lanes == 0) continue;
     if (out == 0)
-      event = add({position_, pc, static_cast<std::uint32_t>(linear_index(*w.cta)), w.index, 0, 0,
-                   NanLog::kFilled});
+      event = add(
+          {position_, pc, static_cast<std::uint32_t>(linear_index(*w.cta)), w.index, 0, 0, NanLog::kFilled});
     out |= lanes;
     log_.operands.push_back({event, one.reg, lanes, true});
   }
@@ -243,8 +245,8 @@ void NanRecorder::keep_access(const Warp& w, const Inst* inst, std::uint32_t eve
       const std::uint32_t within = writes ? stored++ : watched[i].number;
       for (std::uint32_t m = sources_[i] & access.lanes; m != 0; m &= m - 1) {
         const int lane = std::countr_zero(m);
-        log_.memory.push_back({event, lane, access.address[lane] + std::uint64_t{within} * bytes, bytes, cluster,
-                               static_cast<std::uint8_t>(space), writes});
+        log_.memory.push_back({event, lane, access.address[lane] + std::uint64_t{within} * bytes, bytes,
+                               cluster, static_cast<std::uint8_t>(space), writes});
       }
     }
   }
@@ -309,16 +311,16 @@ std::uint32_t NanRecorder::scan(const Cluster& cluster, std::uint32_t event,
         const std::uint32_t cell = memory.cell(lane, c);
         std::uint8_t bytes[4];
         std::memcpy(bytes, &cell, 4);
-        const bool low = cell != kUnfilled && hit(type, bytes);
-        const bool high = cell != kUnfilled && bytes_of(type) == 2 && hit(type, bytes + 2);
+        const bool wide = bytes_of(type) == 4;
+        const bool low = !(wide && cell == kUnwritten) && hit(type, bytes);
+        const bool high = bytes_of(type) == 2 && hit(type, bytes + 2);
         if (!low && !high) continue;
         ++count;
         first = std::min(first, lane);
         last = lane;
       }
       if (first < kTmemLanes)
-        log_.memory.push_back({event, -1,
-                               (std::uint64_t{range.rank} * kTmemColumns + c) * kTmemLanes + first,
+        log_.memory.push_back({event, -1, (std::uint64_t{range.rank} * kTmemColumns + c) * kTmemLanes + first,
                                last - first + 1, static_cast<std::uint32_t>(cluster.index), 2, written});
     }
   }

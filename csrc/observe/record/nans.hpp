@@ -20,9 +20,9 @@ namespace sglab::emu {
 // What a register's bits are read as.
 enum class FloatKind : std::uint8_t { kNone, kF16, kBf16, kF32, kF64, kF16x2, kBf16x2 };
 
-// Where NaN was met: every instruction and asynchronous operation that read or wrote one, in the order of their
-// effects, with the registers and bytes that held it. Values are looked at as they are, nothing is followed:
-// who got it from whom is for the reader to find, by registers and addresses.
+// Where NaN was met: every instruction and asynchronous operation that read or wrote one, in the order of
+// their effects, with the registers and bytes that held it. Values are looked at as they are, nothing is
+// followed: who got it from whom is for the reader to find, by registers and addresses.
 struct NanLog {
   enum Kind : std::uint8_t { kInstruction, kOperation, kFilled };  // kFilled: registers, by a wait
   struct Event {
@@ -53,8 +53,8 @@ struct NanLog {
 
 class NanRecorder final : public Observer {
  public:
-  // `kinds`: by virtual register. `copied`: what copies without a tensor map are taken to move. `infinite`: keeps
-  // infinities as well.
+  // `kinds`: by virtual register. `copied`: what copies without a tensor map are taken to move. `infinite`:
+  // keeps infinities as well.
   NanRecorder(const Program& program, std::vector<FloatKind> kinds, ElementType copied, bool infinite,
               std::size_t most);
 
@@ -85,7 +85,8 @@ class NanRecorder final : public Observer {
   struct Unfilled;
   std::uint32_t lanes_of(const Warp&, const Watched&) const;
   bool hit(ElementType, const std::uint8_t*) const;
-  std::uint32_t scan(const Cluster&, std::uint32_t event, const std::vector<Range>&, ElementType, bool written);
+  std::uint32_t scan(const Cluster&, std::uint32_t event, const std::vector<Range>&, ElementType,
+                     bool written);
   std::uint32_t scan(const Cluster&, std::uint32_t event, const std::vector<TmemRange>&, ElementType,
                      bool written);
   std::uint32_t add(const NanLog::Event& event);

@@ -11,6 +11,7 @@ from sglab.widgets import (
     Barriers,
     KernelDebugger,
     Layout,
+    NanSpread,
     OnlineSoftmax,
     PageTable,
     SharedMemory,
@@ -20,6 +21,7 @@ from sglab.widgets import (
     Widget,
 )
 from sglab.workbench import Batch
+from tests.support.launches.nan_sessions import empty_row
 
 
 @cache
@@ -42,6 +44,7 @@ MAKERS: dict[str, Callable[[], Widget]] = {
     "TensorMemory": lambda: TensorMemory(capture().session()),
     "SharedMemory": lambda: SharedMemory(capture().session()),
     "Layout": lambda: Layout("(32,64):(64,1)"),
+    "NanSpread": lambda: NanSpread(empty_row()),
 }
 """name -> makes one of it."""
 

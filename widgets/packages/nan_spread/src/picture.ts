@@ -3,10 +3,12 @@
 import { s, type Theme } from "@sglab/core";
 import type { Role, Spread } from "./model";
 
-export const ROW = 30;
+const ROW = { few: 30, many: 20 }; // px
+const FEW = 9;
 const LABEL = 120;
 const TOP = 12;
 const EDGE = 16;
+const CROWDED = 9; // px between events: closer marks have no edges
 const HUES: Record<Role, string> = {
   made: "#D55E00",
   came: "#CC79A7",
@@ -49,10 +51,11 @@ export interface Picture {
 
 export function draw({ spread, lit, width, theme }: Scene): Picture {
   const rows = spread.shown.rows.length;
-  const height = TOP + rows * ROW + 4;
+  const tall = rows > FEW ? ROW.many : ROW.few;
+  const height = TOP + rows * tall + 4;
   const step = spread.size > 1 ? (width - LABEL - 2 * EDGE) / (spread.size - 1) : 0;
   const x = (event: number) => LABEL + EDGE + event * Math.min(step, 90);
-  const y = (event: number) => TOP + spread.row(event) * ROW + ROW / 2;
+  const y = (event: number) => TOP + spread.row(event) * tall + tall / 2;
   const svg = s("svg", {
     width,
     height,
@@ -61,7 +64,7 @@ export function draw({ spread, lit, width, theme }: Scene): Picture {
     "aria-label": "How NaN spread",
   });
   spread.shown.rows.forEach((name, row) => {
-    const middle = TOP + row * ROW + ROW / 2;
+    const middle = TOP + row * tall + tall / 2;
     svg.append(
       s("line", { x1: LABEL, x2: width, y1: middle, y2: middle, stroke: theme.border }),
       s(
@@ -90,7 +93,7 @@ export function draw({ spread, lit, width, theme }: Scene): Picture {
     const mark = s("path", {
       d: markPath(role, x(event), y(event)),
       fill: role === "stopped" ? "none" : hueOf(role),
-      stroke: role === "stopped" ? hueOf(role) : theme.background,
+      stroke: role === "stopped" ? hueOf(role) : step < CROWDED ? "none" : theme.background,
       "stroke-width": role === "stopped" ? 2 : 1,
       opacity: event < lit ? 1 : 0.22,
     });
