@@ -22,9 +22,13 @@ def register_kinds(statements: Iterable[Statement]) -> dict[str, str]:
             _of_product(parts, operands, kinds)
         packed = next((part for part in parts[1:] if part in ("f16x2", "bf16x2")), "")
         if packed:
-            for operand in operands[:1] if parts[0] == "cvt" else operands:
+            converts = parts[0] == "cvt"
+            for operand in operands[:1] if converts else operands:
                 for register in operand:
                     kinds.setdefault(register, packed)
+            for operand in operands[1:] if converts and parts[-1] in ("f32", "f16", "bf16") else []:
+                for register in operand:
+                    kinds.setdefault(register, parts[-1])
         if parts[0] == "mov" and len(operands) == 2:
             moves.append((list(operands[0]), list(operands[1])))
     for _ in range(4):

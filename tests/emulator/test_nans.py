@@ -74,7 +74,7 @@ def test_an_event_s_position_leads_a_session_to_its_instruction() -> None:
         session.seek(event.position)
         session.step()
         assert session.last is not None and session.last.instruction.pc == event.instruction.pc
-        assert (session.last.cta.linear, session.last.warp) == (event.cta, event.warp)
+        assert (session.last.cta, session.last.warp) == (event.cta, event.warp)
 
 
 def test_the_session_and_its_tensors_are_as_they_were() -> None:
