@@ -148,8 +148,8 @@ def find_nans(launch: Capture | CapturedLaunch | Session, *, infinite: bool = Fa
     """Runs a launch again and finds where NaN was met.
 
     Args:
-        launch: what `sglab.trace`, `gpu.capture` or `sglab.step` returns; tensors have their values again afterwards, and
-            a session is where it was.
+        launch: what `sglab.trace`, `gpu.capture` or `sglab.step` returns; tensors have their values again afterwards,
+            and a session is where it was.
         infinite: follow infinities as well.
         most: events that are kept; later ones are not looked at.
 
@@ -162,7 +162,8 @@ def find_nans(launch: Capture | CapturedLaunch | Session, *, infinite: bool = Fa
     if isinstance(launch, Session):
         now = launch.now
         launch.seek(0)
-        held = CapturedLaunch.prepared(launch.device, launch.launch)
+        device: Any = launch.device
+        held = CapturedLaunch.prepared(device, launch.launch)
         try:
             return _run(held, launch.launch, infinite, most)
         finally:
@@ -200,11 +201,11 @@ class _Reader:
             *(table[name].tolist() for name in ("event", "register", "lanes", "written")), strict=True
         ):
             self._operands.setdefault(event, []).append((register, lanes, bool(written)))
-        self._memory: dict[int, list[tuple[int, int, int, int, int, bool]]] = {}
+        self._memory: dict[int, list[Any]] = {}
         table = columns["memory"]
         names = ("event", "lane", "address", "bytes", "cluster", "space", "written")
         for event, *row in zip(*(table[name].tolist() for name in names), strict=True):
-            self._memory.setdefault(event, []).append(tuple(row))  # type: ignore[arg-type]
+            self._memory.setdefault(event, []).append(tuple(row))
         self._registers: dict[tuple[int, int, int], dict[int, int]] = {}  # (cta, warp, register) -> lane -> event
         self._bytes: dict[tuple[int, int], dict[int, int]] = {}  # (space, cluster) -> unit -> event
         self._issued: dict[tuple[int, int], int] = {}  # (cta, pc) -> last operation
