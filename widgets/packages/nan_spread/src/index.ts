@@ -99,16 +99,16 @@ function render({ el, source, selection, disposer }: Context<typeof NAN_SPREAD>)
     }
     const events = spread.way(event);
     const left = Math.max(0, events.length - 2 * NEAR);
-    const listed = left ? [...events.slice(0, NEAR), -1, ...events.slice(-NEAR)] : events;
-    const items = listed.map((each) =>
-      each < 0
-        ? h("li", { class: "sg-note" }, `… ${format.plural(left, "more step")}`)
-        : h(
-            "li",
-            each === event ? { class: "sg-strong" } : {},
-            link(each, (spread as Spread).shown.sentences[each] as string),
-          ),
-    );
+    const { sentences } = spread.shown;
+    const item = (each: number, value: number) =>
+      h(
+        "li",
+        { value, class: each === event ? "sg-strong" : undefined },
+        link(each, sentences[each] as string),
+      );
+    const all = events.map((each, i) => item(each, i + 1));
+    const gap = h("li", { class: "sg-note snn-gap" }, `… ${format.plural(left, "more step")}`);
+    const items = left ? [...all.slice(0, NEAR), gap, ...all.slice(-NEAR)] : all;
     const reached = spread.reached(event).size - 1;
     way.replaceChildren(
       h("div", { class: "sg-heading" }, "How it came here"),
