@@ -307,6 +307,22 @@ class Machine:
         sanitizer: Sanitizer | None,
         details: bool,
     ) -> tuple[LaunchReport, Columns]: ...
+    def nans(
+        self,
+        kernel: Kernel,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        cluster: tuple[int, int, int],
+        smem: int,
+        params: bytes,
+        allocations: list[tuple[int, int, str]],
+        max_instructions: int,
+        sanitizer: Sanitizer | None,
+        kinds: dict[str, str],
+        copied: str,
+        infinite: bool,
+        most: int,
+    ) -> tuple[LaunchReport, Columns]: ...
     def session(
         self,
         kernel: Kernel,

@@ -170,6 +170,27 @@ struct PyMachine {
     return nb::make_tuple(nb::cast(std::move(report)), bindings::event_columns(*kernel.program, log));
   }
 
+  nb::tuple nans(const PyKernel& kernel, Extent grid, Extent block, Extent cluster, std::uint32_t smem,
+                 const nb::bytes& params, const Allocations& allocations, std::uint64_t max_instructions,
+                 std::shared_ptr<Sanitizer>, const nb::dict& kinds, const std::string& copied, bool infinite,
+                 std::size_t most) const {
+    const Program& program = *kernel.program;
+    LaunchConfig config =
+        configure(grid, block, cluster, smem, params, allocations, max_instructions, nullptr);
+    const ElementType element = copied == "bf16"  ? ElementType::kBf16
+                                : copied == "f32" ? ElementType::kF32
+                                                  : ElementType::kF16;
+    const auto recorder = std::make_shared<NanRecorder>(program, bindings::float_kinds(program, kinds),
+                                                        element, infinite, most);
+    config.observer = recorder;
+    LaunchReport report;
+    {
+      const nb::gil_scoped_release release;
+      report = run_launch(program, std::move(config), bindings::check_signals);
+    }
+    return nb::make_tuple(nb::cast(std::move(report)), bindings::nan_columns(program, recorder->log()));
+  }
+
   nb::object session(const PyKernel& kernel, Extent grid, Extent block, Extent cluster, std::uint32_t smem,
                      const nb::bytes& params, const Allocations& allocations, std::uint64_t max_instructions,
                      std::shared_ptr<Sanitizer> sanitizer) const {
@@ -328,6 +349,9 @@ void sglab::bindings::register_emulator(nb::module_& module) {
       .def("record", &PyMachine::record, "kernel"_a, "grid"_a, "block"_a, "cluster"_a, "smem"_a, "params"_a,
            "allocations"_a, "max_instructions"_a, "sanitizer"_a.none(), "details"_a,
            "Launches on one host thread; returns the report and the columns of the event log.")
+      .def("nans", &PyMachine::nans, "kernel"_a, "grid"_a, "block"_a, "cluster"_a, "smem"_a, "params"_a,
+           "allocations"_a, "max_instructions"_a, "sanitizer"_a.none(), "kinds"_a, "copied"_a, "infinite"_a,
+           "most"_a, "Launches on one host thread; returns the report and where NaN was met.")
       .def("session", &PyMachine::session, "kernel"_a, "grid"_a, "block"_a, "cluster"_a, "smem"_a, "params"_a,
            "allocations"_a, "max_instructions"_a = 0, "sanitizer"_a = nb::none(),
            "The launch, not run but under control.");

@@ -268,3 +268,65 @@ nb::dict sglab::bindings::event_columns(const emu::Program& program, const emu::
   all["register_bytes"] = program.register_bytes;
   return all;
 }
+
+nb::dict sglab::bindings::nan_columns(const emu::Program& program, const emu::NanLog& log) {
+  using namespace sglab::emu;
+  using Event = NanLog::Event;
+  using Operand = NanLog::Operand;
+  using Memory = NanLog::Memory;
+  nb::dict all;
+  all["events"] = Columns(log.events)
+                      .add("position", &Event::position)
+                      .add("pc", &Event::pc)
+                      .add("cta", &Event::cta)
+                      .add("warp", &Event::warp)
+                      .add("in", &Event::in)
+                      .add("out", &Event::out)
+                      .add("kind", &Event::kind)
+                      .done();
+  all["operands"] = Columns(log.operands)
+                        .add("event", &Operand::event)
+                        .add("register", &Operand::reg)
+                        .add("lanes", &Operand::lanes)
+                        .add("written", &Operand::written)
+                        .done();
+  all["memory"] = Columns(log.memory)
+                      .add("event", &Memory::event)
+                      .add("lane", &Memory::lane)
+                      .add("address", &Memory::address)
+                      .add("bytes", &Memory::bytes)
+                      .add("cluster", &Memory::cluster)
+                      .add("space", &Memory::space)
+                      .add("written", &Memory::written)
+                      .done();
+  all["truncated"] = log.truncated;
+  nb::dict names;
+  for (const Operand& one : log.operands) names[nb::int_(one.reg)] = "";
+  for (const ProgramFunction& owner : program.functions) {
+    const Function& function = program.image->module().functions[owner.source];
+    for (std::uint32_t i = 0; i < function.registers.size(); ++i) {
+      const nb::int_ reg(owner.first_register + i);
+      if (names.contains(reg)) names[reg] = register_name(function, i);
+    }
+  }
+  all["registers"] = names;
+  return all;
+}
+
+std::vector<sglab::emu::FloatKind> sglab::bindings::float_kinds(const emu::Program& program,
+                                                                const nb::dict& kinds) {
+  using namespace sglab::emu;
+  const std::map<std::string, FloatKind> known = {
+      {"f16", FloatKind::kF16}, {"bf16", FloatKind::kBf16},   {"f32", FloatKind::kF32},
+      {"f64", FloatKind::kF64}, {"f16x2", FloatKind::kF16x2}, {"bf16x2", FloatKind::kBf16x2}};
+  std::vector<FloatKind> found(program.registers.size(), FloatKind::kNone);
+  for (const ProgramFunction& owner : program.functions) {
+    const Function& function = program.image->module().functions[owner.source];
+    for (std::uint32_t i = 0; i < function.registers.size(); ++i) {
+      const nb::str name = nb::cast<nb::str>(nb::cast(register_name(function, i)));
+      if (!kinds.contains(name)) continue;
+      found[owner.first_register + i] = known.at(nb::cast<std::string>(kinds[name]));
+    }
+  }
+  return found;
+}

@@ -20,7 +20,7 @@ from sglab.events.log import EventLog
 from sglab.gpu.geometry import Geometry
 
 OF_A_BATCH = ("PageTable", "SplitKV", "OnlineSoftmax")
-OF_A_LAUNCH = ("KernelDebugger", "WarpRoles", "Barriers", "SharedMemory", "TensorMemory")
+OF_A_LAUNCH = ("KernelDebugger", "WarpRoles", "Barriers", "SharedMemory", "TensorMemory", "NanSpread")
 OF_A_RECORDING = ("WarpRoles", "Barriers", "TensorMemory")
 OF_A_RUN = {
     "SpeculationRun": ("sglab.workbench.recorders.speculation", ("DraftTree",)),

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from .draft_tree import DraftTree
     from .experts import Experts
     from .kernel_debugger import KernelDebugger
+    from .layout import Layout
+    from .nan_spread import NanSpread
     from .online_softmax import OnlineSoftmax
     from .page_table import PageTable
     from .ranks import Ranks
@@ -26,6 +28,8 @@ __all__ = [
     "DraftTree",
     "Experts",
     "KernelDebugger",
+    "Layout",
+    "NanSpread",
     "OnlineSoftmax",
     "PageTable",
     "Ranks",
@@ -45,6 +49,8 @@ _LAZY = {
     "DraftTree": "draft_tree",
     "Experts": "experts",
     "KernelDebugger": "kernel_debugger",
+    "Layout": "layout",
+    "NanSpread": "nan_spread",
     "OnlineSoftmax": "online_softmax",
     "PageTable": "page_table",
     "Ranks": "ranks",

@@ -1,4 +1,4 @@
-"""What all eight widgets have to keep, each on a real run: room, accessibility, keyboard, saved pages, messages."""
+"""What all widgets have to keep, each on a real run: room, accessibility, keyboard, saved pages, messages."""
 
 from __future__ import annotations
 

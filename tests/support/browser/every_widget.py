@@ -1,4 +1,4 @@
-"""One of each widget, those of launches on the same MLA decode: for what all of them have to keep."""
+"""One of each widget, most of them on the same MLA decode: for what all of them have to keep."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from sglab.widgets import (
     DraftTree,
     Experts,
     KernelDebugger,
+    Layout,
+    NanSpread,
     OnlineSoftmax,
     PageTable,
     Ranks,
@@ -33,6 +35,7 @@ from sglab.workbench import (
     record_speculation,
 )
 from tests.support.ranks import fork_follower
+from tests.support.launches.nan_sessions import empty_row
 
 
 @cache
@@ -90,6 +93,8 @@ MAKERS: dict[str, Callable[[], Widget]] = {
     "DraftTree": lambda: DraftTree(speculation()),
     "Experts": lambda: Experts(routing()),
     "Ranks": lambda: Ranks(ranks()),
+    "Layout": lambda: Layout("(32,64):(64,1)"),
+    "NanSpread": lambda: NanSpread(empty_row()),
 }
 """name -> makes one of it."""
 

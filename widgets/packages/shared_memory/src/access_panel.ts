@@ -1,10 +1,10 @@
 // Bank conflicts: every instruction's over the whole launch, and one access lane by lane; as it ran, and permuted.
 
 import { format, h, type Theme } from "@sglab/core";
+import { bankUse } from "@sglab/memory/banks";
 import type { Code } from "@sglab/memory/protocol";
 import { CHUNK_SWIZZLES, type Swizzle, swizzleAddress, swizzleLabel } from "@sglab/memory/swizzle";
 import { bankTable } from "./bank_view";
-import { bankUse } from "./banks";
 import type { Layout } from "./layout";
 import type { Access, FrameInfo, InstructionBanks } from "./protocol";
 

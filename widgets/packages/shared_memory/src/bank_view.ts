@@ -1,7 +1,7 @@
 // A warp's access over the 32 banks: who meets whom.
 
 import { h, type Theme } from "@sglab/core";
-import { BANKS, type BankUse, bankSentence } from "./banks";
+import { BANKS, type BankUse, bankSentence } from "@sglab/memory/banks";
 
 /** One row per phase, one column per bank; the number is how many distinct words the bank must deliver. */
 export function bankTable(title: string, use: BankUse, theme: Theme): HTMLElement {

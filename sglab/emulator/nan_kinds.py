@@ -1,0 +1,66 @@
+"""Which registers of a kernel hold floats, packed halves included: what a search for NaN looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sglab.emulator.register_types import Statement, float_types
+
+PACKED = {"f16": "f16x2", "bf16": "bf16x2"}
+OF_A_PRODUCT = {"f16": "f16x2", "bf16": "bf16x2", "f32": "f32", "tf32": "f32", "f64": "f64"}
+"""Type of an operand of a matrix product -> what a register of it holds."""
+
+
+def register_kinds(statements: Iterable[Statement]) -> dict[str, str]:
+    """f16, bf16, f32, f64, f16x2 or bf16x2 by register, of those that hold floats for sure."""
+    listed = list(statements)
+    kinds = dict(float_types(listed))
+    moves: list[tuple[list[str], list[str]]] = []
+    for mnemonic, operands in listed:
+        parts = mnemonic.split(".")
+        if parts[0] in ("mma", "wgmma") and not parts[-1].startswith("s"):
+            _of_product(parts, operands, kinds)
+        packed = next((part for part in parts[1:] if part in ("f16x2", "bf16x2")), "")
+        if packed:
+            converts = parts[0] == "cvt"
+            for operand in operands[:1] if converts else operands:
+                for register in operand:
+                    kinds.setdefault(register, packed)
+            for operand in operands[1:] if converts and parts[-1] in ("f32", "f16", "bf16") else []:
+                for register in operand:
+                    kinds.setdefault(register, parts[-1])
+        if parts[0] == "mov" and len(operands) == 2:
+            moves.append((list(operands[0]), list(operands[1])))
+    for _ in range(4):
+        before = len(kinds)
+        for left, right in moves:
+            _along(left, right, kinds)
+            _along(right, left, kinds)
+        if len(kinds) == before:
+            break
+    return kinds
+
+
+def _of_product(parts: list[str], operands: Iterable[Iterable[str]], kinds: dict[str, str]) -> None:
+    d, a, b, *c = parts[-4:] if parts[0] == "mma" else parts[-3:]
+    for operand, element in zip(operands, (d, a, b, *c), strict=False):
+        if element in OF_A_PRODUCT:
+            for register in operand:
+                kinds.setdefault(register, OF_A_PRODUCT[element])
+
+
+def _along(to: list[str], source: list[str], kinds: dict[str, str]) -> None:
+    """A move between registers hands a kind on; one between a register and two halves packs it."""
+    if len(to) == len(source) == 1 and source[0] in kinds:
+        kinds.setdefault(to[0], kinds[source[0]])
+    if len(to) == 1 and len(source) == 2 and kinds.get(source[0]) in PACKED:
+        kinds.setdefault(to[0], PACKED[kinds[source[0]]])
+
+
+def copied_kind(kinds: dict[str, str]) -> str:
+    """What copies without a tensor map move, most likely: the kernel's 16-bit type, else f32."""
+    held = list(kinds.values())
+    halves = {name: sum(kind.startswith(name) for kind in held) for name in ("f16", "bf16")}
+    if not any(halves.values()):
+        return "f32"
+    return max(halves, key=lambda name: halves[name])

@@ -1,0 +1,215 @@
+"""NanSpread: which instruction made the first NaN, who read it, and how it spread through a launch's memories."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import traitlets
+
+from sglab.emulator.captures import Capture, CapturedLaunch
+from sglab.emulator.nans import ROLES, NanEvent, NanTrace, find_nans
+from sglab.emulator.session import Session
+from sglab.events.cluster.columns import readable
+
+from .base import Widget, asset, command
+from .changes import Versions
+from .following import again, follow, launch_name, not_a_launch
+
+DRAWN = 1_000
+"""Events that are drawn at most: the first ones."""
+MEMORIES = ("global", "shared", "tensor")
+ROW_NAMES = {"global": "global memory", "shared": "shared memory", "tensor": "tensor memory"}
+METHOD = (
+    "The emulator ran this launch again and looked at every float that instructions and copies read and wrote. An "
+    "event's parents are those that wrote the registers and bytes that it read."
+)
+
+
+class NanSpread(Widget):
+    """Where NaN was made or came in, who read it, how it spread through registers, shared, tensor and global memory.
+
+    Args:
+        launch: what `sglab.trace`, `gpu.capture`, `sglab.step` or `Kernel.session` returns. It is run once more; its
+            tensors have their values again afterwards, and the session is where it was.
+        infinite: follow infinities as well.
+
+    Attributes:
+        trace: the events, as `sglab.emulator.nans.find_nans` gives them.
+        session: the launch under control, which pressing an event moves to its instruction.
+
+    Raises:
+        TypeError: the argument is none of these.
+        KernelError: the kernel failed.
+    """
+
+    bundle = "nan_spread"
+    format = 1
+    _esm = asset("nan_spread.js")
+    _css = asset("nan_spread.css")
+
+    shown = traitlets.Dict(help="rows, roles, instructions, sentences: see `_shown`").tag(sync=True)
+    now = traitlets.Int(-1, help="where the session is").tag(sync=True)
+
+    def __init__(self, launch: Capture | CapturedLaunch | Session, *, infinite: bool = False) -> None:
+        if not isinstance(launch, Capture | CapturedLaunch | Session):
+            raise not_a_launch(launch, "sglab.trace, gpu.capture, sglab.step or Kernel.session")
+        super().__init__()
+        self._begin(launch if isinstance(launch, Session) else launch.session(), infinite)
+
+    def _begin(self, session: Session, infinite: bool) -> None:
+        self.session = session
+        self.launch_name = launch_name(session.launch.kernel.name, session.launch.geometry)
+        self._look(infinite)
+        self._versions, self.outdated = Versions.of(session), ""
+        self.now = session.now
+        follow(session, self, NanSpread._session_moved)
+
+    def _session_moved(self) -> None:
+        self.now = self.session.now
+
+    @command
+    def run_again(self) -> None:
+        """A new session of the launch, on what its tensors hold now."""
+        self._begin(again(self.session), bool(self.shown["infinite"]))
+
+    @command
+    def look(self, infinite: bool) -> None:
+        """Looks for NaN again, with infinities or without."""
+        self._look(bool(infinite))
+
+    @command
+    def seek(self, event: int) -> None:
+        """Moves the session to just before the instruction of an event."""
+        if not 0 <= event < len(self.trace):
+            raise ValueError(f"event: expected a number from 0 to {len(self.trace) - 1}, got {event!r}")
+        self.session.seek(self.trace[event].position)
+
+    def _look(self, infinite: bool) -> None:
+        self.trace = find_nans(self.session, infinite=infinite)
+        drawn = self.trace[:DRAWN]
+        links = [(parent, event.number) for event in drawn for parent in event.parents]
+        rows = _rows(drawn)
+        self.publish(
+            {
+                "events": np.array(
+                    [
+                        [list(ROLES).index(event.role), rows.index(_row(event)), event.position, event.cta, event.warp]
+                        for event in drawn
+                    ],
+                    np.int64,
+                )
+                .reshape(len(drawn), 5)
+                .T,
+                "links": np.array(links, np.int32).reshape(len(links), 2).T,
+            },
+            shown=_shown(self.trace, drawn, rows),
+            header=_header(self.session, self.trace),
+        )
+
+
+def _row(event: NanEvent) -> tuple[Any, ...]:
+    """Where the NaN is after the event."""
+    spaces = [place.space for place in event.places if place.written]
+    return (MEMORIES.index(spaces[0]),) if spaces else (len(MEMORIES), event.cta, event.warp)
+
+
+def _rows(events: tuple[NanEvent, ...]) -> list[tuple[Any, ...]]:
+    return sorted({_row(event) for event in events})
+
+
+def _shown(trace: NanTrace, drawn: tuple[NanEvent, ...], rows: list[tuple[Any, ...]]) -> dict[str, Any]:
+    first = trace.first
+    return {
+        "rows": [ROW_NAMES[MEMORIES[row[0]]] if len(row) == 1 else f"CTA {row[1]} warp {row[2]}" for row in rows],
+        "roles": [list(each) for each in ROLES.items()],
+        "infinite": trace.infinite,
+        "events": len(trace),
+        "truncated": trace.truncated,
+        "first": -1 if first is None else first.number,
+        "facts": [_facts(event) for event in drawn],
+        "sentences": [sentence(event, trace.infinite) for event in drawn],
+    }
+
+
+def _facts(event: NanEvent) -> list[list[str]]:
+    """Rows of the details pane."""
+    instruction = event.instruction
+    source = instruction.source
+    facts = [["instruction", instruction.text], ["PTX line", str(instruction.ptx_line)]]
+    if source:
+        facts.append(["source", f"{source[0].rsplit('/', 1)[-1]}:{source[1]}"])
+    facts.append(["executed by", f"warp {event.warp} of CTA {event.cta}"])
+    if event.kind == "operation":
+        facts.append(["carried out", "asynchronously, after its issue"])
+    for title, names in (("NaN read from", event.read), ("NaN written to", event.written)):
+        if names:
+            facts.append([title, _few(names)])
+    for title, written in (("NaN found in", False), ("NaN left in", True)):
+        places = [place.text for place in event.places if place.written == written]
+        if places:
+            facts.append([title, _few(places)])
+    return facts
+
+
+def _few(names: Any) -> str:
+    listed = list(dict.fromkeys(names))
+    more = f" and {len(listed) - 4} more" if len(listed) > 4 else ""
+    return ", ".join(listed[:4]) + more
+
+
+def sentence(event: NanEvent, infinite: bool = False) -> str:
+    """What happened, in one sentence."""
+    what = "NaN or infinity" if infinite else "NaN"
+    opcode = _short(event.instruction.opcode)
+    lanes = _lanes(event.lanes_written or event.lanes_read)
+    where = f" of {lanes}" if event.kind != "operation" else ""
+    if event.role == "made":
+        if event.kind == "operation":
+            return f"{opcode} made {what} in {event.lanes_written:,} elements; nothing that it read was."
+        return f"{opcode} made {what} in {_few(event.written)}{where}: nothing that it read was."
+    if event.role == "came":
+        place = next((place.text for place in event.places if not place.written), "outside")
+        return f"{what} came in from {place}, with {opcode}{where}."
+    if event.role == "stored":
+        place = next((place.text for place in event.places if place.written), "memory")
+        return f"{opcode}{where} stored it to {place}."
+    if event.role == "stopped":
+        return f"{opcode}{where} read it{_of(event.read)}, and the result is no {what}."
+    if event.kind == "operation":
+        place = next((place.text for place in event.places if place.written), "memory")
+        return f"{opcode} spread it to {event.lanes_written:,} elements from {place} on."
+    source = next((f" in {place.text}" for place in event.places if not place.written), _of(event.read))
+    return f"{opcode}{where} read it{source} and wrote it to {_few(event.written)}."
+
+
+def _short(opcode: str) -> str:
+    """Without the modifiers of a long mnemonic."""
+    return opcode if len(opcode) <= 32 else ".".join(opcode.split(".")[:4]) + "…"
+
+
+def _of(names: tuple[str, ...]) -> str:
+    return f" in {_few(names)}" if names else ""
+
+
+def _lanes(mask: int) -> str:
+    lanes = [lane for lane in range(32) if mask >> lane & 1]
+    if len(lanes) == 32:
+        return "all lanes"
+    if len(lanes) == 1:
+        return f"lane {lanes[0]}"
+    if lanes and lanes[-1] - lanes[0] + 1 == len(lanes):
+        return f"lanes {lanes[0]}–{lanes[-1]}"
+    return f"{len(lanes)} lanes"
+
+
+def _header(session: Session, trace: NanTrace) -> dict[str, Any]:
+    kernel, device = session.launch.kernel.name, session.device
+    count = f"{len(trace):,}{' or more' if trace.truncated else ''} events"
+    origins = f"{len(trace.origins):,} origin{'' if len(trace.origins) == 1 else 's'}"
+    subject = f"{readable(kernel)}: {count}, {origins}" if len(trace) else f"{readable(kernel)}: none"
+    return {
+        "title": "NaN",
+        "subject": subject,
+        "badge": {"text": f"emulated {getattr(device, 'arch', '')}".strip(), "title": METHOD},
+    }

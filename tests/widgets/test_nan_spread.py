@@ -1,0 +1,52 @@
+"""NanSpread's traits, commands and header; the analysis is tested in tests/emulator/test_nans.py."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from sglab.emulator.nans import ROLES
+from sglab.widgets import NanSpread
+from tests.support.launches.nan_sessions import LANES, empty_row, softmax
+
+
+def test_it_shows_the_events_and_who_read_from_whom() -> None:
+    widget = NanSpread(empty_row())
+    events, links = widget.slices([{"name": "events", "start": 0, "stop": 5}, {"name": "links", "start": 0, "stop": 2}])
+    assert [list(ROLES)[role] for role in events.array[0]] == [event.role for event in widget.trace]
+    np.testing.assert_array_equal(events.array[2], [event.position for event in widget.trace])
+    wanted = {(parent, event.number) for event in widget.trace for parent in event.parents}
+    assert set(zip(*links.array.tolist(), strict=True)) == wanted
+    shown = widget.shown
+    assert shown["rows"] == ["global memory", "shared memory", "CTA 1 warp 0"]
+    assert shown["sentences"][shown["first"]] == "sub.f32 made NaN in %f3 of all lanes: nothing that it read was."
+    assert widget.header["subject"].endswith("1 origin")
+
+
+def test_an_event_moves_the_session_to_before_its_instruction() -> None:
+    widget = NanSpread(empty_row())
+    widget.seek(event=2)
+    assert widget.session.now == widget.now == widget.trace[2].position
+    with pytest.raises(ValueError, match="event: expected a number from 0"):
+        widget.seek(event=10_000)
+
+
+def test_looking_again_and_running_again() -> None:
+    x = torch.zeros(1, LANES)
+    x[0, 3] = -torch.inf
+    session, _ = softmax(x)
+    widget = NanSpread(session)
+    assert widget.shown["sentences"] == [] and widget.shown["first"] == -1
+    widget.look(infinite=True)
+    assert widget.shown["infinite"] and widget.shown["first"] == 0
+    x[0] = torch.nan
+    widget.after_cell()
+    assert widget.outdated
+    widget.run_again()
+    assert not widget.outdated and widget.trace.first is not None and widget.trace.first.role == "came"
+
+
+def test_what_is_no_launch_is_refused() -> None:
+    with pytest.raises(TypeError, match="launch must be what"):
+        NanSpread(torch.zeros(3))  # type: ignore[arg-type]

@@ -1,0 +1,267 @@
+// NanSpread: where NaN came from and where it went. Python finds the events; this page draws, walks and leads to them.
+
+import {
+  type Context,
+  defineWidget,
+  format,
+  framed,
+  h,
+  type LegendItem,
+  legendMark,
+  makeFrame,
+  s,
+  type TourStep,
+  type Track,
+  Transport,
+  watchTheme,
+} from "@sglab/core";
+import { button, definitions } from "@sglab/memory/parts";
+import "@sglab/memory/memory.css";
+import { ROLES, Spread } from "./model";
+import "./nan_spread.css";
+import { draw, hueOf, markPath, type Picture } from "./picture";
+import type { NAN_SPREAD, Shown } from "./protocol";
+
+const NEAR = 6; // steps of a long way that are listed at both ends
+
+function render({ el, source, selection, disposer }: Context<typeof NAN_SPREAD>): void {
+  let spread: Spread | undefined;
+  let picture: Picture | undefined;
+
+  const transport = new Transport();
+  const frame = makeFrame(el, disposer, {
+    source,
+    transport,
+    tour: { name: "nan_spread", steps: STEPS },
+    onEscape: () => selection.set({}),
+    keys: () => [
+      { keys: ["f"], label: "go to the first NaN", run: () => goTo(spread?.shown.first ?? -1) },
+      { keys: ["ArrowUp"], label: "go to who wrote what was read", run: () => goTo(neighbour("parents")) },
+      { keys: ["ArrowDown"], label: "go to who read it next", run: () => goTo(neighbour("children")) },
+    ],
+  });
+  const theme = watchTheme(frame.root, disposer, () => redraw.schedule());
+  const canvas = h("div", { class: "snn-picture", "data-picture": "" });
+  const way = h("div", { class: "snn-way" });
+  frame.view.append(canvas, way);
+
+  const failed = (error: unknown) => frame.notify("error", (error as Error).message);
+  frame.toolbar.append(button("first NaN", "Go to the first NaN (f)", () => goTo(spread?.shown.first ?? -1)));
+  const infinite = h("input", { type: "checkbox" });
+  if (source.live) {
+    frame.toolbar.append(
+      button(
+        "open it in the debugger",
+        "Move the session to this instruction: KernelDebugger of the launch follows",
+        () => {
+          const event = selected();
+          if (event >= 0) source.call("seek", { event }).catch(failed);
+        },
+      ),
+    );
+    frame.more.append(h("label", {}, infinite, " infinities, too"));
+    disposer.listen(infinite, "change", () => {
+      frame.clearNotice();
+      source.call("look", { infinite: infinite.checked }).catch(failed);
+    });
+  }
+
+  const selected = () => transport.position - 1;
+
+  function neighbour(side: "parents" | "children"): number {
+    const events = spread?.[side][Math.max(0, selected())] ?? [];
+    return (side === "parents" ? events.at(-1) : events[0]) ?? -1;
+  }
+
+  function goTo(event: number): void {
+    if (event >= 0) transport.goTo(event + 1);
+  }
+
+  function tellOthers(): void {
+    const event = selected();
+    if (!spread || event < 0) return;
+    const facets = { cta: spread.cta(event), warp: spread.warp(event), moment: spread.position(event) };
+    selection.set(facets, frame);
+  }
+
+  function link(event: number, text: string): HTMLElement {
+    const made = h("button", { type: "button", class: "sg-link" }, text);
+    made.addEventListener("click", () => goTo(event));
+    return made;
+  }
+
+  /** The way from an origin to the selected event, as a list to press. */
+  function showWay(): void {
+    const event = selected();
+    if (!spread || event < 0) {
+      way.replaceChildren(h("p", { class: "sg-note" }, HINT));
+      return;
+    }
+    const events = spread.way(event);
+    const left = Math.max(0, events.length - 2 * NEAR);
+    const { sentences } = spread.shown;
+    const item = (each: number, value: number) =>
+      h(
+        "li",
+        { value, class: each === event ? "sg-strong" : undefined },
+        link(each, sentences[each] as string),
+      );
+    const all = events.map((each, i) => item(each, i + 1));
+    const gap = h("li", { class: "sg-note snn-gap" }, `… ${format.plural(left, "more step")}`);
+    const items = left ? [...all.slice(0, NEAR), gap, ...all.slice(-NEAR)] : all;
+    const reached = spread.reached(event).size - 1;
+    way.replaceChildren(
+      h("div", { class: "sg-heading" }, "How it came here"),
+      h("ol", { class: "sg-list snn-list" }, ...items),
+      h("p", { class: "sg-note" }, `From here it reached ${format.plural(reached, "later event")}.`),
+    );
+  }
+
+  function showDetails(): void {
+    if (!spread) return;
+    const event = selected();
+    const parts: HTMLElement[] = [];
+    if (event < 0) parts.push(h("p", { class: "sg-note" }, HINT));
+    else {
+      const role = spread.role(event);
+      const meaning = spread.shown.roles.find(([name]) => name === role)?.[1] ?? "";
+      parts.push(
+        definitions(`Event ${event + 1}: ${role}`, [["it", meaning], ...(spread.shown.facts[event] ?? [])]),
+      );
+      const readers = spread.children[event] ?? [];
+      if (readers.length)
+        parts.push(
+          h("div", { class: "sg-heading" }, `Read by ${format.plural(readers.length, "event")}`),
+          h(
+            "ul",
+            { class: "sg-list" },
+            ...readers
+              .slice(0, NEAR)
+              .map((each) => h("li", {}, link(each, (spread as Spread).shown.sentences[each] as string))),
+          ),
+        );
+    }
+    frame.details.replaceChildren(...parts);
+  }
+
+  const redraw = framed(() => {
+    if (!spread || frame.view.clientWidth === 0) return;
+    picture = draw({
+      spread,
+      lit: transport.position,
+      width: Math.max(420, frame.view.clientWidth - 4),
+      theme: theme(),
+    });
+    canvas.replaceChildren(picture.svg);
+    showWay();
+    showDetails();
+  });
+  disposer.add(() => redraw.cancel());
+  disposer.add(
+    transport.changed.on(() => {
+      redraw.schedule();
+      tellOthers();
+    }),
+  );
+  const near = (event: MouseEvent) => {
+    const box = canvas.getBoundingClientRect();
+    return picture?.at(event.clientX - box.left, event.clientY - box.top);
+  };
+  disposer.listen(canvas, "click", (event) => goTo(near(event) ?? -1));
+  disposer.listen(canvas, "pointermove", (event) => {
+    const found = near(event);
+    frame.tooltip.show(
+      found === undefined ? undefined : spread?.shown.sentences[found],
+      event.clientX,
+      event.clientY,
+    );
+  });
+  disposer.listen(canvas, "pointerleave", () => frame.tooltip.hide());
+  const resized = new ResizeObserver(() => redraw.schedule());
+  resized.observe(frame.view);
+  disposer.add(() => resized.disconnect());
+
+  async function read(): Promise<void> {
+    try {
+      const shown = source.get("shown");
+      frame.setHeader(source.get("header"));
+      infinite.checked = shown.infinite;
+      if (!shown.sentences.length) {
+        frame.setPlaceholder({
+          kind: "empty",
+          text: "No NaN in this launch: no instruction or copy read or wrote one.",
+          remedy: "Put one into an input and run again, or follow infinities, too (more).",
+        });
+        return;
+      }
+      const [events, links] = await Promise.all([source.slice("events", 0, 5), source.slice("links", 0, 2)]);
+      spread = new Spread(shown, events.data, links.data);
+      frame.setPlaceholder(null);
+      frame.setLegend(legendOf(shown));
+      if (shown.events > shown.sentences.length)
+        frame.notify(
+          "info",
+          `The first ${format.count(shown.sentences.length)} of ${format.count(shown.events)} events are drawn.`,
+        );
+      transport.load(trackOf(spread), shown.first + 1);
+      redraw.schedule();
+    } catch (error) {
+      frame.setPlaceholder({ kind: "error", text: (error as Error).message, remedy: "Run the cell again." });
+    }
+  }
+  source.onChange("revision", () => void read());
+  frame.setHeader(source.get("header"));
+  frame.setPlaceholder({ kind: "loading", text: "Reading the events." });
+  void read();
+}
+
+const HINT = "Step, or press a mark: the way from the first NaN to it is drawn and listed.";
+
+function trackOf(spread: Spread): Track {
+  const stops = (...roles: string[]) =>
+    Array.from({ length: spread.size }, (_, i) => i + 1).filter((i) => roles.includes(spread.role(i - 1)));
+  return {
+    length: spread.size,
+    granularities: [
+      { id: "event", label: "event" },
+      { id: "memory", label: "stored", stops: stops("stored") },
+      { id: "origin", label: "origin", stops: stops("made", "came") },
+    ],
+    marks: stops("made", "came")
+      .slice(0, 100)
+      .map((at) => ({ at, label: "a NaN was made or came in" })),
+    describe: (position) => spread.shown.sentences[position - 1] ?? "No NaN yet.",
+  };
+}
+
+const STEPS: TourStep[] = [
+  { key: "Home", text: "to go to the beginning: there is no NaN yet." },
+  { key: "f", text: "to go to the first NaN: the instruction that made it, or the input that held it." },
+  { key: "ArrowDown", text: "to go to who read it next." },
+  { key: "ArrowUp", text: "to go back to who wrote it." },
+  { key: "End", text: "to see all that it reached; the bold line is the way it took." },
+];
+
+function legendOf(shown: Shown): LegendItem[] {
+  const marks = shown.roles.map(([name, text], i) => {
+    const role = ROLES[i] as (typeof ROLES)[number];
+    const bare = role === "stopped";
+    const mark = s("svg", { width: 14, height: 14, "aria-hidden": "true" });
+    mark.append(
+      s("path", {
+        d: markPath(role, 7, 7),
+        fill: bare ? "none" : hueOf(role),
+        stroke: hueOf(role),
+        "stroke-width": bare ? 2 : 0,
+      }),
+    );
+    return { label: name, title: text, mark: mark as unknown as HTMLElement };
+  });
+  return [
+    ...marks,
+    { label: "the way to the selected event", mark: legendMark("line") },
+    { label: "selected", mark: legendMark("outline") },
+  ];
+}
+
+export default defineWidget<typeof NAN_SPREAD>({ name: "nan_spread", version: 1, render });
