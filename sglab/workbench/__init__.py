@@ -5,6 +5,7 @@ from sglab.workbench.batch import Batch
 from sglab.workbench.build import decode_batch, extend_batch
 from sglab.workbench.float64 import Reference, max_error, reference
 from sglab.workbench.prompt_batch import prompt_batch
+from sglab.workbench.step_batch import step_batch
 from sglab.workbench.trace import trace
 
 __all__ = [
@@ -16,5 +17,6 @@ __all__ = [
     "max_error",
     "prompt_batch",
     "reference",
+    "step_batch",
     "trace",
 ]
