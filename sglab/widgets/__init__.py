@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .kernel_debugger import KernelDebugger
     from .online_softmax import OnlineSoftmax
     from .page_table import PageTable
+    from .scheduler import Scheduler
     from .shared_memory import SharedMemory
     from .split_kv import SplitKV
     from .tensor_memory import TensorMemory
@@ -23,6 +24,7 @@ __all__ = [
     "KernelDebugger",
     "OnlineSoftmax",
     "PageTable",
+    "Scheduler",
     "SharedMemory",
     "SplitKV",
     "TensorMemory",
@@ -39,6 +41,7 @@ _LAZY = {
     "KernelDebugger": "kernel_debugger",
     "OnlineSoftmax": "online_softmax",
     "PageTable": "page_table",
+    "Scheduler": "scheduler",
     "SharedMemory": "shared_memory",
     "SplitKV": "split_kv",
     "TensorMemory": "tensor_memory",

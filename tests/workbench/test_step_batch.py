@@ -103,4 +103,4 @@ def test_what_cannot_be_shown_is_refused_by_name() -> None:
     with pytest.raises(BadArgumentError, match="step: expected an integer 0"):
         sglab.step_batch(recording, 99)
     with pytest.raises(BadArgumentError, match="layer: expected an integer 0"):
-        sglab.step_batch(recording, recording.steps[-1].step, 9)
+        sglab.step_batch(recording, min(recording.pools), 9)
