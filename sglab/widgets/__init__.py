@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .kernel_debugger import KernelDebugger
     from .online_softmax import OnlineSoftmax
     from .page_table import PageTable
+    from .radix_tree import RadixTree
     from .scheduler import Scheduler
     from .shared_memory import SharedMemory
     from .split_kv import SplitKV
@@ -24,6 +25,7 @@ __all__ = [
     "KernelDebugger",
     "OnlineSoftmax",
     "PageTable",
+    "RadixTree",
     "Scheduler",
     "SharedMemory",
     "SplitKV",
@@ -41,6 +43,7 @@ _LAZY = {
     "KernelDebugger": "kernel_debugger",
     "OnlineSoftmax": "online_softmax",
     "PageTable": "page_table",
+    "RadixTree": "radix_tree",
     "Scheduler": "scheduler",
     "SharedMemory": "shared_memory",
     "SplitKV": "split_kv",

@@ -14,6 +14,7 @@ from sglab.widgets import (
     KernelDebugger,
     OnlineSoftmax,
     PageTable,
+    RadixTree,
     Scheduler,
     SharedMemory,
     SplitKV,
@@ -66,6 +67,7 @@ def recording() -> Recording:
 
 MAKERS: dict[str, Callable[[], Widget]] = {
     "Scheduler": lambda: Scheduler(recording()),
+    "RadixTree": lambda: RadixTree(recording()),
     "PageTable": lambda: PageTable(sglab.decode_batch([300, 1000, 77], page_size=64, layout="fragmented", seed=0)),
     "SplitKV": lambda: SplitKV([300, 9000, 77, 2000], ("flash_mla", "flashinfer_mla")),
     "OnlineSoftmax": lambda: OnlineSoftmax(batch(), 0, num_splits=4, tile=64, implementation="reference"),
