@@ -10,6 +10,7 @@ from .selection import selection
 
 if TYPE_CHECKING:
     from .barriers import Barriers
+    from .graph import Graph
     from .kernel_debugger import KernelDebugger
     from .online_softmax import OnlineSoftmax
     from .page_table import PageTable
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Barriers",
+    "Graph",
     "KernelDebugger",
     "OnlineSoftmax",
     "PageTable",
@@ -40,6 +42,7 @@ __all__ = [
 
 _LAZY = {
     "Barriers": "barriers",
+    "Graph": "graph",
     "KernelDebugger": "kernel_debugger",
     "OnlineSoftmax": "online_softmax",
     "PageTable": "page_table",

@@ -8,9 +8,10 @@ from functools import cache
 import sglab
 from sglab.emulator.captures import Capture
 from sglab.engine.recording import Recording
-from sglab.serving import Engine
+from sglab.serving import Engine, GraphLog
 from sglab.widgets import (
     Barriers,
+    Graph,
     KernelDebugger,
     OnlineSoftmax,
     PageTable,
@@ -52,22 +53,30 @@ def engine() -> Engine:
 
 
 @cache
+def graphs() -> GraphLog:
+    """The engine's replays of the run below."""
+    return GraphLog(engine())
+
+
+@cache
 def recording() -> Recording:
     """Ten requests, of which some share a beginning and one is longer than a chunk."""
-    recorded = engine().record()
+    recorded, replays = engine().record(), graphs()
     for i, who in enumerate(["cat", "dog", "fox", "hen", "owl"] * 2):
-        prompt = f"Once upon a time there was a little {who}" if i % 3 == 2 else f"A {who}. " * (14 if i == 6 else 2)
+        prompt = f"Once upon a time there was a little {who} who liked to " if i % 3 == 2 else f"A {who}. " * (14 if i == 6 else 2)
         count = 36 - 8 * (i % 4)
         engine().submit(prompt, {"temperature": 0, "max_new_tokens": count, "min_new_tokens": count}, rid=f"r{i}")
         engine().step()
     engine().run()
     recorded.stop()
+    replays.stop()
     return recorded
 
 
 MAKERS: dict[str, Callable[[], Widget]] = {
     "Scheduler": lambda: Scheduler(recording()),
     "RadixTree": lambda: RadixTree(recording()),
+    "Graph": lambda: Graph(recording() and graphs()),
     "PageTable": lambda: PageTable(sglab.decode_batch([300, 1000, 77], page_size=64, layout="fragmented", seed=0)),
     "SplitKV": lambda: SplitKV([300, 9000, 77, 2000], ("flash_mla", "flashinfer_mla")),
     "OnlineSoftmax": lambda: OnlineSoftmax(batch(), 0, num_splits=4, tile=64, implementation="reference"),

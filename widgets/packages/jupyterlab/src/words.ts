@@ -11,6 +11,9 @@ export const SHOWS: Readonly<Record<string, string>> = {
   WarpRoles: "every warp on a timeline, and who waits for whom",
   Barriers: "phases, arrivals and waiting warps",
   SharedMemory: "tiles, swizzles, bank conflicts",
+  Scheduler: "requests over steps: what each batch was made of, and why",
+  RadixTree: "shared prefixes: matches, splits, locks, evictions",
+  Graph: "captured decode passes: padding, launches, fixed addresses",
   TensorMemory: "128 lanes × 512 columns: whose, and what is in them",
 };
 
@@ -19,6 +22,7 @@ export const KINDS = [
   { kind: "launch", title: "Launches" },
   { kind: "session", title: "Sessions" },
   { kind: "recording", title: "Recordings" },
+  { kind: "engine", title: "Engines" },
 ] as const;
 
 /** What the notebook calls a thing; a thing without a name is shown by a widget alone. */

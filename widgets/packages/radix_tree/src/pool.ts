@@ -52,7 +52,7 @@ export function makePool(pick: (node: number) => void): Pool {
       context.textBaseline = "middle";
       context.font = `11px ${theme.uiFont}`;
       context.fillStyle = theme.muted;
-      context.fillText("pool by operation", 2, 10);
+      context.fillText("the pool", 2, 10);
       context.fillStyle = theme.text;
       const [free, evictable, locked] = ops[index]?.pool ?? [0, 0, 0];
       context.fillText(`${format.count(evictable + locked)} in the tree`, 2, 26);
@@ -84,9 +84,9 @@ export function makePool(pick: (node: number) => void): Pool {
       context.fillStyle = theme.focus;
       context.fillRect(LABELS + (index + 1) * scale - 1, 0, 1.5, HEIGHT);
       const next = nextToGo(tree);
-      const said = next.length
-        ? "If room is needed now, these go first:"
-        : "Nothing could be evicted now: every node is locked.";
+      const nothing =
+        tree.size > 1 ? "Nothing could be evicted now: every node is locked." : "The tree is empty.";
+      const said = next.length ? "If room is needed now, these go first:" : nothing;
       const links = next
         .slice(0, NAMED)
         .map((node) =>
