@@ -134,9 +134,10 @@ export function probeDetails(probe: Probe): HTMLElement[] {
     definitions([
       ["recorded", `${probe.name} at ${probe.recorded}`],
       ["new tensor", `at ${probe.fresh}`],
-      ["logits change, new tensor", `${probe.unseen}: not seen`],
-      ["logits change, copied", `${(probe.seen ?? 0).toPrecision(3)}: seen`],
-      ["check says", probe.message],
+      ["its effect", `logits change by ${probe.unseen}: not seen`],
+      ["copied", `logits change by ${(probe.seen ?? 0).toPrecision(3)}: seen`],
     ]),
+    title("What RecordedGraph.check says to the new tensor"),
+    h("div", { class: "sge-text" }, probe.message),
   ];
 }

@@ -21,10 +21,11 @@ import { Lines } from "@sglab/engine/lines";
 import { note } from "@sglab/engine/parts";
 import { eventDetails, launchDetails, probeDetails } from "./details";
 import type { Event, GRAPH } from "./protocol";
-import { makeSlots } from "./slots";
+import { columnOf, makeSlots } from "./slots";
 import { sentence, sizeFor } from "./words";
 
 const LEAST = 120;
+const TALLEST = 460;
 const BELOW = 90; // of the view, for the sizes and what ran without a graph
 const TOUR: TourStep[] = [
   { key: "Home", text: "to go to the beginning: nothing is captured." },
@@ -38,6 +39,7 @@ function render({ el, source, disposer }: Context<typeof GRAPH>): void {
   const lines = new Lines<Event>(source);
   const events = lines.all;
   let slot: number | undefined;
+  let tallest = 0;
   let launch: number | undefined;
   let built = false; // tabs open before there is anything to draw
   const transport = new Transport();
@@ -99,8 +101,8 @@ function render({ el, source, disposer }: Context<typeof GRAPH>): void {
     const size = sizeFor(sizes, Math.max(1, Number(tried.value)));
     answer.textContent =
       size === undefined
-        ? `requests runs without a graph: the largest is ${sizes.at(-1)}`
-        : `requests replays size ${size}, ${format.plural(size - Number(tried.value), "slot")} padded`;
+        ? `requests: runs without a graph, the largest is ${sizes.at(-1)}`
+        : `requests: replays size ${size}, ${format.plural(size - Number(tried.value), "slot")} padded`;
   }
 
   function select(row: number | undefined): void {
@@ -160,6 +162,8 @@ function render({ el, source, disposer }: Context<typeof GRAPH>): void {
     }
     if (tabs.current === "probe") probePane.replaceChildren(...probeDetails(source.get("probe")));
     below.replaceChildren(...summary());
+    tallest = Math.max(tallest, Math.min(TALLEST, frame.details.scrollHeight));
+    frame.view.style.minHeight = `${Math.min(frame.room(), tallest)}px`; // the transport stays under the pointer
   });
   built = true;
   disposer.add(() => draw.cancel());
@@ -195,7 +199,8 @@ function render({ el, source, disposer }: Context<typeof GRAPH>): void {
 
   disposer.add(
     transport.changed.on(() => {
-      if (events.length) slots.grid.reveal({ row: slot ?? 0, column: Math.max(0, transport.position - 1) });
+      if (events.length)
+        slots.grid.reveal({ row: slot ?? 0, column: columnOf(events, Math.max(0, transport.position - 1)) });
       slots.grid.redraw();
       draw.schedule();
     }),

@@ -42,17 +42,18 @@ export function makeSlots(
       tooltip,
       paint: (context, { row, column }, rect) => {
         const { events, position, slot } = state();
-        const event = events[column];
+        const index = eventOf(events, column);
+        const event = events[index];
         if (!event || row >= event.bs) return;
-        context.globalAlpha = column >= position ? 0.25 : 1;
+        context.globalAlpha = index >= position ? 0.25 : 1;
         paintSlot(context, event, row, rect, theme());
         context.globalAlpha = 1;
-        if (column === position - 1 && row === slot) {
+        if (index === position - 1 && row === slot) {
           context.strokeStyle = theme().focus;
           context.lineWidth = 2;
           context.strokeRect(rect.x + 1, rect.y + 1, rect.width - 2, rect.height - 2);
         }
-        if (column === position - 1) {
+        if (index === position - 1) {
           context.fillStyle = theme().focus;
           context.fillRect(rect.x + rect.width - 1, rect.y, 1.5, rect.height);
         }
@@ -70,7 +71,10 @@ export function makeSlots(
         context.fillText("no.", 4, 25);
       },
       describe: ({ row, column }) => describe(state(), row, column),
-      select: ({ row, column }) => pick(row, column),
+      select: ({ row, column }) => {
+        const index = eventOf(state().events, column);
+        if (index >= 0) pick(row, index);
+      },
       resized,
     },
     disposer,
@@ -79,7 +83,7 @@ export function makeSlots(
     grid,
     layout({ events, sizes }, width, height) {
       const rows = Math.max(1, sizes.at(-1) ?? 1);
-      const columns = Math.max(1, events.length);
+      const columns = events.length + 1;
       const room = (width - LABELS - 4) / columns;
       grid.setGeometry({
         rows,
@@ -92,6 +96,23 @@ export function makeSlots(
       });
     },
   };
+}
+
+function capturesOf(events: readonly Event[]): number {
+  const first = events.findIndex(({ kind }) => kind === "replay");
+  return first < 0 ? events.length : first;
+}
+
+/** Which event a column shows; −1 for the gap between captures and replays. */
+export function eventOf(events: readonly Event[], column: number): number {
+  const captures = capturesOf(events);
+  if (column < captures) return column;
+  return column === captures ? -1 : column - 1;
+}
+
+/** The inverse. */
+export function columnOf(events: readonly Event[], index: number): number {
+  return index < capturesOf(events) ? index : index + 1;
 }
 
 function paintSlot(
@@ -129,24 +150,27 @@ function paintHead(
   rect: Rect,
   theme: Theme,
 ): void {
-  const event = events[column];
+  const index = eventOf(events, column);
+  const event = events[index];
   if (!event) return;
-  const captures = events.filter(({ kind }) => kind === "capture").length;
-  const before = events[column - 1];
-  context.font = `${column === position - 1 ? "600 " : ""}11px ${theme.uiFont}`;
+  const captures = capturesOf(events);
+  const before = events[index - 1];
+  context.font = `${index === position - 1 ? "600 " : ""}11px ${theme.uiFont}`;
   context.fillStyle = theme.text;
   // a size is written where it changes, a number where there is room
   if (before?.bs !== event.bs || before.kind !== event.kind) {
-    const room = nextChange(events, column) - column;
+    const room = nextChange(events, index) - index;
     if (room * rect.width >= context.measureText(String(event.bs)).width)
       context.fillText(String(event.bs), rect.x + 1, 9);
   }
   context.fillStyle = theme.muted;
   const every = Math.max(1, Math.ceil(28 / rect.width));
   if (event.kind === "capture") {
-    if (column === 0) context.fillText("captured", rect.x + 1, 25);
-  } else if ((column - captures) % (every === 1 ? 1 : Math.ceil(every / 5) * 5) === 0)
-    context.fillText(String(column - captures), rect.x + 1, 25);
+    const text = "captured";
+    if (index === 0 && captures * rect.width > context.measureText(text).width)
+      context.fillText(text, rect.x + 1, 25);
+  } else if ((index - captures) % (every === 1 ? 1 : Math.ceil(every / 5) * 5) === 0)
+    context.fillText(String(index - captures), rect.x + 1, 25);
 }
 
 function nextChange(events: readonly Event[], column: number): number {
@@ -156,7 +180,7 @@ function nextChange(events: readonly Event[], column: number): number {
 }
 
 function describe({ events }: SlotsState, row: number, column: number): string | undefined {
-  const event = events[column];
+  const event = events[eventOf(events, column)];
   if (!event || row >= event.bs) return undefined;
   if (event.kind === "capture") return sentence(event);
   const who =
