@@ -133,9 +133,7 @@ def pool_tokens(model: CausalLM, shape: ModelConfig, config: EngineConfig, conte
     return tokens // page * page
 
 
-def kv_pool(
-    model: CausalLM, shape: ModelConfig, tokens: int, page: int, dtype: torch.dtype | None = None
-) -> KVCache:
+def kv_pool(model: CausalLM, shape: ModelConfig, tokens: int, page: int, dtype: torch.dtype | None = None) -> KVCache:
     """The buffers, zeroed. dtype: None: the model's."""
     layers, dtype = shape.num_hidden_layers, dtype or model.dtype
     if shape.kind == "mla":

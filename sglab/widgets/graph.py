@@ -25,8 +25,8 @@ class Graph(LinesWidget):
         graphs: what is shown (`sglab.serving.GraphLog`).
 
     Args:
-        engine: an `sglab.Engine` with captured graphs (cuda_graph=True), whose replays are recorded and followed from now
-            on; or a log of one.
+        engine: an `sglab.Engine` with captured graphs (cuda_graph=True), whose replays are recorded and followed from
+            now on; or a log of one.
     """
 
     bundle = "graph"
@@ -42,7 +42,9 @@ class Graph(LinesWidget):
 
     def __init__(self, engine: Engine | GraphLog) -> None:
         if not isinstance(engine, Engine | GraphLog):
-            raise TypeError(f"Graph shows an sglab.Engine(…, cuda_graph=True) or its GraphLog; got {type(engine).__name__}")
+            raise TypeError(
+                f"Graph shows an sglab.Engine(…, cuda_graph=True) or its GraphLog; got {type(engine).__name__}"
+            )
         log = GraphLog(engine) if isinstance(engine, Engine) else engine
         super().__init__()
         self.graphs = log
@@ -50,7 +52,11 @@ class Graph(LinesWidget):
         numbers: dict[int, int] = {}
         launches = [
             [
-                [launch.name, [_number(numbers, each) for each in launch.reads], [_number(numbers, each) for each in launch.writes]]
+                [
+                    launch.name,
+                    [_number(numbers, each) for each in launch.reads],
+                    [_number(numbers, each) for each in launch.writes],
+                ]
                 for launch in captured.graph.launches[:MOST_LAUNCHES]
             ]
             if isinstance(captured.graph, RecordedGraph)
@@ -109,7 +115,11 @@ class Graph(LinesWidget):
     def _line(self, replay: RecordedReplay) -> dict[str, Any]:
         rids = [self._rids.setdefault(rid, len(self._rids)) for rid in replay.rids]
         line = {"kind": "replay", "raw": replay.raw_bs, "bs": replay.bs, "step": replay.step}
-        return {**line, "requests": [[number, rid] for number, rid in zip(rids, replay.rids, strict=True)], "inputs": replay.inputs}
+        return {
+            **line,
+            "requests": [[number, rid] for number, rid in zip(rids, replay.rids, strict=True)],
+            "inputs": replay.inputs,
+        }
 
     def _header(self) -> dict[str, Any]:
         runner = self.graphs.runner

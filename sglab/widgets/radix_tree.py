@@ -24,8 +24,8 @@ class RadixTree(LinesWidget):
         tree_log: what is shown.
 
     Args:
-        tree: an `sglab.Engine`, which is recorded and followed from now on, a recording (`engine.record()`), or the log of
-            a tree that you drive yourself (`sglab.engine.recording.TreeLog(tree_cache)`).
+        tree: an `sglab.Engine`, which is recorded and followed from now on, a recording (`engine.record()`), or the log
+            of a tree that you drive yourself (`sglab.engine.recording.TreeLog(tree_cache)`).
         decode: a tokenizer's, for tokens as text; of a log alone.
     """
 

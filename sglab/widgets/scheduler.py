@@ -33,8 +33,8 @@ class Scheduler(LinesWidget):
         batch: what `attention` made last: the batch of a step, as one of its layers saw it.
 
     Args:
-        engine: an `sglab.Engine`, which is recorded and followed from now on, or a recording (`engine.record()`); what an
-            engine did before is shown without what its steps attended to.
+        engine: an `sglab.Engine`, which is recorded and followed from now on, or a recording (`engine.record()`); what
+            an engine did before is shown without what its steps attended to.
     """
 
     bundle = "scheduler"
@@ -64,9 +64,7 @@ class Scheduler(LinesWidget):
     def after_cell(self) -> None:
         self.refresh()
 
-    def attention(
-        self, widget: Opened, step: int | None = None, layer: int = 0, dtype: str | None = None
-    ) -> Widget:
+    def attention(self, widget: Opened, step: int | None = None, layer: int = 0, dtype: str | None = None) -> Widget:
         """A widget on what one layer attended to in one step: the trail from a request to an instruction.
 
         Args:
@@ -83,7 +81,9 @@ class Scheduler(LinesWidget):
         if widget not in (*OF_A_BATCH, *OF_A_LAUNCH):
             raise ValueError(f"widget must be one of {', '.join((*OF_A_BATCH, *OF_A_LAUNCH))}; got {widget!r}")
         at = len(self.recording.steps) - 1 if step is None else step
-        self.batch = step_batch(self.recording, at, layer, dtype=dtype or (None if widget == "PageTable" else "float16"))
+        self.batch = step_batch(
+            self.recording, at, layer, dtype=dtype or (None if widget == "PageTable" else "float16")
+        )
         shown: Any = self.batch if widget in OF_A_BATCH else trace(self.batch, backend=kernel_for(self.batch))
         made: Widget = getattr(widgets, widget)(shown)
         self._opened.append(made)
@@ -118,7 +118,9 @@ class Scheduler(LinesWidget):
     def _header(self) -> dict[str, Any]:
         recording = self.recording
         pool = f"{recording.pool_size:,} KV slots in pages of {recording.page_size}"
-        subject = f"{len(recording.reqs)} requests · {len(recording.steps)} steps · {pool} · {facts(recording)['policy']}"
+        subject = (
+            f"{len(recording.reqs)} requests · {len(recording.steps)} steps · {pool} · {facts(recording)['policy']}"
+        )
         machine = str(getattr(recording.model, "device", "")) or "no model"
         title = f"Every step was recorded while the engine ran ({machine})."
         return {"title": "Scheduler", "subject": subject, "badge": {"text": f"recorded · {machine}", "title": title}}

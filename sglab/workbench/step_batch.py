@@ -28,12 +28,13 @@ from sglab.serving.pools import kv_pool
 from sglab.workbench.batch import Batch
 from sglab.workbench.layer_rows import attention_shape, run_tokens
 
+
 def step_batch(recording: Recording, step: int, layer: int = 0, *, dtype: str | torch.dtype | None = None) -> Batch:
     """The batch of one step, as one attention layer saw it: the same requests in the same rows, slots and pages.
 
-    The pool's pages are as the step found them: those of requests that did not run in it and of the radix tree are taken.
-    Keys, values and queries come from running the model again over the tokens that the requests had, into the slots that
-    they had; they differ from the step's own by rounding alone.
+    The pool's pages are as the step found them: those of requests that did not run in it and of the radix tree are
+    taken. Keys, values and queries come from running the model again over the tokens that the requests had, into the
+    slots that they had; they differ from the step's own by rounding alone.
 
     Args:
         recording: `engine.record()`.
@@ -42,8 +43,8 @@ def step_batch(recording: Recording, step: int, layer: int = 0, *, dtype: str | 
         dtype: of queries and pool; None: the model's. Most kernels take "float16" and "bfloat16" alone.
 
     Raises:
-        BadArgumentError: no such step or layer, a step from before the recording or of drafts, a model that also keeps a
-            state.
+        BadArgumentError: no such step or layer, a step from before the recording or of drafts, a model that also keeps
+            a state.
     """
     record, pools = _step(recording, step)
     model = recording.model

@@ -14,7 +14,13 @@ GREEDY = {"temperature": 0, "max_new_tokens": 5, "min_new_tokens": 5}
 
 
 def engine(**options: object) -> Engine:
-    given = {"max_total_tokens": 512, "cuda_graph": True, "cuda_graph_bs": (1, 2, 4), "max_running_requests": 6, **options}
+    given = {
+        "max_total_tokens": 512,
+        "cuda_graph": True,
+        "cuda_graph_bs": (1, 2, 4),
+        "max_running_requests": 6,
+        **options,
+    }
     return Engine(tiny_llama(), **given)  # type: ignore[arg-type]
 
 
@@ -31,7 +37,10 @@ def test_each_replay_has_its_requests_and_the_inputs_that_the_graph_read() -> No
         assert set(each.inputs) == set(INPUTS) and all(len(values) == 4 for values in each.inputs.values())
         assert each.inputs["seq_lens"][:3] == [entry.start + 1 for entry in step.batch]
         assert each.inputs["positions"][:3] == [entry.start for entry in step.batch]
-        assert (each.inputs["seq_lens"][3], each.inputs["out_cache_loc"][3]) == (made.worker.graph_runner.buffers.fill, 0)
+        assert (each.inputs["seq_lens"][3], each.inputs["out_cache_loc"][3]) == (
+            made.worker.graph_runner.buffers.fill,
+            0,
+        )
     before = made.history.steps[ran[1].step - 1]
     assert log.replays[1].inputs["input_ids"][:3] == [before.tokens[rid][0] for rid in log.replays[1].rids]
 

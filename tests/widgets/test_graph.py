@@ -51,5 +51,5 @@ def test_the_stale_pointer_is_tried_only_when_nothing_is_on_its_way() -> None:
 def test_what_has_no_graphs_is_refused() -> None:
     with pytest.raises(BadArgumentError, match="expected one with captured graphs"):
         Graph(Engine(tiny_llama(), max_total_tokens=128))
-    with pytest.raises(TypeError, match="Graph shows an sglab.Engine"):
+    with pytest.raises(TypeError, match=r"Graph shows an sglab\.Engine"):
         Graph("tiny")  # type: ignore[arg-type]

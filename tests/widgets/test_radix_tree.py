@@ -85,5 +85,5 @@ def test_a_tree_that_is_driven_by_hand() -> None:
 
 
 def test_what_is_no_tree_is_refused() -> None:
-    with pytest.raises(TypeError, match="RadixTree shows an sglab.Engine.*got int"):
+    with pytest.raises(TypeError, match=r"RadixTree shows an sglab\.Engine.*got int"):
         RadixTree(3)  # type: ignore[arg-type]

@@ -53,7 +53,7 @@ def test_every_step_is_sent_as_the_history_has_it(overlap: bool) -> None:
             [d.rid, d.result, d.reason] for d in step.decisions
         ]
         generated.update({names[each[0]]: each[1] for each in line["out"]})
-    assert generated == {name: 20 for name in names}
+    assert generated == dict.fromkeys(names, 20)
     assert any(line.get("retracted") for line in sent) and any(line.get("stopped") for line in sent)
     made.close()
 
@@ -63,7 +63,7 @@ def test_lines_are_only_ever_added_and_what_is_new_is_pushed(monkeypatch: pytest
     shown = Scheduler(made)
     monkeypatch.setattr(type(shown), "due", lambda _: True)
     submit(made, 3, 4)
-    before = bytes()
+    before = b""
     while made.step():
         now = bytes(shown._tensors["lines"].array)
         assert now.startswith(before) and len(now) > len(before)
@@ -115,5 +115,5 @@ def test_which_kernel_is_stepped_depends_on_the_batch() -> None:
 
 
 def test_what_is_no_engine_is_refused() -> None:
-    with pytest.raises(TypeError, match="Scheduler shows an sglab.Engine.*got str"):
+    with pytest.raises(TypeError, match=r"Scheduler shows an sglab\.Engine.*got str"):
         Scheduler("tiny")  # type: ignore[arg-type]

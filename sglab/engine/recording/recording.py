@@ -144,7 +144,8 @@ class Recording:
 
     def __repr__(self) -> str:
         state = "running" if self.recording else "stopped"
-        return f"Recording({len(self.reqs)} requests, {len(self.steps)} steps, {len(self.tree.ops)} tree operations, {state})"
+        ran = f"{len(self.reqs)} requests, {len(self.steps)} steps, {len(self.tree.ops)} tree operations"
+        return f"Recording({ran}, {state})"
 
     # What is watched.
 
@@ -154,9 +155,7 @@ class Recording:
 
     def _meet(self, req: Req, arrival: int) -> None:
         most = req.sampling_params.max_new_tokens
-        self.reqs[req.rid] = RecordedReq(
-            req.rid, req.origin_input_ids, req.output_ids, arrival, most, req.extra_key
-        )
+        self.reqs[req.rid] = RecordedReq(req.rid, req.origin_input_ids, req.output_ids, arrival, most, req.extra_key)
 
     def _on_plan(self, run: Callable[[], ScheduledPass | None]) -> ScheduledPass | None:
         scheduled = run()

@@ -15,6 +15,7 @@ from sglab.engine.cache.radix_cache import RadixCache
 from sglab.engine.cache.radix_node import RadixKey, TreeNode
 from sglab.engine.recording.wrapping import Wrapped
 
+
 @dataclass(frozen=True)
 class NodeState:
     """A node as an operation left it."""
@@ -48,8 +49,8 @@ class TreeOp:
     """One operation."""
 
     kind: str
-    """"match", "split", "insert", "lock", "unlock", "evict", "load" (from the host), "reset", or "start": the tree as the
-    recording found it."""
+    """"match", "split", "insert", "lock", "unlock", "evict", "load" (from the host), "reset", or "start": the tree
+    as the recording found it."""
     step: int
     """Steps that had been planned before it."""
     rid: str
@@ -252,7 +253,7 @@ def eviction_order(gone: Gone) -> list[Evicted]:
     Args:
         gone: node id -> the node, its parent, its last access and its tokens, before.
     """
-    children = {node: 0 for node in gone}
+    children = dict.fromkeys(gone, 0)
     for _, parent, *_ in gone.values():
         if parent is not None and parent.id in children:
             children[parent.id] += 1

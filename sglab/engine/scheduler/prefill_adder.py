@@ -91,7 +91,9 @@ class PrefillAdder:
 
     def budgets(self) -> Budgets:
         """All of them, for a decision's record."""
-        return Budgets(int(self.rem_total_tokens), int(self.cur_rem_tokens), self.rem_input_tokens, self.rem_chunk_tokens)
+        return Budgets(
+            int(self.rem_total_tokens), int(self.cur_rem_tokens), self.rem_input_tokens, self.rem_chunk_tokens
+        )
 
     def budget_state(self) -> AddReqResult:
         """Whether another request may be offered."""

@@ -63,7 +63,11 @@ def recording() -> Recording:
     """Ten requests, of which some share a beginning and one is longer than a chunk."""
     recorded, replays = engine().record(), graphs()
     for i, who in enumerate(["cat", "dog", "fox", "hen", "owl"] * 2):
-        prompt = f"Once upon a time there was a little {who} who liked to " if i % 3 == 2 else f"A {who}. " * (14 if i == 6 else 2)
+        prompt = (
+            f"Once upon a time there was a little {who} who liked to "
+            if i % 3 == 2
+            else f"A {who}. " * (14 if i == 6 else 2)
+        )
         count = 36 - 8 * (i % 4)
         engine().submit(prompt, {"temperature": 0, "max_new_tokens": count, "min_new_tokens": count}, rid=f"r{i}")
         engine().step()
