@@ -13,6 +13,7 @@ from sglab.engine import ForwardBatch
 from sglab.engine.errors import BadArgumentError
 from sglab.engine.graphs import RecordedGraph, StalePointerError
 from sglab.engine.recording.wrapping import Wrapped
+from sglab.engine.scheduler import Scheduler
 from sglab.serving.graph_runner import CapturedGraph, CudaGraphRunner
 
 if TYPE_CHECKING:
@@ -87,10 +88,16 @@ class GraphLog:
         """How many passes of the engine ran without a graph, by why."""
         largest = self.runner.capture_bs[-1]
         found = {"not a decode pass": 0, f"more than {largest} requests": 0}
-        for step in self.engine.history.steps:
+        for step in self.engine.history.steps[: self._ended()]:
             if step.graph_bs is None and step.batch:
                 found["not a decode pass" if step.mode != "DECODE" else f"more than {largest} requests"] += 1
         return {why: count for why, count in found.items() if count}
+
+    def _ended(self) -> int:
+        """Steps whose passes are over: of the others it is not known yet whether a graph was replayed."""
+        scheduler = self.engine.scheduler
+        assert isinstance(scheduler, Scheduler)  # several ranks have no graphs
+        return len(scheduler.history) - len(scheduler._in_flight)
 
     def _on_prepare(self, run: Callable[..., None], batch: ForwardBatch, captured: CapturedGraph) -> None:
         run(batch, captured)

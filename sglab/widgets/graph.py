@@ -80,7 +80,7 @@ class Graph(LinesWidget):
 
     def refresh(self) -> None:
         """Shows what was replayed since; an engine's own steps are followed by themselves."""
-        if len(self.graphs.replays) > self._shown:
+        if len(self.graphs.replays) > self._shown or self.graphs.without_graph() != self.without:
             self._show([])
 
     def after_cell(self) -> None:
