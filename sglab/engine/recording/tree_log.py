@@ -259,7 +259,7 @@ def eviction_order(gone: Gone) -> list[Evicted]:
             children[parent.id] += 1
     queue = [(gone[node][2], node) for node, count in children.items() if not count]
     heapq.heapify(queue)
-    order = []
+    order: list[Evicted] = []
     while queue:
         access, node = heapq.heappop(queue)
         _, parent, _, tokens = gone[node]
