@@ -9,19 +9,8 @@ from sglab.engine import BadArgumentError
 from sglab.serving import Engine, GraphLog, probe_stale_pointer
 from sglab.serving.graph_log import INPUTS, address_names
 from tests.support.serving.tiny import prompts, tiny_llama
-
-GREEDY = {"temperature": 0, "max_new_tokens": 5, "min_new_tokens": 5}
-
-
-def engine(**options: object) -> Engine:
-    given = {
-        "max_total_tokens": 512,
-        "cuda_graph": True,
-        "cuda_graph_bs": (1, 2, 4),
-        "max_running_requests": 6,
-        **options,
-    }
-    return Engine(tiny_llama(), **given)  # type: ignore[arg-type]
+from tests.support.serving.widget_lines import GREEDY
+from tests.support.serving.widget_lines import graph_engine as engine
 
 
 def test_each_replay_has_its_requests_and_the_inputs_that_the_graph_read() -> None:

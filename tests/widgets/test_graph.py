@@ -7,9 +7,9 @@ import pytest
 from sglab.engine import BadArgumentError
 from sglab.serving import Engine
 from sglab.widgets import Graph
-from tests.serving.test_graph_log import GREEDY, engine
 from tests.support.serving.tiny import prompts, tiny_llama
-from tests.widgets.test_scheduler import lines
+from tests.support.serving.widget_lines import GREEDY, lines
+from tests.support.serving.widget_lines import graph_engine as engine
 
 
 def test_captures_come_first_then_replays_as_they_were() -> None:

@@ -13,7 +13,7 @@ from sglab.engine.recording import TreeLog
 from sglab.serving import Engine
 from sglab.widgets import RadixTree
 from tests.support.serving.tiny import prompts, tiny_llama
-from tests.widgets.test_scheduler import lines
+from tests.support.serving.widget_lines import lines
 
 
 def replayed(shown: RadixTree) -> dict[int, tuple[Any, ...]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from typing import Any
 
@@ -14,10 +13,7 @@ from sglab.widgets import Scheduler
 from sglab.widgets.scheduler import kernel_for
 from sglab.workbench import decode_batch, extend_batch
 from tests.support.serving.tiny import prompts, tiny_llama
-
-
-def lines(widget: Any) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in bytes(widget._tensors["lines"].array).decode().splitlines()]
+from tests.support.serving.widget_lines import lines
 
 
 def engine(**options: Any) -> Engine:
