@@ -7,7 +7,9 @@ from typing import Any
 __version__ = "0.1.0"
 
 _LAZY = {
-    **dict.fromkeys(("attend", "decode_batch", "extend_batch", "prompt_batch", "trace"), "sglab.workbench"),
+    **dict.fromkeys(
+        ("attend", "decode_batch", "extend_batch", "prompt_batch", "step_batch", "trace"), "sglab.workbench"
+    ),
     **dict.fromkeys(("compare", "cuda", "cute", "ptx", "step"), "sglab.stepping"),
     "Engine": "sglab.serving",
 }

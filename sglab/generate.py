@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,6 +26,11 @@ def add_serve_options(parser: argparse.ArgumentParser) -> None:
     add_engine_options(parser)
     parser.add_argument("--host", default="127.0.0.1", help="default: %(default)s")
     parser.add_argument("--port", type=int, default=30000, help="default: %(default)s")
+    parser.add_argument(
+        "--watch",
+        action="store_true",
+        help="record the engine: /watch shows its scheduler and radix tree, /recording.sglab is for JupyterLab",
+    )
 
 
 def add_engine_options(parser: argparse.ArgumentParser) -> None:
@@ -74,4 +80,22 @@ def serve(options: argparse.Namespace) -> None:
     """Serve OpenAI's API until interrupted."""
     from sglab.serving import server
 
-    server.serve(engine_of(options), options.host, options.port)
+    engine = engine_of(options)
+    server.serve(engine, options.host, options.port, watch_pages(engine) if options.watch else None)
+
+
+def watch_pages(engine: Engine) -> dict[str, Callable[[], str]]:
+    """Path -> the text of a page with what the engine has done until now. It is recorded from here on."""
+    from sglab.widgets import RadixTree, Scheduler, html_page, recording
+
+    recorded = engine.record()
+
+    def text(write: Callable[..., str]) -> str:
+        shown = [Scheduler(recorded), RadixTree(recorded)]
+        try:
+            return write(shown, f"sglab serve {engine.model_name}")
+        finally:
+            for widget in shown:
+                widget.close()
+
+    return {"/watch": lambda: text(html_page), "/recording.sglab": lambda: text(recording)}

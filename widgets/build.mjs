@@ -16,7 +16,7 @@ const root = join(here, "..");
 const out = join(root, "sglab", "widgets", "static");
 const PROBE = "tests/support/browser/static/probe";
 const LIMIT = 150 * 1024; // gzipped bytes of one bundle
-const OTHERS = ["protocol", "core", "launch", "memory", "jupyterlab"]; // packages that are no widgets
+const OTHERS = ["protocol", "core", "launch", "memory", "engine", "jupyterlab"]; // packages that are no widgets
 
 const names = readdirSync(join(here, "packages")).filter((name) => !OTHERS.includes(name));
 

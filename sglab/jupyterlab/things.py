@@ -1,4 +1,4 @@
-"""What a notebook has that a widget can open: batches, launches, sessions, recordings, runs of the engine.
+"""What a notebook has that a widget can open: batches, launches, sessions, recordings, engines and their runs.
 
 Nothing is registered and nothing is kept alive: each listing looks at the notebook's variables and at what its widgets
 show. The numbers by which the page names things are held weakly.
@@ -21,6 +21,7 @@ from sglab.gpu.geometry import Geometry
 
 OF_A_BATCH = ("PageTable", "SplitKV", "OnlineSoftmax")
 OF_A_LAUNCH = ("KernelDebugger", "WarpRoles", "Barriers", "SharedMemory", "TensorMemory", "NanSpread")
+OF_AN_ENGINE = ("Scheduler", "RadixTree", "Graph")
 OF_A_RECORDING = ("WarpRoles", "Barriers", "TensorMemory")
 OF_A_RUN = {
     "SpeculationRun": ("sglab.workbench.recorders.speculation", ("DraftTree",)),
@@ -38,7 +39,7 @@ class Thing:
 
     Attributes:
         number: names it in later questions, as long as it lives.
-        kind: batch, launch, session, recording or run.
+        kind: batch, launch, session, recording, engine or run.
         names: expressions that give it in the notebook, such as "session" or "launches[1]".
         title, detail: which kernel or batch it is, and its sizes.
         widgets: classes of `sglab.widgets` that open on it.
@@ -127,6 +128,9 @@ def _kind(value: Any) -> str:
         return "session"
     if EventLog in types:
         return "recording"
+    engines = sys.modules.get("sglab.serving.engine")
+    if engines is not None and engines.Engine in types:
+        return "engine"
     batches = sys.modules.get("sglab.workbench.batch")  # without it there is no batch, and no torch is needed
     if batches is not None and batches.Batch in types:
         return "batch"
@@ -161,6 +165,10 @@ def described(thing: Any, number: int) -> Thing | None:
     if kind == "run":
         title, detail = thing.described()
         return Thing(number, kind, title, detail, _opens_on_run(thing))
+    if kind == "engine":
+        detail = f"{thing.model_name}, {len(thing.history):,} steps, {thing.scheduler.allocator.size:,} KV slots"
+        graphs = thing.worker.graph_runner is not None
+        return Thing(number, kind, type(thing.model).__name__, detail, OF_AN_ENGINE if graphs else OF_AN_ENGINE[:2])
     return None
 
 

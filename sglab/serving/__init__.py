@@ -2,6 +2,7 @@
 
 from sglab.serving.config import EngineConfig
 from sglab.serving.engine import Engine, RequestAbortedError
+from sglab.serving.graph_log import GraphLog, RecordedReplay, probe_stale_pointer
 from sglab.serving.hooks import register_forward_hooks
 from sglab.serving.output import Delta, Handle, Output
 from sglab.serving.sampler import Sampler
@@ -11,10 +12,13 @@ __all__ = [
     "Delta",
     "Engine",
     "EngineConfig",
+    "GraphLog",
     "Handle",
     "ModelWorker",
     "Output",
+    "RecordedReplay",
     "RequestAbortedError",
     "Sampler",
+    "probe_stale_pointer",
     "register_forward_hooks",
 ]

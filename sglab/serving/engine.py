@@ -12,6 +12,7 @@ import torch
 from sglab.attention import create_attention_backend
 from sglab.engine import FinishAbort, Req, SamplingParams, arguments
 from sglab.engine.errors import BadArgumentError
+from sglab.engine.recording import Recording
 from sglab.engine.scheduler import History, Scheduler
 from sglab.models import CausalLM, Tokenizer
 from sglab.serving.batch_invariant import DEFAULT_SEED, batch_invariant
@@ -51,6 +52,7 @@ class Engine:
         scheduler, worker: the parts, to be looked at.
         runs: what runs passes: the worker, or a SpeculativeWorker around it.
         ranks: the other processes, with tp_size above 1.
+        recording: what `record` has begun; None: nothing.
 
     Raises:
         BadArgumentError, UnsupportedError: a model, a backend or an option that does not fit.
@@ -125,6 +127,7 @@ class Engine:
         self.hooks = register_forward_hooks(self.model, self.config.forward_hooks)
         self._pending: list[tuple[Any, Pending[Callable[[], Any]]]] = []
         self._submitted = 0
+        self.recording: Recording | None = None
 
     @property
     def history(self) -> History:
@@ -257,6 +260,20 @@ class Engine:
         if self.scheduler.has_work():
             raise RuntimeError("requests are unfinished: finish or abort them before the cache is flushed")
         self.scheduler.flush_cache()
+
+    def record(self) -> Recording:
+        """Keep what every step from now on is made of, and every operation on the radix tree, until `stop`.
+
+        The widgets Scheduler and RadixTree show it, `sglab.step_batch` gives a step's attention. An engine has one
+        recording at a time: a second call returns the one that goes on.
+
+        Raises:
+            BadArgumentError: an engine with several groups of ranks.
+        """
+        if self.recording is None or not self.recording.recording:
+            decode = None if self.tokenizer is None else self.tokenizer.decode
+            self.recording = Recording(self.scheduler, decode, self.model)  # type: ignore[arg-type]
+        return self.recording
 
     def close(self) -> None:
         """End the engine's thread and its ranks, and take its hooks off the model."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from sglab.serving.engine import Engine
 from sglab.serving.output import Delta, Handle
 
 Receive = Callable[[Delta], None]
+T = TypeVar("T")
 
 
 class EngineLoop:
@@ -38,6 +39,11 @@ class EngineLoop:
             self._readers[handle.rid] = (handle, receive)
             self._changed.notify()
         return handle
+
+    def between_steps(self, look: Callable[[], T]) -> T:
+        """What `look` returns, called while no step runs: for whoever reads the engine's books."""
+        with self._changed:
+            return look()
 
     def abort(self, rid: str) -> None:
         """End a request before its next step."""

@@ -133,14 +133,14 @@ def pool_tokens(model: CausalLM, shape: ModelConfig, config: EngineConfig, conte
     return tokens // page * page
 
 
-def kv_pool(model: CausalLM, shape: ModelConfig, tokens: int, page: int) -> KVCache:
-    """The buffers, zeroed."""
-    layers = shape.num_hidden_layers
+def kv_pool(model: CausalLM, shape: ModelConfig, tokens: int, page: int, dtype: torch.dtype | None = None) -> KVCache:
+    """The buffers, zeroed. dtype: None: the model's."""
+    layers, dtype = shape.num_hidden_layers, dtype or model.dtype
     if shape.kind == "mla":
         rank, rope = shape.kv_lora_rank, shape.qk_rope_head_dim
         if shape.index_head_dim:
             dim = shape.index_head_dim
-            return NSATokenToKVPool(tokens, page, model.dtype, rank, rope, layers, dim, model.device)
-        return MLATokenToKVPool(tokens, page, model.dtype, rank, rope, layers, model.device)
+            return NSATokenToKVPool(tokens, page, dtype, rank, rope, layers, dim, model.device)
+        return MLATokenToKVPool(tokens, page, dtype, rank, rope, layers, model.device)
     heads = shape.get_num_kv_heads(model.tp.attention.size)
-    return MHATokenToKVPool(tokens, page, model.dtype, heads, shape.head_dim, layers, model.device, shape.v_head_dim)
+    return MHATokenToKVPool(tokens, page, dtype, heads, shape.head_dim, layers, model.device, shape.v_head_dim)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -21,15 +21,18 @@ from sglab.serving.output import Delta, Handle
 Queue = asyncio.Queue[tuple[int, Delta]]
 
 
-def create_app(engine: Engine) -> Any:
+def create_app(engine: Engine, pages: Mapping[str, Callable[[], str]] | None = None) -> Any:
     """A FastAPI application that serves the engine.
+
+    Args:
+        pages: more to GET: path -> its text, made between two steps; HTML, or a file where the path ends in .sglab.
 
     Raises:
         ImportError: FastAPI is missing.
     """
     try:
         from fastapi import FastAPI, Request
-        from fastapi.responses import JSONResponse, StreamingResponse
+        from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
     except ImportError:
         raise ImportError("the HTTP server needs FastAPI and uvicorn: pip install 'sglab[serve]'") from None
 
@@ -72,6 +75,16 @@ def create_app(engine: Engine) -> Any:
     async def history() -> dict[str, Any]:
         return engine.history.as_dict()
 
+    def page(path: str, text: Callable[[], str]) -> None:
+        def get() -> Any:  # in a thread: other requests are answered meanwhile
+            made = loop.between_steps(text)
+            is_file = path.endswith(".sglab")
+            return Response(made, media_type="application/vnd.sglab+json") if is_file else HTMLResponse(made)
+
+        app.get(path, response_model=None)(get)
+
+    for path, text in (pages or {}).items():
+        page(path, text)
     for path, handler in (("/v1/models", models), ("/health", health), ("/history", history)):
         app.get(path, response_model=None)(handler)
     return app
@@ -162,13 +175,16 @@ class Served:
             self.abort()
 
 
-def serve(engine: Engine, host: str, port: int) -> None:
+def serve(engine: Engine, host: str, port: int, pages: Mapping[str, Callable[[], str]] | None = None) -> None:
     """Serve until interrupted.
+
+    Args:
+        pages: of create_app.
 
     Raises:
         ImportError: FastAPI or uvicorn is missing.
     """
-    app = create_app(engine)
+    app = create_app(engine, pages)
     try:
         import uvicorn
     except ImportError:

@@ -12,12 +12,15 @@ if TYPE_CHECKING:
     from .barriers import Barriers
     from .draft_tree import DraftTree
     from .experts import Experts
+    from .graph import Graph
     from .kernel_debugger import KernelDebugger
     from .layout import Layout
     from .nan_spread import NanSpread
     from .online_softmax import OnlineSoftmax
     from .page_table import PageTable
+    from .radix_tree import RadixTree
     from .ranks import Ranks
+    from .scheduler import Scheduler
     from .shared_memory import SharedMemory
     from .split_kv import SplitKV
     from .tensor_memory import TensorMemory
@@ -27,12 +30,15 @@ __all__ = [
     "Barriers",
     "DraftTree",
     "Experts",
+    "Graph",
     "KernelDebugger",
     "Layout",
     "NanSpread",
     "OnlineSoftmax",
     "PageTable",
+    "RadixTree",
     "Ranks",
+    "Scheduler",
     "SharedMemory",
     "SplitKV",
     "TensorMemory",
@@ -48,12 +54,15 @@ _LAZY = {
     "Barriers": "barriers",
     "DraftTree": "draft_tree",
     "Experts": "experts",
+    "Graph": "graph",
     "KernelDebugger": "kernel_debugger",
     "Layout": "layout",
     "NanSpread": "nan_spread",
     "OnlineSoftmax": "online_softmax",
     "PageTable": "page_table",
     "Ranks": "ranks",
+    "RadixTree": "radix_tree",
+    "Scheduler": "scheduler",
     "SharedMemory": "shared_memory",
     "SplitKV": "split_kv",
     "TensorMemory": "tensor_memory",

@@ -8,6 +8,7 @@ from sglab.workbench.prompt_batch import prompt_batch
 from sglab.workbench.recorders.experts import RoutingRun, record_experts
 from sglab.workbench.recorders.ranks import RanksRun, record_exchange, record_ranks
 from sglab.workbench.recorders.speculation import SpeculationRun, record_speculation
+from sglab.workbench.step_batch import step_batch
 from sglab.workbench.trace import trace
 
 __all__ = [
@@ -26,5 +27,6 @@ __all__ = [
     "record_ranks",
     "record_speculation",
     "reference",
+    "step_batch",
     "trace",
 ]

@@ -8,11 +8,10 @@ from typing import Any
 
 import torch
 
-from sglab.attention.create import create_attention_backend
-from sglab.engine import AttnBackend, BadArgumentError, ForwardBatch, ForwardMode, RadixAttention, arguments
+from sglab.engine import BadArgumentError, ForwardMode
 from sglab.models import CausalLM, load_model, load_tokenizer
 from sglab.workbench.batch import Batch
-from sglab.workbench.forward_pass import worker_batch
+from sglab.workbench.layer_rows import attention_shape, run_tokens
 from sglab.workbench.options import BatchOptions, Layout
 
 
@@ -42,11 +41,7 @@ def prompt_batch(
     """
     token_ids = _token_ids(prompts, model)
     loaded = model if isinstance(model, CausalLM) else load_model(model, dtype=dtype, device=device)
-    shape = loaded.attention_config()
-    arguments.integer("layer", layer, 0, shape.num_hidden_layers - 1, f"It has {shape.num_hidden_layers} of them.")
-    if loaded.state_config() is not None or shape.index_head_dim:
-        remedy = "Its layers need more than a KV pool; choose another."
-        raise BadArgumentError("model", "a model with a plain KV cache", type(loaded).__name__, remedy)
+    shape = attention_shape(loaded, layer)
     lengths = [len(ids) for ids in token_ids]
     batch = BatchOptions(
         num_heads=shape.num_attention_heads,
@@ -65,49 +60,11 @@ def prompt_batch(
     ).build(lengths, [1] * len(lengths), ForwardMode.DECODE)
     for req, ids in zip(batch.reqs, token_ids, strict=True):
         req.origin_input_ids = ids
-    seen = _run(batch, loaded, lengths, layer)
+    seen = run_tokens(batch.runner, batch.reqs, loaded, layer)
     last = torch.tensor(lengths, device=loaded.device).cumsum(0) - 1
     batch.layer, batch.q = seen.layer, seen.q[last]
     batch.forward_batch.input_ids = torch.tensor([ids[-1] for ids in token_ids], device=loaded.device)
     return batch
-
-
-class _Watched:
-    """A backend that keeps one layer's queries."""
-
-    layer: RadixAttention
-    q: torch.Tensor
-
-    def __init__(self, backend: AttnBackend, layer_id: int) -> None:
-        self._backend, self._layer_id = backend, layer_id
-
-    def forward(
-        self,
-        q: torch.Tensor,
-        k: torch.Tensor | None,
-        v: torch.Tensor | None,
-        layer: RadixAttention,
-        forward_batch: ForwardBatch,
-        **options: Any,
-    ) -> torch.Tensor:
-        if layer.layer_id == self._layer_id:
-            rows, rope = q.view(len(q), layer.tp_q_head_num, -1), options.get("q_rope")
-            self.layer, self.q = layer, rows.clone() if rope is None else torch.cat((rows, rope), -1)
-        return self._backend.forward(q, k, v, layer, forward_batch, **options)
-
-
-def _run(batch: Batch, model: CausalLM, lengths: list[int], layer: int) -> _Watched:
-    """One prefill of all prompts into the batch's pool."""
-    made = worker_batch(batch.runner.req_to_token_pool, batch.reqs, lengths, ForwardMode.EXTEND)
-    forward_batch = ForwardBatch.init_new(made, batch.runner)
-    backend = create_attention_backend("torch_native", batch.runner)
-    backend.prepare(forward_batch)
-    watched = _Watched(backend, layer)
-    forward_batch.attn_backend = watched
-    assert forward_batch.positions is not None
-    with torch.no_grad():
-        model(forward_batch.input_ids, forward_batch.positions, forward_batch)
-    return watched
 
 
 def _token_ids(prompts: Any, model: str | Path | CausalLM) -> list[list[int]]:

@@ -8,6 +8,7 @@ pytest.importorskip("fastapi", reason="the HTTP server needs FastAPI: pip instal
 pytest.importorskip("httpx", reason="FastAPI's test client needs httpx")
 from fastapi.testclient import TestClient
 
+from sglab.generate import watch_pages
 from sglab.serving import Engine
 from sglab.serving.server import create_app
 from tests.support.serving.letters import Letters
@@ -99,3 +100,17 @@ def test_models_and_history(client: TestClient) -> None:
     client.post("/v1/completions", json={"prompt": "A", "max_tokens": 2})
     assert client.get("/v1/models").json()["data"][0]["id"] == "LlamaForCausalLM"
     assert len(client.get("/history").json()["steps"]) == 2
+
+
+def test_a_served_engine_can_be_watched() -> None:
+    engine = Engine(tiny_llama(), tokenizer=Letters(), max_total_tokens=512)
+    with TestClient(create_app(engine, watch_pages(engine))) as client:
+        client.post("/v1/completions", json={"prompt": "HELLO", "max_tokens": 5, "temperature": 0})
+        page = client.get("/watch")
+        assert page.headers["content-type"].startswith("text/html") and '"widget":"scheduler"' in page.text
+        file = client.get("/recording.sglab").json()
+        client.post("/v1/completions", json={"prompt": "B", "max_tokens": 5, "temperature": 0})
+        later = client.get("/recording.sglab").json()
+    assert [each["widget"] for each in file["widgets"]] == ["scheduler", "radix_tree"]
+    steps = [each["widgets"][0]["state"]["count"] for each in (file, later)]
+    assert steps == [5, 10] and len(later["widgets"][0]["state"]["requests"]) == 2

@@ -12,9 +12,10 @@ const BELOW = {
   core: ["protocol"],
   launch: ["protocol", "core"],
   memory: ["protocol", "core"],
+  engine: ["protocol", "core"],
   jupyterlab: ["protocol", "core"],
 };
-const BELOW_WIDGETS = ["protocol", "core", "launch", "memory"];
+const BELOW_WIDGETS = ["protocol", "core", "launch", "memory", "engine"];
 const OF_THE_WORKSPACE = ["@anywidget/types", "vitest"];
 const OF_JUPYTERLAB = /^@(jupyterlab|lumino)\//; // shared by the page that loads the extension
 

@@ -94,7 +94,8 @@ class Req:
         """
         self.fill_ids = self.token_ids()
         if tree_cache is not None:
-            match = tree_cache.match_prefix(RadixKey(self.fill_ids[: max(len(self.fill_ids) - 1, 0)], self.extra_key))
+            cached = self.fill_ids[: max(len(self.fill_ids) - 1, 0)]
+            match = tree_cache.match_prefix(RadixKey(cached, self.extra_key, self.rid))
             self.prefix_indices, self.last_node = match.device_indices, match.last_device_node
             self.host_hit_length, self.last_host_node = match.host_hit_length, match.last_host_node
             self.cache_protected_len = len(self.prefix_indices)

@@ -11,11 +11,15 @@ ChildKey = tuple[str | None, tuple[int, ...]]
 
 
 class RadixKey:
-    """A token run and the namespace it lives in (a LoRA adapter, a cache salt): equal tokens match within one only."""
+    """A token run and the namespace it lives in (a LoRA adapter, a cache salt): equal tokens match within one only.
 
-    def __init__(self, token_ids: Sequence[int], extra_key: str | None = None) -> None:
+    `rid` says whose tokens they are, for recordings; nothing is compared by it.
+    """
+
+    def __init__(self, token_ids: Sequence[int], extra_key: str | None = None, rid: str = "") -> None:
         self.token_ids = list(token_ids)
         self.extra_key = extra_key
+        self.rid = rid
 
     def __len__(self) -> int:
         return len(self.token_ids)

@@ -7,6 +7,20 @@ from typing import Any
 
 
 @dataclass(frozen=True)
+class Budgets:
+    """What a prefill batch may still take; see PrefillAdder."""
+
+    rem_total: int
+    """KV slots, free or evictable, less what running and taken requests are expected to need."""
+    cur_rem: int
+    """KV slots after this pass alone."""
+    rem_input: int
+    """Of max_prefill_tokens."""
+    rem_chunk: int | None
+    """Of chunked_prefill_size; None: prompts are never cut."""
+
+
+@dataclass(frozen=True)
 class Decision:
     """What became of a request that was offered to a prefill batch, and why."""
 
@@ -14,6 +28,8 @@ class Decision:
     result: str
     """A name of AddReqResult; "CONTINUE" is taken."""
     reason: str
+    left: Budgets | None = None
+    """The budgets when it was offered."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +92,8 @@ class StepRecord:
     accepted: int = 0
     graph_bs: int | None = None
     """The size of the captured graph that was replayed; None: the pass ran without one."""
+    stopped: str = ""
+    """Why no more waiting requests were offered to a prefill; empty where none was left."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain lists, dictionaries, numbers and strings."""

@@ -16,7 +16,7 @@ from enum import Enum, auto
 from sglab.engine.batch.req import Req
 from sglab.engine.cache.paged_allocator import ceil_div
 from sglab.engine.cache.radix_cache import RadixCache
-from sglab.engine.scheduler.history import Decision
+from sglab.engine.scheduler.history import Budgets, Decision
 
 CLIP_MAX_NEW_TOKENS = 4096
 """Requests that may generate more are expected to generate so many."""
@@ -77,6 +77,7 @@ class PrefillAdder:
         self._current_offset = float(num_mixed_decode_tokens)
         self._total_offset = num_mixed_decode_tokens + sum(self._expected(req) for req in running)
         self._req_states: list[tuple[float, int]] | None = None
+        self._offered = self.budgets()
 
     @property
     def rem_total_tokens(self) -> float:
@@ -87,6 +88,12 @@ class PrefillAdder:
     def cur_rem_tokens(self) -> float:
         """Slots left after this pass."""
         return self._free() - self._current_offset
+
+    def budgets(self) -> Budgets:
+        """All of them, for a decision's record."""
+        return Budgets(
+            int(self.rem_total_tokens), int(self.cur_rem_tokens), self.rem_input_tokens, self.rem_chunk_tokens
+        )
 
     def budget_state(self) -> AddReqResult:
         """Whether another request may be offered."""
@@ -103,6 +110,7 @@ class PrefillAdder:
             The request if even this chunk is not its last, else None.
         """
         assert self.rem_chunk_tokens is not None
+        self._offered = self.budgets()
         available = min(self.rem_chunk_tokens, int(self.rem_total_tokens))
         limit = available if available > 0 else max(self.rem_chunk_tokens, 1)
         whole = req.extend_input_len
@@ -120,6 +128,7 @@ class PrefillAdder:
         Returns:
             CONTINUE also says that there is budget for another; a request may be taken and the result be another.
         """
+        self._offered = self.budgets()
         most = self.limits.prefill_max_requests
         if most is not None and len(self.can_run_list) >= most:
             return self._decide(req, AddReqResult.OTHER, f"prefill_max_requests {most} are in this batch")
@@ -169,7 +178,7 @@ class PrefillAdder:
             self._spend(chunk, 0)
             what = f"first chunk of {chunk} of {whole} new tokens"
         cached = f", {len(req.prefix_indices)} cached" if len(req.prefix_indices) else ""
-        self.decisions.append(Decision(req.rid, AddReqResult.CONTINUE.name, what + cached))
+        self.decisions.append(Decision(req.rid, AddReqResult.CONTINUE.name, what + cached, self._offered))
         return self.budget_state()
 
     def _add_one_req_ignore_eos(self, req: Req) -> AddReqResult:
@@ -236,7 +245,7 @@ class PrefillAdder:
         return self._decide(req, AddReqResult.NO_TOKEN, reason)
 
     def _decide(self, req: Req, result: AddReqResult, reason: str) -> AddReqResult:
-        self.decisions.append(Decision(req.rid, result.name, reason))
+        self.decisions.append(Decision(req.rid, result.name, reason, self._offered))
         return result
 
 

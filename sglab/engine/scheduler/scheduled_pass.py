@@ -68,6 +68,7 @@ class Planned(Protocol):
     retracted: list[str]
     evicted: int
     loaded: int
+    stopped: str
 
 
 class Planner(Protocol):
@@ -111,6 +112,7 @@ def schedule(scheduler: Planner, batch: ScheduleBatch, plan: Planned) -> Schedul
         retracted=plan.retracted,
         evicted_tokens=plan.evicted,
         loaded_tokens=plan.loaded,
+        stopped=plan.stopped,
     )
     scheduler.history.add(record)
     return ScheduledPass(batch.get_model_worker_batch(), tuple(entries), record)

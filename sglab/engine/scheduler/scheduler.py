@@ -19,6 +19,7 @@ from sglab.engine.batch.schedule_batch import ScheduleBatch
 from sglab.engine.cache.paged_allocator import get_num_new_pages
 from sglab.engine.cache.radix_cache import RadixCache
 from sglab.engine.errors import BadArgumentError
+from sglab.engine.scheduler import admission
 from sglab.engine.scheduler.config import SchedulerConfig
 from sglab.engine.scheduler.history import Decision, History
 from sglab.engine.scheduler.invariants import check_invariants
@@ -38,6 +39,7 @@ class Plan:
     retracted: list[str] = field(default_factory=list)
     evicted: int = 0
     loaded: int = 0
+    stopped: str = ""
 
 
 class Scheduler:
@@ -226,9 +228,11 @@ class Scheduler:
         if running.is_empty():
             running.batch_is_full = False
         if (running.batch_is_full or not self.waiting_queue) and self.chunked_req is None:
+            self._plan.stopped = admission.STILL_FULL if self.waiting_queue else ""
             return None
         if self._allocatable() <= 0 and self.chunked_req is None:
             running.batch_is_full = True
+            self._plan.stopped = self._no_row()
             return None
         self._plan.policy = self.policy.calc_priority(self.waiting_queue)
         adder = self._offer_requests()
@@ -261,20 +265,31 @@ class Scheduler:
             self.chunked_req.init_next_round_input()
             self.chunked_req = adder.add_chunked_req(self.chunked_req)
             held = 1
-        for req in self.waiting_queue:
+        for i, req in enumerate(self.waiting_queue):
             if adder.budget_state() is AddReqResult.OTHER:
+                self._plan.stopped = admission.spent(adder.budgets())
                 break
             if len(adder.can_run_list) >= self._allocatable(held):
                 running.batch_is_full = True
+                self._plan.stopped = self._no_row()
             if running.batch_is_full or self.chunked_req is not None or adder.new_chunked_req is not None:
+                self._plan.stopped = self._plan.stopped or admission.cut(self.chunked_req or adder.new_chunked_req)
                 break
             req.init_next_round_input(self.tree_cache)
             result = adder.add_one_req(req)
             if result is AddReqResult.NO_TOKEN:
                 running.batch_is_full = bool(adder.can_run_list) or not running.is_empty()
             if result is not AddReqResult.CONTINUE:
+                taken = bool(adder.can_run_list) and adder.can_run_list[-1] is req
+                if not taken:
+                    self._plan.stopped = admission.refused(adder.decisions[-1])
+                elif i + 1 < len(self.waiting_queue):
+                    self._plan.stopped = admission.spent(adder.budgets())
                 break
         return adder
+
+    def _no_row(self) -> str:
+        return admission.no_row(self.config.max_running_requests, self.req_to_token_pool.available_size())
 
     def _allocatable(self, held_rows: int = 0) -> int:
         """Requests that a prefill may have; `held_rows` of them have a row."""

@@ -265,6 +265,7 @@ def test_the_history_is_plain_data() -> None:
     assert first["batch"] == [
         {"rid": "a", "phase": "prefill", "start": 0, "new_tokens": 2, "cached_tokens": 0},
     ]
-    assert first["decisions"] == [{"rid": "a", "result": "CONTINUE", "reason": "2 new tokens"}]
+    budgets = {"rem_total": 64, "cur_rem": 64, "rem_input": 16384, "rem_chunk": None}
+    assert first["decisions"] == [{"rid": "a", "result": "CONTINUE", "reason": "2 new tokens", "left": budgets}]
     assert first["tokens"] == {"a": alone([1, 2], 1)}
     assert owner.history.steps[1].finished == {"a": "length"}

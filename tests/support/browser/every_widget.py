@@ -1,4 +1,4 @@
-"""One of each widget, most of them on the same MLA decode: for what all of them have to keep."""
+"""One of each widget, most on the same MLA decode or the same run of an engine: for what all of them have to keep."""
 
 from __future__ import annotations
 
@@ -8,17 +8,22 @@ from unittest.mock import patch
 
 import sglab
 from sglab.emulator.captures import Capture
+from sglab.engine.recording import Recording
+from sglab.serving import Engine, GraphLog
 from sglab.serving import ranks as serving_ranks
 from sglab.widgets import (
     Barriers,
     DraftTree,
     Experts,
+    Graph,
     KernelDebugger,
     Layout,
     NanSpread,
     OnlineSoftmax,
     PageTable,
+    RadixTree,
     Ranks,
+    Scheduler,
     SharedMemory,
     SplitKV,
     TensorMemory,
@@ -34,8 +39,8 @@ from sglab.workbench import (
     record_ranks,
     record_speculation,
 )
-from tests.support.ranks import fork_follower
 from tests.support.launches.nan_sessions import empty_row
+from tests.support.ranks import fork_follower
 
 
 @cache
@@ -81,7 +86,51 @@ def ranks() -> RanksRun:
     return run
 
 
+@cache
+def engine() -> Engine:
+    """The shipped model over a pool so small that requests are cut, retracted and prefixes evicted."""
+    return Engine(
+        "tiny",
+        page_size=16,
+        max_total_tokens=192,
+        max_running_requests=8,
+        chunked_prefill_size=64,
+        schedule_policy="lpm",
+        schedule_conservativeness=0.02,
+        cuda_graph=True,
+        cuda_graph_bs=(1, 2, 4, 8),
+    )
+
+
+@cache
+def graphs() -> GraphLog:
+    """The engine's replays of the run below."""
+    return GraphLog(engine())
+
+
+@cache
+def recording() -> Recording:
+    """Ten requests, of which some share a beginning and one is longer than a chunk."""
+    recorded, replays = engine().record(), graphs()
+    for i, who in enumerate(["cat", "dog", "fox", "hen", "owl"] * 2):
+        prompt = (
+            f"Once upon a time there was a little {who} who liked to "
+            if i % 3 == 2
+            else f"A {who}. " * (14 if i == 6 else 2)
+        )
+        count = 36 - 8 * (i % 4)
+        engine().submit(prompt, {"temperature": 0, "max_new_tokens": count, "min_new_tokens": count}, rid=f"r{i}")
+        engine().step()
+    engine().run()
+    recorded.stop()
+    replays.stop()
+    return recorded
+
+
 MAKERS: dict[str, Callable[[], Widget]] = {
+    "Scheduler": lambda: Scheduler(recording()),
+    "RadixTree": lambda: RadixTree(recording()),
+    "Graph": lambda: Graph(recording() and graphs()),
     "PageTable": lambda: PageTable(sglab.decode_batch([300, 1000, 77], page_size=64, layout="fragmented", seed=0)),
     "SplitKV": lambda: SplitKV([300, 9000, 77, 2000], ("flash_mla", "flashinfer_mla")),
     "OnlineSoftmax": lambda: OnlineSoftmax(batch(), 0, num_splits=4, tile=64, implementation="reference"),

@@ -42,6 +42,15 @@ const workbench: JupyterFrontEndPlugin = {
     launcher?.add({ command: COMMANDS.debug, category: "sglab", rank: 0 });
     if (restorer) tabs.restore(restorer, COMMANDS.restore);
 
+    document.addEventListener("sglab:open", (event) => {
+      const notebook = focus();
+      if (!notebook || !(event instanceof CustomEvent)) return;
+      const { widget, model } = event.detail as { widget: string; model: string };
+      const place = { ref: notebook.panel.id, mode: "split-right" } as const;
+      tabs.add({ path: notebook.path, widget, name: null, model }, undefined, place);
+      event.preventDefault();
+    });
+
     const panel = new Panel({
       open: (thing, widget) => {
         const notebook = focus();

@@ -14,6 +14,9 @@ export const SHOWS: Readonly<Record<string, string>> = {
   DraftTree: "draft trees, their masks, what is kept and moved",
   Experts: "tokens × experts, loads, padded blocks, EPLB's copies",
   Ranks: "collectives of several ranks, and who holds which weights",
+  Scheduler: "requests over steps: what each batch was made of, and why",
+  RadixTree: "shared prefixes: matches, splits, locks, evictions",
+  Graph: "captured decode passes: padding, launches, fixed addresses",
   TensorMemory: "128 lanes × 512 columns: whose, and what is in them",
 };
 
@@ -23,6 +26,7 @@ export const KINDS = [
   { kind: "session", title: "Sessions" },
   { kind: "recording", title: "Recordings" },
   { kind: "run", title: "Runs of the engine" },
+  { kind: "engine", title: "Engines" },
 ] as const;
 
 /** What the notebook calls a thing; a thing without a name is shown by a widget alone. */

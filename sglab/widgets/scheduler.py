@@ -1,0 +1,183 @@
+"""Scheduler: a serving engine's requests over its steps, what each batch was made of and why, and its memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import traitlets
+
+from sglab.engine.recording import Recording
+from sglab.engine.scheduler import StepRecord
+from sglab.serving import Engine
+from sglab.workbench import Batch, step_batch, trace
+
+from .base import Widget, asset, command
+from .engine_lines import LinesWidget, facts, recording_of
+from .page import html_page
+
+Opened = Literal["PageTable", "SplitKV", "OnlineSoftmax", "WarpRoles", "KernelDebugger"]
+OF_A_BATCH = ("PageTable", "SplitKV", "OnlineSoftmax")
+OF_A_LAUNCH = ("WarpRoles", "KernelDebugger")
+PREVIEW = 60
+"""Characters of a prompt that a page shows."""
+CONTEXT = 8
+"""Tokens decoded before those that a step added, so that parts of a character come together."""
+
+
+class Scheduler(LinesWidget):
+    """The steps of an engine: who waited, was prefilled, cut, decoded and retracted, and what decided it.
+
+    Attributes:
+        recording: what is shown.
+        batch: what `attention` made last: the batch of a step, as one of its layers saw it.
+
+    Args:
+        engine: an `sglab.Engine`, which is recorded and followed from now on, or a recording (`engine.record()`); what
+            an engine did before is shown without what its steps attended to.
+    """
+
+    bundle = "scheduler"
+    format = 1
+    _esm = asset("scheduler.js")
+    _css = asset("scheduler.css")
+
+    facts = traitlets.Dict(help="pool, limits and policy of the engine, layers of its model").tag(sync=True)
+    requests: traitlets.List[Any] = traitlets.List(help="rid, prompt, arrival, most, text of each").tag(sync=True)
+
+    def __init__(self, engine: Engine | Recording) -> None:
+        recording = recording_of(engine, "Scheduler")
+        super().__init__()
+        self.recording = recording
+        self.batch: Batch | None = None
+        self._opened: list[Widget] = []
+        self._index: dict[str, int] = {}
+        self._generated: dict[str, int] = {}
+        self._show()
+        recording.follow(self, Scheduler._stepped)
+
+    def refresh(self) -> None:
+        """Shows what has run since; an engine's own steps are followed by themselves."""
+        if len(self.recording.steps) > self.count or len(self.recording.reqs) > len(self.requests):
+            self._show()
+
+    def after_cell(self) -> None:
+        self.refresh()
+
+    def attention(self, widget: Opened, step: int | None = None, layer: int = 0, dtype: str | None = None) -> Widget:
+        """A widget on what one layer attended to in one step: the trail from a request to an instruction.
+
+        Args:
+            widget: "PageTable", "SplitKV" and "OnlineSoftmax" show the batch; "WarpRoles" and "KernelDebugger" run its
+                attention kernel on the emulator.
+            step: None: the last one.
+            dtype: of the batch; None: "float16" for kernels and the model's own for PageTable.
+
+        Raises:
+            BadArgumentError, and what `sglab.step_batch` and the widget raise.
+        """
+        from sglab import widgets
+
+        if widget not in (*OF_A_BATCH, *OF_A_LAUNCH):
+            raise ValueError(f"widget must be one of {', '.join((*OF_A_BATCH, *OF_A_LAUNCH))}; got {widget!r}")
+        at = len(self.recording.steps) - 1 if step is None else step
+        self.batch = step_batch(
+            self.recording, at, layer, dtype=dtype or (None if widget == "PageTable" else "float16")
+        )
+        shown: Any = self.batch if widget in OF_A_BATCH else trace(self.batch, backend=kernel_for(self.batch))
+        made: Widget = getattr(widgets, widget)(shown)
+        self._opened.append(made)
+        return made
+
+    @command
+    def open_attention(self, widget: str, step: int, layer: int) -> dict[str, Any]:
+        """Opens a widget: its model, for hosts that show it live, and a page of it, for all others."""
+        made = self.attention(widget, step, layer)  # type: ignore[arg-type]
+        title = f"{made.header['title']} of step {step}, layer {layer}"
+        return {"widget": widget, "title": title, "model": str(made.model_id), "page": html_page([made], title)}
+
+    def _stepped(self) -> None:
+        if self.due() or not self.recording.scheduler.has_work():
+            self._show()
+
+    def _show(self) -> None:
+        recording = self.recording
+        lines = [self._line(record, at) for at, record in enumerate(recording.steps[self.count :], self.count)]
+        requests = [
+            {
+                "rid": req.rid,
+                "prompt": len(req.prompt),
+                "arrival": req.arrival,
+                "most": req.max_new_tokens,
+                "text": recording.text(req.prompt[:PREVIEW])[:PREVIEW],
+            }
+            for req in recording.reqs.values()
+        ]
+        self.add_lines(lines, facts=facts(recording), requests=requests, header=self._header())
+
+    def _header(self) -> dict[str, Any]:
+        recording = self.recording
+        pool = f"{recording.pool_size:,} KV slots in pages of {recording.page_size}"
+        subject = (
+            f"{len(recording.reqs)} requests · {len(recording.steps)} steps · {pool} · {facts(recording)['policy']}"
+        )
+        machine = str(getattr(recording.model, "device", "")) or "no model"
+        title = f"Every step was recorded while the engine ran ({machine})."
+        return {"title": "Scheduler", "subject": subject, "badge": {"text": f"recorded · {machine}", "title": title}}
+
+    def _line(self, record: StepRecord, at: int) -> dict[str, Any]:
+        """A step as the page reads it: requests by number, empty parts left out."""
+        number, pool = self._number, record.pool
+        line: dict[str, Any] = {
+            "mode": record.mode,
+            "batch": [[number(e.rid), e.phase, e.start, e.new_tokens, e.cached_tokens] for e in record.batch],
+            "pool": [pool.free, pool.evictable, pool.protected, pool.private, pool.host],
+            "ratio": round(record.new_token_ratio, 4),
+            "waiting": [number(rid) for rid in record.waiting],
+            "paused": [number(rid) for rid in record.running],
+            "out": list(self._outputs(record)),
+        }
+        rest = {
+            "why": [
+                [number(d.rid), d.result, d.reason]
+                + ([d.left.rem_total, d.left.cur_rem, d.left.rem_input, d.left.rem_chunk] if d.left else [])
+                for d in record.decisions
+            ],
+            "stopped": record.stopped,
+            "policy": record.policy,
+            "retracted": [number(rid) for rid in record.retracted],
+            "finished": [[number(rid), kind] for rid, kind in record.finished.items()],
+            "evicted": record.evicted_tokens,
+            "loaded": record.loaded_tokens,
+            "drafts": [record.accepted, record.drafted] if record.drafted else [],
+            "graph": record.graph_bs or 0,
+            "opens": int(at in self.recording.pools and record.mode != "TARGET_VERIFY"),
+        }
+        return {**line, **{name: value for name, value in rest.items() if value}}
+
+    def _outputs(self, record: StepRecord) -> Iterator[list[Any]]:
+        """Of each request that generated something: its number, how many tokens, and their text."""
+        recording = self.recording
+        for rid, tokens in record.tokens.items():
+            done = self._generated.get(rid, 0)
+            self._generated[rid] = done + len(tokens)
+            before = recording.req(rid).output[max(done - CONTEXT, 0) : done]
+            text = recording.text([*before, *tokens])
+            if recording.decode is not None:
+                text = text[len(recording.text(before)) :]
+            yield [self._number(rid), len(tokens), text]
+
+    def _number(self, rid: str) -> int:
+        if rid not in self._index:
+            self._index = {each: i for i, each in enumerate(self.recording.reqs)}
+        return self._index.setdefault(rid, len(self._index))
+
+
+def kernel_for(batch: Batch) -> str:
+    """The backend whose kernel is stepped: ours for MLA in pages that it reads, Triton's otherwise."""
+    decodes = batch.forward_mode.is_decode()
+    if decodes and batch.kind == "mla" and batch.page_size == 64:
+        return "flashmla"
+    if decodes and batch.kind == "mla" and batch.page_size >= 16:
+        return "cutlass_mla"
+    return "triton"

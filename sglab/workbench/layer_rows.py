@@ -1,0 +1,84 @@
+"""A model's own queries, keys and values of one layer: the model runs over tokens, into the slots that they have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from sglab.attention.create import create_attention_backend
+from sglab.engine import (
+    AttnBackend,
+    BadArgumentError,
+    ForwardBatch,
+    ForwardMode,
+    ModelConfig,
+    ModelRunner,
+    RadixAttention,
+    Req,
+    arguments,
+)
+from sglab.models import CausalLM
+from sglab.workbench.forward_pass import worker_batch
+
+
+def attention_shape(model: CausalLM, layer: int) -> ModelConfig:
+    """A model's attention, once it is known that a batch of the workbench can hold it.
+
+    Raises:
+        BadArgumentError: no such layer, or a model that also keeps a state.
+    """
+    shape = model.attention_config()
+    arguments.integer("layer", layer, 0, shape.num_hidden_layers - 1, f"It has {shape.num_hidden_layers} of them.")
+    if model.state_config() is not None or shape.index_head_dim:
+        remedy = "Its layers need more than a KV pool; choose another."
+        raise BadArgumentError("model", "a model with a plain KV cache", type(model).__name__, remedy)
+    return shape
+
+
+class Watched:
+    """A backend that keeps one layer's queries.
+
+    Attributes:
+        layer, q: that layer, and [tokens, heads, head_dim] of its last call.
+    """
+
+    layer: RadixAttention
+    q: torch.Tensor
+
+    def __init__(self, backend: AttnBackend, layer_id: int) -> None:
+        self._backend, self._layer_id = backend, layer_id
+
+    def forward(
+        self,
+        q: torch.Tensor,
+        k: torch.Tensor | None,
+        v: torch.Tensor | None,
+        layer: RadixAttention,
+        forward_batch: ForwardBatch,
+        **options: Any,
+    ) -> torch.Tensor:
+        if layer.layer_id == self._layer_id:
+            rows, rope = q.view(len(q), layer.tp_q_head_num, -1), options.get("q_rope")
+            self.layer, self.q = layer, rows.clone() if rope is None else torch.cat((rows, rope), -1)
+        return self._backend.forward(q, k, v, layer, forward_batch, **options)
+
+
+def run_tokens(runner: ModelRunner, reqs: Sequence[Req], model: CausalLM, layer: int) -> Watched:
+    """One prefill of all tokens of these requests, from the first on, into the runner's pool.
+
+    Returns:
+        the layer and its queries, request after request.
+    """
+    lengths = [req.kv_committed_len for req in reqs]
+    made = worker_batch(runner.req_to_token_pool, list(reqs), lengths, ForwardMode.EXTEND)
+    forward_batch = ForwardBatch.init_new(made, runner)
+    backend = create_attention_backend("torch_native", runner)
+    backend.prepare(forward_batch)
+    watched = Watched(backend, layer)
+    forward_batch.attn_backend = watched
+    assert forward_batch.positions is not None
+    with torch.no_grad():
+        model(forward_batch.input_ids, forward_batch.positions, forward_batch)
+    return watched

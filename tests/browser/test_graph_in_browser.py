@@ -1,0 +1,62 @@
+"""Graph in Chromium: captures, padded replays with their inputs, launches, and the stale pointer."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.support.browser.widget_host import Host
+
+pytest.importorskip("triton")
+
+from sglab.widgets import Graph
+from tests.support.browser.every_widget import graphs, recording
+
+
+@pytest.fixture
+def graph(host: Host) -> Locator:
+    recording()
+    host.show(Graph(graphs()))
+    return host.page.locator("#widget .sg-widget")
+
+
+def test_the_largest_size_is_captured_first(graph: Locator) -> None:
+    graph.press("Home")
+    graph.press("ArrowRight")
+    expect(graph.locator(".sg-sentence")).to_contain_text("Size 8 captured after 2 runs to warm up")
+    expect(graph.locator(".sgr-below")).to_contain_text("Captured in this order: 8, 4, 2, 1.")
+
+
+def test_a_padded_replay_lists_its_dummy_slots(graph: Locator) -> None:
+    index, replay = next((i, each) for i, each in enumerate(graphs().replays) if each.raw_bs < each.bs)
+    graph.locator(".sg-slider").fill(str(4 + index + 1))
+    expect(graph.locator(".sg-sentence")).to_contain_text(f"padded by {replay.bs - replay.raw_bs} slot")
+    rows = graph.get_by_label("Inputs").locator("tbody tr")
+    expect(rows).to_have_count(replay.bs)
+    last = rows.last.locator("td")
+    expect(last.nth(1)).to_contain_text("padding")
+    expect(last.nth(4)).to_have_text("1")
+    expect(last.nth(6)).to_have_text("0")
+    for i, rid in enumerate(replay.rids):
+        expect(rows.nth(i)).to_contain_text(rid)
+        expect(rows.nth(i).locator("td").nth(4)).to_have_text(str(replay.inputs["seq_lens"][i]))
+
+
+def test_a_launch_tells_its_addresses_and_its_neighbours(graph: Locator) -> None:
+    graph.press("l")
+    name = "attention of layer 0"
+    graph.get_by_role("button", name=name).click()
+    expect(graph.locator(".sgr-chosen")).to_contain_text(name)
+    expect(graph.locator(".sg-details")).to_contain_text("input seq_lens (0x")
+    expect(graph.locator(".sgr-near").filter(has_text="writes what it reads").first).to_be_attached()
+
+
+def test_the_stale_pointer_and_the_size_of_a_batch(graph: Locator) -> None:
+    graph.press("p")
+    expect(graph.locator(".sg-details")).to_contain_text("logits change by 0: not seen")
+    expect(graph.locator(".sg-details")).to_contain_text("expected a tensor at an address that the graph reads")
+    field = graph.get_by_label("Requests")
+    field.fill("5")
+    expect(graph.locator(".sg-toolbar")).to_contain_text("requests: replays size 8, 3 slots padded")
+    field.fill("9")
+    expect(graph.locator(".sg-toolbar")).to_contain_text("requests: runs without a graph, the largest is 8")

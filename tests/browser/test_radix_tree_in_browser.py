@@ -1,0 +1,86 @@
+"""RadixTree in Chromium: matches, splits, locks and evictions as the recorded run has them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.support.browser.widget_host import Host
+
+pytest.importorskip("triton")
+
+from sglab.engine.recording import TreeOp
+from sglab.widgets import RadixTree
+from tests.support.browser.every_widget import recording
+
+
+@pytest.fixture
+def tree(host: Host) -> Locator:
+    host.show(RadixTree(recording()))
+    return host.page.locator("#widget .sg-widget")
+
+
+def first(kind: str) -> tuple[int, TreeOp]:
+    """Of the recording; of evictions one in which something went."""
+    ops = enumerate(recording().tree.ops)
+    return next((i, op) for i, op in ops if op.kind == kind and (kind != "evict" or op.evicted))
+
+
+def nodes(tree: Locator) -> list[int]:
+    drawn = tree.locator(".srt-svg [data-node]:not(:has(.srt-gone))")
+    return sorted(int(str(each.get_attribute("data-node"))) for each in drawn.all())
+
+
+def test_every_operation_shows_the_nodes_that_the_tree_has(tree: Locator) -> None:
+    log = recording().tree
+    tree.press("Home")
+    for index in (1, len(log.ops) // 3, len(log.ops) // 2, len(log.ops) - 1):
+        tree.locator(".sg-slider").fill(str(index))
+        expect(tree.locator(".sg-counter")).to_contain_text(f"step {index} of")
+        assert nodes(tree) == sorted(log.nodes_at(index + 1))
+
+
+def test_an_eviction_says_what_went_in_which_order_and_why(tree: Locator) -> None:
+    index, op = first("evict")
+    tree.press("Home")
+    tree.press("e")
+    expect(tree.locator(".sg-counter")).to_contain_text(f"step {index} of")
+    rows = tree.get_by_label("Evicted nodes").locator("tbody tr")
+    expect(rows).to_have_count(len(op.evicted))
+    expect(rows.first).to_contain_text("the least recently used leaf that nobody locks")
+    for row, gone in zip(rows.all(), op.evicted, strict=True):
+        expect(row.locator("td").first).to_have_text(str(gone.node))
+        expect(tree.locator(f'[data-node="{gone.node}"] .srt-gone')).to_be_visible()
+
+
+def test_a_split_is_told_with_its_page_border(tree: Locator) -> None:
+    index, op = first("split")
+    tree.press("Home")
+    tree.get_by_role("button", name="next split").click()
+    expect(tree.locator(".sg-counter")).to_contain_text(f"step {index} of")
+    expect(tree.locator(".sg-sentence")).to_contain_text(f"after {op.found} of its {op.tokens} tokens")
+    expect(tree.locator(".sg-sentence")).to_contain_text("the border of a page of 16")
+    expect(tree.locator(f'[data-node="{op.path[0]}"] .srt-cut')).to_be_attached()
+
+
+def test_a_match_lights_its_path(tree: Locator) -> None:
+    ops = enumerate(recording().tree.ops)
+    index, op = next((i, op) for i, op in ops if op.kind == "match" and op.path)
+    tree.locator(".sg-slider").fill(str(index))
+    for node in op.path:
+        expect(tree.locator(f'[data-node="{node}"] .srt-path')).to_be_visible()
+    expect(tree.locator(".srt-path")).to_have_count(len(op.path))
+
+
+def test_a_node_tells_who_locks_it_and_leads_to_its_operations(tree: Locator) -> None:
+    index, op = first("lock")
+    tree.locator(".sg-slider").fill(str(index))
+    tree.locator(f'[data-node="{op.path[-1]}"]').click()
+    details = tree.locator(".sg-details")
+    expect(details).to_contain_text("Locked by")
+    expect(details.locator(".sge-row").get_by_role("button", name=op.rid)).to_be_visible()
+    events = tree.get_by_label(re.compile("Operations on node"))
+    events.get_by_role("button").first.click()
+    expect(tree.locator(".sg-counter")).not_to_contain_text(f"step {index} of")

@@ -1,0 +1,39 @@
+"""Scheduler in a real JupyterLab: it follows an engine that a cell steps, and opens a step's attention in a tab."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.support.browser.jupyterlab_host import LabNotebook
+
+pytest.importorskip("triton")
+
+CELLS = [
+    "import sglab\nfrom tests.support.serving.tiny import tiny_llama\n"
+    "engine = sglab.Engine(tiny_llama(), page_size=16, max_total_tokens=256)\n"
+    "engine.submit([1, 2, 3], {'temperature': 0, 'max_new_tokens': 6, 'min_new_tokens': 6})\n"
+    "sglab.widgets.Scheduler(engine)",
+    "while engine.step():\n    pass",
+]
+
+
+def test_a_run_is_followed_and_a_step_opens_in_a_tab(open_lab: Callable[..., LabNotebook]) -> None:
+    lab = open_lab(CELLS, width=1440, height=900)
+    page = lab.page
+    lab.run(0)
+    scheduler = page.locator(".jp-Notebook .sg-widget")
+    expect(scheduler.locator(".sg-placeholder")).to_contain_text("No step has run yet")
+    lab.run(1)
+    expect(scheduler.locator(".sg-counter")).to_contain_text("step 6 of 6")
+    scheduler.get_by_role("tab", name="Attention").click()
+    scheduler.get_by_role("button", name="Page table").click()
+    tab = page.locator(".sglab-tab .sg-widget")
+    expect(tab.locator(".sg-title")).to_have_text("Page table")
+    expect(scheduler.locator(".ssc-made")).to_contain_text(re.compile("Page table of step 5, layer 0: in a tab"))
+
+    page.evaluate("window.jupyterapp.shell.activateById('sglab-panel')")
+    expect(page.locator("#sglab-panel .sglab-thing").filter(has_text="engine")).to_contain_text("LlamaForCausalLM")

@@ -1,0 +1,55 @@
+"""Graph: captures and replays are sent as they were, with launches and addresses; it follows an engine."""
+
+from __future__ import annotations
+
+import pytest
+
+from sglab.engine import BadArgumentError
+from sglab.serving import Engine
+from sglab.widgets import Graph
+from tests.support.serving.tiny import prompts, tiny_llama
+from tests.support.serving.widget_lines import GREEDY, lines
+from tests.support.serving.widget_lines import graph_engine as engine
+
+
+def test_captures_come_first_then_replays_as_they_were() -> None:
+    made = engine()
+    shown = Graph(made)
+    made.generate(prompts(3), GREEDY)
+    shown.refresh()
+    captures, replays = lines(shown)[:3], lines(shown)[3:]
+    assert [(each["kind"], each["bs"]) for each in captures] == [("capture", 4), ("capture", 2), ("capture", 1)]
+    graphs = [each.graph for each in shown.graphs.runner.captured.values()]
+    assert [each["launches"] for each in captures] == [len(graph.launches) for graph in graphs]
+    assert [(each["raw"], each["bs"]) for each in replays] == [(3, 4)] * 4
+    assert [len(each["inputs"]["seq_lens"]) for each in replays] == [4] * 4
+    assert shown.without == {"not a decode pass": 1}
+    assert "3 padded" not in shown.header["subject"] and "4 padded slots" in shown.header["subject"]
+
+
+def test_launches_read_and_write_named_addresses() -> None:
+    shown = Graph(engine())
+    largest = shown.launches[0]
+    real = shown.graphs.runner.captured[4].graph.launches
+    hexes = [each[0] for each in shown.addresses]
+    for (name, reads, writes), launch in zip(largest, real, strict=True):
+        assert name == launch.name
+        assert [hexes[each] for each in reads] == [f"0x{each:x}" for each in launch.reads]
+        assert [hexes[each] for each in writes] == [f"0x{each:x}" for each in launch.writes]
+    assert any(name == "input input_ids" for _, name in shown.addresses)
+    assert any(name.startswith("attention of layer") for name, *_ in largest)
+
+
+def test_the_stale_pointer_is_tried_only_when_nothing_is_on_its_way() -> None:
+    made = engine()
+    assert Graph(made).probe["unseen"] == 0
+    made.submit([1, 2, 3], GREEDY)
+    made.step()
+    assert Graph(made).probe == {}
+
+
+def test_what_has_no_graphs_is_refused() -> None:
+    with pytest.raises(BadArgumentError, match="expected one with captured graphs"):
+        Graph(Engine(tiny_llama(), max_total_tokens=128))
+    with pytest.raises(TypeError, match=r"Graph shows an sglab\.Engine"):
+        Graph("tiny")  # type: ignore[arg-type]

@@ -1,0 +1,115 @@
+"""Scheduler: what it sends is the engine's own history; it follows a run; a step's attention opens from it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from sglab.engine import BadArgumentError
+from sglab.serving import Engine
+from sglab.widgets import Scheduler
+from sglab.widgets.scheduler import kernel_for
+from sglab.workbench import decode_batch, extend_batch
+from tests.support.serving.tiny import prompts, tiny_llama
+from tests.support.serving.widget_lines import lines
+
+
+def engine(**options: Any) -> Engine:
+    return Engine(tiny_llama(), **{"page_size": 4, "max_total_tokens": 160, "chunked_prefill_size": 16, **options})
+
+
+def submit(made: Engine, count: int = 8, new: int = 20) -> None:
+    for i, prompt in enumerate(prompts(count, longest=30, seed=5)):
+        made.submit(prompt, {"temperature": 0, "max_new_tokens": new, "min_new_tokens": new}, rid=f"r{i}")
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_every_step_is_sent_as_the_history_has_it(overlap: bool) -> None:
+    made = engine(schedule_conservativeness=0.05, disable_overlap_schedule=not overlap, check_invariants=True)
+    shown = Scheduler(made)
+    submit(made)
+    made.run()
+    shown.refresh()
+    names = [request["rid"] for request in shown.requests]
+    sent = lines(shown)
+    assert len(sent) == shown.count == len(made.history) and shown.size == len(shown._tensors["lines"].array)
+    assert names == [f"r{i}" for i in range(8)]
+    generated: Counter[str] = Counter()
+    for line, step in zip(sent, made.history.steps, strict=True):
+        assert line["mode"] == step.mode
+        assert [[names[each[0]], *each[1:]] for each in line["batch"]] == [
+            [e.rid, e.phase, e.start, e.new_tokens, e.cached_tokens] for e in step.batch
+        ]
+        assert [names[each] for each in line["waiting"]] == step.waiting
+        assert [names[each] for each in line.get("retracted", [])] == step.retracted
+        assert sum(line["pool"][:4]) == made.scheduler.allocator.size
+        assert [[names[each[0]], *each[1:3]] for each in line.get("why", [])] == [
+            [d.rid, d.result, d.reason] for d in step.decisions
+        ]
+        generated.update({names[each[0]]: each[1] for each in line["out"]})
+    assert generated == dict.fromkeys(names, 20)
+    assert any(line.get("retracted") for line in sent) and any(line.get("stopped") for line in sent)
+    made.close()
+
+
+def test_lines_are_only_ever_added_and_what_is_new_is_pushed(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = engine()
+    shown = Scheduler(made)
+    monkeypatch.setattr(type(shown), "due", lambda _: True)
+    submit(made, 3, 4)
+    before = b""
+    while made.step():
+        now = bytes(shown._tensors["lines"].array)
+        assert now.startswith(before) and len(now) > len(before)
+        if before:
+            (row,) = shown.pushed
+            assert (row["start"], row["stop"], bytes(row["data"])) == (len(before), len(now), now[len(before) :])
+        before = now
+    assert shown.count == len(made.history)
+    assert shown.saved()["state"]["pushed"] == []
+
+
+def test_what_ran_before_is_shown_without_its_attention() -> None:
+    made = engine()
+    made.generate([1, 2, 3], {"temperature": 0, "max_new_tokens": 3})
+    shown = Scheduler(made)
+    made.generate([1, 2, 3], {"temperature": 0, "max_new_tokens": 3})
+    shown.refresh()
+    assert [line.get("opens", 0) for line in lines(shown)] == [0, 0, 0, 1, 1, 1]
+    with pytest.raises(BadArgumentError, match="step: expected a step that ran while the engine was recorded"):
+        shown.attention("PageTable", 0)
+
+
+def test_the_trail_from_a_step_to_its_widgets() -> None:
+    pytest.importorskip("triton")
+    made = engine(page_size=16)
+    shown = Scheduler(made)
+    submit(made, 2, 4)
+    made.run()
+    shown.refresh()
+    opened = shown.open_attention("PageTable", 2, 1)
+    assert opened["title"] == "Page table of step 2, layer 1" and "<!doctype html>" in opened["page"]
+    assert shown.batch is not None and [req.rid for req in shown.batch.reqs] == [
+        entry.rid for entry in made.history.steps[2].batch
+    ]
+    assert shown.attention("SplitKV", 2).header["title"] == "Split KV"
+    assert shown.attention("OnlineSoftmax", len(made.history) - 1).header["title"] == "Online softmax"
+    debugger = shown.attention("KernelDebugger", len(made.history) - 1)
+    assert "decode" in debugger.header["subject"]
+    with pytest.raises(ValueError, match="widget must be one of PageTable, SplitKV"):
+        shown.attention("Graph", 2)  # type: ignore[arg-type]
+
+
+def test_which_kernel_is_stepped_depends_on_the_batch() -> None:
+    batch = decode_batch
+    assert kernel_for(batch([30], page_size=64)) == "flashmla"
+    assert kernel_for(batch([30], page_size=128)) == kernel_for(batch([30], page_size=16)) == "cutlass_mla"
+    assert kernel_for(batch([30], page_size=1)) == kernel_for(batch([30], 8, kind="mha")) == "triton"
+    assert kernel_for(extend_batch([30], page_size=64)) == "triton"
+
+
+def test_what_is_no_engine_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"Scheduler shows an sglab\.Engine.*got str"):
+        Scheduler("tiny")  # type: ignore[arg-type]

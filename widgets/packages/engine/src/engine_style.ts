@@ -1,0 +1,3 @@
+// The looks of the parts, once in each bundle that has them.
+
+import "./engine.css";

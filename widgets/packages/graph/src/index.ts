@@ -1,0 +1,227 @@
+// Graph: captured decode passes and their replays.
+
+import "@sglab/engine/engine_style";
+import "./graph.css";
+import {
+  type Context,
+  defineWidget,
+  format,
+  framed,
+  h,
+  type LegendItem,
+  legendMark,
+  makeFrame,
+  Tabs,
+  type TourStep,
+  type Track,
+  Transport,
+  watchTheme,
+} from "@sglab/core";
+import { Lines } from "@sglab/engine/lines";
+import { note } from "@sglab/engine/parts";
+import { eventDetails, launchDetails, probeDetails } from "./details";
+import type { Event, GRAPH } from "./protocol";
+import { columnOf, makeSlots } from "./slots";
+import { sentence, sizeFor } from "./words";
+
+const LEAST = 120;
+const TALLEST = 460;
+const BELOW = 90; // of the view, for the sizes and what ran without a graph
+const TOUR: TourStep[] = [
+  { key: "Home", text: "to go to the beginning: nothing is captured." },
+  { key: "ArrowRight", text: "to capture the largest size: it comes first." },
+  { key: "]", text: "to go to the next replay with another size." },
+  { key: "ArrowDown", text: "to select a slot: its inputs are at the right." },
+  { key: "p", text: "to see what a stale pointer does." },
+];
+
+function render({ el, source, disposer }: Context<typeof GRAPH>): void {
+  const lines = new Lines<Event>(source);
+  const events = lines.all;
+  let slot: number | undefined;
+  let tallest = 0;
+  let launch: number | undefined;
+  let built = false; // tabs open before there is anything to draw
+  const transport = new Transport();
+  const frame = makeFrame(el, disposer, {
+    source,
+    transport,
+    tour: { name: "graph", steps: TOUR },
+    onEscape: () => select(undefined),
+    keys: () => [
+      { keys: ["ArrowDown"], label: "select the next slot", run: () => stepSlot(1) },
+      { keys: ["ArrowUp"], label: "select the previous slot", run: () => stepSlot(-1) },
+      { keys: ["l"], label: "the graph's launches", run: () => tabs.open("launches") },
+      { keys: ["p"], label: "what a stale pointer does", run: () => tabs.open("probe") },
+    ],
+  });
+  frame.setHeader(source.get("header"));
+  const theme = watchTheme(frame.root, disposer, () => draw.schedule());
+  const state = () => ({ events, sizes: source.get("sizes"), position: transport.position, slot });
+  const slots = makeSlots(
+    state,
+    theme,
+    frame.tooltip,
+    disposer,
+    (row, column) => {
+      select(row);
+      transport.goTo(column + 1);
+    },
+    () => draw.schedule(),
+  );
+  const below = h("div", { class: "sgr-below" });
+  frame.view.append(h("div", { class: "sgr-view" }, slots.grid.element, below));
+  const eventPane = h("div");
+  const launchPane = h("div");
+  const probePane = h("div");
+  const tabs = new Tabs(
+    [
+      { id: "event", label: "Replay", panel: eventPane },
+      { id: "launches", label: "Launches", panel: launchPane },
+      { id: "probe", label: "Stale pointer", panel: probePane },
+    ],
+    "Details",
+    disposer,
+    () => built && draw.schedule(),
+  );
+  frame.details.append(tabs.element);
+  const tried = h("input", {
+    type: "number",
+    class: "sg-field sgr-tried",
+    min: 1,
+    value: 3,
+    "aria-label": "Requests",
+  });
+  const answer = h("span");
+  disposer.listen(tried, "input", () => showAnswer());
+  frame.toolbar.append(h("label", {}, "a batch of", tried), answer);
+
+  function showAnswer(): void {
+    const sizes = source.get("sizes");
+    const size = sizeFor(sizes, Math.max(1, Number(tried.value)));
+    answer.textContent =
+      size === undefined
+        ? `requests: runs without a graph, the largest is ${sizes.at(-1)}`
+        : `requests: replays size ${size}, ${format.plural(size - Number(tried.value), "slot")} padded`;
+  }
+
+  function select(row: number | undefined): void {
+    slot = row;
+    draw.schedule();
+    slots.grid.redraw();
+  }
+
+  function stepSlot(step: number): void {
+    const most = (events[transport.position - 1]?.bs ?? 1) - 1;
+    const from = slot ?? (step > 0 ? -1 : most + 1);
+    select(Math.max(0, Math.min(most, from + step)));
+  }
+
+  function track(): Track {
+    const changes = events.flatMap((event, i) => {
+      const before = events[i - 1];
+      return before?.kind !== event.kind || before.bs !== event.bs ? [i + 1] : [];
+    });
+    return {
+      length: events.length,
+      granularities: [
+        { id: "event", label: "replay" },
+        { id: "size", label: "another size", stops: changes },
+      ],
+      describe: (position) => sentence(events[position - 1]),
+      eventsOfSelection: () => {
+        const here = events[transport.position - 1];
+        const request = here?.kind === "replay" && slot !== undefined ? here.requests[slot]?.[1] : undefined;
+        if (request === undefined) return undefined;
+        return events.flatMap((event, i) =>
+          event.kind === "replay" && event.requests.some(([, name]) => name === request) ? [i + 1] : [],
+        );
+      },
+    };
+  }
+
+  const draw = framed(() => {
+    if (!events.length || frame.view.clientWidth === 0) return;
+    const event = events[transport.position - 1];
+    slots.layout(state(), frame.view.clientWidth, Math.max(LEAST, frame.room() - BELOW));
+    const { dark } = theme();
+    const addresses = source.get("addresses");
+    const captures = events.filter(({ kind }) => kind === "capture");
+    const which = captures.findIndex(({ bs }) => bs === event?.bs);
+    if (tabs.current === "event")
+      eventPane.replaceChildren(...eventDetails(event, addresses, slot, dark, select));
+    if (tabs.current === "launches") {
+      const pick = (index: number) => {
+        launch = index;
+        draw.now();
+      };
+      launchPane.replaceChildren(
+        note(`Of the graph of size ${captures[Math.max(0, which)]?.bs}.`),
+        ...launchDetails(source.get("launches")[Math.max(0, which)] ?? [], addresses, launch, pick),
+      );
+    }
+    if (tabs.current === "probe") probePane.replaceChildren(...probeDetails(source.get("probe")));
+    below.replaceChildren(...summary());
+    tallest = Math.max(tallest, Math.min(TALLEST, frame.details.scrollHeight));
+    frame.view.style.minHeight = `${Math.min(frame.room(), tallest)}px`; // the transport stays under the pointer
+  });
+  built = true;
+  disposer.add(() => draw.cancel());
+  frame.setLegend(LEGEND());
+
+  function summary(): HTMLElement[] {
+    const order = events.filter(({ kind }) => kind === "capture").map(({ bs }) => bs);
+    const without = Object.entries(source.get("without"));
+    const replays = events.length - order.length;
+    const passes = without.map(([why, many]) => `${format.count(many)} (${why})`).join(", ");
+    return [
+      note(
+        `Captured in this order: ${order.join(", ")}. ${format.plural(replays, "replay")}; ` +
+          `passes without a graph: ${passes || "none"}. Extends are not captured.`,
+      ),
+    ];
+  }
+
+  async function reload(): Promise<void> {
+    try {
+      const first = events.length === 0;
+      const atEnd = transport.position === events.length;
+      await lines.read();
+      frame.setHeader(source.get("header"));
+      frame.setPlaceholder(null);
+      transport.load(track(), first || atEnd ? events.length : transport.position);
+      showAnswer();
+      draw.schedule();
+    } catch (error) {
+      frame.setPlaceholder({ kind: "error", text: (error as Error).message, remedy: "Run the cell again." });
+    }
+  }
+
+  disposer.add(
+    transport.changed.on(() => {
+      if (events.length)
+        slots.grid.reveal({ row: slot ?? 0, column: columnOf(events, Math.max(0, transport.position - 1)) });
+      slots.grid.redraw();
+      draw.schedule();
+    }),
+  );
+  const resized = new ResizeObserver(() => draw.schedule());
+  resized.observe(frame.view);
+  disposer.add(() => resized.disconnect());
+  source.onChange("revision", () => void reload());
+  frame.setPlaceholder({ kind: "loading", text: "Reading the graphs." });
+  void reload();
+}
+
+function LEGEND(): LegendItem[] {
+  const captured = h("i", { class: "sgr-mark sgr-captured", "aria-hidden": "true" });
+  const request = h("i", { class: "sgr-mark sgr-request", "aria-hidden": "true" });
+  return [
+    { label: "captured", mark: captured },
+    { label: "a request (its colour)", mark: request },
+    { label: "padding", mark: legendMark("hatch") },
+    { label: "now", mark: legendMark("cursor") },
+  ];
+}
+
+export default defineWidget<typeof GRAPH>({ name: "graph", version: 1, render });

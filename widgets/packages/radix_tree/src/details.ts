@@ -1,0 +1,172 @@
+// The pane beside the tree: an operation with its numbers, and a node with what happened to it.
+
+import { format } from "@sglab/core";
+import { definitions, link, note, requestLink, table, title } from "@sglab/engine/parts";
+import type { Op } from "./protocol";
+import type { Tree, TreeStates } from "./states";
+import { nameOf, runs, sentence } from "./words";
+
+const LISTED = 30;
+const { count, plural } = format;
+
+export interface Told {
+  states: TreeStates;
+  index: number;
+  tree: Tree;
+  requests: readonly string[];
+  pageSize: number;
+  poolSize: number;
+  dark: boolean;
+  pick: (node: number) => void;
+  goTo: (op: number) => void;
+}
+
+export function opDetails(told: Told): HTMLElement[] {
+  const { states, index, tree, requests, pageSize, poolSize, dark, pick } = told;
+  const op = states.ops[index];
+  if (!op) return [];
+  const out: HTMLElement[] = [
+    title(`Operation ${index}: ${op.kind}`),
+    note(sentence(op, requests, pageSize)),
+  ];
+  const rows: [string, string | HTMLElement][] = [["before step", String(op.step)]];
+  if (op.rid >= 0) {
+    const swatch = requestLink(op.rid, nameOf(requests, op.rid), dark, () =>
+      told.goTo(nextOf(states, index, op.rid)),
+    );
+    rows.push(["request", swatch]);
+  }
+  if (op.kind === "match" || op.kind === "insert") {
+    rows.push(["tokens of the key", count(op.tokens ?? 0)]);
+    rows.push(["in whole pages", count(op.aligned ?? 0)]);
+    rows.push(["known to the tree", count(op.found ?? 0)]);
+  }
+  const [free, evictable, locked] = op.pool;
+  rows.push(
+    ["free", slots(free, pageSize)],
+    ["evictable", slots(evictable, pageSize)],
+    ["locked", slots(locked, pageSize)],
+  );
+  rows.push(
+    ["outside the tree", slots(poolSize - free - evictable - locked, pageSize)],
+    ["clock", count(op.clock)],
+  );
+  out.push(definitions(rows));
+  if (op.evicted?.length)
+    out.push(
+      title("Evicted, in this order"),
+      table(
+        ["node", "tokens", "last used", "why"],
+        op.evicted
+          .slice(0, LISTED)
+          .map(([node, tokens, at, why]) => [String(node), count(tokens), count(at), why]),
+        "Evicted nodes",
+      ),
+      note(safe(op, tree)),
+    );
+  if (op.path?.length)
+    out.push(
+      title(op.kind === "split" ? "The two parts" : "The path"),
+      table(
+        ["node", "tokens", "text"],
+        op.path.slice(0, LISTED).map((node) => {
+          const known = tree.get(node);
+          return [
+            link(String(node), `Select node ${node}`, () => pick(node)),
+            count(known?.tokens ?? 0),
+            quoted(known?.text ?? ""),
+          ];
+        }),
+        "Path",
+      ),
+    );
+  return out;
+}
+
+/** What was not evicted, though it is a leaf: locked ones, and those used later. */
+function safe(op: Op, tree: Tree): string {
+  const inner = new Set([...tree.values()].map(({ parent }) => parent));
+  const leaves = [...tree.values()].filter(({ id, parent }) => parent >= 0 && !inner.has(id));
+  const locked = leaves.filter(({ lock }) => lock > 0).length;
+  const later = leaves.length - locked;
+  const last = op.evicted?.at(-1)?.[2] ?? 0;
+  return `Of the leaves that stay, ${plural(locked, "one is", "are")} locked, ${count(later)} were used after ${count(last)} or were not needed.`;
+}
+
+export function nodeDetails(told: Told, selected: number | undefined): HTMLElement[] {
+  const { states, index, tree, requests, pageSize, dark } = told;
+  if (selected === undefined)
+    return [note("Press a node, or ↓, to see what it holds and what happened to it.")];
+  const node = tree.get(selected);
+  const events = states.of(selected);
+  const list = table(
+    ["operation", "what"],
+    events
+      .slice(-LISTED)
+      .map((at) => [
+        link(`${at} ${states.ops[at]?.kind}`, `Go to operation ${at}`, () => told.goTo(at)),
+        sentence(states.ops[at] as Op, requests, pageSize),
+      ]),
+    `Operations on node ${selected}`,
+  );
+  if (!node)
+    return [
+      title(`Node ${selected}`),
+      note("It is not in the tree at this moment."),
+      title("What happened to it"),
+      list,
+    ];
+  const own = states.holders(index);
+  const below = descendants(tree, selected);
+  const holders = [selected, ...below].flatMap((each) => own.get(each) ?? []);
+  const clock = states.ops[index]?.clock ?? 0;
+  const rows: [string, string | HTMLElement][] = [
+    ["tokens", count(node.tokens)],
+    [pageSize === 1 ? "slots" : "pages", runs(node.pages) || "none"],
+    ["locks", count(node.lock)],
+    ["last used", `${count(node.at)}, ${plural(clock - node.at, "access", "accesses")} ago`],
+    ["where", node.device ? (node.host ? "device and host" : "device") : "host"],
+  ];
+  if (node.space) rows.push(["namespace", node.space]);
+  const text = Object.assign(document.createElement("div"), {
+    className: "sge-text",
+    textContent: node.text,
+  });
+  const out = [title(`Node ${selected}`), definitions(rows), text];
+  if (holders.length && node.parent >= 0) {
+    const names = [...new Set(holders)].map((request) =>
+      requestLink(request, nameOf(requests, request), dark, () => told.goTo(nextOf(states, index, request))),
+    );
+    const row = Object.assign(document.createElement("div"), { className: "sge-row" });
+    row.append(...names);
+    out.push(title("Locked by"), row);
+  }
+  return [
+    ...out,
+    title(
+      events.length > LISTED ? `The last ${LISTED} of ${events.length} operations` : "What happened to it",
+    ),
+    list,
+  ];
+}
+
+function descendants(tree: Tree, node: number): number[] {
+  const below = [...tree.values()].filter(({ parent }) => parent === node).map(({ id }) => id);
+  return below.flatMap((each) => [each, ...descendants(tree, each)]);
+}
+
+/** The next operation of a request; of the last one, its first. */
+function nextOf(states: TreeStates, index: number, request: number): number {
+  const mine = states.ops.flatMap((op, i) => (op.rid === request ? [i] : []));
+  return mine.find((each) => each > index) ?? mine[0] ?? index;
+}
+
+function slots(amount: number, pageSize: number): string {
+  return pageSize === 1
+    ? plural(amount, "slot")
+    : `${plural(amount, "slot")}, ${plural(amount / pageSize, "page")}`;
+}
+
+function quoted(text: string): string {
+  return text.length > 40 ? `"${text.slice(0, 40)}…"` : JSON.stringify(text);
+}

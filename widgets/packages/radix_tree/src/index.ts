@@ -1,0 +1,223 @@
+// RadixTree: the operations on a radix cache, one by one, and the tree that they leave.
+
+import "@sglab/engine/engine_style";
+import "./radix_tree.css";
+import {
+  type Context,
+  defineWidget,
+  framed,
+  h,
+  type LegendItem,
+  makeFrame,
+  Tabs,
+  type TourStep,
+  type Track,
+  Transport,
+  watchTheme,
+} from "@sglab/core";
+import { Lines } from "@sglab/engine/lines";
+import { nodeDetails, opDetails, type Told } from "./details";
+import { makePicture } from "./picture";
+import { makePool } from "./pool";
+import type { Op, RADIX_TREE } from "./protocol";
+import { layoutOf, TreeStates } from "./states";
+import { sentence } from "./words";
+
+const LEAST = 120;
+const BELOW = 116; // of the view, for the pool and what would go
+const STRUCTURAL = ["split", "insert", "evict", "load", "reset"];
+const TOUR: TourStep[] = [
+  { key: "Home", text: "to go to the beginning: the tree as it was found." },
+  { key: "ArrowRight", text: "to see the next operation: a match lights its path." },
+  { key: "]", text: "to go to the next operation that changes the tree: a node comes, is split or evicted." },
+  { key: "ArrowDown", text: "to select a node: its pages, locks and who holds them." },
+  { key: "e", text: "to go to the next eviction: what went, and why." },
+];
+
+function render({ el, source, disposer }: Context<typeof RADIX_TREE>): void {
+  const states = new TreeStates();
+  const lines = new Lines<Op>(source, (op) => states.add(op));
+  let selected: number | undefined;
+  let order: number[] = [];
+  let tallest = 0;
+  let built = false; // tabs open before there is anything to draw
+  const transport = new Transport();
+  const frame = makeFrame(el, disposer, {
+    source,
+    transport,
+    tour: { name: "radix_tree", steps: TOUR },
+    onEscape: () => select(undefined),
+    keys: () => [
+      { keys: ["ArrowDown"], label: "select the next node", run: () => stepNode(1) },
+      { keys: ["ArrowUp"], label: "select the previous node", run: () => stepNode(-1) },
+      { keys: ["e"], label: "next eviction", run: () => next("evict") },
+      { keys: ["x"], label: "next split", run: () => next("split") },
+    ],
+  });
+  frame.setHeader(source.get("header"));
+  const theme = watchTheme(frame.root, disposer, () => draw.schedule());
+  const picture = makePicture(frame.tooltip, disposer, (node) => select(node));
+  const pool = makePool((node) => select(node));
+  frame.view.append(picture.root, pool.root);
+  disposer.listen(pool.canvas, "click", (event) => {
+    const op = pool.opAt(event.offsetX);
+    if (op !== undefined) transport.goTo(op);
+  });
+  const opPane = h("div");
+  const nodePane = h("div");
+  const tabs = new Tabs(
+    [
+      { id: "op", label: "Operation", panel: opPane },
+      { id: "node", label: "Node", panel: nodePane },
+    ],
+    "Details",
+    disposer,
+    () => built && draw.schedule(),
+  );
+  frame.details.append(tabs.element);
+  const jump = (text: string, title: string, kind: Op["kind"]) => {
+    const button = h("button", { type: "button", class: "sg-button", title }, text);
+    disposer.listen(button, "click", () => next(kind));
+    return button;
+  };
+  const follow = h("input", { type: "checkbox", checked: true });
+  frame.toolbar.append(
+    jump("next split", "To the next split (x)", "split"),
+    jump("next eviction", "To the next eviction (e)", "evict"),
+  );
+  if (source.live)
+    frame.toolbar.append(
+      h("label", { title: "Go to the newest operation as the engine runs" }, follow, "follow the run"),
+    );
+
+  const index = () => Math.max(0, Math.min(transport.position, states.ops.length - 1));
+
+  function select(node: number | undefined): void {
+    selected = node;
+    if (node !== undefined) tabs.open("node");
+    draw.now();
+    if (node !== undefined) picture.reveal(node);
+    if (states.ops.length) transport.refresh();
+  }
+
+  function stepNode(step: number): void {
+    if (!order.length) return;
+    const at = selected === undefined ? -1 : order.indexOf(selected);
+    const from = at >= 0 ? at : step > 0 ? -1 : order.length;
+    select(order[Math.max(0, Math.min(order.length - 1, from + step))]);
+  }
+
+  function next(kind: Op["kind"]): void {
+    const all = states.ops.flatMap((op, i) =>
+      op.kind === kind && (kind !== "evict" || op.evicted?.length) ? [i] : [],
+    );
+    const to = all.find((each) => each > transport.position) ?? all[0];
+    if (to === undefined)
+      frame.notify("info", `There was no ${kind === "evict" ? "eviction" : kind} in this recording.`);
+    else transport.goTo(to);
+  }
+
+  function track(): Track {
+    const { ops } = states;
+    const stepEnds = ops.flatMap((op, i) => (ops[i + 1]?.step !== op.step ? [i] : []));
+    return {
+      length: Math.max(0, ops.length - 1),
+      granularities: [
+        { id: "op", label: "operation" },
+        {
+          id: "change",
+          label: "change of the tree",
+          stops: ops.flatMap((op, i) => (STRUCTURAL.includes(op.kind) ? [i] : [])),
+        },
+        { id: "step", label: "engine's step", stops: stepEnds },
+      ],
+      marks: ops.flatMap((op, i) =>
+        op.kind === "evict" && op.evicted?.length ? [{ at: i, label: "evicted" }] : [],
+      ),
+      describe: (position) => {
+        const op = ops[position];
+        return op ? sentence(op, source.get("requests"), source.get("page_size")) : "";
+      },
+      eventsOfSelection: () => (selected === undefined ? undefined : states.of(selected)),
+    };
+  }
+
+  const draw = framed(() => {
+    const at = index();
+    const op = states.ops[at];
+    if (!op || frame.view.clientWidth === 0) return;
+    const tree = states.at(at);
+    const before = at > 0 ? states.at(at - 1) : tree;
+    const layout = layoutOf(tree, before, op.del ?? []);
+    order = [...layout.places.values()].filter(({ ghost }) => !ghost).map(({ node }) => node.id);
+    const shown = { layout, op, pageSize: source.get("page_size"), selected, clock: op.clock };
+    picture.show(shown, frame.view.clientWidth, Math.max(LEAST, frame.room() - BELOW), theme());
+    pool.show(states.ops, at, tree, source.get("pool_size"), frame.view.clientWidth, theme());
+    const told: Told = {
+      states,
+      index: at,
+      tree: new Map([...before, ...tree]),
+      requests: source.get("requests"),
+      pageSize: source.get("page_size"),
+      poolSize: source.get("pool_size"),
+      dark: theme().dark,
+      pick: select,
+      goTo: (to) => transport.goTo(to),
+    };
+    if (tabs.current === "op")
+      opPane.replaceChildren(...opDetails({ ...told, tree: op.evicted ? tree : told.tree }));
+    else nodePane.replaceChildren(...nodeDetails({ ...told, tree }, selected));
+    tallest = Math.max(tallest, frame.view.scrollHeight, frame.details.scrollHeight);
+    frame.view.style.minHeight = `${Math.min(frame.room(), tallest)}px`; // the transport stays under the pointer
+  });
+  built = true;
+  disposer.add(() => draw.cancel());
+  frame.setLegend(LEGEND());
+
+  async function reload(): Promise<void> {
+    try {
+      const first = states.ops.length === 0;
+      const atEnd = transport.position >= states.ops.length - 1;
+      await lines.read();
+      frame.setHeader(source.get("header"));
+      frame.setPlaceholder(null);
+      const end = Math.max(0, states.ops.length - 1);
+      transport.load(track(), first || (atEnd && follow.checked) ? end : transport.position);
+      draw.schedule();
+    } catch (error) {
+      frame.setPlaceholder({ kind: "error", text: (error as Error).message, remedy: "Run the cell again." });
+    }
+  }
+
+  disposer.add(
+    transport.changed.on(() => {
+      draw.now();
+      const last = states.ops[index()]?.path?.at(-1);
+      if (last !== undefined) picture.reveal(last);
+    }),
+  );
+  const resized = new ResizeObserver(() => draw.schedule());
+  resized.observe(frame.view);
+  disposer.add(() => resized.disconnect());
+  source.onChange("revision", () => void reload());
+  frame.setPlaceholder({ kind: "loading", text: "Reading the operations." });
+  void reload();
+}
+
+function LEGEND(): LegendItem[] {
+  const mark = (kind: string) => h("i", { class: `srt-mark srt-mark-${kind}`, "aria-hidden": "true" });
+  return [
+    { label: "locked by requests", mark: mark("locked") },
+    { label: "evictable", mark: mark("free") },
+    { label: "path of the operation", mark: mark("path") },
+    { label: "where a node was split", mark: mark("cut") },
+    { label: "evicted", mark: mark("gone") },
+    { label: "on the host alone", mark: mark("host") },
+    { label: "of running requests alone", mark: mark("own") },
+    { label: "page border", mark: mark("page") },
+    { label: "p.: pages of the pool; used: its last access" },
+    { label: "selected", mark: mark("selected") },
+  ];
+}
+
+export default defineWidget<typeof RADIX_TREE>({ name: "radix_tree", version: 1, render });

@@ -1,0 +1,252 @@
+// Scheduler: a recorded engine's requests over its steps.
+
+import { Lines } from "@sglab/engine/lines";
+import "@sglab/engine/engine_style";
+import "./scheduler.css";
+import {
+  type Context,
+  defineWidget,
+  framed,
+  h,
+  type LegendItem,
+  legendMark,
+  makeFrame,
+  Tabs,
+  type TourStep,
+  type Track,
+  Transport,
+  watchTheme,
+} from "@sglab/core";
+import { makeAttention } from "./attention";
+import { LABELS, makeBoard } from "./board";
+import { LEAST_CHARTS, makeCharts } from "./charts";
+import { requestDetails, stepDetails } from "./details";
+import { Run, sentence } from "./model";
+import type { SCHEDULER, Step } from "./protocol";
+
+const LEAST_BOARD = 120;
+const VIEW_GAP = 12; // between the board and the charts, and below them
+const MOST_VIEW = 900; // where nothing limits the height
+const TOUR: TourStep[] = [
+  { key: "Home", text: "to go to the beginning: no step has run." },
+  { key: "ArrowRight", text: "to run one step: the pane at the right says who was taken, and why." },
+  { key: "]", text: "to go to the next step that admits, retracts or ends a request." },
+  { key: "ArrowDown", text: "to select a request: its line stands out." },
+  { key: "r", text: "to read the selected request's life, step by step." },
+];
+
+function render({ el, source, disposer }: Context<typeof SCHEDULER>): void {
+  const run = new Run();
+  const lines = new Lines<Step>(source, (step) => run.add(step));
+  let selected: number | undefined;
+  let built = false; // tabs open before there is anything to draw
+  const transport = new Transport();
+  const frame = makeFrame(el, disposer, {
+    source,
+    transport,
+    tour: { name: "scheduler", steps: TOUR },
+    onEscape: () => select(undefined),
+    keys: () => [
+      { keys: ["ArrowDown"], label: "select the next request", run: () => stepRequest(1) },
+      { keys: ["ArrowUp"], label: "select the previous request", run: () => stepRequest(-1) },
+      { keys: ["r"], label: "the selected request's life", run: () => openTab("request") },
+      { keys: ["s"], label: "the step's batch", run: () => openTab("step") },
+      { keys: ["o"], label: "open the step's attention", run: () => openTab("attention") },
+    ],
+  });
+  frame.setHeader(source.get("header"));
+  const theme = watchTheme(frame.root, disposer, () => draw.schedule());
+  const board = makeBoard(
+    () => (run.steps.length ? { run, position: transport.position, selected } : undefined),
+    theme,
+    frame.tooltip,
+    disposer,
+    {
+      pick: (request, step) => {
+        select(request);
+        transport.goTo(step + 1);
+      },
+      drawn: () => paintCharts(),
+      resized: () => draw.schedule(),
+    },
+  );
+  const charts = makeCharts();
+  frame.view.append(h("div", { class: "ssc-view" }, board.grid.element, charts.canvas));
+  disposer.listen(charts.canvas, "pointermove", (event) => {
+    const step = charts.stepAt(event.offsetX);
+    const text = step === undefined ? undefined : charts.describe(run, source.get("facts"), step);
+    frame.tooltip.show(text, event.clientX, event.clientY);
+  });
+  disposer.listen(charts.canvas, "pointerleave", () => frame.tooltip.hide());
+  disposer.listen(charts.canvas, "click", (event) => {
+    const step = charts.stepAt(event.offsetX);
+    if (step !== undefined) transport.goTo(step + 1);
+  });
+
+  const stepPane = h("div");
+  const requestPane = h("div");
+  const attention = makeAttention(source, frame, disposer);
+  const tabs = new Tabs(
+    [
+      { id: "step", label: "Step", panel: stepPane },
+      { id: "request", label: "Request", panel: requestPane },
+      { id: "attention", label: "Attention", panel: attention.root },
+    ],
+    "Details",
+    disposer,
+    () => built && draw.schedule(),
+  );
+  frame.details.append(tabs.element);
+  const openTab = (id: string) => tabs.open(id);
+
+  const follow = h("input", { type: "checkbox", checked: true });
+  const chosen = h("select", { class: "sg-select", "aria-label": "Request" });
+  disposer.listen(chosen, "change", () => select(chosen.value === "" ? undefined : Number(chosen.value)));
+  frame.toolbar.append(h("label", {}, "request", chosen));
+  if (source.live)
+    frame.toolbar.append(
+      h("label", { title: "Go to the newest step as the engine runs" }, follow, "follow the run"),
+    );
+
+  function select(request: number | undefined): void {
+    selected = request;
+    chosen.value = request === undefined ? "" : String(request);
+    if (request !== undefined)
+      board.grid.reveal({ row: request, column: Math.max(0, transport.position - 1) });
+    if (run.steps.length) transport.refresh();
+    draw.schedule();
+  }
+
+  function stepRequest(step: number): void {
+    if (!run.requests.length) return;
+    const from = selected ?? (step > 0 ? -1 : run.requests.length);
+    select(Math.max(0, Math.min(run.requests.length - 1, from + step)));
+  }
+
+  function track(): Track {
+    const eventful = run.steps.flatMap((step, i) =>
+      step.why?.length || step.retracted?.length || step.finished?.length ? [i + 1] : [],
+    );
+    const marks = run.steps.flatMap((step, i) =>
+      step.retracted?.length ? [{ at: i + 1, label: `${step.retracted.length} retracted` }] : [],
+    );
+    return {
+      length: run.steps.length,
+      granularities: [
+        { id: "step", label: "step" },
+        { id: "event", label: "admission, retraction, end", stops: eventful },
+      ],
+      marks,
+      describe: (position) => (position === 0 ? "No step has run yet." : sentence(run, position - 1)),
+      eventsOfSelection: () =>
+        selected === undefined ? undefined : run.stepsOf(selected).map((each) => each + 1),
+    };
+  }
+
+  function paintCharts(): void {
+    if (!run.steps.length) return;
+    const scroller = board.grid.element.querySelector(".sg-cells") as HTMLElement;
+    const { cellWidth, columns } = board.grid.geometry;
+    const width = Math.min(scroller.clientWidth, LABELS + columns * cellWidth + 1);
+    const shown = { width, cell: cellWidth, scrolled: scroller.scrollLeft };
+    const left = Math.min(frame.room(), MOST_VIEW) - board.grid.element.offsetHeight - VIEW_GAP;
+    charts.paint(run, source.get("facts"), transport.position, shown, left, theme());
+  }
+
+  const draw = framed(() => {
+    if (!run.steps.length || frame.view.clientWidth === 0) return;
+    board.layout(run, frame.view.clientWidth, Math.max(LEAST_BOARD, frame.room() - LEAST_CHARTS - VIEW_GAP));
+    const at = transport.position - 1;
+    const { dark } = theme();
+    const facts = source.get("facts");
+    const goes = { request: select, step: (step: number) => transport.goTo(step + 1) };
+    if (tabs.current === "step") keepFocus(stepPane, stepDetails(run, facts, at, dark, goes));
+    if (tabs.current === "request") keepFocus(requestPane, requestDetails(run, selected, at, goes));
+    attention.show(run, facts, at);
+    frame.setLegend(legend(theme().dark));
+  });
+  built = true;
+  disposer.add(() => draw.cancel());
+
+  async function reload(): Promise<void> {
+    try {
+      const first = run.steps.length === 0;
+      const atEnd = transport.position === run.steps.length;
+      run.requests = source.get("requests");
+      await lines.read();
+      frame.setHeader(source.get("header"));
+      fillChoice();
+      if (!run.steps.length) {
+        const text = "No step has run yet.";
+        const remedy = "Step the engine (engine.step(), engine.generate(…)): the steps appear here.";
+        frame.setPlaceholder({ kind: "empty", text, remedy });
+        return;
+      }
+      frame.setPlaceholder(null);
+      const end = run.steps.length;
+      transport.load(track(), first || (atEnd && follow.checked) ? end : transport.position);
+      if (atEnd) board.grid.reveal({ row: selected ?? 0, column: end - 1 });
+      draw.schedule();
+    } catch (error) {
+      frame.setPlaceholder({ kind: "error", text: (error as Error).message, remedy: "Run the cell again." });
+    }
+  }
+
+  function fillChoice(): void {
+    if (chosen.options.length === run.requests.length + 1) return;
+    const options = run.requests.map(({ rid }, i) => h("option", { value: i }, rid));
+    chosen.replaceChildren(h("option", { value: "" }, "all"), ...options);
+    chosen.value = selected === undefined ? "" : String(selected);
+  }
+
+  disposer.add(
+    transport.changed.on(() => {
+      if (run.steps.length)
+        board.grid.reveal({
+          row: selected ?? firstOf(run.steps[transport.position - 1]),
+          column: Math.max(0, transport.position - 1),
+        });
+      draw.schedule();
+      board.grid.redraw();
+    }),
+  );
+  const resized = new ResizeObserver(() => draw.schedule());
+  resized.observe(frame.view);
+  disposer.add(() => resized.disconnect());
+  source.onChange("revision", () => void reload());
+  frame.setPlaceholder({ kind: "loading", text: "Reading the steps." });
+  void reload();
+}
+
+function firstOf(step: Step | undefined): number {
+  return step?.batch[0]?.[0] ?? 0;
+}
+
+/** Replaces what is shown; a link that had the focus has it again. */
+function keepFocus(pane: HTMLElement, parts: HTMLElement[]): void {
+  const links = [...pane.querySelectorAll("button")];
+  const focused = links.indexOf(document.activeElement as HTMLButtonElement);
+  pane.replaceChildren(...parts);
+  if (focused >= 0) pane.querySelectorAll("button")[focused]?.focus({ preventScroll: true });
+}
+
+function legend(dark: boolean): LegendItem[] {
+  const mark = (kind: string) =>
+    h("i", { class: `ssc-mark ssc-${kind}`, "aria-hidden": "true", "data-dark": String(dark) });
+  return [
+    { label: "waiting", mark: mark("waiting") },
+    { label: "prefilled", mark: mark("prefill") },
+    { label: "a chunk", mark: mark("chunk") },
+    { label: "decoded", mark: mark("decode") },
+    { label: "holds slots, does not run", mark: mark("paused") },
+    { label: "retracted", mark: mark("retracted") },
+    { label: "ended", mark: mark("finished") },
+    { label: "pool: a request's own", mark: mark("private") },
+    { label: "in the tree, locked", mark: mark("protected") },
+    { label: "evictable", mark: legendMark("hatch") },
+    { label: "evicted in the step", mark: mark("evicted") },
+    { label: "now", mark: legendMark("cursor") },
+  ];
+}
+
+export default defineWidget<typeof SCHEDULER>({ name: "scheduler", version: 1, render });
