@@ -27,6 +27,8 @@ class Result:
     seconds: float = 0.0
     found: list[dict[str, Any]] = field(default_factory=list)
     """One entry per signature: its first case, and how many `times` it was seen."""
+    note: str = ""
+    """What else is to be said of it."""
 
 
 class _Worker:

@@ -18,11 +18,14 @@ from sglab_fuzz.search import Result
 from sglab_fuzz.targets.front import Front
 from sglab_fuzz.worker import described
 
-CORPUS = build.FOLDER / "corpus"
+FOLDER = process.ROOT / "build" / "guided-inputs"
+CORPUS = FOLDER / "corpus"
 """What earlier searches found worth keeping: the next one goes on from there."""
 SLOWER = 5
 """Times that an instrumented build takes longer: what exceeds the limit here is tried again by the usual core."""
 MOST_ALLOCATION_MB = 1024
+SANITIZED_SHARE = 0.3
+"""Of the time: an input costs several times as much with sanitizers, and those begin with all that was kept without."""
 _SUMMARY = re.compile(r"SUMMARY: (\w+): ([\w-]+)(?: (\S+))?")
 _RUNTIME = re.compile(r"(\S+?):(\d+):\d+: runtime error: ([^\n]*)")
 _COVERED = re.compile(r"cov: (\d+) ft: (\d+) corp: (\d+)")
@@ -58,6 +61,21 @@ def ending(log: str) -> dict[str, str]:
 
 
 @dataclass
+class _Counts:
+    """What libFuzzer says it did."""
+
+    executed: int = 0
+    points: int = 0
+    covered: tuple[int, int, int] = (0, 0, 0)
+    """Edges, features and inputs kept."""
+
+    def add(self, log: str) -> None:
+        self.executed += sum(int(count) for count in _EXECUTED.findall(log))
+        self.points = max([self.points, *map(int, _POINTS.findall(log))])
+        self.covered = max([self.covered, *((int(a), int(b), int(c)) for a, b, c in _COVERED.findall(log))])
+
+
+@dataclass
 class GuidedSearch:
     """A search of the front end that keeps what reaches new code.
 
@@ -80,34 +98,37 @@ class GuidedSearch:
         """Build, search, and read all that was kept by Python's side, too.
 
         Raises:
-            RuntimeError: the target cannot be built here.
+            RuntimeError: the targets cannot be built here.
         """
-        target = build.build(self.jobs)
-        self.starts, self.words = seeds.write(build.FOLDER)
+        plain, self.sanitized = build.build(self.jobs, False), build.build(self.jobs, True)
+        self.starts, self.words = seeds.write(FOLDER)
         self.corpus.mkdir(parents=True, exist_ok=True)
-        result = Result("front (guided)", "inputs")
+        result = Result("front, guided", "inputs")
         begin = time.monotonic()
-        executed, points, covered = 0, 0, (0, 0, 0)
-        round_ = 0
-        while (left := self.seconds - (time.monotonic() - begin)) >= 1 and len(self.seen) < self.most:
+        quick = self._phase(plain, self.seconds * (1 - SANITIZED_SHARE))
+        slow = self._phase(self.sanitized, self.seconds * SANITIZED_SHARE)
+        compared = self._compare()
+        result.cases = result.units = quick.executed + slow.executed
+        result.seconds = time.monotonic() - begin
+        result.found = list(self.seen.values())
+        result.note = (
+            f"{slow.executed:,} of them under ASan and UBSan; {quick.covered[0]:,} of {quick.points:,} edges of the "
+            f"core reached, {quick.covered[1]:,} features; {compared:,} inputs kept and read by Python's side, too"
+        )
+        return result
+
+    def _phase(self, target: Path, seconds: float) -> _Counts:
+        """Search with one build; starts again after each finding."""
+        counts, begin, round_ = _Counts(), time.monotonic(), 0
+        while (left := seconds - (time.monotonic() - begin)) >= 1 and len(self.seen) < self.most:
             with tempfile.TemporaryDirectory() as folder:
                 for log in self._round(target, Path(folder), left, round_):
-                    executed += sum(int(count) for count in _EXECUTED.findall(log))
-                    points = max([points, *map(int, _POINTS.findall(log))])
-                    covered = max([covered, *((int(a), int(b), int(c)) for a, b, c in _COVERED.findall(log))])
+                    counts.add(log)
                 for path in sorted(Path(folder).glob("found-*")):
                     if "slow-unit" not in path.name:
                         self._note(target, path.read_bytes())
             round_ += 1
-        compared = self._compare()
-        result.cases = result.units = executed
-        result.seconds = time.monotonic() - begin
-        result.found = list(self.seen.values())
-        result.note = (
-            f"{covered[0]:,} of {points:,} points of the core reached ({covered[1]:,} features), "
-            f"{compared:,} inputs kept and read by Python's side, too"
-        )
-        return result
+        return counts
 
     def _round(self, target: Path, folder: Path, left: float, round_: int) -> list[str]:
         """Run until the time is over or something fails; the output of each process."""
@@ -117,20 +138,19 @@ class GuidedSearch:
             command += [f"-max_total_time={int(left)}", f"-seed={(self.seed + 1000 * round_ + job) % 2**32 or 1}"]
             command += [f"-max_len={seeds.MOST_LETTERS}", f"-rss_limit_mb={process.MOST_BYTES >> 20}"]
             command += ["-malloc_limit_mb=65536", "-timeout=300", "-print_final_stats=1", "-reload=30"]
+            command += ["-entropic=0"]  # its accounts take a quarter of the time
             log = folder / f"log{job}"
             with log.open("w") as output:
-                running.append(
-                    (
-                        subprocess.Popen(
-                            [str(part) for part in command],
-                            stdout=output,
-                            stderr=output,
-                            env=environment(self.words),
-                            cwd=folder,
-                        ),
-                        log,
-                    )
+                words = [str(part) for part in command]
+                started = subprocess.Popen(
+                    words,
+                    stdout=output,
+                    stderr=output,
+                    env=environment(self.words),
+                    cwd=folder,
+                    start_new_session=True,
                 )
+            running.append((started, log))
         try:
             while all(worker.poll() is None for worker, _ in running):
                 time.sleep(0.2)
@@ -154,7 +174,7 @@ class GuidedSearch:
     def _note(self, target: Path, data: bytes) -> None:
         """Confirm what stopped a search, make it smaller and keep it."""
         text = data.decode("utf-8", "surrogateescape")
-        again = self._once(target, text)
+        again = self._once(self.sanitized, text) or self._once(target, text)
         if again is not None and again["kind"] in ("hang", "memory"):
             again = process.run_text("front", "cpu", text.encode("utf-8", "surrogateescape").decode(errors="replace"))
             if again is None:  # within the limits without instrumentation
@@ -168,7 +188,7 @@ class GuidedSearch:
             return
 
         def fails(smaller: str) -> bool:
-            shown = self._once(target, smaller)
+            shown = self._once(self.sanitized, smaller)
             return shown is not None and shown["signature"] == found["signature"]
 
         known["text"] = minimised(text, fails) if fails(text) else text

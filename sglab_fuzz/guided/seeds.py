@@ -9,8 +9,8 @@ from pathlib import Path
 from sglab_fuzz import operand_templates as operands
 from sglab_fuzz import ptx_text
 
-MOST_LETTERS = 16_384
-"""Longest input: long enough for the middling kernels that ship, short enough for thousands of inputs a second."""
+MOST_LETTERS = 4096
+"""Longest input: all statements that a row takes fit, and thousands of inputs a second run."""
 MODULES = 300
 """Modules of the generator among the seeds."""
 
