@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from sglab_fuzz import findings, process, report
+from sglab_fuzz.guided import build
 from sglab_fuzz.guided.search import GuidedSearch
 from sglab_fuzz.search import Result, Search
 from sglab_fuzz.target import NAMES
@@ -51,18 +52,24 @@ def main() -> int:
     results: list[Result] = []
     for name in names:
         share = seconds * SHARES[name] / whole
-        if asked.guided:
+        if name == "front" and night and build.missing() is None:
+            share /= 2  # the other half is guided
             results.append(_guided(seed, share, jobs, asked.keep))
-        else:
-            results.append(Search(name, seed, share, jobs, asked.device, asked.keep).run())
-        print(report.line(results[-1]), flush=True)
-        for found in results[-1].found:
-            print(report.described(found), flush=True)
+            _print(results[-1])
+        search = Search(name, seed, share, jobs, asked.device, asked.keep)
+        results.append(_guided(seed, share, jobs, asked.keep) if asked.guided else search.run())
+        _print(results[-1])
     path = asked.report or (Path("build/fuzz") if night else None)
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         report.write(path, results, seed, asked.device)
     return int(any(result.found for result in results))
+
+
+def _print(result: Result) -> None:
+    print(report.line(result), flush=True)
+    for found in result.found:
+        print(report.described(found), flush=True)
 
 
 def _guided(seed: int, seconds: float, jobs: int, keep: Path) -> Result:

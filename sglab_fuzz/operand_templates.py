@@ -225,7 +225,7 @@ def table() -> tuple[tuple[tuple[str, tuple[str, ...]], ...], ...]:
 
 
 def main() -> None:
-    """Keep the operands that the decoder still takes, look for those of the other rows, and say which rows have none."""
+    """Keep the operands that the decoder still takes, look for those of other rows, and say which rows have none."""
     rows: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
     kept = {
         pattern: [(mnemonic, tuple(operands)) for mnemonic, operands in row]

@@ -205,9 +205,7 @@ class GuidedSearch:
                 front.run(text)
             except Exception as error:  # whatever escapes is what the harness looks for
                 shown = described(error)
-                known = self.seen.setdefault(
-                    shown["signature"], {**shown, "target": "front", "times": 0, "text": text}
-                )
+                known = self.seen.setdefault(shown["signature"], {**shown, "target": "front", "times": 0, "text": text})
                 known["times"] += 1
                 if known["times"] == 1 and self.keep is not None:
                     known["file"] = str(findings.save("front", self.seed, 0, text, shown, self.keep))

@@ -1,4 +1,4 @@
-"""Bits that an H200 gave for operands on which other emulation goes wrong in silence: subnormals, saturation, 24 bits."""
+"""Bits that an H200 gave where emulation easily goes wrong in silence: subnormals, saturation, 24 bits."""
 
 import struct
 from itertools import product
