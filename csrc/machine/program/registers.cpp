@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint32_t kNever = 0xffffffffu;
 constexpr std::size_t kMostWords = 1u << 24;  // of one set for each block
-constexpr std::size_t kMostWork = 1u << 29;   // words of sets that are joined: a part of a second
+constexpr std::size_t kMostWork = 1u << 27;   // words of sets that are joined: a part of a second
 
 // In half steps: an instruction reads at 2i and writes at 2i+1.
 struct Interval {
