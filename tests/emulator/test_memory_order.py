@@ -5,7 +5,7 @@ import pytest
 
 from tests.support.emulator.launching import launch
 
-ROUNDS = 400
+ROUNDS = 40
 PROLOGUE = """.visible .entry k(.param .u64 cells, .param .u64 seen) {
   .reg .pred %p; .reg .b32 %r<9>; .reg .b64 %mine, %other, %meet, %out, %d;
   ld.param.u64 %d, [cells]; ld.param.u64 %out, [seen];
