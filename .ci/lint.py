@@ -33,7 +33,9 @@ def install_linters() -> None:
 
 
 def cpp_files() -> list[Path]:
-    sources = (path for top in ("csrc", "tests", "benchmarks") for path in sorted((ROOT / top).rglob("*")))
+    sources = (
+        path for top in ("csrc", "tests", "benchmarks", "sglab_fuzz") for path in sorted((ROOT / top).rglob("*"))
+    )
     return [path for path in sources if path.suffix in {".cpp", ".hpp", ".cu", ".cuh"}]
 
 

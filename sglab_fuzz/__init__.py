@@ -4,6 +4,7 @@ A tool of the repository, not part of the wheel. From the checkout's root:
 
     python -m sglab_fuzz all --seconds 120            # every target, a fresh seed, which is printed
     python -m sglab_fuzz front --seconds 60 --seed 7  # one target, again with the same cases
+    python -m sglab_fuzz front --guided --seconds 600 # the front end by coverage, in a build of its own with clang
     python -m sglab_fuzz night                        # eight hours on all cores, with a report
     python -m sglab_fuzz replay tests/fuzz/findings/… # one finding again
 

@@ -26,6 +26,8 @@ DECLARATIONS = """.global .align 128 .b8 gl[4096];
 REGISTERS = {"h": ("%h", 9), "r": ("%r", 30), "d": ("%d", 8), "p": ("%p", 9), "q": ("%q", 3), "b": ("%b", 5)}
 ADDRESSES = {"S": "[sm]", "G": "[%d10]", "M": "[mb]", "s": "[%r120]", "L": "[%r121]", "N": "[gl]", "P": "[out]"}
 """[%d10] is global, [%r120] shared, [%r121] an address in tensor memory, mb an initialised mbarrier."""
+TARGETS = "TAB: .branchtargets LABEL, E0, LABEL, E0;\n"
+"""What brx.idx chooses from; the text has both labels."""
 _SIZES = "hrd"
 
 
@@ -78,7 +80,7 @@ def candidates() -> tuple[tuple[str, ...], ...]:
         ]
         lists += [(address, a, b) for a in "rdh" for b in "rdh"]
         for letter, count in itertools.product("bhrd", (1, 2, 4, 8)):
-            if count <= 4 or letter in "rd":
+            if count <= 4 or letter in "hrd":
                 vector = _vector(letter, count)
                 lists += [(vector, address), (address, vector), (vector, address, _vector(letter, count, 3))]
         lists += [(address, other, "16") for other in ADDRESSES] + [(address, other, "r") for other in ADDRESSES]
@@ -115,10 +117,13 @@ def candidates() -> tuple[tuple[str, ...], ...]:
             (registers, "L", "16"),
             ("L", "16", registers),
             ("L", "1", registers),
+            (registers, "r", "L"),
+            (registers, "r", "L", "16"),
         ]
         for tail in (("d", "d"), (_vector("r", 4, 2), "d")):
             for flags in (("p", "1", "1"), ("p", "1", "1", "0", "0"), ("p", "1", "1", "0"), ("1", "1", "1", "0", "0")):
                 lists += [(registers, *tail, *flags), (registers, *tail, "p")]
+                lists += [(registers, *tail, "r", "0", *flags), (registers, *tail, "r", "0", "p")]  # sparse
     for counts in itertools.product((1, 2, 4, 8), (1, 2, 4, 8), (1, 2, 4), (1, 2, 4, 8)):
         for letter in "rd":
             lists.append(tuple(_vector(letter, c, k) for k, c in enumerate(counts)))
@@ -164,6 +169,8 @@ def candidates() -> tuple[tuple[str, ...], ...]:
         ("[sm]", "d", "0"),
         ("p", "q"),
         (_vector("r", 4), "q"),
+        ("r", _vector("r", 4, 3), "r"),
+        ("h", _vector("r", 4, 3), "r"),
     ]
     return tuple(dict.fromkeys(lists))
 
@@ -183,7 +190,7 @@ def written(operands: tuple[str, ...], rng: random.Random | None = None) -> str:
 
 def taken(mnemonic: str, operands: tuple[str, ...]) -> bool:
     """Whether the decoder takes them."""
-    text = f"{HEADER}{DECLARATIONS}{mnemonic} {written(operands)};\nLABEL: ret;\n}}\n"
+    text = f"{HEADER}{DECLARATIONS}{TARGETS}{mnemonic} {written(operands)};\nLABEL: E0: ret;\n}}\n"
     try:
         return not _core.Module(text).kernel("k").unsupported
     except _core.PtxError:
@@ -212,17 +219,22 @@ def of_row(pattern: str, known: list[tuple[str, ...]], most: int = 8) -> list[tu
 
 @cache
 def table() -> tuple[tuple[tuple[str, tuple[str, ...]], ...], ...]:
-    """Per row of the table, mnemonics with operands; written by `python -m sglab_fuzz.operand_templates`."""
+    """Per row of the table, mnemonics with operands; brought up to date by `python -m sglab_fuzz.operand_templates`."""
     rows = json.loads(lzma.decompress(FILE.read_bytes()))
     return tuple(tuple((mnemonic, tuple(operands)) for mnemonic, operands in row) for row in rows.values() if row)
 
 
 def main() -> None:
-    """Look for the operands of every row again, and say which rows have none."""
+    """Keep the operands that the decoder still takes, look for those of other rows, and say which rows have none."""
     rows: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
+    kept = {
+        pattern: [(mnemonic, tuple(operands)) for mnemonic, operands in row]
+        for pattern, row in json.loads(lzma.decompress(FILE.read_bytes())).items()
+    }
     known: list[tuple[str, ...]] = []
     for _, pattern, _ in _core.instruction_forms():
-        rows[pattern] = of_row(pattern, known)
+        row = kept.get(pattern, [])
+        rows[pattern] = row if row and all(taken(*entry) for entry in row) else of_row(pattern, known)
         if not rows[pattern]:
             print(f"no operands: {pattern}")
     FILE.write_bytes(lzma.compress(json.dumps(rows).encode(), preset=9))

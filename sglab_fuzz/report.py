@@ -14,8 +14,8 @@ from sglab_fuzz.search import Result
 def line(result: Result) -> str:
     """One target in one line."""
     rate = result.units / result.seconds if result.seconds else 0
-    shown = f"{result.name:11} {result.cases:>10,} cases {result.units:>13,} {result.unit:10} {rate:>12,.0f}/s"
-    return f"{shown}  {len(result.found)} findings"
+    shown = f"{result.name:13} {result.cases:>10,} cases {result.units:>13,} {result.unit:10} {rate:>12,.0f}/s"
+    return f"{shown}  {len(result.found)} findings" + (f"\n              {result.note}" if result.note else "")
 
 
 def described(found: dict[str, Any]) -> str:
@@ -40,6 +40,7 @@ def table(results: list[Result], seed: int, device: str) -> str:
         rows.append(
             f"| {each.name} | {each.cases:,} | {each.units:,} {each.unit} | {each.seconds:.0f} | {len(each.found)} |"
         )
+    rows += [f"\n{each.name}: {each.note}." for each in results if each.note]
     return "\n".join(rows) + "\n"
 
 

@@ -15,6 +15,9 @@ from sglab_fuzz import target as targets
 from sglab_fuzz.minimise import minimised
 from sglab_fuzz.worker import PROGRESS
 
+IMPORT_SECONDS = 120.0
+"""How long the first case may take, with all that is imported for it, before that counts as the search's time."""
+
 
 @dataclass
 class Result:
@@ -27,6 +30,8 @@ class Result:
     seconds: float = 0.0
     found: list[dict[str, Any]] = field(default_factory=list)
     """One entry per signature: its first case, and how many `times` it was seen."""
+    note: str = ""
+    """What else is to be said of it."""
 
 
 class _Worker:
@@ -107,9 +112,12 @@ class Search:
         begin = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:
             workers = [_Worker(self, first, Path(folder)) for first in range(self.jobs)]
+            latest = begin + IMPORT_SECONDS
             try:
                 while time.monotonic() - begin < self.seconds and len(self.seen) < self.most:
                     time.sleep(0.05)
+                    if time.monotonic() < latest and not any(worker.state()[3] or worker.cases for worker in workers):
+                        begin = time.monotonic()  # imports, the first case included, are not its time
                     for worker in workers:
                         self._note(worker)
                 for worker in workers:

@@ -51,7 +51,7 @@ def program(rng: random.Random, pure: bool) -> str:
     """A program's text; its first line says how it is launched."""
     ctas, threads, cluster = rng.choice(GRIDS)
     lines = [f"// {ctas} {threads} {cluster} {'pure' if pure else 'wild'} {rng.getrandbits(16)}\n"]
-    lines += [operands.HEADER, operands.DECLARATIONS, START]
+    lines += [operands.HEADER, operands.DECLARATIONS, operands.TARGETS, START]
     lines += _seeded(rng)
     if not pure:
         lines.append(BARRIERS)
@@ -67,7 +67,7 @@ def program(rng: random.Random, pure: bool) -> str:
             lines.append(f"setp.ne.u32 %p{rng.randrange(1, 9)}, %r{rng.randrange(30)}, %r1;\n")
         else:
             lines.append(statement(rng, pure))
-    lines.append(f"E{labels}:\n")
+    lines.append(f"E{labels}:\nLABEL:\n")
     if pure:
         lines.append("mov.u32 %r122, %tid.x;\nmov.u32 %r123, %ctaid.x;\nmov.u32 %r124, %ntid.x;\n")
         lines.append("mad.lo.u32 %r122, %r123, %r124, %r122;\nld.param.u64 %d19, [out];\n")
@@ -82,6 +82,8 @@ def statement(rng: random.Random, pure: bool) -> str:
     rows = pure_rows() if pure else operands.table()
     mnemonic, kinds = rng.choice(rng.choice(rows))
     guard = rng.choice(["", "", "", "", f"@%p{rng.randrange(9)} ", f"@!%p{rng.randrange(9)} "])
+    if mnemonic.startswith("brx."):  # a guarded one is refused
+        guard = ""
     text = operands.written(kinds, rng)
     if not pure and rng.random() < 0.15:
         text = text.replace(

@@ -63,6 +63,27 @@ def test_error_names_line_and_cause(old: str, new: str, line: int, message: str)
 
 
 @pytest.mark.parametrize(
+    ("declarations", "line", "message"),
+    [
+        (".global .b8 a[3000000000];\n.global .b8 b[3000000000];", 5, "need more than 4 GB"),
+        (".const .b8 a[65000];\n.const .b32 b;\n.const .b8 c[600];", 6, "constants take more than 65536 bytes"),
+        (".shared .b32 s;\n.global .u64 p = 0;\n.global .u64 q[2] = {p, s};", 6, "a variable that has none"),
+        (".visible .entry first(.param .u64 a,\n.param .b8 b[32000],\n.param .b8 c[800]) { ret; }", 6, "32764 bytes"),
+        (".shared .b8 a[16000000];\n.shared .b8 b[16000000];", 5, "shared-memory window"),
+    ],
+)
+def test_what_is_too_large_together_is_named_with_the_line_that_is_too_much(
+    declarations: str, line: int, message: str
+) -> None:
+    body = "{ .reg .b32 %r; mov.u32 %r, a; mov.u32 %r, b; ret; }" if "window" in message else "{ ret; }"
+    with pytest.raises(_core.PtxError, match=message) as caught:
+        module = _core.Module(f"{HEADER}{declarations}\n.visible .entry k() {body}\n")
+        for name in module.entries:
+            module.kernel(name)
+    assert caught.value.line == line
+
+
+@pytest.mark.parametrize(
     ("old", "new", "message"),
     [
         ("add.s32 %r2, tmp, 0x10", "add.s32 %rd2, tmp, 0x10", "register %rd2 has the wrong size"),

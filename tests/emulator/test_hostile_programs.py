@@ -60,6 +60,12 @@ def test_a_tensor_map_may_be_any_128_bytes() -> None:
         assert outcome.kind == "tensor_map", (change, outcome)
 
 
+@pytest.mark.parametrize("base", [2**64 - 16, 2**64 - 64, 2**63, 0])
+def test_a_box_whose_end_wraps_is_out_of_bounds(base: int) -> None:
+    moved = {f"b{byte}": value for byte, value in enumerate(base.to_bytes(8, "little"))}
+    assert run_alone(entry(LOAD, MAP), parameters=tensor_map(**moved)).kind == "out_of_bounds"
+
+
 def test_an_element_stride_of_zero_is_refused_when_the_map_is_used() -> None:
     body = ONE_THREAD + "mov.u64 %rd1, sm; mov.b32 %r2, 0; "
     body += "tensormap.replace.tile.rank.shared::cta.b1024.b32 [sm], 1; "

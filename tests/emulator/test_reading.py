@@ -84,6 +84,23 @@ def test_more_predicates_than_a_warp_can_keep_are_refused() -> None:
     assert outcome.kind == "PtxError" and "more predicates" in outcome.text and outcome.peak < 1 << 30, outcome
 
 
+def jumps(tables: int, labels: int) -> str:
+    """brx.idx again and again through one table."""
+    names = ", ".join(f"L{i}" for i in range(labels))
+    uses = "".join(f"L{i}: brx.idx %r1, T;\n" for i in range(max(tables, labels)))
+    return f".visible .entry k() {{ .reg .b32 %r<3>;\nT: .branchtargets {names};\n{uses} ret; }}"
+
+
+def test_jump_tables_are_read_in_little_memory_or_refused() -> None:
+    """A short text can name billions of jumps: each use of a table counts."""
+    outcome = run_alone(jumps(1000, 1000), max_instructions=1000)
+    assert outcome.kind == "livelock" and outcome.peak < 1 << 28, (outcome, outcome.peak)
+    for tables, labels in ((2000, 2000), (20_000, 20_000)):
+        outcome = run_alone(jumps(tables, labels))
+        assert outcome.kind == "launch" and "jump tables of more than 1048576 targets" in outcome.text, outcome
+        assert outcome.peak < 1 << 29
+
+
 def test_many_blocks_and_registers_are_read_in_little_memory() -> None:
     text = ".visible .entry k() { .reg .pred %p<3>; .reg .b32 %r<40001>; .local .b32 x;"
     text += "".join(f"mov.u32 %r{i}, {i}; @%p1 bra L{i};\nL{i}: @%p2 bra M{i};\nM{i}:\n" for i in range(40_000))

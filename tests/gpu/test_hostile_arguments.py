@@ -101,6 +101,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     "meta tensor": argument(torch.zeros(8, device="meta")),
     "sparse tensor": argument(torch.zeros(8, 8).to_sparse()),
     "no arguments": lambda: launch([]),
+    "None for the arguments": lambda: gpu.Module(PTX)["k"].launch(DEVICE, args=None, **GOOD),  # type: ignore[arg-type]
     "arguments that are no list": lambda: launch(3),
     "extra that is no tensor": lambda: launch(extra=[3]),
     "extra that is no list": lambda: launch(extra=3),

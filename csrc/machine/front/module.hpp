@@ -63,6 +63,7 @@ struct Relocation {
 
 struct Symbol {
   std::string_view name;
+  std::uint32_t line = 1;
   Space space = Space::kGlobal;
   Type type = Type::kB8;
   std::uint32_t align = 1;

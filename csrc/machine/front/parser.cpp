@@ -245,6 +245,7 @@ void Parser::parameters(std::vector<std::uint32_t>& into) {
         scan_.fail("unknown parameter attribute ." + std::string(word));
       }
     }
+    symbol.line = scan_.line();
     symbol.name = scan_.word();
     symbol.bytes = type_bytes(symbol.type);
     symbol.align = std::max(symbol.align, type_bytes(symbol.type));

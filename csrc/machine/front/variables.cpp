@@ -104,6 +104,7 @@ void Parser::variable(Space space, Linkage linkage) {
   if (!typed) scan_.fail("expected a variable type");
   do {
     Symbol symbol = shape;
+    symbol.line = scan_.line();
     symbol.name = scan_.word();
     symbol.align = std::max(align, type_bytes(shape.type) * vector);
     bool unsized = false;

@@ -1,4 +1,5 @@
 #include "isa/extra.hpp"
+#include "machine/engine/launch.hpp"
 #include "machine/memory/access.hpp"
 #include "machine/ops/lanes.hpp"
 #include "machine/ops/register.hpp"
@@ -205,6 +206,67 @@ Mover mover(const Kind& k, bool store) {
                                   : kUnsignedLoads[row][column(k.letter())];
 }
 
+// Those that the PTX memory model calls strong, in a launch on several host threads: each element at once, in
+// one order for all. Of 128 bits a host has no such access; a lock would not help against atoms elsewhere.
+template <class M, class R>
+void load_strong(Warp& w, Ref ref, const Places& p, unsigned offset, u32 lanes, bool) {
+  R* const d = out<R>(w, ref);
+  for (u32 m = lanes; m != 0; m &= m - 1) {
+    const int l = __builtin_ctz(m);
+    d[l] = static_cast<R>(__atomic_load_n(reinterpret_cast<const M*>(p.at[l] + offset), __ATOMIC_SEQ_CST));
+  }
+}
+
+template <class M, class R>
+void store_strong(Warp& w, Ref ref, const Places& p, unsigned offset, u32 lanes, bool) {
+  const R* const a = in<R>(w, ref);
+  for (u32 m = lanes; m != 0; m &= m - 1) {
+    const int l = __builtin_ctz(m);
+    __atomic_store_n(reinterpret_cast<M*>(p.at[l] + offset), static_cast<M>(a[l]), __ATOMIC_SEQ_CST);
+  }
+}
+
+template <bool Store, class M>
+Mover strong_of(char letter) {
+  if constexpr (Store) {
+    return letter == 'h' ? store_strong<M, u16> : letter == 'w' ? store_strong<M, u32> : store_strong<M, u64>;
+  } else {
+    return letter == 'h' ? load_strong<M, u16> : letter == 'w' ? load_strong<M, u32> : load_strong<M, u64>;
+  }
+}
+
+template <bool Store>
+Mover strong_mover(const Kind& k) {
+  if (k.letter() == 'x') return mover(k, Store);
+  if (k.letter() == 'b') return Store ? store_strong<u8, u8> : load_strong<u8, u8>;
+  const bool extends = !Store && k.is_signed();
+  switch (k.bytes()) {
+    case 1:
+      return extends ? strong_of<Store, s8>(k.letter()) : strong_of<Store, u8>(k.letter());
+    case 2:
+      return extends ? strong_of<Store, s16>(k.letter()) : strong_of<Store, u16>(k.letter());
+    case 4:
+      return extends ? strong_of<Store, s32>(k.letter()) : strong_of<Store, u32>(k.letter());
+    default:
+      return strong_of<Store, u64>(k.letter());
+  }
+}
+
+template <bool Store>
+const Inst* strong(Warp& w, const Inst* i) {
+  const Kind k{i->target};
+  Places places;
+  const bool packed = find_places(w, i, k, places);
+  const Mover move = w.launch->concurrent ? strong_mover<Store>(k) : mover(k, Store);
+  if (k.count() == 1) {
+    move(w, i->d, places, 0, w.mask, packed);
+    return i + 1;
+  }
+  const Ref* const refs = i->extra->refs.data();
+  for (unsigned e = 0; e < k.count(); ++e) move(w, refs[e], places, e * k.bytes(), w.mask, false);
+  return i + 1;
+}
+
 template <bool Store>
 const Inst* one(Warp& w, const Inst* i) {
   const Kind k{i->target};
@@ -302,6 +364,8 @@ void build(Builder& b) {
     if (space == Space::kParam || space == Space::kConst) b.effects.act = Act::kParameter;
   }
   b.inst.body = count > 1 ? vector<Store> : one<Store>;
+  if (b.has("relaxed") || b.has("acquire") || b.has("release") || b.has("volatile"))
+    b.inst.body = strong<Store>;
   const bool fixed = b.inst.mode == static_cast<std::uint8_t>(AddressMode::kAbsolute);
   if (!Store && space == Space::kParam && count == 1 && fixed && b.in_parameters(type_bytes(type))) {
     const unsigned bytes = type_bytes(type);

@@ -267,6 +267,11 @@ const Inst* nothing(Warp&, const Inst* i) {
   return i + 1;
 }
 
+const Inst* fence_threads(Warp& w, const Inst* i) {
+  if (w.launch->concurrent) __atomic_thread_fence(__ATOMIC_SEQ_CST);
+  return i + 1;
+}
+
 const Inst* sleep(Warp& w, const Inst* i) {
   w.yield = true;
   return meet(w, static_cast<std::uint32_t>(i - w.code) + 1);
@@ -317,9 +322,9 @@ void register_without_effect(Table& t) {
       does::computes(Cost::kIssue), build_policy);
   t.row("createpolicy.cvt.L2.b64", does::computes(Cost::kIssue), build_policy);
   t.row("membar.{cta|gl|sys}", does::fences(FenceKind::kThread, Cost::kFence, Order::kSc), ignore_operands,
-        nothing);
+        fence_threads);
   t.row("fence[.sc|.acq_rel|.acquire|.release].{cta|cluster|gpu|sys}",
-        does::fences(FenceKind::kThread, Cost::kFence), ignore_operands, nothing);
+        does::fences(FenceKind::kThread, Cost::kFence), ignore_operands, fence_threads);
   t.row("fence.proxy.alias", does::fences(FenceKind::kProxyAlias, Cost::kFenceProxy), ignore_operands,
         nothing);
   t.row("membar.proxy.alias", does::fences(FenceKind::kProxyAlias, Cost::kFenceProxy), ignore_operands,

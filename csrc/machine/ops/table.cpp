@@ -21,7 +21,7 @@ namespace {
 Table build() {
   Table table;
   switch (cpu::active_isa()) {
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(SGLAB_BASELINE_ONLY)
     case cpu::Isa::kAvx512:
       SGLAB_REGISTER_FAMILIES(avx512);
       break;

@@ -1,7 +1,5 @@
 #include "machine/program/blocks.hpp"
 
-#include <algorithm>
-
 namespace sglab::emu {
 
 std::vector<Block> basic_blocks(std::uint32_t begin, std::uint32_t end, const std::vector<Flow>& flows,
@@ -19,10 +17,11 @@ std::vector<Block> basic_blocks(std::uint32_t begin, std::uint32_t end, const st
     blocks.back().end = i + 1;
     block_of[i - begin] = static_cast<std::uint32_t>(blocks.size() - 1);
   }
+  std::vector<std::uint32_t> linked_from(blocks.size(), kNoIndex);  // the last block that goes there
   const auto link = [&](std::uint32_t from, std::uint32_t to) {
-    std::vector<std::uint32_t>& known = blocks[from].successors;
-    if (std::find(known.begin(), known.end(), to) != known.end()) return;
-    known.push_back(to);
+    if (linked_from[to] == from) return;
+    linked_from[to] = from;
+    blocks[from].successors.push_back(to);
     blocks[to].predecessors.push_back(from);
   };
   auto edge = edges.begin();

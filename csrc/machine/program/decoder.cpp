@@ -15,6 +15,12 @@ namespace sglab::emu {
 namespace {
 
 constexpr std::uint32_t kUnplaced = 0xffffffffu;
+constexpr std::uint32_t kMostTargets = 1 << 20;
+
+void make_unique(std::vector<std::uint32_t>& all) {
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+}
 
 }  // namespace
 
@@ -79,6 +85,12 @@ void Decoder::table_targets(const Function& function, std::uint32_t label, Extra
   const auto at = static_cast<std::uint32_t>(program_.code.size());
   const auto table = function.tables.find(label);
   if (table == function.tables.end()) throw PtxError(1, 1, "brx.idx names no .branchtargets");
+  // Each is an edge for every analysis of the control flow: a short text could name billions.
+  if (table->second.count > kMostTargets - targets_)
+    throw PtxError(1, 1,
+                   "jump tables of more than " + std::to_string(kMostTargets) +
+                       " targets together, one table per brx.idx");
+  targets_ += table->second.count;
   BranchTargets& targets = extra.payload.emplace<BranchTargets>();
   targets.pcs.resize(table->second.count);
   for (std::uint32_t i = 0; i < table->second.count; ++i) {
@@ -96,14 +108,15 @@ void Decoder::fills_later() {
   }
 }
 
-// A wait reads and writes what it fills, so no other instruction may use the registers until then.
+// A wait reads and writes what it fills, so no other instruction may use the registers until then. A
+// register's place is its own from its first mention to its last: of several waits the last one counts.
 void Decoder::filled_here(bool all) {
   const auto at = static_cast<std::uint32_t>(program_.code.size());
-  std::sort(late_.begin(), late_.end());
-  late_.erase(std::unique(late_.begin(), late_.end()), late_.end());
-  for (const std::uint32_t reg : late_) mention_wait(at, reg);
   waits_.push_back(at);
-  if (all) late_.clear();
+  if (!all) return;
+  make_unique(late_);
+  for (const std::uint32_t reg : late_) mention_wait(at, reg);
+  late_.clear();
 }
 
 void Decoder::mention_wait(std::uint32_t wait, std::uint32_t reg) {
@@ -113,8 +126,11 @@ void Decoder::mention_wait(std::uint32_t wait, std::uint32_t reg) {
 
 // What is still to be filled at the end of the text is filled by a wait above it, in a loop.
 void Decoder::keep_late_registers() {
+  make_unique(late_);
   for (const std::uint32_t reg : late_) {
-    for (const std::uint32_t wait : waits_) mention_wait(wait, reg);
+    if (waits_.empty()) break;
+    mention_wait(waits_.front(), reg);
+    mention_wait(waits_.back(), reg);
   }
   if (!late_.empty()) {
     std::stable_sort(sites_.begin(), sites_.end(),

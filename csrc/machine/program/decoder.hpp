@@ -107,6 +107,7 @@ class Decoder {
   std::unordered_map<std::uint32_t, Form> forms_;
   std::map<std::string, Refusal> refused_;  // by cause
   std::uint32_t shared_ = 0;
+  std::uint32_t targets_ = 0;  // of jump tables, each counted as often as it is used
   std::vector<std::pair<std::uint32_t, std::uint32_t>> calls_;  // caller, callee; Program::functions
   std::vector<std::uint32_t> indirect_callers_, addressed_;
   bool tables_done_ = false;

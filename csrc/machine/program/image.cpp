@@ -12,6 +12,7 @@ namespace sglab::emu {
 namespace {
 
 constexpr std::uint64_t kLargestImage = std::uint64_t{1} << 32;
+constexpr std::uint64_t kMostConstants = 64 << 10;  // as many as a GPU has
 
 bool in_image(const Symbol& symbol) {
   return symbol.space == Space::kGlobal || symbol.space == Space::kConst;
@@ -42,6 +43,7 @@ Image::Image(Module module) : module_(std::move(module)), addresses_(module_.sym
 
 // Lays the variables of a space one behind the other, from offset `at` on; returns where they end.
 std::uint64_t Image::place(Space space, std::uint64_t at) {
+  const std::uint64_t begin = at;
   for (std::size_t i = 0; i < module_.symbols.size(); ++i) {
     const Symbol& symbol = module_.symbols[i];
     if (symbol.space != space) continue;
@@ -49,7 +51,10 @@ std::uint64_t Image::place(Space space, std::uint64_t at) {
     at = (at + align - 1) / align * align;
     addresses_[i] = at;
     at += symbol.bytes;
-    if (at > kLargestImage) throw PtxError(1, 1, "the module's variables need more than 4 GB");
+    if (at > kLargestImage) throw PtxError(symbol.line, 1, "the module's variables need more than 4 GB");
+    if (space == Space::kConst && at - begin > kMostConstants)
+      throw PtxError(symbol.line, 1,
+                     "the module's constants take more than " + std::to_string(kMostConstants) + " bytes");
   }
   return at;
 }
@@ -63,7 +68,8 @@ void Image::initialise(std::uint32_t index) {
     if (relocation.symbol != kNoIndex) {
       if (!in_image(module_.symbols[relocation.symbol])) {
         throw PtxError(
-            1, 1, std::string(symbol.name) + " is initialised with the address of a variable that has none");
+            symbol.line, 1,
+            std::string(symbol.name) + " is initialised with the address of a variable that has none");
       }
       value += addresses_[relocation.symbol];
     } else {

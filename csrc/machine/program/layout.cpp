@@ -136,7 +136,7 @@ std::uint32_t Decoder::local(std::uint64_t bytes, std::uint32_t align) {
 std::uint32_t Decoder::static_shared(const Symbol& symbol) {
   const std::uint64_t at = round_up(shared_, std::max(symbol.align, 1u));
   if (at + symbol.bytes > kSharedOffsetMask)
-    throw PtxError(1, 1, "shared variables exceed the shared-memory window");
+    throw PtxError(symbol.line, 1, "shared variables exceed the shared-memory window");
   shared_ = static_cast<std::uint32_t>(at + symbol.bytes);
   return static_cast<std::uint32_t>(at);
 }
@@ -188,7 +188,7 @@ void Decoder::layout_parameters(std::uint32_t kernel) {
     const Symbol& parameter = module().symbols[symbol];
     at = round_up(at, parameter.align);
     if (at + parameter.bytes > kMostParameters) {
-      throw PtxError(1, 1,
+      throw PtxError(parameter.line, 1,
                      "the parameters of " + program_.name + " take more than " +
                          std::to_string(kMostParameters) + " bytes");
     }

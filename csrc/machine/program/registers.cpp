@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::uint32_t kNever = 0xffffffffu;
 constexpr std::size_t kMostWords = 1u << 24;  // of one set for each block
+constexpr std::size_t kMostWork = 1u << 27;   // words of sets that are joined: a part of a second
 
 // In half steps: an instruction reads at 2i and writes at 2i+1.
 struct Interval {
@@ -127,7 +128,9 @@ class RegisterAllocator {
   }
 
   void find_liveness() {
-    everywhere_ = blocks_.size() * words_ > kMostWords;
+    std::size_t edges = 0;
+    for (const Block& block : blocks_) edges += block.successors.size();
+    everywhere_ = std::max(blocks_.size(), edges) * words_ > kMostWords;
     if (everywhere_) return;
     std::vector<Bits> reads(blocks_.size(), Bits(words_)), writes(blocks_.size(), Bits(words_));
     live_in_.assign(blocks_.size(), Bits(words_));
@@ -138,11 +141,17 @@ class RegisterAllocator {
       work.push_back(block);
     }
     std::vector<bool> queued(blocks_.size(), true);
+    std::size_t spent = 0;
     while (!work.empty()) {
       d_.poll_.step();
       const std::uint32_t block = work.back();
       work.pop_back();
       queued[block] = false;
+      spent += (blocks_[block].successors.size() + 1) * words_;
+      if (spent > kMostWork) {
+        everywhere_ = true;
+        return;
+      }
       if (!flow(block, reads[block], writes[block])) continue;
       for (const std::uint32_t before : blocks_[block].predecessors) {
         if (!queued[before]) work.push_back(before);
@@ -246,7 +255,9 @@ class RegisterAllocator {
       const Ref place = d_.program_.registers[s.reg];
       d_.program_.mentions.push_back({s.inst, place, s.field, s.definition, d_.letters_[s.reg] == 'p'});
       if (s.field == static_cast<std::uint16_t>(Field::kGuard)) {
-        if (place > kNoGuard / 2 - 1u) throw PtxError(1, 1, "more predicates than a warp can keep at a time");
+        if (place > kNoGuard / 2 - 1u)
+          throw PtxError(d_.program_.places[s.inst].line, 1,
+                         "more predicates than a warp can keep at a time");
         inst.guard = static_cast<std::uint16_t>(place << 1 | (inst.guard & 1));
         continue;
       }

@@ -5,7 +5,7 @@
 namespace sglab::emu {
 
 const MmaKernels& mma_kernels() {
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(SGLAB_BASELINE_ONLY)
   switch (cpu::active_isa()) {
     case cpu::Isa::kAvx512:
       return kMmaKernelsAvx512;
