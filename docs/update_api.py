@@ -16,7 +16,7 @@ import sglab
 PAGE = Path(__file__).parent / "api.md"
 TOP = ("Engine", "attend", "compare", "cuda", "cute", "decode_batch", "extend_batch", "ptx", "step", "trace")
 ROOMS = ("planning", "gpu", "compilers", "events", "emulator", "cudart", "triton", "kernels", "engine", "layers")
-ROOMS += ("models", "attention", "serving", "workbench", "widgets", "stepping", "labs")
+ROOMS += ("models", "attention", "serving", "workbench", "widgets", "stepping", "scale", "labs", "classroom")
 
 HEAD = """# Public names
 

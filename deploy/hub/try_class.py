@@ -110,7 +110,7 @@ class Student:
                 return
             if not server and not user.get("pending"):
                 raise RuntimeError(f"{self.name}'s seat did not start")
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(5)  # a browser does not ask at all, it is told
 
     async def open_notebook(self) -> tuple[WebSocketClientConnection, list[str]]:
         notebook = json.loads((await self._seat("GET", f"contents/{NOTEBOOK}")).body)["content"]

@@ -31,7 +31,7 @@ def configure(c: Any, settings: ClassSettings) -> None:
     c.JupyterHub.db_url = f"sqlite:///{folder.hub / 'hub.sqlite'}"
     c.JupyterHub.cookie_secret_file = str(folder.hub / "cookie_secret")
     c.JupyterHub.cleanup_servers = True
-    c.JupyterHub.concurrent_spawn_limit = 8
+    c.JupyterHub.concurrent_spawn_limit = 0  # a class comes all at once; nobody is turned away, starting takes longer
 
     c.JupyterHub.authenticator_class = RosterAuthenticator
     c.RosterAuthenticator.passwords = str(folder.passwords)
@@ -48,8 +48,8 @@ def configure(c: Any, settings: ClassSettings) -> None:
     c.SeatSpawner.cmd = [sys.executable, "-m", "sglab.classroom.seat"]
     c.SeatSpawner.args = [*_SEAT, *_idle_kernels(settings.idle), *_as_root(settings.first_uid)]
     c.SeatSpawner.default_url = "/lab/tree/notebooks/00_start_here.ipynb"
-    c.SeatSpawner.start_timeout = 180  # twenty at once on two processors
-    c.SeatSpawner.http_timeout = 120
+    c.SeatSpawner.start_timeout = 600  # twenty at once on two processors that have other work, too
+    c.SeatSpawner.http_timeout = 600
 
     c.JupyterHub.load_groups = {INSTRUCTORS: {"users": settings.instructors}}
     c.JupyterHub.services = [_dashboard(settings, port), *_culler(settings.idle)]

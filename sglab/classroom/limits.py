@@ -19,6 +19,8 @@ CGROUPS = Path("/sys/fs/cgroup")
 PERIOD_US = 100_000
 """How often a seat's share of processors is handed out anew."""
 PARENT = "sglab-class"
+CLASS_SHARES = 32 * 1024
+"""Weight of the class against other processes of the machine, which count 1024 each; a group counts as one otherwise."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,8 @@ def _v1(seat: str, limits: SeatLimits, groups: Path) -> tuple[Path, ...]:
             raise OSError(f"{groups / controller} is not mounted")
         folder = groups / controller / PARENT / seat
         folder.mkdir(parents=True, exist_ok=True)
+        if controller == "cpu":
+            (folder.parent / "cpu.shares").write_text(str(CLASS_SHARES))
         for name, value in settings.items():
             (folder / name).write_text(str(-1 if value is None else value))
         folders.append(folder)

@@ -33,6 +33,11 @@ def add_labs_options(parser: argparse.ArgumentParser) -> None:
     grade.add_argument(
         "--jobs", type=int, default=max(1, (os.cpu_count() or 2) - 1), help="at a time; default: %(default)s"
     )
+    grade.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="grade on Dask's workers: tcp://HOST:8786, or 'local' for --jobs processes of this machine",
+    )
     grade.add_argument("--reports", type=Path, metavar="FOLDER", help="an HTML page per student, with timelines")
     grade.add_argument("--statistics", type=Path, metavar="FILE", help="item statistics as CSV")
     grade.add_argument("--leaderboard", type=Path, metavar="FILE", help="ranked labs as CSV")
