@@ -30,7 +30,7 @@ from urllib.parse import quote, urlencode
 
 import psutil
 from tornado.httpclient import AsyncHTTPClient, HTTPRequest, HTTPResponse
-from tornado.websocket import WebSocketClientConnection, websocket_connect
+from tornado.websocket import WebSocketClientConnection, WebSocketClosedError, websocket_connect
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "labs"))
@@ -65,6 +65,7 @@ class Timings:
 
     taken: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     failed: list[str] = field(default_factory=list)
+    reconnected: int = 0
 
     def table(self) -> list[tuple[str, int, float, float, float]]:
         """What, how often, median, 95th percentile and most."""
@@ -83,7 +84,9 @@ class Student:
         self._hub, self.name, self._password, self._timings = hub.rstrip("/"), name, password, timings
         self._client = AsyncHTTPClient()
         self._cookies: dict[str, str] = {}
-        self._token = ""
+        self._token = self._kernel = ""
+        self._session = uuid.uuid4().hex
+        self._socket: WebSocketClientConnection
 
     async def log_in(self) -> None:
         page = await self._page("/hub/login")
@@ -112,31 +115,45 @@ class Student:
                 raise RuntimeError(f"{self.name}'s seat did not start")
             await asyncio.sleep(5)  # a browser does not ask at all, it is told
 
-    async def open_notebook(self) -> tuple[WebSocketClientConnection, list[str]]:
+    async def open_notebook(self) -> list[str]:
         notebook = json.loads((await self._seat("GET", f"contents/{NOTEBOOK}")).body)["content"]
         cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
         body = {"path": NOTEBOOK, "name": "", "type": "notebook", "kernel": {"name": "python3"}}
         session = json.loads((await self._seat("POST", "sessions", json.dumps(body))).body)
-        address = f"{self._hub.replace('http', 'ws', 1)}/user/{quote(self.name)}/api/kernels/{session['kernel']['id']}/channels"
-        request = HTTPRequest(address, headers={"Authorization": f"token {self._token}"}, connect_timeout=PATIENCE)
-        return await websocket_connect(request, max_message_size=1 << 28), cells
+        self._kernel = session["kernel"]["id"]
+        self._socket = await self._connect()
+        return cells
 
-    async def execute(self, socket: WebSocketClientConnection, code: str) -> str:
+    async def _connect(self) -> WebSocketClientConnection:
+        """To the kernel; the server keeps what came meanwhile for the same session, as for a page that lost its line."""
+        seat = f"{self._hub.replace('http', 'ws', 1)}/user/{quote(self.name)}"
+        address = f"{seat}/api/kernels/{self._kernel}/channels?session_id={self._session}"
+        request = HTTPRequest(address, headers={"Authorization": f"token {self._token}"}, connect_timeout=PATIENCE)
+        return await websocket_connect(request, max_message_size=1 << 28)
+
+    async def execute(self, code: str) -> str:
         """Runs a cell; returns what it printed.
 
         Raises:
             RuntimeError: it raised.
         """
         number = uuid.uuid4().hex
-        header = {"msg_id": number, "msg_type": "execute_request", "username": self.name, "session": number, "version": "5.3"}
+        header = {"msg_id": number, "msg_type": "execute_request", "username": self.name, "session": self._session, "version": "5.3"}
         content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False}
         message = {"header": header, "parent_header": {}, "metadata": {}, "content": content, "channel": "shell"}
-        await socket.write_message(json.dumps(message))
+        try:
+            await self._socket.write_message(json.dumps(message))
+        except WebSocketClosedError:  # a seat without processor time answers no ping; browsers connect again, too
+            self._socket = await self._connect()
+            self._timings.reconnected += 1
+            await self._socket.write_message(json.dumps(message))
         printed, replied, idle = "", False, False
         while not (replied and idle):
-            text = await socket.read_message()
+            text = await self._socket.read_message()
             if text is None:
-                raise RuntimeError("the kernel's connection closed")
+                self._socket = await self._connect()
+                self._timings.reconnected += 1
+                continue
             if isinstance(text, bytes):  # a widget's buffers
                 continue
             got = json.loads(text)
@@ -189,23 +206,23 @@ async def attend_class(student: Student, steps: int, labs: list[str], random: Ra
     try:
         await student.timed("log in", student.log_in())
         await student.timed("seat starts", student.take_seat())
-        socket, cells = await student.timed("notebook opens", student.open_notebook())
+        cells = await student.timed("notebook opens", student.open_notebook())
         for cell in cells:
-            await student.timed("notebook cell", student.execute(socket, cell))
-        await student.execute(socket, BEGIN_STEPPING)
+            await student.timed("notebook cell", student.execute(cell))
+        await student.execute(BEGIN_STEPPING)
         for _ in range(steps):
-            await student.timed("debugger step", student.execute(socket, "_session.step()"))
+            await student.timed("debugger step", student.execute("_session.step()"))
         one = lab(random.choice(labs))
-        printed = await student.execute(socket, f"!sglab labs start {one.id}")
+        printed = await student.execute(f"!sglab labs start {one.id}")
         if "copied" not in printed:
             raise RuntimeError(f"start said: {printed[-300:]}")
         for attempt in range(2):
             for name, text in _files(one, student.name, random, attempt).items():
                 await student.put(f"my_labs/{one.folder}/{name}", text)
-            printed = await student.timed("lab check", student.execute(socket, f"!sglab labs check {one.id}"))
+            printed = await student.timed("lab check", student.execute(f"!sglab labs check {one.id}"))
             if "points" not in printed:
                 raise RuntimeError(f"check said: {printed[-300:]}")
-        printed = await student.timed("lab hand-in", student.execute(socket, f"!sglab labs submit {one.id}"))
+        printed = await student.timed("lab hand-in", student.execute(f"!sglab labs submit {one.id}"))
         if "handed in" not in printed:
             raise RuntimeError(f"submit said: {printed[-300:]}")
     except Exception as error:  # one student's trouble is a figure, not the end of the trial
@@ -286,6 +303,7 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
         "load_after": os.getloadavg()[0],
         "seconds": seconds,
         "failed": timings.failed,
+        "reconnected": timings.reconnected,
         "seat_memory_mib": {"median": _mib(seen, statistics.median), "most": _mib(seen, max)},
         "seat_memory_at_rest_mib": {"median": _mib(at_rest, statistics.median), "most": _mib(at_rest, max)},
         "seat_processor_seconds": {"median": statistics.median([one[1] for one in seen.values()] or [0])},
@@ -300,7 +318,7 @@ def _mib(seats: dict[str, tuple[int, float]], of: Any) -> int:
 def show(found: dict[str, Any]) -> None:
     print(f"{found['students']} students at once, {found['processors']} processors, {found['seconds']:.0f} s; ", end="")
     print(f"load of the machine {found['load_before']:.1f} before, {found['load_after']:.1f} after")
-    print(f"failed: {len(found['failed'])}", *found["failed"], sep="\n  ")
+    print(f"connections that were lost and made again: {found['reconnected']}; failed: {len(found['failed'])}", *found["failed"], sep="\n  ")
     most, rest = found["seat_memory_mib"], found["seat_memory_at_rest_mib"]
     print(f"memory of a seat: at most {most['median']} MiB (median), {most['most']} MiB (largest); ", end="")
     print(f"afterwards {rest['median']} and {rest['most']} MiB")
