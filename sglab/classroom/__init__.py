@@ -5,7 +5,8 @@ need the extra `hub`; `roster`, `folders`, `limits` and `dashboard.state` do not
 """
 
 from .folders import ClassFolder
+from .gpu_queue import GpuBusyError, GpuQueue, device
 from .limits import SeatLimits
 from .roster import Person, read_roster
 
-__all__ = ["ClassFolder", "Person", "SeatLimits", "read_roster"]
+__all__ = ["ClassFolder", "GpuBusyError", "GpuQueue", "Person", "SeatLimits", "device", "read_roster"]
