@@ -6,7 +6,8 @@ python3 start.py test [pytest options]                          install, then th
 python3 start.py install                                        install only
 python3 start.py hub FOLDER --roster FILE [options]             install, then JupyterHub for a class on this machine
 
-With --dir JupyterLab works on copies of the notebooks in that folder; `sglab lab --help` says more, and `sglab hub --help`.
+With --dir JupyterLab works on copies of the notebooks in that folder; `sglab lab --help` says more, and `sglab hub
+--help`.
 
 Needs Python 3.10 or newer and the standard library; everything else comes from the Python package index.
 """

@@ -2,9 +2,12 @@
 
 python deploy/hub/try_class.py CLASS [--students 20] [--steps 25] [--labs 01 02 05] [--json FILE]
 
-CLASS is the folder that `sglab hub` was started with. Each student logs in through the login page, has a seat started, runs the
-first notebook cell by cell through the kernel's websocket, steps a kernel in the debugger, and does a lab: with the model
-solution, a known wrong idea or the untouched starter. Printed: memory and processor time per seat, and how long each thing
+CLASS is the folder that `sglab hub` was started with. Each student logs in through the login page, has a seat
+started, runs the
+first notebook cell by cell through the kernel's websocket, steps a kernel in the debugger, and does a lab: with the
+model
+solution, a known wrong idea or the untouched starter. Printed: memory and processor time per seat, and how long each
+thing
 took. Run it on the hub's machine, as its user; what it measures of memory is in /proc.
 """
 
@@ -55,7 +58,8 @@ LOOP: ld.global.f32 %f1, [%d1]; mul.f32 %f1, %f1, 0f3F800001; st.global.f32 [%d1
   sub.u32 %r1, %r1, 1; setp.ne.u32 %p, %r1, 0; @%p bra LOOP; ret; }
 """
 import torch
-_session = gpu.load(_ptx)["scale"].session(gpu.EmulatedDevice("sm_100a"), grid=(1, 1, 1), block=128, args=[torch.ones(128), 4000])
+_session = gpu.load(_ptx)["scale"].session(gpu.EmulatedDevice("sm_100a"), grid=(1, 1, 1), block=128,
+                                       args=[torch.ones(128), 4000])
 '''
 
 
@@ -125,7 +129,8 @@ class Student:
         return cells
 
     async def _connect(self) -> WebSocketClientConnection:
-        """To the kernel; the server keeps what came meanwhile for the same session, as for a page that lost its line."""
+        """To the kernel; the server keeps what came meanwhile for the same session, as for a page that lost
+        its line."""
         seat = f"{self._hub.replace('http', 'ws', 1)}/user/{quote(self.name)}"
         address = f"{seat}/api/kernels/{self._kernel}/channels?session_id={self._session}"
         request = HTTPRequest(address, headers={"Authorization": f"token {self._token}"}, connect_timeout=PATIENCE)
@@ -138,7 +143,13 @@ class Student:
             RuntimeError: it raised.
         """
         number = uuid.uuid4().hex
-        header = {"msg_id": number, "msg_type": "execute_request", "username": self.name, "session": self._session, "version": "5.3"}
+        header = {
+            "msg_id": number,
+            "msg_type": "execute_request",
+            "username": self.name,
+            "session": self._session,
+            "version": "5.3",
+        }
         content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False}
         message = {"header": header, "parent_header": {}, "metadata": {}, "content": content, "channel": "shell"}
         try:
@@ -182,7 +193,9 @@ class Student:
 
     async def _api(self, method: str, path: str, body: str | None = None) -> HTTPResponse:
         headers = {"Authorization": f"token {self._token}"}
-        request = HTTPRequest(f"{self._hub}{path}", method, headers, body, request_timeout=PATIENCE, connect_timeout=PATIENCE)
+        request = HTTPRequest(
+            f"{self._hub}{path}", method, headers, body, request_timeout=PATIENCE, connect_timeout=PATIENCE
+        )
         return await self._client.fetch(request)
 
     async def _page(self, path: str, body: str | None = None, headers: dict[str, str] | None = None) -> HTTPResponse:
@@ -190,8 +203,13 @@ class Student:
         sent = {"Cookie": "; ".join(f"{name}={value}" for name, value in self._cookies.items()), **(headers or {})}
         sent["Sec-Fetch-Mode"] = "navigate" if not headers else "cors"
         request = HTTPRequest(
-            f"{self._hub}{path}", "GET" if body is None else "POST", sent, body, follow_redirects=False,
-            request_timeout=PATIENCE, connect_timeout=PATIENCE,
+            f"{self._hub}{path}",
+            "GET" if body is None else "POST",
+            sent,
+            body,
+            follow_redirects=False,
+            request_timeout=PATIENCE,
+            connect_timeout=PATIENCE,
         )
         answer = await self._client.fetch(request, raise_error=False)
         for line in answer.headers.get_list("Set-Cookie"):
@@ -239,7 +257,8 @@ def _files(one: Any, name: str, random: Random, attempt: int) -> dict[str, str]:
 
 
 def measure(settings: ClassSettings) -> dict[str, tuple[int, float]]:
-    """Of each running seat: bytes of memory (each page shared by n processes counts 1/n) and seconds of processor time."""
+    """Of each running seat: bytes of memory (each page shared by n processes counts 1/n) and seconds of
+    processor time."""
     found = {}
     for name, seat in running_seats(settings.place).items():
         try:
@@ -307,7 +326,9 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
         "seat_memory_mib": {"median": _mib(seen, statistics.median), "most": _mib(seen, max)},
         "seat_memory_at_rest_mib": {"median": _mib(at_rest, statistics.median), "most": _mib(at_rest, max)},
         "seat_processor_seconds": {"median": statistics.median([one[1] for one in seen.values()] or [0])},
-        "timings": [dict(zip(("what", "n", "median_s", "p95_s", "most_s"), row, strict=True)) for row in timings.table()],
+        "timings": [
+            dict(zip(("what", "n", "median_s", "p95_s", "most_s"), row, strict=True)) for row in timings.table()
+        ],
     }
 
 
@@ -318,7 +339,11 @@ def _mib(seats: dict[str, tuple[int, float]], of: Any) -> int:
 def show(found: dict[str, Any]) -> None:
     print(f"{found['students']} students at once, {found['processors']} processors, {found['seconds']:.0f} s; ", end="")
     print(f"load of the machine {found['load_before']:.1f} before, {found['load_after']:.1f} after")
-    print(f"connections that were lost and made again: {found['reconnected']}; failed: {len(found['failed'])}", *found["failed"], sep="\n  ")
+    print(
+        f"connections that were lost and made again: {found['reconnected']}; failed: {len(found['failed'])}",
+        *found["failed"],
+        sep="\n  ",
+    )
     most, rest = found["seat_memory_mib"], found["seat_memory_at_rest_mib"]
     print(f"memory of a seat: at most {most['median']} MiB (median), {most['most']} MiB (largest); ", end="")
     print(f"afterwards {rest['median']} and {rest['most']} MiB")

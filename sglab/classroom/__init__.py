@@ -1,6 +1,7 @@
 """A class on one server: the roster, each student's seat and its limits, the hub's parts, the instructor's dashboard.
 
-`sglab hub` starts it; `docs/classroom.md` says how. The modules that are loaded by JupyterHub (`spawner`, `authenticator`)
+`sglab hub` starts it; `docs/classroom.md` says how. The modules that are loaded by JupyterHub (`spawner`,
+`authenticator`)
 need the extra `hub`; `roster`, `folders`, `limits` and `dashboard.state` do not.
 """
 

@@ -23,7 +23,9 @@ PROXY = Path("share", "sglab", "proxy", "node_modules", "configurable-http-proxy
 def add_hub_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", type=Path, help="of the class: homes, submissions, the hub's files; made if need be")
     parser.add_argument("--roster", type=Path, required=True, help="CSV with the columns name, role, password")
-    parser.add_argument("--bind", default="http://127.0.0.1:8000", help="address that people open; default: %(default)s")
+    parser.add_argument(
+        "--bind", default="http://127.0.0.1:8000", help="address that people open; default: %(default)s"
+    )
     parser.add_argument("--memory", default="2G", help="of a seat, all its kernels together; default: %(default)s")
     parser.add_argument("--cpus", type=float, default=1.0, help="of a seat; default: %(default)s")
     parser.add_argument("--processes", type=int, default=512, help="of a seat; default: %(default)s")
@@ -46,7 +48,9 @@ def run_hub(options: argparse.Namespace) -> NoReturn:
     """
     for package in ("jupyterhub", "jupyterhub_idle_culler"):
         if importlib.util.find_spec(package) is None:
-            raise ImportError(f"the hub needs the package {package!r}: pip install 'sglab[hub]', or python3 start.py hub")
+            raise ImportError(
+                f"the hub needs the package {package!r}: pip install 'sglab[hub]', or python3 start.py hub"
+            )
     people = read_roster(options.roster)
     separate = os.geteuid() == 0 and not options.one_user
     folder = ClassFolder(options.folder.resolve(), separate, options.first_uid)

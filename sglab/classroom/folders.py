@@ -6,8 +6,10 @@
     CLASS/passwords.csv   first passwords, for the instructor
     CLASS/hub             the hub's database, keys and log
 
-As root, each seat runs as a user id of its own, without an account; the ids are in `CLASS/hub/users.json` and never given
-twice. Without root all seats run as the hub's user, which keeps nobody from anybody: for a demonstration, not for a class.
+As root, each seat runs as a user id of its own, without an account; the ids are in `CLASS/hub/users.json` and never
+given
+twice. Without root all seats run as the hub's user, which keeps nobody from anybody: for a demonstration, not for a
+class.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
     with classroom.device("auto") as device:   # the GPU if it is free, else the emulator, and says which
         kernel.launch(device, grid=…, args=[…])
 
-A place in the queue is a lock on a file, held by the process: it is given up when the process ends, however it ends. Places
+A place in the queue is a lock on a file, held by the process: it is given up when the process ends, however it ends.
+Places
 are taken in the order in which they were asked for. Nothing takes the GPU away from who has it: that is between people.
 """
 

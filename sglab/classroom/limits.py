@@ -1,7 +1,9 @@
 """Limits of a seat: one control group per seat where the system lets us make it, limits of each process elsewhere.
 
-Control groups hold all processes of a seat together, as a class needs it: a seat's kernels share its memory, and who uses
-more is stopped alone. Without them (no root, no delegated group) only each process is held, which does not keep a student
+Control groups hold all processes of a seat together, as a class needs it: a seat's kernels share its memory, and who
+uses
+more is stopped alone. Without them (no root, no delegated group) only each process is held, which does not keep a
+student
 from starting many.
 """
 
@@ -20,7 +22,9 @@ PERIOD_US = 100_000
 """How often a seat's share of processors is handed out anew."""
 PARENT = "sglab-class"
 CLASS_SHARES = 32 * 1024
-"""Weight of the class against other processes of the machine, which count 1024 each; a group counts as one otherwise."""
+"""Weight of the class against other processes of the machine, which count 1024 each; a group counts
+as one otherwise.
+"""
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,9 @@ def confine(seat: str, limits: SeatLimits, groups: Path = CGROUPS) -> Confinemen
         groups: where control groups are mounted.
     """
     try:
-        folders = _unified(seat, limits, groups) if (groups / "cgroup.controllers").exists() else _v1(seat, limits, groups)
+        folders = (
+            _unified(seat, limits, groups) if (groups / "cgroup.controllers").exists() else _v1(seat, limits, groups)
+        )
     except OSError as error:
         reason = f"rlimits of each process (no control groups: {error.strerror or error})"
         return Confinement(reason, (), lambda: set_rlimits(limits))
@@ -89,7 +95,8 @@ def confine(seat: str, limits: SeatLimits, groups: Path = CGROUPS) -> Confinemen
 
 
 def set_rlimits(limits: SeatLimits) -> None:
-    """For this process and what it starts, each by itself. Data, not address space: torch reserves far more than it uses."""
+    """For this process and what it starts, each by itself. Data, not address space: torch reserves far more
+    than it uses."""
     if limits.memory is not None:
         resource.setrlimit(resource.RLIMIT_DATA, (limits.memory, limits.memory))
 

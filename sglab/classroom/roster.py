@@ -36,7 +36,8 @@ def read_roster(file: Path) -> list[Person]:
     """The class, in the file's order.
 
     Args:
-        file: CSV whose first line names the columns: `name`, and if wanted `role` and `password`; others are left alone.
+        file: CSV whose first line names the columns: `name`, and if wanted `role` and `password`; others are left
+        alone.
 
     Raises:
         ValueError: a column, a name or a role will not do; the line is named.
@@ -46,7 +47,9 @@ def read_roster(file: Path) -> list[Person]:
         rows = csv.DictReader(text)
         columns = [str(name).strip().lower() for name in rows.fieldnames or ()]
         if "name" not in columns:
-            raise ValueError(f"{file}: expected a first line with a column 'name'; got {', '.join(columns) or 'nothing'}")
+            raise ValueError(
+                f"{file}: expected a first line with a column 'name'; got {', '.join(columns) or 'nothing'}"
+            )
         rows.fieldnames = columns
         people = [_person(file, rows.line_num, row) for row in rows]
     seen: set[str] = set()
@@ -68,7 +71,9 @@ def _person(file: Path, line: int, row: dict[str, str]) -> Person:
             f"got {name!r:.80}"
         )
     if password and len(password) < SHORTEST:
-        raise ValueError(f"{file}, line {line}: password: expected {SHORTEST} characters or more, or none; got {len(password)}")
+        raise ValueError(
+            f"{file}, line {line}: password: expected {SHORTEST} characters or more, or none; got {len(password)}"
+        )
     if role not in ROLES:
         raise ValueError(f"{file}, line {line}: role: expected {' or '.join(ROLES)}; got {role!r:.40}")
     return Person(name, role, password)

@@ -1,4 +1,6 @@
-"""What a class is started with; `sglab hub` writes it beside the hub's database, JupyterHub's configuration reads it."""
+"""What a class is started with; `sglab hub` writes it beside the hub's database, JupyterHub's
+configuration reads it.
+"""
 
 from __future__ import annotations
 

@@ -48,7 +48,9 @@ def workers_of(scheduler: str = LOCAL, workers: int | None = None) -> Iterator[C
         stack.enter_context(dask.config.set(settings))
         if scheduler == LOCAL:
             count = workers or os.cpu_count() or 1
-            cluster = LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=None, host="127.0.0.1")
+            cluster = LocalCluster(
+                n_workers=count, threads_per_worker=1, dashboard_address="127.0.0.1:0", host="127.0.0.1"
+            )
             yield stack.enter_context(Client(stack.enter_context(cluster)))
             return
         try:
@@ -62,7 +64,8 @@ def workers_of(scheduler: str = LOCAL, workers: int | None = None) -> Iterator[C
 
 @contextmanager
 def executor_of(scheduler: str, workers: int | None = None) -> Iterator[Executor]:
-    """The same as an executor of `concurrent.futures`. Its calls are taken to do something: none is done for another."""
+    """The same as an executor of `concurrent.futures`. Its calls are taken to do something: none is done for
+    another."""
     with workers_of(scheduler, workers) as client:
         yield client.get_executor(pure=False)
 

@@ -40,7 +40,9 @@ def sweep(
         Exception: what `launch` raised.
     """
     points = _grid(over)
-    results = fan_out(_at, [(launch, point) for point in points], scheduler=scheduler, workers=workers, progress=progress)
+    results = fan_out(
+        _at, [(launch, point) for point in points], scheduler=scheduler, workers=workers, progress=progress
+    )
     return [_row(point, result) for point, result in zip(points, results, strict=True)]
 
 

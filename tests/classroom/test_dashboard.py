@@ -43,7 +43,9 @@ def test_wrong_ideas_of_real_checks_are_counted_with_their_feedback() -> None:
     assert ideas[exercise, idea]["feedback"] == one[exercise].feedback_of(idea)
     by_name = {row["name"]: row for row in state["students"]}
     assert by_name["ada"]["labs"]["06"]["checks"] == 2
-    assert by_name["eve"]["did"] == "attempt" and by_name["eve"]["labs"]["06"]["submitted"] and by_name["eve"]["ago"] == 59
+    assert (
+        by_name["eve"]["did"] == "attempt" and by_name["eve"]["labs"]["06"]["submitted"] and by_name["eve"]["ago"] == 59
+    )
     assert by_name["bob"]["busy"] and by_name["bob"]["idle_seconds"] == 65 and by_name["new"]["lab"] is None
     assert state["totals"] == {"students": 4, "running": 1, "busy": 1, "stuck": 0, "checks": 4, "submitted": 1}
     assert all(row["mean"] < 1 and row["of"] == 3 for row in state["criteria"]) and state["criteria"]

@@ -52,9 +52,8 @@ def test_the_turn_of_a_killed_client_is_over(tmp_path: Path) -> None:
 
 def test_one_that_stops_waiting_lets_the_next_pass(tmp_path: Path) -> None:
     queue = GpuQueue(tmp_path / "queue")
-    with queue.turn():
-        with pytest.raises(GpuBusyError), queue.turn(patience=0.05):
-            pass
+    with queue.turn(), pytest.raises(GpuBusyError), queue.turn(patience=0.05):
+        pass
     with queue.turn(patience=0) as place:
         assert place.number == 3
 

@@ -1,4 +1,6 @@
-"""Limits of a seat: what is written into control groups of either kind, what holds without them, and users of their own."""
+"""Limits of a seat: what is written into control groups of either kind, what holds without them, and
+users of their own.
+"""
 
 from __future__ import annotations
 

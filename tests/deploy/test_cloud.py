@@ -35,7 +35,9 @@ def test_skypilot_accepts_the_task(file: Path) -> None:
 
 def test_links_name_every_notebook() -> None:
     script = str(ROOT / "deploy" / "cloud" / "links.py")
-    said = subprocess.run([sys.executable, script, "ada/course", "--branch", "a/b"], capture_output=True, text=True).stdout
+    said = subprocess.run(
+        [sys.executable, script, "ada/course", "--branch", "a/b"], capture_output=True, text=True
+    ).stdout
     assert "https://mybinder.org/v2/gh/ada/course/a%2Fb?urlpath=lab%2Ftree%2Fnotebooks%2F00_start_here.ipynb" in said
     for notebook in (ROOT / "notebooks").glob("*.ipynb"):
         assert f"/ada/course/blob/a/b/notebooks/{notebook.name}" in said

@@ -28,7 +28,9 @@ def values() -> dict[str, Any]:
 
 def test_the_values_fit_the_charts_schema(values: dict[str, Any]) -> None:
     # A chart's values are merged over its defaults, which hold what the schema requires; ours need not repeat it.
-    errors = [error for error in jsonschema.Draft7Validator(SCHEMA).iter_errors(values) if error.validator != "required"]
+    errors = [
+        error for error in jsonschema.Draft7Validator(SCHEMA).iter_errors(values) if error.validator != "required"
+    ]
     assert not errors, [f"{'/'.join(map(str, error.path))}: {error.message}" for error in errors]
 
 
@@ -51,7 +53,9 @@ def test_profiles_ask_for_what_the_device_plugin_offers(values: dict[str, Any]) 
     assert set(profiles) == {"cpu", "h100-mig", "h100-shared", "b200"}
     sharing = yaml.safe_load(yaml.safe_load((DEPLOY / "gpu-sharing.yaml").read_text())["data"]["shared"])
     (resource,) = sharing["sharing"]["timeSlicing"]["resources"]
-    assert sharing["sharing"]["timeSlicing"]["renameByDefault"], "renamed to gpu.shared, so that nobody takes it for a GPU"
+    assert sharing["sharing"]["timeSlicing"]["renameByDefault"], (
+        "renamed to gpu.shared, so that nobody takes it for a GPU"
+    )
     assert profiles["h100-shared"]["extra_resource_limits"] == {f"{resource['name']}.shared": "1"}
     assert not profiles["cpu"].get("extra_resource_limits")
     for slug in ("h100-mig", "h100-shared", "b200"):

@@ -46,8 +46,11 @@ class _Handler(HubOAuthenticated, RequestHandler):  # type: ignore[misc]  # jupy
     """Lets in whom the hub gives the scope access:services!service=dashboard: the instructors."""
 
     def set_default_headers(self) -> None:
-        self.set_header("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; "
-                        "connect-src 'self'; img-src 'self' data:; base-uri 'none'; frame-ancestors 'self'")
+        self.set_header(
+            "Content-Security-Policy",
+            "default-src 'none'; script-src 'self'; style-src 'self'; "
+            "connect-src 'self'; img-src 'self' data:; base-uri 'none'; frame-ancestors 'self'",
+        )
         self.set_header("Cache-Control", "no-store")
 
 

@@ -1,6 +1,7 @@
 """Records of a class, read again only where a student's file has grown.
 
-The files are students' own and lie in their homes, and the dashboard may run as root: no link is followed, nothing but a
+The files are students' own and lie in their homes, and the dashboard may run as root: no link is followed, nothing
+but a
 regular file is read, and no more of it than MOST.
 """
 

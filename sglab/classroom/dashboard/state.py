@@ -48,9 +48,7 @@ class _Progress:
     marks: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
 
 
-def class_state(
-    records: Mapping[str, Sequence[Record]], seats: Mapping[str, Seat], now: float
-) -> dict[str, Any]:
+def class_state(records: Mapping[str, Sequence[Record]], seats: Mapping[str, Seat], now: float) -> dict[str, Any]:
     """Everything that the page shows.
 
     Args:
@@ -186,9 +184,9 @@ def _criteria(progress: Mapping[str, Mapping[str, _Progress]]) -> list[dict[str,
     found = []
     for (number, exercise, name), values in shares.items():
         if min(values) < 1:
-            criterion = next(each for each in lab(number)[exercise].criteria if each.id == name)
+            row_of = next(each for each in lab(number)[exercise].criteria if each.id == name)
             found.append(
-                {"lab": number, "exercise": exercise, "criterion": name, "text": criterion.text}
+                {"lab": number, "exercise": exercise, "criterion": name, "text": row_of.text}
                 | {"mean": sum(values) / len(values), "none": sum(share == 0 for share in values), "of": len(values)}
             )
     return sorted(found, key=lambda row: (row["mean"], -row["of"], row["lab"]))

@@ -129,7 +129,11 @@ def grade_all(
             else:
                 # A lab goes by its number: its judges are functions, which another process finds by itself.
                 plain = {**vars(one), "lab": one.lab.id}
-                future = pool.submit(_grade_plain, plain, bench, secret) if scheduler else pool.submit(grade, one, bench, secret)
+                future = (
+                    pool.submit(_grade_plain, plain, bench, secret)
+                    if scheduler
+                    else pool.submit(grade, one, bench, secret)
+                )
                 pending[future] = index
         while pending:
             done, _ = wait(pending, return_when=FIRST_COMPLETED)
@@ -160,7 +164,17 @@ def _lost(one: Submission) -> Grade:
     marks = {each.id: _rows(each.nothing(reason)) for each in one.lab.exercises}
     cost = hint_cost(one.lab, one.hints)
     return Grade(
-        one.student, one.lab.id, one.digest, 0.0, one.lab.points, cost, marks, {}, [], 0.0, problems=[*one.problems, reason]
+        one.student,
+        one.lab.id,
+        one.digest,
+        0.0,
+        one.lab.points,
+        cost,
+        marks,
+        {},
+        [],
+        0.0,
+        problems=[*one.problems, reason],
     )
 
 

@@ -1,6 +1,7 @@
 """One client: python client.py QUEUE LOG TURNS [hold].
 
-In each of its turns it writes its place to LOG, and makes sure that nobody else is in. With `hold` it says "in" and stays.
+In each of its turns it writes its place to LOG, and makes sure that nobody else is in. With `hold` it says "in" and
+stays.
 """
 
 from __future__ import annotations
