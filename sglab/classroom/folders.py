@@ -140,9 +140,9 @@ def check_reach(paths: Iterable[Path]) -> None:
             needed = stat.S_IXOTH if one.is_dir() else stat.S_IROTH
             if not mode & needed:
                 raise ValueError(
-                    f"{one} is closed to other users (mode {stat.S_IMODE(mode):o}), but seats with users of their own need "
-                    f"{path}. Install sglab and make the class in open folders such as /opt and /srv, or use --one-user "
-                    "for a demonstration."
+                    f"{one} is closed to other users (mode {stat.S_IMODE(mode):o}), but seats with users of their own "
+                    f"need {path}. Install sglab and make the class in open folders such as /opt and /srv, or use "
+                    "--one-user for a demonstration."
                 )
 
 
