@@ -67,9 +67,11 @@ def build_parser() -> argparse.ArgumentParser:
 
     add_labs_options(commands.add_parser("labs", help="labs that grade themselves: start, check, hand in, grade"))
 
-    from sglab.classroom.command import add_hub_options
+    if os.name == "posix":  # control groups, user ids, file locks
+        from sglab.classroom.command import add_hub_options
 
-    add_hub_options(commands.add_parser("hub", help="serve the course to a class from this machine, with JupyterHub"))
+        about = "serve the course to a class from this machine, with JupyterHub"
+        add_hub_options(commands.add_parser("hub", help=about))
 
     ptx = commands.add_parser("ptx", help="print a kernel that comes with sglab, as PTX; without a name list them")
     ptx.add_argument("name", nargs="?", help="such as mla_decode_sm100")

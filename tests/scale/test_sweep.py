@@ -20,6 +20,7 @@ from sglab.scale import WorkerLost, fan_out, sweep, workers_of
 from tests.support import scale
 from tests.support.labs import selftest, simulate_class
 
+pytestmark = pytest.mark.slow  # clusters start and end
 PATIENCE_S = 600
 
 
