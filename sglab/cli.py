@@ -1,5 +1,5 @@
 """The command line: `sglab doctor`, `backends`, `generate`, `serve`, `run`, `run-program`, `step`, `ptx`, `lab`,
-`labs`."""
+`labs`, `hub`."""
 
 from __future__ import annotations
 
@@ -66,6 +66,12 @@ def build_parser() -> argparse.ArgumentParser:
     from sglab.labs.options import add_labs_options
 
     add_labs_options(commands.add_parser("labs", help="labs that grade themselves: start, check, hand in, grade"))
+
+    if os.name == "posix":  # control groups, user ids, file locks
+        from sglab.classroom.command import add_hub_options
+
+        about = "serve the course to a class from this machine, with JupyterHub"
+        add_hub_options(commands.add_parser("hub", help=about))
 
     ptx = commands.add_parser("ptx", help="print a kernel that comes with sglab, as PTX; without a name list them")
     ptx.add_argument("name", nargs="?", help="such as mla_decode_sm100")
@@ -210,6 +216,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from sglab.labs.command import run_labs
 
             return run_labs(options)
+        elif options.command == "hub":
+            from sglab.classroom.command import run_hub
+
+            run_hub(options)
         elif options.command == "ptx":
             print_ptx(options.name)
         elif options.command == "step":

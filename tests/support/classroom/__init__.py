@@ -1,0 +1,1 @@
+"""Clients of the GPU queue, as processes of their own."""
