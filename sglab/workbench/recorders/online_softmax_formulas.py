@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 
 ELEMENTS_AT_ONCE = 32_768
-"""That are copied to float64: the copies fit a cache, their memory is used again, and torch waits for no other thread."""
+"""That are copied to float64: the copies fit a cache, their memory is used again, torch waits for no other thread."""
 Tile = tuple[int, int, int]
 """split, first token, end token"""
 
