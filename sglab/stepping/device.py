@@ -11,8 +11,8 @@ from sglab.gpu.errors import LaunchError
 
 DEFAULT_ARCH = "sm_100a"
 MOST_INSTRUCTIONS = 100_000_000
-"""Warp-instructions of a launch that is stepped: a quarter of a minute with sanitizers. One that polls for what never comes is
-then stopped, and says what it polls."""
+"""Warp-instructions of a launch that is stepped: a quarter of a minute with sanitizers. One that polls for what never
+comes is then stopped, and says what it polls."""
 COPIED = "The tensors are on a GPU: the emulator steps copies of them, taken before the launch."
 
 

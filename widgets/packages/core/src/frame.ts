@@ -114,7 +114,7 @@ export function makeFrame(el: HTMLElement, disposer: Disposer, options: FrameOpt
   const grip = makeSplitter({ ...edge, size: setVariable("--sg-height") }, disposer);
   grip.classList.add("sg-grip");
   root.append(grip);
-  keepLayoutInPrint(root, disposer);
+  keepLayoutInPrint(root, body, disposer);
 
   const frame: Frame = {
     root,

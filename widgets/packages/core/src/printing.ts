@@ -8,17 +8,18 @@ const PAPER = 690;
 /** Where the styles begin to put panes beside each other. */
 const WIDE = 900;
 
-export function keepLayoutInPrint(root: HTMLElement, disposer: Disposer): void {
+export function keepLayoutInPrint(root: HTMLElement, body: HTMLElement, disposer: Disposer): void {
   const before = () => {
     const { offsetWidth: width, offsetHeight: height } = root;
     if (!width) return; // not in sight
     root.style.setProperty("--sg-print-width", `${width}px`);
     root.style.setProperty("--sg-print-height", `${height}px`);
+    root.style.setProperty("--sg-print-body", `${body.offsetHeight}px`);
     root.style.setProperty("--sg-print-zoom", String(Math.min(1, PAPER / width)));
     root.dataset.print = width >= WIDE ? "wide" : "narrow";
   };
   const after = () => {
-    for (const name of ["width", "height", "zoom"]) root.style.removeProperty(`--sg-print-${name}`);
+    for (const name of ["width", "height", "body", "zoom"]) root.style.removeProperty(`--sg-print-${name}`);
     delete root.dataset.print;
   };
   window.addEventListener("beforeprint", before);
