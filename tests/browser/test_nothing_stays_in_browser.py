@@ -1,7 +1,6 @@
 """A view that goes takes its elements with it: what a module keeps for the next view holds no canvas of the last."""
 
 import pytest
-from playwright.sync_api import Page
 
 pytest.importorskip("triton")
 
@@ -17,11 +16,11 @@ KEPT = """function () {
 
 
 @pytest.mark.parametrize("name", ["PageTable", "SplitKV", "SharedMemory", "TensorMemory", "KernelDebugger"])
-def test_a_widget_that_is_gone(name: str, page: Page) -> None:
-    Host(page).show(MAKERS[name]())
+def test_a_widget_that_is_gone(name: str, host: Host) -> None:
+    page = host.page
+    host.show(MAKERS[name]())
     settled(page)
-    page.evaluate("sglabHost.unmount('widget')")
-    page.evaluate("document.body.replaceChildren()")
+    page.evaluate("document.getElementById('widget').sglabDispose()")
     session = page.context.new_cdp_session(page)
     for _ in range(3):
         session.send("HeapProfiler.collectGarbage")
