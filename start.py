@@ -241,8 +241,11 @@ def silence_announcements() -> None:
 
 def lab(options: list[str]) -> None:
     say("opening JupyterLab; stop it with Ctrl-C")
+    command = [str(PYTHON), "-m", "sglab.cli", "lab", *options]
+    if os.name == "posix":
+        os.execv(command[0], command)  # signals then reach it
     try:
-        code = subprocess.call([str(PYTHON), "-m", "sglab.cli", "lab", *options])
+        code = subprocess.call(command)
     except KeyboardInterrupt:
         code = 0
     sys.exit(code)

@@ -12,7 +12,14 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FILES = ("widgets/static", "kernels/ptx", "csrc/kernels/sm100/mla_decode.cu", "lib/libsglab_cudart.so", "py.typed")
+FILES = (
+    "widgets/static",
+    "labs/options.py",
+    "kernels/ptx",
+    "csrc/kernels/sm100/mla_decode.cu",
+    "lib/libsglab_cudart.so",
+    "py.typed",
+)
 
 
 def check_files() -> None:

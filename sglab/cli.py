@@ -111,6 +111,19 @@ def add_decode_options(decode: argparse.ArgumentParser) -> None:
 
 def open_lab(options: argparse.Namespace, more: Sequence[str]) -> int:
     command, folder = lab_command(options, more)
+    return hand_over(command, folder)
+
+
+def hand_over(command: Sequence[str], folder: Path) -> int:
+    """Lets `command` take this process's place, so that it gets what is sent to it: SIGTERM, Ctrl-C.
+
+    Returns:
+        The exit status, on Windows, where a process cannot be replaced.
+    """
+    if os.name == "posix":
+        os.chdir(folder)
+        sys.stdout.flush()
+        os.execv(command[0], command)
     try:
         return subprocess.call(command, cwd=folder)
     except KeyboardInterrupt:

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 BLOCKED = """
 import sys
 for name in ("torch", "triton", "cuda"):
@@ -22,3 +24,13 @@ def test_importing_needs_neither_torch_nor_triton() -> None:
 def test_a_triton_kernel_without_triton_names_the_extra() -> None:
     ran = without_extras("from sglab.triton import triton_kernel\n@triton_kernel\ndef k(x): pass")
     assert "A Triton kernel needs the package 'triton': pip install 'sglab[kernels]'" in ran.stderr
+
+
+def test_the_page_table_without_triton_names_the_extra() -> None:
+    pytest.importorskip("torch")
+    code = "import sglab\nsglab.widgets.PageTable(sglab.decode_batch([300], page_size=64))"
+    without_triton = "import sys\nsys.modules['triton'] = None\n"
+    ran = subprocess.run([sys.executable, "-c", without_triton + code], capture_output=True, text=True)
+    assert ran.stderr.splitlines()[-1].endswith(
+        "PageTable, which steps through a Triton kernel, needs the package 'triton': pip install 'sglab[kernels]'"
+    ), ran.stderr

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sglab.compilers.declared import declared_kernels
-from sglab.compilers.nvcc import compile_cuda
+from sglab.compilers.nvcc import compiled_cuda
 from sglab.gpu.errors import GpuError
 from sglab.gpu.module import Module
 
@@ -70,9 +70,8 @@ def cuda_module(
     """
     text = _text(source) if isinstance(source, Path) else source
     types = {entry: [one.type for one in found] for entry, found in declared_kernels(text).items()}
-    if isinstance(source, Path):
-        return Module(compile_cuda(source, arch, options, include), source.name, source.parent, types)
-    return Module(compile_cuda(source, arch, options, include, name), name, None, types)
+    text, folder = compiled_cuda(source, arch, options, include, name)
+    return Module(text, source.name if isinstance(source, Path) else name, folder, types)
 
 
 def _text(path: Path) -> str:

@@ -74,6 +74,17 @@ def compile_cuda(
         CompileError: with nvcc's output.
         MissingDependencyError: there is no nvcc.
     """
+    return compiled_cuda(source, arch, options, include, name)[0]
+
+
+def compiled_cuda(
+    source: str | Path,
+    arch: str,
+    options: Sequence[str],
+    include: Sequence[str | Path],
+    name: str,
+) -> tuple[str, Path]:
+    """As `compile_cuda`; and the folder with what was compiled, by the name that the line table has."""
     target = str(Architecture.parse(arch))
     if isinstance(source, Path):
         name = source.name
@@ -94,7 +105,13 @@ def compile_cuda(
         with announced(f"compiling {name} for {target} with nvcc"):
             _run(nvcc, source, name, flags, folder)
 
-    return vouch((cached("nvcc", key, build, _headers_unchanged) / "kernel.ptx").read_text())
+    folder = cached("nvcc", key, build, _headers_unchanged)
+    return vouch(_by_name((folder / "kernel.ptx").read_text(), key)), folder
+
+
+def _by_name(ptx: str, key: str) -> str:
+    """Line tables name the source by its name alone, not by its copy in the cache."""
+    return re.sub(rf'(\.file\s+\d+\s+")[^"]*/{key}\.[^/"]+/', r"\1", ptx)
 
 
 def _run(nvcc: Path, source: str, name: str, flags: Sequence[str], folder: Path) -> None:

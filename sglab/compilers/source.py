@@ -93,10 +93,10 @@ class SourceFinder:
 
     def _candidates(self, path: str) -> list[Path]:
         given = Path(path)
-        found = [given] if given.is_absolute() else [PACKAGE.parent / given, PACKAGE / given]
+        named = [folder / part for folder in self._folders for part in (given, given.name)]
+        found = [given, *named] if given.is_absolute() else [*named, PACKAGE.parent / given, PACKAGE / given]
         # nvcc's cache is filled under another name: <key>.<random> becomes <key>
         found.append(given.parent.parent / given.parent.stem / given.name)
-        found += [folder / part for folder in self._folders for part in (given, given.name)]
         if path.startswith("cuda/"):
             found += [toolkit / path.removeprefix("cuda/") for toolkit in _toolkits()]
         return found

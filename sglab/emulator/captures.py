@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sglab.emulator.session import Session
+from sglab.events.cluster.columns import readable
 from sglab.events.log import EventLog
 from sglab.gpu.device import Launch, Recorder, Stepper
 from sglab.gpu.errors import LaunchError
@@ -103,7 +104,7 @@ class CapturedLaunch:
 
     def __repr__(self) -> str:
         g = self.launch.geometry
-        return f"<CapturedLaunch of {self.name}: grid {g.grid}, block {g.block}, on {self.device.name}>"
+        return f"<CapturedLaunch of {readable(self.name)}: grid {g.grid}, block {g.block}, on {self.device.name}>"
 
 
 class Capture(Sequence[CapturedLaunch]):

@@ -209,8 +209,9 @@ class EmulatedDevice:
             cast = _cast(launch, error)
             findings = () if sanitizer is None else read_findings(sanitizer, launch, cast=cast)
             text = str(error) if cast is None else cast.annotated(str(error), error.cta)
-            message = str(findings[-1]) if error.kind == "finding" else text
             fault = Fault.of(error) if cast is None else cast.fault(Fault.of(error))
+            text = launch.kernel.code.called_from(text, fault.ptx_line)
+            message = str(findings[-1]) if error.kind == "finding" else text
             raise KernelError(message, fault, findings) from None
         except core.PtxError as error:
             raise LaunchError(f"{launch.kernel.module.name}: {error}") from None

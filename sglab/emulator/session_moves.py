@@ -222,7 +222,8 @@ class SessionMoves:
         except core.LaunchError as error:
             cast = self._log.cast()
             self.fault = cast.fault(Fault.of(error))
-            raise KernelError(cast.annotated(str(error), self.fault.cta), self.fault, self._log.findings) from None
+            message = self._state.code.called_from(cast.annotated(str(error), self.fault.cta), self.fault.ptx_line)
+            raise KernelError(message, self.fault, self._log.findings) from None
         finally:
             if not self._session.failed:
                 self.fault = None

@@ -35,7 +35,7 @@ TORCH = {
     "bool": "u8",
 }
 ADDRESS = re.compile(r"(smem|gmem|arg\d+)\s*(?:@(\d+))?\s*(?:\+\s*(0x[0-9a-fA-F]+|\d+))?\s*(?:\*\s*(\d+))?(?::(\w+))?$")
-SHARED = re.compile(r"([A-Za-z_]\w*)\s*(?:\[(.*)\])?\s*(?::(\w+))?$")
+SHARED = re.compile(r"([A-Za-z_]\w*)\s*(?:@(\d+))?\s*(?:\[(.*)\])?\s*(?::(\w+))?$")
 NAMED = re.compile(r"([A-Za-z_]\w*)\s*(?:\[(.*)\])?$")
 MEMORY_HELP = "smem+0x400*16:f32 (shared memory, 16 values), smem@1+0x400 (of CTA 1), arg2*8:s32 (at an argument)"
 
@@ -114,26 +114,31 @@ class _Span:
 
 
 class WatchParser:
-    """Turns expressions into watches. tensors: by the names that the reader knows them by."""
+    """Turns expressions into watches.
+
+    Attributes:
+        tensors: by the names that the reader knows them by.
+        shared: name -> (offset, bytes) of the variables in shared memory.
+    """
 
     def __init__(self, session: Session, tensors: Mapping[str, Any]) -> None:
         for name, tensor in tensors.items():
             if not hasattr(tensor, "data_ptr") or tensor.device.type != "cpu":
                 raise TypeError(f"tensors[{name!r}] must be a CPU tensor of the launch; got {type(tensor).__name__}")
-        self._tensors = dict(tensors)
+        self.tensors = dict(tensors)
         self._arguments = _arguments(session)
         self._allocations = session.launch.allocations
-        self._shared = _shared_variables(session)
+        self.shared = _shared_variables(session)
 
     def names(self) -> list[str]:
-        return [*self._tensors, *self._shared, *self._arguments, "smem"]
+        return [*self.tensors, *self.shared, *self._arguments, "smem"]
 
     def help(self) -> str:
         """What may be written, with names that are known here."""
-        if not self._tensors:
+        if not self.tensors:
             named = 'Tensors have names here after KernelDebugger(session, tensors={"out": out}).'
             return f"Write memory: {MEMORY_HELP}. {named}"
-        name, tensor = max(self._tensors.items(), key=lambda item: item[0] == "out")
+        name, tensor = max(self.tensors.items(), key=lambda item: item[0] == "out")
         index = f"[{', '.join(['0'] * (tensor.dim() - 1) + ['0:8'])}]" if tensor.dim() else ""
         return f"Write a tensor: {name}{index}, or memory: {MEMORY_HELP}."
 
@@ -146,16 +151,16 @@ class WatchParser:
         text = expression.strip()
         if text.startswith("%"):
             raise ValueError(f"'{text}' is a register: its row is among the registers, its lanes open by a press on it")
-        if (found := NAMED.match(text)) and found[1] in self._tensors:
+        if (found := NAMED.match(text)) and found[1] in self.tensors:
             return self._tensor(text, found[1], found[2])
-        if (found := SHARED.match(text)) and found[1] in self._shared:
+        if (found := SHARED.match(text)) and found[1] in self.shared:
             return self._variable(text, *found.groups())
         if found := ADDRESS.match(text):
             return self._memory(text, *found.groups())
         raise ValueError(f"'{expression}' names nothing here. {self.help()} Names: {', '.join(self.names())}.")
 
     def _tensor(self, text: str, name: str, index: str | None) -> Watch:
-        tensor = self._tensors[name]
+        tensor = self.tensors[name]
         if index is not None:
             tensor = tensor[_index(text, index)]
         dtype = TORCH.get(str(tensor.dtype).removeprefix("torch."))
@@ -169,10 +174,16 @@ class WatchParser:
         self._check_global(text, Watch(text, "global", begin, shape, strides, dtype))
         return Watch(text, "global", begin, shape, strides, dtype)
 
-    def _variable(self, text: str, name: str, index: str | None, dtype: str | None) -> Watch:
-        """A variable in shared memory: "tile", "tile[8]", "tile[0:16]:f16", counted in elements of the dtype."""
-        begin, nbytes = self._shared[name]
-        dtype = dtype or ("u64" if nbytes == 8 else "f32" if nbytes % 4 == 0 else "u8")
+    def shared_dtype(self, name: str) -> str:
+        """As what a variable in shared memory is read where nobody says: PTX declares bytes."""
+        _, nbytes = self.shared[name]
+        return "u64" if nbytes == 8 else "f32" if nbytes % 4 == 0 else "u8"
+
+    def _variable(self, text: str, name: str, cta: str | None, index: str | None, dtype: str | None) -> Watch:
+        """A variable in shared memory: "tile", "tile[8]", "tile@1[0:16]:f16" (of CTA 1), counted in elements of the
+        dtype."""
+        begin, nbytes = self.shared[name]
+        dtype = dtype or self.shared_dtype(name)
         if dtype not in DTYPES:
             raise ValueError(f"'{text}': {dtype} is no dtype; there are {', '.join(DTYPES)}")
         size = DTYPES[dtype][1]
@@ -188,7 +199,8 @@ class WatchParser:
             raise ValueError(f"'{text}': {name} has {len(elements)} elements of {dtype}")
         stride = picked[1] - picked[0] if len(picked) > 1 else 1
         count = min(len(picked), MOST_VALUES)
-        return Watch(text, "shared", begin + picked[0] * size, (count,), (stride * size,), dtype)
+        owner = None if cta is None else int(cta)
+        return Watch(text, "shared", begin + picked[0] * size, (count,), (stride * size,), dtype, owner)
 
     def _memory(
         self, text: str, base: str, cta: str | None, offset: str | None, count: str | None, dtype: str | None

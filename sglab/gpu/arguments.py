@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -95,15 +95,17 @@ class Packer:
         self._maps: list[tuple[int, TiledEncoding]] = []
         self._base = 0  # of the struct whose members are being packed
 
-    def pack(self, arguments: Sequence[Any], extra: Sequence[Any] = ()) -> Packed:
-        """arguments: one per parameter, in order; extra: tensors that the kernel reaches through no argument."""
+    def pack(self, arguments: Sequence[Any], extra: Sequence[Any] | Mapping[str, Any] = ()) -> Packed:
+        """The bytes and addresses of a call's arguments.
+
+        Args:
+            arguments: one per parameter, in order.
+            extra: tensors that the kernel reaches through no argument; by name, where they have names.
+        """
         parameters = self._signature.parameters
-        for what, values in (("args", arguments), ("extra", extra)):
-            if isinstance(values, (str, bytes)) or not isinstance(values, Sequence):
-                raise LaunchError(
-                    f"{self._signature.entry}: {what} must be a list of values; got {type(values).__name__}. Use []"
-                    f" for none and [value] for one"
-                )
+        if not isinstance(extra, Mapping):
+            extra = _numbered(self._signature.entry, extra)
+        _check_list(self._signature.entry, "args", arguments)
         if len(arguments) != len(parameters):
             listed = ", ".join(map(str, parameters)) or "none"
             raise LaunchError(
@@ -113,8 +115,8 @@ class Packer:
         for name, parameter, value in zip(self._signature.labels, parameters, arguments, strict=True):
             data = self._bytes_of(name, parameter, value)
             buffer[parameter.offset : parameter.offset + parameter.size] = data
-        for index, tensor in enumerate(extra):
-            self._span(f"extra tensor {index}", tensor)
+        for name, tensor in extra.items():
+            self._span(name, tensor)
         addresses = Addresses(tuple(self._pointers), tuple(self._maps))
         return Packed(bytes(buffer), addresses, tuple(self._spans), tuple(self._held))
 
@@ -246,3 +248,16 @@ def merged(spans: Sequence[Allocation]) -> tuple[Allocation, ...]:
             reached = address + nbytes
             out.append(span)
     return tuple(out)
+
+
+def _numbered(entry: str, extra: Sequence[Any]) -> dict[str, Any]:
+    _check_list(entry, "extra", extra)
+    return {f"extra tensor {index}": tensor for index, tensor in enumerate(extra)}
+
+
+def _check_list(entry: str, what: str, values: Any) -> None:
+    if isinstance(values, (str, bytes)) or not isinstance(values, Sequence):
+        raise LaunchError(
+            f"{entry}: {what} must be a list of values; got {type(values).__name__}. Use [] for none and [value] for "
+            "one"
+        )

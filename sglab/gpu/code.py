@@ -44,6 +44,13 @@ class Instruction:
     chain: tuple[SourceLine, ...]
 
     @property
+    def places(self) -> list[str]:
+        """Its source line; and that of the kernel's own code which called the function that it is in, if it is in one,
+        for messages."""
+        inner = [f"{each.file}:{each.line}" for each in self.chain[:1]]
+        return inner + [f"called from {each.file}:{each.line}" for each in self.chain[1:][-1:]]
+
+    @property
     def source(self) -> tuple[str, int] | None:
         """File and line, if the PTX was compiled with line information."""
         return (self.chain[0].file, self.chain[0].line) if self.chain else None
@@ -109,6 +116,15 @@ class Code(Sequence[Instruction]):
         """File and line of an instruction."""
         chain = self.rows[pc][3]
         return (chain[0][0], chain[0][1]) if chain else None
+
+    def called_from(self, message: str, ptx_line: int) -> str:
+        """A failure's message; where it happened in a function that was inlined, with the kernel's own line that called
+        it, too."""
+        found = next((row[3] for row in self.rows if row[0] and row[0] == ptx_line), ())
+        if len(found) < 2 or "\n" in message:
+            return message
+        file, line, *_ = found[-1]
+        return f"{message}, called from {file}:{line}"
 
     @cached_property
     def line_numbers(self) -> list[int]:

@@ -46,7 +46,7 @@ class Party:
         if self.instruction is None:
             return who
         what = "the operation issued at " if self.asynchronous else "at "
-        source = f", {self.source[0]}:{self.source[1]}" if self.source else ""
+        source = "".join(f", {place}" for place in self.instruction.places)
         return f"{who}, {what}PTX line {self.ptx_line} `{_short(self.instruction.text)}`{source}"
 
 

@@ -138,7 +138,7 @@ class Kernel(Entry):
         block: Dims | None = None,
         *,
         args: Sequence[Any] = (),
-        extra: Sequence[Any] = (),
+        extra: Sequence[Any] | Mapping[str, Any] = (),
         **options: Unpack[LaunchOptions],
     ) -> Launch:
         """The launch, checked and packed but not run. Arguments as in `launch`."""

@@ -16,7 +16,7 @@ class Ptx:
 
     Args:
         name: for messages, such as the file it came from.
-        folder: where that file is.
+        folder: where that file is, and what else its line table names without a path.
         types: C++ types of entries' parameters, such as ["float*", "int"], for entries whose names do not tell.
 
     Raises:

@@ -76,8 +76,14 @@ class Signature:
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """The parameters as messages name them."""
-        return tuple(f"argument {index}, {parameter}" for index, parameter in enumerate(self.parameters))
+        """The parameters as messages name them. Compilers of C++ name them after the kernel, which says nothing."""
+        return tuple(self._label(index, str(parameter)) for index, parameter in enumerate(self.parameters))
+
+    def _label(self, index: int, parameter: str) -> str:
+        mangled = f"{self.entry}_param_{index} "
+        if self.entry.startswith("_Z") and parameter.startswith(mangled):
+            return f"argument {index} {parameter.removeprefix(mangled)}"
+        return f"argument {index}, {parameter}"
 
 
 @dataclass(frozen=True)

@@ -193,7 +193,10 @@ class Gridded:
         module = self.kernel.program.module(str(device.arch) if device else arch_of(index))
         device = stepped_on(device, module.target)
         kernel = module[self.kernel.name]
-        launch = kernel.prepare(device, self.config, args=values, extra=extra)
+        try:
+            launch = kernel.prepare(device, self.config, args=values, extra=extra)
+        except LaunchError as error:
+            raise LaunchError(str(error).replace(kernel.name, readable(kernel.name))) from None
         names = self.kernel.program.names_of(kernel)
         tensors = {name: one for name, one in zip(names, values, strict=True) if hasattr(one, "untyped_storage")}
         return KernelLaunch.of(device, launch, tensors, (COPIED,) if len(copies) else (), shows)

@@ -82,12 +82,11 @@ class CuteFunction:
         found = host_launches(compiled, arguments, self.name, device.encode)
         if not found:
             raise LaunchError(f"{self.name}: launches no kernel with these arguments")
-        memory = [*tensors.values()]
         if len(found) == 1:
             remarks = (COPIED,) if len(copies) else ()
-            prepared = _prepared(found[0], device, memory)
+            prepared = _prepared(found[0], device, tensors)
             return KernelLaunch.of(device, prepared, tensors, remarks, shows)
-        return capture(lambda: [device.run(_prepared(one, device, memory)) for one in found])
+        return capture(lambda: [device.run(_prepared(one, device, tensors)) for one in found])
 
     def _named(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments by parameter."""
@@ -105,7 +104,7 @@ class CuteFunction:
         return f"<CuTe DSL function {self.name}>"
 
 
-def _prepared(launch: HostLaunch, device: EmulatedDevice, memory: Sequence[Any]) -> Any:
+def _prepared(launch: HostLaunch, device: EmulatedDevice, memory: Mapping[str, Any]) -> Any:
     return launch.kernel.prepare(device, launch.config, args=launch.arguments, extra=memory)
 
 

@@ -10,6 +10,9 @@ from sglab.gpu.cuda import CudaDevice
 from sglab.gpu.errors import LaunchError
 
 DEFAULT_ARCH = "sm_100a"
+MOST_INSTRUCTIONS = 100_000_000
+"""Warp-instructions of a launch that is stepped: a quarter of a minute with sanitizers. One that polls for what never
+comes is then stopped, and says what it polls."""
 COPIED = "The tensors are on a GPU: the emulator steps copies of them, taken before the launch."
 
 
@@ -37,7 +40,7 @@ def stepped_on(device: EmulatedDevice | None, arch: str) -> EmulatedDevice:
         LaunchError: the caller's is none that can step.
     """
     if device is None:
-        return EmulatedDevice(_emulable(arch), sanitize=True)
+        return EmulatedDevice(_emulable(arch), sanitize=True, max_instructions=MOST_INSTRUCTIONS)
     if not isinstance(device, EmulatedDevice):
         raise LaunchError(f"device: expected a gpu.EmulatedDevice, on which kernels can be stepped; got {device!r}")
     return device

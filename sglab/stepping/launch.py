@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 from sglab.emulator.captures import CapturedLaunch
 from sglab.emulator.device import EmulatedDevice
 from sglab.emulator.session import Session
+from sglab.events.cluster.columns import readable
 from sglab.gpu.device import Launch
+from sglab.gpu.fault import KernelError
 
 if TYPE_CHECKING:
     from sglab.widgets import KernelDebugger
@@ -62,7 +64,14 @@ class KernelLaunch(CapturedLaunch):
     def run(self) -> Any:
         """Runs it from the start to its end; returns the device's report. A session there was is given up."""
         self._session = self._debugger = None
-        return super().run()
+        try:
+            return super().run()
+        except KernelError as error:
+            if error.fault is None or error.fault.kind != "livelock":
+                raise
+            device = f'device=gpu.EmulatedDevice("{self.device.arch}", sanitize=True, max_instructions=0)'
+            remedy = f"If it ends later, step it with {device}, which has no limit"
+            raise KernelError(f"{error}. {remedy}", error.fault, error.findings) from None
 
     def debugger(self) -> KernelDebugger:
         """The debugger on this launch, with the tensors under the names of their parameters."""
@@ -82,4 +91,4 @@ class KernelLaunch(CapturedLaunch):
     def __repr__(self) -> str:
         g = self.geometry
         state = "not run yet" if self.report is None else f"{self.report.warp_instructions:,} warp-instructions"
-        return f"<launch of {self.name}: grid {g.grid}, block {g.block}, on {self.device.name}; {state}>"
+        return f"<launch of {readable(self.name)}: grid {g.grid}, block {g.block}, on {self.device.name}; {state}>"

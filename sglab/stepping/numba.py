@@ -79,7 +79,9 @@ def _compiled(dispatcher: Any, types: Sequence[Any], capability: int) -> Module:
         try:
             text, _ = cuda.compile_ptx(dispatcher.py_func, tuple(types), lineinfo=True, cc=cc, **options)
         except Exception as error:  # Numba's errors have no base in common, nor have its libraries'
-            raise CompileError(f"compiling the Numba kernel {name} for sm_{capability}: {error}") from error
+            remedy = ". It comes with pip install 'sglab[numba]'" if "libnvrtc" in str(error) else ""
+            what = f"compiling the Numba kernel {name} for sm_{capability}: {str(error).strip()}{remedy}"
+            raise CompileError(what) from error
     (entry,) = Module(text)
     return Module(vouch(text.replace(entry, name)), f"{name} (Numba)")  # Numba's names have some hundred letters
 

@@ -15,6 +15,7 @@ header.page { display: flex; align-items: center; gap: 12px; margin-bottom: 12px
 header.page h1 { flex: 1; margin: 0; font-size: 18px }
 header.page button { font: inherit; padding: 4px 10px }
 main > * + * { margin-top: 16px }
+@media print { body { padding: 0 } header.page { margin: 0; break-after: avoid } header.page button { display: none } }
 """
 
 SCRIPT = """

@@ -2,18 +2,24 @@
 
 import json
 import os
+import signal
+import subprocess
+import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
 
 from sglab import cli
 from sglab.jupyterlab.workspace import workspace
+from tests.support.browser.jupyterlab_host import ROOT, answers, free_port
+from tests.support.browser.patience import PATIENCE_S
 
 
 @pytest.fixture
 def commands(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], object]]:
     made: list[tuple[list[str], object]] = []
-    monkeypatch.setattr(cli.subprocess, "call", lambda command, cwd: made.append((command, cwd)) or 0)
+    monkeypatch.setattr(cli, "hand_over", lambda command, folder: made.append((command, folder)) or 0)
     return made
 
 
@@ -87,3 +93,35 @@ def test_the_workspace_is_offered_once(commands: list, tmp_path: Path, monkeypat
     file.write_text(json.dumps({**kept, "data": {"mine": 1}}))
     cli.main(["lab", "--workspace"])
     assert json.loads(file.read_text())["data"] == {"mine": 1}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no SIGTERM")
+def test_sigterm_ends_jupyterlab_too(tmp_path: Path) -> None:
+    pytest.importorskip("jupyterlab")
+    port = free_port()
+    settings = {"JUPYTER_CONFIG_DIR": str(tmp_path), "JUPYTER_RUNTIME_DIR": str(tmp_path / "runtime")}
+    command = [
+        sys.executable,
+        "-m",
+        "sglab.cli",
+        "lab",
+        "--no-browser",
+        f"--port={port}",
+        "--dir",
+        str(tmp_path / "mine"),
+    ]
+    command += ["--IdentityProvider.token=sglab-tests", "--ServerApp.port_retries=0"]
+    with (tmp_path / "log").open("wb") as log:
+        lab = subprocess.Popen(
+            command, env={**os.environ, **settings, "PYTHONPATH": str(ROOT)}, stdout=log, stderr=subprocess.STDOUT
+        )
+        try:
+            address = f"http://127.0.0.1:{port}/api?token=sglab-tests"
+            assert answers(address, lab), (tmp_path / "log").read_text()
+            lab.send_signal(signal.SIGTERM)
+            lab.wait(timeout=PATIENCE_S)
+            with pytest.raises(OSError, match="refused"):
+                urllib.request.urlopen(address)
+        finally:
+            lab.kill()
+            lab.wait()

@@ -17,10 +17,14 @@ from tests.support.launches.session_lines import ATOMIC, LOOP_SYNC, SESSION_PTX,
 
 torch = pytest.importorskip("torch")
 
+import sglab
 from sglab import gpu
 from sglab.compilers.vouched import vouch
+from sglab.emulator.watch import Watch
 from sglab.labs.pipelines import Pipeline
 from sglab.widgets import KernelDebugger
+from sglab.widgets.kernel_debugger.found_memory import Place, touched
+from tests.support.compilers import has_nvcc
 
 FOLLOW: dict[str, Any] = {}
 
@@ -224,7 +228,7 @@ def test_breakpoints_of_cells_are_listed_and_taken_away() -> None:
     moved = widget.moved
     by_line = session.break_at(line=SYNC)
     by_opcode = session.break_at(opcode="atom.", warp=2, cta=1)
-    session.watch(widget._parser._tensors["out"])
+    session.watch(widget._parser.tensors["out"])
     assert widget.moved > moved
     line, opcode, watch = widget.look(FOLLOW)["stops"]
     assert (line["kind"], line["place"], line["label"]) == ("line", {"file": 0, "line": SYNC}, f"session.cu:{SYNC}")
@@ -313,6 +317,54 @@ def test_a_watch_shows_memory_and_stops_where_it_is_written() -> None:
     state = go(widget, "step")
     assert state["watches"][0]["bytes"].view(np.float32)[0] > 0
     assert widget.unwatch("out", FOLLOW)["watches"] == []
+
+
+RACY = """__global__ void reverse(const float* x, float* out, int n) {
+  __shared__ float tile[128];
+  int t = threadIdx.x;
+  if (t < n) tile[t] = x[blockIdx.x * n + t];
+  out[blockIdx.x * 128 + t] = tile[127 - t];
+}
+"""
+
+
+def racy(n: int) -> KernelDebugger:
+    """No barrier between the writes of tile and its reads; with n < 128, some of it is never written."""
+    x, out = torch.randn(2, 128), torch.zeros(2, 128)
+    launch = sglab.step(sglab.cuda(RACY)[2, 128], x, out, n)
+    return KernelDebugger(launch.session(), tensors={"x": x, "out": out})
+
+
+@pytest.mark.skipif(not has_nvcc(), reason="no nvcc")
+def test_memory_in_which_something_was_found_can_be_watched_by_its_name() -> None:
+    widget = racy(128)
+    state = widget.look(FOLLOW)
+    [race, *_] = [each for each in state["findings"] if each["detector"] == "races"]
+    assert re.fullmatch(r"tile@[01]\[\d+(:\d+)?\]", race["watch"])
+    at = race["at"]
+    state = widget.watch("tile", {"cta": at["cta"], "warp": at["warp"]})
+    marked = {element for number, element in state["watches"][0]["found"] if state["findings"][number] == race}
+    named = [int(text) for text in re.findall(r"\d+", race["watch"].partition("[")[2])]
+    assert marked == set(range(named[0], named[1] if len(named) > 1 else named[0] + 1))
+    other = widget.watch(race["watch"], {"cta": 1 - at["cta"], "warp": 0})["watches"]
+    assert [element for number, element in other[1]["found"] if number == state["findings"].index(race)] == list(
+        range(len(marked))
+    ), "the CTA that it names, not the one in focus"
+    place = [Place("shared", 0, 512, at["cta"])]
+    assert len(touched(Watch("tile", "shared", 0, (128,), (4,), "f32"), at["cta"], place)) == 128
+    assert not touched(Watch("tile", "shared", 0, (128,), (4,), "f32"), 1 - at["cta"], place), "another CTA's"
+
+
+@pytest.mark.skipif(not has_nvcc(), reason="no nvcc")
+def test_a_finding_in_a_tensor_names_its_element() -> None:
+    out = torch.zeros(4, 8)
+    source = "__global__ void all_write(float* out) { out[19] = threadIdx.x; out[blockIdx.x + 99] = 1; }"
+    launch = sglab.step(sglab.cuda(source)[1, 64], out)
+    widget = KernelDebugger(launch.session(), tensors={"out": out})
+    found = {each["detector"]: each for each in widget.look(FOLLOW)["findings"]}
+    assert found["races"]["watch"] == "out[2, 3]"
+    assert widget.watch("out[2]", FOLLOW)["watches"][0]["found"] == [[0, 3]]
+    assert all(not each["watch"] for each in found.values() if each["detector"] == "memory"), "nothing is there"
 
 
 @pytest.mark.parametrize(

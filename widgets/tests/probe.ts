@@ -41,7 +41,7 @@ function render({ el, source, selection, disposer }: Context<typeof PROBE>): voi
   const canvas = h("canvas", { width: 400, height: 20, role: "img", "aria-label": "canvas swatches" });
   const context = canvas.getContext("2d") as CanvasRenderingContext2D;
   const svgPaint = new SvgPaint(defs, "probe");
-  const canvasPaint = new CanvasPaint(context, 1);
+  const canvasPaint = new CanvasPaint(1);
   for (let i = 0; i < 20; i++) {
     const look = lookOf(i, false);
     const swatch = h("span", { title: `request ${i}` }, String(i));

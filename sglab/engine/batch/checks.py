@@ -11,6 +11,7 @@ import torch
 from sglab.engine.cache.kv_pool import KVCache
 from sglab.engine.cache.req_to_token_pool import ReqToTokenPool
 from sglab.engine.errors import BadArgumentError, NonFiniteKVError, PageTableError
+from sglab.kernels.finite import all_finite
 
 _INTEGERS = (torch.int32, torch.int64)
 
@@ -135,7 +136,7 @@ def check_q_finite(q: torch.Tensor, new_tokens: list[int], rids: list[str]) -> N
     Raises:
         BadArgumentError: naming the token, its request and the element.
     """
-    if torch.isfinite(q).all():
+    if all_finite(q):
         return
     token, head, column = (int(n) for n in (~torch.isfinite(q)).nonzero()[0])
     owner = [rid for rid, count in zip(rids, new_tokens, strict=True) for _ in range(count)][token]
@@ -155,9 +156,9 @@ def check_kv_finite(
         NonFiniteKVError: naming pool, buffer, slot, page and request.
     """
     for name, buffer in kv_pool.named_buffers(layer_id).items():
-        values = buffer if buffer.dtype.itemsize > 1 else buffer.to(torch.float32)
-        if torch.isfinite(values).all():
+        if all_finite(buffer):
             continue
+        values = buffer if buffer.dtype.itemsize > 1 else buffer.to(torch.float32)
         slot, head, column = (int(n) for n in (~torch.isfinite(values)).nonzero()[0])
         raise NonFiniteKVError(
             f"{kv_pool.name}, {name} buffer of layer {layer_id}: slot {slot} (page {slot // kv_pool.page_size}, "

@@ -200,8 +200,14 @@ def _key(kind: Array, rank: Array, objects: Array) -> Array:
     return np.asarray(kind << 40 | owner << 32 | offset)
 
 
+_CUTE_DSL = "kernel_cutlass_"
+"""Before a kernel's name in CuTe DSL; the types of its arguments follow."""
+
+
 def readable(kernel: str) -> str:
     """A kernel's name for people: of a mangled C++ name, what it is called and which kernel it launches."""
+    if kernel.startswith(_CUTE_DSL):
+        return re.split(r"_tensor|__\d+$", kernel.removeprefix(_CUTE_DSL))[0]
     if not kernel.startswith("_Z"):
         return kernel
     names: list[str] = []

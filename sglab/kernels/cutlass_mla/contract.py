@@ -10,6 +10,7 @@ import torch
 from sglab.kernels import devices
 from sglab.kernels.contract import INT32, Contract, reads_values
 from sglab.kernels.cutlass_mla.dispatch import check_page_size
+from sglab.kernels.finite import all_finite
 from sglab.kernels.scoring import Scoring
 from sglab.planning.cutlass_mla_workspace import cutlass_workspace_size
 from sglab.planning.mla_dims import HEAD_DIM, LATENT_DIM, NUM_HEADS, ROPE_DIM
@@ -192,8 +193,9 @@ def _check_values(contract: Contract, arguments: CutlassMLAArguments) -> None:
         "Entries past the last page are read too, to the end of the last tile: fill them with a valid page, not −1.",
     )
     touched = table[read].unique().long()
-    finite = arguments.kv_c_and_k_pe_cache[touched].isfinite().flatten(1).all(1)
-    if not finite.all():
+    pages_read = arguments.kv_c_and_k_pe_cache[touched]
+    if not all_finite(pages_read):
+        finite = pages_read.isfinite().flatten(1).all(1)
         contract.fail(
             "kv_c_and_k_pe_cache",
             "finite in every row of the pages that are read",

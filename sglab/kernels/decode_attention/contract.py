@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from sglab.kernels.contract import FLOATS, INDEX, INT32, Contract, reads_values
+from sglab.kernels.finite import all_finite
 from sglab.kernels.fp8 import CACHES, FP8, check_scale
 from sglab.kernels.scoring import Scoring
 from sglab.planning.num_kv_splits import kv_len_per_split
@@ -158,9 +159,9 @@ def check_cache(contract: Contract, used: torch.Tensor, k_buffer: torch.Tensor, 
         "Rebuild it from req_to_token.",
     )
     for name, buffer in (("k_buffer", k_buffer), ("v_buffer", v_buffer)):
-        finite = buffer[used.long()].float().isfinite().flatten(1).all(1)
-        if not finite.all():
-            slot = int(used[~finite][0])
+        rows = buffer[used.long()]
+        if not all_finite(rows):
+            slot = int(used[~rows.float().isfinite().flatten(1).all(1)][0])
             contract.fail(
                 name,
                 "finite in every slot that kv_indices names",

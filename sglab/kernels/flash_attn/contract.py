@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from sglab.kernels.contract import FLOATS, INDEX, INT32, Contract, reads_values
+from sglab.kernels.finite import all_finite
 from sglab.kernels.fp8 import CACHES
 from sglab.kernels.scoring import Scoring
 
@@ -206,7 +207,7 @@ def _check_finite(contract: Contract, a: FlashAttnArguments, lengths: torch.Tens
         page, row = a.rows_of(request, lengths)
         for name, cache in (("k", a.k), ("v", a.v)):
             used = cache[page, row]
-            if used.numel() and not torch.isfinite(used.float().abs().amax()):
+            if not all_finite(used):
                 contract.fail(
                     name, "finite in every row that is read", f"NaN or infinity of request {request}", "Refill it."
                 )

@@ -148,12 +148,13 @@ def _barriers(session: Session, cta: Cta, names: Names) -> list[dict[str, Any]]:
     ]
 
 
-def findings(session: Session, found: tuple[Finding, ...], names: Names) -> list[dict[str, Any]]:
+def shown_findings(found: tuple[Finding, ...]) -> list[Finding]:
     """Those of sanitizers; the failure that ended the launch is listed separately."""
-    return [_finding(session, each, names) for each in found[:MOST_FINDINGS] if each.detector != "launch"]
+    return [each for each in found[:MOST_FINDINGS] if each.detector != "launch"]
 
 
-def _finding(session: Session, finding: Finding, names: Names) -> dict[str, Any]:
+def finding_row(session: Session, finding: Finding, names: Names, watch: str) -> dict[str, Any]:
+    """A finding, for the page. watch: the expression that shows its memory, or nothing."""
     return {
         "detector": finding.detector,
         "kind": finding.kind,
@@ -161,6 +162,7 @@ def _finding(session: Session, finding: Finding, names: Names) -> dict[str, Any]
         "severity": finding.severity,
         "count": finding.count,
         "memory": f"{finding.space}+0x{finding.address:x}, {finding.nbytes} bytes" if finding.space else "",
+        "watch": watch,
         "at": _party(session, finding.at, names),
         "other": _party(session, finding.other, names),
         "otherDid": finding.other_did,

@@ -14,15 +14,17 @@ from sglab.emulator.session import Session
 from sglab.emulator.watch import Watch, WatchParser
 from sglab.events.cluster.columns import readable
 from sglab.gpu import SessionError
+from sglab.gpu.findings import Finding
 
 from ..base import Widget, asset, command
 from ..changes import Versions
 from ..following import again, follow, launch_name
 from .code import CodeTables
+from .found_memory import Place, expression, touched
 from .jobs import Jobs
 from .provenance import compiled_digests
 from .saved import saved_moments
-from .state import Focus, findings, joined, registers, snapshot
+from .state import Focus, finding_row, joined, registers, shown_findings, snapshot
 from .stops import StopPoints
 
 STOP_EDITS = ("toggle_line", "toggle_ptx", "limit", "enable", "remove", "clear", "add_phase", "add_watch")
@@ -86,6 +88,7 @@ class KernelDebugger(Widget):
         self._jobs = Jobs(session, self._tables, self._stops)
         self._parser = WatchParser(session, self._named_tensors)
         self._watches: list[Watch] = []
+        self._findings: tuple[Finding, ...] | None = None
         self._busy = self._answering = False
         follow(self.session, self, KernelDebugger._session_moved)
         self.publish(self._tables.tensors(), code=self._tables.description(), header=self._header())
@@ -191,7 +194,7 @@ class KernelDebugger(Widget):
             "length": self._jobs.length,
             "complete": self._jobs.complete,
             "failure": self._jobs.failure,
-            "findings": findings(self.session, self._jobs.findings, self._names),
+            "findings": self._found()[0],
             "failed": self.session.fault is not None,
             "job": self._jobs.progress,
             "stops": self._stops.rows(),
@@ -205,7 +208,17 @@ class KernelDebugger(Widget):
             values = watch.read(self.session, None if focus.cta is None else focus.cta.linear)
         except SessionError as error:
             return {**row, "error": str(error)}
-        return {**row, "bytes": values.reshape(-1)}
+        found = touched(watch, None if focus.cta is None else focus.cta.linear, self._found()[1])
+        return {**row, "bytes": values.reshape(-1), "found": found}
+
+    def _found(self) -> tuple[list[dict[str, Any]], list[Place | None]]:
+        """The findings so far, for the page, and their memory; made when there are others."""
+        if self._findings is not self._jobs.findings:
+            self._findings = self._jobs.findings
+            session, shown = self.session, shown_findings(self._findings)
+            rows = [finding_row(session, each, self._names, expression(self._parser, session, each)) for each in shown]
+            self._found_rows = rows, [Place.of(session, each) for each in shown]
+        return self._found_rows
 
     def _focus(self, look: dict[str, Any]) -> Focus:
         wanted = look.get("cta"), look.get("warp"), int(look.get("group") or 0)

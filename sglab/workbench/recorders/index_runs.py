@@ -16,13 +16,19 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from sglab.gpu.errors import LaunchError
+from sglab.gpu.errors import LaunchError, missing
 from sglab.kernels import kv_indices
-from sglab.kernels.kv_indices import triton as kernels
 from sglab.workbench.batch import Batch
 from sglab.workbench.recorders.emulated import record_emulated
 from sglab.workbench.recorders.memory import LOAD, STORE, MemoryTrace
 from sglab.workbench.recorders.triton import record_triton
+
+try:
+    from sglab.kernels.kv_indices import triton as kernels
+except ModuleNotFoundError as error:
+    if (error.name or "").partition(".")[0] != "triton":
+        raise
+    raise missing("triton", "kernels", "PageTable, which steps through a Triton kernel,") from None
 
 Kernel = Literal["flashmla", "flashinfer"]
 OUTPUTS: dict[Kernel, str] = {"flashmla": "block_kv_indices", "flashinfer": "kv_indices"}

@@ -19,14 +19,12 @@ from sglab.kernels.decode_attention import split_ranges
 from sglab.kernels.scoring import Scoring
 from sglab.planning.num_kv_splits import BLOCK_H
 from sglab.workbench.batch import Batch
-from sglab.workbench.recorders.online_softmax_formulas import FORMULAS, States, Truth, follow
+from sglab.workbench.recorders.online_softmax_formulas import ELEMENTS_AT_ONCE, FORMULAS, States, Truth, follow
 from sglab.workbench.recorders.online_softmax_kernels import decode_attention, mla_decode_sm100
 
 LOG2_E = math.log2(math.e)
 ORDERS = ("stored", "rising", "falling", "masked")
 """Of the keys: as the cache holds them, by score up or down, or stored with the first split's scores masked, −inf."""
-DOTS_AT_ONCE = 1024
-"""Keys whose float64 copies fit a cache."""
 KERNEL_SHARE = 0.7
 """Of the time, about: the rest follows the recurrences."""
 KERNELS = ("decode_attention_fwd", "mla_decode_sm100")
@@ -131,14 +129,14 @@ def record_online_softmax(
 
     progress(KERNEL_SHARE)
     v_single = v.float().cpu()
-    scores = _base2_logits(row.float() @ k.float().T, scoring)
     tiles = [
         (split, start, min(start + tile, end))
         for split, (first, end) in enumerate(partials.ranges)
         for start in range(first, end, tile)
     ]
     weight = _rounds_to(v.dtype) if group > 1 else _keeps
-    exact = _base2_logits(torch.cat([_dots(row, part) for part in k.split(DOTS_AT_ONCE)]), scoring).cpu()
+    dots, exact_dots = _dots(row, k)
+    scores, exact = _base2_logits(dots, scoring), _base2_logits(exact_dots, scoring).cpu()
     truth = Truth.of(exact, v_single, tiles)
     true_o, true_lse = torch.zeros(num_splits, v.shape[-1]).double(), torch.full((num_splits,), -math.inf).double()
     last_steps = {split: step for step, (split, _, _) in enumerate(tiles)}
@@ -192,9 +190,24 @@ def _base2_logits(dots: torch.Tensor, scoring: Scoring) -> torch.Tensor:
     return dots * (scoring.sm_scale * LOG2_E)
 
 
-def _dots(row: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
-    """In float64, by way of float32, which loses nothing: float16 to float64 is slow on CPUs."""
-    return row.double() @ keys.float().double().T
+def _dots(row: torch.Tensor, keys: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Of a query, (dim,), with every key, (tokens, dim): in float32 and in float64.
+
+    Copies go by way of float32, which loses nothing, for float16 to float64 is slow on CPUs, and into the same memory
+    each time, for fresh memory costs more than the conversion.
+    """
+    at_once = min(len(keys), max(1, ELEMENTS_AT_ONCE // keys.shape[-1]))
+    single = torch.empty(at_once, keys.shape[-1], device=keys.device)
+    double = torch.empty(at_once, keys.shape[-1], device=keys.device, dtype=torch.float64)
+    dots = torch.empty(len(keys), device=keys.device)
+    exact = torch.empty(len(keys), device=keys.device, dtype=torch.float64)
+    row_single, row_double = row.float(), row.double()
+    for first in range(0, len(keys), at_once):
+        part = keys[first : first + at_once]
+        here = slice(first, first + len(part))
+        dots[here] = single[: len(part)].copy_(part) @ row_single
+        exact[here] = double[: len(part)].copy_(single[: len(part)]) @ row_double
+    return dots, exact
 
 
 def _rounds_to(dtype: torch.dtype) -> Callable[[torch.Tensor], torch.Tensor]:

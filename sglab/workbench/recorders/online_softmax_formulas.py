@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import torch
 
+ELEMENTS_AT_ONCE = 32_768
+"""That are copied to float64: the copies fit a cache, their memory is used again, torch waits for no other thread."""
 Tile = tuple[int, int, int]
 """split, first token, end token"""
 
@@ -95,6 +97,8 @@ class Truth:
             tiles: (split, first token, end token).
         """
         outputs, masked = [], []
+        at_once = max(1, ELEMENTS_AT_ONCE // v.shape[-1])
+        values = torch.empty(at_once, v.shape[-1], dtype=torch.float64)
         split = -1
         for this_split, first, end in tiles:
             if this_split != split:
@@ -105,7 +109,9 @@ class Truth:
                 rescale = 2.0 ** (top - new_top)
                 p = torch.exp2(exact[first:end] - new_top)
                 total = total * rescale + float(p.sum())
-                o = o * rescale + p @ v[first:end].double()
+                o = o * rescale
+                for part, weights in zip(v[first:end].split(at_once), p.split(at_once), strict=True):
+                    o += weights @ values[: len(part)].copy_(part)
             top = new_top
             outputs.append(o / total if total else torch.zeros_like(o))
             masked.append(top == -math.inf)

@@ -25,8 +25,8 @@ export function sizeCanvas(
 let shared: { ratio: number; paint: CanvasPaint } | undefined;
 
 /** Patterns are costly to make and serve every canvas of the page. */
-export function sharedPaint(context: CanvasRenderingContext2D): CanvasPaint {
+export function sharedPaint(): CanvasPaint {
   const ratio = devicePixelRatio || 1;
-  if (shared?.ratio !== ratio) shared = { ratio, paint: new CanvasPaint(context, ratio) };
+  if (shared?.ratio !== ratio) shared = { ratio, paint: new CanvasPaint(ratio) };
   return shared.paint;
 }

@@ -106,10 +106,8 @@ function strokeWidth(hatch: Hatch): number {
 export class CanvasPaint {
   #patterns = new Map<string, CanvasPattern | string>();
 
-  constructor(
-    private context: CanvasRenderingContext2D,
-    private ratio: number,
-  ) {}
+  /** It keeps no canvas: a page that has shown a widget keeps its module, and would keep the widget's elements, too. */
+  constructor(private ratio: number) {}
 
   fill({ fill, hatch, ink }: Look): CanvasPattern | string {
     return hatch === "none" ? fill : this.#pattern(fill, hatch, ink);
@@ -142,7 +140,7 @@ export class CanvasPaint {
     context.lineWidth = strokeWidth(hatch);
     context.lineCap = hatch === "dots" ? "round" : "butt";
     context.stroke(new Path2D(hatchPath(hatch)));
-    const pattern = this.context.createPattern(tile, "repeat");
+    const pattern = context.createPattern(tile, "repeat");
     pattern?.setTransform(new DOMMatrix().scale(1 / this.ratio));
     return pattern ?? fill;
   }

@@ -8,6 +8,7 @@ import { showHelp } from "./help";
 import { attachKeys, type KeyBinding } from "./keys";
 import { type LegendItem, legendParts } from "./legend";
 import { download } from "./picture";
+import { keepLayoutInPrint } from "./printing";
 import { makeSplitter } from "./splitter";
 import { makeTooltip, type Tooltip } from "./tooltip";
 import { makeTour, type TourStep } from "./tour";
@@ -113,6 +114,7 @@ export function makeFrame(el: HTMLElement, disposer: Disposer, options: FrameOpt
   const grip = makeSplitter({ ...edge, size: setVariable("--sg-height") }, disposer);
   grip.classList.add("sg-grip");
   root.append(grip);
+  keepLayoutInPrint(root, body, disposer);
 
   const frame: Frame = {
     root,

@@ -12,6 +12,8 @@ export interface FindingEvents {
   show: (party: Party, other: Party | null) => void;
   seek: (position: number) => void;
   focus: (cta: number, warp: number) => void;
+  /** Shows memory among the watches; where nothing more can be watched, there is none. */
+  watch?: (expression: string) => void;
 }
 
 export function findingsPanel(state: State, code: CodeModel, events: FindingEvents): HTMLElement[] {
@@ -94,6 +96,20 @@ function findingPart(state: State, finding: Finding, code: CodeModel, events: Fi
     card.append(h("p", { class: "kd-hint" }, "It comes after this moment."));
   if (at) card.append(partyPart("", at, other, code, events));
   if (other) card.append(partyPart(finding.otherDid || "other party", other, at, code, events));
+  const { watch } = events;
+  if (finding.watch && watch) {
+    const button = h(
+      "button",
+      {
+        type: "button",
+        class: "sg-button kd-small",
+        title: "Show this memory among the watches, at every stop",
+      },
+      `watch ${finding.watch}`,
+    );
+    button.addEventListener("click", () => watch(finding.watch));
+    card.append(h("div", { class: "kd-party" }, button));
+  }
   return card;
 }
 

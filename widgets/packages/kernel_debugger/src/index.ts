@@ -1,6 +1,6 @@
 // KernelDebugger: a launch on the emulator, stepped in its source and its PTX. Python moves it; this page asks and draws.
 
-import type { KERNEL_DEBUGGER } from "./protocol";
+import type { KERNEL_DEBUGGER, State } from "./protocol";
 import "./kernel_debugger.css";
 import {
   type Context,
@@ -16,6 +16,7 @@ import { Driver } from "./driver";
 import { openBackend } from "./open_backend";
 import { SessionTransport } from "./session_transport";
 import { makeView, type View } from "./view";
+import { warpMark, warpName } from "./warp_looks";
 
 const TOUR: TourStep[] = [
   { key: "ArrowRight", text: "to step: one source line of one warp. ← steps back." },
@@ -35,8 +36,18 @@ const LEGEND = (): LegendItem[] => [
   { label: "where the warp in focus is", mark: mark("now") },
   { label: "what ran last", mark: mark("ran") },
   { label: "the same place in source and PTX", mark: mark("linked") },
-  { label: "0·S1: warp 1 of CTA 0, by its role" },
 ];
+
+/** What the marks of this launch's warps mean: some have roles, some ranks, some neither. */
+function warpLegend({ warps, findings }: State): LegendItem[] {
+  const warp = warps.find(({ role }) => role) ?? warps[0];
+  const items: LegendItem[] = [];
+  if (warp)
+    items.push({ label: warpName(warp), mark: warpMark(warp, new Set(warps.map(({ cta }) => cta)).size) });
+  if (findings.length)
+    items.push({ label: "who takes part in a finding", mark: h("span", { class: "kd-party-mark" }, "1") });
+  return items;
+}
 
 function mark(kind: string): HTMLElement {
   return h("i", { class: `sg-legend-mark kd-legend-${kind}`, "aria-hidden": "true" });
@@ -62,6 +73,16 @@ function render({ el, source, selection, disposer }: Context<typeof KERNEL_DEBUG
     const code = await CodeModel.read(source);
     driver = new Driver(await openBackend(source, code));
     view = makeView({ frame, source, selection, disposer, transport, driver, code, theme });
+    let legend = "";
+    disposer.add(
+      driver.changed.on((state) => {
+        const items = warpLegend(state);
+        const words = items.map(({ label }) => label).join();
+        if (!items.length || words === legend) return;
+        legend = words;
+        frame.setLegend([...LEGEND(), ...items]);
+      }),
+    );
     await view.open();
     frame.setPlaceholder(null);
     driver.refresh();

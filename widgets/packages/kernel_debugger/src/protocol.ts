@@ -101,6 +101,8 @@ export interface Watch {
   shape: number[];
   address: string;
   bytes?: Tensor | number[];
+  /** Number of a finding, and which element lies in its memory. */
+  found?: [number, number][];
   error?: string;
 }
 
@@ -146,6 +148,8 @@ export interface Finding {
   severity: "error" | "warning";
   count: number;
   memory: string;
+  /** What to watch to see its memory, or "". */
+  watch: string;
   at: Party | null;
   other: Party | null;
   otherDid: string;

@@ -70,13 +70,13 @@ export class RegistersView {
         tooltip,
         paint: (context, { row, column }, rect) => {
           const shown = this.#rows[row];
-          if (shown) paintCell(context, shown, column, rect, this.#look(context));
+          if (shown) paintCell(context, shown, column, rect, this.#look());
         },
         paintRowHeader: (context, row, rect) => {
           const shown = this.#rows[row];
-          if (shown) paintName(context, shown, rect, this.#look(context));
+          if (shown) paintName(context, shown, rect, this.#look());
         },
-        paintColumnHeader: (context, column, rect) => paintLane(context, column, rect, this.#look(context)),
+        paintColumnHeader: (context, column, rect) => paintLane(context, column, rect, this.#look()),
         describe: ({ row, column }) => this.#describe(row, column),
         select: ({ row }) => this.#pick(this.#rows[row]?.register.name),
         resized: () => {
@@ -134,8 +134,8 @@ export class RegistersView {
     this.#grid.redraw();
   }
 
-  #look(context: CanvasRenderingContext2D): RegistersLook {
-    this.#paint ??= new CanvasPaint(context, devicePixelRatio);
+  #look(): RegistersLook {
+    this.#paint ??= new CanvasPaint(devicePixelRatio);
     const values = this.#cells.value === "values";
     return {
       theme: this.theme(),

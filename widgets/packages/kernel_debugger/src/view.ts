@@ -106,6 +106,7 @@ export function makeView({
       remove: (expression) => void driver.ask("unwatch", { expression }),
       stop: (expression) => edit("add_watch", { expression, access: "write" }),
       select: (address) => selection.set({ ...selection.value, address }, frame),
+      show: ({ at, other }) => at && showParty(at, other),
     },
     disposer,
   );
@@ -131,6 +132,7 @@ export function makeView({
         show: showParty,
         seek: (position) => transport.goTo(position),
         focus: (cta, warp) => focus(cta, warp, 0, true),
+        watch: live ? watchFound : undefined,
       }),
     output: outputPanel,
   };
@@ -219,6 +221,11 @@ export function makeView({
     Object.assign(look, { cta: party.cta, warp: party.warp, group: 0 });
     driver.go("seek", { position: party.position, ahead: true });
     if (party.pc >= 0) void codes.reveal(party.pc);
+  }
+
+  function watchFound(expression: string): void {
+    tabs.open("memory");
+    void watches.add(expression);
   }
 
   function showStop(stop: StopPoint): void {

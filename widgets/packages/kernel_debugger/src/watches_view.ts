@@ -1,9 +1,10 @@
 // Watched memory: expressions and their values at this moment, those that changed marked.
 
-import { type Disposer, h } from "@sglab/core";
+import { type Disposer, format, h } from "@sglab/core";
 import type { Tensor } from "@sglab/protocol";
-import type { State, Watch } from "./protocol";
+import type { Finding, State, Watch } from "./protocol";
 import { floatAt, floatText } from "./registers";
+import { warpName } from "./warp_looks";
 
 export interface WatchEvents {
   /** Resolves to what is wrong with it, or "". */
@@ -11,10 +12,13 @@ export interface WatchEvents {
   remove: (expression: string) => void;
   stop: (expression: string) => void;
   select: (address: string) => void;
+  /** Goes to where a finding's party acts. */
+  show: (finding: Finding) => void;
 }
 
 const SHOWN = 32;
 const OFFERED = 12;
+const OFFERED_FOUND = 4;
 
 export class WatchesView {
   readonly element = h("div", { class: "kd-watches" });
@@ -45,11 +49,12 @@ export class WatchesView {
     disposer.listen(this.#form, "submit", (event) => {
       event.preventDefault();
       const expression = this.#input.value.trim();
-      if (expression) void this.#add(expression);
+      if (expression) void this.add(expression);
     });
   }
 
-  async #add(expression: string): Promise<void> {
+  /** Watches it, as if it had been written. */
+  async add(expression: string): Promise<void> {
     const wrong = await this.events.add(expression);
     this.#wrong.textContent = wrong;
     this.#input.setAttribute("aria-invalid", String(wrong !== ""));
@@ -80,19 +85,36 @@ export class WatchesView {
     );
     this.#names.replaceChildren(...this.#offers(state));
     this.#list.replaceChildren(
-      ...(state.watches.length ? state.watches.map((each) => this.#watch(each)) : [help]),
+      ...(state.watches.length ? state.watches.map((each) => this.#watch(each, state)) : [help]),
     );
   }
 
-  #offers({ names, watches }: State): HTMLElement[] {
+  /** Memory in which something was found comes first. */
+  #offers({ names, watches, findings }: State): HTMLElement[] {
     if (!this.live) return [];
-    const rest = names.filter((name) => name !== "smem" && !watches.some((each) => each.expression === name));
-    return rest
-      .slice(0, OFFERED)
-      .map((name) => small(name, "sg-button kd-small", `Watch ${name}`, () => void this.#add(name)));
+    const watched = new Set(watches.map((each) => each.expression));
+    const found = new Map(findings.map((each) => [each.watch, each]));
+    const wrong = [...found].filter(([name]) => name && !watched.has(name)).slice(0, OFFERED_FOUND);
+    const rest = names.filter((name) => name !== "smem" && !watched.has(name) && !found.has(name));
+    return [
+      ...wrong.map(([name, finding]) => {
+        const title = `Watch ${name}: ${words(finding)}`;
+        const offer = small(
+          `${sign(finding)} ${name}`,
+          "sg-button kd-small",
+          title,
+          () => void this.add(name),
+        );
+        offer.dataset.severity = finding.severity;
+        return offer;
+      }),
+      ...rest
+        .slice(0, OFFERED)
+        .map((name) => small(name, "sg-button kd-small", `Watch ${name}`, () => void this.add(name))),
+    ];
   }
 
-  #watch(watch: Watch): HTMLElement {
+  #watch(watch: Watch, { findings }: State): HTMLElement {
     const values = this.#shown.get(watch.expression) ?? [];
     const before = this.#before.get(watch.expression);
     const shape = watch.shape.length > 1 || watch.shape[0] !== 1 ? ` [${watch.shape.join(", ")}]` : "";
@@ -115,15 +137,51 @@ export class WatchesView {
         ),
       );
     if (watch.error) return h("div", { class: "kd-watch" }, head, h("p", { class: "kd-note" }, watch.error));
-    const cells = values
-      .slice(0, SHOWN)
-      .map((value, i) =>
-        h("span", { class: "kd-value", "data-changed": before !== undefined && before[i] !== value }, value),
+    const foundIn = new Map((watch.found ?? []).map(([number, element]) => [element, findings[number]]));
+    const cells = values.slice(0, SHOWN).map((value, i) => {
+      const cell = h(
+        "span",
+        { class: "kd-value", "data-changed": before !== undefined && before[i] !== value },
+        value,
       );
+      const finding = foundIn.get(i);
+      if (finding) {
+        cell.dataset.severity = finding.severity;
+        cell.title = `${sign(finding)} ${words(finding)}`;
+      }
+      return cell;
+    });
     const more =
       values.length > SHOWN ? h("span", { class: "kd-hint" }, `… ${values.length - SHOWN} more`) : undefined;
-    return h("div", { class: "kd-watch" }, head, h("div", { class: "kd-values" }, ...cells, more));
+    const about = [...new Set(foundIn.values())].filter((each) => each !== undefined);
+    return h(
+      "div",
+      { class: "kd-watch" },
+      head,
+      h("div", { class: "kd-values" }, ...cells, more),
+      ...about.map((finding) => this.#about(finding)),
+    );
   }
+
+  /** What was found in watched memory; a press goes there. */
+  #about(finding: Finding): HTMLElement {
+    const link = h(
+      "button",
+      { type: "button", class: "kd-link", title: finding.message, disabled: !finding.at },
+      words(finding),
+    );
+    link.addEventListener("click", () => this.events.show(finding));
+    const mark = h("span", { class: "kd-sign", "aria-hidden": "true" }, sign(finding));
+    return h("div", { class: "kd-watch-found", "data-severity": finding.severity }, mark, " ", link);
+  }
+}
+
+function sign({ severity }: Finding): string {
+  return severity === "error" ? "▲" : "△";
+}
+
+function words({ kind, at }: Finding): string {
+  return `${kind.replaceAll("_", " ")}${at ? `, ${warpName(at)}, step ${format.count(at.position)}` : ""}`;
 }
 
 function small(label: string, className: string, title: string, run: () => void): HTMLButtonElement {

@@ -194,7 +194,7 @@ export class ArraysView {
     context.strokeRect(rect.x + 0.5, rect.y + 0.5, rect.width, rect.height);
     if (!used) painter.empty(context, rect);
     else if (request && !pending) {
-      context.fillStyle = painter.fill(context, this.shared.look(request.index));
+      context.fillStyle = painter.fill(this.shared.look(request.index));
       context.fillRect(rect.x + 1, rect.y + rect.height - 4, rect.width - 1, 4);
     }
     if (value !== undefined) {
@@ -231,7 +231,7 @@ export class ArraysView {
     context.textAlign = "left";
     painter.text(context, String(row), rect.x + 6, y, theme.muted, 10);
     if (!request) return;
-    context.fillStyle = painter.fill(context, this.shared.look(request.index));
+    context.fillStyle = painter.fill(this.shared.look(request.index));
     context.fillRect(rect.x + 30, y - 5, 10, 10);
     painter.text(context, request.name, rect.x + 44, y, theme.text, 11);
   }

@@ -135,7 +135,7 @@ export class DetailsView {
     const found = this.#token(slot);
     const box = { x: rect.x + 1, y: rect.y + 1, width: rect.width - 1, height: rect.height - 1 };
     if (found) {
-      context.fillStyle = painter.fill(context, this.shared.look(found.request.index));
+      context.fillStyle = painter.fill(this.shared.look(found.request.index));
       context.fillRect(box.x, box.y, box.width, box.height);
     } else painter.empty(context, box);
     if (moment?.read?.array === "req_to_token" && moment.read.value === slot) painter.flag(context, box, "R");

@@ -12,8 +12,8 @@ export class Painter {
     return lookOf(hue, this.theme().dark);
   }
 
-  fill(context: CanvasRenderingContext2D, look: Look): CanvasPattern | string {
-    return sharedPaint(context).fill(look);
+  fill(look: Look): CanvasPattern | string {
+    return sharedPaint().fill(look);
   }
 
   /** Neutral ground with a border: a free page, an empty cell. */
@@ -28,7 +28,7 @@ export class Painter {
 
   /** Thin grey hatching: room that holds nothing, or padding. */
   empty(context: CanvasRenderingContext2D, { x, y, width, height }: Rect): void {
-    context.fillStyle = sharedPaint(context).empty(this.theme().muted);
+    context.fillStyle = sharedPaint().empty(this.theme().muted);
     context.fillRect(x, y, width, height);
   }
 

@@ -102,7 +102,7 @@ export class PoolView {
     }
     const look = this.shared.look(page.owner);
     painter.empty(context, cell);
-    context.fillStyle = painter.fill(context, look);
+    context.fillStyle = painter.fill(look);
     context.fillRect(cell.x, cell.y, (cell.width * page.used) / model.pool.page_size, cell.height);
     context.strokeStyle = look.fill;
     context.lineWidth = 1;

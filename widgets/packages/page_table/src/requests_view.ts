@@ -74,7 +74,7 @@ export class RequestsView {
     const now = this.shared.isNow(row, column);
     context.globalAlpha = this.shared.dimmed(row, page, column) && !now ? DIM : 1;
     painter.empty(context, cell);
-    context.fillStyle = painter.fill(context, look);
+    context.fillStyle = painter.fill(look);
     context.fillRect(filled.x, filled.y, filled.width, filled.height);
     context.strokeStyle = look.fill;
     context.lineWidth = 1;
@@ -120,7 +120,7 @@ export class RequestsView {
     const theme = painter.theme();
     const y = rect.y + rect.height / 2;
     context.globalAlpha = this.shared.dimmed(row) ? DIM : 1;
-    context.fillStyle = painter.fill(context, this.shared.look(row));
+    context.fillStyle = painter.fill(this.shared.look(row));
     context.fillRect(rect.x + 4, y - 6, 12, 12);
     context.textAlign = "left";
     painter.text(context, request.name, rect.x + 21, y, theme.text, 12);

@@ -89,7 +89,7 @@ function paintPiece(
   context.fillRect(inner.x, inner.y, inner.width, inner.height);
   if (mask !== WRITTEN) hatch(context, inner, mask, content === "values" && !mask ? theme.muted : look.ink);
   if (piece.inside < 128 / layout.elementBits) {
-    context.fillStyle = sharedPaint(context).empty(look.ink);
+    context.fillStyle = sharedPaint().empty(look.ink);
     context.fillRect(inner.x, inner.y, inner.width, inner.height);
   }
   context.globalAlpha = shown ? 1 : 0.5;
@@ -110,7 +110,7 @@ function hatch(context: CanvasRenderingContext2D, rect: Rect, mask: number, ink:
   const byte = rect.width / 16;
   const { globalAlpha } = context;
   context.globalAlpha = globalAlpha * 0.45; // what is written over it stays readable
-  context.fillStyle = sharedPaint(context).empty(ink);
+  context.fillStyle = sharedPaint().empty(ink);
   for (let i = 0; i < 16; i++)
     if (!((mask >>> i) & 1)) context.fillRect(rect.x + i * byte, rect.y, byte + 0.3, rect.height);
   context.globalAlpha = globalAlpha;

@@ -46,7 +46,7 @@ function paintWork(
   now: number,
   selection: Selection,
 ): void {
-  const paint = sharedPaint(context);
+  const paint = sharedPaint();
   const { rowHeight, plot } = layout;
   const height = rowHeight > 3 ? rowHeight - 1 : rowHeight;
   let request = -1;

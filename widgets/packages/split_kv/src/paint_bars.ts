@@ -17,7 +17,7 @@ export function paintBars(
 ): void {
   const { plot, top } = layout;
   const context = sizeCanvas(canvas, plot.x + plot.width + 10, plot.y + plot.height + LABEL_HEIGHT);
-  const paint = sharedPaint(context);
+  const paint = sharedPaint();
   const cuts = cutsOf(work, lens.length);
   context.fillStyle = theme.surface;
   context.fillRect(plot.x, plot.y, plot.width, plot.height);

@@ -61,7 +61,7 @@ function paintGround(context: CanvasRenderingContext2D, scene: Scene, boxOf: Box
     const box = boxOf(0, LANES, column, columns);
     context.fillStyle = scene.theme.background;
     fill(context, box);
-    context.fillStyle = sharedPaint(context).empty(scene.theme.muted);
+    context.fillStyle = sharedPaint().empty(scene.theme.muted);
     fill(context, box);
   }
 }
@@ -73,7 +73,7 @@ function paintCategories(context: CanvasRenderingContext2D, scene: Scene, boxOf:
     const category = categoryOf(scene.facts, scene.mode, r, scene.theme.dark);
     if (!category) continue;
     const box = boxOf(r.lane, r.lanes, r.column, r.columns);
-    context.fillStyle = sharedPaint(context).fill(category.look);
+    context.fillStyle = sharedPaint().fill(category.look);
     fill(context, box);
     const known = labels.get(category.key);
     if (!known || box.width * box.height > known.box.width * known.box.height)

@@ -22,7 +22,7 @@ export class Picture {
     const key = [...Object.values({ ...rest, theme: 0 }), ...Object.values(theme), devicePixelRatio];
     if (key.length !== this.#key.length || key.some((each, i) => each !== this.#key[i])) {
       const context = fit(this.#kept, width, layout.height);
-      if (context) paintTimeline(context, this.#paintFor(context), scene);
+      if (context) paintTimeline(context, this.#paintFor(), scene);
       this.#key = key;
     }
     const context = fit(this.canvas, width, layout.height);
@@ -31,10 +31,10 @@ export class Picture {
     paintCursor(context, scene);
   }
 
-  #paintFor(context: CanvasRenderingContext2D): CanvasPaint {
+  #paintFor(): CanvasPaint {
     if (this.#paint && this.#ratio === devicePixelRatio) return this.#paint;
     this.#ratio = devicePixelRatio;
-    this.#paint = new CanvasPaint(context, devicePixelRatio);
+    this.#paint = new CanvasPaint(devicePixelRatio);
     return this.#paint;
   }
 }

@@ -1,0 +1,49 @@
+"""On paper a widget is laid out as on the screen, scaled to the page: nothing lies across anything, nothing is cut."""
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.support.browser.patience import settled
+from tests.support.browser.widget_host import TEXT_OVERLAPS
+
+pytest.importorskip("triton")
+
+from tests.support.browser.every_widget import MAKERS
+
+PAPER = 718
+"""CSS pixels between the margins of A4 as Chromium prints it."""
+OUTSIDE = """() => {
+  const widget = document.querySelector(".sg-widget");
+  const whole = widget.getBoundingClientRect();
+  const parts = [...widget.children].filter((each) => each.checkVisibility()
+    && !each.matches(".sg-spoken, .sg-tooltip"));
+  return parts.filter((each) => {
+    const box = each.getBoundingClientRect();
+    return box.height > 0 && (box.right > whole.right + 1 || box.bottom > whole.bottom + 1);
+  }).map((each) => each.className);
+}"""
+ACROSS = """() => {
+  const parts = [...document.querySelectorAll(".sg-widget > *")].filter((each) => each.checkVisibility());
+  const boxes = parts.map((each) => [each.className, each.getBoundingClientRect()]).filter(([, box]) => box.height > 0);
+  return boxes.slice(1).flatMap(([name, box], i) => box.top < boxes[i][1].bottom - 1 ? [[boxes[i][0], name]] : []);
+}"""
+
+
+@pytest.mark.parametrize("width", [800, 1440])
+@pytest.mark.parametrize("name", list(MAKERS))
+def test_a_widget_on_paper(name: str, width: int, page: Page, tmp_path: Path) -> None:
+    page.add_init_script(path=TEXT_OVERLAPS)
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto(MAKERS[name]().save(tmp_path / "page.html").as_uri())
+    settled(page)
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    assert page.evaluate("document.querySelector('.sg-widget').getBoundingClientRect().width") <= PAPER
+    assert page.evaluate(OUTSIDE) == []
+    assert page.evaluate(ACROSS) == []
+    assert page.evaluate("textOverlaps()") == []
+    page.emulate_media(media="screen")
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate("document.querySelector('.sg-widget').style.cssText").find("print") == -1

@@ -1,0 +1,31 @@
+// A widget on paper: laid out as it is on the screen, and scaled to the width of a page, so that canvases, which are not
+// drawn anew for paper, are whole, and nothing lies across anything.
+
+import type { Disposer } from "./emitter";
+
+/** CSS pixels between the margins of A4 and of Letter paper. */
+const PAPER = 690;
+/** Where the styles begin to put panes beside each other. */
+const WIDE = 900;
+
+export function keepLayoutInPrint(root: HTMLElement, body: HTMLElement, disposer: Disposer): void {
+  const before = () => {
+    const { offsetWidth: width, offsetHeight: height } = root;
+    if (!width) return; // not in sight
+    root.style.setProperty("--sg-print-width", `${width}px`);
+    root.style.setProperty("--sg-print-height", `${height}px`);
+    root.style.setProperty("--sg-print-body", `${body.offsetHeight}px`);
+    root.style.setProperty("--sg-print-zoom", String(Math.min(1, PAPER / width)));
+    root.dataset.print = width >= WIDE ? "wide" : "narrow";
+  };
+  const after = () => {
+    for (const name of ["width", "height", "body", "zoom"]) root.style.removeProperty(`--sg-print-${name}`);
+    delete root.dataset.print;
+  };
+  window.addEventListener("beforeprint", before);
+  window.addEventListener("afterprint", after);
+  disposer.add(() => {
+    window.removeEventListener("beforeprint", before);
+    window.removeEventListener("afterprint", after);
+  });
+}
