@@ -108,7 +108,7 @@ export class BlocksView {
     const whose = recorded.blockExperts[cell.row] as number;
     const at = this.#tokenAt(cell);
     const look = lookOf(Math.max(0, whose), theme.dark);
-    const paint = sharedPaint(context);
+    const paint = sharedPaint();
     context.fillStyle = at === undefined ? paint.empty(theme.muted) : look.fill;
     context.fillRect(x, y, width, height);
     context.strokeRect(x + 0.5, y + 0.5, width, height);

@@ -114,7 +114,7 @@ export class RoutingView {
       context.fillRect(x, y, width, height);
       context.globalAlpha = 1;
       if (width >= HATCHED_FROM) {
-        context.fillStyle = sharedPaint(context).empty(theme.muted);
+        context.fillStyle = sharedPaint().empty(theme.muted);
         context.fillRect(x, y, width, height);
       }
     }

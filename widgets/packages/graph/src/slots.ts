@@ -123,7 +123,7 @@ function paintSlot(
   theme: Theme,
 ): void {
   const { x, y, width, height } = { ...rect, width: rect.width - 1, height: rect.height - 1 };
-  const paint = sharedPaint(context);
+  const paint = sharedPaint();
   if (event.kind === "capture") {
     context.strokeStyle = theme.text;
     context.lineWidth = 1;

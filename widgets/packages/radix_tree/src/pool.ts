@@ -70,7 +70,7 @@ export function makePool(pick: (node: number) => void): Pool {
         for (const [slots, fill] of [
           [outside, theme.muted],
           [held, theme.dark ? "#c7a35a" : "#8a6d1d"],
-          [loose, sharedPaint(context).empty(theme.text)],
+          [loose, sharedPaint().empty(theme.text)],
         ] as const) {
           const tall = (slots / poolSize) * (HEIGHT - 2);
           y -= tall;

@@ -120,7 +120,7 @@ function paintCell(
 ): void {
   const { x, y, width, height } = rect;
   const look = lookOf(row, theme.dark);
-  const fill = width >= HATCHED_FROM ? sharedPaint(context).fill(look) : look.fill;
+  const fill = width >= HATCHED_FROM ? sharedPaint().fill(look) : look.fill;
   const middle = y + height / 2;
   const gap = width >= 8 ? 1 : 0;
   if (cell.kind === "waiting") {
@@ -134,7 +134,7 @@ function paintCell(
     const tall = Math.max(4, Math.round(height * 0.42));
     context.fillRect(x, Math.round(middle - tall / 2), width - gap, tall);
     if (cell.kind === "verify") {
-      context.fillStyle = sharedPaint(context).empty(look.ink);
+      context.fillStyle = sharedPaint().empty(look.ink);
       context.fillRect(x, Math.round(middle - tall / 2), width - gap, tall);
     }
   } else {
@@ -144,7 +144,7 @@ function paintCell(
     context.lineWidth = 1;
     if (width >= 4) context.strokeRect(x + 0.5, y + 1.5, Math.max(1, width - gap - 1), height - 3);
     if (cell.kind === "chunk") {
-      context.fillStyle = sharedPaint(context).empty(look.ink);
+      context.fillStyle = sharedPaint().empty(look.ink);
       context.fillRect(x, y + 1, width - gap, height - 2);
     }
   }

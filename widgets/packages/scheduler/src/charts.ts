@@ -28,12 +28,8 @@ export interface Charts {
 export const POOL_PARTS = ["private", "protected", "evictable", "free"] as const;
 
 /** Grey tones with hatches: whose slots they are, not which request's. */
-export function poolFill(
-  context: CanvasRenderingContext2D,
-  part: (typeof POOL_PARTS)[number],
-  theme: Theme,
-): string | CanvasPattern {
-  const paint = sharedPaint(context);
+export function poolFill(part: (typeof POOL_PARTS)[number], theme: Theme): string | CanvasPattern {
+  const paint = sharedPaint();
   if (part === "private") return theme.dark ? "#8fb8de" : "#33638d";
   if (part === "protected") return theme.dark ? "#c7a35a" : "#8a6d1d";
   if (part === "evictable") return paint.empty(theme.text);
@@ -99,7 +95,7 @@ export function makeCharts(): Charts {
           context.fillStyle = part === "decode" ? theme.muted : theme.text;
           context.fillRect(rect.x, base, rect.width, bar);
           if (part === "chunk") {
-            context.fillStyle = sharedPaint(context).empty(theme.background);
+            context.fillStyle = sharedPaint().empty(theme.background);
             context.fillRect(rect.x, base, rect.width, bar);
           }
         }
@@ -119,7 +115,7 @@ export function makeCharts(): Charts {
         for (const part of POOL_PARTS) {
           const bar = (slots[part] / facts.pool_size) * rect.height;
           base -= bar;
-          context.fillStyle = poolFill(context, part, theme);
+          context.fillStyle = poolFill(part, theme);
           context.fillRect(rect.x, base, columns.cell, bar);
         }
         if (step.evicted) {
