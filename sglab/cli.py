@@ -123,7 +123,7 @@ def hand_over(command: Sequence[str], folder: Path) -> int:
     if os.name == "posix":
         os.chdir(folder)
         sys.stdout.flush()
-        os.execv(command[0], command)
+        os.execv(command[0], list(command))
     try:
         return subprocess.call(command, cwd=folder)
     except KeyboardInterrupt:

@@ -120,8 +120,9 @@ class Code(Sequence[Instruction]):
     def called_from(self, message: str, ptx_line: int) -> str:
         """A failure's message; where it happened in a function that was inlined, with the kernel's own line that called
         it, too."""
-        found = next((row[3] for row in self.rows if row[0] and row[0] == ptx_line), ())
-        if len(found) < 2 or "\n" in message:
+        chains = (row[3] for row in self.rows if row[0] and row[0] == ptx_line)
+        found = next(chains, None)
+        if found is None or len(found) < 2 or "\n" in message:
             return message
         file, line, *_ = found[-1]
         return f"{message}, called from {file}:{line}"

@@ -86,11 +86,23 @@ class IntelAMXAttnBackend(AttentionBackend):
             save_kv(inputs)
         q = whole_query(inputs)
         out = q.new_empty((*q.shape[:2], layer.v_head_dim))
+        new = None if apart else inputs.k, None if apart else inputs.v, None if apart else batch.out_cache_loc
         decode_attention_cpu(
-            *(q, keys, values, out, None if apart else inputs.k, None if apart else inputs.v),
-            *(None if apart else batch.out_cache_loc, attn_logits),
-            *(self.req_to_token, batch.req_pool_indices, batch.seq_lens, layer.scaling, layer.logit_cap),
-            *(cross, layer.sliding_window_size + 1, batch.encoder_lens, inputs.sinks),
+            q,
+            keys,
+            values,
+            out,
+            *new,
+            attn_logits,
+            self.req_to_token,
+            batch.req_pool_indices,
+            batch.seq_lens,
+            layer.scaling,
+            layer.logit_cap,
+            is_cross_attn=cross,
+            sliding_window=layer.sliding_window_size + 1,
+            encoder_lens=batch.encoder_lens,
+            sinks=inputs.sinks,
             implementation=self.implementation,
             check_values=False,
         )
@@ -103,10 +115,24 @@ class IntelAMXAttnBackend(AttentionBackend):
         out = q.new_empty((*q.shape[:2], layer.v_head_dim))
         assert batch.extend_seq_lens is not None
         extend_attention_cpu(
-            *(q, inputs.k, inputs.v, out, keys, values, self.req_to_token, batch.req_pool_indices, batch.seq_lens),
-            *(batch.extend_seq_lens, indptr_of(batch.extend_seq_lens)[:-1], max_extend_len),
-            *(layer.scaling, layer.logit_cap, layer.is_cross_attention, layer.sliding_window_size + 1),
-            *(batch.encoder_lens, inputs.sinks),
+            q,
+            inputs.k,
+            inputs.v,
+            out,
+            keys,
+            values,
+            self.req_to_token,
+            batch.req_pool_indices,
+            batch.seq_lens,
+            batch.extend_seq_lens,
+            indptr_of(batch.extend_seq_lens)[:-1],
+            max_extend_len,
+            layer.scaling,
+            layer.logit_cap,
+            is_cross_attn=layer.is_cross_attention,
+            sliding_window=layer.sliding_window_size + 1,
+            encoder_lens=batch.encoder_lens,
+            sinks=inputs.sinks,
             implementation=self.implementation,
             check_values=False,
         )
