@@ -84,6 +84,10 @@ class GraphLog:
         """Call `changed(follower)` after every replay's inputs were filled, as long as the follower lives."""
         self._listeners[follower] = changed
 
+    def unfollow(self, follower: Any) -> None:
+        """Call it no more."""
+        self._listeners.pop(follower, None)
+
     def without_graph(self) -> dict[str, int]:
         """How many passes of the engine ran without a graph, by why."""
         largest = self.runner.capture_bs[-1]

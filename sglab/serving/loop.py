@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import traceback
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -18,6 +19,9 @@ class EngineLoop:
 
     Args:
         engine: no other caller may step it while the loop runs.
+
+    Attributes:
+        failure: what ended the loop before it was closed; requests are refused from then on.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -25,6 +29,7 @@ class EngineLoop:
         self._changed = threading.Condition()
         self._readers: dict[str, tuple[Handle, Receive]] = {}
         self._stopping = False
+        self.failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="sglab-engine", daemon=True)
         self._thread.start()
 
@@ -33,8 +38,11 @@ class EngineLoop:
 
         Raises:
             BadArgumentError: it cannot be served.
+            RuntimeError: the engine has failed.
         """
         with self._changed:
+            if self.failure is not None:
+                raise RuntimeError(f"the engine has stopped: {self.failure}. Start the server again.")
             handle = self.engine.submit(prompt, sampling, **options)
             self._readers[handle.rid] = (handle, receive)
             self._changed.notify()
@@ -64,8 +72,20 @@ class EngineLoop:
                 self._changed.wait_for(lambda: self._stopping or self.engine.scheduler.has_work())
                 if self._stopping:
                     return
-                self.engine.step()
+                try:
+                    self.engine.step()
+                except Exception as error:
+                    self.failure = error
+                    traceback.print_exc()
+                    self._end_all()
+                    return
                 self._deliver()
+
+    def _end_all(self) -> None:
+        """Whoever waits hears that nothing more comes."""
+        for _, receive in self._readers.values():
+            receive(Delta([], "", "error"))
+        self._readers.clear()
 
     def _deliver(self) -> None:
         for rid, (handle, receive) in list(self._readers.items()):

@@ -196,6 +196,11 @@ def error_body(error: BadArgumentError) -> dict[str, Any]:
     }
 
 
+def failure_body(error: BaseException | None) -> dict[str, Any]:
+    """OpenAI's form of a server's own failure."""
+    return {"error": {"message": str(error), "type": "server_error", "param": None, "code": "engine_failed"}}
+
+
 def _prompts(prompt: Any) -> list[Any]:
     if isinstance(prompt, str):
         return [prompt]

@@ -51,9 +51,12 @@ def create_app(engine: Engine, pages: Mapping[str, Callable[[], str]] | None = N
             served = Served(loop, call)
         except BadArgumentError as error:
             return JSONResponse(openai.error_body(error), 400)
+        except RuntimeError as error:
+            return JSONResponse(openai.failure_body(error), 500)
         if call.stream:
             return StreamingResponse(served.events(), media_type="text/event-stream")
-        return JSONResponse(await served.body(request.is_disconnected))
+        body = await served.body(request.is_disconnected)
+        return JSONResponse(openai.failure_body(loop.failure), 500) if body is None else JSONResponse(body)
 
     async def completions(request: Request) -> Any:
         return await answer(request, chat=False)
@@ -140,8 +143,8 @@ class Served:
             if not handle.finished:
                 self.loop.abort(handle.rid)
 
-    async def body(self, is_disconnected: Callable[[], Any]) -> dict[str, Any]:
-        """Wait for all; a client that leaves ends its requests."""
+    async def body(self, is_disconnected: Callable[[], Any]) -> dict[str, Any] | None:
+        """Wait for all; a client that leaves ends its requests. None: the engine failed."""
         left = len(self.handles)
         while left:
             try:
@@ -150,6 +153,8 @@ class Served:
                 if await is_disconnected():
                     self.abort()
                 continue
+            if delta.finish_reason == "error":
+                return None
             left -= delta.finish_reason is not None
         outputs = [handle.output() for handle in self.handles]
         decode = self.engine.tokenizer.decode if self.engine.tokenizer is not None else str
@@ -162,6 +167,9 @@ class Served:
         try:
             while left:
                 index, delta = await self.queue.get()
+                if delta.finish_reason == "error":
+                    yield f"data: {json.dumps(openai.failure_body(self.loop.failure))}\n\n"
+                    return
                 left -= delta.finish_reason is not None
                 event = openai.chunk(self.call, name, rid, index, delta.text, delta.finish_reason)
                 yield f"data: {json.dumps(event)}\n\n"

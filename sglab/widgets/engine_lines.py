@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,17 @@ class LinesWidget(Widget):
         super().__init__(**kwargs)
         self._bytes = bytearray()
         self._told = -PUSH_S
+        self._followed: list[Any] = []
+
+    def follow(self, source: Any, changed: Callable[[Any], None]) -> None:
+        """Have `changed(self)` called by a recording or a log, until the widget is closed."""
+        source.follow(self, changed)
+        self._followed.append(source)
+
+    def close(self) -> None:
+        for source in vars(self).get("_followed", ()):
+            source.unfollow(self)
+        super().close()
 
     def add_lines(self, lines: Iterable[Any], **traits: Any) -> None:
         """Append lines and publish them with these traits."""

@@ -76,7 +76,7 @@ class Graph(LinesWidget):
         ]
         self._shown = 0
         self._show(captures, **static)
-        log.follow(self, Graph._replayed)
+        self.follow(log, Graph._replayed)
 
     def refresh(self) -> None:
         """Shows what was replayed since; an engine's own steps are followed by themselves."""

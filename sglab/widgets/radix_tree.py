@@ -50,7 +50,7 @@ class RadixTree(LinesWidget):
         self._sent: dict[int, tuple[int, int, bool]] = {}
         self._show()
         if recording is not None:
-            recording.follow(self, RadixTree._stepped)
+            self.follow(recording, RadixTree._stepped)
 
     def refresh(self) -> None:
         """Shows what has happened since; an engine's own steps are followed by themselves."""

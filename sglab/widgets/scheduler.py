@@ -54,7 +54,7 @@ class Scheduler(LinesWidget):
         self._index: dict[str, int] = {}
         self._generated: dict[str, int] = {}
         self._show()
-        recording.follow(self, Scheduler._stepped)
+        self.follow(recording, Scheduler._stepped)
 
     def refresh(self) -> None:
         """Shows what has run since; an engine's own steps are followed by themselves."""

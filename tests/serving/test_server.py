@@ -102,6 +102,23 @@ def test_models_and_history(client: TestClient) -> None:
     assert len(client.get("/history").json()["steps"]) == 2
 
 
+def test_an_engine_that_fails_answers_and_refuses() -> None:
+    """Whoever waits hears of it, and whoever comes after; the server itself lives."""
+    engine = Engine(tiny_llama(), tokenizer=Letters(), max_total_tokens=512)
+
+    def broken() -> None:
+        raise ZeroDivisionError("a step failed")
+
+    engine.step = broken  # type: ignore[assignment, method-assign]
+    body = {"prompt": "HELLO", "max_tokens": 4}
+    with TestClient(create_app(engine)) as client:
+        for streamed in (False, True):
+            answer = client.post("/v1/completions", json={**body, "stream": streamed})
+            assert answer.status_code == 500 and answer.json()["error"]["type"] == "server_error"
+            assert "a step failed" in answer.text
+        assert client.get("/health").status_code == 200
+
+
 def test_a_served_engine_can_be_watched() -> None:
     engine = Engine(tiny_llama(), tokenizer=Letters(), max_total_tokens=512)
     with TestClient(create_app(engine, watch_pages(engine))) as client:

@@ -115,6 +115,10 @@ class Recording:
         """Call `changed(follower)` after every step, as long as the follower lives."""
         self._listeners[follower] = changed
 
+    def unfollow(self, follower: Any) -> None:
+        """Call it no more."""
+        self._listeners.pop(follower, None)
+
     def tokens(self, rid: str) -> list[int]:
         """A request's prompt and what it has generated.
 
