@@ -21,12 +21,17 @@ def statements() -> list[str]:
 
 
 def texts() -> list[str]:
-    """Modules: one with the statements of each row, some of the generator, and what ships."""
+    """Modules: one with the statements of each row, as many as fit, some of the generator, and what ships."""
     rng = random.Random(0)
     found = []
+    before, after = f"{operands.HEADER}{operands.DECLARATIONS}{operands.TARGETS}", "LABEL: E0: ret;\n}\n"
     for row in operands.table():
-        body = "".join(f"{mnemonic} {operands.written(kinds, rng)};\n" for mnemonic, kinds in row)
-        found.append(f"{operands.HEADER}{operands.DECLARATIONS}{operands.TARGETS}{body}LABEL: E0: ret;\n}}\n")
+        text = before
+        for mnemonic, kinds in row:
+            statement = f"{mnemonic} {operands.written(kinds, rng)};\n"
+            if len((text + statement + after).encode()) <= MOST_LETTERS:
+                text += statement
+        found.append(text + after)
     found += [ptx_text.module(rng) for _ in range(MODULES)]
     found += [text[:MOST_LETTERS] for text in ptx_text.corpus()]
     return [text for text in found if len(text.encode()) <= MOST_LETTERS]

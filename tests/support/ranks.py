@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import pickle
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from multiprocessing.connection import Connection
@@ -26,6 +27,7 @@ class Fork:
     """A process with what is asked of a subprocess.Popen."""
 
     def __init__(self, run: Callable[..., Any], *args: Any) -> None:
+        vars(sys.modules["__main__"]).setdefault("__spec__", None)  # a shell of IPython that was reset has none
         self.process = FORK.Process(target=run, args=args, daemon=True)
         self.process.start()
 

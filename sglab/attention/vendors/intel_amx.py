@@ -66,10 +66,10 @@ class IntelAMXAttnBackend(AttentionBackend):
         self.forward_metadata = AMXMetadata(logits, most)
 
     def attend(self, inputs: AttentionInputs) -> torch.Tensor:
-        if self.forward_metadata is None:
-            raise RuntimeError("prepare comes before forward")
         if inputs.layer.is_cross_attention:
             check_encoder(inputs)
+        if self.forward_metadata is None:
+            raise RuntimeError("prepare comes before forward")
         if self.device.type != "cpu" or self.implementation not in ("auto", "cpu", "reference"):
             return self._attend_rows(inputs)
         if self.forward_metadata.max_extend_len is None:
