@@ -335,7 +335,7 @@ def test_memory_is_watched_and_a_wrong_expression_explained(host: Host, widget: 
     expect(wrong).to_be_hidden()
     frame(page).press("End")
     expect(page.locator(".kd-value")).to_have_text(
-        f"{widget._parser._tensors['out'].item():.0f}".replace("1999000", "1.999e+6")
+        f"{widget._parser.tensors['out'].item():.0f}".replace("1999000", "1.999e+6")
     )
     expect(page.locator(".kd-value")).to_have_attribute("data-changed", "")
 
