@@ -145,10 +145,15 @@ class OpenBench:
 
         module, _, name = program.partition(":")
         function = calls.run if program == CALLS else getattr(importlib.import_module(module), name)
-        try:
-            return Ended(wire.decode(wire.encode(function(wire.decode(wire.encode(payload))))), "", "", (), 0.0)
-        except Exception as error:
-            return Ended(None, f"{type(error).__name__}: {error}", "", (), 0.0)
+        before = Path.cwd()
+        with tempfile.TemporaryDirectory() as folder:  # programs write the files that they run
+            os.chdir(folder)
+            try:
+                return Ended(wire.decode(wire.encode(function(wire.decode(wire.encode(payload))))), "", "", (), 0.0)
+            except Exception as error:
+                return Ended(None, f"{type(error).__name__}: {error}", "", (), 0.0)
+            finally:
+                os.chdir(before)
 
 
 def _private(home: Path, needed: Sequence[str]) -> list[str]:
