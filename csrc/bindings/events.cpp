@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 
 #include <map>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -203,14 +204,18 @@ nb::dict tmem_columns(const Log& log) {
 
 // Registers that instructions read and write, numbered by their places.
 nb::dict mention_columns(const Program& program) {
-  std::map<std::pair<bool, Ref>, std::uint16_t> places;
+  std::unordered_map<std::uint64_t, std::uint16_t> places;
   std::vector<std::uint32_t> pc;
   std::vector<std::uint16_t> slot;
   std::vector<std::uint8_t> definition;
+  const std::size_t count = program.mentions.size();
+  places.reserve(count / 8);  // registers are mentioned more than once
+  pc.reserve(count), slot.reserve(count), definition.reserve(count);
   for (const Mention& m : program.mentions) {
     const auto number = static_cast<std::uint16_t>(places.size());
+    const std::uint64_t place = std::uint64_t{m.predicate} << 32 | (m.place & ~kConstantRef);
     pc.push_back(m.inst);
-    slot.push_back(places.try_emplace({m.predicate, m.place & ~kConstantRef}, number).first->second);
+    slot.push_back(places.try_emplace(place, number).first->second);
     definition.push_back(m.definition ? 1 : 0);
   }
   nb::dict columns;

@@ -16,6 +16,8 @@ from sglab.gpu.tensor_map import TensorMap, TiledEncoding
 
 _address = itemgetter(0)
 _FLOATS = {2: "<e", 4: "<f", 8: "<d"}
+_VIEWS = (("is_conj", "resolve_conj"), ("is_neg", "resolve_neg"))
+"""What tells a tensor whose memory does not hold its values, and what makes it one that does."""
 
 
 @dataclass(frozen=True)
@@ -33,18 +35,12 @@ class Allocation(NamedTuple):
     name: str
 
 
-@dataclass(frozen=True)
-class Held:
+class Held(NamedTuple):
     """A tensor, and the address that a launch has of it."""
 
     name: str
     tensor: Any
     address: int
-
-    @property
-    def has_moved(self) -> bool:
-        """Whether its memory was given back: by resize_, set_, or through another tensor of the same storage."""
-        return bool(self.tensor.data_ptr() != self.address)
 
 
 @dataclass(frozen=True)
@@ -116,11 +112,15 @@ class Packer:
             data = self._bytes_of(name, parameter, value)
             buffer[parameter.offset : parameter.offset + parameter.size] = data
         for name, tensor in extra.items():
+            if not hasattr(tensor, "data_ptr"):
+                self._refuse(name, f"expected a tensor, got {type(tensor).__name__}")
             self._span(name, tensor)
         addresses = Addresses(tuple(self._pointers), tuple(self._maps))
         return Packed(bytes(buffer), addresses, tuple(self._spans), tuple(self._held))
 
     def _bytes_of(self, name: str, parameter: Parameter, value: Any) -> bytes:
+        if type(value) is int and not parameter.is_struct:  # the commonest, before all else is asked
+            return self._integer(name, parameter, value)
         if isinstance(value, TensorMap):
             return self._map(name, parameter, value)
         if isinstance(value, Struct):
@@ -148,13 +148,14 @@ class Packer:
     def _pointer(self, name: str, parameter: Parameter, value: Any) -> bytes:
         if parameter.size != 8 or parameter.kind == "float":
             self._refuse(name, "a tensor needs a 64-bit pointer parameter; pass what this parameter holds")
-        tensor = value.tensor if isinstance(value, Strided) else value
+        strided = isinstance(value, Strided)
+        tensor = value.tensor if strided else value
         if not hasattr(tensor, "data_ptr"):
             self._refuse(name, f"gpu.Strided holds a tensor; got one of {type(tensor).__name__}")
-        for view, resolve in (("is_conj", "resolve_conj"), ("is_neg", "resolve_neg")):
+        for view, resolve in _VIEWS:
             if getattr(tensor, view, bool)():
                 self._refuse(name, f"this tensor's memory does not hold its values ({view}()). Pass .{resolve}()")
-        if not isinstance(value, Strided) and not tensor.is_contiguous():
+        if not strided and not tensor.is_contiguous():
             self._refuse(
                 name,
                 f"expected a contiguous tensor, got shape {tuple(tensor.shape)} with strides {tensor.stride()}. Call "
@@ -163,8 +164,9 @@ class Packer:
         if parameter.pointee and (why := objection(parameter.pointee, str(tensor.dtype))):
             self._refuse(name, why)
         self._span(name, tensor)
-        self._pointers.append((self._base + parameter.offset, tensor.data_ptr()))
-        return struct.pack("<Q", tensor.data_ptr())
+        address: int = tensor.data_ptr()
+        self._pointers.append((self._base + parameter.offset, address))
+        return address.to_bytes(8, "little")
 
     def _map(self, name: str, parameter: Parameter, value: TensorMap) -> bytes:
         if parameter.size != 128:
@@ -180,7 +182,7 @@ class Packer:
         where = name.partition(",")[0]
         self._base = parameter.offset
         for member, content in value.members():
-            packed = self._bytes_of(f"{where}, {member}", member, content)
+            packed = self._bytes_of(f"{where}, {member.text}", member, content)
             data[member.offset : member.offset + member.size] = packed
         self._base = 0
         return bytes(data)
@@ -216,8 +218,6 @@ class Packer:
         return data
 
     def _span(self, name: str, tensor: Any) -> None:
-        if not hasattr(tensor, "data_ptr"):
-            self._refuse(name, f"expected a tensor, got {type(tensor).__name__}")
         if str(tensor.device) != self._device:
             self._refuse(
                 name, f"expected a tensor on {self._device}, got one on {tensor.device}; use .to('{self._device}')"
@@ -227,8 +227,9 @@ class Packer:
             last = sum((length - 1) * stride for length, stride in zip(tensor.shape, tensor.stride(), strict=True))
             elements = last + 1
         if elements:
-            self._spans.append(Allocation(tensor.data_ptr(), elements * tensor.element_size(), name))
-            self._held.append(Held(name, tensor, tensor.data_ptr()))
+            address = tensor.data_ptr()
+            self._spans.append(Allocation(address, elements * tensor.element_size(), name))
+            self._held.append(Held(name, tensor, address))
 
     def _refuse(self, name: str, text: str) -> Any:
         raise LaunchError(f"{self._signature.entry}, {name}: {text}")

@@ -24,4 +24,5 @@ else:
             raise NoEmulatorError(
                 f"sglab's compiled core is missing ({error}); run `python3 start.py install`"
             ) from None
-        return getattr(_core, name)
+        globals()[name] = value = getattr(_core, name)  # the next time it is found without asking
+        return value

@@ -39,9 +39,10 @@ class Launch:
     """What a device has made of the launch, so that running it again is cheap."""
 
     def check_memory(self) -> None:
-        """Raises LaunchError if a tensor's memory was given back after the launch was prepared."""
+        """Raises LaunchError if a tensor's memory was given back after the launch was prepared: by resize_, set_, or
+        through another tensor of the same storage."""
         for held in self.tensors:
-            if held.has_moved:
+            if held.tensor.data_ptr() != held.address:
                 raise LaunchError(
                     f"{self.kernel.name}, {held.name}: the tensor's memory was at {held.address:#x} when the launch was"
                     f" prepared and is at {held.tensor.data_ptr():#x} (resize_ or set_?). Prepare the launch again"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
@@ -61,9 +60,8 @@ def launch_config(kernel: str, config: LaunchConfig | Dims | None, block: Dims |
             if name in fields:
                 raise LaunchError(f"{kernel}: {name} is given twice")
             fields[name] = value
-    known = [field.name for field in dataclasses.fields(LaunchConfig)]
-    unknown = sorted(set(fields) - set(known))
-    if unknown:
+    known = LaunchConfig.__dataclass_fields__
+    if unknown := sorted(fields.keys() - known.keys()):
         raise LaunchError(
             f"{kernel}: a launch has no {', '.join(unknown)}; it takes {', '.join(known)}, args and extra"
         )

@@ -56,8 +56,13 @@ class Parameter:
     def is_struct(self) -> bool:
         return self.size not in {1, 2, 4, 8} or (self.type == "b8" and self.size > 1)
 
-    def __str__(self) -> str:
+    @cached_property
+    def text(self) -> str:
+        """Name and type, for messages."""
         return f"{self.name} (.{self.type}[{self.size}])" if self.is_struct else f"{self.name} (.{self.type})"
+
+    def __str__(self) -> str:
+        return self.text
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ class Struct:
 
 
 _layouts: dict[type, tuple[Parameter, ...]] = {}
+_struct_bytes: dict[type, int] = {}
 
 
 def layout(struct: type[Struct]) -> tuple[Parameter, ...]:
@@ -59,9 +60,13 @@ def _laid_out(struct: type[Struct]) -> tuple[Parameter, ...]:
 
 def size(struct: type[Struct]) -> int:
     """Bytes of a struct, padded to its alignment."""
-    members = layout(struct)
-    align = max((member.align for member in members), default=1)
-    return max((-(-(member.offset + member.size) // align) * align for member in members), default=0)
+    if struct not in _struct_bytes:
+        members = layout(struct)
+        align = max((member.align for member in members), default=1)
+        _struct_bytes[struct] = max(
+            (-(-(member.offset + member.size) // align) * align for member in members), default=0
+        )
+    return _struct_bytes[struct]
 
 
 def _c_type(hint: Any) -> tuple[str, int, int]:

@@ -87,8 +87,8 @@ def _encode(m: TensorMap) -> TiledEncoding:
     tensor, rank = m.tensor, m.tensor.dim()
     element_strides = tuple(m.element_strides or (1,) * rank)
     dtype = "tfloat32" if m.tf32 else str(tensor.dtype).removeprefix("torch.")
-    _check(m, rank, element_strides, dtype)
     strides = _byte_strides(tensor)
+    _check(m, strides, element_strides, dtype)
     return TiledEncoding(
         data_type=_DATA_TYPES[dtype],
         address=tensor.data_ptr(),
@@ -113,8 +113,8 @@ def _byte_strides(tensor: Any) -> list[int]:
     return strides[::-1]
 
 
-def _check(m: TensorMap, rank: int, element_strides: tuple[int, ...], dtype: str) -> None:
-    tensor = m.tensor
+def _check(m: TensorMap, strides: list[int], element_strides: tuple[int, ...], dtype: str) -> None:
+    tensor, rank = m.tensor, len(strides)
     if not 1 <= rank <= 5:
         _refuse("tensor", f"must have 1 to 5 dimensions; got shape {tuple(tensor.shape)}")
     if dtype not in _DATA_TYPES or (m.tf32 and str(tensor.dtype) != "torch.float32"):
@@ -125,7 +125,7 @@ def _check(m: TensorMap, rank: int, element_strides: tuple[int, ...], dtype: str
         _refuse("tensor", f"must be contiguous in its last dimension; its strides are {tensor.stride()}")
     if tensor.data_ptr() % 16:
         _refuse("tensor", f"must start at a multiple of 16 bytes; got {tensor.data_ptr():#x}. Clone it")
-    for axis, stride in enumerate(_byte_strides(tensor)[:-1]):
+    for axis, stride in enumerate(strides[:-1]):
         if stride % 16:
             _refuse("tensor", f"has a stride of {stride} bytes in dimension {axis}; TMA needs multiples of 16")
     if len(m.box) != rank or not all(1 <= length <= 256 for length in m.box):

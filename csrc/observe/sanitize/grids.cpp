@@ -62,8 +62,18 @@ GridDependency::GridDependency(Findings& findings, std::shared_ptr<GridHistory> 
   if (overlaps) before_ = history_->latest;
 }
 
+GridDependency::Waits& GridDependency::of(const Actor& actor) {
+  const std::uint64_t index = actor.warp->cluster->index;
+  if (waits_ == nullptr || index != last_) {
+    last_ = index;
+    waits_ = &clusters_[index];
+  }
+  return *waits_;
+}
+
 void GridDependency::launched(const Launch&) {
   clusters_.clear();
+  waits_ = nullptr;
   mine_ = std::make_shared<GridMemory>();
   history_->latest = mine_;
 }
@@ -74,6 +84,7 @@ void GridDependency::cluster_started(const Cluster& cluster) {
 
 void GridDependency::cluster_finished(const Cluster& cluster) {
   clusters_.erase(cluster.index);
+  waits_ = nullptr;
 }
 
 void GridDependency::fenced(const Actor& actor, const Fence& fence) {
@@ -108,12 +119,13 @@ void GridDependency::map_used(const Actor& actor, const Access& access) {
 }
 
 void GridDependency::issued(const Actor& actor, const AsyncOp& op) {
+  if (before_ == nullptr) return;
   Waits& waits = of(actor);
-  if (before_ != nullptr && !waits.warps[actor.warp->slot]) waits.early.insert(op.id);
+  if (!waits.warps[actor.warp->slot]) waits.early.insert(op.id);
 }
 
 void GridDependency::performed(const Actor& actor, const AsyncOp& op, const Footprint& footprint) {
-  const bool early = before_ != nullptr && of(actor).early.contains(op.id);
+  const bool early = before_ != nullptr && !of(actor).early.empty() && of(actor).early.contains(op.id);
   for (const auto* ranges : {&footprint.reads, &footprint.writes}) {
     const bool writes = ranges == &footprint.writes;
     for (const Range& range : *ranges) {

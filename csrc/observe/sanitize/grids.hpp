@@ -18,7 +18,7 @@ class TouchedBytes {
   bool any(std::uint64_t address, std::uint64_t bytes) const;
 
  private:
-  static constexpr std::uint64_t kPage = 4096;
+  static constexpr std::uint64_t kPage = 65536;         // so large that a tile's rows share one
   std::unordered_map<std::uint64_t, ByteFlags> pages_;  // by address / kPage
   std::uint64_t last_ = ~std::uint64_t{0};              // its flags:
   ByteFlags* flags_ = nullptr;
@@ -59,7 +59,7 @@ class GridDependency final : public Detector {
     std::vector<bool> warps;                  // that have waited, by Warp::slot
     std::unordered_set<std::uint64_t> early;  // operations that were issued before
   };
-  Waits& of(const Actor& actor) { return clusters_[actor.warp->cluster->index]; }
+  Waits& of(const Actor& actor);
   void met(const Actor& actor);
   void touch(const Actor& actor, std::uint64_t address, std::uint64_t bytes, bool reads, bool writes,
              bool early);
@@ -68,6 +68,8 @@ class GridDependency final : public Detector {
   std::shared_ptr<const GridMemory> before_;  // of the launch before; null: this one does not overlap it
   std::shared_ptr<GridMemory> mine_;
   std::unordered_map<std::uint64_t, Waits> clusters_;  // by Cluster::index
+  std::uint64_t last_ = 0;                             // whose waits these are:
+  Waits* waits_ = nullptr;
 };
 
 }  // namespace sglab::emu

@@ -71,12 +71,10 @@ def partial_buffers(slots: int, num_heads: int, place: str, shared: bool = False
     Args:
         shared: see `scratch`.
     """
+    if not shared:
+        out = torch.empty(slots, num_heads, LATENT_DIM, dtype=torch.float32, device=place)
+        return out, torch.empty(slots, num_heads, dtype=torch.float32, device=place)
     rows = slots * num_heads
-    count = rows * (LATENT_DIM + 1)
-    both = (
-        scratch(torch.device(place), count, torch.float32, "partial results")
-        if shared
-        else torch.empty(count, dtype=torch.float32, device=place)
-    )
+    both = scratch(torch.device(place), rows * (LATENT_DIM + 1), torch.float32, "partial results")
     out, lse = both.split([rows * LATENT_DIM, rows])
     return out.view(slots, num_heads, LATENT_DIM), lse.view(slots, num_heads)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from copy import copy
+from functools import cached_property
 
 import torch
 
@@ -59,8 +61,13 @@ class MlaSm100(MlaDecode):
 
     def _use_partials(self, out: torch.Tensor, lse: torch.Tensor) -> None:
         self.partial_out, self.partial_lse = out, lse
-        buffers = (out, lse, self.partial_count, self._requests, self._slot_indptr)
-        self.key = (OPERATOR, self.num_heads, self.max_splits, self.grid, described(*buffers))
+        self.__dict__.pop("key", None)
+
+    @cached_property
+    def key(self) -> Hashable:
+        """What tells this object's launches from others'."""
+        buffers = (self.partial_out, self.partial_lse, self.partial_count, self._requests, self._slot_indptr)
+        return (OPERATOR, self.num_heads, self.max_splits, self.grid, described(*buffers))
 
     def with_partials(self, out: torch.Tensor, lse: torch.Tensor) -> MlaSm100:
         """The same with partial results elsewhere: out (batch · max_splits, heads, 512), lse (…, heads), float32."""
