@@ -42,7 +42,7 @@ def add_hub_options(parser: argparse.ArgumentParser) -> None:
         "--lti",
         type=Path,
         metavar="FILE",
-        help="JSON of the learning-management systems to exchange students and scores with",
+        help="JSON of learning-management systems that take scores (LTI 1.3)",
     )
 
 

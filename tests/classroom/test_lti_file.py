@@ -47,12 +47,18 @@ def test_a_platform_is_found_by_issuer_and_client(tmp_path: Path) -> None:
         ({"address": HUB}, "expected an object with address and platforms; got address"),
         ({"address": "http://hub.example.edu", "platforms": [ONE]}, "address: expected an address with https"),
         ({"address": HUB, "platforms": []}, "platforms: expected a list of at least one"),
-        ({"address": HUB, "platforms": [{**ONE, "secret": "x"}]}, r"platforms\[0\]: expected .*wrong: secret"),
+        (
+            {"address": HUB, "platforms": [{**ONE, "secret": "x"}]},
+            r"platforms\[0\]: expected .*missing or unknown: secret",
+        ),
         ({"address": HUB, "platforms": [{**ONE, "login": 5}]}, r"platforms\[0\].login: expected an address"),
         ({"address": HUB, "platforms": [{**ONE, "deployments": "1"}]}, r"deployments: expected texts"),
         ({"address": HUB, "platforms": [{**ONE, "client_id": ""}]}, r"client_id: expected a text"),
         ({"address": HUB, "platforms": [ONE, ONE]}, "twice with the same client_id"),
-        ({"address": HUB, "platforms": [{"issuer": "x"}]}, "wrong: client_id, deployments, keys, login, token"),
+        (
+            {"address": HUB, "platforms": [{"issuer": "x"}]},
+            "missing or unknown: client_id, deployments, keys, login, token",
+        ),
     ],
 )
 def test_what_will_not_do_is_named(tmp_path: Path, content: Any, said: str) -> None:

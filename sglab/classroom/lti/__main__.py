@@ -23,8 +23,9 @@ from sglab.classroom.settings import VARIABLE, ClassSettings
 
 COOKIE = "sglab-lti-"
 _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>sglab</title>
-<style>:root {{ color-scheme: light dark }} body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 40em; margin: 3em auto;
-padding: 0 1em }}</style><h1>{title}</h1><p>{text}</p>{more}</html>"""
+<style>:root {{ color-scheme: light dark }}
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 40em; margin: 3em auto; padding: 0 1em }}</style>
+<h1>{title}</h1><p>{text}</p>{more}</html>"""
 
 
 class _Handler(RequestHandler):

@@ -52,8 +52,8 @@ class GradeBook:
         """
         if SCORE not in link.scopes:
             raise LtiError(
-                f"{link.issuer} gives the tool no scope for scores: switch on Assignment and Grade Services for it there, "
-                f"then {link.name} must open the link in the course once more"
+                f"{link.issuer} gives the tool no scope for scores: switch on Assignment and Grade Services for it "
+                f"there, then {link.name} must open the link in the course once more"
             )
         column = link.items.get(score.lab.id) or await self._column(link, score.lab)
         parts = urlsplit(column)
@@ -73,8 +73,8 @@ class GradeBook:
         """Address of a lab's column: the one with our tag, made where there is none."""
         if not link.lineitems or LINEITEM not in link.scopes:
             raise LtiError(
-                f"{link.issuer} does not let the tool make columns, and no link in the course is lab {lab.id}'s: allow it "
-                f"line items, or give a link the custom parameter lab={lab.id}"
+                f"{link.issuer} does not let the tool make columns, and no link in the course is lab {lab.id}'s: "
+                f"allow it line items, or give a link the custom parameter lab={lab.id}"
             )
         place = link.lineitems, lab.id
         if place not in self._columns:

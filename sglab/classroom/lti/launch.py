@@ -1,7 +1,8 @@
 """A launch: the platform sends a student's browser here, this tool asks the platform who it is, and checks the answer.
 
-Three steps of OpenID Connect (Security Framework, section 5.1.1): the platform opens `login`, the tool sends the browser
-to the platform's authentication endpoint with a state and a nonce, the platform posts a signed `id_token` to `launch`.
+Three steps of OpenID Connect (Security Framework, section 5.1.1): the platform opens `login`, the tool sends the
+browser to the platform's authentication endpoint with a state and a nonce, the platform posts a signed `id_token` to
+`launch`.
 State and nonce are good for one launch and ten minutes.
 """
 

@@ -58,7 +58,7 @@ class Links:
         for one in same:
             if (one.name == name) != (one.user == launch.user):
                 raise LtiError(
-                    f"{name}: expected the account that came first as {one.name}; got another one of {platform.issuer}. "
+                    f"{name}: expected the account that came first as {one.name}; got another of {platform.issuer}. "
                     f"If that is right, take {one.name} out of {self._file} and start the hub again.",
                     403,
                 )

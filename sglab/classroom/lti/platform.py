@@ -72,8 +72,8 @@ class Tool:
             return found[0]
         known = ", ".join(f"{one.issuer} (client {one.client_id})" for one in self.platforms)
         raise LtiError(
-            f"iss, client_id: expected one of {known}; got {issuer!r:.200}, {client_id!r:.80}. Register the platform in "
-            "the hub's LTI file."
+            f"iss, client_id: expected one of {known}; got {issuer!r:.200}, {client_id!r:.80}. Register the platform "
+            "in the hub's LTI file."
         )
 
 
@@ -106,12 +106,10 @@ def _platform(file: Path, number: int, row: Any) -> Platform:
     known = {field.name: field.default is MISSING for field in fields(Platform)}
     if not isinstance(row, dict):
         raise ValueError(f"{file}: {where}: expected an object; got {row!r:.80}")
-    if wrong := sorted(set(row) - set(known)) or sorted(
-        name for name, must in known.items() if must and name not in row
-    ):
-        raise ValueError(
-            f"{file}: {where}: expected {', '.join(known)} (audience if need be); wrong: {', '.join(wrong)}"
-        )
+    missing = {name for name, must in known.items() if must} - set(row)
+    if wrong := sorted((set(row) - set(known)) | missing):
+        expected = f"{', '.join(known)} (the last if need be)"
+        raise ValueError(f"{file}: {where}: expected {expected}; missing or unknown: {', '.join(wrong)}")
     deployments = row["deployments"]
     if not isinstance(deployments, list) or not deployments or not all(isinstance(one, str) for one in deployments):
         raise ValueError(f'{file}: {where}.deployments: expected texts such as ["1"]; got {deployments!r:.80}')

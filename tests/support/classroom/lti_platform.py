@@ -53,7 +53,9 @@ class LtiPlatform:
     def registration(self) -> dict[str, Any]:
         paths = {"login": "/auth", "token": "/token", "keys": "/Keys"}
         return {
-            **{"issuer": self.address, "client_id": self.client_id, "deployments": ["7"]},
+            "issuer": self.address,
+            "client_id": self.client_id,
+            "deployments": ["7"],
             **{name: self.address + path for name, path in paths.items()},
         }
 
@@ -65,8 +67,13 @@ class LtiPlatform:
     def answer(self, query: dict[str, str]) -> dict[str, str]:
         """The form that the authentication endpoint has the browser post."""
         expected = {
-            **{"scope": "openid", "response_type": "id_token", "response_mode": "form_post", "prompt": "none"},
-            **{"client_id": self.client_id, "redirect_uri": f"{self.tool}launch", "lti_message_hint": "link-1"},
+            "scope": "openid",
+            "response_type": "id_token",
+            "response_mode": "form_post",
+            "prompt": "none",
+            "client_id": self.client_id,
+            "redirect_uri": f"{self.tool}launch",
+            "lti_message_hint": "link-1",
         }
         wrong = [name for name, value in expected.items() if query.get(name) != value]
         if wrong or not query.get("nonce") or not query.get("state"):
@@ -76,8 +83,13 @@ class LtiPlatform:
     def token(self, user: str, nonce: str) -> str:
         now = int(time.time())
         claims = {
-            **{"iss": self.address, "aud": self.client_id, "sub": f"id-{user}", "nonce": nonce},
-            **{"iat": now, "exp": now + 300, "email": f"{user}@example.edu"},
+            "iss": self.address,
+            "aud": self.client_id,
+            "sub": f"id-{user}",
+            "nonce": nonce,
+            "iat": now,
+            "exp": now + 300,
+            "email": f"{user}@example.edu",
             f"{CLAIM}version": "1.3.0",
             f"{CLAIM}message_type": "LtiResourceLinkRequest",
             f"{CLAIM}deployment_id": "7",
@@ -161,8 +173,8 @@ class _Handler(BaseHTTPRequestHandler):
             fields = platform.answer(query)
             inputs = "".join(f'<input type="hidden" name="{name}" value="{value}">' for name, value in fields.items())
             headers["Content-Type"] = "text/html"
-            page = f'<form method="post" action="{query["redirect_uri"]}">{inputs}</form><script>document.forms[0].submit()</script>'
-            return 200, page.encode()
+            form = f'<form method="post" action="{query["redirect_uri"]}">{inputs}</form>'
+            return 200, f"{form}<script>document.forms[0].submit()</script>".encode()
         if path == "/Keys":
             public = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(platform.key.public_key()))
             return 200, {"keys": [{**public, "kid": platform.kid, "alg": "RS256", "use": "sig"}]}
