@@ -264,6 +264,12 @@ def has_node() -> bool:
     return version is not None and (int(version[1]), int(version[2])) >= OLDEST_NODE
 
 
+def compile_python(*folders: Path) -> None:
+    """Byte code for all: seats run as users who cannot write it, and each would compile torch for itself."""
+    command = [str(PYTHON), "-m", "compileall", "-q", "-j", "0", *map(str, folders)]
+    subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL)  # templates among them are no Python: no matter
+
+
 def install_hub() -> None:
     """JupyterHub's packages, and its proxy: a Node program, whose packages are pinned in deploy/hub/proxy."""
     packages = project()["project"]["optional-dependencies"]["hub"]
@@ -271,6 +277,7 @@ def install_hub() -> None:
     packages += [] if npm else [NODE]
     target = VENV / "share" / "sglab" / "proxy"
     stamp, wanted = VENV / "sglab-hub", fingerprint(*packages, PROXY / "package-lock.json")
+    compile_python(ROOT / "sglab")
     if is_current(stamp, wanted):
         return
     say("installing JupyterHub")
@@ -279,6 +286,8 @@ def install_hub() -> None:
     for name in ("package.json", "package-lock.json"):
         shutil.copyfile(PROXY / name, target / name)
     run(npm or BIN / "npm", "ci", "--omit=dev", "--no-audit", "--no-fund", "--prefix", target)
+    say("compiling the packages' Python, once for all seats")
+    compile_python(VENV)
     stamp.write_text(wanted)
 
 
