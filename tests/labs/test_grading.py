@@ -148,7 +148,8 @@ def test_a_table_is_held_against_what_a_simulated_class_deserves(tmp_path: Path)
         return [line.split(",")[0] for line in simulate_class.undeserved(tmp_path, tmp_path / "grades.csv")]
 
     assert problems() == []
-    assert problems(ada=(full - 1, ""), bob=(1, ""), cyd=(full - 30, "another"), dan=(full, ""), eve=(1, "")) == list(kinds)
+    wrong = {"ada": (full - 1, ""), "bob": (1, ""), "cyd": (full - 30, "another"), "dan": (full, ""), "eve": (1, "")}
+    assert problems(**wrong) == list(kinds)
     assert problems(cyd=(full, "twenty_once")) == ["cyd"]
     del rows["eve"]
     assert problems(mallory=(full, "")) == ["eve: no grade", "mallory: not of this class", "mallory"]
