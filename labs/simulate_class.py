@@ -1,14 +1,17 @@
 """Makes a class's submissions, hostile ones among them, to try grading with.
 
 python labs/simulate_class.py FOLDER [--students 60] [--hostile 15] [--labs 01 02 …] [--seed 0]
+python labs/simulate_class.py FOLDER --check GRADES
 
 Of the honest ones some are right, some have a known wrong idea, some have not begun, some are broken. grading them must
-give each what it deserves; `expected.json` in FOLDER says what that is.
+give each what it deserves; `expected.json` in FOLDER says what that is, and with --check a table of grades is held
+against it.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import sys
 from pathlib import Path
@@ -19,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import selftest
 
 from sglab.labs.coursework import lab
+from sglab.labs.exercises.answers import AnswerExercise
 from sglab.labs.lab import Lab
 
 DEFAULT = ("01", "02", "05", "06", "07")
@@ -114,6 +118,28 @@ def simulate(folder: Path, students: int, hostile: int, labs: list[str], seed: i
     return kinds
 
 
+def undeserved(folder: Path, grades: Path) -> list[str]:
+    """What a table of grades (CSV) has wrong of a simulated class."""
+    kinds: dict[str, str] = json.loads((folder / "expected.json").read_text())
+    with open(grades, newline="", encoding="utf-8") as file:
+        rows = {row["student"]: row for row in csv.DictReader(file)}
+    problems = [f"{student}: no grade" for student in kinds if student not in rows]
+    problems += [f"{student}: not of this class" for student in rows if student not in kinds]
+    for student, row in rows.items():
+        kind, points = kinds.get(student, ""), float(row["points"])
+        one = lab(row["lab"])
+        if kind.startswith("wrong "):
+            fine = points < one.points and kind.removeprefix("wrong ") in row["ideas"].split()
+        else:
+            asked = sum(each.points for each in one.exercises if isinstance(each, AnswerExercise))
+            fine = points == {"right": one.points, "part": one.points - asked}.get(kind, 0)
+        if not fine:
+            problems.append(
+                f"{student}, lab {one.id}, {kind}: {points:g} of {one.points:g}, ideas: {row['ideas'] or 'none'}"
+            )
+    return problems
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
@@ -121,7 +147,12 @@ def main() -> None:
     parser.add_argument("--hostile", type=int, default=15)
     parser.add_argument("--labs", nargs="+", default=list(DEFAULT))
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--check", type=Path, metavar="GRADES", help="hold this table against FOLDER's expected.json")
     options = parser.parse_args()
+    if options.check:
+        problems = undeserved(options.folder, options.check)
+        print("\n".join(problems) or f"{options.check}: everybody has what they deserve")
+        sys.exit(bool(problems))
     kinds = simulate(options.folder, options.students, options.hostile, options.labs, options.seed)
     hostile = sum("hostile" in kind for kind in kinds.values())
     print(f"{options.folder}/submissions: {len(kinds)} students, {hostile} hostile")

@@ -1,5 +1,6 @@
 """docs/api.md lists what the packages offer."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -22,3 +23,23 @@ def test_the_page_of_backends_is_up_to_date() -> None:
         [sys.executable, "docs/update_backends.py", "--check"], cwd=ROOT, env={"PYTHONPATH": "."}, capture_output=True
     )
     assert run.returncode == 0, run.stderr.decode()
+
+
+def _syllabi() -> list[tuple[list[str], list[str]]]:
+    """Notebooks and labs of each week of docs/teaching.md's two syllabi."""
+    text = (ROOT / "docs" / "teaching.md").read_text("utf-8")
+    weeks = re.findall(r"^\| \d+ \| [^|]+ \| ([\d, ]*)\| ([\d, ]*)\|", text, re.MULTILINE)
+    return [(re.findall(r"\d+", notebooks), re.findall(r"\d+", labs)) for notebooks, labs in weeks]
+
+
+def test_a_syllabus_names_notebooks_and_labs_that_exist() -> None:
+    weeks = _syllabi()
+    assert len(weeks) == 6 + 14
+    notebooks = {path.name[:2] for path in (ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb")}
+    labs = {path.name[:2] for path in (ROOT / "labs").glob("[0-9][0-9]_*")}
+    for named, set_ in weeks:
+        assert set(named) <= notebooks, f"no such notebook: {sorted(set(named) - notebooks)}"
+        assert set(set_) <= labs, f"no such lab: {sorted(set(set_) - labs)}"
+    term = weeks[6:]
+    assert {one for named, _ in term for one in named} >= notebooks, "fourteen weeks have time for every notebook"
+    assert sorted(one for _, set_ in term for one in set_) == sorted(labs), "each lab is set once"

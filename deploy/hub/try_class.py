@@ -133,7 +133,12 @@ class Student:
         its line."""
         seat = f"{self._hub.replace('http', 'ws', 1)}/user/{quote(self.name)}"
         address = f"{seat}/api/kernels/{self._kernel}/channels?session_id={self._session}"
-        request = HTTPRequest(address, headers={"Authorization": f"token {self._token}"}, connect_timeout=PATIENCE)
+        request = HTTPRequest(
+            address,
+            headers={"Authorization": f"token {self._token}"},
+            request_timeout=PATIENCE,
+            connect_timeout=PATIENCE,
+        )
         return await websocket_connect(request, max_message_size=1 << 28)
 
     async def execute(self, code: str) -> str:

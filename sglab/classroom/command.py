@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from .folders import FIRST_UID, ClassFolder, check_reach
 from .limits import SeatLimits, parse_size
+from .lti.platform import read_tool
 from .roster import Person, read_roster, write_passwords
 from .settings import VARIABLE, ClassSettings
 
@@ -37,6 +38,12 @@ def add_hub_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--one-user", action="store_true", help="as root, too: all seats as one user, to try it")
     parser.add_argument("--certificate", type=Path, help="for HTTPS, with --key")
     parser.add_argument("--key", type=Path)
+    parser.add_argument(
+        "--lti",
+        type=Path,
+        metavar="FILE",
+        help="JSON of learning-management systems that take scores (LTI 1.3)",
+    )
 
 
 def run_hub(options: argparse.Namespace) -> NoReturn:
@@ -46,7 +53,7 @@ def run_hub(options: argparse.Namespace) -> NoReturn:
         ValueError: the roster, a limit or a folder will not do.
         ImportError: a package of the extra `hub` is missing.
     """
-    for package in ("jupyterhub", "jupyterhub_idle_culler"):
+    for package in ("jupyterhub", "jupyterhub_idle_culler", *(["jwt"] if options.lti else [])):
         if importlib.util.find_spec(package) is None:
             raise ImportError(
                 f"the hub needs the package {package!r}: pip install 'sglab[hub]', or python3 start.py hub"
@@ -71,6 +78,8 @@ def class_settings(options: argparse.Namespace, people: list[Person], folder: Cl
     """What the command's options say."""
     if bool(options.certificate) != bool(options.key):
         raise ValueError("--certificate and --key: expected both or none; got one")
+    if options.lti:
+        read_tool(options.lti)
     return ClassSettings(
         folder=str(folder.path),
         students=[one.name for one in people if one.role == "student"],
@@ -80,6 +89,8 @@ def class_settings(options: argparse.Namespace, people: list[Person], folder: Cl
         idle=options.idle,
         bind=options.bind,
         proxy=find_proxy(),
+        emails={one.name: one.email for one in people if one.email},
+        lti=str(options.lti.resolve()) if options.lti else "",
         certificate=str(options.certificate.resolve()) if options.certificate else "",
         key=str(options.key.resolve()) if options.key else "",
     )
@@ -123,6 +134,9 @@ def summary(settings: ClassSettings) -> list[str]:
             "ALL SEATS RUN AS ONE USER: students can read and change each other's files. For a demonstration; "
             "for a class start the hub as root."
         )
+    if settings.lti:
+        tool = read_tool(Path(settings.lti))
+        lines.append(f"LTI: login {tool.url('login')}, launch {tool.url('launch')}, keys {tool.url('keys')}")
     if not settings.certificate and not settings.bind.startswith("http://127."):
         lines.append("NO HTTPS: passwords cross the network in the clear. Give --certificate and --key.")
     return lines

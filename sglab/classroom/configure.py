@@ -52,7 +52,7 @@ def configure(c: Any, settings: ClassSettings) -> None:
     c.SeatSpawner.http_timeout = 600
 
     c.JupyterHub.load_groups = {INSTRUCTORS: {"users": settings.instructors}}
-    c.JupyterHub.services = [_dashboard(settings, port), *_culler(settings.idle)]
+    c.JupyterHub.services = [_dashboard(settings, port), *_culler(settings.idle), *_lti(settings, port)]
     c.JupyterHub.load_roles = [
         {"name": INSTRUCTORS, "groups": [INSTRUCTORS], "scopes": [f"access:services!service={DASHBOARD}"]},
         {"name": DASHBOARD, "services": [DASHBOARD], "scopes": ["list:users", "read:servers", "access:servers"]},
@@ -79,6 +79,15 @@ def _culler(idle: int) -> list[dict[str, Any]]:
         return []
     options = [f"--timeout={idle}", f"--cull-every={min(300, max(10, idle // 4))}"]
     return [{"name": "culler", "command": [sys.executable, "-m", "jupyterhub_idle_culler", *options]}]
+
+
+def _lti(settings: ClassSettings, port: int) -> list[dict[str, Any]]:
+    """Platforms open it without a login of the hub's: their tokens say who comes."""
+    if not settings.lti:
+        return []
+    command = [sys.executable, "-m", "sglab.classroom.lti"]
+    environment = {VARIABLE: settings.folder}
+    return [{"name": "lti", "url": f"http://127.0.0.1:{port + 84}", "command": command, "environment": environment}]
 
 
 def _idle_kernels(idle: int) -> list[str]:

@@ -4,7 +4,7 @@
     CLASS/homes/ada       a student's own, closed to the others
     CLASS/submissions/ada what she handed in; `sglab labs grade CLASS/submissions` grades all
     CLASS/passwords.csv   first passwords, for the instructor
-    CLASS/hub             the hub's database, keys and log
+    CLASS/hub             the hub's database, keys and log; grades.sqlite in it is what LTI posts
 
 As root, each seat runs as a user id of its own, without an account; the ids are in `CLASS/hub/users.json` and never
 given
@@ -56,6 +56,11 @@ class ClassFolder:
     @property
     def hub(self) -> Path:
         return self.path / "hub"
+
+    @property
+    def grades(self) -> Path:
+        """The store that `sglab labs grade --store` fills and the LTI service posts from."""
+        return self.hub / "grades.sqlite"
 
     @property
     def passwords(self) -> Path:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import os
 import resource
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -110,14 +111,24 @@ def used_memory(folders: tuple[Path, ...]) -> int | None:
     return None
 
 
-def remove_group(folder: Path) -> None:
-    """Ends the group's processes and removes it; what is not there is fine."""
-    with suppress(OSError):
-        for pid in (folder / "cgroup.procs").read_text().split():
-            with suppress(ProcessLookupError):
-                os.kill(int(pid), 9)
-    with suppress(OSError):
-        folder.rmdir()
+def remove_group(folder: Path, patience: float = 5.0) -> None:
+    """Ends the group's processes and removes it; what is not there is fine.
+
+    Args:
+        patience: seconds for its processes to end: a group that is not empty cannot be removed.
+    """
+    end = time.monotonic() + patience
+    while folder.is_dir():
+        with suppress(OSError):
+            for pid in (folder / "cgroup.procs").read_text().split():
+                with suppress(ProcessLookupError):
+                    os.kill(int(pid), 9)
+        with suppress(OSError):
+            folder.rmdir()
+            return
+        if time.monotonic() > end:
+            return
+        time.sleep(0.02)
 
 
 def _v1(seat: str, limits: SeatLimits, groups: Path) -> tuple[Path, ...]:

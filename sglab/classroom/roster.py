@@ -25,19 +25,21 @@ class Person:
     Attributes:
         role: student or instructor; instructors see the dashboard and administer the hub.
         password: to begin with; empty where one is to be made.
+        email: as the learning-management system knows it; empty where that is not needed.
     """
 
     name: str
     role: str = "student"
     password: str = ""
+    email: str = ""
 
 
 def read_roster(file: Path) -> list[Person]:
     """The class, in the file's order.
 
     Args:
-        file: CSV whose first line names the columns: `name`, and if wanted `role` and `password`; others are left
-        alone.
+        file: CSV whose first line names the columns: `name`, and if wanted `role`, `password` and `email`;
+            others are left alone.
 
     Raises:
         ValueError: a column, a name or a role will not do; the line is named.
@@ -57,14 +59,18 @@ def read_roster(file: Path) -> list[Person]:
         if one.name in seen:
             raise ValueError(f"{file}: {one.name} is there twice")
         seen.add(one.name)
+    addresses = [one.email for one in people if one.email]
+    for address in addresses:
+        if addresses.count(address) > 1:
+            raise ValueError(f"{file}: email: expected another for each person; {address} is there twice")
     if not people:
         raise ValueError(f"{file}: expected a line per person; there is none")
     return people
 
 
 def _person(file: Path, line: int, row: dict[str, str]) -> Person:
-    name, role, password = ((row.get(column) or "").strip() for column in ("name", "role", "password"))
-    name, role = name.lower(), role.lower() or "student"
+    name, role, password, email = ((row.get(column) or "").strip() for column in ("name", "role", "password", "email"))
+    name, role, email = name.lower(), role.lower() or "student", email.lower()
     if not NAME.fullmatch(name):
         raise ValueError(
             f"{file}, line {line}: name: expected letters, digits and . _ @ + -, at most 64, such as ada.lovelace; "
@@ -76,7 +82,11 @@ def _person(file: Path, line: int, row: dict[str, str]) -> Person:
         )
     if role not in ROLES:
         raise ValueError(f"{file}, line {line}: role: expected {' or '.join(ROLES)}; got {role!r:.40}")
-    return Person(name, role, password)
+    if email and not re.fullmatch(r"[^@\s]+@[^@\s]+", email):
+        raise ValueError(
+            f"{file}, line {line}: email: expected one such as ada@example.edu, or none; got {email!r:.80}"
+        )
+    return Person(name, role, password, email)
 
 
 def write_passwords(people: Iterable[Person], file: Path) -> dict[str, str]:

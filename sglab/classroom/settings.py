@@ -28,6 +28,8 @@ class ClassSettings:
         idle: seconds after which a seat that nobody uses is ended; 0: never.
         bind: address that people open.
         proxy: command of configurable-http-proxy.
+        emails: addresses by name, of those whose roster's line has one.
+        lti: file of the platforms that send students and take their scores; empty: none.
         certificate, key: files for HTTPS; empty: HTTP, for this machine or behind a server that does HTTPS.
     """
 
@@ -39,6 +41,8 @@ class ClassSettings:
     idle: int = 3600
     bind: str = "http://127.0.0.1:8000"
     proxy: list[str] = field(default_factory=lambda: ["configurable-http-proxy"])
+    emails: dict[str, str] = field(default_factory=dict)
+    lti: str = ""
     certificate: str = ""
     key: str = ""
 

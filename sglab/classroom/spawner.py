@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
@@ -52,7 +53,7 @@ class SeatSpawner(LocalProcessSpawner):  # type: ignore[misc]  # jupyterhub has 
     async def stop(self, now: bool = False) -> None:
         await super().stop(now)
         for group in self._groups:  # kernels that outlived their server
-            remove_group(group)
+            await asyncio.to_thread(remove_group, group)
         self._file.unlink(missing_ok=True)
 
     async def poll(self) -> int | None:

@@ -79,7 +79,7 @@ def _check(options: argparse.Namespace) -> None:
 
 def _show(one: Lab, outcomes: dict[str, Outcome]) -> None:
     possible = sum(one[name].points for name in outcomes)
-    print(f"{one.id} {one.title}: {total(one, outcomes):g} of {possible:g} points")
+    print(f"{one.id} {one.title}: {round(total(one, outcomes), 2):g} of {possible:g} points")
     for name, outcome in outcomes.items():
         print(f"  {name}: {one[name].title} ({one[name].file})")
         for criterion, mark in zip(one[name].criteria, outcome.marks, strict=True):

@@ -99,6 +99,24 @@ def test_a_real_control_group_ends_who_takes_too_much() -> None:
         held.remove()
 
 
+def test_a_group_whose_processes_are_still_ending_is_removed() -> None:
+    held = confine("test-removal", SeatLimits())
+    if not held.folders:
+        pytest.skip(f"no control groups here: {held.enforced}")
+    script = (
+        "import subprocess, sys; [subprocess.Popen(['sleep', '600']) for _ in range(30)]; print(); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", script]
+    seat = subprocess.Popen(command, preexec_fn=held.enter, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert seat.stdout is not None and seat.stdout.readline()
+        held.remove()
+        assert not any(folder.exists() for folder in held.folders)
+    finally:
+        seat.kill()
+        seat.wait()
+
+
 def made(tmp_path: Path, separate: bool) -> ClassFolder:
     course = tmp_path / "course"
     course.mkdir()

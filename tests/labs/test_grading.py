@@ -134,3 +134,22 @@ def test_statistics_and_ranks(tmp_path: Path) -> None:
     assert rows["ratio", "ratio"][4:8] == [2, 0.5, 1, 1]
     times = [replace(grades[0], student=name, modelled_ns=ns) for name, ns in (("a", 5e3), ("b", 4e3), ("c", 5e3))]
     assert leaderboard(times, "06") == [(1, "b", 4.0), (2, "a", 5.0), (2, "c", 5.0)]
+
+
+def test_a_table_is_held_against_what_a_simulated_class_deserves(tmp_path: Path) -> None:
+    kinds = {"ada": "right", "bob": "starter", "cyd": "wrong twenty_once", "dan": "part", "eve": "hostile forks"}
+    (tmp_path / "expected.json").write_text(json.dumps(kinds))
+    full = lab("06").points
+    rows = {"ada": (full, ""), "bob": (0, ""), "cyd": (full - 30, "twenty_once"), "dan": (full - 5, ""), "eve": (0, "")}
+
+    def problems(**changed: tuple[float, str]) -> list[str]:
+        lines = [f"{name},06,{points},{ideas}" for name, (points, ideas) in {**rows, **changed}.items()]
+        (tmp_path / "grades.csv").write_text("\n".join(["student,lab,points,ideas", *lines]))
+        return [line.split(",")[0] for line in simulate_class.undeserved(tmp_path, tmp_path / "grades.csv")]
+
+    assert problems() == []
+    wrong = {"ada": (full - 1, ""), "bob": (1, ""), "cyd": (full - 30, "another"), "dan": (full, ""), "eve": (1, "")}
+    assert problems(**wrong) == list(kinds)
+    assert problems(cyd=(full, "twenty_once")) == ["cyd"]
+    del rows["eve"]
+    assert problems(mallory=(full, "")) == ["eve: no grade", "mallory: not of this class", "mallory"]

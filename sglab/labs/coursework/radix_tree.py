@@ -132,5 +132,5 @@ LAB = Lab(
             ),
         ),
     ),
-    reading=("docs/engine.md",),
+    reading=("notebooks/06_serving_loop.ipynb", "docs/engine.md"),
 )
