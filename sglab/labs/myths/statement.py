@@ -49,7 +49,7 @@ class Evidence:
         )
         return (
             f'<table style="margin:0">{rows}</table><details><summary>the code of this test</summary>'
-            f'<pre style="font-size:var(--jp-code-font-size, 13px)">{html.escape(self.code)}</pre></details>'
+            f'<pre style="font:var(--jp-code-font-size, 13px) var(--jp-code-font-family, monospace);overflow-x:auto">{html.escape(self.code)}</pre></details>'
         )
 
 
