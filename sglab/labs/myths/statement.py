@@ -47,9 +47,10 @@ class Evidence:
             f"{html.escape(str(value))}</td></tr>"
             for name, value in self.found.items()
         )
+        font = "font:var(--jp-code-font-size, 13px) var(--jp-code-font-family, monospace);overflow-x:auto"
         return (
             f'<table style="margin:0">{rows}</table><details><summary>the code of this test</summary>'
-            f'<pre style="font:var(--jp-code-font-size, 13px) var(--jp-code-font-family, monospace);overflow-x:auto">{html.escape(self.code)}</pre></details>'
+            f'<pre style="{font}">{html.escape(self.code)}</pre></details>'
         )
 
 
