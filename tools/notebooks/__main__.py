@@ -1,0 +1,5 @@
+"""See command.py."""
+
+from tools.notebooks.command import main
+
+raise SystemExit(main())

@@ -1,0 +1,162 @@
+"""Slides of a notebook: one HTML page that needs no network, cut from the same cells.
+
+A heading begins a slide; what does not fit goes on to the next one, under the same heading. A cell's metadata
+(`slideshow.slide_type`: slide, subslide, fragment, skip, notes, as nbconvert and RISE have them) overrules that. A page
+shrinks what is a little too large.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from .formulas import with_math
+
+HERE = Path(__file__).resolve().parent
+ROOM = 18.5
+"""Lines of text that fit a slide."""
+TEXT_WIDTH, CODE_LINE, IMAGE, TABLE_ROW = 92, 0.72, 8.0, 1.25
+HEADING = re.compile(r"#{1,6} ")
+LINK = re.compile(r'\]\([^)"]*(?:"[^"]*")?\)|<[^>]+>')
+
+
+@dataclass
+class Slide:
+    """What is shown at once. title: the heading that it belongs to; cells: with sources cut to what fits"""
+
+    title: str
+    cells: list[Any] = field(default_factory=list)
+    lines: float = 0.0
+
+    def add(self, cell: Any, lines: float) -> None:
+        """Appends a cell; Markdown that follows Markdown of the same cell joins it."""
+        last = self.cells[-1] if self.cells else None
+        if last is not None and cell.cell_type == last.cell_type == "markdown" and cell.id == last.id:
+            last.source += f"\n\n{cell.source}"
+        else:
+            self.cells.append(nbformat.from_dict(cell))
+        self.lines += lines
+
+
+def blocks(source: str) -> list[str]:
+    """Markdown in paragraphs, lists, tables, fenced code and <details>, which stay whole; headings stand alone."""
+    found: list[list[str]] = [[]]
+    fenced = folded = False
+    for line in source.splitlines():
+        alone = not (fenced or folded) and HEADING.match(line) is not None
+        if alone or (not line.strip() and not (fenced or folded)):
+            found += [[line], []] if alone else [[]]
+            continue
+        fenced ^= line.lstrip().startswith("```")
+        folded = (folded or "<details" in line) and "</details>" not in line
+        found[-1].append(line)
+    return ["\n".join(lines) for lines in found if lines]
+
+
+def height(block: str) -> float:
+    """Lines of text that a block of Markdown takes on a slide, about."""
+    if block.startswith("<details"):
+        return 1.3 * max(block.count("<summary>"), 1)
+    if HEADING.match(block):
+        return 1.8
+    lines = block.splitlines()
+    if block.startswith("```"):
+        return CODE_LINE * len(lines) + 0.5
+    if block.startswith("|"):
+        return sum(TABLE_ROW * _wrapped(line, 110) for line in lines[:1] + lines[2:])
+    images = block.count("](attachment:")
+    text = re.sub(r"!\[[^\]]*\]\([^)]*\)", "", block).strip()
+    items = re.split(r"\n(?=[-*>] |\d+\. )", text) if text else []
+    return IMAGE * images + sum(_wrapped(item) for item in items) + 0.5
+
+
+def _wrapped(text: str, width: int = TEXT_WIDTH) -> int:
+    return -(-len(LINK.sub("]", text)) // width)
+
+
+def cut(notebook: Any) -> list[Slide]:
+    """The notebook's slides, in order."""
+    slides: list[Slide] = []
+    title = ""
+
+    def room_for(lines: float, fresh: bool = False) -> Slide:
+        if not slides or fresh or (slides[-1].lines + lines > ROOM and slides[-1].lines):
+            slides.append(Slide(title))
+        return slides[-1]
+
+    for cell in notebook.cells:
+        kind = cell.metadata.get("slideshow", {}).get("slide_type", "-")
+        if kind in ("skip", "notes") or not cell.source.strip():
+            continue
+        fresh = kind in ("slide", "subslide")
+        if cell.cell_type != "markdown":
+            shown = 3 * bool(cell.get("outputs"))
+            lines = CODE_LINE * (cell.source.count("\n") + 1) + 1 + shown
+            room_for(lines, fresh).add(cell, lines)
+            continue
+        for block in blocks(cell.source):
+            if HEADING.match(block):
+                title = block.lstrip("# ").strip()
+                fresh = fresh or not slides or not _is_heading_alone(slides[-1])
+                if not fresh:
+                    slides[-1].title = title
+            lines = height(block)
+            piece = nbformat.from_dict({**cell, "source": block})
+            room_for(lines, fresh).add(piece, lines)
+            fresh = False
+    return slides
+
+
+def _is_heading_alone(slide: Slide) -> bool:
+    """Whether nothing but headings stands on a slide yet."""
+    return all(
+        cell.cell_type == "markdown" and all(HEADING.match(block) for block in blocks(cell.source))
+        for cell in slide.cells
+    )
+
+
+def deck(path: Path, run: bool = False) -> str:
+    """The page of a notebook's slides.
+
+    Args:
+        run: run the notebook first; its outputs are shown, widgets excepted, which need their kernel.
+    """
+    from nbconvert import HTMLExporter
+    from pygments.formatters import HtmlFormatter
+
+    notebook = nbformat.read(path, as_version=4)
+    if run:
+        from nbclient import NotebookClient
+
+        NotebookClient(notebook, timeout=3600, resources={"metadata": {"path": str(path.parent)}}).execute()
+    slides = cut(notebook)
+    exporter = HTMLExporter(
+        template_name="basic", exclude_input_prompt=True, exclude_output_prompt=True, exclude_anchor_links=True
+    )
+    parts = []
+    for slide in slides:
+        for cell in slide.cells:
+            if cell.cell_type == "markdown":
+                cell.source = with_math(cell.source)
+    for number, slide in enumerate(slides, start=1):
+        page = nbformat.v4.new_notebook(cells=slide.cells, metadata=notebook.metadata)
+        body = exporter.from_notebook_node(page)[0]
+        starts = slide.cells[0].cell_type == "markdown" and HEADING.match(slide.cells[0].source)
+        running = "" if starts else f"<header>{html.escape(re.sub(r'[*`]', '', slide.title))}</header>"
+        parts.append(
+            f'<section class="slide" id="slide-{number}" aria-label="Slide {number} of {len(slides)}">{running}'
+            f'<div class="body">{body}</div><footer>{number} / {len(slides)}</footer></section>'
+        )
+    colours = HtmlFormatter(style="default").get_style_defs(".highlight")
+    dark = HtmlFormatter(style="github-dark").get_style_defs(".highlight")
+    wrapped = f"{colours}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}"
+    template = (HERE / "deck.html").read_text("utf-8")
+    title = next((slide.title for slide in slides if slide.title), path.stem)
+    for mark, text in (("TITLE", html.escape(title)), ("COLOURS", wrapped), ("SLIDES", "\n".join(parts))):
+        template = template.replace(f"<!-- {mark} -->", text)
+    return template
