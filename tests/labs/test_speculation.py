@@ -31,8 +31,8 @@ def run() -> SpeculationRun:
     [
         (lab.fewest_passes(59, 8), 8, 9, "one token more"),
         (lab.first_drafts("The cat sat. The cat ran. The cat", 5), " ran.", " sat.", "begins with the latest"),
-        (lab.candidates(3, 2), 10, 14, "if every node went on"),
-        (lab.candidates(3, 2), 10, 6, "offers topk candidates"),
+        (lab.candidates(4, 3), 30, 120, "if every node went on"),
+        (lab.candidates(4, 3), 30, 12, "offers topk candidates"),
         (lab.gained(), [12, 14, 99], [12, 14], "spoken once more"),
         (lab.gained(), [12, 14, 99], [0, 2, 4], "These are the nodes"),
         (lab.moved_backwards([40, 41, 42, 43, 44], [0, 2, 4]), [0, 4, 4], [0, 2, 4], "So it should be"),
