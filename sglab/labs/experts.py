@@ -92,7 +92,7 @@ def rows_computed(tokens: int, top_k: int, block: int, experts: int) -> Question
     padded = int(moe_align_block_size(ids, block, experts)[2])
     return Question(
         truth=lambda: padded,
-        because=f"{{truth}} for {tokens * top_k} rows of work: each expert's rows fill a block of {block} of their own.",
+        because=f"{{truth}} for {tokens * top_k} rows of work: each expert has a block of {block} of its own.",
         hint="How many experts get a row, and how many rows does the tile of each have?",
         ideas=(
             (block, "A block belongs to one expert: its rows are multiplied with that expert's weights."),
