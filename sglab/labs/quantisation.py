@@ -160,7 +160,14 @@ def gentlest(engine: Engine, text: str, most_bits: float) -> Question:
     return Question(
         truth=truth,
         because="{truth!r}, on these weights and this text.",
-        hint=f"Of {', '.join(map(repr, small))}: the one with the smallest figure.",
+        hint="quant.divergence(engine, quant.FORMATS[name].rounded, text) measures it for a name.",
+        ideas=(
+            (
+                "nvfp4, per 16",
+                "Its weights are the nearest. What they do to the outputs is another matter: measure it.",
+            ),
+            ("mxfp4, per 32", "Scales that are powers of two waste up to half of the range that four bits have."),
+        ),
     )
 
 
