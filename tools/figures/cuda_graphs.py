@@ -13,14 +13,14 @@ def graph_launches() -> Canvas:
         c.text(24, y + 32, "host", 13, INK)
         c.text(24, y + 74, "GPU", 13, INK)
     for i in range(6):
-        c.box(80 + 130 * i, 48, 126, 28, f"launch {i + 1}", ORANGE, 12.5)
-        c.box(206 + 130 * i, 90, 44, 28, str(i + 1), BLUE, 12.5)
+        c.box(80 + 126 * i, 48, 122, 28, f"launch {i + 1}", ORANGE, 12.5)
+        c.box(202 + 126 * i, 90, 44, 28, str(i + 1), BLUE, 12.5)
     for i in range(5):
-        c.box(252 + 130 * i, 90, 82, 28, "idle", GREY, 12, empty=True, dashed=True)
-    c.box(80, 174, 126, 28, "launch graph", ORANGE, 12.5)
+        c.box(248 + 126 * i, 90, 78, 28, "idle", GREY, 12, empty=True, dashed=True)
+    c.box(80, 174, 122, 28, "launch graph", ORANGE, 12.5)
     for i in range(6):
-        c.box(206 + 46 * i, 216, 44, 28, str(i + 1), BLUE, 12.5)
-    c.box(210, 174, 272, 28, "free to plan the next step", GREEN, 12.5, empty=True, dashed=True)
+        c.box(202 + 46 * i, 216, 44, 28, str(i + 1), BLUE, 12.5)
+    c.box(206, 174, 272, 28, "free to plan the next step", GREEN, 12.5, empty=True, dashed=True)
     c.text(500, 236, "the same six kernels, none of them quicker", 12.5, MUTED)
     return c
 
