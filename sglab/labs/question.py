@@ -47,12 +47,14 @@ class Question:
         because: what a right answer gets to read; `{truth}` is replaced by the answer.
         hint: what a wrong answer gets to read.
         tolerance: relative error allowed for numbers that are not integers.
+        ideas: answers that known wrong ideas lead to, each with what its author gets to read instead of the hint.
     """
 
     truth: Callable[[], Any]
     because: str
     hint: str
     tolerance: float = 0.01
+    ideas: tuple[tuple[Any, str], ...] = ()
     _cache: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def answer(self) -> Any:
@@ -79,6 +81,9 @@ class Question:
         truth, answer = self.answer(), plain(given)
         if same(answer, truth, self.tolerance):
             return Verdict(True, self.because.format(truth=self._shown()))
+        for idea, feedback in self.ideas:
+            if same(answer, plain(idea), self.tolerance):
+                return Verdict(False, feedback)
         wanted, came = (
             form(self._cache["found"]) or form(truth),
             form(given if isinstance(given, (set, frozenset)) else answer),

@@ -104,3 +104,10 @@ def test_a_truth_that_is_an_array_of_one_number_asks_for_a_number() -> None:
 )
 def test_a_name_may_be_written_as_a_widget_writes_it(given: str, right: bool) -> None:
     assert ask("flash_mla").check(given).right is right
+
+
+def test_a_known_wrong_idea_gets_its_own_feedback() -> None:
+    question = Question(lambda: 8, "{truth}.", "Look again.", ideas=((9, "Count the bonus token."), ([1], "One each.")))
+    assert question.check(9).text == "Count the bonus token."
+    assert question.check([1]).text == "One each."
+    assert question.check(7).text == "Look again." and question.check(8).right
