@@ -16,7 +16,7 @@ from sglab.kernels import ptx
 
 DIM, QUERIES, KEYS = 64, 128, 64
 """Of the kernel: the head's dims, queries of a CTA, keys of a tile."""
-S_COLUMNS, P_COLUMNS, O_COLUMNS = range(0, 64), range(0, 32), range(64, 128)
+S_COLUMNS, P_COLUMNS, O_COLUMNS = range(64), range(32), range(64, 128)
 """Of tensor memory."""
 POLYNOMIAL = (0, 4, 16)
 

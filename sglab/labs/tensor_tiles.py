@@ -1,8 +1,8 @@
-"""Launches of notebook 14: a product by mma.sync, wgmma and tcgen05.mma, on operands that lie where a caller says."""
+"""Launches of notebook 14: a product by mma.sync, wgmma and tcgen05.mma, of operands that lie where a caller says."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -16,12 +16,9 @@ from sglab.emulator.session import Session
 from sglab.events.log import EventLog
 from sglab.gpu import Kernel
 from sglab.kernels import ptx
-from sglab.kernels.formats.microscaling import dequantize_mxfp4, dequantize_mxfp8, quantize_mxfp4, quantize_mxfp8
-from sglab.kernels.formats.nvfp4 import dequantize_nvfp4, quantize_nvfp4
 from sglab.layouts.tiles import SPANS
 
 IMAGE, A_AT, B_AT = 32768, 0, 16384
-SCALES_A_AT, SCALES_B_AT = 24576, 25600
 LANES, COLUMNS = 128, 128
 OLD = -1.0
 """What tensor memory holds before the products."""
@@ -45,7 +42,9 @@ def mma(a: torch.Tensor, b: torch.Tensor, device: EmulatedDevice | None = None) 
             )
     d = torch.zeros(32, 4)
     words = [each.to(torch.float16).contiguous().view(torch.int32) for each in (a, b)]
-    ptx.module("mma_fragments")["mma_m16n8k16"].launch(device or EmulatedDevice("sm_80"), grid=1, block=32, args=[*words, d])
+    ptx.module("mma_fragments")["mma_m16n8k16"].launch(
+        device or EmulatedDevice("sm_80"), grid=1, block=32, args=[*words, d]
+    )
     return d
 
 
@@ -75,8 +74,8 @@ def stored(matrix: torch.Tensor, swizzle: str) -> Words:
     """The bytes of an operand tile in shared memory, in the canonical K-major layout.
 
     Args:
-        matrix: (rows, bytes or halves); its rows must be as long as the swizzle's pattern, or "plain" for rows one after
-            the other, 128 bytes each, without a swizzle.
+        matrix: (rows, bytes or halves).
+        swizzle: whose pattern is as long as a row; or "plain": rows of 128 bytes, one after the other.
     """
     raw = matrix.contiguous().view(torch.uint8).numpy().reshape(matrix.shape[0], -1)
     if swizzle == "plain":
@@ -108,7 +107,7 @@ def instruction(m: int = 128, n: int = 64) -> int:
 
 
 @dataclass
-class _Tile:
+class SharedTile:
     """What products of shared memory have in common."""
 
     a: torch.Tensor
@@ -164,7 +163,7 @@ class _Tile:
 
 
 @dataclass
-class WarpgroupTile(_Tile):
+class WarpgroupTile(SharedTile):
     """A wgmma product D (64, 64) = A Bᵀ of a and b, float16 (64, 64), on the emulated H100.
 
     Attributes:
@@ -190,7 +189,7 @@ class WarpgroupTile(_Tile):
 
 
 @dataclass
-class Tile(_Tile):
+class Tile(SharedTile):
     """A tcgen05.mma product D (128, 64) = A Bᵀ of a (128, 64) and b (64, 64), float16, on the emulated B200.
 
     Attributes:
@@ -222,93 +221,16 @@ class Tile(_Tile):
         return self.d.flatten(0, 1)[: len(self.a), : len(self.b)]
 
 
-@dataclass
-class ScaledTile(_Tile):
-    """A block-scaled product D (128, 64) = A Bᵀ of a (128, 128) and b (64, 128), quantised, on the emulated B200.
-
-    Attributes:
-        kind: "mxf8": e4m3, a power of two (e8m0) per 32 of K; "mxf4": e2m1, the same; "nvf4": e2m1, an e4m3 per 16, and
-            a float32 for the whole tensor, multiplied afterwards.
-        scales_a, scales_b: uint8 (rows, blocks), as they go to tensor memory; may be changed before a run.
-        d: float32 (1, 128 lanes, 128 columns) of tensor memory.
-    """
-
-    kind: str = "mxf8"
-    scales_a: torch.Tensor = field(init=False)
-    scales_b: torch.Tensor = field(init=False)
-
-    def __post_init__(self) -> None:
-        quantized = [_quantized(self.kind, each) for each in (self.a, self.b)]
-        self._values = [values for values, _, _ in quantized]
-        self.scales_a, self.scales_b = (scales.view(torch.uint8).clone() for _, scales, _ in quantized)
-        self._factor = float(quantized[0][2] * quantized[1][2])
-        self.stored_a = self.stored_b = "128B" if self.kind == "mxf8" else "64B"
-
-    @property
-    def _kernel(self) -> Kernel:
-        return ptx.module("tcgen05_tile")[f"tcgen05_{self.kind}"]
-
-    def _launch(self) -> dict[str, Any]:
-        self.d = torch.zeros(1, LANES, COLUMNS)
-        image = self._image(*self._values)
-        for at, scales in ((SCALES_A_AT, self.scales_a), (SCALES_B_AT, self.scales_b)):
-            data = scale_bytes(scales)
-            image[at : at + data.size] = data
-        wide = self.kind == "mxf8"
-        code, e8m0 = (0, 1) if wide else (1, int(self.kind == "mxf4"))
-        word = code << 7 | code << 10 | 64 >> 3 << 17 | e8m0 << 23 | 128 >> 7 << 27
-        args = [torch.from_numpy(image), self.d, *self._descriptors(128 if wide else 64), word, 4 if wide else 2, 0]
-        return {"grid": 1, "block": 128, "cluster": 1, "args": args}
-
-    def result(self) -> torch.Tensor:
-        """D by row and column."""
-        return self.d[0, :, : len(self.b)] * self._factor
-
-    def dequantized(self) -> torch.Tensor:
-        """The product of what A and B became, in float64."""
-        a, b = (_dequantized(self.kind, each) for each in (self.a, self.b))
-        return a @ b.T
-
-    def bits_per_value(self) -> float:
-        """Of A, its scales included."""
-        return 8 * (self._values[0].nbytes + self.scales_a.nbytes) / self.a.numel()
+def coordinates(rows: int, columns: int = 64) -> tuple[torch.Tensor, torch.Tensor]:
+    """A (rows, 64) and B (columns, 64) whose product is 256 · row + column: an element says which one it is."""
+    a, b = torch.zeros(rows, 64), torch.zeros(columns, 64)
+    a[:, 0], b[:, 0], a[:, 1], b[:, 1] = torch.arange(rows), 256, 1, torch.arange(columns)
+    return a.half(), b.half()
 
 
-def scale_bytes(scales: torch.Tensor) -> Words:
-    """Scales (rows, blocks) as tcgen05.cp 32x128b.warpx4 copies them: row r at lane r % 32, column r // 32, a byte per
-    block; 512 bytes for every four blocks."""
-    rows, blocks = scales.shape
-    padded = np.zeros((128, blocks), np.uint8)
-    padded[:rows] = scales.numpy()
-    return padded.reshape(4, 32, blocks // 4, 4).transpose(2, 1, 0, 3).reshape(-1)
-
-
-def coordinates(tile: type[WarpgroupTile] | type[Tile], pair: bool = False) -> Any:
-    """A launch whose D is 256 · row + column: what a register or a cell holds says which element it is."""
-    rows = 256 if pair else 128 if tile is Tile else 64
-    a, b = torch.zeros(rows, 64), torch.zeros(128 if pair else 64, 64)
-    a[:, 0], b[:, 0], a[:, 1], b[:, 1] = torch.arange(rows), 256, 1, torch.arange(len(b))
-    made = tile(a.half(), b.half())
-    return replace(made, pair=True) if pair else made
-
-
-def random_operands(rows: int = 128, columns: int = 64, k: int = 64, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+def random_operands(
+    rows: int = 128, columns: int = 64, k: int = 64, seed: int = 0
+) -> tuple[torch.Tensor, torch.Tensor]:
     """A (rows, k) and B (columns, k), float16."""
     random = torch.Generator().manual_seed(seed)
     return tuple(torch.randn(each, k, generator=random).half() for each in (rows, columns))  # type: ignore[return-value]
-
-
-def _quantized(kind: str, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    one = torch.ones(())
-    if kind == "mxf8":
-        return (*quantize_mxfp8(x), one)
-    return (*quantize_mxfp4(x), one) if kind == "mxf4" else quantize_nvfp4(x)
-
-
-def _dequantized(kind: str, x: torch.Tensor) -> torch.Tensor:
-    if kind == "mxf8":
-        return dequantize_mxfp8(*quantize_mxfp8(x)).double()
-    if kind == "mxf4":
-        values, scales = quantize_mxfp4(x)
-        return dequantize_mxfp4(values.unflatten(-1, (-1, 16)), scales, torch.float32).double()
-    return dequantize_nvfp4(*quantize_nvfp4(x)).double()
