@@ -1,6 +1,7 @@
 """The questions of notebook 15 know their answers, and the model of schedules does what it says."""
 
 import math
+from itertools import pairwise
 
 import pytest
 
@@ -93,7 +94,7 @@ def test_a_schedule_keeps_its_promises(plan: Plan) -> None:
     assert all(end[need] <= start[task.name] for task, _ in schedule.placed for need in task.needs)
     for unit in UNITS:
         spans = sorted((at, at + task.cycles) for task, at in schedule.placed if task.unit == unit and task.cycles)
-        assert all(one[1] <= other[0] for one, other in zip(spans, spans[1:], strict=False)), unit
+        assert all(one[1] <= other[0] for one, other in pairwise(spans)), unit
     costs = plan.costs()
     assert schedule.busy("tensor") == plan.tiles * plan.streams * (costs["S"] + costs["O"])
     assert 0 < plan.tensor_share() <= 1
