@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 DIM, KEYS = 128, 128
@@ -109,7 +109,6 @@ class Plan:
     polynomial: Fraction | float = 0
     corrects: bool = True
     tiles: int = 4
-    _tasks: dict[str, Task] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if self.streams not in (1, 2):
@@ -150,16 +149,13 @@ class Plan:
 
     def cycles_per_tile(self) -> Fraction:
         """Cycles for a tile of keys and one stream, once it runs evenly."""
-        few, many = (Plan(**{**self._fields(), "tiles": n}).schedule().cycles for n in (12, 24))
+        few, many = (replace(self, tiles=n).schedule().cycles for n in (12, 24))
         return Fraction(many - few, 12 * self.streams)
 
     def tensor_share(self) -> float:
         """Share of the time in which the tensor cores work, once it runs evenly."""
         costs = self.costs()
         return float((costs["S"] + costs["O"]) / self.cycles_per_tile())
-
-    def _fields(self) -> dict[str, object]:
-        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
 
     def _title(self) -> str:
         streams = "one tile of queries" if self.streams == 1 else "two tiles of queries in turn"
