@@ -47,6 +47,10 @@ KERNELS = {
     "faulty": Kernel("csrc/kernels/lessons/faulty.cu", "sm_90"),
     "scores": Kernel("csrc/kernels/lessons/scores.cu", "sm_80"),
     "shared_storage": Kernel("csrc/kernels/lessons/shared_storage.cu", "sm_80"),
+    "mma_fragments": Kernel("csrc/kernels/lessons/mma_fragments.cu", "sm_80"),
+    "wgmma_tile": Kernel("csrc/kernels/lessons/wgmma_tile.cu", "sm_90a"),
+    "tcgen05_tile": Kernel("csrc/kernels/lessons/tcgen05_tile.cu", "sm_100a"),
+    "attention_tile": Kernel("csrc/kernels/lessons/attention_tile.cu", "sm_100a"),
     "tma_pipeline": Kernel("csrc/kernels/lessons/tma_pipeline.cu", "sm_90a"),
     "paged_decode": Kernel("csrc/kernels/portable/paged_decode.cu", "sm_80"),
 }

@@ -1,0 +1,299 @@
+"""Questions of notebook 14: fragments, descriptors, tensor memory, CTA pairs, block scaling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from sglab import layouts
+
+from .attention_tile import O_COLUMNS, P_COLUMNS, S_COLUMNS, AttentionTile
+from .code_question import CodeQuestion
+from .question import Question, Verdict
+from .scaled_tile import ScaledTile
+from .tensor_tiles import (
+    ORDERS,
+    Tile,
+    WarpgroupTile,
+    coordinates,
+    descriptor,
+    gathered,
+    instruction,
+    mma,
+    random_operands,
+    spread,
+)
+
+__all__ = [
+    "ORDERS",
+    "O_COLUMNS",
+    "P_COLUMNS",
+    "S_COLUMNS",
+    "AttentionTile",
+    "ScaledTile",
+    "Tile",
+    "WarpgroupTile",
+    "coordinates",
+    "descriptor",
+    "gathered",
+    "instruction",
+    "mma",
+    "random_operands",
+    "spread",
+]
+
+A, B, C = (f"mma.m16n8k16.f16.{operand}" for operand in "ABC")
+CLOSE = 1e-3
+Pack = Callable[[torch.Tensor], torch.Tensor]
+Where = Callable[[int, int], tuple[int, int, int]]
+
+
+def small_product(pack: Pack, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """A · B by one mma.sync on registers that `pack` fills; a (16, 16), b (16, 8), float16."""
+    registers = torch.as_tensor(pack(a))
+    return gathered(mma(registers, spread(b, B)), C)
+
+
+def rows_of_exchanged_lanes(one: int = 0, other: int = 4) -> Question:
+    """Rows of D that are wrong when two lanes have each other's registers of A."""
+
+    def truth() -> set[int]:
+        random = torch.Generator().manual_seed(1)
+        a, b = (torch.randn(shape, generator=random).half() for shape in ((16, 16), (16, 8)))
+        registers = spread(a, A)
+        registers[[one, other]] = registers[[other, one]]
+        d = gathered(mma(registers, spread(b, B)), C)
+        wrong = (d - a.double() @ b.double()).abs().amax(1) > CLOSE
+        return set(wrong.nonzero().flatten().tolist())
+
+    return Question(
+        truth=truth,
+        because="{truth}: four neighbouring lanes share a row, and each has a second one eight rows further down.",
+        hint="Press lane 0 in the Layout widget: it lights up in several rows. Then lane 4.",
+    )
+
+
+@dataclass(frozen=True)
+class PackQuestion:
+    """A function to write, pack(a) -> (32, 4, 2): what each register of each lane holds of A.
+
+    It is judged by the product that the tensor core makes of these registers.
+
+    Attributes:
+        ideas: where known wrong functions put an element, each with what its author gets to read.
+    """
+
+    ideas: tuple[tuple[Where, str], ...]
+
+    def check(self, given: Any = ...) -> Verdict:
+        """Judge a function; `...` means that there is none yet."""
+        if given is ...:
+            return Verdict(None, "Write pack, then replace the ... by its name and run the cell again.")
+        if not callable(given):
+            return Verdict(False, f"The answer is the function itself, pack; this is of type {type(given).__name__}.")
+        for _ in range(3):
+            a, b = (torch.randint(-4, 5, shape).half() for shape in ((16, 16), (16, 8)))
+            try:
+                d = small_product(given, a, b)
+            except NotImplementedError:
+                return Verdict(None, "pack is still to be written.")
+            except Exception as error:  # the reader's code: whatever it raises is what to tell
+                return Verdict(False, f"{type(error).__name__}: {error}")
+            right = d == a.double() @ b.double()
+            if not right.all():
+                told = [text for where, text in self.ideas if torch.equal(d, small_product(_packer(where), a, b))]
+                return Verdict(False, " ".join([f"{int(right.sum())} of D's 128 elements are right.", *told]))
+        return Verdict(True, "The tensor core multiplied your registers: three fresh random products, all exact.")
+
+
+def _packer(where: Where) -> Pack:
+    def pack(a: torch.Tensor) -> torch.Tensor:
+        out = torch.zeros(32, 4, 2, dtype=torch.float16)
+        for row in range(16):
+            for column in range(16):
+                out[where(row, column)] = a[row, column]
+        return out
+
+    return pack
+
+
+def packed_fragment() -> PackQuestion:
+    """To write: the fragment of A (16, 16) of mma.m16n8k16."""
+
+    def lane(row: int, column: int) -> int:
+        return row % 8 * 4 + column % 8 // 2
+
+    return PackQuestion(
+        (
+            (
+                lambda r, c: (lane(r, c), 2 * (r // 8) + c // 8, c % 2),
+                "Registers 1 and 2 are exchanged: register 1 is eight rows further down, register 2 eight columns on.",
+            ),
+            (
+                lambda r, c: (2 * r + c // 8, c % 8 // 2, c % 2),
+                "This deals A out row by row, eight numbers to a lane. Press row 0 in the Layout widget.",
+            ),
+            (
+                lambda r, c: (lane(r, c), r // 8 + 2 * (c // 8), 1 - c % 2),
+                "The halves of each register are exchanged: the lower 16 bits have the even column.",
+            ),
+        )
+    )
+
+
+def right_rows(stored_b: str = "128B") -> Question:
+    """Rows (or elements) of D that are right where A (or both) lie in plain rows and the descriptor says 128B."""
+
+    def truth() -> int:
+        tile = WarpgroupTile(*random_operands(64), stored_a="plain", stored_b=stored_b)
+        tile.run()
+        right = (tile.result() - tile.product()).abs() < CLOSE
+        return int(right.sum() if stored_b == "plain" else right.all(1).sum())
+
+    if stored_b == "plain":
+        return Question(
+            truth=truth,
+            because="{truth}: row r of A is read in the order c ^ (r mod 8), row n of B as c ^ (n mod 8). Where these "
+            "agree, every factor still finds its partner: an eighth of 4,096. A test of the diagonal would pass!",
+            hint="A sum of products does not care about their order. When are a row of A and a row of B read in the "
+            "same wrong order?",
+        )
+    return Question(
+        truth=truth,
+        because="{truth}: rows 0, 8, 16, …: chunk c is looked for at c ^ (r mod 8), which is c where r mod 8 is 0.",
+        hint="The swizzle moves chunk c of row r to place c ^ (r mod 8). For which rows is that no change?",
+    )
+
+
+def smem_descriptor() -> CodeQuestion:
+    """To write: smem_descriptor(start, stride, swizzle) -> int, for tcgen05 and a K-major operand."""
+    swizzles = ("none", "32B", "64B", "128B")
+
+    def cases(random: torch.Generator) -> list[list[Any]]:
+        def draw(high: int) -> int:
+            return int(torch.randint(0, high, (), generator=random))
+
+        return [[0, 1024, "128B"], *([draw(64) * 1024, (1 + draw(63)) * 128, swizzles[i % 4]] for i in range(8))]
+
+    def without_units(start: int, stride: int, swizzle: str) -> int:
+        return descriptor(0, 0, swizzle) | start | stride << 32
+
+    def leading(start: int, stride: int, swizzle: str) -> int:
+        return descriptor(start, 0, swizzle) | stride >> 4 << 16
+
+    def counted(start: int, stride: int, swizzle: str) -> int:
+        return descriptor(start, stride, "none") | swizzles.index(swizzle) << 61
+
+    return CodeQuestion(
+        function="smem_descriptor",
+        cases=cases,
+        truth=descriptor,
+        because="CUTLASS calls it a UMMA descriptor.",
+        ideas=(
+            (lambda *case: descriptor(*case) & ~(1 << 46), "Bits 46 and 47 hold a version. On Blackwell it is 1."),
+            (
+                lambda start, stride, swizzle: descriptor(start, stride, swizzle, "sm_90a"),
+                "This is wgmma's descriptor. tcgen05's has a version, and the swizzle from bit 61 on.",
+            ),
+            (without_units, "Addresses and offsets count in units of 16 bytes."),
+            (leading, "Bits 16 to 29 are for the other direction (LBO). Eight rows further is SBO, from bit 32 on."),
+            (counted, "The codes of the swizzles are not 1, 2, 3: 6 is 32B, 4 is 64B, 2 is 128B."),
+        ),
+    )
+
+
+def strange_tile() -> Tile:
+    """A launch whose instruction descriptor is not what its caller meant: M = 128, N = 64."""
+    a, b = random_operands()
+    return Tile(a, b, instruction=instruction(128, 32))
+
+
+def wrong_field(tile: Tile) -> Question:
+    """The field of a tile's instruction descriptor that is not M = 128 or N = 64, and its value, as [field, value]."""
+
+    def truth() -> list[object]:
+        mmas = tile.record().mmas
+        found: dict[str, int] = {"M": int(mmas.m[0]), "N": int(mmas.n[0])}
+        ((field, value),) = (each for each in found.items() if each not in (("M", 128), ("N", 64)))
+        return [field, value]
+
+    return Question(
+        truth=truth,
+        because="{truth}: nobody checks it against your tiles. What is not multiplied keeps what it held.",
+        hint="tile.d[0] is tensor memory, 128 lanes × 128 columns, and held −1. Where does it still? No product should "
+        "write to the columns from 64 on.",
+    )
+
+
+def commit_first() -> Question:
+    """What D's first element is read as where the commit comes before the products."""
+
+    def truth() -> float:
+        tile = Tile(*random_operands(), order="commit first")
+        tile.run()
+        return float(tile.d[0, 0, 0])
+
+    return Question(
+        truth=truth,
+        because="{truth:g}: a commit covers what its thread started before it. That was nothing: it arrived at once.",
+        hint="What does a commit wait for? What did tensor memory hold before the products?",
+    )
+
+
+def columns_left(head_dim: int = 128, keys: int = 128) -> Question:
+    """Columns of tensor memory that are free beside two S (128 queries by `keys`) and two O (128 by `head_dim`)."""
+
+    def truth() -> int:
+        used = sum(layouts.fragment(f"tcgen05.mma.m128n{n}.D").registers for n in (keys, keys, head_dim, head_dim))
+        return 512 - used
+
+    return Question(
+        truth=truth,
+        because="{truth}: 2 · 128 + 2 · 128 are all of them. So P goes over S, as here.",
+        hint="Each has 128 lanes, and a float32 takes a column.",
+    )
+
+
+def place_of_element(row: int, column: int) -> Question:
+    """[CTA, lane, column of tensor memory] of an element of a CTA pair's D (256, 128)."""
+
+    def truth() -> list[int]:
+        tile = Tile(*coordinates(256, 128), pair=True)
+        tile.run()
+        ((place),) = (tile.d == 256 * row + column).nonzero().tolist()
+        return place
+
+    return Question(
+        truth=truth,
+        because="{truth}: with M = 256 each CTA keeps 128 rows of D, whole ones, though each brought only half of B.",
+        hint="Each CTA has 128 lanes, for as many rows of D. lab.coordinates(256, 128) are operands whose D says what "
+        "lies where: run a pair's tile on them and look at its d.",
+    )
+
+
+def scaled_by(lane: int, column: int, byte: int) -> Question:
+    """[row of A, block of 32 along K] that the scale in a byte of tensor memory belongs to (mxf8)."""
+
+    def truth() -> list[int]:
+        a, b = random_operands(128, 64, 128)
+        results = []
+        for more in (0, 1):
+            tile = ScaledTile(a, b, kind="mxf8")
+            tile.scales_a[32 * column + lane, byte] += more  # a power of two more
+            tile.run()
+            results.append(tile.result())
+        change = results[1] - results[0]
+        (row,) = change.abs().amax(1).nonzero().flatten().tolist()
+        parts = a[row].double().view(4, 32) * b.double().view(64, 4, 32)
+        block = (parts.sum(-1) - change[row][:, None]).abs().sum(0).argmin()
+        return [row, int(block)]
+
+    return Question(
+        truth=truth,
+        because="{truth}: 32 lanes hold 32 rows, the next column the next 32, and a word's bytes are four blocks.",
+        hint="A has 128 rows and four blocks of 32 along K: 512 scales, in 32 lanes × 4 columns × 4 bytes. Rows fill "
+        "the lanes first.",
+    )
