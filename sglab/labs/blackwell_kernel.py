@@ -87,7 +87,9 @@ class Tile:
         self.d.fill_(torch.nan)
         on = EmulatedDevice("sm_100a", **{"sanitize": True, "max_instructions": 1_000_000, **device})
         args = (TensorMap(self.a, (M, K), swizzle=128), self.b, self.d, self.layout, self.instruction)
-        return step(ptx_program(self.text, "blackwell_tile.ptx")[1, 128], *args, device=on)
+        launch = step(ptx_program(self.text, "blackwell_tile.ptx")[1, 128], *args, device=on)
+        assert isinstance(launch, KernelLaunch)
+        return launch
 
     def run(self, **device: Any) -> Any:
         """Launches with the sanitizers; returns the report."""

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from sglab.emulator import EmulatedDevice
+from sglab.emulator.device import Scheduler
 from sglab.gpu import CompileError, KernelError
 from sglab.stepping import step
 
@@ -17,7 +18,7 @@ from .question import Verdict
 M, N, K = 128, 64, 64
 RIGHT = 1e-2
 """Largest error of a product of float16 numbers that float32's rounding explains here."""
-SCHEDULERS = ("fair", "adversarial")
+SCHEDULERS: tuple[Scheduler, ...] = ("fair", "adversarial")
 
 
 def tensor_map(tensor: torch.Tensor, rows: int) -> Any:
@@ -66,12 +67,13 @@ class AlongK:
             True, f"{len(self.sizes) * len(SCHEDULERS)} launches on fresh tensors: right, and nothing is found."
         )
 
-    def _wrong(self, kernel: Any, size: int, scheduler: str) -> Verdict | None:
+    def _wrong(self, kernel: Any, size: int, scheduler: Scheduler) -> Verdict | None:
         a, b, d = torch.randn(M, size).half(), torch.randn(N, size).half(), torch.full((M, N), torch.nan)
         device = EmulatedDevice("sm_100a", sanitize=True, scheduler=scheduler, max_instructions=2_000_000)
         what = f"K = {size}, scheduler {scheduler}"
         try:
-            found = step(kernel[(1,)], tensor_map(a, M), tensor_map(b, N), d, K=size, device=device).run().findings
+            launch: Any = step(kernel[(1,)], tensor_map(a, M), tensor_map(b, N), d, K=size, device=device)
+            found = launch.run().findings
         except CompileError as refused:
             return Verdict(False, f"Triton refuses it: {str(refused)[-600:]}")
         except KernelError as failed:
