@@ -37,7 +37,25 @@ named are served; everything else is refused.
 
 {matrix_table()}
 
-Made of others, in `sglab.attention.combined`: `HybridAttnBackend` (prompts through one, decoding through another),
+## One of your own
+
+```python
+@register_attention_backend("mine")  # then: Engine(attention_backend="mine"), sglab.attend(batch, backend="mine")
+class Mine(AttentionBackend):
+    capabilities = Capabilities(kinds=("mla",), modes=(ForwardMode.DECODE, ForwardMode.IDLE))
+
+    def prepare(self, forward_batch): ...  # once per pass; spans(forward_batch) are its requests' rows and slots
+
+    def attend(self, inputs): ...  # once per layer; keys, values = save_and_get_kv(inputs), attend_rows(...)
+```
+
+Notebook [22](../notebooks/22_own_backend.ipynb) builds some, up to batch-invariant splits and a captured graph. A
+shipped backend is replaced only with `replace=True`. `sglab backends mine --load my_file.py` runs a file first, and
+shows what it registered.
+
+## Made of others
+
+In `sglab.attention.combined`: `HybridAttnBackend` (prompts through one, decoding through another),
 `TboAttnBackend` (two micro-batches), `HybridLinearAttnBackend` (layers with linear attention), `attn_backend_wrapper`.
 
 ## What SGLang would choose

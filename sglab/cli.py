@@ -15,7 +15,7 @@ from pathlib import Path
 from sglab import generate
 from sglab.gpu.architecture import B200_SMS, H100_SMS
 from sglab.gpu.errors import GpuError
-from sglab.step_file import add_step_options, step_file
+from sglab.step_file import add_step_options, load_module, step_file
 
 NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
 FIRST_NOTEBOOK = "00_start_here.ipynb"
@@ -44,7 +44,11 @@ def build_parser() -> argparse.ArgumentParser:
     program.add_argument("--arch", default="sm_100a", help="default: %(default)s")
     program.add_argument("--sanitize", action="store_true", help="look for races and misuse")
 
-    commands.add_parser("backends", help="what each attention backend serves")
+    backends = commands.add_parser("backends", help="what each attention backend serves")
+    backends.add_argument("names", nargs="*", metavar="NAME", help="show these alone")
+    backends.add_argument(
+        "--load", action="append", default=[], type=Path, metavar="FILE.py", help="run it first: it registers backends"
+    )
 
     lab = commands.add_parser(
         "lab", help="open JupyterLab on the notebooks; takes its options, too", usage="%(prog)s [options of JupyterLab]"
@@ -220,7 +224,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.command == "backends":
             from sglab.attention.table import capabilities_table
 
-            print(capabilities_table())
+            for path in options.load:
+                load_module(path)
+            print(capabilities_table(options.names))
         elif options.command == "generate":
             generate.generate(options)
         elif options.command == "serve":

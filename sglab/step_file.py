@@ -9,6 +9,7 @@ import sys
 import webbrowser
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from sglab.gpu.errors import LaunchError
@@ -142,16 +143,27 @@ def _python(
     return made[0] if isinstance(made[0], CapturedLaunch | Capture) else caught
 
 
-def _attribute(path: Path, name: str) -> Any:
-    """What a Python file calls `name`; the file runs as a module of that name, beside the others of its folder."""
+def load_module(path: Path) -> ModuleType:
+    """Runs a Python file as a module of its name, beside the others of its folder.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+    """
     if not path.is_file():
         raise FileNotFoundError(f"file: {path} does not exist")
     spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None  # of a .py file there always are
+    if spec is None or spec.loader is None:
+        raise LaunchError(f"file: expected a Python file, FILE.py; got {path.name}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module  # Triton looks there for a kernel's globals
     sys.path.insert(0, str(path.parent.resolve()))
     spec.loader.exec_module(module)
+    return module
+
+
+def _attribute(path: Path, name: str) -> Any:
+    """What a Python file calls `name`."""
+    module = load_module(path)
     if not hasattr(module, name):
         raise LaunchError(f"file: {path.name} has no {name!r}")
     return getattr(module, name)

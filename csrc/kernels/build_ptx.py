@@ -44,6 +44,7 @@ KERNELS = {
     "split_kv_combine": Kernel("csrc/kernels/portable/combine.cu", "sm_90"),
     "flash_mla_plan": Kernel("csrc/kernels/portable/flash_mla_plan.cu", "sm_80"),
     "merge": Kernel("csrc/kernels/portable/merge.cu", "sm_90"),
+    "blackwell_tile": Kernel("csrc/kernels/lessons/blackwell_tile.cu", "sm_100a"),
     "faulty": Kernel("csrc/kernels/lessons/faulty.cu", "sm_90"),
     "scores": Kernel("csrc/kernels/lessons/scores.cu", "sm_80"),
     "shared_storage": Kernel("csrc/kernels/lessons/shared_storage.cu", "sm_80"),

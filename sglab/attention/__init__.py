@@ -17,15 +17,21 @@ _MODULES = {
     "HARDWARE": "selection",
     "Hardware": "selection",
     "Model": "selection",
+    "PagedRows": "arithmetic",
     "Run": "info",
     "SGLANG_BACKENDS": "upstream",
     "Settings": "selection",
+    "Span": "rows",
     "UnknownBackendError": "registry",
     "UnsupportedError": "capabilities",
+    "attend_rows": "arithmetic",
     "capabilities_by_name": "registry",
     "create_attention_backend": "create",
     "register_attention_backend": "registry",
+    "save_and_get_kv": "rows",
+    "scoring_of": "arithmetic",
     "select_attention_backend": "selection",
+    "spans": "rows",
 }
 """Public name -> the module here that has it."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 from sglab.attention.capabilities import Capabilities
 from sglab.attention.upstream import SGLANG_BACKENDS
@@ -13,6 +13,7 @@ from sglab.engine import ModelRunner
 
 Factory = Callable[[ModelRunner], Any]
 """Makes a backend for a model runner: the backend's class, as a rule."""
+F = TypeVar("F", bound=Factory)
 
 ByKind = dict[str, str]
 """Kind of attention -> "module:Class", of a name that has a class for each."""
@@ -52,10 +53,30 @@ class UnknownBackendError(ValueError):
     """No backend of this name; the message lists those there are and suggests the nearest."""
 
 
-def register_attention_backend(name: str) -> Callable[[Factory], Factory]:
-    """Register a factory (or a backend class) under a name; a later one of the same name replaces it."""
+def register_attention_backend(name: str, *, replace: bool = False) -> Callable[[F], F]:
+    """Register a backend of one's own; `Engine(attention_backend=name)`, `attend(batch, backend=name)` and the table
+    of `sglab backends` then know it. A class that has no `name` of its own gets this one.
 
-    def decorator(factory: Factory) -> Factory:
+    Args:
+        name: a later registration of the same name takes its place, so that a cell may be run again.
+        replace: put it in the place of a backend that sglab ships, too.
+
+    Raises:
+        ValueError: no name, or the name of a backend that sglab ships.
+        TypeError: what is registered cannot be called with a model runner.
+    """
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"name: expected a name, a text that is not empty; got {name!r}")
+    if not replace and isinstance(ATTENTION_BACKENDS.get(name), (str, dict)):
+        raise ValueError(
+            f"name: expected one that sglab does not ship; got {name!r}. Choose another, or pass replace=True"
+        )
+
+    def decorator(factory: F) -> F:
+        if not callable(factory):
+            raise TypeError(f"factory: expected a backend's class or a function of a model runner; got {factory!r}")
+        if isinstance(factory, type) and not vars(factory).get("name"):
+            factory.name = name  # type: ignore[attr-defined]
         ATTENTION_BACKENDS[name] = factory
         return factory
 

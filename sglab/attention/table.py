@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from sglab.attention.capabilities import Capabilities
 from sglab.attention.origins import ORIGINS
-from sglab.attention.registry import ATTENTION_BACKENDS, capabilities_by_name
+from sglab.attention.registry import ATTENTION_BACKENDS, backend_factory, capabilities_by_name
 from sglab.attention.selection import (
     HARDWARE,
     VERSIONS,
@@ -40,16 +40,27 @@ MODELS = {
 """Models that selection is asked about."""
 
 
-def capabilities_table() -> str:
-    """A block per backend, a line per capability, and the names that SGLang has beyond them."""
+def capabilities_table(names: Sequence[str] = ()) -> str:
+    """A block per backend, a line per capability, and the names that SGLang has beyond them.
+
+    Args:
+        names: of the backends to show; none: all.
+
+    Raises:
+        UnknownBackendError: no backend has this name.
+    """
+    for name in names:
+        backend_factory(name)
     lines = []
     for name, capabilities in capabilities_by_name().items():
+        if names and name.partition(" ")[0] not in names:
+            continue
         rows = {**_column(capabilities), **_origin(name.partition(" ")[0])}
         for row, entry in rows.items():
             lines += [name] if row == "attention" else []
             lines.append(textwrap.fill(entry, 110, initial_indent=f"  {row:14} ", subsequent_indent=" " * 17))
         lines.append("")
-    for version in ("0.5.9", "0.5.23"):
+    for version in () if names else ("0.5.9", "0.5.23"):
         absent = ", ".join(name for name in SGLANG_BACKENDS[version] if name not in ATTENTION_BACKENDS)
         if not absent:
             continue

@@ -17,6 +17,7 @@ from sglab.attention import (
     AttentionInputs,
     UnknownBackendError,
     UnsupportedError,
+    capabilities_by_name,
     create_attention_backend,
     register_attention_backend,
 )
@@ -167,6 +168,23 @@ def test_the_decorator_registers_a_factory(batch: Batch, monkeypatch: pytest.Mon
     monkeypatch.setattr("sglab.attention.registry.ATTENTION_BACKENDS", {})
     register_attention_backend("mine")(lambda runner: Recorder())
     assert isinstance(create_attention_backend("mine", batch.runner), Recorder)
+
+
+def test_a_class_gets_the_name_it_is_registered_under_and_no_shipped_backend_is_replaced_unawares(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sglab.attention.registry.ATTENTION_BACKENDS", dict(ATTENTION_BACKENDS))
+    mine = register_attention_backend("mine")(type("Mine", (Recorder,), {}))
+    assert mine.name == "mine" and "mine" in capabilities_by_name()
+    assert register_attention_backend("other")(type("Other", (mine,), {})).name == "other"
+    assert register_attention_backend("alias")(type("Named", (mine,), {"name": "named"})).name == "named"
+    with pytest.raises(ValueError, match="expected one that sglab does not ship; got 'triton'"):
+        register_attention_backend("triton")
+    register_attention_backend("triton", replace=True)(mine)
+    with pytest.raises(ValueError, match="expected a name"):
+        register_attention_backend("")
+    with pytest.raises(TypeError, match="expected a backend's class or a function"):
+        register_attention_backend("three")(3)  # type: ignore[type-var]
 
 
 def test_sglangs_backends_are_listed() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("torch")
 
+from sglab.attention import ATTENTION_BACKENDS
 from sglab.cli import main
 from sglab.models import from_config
 from sglab.serving import Engine
@@ -172,3 +173,25 @@ def test_generate_prints_what_the_engine_generates(folder: Path, capsys: pytest.
 def test_generate_refuses_on_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["generate", "--model", str(folder), "--temperature", "-1", "Hello"]) == 2
     assert capsys.readouterr().err.startswith("sglab: temperature: expected 0 (greedy) or a positive finite number")
+
+
+def test_backends_of_a_file_are_shown_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sglab.attention.registry.ATTENTION_BACKENDS", dict(ATTENTION_BACKENDS))
+    file = tmp_path / "my_backend_of_a_file.py"
+    file.write_text("""
+from sglab.attention import AttentionBackend, Capabilities, register_attention_backend
+
+
+@register_attention_backend("mine")
+class Mine(AttentionBackend):
+    capabilities = Capabilities(kinds=("mla",), page_sizes=(64,))
+
+    def attend(self, inputs): ...
+""")
+    assert main(["backends", "mine", "--load", str(file)]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("mine\n") and "page sizes     64\n" in printed and "triton" not in printed
+    assert main(["backends", "yours"]) == 2 and "unknown attention backend 'yours'" in capsys.readouterr().err
+    assert main(["backends", "--load", str(tmp_path / "none.py")]) == 2 and "does not exist" in capsys.readouterr().err
