@@ -165,7 +165,7 @@ def ask(question: Question, batch: Batch | None = None) -> Exploration:
 def question_of(batch: Batch, **question: Any) -> Question:
     """What a live batch asks; the other fields as given."""
     mode = {ForwardMode.DECODE: "decode", ForwardMode.MIXED: "mixed"}.get(batch.forward_mode, "extend")
-    given = {
+    given: dict[str, Any] = {
         "seq_lens": tuple(batch.seq_lens.tolist()),
         "mode": mode,
         "new_tokens": max(batch.new_tokens, default=1),

@@ -179,7 +179,7 @@ def _graph_bytes(backend: AttentionBackend) -> int:
 def wrappers_of(backend: AttentionBackend) -> list[Wrapper]:
     """FlashInfer's wrappers of the pass last prepared."""
     made = getattr(backend.serving, "forward_metadata", None)
-    found = []
+    found: list[object] = []
     for value in vars(made).values() if made is not None else ():
         found += [value] if isinstance(value, Wrapper) else value if isinstance(value, list) else []
     return [each for each in found if isinstance(each, Wrapper)]
