@@ -140,6 +140,9 @@ class AttentionBackend(ABC):
     def attend(self, inputs: AttentionInputs) -> torch.Tensor:
         """Save the new rows if asked, and attend; `forward` has checked them. Returns [tokens, heads, v_head_dim]."""
 
+    def refuse_layer(self, layer: RadixAttention) -> None:  # noqa: B027 - most have nothing to refuse
+        """Raises UnsupportedError for options of a layer that `capabilities` cannot say; `attend` calls it first."""
+
     @property
     def serving(self) -> AttentionBackend:
         """The backend that serves the batch last prepared: this one, unless it left it to a fallback."""

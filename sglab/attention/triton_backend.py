@@ -84,11 +84,18 @@ class TritonAttnBackend(AttentionBackend):
     def attend(self, inputs: AttentionInputs) -> torch.Tensor:
         if self.forward_metadata is None:
             raise RuntimeError("prepare comes before forward")
-        _check_window(inputs.layer)
+        self.refuse_layer(inputs.layer)
         run = self._decode if inputs.forward_batch.forward_mode.is_decode() else self._extend
         o = inputs.q.new_empty((*inputs.q.shape[:2], inputs.layer.v_head_dim))
         run(inputs, o, self.forward_metadata)
         return o
+
+    def refuse_layer(self, layer: RadixAttention) -> None:
+        """A window of 0 means none to the kernels, and a temperature counts positions from the window's start."""
+        if layer.sliding_window_size == 0 or (layer.sliding_window_size > 0 and layer.xai_temperature_len > 0):
+            got = f"{layer.sliding_window_size} with xai_temperature_len {layer.xai_temperature_len}"
+            expected = f"-1 for {self.name}, or at least 1 without a temperature"
+            raise UnsupportedError("layer.sliding_window_size", expected, got, "Use flex_attention.")
 
     def _decode(self, inputs: AttentionInputs, o: torch.Tensor, meta: ForwardMetadata) -> None:
         layer = inputs.layer
@@ -161,11 +168,3 @@ class TritonAttnBackend(AttentionBackend):
         if self._graph is None:
             raise RuntimeError("init_graph comes before a capture")
         return self._graph
-
-
-def _check_window(layer: RadixAttention) -> None:
-    """A window of 0 means none to the kernels, and a temperature counts positions from the window's start."""
-    if layer.sliding_window_size == 0 or (layer.sliding_window_size > 0 and layer.xai_temperature_len > 0):
-        got = f"{layer.sliding_window_size} with xai_temperature_len {layer.xai_temperature_len}"
-        expected = "-1 for triton, or at least 1 without a temperature"
-        raise UnsupportedError("layer.sliding_window_size", expected, got, "Use flex_attention.")

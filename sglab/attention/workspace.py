@@ -6,6 +6,8 @@ kernels here need none of these bytes, so none are allocated; the records say wh
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -33,6 +35,18 @@ _shared: dict[tuple[str, str], Workspace] = {}
 def shared_workspace(name: str, nbytes: int, device: torch.device, zeros: bool = False) -> Workspace:
     """The workspace of this name on a device: the first backend decides on its size, all later ones share it."""
     return _shared.setdefault((name, str(device)), Workspace(name, nbytes, device, zeros))
+
+
+@contextmanager
+def a_process_of_its_own() -> Iterator[None]:
+    """Backends made inside share workspaces with no others: each decides on its size."""
+    held = dict(_shared)
+    _shared.clear()
+    try:
+        yield
+    finally:
+        _shared.clear()
+        _shared.update(held)
 
 
 def forget_workspaces() -> None:

@@ -20,12 +20,14 @@ from sglab.events.log import EventLog
 from sglab.gpu.geometry import Geometry
 
 OF_A_BATCH = ("PageTable", "SplitKV", "OnlineSoftmax")
+OF_ANY_BATCH = ("PageTable", "SplitKV", "BackendExplorer")
 OF_A_LAUNCH = ("KernelDebugger", "WarpRoles", "Barriers", "SharedMemory", "TensorMemory", "NanSpread")
 OF_AN_ENGINE = ("Scheduler", "RadixTree", "Graph")
 OF_A_RECORDING = ("WarpRoles", "Barriers", "TensorMemory")
 OF_A_RUN = {
     "SpeculationRun": ("sglab.workbench.recorders.speculation", ("DraftTree",)),
     "RoutingRun": ("sglab.workbench.recorders.experts", ("Experts",)),
+    "AttentionRun": ("sglab.workbench.recorders.attention", ("SparseAttention",)),
     "RanksRun": ("sglab.workbench.recorders.ranks", ("Ranks",)),
 }
 """What a recorder of the engine gives -> its module, and what opens on it."""
@@ -178,7 +180,7 @@ def _batch(batch: Any, number: int) -> Thing:
     heads = f"{batch.num_heads} heads" if batch.kind == "mla" else f"{batch.num_heads}/{batch.num_kv_heads} heads"
     dtype = str(batch.dtype).removeprefix("torch.")
     decodes = batch.forward_mode.is_decode() and lengths
-    widgets = OF_A_BATCH if decodes else OF_A_BATCH[:2]
+    widgets = (*OF_A_BATCH, "BackendExplorer") if decodes else OF_ANY_BATCH
     return Thing(number, "batch", title, f"{batch.kind}, {heads}, pages of {batch.page_size}, {dtype}", widgets)
 
 

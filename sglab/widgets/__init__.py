@@ -9,6 +9,7 @@ from .recordings import recording
 from .selection import selection
 
 if TYPE_CHECKING:
+    from .backend_explorer import BackendExplorer
     from .barriers import Barriers
     from .draft_tree import DraftTree
     from .experts import Experts
@@ -22,11 +23,13 @@ if TYPE_CHECKING:
     from .ranks import Ranks
     from .scheduler import Scheduler
     from .shared_memory import SharedMemory
+    from .sparse_attention import SparseAttention
     from .split_kv import SplitKV
     from .tensor_memory import TensorMemory
     from .warp_roles import WarpRoles
 
 __all__ = [
+    "BackendExplorer",
     "Barriers",
     "DraftTree",
     "Experts",
@@ -40,6 +43,7 @@ __all__ = [
     "Ranks",
     "Scheduler",
     "SharedMemory",
+    "SparseAttention",
     "SplitKV",
     "TensorMemory",
     "WarpRoles",
@@ -51,6 +55,7 @@ __all__ = [
 ]
 
 _LAZY = {
+    "BackendExplorer": "backend_explorer",
     "Barriers": "barriers",
     "DraftTree": "draft_tree",
     "Experts": "experts",
@@ -64,6 +69,7 @@ _LAZY = {
     "RadixTree": "radix_tree",
     "Scheduler": "scheduler",
     "SharedMemory": "shared_memory",
+    "SparseAttention": "sparse_attention",
     "SplitKV": "split_kv",
     "TensorMemory": "tensor_memory",
     "WarpRoles": "warp_roles",

@@ -39,8 +39,18 @@ def prompt_batch(
     Raises:
         BadArgumentError: no such model or layer, a prompt without tokens, or a model that also keeps a state.
     """
-    token_ids = _token_ids(prompts, model)
+    token_ids = tokens_of(prompts, model)
     loaded = model if isinstance(model, CausalLM) else load_model(model, dtype=dtype, device=device)
+    batch = batch_for(loaded, token_ids, layer, page_size, layout)
+    seen = run_tokens(batch.runner, batch.reqs, loaded, layer)
+    last = torch.tensor([len(ids) for ids in token_ids], device=loaded.device).cumsum(0) - 1
+    batch.layer, batch.q = seen.layer, seen.q[last]
+    batch.forward_batch.input_ids = torch.tensor([ids[-1] for ids in token_ids], device=loaded.device)
+    return batch
+
+
+def batch_for(loaded: CausalLM, token_ids: list[list[int]], layer: int, page_size: int, layout: Layout) -> Batch:
+    """A decode batch of a model's shape whose requests hold these tokens; its rows are still random."""
     shape = attention_shape(loaded, layer)
     lengths = [len(ids) for ids in token_ids]
     batch = BatchOptions(
@@ -60,14 +70,11 @@ def prompt_batch(
     ).build(lengths, [1] * len(lengths), ForwardMode.DECODE)
     for req, ids in zip(batch.reqs, token_ids, strict=True):
         req.origin_input_ids = ids
-    seen = run_tokens(batch.runner, batch.reqs, loaded, layer)
-    last = torch.tensor(lengths, device=loaded.device).cumsum(0) - 1
-    batch.layer, batch.q = seen.layer, seen.q[last]
-    batch.forward_batch.input_ids = torch.tensor([ids[-1] for ids in token_ids], device=loaded.device)
     return batch
 
 
-def _token_ids(prompts: Any, model: str | Path | CausalLM) -> list[list[int]]:
+def tokens_of(prompts: Any, model: str | Path | CausalLM) -> list[list[int]]:
+    """Token ids of prompts: texts, one or several, or ids already."""
     texts = [prompts] if isinstance(prompts, str) else list(prompts)
     if texts and all(isinstance(text, str) for text in texts):
         if isinstance(model, CausalLM):

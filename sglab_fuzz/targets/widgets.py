@@ -103,6 +103,8 @@ def build(kind: str) -> Any:
         return widgets.OnlineSoftmax(sglab.decode_batch([40], max_context_len=64, **shape))
     if kind == "DraftTree":
         return widgets.DraftTree(_speculation())
+    if kind == "BackendExplorer":
+        return widgets.BackendExplorer([9, 5], page_size=4)
     if kind == "Ranks":
         return widgets.Ranks(_ranks())
     if kind == "Experts":
@@ -125,6 +127,7 @@ KINDS = (
     "WarpRoles",
     "Barriers",
     "DraftTree",
+    "BackendExplorer",
     "Experts",
     "Ranks",
 )

@@ -31,7 +31,7 @@ def test_a_batch_says_what_it_holds_and_what_opens_on_it() -> None:
     (row,) = listed({"batch": batch, "_": batch, "In": [], "number": 7})
     assert (row.kind, row.names, row.title) == ("batch", ["batch"], "2 requests, 377 tokens")
     assert row.detail == "mla, 16 heads, pages of 64, float16"
-    assert row.widgets == ("PageTable", "SplitKV", "OnlineSoftmax")
+    assert row.widgets == ("PageTable", "SplitKV", "OnlineSoftmax", "BackendExplorer")
     prompt = sglab.extend_batch([8], num_heads=16, page_size=64)
     assert "OnlineSoftmax" not in listed({"prompt": prompt})[0].widgets
 

@@ -15,7 +15,7 @@ from sglab.attention.capabilities import Capabilities, UnsupportedError
 from sglab.attention.inputs import AttentionInputs
 from sglab.attention.page_table.backend import PageTableBackend
 from sglab.attention.page_table.metadata import FlashAttentionMetadata, decode_metadata, extend_metadata
-from sglab.engine import ForwardBatch, ForwardMode, ModelRunner
+from sglab.engine import ForwardBatch, ForwardMode, ModelRunner, RadixAttention
 
 PAGE_SIZE = 64
 HEAD_DIM = 128
@@ -59,9 +59,11 @@ class HPCOpsAttnBackend(PageTableBackend):
         made.cu_seqlens_q, made.max_seq_len_q = indptr_of(batch.extend_seq_lens), max(batch.extend_seq_lens_cpu)
         return made
 
-    def attend(self, inputs: AttentionInputs) -> torch.Tensor:
-        layer = inputs.layer
+    def refuse_layer(self, layer: RadixAttention) -> None:
         if abs(layer.scaling - layer.head_dim**-0.5) > 1e-8:
             expected = f"head_dim^-1/2 = {layer.head_dim**-0.5:.6g} for hpc_ops"
             raise UnsupportedError("layer.scaling", expected, f"{layer.scaling:.6g}", "Use fa3 or triton.")
+
+    def attend(self, inputs: AttentionInputs) -> torch.Tensor:
+        self.refuse_layer(inputs.layer)
         return super().attend(inputs)

@@ -12,6 +12,7 @@ from sglab.engine.recording import Recording
 from sglab.serving import Engine, GraphLog
 from sglab.serving import ranks as serving_ranks
 from sglab.widgets import (
+    BackendExplorer,
     Barriers,
     DraftTree,
     Experts,
@@ -25,6 +26,7 @@ from sglab.widgets import (
     Ranks,
     Scheduler,
     SharedMemory,
+    SparseAttention,
     SplitKV,
     TensorMemory,
     WarpRoles,
@@ -127,6 +129,9 @@ def recording() -> Recording:
     return recorded
 
 
+PROMPT = "Once upon a time there was a little cat who liked to sleep. The cat had a friend, a dog."
+"""What SparseAttention's model reads."""
+
 MAKERS: dict[str, Callable[[], Widget]] = {
     "Scheduler": lambda: Scheduler(recording()),
     "RadixTree": lambda: RadixTree(recording()),
@@ -134,6 +139,7 @@ MAKERS: dict[str, Callable[[], Widget]] = {
     "PageTable": lambda: PageTable(sglab.decode_batch([300, 1000, 77], page_size=64, layout="fragmented", seed=0)),
     "SplitKV": lambda: SplitKV([300, 9000, 77, 2000], ("flash_mla", "flashinfer_mla")),
     "OnlineSoftmax": lambda: OnlineSoftmax(batch(), 0, num_splits=4, tile=64, implementation="reference"),
+    "BackendExplorer": lambda: BackendExplorer([300, 1000, 77], model="DeepSeek-V3", machine="H200"),
     "WarpRoles": lambda: WarpRoles(capture()),
     "Barriers": lambda: Barriers(capture()),
     "KernelDebugger": lambda: KernelDebugger(capture().session()),
@@ -142,6 +148,7 @@ MAKERS: dict[str, Callable[[], Widget]] = {
     "DraftTree": lambda: DraftTree(speculation()),
     "Experts": lambda: Experts(routing()),
     "Ranks": lambda: Ranks(ranks()),
+    "SparseAttention": lambda: SparseAttention(PROMPT),
     "Layout": lambda: Layout("(32,64):(64,1)"),
     "NanSpread": lambda: NanSpread(empty_row()),
 }

@@ -18,6 +18,7 @@ export * as format from "./format";
 export { type Frame, makeFrame, type Placeholder } from "./frame";
 export type { KeyBinding } from "./keys";
 export { type LegendItem, legendMark } from "./legend";
+export { formatLengths, parseLengths } from "./lengths";
 export { pictureOf, pixelsOf } from "./picture";
 export { followRun } from "./recorded";
 export { type Facet, type SelectionStore, sameSelection } from "./selection";

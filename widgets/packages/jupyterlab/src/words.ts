@@ -12,6 +12,8 @@ export const SHOWS: Readonly<Record<string, string>> = {
   Barriers: "phases, arrivals and waiting warps",
   SharedMemory: "tiles, swizzles, bank conflicts",
   DraftTree: "draft trees, their masks, what is kept and moved",
+  BackendExplorer: "what every attention backend would build, run, cost and refuse",
+  SparseAttention: "which keys are chosen for which query, and the error of that",
   Experts: "tokens × experts, loads, padded blocks, EPLB's copies",
   Ranks: "collectives of several ranks, and who holds which weights",
   Scheduler: "requests over steps: what each batch was made of, and why",

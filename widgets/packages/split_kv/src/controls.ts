@@ -1,8 +1,8 @@
 // The toolbar: lengths, heads, device, pages, graph, and which planners are compared.
 
-import { type Disposer, format, h } from "@sglab/core";
+import { type Disposer, format, formatLengths, h, parseLengths } from "@sglab/core";
 import type { Edit } from "./asker";
-import { formatLengths, type Plans, parseLengths } from "./data";
+import type { Plans } from "./data";
 import type { PlannerName } from "./protocol";
 
 export interface Controls {

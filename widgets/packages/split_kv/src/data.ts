@@ -59,28 +59,3 @@ export async function readPlans(source: SplitKVSource): Promise<Plans> {
     tensors: Object.fromEntries(names.map((name, i) => [name, tensors[i] as Tensor])),
   });
 }
-
-/** "300, 1000, 77" and "4096×32" in any mixture; null where it is neither. */
-export function parseLengths(text: string): number[] | null {
-  const lengths: number[] = [];
-  for (const part of text.split(/[\s,;]+/).filter(Boolean)) {
-    const match = /^(\d+)(?:[x×*](\d+))?$/.exec(part);
-    const length = Number(match?.[1]);
-    const times = Number(match?.[2] ?? 1);
-    if (!match || length < 1 || times < 1 || lengths.length + times > 4096) return null;
-    for (let i = 0; i < times; i++) lengths.push(length);
-  }
-  return lengths.length ? lengths : null;
-}
-
-/** The inverse: runs of equal lengths as "4096×32". */
-export function formatLengths(lens: ArrayLike<number>): string {
-  const parts: string[] = [];
-  for (let i = 0; i < lens.length; ) {
-    let next = i + 1;
-    while (next < lens.length && lens[next] === lens[i]) next += 1;
-    parts.push(next - i > 1 ? `${lens[i]}×${next - i}` : String(lens[i]));
-    i = next;
-  }
-  return parts.join(", ");
-}

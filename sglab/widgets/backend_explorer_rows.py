@@ -1,0 +1,182 @@
+"""A backend's answer as the page of BackendExplorer reads it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sglab.attention.explore import Answer, BuiltArray, Cost, Exploration
+from sglab.attention.explore.plans import PlanFacts
+from sglab.attention.origins import ORIGINS
+from sglab.workbench import Batch
+from sglab.workbench.explore import HEADS, Question
+
+HEAD = 48
+"""Elements of an array that a page shows."""
+LISTED = 16
+"""Entries of a list on the host that a page shows."""
+COUNTED = (
+    "Arrays are what the backends built for this pass, over real page tables. Bytes and FLOPs are counted from them, "
+    "from its lengths, its mask and the plan. Times are bounds: bytes over published bandwidth, or FLOPs over "
+    "published peaks, whichever is longer. No attention kernel ran."
+)
+
+
+def header(asked: Question, found: Exploration) -> dict[str, Any]:
+    tokens, count = sum(asked.seq_lens), len(asked.seq_lens)
+    heads, kv_heads = asked.heads
+    subject = (
+        f"{asked.mode} of {count} request{'s' * (count > 1)}, {tokens:,} KV tokens · {asked.model}, {heads} heads on "
+        f"{kv_heads} KV head{'s' * (kv_heads > 1)} · {asked.machine} · SGLang {asked.version}"
+    )
+    return {"title": "Backends", "subject": subject, "badge": {"text": "built · counted", "title": COUNTED}}
+
+
+def choice_lines(found: Exploration) -> list[dict[str, Any]]:
+    """SGLang's choice by version: backend, rule, page size, notes; or its refusal to start."""
+    lines: list[dict[str, Any]] = []
+    for version, choice in found.choices.items():
+        if isinstance(choice, str):
+            lines.append({"version": version, "refused": choice})
+            continue
+        lines.append(
+            {
+                "version": version,
+                "prefill": choice.prefill,
+                "decode": choice.decode,
+                "reason": choice.reason,
+                "pageSize": choice.page_size,
+                "graph": choice.cuda_graph,
+                "notes": list(choice.notes),
+            }
+        )
+    return lines
+
+
+def row(answer: Answer, found: Exploration, asked: Question, batch: Batch | None) -> dict[str, Any]:
+    """All that a page shows of one backend."""
+    origin = ORIGINS.get(answer.name)
+    prefill = asked.mode in ("extend", "mixed")
+    made: dict[str, Any] = {
+        "name": answer.name,
+        "chosen": answer.name == found.chosen(prefill),
+        "pageSize": answer.page_size,
+        "servedBy": answer.served_by,
+        "refusals": [{"by": each.by, "text": each.text, "argument": each.argument} for each in answer.refusals],
+        "named": [] if answer.selection is None else list(answer.selection.notes),
+        "kernels": origin.kernels if origin else "",
+        "machine": origin.machine if origin else "",
+        "source": origin.source if origin else "",
+        "here": origin.here if origin else "",
+        "differs": origin.differs if origin else "",
+        "notes": list(answer.notes),
+        "arrays": [],
+        "numbers": {},
+        "scratch": [],
+        "closed": openings(answer, asked, batch),
+    }
+    if answer.built is None or answer.cost is None:
+        return made
+    return {
+        **made,
+        "arrays": [_array(each) for each in answer.built.arrays],
+        "arrayBytes": answer.built.nbytes,
+        "numbers": {name: _number(value) for name, value in answer.built.numbers.items()},
+        "scratch": [{"name": each.name, "bytes": each.nbytes, "kept": each.kept} for each in answer.built.scratch],
+        "passScratch": answer.built.pass_scratch,
+        "keptScratch": answer.built.kept_scratch,
+        "graphBytes": answer.built.graph_bytes,
+        "plan": _plan(answer.plan),
+        "cost": _cost(answer.cost, found.hardware.name),
+    }
+
+
+def openings(answer: Answer, asked: Question, batch: Batch | None) -> dict[str, str]:
+    """Widget -> why it cannot show this backend's; "" where it can."""
+    if answer.built is None:
+        refused = "It refuses this pass."
+        return {"SplitKV": refused, "PageTable": refused, "KernelDebugger": refused, "run": refused}
+    drafts = "Drafts are opened from a run: see DraftTree." if asked.mode.startswith("verify") else ""
+    fp8 = "Rows of an FP8 pool are opened from an engine." if asked.kv_cache_dtype != "auto" else ""
+    flags = "A window, sinks or a cap are not in the batches that are opened." if _has_flags(asked) else ""
+    plan = answer.plan
+    if isinstance(plan, PlanFacts) and plan.planner:
+        own = not asked.is_mla and HEADS[asked.model].head_dim != 128 and batch is None
+        split = "SplitKV plans heads of 128 and MLA's; this model has others." if own else ""
+    elif isinstance(plan, PlanFacts):
+        split = "SplitKV shows plans of a decode."
+    else:
+        split = str(plan)
+    arrays = {array.name for array in answer.built.arrays}
+    tabled = any(name.endswith(("kv_indices", "table", "tables", "page_table_1", "ds_req_to_token")) for name in arrays)
+    library = {
+        "torch_native": "PyTorch's own call runs in it, no kernel that can be stepped.",
+        "flex_attention": "PyTorch's own call runs in it, no kernel that can be stepped.",
+        "intel_amx": "Its kernels here are C++ for the host, no kernel that can be stepped.",
+    }
+    table = drafts or ("" if tabled else "It builds no page table: it walks the requests' rows on the host.")
+    return {
+        "SplitKV": split,
+        "PageTable": table,
+        "KernelDebugger": drafts or fp8 or flags or library.get(answer.name, ""),
+        "run": drafts or fp8 or flags,
+    }
+
+
+def _has_flags(asked: Question) -> bool:
+    return asked.sliding_window >= 0 or asked.logit_cap > 0 or HEADS[asked.model].sinks
+
+
+def _array(array: BuiltArray) -> dict[str, Any]:
+    values = array.values
+    return {
+        "name": array.name,
+        "dtype": str(values.dtype).removeprefix("torch."),
+        "shape": list(values.shape),
+        "bytes": array.nbytes,
+        "sameAs": array.same_as,
+        "host": array.on_host,
+        "head": [int(each) for each in values.flatten()[:HEAD].tolist()],
+    }
+
+
+def _number(value: Any) -> Any:
+    """A number or a word as it is; of a list its beginning."""
+    if isinstance(value, list | tuple):
+        more = [f"… {len(value) - LISTED:,} more"] if len(value) > LISTED else []
+        return ", ".join(map(str, [*value[:LISTED], *more])) or "none"
+    return value if isinstance(value, bool | int | float | str) else str(value)
+
+
+def _plan(plan: PlanFacts | str | None) -> dict[str, Any]:
+    if not isinstance(plan, PlanFacts):
+        return {"none": plan or ""}
+    return {
+        "planner": plan.planner,
+        "title": plan.title,
+        "why": plan.why,
+        "workspaceBytes": plan.workspace_bytes,
+        "arrayBytes": plan.array_bytes,
+        "partialBytes": plan.partial_bytes,
+        "ctas": plan.ctas,
+        "waves": plan.waves,
+        "splits": None if plan.splits is None else list(plan.splits),
+    }
+
+
+def _cost(cost: Cost, machine: str) -> dict[str, Any]:
+    bound = cost.bound(machine)
+    return {
+        "rows": cost.kv_rows,
+        "kv": cost.kv_bytes,
+        "other": cost.other_bytes,
+        "copied": cost.copied_bytes,
+        "qo": cost.qo_bytes,
+        "index": cost.index_bytes,
+        "partial": cost.partial_bytes,
+        "bytes": cost.nbytes,
+        "flops": cost.flops,
+        "wasted": cost.wasted_flops,
+        "intensity": cost.intensity,
+        "bound": None if bound is None else {"ns": bound[0], "by": bound[1]},
+        "notes": list(cost.notes),
+    }

@@ -1,0 +1,124 @@
+"""BackendExplorer in a page: rows, SGLang's choice, questions, what opens, and a page without Python."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.support.browser.patience import settled
+from tests.support.browser.widget_host import Host
+
+pytest.importorskip("triton")
+
+from sglab.widgets import BackendExplorer, SplitKV
+
+
+@pytest.fixture
+def explorer() -> BackendExplorer:
+    return BackendExplorer([300, 1000, 77], model="DeepSeek-V3", machine="H200")
+
+
+@pytest.fixture
+def shown(host: Host, explorer: BackendExplorer) -> Locator:
+    host.show(explorer)
+    widget = host.page.locator("#widget .sg-widget")
+    expect(widget.locator(".sg-placeholder")).to_be_empty()
+    settled(host.page)
+    return widget
+
+
+def test_every_backend_has_a_row_and_the_choice_comes_first(shown: Locator, explorer: BackendExplorer) -> None:
+    rows = shown.locator("tr[data-backend]")
+    expect(rows).to_have_count(len(explorer.rows))
+    expect(rows.first).to_have_attribute("data-backend", "fa3")
+    expect(rows.first).to_have_attribute("data-selected", "true")
+    expect(shown.locator(".sbe-choice[aria-pressed='true']")).to_contain_text("MLA on Hopper")
+    refused = shown.locator("tr[data-backend='fa4']")
+    expect(refused).to_contain_text("expected an MHA batch for fa4")
+    fa3 = next(row for row in explorer.rows if row["name"] == "fa3")
+    expect(rows.first).to_contain_text(f"{len(fa3['arrays'])} · ")
+
+
+def test_keys_walk_sort_and_fold(shown: Locator, explorer: BackendExplorer) -> None:
+    selected = shown.locator("tr[data-selected='true']")
+    shown.press("ArrowDown")
+    expect(selected).to_have_attribute("data-backend", "flashmla")
+    expect(shown.locator(".sg-details .sg-heading").first).to_have_text("flashmla")
+    shown.press("End")
+    expect(selected).to_have_attribute("data-backend", "hpc_ops")
+    expect(shown.locator(".sg-sentence")).to_contain_text("hpc_ops refuses: batch: expected an MHA batch")
+    expect(shown.locator(".sbe-refusal[data-by='backend']")).to_contain_text("expected an MHA batch")
+    shown.press("f")
+    expect(shown.locator("tr.sbe-out")).to_have_count(0)
+    expect(selected).to_have_count(0)
+    shown.press("c")
+    expect(selected).to_have_attribute("data-backend", "fa3")
+    shown.press("s")
+    settled(shown.page)
+    names = shown.locator("tr[data-backend]").evaluate_all("all => all.map(each => each.dataset.backend)")
+    size = {row["name"]: row["cost"]["bytes"] for row in explorer.rows if "cost" in row}
+    runs = [name for name in names if not next(row for row in explorer.rows if row["name"] == name)["refusals"]]
+    assert [size[name] for name in runs] == sorted(size[name] for name in runs)
+
+
+def test_details_show_the_arrays_that_were_built(shown: Locator, explorer: BackendExplorer) -> None:
+    shown.locator("tr[data-backend='flashmla'] .sbe-name").click()
+    row = next(each for each in explorer.rows if each["name"] == "flashmla")
+    arrays = shown.locator(".sbe-array")
+    expect(arrays).to_have_count(len(row["arrays"]))
+    for i, array in enumerate(row["arrays"]):
+        expect(arrays.nth(i).locator("summary")).to_contain_text(array["name"])
+        arrays.nth(i).locator("summary").click()
+        expect(arrays.nth(i).locator("p")).to_contain_text(" ".join(map(str, array["head"][:5])))
+
+
+def test_another_machine_or_version_is_asked_about(shown: Locator, explorer: BackendExplorer) -> None:
+    shown.get_by_label("Machine").select_option("B200")
+    expect(shown.locator("tr[data-backend]").first).to_have_attribute("data-backend", "trtllm_mla")
+    shown.locator(".sbe-choice", has_text="0.5.5.post1").click()
+    expect(shown.locator(".sbe-choice[aria-pressed='true']")).to_contain_text("0.5.5.post1")
+    assert (explorer.question["machine"], explorer.question["version"]) == ("B200", "0.5.5.post1")
+    lengths = shown.get_by_label("Lengths")
+    lengths.fill("64×3")
+    lengths.press("Enter")
+    expect(shown.locator(".sg-subject")).to_contain_text("3 requests, 192 KV tokens")
+    lengths.fill("none")
+    lengths.press("Enter")
+    expect(shown.locator(".sg-notice")).to_contain_text("write tokens per request")
+    lengths.fill("9999999")
+    lengths.press("Enter")
+    expect(shown.locator(".sg-notice")).to_contain_text("seq_lens: expected")
+    assert explorer.question["seq_lens"] == (64, 64, 64)
+
+
+def test_flags_are_behind_more_and_refusals_follow_them(shown: Locator) -> None:
+    shown.get_by_label("More controls").click()
+    shown.get_by_label("CUDA graph").check()
+    expect(shown.locator("tr[data-backend='torch_native']")).to_contain_text("no CUDA graph")
+    shown.get_by_label("Page size").select_option("16")
+    expect(shown.locator("tr[data-backend='flashmla']")).to_contain_text("page_size: expected 64")
+
+
+def test_a_plan_opens_from_its_cell_and_a_backend_runs(shown: Locator, explorer: BackendExplorer) -> None:
+    shown.locator("tr[data-backend='flashmla'] [data-opens='SplitKV']").click()
+    link = shown.locator(".sbe-made a")
+    expect(link).to_have_text(re.compile("Split KV of flashmla"))
+    opened = explorer._opened[-1]
+    assert isinstance(opened, SplitKV) and opened.panes[0]["name"] == "flash_mla"
+    shown.locator("tr[data-backend='torch_native'] .sbe-name").click()
+    shown.get_by_role("button", name="Run it here").click()
+    expect(shown.locator(".sg-details")).to_contain_text("largest error against float64")
+    expect(shown.locator(".sg-details")).to_contain_text("scaled_dot_product_attention")
+
+
+def test_a_saved_page_selects_and_sorts_without_python(page: Page, explorer: BackendExplorer, tmp_path: Path) -> None:
+    page.goto(explorer.save(tmp_path / "backends.html").as_uri())
+    widget = page.locator(".sg-widget")
+    expect(widget.locator("tr[data-backend]")).to_have_count(len(explorer.rows))
+    widget.press("ArrowDown")
+    expect(widget.locator(".sg-details .sg-heading").first).to_have_text("flashmla")
+    expect(widget.locator("[data-opens]")).to_have_count(0)
+    expect(widget.get_by_label("Machine")).to_have_count(0)

@@ -1,0 +1,97 @@
+"""SparseAttention in a page: budgets are stepped, rules and queries chosen, and what is drawn is what was computed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.support.browser.patience import settled
+from tests.support.browser.widget_host import Host
+
+pytest.importorskip("triton")
+
+from sglab.attention.sparse.choices import RULES
+from sglab.widgets import SparseAttention
+from sglab.workbench import record_attention
+
+PROMPT = "A little cat sat on a mat."
+
+
+@pytest.fixture(scope="module")
+def sparse() -> SparseAttention:
+    return SparseAttention(record_attention(PROMPT, layers=[0, 1]))
+
+
+@pytest.fixture
+def shown(host: Host, sparse: SparseAttention) -> Locator:
+    host.show(sparse)
+    widget = host.page.locator("#widget .sg-widget")
+    expect(widget.locator(".sg-placeholder")).to_be_empty()
+    settled(host.page)
+    return widget
+
+
+def chosen(shown: Locator) -> list[int]:
+    tokens = shown.locator(".ssp-token[data-chosen='true']")
+    return [int(at) for at in tokens.evaluate_all("all => all.map(each => each.dataset.token)")]
+
+
+def test_frames_in_the_text_are_the_chosen_keys_at_every_budget(shown: Locator, sparse: SparseAttention) -> None:
+    last = len(sparse.texts) - 1
+    shown.press("Home")
+    for step in range(len(sparse.budgets)):
+        settled(shown.page)
+        mask = sparse.outcomes["dsa"][step].mask[0, last]
+        assert chosen(shown) == mask.nonzero()[:, 0].tolist()
+        expect(shown.locator(".sg-sentence")).to_contain_text("DSA indexer keeps")
+        shown.press("ArrowRight")
+
+
+def test_rules_and_queries_are_chosen_by_key_and_by_press(shown: Locator, sparse: SparseAttention) -> None:
+    shown.press("r")
+    expect(shown.get_by_label("Rule", exact=True)).to_have_value("2")
+    expect(shown.locator(".ssp-rules tr[data-now='true']")).to_have_attribute("data-rule", "nsa")
+    shown.locator(".ssp-rule", has_text="sinks and recent").click()
+    shown.locator(".ssp-token[data-token='9']").click()
+    expect(shown.locator(".sg-details .sg-heading").first).to_contain_text("(9)")
+    shown.press("ArrowUp")
+    expect(shown.locator(".sg-details .sg-heading").first).to_contain_text("(8)")
+    settled(shown.page)
+    step = min(2, len(sparse.budgets) - 1)
+    assert chosen(shown) == sparse.outcomes["recent"][step].mask[0, 8].nonzero()[:, 0].tolist()
+    expect(shown.locator(".ssp-token[data-state='later']")).to_have_count(len(sparse.texts) - 9)
+
+
+def test_a_point_of_the_chart_is_a_rule_at_a_budget(shown: Locator, sparse: SparseAttention) -> None:
+    expect(shown.locator(".ssp-line")).to_have_count(len(RULES))
+    expect(shown.locator(".ssp-point")).to_have_count(len(RULES) * len(sparse.budgets))
+    shown.locator(".ssp-point[data-rule='0'][data-step='1']").dispatch_event("click", {"bubbles": True})
+    expect(shown.get_by_label("Rule", exact=True)).to_have_value("0")
+    expect(shown.locator(".sg-counter")).to_contain_text("step 1 ")
+    error = sparse.rules[0]["error"][1]
+    row = shown.locator(".ssp-rules tr[data-rule='top_k'] td").last
+    expect(row).to_have_text(f"{100 * error:.0f} %" if error >= 0.1 else f"{100 * error:.1f} %")
+
+
+def test_another_layer_and_head_are_shown(shown: Locator, sparse: SparseAttention) -> None:
+    shown.get_by_label("Layer").select_option("1")
+    expect(shown.locator(".sg-subject")).to_contain_text("layer 1")
+    assert sparse.shown["layer"] == 1
+    shown.press("h")
+    expect(shown.get_by_label("Head", exact=True)).to_have_value("1")
+    expect(shown.locator(".sg-details .sg-heading").first).to_contain_text("head 1")
+    shown.get_by_label("Layer").select_option("0")
+    expect(shown.locator(".sg-subject")).to_contain_text("layer 0")
+
+
+def test_a_saved_page_steps_and_changes_rules(page: Page, sparse: SparseAttention, tmp_path: Path) -> None:
+    page.goto(sparse.save(tmp_path / "sparse.html").as_uri())
+    widget = page.locator(".sg-widget")
+    expect(widget.locator(".ssp-token")).to_have_count(len(sparse.texts))
+    widget.press("r")
+    expect(widget.get_by_label("Rule", exact=True)).to_have_value("2")
+    widget.press("End")
+    expect(widget.locator(".sg-counter")).to_contain_text(f"step {len(sparse.budgets) - 1} ")
+    expect(widget.get_by_label("Layer")).to_have_count(0)

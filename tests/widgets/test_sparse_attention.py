@@ -1,0 +1,67 @@
+"""SparseAttention: its columns are the comparison's, what its command changes, and what it refuses."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+from sglab.attention.sparse.choices import RULES
+from sglab.attention.sparse.comparison import budgets, compare
+from sglab.engine import BadArgumentError
+from sglab.widgets import SparseAttention
+from sglab.workbench import AttentionRun, record_attention
+
+PROMPT = "A little cat sat."
+
+
+@cache
+def run() -> AttentionRun:
+    return record_attention(PROMPT, layers=[0, 2])
+
+
+@cache
+def shown() -> SparseAttention:
+    return SparseAttention(run(), layer=1)
+
+
+def test_tensors_are_what_was_compared() -> None:
+    widget, rows = shown(), run().layers[1]
+    tensors = {name: tensor.array for name, tensor in widget._tensors.items()}
+    assert widget.budgets == budgets(rows.tokens) and widget.texts == run().texts
+    assert np.allclose(tensors["probabilities"], rows.probabilities().numpy(), atol=1e-6)
+    for told in widget.rules:
+        name = told["name"]
+        for step, each in enumerate(compare(rows, name)):
+            assert np.array_equal((tensors[f"{name}.chosen"] >> step) & 1, each.mask.numpy())
+            assert np.allclose(tensors[f"{name}.error"][step], each.error.numpy(), atol=1e-6)
+            assert np.allclose(tensors[f"{name}.mass"][step], each.mass.numpy(), atol=1e-6)
+            assert told["error"][step] == pytest.approx(each.total_error)
+            assert told["keys"][step] == pytest.approx(float(each.keys.double().mean()))
+    assert [told["name"] for told in widget.rules] == list(RULES)
+
+
+def test_another_layer_is_shown_and_a_wrong_one_refused() -> None:
+    widget = SparseAttention(run())
+    revision = widget.revision
+    assert widget.show(1) == revision + 1 and widget.shown["layer"] == 1
+    before = (widget.revision, widget.shown)
+    for wrong in (2, -1, True, "1", None):
+        with pytest.raises(BadArgumentError, match="layer"):
+            widget.show(wrong)  # type: ignore[arg-type]
+    assert (widget.revision, widget.shown) == before
+
+
+def test_what_it_cannot_show_is_refused_by_name() -> None:
+    with pytest.raises(BadArgumentError, match="run: expected what sglab"):
+        SparseAttention(7)  # type: ignore[arg-type]
+    with pytest.raises(BadArgumentError, match="layer"):
+        SparseAttention(run(), layer=5)
+
+
+def test_a_saved_page_has_every_rule() -> None:
+    saved = shown().saved()
+    assert {f"{name}.{part}" for name in RULES for part in ("chosen", "error", "mass")} < set(saved["tensors"])

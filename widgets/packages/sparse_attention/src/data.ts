@@ -1,0 +1,112 @@
+// One layer's dense probabilities and what each rule chose, as Python computed them.
+
+import type { Numbers } from "@sglab/protocol";
+import type { Rule, Shown, SparseSource } from "./protocol";
+
+export interface Choice extends Rule {
+  chosen: Numbers;
+  errors: Numbers;
+  masses: Numbers;
+}
+
+export interface Read {
+  shown: Shown;
+  texts: string[];
+  budgets: number[];
+  rules: Choice[];
+  probabilities: Numbers;
+}
+
+/** What of the picture is looked at. */
+export interface Look {
+  rule: number;
+  step: number;
+  head: number;
+  query: number;
+}
+
+export async function readRun(source: SparseSource): Promise<Read> {
+  const rules = source.get("rules");
+  const all = 2 ** 31;
+  const [probabilities, ...parts] = await Promise.all([
+    source.slice("probabilities", 0, all),
+    ...rules.flatMap(({ name }) => [
+      source.slice(`${name}.chosen`, 0, all),
+      source.slice(`${name}.error`, 0, all),
+      source.slice(`${name}.mass`, 0, all),
+    ]),
+  ]);
+  return {
+    shown: source.get("shown"),
+    texts: source.get("texts"),
+    budgets: source.get("budgets"),
+    probabilities: probabilities.data as Numbers,
+    rules: rules.map((rule, i) => ({
+      ...rule,
+      chosen: parts[3 * i]?.data as Numbers,
+      errors: parts[3 * i + 1]?.data as Numbers,
+      masses: parts[3 * i + 2]?.data as Numbers,
+    })),
+  };
+}
+
+export function probability(
+  { shown, probabilities }: Read,
+  head: number,
+  query: number,
+  key: number,
+): number {
+  return probabilities[(head * shown.tokens + query) * shown.tokens + key] as number;
+}
+
+/** Whether a pair is chosen by the rule at the step looked at. */
+export function isChosen(read: Read, look: Look, key: number, query = look.query): boolean {
+  const { tokens } = read.shown;
+  const bits = read.rules[look.rule]?.chosen[(look.head * tokens + query) * tokens + key] as number;
+  return ((bits >> look.step) & 1) === 1;
+}
+
+/** Error and mass of one query in one head. */
+export function queryOutcome(read: Read, look: Look): { error: number; mass: number; keys: number } {
+  const { heads, tokens } = read.shown;
+  const rule = read.rules[look.rule] as Choice;
+  const at = (look.step * heads + look.head) * tokens + look.query;
+  let keys = 0;
+  for (let key = 0; key <= look.query; key++) keys += Number(isChosen(read, look, key));
+  return { error: rule.errors[at] as number, mass: rule.masses[at] as number, keys };
+}
+
+export interface Seen {
+  key: number;
+  probability: number;
+  chosen: boolean;
+}
+
+/** Keys of a query, the most probable first. */
+export function keysOf(read: Read, look: Look): Seen[] {
+  return Array.from({ length: look.query + 1 }, (_, key) => ({
+    key,
+    probability: probability(read, look.head, look.query, key),
+    chosen: isChosen(read, look, key),
+  })).sort((a, b) => b.probability - a.probability || a.key - b.key);
+}
+
+/** What a query reads, on average: chosen rows of the pool and the rule's own index; dense: all rows. */
+export function bytesOf(
+  read: Read,
+  rule: Rule,
+  step: number,
+): { sparse: number; index: number; dense: number } {
+  const { shown } = read;
+  return {
+    sparse: (rule.rows[step] as number) * shown.rowBytes,
+    index: rule.indexBytes,
+    dense: ((shown.tokens + 1) / 2) * shown.rowBytes,
+  };
+}
+
+/** A byte or a token as it is read: spaces and line breaks get signs. */
+export function tokenName(texts: readonly string[], at: number): string {
+  const text = texts[at] ?? "";
+  return text === " " ? "␣" : text === "\n" ? "⏎" : text === "" ? "∅" : text;
+}

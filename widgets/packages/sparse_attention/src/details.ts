@@ -1,0 +1,71 @@
+// The rule, what it saves and costs, and the selected query's keys.
+
+import { format, h } from "@sglab/core";
+import { definitions, note, table, title } from "@sglab/engine/parts";
+import { percent } from "./chart";
+import { bytesOf, type Choice, keysOf, type Look, queryOutcome, type Read, tokenName } from "./data";
+
+const LISTED = 12;
+
+export function ruleDetails(read: Read, look: Look): HTMLElement[] {
+  const rule = read.rules[look.rule] as Choice;
+  const { sparse, index, dense } = bytesOf(read, rule, look.step);
+  const flops = (value: number) => `${format.count(Math.round(value / 1000))} kFLOP`;
+  return [
+    h("div", { class: "sg-heading" }, rule.title),
+    note(`${rule.about[0]?.toUpperCase()}${rule.about.slice(1)}.`),
+    definitions([
+      ["source", rule.source],
+      ["budget", format.plural(read.budgets[look.step] as number, "key")],
+      [
+        "chosen",
+        `${(rule.keys[look.step] as number).toFixed(1)} keys per query, ${format.percent(rule.mass[look.step] as number)} of the probability`,
+      ],
+      ["error", `${percent(rule.error[look.step] as number)} of the output`],
+    ]),
+    title("Read per query, mean"),
+    table(
+      ["", "bytes"],
+      [
+        ["dense: all rows", format.bytes(dense)],
+        ["chosen rows, of all heads", format.bytes(sparse)],
+        ["to choose them", format.bytes(index)],
+        ["sparse of dense", format.percent((sparse + index) / dense)],
+      ],
+      "Bytes per query",
+    ),
+    note(`Choosing multiplies ${flops(rule.indexFlops)} per query. Counted, of one layer.`),
+  ];
+}
+
+export function queryDetails(read: Read, look: Look): HTMLElement[] {
+  const { error, mass, keys } = queryOutcome(read, look);
+  const seen = keysOf(read, look);
+  const missed = seen.filter(({ chosen }) => !chosen);
+  const rows = seen
+    .slice(0, LISTED)
+    .map(({ key, probability, chosen }) => [
+      `“${tokenName(read.texts, key)}” ${key}`,
+      probability.toFixed(4),
+      chosen ? "✓" : "✕ missed",
+    ]);
+  return [
+    h(
+      "div",
+      { class: "sg-heading" },
+      `Query “${tokenName(read.texts, look.query)}” (${look.query}), head ${look.head}`,
+    ),
+    definitions([
+      ["chosen", `${format.count(keys)} of ${format.plural(look.query + 1, "key")}`],
+      ["their mass", format.percent(mass)],
+      ["error", percent(error)],
+      [
+        "best missed",
+        missed[0]
+          ? `“${tokenName(read.texts, missed[0].key)}” ${missed[0].key}, ${missed[0].probability.toFixed(4)}`
+          : "none",
+      ],
+    ]),
+    table(["key", "probability", ""], rows, "Keys of the query"),
+  ];
+}

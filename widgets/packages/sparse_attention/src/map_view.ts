@@ -1,0 +1,126 @@
+// Queries × keys of one head: dense probabilities, or the same with what was not chosen faded and hatched.
+
+import {
+  type Cell,
+  CellGrid,
+  type Disposer,
+  HATCHED_FROM,
+  type Rect,
+  sharedPaint,
+  type Theme,
+  type Tooltip,
+} from "@sglab/core";
+import { colorOf } from "@sglab/memory/cividis";
+import { isChosen, type Look, probability, type Read, tokenName } from "./data";
+
+const HEADER = 20;
+const SCROLLBAR = 16;
+const WIDEST = 14;
+
+export class MapView {
+  readonly grid: CellGrid;
+  #read: Read | undefined;
+  #look: Look = { rule: 0, step: 0, head: 0, query: 0 };
+
+  constructor(
+    private theme: () => Theme,
+    tooltip: Tooltip,
+    disposer: Disposer,
+    private sparse: boolean,
+    press: (query: number) => void,
+  ) {
+    this.grid = new CellGrid(
+      {
+        label: sparse ? "Chosen keys of each query" : "Dense probabilities of each query's keys",
+        theme,
+        tooltip,
+        paint: (context, cell, rect) => this.#paint(context, cell, rect),
+        paintRowHeader: (context, row, rect) => this.#label(context, row, rect, row === this.#look.query),
+        paintColumnHeader: (context, column, rect) => this.#label(context, column, rect, false),
+        describe: (cell) => this.#describe(cell),
+        select: ({ row }) => press(row),
+      },
+      disposer,
+    );
+  }
+
+  draw(read: Read, look: Look, width: number, height: number): void {
+    const moved = this.#look.query !== look.query;
+    this.#read = read;
+    this.#look = look;
+    const { tokens } = read.shown;
+    const size = Math.max(4, Math.min(WIDEST, Math.floor((width - HEADER - SCROLLBAR) / tokens)));
+    const { geometry } = this.grid;
+    if (geometry.rows === tokens && geometry.cellWidth === size && geometry.maxHeight === height)
+      this.grid.redraw();
+    else
+      this.grid.setGeometry({
+        rows: tokens,
+        columns: tokens,
+        cellWidth: size,
+        cellHeight: size,
+        headerWidth: HEADER,
+        headerHeight: HEADER,
+        maxHeight: height,
+      });
+    if (moved) this.grid.reveal({ row: look.query, column: 0 });
+  }
+
+  #paint(context: CanvasRenderingContext2D, { row, column }: Cell, { x, y, width, height }: Rect): void {
+    const read = this.#read as Read;
+    const look = this.#look;
+    const theme = this.theme();
+    if (column > row) return;
+    const value = probability(read, look.head, row, column);
+    const out = this.sparse && !isChosen(read, look, column, row);
+    if (out) {
+      context.fillStyle = theme.surface;
+      context.fillRect(x, y, width, height);
+      if (width >= HATCHED_FROM) {
+        context.fillStyle = sharedPaint().empty(theme.muted);
+        context.fillRect(x, y, width, height);
+      }
+      if (value >= LOST) {
+        context.fillStyle = theme.error; // what the choice misses
+        context.fillRect(x + width / 4, y + height / 4, width / 2, height / 2);
+      }
+    } else {
+      context.fillStyle = colorOf(Math.sqrt(value), { low: 0, high: 1 });
+      context.fillRect(x, y, width, height);
+    }
+    if (row === look.query) {
+      context.fillStyle = theme.focus;
+      context.fillRect(x, y - 1, width, 2);
+      context.fillRect(x, y + height - 1, width, 2);
+    }
+  }
+
+  #label(context: CanvasRenderingContext2D, at: number, rect: Rect, now: boolean): void {
+    const theme = this.theme();
+    const size = Math.min(rect.width, rect.height);
+    if (size < 7 && at % Math.ceil(11 / size) && !now) return;
+    context.font = `${now ? "600 " : ""}${Math.max(8, Math.min(11, size))}px ${theme.codeFont}`;
+    context.fillStyle = now ? theme.text : theme.muted;
+    context.textAlign = "center";
+    context.fillText(
+      tokenName(this.#read?.texts ?? [], at).slice(0, 2),
+      rect.x + rect.width / 2,
+      rect.y + rect.height / 2,
+    );
+    context.textAlign = "left";
+  }
+
+  #describe({ row, column }: Cell): string | undefined {
+    const read = this.#read;
+    if (!read) return undefined;
+    const name = (at: number) => `“${tokenName(read.texts, at)}” (${at})`;
+    if (column > row) return `${name(column)} comes after ${name(row)}: not seen`;
+    const value = probability(read, this.#look.head, row, column);
+    const lines = [`query ${name(row)}, key ${name(column)}`, `dense probability ${value.toFixed(4)}`];
+    if (this.sparse) lines.push(isChosen(read, this.#look, column, row) ? "chosen" : "not chosen");
+    return lines.join("\n");
+  }
+}
+
+/** Probability from which a key that was not chosen is marked. */
+export const LOST = 0.02;

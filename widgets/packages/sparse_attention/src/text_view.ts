@@ -1,0 +1,41 @@
+// The prompt as text: under each token a bar of its dense probability for the selected query; the chosen have a frame.
+
+import { type Disposer, h } from "@sglab/core";
+import { isChosen, type Look, probability, type Read, tokenName } from "./data";
+import { LOST } from "./map_view";
+
+export class TextView {
+  readonly element = h("div", { class: "ssp-text", role: "group", "aria-label": "The prompt" });
+  #of: Read | undefined;
+  #tokens: HTMLElement[] = [];
+
+  constructor(disposer: Disposer, press: (query: number) => void) {
+    disposer.listen(this.element, "click", (event) => {
+      const token = (event.target as Element).closest<HTMLElement>("[data-token]");
+      if (token) press(Number(token.dataset.token));
+    });
+  }
+
+  draw(read: Read, look: Look): void {
+    if (this.#of?.texts !== read.texts) {
+      this.#tokens = read.texts.map((_, at) =>
+        h("span", { class: "ssp-token", "data-token": at }, h("span", {}, tokenName(read.texts, at)), h("i")),
+      );
+      this.element.replaceChildren(...this.#tokens);
+    }
+    this.#of = read;
+    this.#tokens.forEach((token, key) => {
+      const seen = key <= look.query;
+      const value = seen ? probability(read, look.head, look.query, key) : 0;
+      const chosen = seen && isChosen(read, look, key);
+      token.dataset.state = key === look.query ? "query" : !seen ? "later" : chosen ? "chosen" : "out";
+      token.dataset.chosen = String(chosen);
+      token.dataset.missed = String(seen && !chosen && value >= LOST);
+      token.title = seen
+        ? `key ${key}: ${value.toFixed(4)}, ${chosen ? "chosen" : "not chosen"}`
+        : "after the query";
+      const bar = token.lastElementChild as HTMLElement;
+      bar.style.height = `${Math.round(14 * Math.sqrt(value))}px`;
+    });
+  }
+}
