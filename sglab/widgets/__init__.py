@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .page_table import PageTable
     from .radix_tree import RadixTree
     from .ranks import Ranks
+    from .roofline import Roofline
     from .scheduler import Scheduler
     from .shared_memory import SharedMemory
     from .split_kv import SplitKV
@@ -38,6 +39,7 @@ __all__ = [
     "PageTable",
     "RadixTree",
     "Ranks",
+    "Roofline",
     "Scheduler",
     "SharedMemory",
     "SplitKV",
@@ -62,6 +64,7 @@ _LAZY = {
     "PageTable": "page_table",
     "Ranks": "ranks",
     "RadixTree": "radix_tree",
+    "Roofline": "roofline",
     "Scheduler": "scheduler",
     "SharedMemory": "shared_memory",
     "SplitKV": "split_kv",

@@ -87,8 +87,9 @@ class Widget(anywidget.AnyWidget):
             delattr(self, name)
 
     def publish(self, tensors: Mapping[str, Any], **traits: Any) -> None:
-        """Replaces all named tensors (copied) and some traits in one step; the page then reads the slices it shows."""
-        arrays = {name: WireArray(value) for name, value in tensors.items()}
+        """Replaces all named tensors (copied, but for a WireArray) and some traits in one step; the page then reads the
+        slices it shows."""
+        arrays = {name: value if isinstance(value, WireArray) else WireArray(value) for name, value in tensors.items()}
         first = self.revision == 0
         with self.hold_sync():
             self._tensors = arrays
