@@ -1,8 +1,8 @@
 """Times of five calls on an H100, each taken in six ways: what notebook 16 tells honest from flattering ones by.
 
 NVIDIA H100 80GB HBM3, driver 580.159.04, torch 2.11.0+cu130, 2026-11-23; microseconds, in order. The SM clock stood at
-345 MHz before the run and at 1980 MHz after it. bfloat16; attention is torch's scaled_dot_product_attention with 32 heads
-of 128, 8 of KV.
+345 MHz before the run and at 1980 MHz after it. bfloat16; attention is torch's scaled_dot_product_attention with 32
+heads of 128, 8 of KV.
 """
 
 from __future__ import annotations

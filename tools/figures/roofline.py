@@ -29,7 +29,7 @@ def roofline_anatomy() -> Canvas:
     c.box(433, 248, 14, 14, "", ORANGE)
     c.line([(440, 244), (440, 290 - slope * 330 + 12)], RED, dashed=True)
     c.text(426, 200, "what this run\nleaves unused", 12.5, RED, "end")
-    c.text(426, 260, "a run: its time says how high", 13, INK, "end")
+    c.text(426, 288, "a run: its time says how high", 13, INK, "end")
     told = "Both axes are logarithmic: a step is a factor. Left of the ridge a kernel waits for bytes, right of it for"
     c.text(24, 388, f"{told} arithmetic.", 12.5, MUTED)
     return c
