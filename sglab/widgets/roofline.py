@@ -56,7 +56,7 @@ class Roofline(Widget):
 
     bundle = "roofline"
     format = 1
-    _esm = asset("roofline.js")
+    _module = asset("roofline.js")
     _css = asset("roofline.css")
 
     machine = traitlets.Unicode(help="whose ceilings are drawn").tag(sync=True)
