@@ -146,6 +146,7 @@ def pages(browser: Browser, folder: Path) -> None:
     for name, (widget, keys) in PAGES.items():
         path = MAKERS[widget]().save(folder / f"{name}.html")
         page = browser.new_page(viewport={"width": 1440, "height": 900}, color_scheme="light")
+        page.set_default_timeout(120_000)
         page.goto(path.as_uri())
         shown = page.locator(".sg-widget")
         expect(shown.locator(".sg-placeholder")).to_be_empty()
