@@ -134,7 +134,7 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "radix_tree": ("RadixTree", ("End",)),
     "graph": ("Graph", ("End", "ArrowDown")),
     "draft_tree": ("DraftTree", ("Home", "]", "]", "ArrowRight")),
-    "experts": ("Experts", ("Home", "ArrowRight", "ArrowRight")),
+    "experts": ("Experts", ("End",)),
     "ranks": ("Ranks", ("Home", *("ArrowRight",) * 4)),
     "roofline": ("Roofline", ("Home", "ArrowRight", "ArrowRight")),
 }

@@ -83,7 +83,7 @@ export function markRows(mark: Mark, machine: Machine, texts: Texts): Row[] {
       "intensity",
       `${intensityText(place.intensity)} FLOP per byte (ridge: ${intensityText(peak / bandwidth)})`,
     ],
-    ["bound by", place.bound === "memory" ? "memory bandwidth" : `arithmetic: ${texts.pipes[place.kind]}`],
+    ["lower roof", place.bound === "memory" ? "memory bandwidth" : `arithmetic: ${texts.pipes[place.kind]}`],
     ["its roof", `${si(place.attainable, "FLOP/s")}: ${duration(place.seconds)} at least`],
   );
   if (mark.seconds !== null)
