@@ -1,8 +1,8 @@
 """What the widgets' code weighs with a core in each bundle, and with one core that they share.
 
-PYTHONPATH=. python benchmarks/widget_bundles.py, with Node (`npm ci` in widgets/) and Chromium. Bytes: of the eight
+PYTHONPATH=. python benchmarks/widget_bundles.py, with Node (`npm ci` in widgets/) and Chromium. Bytes: of all
 bundles, scripts and styles, plain and gzipped; and of the traits and tensors of one of each widget. Time and memory:
-Chromium imports all eight from blobs, as anywidget does, in a fresh page: CPU time of the page's main thread and
+Chromium imports all of them from blobs, as anywidget does, in a fresh page: CPU time of the page's main thread and
 the heap that stays, medians of all passes. The last line is JSON.
 """
 
@@ -47,7 +47,7 @@ def data_bytes() -> int:
     total = 0
     for make in MAKERS.values():
         widget = make()
-        state = {name: value for name, value in widget.get_state().items() if name not in ("_esm", "_css")}
+        state = {name: value for name, value in widget.get_state().items() if name not in ("_esm", "_css", "module")}
         plain, _, buffers = _remove_buffers(state)
         total += len(json.dumps(plain)) + sum(len(each) for each in buffers)
         total += sum(tensor.array.nbytes for tensor in widget._tensors.values())

@@ -1,7 +1,7 @@
 """How long a step takes to the screen in JupyterLab: PYTHONPATH=. python benchmarks/widget_steps.py [WIDGET …]
 
-Chromium opens JupyterLab with each widget on a launch of the MLA kernels, and steps it forwards and backwards by every
-step size that it offers. A step is timed from its key to the end of the task that draws the frame which shows it: the
+Chromium opens JupyterLab with each widget on a launch of the MLA kernels or a run of the shipped model, and steps it
+forwards and backwards by every step size that it offers. A step is timed from its key to the end of the task that draws the frame which shows it: the
 way to the notebook's kernel and back where the widget asks it, scripts, layout and recording of the drawing; frames are
 16.7 ms apart. The last line is JSON; the exit status is 1 where a median is above 50 ms.
 """
@@ -36,6 +36,45 @@ REQUESTS = (
 )
 SESSION = LAUNCH + "session = launched.session()\n"
 LOG = LAUNCH + "log = launched.record()\n"
+SPOILT = SESSION + (
+    "slot = int(batch.req_to_token[batch.req_pool_indices[0], 37])\n"
+    "batch.runner.token_to_kv_pool.get_key_buffer(0)[slot, 0, 5] = float('nan')\n"
+)
+POINTS = LOG + (
+    "from sglab import roofline\n"
+    "points = [\n"
+    "    roofline.Point(f'{n} heads', roofline.mla_decode([4096] * 32, num_heads=n), 'arithmetic', series='MLA')\n"
+    "    for n in (8, 16, 32, 64, 128)\n"
+    "]\n"
+)
+TINY = "import sglab\nfrom sglab.workbench import record_experts, record_ranks, record_speculation\n"
+ENGINE = TINY + (
+    "options = {'page_size': 16, 'max_total_tokens': 192, 'max_running_requests': 8, 'chunked_prefill_size': 64}\n"
+    "options |= {'schedule_conservativeness': 0.02, 'cuda_graph': True, 'cuda_graph_bs': (1, 2, 4, 8)}\n"
+    "engine = sglab.Engine('tiny', **options)\n"
+    "recording, graphs = engine.record(), sglab.serving.GraphLog(engine)\n"
+    "for i in range(10):\n"
+    "    engine.submit(f'Story {i % 3}. Once upon a time', {'temperature': 0, 'max_new_tokens': 36 - 8 * (i % 4)})\n"
+    "    engine.step()\n"
+    "engine.run()\n"
+)
+DRAFTS = TINY + (
+    "drafts = {'speculative_num_steps': 3, 'speculative_eagle_topk': 2, 'speculative_num_draft_tokens': 8}\n"
+    "engine = sglab.Engine('tiny', speculative_algorithm='STANDALONE', draft_model='tiny', page_size=16, **drafts)\n"
+    "with engine, record_speculation(engine) as run:\n"
+    "    engine.generate(['Once upon a time', '2 + 3 ='], {'temperature': 0, 'max_new_tokens': 24})\n"
+)
+ROUTING = TINY + (
+    "engine = sglab.Engine('tiny', page_size=16, max_total_tokens=1024)\n"
+    "with engine, record_experts(engine) as run:\n"
+    "    engine.generate(['Once upon a time', '2 + 3 ='], {'temperature': 0, 'max_new_tokens': 6})\n"
+)
+RANKS = TINY + (
+    "pool = {'page_size': 16, 'max_total_tokens': 1024, 'device': 'cpu'}\n"
+    "engine = sglab.Engine('tiny', tp_size=2, dp_size=2, ep_size=2, **pool)\n"
+    "with engine, record_ranks(engine) as run:\n"
+    "    engine.generate(['Once upon a time', '2 + 3 ='], {'temperature': 0, 'max_new_tokens': 3})\n"
+)
 
 
 @dataclass(frozen=True)
@@ -56,6 +95,15 @@ CASES = {
     "OnlineSoftmax": Case(LAUNCH, "sglab.widgets.OnlineSoftmax(batch)"),
     "PageTable": Case(REQUESTS, "sglab.widgets.PageTable(batch)"),
     "SplitKV": Case(REQUESTS, "sglab.widgets.SplitKV(batch)"),
+    "NanSpread": Case(SPOILT, "sglab.widgets.NanSpread(session)"),
+    "Layout": Case("import sglab", 'sglab.widgets.Layout("Sw<3,3,3> o (64,64):(64,1)")'),
+    "Roofline": Case(POINTS, "sglab.widgets.Roofline(log, points)"),
+    "Scheduler": Case(ENGINE, "sglab.widgets.Scheduler(recording)"),
+    "RadixTree": Case(ENGINE, "sglab.widgets.RadixTree(recording)"),
+    "Graph": Case(ENGINE, "sglab.widgets.Graph(graphs)"),
+    "DraftTree": Case(DRAFTS, "sglab.widgets.DraftTree(run)"),
+    "Experts": Case(ROUTING, "sglab.widgets.Experts(run)"),
+    "Ranks": Case(RANKS, "sglab.widgets.Ranks(run)"),
 }
 
 # One step: its milliseconds, or null where nothing has moved. The channel's message is handled behind the task that

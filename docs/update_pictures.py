@@ -1,6 +1,6 @@
-"""Takes the pictures of docs/tour.md and docs/jupyterlab.md: PYTHONPATH=. python docs/update_pictures.py
+"""Takes the pictures of docs/tour.md and docs/jupyterlab.md: PYTHONPATH=. python docs/update_pictures.py [pages]
 
-Needs Chromium, as the browser tests do.
+Needs Chromium, as the browser tests do. With `pages`, those of widgets' saved pages alone, which need no JupyterLab.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 from tests.browser.conftest import find_chromium
+from tests.support.browser.every_widget import MAKERS
 from tests.support.browser.jupyterlab_host import LabNotebook, LabServer
 
 IMAGES = Path(__file__).parent / "images"
@@ -128,13 +129,46 @@ def finding(browser: Browser, server: LabServer) -> None:
     lab.close()
 
 
+PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "scheduler": ("Scheduler", ("End", "]", "s")),
+    "radix_tree": ("RadixTree", ("End",)),
+    "graph": ("Graph", ("End", "ArrowDown")),
+    "draft_tree": ("DraftTree", ("Home", "]", "]", "ArrowRight")),
+    "experts": ("Experts", ("End",)),
+    "ranks": ("Ranks", ("Home", *("ArrowRight",) * 4)),
+    "roofline": ("Roofline", ("Home", "ArrowRight", "ArrowRight")),
+}
+"""Picture -> the widget, made as the browser tests make it, and keys that bring it to something to see."""
+
+
+def pages(browser: Browser, folder: Path) -> None:
+    """Widgets of the serving engine, and the roofline, from their saved pages."""
+    for name, (widget, keys) in PAGES.items():
+        path = MAKERS[widget]().save(folder / f"{name}.html")
+        page = browser.new_page(viewport={"width": 1440, "height": 900}, color_scheme="light")
+        page.set_default_timeout(120_000)
+        page.goto(path.as_uri())
+        shown = page.locator(".sg-widget")
+        expect(shown.locator(".sg-placeholder")).to_be_empty()
+        shown.get_by_role("button", name="Skip").click()
+        for key in keys:
+            shown.press(key)
+        page.evaluate("() => { document.activeElement.blur(); return new Promise((done) => setTimeout(done, 800)) }")
+        shown.screenshot(path=str(IMAGES / f"{name}.png"))
+        page.close()
+        print(name, flush=True)
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         executable = find_chromium(playwright.chromium.executable_path)
         if executable is None:
             sys.exit("no Chromium: install one, or name it in CHROMIUM")
-        server = LabServer(Path(folder))
         browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
+        pages(browser, Path(folder))
+        if sys.argv[1:] == ["pages"]:
+            return
+        server = LabServer(Path(folder))
         try:
             decode(browser, server)
             finding(browser, server)

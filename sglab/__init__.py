@@ -28,6 +28,7 @@ _PACKAGES = {
     "layers",
     "models",
     "planning",
+    "roofline",
     "serving",
     "stepping",
     "triton",

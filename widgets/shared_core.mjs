@@ -10,7 +10,7 @@ const here = fileURLToPath(new URL(".", import.meta.url));
 const folder = process.argv[2];
 const BELOW = ["@sglab/core", "@sglab/protocol"];
 const WIDGETS = readdirSync(join(here, "packages")).filter(
-  (name) => !["protocol", "core", "launch", "memory", "jupyterlab"].includes(name),
+  (name) => !["protocol", "core", "launch", "memory", "engine", "jupyterlab"].includes(name),
 );
 const entryPoints = Object.fromEntries(WIDGETS.map((name) => [name, `packages/${name}/src/index.ts`]));
 const options = {

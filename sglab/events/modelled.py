@@ -21,14 +21,14 @@ def modelled(log: EventLog, arch: str | None) -> TimedLog | None:
         return None
     if arch is not None:
         return log.timed(arch)
-    target = _target(log)
+    compiled_for = target(log)
     try:
-        return log.timed(target) if target else None
+        return log.timed(compiled_for) if compiled_for else None
     except LaunchError:
         return None
 
 
-def _target(log: EventLog) -> str | None:
+def target(log: EventLog) -> str | None:
     """What the PTX was compiled for, such as sm_100a."""
     for line in range(1, HEADER_LINES):
         found = re.match(r"\.target\s+(sm_\w+)", log.code.text(line))

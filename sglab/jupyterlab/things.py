@@ -1,4 +1,5 @@
-"""What a notebook has that a widget can open: batches, launches, sessions, recordings, engines and their runs.
+"""What a notebook has that a widget can open: batches, launches, sessions, recordings, engines and their runs, layouts,
+points of a roofline.
 
 Nothing is registered and nothing is kept alive: each listing looks at the notebook's variables and at what its widgets
 show. The numbers by which the page names things are held weakly.
@@ -21,9 +22,11 @@ from sglab.gpu.geometry import Geometry
 
 OF_A_BATCH = ("PageTable", "SplitKV", "OnlineSoftmax")
 OF_ANY_BATCH = ("PageTable", "SplitKV", "BackendExplorer")
-OF_A_LAUNCH = ("KernelDebugger", "WarpRoles", "Barriers", "SharedMemory", "TensorMemory", "NanSpread")
+OF_A_LAUNCH = ("KernelDebugger", "WarpRoles", "Barriers", "SharedMemory", "TensorMemory", "NanSpread", "Roofline")
 OF_AN_ENGINE = ("Scheduler", "RadixTree", "Graph")
-OF_A_RECORDING = ("WarpRoles", "Barriers", "TensorMemory")
+OF_A_RECORDING = ("WarpRoles", "Barriers", "TensorMemory", "Roofline")
+OF_A_LAYOUT = ("Layout",)
+OF_POINTS = ("Roofline",)
 OF_A_RUN = {
     "SpeculationRun": ("sglab.workbench.recorders.speculation", ("DraftTree",)),
     "RoutingRun": ("sglab.workbench.recorders.experts", ("Experts",)),
@@ -41,7 +44,7 @@ class Thing:
 
     Attributes:
         number: names it in later questions, as long as it lives.
-        kind: batch, launch, session, recording, engine or run.
+        kind: batch, launch, session, recording, engine, run, layout or points.
         names: expressions that give it in the notebook, such as "session" or "launches[1]".
         title, detail: which kernel or batch it is, and its sizes.
         widgets: classes of `sglab.widgets` that open on it.
@@ -136,6 +139,12 @@ def _kind(value: Any) -> str:
     batches = sys.modules.get("sglab.workbench.batch")  # without it there is no batch, and no torch is needed
     if batches is not None and batches.Batch in types:
         return "batch"
+    layouts = sys.modules.get("sglab.layouts")
+    if layouts is not None and type(value) in (layouts.Layout, layouts.ComposedLayout, layouts.Fragment):
+        return "layout"
+    roofline = sys.modules.get("sglab.roofline")
+    if roofline is not None and type(value) is roofline.Point:
+        return "points"
     return "run" if _opens_on_run(value) else ""
 
 
@@ -167,6 +176,10 @@ def described(thing: Any, number: int) -> Thing | None:
     if kind == "run":
         title, detail = thing.described()
         return Thing(number, kind, title, detail, _opens_on_run(thing))
+    if kind == "layout":
+        return Thing(number, kind, _layout_name(thing), type(thing).__name__, OF_A_LAYOUT)
+    if kind == "points":
+        return Thing(number, kind, thing.label, f"{thing.origin}, {thing.work.nbytes:,.0f} bytes", OF_POINTS)
     if kind == "engine":
         detail = f"{thing.model_name}, {len(thing.history):,} steps, {thing.scheduler.allocator.size:,} KV slots"
         graphs = thing.worker.graph_runner is not None
@@ -182,6 +195,11 @@ def _batch(batch: Any, number: int) -> Thing:
     decodes = batch.forward_mode.is_decode() and lengths
     widgets = (*OF_A_BATCH, "BackendExplorer") if decodes else OF_ANY_BATCH
     return Thing(number, "batch", title, f"{batch.kind}, {heads}, pages of {batch.page_size}, {dtype}", widgets)
+
+
+def _layout_name(layout: Any) -> str:
+    """As CuTe writes it; of an instruction's fragment its name."""
+    return str(getattr(layout, "name", "") or layout)
 
 
 def _sizes(geometry: Geometry) -> str:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .page_table import PageTable
     from .radix_tree import RadixTree
     from .ranks import Ranks
+    from .roofline import Roofline
     from .scheduler import Scheduler
     from .shared_memory import SharedMemory
     from .sparse_attention import SparseAttention
@@ -41,6 +42,7 @@ __all__ = [
     "PageTable",
     "RadixTree",
     "Ranks",
+    "Roofline",
     "Scheduler",
     "SharedMemory",
     "SparseAttention",
@@ -67,6 +69,7 @@ _LAZY = {
     "PageTable": "page_table",
     "Ranks": "ranks",
     "RadixTree": "radix_tree",
+    "Roofline": "roofline",
     "Scheduler": "scheduler",
     "SharedMemory": "shared_memory",
     "SparseAttention": "sparse_attention",

@@ -12,5 +12,5 @@ class Barriers(LaunchWidget):
     bundle = "barriers"
     format = 2
     title = "Barriers"
-    _esm = asset("barriers.js")
+    _module = asset("barriers.js")
     _css = asset("barriers.css")

@@ -41,15 +41,18 @@ def command(method: Method) -> Method:
 class Widget(anywidget.AnyWidget):
     """Base of every sglab widget.
 
-    A subclass names its bundle (`bundle`, with `_esm` and `_css` from `asset`), counts the format of its traits and
+    A subclass names its bundle (`bundle`, with `_module` and `_css` from `asset`), counts the format of its traits and
     tensors (`format`, equal to the number in the TypeScript definition), and calls `publish` whenever what it shows
     has changed.
     """
 
     bundle: ClassVar[str]
     format: ClassVar[int]
+    _module: ClassVar[str]
+    _esm = asset("loader.js", Path(__file__).parent)
     _commands: ClassVar[dict[str, Callable[..., Any]]] = {}
 
+    module = traitlets.Unicode(help="the bundle's text, of which a page imports one").tag(sync=True)
     version = traitlets.Int().tag(sync=True)
     scope = traitlets.Unicode(SCOPE).tag(sync=True)
     revision = traitlets.Int(0).tag(sync=True)
@@ -68,7 +71,7 @@ class Widget(anywidget.AnyWidget):
         self._tensors: dict[str, WireArray] = {}
         self._ours: set[str] = set()
         self._versions = Versions()
-        super().__init__(version=type(self).format, **kwargs)
+        super().__init__(module=type(self)._module, version=type(self).format, **kwargs)
         selection.attach(self)
         remember(self)
         self.on_msg(self._receive)
@@ -87,8 +90,9 @@ class Widget(anywidget.AnyWidget):
             delattr(self, name)
 
     def publish(self, tensors: Mapping[str, Any], **traits: Any) -> None:
-        """Replaces all named tensors (copied) and some traits in one step; the page then reads the slices it shows."""
-        arrays = {name: WireArray(value) for name, value in tensors.items()}
+        """Replaces all named tensors (copied, but for a WireArray) and some traits in one step; the page then reads the
+        slices it shows."""
+        arrays = {name: value if isinstance(value, WireArray) else WireArray(value) for name, value in tensors.items()}
         first = self.revision == 0
         with self.hold_sync():
             self._tensors = arrays
@@ -150,7 +154,13 @@ class Widget(anywidget.AnyWidget):
         """Everything a page needs to show this widget without Python: traits as JSON, tensors as gzip."""
         from sglab import __version__
 
-        inherited = set(anywidget.AnyWidget.class_traits(sync=True)) | {"_esm", "_css", "_anywidget_id", "selected"}
+        inherited = set(anywidget.AnyWidget.class_traits(sync=True)) | {
+            "_esm",
+            "_css",
+            "_anywidget_id",
+            "module",
+            "selected",
+        }
         state = {name: getattr(self, name) for name in self.trait_names(sync=True) if name not in inherited}
         tensors = {name: tensor.saved() for name, tensor in self._tensors.items()}
         return {

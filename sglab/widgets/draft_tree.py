@@ -32,7 +32,7 @@ class DraftTree(Widget):
 
     bundle = "draft_tree"
     format = 1
-    _esm = asset("draft_tree.js")
+    _module = asset("draft_tree.js")
     _css = asset("draft_tree.css")
 
     requests = traitlets.List(traitlets.Dict(), help="name, passes, drafted and accepted of each").tag(sync=True)

@@ -32,7 +32,7 @@ class Experts(Widget):
 
     bundle = "experts"
     format = 1
-    _esm = asset("experts.js")
+    _module = asset("experts.js")
     _css = asset("experts.css")
 
     shown = traitlets.Dict(help="what is chosen: step, layer, ranks, redundant, block").tag(sync=True)

@@ -31,7 +31,7 @@ class Graph(LinesWidget):
 
     bundle = "graph"
     format = 1
-    _esm = asset("graph.js")
+    _module = asset("graph.js")
     _css = asset("graph.css")
 
     sizes: traitlets.List[Any] = traitlets.List(help="captured sizes, ascending").tag(sync=True)

@@ -48,7 +48,7 @@ class Layout(Widget):
 
     bundle = "layout"
     format = 1
-    _esm = asset("layout.js")
+    _module = asset("layout.js")
     _css = asset("layout.css")
 
     shown = traitlets.Dict(help="what is shown, see `_shown`").tag(sync=True)

@@ -45,7 +45,7 @@ class NanSpread(Widget):
 
     bundle = "nan_spread"
     format = 1
-    _esm = asset("nan_spread.js")
+    _module = asset("nan_spread.js")
     _css = asset("nan_spread.css")
 
     shown = traitlets.Dict(help="rows, roles, instructions, sentences: see `_shown`").tag(sync=True)

@@ -44,7 +44,7 @@ class OnlineSoftmax(Widget):
 
     bundle = "online_softmax"
     format = 1
-    _esm = asset("online_softmax.js")
+    _module = asset("online_softmax.js")
     _css = asset("online_softmax.css")
 
     question = traitlets.Dict(help="the constructor's keywords").tag(sync=True)

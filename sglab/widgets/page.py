@@ -36,7 +36,7 @@ class Savable(Protocol):
     """What a page takes of a widget."""
 
     bundle: str
-    _esm: Any
+    _module: Any
     _css: Any
 
     def saved(self) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def html_page(widgets: Sequence[Savable], title: str, body: str = "") -> str:
     """The text of an HTML page with `widgets` one below the other, sharing a selection, below the HTML of `body`."""
     bundles = {widget.bundle: widget for widget in widgets}.values()
     styles = "".join(f"<style>{widget._css}</style>" for widget in bundles)
-    scripts = "".join(f'<script type="module">{_inline(str(widget._esm))}</script>' for widget in bundles)
+    scripts = "".join(f'<script type="module">{_inline(str(widget._module))}</script>' for widget in bundles)
     places, data = "", ""
     for i, widget in enumerate(widgets):
         places += f'<div id="widget-{i}"></div>'

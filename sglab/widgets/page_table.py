@@ -35,7 +35,7 @@ class PageTable(Widget):
 
     bundle = "page_table"
     format = 2
-    _esm = asset("page_table.js")
+    _module = asset("page_table.js")
     _css = asset("page_table.css")
 
     kernel = traitlets.Unicode("flashmla").tag(sync=True)

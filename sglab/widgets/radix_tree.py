@@ -31,7 +31,7 @@ class RadixTree(LinesWidget):
 
     bundle = "radix_tree"
     format = 1
-    _esm = asset("radix_tree.js")
+    _module = asset("radix_tree.js")
     _css = asset("radix_tree.css")
 
     page_size = traitlets.Int(1).tag(sync=True)

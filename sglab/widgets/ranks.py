@@ -25,7 +25,7 @@ class Ranks(Widget):
 
     bundle = "ranks"
     format = 1
-    _esm = asset("ranks.js")
+    _module = asset("ranks.js")
     _css = asset("ranks.css")
 
     step = traitlets.Int(0, help="the pass that is shown").tag(sync=True)

@@ -39,7 +39,7 @@ class Scheduler(LinesWidget):
 
     bundle = "scheduler"
     format = 1
-    _esm = asset("scheduler.js")
+    _module = asset("scheduler.js")
     _css = asset("scheduler.css")
 
     facts = traitlets.Dict(help="pool, limits and policy of the engine, layers of its model").tag(sync=True)

@@ -43,7 +43,7 @@ class SharedMemory(MemoryWidget):
 
     bundle = "shared_memory"
     format = 1
-    _esm = asset("shared_memory.js")
+    _module = asset("shared_memory.js")
     _css = asset("shared_memory.css")
 
     areas: traitlets.List[Any] = traitlets.List(help="named parts of the window").tag(sync=True)

@@ -57,7 +57,7 @@ class SplitKV(Widget):
 
     bundle = "split_kv"
     format = 2
-    _esm = asset("split_kv.js")
+    _module = asset("split_kv.js")
     _css = asset("split_kv.css")
 
     question = traitlets.Dict(help="heads, SMs, page size, graph").tag(sync=True)

@@ -39,7 +39,7 @@ class TensorMemory(MemoryWidget):
 
     bundle = "tensor_memory"
     format = 1
-    _esm = asset("tensor_memory.js")
+    _module = asset("tensor_memory.js")
     _css = asset("tensor_memory.css")
 
     tiles: traitlets.List[Any] = traitlets.List(help="the matrices that MMAs keep in tensor memory").tag(sync=True)

@@ -13,5 +13,5 @@ class WarpRoles(LaunchWidget):
     bundle = "warp_roles"
     format = 2
     title = "Warp roles"
-    _esm = asset("warp_roles.js")
+    _module = asset("warp_roles.js")
     _css = asset("warp_roles.css")

@@ -11,7 +11,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import sglab
-from sglab import gpu
+from sglab import gpu, layouts, roofline
+from sglab.jupyterlab.opening import open_widget
 from sglab.jupyterlab.things import MOST_OF_A_CAPTURE, Numbers, Thing, list_things
 from sglab.widgets import DraftTree, KernelDebugger
 from sglab.workbench import RanksRun, record_experts, record_speculation
@@ -61,6 +62,24 @@ def test_what_recorders_of_the_engine_give_opens_their_widgets() -> None:
     assert rows[0].title == "NGRAM speculation" and "drafts kept" in rows[0].detail
     (row,) = listed({}, (DraftTree(drafts),))
     assert (row.kind, row.names) == ("run", [])
+
+
+def test_layouts_fragments_and_points_open_their_widgets() -> None:
+    tile, composed = layouts.parse("(32,64):(64,1)"), layouts.parse("Sw<3,3,3> o (8,64):(64,1)")
+    point = roofline.Point("MLA", roofline.mla_decode([512]), "arithmetic")
+    names = {"tile": tile, "composed": composed, "mma": layouts.fragment("mma.m16n8k16.f16.A"), "point": point}
+    rows = listed(names)
+    assert [(row.kind, row.title, row.widgets) for row in rows] == [
+        ("layout", "(32,64):(64,1)", ("Layout",)),
+        ("layout", str(composed), ("Layout",)),
+        ("layout", "mma.m16n8k16.f16.A", ("Layout",)),
+        ("points", "MLA", ("Roofline",)),
+    ]
+    for thing, row in zip(names.values(), rows, strict=True):
+        assert type(open_widget(thing, row.widgets[0], ())).__name__ == row.widgets[0]
+    session = launch().session()
+    with pytest.raises(ValueError, match="has no FLOPs"):
+        open_widget(session, "Roofline", ())
 
 
 def test_a_thing_with_two_names_is_one_row() -> None:

@@ -65,7 +65,8 @@ def test_runs_top_to_bottom(path: Path) -> None:
     sources = [cell.source for cell in notebook.cells]
     questions = sum(".check(answer)" in source for source in sources)
     last = [source.splitlines()[-1] for source in sources]
-    widgets = sum(line.startswith("sglab.widgets.") or line == "launch" for line in last)
+    makes_one = ("sglab.widgets.", "tree.page_table(")
+    widgets = sum(line.startswith(makes_one) or line in ("launch", "picture") for line in last)
     assert sum("Your turn." in text for text in shown) == questions
     assert sum("application/vnd.jupyter.widget-view+json" in text for text in shown) == widgets
 

@@ -16,7 +16,7 @@ from sglab.widgets.wire import WireArray, pack
 class Counter(Widget):
     bundle = "counter"
     format = 3
-    _esm = "export default {}"
+    _module = "export default {}"
 
     @command
     def add(self, a: int, b: int) -> dict:

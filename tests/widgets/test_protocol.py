@@ -36,7 +36,7 @@ TRAIT_KINDS = {
     traitlets.List: "list",
 }
 KINDS = {int: "int", float: "float", bool: "bool", str: "text", dict: "dict", list: "list", type(None): "none"}
-JUPYTERS_OWN = set(anywidget.AnyWidget.class_traits(sync=True)) | {"_esm", "_css", "_anywidget_id"}
+JUPYTERS_OWN = set(anywidget.AnyWidget.class_traits(sync=True)) | {"_esm", "_css", "_anywidget_id", "module"}
 OF_SAVED_PAGES = {
     "kernel_debugger": {"moments", "values.bytes", "values.start", "sets.bytes", "sets.start"},
 }

@@ -49,7 +49,7 @@ class KernelDebugger(Widget):
 
     bundle = "kernel_debugger"
     format = 1
-    _esm = asset("kernel_debugger.js")
+    _module = asset("kernel_debugger.js")
     _css = asset("kernel_debugger.css")
 
     code = traitlets.Dict(help="entry, target, files: what the code's tensors are about").tag(sync=True)

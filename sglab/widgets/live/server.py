@@ -95,7 +95,7 @@ class LivePage:
             return None
         widget = self._widgets[int(number)]
         if kind == "js":
-            return JAVASCRIPT, str(widget._esm).encode()
+            return JAVASCRIPT, str(widget._module).encode()
         if kind == "css":
             return CSS, str(widget._css).encode()
         if kind == "state":

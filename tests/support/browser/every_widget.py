@@ -9,6 +9,7 @@ from unittest.mock import patch
 import sglab
 from sglab.emulator.captures import Capture
 from sglab.engine.recording import Recording
+from sglab.roofline import Point, mla_decode
 from sglab.serving import Engine, GraphLog
 from sglab.serving import ranks as serving_ranks
 from sglab.widgets import (
@@ -24,6 +25,7 @@ from sglab.widgets import (
     PageTable,
     RadixTree,
     Ranks,
+    Roofline,
     Scheduler,
     SharedMemory,
     SparseAttention,
@@ -132,6 +134,16 @@ def recording() -> Recording:
 PROMPT = "Once upon a time there was a little cat who liked to sleep. The cat had a friend, a dog."
 """What SparseAttention's model reads."""
 
+
+def heads() -> list[Point]:
+    """MLA decode by the heads of a rank."""
+    lengths = [4096] * 32
+    return [
+        Point(f"{count} heads", mla_decode(lengths, num_heads=count), "arithmetic", series="MLA decode")
+        for count in (16, 64, 128)
+    ]
+
+
 MAKERS: dict[str, Callable[[], Widget]] = {
     "Scheduler": lambda: Scheduler(recording()),
     "RadixTree": lambda: RadixTree(recording()),
@@ -151,6 +163,7 @@ MAKERS: dict[str, Callable[[], Widget]] = {
     "SparseAttention": lambda: SparseAttention(PROMPT),
     "Layout": lambda: Layout("(32,64):(64,1)"),
     "NanSpread": lambda: NanSpread(empty_row()),
+    "Roofline": lambda: Roofline(capture(), heads()),
 }
 """name -> makes one of it."""
 

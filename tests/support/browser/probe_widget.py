@@ -16,7 +16,7 @@ STATIC = Path(__file__).parent / "static"
 class Probe(Widget):
     bundle = "probe"
     format = 1
-    _esm = asset("probe.js", STATIC)
+    _module = asset("probe.js", STATIC)
     _css = asset("probe.css", STATIC)
 
     def __init__(self, steps: Any = range(10)) -> None:

@@ -87,7 +87,7 @@ class Host:
         if widget.comm is not comm:
             widget.comm = comm
         if widget.bundle not in self._loaded:
-            self.page.evaluate("([n, js]) => sglabHost.load(n, js)", [widget.bundle, str(widget._esm)])
+            self.page.evaluate("([n, js]) => sglabHost.load(n, js)", [widget.bundle, str(widget._module)])
             self.page.add_style_tag(content=str(widget._css))
             self._loaded.add(widget.bundle)
         state = {name: getattr(widget, name) for name in widget.trait_names(sync=True) if not name.startswith("_")}

@@ -5,7 +5,7 @@ export const PROTOCOL = 1;
 /** One row of the side panel: `Thing` of sglab/jupyterlab/things.py. */
 export interface Thing {
   number: number;
-  kind: "batch" | "launch" | "session" | "recording" | "run";
+  kind: "batch" | "launch" | "session" | "recording" | "run" | "engine" | "layout" | "points";
   names: string[];
   title: string;
   detail: string;

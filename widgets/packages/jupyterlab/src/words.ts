@@ -19,6 +19,9 @@ export const SHOWS: Readonly<Record<string, string>> = {
   Scheduler: "requests over steps: what each batch was made of, and why",
   RadixTree: "shared prefixes: matches, splits, locks, evictions",
   Graph: "captured decode passes: padding, launches, fixed addresses",
+  NanSpread: "which instruction made the first NaN, and where it went",
+  Roofline: "FLOPs and bytes under a GPU's ceilings",
+  Layout: "coordinates beside addresses and banks, or lanes and registers",
   TensorMemory: "128 lanes × 512 columns: whose, and what is in them",
 };
 
@@ -29,6 +32,8 @@ export const KINDS = [
   { kind: "recording", title: "Recordings" },
   { kind: "run", title: "Runs of the engine" },
   { kind: "engine", title: "Engines" },
+  { kind: "layout", title: "Layouts" },
+  { kind: "points", title: "Points of a roofline" },
 ] as const;
 
 /** What the notebook calls a thing; a thing without a name is shown by a widget alone. */

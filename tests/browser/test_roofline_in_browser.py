@@ -1,0 +1,149 @@
+"""Roofline in a real browser: points to press and step, machines, new points, a launch opened, one library per page."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from playwright.sync_api import Locator, Page, expect
+
+from sglab import roofline
+from sglab.roofline import Point
+from sglab.widgets import Roofline
+from tests.support.browser.patience import settled
+from tests.support.browser.widget_host import Host, more
+from tests.support.launches.nan_sessions import LANES, softmax
+
+SWEEP = [
+    Point(f"{count} heads", roofline.mla_decode([4096] * 32, num_heads=count), "arithmetic", series="MLA decode")
+    for count in (16, 64, 128)
+]
+MEASURED = Point("measured decode", SWEEP[2].work, "measured", 84.7e-6, "H100", how="Median of 50.")
+
+
+def show(host: Host, widget: Roofline, place: str = "widget") -> Locator:
+    host.show(widget, place)
+    shown = host.page.locator(f"#{place} .sg-widget")
+    expect(shown.locator(".srf-plot .main-svg").first).to_be_visible()
+    settled(host.page)
+    return shown
+
+
+def sentence(shown: Locator) -> Locator:
+    return shown.locator(".sg-sentence")
+
+
+def texts(shown: Locator) -> str:
+    return " | ".join(shown.locator(".srf-plot text").all_text_contents())
+
+
+def test_points_are_stepped_by_series_and_say_how_far_below_their_roof_they_are(host: Host) -> None:
+    shown = show(host, Roofline(SWEEP, MEASURED))
+    expect(sentence(shown)).to_have_text(
+        re.compile(r"measured decode \(measured\): 2\d\d FLOP per byte, 431 TFLOP/s in 84.70 µs, 5\d % of its roof\.")
+    )
+    shown.press("Home")
+    expect(sentence(shown)).to_have_text("The roofs alone.")
+    shown.press("ArrowRight")
+    expect(sentence(shown)).to_contain_text("16 heads (arithmetic)")
+    shown.press("ArrowDown")
+    expect(sentence(shown)).to_contain_text("64 heads (arithmetic)")
+    details = shown.locator(".sg-details")
+    expect(details).to_contain_text("memory bandwidth")
+    shown.press("t")
+    details.get_by_role("button", name="measured decode").click()
+    expect(sentence(shown)).to_contain_text("measured decode")
+    shown.press("c")
+    expect(details).to_contain_text("https://www.nvidia.com/en-us/data-center/h100/")
+
+
+def test_another_machine_has_other_roofs_and_leaves_out_times_of_the_first(host: Host) -> None:
+    widget = Roofline(SWEEP, MEASURED)
+    shown = show(host, widget)
+    assert "BF16 989 TFLOP/s" in texts(shown) and "memory 3.35 TB/s" in texts(shown)
+    shown.press("m")
+    expect(shown.locator(".srf-plot text", has_text="memory 4.80 TB/s")).to_have_count(1)
+    assert widget.machine == "H200"
+    expect(shown.locator(".sg-toolbar")).to_contain_text("1 more: timed on another machine")
+    expect(shown.locator(".sg-counter")).to_contain_text("of 3")
+    shown.get_by_label("ceilings of").select_option("B200")
+    expect(shown.locator(".srf-plot text", has_text="BF16 2.25 PFLOP/s")).to_have_count(1)
+
+
+def test_a_mark_is_pressed_and_hovered(host: Host) -> None:
+    shown = show(host, Roofline(SWEEP))
+    box = shown.locator(".srf-plot .points path").first.bounding_box()
+    assert box is not None
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    host.page.mouse.move(x - 2, y)
+    host.page.mouse.move(x, y)
+    expect(shown.locator(".sg-tooltip")).to_contain_text("16 heads (arithmetic)")
+    host.page.mouse.click(x, y)
+    expect(sentence(shown)).to_contain_text("16 heads (arithmetic)")
+
+
+def test_new_points_appear_while_it_is_shown(host: Host) -> None:
+    widget = Roofline(SWEEP)
+    shown = show(host, widget)
+    more(shown)
+    shown.get_by_label("tokens", exact=True).fill("1024")
+    shown.get_by_role("button", name="Draw what attention of these shapes has to do").click()
+    expect(sentence(shown)).to_contain_text("decode 32 × 1,024, 32 heads (arithmetic)")
+    shown.get_by_label("KV heads").fill("7")
+    shown.get_by_role("button", name="Draw what attention of these shapes has to do").click()
+    expect(shown.locator(".sg-notice")).to_contain_text("num_kv_heads: expected a divisor of num_heads=32; got 7")
+    session, _ = softmax(torch.zeros(2, LANES))
+    with widget.watch(label="softmax"):
+        session.device.run(session.launch)
+    host.flush()
+    expect(sentence(shown)).to_contain_text("softmax (modelled)")
+    shown.get_by_role("button", name="Take this point away").click()
+    expect(sentence(shown)).not_to_contain_text("softmax (modelled)")
+
+
+def test_a_points_launch_is_opened(host: Host) -> None:
+    session, _ = softmax(torch.zeros(2, LANES))
+    widget = Roofline(SWEEP, session)
+    shown = show(host, widget)
+    shown.press("Home")
+    shown.press("ArrowRight")
+    shown.press("w")
+    expect(shown.locator(".sg-notice")).to_contain_text("Select a point of a launch first")
+    shown.press("End")
+    shown.press("k")
+    expect(shown.get_by_role("link", name=re.compile("softmax ↗"))).to_be_focused()
+    assert type(widget._opened[-1]).__name__ == "KernelDebugger"
+
+
+def test_a_page_loads_the_library_once(host: Host) -> None:
+    show(host, Roofline(SWEEP), "first")
+    asked = host.questions
+    show(host, Roofline(SWEEP[:1]), "second")
+    assert host.questions == asked
+
+
+@pytest.mark.parametrize("kind", ["svg", "png"])
+def test_the_picture_has_the_plot_in_it(host: Host, tmp_path: Path, kind: str) -> None:
+    shown = show(host, Roofline(SWEEP))
+    more(shown)
+    with host.page.expect_download() as download:
+        shown.get_by_role("button", name=kind.upper(), exact=True).click()
+    path = tmp_path / f"roofline.{kind}"
+    download.value.save_as(path)
+    if kind == "png":
+        assert path.stat().st_size > 40_000
+        return
+    text = path.read_text("utf-8")
+    assert text.count("main-svg") >= 2 and "memory 3.35 TB/s" in text and ".srf-plot .main-svg" in text
+
+
+def test_a_saved_page_changes_machines_without_python(page: Page, tmp_path: Path) -> None:
+    path = Roofline(SWEEP, MEASURED).save(tmp_path / "roofline.html")
+    page.goto(path.as_uri())
+    shown = page.locator(".sg-widget")
+    expect(shown.locator(".srf-plot text", has_text="memory 3.35 TB/s")).to_have_count(1)
+    shown.press("m")
+    expect(shown.locator(".srf-plot text", has_text="memory 4.80 TB/s")).to_have_count(1)
+    expect(shown.get_by_role("button", name=re.compile("open in"))).to_have_count(0)

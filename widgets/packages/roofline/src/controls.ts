@@ -1,0 +1,56 @@
+// Behind *more*: shapes of attention, to see where their arithmetic lies.
+
+import { type Disposer, h } from "@sglab/core";
+import { button, menu } from "@sglab/memory/parts";
+import type { Texts } from "./protocol";
+
+export interface Shapes {
+  kind: string;
+  batch: number;
+  length: number;
+  num_heads: number;
+  num_kv_heads: number;
+}
+
+const BEGIN: Shapes = { kind: "decode", batch: 32, length: 4096, num_heads: 32, num_kv_heads: 8 };
+
+export function attentionForm(
+  texts: Texts,
+  disposer: Disposer,
+  add: (shapes: Shapes) => void,
+): HTMLElement[] {
+  let kind = BEGIN.kind;
+  const number = (name: "batch" | "length" | "num_heads" | "num_kv_heads", label: string) => {
+    const field = h("input", { type: "number", class: "sg-field srf-number", min: 1, value: BEGIN[name] });
+    disposer.listen(field, "keydown", (event) => {
+      if (event.key === "Enter") addNow();
+    });
+    return { name, field, label: h("label", {}, `${label} `, field) };
+  };
+  const fields = [
+    number("batch", "requests"),
+    number("length", "tokens"),
+    number("num_heads", "heads"),
+    number("num_kv_heads", "KV heads"),
+  ];
+  const kinds = menu("add", Object.entries(texts.attention), (chosen) => {
+    kind = chosen;
+    const latent = chosen === "mla_decode";
+    for (const { name, field, label } of fields) {
+      if (name === "num_kv_heads") label.hidden = latent;
+      if (name === "num_heads") field.value = latent ? "128" : String(BEGIN.num_heads);
+    }
+  });
+  kinds.root.querySelector("select")?.classList.add("srf-kinds");
+  const addNow = () => {
+    const values = Object.fromEntries(
+      fields.map(({ name, field }) => [name, Math.round(Number(field.value))]),
+    );
+    add({ ...BEGIN, ...values, kind });
+  };
+  return [
+    kinds.root,
+    ...fields.map(({ label }) => label),
+    button("add", "Draw what attention of these shapes has to do (Enter)", addNow),
+  ];
+}

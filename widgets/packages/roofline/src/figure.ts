@@ -1,0 +1,222 @@
+// From points, roofs, size and theme to what the library draws: a pure function.
+
+import { lookOf, type Theme } from "@sglab/core";
+import { bandwidthOf, decadesOf, type Roof, roofsOf, type Spot, seriesOf, ticks } from "./model";
+import type { Machine, Origin } from "./protocol";
+import { shortKind, si } from "./words";
+
+export interface Scene {
+  machine: Machine;
+  spots: readonly Spot[];
+  /** Spots below are drawn in full; the last of them is the selected one. */
+  lit: number;
+  width: number;
+  height: number;
+  theme: Theme;
+}
+
+export interface Figure {
+  data: object[];
+  layout: Record<string, unknown>;
+}
+
+/** Form says what colour does not: hollow without a time, filled with one. */
+export const SYMBOLS: Record<Origin, string> = {
+  arithmetic: "diamond-open",
+  emulated: "circle-open",
+  modelled: "square",
+  measured: "triangle-up",
+};
+const SIZES: Record<Origin, number> = { arithmetic: 11, emulated: 11, modelled: 9, measured: 12 };
+const MARGIN = { l: 88, r: 14, t: 8, b: 44 };
+const TICK_WIDTH = 62; // px
+const TICK_HEIGHT = 34;
+const LABEL = 21; // px between roofs that a label needs
+const PALE = 0.25;
+/** A yellow too pale for a line on a light ground is left out. */
+const HUES = [4, 5, 2, 6, 0, 1, 7];
+
+export function colourOf(series: number, dark: boolean): string {
+  const hues = dark ? [1, 0, 2, 6, 5, 3, 7] : HUES;
+  return lookOf(hues[series % hues.length] as number, dark).fill;
+}
+
+export function figure(scene: Scene): Figure {
+  const { machine, spots, width, height, theme } = scene;
+  const roofs = roofsOf(machine, spots);
+  const decades = decadesOf(machine, roofs, spots);
+  const inner = { width: width - MARGIN.l - MARGIN.r, height: height - MARGIN.t - MARGIN.b };
+  const axis = {
+    type: "log",
+    showline: true,
+    linecolor: theme.border,
+    gridcolor: theme.border,
+    zeroline: false,
+    ticks: "outside",
+    tickcolor: theme.border,
+    fixedrange: false,
+  };
+  const xs = ticks(decades.x, inner.width / TICK_WIDTH);
+  const ys = ticks(decades.y, inner.height / TICK_HEIGHT);
+  return {
+    data: [
+      ...roofTraces(machine, roofs, decades.x, theme),
+      ...gap(scene),
+      ...pointTraces(scene),
+      ...ring(scene),
+    ],
+    layout: {
+      width,
+      height,
+      margin: MARGIN,
+      autosize: false,
+      showlegend: false,
+      hovermode: "closest",
+      hoverdistance: 14,
+      dragmode: "zoom",
+      uirevision: machine.name,
+      paper_bgcolor: "rgba(0,0,0,0)",
+      plot_bgcolor: "rgba(0,0,0,0)",
+      font: { family: theme.uiFont, size: 12, color: theme.text },
+      xaxis: {
+        ...axis,
+        range: decades.x,
+        tickvals: xs.map((power) => 10 ** power),
+        ticktext: xs.map(tickText),
+        title: { text: "arithmetic intensity: FLOP per byte of memory traffic", standoff: 6 },
+      },
+      yaxis: {
+        ...axis,
+        range: decades.y,
+        tickvals: ys.map((power) => 10 ** power),
+        ticktext: ys.map((power) => si(10 ** power, "FLOP/s")),
+      },
+      annotations: labels(machine, roofs, decades, inner, theme),
+    },
+  };
+}
+
+function tickText(power: number): string {
+  return power < 0 ? String(Number((10 ** power).toPrecision(1))) : (10 ** power).toLocaleString("en-US");
+}
+
+function roofTraces(machine: Machine, roofs: readonly Roof[], [low, high]: [number, number], theme: Theme) {
+  const bandwidth = bandwidthOf(machine);
+  const top = Math.max(...roofs.map(({ ridge }) => ridge));
+  const line = (x: number[], y: number[], dash: string) => ({
+    type: "scatter",
+    mode: "lines",
+    x,
+    y,
+    line: { color: theme.text, width: 1.5, dash },
+    hoverinfo: "skip",
+  });
+  const left = 10 ** (low - 1);
+  return [
+    line([left, top], [left * bandwidth, top * bandwidth], "solid"),
+    ...roofs.map(({ kinds, peak, ridge }) =>
+      line([ridge, 10 ** (high + 1)], [peak, peak], kinds.includes("bf16") ? "solid" : "dash"),
+    ),
+  ];
+}
+
+/** The roofs' names: the horizontal ones at their right end, bandwidth along its slope. */
+function labels(
+  machine: Machine,
+  roofs: readonly Roof[],
+  decades: { x: [number, number]; y: [number, number] },
+  inner: { width: number; height: number },
+  theme: Theme,
+): object[] {
+  const bandwidth = bandwidthOf(machine);
+  const common = { showarrow: false, font: { size: 12, color: theme.text }, captureevents: false };
+  const [perX, perY] = [
+    inner.width / (decades.x[1] - decades.x[0]),
+    inner.height / (decades.y[1] - decades.y[0]),
+  ];
+  const at = decades.x[0] + Math.max(0.5, 58 / perX);
+  const angle = Math.atan2(perY, perX);
+  const away = 11; // px from the line, to its upper left
+  return [
+    ...roofs.map(({ kinds, peak }, i) => ({
+      ...common,
+      x: decades.x[1],
+      y: Math.log10(peak),
+      xanchor: "right",
+      yanchor:
+        Math.log10((roofs[i - 1]?.peak ?? Number.POSITIVE_INFINITY) / peak) * perY < LABEL ? "top" : "bottom",
+      text: `${kinds.map(shortKind).join(", ")} ${si(peak, "FLOP/s")}`,
+    })),
+    {
+      ...common,
+      x: at,
+      y: at + Math.log10(bandwidth),
+      xshift: -away * Math.sin(angle),
+      yshift: away * Math.cos(angle),
+      textangle: (-angle * 180) / Math.PI,
+      text: `memory ${si(bandwidth, "B/s")}`,
+    },
+  ];
+}
+
+/** One trace per series and origin, joined by lines where there is a series. */
+function pointTraces({ spots, lit, theme }: Scene): object[] {
+  const series = seriesOf(spots);
+  const traces: object[] = [];
+  for (const [number, name] of series.entries())
+    for (const origin of Object.keys(SYMBOLS) as Origin[]) {
+      const own = spots
+        .map((spot, at) => ({ ...spot, at }))
+        .filter(({ mark }) => mark.series === name && mark.origin === origin);
+      if (!own.length) continue;
+      const color = colourOf(number, theme.dark);
+      traces.push({
+        type: "scatter",
+        mode: name && own.length > 1 ? "lines+markers" : "markers",
+        x: own.map(({ x }) => x),
+        y: own.map(({ y }) => y),
+        customdata: own.map(({ at }) => at),
+        hoverinfo: "none",
+        line: { color, width: 1, dash: SYMBOLS[origin].endsWith("open") ? "dot" : "solid" },
+        marker: {
+          symbol: SYMBOLS[origin],
+          size: SIZES[origin],
+          color,
+          opacity: own.map(({ at }) => (at < lit ? 1 : PALE)),
+          line: { color: SYMBOLS[origin].endsWith("open") ? color : theme.background, width: 2 },
+        },
+      });
+    }
+  return traces;
+}
+
+/** From the selected point to its roof: what it leaves unused. */
+function gap({ spots, lit, theme }: Scene): object[] {
+  const now = spots[lit - 1];
+  if (!now || now.y >= now.place.attainable) return [];
+  return [
+    {
+      type: "scatter",
+      mode: "lines",
+      x: [now.x, now.x],
+      y: [now.y, now.place.attainable],
+      line: { color: theme.focus, width: 1.5, dash: "dot" },
+      hoverinfo: "skip",
+    },
+  ];
+}
+
+function ring({ spots, lit, theme }: Scene): object[] {
+  const now = spots[lit - 1];
+  if (!now) return [];
+  return [
+    {
+      type: "scatter",
+      mode: "markers",
+      x: [now.x],
+      y: [now.y],
+      hoverinfo: "skip",
+      marker: { symbol: "square-open", size: 20, color: theme.focus, line: { color: theme.focus, width: 2 } },
+    },
+  ];
+}

@@ -1,0 +1,300 @@
+// Roofline: points under a GPU's ceilings, on logarithmic axes. Python counts and places them; the library draws.
+
+import "@sglab/engine/engine_style";
+import "@sglab/memory/memory.css";
+import "./roofline.css";
+import {
+  type Context,
+  defineWidget,
+  framed,
+  h,
+  type LegendItem,
+  legendMark,
+  makeFrame,
+  s,
+  Tabs,
+  type TourStep,
+  type Track,
+  Transport,
+  watchTheme,
+} from "@sglab/core";
+import { openTab, pageLink } from "@sglab/engine/opener";
+import { button, menu } from "@sglab/memory/parts";
+import { attentionForm, type Shapes } from "./controls";
+import { type Actions, ceilingsPane, hiddenText, pointPane, tablePane } from "./details";
+import { colourOf, figure } from "./figure";
+import { neighbour, type Spot, seriesOf, spotsOf } from "./model";
+import { loadPlotly, type PlotElement, type Plotly } from "./plotly";
+import type { Machine, Origin, ROOFLINE } from "./protocol";
+import { sentence } from "./words";
+
+const LEAST = { width: 360, height: 320 };
+const TALLEST = 620;
+const CONFIG = { displayModeBar: false, responsive: false, scrollZoom: false, doubleClick: "reset" };
+const TOUR: TourStep[] = [
+  { key: "Home", text: "to go to the beginning: only the roofs are there." },
+  { key: "ArrowRight", text: "to go to the first point: the dotted line is what it leaves unused." },
+  { key: "ArrowDown", text: "to go to the next point of its series." },
+  { key: "m", text: "to see the points under another GPU's ceilings." },
+  { key: "c", text: "to see where the ceilings are published." },
+];
+
+function render({ el, source, disposer }: Context<typeof ROOFLINE>): void {
+  let plotly: Plotly | undefined;
+  let spots: Spot[] = [];
+  let chosen = "";
+  let told = ""; // what Python chose last
+  let bound = false;
+  let busy = false;
+
+  const transport = new Transport();
+  const frame = makeFrame(el, disposer, {
+    source,
+    transport,
+    tour: { name: "roofline", steps: TOUR },
+    onEscape: () => transport.goTo(0),
+    keys: () => [
+      {
+        keys: ["ArrowDown"],
+        label: "the next point of the series",
+        run: () => goTo(neighbour(spots, at(), 1)),
+      },
+      {
+        keys: ["ArrowUp"],
+        label: "the previous point of the series",
+        run: () => goTo(neighbour(spots, at(), -1)),
+      },
+      { keys: ["m"], label: "the next machine", run: () => choose(nextMachine()) },
+      { keys: ["c"], label: "the ceilings and their sources", run: () => tabs.open("ceilings") },
+      { keys: ["t"], label: "all points as a table", run: () => tabs.open("points") },
+      { keys: ["w"], label: "open the point's launch in WarpRoles", run: () => openNow("WarpRoles") },
+      { keys: ["k"], label: "open it in KernelDebugger", run: () => openNow("KernelDebugger") },
+      { keys: ["0"], label: "all of the picture", run: () => whole() },
+    ],
+  });
+  const theme = watchTheme(frame.root, disposer, () => redraw.schedule());
+  const plot: PlotElement = h("div", { class: "srf-plot", "data-picture": "", role: "img" });
+  const made = h("ul", { class: "sg-list" });
+  frame.view.append(plot, made);
+  const [pointPanel, pointsPanel, ceilingsPanel] = [h("div"), h("div"), h("div")];
+  let built = false; // tabs open before there is anything to draw
+  const tabs = new Tabs(
+    [
+      { id: "point", label: "Point", panel: pointPanel },
+      { id: "points", label: "All points", panel: pointsPanel },
+      { id: "ceilings", label: "Ceilings", panel: ceilingsPanel },
+    ],
+    "Details",
+    disposer,
+    () => built && redraw.schedule(),
+  );
+  built = true;
+  frame.details.append(tabs.element);
+
+  const failed = (error: unknown) => frame.notify("error", (error as Error).message);
+  const machines = menu(
+    "ceilings of",
+    source.get("machines").map(({ name, product }) => [name, product] as const),
+    (name) => choose(name),
+  );
+  const elsewhere = h("span", { class: "sg-muted" });
+  frame.toolbar.append(
+    machines.root,
+    button("whole picture", "All of the picture (0)", () => whole()),
+    elsewhere,
+  );
+  if (source.live)
+    frame.more.append(
+      ...attentionForm(source.get("texts"), disposer, (shapes: Shapes) => {
+        frame.clearNotice();
+        source.call("add_attention", { ...shapes }).catch(failed);
+      }),
+    );
+
+  const at = () => transport.position - 1;
+  const machine = () =>
+    (source.get("machines").find(({ name }) => name === chosen) ?? source.get("machines")[0]) as Machine;
+
+  function goTo(spot: number | undefined): void {
+    if (spot !== undefined) transport.goTo(spot + 1);
+  }
+
+  function nextMachine(): string {
+    const names = source.get("machines").map(({ name }) => name);
+    return names[(names.indexOf(chosen) + 1) % names.length] as string;
+  }
+
+  function choose(name: string): void {
+    if (source.live) source.call("show", { machine: name }).catch(failed);
+    else {
+      chosen = name;
+      load();
+    }
+  }
+
+  function whole(): void {
+    if (plotly && bound)
+      void plotly.relayout(plot, { "xaxis.range": ranges.x, "yaxis.range": ranges.y }).catch(failed);
+  }
+  let ranges: { x: number[]; y: number[] } = { x: [0, 1], y: [0, 1] };
+
+  function openNow(widget: string): void {
+    const spot = spots[at()];
+    if (spot?.mark.opens.includes(widget)) void open(widget, spot.index);
+    else frame.notify("info", `Select a point of a launch first: ${widget} shows what it was counted from.`);
+  }
+
+  async function open(widget: string, point: number): Promise<void> {
+    if (busy || !source.live) return;
+    busy = true;
+    frame.root.setAttribute("aria-busy", "true");
+    try {
+      const opened = await source.call("open_launch", { widget, point });
+      if (openTab(frame.root, opened)) made.append(h("li", {}, `${opened.title}: in a tab`));
+      else {
+        const { element, release } = pageLink(opened);
+        disposer.add(release);
+        made.append(h("li", {}, element));
+        element.focus();
+      }
+    } catch (error) {
+      failed(error);
+    } finally {
+      busy = false;
+      frame.root.removeAttribute("aria-busy");
+    }
+  }
+
+  const actions: Actions = {
+    live: source.live,
+    open: (widget, point) => void open(widget, point),
+    remove: (point) => void source.call("remove", { point }).catch(failed),
+    select: goTo,
+  };
+
+  const redraw = framed(() => {
+    if (!plotly || frame.view.clientWidth === 0) return;
+    const width = Math.max(LEAST.width, frame.view.clientWidth - 2);
+    const height = Math.max(LEAST.height, Math.min(TALLEST, frame.room() - 8, Math.round(width * 0.72)));
+    const { data, layout } = figure({
+      machine: machine(),
+      spots,
+      lit: transport.position,
+      width,
+      height,
+      theme: theme(),
+    });
+    const { xaxis, yaxis } = layout as Record<"xaxis" | "yaxis", { range: number[] }>;
+    ranges = { x: [...xaxis.range], y: [...yaxis.range] };
+    plot.style.height = `${height}px`;
+    plot.setAttribute("aria-label", `Roofline of ${machine().product}: ${spots.length} points`);
+    plotly.react(plot, data, layout, CONFIG).then(bind).catch(failed);
+    const hidden = source.get("marks").length - spots.length;
+    if (tabs.current === "point")
+      pointPanel.replaceChildren(...pointPane(spots[at()], machine(), source.get("texts"), actions));
+    if (tabs.current === "points") pointsPanel.replaceChildren(...tablePane(spots, hidden, goTo));
+    if (tabs.current === "ceilings") ceilingsPanel.replaceChildren(...ceilingsPane(machine()));
+  });
+
+  function bind(): void {
+    if (bound) return;
+    bound = true;
+    plot.on?.("plotly_click", ({ points }) =>
+      goTo(points.find(({ customdata }) => customdata !== undefined)?.customdata),
+    );
+    plot.on?.("plotly_hover", ({ points, event }) => {
+      const spot = spots[points[0]?.customdata ?? -1];
+      frame.tooltip.show(spot && sentence(spot.mark, chosen), event.clientX, event.clientY);
+    });
+    plot.on?.("plotly_unhover", () => frame.tooltip.hide());
+  }
+
+  function load(): void {
+    const before = spots[at()]?.index;
+    const wasAtEnd = transport.position === spots.length;
+    spots = spotsOf(source.get("marks"), chosen);
+    machines.show(chosen);
+    const kept = spots.findIndex(({ index }) => index === before);
+    transport.load(trackOf(spots, chosen), wasAtEnd || kept < 0 ? spots.length : kept + 1);
+    frame.setLegend(legendOf(spots, theme().dark));
+    const hidden = source.get("marks").length - spots.length;
+    elsewhere.textContent = hidden ? hiddenText(hidden) : "";
+    redraw.schedule();
+  }
+
+  function read(): void {
+    frame.setHeader(source.get("header"));
+    if (source.get("machine") !== told) {
+      told = source.get("machine");
+      chosen = told;
+    }
+    load();
+  }
+
+  disposer.add(transport.changed.on(() => redraw.schedule()));
+  disposer.add(() => redraw.cancel());
+  disposer.add(() => plotly?.purge(plot));
+  disposer.listen(plot, "pointerleave", () => frame.tooltip.hide());
+  const resized = new ResizeObserver(() => redraw.schedule());
+  resized.observe(frame.view);
+  disposer.add(() => resized.disconnect());
+  source.onChange("revision", () => plotly && read());
+  frame.setHeader(source.get("header"));
+  frame.setPlaceholder({ kind: "loading", text: "Loading what draws." });
+  loadPlotly(source)
+    .then((library) => {
+      plotly = library;
+      frame.setPlaceholder(null);
+      read();
+    })
+    .catch((error: Error) =>
+      frame.setPlaceholder({ kind: "error", text: error.message, remedy: "Run the cell again." }),
+    );
+}
+
+function trackOf(spots: readonly Spot[], machine: string): Track {
+  const begins = seriesOf(spots).map((name) => spots.findIndex(({ mark }) => mark.series === name) + 1);
+  return {
+    length: spots.length,
+    granularities: [
+      { id: "point", label: "point" },
+      { id: "series", label: "series", stops: begins },
+    ],
+    describe: (position) => {
+      const spot = spots[position - 1];
+      return spot ? sentence(spot.mark, machine) : "The roofs alone.";
+    },
+  };
+}
+
+const PATHS: Record<Origin, { d: string; hollow: boolean }> = {
+  arithmetic: { d: "M7,1 L13,7 L7,13 L1,7 Z", hollow: true },
+  emulated: { d: "M2,7 a5,5 0 1,0 10,0 a5,5 0 1,0 -10,0 Z", hollow: true },
+  modelled: { d: "M2,2 h10 v10 h-10 Z", hollow: false },
+  measured: { d: "M7,2 L13,12 L1,12 Z", hollow: false },
+};
+
+function legendOf(spots: readonly Spot[], dark: boolean): LegendItem[] {
+  const origins = (Object.keys(PATHS) as Origin[]).filter((each) =>
+    spots.some(({ mark }) => mark.origin === each),
+  );
+  const items: LegendItem[] = origins.map((origin) => {
+    const { d, hollow } = PATHS[origin];
+    const mark = s("svg", { width: 14, height: 14, "aria-hidden": "true", class: "srf-mark" });
+    mark.append(
+      s("path", { d, fill: hollow ? "none" : "currentColor", stroke: "currentColor", "stroke-width": 2 }),
+    );
+    const where = hollow ? "no time: on its roof" : "by its time";
+    return { label: `${origin} (${where})`, mark: mark as unknown as HTMLElement };
+  });
+  for (const [number, name] of seriesOf(spots).entries()) {
+    if (!name) continue;
+    const line = h("i", { class: "sg-legend-mark sg-legend-line", "aria-hidden": "true" });
+    line.style.borderTopColor = colourOf(number, dark);
+    items.push({ label: name, mark: line });
+  }
+  if (spots.length) items.push({ label: "selected", mark: legendMark("outline") });
+  return items;
+}
+
+export default defineWidget<typeof ROOFLINE>({ name: "roofline", version: 1, render });

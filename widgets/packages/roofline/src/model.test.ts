@@ -1,0 +1,93 @@
+import { describe, expect, test } from "vitest";
+import { decadesOf, neighbour, roofsOf, seriesOf, spotsOf, ticks } from "./model";
+import { MACHINE, mark } from "./testing/marks";
+import { intensityText, markRows, sentence, si } from "./words";
+
+describe("points under a machine's roofs", () => {
+  const marks = [
+    mark("arithmetic", 1e7, { series: "a" }),
+    mark("modelled", 1e7, { series: "a", seconds: 1e-6, machine: "X1" }),
+    mark("measured", 1e7, { seconds: 1e-6, machine: "another" }),
+    mark("arithmetic", 1e9, { series: "a" }),
+    mark("arithmetic", 1e9, { at: {} }),
+  ];
+  const spots = spotsOf(marks, "X1");
+
+  test("are those without a time and those timed on it; numbers stay", () => {
+    expect(spots.map(({ index }) => index)).toEqual([0, 1, 3]);
+    expect(spots.map(({ x }) => x)).toEqual([10, 10, 1000]);
+  });
+
+  test("a time says how high, and without one the roof does", () => {
+    expect(spots.map(({ y }) => Math.round(y / 1e9))).toEqual([20_000, 10_000, 400_000]);
+  });
+
+  test("the next of a series skips other origins", () => {
+    expect(neighbour(spots, 0, 1)).toBe(2);
+    expect(neighbour(spots, 2, -1)).toBe(0);
+    expect(neighbour(spots, 2, 1)).toBeUndefined();
+    expect(neighbour(spots, -1, 1)).toBe(0);
+    expect(seriesOf(spots)).toEqual(["a"]);
+  });
+
+  test("axes hold every point and the ridges", () => {
+    const { x, y } = decadesOf(MACHINE, roofsOf(MACHINE, spots), spots);
+    expect(x[0]).toBe(0);
+    expect(10 ** x[1]).toBeGreaterThan(400); // the ridge of FP8
+    expect(10 ** y[0]).toBeLessThanOrEqual(1e13 / 2);
+    expect(10 ** y[1]).toBeGreaterThan(800e12);
+  });
+});
+
+test("roofs are the usual ones and those that points need; equal peaks share a line", () => {
+  expect(roofsOf(MACHINE, []).map(({ kinds }) => kinds)).toEqual([["fp8"], ["bf16"], ["fp32"]]);
+  const spots = spotsOf([mark("arithmetic", 1e6, {}, "fp64"), mark("arithmetic", 1e6, {}, "int8")], "X1");
+  const roofs = roofsOf(MACHINE, spots);
+  expect(roofs.map(({ kinds }) => kinds)).toEqual([["fp8", "int8"], ["bf16"], ["fp64", "fp32"]]);
+  expect(roofs.map(({ ridge }) => ridge)).toEqual([400, 200, 10.25]);
+});
+
+test.each([
+  [[-1, 4], 10, [-1, 0, 1, 2, 3, 4]],
+  [[-1, 4.4], 3, [-1, 1, 3]],
+  [[0, 0.5], 5, [0]],
+] as const)("decades %j in at most %i ticks", (decades, most, powers) => {
+  expect(ticks([...decades], most)).toEqual(powers);
+});
+
+test.each([
+  [989.4e12, "FLOP/s", "989 TFLOP/s"],
+  [3.35e12, "B/s", "3.35 TB/s"],
+  [8e12, "B/s", "8 TB/s"],
+  [999.9e9, "FLOP/s", "1.00 TFLOP/s"],
+  [12.34e6, "FLOP", "12.3 MFLOP"],
+])("%d %s is %s", (value, unit, text) => {
+  expect(si(value, unit)).toBe(text);
+});
+
+test("intensities have the digits that matter", () => {
+  expect([0.25, 3.996, 30.2, 241.8, 1638.8].map(intensityText)).toEqual([
+    "0.25",
+    "4.0",
+    "30.2",
+    "242",
+    "1,639",
+  ]);
+});
+
+test("a point in words", () => {
+  const texts = { origins: { modelled: "by a model" }, pipes: { bf16: "tensor cores" }, attention: {} };
+  const timed = mark("modelled", 1e7, { seconds: 2e-6, machine: "X1" });
+  expect(sentence(timed, "X1")).toBe(
+    "10000000 of bf16 (modelled): 10.0 FLOP per byte, 5 TFLOP/s in 2.00 µs, 25 % of its roof.",
+  );
+  expect(sentence(mark("arithmetic", 1e9), "X1")).toContain("at most 400 TFLOP/s on X1, bound by compute.");
+  const rows = Object.fromEntries(markRows(timed, MACHINE, texts));
+  expect(rows["its roof"]).toBe("20 TFLOP/s: 500 ns at least");
+  expect(rows["of its roof"]).toBe("25 %");
+  expect(rows.requested).toBe("2.9 MiB, 3.0 × as much: loads, stores and copies");
+  expect(markRows(mark("arithmetic", 1, { at: {} }), MACHINE, texts).at(-1)).toEqual([
+    "its roof",
+    "X1 has no published peak for its arithmetic",
+  ]);
+});

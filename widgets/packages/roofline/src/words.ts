@@ -1,0 +1,96 @@
+// Rates, counts and points in words.
+
+import { format } from "@sglab/core";
+import type { Row } from "@sglab/memory/parts";
+import type { Machine, Mark, Texts } from "./protocol";
+
+const PREFIXES = ["", "k", "M", "G", "T", "P", "E"];
+
+/** 989.4e12, "FLOP/s" → "989 TFLOP/s". */
+export function si(value: number, unit: string): string {
+  let power = 0;
+  let scaled = value;
+  while (Math.abs(scaled) >= 999.5 && power < PREFIXES.length - 1) {
+    scaled /= 1000;
+    power += 1;
+  }
+  const digits = scaled >= 100 || Number.isInteger(scaled) ? 0 : scaled >= 10 ? 1 : 2;
+  return `${scaled.toFixed(digits)} ${PREFIXES[power]}${unit}`;
+}
+
+/** FLOPs per byte: "0.25", "3.9", "242". */
+export function intensityText(value: number): string {
+  return value >= 100 ? format.count(Math.round(value)) : value.toPrecision(value >= 10 ? 3 : 2);
+}
+
+const SHORT: Record<string, string> = {
+  bf16: "BF16",
+  fp8: "FP8",
+  fp4: "FP4",
+  int8: "INT8",
+  tf32: "TF32",
+  "fp64 tensor": "FP64 tensor",
+  fp32: "FP32 (no tensor core)",
+  fp16: "FP16 (no tensor core)",
+  fp64: "FP64 (no tensor core)",
+};
+
+export function shortKind(kind: string): string {
+  return SHORT[kind] ?? kind;
+}
+
+/** FLOPs per second of a point on a machine: what it reached, or without a time what is attainable. */
+export function rateOf(mark: Mark, machine: string): number {
+  const place = mark.at[machine];
+  if (!place) return Number.NaN;
+  return mark.seconds === null ? place.attainable : place.flops / mark.seconds;
+}
+
+/** What happened, in a sentence. */
+export function sentence(mark: Mark, machine: string): string {
+  const place = mark.at[machine];
+  if (!place) return `${mark.label}: ${machine} has no published peak for its arithmetic.`;
+  const at = `${intensityText(place.intensity)} FLOP per byte`;
+  const most = si(place.attainable, "FLOP/s");
+  if (mark.seconds === null)
+    return `${mark.label} (${mark.origin}): ${at}, at most ${most} on ${machine}, bound by ${place.bound}.`;
+  const reached = rateOf(mark, machine);
+  const share = format.percent(reached / place.attainable);
+  return `${mark.label} (${mark.origin}): ${at}, ${si(reached, "FLOP/s")} in ${duration(mark.seconds)}, ${share} of its roof.`;
+}
+
+export function duration(seconds: number): string {
+  return format.duration(seconds * 1e9);
+}
+
+export function markRows(mark: Mark, machine: Machine, texts: Texts): Row[] {
+  const place = mark.at[machine.name];
+  const rows: Row[] = [["it is", `${mark.origin}: ${texts.origins[mark.origin] ?? ""}`]];
+  if (mark.series) rows.push(["series", mark.series]);
+  if (mark.how) rows.push(["how", mark.how]);
+  for (const [kind, count] of mark.flops) rows.push([shortKind(kind), si(count, "FLOP")]);
+  rows.push(["memory traffic", `${format.bytes(mark.bytes)} (${format.count(Math.round(mark.bytes))} B)`]);
+  if (mark.requestedBytes !== null)
+    rows.push([
+      "requested",
+      `${format.bytes(mark.requestedBytes)}, ${(mark.requestedBytes / mark.bytes).toFixed(1)} × as much: loads, stores and copies`,
+    ]);
+  if (!place) return [...rows, ["its roof", `${machine.name} has no published peak for its arithmetic`]];
+  const peak = machine.ceilings.find(([kind]) => kind === place.kind)?.[1] ?? 0;
+  const bandwidth = machine.ceilings.find(([kind]) => kind === "memory")?.[1] ?? 0;
+  rows.push(
+    [
+      "intensity",
+      `${intensityText(place.intensity)} FLOP per byte (ridge: ${intensityText(peak / bandwidth)})`,
+    ],
+    ["lower roof", place.bound === "memory" ? "memory bandwidth" : `arithmetic: ${texts.pipes[place.kind]}`],
+    ["its roof", `${si(place.attainable, "FLOP/s")}: ${duration(place.seconds)} at least`],
+  );
+  if (mark.seconds !== null)
+    rows.push(
+      ["took", `${duration(mark.seconds)} (${mark.origin}, ${mark.machine})`],
+      ["reached", `${si(place.flops / mark.seconds, "FLOP/s")}, ${si(mark.bytes / mark.seconds, "B/s")}`],
+      ["of its roof", format.percent(place.seconds / mark.seconds)],
+    );
+  return rows;
+}
