@@ -319,6 +319,7 @@ class Machine:
         max_instructions: int,
         sanitizer: Sanitizer | None,
         kinds: dict[str, str],
+        tensors: list[tuple[int, int, str]],
         copied: str,
         infinite: bool,
         most: int,
