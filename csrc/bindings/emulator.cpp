@@ -343,7 +343,18 @@ void sglab::bindings::register_emulator(nb::module_& module) {
       .def_prop_ro(
           "tally", [](const LaunchReport& r) { return bindings::tally_rows(r.tally.get()); },
           "Of a launch with sanitizers; see sglab.events.cast.")
-      .def_ro("seconds", &LaunchReport::seconds);
+      .def_ro("seconds", &LaunchReport::seconds)
+      .def("__repr__", [](nb::handle self) {
+        const auto& report = nb::cast<const LaunchReport&>(self);
+        const std::size_t found =
+            nb::hasattr(self, "findings") ? nb::len(nb::object(self.attr("findings"))) : 0;
+        return "<LaunchReport: " + std::to_string(report.warp_instructions) + " warp-instructions, " +
+               (found == 0   ? std::string("no findings")
+                : found == 1 ? std::string("1 finding")
+                             : std::to_string(found) + " findings") +
+               ">";
+      });
+  module.def("shown_name", &shown_name, "mangled"_a, "A C++ name as its source has it; any other as it is.");
 
   bindings::register_sanitizer(module);
   nb::class_<PyMachine>(module, "Machine", "An emulated GPU.")
