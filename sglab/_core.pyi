@@ -182,6 +182,8 @@ class Kernel:
     @property
     def unsupported(self) -> list[str]: ...
 
+def shown_name(mangled: str) -> str: ...
+
 class LaunchReport:
     @property
     def warp_instructions(self) -> int: ...
@@ -319,6 +321,7 @@ class Machine:
         max_instructions: int,
         sanitizer: Sanitizer | None,
         kinds: dict[str, str],
+        tensors: list[tuple[int, int, str]],
         copied: str,
         infinite: bool,
         most: int,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sglab.emulator.captures import Capture, CapturedLaunch
     from sglab.widgets import Widget
 
-WIDGETS = ("KernelDebugger", "WarpRoles", "Barriers", "SharedMemory", "TensorMemory")
+WIDGETS = ("KernelDebugger", "WarpRoles", "Barriers", "SharedMemory", "TensorMemory", "NanSpread")
 SPECIFICATIONS = (
     "randn:1024:float32 (or rand, zeros, ones, arange, randint; a shape such as 2x3, a torch dtype), "
     "load:file.npy, a number, none; NAME=… for a parameter by name"

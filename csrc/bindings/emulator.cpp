@@ -172,16 +172,26 @@ struct PyMachine {
 
   nb::tuple nans(const PyKernel& kernel, Extent grid, Extent block, Extent cluster, std::uint32_t smem,
                  const nb::bytes& params, const Allocations& allocations, std::uint64_t max_instructions,
-                 std::shared_ptr<Sanitizer>, const nb::dict& kinds, const std::string& copied, bool infinite,
-                 std::size_t most) const {
+                 std::shared_ptr<Sanitizer>, const nb::dict& kinds,
+                 const std::vector<std::tuple<std::uint64_t, std::uint64_t, std::string>>& tensors,
+                 const std::string& copied, bool infinite, std::size_t most) const {
     const Program& program = *kernel.program;
     LaunchConfig config =
         configure(grid, block, cluster, smem, params, allocations, max_instructions, nullptr);
     const ElementType element = copied == "bf16"  ? ElementType::kBf16
                                 : copied == "f32" ? ElementType::kF32
                                                   : ElementType::kF16;
+    std::vector<FloatTypes::Tensor> typed;
+    for (const auto& [begin, bytes, name] : tensors) {
+      typed.push_back({begin, bytes,
+                       name == "f16"    ? FloatKind::kF16
+                       : name == "bf16" ? FloatKind::kBf16
+                       : name == "f32"  ? FloatKind::kF32
+                       : name == "f64"  ? FloatKind::kF64
+                                        : FloatKind::kNone});
+    }
     const auto recorder = std::make_shared<NanRecorder>(program, bindings::float_kinds(program, kinds),
-                                                        element, infinite, most);
+                                                        std::move(typed), element, infinite, most);
     config.observer = recorder;
     LaunchReport report;
     {
@@ -333,7 +343,18 @@ void sglab::bindings::register_emulator(nb::module_& module) {
       .def_prop_ro(
           "tally", [](const LaunchReport& r) { return bindings::tally_rows(r.tally.get()); },
           "Of a launch with sanitizers; see sglab.events.cast.")
-      .def_ro("seconds", &LaunchReport::seconds);
+      .def_ro("seconds", &LaunchReport::seconds)
+      .def("__repr__", [](nb::handle self) {
+        const auto& report = nb::cast<const LaunchReport&>(self);
+        const std::size_t found =
+            nb::hasattr(self, "findings") ? nb::len(nb::object(self.attr("findings"))) : 0;
+        return "<LaunchReport: " + std::to_string(report.warp_instructions) + " warp-instructions, " +
+               (found == 0   ? std::string("no findings")
+                : found == 1 ? std::string("1 finding")
+                             : std::to_string(found) + " findings") +
+               ">";
+      });
+  module.def("shown_name", &shown_name, "mangled"_a, "A C++ name as its source has it; any other as it is.");
 
   bindings::register_sanitizer(module);
   nb::class_<PyMachine>(module, "Machine", "An emulated GPU.")
@@ -350,8 +371,8 @@ void sglab::bindings::register_emulator(nb::module_& module) {
            "allocations"_a, "max_instructions"_a, "sanitizer"_a.none(), "details"_a,
            "Launches on one host thread; returns the report and the columns of the event log.")
       .def("nans", &PyMachine::nans, "kernel"_a, "grid"_a, "block"_a, "cluster"_a, "smem"_a, "params"_a,
-           "allocations"_a, "max_instructions"_a, "sanitizer"_a.none(), "kinds"_a, "copied"_a, "infinite"_a,
-           "most"_a, "Launches on one host thread; returns the report and where NaN was met.")
+           "allocations"_a, "max_instructions"_a, "sanitizer"_a.none(), "kinds"_a, "tensors"_a, "copied"_a,
+           "infinite"_a, "most"_a, "Launches on one host thread; returns the report and where NaN was met.")
       .def("session", &PyMachine::session, "kernel"_a, "grid"_a, "block"_a, "cluster"_a, "smem"_a, "params"_a,
            "allocations"_a, "max_instructions"_a = 0, "sanitizer"_a = nb::none(),
            "The launch, not run but under control.");

@@ -294,6 +294,7 @@ nb::dict sglab::bindings::nan_columns(const emu::Program& program, const emu::Na
                         .add("register", &Operand::reg)
                         .add("lanes", &Operand::lanes)
                         .add("written", &Operand::written)
+                        .add("warp", &Operand::warp)
                         .done();
   all["memory"] = Columns(log.memory)
                       .add("event", &Memory::event)
@@ -322,8 +323,9 @@ std::vector<sglab::emu::FloatKind> sglab::bindings::float_kinds(const emu::Progr
                                                                 const nb::dict& kinds) {
   using namespace sglab::emu;
   const std::map<std::string, FloatKind> known = {
-      {"f16", FloatKind::kF16}, {"bf16", FloatKind::kBf16},   {"f32", FloatKind::kF32},
-      {"f64", FloatKind::kF64}, {"f16x2", FloatKind::kF16x2}, {"bf16x2", FloatKind::kBf16x2}};
+      {"f16", FloatKind::kF16},    {"bf16", FloatKind::kBf16},   {"f32", FloatKind::kF32},
+      {"f64", FloatKind::kF64},    {"f16x2", FloatKind::kF16x2}, {"bf16x2", FloatKind::kBf16x2},
+      {"moved", FloatKind::kMoved}};
   std::vector<FloatKind> found(program.registers.size(), FloatKind::kNone);
   for (const ProgramFunction& owner : program.functions) {
     const Function& function = program.image->module().functions[owner.source];

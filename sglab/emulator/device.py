@@ -171,17 +171,25 @@ class EmulatedDevice:
         return log
 
     def nans(
-        self, launch: Launch, kinds: dict[str, str], copied: str = "f16", infinite: bool = False, most: int = 20_000
+        self,
+        launch: Launch,
+        kinds: dict[str, str],
+        tensors: list[tuple[int, int, str]],
+        copied: str = "f16",
+        infinite: bool = False,
+        most: int = 20_000,
     ) -> tuple[core.LaunchReport, core.Columns]:
         """Runs the launch on one CPU thread and keeps where NaN was met; see `sglab.emulator.nans`.
 
         Args:
-            kinds: f16, bf16, f32, f64, f16x2 or bf16x2 by register: those that are looked at.
-            copied: f16, bf16 or f32: what copies without a tensor map are taken to move.
+            kinds: f16, bf16, f32, f64, f16x2 or bf16x2 by register: those that are looked at; "moved" holds what the
+                memory holds that it was loaded from.
+            tensors: address, bytes and f16, bf16, f32, f64 or "" of what global memory holds.
+            copied: f16, bf16 or f32: what copies without a tensor map move that read none of the tensors.
             infinite: infinities count, too.
             most: events that are kept.
         """
-        return self._start(self._machine.nans, launch, None, kinds, copied, infinite, most)
+        return self._start(self._machine.nans, launch, None, kinds, tensors, copied, infinite, most)
 
     def _start(
         self, call: Callable[..., Started], launch: Launch, sanitizer: core.Sanitizer | None, *more: Any

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from sglab.emulator.register_types import Statement, float_types
 
 PACKED = {"f16": "f16x2", "bf16": "bf16x2"}
 OF_A_PRODUCT = {"f16": "f16x2", "bf16": "bf16x2", "f32": "f32", "tf32": "f32", "f64": "f64"}
 """Type of an operand of a matrix product -> what a register of it holds."""
+DTYPES = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64"}
 
 
 def register_kinds(statements: Iterable[Statement]) -> dict[str, str]:
@@ -58,9 +60,64 @@ def _along(to: list[str], source: list[str], kinds: dict[str, str]) -> None:
 
 
 def copied_kind(kinds: dict[str, str]) -> str:
-    """What copies without a tensor map move, most likely: the kernel's 16-bit type, else f32."""
+    """What copies without a tensor map move that read no tensor of the launch: the kernel's 16-bit type, else f32."""
     held = list(kinds.values())
     halves = {name: sum(kind.startswith(name) for kind in held) for name in ("f16", "bf16")}
     if not any(halves.values()):
         return "f32"
     return max(halves, key=lambda name: halves[name])
+
+
+def tensor_kinds(launch: Any) -> list[tuple[int, int, str]]:
+    """Address, bytes and type of what a launch's tensors hold, "" where it is no floats: the tensors, and after them
+    what lies around them in their storages."""
+    tensors = [*_tensors((launch.keep, [held.tensor for held in launch.tensors]))]
+    exact, around = [], []
+    for tensor in tensors:
+        kind = DTYPES.get(str(tensor.dtype).removeprefix("torch."), "")
+        steps = zip(tensor.shape, tensor.stride(), strict=True)
+        last = sum((size - 1) * stride for size, stride in steps) if tensor.numel() else -1
+        exact.append((tensor.data_ptr(), (1 + last) * tensor.element_size(), kind))
+        storage = tensor.untyped_storage()
+        around.append((storage.data_ptr(), storage.nbytes(), kind))
+    return exact + around
+
+
+def _tensors(value: Any) -> Iterator[Any]:
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for each in value:
+            yield from _tensors(each)
+    elif hasattr(value, "untyped_storage"):
+        yield value
+    elif hasattr(value, "base"):  # a tensor descriptor, or Triton's reinterpreting wrapper
+        yield from _tensors(value.base)
+
+
+def moved_registers(statements: Iterable[Statement], kinds: dict[str, str]) -> set[str]:
+    """Registers without a kind that hand on what memory held and compute nothing: compilers declare them .b32."""
+    loaded: set[str] = set()
+    computed: set[str] = set()
+    moves: list[tuple[str, str]] = []
+    for mnemonic, operands in statements:
+        parts = mnemonic.split(".")
+        values: list[str] = []
+        if parts[0] in ("ld", "ldmatrix") or mnemonic.startswith("tcgen05.ld"):
+            values = [*operands[0]] if operands else []
+            loaded.update(values if "param" not in parts else ())
+        elif parts[0] in ("st", "stmatrix") or mnemonic.startswith("tcgen05.st"):
+            values = [*operands[-1]] if len(operands) > 1 else []
+        elif parts[0] == "mov" and all(len(each) <= 1 for each in operands):
+            pair = [register for each in operands for register in each]  # a constant is none
+            if len(pair) == 2:
+                moves.append((pair[0], pair[1]))
+            continue
+        computed.update({register for each in operands for register in each} - set(values))
+    for _ in range(4):
+        for pair in moves:
+            if loaded & set(pair):
+                loaded.update(pair)
+            if computed & set(pair) - set(kinds):
+                computed.update(pair)
+    return loaded - computed - set(kinds)

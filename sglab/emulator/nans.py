@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from sglab.emulator.captures import Capture, CapturedLaunch
-from sglab.emulator.nan_kinds import copied_kind, register_kinds
+from sglab.emulator.nan_kinds import copied_kind, moved_registers, register_kinds, tensor_kinds
 from sglab.emulator.session import Session
 from sglab.gpu.code import Instruction
 
@@ -184,8 +184,11 @@ def find_nans(launch: Capture | CapturedLaunch | Session, *, infinite: bool = Fa
 
 def _run(held: CapturedLaunch, launch: Any, infinite: bool, most: int) -> NanTrace:
     device: Any = held.device
-    kinds = register_kinds(launch.kernel.code.kernel.statements())
-    _, columns = device.nans(launch, kinds, copied_kind(kinds), infinite, most)
+    statements = launch.kernel.code.kernel.statements()
+    kinds = register_kinds(statements)
+    copied = copied_kind(kinds)
+    kinds = {**dict.fromkeys(moved_registers(statements, kinds), "moved"), **kinds}
+    _, columns = device.nans(launch, kinds, tensor_kinds(launch), copied, infinite, most)
     return NanTrace(held, _Reader(launch, columns).events(), bool(columns["truncated"]), infinite)
 
 
@@ -195,12 +198,12 @@ class _Reader:
     def __init__(self, launch: Any, columns: Any) -> None:
         self._code, self._allocations = launch.kernel.code, launch.allocations
         self._columns = columns
-        self._operands: dict[int, list[tuple[int, int, bool]]] = {}
+        self._operands: dict[int, list[tuple[int, int, bool, int]]] = {}
         table = columns["operands"]
-        for event, register, lanes, written in zip(
-            *(table[name].tolist() for name in ("event", "register", "lanes", "written")), strict=True
+        for event, register, lanes, written, warp in zip(
+            *(table[name].tolist() for name in ("event", "register", "lanes", "written", "warp")), strict=True
         ):
-            self._operands.setdefault(event, []).append((register, lanes, bool(written)))
+            self._operands.setdefault(event, []).append((register, lanes, bool(written), warp))
         self._memory: dict[int, list[Any]] = {}
         table = columns["memory"]
         names = ("event", "lane", "address", "bytes", "cluster", "space", "written")
@@ -221,9 +224,9 @@ class _Reader:
     ) -> NanEvent:
         operands, memory = self._operands.get(number, []), self._memory.get(number, [])
         parents: set[int] = set()
-        for register, lanes, written in operands:
+        for register, lanes, written, of_warp in operands:
             if not written:
-                known = self._registers.get((cta, warp, register), {})
+                known = self._registers.get((cta, of_warp, register), {})
                 parents.update(known[lane] for lane in _lanes(lanes) if lane in known)
         for _, address, count, cluster, space, written in memory:
             if not written:
@@ -232,9 +235,9 @@ class _Reader:
             parents.add(self._issued[cta, pc])
         instruction = self._code[pc]
         role = self._role(instruction, kind, lanes_in, lanes_out, memory, parents)
-        for register, lanes, written in operands:
+        for register, lanes, written, of_warp in operands:
             if written:
-                self._registers.setdefault((cta, warp, register), {}).update(dict.fromkeys(_lanes(lanes), number))
+                self._registers.setdefault((cta, of_warp, register), {}).update(dict.fromkeys(_lanes(lanes), number))
         for _, address, count, cluster, space, written in memory:
             if written:
                 known = self._bytes.setdefault((space, cluster if space else 0), {})
@@ -242,7 +245,7 @@ class _Reader:
         if kind == OPERATION:
             self._issued[cta, pc] = number
         names = self._columns["registers"]
-        named = [(names[register], written) for register, _, written in operands]
+        named = dict.fromkeys((names[register], written) for register, _, written, _ in operands)
         return NanEvent(
             number, role, position, cta, warp, lanes_in, lanes_out, instruction,
             ("instruction", "operation", "filled")[kind],
@@ -260,7 +263,7 @@ class _Reader:
     ) -> str:
         loads = any(not row[-1] for row in memory) or instruction.opcode.startswith("ld.")
         if parents:
-            if lanes_out and kind != OPERATION:
+            if lanes_out and (kind != OPERATION or not any(row[-1] for row in memory)):
                 return "spread"
             if any(row[-1] for row in memory):
                 return "stored" if kind == INSTRUCTION else "spread"

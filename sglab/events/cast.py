@@ -58,6 +58,8 @@ class Cast(ABC):
         owner = self._geometry.neighbour(self._geometry.linear(cta), address >> _RANK_SHIFT)
         place = self._geometry.coordinates(owner)
         symbol, name = self._symbol(address & 0xFFFFFF), self._name(place, MBARRIER, address)
+        if symbol and not self.several():  # "idle→idle full" says nothing of a variable that has a name
+            return symbol
         return f"{symbol} ({name})" if symbol and name else symbol or name
 
     def barrier(self, cta: Index, number: int) -> str:

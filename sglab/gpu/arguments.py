@@ -81,10 +81,20 @@ class Packer:
     Args:
         device: the torch device its tensors must be on, such as "cpu" or "cuda:0".
         encode: the device's own encoding of a tensor map, 128 bytes.
+        names: of the parameters in the source, where they are known.
     """
 
-    def __init__(self, signature: Signature, device: str, encode: Callable[[TiledEncoding], bytes]) -> None:
+    def __init__(
+        self,
+        signature: Signature,
+        device: str,
+        encode: Callable[[TiledEncoding], bytes],
+        names: Sequence[str] = (),
+    ) -> None:
         self._signature, self._device, self._encode = signature, device, encode
+        self._labels = signature.labels
+        if len(names) == len(self._labels):
+            self._labels = tuple(f"{name} (argument {index})" for index, name in enumerate(names))
         self._spans: list[Allocation] = []
         self._held: list[Held] = []
         self._pointers: list[tuple[int, int]] = []
@@ -103,12 +113,13 @@ class Packer:
             extra = _numbered(self._signature.entry, extra)
         _check_list(self._signature.entry, "args", arguments)
         if len(arguments) != len(parameters):
-            listed = ", ".join(map(str, parameters)) or "none"
+            known = [label.partition(" (")[0] for label in self._labels]
+            listed = ", ".join(map(str, parameters if self._labels == self._signature.labels else known)) or "none"
             raise LaunchError(
                 f"{self._signature.entry}: takes {len(parameters)} arguments ({listed}); got {len(arguments)}"
             )
         buffer = bytearray(self._signature.params_size)
-        for name, parameter, value in zip(self._signature.labels, parameters, arguments, strict=True):
+        for name, parameter, value in zip(self._labels, parameters, arguments, strict=True):
             data = self._bytes_of(name, parameter, value)
             buffer[parameter.offset : parameter.offset + parameter.size] = data
         for name, tensor in extra.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from sglab.gpu.arguments import Packer
 from sglab.gpu.device import Device, Launch, Log, Recorder, Stepped, Stepper
 from sglab.gpu.errors import GpuError, LaunchError
 from sglab.gpu.geometry import Dims, LaunchConfig, LaunchOptions, launch_config, make_geometry
+from sglab.gpu.names import entries_called, source_name
 from sglab.gpu.ptx import Entry, Ptx
 
 if TYPE_CHECKING:
@@ -39,12 +41,16 @@ class Module(Ptx):
         self._kernels: dict[str, Kernel] = {}
 
     def __getitem__(self, entry: str) -> Kernel:
-        """The kernel of this name; a part of a (mangled) name will do where only one entry has it."""
+        """The kernel of this name, as PTX or as the source has it ("scale<float>"); a part of it will do where only one
+        entry has it."""
         entries = self._header.entries
-        found = [entry] if entry in entries else [name for name in entries if entry in name]
+        found = [entry] if entry in entries else entries_called(entry, entries)
         if len(found) != 1:
             problem = "several entries match" if found else "no entry is called"
-            raise GpuError(f"{self.name}: {problem} '{entry}'; it has {', '.join(found or entries) or 'none'}")
+            listed = ", ".join(source_name(name) for name in found or entries) or "none"
+            near = get_close_matches(entry, [source_name(name) for name in entries], 1)
+            meant = f". Did you mean '{near[0]}'?" if near and not found else ""
+            raise GpuError(f"{self.name}: {problem} '{entry}'; it has {listed}{meant}")
         name = found[0]
         if name not in self._kernels:
             self._kernels[name] = Kernel(self, entries[name])
@@ -139,9 +145,11 @@ class Kernel(Entry):
         *,
         args: Sequence[Any] = (),
         extra: Sequence[Any] | Mapping[str, Any] = (),
+        names: Sequence[str] = (),
         **options: Unpack[LaunchOptions],
     ) -> Launch:
-        """The launch, checked and packed but not run. Arguments as in `launch`."""
+        """The launch, checked and packed but not run. Arguments as in `launch`; `names`: the parameters, in messages
+        and of the memory that they point to."""
         if not device.arch.runs(self.module.target):
             raise LaunchError(
                 f"{self.name}: {self.module.name} was compiled for {self.module.target}, which {device.name} does not "
@@ -149,7 +157,7 @@ class Kernel(Entry):
             )
         wanted = launch_config(self.name, config, block, options)
         geometry = make_geometry(self.signature, device.arch, wanted)
-        packed = Packer(self.signature, device.torch_device, device.encode).pack(args, extra)
+        packed = Packer(self.signature, device.torch_device, device.encode, names).pack(args, extra)
         return Launch(
             self,
             geometry,

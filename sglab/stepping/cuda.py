@@ -14,6 +14,7 @@ from sglab.gpu.errors import GpuError, LaunchError
 from sglab.gpu.fault import KernelError
 from sglab.gpu.geometry import LaunchConfig
 from sglab.gpu.module import Kernel, Module
+from sglab.gpu.names import source_name
 from sglab.stepping.device import COPIED, DEFAULT_ARCH, arch_of, emulated, gpu, stepped_on
 from sglab.stepping.host import HostCopies, as_tensor, gpu_of
 from sglab.stepping.launch import KernelLaunch
@@ -94,8 +95,10 @@ class Program(Mapping[str, "OwnKernel"]):
         if isinstance(key, str):
             return OwnKernel(self, self._any()[key].name)
         if len(self) > 1:
+            names = [source_name(entry) for entry in self]
+            listed = ", ".join(names)
             raise LaunchError(
-                f"the source has {len(self)} kernels: choose one, program[{next(iter(self))!r}][grid, block]"
+                f"the source has {len(self)} kernels, {listed}: choose one, program[{names[0]!r}][grid, block]"
             )
         return OwnKernel(self, next(iter(self)))[key]
 
@@ -113,14 +116,14 @@ class Program(Mapping[str, "OwnKernel"]):
         return [name for name in self._names if sum(_is(entry, name) for entry in self) == 1]
 
     def names_of(self, kernel: Kernel) -> list[str]:
-        """Its parameters' names: the source's where it can be read, else PTX's."""
+        """Its parameters' names in the source; none where it cannot be read."""
         for name, declared in self._names.items():
             if _is(kernel.name, name) and len(declared) == len(kernel.params):
                 return list(declared)
-        return [f"arg{index}" for index in range(len(kernel.params))]
+        return []
 
     def __repr__(self) -> str:
-        return f"<kernels {', '.join(self)} for {self._any().target}>"
+        return f"<kernels {', '.join(map(source_name, self))} for {self._any().target}>"
 
 
 class OwnKernel:
@@ -142,7 +145,7 @@ class OwnKernel:
         raise LaunchError(f"{self.name}: a launch needs sizes: {GRIDS}, then the arguments")
 
     def __repr__(self) -> str:
-        return f"<kernel {self.name}: {GRIDS.partition(',')[0]}, block](arguments)>"
+        return f"<kernel {source_name(self.name)}: {GRIDS.partition(',')[0]}, block](arguments)>"
 
 
 class Gridded:
@@ -193,16 +196,17 @@ class Gridded:
         module = self.kernel.program.module(str(device.arch) if device else arch_of(index))
         device = stepped_on(device, module.target)
         kernel = module[self.kernel.name]
+        names = self.kernel.program.names_of(kernel)
         try:
-            launch = kernel.prepare(device, self.config, args=values, extra=extra)
+            launch = kernel.prepare(device, self.config, args=values, extra=extra, names=names)
         except LaunchError as error:
             raise LaunchError(str(error).replace(kernel.name, readable(kernel.name))) from None
-        names = self.kernel.program.names_of(kernel)
+        names = names or [f"arg{index}" for index in range(len(kernel.params))]
         tensors = {name: one for name, one in zip(names, values, strict=True) if hasattr(one, "untyped_storage")}
         return KernelLaunch.of(device, launch, tensors, (COPIED,) if len(copies) else (), shows)
 
     def __repr__(self) -> str:
-        return f"<{self.kernel.name} with {self.config}>"
+        return f"<{source_name(self.kernel.name)} with {self.config}>"
 
 
 def _is(entry: str, name: str) -> bool:

@@ -10,7 +10,8 @@ import traitlets
 from sglab.engine.errors import BadArgumentError
 from sglab.workbench.recorders.speculation import SpeculationRun, VerifiedPass, VerifiedTree
 
-from .base import Widget, asset, command
+from .base import asset, command
+from .opening import Opener, of_batch
 from .page_table import PageTable
 
 NONE = -1
@@ -21,7 +22,7 @@ DRAFTERS = {
 }
 
 
-class DraftTree(Widget):
+class DraftTree(Opener):
     """Speculation, verification by verification: draft tree, mask, the target's choices, what is kept and moved.
 
     Args:
@@ -57,6 +58,13 @@ class DraftTree(Widget):
             step: which of the request's verifications; None: the one shown.
         """
         return PageTable(self._pass(self.step if step is None else step).pool.batch(), "flashinfer")
+
+    @command
+    def open_widget(self, widget: str, step: int) -> dict[str, Any]:
+        """Opens a widget on a verification: its page table, its plan, or its attention kernel on the emulator."""
+        one = self._pass(step)
+        made = self.page_table(step) if widget == "PageTable" else of_batch(widget, one.pool.batch())
+        return self.opened(made, f"pass {one.number}")
 
     @command
     def show(self, request: int) -> int:

@@ -12,13 +12,14 @@ from sglab.engine import arguments
 from sglab.engine.errors import BadArgumentError
 from sglab.workbench.recorders.experts import Routed, RoutingRun
 
-from .base import Widget, asset, command
+from .base import asset, command
 from .kernel_debugger import KernelDebugger
+from .opening import Opener, of_launch
 
 BLOCKS = (4, 16, 32, 64, 128)
 
 
-class Experts(Widget):
+class Experts(Opener):
     """Routing of a mixture of experts: tokens × experts, load per expert and rank, padded blocks, EPLB's copies.
 
     Args:
@@ -73,6 +74,13 @@ class Experts(Widget):
             BadArgumentError: the layer's weights are quantised or cut over ranks.
         """
         return KernelDebugger(gpu.capture(self.routed.compute)[0].session())
+
+    @command
+    def open_widget(self, widget: str) -> dict[str, Any]:
+        """Opens a widget on the shown layer's grouped GEMM."""
+        shown, name = self.shown, self.routed.mixture.name
+        made = of_launch(widget, gpu.capture(self.routed.compute)[0])
+        return self.opened(made, f"{name}, pass {self.recorded.passes[shown['step']].number}")
 
     @command
     def show(

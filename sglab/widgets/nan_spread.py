@@ -177,8 +177,8 @@ def sentence(event: NanEvent, infinite: bool = False) -> str:
     if event.role == "stopped":
         return f"{opcode}{where} read it{_of(event.read)}, and the result is no {what}."
     if event.kind == "operation":
-        place = next((place.text for place in event.places if place.written), "memory")
-        return f"{opcode} spread it to {event.lanes_written:,} elements from {place} on."
+        place = next((f" from {place.text} on" for place in event.places if place.written), " of its accumulators")
+        return f"{opcode} spread it to {event.lanes_written:,} elements{place}."
     source = next((f" in {place.text}" for place in event.places if not place.written), _of(event.read))
     return f"{opcode}{where} read it{source} and wrote it to {_few(event.written)}."
 

@@ -11,11 +11,12 @@ from sglab.engine import arguments
 from sglab.engine.errors import BadArgumentError
 from sglab.workbench.recorders.ranks import Joint, RanksRun
 
-from .base import Widget, asset, command
+from .base import asset, command
+from .opening import Opener, of_batch
 from .page_table import PageTable
 
 
-class Ranks(Widget):
+class Ranks(Opener):
     """Several ranks side by side: shards of every weight; collectives in order, with bytes, waiting and duration.
 
     Args:
@@ -53,6 +54,11 @@ class Ranks(Widget):
             layer: its number in the model.
         """
         return PageTable(self.recorded.layer_batch(layer))
+
+    @command
+    def open_widget(self, widget: str, layer: int) -> dict[str, Any]:
+        """Opens a widget on what a layer attends to in the recorded prefill, on one process with whole weights."""
+        return self.opened(of_batch(widget, self.recorded.layer_batch(layer)), f"layer {layer}")
 
     @command
     def show(self, step: int) -> int:

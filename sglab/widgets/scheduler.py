@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any
 
 import traitlets
 
 from sglab.engine.recording import Recording
 from sglab.engine.scheduler import StepRecord
 from sglab.serving import Engine
-from sglab.workbench import Batch, step_batch, trace
+from sglab.workbench import Batch, step_batch
 
 from .base import Widget, asset, command
 from .engine_lines import LinesWidget, facts, recording_of
-from .page import html_page
+from .opening import Opened, Opener, of_batch, one_of
 
-Opened = Literal["PageTable", "SplitKV", "OnlineSoftmax", "WarpRoles", "KernelDebugger"]
-OF_A_BATCH = ("PageTable", "SplitKV", "OnlineSoftmax")
-OF_A_LAUNCH = ("WarpRoles", "KernelDebugger")
 PREVIEW = 60
 """Characters of a prompt that a page shows."""
 CONTEXT = 8
 """Tokens decoded before those that a step added, so that parts of a character come together."""
 
 
-class Scheduler(LinesWidget):
+class Scheduler(LinesWidget, Opener):
     """The steps of an engine: who waited, was prefilled, cut, decoded and retracted, and what decided it.
 
     Attributes:
@@ -50,7 +47,6 @@ class Scheduler(LinesWidget):
         super().__init__()
         self.recording = recording
         self.batch: Batch | None = None
-        self._opened: list[Widget] = []
         self._index: dict[str, int] = {}
         self._generated: dict[str, int] = {}
         self._show()
@@ -76,25 +72,17 @@ class Scheduler(LinesWidget):
         Raises:
             BadArgumentError, and what `sglab.step_batch` and the widget raise.
         """
-        from sglab import widgets
-
-        if widget not in (*OF_A_BATCH, *OF_A_LAUNCH):
-            raise ValueError(f"widget must be one of {', '.join((*OF_A_BATCH, *OF_A_LAUNCH))}; got {widget!r}")
+        one_of(widget)
         at = len(self.recording.steps) - 1 if step is None else step
         self.batch = step_batch(
             self.recording, at, layer, dtype=dtype or (None if widget == "PageTable" else "float16")
         )
-        shown: Any = self.batch if widget in OF_A_BATCH else trace(self.batch, backend=kernel_for(self.batch))
-        made: Widget = getattr(widgets, widget)(shown)
-        self._opened.append(made)
-        return made
+        return self.keep(of_batch(widget, self.batch))
 
     @command
     def open_attention(self, widget: str, step: int, layer: int) -> dict[str, Any]:
         """Opens a widget: its model, for hosts that show it live, and a page of it, for all others."""
-        made = self.attention(widget, step, layer)  # type: ignore[arg-type]
-        title = f"{made.header['title']} of step {step}, layer {layer}"
-        return {"widget": widget, "title": title, "model": str(made.model_id), "page": html_page([made], title)}
+        return self.opened(self.attention(widget, step, layer), f"step {step}, layer {layer}")  # type: ignore[arg-type]
 
     def _stepped(self) -> None:
         if self.due() or not self.recording.scheduler.has_work():
@@ -171,13 +159,3 @@ class Scheduler(LinesWidget):
         if rid not in self._index:
             self._index = {each: i for i, each in enumerate(self.recording.reqs)}
         return self._index.setdefault(rid, len(self._index))
-
-
-def kernel_for(batch: Batch) -> str:
-    """The backend whose kernel is stepped: ours for MLA in pages that it reads, Triton's otherwise."""
-    decodes = batch.forward_mode.is_decode()
-    if decodes and batch.kind == "mla" and batch.page_size == 64:
-        return "flashmla"
-    if decodes and batch.kind == "mla" and batch.page_size >= 16:
-        return "cutlass_mla"
-    return "triton"

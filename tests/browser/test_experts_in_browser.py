@@ -43,11 +43,11 @@ def test_a_token_is_routed_step_by_step_as_it_was(shown: Locator) -> None:
 
 def test_loads_grow_with_the_tokens_and_end_at_the_recorded_ones(shown: Locator) -> None:
     run = routing()
-    bars = shown.locator(".sex-load svg").first.locator(".sex-bar text")
+    bars = shown.locator(".sex-load svg").first.locator(".sex-number")
     shown.press("End")
     expect(bars.first).to_be_visible()
     assert [int(text) for text in bars.all_text_contents()] == run.passes[0].layers[0].load.tolist()
-    whole = shown.locator(".sex-load svg").nth(1).locator(".sex-bar text")
+    whole = shown.locator(".sex-load svg").nth(1).locator(".sex-number")
     assert [int(text) for text in whole.all_text_contents()] == run.load[0].tolist()
 
 
@@ -91,3 +91,12 @@ def test_tokens_and_experts_are_selected_by_key(shown: Locator) -> None:
     expect(details).to_contain_text("Expert 0")
     shown.press("Escape")
     expect(details).not_to_contain_text("Expert 0")
+
+
+def test_the_grouped_gemm_is_opened_with_a_press(shown: Locator) -> None:
+    more(shown)
+    shown.get_by_role("button", name="Warp roles").click()
+    link = shown.get_by_role("link", name="Warp roles of model.layers.1.mlp, pass 0")
+    expect(link).to_be_visible()
+    text = shown.page.evaluate("(url) => fetch(url).then((answer) => answer.text())", link.get_attribute("href"))
+    assert '"widget":"warp_roles"' in text and "fused_moe_kernel" in text

@@ -123,5 +123,5 @@ def test_a_tab_takes_the_place_of_the_page_where_the_host_has_tabs(host: Host, p
     )
     view.press("o")
     view.get_by_role("button", name="Split KV").click()
-    expect(view.locator(".ssc-made")).to_contain_text("in a tab")
+    expect(view.locator(".sge-made")).to_contain_text("in a tab")
     assert page.evaluate("asked.widget") == "SplitKV" and page.evaluate("asked.model")

@@ -58,9 +58,9 @@ def test_a_module_finds_entries_by_a_part_of_their_mangled_name() -> None:
     module = Module(PTX, "two.ptx")
     assert list(module) == ["_Z5firstPKfi", "second"]
     assert module["first"].name == "_Z5firstPKfi"
-    with pytest.raises(GpuError, match=r"two.ptx: no entry is called 'third'; it has _Z5firstPKfi, second"):
+    with pytest.raises(GpuError, match=r"two.ptx: no entry is called 'third'; it has first, second"):
         module["third"]
-    with pytest.raises(GpuError, match=r"several entries match 's'; it has _Z5firstPKfi, second"):
+    with pytest.raises(GpuError, match=r"several entries match 's'; it has first, second"):
         module["s"]
 
 

@@ -79,11 +79,47 @@ def test_ptx_runs_on_what_its_target_names() -> None:
 
 def test_of_several_kernels_one_is_chosen_by_name() -> None:
     program = sglab.cuda(TWO)
-    with pytest.raises(gpu.LaunchError, match="has 2 kernels: choose one"):
+    with pytest.raises(gpu.LaunchError, match=r"has 2 kernels, .*: choose one"):
         program[1, 32]
     out = torch.ones(32, dtype=torch.float64)
     program["scale"][1, 32](out)
     assert torch.equal(out, torch.full((32,), 2.0, dtype=torch.float64))
+
+
+TEMPLATE = """
+template <int N, typename T> __global__ void fill(T* out) { out[threadIdx.x] = N; }
+template __global__ void fill<4, float>(float*);
+template __global__ void fill<8, double>(double*);
+namespace own { __global__ void last(const int* from, int* to) { to[threadIdx.x] = from[threadIdx.x + 1]; } }
+"""
+
+
+def test_instances_of_a_template_are_called_as_in_the_source() -> None:
+    program = sglab.cuda(TEMPLATE)
+    assert "fill<4, float>" in repr(program) and "own::last" in repr(program)
+    out = torch.zeros(32)
+    program["fill<4,float>"][1, 32](out)
+    assert (out == 4).all()
+    with pytest.raises(gpu.GpuError, match=r"several entries match 'fill'; it has fill<4, float>, fill<8, double>"):
+        program["fill"]
+    with pytest.raises(gpu.GpuError, match=r"no entry is called 'own::lost'.*Did you mean 'own::last'"):
+        program["own::lost"]
+    with pytest.raises(gpu.LaunchError, match=r"fill<8, double>.*own::last: choose one"):
+        program[1, 32]
+
+
+def test_messages_have_the_parameters_names() -> None:
+    numbers = torch.zeros(32, dtype=torch.int32)
+    last = sglab.cuda(TEMPLATE)["last"]
+    with pytest.raises(gpu.LaunchError, match=r"takes 2 arguments \(from, to\); got 1"):
+        last[1, 32](numbers)
+    with pytest.raises(gpu.KernelError, match=r"past the end of 'from \(argument 0\)'"):
+        last[1, 32](numbers, numbers.clone())
+
+
+def test_a_report_says_what_it_holds() -> None:
+    report = sglab.step(sglab.cuda(AXPY)[1, 64], torch.randn(64), torch.zeros(64), 2.0, 64).run()
+    assert repr(report) == f"<LaunchReport: {report.warp_instructions} warp-instructions, no findings>"
 
 
 def test_numpy_arrays_are_memory_here() -> None:

@@ -56,6 +56,18 @@ def test_its_page_table_is_that_of_the_pass() -> None:
         DraftTree(run).page_table(99)
 
 
+def test_the_trail_from_a_pass_to_its_widgets() -> None:
+    tree = DraftTree(speculation())
+    number = speculation().of(speculation().rids[0])[1][0].number
+    opened = tree.open_widget("PageTable", 1)
+    assert opened["title"] == f"Page table of pass {number}" and '"widget":"page_table"' in opened["page"]
+    assert tree.open_widget("SplitKV", 1)["widget"] == "SplitKV"
+    with pytest.raises(ValueError, match="widget: expected one of PageTable, SplitKV"):
+        tree.open_widget("Graph", 1)
+    with pytest.raises(ValueError, match="step"):
+        tree.open_widget("SplitKV", 1000)
+
+
 def test_what_it_cannot_show_is_refused_by_name() -> None:
     with pytest.raises(BadArgumentError, match="run: expected what sglab"):
         DraftTree(7)  # type: ignore[arg-type]

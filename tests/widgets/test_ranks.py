@@ -54,6 +54,15 @@ def test_a_layer_s_page_table_is_that_of_the_recorded_prompts() -> None:
     assert table.batch.seq_lens.tolist() == [len(ids) for ids in ranks().passes[0][0].tokens]
 
 
+def test_the_trail_from_a_layer_to_its_widgets() -> None:
+    shown = Ranks(ranks())
+    opened = shown.open_widget("PageTable", 1)
+    assert opened["title"] == "Page table of layer 1" and '"widget":"page_table"' in opened["page"]
+    assert shown.open_widget("SplitKV", 1)["title"] == "Split KV of layer 1"
+    with pytest.raises(ValueError, match="widget: expected one of PageTable, SplitKV"):
+        shown.open_widget("Graph", 1)
+
+
 def test_what_it_cannot_show_is_refused_by_name() -> None:
     with pytest.raises(BadArgumentError, match="run: expected what sglab"):
         Ranks(7)  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ import pytest
 from sglab.engine import BadArgumentError
 from sglab.serving import Engine
 from sglab.widgets import Scheduler
-from sglab.widgets.scheduler import kernel_for
+from sglab.widgets.opening import kernel_for
 from sglab.workbench import decode_batch, extend_batch
 from tests.support.serving.tiny import prompts, tiny_llama
 from tests.support.serving.widget_lines import lines
@@ -98,7 +98,7 @@ def test_the_trail_from_a_step_to_its_widgets() -> None:
     assert shown.attention("OnlineSoftmax", len(made.history) - 1).header["title"] == "Online softmax"
     debugger = shown.attention("KernelDebugger", len(made.history) - 1)
     assert "decode" in debugger.header["subject"]
-    with pytest.raises(ValueError, match="widget must be one of PageTable, SplitKV"):
+    with pytest.raises(ValueError, match="widget: expected one of PageTable, SplitKV"):
         shown.attention("Graph", 2)  # type: ignore[arg-type]
 
 

@@ -84,6 +84,7 @@ bool Warpgroup::wait_group(Warp& warp, std::uint32_t pending) {
     } catch (const std::invalid_argument& error) {
       raise_fault(warp, operation.issuer.inst, -1, "tensor_core", error.what());
     }
+    operation.op.sums = &operation.chain->sums;
     const AsyncOperation event{operation.issuer, 0, &operation.op};
     warp.launch->observers.notify([&](Observer& o) { o.performed(*warp.cluster, event); });
     operations_.pop_front();

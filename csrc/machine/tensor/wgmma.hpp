@@ -11,6 +11,8 @@
 
 namespace sglab::emu {
 
+class WgmmaAccumulators;
+
 // One wgmma.mma_async.m64nNkK.
 struct Wgmma {
   int n;
@@ -27,7 +29,8 @@ struct Wgmma {
   SparseLayout sparsity{};
   std::optional<SmemDescriptor> a_smem;  // else A is in registers
   SmemDescriptor b_smem;
-  std::uint64_t a = 0, b = 0;  // the descriptors as the instruction has them
+  std::uint64_t a = 0, b = 0;               // the descriptors as the instruction has them
+  const WgmmaAccumulators* sums = nullptr;  // once it was carried out: D
 
   int stored_k() const { return sparse ? k / 2 : k; }  // of A
 };

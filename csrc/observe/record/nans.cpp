@@ -17,57 +17,15 @@
 namespace sglab::emu {
 namespace {
 
-constexpr std::uint32_t kUnwritten = 0x7fff7fffu;  // what the machine leaves where nothing was written
-constexpr std::uint32_t kMostRanges = 64;          // kept of one operation, in each direction
 constexpr std::uint32_t kTmemColumns = 512, kTmemLanes = 128;
-
-// Exponent and significand compared at once.
-bool beyond(std::uint64_t bits, std::uint64_t magnitude, std::uint64_t infinity, bool infinite) {
-  return (bits & magnitude) > infinity || (infinite && (bits & magnitude) == infinity);
-}
-bool half(std::uint32_t bits, bool infinite) {
-  return beyond(bits, 0x7fff, 0x7c00, infinite);
-}
-bool brain(std::uint32_t bits, bool infinite) {
-  return beyond(bits, 0x7fff, 0x7f80, infinite);
-}
-
-int bytes_of(ElementType type) {
-  return element_bits(type) / 8;
-}
-
-ElementType type_of(TensorMapType type, ElementType otherwise) {
-  switch (type) {
-    case TensorMapType::kF16:
-      return ElementType::kF16;
-    case TensorMapType::kBf16:
-      return ElementType::kBf16;
-    case TensorMapType::kF32:
-    case TensorMapType::kF32Ftz:
-    case TensorMapType::kTf32:
-    case TensorMapType::kTf32Ftz:
-      return ElementType::kF32;
-    case TensorMapType::kU16:
-      return otherwise;
-    default:
-      return ElementType::kS8;
-  }
-}
-
-const std::uint8_t* host(const Cluster& cluster, const Range& range) {
-  if (range.space != Space::kShared) return reinterpret_cast<const std::uint8_t*>(range.address);
-  const auto rank = static_cast<std::size_t>(range.address >> kSharedRankShift);
-  const auto offset = static_cast<std::uint32_t>(range.address & kSharedOffsetMask);
-  if (rank >= cluster.ctas.size() || offset + std::uint64_t{range.bytes} > cluster.shared_bytes)
-    return nullptr;
-  return cluster.ctas[rank].shared + offset;
-}
 
 }  // namespace
 
-NanRecorder::NanRecorder(const Program& program, std::vector<FloatKind> kinds, ElementType copied,
-                         bool infinite, std::size_t most)
+NanRecorder::NanRecorder(const Program& program, std::vector<FloatKind> kinds,
+                         std::vector<FloatTypes::Tensor> tensors, ElementType copied, bool infinite,
+                         std::size_t most)
     : program_(program),
+      types_(std::move(tensors)),
       copied_(copied),
       infinite_(infinite),
       most_(most),
@@ -91,40 +49,21 @@ void NanRecorder::launched(const Launch&) {
   log_ = {};
   pending_.clear();
   unfilled_.clear();
+  types_.forget();
+  moved_.clear();
+  issues_.clear();
+  left_.clear();
   position_ = 0;
 }
 
-std::uint32_t NanRecorder::lanes_of(const Warp& w, const Watched& one) const {
+std::uint32_t NanRecorder::lanes_of(const Warp& w, const Watched& one, FloatKind kind) const {
+  if (kind == FloatKind::kNone) return 0;
   const std::uint8_t* const base = w.bank[0] + one.place;
   std::uint32_t mask = 0;
   for (int lane = 0; lane < 32; ++lane) {
     std::uint64_t bits = 0;
     std::memcpy(&bits, base + lane * one.stride, one.stride);
-    const auto low = static_cast<std::uint32_t>(bits);
-    bool is = false;
-    switch (one.kind) {
-      case FloatKind::kNone:
-        break;
-      case FloatKind::kF16:
-        is = half(low & 0xffff, infinite_);
-        break;
-      case FloatKind::kBf16:
-        is = brain(low & 0xffff, infinite_);
-        break;
-      case FloatKind::kF32:
-        is = beyond(low, 0x7fffffff, 0x7f800000, infinite_);
-        break;
-      case FloatKind::kF64:
-        is = beyond(bits, 0x7fffffffffffffffu, 0x7ff0000000000000u, infinite_);
-        break;
-      case FloatKind::kF16x2:
-        is = half(low & 0xffff, infinite_) || half(low >> 16, infinite_);
-        break;
-      case FloatKind::kBf16x2:
-        is = brain(low & 0xffff, infinite_) || brain(low >> 16, infinite_);
-        break;
-    }
-    mask |= static_cast<std::uint32_t>(is) << lane;
+    mask |= static_cast<std::uint32_t>(is_nan(kind, bits, infinite_)) << lane;
   }
   return mask;
 }
@@ -142,7 +81,15 @@ void NanRecorder::attempting(const Warp& w, const Inst* inst) {
   if (watched.empty() || full()) return;
   lanes_ = active_lanes(w, inst);
   sources_.clear();
-  for (const Watched& one : watched) sources_.push_back(one.written ? 0 : lanes_of(w, one) & lanes_);
+  now_.clear();
+  for (const Watched& one : watched) {
+    const auto known = one.kind == FloatKind::kMoved ? moved_.find({&w, one.reg}) : moved_.end();
+    now_.push_back(one.kind != FloatKind::kMoved ? one.kind
+                   : known == moved_.end()       ? FloatKind::kNone
+                                                 : known->second);
+    sources_.push_back(one.written ? 0 : lanes_of(w, one, now_.back()) & lanes_);
+  }
+  if (program_.effects[pc].taint == TaintRule::kWgmma) pass_over_sums(w, watched);
   accesses_[0].lanes = accesses_[1].lanes = 0;
   const Act act = program_.effects[pc].act;
   if (act == Act::kAccess) accesses_[0] = global_access(w, inst, form_);
@@ -156,15 +103,17 @@ void NanRecorder::attempted(const Warp& w, const Inst* inst, const Inst* next) {
   const auto pc = static_cast<std::uint32_t>(inst - w.code);
   const Effects& effects = program_.effects[pc];
   const std::vector<Watched>& watched = watched_[pc];
-  const bool later = effects.act == Act::kTmemLoad || effects.taint == TaintRule::kWgmma;
-  if (later && !watched.empty())
-    unfilled_[&w].push_back({pc, effects.act == Act::kTmemLoad ? seen_.tmem : std::nullopt});
-  if (!watched.empty() && !full()) {
+  const bool later = effects.act == Act::kTmemLoad, product = effects.taint == TaintRule::kWgmma;
+  if (later && !watched.empty()) unfilled_[&w].push_back({pc, seen_.tmem});
+  if (product && !full()) keep_sources(w, watched);
+  if (!watched.empty() && !product && !full()) {
     const bool joined = next == inst + 1 && inst->guard == kNoGuard;
     const std::uint32_t lanes = joined ? w.group_mask : lanes_;
     std::uint32_t in = 0, out = 0;
     for (std::size_t i = 0; i < watched.size(); ++i) {
-      if (watched[i].written) sources_[i] = later ? 0 : lanes_of(w, watched[i]) & lanes;
+      if (watched[i].written && watched[i].kind == FloatKind::kMoved)
+        now_[i] = moved_[{&w, watched[i].reg}] = moved_to(watched[i], effects, watched, w.cluster);
+      if (watched[i].written) sources_[i] = later ? 0 : lanes_of(w, watched[i], now_[i]) & lanes;
       (watched[i].written ? out : in) |= sources_[i];
     }
     if ((in | out) != 0) {
@@ -172,14 +121,13 @@ void NanRecorder::attempted(const Warp& w, const Inst* inst, const Inst* next) {
                                        w.index, in, out, NanLog::kInstruction});
       for (std::size_t i = 0; i < watched.size(); ++i) {
         if (sources_[i] != 0)
-          log_.operands.push_back({event, watched[i].reg, sources_[i], watched[i].written});
+          log_.operands.push_back({event, watched[i].reg, sources_[i], watched[i].written, w.index});
       }
       keep_access(w, inst, event);
     }
+    if (effects.writes && accesses_[1].lanes != 0) note_stored(w, effects, watched);
   }
-  const bool filled = effects.act == Act::kFence
-                          ? effects.fence == FenceKind::kTcgenWaitLoad
-                          : effects.act == Act::kWaitGroup && effects.group == GroupKind::kWgmma;
+  const bool filled = effects.act == Act::kFence && effects.fence == FenceKind::kTcgenWaitLoad;
   if (filled && !unfilled_.empty()) {
     const auto found = unfilled_.find(&w);
     if (found != unfilled_.end()) {
@@ -189,19 +137,54 @@ void NanRecorder::attempted(const Warp& w, const Inst* inst, const Inst* next) {
   if (program_.places[pc].line != 0) ++position_;
 }
 
-// The registers of a tcgen05.ld or wgmma, once they hold what was promised.
+FloatKind NanRecorder::moved_to(const Watched& one, const Effects& effects,
+                                const std::vector<Watched>& watched, const Cluster* cluster) const {
+  if (effects.act == Act::kTmemLoad) return FloatKind::kF32;  // sums of products
+  if (effects.act != Act::kAccess && effects.act != Act::kMatrixRows) {
+    for (std::size_t i = 0; i < watched.size(); ++i) {
+      if (!watched[i].written && now_[i] != FloatKind::kNone) return now_[i];
+    }
+    return FloatKind::kNone;
+  }
+  const std::uint32_t within = effects.act == Act::kAccess ? one.number * one.stride : 0;
+  for (const bool shared : {false, true}) {
+    const LaneAccess& access = accesses_[shared];
+    if (access.lanes == 0) continue;
+    const std::uint64_t address = access.address[std::countr_zero(access.lanes)] + within;
+    return in_register(shared ? types_.shared(*cluster, address) : types_.global(address), one.stride);
+  }
+  return FloatKind::kNone;
+}
+
+// What shared memory holds from here on.
+void NanRecorder::note_stored(const Warp& w, const Effects& effects, const std::vector<Watched>& watched) {
+  const LaneAccess& access = accesses_[1];
+  std::uint32_t stored = 0;
+  for (std::size_t i = 0; i < watched.size(); ++i) {
+    if (watched[i].written) continue;
+    const bool rows = effects.act == Act::kMatrixRows;
+    const std::uint32_t bytes = rows ? 16 : watched[i].stride, within = rows ? 0 : stored++ * bytes;
+    const FloatKind element = sglab::emu::element_of(now_[i]);
+    if (element == FloatKind::kNone) continue;
+    for (std::uint32_t m = access.lanes; m != 0; m &= m - 1)
+      types_.put(*w.cluster, access.address[std::countr_zero(m)] + within, bytes, element);
+  }
+}
+
+// The registers of a tcgen05.ld, once they hold what was promised.
 void NanRecorder::fill(const Warp& w, const Unfilled& unfilled) {
   const std::uint32_t pc = unfilled.pc;
   std::uint32_t event = 0, out = 0;
   for (const Watched& one : watched_[pc]) {
     if (!one.written || full()) continue;
-    const std::uint32_t lanes = lanes_of(w, one) & w.group_mask;
+    const FloatKind kind = one.kind == FloatKind::kMoved ? FloatKind::kF32 : one.kind;
+    const std::uint32_t lanes = lanes_of(w, one, kind) & w.group_mask;
     if (lanes == 0) continue;
     if (out == 0)
       event = add(
           {position_, pc, static_cast<std::uint32_t>(linear_index(*w.cta)), w.index, 0, 0, NanLog::kFilled});
     out |= lanes;
-    log_.operands.push_back({event, one.reg, lanes, true});
+    log_.operands.push_back({event, one.reg, lanes, true, w.index});
   }
   if (out == 0) return;
   log_.events[event].out = out;
@@ -249,142 +232,6 @@ void NanRecorder::keep_access(const Warp& w, const Inst* inst, std::uint32_t eve
                                cluster, static_cast<std::uint8_t>(space), writes});
       }
     }
-  }
-}
-
-bool NanRecorder::hit(ElementType type, const std::uint8_t* at) const {
-  std::uint32_t bits = 0;
-  std::memcpy(&bits, at, static_cast<std::size_t>(bytes_of(type)));
-  switch (type) {
-    case ElementType::kF16:
-      return half(bits, infinite_);
-    case ElementType::kBf16:
-      return brain(bits, infinite_);
-    case ElementType::kF32:
-    case ElementType::kTf32:
-      return beyond(bits, 0x7fffffff, 0x7f800000, infinite_);
-    case ElementType::kE4m3:
-      return (bits & 0x7f) == 0x7f;
-    case ElementType::kE5m2:
-      return beyond(bits, 0x7f, 0x7c, infinite_);
-    default:
-      return false;
-  }
-}
-
-// How many elements of the ranges are NaN; keeps the first stretches of them.
-std::uint32_t NanRecorder::scan(const Cluster& cluster, std::uint32_t event, const std::vector<Range>& ranges,
-                                ElementType type, bool written) {
-  if (element_bits(type) < 8) return 0;
-  const auto size = static_cast<std::uint32_t>(bytes_of(type));
-  std::uint32_t count = 0, kept = 0;
-  for (const Range& range : ranges) {
-    const std::uint8_t* const bytes = host(cluster, range);
-    if (bytes == nullptr) continue;
-    bool open = false;
-    for (std::uint32_t at = 0; at + size <= range.bytes; at += size) {
-      const bool is = hit(type, bytes + at);
-      count += is;
-      if (is && open) log_.memory.back().bytes += size;
-      if (is && !open && kept < kMostRanges) {
-        ++kept;
-        log_.memory.push_back({event, -1, range.address + at, size, static_cast<std::uint32_t>(cluster.index),
-                               static_cast<std::uint8_t>(range.space == Space::kShared ? 1 : 0), written});
-        open = true;
-      } else if (!is) {
-        open = false;
-      }
-    }
-  }
-  return count;
-}
-
-std::uint32_t NanRecorder::scan(const Cluster& cluster, std::uint32_t event,
-                                const std::vector<TmemRange>& ranges, ElementType type, bool written) {
-  std::uint32_t count = 0;
-  for (const TmemRange& range : ranges) {
-    if (!cluster.async->has_tmem(range.rank)) continue;
-    const TensorMemory& memory = cluster.async->tmem(range.rank);
-    for (std::uint32_t c = range.column; c < range.column + range.columns && c < kTmemColumns; ++c) {
-      std::uint32_t first = kTmemLanes, last = 0;
-      for (std::uint32_t lane = range.lane; lane < range.lane + range.lanes && lane < kTmemLanes; ++lane) {
-        const std::uint32_t cell = memory.cell(lane, c);
-        std::uint8_t bytes[4];
-        std::memcpy(bytes, &cell, 4);
-        const bool wide = bytes_of(type) == 4;
-        const bool low = !(wide && cell == kUnwritten) && hit(type, bytes);
-        const bool high = bytes_of(type) == 2 && hit(type, bytes + 2);
-        if (!low && !high) continue;
-        ++count;
-        first = std::min(first, lane);
-        last = lane;
-      }
-      if (first < kTmemLanes)
-        log_.memory.push_back({event, -1, (std::uint64_t{range.rank} * kTmemColumns + c) * kTmemLanes + first,
-                               last - first + 1, static_cast<std::uint32_t>(cluster.index), 2, written});
-    }
-  }
-  return count;
-}
-
-// Operations are told of before their bytes move: what they read is looked at now, what they write as soon as
-// anything else happens.
-void NanRecorder::performed(const Cluster& cluster, const AsyncOperation& operation) {
-  flush();
-  if (full() || operation.issuer.inst == nullptr) return;
-  Pending pending;
-  pending.cluster = &cluster;
-  pending.type = copied_;
-  ElementType other = copied_;  // of B
-  const auto visitor = [&](const auto* what) {
-    using What = std::remove_cvref_t<decltype(*what)>;
-    if constexpr (std::is_same_v<What, Wgmma>) {
-      pending.footprint = footprint_of(cluster.warps[operation.issuer.warp].cta->rank, *what);
-      pending.type = what->a_type;
-      other = what->b_type;
-    } else if constexpr (!std::is_same_v<What, TensorCommit>) {
-      pending.footprint = footprint_of(cluster, *what, operation.lanes);
-      if constexpr (std::is_same_v<What, BulkOperation>) {
-        const auto kind = what->kind;
-        const bool mapped = kind == BulkOperation::Kind::kLoadBox || kind == BulkOperation::Kind::kStoreBox ||
-                            kind == BulkOperation::Kind::kReduceBox;
-        if (mapped) pending.type = type_of(what->map.type, copied_);
-      }
-      if constexpr (std::is_same_v<What, TensorOperation>) {
-        if (what->kind == TensorOperation::Kind::kMma) {
-          pending.type = what->mma.descriptor.a_type;
-          other = what->mma.descriptor.b_type;
-        }
-      }
-    }
-  };
-  std::visit(visitor, operation.what);
-  const Footprint& f = pending.footprint;
-  if (f.reads.empty() && f.writes.empty() && f.tmem_reads.empty() && f.tmem_writes.empty()) return;
-  const Warp& w = cluster.warps[operation.issuer.warp];
-  pending.event = add({operation.issuer.position,
-                       static_cast<std::uint32_t>(operation.issuer.inst - program_.code.data()),
-                       static_cast<std::uint32_t>(linear_index(*w.cta)), w.index, 0, 0, NanLog::kOperation});
-  std::uint32_t in = scan(cluster, pending.event, f.reads, pending.type, false);
-  if (in == 0 && other != pending.type) in = scan(cluster, pending.event, f.reads, other, false);
-  for (const TmemRange& range : f.tmem_reads) {  // what is written as well is D, the rest A
-    const bool d = std::any_of(f.tmem_writes.begin(), f.tmem_writes.end(), [&](const TmemRange& written) {
-      return written.rank == range.rank && written.column == range.column;
-    });
-    in += scan(cluster, pending.event, std::vector{range}, d ? ElementType::kF32 : pending.type, false);
-  }
-  log_.events[pending.event].in = in;
-  pending_.push_back(std::move(pending));
-}
-
-void NanRecorder::flush() {
-  if (pending_.empty()) return;
-  for (Pending& one : std::exchange(pending_, {})) {
-    std::uint32_t out = scan(*one.cluster, one.event, one.footprint.writes, one.type, true);
-    out += scan(*one.cluster, one.event, one.footprint.tmem_writes, ElementType::kF32, true);
-    log_.events[one.event].out = out;
-    const bool last = one.event + 1 == log_.events.size();
-    if (out == 0 && log_.events[one.event].in == 0 && last) log_.events.pop_back();  // nothing to tell
   }
 }
 

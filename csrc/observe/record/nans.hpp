@@ -2,10 +2,12 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "machine/async/footprint.hpp"
@@ -13,12 +15,10 @@
 #include "machine/program/program.hpp"
 #include "machine/tensor/element.hpp"
 #include "observe/record/accesses.hpp"
+#include "observe/record/float_types.hpp"
 #include "observe/record/look_ahead.hpp"
 
 namespace sglab::emu {
-
-// What a register's bits are read as.
-enum class FloatKind : std::uint8_t { kNone, kF16, kBf16, kF32, kF64, kF16x2, kBf16x2 };
 
 // Where NaN was met: every instruction and asynchronous operation that read or wrote one, in the order of
 // their effects, with the registers and bytes that held it. Values are looked at as they are, nothing is
@@ -34,6 +34,7 @@ struct NanLog {
   struct Operand {
     std::uint32_t event, reg, lanes;  // reg: virtual register
     bool written;
+    std::uint32_t warp;  // of the CTA: a wgmma has registers of four
   };
   // Bytes that hold NaN. Tensor memory: address (rank * 512 + column) * 128 + lane, and lanes.
   struct Memory {
@@ -53,10 +54,10 @@ struct NanLog {
 
 class NanRecorder final : public Observer {
  public:
-  // `kinds`: by virtual register. `copied`: what copies without a tensor map are taken to move. `infinite`:
-  // keeps infinities as well.
-  NanRecorder(const Program& program, std::vector<FloatKind> kinds, ElementType copied, bool infinite,
-              std::size_t most);
+  // `kinds`: by virtual register. `copied`: what copies without a tensor map move that read none of
+  // `tensors`. `infinite`: keeps infinities as well.
+  NanRecorder(const Program& program, std::vector<FloatKind> kinds, std::vector<FloatTypes::Tensor> tensors,
+              ElementType copied, bool infinite, std::size_t most);
 
   const NanLog& log() const { return log_; }
 
@@ -65,6 +66,7 @@ class NanRecorder final : public Observer {
   bool follows_instructions() const override { return true; }
   void attempting(const Warp&, const Inst*) override;
   void attempted(const Warp&, const Inst*, const Inst* next) override;
+  void issued(const Cluster&, const AsyncOperation&) override;
   void performed(const Cluster&, const AsyncOperation&) override;
 
  private:
@@ -83,8 +85,11 @@ class NanRecorder final : public Observer {
     ElementType type = ElementType::kF16;
   };
   struct Unfilled;
-  std::uint32_t lanes_of(const Warp&, const Watched&) const;
-  bool hit(ElementType, const std::uint8_t*) const;
+  std::uint32_t lanes_of(const Warp&, const Watched&, FloatKind) const;
+  ElementType element_of(const Footprint&) const;
+  // Of a register that is moved alone: what the instruction put there.
+  FloatKind moved_to(const Watched&, const Effects&, const std::vector<Watched>&, const Cluster*) const;
+  void note_stored(const Warp&, const Effects&, const std::vector<Watched>&);
   std::uint32_t scan(const Cluster&, std::uint32_t event, const std::vector<Range>&, ElementType,
                      bool written);
   std::uint32_t scan(const Cluster&, std::uint32_t event, const std::vector<TmemRange>&, ElementType,
@@ -94,9 +99,15 @@ class NanRecorder final : public Observer {
   void fill(const Warp&, const Unfilled&);
   void keep_columns(const Warp&, std::uint32_t event, const EventLog::Tmem&, bool written);
   void flush();
+  // Of a wgmma: what registers held at its issue, and the accumulators once it was carried out.
+  void pass_over_sums(const Warp&, const std::vector<Watched>&);
+  void keep_sources(const Warp&, const std::vector<Watched>&);
+  void keep_product(const Cluster&, const AsyncOperation&, const Wgmma&);
   bool full() const { return log_.events.size() >= most_; }
 
   const Program& program_;
+  FloatTypes types_;
+  std::map<std::pair<const Warp*, std::uint32_t>, FloatKind> moved_;  // by register
   ElementType copied_;
   bool infinite_;
   std::size_t most_;
@@ -104,6 +115,7 @@ class NanRecorder final : public Observer {
   std::vector<AccessForm> forms_;
   std::vector<Detail> details_;
   std::vector<std::uint32_t> sources_;  // NaN lanes of the sources of the instruction being attempted
+  std::vector<FloatKind> now_;          // what each of its operands holds
   std::uint32_t lanes_ = 0;
   LaneAccess accesses_[2];  // global, shared
   AccessForm form_;
@@ -115,6 +127,18 @@ class NanRecorder final : public Observer {
     std::optional<EventLog::Tmem> from;
   };
   std::unordered_map<const Warp*, std::vector<Unfilled>> unfilled_;
+  // Operations are named by their cluster and number.
+  using OperationName = std::pair<std::uint64_t, std::uint64_t>;
+  struct Issue {
+    std::uint64_t position = 0;  // of its first warp
+    std::vector<NanLog::Operand> sources;
+    bool chained = false;  // its accumulators are those of a wgmma that was not waited for
+  };
+  std::map<OperationName, Issue> issues_;
+  OperationName last_issued_{};
+  bool chained_ = false;  // of the wgmma being attempted
+  // What the last wgmma left in its accumulators, by CTA, first warp and first register.
+  std::map<std::array<std::uint32_t, 3>, std::vector<NanLog::Operand>> left_;
   NanLog log_;
 };
 

@@ -42,7 +42,7 @@ export {
   type TimelineOptions,
   type TimelineRow,
 } from "./timeline";
-export { cutText, tokenText } from "./tokens";
+export { breakable, cutText, tokenText } from "./tokens";
 export { makeTooltip, type Tooltip } from "./tooltip";
 export type { TourStep } from "./tour";
 export {

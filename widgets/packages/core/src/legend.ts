@@ -24,6 +24,8 @@ function swatch(look: Look): HTMLElement {
 }
 
 /** A mark drawn by CSS: `kind` is one of those in core.css. */
-export function legendMark(kind: "dashes" | "line" | "shade" | "outline" | "hatch" | "cursor"): HTMLElement {
+export function legendMark(
+  kind: "dashes" | "line" | "shade" | "outline" | "hatch" | "cursor" | "way",
+): HTMLElement {
   return h("i", { class: `sg-legend-mark sg-legend-${kind}`, "aria-hidden": "true" });
 }

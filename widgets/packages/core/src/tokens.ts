@@ -9,6 +9,14 @@ export function tokenText(token: number, texts: Readonly<Record<string, string>>
   return MARKS[text] ?? text.replaceAll("\n", "↵").replaceAll("\t", "⇥").replaceAll(" ", "␣");
 }
 
+/** A mnemonic or a path that may break after its dots and before its "::", not inside of words. */
+export function breakable(text: string): DocumentFragment {
+  const made = document.createDocumentFragment();
+  for (const part of text.split(/(?<=\w[.](?=\w))|(?=::)/)) made.append(part, document.createElement("wbr"));
+  made.lastChild?.remove();
+  return made;
+}
+
 /** So many characters at most. */
 export function cutText(text: string, most: number): string {
   const letters = [...text];

@@ -15,6 +15,8 @@ import {
   Transport,
   watchTheme,
 } from "@sglab/core";
+import "@sglab/engine/engine_style";
+import { makeOpeners, OF_A_BATCH, OF_A_LAUNCH } from "@sglab/engine/openers";
 import { type Recorded, readRun } from "./data";
 import { Steps } from "./steps";
 import { makeView } from "./view";
@@ -37,6 +39,9 @@ const LEGEND = (): LegendItem[] => [
   },
   { label: "one token per pass, as plain decoding", mark: legendMark("dashes") },
 ];
+
+// a verification has several queries of each request: Online softmax follows one
+const OPENED = [...OF_A_BATCH.filter(({ widget }) => widget !== "OnlineSoftmax"), ...OF_A_LAUNCH];
 
 function render({ el, source, selection, disposer }: Context<typeof DRAFT_TREE>): void {
   let recorded: Recorded | undefined;
@@ -66,14 +71,10 @@ function render({ el, source, selection, disposer }: Context<typeof DRAFT_TREE>)
     });
   });
   frame.toolbar.append(h("label", {}, "request", request), h("label", {}, "pass", pass));
-  frame.more.append(
-    h(
-      "span",
-      { class: "sg-muted" },
-      "the pass's page table, in a new cell: ",
-      h("code", {}, "tree.page_table()"),
-    ),
+  const openers = makeOpeners({ frame, live: source.live, disposer }, OPENED, (widget) =>
+    source.call("open_widget", { widget, step: steps?.standing(transport.position).pass ?? 0 }),
   );
+  frame.more.append(h("span", { class: "sg-muted" }, "the pass's"), ...openers.buttons, openers.made);
   frame.setLegend(LEGEND());
   const view = makeView(frame, disposer, theme, { node: (node) => pick(node), pass: (at) => goTo(at) });
   const draw = framed(() => {
@@ -137,6 +138,7 @@ function render({ el, source, selection, disposer }: Context<typeof DRAFT_TREE>)
       );
       request.replaceChildren(...(source.live ? all : all.slice(read.request, read.request + 1)));
       request.value = String(read.request);
+      openers.enable(true);
       pass.replaceChildren(
         ...read.passes.map(({ number, accepted }, i) =>
           h("option", { value: i }, `${number} · ${accepted} kept`),

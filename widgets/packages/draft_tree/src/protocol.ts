@@ -1,6 +1,7 @@
 // What crosses between the page and sglab/widgets/draft_tree.py.
 
-import { COMMON, command, dict, int, list, protocol, type Source, tensor } from "@sglab/protocol";
+import type { Opened } from "@sglab/engine/opener";
+import { COMMON, command, dict, int, list, protocol, type Source, tensor, text } from "@sglab/protocol";
 
 export interface RequestInfo {
   name: string;
@@ -29,6 +30,8 @@ export const DRAFT_TREE = protocol("draft_tree", 1, COMMON, {
     texts: dict<Record<string, string>>(),
   },
   commands: {
+    /** Makes a widget on what is shown. */
+    open_widget: command({ widget: text(), step: int() }, dict<Opened>()),
     /** Shows another request; answers with how many trees it has. */
     show: command({ request: int() }, int()),
   },

@@ -15,6 +15,8 @@ import {
   Transport,
   watchTheme,
 } from "@sglab/core";
+import "@sglab/engine/engine_style";
+import { makeOpeners, OF_A_LAUNCH } from "@sglab/engine/openers";
 import { makeControls } from "./controls";
 import { type Recorded, readRun } from "./data";
 import { Steps } from "./steps";
@@ -76,9 +78,10 @@ function render({ el, source, selection, disposer }: Context<typeof EXPERTS>): v
       "info",
       "A saved page: step and select here; open the notebook for other passes and layers.",
     );
-  frame.more.append(
-    h("span", { class: "sg-muted" }, "its GEMM, in a new cell: ", h("code", {}, "experts.kernel_debugger()")),
+  const openers = makeOpeners({ frame, live: source.live, disposer }, OF_A_LAUNCH, (widget) =>
+    source.call("open_widget", { widget }),
   );
+  frame.more.append(h("span", { class: "sg-muted" }, "its grouped GEMM:"), ...openers.buttons, openers.made);
   frame.setLegend(LEGEND());
   const view = makeView(frame, disposer, theme, { pick });
   const draw = framed(() => {
@@ -155,6 +158,7 @@ function render({ el, source, selection, disposer }: Context<typeof EXPERTS>): v
       steps = new Steps(read);
       if (!same) token = undefined;
       controls.show(read);
+      openers.enable(true);
       transport.load(
         steps.track(() => ({ token, expert })),
         same && blocks ? transport.position : steps.moments.length,

@@ -49,7 +49,7 @@ export class LoadView {
   draw(recorded: Recorded, standing: Standing, expert: number | undefined, width: number): void {
     const pass = loadOf(recorded, standing.routed);
     this.#loads = { pass, run: recorded.load };
-    this.#passTitle.textContent = `This pass, ${standing.routed} of ${format.plural(recorded.tokens.length, "token")} routed: ${told(pass)}`;
+    this.#passTitle.textContent = `This pass, ${standing.routed} of ${format.plural(recorded.tokens.length, "token")} routed${standing.routed ? `: ${told(pass)}` : ""}`;
     this.#runTitle.textContent = `All ${format.plural(recorded.passes.length, "pass", "passes")}: ${told(recorded.load)}`;
     bars(this.#pass, pass, recorded, expert, width, "Tokens per expert in this pass");
     bars(this.#run, recorded.load, recorded, expert, width, "Tokens per expert in the whole run");
@@ -83,6 +83,7 @@ function bars(
     s("text", { x: LEFT - 5, y: bottom + 1, "text-anchor": "end", class: "sex-axis" }, "0"),
     s("line", { x1: LEFT, x2: width - RIGHT, y1: bottom, y2: bottom, class: "sex-grid" }),
   ];
+  const counts: SVGElement[] = [];
   load.forEach((value, expert) => {
     const x = LEFT + expert * step;
     const bar = Math.max(1, step - Math.min(4, step * 0.2));
@@ -97,8 +98,12 @@ function bars(
     );
     if (step >= LABELLED) {
       const middle = x + bar / 2;
-      group.append(
-        s("text", { x: middle, y: y(value) - 3, "text-anchor": "middle", class: "sex-axis" }, String(value)),
+      counts.push(
+        s(
+          "text",
+          { x: middle, y: y(value) - 3, "text-anchor": "middle", class: "sex-axis sex-number" },
+          String(value),
+        ),
       );
       parts.push(
         s("text", { x: middle, y: CHART - 3, "text-anchor": "middle", class: "sex-axis" }, `e${expert}`),
@@ -112,6 +117,6 @@ function bars(
     )
       parts.push(s("line", { x1: x - 1, x2: x - 1, y1: TOP, y2: bottom + 4, class: "sex-edge" }));
   });
-  parts.push(s("line", { x1: LEFT, x2: width - RIGHT, y1: y(mean), y2: y(mean), class: "sex-mean" }));
-  svg.replaceChildren(...parts);
+  const line = s("line", { x1: LEFT, x2: width - RIGHT, y1: y(mean), y2: y(mean), class: "sex-mean" });
+  svg.replaceChildren(...parts, line, ...counts); // numbers last: no line goes through them
 }

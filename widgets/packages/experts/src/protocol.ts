@@ -1,6 +1,18 @@
 // What crosses between the page and sglab/widgets/experts.py.
 
-import { COMMON, command, dict, int, list, optional, protocol, type Source, tensor } from "@sglab/protocol";
+import type { Opened } from "@sglab/engine/opener";
+import {
+  COMMON,
+  command,
+  dict,
+  int,
+  list,
+  optional,
+  protocol,
+  type Source,
+  tensor,
+  text,
+} from "@sglab/protocol";
 
 export interface Shown {
   step: number;
@@ -45,6 +57,8 @@ export const EXPERTS = protocol("experts", 1, COMMON, {
     texts: dict<Record<string, string>>(),
   },
   commands: {
+    /** Makes a widget on what is shown. */
+    open_widget: command({ widget: text() }, dict<Opened>()),
     /** Shows other things; answers with the revision that has them. */
     show: command(
       {

@@ -5,6 +5,7 @@ import "./graph.css";
 import {
   type Context,
   defineWidget,
+  followRun,
   format,
   framed,
   h,
@@ -17,6 +18,7 @@ import {
   Transport,
   watchTheme,
 } from "@sglab/core";
+import { Growing } from "@sglab/engine/growing";
 import { Lines } from "@sglab/engine/lines";
 import { note } from "@sglab/engine/parts";
 import { eventDetails, launchDetails, probeDetails } from "./details";
@@ -43,6 +45,7 @@ function render({ el, source, disposer }: Context<typeof GRAPH>): void {
   let launch: number | undefined;
   let built = false; // tabs open before there is anything to draw
   const transport = new Transport();
+  const growing = new Growing(transport);
   const frame = makeFrame(el, disposer, {
     source,
     transport,
@@ -55,7 +58,6 @@ function render({ el, source, disposer }: Context<typeof GRAPH>): void {
       { keys: ["p"], label: "what a stale pointer does", run: () => tabs.open("probe") },
     ],
   });
-  frame.setHeader(source.get("header"));
   const theme = watchTheme(frame.root, disposer, () => draw.schedule());
   const state = () => ({ events, sizes: source.get("sizes"), position: transport.position, slot });
   const slots = makeSlots(
@@ -166,7 +168,6 @@ function render({ el, source, disposer }: Context<typeof GRAPH>): void {
     frame.view.style.minHeight = `${Math.min(frame.room(), tallest)}px`; // the transport stays under the pointer
   });
   built = true;
-  disposer.add(() => draw.cancel());
   frame.setLegend(LEGEND());
 
   function summary(): HTMLElement[] {
@@ -182,21 +183,6 @@ function render({ el, source, disposer }: Context<typeof GRAPH>): void {
     ];
   }
 
-  async function reload(): Promise<void> {
-    try {
-      const first = events.length === 0;
-      const atEnd = transport.position === events.length;
-      await lines.read();
-      frame.setHeader(source.get("header"));
-      frame.setPlaceholder(null);
-      transport.load(track(), first || atEnd ? events.length : transport.position);
-      showAnswer();
-      draw.schedule();
-    } catch (error) {
-      frame.setPlaceholder({ kind: "error", text: (error as Error).message, remedy: "Run the cell again." });
-    }
-  }
-
   disposer.add(
     transport.changed.on(() => {
       if (events.length)
@@ -205,12 +191,15 @@ function render({ el, source, disposer }: Context<typeof GRAPH>): void {
       draw.schedule();
     }),
   );
-  const resized = new ResizeObserver(() => draw.schedule());
-  resized.observe(frame.view);
-  disposer.add(() => resized.disconnect());
-  source.onChange("revision", () => void reload());
-  frame.setPlaceholder({ kind: "loading", text: "Reading the graphs." });
-  void reload();
+  followRun(
+    { source, frame, disposer },
+    () => lines.read(),
+    () => {
+      transport.load(track(), growing.standing(events.length).position);
+      showAnswer();
+    },
+    draw,
+  );
 }
 
 function LEGEND(): LegendItem[] {

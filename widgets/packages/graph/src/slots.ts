@@ -160,7 +160,7 @@ function paintHead(
   // a size is written where it changes, a number where there is room
   if (before?.bs !== event.bs || before.kind !== event.kind) {
     const room = nextChange(events, index) - index;
-    if (room * rect.width >= context.measureText(String(event.bs)).width)
+    if (room * rect.width >= context.measureText(String(event.bs)).width + 3)
       context.fillText(String(event.bs), rect.x + 1, 9);
   }
   context.fillStyle = theme.muted;

@@ -259,7 +259,7 @@ function legendOf(shown: Shown): LegendItem[] {
   });
   return [
     ...marks,
-    { label: "the way to the selected event", mark: legendMark("line") },
+    { label: "the way to the selected event", mark: legendMark("way") },
     { label: "selected", mark: legendMark("outline") },
   ];
 }

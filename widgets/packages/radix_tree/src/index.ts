@@ -5,6 +5,7 @@ import "./radix_tree.css";
 import {
   type Context,
   defineWidget,
+  followRun,
   framed,
   h,
   type LegendItem,
@@ -15,6 +16,7 @@ import {
   Transport,
   watchTheme,
 } from "@sglab/core";
+import { Growing } from "@sglab/engine/growing";
 import { Lines } from "@sglab/engine/lines";
 import { nodeDetails, opDetails, type Told } from "./details";
 import { makePicture } from "./picture";
@@ -42,6 +44,7 @@ function render({ el, source, disposer }: Context<typeof RADIX_TREE>): void {
   let tallest = 0;
   let built = false; // tabs open before there is anything to draw
   const transport = new Transport();
+  const growing = new Growing(transport);
   const frame = makeFrame(el, disposer, {
     source,
     transport,
@@ -54,7 +57,6 @@ function render({ el, source, disposer }: Context<typeof RADIX_TREE>): void {
       { keys: ["x"], label: "next split", run: () => next("split") },
     ],
   });
-  frame.setHeader(source.get("header"));
   const theme = watchTheme(frame.root, disposer, () => draw.schedule());
   const picture = makePicture(frame.tooltip, disposer, (node) => select(node));
   const pool = makePool((node) => select(node));
@@ -171,23 +173,7 @@ function render({ el, source, disposer }: Context<typeof RADIX_TREE>): void {
     frame.view.style.minHeight = `${Math.min(frame.room(), tallest)}px`; // the transport stays under the pointer
   });
   built = true;
-  disposer.add(() => draw.cancel());
   frame.setLegend(LEGEND());
-
-  async function reload(): Promise<void> {
-    try {
-      const first = states.ops.length === 0;
-      const atEnd = transport.position >= states.ops.length - 1;
-      await lines.read();
-      frame.setHeader(source.get("header"));
-      frame.setPlaceholder(null);
-      const end = Math.max(0, states.ops.length - 1);
-      transport.load(track(), first || (atEnd && follow.checked) ? end : transport.position);
-      draw.schedule();
-    } catch (error) {
-      frame.setPlaceholder({ kind: "error", text: (error as Error).message, remedy: "Run the cell again." });
-    }
-  }
 
   disposer.add(
     transport.changed.on(() => {
@@ -196,12 +182,15 @@ function render({ el, source, disposer }: Context<typeof RADIX_TREE>): void {
       if (last !== undefined) picture.reveal(last);
     }),
   );
-  const resized = new ResizeObserver(() => draw.schedule());
-  resized.observe(frame.view);
-  disposer.add(() => resized.disconnect());
-  source.onChange("revision", () => void reload());
-  frame.setPlaceholder({ kind: "loading", text: "Reading the operations." });
-  void reload();
+  followRun(
+    { source, frame, disposer },
+    () => lines.read(),
+    () => {
+      const end = Math.max(0, states.ops.length - 1);
+      transport.load(track(), growing.standing(end, follow.checked).position);
+    },
+    draw,
+  );
 }
 
 function LEGEND(): LegendItem[] {

@@ -103,6 +103,9 @@ test("operations in words", () => {
   const { ops } = grown();
   const said = ops.map((each) => sentence(each, ["a", "b"], 4));
   expect(said[1]).toBe("a: inserted 8 tokens: node 1 has the 8 new tokens.");
+  expect(sentence(op("insert", { rid: 0, tokens: 3, aligned: 0, path: [] }), ["a"], 4)).toBe(
+    "a: 3 tokens to insert, none of them in a whole page of 4: nothing comes.",
+  );
   expect(said[2]).toContain("b: node 1 was split after 4 of its 8 tokens, the border of a page of 4");
   expect(said[3]).toContain(
     "4 of them known: node 3 has the 4 new tokens. The last 2 tokens fill no page of 4",

@@ -32,6 +32,8 @@ export function sentence(op: Op, requests: readonly string[], pageSize: number):
         : `${who}of ${plural(tokens, "token")} looked up, the tree has none.${cut}`;
     case "insert": {
       const added = (op.aligned ?? tokens) - found;
+      if ((op.aligned ?? tokens) === 0)
+        return `${who}${plural(tokens, "token")} to insert, none of them in a whole page of ${pageSize}: nothing comes.`;
       if (added <= 0)
         return `${who}inserted ${plural(tokens, "token")}, all of whose pages the tree had.${cut}`;
       const known = found ? `, ${count(found)} of them known` : "";

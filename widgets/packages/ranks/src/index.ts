@@ -16,6 +16,8 @@ import {
   Transport,
   watchTheme,
 } from "@sglab/core";
+import "@sglab/engine/engine_style";
+import { makeOpeners, OF_A_BATCH, OF_A_LAUNCH } from "@sglab/engine/openers";
 import { layerOf, type Recorded, readRun } from "./data";
 import { KIND_LOOKS } from "./looks";
 import { layersOf } from "./shards_view";
@@ -34,6 +36,7 @@ const TOUR: TourStep[] = [
   { key: "]", text: "to go on by a layer. ? lists all keys." },
 ];
 
+const OPENED = [...OF_A_BATCH.filter(({ widget }) => widget !== "OnlineSoftmax"), ...OF_A_LAUNCH];
 const TABS = ["collectives", "shards"] as const;
 
 const LEGEND = (): LegendItem[] => [
@@ -84,14 +87,11 @@ function render({ el, source, disposer }: Context<typeof RANKS>): void {
   disposer.listen(layers, "change", () => setLayer(layers.value));
   if (source.live) frame.toolbar.append(h("label", {}, "pass", pass));
   frame.toolbar.append(h("label", {}, "axis", axes), h("label", {}, "weights of", layers));
-  frame.more.append(
-    h(
-      "span",
-      { class: "sg-muted" },
-      "a layer's attention, in a new cell: ",
-      h("code", {}, "ranks.page_table(layer=0)"),
-    ),
+  const attention = h("span", { class: "sg-muted" });
+  const openers = makeOpeners({ frame, live: source.live, disposer }, OPENED, (widget) =>
+    source.call("open_widget", { widget, layer: Number(layer) }),
   );
+  frame.more.append(attention, ...openers.buttons, openers.made);
   frame.setLegend(LEGEND());
   const view = makeView(frame, disposer, theme, (joint) => transport.goTo(joint + 1));
   const draw = framed(() => {
@@ -108,7 +108,15 @@ function render({ el, source, disposer }: Context<typeof RANKS>): void {
   function setLayer(next: string): void {
     layer = next;
     layers.value = next;
+    showOpeners();
     draw.schedule();
+  }
+
+  /** Of a layer that attends; "around" the layers nothing does. */
+  function showOpeners(): void {
+    const attends = layer !== "around" && layer !== "";
+    attention.textContent = attends ? `attention of layer ${layer}:` : "attention: choose a layer";
+    openers.enable(attends);
   }
 
   function stepLayer(step: number): void {
@@ -175,6 +183,7 @@ function render({ el, source, disposer }: Context<typeof RANKS>): void {
       );
       if (!all.includes(layer)) layer = all[0] ?? "";
       layers.value = layer;
+      showOpeners();
       transport.load(
         trackOf(read, () => (layer === "around" ? undefined : `model.layers.${layer}.`)),
         read.joints.length,

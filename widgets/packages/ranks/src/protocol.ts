@@ -1,6 +1,7 @@
 // What crosses between the page and sglab/widgets/ranks.py.
 
-import { COMMON, command, dict, int, list, protocol, type Source, tensor } from "@sglab/protocol";
+import type { Opened } from "@sglab/engine/opener";
+import { COMMON, command, dict, int, list, protocol, type Source, tensor, text } from "@sglab/protocol";
 
 export interface PassInfo {
   number: number;
@@ -70,6 +71,8 @@ export const RANKS = protocol("ranks", 1, COMMON, {
     shards: list<Weight>(),
   },
   commands: {
+    /** Makes a widget on what is shown. */
+    open_widget: command({ widget: text(), layer: int() }, dict<Opened>()),
     /** Shows another pass; answers with how many collectives it has. */
     show: command({ step: int() }, int()),
   },

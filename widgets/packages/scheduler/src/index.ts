@@ -1,11 +1,13 @@
 // Scheduler: a recorded engine's requests over its steps.
 
+import { Growing } from "@sglab/engine/growing";
 import { Lines } from "@sglab/engine/lines";
 import "@sglab/engine/engine_style";
 import "./scheduler.css";
 import {
   type Context,
   defineWidget,
+  followRun,
   framed,
   h,
   type LegendItem,
@@ -41,6 +43,7 @@ function render({ el, source, disposer }: Context<typeof SCHEDULER>): void {
   let selected: number | undefined;
   let built = false; // tabs open before there is anything to draw
   const transport = new Transport();
+  const growing = new Growing(transport);
   const frame = makeFrame(el, disposer, {
     source,
     transport,
@@ -54,7 +57,6 @@ function render({ el, source, disposer }: Context<typeof SCHEDULER>): void {
       { keys: ["o"], label: "open the step's attention", run: () => openTab("attention") },
     ],
   });
-  frame.setHeader(source.get("header"));
   const theme = watchTheme(frame.root, disposer, () => draw.schedule());
   const board = makeBoard(
     () => (run.steps.length ? { run, position: transport.position, selected } : undefined),
@@ -166,31 +168,6 @@ function render({ el, source, disposer }: Context<typeof SCHEDULER>): void {
     frame.setLegend(legend(theme().dark));
   });
   built = true;
-  disposer.add(() => draw.cancel());
-
-  async function reload(): Promise<void> {
-    try {
-      const first = run.steps.length === 0;
-      const atEnd = transport.position === run.steps.length;
-      run.requests = source.get("requests");
-      await lines.read();
-      frame.setHeader(source.get("header"));
-      fillChoice();
-      if (!run.steps.length) {
-        const text = "No step has run yet.";
-        const remedy = "Step the engine (engine.step(), engine.generate(…)): the steps appear here.";
-        frame.setPlaceholder({ kind: "empty", text, remedy });
-        return;
-      }
-      frame.setPlaceholder(null);
-      const end = run.steps.length;
-      transport.load(track(), first || (atEnd && follow.checked) ? end : transport.position);
-      if (atEnd) board.grid.reveal({ row: selected ?? 0, column: end - 1 });
-      draw.schedule();
-    } catch (error) {
-      frame.setPlaceholder({ kind: "error", text: (error as Error).message, remedy: "Run the cell again." });
-    }
-  }
 
   function fillChoice(): void {
     if (chosen.options.length === run.requests.length + 1) return;
@@ -210,12 +187,25 @@ function render({ el, source, disposer }: Context<typeof SCHEDULER>): void {
       board.grid.redraw();
     }),
   );
-  const resized = new ResizeObserver(() => draw.schedule());
-  resized.observe(frame.view);
-  disposer.add(() => resized.disconnect());
-  source.onChange("revision", () => void reload());
-  frame.setPlaceholder({ kind: "loading", text: "Reading the steps." });
-  void reload();
+  followRun(
+    { source, frame, disposer },
+    () => lines.read(),
+    () => {
+      run.requests = source.get("requests");
+      fillChoice();
+      const end = run.steps.length;
+      if (!end) {
+        const text = "No step has run yet.";
+        const remedy = "Step the engine (engine.step(), engine.generate(…)): the steps appear here.";
+        frame.setPlaceholder({ kind: "empty", text, remedy });
+        return;
+      }
+      const { position, atEnd } = growing.standing(end, follow.checked);
+      transport.load(track(), position);
+      if (atEnd) board.grid.reveal({ row: selected ?? 0, column: end - 1 });
+    },
+    draw,
+  );
 }
 
 function firstOf(step: Step | undefined): number {

@@ -1,6 +1,6 @@
 // The pane at the right: the selected chunk, the tile it is part of, and what else is there.
 
-import { h } from "@sglab/core";
+import { breakable, h } from "@sglab/core";
 import { definitions, findingParts, type Row } from "@sglab/memory/parts";
 import { short } from "@sglab/memory/words";
 import { LINE, smem, WRITTEN } from "./data";
@@ -139,7 +139,9 @@ export function detailParts(
       const key = `${text}, warp ${warp} of CTA ${cta}`;
       counted.set(key, (counted.get(key) ?? 0) + 1);
     }
-    const items = [...counted].map(([text, count]) => h("li", {}, count > 1 ? `${count} × ${text}` : text));
+    const items = [...counted].map(([text, count]) =>
+      h("li", {}, breakable(count > 1 ? `${count} × ${text}` : text)),
+    );
     parts.push(
       h("div", { class: "sg-heading" }, "Issued, not carried out yet"),
       h("ul", { class: "ssm-list" }, ...items),

@@ -1,6 +1,6 @@
 // The pane at the right: the selected cell in words, the matrices of this moment, what is in flight.
 
-import { cssBackground, h, lookOf } from "@sglab/core";
+import { breakable, cssBackground, h, lookOf } from "@sglab/core";
 import { definitions, findingParts, noteParts, type Row } from "@sglab/memory/parts";
 import type { Finding } from "@sglab/memory/protocol";
 import { FORMAT_LABELS, FORMATS, textOf } from "@sglab/memory/words";
@@ -153,7 +153,7 @@ export function detailParts(
         "div",
         {},
         h("div", { class: "sg-heading" }, "Issued, not carried out yet"),
-        h("ul", { class: "stm-list" }, ...frame.inFlight.map((text) => h("li", {}, text))),
+        h("ul", { class: "stm-list" }, ...frame.inFlight.map((text) => h("li", {}, breakable(text)))),
       ),
     );
   return [...parts, ...noteParts(frame.note), ...noteParts(facts.launch.note)];

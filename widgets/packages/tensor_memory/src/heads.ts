@@ -36,6 +36,12 @@ function paintLanes(context: CanvasRenderingContext2D, scene: Scene, boxOf: BoxO
     const middle = every === 1 ? y + height / 2 : y + 6;
     if (middle > TOP + 5 && middle < size.height - 5) context.fillText(String(lane), LEFT - 4, middle);
   }
+  const texts = [0, 1, 2, 3].map((quarter) =>
+    warpList(warpsOfLane(quarter * QUARTER, scene.facts.launch.warpsPerCta)),
+  );
+  const { height: whole } = boxOf(0, QUARTER, 0, 1);
+  context.font = `11px ${theme.uiFont}`;
+  const long = texts.every((text) => context.measureText(text).width < whole); // all in the same words
   for (let quarter = 0; quarter < 4; quarter++) {
     const { y, height } = boxOf(quarter * QUARTER, QUARTER, 0, 1);
     const top = Math.max(TOP, y);
@@ -46,10 +52,10 @@ function paintLanes(context: CanvasRenderingContext2D, scene: Scene, boxOf: BoxO
     context.rotate(-Math.PI / 2);
     context.textAlign = "center";
     context.fillStyle = theme.text;
-    const warps = warpList(warpsOfLane(quarter * QUARTER, scene.facts.launch.warpsPerCta));
-    const numbers = warps.replace(/^warps? /, "w ");
-    const fits = (each: string) => context.measureText(each).width < bottom - top;
-    context.fillText([warps, numbers].find(fits) ?? `w%4=${quarter}`, 0, 0);
+    const warps = texts[quarter] as string;
+    const text = long ? warps : warps.replace(/^warps? /, "w ");
+    const fits = context.measureText(text).width < bottom - top;
+    context.fillText(fits ? text : `w%4=${quarter}`, 0, 0);
     context.restore();
   }
   context.restore();

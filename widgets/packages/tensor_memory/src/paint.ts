@@ -76,7 +76,8 @@ function paintCategories(context: CanvasRenderingContext2D, scene: Scene, boxOf:
     context.fillStyle = sharedPaint().fill(category.look);
     fill(context, box);
     const known = labels.get(category.key);
-    if (!known || box.width * box.height > known.box.width * known.box.height)
+    // of parts of one size the first, whatever rounding says
+    if (!known || box.width * box.height > 1.01 * known.box.width * known.box.height)
       labels.set(category.key, { category, box });
   }
   for (const { category, box } of labels.values()) paintLabel(context, scene.theme, category, box);
