@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from sglab.attention.flashinfer.wrapper import Shape, Wrapper
-from sglab.engine.graphs import GraphInputBuffers, RecordedGraph
+from sglab.engine.graphs import GraphInputBuffers, RecordedGraph, StalePointerError
 from sglab.planning import decode_plan, piecewise_capture_tokens, replay_batch_size
 from sglab.serving.graph_log import address_names
 
@@ -93,6 +93,15 @@ def after_replay() -> Question:
             (101, "x.copy_ writes into the tensor that was recorded: the graph reads 5."),
         ),
     )
+
+
+def refusal(graph: RecordedGraph, **inputs: torch.Tensor) -> str:
+    """What the graph says of tensors that a replay would not read; empty if it reads all of them."""
+    try:
+        graph.check(**inputs)
+    except StalePointerError as error:
+        return str(error)
+    return ""
 
 
 def worst_padding(sizes: Sequence[int], most: int) -> Question:

@@ -150,11 +150,11 @@ def align() -> CodeQuestion:
                 "The order is right. Each expert's rows must fill whole blocks, and there is an expert per block.",
             ),
             (
-                lambda *case: _filled(*case, fill=0),
+                lambda ids, block, experts: _filled(ids, block, experts, 0),
                 "0 is the first choice of the first token. Pad with the number of choices.",
             ),
             (
-                lambda *case: _filled(*case, fill=-1),
+                lambda ids, block, experts: _filled(ids, block, experts, -1),
                 "Pad with the number of choices, which no choice has, not with -1.",
             ),
             (_owner_per_row, "The second list has one expert per block, not per row."),

@@ -122,6 +122,7 @@ def said(engine: Engine, text: str) -> torch.Tensor:
     Args:
         engine: one without a radix cache.
     """
+    assert engine.tokenizer is not None, "an engine made of a model alone has no tokenizer"
     states, _, _ = rows_of(engine, [engine.tokenizer.encode(text)])
     with torch.inference_mode():
         return engine.model.compute_logits(states.to(engine.model.dtype)).float().log_softmax(-1)

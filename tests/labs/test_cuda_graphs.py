@@ -51,6 +51,14 @@ def test_the_gpu_waits_only_where_launches_are_slower() -> None:
     assert lab.idle_share(200, host=3, device=8) < 0.01
 
 
+def test_a_graph_refuses_tensors_that_it_does_not_read() -> None:
+    x, graph = torch.ones(2), lab.RecordedGraph()
+    with graph.capture():
+        x * 2
+    assert lab.refusal(graph, x=x) == ""
+    assert "scale: expected a tensor at an address that the graph reads" in lab.refusal(graph, x=x, scale=torch.ones(1))
+
+
 def test_padded_rows_share_slot_0(engine: sglab.Engine) -> None:
     question = lab.rows_changed(engine, requests=5)
     assert question.check(6).right
