@@ -4,7 +4,7 @@ python binder/memory.py [notebook …]
 
 Runs each in a kernel of its own, as a reader would, and prints the most that its processes held together (each page
 that n of
-them share counts 1/n), sampled five times a second. JupyterLab's own server comes on top: about 130 MiB.
+them share counts 1/n), sampled five times a second. JupyterLab's own server comes on top: about 100 MiB.
 """
 
 from __future__ import annotations
