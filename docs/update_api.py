@@ -15,7 +15,8 @@ import sglab
 
 PAGE = Path(__file__).parent / "api.md"
 TOP = ("Engine", "attend", "compare", "cuda", "cute", "decode_batch", "extend_batch", "ptx", "step", "trace")
-ROOMS = ("planning", "layouts", "gpu", "compilers", "events", "emulator", "roofline", "cudart", "triton", "kernels", "engine")
+ROOMS = ("planning", "layouts", "gpu", "compilers", "events", "emulator", "roofline", "cudart", "triton", "kernels")
+ROOMS += ("engine",)
 ROOMS += ("layers", "models", "attention", "serving", "workbench", "widgets", "stepping", "scale", "labs", "classroom")
 
 HEAD = """# Public names

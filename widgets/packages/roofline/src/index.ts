@@ -174,6 +174,7 @@ function render({ el, source, disposer }: Context<typeof ROOFLINE>): void {
 
   const redraw = framed(() => {
     if (!plotly || frame.view.clientWidth === 0) return;
+    frame.setLegend(legendOf(spots, theme().dark)); // its lines have the theme's colours
     const width = Math.max(LEAST.width, frame.view.clientWidth - 2);
     const height = Math.max(LEAST.height, Math.min(TALLEST, frame.room() - 8, Math.round(width * 0.72)));
     const { data, layout } = figure({
@@ -216,7 +217,6 @@ function render({ el, source, disposer }: Context<typeof ROOFLINE>): void {
     machines.show(chosen);
     const kept = spots.findIndex(({ index }) => index === before);
     transport.load(trackOf(spots, chosen), wasAtEnd || kept < 0 ? spots.length : kept + 1);
-    frame.setLegend(legendOf(spots, theme().dark));
     const hidden = source.get("marks").length - spots.length;
     elsewhere.textContent = hidden ? hiddenText(hidden) : "";
     redraw.schedule();
