@@ -166,12 +166,12 @@ def padded_row(engine: Engine, backend: type[AttentionBackend], prompts: Sequenc
             row = self._runner.req_to_token_pool.req_to_token[graph_batch.req_pool_indices[-1]]
             seen.append([int(graph_batch.seq_lens[-1]), int(row[0])])
 
-        backend.prepare_replay = watched  # type: ignore[method-assign]
+        backend.prepare_replay = watched
         try:
             engine.flush_cache()
             engine.generate(list(prompts), GREEDY)
         finally:
-            backend.prepare_replay = replay  # type: ignore[method-assign]
+            backend.prepare_replay = replay
         if not seen:
             raise ValueError("engine: expected one with cuda_graph=True; nothing was replayed")
         return [seen[0][0], 0]
@@ -239,9 +239,10 @@ class PartsQuestion:
             return Verdict(None, "Write the class, then replace the ... by its name and run the cell again.")
         if not (isinstance(given, type) and issubclass(given, self.base)) or given is self.base:
             return Verdict(False, f"The answer is a class derived from {self.base.__name__}.")
-        if ATTENTION_BACKENDS.get(given.name) is not given:
+        mine: Any = given
+        if ATTENTION_BACKENDS.get(mine.name) is not given:
             return Verdict(False, f'Register it: @register_attention_backend("…") above class {given.__name__}.')
-        parts = given.__new__(given).parts  # type: ignore[attr-defined]
+        parts = mine.__new__(mine).parts
         try:
             for length in (1, 40, 256, 257, 1000):
                 said = self._wrong_parts(parts, length)
@@ -251,12 +252,12 @@ class PartsQuestion:
             return Verdict(None, "parts is still to be written.")
         except Exception as failed:  # the reader's code: whatever it raises is what to tell
             return Verdict(False, f"parts raised {type(failed).__name__}: {failed}")
-        rows = rows_of(given.name, range(1, len(LENGTHS) + 1))
+        rows = rows_of(mine.name, range(1, len(LENGTHS) + 1))
         if unequal := [count for count, row in rows.items() if not torch.equal(row, rows[1])]:
             return Verdict(False, f"In batches of {unequal} the first request has other bits than alone.")
-        if (worst := error(same_row(4, seed=1), given.name)) > RIGHT:
+        if (worst := error(same_row(4, seed=1), mine.name)) > RIGHT:
             return Verdict(False, f"The bits hold, but the error against float64 is {worst:.1e}.")
-        if not given.capabilities.deterministic:
+        if not mine.capabilities.deterministic:
             return Verdict(False, "Its bits hold in every batch. Say so: Capabilities(…, deterministic=True).")
         return Verdict(True, f"The same bits in {len(rows)} batches, and right to {worst:.0e}: batch-invariant.")
 
