@@ -48,7 +48,9 @@ class PrepareQuestion:
         def draw(most: int, count: int) -> torch.Tensor:
             return torch.randint(1, most, (count,), generator=random)
 
-        buffers = {"input_ids": draw(99, bs), "seq_lens": draw(999, bs), "out_cache_loc": draw(self.slots, bs)}
+        free = torch.randperm(self.slots - 1, generator=random) + 1
+        slots, stale = free[:raw], free[raw : raw + bs]  # apart, so that each mistake shows as what it is
+        buffers = {"input_ids": draw(99, bs), "seq_lens": 1 + draw(998, bs), "out_cache_loc": stale.clone()}
         addresses = {name: tensor.data_ptr() for name, tensor in buffers.items()}
         pool = torch.zeros(self.slots, dtype=torch.int64)
         held = dict(buffers)  # the graph's own, whatever becomes of the dict
@@ -56,7 +58,6 @@ class PrepareQuestion:
         with graph.capture():
             pool.index_put_((held["out_cache_loc"],), held["input_ids"])
             read = held["seq_lens"] * 1
-        slots = torch.randperm(self.slots - 1, generator=random)[:raw] + 1
         tokens, lens = draw(99, raw), draw(999, raw)
         pool.fill_(-1)
         prepare(buffers, tokens.tolist(), lens.tolist(), slots.tolist())
