@@ -1,9 +1,10 @@
 """How long a step takes to the screen in JupyterLab: PYTHONPATH=. python benchmarks/widget_steps.py [WIDGET …]
 
 Chromium opens JupyterLab with each widget on a launch of the MLA kernels or a run of the shipped model, and steps it
-forwards and backwards by every step size that it offers. A step is timed from its key to the end of the task that draws
-the frame which shows it: the way to the notebook's kernel and back where the widget asks it, scripts, layout and
-recording of the drawing; frames are 16.7 ms apart. The last line is JSON; the exit status is 1 where a median is above 50 ms.
+forwards and backwards by every step size that it offers. A step is timed from its key to the end of the task that
+draws the frame which shows it: the way to the notebook's kernel and back where the widget asks it, scripts, layout
+and recording of the drawing; frames are 16.7 ms apart. The last line is JSON; the exit status is 1 where a median is
+above 50 ms.
 """
 
 from __future__ import annotations
