@@ -76,13 +76,13 @@ def test_a_point_of_the_chart_is_a_rule_at_a_budget(shown: Locator, sparse: Spar
 
 
 def test_another_layer_and_head_are_shown(shown: Locator, sparse: SparseAttention) -> None:
-    shown.get_by_label("Layer").select_option("1")
+    shown.get_by_label("Layer", exact=True).select_option("1")
     expect(shown.locator(".sg-subject")).to_contain_text("layer 1")
     assert sparse.shown["layer"] == 1
     shown.press("h")
     expect(shown.get_by_label("Head", exact=True)).to_have_value("1")
     expect(shown.locator(".sg-details .sg-heading").first).to_contain_text("head 1")
-    shown.get_by_label("Layer").select_option("0")
+    shown.get_by_label("Layer", exact=True).select_option("0")
     expect(shown.locator(".sg-subject")).to_contain_text("layer 0")
 
 
@@ -94,4 +94,4 @@ def test_a_saved_page_steps_and_changes_rules(page: Page, sparse: SparseAttentio
     expect(widget.get_by_label("Rule", exact=True)).to_have_value("2")
     widget.press("End")
     expect(widget.locator(".sg-counter")).to_contain_text(f"step {len(sparse.budgets) - 1} ")
-    expect(widget.get_by_label("Layer")).to_have_count(0)
+    expect(widget.get_by_label("Layer", exact=True)).to_have_count(0)

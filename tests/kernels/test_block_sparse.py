@@ -68,6 +68,25 @@ class TestConversion:
         )
         assert lists(converted) == lists(whole) and lists(converted, 1) == lists(alone)
 
+    @pytest.mark.parametrize("causal", [True, False])
+    @pytest.mark.parametrize("merged", [False, True])
+    def test_triton_makes_the_reference_s_arrays(self, causal, merged, generator) -> None:
+        """Fresh lines: many of them past the keys, prefixes, rows that are narrower than blocks."""
+        pytest.importorskip("triton")
+        q_lens = torch.randint(1, 70, (2,), generator=generator)
+        k_lens = q_lens + torch.randint(0, 60, (2,), generator=generator)
+
+        def lines(count, descending):
+            drawn = torch.rand(2, 3, 140, generator=generator).argsort(-1)[..., :count]
+            return drawn.sort(-1, descending=descending).values.int()
+
+        given = (q_lens.int(), k_lens.int(), lines(7, False), lines(5, True))
+        counts = (ints(7, 3, 1), ints(2, 5, 1)) if merged else ()
+        convert = convert_vertical_slash_indexes_mergehead if merged else convert_vertical_slash_indexes
+        made = [convert(*given, *counts, 96, 8, 16, causal, implementation=which) for which in ("reference", "triton")]
+        for expected, got in zip(*made, strict=True):
+            assert torch.equal(expected, got)
+
     def test_wider_rows_than_blocks_are_refused(self) -> None:
         """Rows of 128 queries with blocks of 64 keys: two slashes make four blocks, upstream's output has room for
         two, and the others land in the next row's."""

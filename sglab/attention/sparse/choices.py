@@ -153,7 +153,9 @@ def by_block(rows: Rows, scores: torch.Tensor, budget: int) -> torch.Tensor:
     """The query's own block, the first one, and those with the highest scores."""
     count, more = scores.shape[1], budget // BLOCK - 2
     block = torch.arange(rows.tokens) // BLOCK
-    kept = best(scores, more) if more > 0 else torch.zeros_like(scores, dtype=torch.bool)
+    first = torch.arange(count) == 0  # kept anyway: it takes no other's place
+    others = scores.masked_fill(first, -math.inf)
+    kept = best(others, more) if more > 0 else torch.zeros_like(scores, dtype=torch.bool)
     kept[:, 0] = True
     kept |= torch.arange(count) == block[:, None]
     return (kept[:, block] & causal(rows.tokens)).expand(rows.heads, -1, -1)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import torch
 
-from sglab.kernels.registry import EVERYWHERE, Implementation, Operator
+from sglab.kernels.registry import EVERYWHERE, GPU, Implementation, Operator, needs_triton
 from sglab.kernels.vertical_slash.contract import check
 
 __all__ = ["convert_vertical_slash_indexes", "convert_vertical_slash_indexes_mergehead", "operator"]
 
 operator = Operator(
     "convert_vertical_slash_indexes",
+    Implementation("triton", "sglab.kernels.vertical_slash.triton:run", GPU, needs_triton),
     Implementation("reference", "sglab.kernels.vertical_slash.reference:run", EVERYWHERE),
 )
 Converted = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
@@ -31,7 +32,7 @@ def convert_vertical_slash_indexes(
 ) -> Converted:
     """Which blocks of keys and which single keys each row of queries sees. After sgl-kernel and MInference.
 
-    Every value is read on the host, so with GPU tensors the call waits for the device.
+    On a GPU a program per row of queries runs in Triton; the reference, elsewhere, reads every value on the host.
 
     Args:
         q_seqlens, kv_seqlens: (batch,) int32.

@@ -25,7 +25,7 @@ export function ruleDetails(read: Read, look: Look): HTMLElement[] {
     ]),
     title("Read per query, mean"),
     table(
-      ["", "bytes"],
+      ["rows and index", "bytes"],
       [
         ["dense: all rows", format.bytes(dense)],
         ["chosen rows, of all heads", format.bytes(sparse)],
@@ -66,6 +66,6 @@ export function queryDetails(read: Read, look: Look): HTMLElement[] {
           : "none",
       ],
     ]),
-    table(["key", "probability", ""], rows, "Keys of the query"),
+    table(["key", "probability", "choice"], rows, "Keys of the query"),
   ];
 }
