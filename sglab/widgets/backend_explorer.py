@@ -40,7 +40,7 @@ class BackendExplorer(Widget):
 
     bundle = "backend_explorer"
     format = 1
-    _esm = asset("backend_explorer.js")
+    _module = asset("backend_explorer.js")
     _css = asset("backend_explorer.css")
 
     question = traitlets.Dict(help="the fields of Question").tag(sync=True)

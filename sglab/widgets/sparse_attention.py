@@ -38,7 +38,7 @@ class SparseAttention(Widget):
 
     bundle = "sparse_attention"
     format = 1
-    _esm = asset("sparse_attention.js")
+    _module = asset("sparse_attention.js")
     _css = asset("sparse_attention.css")
 
     shown = traitlets.Dict(help="layer; layers, heads and tokens there are").tag(sync=True)
