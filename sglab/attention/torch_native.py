@@ -90,4 +90,5 @@ def _attend_one_token(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, layer: 
     if layer.sliding_window_size >= 0:
         k, v = k[:, :, -layer.sliding_window_size - 1 :], v[:, :, -layer.sliding_window_size - 1 :]
     rows = q.view(1, k.shape[1], -1, q.shape[3])
-    return torch.nn.functional.scaled_dot_product_attention(rows, k, v, scale=layer.scaling).view(1, q.shape[1], 1, -1)
+    out = torch.nn.functional.scaled_dot_product_attention(rows, k, v, scale=layer.scaling)
+    return out.reshape(1, q.shape[1], 1, -1)  # on a GPU the heads may lie inside the rows

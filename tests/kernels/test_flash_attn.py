@@ -132,6 +132,7 @@ def test_ragged_prefill(heads, kv_heads, qk_dim, v_dim, dtype, device, generator
 
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 def test_bottom_right_by_hand(implementation, device) -> None:
+    emulated(device, implementation, True)
     """Equal scores: O is the mean of what is seen. 2 queries, 5 keys: 11110, 11111; 5 queries, 2 keys: the last two
     rows see 10 and 11, the others nothing."""
     v = 2.0 ** torch.arange(16).repeat(32, 1).T[:, None].to(device)

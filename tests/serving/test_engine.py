@@ -187,6 +187,27 @@ def test_options_that_do_not_fit_are_refused_by_name(options: dict, message: str
         Engine(tiny_llama(), **options)
 
 
+@pytest.mark.parametrize("page_size", [1, 4])
+@pytest.mark.parametrize("failing", range(4))
+def test_a_pass_that_fails_while_the_next_is_planned_loses_no_page(
+    failing: int, page_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With overlap the next pass of its requests has slots already, for tokens that never come."""
+    options = {"page_size": page_size, "max_total_tokens": 256, "check_invariants": True}
+    with Engine(tiny_llama(), tokenizer=Letters(), disable_overlap_schedule=False, **options) as engine:
+        forward, passes = engine.runs.forward, iter(range(100))
+
+        def fails(inputs: object) -> object:
+            if next(passes) == failing:
+                raise RuntimeError("out of luck")
+            return forward(inputs)
+
+        monkeypatch.setattr(engine.runs, "forward", fails)
+        with pytest.raises(RequestAbortedError, match="out of luck"):
+            engine.generate(prompts(3), GREEDY)
+        assert engine.generate("HELLO", GREEDY).finish_reason == "length"
+
+
 def test_a_pass_that_fails_ends_its_requests_and_loses_no_page(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     first = engine.submit([1, 2, 3], GREEDY)
     engine.step()

@@ -162,14 +162,16 @@ class RadixCache:
 
     def cache_finished_req(self, req: PrefixHolder, is_insert: bool = True) -> None:
         """Take over a finished request's whole pages (or free them), free its tail and unlock what it used."""
-        key, _, slots = self._owned(req)
+        key, row, slots = self._owned(req)
+        # A pass that failed gave no token, yet the one after it, planned meanwhile, has a slot.
+        held = self.req_to_token_pool.req_to_token[row, : req.kv_committed_len].to(torch.int64)
         aligned = len(key) // self.page_size * self.page_size
         kept = 0
         if is_insert and not self.disable:
             known = self.insert(key, slots)
             self.token_to_kv_pool_allocator.free(slots[req.cache_protected_len : known])
             kept = aligned
-        self.token_to_kv_pool_allocator.free(slots[max(kept, req.cache_protected_len) :])
+        self.token_to_kv_pool_allocator.free(held[max(kept, req.cache_protected_len) :])
         if req.holds_lock:
             self.dec_lock_ref(req.last_node or self.root_node)
         req.last_node, req.holds_lock = None, False

@@ -12,7 +12,7 @@ def quantize(a: QuantizeArguments) -> tuple[()]:
     at = slice(None) if a.slots is None else a.slots.long()
     nope, rope = a.k[:, :NOPE].float().unflatten(-1, (TILES, TILE)), a.k[:, NOPE:]
     top = nope.abs().amax(-1)
-    scales = torch.where(top == 0, 1.0, top / 448)
+    scales = torch.where(top == 0, 1.0, top / torch.full_like(top, 448))  # by a number CUDA would multiply by 1/448
     views = taken_apart(a.records)
     stored = (nope / scales[..., None]).clamp(-448, 448).to(torch.float8_e4m3fn)
     views.nope.view(torch.uint8)[at] = stored.flatten(1).view(torch.uint8)
