@@ -36,6 +36,7 @@ from sglab.workbench import Batch, attend, decode_batch
 from tests.support.attention import declared, every_backend, shape_of
 
 METHODS = {
+    "refuse_layer": ["layer"],
     "prepare": ["forward_batch"],
     "forward": [
         *("q", "k", "v", "layer", "forward_batch", "save_kv_cache", "q_rope", "k_rope", "sinks", "topk_indices")
