@@ -76,7 +76,7 @@ def test_every_listed_widget_opens(notebook: Notebook) -> None:
         for row in rows
         for widget in row["widgets"]
     }
-    assert len(opened) == 3 + 6 + 3
+    assert len(opened) == 4 + 7 + 4
     for (_, name), told in opened.items():
         assert type(widget_of(told["model"])).__name__ == name
 

@@ -3,6 +3,7 @@
 A slash is a distance between key and query: for queries [start, start + M) distance s means keys
 [end − s − M, end − s), shifted by what precedes the queries. Ranges that touch grow into one; vertical lines that no
 range covers become columns. Source: MInference's kernel as vLLM and sgl-kernel have it (`vertical_slash_index.cu`).
+Without a causal mask that kernel never ends where a vertical line lies a block or more past the keys; here it ends.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def one_row(
         if s < len(slashes) and (causal or slashes[s] >= row * M):
             reach = max(past - slashes[s], M)
             s += 1
-        elif v == len(verticals) or (vertical > range_start and causal):
+        elif v == len(verticals) or finished or (vertical > range_start and causal):
             if v == len(verticals) and not causal and vertical < keys:
                 columns.append(vertical)
             save(range_start, range_end)

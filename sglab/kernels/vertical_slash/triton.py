@@ -97,7 +97,7 @@ def convert_vertical_slash_indexes_triton(
                         range_end = reach
                     elif reach > range_end:
                         range_end += M
-            elif (v == num_v) | ((vertical > range_start) & CAUSAL):
+            elif (v == num_v) | finished | ((vertical > range_start) & CAUSAL):
                 if (v == num_v) & (CAUSAL == 0) & (vertical < keys):
                     tl.store(column_index + at * nnz_v + columns, vertical)
                     columns += 1
