@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ ROOM = 18.5
 """Lines of text that fit a slide."""
 TEXT_WIDTH, CODE_LINE, IMAGE, TABLE_ROW = 92, 0.72, 8.0, 1.25
 HEADING = re.compile(r"#{1,6} ")
+LIST_ITEM = re.compile(r"[-*] |\d+\. ")
 LINK = re.compile(r'\]\([^)"]*(?:"[^"]*")?\)|<[^>]+>')
 
 
@@ -75,6 +77,36 @@ def height(block: str) -> float:
     return IMAGE * images + sum(_wrapped(item) for item in items) + 0.5
 
 
+def parted(lines: list[str], each: float, begins: Callable[[str, str], bool]) -> list[list[str]]:
+    """Lines in pieces that fit a slide; one that is too long is divided where something begins.
+
+    Args:
+        each: height of a line.
+        begins: of a line and the one before it, whether a piece may begin with it.
+    """
+    most = int((ROOM - 1) / each)
+    if len(lines) <= 1.3 * most:  # the text shrinks a little
+        return [lines]
+    middle = len(lines) // 2
+    starts = [i for i in range(1, len(lines)) if begins(lines[i - 1], lines[i])]
+    if not starts:
+        return [lines]
+    at = min(starts, key=lambda i: abs(i - middle))
+    return parted(lines[:at], each, begins) + parted(lines[at:], each, begins)
+
+
+def _begins_code(before: str, line: str) -> bool:
+    return not before.strip() and bool(line.strip())
+
+
+def _shorter(block: str) -> list[str]:
+    """A long list in pieces; every other block whole."""
+    if not LIST_ITEM.match(block):
+        return [block]
+    pieces = parted(block.splitlines(), 1.0, lambda _, line: LIST_ITEM.match(line) is not None)
+    return ["\n".join(piece) for piece in pieces]
+
+
 def _wrapped(text: str, width: int = TEXT_WIDTH) -> int:
     return -(-len(LINK.sub("]", text)) // width)
 
@@ -95,11 +127,14 @@ def cut(notebook: Any) -> list[Slide]:
             continue
         fresh = kind in ("slide", "subslide")
         if cell.cell_type != "markdown":
-            shown = 3 * bool(cell.get("outputs"))
-            lines = CODE_LINE * (cell.source.count("\n") + 1) + 1 + shown
-            room_for(lines, fresh).add(cell, lines)
+            pieces = parted(cell.source.splitlines(), CODE_LINE, _begins_code)
+            for number, part in enumerate(pieces, 1):
+                last = number == len(pieces)
+                lines = CODE_LINE * len(part) + 1 + 3 * bool(last and cell.get("outputs"))
+                code = {**cell, "source": "\n".join(part)} | ({} if last else {"outputs": []})
+                room_for(lines, fresh or number > 1).add(nbformat.from_dict(code), lines)
             continue
-        for block in blocks(cell.source):
+        for block in [each for whole in blocks(cell.source) for each in _shorter(whole)]:
             if HEADING.match(block):
                 title = block.lstrip("# ").strip()
                 fresh = fresh or not slides or not _is_heading_alone(slides[-1])
