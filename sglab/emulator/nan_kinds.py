@@ -115,9 +115,9 @@ def moved_registers(statements: Iterable[Statement], kinds: dict[str, str]) -> s
             continue
         computed.update({register for each in operands for register in each} - set(values))
     for _ in range(4):
-        for pair in moves:
-            if loaded & set(pair):
-                loaded.update(pair)
-            if computed & set(pair) - set(kinds):
-                computed.update(pair)
+        for copied in moves:
+            if loaded & set(copied):
+                loaded.update(copied)
+            if computed & set(copied) - set(kinds):
+                computed.update(copied)
     return loaded - computed - set(kinds)

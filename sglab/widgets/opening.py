@@ -36,7 +36,8 @@ class Opener(Widget):
 
     @property
     def _made(self) -> list[Widget]:
-        return self.__dict__.setdefault("_widgets_made", [])  # type: ignore[no-any-return]
+        made: list[Widget] = self.__dict__.setdefault("_widgets_made", [])
+        return made
 
 
 def of_batch(widget: str, batch: Batch) -> Widget:

@@ -13,16 +13,21 @@ from sglab.kernels import ptx
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = [
+    "attention_tile",
+    "blackwell_tile",
     "faulty",
     "flash_mla_plan",
     "merge",
     "mla_decode_sm100",
     "mla_decode_sm90",
+    "mma_fragments",
     "paged_decode",
     "scores",
     "shared_storage",
     "split_kv_combine",
+    "tcgen05_tile",
     "tma_pipeline",
+    "wgmma_tile",
 ]
 
 

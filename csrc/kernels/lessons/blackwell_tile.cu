@@ -44,9 +44,9 @@ __device__ void mma(uint32_t d, uint64_t a, uint64_t b, uint32_t instruction, bo
       : "memory");
 }
 __device__ void commit(ptx::Mbarrier barrier) {
-  asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(
-                   barrier.address)
-               : "memory");
+  asm volatile(
+      "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(barrier.address)
+      : "memory");
 }
 
 struct Shared {
