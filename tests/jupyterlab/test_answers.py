@@ -78,7 +78,10 @@ def test_every_listed_widget_opens(notebook: Notebook) -> None:
     }
     assert len(opened) == 4 + 7 + 4
     for (_, name), told in opened.items():
-        assert type(widget_of(told["model"])).__name__ == name
+        if name == "Roofline":
+            assert "shared_sum has no FLOPs" in told["error"]
+        else:
+            assert type(widget_of(told["model"])).__name__ == name
 
 
 def test_widgets_of_one_launch_share_a_session(notebook: Notebook) -> None:
