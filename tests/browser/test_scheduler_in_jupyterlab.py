@@ -33,7 +33,7 @@ def test_a_run_is_followed_and_a_step_opens_in_a_tab(open_lab: Callable[..., Lab
     scheduler.get_by_role("button", name="Page table").click()
     tab = page.locator(".sglab-tab .sg-widget")
     expect(tab.locator(".sg-title")).to_have_text("Page table")
-    expect(scheduler.locator(".ssc-made")).to_contain_text(re.compile("Page table of step 5, layer 0: in a tab"))
+    expect(scheduler.locator(".sge-made")).to_contain_text(re.compile("Page table of step 5, layer 0: in a tab"))
 
     page.evaluate("window.jupyterapp.shell.activateById('sglab-panel')")
     expect(page.locator("#sglab-panel .sglab-thing").filter(has_text="engine")).to_contain_text("LlamaForCausalLM")
