@@ -7,6 +7,7 @@ what it read, found by registers and addresses.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -192,6 +193,9 @@ def _run(held: CapturedLaunch, launch: Any, infinite: bool, most: int) -> NanTra
     return NanTrace(held, _Reader(launch, columns).events(), bool(columns["truncated"]), infinite)
 
 
+REGISTER = re.compile(r"%\w+")
+
+
 class _Reader:
     """From columns to events with their parents."""
 
@@ -222,7 +226,8 @@ class _Reader:
     def _event(
         self, number: int, position: int, pc: int, cta: int, warp: int, lanes_in: int, lanes_out: int, kind: int
     ) -> NanEvent:
-        operands, memory = self._operands.get(number, []), self._memory.get(number, [])
+        operands = self._operands.get(number, [])
+        memory = self._with_nan(self._code[pc], operands, self._memory.get(number, []))
         parents: set[int] = set()
         for register, lanes, written, of_warp in operands:
             if not written:
@@ -253,6 +258,20 @@ class _Reader:
             self._places(memory),
             tuple(sorted(parents)),
         )  # fmt: skip
+
+    def _with_nan(self, instruction: Instruction, operands: list[Any], memory: list[Any]) -> list[Any]:
+        """What an access moved that is NaN. Of an ldmatrix the rows with one: row j of matrix i is in lanes 4j to 4j + 3
+        of the i-th register (PTX ISA, "ldmatrix"). Transposed, a lane holds parts of two rows, and all rows count."""
+        opcode = instruction.opcode
+        if not opcode.startswith("ldmatrix.") or ".m8n8." not in opcode or ".trans." in opcode:
+            return memory
+        order = REGISTER.findall(instruction.text)
+        names, rows = self._columns["registers"], 0
+        for register, lanes, written, _ in operands:
+            if written:
+                for j in range(8):
+                    rows |= bool(lanes >> 4 * j & 15) << 8 * order.index(names[register]) + j
+        return [row for row in memory if rows >> row[0] & 1]
 
     def _written_before(self, space: int, cluster: int, address: int, count: int) -> set[int]:
         known = self._bytes.get((space, cluster if space else 0), {})
