@@ -260,8 +260,9 @@ class _Reader:
         )  # fmt: skip
 
     def _with_nan(self, instruction: Instruction, operands: list[Any], memory: list[Any]) -> list[Any]:
-        """What an access moved that is NaN. Of an ldmatrix the rows with one: row j of matrix i is in lanes 4j to 4j + 3
-        of the i-th register (PTX ISA, "ldmatrix"). Transposed, a lane holds parts of two rows, and all rows count."""
+        """What an access moved that is NaN. Of an ldmatrix the rows with one: row j of matrix i is in lanes 4j to
+        4j + 3 of the i-th register (PTX ISA, "ldmatrix"). Transposed, a lane holds parts of two rows, and all rows
+        count."""
         opcode = instruction.opcode
         if not opcode.startswith("ldmatrix.") or ".m8n8." not in opcode or ".trans." in opcode:
             return memory
