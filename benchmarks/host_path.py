@@ -31,7 +31,7 @@ from sglab.kernels import (
 )
 
 BATCH, TOKENS, HEADS, PAGE = 8, 1024, 128, 64
-SCALE = 192**-0.5
+LATENT, ROPE, SCALE = 512, 64, 192**-0.5
 CALLS, ROUNDS = 100, 15
 
 
@@ -73,7 +73,8 @@ class Tensors:
     def __init__(self) -> None:
         pages = TOKENS // PAGE
         self._moves = 0
-        self.pool = torch.zeros(BATCH * pages, PAGE, 576, dtype=torch.bfloat16)
+        self.pool = torch.zeros(BATCH * pages, PAGE, LATENT + ROPE, dtype=torch.bfloat16)
+        self.cache = self.pool.unsqueeze(2)
         self._room = [torch.zeros(1 << 22, dtype=dtype) for dtype in (torch.bfloat16, torch.int32, torch.int32)]
         self._room[2][:] = TOKENS
         self.elsewhere()
@@ -81,24 +82,24 @@ class Tensors:
     def elsewhere(self) -> None:
         self._moves += 1
         pages = TOKENS // PAGE
-        shapes = ((BATCH, HEADS, 576), (BATCH, pages), (BATCH,))
+        shapes = ((BATCH, HEADS, LATENT + ROPE), (BATCH, pages), (BATCH,))
         self.q, self.table, self.lengths = (
             room[16 * self._moves :][: math.prod(shape)].view(shape)
             for room, shape in zip(self._room, shapes, strict=True)
         )
+        self.q_nope, self.q_pe = self.q.split([LATENT, ROPE], -1)
+        self.q_tokens = self.q.unsqueeze(1)
 
 
 def calls() -> Iterator[tuple[str, str, Tensors, Callable[[], object]]]:
     """(operator, architecture, its tensors, call)"""
     at = Tensors()
-    latent, rope = 512, 64
     for splits in (1, 4):
         size = cutlass_mla_get_workspace_size(TOKENS, BATCH, num_kv_splits=splits)
         workspace = torch.empty(size, dtype=torch.uint8)
 
         def decode(splits: int = splits, workspace: torch.Tensor = workspace, **options: Any) -> object:
-            q_nope, q_pe = at.q.split([latent, rope], -1)
-            tensors = (q_nope, q_pe, at.pool, at.lengths, at.table, workspace)
+            tensors = (at.q_nope, at.q_pe, at.pool, at.lengths, at.table, workspace)
             return cutlass_mla_decode(*tensors, SCALE, splits, check_values=False, **options)
 
         yield f"cutlass_mla_decode, splits {splits}", "sm_100a", at, decode
@@ -107,8 +108,8 @@ def calls() -> Iterator[tuple[str, str, Tensors, Callable[[], object]]]:
     metadata = get_mla_metadata(at.lengths, HEADS)
 
     def flash() -> object:
-        tensors = (at.q.unsqueeze(1), at.pool.unsqueeze(2), at.table, at.lengths)
-        return flash_mla_with_kvcache(*tensors, latent, *metadata, softmax_scale=SCALE, check_values=False)
+        tensors = (at.q_tokens, at.cache, at.table, at.lengths)
+        return flash_mla_with_kvcache(*tensors, LATENT, *metadata, softmax_scale=SCALE, check_values=False)
 
     yield "flash_mla_with_kvcache", "sm_90a", at, flash
 

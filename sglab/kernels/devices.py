@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import torch
 
@@ -61,8 +62,13 @@ def run(device: Device, launch: Launch, why: str) -> LaunchRecord:
     Args:
         why: what kernel it is: "our kernel for Hopper".
     """
+    report = device.run(launch)
+    return record_of(device, launch, why, report)
+
+
+def record_of(device: Device, launch: Launch, why: str, report: Any = None) -> LaunchRecord:
+    """What is recorded of a launch, without running it."""
     on_gpu = device.torch_device != "cpu"
     where = "the tensors' GPU" if on_gpu else f"an {device.name}: the tensors are on the CPU"
-    report = device.run(launch)
     route: Route = "cuda" if on_gpu else "emulator"
     return LaunchRecord(launch.kernel.name, route, f"{why} on {where}", launch.geometry.grid, report)

@@ -67,9 +67,11 @@ class KnownRecipe(Recipe):
 
     Attributes:
         relocations: Of each step's launch.
+        records: Of the launches, without reports.
     """
 
     relocations: tuple[Relocation, ...] = ()
+    records: tuple[LaunchRecord, ...] = ()
 
     def serve(self, tensors: Sequence[torch.Tensor | None]) -> None:
         """Launch on other tensors, like those that the recipe was made for, except for their addresses.
@@ -77,11 +79,12 @@ class KnownRecipe(Recipe):
         Args:
             tensors: The call's, as they were given to `remember`; an emulated launch holds them, for it may be stepped.
         """
-        addresses = [0 if tensor is None else tensor.data_ptr() for tensor in tensors]
+        addresses = tuple([0 if tensor is None else tensor.data_ptr() for tensor in tensors])
         made: list[LaunchRecord] = []
-        for step, relocation in zip(self.steps, self.relocations, strict=True):
+        for step, relocation, said in zip(self.steps, self.relocations, self.records, strict=True):
             keep = (tensors, self.keep) if step.device.torch_device == "cpu" else None
-            made.append(devices.run(step.device, relocation.at(addresses, keep), step.why))
+            report = step.device.run(relocation.at(addresses, keep))
+            made.append(said if report is None else replace(said, report=report))
         self._record(made)
 
 
@@ -126,7 +129,8 @@ def remember(device: Device, calls: Sequence[Hashable], recipe: Recipe, tensors:
     if len(recipes) >= MOST:
         recipes.clear()
     steps = tuple(replace(step, launch=replace(step.launch, keep=None, tensors=())) for step in recipe.steps)
-    recipes.update(dict.fromkeys(calls, KnownRecipe(recipe.choice, steps, recipe.keep, relocations)))
+    records = tuple(devices.record_of(step.device, step.launch, step.why) for step in steps)
+    recipes.update(dict.fromkeys(calls, KnownRecipe(recipe.choice, steps, recipe.keep, relocations, records)))
 
 
 def cooked(operator: Operator, arguments: Arguments, implementation: str) -> Recipe | None:

@@ -6,7 +6,7 @@ torch = pytest.importorskip("torch")
 
 from sglab import gpu
 from sglab.emulator import EmulatedDevice
-from sglab.gpu.relocation import MOST_MAPS, Relocation
+from sglab.gpu.relocation import MOST_MAPS, MOST_PLACES, Relocation
 
 KERNEL = gpu.Module(
     ".version 8.8\n.target sm_90a\n.address_size 64\n"
@@ -34,6 +34,19 @@ def test_it_is_the_launch_that_would_be_made_there() -> None:
         moved, made = relocation.at([t.data_ptr() for t in other], keep=other), prepared(device, *other)
         assert moved.params == made.params and moved.allocations == made.allocations
         assert moved.geometry == made.geometry and moved.kernel is made.kernel and moved.keep is other
+
+
+def test_where_the_tensors_were_before_nothing_is_made_again() -> None:
+    device, first = EmulatedDevice("sm_90a"), tensors(0)
+    relocation = Relocation(device, prepared(device, *first), first)
+    here = [t.data_ptr() for t in first]
+    moved = relocation.at(here)
+    assert relocation.at(here) is moved and moved.keep is None
+    held = relocation.at(here, keep=first)
+    assert held.keep is first and moved.keep is None and held.params is moved.params
+    for index in range(MOST_PLACES):
+        relocation.at([address + 16 * index for address in here])
+    assert relocation.at(here).params == moved.params
 
 
 def test_memory_of_no_tensor_stays() -> None:
