@@ -21,6 +21,7 @@ def launches_on(device: EmulatedDevice) -> Iterator[None]:
     """Within it, a function that host code has compiled is compiled when it is called, for the tensors of that call,
     and its kernels run on `device`."""
     import cutlass.cute as cute
+    import cutlass.utils
 
     compiler = cute.compile
     _Later.device = device
@@ -28,8 +29,25 @@ def launches_on(device: EmulatedDevice) -> Iterator[None]:
     def compile_later(function: Any, *examples: Any, **options: Any) -> _Later:
         return _Later(compiler, function, examples)
 
-    with patch.object(cute, "compile", compile_later), patch.object(torch.Tensor, "is_cuda", True):
+    with (
+        patch.object(cute, "compile", compile_later),
+        patch.object(cutlass.utils, "HardwareInfo", lambda *_: _Hardware(device)),
+        patch.object(torch.Tensor, "is_cuda", True),
+    ):
         yield
+
+
+class _Hardware:
+    """What host code reads of a GPU while it is compiled, under the DSL's names."""
+
+    def __init__(self, device: EmulatedDevice) -> None:
+        self._sms = device.sms
+
+    def get_device_multiprocessor_count(self) -> int:
+        return self._sms
+
+    def get_max_active_clusters(self, cluster_size: int) -> int:
+        return self._sms // cluster_size
 
 
 class _Later:

@@ -5,22 +5,6 @@
 namespace sglab::emu {
 namespace {
 
-constexpr std::uint64_t kMark = 0xa5;
-
-// Words: 0 address; 1 mark; 2 scalars; 3-7 sizes; 8-11 strides 1-4 (in 16 bytes' units they fit 36 bits, kept
-// whole); 12-13 boxes and element strides; 14-15 im2col.
-enum Word {
-  kAddress,
-  kMarkWord,
-  kScalars,
-  kDims,
-  kStrides = 8,
-  kBoxes = 12,
-  kBoxRest = 13,
-  kCorners = 14,
-  kColumns = 15
-};
-
 [[noreturn]] void refuse(const std::string& text) {
   throw TensorMapError("tensor map: " + text);
 }
@@ -147,63 +131,9 @@ TensorMapBytes encode_tensor_map(const TensorMap& map) {
   return pack_tensor_map(map);
 }
 
-TensorMapBytes pack_tensor_map(const TensorMap& map) {
-  TensorMapBytes bytes;
-  auto& w = bytes.words;
-  w[kAddress] = map.global_address;
-  w[kMarkWord] = kMark;
-  w[kScalars] = static_cast<std::uint64_t>(map.type) | static_cast<std::uint64_t>(map.rank - 1) << 8 |
-                static_cast<std::uint64_t>(map.interleave) << 16 |
-                static_cast<std::uint64_t>(map.swizzle) << 24 |
-                static_cast<std::uint64_t>(map.l2_promotion) << 32 |
-                static_cast<std::uint64_t>(map.nan_fill) << 40 | static_cast<std::uint64_t>(map.im2col) << 48;
-  for (int i = 0; i < TensorMap::kMaxRank; ++i) {
-    w[kDims + i] = map.global_dim[i];
-    if (i > 0) w[kStrides + i - 1] = map.global_stride[i];
-    if (i < 4) w[kBoxes] |= static_cast<std::uint64_t>(map.box_dim[i]) << (16 * i);
-    w[kBoxRest] |= static_cast<std::uint64_t>(map.element_stride[i]) << (16 + 8 * i);
-  }
-  w[kBoxRest] |= map.box_dim[4];
-  for (int i = 0; i < 3; ++i) {
-    w[kCorners] |= static_cast<std::uint64_t>(static_cast<std::uint16_t>(map.lower_corner[i])) << (16 * i);
-    w[kColumns] |= static_cast<std::uint64_t>(static_cast<std::uint16_t>(map.upper_corner[i])) << (16 * i);
-  }
-  w[kCorners] |= static_cast<std::uint64_t>(map.channels_per_pixel) << 48;
-  w[kColumns] |= static_cast<std::uint64_t>(map.pixels_per_column) << 48;
-  return bytes;
-}
-
 TensorMap decode_tensor_map(const TensorMapBytes& bytes) {
   const TensorMap map = unpack_tensor_map(bytes);
   validate_tensor_map(map);
-  return map;
-}
-
-TensorMap unpack_tensor_map(const TensorMapBytes& bytes) {
-  const auto& w = bytes.words;
-  if ((w[kMarkWord] & 0xff) != kMark) refuse("these 128 bytes are not a tensor map");
-  const auto byte = [&w](int shift) { return static_cast<std::uint8_t>(w[kScalars] >> shift); };
-  TensorMap map;
-  map.global_address = w[kAddress];
-  map.type = static_cast<TensorMapType>(byte(0) & 15);
-  map.rank = static_cast<std::uint8_t>(byte(8) + 1);
-  map.interleave = static_cast<Interleave>(byte(16));
-  map.swizzle = static_cast<Swizzle>(byte(24));
-  map.l2_promotion = byte(32);
-  map.nan_fill = byte(40) != 0;
-  map.im2col = byte(48) != 0;
-  for (int i = 0; i < TensorMap::kMaxRank; ++i) {
-    map.global_dim[i] = w[kDims + i];
-    map.global_stride[i] = i > 0 ? w[kStrides + i - 1] : 0;
-    map.box_dim[i] = static_cast<std::uint16_t>(i < 4 ? w[kBoxes] >> (16 * i) : w[kBoxRest]);
-    map.element_stride[i] = static_cast<std::uint8_t>(w[kBoxRest] >> (16 + 8 * i));
-  }
-  for (int i = 0; i < 3; ++i) {
-    map.lower_corner[i] = static_cast<std::int16_t>(w[kCorners] >> (16 * i));
-    map.upper_corner[i] = static_cast<std::int16_t>(w[kColumns] >> (16 * i));
-  }
-  map.channels_per_pixel = static_cast<std::uint16_t>(w[kCorners] >> 48);
-  map.pixels_per_column = static_cast<std::uint16_t>(w[kColumns] >> 48);
   return map;
 }
 

@@ -60,8 +60,7 @@ struct TensorMap {
   bool operator==(const TensorMap&) const = default;
 };
 
-// The 128 bytes that a kernel gets. An own encoding: CUTLASS clears bit 21 of qword 1 for small tensors, so
-// qword 1 carries only the mark of a valid map in its low byte.
+// The 128 bytes that a kernel gets, as hardware has them: machine/async/tensor_map_bits.hpp.
 struct alignas(64) TensorMapBytes {
   std::array<std::uint64_t, 16> words{};
 };
