@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 import torch
 
 from sglab.kernels import devices
-from sglab.kernels.cutlass_mla import flashinfer, own
+from sglab.kernels.cutlass_mla import flashinfer, flashinfer_cute, own
 from sglab.kernels.cutlass_mla.contract import check, check_apart
 from sglab.kernels.cutlass_mla.dispatch import KernelVariant, dispatch
 from sglab.kernels.cutlass_mla.heads import pad_heads, slice_heads
@@ -31,6 +31,9 @@ operator = Operator(
     Implementation("sglab", "sglab.kernels.cutlass_mla.own:run", EVERYWHERE, own.refuses, own.steps),
     Implementation("triton", "sglab.kernels.cutlass_mla.triton:run", GPU, needs_triton),
     Implementation("flashinfer", "sglab.kernels.cutlass_mla.flashinfer:run", frozenset(), flashinfer.refuses),
+    Implementation(
+        "flashinfer_cute", "sglab.kernels.cutlass_mla.flashinfer_cute:run", frozenset(), flashinfer_cute.refuses
+    ),
     Implementation("reference", "sglab.kernels.cutlass_mla.reference:run", EVERYWHERE),
 )
 
