@@ -74,7 +74,12 @@ ORIGINS: dict[str, Origin] = {
         "trtllm_mla_backend.py",
         differs="queries stay in 16 bit beside an FP8 cache; absorbed prompts go to flashinfer",
     ),
-    "cutedsl_mla": Origin("FlashInfer's CuTe DSL kernel", "SM100", "cutedsl_mla_backend.py (0.5.23)"),
+    "cutedsl_mla": Origin(
+        "FlashInfer's CuTe DSL kernel",
+        "SM100",
+        "cutedsl_mla_backend.py (0.5.23)",
+        f"{_ARRAYS}; with `implementation=\"flashinfer\"` FlashInfer's own kernel, on the emulator",
+    ),
     "cutlass_mla": Origin(
         "CUTLASS's SM100 MLA decode",
         "SM100",

@@ -20,13 +20,16 @@ from sglab.attention.page_table.metadata import steps
 from sglab.attention.paged_mla import PagedMLABackend
 from sglab.attention.rows import whole_query
 from sglab.attention.workspace import shared_workspace
-from sglab.engine import ForwardBatch, ForwardMode, GraphBatch, ModelRunner
+from sglab.engine import BadArgumentError, ForwardBatch, ForwardMode, GraphBatch, ModelRunner
+from sglab.kernels import cutlass_mla_decode, cutlass_mla_get_workspace_size
 from sglab.planning.mla_dims import HEAD_DIM, LATENT_DIM
 
 TRTLLM_BLOCK_CONSTRAINT = 128
 """Tokens: the kernel takes page numbers of so many at a time."""
 INDEX_KERNEL_TOKENS = 4096
 WORKSPACE_BYTES = 150 << 20
+FLASHINFER = ("flashinfer", "flashinfer_cute")
+"""Names of `implementation` that mean FlashInfer's own kernel."""
 
 
 @dataclass
@@ -156,6 +159,8 @@ class TRTLLMMLABackend(PagedMLABackend[TRTLLMMLADecodeMetadata]):
         return metadata.block_kv_indices
 
     def run(self, inputs: AttentionInputs, metadata: TRTLLMMLADecodeMetadata, cache: torch.Tensor) -> torch.Tensor:
+        if self.implementation in FLASHINFER:
+            return self._by_flashinfer(inputs, metadata, cache)
         q, tokens = whole_query(inputs), metadata.max_seq_len_q
         real = None
         if metadata.seq_lens_q is not None:
@@ -167,6 +172,29 @@ class TRTLLMMLABackend(PagedMLABackend[TRTLLMMLADecodeMetadata]):
         values, scoring = slots[..., :LATENT_DIM], scoring_of(inputs.layer)
         o, _ = attend_rows(q, slots, values, rows, scoring, implementation=self._arithmetic())
         return o if real is None else o[real]
+
+    def _by_flashinfer(
+        self, inputs: AttentionInputs, metadata: TRTLLMMLADecodeMetadata, cache: torch.Tensor
+    ) -> torch.Tensor:
+        """FlashInfer's CuTe DSL kernel, which 0.5.23 calls for cutedsl_mla: one query token a request, 16 bits."""
+        assert inputs.q_rope is not None
+        if metadata.max_seq_len_q != 1 or cache.element_size() == 1:
+            kind = f"{metadata.max_seq_len_q} query tokens of a request, a cache of {cache.dtype}"
+            remedy = "Leave the implementation out: then the rows are attended to as on any machine."
+            raise BadArgumentError("implementation", "for one query token and a 16-bit cache", kind, remedy)
+        rows, width = metadata.block_kv_indices.shape
+        size = cutlass_mla_get_workspace_size(width * self.page_size, rows, num_kv_splits=1)
+        return cutlass_mla_decode(
+            inputs.q.to(self.q_data_type),
+            inputs.q_rope.to(self.q_data_type),
+            cache,
+            metadata.seq_lens_k,
+            metadata.block_kv_indices.clamp(min=0),
+            torch.empty(size, dtype=torch.uint8, device=self.device),
+            inputs.layer.scaling,
+            num_kv_splits=1,
+            implementation="flashinfer_cute",
+        )
 
 
 class CuteDslMLABackend(TRTLLMMLABackend):

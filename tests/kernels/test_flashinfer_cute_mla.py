@@ -1,11 +1,16 @@
-"""FlashInfer's CuTe DSL kernel of MLA decode for SM100, from the installed wheels, on the emulator. It needs no nvcc."""
+"""FlashInfer's CuTe DSL kernel of MLA decode for SM100, from the installed wheels, on the emulator, without nvcc."""
 
 import importlib.util
 
 import pytest
 import torch
 
+import sglab
+from sglab.engine import BadArgumentError
 from sglab.kernels import cutlass_mla_decode, last_choice
+from sglab.workbench import decode_batch, max_error, reference
+from sglab.workbench.recorders.page_reads import PageReads
+from tests.support.attention import quantize_pool
 from tests.support.kernels.compare import ROUNDING, assert_close
 from tests.support.kernels.cutlass_mla import attention, call
 
@@ -66,3 +71,33 @@ def test_a_missing_package_is_named() -> None:
     arguments = call([5], 128, 64, 1, torch.device("cpu"), torch.Generator().manual_seed(7))
     with pytest.raises(ValueError, match=f"it needs {MISSING[0]}, which is not installed"):
         cutlass_mla_decode(**arguments, implementation="flashinfer_cute")
+
+
+@needs_packages
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["cutedsl_mla", "trtllm_mla"])
+def test_the_backends_that_call_it_in_sglang_run_it_here(backend: str) -> None:
+    batch = decode_batch([130, 5, 300], num_heads=16, page_size=64, dtype=torch.bfloat16)
+    out = sglab.attend(batch, backend, implementation="flashinfer")
+    assert max_error(out, reference(batch).o) <= 8e-3
+    assert out.info.runs[-1].implementation == "flashinfer_cute"
+
+
+@needs_packages
+@pytest.mark.slow
+def test_its_page_reads_are_those_of_the_page_table() -> None:
+    batch = decode_batch([130, 5], num_heads=16, page_size=64, dtype=torch.bfloat16, layout="fragmented")
+    traced = sglab.trace(batch, "cutedsl_mla", implementation="flashinfer")
+    log = traced.record()
+    reads = PageReads.of(log, batch)
+    for request in range(2):
+        own = reads.request == request
+        assert set(reads.page[own].tolist()) == set(batch.pages(request))
+
+
+@pytest.mark.parametrize("backend", ["cutedsl_mla", "trtllm_mla"])
+def test_an_8_bit_cache_is_not_for_it(backend: str) -> None:
+    batch = decode_batch([130, 5], num_heads=16, page_size=64, dtype="bfloat16")
+    quantize_pool(batch, torch.float8_e4m3fn, None, None)
+    with pytest.raises(BadArgumentError, match="implementation: expected for one query token and a 16-bit cache"):
+        sglab.attend(batch, backend, implementation="flashinfer")

@@ -1,8 +1,8 @@
-"""MLA decode by FlashInfer's CuTe DSL kernel for SM100, what SGLang's cutedsl_mla calls: compiled without nvcc, run on the
-emulator.
+"""MLA decode by FlashInfer's CuTe DSL kernel for SM100, which SGLang's cutedsl_mla calls: compiled without nvcc, run on
+the emulator.
 
-The kernel's class is taken as it is (flashinfer.cute_dsl.attention, version 0.7.2); this is its host side: the tensors as
-the DSL takes them, the splits, the workspace.
+The kernel's class is taken as it is (flashinfer.cute_dsl.attention, version 0.7.2); this is its host side: the tensors
+as the DSL takes them, the splits, the workspace.
 """
 
 from __future__ import annotations
