@@ -101,7 +101,7 @@ def host_launches(compiled: Any, arguments: Sequence[Any], name: str, encode: En
     for symbol, callback in host.callbacks():
         engine.raw_register_runtime(symbol, ctypes.cast(callback, ctypes.c_void_p))
     engine.initialize()
-    words, adapted = compiled.execution_args.generate_execution_args(arguments, {})
+    words, adapted = compiled.execution_args.generate_execution_args(_at_run_time(compiled, arguments), {})
     library, device, status = ctypes.c_void_p(), ctypes.c_int32(0), ctypes.c_int32(0)
     held = ctypes.pointer(library)
     for step, given in (
@@ -114,6 +114,15 @@ def host_launches(compiled: Any, arguments: Sequence[Any], name: str, encode: En
     if host.problem or status.value:
         raise CompileError(f"{name}: its host part failed: {host.problem or f'CUDA error {status.value}'}")
     return host.launches
+
+
+def _at_run_time(compiled: Any, arguments: Sequence[Any]) -> list[Any]:
+    """The arguments that the host function takes: not those of type cutlass.Constexpr, which are part of its code."""
+    own = compiled.execution_args
+    whole = own.original_signature
+    bound = whole.replace(parameters=[one for name, one in whole.parameters.items() if name != "self"]).bind(*arguments)
+    bound.apply_defaults()
+    return [bound.arguments[name] for name in own.signature.parameters if name != "self"]
 
 
 def _call(function: int, arguments: Sequence[Any]) -> None:

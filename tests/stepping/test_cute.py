@@ -7,6 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 cutlass = pytest.importorskip("cutlass")
 import cutlass.cute as cute
+from cutlass.cute.nvgpu import cpasync
 
 import sglab
 from sglab import gpu
@@ -35,6 +36,44 @@ def _add_twice(x: cute.Tensor, y: cute.Tensor, out: cute.Tensor, n: cutlass.Int3
     _add_kernel(out, y, out, n).launch(grid=((n + 127) // 128, 1, 1), block=(128, 1, 1))
 
 
+@cute.kernel
+def _scale_kernel(x: cute.Tensor, out: cute.Tensor, factor: cutlass.Constexpr[int]) -> None:
+    thread, _, _ = cute.arch.thread_idx()
+    out[thread] = x[thread] * factor
+
+
+@cute.jit
+def _scale(x: cute.Tensor, factor: cutlass.Constexpr[int], out: cute.Tensor) -> None:
+    _scale_kernel(x, out, factor).launch(grid=(1, 1, 1), block=(128, 1, 1))
+
+
+@cute.kernel
+def _copy_kernel(
+    atom: cute.CopyAtom, tile: cute.Tensor, out: cute.Tensor, layout: cute.Layout, length: cutlass.Constexpr[int]
+) -> None:
+    thread, _, _ = cute.arch.thread_idx()
+    memory = cutlass.utils.SmemAllocator()
+    barrier = memory.allocate_array(cutlass.Int64, 1)
+    staged = memory.allocate_tensor(cutlass.Float32, layout, byte_alignment=128)
+    if thread == 0:
+        cute.arch.mbarrier_init(barrier, 1)
+        cute.arch.mbarrier_init_fence()
+    cute.arch.sync_threads()
+    shared, there = cpasync.tma_partition(atom, 0, cute.make_layout(1), staged, tile)
+    if thread == 0:
+        cute.arch.mbarrier_arrive_and_expect_tx(barrier, 4 * length)
+    cute.copy(atom, there, shared, tma_bar_ptr=barrier)
+    cute.arch.mbarrier_wait(barrier, 0)
+    out[thread] = staged[thread]
+
+
+@cute.jit
+def _copy(x: cute.Tensor, out: cute.Tensor, length: cutlass.Constexpr[int]) -> None:
+    layout = cute.make_layout((length,))
+    atom, tile = cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileG2SOp(), x, layout, (length,))
+    _copy_kernel(atom, tile, out, layout, length).launch(grid=(1, 1, 1), block=(32, 1, 1))
+
+
 def test_a_call_runs_it_with_the_grid_that_its_host_part_computes() -> None:
     x, y, out = torch.randn(1000), torch.randn(1000), torch.zeros(1000)
     launch = sglab.cute(_add)(x, y, out, 700)
@@ -55,6 +94,18 @@ def test_several_launches_are_run_in_order_and_captured() -> None:
     capture = sglab.step(sglab.cute(_add_twice), x, y, out, 300)
     assert isinstance(capture, Capture) and len(capture) == 2
     assert torch.equal(out, x + y + y)
+
+
+def test_a_value_that_is_part_of_the_code_is_no_argument_of_the_launch() -> None:
+    x, out = torch.randn(128), torch.zeros(128)
+    sglab.cute(_scale)(x, 3, out)
+    assert torch.equal(out, 3 * x)
+
+
+def test_a_copy_by_tma_has_its_tensor_map_from_the_host_part() -> None:
+    x, out = torch.randn(32), torch.zeros(32)
+    sglab.cute(_copy)(x, out, 32)
+    assert torch.equal(out, x)
 
 
 def test_wrong_arguments_are_named() -> None:

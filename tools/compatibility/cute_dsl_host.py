@@ -21,7 +21,6 @@ def launches_on(device: EmulatedDevice) -> Iterator[None]:
     """Within it, a function that host code has compiled is compiled when it is called, for the tensors of that call,
     and its kernels run on `device`."""
     import cutlass.cute as cute
-    import cutlass.utils
 
     compiler = cute.compile
     _Later.device = device
@@ -31,9 +30,18 @@ def launches_on(device: EmulatedDevice) -> Iterator[None]:
 
     with (
         patch.object(cute, "compile", compile_later),
-        patch.object(cutlass.utils, "HardwareInfo", lambda *_: _Hardware(device)),
+        hardware_of(device),
         patch.object(torch.Tensor, "is_cuda", True),
     ):
+        yield
+
+
+@contextlib.contextmanager
+def hardware_of(device: EmulatedDevice) -> Iterator[None]:
+    """Within it, host code that is compiled has this device for the GPU at hand."""
+    import cutlass.utils
+
+    with patch.object(cutlass.utils, "HardwareInfo", lambda *_: _Hardware(device)):
         yield
 
 
