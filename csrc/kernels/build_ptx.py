@@ -46,6 +46,7 @@ KERNELS = {
     "merge": Kernel("csrc/kernels/portable/merge.cu", "sm_90"),
     "blackwell_tile": Kernel("csrc/kernels/lessons/blackwell_tile.cu", "sm_100a"),
     "faulty": Kernel("csrc/kernels/lessons/faulty.cu", "sm_90"),
+    "faulty_attention": Kernel("csrc/kernels/lessons/faulty_attention.cu", "sm_90a"),
     "scores": Kernel("csrc/kernels/lessons/scores.cu", "sm_80"),
     "shared_storage": Kernel("csrc/kernels/lessons/shared_storage.cu", "sm_80"),
     "mma_fragments": Kernel("csrc/kernels/lessons/mma_fragments.cu", "sm_80"),

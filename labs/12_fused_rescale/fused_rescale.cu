@@ -1,4 +1,4 @@
-// Lab 12. The model solution: both warps compute the maximum and the sum of the tile's scores by shuffles; thread t keeps
+// Lab 12. The model solution: warp 0 computes the maximum and the sum of a tile's scores by shuffles; thread t keeps
 // o[t] in a register.
 extern "C" __global__ void decode(const float* q, const float* k, const float* v, float* out, float* lse, int keys,
                                   float scale) {

@@ -82,10 +82,12 @@ def _show(one: Lab, outcomes: dict[str, Outcome]) -> None:
     print(f"{one.id} {one.title}: {round(total(one, outcomes), 2):g} of {possible:g} points")
     for name, outcome in outcomes.items():
         print(f"  {name}: {one[name].title} ({one[name].file})")
+        shown = ""
         for criterion, mark in zip(one[name].criteria, outcome.marks, strict=True):
             sign = "full" if mark.share == 1 else "none" if mark.share == 0 else "part"
             print(f"    {sign}  {criterion.points * mark.share:5.3g} of {criterion.points:<4g} {criterion.text}")
-            if mark.feedback and mark.share < 1:
+            if mark.feedback and mark.share < 1 and mark.feedback != shown:  # said once for all that it explains
+                shown = mark.feedback
                 for line in mark.feedback.splitlines():
                     print(textwrap.fill(line, WIDTH, initial_indent=" " * 10, subsequent_indent=" " * 10))
         if outcome.modelled_ns is not None:
@@ -102,7 +104,8 @@ def _hint(options: argparse.Namespace) -> None:
         for exercise in one.exercises:
             level = taken.get(exercise.id, 0)
             left = f"the next costs {exercise.hints[level].cost:g}" if level < len(exercise.hints) else "no more"
-            print(f"{exercise.id}: {level} of {len(exercise.hints)} hints taken, {left}")
+            told = f"{level} of {len(exercise.hints)} hints taken, {left}" if exercise.hints else "no hints"
+            print(f"{exercise.id}: {told}")
         return
     names = [exercise.id for exercise in one.exercises]
     if options.exercise not in names:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -11,23 +10,17 @@ from typing import Any
 
 import torch
 
-from sglab.compilers.source import SourceFinder
 from sglab.emulator import EmulatedDevice
 from sglab.emulator.session import Session
-from sglab.gpu import GpuError, Kernel, KernelError
-from sglab.gpu.errors import MissingDependencyError
+from sglab.gpu import Kernel
 from sglab.kernels import ptx
-from sglab.stepping import cuda
 
-from .launches.build import HEADERS
+from .mend_question import RIGHT, MendQuestion, kernel_source
 from .question import Question, Verdict
 
 SOURCE = "csrc/kernels/lessons/faulty.cu"
-SCHEDULERS = ("fair", "random", "adversarial", "in_order")
 SCALE = 192**-0.5
 """Of lse_of's scores: the softmax scale of DeepSeek-V3's attention before YaRN."""
-RIGHT = 1e-3
-"""Largest error that float32's rounding explains here."""
 
 
 @dataclass
@@ -113,11 +106,9 @@ def table(sizes: Sequence[float], names: Sequence[str] = NAMES, schedulers: Sequ
 
 def source(name: str) -> str:
     """The CUDA C++ of one of the kernels, with its comment and the headers it includes."""
-    text = SourceFinder().find(SOURCE).text or ""
-    found = re.search(rf'(//[^\n]*\n)+extern "C" __global__ void {name}\(.*?\n}}\n', text, re.DOTALL)
-    if found is None:
+    if name not in NAMES:
         raise ValueError(f"name: expected one of {', '.join(NAMES)}; got {name!r}")
-    return f'#include "address.cuh"\n#include "barrier.cuh"\n#include "fence.cuh"\n\n{found[0]}'
+    return kernel_source(SOURCE, name, ("address.cuh", "barrier.cuh", "fence.cuh"))
 
 
 def partials_in_the_sum() -> Question:
@@ -255,45 +246,11 @@ def a_test_of_mean() -> TestQuestion:
     return TestQuestion()
 
 
-@dataclass(frozen=True)
-class MendQuestion:
-    """A kernel to mend: its source is compiled, run under every scheduler on fresh inputs, and sanitized."""
-
-    name: str
-    sizes: tuple[float, ...]
-
-    def check(self, given: Any = ...) -> Verdict:
-        """Judge CUDA C++."""
-        if given is ...:
-            return Verdict(None, "Replace the ... by the mended source, a text, and run the cell again.")
-        if not isinstance(given, str):
-            return Verdict(False, f"The answer is the kernel's source as a text; this is a {type(given).__name__}.")
-        try:
-            module = cuda(given, "sm_90a", include=[folder for folder in HEADERS if folder.is_dir()]).module("sm_90a")
-            kernel = module[self.name]
-        except MissingDependencyError as error:
-            return Verdict(None, f"It cannot be compiled here: {error}.")
-        except (GpuError, KeyError) as error:
-            return Verdict(False, f"nvcc or the loader refuses it: {str(error)[:600]}")
-        for size in self.sizes:
-            for scheduler in SCHEDULERS:
-                launch = Faulty(self.name, size, seed=int(torch.randint(1 << 30, ())), kernel=kernel)
-                what = f"size {size:g}, scheduler {scheduler}"
-                try:
-                    findings = launch.run(scheduler=scheduler, sanitize=True).findings
-                except KernelError as error:
-                    return Verdict(False, f"{what}: {str(error).splitlines()[0]}")
-                if not launch.error() <= RIGHT:
-                    return Verdict(False, f"{what}: the error is {launch.error():.1e}.")
-                if findings:
-                    return Verdict(False, f"{what}: right, but {findings[0].kind}: {findings[0].message}")
-        runs = len(self.sizes) * len(SCHEDULERS)
-        return Verdict(True, f"{runs} launches on fresh inputs: right under every scheduler, and no findings.")
-
-
 def mended(name: str) -> MendQuestion:
     """The exercise of mending a kernel, by its name."""
-    sizes = {"lse_of": (0.1, 1.0, 60.0)}.get(name, (1.0, 8.0, 9.0, 21.0))
     if name not in NAMES:
         raise ValueError(f"name: expected one of {', '.join(NAMES)}; got {name!r}")
-    return MendQuestion(name, sizes)
+    sizes = {"lse_of": (0.1, 1.0, 60.0)}.get(name, (1.0, 8.0, 9.0, 21.0))
+    return MendQuestion(
+        name, {f"size {size:g}": size for size in sizes}, lambda size, seed, kernel: Faulty(name, size, seed, kernel)
+    )

@@ -16,6 +16,7 @@ NAMES = [
     "attention_tile",
     "blackwell_tile",
     "faulty",
+    "faulty_attention",
     "flash_mla_plan",
     "merge",
     "mla_decode_sm100",

@@ -5,6 +5,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from sglab.compilers.nvcc import find_nvcc
+from sglab.compilers.source import SourceFinder
 from sglab.gpu import GpuError
 from sglab.labs import find_the_bug as lab
 
@@ -54,7 +55,7 @@ def test_questions() -> None:
     assert lab.silent().check({"lse_of"}).right
     lines = lab.source("ring").splitlines()
     read, write = lab.lines_that_race().answer()
-    text = (lab.SourceFinder().find(lab.SOURCE).text or "").splitlines()
+    text = (SourceFinder().find(lab.SOURCE).text or "").splitlines()
     assert "sum += row" in text[read - 1] and "row[stage][lane] = x" in text[write - 1] and len(lines) > 20
 
 

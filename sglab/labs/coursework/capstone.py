@@ -135,6 +135,6 @@ LAB = Lab(
         ),
     ),
     needs=("triton", "torch"),
-    reading=("notebooks/12_sm100_mla.ipynb",),
+    reading=("notebooks/05_mla.ipynb", "notebooks/09_your_own_kernel.ipynb", "notebooks/12_sm100_mla.ipynb"),
     ranked=True,
 )

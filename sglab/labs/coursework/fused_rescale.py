@@ -14,7 +14,7 @@ from sglab.labs.exercises import AnswerExercise, Asked, CudaExercise, Run
 from sglab.labs.lab import Criterion, Exercise, Hint, Idea, Lab, Mark
 from sglab.labs.question import Question
 
-from .kernel_marks import Report, clean, close, failure, marks, symptom, symptom_ideas, total
+from .kernel_marks import Report, clean, close, failure, marks, symptom, symptom_ideas, total, unwritten
 
 DIM, TILE = 64, 32
 FEWER = 0.8
@@ -71,7 +71,8 @@ def judged(exercise: Exercise, runs: Sequence[Run], reports: list[Report]) -> li
     }
     idea = ""
     if not all(share == 1 for share in earned.values()):
-        idea = _wrong(pairs) or symptom(reports, [r["buffers"]["out"] for r in reports if not failure(r)])
+        idea = "nothing" if unwritten(runs, reports) else _wrong(pairs)
+        idea = idea or symptom(reports, [r["buffers"]["out"] for r in reports if not failure(r)])
         if right and not idea:
             idea = "in_shared" if written > 0.5 else "barriers" if not earned["barriers"] else "slow"
     texts = {
@@ -165,7 +166,11 @@ EXERCISE = CudaExercise(
             "barriers",
             "Two barriers per tile are enough: when the probabilities are there, and before they are overwritten.",
         ),
-        Idea("slow", "Still too many instructions: is anything computed by all threads that one warp could do?"),
+        Idea(
+            "slow",
+            "Still too many instructions: maximum and sum are one warp's work, and short loops cost a test and an "
+            "address each time: #pragma unroll.",
+        ),
         *symptom_ideas(),
     ),
     hints=(

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sglab.labs.exercises import Run
 from sglab.labs.lab import Exercise, Idea, Mark
 
 Report = dict[str, Any]
@@ -30,6 +31,7 @@ SYMPTOMS = {
     "uninitialised": "It reads memory that nothing has written.",
     "divergent_barrier": "Not all threads come to a barrier that all must come to: no __syncthreads in a branch.",
     "nan": "There is NaN in the result: -inf - (-inf), 0 · inf or 0 / 0.",
+    "nothing": "Nothing has been written: the output is as it was before the launch.",
 }
 _KINDS = {
     "uninitialised_read": "uninitialised",
@@ -100,6 +102,15 @@ def said(reports: Sequence[Report]) -> str:
         line = f" (line {one['line']})" if one["line"] else ""
         return f"{one['kind']}{line}: {one['message']}"
     return next((failure(report) for report in reports if failure(report)), "")
+
+
+def unwritten(runs: Sequence[Run], reports: Sequence[Report]) -> bool:
+    """Whether all launches came to their end and left their outputs as they were."""
+    return not any(map(failure, reports)) and all(
+        np.array_equal(report["buffers"][name], run.buffers[name], equal_nan=True)
+        for run, report in zip(runs, reports, strict=True)
+        for name in run.results
+    )
 
 
 def clean(reports: Sequence[Report]) -> bool:

@@ -12,7 +12,7 @@ from sglab.labs.exercises import AnswerExercise, Asked, CudaExercise, Run
 from sglab.labs.lab import Criterion, Exercise, Hint, Idea, Lab, Mark
 from sglab.labs.question import Question
 
-from .kernel_marks import Report, clean, close, executed, failure, marks, symptom, symptom_ideas, total
+from .kernel_marks import Report, clean, close, executed, failure, marks, symptom, symptom_ideas, total, unwritten
 
 ROWS, COLUMNS, TILES, FASTER = 16, 64, 24, 0.75
 
@@ -45,7 +45,8 @@ def judged_async(exercise: Exercise, runs: Sequence[Run], reports: list[Report])
     idea = ""
     if not all(share == 1 for share in earned.values()):
         idea = symptom(reports) if any(map(failure, reports)) or not clean(reports) else ""
-        idea = idea or _sums(runs, reports) or ("" if not all(right) else "not_async" if not staged else "no_overlap")
+        idea = idea or _sums(runs, reports)
+        idea = idea or ("" if not all(right) else "not_async" if not staged else "no_overlap")
     text = f"{time / 1000:.2f} us modelled, the given kernel {given / 1000:.2f}; at most {FASTER:.0%} of that."
     return marks(exercise, earned, reports, idea, {"overlap": text if all(right) else ""})
 
@@ -79,6 +80,8 @@ def _sums(runs: Sequence[Run], reports: Sequence[Report]) -> str:
     """What wrong sums tell, where all runs came to their end."""
     if any(map(failure, reports)):
         return ""
+    if unwritten(runs, reports):
+        return "nothing"
     conclusions = (
         ("last_tile", lambda x, n: x[: (n - 1) * ROWS].sum(0)),
         ("first_tile", lambda x, n: x[ROWS:].sum(0)),

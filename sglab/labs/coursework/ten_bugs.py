@@ -91,29 +91,19 @@ def bulk(random: np.random.Generator) -> Any:
 
 
 BUGS: dict[str, tuple[Make, str]] = {
-    "reverse": (
-        reverse,
-        "Threads read what others have written, and nothing says that they have: a barrier is missing.",
+    "reverse": (reverse, "A thread reads what another one has written. Who says that it has been written by then?"),
+    "double_it": (double, "Which threads of the last CTA have an element?"),
+    "lse": (lse, "No sanitizer speaks. Take x = 0 everywhere: what should come out of 32 zeros, and what does?"),
+    "merge": (merge, "Some rows are right. What have those in common that are not?"),
+    "paged": (paged, "Some tokens are right. Fill each page with its own number, and see which pages out comes from."),
+    "empty": (empty, "One of three CTAs hangs. How many rows has its request?"),
+    "ring": (ring, "Run it with 1, 2, 3, 4 tiles: from which one on is it wrong, and what is new in that round?"),
+    "total": (total, "Compare how many threads come to the barrier with how many it waits for."),
+    "staged": (
+        staged,
+        "When the first row is read, which groups are committed, and which may still be on the way?",
     ),
-    "double_it": (double, "The last CTA has more threads than elements are left: compare with n."),
-    "lse": (lse, "d is a sum of powers of 2, so log2f(d) is in base 2 already: the factor log2(e) scales it twice."),
-    "merge": (merge, "If both LSEs are -inf, their difference from the maximum is NaN: such a row is 0."),
-    "paged": (paged, "A page number holds for its own 8 tokens: look it up for each token, not for the first alone."),
-    "empty": (empty, "A request without tiles gets no arrival, and whoever waits for its first tile waits forever."),
-    "ring": (
-        ring,
-        "Each round of a stage has the other parity: with a constant one a wait returns before its time, or never.",
-    ),
-    "total": (
-        total,
-        "A named barrier waits for the number of threads that it names: only those that come may be counted.",
-    ),
-    "staged": (staged, "wait_group<N> leaves the N newest groups in flight: count which must have come."),
-    "bulk": (
-        bulk,
-        "The bulk copy reads by another proxy: fence.proxy.async between the stores "
-        "and it, by the threads that stored.",
-    ),
+    "bulk": (bulk, "All threads are in order. But who reads shared memory at last is no thread."),
 }
 GRIDS = {"double_it": 2, "empty": 3, "paged": 2}
 
@@ -154,6 +144,17 @@ EXERCISE = CudaExercise(
     hints=(
         Hint("sglab.step(sglab.cuda('bugs.cu')['reverse'][1, 256], x, out).run().findings names line and kind.", 2),
         Hint("Two of them hang: session.run() in the debugger says who waits for what.", 3),
+        Hint(
+            "No sanitizer finds four: lse is scaled by log2(e) once too often, merge subtracts -inf from -inf, paged "
+            "looks one page up for 32 tokens, ring waits for the same parity in every round.",
+            6,
+        ),
+        Hint(
+            "reverse lacks a barrier, double_it a comparison with n, empty a test before its first wait; total's "
+            "barrier expects 128 threads where 64 come, staged lets one group too many be on the way, bulk "
+            "lacks fence.proxy.async.",
+            10,
+        ),
     ),
 )
 
@@ -162,8 +163,8 @@ def _race(random: Random) -> tuple[str, Question]:
     name = random.choice(["reverse", "total"])
     lines = {"reverse": "a missing barrier", "total": "a wrong count of threads"}
     return (
-        f"The kernel {name} has\n  'a missing barrier', 'a wrong count of threads', or "
-        f"'a wrong parity'? One of these texts.",
+        f"What is wrong with the kernel {name}? One of these texts:\n"
+        f"  'a missing barrier', 'a wrong count of threads', 'a wrong parity'",
         Question(lambda: lines[name], "{truth}.", "Run it with sanitize=True."),
     )
 
@@ -177,5 +178,5 @@ LAB = Lab(
     minutes=120,
     exercises=(EXERCISE, AnswerExercise.of("14", Asked("what", 5, _race))),
     needs=("nvcc",),
-    reading=("notebooks/11_find_the_bug.ipynb", "docs/debug-your-kernel.md"),
+    reading=("notebooks/11_find_the_bug.ipynb", "notebooks/25_attention_bugs.ipynb", "docs/debug-your-kernel.md"),
 )

@@ -12,7 +12,7 @@ from sglab.labs.exercises import AnswerExercise, Asked, CudaExercise, Run
 from sglab.labs.lab import Criterion, Exercise, Hint, Idea, Lab, Mark
 from sglab.labs.question import Question
 
-from .kernel_marks import Report, clean, close, executed, failure, marks, symptom, symptom_ideas
+from .kernel_marks import Report, clean, close, executed, failure, marks, symptom, symptom_ideas, unwritten
 
 N = 64
 
@@ -37,7 +37,7 @@ def judged(exercise: Exercise, runs: Sequence[Run], reports: list[Report]) -> li
     }
     idea = ""
     if not all(earned.values()):
-        idea = _wrong(runs, reports) or symptom(reports)
+        idea = "nothing" if unwritten(runs, reports) else _wrong(runs, reports) or symptom(reports)
         idea = idea or ("no_wgmma" if all(right) and products != N // 16 else "" if _untouched(reports) else "layout")
     return marks(
         exercise, earned, reports, idea, {"wgmma": f"{products} wgmma of the warpgroup; {N // 16} are needed."}
@@ -149,5 +149,5 @@ LAB = Lab(
         ),
     ),
     needs=("nvcc",),
-    reading=("notebooks/13_mla_hopper.ipynb", "notebooks/07_shared_memory.ipynb"),
+    reading=("notebooks/07_shared_memory.ipynb", "notebooks/14_tensor_cores.ipynb"),
 )

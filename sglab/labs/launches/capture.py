@@ -17,6 +17,7 @@ from sglab.labs.sandbox.inside import calls
 PROGRAM = "sglab.labs.launches.capture:run"
 MOST_LAUNCHES = 16
 MOST_TEMPORARY_BYTES = 4 << 20
+NO_DRIVER = " Triton's own @triton.jit needs a GPU: decorate kernels with @sglab.triton.triton_kernel instead."
 
 
 def run(payload: dict[str, Any]) -> dict[str, Any]:
@@ -48,7 +49,8 @@ def run(payload: dict[str, Any]) -> dict[str, Any]:
     except MemoryError:
         raise
     except BaseException as error:
-        return {"launches": [], "temporaries": {}, "error": calls.shown(error, payload["file"])}
+        advice = NO_DRIVER if "active drivers" in str(error) else ""
+        return {"launches": [], "temporaries": {}, "error": calls.shown(error, payload["file"]) + advice}
     if not launches:
         return {"launches": [], "temporaries": {}, "error": "nothing was launched: call a kernel on the tensors"}
     if len(launches) > MOST_LAUNCHES:

@@ -34,7 +34,7 @@ extern "C" __global__ void merge(const float4* x, float* out) {
   out[threadIdx.x] = (a * row.x + b * row.z) / (a + b);
 }
 
-// out[token] = x of its page, pages[token over 8], and row, token % 8; two CTAs of 32 tokens.
+// out[token] = x of its page, pages[token / 8], and row, token % 8; two CTAs of 32 tokens.
 extern "C" __global__ void paged(const float* x, const int* pages, float* out) {
   const int token = blockIdx.x * 32 + threadIdx.x;
   const int page = pages[blockIdx.x * 4];

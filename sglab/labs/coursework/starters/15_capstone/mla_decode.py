@@ -2,6 +2,9 @@
 
 Only kernels may compute: what Python computes from the tensors' values is not there when the launches are judged.
 The class is ranked by the modelled time of all launches together, on a B200, for a batch of 200, 77, 130 and 16 tokens.
+
+In Triton: from sglab.triton import triton_kernel, and @triton_kernel in the place of @triton.jit, which needs a GPU.
+In CUDA C++: sglab.cuda(text)["entry"][grid, threads](tensors and numbers).
 """
 
 HEADS, LATENT, ROPE, PAGE = 16, 128, 32, 16
