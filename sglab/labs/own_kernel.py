@@ -43,7 +43,7 @@ def kinds_found(launch: KernelLaunch) -> Question:
     return Question(
         truth=truth,
         because="{truth}: a warp reads what another may not have written yet. A GPU often happens to get it right.",
-        hint="{finding.kind for finding in launch.run().findings}.",
+        hint="{finding.kind for finding in turning.run().findings}.",
     )
 
 

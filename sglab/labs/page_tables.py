@@ -49,19 +49,30 @@ def can_hold(page_size: int, slot: int, position: int) -> Question:
     )
 
 
-def page_table_entries(batch: Batch) -> Question:
-    """Entries that a page-table kernel writes for the whole batch."""
+def page_table_entries(page_table: torch.Tensor) -> Question:
+    """Entries that a kernel wrote into a page table that was filled with −1."""
     return Question(
-        truth=lambda: sum(len(batch.pages(i)) for i in range(batch.batch_size)),
+        truth=lambda: int((page_table >= 0).sum()),
         because="{truth} entries, one per page, the last page of each request counted even when it is not full.",
         hint="Round each request's length up to whole pages, then add.",
     )
 
 
-def tokens_before_new_page(batch: Batch, request: int) -> Question:
-    """How many more tokens fit before the request takes another page."""
+def tokens_before_new_page(seq_len: int, page_size: int) -> Question:
+    """How many more tokens fit before a request of this length takes another page: an allocator is asked."""
+
+    def truth() -> int:
+        from sglab.workbench import decode_batch
+
+        batch = decode_batch([seq_len], num_heads=1, page_size=page_size)
+        pages, tokens = batch.pages(0), 0
+        while batch.pages(0) == pages:
+            batch.extend_by_token(0)
+            tokens += 1
+        return tokens - 1
+
     return Question(
-        truth=lambda: -int(batch.seq_lens[request]) % batch.page_size,
+        truth=truth,
         because="{truth}: that many rows of its last page are still empty. The next token after them takes a page.",
         hint="How many rows of the last page are in use?",
     )
@@ -108,9 +119,10 @@ def first_position(batch: Batch, request: int) -> Question:
 
 
 def evictable_tokens(batch: Batch) -> Question:
-    """Tokens in nodes of the radix tree that no running request locks."""
+    """Tokens in nodes of the radix tree that no running request locks now."""
+    evictable = batch.tree_cache.evictable_size()
     return Question(
-        truth=batch.tree_cache.evictable_size,
+        truth=lambda: evictable,
         because="{truth}: whole pages of requests that left. What running requests use is locked.",
         hint="Which nodes have no lock? Add up their tokens.",
     )
