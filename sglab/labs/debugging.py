@@ -204,7 +204,7 @@ def first_write_of(request: int) -> Question:
     return Question(
         truth=truth,
         because="{truth}: late. Until then the output lives in registers, rescaled again and again.",
-        hint="session.watch(lesson.out[1]), then session.run(), or a watch in the debugger.",
+        hint="A new session, session.watch(watched.out[1]), then session.run(); or a watch in the debugger.",
     )
 
 
