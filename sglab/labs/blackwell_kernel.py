@@ -214,7 +214,7 @@ def tensor_core_share(launch: KernelLaunch) -> Question:
         truth=lambda: busy(launch.record().timed("sm_100"), "mma"),
         because="{truth:.3f}: load, product, softmax, product, in single file: whoever is at work, the others wait. "
         "Warp roles and two tiles in flight are what notebook 12's kernel adds.",
-        hint='lab.busy(launch.record().timed("sm_100"), "mma").',
+        hint='lab.busy(attended.record().timed("sm_100"), "mma").',
         tolerance=0.03,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -13,6 +13,7 @@ from sglab.kernels import merge_state, merge_state_v2
 from sglab.workbench.recorders.online_softmax import record_online_softmax
 from sglab.workbench.recorders.online_softmax_formulas import FORMULAS, Truth, follow
 
+from .code_question import CodeQuestion
 from .question import Question
 
 if TYPE_CHECKING:
@@ -166,7 +167,7 @@ def nan_for_two_empty() -> Question:
     return Question(
         truth=lambda: next(name for name in MERGES if bool(_merge(name, 0.0, -math.inf, 0.0, -math.inf)[0].isnan())),
         because="{truth}: its maximum is −inf, and exp(−inf − (−inf)) is exp(NaN).",
-        hint="Read the first row of the table.",
+        hint="Their maximum is −inf. What is −inf − (−inf), and which of the three looks out for it?",
     )
 
 
@@ -175,7 +176,7 @@ def safe_with_garbage() -> Question:
     return Question(
         truth=lambda: next(name for name in MERGES if not bool(_merge(name, math.nan, -math.inf, 1.0, 2.0)[0].isnan())),
         because="{truth}: it does not read an O whose LSE is −inf. The others multiply it by 0, and 0 · NaN is NaN.",
-        hint="Read the row with the NaN. Which column is a number?",
+        hint="Its weight is 0 in all three. What is 0 · NaN, and who does not multiply?",
     )
 
 
@@ -229,3 +230,64 @@ def _error(batch: Batch, request: int, head: int, formula: str, tile: int = 64) 
         FORMULAS[formula], exact.float(), Truth.of(exact, values, tiles), values, tiles, lambda weight: weight
     )
     return float(states.error[-1])
+
+
+def in_one_pass() -> CodeQuestion:
+    """The exercise of writing attend(scores, values, tile): online softmax that bears tiles that are hidden whole."""
+
+    def cases(random: torch.Generator) -> list[list[Any]]:
+        drawn = []
+        for keys, moved, hidden in ((8, 0, 0), (40, 0, 0), (40, -2000, 0), (40, 900, 0), (40, 0, 17), (24, 0, 24)):
+            scores = 3 * torch.randn(keys, generator=random) + torch.arange(keys) / 4 + moved
+            scores[:hidden] = -math.inf
+            drawn.append([scores.double(), torch.randn(keys, 4, generator=random).double(), 8])
+        return drawn
+
+    return CodeQuestion(
+        function="attend",
+        cases=cases,
+        truth=_attend,
+        because="Rising scores, scores far from 0, tiles without a key that is seen, and nothing at all.",
+        ideas=(
+            (
+                lambda s, v, n: _attend(s, v, n, guard=False),
+                "Where a tile hides all of its keys, m is −inf and so is the "
+                "maximum: −inf − (−inf) is NaN. Subtract 0 where the maximum is −inf.",
+            ),
+            (
+                lambda s, v, n: _attend(s, v, n, empty=math.nan),
+                "A row that sees no key has d = 0, and 0 / 0 is NaN: its O is 0, by convention.",
+            ),
+            (
+                lambda s, v, n: _attend(s, v, n, rescale=False),
+                "d is rescaled and O is not: both are sums relative to the old maximum.",
+            ),
+            (
+                lambda s, v, n: _attend(s, v, n, start=0.0),
+                "m starts at 0. Where all scores are far below, every weight is 0; start at −inf.",
+            ),
+            (
+                lambda s, v, n: [_attend(s, v, n)[0], _attend(s - s.max(), v, n)[1]],
+                "The LSE is m + ln d: what was subtracted belongs to it.",
+            ),
+        ),
+    )
+
+
+def _attend(
+    scores: torch.Tensor,
+    values: torch.Tensor,
+    tile: int,
+    guard: bool = True,
+    rescale: bool = True,
+    start: float = -math.inf,
+    empty: float = 0.0,
+) -> list[Any]:
+    """[O, LSE], natural; the switches make known wrong ones."""
+    m, d, o = torch.tensor(start).double(), torch.tensor(0.0).double(), torch.zeros(values.shape[1]).double()
+    for s, v in zip(scores.split(tile), values.split(tile), strict=True):
+        new = torch.maximum(m, s.max())
+        base = torch.tensor(0.0).double() if guard and new == -math.inf else new
+        alpha, p = torch.exp(m - base), torch.exp(s - base)
+        m, d, o = new, alpha * d + p.sum(), (alpha if rescale else 1.0) * o + p @ v
+    return [o / d if d != 0 else torch.full_like(o, empty), float(m + d.log())]

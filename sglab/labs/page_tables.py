@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from .code_question import CodeQuestion
 from .question import Question
 
 if TYPE_CHECKING:
@@ -48,19 +49,30 @@ def can_hold(page_size: int, slot: int, position: int) -> Question:
     )
 
 
-def page_table_entries(batch: Batch) -> Question:
-    """Entries that a page-table kernel writes for the whole batch."""
+def page_table_entries(page_table: torch.Tensor) -> Question:
+    """Entries that a kernel wrote into a page table that was filled with −1."""
     return Question(
-        truth=lambda: sum(len(batch.pages(i)) for i in range(batch.batch_size)),
+        truth=lambda: int((page_table >= 0).sum()),
         because="{truth} entries, one per page, the last page of each request counted even when it is not full.",
         hint="Round each request's length up to whole pages, then add.",
     )
 
 
-def tokens_before_new_page(batch: Batch, request: int) -> Question:
-    """How many more tokens fit before the request takes another page."""
+def tokens_before_new_page(seq_len: int, page_size: int) -> Question:
+    """How many more tokens fit before a request of this length takes another page: an allocator is asked."""
+
+    def truth() -> int:
+        from sglab.workbench import decode_batch
+
+        batch = decode_batch([seq_len], num_heads=1, page_size=page_size)
+        pages, tokens = batch.pages(0), 0
+        while batch.pages(0) == pages:
+            batch.extend_by_token(0)
+            tokens += 1
+        return tokens - 1
+
     return Question(
-        truth=lambda: -int(batch.seq_lens[request]) % batch.page_size,
+        truth=truth,
         because="{truth}: that many rows of its last page are still empty. The next token after them takes a page.",
         hint="How many rows of the last page are in use?",
     )
@@ -107,9 +119,55 @@ def first_position(batch: Batch, request: int) -> Question:
 
 
 def evictable_tokens(batch: Batch) -> Question:
-    """Tokens in nodes of the radix tree that no running request locks."""
+    """Tokens in nodes of the radix tree that no running request locks now."""
+    evictable = batch.tree_cache.evictable_size()
     return Question(
-        truth=batch.tree_cache.evictable_size,
+        truth=lambda: evictable,
         because="{truth}: whole pages of requests that left. What running requests use is locked.",
         hint="Which nodes have no lock? Add up their tokens.",
+    )
+
+
+def slots_from_pages() -> CodeQuestion:
+    """The exercise of writing slots(pages, seq_len, page_size): what req_to_token says, out of the page table."""
+
+    def cases(random: torch.Generator) -> list[list[Any]]:
+        from sglab.workbench import decode_batch
+
+        drawn = []
+        for page_size in (4, 1, 16, 64):
+            lengths = torch.randint(1, 5 * page_size + 1, (2,), generator=random).tolist()
+            seed = int(torch.randint(1000, (), generator=random))
+            batch = decode_batch(lengths, num_heads=1, page_size=page_size, layout="fragmented", seed=seed)
+            drawn += [[batch.pages(i), length, page_size] for i, length in enumerate(lengths)]
+        return drawn
+
+    def whole_pages(pages: list[int], seq_len: int, page_size: int) -> list[int]:
+        return [page * page_size + row for page in pages for row in range(page_size)]
+
+    return CodeQuestion(
+        function="slots",
+        cases=cases,
+        truth=lambda pages, n, size: whole_pages(pages, n, size)[:n],
+        because="From a page number per page you have what req_to_token holds per token. The pages were live ones, of "
+        "fragmented pools.",
+        ideas=(
+            (whole_pages, "The last page is not full: stop after seq_len tokens."),
+            (
+                lambda pages, n, size: [pages[i // size] * size for i in range(n)],
+                "That is each page's first slot; the token's row in the page is to be added.",
+            ),
+            (
+                lambda pages, n, size: [pages[i // size] for i in range(n)],
+                "Those are pages; a page has page_size slots.",
+            ),
+            (
+                lambda pages, n, size: [pages[0] * size + i for i in range(n)],
+                "Only within a page are slots neighbours: the next page may be anywhere.",
+            ),
+            (
+                lambda pages, n, size: [pages[i % len(pages)] * size + i // len(pages) for i in range(n)],
+                "Position // page_size is the entry of the page table, position % page_size the row. They are swapped.",
+            ),
+        ),
     )

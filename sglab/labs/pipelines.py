@@ -15,6 +15,7 @@ from sglab.events.log import MBARRIER, EventLog
 from sglab.gpu import Kernel, KernelError, TensorMap
 from sglab.kernels import ptx
 
+from .code_question import CodeQuestion
 from .question import Question
 
 SCHEDULERS = ("fair", "random", "adversarial", "in_order")
@@ -174,7 +175,7 @@ def wrong_under() -> Question:
     return Question(
         truth=truth,
         because="{truth}. Under the others nothing shows: a race that spares you is still a race.",
-        hint="The cell above prints the error under each. Where it is right, only float32's rounding is left.",
+        hint="for s in lab.SCHEDULERS: early.run(scheduler=s); print(s, early.error()). Rounding leaves about 1e-6.",
     )
 
 
@@ -191,4 +192,42 @@ def race_found() -> Question:
             "that stage, and nothing does."
         ),
         hint='print(lab.Pipeline("early_arrival").run(sanitize=True).findings)',
+    )
+
+
+def waits_of_a_tile() -> CodeQuestion:
+    """The exercise of writing waits(tile, stages): [stage, parity at empty, parity at full]."""
+
+    def cases(random: torch.Generator) -> list[list[Any]]:
+        more = torch.randint(0, 40, (6,), generator=random).tolist()
+        return [[0, 2], [1, 2], [2, 2], [5, 1], *([tile, 1 + i % 5] for i, tile in enumerate(more)), [11, 4]]
+
+    def right(tile: int, stages: int) -> list[int]:
+        turn = tile // stages & 1
+        return [tile % stages, turn ^ 1, turn]
+
+    return CodeQuestion(
+        function="waits",
+        cases=cases,
+        truth=right,
+        because="The same three numbers are in every producer and consumer of a ring; CUTLASS keeps them in a "
+        "PipelineState.",
+        ideas=(
+            (
+                lambda t, n: [t % n, t // n & 1, t // n & 1],
+                "The load warp's first wait would be for a phase that has not "
+                "begun: it hangs. It begins one parity ahead.",
+            ),
+            (
+                lambda t, n: [t % n, t // n & 1, t // n & 1 ^ 1],
+                "The two parities are swapped: it is the load warp that begins with 1.",
+            ),
+            (
+                lambda t, n: [t % n, t & 1 ^ 1, t & 1],
+                "The parity flips when a stage comes round again, not with every "
+                "tile: it is the parity of tile // stages.",
+            ),
+            (lambda t, n: [t // n, t % n & 1 ^ 1, t % n & 1], "tile % stages is the stage, tile // stages the round."),
+            (lambda t, n: [t % n, t // n ^ 1, t // n], "A parity is one bit of the round's number."),
+        ),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import torch
 
 from sglab import gpu
-from sglab.emulator.bank_conflicts import InstructionBanks, bank_conflicts
+from sglab.emulator.bank_conflicts import InstructionBanks, bank_conflicts, count_passes
 from sglab.emulator.session import Session
 from sglab.emulator.state import lanes
 from sglab.events.async_groups import AsyncPipeline, async_groups
@@ -18,6 +19,7 @@ from sglab.events.tile import box_offsets
 from sglab.kernels import batch_decode_with_paged_kv_cache, ptx
 from sglab.planning import shared_storage_qkvo
 
+from .code_question import CodeQuestion
 from .mla_sm100 import KV_MAP
 from .question import Question
 
@@ -245,4 +247,42 @@ def address_of_an_element(session: Session, row: int, column: int) -> Question:
         because=f"{{truth:#x}} = 0x400 + {row} × 128 + {place} × 16 + {column % 8} × 2: "
         f"chunk {chunk} of row {row} is at place {chunk} ^ ({row} mod 8) = {place}.",
         hint=f"Open the first tile and write {row}, {column} in the field beside 'values'. 0x… will do for an answer.",
+    )
+
+
+def passes_of_an_access() -> CodeQuestion:
+    """The exercise of writing passes(addresses): of an access of 4 bytes a lane."""
+    lanes = torch.arange(32)
+
+    def cases(random: torch.Generator) -> list[list[Any]]:
+        words = torch.randint(64, (3, 32), generator=random) * torch.tensor([[1], [4], [37]])
+        rows = torch.randperm(32, generator=random)
+        regular = [lanes, 2 * lanes, 32 * lanes, 0 * lanes, lanes // 8, 33 * rows, 32 * (lanes // 8) + lanes % 8]
+        return [[(0x400 + 4 * each).tolist()] for each in (*regular, *words)]
+
+    def busiest(addresses: list[int], bank: Callable[[int], int], distinct: bool = True) -> int:
+        taken = [bank(address) for address in (set(addresses) if distinct else addresses)]
+        return max(map(taken.count, taken))
+
+    return CodeQuestion(
+        function="passes",
+        cases=cases,
+        truth=lambda addresses: int(count_passes(np.array([addresses]), np.array([2**32 - 1]), 4)[0][0]),
+        because="The tab 'banks' counts so, from the addresses in the lanes' registers.",
+        ideas=(
+            (
+                lambda a: busiest(a, lambda x: x // 4 % 32, distinct=False),
+                "Lanes that want the same word share it: count a bank's different words.",
+            ),
+            (
+                lambda a: busiest(a, lambda x: x % 32),
+                "A bank is 4 bytes wide: it is the word's number that counts, address // 4.",
+            ),
+            (lambda a: busiest(a, lambda x: x // 4 // 32), "Word i is in bank i mod 32, not in i // 32."),
+            (
+                lambda a: len({x // 4 % 32 for x in a}),
+                "That is how many banks work. The pass count is how often the busiest one does.",
+            ),
+            (lambda a: -(-len(set(a)) // 32), "So it would be if the words were spread evenly over the banks."),
+        ),
     )

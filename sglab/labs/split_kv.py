@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from sglab.planning import PLANNERS, copied_workspace_size, set_split_kv, set_split_kv_cluster_aware, split_ranges
+from sglab.planning.flashinfer_decode import partition_paged_kv_cache
 
+from .code_question import CodeQuestion
 from .question import Question
 
 if TYPE_CHECKING:
@@ -116,4 +118,51 @@ def partials_of(plan: DecodePlan, request: int) -> Question:
         truth=lambda: int(plan.o_indptr[request + 1] - plan.o_indptr[request]),
         because="{truth}: its chunks, each a row of partial output, from o_indptr[i] up to o_indptr[i + 1].",
         hint="o_indptr is a running total: where do the request's rows start, and where the next one's?",
+    )
+
+
+def smallest_chunk() -> CodeQuestion:
+    """The exercise of writing chunk(pages, kv_heads, ctas), FlashInfer's partition_paged_kv_cache."""
+
+    def cases(random: torch.Generator) -> list[list[Any]]:
+        drawn: list[list[Any]] = [[[10], 1, 5], [[7, 3], 1, 4]]
+        for ctas in (16, 264, 264, 592):
+            requests = int(torch.randint(2, 9, (), generator=random))
+            pages = torch.randint(1, 2000, (requests,), generator=random).tolist()
+            drawn.append([pages, 2 ** int(torch.randint(1, 4, (), generator=random)), ctas])
+        return [*drawn, [[5, 9, 4], 8, 16]]
+
+    def least(pages: list[int], fits: Callable[[int], bool]) -> int:
+        return next((n for n in range(1, max(pages)) if fits(n)), max(pages))
+
+    def count(pages: list[int], size: int) -> int:
+        return sum(-(-n // size) for n in pages)
+
+    return CodeQuestion(
+        function="chunk",
+        cases=cases,
+        truth=lambda pages, heads, ctas: partition_paged_kv_cache(ctas, heads, pages)[0],
+        because="FlashInfer's own search finds the same, by bisection: the number of chunks only falls as they grow.",
+        ideas=(
+            (
+                lambda p, h, c: least(p, lambda n: count(p, n) <= c),
+                "Each KV head takes its chunks for itself: multiply by kv_heads.",
+            ),
+            (
+                lambda p, h, c: least(p, lambda n: count(p, n) * h < c),
+                "All may be taken: as many CTAs as there are do fit.",
+            ),
+            (
+                lambda p, h, c: least(p, lambda n: sum(x // n for x in p) * h <= c),
+                "A last chunk that is not full takes a CTA, too: round up.",
+            ),
+            (
+                lambda p, h, c: min(max(p), -(-sum(p) * h // c)),
+                "The mean forgets that every request rounds up on its own: count the chunks.",
+            ),
+            (
+                lambda p, h, c: least(p, lambda n: count(p, n) * h <= c) if len(p) * h <= c else None,
+                "Where not even a chunk per request fits, no size will: stop at the longest request.",
+            ),
+        ),
     )

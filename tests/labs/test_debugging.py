@@ -14,7 +14,7 @@ from sglab.labs.question import Question
         (lab.lane_of(x=3, y=2, z=1), [3, 3], [1, 3]),
         (lab.bytes_of_a_copy(), 512, 16),
         (lab.groups_in_flight(), 3, 4),
-        (lab.different_sums(), 2, 32),
+        (lab.sums_without(distance=2), 4, 32),
         (lab.bytes_read_from_k(), 256, 512),
         (lab.scores_of_no_key(request=1), 7, 3),
     ],
@@ -22,14 +22,6 @@ from sglab.labs.question import Question
 def test_answers(question: Question, right: object, wrong: object) -> None:
     assert question.check(right).right is True
     assert question.check(wrong).right is False
-
-
-def test_the_sums_are_the_scores_of_two_heads() -> None:
-    session, register = lab.scores_after_shuffles()
-    lesson = lab.Decode()
-    values = torch.from_numpy(session.registers(0)[register].values.copy())
-    expected = torch.stack([lesson.scores(0, head)[0] for head in (0, 1)]).repeat_interleave(16)
-    torch.testing.assert_close(values.double(), expected, rtol=1e-4, atol=1e-4)
 
 
 def test_the_output_is_written_late() -> None:

@@ -93,3 +93,23 @@ def test_no_formula_of_the_course_has_a_macro_that_is_unknown(path: Path) -> Non
                 names = set(inside.split('mathvariant="normal">')[1:])
                 known = {"log", "ln", "exp", "max", "min"}
                 assert {name.partition("<")[0] for name in names} <= known and "\\" not in inside, inside
+
+
+def test_a_question_stays_with_its_cell_hints_with_theirs_and_a_colon_with_what_it_announces() -> None:
+    new = nbformat.v4
+    long = "\n\n".join(["A paragraph that takes a line."] * 11)
+    asked = [new.new_markdown_cell(f"# Title\n\n{long}\n\n**Question 1.** What?"), new.new_code_cell("answer = ...")]
+    hints = [new.new_markdown_cell("<details><summary>Hint 1</summary>Think.</details>")]
+    told = [new.new_markdown_cell(f"# Next\n\n{long}\n\nHere it is:"), new.new_code_cell("\n".join("abcdef"))]
+    made = slides.cut(new.new_notebook(cells=[*asked, *hints, *told]))
+    sources = [[cell.source for cell in slide.cells] for slide in made]
+    assert sources[1] == ["**Question 1.** What?", "answer = ...", hints[0].source]
+    assert sources[3] == ["Here it is:", told[1].source]
+    assert len(made) == 4
+
+
+def test_what_stays_together_and_does_not_fit_is_divided() -> None:
+    new = nbformat.v4
+    code = "\n".join(f"line_{i}" for i in range(24))
+    cells = [new.new_markdown_cell("# Title\n\n**Question 1.** What?"), new.new_code_cell(code), new.new_code_cell(code)]
+    assert [len(slide.cells) for slide in slides.cut(new.new_notebook(cells=cells))] == [1, 1, 1]

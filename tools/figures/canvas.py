@@ -112,6 +112,11 @@ class Canvas:
         self.line([(x, y), (x, y + tip), (x + width, y + tip), (x + width, y)], colour, arrow=False)
         self.text(x + width / 2, y + (24 if below else -14), text, 12.5, colour, "middle")
 
+    def brace_right(self, x: float, y: float, height: float, text: str, colour: str = MUTED) -> None:
+        """A bracket at the right of lines that belong together, with their name."""
+        self.line([(x, y), (x + 7, y), (x + 7, y + height), (x, y + height)], colour, arrow=False)
+        self.text(x + 16, y + height / 2 + 5, text, 12.5, colour)
+
     def svg(self) -> str:
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{self.width}" height="{self.height}">'

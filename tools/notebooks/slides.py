@@ -24,6 +24,7 @@ ROOM = 18.5
 TEXT_WIDTH, CODE_LINE, IMAGE, TABLE_ROW = 92, 0.72, 8.0, 1.25
 HEADING = re.compile(r"#{1,6} ")
 LIST_ITEM = re.compile(r"[-*] |\d+\. ")
+ASKS = re.compile(r"\*\*(Question|Exercise)\b")
 LINK = re.compile(r'\]\([^)"]*(?:"[^"]*")?\)|<[^>]+>')
 
 
@@ -111,39 +112,70 @@ def _wrapped(text: str, width: int = TEXT_WIDTH) -> int:
     return -(-len(LINK.sub("]", text)) // width)
 
 
-def cut(notebook: Any) -> list[Slide]:
-    """The notebook's slides, in order."""
-    slides: list[Slide] = []
-    title = ""
+@dataclass
+class Piece:
+    """What is not divided any more. fresh: begins a slide; kept: stays with what is before it, if both fit one."""
 
-    def room_for(lines: float, fresh: bool = False) -> Slide:
-        if not slides or fresh or (slides[-1].lines + lines > ROOM and slides[-1].lines):
-            slides.append(Slide(title))
-        return slides[-1]
+    cell: Any
+    lines: float
+    fresh: bool = False
+    kept: bool = False
 
+    @property
+    def heading(self) -> str:
+        found = self.cell.cell_type == "markdown" and HEADING.match(self.cell.source)
+        return self.cell.source.lstrip("# ").strip() if found else ""
+
+
+def pieces(notebook: Any) -> list[Piece]:
+    """The notebook's paragraphs and cells, in order. A question stays with the cell that answers it, a sentence that
+    ends in a colon with what it announces, hints with what they are about."""
+    found: list[Piece] = []
+    asking = announced = False
     for cell in notebook.cells:
         kind = cell.metadata.get("slideshow", {}).get("slide_type", "-")
         if kind in ("skip", "notes") or not cell.source.strip():
             continue
         fresh = kind in ("slide", "subslide")
         if cell.cell_type != "markdown":
-            pieces = parted(cell.source.splitlines(), CODE_LINE, _begins_code)
-            for number, part in enumerate(pieces, 1):
-                last = number == len(pieces)
+            parts = parted(cell.source.splitlines(), CODE_LINE, _begins_code)
+            for number, part in enumerate(parts, 1):
+                last = number == len(parts)
                 lines = CODE_LINE * len(part) + 1 + 3 * bool(last and cell.get("outputs"))
                 code = {**cell, "source": "\n".join(part)} | ({} if last else {"outputs": []})
-                room_for(lines, fresh or number > 1).add(nbformat.from_dict(code), lines)
+                found.append(Piece(nbformat.from_dict(code), lines, fresh or number > 1, asking or announced))
+            asking = announced = False
             continue
         for block in [each for whole in blocks(cell.source) for each in _shorter(whole)]:
-            if HEADING.match(block):
-                title = block.lstrip("# ").strip()
-                fresh = fresh or not slides or not _is_heading_alone(slides[-1])
-                if not fresh:
-                    slides[-1].title = title
-            lines = height(block)
-            piece = nbformat.from_dict({**cell, "source": block})
-            room_for(lines, fresh).add(piece, lines)
+            kept = asking or announced or block.startswith("<details")
+            found.append(Piece(nbformat.from_dict({**cell, "source": block}), height(block), fresh, kept))
+            asking = (asking or ASKS.match(block) is not None) and not HEADING.match(block)
+            announced = block.rstrip().endswith(":")
             fresh = False
+    return found
+
+
+def cut(notebook: Any) -> list[Slide]:
+    """The notebook's slides, in order."""
+    slides: list[Slide] = []
+    title = ""
+    all_pieces = pieces(notebook)
+    for i, piece in enumerate(all_pieces):
+        fresh = piece.fresh
+        if piece.heading:
+            title = piece.heading
+            fresh = fresh or not slides or not _is_heading_alone(slides[-1])
+            if not fresh:
+                slides[-1].title = title
+        together = piece.lines
+        for following in () if piece.kept else all_pieces[i + 1 :]:
+            if not following.kept or following.fresh:
+                break
+            together += following.lines
+        needed = together if together <= ROOM else piece.lines
+        if not slides or fresh or (slides[-1].lines + needed > ROOM and slides[-1].lines):
+            slides.append(Slide(title))
+        slides[-1].add(piece.cell, piece.lines)
     return slides
 
 
