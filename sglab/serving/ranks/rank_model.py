@@ -23,6 +23,7 @@ from sglab.serving.batch_invariant import batch_invariant
 from sglab.serving.config import EngineConfig
 from sglab.serving.execution import InlineExecution
 from sglab.serving.pools import make_pools
+from sglab.serving.prompt_logprobs import PromptRows
 
 
 @dataclass(frozen=True)
@@ -33,16 +34,31 @@ class GroupPass:
         batch: its input_ids are tokens, not placeholders.
         table: of each request its row of req_to_token, where it begins, and slots from there on.
         samples: whether logits are wanted.
+        prompt: rows that are read for log probabilities of prompts; None: none.
     """
 
     batch: ModelWorkerBatch
     table: tuple[tuple[int, int, torch.Tensor], ...]
     samples: bool
+    prompt: PromptRows | None = None
 
     @property
     def rows(self) -> int:
         """Of the logits: one per request."""
         return len(self.batch.seq_lens) if self.samples else 0
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a pass of a group found.
+
+    Attributes:
+        logits: float32 [requests, vocab_size]; None: none are wanted.
+        prompt: as `PromptRows.read` has it; None: none are wanted.
+    """
+
+    logits: torch.Tensor | None = None
+    prompt: torch.Tensor | None = None
 
 
 Message = tuple[GroupPass | None, ...]
@@ -85,41 +101,38 @@ class RankModel:
         return cls(model, runner, partial(create_attention_backend, name, runner), config.enable_two_batch_overlap)
 
     @torch.inference_mode()
-    def run(self, message: Message) -> list[torch.Tensor | None]:
+    def run(self, message: Message) -> list[Found]:
         """Run a pass.
 
         Returns:
-            On rank 0 each group's logits, float32 [requests, vocab_size], or None where none are wanted; elsewhere
-            nothing of use.
+            On rank 0 what each group's pass found; elsewhere nothing of use.
         """
         tp, device = self.model.tp, self.runner.device
         collectives.begin_pass(lambda: pass_start(message, tp))
-        logits: list[torch.Tensor | None] = [None] * len(message)
+        found = [Found()] * len(message)
         parts = split(message) if len(self.backends) > 1 else None
         if parts is None:
-            logits[tp.dp_rank] = self._share(message, self.backends[0])
+            found[tp.dp_rank] = self._share(message, self.backends[0])
         else:
             runs = [partial(self._share, part.message, backend) for part, backend in zip(parts, self.backends)]  # noqa: B905
             first, second, self.switches = run_alternately(runs[0], runs[1])
-            logits[tp.dp_rank] = parts[0].joined(tp.dp_rank, first, second)
+            found[tp.dp_rank] = parts[0].joined(tp.dp_rank, first, second)
         for group, one in enumerate(message):
             leader = group * (tp.size // tp.dp_size)
-            if one is None or not one.samples or leader == 0 or tp.rank not in (0, leader):
+            if one is None or leader == 0 or tp.rank not in (0, leader):
                 continue
-            if tp.rank == leader:
-                found = logits[group]
-                assert found is not None
-                with collectives.noted("send", found, what="logits to rank 0", ranks=(leader, 0)):
-                    distributed.send(found.contiguous(), 0)
-            else:
-                theirs = torch.empty(one.rows, self.model.config.vocab_size, device=device)
-                with collectives.noted("recv", theirs, what="logits to rank 0", ranks=(leader, 0)):
-                    distributed.recv(theirs, leader)
-                logits[group] = theirs
-        return logits
+            logits = prompt = None
+            if one.samples:
+                shape = (one.rows, self.model.config.vocab_size)
+                logits = to_rank_0(found[group].logits, torch.empty(shape, device=device), leader, tp, "logits")
+            if one.prompt is not None:
+                empty = torch.empty(len(one.prompt.rows), one.prompt.columns, dtype=torch.float64, device=device)
+                prompt = to_rank_0(found[group].prompt, empty, leader, tp, "log probabilities")
+            found[group] = Found(logits, prompt)
+        return found
 
-    def _share(self, message: Message, backend: AttentionBackend) -> torch.Tensor | None:
-        """This rank's part of a pass: its group's logits, or None where none are wanted."""
+    def _share(self, message: Message, backend: AttentionBackend) -> Found:
+        """This rank's part of a pass."""
         mine = message[self.model.tp.dp_rank]
         batch = self._forward_batch(mine)
         batch.attn_backend = backend
@@ -130,9 +143,12 @@ class RankModel:
                 backend.prepare(batch)
             assert batch.positions is not None
             hidden = self.model(batch.input_ids, batch.positions, batch)
-            if mine is None or not mine.samples:
-                return None
-            return self.model.compute_logits(LogitsProcessor.sampled_rows(hidden, batch))
+            if mine is None:
+                return Found()
+            prompt = None if mine.prompt is None else mine.prompt.read(hidden, self.model.compute_logits)
+            if not mine.samples:
+                return Found(None, prompt)
+            return Found(self.model.compute_logits(LogitsProcessor.sampled_rows(hidden, batch)), prompt)
 
     def _forward_batch(self, mine: GroupPass | None) -> ForwardBatch:
         if mine is None:
@@ -154,11 +170,14 @@ class Half:
     message: Message
     cut_through: tuple[bool, ...]
 
-    def joined(self, group: int, first: torch.Tensor | None, second: torch.Tensor | None) -> torch.Tensor | None:
-        """Both halves' logits of a group, one row per request: of one that was cut the second half's."""
-        if first is None or second is None:
-            return second
-        return torch.cat((first[: len(first) - self.cut_through[group]], second))
+    def joined(self, group: int, first: Found, second: Found) -> Found:
+        """What both halves of a group found; logits are one row per request: of one that was cut the second half's."""
+        prompts = [one.prompt for one in (first, second) if one.prompt is not None]
+        prompt = torch.cat(prompts) if prompts else None
+        if first.logits is None or second.logits is None:
+            return Found(second.logits, prompt)
+        logits = torch.cat((first.logits[: len(first.logits) - self.cut_through[group]], second.logits))
+        return Found(logits, prompt)
 
 
 def split(message: Message) -> tuple[Half, Half] | None:
@@ -174,9 +193,28 @@ def split(message: Message) -> tuple[Half, Half] | None:
         if cut is None:
             return None
         first, second = halves(one.batch, cut)
-        pairs.append((replace(one, batch=first), replace(one, batch=second, table=())))
+        rows = one.prompt
+        before = None if rows is None else rows.part(0, cut.tokens)
+        after = None if rows is None else rows.part(cut.tokens, len(one.batch.input_ids))
+        one = replace(one, prompt=before)
+        pairs.append((replace(one, batch=first), replace(one, batch=second, table=(), prompt=after)))
         through.append(cut.through)
     return Half(tuple(a for a, _ in pairs), tuple(through)), Half(tuple(b for _, b in pairs), tuple(through))
+
+
+def to_rank_0(
+    mine: torch.Tensor | None, empty: torch.Tensor, leader: int, tp: TensorParallel, what: str
+) -> torch.Tensor:
+    """Send a group's tensor from its first rank to rank 0, which receives it in `empty`."""
+    what += " to rank 0"
+    if tp.rank != leader:
+        with collectives.noted("recv", empty, what=what, ranks=(leader, 0)):
+            distributed.recv(empty, leader)
+        return empty
+    assert mine is not None
+    with collectives.noted("send", mine, what=what, ranks=(leader, 0)):
+        distributed.send(mine.contiguous(), 0)
+    return mine
 
 
 def dp_batch(message: Message, tp: TensorParallel) -> DpBatch:
@@ -202,8 +240,14 @@ def pass_start(message: Message, tp: TensorParallel) -> collectives.PassStart:
     return collectives.PassStart(mode, layout.num_tokens, padding, rows, time.monotonic_ns(), tokens)
 
 
-def group_pass(batch: ModelWorkerBatch, tokens: torch.Tensor, runner: ModelRunner, samples: bool) -> GroupPass:
-    """A planned pass with its tokens, as ranks take it.
+def group_pass(
+    batch: ModelWorkerBatch,
+    tokens: torch.Tensor,
+    runner: ModelRunner,
+    samples: bool,
+    prompt: PromptRows | None = None,
+) -> GroupPass:
+    """A planned pass with its tokens, as ranks take it; `samples` and `prompt` as GroupPass has them.
 
     Args:
         tokens: int64, the batch's input without placeholders.
@@ -215,4 +259,4 @@ def group_pass(batch: ModelWorkerBatch, tokens: torch.Tensor, runner: ModelRunne
     spans = [(row, length - 1 if decoding else 0, length) for row, length in zip(rows, lengths, strict=True)]
     slots = tuple((row, start, table[row, start:end].cpu().clone()) for row, start, end in spans)
     cpu: dict[str, Any] = {name: one.cpu() for name, one in vars(batch).items() if isinstance(one, torch.Tensor)}
-    return GroupPass(replace(batch, **cpu | {"input_ids": tokens.cpu()}), slots, samples)
+    return GroupPass(replace(batch, **cpu | {"input_ids": tokens.cpu()}), slots, samples, prompt)

@@ -9,7 +9,7 @@ import torch
 from sglab.engine.scheduler import PassResult, ScheduledPass
 from sglab.serving.config import EngineConfig
 from sglab.serving.ranks.launch import Ranks
-from sglab.serving.ranks.rank_model import RankModel, group_pass
+from sglab.serving.ranks.rank_model import GroupPass, RankModel, group_pass
 from sglab.serving.worker import ModelWorker, PassInputs, on_host
 
 
@@ -42,27 +42,27 @@ class ParallelWorker:
             for worker, one in zip(self.workers, inputs, strict=True)
         ]
         message = tuple(
-            None if one is None or batch is None else group_pass(one.batch, batch.input_ids, worker.runner, one.samples)
+            None if one is None or batch is None else _message(one, batch.input_ids, worker)
             for worker, one, batch in zip(self.workers, inputs, batches, strict=True)
         )
         self.ranks.broadcast(message)
         try:
-            logits = self.rank_model.run(message)
+            found = self.rank_model.run(message)
         except RuntimeError as error:
             raise self.ranks.died(error) from error
         waiting: list[Callable[[], PassResult] | None] = []
-        for worker, one, batch, rows in zip(self.workers, inputs, batches, logits, strict=True):
+        for worker, one, batch, mine in zip(self.workers, inputs, batches, found, strict=True):
             if one is None or batch is None:
                 waiting.append(None)
-            elif rows is None:
-                waiting.append(_unsampled(len(one.reqs)))
+            elif mine.logits is None:
+                waiting.append(on_host(None, one, read=mine.prompt))
             else:
-                sampled = worker.sample(rows, batch, one)
+                sampled = worker.sample(mine.logits, batch, one)
                 worker.output_tokens[batch.req_pool_indices] = sampled.tokens
-                waiting.append(on_host(sampled, None))
+                waiting.append(on_host(sampled, one, read=mine.prompt))
         return lambda: [None if each is None else each() for each in waiting]
 
 
-def _unsampled(count: int) -> Callable[[], PassResult]:
-    """Of a pass whose requests are all in mid-prefill."""
-    return lambda: PassResult([[0]] * count)
+def _message(inputs: PassInputs, tokens: torch.Tensor, worker: ModelWorker) -> GroupPass:
+    prompt = None if inputs.scores is None else inputs.scores.rows
+    return group_pass(inputs.batch, tokens, worker.runner, inputs.samples, prompt)
