@@ -65,7 +65,8 @@ class Handle:
 
     @property
     def rid(self) -> str:
-        return self.req.rid
+        """The name that the request came with; `req.rid` is the history's, which is numbered if the name came twice."""
+        return self.req.client_rid
 
     @property
     def finished(self) -> bool:
@@ -92,7 +93,7 @@ class Handle:
         ids, top = bool(req.token_ids_logprob), bool(req.top_logprobs_num)
         prompt = list(req.input_logprobs) if req.return_logprob and req.logprob_start_len >= 0 else None
         return Output(
-            rid=req.rid,
+            rid=req.client_rid,
             prompt_token_ids=list(req.origin_input_ids),
             token_ids=list(req.output_ids),
             text=None if self._tokenizer is None else self._text(),

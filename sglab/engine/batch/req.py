@@ -28,7 +28,7 @@ class Req:
     """A request and what it holds of the pools."""
 
     rid: str
-    """Its name, in messages and pictures."""
+    """Its name, in messages, recordings and pictures: of no other request of its scheduler."""
     origin_input_ids: list[int]
     """The prompt."""
     output_ids: list[int] = field(default_factory=list)
@@ -72,6 +72,8 @@ class Req:
     finished_reason: FinishReason | None = None
     to_finish: FinishReason | None = None
     """An end asked for from outside, which the scheduler carries out before its next step."""
+    client_rid: str = ""
+    """The name that it came with, which a request that has ended may have had, too."""
     retraction_count: int = 0
     """How often it was taken out of the running batch for its memory, to wait again."""
     cached_tokens: int = 0
