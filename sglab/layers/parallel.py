@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from sglab.engine.errors import BadArgumentError
+from sglab.engine.graphs import as_launch
 from sglab.layers import collectives, overlap
 
 
@@ -81,15 +82,18 @@ class TensorParallel:
 
     def all_reduce(self, x: torch.Tensor) -> torch.Tensor:
         """The sum over ranks, in place."""
-        if self.size > 1:
-            with collectives.noted("all_reduce", x, self.group):
-                self._finish(torch.distributed.all_reduce(x, group=self.group, async_op=overlap.started()))
-        return x
+        return x if self.size == 1 else as_launch("all_reduce", lambda: self._all_reduce(x), x)
 
     def all_gather(self, x: torch.Tensor, dim: int = -1) -> torch.Tensor:
         """The ranks' parts along `dim`, one after another: [..., n] -> [..., n · size]."""
-        if self.size == 1:
-            return x
+        return x if self.size == 1 else as_launch("all_gather", lambda: self._all_gather(x, dim), x)
+
+    def _all_reduce(self, x: torch.Tensor) -> torch.Tensor:
+        with collectives.noted("all_reduce", x, self.group):
+            self._finish(torch.distributed.all_reduce(x, group=self.group, async_op=overlap.started()))
+        return x
+
+    def _all_gather(self, x: torch.Tensor, dim: int) -> torch.Tensor:
         parts = [torch.empty_like(x) for _ in range(self.size)]
         x = x.contiguous()
         with collectives.noted("all_gather", x, self.group):

@@ -105,12 +105,12 @@ class Engine:
         self.runner, self.tree_cache = pools.runner, pools.tree_cache
         backend = create_attention_backend(self.config.backend(self.device.type), self.runner)
         self.worker = ModelWorker(self.model, self.runner, backend, self.config.random_seed)
-        if self.config.graphs(self.device.type):
+        if self.config.graphs(self.device.type) and self.ranks is None:
             with torch_threads(threads), batch_invariant(self.config.enable_deterministic_inference):
                 self.worker.graph_runner = CudaGraphRunner(
                     self.model, self.runner, backend, self.config.capture_sizes()
                 )
-        if self.config.enable_piecewise_cuda_graph:
+        if self.config.enable_piecewise_cuda_graph and self.ranks is None:
             with torch_threads(threads), batch_invariant(self.config.enable_deterministic_inference):
                 self.worker.piecewise_runner = PiecewiseGraphRunner(
                     self.model, self.runner, backend, self.config.capture_tokens()
@@ -123,7 +123,11 @@ class Engine:
         )
         self._parallel: ParallelWorker | None = None
         if self.ranks is not None:
-            self.scheduler, self._parallel = group_parts(self.scheduler, self.worker, self.ranks, self.config)
+            speculative = self.runs if isinstance(self.runs, SpeculativeWorker) else None
+            with torch_threads(threads):
+                self.scheduler, self._parallel = group_parts(
+                    self.scheduler, self.worker, self.ranks, self.config, speculative
+                )
         self.hooks = register_forward_hooks(self.model, self.config.forward_hooks)
         self._pending: list[tuple[Any, Pending[Callable[[], Any]]]] = []
         self._submitted = 0

@@ -14,7 +14,6 @@ import torch
 from sglab.engine import ForwardBatch, Req
 from sglab.engine.scheduler import PassResult
 from sglab.engine.speculation import Accepted, Tree, accepted_moves, verify_tree_greedy
-from sglab.serving.batch_invariant import batch_invariant
 from sglab.serving.drafters import Drafter, verify_batch
 from sglab.serving.sampling_info import SamplingInfo
 from sglab.serving.worker import ModelWorker, PassInputs
@@ -69,8 +68,7 @@ class SpeculativeWorker:
         slots = inputs.batch.out_cache_loc.to(runner.device).view(len(reqs), -1)
         batch = verify_batch(inputs.batch, runner, tokens, slots[:, :count], trees, self.topk)
         batch.attn_backend = self.target.backend
-        with batch_invariant(runner.enable_deterministic_inference):
-            logits = self.target.model.compute_logits(self.target.hidden_states(batch))
+        logits = self.target.verify(batch)
         chosen, logprobs, top, ids = self._choose(logits, batch.positions, inputs, count)
         accepted, plain = [], [needs_plain_decode(inputs, i) for i in range(len(reqs))]
         for i, (nodes, tree) in enumerate(drafts):
@@ -78,9 +76,7 @@ class SpeculativeWorker:
             accepted.append(Accepted(kept.nodes[:1], kept.tokens[:1]) if plain[i] else kept)
         sources, targets = accepted_moves(slots, [each.nodes for each in accepted])
         if len(sources):
-            runner.token_to_kv_pool.move_kv_cache(targets, sources)
-            if self.target.states is not None:
-                self.target.states[targets] = self.target.states[sources]
+            self.target.move_rows(targets, sources)
         if self.observer is not None:
             seen = (reqs, batch, drafts, slots, logits, chosen, accepted, plain, sources, targets)
             self.observer(Verification(*seen))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 
@@ -39,6 +40,18 @@ class PassInputs:
     """Log probabilities of prompts that are wanted."""
 
 
+class Others(Protocol):
+    """The ranks that hold the other shards of a model."""
+
+    def verify(self, batch: ForwardBatch) -> torch.Tensor:
+        """As ModelWorker's, on all ranks."""
+        ...
+
+    def move_rows(self, targets: torch.Tensor, sources: torch.Tensor) -> None:
+        """As ModelWorker's, on the other ranks."""
+        ...
+
+
 class ModelWorker:
     """One model with its pools and its backend.
 
@@ -47,6 +60,7 @@ class ModelWorker:
             decode, which the host need not have seen.
         graph_runner: replays decode passes; None: they run operation by operation.
         piecewise_runner: replays extend passes in pieces between their attention; None: as they are.
+        others: what verifies drafts on all ranks together; None: this process has the whole model.
         states: [slots, hidden], the last hidden state of the token in each slot, for a drafter that reads them; None:
             there is none.
     """
@@ -59,6 +73,7 @@ class ModelWorker:
         self.adjuster = LogitsAdjuster(rows, model.config.vocab_size, device)
         self.graph_runner: CudaGraphRunner | None = None
         self.piecewise_runner: PiecewiseGraphRunner | None = None
+        self.others: Others | None = None
         self.states: torch.Tensor | None = None
         self._sampling: tuple[list[Req], SamplingInfo] | None = None
 
@@ -125,6 +140,21 @@ class ModelWorker:
         if self.states is not None:
             self.states[batch.out_cache_loc] = hidden
         return hidden
+
+    def verify(self, batch: ForwardBatch) -> torch.Tensor:
+        """[nodes, vocab] logits of drafts."""
+        if self.others is not None:
+            return self.others.verify(batch)
+        with batch_invariant(self.runner.enable_deterministic_inference):
+            return self.model.compute_logits(self.hidden_states(batch))
+
+    def move_rows(self, targets: torch.Tensor, sources: torch.Tensor) -> None:
+        """Copy what the pools have at slots `sources` to `targets`."""
+        self.runner.token_to_kv_pool.move_kv_cache(targets, sources)
+        if self.states is not None:
+            self.states[targets] = self.states[sources]
+        if self.others is not None:
+            self.others.move_rows(targets, sources)
 
     def sample(self, logits: torch.Tensor, batch: ForwardBatch, inputs: PassInputs) -> Sampled:
         """Choose a token per request from [B, vocab] logits."""

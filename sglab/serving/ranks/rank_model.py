@@ -22,8 +22,13 @@ from sglab.models import CausalLM
 from sglab.serving.batch_invariant import batch_invariant
 from sglab.serving.config import EngineConfig
 from sglab.serving.execution import InlineExecution
+from sglab.serving.graph_runner import CudaGraphRunner
+from sglab.serving.piecewise_runner import PiecewiseGraphRunner
 from sglab.serving.pools import make_pools
 from sglab.serving.prompt_logprobs import PromptRows
+
+Table = tuple[tuple[int, int, torch.Tensor], ...]
+"""Of each request its row of req_to_token, where it begins, and slots from there on."""
 
 
 @dataclass(frozen=True)
@@ -32,15 +37,17 @@ class GroupPass:
 
     Attributes:
         batch: its input_ids are tokens, not placeholders.
-        table: of each request its row of req_to_token, where it begins, and slots from there on.
+        table: what of req_to_token ranks may not know.
         samples: whether logits are wanted.
         prompt: rows that are read for log probabilities of prompts; None: none.
+        positions: of a verification, whose tree is the batch's `spec_info`; None: as the lengths say.
     """
 
     batch: ModelWorkerBatch
-    table: tuple[tuple[int, int, torch.Tensor], ...]
+    table: Table
     samples: bool
     prompt: PromptRows | None = None
+    positions: torch.Tensor | None = None
 
     @property
     def rows(self) -> int:
@@ -55,14 +62,24 @@ class Found:
     Attributes:
         logits: float32 [requests, vocab_size]; None: none are wanted.
         prompt: as `PromptRows.read` has it; None: none are wanted.
+        graph_bs: the captured size that was replayed; None: no graph was.
     """
 
     logits: torch.Tensor | None = None
     prompt: torch.Tensor | None = None
+    graph_bs: int | None = None
 
 
 Message = tuple[GroupPass | None, ...]
 """What each group runs; None: it is idle."""
+
+
+@dataclass(frozen=True)
+class Moves:
+    """Instead of a pass: copy KV rows from slots `sources` to `targets`, which accepted drafts now have."""
+
+    targets: torch.Tensor
+    sources: torch.Tensor
 
 
 @dataclass(frozen=True)
@@ -80,6 +97,7 @@ class RankModel:
 
     Attributes:
         switches: of the last pass that was cut, how often the turn passed.
+        graph_runner, piecewise_runner: as a ModelWorker's; every rank captures and replays its part.
     """
 
     def __init__(
@@ -87,6 +105,8 @@ class RankModel:
     ) -> None:
         self.model, self.runner, self.switches = model, runner, 0
         self.backends = [make_backend() for _ in range(1 + overlap)]
+        self.graph_runner: CudaGraphRunner | None = None
+        self.piecewise_runner: PiecewiseGraphRunner | None = None
 
     @classmethod
     def over(cls, model: CausalLM, config: EngineConfig) -> RankModel:
@@ -96,9 +116,16 @@ class RankModel:
 
     @classmethod
     def on(cls, model: CausalLM, runner: ModelRunner, config: EngineConfig) -> RankModel:
-        """A shard over pools that there are."""
-        name = config.backend(model.device.type)
-        return cls(model, runner, partial(create_attention_backend, name, runner), config.enable_two_batch_overlap)
+        """A shard over pools that there are. Captures graphs where they are asked for, as all ranks must at once."""
+        name, two = config.backend(model.device.type), config.enable_two_batch_overlap
+        made = cls(model, runner, partial(create_attention_backend, name, runner), two)
+        with batch_invariant(config.enable_deterministic_inference):
+            if config.graphs(model.device.type):
+                made.graph_runner = CudaGraphRunner(model, runner, made.backends[0], config.capture_sizes())
+            if config.enable_piecewise_cuda_graph:
+                sizes = config.capture_tokens()
+                made.piecewise_runner = PiecewiseGraphRunner(model, runner, made.backends[0], sizes)
+        return made
 
     @torch.inference_mode()
     def run(self, message: Message) -> list[Found]:
@@ -139,10 +166,16 @@ class RankModel:
         if self.model.tp.dp_size > 1:
             batch.dp = dp_batch(message, self.model.tp)
         with batch_invariant(self.runner.enable_deterministic_inference):
+            if self.graph_runner is not None and self.graph_runner.can_run(batch):
+                output = self.graph_runner.replay(batch)
+                return Found(output.logits, graph_bs=output.graph_bs)
             if mine is not None:
                 backend.prepare(batch)
             assert batch.positions is not None
-            hidden = self.model(batch.input_ids, batch.positions, batch)
+            if self.piecewise_runner is not None and self.piecewise_runner.can_run(batch):
+                hidden = self.piecewise_runner.replay(batch)
+            else:
+                hidden = self.model(batch.input_ids, batch.positions, batch)
             if mine is None:
                 return Found()
             prompt = None if mine.prompt is None else mine.prompt.read(hidden, self.model.compute_logits)
@@ -160,7 +193,16 @@ class RankModel:
             for row, start, slots in mine.table:
                 table[row, start : start + len(slots)] = slots.to(table.device, table.dtype)
             batch = ForwardBatch.init_new(mine.batch, self.runner)
+            if mine.positions is not None:
+                batch.positions = mine.positions.to(self.runner.device)
+                mask = batch.spec_info.custom_mask.to(self.runner.device)
+                batch.spec_info = replace(batch.spec_info, custom_mask=mask)
         return batch
+
+    def move_rows(self, moves: Moves) -> None:
+        """Carry accepted drafts to where they are from now on."""
+        device = self.runner.device
+        self.runner.token_to_kv_pool.move_kv_cache(moves.targets.to(device), moves.sources.to(device))
 
 
 @dataclass(frozen=True)
@@ -240,23 +282,18 @@ def pass_start(message: Message, tp: TensorParallel) -> collectives.PassStart:
     return collectives.PassStart(mode, layout.num_tokens, padding, rows, time.monotonic_ns(), tokens)
 
 
-def group_pass(
-    batch: ModelWorkerBatch,
-    tokens: torch.Tensor,
-    runner: ModelRunner,
-    samples: bool,
-    prompt: PromptRows | None = None,
-) -> GroupPass:
-    """A planned pass with its tokens, as ranks take it; `samples` and `prompt` as GroupPass has them.
-
-    Args:
-        tokens: int64, the batch's input without placeholders.
-        runner: whose req_to_token the requests' rows are in.
-    """
+def table_of(batch: ModelWorkerBatch, runner: ModelRunner) -> Table:
+    """The slots of a planned pass's requests that ranks may not know, on the CPU: of drafts, too."""
     table, rows = runner.req_to_token_pool.req_to_token, batch.req_pool_indices.tolist()
     lengths: Sequence[int] = batch.seq_lens_cpu.tolist()
-    decoding = batch.forward_mode.is_decode()
-    spans = [(row, length - 1 if decoding else 0, length) for row, length in zip(rows, lengths, strict=True)]
-    slots = tuple((row, start, table[row, start:end].cpu().clone()) for row, start, end in spans)
-    cpu: dict[str, Any] = {name: one.cpu() for name, one in vars(batch).items() if isinstance(one, torch.Tensor)}
-    return GroupPass(replace(batch, **cpu | {"input_ids": tokens.cpu()}), slots, samples, prompt)
+    drafts = len(batch.out_cache_loc) // len(rows) if batch.forward_mode.is_target_verify() else 0
+    known = batch.forward_mode.is_decode() or drafts
+    spans = [(row, length - 1 if known else 0, length + drafts) for row, length in zip(rows, lengths, strict=True)]
+    return tuple((row, start, table[row, start:end].cpu().clone()) for row, start, end in spans)
+
+
+def on_cpu(batch: ModelWorkerBatch, **changes: torch.Tensor) -> ModelWorkerBatch:
+    """A planned pass with its tensors where they can be sent from; `changes`: others in their place."""
+    tensors = {name: one for name, one in vars(batch).items() if isinstance(one, torch.Tensor)}
+    moved: dict[str, Any] = {name: one.cpu() for name, one in (tensors | changes).items()}
+    return replace(batch, **moved)
