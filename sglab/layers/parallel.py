@@ -21,6 +21,10 @@ class TensorParallel:
         ep_size: ranks that experts are dealt out to; size / ep_size ranks then share a slice of each expert.
         dp_size: groups of ranks that attend to requests of their own; size / dp_size ranks share a group's heads.
         attention_group: the process group of this rank's; None: the default one.
+        a2a: how tokens that each rank brings itself travel to their experts: "normal", "low_latency" or "auto"; None:
+            tokens are gathered on all ranks instead.
+        a2a_fp8: in the low-latency way rows travel in e4m3.
+        a2a_room: tokens of a rank for which the low-latency way has room.
     """
 
     rank: int = 0
@@ -29,6 +33,9 @@ class TensorParallel:
     ep_size: int = 1
     dp_size: int = 1
     attention_group: Any = None
+    a2a: str | None = None
+    a2a_fp8: bool = True
+    a2a_room: int = 128
 
     def __post_init__(self) -> None:
         if self.size < 1 or not 0 <= self.rank < self.size:
@@ -58,6 +65,11 @@ class TensorParallel:
             return self
         ranks = self.size // self.dp_size
         return TensorParallel(self.rank % ranks, ranks, self.attention_group)
+
+    @property
+    def shared_experts(self) -> TensorParallel:
+        """This rank among those that share an expert that every token goes through."""
+        return self if self.a2a is None else SINGLE
 
     def within_experts(self) -> TensorParallel:
         """Which slice of each of its experts this rank holds."""

@@ -95,6 +95,14 @@ class EngineConfig:
     init_expert_location: tuple[tuple[int, ...], ...] | None = None
     """Of each layer with experts those that are held, some more than once, in equal shares for the ep_size ranks; None:
     each once. `sglab.layers.moe.rebalance_experts` places them by their load."""
+    moe_a2a_backend: str | None = None
+    """"deepep": every rank attends to requests of its own, and their tokens travel to the ranks of their experts and
+    back, as DeepEP does it, over torch.distributed; None: every rank gathers all tokens."""
+    deepep_mode: str = "auto"
+    """"normal"; "auto": "low_latency" where all groups decode; "low_latency": wherever its room of 128 tokens of a rank
+    suffices."""
+    deepep_bf16_dispatch: bool = False
+    """In the low-latency way send rows in the model's dtype and not in e4m3."""
     enable_two_batch_overlap: bool = False
     """Cut passes in two halves: while one waits for a sum over ranks, the other computes."""
     dist_timeout: float = 300.0
@@ -152,6 +160,14 @@ class EngineConfig:
                 expected = f"a divisor of tp_size {self.tp_size}"
                 raise BadArgumentError(name, expected, size, "tp_size counts all ranks.")
         arguments.positive("dist_timeout", self.dist_timeout)
+        arguments.choice("deepep_mode", self.deepep_mode, ("normal", "low_latency", "auto"))
+        if self.moe_a2a_backend is not None:
+            arguments.choice("moe_a2a_backend", self.moe_a2a_backend, ("deepep",))
+            sizes = (self.tp_size, self.dp_size, self.ep_size)
+            if self.tp_size == 1 or len(set(sizes)) > 1:
+                expected, got = "None, or tp_size, dp_size and ep_size equal and above 1", f"{self.moe_a2a_backend!r}"
+                remedy = "Each rank brings tokens of its own and holds whole experts."
+                raise BadArgumentError("moe_a2a_backend", expected, f"{got} with {sizes}", remedy)
         if self.enable_two_batch_overlap and self.tp_size == 1:
             remedy = "One rank waits for none: leave it out."
             raise BadArgumentError("enable_two_batch_overlap", "False with one rank", True, remedy)
@@ -169,7 +185,9 @@ class EngineConfig:
                 "enable_hierarchical_cache": self.enable_hierarchical_cache,
             },
             "dp_size above 1": in_groups if self.dp_size > 1 else {},
-            "enable_two_batch_overlap": in_groups if self.enable_two_batch_overlap else {},
+            "enable_two_batch_overlap": in_groups | {"moe_a2a_backend": self.moe_a2a_backend}
+            if self.enable_two_batch_overlap
+            else {},
         }
         for other, values in refused.items():
             for name, value in values.items():

@@ -45,6 +45,7 @@ def did_what_was_asked(engine: sglab.Engine) -> None:
     if config.enable_piecewise_cuda_graph:
         assert engine.worker.piecewise_runner is not None and engine.worker.piecewise_runner.replays
     assert engine.scheduler.config.enable_overlap == (config.disable_overlap_schedule is False)
+    assert engine.ranks is None or engine.ranks.tp.a2a == (config.moe_a2a_backend and config.deepep_mode)
 
 
 @pytest.mark.parametrize(("config", "options"), [
@@ -79,6 +80,23 @@ def did_what_was_asked(engine: sglab.Engine) -> None:
                 "chunked_prefill_size": 8}, id="overlap, groups, mixed chunks",
     ),
     pytest.param(LLAMA, {"tp_size": 2, "speculative_algorithm": "NGRAM"}, id="n-grams"),
+    pytest.param(
+        DEEPSEEK,
+        {"tp_size": 2, "dp_size": 2, "ep_size": 2, "moe_a2a_backend": "deepep", "deepep_bf16_dispatch": True},
+        id="tokens travel, mla, both ways",
+    ),
+    pytest.param(
+        QWEN3_MOE,
+        {"tp_size": 2, "dp_size": 2, "ep_size": 2, "moe_a2a_backend": "deepep", "deepep_mode": "normal",
+         "init_expert_location": ((3, 1, 2, 0, 1, 3),), "disable_overlap_schedule": False},
+        id="tokens travel, redundant experts, overlap",
+    ),
+    pytest.param(
+        QWEN3_MOE,
+        {"tp_size": 4, "dp_size": 4, "ep_size": 4, "moe_a2a_backend": "deepep", "deepep_mode": "low_latency",
+         "deepep_bf16_dispatch": True},
+        id="tokens travel, low latency, four ranks",
+    ),
     pytest.param(
         DEEPSEEK, {"tp_size": 2, "ep_size": 2, "speculative_algorithm": "NGRAM", "page_size": 4}, id="n-grams, mla"
     ),
@@ -207,6 +225,14 @@ def test_what_ranks_cannot_do_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
         ),
         ({"tp_size": 2, "speculative_algorithm": "EAGLE"}, "speculative_algorithm: expected its default with tp_size"),
         ({"tp_size": 2, "enable_hierarchical_cache": True}, "enable_hierarchical_cache: expected its default"),
+        (
+            {"tp_size": 2, "ep_size": 2, "moe_a2a_backend": "deepep"},
+            r"equal and above 1, got 'deepep' with \(2, 1, 2\)",
+        ),
+        (
+            {"tp_size": 2, "dp_size": 2, "ep_size": 2, "moe_a2a_backend": "deepep", "dist_timeout": 20},
+            "moe_a2a_backend: expected None with a model without experts that tokens can travel to, got Llama",
+        ),
         ({"tp_size": 2, "max_total_tokens": 1, "dist_timeout": 20}, "max_total_tokens: expected two pages"),
         ({"tp_size": 3, "dist_timeout": 20}, "output_size: expected a multiple of the 3 ranks, got 128"),
     ):

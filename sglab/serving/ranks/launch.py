@@ -64,7 +64,14 @@ class Ranks:
         self._folder = tempfile.TemporaryDirectory(prefix="sglab-ranks-")
         store = str(Path(self._folder.name) / "store")
         self.world = World(
-            config.tp_size, config.dp_size, config.ep_size, device_type, store, float(config.dist_timeout)
+            config.tp_size,
+            config.dp_size,
+            config.ep_size,
+            device_type,
+            store,
+            float(config.dist_timeout),
+            a2a=None if config.moe_a2a_backend is None else config.deepep_mode,
+            a2a_fp8=not config.deepep_bf16_dispatch,
         )
         self._model = (model, None if dtype is None else str(dtype), config.init_expert_location)
         self.processes: list[subprocess.Popen] = []

@@ -9,6 +9,8 @@ import torch
 
 from sglab.engine.errors import BadArgumentError
 from sglab.engine.scheduler import Scheduler
+from sglab.layers.moe import Mixture
+from sglab.layers.moe.dispatcher import FP8_GROUP
 from sglab.models import CausalLM, load_model
 from sglab.serving.config import EngineConfig
 from sglab.serving.execution import InlineExecution
@@ -70,6 +72,8 @@ def group_parts(
         if value and worker.model.state_config() is not None:
             expected = "its default with a model that keeps recurrent states"
             raise BadArgumentError(name, expected, getattr(config, name), "Leave it out.")
+    if config.moe_a2a_backend is not None:
+        check_travels(worker.model, config)
     ranks.make_pools(config, worker.runner.token_to_kv_pool.size)
     workers, schedulers = [worker], [first]
     for _ in range(1, config.dp_size):
@@ -82,3 +86,18 @@ def group_parts(
         raise ranks.died(error) from error
     ranks.ready()
     return DpScheduler(schedulers), parallel
+
+
+def check_travels(model: CausalLM, config: EngineConfig) -> None:
+    """Refuse models whose tokens cannot travel to experts.
+
+    Raises:
+        BadArgumentError: no mixture that could take them, or rows that e4m3 does not fit.
+    """
+    if not any(isinstance(module, Mixture) for module in model.modules()):
+        expected = "None with a model without experts that tokens can travel to"
+        raise BadArgumentError("moe_a2a_backend", expected, type(model).__name__, "Leave it out.")
+    hidden = model.config.hidden_size
+    if config.deepep_mode != "normal" and not config.deepep_bf16_dispatch and hidden % FP8_GROUP:
+        expected = f"True with a hidden size of {hidden}, no multiple of {FP8_GROUP}"
+        raise BadArgumentError("deepep_bf16_dispatch", expected, False, 'Pass True, or deepep_mode="normal".')

@@ -263,7 +263,7 @@ def dp_batch(message: Message, tp: TensorParallel) -> DpBatch:
     """How the groups' tokens are laid out."""
     counts = tuple(0 if one is None else len(one.batch.input_ids) for one in message)
     extends = any(one is not None and one.batch.forward_mode.is_extend() for one in message)
-    return DpBatch(counts, DpPaddingMode.get_dp_padding_mode(extends, counts), tp)
+    return DpBatch(counts, DpPaddingMode.get_dp_padding_mode(extends, counts), tp, extends)
 
 
 def pass_start(message: Message, tp: TensorParallel) -> collectives.PassStart:
